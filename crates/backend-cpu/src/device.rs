@@ -1,0 +1,332 @@
+//! The device: host threads.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use haloport_core::device::{
+    BoxCopy, CopyItem, Device, DeviceError, DeviceId, DeviceInfo, Event, KernelArgument, KernelSource,
+    LaunchConfig, MemoryKind, Pointer, Priority, Stream,
+};
+use rayon::prelude::*;
+
+use crate::buffer::CpuBuffer;
+use crate::copies::{CpuCopies, run_box, run_item};
+use crate::kernels::{CpuKernel, CpuLaunch};
+
+const ID: DeviceId = DeviceId { backend: "cpu", index: 0 };
+
+/// The CPU as a device.
+#[derive(Debug, Clone)]
+pub struct CpuDevice {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    info: DeviceInfo,
+    /// `None` where all work stays on the calling thread.
+    pool: Option<rayon::ThreadPool>,
+}
+
+/// The stream of the CPU: a no-op with the handle 0.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CpuStream;
+
+/// An event of the CPU: a no-op with the handle 0, and a time where it was made with timing.
+#[derive(Debug)]
+pub struct CpuEvent {
+    /// When it was recorded; `None` in an event without timing.
+    recorded: Option<Mutex<Option<Instant>>>,
+}
+
+impl CpuDevice {
+    /// The CPU with as many threads as the machine offers to this process.
+    ///
+    /// # Errors
+    /// [`DeviceError::Driver`] where the threads cannot be started.
+    pub fn new() -> Result<CpuDevice, DeviceError> {
+        CpuDevice::with_threads(std::thread::available_parallelism().map_or(1, usize::from))
+    }
+
+    /// The CPU with `threads` threads; with 1, all work is done by the calling thread, which is right where every
+    /// core has a rank of its own.
+    ///
+    /// # Errors
+    /// [`DeviceError::InvalidArgument`] for 0 threads; [`DeviceError::Driver`] where they cannot be started.
+    pub fn with_threads(threads: usize) -> Result<CpuDevice, DeviceError> {
+        let pool = match threads {
+            0 => return Err(DeviceError::invalid("the threads of the CPU device", "at least 1", 0)),
+            1 => None,
+            _ => Some(
+                rayon::ThreadPoolBuilder::new()
+                    .num_threads(threads)
+                    .thread_name(|index| format!("haloport-cpu-{index}"))
+                    .build()
+                    .map_err(|error| DeviceError::Driver {
+                        call: "starting the threads of the pool",
+                        device: ID,
+                        message: error.to_string(),
+                    })?,
+            ),
+        };
+        let info = DeviceInfo {
+            id: ID,
+            name: processor_name(),
+            driver: format!("rayon, {threads} threads"),
+            compute_units: threads,
+            memory_bytes: memory_bytes(),
+            asynchronous: false,
+            host_accessible: true,
+            double_precision: true,
+            half_precision: true,
+            stream_priorities: false,
+        };
+        Ok(CpuDevice { inner: Arc::new(Inner { info, pool }) })
+    }
+
+    /// The number of threads that kernels and large copies are spread over.
+    pub fn threads(&self) -> usize {
+        self.inner.info.compute_units
+    }
+}
+
+impl Stream for CpuStream {
+    fn handle(&self) -> usize {
+        0
+    }
+
+    fn device(&self) -> DeviceId {
+        ID
+    }
+}
+
+impl Event for CpuEvent {
+    fn handle(&self) -> usize {
+        0
+    }
+}
+
+impl CpuEvent {
+    fn time(&self, which: &'static str) -> Result<Instant, DeviceError> {
+        let Some(recorded) = &self.recorded else {
+            return Err(DeviceError::invalid(which, "an event made with timing", "one made without"));
+        };
+        recorded
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .ok_or_else(|| DeviceError::invalid(which, "a recorded event", "one that was never recorded"))
+    }
+}
+
+impl Device for CpuDevice {
+    type Stream = CpuStream;
+    type Event = CpuEvent;
+    type Buffer = CpuBuffer;
+    type Copies = CpuCopies;
+    type Kernel = CpuKernel;
+    type Launch = CpuLaunch;
+
+    fn info(&self) -> &DeviceInfo {
+        &self.inner.info
+    }
+
+    fn default_stream(&self) -> CpuStream {
+        CpuStream
+    }
+
+    fn create_stream(&self, _priority: Priority) -> Result<CpuStream, DeviceError> {
+        Ok(CpuStream)
+    }
+
+    unsafe fn borrow_stream(&self, handle: usize) -> Result<CpuStream, DeviceError> {
+        match handle {
+            0 => Ok(CpuStream),
+            other => Err(DeviceError::invalid("the handle of a CPU stream", 0, other)),
+        }
+    }
+
+    fn synchronize(&self, _stream: &CpuStream) -> Result<(), DeviceError> {
+        Ok(())
+    }
+
+    fn create_event(&self, timing: bool) -> Result<CpuEvent, DeviceError> {
+        Ok(CpuEvent { recorded: timing.then(|| Mutex::new(None)) })
+    }
+
+    fn record(&self, event: &CpuEvent, _stream: &CpuStream) -> Result<(), DeviceError> {
+        if let Some(recorded) = &event.recorded {
+            *recorded.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
+        }
+        Ok(())
+    }
+
+    fn stream_wait(&self, _stream: &CpuStream, _event: &CpuEvent) -> Result<(), DeviceError> {
+        Ok(())
+    }
+
+    fn host_wait(&self, _event: &CpuEvent) -> Result<(), DeviceError> {
+        Ok(())
+    }
+
+    fn query(&self, _event: &CpuEvent) -> Result<bool, DeviceError> {
+        Ok(true)
+    }
+
+    fn elapsed(&self, begin: &CpuEvent, end: &CpuEvent) -> Result<Duration, DeviceError> {
+        let begin = begin.time("the first event of an elapsed time")?;
+        let end = end.time("the second event of an elapsed time")?;
+        Ok(end.saturating_duration_since(begin))
+    }
+
+    fn allocate(&self, bytes: usize, kind: MemoryKind) -> Result<CpuBuffer, DeviceError> {
+        CpuBuffer::new(bytes, kind, ID)
+    }
+
+    unsafe fn copy(
+        &self,
+        source: Pointer,
+        target: Pointer,
+        bytes: usize,
+        _stream: &CpuStream,
+    ) -> Result<(), DeviceError> {
+        // SAFETY: the caller promised both ranges, and that they do not overlap.
+        unsafe { std::ptr::copy_nonoverlapping(source.as_ptr(), target.as_ptr(), bytes) };
+        Ok(())
+    }
+
+    unsafe fn copy_box(&self, copy: &BoxCopy, _stream: &CpuStream) -> Result<(), DeviceError> {
+        // SAFETY: the caller promised the box on both sides, and that nothing else touches it meanwhile.
+        unsafe { run_box(copy) };
+        Ok(())
+    }
+
+    unsafe fn write(&self, source: &[u8], target: Pointer, stream: &CpuStream) -> Result<(), DeviceError> {
+        // SAFETY: the slice is readable, the caller promised the target; the address is only read from.
+        unsafe { self.copy(Pointer::new(source.as_ptr().cast_mut()), target, source.len(), stream) }
+    }
+
+    unsafe fn read(
+        &self,
+        source: Pointer,
+        target: &mut [u8],
+        stream: &CpuStream,
+    ) -> Result<(), DeviceError> {
+        // SAFETY: the slice is writable and ours alone, the caller promised the source.
+        unsafe { self.copy(source, Pointer::new(target.as_mut_ptr()), target.len(), stream) }
+    }
+
+    unsafe fn fill(
+        &self,
+        target: Pointer,
+        element: &[u8],
+        count: usize,
+        _stream: &CpuStream,
+    ) -> Result<(), DeviceError> {
+        macro_rules! fill {
+            ($bytes:literal) => {{
+                let mut value = [0u8; $bytes];
+                value.copy_from_slice(element);
+                let target = target.as_ptr().cast::<[u8; $bytes]>();
+                for index in 0..count {
+                    // SAFETY: the caller promised `count` elements; `[u8; N]` has the alignment 1.
+                    unsafe { target.add(index).write(value) };
+                }
+            }};
+        }
+        match element.len() {
+            1 => fill!(1),
+            2 => fill!(2),
+            4 => fill!(4),
+            8 => fill!(8),
+            16 => fill!(16),
+            other => {
+                return Err(DeviceError::invalid("the element size of a fill", "1, 2, 4, 8 or 16 bytes", other));
+            }
+        }
+        Ok(())
+    }
+
+    fn bind_copies(&self, items: Vec<CopyItem>) -> Result<CpuCopies, DeviceError> {
+        for item in &items {
+            if let CopyItem::Indexed(copy) = item {
+                copy.check()?;
+            }
+        }
+        Ok(CpuCopies::new(items, self.threads()))
+    }
+
+    unsafe fn run_copies(&self, copies: &CpuCopies, _stream: &CpuStream) -> Result<(), DeviceError> {
+        match &self.inner.pool {
+            Some(pool) if copies.parallel => pool.install(|| {
+                // SAFETY: the caller promised every item; no two targets overlap, so they may run side by side.
+                copies.items.par_iter().with_max_len(1).for_each(|item| unsafe { run_item(item) });
+            }),
+            _ => {
+                for item in &copies.items {
+                    // SAFETY: the caller promised every item of the list.
+                    unsafe { run_item(item) };
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn compile(&self, source: &KernelSource) -> Result<CpuKernel, DeviceError> {
+        Ok(CpuKernel { source: *source })
+    }
+
+    fn bind(
+        &self,
+        kernel: &CpuKernel,
+        config: LaunchConfig,
+        arguments: &[KernelArgument],
+    ) -> Result<CpuLaunch, DeviceError> {
+        kernel.source.check(arguments)?;
+        Ok(CpuLaunch::new(kernel.source, config, arguments, self.threads()))
+    }
+
+    fn rebind(
+        &self,
+        launch: &mut CpuLaunch,
+        index: usize,
+        argument: KernelArgument,
+    ) -> Result<(), DeviceError> {
+        launch.source.check_one(index, &argument)?;
+        launch.arguments[index] = argument;
+        Ok(())
+    }
+
+    unsafe fn launch(&self, launch: &CpuLaunch, _stream: &CpuStream) -> Result<(), DeviceError> {
+        match &self.inner.pool {
+            Some(pool) if launch.ranges.len() > 1 => pool.install(|| {
+                // SAFETY: the caller promised what the kernel accesses; ranges are disjoint.
+                launch.ranges.par_iter().with_max_len(1).for_each(|range| unsafe { launch.run(range) });
+            }),
+            _ => {
+                for range in &launch.ranges {
+                    // SAFETY: the caller promised what the kernel accesses.
+                    unsafe { launch.run(range) };
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The processor's name, where the system tells.
+fn processor_name() -> String {
+    std::fs::read_to_string("/proc/cpuinfo")
+        .ok()
+        .and_then(|text| {
+            text.lines()
+                .find_map(|line| line.strip_prefix("model name")?.split_once(':').map(|(_, name)| name.trim().into()))
+        })
+        .unwrap_or_else(|| format!("{} processor", std::env::consts::ARCH))
+}
+
+/// All memory of the machine in bytes, where the system tells.
+fn memory_bytes() -> Option<u64> {
+    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
+    line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok().map(|kib| kib * 1024)
+}

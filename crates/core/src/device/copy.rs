@@ -1,0 +1,215 @@
+//! Copies between strided boxes and between indexed rows: the one primitive of packing, unpacking, copies to
+//! oneself and copies from a neighbour.
+
+use super::{DeviceError, Pointer};
+
+/// The most axes a [`BoxCopy`] can have: four of the grid and one of components.
+pub const MAX_COPY_AXES: usize = 5;
+
+/// One axis of a [`BoxCopy`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CopyAxis {
+    /// How many elements there are along it.
+    pub extent: usize,
+    /// Bytes from one element to the next in the source.
+    pub source_stride: isize,
+    /// Bytes from one element to the next in the target.
+    pub target_stride: isize,
+}
+
+/// A copy of a box of elements from one strided layout to another.
+///
+/// The axes are kept in the order that walks the target most nearly in sequence, outermost first, and axes that
+/// continue each other in both layouts are merged, so that a backend can run it as it stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BoxCopy {
+    source: Pointer,
+    target: Pointer,
+    element_bytes: usize,
+    axes: [CopyAxis; MAX_COPY_AXES],
+    axis_count: usize,
+}
+
+impl BoxCopy {
+    /// A copy of `axes` (any order) elements of `element_bytes` bytes each, from `source` to `target`, which are
+    /// the addresses of the first element. Without axes, one element is copied.
+    ///
+    /// # Errors
+    /// [`DeviceError::InvalidArgument`] for more than [`MAX_COPY_AXES`] axes, for an element of 0 bytes, and where
+    /// two elements of the target are at the same place (a target stride of 0).
+    pub fn new(
+        source: Pointer,
+        target: Pointer,
+        element_bytes: usize,
+        axes: &[CopyAxis],
+    ) -> Result<BoxCopy, DeviceError> {
+        if axes.len() > MAX_COPY_AXES {
+            return Err(DeviceError::invalid(
+                "the axes of a box copy",
+                format!("at most {MAX_COPY_AXES}"),
+                axes.len(),
+            ));
+        }
+        if element_bytes == 0 {
+            return Err(DeviceError::invalid("the element size of a box copy", "at least 1 byte", 0));
+        }
+        if let Some(axis) = axes.iter().find(|axis| axis.extent > 1 && axis.target_stride == 0) {
+            return Err(DeviceError::invalid(
+                "the target stride of a box copy",
+                "a stride other than 0",
+                format!("0 along an axis of {} elements", axis.extent),
+            ));
+        }
+        let mut copy = BoxCopy {
+            source,
+            target,
+            element_bytes,
+            axes: [CopyAxis { extent: 1, source_stride: 0, target_stride: 0 }; MAX_COPY_AXES],
+            axis_count: 0,
+        };
+        if axes.iter().any(|axis| axis.extent == 0) {
+            copy.push(CopyAxis { extent: 0, source_stride: 0, target_stride: 0 });
+            return Ok(copy);
+        }
+        let mut sorted = [CopyAxis { extent: 1, source_stride: 0, target_stride: 0 }; MAX_COPY_AXES];
+        let sorted = &mut sorted[..axes.len()];
+        sorted.copy_from_slice(axes);
+        sorted.sort_by_key(|axis| {
+            std::cmp::Reverse((axis.target_stride.unsigned_abs(), axis.source_stride.unsigned_abs()))
+        });
+        for &axis in sorted.iter().filter(|axis| axis.extent > 1) {
+            copy.push(axis);
+        }
+        copy.widen();
+        Ok(copy)
+    }
+
+    /// The address of the first element of the source.
+    pub fn source(&self) -> Pointer {
+        self.source
+    }
+
+    /// The address of the first element of the target.
+    pub fn target(&self) -> Pointer {
+        self.target
+    }
+
+    /// Bytes moved at each point of [`axes`](BoxCopy::axes): at least the element, and a whole row where rows are
+    /// contiguous on both sides.
+    pub fn run_bytes(&self) -> usize {
+        self.element_bytes
+    }
+
+    /// The axes, outermost first.
+    pub fn axes(&self) -> &[CopyAxis] {
+        &self.axes[..self.axis_count]
+    }
+
+    /// All bytes that it moves.
+    pub fn bytes(&self) -> usize {
+        self.axes().iter().map(|axis| axis.extent).product::<usize>() * self.element_bytes
+    }
+
+    /// Cuts it into `pieces` copies of nearly equal size along its outermost axis (fewer where that is short).
+    pub fn split(&self, pieces: usize) -> Vec<BoxCopy> {
+        let Some(&outer) = self.axes().first() else { return vec![*self] };
+        let pieces = pieces.clamp(1, outer.extent.max(1));
+        (0..pieces)
+            .map(|piece| {
+                let begin = outer.extent * piece / pieces;
+                let end = outer.extent * (piece + 1) / pieces;
+                let mut part = *self;
+                part.axes[0].extent = end - begin;
+                part.source = self.source.offset(begin as isize * outer.source_stride);
+                part.target = self.target.offset(begin as isize * outer.target_stride);
+                part
+            })
+            .collect()
+    }
+
+    /// Appends an inner axis, merged with the last one where the two continue each other on both sides.
+    fn push(&mut self, axis: CopyAxis) {
+        if let Some(last) = self.axes[..self.axis_count].last_mut() {
+            let continues = last.source_stride == axis.source_stride * axis.extent as isize
+                && last.target_stride == axis.target_stride * axis.extent as isize;
+            if continues {
+                *last = CopyAxis { extent: last.extent * axis.extent, ..axis };
+                return;
+            }
+        }
+        self.axes[self.axis_count] = axis;
+        self.axis_count += 1;
+    }
+
+    /// Turns a contiguous innermost axis into one wider element.
+    fn widen(&mut self) {
+        if let Some(last) = self.axes[..self.axis_count].last()
+            && last.source_stride == self.element_bytes as isize
+            && last.target_stride == self.element_bytes as isize
+        {
+            self.element_bytes *= last.extent;
+            self.axis_count -= 1;
+        }
+    }
+}
+
+/// A copy of rows picked by index: row `target_rows[k]` of the target becomes row `source_rows[k]` of the source.
+/// A side without indices is taken in sequence.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct IndexedCopy {
+    /// The address of row 0 of the source.
+    pub source: Pointer,
+    /// The address of row 0 of the target.
+    pub target: Pointer,
+    /// Bytes of a row.
+    pub row_bytes: usize,
+    /// Bytes from one row to the next in the source.
+    pub source_stride: isize,
+    /// Bytes from one row to the next in the target.
+    pub target_stride: isize,
+    /// How many rows are copied.
+    pub rows: usize,
+    /// The rows of the source; `None` for 0, 1, 2, …
+    pub source_rows: Option<Vec<usize>>,
+    /// The rows of the target, each at most once; `None` for 0, 1, 2, …
+    pub target_rows: Option<Vec<usize>>,
+}
+
+impl IndexedCopy {
+    /// All bytes that it moves.
+    pub fn bytes(&self) -> usize {
+        self.rows * self.row_bytes
+    }
+
+    /// Checks that both index lists, where there are any, have `rows` entries.
+    ///
+    /// # Errors
+    /// [`DeviceError::InvalidArgument`] where they do not.
+    pub fn check(&self) -> Result<(), DeviceError> {
+        for rows in [&self.source_rows, &self.target_rows].into_iter().flatten() {
+            if rows.len() != self.rows {
+                return Err(DeviceError::invalid("the index list of a copy", self.rows, rows.len()));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// One entry of a list of copies.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum CopyItem {
+    /// A strided box.
+    Box(BoxCopy),
+    /// Rows picked by index.
+    Indexed(IndexedCopy),
+}
+
+impl CopyItem {
+    /// All bytes that it moves.
+    pub fn bytes(&self) -> usize {
+        match self {
+            CopyItem::Box(copy) => copy.bytes(),
+            CopyItem::Indexed(copy) => copy.bytes(),
+        }
+    }
+}

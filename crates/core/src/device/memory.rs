@@ -1,0 +1,109 @@
+//! Memory of a device: addresses, buffers and checked parts of them.
+
+use std::fmt;
+use std::ops::Range;
+
+use serde::Serialize;
+
+use super::{DeviceError, DeviceId};
+
+/// The kinds of memory a device may offer.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum MemoryKind {
+    /// Memory of the device itself; plain host memory on the CPU.
+    #[default]
+    Device,
+    /// Host memory that the device can copy from and to without a detour.
+    Pinned,
+    /// Memory that both host and device address (managed memory, USM shared).
+    Shared,
+}
+
+impl fmt::Display for MemoryKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            MemoryKind::Device => "device",
+            MemoryKind::Pinned => "pinned host",
+            MemoryKind::Shared => "shared",
+        })
+    }
+}
+
+/// An address in a device's memory: plain data, which may be sent to other threads.
+///
+/// Holding one promises nothing about the memory behind it; reading or writing through it is up to the unsafe
+/// calls of [`Device`](super::Device) and their contracts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Pointer(*mut u8);
+
+// SAFETY: a `Pointer` is an address. It is only followed inside unsafe calls whose contracts rule out data races.
+unsafe impl Send for Pointer {}
+// SAFETY: as for `Send`; a shared `Pointer` gives nothing but the address.
+unsafe impl Sync for Pointer {}
+
+impl Pointer {
+    /// The address `address` as it stands.
+    pub fn new(address: *mut u8) -> Pointer {
+        Pointer(address)
+    }
+
+    /// The address as a raw pointer.
+    pub fn as_ptr(self) -> *mut u8 {
+        self.0
+    }
+
+    /// The address moved by `bytes`, which may lead anywhere as long as it is not followed there.
+    #[must_use]
+    pub fn offset(self, bytes: isize) -> Pointer {
+        Pointer(self.0.wrapping_offset(bytes))
+    }
+}
+
+/// A range of a device's memory as plain data.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MemoryRange {
+    /// The device that the memory belongs to.
+    pub device: DeviceId,
+    /// Where it begins.
+    pub pointer: Pointer,
+    /// Its length in bytes.
+    pub bytes: usize,
+}
+
+/// Memory that a device allocated; freed on drop.
+pub trait Buffer: fmt::Debug + Send + Sync + 'static {
+    /// Where it begins. Aligned to at least 64 bytes.
+    fn pointer(&self) -> Pointer;
+
+    /// Its length in bytes.
+    fn bytes(&self) -> usize;
+
+    /// Its kind.
+    fn kind(&self) -> MemoryKind;
+
+    /// The device that allocated it.
+    fn device(&self) -> DeviceId;
+
+    /// Whether the host may follow its pointer.
+    fn host_accessible(&self) -> bool;
+
+    /// The part `range` (in bytes) of it.
+    ///
+    /// # Errors
+    /// [`DeviceError::InvalidArgument`] where the range does not lie within the buffer.
+    fn range(&self, range: Range<usize>) -> Result<MemoryRange, DeviceError> {
+        if range.start > range.end || range.end > self.bytes() {
+            return Err(DeviceError::invalid(
+                "the byte range of a buffer",
+                format!("a range within 0..{}", self.bytes()),
+                format!("{}..{}", range.start, range.end),
+            ));
+        }
+        Ok(MemoryRange {
+            device: self.device(),
+            pointer: self.pointer().offset(range.start as isize),
+            bytes: range.end - range.start,
+        })
+    }
+}

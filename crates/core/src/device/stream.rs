@@ -1,0 +1,54 @@
+//! Streams and events: how work on a device is ordered.
+
+use std::any::Any;
+use std::fmt::Debug;
+
+use super::DeviceId;
+
+/// An in-order queue of work on one device. Cloning gives another handle to the same queue.
+pub trait Stream: Clone + Debug + Send + Sync + 'static {
+    /// The native handle as an integer: a `cudaStream_t`, a `cl_command_queue`, and 0 on the CPU.
+    fn handle(&self) -> usize;
+
+    /// The device whose work it orders.
+    fn device(&self) -> DeviceId;
+}
+
+/// A point in a stream. An event that was never recorded counts as complete.
+pub trait Event: Debug + Send + Sync + 'static {
+    /// The native handle as an integer: a `cudaEvent_t`, a `cl_event`, and 0 on the CPU.
+    fn handle(&self) -> usize;
+}
+
+/// A stream of any device, for calls that take streams of several devices at once.
+///
+/// Every [`Stream`] is one; there is nothing to implement.
+pub trait AnyStream: Send + Sync {
+    /// The stream itself, to be downcast to its backend's type.
+    fn as_any(&self) -> &dyn Any;
+
+    /// The device whose work it orders.
+    fn device_id(&self) -> DeviceId;
+}
+
+impl<S: Stream> AnyStream for S {
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+
+    fn device_id(&self) -> DeviceId {
+        self.device()
+    }
+}
+
+/// How urgent the work of a stream is, where the device can tell.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Priority {
+    /// After other work.
+    Low,
+    /// As usual.
+    #[default]
+    Normal,
+    /// Before other work: right for packing and unpacking.
+    High,
+}

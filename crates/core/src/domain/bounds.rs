@@ -1,0 +1,174 @@
+//! Boxes of cells in the global index space.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// The most axes a grid can have.
+pub const MAX_AXES: usize = 4;
+
+/// A box of cells: along each axis the indices from `lower` up to but without `upper`.
+///
+/// Boxes of a grid with fewer than [`MAX_AXES`] axes have the bounds 0 and 1 along the others. Global indices are
+/// signed: the halo below a domain at the lower end of an axis has negative ones.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct IndexBox {
+    lower: [i64; MAX_AXES],
+    upper: [i64; MAX_AXES],
+    axes: u8,
+}
+
+impl IndexBox {
+    /// The box between `lower` and `upper`, which have one entry for each axis (at most [`MAX_AXES`]; of a longer
+    /// or uneven pair the common first part counts). An `upper` below its `lower` gives an empty box.
+    pub fn new(lower: impl AsRef<[i64]>, upper: impl AsRef<[i64]>) -> IndexBox {
+        let (low, up) = (lower.as_ref(), upper.as_ref());
+        let axes = low.len().min(up.len()).min(MAX_AXES);
+        let mut made = IndexBox { lower: [0; MAX_AXES], upper: [1; MAX_AXES], axes: axes as u8 };
+        made.lower[..axes].copy_from_slice(&low[..axes]);
+        made.upper[..axes].copy_from_slice(&up[..axes]);
+        made
+    }
+
+    /// The number of axes.
+    pub fn axes(&self) -> usize {
+        usize::from(self.axes)
+    }
+
+    /// The first index along each axis.
+    pub fn lower(&self) -> &[i64] {
+        &self.lower[..self.axes()]
+    }
+
+    /// One past the last index along each axis.
+    pub fn upper(&self) -> &[i64] {
+        &self.upper[..self.axes()]
+    }
+
+    /// The number of cells along `axis`; 1 along axes that the grid does not have.
+    pub fn extent(&self, axis: usize) -> usize {
+        usize::try_from(self.upper[axis].saturating_sub(self.lower[axis])).unwrap_or(0)
+    }
+
+    /// The number of cells.
+    pub fn cells(&self) -> u128 {
+        (0..MAX_AXES).map(|axis| self.extent(axis) as u128).product()
+    }
+
+    /// Whether it holds no cell.
+    pub fn is_empty(&self) -> bool {
+        (0..MAX_AXES).any(|axis| self.lower[axis] >= self.upper[axis])
+    }
+
+    /// Whether the cell `index` lies in it.
+    pub fn contains(&self, index: &[i64]) -> bool {
+        index.len() == self.axes()
+            && index.iter().enumerate().all(|(axis, &i)| self.lower[axis] <= i && i < self.upper[axis])
+    }
+
+    /// Whether all of `other` lies in it.
+    pub fn encloses(&self, other: &IndexBox) -> bool {
+        other.is_empty()
+            || (0..MAX_AXES)
+                .all(|axis| self.lower[axis] <= other.lower[axis] && other.upper[axis] <= self.upper[axis])
+    }
+
+    /// The cells that both hold; `None` if there are none.
+    pub fn intersection(&self, other: &IndexBox) -> Option<IndexBox> {
+        let mut both = *self;
+        for axis in 0..MAX_AXES {
+            both.lower[axis] = self.lower[axis].max(other.lower[axis]);
+            both.upper[axis] = self.upper[axis].min(other.upper[axis]);
+        }
+        (!both.is_empty()).then_some(both)
+    }
+
+    /// The cells of this box that `other` does not hold, as disjoint boxes (at most two for each axis).
+    pub fn minus(&self, other: &IndexBox) -> Vec<IndexBox> {
+        let Some(hole) = self.intersection(other) else {
+            return if self.is_empty() { Vec::new() } else { vec![*self] };
+        };
+        let mut rest = *self;
+        let mut pieces = Vec::new();
+        for axis in 0..self.axes() {
+            for (lower, upper) in
+                [(rest.lower[axis], hole.lower[axis]), (hole.upper[axis], rest.upper[axis])]
+            {
+                if lower < upper {
+                    pieces.push(rest.with_axis(axis, lower, upper));
+                }
+            }
+            rest = rest.with_axis(axis, hole.lower[axis], hole.upper[axis]);
+        }
+        pieces
+    }
+
+    /// The largest box that is left when one side of this one is cut off so far that it holds nothing of `other`;
+    /// `None` if nothing is left.
+    pub(crate) fn minus_one_side(&self, other: &IndexBox) -> Option<IndexBox> {
+        let Some(hole) = self.intersection(other) else { return Some(*self) };
+        (0..self.axes())
+            .flat_map(|axis| {
+                [
+                    self.with_axis(axis, hole.upper[axis], self.upper[axis]),
+                    self.with_axis(axis, self.lower[axis], hole.lower[axis]),
+                ]
+            })
+            .filter(|rest| !rest.is_empty())
+            .max_by_key(IndexBox::cells)
+    }
+
+    /// The same box with other bounds along `axis`.
+    #[must_use]
+    pub fn with_axis(&self, axis: usize, lower: i64, upper: i64) -> IndexBox {
+        let mut changed = *self;
+        changed.lower[axis] = lower;
+        changed.upper[axis] = upper;
+        changed
+    }
+
+    /// The same box moved by `shift` cells along each axis.
+    #[must_use]
+    pub fn shifted(&self, shift: &[i64; MAX_AXES]) -> IndexBox {
+        let mut moved = *self;
+        for axis in 0..self.axes() {
+            moved.lower[axis] += shift[axis];
+            moved.upper[axis] += shift[axis];
+        }
+        moved
+    }
+
+    /// The bounds along `axis`, also of axes that the grid does not have.
+    pub(crate) fn bounds(&self, axis: usize) -> (i64, i64) {
+        (self.lower[axis], self.upper[axis])
+    }
+}
+
+impl fmt::Display for IndexBox {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for axis in 0..self.axes() {
+            let times = if axis > 0 { " × " } else { "" };
+            write!(f, "{times}{}..{}", self.lower[axis], self.upper[axis])?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_box_minus_its_middle_is_the_rest_in_disjoint_pieces() {
+        let whole = IndexBox::new([0, 0, 0], [5, 6, 7]);
+        let hole = IndexBox::new([1, 2, 3], [3, 4, 5]);
+        let pieces = whole.minus(&hole);
+        assert_eq!(pieces.iter().map(IndexBox::cells).sum::<u128>() + hole.cells(), whole.cells());
+        for (k, piece) in pieces.iter().enumerate() {
+            assert!(piece.intersection(&hole).is_none());
+            assert!(pieces[..k].iter().all(|other| other.intersection(piece).is_none()));
+        }
+        assert_eq!(whole.minus(&IndexBox::new([9, 9, 9], [10, 10, 10])), vec![whole]);
+        assert!(whole.minus(&whole).is_empty());
+    }
+}

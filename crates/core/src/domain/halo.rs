@@ -1,0 +1,114 @@
+//! How wide the halo of a domain is, and which neighbours it comes from.
+
+use serde::{Deserialize, Serialize};
+
+use super::{Grid, GridError, IndexBox, MAX_AXES};
+
+/// Which cells around a domain belong to its halo.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Neighbours {
+    /// All cells within the halo widths, edges and corners too.
+    #[default]
+    All,
+    /// Only the cells straight across a face.
+    Faces,
+}
+
+/// The halo of every domain of a pattern: widths in cells, per axis and side.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Halo {
+    widths: Widths,
+    neighbours: Neighbours,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Widths {
+    Uniform(usize),
+    PerSide(Vec<(usize, usize)>),
+}
+
+/// The widths of a halo on a certain grid: below and above, along each axis.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct HaloWidths {
+    pub(crate) lower: [i64; MAX_AXES],
+    pub(crate) upper: [i64; MAX_AXES],
+    pub(crate) neighbours: Neighbours,
+}
+
+impl Halo {
+    /// The same width on every side of every axis. 0 is a legal width.
+    pub fn uniform(width: usize) -> Halo {
+        Halo { widths: Widths::Uniform(width), neighbours: Neighbours::All }
+    }
+
+    /// A width for each axis, the same on both its sides.
+    pub fn per_axis(widths: impl AsRef<[usize]>) -> Halo {
+        Halo::per_side(widths.as_ref().iter().map(|&width| (width, width)).collect::<Vec<_>>())
+    }
+
+    /// For each axis the width below and the width above.
+    pub fn per_side(widths: impl AsRef<[(usize, usize)]>) -> Halo {
+        Halo { widths: Widths::PerSide(widths.as_ref().to_vec()), neighbours: Neighbours::All }
+    }
+
+    /// The same widths with other [`Neighbours`].
+    #[must_use]
+    pub fn with_neighbours(mut self, neighbours: Neighbours) -> Halo {
+        self.neighbours = neighbours;
+        self
+    }
+
+    /// Which cells belong to the halo.
+    pub fn neighbours(&self) -> Neighbours {
+        self.neighbours
+    }
+
+    pub(crate) fn on(&self, grid: &Grid) -> Result<HaloWidths, GridError> {
+        let mut made =
+            HaloWidths { lower: [0; MAX_AXES], upper: [0; MAX_AXES], neighbours: self.neighbours };
+        if let Widths::PerSide(sides) = &self.widths {
+            grid.check_length("the list of halo widths", sides.len())?;
+        }
+        for axis in 0..grid.axes() {
+            let (lower, upper) = match &self.widths {
+                Widths::Uniform(width) => (*width, *width),
+                Widths::PerSide(sides) => sides[axis],
+            };
+            let limit = |width: usize| i64::try_from(width).unwrap_or(i64::MAX).min(1 << 48);
+            made.lower[axis] = limit(lower);
+            made.upper[axis] = limit(upper);
+        }
+        Ok(made)
+    }
+}
+
+impl HaloWidths {
+    /// `domain` with its halo on every side, corners included.
+    pub(crate) fn around(&self, domain: &IndexBox) -> IndexBox {
+        (0..domain.axes()).fold(*domain, |grown, axis| {
+            let (lower, upper) = domain.bounds(axis);
+            grown.with_axis(axis, lower - self.lower[axis], upper + self.upper[axis])
+        })
+    }
+
+    /// The halo of `domain` as disjoint boxes; those outside a non-periodic grid are included.
+    pub(crate) fn regions(&self, domain: &IndexBox) -> Vec<IndexBox> {
+        if domain.is_empty() {
+            return Vec::new();
+        }
+        match self.neighbours {
+            Neighbours::All => self.around(domain).minus(domain),
+            Neighbours::Faces => (0..domain.axes())
+                .flat_map(|axis| {
+                    let (lower, upper) = domain.bounds(axis);
+                    [
+                        domain.with_axis(axis, lower - self.lower[axis], lower),
+                        domain.with_axis(axis, upper, upper + self.upper[axis]),
+                    ]
+                })
+                .filter(|region| !region.is_empty())
+                .collect(),
+        }
+    }
+}

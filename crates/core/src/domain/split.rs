@@ -1,0 +1,192 @@
+//! Cartesian splits of a grid: each axis cut into consecutive parts.
+
+use super::{Grid, GridError, IndexBox};
+
+/// A Cartesian split of a grid. Parts are numbered with the last axis fastest; there may be empty ones, where an
+/// axis has fewer cells than parts.
+///
+/// It holds the cuts of each axis, not a table of all parts.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Split {
+    /// For each axis the first index of each part, and the end of the axis.
+    cuts: Vec<Vec<i64>>,
+}
+
+impl Split {
+    /// Cuts each axis into `parts[axis]` parts of sizes that differ by at most one cell.
+    ///
+    /// # Errors
+    /// [`GridError`] where there is not one entry for each axis, or an entry is 0.
+    pub fn even(grid: &Grid, parts: impl AsRef<[usize]>) -> Result<Split, GridError> {
+        let parts = parts.as_ref();
+        grid.check_length("the list of parts", parts.len())?;
+        let cuts = parts
+            .iter()
+            .enumerate()
+            .map(|(axis, &count)| {
+                if count == 0 {
+                    return Err(GridError::Split { axis, problem: "has 0 parts, expected at least 1".into() });
+                }
+                let extent = grid.extent(axis) as u128;
+                Ok((0..=count).map(|part| (extent * part as u128 / count as u128) as i64).collect())
+            })
+            .collect::<Result<_, _>>()?;
+        Ok(Split { cuts })
+    }
+
+    /// Cuts each axis into parts of the given sizes, which add up to the axis. A size may be 0.
+    ///
+    /// # Errors
+    /// [`GridError`] where there is not one list for each axis, or the sizes do not add up.
+    pub fn sizes(grid: &Grid, sizes: &[Vec<usize>]) -> Result<Split, GridError> {
+        grid.check_length("the list of part sizes", sizes.len())?;
+        let cuts = sizes
+            .iter()
+            .enumerate()
+            .map(|(axis, sizes)| {
+                let sum = sizes.iter().try_fold(0usize, |sum, &size| sum.checked_add(size));
+                if sizes.is_empty() || sum != Some(grid.extent(axis)) {
+                    let problem = format!(
+                        "has parts of {sizes:?} cells, expected sizes that add up to {}",
+                        grid.extent(axis)
+                    );
+                    return Err(GridError::Split { axis, problem });
+                }
+                let mut cuts = vec![0];
+                cuts.extend(sizes.iter().scan(0, |end, &size| {
+                    *end += size as i64;
+                    Some(*end)
+                }));
+                Ok(cuts)
+            })
+            .collect::<Result<_, _>>()?;
+        Ok(Split { cuts })
+    }
+
+    /// Cuts the grid into `parts` nearly cubic parts: each prime factor, largest first, divides the axis whose
+    /// parts are longest.
+    ///
+    /// # Errors
+    /// [`GridError`] for 0 parts.
+    pub fn balanced(grid: &Grid, parts: usize) -> Result<Split, GridError> {
+        if parts == 0 {
+            return Err(GridError::Split { axis: 0, problem: "has 0 parts, expected at least 1".into() });
+        }
+        Split::even(grid, balanced_counts(grid, parts))
+    }
+
+    /// The number of parts.
+    pub fn parts(&self) -> usize {
+        self.cuts.iter().map(|cuts| cuts.len() - 1).product()
+    }
+
+    /// The number of parts along each axis.
+    pub fn parts_per_axis(&self) -> Vec<usize> {
+        self.cuts.iter().map(|cuts| cuts.len() - 1).collect()
+    }
+
+    /// The cells of part `part`; `None` for a number past the last part.
+    pub fn part(&self, part: usize) -> Option<IndexBox> {
+        let mut rest = part;
+        let mut lower = vec![0; self.cuts.len()];
+        let mut upper = vec![0; self.cuts.len()];
+        for (axis, cuts) in self.cuts.iter().enumerate().rev() {
+            let count = cuts.len() - 1;
+            let position = rest % count;
+            rest /= count;
+            lower[axis] = cuts[position];
+            upper[axis] = cuts[position + 1];
+        }
+        (rest == 0).then(|| IndexBox::new(lower, upper))
+    }
+
+    /// The number of the part at `position` (one entry for each axis).
+    pub(crate) fn number(&self, position: &[usize]) -> usize {
+        self.cuts.iter().zip(position).fold(0, |number, (cuts, &at)| number * (cuts.len() - 1) + at)
+    }
+
+    /// The positions of the parts along `axis` that hold cells of `lower..upper`.
+    pub(crate) fn overlapping(&self, axis: usize, lower: i64, upper: i64) -> std::ops::Range<usize> {
+        let cuts = &self.cuts[axis];
+        let first = cuts.partition_point(|&cut| cut <= lower).saturating_sub(1);
+        let last = cuts.partition_point(|&cut| cut < upper).min(cuts.len() - 1);
+        first..last.max(first)
+    }
+}
+
+/// The number of parts along each axis of [`Split::balanced`].
+pub(crate) fn balanced_counts(grid: &Grid, parts: usize) -> Vec<usize> {
+    let mut counts = vec![1usize; grid.axes()];
+    for factor in prime_factors(parts) {
+        // The first of the axes with the longest parts; exact in integers through cross multiplication.
+        let longest = (1..counts.len()).fold(0, |best, axis| {
+            let longer = grid.extent(axis) as u128 * counts[best] as u128
+                > grid.extent(best) as u128 * counts[axis] as u128;
+            if longer { axis } else { best }
+        });
+        counts[longest] *= factor;
+    }
+    counts
+}
+
+/// The prime factors of `number`, largest first.
+fn prime_factors(mut number: usize) -> Vec<usize> {
+    let mut factors = Vec::new();
+    let mut candidate = 2;
+    while candidate * candidate <= number {
+        while number % candidate == 0 {
+            factors.push(candidate);
+            number /= candidate;
+        }
+        candidate += 1;
+    }
+    if number > 1 {
+        factors.push(number);
+    }
+    factors.reverse();
+    factors
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_tile_the_grid_and_are_found_again() {
+        let grid = Grid::new([7, 5, 3]).unwrap();
+        let split = Split::even(&grid, [3, 2, 5]).unwrap();
+        let parts: Vec<_> = (0..split.parts()).map(|part| split.part(part).unwrap()).collect();
+        assert_eq!(parts.iter().map(IndexBox::cells).sum::<u128>(), 105);
+        assert!(split.part(split.parts()).is_none());
+        for (number, part) in parts.iter().enumerate().filter(|(_, part)| !part.is_empty()) {
+            let position: Vec<usize> = (0..3)
+                .map(|axis| {
+                    let found: Vec<usize> = split
+                        .overlapping(axis, part.lower()[axis], part.upper()[axis])
+                        .filter(|&at| split.cuts[axis][at] < split.cuts[axis][at + 1])
+                        .collect();
+                    assert_eq!(found.len(), 1, "{part} on axis {axis}");
+                    found[0]
+                })
+                .collect();
+            assert_eq!(split.number(&position), number);
+        }
+    }
+
+    #[test]
+    fn balanced_splits_cut_the_longest_axis() {
+        let grid = Grid::new([100, 10]).unwrap();
+        assert_eq!(balanced_counts(&grid, 4), [4, 1]);
+        let cube = Grid::new([64, 64, 64]).unwrap();
+        assert_eq!(balanced_counts(&cube, 8), [2, 2, 2]);
+        assert_eq!(Split::balanced(&grid, 0).unwrap_err().to_string(), "the split of axis 0 has 0 parts, expected at least 1");
+    }
+
+    #[test]
+    fn sizes_must_add_up() {
+        let grid = Grid::new([10]).unwrap();
+        assert_eq!(Split::sizes(&grid, &[vec![4, 0, 6]]).unwrap().parts(), 3);
+        let error = Split::sizes(&grid, &[vec![4, 5]]).unwrap_err();
+        assert_eq!(error.to_string(), "the split of axis 0 has parts of [4, 5] cells, expected sizes that add up to 10");
+    }
+}

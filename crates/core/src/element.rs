@@ -1,0 +1,78 @@
+//! The element types of fields.
+
+use std::fmt;
+
+use bytemuck::Pod;
+use serde::{Deserialize, Serialize};
+
+/// The type of an element, as plain data.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+#[non_exhaustive]
+#[allow(missing_docs, reason = "each variant is named as the type it stands for")]
+pub enum ElementType {
+    I8,
+    I16,
+    I32,
+    I64,
+    I128,
+    U8,
+    U16,
+    U32,
+    U64,
+    U128,
+    F16,
+    Bf16,
+    F32,
+    F64,
+    Complex32,
+    Complex64,
+}
+
+impl ElementType {
+    /// Bytes of one element.
+    pub fn bytes(self) -> usize {
+        match self {
+            ElementType::I8 | ElementType::U8 => 1,
+            ElementType::I16 | ElementType::U16 | ElementType::F16 | ElementType::Bf16 => 2,
+            ElementType::I32 | ElementType::U32 | ElementType::F32 => 4,
+            ElementType::I64 | ElementType::U64 | ElementType::F64 | ElementType::Complex32 => 8,
+            ElementType::I128 | ElementType::U128 | ElementType::Complex64 => 16,
+        }
+    }
+}
+
+impl fmt::Display for ElementType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.serialize(f)
+    }
+}
+
+/// A plain numeric type of 1 to 16 bytes that a [`Field`](crate::Field) may hold.
+pub trait Element: Pod + Default + PartialEq + fmt::Debug + Send + Sync {
+    /// The type as plain data.
+    const TYPE: ElementType;
+}
+
+macro_rules! elements {
+    ($($rust:ty => $name:ident),* $(,)?) => {
+        $(impl Element for $rust {
+            const TYPE: ElementType = ElementType::$name;
+        })*
+
+        #[cfg(test)]
+        mod tests {
+            #[test]
+            fn sizes_are_those_of_the_rust_types() {
+                $(assert_eq!(super::ElementType::$name.bytes(), size_of::<$rust>());)*
+            }
+        }
+    };
+}
+
+elements! {
+    i8 => I8, i16 => I16, i32 => I32, i64 => I64, i128 => I128,
+    u8 => U8, u16 => U16, u32 => U32, u64 => U64, u128 => U128,
+    half::f16 => F16, half::bf16 => Bf16, f32 => F32, f64 => F64,
+    num_complex::Complex<f32> => Complex32, num_complex::Complex<f64> => Complex64,
+}

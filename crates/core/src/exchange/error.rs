@@ -1,0 +1,62 @@
+//! What can go wrong in binding and in exchanging, as values.
+
+use std::time::Duration;
+
+use crate::device::DeviceError;
+use crate::transport::TransportError;
+
+/// Why fields could not be bound to a pattern. Every rank gets the same error.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum BindError {
+    /// The ranks disagree, the fields do not fit the pattern, or a rank has no memory. The text names the rank.
+    #[error("{0}")]
+    Refused(String),
+    /// The ranks could not talk to each other.
+    #[error(transparent)]
+    Transport(#[from] TransportError),
+}
+
+/// Why an exchange failed.
+///
+/// [`FieldsReplaced`](ExchangeError::FieldsReplaced), [`InFlightElsewhere`](ExchangeError::InFlightElsewhere) and, at
+/// the start, [`ForeignStream`](ExchangeError::ForeignStream) leave the exchange as it was. After any other the
+/// exchange is poisoned: its halos are unspecified, and every later use gives [`ExchangeError::Poisoned`].
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ExchangeError {
+    /// An earlier exchange failed or was given up.
+    #[error("the exchange is poisoned: {0}; bind the pattern again")]
+    Poisoned(String),
+    /// Neighbours did not come within the time limit.
+    #[error("the exchange did not complete within the time limit of {limit:?}: missing {missing}")]
+    TimeLimit {
+        /// Which neighbours' messages are missing.
+        missing: String,
+        /// The limit.
+        limit: Duration,
+    },
+    /// The pending exchange was dropped while its thread was panicking.
+    #[error("the exchange was given up by a panic")]
+    Panicking,
+    /// The fields of the exchange were replaced by others through `fields_mut`.
+    #[error("the fields of the exchange are not those that were bound; put them back, or bind the pattern again")]
+    FieldsReplaced,
+    /// A field is in flight in another exchange, whose pending exchange was forgotten.
+    #[error("a field is in flight in another exchange; call `complete` there first")]
+    InFlightElsewhere,
+    /// The schedule names a stream of a device that the exchange has no field on.
+    #[error("the schedule names a stream of {stream}, but the exchange has fields on {devices}")]
+    ForeignStream {
+        /// The stream's device.
+        stream: crate::device::DeviceId,
+        /// The devices of the exchange.
+        devices: String,
+    },
+    /// A device's error.
+    #[error(transparent)]
+    Device(#[from] DeviceError),
+    /// The transport's error.
+    #[error(transparent)]
+    Transport(#[from] TransportError),
+}

@@ -1,0 +1,199 @@
+//! The state of one bound exchange, shared between the exchange itself and the engine that serves it.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
+
+use super::part::{Part, Traffic};
+use super::{ExchangeError, Schedule};
+use crate::field::Storage;
+use crate::transport::Transport;
+
+/// Called when an exchange is complete, or has failed.
+pub type Completion = Box<dyn FnMut(Result<(), &ExchangeError>) + Send>;
+
+/// One bound exchange.
+pub(crate) struct Flight {
+    state: Mutex<State>,
+}
+
+struct State {
+    parts: Vec<Box<dyn Part>>,
+    storages: Vec<Arc<Storage>>,
+    status: Status,
+    on_complete: Option<Completion>,
+}
+
+/// How far an exchange is.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Status {
+    /// Between exchanges.
+    Idle,
+    /// Something is still missing.
+    Travelling,
+    /// `finish` would not wait for anyone.
+    Arrived,
+    /// It failed, for ever.
+    Poisoned(ExchangeError),
+}
+
+impl Flight {
+    pub(crate) fn new(
+        parts: Vec<Box<dyn Part>>,
+        storages: Vec<Arc<Storage>>,
+        on_complete: Option<Completion>,
+    ) -> Flight {
+        Flight { state: Mutex::new(State { parts, storages, status: Status::Idle, on_complete }) }
+    }
+
+    pub(crate) fn status(&self) -> Status {
+        self.lock().status.clone()
+    }
+
+    /// Whether something is still missing.
+    pub(crate) fn is_travelling(&self) -> bool {
+        self.lock().status == Status::Travelling
+    }
+
+    /// Whether it was started and not finished.
+    pub(crate) fn is_in_flight(&self) -> bool {
+        matches!(self.lock().status, Status::Travelling | Status::Arrived)
+    }
+
+    pub(crate) fn traffic(&self) -> Traffic {
+        self.lock().parts.iter().map(|part| part.traffic()).fold(Traffic::default(), |sum, part| Traffic {
+            messages: sum.messages + part.messages,
+            message_bytes: sum.message_bytes + part.message_bytes,
+            direct_bytes: sum.direct_bytes + part.direct_bytes,
+            local_bytes: sum.local_bytes + part.local_bytes,
+        })
+    }
+
+    /// Packs and sends. The caller has put the flight into the engine's care.
+    pub(crate) fn start(&self, transport: &dyn Transport, schedule: &Schedule<'_>) -> Result<(), ExchangeError> {
+        let mut state = self.lock();
+        match &state.status {
+            Status::Poisoned(error) => return Err(ExchangeError::Poisoned(error.to_string())),
+            Status::Idle => {}
+            Status::Travelling | Status::Arrived => {
+                return Err(ExchangeError::Poisoned("it was started while in flight".into()));
+            }
+        }
+        state.check_stream(schedule)?;
+        if let Some(taken) = state.storages.iter().position(|storage| !storage.take_off()) {
+            state.storages[..taken].iter().for_each(|storage| storage.land());
+            return Err(ExchangeError::InFlightElsewhere);
+        }
+        state.status = Status::Travelling;
+        let started = state.parts.iter_mut().try_for_each(|part| part.start(transport, schedule));
+        if let Err(error) = &started {
+            state.poison(transport, error.clone());
+        }
+        drop(state);
+        if started.is_ok() {
+            self.poll(transport);
+        }
+        started
+    }
+
+    /// Makes progress, unless another thread is doing so, and calls the callback when the flight ends here.
+    pub(crate) fn poll(&self, transport: &dyn Transport) {
+        let mut state = match self.state.try_lock() {
+            Ok(state) => state,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            Err(TryLockError::WouldBlock) => return,
+        };
+        if state.status != Status::Travelling {
+            return;
+        }
+        let mut complete = true;
+        let mut failed = None;
+        for part in &mut state.parts {
+            match part.poll(transport) {
+                Ok(arrived) => complete &= arrived,
+                Err(error) => failed = failed.or(Some(error)),
+            }
+        }
+        match failed {
+            Some(error) => state.poison(transport, error),
+            None if complete => state.status = Status::Arrived,
+            None => return,
+        }
+        self.report(state);
+    }
+
+    /// Unpacks. Everything has arrived.
+    pub(crate) fn finish(&self, transport: &dyn Transport, schedule: &Schedule<'_>) -> Result<(), ExchangeError> {
+        let mut state = self.lock();
+        match &state.status {
+            Status::Poisoned(error) => return Err(error.clone()),
+            Status::Idle => return Ok(()),
+            Status::Travelling | Status::Arrived => {}
+        }
+        let finished = state
+            .check_stream(schedule)
+            .and_then(|()| state.parts.iter_mut().try_for_each(|part| part.finish(schedule)));
+        match &finished {
+            Ok(()) => state.land(Status::Idle),
+            Err(error) => state.poison(transport, error.clone()),
+        }
+        finished
+    }
+
+    /// Gives up. Afterwards nobody touches the fields any more.
+    pub(crate) fn abandon(&self, transport: &dyn Transport, error: ExchangeError) {
+        let mut state = self.lock();
+        let was_travelling = state.status == Status::Travelling;
+        if !matches!(state.status, Status::Poisoned(_)) {
+            state.poison(transport, error);
+        }
+        if was_travelling {
+            self.report(state);
+        }
+    }
+
+    /// Which neighbours are missing, in words.
+    pub(crate) fn missing(&self) -> String {
+        let missing: Vec<String> = self.lock().parts.iter().flat_map(|part| part.missing()).collect();
+        if missing.is_empty() { "nothing".into() } else { missing.join(", ") }
+    }
+
+    /// Runs the callback, with the lock released so that it may use the exchange's communicator.
+    fn report(&self, mut state: MutexGuard<'_, State>) {
+        let Some(mut call) = state.on_complete.take() else { return };
+        let error = match &state.status {
+            Status::Poisoned(error) => Some(error.clone()),
+            _ => None,
+        };
+        drop(state);
+        call(error.as_ref().map_or(Ok(()), Err));
+        self.lock().on_complete = Some(call);
+    }
+
+    /// Locks even after a panic: a callback runs without the lock, and parts do not panic.
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn check_stream(&self, schedule: &Schedule<'_>) -> Result<(), ExchangeError> {
+        let Schedule::On(stream) = schedule else { return Ok(()) };
+        if self.parts.is_empty() || self.parts.iter().any(|part| part.device() == stream.device_id()) {
+            return Ok(());
+        }
+        let devices: Vec<String> = self.parts.iter().map(|part| part.device().to_string()).collect();
+        Err(ExchangeError::ForeignStream { stream: stream.device_id(), devices: devices.join(", ") })
+    }
+
+    fn poison(&mut self, transport: &dyn Transport, error: ExchangeError) {
+        self.parts.iter_mut().for_each(|part| part.abandon(transport));
+        self.land(Status::Poisoned(error));
+    }
+
+    /// Ends the flight. Only a flight that has taken off marks its fields as at rest.
+    fn land(&mut self, status: Status) {
+        if matches!(self.status, Status::Travelling | Status::Arrived) {
+            self.storages.iter().for_each(|storage| storage.land());
+        }
+        self.status = status;
+    }
+}

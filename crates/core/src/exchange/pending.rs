@@ -1,0 +1,130 @@
+//! An exchange that was started and not yet finished.
+
+use std::future::{Future, IntoFuture};
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use super::{Exchange, ExchangeError, Schedule};
+use crate::device::Device;
+use crate::domain::IndexBox;
+use crate::element::Element;
+use crate::field::{Field, FieldError, View, ViewMut};
+
+/// An exchange in flight. It borrows the [`Exchange`], and with it the fields, until it is finished.
+///
+/// Dropping it completes the exchange first, within the time limit; while its thread is panicking the exchange is
+/// given up instead, and poisoned. Forgetting it (`std::mem::forget`) is safe: the fields say that they are in
+/// flight until [`Exchange::complete`] is called.
+#[must_use = "dropping a pending exchange waits for it; call `finish`"]
+#[derive(Debug)]
+pub struct Pending<'e, F> {
+    exchange: &'e mut Exchange<F>,
+    open: bool,
+}
+
+impl<'e, F> Pending<'e, F> {
+    pub(super) fn new(exchange: &'e mut Exchange<F>) -> Pending<'e, F> {
+        Pending { exchange, open: true }
+    }
+
+    /// Ends the exchange. With [`Schedule::Blocking`], and always on the CPU, the halos are in place when it returns;
+    /// with the others, for work that is put on the stream afterwards. The host waits for neighbours' messages.
+    ///
+    /// # Errors
+    /// [`ExchangeError`]; the exchange is poisoned.
+    pub fn finish(mut self, schedule: Schedule<'_>) -> Result<(), ExchangeError> {
+        self.open = false;
+        self.exchange.end(schedule)
+    }
+
+    /// Whether [`finish`](Pending::finish) would return without waiting for a neighbour (also because the exchange
+    /// has failed). Makes progress; does not block.
+    pub fn is_ready(&self) -> bool {
+        self.exchange.is_ready()
+    }
+
+    /// The cells that a domain of a field owns, for reading from the host while halos travel. `field` picks the field.
+    ///
+    /// # Errors
+    /// [`FieldError::NotHostAccessible`], [`FieldError::NoSuchDomain`].
+    pub fn owned<T: Element, D: Device>(
+        &self,
+        field: impl FnOnce(&F) -> &Field<T, D>,
+        domain: usize,
+    ) -> Result<View<'_, T>, FieldError> {
+        let field = self.bound(field(self.exchange.fields()))?;
+        // SAFETY: the field is this exchange's own, which writes halo cells only, and a view that writes owned cells
+        // takes `&mut self`.
+        unsafe { field.view_in_flight(domain, |layout| layout.owned()) }
+    }
+
+    /// The cells of a domain that no neighbour reads, for writing from the host while halos travel: those of
+    /// [`Pattern::interior`](crate::Pattern::interior). `field` picks the field.
+    ///
+    /// # Errors
+    /// [`FieldError::NotHostAccessible`], [`FieldError::NoSuchDomain`].
+    pub fn interior_mut<T: Element, D: Device>(
+        &mut self,
+        field: impl FnOnce(&F) -> &Field<T, D>,
+        domain: usize,
+    ) -> Result<ViewMut<'_, T>, FieldError> {
+        let field = self.bound(field(self.exchange.fields()))?;
+        let owned = field.layout(domain)?.owned();
+        let none = owned.with_axis(0, owned.lower()[0], owned.lower()[0]);
+        let interior: IndexBox = self.exchange.pattern().interior(domain).unwrap_or(none);
+        // SAFETY: the field is this exchange's own, which neither reads nor writes the interior, and other views take
+        // `&self`.
+        unsafe { field.view_mut_in_flight(domain, interior) }
+    }
+
+    /// A closure may return any field that it can reach: only those of this exchange are borrowed by it.
+    fn bound<'f, T: Element, D: Device>(&self, field: &'f Field<T, D>) -> Result<&'f Field<T, D>, FieldError> {
+        if self.exchange.is_bound(field.identity()) { Ok(field) } else { Err(FieldError::NotInExchange) }
+    }
+}
+
+impl<F> Drop for Pending<'_, F> {
+    fn drop(&mut self) {
+        if !self.open {
+            return;
+        }
+        if std::thread::panicking() {
+            self.exchange.give_up(ExchangeError::Panicking);
+        } else if let Err(error) = self.exchange.end(Schedule::DefaultStream) {
+            // Not lost: the exchange is poisoned and says so at its next use.
+            tracing::error!(%error, "an exchange failed while its pending exchange was dropped");
+        }
+    }
+}
+
+/// Ends a pending exchange as a future, from `pending.await`.
+#[derive(Debug)]
+pub struct Finish<'e, F> {
+    pending: Option<Pending<'e, F>>,
+}
+
+impl<'e, F> IntoFuture for Pending<'e, F> {
+    type Output = Result<(), ExchangeError>;
+    type IntoFuture = Finish<'e, F>;
+
+    fn into_future(self) -> Finish<'e, F> {
+        Finish { pending: Some(self) }
+    }
+}
+
+impl<F> Future for Finish<'_, F> {
+    type Output = Result<(), ExchangeError>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let Some(pending) = self.pending.take() else {
+            return Poll::Ready(Ok(()));
+        };
+        if pending.is_ready() {
+            return Poll::Ready(pending.finish(Schedule::DefaultStream));
+        }
+        self.pending = Some(pending);
+        // Nobody else drives the exchange: ask to be polled again.
+        context.waker().wake_by_ref();
+        Poll::Pending
+    }
+}

@@ -1,0 +1,85 @@
+//! Fields in memory that the caller lends.
+
+use std::marker::PhantomData;
+
+use super::{Binder, BlockLayout, BoundField, FieldError, FieldSet, View, ViewMut};
+use crate::device::{Device, Pointer};
+use crate::element::Element;
+
+/// A field in memory that the caller lends as a slice, for a device that works on host memory.
+///
+/// Nothing touches the memory except the calls that start and finish an exchange: it is packed into a buffer and
+/// unpacked from one, also between ranks of one process. A [`Field`](super::Field) spares these copies.
+#[derive(Debug)]
+pub struct BorrowedField<'m, T, D> {
+    device: D,
+    /// The slices as addresses: every access is derived from the same borrow.
+    blocks: Vec<(Pointer, BlockLayout)>,
+    slices: PhantomData<&'m mut [T]>,
+}
+
+impl<'m, T: Element, D: Device> BorrowedField<'m, T, D> {
+    /// A field of one slice for each domain, laid out as said beside it. Offset 0 of the layout is the first element
+    /// of the slice, so strides are not negative.
+    ///
+    /// # Errors
+    /// [`FieldError::Layout`] for a slice shorter than its layout, and a layout with negative strides;
+    /// [`FieldError::NotHostAccessible`] for a device that does not work on host memory.
+    pub fn new(device: &D, blocks: Vec<(&'m mut [T], BlockLayout)>) -> Result<Self, FieldError> {
+        if !device.info().host_accessible {
+            return Err(FieldError::NotHostAccessible { device: device.id() });
+        }
+        for (slice, layout) in &blocks {
+            let (low, high) = layout.span();
+            if low < 0 {
+                return Err(FieldError::layout("the strides of a borrowed field", "none below 0", format!("{:?}", layout.strides())));
+            }
+            if slice.len() < high as usize {
+                let expected = format!("at least {high} elements");
+                return Err(FieldError::layout("the slice of a borrowed field", expected, slice.len()));
+            }
+        }
+        let blocks = blocks
+            .into_iter()
+            .map(|(slice, layout)| (Pointer::new(slice.as_mut_ptr().cast()), layout))
+            .collect();
+        Ok(BorrowedField { device: device.clone(), blocks, slices: PhantomData })
+    }
+
+    /// All cells of a domain, halo included, for reading.
+    ///
+    /// # Errors
+    /// [`FieldError::NoSuchDomain`].
+    pub fn view(&self, domain: usize) -> Result<View<'_, T>, FieldError> {
+        let (pointer, layout) = self.block(domain)?;
+        // SAFETY: the slice is as long as the layout's span and borrowed through `self`.
+        Ok(unsafe { View::new(pointer.as_ptr().cast(), layout, layout.allocated()) })
+    }
+
+    /// All cells of a domain, halo included, for reading and writing.
+    ///
+    /// # Errors
+    /// [`FieldError::NoSuchDomain`].
+    pub fn view_mut(&mut self, domain: usize) -> Result<ViewMut<'_, T>, FieldError> {
+        let (pointer, layout) = self.block(domain)?;
+        // SAFETY: the slice is as long as the layout's span and borrowed exclusively through `self`.
+        Ok(unsafe { ViewMut::new(pointer.as_ptr().cast(), layout, layout.allocated()) })
+    }
+
+    fn block(&self, domain: usize) -> Result<&(Pointer, BlockLayout), FieldError> {
+        let count = self.blocks.len();
+        self.blocks.get(domain).ok_or(FieldError::NoSuchDomain { domain, count })
+    }
+}
+
+// SAFETY: the field borrows its slices exclusively.
+unsafe impl<T: Element, D: Device> FieldSet for BorrowedField<'_, T, D> {
+    fn bind(&self, binder: &mut Binder) {
+        let identity = self.blocks.first().map_or(0, |(pointer, _)| pointer.as_ptr().addr());
+        binder.add(&self.device, identity, || BoundField {
+            element: T::TYPE,
+            storage: None,
+            blocks: self.blocks.clone(),
+        });
+    }
+}

@@ -1,0 +1,141 @@
+//! Making fields with other than the default layout.
+
+use std::marker::PhantomData;
+
+use super::{BlockLayout, Field, FieldError};
+use crate::device::{Device, MemoryKind};
+use crate::domain::{IndexBox, MAX_AXES};
+use crate::element::Element;
+use crate::pattern::Pattern;
+
+/// Where the components of a cell lie.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum ComponentPlace {
+    /// Side by side: an array of structures.
+    #[default]
+    Fastest,
+    /// Each component is a block of its own: a structure of arrays.
+    Slowest,
+}
+
+/// Describes a field before it is made; from [`Field::builder`].
+#[derive(Debug, Clone)]
+pub struct FieldBuilder<T, D> {
+    owned: Vec<IndexBox>,
+    lower: [i64; MAX_AXES],
+    upper: [i64; MAX_AXES],
+    axes: usize,
+    components: usize,
+    place: ComponentPlace,
+    order: Option<Vec<usize>>,
+    padding: Option<Vec<usize>>,
+    wider: usize,
+    kind: MemoryKind,
+    made: PhantomData<fn() -> (T, D)>,
+}
+
+impl<T: Element, D: Device> FieldBuilder<T, D> {
+    pub(super) fn new(pattern: &Pattern) -> FieldBuilder<T, D> {
+        let widths = pattern.widths();
+        FieldBuilder {
+            owned: pattern.domains().to_vec(),
+            lower: widths.lower,
+            upper: widths.upper,
+            axes: pattern.grid().axes(),
+            components: 1,
+            place: ComponentPlace::default(),
+            order: None,
+            padding: None,
+            wider: 0,
+            kind: MemoryKind::default(),
+            made: PhantomData,
+        }
+    }
+
+    /// The number of values of each cell, and where they lie.
+    #[must_use]
+    pub fn components(mut self, components: usize, place: ComponentPlace) -> Self {
+        self.components = components;
+        self.place = place;
+        self
+    }
+
+    /// The axes from the slowest to the fastest in memory; `[0, 1, 2]` if not said, the last axis fastest.
+    #[must_use]
+    pub fn axis_order(mut self, order: impl AsRef<[usize]>) -> Self {
+        self.order = Some(order.as_ref().to_vec());
+        self
+    }
+
+    /// Cells of memory left unused after those of each axis: padded strides.
+    #[must_use]
+    pub fn padding(mut self, cells: impl AsRef<[usize]>) -> Self {
+        self.padding = Some(cells.as_ref().to_vec());
+        self
+    }
+
+    /// Cells of margin on every side beyond the pattern's halo.
+    #[must_use]
+    pub fn wider_margin(mut self, cells: usize) -> Self {
+        self.wider = cells;
+        self
+    }
+
+    /// The kind of memory.
+    #[must_use]
+    pub fn memory(mut self, kind: MemoryKind) -> Self {
+        self.kind = kind;
+        self
+    }
+
+    /// Allocates the field, filled with zeros.
+    ///
+    /// # Errors
+    /// [`FieldError::Layout`] for an axis order that is no permutation, lists of the wrong length, or 0
+    /// components; [`FieldError::Device`] where there is no memory.
+    pub fn build(self, device: &D) -> Result<Field<T, D>, FieldError> {
+        let layouts = self.owned.iter().map(|owned| self.layout(owned)).collect::<Result<_, _>>()?;
+        Field::allocate(device, layouts, self.kind)
+    }
+
+    fn layout(&self, owned: &IndexBox) -> Result<BlockLayout, FieldError> {
+        let axes = self.axes;
+        let order = self.order.clone().unwrap_or_else(|| (0..axes).collect());
+        let mut seen = order.clone();
+        seen.sort_unstable();
+        if seen != (0..axes).collect::<Vec<_>>() {
+            let expected = format!("the axes 0 to {} in some order", axes - 1);
+            return Err(FieldError::layout("the axis order of a field", expected, format!("{order:?}")));
+        }
+        let padding = self.padding.clone().unwrap_or_else(|| vec![0; axes]);
+        if padding.len() != axes {
+            return Err(FieldError::layout("the padding of a field", format!("{axes} entries"), padding.len()));
+        }
+        let wider = self.wider as i64;
+        let allocated = (0..axes).fold(*owned, |grown, axis| {
+            let (lower, upper) = owned.bounds(axis);
+            if owned.is_empty() {
+                return grown.with_axis(axis, lower, lower);
+            }
+            grown.with_axis(axis, lower - self.lower[axis] - wider, upper + self.upper[axis] + wider)
+        });
+        let mut stride = match self.place {
+            ComponentPlace::Fastest => self.components as i64,
+            ComponentPlace::Slowest => 1,
+        };
+        let mut strides = vec![0; axes];
+        for &axis in order.iter().rev() {
+            strides[axis] = stride;
+            let cells = (allocated.extent(axis) + padding[axis]) as i64;
+            stride = stride.checked_mul(cells).ok_or_else(|| {
+                FieldError::layout("the size of a field", "a size that memory can hold", allocated)
+            })?;
+        }
+        let component_stride = match self.place {
+            ComponentPlace::Fastest => 1,
+            ComponentPlace::Slowest => stride,
+        };
+        let owned = if owned.is_empty() { allocated } else { *owned };
+        BlockLayout::new(owned, allocated, strides, self.components, component_stride)
+    }
+}

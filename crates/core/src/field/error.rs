@@ -1,0 +1,55 @@
+//! What can go wrong with a field, as values.
+
+use crate::device::{DeviceError, DeviceId};
+
+/// An error in making or accessing a field.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum FieldError {
+    /// An exchange of this field was started and neither finished nor dropped.
+    #[error(
+        "the field is in flight: an exchange of it was started and its pending exchange was forgotten; \
+         call `complete` on the exchange first"
+    )]
+    InFlight,
+    /// A pending exchange was asked for a view of a field that is not one of its own.
+    #[error("the field is not one of those that the pending exchange was bound to")]
+    NotInExchange,
+    /// The host cannot address the field's memory.
+    #[error("the field lies in memory of {device} that the host cannot address; copy it with `to_vec`")]
+    NotHostAccessible {
+        /// The device.
+        device: DeviceId,
+    },
+    /// There is no such domain on this rank.
+    #[error("there is no domain {domain} on this rank: it has {count}, numbered from 0")]
+    NoSuchDomain {
+        /// The domain asked for.
+        domain: usize,
+        /// The number of domains of the rank.
+        count: usize,
+    },
+    /// A layout that cannot be served.
+    #[error("{what}: expected {expected}, found {found}")]
+    Layout {
+        /// The part of the layout.
+        what: &'static str,
+        /// What would have been right.
+        expected: String,
+        /// What was given.
+        found: String,
+    },
+    /// The device's error.
+    #[error(transparent)]
+    Device(#[from] DeviceError),
+}
+
+impl FieldError {
+    pub(crate) fn layout(
+        what: &'static str,
+        expected: impl ToString,
+        found: impl ToString,
+    ) -> FieldError {
+        FieldError::Layout { what, expected: expected.to_string(), found: found.to_string() }
+    }
+}

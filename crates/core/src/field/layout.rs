@@ -1,0 +1,165 @@
+//! How the cells of one domain lie in memory.
+
+use super::FieldError;
+use crate::device::{CopyAxis, MAX_COPY_AXES};
+use crate::domain::{IndexBox, MAX_AXES};
+
+/// How the cells of one domain, with the margin around them, lie in memory.
+///
+/// All strides are in elements. Offset 0 is component 0 of the cell at the lower corner of
+/// [`allocated`](BlockLayout::allocated).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BlockLayout {
+    owned: IndexBox,
+    allocated: IndexBox,
+    strides: [i64; MAX_AXES],
+    components: usize,
+    component_stride: i64,
+}
+
+impl BlockLayout {
+    /// A layout of the cells `allocated`, of which the domain owns `owned`.
+    ///
+    /// `strides` has one entry for each axis, in elements; it may be padded, in any axis order, and negative.
+    /// `components` values of each cell lie `component_stride` elements apart.
+    ///
+    /// # Errors
+    /// [`FieldError::Layout`] where `allocated` does not enclose `owned`, the number of strides is not that of the
+    /// axes, there are 0 components, or two cells would overlap in memory.
+    pub fn new(
+        owned: IndexBox,
+        allocated: IndexBox,
+        strides: impl AsRef<[i64]>,
+        components: usize,
+        component_stride: i64,
+    ) -> Result<BlockLayout, FieldError> {
+        let given = strides.as_ref();
+        if given.len() != allocated.axes() || owned.axes() != allocated.axes() {
+            return Err(FieldError::layout("the number of strides of a field", allocated.axes(), given.len()));
+        }
+        if !allocated.encloses(&owned) {
+            return Err(FieldError::layout("the allocated cells of a field", format!("{owned} and more"), allocated));
+        }
+        if components == 0 {
+            return Err(FieldError::layout("the number of components of a field", "at least 1", 0));
+        }
+        let mut strides = [0; MAX_AXES];
+        strides[..given.len()].copy_from_slice(given);
+        let made = BlockLayout { owned, allocated, strides, components, component_stride };
+        made.check_overlap()?;
+        Ok(made)
+    }
+
+    /// The cells that the domain owns.
+    pub fn owned(&self) -> IndexBox {
+        self.owned
+    }
+
+    /// The cells that there is memory for.
+    pub fn allocated(&self) -> IndexBox {
+        self.allocated
+    }
+
+    /// Elements from one cell to the next, along each axis.
+    pub fn strides(&self) -> &[i64] {
+        &self.strides[..self.allocated.axes()]
+    }
+
+    /// The number of values of each cell.
+    pub fn components(&self) -> usize {
+        self.components
+    }
+
+    /// Elements from one component of a cell to the next.
+    pub fn component_stride(&self) -> i64 {
+        self.component_stride
+    }
+
+    /// The offset in elements of a component of the cell `index`; `None` outside of what is allocated.
+    pub fn offset(&self, index: &[i64], component: usize) -> Option<isize> {
+        (self.allocated.contains(index) && component < self.components).then(|| {
+            let cells: i64 = (0..index.len())
+                .map(|axis| (index[axis] - self.allocated.lower()[axis]) * self.strides[axis])
+                .sum();
+            (cells + component as i64 * self.component_stride) as isize
+        })
+    }
+
+    /// The offsets in elements of the first byte and one past the last one in memory; `(0, 0)` without cells.
+    pub fn span(&self) -> (isize, isize) {
+        if self.allocated.is_empty() {
+            return (0, 0);
+        }
+        self.all_axes().fold((0, 1), |(low, high), (extent, stride)| {
+            let reach = ((extent as i64 - 1) * stride) as isize;
+            (low + reach.min(0), high + reach.max(0))
+        })
+    }
+
+    /// The axis along which neighbouring cells lie side by side, if each cell has one component.
+    pub(crate) fn row_axis(&self) -> Option<usize> {
+        (0..self.allocated.axes()).find(|&axis| self.components == 1 && self.strides[axis] == 1)
+    }
+
+    /// The extents of `region` and its strides in bytes: those of the grid's axes, then that of the components.
+    pub(crate) fn region_axes(&self, region: &IndexBox, element_bytes: usize) -> [(usize, isize); MAX_COPY_AXES] {
+        let bytes = element_bytes as isize;
+        std::array::from_fn(|axis| match axis {
+            MAX_AXES => (self.components, self.component_stride as isize * bytes),
+            _ => (region.extent(axis), self.strides[axis] as isize * bytes),
+        })
+    }
+
+    /// The grid's axes and the components (as axis [`MAX_AXES`]) from the slowest to the fastest in memory.
+    pub(crate) fn memory_order(&self) -> [u8; MAX_COPY_AXES] {
+        let mut order: [u8; MAX_COPY_AXES] = std::array::from_fn(|axis| axis as u8);
+        order.sort_by_key(|&axis| {
+            let stride = if usize::from(axis) == MAX_AXES {
+                self.component_stride
+            } else {
+                self.strides[usize::from(axis)]
+            };
+            std::cmp::Reverse(stride.unsigned_abs())
+        });
+        order
+    }
+
+    fn all_axes(&self) -> impl Iterator<Item = (usize, i64)> {
+        (0..self.allocated.axes())
+            .map(|axis| (self.allocated.extent(axis), self.strides[axis]))
+            .chain([(self.components, self.component_stride)])
+    }
+
+    /// Sorted by stride, each axis must reach beyond all that the faster ones cover.
+    fn check_overlap(&self) -> Result<(), FieldError> {
+        let mut axes: Vec<(usize, i64)> = self.all_axes().filter(|(extent, _)| *extent > 1).collect();
+        axes.sort_by_key(|(_, stride)| stride.unsigned_abs());
+        let mut covered: u128 = 1;
+        for (extent, stride) in axes {
+            if u128::from(stride.unsigned_abs()) < covered {
+                return Err(FieldError::layout(
+                    "the strides of a field",
+                    format!("a stride of at least {covered} elements where {stride} is"),
+                    format!("{:?}, {} components {} apart", self.strides(), self.components, self.component_stride),
+                ));
+            }
+            covered += (extent as u128 - 1) * u128::from(stride.unsigned_abs());
+        }
+        if covered > i64::MAX as u128 / 16 {
+            return Err(FieldError::layout("the size of a field", "a size that memory can hold", covered));
+        }
+        Ok(())
+    }
+}
+
+/// Joins the axes of a source and of a target box of the same extents.
+pub(crate) fn copy_axes(
+    source: &[(usize, isize); MAX_COPY_AXES],
+    target: &[(usize, isize); MAX_COPY_AXES],
+) -> [CopyAxis; MAX_COPY_AXES] {
+    std::array::from_fn(|axis| CopyAxis {
+        extent: target[axis].0,
+        source_stride: source[axis].1,
+        target_stride: target[axis].1,
+    })
+}

@@ -1,0 +1,21 @@
+//! Fields: one value (or several components) for each cell of every domain of a rank, halos included.
+
+mod borrowed;
+mod builder;
+mod error;
+mod layout;
+mod owned;
+mod set;
+mod view;
+
+pub use borrowed::BorrowedField;
+pub use builder::{ComponentPlace, FieldBuilder};
+pub use error::FieldError;
+pub use layout::BlockLayout;
+pub use owned::Field;
+pub use set::{Binder, FieldSet};
+pub use view::{View, ViewMut};
+
+pub(crate) use layout::copy_axes;
+pub(crate) use owned::Storage;
+pub(crate) use set::BoundField;

@@ -1,0 +1,266 @@
+//! Fields whose memory the library owns, or is told to treat as if it did.
+
+use std::any::Any;
+use std::marker::PhantomData;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use super::{Binder, BlockLayout, BoundField, FieldBuilder, FieldError, FieldSet, View, ViewMut};
+use crate::device::{Buffer, Device, MemoryKind, Pointer};
+use crate::element::Element;
+use crate::pattern::Pattern;
+
+/// A field of `T` on the device `D`: one block for each domain of the rank, in one allocation.
+///
+/// Its memory is shared with the exchange that it is bound to, so that a neighbour in the same process can copy
+/// straight out of it.
+#[derive(Debug)]
+pub struct Field<T, D: Device> {
+    device: D,
+    storage: Arc<Storage>,
+    blocks: Vec<Block>,
+    element: PhantomData<T>,
+}
+
+#[derive(Debug)]
+struct Block {
+    pointer: Pointer,
+    layout: BlockLayout,
+}
+
+/// The memory of a field, and whether an exchange is using it.
+#[derive(Debug)]
+pub(crate) struct Storage {
+    in_flight: AtomicBool,
+    host_accessible: bool,
+    /// Owns the memory.
+    _memory: Box<dyn Any + Send + Sync>,
+}
+
+impl Storage {
+    /// Marks the memory as in flight; `false` if it is already.
+    pub(crate) fn take_off(&self) -> bool {
+        !self.in_flight.swap(true, Ordering::AcqRel)
+    }
+
+    /// Marks the memory as at rest.
+    pub(crate) fn land(&self) {
+        self.in_flight.store(false, Ordering::Release);
+    }
+}
+
+impl<T: Element, D: Device> Field<T, D> {
+    /// A field of zeros for the domains of `pattern`, with one component, the last axis fastest, and a margin as
+    /// wide as the halo.
+    ///
+    /// # Errors
+    /// [`FieldError::Device`] where there is no memory.
+    pub fn new(device: &D, pattern: &Pattern) -> Result<Field<T, D>, FieldError> {
+        Field::<T, D>::builder(pattern).build(device)
+    }
+
+    /// Builds a field with components, another axis order, padding or wider margins.
+    pub fn builder(pattern: &Pattern) -> FieldBuilder<T, D> {
+        FieldBuilder::new(pattern)
+    }
+
+    /// A field in memory that somebody else allocated: for each domain of the pattern the address of the layout's
+    /// first element, and the layout. `owner` is kept as long as the field or an exchange of it lives.
+    ///
+    /// # Safety
+    /// Every block is valid memory of `device` over [`BlockLayout::span`], properly aligned, initialised, and stays
+    /// so while `owner` lives. From the start of an exchange to its end nobody writes the cells that the domain
+    /// owns or reads or writes its halo, except through this field, and otherwise nobody accesses the blocks while a
+    /// view of them lives. `host_accessible` says whether the host may follow the addresses.
+    pub unsafe fn from_raw(
+        device: &D,
+        blocks: Vec<(Pointer, BlockLayout)>,
+        host_accessible: bool,
+        owner: Box<dyn Any + Send + Sync>,
+    ) -> Field<T, D> {
+        let storage =
+            Arc::new(Storage { in_flight: AtomicBool::new(false), host_accessible, _memory: owner });
+        let blocks = blocks.into_iter().map(|(pointer, layout)| Block { pointer, layout }).collect();
+        Field { device: device.clone(), storage, blocks, element: PhantomData }
+    }
+
+    pub(super) fn allocate(
+        device: &D,
+        layouts: Vec<BlockLayout>,
+        kind: MemoryKind,
+    ) -> Result<Field<T, D>, FieldError> {
+        // Blocks begin on cache lines of their own.
+        let line = 64 / size_of::<T>();
+        let mut end = 0usize;
+        let begins: Vec<usize> = layouts
+            .iter()
+            .map(|layout| {
+                let begin = end.next_multiple_of(line);
+                end = begin + layout.span().1 as usize;
+                begin
+            })
+            .collect();
+        let buffer = device.allocate(end * size_of::<T>(), kind)?;
+        let host_accessible = buffer.host_accessible();
+        let base = buffer.pointer();
+        let blocks = begins
+            .into_iter()
+            .zip(layouts)
+            .map(|(begin, layout)| (base.offset((begin * size_of::<T>()) as isize), layout))
+            .collect();
+        // SAFETY: the blocks are disjoint parts of the buffer, long enough for their layouts, aligned to 64 bytes,
+        // zeroed (every `Element` is plain data), and live as long as the buffer, which is the owner.
+        Ok(unsafe { Field::from_raw(device, blocks, host_accessible, Box::new(buffer)) })
+    }
+
+    /// The device.
+    pub fn device(&self) -> &D {
+        &self.device
+    }
+
+    /// The number of blocks: one for each domain of the rank.
+    pub fn domains(&self) -> usize {
+        self.blocks.len()
+    }
+
+    /// How the block of `domain` lies in memory.
+    ///
+    /// # Errors
+    /// [`FieldError::NoSuchDomain`].
+    pub fn layout(&self, domain: usize) -> Result<&BlockLayout, FieldError> {
+        Ok(&self.block(domain)?.layout)
+    }
+
+    /// The address of the block's first element, for kernels and foreign libraries. Following it is up to the
+    /// contracts of the unsafe calls that it is given to; while an exchange is pending, owned cells may be read and
+    /// nothing else.
+    ///
+    /// # Errors
+    /// [`FieldError::NoSuchDomain`].
+    pub fn pointer(&self, domain: usize) -> Result<Pointer, FieldError> {
+        Ok(self.block(domain)?.pointer)
+    }
+
+    /// All cells of a domain, halo included, for reading from the host.
+    ///
+    /// # Errors
+    /// [`FieldError::InFlight`], [`FieldError::NotHostAccessible`], [`FieldError::NoSuchDomain`].
+    pub fn view(&self, domain: usize) -> Result<View<'_, T>, FieldError> {
+        let block = self.on_host(domain)?;
+        // SAFETY: the block is alive as long as `self`; it is not in flight, so no exchange touches it, none can be
+        // started while `self` is borrowed (that takes `&mut`), and neither can a `ViewMut` be had.
+        Ok(unsafe { View::new(block.pointer.as_ptr().cast(), &block.layout, block.layout.allocated()) })
+    }
+
+    /// All cells of a domain, halo included, for reading and writing from the host.
+    ///
+    /// # Errors
+    /// As for [`view`](Field::view).
+    pub fn view_mut(&mut self, domain: usize) -> Result<ViewMut<'_, T>, FieldError> {
+        let block = self.on_host(domain)?;
+        // SAFETY: as in `view`, and `self` is borrowed exclusively.
+        Ok(unsafe { ViewMut::new(block.pointer.as_ptr().cast(), &block.layout, block.layout.allocated()) })
+    }
+
+    /// A copy of the block of `domain` in host memory, as it lies in memory (see [`layout`](Field::layout)). Blocks
+    /// until all work on the device's default stream before it is done.
+    ///
+    /// # Errors
+    /// [`FieldError::InFlight`], [`FieldError::NoSuchDomain`], [`FieldError::Device`].
+    pub fn to_vec(&self, domain: usize) -> Result<Vec<T>, FieldError> {
+        let block = self.at_rest(domain)?;
+        let (low, high) = block.layout.span();
+        let mut copy = vec![T::zeroed(); (high - low) as usize];
+        let from = block.pointer.offset(low * size_of::<T>() as isize);
+        let stream = self.device.default_stream();
+        // SAFETY: the span is valid memory; no exchange is in flight and `self` is borrowed, so nobody writes it but
+        // work that the caller put on a stream, which the default stream orders.
+        unsafe { self.device.read(from, bytemuck::cast_slice_mut(&mut copy), &stream)? };
+        Ok(copy)
+    }
+
+    /// Replaces the block of `domain` by `values`, laid out as it lies in memory. In order with the default stream.
+    ///
+    /// # Errors
+    /// As for [`to_vec`](Field::to_vec), and [`FieldError::Layout`] for another number of values.
+    pub fn copy_from(&mut self, domain: usize, values: &[T]) -> Result<(), FieldError> {
+        let block = self.at_rest(domain)?;
+        let (low, high) = block.layout.span();
+        if values.len() != (high - low) as usize {
+            return Err(FieldError::layout("the number of values of a block", high - low, values.len()));
+        }
+        let to = block.pointer.offset(low * size_of::<T>() as isize);
+        let stream = self.device.default_stream();
+        // SAFETY: as in `to_vec`, with `self` borrowed exclusively.
+        unsafe { self.device.write(bytemuck::cast_slice(values), to, &stream)? };
+        Ok(())
+    }
+
+    /// A view of `region` while an exchange is pending.
+    ///
+    /// # Safety
+    /// Nobody writes the cells of `region` while the view lives.
+    pub(crate) unsafe fn view_in_flight(
+        &self,
+        domain: usize,
+        region: impl FnOnce(&BlockLayout) -> crate::domain::IndexBox,
+    ) -> Result<View<'_, T>, FieldError> {
+        let block = self.addressable(domain)?;
+        // SAFETY: the caller's promise.
+        Ok(unsafe { View::new(block.pointer.as_ptr().cast(), &block.layout, region(&block.layout)) })
+    }
+
+    /// A mutable view of `region` while an exchange is pending.
+    ///
+    /// # Safety
+    /// Nobody else reads or writes the cells of `region` while the view lives.
+    pub(crate) unsafe fn view_mut_in_flight(
+        &self,
+        domain: usize,
+        region: crate::domain::IndexBox,
+    ) -> Result<ViewMut<'_, T>, FieldError> {
+        let block = self.addressable(domain)?;
+        // SAFETY: the caller's promise.
+        Ok(unsafe { ViewMut::new(block.pointer.as_ptr().cast(), &block.layout, region) })
+    }
+
+    /// Tells this field from any other that is alive.
+    pub(crate) fn identity(&self) -> usize {
+        Arc::as_ptr(&self.storage).addr()
+    }
+
+    fn block(&self, domain: usize) -> Result<&Block, FieldError> {
+        let count = self.blocks.len();
+        self.blocks.get(domain).ok_or(FieldError::NoSuchDomain { domain, count })
+    }
+
+    fn at_rest(&self, domain: usize) -> Result<&Block, FieldError> {
+        if self.storage.in_flight.load(Ordering::Acquire) {
+            return Err(FieldError::InFlight);
+        }
+        self.block(domain)
+    }
+
+    fn addressable(&self, domain: usize) -> Result<&Block, FieldError> {
+        if !self.storage.host_accessible {
+            return Err(FieldError::NotHostAccessible { device: self.device.id() });
+        }
+        self.block(domain)
+    }
+
+    fn on_host(&self, domain: usize) -> Result<&Block, FieldError> {
+        self.at_rest(domain)?;
+        self.addressable(domain)
+    }
+}
+
+// SAFETY: a field has exclusive access to its storage, except for exchanges, which mark it as in flight.
+unsafe impl<T: Element, D: Device> FieldSet for Field<T, D> {
+    fn bind(&self, binder: &mut Binder) {
+        binder.add(&self.device, self.identity(), || BoundField {
+            element: T::TYPE,
+            storage: Some(Arc::clone(&self.storage)),
+            blocks: self.blocks.iter().map(|block| (block.pointer, block.layout.clone())).collect(),
+        });
+    }
+}

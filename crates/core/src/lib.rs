@@ -1,0 +1,27 @@
+//! The core of Haloport: devices, domains, patterns, fields, the exchange and the in-process transport.
+//!
+//! It names no backend, no MPI and no other language. From the bottom up:
+//!
+//! - [`device`]: streams, events, memory, copies and kernels behind one trait;
+//! - [`domain`]: grids, boxes, splits and halo widths;
+//! - [`transport`]: how bytes travel between ranks, and ranks as threads;
+//! - [`pattern`]: who sends which cells to whom;
+//! - [`field`]: the memory of distributed fields;
+//! - [`exchange`]: a pattern bound to fields, from start to finish.
+
+#![warn(missing_docs)]
+
+pub mod device;
+pub mod domain;
+pub mod element;
+pub mod exchange;
+pub mod field;
+pub mod pattern;
+pub mod transport;
+
+pub use domain::{Grid, GridError, Halo, IndexBox, Neighbours, Split};
+pub use element::{Element, ElementType};
+pub use exchange::{BindError, BindOptions, Exchange, ExchangeError, Pending, Schedule};
+pub use field::{Binder, BlockLayout, BorrowedField, ComponentPlace, Field, FieldError, FieldSet, View, ViewMut};
+pub use pattern::{Pattern, PatternError, Piece};
+pub use transport::{Communicator, RanksError, TransportError, run_ranks};

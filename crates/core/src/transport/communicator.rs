@@ -1,0 +1,285 @@
+//! A rank's view of all ranks: its transport, its pending exchanges and its time limit.
+
+use std::fmt;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use super::{Reduction, Transport, TransportError, TransportInfo};
+use crate::exchange::Engine;
+
+/// How long a rank waits for others unless told otherwise.
+pub const DEFAULT_TIME_LIMIT: Duration = Duration::from_secs(60);
+
+/// Rounds of waiting between two looks at the clock.
+const ROUNDS_PER_CLOCK: u32 = 64;
+
+/// A group of ranks, seen from one of them. Cloning gives another handle to the same.
+///
+/// Collective calls are made by all ranks in the same order. While one of them, or the end of an exchange, waits,
+/// the rank serves all its pending exchanges, so that ranks may end theirs in different orders.
+#[derive(Clone)]
+pub struct Communicator {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    transport: Arc<dyn Transport>,
+    engine: Engine,
+    next_tag: AtomicU32,
+    /// In nanoseconds; `u64::MAX` for none.
+    time_limit: AtomicU64,
+    /// Collectives are not interleaved.
+    collective: Mutex<()>,
+}
+
+impl fmt::Debug for Communicator {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Communicator({}, rank {} of {})", self.info().name, self.rank(), self.size())
+    }
+}
+
+impl Communicator {
+    /// A communicator over a transport, with the [`DEFAULT_TIME_LIMIT`].
+    pub fn new(transport: Arc<dyn Transport>) -> Communicator {
+        let made = Communicator {
+            inner: Arc::new(Inner {
+                transport,
+                engine: Engine::default(),
+                next_tag: AtomicU32::new(1),
+                time_limit: AtomicU64::new(0),
+                collective: Mutex::new(()),
+            }),
+        };
+        made.set_time_limit(Some(DEFAULT_TIME_LIMIT));
+        made
+    }
+
+    /// The number of this rank, from 0.
+    pub fn rank(&self) -> usize {
+        self.inner.transport.rank()
+    }
+
+    /// The number of ranks.
+    pub fn size(&self) -> usize {
+        self.inner.transport.size()
+    }
+
+    /// What the transport is and can do.
+    pub fn info(&self) -> TransportInfo {
+        self.inner.transport.info()
+    }
+
+    /// How long this rank waits for others before it gives up with an error; `None` for ever.
+    pub fn time_limit(&self) -> Option<Duration> {
+        match self.inner.time_limit.load(Ordering::Relaxed) {
+            u64::MAX => None,
+            nanoseconds => Some(Duration::from_nanos(nanoseconds)),
+        }
+    }
+
+    /// Sets the [`time_limit`](Communicator::time_limit) of this rank.
+    pub fn set_time_limit(&self, limit: Option<Duration>) {
+        let nanoseconds =
+            limit.map_or(u64::MAX, |limit| u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX - 1));
+        self.inner.time_limit.store(nanoseconds, Ordering::Relaxed);
+    }
+
+    /// Collective: waits until every rank has come here.
+    ///
+    /// # Errors
+    /// [`TransportError::TimeLimit`], [`TransportError::PeerFailed`], and what the layer below says.
+    pub fn barrier(&self) -> Result<(), TransportError> {
+        self.collective("all ranks at a barrier", |transport, idle| transport.barrier(idle))
+    }
+
+    /// Collective: the largest `value` of all ranks, in the order of [`f64::total_cmp`].
+    ///
+    /// # Errors
+    /// As for [`barrier`](Communicator::barrier).
+    pub fn all_max(&self, value: f64) -> Result<f64, TransportError> {
+        let mut ordered = [ordered_from(value)];
+        self.all_reduce(&mut ordered, Reduction::Max)?;
+        Ok(float_from(ordered[0]))
+    }
+
+    /// Collective: replaces each value by its reduction over all ranks.
+    ///
+    /// # Errors
+    /// As for [`barrier`](Communicator::barrier).
+    pub fn all_reduce(&self, values: &mut [u64], reduction: Reduction) -> Result<(), TransportError> {
+        self.collective("all ranks at a reduction", |transport, idle| {
+            transport.all_reduce(values, reduction, idle)
+        })
+    }
+
+    /// Collective: gives every rank the value of rank `root`.
+    ///
+    /// # Errors
+    /// As for [`barrier`](Communicator::barrier), and [`TransportError::NoSuchRank`].
+    pub fn broadcast<T: Serialize + DeserializeOwned>(
+        &self,
+        root: usize,
+        value: &T,
+    ) -> Result<T, TransportError> {
+        if root >= self.size() {
+            return Err(TransportError::NoSuchRank { peer: root, size: self.size() });
+        }
+        let mut bytes = if self.rank() == root { encode(value, root)? } else { Vec::new() };
+        self.collective("all ranks at a broadcast", |transport, idle| {
+            transport.broadcast(root, &mut bytes, idle)
+        })?;
+        decode(root, &bytes)
+    }
+
+    /// Collective: sends each message to the rank beside it, and returns the messages for this rank with their
+    /// senders, in the order of the senders. Receivers need not know who sends.
+    ///
+    /// # Errors
+    /// As for [`barrier`](Communicator::barrier), [`TransportError::NoSuchRank`] and [`TransportError::Malformed`].
+    pub fn sparse_exchange<T: Serialize + DeserializeOwned>(
+        &self,
+        messages: &[(usize, T)],
+    ) -> Result<Vec<(usize, T)>, TransportError> {
+        let me = self.rank();
+        let encoded = messages
+            .iter()
+            .map(|(peer, message)| {
+                if *peer >= self.size() {
+                    return Err(TransportError::NoSuchRank { peer: *peer, size: self.size() });
+                }
+                Ok((*peer, encode(message, me)?))
+            })
+            .collect::<Result<Vec<_>, _>>()?;
+        let received = self.collective("all ranks at a sparse exchange", |transport, idle| {
+            transport.sparse_exchange(encoded, idle)
+        })?;
+        received.iter().map(|(sender, bytes)| Ok((*sender, decode(*sender, bytes)?))).collect()
+    }
+
+    /// Collective: ends with the same result on every rank: `Ok` where all ranks are content, else the complaint of
+    /// the lowest rank that has one.
+    ///
+    /// # Errors
+    /// As for [`barrier`](Communicator::barrier). The inner result is the agreed one.
+    pub fn agree(&self, complaint: Option<String>) -> Result<Result<(), String>, TransportError> {
+        let mut lowest = [if complaint.is_some() { self.rank() as u64 } else { u64::MAX }];
+        self.all_reduce(&mut lowest, Reduction::Min)?;
+        match lowest[0] {
+            u64::MAX => Ok(Ok(())),
+            rank => {
+                let rank = rank as usize;
+                let text = self.broadcast(rank, &complaint.unwrap_or_default())?;
+                Ok(Err(format!("rank {rank}: {text}")))
+            }
+        }
+    }
+
+    /// The transport.
+    pub fn transport(&self) -> &Arc<dyn Transport> {
+        &self.inner.transport
+    }
+
+    pub(crate) fn engine(&self) -> &Engine {
+        &self.inner.engine
+    }
+
+    /// Takes `count` tags, the same on every rank as long as ranks bind in the same order.
+    pub(crate) fn take_tags(&self, count: u32) -> u32 {
+        self.inner.next_tag.fetch_add(count, Ordering::Relaxed)
+    }
+
+    /// Serves the pending exchanges until `done` says so, fails, or the time limit is over.
+    pub(crate) fn wait(
+        &self,
+        what: impl Fn() -> String,
+        mut done: impl FnMut() -> Result<bool, TransportError>,
+    ) -> Result<(), TransportError> {
+        let mut patience = Patience::new(self.time_limit());
+        loop {
+            self.inner.engine.serve(&*self.inner.transport);
+            if done()? {
+                return Ok(());
+            }
+            self.inner.transport.relax(patience.round)?;
+            patience.next(&what)?;
+        }
+    }
+
+    fn collective<R>(
+        &self,
+        what: &str,
+        call: impl FnOnce(&dyn Transport, super::Idle<'_>) -> Result<R, TransportError>,
+    ) -> Result<R, TransportError> {
+        let _one_at_a_time = self.inner.collective.lock().unwrap_or_else(PoisonError::into_inner);
+        let transport = &*self.inner.transport;
+        let mut patience = Patience::new(self.time_limit());
+        call(transport, &mut || {
+            self.inner.engine.serve(transport);
+            transport.relax(patience.round)?;
+            patience.next(|| what.to_string())
+        })
+    }
+}
+
+/// Counts the rounds of waiting and looks at the clock now and then.
+struct Patience {
+    round: u32,
+    limit: Option<Duration>,
+    began: Option<Instant>,
+}
+
+impl Patience {
+    fn new(limit: Option<Duration>) -> Patience {
+        Patience { round: 0, limit, began: None }
+    }
+
+    fn next(&mut self, what: impl Fn() -> String) -> Result<(), TransportError> {
+        self.round = self.round.saturating_add(1);
+        let Some(limit) = self.limit else { return Ok(()) };
+        if self.round % ROUNDS_PER_CLOCK == 1 || self.round == u32::MAX {
+            let now = Instant::now();
+            if now.duration_since(*self.began.get_or_insert(now)) > limit {
+                return Err(TransportError::TimeLimit { what: what(), limit });
+            }
+        }
+        Ok(())
+    }
+}
+
+fn encode<T: Serialize>(value: &T, sender: usize) -> Result<Vec<u8>, TransportError> {
+    postcard::to_stdvec(value).map_err(|error| TransportError::Malformed { sender, why: error.to_string() })
+}
+
+fn decode<T: DeserializeOwned>(sender: usize, bytes: &[u8]) -> Result<T, TransportError> {
+    postcard::from_bytes(bytes).map_err(|error| TransportError::Malformed { sender, why: error.to_string() })
+}
+
+/// An integer that is ordered as the float is by [`f64::total_cmp`].
+fn ordered_from(value: f64) -> u64 {
+    let bits = value.to_bits();
+    if bits >> 63 == 1 { !bits } else { bits | 1 << 63 }
+}
+
+fn float_from(ordered: u64) -> f64 {
+    f64::from_bits(if ordered >> 63 == 1 { ordered & !(1 << 63) } else { !ordered })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn floats_keep_their_order_as_integers() {
+        let values = [f64::NEG_INFINITY, -2.5, -0.0, 0.0, f64::MIN_POSITIVE, 1.0, 1e300, f64::INFINITY];
+        for pair in values.windows(2) {
+            assert!(ordered_from(pair[0]) < ordered_from(pair[1]), "{pair:?}");
+        }
+        for value in values {
+            assert_eq!(float_from(ordered_from(value)).to_bits(), value.to_bits());
+        }
+    }
+}

@@ -1,0 +1,80 @@
+//! What can go wrong between ranks, as values.
+
+use std::time::Duration;
+
+/// An error of a transport or of a collective operation.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum TransportError {
+    /// A rank that does not exist was named.
+    #[error("there is no rank {peer}: the communicator has {size} ranks, numbered from 0")]
+    NoSuchRank {
+        /// The rank named.
+        peer: usize,
+        /// The number of ranks.
+        size: usize,
+    },
+    /// Another rank ended with an error or a panic.
+    #[error("rank {rank} has failed: {why}")]
+    PeerFailed {
+        /// The rank that failed.
+        rank: usize,
+        /// Its error or the message of its panic.
+        why: String,
+    },
+    /// Waiting took longer than the time limit.
+    #[error("waiting for {what} took longer than the time limit of {limit:?}")]
+    TimeLimit {
+        /// What was waited for.
+        what: String,
+        /// The limit.
+        limit: Duration,
+    },
+    /// A message has another length than its channel.
+    #[error(
+        "a message from rank {sender} to rank {receiver} has {found} bytes where the receiver expects {expected}"
+    )]
+    Length {
+        /// The sending rank.
+        sender: usize,
+        /// The receiving rank.
+        receiver: usize,
+        /// Bytes expected by the receiver.
+        expected: usize,
+        /// Bytes sent.
+        found: usize,
+    },
+    /// A channel was used in a way that its contract forbids.
+    #[error("{0}")]
+    Channel(String),
+    /// The other end of a window has given up the exchange.
+    #[error("rank {peer} has given up the exchange")]
+    WindowClosed {
+        /// The rank at the other end.
+        peer: usize,
+    },
+    /// A message used in setting up could not be understood.
+    #[error("a setup message from rank {sender} could not be understood: {why}")]
+    Malformed {
+        /// The rank that sent it.
+        sender: usize,
+        /// What the decoder says.
+        why: String,
+    },
+    /// The transport was called from a thread that may not call it.
+    #[error("{what}, called from another thread than the one that made it: {advice}")]
+    WrongThread {
+        /// The transport and its thread level.
+        what: String,
+        /// What to do.
+        advice: &'static str,
+    },
+    /// A call of the layer below failed.
+    #[error("{call} failed: {message}")]
+    Layer {
+        /// The call.
+        call: &'static str,
+        /// Its message.
+        message: String,
+    },
+}

@@ -1,0 +1,89 @@
+//! Collectives: every rank brings its part, the last one to come closes the round, every rank takes the result.
+
+use std::sync::{Arc, Mutex};
+
+use super::world::lock;
+use crate::transport::{Idle, Reduction, TransportError};
+
+/// The place where ranks meet. Rounds are numbered; a rank can be at most one round ahead of another.
+#[derive(Debug)]
+pub(super) struct Collective {
+    size: usize,
+    round: Mutex<Round>,
+}
+
+#[derive(Debug, Default)]
+struct Round {
+    number: u64,
+    arrived: usize,
+    gathering: Content,
+    /// The content of the round before, which slower ranks still have to take.
+    complete: Arc<Content>,
+}
+
+/// What the ranks bring in one round.
+#[derive(Debug, Default)]
+pub(super) struct Content {
+    pub(super) values: Vec<u64>,
+    pub(super) bytes: Vec<u8>,
+    /// Receiver, sender, message.
+    pub(super) messages: Vec<(usize, usize, Vec<u8>)>,
+}
+
+impl Collective {
+    pub(super) fn new(size: usize) -> Collective {
+        Collective { size, round: Mutex::default() }
+    }
+
+    /// Brings this rank's part, waits for those of all others and returns them all. `wake` is called by the last
+    /// rank to come.
+    pub(super) fn meet(
+        &self,
+        bring: impl FnOnce(&mut Content),
+        wake: impl FnOnce(),
+        idle: Idle<'_>,
+    ) -> Result<Arc<Content>, TransportError> {
+        let number = {
+            let mut round = lock(&self.round);
+            let number = round.number;
+            bring(&mut round.gathering);
+            round.arrived += 1;
+            if round.arrived == self.size {
+                round.arrived = 0;
+                round.number += 1;
+                round.complete = Arc::new(std::mem::take(&mut round.gathering));
+                let content = Arc::clone(&round.complete);
+                drop(round);
+                wake();
+                return Ok(content);
+            }
+            number
+        };
+        loop {
+            {
+                let round = lock(&self.round);
+                if round.number > number {
+                    return Ok(Arc::clone(&round.complete));
+                }
+            }
+            idle()?;
+        }
+    }
+}
+
+impl Content {
+    /// Takes `values` into those brought so far.
+    pub(super) fn reduce(&mut self, values: &[u64], reduction: Reduction) {
+        if self.values.is_empty() {
+            self.values.extend_from_slice(values);
+            return;
+        }
+        for (all, &mine) in self.values.iter_mut().zip(values) {
+            *all = match reduction {
+                Reduction::Max => (*all).max(mine),
+                Reduction::Min => (*all).min(mine),
+                Reduction::Sum => all.wrapping_add(mine),
+            };
+        }
+    }
+}

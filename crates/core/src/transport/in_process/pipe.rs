@@ -1,0 +1,117 @@
+//! One channel between two ranks of a process.
+
+use std::sync::Mutex;
+
+use super::world::lock;
+use crate::device::MemoryRange;
+use crate::transport::Direction;
+
+/// Both ends of a channel. The later of the two to post copies the message, under the lock, so that an end that
+/// closes gets its memory back at once or after one copy.
+#[derive(Debug, Default)]
+pub(super) struct Pipe {
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    send: End,
+    receive: End,
+}
+
+#[derive(Debug, Default)]
+struct End {
+    memory: Option<MemoryRange>,
+    posted: bool,
+    closed: bool,
+}
+
+/// What came of a call on a pipe.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Outcome {
+    /// The message went across; the other end should be told.
+    Moved,
+    /// The other end has not posted yet.
+    Waiting,
+    /// The two ends disagree about the length.
+    Length { sent: usize, expected: usize },
+    /// The end is not open, is open already, or has a message under way.
+    Misuse(&'static str),
+}
+
+impl Pipe {
+    pub(super) fn open(&self, direction: Direction, memory: MemoryRange) -> Outcome {
+        let mut state = lock(&self.state);
+        let end = state.end(direction);
+        if end.memory.is_some() {
+            return Outcome::Misuse("is open already");
+        }
+        *end = End { memory: Some(memory), posted: false, closed: false };
+        Outcome::Waiting
+    }
+
+    /// Posts one end, and copies if the other end is posted.
+    ///
+    /// # Safety
+    /// As for [`Transport::post`](crate::transport::Transport::post); the memory of both ends is host memory.
+    pub(super) unsafe fn post(&self, direction: Direction) -> Outcome {
+        let mut state = lock(&self.state);
+        let end = state.end(direction);
+        if end.memory.is_none() {
+            return Outcome::Misuse("is not open");
+        }
+        if end.posted {
+            return Outcome::Misuse("has a message under way");
+        }
+        end.posted = true;
+        let (Some(from), Some(to)) = (state.send.ready(), state.receive.ready()) else {
+            return Outcome::Waiting;
+        };
+        if from.bytes != to.bytes {
+            return Outcome::Length { sent: from.bytes, expected: to.bytes };
+        }
+        // SAFETY: both ends are posted and not closed, so by the contracts of `open` and `post` the source is
+        // readable, the target is writable and nobody else touches it; closing takes the lock that we hold.
+        unsafe { std::ptr::copy_nonoverlapping(from.pointer.as_ptr(), to.pointer.as_ptr(), from.bytes) };
+        state.send.posted = false;
+        state.receive.posted = false;
+        Outcome::Moved
+    }
+
+    /// Whether the message of this end has gone across, or what stands in its way.
+    pub(super) fn test(&self, direction: Direction) -> Outcome {
+        let mut state = lock(&self.state);
+        if let (Some(from), Some(to)) = (state.send.ready(), state.receive.ready())
+            && from.bytes != to.bytes
+        {
+            return Outcome::Length { sent: from.bytes, expected: to.bytes };
+        }
+        match state.end(direction) {
+            End { memory: None, .. } => Outcome::Misuse("is not open"),
+            End { posted: true, .. } => Outcome::Waiting,
+            _ => Outcome::Moved,
+        }
+    }
+
+    /// Closes one end; `true` if both are closed now.
+    pub(super) fn close(&self, direction: Direction) -> bool {
+        let mut state = lock(&self.state);
+        *state.end(direction) = End { memory: None, posted: false, closed: true };
+        state.send.closed && state.receive.closed
+    }
+}
+
+impl State {
+    fn end(&mut self, direction: Direction) -> &mut End {
+        match direction {
+            Direction::Send => &mut self.send,
+            Direction::Receive => &mut self.receive,
+        }
+    }
+}
+
+impl End {
+    fn ready(&self) -> Option<MemoryRange> {
+        self.memory.filter(|_| self.posted)
+    }
+}

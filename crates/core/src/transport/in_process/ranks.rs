@@ -1,0 +1,129 @@
+//! Starting ranks as threads.
+
+use std::any::Any;
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use super::transport::InProcess;
+use super::world::World;
+use crate::transport::Communicator;
+
+/// Why [`run_ranks`] failed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RanksError<E: fmt::Display> {
+    /// A rank ended with an error, the first one to do so.
+    #[error("rank {rank}: {error}")]
+    Failed {
+        /// The rank.
+        rank: usize,
+        /// Its error.
+        error: E,
+    },
+    /// A rank panicked, before any other failed.
+    #[error("rank {rank} panicked: {message}")]
+    Panicked {
+        /// The rank.
+        rank: usize,
+        /// The message of the panic.
+        message: String,
+    },
+    /// The ranks could not be started.
+    #[error("{0}")]
+    Start(String),
+}
+
+/// Runs `body` on `ranks` ranks, each a thread of this process, and returns what they return, in the order of the
+/// ranks. Blocks until all have ended.
+///
+/// A rank that panics or returns an error makes every other rank that waits for anyone end with
+/// [`TransportError::PeerFailed`](crate::transport::TransportError::PeerFailed), which names it.
+///
+/// ```
+/// let sums = haloport_core::run_ranks(4, |comm| {
+///     let mut sum = [comm.rank() as u64];
+///     comm.all_reduce(&mut sum, haloport_core::transport::Reduction::Sum)?;
+///     Ok::<_, haloport_core::transport::TransportError>(sum[0])
+/// })?;
+/// assert_eq!(sums, [6, 6, 6, 6]);
+/// # Ok::<(), haloport_core::transport::RanksError<haloport_core::transport::TransportError>>(())
+/// ```
+///
+/// # Errors
+/// The error or the panic of the rank that failed first, or that threads could not be started.
+pub fn run_ranks<T, E, F>(ranks: usize, body: F) -> Result<Vec<T>, RanksError<E>>
+where
+    T: Send,
+    E: fmt::Display + Send,
+    F: Fn(Communicator) -> Result<T, E> + Sync,
+{
+    if ranks == 0 {
+        return Err(RanksError::Start("0 ranks were asked for, expected at least 1".into()));
+    }
+    let world = Arc::new(World::new(ranks));
+    let ends = std::thread::scope(|scope| {
+        let mut threads = Vec::with_capacity(ranks);
+        for rank in 0..ranks {
+            let (body, world_of_rank) = (&body, Arc::clone(&world));
+            let thread = std::thread::Builder::new()
+                .name(format!("rank {rank}"))
+                .spawn_scoped(scope, move || run_one(rank, world_of_rank, body));
+            match thread {
+                Ok(thread) => threads.push(thread),
+                Err(error) => {
+                    let why = format!("the thread of rank {rank} of {ranks} could not be started: {error}");
+                    world.fail(rank, why.clone());
+                    return Err(RanksError::Start(why));
+                }
+            }
+        }
+        // `run_one` catches every panic of the body, so a join that fails is one of its own.
+        Ok(threads.into_iter().map(|thread| thread.join().unwrap_or_else(|panic| End::Panicked(text(&*panic)))).collect::<Vec<_>>())
+    })?;
+    let first = world.failure().map(|(rank, _)| *rank);
+    let mut results = Vec::with_capacity(ranks);
+    let mut failures = Vec::new();
+    for (rank, end) in ends.into_iter().enumerate() {
+        match end {
+            End::Returned(value) => results.push(value),
+            End::Failed(error) => failures.push((rank, RanksError::Failed { rank, error })),
+            End::Panicked(message) => failures.push((rank, RanksError::Panicked { rank, message })),
+        }
+    }
+    let culprit = failures.iter().position(|(rank, _)| Some(*rank) == first).unwrap_or(0);
+    if failures.is_empty() { Ok(results) } else { Err(failures.swap_remove(culprit).1) }
+}
+
+/// How a rank ended.
+enum End<T, E> {
+    Returned(T),
+    Failed(E),
+    Panicked(String),
+}
+
+fn run_one<T, E: fmt::Display>(
+    rank: usize,
+    world: Arc<World>,
+    body: &(impl Fn(Communicator) -> Result<T, E> + Sync),
+) -> End<T, E> {
+    let comm = Communicator::new(Arc::new(InProcess::new(rank, Arc::clone(&world))));
+    // What a panicking body leaves behind is seen by nobody but the other ranks' `PeerFailed`.
+    match catch_unwind(AssertUnwindSafe(|| body(comm))) {
+        Ok(Ok(value)) => End::Returned(value),
+        Ok(Err(error)) => {
+            world.fail(rank, error.to_string());
+            End::Failed(error)
+        }
+        Err(panic) => {
+            let message = text(&*panic);
+            world.fail(rank, format!("it panicked: {message}"));
+            End::Panicked(message)
+        }
+    }
+}
+
+fn text(panic: &(dyn Any + Send)) -> String {
+    let known = panic.downcast_ref::<&str>().map(ToString::to_string);
+    known.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "no message".into())
+}

@@ -1,0 +1,207 @@
+//! The transport of one rank among the threads of a process.
+
+use std::any::Any;
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, RwLock, PoisonError};
+
+use super::pipe::{Outcome, Pipe};
+use super::world::{Address, World};
+use crate::device::MemoryRange;
+use crate::transport::{
+    Channel, Direction, Idle, Reduction, Transport, TransportError, TransportInfo, Window,
+};
+
+#[derive(Debug)]
+pub(super) struct InProcess {
+    rank: usize,
+    world: Arc<World>,
+    next: AtomicU64,
+    channels: RwLock<HashMap<u64, Open>>,
+}
+
+#[derive(Debug, Clone)]
+struct Open {
+    pipe: Arc<Pipe>,
+    direction: Direction,
+    peer: usize,
+    address: Address,
+}
+
+impl InProcess {
+    pub(super) fn new(rank: usize, world: Arc<World>) -> InProcess {
+        InProcess { rank, world, next: AtomicU64::new(0), channels: RwLock::default() }
+    }
+
+    fn check(&self, peer: usize) -> Result<(), TransportError> {
+        let size = self.size();
+        if peer < size { Ok(()) } else { Err(TransportError::NoSuchRank { peer, size }) }
+    }
+
+    fn address(&self, direction: Direction, peer: usize, tag: u32) -> Address {
+        match direction {
+            Direction::Send => (self.rank, peer, tag),
+            Direction::Receive => (peer, self.rank, tag),
+        }
+    }
+
+    fn with<R>(&self, channel: Channel, call: impl FnOnce(&Open) -> R) -> Result<R, TransportError> {
+        let channels = self.channels.read().unwrap_or_else(PoisonError::into_inner);
+        let open = channels
+            .get(&channel.0)
+            .ok_or_else(|| TransportError::Channel(format!("channel {} is not open", channel.0)))?;
+        Ok(call(open))
+    }
+}
+
+impl Open {
+    fn judge(&self, outcome: Outcome) -> Result<bool, TransportError> {
+        let (sender, receiver, tag) = self.address;
+        match outcome {
+            Outcome::Moved => Ok(true),
+            Outcome::Waiting => Ok(false),
+            Outcome::Length { sent, expected } => {
+                Err(TransportError::Length { sender, receiver, expected, found: sent })
+            }
+            Outcome::Misuse(problem) => Err(TransportError::Channel(format!(
+                "the channel from rank {sender} to rank {receiver} with tag {tag} {problem}"
+            ))),
+        }
+    }
+}
+
+impl Transport for InProcess {
+    fn rank(&self) -> usize {
+        self.rank
+    }
+
+    fn size(&self) -> usize {
+        self.world.size()
+    }
+
+    fn info(&self) -> TransportInfo {
+        TransportInfo {
+            name: "in-process",
+            implementation: "threads of one process".into(),
+            shares_memory: true,
+            device_memory: false,
+            any_thread: true,
+        }
+    }
+
+    unsafe fn open(
+        &self,
+        direction: Direction,
+        peer: usize,
+        tag: u32,
+        memory: MemoryRange,
+    ) -> Result<Channel, TransportError> {
+        self.check(peer)?;
+        let address = self.address(direction, peer, tag);
+        let open = Open { pipe: self.world.pipe(address), direction, peer, address };
+        open.judge(open.pipe.open(direction, memory))?;
+        let number = self.next.fetch_add(1, Ordering::Relaxed);
+        self.channels.write().unwrap_or_else(PoisonError::into_inner).insert(number, open);
+        Ok(Channel(number))
+    }
+
+    unsafe fn post(&self, channel: Channel) -> Result<(), TransportError> {
+        self.with(channel, |open| {
+            // SAFETY: the caller's promise for this end; the other end's poster made the same one.
+            let moved = open.judge(unsafe { open.pipe.post(open.direction) })?;
+            if moved {
+                self.world.ring(open.peer);
+            }
+            Ok(())
+        })?
+    }
+
+    fn test(&self, channel: Channel) -> Result<bool, TransportError> {
+        self.with(channel, |open| open.judge(open.pipe.test(open.direction)))?
+    }
+
+    fn close(&self, channel: Channel, _keep: Arc<dyn Any + Send + Sync>) {
+        let removed =
+            self.channels.write().unwrap_or_else(PoisonError::into_inner).remove(&channel.0);
+        if let Some(open) = removed
+            && open.pipe.close(open.direction)
+        {
+            self.world.forget_pipe(open.address);
+        }
+    }
+
+    fn publish(&self, peer: usize, tag: u32, window: &Arc<Window>) -> Result<bool, TransportError> {
+        self.check(peer)?;
+        self.world.publish(self.address(Direction::Send, peer, tag), Arc::clone(window));
+        Ok(true)
+    }
+
+    fn attach(&self, peer: usize, tag: u32) -> Result<Option<Arc<Window>>, TransportError> {
+        self.check(peer)?;
+        Ok(self.world.attach(self.address(Direction::Receive, peer, tag)))
+    }
+
+    fn notify(&self, peer: usize) {
+        self.world.ring(peer);
+    }
+
+    fn relax(&self, round: u32) -> Result<(), TransportError> {
+        self.world.relax(self.rank, round)
+    }
+
+    fn barrier(&self, idle: Idle<'_>) -> Result<(), TransportError> {
+        self.world.collective.meet(|_| (), || self.world.ring_all(), idle).map(|_| ())
+    }
+
+    fn all_reduce(
+        &self,
+        values: &mut [u64],
+        reduction: Reduction,
+        idle: Idle<'_>,
+    ) -> Result<(), TransportError> {
+        let content = self.world.collective.meet(
+            |content| content.reduce(values, reduction),
+            || self.world.ring_all(),
+            idle,
+        )?;
+        values.copy_from_slice(&content.values);
+        Ok(())
+    }
+
+    fn broadcast(&self, root: usize, bytes: &mut Vec<u8>, idle: Idle<'_>) -> Result<(), TransportError> {
+        self.check(root)?;
+        let content = self.world.collective.meet(
+            |content| {
+                if self.rank == root {
+                    content.bytes = std::mem::take(bytes);
+                }
+            },
+            || self.world.ring_all(),
+            idle,
+        )?;
+        bytes.clone_from(&content.bytes);
+        Ok(())
+    }
+
+    fn sparse_exchange(
+        &self,
+        messages: Vec<(usize, Vec<u8>)>,
+        idle: Idle<'_>,
+    ) -> Result<Vec<(usize, Vec<u8>)>, TransportError> {
+        let mine = self.rank;
+        messages.iter().try_for_each(|(peer, _)| self.check(*peer))?;
+        let content = self.world.collective.meet(
+            |content| content.messages.extend(messages.into_iter().map(|(to, bytes)| (to, mine, bytes))),
+            || self.world.ring_all(),
+            idle,
+        )?;
+        let mut received: Vec<(usize, Vec<u8>)> = content
+            .messages
+            .iter()
+            .filter(|(to, _, _)| *to == mine)
+            .map(|(_, from, bytes)| (*from, bytes.clone()))
+            .collect();
+        received.sort_by_key(|(from, _)| *from);
+        Ok(received)
+    }
+}

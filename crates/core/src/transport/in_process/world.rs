@@ -1,0 +1,140 @@
+//! What the ranks of one process share.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
+
+use crossbeam_utils::CachePadded;
+
+use super::collective::Collective;
+use super::pipe::Pipe;
+use crate::transport::{TransportError, Window};
+
+/// Rounds of waiting in which a rank spins. One round takes about 0.1 µs with what is polled in it.
+const SPIN_ROUNDS: u32 = 200;
+/// Rounds in which it yields its core instead.
+const YIELD_ROUNDS: u32 = 400;
+/// How long it then sleeps at most before it looks again.
+const NAP: Duration = Duration::from_millis(1);
+
+/// The channels and windows of two ranks are found by sender, receiver and tag.
+pub(super) type Address = (usize, usize, u32);
+
+#[derive(Debug)]
+pub(super) struct World {
+    bells: Vec<CachePadded<Bell>>,
+    /// The first rank that failed, and why.
+    failed: OnceLock<(usize, String)>,
+    pipes: Mutex<HashMap<Address, Arc<Pipe>>>,
+    windows: Mutex<HashMap<Address, Arc<Window>>>,
+    pub(super) collective: Collective,
+    spin_rounds: u32,
+}
+
+/// Wakes a rank that sleeps. It counts rings, so that none between two looks is missed.
+#[derive(Debug, Default)]
+struct Bell {
+    rings: AtomicU64,
+    /// The count at the last look.
+    heard: AtomicU64,
+    asleep: AtomicBool,
+    lock: Mutex<()>,
+    rung: Condvar,
+}
+
+impl World {
+    pub(super) fn new(size: usize) -> World {
+        // Spinning while others wait for the core only delays them.
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        World {
+            bells: (0..size).map(|_| CachePadded::default()).collect(),
+            failed: OnceLock::new(),
+            pipes: Mutex::default(),
+            windows: Mutex::default(),
+            collective: Collective::new(size),
+            spin_rounds: if size <= cores { SPIN_ROUNDS } else { 1 },
+        }
+    }
+
+    pub(super) fn size(&self) -> usize {
+        self.bells.len()
+    }
+
+    /// Marks a rank as failed, unless another has failed before, and wakes everybody.
+    pub(super) fn fail(&self, rank: usize, why: String) {
+        // A second failure is a consequence of the first or is reported by its own rank.
+        let _ = self.failed.set((rank, why));
+        self.ring_all();
+    }
+
+    pub(super) fn failure(&self) -> Option<&(usize, String)> {
+        self.failed.get()
+    }
+
+    pub(super) fn ring(&self, rank: usize) {
+        let bell = &self.bells[rank];
+        bell.rings.fetch_add(1, Ordering::SeqCst);
+        if bell.asleep.load(Ordering::SeqCst) {
+            let _guard = lock(&bell.lock);
+            bell.rung.notify_all();
+        }
+    }
+
+    pub(super) fn ring_all(&self) {
+        (0..self.size()).for_each(|rank| self.ring(rank));
+    }
+
+    /// Waits a little, or until the bell of `rank` rings.
+    pub(super) fn relax(&self, rank: usize, round: u32) -> Result<(), TransportError> {
+        if let Some((failed, why)) = self.failure()
+            && *failed != rank
+        {
+            return Err(TransportError::PeerFailed { rank: *failed, why: why.clone() });
+        }
+        let bell = &self.bells[rank];
+        if round < self.spin_rounds {
+            std::hint::spin_loop();
+        } else if round < self.spin_rounds + YIELD_ROUNDS {
+            std::thread::yield_now();
+        } else {
+            bell.sleep();
+        }
+        bell.heard.store(bell.rings.load(Ordering::SeqCst), Ordering::Relaxed);
+        Ok(())
+    }
+
+    pub(super) fn pipe(&self, address: Address) -> Arc<Pipe> {
+        Arc::clone(lock(&self.pipes).entry(address).or_default())
+    }
+
+    /// Forgets a pipe that both ends have closed.
+    pub(super) fn forget_pipe(&self, address: Address) {
+        lock(&self.pipes).remove(&address);
+    }
+
+    pub(super) fn publish(&self, address: Address, window: Arc<Window>) {
+        lock(&self.windows).insert(address, window);
+    }
+
+    pub(super) fn attach(&self, address: Address) -> Option<Arc<Window>> {
+        lock(&self.windows).remove(&address)
+    }
+}
+
+impl Bell {
+    fn sleep(&self) {
+        let guard = lock(&self.lock);
+        self.asleep.store(true, Ordering::SeqCst);
+        if self.rings.load(Ordering::SeqCst) == self.heard.load(Ordering::Relaxed) {
+            // Woken by a ring or by the clock: either way the caller looks again.
+            let _ = self.rung.wait_timeout(guard, NAP);
+        }
+        self.asleep.store(false, Ordering::SeqCst);
+    }
+}
+
+/// Locks even after a panic elsewhere: what the locks here guard is never left half changed.
+pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,180 @@
+//! How bytes travel between ranks.
+//!
+//! A [`Transport`] moves memory ranges through channels that are opened once and posted many times, and offers the
+//! few collective operations that setting up a pattern needs. It knows nothing of devices' events, of fields or of
+//! patterns. Where ranks share memory, a [`Window`] lets a neighbour copy straight out of a field.
+
+mod communicator;
+mod error;
+mod in_process;
+mod window;
+
+use std::any::Any;
+use std::fmt::Debug;
+use std::sync::Arc;
+
+use serde::Serialize;
+
+pub use communicator::{Communicator, DEFAULT_TIME_LIMIT};
+pub use error::TransportError;
+pub use in_process::{RanksError, run_ranks};
+pub use window::{Window, WindowRegion, WindowState};
+
+use crate::device::MemoryRange;
+
+/// A channel of a transport: one direction, one peer, one tag, one memory range.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Channel(pub u64);
+
+/// Which way a channel goes, seen from this rank.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Direction {
+    /// From this rank to the peer.
+    Send,
+    /// From the peer to this rank.
+    Receive,
+}
+
+/// How the values of all ranks become one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reduction {
+    /// The largest.
+    Max,
+    /// The smallest.
+    Min,
+    /// The sum, modulo 2^64.
+    Sum,
+}
+
+/// What a transport is and can do.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct TransportInfo {
+    /// The name: `in-process`, `mpi`.
+    pub name: &'static str,
+    /// The implementation and its version.
+    pub implementation: String,
+    /// Whether a rank can copy straight out of memory of its peers ([`Transport::publish`]).
+    pub shares_memory: bool,
+    /// Whether channels may name device memory.
+    pub device_memory: bool,
+    /// Whether calls may come from several threads at once.
+    pub any_thread: bool,
+}
+
+/// Called again and again while a collective waits: serves pending exchanges and watches the time limit. Its error
+/// ends the collective.
+pub type Idle<'a> = &'a mut dyn FnMut() -> Result<(), TransportError>;
+
+/// Moves bytes between ranks.
+///
+/// Channels of the same peer, direction and tag are matched in the order of their posting. Collectives are called
+/// by all ranks in the same order; they block, but call `idle` while they wait.
+pub trait Transport: Debug + Send + Sync {
+    /// The number of this rank, from 0.
+    fn rank(&self) -> usize;
+
+    /// The number of ranks.
+    fn size(&self) -> usize;
+
+    /// What the transport is and can do.
+    fn info(&self) -> TransportInfo;
+
+    /// Opens a channel for messages of exactly `memory.bytes` bytes. Both ends open with the same tag and length,
+    /// in any order; opening sends nothing.
+    ///
+    /// # Safety
+    /// `memory` stays valid until the channel is closed, or, if it is closed while a message is under way, as long
+    /// as the keeper given to [`close`](Transport::close) lives.
+    ///
+    /// # Errors
+    /// A peer that does not exist, memory that the transport cannot reach, a channel that is already open.
+    unsafe fn open(
+        &self,
+        direction: Direction,
+        peer: usize,
+        tag: u32,
+        memory: MemoryRange,
+    ) -> Result<Channel, TransportError>;
+
+    /// Starts one message on a channel whose last one is complete. Does not block.
+    ///
+    /// # Safety
+    /// Until [`test`](Transport::test) says that the message is complete, nothing writes the memory of a sending
+    /// channel, and nothing reads or writes that of a receiving one.
+    ///
+    /// # Errors
+    /// An unknown channel, one whose message is still under way, and what the underlying layer says.
+    unsafe fn post(&self, channel: Channel) -> Result<(), TransportError>;
+
+    /// Whether the last message posted on the channel is complete: received, or its memory free to be written
+    /// again. Makes progress; does not block. A channel that was never posted is complete.
+    ///
+    /// # Errors
+    /// An unknown channel, a message of another length than the channel's, and what the underlying layer says.
+    fn test(&self, channel: Channel) -> Result<bool, TransportError>;
+
+    /// Closes a channel. If a message is under way it is withdrawn where that is possible; else `keep`, which owns
+    /// the memory, is kept until the message is complete. Does not block for longer than a copy of the message.
+    fn close(&self, channel: Channel, keep: Arc<dyn Any + Send + Sync>);
+
+    /// Lends `window` to `peer`, which finds it under `tag`. `false` where the two share no memory.
+    ///
+    /// # Errors
+    /// A peer that does not exist.
+    fn publish(&self, _peer: usize, _tag: u32, _window: &Arc<Window>) -> Result<bool, TransportError> {
+        Ok(false)
+    }
+
+    /// Takes the window that `peer` published for this rank under `tag`; `None` where there is none.
+    ///
+    /// # Errors
+    /// A peer that does not exist.
+    fn attach(&self, _peer: usize, _tag: u32) -> Result<Option<Arc<Window>>, TransportError> {
+        Ok(None)
+    }
+
+    /// Tells `peer`, should it be waiting, that a window's state has changed.
+    fn notify(&self, _peer: usize) {}
+
+    /// Waits a little: called with `round` = 0, 1, 2, … by a rank that finds nothing to do. Early rounds spin,
+    /// later ones yield the core or sleep for at most about a millisecond.
+    ///
+    /// # Errors
+    /// [`TransportError::PeerFailed`] once it is known that another rank has failed.
+    fn relax(&self, round: u32) -> Result<(), TransportError>;
+
+    /// Collective: waits until every rank has come here.
+    ///
+    /// # Errors
+    /// What `idle` or the underlying layer says.
+    fn barrier(&self, idle: Idle<'_>) -> Result<(), TransportError>;
+
+    /// Collective: replaces each value by its reduction over all ranks. The lists have the same length everywhere.
+    ///
+    /// # Errors
+    /// What `idle` or the underlying layer says.
+    fn all_reduce(
+        &self,
+        values: &mut [u64],
+        reduction: Reduction,
+        idle: Idle<'_>,
+    ) -> Result<(), TransportError>;
+
+    /// Collective: gives every rank the bytes of rank `root`, of any length.
+    ///
+    /// # Errors
+    /// What `idle` or the underlying layer says.
+    fn broadcast(&self, root: usize, bytes: &mut Vec<u8>, idle: Idle<'_>) -> Result<(), TransportError>;
+
+    /// Collective: sends each message to the rank beside it and returns the messages for this rank with their
+    /// senders, in the order of the senders and, for one sender, of sending. Receivers need not know who sends; cost
+    /// and memory grow with a rank's own messages only. Messages to oneself and empty messages are legal.
+    ///
+    /// # Errors
+    /// What `idle` or the underlying layer says.
+    fn sparse_exchange(
+        &self,
+        messages: Vec<(usize, Vec<u8>)>,
+        idle: Idle<'_>,
+    ) -> Result<Vec<(usize, Vec<u8>)>, TransportError>;
+}

@@ -1,0 +1,146 @@
+//! Fields lent to a neighbour that shares memory: it copies straight from the field into its halo.
+
+use std::any::Any;
+use std::hint;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::thread;
+
+use crossbeam_utils::CachePadded;
+
+use crate::device::{DeviceId, Pointer};
+use crate::field::BlockLayout;
+
+/// What the owner of a field lends to one neighbour for one bound exchange.
+///
+/// The state goes round in a circle, once for each exchange:
+///
+/// ```text
+///   Idle ── owner: open ──▶ Open ── reader: begin_read ──▶ Reading ── reader: end_read ──▶ Done
+///    ▲                                                                                       │
+///    └──────────────────────────────── owner: settle ────────────────────────────────────────┘
+/// ```
+///
+/// Either end can close the window at any time, for ever: then it can no longer be opened, and an open one can no
+/// longer be read. The owner does not touch what it lent from `open` until it has settled or closed the window, and
+/// the reader reads only between `begin_read` and `end_read`. A window being read is left again after one copy, so
+/// the owner can always get its memory back, whatever the neighbour does.
+#[derive(Debug)]
+pub struct Window {
+    state: CachePadded<AtomicU32>,
+    regions: Vec<WindowRegion>,
+    /// Owns the memory of the regions.
+    _keep: Vec<Arc<dyn Any + Send + Sync>>,
+}
+
+/// One block of one field within a window.
+#[derive(Debug, Clone)]
+pub struct WindowRegion {
+    /// The number of the field within its exchange.
+    pub field: usize,
+    /// The number of the domain within its rank.
+    pub domain: usize,
+    /// The device whose memory it is.
+    pub device: DeviceId,
+    /// The address of the block's first element.
+    pub pointer: Pointer,
+    /// How the block lies in memory.
+    pub layout: BlockLayout,
+}
+
+/// The states of a [`Window`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WindowState {
+    /// Nothing is lent.
+    Idle,
+    /// The neighbour may read.
+    Open,
+    /// The neighbour reads.
+    Reading,
+    /// The neighbour has read.
+    Done,
+}
+
+/// Set beside the state once the window is closed.
+const CLOSED: u32 = 1 << 8;
+
+impl WindowState {
+    fn of(value: u32) -> WindowState {
+        match value & !CLOSED {
+            0 => WindowState::Idle,
+            1 => WindowState::Open,
+            2 => WindowState::Reading,
+            _ => WindowState::Done,
+        }
+    }
+}
+
+impl Window {
+    /// A window on `regions`, whose memory lives as long as `keep`.
+    pub fn new(regions: Vec<WindowRegion>, keep: Vec<Arc<dyn Any + Send + Sync>>) -> Window {
+        Window { state: CachePadded::new(AtomicU32::new(WindowState::Idle as u32)), regions, _keep: keep }
+    }
+
+    /// What is lent.
+    pub fn regions(&self) -> &[WindowRegion] {
+        &self.regions
+    }
+
+    /// The present state.
+    pub fn state(&self) -> WindowState {
+        WindowState::of(self.state.load(Ordering::Acquire))
+    }
+
+    /// Whether either end has closed it.
+    pub fn is_closed(&self) -> bool {
+        self.state.load(Ordering::Acquire) & CLOSED != 0
+    }
+
+    /// Owner: lends the memory. `false` if the window is closed.
+    pub fn open(&self) -> bool {
+        self.change(WindowState::Idle as u32, WindowState::Open as u32)
+    }
+
+    /// Reader: begins to read. `false` if the window is not open, or closed.
+    pub fn begin_read(&self) -> bool {
+        self.change(WindowState::Open as u32, WindowState::Reading as u32)
+    }
+
+    /// Reader: has read.
+    pub fn end_read(&self) {
+        let _ = self.change_either(WindowState::Reading, WindowState::Done);
+    }
+
+    /// Owner: takes note that the neighbour has read. `false` if it has not.
+    pub fn settle(&self) -> bool {
+        self.change_either(WindowState::Done, WindowState::Idle)
+    }
+
+    /// Owner: closes the window for ever, and returns when nobody reads any more, which may take as long as one copy.
+    pub fn close(&self) {
+        self.state.fetch_or(CLOSED, Ordering::AcqRel);
+        let mut rounds = 0u32;
+        while self.state() == WindowState::Reading {
+            rounds += 1;
+            if rounds < 100 { hint::spin_loop() } else { thread::yield_now() }
+        }
+    }
+
+    /// Reader: closes the window for ever; a read that it has begun it will not go on with.
+    pub fn leave(&self) {
+        self.state.fetch_or(CLOSED, Ordering::AcqRel);
+        let _ = self.change_either(WindowState::Reading, WindowState::Idle);
+    }
+
+    fn change(&self, from: u32, to: u32) -> bool {
+        // Release: the other end sees all that was done before. Acquire: we see all that it did before.
+        self.state.compare_exchange(from, to, Ordering::AcqRel, Ordering::Acquire).is_ok()
+    }
+
+    /// Changes the state whether the window is closed or not.
+    fn change_either(&self, from: WindowState, to: WindowState) -> bool {
+        let (from, to) = (from as u32, to as u32);
+        // The bit is never taken away, so it can change at most once between the two tries.
+        self.change(from, to) || self.change(from | CLOSED, to | CLOSED)
+    }
+}
