@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use super::{ExchangeError, Schedule};
 use crate::device::{Device, DeviceId};
-use crate::transport::{Channel, Transport, TransportError, Window, WindowState};
+use crate::transport::{Channel, Transport, TransportError, Window};
 
 /// One device's share of a bound exchange.
 pub(crate) trait Part: Send {
@@ -267,8 +267,7 @@ impl Lent {
     fn returned(&mut self) -> Result<bool, ExchangeError> {
         if !self.returned {
             self.returned = self.window.settle();
-            let unread = matches!(self.window.state(), WindowState::Idle | WindowState::Open);
-            if !self.returned && self.window.is_closed() && unread {
+            if !self.returned && self.window.is_refused() {
                 return Err(TransportError::WindowClosed { peer: self.peer }.into());
             }
         }

@@ -132,6 +132,9 @@ impl BlockLayout {
 
     /// Sorted by stride, each axis must reach beyond all that the faster ones cover.
     fn check_overlap(&self) -> Result<(), FieldError> {
+        if self.allocated.is_empty() {
+            return Ok(());
+        }
         let mut axes: Vec<(usize, i64)> = self.all_axes().filter(|(extent, _)| *extent > 1).collect();
         axes.sort_by_key(|(_, stride)| stride.unsigned_abs());
         let mut covered: u128 = 1;

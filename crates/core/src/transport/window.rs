@@ -96,6 +96,13 @@ impl Window {
         self.state.load(Ordering::Acquire) & CLOSED != 0
     }
 
+    /// Owner: whether the window was closed before the neighbour has read.
+    pub fn is_refused(&self) -> bool {
+        // One load: the neighbour may read and leave between two.
+        let now = self.state.load(Ordering::Acquire);
+        now & CLOSED != 0 && matches!(WindowState::of(now), WindowState::Idle | WindowState::Open)
+    }
+
     /// Owner: lends the memory. `false` if the window is closed.
     pub fn open(&self) -> bool {
         self.change(WindowState::Idle as u32, WindowState::Open as u32)

@@ -17,6 +17,8 @@ pub(super) struct Pipe {
 struct State {
     send: End,
     receive: End,
+    /// Bytes sent and expected, once the two ends have disagreed: the pipe is of no more use.
+    mismatch: Option<(usize, usize)>,
 }
 
 #[derive(Debug, Default)]
@@ -47,6 +49,9 @@ impl Pipe {
             return Outcome::Misuse("is open already");
         }
         *end = End { memory: Some(memory), posted: false, closed: false };
+        if direction == Direction::Receive {
+            state.mismatch = None;
+        }
         Outcome::Waiting
     }
 
@@ -68,6 +73,7 @@ impl Pipe {
             return Outcome::Waiting;
         };
         if from.bytes != to.bytes {
+            state.mismatch = Some((from.bytes, to.bytes));
             return Outcome::Length { sent: from.bytes, expected: to.bytes };
         }
         // SAFETY: both ends are posted and not closed, so by the contracts of `open` and `post` the source is
@@ -81,10 +87,8 @@ impl Pipe {
     /// Whether the message of this end has gone across, or what stands in its way.
     pub(super) fn test(&self, direction: Direction) -> Outcome {
         let mut state = lock(&self.state);
-        if let (Some(from), Some(to)) = (state.send.ready(), state.receive.ready())
-            && from.bytes != to.bytes
-        {
-            return Outcome::Length { sent: from.bytes, expected: to.bytes };
+        if let Some((sent, expected)) = state.mismatch {
+            return Outcome::Length { sent, expected };
         }
         match state.end(direction) {
             End { memory: None, .. } => Outcome::Misuse("is not open"),

@@ -98,8 +98,9 @@ impl Transport for InProcess {
     ) -> Result<Channel, TransportError> {
         self.check(peer)?;
         let address = self.address(direction, peer, tag);
-        let open = Open { pipe: self.world.pipe(address), direction, peer, address };
-        open.judge(open.pipe.open(direction, memory))?;
+        let (pipe, outcome) = self.world.open_pipe(address, direction, memory);
+        let open = Open { pipe, direction, peer, address };
+        open.judge(outcome)?;
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         self.channels.write().unwrap_or_else(PoisonError::into_inner).insert(number, open);
         Ok(Channel(number))
@@ -123,10 +124,8 @@ impl Transport for InProcess {
     fn close(&self, channel: Channel, _keep: Arc<dyn Any + Send + Sync>) {
         let removed =
             self.channels.write().unwrap_or_else(PoisonError::into_inner).remove(&channel.0);
-        if let Some(open) = removed
-            && open.pipe.close(open.direction)
-        {
-            self.world.forget_pipe(open.address);
+        if let Some(open) = removed {
+            self.world.close_pipe(open.address, open.direction, &open.pipe);
         }
     }
 

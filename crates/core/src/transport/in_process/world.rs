@@ -8,8 +8,9 @@ use std::time::Duration;
 use crossbeam_utils::CachePadded;
 
 use super::collective::Collective;
-use super::pipe::Pipe;
-use crate::transport::{TransportError, Window};
+use super::pipe::{Outcome, Pipe};
+use crate::device::MemoryRange;
+use crate::transport::{Direction, TransportError, Window};
 
 /// Rounds of waiting in which a rank spins. One round takes about 0.1 µs with what is polled in it.
 const SPIN_ROUNDS: u32 = 200;
@@ -104,13 +105,25 @@ impl World {
         Ok(())
     }
 
-    pub(super) fn pipe(&self, address: Address) -> Arc<Pipe> {
-        Arc::clone(lock(&self.pipes).entry(address).or_default())
+    /// Opens one end of the pipe at `address`. The pipe stays where it is until both ends are closed.
+    pub(super) fn open_pipe(
+        &self,
+        address: Address,
+        direction: Direction,
+        memory: MemoryRange,
+    ) -> (Arc<Pipe>, Outcome) {
+        let mut pipes = lock(&self.pipes);
+        let pipe = Arc::clone(pipes.entry(address).or_default());
+        let outcome = pipe.open(direction, memory);
+        (pipe, outcome)
     }
 
-    /// Forgets a pipe that both ends have closed.
-    pub(super) fn forget_pipe(&self, address: Address) {
-        lock(&self.pipes).remove(&address);
+    /// Closes one end of a pipe, under the lock that opening takes, so that a pipe is not reopened while it goes.
+    pub(super) fn close_pipe(&self, address: Address, direction: Direction, pipe: &Pipe) {
+        let mut pipes = lock(&self.pipes);
+        if pipe.close(direction) {
+            pipes.remove(&address);
+        }
     }
 
     pub(super) fn publish(&self, address: Address, window: Arc<Window>) {

@@ -1,0 +1,568 @@
+//! The device suite: what every backend does.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use haloport_core::device::{
+    BoxCopy, Buffer, CopyAxis, CopyItem, Device, DeviceError, Event, IndexRange, IndexedCopy, KernelArgument,
+    KernelSource, LaunchConfig, MemoryKind, ParameterType, Pointer, Priority, Stream,
+};
+use rand::rngs::StdRng;
+use rand::seq::SliceRandom;
+use rand::{RngExt, SeedableRng};
+
+use crate::{Exception, Failure, Report, ensure, judge};
+
+/// Runs all device tests.
+///
+/// # Errors
+/// The failures, one on a line; an exception that passes is one.
+pub fn suite<D: Device>(device: &D, exceptions: &[Exception]) -> Result<Report, String> {
+    judge(
+        device,
+        &[
+            ("streams", streams),
+            ("events", events),
+            ("event timing", event_timing),
+            ("memory", memory),
+            ("too much memory", too_much_memory),
+            ("copies", copies),
+            ("box copies", box_copies),
+            ("fills", fills),
+            ("bound copies", bound_copies),
+            ("large bound copies", large_bound_copies),
+            ("malformed copies", malformed_copies),
+            ("kernels", kernels),
+            ("kernels in three dimensions", kernels_in_three_dimensions),
+            ("rebinding", rebinding),
+            ("wrong arguments", wrong_arguments),
+            ("order across streams", order_across_streams),
+        ],
+        exceptions,
+    )
+}
+
+fn streams<D: Device>(device: &D) -> Result<(), Failure> {
+    let default = device.default_stream();
+    ensure!(default.device() == device.id(), "the default stream is one of {}", default.device());
+    for priority in [Priority::Low, Priority::Normal, Priority::High] {
+        let stream = device.create_stream(priority)?;
+        ensure!(stream.device() == device.id(), "a stream of {}", stream.device());
+        if !device.info().asynchronous {
+            ensure!(stream.handle() == 0, "handle {} where streams are no-ops", stream.handle());
+        }
+        // SAFETY: the stream lives to the end of the loop's body, the borrowed one as long.
+        let borrowed = unsafe { device.borrow_stream(stream.handle())? };
+        ensure!(borrowed.handle() == stream.handle(), "borrowed {} as {}", stream.handle(), borrowed.handle());
+        device.synchronize(&borrowed)?;
+        drop(borrowed);
+        device.synchronize(&stream)?;
+    }
+    Ok(())
+}
+
+fn events<D: Device>(device: &D) -> Result<(), Failure> {
+    let stream = device.create_stream(Priority::Normal)?;
+    let other = device.create_stream(Priority::Normal)?;
+    let event = device.create_event(false)?;
+    ensure!(device.query(&event)?, "an event that was never recorded is not complete");
+    device.host_wait(&event)?;
+    device.stream_wait(&other, &event)?;
+    if !device.info().asynchronous {
+        ensure!(event.handle() == 0, "handle {} where events are no-ops", event.handle());
+    }
+    for _ in 0..3 {
+        device.record(&event, &stream)?;
+        device.stream_wait(&other, &event)?;
+    }
+    device.host_wait(&event)?;
+    ensure!(device.query(&event)?, "the event is not complete after the host waited for it");
+    device.synchronize(&other)?;
+    Ok(())
+}
+
+fn event_timing<D: Device>(device: &D) -> Result<(), Failure> {
+    let stream = device.create_stream(Priority::Normal)?;
+    let (begin, end) = (device.create_event(true)?, device.create_event(true)?);
+    ensure!(device.elapsed(&begin, &end).is_err(), "a time between events that were never recorded");
+    device.record(&begin, &stream)?;
+    std::thread::sleep(std::time::Duration::from_millis(2));
+    device.record(&end, &stream)?;
+    device.host_wait(&end)?;
+    let elapsed = device.elapsed(&begin, &end)?;
+    ensure!(elapsed.as_millis() < 10_000, "two events 2 ms apart are {elapsed:?} apart");
+    let untimed = device.create_event(false)?;
+    device.record(&untimed, &stream)?;
+    device.host_wait(&untimed)?;
+    ensure!(device.elapsed(&begin, &untimed).is_err(), "a time to an event made without timing");
+    Ok(())
+}
+
+fn memory<D: Device>(device: &D) -> Result<(), Failure> {
+    for kind in [MemoryKind::Device, MemoryKind::Pinned, MemoryKind::Shared] {
+        let buffer = match device.allocate(1000, kind) {
+            Ok(buffer) => buffer,
+            Err(DeviceError::Unsupported { .. }) if kind != MemoryKind::Device => continue,
+            Err(error) => return Err(error.into()),
+        };
+        ensure!(buffer.bytes() == 1000 && buffer.kind() == kind, "{buffer:?}");
+        ensure!(buffer.device() == device.id(), "{buffer:?}");
+        ensure!(buffer.pointer().as_ptr().addr() % 64 == 0, "{:?} is not aligned to 64 bytes", buffer.pointer());
+        let zeros = read(device, buffer.pointer(), 1000)?;
+        ensure!(zeros.iter().all(|byte| *byte == 0), "fresh memory is not zero");
+        let part = buffer.range(10..30)?;
+        ensure!(part.bytes == 20 && part.pointer == buffer.pointer().offset(10), "{part:?}");
+        for wrong in [990..1001, usize::MAX - 1..usize::MAX] {
+            ensure!(buffer.range(wrong.clone()).is_err(), "the range {wrong:?} of 1000 bytes");
+        }
+    }
+    ensure!(device.allocate(0, MemoryKind::Device)?.bytes() == 0, "an empty buffer has bytes");
+    let stream = device.create_stream(Priority::Normal)?;
+    ensure!(device.allocate_on(64, &stream)?.bytes() == 64, "a stream-ordered buffer has the wrong size");
+    device.synchronize(&stream)?;
+    Ok(())
+}
+
+fn too_much_memory<D: Device>(device: &D) -> Result<(), Failure> {
+    for bytes in [usize::MAX, 1 << 62] {
+        let error = device.allocate(bytes, MemoryKind::Device).err();
+        ensure!(matches!(error, Some(DeviceError::OutOfMemory { .. })), "{bytes} bytes give {error:?}");
+    }
+    Ok(())
+}
+
+fn copies<D: Device>(device: &D) -> Result<(), Failure> {
+    let stream = device.create_stream(Priority::Normal)?;
+    let values = random_bytes(1, 5000);
+    let (first, second) =
+        (device.allocate(5000, MemoryKind::Device)?, device.allocate(5000, MemoryKind::Device)?);
+    let mut back = vec![0; 4000];
+    // SAFETY: all ranges lie in the buffers, which live until the last read has returned; one stream orders it all.
+    unsafe {
+        device.write(&values, first.pointer(), &stream)?;
+        device.copy(first.pointer().offset(500), second.pointer().offset(1000), 4000, &stream)?;
+        device.copy(first.pointer(), second.pointer(), 0, &stream)?;
+        device.read(second.pointer().offset(1000), &mut back, &stream)?;
+    }
+    ensure!(back == values[500..4500], "the bytes came back changed");
+    Ok(())
+}
+
+fn box_copies<D: Device>(device: &D) -> Result<(), Failure> {
+    let stream = device.create_stream(Priority::Normal)?;
+    let mut random = StdRng::seed_from_u64(2);
+    for number in 0..200 {
+        let case = BoxCase::random(&mut random, 6);
+        let (source, target) = (case.source(device)?, case.target(device)?);
+        // SAFETY: the case stays within its buffers, which live until the read has returned.
+        unsafe { device.copy_box(&case.copy(source.pointer(), target.pointer())?, &stream)? };
+        let found = read_on(device, target.pointer(), case.target_bytes, &stream)?;
+        ensure!(found == case.expected(), "box copy {number} is wrong: {case:?}");
+    }
+    Ok(())
+}
+
+fn fills<D: Device>(device: &D) -> Result<(), Failure> {
+    let stream = device.create_stream(Priority::Normal)?;
+    let buffer = device.allocate(4096, MemoryKind::Device)?;
+    for size in [1usize, 2, 4, 8, 16] {
+        let element = random_bytes(size as u64, size);
+        // SAFETY: 64 to 64 + 100 × 16 bytes lie in the buffer.
+        unsafe { device.fill(buffer.pointer().offset(64), &element, 100, &stream)? };
+        let found = read_on(device, buffer.pointer(), 64 + 100 * size + 1, &stream)?;
+        ensure!(found[64..64 + 100 * size] == element.repeat(100), "a fill of {size} bytes is wrong");
+        ensure!(found[..64].iter().all(|byte| *byte == 0), "a fill of {size} bytes wrote before its target");
+    }
+    for size in [0usize, 3, 32] {
+        // SAFETY: as above; the call is refused.
+        let result = unsafe { device.fill(buffer.pointer(), &vec![1; size], 1, &stream) };
+        ensure!(result.is_err(), "a fill of elements of {size} bytes was taken");
+    }
+    Ok(())
+}
+
+fn bound_copies<D: Device>(device: &D) -> Result<(), Failure> {
+    bound_copies_of(device, 3, 20, 6)
+}
+
+/// Large enough to be spread over threads.
+fn large_bound_copies<D: Device>(device: &D) -> Result<(), Failure> {
+    bound_copies_of(device, 4, 12, 24)
+}
+
+fn bound_copies_of<D: Device>(device: &D, seed: u64, count: usize, extent: usize) -> Result<(), Failure> {
+    let stream = device.create_stream(Priority::Normal)?;
+    let mut random = StdRng::seed_from_u64(seed);
+    for round in 0..4 {
+        let cases: Vec<BoxCase> = (0..count).map(|_| BoxCase::random(&mut random, extent)).collect();
+        let mut buffers = Vec::new();
+        let mut items = Vec::new();
+        for case in &cases {
+            let (source, target) = (case.source(device)?, case.target(device)?);
+            items.push(CopyItem::Box(case.copy(source.pointer(), target.pointer())?));
+            buffers.push((source, target));
+        }
+        let rows = 50 * extent;
+        let gathered = Gather::random(&mut random, rows);
+        let (source, target) = (gathered.source(device)?, device.allocate(gathered.bytes(), MemoryKind::Device)?);
+        items.push(CopyItem::Indexed(gathered.copy(source.pointer(), target.pointer())));
+        let list = device.bind_copies(items)?;
+        for _ in 0..2 {
+            // SAFETY: every item stays within its own buffers, which live until the reads have returned.
+            unsafe { device.run_copies(&list, &stream)? };
+        }
+        for (number, (case, (_, target))) in cases.iter().zip(&buffers).enumerate() {
+            let found = read_on(device, target.pointer(), case.target_bytes, &stream)?;
+            ensure!(found == case.expected(), "item {number} of list {round} is wrong: {case:?}");
+        }
+        let found = read_on(device, target.pointer(), gathered.bytes(), &stream)?;
+        ensure!(found == gathered.expected(), "the indexed copy of list {round} is wrong: {gathered:?}");
+    }
+    let empty = device.bind_copies(Vec::new())?;
+    // SAFETY: an empty list touches nothing.
+    unsafe { device.run_copies(&empty, &stream)? };
+    Ok(())
+}
+
+fn malformed_copies<D: Device>(device: &D) -> Result<(), Failure> {
+    let buffer = device.allocate(64, MemoryKind::Device)?;
+    let copy = IndexedCopy {
+        source: buffer.pointer(),
+        target: buffer.pointer().offset(32),
+        row_bytes: 4,
+        source_stride: 4,
+        target_stride: 4,
+        rows: 3,
+        source_rows: Some(vec![0, 1]),
+        target_rows: None,
+    };
+    ensure!(device.bind_copies(vec![CopyItem::Indexed(copy)]).is_err(), "2 indices for 3 rows were taken");
+    Ok(())
+}
+
+const SAXPY: KernelSource = KernelSource {
+    name: "saxpy",
+    portable: "KERNEL void saxpy(GLOBAL const double *x, GLOBAL double *y, double a, long n) {\n\
+               \x20   long i = GLOBAL_INDEX(0);\n\
+               \x20   if (i < n) y[i] = a * x[i] + y[i];\n\
+               }\n",
+    host: |range, arguments| {
+        let [KernelArgument::Pointer(x), KernelArgument::Pointer(y), KernelArgument::F64(a), KernelArgument::I64(n)] =
+            arguments
+        else {
+            return;
+        };
+        let (x, y) = (x.as_ptr().cast::<f64>(), y.as_ptr().cast::<f64>());
+        for i in range.begin[0]..range.end[0].min(*n as usize) {
+            // SAFETY: the launch promised `n` elements of both, and this index to this call alone.
+            unsafe { *y.add(i) += a * *x.add(i) };
+        }
+    },
+    parameters: &[ParameterType::Pointer, ParameterType::Pointer, ParameterType::F64, ParameterType::I64],
+};
+
+fn kernels<D: Device>(device: &D) -> Result<(), Failure> {
+    let stream = device.create_stream(Priority::Normal)?;
+    let kernel = device.compile(&SAXPY)?;
+    for count in [0usize, 1, 1000, 100_000] {
+        let x: Vec<f64> = (0..count).map(|i| i as f64).collect();
+        let (xs, ys) = (upload(device, &x)?, upload(device, &vec![1.0; count])?);
+        let arguments = saxpy(xs.pointer(), ys.pointer(), 2.0, count);
+        let launch = device.bind(&kernel, LaunchConfig::linear(count), &arguments)?;
+        for _ in 0..3 {
+            // SAFETY: both buffers hold `count` elements and live until the read has returned.
+            unsafe { device.launch(&launch, &stream)? };
+        }
+        let found = floats(&read_on(device, ys.pointer(), count * 8, &stream)?);
+        let wrong = found.iter().enumerate().find(|(i, y)| **y != 1.0 + 6.0 * *i as f64);
+        ensure!(wrong.is_none(), "element {wrong:?} of {count}");
+    }
+    Ok(())
+}
+
+/// Counts each index once.
+const COUNT: KernelSource = KernelSource {
+    name: "count",
+    portable: "KERNEL void count(GLOBAL long *counts, long nx, long ny, long nz) {\n\
+               \x20   long x = GLOBAL_INDEX(0), y = GLOBAL_INDEX(1), z = GLOBAL_INDEX(2);\n\
+               \x20   if (x < nx && y < ny && z < nz) counts[(z * ny + y) * nx + x] += 1 + x + 1000 * y + 1000000 * z;\n\
+               }\n",
+    host: |range: &IndexRange, arguments| {
+        let [KernelArgument::Pointer(counts), KernelArgument::I64(nx), KernelArgument::I64(ny), _] = arguments else {
+            return;
+        };
+        for z in range.begin[2]..range.end[2] {
+            for y in range.begin[1]..range.end[1] {
+                for x in range.begin[0]..range.end[0] {
+                    let index = (z * *ny as usize + y) * *nx as usize + x;
+                    // SAFETY: the launch promised one element for each index, and this one to this call alone.
+                    let count = unsafe { &*counts.as_ptr().cast::<AtomicU64>().add(index) };
+                    count.fetch_add((1 + x + 1000 * y + 1_000_000 * z) as u64, Ordering::Relaxed);
+                }
+            }
+        }
+    },
+    parameters: &[ParameterType::Pointer, ParameterType::I64, ParameterType::I64, ParameterType::I64],
+};
+
+fn kernels_in_three_dimensions<D: Device>(device: &D) -> Result<(), Failure> {
+    let stream = device.create_stream(Priority::Normal)?;
+    let kernel = device.compile(&COUNT)?;
+    for [nx, ny, nz] in [[3usize, 4, 5], [70, 60, 10], [40_000, 1, 1], [1, 30_000, 1], [5, 0, 2]] {
+        let counts = device.allocate(nx * ny * nz * 8, MemoryKind::Device)?;
+        let extents = [nx, ny, nz].map(|n| KernelArgument::I64(n as i64));
+        let arguments = [KernelArgument::Pointer(counts.pointer()), extents[0], extents[1], extents[2]];
+        let config = LaunchConfig { global: [nx, ny, nz], group: None };
+        let launch = device.bind(&kernel, config, &arguments)?;
+        // SAFETY: the buffer holds one element for each index and lives until the read has returned.
+        unsafe { device.launch(&launch, &stream)? };
+        let bytes = read_on(device, counts.pointer(), nx * ny * nz * 8, &stream)?;
+        for (index, found) in bytes.chunks_exact(8).enumerate() {
+            let (x, y, z) = (index % nx, index / nx % ny, index / nx / ny);
+            let expected = (1 + x + 1000 * y + 1_000_000 * z) as u64;
+            ensure!(found == expected.to_ne_bytes(), "index {x}, {y}, {z} of {nx} × {ny} × {nz}");
+        }
+    }
+    Ok(())
+}
+
+fn rebinding<D: Device>(device: &D) -> Result<(), Failure> {
+    let stream = device.create_stream(Priority::Normal)?;
+    let (x, y, other) =
+        (upload(device, &[1.0; 10])?, upload(device, &[0.0; 10])?, upload(device, &[5.0; 10])?);
+    let kernel = device.compile(&SAXPY)?;
+    let arguments = saxpy(x.pointer(), y.pointer(), 1.0, 10);
+    let mut launch = device.bind(&kernel, LaunchConfig::linear(10), &arguments)?;
+    // SAFETY: all buffers hold 10 elements and live until the reads have returned.
+    unsafe {
+        device.launch(&launch, &stream)?;
+        device.rebind(&mut launch, 2, KernelArgument::F64(10.0))?;
+        device.launch(&launch, &stream)?;
+        device.rebind(&mut launch, 1, KernelArgument::Pointer(other.pointer()))?;
+        device.launch(&launch, &stream)?;
+    }
+    let first = floats(&read_on(device, y.pointer(), 80, &stream)?);
+    let second = floats(&read_on(device, other.pointer(), 80, &stream)?);
+    ensure!(first == [11.0; 10] && second == [15.0; 10], "{first:?}, {second:?}");
+    Ok(())
+}
+
+fn wrong_arguments<D: Device>(device: &D) -> Result<(), Failure> {
+    let kernel = device.compile(&SAXPY)?;
+    let buffer = device.allocate(80, MemoryKind::Device)?;
+    let mut arguments = saxpy(buffer.pointer(), buffer.pointer(), 1.0, 10);
+    ensure!(
+        device.bind(&kernel, LaunchConfig::linear(10), &arguments[..3]).is_err(),
+        "3 arguments for 4 parameters were taken"
+    );
+    arguments[2] = KernelArgument::F32(1.0);
+    ensure!(
+        device.bind(&kernel, LaunchConfig::linear(10), &arguments).is_err(),
+        "an f32 for an f64 parameter was taken"
+    );
+    arguments[2] = KernelArgument::F64(1.0);
+    let mut launch = device.bind(&kernel, LaunchConfig::linear(10), &arguments)?;
+    ensure!(device.rebind(&mut launch, 4, KernelArgument::I64(1)).is_err(), "argument 4 of 4 was rebound");
+    ensure!(device.rebind(&mut launch, 0, KernelArgument::I64(1)).is_err(), "a pointer became an integer");
+    Ok(())
+}
+
+fn order_across_streams<D: Device>(device: &D) -> Result<(), Failure> {
+    let (one, two) = (device.create_stream(Priority::Normal)?, device.create_stream(Priority::High)?);
+    let event = device.create_event(false)?;
+    let kernel = device.compile(&SAXPY)?;
+    let count = 200_000;
+    let (x, y, z) = (
+        upload(device, &vec![1.0; count])?,
+        upload(device, &vec![0.0; count])?,
+        upload(device, &vec![0.0; count])?,
+    );
+    let config = LaunchConfig::linear(count);
+    let first = device.bind(&kernel, config, &saxpy(x.pointer(), y.pointer(), 1.0, count))?;
+    let second = device.bind(&kernel, config, &saxpy(y.pointer(), z.pointer(), 1.0, count))?;
+    for _ in 0..10 {
+        // SAFETY: the second launch reads what the first writes, and the first of the next round writes what the
+        // second reads; events order both. All buffers live until the read has returned.
+        unsafe {
+            device.launch(&first, &one)?;
+            device.record(&event, &one)?;
+            device.stream_wait(&two, &event)?;
+            device.launch(&second, &two)?;
+            device.record(&event, &two)?;
+            device.stream_wait(&one, &event)?;
+        }
+    }
+    let found = floats(&read_on(device, z.pointer(), count * 8, &two)?);
+    device.synchronize(&one)?;
+    let wrong = found.iter().find(|value| **value != 55.0);
+    ensure!(wrong.is_none(), "found {wrong:?}, expected 55");
+    Ok(())
+}
+
+/// A random strided copy with its expected outcome.
+#[derive(Debug)]
+struct BoxCase {
+    element_bytes: usize,
+    axes: Vec<CopyAxis>,
+    source_bytes: usize,
+    target_bytes: usize,
+    seed: u64,
+}
+
+impl BoxCase {
+    fn random(random: &mut StdRng, extent: usize) -> BoxCase {
+        let element_bytes = [1, 2, 4, 8, 12, 16, 24, 32, 40, 48, 100][random.random_range(0..11)];
+        let count = random.random_range(0..=4);
+        let extents: Vec<usize> = (0..count).map(|_| random.random_range(1..=extent)).collect();
+        let mut lay_out = || {
+            let mut order: Vec<usize> = (0..count).collect();
+            order.shuffle(random);
+            let mut strides = vec![0isize; count];
+            let mut stride = element_bytes;
+            for &axis in &order {
+                strides[axis] = stride as isize;
+                stride *= extents[axis] + if random.random_bool(0.5) { 0 } else { random.random_range(0..3) };
+            }
+            (strides, stride)
+        };
+        let (source_strides, source_bytes) = lay_out();
+        let (target_strides, target_bytes) = lay_out();
+        let axes = (0..count)
+            .map(|axis| CopyAxis {
+                extent: extents[axis],
+                source_stride: source_strides[axis],
+                target_stride: target_strides[axis],
+            })
+            .collect();
+        BoxCase { element_bytes, axes, source_bytes, target_bytes, seed: random.random() }
+    }
+
+    fn copy(&self, source: Pointer, target: Pointer) -> Result<BoxCopy, DeviceError> {
+        BoxCopy::new(source, target, self.element_bytes, &self.axes)
+    }
+
+    fn source<D: Device>(&self, device: &D) -> Result<D::Buffer, DeviceError> {
+        upload_bytes(device, &random_bytes(self.seed, self.source_bytes))
+    }
+
+    fn target<D: Device>(&self, device: &D) -> Result<D::Buffer, DeviceError> {
+        upload_bytes(device, &vec![0xA5; self.target_bytes])
+    }
+
+    /// The target as it should be, element by element.
+    fn expected(&self) -> Vec<u8> {
+        let source = random_bytes(self.seed, self.source_bytes);
+        let mut target = vec![0xA5; self.target_bytes];
+        let points: usize = self.axes.iter().map(|axis| axis.extent).product();
+        for mut point in 0..points {
+            let (mut from, mut to) = (0isize, 0isize);
+            for axis in &self.axes {
+                let index = (point % axis.extent) as isize;
+                point /= axis.extent;
+                from += index * axis.source_stride;
+                to += index * axis.target_stride;
+            }
+            let (from, to) = (from as usize, to as usize);
+            target[to..to + self.element_bytes].copy_from_slice(&source[from..from + self.element_bytes]);
+        }
+        target
+    }
+}
+
+/// A random copy of indexed rows.
+#[derive(Debug)]
+struct Gather {
+    row_bytes: usize,
+    rows: usize,
+    source_rows: Vec<usize>,
+    target_rows: Option<Vec<usize>>,
+    seed: u64,
+}
+
+impl Gather {
+    fn random(random: &mut StdRng, rows: usize) -> Gather {
+        let source_rows = (0..rows).map(|_| random.random_range(0..rows)).collect();
+        let mut permuted: Vec<usize> = (0..rows).collect();
+        permuted.shuffle(random);
+        Gather {
+            row_bytes: random.random_range(1..64),
+            rows,
+            source_rows,
+            target_rows: random.random_bool(0.5).then_some(permuted),
+            seed: random.random(),
+        }
+    }
+
+    fn bytes(&self) -> usize {
+        self.rows * self.row_bytes
+    }
+
+    fn source<D: Device>(&self, device: &D) -> Result<D::Buffer, DeviceError> {
+        upload_bytes(device, &random_bytes(self.seed, self.bytes()))
+    }
+
+    fn copy(&self, source: Pointer, target: Pointer) -> IndexedCopy {
+        IndexedCopy {
+            source,
+            target,
+            row_bytes: self.row_bytes,
+            source_stride: self.row_bytes as isize,
+            target_stride: self.row_bytes as isize,
+            rows: self.rows,
+            source_rows: Some(self.source_rows.clone()),
+            target_rows: self.target_rows.clone(),
+        }
+    }
+
+    fn expected(&self) -> Vec<u8> {
+        let source = random_bytes(self.seed, self.bytes());
+        let mut target = vec![0; self.bytes()];
+        for row in 0..self.rows {
+            let to = self.target_rows.as_ref().map_or(row, |rows| rows[row]) * self.row_bytes;
+            let from = self.source_rows[row] * self.row_bytes;
+            target[to..to + self.row_bytes].copy_from_slice(&source[from..from + self.row_bytes]);
+        }
+        target
+    }
+}
+
+fn saxpy(x: Pointer, y: Pointer, a: f64, n: usize) -> [KernelArgument; 4] {
+    [KernelArgument::Pointer(x), KernelArgument::Pointer(y), KernelArgument::F64(a), KernelArgument::I64(n as i64)]
+}
+
+fn random_bytes(seed: u64, count: usize) -> Vec<u8> {
+    let mut random = StdRng::seed_from_u64(seed);
+    (0..count).map(|_| random.random()).collect()
+}
+
+fn floats(bytes: &[u8]) -> Vec<f64> {
+    bytes.chunks_exact(8).map(bytemuck::pod_read_unaligned).collect()
+}
+
+fn upload<D: Device>(device: &D, values: &[f64]) -> Result<D::Buffer, DeviceError> {
+    upload_bytes(device, bytemuck::cast_slice(values))
+}
+
+fn upload_bytes<D: Device>(device: &D, bytes: &[u8]) -> Result<D::Buffer, DeviceError> {
+    let buffer = device.allocate(bytes.len(), MemoryKind::Device)?;
+    let stream = device.create_stream(Priority::Normal)?;
+    // SAFETY: the buffer is as long as the bytes and lives until the stream is synchronised.
+    unsafe { device.write(bytes, buffer.pointer(), &stream)? };
+    device.synchronize(&stream)?;
+    Ok(buffer)
+}
+
+fn read<D: Device>(device: &D, pointer: Pointer, bytes: usize) -> Result<Vec<u8>, DeviceError> {
+    read_on(device, pointer, bytes, &device.default_stream())
+}
+
+fn read_on<D: Device>(
+    device: &D,
+    pointer: Pointer,
+    bytes: usize,
+    stream: &D::Stream,
+) -> Result<Vec<u8>, DeviceError> {
+    let mut found = vec![0; bytes];
+    // SAFETY: callers read from live buffers of at least this length, in order with the stream that wrote them.
+    unsafe { device.read(pointer, &mut found, stream)? };
+    Ok(found)
+}

@@ -1,0 +1,69 @@
+//! The suites that every backend and every transport passes.
+//!
+//! - [`device`]: a backend joins with one line, `haloport_conformance::device::suite(&device, &[])`.
+//! - [`transport`]: a transport joins with `haloport_conformance::transport::suite(&comm)` on every rank.
+//! - [`exchange`]: random decompositions, halos and fields against a global oracle, on any device and transport.
+//!
+//! What a backend cannot do is data: an [`Exception`] with a reason. An exception that passes fails the suite.
+
+#![warn(missing_docs)]
+
+pub mod device;
+pub mod exchange;
+pub mod transport;
+
+/// What a test says when it fails.
+pub type Failure = Box<dyn std::error::Error + Send + Sync>;
+
+/// A test that is known to fail on a backend.
+#[derive(Debug, Clone, Copy)]
+pub struct Exception {
+    /// The name of the test.
+    pub test: &'static str,
+    /// Why it fails.
+    pub reason: &'static str,
+}
+
+/// What a suite found.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Report {
+    /// The names of the tests that passed.
+    pub passed: Vec<&'static str>,
+    /// The tests that are excused, with the reasons.
+    pub excused: Vec<(&'static str, &'static str)>,
+}
+
+/// Fails with a text unless the condition holds.
+#[macro_export]
+macro_rules! ensure {
+    ($condition:expr, $($text:tt)+) => {
+        if !$condition {
+            return Err(format!($($text)+).into());
+        }
+    };
+}
+
+/// Runs named tests and holds the outcome against the exceptions.
+pub(crate) fn judge<S>(
+    subject: &S,
+    tests: &[(&'static str, fn(&S) -> Result<(), Failure>)],
+    exceptions: &[Exception],
+) -> Result<Report, String> {
+    let mut report = Report::default();
+    let mut failures = Vec::new();
+    for (name, test) in tests {
+        let exception = exceptions.iter().find(|exception| exception.test == *name);
+        match (test(subject), exception) {
+            (Ok(()), None) => report.passed.push(name),
+            (Ok(()), Some(exception)) => {
+                failures.push(format!("`{name}` passes, but is excused: {}", exception.reason));
+            }
+            (Err(_), Some(exception)) => report.excused.push((name, exception.reason)),
+            (Err(error), None) => failures.push(format!("`{name}` fails: {error}")),
+        }
+    }
+    for exception in exceptions.iter().filter(|exception| tests.iter().all(|(name, _)| *name != exception.test)) {
+        failures.push(format!("there is no test `{}` to excuse", exception.test));
+    }
+    if failures.is_empty() { Ok(report) } else { Err(failures.join("\n")) }
+}

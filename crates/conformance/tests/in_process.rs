@@ -1,0 +1,55 @@
+//! The suites on the in-process transport with the CPU backend.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use haloport_conformance::exchange::{Case, check, interleaved};
+use haloport_conformance::{Failure, transport};
+use haloport_core::run_ranks;
+use haloport_cpu::CpuDevice;
+
+/// Random cases of one run. `HALOPORT_CASES` sets another number.
+fn cases() -> u64 {
+    std::env::var("HALOPORT_CASES").ok().and_then(|text| text.parse().ok()).unwrap_or(2400)
+}
+
+#[test]
+fn transport_suite() {
+    for ranks in [1, 2, 3, 8] {
+        run_ranks(ranks, |comm| transport::suite(&comm)).unwrap();
+    }
+}
+
+#[test]
+fn random_exchanges_match_the_global_oracle() {
+    let done = AtomicU64::new(0);
+    let total = cases();
+    for ranks in 1..=8u64 {
+        // One start of the ranks serves many cases.
+        run_ranks(ranks as usize, |comm| -> Result<(), Failure> {
+            let device = CpuDevice::with_threads(1)?;
+            for number in 0..total.div_ceil(8) {
+                let size = 1 + (number * 10 / total.div_ceil(8)) as usize;
+                check(&comm, &device, &Case::new(number, comm.size(), size))?;
+                if comm.rank() == 0 {
+                    done.fetch_add(1, Ordering::Relaxed);
+                }
+            }
+            Ok(())
+        })
+        .unwrap();
+    }
+    let done = done.into_inner();
+    println!("{done} random exchanges match the oracle");
+    assert!(done >= total);
+}
+
+#[test]
+fn exchanges_in_flight_at_once_keep_apart() {
+    for ranks in [1, 2, 3, 5] {
+        run_ranks(ranks, |comm| -> Result<(), Failure> {
+            let device = CpuDevice::with_threads(1)?;
+            (0..20).try_for_each(|number| interleaved(&comm, &device, number))
+        })
+        .unwrap();
+    }
+}
