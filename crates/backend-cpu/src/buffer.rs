@@ -6,7 +6,11 @@ use std::ptr::NonNull;
 use haloport_core::device::{Buffer, DeviceError, DeviceId, MemoryKind, Pointer};
 
 /// Alignment of every buffer in bytes: a cache line.
-const ALIGNMENT: usize = 64;
+const ALIGNMENT: usize = align_of::<Line>();
+
+/// A cache line.
+#[repr(align(64))]
+struct Line;
 
 /// Host memory, aligned to a cache line and freed on drop.
 #[derive(Debug)]
@@ -28,7 +32,7 @@ impl CpuBuffer {
         let failed = || DeviceError::OutOfMemory { bytes, kind, device };
         let layout = Layout::from_size_align(bytes, ALIGNMENT).map_err(|_| failed())?;
         let memory = if bytes == 0 {
-            NonNull::without_provenance(std::num::NonZero::new(ALIGNMENT).ok_or_else(failed)?)
+            NonNull::<Line>::dangling().cast()
         } else {
             // SAFETY: the size of the layout is not 0.
             NonNull::new(unsafe { alloc_zeroed(layout) }).ok_or_else(failed)?

@@ -205,12 +205,7 @@ impl Device for CpuDevice {
         unsafe { self.copy(Pointer::new(source.as_ptr().cast_mut()), target, source.len(), stream) }
     }
 
-    unsafe fn read(
-        &self,
-        source: Pointer,
-        target: &mut [u8],
-        stream: &CpuStream,
-    ) -> Result<(), DeviceError> {
+    unsafe fn read(&self, source: Pointer, target: &mut [u8], stream: &CpuStream) -> Result<(), DeviceError> {
         // SAFETY: the slice is writable and ours alone, the caller promised the source.
         unsafe { self.copy(source, Pointer::new(target.as_mut_ptr()), target.len(), stream) }
     }
@@ -240,7 +235,11 @@ impl Device for CpuDevice {
             8 => fill!(8),
             16 => fill!(16),
             other => {
-                return Err(DeviceError::invalid("the element size of a fill", "1, 2, 4, 8 or 16 bytes", other));
+                return Err(DeviceError::invalid(
+                    "the element size of a fill",
+                    "1, 2, 4, 8 or 16 bytes",
+                    other,
+                ));
             }
         }
         Ok(())
@@ -318,8 +317,9 @@ fn processor_name() -> String {
     std::fs::read_to_string("/proc/cpuinfo")
         .ok()
         .and_then(|text| {
-            text.lines()
-                .find_map(|line| line.strip_prefix("model name")?.split_once(':').map(|(_, name)| name.trim().into()))
+            text.lines().find_map(|line| {
+                line.strip_prefix("model name")?.split_once(':').map(|(_, name)| name.trim().into())
+            })
         })
         .unwrap_or_else(|| format!("{} processor", std::env::consts::ARCH))
 }

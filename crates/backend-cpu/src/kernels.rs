@@ -29,8 +29,7 @@ impl CpuLaunch {
         arguments: &[KernelArgument],
         threads: usize,
     ) -> CpuLaunch {
-        let pieces =
-            if threads == 1 || config.indices() < KERNEL_INLINE_INDICES { 1 } else { 4 * threads };
+        let pieces = if threads == 1 || config.indices() < KERNEL_INLINE_INDICES { 1 } else { 4 * threads };
         CpuLaunch { source, arguments: arguments.to_vec(), ranges: split(config.global, pieces) }
     }
 

@@ -52,7 +52,12 @@ fn streams<D: Device>(device: &D) -> Result<(), Failure> {
         }
         // SAFETY: the stream lives to the end of the loop's body, the borrowed one as long.
         let borrowed = unsafe { device.borrow_stream(stream.handle())? };
-        ensure!(borrowed.handle() == stream.handle(), "borrowed {} as {}", stream.handle(), borrowed.handle());
+        ensure!(
+            borrowed.handle() == stream.handle(),
+            "borrowed {} as {}",
+            stream.handle(),
+            borrowed.handle()
+        );
         device.synchronize(&borrowed)?;
         drop(borrowed);
         device.synchronize(&stream)?;
@@ -106,7 +111,11 @@ fn memory<D: Device>(device: &D) -> Result<(), Failure> {
         };
         ensure!(buffer.bytes() == 1000 && buffer.kind() == kind, "{buffer:?}");
         ensure!(buffer.device() == device.id(), "{buffer:?}");
-        ensure!(buffer.pointer().as_ptr().addr() % 64 == 0, "{:?} is not aligned to 64 bytes", buffer.pointer());
+        ensure!(
+            buffer.pointer().as_ptr().addr() % 64 == 0,
+            "{:?} is not aligned to 64 bytes",
+            buffer.pointer()
+        );
         let zeros = read(device, buffer.pointer(), 1000)?;
         ensure!(zeros.iter().all(|byte| *byte == 0), "fresh memory is not zero");
         let part = buffer.range(10..30)?;
@@ -203,7 +212,8 @@ fn bound_copies_of<D: Device>(device: &D, seed: u64, count: usize, extent: usize
         }
         let rows = 50 * extent;
         let gathered = Gather::random(&mut random, rows);
-        let (source, target) = (gathered.source(device)?, device.allocate(gathered.bytes(), MemoryKind::Device)?);
+        let (source, target) =
+            (gathered.source(device)?, device.allocate(gathered.bytes(), MemoryKind::Device)?);
         items.push(CopyItem::Indexed(gathered.copy(source.pointer(), target.pointer())));
         let list = device.bind_copies(items)?;
         for _ in 0..2 {
@@ -241,13 +251,19 @@ fn malformed_copies<D: Device>(device: &D) -> Result<(), Failure> {
 
 const SAXPY: KernelSource = KernelSource {
     name: "saxpy",
-    portable: "KERNEL void saxpy(GLOBAL const double *x, GLOBAL double *y, double a, long n) {\n\
+    portable: Some(
+        "KERNEL void saxpy(GLOBAL const double *x, GLOBAL double *y, double a, long n) {\n\
                \x20   long i = GLOBAL_INDEX(0);\n\
                \x20   if (i < n) y[i] = a * x[i] + y[i];\n\
                }\n",
+    ),
     host: |range, arguments| {
-        let [KernelArgument::Pointer(x), KernelArgument::Pointer(y), KernelArgument::F64(a), KernelArgument::I64(n)] =
-            arguments
+        let [
+            KernelArgument::Pointer(x),
+            KernelArgument::Pointer(y),
+            KernelArgument::F64(a),
+            KernelArgument::I64(n),
+        ] = arguments
         else {
             return;
         };
@@ -282,12 +298,16 @@ fn kernels<D: Device>(device: &D) -> Result<(), Failure> {
 /// Counts each index once.
 const COUNT: KernelSource = KernelSource {
     name: "count",
-    portable: "KERNEL void count(GLOBAL long *counts, long nx, long ny, long nz) {\n\
+    portable: Some(
+        "KERNEL void count(GLOBAL long *counts, long nx, long ny, long nz) {\n\
                \x20   long x = GLOBAL_INDEX(0), y = GLOBAL_INDEX(1), z = GLOBAL_INDEX(2);\n\
                \x20   if (x < nx && y < ny && z < nz) counts[(z * ny + y) * nx + x] += 1 + x + 1000 * y + 1000000 * z;\n\
                }\n",
+    ),
     host: |range: &IndexRange, arguments| {
-        let [KernelArgument::Pointer(counts), KernelArgument::I64(nx), KernelArgument::I64(ny), _] = arguments else {
+        let [KernelArgument::Pointer(counts), KernelArgument::I64(nx), KernelArgument::I64(ny), _] =
+            arguments
+        else {
             return;
         };
         for z in range.begin[2]..range.end[2] {
@@ -526,7 +546,12 @@ impl Gather {
 }
 
 fn saxpy(x: Pointer, y: Pointer, a: f64, n: usize) -> [KernelArgument; 4] {
-    [KernelArgument::Pointer(x), KernelArgument::Pointer(y), KernelArgument::F64(a), KernelArgument::I64(n as i64)]
+    [
+        KernelArgument::Pointer(x),
+        KernelArgument::Pointer(y),
+        KernelArgument::F64(a),
+        KernelArgument::I64(n as i64),
+    ]
 }
 
 fn random_bytes(seed: u64, count: usize) -> Vec<u8> {

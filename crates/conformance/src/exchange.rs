@@ -6,8 +6,8 @@
 
 use haloport_core::device::Device;
 use haloport_core::{
-    BindOptions, BlockLayout, BorrowedField, Communicator, ComponentPlace, Element, ElementType, Field, FieldSet,
-    Grid, Halo, IndexBox, Neighbours, Pattern, Schedule,
+    BindOptions, BlockLayout, BorrowedField, Communicator, ComponentPlace, Element, ElementType, Field,
+    FieldSet, Grid, Halo, IndexBox, Neighbours, Pattern, Schedule,
 };
 use num_complex::Complex;
 use rand::rngs::StdRng;
@@ -54,7 +54,8 @@ impl Case {
         let longest = [24, 10, 6, 4][axes - 1].min(1 + 3 * size);
         let extents: Vec<usize> = (0..axes).map(|_| random.random_range(1..=longest)).collect();
         let widest = [6, 3, 3, 2][axes - 1];
-        let width = |random: &mut StdRng| if random.random_bool(0.3) { 0 } else { random.random_range(0..=widest) };
+        let width =
+            |random: &mut StdRng| if random.random_bool(0.3) { 0 } else { random.random_range(0..=widest) };
         let widths = (0..axes).map(|_| (width(&mut random), width(&mut random))).collect();
         let domains = split(&mut random, &extents, ranks);
         let fields = (0..random.random_range(1..=3)).map(|_| FieldCase::new(&mut random, axes)).collect();
@@ -119,7 +120,9 @@ impl FieldCase {
             components: if random.random_bool(0.6) { 1 } else { random.random_range(2..=3) },
             place: if random.random_bool(0.5) { ComponentPlace::Fastest } else { ComponentPlace::Slowest },
             order,
-            padding: (0..axes).map(|_| if random.random_bool(0.7) { 0 } else { random.random_range(0..3) }).collect(),
+            padding: (0..axes)
+                .map(|_| if random.random_bool(0.7) { 0 } else { random.random_range(0..3) })
+                .collect(),
             wider: if random.random_bool(0.7) { 0 } else { 1 },
             borrowed: random.random_bool(0.25),
         }
@@ -150,7 +153,8 @@ fn split(random: &mut StdRng, extents: &[usize], ranks: usize) -> Vec<Vec<IndexB
     }
     let mut domains = vec![Vec::new(); ranks];
     for (number, domain) in boxes.into_iter().enumerate() {
-        let rank = if number < ranks && random.random_bool(0.8) { number } else { random.random_range(0..ranks) };
+        let rank =
+            if number < ranks && random.random_bool(0.8) { number } else { random.random_range(0..ranks) };
         domains[rank].push(domain);
     }
     domains
@@ -368,7 +372,8 @@ fn untouched<T: Element>() -> T {
 }
 
 fn for_each_cell(region: &IndexBox, mut visit: impl FnMut(&[i64])) {
-    let extents: Vec<i64> = region.lower().iter().zip(region.upper()).map(|(low, up)| (up - low).max(0)).collect();
+    let extents: Vec<i64> =
+        region.lower().iter().zip(region.upper()).map(|(low, up)| (up - low).max(0)).collect();
     let count: i64 = extents.iter().product();
     for number in 0..count {
         let mut rest = number;
@@ -388,22 +393,70 @@ fn for_each_cell(region: &IndexBox, mut visit: impl FnMut(&[i64])) {
 macro_rules! for_type {
     ($element:expr, $T:ident => $body:expr) => {
         match $element {
-            ElementType::I8 => { type $T = i8; $body }
-            ElementType::I16 => { type $T = i16; $body }
-            ElementType::I32 => { type $T = i32; $body }
-            ElementType::I64 => { type $T = i64; $body }
-            ElementType::I128 => { type $T = i128; $body }
-            ElementType::U8 => { type $T = u8; $body }
-            ElementType::U16 => { type $T = u16; $body }
-            ElementType::U32 => { type $T = u32; $body }
-            ElementType::U64 => { type $T = u64; $body }
-            ElementType::U128 => { type $T = u128; $body }
-            ElementType::F16 => { type $T = half::f16; $body }
-            ElementType::Bf16 => { type $T = half::bf16; $body }
-            ElementType::F32 => { type $T = f32; $body }
-            ElementType::F64 => { type $T = f64; $body }
-            ElementType::Complex32 => { type $T = Complex<f32>; $body }
-            ElementType::Complex64 => { type $T = Complex<f64>; $body }
+            ElementType::I8 => {
+                type $T = i8;
+                $body
+            }
+            ElementType::I16 => {
+                type $T = i16;
+                $body
+            }
+            ElementType::I32 => {
+                type $T = i32;
+                $body
+            }
+            ElementType::I64 => {
+                type $T = i64;
+                $body
+            }
+            ElementType::I128 => {
+                type $T = i128;
+                $body
+            }
+            ElementType::U8 => {
+                type $T = u8;
+                $body
+            }
+            ElementType::U16 => {
+                type $T = u16;
+                $body
+            }
+            ElementType::U32 => {
+                type $T = u32;
+                $body
+            }
+            ElementType::U64 => {
+                type $T = u64;
+                $body
+            }
+            ElementType::U128 => {
+                type $T = u128;
+                $body
+            }
+            ElementType::F16 => {
+                type $T = half::f16;
+                $body
+            }
+            ElementType::Bf16 => {
+                type $T = half::bf16;
+                $body
+            }
+            ElementType::F32 => {
+                type $T = f32;
+                $body
+            }
+            ElementType::F64 => {
+                type $T = f64;
+                $body
+            }
+            ElementType::Complex32 => {
+                type $T = Complex<f32>;
+                $body
+            }
+            ElementType::Complex64 => {
+                type $T = Complex<f64>;
+                $body
+            }
             other => return Err(format!("the suite does not know the element type {other}").into()),
         }
     };
@@ -445,7 +498,11 @@ fn make_field<'m, D: Device>(
     })
 }
 
-fn build<T: Element, D: Device>(device: &D, pattern: &Pattern, case: &FieldCase) -> Result<Field<T, D>, Failure> {
+fn build<T: Element, D: Device>(
+    device: &D,
+    pattern: &Pattern,
+    case: &FieldCase,
+) -> Result<Field<T, D>, Failure> {
     let builder = Field::<T, D>::builder(pattern)
         .components(case.components, case.place)
         .axis_order(&case.order)

@@ -43,12 +43,11 @@ macro_rules! ensure {
     };
 }
 
+/// A test by name.
+type Test<S> = (&'static str, fn(&S) -> Result<(), Failure>);
+
 /// Runs named tests and holds the outcome against the exceptions.
-pub(crate) fn judge<S>(
-    subject: &S,
-    tests: &[(&'static str, fn(&S) -> Result<(), Failure>)],
-    exceptions: &[Exception],
-) -> Result<Report, String> {
+pub(crate) fn judge<S>(subject: &S, tests: &[Test<S>], exceptions: &[Exception]) -> Result<Report, String> {
     let mut report = Report::default();
     let mut failures = Vec::new();
     for (name, test) in tests {
@@ -62,7 +61,9 @@ pub(crate) fn judge<S>(
             (Err(error), None) => failures.push(format!("`{name}` fails: {error}")),
         }
     }
-    for exception in exceptions.iter().filter(|exception| tests.iter().all(|(name, _)| *name != exception.test)) {
+    for exception in
+        exceptions.iter().filter(|exception| tests.iter().all(|(name, _)| *name != exception.test))
+    {
         failures.push(format!("there is no test `{}` to excuse", exception.test));
     }
     if failures.is_empty() { Ok(report) } else { Err(failures.join("\n")) }

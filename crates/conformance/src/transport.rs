@@ -180,14 +180,17 @@ fn channels_of_many_tags(comm: &Communicator) -> Result<(), Failure> {
             let range = place(peer, tag);
             // SAFETY: the buffers live until the channels are closed, after their messages are complete.
             unsafe {
-                let send = transport.open(Direction::Send, peer, 20 + tag as u32, out.range(range, length))?;
-                let receive = transport.open(Direction::Receive, peer, 20 + tag as u32, into.range(range, length))?;
+                let send =
+                    transport.open(Direction::Send, peer, 20 + tag as u32, out.range(range, length))?;
+                let receive =
+                    transport.open(Direction::Receive, peer, 20 + tag as u32, into.range(range, length))?;
                 channels.push((peer, tag, send, receive));
             }
         }
     }
     let mut random = StdRng::seed_from_u64(rank as u64);
-    let mark = |from: usize, to: usize, tag: usize, round: usize| (from * 31 + to * 17 + tag * 5 + round) as u8;
+    let mark =
+        |from: usize, to: usize, tag: usize, round: usize| (from * 31 + to * 17 + tag * 5 + round) as u8;
     for round in 0..10 {
         for &(peer, tag, _, _) in &channels {
             out.fill_range(place(peer, tag), length, mark(rank, peer, tag, round));
@@ -202,7 +205,10 @@ fn channels_of_many_tags(comm: &Communicator) -> Result<(), Failure> {
         wait(comm, &posts)?;
         for &(peer, tag, _, _) in &channels {
             let expected = mark(peer, rank, tag, round);
-            ensure!(into.all_range(place(peer, tag), length, expected), "round {round}, rank {peer}, tag {tag}");
+            ensure!(
+                into.all_range(place(peer, tag), length, expected),
+                "round {round}, rank {peer}, tag {tag}"
+            );
         }
     }
     for (_, _, send, receive) in channels {

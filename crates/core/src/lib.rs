@@ -22,6 +22,8 @@ pub mod transport;
 pub use domain::{Grid, GridError, Halo, IndexBox, Neighbours, Split};
 pub use element::{Element, ElementType};
 pub use exchange::{BindError, BindOptions, Exchange, ExchangeError, Pending, Schedule};
-pub use field::{Binder, BlockLayout, BorrowedField, ComponentPlace, Field, FieldError, FieldSet, View, ViewMut};
+pub use field::{
+    Binder, BlockLayout, BorrowedField, ComponentPlace, Field, FieldError, FieldSet, View, ViewMut,
+};
 pub use pattern::{Pattern, PatternError, Piece};
 pub use transport::{Communicator, RanksError, TransportError, run_ranks};

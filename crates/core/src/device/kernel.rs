@@ -9,7 +9,8 @@ pub struct KernelSource {
     /// The name of the kernel function in `portable`, and in error messages.
     pub name: &'static str,
     /// The source in the portable dialect: C that both CUDA C++ and OpenCL C compile after the backend's prelude.
-    pub portable: &'static str,
+    /// `None` for a kernel that only devices on the host can run; others refuse to compile it.
+    pub portable: Option<&'static str>,
     /// The same computation on the host.
     pub host: HostKernel,
     /// The types of the parameters, in order; arguments are checked against them when they are bound.

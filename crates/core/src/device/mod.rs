@@ -16,9 +16,7 @@ use std::time::Duration;
 pub use copy::{BoxCopy, CopyAxis, CopyItem, IndexedCopy, MAX_COPY_AXES};
 pub use error::DeviceError;
 pub use info::{DeviceId, DeviceInfo};
-pub use kernel::{
-    HostKernel, IndexRange, KernelArgument, KernelSource, LaunchConfig, ParameterType,
-};
+pub use kernel::{HostKernel, IndexRange, KernelArgument, KernelSource, LaunchConfig, ParameterType};
 pub use memory::{Buffer, MemoryKind, MemoryRange, Pointer};
 pub use stream::{AnyStream, Event, Priority, Stream};
 
@@ -190,8 +188,12 @@ pub trait Device: Clone + Debug + Send + Sync + 'static {
     ///
     /// # Errors
     /// What the driver says.
-    unsafe fn read(&self, source: Pointer, target: &mut [u8], stream: &Self::Stream)
-    -> Result<(), DeviceError>;
+    unsafe fn read(
+        &self,
+        source: Pointer,
+        target: &mut [u8],
+        stream: &Self::Stream,
+    ) -> Result<(), DeviceError>;
 
     /// Writes the bytes of `element` (1, 2, 4, 8 or 16 of them) `count` times in sequence.
     ///

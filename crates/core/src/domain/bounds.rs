@@ -91,8 +91,7 @@ impl IndexBox {
         let mut rest = *self;
         let mut pieces = Vec::new();
         for axis in 0..self.axes() {
-            for (lower, upper) in
-                [(rest.lower[axis], hole.lower[axis]), (hole.upper[axis], rest.upper[axis])]
+            for (lower, upper) in [(rest.lower[axis], hole.lower[axis]), (hole.upper[axis], rest.upper[axis])]
             {
                 if lower < upper {
                     pieces.push(rest.with_axis(axis, lower, upper));
@@ -131,9 +130,9 @@ impl IndexBox {
     #[must_use]
     pub fn shifted(&self, shift: &[i64; MAX_AXES]) -> IndexBox {
         let mut moved = *self;
-        for axis in 0..self.axes() {
-            moved.lower[axis] += shift[axis];
-            moved.upper[axis] += shift[axis];
+        for (axis, cells) in shift.iter().enumerate().take(self.axes()) {
+            moved.lower[axis] += cells;
+            moved.upper[axis] += cells;
         }
         moved
     }

@@ -101,6 +101,10 @@ impl Grid {
     }
 
     pub(crate) fn check_length(&self, what: &'static str, found: usize) -> Result<(), GridError> {
-        if found == self.axes() { Ok(()) } else { Err(GridError::Length { what, expected: self.axes(), found }) }
+        if found == self.axes() {
+            Ok(())
+        } else {
+            Err(GridError::Length { what, expected: self.axes(), found })
+        }
     }
 }

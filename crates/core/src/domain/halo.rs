@@ -65,8 +65,7 @@ impl Halo {
     }
 
     pub(crate) fn on(&self, grid: &Grid) -> Result<HaloWidths, GridError> {
-        let mut made =
-            HaloWidths { lower: [0; MAX_AXES], upper: [0; MAX_AXES], neighbours: self.neighbours };
+        let mut made = HaloWidths { lower: [0; MAX_AXES], upper: [0; MAX_AXES], neighbours: self.neighbours };
         if let Widths::PerSide(sides) = &self.widths {
             grid.check_length("the list of halo widths", sides.len())?;
         }

@@ -25,7 +25,10 @@ impl Split {
             .enumerate()
             .map(|(axis, &count)| {
                 if count == 0 {
-                    return Err(GridError::Split { axis, problem: "has 0 parts, expected at least 1".into() });
+                    return Err(GridError::Split {
+                        axis,
+                        problem: "has 0 parts, expected at least 1".into(),
+                    });
                 }
                 let extent = grid.extent(axis) as u128;
                 Ok((0..=count).map(|part| (extent * part as u128 / count as u128) as i64).collect())
@@ -134,7 +137,7 @@ fn prime_factors(mut number: usize) -> Vec<usize> {
     let mut factors = Vec::new();
     let mut candidate = 2;
     while candidate * candidate <= number {
-        while number % candidate == 0 {
+        while number.is_multiple_of(candidate) {
             factors.push(candidate);
             number /= candidate;
         }
@@ -179,7 +182,10 @@ mod tests {
         assert_eq!(balanced_counts(&grid, 4), [4, 1]);
         let cube = Grid::new([64, 64, 64]).unwrap();
         assert_eq!(balanced_counts(&cube, 8), [2, 2, 2]);
-        assert_eq!(Split::balanced(&grid, 0).unwrap_err().to_string(), "the split of axis 0 has 0 parts, expected at least 1");
+        assert_eq!(
+            Split::balanced(&grid, 0).unwrap_err().to_string(),
+            "the split of axis 0 has 0 parts, expected at least 1"
+        );
     }
 
     #[test]
@@ -187,6 +193,9 @@ mod tests {
         let grid = Grid::new([10]).unwrap();
         assert_eq!(Split::sizes(&grid, &[vec![4, 0, 6]]).unwrap().parts(), 3);
         let error = Split::sizes(&grid, &[vec![4, 5]]).unwrap_err();
-        assert_eq!(error.to_string(), "the split of axis 0 has parts of [4, 5] cells, expected sizes that add up to 10");
+        assert_eq!(
+            error.to_string(),
+            "the split of axis 0 has parts of [4, 5] cells, expected sizes that add up to 10"
+        );
     }
 }

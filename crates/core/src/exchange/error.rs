@@ -40,7 +40,9 @@ pub enum ExchangeError {
     #[error("the exchange was given up by a panic")]
     Panicking,
     /// The fields of the exchange were replaced by others through `fields_mut`.
-    #[error("the fields of the exchange are not those that were bound; put them back, or bind the pattern again")]
+    #[error(
+        "the fields of the exchange are not those that were bound; put them back, or bind the pattern again"
+    )]
     FieldsReplaced,
     /// A field is in flight in another exchange, whose pending exchange was forgotten.
     #[error("a field is in flight in another exchange; call `complete` there first")]

@@ -68,7 +68,11 @@ impl Flight {
     }
 
     /// Packs and sends. The caller has put the flight into the engine's care.
-    pub(crate) fn start(&self, transport: &dyn Transport, schedule: &Schedule<'_>) -> Result<(), ExchangeError> {
+    pub(crate) fn start(
+        &self,
+        transport: &dyn Transport,
+        schedule: &Schedule<'_>,
+    ) -> Result<(), ExchangeError> {
         let mut state = self.lock();
         match &state.status {
             Status::Poisoned(error) => return Err(ExchangeError::Poisoned(error.to_string())),
@@ -121,7 +125,11 @@ impl Flight {
     }
 
     /// Unpacks. Everything has arrived.
-    pub(crate) fn finish(&self, transport: &dyn Transport, schedule: &Schedule<'_>) -> Result<(), ExchangeError> {
+    pub(crate) fn finish(
+        &self,
+        transport: &dyn Transport,
+        schedule: &Schedule<'_>,
+    ) -> Result<(), ExchangeError> {
         let mut state = self.lock();
         match &state.status {
             Status::Poisoned(error) => return Err(error.clone()),

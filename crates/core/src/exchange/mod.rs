@@ -8,6 +8,8 @@
 //! - `engine`: who drives the flights of a rank;
 //! - `pending`: the borrow that keeps fields from being touched in flight.
 
+#[cfg(doctest)]
+mod compile_fail;
 mod engine;
 mod error;
 mod flight;
@@ -218,7 +220,9 @@ impl Bound {
         let waited = comm.wait(|| self.flight.missing(), || Ok(!self.flight.is_travelling()));
         if let Err(error) = waited {
             self.give_up(match error {
-                TransportError::TimeLimit { what, limit } => ExchangeError::TimeLimit { missing: what, limit },
+                TransportError::TimeLimit { what, limit } => {
+                    ExchangeError::TimeLimit { missing: what, limit }
+                }
                 other => other.into(),
             });
         }
@@ -239,7 +243,8 @@ impl Drop for Bound {
         if self.flight.is_travelling() && !std::thread::panicking() {
             // Neighbours get what they wait for. Nothing is unpacked: the fields may be somebody else's by now.
             let flight = &self.flight;
-            if let Err(error) = self.pattern.comm().wait(|| flight.missing(), || Ok(!flight.is_travelling())) {
+            if let Err(error) = self.pattern.comm().wait(|| flight.missing(), || Ok(!flight.is_travelling()))
+            {
                 tracing::error!(%error, "an exchange failed while it was dropped in flight");
             }
         }

@@ -195,9 +195,11 @@ impl<D: Device> Part for DevicePart<D> {
     }
 
     fn missing(&self) -> Vec<String> {
-        let arriving = self.receives.iter().filter(|message| !message.complete).map(|message| {
-            format!("the message of {} bytes from rank {}", message.bytes, message.peer)
-        });
+        let arriving = self
+            .receives
+            .iter()
+            .filter(|message| !message.complete)
+            .map(|message| format!("the message of {} bytes from rank {}", message.bytes, message.peer));
         let leaving = self.sends.iter().filter(|message| !message.complete).map(|message| {
             format!("the receipt of the message of {} bytes by rank {}", message.bytes, message.peer)
         });

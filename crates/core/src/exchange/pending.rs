@@ -78,7 +78,10 @@ impl<'e, F> Pending<'e, F> {
     }
 
     /// A closure may return any field that it can reach: only those of this exchange are borrowed by it.
-    fn bound<'f, T: Element, D: Device>(&self, field: &'f Field<T, D>) -> Result<&'f Field<T, D>, FieldError> {
+    fn bound<'f, T: Element, D: Device>(
+        &self,
+        field: &'f Field<T, D>,
+    ) -> Result<&'f Field<T, D>, FieldError> {
         if self.exchange.is_bound(field.identity()) { Ok(field) } else { Err(FieldError::NotInExchange) }
     }
 }

@@ -49,13 +49,16 @@ pub(crate) struct Offer {
     fields: Vec<([u8; MAX_COPY_AXES], bool)>,
 }
 
+/// What we copy from a rank that sends to us: its offer, which fields we copy ourselves, and the window.
+type BorrowedFrom = (Offer, Vec<bool>, Option<Arc<Window>>);
+
 /// What was settled with the neighbours about one part.
 #[derive(Debug, Default)]
 pub(crate) struct Settled {
     /// For each rank that we send to: which fields it copies itself, and the window that it does so through.
     lent: BTreeMap<usize, (Vec<bool>, Option<Arc<Window>>)>,
-    /// For each rank that sends to us: its offer, which fields we copy ourselves, and the window.
-    borrowed: BTreeMap<usize, (Offer, Vec<bool>, Option<Arc<Window>>)>,
+    /// For each rank that sends to us.
+    borrowed: BTreeMap<usize, BorrowedFrom>,
 }
 
 /// The fields of one device, before they are bound, whatever the device.
@@ -75,7 +78,12 @@ pub(crate) trait PartBuilder: Any {
     ) -> Result<(Offer, Option<Arc<Window>>), TransportError>;
     /// Which fields of an offer are copied straight.
     fn accept(&self, offer: &Offer, direct: bool) -> Vec<bool>;
-    fn build(self: Box<Self>, pattern: &Pattern, tag: u32, settled: Settled) -> Result<Box<dyn Part>, BuildError>;
+    fn build(
+        self: Box<Self>,
+        pattern: &Pattern,
+        tag: u32,
+        settled: Settled,
+    ) -> Result<Box<dyn Part>, BuildError>;
 }
 
 /// Why this rank could not build a part.
@@ -102,17 +110,18 @@ pub(crate) fn plan(
     let signature: Vec<_> = builders.iter().map(|part| part.signature()).collect();
     let mine = (tag, direct, signature);
     let first: (u32, bool, Vec<Vec<FieldSignature>>) = comm.broadcast(0, &mine)?;
-    let complaint = disagreement(&mine, &first)
-        .or_else(|| builders.iter().find_map(|part| part.misfit(pattern)));
+    let complaint =
+        disagreement(&mine, &first).or_else(|| builders.iter().find_map(|part| part.misfit(pattern)));
     refuse(comm.agree(complaint)?)?;
 
     // A rank without blocks knows no components and agrees with any.
     let known: Vec<Option<usize>> = builders.iter().flat_map(|part| part.components()).collect();
     let mut largest: Vec<u64> = known.iter().map(|components| components.unwrap_or(0) as u64).collect();
     comm.all_reduce(&mut largest, Reduction::Max)?;
-    let smaller = known.iter().zip(&largest).position(|(known, largest)| {
-        known.is_some_and(|known| known as u64 != *largest)
-    });
+    let smaller = known
+        .iter()
+        .zip(&largest)
+        .position(|(known, largest)| known.is_some_and(|known| known as u64 != *largest));
     let complaint = smaller.map(|position| {
         let (here, there) = (known[position].unwrap_or(0), largest[position]);
         format!("a field has {here} components here and {there} on another rank")
@@ -145,7 +154,9 @@ fn disagreement(
         return None;
     }
     if mine.0 != first.0 {
-        return Some("exchanges were bound in another order, or another number of times, than on rank 0".into());
+        return Some(
+            "exchanges were bound in another order, or another number of times, than on rank 0".into(),
+        );
     }
     if mine.1 != first.1 {
         return Some("the option `direct` is not that of rank 0".into());
@@ -162,11 +173,7 @@ fn disagreement(
         let fields: Vec<String> = fields.into_iter().map(|(_, text)| text).collect();
         format!("[{}]", fields.join(", "))
     };
-    Some(format!(
-        "the fields are {} here and {} on rank 0",
-        show(&mine.2),
-        show(&first.2)
-    ))
+    Some(format!("the fields are {} here and {} on rank 0", show(&mine.2), show(&first.2)))
 }
 
 /// Settles with every neighbour which fields it copies itself.
@@ -269,7 +276,12 @@ impl<D: Device> PartBuilder for PartFields<D> {
         fields.map(|((_, field), (_, offered))| reachable && *offered && field.storage.is_some()).collect()
     }
 
-    fn build(self: Box<Self>, pattern: &Pattern, tag: u32, settled: Settled) -> Result<Box<dyn Part>, BuildError> {
+    fn build(
+        self: Box<Self>,
+        pattern: &Pattern,
+        tag: u32,
+        settled: Settled,
+    ) -> Result<Box<dyn Part>, BuildError> {
         let transport = &**pattern.comm().transport();
         let part = build(*self, pattern, transport.info().device_memory, settled)?;
         Ok(Box::new(open(part, transport, tag)?))
@@ -281,20 +293,29 @@ fn misfit(pattern: &Pattern, number: usize, field: &BoundField) -> Option<String
     let domains = pattern.domains();
     if field.blocks.len() != domains.len() {
         let (found, expected) = (field.blocks.len(), domains.len());
-        return Some(format!("field {number} has {found} blocks, expected one for each of the {expected} domains"));
+        return Some(format!(
+            "field {number} has {found} blocks, expected one for each of the {expected} domains"
+        ));
     }
     let components = field.blocks.first().map_or(1, |(_, layout)| layout.components());
     for (domain, (owned, (pointer, layout))) in domains.iter().zip(&field.blocks).enumerate() {
         if !owned.is_empty() && layout.owned() != *owned {
             let found = layout.owned();
-            return Some(format!("field {number} has the cells {found} as domain {domain}, expected {owned}"));
+            return Some(format!(
+                "field {number} has the cells {found} as domain {domain}, expected {owned}"
+            ));
         }
         if layout.components() != components {
             let found = layout.components();
-            return Some(format!("field {number} has {components} and {found} components in two of its blocks"));
+            return Some(format!(
+                "field {number} has {components} and {found} components in two of its blocks"
+            ));
         }
         if pointer.as_ptr().addr() % field.element.bytes().min(8) != 0 {
-            return Some(format!("field {number} is not aligned to its elements of {} bytes", field.element.bytes()));
+            return Some(format!(
+                "field {number} is not aligned to its elements of {} bytes",
+                field.element.bytes()
+            ));
         }
     }
     let targets = pattern.receives().values().flatten();
@@ -488,7 +509,12 @@ fn local_copies(fields: &[(usize, BoundField)], pieces: &[Piece]) -> Result<Vec<
         for piece in pieces {
             let (source, from) = block(field, piece.source_domain, &piece.source);
             let (target, to) = block(field, piece.target_domain, &piece.target);
-            items.push(CopyItem::Box(BoxCopy::new(source, target, field.element.bytes(), &copy_axes(&from, &to))?));
+            items.push(CopyItem::Box(BoxCopy::new(
+                source,
+                target,
+                field.element.bytes(),
+                &copy_axes(&from, &to),
+            )?));
         }
     }
     Ok(items)
@@ -505,9 +531,10 @@ fn direct_copies(
     for (position, (_, field)) in fields.iter().enumerate().filter(|(position, _)| accepted[*position]) {
         let size = field.element.bytes();
         for piece in pieces {
-            let lent = window.regions().iter().find(|region| {
-                region.field == position && region.domain == piece.source_domain
-            });
+            let lent = window
+                .regions()
+                .iter()
+                .find(|region| region.field == position && region.domain == piece.source_domain);
             let Some(lent) = lent.filter(|lent| lent.layout.allocated().encloses(&piece.source)) else {
                 return Err(DeviceError::invalid(
                     "the field that a neighbour lends",
@@ -535,9 +562,7 @@ fn open<D: Device>(
 ) -> Result<DevicePart<D>, TransportError> {
     let Unopened { mut part, sends, receives } = unopened;
     let opened = (|| {
-        for (placed, direction) in
-            [(sends, Direction::Send), (receives, Direction::Receive)]
-        {
+        for (placed, direction) in [(sends, Direction::Send), (receives, Direction::Receive)] {
             for Placed { peer, begin, bytes } in placed {
                 let buffer = &part.buffers[usize::from(direction == Direction::Receive)];
                 let pointer = buffer.pointer().offset(begin as isize);

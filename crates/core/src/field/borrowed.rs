@@ -32,7 +32,11 @@ impl<'m, T: Element, D: Device> BorrowedField<'m, T, D> {
         for (slice, layout) in &blocks {
             let (low, high) = layout.span();
             if low < 0 {
-                return Err(FieldError::layout("the strides of a borrowed field", "none below 0", format!("{:?}", layout.strides())));
+                return Err(FieldError::layout(
+                    "the strides of a borrowed field",
+                    "none below 0",
+                    format!("{:?}", layout.strides()),
+                ));
             }
             if slice.len() < high as usize {
                 let expected = format!("at least {high} elements");

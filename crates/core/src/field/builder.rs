@@ -109,7 +109,11 @@ impl<T: Element, D: Device> FieldBuilder<T, D> {
         }
         let padding = self.padding.clone().unwrap_or_else(|| vec![0; axes]);
         if padding.len() != axes {
-            return Err(FieldError::layout("the padding of a field", format!("{axes} entries"), padding.len()));
+            return Err(FieldError::layout(
+                "the padding of a field",
+                format!("{axes} entries"),
+                padding.len(),
+            ));
         }
         let wider = self.wider as i64;
         let allocated = (0..axes).fold(*owned, |grown, axis| {

@@ -45,11 +45,7 @@ pub enum FieldError {
 }
 
 impl FieldError {
-    pub(crate) fn layout(
-        what: &'static str,
-        expected: impl ToString,
-        found: impl ToString,
-    ) -> FieldError {
+    pub(crate) fn layout(what: &'static str, expected: impl ToString, found: impl ToString) -> FieldError {
         FieldError::Layout { what, expected: expected.to_string(), found: found.to_string() }
     }
 }

@@ -35,10 +35,18 @@ impl BlockLayout {
     ) -> Result<BlockLayout, FieldError> {
         let given = strides.as_ref();
         if given.len() != allocated.axes() || owned.axes() != allocated.axes() {
-            return Err(FieldError::layout("the number of strides of a field", allocated.axes(), given.len()));
+            return Err(FieldError::layout(
+                "the number of strides of a field",
+                allocated.axes(),
+                given.len(),
+            ));
         }
         if !allocated.encloses(&owned) {
-            return Err(FieldError::layout("the allocated cells of a field", format!("{owned} and more"), allocated));
+            return Err(FieldError::layout(
+                "the allocated cells of a field",
+                format!("{owned} and more"),
+                allocated,
+            ));
         }
         if components == 0 {
             return Err(FieldError::layout("the number of components of a field", "at least 1", 0));
@@ -102,7 +110,11 @@ impl BlockLayout {
     }
 
     /// The extents of `region` and its strides in bytes: those of the grid's axes, then that of the components.
-    pub(crate) fn region_axes(&self, region: &IndexBox, element_bytes: usize) -> [(usize, isize); MAX_COPY_AXES] {
+    pub(crate) fn region_axes(
+        &self,
+        region: &IndexBox,
+        element_bytes: usize,
+    ) -> [(usize, isize); MAX_COPY_AXES] {
         let bytes = element_bytes as isize;
         std::array::from_fn(|axis| match axis {
             MAX_AXES => (self.components, self.component_stride as isize * bytes),
@@ -143,7 +155,12 @@ impl BlockLayout {
                 return Err(FieldError::layout(
                     "the strides of a field",
                     format!("a stride of at least {covered} elements where {stride} is"),
-                    format!("{:?}, {} components {} apart", self.strides(), self.components, self.component_stride),
+                    format!(
+                        "{:?}, {} components {} apart",
+                        self.strides(),
+                        self.components,
+                        self.component_stride
+                    ),
                 ));
             }
             covered += (extent as u128 - 1) * u128::from(stride.unsigned_abs());

@@ -28,6 +28,9 @@ struct Owner {
     domain: usize,
 }
 
+/// The number of what was wanted, and a domain that holds cells of it.
+type Answer = (usize, Owner, IndexBox);
+
 /// What this rank keeps for others: the domains that overlap its bin.
 #[derive(Debug)]
 pub(super) struct Known {
@@ -45,11 +48,7 @@ impl Directory {
     }
 
     /// Collective: tells the keepers of the bins what this rank owns, and checks that every cell is owned once.
-    pub(super) fn register(
-        &self,
-        comm: &Communicator,
-        domains: &[IndexBox],
-    ) -> Result<Known, PatternError> {
+    pub(super) fn register(&self, comm: &Communicator, domains: &[IndexBox]) -> Result<Known, PatternError> {
         let mut messages: BTreeMap<usize, Vec<(Owner, IndexBox)>> = BTreeMap::new();
         for (number, domain) in domains.iter().enumerate().filter(|(_, domain)| !domain.is_empty()) {
             let owner = Owner { rank: comm.rank(), domain: number };
@@ -82,7 +81,7 @@ impl Directory {
             }
         }
         let questions: Vec<_> = questions.into_iter().collect();
-        let answers: Vec<(usize, Vec<(usize, Owner, IndexBox)>)> = comm
+        let answers: Vec<(usize, Vec<Answer>)> = comm
             .sparse_exchange(&questions)?
             .into_iter()
             .map(|(asker, questions)| {
@@ -94,7 +93,7 @@ impl Directory {
                 (asker, found.collect())
             })
             .collect();
-        let mut found: Vec<(usize, Owner, IndexBox)> =
+        let mut found: Vec<Answer> =
             comm.sparse_exchange(&answers)?.into_iter().flat_map(|(_, found)| found).collect();
         // A domain that overlaps several bins is reported by each of them.
         found.sort_by_key(|(number, owner, domain)| (*number, domain.lower().to_vec(), *owner));
@@ -139,7 +138,8 @@ fn complaint(bin: &IndexBox, known: &Vec<(Owner, IndexBox)>) -> Option<String> {
     let mut sorted: Vec<_> = known.iter().collect();
     sorted.sort_by_key(|(_, domain)| domain.lower()[0]);
     for (position, (owner, domain)) in sorted.iter().enumerate() {
-        let later = sorted[position + 1..].iter().take_while(|(_, other)| other.lower()[0] < domain.upper()[0]);
+        let later =
+            sorted[position + 1..].iter().take_while(|(_, other)| other.lower()[0] < domain.upper()[0]);
         for (other_owner, other) in later {
             if let Some(both) = domain.intersection(other) {
                 return Some(format!(

@@ -99,7 +99,9 @@ impl Pattern {
             receives.iter().map(|(&owner, pieces)| (owner, pieces.clone())).collect();
         let sends = comm.sparse_exchange(&requests)?.into_iter().collect();
         let domains = domains.to_vec();
-        Ok(Pattern { inner: Arc::new(Inner { comm: comm.clone(), grid: *grid, widths, domains, receives, sends }) })
+        Ok(Pattern {
+            inner: Arc::new(Inner { comm: comm.clone(), grid: *grid, widths, domains, receives, sends }),
+        })
     }
 
     /// The ranks.
@@ -136,11 +138,8 @@ impl Pattern {
     /// `None` for a domain that is not there or has no such cell.
     pub fn interior(&self, domain: usize) -> Option<IndexBox> {
         let owned = *self.inner.domains.get(domain)?;
-        let sent = self.inner.sends.values().flatten().filter(|piece| piece.source_domain == domain);
-        let interior = sent.fold(Some(owned), |interior, piece| {
-            let interior = interior?;
-            interior.minus_one_side(&piece.source)
-        })?;
+        let mut sent = self.inner.sends.values().flatten().filter(|piece| piece.source_domain == domain);
+        let interior = sent.try_fold(owned, |interior, piece| interior.minus_one_side(&piece.source))?;
         (!interior.is_empty()).then_some(interior)
     }
 
@@ -180,7 +179,12 @@ fn disagreement(mine: &(Grid, HaloWidths), first: &(Grid, HaloWidths)) -> Option
     if mine.1 != first.1 {
         let axes = mine.0.axes();
         let show = |widths: &HaloWidths| {
-            format!("{:?} below, {:?} above, {:?}", &widths.lower[..axes], &widths.upper[..axes], widths.neighbours)
+            format!(
+                "{:?} below, {:?} above, {:?}",
+                &widths.lower[..axes],
+                &widths.upper[..axes],
+                widths.neighbours
+            )
         };
         return Some(format!("the halo is {} here and {} on rank 0", show(&mine.1), show(&first.1)));
     }

@@ -51,11 +51,8 @@ fn images(grid: &Grid, region: &IndexBox) -> Vec<(IndexBox, [i64; MAX_AXES])> {
             .into_iter()
             .flat_map(|(part, shift)| {
                 (first..=last).filter_map(move |image| {
-                    let cut = part.with_axis(
-                        axis,
-                        lower.max(image * extent),
-                        upper.min((image + 1) * extent),
-                    );
+                    let cut =
+                        part.with_axis(axis, lower.max(image * extent), upper.min((image + 1) * extent));
                     let mut shift = shift;
                     shift[axis] = -image * extent;
                     (!cut.is_empty()).then_some((cut, shift))

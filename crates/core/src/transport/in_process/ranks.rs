@@ -79,7 +79,10 @@ where
             }
         }
         // `run_one` catches every panic of the body, so a join that fails is one of its own.
-        Ok(threads.into_iter().map(|thread| thread.join().unwrap_or_else(|panic| End::Panicked(text(&*panic)))).collect::<Vec<_>>())
+        Ok(threads
+            .into_iter()
+            .map(|thread| thread.join().unwrap_or_else(|panic| End::Panicked(text(&*panic))))
+            .collect::<Vec<_>>())
     })?;
     let first = world.failure().map(|(rank, _)| *rank);
     let mut results = Vec::with_capacity(ranks);

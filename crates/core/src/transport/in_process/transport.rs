@@ -3,7 +3,7 @@
 use std::any::Any;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, RwLock, PoisonError};
+use std::sync::{Arc, PoisonError, RwLock};
 
 use super::pipe::{Outcome, Pipe};
 use super::world::{Address, World};
@@ -122,8 +122,7 @@ impl Transport for InProcess {
     }
 
     fn close(&self, channel: Channel, _keep: Arc<dyn Any + Send + Sync>) {
-        let removed =
-            self.channels.write().unwrap_or_else(PoisonError::into_inner).remove(&channel.0);
+        let removed = self.channels.write().unwrap_or_else(PoisonError::into_inner).remove(&channel.0);
         if let Some(open) = removed {
             self.world.close_pipe(open.address, open.direction, &open.pipe);
         }

@@ -1,0 +1,106 @@
+//! What the compiler refuses: code that touches cells in flight. Each example is the one that compiles plus one line.
+//!
+//! This compiles:
+//!
+//! ```
+//! # use haloport_core::*; use haloport_cpu::CpuDevice;
+//! # fn run(mut exchange: Exchange<Field<f64, CpuDevice>>) -> Result<(), Box<dyn std::error::Error>> {
+//! let mut pending = exchange.start(Schedule::DefaultStream)?;
+//! pending.interior_mut(|field| field, 0)?.set(&[1], 2.0);
+//! pending.finish(Schedule::DefaultStream)?;
+//! exchange.fields_mut().view_mut(0)?.set(&[1], 2.0);
+//! # Ok(()) }
+//! ```
+//!
+//! Writing a field whose exchange is pending:
+//!
+//! ```compile_fail,E0499
+//! # use haloport_core::*; use haloport_cpu::CpuDevice;
+//! # fn run(mut exchange: Exchange<Field<f64, CpuDevice>>) -> Result<(), Box<dyn std::error::Error>> {
+//! let mut pending = exchange.start(Schedule::DefaultStream)?;
+//! pending.interior_mut(|field| field, 0)?.set(&[1], 2.0);
+//! exchange.fields_mut().view_mut(0)?.set(&[1], 2.0); // <- the line moved up
+//! pending.finish(Schedule::DefaultStream)?;
+//! # Ok(()) }
+//! ```
+//!
+//! Reading a whole field, halo included, whose exchange is pending:
+//!
+//! ```compile_fail,E0502
+//! # use haloport_core::*; use haloport_cpu::CpuDevice;
+//! # fn run(mut exchange: Exchange<Field<f64, CpuDevice>>) -> Result<(), Box<dyn std::error::Error>> {
+//! let pending = exchange.start(Schedule::DefaultStream)?;
+//! exchange.fields().view(0)?.get(&[1]); // <- the added line
+//! pending.finish(Schedule::DefaultStream)?;
+//! # Ok(()) }
+//! ```
+//!
+//! Keeping a view across the start of an exchange:
+//!
+//! ```compile_fail,E0502
+//! # use haloport_core::*; use haloport_cpu::CpuDevice;
+//! # fn run(mut exchange: Exchange<Field<f64, CpuDevice>>) -> Result<(), Box<dyn std::error::Error>> {
+//! let view = exchange.fields().view(0)?; // <- the added line
+//! exchange.start(Schedule::DefaultStream)?.finish(Schedule::DefaultStream)?;
+//! view.get(&[1]); // <- and its use
+//! # Ok(()) }
+//! ```
+//!
+//! Keeping a view of the interior beyond the end of the exchange:
+//!
+//! ```compile_fail,E0505
+//! # use haloport_core::*; use haloport_cpu::CpuDevice;
+//! # fn run(mut exchange: Exchange<Field<f64, CpuDevice>>) -> Result<(), Box<dyn std::error::Error>> {
+//! let mut pending = exchange.start(Schedule::DefaultStream)?;
+//! let mut interior = pending.interior_mut(|field| field, 0)?;
+//! pending.finish(Schedule::DefaultStream)?;
+//! interior.set(&[1], 2.0); // <- the line moved down
+//! # Ok(()) }
+//! ```
+//!
+//! Reading owned cells while the interior is being written:
+//!
+//! ```compile_fail,E0502
+//! # use haloport_core::*; use haloport_cpu::CpuDevice;
+//! # fn run(mut exchange: Exchange<Field<f64, CpuDevice>>) -> Result<(), Box<dyn std::error::Error>> {
+//! let mut pending = exchange.start(Schedule::DefaultStream)?;
+//! let mut interior = pending.interior_mut(|field| field, 0)?;
+//! let owned = pending.owned(|field| field, 0)?; // <- the added line
+//! interior.set(&[1], 2.0);
+//! owned.get(&[1]);
+//! # Ok(()) }
+//! ```
+//!
+//! Starting an exchange that is pending:
+//!
+//! ```compile_fail,E0499
+//! # use haloport_core::*; use haloport_cpu::CpuDevice;
+//! # fn run(mut exchange: Exchange<Field<f64, CpuDevice>>) -> Result<(), Box<dyn std::error::Error>> {
+//! let pending = exchange.start(Schedule::DefaultStream)?;
+//! let again = exchange.start(Schedule::DefaultStream)?; // <- the added line
+//! pending.finish(Schedule::DefaultStream)?;
+//! # Ok(()) }
+//! ```
+//!
+//! Using lent memory while an exchange is bound to it:
+//!
+//! ```compile_fail,E0506
+//! # use haloport_core::*; use haloport_cpu::CpuDevice;
+//! # fn run(pattern: &Pattern, device: &CpuDevice, layout: BlockLayout) -> Result<(), Box<dyn std::error::Error>> {
+//! let mut memory = vec![0.0; 10];
+//! let field = BorrowedField::new(device, vec![(&mut memory[..], layout)])?;
+//! let mut exchange = pattern.bind(field)?;
+//! memory = Vec::new(); // <- the added line
+//! exchange.exchange(Schedule::DefaultStream)?;
+//! # Ok(()) }
+//! ```
+//!
+//! Binding a field that somebody else can reach, so that starting could not stop them from looking:
+//!
+//! ```compile_fail,E0277
+//! # use haloport_core::*; use haloport_cpu::CpuDevice;
+//! # fn run(pattern: &Pattern, field: Field<f64, CpuDevice>) -> Result<(), Box<dyn std::error::Error>> {
+//! let shared = std::rc::Rc::new(field);
+//! pattern.bind(shared)?; // `pattern.bind(field)` compiles
+//! # Ok(()) }
+//! ```

@@ -1,0 +1,48 @@
+//! A small periodic domain that all exchange tests share.
+#![allow(dead_code, reason = "each test binary uses its own part")]
+
+use haloport_core::*;
+use haloport_cpu::CpuDevice;
+
+pub(crate) type Failure = Box<dyn std::error::Error + Send + Sync>;
+pub(crate) type Cells = Field<f64, CpuDevice>;
+
+pub(crate) fn device() -> Result<CpuDevice, Failure> {
+    Ok(CpuDevice::with_threads(1)?)
+}
+
+/// A periodic line of 4 cells for each rank, halo 1.
+pub(crate) fn line(comm: &Communicator) -> Result<Pattern, Failure> {
+    let grid = Grid::new([4 * comm.size()])?.periodic([true])?;
+    let split = Split::even(&grid, [comm.size()])?;
+    let domain = split.part(comm.rank()).ok_or("no part")?;
+    Ok(Pattern::structured(comm, &grid, &[domain], &Halo::uniform(1))?)
+}
+
+/// A field on [`line`] whose owned cells hold `round` and their index, the halo -1.
+pub(crate) fn prepare(field: &mut Cells, round: usize) -> Result<(), Failure> {
+    let owned = field.layout(0)?.owned();
+    field.view_mut(0)?.fill_with(|cell, _| {
+        if owned.contains(cell) { (1000 * round) as f64 + cell[0] as f64 } else { -1.0 }
+    });
+    Ok(())
+}
+
+/// Whether the halo holds what the neighbours had in `round`.
+pub(crate) fn verify(field: &Cells, round: usize, ranks: usize) -> Result<(), Failure> {
+    let view = field.view(0)?;
+    let (lower, upper) = (view.region().lower()[0], view.region().upper()[0]);
+    for cell in lower..upper {
+        let expected = (1000 * round) as f64 + cell.rem_euclid(4 * ranks as i64) as f64;
+        if view.get(&[cell]) != Some(expected) {
+            return Err(format!("cell {cell} holds {:?}, expected {expected}", view.get(&[cell])).into());
+        }
+    }
+    Ok(())
+}
+
+pub(crate) fn bound(comm: &Communicator, direct: bool) -> Result<Exchange<Cells>, Failure> {
+    let pattern = line(comm)?;
+    let field = Cells::new(&device()?, &pattern)?;
+    Ok(pattern.bind_with(field, BindOptions::default().direct(direct))?)
+}
