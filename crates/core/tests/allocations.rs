@@ -1,4 +1,5 @@
 //! A bound exchange allocates nothing after its first call.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod common;
 
@@ -35,7 +36,7 @@ fn allocations(ranks: usize, direct: bool, borrowed: bool) -> usize {
         let pattern = line(&comm)?;
         let device = device()?;
         let layout = Cells::new(&device, &pattern)?.layout(0)?.clone();
-        let mut memory = vec![0.0; 6];
+        let mut memory = [0.0; 6];
         let owned = (Cells::new(&device, &pattern)?, Field::<i16, _>::new(&device, &pattern)?);
         let options = BindOptions::default().direct(direct);
         if borrowed {
