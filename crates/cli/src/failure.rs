@@ -82,6 +82,7 @@ run_failures!(
     haloport::PatternError,
     haloport::TransportError,
     haloport::device::DeviceError,
+    haloport_cli::tsunami::solver::SolverError,
     serde_json::Error,
     std::io::Error,
 );

@@ -26,6 +26,11 @@ const LAUNCHED: [&str; 4] = ["OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "PMIX_RANK", "M
 const LAUNCHED_SEVERAL: &str = "SLURM_STEP_NUM_TASKS";
 
 impl RankArgs {
+    /// The number of ranks that the user asked for, to be checked before any is started.
+    pub(crate) fn asked(&self) -> Option<usize> {
+        self.ranks
+    }
+
     /// The number of ranks in this process.
     ///
     /// # Errors

@@ -7,6 +7,7 @@ mod bench;
 mod devices;
 mod failure;
 mod launch;
+mod run;
 
 use std::process::ExitCode;
 
@@ -30,6 +31,9 @@ enum Command {
     /// Measure.
     #[command(subcommand)]
     Bench(bench::BenchCommand),
+    /// Run a job.
+    #[command(subcommand)]
+    Run(run::RunCommand),
 }
 
 fn main() -> ExitCode {
@@ -38,6 +42,7 @@ fn main() -> ExitCode {
     let ended = Cli::try_parse().map_err(Failure::from).and_then(|cli| match cli.command {
         Command::Devices(args) => devices::run(&args),
         Command::Bench(command) => bench::run(&command),
+        Command::Run(command) => run::run(&command),
     });
     match ended {
         Ok(()) => ExitCode::SUCCESS,

@@ -1,0 +1,7 @@
+//! What the jobs of the `haloport` command compute, as a library.
+//!
+//! The command itself, its arguments and what it prints, is the binary of this package.
+
+#![warn(missing_docs)]
+
+pub mod tsunami;

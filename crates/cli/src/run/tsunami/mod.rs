@@ -1,0 +1,85 @@
+//! `haloport run tsunami`: the shallow-water equations on real relief.
+//!
+//! The model is [`haloport_cli::tsunami`]. Read in this order:
+//! - this file: from the arguments to the report;
+//! - `args`: the command line, and `problem`: the inputs, checked, before any rank is started;
+//! - `job`: the run on one rank, its pictures and its tide gauges;
+//! - `tides`: what the gauges saw, and `files`: how files are written;
+//! - `verify`: what `--verify` checks;
+//! - `report`: what is printed.
+
+mod args;
+mod files;
+mod job;
+mod problem;
+mod progress;
+mod report;
+mod tides;
+mod verify;
+
+use haloport::{AnyDevice, Communicator, device::Device, with_device};
+
+pub(crate) use args::TsunamiArgs;
+
+use crate::failure::Failure;
+use crate::launch::{on_ranks, ranks_here};
+use files::Folder;
+use problem::Problem;
+use report::Report;
+
+/// Runs the job and prints its report.
+///
+/// # Errors
+/// [`Failure::BadInput`] before anything is computed or written, [`Failure::Run`] where the run or a check fails.
+pub(crate) fn run(args: &TsunamiArgs) -> Result<(), Failure> {
+    // One thread for each rank, unless the user says otherwise.
+    let spec = args.device.clone().or_threads(1);
+    let any = spec.open().map_err(|error| Failure::BadInput(error.to_string()))?;
+    let problem = Problem::new(args, &any)?;
+    if let Some(ranks) = args.ranks.asked().filter(|&ranks| ranks > 0) {
+        problem.check_ranks(ranks)?;
+    }
+    let report =
+        with_device!(&any, |device| on_ranks(&args.ranks, |comm| on_rank(&comm, device, args, &problem)))?;
+    // A process without rank 0 has nothing to tell.
+    let Some(mut report) = report else { return Ok(()) };
+    if let (Some(checks), true) = (&mut report.checks, report.in_process) {
+        checks.push(with_same_fields_here(&any, &problem, args)?);
+    }
+    report.print(args.json)?;
+    report.checks.as_deref().map_or(Ok(()), verify::conclude)
+}
+
+/// The job on one rank; rank 0's report is the one that counts.
+fn on_rank<D: Device>(
+    comm: &Communicator,
+    device: &D,
+    args: &TsunamiArgs,
+    problem: &Problem,
+) -> Result<Report, Failure> {
+    problem.check_ranks(comm.size())?;
+    let folder = Folder::agree(comm, &args.out)?;
+    let done = job::run(comm, device, problem, &folder)?;
+    let in_process = ranks_here(comm) == comm.size();
+    let checks = if args.verify {
+        let mut checks = done.checks();
+        checks.push(verify::lake_at_rest(comm, device, problem)?);
+        if !in_process {
+            checks.push(verify::same_fields_as_one_rank(comm, device, problem)?);
+        }
+        Some(checks)
+    } else {
+        None
+    };
+    Ok(Report::new(args, problem, device.info(), comm, done, in_process, checks))
+}
+
+/// The check on several numbers of ranks, after the ranks of the job have ended.
+fn with_same_fields_here(
+    any: &AnyDevice,
+    problem: &Problem,
+    args: &TsunamiArgs,
+) -> Result<verify::Check, Failure> {
+    let progress = progress::Progress::steps(!args.json);
+    with_device!(any, |device| verify::same_fields_on_any_ranks(device, problem, &progress))
+}

@@ -1,0 +1,101 @@
+//! The inputs, checked.
+
+use haloport::{AnyDevice, Describe};
+use haloport_cli::tsunami::decomposition::decompose;
+use haloport_cli::tsunami::gauges::{PlacedGauge, default_gauges, places};
+use haloport_cli::tsunami::relief::Relief;
+use haloport_cli::tsunami::scheme::Physics;
+use haloport_cli::tsunami::uplift::Uplift;
+use haloport_cli::tsunami::{SHIPPED, metric::Metric};
+
+use super::args::TsunamiArgs;
+use crate::failure::Failure;
+
+/// Bytes of memory for each cell, about: the relief, the fields of all ranks with what lies beside them, and the
+/// whole fields on rank 0 as they are gathered.
+const BYTES_PER_CELL: u128 = 200;
+
+/// What is computed, whoever computes it.
+#[derive(Debug)]
+pub(super) struct Problem {
+    pub(super) relief: Relief,
+    /// The area of a cell of each row, square metres.
+    pub(super) area: Vec<f64>,
+    pub(super) physics: Physics,
+    pub(super) uplift: Uplift,
+    pub(super) gauges: Vec<PlacedGauge>,
+    /// The end of the run, seconds.
+    pub(super) end: f64,
+    /// Whether the terminal shows the progress.
+    pub(super) show_progress: bool,
+}
+
+impl Problem {
+    /// Reads and refines the relief.
+    ///
+    /// # Errors
+    /// [`Failure::BadInput`] for a file that is no relief, and a refinement too large for the machine.
+    pub(super) fn new(args: &TsunamiArgs, device: &AnyDevice) -> Result<Problem, Failure> {
+        let coarse = match &args.bathymetry {
+            Some(path) => Relief::from_path(path).map_err(|error| {
+                // What cannot be opened is named by the error itself.
+                let at = path.display().to_string();
+                let text = error.to_string();
+                let place = if text.contains(&at) { String::new() } else { format!("{at}: ") };
+                Failure::BadInput(format!("--bathymetry: {place}{text}"))
+            })?,
+            None => Relief::from_bytes(SHIPPED).map_err(|error| Failure::Run(error.to_string()))?,
+        };
+        let cells = (args.refine as u128).saturating_mul(args.refine as u128);
+        let needed = cells.saturating_mul(coarse.elevation.len() as u128).saturating_mul(BYTES_PER_CELL);
+        if let Some(memory) = device.properties().memory_bytes
+            && needed > u128::from(memory)
+        {
+            return Err(Failure::BadInput(format!(
+                "--refine: expected a refinement that fits into the {:.1} GiB of memory of {}, found {}, which needs \
+                 about {:.1} GiB",
+                gib(u128::from(memory)),
+                device.properties().id,
+                args.refine,
+                gib(needed)
+            )));
+        }
+        let relief =
+            coarse.refine(args.refine).map_err(|error| Failure::BadInput(format!("--refine: {error}")))?;
+        let mut gauges = Vec::new();
+        for place in places(&relief, &default_gauges()) {
+            match place {
+                Ok(gauge) => gauges.push(gauge),
+                Err(error) => tracing::debug!(%error, "a gauge is left out"),
+            }
+        }
+        Ok(Problem {
+            area: Metric::new(&relief, 0..relief.ny(), 0).area,
+            physics: Physics::default(),
+            uplift: Uplift::on(&relief),
+            gauges,
+            end: args.hours * 3600.0,
+            show_progress: !args.json,
+            relief,
+        })
+    }
+
+    /// Whether every one of `ranks` ranks gets a block that is thick enough.
+    ///
+    /// # Errors
+    /// [`Failure::BadInput`] where they do not.
+    pub(super) fn check_ranks(&self, ranks: usize) -> Result<(), Failure> {
+        decompose(self.relief.nx(), self.relief.ny(), ranks)
+            .map(|_| ())
+            .map_err(|error| Failure::BadInput(format!("--ranks: {error}")))
+    }
+
+    /// The number of cells.
+    pub(super) fn cells(&self) -> usize {
+        self.relief.elevation.len()
+    }
+}
+
+fn gib(bytes: u128) -> f64 {
+    bytes as f64 / f64::from(1 << 30)
+}

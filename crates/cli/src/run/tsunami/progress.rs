@@ -1,0 +1,79 @@
+//! The progress bar.
+
+use std::time::Duration;
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+/// A bar on the terminal, on standard error; nothing where that is no terminal or the rank is not the one to show it.
+#[derive(Debug)]
+pub(super) struct Progress {
+    bar: ProgressBar,
+}
+
+impl Progress {
+    /// A bar over simulated seconds.
+    pub(super) fn simulated(end: f64, what: &'static str, shown: bool) -> Progress {
+        let progress = Progress::new(
+            what,
+            shown,
+            "{prefix:>14} {bar:40.cyan/blue} {msg}  {elapsed} of about {estimate}",
+        );
+        progress.bar.set_length(end.ceil() as u64);
+        progress
+    }
+
+    /// A bar without an end.
+    pub(super) fn steps(shown: bool) -> Progress {
+        Progress::new("checking", shown, "{prefix:>14} {spinner:.cyan} {msg}")
+    }
+
+    fn new(what: &'static str, shown: bool, template: &str) -> Progress {
+        let target =
+            if shown { ProgressDrawTarget::stderr_with_hz(10) } else { ProgressDrawTarget::hidden() };
+        let bar = ProgressBar::with_draw_target(None, target);
+        let style = ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar());
+        bar.set_style(
+            style
+                .progress_chars("━╸─")
+                .with_key("estimate", |state: &indicatif::ProgressState, w: &mut dyn std::fmt::Write| {
+                    let seconds = state.duration().as_secs();
+                    let _ = write!(w, "{}", clock(seconds as f64));
+                })
+                .with_key("elapsed", |state: &indicatif::ProgressState, w: &mut dyn std::fmt::Write| {
+                    let _ = write!(w, "{}", clock(state.elapsed().as_secs() as f64));
+                }),
+        );
+        bar.set_prefix(what);
+        if shown {
+            bar.enable_steady_tick(Duration::from_millis(200));
+        }
+        Progress { bar }
+    }
+
+    /// Shows how far the run is, in simulated seconds.
+    pub(super) fn at(&self, time: f64) {
+        if !self.bar.is_hidden() {
+            self.bar.set_position(time as u64);
+            self.bar.set_message(format!("{} simulated", clock(time)));
+        }
+    }
+
+    /// Shows what is being done.
+    pub(super) fn say(&self, what: impl Into<String>) {
+        if !self.bar.is_hidden() {
+            self.bar.set_message(what.into());
+        }
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        self.bar.finish_and_clear();
+    }
+}
+
+/// Seconds as hours, minutes and seconds.
+pub(super) fn clock(seconds: f64) -> String {
+    let seconds = seconds.max(0.0).round() as u64;
+    format!("{}:{:02}:{:02}", seconds / 3600, seconds / 60 % 60, seconds % 60)
+}

@@ -1,0 +1,207 @@
+//! What `--verify` checks.
+
+use std::time::Duration;
+
+use haloport::{Communicator, device::Device, run_ranks};
+use haloport_cli::tsunami::decomposition::decompose;
+use haloport_cli::tsunami::solver::{Solver, Whole};
+use haloport_cli::tsunami::survey::Survey;
+use haloport_cli::tsunami::uplift::{Uplift, initial_state};
+use serde::Serialize;
+
+use super::problem::Problem;
+use super::progress::Progress;
+use crate::failure::Failure;
+
+/// How long a lake is at rest, seconds.
+const REST: f64 = 3600.0;
+
+/// Steps after which fields are compared.
+const STEPS: usize = 200;
+
+/// Numbers of ranks whose fields are compared with those of one rank.
+const RANKS: [usize; 4] = [2, 3, 4, 8];
+
+/// How long other ranks wait for rank 0's run alone.
+const PATIENCE: Duration = Duration::from_secs(3600);
+
+/// A check: a figure and its bound.
+#[derive(Debug, Clone, Serialize)]
+pub(super) struct Check {
+    pub(super) name: &'static str,
+    pub(super) what: String,
+    pub(super) value: f64,
+    /// `<`, `>=` or `==`.
+    pub(super) relation: &'static str,
+    pub(super) bound: f64,
+    pub(super) unit: &'static str,
+    pub(super) ok: bool,
+}
+
+impl Check {
+    pub(super) fn below(name: &'static str, what: &str, value: f64, bound: f64, unit: &'static str) -> Check {
+        Check { name, what: what.into(), value, relation: "<", bound, unit, ok: value < bound }
+    }
+
+    pub(super) fn at_least(
+        name: &'static str,
+        what: &str,
+        value: f64,
+        bound: f64,
+        unit: &'static str,
+    ) -> Check {
+        Check { name, what: what.into(), value, relation: ">=", bound, unit, ok: value >= bound }
+    }
+
+    fn same_fields(differing: usize, what: String) -> Check {
+        let value = differing as f64;
+        Check { name: "ranks", what, value, relation: "==", bound: 0.0, unit: "", ok: differing == 0 }
+    }
+}
+
+/// Ends well where all checks are.
+///
+/// # Errors
+/// [`Failure::Run`], which names the checks that failed.
+pub(super) fn conclude(checks: &[Check]) -> Result<(), Failure> {
+    let failed: Vec<&str> = checks.iter().filter(|check| !check.ok).map(|check| check.name).collect();
+    if failed.is_empty() {
+        return Ok(());
+    }
+    Err(Failure::Run(format!("{} of {} checks failed: {}", failed.len(), checks.len(), failed.join(", "))))
+}
+
+/// Collective: without an uplift, nothing moves.
+///
+/// # Errors
+/// [`Failure::Run`].
+pub(super) fn lake_at_rest<D: Device>(
+    comm: &Communicator,
+    device: &D,
+    problem: &Problem,
+) -> Result<Check, Failure> {
+    let mut solver = Solver::new(comm, device, &problem.relief, &problem.physics)?;
+    let calm = Uplift { height: 0.0, ..problem.uplift };
+    solver.set_state(&initial_state(solver.block(), &problem.relief, &calm))?;
+    let progress = Progress::simulated(REST, "lake at rest", problem.show_progress && comm.rank() == 0);
+    let mut time = 0.0;
+    while time < REST {
+        time += solver.step(REST - time)?;
+        progress.at(time);
+    }
+    let speed = solver.gather()?.map_or(0.0, |whole| {
+        Survey::new(&problem.area, &problem.relief.elevation, &problem.physics, whole.state()).max_speed
+    });
+    Ok(Check::below(
+        "rest",
+        "a lake stays at rest: largest speed after 1 simulated hour",
+        speed,
+        1e-10,
+        "m/s",
+    ))
+}
+
+/// Without the job's ranks: fields on several numbers of ranks, as threads, against those of one rank.
+///
+/// # Errors
+/// [`Failure::Run`].
+pub(super) fn same_fields_on_any_ranks<D: Device>(
+    device: &D,
+    problem: &Problem,
+    progress: &Progress,
+) -> Result<Check, Failure> {
+    let (nx, ny) = (problem.relief.nx(), problem.relief.ny());
+    let served: Vec<usize> = RANKS.into_iter().filter(|&ranks| decompose(nx, ny, ranks).is_ok()).collect();
+    progress.say("fields of 1 rank");
+    let alone = in_process(1, device, problem)?;
+    let mut differing = 0;
+    for &ranks in &served {
+        progress.say(format!("fields of {ranks} ranks against those of 1"));
+        differing += in_process(ranks, device, problem)?.differing(&alone);
+    }
+    let served: Vec<String> = served.iter().map(ToString::to_string).collect();
+    Ok(Check::same_fields(
+        differing,
+        format!(
+            "fields on {} ranks are bit for bit those on 1 rank after {STEPS} steps on this grid: values that differ",
+            served.join(", ")
+        ),
+    ))
+}
+
+/// Collective: the fields of these ranks against those of one rank, which rank 0 computes alone.
+///
+/// # Errors
+/// [`Failure::Run`].
+pub(super) fn same_fields_as_one_rank<D: Device>(
+    comm: &Communicator,
+    device: &D,
+    problem: &Problem,
+) -> Result<Check, Failure> {
+    let together = some_steps(comm, device, problem)?;
+    let limit = comm.time_limit();
+    comm.set_time_limit(Some(PATIENCE));
+    let alone = if together.is_some() { Some(in_process(1, device, problem)?) } else { None };
+    comm.barrier()?;
+    comm.set_time_limit(limit);
+    let differing = match (together, alone) {
+        (Some(together), Some(alone)) => together.differing(&alone),
+        _ => 0,
+    };
+    Ok(Check::same_fields(
+        differing,
+        format!(
+            "fields on {} ranks ({}) are bit for bit those on 1 rank after {STEPS} steps on this grid: values that \
+             differ",
+            comm.size(),
+            comm.info().name
+        ),
+    ))
+}
+
+/// The fields after some steps on ranks that are threads.
+fn in_process<D: Device>(ranks: usize, device: &D, problem: &Problem) -> Result<Whole, Failure> {
+    let wholes = run_ranks(ranks, |comm| some_steps(&comm, device, problem))?;
+    wholes.into_iter().next().flatten().ok_or_else(|| Failure::Run("rank 0 has no fields".into()))
+}
+
+/// Collective: the fields after [`STEPS`] steps, on rank 0.
+fn some_steps<D: Device>(
+    comm: &Communicator,
+    device: &D,
+    problem: &Problem,
+) -> Result<Option<Whole>, Failure> {
+    let mut solver = Solver::new(comm, device, &problem.relief, &problem.physics)?;
+    solver.set_state(&initial_state(solver.block(), &problem.relief, &problem.uplift))?;
+    for _ in 0..STEPS {
+        solver.step(f64::INFINITY)?;
+    }
+    Ok(solver.gather()?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failed_check_is_named_and_no_number_holds_no_bound() {
+        let held = Check::below("volume", "", 1e-16, 1e-12, "");
+        assert!(conclude(std::slice::from_ref(&held)).is_ok());
+        let failed = [
+            held,
+            Check::below("rest", "", f64::NAN, 1e-10, "m/s"),
+            Check::at_least("depth", "", -1e-300, 0.0, "m"),
+        ];
+        let Err(Failure::Run(text)) = conclude(&failed) else { panic!("two checks fail") };
+        assert_eq!(text, "2 of 3 checks failed: rest, depth");
+    }
+
+    #[test]
+    fn fields_that_differ_in_a_bit_are_counted() {
+        let whole = |h: f64| Whole { h: vec![1.0, h], hu: vec![0.0], ..Whole::default() };
+        assert_eq!(whole(2.0).differing(&whole(2.0)), 0);
+        assert_eq!(whole(0.0).differing(&whole(-0.0)), 1);
+        assert_eq!(whole(f64::NAN).differing(&whole(f64::NAN)), 0);
+        assert_eq!(whole(2.0).differing(&Whole::default()), 3);
+    }
+}

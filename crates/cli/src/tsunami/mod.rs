@@ -1,0 +1,39 @@
+//! A tsunami model: the shallow-water equations on real relief, distributed over ranks.
+//!
+//! | module | what |
+//! | --- | --- |
+//! | [`relief`] | the land and the sea bed: reading, checking, refining |
+//! | [`decomposition`] | which rank owns which rectangle of the grid |
+//! | [`block`] | the rectangle of cells that one rank owns, its margin and its closed walls |
+//! | [`metric`] | lengths and areas of the cells of a longitude-latitude grid |
+//! | [`uplift`] | the hump of the sea surface that starts the wave |
+//! | [`face`] | what flows through one face: reconstruction and flux |
+//! | [`scheme`] | one stage of the time step over a range of rows and columns |
+//! | [`kernels`] | the scheme as kernels of a device |
+//! | [`solver`] | the model on one rank: fields, kernels, exchanges, time steps |
+//! | [`survey`] | volume, extremes and the largest wave height |
+//! | [`gauges`] | tide gauges and their records |
+//! | [`picture`] | pictures of the sea surface and of the largest wave height |
+//!
+//! Every cell's new value depends on nothing but global data taken in a fixed order, so a
+//! field is the same bit for bit however the grid is cut into blocks, rows and columns.
+
+pub mod block;
+pub mod decomposition;
+pub mod face;
+pub mod gauges;
+pub mod kernels;
+pub mod metric;
+pub mod picture;
+pub mod relief;
+pub mod scheme;
+pub mod solver;
+pub mod survey;
+pub mod uplift;
+
+mod canvas;
+mod palette;
+
+/// The relief that is shipped: southern Vancouver Island and the Salish Sea, as a .npz file.
+/// Its provenance is in the `README.md` beside it.
+pub const SHIPPED: &[u8] = include_bytes!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../data/topobathy.npz"));
