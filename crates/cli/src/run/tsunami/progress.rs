@@ -1,8 +1,9 @@
 //! The progress bar.
 
+use std::fmt;
 use std::time::Duration;
 
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 
 /// A bar on the terminal, on standard error; nothing where that is no terminal or the rank is not the one to show it.
 #[derive(Debug)]
@@ -13,11 +14,7 @@ pub(super) struct Progress {
 impl Progress {
     /// A bar over simulated seconds.
     pub(super) fn simulated(end: f64, what: &'static str, shown: bool) -> Progress {
-        let progress = Progress::new(
-            what,
-            shown,
-            "{prefix:>14} {bar:40.cyan/blue} {msg}  {elapsed} of about {estimate}",
-        );
+        let progress = Progress::new(what, shown, "{prefix:>14} {bar:30.cyan/blue} {msg}{left}");
         progress.bar.set_length(end.ceil() as u64);
         progress
     }
@@ -32,17 +29,7 @@ impl Progress {
             if shown { ProgressDrawTarget::stderr_with_hz(10) } else { ProgressDrawTarget::hidden() };
         let bar = ProgressBar::with_draw_target(None, target);
         let style = ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar());
-        bar.set_style(
-            style
-                .progress_chars("━╸─")
-                .with_key("estimate", |state: &indicatif::ProgressState, w: &mut dyn std::fmt::Write| {
-                    let seconds = state.duration().as_secs();
-                    let _ = write!(w, "{}", clock(seconds as f64));
-                })
-                .with_key("elapsed", |state: &indicatif::ProgressState, w: &mut dyn std::fmt::Write| {
-                    let _ = write!(w, "{}", clock(state.elapsed().as_secs() as f64));
-                }),
-        );
+        bar.set_style(style.progress_chars("━╸─").with_key("left", left));
         bar.set_prefix(what);
         if shown {
             bar.enable_steady_tick(Duration::from_millis(200));
@@ -54,7 +41,8 @@ impl Progress {
     pub(super) fn at(&self, time: f64) {
         if !self.bar.is_hidden() {
             self.bar.set_position(time as u64);
-            self.bar.set_message(format!("{} simulated", clock(time)));
+            let end = self.bar.length().unwrap_or_default();
+            self.bar.set_message(format!("{} of {} simulated", clock(time), clock(end as f64)));
         }
     }
 
@@ -69,6 +57,15 @@ impl Progress {
 impl Drop for Progress {
     fn drop(&mut self) {
         self.bar.finish_and_clear();
+    }
+}
+
+/// The time that is left if the run goes on as fast as it went so far, once that can be told.
+fn left(state: &ProgressState, text: &mut dyn fmt::Write) {
+    let (elapsed, done) = (state.elapsed().as_secs_f64(), f64::from(state.fraction()));
+    if elapsed > 1.0 && done > 0.0 {
+        // What cannot be written is not shown.
+        let _ = write!(text, ", {:.0} s to go", elapsed * (1.0 - done) / done);
     }
 }
 

@@ -233,8 +233,8 @@ fn write_checks(out: &mut impl Write, checks: &[Check]) -> io::Result<()> {
     for check in checks {
         let verdict = if check.ok { "ok" } else { "FAILED" };
         let Check { what, value, relation, bound, unit, .. } = check;
-        let bound = format!("{relation} {} {unit}", figure(*bound));
-        writeln!(out, "  {verdict:<8}{what}: {}, must be {}", figure(*value), bound.trim_end())?;
+        let figure = format!("{} {relation} {} {unit}", figure(*value), figure(*bound));
+        writeln!(out, "  {verdict:<8}{figure:<24}{what}")?;
     }
     Ok(())
 }
@@ -244,7 +244,8 @@ fn figure(value: f64) -> String {
     if value == 0.0 || (1e-3..1e6).contains(&value.abs()) {
         format!("{value}")
     } else {
-        format!("{value:.1e}")
+        let rounded = format!("{value:.1e}");
+        rounded.replace(".0e", "e")
     }
 }
 
