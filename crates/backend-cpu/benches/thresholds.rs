@@ -25,7 +25,9 @@ fn main() {
     }
     println!("\n| kernel of | indices | one thread, µs | {threads} threads, µs | ratio |");
     println!("| --- | --- | --- | --- | --- |");
-    for (name, kernel) in [("1 multiply and add", saxpy as Kernel), ("1 square root and division", roots as Kernel)] {
+    for (name, kernel) in
+        [("1 multiply and add", saxpy as Kernel), ("1 square root and division", roots as Kernel)]
+    {
         for indices in (10..=20).map(|power| 1usize << power) {
             let (one, all) = kernels(&pool, threads, kernel, indices);
             println!("| {name} | {indices} | {one:.1} | {all:.1} | {:.2} |", all / one);
@@ -40,7 +42,8 @@ fn copies(pool: &rayon::ThreadPool, threads: usize, row: usize, bytes: usize) ->
     let mut target = vec![0u8; bytes];
     let axes = [CopyAxis { extent: rows, source_stride: 2 * row as isize, target_stride: row as isize }];
     let whole =
-        BoxCopy::new(Pointer::new(source.as_mut_ptr()), Pointer::new(target.as_mut_ptr()), row, &axes).unwrap();
+        BoxCopy::new(Pointer::new(source.as_mut_ptr()), Pointer::new(target.as_mut_ptr()), row, &axes)
+            .unwrap();
     let pieces = whole.split(4 * threads);
     both(|| run(&whole), || pool.install(|| pieces.par_iter().with_max_len(1).for_each(run)))
 }

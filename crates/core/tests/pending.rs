@@ -286,6 +286,36 @@ fn the_callback_hears_of_a_failure() {
 }
 
 #[test]
+fn a_collective_in_a_callback_is_an_error_and_not_a_deadlock() {
+    run_ranks(2, |comm| -> Result<(), Failure> {
+        let (inner, refused) = (comm.clone(), Arc::new(AtomicUsize::new(0)));
+        let counted = Arc::clone(&refused);
+        let options = BindOptions::default().on_complete(move |_| {
+            if inner.rank() == 0 && inner.barrier() == Err(TransportError::Busy) {
+                counted.fetch_add(1, Ordering::SeqCst);
+            }
+        });
+        let pattern = line(&comm)?;
+        let mut exchange = pattern.bind_with(Cells::new(&device()?, &pattern)?, options)?;
+        if comm.rank() == 0 {
+            // Rank 1 starts later, so this exchange becomes complete while rank 0 waits at the barrier.
+            let pending = exchange.start(DEFAULT)?;
+            comm.barrier()?;
+            pending.finish(DEFAULT)?;
+            assert_eq!(refused.load(Ordering::SeqCst), 1);
+        } else {
+            std::thread::sleep(Duration::from_millis(50));
+            let pending = exchange.start(DEFAULT)?;
+            std::thread::sleep(Duration::from_millis(50));
+            comm.barrier()?;
+            pending.finish(DEFAULT)?;
+        }
+        Ok(())
+    })
+    .unwrap();
+}
+
+#[test]
 fn pending_exchanges_can_be_awaited_together() {
     everywhere(|comm, direct| {
         let mut first = bound(comm, direct)?;
