@@ -211,6 +211,27 @@ fn a_neighbour_that_does_not_come_is_named_after_the_time_limit() {
 }
 
 #[test]
+fn a_neighbour_that_has_given_up_is_known_at_once() {
+    run_ranks(2, |comm| -> Result<(), Failure> {
+        let mut exchange = bound(&comm, true)?;
+        if comm.rank() == 1 {
+            comm.set_time_limit(Some(Duration::from_millis(100)));
+            assert!(exchange.exchange(DEFAULT).is_err());
+        } else {
+            std::thread::sleep(Duration::from_millis(400));
+            let began = Instant::now();
+            let error = exchange.exchange(DEFAULT).unwrap_err();
+            assert_eq!(error.to_string(), "rank 1 has given up the exchange");
+            assert!(began.elapsed() < Duration::from_secs(5), "it took {:?}", began.elapsed());
+        }
+        comm.set_time_limit(Some(Duration::from_secs(30)));
+        comm.barrier()?;
+        Ok(())
+    })
+    .unwrap();
+}
+
+#[test]
 fn a_panic_poisons_the_exchange_and_ends_the_neighbours() {
     for direct in [true, false] {
         let error = run_ranks(3, |comm| -> Result<(), Failure> {
