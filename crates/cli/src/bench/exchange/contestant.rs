@@ -1,13 +1,15 @@
 //! What is timed, and how.
 //!
 //! Contestants take turns, sample by sample, so that whatever else the machine does meets all of them alike. A sample
-//! is a batch of exchanges between two meetings of all ranks; it counts as long as the slowest rank takes.
+//! is a batch of exchanges between two meetings of all ranks, from the first rank's begin to the last one's end.
 
+use std::sync::OnceLock;
 use std::time::Instant;
 
 use haloport::Communicator;
 
 use crate::failure::Failure;
+use crate::launch::ranks_here;
 
 /// One way to do a halo exchange, or a part of one.
 pub(super) trait Contestant {
@@ -96,10 +98,32 @@ fn calibrate(comm: &Communicator, contestant: &mut dyn Contestant) -> Result<usi
     Ok(right.clamp(1, 1 << 20))
 }
 
-/// Collective: the seconds that the slowest rank takes for a batch.
+/// Collective: the seconds from when the first rank begins a batch until the last one ends it.
+///
+/// Not the longest time of any one rank: where two ranks take turns on one core, each may be quick by its own clock.
 fn sample(comm: &Communicator, contestant: &mut dyn Contestant, batch: usize) -> Result<f64, Failure> {
     comm.barrier()?;
-    let begin = Instant::now();
+    let clock = Clock::new(comm);
+    let begin = clock.seconds();
     contestant.run(batch)?;
-    Ok(comm.all_max(begin.elapsed().as_secs_f64())?)
+    let end = clock.seconds();
+    Ok(comm.all_max(end)? + comm.all_max(-begin)?)
+}
+
+/// A clock that all ranks share where they are threads of one process; otherwise one that begins with each sample.
+struct Clock(Instant);
+
+impl Clock {
+    fn new(comm: &Communicator) -> Clock {
+        static FIRST_USE: OnceLock<Instant> = OnceLock::new();
+        if ranks_here(comm) == comm.size() {
+            Clock(*FIRST_USE.get_or_init(Instant::now))
+        } else {
+            Clock(Instant::now())
+        }
+    }
+
+    fn seconds(&self) -> f64 {
+        self.0.elapsed().as_secs_f64()
+    }
 }
