@@ -1,1 +1,71 @@
-//! Haloport.
+//! Halo exchange for distributed fields, written once and run on CPUs and accelerators.
+//!
+//! A halo exchange fills the ghost cells of a field from the neighbours that own them. With Haloport a solver says
+//! once what each rank owns ([`Pattern`]), binds its fields to that ([`Pattern::bind`]) and then calls
+//! [`Exchange::exchange`], or [`Exchange::start`] and [`Pending::finish`] with work in between, as often as it wants.
+//!
+//! Two ranks, as threads of this process, share a periodic grid of 8 × 6 cells with a halo of one cell:
+//!
+//! ```
+//! use haloport::{DefaultDevice, Field, Grid, Halo, Pattern, Schedule, Split, run_ranks};
+//!
+//! type Failure = Box<dyn std::error::Error + Send + Sync>;
+//!
+//! run_ranks(2, |comm| -> Result<(), Failure> {
+//!     let grid = Grid::new([8, 6])?.periodic([true, true])?;
+//!     let split = Split::balanced(&grid, comm.size())?;
+//!     let mine = split.part(comm.rank()).ok_or("there are more ranks than parts")?;
+//!     let pattern = Pattern::structured(&comm, &grid, &[mine], &Halo::uniform(1))?;
+//!
+//!     let device = DefaultDevice::with_threads(1)?; // every rank has a core of its own
+//!     let mut depth = Field::<f64, _>::new(&device, &pattern)?;
+//!     depth.view_mut(0)?.fill_with(|index, _| if mine.contains(index) { comm.rank() as f64 } else { -1.0 });
+//!
+//!     let mut exchange = pattern.bind(depth)?;
+//!     exchange.exchange(Schedule::DefaultStream)?;
+//!
+//!     let below = [mine.lower()[0] - 1, mine.lower()[1]]; // a halo cell, which the other rank owns
+//!     assert_eq!(exchange.fields().view(0)?.get(&below), Some((1 - comm.rank()) as f64));
+//!     Ok(())
+//! })?;
+//! # Ok::<(), haloport::RanksError<Failure>>(())
+//! ```
+//!
+//! # Devices
+//!
+//! Backends are cargo features: `cpu` (on by default). A program is generic over [`device::Device`] and picks a device
+//! - at compile time: [`DefaultDevice`];
+//! - at run time, by a string such as `auto` or `cpu:threads=4`: [`AnyDevice::select`] and [`with_device!`], once, in
+//!   the outermost function.
+//!
+//! [`backends`] tells what this build and this machine have.
+
+#![warn(missing_docs)]
+
+#[cfg(not(feature = "cpu"))]
+compile_error!(
+    "haloport is built without a backend: enable at least one of its features, for example \
+     `haloport = { version = \"0.1\", features = [\"cpu\"] }`; a library that needs no device can use haloport-core"
+);
+
+#[cfg(feature = "cpu")]
+mod any_device;
+#[cfg(feature = "cpu")]
+mod backends;
+#[cfg(feature = "cpu")]
+mod default_device;
+#[cfg(feature = "cpu")]
+mod spec;
+
+pub use haloport_core::*;
+/// The CPU backend, on rayon.
+#[cfg(feature = "cpu")]
+pub use haloport_cpu as cpu;
+
+#[cfg(feature = "cpu")]
+pub use {
+    any_device::{AnyDevice, Describe},
+    backends::{BackendReport, BackendRole, backends},
+    default_device::DefaultDevice,
+    spec::{DeviceSpec, SelectError},
+};

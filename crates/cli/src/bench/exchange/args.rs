@@ -1,0 +1,86 @@
+//! The command line.
+
+use clap::{Args, ValueEnum};
+use haloport::{DeviceSpec, ElementType};
+use serde::Serialize;
+
+use crate::launch::RankArgs;
+
+/// Arguments of `haloport bench exchange`.
+#[derive(Debug, Args)]
+pub(crate) struct ExchangeArgs {
+    /// Cells that each rank owns along each of 1 to 4 axes, all periodic
+    #[arg(long, value_name = "N,N,N", default_value = "128,128,128", value_parser = Extents::parse)]
+    pub(super) local: Extents,
+    /// Halo width in cells, on every side
+    #[arg(long, value_name = "W", default_value_t = 1, value_parser = at_least_1)]
+    pub(super) halo: usize,
+    /// Number of fields in one exchange
+    #[arg(long, value_name = "F", default_value_t = 1, value_parser = at_least_1)]
+    pub(super) fields: usize,
+    /// Element type of the fields, such as f64, f32, f16, i32 or complex64
+    #[arg(long, value_name = "TYPE", default_value = "f64", value_parser = element_type)]
+    pub(super) dtype: ElementType,
+    #[command(flatten)]
+    pub(super) ranks: RankArgs,
+    /// The axis along which ranks are neighbours: the slowest in memory, the fastest, or all of them
+    #[arg(long, default_value = "slowest")]
+    pub(super) split: SplitChoice,
+    /// Number of samples of each contestant
+    #[arg(long, value_name = "S", default_value_t = 200, value_parser = at_least_1)]
+    pub(super) samples: usize,
+    /// Exchange fields in memory that the caller lends, which travel in messages
+    #[arg(long)]
+    pub(super) borrowed: bool,
+    /// The device: auto, cpu, cpu:threads=4
+    #[arg(long, value_name = "DEVICE", default_value = "auto")]
+    pub(super) device: DeviceSpec,
+    /// Print one JSON object
+    #[arg(long)]
+    pub(super) json: bool,
+}
+
+/// How the ranks' blocks make up the grid.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum SplitChoice {
+    /// One after the other along the first axis.
+    Slowest,
+    /// One after the other along the last axis.
+    Fastest,
+    /// As nearly as many along each axis as along the others.
+    Balanced,
+}
+
+/// Cells along each axis.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Extents(pub(super) Vec<usize>);
+
+impl Extents {
+    fn parse(text: &str) -> Result<Extents, String> {
+        let extents: Result<Vec<usize>, _> = text.split(',').map(|cells| cells.trim().parse()).collect();
+        let wanted = "expected 1 to 4 numbers of cells, each at least 1, such as 128,128,128";
+        match extents {
+            Ok(extents) if extents.len() > 4 => Err(format!("{wanted}; found {} axes", extents.len())),
+            Ok(extents) if !extents.contains(&0) => Ok(Extents(extents)),
+            Ok(_) => Err(format!("{wanted}; found an axis of 0 cells")),
+            Err(_) => Err(format!("{wanted}; found `{text}`")),
+        }
+    }
+}
+
+fn at_least_1(text: &str) -> Result<usize, String> {
+    text.parse()
+        .ok()
+        .filter(|&number| number >= 1)
+        .ok_or_else(|| format!("expected a number from 1; found `{text}`"))
+}
+
+fn element_type(text: &str) -> Result<ElementType, String> {
+    use ElementType::*;
+    let all = [F64, F32, F16, Bf16, I8, I16, I32, I64, I128, U8, U16, U32, U64, U128, Complex32, Complex64];
+    all.into_iter().find(|known| known.to_string() == text).ok_or_else(|| {
+        let names: Vec<String> = all.iter().map(ToString::to_string).collect();
+        format!("expected one of {}; found `{text}`", names.join(", "))
+    })
+}

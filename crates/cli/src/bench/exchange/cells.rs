@@ -1,0 +1,142 @@
+//! What is in the fields, and whether it arrived.
+//!
+//! The value of a cell follows from its place in the periodic grid, so that each rank knows what its halos must hold.
+//! Values are compared as bytes, which works for every element type.
+
+use haloport::device::Device;
+use haloport::{BlockLayout, BorrowedField, Element, Field, FieldError, Grid, IndexBox};
+
+use crate::failure::Failure;
+
+/// The block of a field as one list of values in host memory, laid out as the block is.
+pub(super) trait Block<T> {
+    fn layout(&self) -> Result<&BlockLayout, FieldError>;
+    fn load(&self) -> Result<Vec<T>, FieldError>;
+    fn store(&mut self, values: &[T]) -> Result<(), FieldError>;
+}
+
+impl<T: Element, D: Device> Block<T> for Field<T, D> {
+    fn layout(&self) -> Result<&BlockLayout, FieldError> {
+        Field::layout(self, 0)
+    }
+
+    fn load(&self) -> Result<Vec<T>, FieldError> {
+        self.to_vec(0)
+    }
+
+    fn store(&mut self, values: &[T]) -> Result<(), FieldError> {
+        self.copy_from(0, values)
+    }
+}
+
+impl<T: Element, D: Device> Block<T> for BorrowedField<'_, T, D> {
+    fn layout(&self) -> Result<&BlockLayout, FieldError> {
+        Ok(self.view(0)?.layout())
+    }
+
+    fn load(&self) -> Result<Vec<T>, FieldError> {
+        let view = self.view(0)?;
+        let mut values = vec![T::default(); view.layout().span().1.unsigned_abs()];
+        for_each_cell(&view.region(), |index| {
+            if let (Some(at), Some(value)) = (place(view.layout(), index), view.get(index)) {
+                values[at] = value;
+            }
+        });
+        Ok(values)
+    }
+
+    fn store(&mut self, values: &[T]) -> Result<(), FieldError> {
+        let mut view = self.view_mut(0)?;
+        let layout = view.layout();
+        view.fill_with(|index, _| place(layout, index).map_or_else(T::default, |at| values[at]));
+        Ok(())
+    }
+}
+
+/// Sets what the rank owns to the values of the grid, and its halos to a sentinel that no cell has.
+///
+/// # Errors
+/// [`Failure::Run`] where the fields cannot be reached.
+pub(super) fn fill<T: Element>(fields: &mut [impl Block<T>], grid: &Grid) -> Result<(), Failure> {
+    for (number, field) in fields.iter_mut().enumerate() {
+        let layout = field.layout()?;
+        let mut values = vec![sentinel::<T>(); layout.span().1.unsigned_abs()];
+        for_each_cell(&layout.owned(), |index| {
+            if let Some(at) = place(layout, index) {
+                values[at] = value(grid, number, index);
+            }
+        });
+        field.store(&values)?;
+    }
+    Ok(())
+}
+
+/// Checks every halo cell.
+///
+/// # Errors
+/// [`Failure::Run`] with the first cell that is wrong.
+pub(super) fn check<T: Element>(fields: &[impl Block<T>], grid: &Grid, who: &str) -> Result<(), Failure> {
+    for (number, field) in fields.iter().enumerate() {
+        let layout = field.layout()?;
+        let values = field.load()?;
+        let mut wrong = None;
+        for region in layout.allocated().minus(&layout.owned()) {
+            for_each_cell(&region, |index| {
+                let expected = value::<T>(grid, number, index);
+                let found = place(layout, index).map(|at| values[at]);
+                if wrong.is_none() && found.is_none_or(|found| bytes(&found) != bytes(&expected)) {
+                    let at = index.to_vec();
+                    wrong = Some(format!(
+                        "the halo cell {at:?} of field {number} is {found:?}, not {expected:?}"
+                    ));
+                }
+            });
+        }
+        if let Some(wrong) = wrong {
+            return Err(Failure::Run(format!("the check of {who} failed: {wrong}")));
+        }
+    }
+    Ok(())
+}
+
+/// Where a cell is in the list of values.
+fn place(layout: &BlockLayout, index: &[i64]) -> Option<usize> {
+    // Offset 0 is the first value: the fields of this benchmark have no negative strides.
+    layout.offset(index, 0).map(isize::unsigned_abs)
+}
+
+/// The value of a cell: bits that are spread by its place, but never those of the sentinel.
+fn value<T: Element>(grid: &Grid, field: usize, index: &[i64]) -> T {
+    let number = index.iter().enumerate().fold(field as u64, |number, (axis, &at)| {
+        let extent = grid.extent(axis) as u64;
+        number.wrapping_mul(extent).wrapping_add(at.rem_euclid(extent as i64) as u64)
+    });
+    let mixed = (number ^ (number >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    let low = (mixed ^ (mixed >> 31)) & 0x7f7f_7f7f_7f7f_7f7f;
+    let both = u128::from(low) << 64 | u128::from(low);
+    bytemuck::pod_read_unaligned(&both.to_le_bytes()[..size_of::<T>()])
+}
+
+/// All bits set: not a number where there are such, -1 or the largest number otherwise.
+fn sentinel<T: Element>() -> T {
+    bytemuck::pod_read_unaligned(&[0xff; 16][..size_of::<T>()])
+}
+
+fn bytes<T: Element>(value: &T) -> &[u8] {
+    bytemuck::bytes_of(value)
+}
+
+fn for_each_cell(region: &IndexBox, mut visit: impl FnMut(&[i64])) {
+    if region.is_empty() {
+        return;
+    }
+    let mut index = region.lower().to_vec();
+    loop {
+        visit(&index);
+        let next = (0..index.len()).rev().find(|&axis| index[axis] + 1 < region.upper()[axis]);
+        let Some(axis) = next else { return };
+        index[axis] += 1;
+        index[axis + 1..].copy_from_slice(&region.lower()[axis + 1..]);
+    }
+}

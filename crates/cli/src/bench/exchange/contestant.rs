@@ -1,0 +1,129 @@
+//! What is timed, and how.
+//!
+//! Contestants take turns, sample by sample, so that whatever else the machine does meets all of them alike. A sample
+//! is a batch of exchanges between two meetings of all ranks, from the first rank's begin to the last one's end.
+
+use std::sync::OnceLock;
+use std::time::Instant;
+
+use haloport::Communicator;
+
+use crate::failure::Failure;
+use crate::launch::ranks_here;
+
+/// One way to do a halo exchange, or a part of one.
+pub(super) trait Contestant {
+    /// Collective: makes `batch` exchanges, one after the other.
+    ///
+    /// # Errors
+    /// [`Failure::Run`].
+    fn run(&mut self, batch: usize) -> Result<(), Failure>;
+
+    /// Collective: makes one exchange into halos that hold a sentinel, and checks every halo cell. Does nothing where
+    /// no halo is filled.
+    ///
+    /// # Errors
+    /// [`Failure::Run`].
+    fn verify(&mut self) -> Result<(), Failure>;
+}
+
+/// A contestant, or the name of one that cannot take part.
+pub(super) struct Entry<'a> {
+    name: &'static str,
+    contestant: Option<Box<dyn Contestant + 'a>>,
+}
+
+/// The samples of one contestant.
+#[derive(Debug)]
+pub(super) struct Samples {
+    pub(super) name: &'static str,
+    /// Exchanges in one sample.
+    pub(super) batch: usize,
+    /// Microseconds per exchange, in the order of the rounds; none for a contestant that did not take part.
+    pub(super) microseconds: Vec<f64>,
+}
+
+/// How long a sample should take: long beside a barrier, short beside what else the machine does.
+const SAMPLE_SECONDS: f64 = 1.5e-3;
+
+impl<'a> Entry<'a> {
+    pub(super) fn new(name: &'static str, contestant: Option<Box<dyn Contestant + 'a>>) -> Entry<'a> {
+        Entry { name, contestant }
+    }
+
+    /// Collective: see [`Contestant::verify`].
+    ///
+    /// # Errors
+    /// [`Failure::Run`].
+    pub(super) fn verify(&mut self) -> Result<(), Failure> {
+        self.contestant.as_mut().map_or(Ok(()), |contestant| contestant.verify())
+    }
+}
+
+/// Collective: times `samples` samples of each contestant, in turns.
+///
+/// # Errors
+/// [`Failure::Run`] of a contestant or of the ranks' meetings.
+pub(super) fn measure(
+    comm: &Communicator,
+    entries: &mut [Entry<'_>],
+    samples: usize,
+) -> Result<Vec<Samples>, Failure> {
+    let mut results = Vec::with_capacity(entries.len());
+    for Entry { name, contestant } in entries.iter_mut() {
+        let batch = contestant.as_mut().map_or(Ok(0), |contestant| calibrate(comm, &mut **contestant))?;
+        tracing::info!(rank = comm.rank(), contestant = name, batch, "calibrated");
+        results.push(Samples { name, batch, microseconds: Vec::with_capacity(samples) });
+    }
+    for _round in 0..samples {
+        for (entry, result) in entries.iter_mut().zip(&mut results) {
+            if let Some(contestant) = &mut entry.contestant {
+                let seconds = sample(comm, &mut **contestant, result.batch)?;
+                result.microseconds.push(1e6 * seconds / result.batch as f64);
+            }
+        }
+    }
+    Ok(results)
+}
+
+/// Collective: the number of exchanges in a sample, the same on every rank.
+fn calibrate(comm: &Communicator, contestant: &mut dyn Contestant) -> Result<usize, Failure> {
+    let mut batch = 1;
+    while sample(comm, contestant, batch)? < SAMPLE_SECONDS / 2.0 && batch < 1 << 20 {
+        batch *= 2;
+    }
+    // The first tries were slowed by pages and caches touched for the first time.
+    let seconds = sample(comm, contestant, batch)?;
+    let right = (batch as f64 * SAMPLE_SECONDS / seconds.max(1e-9)).round() as usize;
+    Ok(right.clamp(1, 1 << 20))
+}
+
+/// Collective: the seconds from when the first rank begins a batch until the last one ends it.
+///
+/// Not the longest time of any one rank: where two ranks take turns on one core, each may be quick by its own clock.
+fn sample(comm: &Communicator, contestant: &mut dyn Contestant, batch: usize) -> Result<f64, Failure> {
+    comm.barrier()?;
+    let clock = Clock::new(comm);
+    let begin = clock.seconds();
+    contestant.run(batch)?;
+    let end = clock.seconds();
+    Ok(comm.all_max(end)? + comm.all_max(-begin)?)
+}
+
+/// A clock that all ranks share where they are threads of one process; otherwise one that begins with each sample.
+struct Clock(Instant);
+
+impl Clock {
+    fn new(comm: &Communicator) -> Clock {
+        static FIRST_USE: OnceLock<Instant> = OnceLock::new();
+        if ranks_here(comm) == comm.size() {
+            Clock(*FIRST_USE.get_or_init(Instant::now))
+        } else {
+            Clock(Instant::now())
+        }
+    }
+
+    fn seconds(&self) -> f64 {
+        self.0.elapsed().as_secs_f64()
+    }
+}

@@ -1,0 +1,51 @@
+//! The contestant that this is about: Haloport's exchange.
+
+use std::marker::PhantomData;
+
+use haloport::{Element, Exchange, FieldSet, Pattern, Schedule};
+
+use super::cells::{Block, check, fill};
+use super::contestant::Contestant;
+use crate::failure::Failure;
+
+/// Fields bound to the pattern.
+pub(super) struct Library<T, F> {
+    exchange: Exchange<Vec<F>>,
+    element: PhantomData<T>,
+}
+
+impl<T: Element, F: FieldSet + Block<T>> Library<T, F> {
+    /// Collective: binds the fields, which hold the values of the grid and sentinels afterwards.
+    ///
+    /// # Errors
+    /// [`Failure::Run`].
+    pub(super) fn new(pattern: &Pattern, mut fields: Vec<F>) -> Result<Library<T, F>, Failure> {
+        fill(&mut fields, pattern.grid())?;
+        Ok(Library { exchange: pattern.bind(fields)?, element: PhantomData })
+    }
+
+    /// How the data travels between ranks, in words.
+    pub(super) fn path(&self) -> String {
+        let traffic = self.exchange.traffic();
+        let ways = [
+            (traffic.direct_bytes, "direct copies from neighbours' fields"),
+            (traffic.message_bytes, "messages"),
+        ];
+        let taken: Vec<&str> = ways.into_iter().filter(|(bytes, _)| *bytes > 0).map(|(_, way)| way).collect();
+        if taken.is_empty() { "copies within the rank".into() } else { taken.join(" and ") }
+    }
+}
+
+impl<T: Element, F: FieldSet + Block<T>> Contestant for Library<T, F> {
+    fn run(&mut self, batch: usize) -> Result<(), Failure> {
+        for _ in 0..batch {
+            self.exchange.exchange(Schedule::Blocking)?;
+        }
+        Ok(())
+    }
+
+    fn verify(&mut self) -> Result<(), Failure> {
+        self.run(1)?;
+        check(self.exchange.fields(), self.exchange.pattern().grid(), "haloport")
+    }
+}

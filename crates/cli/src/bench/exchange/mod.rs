@@ -1,0 +1,134 @@
+//! `haloport bench exchange`: how long a halo exchange takes, beside what the machine could do.
+//!
+//! Read in this order:
+//! - this file: the contestants of one rank, checked and then measured;
+//! - `args`: the command line, and `problem`: the grid that follows from it;
+//! - `cells`: what is in the fields, and whether it arrived;
+//! - `contestant`: what is timed and how, then one module for each contestant;
+//! - `report`: what is printed.
+
+mod args;
+mod cells;
+mod contestant;
+mod library;
+mod one_pass;
+mod problem;
+mod raw_send;
+mod report;
+
+use haloport::device::Device;
+use haloport::{BorrowedField, Communicator, Element, ElementType, Field, FieldSet, Pattern, with_device};
+
+pub(crate) use args::ExchangeArgs;
+
+use crate::failure::Failure;
+use crate::launch::{on_ranks, ranks_here};
+use cells::Block;
+use contestant::{Entry, measure};
+use library::Library;
+use one_pass::{OnePassCopy, SharedFields};
+use problem::Problem;
+use raw_send::RawSend;
+use report::Report;
+
+/// Checks and measures all contestants, and prints the results.
+///
+/// # Errors
+/// [`Failure`].
+pub(crate) fn run(args: &ExchangeArgs) -> Result<(), Failure> {
+    // One thread for each rank, unless the user says otherwise.
+    let spec = args.device.clone().or_threads(1);
+    let any = spec.open().map_err(|error| Failure::BadInput(error.to_string()))?;
+    let shared = SharedFields::default();
+    let report =
+        with_device!(&any, |device| on_ranks(&args.ranks, |comm| on_rank(&comm, device, args, &shared)));
+    report?.map_or(Ok(()), |report| report.print(args.json))
+}
+
+/// The whole benchmark on one rank, for the element type asked for.
+fn on_rank<D: Device>(
+    comm: &Communicator,
+    device: &D,
+    args: &ExchangeArgs,
+    shared: &SharedFields,
+) -> Result<Report, Failure> {
+    macro_rules! for_elements {
+        ($($name:ident => $rust:ty),* $(,)?) => {
+            match args.dtype {
+                $(ElementType::$name => on_elements::<$rust, D>(comm, device, args, shared),)*
+                other => Err(Failure::BadInput(format!("--dtype: this benchmark does not serve {other}"))),
+            }
+        };
+    }
+    for_elements!(
+        I8 => i8, I16 => i16, I32 => i32, I64 => i64, I128 => i128,
+        U8 => u8, U16 => u16, U32 => u32, U64 => u64, U128 => u128,
+        F16 => half::f16, Bf16 => half::bf16, F32 => f32, F64 => f64,
+        Complex32 => num_complex::Complex<f32>, Complex64 => num_complex::Complex<f64>,
+    )
+}
+
+fn on_elements<T: Element, D: Device>(
+    comm: &Communicator,
+    device: &D,
+    args: &ExchangeArgs,
+    shared: &SharedFields,
+) -> Result<Report, Failure> {
+    let problem = Problem::new(args, comm.size())?;
+    problem.check_memory(device.info(), ranks_here(comm))?;
+    let pattern = problem.pattern(comm)?;
+    // Field by field for the library and for the plain copies: how the system places memory that is asked for early or
+    // late makes a difference of several percent.
+    let (mut fields, mut memory, mut others) = (Vec::new(), Vec::new(), Vec::new());
+    for _ in 0..args.fields {
+        let field = Field::<T, D>::new(device, &pattern)?;
+        if args.borrowed {
+            let layout = field.layout(0)?.clone();
+            memory.push((vec![T::default(); layout.span().1.unsigned_abs()], layout));
+        } else {
+            fields.push(field);
+        }
+        others.push(Field::<T, D>::new(device, &pattern)?);
+    }
+    if !args.borrowed {
+        let library = Library::new(&pattern, fields)?;
+        return compete(library, others, device, &problem, &pattern, args, shared);
+    }
+    let fields = memory
+        .iter_mut()
+        .map(|(memory, layout)| BorrowedField::new(device, vec![(&mut memory[..], layout.clone())]))
+        .collect::<Result<Vec<BorrowedField<'_, T, D>>, _>>()?;
+    let library = Library::new(&pattern, fields)?;
+    compete(library, others, device, &problem, &pattern, args, shared)
+}
+
+/// Lets the library and the others take turns; `fields` are for the plain copies.
+fn compete<T: Element, F: FieldSet + Block<T>, D: Device>(
+    library: Library<T, F>,
+    fields: Vec<Field<T, D>>,
+    device: &D,
+    problem: &Problem,
+    pattern: &Pattern,
+    args: &ExchangeArgs,
+    shared: &SharedFields,
+) -> Result<Report, Failure> {
+    let path = library.path();
+    let one_pass = if device.info().host_accessible {
+        Some(OnePassCopy::new(problem, pattern, fields, shared)?)
+    } else {
+        None
+    };
+    let raw_send = RawSend::new(pattern, args.fields * size_of::<T>())?;
+    let mut entries = vec![
+        Entry::new("haloport", Some(Box::new(library))),
+        Entry::new("one_pass_copy", one_pass.map(|it| Box::new(it) as _)),
+        Entry::new("raw_send", raw_send.map(|it| Box::new(it) as _)),
+        // Hand-packed persistent messages are MPI's, which this build has not.
+        Entry::new("packed_persistent", None),
+    ];
+    for entry in &mut entries {
+        entry.verify()?;
+    }
+    let results = measure(pattern.comm(), &mut entries, args.samples)?;
+    Ok(Report::new(args, problem, pattern, device.info(), path, results))
+}

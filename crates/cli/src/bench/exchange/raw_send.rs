@@ -1,0 +1,100 @@
+//! The bare transport: messages as large as those of the exchange, without packing and unpacking.
+
+use std::sync::Arc;
+
+use haloport::device::{DeviceId, MemoryRange, Pointer};
+use haloport::transport::{Channel, Direction};
+use haloport::{Pattern, Piece};
+
+use super::contestant::Contestant;
+use crate::failure::Failure;
+
+/// A tag that no bound exchange has: theirs begin at 1.
+const TAG: u32 = 0;
+
+/// One message to each neighbouring rank and one from it.
+pub(super) struct RawSend {
+    pattern: Pattern,
+    receives: Vec<Channel>,
+    sends: Vec<Channel>,
+    memory: Arc<Memory>,
+}
+
+/// The memory of all messages, reached through its address alone.
+struct Memory {
+    pointer: Pointer,
+    _owner: Box<[u64]>,
+}
+
+impl RawSend {
+    /// Opens the channels; `None` where this is the only rank. `cell_bytes` are the bytes of one cell in all fields.
+    ///
+    /// # Errors
+    /// [`Failure::Run`] where a channel cannot be opened.
+    pub(super) fn new(pattern: &Pattern, cell_bytes: usize) -> Result<Option<RawSend>, Failure> {
+        if pattern.comm().size() == 1 {
+            return Ok(None);
+        }
+        let mut messages: Vec<(Direction, usize, usize)> = Vec::new();
+        for (direction, pieces) in
+            [(Direction::Receive, pattern.receives()), (Direction::Send, pattern.sends())]
+        {
+            let others = pieces.iter().filter(|(peer, _)| **peer != pattern.comm().rank());
+            messages.extend(others.map(|(&peer, pieces)| (direction, peer, cells(pieces) * cell_bytes)));
+        }
+        // Each begins on cache lines of its own.
+        let words: usize = messages.iter().map(|(_, _, bytes)| bytes.next_multiple_of(128) / 8).sum();
+        let mut owner = vec![0u64; words].into_boxed_slice();
+        let memory = Arc::new(Memory { pointer: Pointer::new(owner.as_mut_ptr().cast()), _owner: owner });
+        let mut made = RawSend { pattern: pattern.clone(), receives: Vec::new(), sends: Vec::new(), memory };
+        let mut begin = 0;
+        for (direction, peer, bytes) in messages {
+            let device = DeviceId { backend: "cpu", index: 0 };
+            let range = MemoryRange { device, pointer: made.memory.pointer.offset(begin), bytes };
+            begin += bytes.next_multiple_of(128) as isize;
+            // SAFETY: the memory is handed over as the keeper when the channel is closed.
+            let channel = unsafe { pattern.comm().transport().open(direction, peer, TAG, range)? };
+            match direction {
+                Direction::Receive => made.receives.push(channel),
+                Direction::Send => made.sends.push(channel),
+            }
+        }
+        Ok(Some(made))
+    }
+}
+
+impl Contestant for RawSend {
+    fn run(&mut self, batch: usize) -> Result<(), Failure> {
+        let transport = self.pattern.comm().transport();
+        for _ in 0..batch {
+            for &channel in self.receives.iter().chain(&self.sends) {
+                // SAFETY: nobody but the transport touches the memory.
+                unsafe { transport.post(channel)? };
+            }
+            for &channel in self.receives.iter().chain(&self.sends) {
+                let mut round = 0;
+                while !transport.test(channel)? {
+                    transport.relax(round)?;
+                    round += 1;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn verify(&mut self) -> Result<(), Failure> {
+        self.run(1)
+    }
+}
+
+impl Drop for RawSend {
+    fn drop(&mut self) {
+        for &channel in self.receives.iter().chain(&self.sends) {
+            self.pattern.comm().transport().close(channel, Arc::clone(&self.memory) as _);
+        }
+    }
+}
+
+fn cells(pieces: &[Piece]) -> usize {
+    pieces.iter().map(|piece| piece.source.cells() as usize).sum()
+}

@@ -1,0 +1,104 @@
+//! How a command ends when it does not end well.
+
+use std::fmt;
+use std::process::ExitCode;
+
+use haloport::RanksError;
+
+/// Why a command ends without its result.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// What the user asked for cannot be done: exit code 2.
+    BadInput(String),
+    /// It was tried and failed, or a check failed: exit code 1.
+    Run(String),
+    /// The command line's own text: help, the version, or what is wrong with an argument.
+    Usage(clap::Error),
+}
+
+impl Failure {
+    /// Tells the user, and gives the exit code.
+    pub(crate) fn report(self) -> ExitCode {
+        match self {
+            // If the text cannot be shown either, nobody is there to be told.
+            Failure::Usage(error) if is_help(&error) => {
+                let _ = error.print();
+                ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2))
+            }
+            Failure::Run(_) => {
+                eprintln!("error: {self}");
+                ExitCode::from(1)
+            }
+            Failure::BadInput(_) | Failure::Usage(_) => {
+                eprintln!("error: {self}");
+                ExitCode::from(2)
+            }
+        }
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Failure::BadInput(text) | Failure::Run(text) => f.write_str(text),
+            Failure::Usage(error) => f.write_str(&one_line(&error.to_string())),
+        }
+    }
+}
+
+impl From<clap::Error> for Failure {
+    fn from(error: clap::Error) -> Failure {
+        Failure::Usage(error)
+    }
+}
+
+impl From<RanksError<Failure>> for Failure {
+    fn from(error: RanksError<Failure>) -> Failure {
+        match error {
+            RanksError::Failed { error: Failure::Run(text), rank } => {
+                Failure::Run(format!("rank {rank}: {text}"))
+            }
+            RanksError::Failed { error, .. } => error,
+            other => Failure::Run(other.to_string()),
+        }
+    }
+}
+
+/// What the libraries below report is a failed run, unless the command says otherwise.
+macro_rules! run_failures {
+    ($($error:ty),* $(,)?) => {
+        $(impl From<$error> for Failure {
+            fn from(error: $error) -> Failure {
+                Failure::Run(error.to_string())
+            }
+        })*
+    };
+}
+
+run_failures!(
+    haloport::BindError,
+    haloport::ExchangeError,
+    haloport::FieldError,
+    haloport::PatternError,
+    haloport::TransportError,
+    haloport::device::DeviceError,
+    serde_json::Error,
+    std::io::Error,
+);
+
+fn is_help(error: &clap::Error) -> bool {
+    use clap::error::ErrorKind;
+    matches!(
+        error.kind(),
+        ErrorKind::DisplayHelp
+            | ErrorKind::DisplayVersion
+            | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand
+    )
+}
+
+/// The message of a clap error without the usage and the hint after it.
+fn one_line(text: &str) -> String {
+    let lines = text.lines().map(str::trim).take_while(|line| !line.starts_with("Usage:"));
+    let told: Vec<&str> = lines.filter(|line| !line.is_empty() && !line.starts_with("For more")).collect();
+    told.join(" ").replace(" tip: ", "; ").trim_start_matches("error: ").to_string()
+}

@@ -1,0 +1,87 @@
+//! Starting ranks: as threads of this process.
+//!
+//! The one place that decides what a rank is. A build with the MPI transport decides here, too, between its processes
+//! and threads.
+
+use clap::Args;
+use haloport::{Communicator, run_ranks};
+
+use crate::failure::Failure;
+
+/// How many ranks, for every command that runs on ranks.
+#[derive(Debug, Clone, Copy, Args)]
+pub(crate) struct RankArgs {
+    /// Number of ranks, each a thread of this process [default: the cores of the machine]
+    #[arg(long, value_name = "R")]
+    ranks: Option<usize>,
+}
+
+/// The most ranks that are threads of one process.
+const MOST_RANKS: usize = 4096;
+
+/// What launchers set in the environment of the processes that they start.
+const LAUNCHED: [&str; 4] = ["OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "PMIX_RANK", "MV2_COMM_WORLD_SIZE"];
+
+/// As [`LAUNCHED`], of a launcher that also sets it around a single shell: only a number above 1 counts.
+const LAUNCHED_SEVERAL: &str = "SLURM_STEP_NUM_TASKS";
+
+impl RankArgs {
+    /// The number of ranks in this process.
+    ///
+    /// # Errors
+    /// [`Failure::BadInput`] for 0 ranks, for more than a process should have, and under a launcher of MPI processes.
+    fn in_process(&self) -> Result<usize, Failure> {
+        if let Some(variable) = launched_by() {
+            return Err(Failure::BadInput(format!(
+                "this process was started by an MPI launcher ({variable} is set), but this build lacks the feature \
+                 `mpi`: build with `--features mpi`, or start it without the launcher and give `--ranks`"
+            )));
+        }
+        match self.ranks {
+            Some(ranks) if !(1..=MOST_RANKS).contains(&ranks) => Err(Failure::BadInput(format!(
+                "--ranks: expected 1 to {MOST_RANKS} ranks as threads of one process, found {ranks}"
+            ))),
+            Some(ranks) => Ok(ranks),
+            None => Ok(cores()),
+        }
+    }
+}
+
+/// Runs `body` on every rank and returns what rank 0 returns; `None` in a process that has no rank 0.
+///
+/// # Errors
+/// As for [`RankArgs::in_process`], and the failure of the rank that failed first.
+pub(crate) fn on_ranks<T, F>(choice: &RankArgs, body: F) -> Result<Option<T>, Failure>
+where
+    T: Send,
+    F: Fn(Communicator) -> Result<T, Failure> + Sync,
+{
+    let ranks = choice.in_process()?;
+    let cores = cores();
+    tracing::info!(ranks, cores, "starting ranks as threads of this process");
+    if ranks > cores {
+        tracing::warn!(
+            ranks,
+            cores,
+            "there are more ranks than cores: they take turns, and times say little"
+        );
+    }
+    Ok(run_ranks(ranks, body)?.into_iter().next())
+}
+
+/// The number of ranks of `comm` that live in this process.
+pub(crate) fn ranks_here(comm: &Communicator) -> usize {
+    comm.size()
+}
+
+fn cores() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+
+/// The environment variable by which an MPI launcher shows itself.
+fn launched_by() -> Option<&'static str> {
+    let several =
+        std::env::var(LAUNCHED_SEVERAL).ok().and_then(|tasks| tasks.parse().ok()).is_some_and(|n: u64| n > 1);
+    let set = LAUNCHED.into_iter().find(|variable| std::env::var_os(variable).is_some());
+    set.or(several.then_some(LAUNCHED_SEVERAL))
+}

@@ -1,0 +1,104 @@
+//! A device of any backend of this build, chosen at run time.
+
+use enum_dispatch::enum_dispatch;
+use haloport_core::device::{Device, DeviceError, DeviceInfo};
+use haloport_cpu::CpuDevice;
+
+use crate::spec::SelectError;
+
+/// A device of any backend of this build, chosen at run time.
+///
+/// It is not a [`Device`] itself: [`with_device!`](crate::with_device) hands the device within to generic code, once,
+/// so that all that follows is compiled for it.
+///
+/// ```
+/// use haloport::{AnyDevice, Describe};
+///
+/// let any = AnyDevice::select("cpu")?.with_threads(1)?;
+/// assert_eq!(any.properties().id.to_string(), "cpu:0");
+/// # Ok::<(), haloport::SelectError>(())
+/// ```
+#[enum_dispatch(Describe)]
+#[derive(Debug, Clone)]
+pub enum AnyDevice {
+    /// The CPU.
+    #[cfg(feature = "cpu")]
+    Cpu(CpuDevice),
+}
+
+/// What a device is, without any of its handles.
+#[enum_dispatch]
+pub trait Describe {
+    /// The properties of the device.
+    fn properties(&self) -> &DeviceInfo;
+
+    /// The name of its backend.
+    fn backend(&self) -> &'static str {
+        self.properties().id.backend
+    }
+}
+
+impl<D: Device> Describe for D {
+    fn properties(&self) -> &DeviceInfo {
+        self.info()
+    }
+}
+
+impl AnyDevice {
+    /// The device that `spec` names: `auto` (the best one there is), `cpu`, `cpu:0`, `cpu:threads=4`. See
+    /// [`DeviceSpec`](crate::DeviceSpec).
+    ///
+    /// ```
+    /// use haloport::AnyDevice;
+    ///
+    /// let error = AnyDevice::select("gpu").unwrap_err();
+    /// assert!(error.to_string().starts_with("there is no device `gpu`"));
+    /// ```
+    ///
+    /// # Errors
+    /// [`SelectError`], which says what was looked for, what is there, and what to do.
+    pub fn select(spec: &str) -> Result<AnyDevice, SelectError> {
+        spec.parse::<crate::DeviceSpec>()?.open()
+    }
+
+    /// The same device with `threads` threads, where it is the CPU; any other device as it is. Ranks that are threads
+    /// of one process take 1 each.
+    ///
+    /// # Errors
+    /// [`DeviceError`] for 0 threads, and where they cannot be started.
+    pub fn with_threads(self, threads: usize) -> Result<AnyDevice, DeviceError> {
+        match self {
+            #[cfg(feature = "cpu")]
+            AnyDevice::Cpu(_) => Ok(CpuDevice::with_threads(threads)?.into()),
+        }
+    }
+}
+
+/// Runs an expression that is generic over the device with the device inside an [`AnyDevice`].
+///
+/// The expression is compiled once for each backend of the build; this is the one place where the program looks which
+/// one it has, so put it outermost.
+///
+/// ```
+/// use haloport::device::Device;
+/// use haloport::{AnyDevice, with_device};
+///
+/// fn threads(device: &impl Device) -> usize {
+///     device.info().compute_units
+/// }
+///
+/// let any = AnyDevice::select("cpu:threads=2")?;
+/// assert_eq!(with_device!(&any, |device| threads(device)), 2);
+/// # Ok::<(), haloport::SelectError>(())
+/// ```
+// Which arms there are is settled by the features of this crate, not by those of the caller: a second backend gets
+// its arm by a second definition under its own `cfg`.
+#[cfg(feature = "cpu")]
+#[macro_export]
+macro_rules! with_device {
+    ($any:expr, |$device:ident| $body:expr) => {
+        match $any {
+            $crate::AnyDevice::Cpu($device) => $body,
+        }
+    };
+}

@@ -1,0 +1,11 @@
+//! The device that the features of the build choose.
+
+cfg_if::cfg_if! {
+    // The first backend that is built: accelerators come before the CPU.
+    if #[cfg(feature = "cpu")] {
+        /// The device type that the enabled features choose: here the CPU, the only backend of this build.
+        ///
+        /// Code that names no other device changes machines by a change of features alone.
+        pub type DefaultDevice = haloport_cpu::CpuDevice;
+    }
+}
