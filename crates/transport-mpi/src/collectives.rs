@@ -1,5 +1,6 @@
 //! Collectives, which call `idle` while they wait.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use haloport_core::TransportError;
@@ -8,6 +9,9 @@ use haloport_core::transport::{Idle, Reduction};
 use crate::endpoint::Endpoint;
 use crate::ghosts::Ghost;
 use crate::raw::{Comm, Permit, Progress, Request};
+
+/// The most that one broadcast carries: MPICH 4.0 fails with more than 2 GiB.
+const PIECE: usize = 1 << 30;
 
 impl Endpoint {
     pub(crate) fn barrier(&self, idle: Idle<'_>) -> Result<(), TransportError> {
@@ -20,13 +24,15 @@ impl Endpoint {
         reduction: Reduction,
         idle: Idle<'_>,
     ) -> Result<(), TransportError> {
-        let memory = (values.to_vec(), values.to_vec());
+        // MPICH 4.0 takes unsigned integers for signed ones when it compares: give it signed ones of the same order.
+        let shift = if reduction == Reduction::Sum { 0 } else { 1 << 63 };
+        let memory = (values.iter().map(|value| value ^ shift).collect(), vec![0; values.len()]);
         let begin = |permit: &Permit, comm, (from, to): &mut (Vec<u64>, Vec<u64>)| {
             // SAFETY: the collective keeps the vectors, of one length, until it is complete.
             unsafe { Request::all_reduce(permit, comm, from, to.as_mut_ptr(), reduction) }
         };
         let (_, reduced) = self.collective(memory, begin, idle)?;
-        values.copy_from_slice(&reduced);
+        values.iter_mut().zip(&reduced).for_each(|(value, reduced)| *value = reduced ^ shift);
         Ok(())
     }
 
@@ -36,27 +42,30 @@ impl Endpoint {
         bytes: &mut Vec<u8>,
         idle: Idle<'_>,
     ) -> Result<(), TransportError> {
-        let length = self.broadcast_exactly(root, (bytes.len() as u64).to_ne_bytes().to_vec(), idle)?;
+        let length = (bytes.len() as u64).to_ne_bytes().to_vec();
+        let length = self.broadcast_range(root, length, 0..size_of::<u64>(), idle)?;
         let length = length.try_into().map_or(0, u64::from_ne_bytes) as usize;
-        if length > 0 {
-            let content = if self.rank == root { std::mem::take(bytes) } else { vec![0; length] };
-            *bytes = self.broadcast_exactly(root, content, idle)?;
-        } else {
-            bytes.clear();
+        let mut content = if self.rank == root { std::mem::take(bytes) } else { vec![0; length] };
+        for begin in (0..length).step_by(PIECE) {
+            let end = length.min(begin.saturating_add(PIECE));
+            content = self.broadcast_range(root, content, begin..end, idle)?;
         }
+        *bytes = content;
         Ok(())
     }
 
-    /// A broadcast whose length all ranks know.
-    fn broadcast_exactly(
+    /// Gives all ranks the bytes in `range`, which all know.
+    fn broadcast_range(
         &self,
         root: usize,
         bytes: Vec<u8>,
+        range: Range<usize>,
         idle: Idle<'_>,
     ) -> Result<Vec<u8>, TransportError> {
         let begin = |permit: &Permit, comm, bytes: &mut Vec<u8>| {
+            let part = &mut bytes[range];
             // SAFETY: the collective keeps the vector until it is complete.
-            unsafe { Request::broadcast(permit, comm, (bytes.as_mut_ptr(), bytes.len()), root) }
+            unsafe { Request::broadcast(permit, comm, (part.as_mut_ptr(), part.len()), root) }
         };
         self.collective(bytes, begin, idle)
     }

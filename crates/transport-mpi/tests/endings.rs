@@ -22,8 +22,15 @@ type Failure = Box<dyn std::error::Error + Send + Sync>;
 type Outcome = Result<(), Failure>;
 type Bound = Exchange<(Field<f64, CpuDevice>,)>;
 
-fn main() -> Outcome {
+fn main() {
     haloport_mpi::install_abort_hook();
+    if let Err(error) = run() {
+        // A panic ends all ranks.
+        panic!("{error}");
+    }
+}
+
+fn run() -> Outcome {
     let session = haloport_mpi::initialize()?;
     match std::env::args().nth(1).as_deref() {
         None | Some("finalize-first") => finalize_first(session),
@@ -86,7 +93,7 @@ fn time_limit(session: &MpiSession) -> Outcome {
         Err(ExchangeError::TimeLimit { missing, .. }) if missing.contains("rank 1") => {
             println!("rank 0: missing {missing}");
         }
-        other => println!("rank 0: expected a time limit, found {other:?}"),
+        other => return Err(format!("expected a time limit, found {other:?}").into()),
     }
     let again = exchange.exchange(Schedule::Blocking);
     assert!(matches!(again, Err(ExchangeError::Poisoned(_))), "{again:?}");

@@ -146,7 +146,8 @@ impl Request {
         Request::make(permit, "MPI_Ibarrier", |request| unsafe { ffi::MPI_Ibarrier(comm.handle(), request) })
     }
 
-    /// Collective: begins to reduce values of all ranks into `to`.
+    /// Collective: begins to reduce values of all ranks into `to`; what is the largest and the smallest is judged as of
+    /// signed integers.
     ///
     /// # Safety
     /// See [`Request`]; both ranges are of the same length.
@@ -162,20 +163,17 @@ impl Request {
             message: format!("{} values are more than MPI can count", from.len()),
         })?;
         // SAFETY: constants of the library, set when it is loaded.
-        let operation = unsafe {
+        let (operation, kind) = unsafe {
             match reduction {
-                Reduction::Max => ffi::RSMPI_MAX,
-                Reduction::Min => ffi::RSMPI_MIN,
-                Reduction::Sum => ffi::RSMPI_SUM,
+                Reduction::Max => (ffi::RSMPI_MAX, ffi::RSMPI_INT64_T),
+                Reduction::Min => (ffi::RSMPI_MIN, ffi::RSMPI_INT64_T),
+                Reduction::Sum => (ffi::RSMPI_SUM, ffi::RSMPI_UINT64_T),
             }
         };
         Request::make(permit, "MPI_Iallreduce", |request| {
             let (from, to) = (from.as_ptr().cast(), to.cast());
             // SAFETY: MPI is running by the permit; the memory is as the caller promises.
-            unsafe {
-                let kind = ffi::RSMPI_UINT64_T;
-                ffi::MPI_Iallreduce(from, to, count, kind, operation, comm.handle(), request)
-            }
+            unsafe { ffi::MPI_Iallreduce(from, to, count, kind, operation, comm.handle(), request) }
         })
     }
 

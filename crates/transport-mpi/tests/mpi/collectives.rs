@@ -16,6 +16,10 @@ pub(crate) fn small(comm: &Communicator) -> Outcome {
         comm.all_reduce(&mut values, reduction)?;
         assert_eq!(values, expected, "{reduction:?}");
     }
+    let mut ends = [if rank == 0 { u64::MAX } else { rank }; 2];
+    comm.all_reduce(&mut ends[..1], Reduction::Min)?;
+    comm.all_reduce(&mut ends[1..], Reduction::Max)?;
+    assert_eq!(ends, [if size > 1 { 1 } else { u64::MAX }, u64::MAX], "as unsigned integers");
     comm.all_reduce(&mut [], Reduction::Sum)?;
     for root in 0..comm.size() {
         for length in [0usize, 1, 1_000_000] {
