@@ -68,71 +68,6 @@ fn post(comm: &Communicator, channel: Channel) -> Result<(), TransportError> {
     unsafe { comm.transport().post(channel) }
 }
 
-/// Around the ring in both directions, under several tags, several times, with empty messages among them.
-pub(crate) fn messages(comm: &Communicator) -> Outcome {
-    let transport = &**comm.transport();
-    let (rank, size) = (comm.rank(), comm.size());
-    let (next, before) = ((rank + 1) % size, (rank + size - 1) % size);
-    let mut lines = Vec::new();
-    for (number, bytes) in [0usize, 1, 100, 5_000, 300_000].into_iter().enumerate() {
-        for (to, from, step) in [(next, before, 0u32), (before, next, 1)] {
-            let tag = 100 + 2 * number as u32 + step;
-            let (out, into) = (Memory::new(bytes, 0), Memory::new(bytes, 0));
-            let send = open(comm, Direction::Send, to, tag, &out)?;
-            let receive = open(comm, Direction::Receive, from, tag, &into)?;
-            assert!(transport.test(send)? && transport.test(receive)?, "never posted is complete");
-            lines.push((send, receive, out, into, from, tag));
-        }
-    }
-    for round in 0..5u8 {
-        for (send, receive, out, into, _, tag) in &lines {
-            // SAFETY: no message of these channels is under way.
-            unsafe {
-                out.fill(rank as u8 ^ *tag as u8 ^ round);
-                into.fill(0xee);
-            }
-            post(comm, *receive)?;
-            post(comm, *send)?;
-        }
-        for (send, receive, _, into, from, tag) in &lines {
-            wait(transport, *send)?;
-            wait(transport, *receive)?;
-            // SAFETY: the message has arrived.
-            let right = unsafe { into.holds(*from as u8 ^ *tag as u8 ^ round) };
-            assert!(right, "tag {tag}, round {round}");
-        }
-    }
-    for (send, receive, out, into, _, _) in lines {
-        transport.close(send, Arc::clone(&out) as _);
-        transport.close(receive, Arc::clone(&into) as _);
-        assert_eq!((Arc::strong_count(&out), Arc::strong_count(&into)), (1, 1), "nothing was under way");
-        assert!(matches!(transport.test(send), Err(TransportError::Channel(_))), "it is closed");
-        assert!(matches!(post(comm, receive), Err(TransportError::Channel(_))), "it is closed");
-    }
-    comm.barrier()?;
-    Ok(())
-}
-
-/// Errors that need no other rank.
-pub(crate) fn misuse(comm: &Communicator) -> Outcome {
-    let transport = &**comm.transport();
-    let memory = Memory::new(8, 0);
-    let stranger = open(comm, Direction::Send, comm.size(), 1, &memory);
-    assert_eq!(stranger, Err(TransportError::NoSuchRank { peer: comm.size(), size: comm.size() }));
-    let tag = open(comm, Direction::Send, 0, u32::MAX, &memory);
-    assert!(matches!(tag, Err(TransportError::Channel(_))), "{tag:?}");
-    assert!(matches!(transport.test(Channel(1 << 40)), Err(TransportError::Channel(_))));
-
-    let receive = open(comm, Direction::Receive, comm.rank(), 7, &memory)?;
-    let twice = open(comm, Direction::Receive, comm.rank(), 7, &memory);
-    assert!(matches!(twice, Err(TransportError::Channel(_))), "{twice:?}");
-    post(comm, receive)?;
-    let twice = post(comm, receive);
-    assert!(matches!(twice, Err(TransportError::Channel(_))), "{twice:?}");
-    transport.close(receive, memory);
-    Ok(())
-}
-
 /// The receiver learns of a message that is shorter or longer than its channel, and goes on saying so. (Long messages
 /// that are longer still are left out: there Open MPI 4.1 writes beyond the receiver's memory.)
 pub(crate) fn wrong_lengths(comm: &Communicator) -> Outcome {
@@ -158,21 +93,6 @@ pub(crate) fn wrong_lengths(comm: &Communicator) -> Outcome {
         transport.close(send, out);
     }
     comm.barrier()?;
-    Ok(())
-}
-
-/// A receive that nobody answers is withdrawn at once.
-pub(crate) fn close_unmatched(comm: &Communicator) -> Outcome {
-    let transport = &**comm.transport();
-    let memory = Memory::new(1000, 0);
-    let receive = open(comm, Direction::Receive, (comm.rank() + 1) % comm.size(), 21, &memory)?;
-    post(comm, receive)?;
-    assert!(!transport.test(receive)?);
-    let began = Instant::now();
-    transport.close(receive, Arc::clone(&memory) as _);
-    assert!(began.elapsed() < Duration::from_secs(1));
-    comm.barrier()?;
-    assert_eq!(Arc::strong_count(&memory), 1, "the memory is free");
     Ok(())
 }
 

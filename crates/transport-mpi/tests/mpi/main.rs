@@ -5,15 +5,21 @@
 //! cargo test -p haloport-mpi --test mpi
 //! ```
 //!
-//! With the argument `funneled` or `serialized`, the test initialises MPI itself, with that thread level.
+//! The argument says what is run:
+//!
+//! - none: the conformance suite and what only MPI can get wrong; `funneled` and `serialized`: the same, with MPI
+//!   initialised by the test, with that thread level;
+//! - `cases N`: `N` random exchanges against the global oracle, and exchanges in flight at once;
+//! - `large`: a message above 2 GiB, on 2 ranks.
 
 mod channels;
 mod collectives;
-mod halos;
 
 use std::sync::Arc;
 
+use haloport_conformance::exchange::{Case, check, interleaved};
 use haloport_core::Communicator;
+use haloport_cpu::CpuDevice;
 use haloport_mpi::MpiTransport;
 use haloport_mpi::mpi::Threading;
 use haloport_mpi::mpi::topology::{Color, SimpleCommunicator};
@@ -24,12 +30,14 @@ type Outcome = Result<(), Failure>;
 
 fn main() {
     haloport_mpi::install_abort_hook();
-    let argument = std::env::args().nth(1);
-    let outcome = match argument.as_deref() {
-        None => alone(),
-        Some("funneled") => within(Threading::Funneled),
-        Some("serialized") => within(Threading::Serialized),
-        Some(other) => Err(format!("no thread level `{other}`").into()),
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let outcome = match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        [] => alone(run),
+        ["cases", count] => alone(|comm| cases(comm, count.parse()?)),
+        ["large"] => alone(|comm| haloport_conformance::large::check(comm, &CpuDevice::with_threads(1)?)),
+        ["funneled"] => within(Threading::Funneled),
+        ["serialized"] => within(Threading::Serialized),
+        _ => Err(format!("the arguments {arguments:?} mean nothing").into()),
     };
     if let Err(error) = outcome {
         // A panic ends all ranks.
@@ -38,10 +46,10 @@ fn main() {
 }
 
 /// With MPI initialised by the crate.
-fn alone() -> Outcome {
+fn alone(body: impl FnOnce(&Communicator) -> Outcome) -> Outcome {
     let session = haloport_mpi::initialize()?;
     assert!(haloport_mpi::initialize().is_err(), "MPI cannot be initialised twice");
-    run(&session.world()?)
+    body(&session.world()?)
 }
 
 /// With MPI initialised by its user.
@@ -83,17 +91,26 @@ fn run(comm: &Communicator) -> Outcome {
 }
 
 fn suite(comm: &Communicator) -> Outcome {
-    channels::messages(comm)?;
-    channels::misuse(comm)?;
+    haloport_conformance::transport::suite(comm)?;
     channels::wrong_lengths(comm)?;
-    channels::close_unmatched(comm)?;
     channels::close_sending(comm)?;
-    collectives::small(comm)?;
-    collectives::sparse(comm)?;
     collectives::random_rounds(comm, 100)?;
-    collectives::one_rank_complains(comm)?;
     collectives::from_threads(comm)?;
-    halos::structured(comm)?;
     comm.barrier()?;
+    Ok(())
+}
+
+fn cases(comm: &Communicator, count: u64) -> Outcome {
+    let device = CpuDevice::with_threads(1)?;
+    for number in 0..count {
+        check(comm, &device, &Case::new(number, comm.size(), 1 + (number * 10 / count) as usize))?;
+    }
+    for number in 0..count.div_ceil(20) {
+        interleaved(comm, &device, number)?;
+    }
+    comm.barrier()?;
+    if comm.rank() == 0 {
+        println!("{} ranks: {count} random exchanges match the oracle", comm.size());
+    }
     Ok(())
 }
