@@ -48,7 +48,7 @@ pub fn backends() -> Vec<BackendReport> {
         name: "mpi",
         role: BackendRole::Transport,
         devices: Vec::new(),
-        missing: Some(lacks("mpi")),
+        missing: (!cfg!(feature = "mpi")).then(|| lacks("mpi")),
     });
     reports
 }

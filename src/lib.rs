@@ -61,6 +61,9 @@ pub use haloport_core::*;
 /// The CPU backend, on rayon.
 #[cfg(feature = "cpu")]
 pub use haloport_cpu as cpu;
+/// Ranks as MPI processes.
+#[cfg(feature = "mpi")]
+pub use haloport_mpi as mpi;
 
 #[cfg(feature = "cpu")]
 pub use {

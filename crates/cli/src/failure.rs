@@ -19,19 +19,24 @@ pub(crate) enum Failure {
 impl Failure {
     /// Tells the user, and gives the exit code.
     pub(crate) fn report(self) -> ExitCode {
+        ExitCode::from(u8::try_from(self.tell()).unwrap_or(1))
+    }
+
+    /// As [`report`](Failure::report), with the exit code as a number.
+    pub(crate) fn tell(&self) -> i32 {
         match self {
             // If the text cannot be shown either, nobody is there to be told.
-            Failure::Usage(error) if is_help(&error) => {
+            Failure::Usage(error) if is_help(error) => {
                 let _ = error.print();
-                ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2))
+                error.exit_code()
             }
             Failure::Run(_) => {
                 eprintln!("error: {self}");
-                ExitCode::from(1)
+                1
             }
             Failure::BadInput(_) | Failure::Usage(_) => {
                 eprintln!("error: {self}");
-                ExitCode::from(2)
+                2
             }
         }
     }

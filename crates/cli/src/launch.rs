@@ -1,7 +1,6 @@
-//! Starting ranks: as threads of this process.
+//! Starting ranks: as threads of this process, or, under an MPI launcher, as the processes that it started.
 //!
-//! The one place that decides what a rank is. A build with the MPI transport decides here, too, between its processes
-//! and threads.
+//! The one place that decides what a rank is.
 
 use clap::Args;
 use haloport::{Communicator, run_ranks};
@@ -11,7 +10,8 @@ use crate::failure::Failure;
 /// How many ranks, for every command that runs on ranks.
 #[derive(Debug, Clone, Copy, Args)]
 pub(crate) struct RankArgs {
-    /// Number of ranks, each a thread of this process [default: the cores of the machine]
+    /// Number of ranks, each a thread of this process [default: the cores of the machine]. Not under mpirun, which
+    /// says how many there are
     #[arg(long, value_name = "R")]
     ranks: Option<usize>,
 }
@@ -36,7 +36,7 @@ impl RankArgs {
     /// # Errors
     /// [`Failure::BadInput`] for 0 ranks, for more than a process should have, and under a launcher of MPI processes.
     fn in_process(&self) -> Result<usize, Failure> {
-        if let Some(variable) = launched_by() {
+        if let (Some(variable), false) = (launched_by(), cfg!(feature = "mpi")) {
             return Err(Failure::BadInput(format!(
                 "this process was started by an MPI launcher ({variable} is set), but this build lacks the feature \
                  `mpi`: build with `--features mpi`, or start it without the launcher and give `--ranks`"
@@ -61,6 +61,10 @@ where
     T: Send,
     F: Fn(Communicator) -> Result<T, Failure> + Sync,
 {
+    #[cfg(feature = "mpi")]
+    if launched_by().is_some() {
+        return on_processes(choice, body);
+    }
     let ranks = choice.in_process()?;
     let cores = cores();
     tracing::info!(ranks, cores, "starting ranks as threads of this process");
@@ -74,9 +78,35 @@ where
     Ok(run_ranks(ranks, body)?.into_iter().next())
 }
 
+/// Runs `body` on the one rank of this process. If it fails anywhere, all processes end with its exit code.
+#[cfg(feature = "mpi")]
+fn on_processes<T>(
+    choice: &RankArgs,
+    body: impl FnOnce(Communicator) -> Result<T, Failure>,
+) -> Result<Option<T>, Failure> {
+    haloport::mpi::install_abort_hook();
+    let session = haloport::mpi::initialize()?;
+    let comm = session.world()?;
+    let (rank, size) = (comm.rank(), comm.size());
+    let ended = match choice.ranks {
+        Some(ranks) if ranks != size => Err(Failure::BadInput(format!(
+            "--ranks: expected {size}, as many as the launcher started, or no --ranks at all, found {ranks}"
+        ))),
+        _ => body(comm),
+    };
+    match ended {
+        Ok(value) => Ok((rank == 0).then_some(value)),
+        Err(failure) => {
+            // Where all ranks fail alike, the lowest speaks for them, and ends the others before they do.
+            std::thread::sleep(std::time::Duration::from_millis(if rank == 0 { 0 } else { 500 }));
+            session.abort(failure.tell())
+        }
+    }
+}
+
 /// The number of ranks of `comm` that live in this process.
 pub(crate) fn ranks_here(comm: &Communicator) -> usize {
-    comm.size()
+    if comm.info().name == "mpi" { 1 } else { comm.size() }
 }
 
 fn cores() -> usize {
@@ -84,7 +114,7 @@ fn cores() -> usize {
 }
 
 /// The environment variable by which an MPI launcher shows itself.
-fn launched_by() -> Option<&'static str> {
+pub(crate) fn launched_by() -> Option<&'static str> {
     let several =
         std::env::var(LAUNCHED_SEVERAL).ok().and_then(|tasks| tasks.parse().ok()).is_some_and(|n: u64| n > 1);
     let set = LAUNCHED.into_iter().find(|variable| std::env::var_os(variable).is_some());

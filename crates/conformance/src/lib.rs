@@ -2,6 +2,7 @@
 //!
 //! - [`device`]: a backend joins with one line, `haloport_conformance::device::suite(&device, &[])`.
 //! - [`transport`]: a transport joins with `haloport_conformance::transport::suite(&comm)` on every rank.
+//! - [`large`]: sizes beyond 32 bits.
 //! - [`exchange`]: random decompositions, halos and fields against a global oracle, on any device and transport.
 //!
 //! What a backend cannot do is data: an [`Exception`] with a reason. An exception that passes fails the suite.
@@ -10,6 +11,7 @@
 
 pub mod device;
 pub mod exchange;
+pub mod large;
 pub mod transport;
 
 /// What a test says when it fails.

@@ -1,5 +1,7 @@
 //! The suites on the in-process transport with the CPU backend.
 
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use haloport_conformance::exchange::{Case, check, interleaved};
@@ -52,4 +54,11 @@ fn exchanges_in_flight_at_once_keep_apart() {
         })
         .unwrap();
     }
+}
+
+/// Takes several gigabytes: `cargo test -p haloport-conformance -- --ignored`.
+#[test]
+#[ignore = "takes 7.5 GB of memory"]
+fn a_field_above_4_gib_and_a_message_above_2_gib() {
+    run_ranks(2, |comm| haloport_conformance::large::check(&comm, &CpuDevice::with_threads(1)?)).unwrap();
 }

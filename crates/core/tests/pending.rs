@@ -211,6 +211,27 @@ fn a_neighbour_that_does_not_come_is_named_after_the_time_limit() {
 }
 
 #[test]
+fn a_neighbour_that_has_given_up_is_known_at_once() {
+    run_ranks(2, |comm| -> Result<(), Failure> {
+        let mut exchange = bound(&comm, true)?;
+        if comm.rank() == 1 {
+            comm.set_time_limit(Some(Duration::from_millis(100)));
+            assert!(exchange.exchange(DEFAULT).is_err());
+        } else {
+            std::thread::sleep(Duration::from_millis(400));
+            let began = Instant::now();
+            let error = exchange.exchange(DEFAULT).unwrap_err();
+            assert_eq!(error.to_string(), "rank 1 has given up the exchange");
+            assert!(began.elapsed() < Duration::from_secs(5), "it took {:?}", began.elapsed());
+        }
+        comm.set_time_limit(Some(Duration::from_secs(30)));
+        comm.barrier()?;
+        Ok(())
+    })
+    .unwrap();
+}
+
+#[test]
 fn a_panic_poisons_the_exchange_and_ends_the_neighbours() {
     for direct in [true, false] {
         let error = run_ranks(3, |comm| -> Result<(), Failure> {
@@ -280,6 +301,36 @@ fn the_callback_hears_of_a_failure() {
         }
         comm.set_time_limit(Some(Duration::from_secs(20)));
         comm.barrier()?;
+        Ok(())
+    })
+    .unwrap();
+}
+
+#[test]
+fn a_collective_in_a_callback_is_an_error_and_not_a_deadlock() {
+    run_ranks(2, |comm| -> Result<(), Failure> {
+        let (inner, refused) = (comm.clone(), Arc::new(AtomicUsize::new(0)));
+        let counted = Arc::clone(&refused);
+        let options = BindOptions::default().on_complete(move |_| {
+            if inner.rank() == 0 && inner.barrier() == Err(TransportError::Busy) {
+                counted.fetch_add(1, Ordering::SeqCst);
+            }
+        });
+        let pattern = line(&comm)?;
+        let mut exchange = pattern.bind_with(Cells::new(&device()?, &pattern)?, options)?;
+        if comm.rank() == 0 {
+            // Rank 1 starts later, so this exchange becomes complete while rank 0 waits at the barrier.
+            let pending = exchange.start(DEFAULT)?;
+            comm.barrier()?;
+            pending.finish(DEFAULT)?;
+            assert_eq!(refused.load(Ordering::SeqCst), 1);
+        } else {
+            std::thread::sleep(Duration::from_millis(50));
+            let pending = exchange.start(DEFAULT)?;
+            std::thread::sleep(Duration::from_millis(50));
+            comm.barrier()?;
+            pending.finish(DEFAULT)?;
+        }
         Ok(())
     })
     .unwrap();

@@ -13,13 +13,14 @@ pub type Completion = Box<dyn FnMut(Result<(), &ExchangeError>) + Send>;
 /// One bound exchange.
 pub(crate) struct Flight {
     state: Mutex<State>,
+    /// Locked while it runs, without the lock on the state, so that calls come one after another.
+    on_complete: Mutex<Option<Completion>>,
 }
 
 struct State {
     parts: Vec<Box<dyn Part>>,
     storages: Vec<Arc<Storage>>,
     status: Status,
-    on_complete: Option<Completion>,
 }
 
 /// How far an exchange is.
@@ -41,7 +42,8 @@ impl Flight {
         storages: Vec<Arc<Storage>>,
         on_complete: Option<Completion>,
     ) -> Flight {
-        Flight { state: Mutex::new(State { parts, storages, status: Status::Idle, on_complete }) }
+        let state = State { parts, storages, status: Status::Idle };
+        Flight { state: Mutex::new(state), on_complete: Mutex::new(on_complete) }
     }
 
     pub(crate) fn status(&self) -> Status {
@@ -164,16 +166,17 @@ impl Flight {
         if missing.is_empty() { "nothing".into() } else { missing.join(", ") }
     }
 
-    /// Runs the callback, with the lock released so that it may use the exchange's communicator.
-    fn report(&self, mut state: MutexGuard<'_, State>) {
-        let Some(mut call) = state.on_complete.take() else { return };
+    /// Runs the callback, with the state's lock released so that it may start other exchanges.
+    fn report(&self, state: MutexGuard<'_, State>) {
         let error = match &state.status {
             Status::Poisoned(error) => Some(error.clone()),
             _ => None,
         };
         drop(state);
-        call(error.as_ref().map_or(Ok(()), Err));
-        self.lock().on_complete = Some(call);
+        let mut callback = self.on_complete.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(call) = &mut *callback {
+            call(error.as_ref().map_or(Ok(()), Err));
+        }
     }
 
     /// Locks even after a panic: a callback runs without the lock, and parts do not panic.

@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, TryLockError};
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
@@ -214,7 +214,11 @@ impl Communicator {
         what: &str,
         call: impl FnOnce(&dyn Transport, super::Idle<'_>) -> Result<R, TransportError>,
     ) -> Result<R, TransportError> {
-        let _one_at_a_time = self.inner.collective.lock().unwrap_or_else(PoisonError::into_inner);
+        let _one_at_a_time = match self.inner.collective.try_lock() {
+            Ok(guard) => guard,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            Err(TryLockError::WouldBlock) => return Err(TransportError::Busy),
+        };
         let transport = &*self.inner.transport;
         let mut patience = Patience::new(self.time_limit());
         call(transport, &mut || {

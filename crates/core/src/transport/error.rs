@@ -47,6 +47,12 @@ pub enum TransportError {
     /// A channel was used in a way that its contract forbids.
     #[error("{0}")]
     Channel(String),
+    /// A collective was called while another one was under way on the same communicator.
+    #[error(
+        "another collective call is under way on this communicator: they are made one after another, \
+         and never from a completion callback"
+    )]
+    Busy,
     /// The other end of a window has given up the exchange.
     #[error("rank {peer} has given up the exchange")]
     WindowClosed {

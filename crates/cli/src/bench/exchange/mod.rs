@@ -12,20 +12,28 @@ mod cells;
 mod contestant;
 mod library;
 mod one_pass;
+#[cfg(feature = "mpi")]
+mod packed;
 mod problem;
 mod raw_send;
 mod report;
+mod rows;
 
 use haloport::device::Device;
-use haloport::{BorrowedField, Communicator, Element, ElementType, Field, Pattern, with_device};
+use haloport::{BorrowedField, Communicator, Element, ElementType, Field, FieldSet, Pattern, with_device};
 
 pub(crate) use args::ExchangeArgs;
 
 use crate::failure::Failure;
+#[cfg(feature = "mpi")]
+use crate::launch::launched_by;
 use crate::launch::{on_ranks, ranks_here};
+use cells::Block;
 use contestant::{Entry, measure};
 use library::Library;
 use one_pass::{OnePassCopy, SharedFields};
+#[cfg(feature = "mpi")]
+use packed::{Messages, Packed};
 use problem::Problem;
 use raw_send::RawSend;
 use report::Report;
@@ -76,60 +84,87 @@ fn on_elements<T: Element, D: Device>(
     let problem = Problem::new(args, comm.size())?;
     problem.check_memory(device.info(), ranks_here(comm))?;
     let pattern = problem.pattern(comm)?;
-    let fields = make_fields::<T, D>(device, &pattern, args.fields)?;
+    // Field by field for the library and for the plain copies: how the system places memory that is asked for early or
+    // late makes a difference of several percent.
+    let (mut fields, mut memory, mut others) = (Vec::new(), Vec::new(), Vec::new());
+    #[cfg(feature = "mpi")]
+    let mut by_hand = (Vec::new(), Vec::new());
+    for _ in 0..args.fields {
+        let field = Field::<T, D>::new(device, &pattern)?;
+        if args.borrowed {
+            let layout = field.layout(0)?.clone();
+            memory.push((vec![T::default(); layout.span().1.unsigned_abs()], layout));
+        } else {
+            fields.push(field);
+        }
+        others.push(Field::<T, D>::new(device, &pattern)?);
+        #[cfg(feature = "mpi")]
+        if launched_by().is_some() && device.info().host_accessible {
+            by_hand.0.push(Field::<T, D>::new(device, &pattern)?);
+            by_hand.1.push(Field::<T, D>::new(device, &pattern)?);
+        }
+    }
+    #[cfg(feature = "mpi")]
+    let by_hand = by_hand_entries(&pattern, by_hand)?;
+    #[cfg(not(feature = "mpi"))]
+    let by_hand = vec![Entry::new("packed_persistent", None)];
     if !args.borrowed {
         let library = Library::new(&pattern, fields)?;
-        return compete::<T, D>(device, &problem, &pattern, args, shared, library.path(), Box::new(library));
+        return compete(library, others, by_hand, device, &problem, &pattern, args, shared);
     }
-    // The same layouts, in memory that the library does not own.
-    let layouts = fields.iter().map(|field| field.layout(0).cloned()).collect::<Result<Vec<_>, _>>()?;
-    drop(fields);
-    let mut memory: Vec<Vec<T>> =
-        layouts.iter().map(|layout| vec![T::default(); layout.span().1.unsigned_abs()]).collect();
-    let lent = memory.iter_mut().zip(layouts);
-    let fields = lent
-        .map(|(memory, layout)| BorrowedField::new(device, vec![(&mut memory[..], layout)]))
+    let fields = memory
+        .iter_mut()
+        .map(|(memory, layout)| BorrowedField::new(device, vec![(&mut memory[..], layout.clone())]))
         .collect::<Result<Vec<BorrowedField<'_, T, D>>, _>>()?;
     let library = Library::new(&pattern, fields)?;
-    compete::<T, D>(device, &problem, &pattern, args, shared, library.path(), Box::new(library))
+    compete(library, others, by_hand, device, &problem, &pattern, args, shared)
 }
 
-/// Lets the library and the others take turns.
-fn compete<'a, T: Element, D: Device>(
+/// The messages that are packed by hand, under MPI; without, none takes part.
+#[cfg(feature = "mpi")]
+fn by_hand_entries<'e, T: Element, D: Device>(
+    pattern: &Pattern,
+    (first, second): (Vec<Field<T, D>>, Vec<Field<T, D>>),
+) -> Result<Vec<Entry<'e>>, Failure> {
+    if first.is_empty() {
+        return Ok(vec![Entry::new("packed_persistent", None)]);
+    }
+    let per_neighbour = Packed::new(pattern, first, Messages::PerNeighbour)?;
+    let per_rank = Packed::new(pattern, second, Messages::PerRank)?;
+    Ok(vec![
+        Entry::new("packed_persistent", Some(Box::new(per_neighbour))),
+        Entry::new("packed_fused", Some(Box::new(per_rank))),
+    ])
+}
+
+/// Lets the library and the others take turns; `fields` are for the plain copies.
+#[allow(clippy::too_many_arguments, reason = "each is one thing that a rank has")]
+fn compete<T: Element, F: FieldSet + Block<T>, D: Device>(
+    library: Library<T, F>,
+    fields: Vec<Field<T, D>>,
+    by_hand: Vec<Entry<'_>>,
     device: &D,
     problem: &Problem,
     pattern: &Pattern,
     args: &ExchangeArgs,
     shared: &SharedFields,
-    path: String,
-    library: Box<dyn contestant::Contestant + 'a>,
 ) -> Result<Report, Failure> {
-    let comm = pattern.comm();
+    let path = library.path();
     let one_pass = if device.info().host_accessible {
-        let fields = make_fields::<T, D>(device, pattern, args.fields)?;
         Some(OnePassCopy::new(problem, pattern, fields, shared)?)
     } else {
         None
     };
     let raw_send = RawSend::new(pattern, args.fields * size_of::<T>())?;
     let mut entries = vec![
-        Entry::new("haloport", Some(library)),
+        Entry::new("haloport", Some(Box::new(library))),
         Entry::new("one_pass_copy", one_pass.map(|it| Box::new(it) as _)),
         Entry::new("raw_send", raw_send.map(|it| Box::new(it) as _)),
-        // Hand-packed persistent messages are MPI's, which this build has not.
-        Entry::new("packed_persistent", None),
     ];
+    entries.extend(by_hand);
     for entry in &mut entries {
         entry.verify()?;
     }
-    let results = measure(comm, &mut entries, args.samples)?;
+    let results = measure(pattern.comm(), &mut entries, args.samples)?;
     Ok(Report::new(args, problem, pattern, device.info(), path, results))
-}
-
-fn make_fields<T: Element, D: Device>(
-    device: &D,
-    pattern: &Pattern,
-    count: usize,
-) -> Result<Vec<Field<T, D>>, Failure> {
-    Ok((0..count).map(|_| Field::new(device, pattern)).collect::<Result<_, _>>()?)
 }

@@ -12,6 +12,7 @@ use haloport::{Element, Field, Pattern, Piece};
 use super::cells::{check, fill};
 use super::contestant::Contestant;
 use super::problem::Problem;
+use super::rows::RowCopies;
 use crate::failure::Failure;
 
 /// The fields of the ranks that are threads of this process, by rank.
@@ -27,16 +28,6 @@ pub(super) struct OnePassCopy<T, D: Device> {
     from_neighbours: bool,
     /// The neighbours' fields live as long as this.
     _neighbours: Vec<Arc<Vec<Field<T, D>>>>,
-}
-
-/// The rows of one piece of one field.
-struct RowCopies<T> {
-    source: *const T,
-    target: *mut T,
-    /// For each axis but the last: its extent, and its strides in the source and in the target, in elements.
-    outer: [(usize, isize, isize); MAX_AXES - 1],
-    /// The cells of a row, side by side on both sides.
-    row: usize,
 }
 
 impl<T: Element, D: Device> OnePassCopy<T, D> {
@@ -70,7 +61,7 @@ impl<T: Element, D: Device> OnePassCopy<T, D> {
             for (source, target) in from.iter().zip(made.fields.iter()) {
                 for piece in pieces {
                     let piece = moved(problem, piece, peer, owner)?;
-                    made.copies.push(RowCopies::new(source, target, &piece)?);
+                    made.copies.push(RowCopies::between(source, target, &piece)?);
                 }
             }
             made._neighbours.push(from);
@@ -116,63 +107,4 @@ fn moved(problem: &Problem, piece: &Piece, peer: usize, owner: usize) -> Result<
         *shift = to.lower()[axis] - from.lower()[axis];
     }
     Ok(Piece { source: piece.source.shifted(&shift), ..*piece })
-}
-
-impl<T: Element> RowCopies<T> {
-    fn new<D: Device>(from: &Field<T, D>, to: &Field<T, D>, piece: &Piece) -> Result<RowCopies<T>, Failure> {
-        let (from_layout, to_layout) = (from.layout(0)?, to.layout(0)?);
-        let begin =
-            from_layout.offset(piece.source.lower(), 0).zip(to_layout.offset(piece.target.lower(), 0));
-        let (source, target) =
-            begin.ok_or_else(|| Failure::Run("a piece of the pattern lies outside of its field".into()))?;
-        let last = piece.target.axes() - 1;
-        let mut outer = [(1, 0, 0); MAX_AXES - 1];
-        // Missing axes come first, so that the innermost loop is a long one.
-        for (axis, slot) in outer[MAX_AXES - 1 - last..].iter_mut().enumerate() {
-            let strides = (from_layout.strides()[axis] as isize, to_layout.strides()[axis] as isize);
-            *slot = (piece.target.extent(axis), strides.0, strides.1);
-        }
-        Ok(RowCopies {
-            source: from.pointer(0)?.as_ptr().cast::<T>().wrapping_offset(source),
-            target: to.pointer(0)?.as_ptr().cast::<T>().wrapping_offset(target),
-            outer,
-            row: piece.target.extent(last),
-        })
-    }
-
-    /// # Safety
-    /// All rows are readable at the source and writable at the target, they do not overlap, and nobody else writes the
-    /// ones or touches the others meanwhile.
-    unsafe fn run(&self) {
-        // Short rows are typed moves, decided outside of all loops; a call costs more than they do.
-        // SAFETY: the caller's promise.
-        unsafe {
-            match self.row {
-                1 => self.run_rows(|source, target| target.write(source.read())),
-                2 => self
-                    .run_rows(|source, target| target.cast::<[T; 2]>().write(source.cast::<[T; 2]>().read())),
-                3 => self
-                    .run_rows(|source, target| target.cast::<[T; 3]>().write(source.cast::<[T; 3]>().read())),
-                row => self.run_rows(|source, target| std::ptr::copy_nonoverlapping(source, target, row)),
-            }
-        }
-    }
-
-    /// # Safety
-    /// As for [`run`](RowCopies::run).
-    #[inline(always)]
-    unsafe fn run_rows(&self, copy_row: impl Fn(*const T, *mut T)) {
-        let [a, b, c] = self.outer;
-        for at_a in 0..a.0 as isize {
-            for at_b in 0..b.0 as isize {
-                let mut source = self.source.wrapping_offset(at_a * a.1 + at_b * b.1);
-                let mut target = self.target.wrapping_offset(at_a * a.2 + at_b * b.2);
-                for _ in 0..c.0 {
-                    copy_row(source, target);
-                    source = source.wrapping_offset(c.1);
-                    target = target.wrapping_offset(c.2);
-                }
-            }
-        }
-    }
 }

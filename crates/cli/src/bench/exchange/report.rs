@@ -25,6 +25,10 @@ pub(super) struct Report {
     one_pass_copy_us: Option<f64>,
     raw_send_us: Option<f64>,
     packed_persistent_us: Option<f64>,
+    /// The same with one message per rank and plain copies to oneself.
+    packed_fused_us: Option<f64>,
+    /// The median time over that of the hand-packed persistent messages.
+    ratio_to_packed_persistent: Option<f64>,
     /// The median time over that of the plain copies.
     ratio_to_one_pass_copy: Option<f64>,
     /// The median of the ratios of each round.
@@ -100,6 +104,8 @@ impl Report {
             one_pass_copy_us: median("one_pass_copy"),
             raw_send_us: median("raw_send"),
             packed_persistent_us: median("packed_persistent"),
+            packed_fused_us: median("packed_fused"),
+            ratio_to_packed_persistent: find("packed_persistent").map(|times| times.ratio),
             ratio_to_one_pass_copy: one_pass.map(|times| times.ratio),
             round_ratio_to_one_pass_copy: one_pass.map(|times| times.round_ratio),
             ranks: pattern.comm().size(),

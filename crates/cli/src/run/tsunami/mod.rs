@@ -17,12 +17,14 @@ mod report;
 mod tides;
 mod verify;
 
+use std::sync::OnceLock;
+
 use haloport::{AnyDevice, Communicator, device::Device, with_device};
 
 pub(crate) use args::TsunamiArgs;
 
 use crate::failure::Failure;
-use crate::launch::{on_ranks, ranks_here};
+use crate::launch::{launched_by, on_ranks, ranks_here};
 use files::Folder;
 use problem::Problem;
 use report::Report;
@@ -35,16 +37,20 @@ pub(crate) fn run(args: &TsunamiArgs) -> Result<(), Failure> {
     // One thread for each rank, unless the user says otherwise.
     let spec = args.device.clone().or_threads(1);
     let any = spec.open().map_err(|error| Failure::BadInput(error.to_string()))?;
-    let problem = Problem::new(args, &any)?;
-    if let Some(ranks) = args.ranks.asked().filter(|&ranks| ranks > 0) {
-        problem.check_ranks(ranks)?;
+    let inputs = OnceLock::new();
+    let problem = || Problem::shared(&inputs, args, &any);
+    // Where ranks are threads, what is wrong with the input is said before any is started. Processes read it for
+    // themselves, once they know that the one of rank 0 speaks for all.
+    if launched_by().is_none() {
+        let ranks = args.ranks.asked().filter(|&ranks| ranks > 0);
+        problem().and_then(|problem| ranks.map_or(Ok(()), |ranks| problem.check_ranks(ranks)))?;
     }
     let report =
-        with_device!(&any, |device| on_ranks(&args.ranks, |comm| on_rank(&comm, device, args, &problem)))?;
+        with_device!(&any, |device| on_ranks(&args.ranks, |comm| on_rank(&comm, device, args, problem()?)))?;
     // A process without rank 0 has nothing to tell.
     let Some(mut report) = report else { return Ok(()) };
     if let (Some(checks), true) = (&mut report.checks, report.in_process) {
-        checks.push(with_same_fields_here(&any, &problem, args)?);
+        checks.push(with_same_fields_here(&any, problem()?, args)?);
     }
     report.print(args.json)?;
     report.checks.as_deref().map_or(Ok(()), verify::conclude)

@@ -1,5 +1,7 @@
 //! The inputs, checked.
 
+use std::sync::OnceLock;
+
 use haloport::{AnyDevice, Describe};
 use haloport_cli::tsunami::decomposition::decompose;
 use haloport_cli::tsunami::gauges::{PlacedGauge, default_gauges, places};
@@ -31,11 +33,21 @@ pub(super) struct Problem {
 }
 
 impl Problem {
+    /// As [`new`](Problem::new), once for all ranks of this process.
+    pub(super) fn shared<'p>(
+        inputs: &'p OnceLock<Result<Problem, String>>,
+        args: &TsunamiArgs,
+        device: &AnyDevice,
+    ) -> Result<&'p Problem, Failure> {
+        let read = inputs.get_or_init(|| Problem::new(args, device).map_err(|error| error.to_string()));
+        read.as_ref().map_err(|error| Failure::BadInput(error.clone()))
+    }
+
     /// Reads and refines the relief.
     ///
     /// # Errors
     /// [`Failure::BadInput`] for a file that is no relief, and a refinement too large for the machine.
-    pub(super) fn new(args: &TsunamiArgs, device: &AnyDevice) -> Result<Problem, Failure> {
+    fn new(args: &TsunamiArgs, device: &AnyDevice) -> Result<Problem, Failure> {
         let coarse = match &args.bathymetry {
             Some(path) => Relief::from_path(path).map_err(|error| {
                 // What cannot be opened is named by the error itself.
@@ -44,7 +56,7 @@ impl Problem {
                 let place = if text.contains(&at) { String::new() } else { format!("{at}: ") };
                 Failure::BadInput(format!("--bathymetry: {place}{text}"))
             })?,
-            None => Relief::from_bytes(SHIPPED).map_err(|error| Failure::Run(error.to_string()))?,
+            None => Relief::from_bytes(SHIPPED).map_err(|error| Failure::BadInput(error.to_string()))?,
         };
         let cells = (args.refine as u128).saturating_mul(args.refine as u128);
         let needed = cells.saturating_mul(coarse.elevation.len() as u128).saturating_mul(BYTES_PER_CELL);

@@ -1,0 +1,44 @@
+//! Ranks as MPI processes: the MPI transport of Haloport.
+//!
+//! A library or a solver that has initialised MPI itself hands in a communicator
+//! ([`MpiTransport::from_communicator`]); a command has [`initialize`] do all:
+//!
+//! ```no_run
+//! haloport_mpi::install_abort_hook();
+//! let session = haloport_mpi::initialize()?;
+//! let comm = session.world()?;
+//! println!("rank {} of {}", comm.rank(), comm.size());
+//! # Ok::<(), haloport_core::TransportError>(())
+//! ```
+//!
+//! The crate is built for one MPI library, the one whose compiler wrapper the environment variable `MPICC` names
+//! (`mpicc` if not said), and needs libclang for that.
+//!
+//! `HALOPORT_MPI_CUDA=1` says that the library takes device memory, `0` that it does not; otherwise it is asked
+//! (`MPIX_Query_cuda_support`).
+//!
+//! How it works, from the top down:
+//! - `session`: MPI from start to end;
+//! - `transport`: [`MpiTransport`], which checks arguments and hands on;
+//! - `endpoint`: what a transport holds, and the lock that every call of MPI is made under;
+//! - `channels`: persistent requests; `collectives` and `sparse`: setup;
+//! - `ghosts`: requests that were given up; `finalize`: the end of MPI before that of a transport;
+//! - `threads`, `waiting`: who may call, and how to wait;
+//! - `raw`: the calls of MPI.
+
+mod channels;
+mod collectives;
+mod endpoint;
+mod finalize;
+mod ghosts;
+mod raw;
+mod session;
+mod sparse;
+mod threads;
+mod transport;
+mod waiting;
+
+pub use mpi;
+
+pub use session::{MpiSession, initialize, install_abort_hook};
+pub use transport::MpiTransport;

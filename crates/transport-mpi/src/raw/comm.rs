@@ -1,0 +1,107 @@
+//! Communicators.
+
+use std::ffi::c_int;
+
+use haloport_core::TransportError;
+use mpi::ffi;
+use mpi::ffi::MPI_Comm;
+
+use super::{Permit, check};
+
+/// A handle of an intracommunicator. It is plain data: whoever makes one frees it.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Comm(MPI_Comm);
+
+// SAFETY: the handle is a number or the address of an object of MPI's, which is only reached through calls of MPI;
+// those take a `Permit`, which says that MPI allows them on this thread.
+unsafe impl Send for Comm {}
+// SAFETY: as for `Send`.
+unsafe impl Sync for Comm {}
+
+impl Comm {
+    /// # Safety
+    /// `comm` is a handle of this MPI library: null, or of a communicator that is not freed as long as this one is used.
+    pub(crate) unsafe fn new(comm: MPI_Comm) -> Comm {
+        Comm(comm)
+    }
+
+    /// All ranks of the job.
+    pub(crate) fn world() -> Comm {
+        // SAFETY: a constant of the library, set when it is loaded.
+        Comm(unsafe { ffi::RSMPI_COMM_WORLD })
+    }
+
+    pub(crate) fn handle(self) -> MPI_Comm {
+        self.0
+    }
+
+    pub(crate) fn is_null(self) -> bool {
+        // SAFETY: a constant of the library, set when it is loaded.
+        self.0 == unsafe { ffi::RSMPI_COMM_NULL }
+    }
+
+    /// Whether its ranks are of two groups.
+    pub(crate) fn is_inter(self, permit: &Permit) -> Result<bool, TransportError> {
+        self.ask(permit, "MPI_Comm_test_inter", ffi::MPI_Comm_test_inter).map(|inter| inter != 0)
+    }
+
+    pub(crate) fn rank(self, permit: &Permit) -> Result<usize, TransportError> {
+        self.ask(permit, "MPI_Comm_rank", ffi::MPI_Comm_rank).map(|rank| usize::try_from(rank).unwrap_or(0))
+    }
+
+    pub(crate) fn size(self, permit: &Permit) -> Result<usize, TransportError> {
+        self.ask(permit, "MPI_Comm_size", ffi::MPI_Comm_size).map(|size| usize::try_from(size).unwrap_or(1))
+    }
+
+    /// Collective: a new communicator of the same ranks, which returns errors instead of ending the job.
+    pub(crate) fn duplicate(self, permit: &Permit) -> Result<Comm, TransportError> {
+        let mut copy = self.0;
+        // SAFETY: MPI is running by the permit; the handle is valid.
+        check(permit, "MPI_Comm_dup", unsafe { ffi::MPI_Comm_dup(self.0, &mut copy) })?;
+        // SAFETY: as above.
+        let code = unsafe { ffi::MPI_Comm_set_errhandler(copy, ffi::RSMPI_ERRORS_RETURN) };
+        check(permit, "MPI_Comm_set_errhandler", code)?;
+        Ok(Comm(copy))
+    }
+
+    /// Collective: a new communicator of those ranks that share memory with this one.
+    pub(crate) fn split_by_node(self, permit: &Permit) -> Result<Comm, TransportError> {
+        let mut node = self.0;
+        // SAFETY: MPI is running by the permit; the handle is valid.
+        let code = unsafe {
+            ffi::MPI_Comm_split_type(self.0, ffi::RSMPI_COMM_TYPE_SHARED, 0, ffi::RSMPI_INFO_NULL, &mut node)
+        };
+        check(permit, "MPI_Comm_split_type", code)?;
+        Ok(Comm(node))
+    }
+
+    /// Collective: ors the words of all ranks.
+    pub(crate) fn or(self, permit: &Permit, words: &[u64; 16]) -> Result<[u64; 16], TransportError> {
+        let mut all = [0u64; 16];
+        // SAFETY: MPI is running by the permit; both arrays have the length that is said.
+        let code = unsafe {
+            let (from, to) = (words.as_ptr().cast(), all.as_mut_ptr().cast());
+            ffi::MPI_Allreduce(from, to, words.len() as c_int, ffi::RSMPI_UINT64_T, ffi::RSMPI_BOR, self.0)
+        };
+        check(permit, "MPI_Allreduce", code)?;
+        Ok(all)
+    }
+
+    /// Frees it. Collective by the standard, local in fact. Its failure would leave nothing to do.
+    pub(crate) fn free(mut self, _permit: &Permit) {
+        // SAFETY: MPI is running by the permit; the handle is valid and given up here.
+        let _ = unsafe { ffi::MPI_Comm_free(&mut self.0) };
+    }
+
+    fn ask(
+        self,
+        permit: &Permit,
+        call: &'static str,
+        function: unsafe extern "C" fn(MPI_Comm, *mut c_int) -> c_int,
+    ) -> Result<c_int, TransportError> {
+        let mut answer = 0;
+        // SAFETY: MPI is running by the permit; the handle is valid; the functions write one integer.
+        check(permit, call, unsafe { function(self.0, &mut answer) })?;
+        Ok(answer)
+    }
+}

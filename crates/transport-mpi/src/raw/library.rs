@@ -1,0 +1,195 @@
+//! The MPI library as a whole: its state, its thread level, its version.
+
+use std::ffi::{CStr, c_char, c_int, c_void};
+use std::ptr;
+
+use haloport_core::TransportError;
+use mpi::ffi;
+use mpi::ffi::MPI_Comm;
+
+use super::{Permit, check};
+
+/// Where in its life MPI is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Phase {
+    Before,
+    Running,
+    Finalized,
+}
+
+/// Which threads may call MPI.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ThreadLevel {
+    Single,
+    Funneled,
+    Serialized,
+    Multiple,
+}
+
+impl ThreadLevel {
+    /// The name in the MPI standard.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            ThreadLevel::Single => "MPI_THREAD_SINGLE",
+            ThreadLevel::Funneled => "MPI_THREAD_FUNNELED",
+            ThreadLevel::Serialized => "MPI_THREAD_SERIALIZED",
+            ThreadLevel::Multiple => "MPI_THREAD_MULTIPLE",
+        }
+    }
+
+    fn of(level: c_int) -> ThreadLevel {
+        // SAFETY: constants of the library, set when it is loaded.
+        let (multiple, serialized, funneled) =
+            unsafe { (ffi::RSMPI_THREAD_MULTIPLE, ffi::RSMPI_THREAD_SERIALIZED, ffi::RSMPI_THREAD_FUNNELED) };
+        match level {
+            level if level == multiple => ThreadLevel::Multiple,
+            level if level == serialized => ThreadLevel::Serialized,
+            level if level == funneled => ThreadLevel::Funneled,
+            _ => ThreadLevel::Single,
+        }
+    }
+}
+
+/// Where in its life MPI is. May be asked at any time, from any thread.
+pub(crate) fn phase() -> Phase {
+    let (mut initialized, mut finalized): (c_int, c_int) = (0, 0);
+    // SAFETY: both may be called before, during and after MPI's life, and write one integer each.
+    unsafe {
+        ffi::MPI_Initialized(&mut initialized);
+        ffi::MPI_Finalized(&mut finalized);
+    }
+    match (initialized, finalized) {
+        (_, done) if done != 0 => Phase::Finalized,
+        (0, _) => Phase::Before,
+        _ => Phase::Running,
+    }
+}
+
+/// Initialises MPI, asking for calls from any thread.
+///
+/// # Safety
+/// MPI was not initialised before, and no other thread initialises it meanwhile.
+pub(crate) unsafe fn initialize() -> Result<(), c_int> {
+    let mut provided: c_int = 0;
+    // SAFETY: the first initialisation, by the contract; the arguments of the command may be null since MPI-2.
+    let code = unsafe {
+        ffi::MPI_Init_thread(ptr::null_mut(), ptr::null_mut(), ffi::RSMPI_THREAD_MULTIPLE, &mut provided)
+    };
+    if code == ffi::MPI_SUCCESS as c_int { Ok(()) } else { Err(code) }
+}
+
+/// Finalises MPI.
+///
+/// # Safety
+/// MPI is running, this is the thread that initialised it, and no other thread calls MPI any more.
+pub(crate) unsafe fn finalize() {
+    // SAFETY: by the contract. An error ends the process or is of no more use.
+    let _ = unsafe { ffi::MPI_Finalize() };
+}
+
+/// Ends all ranks of the job.
+pub(crate) fn abort(_permit: &Permit, code: i32) {
+    // SAFETY: MPI is running by the permit.
+    let _ = unsafe { ffi::MPI_Abort(ffi::RSMPI_COMM_WORLD, code) };
+}
+
+/// Which threads may call MPI.
+pub(crate) fn thread_level() -> Result<ThreadLevel, TransportError> {
+    let mut level: c_int = 0;
+    // SAFETY: may be called from any thread once MPI is initialised; writes one integer.
+    let code = unsafe { ffi::MPI_Query_thread(&mut level) };
+    if code == ffi::MPI_SUCCESS as c_int {
+        return Ok(ThreadLevel::of(level));
+    }
+    Err(TransportError::Layer { call: "MPI_Query_thread", message: format!("error code {code}") })
+}
+
+/// Whether this thread is the one that initialised MPI.
+pub(crate) fn is_main_thread() -> bool {
+    let mut main: c_int = 0;
+    // SAFETY: may be called from any thread once MPI is initialised; writes one integer.
+    unsafe { ffi::MPI_Is_thread_main(&mut main) };
+    main != 0
+}
+
+/// The largest tag.
+pub(crate) fn tag_bound(permit: &Permit) -> Result<u32, TransportError> {
+    let (mut value, mut found) = (ptr::null_mut::<c_int>(), 0);
+    // SAFETY: MPI is running by the permit; the attribute is a pointer to an integer, which MPI owns.
+    let code = unsafe {
+        let world = ffi::RSMPI_COMM_WORLD;
+        ffi::MPI_Comm_get_attr(world, ffi::MPI_TAG_UB as c_int, (&raw mut value).cast(), &mut found)
+    };
+    check(permit, "MPI_Comm_get_attr", code)?;
+    if found == 0 || value.is_null() {
+        return Ok(32767); // What the standard grants.
+    }
+    // SAFETY: MPI has just given this address of an integer that lives as long as it runs.
+    Ok(u32::try_from(unsafe { *value }).unwrap_or(32767))
+}
+
+/// The first line of what the library says about itself.
+pub(crate) fn version() -> String {
+    let mut text = vec![0u8; ffi::MPI_MAX_LIBRARY_VERSION_STRING as usize + 1];
+    let mut length: c_int = 0;
+    // SAFETY: may be called at any time; the text has the length that MPI asks for.
+    let code = unsafe { ffi::MPI_Get_library_version(text.as_mut_ptr().cast::<c_char>(), &mut length) };
+    if code != ffi::MPI_SUCCESS as c_int {
+        return "unknown".into();
+    }
+    text.truncate(usize::try_from(length).unwrap_or(0));
+    let text = String::from_utf8_lossy(&text);
+    let line = text.lines().next().unwrap_or("unknown");
+    line.split_whitespace().collect::<Vec<_>>().join(" ").trim_end_matches('\0').to_string()
+}
+
+/// Whether the library says that it takes CUDA memory. One that has never heard of the question does not.
+pub(crate) fn cuda_support(_permit: &Permit) -> bool {
+    const NAME: &CStr = c"MPIX_Query_cuda_support";
+    // SAFETY: the name ends with a zero byte; the process's own symbols are always there to be searched.
+    let symbol = unsafe { libc::dlsym(libc::RTLD_DEFAULT, NAME.as_ptr()) };
+    if symbol.is_null() {
+        return false;
+    }
+    // SAFETY: in every library that has it, this symbol is `int MPIX_Query_cuda_support(void)`.
+    let ask = unsafe { std::mem::transmute::<*mut c_void, extern "C" fn() -> c_int>(symbol) };
+    ask() == 1
+}
+
+/// Has `callback` called at the beginning of `MPI_Finalize`, while MPI still runs.
+pub(crate) fn set_finalize_callback(permit: &Permit, callback: fn()) -> Result<(), TransportError> {
+    let mut keyval: c_int = 0;
+    // SAFETY: MPI is running by the permit; the functions have the signatures that MPI asks for.
+    let code = unsafe {
+        ffi::MPI_Comm_create_keyval(Some(do_not_copy), Some(on_delete), &mut keyval, ptr::null_mut())
+    };
+    check(permit, "MPI_Comm_create_keyval", code)?;
+    // SAFETY: as above. The value is an address of code, which stays.
+    let code = unsafe { ffi::MPI_Comm_set_attr(ffi::RSMPI_COMM_SELF, keyval, callback as *mut c_void) };
+    check(permit, "MPI_Comm_set_attr", code)
+}
+
+unsafe extern "C" fn do_not_copy(
+    _comm: MPI_Comm,
+    _keyval: c_int,
+    _extra: *mut c_void,
+    _value: *mut c_void,
+    _copy: *mut c_void,
+    wanted: *mut c_int,
+) -> c_int {
+    // SAFETY: MPI gives the address of its flag.
+    unsafe { *wanted = 0 };
+    ffi::MPI_SUCCESS as c_int
+}
+
+unsafe extern "C" fn on_delete(
+    _comm: MPI_Comm,
+    _keyval: c_int,
+    value: *mut c_void,
+    _extra: *mut c_void,
+) -> c_int {
+    // SAFETY: the value of the attribute is the function that `set_finalize_callback` stored.
+    let callback = unsafe { std::mem::transmute::<*mut c_void, fn()>(value) };
+    callback();
+    ffi::MPI_SUCCESS as c_int
+}

@@ -1,0 +1,291 @@
+//! Requests: messages and collectives under way.
+
+use std::ffi::{c_int, c_void};
+use std::mem::MaybeUninit;
+
+use haloport_core::TransportError;
+use haloport_core::transport::Reduction;
+use mpi::ffi;
+use mpi::ffi::{MPI_Comm, MPI_Datatype, MPI_Message, MPI_Request, MPI_Status};
+
+use super::span::{Span, byte};
+use super::{Comm, Permit, check, message};
+
+/// A handle of a request. It is plain data: a persistent request is freed by [`Request::free`], any other by the
+/// test that finds it complete.
+///
+/// # Safety of the functions that make one
+/// From the call on, or for a persistent request from each [`Request::start`] on, until the request is complete, the
+/// memory is valid; nobody writes what MPI reads and nobody touches what MPI writes. A persistent request is complete
+/// before its memory goes. Their communicator is valid.
+#[derive(Debug)]
+pub(crate) struct Request(MPI_Request);
+
+// SAFETY: the handle is a number or the address of an object of MPI's, which is only reached through calls of MPI;
+// those take a `Permit`, which says that MPI allows them on this thread.
+unsafe impl Send for Request {}
+
+/// How far a request is.
+pub(crate) enum Progress {
+    Pending,
+    Done(Status),
+    /// A message was longer than the memory for it.
+    Truncated(Status, String),
+}
+
+/// What is known of a message that has arrived.
+pub(crate) struct Status(MPI_Status);
+
+/// A message that has been matched and can be received.
+pub(crate) struct Arrival {
+    message: MPI_Message,
+    pub(crate) source: usize,
+    pub(crate) bytes: usize,
+}
+
+/// A call that makes a request to send.
+type SendCall = unsafe extern "C" fn(
+    *const c_void,
+    c_int,
+    MPI_Datatype,
+    c_int,
+    c_int,
+    MPI_Comm,
+    *mut MPI_Request,
+) -> c_int;
+
+impl Request {
+    /// A persistent request to send.
+    ///
+    /// # Safety
+    /// See [`Request`].
+    pub(crate) unsafe fn send_init(
+        permit: &Permit,
+        comm: Comm,
+        memory: (*const u8, usize),
+        peer: usize,
+        tag: u32,
+    ) -> Result<Request, TransportError> {
+        // SAFETY: the caller's promise.
+        unsafe { Request::send(permit, "MPI_Send_init", ffi::MPI_Send_init, comm, memory, peer, tag) }
+    }
+
+    /// Begins to send a message; complete once its receiver has begun to receive it.
+    ///
+    /// # Safety
+    /// See [`Request`].
+    pub(crate) unsafe fn synchronous_send(
+        permit: &Permit,
+        comm: Comm,
+        memory: (*const u8, usize),
+        peer: usize,
+        tag: u32,
+    ) -> Result<Request, TransportError> {
+        // SAFETY: the caller's promise.
+        unsafe { Request::send(permit, "MPI_Issend", ffi::MPI_Issend, comm, memory, peer, tag) }
+    }
+
+    unsafe fn send(
+        permit: &Permit,
+        call: &'static str,
+        function: SendCall,
+        comm: Comm,
+        (from, bytes): (*const u8, usize),
+        peer: usize,
+        tag: u32,
+    ) -> Result<Request, TransportError> {
+        let span = Span::new(permit, bytes)?;
+        Request::make(permit, call, |request| {
+            let (peer, tag) = (peer as c_int, tag as c_int);
+            // SAFETY: MPI is running by the permit; the memory is as long as the span says and as the caller promises.
+            unsafe { function(from.cast(), span.count, span.datatype, peer, tag, comm.handle(), request) }
+        })
+    }
+
+    /// A persistent request to receive.
+    ///
+    /// # Safety
+    /// See [`Request`].
+    pub(crate) unsafe fn receive_init(
+        permit: &Permit,
+        comm: Comm,
+        (to, bytes): (*mut u8, usize),
+        peer: usize,
+        tag: u32,
+    ) -> Result<Request, TransportError> {
+        let span = Span::new(permit, bytes)?;
+        Request::make(permit, "MPI_Recv_init", |request| {
+            let (peer, tag) = (peer as c_int, tag as c_int);
+            // SAFETY: as for `send`.
+            unsafe {
+                ffi::MPI_Recv_init(to.cast(), span.count, span.datatype, peer, tag, comm.handle(), request)
+            }
+        })
+    }
+
+    /// Begins to receive a matched message.
+    ///
+    /// # Safety
+    /// See [`Request`]; the memory is as long as the message.
+    pub(crate) unsafe fn receive(
+        permit: &Permit,
+        arrival: Arrival,
+        to: *mut u8,
+    ) -> Result<Request, TransportError> {
+        let span = Span::new(permit, arrival.bytes)?;
+        let mut message = arrival.message;
+        Request::make(permit, "MPI_Imrecv", |request| {
+            // SAFETY: MPI is running by the permit; the memory is as long as the message by the caller's promise.
+            unsafe { ffi::MPI_Imrecv(to.cast(), span.count, span.datatype, &mut message, request) }
+        })
+    }
+
+    /// Collective: begins a barrier.
+    pub(crate) fn barrier(permit: &Permit, comm: Comm) -> Result<Request, TransportError> {
+        // SAFETY: MPI is running by the permit; the handle is valid.
+        Request::make(permit, "MPI_Ibarrier", |request| unsafe { ffi::MPI_Ibarrier(comm.handle(), request) })
+    }
+
+    /// Collective: begins to reduce values of all ranks into `to`; what is the largest and the smallest is judged as of
+    /// signed integers.
+    ///
+    /// # Safety
+    /// See [`Request`]; both ranges are of the same length.
+    pub(crate) unsafe fn all_reduce(
+        permit: &Permit,
+        comm: Comm,
+        from: &[u64],
+        to: *mut u64,
+        reduction: Reduction,
+    ) -> Result<Request, TransportError> {
+        let count = c_int::try_from(from.len()).map_err(|_| TransportError::Layer {
+            call: "MPI_Iallreduce",
+            message: format!("{} values are more than MPI can count", from.len()),
+        })?;
+        // SAFETY: constants of the library, set when it is loaded.
+        let (operation, kind) = unsafe {
+            match reduction {
+                Reduction::Max => (ffi::RSMPI_MAX, ffi::RSMPI_INT64_T),
+                Reduction::Min => (ffi::RSMPI_MIN, ffi::RSMPI_INT64_T),
+                Reduction::Sum => (ffi::RSMPI_SUM, ffi::RSMPI_UINT64_T),
+            }
+        };
+        Request::make(permit, "MPI_Iallreduce", |request| {
+            let (from, to) = (from.as_ptr().cast(), to.cast());
+            // SAFETY: MPI is running by the permit; the memory is as the caller promises.
+            unsafe { ffi::MPI_Iallreduce(from, to, count, kind, operation, comm.handle(), request) }
+        })
+    }
+
+    /// Collective: begins to give all ranks the bytes of rank `root`.
+    ///
+    /// # Safety
+    /// See [`Request`].
+    pub(crate) unsafe fn broadcast(
+        permit: &Permit,
+        comm: Comm,
+        (memory, bytes): (*mut u8, usize),
+        root: usize,
+    ) -> Result<Request, TransportError> {
+        let span = Span::new(permit, bytes)?;
+        Request::make(permit, "MPI_Ibcast", |request| {
+            let root = root as c_int;
+            // SAFETY: MPI is running by the permit; the memory is as the caller promises.
+            unsafe { ffi::MPI_Ibcast(memory.cast(), span.count, span.datatype, root, comm.handle(), request) }
+        })
+    }
+
+    /// Starts a persistent request that is not under way.
+    ///
+    /// # Safety
+    /// See [`Request`].
+    pub(crate) unsafe fn start(&mut self, permit: &Permit) -> Result<(), TransportError> {
+        // SAFETY: MPI is running by the permit; the memory is as the caller promises.
+        check(permit, "MPI_Start", unsafe { ffi::MPI_Start(&mut self.0) })
+    }
+
+    /// Makes progress.
+    pub(crate) fn test(&mut self, permit: &Permit) -> Result<Progress, TransportError> {
+        let mut complete: c_int = 0;
+        let mut status = MaybeUninit::<MPI_Status>::zeroed();
+        // SAFETY: MPI is running by the permit; the request is valid, or null once it is complete, which is legal.
+        let code = unsafe { ffi::MPI_Test(&mut self.0, &mut complete, status.as_mut_ptr()) };
+        if code == ffi::MPI_SUCCESS as c_int && complete == 0 {
+            return Ok(Progress::Pending);
+        }
+        // SAFETY: a structure of integers, zeroed before the call.
+        let status = Status(unsafe { status.assume_init() });
+        if code == ffi::MPI_SUCCESS as c_int {
+            return Ok(Progress::Done(status));
+        }
+        let mut class: c_int = 0;
+        // SAFETY: MPI is running by the permit; writes one integer.
+        unsafe { ffi::MPI_Error_class(code, &mut class) };
+        if class == ffi::MPI_ERR_TRUNCATE as c_int {
+            return Ok(Progress::Truncated(status, message(permit, code)));
+        }
+        check(permit, "MPI_Test", code).map(|()| Progress::Pending)
+    }
+
+    /// Asks to withdraw it. It must still be tested until it is complete.
+    pub(crate) fn cancel(&mut self, permit: &Permit) -> Result<(), TransportError> {
+        // SAFETY: MPI is running by the permit; the request is valid.
+        check(permit, "MPI_Cancel", unsafe { ffi::MPI_Cancel(&mut self.0) })
+    }
+
+    /// Frees a persistent request; one that is under way goes on, and its memory must stay for ever. Open MPI has
+    /// freed one whose message was in error already.
+    pub(crate) fn free(&mut self, permit: &Permit) -> Result<(), TransportError> {
+        // SAFETY: a constant of the library, set when it is loaded.
+        if self.0 == unsafe { ffi::RSMPI_REQUEST_NULL } {
+            return Ok(());
+        }
+        // SAFETY: MPI is running by the permit; the request is valid, and null afterwards.
+        check(permit, "MPI_Request_free", unsafe { ffi::MPI_Request_free(&mut self.0) })
+    }
+
+    fn make(
+        permit: &Permit,
+        call: &'static str,
+        begin: impl FnOnce(*mut MPI_Request) -> c_int,
+    ) -> Result<Request, TransportError> {
+        // SAFETY: a constant of the library, set when it is loaded.
+        let mut request = unsafe { ffi::RSMPI_REQUEST_NULL };
+        check(permit, call, begin(&mut request))?;
+        Ok(Request(request))
+    }
+}
+
+impl Status {
+    /// The length of the message.
+    pub(crate) fn bytes(&self, permit: &Permit) -> Result<usize, TransportError> {
+        let mut count: ffi::MPI_Count = 0;
+        // SAFETY: MPI is running by the permit; the status is of a receive, or empty.
+        let code = unsafe { ffi::MPI_Get_elements_x(&self.0, byte(), &mut count) };
+        check(permit, "MPI_Get_elements_x", code)?;
+        Ok(usize::try_from(count).unwrap_or(0))
+    }
+}
+
+impl Arrival {
+    /// Takes the next message with this tag, of any rank, if there is one.
+    pub(crate) fn probe(permit: &Permit, comm: Comm, tag: u32) -> Result<Option<Arrival>, TransportError> {
+        let mut found: c_int = 0;
+        let mut status = MaybeUninit::<MPI_Status>::zeroed();
+        // SAFETY: a constant of the library, set when it is loaded.
+        let (mut message, any) = unsafe { (ffi::RSMPI_MESSAGE_NULL, ffi::RSMPI_ANY_SOURCE) };
+        // SAFETY: MPI is running by the permit; all that is written is our own.
+        let code = unsafe {
+            let (comm, status) = (comm.handle(), status.as_mut_ptr());
+            ffi::MPI_Improbe(any, tag as c_int, comm, &mut found, &mut message, status)
+        };
+        check(permit, "MPI_Improbe", code)?;
+        if found == 0 {
+            return Ok(None);
+        }
+        // SAFETY: a structure of integers, zeroed before the call.
+        let status = Status(unsafe { status.assume_init() });
+        let source = usize::try_from(status.0.MPI_SOURCE).unwrap_or(0);
+        Ok(Some(Arrival { message, source, bytes: status.bytes(permit)? }))
+    }
+}

@@ -1,0 +1,114 @@
+//! MPI from start to end, for commands that own it.
+
+use std::marker::PhantomData;
+use std::sync::{Arc, Mutex, Once, PoisonError};
+
+use haloport_core::transport::Transport;
+use haloport_core::{Communicator, TransportError};
+
+use crate::endpoint::layer;
+use crate::raw::{self, Comm, Permit, Phase};
+use crate::transport::MpiTransport;
+
+/// Initialises MPI for a command, with calls from any thread where the library can do that.
+///
+/// A library takes a communicator instead: [`MpiTransport::from_communicator`].
+///
+/// # Errors
+/// [`TransportError::Layer`] where MPI is initialised already or was finalised, and what `MPI_Init_thread` says.
+pub fn initialize() -> Result<MpiSession, TransportError> {
+    static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+    let _one = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    match raw::phase() {
+        Phase::Before => {}
+        Phase::Running => {
+            return Err(layer(
+                "MPI_Init_thread",
+                "MPI is initialised already: make a transport from a communicator of its owner instead",
+            ));
+        }
+        Phase::Finalized => {
+            return Err(layer("MPI_Init_thread", "MPI was finalised, and cannot be initialised again"));
+        }
+    }
+    // SAFETY: MPI was not initialised, as was just asked, and the lock keeps other threads from it.
+    unsafe { raw::initialize() }
+        .map_err(|code| layer("MPI_Init_thread", &format!("error code {code}; is this run under mpirun?")))?;
+    Ok(MpiSession { _this_thread: PhantomData })
+}
+
+/// MPI, initialised by this thread, which finalises it on drop.
+///
+/// `MPI_Finalize` waits for all ranks. A rank that ends with an error calls [`abort`](MpiSession::abort), so that the
+/// others do not wait for it; while its thread is panicking, dropping the session does not finalise, so that the
+/// launcher ends the job. See also [`install_abort_hook`].
+#[derive(Debug)]
+pub struct MpiSession {
+    /// The thread that initialises is the one that finalises.
+    _this_thread: PhantomData<*const ()>,
+}
+
+impl MpiSession {
+    /// Collective: a communicator of all ranks of the job.
+    ///
+    /// # Errors
+    /// As for [`transport`](MpiSession::transport).
+    pub fn world(&self) -> Result<Communicator, TransportError> {
+        Ok(Communicator::new(Arc::new(self.transport()?) as Arc<dyn Transport>))
+    }
+
+    /// Collective: a transport between all ranks of the job.
+    ///
+    /// # Errors
+    /// As for [`MpiTransport::from_communicator`].
+    pub fn transport(&self) -> Result<MpiTransport, TransportError> {
+        // SAFETY: the world lives as long as MPI runs; MPI is finalised by this session, on this thread.
+        unsafe { MpiTransport::from_raw(Comm::world().handle()) }
+    }
+
+    /// Ends all ranks of the job; the launcher returns `code` or another that is not 0.
+    pub fn abort(&self, code: i32) -> ! {
+        abort_if_running(code);
+        std::process::exit(code)
+    }
+}
+
+impl Drop for MpiSession {
+    fn drop(&mut self) {
+        if !std::thread::panicking() && raw::phase() == Phase::Running {
+            // SAFETY: MPI is running, and this is the thread that initialised it, since a session is not `Send`. The
+            // transports are shut before anything else happens.
+            unsafe { raw::finalize() };
+        }
+    }
+}
+
+/// Has a panic on any thread end all ranks of the job with code 101, after its message is shown. For commands: a rank
+/// that panics would leave the others waiting for it. Panics that are caught end the job too.
+pub fn install_abort_hook() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        let shown = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |panic| {
+            shown(panic);
+            abort_if_running(101);
+        }));
+    });
+}
+
+/// An error where MPI is not running.
+pub(crate) fn require_running(call: &'static str) -> Result<(), TransportError> {
+    match raw::phase() {
+        Phase::Before => Err(layer(call, "MPI is not initialised")),
+        Phase::Running => Ok(()),
+        Phase::Finalized => Err(layer(call, "MPI was finalised")),
+    }
+}
+
+fn abort_if_running(code: i32) {
+    if raw::phase() == Phase::Running {
+        // SAFETY: MPI is running, as was just asked. The job is to end at once: at worst the call fails, or the process
+        // ends otherwise, on a thread that may not call MPI.
+        raw::abort(&unsafe { Permit::new() }, code);
+    }
+}

@@ -1,0 +1,56 @@
+//! Which threads may call MPI, by the level that it was initialised with.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread::{self, ThreadId};
+
+use haloport_core::TransportError;
+
+use crate::raw::{self, ThreadLevel};
+
+/// With `MPI_THREAD_SERIALIZED`, held during every call of MPI by any transport of this process.
+static SERIAL: Mutex<()> = Mutex::new(());
+
+/// The rule about threads.
+#[derive(Debug)]
+pub(crate) struct Threads {
+    level: ThreadLevel,
+    /// The thread that made the transport.
+    home: ThreadId,
+}
+
+impl Threads {
+    /// Asks MPI, which is running. Below `MPI_THREAD_SERIALIZED` this thread must be the one that initialised it.
+    pub(crate) fn ask() -> Result<Threads, TransportError> {
+        let threads = Threads { level: raw::thread_level()?, home: thread::current().id() };
+        if threads.is_bound() && !raw::is_main_thread() {
+            return Err(threads.wrong());
+        }
+        Ok(threads)
+    }
+
+    /// Whether any thread may call.
+    pub(crate) fn any(&self) -> bool {
+        !self.is_bound()
+    }
+
+    /// Refuses a thread that may not call.
+    pub(crate) fn check(&self) -> Result<(), TransportError> {
+        if self.is_bound() && thread::current().id() != self.home { Err(self.wrong()) } else { Ok(()) }
+    }
+
+    /// Keeps other threads out of MPI, where that is needed.
+    pub(crate) fn serialize(&self) -> Option<MutexGuard<'static, ()>> {
+        (self.level == ThreadLevel::Serialized).then(|| SERIAL.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn is_bound(&self) -> bool {
+        matches!(self.level, ThreadLevel::Single | ThreadLevel::Funneled)
+    }
+
+    fn wrong(&self) -> TransportError {
+        TransportError::WrongThread {
+            what: format!("the MPI transport (thread level {})", self.level.name()),
+            advice: "call it from the thread that initialised MPI, or initialise MPI with MPI_THREAD_MULTIPLE",
+        }
+    }
+}

@@ -1,0 +1,70 @@
+//! How a rank waits: it spins while its core is its own, and makes way where ranks outnumber cores.
+
+use std::time::Duration;
+
+use haloport_core::TransportError;
+
+use crate::raw::{Comm, Permit};
+
+/// Rounds in which a rank with a core of its own spins, then yields. A round takes about 0.1 µs.
+const OWN_CORE: (u32, u32) = (20_000, 20_000);
+/// The same where ranks share cores.
+const SHARED_CORE: (u32, u32) = (4, 200);
+/// How long a rank then sleeps before it looks again; the system adds about as much.
+const NAP: Duration = Duration::from_micros(50);
+
+/// The manner of waiting.
+#[derive(Debug)]
+pub(crate) struct Waiting {
+    spins: u32,
+    yields: u32,
+}
+
+impl Waiting {
+    /// Collective: finds out whether the ranks of this node outnumber its cores.
+    pub(crate) fn new(permit: &Permit, comm: Comm) -> Result<Waiting, TransportError> {
+        let node = comm.split_by_node(permit)?;
+        let crowded = is_crowded(permit, node);
+        node.free(permit);
+        let (spins, yields) = if crowded? { SHARED_CORE } else { OWN_CORE };
+        Ok(Waiting { spins, yields })
+    }
+
+    /// Waits a little; see [`relax`](haloport_core::transport::Transport::relax).
+    pub(crate) fn relax(&self, round: u32) {
+        if round < self.spins {
+            std::hint::spin_loop();
+        } else if round - self.spins < self.yields {
+            std::thread::yield_now();
+        } else {
+            std::thread::sleep(NAP);
+        }
+    }
+}
+
+/// Whether the ranks of `node` outnumber the cores that they may use. A launcher often binds each rank to some
+/// cores, so what counts is those of all ranks together.
+fn is_crowded(permit: &Permit, node: Comm) -> Result<bool, TransportError> {
+    let mine = my_cores();
+    let all = node.or(permit, &mine)?;
+    let together = all.iter().map(|word| word.count_ones() as usize).sum::<usize>();
+    // A quota can be smaller than the number of cores; that of one rank says nothing if it is bound to some of them.
+    let quota = std::thread::available_parallelism().map_or(1, usize::from);
+    let cores = if mine == all { quota } else { together };
+    Ok(node.size(permit)? > cores)
+}
+
+/// The cores that this process may use, as bits; none where they cannot be known.
+#[cfg(target_os = "linux")]
+fn my_cores() -> [u64; 16] {
+    let mut cores = [0u64; 16];
+    // SAFETY: the calling thread's set is written into memory of the size that is said.
+    let _ = unsafe { libc::sched_getaffinity(0, size_of_val(&cores), cores.as_mut_ptr().cast()) };
+    cores
+}
+
+/// The cores that this process may use, as bits; none where they cannot be known.
+#[cfg(not(target_os = "linux"))]
+fn my_cores() -> [u64; 16] {
+    [0; 16]
+}

@@ -1,0 +1,118 @@
+//! How ranks end. The argument says how:
+//!
+//! - none or `finalize-first`: MPI is finalised before its transports are dropped, with messages under way; all is well.
+//! - `time-limit`: rank 1 never starts its exchange; rank 0 names it and ends the job with code 3.
+//! - `panic`: the last rank panics while the others wait; the job ends with code 101.
+//!
+//! ```text
+//! export CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUNNER="timeout 120 mpirun --oversubscribe -n 2"
+//! cargo test -p haloport-mpi --test endings -- time-limit
+//! ```
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use haloport_core::device::{DeviceId, MemoryRange, Pointer};
+use haloport_core::transport::Direction;
+use haloport_core::{Communicator, Exchange, ExchangeError, Field, Grid, Halo, Pattern, Schedule, Split};
+use haloport_cpu::CpuDevice;
+use haloport_mpi::MpiSession;
+
+type Failure = Box<dyn std::error::Error + Send + Sync>;
+type Outcome = Result<(), Failure>;
+type Bound = Exchange<(Field<f64, CpuDevice>,)>;
+
+fn main() {
+    haloport_mpi::install_abort_hook();
+    if let Err(error) = run() {
+        // A panic ends all ranks.
+        panic!("{error}");
+    }
+}
+
+fn run() -> Outcome {
+    let session = haloport_mpi::initialize()?;
+    match std::env::args().nth(1).as_deref() {
+        None | Some("finalize-first") => finalize_first(session),
+        Some("time-limit") => time_limit(&session),
+        Some("panic") => panic_alone(&session),
+        Some(other) => Err(format!("no ending `{other}`").into()),
+    }
+}
+
+fn finalize_first(session: MpiSession) -> Outcome {
+    let comm = session.world()?;
+    let mut memory = vec![0u8; 1_000_000];
+    let pointer = Pointer::new(memory.as_mut_ptr());
+    let range = MemoryRange { device: DeviceId { backend: "cpu", index: 0 }, pointer, bytes: memory.len() };
+    let memory = Arc::new(memory);
+    let (peer, transport) = ((comm.rank() + 1) % comm.size(), Arc::clone(comm.transport()));
+    // SAFETY: the memory is not touched, and outlives the channels.
+    let (receive, unanswered) = unsafe {
+        let receive = transport.open(Direction::Receive, peer, 1, range)?;
+        let unanswered = transport.open(Direction::Send, peer, 2, range)?;
+        transport.open(Direction::Receive, peer, 3, range)?;
+        transport.post(receive)?;
+        transport.post(unanswered)?;
+        (receive, unanswered)
+    };
+    transport.close(unanswered, Arc::clone(&memory) as _);
+    comm.barrier()?;
+    let rank = comm.rank();
+    drop(session);
+
+    let errors = [
+        transport.test(receive).map(drop).err().map(|error| error.to_string()),
+        comm.barrier().err().map(|error| error.to_string()),
+        comm.sparse_exchange(&[(0, 1u8)]).err().map(|error| error.to_string()),
+        haloport_mpi::initialize().err().map(|error| error.to_string()),
+    ];
+    for error in &errors {
+        assert!(error.as_ref().is_some_and(|error| error.contains("finalised")), "{errors:?}");
+    }
+    transport.close(receive, memory);
+    drop(transport);
+    drop(comm);
+    println!("rank {rank}: finalised before dropped");
+    Ok(())
+}
+
+fn time_limit(session: &MpiSession) -> Outcome {
+    let comm = session.world()?;
+    comm.set_time_limit(Some(Duration::from_secs(1)));
+    if comm.size() != 2 {
+        return Err("this takes 2 ranks".into());
+    }
+    let mut exchange = exchange(&comm)?;
+    if comm.rank() == 1 {
+        // Ended by the other rank.
+        std::thread::sleep(Duration::from_secs(60));
+        return Ok(());
+    }
+    match exchange.exchange(Schedule::Blocking) {
+        Err(ExchangeError::TimeLimit { missing, .. }) if missing.contains("rank 1") => {
+            println!("rank 0: missing {missing}");
+        }
+        other => return Err(format!("expected a time limit, found {other:?}").into()),
+    }
+    let again = exchange.exchange(Schedule::Blocking);
+    assert!(matches!(again, Err(ExchangeError::Poisoned(_))), "{again:?}");
+    drop(exchange);
+    session.abort(3)
+}
+
+fn panic_alone(session: &MpiSession) -> Outcome {
+    let comm = session.world()?;
+    assert!(comm.rank() + 1 < comm.size(), "this rank panics, as it should");
+    comm.barrier()?;
+    Ok(())
+}
+
+fn exchange(comm: &Communicator) -> Result<Bound, Failure> {
+    let grid = Grid::new([8, 8])?;
+    let split = Split::balanced(&grid, comm.size())?;
+    let mine = split.part(comm.rank()).ok_or("every rank has a part")?;
+    let pattern = Pattern::structured(comm, &grid, &[mine], &Halo::uniform(1))?;
+    let device = CpuDevice::with_threads(1)?;
+    Ok(pattern.bind((Field::<f64, _>::new(&device, &pattern)?,))?)
+}

@@ -1,0 +1,116 @@
+//! The transport among MPI processes. Run it on any number of ranks:
+//!
+//! ```text
+//! export CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUNNER="timeout 120 mpirun --oversubscribe -n 3"
+//! cargo test -p haloport-mpi --test mpi
+//! ```
+//!
+//! The argument says what is run:
+//!
+//! - none: the conformance suite and what only MPI can get wrong; `funneled` and `serialized`: the same, with MPI
+//!   initialised by the test, with that thread level;
+//! - `cases N`: `N` random exchanges against the global oracle, and exchanges in flight at once;
+//! - `large`: a message above 2 GiB, on 2 ranks.
+
+mod channels;
+mod collectives;
+
+use std::sync::Arc;
+
+use haloport_conformance::exchange::{Case, check, interleaved};
+use haloport_core::Communicator;
+use haloport_cpu::CpuDevice;
+use haloport_mpi::MpiTransport;
+use haloport_mpi::mpi::Threading;
+use haloport_mpi::mpi::topology::{Color, SimpleCommunicator};
+use haloport_mpi::mpi::traits::{AsRaw, Communicator as _};
+
+type Failure = Box<dyn std::error::Error + Send + Sync>;
+type Outcome = Result<(), Failure>;
+
+fn main() {
+    haloport_mpi::install_abort_hook();
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let outcome = match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        [] => alone(run),
+        ["cases", count] => alone(|comm| cases(comm, count.parse()?)),
+        ["large"] => alone(|comm| haloport_conformance::large::check(comm, &CpuDevice::with_threads(1)?)),
+        ["funneled"] => within(Threading::Funneled),
+        ["serialized"] => within(Threading::Serialized),
+        _ => Err(format!("the arguments {arguments:?} mean nothing").into()),
+    };
+    if let Err(error) = outcome {
+        // A panic ends all ranks.
+        panic!("{error}");
+    }
+}
+
+/// With MPI initialised by the crate.
+fn alone(body: impl FnOnce(&Communicator) -> Outcome) -> Outcome {
+    let session = haloport_mpi::initialize()?;
+    assert!(haloport_mpi::initialize().is_err(), "MPI cannot be initialised twice");
+    body(&session.world()?)
+}
+
+/// With MPI initialised by its user.
+fn within(threading: Threading) -> Outcome {
+    let (universe, _) =
+        haloport_mpi::mpi::initialize_with_threading(threading).ok_or("MPI is initialised already")?;
+    let transport = MpiTransport::from_communicator(&universe.world())?;
+    run(&Communicator::new(Arc::new(transport)))
+}
+
+fn run(comm: &Communicator) -> Outcome {
+    if comm.rank() == 0 {
+        println!("{:?}", comm.info());
+    }
+    suite(comm)?;
+
+    // Two groups of ranks, each of which runs on its own, at its own pace.
+    let world = SimpleCommunicator::world();
+    let colour = Color::with_value((comm.rank() % 2) as i32);
+    let half = world.split_by_color_with_key(colour, -(comm.rank() as i32));
+    let half = half.ok_or("every rank has a colour")?;
+    let transport = MpiTransport::from_communicator(&half)?;
+    drop(half);
+    let half = Communicator::new(Arc::new(transport));
+    assert_eq!(half.size(), (comm.size() + 1 - comm.rank() % 2) / 2);
+    suite(&half)?;
+    drop(half);
+    comm.barrier()?;
+
+    // A second transport of the same ranks beside the first, from a raw handle.
+    // SAFETY: the world lives until MPI is finalised, after this.
+    let second = unsafe { MpiTransport::from_raw(world.as_raw())? };
+    suite(&Communicator::new(Arc::new(second)))?;
+    suite(comm)?;
+    if comm.rank() == 0 {
+        println!("{} ranks: passed", comm.size());
+    }
+    Ok(())
+}
+
+fn suite(comm: &Communicator) -> Outcome {
+    haloport_conformance::transport::suite(comm)?;
+    channels::wrong_lengths(comm)?;
+    channels::close_sending(comm)?;
+    collectives::random_rounds(comm, 100)?;
+    collectives::from_threads(comm)?;
+    comm.barrier()?;
+    Ok(())
+}
+
+fn cases(comm: &Communicator, count: u64) -> Outcome {
+    let device = CpuDevice::with_threads(1)?;
+    for number in 0..count {
+        check(comm, &device, &Case::new(number, comm.size(), 1 + (number * 10 / count) as usize))?;
+    }
+    for number in 0..count.div_ceil(20) {
+        interleaved(comm, &device, number)?;
+    }
+    comm.barrier()?;
+    if comm.rank() == 0 {
+        println!("{} ranks: {count} random exchanges match the oracle", comm.size());
+    }
+    Ok(())
+}
