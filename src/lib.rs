@@ -72,3 +72,8 @@ pub use {
     default_device::DefaultDevice,
     spec::{DeviceSpec, SelectError},
 };
+
+/// Tests the README's example.
+#[cfg(all(doctest, feature = "cpu"))]
+#[doc = include_str!("../README.md")]
+struct Readme;

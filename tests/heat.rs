@@ -1,0 +1,83 @@
+//! A solver as a user writes it: the heat equation, computed in the interior while halos travel, on a device chosen at
+//! run time. On any number of ranks the field is, bit for bit, that of one rank.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use haloport::device::Device;
+use haloport::{
+    AnyDevice, Communicator, Exchange, Field, Grid, Halo, IndexBox, Neighbours, Pattern, Schedule, Split,
+    View, run_ranks, with_device,
+};
+
+type Failure = Box<dyn std::error::Error + Send + Sync>;
+
+const EXTENTS: [usize; 2] = [23, 17];
+const STEPS: usize = 40;
+
+#[test]
+fn the_field_does_not_depend_on_the_number_of_ranks() {
+    let one = solve(1);
+    assert!(one.iter().any(|value| *value > 0.1) && one.iter().all(|value| value.is_finite()));
+    for ranks in [2, 3, 4, 6] {
+        let many = solve(ranks);
+        let different = one.iter().zip(&many).filter(|(a, b)| a.to_bits() != b.to_bits()).count();
+        assert_eq!(different, 0, "cells that differ between 1 and {ranks} ranks");
+    }
+}
+
+/// The whole field after all steps.
+fn solve(ranks: usize) -> Vec<f64> {
+    let any = AnyDevice::select("cpu:threads=1").unwrap();
+    let parts = with_device!(&any, |device| run_ranks(ranks, |comm| on_rank(&comm, device))).unwrap();
+    parts.into_iter().next().unwrap()
+}
+
+/// The whole field on rank 0.
+fn on_rank<D: Device>(comm: &Communicator, device: &D) -> Result<Vec<f64>, Failure> {
+    let grid = Grid::new(EXTENTS)?.periodic([true, true])?;
+    let split = Split::balanced(&grid, comm.size())?;
+    let mine = split.part(comm.rank()).ok_or("there is no such part")?;
+    let halo = Halo::uniform(1).with_neighbours(Neighbours::Faces);
+    let pattern = Pattern::structured(comm, &grid, &[mine], &halo)?;
+    let bind =
+        || -> Result<Exchange<Field<f64, D>>, Failure> { Ok(pattern.bind(Field::new(device, &pattern)?)?) };
+    let (mut now, mut next) = (bind()?, bind()?);
+    now.fields_mut().view_mut(0)?.fill_with(|cell, _| if cell[0] * cell[1] % 7 == 3 { 1.0 } else { 0.0 });
+    // Cells whose neighbours this rank owns as well.
+    let inner = (0..2)
+        .fold(mine, |inner, axis| inner.with_axis(axis, mine.lower()[axis] + 1, mine.upper()[axis] - 1));
+    for _ in 0..STEPS {
+        let pending = now.start(Schedule::DefaultStream)?;
+        step(&inner, &pending.owned(|field| field, 0)?, next.fields_mut())?;
+        pending.finish(Schedule::DefaultStream)?;
+        for edge in mine.minus(&inner) {
+            step(&edge, &now.fields().view(0)?, next.fields_mut())?;
+        }
+        std::mem::swap(&mut now, &mut next);
+    }
+    gather(comm, &mine, &now.fields().view(0)?)
+}
+
+fn step<D: Device>(cells: &IndexBox, old: &View<'_, f64>, new: &mut Field<f64, D>) -> Result<(), Failure> {
+    let mut new = new.view_mut(0)?;
+    for i in cells.lower()[0]..cells.upper()[0] {
+        for j in cells.lower()[1]..cells.upper()[1] {
+            let at = |i, j| old.get(&[i, j]).ok_or("a cell outside of the view");
+            let around = at(i - 1, j)? + at(i + 1, j)? + at(i, j - 1)? + at(i, j + 1)?;
+            new.set(&[i, j], at(i, j)? + 0.2 * (around - 4.0 * at(i, j)?));
+        }
+    }
+    Ok(())
+}
+
+fn gather(comm: &Communicator, mine: &IndexBox, view: &View<'_, f64>) -> Result<Vec<f64>, Failure> {
+    let rows = mine.lower()[0]..mine.upper()[0];
+    let cells: Vec<(usize, f64)> = rows
+        .flat_map(|i| (mine.lower()[1]..mine.upper()[1]).map(move |j| (i, j)))
+        .filter_map(|(i, j)| Some((i as usize * EXTENTS[1] + j as usize, view.get(&[i, j])?)))
+        .collect();
+    let mut whole = vec![0.0; EXTENTS[0] * EXTENTS[1]];
+    for (at, value) in comm.sparse_exchange(&[(0, cells)])?.into_iter().flat_map(|(_, cells)| cells) {
+        whole[at] = value;
+    }
+    Ok(whole)
+}
