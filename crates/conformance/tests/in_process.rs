@@ -11,7 +11,7 @@ use haloport_cpu::CpuDevice;
 
 /// Random cases of one run. `HALOPORT_CASES` sets another number.
 fn cases() -> u64 {
-    std::env::var("HALOPORT_CASES").ok().and_then(|text| text.parse().ok()).unwrap_or(2400)
+    std::env::var("HALOPORT_CASES").ok().and_then(|text| text.parse().ok()).unwrap_or(10_000)
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Patterns: who sends which cells to whom, derived once from what each rank owns and used for any field.
 //!
 //! A pattern is made collectively. Each rank brings its own domains; nobody holds a table of all ranks. A
-//! [`directory`] of boxes, itself spread over the ranks, answers who owns the cells of a halo; each rank then tells
+//! directory of boxes, itself spread over the ranks, answers who owns the cells of a halo; each rank then tells
 //! the owners what it wants, and the owners send in exactly that order.
 
 mod directory;
