@@ -50,7 +50,8 @@ impl Drop for CpuBuffer {
     }
 }
 
-impl Buffer for CpuBuffer {
+// SAFETY: the memory is of this layout, zeroed, and freed on drop.
+unsafe impl Buffer for CpuBuffer {
     fn pointer(&self) -> Pointer {
         Pointer::new(self.memory.as_ptr())
     }

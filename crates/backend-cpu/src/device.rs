@@ -15,6 +15,9 @@ use crate::kernels::{CpuKernel, CpuLaunch};
 
 const ID: DeviceId = DeviceId { backend: "cpu", index: 0 };
 
+/// More threads than this are a mistake.
+const MOST_THREADS: usize = 1 << 16;
+
 /// The CPU as a device.
 #[derive(Debug, Clone)]
 pub struct CpuDevice {
@@ -55,7 +58,10 @@ impl CpuDevice {
     /// [`DeviceError::InvalidArgument`] for 0 threads; [`DeviceError::Driver`] where they cannot be started.
     pub fn with_threads(threads: usize) -> Result<CpuDevice, DeviceError> {
         let pool = match threads {
-            0 => return Err(DeviceError::invalid("the threads of the CPU device", "at least 1", 0)),
+            0 | MOST_THREADS.. => {
+                let expected = format!("1 to {}", MOST_THREADS - 1);
+                return Err(DeviceError::invalid("the threads of the CPU device", expected, threads));
+            }
             1 => None,
             _ => Some(
                 rayon::ThreadPoolBuilder::new()
@@ -118,7 +124,8 @@ impl CpuEvent {
     }
 }
 
-impl Device for CpuDevice {
+// SAFETY: all work is done when a call returns, so streams and events, which say so, are right.
+unsafe impl Device for CpuDevice {
     type Stream = CpuStream;
     type Event = CpuEvent;
     type Buffer = CpuBuffer;

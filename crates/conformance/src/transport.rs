@@ -161,8 +161,8 @@ fn channels(comm: &Communicator) -> Result<(), Failure> {
             let expected = round ^ previous as u8;
             ensure!(into.all(expected), "round {round} of {length} bytes does not hold {expected}");
         }
-        transport.close(send, out.keep());
-        transport.close(receive, into.keep());
+        close(comm, send, &out);
+        close(comm, receive, &into);
     }
     comm.barrier()?;
     Ok(())
@@ -212,8 +212,8 @@ fn channels_of_many_tags(comm: &Communicator) -> Result<(), Failure> {
         }
     }
     for (_, _, send, receive) in channels {
-        transport.close(send, out.keep());
-        transport.close(receive, into.keep());
+        close(comm, send, &out);
+        close(comm, receive, &into);
     }
     comm.barrier()?;
     Ok(())
@@ -246,7 +246,7 @@ fn wrong_length(comm: &Communicator) -> Result<(), Failure> {
         }
         // A sender that closed at once would withdraw its message.
         comm.barrier()?;
-        opened.into_iter().for_each(|channel| transport.close(channel, buffer.keep()));
+        opened.into_iter().for_each(|channel| close(comm, channel, &buffer));
         comm.barrier()?;
     }
     Ok(())
@@ -263,7 +263,7 @@ fn closing(comm: &Communicator) -> Result<(), Failure> {
         // SAFETY: nobody touches the buffer.
         unsafe { transport.post(channel)? };
         ensure!(!transport.test(channel)?, "a message that nobody sent has come");
-        transport.close(channel, buffer.keep());
+        close(comm, channel, &buffer);
         ensure!(transport.test(channel).is_err(), "a closed channel can be tested");
     }
     comm.barrier()?;
@@ -276,7 +276,8 @@ fn misuse(comm: &Communicator) -> Result<(), Failure> {
     ensure!(transport.test(unknown).is_err(), "an unknown channel can be tested");
     // SAFETY: the call is refused.
     ensure!(unsafe { transport.post(unknown) }.is_err(), "an unknown channel can be posted");
-    transport.close(unknown, Arc::new(()));
+    // SAFETY: there is no such channel.
+    unsafe { transport.close(unknown, Arc::new(())) };
     if comm.size() > 1 {
         let buffer = Memory::new(8);
         let peer = (comm.rank() + 1) % comm.size();
@@ -285,7 +286,7 @@ fn misuse(comm: &Communicator) -> Result<(), Failure> {
             let channel = transport.open(Direction::Receive, peer, 60, buffer.range(0, 8))?;
             transport.post(channel)?;
             ensure!(transport.post(channel).is_err(), "a channel was posted twice");
-            transport.close(channel, buffer.keep());
+            close(comm, channel, &buffer);
         }
     }
     comm.barrier()?;
@@ -311,6 +312,12 @@ fn wait(comm: &Communicator, channels: &[Channel]) -> Result<(), TransportError>
         }
     }
     Ok(())
+}
+
+/// Closes a channel that was opened on `memory`.
+fn close(comm: &Communicator, channel: Channel, memory: &Memory) {
+    // SAFETY: the memory that is handed over is shared by all its clones.
+    unsafe { comm.transport().close(channel, memory.keep()) }
 }
 
 /// Shared host memory for messages.

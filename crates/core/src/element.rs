@@ -49,16 +49,25 @@ impl fmt::Display for ElementType {
 }
 
 /// A plain numeric type of 1 to 16 bytes that a [`Field`](crate::Field) may hold.
-pub trait Element: Pod + Default + PartialEq + fmt::Debug + Send + Sync {
+///
+/// It is sealed: sizes of memory are computed from [`TYPE`](Element::TYPE).
+pub trait Element: sealed::Sealed + Pod + Default + PartialEq + fmt::Debug + Send + Sync {
     /// The type as plain data.
     const TYPE: ElementType;
 }
 
+mod sealed {
+    pub trait Sealed {}
+}
+
 macro_rules! elements {
     ($($rust:ty => $name:ident),* $(,)?) => {
-        $(impl Element for $rust {
-            const TYPE: ElementType = ElementType::$name;
-        })*
+        $(
+            impl sealed::Sealed for $rust {}
+            impl Element for $rust {
+                const TYPE: ElementType = ElementType::$name;
+            }
+        )*
 
         #[cfg(test)]
         mod tests {

@@ -95,7 +95,9 @@ impl Drop for MpiTransport {
     }
 }
 
-impl Transport for MpiTransport {
+// SAFETY: MPI touches the memory of a request that was started until it says that it is complete, and channels that
+// are closed before keep their keeper until then.
+unsafe impl Transport for MpiTransport {
     fn rank(&self) -> usize {
         self.endpoint.rank
     }
@@ -138,7 +140,7 @@ impl Transport for MpiTransport {
         entry.state.channels.test(&entry.permit, channel)
     }
 
-    fn close(&self, channel: Channel, keep: Arc<dyn Any + Send + Sync>) {
+    unsafe fn close(&self, channel: Channel, keep: Arc<dyn Any + Send + Sync>) {
         self.endpoint.close(channel, keep);
     }
 

@@ -56,7 +56,8 @@ fn finalize_first(session: MpiSession) -> Outcome {
         transport.post(unanswered)?;
         (receive, unanswered)
     };
-    transport.close(unanswered, Arc::clone(&memory) as _);
+    // SAFETY: the keeper owns the memory of the channel.
+    unsafe { transport.close(unanswered, Arc::clone(&memory) as _) };
     comm.barrier()?;
     let rank = comm.rank();
     drop(session);
@@ -70,7 +71,8 @@ fn finalize_first(session: MpiSession) -> Outcome {
     for error in &errors {
         assert!(error.as_ref().is_some_and(|error| error.contains("finalised")), "{errors:?}");
     }
-    transport.close(receive, memory);
+    // SAFETY: the keeper owns the memory of the channel.
+    unsafe { transport.close(receive, memory) };
     drop(transport);
     drop(comm);
     println!("rank {rank}: finalised before dropped");

@@ -110,18 +110,27 @@ impl BoxCopy {
         self.axes().iter().map(|axis| axis.extent).product::<usize>() * self.element_bytes
     }
 
-    /// Cuts it into `pieces` copies of nearly equal size along its outermost axis (fewer where that is short).
+    /// Cuts it into at most `pieces` copies of nearly equal size: along its longest axis, or, if it is one run of
+    /// bytes, within that.
     pub fn split(&self, pieces: usize) -> Vec<BoxCopy> {
-        let Some(&outer) = self.axes().first() else { return vec![*self] };
-        let pieces = pieces.clamp(1, outer.extent.max(1));
+        let longest = (0..self.axis_count).max_by_key(|&axis| self.axes[axis].extent);
+        let whole = longest.map_or(self.element_bytes, |axis| self.axes[axis].extent);
+        let pieces = pieces.clamp(1, whole.max(1));
         (0..pieces)
             .map(|piece| {
-                let begin = outer.extent * piece / pieces;
-                let end = outer.extent * (piece + 1) / pieces;
+                let (begin, end) = (whole * piece / pieces, whole * (piece + 1) / pieces);
                 let mut part = *self;
-                part.axes[0].extent = end - begin;
-                part.source = self.source.offset(begin as isize * outer.source_stride);
-                part.target = self.target.offset(begin as isize * outer.target_stride);
+                let (mut source_stride, mut target_stride) = (1, 1);
+                match longest {
+                    Some(axis) => {
+                        part.axes[axis].extent = end - begin;
+                        (source_stride, target_stride) =
+                            (self.axes[axis].source_stride, self.axes[axis].target_stride);
+                    }
+                    None => part.element_bytes = end - begin,
+                }
+                part.source = self.source.offset(begin as isize * source_stride);
+                part.target = self.target.offset(begin as isize * target_stride);
                 part
             })
             .collect()

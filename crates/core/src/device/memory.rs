@@ -72,7 +72,12 @@ pub struct MemoryRange {
 }
 
 /// Memory that a device allocated; freed on drop.
-pub trait Buffer: fmt::Debug + Send + Sync + 'static {
+///
+/// # Safety
+/// [`pointer`](Buffer::pointer) is the address of [`bytes`](Buffer::bytes) bytes of initialised memory, aligned to at
+/// least 64 bytes, which nobody else uses until the buffer is dropped, and which the host may follow where
+/// [`host_accessible`](Buffer::host_accessible) says so.
+pub unsafe trait Buffer: fmt::Debug + Send + Sync + 'static {
     /// Where it begins. Aligned to at least 64 bytes.
     fn pointer(&self) -> Pointer;
 

@@ -34,7 +34,12 @@ pub use stream::{AnyStream, Event, Priority, Stream};
 /// - nothing writes what the work reads, and nothing reads or writes what the work writes, unless it is ordered
 ///   before or after by streams and events. Two accesses that overlap, of which one is a write, and which are not
 ///   so ordered, are a data race.
-pub trait Device: Clone + Debug + Send + Sync + 'static {
+///
+/// # Safety
+/// An implementation does to memory what its methods say and nothing else, keeps the order that streams and events
+/// give, and reports an event or a stream as complete only when the work before it is; so do its buffers. The exchange
+/// above, which is safe, relies on that.
+pub unsafe trait Device: Clone + Debug + Send + Sync + 'static {
     /// A stream of this device.
     type Stream: Stream;
     /// An event of this device.

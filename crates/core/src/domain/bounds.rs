@@ -32,7 +32,7 @@ impl IndexBox {
 
     /// The number of axes.
     pub fn axes(&self) -> usize {
-        usize::from(self.axes)
+        usize::from(self.axes).min(MAX_AXES)
     }
 
     /// The first index along each axis.
@@ -47,12 +47,13 @@ impl IndexBox {
 
     /// The number of cells along `axis`; 1 along axes that the grid does not have.
     pub fn extent(&self, axis: usize) -> usize {
-        usize::try_from(self.upper[axis].saturating_sub(self.lower[axis])).unwrap_or(0)
+        let (lower, upper) = self.bounds(axis);
+        usize::try_from(upper.saturating_sub(lower)).unwrap_or(0)
     }
 
     /// The number of cells.
     pub fn cells(&self) -> u128 {
-        (0..MAX_AXES).map(|axis| self.extent(axis) as u128).product()
+        (0..MAX_AXES).map(|axis| self.extent(axis) as u128).fold(1, u128::saturating_mul)
     }
 
     /// Whether it holds no cell.
@@ -117,10 +118,13 @@ impl IndexBox {
             .max_by_key(IndexBox::cells)
     }
 
-    /// The same box with other bounds along `axis`.
+    /// The same box with other bounds along `axis`; unchanged for an axis that it does not have.
     #[must_use]
     pub fn with_axis(&self, axis: usize, lower: i64, upper: i64) -> IndexBox {
         let mut changed = *self;
+        if axis >= self.axes() {
+            return changed;
+        }
         changed.lower[axis] = lower;
         changed.upper[axis] = upper;
         changed
@@ -131,15 +135,15 @@ impl IndexBox {
     pub fn shifted(&self, shift: &[i64; MAX_AXES]) -> IndexBox {
         let mut moved = *self;
         for (axis, cells) in shift.iter().enumerate().take(self.axes()) {
-            moved.lower[axis] += cells;
-            moved.upper[axis] += cells;
+            moved.lower[axis] = moved.lower[axis].saturating_add(*cells);
+            moved.upper[axis] = moved.upper[axis].saturating_add(*cells);
         }
         moved
     }
 
     /// The bounds along `axis`, also of axes that the grid does not have.
     pub(crate) fn bounds(&self, axis: usize) -> (i64, i64) {
-        (self.lower[axis], self.upper[axis])
+        if axis < MAX_AXES { (self.lower[axis], self.upper[axis]) } else { (0, 1) }
     }
 }
 

@@ -1,14 +1,15 @@
 //! The global grid that the domains make up together.
 
-use serde::{Deserialize, Serialize};
-
 use super::{IndexBox, MAX_AXES};
 
 /// The largest number of cells along one axis: indices and their sums stay far from the limits of `i64`.
 const MAX_EXTENT: usize = 1 << 48;
 
+/// The largest number of cells of a grid.
+const MAX_CELLS: usize = 1 << 60;
+
 /// A structured grid of 1 to 4 axes, each of which may be periodic.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Grid {
     cells: IndexBox,
     periodic: [bool; MAX_AXES],
@@ -31,6 +32,22 @@ pub enum GridError {
         axis: usize,
         /// The extent given.
         found: usize,
+    },
+    /// The grid has too many cells.
+    #[error("a grid of {found:?} cells has too many of them, expected at most 2^60")]
+    Cells {
+        /// The extents given.
+        found: Vec<usize>,
+    },
+    /// A halo is wider than can be served.
+    #[error("the halo along axis {axis} is {found} cells wide, expected at most {expected}")]
+    Halo {
+        /// The axis.
+        axis: usize,
+        /// The width given.
+        found: usize,
+        /// The largest that is served.
+        expected: usize,
     },
     /// A list has another number of entries than the grid has axes.
     #[error("{what} has {found} entries, expected one for each of the {expected} axes of the grid")]
@@ -65,6 +82,10 @@ impl Grid {
         if let Some(axis) = extents.iter().position(|&extent| extent == 0 || extent > MAX_EXTENT) {
             return Err(GridError::Extent { axis, found: extents[axis] });
         }
+        let cells = extents.iter().try_fold(1usize, |cells, &extent| cells.checked_mul(extent));
+        if cells.is_none_or(|cells| cells > MAX_CELLS) {
+            return Err(GridError::Cells { found: extents.to_vec() });
+        }
         let upper: Vec<i64> = extents.iter().map(|&extent| extent as i64).collect();
         Ok(Grid { cells: IndexBox::new(vec![0; upper.len()], upper), periodic: [false; MAX_AXES] })
     }
@@ -93,6 +114,11 @@ impl Grid {
     /// Whether the grid is periodic along `axis`.
     pub fn is_periodic(&self, axis: usize) -> bool {
         self.periodic[axis]
+    }
+
+    /// Whether the grid is periodic along each of its axes.
+    pub fn periodic_axes(&self) -> &[bool] {
+        &self.periodic[..self.axes()]
     }
 
     /// All cells.

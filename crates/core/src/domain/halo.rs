@@ -4,6 +4,12 @@ use serde::{Deserialize, Serialize};
 
 use super::{Grid, GridError, IndexBox, MAX_AXES};
 
+/// The widest halo, in cells.
+const WIDEST: usize = 1 << 48;
+
+/// The most times that a halo may go round a periodic axis.
+const MOST_IMAGES: usize = 1000;
+
 /// Which cells around a domain belong to its halo.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -74,9 +80,16 @@ impl Halo {
                 Widths::Uniform(width) => (*width, *width),
                 Widths::PerSide(sides) => sides[axis],
             };
-            let limit = |width: usize| i64::try_from(width).unwrap_or(i64::MAX).min(1 << 48);
-            made.lower[axis] = limit(lower);
-            made.upper[axis] = limit(upper);
+            // A halo around a periodic grid holds an image of it for each time that it goes round.
+            let expected = if grid.is_periodic(axis) { MOST_IMAGES * grid.extent(axis) } else { WIDEST };
+            let limit = |found: usize| {
+                if found > expected.min(WIDEST) {
+                    return Err(GridError::Halo { axis, found, expected: expected.min(WIDEST) });
+                }
+                Ok(found as i64)
+            };
+            made.lower[axis] = limit(lower)?;
+            made.upper[axis] = limit(upper)?;
         }
         Ok(made)
     }

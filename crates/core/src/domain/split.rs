@@ -2,6 +2,9 @@
 
 use super::{Grid, GridError, IndexBox};
 
+/// The most parts along one axis.
+const MOST_PARTS: usize = 1 << 24;
+
 /// A Cartesian split of a grid. Parts are numbered with the last axis fastest; there may be empty ones, where an
 /// axis has fewer cells than parts.
 ///
@@ -24,11 +27,9 @@ impl Split {
             .iter()
             .enumerate()
             .map(|(axis, &count)| {
-                if count == 0 {
-                    return Err(GridError::Split {
-                        axis,
-                        problem: "has 0 parts, expected at least 1".into(),
-                    });
+                if count == 0 || count > MOST_PARTS {
+                    let problem = format!("has {count} parts, expected 1 to {MOST_PARTS}");
+                    return Err(GridError::Split { axis, problem });
                 }
                 let extent = grid.extent(axis) as u128;
                 Ok((0..=count).map(|part| (extent * part as u128 / count as u128) as i64).collect())
@@ -72,8 +73,9 @@ impl Split {
     /// # Errors
     /// [`GridError`] for 0 parts.
     pub fn balanced(grid: &Grid, parts: usize) -> Result<Split, GridError> {
-        if parts == 0 {
-            return Err(GridError::Split { axis: 0, problem: "has 0 parts, expected at least 1".into() });
+        if parts == 0 || parts > MOST_PARTS {
+            let problem = format!("has {parts} parts, expected 1 to {MOST_PARTS}");
+            return Err(GridError::Split { axis: 0, problem });
         }
         Split::even(grid, balanced_counts(grid, parts))
     }
@@ -184,7 +186,7 @@ mod tests {
         assert_eq!(balanced_counts(&cube, 8), [2, 2, 2]);
         assert_eq!(
             Split::balanced(&grid, 0).unwrap_err().to_string(),
-            "the split of axis 0 has 0 parts, expected at least 1"
+            "the split of axis 0 has 0 parts, expected 1 to 16777216"
         );
     }
 

@@ -104,3 +104,21 @@
 //! pattern.bind(shared)?; // `pattern.bind(field)` compiles
 //! # Ok(()) }
 //! ```
+//!
+//! Making a set of fields out of what somebody else can reach:
+//!
+//! ```compile_fail,E0026
+//! # use haloport_core::*; use haloport_cpu::CpuDevice; use std::rc::Rc;
+//! struct Flow { depth: Field<f64, CpuDevice> }
+//! struct Shared(Rc<Flow>);
+//! impl std::ops::Deref for Shared { type Target = Flow; fn deref(&self) -> &Flow { &self.0 } }
+//! field_set!(impl for Shared { depth }); // `impl for Flow { depth }` compiles
+//! ```
+//!
+//! Naming a field twice in one set:
+//!
+//! ```compile_fail,E0025
+//! # use haloport_core::*; use haloport_cpu::CpuDevice;
+//! struct Flow { depth: Field<f64, CpuDevice> }
+//! field_set!(impl for Flow { depth, depth }); // `{ depth }` compiles
+//! ```

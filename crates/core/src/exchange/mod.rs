@@ -57,9 +57,10 @@ impl fmt::Debug for BindOptions {
 }
 
 impl BindOptions {
-    /// Calls `call` each time an exchange is complete, so that `finish` would not wait, or has failed. It runs inside
-    /// the call that makes the last progress, whichever that is, and may start other exchanges; it must not wait for
-    /// other ranks.
+    /// Calls `call` each time an exchange is complete, so that `finish` would not wait, or has failed on its way. It
+    /// runs inside the call that makes the last progress, whichever that is, and may start other exchanges; it must not
+    /// wait for other ranks, nor touch the exchange that it belongs to. What `start` and `finish` themselves run into
+    /// they return; it is not reported twice.
     #[must_use]
     pub fn on_complete(mut self, call: impl FnMut(Result<(), &ExchangeError>) + Send + 'static) -> Self {
         self.on_complete = Some(Box::new(call));
@@ -91,7 +92,7 @@ struct Bound {
     pattern: Pattern,
     flight: Arc<Flight>,
     /// What tells the fields from others.
-    identities: Vec<usize>,
+    identities: Arc<[usize]>,
 }
 
 impl<F: fmt::Debug> fmt::Debug for Exchange<F> {
@@ -151,7 +152,7 @@ impl<F: FieldSet> Exchange<F> {
     /// [`ExchangeError`].
     pub fn complete(&mut self) -> Result<(), ExchangeError> {
         // Fields that were replaced are no longer ours to touch, see `fields_mut`.
-        if !Binder::is_same(&self.fields, &mut self.bound.identities) {
+        if !Binder::is_same(&self.fields, &self.bound.identities) {
             return Err(ExchangeError::FieldsReplaced);
         }
         match self.bound.flight.status() {

@@ -229,7 +229,8 @@ impl<D: Device> Part for DevicePart<D> {
             transport.notify(lent.peer);
         }
         for message in self.sends.iter().chain(&self.receives) {
-            transport.close(message.channel, Arc::clone(&self.buffers) as _);
+            // SAFETY: the channel is ours, and `buffers` owns the memory of all messages.
+            unsafe { transport.close(message.channel, Arc::clone(&self.buffers) as _) };
         }
     }
 }
@@ -255,7 +256,7 @@ impl<D: Device> DevicePart<D> {
         }
         for lent in &self.lent {
             if !lent.window.open() {
-                return Err(TransportError::WindowClosed { peer: lent.peer }.into());
+                return Err(TransportError::PeerGaveUp { peer: lent.peer }.into());
             }
             transport.notify(lent.peer);
         }
@@ -270,7 +271,7 @@ impl Lent {
         if !self.returned {
             self.returned = self.window.settle();
             if !self.returned && self.window.is_refused() {
-                return Err(TransportError::WindowClosed { peer: self.peer }.into());
+                return Err(TransportError::PeerGaveUp { peer: self.peer }.into());
             }
         }
         Ok(self.returned)
@@ -288,7 +289,7 @@ impl<D: Device> Borrowed<D> {
         if self.progress == Progress::Waiting {
             if !self.window.begin_read() {
                 if self.window.is_closed() {
-                    return Err(TransportError::WindowClosed { peer: self.peer }.into());
+                    return Err(TransportError::PeerGaveUp { peer: self.peer }.into());
                 }
                 return Ok(false);
             }

@@ -29,6 +29,10 @@ const ALIGNMENT: usize = 16;
 /// Where a message begins in the buffer of its part: on a cache line of its own.
 const MESSAGE_ALIGNMENT: usize = 128;
 
+/// The most devices of one exchange: each bind takes as many tags, whatever it is bound to, so that ranks stay in step
+/// even where they disagree.
+const MOST_PARTS: usize = 16;
+
 /// The fields of one device, before they are bound.
 pub(crate) struct PartFields<D: Device> {
     pub(crate) device: D,
@@ -106,12 +110,17 @@ pub(crate) fn plan(
     let comm = pattern.comm();
     let refuse = |agreed: Result<(), String>| agreed.map_err(BindError::Refused);
 
-    let tag = comm.take_tags(builders.len().max(1) as u32);
+    let tag = comm.take_tags(MOST_PARTS as u32);
     let signature: Vec<_> = builders.iter().map(|part| part.signature()).collect();
     let mine = (tag, direct, signature);
     let first: (u32, bool, Vec<Vec<FieldSignature>>) = comm.broadcast(0, &mine)?;
-    let complaint =
-        disagreement(&mine, &first).or_else(|| builders.iter().find_map(|part| part.misfit(pattern)));
+    let complaint = disagreement(&mine, &first)
+        .or_else(|| {
+            let found = builders.len();
+            (found > MOST_PARTS)
+                .then(|| format!("the fields are on {found} devices, expected at most {MOST_PARTS}"))
+        })
+        .or_else(|| builders.iter().find_map(|part| part.misfit(pattern)));
     refuse(comm.agree(complaint)?)?;
 
     // A rank without blocks knows no components and agrees with any.
@@ -311,10 +320,10 @@ fn misfit(pattern: &Pattern, number: usize, field: &BoundField) -> Option<String
                 "field {number} has {components} and {found} components in two of its blocks"
             ));
         }
-        if pointer.as_ptr().addr() % field.element.bytes().min(8) != 0 {
+        if !layout.allocated().is_empty() && pointer.as_ptr().addr() % field.alignment != 0 {
             return Some(format!(
-                "field {number} is not aligned to its elements of {} bytes",
-                field.element.bytes()
+                "field {number} is not aligned to {} bytes, as its elements are",
+                field.alignment
             ));
         }
     }

@@ -1,18 +1,22 @@
 //! Fields in memory that the caller lends.
 
 use std::marker::PhantomData;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::{Binder, BlockLayout, BoundField, FieldError, FieldSet, View, ViewMut};
 use crate::device::{Device, Pointer};
 use crate::element::Element;
 
-/// A field in memory that the caller lends as a slice, for a device that works on host memory.
+/// A field in memory that the caller lends as a slice, for a device that works on host memory and is done with it
+/// when a call returns.
 ///
 /// Nothing touches the memory except the calls that start and finish an exchange: it is packed into a buffer and
 /// unpacked from one, also between ranks of one process. A [`Field`](super::Field) spares these copies.
 #[derive(Debug)]
 pub struct BorrowedField<'m, T, D> {
     device: D,
+    /// Tells this field from any other.
+    identity: usize,
     /// The slices as addresses: every access is derived from the same borrow.
     blocks: Vec<(Pointer, BlockLayout)>,
     slices: PhantomData<&'m mut [T]>,
@@ -24,9 +28,10 @@ impl<'m, T: Element, D: Device> BorrowedField<'m, T, D> {
     ///
     /// # Errors
     /// [`FieldError::Layout`] for a slice shorter than its layout, and a layout with negative strides;
-    /// [`FieldError::NotHostAccessible`] for a device that does not work on host memory.
+    /// [`FieldError::NotHostAccessible`] for a device that does not work on host memory, or goes on
+    /// working after a call has returned.
     pub fn new(device: &D, blocks: Vec<(&'m mut [T], BlockLayout)>) -> Result<Self, FieldError> {
-        if !device.info().host_accessible {
+        if !device.info().host_accessible || device.info().asynchronous {
             return Err(FieldError::NotHostAccessible { device: device.id() });
         }
         for (slice, layout) in &blocks {
@@ -47,7 +52,10 @@ impl<'m, T: Element, D: Device> BorrowedField<'m, T, D> {
             .into_iter()
             .map(|(slice, layout)| (Pointer::new(slice.as_mut_ptr().cast()), layout))
             .collect();
-        Ok(BorrowedField { device: device.clone(), blocks, slices: PhantomData })
+        // Odd, unlike the addresses that identify other fields.
+        static NUMBER: AtomicUsize = AtomicUsize::new(1);
+        let identity = NUMBER.fetch_add(2, Ordering::Relaxed);
+        Ok(BorrowedField { device: device.clone(), identity, blocks, slices: PhantomData })
     }
 
     /// All cells of a domain, halo included, for reading.
@@ -79,9 +87,9 @@ impl<'m, T: Element, D: Device> BorrowedField<'m, T, D> {
 // SAFETY: the field borrows its slices exclusively.
 unsafe impl<T: Element, D: Device> FieldSet for BorrowedField<'_, T, D> {
     fn bind(&self, binder: &mut Binder) {
-        let identity = self.blocks.first().map_or(0, |(pointer, _)| pointer.as_ptr().addr());
-        binder.add(&self.device, identity, || BoundField {
+        binder.add(&self.device, self.identity, || BoundField {
             element: T::TYPE,
+            alignment: align_of::<T>(),
             storage: None,
             blocks: self.blocks.clone(),
         });

@@ -115,25 +115,36 @@ impl<T: Element, D: Device> FieldBuilder<T, D> {
                 padding.len(),
             ));
         }
-        let wider = self.wider as i64;
-        let allocated = (0..axes).fold(*owned, |grown, axis| {
+        let too_large = |found: &dyn ToString| {
+            FieldError::layout("the size of a field", "a size that memory can hold", found.to_string())
+        };
+        let wider = i64::try_from(self.wider).map_err(|_| too_large(&self.wider))?;
+        let mut allocated = *owned;
+        for axis in 0..axes {
             let (lower, upper) = owned.bounds(axis);
-            if owned.is_empty() {
-                return grown.with_axis(axis, lower, lower);
-            }
-            grown.with_axis(axis, lower - self.lower[axis] - wider, upper + self.upper[axis] + wider)
-        });
+            let bounds = if owned.is_empty() {
+                Some((lower, lower))
+            } else {
+                let below = lower.checked_sub(self.lower[axis]).and_then(|it| it.checked_sub(wider));
+                let above = upper.checked_add(self.upper[axis]).and_then(|it| it.checked_add(wider));
+                below.zip(above)
+            };
+            let (lower, upper) = bounds.ok_or_else(|| too_large(&self.wider))?;
+            allocated = allocated.with_axis(axis, lower, upper);
+        }
         let mut stride = match self.place {
-            ComponentPlace::Fastest => self.components as i64,
+            ComponentPlace::Fastest => {
+                i64::try_from(self.components).map_err(|_| too_large(&self.components))?
+            }
             ComponentPlace::Slowest => 1,
         };
         let mut strides = vec![0; axes];
         for &axis in order.iter().rev() {
             strides[axis] = stride;
-            let cells = (allocated.extent(axis) + padding[axis]) as i64;
-            stride = stride.checked_mul(cells).ok_or_else(|| {
-                FieldError::layout("the size of a field", "a size that memory can hold", allocated)
-            })?;
+            let cells = allocated.extent(axis).checked_add(padding[axis]);
+            let cells = cells.and_then(|cells| i64::try_from(cells).ok());
+            let next = cells.and_then(|cells| stride.checked_mul(cells));
+            stride = next.ok_or_else(|| too_large(&padding[axis]))?;
         }
         let component_stride = match self.place {
             ComponentPlace::Fastest => 1,

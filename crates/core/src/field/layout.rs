@@ -51,8 +51,12 @@ impl BlockLayout {
         if components == 0 {
             return Err(FieldError::layout("the number of components of a field", "at least 1", 0));
         }
+        // A stride along which there is one cell alone says nothing, and may be anything.
         let mut strides = [0; MAX_AXES];
-        strides[..given.len()].copy_from_slice(given);
+        for (axis, &stride) in given.iter().enumerate() {
+            strides[axis] = if allocated.extent(axis) > 1 { stride } else { 1 };
+        }
+        let component_stride = if components > 1 { component_stride } else { 1 };
         let made = BlockLayout { owned, allocated, strides, components, component_stride };
         made.check_overlap()?;
         Ok(made)
@@ -68,7 +72,7 @@ impl BlockLayout {
         self.allocated
     }
 
-    /// Elements from one cell to the next, along each axis.
+    /// Elements from one cell to the next, along each axis; 1 along an axis of one cell.
     pub fn strides(&self) -> &[i64] {
         &self.strides[..self.allocated.axes()]
     }
@@ -106,7 +110,8 @@ impl BlockLayout {
 
     /// The axis along which neighbouring cells lie side by side, if each cell has one component.
     pub(crate) fn row_axis(&self) -> Option<usize> {
-        (0..self.allocated.axes()).find(|&axis| self.components == 1 && self.strides[axis] == 1)
+        let side_by_side = |&axis: &usize| self.components == 1 && self.strides[axis] == 1;
+        (0..self.allocated.axes()).filter(side_by_side).max_by_key(|&axis| self.allocated.extent(axis))
     }
 
     /// The extents of `region` and its strides in bytes: those of the grid's axes, then that of the components.

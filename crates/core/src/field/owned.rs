@@ -68,7 +68,7 @@ impl<T: Element, D: Device> Field<T, D> {
     /// first element, and the layout. `owner` is kept as long as the field or an exchange of it lives.
     ///
     /// # Safety
-    /// Every block is valid memory of `device` over [`BlockLayout::span`], properly aligned, initialised, and stays
+    /// The blocks do not overlap. Every block is valid memory of `device` over [`BlockLayout::span`], properly aligned, initialised, and stays
     /// so while `owner` lives. From the start of an exchange to its end nobody writes the cells that the domain
     /// owns or reads or writes its halo, except through this field, and otherwise nobody accesses the blocks while a
     /// view of them lives. `host_accessible` says whether the host may follow the addresses.
@@ -91,16 +91,25 @@ impl<T: Element, D: Device> Field<T, D> {
     ) -> Result<Field<T, D>, FieldError> {
         // Blocks begin on cache lines of their own.
         let line = 64 / size_of::<T>();
-        let mut end = 0usize;
-        let begins: Vec<usize> = layouts
-            .iter()
-            .map(|layout| {
-                let begin = end.next_multiple_of(line);
-                end = begin + layout.span().1 as usize;
-                begin
-            })
-            .collect();
-        let buffer = device.allocate(end * size_of::<T>(), kind)?;
+        let mut end = Some(0usize);
+        let mut begins = Vec::with_capacity(layouts.len());
+        for layout in &layouts {
+            let (low, high) = layout.span();
+            if low != 0 {
+                let found = format!("{:?}", layout.strides());
+                return Err(FieldError::layout("the strides of an allocated field", "none below 0", found));
+            }
+            let begin = end.and_then(|end| end.checked_next_multiple_of(line));
+            begins.push(begin.unwrap_or(0));
+            end = begin.and_then(|begin| begin.checked_add(high as usize));
+        }
+        let bytes = end
+            .and_then(|end| end.checked_mul(size_of::<T>()))
+            .filter(|bytes| isize::try_from(*bytes).is_ok());
+        let bytes = bytes.ok_or_else(|| {
+            FieldError::layout("the size of a field", "a size that memory can hold", "more than 2^63 bytes")
+        })?;
+        let buffer = device.allocate(bytes, kind)?;
         let host_accessible = buffer.host_accessible();
         let base = buffer.pointer();
         let blocks = begins
@@ -259,6 +268,7 @@ unsafe impl<T: Element, D: Device> FieldSet for Field<T, D> {
     fn bind(&self, binder: &mut Binder) {
         binder.add(&self.device, self.identity(), || BoundField {
             element: T::TYPE,
+            alignment: align_of::<T>(),
             storage: Some(Arc::clone(&self.storage)),
             blocks: self.blocks.iter().map(|block| (block.pointer, block.layout.clone())).collect(),
         });

@@ -24,8 +24,9 @@ pub unsafe trait FieldSet {
 /// Sees the fields of an exchange: once to bind them, and at each start to be sure that they are still the same.
 pub struct Binder {
     purpose: Purpose,
-    /// What tells each field from any other that is alive.
-    identities: Vec<usize>,
+    /// What the fields are compared with: what tells each from any other that is alive.
+    identities: Arc<[usize]>,
+    found: Vec<usize>,
 }
 
 enum Purpose {
@@ -39,6 +40,8 @@ enum Purpose {
 #[derive(Debug, Clone)]
 pub(crate) struct BoundField {
     pub(crate) element: ElementType,
+    /// Of the element's Rust type, in bytes.
+    pub(crate) alignment: usize,
     /// Set for memory that lives as long as this; `None` for memory that `start` and `finish` alone may touch.
     pub(crate) storage: Option<Arc<Storage>>,
     /// For each domain the address of the first element, and the layout.
@@ -47,22 +50,22 @@ pub(crate) struct BoundField {
 
 impl Binder {
     /// The fields of `set` by device, and what tells them from others.
-    pub(crate) fn collect(set: &impl FieldSet) -> (Vec<Box<dyn PartBuilder>>, Vec<usize>) {
-        let mut binder = Binder { purpose: Purpose::Collect(Vec::new()), identities: Vec::new() };
+    pub(crate) fn collect(set: &impl FieldSet) -> (Vec<Box<dyn PartBuilder>>, Arc<[usize]>) {
+        let mut binder =
+            Binder { purpose: Purpose::Collect(Vec::new()), identities: Arc::default(), found: Vec::new() };
         set.bind(&mut binder);
         match binder.purpose {
-            Purpose::Collect(parts) => (parts, binder.identities),
-            Purpose::Compare(_) => (Vec::new(), binder.identities),
+            Purpose::Collect(parts) => (parts, binder.found.into()),
+            Purpose::Compare(_) => (Vec::new(), binder.found.into()),
         }
     }
 
     /// Whether the fields of `set` are the ones that `identities` came from. Allocates nothing.
-    pub(crate) fn is_same(set: &impl FieldSet, identities: &mut Vec<usize>) -> bool {
-        let taken = std::mem::take(identities);
-        let mut binder = Binder { purpose: Purpose::Compare(Some(0)), identities: taken };
+    pub(crate) fn is_same(set: &impl FieldSet, identities: &Arc<[usize]>) -> bool {
+        let identities = Arc::clone(identities);
+        let mut binder = Binder { purpose: Purpose::Compare(Some(0)), identities, found: Vec::new() };
         set.bind(&mut binder);
-        *identities = binder.identities;
-        matches!(binder.purpose, Purpose::Compare(Some(count)) if count == identities.len())
+        matches!(binder.purpose, Purpose::Compare(Some(count)) if count == binder.identities.len())
     }
 
     pub(crate) fn add<D: Device>(&mut self, device: &D, identity: usize, field: impl FnOnce() -> BoundField) {
@@ -71,8 +74,8 @@ impl Binder {
                 *count = count.filter(|&count| self.identities.get(count) == Some(&identity)).map(|n| n + 1);
             }
             Purpose::Collect(parts) => {
-                let entry = (self.identities.len(), field());
-                self.identities.push(identity);
+                let entry = (self.found.len(), field());
+                self.found.push(identity);
                 let known = parts.iter_mut().find_map(|part| {
                     let part: &mut dyn Any = &mut **part;
                     part.downcast_mut::<PartFields<D>>().filter(|part| part.device.id() == device.id())
@@ -102,7 +105,9 @@ macro_rules! field_set {
         // SAFETY: the members are owned by value and are sets of fields themselves, and all are shown in order.
         unsafe impl $(<$($generics)*>)? $crate::FieldSet for $set {
             fn bind(&self, binder: &mut $crate::Binder) {
-                $($crate::FieldSet::bind(&self.$member, binder);)+
+                // Not `self.member`, which would also reach through a `Deref` to what somebody else shares.
+                let Self { $($member,)+ .. } = self;
+                $($crate::FieldSet::bind($member, binder);)+
             }
         }
     };

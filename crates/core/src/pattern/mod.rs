@@ -81,7 +81,8 @@ impl Pattern {
     ) -> Result<Pattern, PatternError> {
         let widths = halo.on(grid);
         // A rank whose own arguments are wrong still takes part in the agreement, so that all get its error.
-        let description = widths.as_ref().map(|widths| (*grid, *widths)).map_err(ToString::to_string);
+        let description =
+            widths.as_ref().map(|widths| Description::new(grid, widths)).map_err(ToString::to_string);
         let first = comm.broadcast(0, &description)?;
         let complaint = match (&description, &first) {
             (Err(error), _) => Some(error.clone()),
@@ -168,25 +169,35 @@ fn refuse(agreed: Result<(), String>) -> Result<(), PatternError> {
     agreed.map_err(PatternError::Refused)
 }
 
-fn disagreement(mine: &(Grid, HaloWidths), first: &(Grid, HaloWidths)) -> Option<String> {
-    if mine.0 != first.0 {
-        let show = |grid: &Grid| {
-            let periodic: Vec<bool> = (0..grid.axes()).map(|axis| grid.is_periodic(axis)).collect();
-            format!("{} (periodic: {periodic:?})", grid.cells())
-        };
-        return Some(format!("the grid is {} here and {} on rank 0", show(&mine.0), show(&first.0)));
+/// What all ranks must agree on.
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
+struct Description {
+    cells: IndexBox,
+    periodic: Vec<bool>,
+    widths: HaloWidths,
+}
+
+impl Description {
+    fn new(grid: &Grid, widths: &HaloWidths) -> Description {
+        Description { cells: grid.cells(), periodic: grid.periodic_axes().to_vec(), widths: *widths }
     }
-    if mine.1 != first.1 {
-        let axes = mine.0.axes();
-        let show = |widths: &HaloWidths| {
-            format!(
-                "{:?} below, {:?} above, {:?}",
-                &widths.lower[..axes],
-                &widths.upper[..axes],
-                widths.neighbours
-            )
+}
+
+fn disagreement(mine: &Description, first: &Description) -> Option<String> {
+    if (mine.cells, &mine.periodic) != (first.cells, &first.periodic) {
+        let show = |it: &Description| format!("{} (periodic: {:?})", it.cells, it.periodic);
+        return Some(format!("the grid is {} here and {} on rank 0", show(mine), show(first)));
+    }
+    if mine.widths != first.widths {
+        let axes = mine.cells.axes();
+        let show = |it: &HaloWidths| {
+            format!("{:?} below, {:?} above, {:?}", &it.lower[..axes], &it.upper[..axes], it.neighbours)
         };
-        return Some(format!("the halo is {} here and {} on rank 0", show(&mine.1), show(&first.1)));
+        return Some(format!(
+            "the halo is {} here and {} on rank 0",
+            show(&mine.widths),
+            show(&first.widths)
+        ));
     }
     None
 }

@@ -32,8 +32,9 @@ struct Inner {
     next_tag: AtomicU32,
     /// In nanoseconds; `u64::MAX` for none.
     time_limit: AtomicU64,
-    /// Collectives are not interleaved.
-    collective: Mutex<()>,
+    /// Collectives are not interleaved. Holds the error of the first that failed: from then on the ranks may be at
+    /// different ones, so there is no further.
+    collective: Mutex<Option<TransportError>>,
 }
 
 impl fmt::Debug for Communicator {
@@ -51,7 +52,7 @@ impl Communicator {
                 engine: Engine::default(),
                 next_tag: AtomicU32::new(1),
                 time_limit: AtomicU64::new(0),
-                collective: Mutex::new(()),
+                collective: Mutex::new(None),
             }),
         };
         made.set_time_limit(Some(DEFAULT_TIME_LIMIT));
@@ -106,7 +107,7 @@ impl Communicator {
         Ok(float_from(ordered[0]))
     }
 
-    /// Collective: replaces each value by its reduction over all ranks.
+    /// Collective: replaces each value by its reduction over all ranks. The lists have the same length on every rank.
     ///
     /// # Errors
     /// As for [`barrier`](Communicator::barrier).
@@ -200,6 +201,9 @@ impl Communicator {
     ) -> Result<(), TransportError> {
         let mut patience = Patience::new(self.time_limit());
         loop {
+            if done()? {
+                return Ok(());
+            }
             self.inner.engine.serve(&*self.inner.transport);
             if done()? {
                 return Ok(());
@@ -214,18 +218,23 @@ impl Communicator {
         what: &str,
         call: impl FnOnce(&dyn Transport, super::Idle<'_>) -> Result<R, TransportError>,
     ) -> Result<R, TransportError> {
-        let _one_at_a_time = match self.inner.collective.try_lock() {
+        let mut failed = match self.inner.collective.try_lock() {
             Ok(guard) => guard,
             Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
             Err(TryLockError::WouldBlock) => return Err(TransportError::Busy),
         };
+        if let Some(error) = &*failed {
+            return Err(TransportError::Broken(error.to_string()));
+        }
         let transport = &*self.inner.transport;
         let mut patience = Patience::new(self.time_limit());
-        call(transport, &mut || {
+        let outcome = call(transport, &mut || {
             self.inner.engine.serve(transport);
             transport.relax(patience.round)?;
             patience.next(|| what.to_string())
-        })
+        });
+        *failed = outcome.as_ref().err().cloned();
+        outcome
     }
 }
 

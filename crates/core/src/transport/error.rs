@@ -53,9 +53,20 @@ pub enum TransportError {
          and never from a completion callback"
     )]
     Busy,
-    /// The other end of a window has given up the exchange.
+    /// An earlier collective failed on this rank.
+    #[error("an earlier collective call failed, so ranks may have come to different ones: {0}")]
+    Broken(String),
+    /// Ranks brought lists of different lengths to a reduction.
+    #[error("ranks brought {one} and {other} values to the same reduction")]
+    Lengths {
+        /// One rank's number of values.
+        one: usize,
+        /// Another rank's.
+        other: usize,
+    },
+    /// The other end of a window or of a channel was closed while this end waited for it.
     #[error("rank {peer} has given up the exchange")]
-    WindowClosed {
+    PeerGaveUp {
         /// The rank at the other end.
         peer: usize,
     },

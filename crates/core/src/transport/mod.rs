@@ -18,7 +18,7 @@ use serde::Serialize;
 pub use communicator::{Communicator, DEFAULT_TIME_LIMIT};
 pub use error::TransportError;
 pub use in_process::{RanksError, run_ranks};
-pub use window::{Window, WindowRegion, WindowState};
+pub use window::{Window, WindowRegion};
 
 use crate::device::MemoryRange;
 
@@ -69,7 +69,11 @@ pub type Idle<'a> = &'a mut dyn FnMut() -> Result<(), TransportError>;
 ///
 /// Channels of the same peer, direction and tag are matched in the order of their posting. Collectives are called
 /// by all ranks in the same order; they block, but call `idle` while they wait.
-pub trait Transport: Debug + Send + Sync {
+///
+/// # Safety
+/// An implementation touches the memory of a channel only between a `post` and the `test` that says that the message
+/// is complete, or after a `close`, as long as the keeper lives; and never beyond the channel's range.
+pub unsafe trait Transport: Debug + Send + Sync {
     /// The number of this rank, from 0.
     fn rank(&self) -> usize;
 
@@ -115,7 +119,10 @@ pub trait Transport: Debug + Send + Sync {
 
     /// Closes a channel. If a message is under way it is withdrawn where that is possible; else `keep`, which owns
     /// the memory, is kept until the message is complete. Does not block for longer than a copy of the message.
-    fn close(&self, channel: Channel, keep: Arc<dyn Any + Send + Sync>);
+    ///
+    /// # Safety
+    /// `keep` owns the memory that the channel was opened for, and the channel is the caller's own.
+    unsafe fn close(&self, channel: Channel, keep: Arc<dyn Any + Send + Sync>);
 
     /// Lends `window` to `peer`, which finds it under `tag`. `false` where the two share no memory.
     ///

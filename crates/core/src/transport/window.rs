@@ -50,7 +50,7 @@ pub struct WindowRegion {
 
 /// The states of a [`Window`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum WindowState {
+pub(crate) enum WindowState {
     /// Nothing is lent.
     Idle,
     /// The neighbour may read.
@@ -77,7 +77,7 @@ impl WindowState {
 
 impl Window {
     /// A window on `regions`, whose memory lives as long as `keep`.
-    pub fn new(regions: Vec<WindowRegion>, keep: Vec<Arc<dyn Any + Send + Sync>>) -> Window {
+    pub(crate) fn new(regions: Vec<WindowRegion>, keep: Vec<Arc<dyn Any + Send + Sync>>) -> Window {
         Window { state: CachePadded::new(AtomicU32::new(WindowState::Idle as u32)), regions, _keep: keep }
     }
 
@@ -87,44 +87,44 @@ impl Window {
     }
 
     /// The present state.
-    pub fn state(&self) -> WindowState {
+    pub(crate) fn state(&self) -> WindowState {
         WindowState::of(self.state.load(Ordering::Acquire))
     }
 
     /// Whether either end has closed it.
-    pub fn is_closed(&self) -> bool {
+    pub(crate) fn is_closed(&self) -> bool {
         self.state.load(Ordering::Acquire) & CLOSED != 0
     }
 
     /// Owner: whether the window was closed before the neighbour has read.
-    pub fn is_refused(&self) -> bool {
+    pub(crate) fn is_refused(&self) -> bool {
         // One load: the neighbour may read and leave between two.
         let now = self.state.load(Ordering::Acquire);
         now & CLOSED != 0 && matches!(WindowState::of(now), WindowState::Idle | WindowState::Open)
     }
 
     /// Owner: lends the memory. `false` if the window is closed.
-    pub fn open(&self) -> bool {
+    pub(crate) fn open(&self) -> bool {
         self.change(WindowState::Idle as u32, WindowState::Open as u32)
     }
 
     /// Reader: begins to read. `false` if the window is not open, or closed.
-    pub fn begin_read(&self) -> bool {
+    pub(crate) fn begin_read(&self) -> bool {
         self.change(WindowState::Open as u32, WindowState::Reading as u32)
     }
 
     /// Reader: has read.
-    pub fn end_read(&self) {
+    pub(crate) fn end_read(&self) {
         let _ = self.change_either(WindowState::Reading, WindowState::Done);
     }
 
     /// Owner: takes note that the neighbour has read. `false` if it has not.
-    pub fn settle(&self) -> bool {
+    pub(crate) fn settle(&self) -> bool {
         self.change_either(WindowState::Done, WindowState::Idle)
     }
 
     /// Owner: closes the window for ever, and returns when nobody reads any more, which may take as long as one copy.
-    pub fn close(&self) {
+    pub(crate) fn close(&self) {
         self.state.fetch_or(CLOSED, Ordering::AcqRel);
         let mut rounds = 0u32;
         while self.state() == WindowState::Reading {
@@ -134,7 +134,7 @@ impl Window {
     }
 
     /// Reader: closes the window for ever; a read that it has begun it will not go on with.
-    pub fn leave(&self) {
+    pub(crate) fn leave(&self) {
         self.state.fetch_or(CLOSED, Ordering::AcqRel);
         let _ = self.change_either(WindowState::Reading, WindowState::Idle);
     }

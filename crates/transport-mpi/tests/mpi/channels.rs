@@ -89,8 +89,10 @@ pub(crate) fn wrong_lengths(comm: &Communicator) -> Outcome {
         let known = error == length || (sent > expected && error.to_string().contains("longer than"));
         assert!(known, "{error}");
         wait(transport, send)?;
-        transport.close(receive, into);
-        transport.close(send, out);
+        // SAFETY: the keeper owns the memory of the channel.
+        unsafe { transport.close(receive, into) };
+        // SAFETY: the keeper owns the memory of the channel.
+        unsafe { transport.close(send, out) };
     }
     comm.barrier()?;
     Ok(())
@@ -105,7 +107,8 @@ pub(crate) fn close_sending(comm: &Communicator) -> Outcome {
     let out = Memory::new(bytes, rank as u8);
     let send = open(comm, Direction::Send, next, 31, &out)?;
     post(comm, send)?;
-    transport.close(send, Arc::clone(&out) as _);
+    // SAFETY: the keeper owns the memory of the channel.
+    unsafe { transport.close(send, Arc::clone(&out) as _) };
     let weak = Arc::downgrade(&out);
     drop(out);
     comm.barrier()?;
@@ -115,7 +118,8 @@ pub(crate) fn close_sending(comm: &Communicator) -> Outcome {
     wait(transport, receive)?;
     // SAFETY: the message has arrived.
     assert!(unsafe { into.holds(before as u8) });
-    transport.close(receive, into);
+    // SAFETY: the keeper owns the memory of the channel.
+    unsafe { transport.close(receive, into) };
     comm.barrier()?;
     // Whatever is called next finds that the message is complete.
     let other = Memory::new(1, 0);
@@ -123,7 +127,8 @@ pub(crate) fn close_sending(comm: &Communicator) -> Outcome {
     while weak.strong_count() > 0 {
         assert!(began.elapsed() < Duration::from_secs(20), "the memory is free once the message is received");
         let channel = open(comm, Direction::Send, rank, 32, &other)?;
-        transport.close(channel, Arc::clone(&other) as _);
+        // SAFETY: the keeper owns the memory of the channel.
+        unsafe { transport.close(channel, Arc::clone(&other) as _) };
     }
     comm.barrier()?;
     Ok(())

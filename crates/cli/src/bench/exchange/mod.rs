@@ -120,11 +120,15 @@ fn on_elements<T: Element, D: Device>(
     compete(library, others, by_hand, device, &problem, &pattern, args, shared)
 }
 
+/// Fields for two contestants.
+#[cfg(feature = "mpi")]
+type TwoSets<T, D> = (Vec<Field<T, D>>, Vec<Field<T, D>>);
+
 /// The messages that are packed by hand, under MPI; without, none takes part.
 #[cfg(feature = "mpi")]
 fn by_hand_entries<'e, T: Element, D: Device>(
     pattern: &Pattern,
-    (first, second): (Vec<Field<T, D>>, Vec<Field<T, D>>),
+    (first, second): TwoSets<T, D>,
 ) -> Result<Vec<Entry<'e>>, Failure> {
     if first.is_empty() {
         return Ok(vec![Entry::new("packed_persistent", None)]);

@@ -25,6 +25,9 @@ struct Round {
 #[derive(Debug, Default)]
 pub(super) struct Content {
     pub(super) values: Vec<u64>,
+    /// Two lengths of lists of values that differ.
+    pub(super) lengths: Option<(usize, usize)>,
+    brought: bool,
     pub(super) bytes: Vec<u8>,
     /// Receiver, sender, message.
     pub(super) messages: Vec<(usize, usize, Vec<u8>)>,
@@ -74,9 +77,12 @@ impl Collective {
 impl Content {
     /// Takes `values` into those brought so far.
     pub(super) fn reduce(&mut self, values: &[u64], reduction: Reduction) {
-        if self.values.is_empty() {
+        if !std::mem::replace(&mut self.brought, true) {
             self.values.extend_from_slice(values);
             return;
+        }
+        if self.values.len() != values.len() {
+            self.lengths = Some((self.values.len(), values.len()));
         }
         for (all, &mine) in self.values.iter_mut().zip(values) {
             *all = match reduction {

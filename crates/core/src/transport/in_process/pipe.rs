@@ -26,6 +26,9 @@ struct End {
     memory: Option<MemoryRange>,
     posted: bool,
     closed: bool,
+    /// How often it was opened. An end may be opened again before the other one is closed; only ends of the same life
+    /// belong together.
+    life: u64,
 }
 
 /// What came of a call on a pipe.
@@ -37,6 +40,8 @@ pub(super) enum Outcome {
     Waiting,
     /// The two ends disagree about the length.
     Length { sent: usize, expected: usize },
+    /// The other end was closed.
+    Closed,
     /// The end is not open, is open already, or has a message under way.
     Misuse(&'static str),
 }
@@ -48,7 +53,7 @@ impl Pipe {
         if end.memory.is_some() {
             return Outcome::Misuse("is open already");
         }
-        *end = End { memory: Some(memory), posted: false, closed: false };
+        *end = End { memory: Some(memory), posted: false, closed: false, life: end.life + 1 };
         if direction == Direction::Receive {
             state.mismatch = None;
         }
@@ -69,7 +74,10 @@ impl Pipe {
             return Outcome::Misuse("has a message under way");
         }
         end.posted = true;
-        let (Some(from), Some(to)) = (state.send.ready(), state.receive.ready()) else {
+        if state.is_gone(direction) {
+            return Outcome::Closed;
+        }
+        let Some((from, to)) = state.ready() else {
             return Outcome::Waiting;
         };
         if from.bytes != to.bytes {
@@ -90,18 +98,21 @@ impl Pipe {
         if let Some((sent, expected)) = state.mismatch {
             return Outcome::Length { sent, expected };
         }
+        let gone = state.is_gone(direction);
         match state.end(direction) {
             End { memory: None, .. } => Outcome::Misuse("is not open"),
+            End { posted: true, .. } if gone => Outcome::Closed,
             End { posted: true, .. } => Outcome::Waiting,
             _ => Outcome::Moved,
         }
     }
 
-    /// Closes one end; `true` if both are closed now.
+    /// Closes one end; `true` if the pipe is of no more use to anybody.
     pub(super) fn close(&self, direction: Direction) -> bool {
         let mut state = lock(&self.state);
-        *state.end(direction) = End { memory: None, posted: false, closed: true };
-        state.send.closed && state.receive.closed
+        let end = state.end(direction);
+        *end = End { memory: None, posted: false, closed: true, life: end.life };
+        state.send.closed && state.receive.closed && state.send.life == state.receive.life
     }
 }
 
@@ -111,6 +122,21 @@ impl State {
             Direction::Send => &mut self.send,
             Direction::Receive => &mut self.receive,
         }
+    }
+
+    /// Whether the end that belongs to this one has been closed.
+    fn is_gone(&self, direction: Direction) -> bool {
+        let (mine, other) = match direction {
+            Direction::Send => (&self.send, &self.receive),
+            Direction::Receive => (&self.receive, &self.send),
+        };
+        other.life > mine.life || other.life == mine.life && other.closed
+    }
+
+    /// The memory of both ends, if a message is to be copied.
+    fn ready(&self) -> Option<(MemoryRange, MemoryRange)> {
+        let same_life = self.send.life == self.receive.life;
+        self.send.ready().zip(self.receive.ready()).filter(|_| same_life)
     }
 }
 

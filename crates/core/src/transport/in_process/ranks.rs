@@ -34,6 +34,9 @@ pub enum RanksError<E: fmt::Display> {
     Start(String),
 }
 
+/// The most ranks of one process.
+const MOST_RANKS: usize = 1 << 16;
+
 /// Runs `body` on `ranks` ranks, each a thread of this process, and returns what they return, in the order of the
 /// ranks. Blocks until all have ended.
 ///
@@ -58,8 +61,8 @@ where
     E: fmt::Display + Send,
     F: Fn(Communicator) -> Result<T, E> + Sync,
 {
-    if ranks == 0 {
-        return Err(RanksError::Start("0 ranks were asked for, expected at least 1".into()));
+    if ranks == 0 || ranks > MOST_RANKS {
+        return Err(RanksError::Start(format!("{ranks} ranks were asked for, expected 1 to {MOST_RANKS}")));
     }
     let world = Arc::new(World::new(ranks));
     let ends = std::thread::scope(|scope| {

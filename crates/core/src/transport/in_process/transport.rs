@@ -1,8 +1,6 @@
 //! The transport of one rank among the threads of a process.
 
 use std::any::Any;
-use std::collections::HashMap;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use super::pipe::{Outcome, Pipe};
@@ -16,8 +14,8 @@ use crate::transport::{
 pub(super) struct InProcess {
     rank: usize,
     world: Arc<World>,
-    next: AtomicU64,
-    channels: RwLock<HashMap<u64, Open>>,
+    /// By number; numbers are not used again.
+    channels: RwLock<Vec<Option<Open>>>,
 }
 
 #[derive(Debug, Clone)]
@@ -30,7 +28,7 @@ struct Open {
 
 impl InProcess {
     pub(super) fn new(rank: usize, world: Arc<World>) -> InProcess {
-        InProcess { rank, world, next: AtomicU64::new(0), channels: RwLock::default() }
+        InProcess { rank, world, channels: RwLock::default() }
     }
 
     fn check(&self, peer: usize) -> Result<(), TransportError> {
@@ -48,7 +46,8 @@ impl InProcess {
     fn with<R>(&self, channel: Channel, call: impl FnOnce(&Open) -> R) -> Result<R, TransportError> {
         let channels = self.channels.read().unwrap_or_else(PoisonError::into_inner);
         let open = channels
-            .get(&channel.0)
+            .get(channel.0 as usize)
+            .and_then(Option::as_ref)
             .ok_or_else(|| TransportError::Channel(format!("channel {} is not open", channel.0)))?;
         Ok(call(open))
     }
@@ -60,6 +59,7 @@ impl Open {
         match outcome {
             Outcome::Moved => Ok(true),
             Outcome::Waiting => Ok(false),
+            Outcome::Closed => Err(TransportError::PeerGaveUp { peer: self.peer }),
             Outcome::Length { sent, expected } => {
                 Err(TransportError::Length { sender, receiver, expected, found: sent })
             }
@@ -70,7 +70,8 @@ impl Open {
     }
 }
 
-impl Transport for InProcess {
+// SAFETY: a pipe copies between two posted ends only, under a lock that closing takes as well.
+unsafe impl Transport for InProcess {
     fn rank(&self) -> usize {
         self.rank
     }
@@ -101,9 +102,9 @@ impl Transport for InProcess {
         let (pipe, outcome) = self.world.open_pipe(address, direction, memory);
         let open = Open { pipe, direction, peer, address };
         open.judge(outcome)?;
-        let number = self.next.fetch_add(1, Ordering::Relaxed);
-        self.channels.write().unwrap_or_else(PoisonError::into_inner).insert(number, open);
-        Ok(Channel(number))
+        let mut channels = self.channels.write().unwrap_or_else(PoisonError::into_inner);
+        channels.push(Some(open));
+        Ok(Channel(channels.len() as u64 - 1))
     }
 
     unsafe fn post(&self, channel: Channel) -> Result<(), TransportError> {
@@ -121,10 +122,13 @@ impl Transport for InProcess {
         self.with(channel, |open| open.judge(open.pipe.test(open.direction)))?
     }
 
-    fn close(&self, channel: Channel, _keep: Arc<dyn Any + Send + Sync>) {
-        let removed = self.channels.write().unwrap_or_else(PoisonError::into_inner).remove(&channel.0);
+    unsafe fn close(&self, channel: Channel, _keep: Arc<dyn Any + Send + Sync>) {
+        let mut channels = self.channels.write().unwrap_or_else(PoisonError::into_inner);
+        let removed = channels.get_mut(channel.0 as usize).and_then(Option::take);
+        drop(channels);
         if let Some(open) = removed {
             self.world.close_pipe(open.address, open.direction, &open.pipe);
+            self.world.ring(open.peer);
         }
     }
 
@@ -162,6 +166,9 @@ impl Transport for InProcess {
             || self.world.ring_all(),
             idle,
         )?;
+        if let Some((one, other)) = content.lengths {
+            return Err(TransportError::Lengths { one, other });
+        }
         values.copy_from_slice(&content.values);
         Ok(())
     }
