@@ -19,7 +19,7 @@ pub enum BackendRole {
 /// One backend or transport that Haloport knows: what it has here, or why it is missing.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct BackendReport {
-    /// Its name, which is also the name of its cargo feature.
+    /// Its name.
     pub name: &'static str,
     /// What it is for.
     pub role: BackendRole,
@@ -48,20 +48,20 @@ pub fn backends() -> Vec<BackendReport> {
         name: "mpi",
         role: BackendRole::Transport,
         devices: Vec::new(),
-        missing: (!cfg!(feature = "mpi")).then(|| lacks("mpi")),
+        missing: (!cfg!(feature = "mpi")).then(|| "this build lacks the feature `mpi`".into()),
     });
     reports
 }
 
 fn devices(name: &'static str, built: bool) -> BackendReport {
-    let found = if built { CpuDevice::new().map_err(|error| error.to_string()) } else { Err(lacks(name)) };
+    let found = if built {
+        CpuDevice::new().map_err(|error| error.to_string())
+    } else {
+        Err(format!("this version of Haloport has no backend {name}"))
+    };
     let (devices, missing) = match found {
         Ok(device) => (vec![device.info().clone()], None),
         Err(why) => (Vec::new(), Some(why)),
     };
     BackendReport { name, role: BackendRole::Devices, devices, missing }
-}
-
-fn lacks(feature: &str) -> String {
-    format!("this build lacks the feature `{feature}`")
 }

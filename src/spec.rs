@@ -46,16 +46,15 @@ pub enum SelectError {
         /// What was expected.
         problem: String,
     },
-    /// The string names a backend that this build lacks.
+    /// The string names a backend that does not exist yet.
     #[error(
-        "there is no device `{spec}`: this build lacks the backend {backend} and has {}; \
-         build with the feature `{backend}`",
+        "there is no device `{spec}`: this version of Haloport has no backend {backend}; this build has {}",
         built()
     )]
     NotBuilt {
         /// The string.
         spec: String,
-        /// The backend, which is also the name of the feature.
+        /// The backend.
         backend: &'static str,
     },
     /// The device's own error.
@@ -146,9 +145,9 @@ mod tests {
         let refusal = |text: &str| text.parse::<DeviceSpec>().unwrap_err().to_string();
         assert_eq!(
             refusal("cuda:1"),
-            "there is no device `cuda:1`: this build lacks the backend cuda and has cpu; build with the feature `cuda`"
+            "there is no device `cuda:1`: this version of Haloport has no backend cuda; this build has cpu"
         );
-        assert!(refusal("sycl:gpu:0").ends_with("build with the feature `sycl`"));
+        assert!(refusal("sycl:gpu:0").contains("has no backend sycl"));
         assert_eq!(
             refusal("cpu:threads=0"),
             "there is no device `cpu:threads=0`: expected a number of threads from 1, such as `cpu:threads=4`; \

@@ -51,7 +51,7 @@ fn devices_are_listed_with_what_is_missing_and_why() {
     let out = text(&listed.stdout);
     assert!(listed.status.success());
     assert!(out.contains("cpu:0"), "{out}");
-    assert!(out.contains("this build lacks the feature `cuda`"), "{out}");
+    assert!(out.contains("this version of Haloport has no backend cuda"), "{out}");
 
     let report = json("devices --json");
     assert_eq!(report["auto"], "cpu:0");
@@ -64,7 +64,7 @@ fn devices_are_listed_with_what_is_missing_and_why() {
     };
     assert_eq!(backend("cpu")["devices"][0]["id"], "cpu:0");
     assert!(backend("cpu")["missing"].is_null());
-    assert_eq!(backend("sycl")["missing"], "this build lacks the feature `sycl`");
+    assert_eq!(backend("sycl")["missing"], "this version of Haloport has no backend sycl");
     assert_eq!(backend("in-process")["role"], "transport");
 }
 
@@ -132,7 +132,7 @@ fn bad_input_gives_one_line_and_the_exit_code_2() {
         ("--dtype foo", &["--dtype", "f64, f32", "`foo`"]),
         ("--split sideways", &["--split", "sideways", "slowest, fastest, balanced"]),
         ("--device gpu", &["--device", "there is no device `gpu`", "cpu"]),
-        ("--device cuda:1", &["`cuda:1`", "build with the feature `cuda`"]),
+        ("--device cuda:1", &["`cuda:1`", "has no backend cuda"]),
         ("--ranks 0", &["--ranks", "expected 1 to", "found 0"]),
         ("--ranks 1000000", &["--ranks", "found 1000000"]),
         ("--rnks 2", &["--rnks", "'--ranks'"]),

@@ -2,12 +2,13 @@
 //!
 //! Read in this order:
 //! - this file: [`Exchange`], what a user holds;
-//! - `plan`: what happens at [`bind`](crate::Pattern::bind): ranks agree, messages are laid out, copies are bound;
+//! - `plan`: what ranks settle at [`bind`](crate::Pattern::bind), and `bind`: messages laid out and copies bound;
 //! - `part`: what one device does in each phase of an exchange;
 //! - `flight`: the parts together, from start to finish, and poisoning;
 //! - `engine`: who drives the flights of a rank;
 //! - `pending`: the borrow that keeps fields from being touched in flight.
 
+mod bind;
 #[cfg(doctest)]
 mod compile_fail;
 mod engine;
@@ -104,8 +105,26 @@ impl<F: fmt::Debug> fmt::Debug for Exchange<F> {
     }
 }
 
+impl Pattern {
+    /// Collective: binds the pattern to fields. See [`Exchange`].
+    ///
+    /// # Errors
+    /// See [`BindError`]; every rank gets the same error.
+    pub fn bind<F: FieldSet>(&self, fields: F) -> Result<Exchange<F>, BindError> {
+        self.bind_with(fields, BindOptions::default())
+    }
+
+    /// As [`bind`](Pattern::bind), with options.
+    ///
+    /// # Errors
+    /// See [`BindError`].
+    pub fn bind_with<F: FieldSet>(&self, fields: F, options: BindOptions) -> Result<Exchange<F>, BindError> {
+        Exchange::bind(self, fields, options)
+    }
+}
+
 impl<F: FieldSet> Exchange<F> {
-    pub(crate) fn bind(pattern: &Pattern, fields: F, options: BindOptions) -> Result<Exchange<F>, BindError> {
+    fn bind(pattern: &Pattern, fields: F, options: BindOptions) -> Result<Exchange<F>, BindError> {
         let (builders, identities) = Binder::collect(&fields);
         let (parts, storages) = plan::plan(pattern, builders, options.direct)?;
         let flight = Arc::new(Flight::new(parts, storages, options.on_complete));

@@ -1,8 +1,8 @@
 //! Patterns: who sends which cells to whom, derived once from what each rank owns and used for any field.
 //!
-//! A pattern is made collectively. Each rank brings its own domains; nobody holds a table of all ranks. A
-//! directory of boxes, itself spread over the ranks, answers who owns the cells of a halo; each rank then tells
-//! the owners what it wants, and the owners send in exactly that order.
+//! A pattern is made collectively. Each rank brings its own domains; nobody holds a table of all ranks. A directory of
+//! boxes, itself spread over the ranks, answers who owns the cells of a halo; each rank then tells the owners what it
+//! wants, and the owners send in exactly that order.
 
 mod directory;
 mod regions;
@@ -13,8 +13,6 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::domain::{Grid, GridError, Halo, HaloWidths, IndexBox};
-use crate::exchange::{BindError, BindOptions, Exchange};
-use crate::field::FieldSet;
 use crate::transport::{Communicator, TransportError};
 
 /// Who sends which cells to whom, for one grid, one set of domains and one halo. Cloning gives another handle to
@@ -142,22 +140,6 @@ impl Pattern {
         let mut sent = self.inner.sends.values().flatten().filter(|piece| piece.source_domain == domain);
         let interior = sent.try_fold(owned, |interior, piece| interior.minus_one_side(&piece.source))?;
         (!interior.is_empty()).then_some(interior)
-    }
-
-    /// Collective: binds the pattern to fields. See [`Exchange`].
-    ///
-    /// # Errors
-    /// See [`BindError`]; every rank gets the same error.
-    pub fn bind<F: FieldSet>(&self, fields: F) -> Result<Exchange<F>, BindError> {
-        self.bind_with(fields, BindOptions::default())
-    }
-
-    /// As [`bind`](Pattern::bind), with options.
-    ///
-    /// # Errors
-    /// See [`BindError`].
-    pub fn bind_with<F: FieldSet>(&self, fields: F, options: BindOptions) -> Result<Exchange<F>, BindError> {
-        Exchange::bind(self, fields, options)
     }
 
     pub(crate) fn widths(&self) -> &HaloWidths {

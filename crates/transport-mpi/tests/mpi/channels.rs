@@ -29,13 +29,6 @@ impl Memory {
 
     /// # Safety
     /// No message is under way.
-    unsafe fn fill(&self, value: u8) {
-        // SAFETY: the memory is this long, and by the contract nobody else touches it.
-        unsafe { self.pointer.as_ptr().write_bytes(value, self.bytes) }
-    }
-
-    /// # Safety
-    /// No message is under way.
     unsafe fn holds(&self, value: u8) -> bool {
         // SAFETY: the memory is this long, and by the contract nobody else touches it.
         let bytes = unsafe { std::slice::from_raw_parts(self.pointer.as_ptr(), self.bytes) };
