@@ -233,7 +233,12 @@ impl Communicator {
             transport.relax(patience.round)?;
             patience.next(|| what.to_string())
         });
-        *failed = outcome.as_ref().err().cloned();
+        // A call that was refused never came to the others.
+        let refused =
+            matches!(outcome, Err(TransportError::WrongThread { .. } | TransportError::NoSuchRank { .. }));
+        if !refused {
+            *failed = outcome.as_ref().err().cloned();
+        }
         outcome
     }
 }
