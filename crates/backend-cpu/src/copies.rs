@@ -4,8 +4,9 @@ use haloport_core::device::{BoxCopy, CopyAxis, CopyItem, IndexedCopy, MAX_COPY_A
 
 /// Below this many bytes a copy stays on the calling thread.
 ///
-/// Measured by `cargo bench -p haloport-cpu`: waking the pool costs 5 to 20 µs, in which one core copies 100 to
-/// 200 KB of strided rows; from 1 MiB on, two threads win reliably.
+/// Measured by `cargo bench -p haloport-cpu` (see `docs/performance.md`): waking the pool and joining it costs about
+/// 15 µs; with rows of 8 bytes two threads win from 128 KiB on, with rows of 24 bytes from 0.5 to 1 MiB, with rows of
+/// 1 KiB from 4 MiB.
 pub const COPY_INLINE_BYTES: usize = 1 << 20;
 
 /// A list of copies, cut into pieces of similar size where it is large enough to be run by several threads.

@@ -4,9 +4,10 @@ use haloport_core::device::{IndexRange, KernelArgument, KernelSource, LaunchConf
 
 /// Below this many indices a kernel stays on the calling thread.
 ///
-/// Measured by `cargo bench -p haloport-cpu`: waking the pool costs 5 to 20 µs, and a stencil kernel takes 1 to
-/// 10 ns per index.
-pub const KERNEL_INLINE_INDICES: usize = 1 << 14;
+/// Measured by `cargo bench -p haloport-cpu` (see `docs/performance.md`): waking the pool and joining it costs about
+/// 15 µs; a kernel of 2 ns per index wins with two threads from 65536 indices on, one of 0.2 ns from a million, and one
+/// of 30 ns, such as a stage of the tsunami, by this reckoning from a few thousand.
+pub const KERNEL_INLINE_INDICES: usize = 1 << 15;
 
 /// A kernel: on the CPU, its Rust function.
 #[derive(Debug, Clone, Copy)]
