@@ -220,6 +220,8 @@ impl<D: Device> Part for DevicePart<D> {
         // The device must have stopped writing before anybody may touch the memory again. Its error, if any, is the
         // cause of the abandoning or is of no more use.
         let _ = self.device.synchronize(&self.stream);
+        // The last unpacking was put on a stream of the caller's.
+        let _ = self.device.host_wait(&self.unpacked);
         for borrowed in &self.borrowed {
             borrowed.window.leave();
             transport.notify(borrowed.peer);
