@@ -1,6 +1,8 @@
-//! Copies between strided boxes and indexed rows.
+//! Lists of copies, and copies between strided boxes.
 
-use haloport_core::device::{BoxCopy, CopyAxis, CopyItem, IndexedCopy, MAX_COPY_AXES, Pointer};
+use haloport_core::device::{BoxCopy, CopyAxis, CopyItem, MAX_COPY_AXES, Pointer};
+
+use crate::rows::RowCopy;
 
 /// Below this many bytes a copy stays on the calling thread.
 ///
@@ -12,28 +14,36 @@ pub const COPY_INLINE_BYTES: usize = 1 << 20;
 /// A list of copies, cut into pieces of similar size where it is large enough to be run by several threads.
 #[derive(Debug)]
 pub struct CpuCopies {
-    pub(crate) items: Vec<CopyItem>,
+    pub(crate) items: Vec<Item>,
     pub(crate) parallel: bool,
+}
+
+/// One entry of the list.
+#[derive(Debug)]
+pub(crate) enum Item {
+    Box(BoxCopy),
+    Rows(RowCopy),
 }
 
 impl CpuCopies {
     pub(crate) fn new(items: Vec<CopyItem>, threads: usize) -> CpuCopies {
         let items: Vec<CopyItem> = items.into_iter().filter(|item| item.bytes() > 0).collect();
         let total: usize = items.iter().map(CopyItem::bytes).sum();
-        if threads == 1 || total < COPY_INLINE_BYTES {
-            return CpuCopies { items, parallel: false };
-        }
-        let piece = (total / (4 * threads)).max(COPY_INLINE_BYTES / 16);
-        let items = items
-            .into_iter()
-            .flat_map(|item| match item {
-                CopyItem::Box(copy) => {
-                    copy.split(copy.bytes().div_ceil(piece)).into_iter().map(CopyItem::Box).collect()
+        let parallel = threads > 1 && total >= COPY_INLINE_BYTES;
+        let piece = if parallel { (total / (4 * threads)).max(COPY_INLINE_BYTES / 16) } else { usize::MAX };
+        let mut cut = Vec::with_capacity(items.len());
+        for item in items {
+            let pieces = item.bytes().div_ceil(piece);
+            match item {
+                CopyItem::Box(copy) if pieces == 1 => cut.push(Item::Box(copy)),
+                CopyItem::Box(copy) => cut.extend(copy.split(pieces).into_iter().map(Item::Box)),
+                CopyItem::Indexed(copy) if pieces == 1 => cut.push(Item::Rows(RowCopy::new(copy))),
+                CopyItem::Indexed(copy) => {
+                    cut.extend(copy.split(pieces).into_iter().map(RowCopy::new).map(Item::Rows));
                 }
-                indexed => vec![indexed],
-            })
-            .collect();
-        CpuCopies { items, parallel: true }
+            }
+        }
+        CpuCopies { items: cut, parallel }
     }
 }
 
@@ -42,12 +52,12 @@ impl CpuCopies {
 /// # Safety
 /// The source is readable and the target writable over the whole copy, they do not overlap, and nobody else writes
 /// the one or touches the other meanwhile.
-pub(crate) unsafe fn run_item(item: &CopyItem) {
+pub(crate) unsafe fn run_item(item: &Item) {
     // SAFETY: the caller's promise is what both ask for.
     unsafe {
         match item {
-            CopyItem::Box(copy) => run_box(copy),
-            CopyItem::Indexed(copy) => run_indexed(copy),
+            Item::Box(copy) => run_box(copy),
+            Item::Rows(copy) => copy.run(),
         }
     }
 }
@@ -57,28 +67,11 @@ pub(crate) unsafe fn run_item(item: &CopyItem) {
 /// # Safety
 /// As for [`run_item`].
 pub(crate) unsafe fn run_box(copy: &BoxCopy) {
-    let point = CopyAxis { extent: 1, source_stride: 0, target_stride: 0 };
-    let mut axes = [point; MAX_COPY_AXES];
-    let given = copy.axes();
-    axes[MAX_COPY_AXES - given.len()..].copy_from_slice(given);
-    let [a, b, c, d, line] = axes;
     // The element size is settled once, outside all loops.
     macro_rules! run {
         ($copy_line:expr) => {
-            for ia in 0..a.extent {
-                let (source, target) = step(copy.source(), copy.target(), &a, ia);
-                for ib in 0..b.extent {
-                    let (source, target) = step(source, target, &b, ib);
-                    for ic in 0..c.extent {
-                        let (source, target) = step(source, target, &c, ic);
-                        for id in 0..d.extent {
-                            let (source, target) = step(source, target, &d, id);
-                            // SAFETY: the line lies within the box, which the caller promised.
-                            unsafe { $copy_line(source, target, &line) }
-                        }
-                    }
-                }
-            }
+            // SAFETY: the line lies within the box, which the caller promised.
+            for_each_line(copy, |source, target, line| unsafe { $copy_line(source, target, line) })
         };
     }
     match copy.run_bytes() {
@@ -95,7 +88,30 @@ pub(crate) unsafe fn run_box(copy: &BoxCopy) {
     }
 }
 
-fn step(source: Pointer, target: Pointer, axis: &CopyAxis, index: usize) -> (Pointer, Pointer) {
+/// Calls `visit` with the addresses of the first element of every line along the innermost axis.
+#[inline(always)]
+pub(crate) fn for_each_line(copy: &BoxCopy, mut visit: impl FnMut(Pointer, Pointer, &CopyAxis)) {
+    let point = CopyAxis { extent: 1, source_stride: 0, target_stride: 0 };
+    let mut axes = [point; MAX_COPY_AXES];
+    let given = copy.axes();
+    axes[MAX_COPY_AXES - given.len()..].copy_from_slice(given);
+    let [a, b, c, d, line] = axes;
+    for ia in 0..a.extent {
+        let (source, target) = step(copy.source(), copy.target(), &a, ia);
+        for ib in 0..b.extent {
+            let (source, target) = step(source, target, &b, ib);
+            for ic in 0..c.extent {
+                let (source, target) = step(source, target, &c, ic);
+                for id in 0..d.extent {
+                    let (source, target) = step(source, target, &d, id);
+                    visit(source, target, &line);
+                }
+            }
+        }
+    }
+}
+
+pub(crate) fn step(source: Pointer, target: Pointer, axis: &CopyAxis, index: usize) -> (Pointer, Pointer) {
     let index = index as isize;
     (source.offset(index * axis.source_stride), target.offset(index * axis.target_stride))
 }
@@ -105,7 +121,7 @@ fn step(source: Pointer, target: Pointer, axis: &CopyAxis, index: usize) -> (Poi
 /// # Safety
 /// As for [`run_item`], for the line.
 #[inline]
-unsafe fn copy_line<const N: usize>(source: Pointer, target: Pointer, line: &CopyAxis) {
+pub(crate) unsafe fn copy_line<const N: usize>(source: Pointer, target: Pointer, line: &CopyAxis) {
     let (mut from, mut to) = (source.as_ptr(), target.as_ptr());
     for _ in 0..line.extent {
         // SAFETY: both lie in the line; `[u8; N]` has the alignment 1.
@@ -120,26 +136,12 @@ unsafe fn copy_line<const N: usize>(source: Pointer, target: Pointer, line: &Cop
 /// # Safety
 /// As for [`run_item`], for the line.
 #[inline]
-unsafe fn copy_rows(source: Pointer, target: Pointer, line: &CopyAxis, bytes: usize) {
+pub(crate) unsafe fn copy_rows(source: Pointer, target: Pointer, line: &CopyAxis, bytes: usize) {
     let (mut from, mut to) = (source.as_ptr(), target.as_ptr());
     for _ in 0..line.extent {
         // SAFETY: both rows lie in the line and do not overlap.
         unsafe { std::ptr::copy_nonoverlapping(from, to, bytes) };
         from = from.wrapping_offset(line.source_stride);
         to = to.wrapping_offset(line.target_stride);
-    }
-}
-
-/// Copies rows picked by index.
-///
-/// # Safety
-/// As for [`run_item`].
-unsafe fn run_indexed(copy: &IndexedCopy) {
-    let row = |rows: &Option<Vec<usize>>, index: usize| rows.as_ref().map_or(index, |rows| rows[index]);
-    for index in 0..copy.rows {
-        let from = copy.source.offset(row(&copy.source_rows, index) as isize * copy.source_stride);
-        let to = copy.target.offset(row(&copy.target_rows, index) as isize * copy.target_stride);
-        // SAFETY: the caller promised the rows named by the index lists.
-        unsafe { std::ptr::copy_nonoverlapping(from.as_ptr(), to.as_ptr(), copy.row_bytes) };
     }
 }

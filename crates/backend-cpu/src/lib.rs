@@ -10,6 +10,7 @@ mod buffer;
 mod copies;
 mod device;
 mod kernels;
+mod rows;
 
 pub use buffer::CpuBuffer;
 pub use copies::{COPY_INLINE_BYTES, CpuCopies};

@@ -1,6 +1,8 @@
 //! Copies between strided boxes and between indexed rows: the one primitive of packing, unpacking, copies to
 //! oneself and copies from a neighbour.
 
+use std::sync::Arc;
+
 use super::{DeviceError, Pointer};
 
 /// The most axes a [`BoxCopy`] can have: four of the grid and one of components.
@@ -110,6 +112,14 @@ impl BoxCopy {
         self.axes().iter().map(|axis| axis.extent).product::<usize>() * self.element_bytes
     }
 
+    /// The same copy from and to addresses that lie `source` and `target` bytes further on.
+    #[must_use]
+    pub fn moved(mut self, source: isize, target: isize) -> BoxCopy {
+        self.source = self.source.offset(source);
+        self.target = self.target.offset(target);
+        self
+    }
+
     /// Cuts it into at most `pieces` copies of nearly equal size: along its longest axis, or, if it is one run of
     /// bytes, within that.
     pub fn split(&self, pieces: usize) -> Vec<BoxCopy> {
@@ -129,9 +139,7 @@ impl BoxCopy {
                     }
                     None => part.element_bytes = end - begin,
                 }
-                part.source = self.source.offset(begin as isize * source_stride);
-                part.target = self.target.offset(begin as isize * target_stride);
-                part
+                part.moved(begin as isize * source_stride, begin as isize * target_stride)
             })
             .collect()
     }
@@ -162,45 +170,90 @@ impl BoxCopy {
     }
 }
 
-/// A copy of rows picked by index: row `target_rows[k]` of the target becomes row `source_rows[k]` of the source.
-/// A side without indices is taken in sequence.
+/// Where the rows of one side of an [`IndexedCopy`] lie.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Rows {
+    /// Bytes from row 0 to row 1.
+    pub stride: isize,
+    /// The rows in the order in which they are copied; `None` for 0, 1, 2, …
+    pub indices: Option<Arc<[u32]>>,
+}
+
+impl Rows {
+    /// The row that is copied as number `position`.
+    pub fn index(&self, position: usize) -> usize {
+        self.indices.as_ref().map_or(position, |indices| indices[position] as usize)
+    }
+}
+
+/// The same box copied at many rows, which are picked by index on either side: number `k` goes from row
+/// `source.index(k)` to row `target.index(k)`. A row may be read several times and is written at most once.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct IndexedCopy {
-    /// The address of row 0 of the source.
-    pub source: Pointer,
-    /// The address of row 0 of the target.
-    pub target: Pointer,
-    /// Bytes of a row.
-    pub row_bytes: usize,
-    /// Bytes from one row to the next in the source.
-    pub source_stride: isize,
-    /// Bytes from one row to the next in the target.
-    pub target_stride: isize,
-    /// How many rows are copied.
-    pub rows: usize,
-    /// The rows of the source; `None` for 0, 1, 2, …
-    pub source_rows: Option<Vec<usize>>,
-    /// The rows of the target, each at most once; `None` for 0, 1, 2, …
-    pub target_rows: Option<Vec<usize>>,
+    row: BoxCopy,
+    rows: usize,
+    source: Rows,
+    target: Rows,
 }
 
 impl IndexedCopy {
-    /// All bytes that it moves.
-    pub fn bytes(&self) -> usize {
-        self.rows * self.row_bytes
-    }
-
-    /// Checks that both index lists, where there are any, have `rows` entries.
+    /// Copies `rows` rows, each as `row` says, whose addresses are those of row 0 on both sides.
     ///
     /// # Errors
-    /// [`DeviceError::InvalidArgument`] where they do not.
-    pub fn check(&self) -> Result<(), DeviceError> {
-        for rows in [&self.source_rows, &self.target_rows].into_iter().flatten() {
-            if rows.len() != self.rows {
-                return Err(DeviceError::invalid("the index list of a copy", self.rows, rows.len()));
+    /// [`DeviceError::InvalidArgument`] where an index list, if there is one, has not `rows` entries.
+    pub fn new(row: BoxCopy, rows: usize, source: Rows, target: Rows) -> Result<IndexedCopy, DeviceError> {
+        for indices in [&source.indices, &target.indices].into_iter().flatten() {
+            if indices.len() != rows {
+                return Err(DeviceError::invalid("the index list of a copy", rows, indices.len()));
             }
         }
-        Ok(())
+        Ok(IndexedCopy { row, rows, source, target })
+    }
+
+    /// The copy of row 0.
+    pub fn row(&self) -> &BoxCopy {
+        &self.row
+    }
+
+    /// How many rows are copied.
+    pub fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// The rows of the source.
+    pub fn source(&self) -> &Rows {
+        &self.source
+    }
+
+    /// The rows of the target.
+    pub fn target(&self) -> &Rows {
+        &self.target
+    }
+
+    /// All bytes that it moves.
+    pub fn bytes(&self) -> usize {
+        self.rows * self.row.bytes()
+    }
+
+    /// Cuts it into at most `pieces` copies of nearly as many rows each.
+    pub fn split(&self, pieces: usize) -> Vec<IndexedCopy> {
+        let pieces = pieces.clamp(1, self.rows.max(1));
+        (0..pieces)
+            .map(|piece| {
+                let (begin, end) = (self.rows * piece / pieces, self.rows * (piece + 1) / pieces);
+                let mut row = self.row;
+                let cut = |rows: &Rows, first: &mut Pointer| {
+                    if rows.indices.is_none() {
+                        *first = first.offset(begin as isize * rows.stride);
+                    }
+                    let indices = rows.indices.as_ref().map(|indices| indices[begin..end].into());
+                    Rows { stride: rows.stride, indices }
+                };
+                let source = cut(&self.source, &mut row.source);
+                let target = cut(&self.target, &mut row.target);
+                IndexedCopy { row, rows: end - begin, source, target }
+            })
+            .collect()
     }
 }
 

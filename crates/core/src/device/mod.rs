@@ -13,7 +13,7 @@ mod stream;
 use std::fmt::Debug;
 use std::time::Duration;
 
-pub use copy::{BoxCopy, CopyAxis, CopyItem, IndexedCopy, MAX_COPY_AXES};
+pub use copy::{BoxCopy, CopyAxis, CopyItem, IndexedCopy, MAX_COPY_AXES, Rows};
 pub use error::DeviceError;
 pub use info::{DeviceId, DeviceInfo};
 pub use kernel::{HostKernel, IndexRange, KernelArgument, KernelSource, LaunchConfig, ParameterType};

@@ -1,0 +1,161 @@
+//! Copies of rows picked by index.
+
+use haloport_core::device::{CopyAxis, IndexedCopy, Pointer};
+
+use crate::copies::{copy_line, copy_rows, for_each_line, run_box, step};
+
+/// Runs of consecutive rows are kept instead of index lists where they have at least this many rows on average.
+const ROWS_PER_RUN: usize = 2;
+
+/// A copy of indexed rows, with what the order of the rows allows found out once.
+#[derive(Debug)]
+pub(crate) struct RowCopy {
+    copy: IndexedCopy,
+    order: Order,
+}
+
+/// In which order the elements are visited.
+#[derive(Debug)]
+enum Order {
+    /// Row after row, each a box of its own.
+    RowByRow,
+    /// For each point of a row, one run of bytes, all rows.
+    PointByPoint,
+    /// The same, with runs of rows that follow each other on both sides.
+    InRuns(Vec<Run>),
+}
+
+/// Rows that follow each other on both sides.
+#[derive(Debug)]
+struct Run {
+    /// Bytes from row 0 to the first row.
+    source: isize,
+    target: isize,
+    rows: usize,
+}
+
+impl RowCopy {
+    pub(crate) fn new(copy: IndexedCopy) -> RowCopy {
+        let (source, target) = (copy.source().stride, copy.target().stride);
+        let step = source.unsigned_abs().max(target.unsigned_abs());
+        let within = copy
+            .row()
+            .axes()
+            .iter()
+            .map(|axis| axis.source_stride.unsigned_abs().max(axis.target_stride.unsigned_abs()));
+        let order = if within.max().is_some_and(|within| within < step) {
+            Order::RowByRow
+        } else {
+            let runs = runs(&copy);
+            if runs.len() * ROWS_PER_RUN <= copy.rows() { Order::InRuns(runs) } else { Order::PointByPoint }
+        };
+        RowCopy { copy, order }
+    }
+
+    /// Runs the copy on the calling thread.
+    ///
+    /// # Safety
+    /// As for [`run_item`](crate::copies::run_item).
+    pub(crate) unsafe fn run(&self) {
+        let row = self.copy.row();
+        let (sources, targets) = (self.copy.source(), self.copy.target());
+        if matches!(self.order, Order::RowByRow) {
+            for position in 0..self.copy.rows() {
+                let source = sources.index(position) as isize * sources.stride;
+                let target = targets.index(position) as isize * targets.stride;
+                // SAFETY: the caller promised every row.
+                unsafe { run_box(&row.moved(source, target)) };
+            }
+            return;
+        }
+        // The size of a run of bytes is settled once, outside all loops.
+        // SAFETY: the caller's promise; the sizes are equal.
+        unsafe {
+            match row.run_bytes() {
+                1 => self.points::<1>(),
+                2 => self.points::<2>(),
+                4 => self.points::<4>(),
+                8 => self.points::<8>(),
+                16 => self.points::<16>(),
+                _ => self.points::<0>(),
+            }
+        }
+    }
+
+    /// Copies point by point; `N` is the number of bytes at each, 0 if it is another one.
+    ///
+    /// # Safety
+    /// As for [`run`](RowCopy::run).
+    unsafe fn points<const N: usize>(&self) {
+        for_each_line(self.copy.row(), |source, target, line| {
+            for point in 0..line.extent {
+                let (source, target) = step(source, target, line, point);
+                // SAFETY: the caller promised every row, and the point lies within the row.
+                unsafe { self.point::<N>(source, target) };
+            }
+        });
+    }
+
+    /// Copies one point of every row. `source` and `target` are its addresses in row 0.
+    ///
+    /// # Safety
+    /// As for [`run`](RowCopy::run).
+    unsafe fn point<const N: usize>(&self, source: Pointer, target: Pointer) {
+        let bytes = if N > 0 { N } else { self.copy.row().run_bytes() };
+        let (sources, targets) = (self.copy.source(), self.copy.target());
+        let copy_row = |from: usize, to: usize| {
+            let from = source.offset(from as isize * sources.stride).as_ptr();
+            let to = target.offset(to as isize * targets.stride).as_ptr();
+            // SAFETY: the caller promised every row. A size known here is copied by one load and store.
+            unsafe { std::ptr::copy_nonoverlapping(from, to, bytes) };
+        };
+        if let Order::InRuns(runs) = &self.order {
+            let together = sources.stride == bytes as isize && targets.stride == bytes as isize;
+            for run in runs {
+                let (from, to) = (source.offset(run.source), target.offset(run.target));
+                let line = CopyAxis {
+                    extent: if together { 1 } else { run.rows },
+                    source_stride: sources.stride,
+                    target_stride: targets.stride,
+                };
+                // SAFETY: the caller promised every row of the run.
+                unsafe {
+                    if together || N == 0 {
+                        copy_rows(from, to, &line, if together { run.rows * bytes } else { bytes });
+                    } else {
+                        copy_line::<N>(from, to, &line);
+                    }
+                }
+            }
+            return;
+        }
+        match (&sources.indices, &targets.indices) {
+            (Some(from), None) => from.iter().enumerate().for_each(|(to, &from)| copy_row(from as usize, to)),
+            (None, Some(to)) => to.iter().enumerate().for_each(|(from, &to)| copy_row(from, to as usize)),
+            (Some(from), Some(to)) => {
+                from.iter().zip(&**to).for_each(|(&from, &to)| copy_row(from as usize, to as usize));
+            }
+            (None, None) => (0..self.copy.rows()).for_each(|row| copy_row(row, row)),
+        }
+    }
+}
+
+/// The rows in runs that follow each other on both sides.
+fn runs(copy: &IndexedCopy) -> Vec<Run> {
+    let (sources, targets) = (copy.source(), copy.target());
+    let mut runs: Vec<Run> = Vec::new();
+    let mut next = None;
+    for position in 0..copy.rows() {
+        let (source, target) = (sources.index(position), targets.index(position));
+        match runs.last_mut() {
+            Some(run) if next == Some((source, target)) => run.rows += 1,
+            _ => runs.push(Run {
+                source: source as isize * sources.stride,
+                target: target as isize * targets.stride,
+                rows: 1,
+            }),
+        }
+        next = Some((source + 1, target + 1));
+    }
+    runs
+}
