@@ -103,6 +103,8 @@ fn sparse_exchanges(comm: &Communicator) -> Result<(), Failure> {
         }
         let got = comm.sparse_exchange(&mine)?;
         ensure!(got == expected, "round {round}: got {} messages, expected {}", got.len(), expected.len());
+        let bytes = comm.sparse_exchange_bytes(mine)?;
+        ensure!(bytes == expected, "round {round}, bytes: got {} messages", bytes.len());
     }
     Ok(())
 }

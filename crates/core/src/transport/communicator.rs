@@ -146,19 +146,26 @@ impl Communicator {
         messages: &[(usize, T)],
     ) -> Result<Vec<(usize, T)>, TransportError> {
         let me = self.rank();
-        let encoded = messages
-            .iter()
-            .map(|(peer, message)| {
-                if *peer >= self.size() {
-                    return Err(TransportError::NoSuchRank { peer: *peer, size: self.size() });
-                }
-                Ok((*peer, encode(message, me)?))
-            })
-            .collect::<Result<Vec<_>, _>>()?;
-        let received = self.collective("all ranks at a sparse exchange", |transport, idle| {
-            transport.sparse_exchange(encoded, idle)
-        })?;
+        let encoded = messages.iter().map(|(peer, message)| Ok((*peer, encode(message, me)?)));
+        let received = self.sparse_exchange_bytes(encoded.collect::<Result<_, TransportError>>()?)?;
         received.iter().map(|(sender, bytes)| Ok((*sender, decode(*sender, bytes)?))).collect()
+    }
+
+    /// Collective: as [`sparse_exchange`](Communicator::sparse_exchange), of bytes as they are.
+    ///
+    /// # Errors
+    /// As for [`barrier`](Communicator::barrier), and [`TransportError::NoSuchRank`].
+    pub fn sparse_exchange_bytes(
+        &self,
+        messages: Vec<(usize, Vec<u8>)>,
+    ) -> Result<Vec<(usize, Vec<u8>)>, TransportError> {
+        let size = self.size();
+        if let Some(&(peer, _)) = messages.iter().find(|(peer, _)| *peer >= size) {
+            return Err(TransportError::NoSuchRank { peer, size });
+        }
+        self.collective("all ranks at a sparse exchange", |transport, idle| {
+            transport.sparse_exchange(messages, idle)
+        })
     }
 
     /// Collective: ends with the same result on every rank: `Ok` where all ranks are content, else the complaint of

@@ -1,6 +1,7 @@
 //! Collectives: every rank brings its part, the last one to come closes the round, every rank takes the result.
 
-use std::sync::{Arc, Mutex};
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use super::world::lock;
 use crate::transport::{Idle, Reduction, TransportError};
@@ -29,9 +30,12 @@ pub(super) struct Content {
     pub(super) lengths: Option<(usize, usize)>,
     brought: bool,
     pub(super) bytes: Vec<u8>,
-    /// Receiver, sender, message.
-    pub(super) messages: Vec<(usize, usize, Vec<u8>)>,
+    /// By receiver, who takes them away.
+    messages: Mutex<HashMap<usize, Vec<Message>>>,
 }
+
+/// A sender and its message.
+pub(super) type Message = (usize, Vec<u8>);
 
 impl Collective {
     pub(super) fn new(size: usize) -> Collective {
@@ -75,6 +79,22 @@ impl Collective {
 }
 
 impl Content {
+    /// Brings the messages of rank `sender`, each with its receiver.
+    pub(super) fn send(&mut self, sender: usize, messages: Vec<Message>) {
+        let buckets = self.messages.get_mut().unwrap_or_else(PoisonError::into_inner);
+        for (receiver, bytes) in messages {
+            buckets.entry(receiver).or_default().push((sender, bytes));
+        }
+    }
+
+    /// Takes the messages for rank `receiver`, in the order of their senders.
+    pub(super) fn receive(&self, receiver: usize) -> Vec<Message> {
+        let mut received = lock(&self.messages).remove(&receiver).unwrap_or_default();
+        // Stable: those of one sender stay in their order.
+        received.sort_by_key(|(sender, _)| *sender);
+        received
+    }
+
     /// Takes `values` into those brought so far.
     pub(super) fn reduce(&mut self, values: &[u64], reduction: Reduction) {
         if !std::mem::replace(&mut self.brought, true) {

@@ -193,20 +193,12 @@ unsafe impl Transport for InProcess {
         messages: Vec<(usize, Vec<u8>)>,
         idle: Idle<'_>,
     ) -> Result<Vec<(usize, Vec<u8>)>, TransportError> {
-        let mine = self.rank;
         messages.iter().try_for_each(|(peer, _)| self.check(*peer))?;
         let content = self.world.collective.meet(
-            |content| content.messages.extend(messages.into_iter().map(|(to, bytes)| (to, mine, bytes))),
+            |content| content.send(self.rank, messages),
             || self.world.ring_all(),
             idle,
         )?;
-        let mut received: Vec<(usize, Vec<u8>)> = content
-            .messages
-            .iter()
-            .filter(|(to, _, _)| *to == mine)
-            .map(|(_, from, bytes)| (*from, bytes.clone()))
-            .collect();
-        received.sort_by_key(|(from, _)| *from);
-        Ok(received)
+        Ok(content.receive(self.rank))
     }
 }
