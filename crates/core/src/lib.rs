@@ -19,11 +19,11 @@ pub mod field;
 pub mod pattern;
 pub mod transport;
 
-pub use domain::{Grid, GridError, Halo, IndexBox, Neighbours, Split};
+pub use domain::{Grid, GridError, Halo, HaloCells, IndexBox, IndexSet, Neighbours, Split};
 pub use element::{Element, ElementType};
 pub use exchange::{BindError, BindOptions, Exchange, ExchangeError, Pending, Schedule};
 pub use field::{
     Binder, BlockLayout, BorrowedField, ComponentPlace, Field, FieldError, FieldSet, View, ViewMut,
 };
-pub use pattern::{Pattern, PatternError, Piece};
+pub use pattern::{Cells, Pattern, PatternError, Piece};
 pub use transport::{Communicator, RanksError, TransportError, run_ranks};

@@ -35,9 +35,9 @@ fn allocations(ranks: usize, direct: bool, borrowed: bool) -> usize {
     let counts = run_ranks(ranks, |comm| -> Result<usize, Failure> {
         let pattern = line(&comm)?;
         let device = device()?;
-        let layout = Cells::new(&device, &pattern)?.layout(0)?.clone();
+        let layout = Numbers::new(&device, &pattern)?.layout(0)?.clone();
         let mut memory = [0.0; 6];
-        let owned = (Cells::new(&device, &pattern)?, Field::<i16, _>::new(&device, &pattern)?);
+        let owned = (Numbers::new(&device, &pattern)?, Field::<i16, _>::new(&device, &pattern)?);
         let options = BindOptions::default().direct(direct);
         if borrowed {
             let field = BorrowedField::new(&device, vec![(&mut memory[..], layout)])?;

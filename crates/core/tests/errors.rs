@@ -104,7 +104,7 @@ fn fields_that_differ_between_ranks_are_refused() {
     assert_eq!(text, "rank 1: the fields are [f32 (device 0)] here and [f64 (device 0)] on rank 0");
     let text = refused(2, |comm| {
         let pattern = line(comm)?;
-        let fields = (0..=comm.rank()).map(|_| Cells::new(&device()?, &pattern).map_err(Failure::from));
+        let fields = (0..=comm.rank()).map(|_| Numbers::new(&device()?, &pattern).map_err(Failure::from));
         pattern.bind(fields.collect::<Result<Vec<_>, _>>()?)?;
         Ok(())
     });
@@ -115,11 +115,11 @@ fn fields_that_differ_between_ranks_are_refused() {
         pattern.bind(field.build(&device()?)?)?;
         Ok(())
     });
-    assert_eq!(text, "rank 0: a field has 1 components here and 2 on another rank");
+    assert_eq!(text, "rank 0: field 0 has 1 components here and 2 on another rank");
     let text = refused(2, |comm| {
         let pattern = line(comm)?;
         let options = BindOptions::default().direct(comm.rank() == 0);
-        pattern.bind_with(Cells::new(&device()?, &pattern)?, options)?;
+        pattern.bind_with(Numbers::new(&device()?, &pattern)?, options)?;
         Ok(())
     });
     assert_eq!(text, "rank 1: the option `direct` is not that of rank 0");
@@ -129,8 +129,8 @@ fn fields_that_differ_between_ranks_are_refused() {
 fn fields_that_do_not_fit_the_pattern_are_refused() {
     let text = refused(2, |comm| {
         let narrow = line(comm)?;
-        let wide = Pattern::structured(comm, narrow.grid(), narrow.domains(), &Halo::uniform(2))?;
-        wide.bind(Cells::new(&device()?, &narrow)?)?;
+        let wide = Pattern::structured(comm, narrow.grid().unwrap(), narrow.boxes(), &Halo::uniform(2))?;
+        wide.bind(Numbers::new(&device()?, &narrow)?)?;
         Ok(())
     });
     assert!(
@@ -143,7 +143,7 @@ fn fields_that_do_not_fit_the_pattern_are_refused() {
         let all = [IndexBox::new([0], [6])];
         let owned = if comm.rank() == 0 { &all[..] } else { &[] };
         let other = Pattern::structured(comm, &other, owned, &Halo::uniform(1))?;
-        pattern.bind(Cells::new(&device()?, &other)?)?;
+        pattern.bind(Numbers::new(&device()?, &other)?)?;
         Ok(())
     });
     assert_eq!(text, "rank 0: field 0 has the cells 0..6 as domain 0, expected 0..4");

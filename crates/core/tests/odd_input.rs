@@ -105,7 +105,7 @@ fn lent_fields_are_told_apart() {
         let grid = Grid::new([4])?.periodic([true])?;
         let domains = [IndexBox::new([0], [0]), grid.cells()];
         let pattern = Pattern::structured(comm, &grid, &domains, &Halo::uniform(1))?;
-        let model = Cells::new(&device()?, &pattern)?;
+        let model = Numbers::new(&device()?, &pattern)?;
         let layouts = [model.layout(0)?.clone(), model.layout(1)?.clone()];
         let (mut one, mut two) = ([0.0; 6], [0.0; 6]);
         let lend = |memory| {

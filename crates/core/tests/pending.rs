@@ -93,7 +93,7 @@ fn dropping_an_exchange_with_a_forgotten_flight_serves_the_neighbours() {
 fn forgetting_an_exchange_of_borrowed_memory_is_safe() {
     everywhere(|comm, _| {
         let pattern = line(comm)?;
-        let layout = Cells::new(&device()?, &pattern)?.layout(0)?.clone();
+        let layout = Numbers::new(&device()?, &pattern)?.layout(0)?.clone();
         let mut memory = vec![comm.rank() as f64; 6];
         {
             let field = BorrowedField::new(&device()?, vec![(&mut memory[..], layout)])?;
@@ -137,7 +137,7 @@ fn views_of_a_pending_exchange_read_owned_cells_and_write_the_interior() {
 #[test]
 fn a_pending_exchange_lends_views_of_its_own_fields_only() {
     run_ranks(1, |comm| -> Result<(), Failure> {
-        let other: &'static Cells = Box::leak(Box::new(Cells::new(&device()?, &line(&comm)?)?));
+        let other: &'static Numbers = Box::leak(Box::new(Numbers::new(&device()?, &line(&comm)?)?));
         let mut exchange = bound(&comm, true)?;
         let mut pending = exchange.start(DEFAULT)?;
         assert_eq!(pending.owned(|_| other, 0).err(), Some(FieldError::NotInExchange));
@@ -155,7 +155,7 @@ fn a_pending_exchange_lends_views_of_its_own_fields_only() {
 fn replaced_fields_are_refused_until_they_are_back() {
     run_ranks(1, |comm| -> Result<(), Failure> {
         let mut exchange = bound(&comm, true)?;
-        let mut other = Cells::new(&device()?, &line(&comm)?)?;
+        let mut other = Numbers::new(&device()?, &line(&comm)?)?;
         std::mem::swap(exchange.fields_mut(), &mut other);
         assert_eq!(exchange.exchange(DEFAULT), Err(ExchangeError::FieldsReplaced));
         assert_eq!(exchange.start(DEFAULT).err(), Some(ExchangeError::FieldsReplaced));
@@ -172,7 +172,7 @@ fn a_field_in_flight_elsewhere_is_refused() {
     run_ranks(1, |comm| -> Result<(), Failure> {
         let mut exchange = bound(&comm, true)?;
         std::mem::forget(exchange.start(DEFAULT)?);
-        let spare = Cells::new(&device()?, &line(&comm)?)?;
+        let spare = Numbers::new(&device()?, &line(&comm)?)?;
         let field = std::mem::replace(exchange.fields_mut(), spare);
         let mut second = line(&comm)?.bind(field)?;
         assert_eq!(second.exchange(DEFAULT), Err(ExchangeError::InFlightElsewhere));
@@ -270,7 +270,7 @@ fn the_callback_runs_once_for_each_exchange() {
             counted.fetch_add(1, Ordering::SeqCst);
         });
         let pattern = line(comm)?;
-        let mut exchange = pattern.bind_with(Cells::new(&device()?, &pattern)?, options)?;
+        let mut exchange = pattern.bind_with(Numbers::new(&device()?, &pattern)?, options)?;
         for round in 1..=5 {
             let pending = exchange.start(DEFAULT)?;
             while !pending.is_ready() {
@@ -293,7 +293,7 @@ fn the_callback_hears_of_a_failure() {
             hearing.fetch_add(if outcome.is_err() { 1 } else { 100 }, Ordering::SeqCst);
         });
         let pattern = line(&comm)?;
-        let mut exchange = pattern.bind_with(Cells::new(&device()?, &pattern)?, options)?;
+        let mut exchange = pattern.bind_with(Numbers::new(&device()?, &pattern)?, options)?;
         comm.set_time_limit(Some(Duration::from_millis(100)));
         if comm.rank() == 0 {
             assert!(exchange.exchange(DEFAULT).is_err());
@@ -317,7 +317,7 @@ fn a_collective_in_a_callback_is_an_error_and_not_a_deadlock() {
             }
         });
         let pattern = line(&comm)?;
-        let mut exchange = pattern.bind_with(Cells::new(&device()?, &pattern)?, options)?;
+        let mut exchange = pattern.bind_with(Numbers::new(&device()?, &pattern)?, options)?;
         if comm.rank() == 0 {
             // Rank 1 starts later, so this exchange becomes complete while rank 0 waits at the barrier.
             let pending = exchange.start(DEFAULT)?;

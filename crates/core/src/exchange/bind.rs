@@ -2,19 +2,19 @@
 //! exchange.
 //!
 //! The cells of a piece lie in a message with the axes in the order of the sender's memory, from the slowest to the
-//! fastest, so that packing walks memory in sequence. Fields follow each other, and the pieces of each field, each
-//! aligned to [`ALIGNMENT`].
+//! fastest, so that packing walks memory in sequence; listed cells are an axis like any other. Fields follow each
+//! other, and the pieces of each field, each aligned to [`ALIGNMENT`].
 
 use std::sync::Arc;
 
 use super::part::{Borrowed, DevicePart, Lent, Message, Part, Phase, Progress, Traffic};
 use super::plan::{BuildError, PartFields, Settled};
+use super::side::{Side, join};
 use crate::device::{
-    BoxCopy, Buffer, CopyItem, Device, DeviceError, MAX_COPY_AXES, MemoryKind, MemoryRange, Pointer, Priority,
+    Buffer, CopyItem, Device, DeviceError, MAX_COPY_AXES, MemoryKind, MemoryRange, Pointer, Priority,
 };
-use crate::domain::IndexBox;
-use crate::field::{BlockLayout, BoundField, copy_axes};
-use crate::pattern::{Pattern, Piece};
+use crate::field::BoundField;
+use crate::pattern::{Cells, Pattern, Piece};
 use crate::transport::{Direction, Transport, TransportError, Window};
 
 /// Where a piece begins in a message: at a multiple of this many bytes.
@@ -53,9 +53,19 @@ struct Placed {
 /// The copies between fields and messages in one direction, with the addresses in the message still relative.
 struct Messages {
     placed: Vec<Placed>,
-    /// The field, the piece's box in it, the offset in the buffer, and the order of axes in the message.
-    items: Vec<(usize, usize, IndexBox, usize, [u8; MAX_COPY_AXES])>,
+    items: Vec<Placing>,
     bytes: usize,
+}
+
+/// Cells of a field and their place in a message.
+struct Placing {
+    /// The place of the field in its part.
+    field: usize,
+    cells: Side,
+    /// The offset in the buffer.
+    at: usize,
+    /// The order of axes in the message.
+    order: [u8; MAX_COPY_AXES],
 }
 
 impl Messages {
@@ -69,7 +79,7 @@ impl Messages {
         peer: usize,
         fields: &[(usize, BoundField)],
         travels: impl Fn(usize) -> Option<[u8; MAX_COPY_AXES]>,
-        pieces: impl Iterator<Item = (usize, &'p IndexBox)> + Clone,
+        pieces: impl Iterator<Item = (usize, &'p Cells)> + Clone,
     ) {
         let begin = self.bytes.next_multiple_of(MESSAGE_ALIGNMENT);
         let mut end = begin;
@@ -77,9 +87,9 @@ impl Messages {
             let Some(order) = travels(position) else { continue };
             for (domain, cells) in pieces.clone() {
                 let at = end.next_multiple_of(ALIGNMENT);
-                let values = cells.cells() as usize * field.blocks[domain].1.components();
-                self.items.push((position, domain, *cells, at, order));
-                end = at + values * field.element.bytes();
+                let cells = Side::of_field(field, domain, cells);
+                end = at + cells.elements() * field.element.bytes();
+                self.items.push(Placing { field: position, cells, at, order });
             }
         }
         if end > begin {
@@ -96,42 +106,16 @@ impl Messages {
         buffer: Pointer,
         direction: Direction,
     ) -> Result<D::Copies, DeviceError> {
-        let items = self.items.iter().map(|(position, domain, cells, at, order)| {
-            let field = &fields[*position].1;
-            let size = field.element.bytes();
-            let (pointer, axes) = block(field, *domain, cells);
-            let mut packed = axes;
-            let mut stride = size as isize;
-            for &axis in order.iter().rev() {
-                packed[usize::from(axis)].1 = stride;
-                stride *= packed[usize::from(axis)].0 as isize;
+        let items = self.items.iter().map(|placing| {
+            let size = fields[placing.field].1.element.bytes();
+            let message = placing.cells.packed(buffer.offset(placing.at as isize), &placing.order, size);
+            match direction {
+                Direction::Send => join(&placing.cells, &message, size),
+                Direction::Receive => join(&message, &placing.cells, size),
             }
-            let message = buffer.offset(*at as isize);
-            let copy = match direction {
-                Direction::Send => BoxCopy::new(pointer, message, size, &copy_axes(&axes, &packed)),
-                Direction::Receive => BoxCopy::new(message, pointer, size, &copy_axes(&packed, &axes)),
-            };
-            copy.map(CopyItem::Box)
         });
         device.bind_copies(items.collect::<Result<_, _>>()?)
     }
-}
-
-/// The address of the first of `cells` in a field's block, and the axes from there on.
-fn block(field: &BoundField, domain: usize, cells: &IndexBox) -> (Pointer, [(usize, isize); MAX_COPY_AXES]) {
-    let (pointer, layout) = &field.blocks[domain];
-    at(*pointer, layout, cells, field.element.bytes())
-}
-
-fn at(
-    pointer: Pointer,
-    layout: &BlockLayout,
-    cells: &IndexBox,
-    element_bytes: usize,
-) -> (Pointer, [(usize, isize); MAX_COPY_AXES]) {
-    // `misfit` and the neighbour's own check have made sure that the cells are there.
-    let offset = layout.offset(cells.lower(), 0).unwrap_or(0) * element_bytes as isize;
-    (pointer.offset(offset), layout.region_axes(cells, element_bytes))
 }
 
 fn build<D: Device>(
@@ -148,8 +132,8 @@ fn build<D: Device>(
     for (&peer, pieces) in pattern.sends().iter().filter(|(peer, _)| **peer != me) {
         let (accepted, window) = settled.lent.get(&peer).cloned().unwrap_or_default();
         let travels = |position: usize| {
-            let own = fields[position].1.blocks.first().map(|(_, layout)| layout.memory_order());
-            own.filter(|_| !accepted.get(position).copied().unwrap_or(false))
+            let copied = accepted.get(position).copied().unwrap_or(false);
+            (!copied).then(|| fields[position].1.memory_order())
         };
         let sources = pieces.iter().map(|piece| (piece.source_domain, &piece.source));
         outgoing.add(peer, &fields, travels, sources);
@@ -213,14 +197,9 @@ fn local_copies(fields: &[(usize, BoundField)], pieces: &[Piece]) -> Result<Vec<
     let mut items = Vec::new();
     for (_, field) in fields {
         for piece in pieces {
-            let (source, from) = block(field, piece.source_domain, &piece.source);
-            let (target, to) = block(field, piece.target_domain, &piece.target);
-            items.push(CopyItem::Box(BoxCopy::new(
-                source,
-                target,
-                field.element.bytes(),
-                &copy_axes(&from, &to),
-            )?));
+            let source = Side::of_field(field, piece.source_domain, &piece.source);
+            let target = Side::of_field(field, piece.target_domain, &piece.target);
+            items.push(join(&source, &target, field.element.bytes())?);
         }
     }
     Ok(items)
@@ -241,16 +220,16 @@ fn direct_copies(
                 .regions()
                 .iter()
                 .find(|region| region.field == position && region.domain == piece.source_domain);
-            let Some(lent) = lent.filter(|lent| lent.layout.allocated().encloses(&piece.source)) else {
+            let source = lent.and_then(|lent| Side::new(lent.pointer, &lent.layout, &piece.source, size));
+            let Some(source) = source else {
                 return Err(DeviceError::invalid(
                     "the field that a neighbour lends",
-                    format!("field {position}, domain {}, cells {}", piece.source_domain, piece.source),
-                    "none that holds them",
+                    format!("field {position}, domain {}, with what it sends", piece.source_domain),
+                    "none that holds it",
                 ));
             };
-            let (source, from) = at(lent.pointer, &lent.layout, &piece.source, size);
-            let (target, to) = block(field, piece.target_domain, &piece.target);
-            items.push(CopyItem::Box(BoxCopy::new(source, target, size, &copy_axes(&from, &to))?));
+            let target = Side::of_field(field, piece.target_domain, &piece.target);
+            items.push(join(&source, &target, size)?);
         }
     }
     Ok(items)

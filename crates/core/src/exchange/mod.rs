@@ -2,7 +2,8 @@
 //!
 //! Read in this order:
 //! - this file: [`Exchange`], what a user holds;
-//! - `plan`: what ranks settle at [`bind`](crate::Pattern::bind), and `bind`: messages laid out and copies bound;
+//! - `plan`: what ranks settle at [`bind`](crate::Pattern::bind), and `bind`: messages laid out and copies bound, each
+//!   between two `side`s;
 //! - `part`: what one device does in each phase of an exchange;
 //! - `flight`: the parts together, from start to finish, and poisoning;
 //! - `engine`: who drives the flights of a rank;
@@ -18,6 +19,7 @@ mod part;
 mod pending;
 mod plan;
 mod schedule;
+mod side;
 
 use std::fmt;
 use std::sync::Arc;

@@ -8,7 +8,7 @@ use super::{Exchange, ExchangeError, Schedule};
 use crate::device::Device;
 use crate::domain::IndexBox;
 use crate::element::Element;
-use crate::field::{Field, FieldError, View, ViewMut};
+use crate::field::{BlockLayout, Field, FieldError, View, ViewMut};
 
 /// An exchange in flight. It borrows the [`Exchange`], and with it the fields, until it is finished.
 ///
@@ -43,7 +43,8 @@ impl<'e, F> Pending<'e, F> {
         self.exchange.is_ready()
     }
 
-    /// The cells that a domain of a field owns, for reading from the host while halos travel. `field` picks the field.
+    /// The cells that a domain of a field owns, for reading from the host while halos travel: those of
+    /// [`Pattern::owned`](crate::Pattern::owned). `field` picks the field.
     ///
     /// # Errors
     /// [`FieldError::NotHostAccessible`], [`FieldError::NoSuchDomain`].
@@ -53,9 +54,10 @@ impl<'e, F> Pending<'e, F> {
         domain: usize,
     ) -> Result<View<'_, T>, FieldError> {
         let field = self.bound(field(self.exchange.fields()))?;
+        let owned = within(field.layout(domain)?, self.exchange.pattern().owned(domain));
         // SAFETY: the field is this exchange's own, which writes halo cells only, and a view that writes owned cells
         // takes `&mut self`.
-        unsafe { field.view_in_flight(domain, |layout| layout.owned()) }
+        unsafe { field.view_in_flight(domain, owned) }
     }
 
     /// The cells of a domain that no neighbour reads, for writing from the host while halos travel: those of
@@ -69,9 +71,7 @@ impl<'e, F> Pending<'e, F> {
         domain: usize,
     ) -> Result<ViewMut<'_, T>, FieldError> {
         let field = self.bound(field(self.exchange.fields()))?;
-        let owned = field.layout(domain)?.owned();
-        let none = owned.with_axis(0, owned.lower()[0], owned.lower()[0]);
-        let interior: IndexBox = self.exchange.pattern().interior(domain).unwrap_or(none);
+        let interior = within(field.layout(domain)?, self.exchange.pattern().interior(domain));
         // SAFETY: the field is this exchange's own, which neither reads nor writes the interior, and other views take
         // `&self`.
         unsafe { field.view_mut_in_flight(domain, interior) }
@@ -84,6 +84,16 @@ impl<'e, F> Pending<'e, F> {
     ) -> Result<&'f Field<T, D>, FieldError> {
         if self.exchange.is_bound(field.identity()) { Ok(field) } else { Err(FieldError::NotInExchange) }
     }
+}
+
+/// The cells of `region`, which has the axes of the pattern, with all that the block has along further axes.
+fn within(layout: &BlockLayout, region: Option<IndexBox>) -> IndexBox {
+    let all = layout.allocated();
+    let Some(region) = region else { return all.with_axis(0, all.lower()[0], all.lower()[0]) };
+    (0..region.axes()).fold(all, |cells, axis| {
+        let (lower, upper) = region.bounds(axis);
+        cells.with_axis(axis, lower, upper)
+    })
 }
 
 impl<F> Drop for Pending<'_, F> {

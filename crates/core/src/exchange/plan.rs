@@ -14,8 +14,9 @@ use super::BindError;
 use super::bind::bind;
 use super::part::Part;
 use crate::device::{Device, DeviceError, MAX_COPY_AXES};
+use crate::domain::MAX_AXES;
 use crate::element::ElementType;
-use crate::field::{BoundField, Storage};
+use crate::field::{BlockLayout, BoundField, Storage};
 use crate::pattern::Pattern;
 use crate::transport::{Reduction, TransportError, Window, WindowRegion};
 
@@ -32,6 +33,27 @@ pub(crate) struct PartFields<D: Device> {
 
 /// What all ranks must agree on about one field: its number and its element type.
 type FieldSignature = (usize, ElementType);
+
+/// The number of entries of a [`FieldShape`].
+const SHAPE_ENTRIES: usize = 2 * MAX_AXES;
+
+/// What else all ranks must agree on about a field: its components, its axes, and along each axis beside that of
+/// unstructured cells how many levels are exchanged, from which one on.
+type FieldShape = [u64; SHAPE_ENTRIES];
+
+/// The first entry in which two shapes differ, in words.
+fn difference(here: &FieldShape, there: &FieldShape) -> Option<String> {
+    let entry = (0..SHAPE_ENTRIES).find(|&entry| here[entry] != there[entry])?;
+    let (here, there) = (here[entry] as i64, there[entry] as i64);
+    Some(match (entry, entry / 2) {
+        (0, _) => format!("{here} components here and {there}"),
+        (1, _) => format!("{here} axes here and {there}"),
+        (_, axis) if entry % 2 == 0 => format!("{here} exchanged levels along axis {axis} here and {there}"),
+        (_, axis) => {
+            format!("the exchanged levels along axis {axis} from {here} on here and from {there} on")
+        }
+    })
+}
 
 /// How the sender is ready to send the fields of one part to one neighbour.
 #[derive(Debug, Serialize, Deserialize)]
@@ -58,8 +80,8 @@ pub(crate) struct Settled {
 /// The fields of one device, before they are bound, whatever the device.
 pub(crate) trait PartBuilder: Any {
     fn signature(&self) -> Vec<FieldSignature>;
-    /// The components of each field; `None` on a rank that owns no block of it.
-    fn components(&self) -> Vec<Option<usize>>;
+    /// The number and the shape of each field; `None` on a rank that has no block of it.
+    fn shapes(&self, pattern: &Pattern) -> Vec<(usize, Option<FieldShape>)>;
     fn storages(&self) -> Vec<Arc<Storage>>;
     /// What does not fit the pattern, in words.
     fn misfit(&self, pattern: &Pattern) -> Option<String>;
@@ -113,17 +135,13 @@ pub(crate) fn plan(
         .or_else(|| builders.iter().find_map(|part| part.misfit(pattern)));
     refuse(comm.agree(complaint)?)?;
 
-    // A rank without blocks knows no components and agrees with any.
-    let known: Vec<Option<usize>> = builders.iter().flat_map(|part| part.components()).collect();
-    let mut largest: Vec<u64> = known.iter().map(|components| components.unwrap_or(0) as u64).collect();
+    // A rank without blocks knows no shape and agrees with any.
+    let known: Vec<_> = builders.iter().flat_map(|part| part.shapes(pattern)).collect();
+    let mut largest: Vec<u64> = known.iter().flat_map(|(_, shape)| shape.unwrap_or_default()).collect();
     comm.all_reduce(&mut largest, Reduction::Max)?;
-    let smaller = known
-        .iter()
-        .zip(&largest)
-        .position(|(known, largest)| known.is_some_and(|known| known as u64 != *largest));
-    let complaint = smaller.map(|position| {
-        let (here, there) = (known[position].unwrap_or(0), largest[position]);
-        format!("a field has {here} components here and {there} on another rank")
+    let complaint = known.iter().zip(largest.as_chunks().0).find_map(|((number, known), largest)| {
+        let difference = difference(known.as_ref()?, largest)?;
+        Some(format!("field {number} has {difference} on another rank"))
     });
     refuse(comm.agree(complaint)?)?;
 
@@ -224,9 +242,9 @@ impl<D: Device> PartBuilder for PartFields<D> {
         self.fields.iter().map(|(number, field)| (*number, field.element)).collect()
     }
 
-    fn components(&self) -> Vec<Option<usize>> {
-        let first = |field: &BoundField| field.blocks.first().map(|(_, layout)| layout.components());
-        self.fields.iter().map(|(_, field)| first(field)).collect()
+    fn shapes(&self, pattern: &Pattern) -> Vec<(usize, Option<FieldShape>)> {
+        let first = |field: &BoundField| field.blocks.first().map(|(_, layout)| shape(pattern, layout));
+        self.fields.iter().map(|(number, field)| (*number, first(field))).collect()
     }
 
     fn storages(&self) -> Vec<Arc<Storage>> {
@@ -260,11 +278,8 @@ impl<D: Device> PartBuilder for PartFields<D> {
         }
         let window = Arc::new(Window::new(regions, keep));
         let lent = direct && transport.publish(peer, tag, &window)?;
-        let fields = self.fields.iter().map(|(_, field)| {
-            let order = field.blocks.first().map(|(_, layout)| layout.memory_order());
-            let order = order.unwrap_or(std::array::from_fn(|axis| axis as u8));
-            (order, lent && field.storage.is_some())
-        });
+        let fields =
+            self.fields.iter().map(|(_, field)| (field.memory_order(), lent && field.storage.is_some()));
         let offer = Offer { device: self.device.id().to_string(), fields: fields.collect() };
         Ok((offer, lent.then_some(window)))
     }
@@ -285,42 +300,61 @@ impl<D: Device> PartBuilder for PartFields<D> {
     }
 }
 
-/// Checks that a field has a block for each domain, with a margin wide enough for the halo.
+/// The shape of a field. Of the axes of a grid, the pattern has seen to it that all agree.
+fn shape(pattern: &Pattern, layout: &BlockLayout) -> FieldShape {
+    let mut shape = FieldShape::default();
+    shape[0] = layout.components() as u64;
+    shape[1] = layout.owned().axes() as u64;
+    if pattern.grid().is_none() {
+        for axis in 1..MAX_AXES {
+            shape[2 * axis] = layout.owned().extent(axis) as u64;
+            shape[2 * axis + 1] = layout.owned().bounds(axis).0 as u64;
+        }
+    }
+    shape
+}
+
+/// Checks that a field has a block for each domain, with the cells that the domain owns and those of its halo.
 fn misfit(pattern: &Pattern, number: usize, field: &BoundField) -> Option<String> {
-    let domains = pattern.domains();
-    if field.blocks.len() != domains.len() {
-        let (found, expected) = (field.blocks.len(), domains.len());
+    let domains = pattern.domain_count();
+    if field.blocks.len() != domains {
+        let found = field.blocks.len();
         return Some(format!(
-            "field {number} has {found} blocks, expected one for each of the {expected} domains"
+            "field {number} has {found} blocks, expected one for each of the {domains} domains"
         ));
     }
-    let components = field.blocks.first().map_or(1, |(_, layout)| layout.components());
-    for (domain, (owned, (pointer, layout))) in domains.iter().zip(&field.blocks).enumerate() {
-        if !owned.is_empty() && layout.owned() != *owned {
-            let found = layout.owned();
+    field.blocks.iter().enumerate().find_map(|(domain, (pointer, layout))| {
+        let owned = layout.owned();
+        if let Some(expected) = pattern.boxes().get(domain).filter(|expected| !expected.is_empty())
+            && owned != *expected
+        {
+            return Some(format!("field {number} has the cells {owned} as domain {domain}, expected {expected}"));
+        }
+        if let Some(set) = pattern.index_sets().get(domain)
+            && owned.bounds(0) != (0, set.len() as i64)
+        {
+            let (lower, upper) = owned.bounds(0);
+            let cells = set.len();
             return Some(format!(
-                "field {number} has the cells {found} as domain {domain}, expected {owned}"
+                "field {number} has the cells {lower}..{upper} as domain {domain}, expected its 0..{cells}, halo included"
             ));
         }
-        if layout.components() != components {
-            let found = layout.components();
-            return Some(format!(
-                "field {number} has {components} and {found} components in two of its blocks"
-            ));
+        if let Some((_, first)) = field.blocks.first()
+            && let Some(difference) = difference(&shape(pattern, layout), &shape(pattern, first))
+        {
+            return Some(format!("field {number}, domain {domain}: it has {difference} in domain 0"));
         }
         if !layout.allocated().is_empty() && pointer.as_ptr().addr() % field.alignment != 0 {
-            return Some(format!(
-                "field {number} is not aligned to {} bytes, as its elements are",
-                field.alignment
-            ));
+            let alignment = field.alignment;
+            return Some(format!("field {number} is not aligned to {alignment} bytes, as its elements are"));
         }
-    }
-    let targets = pattern.receives().values().flatten();
-    targets.filter(|piece| !field.blocks[piece.target_domain].1.allocated().encloses(&piece.target)).map(|piece| {
-        let allocated = field.blocks[piece.target_domain].1.allocated();
-        format!(
-            "field {number} has memory for the cells {allocated} of domain {}, expected also the halo cells {}",
-            piece.target_domain, piece.target
-        )
-    }).next()
+        let mut targets = pattern.receives().values().flatten().filter(|piece| piece.target_domain == domain);
+        let allocated = layout.allocated();
+        let missing = targets.find_map(|piece| piece.target.as_box().filter(|cells| !allocated.encloses(cells)));
+        missing.map(|cells| {
+            format!(
+                "field {number} has memory for the cells {allocated} of domain {domain}, expected also the halo cells {cells}"
+            )
+        })
+    })
 }

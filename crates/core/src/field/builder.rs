@@ -1,12 +1,13 @@
 //! Making fields with other than the default layout.
 
 use std::marker::PhantomData;
+use std::ops::Range;
 
 use super::{BlockLayout, Field, FieldError};
 use crate::device::{Device, MemoryKind};
-use crate::domain::{IndexBox, MAX_AXES};
+use crate::domain::{Grid, IndexBox, MAX_AXES};
 use crate::element::Element;
-use crate::pattern::Pattern;
+use crate::pattern::{BlockShape, Pattern};
 
 /// Where the components of a cell lie.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -21,10 +22,12 @@ pub enum ComponentPlace {
 /// Describes a field before it is made; from [`Field::builder`].
 #[derive(Debug, Clone)]
 pub struct FieldBuilder<T, D> {
-    owned: Vec<IndexBox>,
-    lower: [i64; MAX_AXES],
-    upper: [i64; MAX_AXES],
-    axes: usize,
+    shapes: Vec<BlockShape>,
+    structured: bool,
+    /// The number of axes of the pattern: those of the grid, or that of the cells.
+    own_axes: usize,
+    further_axes: Vec<usize>,
+    levels: Option<Range<usize>>,
     components: usize,
     place: ComponentPlace,
     order: Option<Vec<usize>>,
@@ -36,12 +39,12 @@ pub struct FieldBuilder<T, D> {
 
 impl<T: Element, D: Device> FieldBuilder<T, D> {
     pub(super) fn new(pattern: &Pattern) -> FieldBuilder<T, D> {
-        let widths = pattern.widths();
         FieldBuilder {
-            owned: pattern.domains().to_vec(),
-            lower: widths.lower,
-            upper: widths.upper,
-            axes: pattern.grid().axes(),
+            shapes: pattern.block_shapes(),
+            structured: pattern.grid().is_some(),
+            own_axes: pattern.grid().map_or(1, Grid::axes),
+            further_axes: Vec::new(),
+            levels: None,
             components: 1,
             place: ComponentPlace::default(),
             order: None,
@@ -52,6 +55,28 @@ impl<T: Element, D: Device> FieldBuilder<T, D> {
         }
     }
 
+    /// Levels above each cell of an unstructured domain, as one more axis.
+    #[must_use]
+    pub fn levels(mut self, levels: usize) -> Self {
+        self.further_axes.push(levels);
+        self
+    }
+
+    /// The extents of further axes beside that of the cells (axis 0) of an unstructured domain, at most three: `[3, 80]`
+    /// for 80 levels at each of 3 neighbours.
+    #[must_use]
+    pub fn further_axes(mut self, extents: impl AsRef<[usize]>) -> Self {
+        self.further_axes.extend_from_slice(extents.as_ref());
+        self
+    }
+
+    /// The levels that are exchanged, out of those of the last further axis; all if not said.
+    #[must_use]
+    pub fn exchanged_levels(mut self, levels: Range<usize>) -> Self {
+        self.levels = Some(levels);
+        self
+    }
+
     /// The number of values of each cell, and where they lie.
     #[must_use]
     pub fn components(mut self, components: usize, place: ComponentPlace) -> Self {
@@ -60,7 +85,8 @@ impl<T: Element, D: Device> FieldBuilder<T, D> {
         self
     }
 
-    /// The axes from the slowest to the fastest in memory; `[0, 1, 2]` if not said, the last axis fastest.
+    /// The axes from the slowest to the fastest in memory; `[0, 1, 2]` if not said, the last axis fastest. Of an
+    /// unstructured domain, axis 0 is that of the cells: `[1, 0]` puts the levels slowest.
     #[must_use]
     pub fn axis_order(mut self, order: impl AsRef<[usize]>) -> Self {
         self.order = Some(order.as_ref().to_vec());
@@ -74,7 +100,7 @@ impl<T: Element, D: Device> FieldBuilder<T, D> {
         self
     }
 
-    /// Cells of margin on every side beyond the pattern's halo.
+    /// Cells of margin on every side beyond the halo of a structured pattern.
     #[must_use]
     pub fn wider_margin(mut self, cells: usize) -> Self {
         self.wider = cells;
@@ -91,15 +117,17 @@ impl<T: Element, D: Device> FieldBuilder<T, D> {
     /// Allocates the field, filled with zeros.
     ///
     /// # Errors
-    /// [`FieldError::Layout`] for an axis order that is no permutation, lists of the wrong length, or 0
-    /// components; [`FieldError::Device`] where there is no memory.
+    /// [`FieldError::Layout`] for an axis order that is no permutation, lists of the wrong length, 0 components, axes
+    /// or margins that the kind of pattern has not, and levels that are not there; [`FieldError::Device`] where there
+    /// is no memory.
     pub fn build(self, device: &D) -> Result<Field<T, D>, FieldError> {
-        let layouts = self.owned.iter().map(|owned| self.layout(owned)).collect::<Result<_, _>>()?;
+        let layouts = self.shapes.iter().map(|shape| self.layout(shape)).collect::<Result<_, _>>()?;
         Field::allocate(device, layouts, self.kind)
     }
 
-    fn layout(&self, owned: &IndexBox) -> Result<BlockLayout, FieldError> {
-        let axes = self.axes;
+    fn layout(&self, shape: &BlockShape) -> Result<BlockLayout, FieldError> {
+        let BlockShape { owned, allocated } = self.with_further_axes(shape)?;
+        let axes = allocated.axes();
         let order = self.order.clone().unwrap_or_else(|| (0..axes).collect());
         let mut seen = order.clone();
         seen.sort_unstable();
@@ -119,18 +147,14 @@ impl<T: Element, D: Device> FieldBuilder<T, D> {
             FieldError::layout("the size of a field", "a size that memory can hold", found.to_string())
         };
         let wider = i64::try_from(self.wider).map_err(|_| too_large(&self.wider))?;
-        let mut allocated = *owned;
-        for axis in 0..axes {
-            let (lower, upper) = owned.bounds(axis);
-            let bounds = if owned.is_empty() {
-                Some((lower, lower))
-            } else {
-                let below = lower.checked_sub(self.lower[axis]).and_then(|it| it.checked_sub(wider));
-                let above = upper.checked_add(self.upper[axis]).and_then(|it| it.checked_add(wider));
-                below.zip(above)
-            };
-            let (lower, upper) = bounds.ok_or_else(|| too_large(&self.wider))?;
-            allocated = allocated.with_axis(axis, lower, upper);
+        let mut allocated = allocated;
+        if !owned.is_empty() {
+            for axis in 0..axes {
+                let (lower, upper) = allocated.bounds(axis);
+                let bounds = lower.checked_sub(wider).zip(upper.checked_add(wider));
+                let (lower, upper) = bounds.ok_or_else(|| too_large(&self.wider))?;
+                allocated = allocated.with_axis(axis, lower, upper);
+            }
         }
         let mut stride = match self.place {
             ComponentPlace::Fastest => {
@@ -150,7 +174,50 @@ impl<T: Element, D: Device> FieldBuilder<T, D> {
             ComponentPlace::Fastest => 1,
             ComponentPlace::Slowest => stride,
         };
-        let owned = if owned.is_empty() { allocated } else { *owned };
+        let owned = if self.structured && owned.is_empty() { allocated } else { owned };
         BlockLayout::new(owned, allocated, strides, self.components, component_stride)
+    }
+
+    /// The block with the axes that the field has beside those of the pattern.
+    fn with_further_axes(&self, shape: &BlockShape) -> Result<BlockShape, FieldError> {
+        if self.structured {
+            if !self.further_axes.is_empty() || self.levels.is_some() {
+                let expected = "none: a field of a grid has the grid's axes";
+                let found = format!("{:?}", self.further_axes);
+                return Err(FieldError::layout("the further axes of a field", expected, found));
+            }
+            return Ok(*shape);
+        }
+        if self.wider > 0 {
+            let expected = "0 cells: an unstructured domain has no sides";
+            return Err(FieldError::layout("the margin of a field", expected, self.wider));
+        }
+        let most = MAX_AXES - self.own_axes;
+        if self.further_axes.len() > most {
+            let found = format!("{:?}", self.further_axes);
+            return Err(FieldError::layout("the further axes of a field", format!("at most {most}"), found));
+        }
+        let cells = shape.allocated.bounds(0);
+        let (mut lower, mut upper) = (vec![cells.0], vec![cells.1]);
+        for &extent in &self.further_axes {
+            let extent = i64::try_from(extent).map_err(|_| {
+                FieldError::layout("the size of a field", "a size that memory can hold", extent)
+            })?;
+            lower.push(0);
+            upper.push(extent);
+        }
+        let allocated = IndexBox::new(&lower, &upper);
+        let Some(levels) = &self.levels else { return Ok(BlockShape { owned: allocated, allocated }) };
+        let all = self.further_axes.last().copied().unwrap_or(0);
+        if levels.start > levels.end || levels.end > all {
+            let found = format!("{levels:?}");
+            return Err(FieldError::layout(
+                "the exchanged levels",
+                format!("a range within 0..{all}"),
+                found,
+            ));
+        }
+        let owned = allocated.with_axis(allocated.axes() - 1, levels.start as i64, levels.end as i64);
+        Ok(BlockShape { owned, allocated })
     }
 }

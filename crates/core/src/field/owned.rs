@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::{Binder, BlockLayout, BoundField, FieldBuilder, FieldError, FieldSet, View, ViewMut};
 use crate::device::{Buffer, Device, MemoryKind, Pointer};
+use crate::domain::IndexBox;
 use crate::element::Element;
 use crate::pattern::Pattern;
 
@@ -212,11 +213,11 @@ impl<T: Element, D: Device> Field<T, D> {
     pub(crate) unsafe fn view_in_flight(
         &self,
         domain: usize,
-        region: impl FnOnce(&BlockLayout) -> crate::domain::IndexBox,
+        region: IndexBox,
     ) -> Result<View<'_, T>, FieldError> {
         let block = self.addressable(domain)?;
         // SAFETY: the caller's promise.
-        Ok(unsafe { View::new(block.pointer.as_ptr().cast(), &block.layout, region(&block.layout)) })
+        Ok(unsafe { View::new(block.pointer.as_ptr().cast(), &block.layout, region) })
     }
 
     /// A mutable view of `region` while an exchange is pending.
@@ -226,7 +227,7 @@ impl<T: Element, D: Device> Field<T, D> {
     pub(crate) unsafe fn view_mut_in_flight(
         &self,
         domain: usize,
-        region: crate::domain::IndexBox,
+        region: IndexBox,
     ) -> Result<ViewMut<'_, T>, FieldError> {
         let block = self.addressable(domain)?;
         // SAFETY: the caller's promise.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::BlockLayout;
 use super::owned::Storage;
-use crate::device::{Device, Pointer};
+use crate::device::{Device, MAX_COPY_AXES, Pointer};
 use crate::element::ElementType;
 use crate::exchange::{PartBuilder, PartFields};
 
@@ -46,6 +46,14 @@ pub(crate) struct BoundField {
     pub(crate) storage: Option<Arc<Storage>>,
     /// For each domain the address of the first element, and the layout.
     pub(crate) blocks: Vec<(Pointer, BlockLayout)>,
+}
+
+impl BoundField {
+    /// The axes from the slowest to the fastest in memory, as in its largest block.
+    pub(crate) fn memory_order(&self) -> [u8; MAX_COPY_AXES] {
+        let largest = self.blocks.iter().max_by_key(|(_, layout)| layout.allocated().cells());
+        largest.map_or(std::array::from_fn(|axis| axis as u8), |(_, layout)| layout.memory_order())
+    }
 }
 
 impl Binder {

@@ -1,22 +1,32 @@
 //! Patterns: who sends which cells to whom, derived once from what each rank owns and used for any field.
 //!
-//! A pattern is made collectively. Each rank brings its own domains; nobody holds a table of all ranks. A directory of
-//! boxes, itself spread over the ranks, answers who owns the cells of a halo; each rank then tells the owners what it
-//! wants, and the owners send in exactly that order.
+//! A pattern is made collectively. Each rank brings its own domains; nobody holds a table of all ranks. A directory,
+//! itself spread over the ranks, answers who owns the cells of a halo; each rank then tells the owners what it wants,
+//! and the owners send in exactly that order.
+//!
+//! - `structured`: boxes of a grid, with the directory `boxes`;
+//! - `unstructured`: numbered cells, with the directory `ids`.
 
-mod directory;
+mod boxes;
+mod ids;
+mod piece;
 mod regions;
+mod structured;
+mod unstructured;
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::ops::Range;
+use std::sync::{Arc, OnceLock};
 
 use serde::{Deserialize, Serialize};
 
-use crate::domain::{Grid, GridError, Halo, HaloWidths, IndexBox};
+pub use piece::{Cells, Piece};
+
+use crate::domain::{Grid, GridError, Halo, HaloCells, HaloWidths, IndexBox, IndexSet};
 use crate::transport::{Communicator, TransportError};
 
-/// Who sends which cells to whom, for one grid, one set of domains and one halo. Cloning gives another handle to
-/// the same pattern.
+/// Who sends which cells to whom, for one set of domains and one halo. Cloning gives another handle to the same
+/// pattern.
 #[derive(Debug, Clone)]
 pub struct Pattern {
     inner: Arc<Inner>,
@@ -25,24 +35,42 @@ pub struct Pattern {
 #[derive(Debug)]
 struct Inner {
     comm: Communicator,
-    grid: Grid,
-    widths: HaloWidths,
-    domains: Vec<IndexBox>,
+    domains: Domains,
     receives: BTreeMap<usize, Vec<Piece>>,
     sends: BTreeMap<usize, Vec<Piece>>,
+    setup: SetupCost,
 }
 
-/// A box of cells that one domain sends to another.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Piece {
-    /// The domain of the sending rank that owns the cells.
-    pub source_domain: usize,
-    /// The cells as the sender numbers them: within the grid.
-    pub source: IndexBox,
-    /// The domain of the receiving rank whose halo they fill.
-    pub target_domain: usize,
-    /// The same cells as the receiver numbers them: around its domain, possibly beyond a periodic end of the grid.
-    pub target: IndexBox,
+/// What the ranks own.
+#[derive(Debug)]
+enum Domains {
+    Structured { grid: Grid, widths: HaloWidths, boxes: Vec<IndexBox> },
+    Unstructured { sets: Vec<IndexSet>, runs: OnceLock<Vec<Runs>> },
+}
+
+/// The longest runs of local indices of an unstructured domain.
+#[derive(Debug)]
+struct Runs {
+    /// Owned.
+    owned: Range<usize>,
+    /// Owned, and not sent.
+    interior: Range<usize>,
+}
+
+/// The block that a field has for a domain, along the axes of the pattern.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct BlockShape {
+    pub(crate) owned: IndexBox,
+    pub(crate) allocated: IndexBox,
+}
+
+/// What it took this rank to make a pattern.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct SetupCost {
+    /// Messages sent to other ranks.
+    pub messages: usize,
+    /// Entries of the largest table held: of cells, questions or answers of one's own, or kept for others.
+    pub largest_table: usize,
 }
 
 /// Why a pattern could not be made. Every rank gets the same error.
@@ -52,7 +80,7 @@ pub enum PatternError {
     /// The halo does not fit the grid's axes.
     #[error(transparent)]
     Grid(#[from] GridError),
-    /// The ranks disagree, or their domains do not make up the grid. The text names the rank.
+    /// The ranks disagree, or their domains do not fit together. The text names the rank.
     #[error("{0}")]
     Refused(String),
     /// The ranks could not talk to each other.
@@ -77,30 +105,36 @@ impl Pattern {
         domains: &[IndexBox],
         halo: &Halo,
     ) -> Result<Pattern, PatternError> {
-        let widths = halo.on(grid);
-        // A rank whose own arguments are wrong still takes part in the agreement, so that all get its error.
-        let description =
-            widths.as_ref().map(|widths| Description::new(grid, widths)).map_err(ToString::to_string);
-        let first = comm.broadcast(0, &description)?;
-        let complaint = match (&description, &first) {
-            (Err(error), _) => Some(error.clone()),
-            (Ok(mine), Ok(first)) => disagreement(mine, first),
-            (Ok(_), Err(_)) => None,
-        };
-        refuse(comm.agree(complaint.or_else(|| stray_domain(grid, domains)))?)?;
-        let widths = widths?;
+        structured::make(comm, grid, domains, halo)
+    }
 
-        let directory = directory::Directory::new(grid, comm.size())?;
-        let known = directory.register(comm, domains)?;
-        let wanted = regions::wanted(grid, &widths, domains);
-        let receives = directory.look_up(comm, &known, &wanted)?;
-        let requests: Vec<(usize, Vec<Piece>)> =
-            receives.iter().map(|(&owner, pieces)| (owner, pieces.clone())).collect();
-        let sends = comm.sparse_exchange(&requests)?.into_iter().collect();
-        let domains = domains.to_vec();
-        Ok(Pattern {
-            inner: Arc::new(Inner { comm: comm.clone(), grid: *grid, widths, domains, receives, sends }),
-        })
+    /// Collective: derives the pattern of unstructured domains, any number of them on each rank, from the ids of
+    /// their cells. An exchange fills the cells that `halo` says in every domain, from the domain that owns them,
+    /// which may be the same one.
+    ///
+    /// Owners are looked up in a directory of ids that is spread over the ranks, unless all domains name theirs
+    /// ([`IndexSet::with_owners`]). Memory and messages of a rank grow with its own cells and neighbours.
+    ///
+    /// # Errors
+    /// [`PatternError::Refused`], with the same text on every rank, where an id of a halo is owned by nobody, an id is owned
+    /// twice or negative, a list has the wrong length, or `halo` lists an id that is in no halo of the rank;
+    /// [`PatternError::Transport`].
+    pub fn unstructured(
+        comm: &Communicator,
+        domains: &[IndexSet],
+        halo: &HaloCells,
+    ) -> Result<Pattern, PatternError> {
+        unstructured::make(comm, domains, halo)
+    }
+
+    fn new(
+        comm: &Communicator,
+        domains: Domains,
+        receives: BTreeMap<usize, Vec<Piece>>,
+        sends: BTreeMap<usize, Vec<Piece>>,
+        setup: SetupCost,
+    ) -> Pattern {
+        Pattern { inner: Arc::new(Inner { comm: comm.clone(), domains, receives, sends, setup }) }
     }
 
     /// The ranks.
@@ -108,14 +142,36 @@ impl Pattern {
         &self.inner.comm
     }
 
-    /// The grid.
-    pub fn grid(&self) -> &Grid {
-        &self.inner.grid
+    /// The grid; `None` for an unstructured pattern.
+    pub fn grid(&self) -> Option<&Grid> {
+        match &self.inner.domains {
+            Domains::Structured { grid, .. } => Some(grid),
+            Domains::Unstructured { .. } => None,
+        }
     }
 
-    /// The boxes of cells that this rank owns.
-    pub fn domains(&self) -> &[IndexBox] {
-        &self.inner.domains
+    /// The number of domains of this rank.
+    pub fn domain_count(&self) -> usize {
+        match &self.inner.domains {
+            Domains::Structured { boxes, .. } => boxes.len(),
+            Domains::Unstructured { sets, .. } => sets.len(),
+        }
+    }
+
+    /// The boxes of cells that this rank owns; none in an unstructured pattern.
+    pub fn boxes(&self) -> &[IndexBox] {
+        match &self.inner.domains {
+            Domains::Structured { boxes, .. } => boxes,
+            Domains::Unstructured { .. } => &[],
+        }
+    }
+
+    /// The unstructured domains of this rank; none in a structured pattern.
+    pub fn index_sets(&self) -> &[IndexSet] {
+        match &self.inner.domains {
+            Domains::Structured { .. } => &[],
+            Domains::Unstructured { sets, .. } => sets,
+        }
     }
 
     /// What this rank gets: for each sending rank (itself too) the pieces in the order in which they travel.
@@ -130,71 +186,124 @@ impl Pattern {
 
     /// The number of halo cells that one exchange fills on this rank.
     pub fn halo_cells(&self) -> u128 {
-        self.inner.receives.values().flatten().map(|piece| piece.target.cells()).sum()
+        self.inner.receives.values().flatten().map(|piece| piece.target.count()).sum()
+    }
+
+    /// What it took this rank to find its neighbours. Of an unstructured pattern; 0 otherwise.
+    pub fn setup_cost(&self) -> SetupCost {
+        self.inner.setup
     }
 
     /// A box of cells of `domain` that no exchange reads or writes, as large as cutting off what is sent leaves it;
-    /// `None` for a domain that is not there or has no such cell.
+    /// `None` for a domain that is not there or has no such cell. Of an unstructured domain, the longest run of local
+    /// indices.
     pub fn interior(&self, domain: usize) -> Option<IndexBox> {
-        let owned = *self.inner.domains.get(domain)?;
-        let mut sent = self.inner.sends.values().flatten().filter(|piece| piece.source_domain == domain);
-        let interior = sent.try_fold(owned, |interior, piece| interior.minus_one_side(&piece.source))?;
-        (!interior.is_empty()).then_some(interior)
+        match &self.inner.domains {
+            Domains::Structured { boxes, .. } => {
+                let owned = *boxes.get(domain)?;
+                let sent = self.inner.sends.values().flatten().filter(|piece| piece.source_domain == domain);
+                let mut sent = sent.filter_map(|piece| piece.source.as_box());
+                let interior = sent.try_fold(owned, |interior, source| interior.minus_one_side(source))?;
+                (!interior.is_empty()).then_some(interior)
+            }
+            Domains::Unstructured { .. } => run_box(&self.runs()?.get(domain)?.interior),
+        }
     }
 
-    pub(crate) fn widths(&self) -> &HaloWidths {
-        &self.inner.widths
+    /// A box of cells that `domain` owns: all of them, or of an unstructured domain the longest run of local indices;
+    /// `None` for a domain that is not there or owns none.
+    pub fn owned(&self, domain: usize) -> Option<IndexBox> {
+        match &self.inner.domains {
+            Domains::Structured { boxes, .. } => boxes.get(domain).copied().filter(|owned| !owned.is_empty()),
+            Domains::Unstructured { .. } => run_box(&self.runs()?.get(domain)?.owned),
+        }
     }
+
+    /// The blocks that a field has for the domains.
+    pub(crate) fn block_shapes(&self) -> Vec<BlockShape> {
+        match &self.inner.domains {
+            Domains::Structured { widths, boxes, .. } => boxes
+                .iter()
+                .map(|owned| {
+                    let nothing = owned.with_axis(0, owned.lower()[0], owned.lower()[0]);
+                    let allocated = if owned.is_empty() { nothing } else { widths.around(owned) };
+                    BlockShape { owned: *owned, allocated }
+                })
+                .collect(),
+            Domains::Unstructured { sets, .. } => sets
+                .iter()
+                .map(|set| IndexBox::new([0], [set.len() as i64]))
+                .map(|cells| BlockShape { owned: cells, allocated: cells })
+                .collect(),
+        }
+    }
+
+    /// The longest runs of an unstructured pattern.
+    fn runs(&self) -> Option<&Vec<Runs>> {
+        let Domains::Unstructured { sets, runs } = &self.inner.domains else { return None };
+        Some(runs.get_or_init(|| unstructured::runs(sets, self.inner.sends.values().flatten())))
+    }
+}
+
+fn run_box(run: &Range<usize>) -> Option<IndexBox> {
+    (!run.is_empty()).then(|| IndexBox::new([run.start as i64], [run.end as i64]))
+}
+
+/// What all ranks must agree on before anything else.
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
+enum Description {
+    Structured { cells: IndexBox, periodic: Vec<bool>, widths: HaloWidths },
+    Unstructured,
+}
+
+/// Collective: agrees on the description, and on the complaint of any rank about its own arguments. A rank whose
+/// arguments are wrong still takes part, so that all get its error.
+fn agree(
+    comm: &Communicator,
+    mine: &Result<Description, String>,
+    complaint: Option<String>,
+) -> Result<(), PatternError> {
+    let first = comm.broadcast(0, mine)?;
+    let disagreement = match (mine, &first) {
+        (Err(error), _) => Some(error.clone()),
+        (Ok(mine), Ok(first)) => disagreement(mine, first),
+        (Ok(_), Err(_)) => None,
+    };
+    refuse(comm.agree(disagreement.or(complaint))?)
 }
 
 fn refuse(agreed: Result<(), String>) -> Result<(), PatternError> {
     agreed.map_err(PatternError::Refused)
 }
 
-/// What all ranks must agree on.
-#[derive(Debug, PartialEq, Serialize, Deserialize)]
-struct Description {
-    cells: IndexBox,
-    periodic: Vec<bool>,
-    widths: HaloWidths,
-}
-
-impl Description {
-    fn new(grid: &Grid, widths: &HaloWidths) -> Description {
-        Description { cells: grid.cells(), periodic: grid.periodic_axes().to_vec(), widths: *widths }
-    }
+/// Collective: agrees on what the keepers of a directory found. A keeper is not the culprit and is not named.
+fn agree_on_findings(comm: &Communicator, found: Option<String>) -> Result<(), PatternError> {
+    let agreed = comm.agree(found)?;
+    refuse(agreed.map_err(|text| text.split_once(": ").map_or(text.clone(), |(_, found)| found.to_string())))
 }
 
 fn disagreement(mine: &Description, first: &Description) -> Option<String> {
-    if (mine.cells, &mine.periodic) != (first.cells, &first.periodic) {
-        let show = |it: &Description| format!("{} (periodic: {:?})", it.cells, it.periodic);
-        return Some(format!("the grid is {} here and {} on rank 0", show(mine), show(first)));
+    use Description::{Structured, Unstructured};
+    let (
+        Structured { cells, periodic, widths },
+        Structured { cells: cells0, periodic: periodic0, widths: widths0 },
+    ) = (mine, first)
+    else {
+        let show = |it: &Description| if *it == Unstructured { "unstructured" } else { "structured" };
+        return (mine != first)
+            .then(|| format!("the pattern is {} here and {} on rank 0", show(mine), show(first)));
+    };
+    if (cells, periodic) != (cells0, periodic0) {
+        let show = |cells: &IndexBox, periodic: &Vec<bool>| format!("{cells} (periodic: {periodic:?})");
+        let (here, there) = (show(cells, periodic), show(cells0, periodic0));
+        return Some(format!("the grid is {here} here and {there} on rank 0"));
     }
-    if mine.widths != first.widths {
-        let axes = mine.cells.axes();
+    if widths != widths0 {
+        let axes = cells.axes();
         let show = |it: &HaloWidths| {
             format!("{:?} below, {:?} above, {:?}", &it.lower[..axes], &it.upper[..axes], it.neighbours)
         };
-        return Some(format!(
-            "the halo is {} here and {} on rank 0",
-            show(&mine.widths),
-            show(&first.widths)
-        ));
+        return Some(format!("the halo is {} here and {} on rank 0", show(widths), show(widths0)));
     }
     None
-}
-
-fn stray_domain(grid: &Grid, domains: &[IndexBox]) -> Option<String> {
-    domains.iter().enumerate().find_map(|(number, domain)| {
-        if domain.axes() != grid.axes() {
-            return Some(format!(
-                "domain {number} has {} axes, expected the {} of the grid",
-                domain.axes(),
-                grid.axes()
-            ));
-        }
-        (!grid.cells().encloses(domain)).then(|| {
-            format!("domain {number} ({domain}) reaches outside of the grid, which is {}", grid.cells())
-        })
-    })
 }

@@ -5,7 +5,7 @@ use haloport_core::*;
 use haloport_cpu::CpuDevice;
 
 pub(crate) type Failure = Box<dyn std::error::Error + Send + Sync>;
-pub(crate) type Cells = Field<f64, CpuDevice>;
+pub(crate) type Numbers = Field<f64, CpuDevice>;
 
 pub(crate) fn device() -> Result<CpuDevice, Failure> {
     Ok(CpuDevice::with_threads(1)?)
@@ -20,7 +20,7 @@ pub(crate) fn line(comm: &Communicator) -> Result<Pattern, Failure> {
 }
 
 /// A field on [`line`] whose owned cells hold `round` and their index, the halo -1.
-pub(crate) fn prepare(field: &mut Cells, round: usize) -> Result<(), Failure> {
+pub(crate) fn prepare(field: &mut Numbers, round: usize) -> Result<(), Failure> {
     let owned = field.layout(0)?.owned();
     field.view_mut(0)?.fill_with(|cell, _| {
         if owned.contains(cell) { (1000 * round) as f64 + cell[0] as f64 } else { -1.0 }
@@ -29,7 +29,7 @@ pub(crate) fn prepare(field: &mut Cells, round: usize) -> Result<(), Failure> {
 }
 
 /// Whether the halo holds what the neighbours had in `round`.
-pub(crate) fn verify(field: &Cells, round: usize, ranks: usize) -> Result<(), Failure> {
+pub(crate) fn verify(field: &Numbers, round: usize, ranks: usize) -> Result<(), Failure> {
     let view = field.view(0)?;
     let (lower, upper) = (view.region().lower()[0], view.region().upper()[0]);
     for cell in lower..upper {
@@ -41,8 +41,8 @@ pub(crate) fn verify(field: &Cells, round: usize, ranks: usize) -> Result<(), Fa
     Ok(())
 }
 
-pub(crate) fn bound(comm: &Communicator, direct: bool) -> Result<Exchange<Cells>, Failure> {
+pub(crate) fn bound(comm: &Communicator, direct: bool) -> Result<Exchange<Numbers>, Failure> {
     let pattern = line(comm)?;
-    let field = Cells::new(&device()?, &pattern)?;
+    let field = Numbers::new(&device()?, &pattern)?;
     Ok(pattern.bind_with(field, BindOptions::default().direct(direct))?)
 }

@@ -4,7 +4,7 @@
 //! Values are compared as bytes, which works for every element type.
 
 use haloport::device::Device;
-use haloport::{BlockLayout, BorrowedField, Element, Field, FieldError, Grid, IndexBox};
+use haloport::{BlockLayout, BorrowedField, Cells, Element, Field, FieldError, Grid, IndexBox, Pattern};
 
 use crate::failure::Failure;
 
@@ -57,7 +57,8 @@ impl<T: Element, D: Device> Block<T> for BorrowedField<'_, T, D> {
 ///
 /// # Errors
 /// [`Failure::Run`] where the fields cannot be reached.
-pub(super) fn fill<T: Element>(fields: &mut [impl Block<T>], grid: &Grid) -> Result<(), Failure> {
+pub(super) fn fill<T: Element>(fields: &mut [impl Block<T>], pattern: &Pattern) -> Result<(), Failure> {
+    let grid = grid(pattern)?;
     for (number, field) in fields.iter_mut().enumerate() {
         let layout = field.layout()?;
         let mut values = vec![sentinel::<T>(); layout.span().1.unsigned_abs()];
@@ -75,7 +76,12 @@ pub(super) fn fill<T: Element>(fields: &mut [impl Block<T>], grid: &Grid) -> Res
 ///
 /// # Errors
 /// [`Failure::Run`] with the first cell that is wrong.
-pub(super) fn check<T: Element>(fields: &[impl Block<T>], grid: &Grid, who: &str) -> Result<(), Failure> {
+pub(super) fn check<T: Element>(
+    fields: &[impl Block<T>],
+    pattern: &Pattern,
+    who: &str,
+) -> Result<(), Failure> {
+    let grid = grid(pattern)?;
     for (number, field) in fields.iter().enumerate() {
         let layout = field.layout()?;
         let values = field.load()?;
@@ -97,6 +103,18 @@ pub(super) fn check<T: Element>(fields: &[impl Block<T>], grid: &Grid, who: &str
         }
     }
     Ok(())
+}
+
+/// The box that a piece is, in the patterns of this benchmark.
+///
+/// # Errors
+/// [`Failure::Run`] for a list of cells.
+pub(super) fn as_box(cells: &Cells) -> Result<&IndexBox, Failure> {
+    cells.as_box().ok_or_else(|| Failure::Run("a piece of the pattern is no box".into()))
+}
+
+fn grid(pattern: &Pattern) -> Result<&Grid, Failure> {
+    pattern.grid().ok_or_else(|| Failure::Run("the pattern is not that of a grid".into()))
 }
 
 /// Where a cell is in the list of values.

@@ -20,7 +20,7 @@ impl<T: Element, F: FieldSet + Block<T>> Library<T, F> {
     /// # Errors
     /// [`Failure::Run`].
     pub(super) fn new(pattern: &Pattern, mut fields: Vec<F>) -> Result<Library<T, F>, Failure> {
-        fill(&mut fields, pattern.grid())?;
+        fill(&mut fields, pattern)?;
         Ok(Library { exchange: pattern.bind(fields)?, element: PhantomData })
     }
 
@@ -46,6 +46,6 @@ impl<T: Element, F: FieldSet + Block<T>> Contestant for Library<T, F> {
 
     fn verify(&mut self) -> Result<(), Failure> {
         self.run(1)?;
-        check(self.exchange.fields(), self.exchange.pattern().grid(), "haloport")
+        check(self.exchange.fields(), self.exchange.pattern(), "haloport")
     }
 }

@@ -7,9 +7,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use haloport::device::Device;
 use haloport::domain::MAX_AXES;
-use haloport::{Element, Field, Pattern, Piece};
+use haloport::{Cells, Element, Field, Pattern, Piece};
 
-use super::cells::{check, fill};
+use super::cells::{as_box, check, fill};
 use super::contestant::Contestant;
 use super::problem::Problem;
 use super::rows::RowCopies;
@@ -41,7 +41,7 @@ impl<T: Element, D: Device> OnePassCopy<T, D> {
         mut fields: Vec<Field<T, D>>,
         shared: &SharedFields,
     ) -> Result<OnePassCopy<T, D>, Failure> {
-        fill(&mut fields, pattern.grid())?;
+        fill(&mut fields, pattern)?;
         let rank = pattern.comm().rank();
         let fields = Arc::new(fields);
         shared.lock().insert(rank, Arc::clone(&fields) as _);
@@ -85,7 +85,7 @@ impl<T: Element, D: Device> Contestant for OnePassCopy<T, D> {
     fn verify(&mut self) -> Result<(), Failure> {
         self.run(1)?;
         if self.from_neighbours {
-            check(&self.fields, self.pattern.grid(), "one_pass_copy")?;
+            check(&self.fields, &self.pattern, "one_pass_copy")?;
         }
         Ok(())
     }
@@ -106,5 +106,5 @@ fn moved(problem: &Problem, piece: &Piece, peer: usize, owner: usize) -> Result<
     for (axis, shift) in shift.iter_mut().enumerate().take(from.axes()) {
         *shift = to.lower()[axis] - from.lower()[axis];
     }
-    Ok(Piece { source: piece.source.shifted(&shift), ..*piece })
+    Ok(Piece { source: Cells::Box(as_box(&piece.source)?.shifted(&shift)), ..piece.clone() })
 }

@@ -6,7 +6,7 @@ use haloport::device::Device;
 use haloport::mpi::mpi::ffi;
 use haloport::{Element, Field, IndexBox, Pattern, Piece};
 
-use super::cells::{check, fill};
+use super::cells::{as_box, check, fill};
 use super::contestant::Contestant;
 use super::rows::{Place, RowCopies};
 use crate::failure::Failure;
@@ -44,7 +44,7 @@ impl<T: Element, D: Device> Packed<T, D> {
         mut fields: Vec<Field<T, D>>,
         messages: Messages,
     ) -> Result<Packed<T, D>, Failure> {
-        fill(&mut fields, pattern.grid())?;
+        fill(&mut fields, pattern)?;
         let mut comm = Self::null();
         // SAFETY: MPI runs: this rank is one of its processes. The duplicate is freed on drop.
         check_code("MPI_Comm_dup", unsafe { ffi::MPI_Comm_dup(ffi::RSMPI_COMM_WORLD, &mut comm) })?;
@@ -90,20 +90,21 @@ impl<T: Element, D: Device> Packed<T, D> {
 
     /// Adds one message of all fields: its buffer, its copies and its request.
     fn message(&mut self, peer: usize, tag: usize, pieces: &[Piece], send: bool) -> Result<(), Failure> {
-        let cells = |piece: &Piece| if send { piece.source } else { piece.target };
+        let cells = |piece: &Piece| as_box(if send { &piece.source } else { &piece.target }).copied();
+        let pieces: Vec<IndexBox> = pieces.iter().map(cells).collect::<Result<_, _>>()?;
         let size = |cells: &IndexBox| cells.cells() as usize;
-        let length: usize = pieces.iter().map(|piece| size(&cells(piece))).sum::<usize>() * self.fields.len();
+        let length: usize = pieces.iter().map(size).sum::<usize>() * self.fields.len();
         let mut buffer = vec![T::default(); length];
         let mut begin = buffer.as_mut_ptr();
         for field in &self.fields {
-            for cells in pieces.iter().map(cells) {
-                let (in_field, packed) = (Place::in_field(field, &cells)?, Place::packed(begin, &cells));
+            for cells in &pieces {
+                let (in_field, packed) = (Place::in_field(field, cells)?, Place::packed(begin, cells));
                 if send {
-                    self.pack.push(RowCopies::new(&in_field, &packed, &cells));
+                    self.pack.push(RowCopies::new(&in_field, &packed, cells));
                 } else {
-                    self.unpack.push(RowCopies::new(&packed, &in_field, &cells));
+                    self.unpack.push(RowCopies::new(&packed, &in_field, cells));
                 }
-                begin = begin.wrapping_add(size(&cells));
+                begin = begin.wrapping_add(size(cells));
             }
         }
         let bytes = c_int::try_from(length * size_of::<T>()).map_err(|_| {
@@ -157,7 +158,7 @@ impl<T: Element, D: Device> Contestant for Packed<T, D> {
 
     fn verify(&mut self) -> Result<(), Failure> {
         self.run(1)?;
-        check(&self.fields, self.pattern.grid(), self.name)
+        check(&self.fields, &self.pattern, self.name)
     }
 }
 

@@ -97,5 +97,5 @@ impl Drop for RawSend {
 }
 
 fn cells(pieces: &[Piece]) -> usize {
-    pieces.iter().map(|piece| piece.source.cells() as usize).sum()
+    pieces.iter().map(|piece| piece.source.count() as usize).sum()
 }

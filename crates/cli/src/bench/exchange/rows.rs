@@ -4,6 +4,7 @@ use haloport::device::Device;
 use haloport::domain::MAX_AXES;
 use haloport::{Element, Field, IndexBox, Piece};
 
+use super::cells::as_box;
 use crate::failure::Failure;
 
 /// The rows of one box of one field.
@@ -57,8 +58,9 @@ impl<T: Element> RowCopies<T> {
         to: &Field<T, D>,
         piece: &Piece,
     ) -> Result<RowCopies<T>, Failure> {
-        let (source, target) = (Place::in_field(from, &piece.source)?, Place::in_field(to, &piece.target)?);
-        Ok(RowCopies::new(&source, &target, &piece.target))
+        let cells = as_box(&piece.target)?;
+        let (source, target) = (Place::in_field(from, as_box(&piece.source)?)?, Place::in_field(to, cells)?);
+        Ok(RowCopies::new(&source, &target, cells))
     }
 
     /// The copies of a box as large as `cells`.

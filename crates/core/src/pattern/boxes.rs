@@ -1,4 +1,4 @@
-//! Who owns which cells: a directory that is spread over the ranks.
+//! Who owns which cells of a grid: a directory of boxes that is spread over the ranks.
 //!
 //! The grid is cut into about as many equal bins as there are ranks, and rank `b` keeps bin `b`: the boxes that
 //! overlap it, with their owners. A rank registers its domains with the bins that they overlap and asks the bins
@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::regions::Wanted;
-use super::{PatternError, Piece, refuse};
+use super::{Cells, PatternError, Piece, agree_on_findings};
 use crate::domain::{Grid, GridError, IndexBox, Split, balanced_counts};
 use crate::transport::Communicator;
 
@@ -59,10 +59,7 @@ impl Directory {
         let messages: Vec<_> = messages.into_iter().collect();
         let known = comm.sparse_exchange(&messages)?.into_iter().flat_map(|(_, domains)| domains).collect();
         let complaint = self.bins.part(comm.rank()).and_then(|bin| complaint(&bin, &known));
-        refuse(comm.agree(complaint)?.map_err(|text| {
-            // The keeper of a bin found it; it is not the culprit.
-            text.split_once(": ").map_or(text.clone(), |(_, found)| found.to_string())
-        }))?;
+        agree_on_findings(comm, complaint)?;
         Ok(Known { domains: known })
     }
 
@@ -104,9 +101,9 @@ impl Directory {
             let Some(source) = domain.intersection(&want.source()) else { continue };
             pieces.entry(owner.rank).or_default().push(Piece {
                 source_domain: owner.domain,
-                source,
+                source: Cells::Box(source),
                 target_domain: want.domain,
-                target: source.shifted(&want.shift.map(|cells| -cells)),
+                target: Cells::Box(source.shifted(&want.shift.map(|cells| -cells))),
             });
         }
         Ok(pieces)

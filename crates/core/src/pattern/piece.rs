@@ -1,0 +1,56 @@
+//! What travels: cells of one domain that fill the halo of another.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::domain::IndexBox;
+
+/// Cells that one domain sends to another.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Piece {
+    /// The domain of the sending rank that owns the cells.
+    pub source_domain: usize,
+    /// The cells as the sender numbers them: within the grid, or by local index.
+    pub source: Cells,
+    /// The domain of the receiving rank whose halo they fill.
+    pub target_domain: usize,
+    /// The same cells in the same order as the receiver numbers them: around its domain, possibly beyond a periodic
+    /// end of the grid, or by local index.
+    pub target: Cells,
+}
+
+/// Cells of a domain.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Cells {
+    /// A box of a structured domain.
+    Box(IndexBox),
+    /// The local indices of cells of an unstructured domain.
+    List(Arc<[u32]>),
+}
+
+impl Cells {
+    /// How many there are.
+    pub fn count(&self) -> u128 {
+        match self {
+            Cells::Box(cells) => cells.cells(),
+            Cells::List(cells) => cells.len() as u128,
+        }
+    }
+
+    /// The box; `None` for a list.
+    pub fn as_box(&self) -> Option<&IndexBox> {
+        match self {
+            Cells::Box(cells) => Some(cells),
+            Cells::List(_) => None,
+        }
+    }
+
+    /// The local indices; `None` for a box.
+    pub fn as_list(&self) -> Option<&Arc<[u32]>> {
+        match self {
+            Cells::Box(_) => None,
+            Cells::List(cells) => Some(cells),
+        }
+    }
+}

@@ -1,0 +1,183 @@
+//! Patterns of numbered cells.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::sync::OnceLock;
+
+use rustc_hash::FxHashSet;
+
+use super::ids::{self, Place, Table, exchange_tables};
+use super::{
+    Cells, Description, Domains, Pattern, PatternError, Piece, Runs, SetupCost, agree, agree_on_findings,
+};
+use crate::domain::{HaloCells, IndexSet};
+use crate::transport::{Communicator, Reduction, TransportError};
+
+/// A cell of a halo.
+#[derive(Debug, Clone, Copy)]
+struct Wanted {
+    domain: u32,
+    index: u32,
+    id: i64,
+    /// Where that was said.
+    owner: Option<usize>,
+}
+
+/// Collective: see [`Pattern::unstructured`].
+pub(super) fn make(
+    comm: &Communicator,
+    domains: &[IndexSet],
+    halo: &HaloCells,
+) -> Result<Pattern, PatternError> {
+    agree(comm, &Ok(Description::Unstructured), complaint(comm, domains, halo))?;
+    let wanted = wanted(domains, halo);
+    let mut cost = SetupCost::default();
+    cost.hold(domains.iter().map(IndexSet::len).sum());
+
+    let mut unknown = [u64::from(wanted.iter().any(|cell| cell.owner.is_none()))];
+    comm.all_reduce(&mut unknown, Reduction::Max)?;
+    let places = if unknown[0] == 0 {
+        ask_owners(comm, domains, &wanted, &mut cost)?
+    } else {
+        let ids: Vec<i64> = wanted.iter().map(|cell| cell.id).collect();
+        ids::look_up(comm, domains, &ids, &mut cost)?
+    };
+    let receives = pieces(&wanted, &places);
+    let requests: Vec<(usize, Vec<Piece>)> =
+        receives.iter().map(|(&owner, pieces)| (owner, pieces.clone())).collect();
+    cost.messages += requests.iter().filter(|(owner, _)| *owner != comm.rank()).count();
+    let sends: BTreeMap<usize, Vec<Piece>> = comm.sparse_exchange(&requests)?.into_iter().collect();
+    cost.hold(sends.values().flatten().map(|piece| piece.source.count() as usize).sum());
+    let domains = Domains::Unstructured { sets: domains.to_vec(), runs: OnceLock::new() };
+    Ok(Pattern::new(comm, domains, receives, sends, cost))
+}
+
+/// The longest runs of local indices: of owned cells, and of owned cells that are not sent.
+pub(super) fn runs<'p>(sets: &[IndexSet], sends: impl Iterator<Item = &'p Piece>) -> Vec<Runs> {
+    let mut inner: Vec<Vec<bool>> = sets.iter().map(|set| set.owned().to_vec()).collect();
+    for piece in sends {
+        for &index in piece.source.as_list().into_iter().flat_map(|list| list.iter()) {
+            inner[piece.source_domain][index as usize] = false;
+        }
+    }
+    let runs = sets.iter().zip(&inner);
+    runs.map(|(set, inner)| Runs { owned: longest(set.owned()), interior: longest(inner) }).collect()
+}
+
+fn longest(marks: &[bool]) -> Range<usize> {
+    let mut best = 0..0;
+    let mut begin = 0;
+    for (index, &mark) in marks.iter().enumerate() {
+        if !mark {
+            begin = index + 1;
+        } else if index + 1 - begin > best.len() {
+            best = begin..index + 1;
+        }
+    }
+    best
+}
+
+fn complaint(comm: &Communicator, domains: &[IndexSet], halo: &HaloCells) -> Option<String> {
+    let of_domain = domains.iter().enumerate().find_map(|(number, domain)| {
+        domain.complaint(comm.size()).map(|complaint| format!("domain {number} {complaint}"))
+    });
+    of_domain.or_else(|| {
+        let HaloCells::Ids(listed) = halo else { return None };
+        let known: FxHashSet<i64> =
+            domains.iter().flat_map(|set| set.cells(false)).map(|(_, id)| id).collect();
+        let stray = listed.iter().find(|id| !known.contains(id))?;
+        Some(format!("the list of halo cells has the id {stray}, which is in no halo of this rank"))
+    })
+}
+
+/// The cells to fill, domain by domain in local order.
+fn wanted(domains: &[IndexSet], halo: &HaloCells) -> Vec<Wanted> {
+    let listed: Option<FxHashSet<i64>> = match halo {
+        HaloCells::All => None,
+        HaloCells::Ids(listed) => Some(listed.iter().copied().collect()),
+    };
+    let mut wanted = Vec::new();
+    for (domain, set) in domains.iter().enumerate() {
+        for (position, (index, id)) in set.cells(false).enumerate() {
+            let owner = set.owners().map(|owners| owners[position]);
+            if listed.as_ref().is_none_or(|listed| listed.contains(&id)) {
+                wanted.push(Wanted { domain: domain as u32, index, id, owner });
+            }
+        }
+    }
+    wanted
+}
+
+/// Collective: finds the places of the wanted cells, whose owners are all known, by asking these.
+fn ask_owners(
+    comm: &Communicator,
+    domains: &[IndexSet],
+    wanted: &[Wanted],
+    cost: &mut SetupCost,
+) -> Result<Vec<Place>, PatternError> {
+    let mut table = Table::default();
+    let mut found = None;
+    for (domain, set) in domains.iter().enumerate() {
+        for (index, id) in set.cells(true) {
+            let place = Place { rank: comm.rank() as u32, domain: domain as u32, index };
+            found = found.or(ids::insert(&mut table, id, place));
+        }
+    }
+    let mut questions: BTreeMap<usize, Vec<i64>> = BTreeMap::new();
+    for (owner, id) in wanted.iter().filter_map(|cell| Some((cell.owner?, cell.id))) {
+        questions.entry(owner).or_default().push(id);
+    }
+    let mut answers = Vec::new();
+    for (asker, ids) in exchange_tables::<i64>(comm, questions.into_iter().collect(), cost)? {
+        let mut places = Vec::with_capacity(ids.len());
+        for id in ids {
+            match table.get(&id) {
+                Some(place) => places.push(*place),
+                None => {
+                    let me = comm.rank();
+                    found.get_or_insert_with(|| {
+                        format!(
+                            "rank {asker} names rank {me} as the owner of the id {id}, which it does not own"
+                        )
+                    });
+                }
+            }
+        }
+        answers.push((asker, places));
+    }
+    agree_on_findings(comm, found)?;
+    let mut answers: BTreeMap<usize, std::vec::IntoIter<Place>> =
+        exchange_tables::<Place>(comm, answers, cost)?
+            .into_iter()
+            .map(|(owner, places)| (owner, places.into_iter()))
+            .collect();
+    let place = |cell: &Wanted| {
+        let owner = cell.owner.unwrap_or_default();
+        let next = answers.get_mut(&owner).and_then(Iterator::next);
+        next.ok_or(TransportError::Malformed { sender: owner, why: "it left out an answer".into() }.into())
+    };
+    wanted.iter().map(place).collect()
+}
+
+/// Puts together what comes from one domain to another: the halo of the target in local order, so that what arrives
+/// is unpacked in sequence.
+fn pieces(wanted: &[Wanted], places: &[Place]) -> BTreeMap<usize, Vec<Piece>> {
+    type Lists = (Vec<u32>, Vec<u32>);
+    let mut lists: BTreeMap<(usize, u32, u32), Lists> = BTreeMap::new();
+    for (cell, place) in wanted.iter().zip(places) {
+        let key = (place.rank as usize, cell.domain, place.domain);
+        let (sources, targets) = lists.entry(key).or_default();
+        sources.push(place.index);
+        targets.push(cell.index);
+    }
+    let mut pieces: BTreeMap<usize, Vec<Piece>> = BTreeMap::new();
+    for ((rank, target_domain, source_domain), (sources, targets)) in lists {
+        pieces.entry(rank).or_default().push(Piece {
+            source_domain: source_domain as usize,
+            source: Cells::List(sources.into()),
+            target_domain: target_domain as usize,
+            target: Cells::List(targets.into()),
+        });
+    }
+    pieces
+}
