@@ -1,6 +1,15 @@
 //! `haloport bench`: measurements.
+//!
+//! - `contestant`: what is timed and how, and `results`: what comes out;
+//! - `exchange` and `unstructured`: the benchmarks, with their contestants;
+//! - `raw_send` and `persistent`: messages of the transport and of MPI, for both.
 
+mod contestant;
 mod exchange;
+#[cfg(feature = "mpi")]
+mod persistent;
+mod raw_send;
+mod results;
 
 use clap::Subcommand;
 

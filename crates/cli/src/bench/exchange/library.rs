@@ -5,7 +5,7 @@ use std::marker::PhantomData;
 use haloport::{Element, Exchange, FieldSet, Pattern, Schedule};
 
 use super::cells::{Block, check, fill};
-use super::contestant::Contestant;
+use crate::bench::contestant::Contestant;
 use crate::failure::Failure;
 
 /// Fields bound to the pattern.

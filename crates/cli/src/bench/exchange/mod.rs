@@ -4,18 +4,16 @@
 //! - this file: the contestants of one rank, checked and then measured;
 //! - `args`: the command line, and `problem`: the grid that follows from it;
 //! - `cells`: what is in the fields, and whether it arrived;
-//! - `contestant`: what is timed and how, then one module for each contestant;
+//! - one module for each contestant;
 //! - `report`: what is printed.
 
 mod args;
 mod cells;
-mod contestant;
 mod library;
 mod one_pass;
 #[cfg(feature = "mpi")]
 mod packed;
 mod problem;
-mod raw_send;
 mod report;
 mod rows;
 
@@ -24,18 +22,18 @@ use haloport::{BorrowedField, Communicator, Element, ElementType, Field, FieldSe
 
 pub(crate) use args::ExchangeArgs;
 
+use super::contestant::{Entry, measure};
+use super::raw_send::RawSend;
 use crate::failure::Failure;
 #[cfg(feature = "mpi")]
 use crate::launch::launched_by;
 use crate::launch::{on_ranks, ranks_here};
 use cells::Block;
-use contestant::{Entry, measure};
 use library::Library;
 use one_pass::{OnePassCopy, SharedFields};
 #[cfg(feature = "mpi")]
 use packed::{Messages, Packed};
 use problem::Problem;
-use raw_send::RawSend;
 use report::Report;
 
 /// Checks and measures all contestants, and prints the results.

@@ -10,9 +10,9 @@ use haloport::domain::MAX_AXES;
 use haloport::{Cells, Element, Field, Pattern, Piece};
 
 use super::cells::{as_box, check, fill};
-use super::contestant::Contestant;
 use super::problem::Problem;
 use super::rows::RowCopies;
+use crate::bench::contestant::Contestant;
 use crate::failure::Failure;
 
 /// The fields of the ranks that are threads of this process, by rank.

@@ -1,14 +1,12 @@
 //! What most codes do by hand: pack, send persistent messages of MPI, unpack.
 
-use std::ffi::c_int;
-
 use haloport::device::Device;
-use haloport::mpi::mpi::ffi;
 use haloport::{Element, Field, IndexBox, Pattern, Piece};
 
 use super::cells::{as_box, check, fill};
-use super::contestant::Contestant;
 use super::rows::{Place, RowCopies};
+use crate::bench::contestant::Contestant;
+use crate::bench::persistent::Persistent;
 use crate::failure::Failure;
 
 /// How many messages there are.
@@ -28,10 +26,7 @@ pub(super) struct Packed<T, D: Device> {
     pack: Vec<RowCopies<T>>,
     unpack: Vec<RowCopies<T>>,
     own: Vec<RowCopies<T>>,
-    requests: Vec<ffi::MPI_Request>,
-    comm: ffi::MPI_Comm,
-    /// Reached through the addresses in the copies and in the requests alone.
-    _buffers: Vec<Vec<T>>,
+    messages: Persistent<T>,
 }
 
 impl<T: Element, D: Device> Packed<T, D> {
@@ -45,9 +40,6 @@ impl<T: Element, D: Device> Packed<T, D> {
         messages: Messages,
     ) -> Result<Packed<T, D>, Failure> {
         fill(&mut fields, pattern)?;
-        let mut comm = Self::null();
-        // SAFETY: MPI runs: this rank is one of its processes. The duplicate is freed on drop.
-        check_code("MPI_Comm_dup", unsafe { ffi::MPI_Comm_dup(ffi::RSMPI_COMM_WORLD, &mut comm) })?;
         let name = match messages {
             Messages::PerNeighbour => "packed_persistent",
             Messages::PerRank => "packed_fused",
@@ -59,9 +51,7 @@ impl<T: Element, D: Device> Packed<T, D> {
             pack: Vec::new(),
             unpack: Vec::new(),
             own: Vec::new(),
-            requests: Vec::new(),
-            comm,
-            _buffers: Vec::new(),
+            messages: Persistent::new()?,
         };
         let me = pattern.comm().rank();
         // Receives first, so that none of them is late.
@@ -94,8 +84,7 @@ impl<T: Element, D: Device> Packed<T, D> {
         let pieces: Vec<IndexBox> = pieces.iter().map(cells).collect::<Result<_, _>>()?;
         let size = |cells: &IndexBox| cells.cells() as usize;
         let length: usize = pieces.iter().map(size).sum::<usize>() * self.fields.len();
-        let mut buffer = vec![T::default(); length];
-        let mut begin = buffer.as_mut_ptr();
+        let mut begin = self.messages.add(peer, tag, length, send)?;
         for field in &self.fields {
             for cells in &pieces {
                 let (in_field, packed) = (Place::in_field(field, cells)?, Place::packed(begin, cells));
@@ -107,50 +96,18 @@ impl<T: Element, D: Device> Packed<T, D> {
                 begin = begin.wrapping_add(size(cells));
             }
         }
-        let bytes = c_int::try_from(length * size_of::<T>()).map_err(|_| {
-            Failure::BadInput(format!(
-                "a message of {} bytes is too long for this benchmark",
-                length * size_of::<T>()
-            ))
-        })?;
-        let (pointer, peer, tag) = (buffer.as_mut_ptr().cast(), peer as c_int, tag as c_int);
-        // SAFETY: the buffer is as long as said and lives as long as the request, which is freed on drop.
-        let (code, request) = unsafe {
-            let mut request = ffi::RSMPI_REQUEST_NULL;
-            let code = if send {
-                ffi::MPI_Send_init(pointer, bytes, ffi::RSMPI_UINT8_T, peer, tag, self.comm, &mut request)
-            } else {
-                ffi::MPI_Recv_init(pointer, bytes, ffi::RSMPI_UINT8_T, peer, tag, self.comm, &mut request)
-            };
-            (code, request)
-        };
-        check_code("MPI_Send_init or MPI_Recv_init", code)?;
-        self.requests.push(request);
-        self._buffers.push(buffer);
         Ok(())
-    }
-
-    fn null() -> ffi::MPI_Comm {
-        // SAFETY: a constant of the library.
-        unsafe { ffi::RSMPI_COMM_NULL }
     }
 }
 
 impl<T: Element, D: Device> Contestant for Packed<T, D> {
     fn run(&mut self, batch: usize) -> Result<(), Failure> {
-        let receives = self.requests.len() - self.sends();
-        let (first, count) = (self.requests.as_mut_ptr(), self.requests.len() as c_int);
         for _ in 0..batch {
-            // SAFETY: the copies lie in fields and buffers that are alive and ours; no message is under way while
-            // they run, but for the receives, whose buffers `pack` and `own` do not touch.
+            // SAFETY: the copies lie in fields and buffers that are alive and ours, and of the buffers `pack` touches
+            // those of sends, and `own` none.
             unsafe {
-                check_code("MPI_Startall", ffi::MPI_Startall(receives as c_int, first))?;
-                self.pack.iter().for_each(|copies| copies.run());
-                let sends = first.add(receives);
-                check_code("MPI_Startall", ffi::MPI_Startall(count - receives as c_int, sends))?;
-                self.own.iter().for_each(|copies| copies.run());
-                check_code("MPI_Waitall", ffi::MPI_Waitall(count, first, ffi::RSMPI_STATUSES_IGNORE))?;
-                self.unpack.iter().for_each(|copies| copies.run());
+                let run = |copies: &[RowCopies<T>]| copies.iter().for_each(|copies| copies.run());
+                self.messages.exchange(|| run(&self.pack), || run(&self.own), || run(&self.unpack))?;
             }
         }
         Ok(())
@@ -162,37 +119,10 @@ impl<T: Element, D: Device> Contestant for Packed<T, D> {
     }
 }
 
-impl<T, D: Device> Packed<T, D> {
-    /// Half of the messages are sent: whoever is a neighbour is one both ways in this benchmark.
-    fn sends(&self) -> usize {
-        self.requests.len() / 2
-    }
-}
-
-impl<T, D: Device> Drop for Packed<T, D> {
-    fn drop(&mut self) {
-        // SAFETY: no message is under way, and MPI runs longer than the benchmark. An error leaves nothing to do.
-        unsafe {
-            for request in &mut self.requests {
-                let _ = ffi::MPI_Request_free(request);
-            }
-            let _ = ffi::MPI_Comm_free(&mut self.comm);
-        }
-    }
-}
-
 /// The pieces of each message for one neighbour.
 fn grouped(pieces: &[Piece], messages: Messages) -> std::slice::Chunks<'_, Piece> {
     match messages {
         Messages::PerNeighbour => pieces.chunks(1),
         Messages::PerRank => pieces.chunks(pieces.len().max(1)),
-    }
-}
-
-fn check_code(call: &str, code: c_int) -> Result<(), Failure> {
-    if code == ffi::MPI_SUCCESS as c_int {
-        Ok(())
-    } else {
-        Err(Failure::Run(format!("{call} failed with code {code}")))
     }
 }

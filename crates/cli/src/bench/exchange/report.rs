@@ -7,8 +7,9 @@ use haloport::{ElementType, Pattern};
 use serde::Serialize;
 
 use super::args::{ExchangeArgs, SplitChoice};
-use super::contestant::Samples;
 use super::problem::Problem;
+use crate::bench::contestant::Samples;
+use crate::bench::results::{Contestant, contestants, write_table};
 use crate::failure::Failure;
 
 /// The results of one run: the object that `--json` prints. Times are microseconds per exchange.
@@ -50,27 +51,6 @@ pub(super) struct Report {
     contestants: Vec<Contestant>,
 }
 
-/// The results of one contestant; nothing but the name for one that did not take part.
-#[derive(Debug, Serialize)]
-struct Contestant {
-    name: &'static str,
-    batch: usize,
-    #[serde(flatten)]
-    times: Option<Times>,
-}
-
-#[derive(Debug, Clone, Copy, Serialize)]
-struct Times {
-    median_us: f64,
-    p10_us: f64,
-    p90_us: f64,
-    bandwidth_gb_s: f64,
-    /// Haloport's median over this one.
-    ratio: f64,
-    /// The median over the rounds of Haloport's time over this one.
-    round_ratio: f64,
-}
-
 impl Report {
     pub(super) fn new(
         args: &ExchangeArgs,
@@ -81,15 +61,7 @@ impl Report {
         samples: Vec<Samples>,
     ) -> Report {
         let bytes = pattern.halo_cells() * (args.fields * args.dtype.bytes()) as u128;
-        let library = samples.first().map_or(&[][..], |first| &first.microseconds);
-        let contestants: Vec<Contestant> = samples
-            .iter()
-            .map(|one| Contestant {
-                name: one.name,
-                batch: one.batch,
-                times: times(&one.microseconds, library, bytes),
-            })
-            .collect();
+        let contestants = contestants(&samples, bytes);
         let find = |name: &str| contestants.iter().find(|one| one.name == name).and_then(|one| one.times);
         let median = |name: &str| find(name).map(|times| times.median_us);
         let one_pass = find("one_pass_copy");
@@ -157,61 +129,11 @@ impl Report {
             self.bytes, self.path
         )?;
         writeln!(out, "{} samples of each, in turns; times per exchange in µs\n", self.samples)?;
-        writeln!(
-            out,
-            "{:<20}{:>10}{:>10}{:>10}{:>9}{:>18}{:>8}",
-            "", "median", "p10", "p90", "GB/s", "haloport ÷ this", "batch"
-        )?;
-        for Contestant { name, batch, times } in &self.contestants {
-            match times {
-                Some(times) => writeln!(
-                    out,
-                    "{name:<20}{:>10.1}{:>10.1}{:>10.1}{:>9.2}{:>18.3}{batch:>8}",
-                    times.median_us, times.p10_us, times.p90_us, times.bandwidth_gb_s, times.round_ratio
-                )?,
-                None => writeln!(out, "{name:<20}{:>10}", "-")?,
-            }
-        }
-        Ok(())
+        write_table(out, &self.contestants)
     }
-}
-
-fn times(microseconds: &[f64], library: &[f64], bytes: u128) -> Option<Times> {
-    let median_us = quantile(microseconds, 0.5)?;
-    let rounds: Vec<f64> = library.iter().zip(microseconds).map(|(library, this)| library / this).collect();
-    Some(Times {
-        median_us,
-        p10_us: quantile(microseconds, 0.1)?,
-        p90_us: quantile(microseconds, 0.9)?,
-        bandwidth_gb_s: bytes as f64 / median_us / 1e3,
-        ratio: quantile(library, 0.5)? / median_us,
-        round_ratio: quantile(&rounds, 0.5)?,
-    })
-}
-
-/// The value below which the given part of `values` lies, between two of them in proportion.
-fn quantile(values: &[f64], part: f64) -> Option<f64> {
-    let mut sorted = values.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    let at = part * sorted.len().checked_sub(1)? as f64;
-    let (below, above) = (sorted[at.floor() as usize], sorted[at.ceil() as usize]);
-    Some(below + (above - below) * at.fract())
 }
 
 fn by(numbers: &[usize]) -> String {
     let texts: Vec<String> = numbers.iter().map(ToString::to_string).collect();
     texts.join(" × ")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn quantiles_lie_between_the_values() {
-        assert_eq!(quantile(&[3.0, 1.0, 2.0], 0.5), Some(2.0));
-        assert_eq!(quantile(&[1.0, 2.0], 0.5), Some(1.5));
-        assert_eq!(quantile(&[7.0], 0.9), Some(7.0));
-        assert_eq!(quantile(&[], 0.5), None);
-    }
 }

@@ -1,0 +1,100 @@
+//! What was measured of each contestant, and the table of it.
+
+use std::io::{self, Write};
+
+use serde::Serialize;
+
+use super::contestant::Samples;
+
+/// The results of one contestant; nothing but the name for one that did not take part.
+#[derive(Debug, Serialize)]
+pub(super) struct Contestant {
+    pub(super) name: &'static str,
+    pub(super) batch: usize,
+    #[serde(flatten)]
+    pub(super) times: Option<Times>,
+}
+
+#[derive(Debug, Clone, Copy, Serialize)]
+pub(super) struct Times {
+    pub(super) median_us: f64,
+    pub(super) p10_us: f64,
+    pub(super) p90_us: f64,
+    pub(super) bandwidth_gb_s: f64,
+    /// Haloport's median over this one.
+    pub(super) ratio: f64,
+    /// The median over the rounds of Haloport's time over this one.
+    pub(super) round_ratio: f64,
+}
+
+/// The results of all contestants. The first is Haloport, which the others are held against; `bytes` are filled by one
+/// exchange.
+pub(super) fn contestants(samples: &[Samples], bytes: u128) -> Vec<Contestant> {
+    let library = samples.first().map_or(&[][..], |first| &first.microseconds);
+    samples
+        .iter()
+        .map(|one| Contestant {
+            name: one.name,
+            batch: one.batch,
+            times: times(&one.microseconds, library, bytes),
+        })
+        .collect()
+}
+
+/// Writes one line for each contestant.
+///
+/// # Errors
+/// Of the writer.
+pub(super) fn write_table(out: &mut impl Write, contestants: &[Contestant]) -> io::Result<()> {
+    writeln!(
+        out,
+        "{:<20}{:>10}{:>10}{:>10}{:>9}{:>18}{:>8}",
+        "", "median", "p10", "p90", "GB/s", "haloport ÷ this", "batch"
+    )?;
+    for Contestant { name, batch, times } in contestants {
+        match times {
+            Some(times) => writeln!(
+                out,
+                "{name:<20}{:>10.1}{:>10.1}{:>10.1}{:>9.2}{:>18.3}{batch:>8}",
+                times.median_us, times.p10_us, times.p90_us, times.bandwidth_gb_s, times.round_ratio
+            )?,
+            None => writeln!(out, "{name:<20}{:>10}", "-")?,
+        }
+    }
+    Ok(())
+}
+
+fn times(microseconds: &[f64], library: &[f64], bytes: u128) -> Option<Times> {
+    let median_us = quantile(microseconds, 0.5)?;
+    let rounds: Vec<f64> = library.iter().zip(microseconds).map(|(library, this)| library / this).collect();
+    Some(Times {
+        median_us,
+        p10_us: quantile(microseconds, 0.1)?,
+        p90_us: quantile(microseconds, 0.9)?,
+        bandwidth_gb_s: bytes as f64 / median_us / 1e3,
+        ratio: quantile(library, 0.5)? / median_us,
+        round_ratio: quantile(&rounds, 0.5)?,
+    })
+}
+
+/// The value below which the given part of `values` lies, between two of them in proportion.
+pub(super) fn quantile(values: &[f64], part: f64) -> Option<f64> {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let at = part * sorted.len().checked_sub(1)? as f64;
+    let (below, above) = (sorted[at.floor() as usize], sorted[at.ceil() as usize]);
+    Some(below + (above - below) * at.fract())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quantiles_lie_between_the_values() {
+        assert_eq!(quantile(&[3.0, 1.0, 2.0], 0.5), Some(2.0));
+        assert_eq!(quantile(&[1.0, 2.0], 0.5), Some(1.5));
+        assert_eq!(quantile(&[7.0], 0.9), Some(7.0));
+        assert_eq!(quantile(&[], 0.5), None);
+    }
+}
