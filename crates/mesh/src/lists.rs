@@ -1,5 +1,7 @@
 //! Lists of different lengths in two arrays (compressed rows).
 
+use std::ops::Range;
+
 /// Many lists of indices, one after the other.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Lists {
@@ -56,7 +58,12 @@ impl Lists {
 
     /// List `index`.
     pub(crate) fn of(&self, index: usize) -> &[usize] {
-        &self.items[self.starts[index]..self.starts[index + 1]]
+        &self.items[self.range(index)]
+    }
+
+    /// Where list `index` is among the items of all lists.
+    pub(crate) fn range(&self, index: usize) -> Range<usize> {
+        self.starts[index]..self.starts[index + 1]
     }
 
     /// All lists in order.
