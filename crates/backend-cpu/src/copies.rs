@@ -1,8 +1,9 @@
 //! Lists of copies, and copies between strided boxes.
 
-use haloport_core::device::{BoxCopy, CopyAxis, CopyItem, MAX_COPY_AXES, Pointer};
+use haloport_core::device::{BoxCopy, CopyAxis, CopyItem, MAX_COPY_AXES, NextReader, Pointer};
 
 use crate::rows::RowCopy;
+use crate::stores::{PAST_CACHES_BYTES, PastCaches, Plain, Store};
 
 /// Below this many bytes a copy stays on the calling thread.
 ///
@@ -16,6 +17,7 @@ pub const COPY_INLINE_BYTES: usize = 1 << 20;
 pub struct CpuCopies {
     pub(crate) items: Vec<Item>,
     pub(crate) parallel: bool,
+    past_caches: bool,
 }
 
 /// One entry of the list.
@@ -26,7 +28,7 @@ pub(crate) enum Item {
 }
 
 impl CpuCopies {
-    pub(crate) fn new(items: Vec<CopyItem>, threads: usize) -> CpuCopies {
+    pub(crate) fn new(items: Vec<CopyItem>, reader: NextReader, threads: usize) -> CpuCopies {
         let items: Vec<CopyItem> = items.into_iter().filter(|item| item.bytes() > 0).collect();
         let total: usize = items.iter().map(CopyItem::bytes).sum();
         let parallel = threads > 1 && total >= COPY_INLINE_BYTES;
@@ -43,30 +45,47 @@ impl CpuCopies {
                 }
             }
         }
-        CpuCopies { items: cut, parallel }
+        let past_caches = reader == NextReader::Elsewhere && total >= PAST_CACHES_BYTES;
+        CpuCopies { items: cut, parallel, past_caches }
+    }
+
+    /// Runs some copies of the list on the calling thread.
+    ///
+    /// # Safety
+    /// The sources are readable and the targets writable over all of each copy, they do not overlap, and nobody else
+    /// writes the ones or touches the others meanwhile.
+    pub(crate) unsafe fn run(&self, items: &[Item]) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            if self.past_caches {
+                run_items::<PastCaches>(items);
+            } else {
+                run_items::<Plain>(items);
+            }
+        }
     }
 }
 
-/// Runs one copy on the calling thread.
-///
 /// # Safety
-/// The source is readable and the target writable over the whole copy, they do not overlap, and nobody else writes
-/// the one or touches the other meanwhile.
-pub(crate) unsafe fn run_item(item: &Item) {
-    // SAFETY: the caller's promise is what both ask for.
-    unsafe {
-        match item {
-            Item::Box(copy) => run_box(copy),
-            Item::Rows(copy) => copy.run(),
+/// As for [`CpuCopies::run`].
+unsafe fn run_items<S: Store>(items: &[Item]) {
+    for item in items {
+        // SAFETY: the caller's promise is what both ask for.
+        unsafe {
+            match item {
+                Item::Box(copy) => run_box::<S>(copy),
+                Item::Rows(copy) => copy.run::<S>(),
+            }
         }
     }
+    S::finish();
 }
 
 /// Runs a box copy on the calling thread.
 ///
 /// # Safety
-/// As for [`run_item`].
-pub(crate) unsafe fn run_box(copy: &BoxCopy) {
+/// As for [`CpuCopies::run`], and the caller finishes the store.
+pub(crate) unsafe fn run_box<S: Store>(copy: &BoxCopy) {
     // The element size is settled once, outside all loops.
     macro_rules! run {
         ($copy_line:expr) => {
@@ -75,16 +94,16 @@ pub(crate) unsafe fn run_box(copy: &BoxCopy) {
         };
     }
     match copy.run_bytes() {
-        1 => run!(copy_line::<1>),
-        2 => run!(copy_line::<2>),
-        4 => run!(copy_line::<4>),
-        8 => run!(copy_line::<8>),
-        12 => run!(copy_line::<12>),
-        16 => run!(copy_line::<16>),
-        24 => run!(copy_line::<24>),
-        32 => run!(copy_line::<32>),
-        48 => run!(copy_line::<48>),
-        bytes => run!(|source, target, line| copy_rows(source, target, line, bytes)),
+        1 => run!(copy_line::<S, 1>),
+        2 => run!(copy_line::<S, 2>),
+        4 => run!(copy_line::<S, 4>),
+        8 => run!(copy_line::<S, 8>),
+        12 => run!(copy_line::<S, 12>),
+        16 => run!(copy_line::<S, 16>),
+        24 => run!(copy_line::<S, 24>),
+        32 => run!(copy_line::<S, 32>),
+        48 => run!(copy_line::<S, 48>),
+        bytes => run!(|source, target, line| copy_rows::<S>(source, target, line, bytes)),
     }
 }
 
@@ -116,16 +135,16 @@ pub(crate) fn step(source: Pointer, target: Pointer, axis: &CopyAxis, index: usi
     (source.offset(index * axis.source_stride), target.offset(index * axis.target_stride))
 }
 
-/// Copies a line of short runs of `N` bytes, each as one unaligned load and store.
+/// Copies a line of short runs of `N` bytes.
 ///
 /// # Safety
-/// As for [`run_item`], for the line.
+/// As for [`run_box`], for the line.
 #[inline]
-pub(crate) unsafe fn copy_line<const N: usize>(source: Pointer, target: Pointer, line: &CopyAxis) {
+pub(crate) unsafe fn copy_line<S: Store, const N: usize>(source: Pointer, target: Pointer, line: &CopyAxis) {
     let (mut from, mut to) = (source.as_ptr(), target.as_ptr());
     for _ in 0..line.extent {
-        // SAFETY: both lie in the line; `[u8; N]` has the alignment 1.
-        unsafe { to.cast::<[u8; N]>().write(from.cast::<[u8; N]>().read()) };
+        // SAFETY: both lie in the line.
+        unsafe { S::fixed::<N>(from, to) };
         from = from.wrapping_offset(line.source_stride);
         to = to.wrapping_offset(line.target_stride);
     }
@@ -134,13 +153,13 @@ pub(crate) unsafe fn copy_line<const N: usize>(source: Pointer, target: Pointer,
 /// Copies a line of rows of any length.
 ///
 /// # Safety
-/// As for [`run_item`], for the line.
+/// As for [`run_box`], for the line.
 #[inline]
-pub(crate) unsafe fn copy_rows(source: Pointer, target: Pointer, line: &CopyAxis, bytes: usize) {
+pub(crate) unsafe fn copy_rows<S: Store>(source: Pointer, target: Pointer, line: &CopyAxis, bytes: usize) {
     let (mut from, mut to) = (source.as_ptr(), target.as_ptr());
     for _ in 0..line.extent {
         // SAFETY: both rows lie in the line and do not overlap.
-        unsafe { std::ptr::copy_nonoverlapping(from, to, bytes) };
+        unsafe { S::any(from, to, bytes) };
         from = from.wrapping_offset(line.source_stride);
         to = to.wrapping_offset(line.target_stride);
     }

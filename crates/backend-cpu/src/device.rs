@@ -5,13 +5,14 @@ use std::time::{Duration, Instant};
 
 use haloport_core::device::{
     BoxCopy, CopyItem, Device, DeviceError, DeviceId, DeviceInfo, Event, KernelArgument, KernelSource,
-    LaunchConfig, MemoryKind, Pointer, Priority, Stream,
+    LaunchConfig, MemoryKind, NextReader, Pointer, Priority, Stream,
 };
 use rayon::prelude::*;
 
 use crate::buffer::CpuBuffer;
-use crate::copies::{CpuCopies, run_box, run_item};
+use crate::copies::{CpuCopies, run_box};
 use crate::kernels::{CpuKernel, CpuLaunch};
+use crate::stores::Plain;
 
 const ID: DeviceId = DeviceId { backend: "cpu", index: 0 };
 
@@ -203,7 +204,7 @@ unsafe impl Device for CpuDevice {
 
     unsafe fn copy_box(&self, copy: &BoxCopy, _stream: &CpuStream) -> Result<(), DeviceError> {
         // SAFETY: the caller promised the box on both sides, and that nothing else touches it meanwhile.
-        unsafe { run_box(copy) };
+        unsafe { run_box::<Plain>(copy) };
         Ok(())
     }
 
@@ -252,22 +253,18 @@ unsafe impl Device for CpuDevice {
         Ok(())
     }
 
-    fn bind_copies(&self, items: Vec<CopyItem>) -> Result<CpuCopies, DeviceError> {
-        Ok(CpuCopies::new(items, self.threads()))
+    fn bind_copies(&self, items: Vec<CopyItem>, reader: NextReader) -> Result<CpuCopies, DeviceError> {
+        Ok(CpuCopies::new(items, reader, self.threads()))
     }
 
     unsafe fn run_copies(&self, copies: &CpuCopies, _stream: &CpuStream) -> Result<(), DeviceError> {
         match &self.inner.pool {
             Some(pool) if copies.parallel => pool.install(|| {
                 // SAFETY: the caller promised every item; no two targets overlap, so they may run side by side.
-                copies.items.par_iter().with_max_len(1).for_each(|item| unsafe { run_item(item) });
+                copies.items.par_chunks(1).with_max_len(1).for_each(|item| unsafe { copies.run(item) });
             }),
-            _ => {
-                for item in &copies.items {
-                    // SAFETY: the caller promised every item of the list.
-                    unsafe { run_item(item) };
-                }
-            }
+            // SAFETY: the caller promised every item of the list.
+            _ => unsafe { copies.run(&copies.items) },
         }
         Ok(())
     }

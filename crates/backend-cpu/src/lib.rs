@@ -11,6 +11,7 @@ mod copies;
 mod device;
 mod kernels;
 mod rows;
+mod stores;
 
 pub use buffer::CpuBuffer;
 pub use copies::{COPY_INLINE_BYTES, CpuCopies};

@@ -3,6 +3,7 @@
 use haloport_core::device::{CopyAxis, IndexedCopy, Pointer};
 
 use crate::copies::{copy_line, copy_rows, for_each_line, run_box, step};
+use crate::stores::Store;
 
 /// Runs of consecutive rows are kept instead of index lists where they have at least this many rows on average.
 const ROWS_PER_RUN: usize = 2;
@@ -55,8 +56,8 @@ impl RowCopy {
     /// Runs the copy on the calling thread.
     ///
     /// # Safety
-    /// As for [`run_item`](crate::copies::run_item).
-    pub(crate) unsafe fn run(&self) {
+    /// As for [`run_box`].
+    pub(crate) unsafe fn run<S: Store>(&self) {
         let row = self.copy.row();
         let (sources, targets) = (self.copy.source(), self.copy.target());
         if matches!(self.order, Order::RowByRow) {
@@ -64,7 +65,7 @@ impl RowCopy {
                 let source = sources.index(position) as isize * sources.stride;
                 let target = targets.index(position) as isize * targets.stride;
                 // SAFETY: the caller promised every row.
-                unsafe { run_box(&row.moved(source, target)) };
+                unsafe { run_box::<S>(&row.moved(source, target)) };
             }
             return;
         }
@@ -72,12 +73,12 @@ impl RowCopy {
         // SAFETY: the caller's promise; the sizes are equal.
         unsafe {
             match row.run_bytes() {
-                1 => self.points::<1>(),
-                2 => self.points::<2>(),
-                4 => self.points::<4>(),
-                8 => self.points::<8>(),
-                16 => self.points::<16>(),
-                _ => self.points::<0>(),
+                1 => self.points::<S, 1>(),
+                2 => self.points::<S, 2>(),
+                4 => self.points::<S, 4>(),
+                8 => self.points::<S, 8>(),
+                16 => self.points::<S, 16>(),
+                _ => self.points::<S, 0>(),
             }
         }
     }
@@ -86,12 +87,12 @@ impl RowCopy {
     ///
     /// # Safety
     /// As for [`run`](RowCopy::run).
-    unsafe fn points<const N: usize>(&self) {
+    unsafe fn points<S: Store, const N: usize>(&self) {
         for_each_line(self.copy.row(), |source, target, line| {
             for point in 0..line.extent {
                 let (source, target) = step(source, target, line, point);
                 // SAFETY: the caller promised every row, and the point lies within the row.
-                unsafe { self.point::<N>(source, target) };
+                unsafe { self.point::<S, N>(source, target) };
             }
         });
     }
@@ -100,14 +101,14 @@ impl RowCopy {
     ///
     /// # Safety
     /// As for [`run`](RowCopy::run).
-    unsafe fn point<const N: usize>(&self, source: Pointer, target: Pointer) {
+    unsafe fn point<S: Store, const N: usize>(&self, source: Pointer, target: Pointer) {
         let bytes = if N > 0 { N } else { self.copy.row().run_bytes() };
         let (sources, targets) = (self.copy.source(), self.copy.target());
         let copy_row = |from: usize, to: usize| {
             let from = source.offset(from as isize * sources.stride).as_ptr();
             let to = target.offset(to as isize * targets.stride).as_ptr();
-            // SAFETY: the caller promised every row. A size known here is copied by one load and store.
-            unsafe { std::ptr::copy_nonoverlapping(from, to, bytes) };
+            // SAFETY: the caller promised every row.
+            unsafe { if N > 0 { S::fixed::<N>(from, to) } else { S::any(from, to, bytes) } };
         };
         if let Order::InRuns(runs) = &self.order {
             let together = sources.stride == bytes as isize && targets.stride == bytes as isize;
@@ -121,9 +122,9 @@ impl RowCopy {
                 // SAFETY: the caller promised every row of the run.
                 unsafe {
                     if together || N == 0 {
-                        copy_rows(from, to, &line, if together { run.rows * bytes } else { bytes });
+                        copy_rows::<S>(from, to, &line, if together { run.rows * bytes } else { bytes });
                     } else {
-                        copy_line::<N>(from, to, &line);
+                        copy_line::<S, N>(from, to, &line);
                     }
                 }
             }

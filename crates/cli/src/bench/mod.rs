@@ -10,6 +10,7 @@ mod exchange;
 mod persistent;
 mod raw_send;
 mod results;
+mod unstructured;
 
 use clap::Subcommand;
 
@@ -20,6 +21,8 @@ use crate::failure::Failure;
 pub(crate) enum BenchCommand {
     /// Time the halo exchange beside plain copies of the same cells and raw sends of the same bytes, alternating.
     Exchange(exchange::ExchangeArgs),
+    /// Time the exchange of an unstructured field beside messages packed by hand, and making its pattern.
+    Unstructured(unstructured::UnstructuredArgs),
 }
 
 /// Measures.
@@ -29,5 +32,6 @@ pub(crate) enum BenchCommand {
 pub(crate) fn run(command: &BenchCommand) -> Result<(), Failure> {
     match command {
         BenchCommand::Exchange(args) => exchange::run(args),
+        BenchCommand::Unstructured(args) => unstructured::run(args),
     }
 }

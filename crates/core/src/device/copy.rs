@@ -257,6 +257,16 @@ impl IndexedCopy {
     }
 }
 
+/// Where what a list of copies writes is read next, as far as is known: a hint where to put it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum NextReader {
+    /// By later work of the same device and thread.
+    #[default]
+    Here,
+    /// By another processor: a transport, another process. What the list writes is of no more use here.
+    Elsewhere,
+}
+
 /// One entry of a list of copies.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CopyItem {

@@ -13,7 +13,7 @@ mod stream;
 use std::fmt::Debug;
 use std::time::Duration;
 
-pub use copy::{BoxCopy, CopyAxis, CopyItem, IndexedCopy, MAX_COPY_AXES, Rows};
+pub use copy::{BoxCopy, CopyAxis, CopyItem, IndexedCopy, MAX_COPY_AXES, NextReader, Rows};
 pub use error::DeviceError;
 pub use info::{DeviceId, DeviceInfo};
 pub use kernel::{HostKernel, IndexRange, KernelArgument, KernelSource, LaunchConfig, ParameterType};
@@ -218,11 +218,12 @@ pub unsafe trait Device: Clone + Debug + Send + Sync + 'static {
     // Bound copies
 
     /// Lays out a list of copies for running many times. The copies of one list have no order among themselves,
-    /// and no target overlaps another target or a source.
+    /// and no target overlaps another target or a source. `reader` says who reads the targets next; it changes nothing
+    /// but the speed.
     ///
     /// # Errors
     /// [`DeviceError::InvalidArgument`] for a list that is malformed; what the driver says.
-    fn bind_copies(&self, items: Vec<CopyItem>) -> Result<Self::Copies, DeviceError>;
+    fn bind_copies(&self, items: Vec<CopyItem>, reader: NextReader) -> Result<Self::Copies, DeviceError>;
 
     /// Runs a list of copies, as one launch where the device can.
     ///

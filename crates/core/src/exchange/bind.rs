@@ -11,7 +11,8 @@ use super::part::{Borrowed, DevicePart, Lent, Message, Part, Phase, Progress, Tr
 use super::plan::{BuildError, PartFields, Settled};
 use super::side::{Side, join};
 use crate::device::{
-    Buffer, CopyItem, Device, DeviceError, MAX_COPY_AXES, MemoryKind, MemoryRange, Pointer, Priority,
+    Buffer, CopyItem, Device, DeviceError, MAX_COPY_AXES, MemoryKind, MemoryRange, NextReader, Pointer,
+    Priority,
 };
 use crate::field::BoundField;
 use crate::pattern::{Cells, Pattern, Piece};
@@ -114,7 +115,11 @@ impl Messages {
                 Direction::Receive => join(&message, &placing.cells, size),
             }
         });
-        device.bind_copies(items.collect::<Result<_, _>>()?)
+        let reader = match direction {
+            Direction::Send => NextReader::Elsewhere,
+            Direction::Receive => NextReader::Here,
+        };
+        device.bind_copies(items.collect::<Result<_, _>>()?, reader)
     }
 }
 
@@ -154,7 +159,7 @@ fn build<D: Device>(
             borrowed.push(Borrowed {
                 peer,
                 window: Arc::clone(window),
-                copies: device.bind_copies(items)?,
+                copies: device.bind_copies(items, NextReader::Here)?,
                 copied: device.create_event(false)?,
                 progress: Progress::Done,
             });
@@ -174,7 +179,7 @@ fn build<D: Device>(
     let part = DevicePart {
         stream: device.create_stream(Priority::High)?,
         pack: outgoing.copies(&device, &fields, send_buffer.pointer(), Direction::Send)?,
-        local: device.bind_copies(items)?,
+        local: device.bind_copies(items, NextReader::Here)?,
         unpack: incoming.copies(&device, &fields, receive_buffer.pointer(), Direction::Receive)?,
         sends: Vec::new(),
         receives: Vec::new(),

@@ -1,0 +1,48 @@
+//! The command line.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+use haloport::DeviceSpec;
+use serde::Serialize;
+
+use crate::launch::RankArgs;
+
+/// Arguments of `haloport bench unstructured`.
+#[derive(Debug, Args)]
+pub(crate) struct UnstructuredArgs {
+    /// The domains: a .npz file with the arrays `owned_R` and `halo_R` of global ids for each rank R; if not said, an
+    /// icosahedral mesh of 2 × 20,250 cells
+    #[arg(long, value_name = "FILE")]
+    pub(super) domains: Option<PathBuf>,
+    /// Levels of each cell; 1 for fields without levels
+    #[arg(long, value_name = "L", default_value_t = 80, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(super) levels: u32,
+    /// Where the levels lie in memory
+    #[arg(long, default_value = "fastest")]
+    pub(super) order: Order,
+    /// Number of fields in one exchange
+    #[arg(long, value_name = "F", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(super) fields: u32,
+    #[command(flatten)]
+    pub(super) ranks: RankArgs,
+    /// Number of samples of each contestant
+    #[arg(long, value_name = "S", default_value_t = 200, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(super) samples: u32,
+    /// The device: auto, cpu, cpu:threads=4
+    #[arg(long, value_name = "DEVICE", default_value = "auto")]
+    pub(super) device: DeviceSpec,
+    /// Print one JSON object
+    #[arg(long)]
+    pub(super) json: bool,
+}
+
+/// Where the levels lie in memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Order {
+    /// Those of a cell side by side.
+    Fastest,
+    /// Each level a block of its own.
+    Slowest,
+}

@@ -1,0 +1,41 @@
+//! The domains of the ranks, from a file.
+
+use std::fs;
+use std::io::Cursor;
+use std::path::Path;
+
+use haloport::IndexSet;
+use ndarray::Array1;
+use ndarray_npy::NpzReader;
+
+use crate::failure::Failure;
+
+/// Two halves of an icosahedral mesh; `data/README.md` says how they were made.
+const SPHERE: &[u8] = include_bytes!("../../../../../data/sphere.npz");
+
+/// The domain of one of `ranks` ranks.
+///
+/// # Errors
+/// [`Failure::BadInput`] for a file that is none, or that has not the arrays of exactly that many ranks.
+pub(super) fn read(path: Option<&Path>, rank: usize, ranks: usize) -> Result<IndexSet, Failure> {
+    let name = path.map_or("the mesh that comes with the command".into(), |path| path.display().to_string());
+    let bad = |problem: String| Failure::BadInput(format!("--domains: {name}: {problem}"));
+    let bytes = match path {
+        Some(path) => fs::read(path).map_err(|error| bad(error.to_string()))?,
+        None => SPHERE.to_vec(),
+    };
+    let mut file =
+        NpzReader::new(Cursor::new(bytes)).map_err(|error| bad(format!("no .npz file: {error}")))?;
+    let names = file.names().map_err(|error| bad(error.to_string()))?;
+    let found = names.iter().filter(|name| name.starts_with("owned_")).count();
+    if found != ranks {
+        return Err(bad(format!("it has the domains of {found} ranks, and there are {ranks}")));
+    }
+    let mut ids = |kind: &str| {
+        let array: Result<Array1<i64>, _> = file.by_name(&format!("{kind}_{rank}"));
+        let array =
+            array.map_err(|error| bad(format!("expected 64-bit integers as `{kind}_{rank}`: {error}")));
+        Ok::<_, Failure>(array?.to_vec())
+    };
+    Ok(IndexSet::new(&ids("owned")?, &ids("halo")?))
+}

@@ -1,0 +1,83 @@
+//! `haloport bench unstructured`: how long the exchange of an unstructured field takes, and making its pattern.
+//!
+//! Read in this order:
+//! - this file: the contestants of one rank, checked and then measured;
+//! - `args`: the command line, and `domains`: the mesh;
+//! - `values`: what is in the fields, and whether it arrived;
+//! - one module for each contestant, and `setup` for those of the setup;
+//! - `report`: what is printed.
+
+mod args;
+#[cfg(feature = "mpi")]
+mod by_hand;
+mod domains;
+mod library;
+mod report;
+mod setup;
+mod values;
+
+use haloport::device::Device;
+use haloport::{Communicator, HaloCells, Pattern, with_device};
+
+pub(crate) use args::UnstructuredArgs;
+
+use super::contestant::{Contestant, Entry, measure};
+use super::raw_send::RawSend;
+use crate::failure::Failure;
+use crate::launch::on_ranks;
+use library::Library;
+use report::Report;
+
+/// Checks and measures all contestants, and prints the results.
+///
+/// # Errors
+/// [`Failure`].
+pub(crate) fn run(args: &UnstructuredArgs) -> Result<(), Failure> {
+    // One thread for each rank, unless the user says otherwise.
+    let spec = args.device.clone().or_threads(1);
+    let any = spec.open().map_err(|error| Failure::BadInput(error.to_string()))?;
+    let report = with_device!(&any, |device| on_ranks(&args.ranks, |comm| on_rank(&comm, device, args)));
+    report?.map_or(Ok(()), |report| report.print(args.json))
+}
+
+fn on_rank<D: Device>(comm: &Communicator, device: &D, args: &UnstructuredArgs) -> Result<Report, Failure> {
+    let domain = domains::read(args.domains.as_deref(), comm.rank(), comm.size())?;
+    let pattern = Pattern::unstructured(comm, std::slice::from_ref(&domain), &HaloCells::All)?;
+    let library = Library::new(device, &pattern, args)?;
+    let path = library.path();
+    let cell_bytes = args.fields as usize * args.levels as usize * size_of::<f64>();
+    let raw_send = RawSend::new(&pattern, cell_bytes)?;
+    let mut entries = vec![
+        Entry::new("haloport", Some(Box::new(library))),
+        Entry::new("packed_persistent", by_hand(device, &pattern, args)?),
+        Entry::new("raw_send", raw_send.map(|it| Box::new(it) as _)),
+    ];
+    for entry in &mut entries {
+        entry.verify()?;
+    }
+    let exchange = measure(comm, &mut entries, args.samples as usize)?;
+    let setup = measure(comm, &mut setup::entries(comm, &domain), args.samples as usize)?;
+    Ok(Report::new(args, &pattern, device.info(), path, &exchange, &setup))
+}
+
+/// The messages that are packed by hand, under MPI; without, none takes part.
+#[cfg(feature = "mpi")]
+fn by_hand<'a, D: Device>(
+    device: &D,
+    pattern: &Pattern,
+    args: &'a UnstructuredArgs,
+) -> Result<Option<Box<dyn Contestant + 'a>>, Failure> {
+    if crate::launch::launched_by().is_none() || !device.info().host_accessible {
+        return Ok(None);
+    }
+    Ok(Some(Box::new(by_hand::ByHand::new(device, pattern, args)?)))
+}
+
+#[cfg(not(feature = "mpi"))]
+fn by_hand<'a, D: Device>(
+    _device: &D,
+    _pattern: &Pattern,
+    _args: &'a UnstructuredArgs,
+) -> Result<Option<Box<dyn Contestant + 'a>>, Failure> {
+    Ok(None)
+}
