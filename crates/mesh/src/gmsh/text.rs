@@ -12,6 +12,7 @@ pub(super) fn prepare(content: &[u8]) -> Result<String, GmshProblem> {
     check_format(content)?;
     let text = String::from_utf8_lossy(content);
     let mut prepared = String::with_capacity(text.len() + 32);
+    // A section that begins within another does not end it: then the other was cut off, which shows at the end.
     let mut section: Option<String> = None;
     let mut header = false;
     for line in text.lines() {
@@ -19,8 +20,6 @@ pub(super) fn prepare(content: &[u8]) -> Result<String, GmshProblem> {
         let is_header = std::mem::take(&mut header);
         match (word.strip_prefix('$'), &section) {
             (Some(name), Some(open)) if name.strip_prefix("End") == Some(open) => section = None,
-            // A section that begins within another: the other was cut off.
-            (Some(_), Some(open)) => return Err(GmshProblem::Truncated(open.clone())),
             (Some(name), None) => {
                 header = matches!(name, "Nodes" | "Elements");
                 section = Some(name.to_string());
