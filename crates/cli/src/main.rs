@@ -7,6 +7,7 @@ mod bench;
 mod devices;
 mod failure;
 mod launch;
+mod mesh;
 mod run;
 
 use std::process::ExitCode;
@@ -31,6 +32,9 @@ enum Command {
     /// Measure.
     #[command(subcommand)]
     Bench(bench::BenchCommand),
+    /// Look at an unstructured mesh, and cut it into parts.
+    #[command(subcommand)]
+    Mesh(mesh::MeshCommand),
     /// Run a job.
     #[command(subcommand)]
     Run(run::RunCommand),
@@ -42,6 +46,7 @@ fn main() -> ExitCode {
     let ended = Cli::try_parse().map_err(Failure::from).and_then(|cli| match cli.command {
         Command::Devices(args) => devices::run(&args),
         Command::Bench(command) => bench::run(&command),
+        Command::Mesh(command) => mesh::run(&command),
         Command::Run(command) => run::run(&command),
     });
     match ended {

@@ -17,8 +17,8 @@ const LIMIT: usize = 1 << 24;
 
 /// The part of every cell of a mesh. Parts are numbered from 0.
 ///
-/// The same mesh and number of parts give the same partition on every machine and rank, so that ranks that have the
-/// mesh need not talk about it.
+/// The same mesh and number of parts give the same partition on every rank, so that ranks that have the mesh need not
+/// talk about it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Partition {
     part_of_cell: Vec<usize>,

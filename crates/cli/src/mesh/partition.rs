@@ -1,0 +1,232 @@
+//! `haloport mesh partition`: parts, their halos and their neighbours.
+
+use std::convert::Infallible;
+use std::fmt;
+use std::io::{self, Write};
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use clap::{Args, ValueEnum};
+use haloport_mesh::partition::read_parts;
+use haloport_mesh::{LocalMesh, Mesh, Neighbourhood, Partition, PartitionError};
+use serde::Serialize;
+
+use super::source::MeshSource;
+use crate::failure::Failure;
+
+/// Arguments of `haloport mesh partition`.
+#[derive(Debug, Args)]
+pub(crate) struct PartitionArgs {
+    /// A file of Gmsh (MSH 4.1, ASCII), `icosahedral:N` (N divisions) or `icon:RnBk` (ICON's grids)
+    mesh: MeshSource,
+    /// How many parts; may be left out where a file gives them
+    #[arg(long)]
+    parts: Option<usize>,
+    /// `curve` (Hilbert's space-filling curve), `metis`, or a file with the part of each cell on a line, from 0
+    #[arg(long, default_value = "curve")]
+    method: Method,
+    /// Parts that a file leaves empty are all right
+    #[arg(long)]
+    allow_empty: bool,
+    /// Halo levels around the owned cells
+    #[arg(long, default_value_t = 1)]
+    levels: usize,
+    /// Which cells are one step apart: those with a common edge, or a common vertex
+    #[arg(long, default_value = "edges")]
+    neighbours: Steps,
+    /// Write the part of each cell to this file
+    #[arg(long)]
+    output: Option<PathBuf>,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Clone, Debug)]
+enum Method {
+    Curve,
+    Metis,
+    File(PathBuf),
+}
+
+#[derive(Clone, Copy, Debug, Serialize, ValueEnum)]
+#[serde(rename_all = "lowercase")]
+enum Steps {
+    Edges,
+    Vertices,
+}
+
+/// The object that `--json` prints.
+#[derive(Debug, Serialize)]
+struct Report {
+    mesh: String,
+    method: String,
+    cells: usize,
+    levels: usize,
+    neighbours: Steps,
+    /// Edges between cells of different parts.
+    edge_cut: usize,
+    min_owned: usize,
+    max_owned: usize,
+    max_halo: usize,
+    parts: Vec<PartReport>,
+}
+
+#[derive(Debug, Serialize)]
+struct PartReport {
+    part: usize,
+    /// Cells.
+    owned: usize,
+    /// Halo cells.
+    halo: usize,
+    /// Parts that own halo cells of this one.
+    neighbours: Vec<usize>,
+}
+
+/// Cuts the mesh and prints what the parts hold.
+///
+/// # Errors
+/// [`Failure::BadInput`] for what is no mesh or no partition of it; [`Failure::Run`] where results cannot be written.
+pub(crate) fn run(args: &PartitionArgs) -> Result<(), Failure> {
+    let mesh = args.mesh.load()?;
+    let partition = args.partition(&mesh)?;
+    if let Some(path) = &args.output {
+        partition.write(path).map_err(|error| Failure::Run(error.to_string()))?;
+    }
+    let report = Report::new(args, &mesh, &partition);
+    let mut out = io::stdout().lock();
+    if args.json {
+        writeln!(out, "{}", serde_json::to_string(&report)?)?;
+    } else {
+        write(&mut out, &report)?;
+    }
+    Ok(())
+}
+
+impl PartitionArgs {
+    fn partition(&self, mesh: &Mesh) -> Result<Partition, Failure> {
+        let wanted = || {
+            let method = &self.method;
+            self.parts
+                .ok_or_else(|| Failure::BadInput(format!("--method {method} wants a number of --parts")))
+        };
+        let bad_parts = |error: PartitionError| Failure::BadInput(format!("--parts: {error}"));
+        match &self.method {
+            Method::Curve => Partition::by_curve(mesh, wanted()?).map_err(bad_parts),
+            Method::Metis => metis(mesh, wanted()?),
+            Method::File(path) => {
+                if !path.is_file() {
+                    let found = path.display();
+                    return Err(Failure::BadInput(format!(
+                        "--method: expected curve, metis or a file of parts; there is no file `{found}`"
+                    )));
+                }
+                let read = if self.allow_empty {
+                    self.with_empty_parts(mesh, path)
+                } else {
+                    Partition::read(mesh, path, self.parts)
+                };
+                read.map_err(|error| Failure::BadInput(format!("--method {}: {error}", self.method)))
+            }
+        }
+    }
+
+    fn with_empty_parts(&self, mesh: &Mesh, path: &std::path::Path) -> Result<Partition, PartitionError> {
+        let part_of_cell = read_parts(path)?;
+        let highest = part_of_cell.iter().max().map_or(0, |&part| part);
+        let parts = self.parts.unwrap_or(highest.saturating_add(1));
+        Partition::with_empty_parts(mesh, part_of_cell, parts)
+    }
+}
+
+#[cfg(feature = "metis")]
+fn metis(mesh: &Mesh, parts: usize) -> Result<Partition, Failure> {
+    Partition::metis(mesh, parts).map_err(|error| match error {
+        PartitionError::Metis(_) => Failure::Run(error.to_string()),
+        _ => Failure::BadInput(format!("--parts: {error}")),
+    })
+}
+
+#[cfg(not(feature = "metis"))]
+fn metis(_: &Mesh, _: usize) -> Result<Partition, Failure> {
+    let built =
+        "this `haloport` was built without METIS; build it with `--features metis`, or use --method curve";
+    Err(Failure::BadInput(format!("--method metis: {built}")))
+}
+
+impl FromStr for Method {
+    type Err = Infallible;
+
+    fn from_str(text: &str) -> Result<Method, Infallible> {
+        Ok(match text {
+            "curve" => Method::Curve,
+            "metis" => Method::Metis,
+            file => Method::File(file.into()),
+        })
+    }
+}
+
+impl fmt::Display for Method {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Method::Curve => f.write_str("curve"),
+            Method::Metis => f.write_str("metis"),
+            Method::File(path) => path.display().fmt(f),
+        }
+    }
+}
+
+impl Report {
+    fn new(args: &PartitionArgs, mesh: &Mesh, partition: &Partition) -> Report {
+        let neighbourhood = match args.neighbours {
+            Steps::Edges => Neighbourhood::Edges,
+            Steps::Vertices => Neighbourhood::Vertices,
+        };
+        let report = |part| {
+            let local = LocalMesh::new(mesh, partition, part, args.levels, neighbourhood);
+            let (owned, halo) = (local.cells().owned(), local.cells().halo().len());
+            PartReport { part, owned, halo, neighbours: local.neighbours() }
+        };
+        let parts: Vec<PartReport> = (0..partition.parts()).map(report).collect();
+        let owned = || parts.iter().map(|part| part.owned);
+        Report {
+            mesh: args.mesh.to_string(),
+            method: args.method.to_string(),
+            cells: mesh.cells(),
+            levels: args.levels,
+            neighbours: args.neighbours,
+            edge_cut: partition.edge_cut(mesh),
+            min_owned: owned().min().unwrap_or(0),
+            max_owned: owned().max().unwrap_or(0),
+            max_halo: parts.iter().map(|part| part.halo).max().unwrap_or(0),
+            parts,
+        }
+    }
+}
+
+fn write(out: &mut impl Write, report: &Report) -> io::Result<()> {
+    let steps = match report.neighbours {
+        Steps::Edges => "edges",
+        Steps::Vertices => "vertices",
+    };
+    writeln!(
+        out,
+        "{}: {} cells, {} parts by {}",
+        report.mesh,
+        report.cells,
+        report.parts.len(),
+        report.method
+    )?;
+    writeln!(out, "owned cells {} to {}, edge cut {}", report.min_owned, report.max_owned, report.edge_cut)?;
+    writeln!(
+        out,
+        "halo of {} levels over common {steps}, at most {} cells\n",
+        report.levels, report.max_halo
+    )?;
+    writeln!(out, "{:>8} {:>10} {:>10}  neighbours", "part", "owned", "halo")?;
+    for PartReport { part, owned, halo, neighbours } in &report.parts {
+        let listed: Vec<String> = neighbours.iter().map(usize::to_string).collect();
+        writeln!(out, "{part:>8} {owned:>10} {halo:>10}  {}", listed.join(" "))?;
+    }
+    Ok(())
+}
