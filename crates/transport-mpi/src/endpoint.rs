@@ -23,6 +23,8 @@ pub(crate) struct Endpoint {
     pub(crate) size: usize,
     pub(crate) tag_bound: u32,
     pub(crate) info: TransportInfo,
+    /// The ranks of this node, this one too.
+    pub(crate) node_mates: Vec<usize>,
     pub(crate) waiting: Waiting,
     /// For channels, which may use every tag.
     pub(crate) channels: Comm,
@@ -78,6 +80,10 @@ impl Endpoint {
         let channels = comm.duplicate(&permit)?;
         let setup = comm.duplicate(&permit)?;
         let (rank, size) = (setup.rank(&permit)?, setup.size(&permit)?);
+        let node = setup.split_by_node(&permit)?;
+        let asked = node.gather(&permit, rank).and_then(|mates| Ok((mates, Waiting::new(&permit, node)?)));
+        node.free(&permit);
+        let (node_mates, waiting) = asked?;
         let endpoint = Arc::new(Endpoint {
             rank,
             size,
@@ -89,7 +95,8 @@ impl Endpoint {
                 device_memory: takes_device_memory(&permit),
                 any_thread: threads.any(),
             },
-            waiting: Waiting::new(&permit, setup)?,
+            node_mates,
+            waiting,
             channels,
             setup,
             threads,

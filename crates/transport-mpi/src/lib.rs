@@ -22,6 +22,7 @@
 //! - `transport`: [`MpiTransport`], which checks arguments and hands on;
 //! - `endpoint`: what a transport holds, and the lock that every call of MPI is made under;
 //! - `channels`: persistent requests; `collectives` and `sparse`: setup;
+//! - `segment`: memory that processes of one node share;
 //! - `ghosts`: requests that were given up; `finalize`: the end of MPI before that of a transport;
 //! - `threads`, `waiting`: who may call, and how to wait;
 //! - `raw`: the calls of MPI.
@@ -32,6 +33,7 @@ mod endpoint;
 mod finalize;
 mod ghosts;
 mod raw;
+mod segment;
 mod session;
 mod sparse;
 mod threads;

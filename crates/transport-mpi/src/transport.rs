@@ -6,12 +6,15 @@ use std::sync::Arc;
 
 use haloport_core::TransportError;
 use haloport_core::device::MemoryRange;
-use haloport_core::transport::{Channel, Direction, Idle, Reduction, Transport, TransportInfo};
+use haloport_core::transport::{
+    Channel, Direction, Idle, Lease, Reduction, SharedMemory, Transport, TransportInfo,
+};
 use mpi::ffi::{self, MPI_Comm};
 
 use crate::endpoint::Endpoint;
 use crate::finalize;
 use crate::raw::Comm;
+use crate::segment;
 
 /// Ranks as MPI processes.
 ///
@@ -142,6 +145,16 @@ unsafe impl Transport for MpiTransport {
 
     unsafe fn close(&self, channel: Channel, keep: Arc<dyn Any + Send + Sync>) {
         self.endpoint.close(channel, keep);
+    }
+
+    fn share(&self, peer: usize, bytes: usize) -> Result<Option<Lease>, TransportError> {
+        self.check(peer)?;
+        Ok(self.endpoint.node_mates.contains(&peer).then(|| segment::share(bytes)).flatten())
+    }
+
+    fn map(&self, peer: usize, token: &[u8]) -> Result<Option<SharedMemory>, TransportError> {
+        self.check(peer)?;
+        Ok(segment::map(token))
     }
 
     fn relax(&self, round: u32) -> Result<(), TransportError> {

@@ -21,12 +21,9 @@ pub(crate) struct Waiting {
 }
 
 impl Waiting {
-    /// Collective: finds out whether the ranks of this node outnumber its cores.
-    pub(crate) fn new(permit: &Permit, comm: Comm) -> Result<Waiting, TransportError> {
-        let node = comm.split_by_node(permit)?;
-        let crowded = is_crowded(permit, node);
-        node.free(permit);
-        let (spins, yields) = if crowded? { SHARED_CORE } else { OWN_CORE };
+    /// Collective among the ranks of a node: finds out whether they outnumber its cores.
+    pub(crate) fn new(permit: &Permit, node: Comm) -> Result<Waiting, TransportError> {
+        let (spins, yields) = if is_crowded(permit, node)? { SHARED_CORE } else { OWN_CORE };
         Ok(Waiting { spins, yields })
     }
 

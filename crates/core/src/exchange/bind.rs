@@ -8,7 +8,7 @@
 use std::sync::Arc;
 
 use super::part::{Borrowed, DevicePart, Lent, Message, Part, Phase, Progress, Traffic};
-use super::plan::{BuildError, PartFields, Settled};
+use super::plan::{BuildError, PartFields, Settled, Way};
 use super::side::{Side, join};
 use crate::device::{
     Buffer, CopyItem, Device, DeviceError, MAX_COPY_AXES, MemoryKind, MemoryRange, NextReader, Pointer,
@@ -34,6 +34,15 @@ pub(super) fn bind<D: Device>(
     let transport = &**pattern.comm().transport();
     let part = build(fields, pattern, transport.info().device_memory, settled)?;
     Ok(Box::new(open(part, transport, tag)?))
+}
+
+/// The bytes of what is sent to `peer`, all fields in one message.
+pub(super) fn packed_bytes(fields: &[(usize, BoundField)], pattern: &Pattern, peer: usize) -> usize {
+    let pieces = pattern.sends().get(&peer).map_or(&[][..], Vec::as_slice);
+    let mut message = Messages::new();
+    let sources = pieces.iter().map(|piece| (piece.source_domain, &piece.source));
+    message.add(peer, fields, |position| Some(fields[position].1.memory_order()), sources);
+    message.bytes
 }
 
 /// A part whose channels are not open yet: their messages and the place of each in its buffer.
@@ -99,14 +108,21 @@ impl Messages {
         }
     }
 
-    /// The bound copies, to the message or from it.
-    fn copies<D: Device>(
+    /// The address of the message in the shared memory of a window.
+    fn place_in(&self, window: &Window) -> Result<Pointer, DeviceError> {
+        let found = window.message().map_or(0, |(_, bytes)| bytes);
+        let place = window.message().filter(|(_, bytes)| *bytes >= self.bytes);
+        let place = place.map(|(pointer, _)| pointer);
+        place.ok_or_else(|| DeviceError::invalid("the shared memory of a message", self.bytes, found))
+    }
+
+    /// The copies to the messages, which lie from `buffer` on, or from them.
+    fn copies(
         &self,
-        device: &D,
         fields: &[(usize, BoundField)],
         buffer: Pointer,
         direction: Direction,
-    ) -> Result<D::Copies, DeviceError> {
+    ) -> Result<Vec<CopyItem>, DeviceError> {
         let items = self.items.iter().map(|placing| {
             let size = fields[placing.field].1.element.bytes();
             let message = placing.cells.packed(buffer.offset(placing.at as isize), &placing.order, size);
@@ -115,11 +131,7 @@ impl Messages {
                 Direction::Receive => join(&message, &placing.cells, size),
             }
         });
-        let reader = match direction {
-            Direction::Send => NextReader::Elsewhere,
-            Direction::Receive => NextReader::Here,
-        };
-        device.bind_copies(items.collect::<Result<_, _>>()?, reader)
+        items.collect()
     }
 }
 
@@ -132,30 +144,34 @@ fn build<D: Device>(
     let PartFields { device, fields } = part;
     let me = pattern.comm().rank();
 
+    let mut traffic = Traffic::default();
     let mut outgoing = Messages::new();
+    let mut pack = Vec::new();
     let mut lent = Vec::new();
     for (&peer, pieces) in pattern.sends().iter().filter(|(peer, _)| **peer != me) {
-        let (accepted, window) = settled.lent.get(&peer).cloned().unwrap_or_default();
-        let travels = |position: usize| {
-            let copied = accepted.get(position).copied().unwrap_or(false);
-            (!copied).then(|| fields[position].1.memory_order())
-        };
+        let Some((ways, windows)) = settled.lent.get(&peer) else { continue };
+        let in_order = |position: usize| fields[position].1.memory_order();
         let sources = pieces.iter().map(|piece| (piece.source_domain, &piece.source));
-        outgoing.add(peer, &fields, travels, sources);
-        lent.extend(window.map(|window| Lent { peer, window, returned: false }));
+        let by = |way: Way| move |position: usize| (ways[position] == way).then(|| in_order(position));
+        outgoing.add(peer, &fields, by(Way::Message), sources.clone());
+        if let Some(window) = &windows.shared {
+            let mut message = Messages::new();
+            message.add(peer, &fields, by(Way::Shared), sources);
+            pack.extend(message.copies(&fields, message.place_in(window)?, Direction::Send)?);
+            traffic.shared_bytes += message.bytes;
+        }
+        let windows = [&windows.direct, &windows.shared].into_iter().flatten();
+        lent.extend(windows.map(|window| Lent { peer, window: Arc::clone(window), returned: false }));
     }
 
     let mut incoming = Messages::new();
     let mut borrowed = Vec::new();
-    let mut traffic = Traffic::default();
     for (&peer, pieces) in pattern.receives().iter().filter(|(peer, _)| **peer != me) {
-        let Some((offer, accepted, window)) = settled.borrowed.get(&peer) else { continue };
-        let travels = |position: usize| (!accepted[position]).then_some(offer.fields[position].0);
+        let Some((offer, ways, windows)) = settled.borrowed.get(&peer) else { continue };
         let targets = pieces.iter().map(|piece| (piece.target_domain, &piece.target));
-        incoming.add(peer, &fields, travels, targets);
-        if let Some(window) = window {
-            let items = direct_copies(&fields, accepted, window, pieces)?;
-            traffic.direct_bytes += bytes(&items);
+        let by = |way: Way| move |position: usize| (ways[position] == way).then(|| offer.fields[position].0);
+        incoming.add(peer, &fields, by(Way::Message), targets.clone());
+        let mut borrow = |window: &Arc<Window>, items: Vec<CopyItem>| {
             borrowed.push(Borrowed {
                 peer,
                 window: Arc::clone(window),
@@ -163,6 +179,17 @@ fn build<D: Device>(
                 copied: device.create_event(false)?,
                 progress: Progress::Done,
             });
+            Ok::<_, DeviceError>(())
+        };
+        if let Some(window) = &windows.direct {
+            let items = direct_copies(&fields, ways, window, pieces)?;
+            traffic.direct_bytes += bytes(&items);
+            borrow(window, items)?;
+        }
+        if let Some(window) = &windows.shared {
+            let mut message = Messages::new();
+            message.add(peer, &fields, by(Way::Shared), targets);
+            borrow(window, message.copies(&fields, message.place_in(window)?, Direction::Receive)?)?;
         }
     }
 
@@ -176,11 +203,13 @@ fn build<D: Device>(
     let kind = if host { MemoryKind::Device } else { MemoryKind::Pinned };
     let send_buffer = device.allocate(outgoing.bytes, kind)?;
     let receive_buffer = device.allocate(incoming.bytes, kind)?;
+    pack.extend(outgoing.copies(&fields, send_buffer.pointer(), Direction::Send)?);
+    let unpack = incoming.copies(&fields, receive_buffer.pointer(), Direction::Receive)?;
     let part = DevicePart {
         stream: device.create_stream(Priority::High)?,
-        pack: outgoing.copies(&device, &fields, send_buffer.pointer(), Direction::Send)?,
+        pack: device.bind_copies(pack, NextReader::Elsewhere)?,
         local: device.bind_copies(items, NextReader::Here)?,
-        unpack: incoming.copies(&device, &fields, receive_buffer.pointer(), Direction::Receive)?,
+        unpack: device.bind_copies(unpack, NextReader::Here)?,
         sends: Vec::new(),
         receives: Vec::new(),
         lent,
@@ -213,12 +242,14 @@ fn local_copies(fields: &[(usize, BoundField)], pieces: &[Piece]) -> Result<Vec<
 /// What is copied straight from a neighbour's fields.
 fn direct_copies(
     fields: &[(usize, BoundField)],
-    accepted: &[bool],
+    ways: &[Way],
     window: &Window,
     pieces: &[Piece],
 ) -> Result<Vec<CopyItem>, DeviceError> {
     let mut items = Vec::new();
-    for (position, (_, field)) in fields.iter().enumerate().filter(|(position, _)| accepted[*position]) {
+    for (position, (_, field)) in
+        fields.iter().enumerate().filter(|(position, _)| ways[*position] == Way::Direct)
+    {
         let size = field.element.bytes();
         for piece in pieces {
             let lent = window

@@ -64,6 +64,7 @@ impl Flight {
         self.lock().parts.iter().map(|part| part.traffic()).fold(Traffic::default(), |sum, part| Traffic {
             messages: sum.messages + part.messages,
             message_bytes: sum.message_bytes + part.message_bytes,
+            shared_bytes: sum.shared_bytes + part.shared_bytes,
             direct_bytes: sum.direct_bytes + part.direct_bytes,
             local_bytes: sum.local_bytes + part.local_bytes,
         })

@@ -5,8 +5,9 @@
 //!
 //! 1. `start` waits (in stream order) for the work before, packs what travels in messages, and copies what the rank
 //!    sends to itself.
-//! 2. `poll`, called again and again, sends as soon as packing is done, lends windows to neighbours that share
-//!    memory, copies from the windows that they lend, and sees messages arrive. It touches library-owned memory only.
+//! 2. `poll`, called again and again, sends as soon as packing is done, lends windows (on fields, or on what was
+//!    packed) to neighbours that share memory, copies from the windows that they lend, and sees messages arrive. It
+//!    touches library-owned memory only.
 //! 3. `finish` unpacks what came in messages, and makes the work after wait (in stream order) for it.
 
 use std::sync::Arc;
@@ -36,6 +37,8 @@ pub struct Traffic {
     pub messages: usize,
     /// Bytes sent in messages.
     pub message_bytes: usize,
+    /// Bytes packed into memory that neighbours share, and unpacked from it by them.
+    pub shared_bytes: usize,
     /// Bytes copied straight from neighbours' fields.
     pub direct_bytes: usize,
     /// Bytes that the rank's domains copy from each other or from themselves.

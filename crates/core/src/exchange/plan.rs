@@ -1,8 +1,10 @@
 //! What ranks settle when a pattern is bound to fields.
 //!
-//! They agree that they bind the same fields. Then each field of a part travels to a neighbour in one of two ways.
-//! Where the two share memory and both own theirs, the neighbour copies straight from the field (a window): the sender
-//! offers it, the receiver accepts. Otherwise the cells travel in the one message of that part to that neighbour.
+//! They agree that they bind the same fields. Then each field of a part travels to a neighbour in one of three ways:
+//! the sender offers, the receiver chooses.
+//! - Where the two are threads of one process and both own their fields, the neighbour copies straight from the field.
+//! - Where they are processes that share memory, the sender packs into it, and the neighbour unpacks from it.
+//! - Otherwise the cells travel in the one message of that part to that neighbour.
 
 use std::any::Any;
 use std::collections::BTreeMap;
@@ -11,14 +13,14 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::BindError;
-use super::bind::bind;
+use super::bind::{bind, packed_bytes};
 use super::part::Part;
 use crate::device::{Device, DeviceError, MAX_COPY_AXES};
 use crate::domain::MAX_AXES;
 use crate::element::ElementType;
 use crate::field::{BlockLayout, BoundField, Storage};
 use crate::pattern::Pattern;
-use crate::transport::{Reduction, TransportError, Window, WindowRegion};
+use crate::transport::{Reduction, STATE_BYTES, TransportError, Window, WindowRegion};
 
 /// The most devices of one exchange: each bind takes as many tags, whatever it is bound to, so that ranks stay in step
 /// even where they disagree.
@@ -63,18 +65,54 @@ pub(crate) struct Offer {
     /// For each field of the part: the axes from the slowest to the fastest in the sender's memory, and whether the
     /// neighbour may copy straight from it.
     pub(super) fields: Vec<([u8; MAX_COPY_AXES], bool)>,
+    /// By what the neighbour finds the shared memory for a message, where there is some.
+    shared: Option<Vec<u8>>,
 }
 
-/// What we copy from a rank that sends to us: its offer, which fields we copy ourselves, and the window.
-type BorrowedFrom = (Offer, Vec<bool>, Option<Arc<Window>>);
+/// How the cells of one field get to one neighbour.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Way {
+    /// In the message.
+    Message,
+    /// Packed into shared memory, and unpacked from it.
+    Shared,
+    /// Copied straight from the field.
+    Direct,
+}
+
+/// The windows between two ranks for one part.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Windows {
+    /// On the fields.
+    pub(super) direct: Option<Arc<Window>>,
+    /// On a message in shared memory.
+    pub(super) shared: Option<Arc<Window>>,
+}
+
+/// What a rank holds out to a neighbour, until that has chosen.
+pub(crate) struct HeldOut {
+    windows: Windows,
+    /// The shared memory has a name as long as this is kept.
+    _name: Option<Box<dyn Any + Send>>,
+}
 
 /// What was settled with the neighbours about one part.
 #[derive(Debug, Default)]
 pub(crate) struct Settled {
-    /// For each rank that we send to: which fields it copies itself, and the window that it does so through.
-    pub(super) lent: BTreeMap<usize, (Vec<bool>, Option<Arc<Window>>)>,
-    /// For each rank that sends to us.
-    pub(super) borrowed: BTreeMap<usize, BorrowedFrom>,
+    /// For each rank that we send to: the way of each field, and the windows that it needs.
+    pub(super) lent: BTreeMap<usize, (Vec<Way>, Windows)>,
+    /// For each rank that sends to us: its offer, the way of each field, and the windows that we need.
+    pub(super) borrowed: BTreeMap<usize, (Offer, Vec<Way>, Windows)>,
+}
+
+impl Windows {
+    /// Those that the ways need.
+    fn needed(&self, ways: &[Way]) -> Windows {
+        Windows {
+            direct: self.direct.clone().filter(|_| ways.contains(&Way::Direct)),
+            shared: self.shared.clone().filter(|_| ways.contains(&Way::Shared)),
+        }
+    }
 }
 
 /// The fields of one device, before they are bound, whatever the device.
@@ -91,9 +129,16 @@ pub(crate) trait PartBuilder: Any {
         peer: usize,
         tag: u32,
         direct: bool,
-    ) -> Result<(Offer, Option<Arc<Window>>), TransportError>;
-    /// Which fields of an offer are copied straight.
-    fn accept(&self, offer: &Offer, direct: bool) -> Vec<bool>;
+    ) -> Result<(Offer, HeldOut), TransportError>;
+    /// Finds the windows of an offer, and chooses the way of each field.
+    fn accept(
+        &self,
+        pattern: &Pattern,
+        peer: usize,
+        tag: u32,
+        direct: bool,
+        offer: &Offer,
+    ) -> Result<(Vec<Way>, Windows), TransportError>;
     fn build(
         self: Box<Self>,
         pattern: &Pattern,
@@ -202,7 +247,7 @@ fn settle(
 ) -> Result<Vec<Settled>, TransportError> {
     let comm = pattern.comm();
     let others = |peer: &&usize| **peer != comm.rank();
-    let mut windows: BTreeMap<usize, Vec<Option<Arc<Window>>>> = BTreeMap::new();
+    let mut held_out: BTreeMap<usize, Vec<HeldOut>> = BTreeMap::new();
     let mut offers: Vec<(usize, Vec<Offer>)> = Vec::new();
     for &peer in pattern.sends().keys().filter(others) {
         let made = builders
@@ -212,26 +257,25 @@ fn settle(
             .collect::<Result<Vec<_>, _>>()?;
         let (to_send, lent) = made.into_iter().unzip();
         offers.push((peer, to_send));
-        windows.insert(peer, lent);
+        held_out.insert(peer, lent);
     }
     let mut settled: Vec<Settled> = builders.iter().map(|_| Settled::default()).collect();
-    let mut answers: Vec<(usize, Vec<Vec<bool>>)> = Vec::new();
+    let mut answers: Vec<(usize, Vec<Vec<Way>>)> = Vec::new();
     for (peer, offers) in comm.sparse_exchange(&offers)? {
-        let mut accepted = Vec::with_capacity(offers.len());
+        let mut chosen = Vec::with_capacity(offers.len());
         for (number, offer) in offers.into_iter().enumerate() {
-            let window = comm.transport().attach(peer, tag + number as u32)?;
-            let accept = builders[number].accept(&offer, direct && window.is_some());
-            let window = window.filter(|_| accept.contains(&true));
-            accepted.push(accept.clone());
-            settled[number].borrowed.insert(peer, (offer, accept, window));
+            let (ways, windows) =
+                builders[number].accept(pattern, peer, tag + number as u32, direct, &offer)?;
+            chosen.push(ways.clone());
+            settled[number].borrowed.insert(peer, (offer, ways, windows));
         }
-        answers.push((peer, accepted));
+        answers.push((peer, chosen));
     }
-    for (peer, accepted) in comm.sparse_exchange(&answers)? {
-        let lent = windows.remove(&peer).unwrap_or_default();
-        for (number, (accept, window)) in accepted.into_iter().zip(lent).enumerate() {
-            let window = window.filter(|_| accept.contains(&true));
-            settled[number].lent.insert(peer, (accept, window));
+    for (peer, chosen) in comm.sparse_exchange(&answers)? {
+        let held_out = held_out.remove(&peer).unwrap_or_default();
+        for (number, (ways, held_out)) in chosen.into_iter().zip(held_out).enumerate() {
+            let windows = held_out.windows.needed(&ways);
+            settled[number].lent.insert(peer, (ways, windows));
         }
     }
     Ok(settled)
@@ -261,7 +305,7 @@ impl<D: Device> PartBuilder for PartFields<D> {
         peer: usize,
         tag: u32,
         direct: bool,
-    ) -> Result<(Offer, Option<Arc<Window>>), TransportError> {
+    ) -> Result<(Offer, HeldOut), TransportError> {
         let transport = pattern.comm().transport();
         let mut regions = Vec::new();
         let mut keep: Vec<Arc<dyn Any + Send + Sync>> = Vec::new();
@@ -280,14 +324,51 @@ impl<D: Device> PartBuilder for PartFields<D> {
         let lent = direct && transport.publish(peer, tag, &window)?;
         let fields =
             self.fields.iter().map(|(_, field)| (field.memory_order(), lent && field.storage.is_some()));
-        let offer = Offer { device: self.device.id().to_string(), fields: fields.collect() };
-        Ok((offer, lent.then_some(window)))
+        let fields = fields.collect();
+        let lease = if direct && self.packs_on_host() {
+            transport.share(peer, STATE_BYTES + packed_bytes(&self.fields, pattern, peer))?
+        } else {
+            None
+        };
+        let (memory, shared, name) =
+            lease.map_or((None, None, None), |it| (Some(it.memory), Some(it.token), Some(it.name)));
+        let windows = Windows {
+            direct: lent.then_some(window),
+            shared: memory.and_then(Window::on_message).map(Arc::new),
+        };
+        let offer = Offer { device: self.device.id().to_string(), fields, shared };
+        Ok((offer, HeldOut { windows, _name: name }))
     }
 
-    fn accept(&self, offer: &Offer, direct: bool) -> Vec<bool> {
+    fn accept(
+        &self,
+        pattern: &Pattern,
+        peer: usize,
+        tag: u32,
+        direct: bool,
+        offer: &Offer,
+    ) -> Result<(Vec<Way>, Windows), TransportError> {
+        let transport = pattern.comm().transport();
         let reachable = direct && offer.device == self.device.id().to_string();
+        let shared = match &offer.shared {
+            Some(token) if direct && self.packs_on_host() => transport.map(peer, token)?,
+            _ => None,
+        };
+        let windows = Windows {
+            direct: transport.attach(peer, tag)?.filter(|_| reachable),
+            shared: shared.and_then(Window::on_message).map(Arc::new),
+        };
         let fields = self.fields.iter().zip(&offer.fields);
-        fields.map(|((_, field), (_, offered))| reachable && *offered && field.storage.is_some()).collect()
+        // Memory that somebody lent us is touched by `start` and `finish` alone: it takes its cells from the message.
+        let ways: Vec<Way> = fields
+            .map(|((_, field), (_, offered))| match field.storage {
+                Some(_) if *offered && windows.direct.is_some() => Way::Direct,
+                Some(_) if windows.shared.is_some() => Way::Shared,
+                _ => Way::Message,
+            })
+            .collect();
+        let windows = windows.needed(&ways);
+        Ok((ways, windows))
     }
 
     fn build(
@@ -297,6 +378,13 @@ impl<D: Device> PartBuilder for PartFields<D> {
         settled: Settled,
     ) -> Result<Box<dyn Part>, BuildError> {
         bind(*self, pattern, tag, settled)
+    }
+}
+
+impl<D: Device> PartFields<D> {
+    /// Whether copies read and write any host memory, and are done when a call returns.
+    fn packs_on_host(&self) -> bool {
+        self.device.info().host_accessible && !self.device.info().asynchronous
     }
 }
 

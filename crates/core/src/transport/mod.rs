@@ -7,6 +7,7 @@
 mod communicator;
 mod error;
 mod in_process;
+mod shared;
 mod window;
 
 use std::any::Any;
@@ -18,7 +19,10 @@ use serde::Serialize;
 pub use communicator::{Communicator, DEFAULT_TIME_LIMIT};
 pub use error::TransportError;
 pub use in_process::{RanksError, run_ranks};
+pub use shared::{Lease, SharedMemory};
 pub use window::{Window, WindowRegion};
+
+pub(crate) use window::STATE_BYTES;
 
 use crate::device::MemoryRange;
 
@@ -137,6 +141,23 @@ pub unsafe trait Transport: Debug + Send + Sync {
     /// # Errors
     /// A peer that does not exist.
     fn attach(&self, _peer: usize, _tag: u32) -> Result<Option<Arc<Window>>, TransportError> {
+        Ok(None)
+    }
+
+    /// Makes memory of at least `bytes` bytes, all 0, which `peer` can map; `None` where the two share no memory, or there
+    /// is no more of it.
+    ///
+    /// # Errors
+    /// A peer that does not exist.
+    fn share(&self, _peer: usize, _bytes: usize) -> Result<Option<Lease>, TransportError> {
+        Ok(None)
+    }
+
+    /// Maps memory that `peer` has made for this rank, by its token; `None` where it cannot be found.
+    ///
+    /// # Errors
+    /// A peer that does not exist.
+    fn map(&self, _peer: usize, _token: &[u8]) -> Result<Option<SharedMemory>, TransportError> {
         Ok(None)
     }
 

@@ -1,4 +1,5 @@
-//! Fields lent to a neighbour that shares memory: it copies straight from the field into its halo.
+//! Memory lent to a neighbour: fields, which a thread of the same process copies from straight into its halos, or a
+//! message in memory that two processes share.
 
 use std::any::Any;
 use std::hint;
@@ -8,10 +9,11 @@ use std::thread;
 
 use crossbeam_utils::CachePadded;
 
+use super::SharedMemory;
 use crate::device::{DeviceId, Pointer};
 use crate::field::BlockLayout;
 
-/// What the owner of a field lends to one neighbour for one bound exchange.
+/// What a rank lends to one neighbour for one bound exchange.
 ///
 /// The state goes round in a circle, once for each exchange:
 ///
@@ -25,12 +27,22 @@ use crate::field::BlockLayout;
 /// longer be read. The owner does not touch what it lent from `open` until it has settled or closed the window, and
 /// the reader reads only between `begin_read` and `end_read`. A window being read is left again after one copy, so
 /// the owner can always get its memory back, whatever the neighbour does.
+///
+/// The state of a window on shared memory lies in that memory, and each process has a window of its own on it.
 #[derive(Debug)]
 pub struct Window {
-    state: CachePadded<AtomicU32>,
+    state: Word,
     regions: Vec<WindowRegion>,
     /// Owns the memory of the regions.
     _keep: Vec<Arc<dyn Any + Send + Sync>>,
+}
+
+/// Where the state is.
+#[derive(Debug)]
+enum Word {
+    Own(CachePadded<AtomicU32>),
+    /// At the begin of this memory, which has at least [`STATE_BYTES`].
+    Shared(SharedMemory),
 }
 
 /// One block of one field within a window.
@@ -61,6 +73,9 @@ pub(crate) enum WindowState {
     Done,
 }
 
+/// What the state takes of shared memory: cache lines of its own.
+pub(crate) const STATE_BYTES: usize = 128;
+
 /// Set beside the state once the window is closed.
 const CLOSED: u32 = 1 << 8;
 
@@ -78,7 +93,28 @@ impl WindowState {
 impl Window {
     /// A window on `regions`, whose memory lives as long as `keep`.
     pub(crate) fn new(regions: Vec<WindowRegion>, keep: Vec<Arc<dyn Any + Send + Sync>>) -> Window {
-        Window { state: CachePadded::new(AtomicU32::new(WindowState::Idle as u32)), regions, _keep: keep }
+        let state = CachePadded::new(AtomicU32::new(WindowState::Idle as u32));
+        Window { state: Word::Own(state), regions, _keep: keep }
+    }
+
+    /// A window on a message in shared memory, which begins after the first [`STATE_BYTES`] of it and all of which was 0
+    /// at first; `None` where there is not even that much.
+    pub(crate) fn on_message(memory: SharedMemory) -> Option<Window> {
+        (memory.bytes() >= STATE_BYTES).then(|| Window {
+            state: Word::Shared(memory),
+            regions: Vec::new(),
+            _keep: Vec::new(),
+        })
+    }
+
+    /// The message in shared memory: its address here, and the most bytes that it can have.
+    pub(crate) fn message(&self) -> Option<(Pointer, usize)> {
+        match &self.state {
+            Word::Own(_) => None,
+            Word::Shared(memory) => {
+                Some((memory.pointer().offset(STATE_BYTES as isize), memory.bytes() - STATE_BYTES))
+            }
+        }
     }
 
     /// What is lent.
@@ -88,18 +124,18 @@ impl Window {
 
     /// The present state.
     pub(crate) fn state(&self) -> WindowState {
-        WindowState::of(self.state.load(Ordering::Acquire))
+        WindowState::of(self.word().load(Ordering::Acquire))
     }
 
     /// Whether either end has closed it.
     pub(crate) fn is_closed(&self) -> bool {
-        self.state.load(Ordering::Acquire) & CLOSED != 0
+        self.word().load(Ordering::Acquire) & CLOSED != 0
     }
 
     /// Owner: whether the window was closed before the neighbour has read.
     pub(crate) fn is_refused(&self) -> bool {
         // One load: the neighbour may read and leave between two.
-        let now = self.state.load(Ordering::Acquire);
+        let now = self.word().load(Ordering::Acquire);
         now & CLOSED != 0 && matches!(WindowState::of(now), WindowState::Idle | WindowState::Open)
     }
 
@@ -123,9 +159,13 @@ impl Window {
         self.change_either(WindowState::Done, WindowState::Idle)
     }
 
-    /// Owner: closes the window for ever, and returns when nobody reads any more, which may take as long as one copy.
+    /// Owner: closes the window for ever, and returns when nobody reads the fields any more, which may take as long as one
+    /// copy. A message in shared memory is not written again, so nobody waits for another process.
     pub(crate) fn close(&self) {
-        self.state.fetch_or(CLOSED, Ordering::AcqRel);
+        self.word().fetch_or(CLOSED, Ordering::AcqRel);
+        if matches!(self.state, Word::Shared(_)) {
+            return;
+        }
         let mut rounds = 0u32;
         while self.state() == WindowState::Reading {
             rounds += 1;
@@ -135,13 +175,22 @@ impl Window {
 
     /// Reader: closes the window for ever; a read that it has begun it will not go on with.
     pub(crate) fn leave(&self) {
-        self.state.fetch_or(CLOSED, Ordering::AcqRel);
+        self.word().fetch_or(CLOSED, Ordering::AcqRel);
         let _ = self.change_either(WindowState::Reading, WindowState::Idle);
+    }
+
+    fn word(&self) -> &AtomicU32 {
+        match &self.state {
+            Word::Own(word) => word,
+            // SAFETY: the memory is valid, initialised, aligned and long enough as long as `self` lives, and its first
+            // word is accessed as an atomic alone, here and in the other process.
+            Word::Shared(memory) => unsafe { AtomicU32::from_ptr(memory.pointer().as_ptr().cast()) },
+        }
     }
 
     fn change(&self, from: u32, to: u32) -> bool {
         // Release: the other end sees all that was done before. Acquire: we see all that it did before.
-        self.state.compare_exchange(from, to, Ordering::AcqRel, Ordering::Acquire).is_ok()
+        self.word().compare_exchange(from, to, Ordering::AcqRel, Ordering::Acquire).is_ok()
     }
 
     /// Changes the state whether the window is closed or not.

@@ -87,6 +87,19 @@ impl Comm {
         Ok(all)
     }
 
+    /// Collective: the numbers that all ranks bring.
+    pub(crate) fn gather(self, permit: &Permit, mine: usize) -> Result<Vec<usize>, TransportError> {
+        let mine = mine as u64;
+        let mut all = vec![0u64; self.size(permit)?];
+        // SAFETY: MPI is running by the permit; there is room for one number of each rank.
+        let code = unsafe {
+            let (from, to) = ((&raw const mine).cast(), all.as_mut_ptr().cast());
+            ffi::MPI_Allgather(from, 1, ffi::RSMPI_UINT64_T, to, 1, ffi::RSMPI_UINT64_T, self.0)
+        };
+        check(permit, "MPI_Allgather", code)?;
+        Ok(all.into_iter().map(|number| number as usize).collect())
+    }
+
     /// Frees it. Collective by the standard, local in fact. Its failure would leave nothing to do.
     pub(crate) fn free(mut self, _permit: &Permit) {
         // SAFETY: MPI is running by the permit; the handle is valid and given up here.
