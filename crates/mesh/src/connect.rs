@@ -26,6 +26,8 @@ pub(crate) fn edges(cell_vertices: &Lists) -> Result<Edges, MeshError> {
         of_cells: Lists::new(),
     };
     let mut around = Vec::new();
+    // That an edge has three cells says more than that two of them run in the same direction.
+    let mut misoriented = None;
     for (cell, vertices) in cell_vertices.iter().enumerate() {
         around.clear();
         for (k, &from) in vertices.iter().enumerate() {
@@ -35,27 +37,30 @@ pub(crate) fn edges(cell_vertices: &Lists) -> Result<Edges, MeshError> {
                 edges.vertices.push([from, to]);
                 edges.cells.push((cell, None));
             } else {
-                edges.join(number, cell, [from, to])?;
+                edges.join(number, cell)?;
+                if edges.vertices[number] == [from, to] {
+                    let (vertices, cells) = ([from, to], [edges.cells[number].0, cell]);
+                    misoriented = misoriented.or(Some(MeshError::Orientation { vertices, cells }));
+                }
             }
             around.push(number);
         }
         edges.of_cells.push(around.iter().copied());
     }
-    Ok(edges)
+    misoriented.map_or(Ok(edges), Err)
 }
 
 impl Edges {
-    /// `cell` meets `edge`, which another cell has met before, and walks along it from `ends[0]` to `ends[1]`.
-    fn join(&mut self, edge: usize, cell: usize, ends: [usize; 2]) -> Result<(), MeshError> {
-        let vertices = self.vertices[edge];
+    /// `cell` meets `edge`, which another cell has met before.
+    fn join(&mut self, edge: usize, cell: usize) -> Result<(), MeshError> {
         match self.cells[edge] {
-            (first, Some(second)) => Err(MeshError::NonManifold { vertices, cells: [first, second, cell] }),
-            (first, None) if vertices == ends => {
-                Err(MeshError::Orientation { vertices, cells: [first, cell] })
-            }
             (first, None) => {
                 self.cells[edge] = (first, Some(cell));
                 Ok(())
+            }
+            (first, Some(second)) => {
+                let vertices = self.vertices[edge];
+                Err(MeshError::NonManifold { vertices, cells: [first, second, cell] })
             }
         }
     }

@@ -4,6 +4,7 @@
 //! - [`Mesh::icosahedral`] and [`Mesh::icon`]: triangles on the unit sphere;
 //! - [`Partition`]: which part gets which cells, by a space-filling curve, by METIS (feature `metis`), or as given;
 //! - [`LocalMesh`]: what one part holds, with halo levels by distance;
+//! - [`GmshMesh`]: meshes from files of Gmsh;
 //! - [`sphere`]: lengths, areas and centres on the unit sphere.
 //!
 //! Everything is numbered from 0, and the same input gives the same numbers on every machine and every rank: the
@@ -13,6 +14,7 @@
 
 mod connect;
 mod error;
+mod gmsh;
 mod icosahedral;
 mod lists;
 mod local;
@@ -21,6 +23,7 @@ pub mod partition;
 pub mod sphere;
 
 pub use error::MeshError;
+pub use gmsh::{GmshError, GmshMesh, GmshProblem};
 pub use local::{LocalItems, LocalMesh, Neighbourhood};
 pub use mesh::{Mesh, Surface};
 pub use partition::{Partition, PartitionError};

@@ -171,6 +171,11 @@ fn what_is_no_surface_is_refused() {
         MeshError::NonManifold { vertices: [0, 1], cells: [0, 1, 2] }
     );
 
+    assert_eq!(
+        made(5, &[&[0, 1, 2], &[0, 1, 3], &[0, 1, 4]]),
+        MeshError::NonManifold { vertices: [0, 1], cells: [0, 1, 2] }
+    );
+
     let on = |positions: [[f64; 3]; 3]| Mesh::new(Surface::UnitSphere, positions.to_vec(), [[0, 1, 2]]);
     assert!(on([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]).is_ok());
     let far = on([[1.0, 0.0, 0.0], [0.0, 2.0, 0.0], [0.0, 0.0, 1.0]]).unwrap_err();
