@@ -35,7 +35,10 @@ fn main() {
     let outcome = match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         [] => alone(run),
         ["cases", count] => alone(|comm| cases(comm, count.parse()?)),
-        ["large"] => alone(|comm| large::check(comm, &CpuDevice::with_threads(1)?)),
+        ["large"] => alone(|comm| {
+            large::check(comm, &CpuDevice::with_threads(1)?)?;
+            large::check_indices(comm, &CpuDevice::with_threads(1)?, large::LEVELS)
+        }),
         ["funneled"] => within(Threading::Funneled),
         ["serialized"] => within(Threading::Serialized),
         _ => Err(format!("the arguments {arguments:?} mean nothing").into()),
