@@ -116,8 +116,8 @@ impl Pattern {
     /// ([`IndexSet::with_owners`]). Memory and messages of a rank grow with its own cells and neighbours.
     ///
     /// # Errors
-    /// [`PatternError::Refused`], with the same text on every rank, where an id of a halo is owned by nobody, an id is owned
-    /// twice or negative, a list has the wrong length, or `halo` lists an id that is in no halo of the rank;
+    /// [`PatternError::Refused`], with the same text on every rank, where an id of a halo is owned by nobody, or not by the
+    /// rank that is named, an id is owned twice or negative, a list has the wrong length, or `halo` lists an id that is in no halo of the rank;
     /// [`PatternError::Transport`].
     pub fn unstructured(
         comm: &Communicator,
