@@ -31,9 +31,60 @@ pub fn suite(comm: &Communicator) -> Result<Report, String> {
             ("messages of the wrong length", wrong_length),
             ("closing a channel that waits", closing),
             ("misuse of channels", misuse),
+            ("shared memory", shared_memory),
         ],
         &[],
     )
+}
+
+/// Every rank makes memory for every other, where they share any; what one writes the other reads.
+fn shared_memory(comm: &Communicator) -> Result<(), Failure> {
+    let transport = comm.transport();
+    let others: Vec<usize> = (0..comm.size()).filter(|&peer| peer != comm.rank()).collect();
+    let bytes_for = |peer: usize| 1000 * (peer + 1);
+    let word = |owner: usize, peer: usize| (owner * comm.size() + peer + 1) as u64;
+    let mut leases = Vec::new();
+    for &peer in &others {
+        if let Some(lease) = transport.share(peer, bytes_for(peer))? {
+            ensure!(lease.memory.bytes() >= bytes_for(peer), "{} bytes for {peer}", lease.memory.bytes());
+            let pointer = lease.memory.pointer().as_ptr();
+            ensure!(pointer.addr().is_multiple_of(128), "shared memory is not aligned: {pointer:?}");
+            // SAFETY: the memory is initialised and as long as was asked for; nobody writes it now.
+            let all = unsafe { std::slice::from_raw_parts(pointer, bytes_for(peer)) };
+            ensure!(all.iter().all(|byte| *byte == 0), "shared memory is not 0 at first");
+            leases.push((peer, lease));
+        }
+    }
+    let tokens: Vec<(usize, Vec<u8>)> =
+        leases.iter().map(|(peer, lease)| (*peer, lease.token.clone())).collect();
+    let tokens = comm.sparse_exchange(&tokens)?;
+    let mut mapped = Vec::new();
+    for (owner, token) in &tokens {
+        let memory = transport.map(*owner, token)?.ok_or("shared memory cannot be mapped")?;
+        ensure!(memory.bytes() >= bytes_for(comm.rank()), "{} bytes of rank {owner}", memory.bytes());
+        mapped.push((*owner, memory));
+    }
+    comm.barrier()?;
+    // The names go, the memory stays.
+    let leases: Vec<_> = leases.into_iter().map(|(peer, lease)| (peer, lease.memory)).collect();
+    comm.barrier()?;
+    for (owner, token) in &tokens {
+        ensure!(transport.map(*owner, token)?.is_none(), "a token was withdrawn and still works");
+    }
+    for (peer, memory) in &leases {
+        // SAFETY: the memory is long enough and aligned; the peer reads after the barrier.
+        unsafe { memory.pointer().as_ptr().cast::<u64>().write(word(comm.rank(), *peer)) };
+    }
+    comm.barrier()?;
+    for (owner, memory) in &mapped {
+        // SAFETY: the memory is long enough, aligned and initialised; its owner wrote before the barrier.
+        let found = unsafe { memory.pointer().as_ptr().cast::<u64>().read() };
+        let expected = word(*owner, comm.rank());
+        ensure!(found == expected, "rank {owner} wrote {expected}, found {found}");
+    }
+    ensure!(transport.map(0, b"no token of ours")?.is_none(), "a token that nobody made works");
+    comm.barrier()?;
+    Ok(())
 }
 
 fn ranks(comm: &Communicator) -> Result<(), Failure> {

@@ -37,9 +37,9 @@ impl IndexSet {
         IndexSet { ids: ids.into(), owned: owned.into(), owners: None }
     }
 
-    /// Names the rank that owns each cell of the halo, in local order, where that is known. If all domains of all
-    /// ranks do so, their pattern is made without looking for the owners; then nobody checks that an id has one
-    /// owner alone.
+    /// Names the rank that owns each cell of the halo, in local order, where that is known; a rank that does not own it
+    /// is refused. If all domains of all ranks do so, their pattern is made without looking for the owners; then nobody
+    /// checks that an id has no other owner on another rank.
     #[must_use]
     pub fn with_owners(mut self, owners: impl Into<Arc<[usize]>>) -> IndexSet {
         self.owners = Some(owners.into());

@@ -1,27 +1,21 @@
 //! Who owns which ids: a directory that is spread over the ranks.
 //!
 //! Every id has a keeper, a rank that its hash picks. A rank tells the keepers which ids it owns and asks them for
-//! those of its halos in the same message, and gets the answers in the order of its questions. So what a rank keeps
-//! and sends grows with its own cells alone. The keeper of an id sees that nobody owns it, or two do.
+//! those of its halos in the same letter, and gets the answers in the order of its questions. So what a rank keeps
+//! and sends grows with its own cells alone. The keeper of an id sees that two own it, or nobody does.
 
 use bytemuck::{Pod, Zeroable};
 use rustc_hash::FxHashMap;
 
-use super::{PatternError, SetupCost, agree_on_findings};
+use super::SetupCost;
+use super::places::{Place, Places, mixed};
 use crate::domain::IndexSet;
 use crate::transport::{Communicator, TransportError};
 
-/// Where the owned copy of a cell is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Pod, Zeroable)]
-#[repr(C)]
-pub(super) struct Place {
-    pub(super) rank: u32,
-    pub(super) domain: u32,
-    /// The local index within the domain.
-    pub(super) index: u32,
-}
+/// The places of the cells that were looked for, and what is wrong with the owned ones, in words.
+pub(super) type Found = (Vec<Place>, Option<String>);
 
-/// A cell with its owner, on its way to the keeper.
+/// A cell with its domain, on its way to the keeper.
 #[derive(Debug, Clone, Copy, Pod, Zeroable)]
 #[repr(C)]
 struct Entry {
@@ -30,97 +24,85 @@ struct Entry {
     index: u32,
 }
 
-/// Places by id.
-pub(super) type Table = FxHashMap<i64, Place>;
-
 /// Collective: finds the place of each of the ids `wanted`, which are not negative, in their order.
 pub(super) fn look_up(
     comm: &Communicator,
     domains: &[IndexSet],
     wanted: &[i64],
     cost: &mut SetupCost,
-) -> Result<Vec<Place>, PatternError> {
-    let (questions, keepers) = register(comm, domains, wanted, cost)?;
+) -> Result<Found, TransportError> {
+    let (answers, keepers, complaint) = register(comm, domains, wanted, cost)?;
     // In the order of the keepers, each one's answers in the order of the questions.
-    let mut answers: FxHashMap<usize, std::vec::IntoIter<Place>> = FxHashMap::default();
-    for (keeper, places) in exchange_tables::<Place>(comm, questions, cost)? {
-        answers.insert(keeper, places.into_iter());
+    let mut places: FxHashMap<usize, std::vec::IntoIter<Place>> = FxHashMap::default();
+    for (keeper, answers) in exchange_tables::<Place>(comm, answers, cost)? {
+        places.insert(keeper, answers.into_iter());
     }
     let place = |keeper: &usize| {
-        let next = answers.get_mut(keeper).and_then(Iterator::next);
-        next.ok_or(TransportError::Malformed { sender: *keeper, why: "it left out an answer".into() }.into())
+        let next = places.get_mut(keeper).and_then(Iterator::next);
+        next.ok_or(TransportError::Malformed { sender: *keeper, why: "it left out an answer".into() })
     };
-    keepers.iter().map(place).collect()
+    Ok((keepers.iter().map(place).collect::<Result<_, _>>()?, complaint))
 }
 
-/// Tells and asks the keepers, and answers what this rank was asked as a keeper: the answers for each asker, and the
-/// keeper of each wanted id.
-type Asked = (Vec<(usize, Vec<Place>)>, Vec<usize>);
+/// Tells and asks the keepers, and answers what this rank was asked as a keeper: the answers for each asker, the
+/// keeper of each wanted id, and what is wrong with the ids that this rank keeps.
+type Asked = (Vec<(usize, Vec<Place>)>, Vec<usize>, Option<String>);
 
 fn register(
     comm: &Communicator,
     domains: &[IndexSet],
     wanted: &[i64],
     cost: &mut SetupCost,
-) -> Result<Asked, PatternError> {
-    let size = comm.size();
-    let mut outgoing: FxHashMap<usize, Letter> = FxHashMap::default();
-    for (domain, set) in domains.iter().enumerate() {
-        for (index, id) in set.cells(true) {
-            let entry = Entry { id, domain: domain as u32, index };
-            outgoing.entry(keeper(id, size)).or_default().owned.push(entry);
-        }
-    }
+) -> Result<Asked, TransportError> {
+    let (me, size) = (comm.rank(), comm.size());
+    let owned: usize = domains.iter().map(|set| set.cells(true).count()).sum();
     let keepers: Vec<usize> = wanted.iter().map(|&id| keeper(id, size)).collect();
-    for (&keeper, &id) in keepers.iter().zip(wanted) {
-        outgoing.entry(keeper).or_default().questions.push(id);
-    }
-    let letters = outgoing.into_iter().map(|(keeper, letter)| (keeper, letter.words())).collect();
-    let received = exchange_tables::<u64>(comm, letters, cost)?;
-
-    let mut table = Table::default();
-    let mut found = None;
-    let mut asked = Vec::new();
-    for (sender, words) in &received {
-        let letter = Letter::read(words).ok_or_else(|| TransportError::Malformed {
-            sender: *sender,
-            why: "its list of ids is cut short".into(),
-        })?;
-        table.reserve(letter.owned.len());
-        for entry in letter.owned {
-            let place = Place { rank: *sender as u32, domain: entry.domain, index: entry.index };
-            found = found.or(insert(&mut table, entry.id, place));
-        }
-        if !letter.questions.is_empty() {
-            asked.push((*sender, letter.questions));
-        }
-    }
-    cost.hold(table.len());
-    cost.hold(asked.iter().map(|(_, questions)| questions.len()).sum());
-    let mut answers = Vec::with_capacity(asked.len());
-    for (asker, questions) in asked {
-        let mut places = Vec::with_capacity(questions.len());
-        for id in questions {
-            match table.get(&id) {
-                Some(place) => places.push(*place),
-                None => {
-                    found.get_or_insert_with(|| {
-                        format!("the id {id} is in the halo of rank {asker}, and no rank owns it")
-                    });
-                }
+    // What this rank keeps for itself needs no letter. The largest lists are the first to be made: memory that is new to the
+    // process costs more than all the rest.
+    let mut places = Places::with_capacity(owned);
+    let mut letters: FxHashMap<usize, Letter> = FxHashMap::default();
+    let expected = owned / size + owned / size / 8;
+    for (domain, set) in domains.iter().enumerate() {
+        let domain = domain as u32;
+        for (index, id) in set.cells(true) {
+            match keeper(id, size) {
+                keeper if keeper == me => places.add(id, Place { rank: me as u32, domain, index }),
+                keeper => letters.entry(keeper).or_insert_with(|| Letter::new(expected)).tell(Entry {
+                    id,
+                    domain,
+                    index,
+                }),
             }
         }
-        answers.push((asker, places));
     }
-    agree_on_findings(comm, found)?;
-    Ok((answers, keepers))
-}
-
-/// Notes the place of an id, and says so if it has one already.
-pub(super) fn insert(table: &mut Table, id: i64, place: Place) -> Option<String> {
-    let before = table.insert(id, place)?;
-    let show = |place: &Place| format!("domain {} of rank {}", place.domain, place.rank);
-    Some(format!("the id {id} is owned twice: by {} and by {}", show(&before), show(&place)))
+    let mut own_questions = Vec::new();
+    for (&keeper, &id) in keepers.iter().zip(wanted) {
+        if keeper == me {
+            own_questions.push(id);
+        } else {
+            letters.entry(keeper).or_insert_with(|| Letter::new(0)).questions.push(id);
+        }
+    }
+    cost.messages += letters.len();
+    let letters = letters.into_iter().map(|(keeper, letter)| (keeper, letter.seal())).collect();
+    let mut asked = vec![(me, own_questions)];
+    for (sender, letter) in comm.sparse_exchange_bytes(letters)? {
+        let (entries, questions) = Letter::open(&letter).ok_or_else(|| TransportError::Malformed {
+            sender,
+            why: "its list of ids is cut short".into(),
+        })?;
+        for entry in entries {
+            places.add(entry.id, Place { rank: sender as u32, domain: entry.domain, index: entry.index });
+        }
+        asked.push((sender, questions.collect()));
+    }
+    asked.retain(|(_, questions)| !questions.is_empty());
+    cost.hold(places.len());
+    cost.hold(asked.iter().map(|(_, questions)| questions.len()).sum());
+    let place = |id: &i64| places.find(*id).unwrap_or(Place::NOWHERE);
+    let answers =
+        asked.iter().map(|(asker, questions)| (*asker, questions.iter().map(place).collect())).collect();
+    Ok((answers, keepers, places.complaint()))
 }
 
 /// Collective: a sparse exchange of plain values, which counts the messages.
@@ -135,11 +117,11 @@ pub(super) fn exchange_tables<T: Pod>(
     received
         .into_iter()
         .map(|(sender, bytes)| {
-            if bytes.len() % size_of::<T>() != 0 {
+            if !bytes.len().is_multiple_of(size_of::<T>()) {
                 let why = format!("{} bytes are no list of entries of {}", bytes.len(), size_of::<T>());
                 return Err(TransportError::Malformed { sender, why });
             }
-            Ok((sender, bytes.chunks_exact(size_of::<T>()).map(bytemuck::pod_read_unaligned).collect()))
+            Ok((sender, values_of(&bytes).collect()))
         })
         .collect()
 }
@@ -151,40 +133,47 @@ impl SetupCost {
     }
 }
 
-/// What a rank tells and asks a keeper.
-#[derive(Debug, Default)]
+/// What a rank tells and asks a keeper: as bytes, the number of entries, the entries, and the ids that are asked for.
 struct Letter {
-    owned: Vec<Entry>,
+    bytes: Vec<u8>,
     questions: Vec<i64>,
 }
 
 impl Letter {
-    fn words(&self) -> Vec<u64> {
-        let mut words = Vec::with_capacity(1 + 2 * self.owned.len() + self.questions.len());
-        words.push(self.owned.len() as u64);
-        words.extend_from_slice(bytemuck::cast_slice(&self.owned));
-        words.extend_from_slice(bytemuck::cast_slice(&self.questions));
-        words
+    /// With room for about as many entries as are said.
+    fn new(entries: usize) -> Letter {
+        let mut bytes = Vec::with_capacity(size_of::<u64>() + entries * size_of::<Entry>());
+        bytes.extend_from_slice(&[0; size_of::<u64>()]);
+        Letter { bytes, questions: Vec::new() }
     }
 
-    /// `None` where words are missing.
-    fn read(words: &[u64]) -> Option<Letter> {
-        let (&count, rest) = words.split_first()?;
-        let end = usize::try_from(count).ok()?.checked_mul(2)?;
-        let (owned, questions) = rest.split_at_checked(end)?;
-        Some(Letter {
-            owned: bytemuck::cast_slice(owned).to_vec(),
-            questions: bytemuck::cast_slice(questions).to_vec(),
-        })
+    fn tell(&mut self, entry: Entry) {
+        self.bytes.extend_from_slice(bytemuck::bytes_of(&entry));
     }
+
+    fn seal(mut self) -> Vec<u8> {
+        let entries = (self.bytes.len() - size_of::<u64>()) / size_of::<Entry>();
+        self.bytes[..size_of::<u64>()].copy_from_slice(&(entries as u64).to_ne_bytes());
+        self.bytes.extend_from_slice(bytemuck::cast_slice(&self.questions));
+        self.bytes
+    }
+
+    /// The entries and the questions; `None` where some are missing.
+    fn open(bytes: &[u8]) -> Option<(impl Iterator<Item = Entry>, impl Iterator<Item = i64>)> {
+        let (count, rest) = bytes.split_first_chunk()?;
+        let entries = usize::try_from(u64::from_ne_bytes(*count)).ok()?.checked_mul(size_of::<Entry>())?;
+        let (entries, questions) = rest.split_at_checked(entries)?;
+        let whole = questions.len().is_multiple_of(size_of::<i64>());
+        whole.then(|| (values_of(entries), values_of(questions)))
+    }
+}
+
+/// Bytes as values, wherever they lie.
+fn values_of<T: Pod>(bytes: &[u8]) -> impl Iterator<Item = T> {
+    bytes.chunks_exact(size_of::<T>()).map(bytemuck::pod_read_unaligned)
 }
 
 /// The rank that keeps an id: ids are spread evenly, however they are numbered.
 fn keeper(id: i64, ranks: usize) -> usize {
-    // The finaliser of SplitMix64 (Steele, Lea and Flood 2014).
-    let mut hash = id as u64;
-    hash = (hash ^ (hash >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    hash = (hash ^ (hash >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-    hash ^= hash >> 31;
-    ((u128::from(hash) * ranks as u128) >> 64) as usize
+    ((u128::from(mixed(id)) * ranks as u128) >> 64) as usize
 }

@@ -5,11 +5,12 @@
 //! and the owners send in exactly that order.
 //!
 //! - `structured`: boxes of a grid, with the directory `boxes`;
-//! - `unstructured`: numbered cells, with the directory `ids`.
+//! - `unstructured`: numbered cells, with the directory `ids` of `places`.
 
 mod boxes;
 mod ids;
 mod piece;
+mod places;
 mod regions;
 mod structured;
 mod unstructured;
@@ -116,8 +117,8 @@ impl Pattern {
     /// ([`IndexSet::with_owners`]). Memory and messages of a rank grow with its own cells and neighbours.
     ///
     /// # Errors
-    /// [`PatternError::Refused`], with the same text on every rank, where an id of a halo is owned by nobody, an id is owned
-    /// twice or negative, a list has the wrong length, or `halo` lists an id that is in no halo of the rank;
+    /// [`PatternError::Refused`], with the same text on every rank, where an id of a halo is owned by nobody, or not by the
+    /// rank that is named, an id is owned twice or negative, a list has the wrong length, or `halo` lists an id that is in no halo of the rank;
     /// [`PatternError::Transport`].
     pub fn unstructured(
         comm: &Communicator,
