@@ -2,6 +2,7 @@
 
 use haloport_core::device::{BoxCopy, CopyAxis, CopyItem, MAX_COPY_AXES, Pointer};
 
+use crate::negate::run_negated;
 use crate::rows::RowCopy;
 
 /// Below this many bytes a copy stays on the calling thread.
@@ -67,6 +68,10 @@ pub(crate) unsafe fn run_item(item: &Item) {
 /// # Safety
 /// As for [`run_item`].
 pub(crate) unsafe fn run_box(copy: &BoxCopy) {
+    if let Some(change) = copy.sign_change() {
+        // SAFETY: the caller's promise.
+        return unsafe { run_negated(copy, change) };
+    }
     // The element size is settled once, outside all loops.
     macro_rules! run {
         ($copy_line:expr) => {

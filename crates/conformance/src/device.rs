@@ -1,5 +1,7 @@
 //! The device suite: what every backend does.
 
+mod signs;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -31,6 +33,7 @@ pub fn suite<D: Device>(device: &D, exceptions: &[Exception]) -> Result<Report, 
             ("fills", fills),
             ("bound copies", bound_copies),
             ("large bound copies", large_bound_copies),
+            ("sign changes", signs::sign_changes),
             ("kernels", kernels),
             ("kernels in three dimensions", kernels_in_three_dimensions),
             ("rebinding", rebinding),
