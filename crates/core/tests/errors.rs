@@ -3,22 +3,10 @@
 
 mod common;
 
-use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use common::*;
 use haloport_core::*;
-
-/// Runs `body` on each rank and returns the one text that all of them must end with.
-fn refused(ranks: usize, body: impl Fn(&Communicator) -> Result<(), Failure> + Sync) -> String {
-    let texts = run_ranks(ranks, |comm| -> Result<String, Failure> {
-        Ok(body(&comm).expect_err("it was not refused").to_string())
-    })
-    .unwrap();
-    let texts: BTreeSet<String> = texts.into_iter().collect();
-    assert_eq!(texts.len(), 1, "the ranks disagree about what is wrong: {texts:#?}");
-    texts.into_iter().next().unwrap()
-}
 
 fn pattern(comm: &Communicator, grid: &Grid, domains: &[IndexBox], halo: &Halo) -> Result<(), Failure> {
     Ok(Pattern::structured(comm, grid, domains, halo).map(|_| ())?)

@@ -3,16 +3,18 @@
 //!
 //! The cells of a piece lie in a message with the axes in the order of the sender's memory, from the slowest to the
 //! fastest, so that packing walks memory in sequence; listed cells are an axis like any other. Fields follow each
-//! other, and the pieces of each field, each aligned to [`ALIGNMENT`].
+//! other, and the pieces of each field, each aligned to [`ALIGNMENT`]. Axes and vectors are turned where a halo is
+//! written, from a message or from a field, and never in a message.
 
 use std::sync::Arc;
 
 use super::part::{Borrowed, DevicePart, Lent, Message, Part, Phase, Progress, Traffic};
 use super::plan::{BuildError, PartFields, Settled};
-use super::side::{Side, join};
+use super::side::{Side, fill, join};
 use crate::device::{
     Buffer, CopyItem, Device, DeviceError, MAX_COPY_AXES, MemoryKind, MemoryRange, Pointer, Priority,
 };
+use crate::domain::Orientation;
 use crate::field::BoundField;
 use crate::pattern::{Cells, Pattern, Piece};
 use crate::transport::{Direction, Transport, TransportError, Window};
@@ -64,8 +66,10 @@ struct Placing {
     cells: Side,
     /// The offset in the buffer.
     at: usize,
-    /// The order of axes in the message.
+    /// The order of axes in the message, as the sender numbers them.
     order: [u8; MAX_COPY_AXES],
+    /// Along which axes of the message those of the cells run.
+    orientation: Orientation,
 }
 
 impl Messages {
@@ -79,17 +83,17 @@ impl Messages {
         peer: usize,
         fields: &[(usize, BoundField)],
         travels: impl Fn(usize) -> Option<[u8; MAX_COPY_AXES]>,
-        pieces: impl Iterator<Item = (usize, &'p Cells)> + Clone,
+        pieces: impl Iterator<Item = (usize, &'p Cells, Orientation)> + Clone,
     ) {
         let begin = self.bytes.next_multiple_of(MESSAGE_ALIGNMENT);
         let mut end = begin;
         for (position, (_, field)) in fields.iter().enumerate() {
             let Some(order) = travels(position) else { continue };
-            for (domain, cells) in pieces.clone() {
+            for (domain, cells, orientation) in pieces.clone() {
                 let at = end.next_multiple_of(ALIGNMENT);
                 let cells = Side::of_field(field, domain, cells);
                 end = at + cells.elements() * field.element.bytes();
-                self.items.push(Placing { field: position, cells, at, order });
+                self.items.push(Placing { field: position, cells, at, order, orientation });
             }
         }
         if end > begin {
@@ -106,15 +110,17 @@ impl Messages {
         buffer: Pointer,
         direction: Direction,
     ) -> Result<D::Copies, DeviceError> {
-        let items = self.items.iter().map(|placing| {
-            let size = fields[placing.field].1.element.bytes();
-            let message = placing.cells.packed(buffer.offset(placing.at as isize), &placing.order, size);
+        let mut items = Vec::with_capacity(self.items.len());
+        for Placing { field, cells, at, order, orientation } in &self.items {
+            let field = &fields[*field].1;
+            let size = field.element.bytes();
+            let message = cells.packed(buffer.offset(*at as isize), order, size, orientation);
             match direction {
-                Direction::Send => join(&placing.cells, &message, size),
-                Direction::Receive => join(&message, &placing.cells, size),
+                Direction::Send => items.push(join(cells, &message, size, None)?),
+                Direction::Receive => fill(&mut items, &message, cells, field, orientation)?,
             }
-        });
-        device.bind_copies(items.collect::<Result<_, _>>()?)
+        }
+        device.bind_copies(items)
     }
 }
 
@@ -135,7 +141,8 @@ fn build<D: Device>(
             let copied = accepted.get(position).copied().unwrap_or(false);
             (!copied).then(|| fields[position].1.memory_order())
         };
-        let sources = pieces.iter().map(|piece| (piece.source_domain, &piece.source));
+        let unturned = Orientation::default();
+        let sources = pieces.iter().map(|piece| (piece.source_domain, &piece.source, unturned));
         outgoing.add(peer, &fields, travels, sources);
         lent.extend(window.map(|window| Lent { peer, window, returned: false }));
     }
@@ -146,7 +153,7 @@ fn build<D: Device>(
     for (&peer, pieces) in pattern.receives().iter().filter(|(peer, _)| **peer != me) {
         let Some((offer, accepted, window)) = settled.borrowed.get(&peer) else { continue };
         let travels = |position: usize| (!accepted[position]).then_some(offer.fields[position].0);
-        let targets = pieces.iter().map(|piece| (piece.target_domain, &piece.target));
+        let targets = pieces.iter().map(|piece| (piece.target_domain, &piece.target, piece.orientation));
         incoming.add(peer, &fields, travels, targets);
         if let Some(window) = window {
             let items = direct_copies(&fields, accepted, window, pieces)?;
@@ -197,9 +204,9 @@ fn local_copies(fields: &[(usize, BoundField)], pieces: &[Piece]) -> Result<Vec<
     let mut items = Vec::new();
     for (_, field) in fields {
         for piece in pieces {
-            let source = Side::of_field(field, piece.source_domain, &piece.source);
+            let source = Side::of_field(field, piece.source_domain, &piece.source).turned(&piece.orientation);
             let target = Side::of_field(field, piece.target_domain, &piece.target);
-            items.push(join(&source, &target, field.element.bytes())?);
+            fill(&mut items, &source, &target, field, &piece.orientation)?;
         }
     }
     Ok(items)
@@ -229,7 +236,7 @@ fn direct_copies(
                 ));
             };
             let target = Side::of_field(field, piece.target_domain, &piece.target);
-            items.push(join(&source, &target, size)?);
+            fill(&mut items, &source.turned(&piece.orientation), &target, field, &piece.orientation)?;
         }
     }
     Ok(items)

@@ -10,7 +10,7 @@ use super::ids::{self, Place, Table, exchange_tables};
 use super::{
     Cells, Description, Domains, Pattern, PatternError, Piece, Runs, SetupCost, agree, agree_on_findings,
 };
-use crate::domain::{HaloCells, IndexSet};
+use crate::domain::{HaloCells, IndexSet, Orientation};
 use crate::transport::{Communicator, Reduction, TransportError};
 
 /// A cell of a halo.
@@ -177,6 +177,7 @@ fn pieces(wanted: &[Wanted], places: &[Place]) -> BTreeMap<usize, Vec<Piece>> {
             source: Cells::List(sources.into()),
             target_domain: target_domain as usize,
             target: Cells::List(targets.into()),
+            orientation: Orientation::default(),
         });
     }
     pieces

@@ -1,5 +1,8 @@
-//! A small periodic domain that all exchange tests share.
+//! What the exchange tests share: a small periodic domain, and how refusals are heard.
 #![allow(dead_code, reason = "each test binary uses its own part")]
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::collections::BTreeSet;
 
 use haloport_core::*;
 use haloport_cpu::CpuDevice;
@@ -45,4 +48,15 @@ pub(crate) fn bound(comm: &Communicator, direct: bool) -> Result<Exchange<Number
     let pattern = line(comm)?;
     let field = Numbers::new(&device()?, &pattern)?;
     Ok(pattern.bind_with(field, BindOptions::default().direct(direct))?)
+}
+
+/// Runs `body` on each rank and returns the one text that all of them must end with.
+pub(crate) fn refused(ranks: usize, body: impl Fn(&Communicator) -> Result<(), Failure> + Sync) -> String {
+    let texts = run_ranks(ranks, |comm| -> Result<String, Failure> {
+        Ok(body(&comm).expect_err("it was not refused").to_string())
+    })
+    .unwrap();
+    let texts: BTreeSet<String> = texts.into_iter().collect();
+    assert_eq!(texts.len(), 1, "the ranks disagree about what is wrong: {texts:#?}");
+    texts.into_iter().next().unwrap()
 }
