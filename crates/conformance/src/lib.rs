@@ -4,6 +4,7 @@
 //! - [`transport`]: a transport joins with `haloport_conformance::transport::suite(&comm)` on every rank.
 //! - [`large`]: sizes beyond 32 bits.
 //! - [`exchange`]: random decompositions, halos and fields against a global oracle, on any device and transport.
+//! - [`unstructured`]: the same for unstructured domains.
 //!
 //! What a backend cannot do is data: an [`Exception`] with a reason. An exception that passes fails the suite.
 
@@ -12,7 +13,9 @@
 pub mod device;
 pub mod exchange;
 pub mod large;
+mod oracle;
 pub mod transport;
+pub mod unstructured;
 
 /// What a test says when it fails.
 pub type Failure = Box<dyn std::error::Error + Send + Sync>;

@@ -4,12 +4,11 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use haloport_conformance::exchange::{Case, check, interleaved};
-use haloport_conformance::{Failure, transport};
-use haloport_core::run_ranks;
+use haloport_conformance::{Failure, exchange, transport, unstructured};
+use haloport_core::{Communicator, run_ranks};
 use haloport_cpu::CpuDevice;
 
-/// Random cases of one run. `HALOPORT_CASES` sets another number.
+/// Random cases of boxes in one run, and a fifth as many of unstructured domains. `HALOPORT_CASES` sets another number.
 fn cases() -> u64 {
     std::env::var("HALOPORT_CASES").ok().and_then(|text| text.parse().ok()).unwrap_or(10_000)
 }
@@ -23,15 +22,31 @@ fn transport_suite() {
 
 #[test]
 fn random_exchanges_match_the_global_oracle() {
+    random_cases(cases(), |comm, device, number, size| {
+        exchange::check(comm, device, &exchange::Case::new(number, comm.size(), size))
+    });
+}
+
+#[test]
+fn random_unstructured_exchanges_match_the_global_oracle() {
+    random_cases(cases().div_ceil(5), |comm, device, number, size| {
+        unstructured::check(comm, device, &unstructured::Case::new(number, comm.size(), size))
+    });
+}
+
+/// Runs `total` cases on 1 to 8 ranks, the small ones first.
+fn random_cases(
+    total: u64,
+    check: impl Fn(&Communicator, &CpuDevice, u64, usize) -> Result<(), Failure> + Sync,
+) {
     let done = AtomicU64::new(0);
-    let total = cases();
     for ranks in 1..=8u64 {
         // One start of the ranks serves many cases.
         run_ranks(ranks as usize, |comm| -> Result<(), Failure> {
             let device = CpuDevice::with_threads(1)?;
             for number in 0..total.div_ceil(8) {
                 let size = 1 + (number * 10 / total.div_ceil(8)) as usize;
-                check(&comm, &device, &Case::new(number, comm.size(), size))?;
+                check(&comm, &device, number, size)?;
                 if comm.rank() == 0 {
                     done.fetch_add(1, Ordering::Relaxed);
                 }
@@ -50,7 +65,10 @@ fn exchanges_in_flight_at_once_keep_apart() {
     for ranks in [1, 2, 3, 5] {
         run_ranks(ranks, |comm| -> Result<(), Failure> {
             let device = CpuDevice::with_threads(1)?;
-            (0..20).try_for_each(|number| interleaved(&comm, &device, number))
+            (0..20).try_for_each(|number| {
+                exchange::interleaved(&comm, &device, number)?;
+                unstructured::interleaved(&comm, &device, number)
+            })
         })
         .unwrap();
     }

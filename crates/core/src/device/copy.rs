@@ -92,7 +92,8 @@ impl BoxCopy {
         if element_bytes == 0 {
             return Err(DeviceError::invalid("the element size of a box copy", "at least 1 byte", 0));
         }
-        if let Some(axis) = axes.iter().find(|axis| axis.extent > 1 && axis.target_stride == 0) {
+        let empty = axes.iter().any(|axis| axis.extent == 0);
+        if let Some(axis) = axes.iter().find(|axis| !empty && axis.extent > 1 && axis.target_stride == 0) {
             return Err(DeviceError::invalid(
                 "the target stride of a box copy",
                 "a stride other than 0",
@@ -107,7 +108,7 @@ impl BoxCopy {
             axis_count: 0,
             sign_change: None,
         };
-        if axes.iter().any(|axis| axis.extent == 0) {
+        if empty {
             copy.push(CopyAxis { extent: 0, source_stride: 0, target_stride: 0 });
             return Ok(copy);
         }

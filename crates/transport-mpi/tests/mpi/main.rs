@@ -9,15 +9,16 @@
 //!
 //! - none: the conformance suite and what only MPI can get wrong; `funneled` and `serialized`: the same, with MPI
 //!   initialised by the test, with that thread level;
-//! - `cases N`: `N` random exchanges against the global oracle, and exchanges in flight at once;
-//! - `large`: a message above 2 GiB, on 2 ranks.
+//! - `cases N`: `N` random exchanges of boxes and as many of unstructured domains against the global oracle, and
+//!   exchanges in flight at once;
+//! - `large`: messages above 2 GiB, of boxes and of unstructured domains, on 2 ranks.
 
 mod channels;
 mod collectives;
 
 use std::sync::Arc;
 
-use haloport_conformance::exchange::{Case, check, interleaved};
+use haloport_conformance::{exchange, large, unstructured};
 use haloport_core::Communicator;
 use haloport_cpu::CpuDevice;
 use haloport_mpi::MpiTransport;
@@ -34,7 +35,7 @@ fn main() {
     let outcome = match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         [] => alone(run),
         ["cases", count] => alone(|comm| cases(comm, count.parse()?)),
-        ["large"] => alone(|comm| haloport_conformance::large::check(comm, &CpuDevice::with_threads(1)?)),
+        ["large"] => alone(|comm| large::check(comm, &CpuDevice::with_threads(1)?)),
         ["funneled"] => within(Threading::Funneled),
         ["serialized"] => within(Threading::Serialized),
         _ => Err(format!("the arguments {arguments:?} mean nothing").into()),
@@ -103,14 +104,17 @@ fn suite(comm: &Communicator) -> Outcome {
 fn cases(comm: &Communicator, count: u64) -> Outcome {
     let device = CpuDevice::with_threads(1)?;
     for number in 0..count {
-        check(comm, &device, &Case::new(number, comm.size(), 1 + (number * 10 / count) as usize))?;
+        let (ranks, size) = (comm.size(), 1 + (number * 10 / count) as usize);
+        exchange::check(comm, &device, &exchange::Case::new(number, ranks, size))?;
+        unstructured::check(comm, &device, &unstructured::Case::new(number, ranks, size))?;
     }
     for number in 0..count.div_ceil(20) {
-        interleaved(comm, &device, number)?;
+        exchange::interleaved(comm, &device, number)?;
+        unstructured::interleaved(comm, &device, number)?;
     }
     comm.barrier()?;
     if comm.rank() == 0 {
-        println!("{} ranks: {count} random exchanges match the oracle", comm.size());
+        println!("{} ranks: {count} random exchanges of each kind match the oracle", comm.size());
     }
     Ok(())
 }
