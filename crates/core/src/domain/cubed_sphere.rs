@@ -14,6 +14,27 @@
 //!       └─────┴─────┘                 └ x
 //! ```
 //!
+//! A field of winds says which components are those of a vector, and gets its halo in the axes of its own tile:
+//!
+//! ```
+//! # use haloport_core::{ComponentPlace, Field, Grid, Halo, Pattern, Schedule, Split, run_ranks};
+//! # use haloport_cpu::CpuDevice;
+//! # type Failure = Box<dyn std::error::Error + Send + Sync>;
+//! # run_ranks(2, |comm| -> Result<(), Failure> {
+//! let grid = Grid::cubed_sphere_with_levels(12, 4)?; // tile, level, y, x
+//! let mine = Split::balanced(&grid, comm.size())?.part(comm.rank()).ok_or("no such part")?; // three whole tiles
+//! let pattern = Pattern::structured(&comm, &grid, &[mine], &Halo::per_axis([0, 0, 3, 3]))?;
+//! # let device = CpuDevice::with_threads(1)?;
+//! let wind = Field::<f32, _>::builder(&pattern)
+//!     .components(2, ComponentPlace::Slowest)
+//!     .vector([2, 3]) // the first component points along y, the second along x
+//!     .build(&device)?;
+//! pattern.bind(wind)?.exchange(Schedule::DefaultStream)?;
+//! # Ok(())
+//! # })?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
 //! Nothing but [`TILES`] is written down: which tiles touch, and how they are turned, follows from where their axes
 //! point.
 

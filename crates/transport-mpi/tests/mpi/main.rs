@@ -9,8 +9,8 @@
 //!
 //! - none: the conformance suite and what only MPI can get wrong; `funneled` and `serialized`: the same, with MPI
 //!   initialised by the test, with that thread level;
-//! - `cases N`: `N` random exchanges of boxes and as many of unstructured domains against the global oracle, and
-//!   exchanges in flight at once;
+//! - `cases N`: `N` random exchanges of boxes, as many of unstructured domains and on cubed spheres, against their
+//!   oracles, and exchanges in flight at once;
 //! - `large`: messages above 2 GiB, of boxes and of unstructured domains, on 2 ranks.
 
 mod channels;
@@ -18,7 +18,7 @@ mod collectives;
 
 use std::sync::Arc;
 
-use haloport_conformance::{exchange, large, unstructured};
+use haloport_conformance::{cubed_sphere, exchange, large, unstructured};
 use haloport_core::Communicator;
 use haloport_cpu::CpuDevice;
 use haloport_mpi::MpiTransport;
@@ -107,6 +107,7 @@ fn cases(comm: &Communicator, count: u64) -> Outcome {
         let (ranks, size) = (comm.size(), 1 + (number * 10 / count) as usize);
         exchange::check(comm, &device, &exchange::Case::new(number, ranks, size))?;
         unstructured::check(comm, &device, &unstructured::Case::new(number, ranks, size))?;
+        cubed_sphere::check(comm, &device, &cubed_sphere::Case::new(number, ranks, size)?)?;
     }
     for number in 0..count.div_ceil(20) {
         exchange::interleaved(comm, &device, number)?;
