@@ -33,6 +33,8 @@ pub fn suite<D: Device>(device: &D, exceptions: &[Exception]) -> Result<Report, 
             ("fills", fills),
             ("bound copies", bound_copies),
             ("large bound copies", large_bound_copies),
+            ("indexed copies", indexed_copies),
+            ("large indexed copies", large_indexed_copies),
             ("sign changes", signs::sign_changes),
             ("kernels", kernels),
             ("kernels in three dimensions", kernels_in_three_dimensions),
@@ -213,13 +215,6 @@ fn bound_copies_of<D: Device>(device: &D, seed: u64, count: usize, extent: usize
             items.push(CopyItem::Box(case.copy(source.pointer(), target.pointer())?));
             buffers.push((source, target));
         }
-        let gathers: Vec<Gather> = (0..4).map(|_| Gather::random(&mut random, extent)).collect();
-        let mut gathered = Vec::new();
-        for gather in &gathers {
-            let (source, target) = (gather.source(device)?, gather.target(device)?);
-            items.push(CopyItem::Indexed(gather.copy(source.pointer(), target.pointer())?));
-            gathered.push((source, target));
-        }
         let list = device.bind_copies(items)?;
         for _ in 0..2 {
             // SAFETY: every item stays within its own buffers, which live until the reads have returned.
@@ -229,14 +224,51 @@ fn bound_copies_of<D: Device>(device: &D, seed: u64, count: usize, extent: usize
             let found = read_on(device, target.pointer(), case.target_bytes, &stream)?;
             ensure!(found == case.expected(), "item {number} of list {round} is wrong: {case:?}");
         }
-        for (gather, (_, target)) in gathers.iter().zip(&gathered) {
-            let found = read_on(device, target.pointer(), gather.target_bytes, &stream)?;
-            ensure!(found == gather.expected(), "an indexed copy of list {round} is wrong: {gather:?}");
-        }
     }
     let empty = device.bind_copies(Vec::new())?;
     // SAFETY: an empty list touches nothing.
     unsafe { device.run_copies(&empty, &stream)? };
+    Ok(())
+}
+
+fn indexed_copies<D: Device>(device: &D) -> Result<(), Failure> {
+    indexed_copies_of(device, 5, 40, 2_000)
+}
+
+/// Large enough to be spread over threads.
+fn large_indexed_copies<D: Device>(device: &D) -> Result<(), Failure> {
+    indexed_copies_of(device, 6, 4, 1 << 20)
+}
+
+fn indexed_copies_of<D: Device>(
+    device: &D,
+    seed: u64,
+    count: usize,
+    most_bytes: usize,
+) -> Result<(), Failure> {
+    let stream = device.create_stream(Priority::Normal)?;
+    let mut random = StdRng::seed_from_u64(seed);
+    for round in 0..8 {
+        let mut buffers = Vec::new();
+        let mut items = Vec::new();
+        for _ in 0..count {
+            let gather = Gather::random(&mut random, 1 + round % 4, most_bytes);
+            let (source, target) = (gather.source(device)?, gather.target(device)?);
+            items.push(CopyItem::Indexed(gather.copy(source.pointer(), target.pointer())?));
+            buffers.push((gather, source, target));
+        }
+        let list = device.bind_copies(items)?;
+        // SAFETY: every item stays within its own buffers, which live until the reads have returned.
+        unsafe { device.run_copies(&list, &stream)? };
+        for (number, (gather, _, target)) in buffers.iter().enumerate() {
+            let found = read_on(device, target.pointer(), gather.target.bytes, &stream)?;
+            let Gather { row, rows, .. } = gather;
+            ensure!(
+                found == gather.expected(),
+                "item {number} of list {round} is wrong: {rows} rows of {row:?}"
+            );
+        }
+    }
     Ok(())
 }
 
@@ -488,75 +520,95 @@ impl BoxCase {
 struct Gather {
     row: BoxCase,
     rows: usize,
-    strides: (usize, usize),
-    source_bytes: usize,
-    target_bytes: usize,
-    source_rows: Option<Arc<[u32]>>,
-    target_rows: Option<Arc<[u32]>>,
+    source: GatherSide,
+    target: GatherSide,
+}
+
+/// Where the rows of one side lie: some are not copied.
+#[derive(Debug)]
+struct GatherSide {
+    bytes: usize,
+    /// The offset of row 0, in bytes.
+    begin: usize,
+    stride: isize,
+    indices: Option<Arc<[u32]>>,
 }
 
 impl Gather {
-    fn random(random: &mut StdRng, extent: usize) -> Gather {
-        let rows = random.random_range(1..=50 * extent);
-        let mut row = BoxCase::random(random, 1 + extent / 6);
-        // The rows are the slowest or the fastest axis of either side, padded or not: the bytes from row to row, of
-        // all rows, and what the strides within a row are multiplied by.
+    /// At most `most_bytes` of row after row, but at least a few rows.
+    fn random(random: &mut StdRng, extent: usize, most_bytes: usize) -> Gather {
+        let mut row = BoxCase::random(random, extent);
+        let rows = random.random_range(1..=(most_bytes / row.source_bytes.max(row.target_bytes)).max(30));
+        let held = rows + random.random_range(0..=1 + rows / 4);
+        // The rows are the slowest or the fastest axis of either side, padded or not, upwards or downwards: the bytes
+        // of all rows and from row to row, and what the strides within a row are multiplied by.
         let mut place = |bytes: usize| {
-            if random.random_bool(0.5) {
+            let (stride, bytes, scale) = if random.random_bool(0.5) {
                 let stride = bytes + random.random_range(0..3) * row.element_bytes;
-                return (stride, stride * rows, 1);
-            }
-            (row.element_bytes, bytes * rows, rows as isize)
+                (stride, stride * held, 1)
+            } else {
+                (row.element_bytes, bytes * held, held)
+            };
+            let downwards = random.random_bool(0.2);
+            let begin = if downwards { (held - 1) * stride } else { 0 };
+            let stride = if downwards { -(stride as isize) } else { stride as isize };
+            (GatherSide { bytes, begin, stride, indices: None }, scale as isize)
         };
-        let (source_stride, source_bytes, source_scale) = place(row.source_bytes);
-        let (target_stride, target_bytes, target_scale) = place(row.target_bytes);
+        let (mut source, source_scale) = place(row.source_bytes);
+        let (mut target, target_scale) = place(row.target_bytes);
         for axis in &mut row.axes {
             axis.source_stride *= source_scale;
             axis.target_stride *= target_scale;
         }
-        let source_rows: Arc<[u32]> = (0..rows).map(|_| random.random_range(0..rows as u32)).collect();
-        // Half of the lists have runs of rows.
-        let run = if random.random_bool(0.5) { 1 } else { random.random_range(2..=8) };
-        let mut starts: Vec<usize> = (0..rows).step_by(run).collect();
-        starts.shuffle(random);
-        let in_runs: Arc<[u32]> =
-            starts.iter().flat_map(|&start| start as u32..(start + run).min(rows) as u32).collect();
-        let (source_rows, target_rows) = match random.random_range(0..4) {
-            0 => (Some(source_rows), None),
-            1 => (None, Some(in_runs)),
-            2 => (Some(source_rows), Some(in_runs)),
-            _ => (Some(in_runs.clone()), Some(in_runs)),
+        let anywhere = (0..rows).map(|_| random.random_range(0..held as u32)).collect();
+        let (some, others) = (in_runs(random, rows, held), in_runs(random, rows, held));
+        (source.indices, target.indices) = match random.random_range(0..6) {
+            0 => (Some(anywhere), None),
+            1 => (Some(anywhere), Some(some)),
+            2 => (None, Some(some)),
+            3 => (Some(some), None),
+            4 => (Some(some), Some(others)),
+            _ => (Some(some.clone()), Some(some)),
         };
-        let strides = (source_stride, target_stride);
-        Gather { row, rows, strides, source_bytes, target_bytes, source_rows, target_rows }
+        Gather { row, rows, source, target }
     }
 
     fn source<D: Device>(&self, device: &D) -> Result<D::Buffer, DeviceError> {
-        upload_bytes(device, &random_bytes(self.row.seed, self.source_bytes))
+        upload_bytes(device, &random_bytes(self.row.seed, self.source.bytes))
     }
 
     fn target<D: Device>(&self, device: &D) -> Result<D::Buffer, DeviceError> {
-        upload_bytes(device, &vec![0xA5; self.target_bytes])
+        upload_bytes(device, &vec![0xA5; self.target.bytes])
     }
 
     fn copy(&self, source: Pointer, target: Pointer) -> Result<IndexedCopy, DeviceError> {
-        let source_rows = Rows { stride: self.strides.0 as isize, indices: self.source_rows.clone() };
-        let target_rows = Rows { stride: self.strides.1 as isize, indices: self.target_rows.clone() };
-        IndexedCopy::new(self.row.copy(source, target)?, self.rows, source_rows, target_rows)
+        let first = |side: &GatherSide, pointer: Pointer| pointer.offset(side.begin as isize);
+        let row = self.row.copy(first(&self.source, source), first(&self.target, target))?;
+        let rows = |side: &GatherSide| Rows { stride: side.stride, indices: side.indices.clone() };
+        IndexedCopy::new(row, self.rows, rows(&self.source), rows(&self.target))
     }
 
     fn expected(&self) -> Vec<u8> {
-        let source = random_bytes(self.row.seed, self.source_bytes);
-        let mut target = vec![0xA5; self.target_bytes];
+        let source = random_bytes(self.row.seed, self.source.bytes);
+        let mut target = vec![0xA5; self.target.bytes];
         for position in 0..self.rows {
-            let row =
-                |rows: &Option<Arc<[u32]>>| rows.as_ref().map_or(position, |rows| rows[position] as usize);
-            let from = row(&self.source_rows) * self.strides.0;
-            let to = row(&self.target_rows) * self.strides.1;
-            self.row.copy_bytes(&source[from..], &mut target[to..]);
+            let begin = |side: &GatherSide| {
+                let row = side.indices.as_ref().map_or(position, |rows| rows[position] as usize);
+                (side.begin as isize + row as isize * side.stride) as usize
+            };
+            self.row.copy_bytes(&source[begin(&self.source)..], &mut target[begin(&self.target)..]);
         }
         target
     }
+}
+
+/// `rows` of the rows held, each at most once; half of the lists have runs of rows that follow each other.
+fn in_runs(random: &mut StdRng, rows: usize, held: usize) -> Arc<[u32]> {
+    let run = if random.random_bool(0.5) { 1 } else { random.random_range(2..=50) };
+    let mut starts: Vec<usize> = (0..held).step_by(run).collect();
+    starts.shuffle(random);
+    let all = starts.iter().flat_map(|&start| start as u32..(start + run).min(held) as u32);
+    all.take(rows).collect()
 }
 
 fn saxpy(x: Pointer, y: Pointer, a: f64, n: usize) -> [KernelArgument; 4] {

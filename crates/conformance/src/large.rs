@@ -1,7 +1,9 @@
-//! A field above 4 GiB and a message above 2 GiB.
+//! A field above 4 GiB, messages above 2 GiB, and more indices for one neighbour than 16 and 19 bits count.
 
 use haloport_core::device::Device;
-use haloport_core::{BindOptions, Communicator, Field, Grid, Halo, IndexBox, Pattern, Schedule};
+use haloport_core::{
+    BindOptions, Communicator, Field, Grid, Halo, HaloCells, IndexBox, IndexSet, Pattern, Schedule,
+};
 
 use crate::{Failure, ensure};
 
@@ -11,8 +13,15 @@ const OWNED: i64 = 4_500_000_001;
 /// Cells of the second rank's halo, and bytes of the message that fills it: more than 2 GiB.
 const HALO: usize = 2_200_000_003;
 
-/// Bytes of memory that [`check`] touches; its fields are larger, but mostly never written.
-pub const TOUCHED_BYTES: u64 = 7_500_000_000;
+/// Cells that the second rank gets in [`check_indices`]: more than 2^19.
+const INDICES: usize = 600_011;
+
+/// Levels with which the message of [`check_indices`] is above 2 GiB.
+pub const LEVELS: usize = 3_700;
+
+/// Bytes of memory that [`check`], and [`check_indices`] with [`LEVELS`], touch at most; the fields of the one are
+/// larger, but mostly never written.
+pub const TOUCHED_BYTES: u64 = 9_000_000_000;
 
 /// Collective, on two ranks and a device that the host can access: one exchange with 64-bit sizes everywhere, once
 /// by message and, where the ranks share memory, once directly.
@@ -46,6 +55,63 @@ pub fn check<D: Device>(comm: &Communicator, device: &D) -> Result<(), Failure> 
             for cell in samples() {
                 let found = view.get(&[cell]);
                 ensure!(found == Some(value(cell)), "cell {cell}: found {found:?}, expected {}", value(cell));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Collective, on two ranks and a device that the host can access: an exchange of more than 2^19 cells for one
+/// neighbour, in an order of its own and with ids above 2^32, with `levels` values of one byte each.
+///
+/// # Errors
+/// The first cell that is wrong on this rank, or the error of a call.
+pub fn check_indices<D: Device>(comm: &Communicator, device: &D, levels: usize) -> Result<(), Failure> {
+    ensure!(comm.size() == 2, "the test is for 2 ranks, found {}", comm.size());
+    let id = |number: usize| (1 << 40) + 3 * number as i64;
+    let set = if comm.rank() == 0 {
+        let owned: Vec<i64> = (0..INDICES).map(id).collect();
+        IndexSet::new(&owned, &[id(INDICES)])
+    } else {
+        // 600,011 is a prime: every cell once.
+        let halo: Vec<i64> = (0..INDICES).map(|place| id(place * 1_009 % INDICES)).collect();
+        IndexSet::new(&[id(INDICES)], &halo)
+    };
+    let pattern = Pattern::unstructured(comm, &[set], &HaloCells::All)?;
+    let cells = (0..INDICES as i64).step_by(if levels == 1 { 1 } else { 9_973 }).chain([INDICES as i64 - 1]);
+    let samples = || {
+        cells.clone().flat_map(|cell| [0, levels as i64 / 2, levels as i64 - 1].map(|level| [cell, level]))
+    };
+    let value = |cell: i64, level: i64| ((31 * cell + level) % 251) as u8 | 1;
+    for direct in [false, true] {
+        let field = Field::<u8, D>::builder(&pattern).levels(levels).build(device)?;
+        let mut exchange = pattern.bind_with(field, BindOptions::default().direct(direct))?;
+        if comm.rank() == 0 {
+            let mut view = exchange.fields_mut().view_mut(0)?;
+            // The cell `place` of the halo is the owned cell `place * 1_009 % INDICES`.
+            for [place, level] in samples() {
+                let cell = place * 1_009 % INDICES as i64;
+                view.set(&[cell, level], value(cell, level));
+            }
+        }
+        exchange.exchange(Schedule::Blocking)?;
+        let bytes = exchange.traffic().message_bytes;
+        if comm.rank() == 0 && !(direct && comm.info().shares_memory) {
+            ensure!(
+                bytes == INDICES * levels,
+                "the message has {bytes} bytes, expected {}",
+                INDICES * levels
+            );
+        }
+        if comm.rank() == 1 {
+            let view = exchange.fields().view(0)?;
+            for [place, level] in samples() {
+                let (found, cell) = (view.get(&[place + 1, level]), place * 1_009 % INDICES as i64);
+                let expected = value(cell, level);
+                ensure!(
+                    found == Some(expected),
+                    "cell {cell}, level {level}: found {found:?}, expected {expected}"
+                );
             }
         }
     }

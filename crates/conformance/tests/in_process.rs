@@ -4,7 +4,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use haloport_conformance::{Failure, cubed_sphere, exchange, transport, unstructured};
+use haloport_conformance::{Failure, cubed_sphere, exchange, large, transport, unstructured};
 use haloport_core::{Communicator, run_ranks};
 use haloport_cpu::CpuDevice;
 
@@ -82,9 +82,18 @@ fn exchanges_in_flight_at_once_keep_apart() {
     }
 }
 
+#[test]
+fn more_than_2_to_the_19_indices_for_one_neighbour() {
+    run_ranks(2, |comm| large::check_indices(&comm, &CpuDevice::with_threads(2)?, 1)).unwrap();
+}
+
 /// Takes several gigabytes: `cargo test -p haloport-conformance -- --ignored`.
 #[test]
-#[ignore = "takes 7.5 GB of memory"]
-fn a_field_above_4_gib_and_a_message_above_2_gib() {
-    run_ranks(2, |comm| haloport_conformance::large::check(&comm, &CpuDevice::with_threads(1)?)).unwrap();
+#[ignore = "takes 9 GB of memory"]
+fn a_field_above_4_gib_and_messages_above_2_gib() {
+    run_ranks(2, |comm| {
+        large::check(&comm, &CpuDevice::with_threads(1)?)?;
+        large::check_indices(&comm, &CpuDevice::with_threads(2)?, large::LEVELS)
+    })
+    .unwrap();
 }

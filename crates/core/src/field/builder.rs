@@ -191,8 +191,9 @@ impl<T: Element, D: Device> FieldBuilder<T, D> {
     fn with_further_axes(&self, shape: &BlockShape) -> Result<BlockShape, FieldError> {
         if self.structured {
             if !self.further_axes.is_empty() || self.levels.is_some() {
-                let expected = "none: a field of a grid has the grid's axes";
-                let found = format!("{:?}", self.further_axes);
+                let expected = "none: a field of a grid has the grid's axes, and exchanges all of them";
+                let levels = self.levels.as_ref().map(|levels| format!(", levels {levels:?}"));
+                let found = format!("{:?}{}", self.further_axes, levels.unwrap_or_default());
                 return Err(FieldError::layout("the further axes of a field", expected, found));
             }
             return Ok(*shape);
@@ -217,9 +218,12 @@ impl<T: Element, D: Device> FieldBuilder<T, D> {
         }
         let allocated = IndexBox::new(&lower, &upper);
         let Some(levels) = &self.levels else { return Ok(BlockShape { owned: allocated, allocated }) };
-        let all = self.further_axes.last().copied().unwrap_or(0);
+        let found = format!("{levels:?}");
+        let Some(&all) = self.further_axes.last() else {
+            let expected = "none: the field has no further axis; give it one with `levels` or `further_axes`";
+            return Err(FieldError::layout("the exchanged levels", expected, found));
+        };
         if levels.start > levels.end || levels.end > all {
-            let found = format!("{levels:?}");
             return Err(FieldError::layout(
                 "the exchanged levels",
                 format!("a range within 0..{all}"),

@@ -2,12 +2,12 @@
 //!
 //! Every id has a keeper, a rank that its hash picks. A rank tells the keepers which ids it owns and asks them for
 //! those of its halos in the same message, and gets the answers in the order of its questions. So what a rank keeps
-//! and sends grows with its own cells alone. The keeper of an id sees that nobody owns it, or two do.
+//! and sends grows with its own cells alone. The keeper of an id sees that two own it, or nobody does.
 
 use bytemuck::{Pod, Zeroable};
 use rustc_hash::FxHashMap;
 
-use super::{PatternError, SetupCost, agree_on_findings};
+use super::SetupCost;
 use crate::domain::IndexSet;
 use crate::transport::{Communicator, TransportError};
 
@@ -20,6 +20,14 @@ pub(super) struct Place {
     /// The local index within the domain.
     pub(super) index: u32,
 }
+
+impl Place {
+    /// Of a cell that nobody owns.
+    pub(super) const NOWHERE: Place = Place { rank: u32::MAX, domain: u32::MAX, index: u32::MAX };
+}
+
+/// The places of the cells that were looked for, and what is wrong with the owned ones, in words.
+pub(super) type Found = (Vec<Place>, Option<String>);
 
 /// A cell with its owner, on its way to the keeper.
 #[derive(Debug, Clone, Copy, Pod, Zeroable)]
@@ -39,30 +47,30 @@ pub(super) fn look_up(
     domains: &[IndexSet],
     wanted: &[i64],
     cost: &mut SetupCost,
-) -> Result<Vec<Place>, PatternError> {
-    let (questions, keepers) = register(comm, domains, wanted, cost)?;
+) -> Result<Found, TransportError> {
+    let (answers, keepers, complaint) = register(comm, domains, wanted, cost)?;
     // In the order of the keepers, each one's answers in the order of the questions.
-    let mut answers: FxHashMap<usize, std::vec::IntoIter<Place>> = FxHashMap::default();
-    for (keeper, places) in exchange_tables::<Place>(comm, questions, cost)? {
-        answers.insert(keeper, places.into_iter());
+    let mut places: FxHashMap<usize, std::vec::IntoIter<Place>> = FxHashMap::default();
+    for (keeper, answers) in exchange_tables::<Place>(comm, answers, cost)? {
+        places.insert(keeper, answers.into_iter());
     }
     let place = |keeper: &usize| {
-        let next = answers.get_mut(keeper).and_then(Iterator::next);
-        next.ok_or(TransportError::Malformed { sender: *keeper, why: "it left out an answer".into() }.into())
+        let next = places.get_mut(keeper).and_then(Iterator::next);
+        next.ok_or(TransportError::Malformed { sender: *keeper, why: "it left out an answer".into() })
     };
-    keepers.iter().map(place).collect()
+    Ok((keepers.iter().map(place).collect::<Result<_, _>>()?, complaint))
 }
 
-/// Tells and asks the keepers, and answers what this rank was asked as a keeper: the answers for each asker, and the
-/// keeper of each wanted id.
-type Asked = (Vec<(usize, Vec<Place>)>, Vec<usize>);
+/// Tells and asks the keepers, and answers what this rank was asked as a keeper: the answers for each asker, the
+/// keeper of each wanted id, and what is wrong with the ids that this rank keeps.
+type Asked = (Vec<(usize, Vec<Place>)>, Vec<usize>, Option<String>);
 
 fn register(
     comm: &Communicator,
     domains: &[IndexSet],
     wanted: &[i64],
     cost: &mut SetupCost,
-) -> Result<Asked, PatternError> {
+) -> Result<Asked, TransportError> {
     let size = comm.size();
     let mut outgoing: FxHashMap<usize, Letter> = FxHashMap::default();
     for (domain, set) in domains.iter().enumerate() {
@@ -97,23 +105,10 @@ fn register(
     }
     cost.hold(table.len());
     cost.hold(asked.iter().map(|(_, questions)| questions.len()).sum());
-    let mut answers = Vec::with_capacity(asked.len());
-    for (asker, questions) in asked {
-        let mut places = Vec::with_capacity(questions.len());
-        for id in questions {
-            match table.get(&id) {
-                Some(place) => places.push(*place),
-                None => {
-                    found.get_or_insert_with(|| {
-                        format!("the id {id} is in the halo of rank {asker}, and no rank owns it")
-                    });
-                }
-            }
-        }
-        answers.push((asker, places));
-    }
-    agree_on_findings(comm, found)?;
-    Ok((answers, keepers))
+    let place = |id: &i64| table.get(id).copied().unwrap_or(Place::NOWHERE);
+    let answers =
+        asked.iter().map(|(asker, questions)| (*asker, questions.iter().map(place).collect())).collect();
+    Ok((answers, keepers, found))
 }
 
 /// Notes the place of an id, and says so if it has one already.

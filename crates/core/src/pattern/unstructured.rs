@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 
 use rustc_hash::FxHashSet;
 
-use super::ids::{self, Place, Table, exchange_tables};
+use super::ids::{self, Found, Place, Table, exchange_tables};
 use super::{
     Cells, Description, Domains, Pattern, PatternError, Piece, Runs, SetupCost, agree, agree_on_findings,
 };
@@ -23,6 +23,28 @@ struct Wanted {
     owner: Option<usize>,
 }
 
+impl Wanted {
+    /// What is wrong with the place that was found for the cell, in words.
+    fn complaint(&self, comm: &Communicator, place: &Place) -> Option<String> {
+        let Wanted { domain, index, id, owner } = self;
+        let me = comm.rank();
+        match owner {
+            Some(owner) => (place.rank as usize != *owner).then(|| {
+                format!(
+                    "domain {domain} of rank {me} names rank {owner} as the owner of the id {id} (local index \
+                     {index}), but rank {owner} does not own it"
+                )
+            }),
+            None => (*place == Place::NOWHERE).then(|| {
+                format!(
+                    "domain {domain} of rank {me} has the id {id} in its halo (local index {index}), but no rank owns \
+                     it; let one domain own it, or list the halo cells to fill without it"
+                )
+            }),
+        }
+    }
+}
+
 /// Collective: see [`Pattern::unstructured`].
 pub(super) fn make(
     comm: &Communicator,
@@ -36,12 +58,14 @@ pub(super) fn make(
 
     let mut unknown = [u64::from(wanted.iter().any(|cell| cell.owner.is_none()))];
     comm.all_reduce(&mut unknown, Reduction::Max)?;
-    let places = if unknown[0] == 0 {
+    let (places, complaint) = if unknown[0] == 0 {
         ask_owners(comm, domains, &wanted, &mut cost)?
     } else {
         let ids: Vec<i64> = wanted.iter().map(|cell| cell.id).collect();
         ids::look_up(comm, domains, &ids, &mut cost)?
     };
+    let lost = wanted.iter().zip(&places).find_map(|(cell, place)| cell.complaint(comm, place));
+    agree_on_findings(comm, complaint.or(lost))?;
     let receives = pieces(&wanted, &places);
     let requests: Vec<(usize, Vec<Piece>)> =
         receives.iter().map(|(&owner, pieces)| (owner, pieces.clone())).collect();
@@ -114,7 +138,7 @@ fn ask_owners(
     domains: &[IndexSet],
     wanted: &[Wanted],
     cost: &mut SetupCost,
-) -> Result<Vec<Place>, PatternError> {
+) -> Result<Found, TransportError> {
     let mut table = Table::default();
     let mut found = None;
     for (domain, set) in domains.iter().enumerate() {
@@ -127,25 +151,9 @@ fn ask_owners(
     for (owner, id) in wanted.iter().filter_map(|cell| Some((cell.owner?, cell.id))) {
         questions.entry(owner).or_default().push(id);
     }
-    let mut answers = Vec::new();
-    for (asker, ids) in exchange_tables::<i64>(comm, questions.into_iter().collect(), cost)? {
-        let mut places = Vec::with_capacity(ids.len());
-        for id in ids {
-            match table.get(&id) {
-                Some(place) => places.push(*place),
-                None => {
-                    let me = comm.rank();
-                    found.get_or_insert_with(|| {
-                        format!(
-                            "rank {asker} names rank {me} as the owner of the id {id}, which it does not own"
-                        )
-                    });
-                }
-            }
-        }
-        answers.push((asker, places));
-    }
-    agree_on_findings(comm, found)?;
+    let questions = exchange_tables::<i64>(comm, questions.into_iter().collect(), cost)?;
+    let answer = |id: &i64| table.get(id).copied().unwrap_or(Place::NOWHERE);
+    let answers = questions.iter().map(|(asker, ids)| (*asker, ids.iter().map(answer).collect())).collect();
     let mut answers: BTreeMap<usize, std::vec::IntoIter<Place>> =
         exchange_tables::<Place>(comm, answers, cost)?
             .into_iter()
@@ -154,9 +162,9 @@ fn ask_owners(
     let place = |cell: &Wanted| {
         let owner = cell.owner.unwrap_or_default();
         let next = answers.get_mut(&owner).and_then(Iterator::next);
-        next.ok_or(TransportError::Malformed { sender: owner, why: "it left out an answer".into() }.into())
+        next.ok_or(TransportError::Malformed { sender: owner, why: "it left out an answer".into() })
     };
-    wanted.iter().map(place).collect()
+    Ok((wanted.iter().map(place).collect::<Result<_, _>>()?, found))
 }
 
 /// Puts together what comes from one domain to another: the halo of the target in local order, so that what arrives

@@ -1,0 +1,137 @@
+//! A transport that counts what another one carries.
+
+use std::any::Any;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use haloport_core::device::MemoryRange;
+use haloport_core::transport::{
+    Channel, Communicator, Direction, Idle, Reduction, Transport, TransportError, TransportInfo, Window,
+};
+
+/// Counts the messages of sparse exchanges with other ranks.
+#[derive(Debug)]
+pub(crate) struct Counting {
+    inner: Arc<dyn Transport>,
+    counters: Arc<Counters>,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Counters {
+    sent: AtomicUsize,
+    received: AtomicUsize,
+}
+
+/// Messages so far.
+#[derive(Debug)]
+pub(crate) struct Counts {
+    pub(crate) sent: usize,
+    pub(crate) received: usize,
+}
+
+impl Counting {
+    /// The same ranks, counted.
+    pub(crate) fn around(comm: &Communicator) -> (Communicator, Arc<Counters>) {
+        let counters = Arc::new(Counters::default());
+        let counting = Counting { inner: Arc::clone(comm.transport()), counters: Arc::clone(&counters) };
+        let counted = Communicator::new(Arc::new(counting));
+        counted.set_time_limit(comm.time_limit());
+        (counted, counters)
+    }
+}
+
+impl Counters {
+    pub(crate) fn take(&self) -> Counts {
+        Counts {
+            sent: self.sent.swap(0, Ordering::Relaxed),
+            received: self.received.swap(0, Ordering::Relaxed),
+        }
+    }
+}
+
+// SAFETY: every call goes to the transport within.
+unsafe impl Transport for Counting {
+    fn rank(&self) -> usize {
+        self.inner.rank()
+    }
+
+    fn size(&self) -> usize {
+        self.inner.size()
+    }
+
+    fn info(&self) -> TransportInfo {
+        self.inner.info()
+    }
+
+    unsafe fn open(
+        &self,
+        direction: Direction,
+        peer: usize,
+        tag: u32,
+        memory: MemoryRange,
+    ) -> Result<Channel, TransportError> {
+        // SAFETY: the caller's promise.
+        unsafe { self.inner.open(direction, peer, tag, memory) }
+    }
+
+    unsafe fn post(&self, channel: Channel) -> Result<(), TransportError> {
+        // SAFETY: the caller's promise.
+        unsafe { self.inner.post(channel) }
+    }
+
+    fn test(&self, channel: Channel) -> Result<bool, TransportError> {
+        self.inner.test(channel)
+    }
+
+    unsafe fn close(&self, channel: Channel, keep: Arc<dyn Any + Send + Sync>) {
+        // SAFETY: the caller's promise.
+        unsafe { self.inner.close(channel, keep) }
+    }
+
+    fn publish(&self, peer: usize, tag: u32, window: &Arc<Window>) -> Result<bool, TransportError> {
+        self.inner.publish(peer, tag, window)
+    }
+
+    fn attach(&self, peer: usize, tag: u32) -> Result<Option<Arc<Window>>, TransportError> {
+        self.inner.attach(peer, tag)
+    }
+
+    fn notify(&self, peer: usize) {
+        self.inner.notify(peer);
+    }
+
+    fn relax(&self, round: u32) -> Result<(), TransportError> {
+        self.inner.relax(round)
+    }
+
+    fn barrier(&self, idle: Idle<'_>) -> Result<(), TransportError> {
+        self.inner.barrier(idle)
+    }
+
+    fn all_reduce(
+        &self,
+        values: &mut [u64],
+        reduction: Reduction,
+        idle: Idle<'_>,
+    ) -> Result<(), TransportError> {
+        self.inner.all_reduce(values, reduction, idle)
+    }
+
+    fn broadcast(&self, root: usize, bytes: &mut Vec<u8>, idle: Idle<'_>) -> Result<(), TransportError> {
+        self.inner.broadcast(root, bytes, idle)
+    }
+
+    fn sparse_exchange(
+        &self,
+        messages: Vec<(usize, Vec<u8>)>,
+        idle: Idle<'_>,
+    ) -> Result<Vec<(usize, Vec<u8>)>, TransportError> {
+        let others = |messages: &[(usize, Vec<u8>)]| {
+            messages.iter().filter(|(peer, _)| *peer != self.inner.rank()).count()
+        };
+        self.counters.sent.fetch_add(others(&messages), Ordering::Relaxed);
+        let received = self.inner.sparse_exchange(messages, idle)?;
+        self.counters.received.fetch_add(others(&received), Ordering::Relaxed);
+        Ok(received)
+    }
+}
