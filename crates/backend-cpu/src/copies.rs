@@ -2,6 +2,7 @@
 
 use haloport_core::device::{BoxCopy, CopyAxis, CopyItem, MAX_COPY_AXES, NextReader, Pointer};
 
+use crate::negate::run_negated;
 use crate::rows::RowCopy;
 use crate::stores::{PAST_CACHES_BYTES, PastCaches, Plain, Store};
 
@@ -86,6 +87,10 @@ unsafe fn run_items<S: Store>(items: &[Item]) {
 /// # Safety
 /// As for [`CpuCopies::run`], and the caller finishes the store.
 pub(crate) unsafe fn run_box<S: Store>(copy: &BoxCopy) {
+    if let Some(change) = copy.sign_change() {
+        // SAFETY: the caller's promise.
+        return unsafe { run_negated(copy, change) };
+    }
     // The element size is settled once, outside all loops.
     macro_rules! run {
         ($copy_line:expr) => {

@@ -10,6 +10,7 @@ mod buffer;
 mod copies;
 mod device;
 mod kernels;
+mod negate;
 mod rows;
 mod stores;
 

@@ -8,7 +8,7 @@ use haloport_cpu::CpuDevice;
 fn the_device_suite_passes_on_one_thread_and_on_several() {
     for threads in [1, 2, 5] {
         let report = suite(&CpuDevice::with_threads(threads).unwrap(), &[]).unwrap();
-        assert!(report.excused.is_empty() && report.passed.len() >= 15, "{report:?}");
+        assert!(report.excused.is_empty() && report.passed.len() >= 18, "{report:?}");
     }
 }
 

@@ -1,5 +1,7 @@
 //! The device suite: what every backend does.
 
+mod signs;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -33,6 +35,7 @@ pub fn suite<D: Device>(device: &D, exceptions: &[Exception]) -> Result<Report, 
             ("large bound copies", large_bound_copies),
             ("indexed copies", indexed_copies),
             ("large indexed copies", large_indexed_copies),
+            ("sign changes", signs::sign_changes),
             ("kernels", kernels),
             ("kernels in three dimensions", kernels_in_three_dimensions),
             ("rebinding", rebinding),

@@ -5,6 +5,7 @@
 //! in memory (owned cells, margins, padding, cells beyond the ends of the grid) must be untouched.
 
 use haloport_core::device::Device;
+use haloport_core::field::FieldBuilder;
 use haloport_core::{
     BindOptions, BlockLayout, Communicator, ComponentPlace, Element, ElementType, Exchange, Field, Grid,
     Halo, IndexBox, Neighbours, Pattern,
@@ -34,15 +35,16 @@ pub struct Case {
     rounds: u64,
 }
 
+/// A random field on a grid.
 #[derive(Debug, Clone)]
-struct FieldCase {
-    element: ElementType,
-    components: usize,
+pub(crate) struct FieldCase {
+    pub(crate) element: ElementType,
+    pub(crate) components: usize,
     place: ComponentPlace,
     order: Vec<usize>,
     padding: Vec<usize>,
     wider: usize,
-    borrowed: bool,
+    pub(crate) borrowed: bool,
 }
 
 impl Case {
@@ -98,7 +100,7 @@ impl Case {
 }
 
 impl FieldCase {
-    fn new(random: &mut StdRng, axes: usize) -> FieldCase {
+    pub(crate) fn new(random: &mut StdRng, axes: usize) -> FieldCase {
         let mut order: Vec<usize> = (0..axes).collect();
         order.shuffle(random);
         FieldCase {
@@ -113,10 +115,18 @@ impl FieldCase {
             borrowed: random.random_bool(0.25),
         }
     }
+
+    pub(crate) fn builder<T: Element, D: Device>(&self, pattern: &Pattern) -> FieldBuilder<T, D> {
+        Field::builder(pattern)
+            .components(self.components, self.place)
+            .axis_order(&self.order)
+            .padding(&self.padding)
+            .wider_margin(self.wider)
+    }
 }
 
 /// Cuts the grid at random into boxes and deals them to the ranks; some ranks may get none, some several.
-fn split(random: &mut StdRng, extents: &[usize], ranks: usize) -> Vec<Vec<IndexBox>> {
+pub(crate) fn split(random: &mut StdRng, extents: &[usize], ranks: usize) -> Vec<Vec<IndexBox>> {
     let upper: Vec<i64> = extents.iter().map(|&extent| extent as i64).collect();
     let mut boxes = vec![IndexBox::new(vec![0; upper.len()], upper)];
     let wanted = random.random_range(1..=2 * ranks);
@@ -221,11 +231,6 @@ impl FieldMaker for FieldCase {
     }
 
     fn build<T: Element, D: Device>(&self, device: &D, pattern: &Pattern) -> Result<Field<T, D>, Failure> {
-        let builder = Field::<T, D>::builder(pattern)
-            .components(self.components, self.place)
-            .axis_order(&self.order)
-            .padding(&self.padding)
-            .wider_margin(self.wider);
-        Ok(builder.build(device)?)
+        Ok(self.builder(pattern).build(device)?)
     }
 }

@@ -5,11 +5,13 @@
 //! - [`large`]: sizes beyond 32 bits.
 //! - [`exchange`]: random decompositions, halos and fields against a global oracle, on any device and transport.
 //! - [`unstructured`]: the same for unstructured domains.
+//! - [`cubed_sphere`]: the same for cubed spheres, against geometry.
 //!
 //! What a backend cannot do is data: an [`Exception`] with a reason. An exception that passes fails the suite.
 
 #![warn(missing_docs)]
 
+pub mod cubed_sphere;
 pub mod device;
 pub mod exchange;
 pub mod large;

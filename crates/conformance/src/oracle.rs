@@ -19,6 +19,10 @@ pub(crate) trait Oracle {
     /// What names the value of `cell` of `domain` in the global array, before an exchange or after it; `None` for a cell
     /// that nothing was put in.
     fn name(&self, domain: usize, layout: &BlockLayout, cell: &[i64], after: bool) -> Option<Vec<i64>>;
+    /// From which component of the named cell a component of `cell` comes, and whether its sign is changed.
+    fn component(&self, _field: usize, _cell: &[i64], component: usize) -> (usize, bool) {
+        (component, false)
+    }
     /// A number that tells the global array of a field in one round from others.
     fn seed(&self, field: usize, round: u64) -> u64;
 }
@@ -28,6 +32,10 @@ pub(crate) trait FieldMaker {
     fn element(&self) -> ElementType;
     /// Whether its memory is lent, where the device can use that.
     fn borrowed(&self) -> bool;
+    /// The axes that its components point along; none for scalars.
+    fn vector(&self) -> &[usize] {
+        &[]
+    }
     fn build<T: Element, D: Device>(&self, device: &D, pattern: &Pattern) -> Result<Field<T, D>, Failure>;
 }
 
@@ -67,7 +75,8 @@ pub(crate) fn make_field<'m, O: Oracle, D: Device>(
             .zip(&layouts)
             .map(|(memory, layout)| (bytemuck::cast_slice_mut::<u128, T>(memory), layout.clone()))
             .collect();
-        Ok(Box::new(Borrowed { number, oracle, field: BorrowedField::new(device, blocks)?, layouts }))
+        let field = BorrowedField::new(device, blocks)?.with_vector(maker.vector())?;
+        Ok(Box::new(Borrowed { number, oracle, field, layouts }))
     })
 }
 
@@ -172,8 +181,7 @@ haloport_core::field_set!(impl['m, O, T: Element, D: Device] for Borrowed<'m, O,
 impl<O: Oracle, T: Element, D: Device> CaseField for Owned<'_, O, T, D> {
     fn prepare(&mut self, round: u64) -> Result<(), Failure> {
         for domain in 0..self.field.domains() {
-            let seed = self.oracle.seed(self.number, round);
-            let image = image(self.oracle, seed, domain, self.field.layout(domain)?, false);
+            let image = image(self.oracle, self.number, round, domain, self.field.layout(domain)?, false);
             self.field.copy_from(domain, &image)?;
         }
         Ok(())
@@ -182,8 +190,7 @@ impl<O: Oracle, T: Element, D: Device> CaseField for Owned<'_, O, T, D> {
     fn verify(&self, round: u64) -> Result<(), Failure> {
         for domain in 0..self.field.domains() {
             let layout = self.field.layout(domain)?;
-            let seed = self.oracle.seed(self.number, round);
-            let expected = image::<T>(self.oracle, seed, domain, layout, true);
+            let expected = image::<T>(self.oracle, self.number, round, domain, layout, true);
             compare(&self.field.to_vec(domain)?, &expected, self.number, domain, layout)?;
         }
         Ok(())
@@ -205,8 +212,7 @@ impl<O: Oracle, T: Element, D: Device> CaseField for Borrowed<'_, O, T, D> {
     fn verify(&self, round: u64) -> Result<(), Failure> {
         for (domain, layout) in self.layouts.iter().enumerate() {
             let view = self.field.view(domain)?;
-            let seed = self.oracle.seed(self.number, round);
-            let expected = image::<T>(self.oracle, seed, domain, layout, true);
+            let expected = image::<T>(self.oracle, self.number, round, domain, layout, true);
             let mut found = vec![untouched::<T>(); expected.len()];
             for_each_cell(&layout.allocated(), |cell| {
                 for component in 0..layout.components() {
@@ -225,7 +231,8 @@ impl<O: Oracle, T: Element, D: Device> CaseField for Borrowed<'_, O, T, D> {
 
 /// What the global array holds.
 fn value<T: Element>(seed: u64, name: &[i64], component: usize) -> T {
-    let mut hash = seed ^ component as u64;
+    // Apart from the indices, so that no other cell has the same number in another component.
+    let mut hash = seed ^ (component as u64) << 24 ^ 0x5851_F42D_4C95_7F2D;
     for &index in name {
         hash = (hash ^ index as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15);
         hash ^= hash >> 29;
@@ -234,20 +241,49 @@ fn value<T: Element>(seed: u64, name: &[i64], component: usize) -> T {
     bytemuck::pod_read_unaligned(&bytes.to_ne_bytes()[..size_of::<T>()])
 }
 
+/// Minus a value, as the arithmetic of its type has it. Unsigned ones stay what they are.
+fn negated<T: Element>(value: T) -> T {
+    macro_rules! minus {
+        ($number:ty, $minus:expr) => {{
+            let minus: fn($number) -> $number = $minus;
+            let minus = minus(bytemuck::pod_read_unaligned(bytemuck::bytes_of(&value)));
+            bytemuck::pod_read_unaligned(bytemuck::bytes_of(&minus))
+        }};
+    }
+    match T::TYPE {
+        ElementType::I8 => minus!(i8, |value| 0i8.wrapping_sub(value)),
+        ElementType::I16 => minus!(i16, |value| 0i16.wrapping_sub(value)),
+        ElementType::I32 => minus!(i32, |value| 0i32.wrapping_sub(value)),
+        ElementType::I64 => minus!(i64, |value| 0i64.wrapping_sub(value)),
+        ElementType::I128 => minus!(i128, |value| 0i128.wrapping_sub(value)),
+        ElementType::F16 => minus!(half::f16, |value| -value),
+        ElementType::Bf16 => minus!(half::bf16, |value| -value),
+        ElementType::F32 => minus!(f32, |value| -value),
+        ElementType::F64 => minus!(f64, |value| -value),
+        ElementType::Complex32 => minus!(Complex<f32>, |value| -value),
+        ElementType::Complex64 => minus!(Complex<f64>, |value| -value),
+        _ => value,
+    }
+}
+
 /// The memory of a block before an exchange, or after it.
 fn image<T: Element>(
     oracle: &impl Oracle,
-    seed: u64,
+    field: usize,
+    round: u64,
     domain: usize,
     layout: &BlockLayout,
     after: bool,
 ) -> Vec<T> {
     let mut image = vec![untouched::<T>(); layout.span().1 as usize];
+    let seed = oracle.seed(field, round);
     for_each_cell(&layout.allocated(), |cell| {
         let Some(name) = oracle.name(domain, layout, cell, after) else { return };
         for component in 0..layout.components() {
             if let Some(offset) = layout.offset(cell, component) {
-                image[offset as usize] = value(seed, &name, component);
+                let (from, negative) = oracle.component(field, cell, component);
+                let value = value(seed, &name, from);
+                image[offset as usize] = if negative { negated(value) } else { value };
             }
         }
     });

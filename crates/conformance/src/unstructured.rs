@@ -1,6 +1,6 @@
 //! Random exchanges of unstructured domains against a global oracle.
 //!
-//! A [`Case`] is made from a number alone, as those of [`exchange`](crate::exchange). [`check`] runs it: every halo
+//! A [`Case`] is made from a number alone, as those of [`exchange`]. [`check`] runs it: every halo
 //! cell that is to be filled must hold what belongs to its id, and every other element in memory (owned cells, halo
 //! cells that are not listed, levels that are not exchanged, padding) must be untouched.
 

@@ -4,11 +4,12 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use haloport_conformance::{Failure, exchange, large, transport, unstructured};
+use haloport_conformance::{Failure, cubed_sphere, exchange, large, transport, unstructured};
 use haloport_core::{Communicator, run_ranks};
 use haloport_cpu::CpuDevice;
 
-/// Random cases of boxes in one run, and a fifth as many of unstructured domains. `HALOPORT_CASES` sets another number.
+/// Random cases of boxes in one run, with a fifth as many of unstructured domains and a tenth as many of cubed spheres.
+/// `HALOPORT_CASES` sets another number.
 fn cases() -> u64 {
     std::env::var("HALOPORT_CASES").ok().and_then(|text| text.parse().ok()).unwrap_or(10_000)
 }
@@ -31,6 +32,13 @@ fn random_exchanges_match_the_global_oracle() {
 fn random_unstructured_exchanges_match_the_global_oracle() {
     random_cases(cases().div_ceil(5), |comm, device, number, size| {
         unstructured::check(comm, device, &unstructured::Case::new(number, comm.size(), size))
+    });
+}
+
+#[test]
+fn random_exchanges_on_cubed_spheres_match_geometry() {
+    random_cases(cases().div_ceil(10), |comm, device, number, size| {
+        cubed_sphere::check(comm, device, &cubed_sphere::Case::new(number, comm.size(), size)?)
     });
 }
 

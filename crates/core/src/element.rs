@@ -5,6 +5,8 @@ use std::fmt;
 use bytemuck::Pod;
 use serde::{Deserialize, Serialize};
 
+use crate::device::SignChange;
+
 /// The type of an element, as plain data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -39,6 +41,23 @@ impl ElementType {
             ElementType::I64 | ElementType::U64 | ElementType::F64 | ElementType::Complex32 => 8,
             ElementType::I128 | ElementType::U128 | ElementType::Complex64 => 16,
         }
+    }
+
+    /// How a copy changes the sign of an element; `None` for unsigned integers.
+    pub fn sign_change(self) -> Option<SignChange> {
+        Some(match self {
+            ElementType::I8 => SignChange::Int8,
+            ElementType::I16 => SignChange::Int16,
+            ElementType::I32 => SignChange::Int32,
+            ElementType::I64 => SignChange::Int64,
+            ElementType::I128 => SignChange::Int128,
+            ElementType::F16 | ElementType::Bf16 => SignChange::Float16,
+            ElementType::F32 | ElementType::Complex32 => SignChange::Float32,
+            ElementType::F64 | ElementType::Complex64 => SignChange::Float64,
+            ElementType::U8 | ElementType::U16 | ElementType::U32 | ElementType::U64 | ElementType::U128 => {
+                return None;
+            }
+        })
     }
 }
 

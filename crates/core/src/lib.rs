@@ -19,7 +19,7 @@ pub mod field;
 pub mod pattern;
 pub mod transport;
 
-pub use domain::{Grid, GridError, Halo, HaloCells, IndexBox, IndexSet, Neighbours, Split};
+pub use domain::{Grid, GridError, Halo, HaloCells, IndexBox, IndexSet, Neighbours, Orientation, Split};
 pub use element::{Element, ElementType};
 pub use exchange::{BindError, BindOptions, Exchange, ExchangeError, Pending, Schedule};
 pub use field::{

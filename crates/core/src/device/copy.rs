@@ -19,6 +19,42 @@ pub struct CopyAxis {
     pub target_stride: isize,
 }
 
+/// How a copy changes the sign of every number that it moves: a vector's component that points the other way.
+///
+/// Numbers are in the byte order of the machine, at any alignment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SignChange {
+    /// Flips the highest bit of floats of 16 bits; of zeros, infinities and what is no number, too.
+    Float16,
+    /// The same of floats of 32 bits. A complex number of 64 bits is two of them.
+    Float32,
+    /// The same of floats of 64 bits. A complex number of 128 bits is two of them.
+    Float64,
+    /// The two's complement of integers of 8 bits: 0 - x, and the lowest number stays what it is.
+    Int8,
+    /// The same of integers of 16 bits.
+    Int16,
+    /// The same of integers of 32 bits.
+    Int32,
+    /// The same of integers of 64 bits.
+    Int64,
+    /// The same of integers of 128 bits.
+    Int128,
+}
+
+impl SignChange {
+    /// Bytes of one number.
+    pub fn bytes(self) -> usize {
+        match self {
+            SignChange::Int8 => 1,
+            SignChange::Float16 | SignChange::Int16 => 2,
+            SignChange::Float32 | SignChange::Int32 => 4,
+            SignChange::Float64 | SignChange::Int64 => 8,
+            SignChange::Int128 => 16,
+        }
+    }
+}
+
 /// A copy of a box of elements from one strided layout to another.
 ///
 /// The axes are kept in the order that walks the target most nearly in sequence, outermost first, and axes that
@@ -30,6 +66,7 @@ pub struct BoxCopy {
     element_bytes: usize,
     axes: [CopyAxis; MAX_COPY_AXES],
     axis_count: usize,
+    sign_change: Option<SignChange>,
 }
 
 impl BoxCopy {
@@ -69,6 +106,7 @@ impl BoxCopy {
             element_bytes,
             axes: [CopyAxis { extent: 1, source_stride: 0, target_stride: 0 }; MAX_COPY_AXES],
             axis_count: 0,
+            sign_change: None,
         };
         if empty {
             copy.push(CopyAxis { extent: 0, source_stride: 0, target_stride: 0 });
@@ -85,6 +123,27 @@ impl BoxCopy {
         }
         copy.widen();
         Ok(copy)
+    }
+
+    /// The same copy that changes the signs of what it moves.
+    ///
+    /// # Errors
+    /// [`DeviceError::InvalidArgument`] where elements are not made of whole numbers of that kind.
+    pub fn with_sign_change(mut self, change: SignChange) -> Result<BoxCopy, DeviceError> {
+        if !self.element_bytes.is_multiple_of(change.bytes()) {
+            return Err(DeviceError::invalid(
+                "the element size of a copy that changes signs",
+                format!("a multiple of {} bytes for {change:?}", change.bytes()),
+                self.element_bytes,
+            ));
+        }
+        self.sign_change = Some(change);
+        Ok(self)
+    }
+
+    /// How it changes the signs of what it moves; `None` where it does not.
+    pub fn sign_change(&self) -> Option<SignChange> {
+        self.sign_change
     }
 
     /// The address of the first element of the source.
@@ -125,20 +184,22 @@ impl BoxCopy {
     /// bytes, within that.
     pub fn split(&self, pieces: usize) -> Vec<BoxCopy> {
         let longest = (0..self.axis_count).max_by_key(|&axis| self.axes[axis].extent);
-        let whole = longest.map_or(self.element_bytes, |axis| self.axes[axis].extent);
+        // A run of bytes is cut between numbers where their signs change.
+        let unit = self.sign_change.map_or(1, SignChange::bytes);
+        let whole = longest.map_or(self.element_bytes / unit, |axis| self.axes[axis].extent);
         let pieces = pieces.clamp(1, whole.max(1));
         (0..pieces)
             .map(|piece| {
                 let (begin, end) = (whole * piece / pieces, whole * (piece + 1) / pieces);
                 let mut part = *self;
-                let (mut source_stride, mut target_stride) = (1, 1);
+                let (mut source_stride, mut target_stride) = (unit as isize, unit as isize);
                 match longest {
                     Some(axis) => {
                         part.axes[axis].extent = end - begin;
                         (source_stride, target_stride) =
                             (self.axes[axis].source_stride, self.axes[axis].target_stride);
                     }
-                    None => part.element_bytes = end - begin,
+                    None => part.element_bytes = (end - begin) * unit,
                 }
                 part.moved(begin as isize * source_stride, begin as isize * target_stride)
             })
@@ -201,8 +262,13 @@ impl IndexedCopy {
     /// Copies `rows` rows, each as `row` says, whose addresses are those of row 0 on both sides.
     ///
     /// # Errors
-    /// [`DeviceError::InvalidArgument`] where an index list, if there is one, has not `rows` entries.
+    /// [`DeviceError::InvalidArgument`] where an index list, if there is one, has not `rows` entries, and for a row that
+    /// changes signs, which only boxes do.
     pub fn new(row: BoxCopy, rows: usize, source: Rows, target: Rows) -> Result<IndexedCopy, DeviceError> {
+        if let Some(change) = row.sign_change {
+            let found = format!("{change:?}");
+            return Err(DeviceError::invalid("the sign change of an indexed copy", "none", found));
+        }
         for indices in [&source.indices, &target.indices].into_iter().flatten() {
             if indices.len() != rows {
                 return Err(DeviceError::invalid("the index list of a copy", rows, indices.len()));

@@ -13,7 +13,7 @@ mod stream;
 use std::fmt::Debug;
 use std::time::Duration;
 
-pub use copy::{BoxCopy, CopyAxis, CopyItem, IndexedCopy, MAX_COPY_AXES, NextReader, Rows};
+pub use copy::{BoxCopy, CopyAxis, CopyItem, IndexedCopy, MAX_COPY_AXES, NextReader, Rows, SignChange};
 pub use error::DeviceError;
 pub use info::{DeviceId, DeviceInfo};
 pub use kernel::{HostKernel, IndexRange, KernelArgument, KernelSource, LaunchConfig, ParameterType};
@@ -168,7 +168,8 @@ pub unsafe trait Device: Clone + Debug + Send + Sync + 'static {
         stream: &Self::Stream,
     ) -> Result<(), DeviceError>;
 
-    /// Copies a strided box (two, three or more axes); source and target do not overlap.
+    /// Copies a strided box (two, three or more axes), with its [`SignChange`] if it has one; source and target do not
+    /// overlap.
     ///
     /// # Safety
     /// See the trait.

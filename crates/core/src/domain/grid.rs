@@ -1,5 +1,6 @@
 //! The global grid that the domains make up together.
 
+use super::cubed_sphere::TILES;
 use super::{IndexBox, MAX_AXES};
 
 /// The largest number of cells along one axis: indices and their sums stay far from the limits of `i64`.
@@ -8,11 +9,12 @@ const MAX_EXTENT: usize = 1 << 48;
 /// The largest number of cells of a grid.
 const MAX_CELLS: usize = 1 << 60;
 
-/// A structured grid of 1 to 4 axes, each of which may be periodic.
+/// A structured grid of 1 to 4 axes, each of which may be periodic, or a cubed sphere.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Grid {
     cells: IndexBox,
     periodic: [bool; MAX_AXES],
+    cubed_sphere: bool,
 }
 
 /// What is wrong with the description of a grid, a halo or a split.
@@ -48,6 +50,14 @@ pub enum GridError {
         found: usize,
         /// The largest that is served.
         expected: usize,
+    },
+    /// An axis of the tiles of a cubed sphere cannot be periodic.
+    #[error(
+        "axis {axis} of a cubed sphere cannot be periodic: the edges of its tiles are joined as they are"
+    )]
+    Periodic {
+        /// The axis.
+        axis: usize,
     },
     /// A list has another number of entries than the grid has axes.
     #[error("{what} has {found} entries, expected one for each of the {expected} axes of the grid")]
@@ -87,16 +97,44 @@ impl Grid {
             return Err(GridError::Cells { found: extents.to_vec() });
         }
         let upper: Vec<i64> = extents.iter().map(|&extent| extent as i64).collect();
-        Ok(Grid { cells: IndexBox::new(vec![0; upper.len()], upper), periodic: [false; MAX_AXES] })
+        let cells = IndexBox::new(vec![0; upper.len()], upper);
+        Ok(Grid { cells, periodic: [false; MAX_AXES], cubed_sphere: false })
+    }
+
+    /// A cubed sphere of `cells` × `cells` cells on each of its six tiles, with the axes tile, y and x:
+    /// 6 × `cells` × `cells`. How the tiles lie is drawn in [`cubed_sphere`](crate::domain::cubed_sphere).
+    ///
+    /// A halo goes across the edges of a tile into its neighbours, whose axes may be turned; the cells beyond two edges
+    /// at once, where three tiles meet, belong to nobody and are left untouched. There is no halo along the axis of
+    /// the tiles, and the others are at most `cells` wide. Domains are boxes as in any grid: a tile, a part of one, or
+    /// the same part of several tiles.
+    ///
+    /// # Errors
+    /// [`GridError`] for tiles without cells or with too many.
+    pub fn cubed_sphere(cells: usize) -> Result<Grid, GridError> {
+        Ok(Grid { cubed_sphere: true, ..Grid::new([TILES.len(), cells, cells])? })
+    }
+
+    /// A cubed sphere with levels, which have an axis between that of the tiles and y: 6 × `levels` × `cells` ×
+    /// `cells`.
+    ///
+    /// # Errors
+    /// As for [`cubed_sphere`](Grid::cubed_sphere).
+    pub fn cubed_sphere_with_levels(cells: usize, levels: usize) -> Result<Grid, GridError> {
+        Ok(Grid { cubed_sphere: true, ..Grid::new([TILES.len(), levels, cells, cells])? })
     }
 
     /// The same grid, periodic along the axes whose entry is `true`.
     ///
     /// # Errors
-    /// [`GridError::Length`] where there is not one entry for each axis.
+    /// [`GridError::Length`] where there is not one entry for each axis; [`GridError::Periodic`] for an axis of a cubed
+    /// sphere other than that of the levels.
     pub fn periodic(mut self, periodic: impl AsRef<[bool]>) -> Result<Grid, GridError> {
         let periodic = periodic.as_ref();
         self.check_length("the list of periodic axes", periodic.len())?;
+        if let Some(axis) = (0..self.axes()).find(|&axis| periodic[axis] && self.is_tile_axis(axis)) {
+            return Err(GridError::Periodic { axis });
+        }
         self.periodic[..periodic.len()].copy_from_slice(periodic);
         Ok(self)
     }
@@ -124,6 +162,33 @@ impl Grid {
     /// All cells.
     pub fn cells(&self) -> IndexBox {
         self.cells
+    }
+
+    /// Whether it is a cubed sphere.
+    pub fn is_cubed_sphere(&self) -> bool {
+        self.cubed_sphere
+    }
+
+    /// The axes y and x of the tiles of a cubed sphere; `None` for any other grid.
+    pub fn face_axes(&self) -> Option<[usize; 2]> {
+        self.cubed_sphere.then(|| [self.axes() - 2, self.axes() - 1])
+    }
+
+    /// The point of the unit sphere at the centre of a cell, whatever its level, of a cubed sphere
+    /// ([`Tile::point`](crate::domain::cubed_sphere::Tile::point) says how it is projected); `None` for any other
+    /// grid, and outside of the tiles.
+    pub fn point_on_sphere(&self, cell: &[i64]) -> Option<[f64; 3]> {
+        let [y, x] = self.face_axes()?;
+        if !self.cells.contains(cell) {
+            return None;
+        }
+        let place = |axis: usize| (cell[axis] as f64 + 0.5) / self.extent(axis) as f64;
+        Some(TILES[cell[0] as usize].point(place(y), place(x)))
+    }
+
+    /// Whether `axis` is one of those of the tiles of a cubed sphere: that of their numbers, or y, or x.
+    pub(crate) fn is_tile_axis(&self, axis: usize) -> bool {
+        self.cubed_sphere && (axis == 0 || axis + 2 >= self.axes())
     }
 
     pub(crate) fn check_length(&self, what: &'static str, found: usize) -> Result<(), GridError> {

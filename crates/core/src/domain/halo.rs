@@ -43,7 +43,8 @@ pub(crate) struct HaloWidths {
 }
 
 impl Halo {
-    /// The same width on every side of every axis. 0 is a legal width.
+    /// The same width on every side of every axis, but none along the axis of the tiles of a cubed sphere. 0 is a legal
+    /// width.
     pub fn uniform(width: usize) -> Halo {
         Halo { widths: Widths::Uniform(width), neighbours: Neighbours::All }
     }
@@ -77,11 +78,18 @@ impl Halo {
         }
         for axis in 0..grid.axes() {
             let (lower, upper) = match &self.widths {
+                Widths::Uniform(_) if axis == 0 && grid.is_cubed_sphere() => (0, 0),
                 Widths::Uniform(width) => (*width, *width),
                 Widths::PerSide(sides) => sides[axis],
             };
-            // A halo around a periodic grid holds an image of it for each time that it goes round.
-            let expected = if grid.is_periodic(axis) { MOST_IMAGES * grid.extent(axis) } else { WIDEST };
+            let expected = match grid.face_axes() {
+                Some(_) if axis == 0 => 0,
+                // A halo reaches into the next tile, and no further.
+                Some(face) if face.contains(&axis) => grid.extent(axis),
+                // A halo around a periodic grid holds an image of it for each time that it goes round.
+                _ if grid.is_periodic(axis) => MOST_IMAGES * grid.extent(axis),
+                _ => WIDEST,
+            };
             let limit = |found: usize| {
                 if found > expected.min(WIDEST) {
                     return Err(GridError::Halo { axis, found, expected: expected.min(WIDEST) });

@@ -68,7 +68,7 @@ impl Split {
     }
 
     /// Cuts the grid into `parts` nearly cubic parts: each prime factor, largest first, divides the axis whose
-    /// parts are longest.
+    /// parts are longest. Of a cubed sphere, whole tiles are dealt out first, as evenly as `parts` allows.
     ///
     /// # Errors
     /// [`GridError`] for 0 parts.
@@ -123,8 +123,13 @@ impl Split {
 pub(crate) fn balanced_counts(grid: &Grid, parts: usize) -> Vec<usize> {
     let mut counts = vec![1usize; grid.axes()];
     for factor in prime_factors(parts) {
+        let first = usize::from(grid.is_cubed_sphere());
+        if first == 1 && grid.extent(0).is_multiple_of(counts[0] * factor) {
+            counts[0] *= factor;
+            continue;
+        }
         // The first of the axes with the longest parts; exact in integers through cross multiplication.
-        let longest = (1..counts.len()).fold(0, |best, axis| {
+        let longest = (first..counts.len()).fold(first, |best, axis| {
             let longer = grid.extent(axis) as u128 * counts[best] as u128
                 > grid.extent(best) as u128 * counts[axis] as u128;
             if longer { axis } else { best }

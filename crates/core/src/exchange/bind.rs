@@ -3,17 +3,19 @@
 //!
 //! The cells of a piece lie in a message with the axes in the order of the sender's memory, from the slowest to the
 //! fastest, so that packing walks memory in sequence; listed cells are an axis like any other. Fields follow each
-//! other, and the pieces of each field, each aligned to [`ALIGNMENT`].
+//! other, and the pieces of each field, each aligned to [`ALIGNMENT`]. Axes and vectors are turned where a halo is
+//! written, from a message or from a field, and never in a message.
 
 use std::sync::Arc;
 
 use super::part::{Borrowed, DevicePart, Lent, Message, Part, Phase, Progress, Traffic};
 use super::plan::{BuildError, PartFields, Settled, Way};
-use super::side::{Side, join};
+use super::side::{Side, fill, join};
 use crate::device::{
     Buffer, CopyItem, Device, DeviceError, MAX_COPY_AXES, MemoryKind, MemoryRange, NextReader, Pointer,
     Priority,
 };
+use crate::domain::Orientation;
 use crate::field::BoundField;
 use crate::pattern::{Cells, Pattern, Piece};
 use crate::transport::{Direction, Transport, TransportError, Window};
@@ -40,7 +42,8 @@ pub(super) fn bind<D: Device>(
 pub(super) fn packed_bytes(fields: &[(usize, BoundField)], pattern: &Pattern, peer: usize) -> usize {
     let pieces = pattern.sends().get(&peer).map_or(&[][..], Vec::as_slice);
     let mut message = Messages::new();
-    let sources = pieces.iter().map(|piece| (piece.source_domain, &piece.source));
+    let unturned = Orientation::default();
+    let sources = pieces.iter().map(|piece| (piece.source_domain, &piece.source, unturned));
     message.add(peer, fields, |position| Some(fields[position].1.memory_order()), sources);
     message.bytes
 }
@@ -74,8 +77,10 @@ struct Placing {
     cells: Side,
     /// The offset in the buffer.
     at: usize,
-    /// The order of axes in the message.
+    /// The order of axes in the message, as the sender numbers them.
     order: [u8; MAX_COPY_AXES],
+    /// Along which axes of the message those of the cells run.
+    orientation: Orientation,
 }
 
 impl Messages {
@@ -89,17 +94,17 @@ impl Messages {
         peer: usize,
         fields: &[(usize, BoundField)],
         travels: impl Fn(usize) -> Option<[u8; MAX_COPY_AXES]>,
-        pieces: impl Iterator<Item = (usize, &'p Cells)> + Clone,
+        pieces: impl Iterator<Item = (usize, &'p Cells, Orientation)> + Clone,
     ) {
         let begin = self.bytes.next_multiple_of(MESSAGE_ALIGNMENT);
         let mut end = begin;
         for (position, (_, field)) in fields.iter().enumerate() {
             let Some(order) = travels(position) else { continue };
-            for (domain, cells) in pieces.clone() {
+            for (domain, cells, orientation) in pieces.clone() {
                 let at = end.next_multiple_of(ALIGNMENT);
                 let cells = Side::of_field(field, domain, cells);
                 end = at + cells.elements() * field.element.bytes();
-                self.items.push(Placing { field: position, cells, at, order });
+                self.items.push(Placing { field: position, cells, at, order, orientation });
             }
         }
         if end > begin {
@@ -123,15 +128,17 @@ impl Messages {
         buffer: Pointer,
         direction: Direction,
     ) -> Result<Vec<CopyItem>, DeviceError> {
-        let items = self.items.iter().map(|placing| {
-            let size = fields[placing.field].1.element.bytes();
-            let message = placing.cells.packed(buffer.offset(placing.at as isize), &placing.order, size);
+        let mut items = Vec::with_capacity(self.items.len());
+        for Placing { field, cells, at, order, orientation } in &self.items {
+            let field = &fields[*field].1;
+            let size = field.element.bytes();
+            let message = cells.packed(buffer.offset(*at as isize), order, size, orientation);
             match direction {
-                Direction::Send => join(&placing.cells, &message, size),
-                Direction::Receive => join(&message, &placing.cells, size),
+                Direction::Send => items.push(join(cells, &message, size, None)?),
+                Direction::Receive => fill(&mut items, &message, cells, field, orientation)?,
             }
-        });
-        items.collect()
+        }
+        Ok(items)
     }
 }
 
@@ -151,7 +158,8 @@ fn build<D: Device>(
     for (&peer, pieces) in pattern.sends().iter().filter(|(peer, _)| **peer != me) {
         let Some((ways, windows)) = settled.lent.get(&peer) else { continue };
         let in_order = |position: usize| fields[position].1.memory_order();
-        let sources = pieces.iter().map(|piece| (piece.source_domain, &piece.source));
+        let unturned = Orientation::default();
+        let sources = pieces.iter().map(|piece| (piece.source_domain, &piece.source, unturned));
         let by = |way: Way| move |position: usize| (ways[position] == way).then(|| in_order(position));
         outgoing.add(peer, &fields, by(Way::Message), sources.clone());
         if let Some(window) = &windows.shared {
@@ -168,7 +176,7 @@ fn build<D: Device>(
     let mut borrowed = Vec::new();
     for (&peer, pieces) in pattern.receives().iter().filter(|(peer, _)| **peer != me) {
         let Some((offer, ways, windows)) = settled.borrowed.get(&peer) else { continue };
-        let targets = pieces.iter().map(|piece| (piece.target_domain, &piece.target));
+        let targets = pieces.iter().map(|piece| (piece.target_domain, &piece.target, piece.orientation));
         let by = |way: Way| move |position: usize| (ways[position] == way).then(|| offer.fields[position].0);
         incoming.add(peer, &fields, by(Way::Message), targets.clone());
         let mut borrow = |window: &Arc<Window>, items: Vec<CopyItem>| {
@@ -231,9 +239,9 @@ fn local_copies(fields: &[(usize, BoundField)], pieces: &[Piece]) -> Result<Vec<
     let mut items = Vec::new();
     for (_, field) in fields {
         for piece in pieces {
-            let source = Side::of_field(field, piece.source_domain, &piece.source);
+            let source = Side::of_field(field, piece.source_domain, &piece.source).turned(&piece.orientation);
             let target = Side::of_field(field, piece.target_domain, &piece.target);
-            items.push(join(&source, &target, field.element.bytes())?);
+            fill(&mut items, &source, &target, field, &piece.orientation)?;
         }
     }
     Ok(items)
@@ -265,7 +273,7 @@ fn direct_copies(
                 ));
             };
             let target = Side::of_field(field, piece.target_domain, &piece.target);
-            items.push(join(&source, &target, size)?);
+            fill(&mut items, &source.turned(&piece.orientation), &target, field, &piece.orientation)?;
         }
     }
     Ok(items)

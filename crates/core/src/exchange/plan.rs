@@ -18,7 +18,7 @@ use super::part::Part;
 use crate::device::{Device, DeviceError, MAX_COPY_AXES};
 use crate::domain::MAX_AXES;
 use crate::element::ElementType;
-use crate::field::{BlockLayout, BoundField, Storage};
+use crate::field::{BlockLayout, BoundField, Storage, VectorAxes};
 use crate::pattern::Pattern;
 use crate::transport::{Reduction, STATE_BYTES, TransportError, Window, WindowRegion};
 
@@ -33,8 +33,8 @@ pub(crate) struct PartFields<D: Device> {
     pub(crate) fields: Vec<(usize, BoundField)>,
 }
 
-/// What all ranks must agree on about one field: its number and its element type.
-type FieldSignature = (usize, ElementType);
+/// What all ranks must agree on about one field: its number, its element type and its vectors.
+type FieldSignature = (usize, ElementType, VectorAxes);
 
 /// The number of entries of a [`FieldShape`].
 const SHAPE_ENTRIES: usize = 2 * MAX_AXES;
@@ -228,7 +228,9 @@ fn disagreement(
             .iter()
             .enumerate()
             .flat_map(|(part, fields)| {
-                fields.iter().map(move |(number, element)| (*number, format!("{element} (device {part})")))
+                fields.iter().map(move |(number, element, vector)| {
+                    (*number, format!("{element}{vector} (device {part})"))
+                })
             })
             .collect();
         fields.sort();
@@ -283,7 +285,7 @@ fn settle(
 
 impl<D: Device> PartBuilder for PartFields<D> {
     fn signature(&self) -> Vec<FieldSignature> {
-        self.fields.iter().map(|(number, field)| (*number, field.element)).collect()
+        self.fields.iter().map(|(number, field)| (*number, field.element, field.vector.clone())).collect()
     }
 
     fn shapes(&self, pattern: &Pattern) -> Vec<(usize, Option<FieldShape>)> {
@@ -410,6 +412,9 @@ fn misfit(pattern: &Pattern, number: usize, field: &BoundField) -> Option<String
         return Some(format!(
             "field {number} has {found} blocks, expected one for each of the {domains} domains"
         ));
+    }
+    if let Some(misfit) = pattern.grid().and_then(|grid| field.vector.misfit(grid)) {
+        return Some(format!("field {number} has {misfit}"));
     }
     field.blocks.iter().enumerate().find_map(|(domain, (pointer, layout))| {
         let owned = layout.owned();

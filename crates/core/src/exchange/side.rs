@@ -2,7 +2,10 @@
 
 use std::sync::Arc;
 
-use crate::device::{BoxCopy, CopyItem, DeviceError, IndexedCopy, MAX_COPY_AXES, Pointer, Rows};
+use crate::device::{
+    BoxCopy, CopyAxis, CopyItem, DeviceError, IndexedCopy, MAX_COPY_AXES, Pointer, Rows, SignChange,
+};
+use crate::domain::{MAX_AXES, Orientation};
 use crate::field::{BlockLayout, BoundField, copy_axes};
 use crate::pattern::Cells;
 
@@ -55,15 +58,51 @@ impl Side {
         Some(Side { pointer: pointer.offset(offset * element_bytes as isize), axes, rows })
     }
 
-    /// The same cells without gaps from `pointer` on, with the axes in `order` from the slowest to the fastest.
-    pub(super) fn packed(&self, pointer: Pointer, order: &[u8; MAX_COPY_AXES], element_bytes: usize) -> Side {
-        let mut axes = self.axes;
+    /// The same cells without gaps from `pointer` on, as one who numbers the axes as the source does packs them: with
+    /// the axes in `order` from the slowest to the fastest. The axes of these cells run along those as `orientation`
+    /// says.
+    pub(super) fn packed(
+        &self,
+        pointer: Pointer,
+        order: &[u8; MAX_COPY_AXES],
+        element_bytes: usize,
+        orientation: &Orientation,
+    ) -> Side {
+        let mut packed = Side { pointer, axes: [(0, 0); MAX_COPY_AXES], rows: None };
         let mut stride = element_bytes as isize;
         for &axis in order.iter().rev() {
-            axes[usize::from(axis)].1 = stride;
-            stride *= axes[usize::from(axis)].0 as isize;
+            let extent = self.axes[orientation.target_axis(usize::from(axis))].0;
+            packed.axes[usize::from(axis)] = (extent, stride);
+            stride *= extent as isize;
         }
-        Side { pointer, axes, rows: None }
+        packed.turned(orientation)
+    }
+
+    /// Cells of a source in the order of a target whose axes run along those of the source as `orientation` says.
+    pub(super) fn turned(self, orientation: &Orientation) -> Side {
+        if !orientation.is_turned() {
+            return self;
+        }
+        let source = self.axes;
+        let mut turned = self;
+        for axis in 0..MAX_AXES {
+            let (along, reversed) = orientation.source_axis(axis);
+            let (extent, stride) = source[along];
+            turned.axes[axis] = (extent, stride);
+            if reversed && extent > 0 {
+                turned.pointer = turned.pointer.offset((extent as isize - 1) * stride);
+                turned.axes[axis].1 = -stride;
+            }
+        }
+        turned
+    }
+
+    /// One of the components alone.
+    fn component(&self, component: usize) -> Side {
+        let mut alone = self.clone();
+        alone.pointer = self.pointer.offset(component as isize * self.axes[MAX_AXES].1);
+        alone.axes[MAX_AXES].0 = 1;
+        alone
     }
 
     /// The number of values.
@@ -72,14 +111,44 @@ impl Side {
     }
 }
 
+/// The copies that fill halo cells of a field from `source`, which is in the order of the target: one for all
+/// components, or one for each where those of a vector come from others, or from the opposite direction.
+pub(super) fn fill(
+    items: &mut Vec<CopyItem>,
+    source: &Side,
+    target: &Side,
+    field: &BoundField,
+    orientation: &Orientation,
+) -> Result<(), DeviceError> {
+    let size = field.element.bytes();
+    if field.vector.is_empty() || !orientation.is_turned() {
+        items.push(join(source, target, size, None)?);
+        return Ok(());
+    }
+    for component in 0..target.axes[MAX_AXES].0 {
+        let (from, reversed) = field.vector.source(component, orientation);
+        let change = if reversed { field.element.sign_change() } else { None };
+        items.push(join(&source.component(from), &target.component(component), size, change)?);
+    }
+    Ok(())
+}
+
 /// The copy of the cells of one side to those of another.
-pub(super) fn join(source: &Side, target: &Side, element_bytes: usize) -> Result<CopyItem, DeviceError> {
+pub(super) fn join(
+    source: &Side,
+    target: &Side,
+    element_bytes: usize,
+    change: Option<SignChange>,
+) -> Result<CopyItem, DeviceError> {
     let mut axes = copy_axes(&source.axes, &target.axes);
+    let box_copy = |axes: &[CopyAxis]| {
+        let copy = BoxCopy::new(source.pointer, target.pointer, element_bytes, axes)?;
+        change.map_or(Ok(copy), |change| copy.with_sign_change(change))
+    };
     if source.rows.is_none() && target.rows.is_none() {
-        return BoxCopy::new(source.pointer, target.pointer, element_bytes, &axes).map(CopyItem::Box);
+        return box_copy(&axes).map(CopyItem::Box);
     }
     let rows = std::mem::replace(&mut axes[0].extent, 1);
     let of = |side: &Side| Rows { stride: side.axes[0].1, indices: side.rows.clone() };
-    let row = BoxCopy::new(source.pointer, target.pointer, element_bytes, &axes)?;
-    IndexedCopy::new(row, rows, of(source), of(target)).map(CopyItem::Indexed)
+    IndexedCopy::new(box_copy(&axes)?, rows, of(source), of(target)).map(CopyItem::Indexed)
 }

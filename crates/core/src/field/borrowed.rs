@@ -3,7 +3,7 @@
 use std::marker::PhantomData;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use super::{Binder, BlockLayout, BoundField, FieldError, FieldSet, View, ViewMut};
+use super::{Binder, BlockLayout, BoundField, FieldError, FieldSet, VectorAxes, View, ViewMut};
 use crate::device::{Device, Pointer};
 use crate::element::Element;
 
@@ -19,6 +19,7 @@ pub struct BorrowedField<'m, T, D> {
     identity: usize,
     /// The slices as addresses: every access is derived from the same borrow.
     blocks: Vec<(Pointer, BlockLayout)>,
+    vector: VectorAxes,
     slices: PhantomData<&'m mut [T]>,
 }
 
@@ -55,7 +56,18 @@ impl<'m, T: Element, D: Device> BorrowedField<'m, T, D> {
         // Odd, unlike the addresses that identify other fields.
         static NUMBER: AtomicUsize = AtomicUsize::new(1);
         let identity = NUMBER.fetch_add(2, Ordering::Relaxed);
-        Ok(BorrowedField { device: device.clone(), identity, blocks, slices: PhantomData })
+        let (device, vector) = (device.clone(), VectorAxes::default());
+        Ok(BorrowedField { device, identity, blocks, vector, slices: PhantomData })
+    }
+
+    /// Says which components are those of vectors, as [`Field::with_vector`](super::Field::with_vector) does.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn with_vector(mut self, axes: impl AsRef<[usize]>) -> Result<Self, FieldError> {
+        let layouts = self.blocks.iter().map(|(_, layout)| layout);
+        self.vector = VectorAxes::new(axes.as_ref(), T::TYPE, layouts)?;
+        Ok(self)
     }
 
     /// All cells of a domain, halo included, for reading.
@@ -90,6 +102,7 @@ unsafe impl<T: Element, D: Device> FieldSet for BorrowedField<'_, T, D> {
         binder.add(&self.device, self.identity, || BoundField {
             element: T::TYPE,
             alignment: align_of::<T>(),
+            vector: self.vector.clone(),
             storage: None,
             blocks: self.blocks.clone(),
         });

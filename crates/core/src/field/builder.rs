@@ -30,6 +30,7 @@ pub struct FieldBuilder<T, D> {
     levels: Option<Range<usize>>,
     components: usize,
     place: ComponentPlace,
+    vector: Vec<usize>,
     order: Option<Vec<usize>>,
     padding: Option<Vec<usize>>,
     wider: usize,
@@ -47,6 +48,7 @@ impl<T: Element, D: Device> FieldBuilder<T, D> {
             levels: None,
             components: 1,
             place: ComponentPlace::default(),
+            vector: Vec::new(),
             order: None,
             padding: None,
             wider: 0,
@@ -85,6 +87,13 @@ impl<T: Element, D: Device> FieldBuilder<T, D> {
         self
     }
 
+    /// The axes that the first components point along, where they are those of vectors: see [`Field::with_vector`].
+    #[must_use]
+    pub fn vector(mut self, axes: impl AsRef<[usize]>) -> Self {
+        self.vector = axes.as_ref().to_vec();
+        self
+    }
+
     /// The axes from the slowest to the fastest in memory; `[0, 1, 2]` if not said, the last axis fastest. Of an
     /// unstructured domain, axis 0 is that of the cells: `[1, 0]` puts the levels slowest.
     #[must_use]
@@ -118,11 +127,11 @@ impl<T: Element, D: Device> FieldBuilder<T, D> {
     ///
     /// # Errors
     /// [`FieldError::Layout`] for an axis order that is no permutation, lists of the wrong length, 0 components, axes
-    /// or margins that the kind of pattern has not, and levels that are not there; [`FieldError::Device`] where there
-    /// is no memory.
+    /// or margins that the kind of pattern has not, levels that are not there, and vectors of elements without a sign or
+    /// with more axes than components; [`FieldError::Device`] where there is no memory.
     pub fn build(self, device: &D) -> Result<Field<T, D>, FieldError> {
         let layouts = self.shapes.iter().map(|shape| self.layout(shape)).collect::<Result<_, _>>()?;
-        Field::allocate(device, layouts, self.kind)
+        Field::allocate(device, layouts, self.kind)?.with_vector(&self.vector)
     }
 
     fn layout(&self, shape: &BlockShape) -> Result<BlockLayout, FieldError> {

@@ -6,6 +6,7 @@ mod error;
 mod layout;
 mod owned;
 mod set;
+mod vector;
 mod view;
 
 pub use borrowed::BorrowedField;
@@ -19,3 +20,4 @@ pub use view::{View, ViewMut};
 pub(crate) use layout::copy_axes;
 pub(crate) use owned::Storage;
 pub(crate) use set::BoundField;
+pub(crate) use vector::VectorAxes;

@@ -5,7 +5,7 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::{Binder, BlockLayout, BoundField, FieldBuilder, FieldError, FieldSet, View, ViewMut};
+use super::{Binder, BlockLayout, BoundField, FieldBuilder, FieldError, FieldSet, VectorAxes, View, ViewMut};
 use crate::device::{Buffer, Device, MemoryKind, Pointer};
 use crate::domain::IndexBox;
 use crate::element::Element;
@@ -20,6 +20,7 @@ pub struct Field<T, D: Device> {
     device: D,
     storage: Arc<Storage>,
     blocks: Vec<Block>,
+    vector: VectorAxes,
     element: PhantomData<T>,
 }
 
@@ -82,7 +83,20 @@ impl<T: Element, D: Device> Field<T, D> {
         let storage =
             Arc::new(Storage { in_flight: AtomicBool::new(false), host_accessible, _memory: owner });
         let blocks = blocks.into_iter().map(|(pointer, layout)| Block { pointer, layout }).collect();
-        Field { device: device.clone(), storage, blocks, element: PhantomData }
+        Field { device: device.clone(), storage, blocks, vector: VectorAxes::default(), element: PhantomData }
+    }
+
+    /// Says that the first components are those of vectors: component `k` points along axis `axes[k]` of the grid, in
+    /// the direction of growing indices; further ones are scalars. Across the edges of a cubed sphere a vector then
+    /// arrives with its components along the axes of the tile that it arrives in: `[1, 2]` for one along y and x. On
+    /// any other grid nothing changes. The same on every rank.
+    ///
+    /// # Errors
+    /// [`FieldError::Layout`] for elements without a sign, more axes than components, and axes that are not there.
+    pub fn with_vector(mut self, axes: impl AsRef<[usize]>) -> Result<Field<T, D>, FieldError> {
+        let layouts = self.blocks.iter().map(|block| &block.layout);
+        self.vector = VectorAxes::new(axes.as_ref(), T::TYPE, layouts)?;
+        Ok(self)
     }
 
     pub(super) fn allocate(
@@ -270,6 +284,7 @@ unsafe impl<T: Element, D: Device> FieldSet for Field<T, D> {
         binder.add(&self.device, self.identity(), || BoundField {
             element: T::TYPE,
             alignment: align_of::<T>(),
+            vector: self.vector.clone(),
             storage: Some(Arc::clone(&self.storage)),
             blocks: self.blocks.iter().map(|block| (block.pointer, block.layout.clone())).collect(),
         });

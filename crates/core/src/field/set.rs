@@ -3,8 +3,8 @@
 use std::any::Any;
 use std::sync::Arc;
 
-use super::BlockLayout;
 use super::owned::Storage;
+use super::{BlockLayout, VectorAxes};
 use crate::device::{Device, MAX_COPY_AXES, Pointer};
 use crate::element::ElementType;
 use crate::exchange::{PartBuilder, PartFields};
@@ -42,6 +42,7 @@ pub(crate) struct BoundField {
     pub(crate) element: ElementType,
     /// Of the element's Rust type, in bytes.
     pub(crate) alignment: usize,
+    pub(crate) vector: VectorAxes,
     /// Set for memory that lives as long as this; `None` for memory that `start` and `finish` alone may touch.
     pub(crate) storage: Option<Arc<Storage>>,
     /// For each domain the address of the first element, and the layout.

@@ -103,7 +103,8 @@ impl Directory {
                 source_domain: owner.domain,
                 source: Cells::Box(source),
                 target_domain: want.domain,
-                target: Cells::Box(source.shifted(&want.shift.map(|cells| -cells))),
+                target: Cells::Box(want.placement.target(&source)),
+                orientation: want.placement.orientation,
             });
         }
         Ok(pieces)

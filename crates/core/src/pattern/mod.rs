@@ -95,7 +95,7 @@ impl Pattern {
     /// `domains` are the boxes of cells that this rank owns: any number of them, empty ones too. Together, those of
     /// all ranks are the whole grid, each cell once. Halo cells beyond a non-periodic end of the grid belong to no
     /// domain and are left untouched by every exchange. Halos may be wider than the neighbours' blocks, and than
-    /// the grid.
+    /// the grid. On a [cubed sphere](Grid::cubed_sphere) halos go across the edges of the tiles.
     ///
     /// # Errors
     /// [`PatternError::Refused`], with the same text on every rank, where ranks disagree about the grid or the halo,
@@ -253,7 +253,7 @@ fn run_box(run: &Range<usize>) -> Option<IndexBox> {
 /// What all ranks must agree on before anything else.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
 enum Description {
-    Structured { cells: IndexBox, periodic: Vec<bool>, widths: HaloWidths },
+    Structured { cells: IndexBox, periodic: Vec<bool>, cubed_sphere: bool, widths: HaloWidths },
     Unstructured,
 }
 
@@ -286,17 +286,20 @@ fn agree_on_findings(comm: &Communicator, found: Option<String>) -> Result<(), P
 fn disagreement(mine: &Description, first: &Description) -> Option<String> {
     use Description::{Structured, Unstructured};
     let (
-        Structured { cells, periodic, widths },
-        Structured { cells: cells0, periodic: periodic0, widths: widths0 },
+        Structured { cells, periodic, cubed_sphere, widths },
+        Structured { cells: cells0, periodic: periodic0, cubed_sphere: cubed_sphere0, widths: widths0 },
     ) = (mine, first)
     else {
         let show = |it: &Description| if *it == Unstructured { "unstructured" } else { "structured" };
         return (mine != first)
             .then(|| format!("the pattern is {} here and {} on rank 0", show(mine), show(first)));
     };
-    if (cells, periodic) != (cells0, periodic0) {
-        let show = |cells: &IndexBox, periodic: &Vec<bool>| format!("{cells} (periodic: {periodic:?})");
-        let (here, there) = (show(cells, periodic), show(cells0, periodic0));
+    if (cells, periodic, cubed_sphere) != (cells0, periodic0, cubed_sphere0) {
+        let show = |cells: &IndexBox, periodic: &Vec<bool>, cubed_sphere: bool| {
+            let kind = if cubed_sphere { "a cubed sphere of " } else { "" };
+            format!("{kind}{cells} (periodic: {periodic:?})")
+        };
+        let (here, there) = (show(cells, periodic, *cubed_sphere), show(cells0, periodic0, *cubed_sphere0));
         return Some(format!("the grid is {here} here and {there} on rank 0"));
     }
     if widths != widths0 {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::domain::IndexBox;
+use crate::domain::{IndexBox, Orientation};
 
 /// Cells that one domain sends to another.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -15,9 +15,11 @@ pub struct Piece {
     pub source: Cells,
     /// The domain of the receiving rank whose halo they fill.
     pub target_domain: usize,
-    /// The same cells in the same order as the receiver numbers them: around its domain, possibly beyond a periodic
-    /// end of the grid, or by local index.
+    /// The same cells as the receiver numbers them: around its domain, possibly beyond a periodic end of the grid or an
+    /// edge of a tile, or, in the same order, by local index.
     pub target: Cells,
+    /// Along which axes of the source those of the target run.
+    pub orientation: Orientation,
 }
 
 /// Cells of a domain.

@@ -54,12 +54,12 @@ impl Places {
             slots.entry(hash(id), |&other| ids[other as usize] == id, |&other| hash(ids[other as usize]));
         match slot {
             hashbrown::hash_table::Entry::Occupied(occupied) => {
-                let before = *occupied.get();
-                let show = |place: &Place| format!("domain {} of rank {}", place.domain, place.rank);
-                let before = show(&self.place(before));
-                self.twice.get_or_insert_with(|| {
-                    format!("the id {id} is owned twice: by {before} and by {}", show(&place))
-                });
+                let other = *occupied.get();
+                let mut both = [self.place(other), place];
+                both.sort_by_key(|place| (place.rank, place.domain, place.index));
+                let [one, two] = both.map(|place| format!("domain {} of rank {}", place.domain, place.rank));
+                self.twice
+                    .get_or_insert_with(|| format!("the id {id} is owned twice: by {one} and by {two}"));
                 return;
             }
             hashbrown::hash_table::Entry::Vacant(vacant) => vacant.insert(entry),

@@ -1,26 +1,26 @@
 //! The cells that a rank wants: the halos of its domains, as boxes of the grid.
 
-use crate::domain::{Grid, HaloWidths, IndexBox, MAX_AXES};
+use crate::domain::{Grid, HaloWidths, IndexBox, Placement, cubed_sphere};
 
-/// A box of halo cells that lies within one image of the grid.
+/// A box of halo cells that lies within one image of the grid, or one tile of a cubed sphere.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Wanted {
     pub(super) domain: usize,
     /// The cells as the domain numbers them.
     pub(super) target: IndexBox,
-    /// What to add to get from there into the grid.
-    pub(super) shift: [i64; MAX_AXES],
+    /// Where they are in the grid.
+    pub(super) placement: Placement,
 }
 
 impl Wanted {
     /// The cells as the grid numbers them.
     pub(super) fn source(&self) -> IndexBox {
-        self.target.shifted(&self.shift)
+        self.placement.source(&self.target)
     }
 }
 
-/// The halos of all domains, cut where they cross a periodic end of the grid; what lies beyond other ends is left
-/// out.
+/// The halos of all domains, cut where they cross a periodic end of the grid or an edge of a tile; what lies beyond
+/// other ends is left out.
 pub(super) fn wanted(grid: &Grid, widths: &HaloWidths, domains: &[IndexBox]) -> Vec<Wanted> {
     domains
         .iter()
@@ -30,16 +30,21 @@ pub(super) fn wanted(grid: &Grid, widths: &HaloWidths, domains: &[IndexBox]) -> 
                 .regions(owned)
                 .into_iter()
                 .flat_map(|region| images(grid, &region))
-                .map(move |(target, shift)| Wanted { domain, target, shift })
+                .map(move |(target, placement)| Wanted { domain, target, placement })
         })
         .collect()
 }
 
-/// Cuts `region` into the parts that lie in one image of the grid each, with the shift back into the grid. A region
+/// Cuts `region` into the parts that lie in one image of the grid each, with the way back into the grid. A region
 /// wider than a periodic axis has several images along it.
-fn images(grid: &Grid, region: &IndexBox) -> Vec<(IndexBox, [i64; MAX_AXES])> {
-    let mut parts = vec![(*region, [0; MAX_AXES])];
-    for axis in 0..grid.axes() {
+fn images(grid: &Grid, region: &IndexBox) -> Vec<(IndexBox, Placement)> {
+    let mut parts = match grid.face_axes() {
+        Some([_, x]) => cubed_sphere::images(grid.extent(x) as i64, region),
+        None => vec![(*region, Placement::default())],
+    };
+    // The axes of a tile are served by now.
+    let straight = (0..grid.axes()).filter(|axis| !grid.is_tile_axis(*axis));
+    for axis in straight {
         let extent = grid.extent(axis) as i64;
         let (lower, upper) = region.bounds(axis);
         let (first, last) = if grid.is_periodic(axis) {
@@ -49,13 +54,13 @@ fn images(grid: &Grid, region: &IndexBox) -> Vec<(IndexBox, [i64; MAX_AXES])> {
         };
         parts = parts
             .into_iter()
-            .flat_map(|(part, shift)| {
+            .flat_map(|(part, placement)| {
                 (first..=last).filter_map(move |image| {
                     let cut =
                         part.with_axis(axis, lower.max(image * extent), upper.min((image + 1) * extent));
-                    let mut shift = shift;
-                    shift[axis] = -image * extent;
-                    (!cut.is_empty()).then_some((cut, shift))
+                    let mut placement = placement;
+                    placement.shift[axis] = -image * extent;
+                    (!cut.is_empty()).then_some((cut, placement))
                 })
             })
             .collect();
@@ -77,7 +82,7 @@ mod tests {
         assert_eq!(cells, 14);
         for piece in &wanted {
             assert!(grid.cells().encloses(&piece.source()), "{piece:?}");
-            assert_eq!(piece.shift[0] % 3, 0);
+            assert_eq!(piece.placement.shift[0] % 3, 0);
         }
     }
 

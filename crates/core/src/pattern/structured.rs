@@ -16,6 +16,7 @@ pub(super) fn make(
     let description = widths.as_ref().map_err(ToString::to_string).map(|widths| Description::Structured {
         cells: grid.cells(),
         periodic: grid.periodic_axes().to_vec(),
+        cubed_sphere: grid.is_cubed_sphere(),
         widths: *widths,
     });
     agree(comm, &description, stray_domain(grid, domains))?;

@@ -11,7 +11,7 @@ use super::places::{Place, Places};
 use super::{
     Cells, Description, Domains, Pattern, PatternError, Piece, Runs, SetupCost, agree, agree_on_findings,
 };
-use crate::domain::{HaloCells, IndexSet};
+use crate::domain::{HaloCells, IndexSet, Orientation};
 use crate::transport::{Communicator, Reduction, TransportError};
 
 /// A cell of a halo.
@@ -184,6 +184,7 @@ fn pieces(wanted: &[Wanted], places: &[Place]) -> BTreeMap<usize, Vec<Piece>> {
             source: Cells::List(sources.into()),
             target_domain: target_domain as usize,
             target: Cells::List(targets.into()),
+            orientation: Orientation::default(),
         });
     }
     pieces

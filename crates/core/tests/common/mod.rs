@@ -1,4 +1,4 @@
-//! A small periodic domain that all exchange tests share.
+//! What the exchange tests share: a small periodic domain, and how refusals are heard.
 #![allow(dead_code, reason = "each test binary uses its own part")]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 

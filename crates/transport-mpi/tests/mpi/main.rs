@@ -9,8 +9,8 @@
 //!
 //! - none: the conformance suite and what only MPI can get wrong; `funneled` and `serialized`: the same, with MPI
 //!   initialised by the test, with that thread level;
-//! - `cases N`: `N` random exchanges of boxes and a third as many of unstructured domains against the global
-//!   oracle, and exchanges in flight at once;
+//! - `cases N`: `N` random exchanges of boxes, and a third as many of unstructured domains and on cubed spheres,
+//!   against their oracles, and exchanges in flight at once;
 //! - `large`: messages above 2 GiB, of boxes and of unstructured domains, on 2 ranks.
 
 mod channels;
@@ -18,7 +18,7 @@ mod collectives;
 
 use std::sync::Arc;
 
-use haloport_conformance::{exchange, large, unstructured};
+use haloport_conformance::{cubed_sphere, exchange, large, unstructured};
 use haloport_core::Communicator;
 use haloport_cpu::CpuDevice;
 use haloport_mpi::MpiTransport;
@@ -113,6 +113,8 @@ fn cases(comm: &Communicator, count: u64) -> Outcome {
     for number in 0..fewer {
         let case = unstructured::Case::new(number, ranks, size_of_case(number, fewer));
         unstructured::check(comm, &device, &case)?;
+        let case = cubed_sphere::Case::new(number, ranks, size_of_case(number, fewer))?;
+        cubed_sphere::check(comm, &device, &case)?;
     }
     for number in 0..count.div_ceil(20) {
         exchange::interleaved(comm, &device, number)?;
@@ -123,7 +125,8 @@ fn cases(comm: &Communicator, count: u64) -> Outcome {
     comm.barrier()?;
     if comm.rank() == 0 {
         println!(
-            "{ranks} ranks: {count} random exchanges of boxes match the oracle, {fewer} of unstructured domains"
+            "{ranks} ranks: {count} random exchanges of boxes match the oracle, {fewer} of unstructured domains and \
+             {fewer} on cubed spheres"
         );
     }
     Ok(())

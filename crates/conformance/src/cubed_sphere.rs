@@ -1,0 +1,315 @@
+//! Random exchanges on cubed spheres against an oracle that knows geometry alone.
+//!
+//! A halo cell beyond the edge of a tile is, in the neighbour whose edge runs through the same points of the sphere, the
+//! cell as deep behind that edge. A component of a vector there is the one of the neighbour that points the same way.
+
+use haloport_core::device::Device;
+use haloport_core::domain::cubed_sphere::TILES;
+use haloport_core::{
+    BindOptions, BlockLayout, Communicator, Element, ElementType, Field, Grid, Halo, IndexBox, Neighbours,
+    Pattern, Split,
+};
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
+
+use crate::Failure;
+use crate::exchange::{self, split};
+use crate::oracle::{FieldMaker, Memory, Oracle, make_field, run_rounds};
+
+/// A random cubed sphere, split, halo and set of fields.
+#[derive(Debug, Clone)]
+pub struct Case {
+    number: u64,
+    cells: usize,
+    levels: Option<usize>,
+    /// Whether the levels go round.
+    periodic: bool,
+    widths: Vec<(usize, usize)>,
+    neighbours: Neighbours,
+    /// The domains of each rank.
+    domains: Vec<Vec<IndexBox>>,
+    fields: Vec<FieldCase>,
+    direct: bool,
+    rounds: u64,
+}
+
+/// A field that may hold vectors.
+#[derive(Debug, Clone)]
+struct FieldCase {
+    plain: exchange::FieldCase,
+    vector: Vec<usize>,
+}
+
+impl Case {
+    /// The case with this number for this many ranks. Cases grow with `size` (1 is tiny, 10 is large).
+    ///
+    /// # Errors
+    /// That of a grid or a split that cannot be made.
+    pub fn new(number: u64, ranks: usize, size: usize) -> Result<Case, Failure> {
+        let mut random = StdRng::seed_from_u64(number.wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ ranks as u64);
+        let cells = random.random_range(1..=(1 + size).min(7));
+        let levels = random.random_bool(0.4).then(|| random.random_range(1..=3));
+        let mut widths = vec![(0, 0)];
+        widths.extend(levels.map(|_| (random.random_range(0..=2), random.random_range(0..=2))));
+        let mut width = || if random.random_bool(0.2) { 0 } else { random.random_range(0..=cells) };
+        widths.extend([(width(), width()), (width(), width())]);
+        let axes = widths.len();
+
+        let mut extents = vec![cells; axes];
+        extents[0] = TILES.len();
+        extents[1] = levels.unwrap_or(cells);
+        let domains = if random.random_bool(0.5) {
+            tiles(&mut random, &Grid::new(&extents)?, ranks)?
+        } else {
+            split(&mut random, &extents, ranks)
+        };
+        let fields = (0..random.random_range(1..=3)).map(|_| FieldCase::new(&mut random, axes)).collect();
+        Ok(Case {
+            number,
+            cells,
+            levels,
+            periodic: levels.is_some() && random.random_bool(0.3),
+            widths,
+            neighbours: if random.random_bool(0.7) { Neighbours::All } else { Neighbours::Faces },
+            domains,
+            fields,
+            direct: random.random_bool(0.6),
+            rounds: random.random_range(1..=2),
+        })
+    }
+
+    fn pattern(&self, comm: &Communicator) -> Result<Pattern, Failure> {
+        let grid = match self.levels {
+            None => Grid::cubed_sphere(self.cells)?,
+            Some(levels) => Grid::cubed_sphere_with_levels(self.cells, levels)?.periodic([
+                false,
+                self.periodic,
+                false,
+                false,
+            ])?,
+        };
+        let halo = Halo::per_side(&self.widths).with_neighbours(self.neighbours);
+        Ok(Pattern::structured(comm, &grid, &self.domains[comm.rank()], &halo)?)
+    }
+}
+
+/// Whole tiles, several of them or quarters, dealt to the ranks in turn.
+fn tiles(random: &mut StdRng, grid: &Grid, ranks: usize) -> Result<Vec<Vec<IndexBox>>, Failure> {
+    let mut parts = vec![1; grid.axes()];
+    parts[0] = if random.random_bool(0.6) { 6 } else { [1, 2, 3][random.random_range(0..3)] };
+    if random.random_bool(0.4) {
+        let y = grid.axes() - 2;
+        parts[y..].fill(2);
+    }
+    let split = Split::even(grid, parts)?;
+    let mut domains = vec![Vec::new(); ranks];
+    for part in 0..split.parts() {
+        domains[part % ranks].extend(split.part(part));
+    }
+    Ok(domains)
+}
+
+impl FieldCase {
+    fn new(random: &mut StdRng, axes: usize) -> FieldCase {
+        let mut plain = exchange::FieldCase::new(random, axes);
+        use ElementType::{U8, U16, U32, U64, U128};
+        let unsigned = matches!(plain.element, U8 | U16 | U32 | U64 | U128);
+        let (y, x) = (axes - 2, axes - 1);
+        let choices = [vec![], vec![y, x], vec![x, y], vec![x, y, y, x], vec![1, y, x]];
+        // The last, a vector with a component along the levels, is for grids that have them.
+        let count = choices.len() - usize::from(axes == 3);
+        let chosen = if unsigned { 0 } else { random.random_range(0..count) };
+        let vector = choices[chosen].clone();
+        if chosen > 0 {
+            plain.components = vector.len() + random.random_range(0..=1);
+        }
+        FieldCase { plain, vector }
+    }
+}
+
+impl FieldMaker for FieldCase {
+    fn element(&self) -> ElementType {
+        self.plain.element
+    }
+
+    fn borrowed(&self) -> bool {
+        self.plain.borrowed
+    }
+
+    fn vector(&self) -> &[usize] {
+        &self.vector
+    }
+
+    fn build<T: Element, D: Device>(&self, device: &D, pattern: &Pattern) -> Result<Field<T, D>, Failure> {
+        Ok(self.plain.builder(pattern).vector(&self.vector).build(device)?)
+    }
+}
+
+/// Collective: runs a case on all ranks.
+///
+/// # Errors
+/// The first cell that is wrong on this rank, or the error of a call.
+pub fn check<D: Device>(comm: &Communicator, device: &D, case: &Case) -> Result<(), Failure> {
+    run(comm, device, case).map_err(|error| format!("case {}: {error}\n{case:?}", case.number).into())
+}
+
+fn run<D: Device>(comm: &Communicator, device: &D, case: &Case) -> Result<(), Failure> {
+    let pattern = case.pattern(comm)?;
+    let globe = Globe { case, steps: steps(case.cells) };
+    let mut memory: Vec<Memory> = case.fields.iter().map(|_| Vec::new()).collect();
+    let fields = case
+        .fields
+        .iter()
+        .zip(&mut memory)
+        .enumerate()
+        .map(|(number, (field, memory))| make_field(device, &pattern, &globe, field, number, memory))
+        .collect::<Result<Vec<_>, _>>()?;
+    let exchange = pattern.bind_with(fields, BindOptions::default().direct(case.direct))?;
+    run_rounds(device, exchange, case.number, case.rounds)
+}
+
+/// Knows where everything is on the sphere.
+struct Globe<'c> {
+    case: &'c Case,
+    steps: Vec<Step>,
+}
+
+/// The piece of an edge that one cell beside it has, where one steps from a tile into the next.
+#[derive(Debug, Clone, Copy)]
+struct Step {
+    tile: i64,
+    /// The axis across the edge: 0 for y, 1 for x.
+    across: usize,
+    /// Whether the edge is the upper end of that axis.
+    upper: bool,
+    /// The index along the edge.
+    position: i64,
+    /// The middle of the piece, on the unit sphere.
+    middle: [f64; 3],
+    /// For both axes, the direction at the middle in which their indices grow.
+    directions: [[f64; 3]; 2],
+}
+
+fn steps(cells: usize) -> Vec<Step> {
+    let mut steps = Vec::new();
+    for (tile, number) in TILES.iter().zip(0..) {
+        for (across, upper) in [(0, false), (0, true), (1, false), (1, true)] {
+            for position in 0..cells {
+                let mut place = [(position as f64 + 0.5) / cells as f64; 2];
+                place[across] = if upper { 1.0 } else { 0.0 };
+                let directions = [0, 1].map(|axis| {
+                    let (mut below, mut above) = (place, place);
+                    below[axis] -= 1e-5;
+                    above[axis] += 1e-5;
+                    minus(tile.point(above[0], above[1]), tile.point(below[0], below[1]))
+                });
+                let middle = tile.point(place[0], place[1]);
+                steps.push(Step {
+                    tile: number,
+                    across,
+                    upper,
+                    position: position as i64,
+                    middle,
+                    directions,
+                });
+            }
+        }
+    }
+    steps
+}
+
+fn minus(a: [f64; 3], b: [f64; 3]) -> [f64; 3] {
+    std::array::from_fn(|k| a[k] - b[k])
+}
+
+fn dot(a: [f64; 3], b: [f64; 3]) -> f64 {
+    a.iter().zip(&b).map(|(a, b)| a * b).sum()
+}
+
+impl Globe<'_> {
+    /// The step out of the tile that leads to a cell beyond one edge, that step from the other side, and how many cells
+    /// from the edge the cell is (0 for the first). `None` for a cell within the tile, and one beyond two edges.
+    fn step(&self, cell: &[i64]) -> Option<(&Step, &Step, i64)> {
+        let cells = self.case.cells as i64;
+        let face = [cell[cell.len() - 2], cell[cell.len() - 1]];
+        let across = (0..2).find(|&axis| !(0..cells).contains(&face[axis]))?;
+        let upper = face[across] >= cells;
+        let depth = if upper { face[across] - cells } else { -1 - face[across] };
+        let here = self.steps.iter().find(|step| {
+            (step.tile, step.across, step.upper, step.position) == (cell[0], across, upper, face[1 - across])
+        })?;
+        let mut there = self.steps.iter().filter(|step| {
+            let way = minus(step.middle, here.middle);
+            step.tile != here.tile && dot(way, way) < 1e-16
+        });
+        let found = there.next()?;
+        there.next().is_none().then_some((here, found, depth))
+    }
+
+    /// The cell that an exchange puts at `cell` of the block of `owned`; `None` where it puts nothing.
+    fn source(&self, owned: &IndexBox, cell: &[i64]) -> Option<Vec<i64>> {
+        let mut outside = 0;
+        for (axis, &index) in cell.iter().enumerate() {
+            let (lower, upper) = (owned.lower()[axis], owned.upper()[axis]);
+            let (below, above) = self.case.widths[axis];
+            if index < lower - below as i64 || index >= upper + above as i64 {
+                return None;
+            }
+            outside += usize::from(index < lower || index >= upper);
+        }
+        let filled = match self.case.neighbours {
+            Neighbours::All => outside >= 1,
+            Neighbours::Faces => outside == 1,
+        };
+        let mut source = cell.to_vec();
+        if let Some(levels) = self.case.levels {
+            let levels = levels as i64;
+            if !self.case.periodic && !(0..levels).contains(&cell[1]) {
+                return None;
+            }
+            source[1] = cell[1].rem_euclid(levels);
+        }
+        let cells = self.case.cells as i64;
+        let y = cell.len() - 2;
+        if cell[y..].iter().any(|index| !(0..cells).contains(index)) {
+            let (_, there, depth) = self.step(cell)?;
+            source[0] = there.tile;
+            source[y + there.across] = if there.upper { cells - 1 - depth } else { depth };
+            source[y + 1 - there.across] = there.position;
+        }
+        filled.then_some(source)
+    }
+}
+
+impl Oracle for Globe<'_> {
+    fn name(&self, _domain: usize, layout: &BlockLayout, cell: &[i64], after: bool) -> Option<Vec<i64>> {
+        let owned = layout.owned();
+        if owned.contains(cell) {
+            return Some(cell.to_vec());
+        }
+        if after { self.source(&owned, cell) } else { None }
+    }
+
+    fn component(&self, field: usize, cell: &[i64], component: usize) -> (usize, bool) {
+        let vector = &self.case.fields[field].vector;
+        let y = cell.len() - 2;
+        let axis = vector.get(component).and_then(|axis| axis.checked_sub(y));
+        let (Some(axis), Some((here, there, _))) = (axis, self.step(cell)) else { return (component, false) };
+        let along = here.directions[1 - here.across];
+        let (source, direction) = if axis == here.across {
+            // What is across the edge is compared without its share along the edge: the axes bend there.
+            let across = there.directions[there.across];
+            let share = dot(across, along) / dot(along, along);
+            (there.across, minus(across, along.map(|part| share * part)))
+        } else {
+            (1 - there.across, there.directions[1 - there.across])
+        };
+        let number = vector[..component].iter().filter(|&&other| other == y + axis).count();
+        let from = (0..vector.len()).filter(|&other| vector[other] == y + source).nth(number);
+        (from.unwrap_or(component), dot(here.directions[axis], direction) < 0.0)
+    }
+
+    fn seed(&self, field: usize, round: u64) -> u64 {
+        self.case.number ^ round << 32 ^ (field as u64) << 48
+    }
+}

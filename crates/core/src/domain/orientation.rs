@@ -1,0 +1,101 @@
+//! How cells that are numbered along the axes of one tile of a grid are numbered along those of another.
+
+use serde::{Deserialize, Serialize};
+
+use super::{IndexBox, MAX_AXES};
+
+/// Along which axes of its source the axes of a target run, and which of them backwards.
+///
+/// Within one box of cells all axes run along themselves, which is the default. Across an edge of a
+/// [cubed sphere](crate::Grid::cubed_sphere) an axis may run along another one, or against it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Orientation {
+    /// For each axis of the target the axis of the source.
+    axes: [u8; MAX_AXES],
+    /// For each axis of the target whether it runs backwards.
+    reversed: [bool; MAX_AXES],
+}
+
+/// Where the cells of a target lie in the numbering of their source.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Placement {
+    pub(crate) orientation: Orientation,
+    /// For each axis of the target: the index along the axis of the source is this plus the index of the target, or
+    /// minus that where the axis is reversed.
+    pub(crate) shift: [i64; MAX_AXES],
+}
+
+impl Default for Orientation {
+    fn default() -> Self {
+        Orientation { axes: std::array::from_fn(|axis| axis as u8), reversed: [false; MAX_AXES] }
+    }
+}
+
+impl Orientation {
+    /// The axis of the source that `axis` of the target runs along, and whether it does so backwards. Axes from
+    /// [`MAX_AXES`](crate::domain::MAX_AXES) on run along themselves.
+    pub fn source_axis(&self, axis: usize) -> (usize, bool) {
+        if axis < MAX_AXES { (usize::from(self.axes[axis]), self.reversed[axis]) } else { (axis, false) }
+    }
+
+    /// The axis of the target that runs along `axis` of the source.
+    pub fn target_axis(&self, axis: usize) -> usize {
+        (0..MAX_AXES).find(|&target| self.source_axis(target).0 == axis).unwrap_or(axis)
+    }
+
+    /// Whether any axis runs along another one, or backwards.
+    pub fn is_turned(&self) -> bool {
+        *self != Orientation::default()
+    }
+
+    /// The same with `axis` of the target along `source`, which leaves another axis to be said.
+    pub(crate) fn with_axis(mut self, axis: usize, source: usize, reversed: bool) -> Orientation {
+        self.axes[axis] = source as u8;
+        self.reversed[axis] = reversed;
+        self
+    }
+}
+
+impl Placement {
+    /// The cells of the source that are those of `target`.
+    pub(crate) fn source(&self, target: &IndexBox) -> IndexBox {
+        (0..target.axes()).fold(*target, |source, axis| {
+            let (along, reversed) = self.orientation.source_axis(axis);
+            let (lower, upper) = target.bounds(axis);
+            let shift = self.shift[axis];
+            match reversed {
+                false => source.with_axis(along, shift + lower, shift + upper),
+                true => source.with_axis(along, shift - upper + 1, shift - lower + 1),
+            }
+        })
+    }
+
+    /// The cells of the target that are those of `source`.
+    pub(crate) fn target(&self, source: &IndexBox) -> IndexBox {
+        (0..source.axes()).fold(*source, |target, axis| {
+            let (along, reversed) = self.orientation.source_axis(axis);
+            let (lower, upper) = source.bounds(along);
+            let shift = self.shift[axis];
+            match reversed {
+                false => target.with_axis(axis, lower - shift, upper - shift),
+                true => target.with_axis(axis, shift - upper + 1, shift - lower + 1),
+            }
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_placement_leads_to_the_source_and_back() {
+        let orientation = Orientation::default().with_axis(1, 2, true).with_axis(2, 1, false);
+        let placement = Placement { orientation, shift: [3, 9, -4, 0] };
+        let target = IndexBox::new([0, 2, 5], [1, 4, 9]);
+        let source = placement.source(&target);
+        assert_eq!(source, IndexBox::new([3, 1, 6], [4, 5, 8]));
+        assert_eq!(placement.target(&source), target);
+        assert_eq!((orientation.target_axis(1), orientation.target_axis(2)), (2, 1));
+    }
+}
