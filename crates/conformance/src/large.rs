@@ -1,6 +1,7 @@
-//! A field above 4 GiB and a message above 2 GiB.
+//! A field above 4 GiB, and messages above 2 GiB.
 
 use haloport_core::device::Device;
+use haloport_core::transport::Incoming;
 use haloport_core::{BindOptions, Communicator, Field, Grid, Halo, IndexBox, Pattern, Schedule};
 
 use crate::{Failure, ensure};
@@ -15,7 +16,7 @@ const HALO: usize = 2_200_000_003;
 pub const TOUCHED_BYTES: u64 = 7_500_000_000;
 
 /// Collective, on two ranks and a device that the host can access: one exchange with 64-bit sizes everywhere, once
-/// by message and, where the ranks share memory, once directly.
+/// by message and, where the ranks share memory, once directly; then a message that its receiver knows nothing of.
 ///
 /// # Errors
 /// The first cell that is wrong on this rank, or the error of a call.
@@ -49,5 +50,25 @@ pub fn check<D: Device>(comm: &Communicator, device: &D) -> Result<(), Failure> 
             }
         }
     }
+    message(comm)
+}
+
+/// A message of [`HALO`] bytes from the first rank to the second.
+fn message(comm: &Communicator) -> Result<(), Failure> {
+    const TAG: u32 = 10_000;
+    let samples = || (0..HALO).step_by(999_983).chain([HALO - 1]);
+    let value = |place: usize| (place % 251) as u8 | 1;
+    if comm.rank() == 0 {
+        let mut bytes = vec![0; HALO];
+        samples().for_each(|place| bytes[place] = value(place));
+        comm.transport().send_message(1, TAG, bytes)?;
+        let received = || Ok(comm.transport().unreceived(TAG)?.is_empty());
+        crate::transport::until(comm, "a large message to be received", received)?;
+    } else {
+        let (sender, bytes) = crate::transport::next_message(comm, TAG)?;
+        ensure!((sender, bytes.len()) == (0, HALO), "rank {sender} sent {} bytes", bytes.len());
+        ensure!(samples().all(|place| bytes[place] == value(place)), "a byte is wrong");
+    }
+    comm.barrier()?;
     Ok(())
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use haloport_core::TransportError;
 use haloport_core::device::MemoryRange;
-use haloport_core::transport::{Channel, Direction, Idle, Reduction, Transport, TransportInfo};
+use haloport_core::transport::{Channel, Direction, Idle, Incoming, Reduction, Transport, TransportInfo};
 use mpi::ffi::{self, MPI_Comm};
 
 use crate::endpoint::Endpoint;
@@ -142,6 +142,23 @@ unsafe impl Transport for MpiTransport {
 
     unsafe fn close(&self, channel: Channel, keep: Arc<dyn Any + Send + Sync>) {
         self.endpoint.close(channel, keep);
+    }
+
+    fn send_message(&self, peer: usize, tag: u32, bytes: Vec<u8>) -> Result<(), TransportError> {
+        self.check(peer)?;
+        self.endpoint.send_message(peer, tag, bytes)
+    }
+
+    fn receive_message(&self, tag: u32) -> Result<Incoming, TransportError> {
+        self.endpoint.receive_message(tag)
+    }
+
+    fn unreceived(&self, tag: u32) -> Result<Vec<usize>, TransportError> {
+        self.endpoint.unreceived(tag)
+    }
+
+    fn discard_messages(&self, tag: u32) {
+        self.endpoint.discard_messages(tag);
     }
 
     fn relax(&self, round: u32) -> Result<(), TransportError> {
