@@ -1,7 +1,6 @@
 //! A field above 4 GiB, and messages above 2 GiB.
 
 use haloport_core::device::Device;
-use haloport_core::transport::Incoming;
 use haloport_core::{BindOptions, Communicator, Field, Grid, Halo, IndexBox, Pattern, Schedule};
 
 use crate::{Failure, ensure};

@@ -306,13 +306,13 @@ fn messages(comm: &Communicator) -> Result<(), Failure> {
     for round in 0..20u64 {
         let mut random = StdRng::seed_from_u64(1000 + round);
         let mut expected = vec![[Vec::new(), Vec::new()]; size];
-        for sender in 0..size {
+        for (sender, expected) in expected.iter_mut().enumerate() {
             for _ in 0..random.random_range(0..6) {
                 let (receiver, tag) = (random.random_range(0..size), random.random_range(0..2usize));
                 let length = [0, 1, 50, 5_000, 300_000][random.random_range(0..5usize)];
                 let bytes: Vec<u8> = vec![random.random(); length];
                 if receiver == rank {
-                    expected[sender][tag].push(bytes.clone());
+                    expected[tag].push(bytes.clone());
                 }
                 if sender == rank {
                     transport.send_message(receiver, 70 + tag as u32, bytes)?;

@@ -5,7 +5,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use haloport_conformance::exchange::{Case, check, interleaved};
-use haloport_conformance::{Failure, transport};
+use haloport_conformance::{Failure, sparse, transport};
 use haloport_core::run_ranks;
 use haloport_cpu::CpuDevice;
 
@@ -51,6 +51,17 @@ fn exchanges_in_flight_at_once_keep_apart() {
         run_ranks(ranks, |comm| -> Result<(), Failure> {
             let device = CpuDevice::with_threads(1)?;
             (0..20).try_for_each(|number| interleaved(&comm, &device, number))
+        })
+        .unwrap();
+    }
+}
+
+#[test]
+fn sparse_exchanges_match_the_oracle() {
+    for ranks in 1..=8 {
+        run_ranks(ranks, |comm| -> Result<(), Failure> {
+            let device = CpuDevice::with_threads(1)?;
+            (0..40).try_for_each(|number| sparse::check(&comm, &device, number))
         })
         .unwrap();
     }

@@ -7,7 +7,8 @@
 //! - [`transport`]: how bytes travel between ranks, and ranks as threads;
 //! - [`pattern`]: who sends which cells to whom;
 //! - [`field`]: the memory of distributed fields;
-//! - [`exchange`]: a pattern bound to fields, from start to finish.
+//! - [`exchange`]: a pattern bound to fields, from start to finish;
+//! - [`sparse`]: messages of any length between ranks that change from round to round.
 
 #![warn(missing_docs)]
 
@@ -17,6 +18,7 @@ pub mod element;
 pub mod exchange;
 pub mod field;
 pub mod pattern;
+pub mod sparse;
 pub mod transport;
 
 pub use domain::{Grid, GridError, Halo, IndexBox, Neighbours, Split};
@@ -26,4 +28,5 @@ pub use field::{
     Binder, BlockLayout, BorrowedField, ComponentPlace, Field, FieldError, FieldSet, View, ViewMut,
 };
 pub use pattern::{Pattern, PatternError, Piece};
+pub use sparse::{SparseError, SparseExchange, SparseOptions};
 pub use transport::{Communicator, RanksError, TransportError, run_ranks};

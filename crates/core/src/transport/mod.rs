@@ -16,6 +16,7 @@ use std::sync::Arc;
 use serde::Serialize;
 
 pub use communicator::{Communicator, DEFAULT_TIME_LIMIT};
+pub(crate) use communicator::{decode, encode};
 pub use error::TransportError;
 pub use in_process::{RanksError, run_ranks};
 pub use window::{Window, WindowRegion};

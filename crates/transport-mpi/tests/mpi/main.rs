@@ -10,7 +10,8 @@
 //! - none: the conformance suite and what only MPI can get wrong; `funneled` and `serialized`: the same, with MPI
 //!   initialised by the test, with that thread level;
 //! - `cases N`: `N` random exchanges against the global oracle, and exchanges in flight at once;
-//! - `large`: a message above 2 GiB, on 2 ranks.
+//! - `sparse N`: `N` random sparse exchanges against an oracle;
+//! - `large`: messages above 2 GiB, on 2 ranks.
 
 mod channels;
 mod collectives;
@@ -34,6 +35,7 @@ fn main() {
     let outcome = match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         [] => alone(run),
         ["cases", count] => alone(|comm| cases(comm, count.parse()?)),
+        ["sparse", count] => alone(|comm| sparse(comm, count.parse()?)),
         ["large"] => alone(|comm| haloport_conformance::large::check(comm, &CpuDevice::with_threads(1)?)),
         ["funneled"] => within(Threading::Funneled),
         ["serialized"] => within(Threading::Serialized),
@@ -111,6 +113,18 @@ fn cases(comm: &Communicator, count: u64) -> Outcome {
     comm.barrier()?;
     if comm.rank() == 0 {
         println!("{} ranks: {count} random exchanges match the oracle", comm.size());
+    }
+    Ok(())
+}
+
+fn sparse(comm: &Communicator, count: u64) -> Outcome {
+    let device = CpuDevice::with_threads(1)?;
+    for number in 0..count {
+        haloport_conformance::sparse::check(comm, &device, number)?;
+    }
+    comm.barrier()?;
+    if comm.rank() == 0 {
+        println!("{} ranks: {count} random sparse exchanges match the oracle", comm.size());
     }
     Ok(())
 }
