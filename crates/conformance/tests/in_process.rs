@@ -5,7 +5,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use haloport_conformance::exchange::{Case, check, interleaved};
-use haloport_conformance::{Failure, sparse, transport};
+use haloport_conformance::{Failure, line, sparse, transport};
 use haloport_core::run_ranks;
 use haloport_cpu::CpuDevice;
 
@@ -64,6 +64,13 @@ fn sparse_exchanges_match_the_oracle() {
             (0..40).try_for_each(|number| sparse::check(&comm, &device, number))
         })
         .unwrap();
+    }
+}
+
+#[test]
+fn windows_on_lines_match_the_oracle() {
+    for ranks in 1..=8 {
+        run_ranks(ranks, |comm| (0..100).try_for_each(|number| line::check(&comm, number))).unwrap();
     }
 }
 

@@ -8,7 +8,8 @@
 //! - [`pattern`]: who sends which cells to whom;
 //! - [`field`]: the memory of distributed fields;
 //! - [`exchange`]: a pattern bound to fields, from start to finish;
-//! - [`sparse`]: messages of any length between ranks that change from round to round.
+//! - [`sparse`]: messages of any length between ranks that change from round to round;
+//! - [`line`]: consecutive intervals of a line, and payloads passed along it.
 
 #![warn(missing_docs)]
 
@@ -17,6 +18,7 @@ pub mod domain;
 pub mod element;
 pub mod exchange;
 pub mod field;
+pub mod line;
 pub mod pattern;
 pub mod sparse;
 pub mod transport;
@@ -27,6 +29,7 @@ pub use exchange::{BindError, BindOptions, Exchange, ExchangeError, Pending, Sch
 pub use field::{
     Binder, BlockLayout, BorrowedField, ComponentPlace, Field, FieldError, FieldSet, View, ViewMut,
 };
+pub use line::{Line, LineExchange};
 pub use pattern::{Pattern, PatternError, Piece};
 pub use sparse::{SparseError, SparseExchange, SparseOptions};
 pub use transport::{Communicator, RanksError, TransportError, run_ranks};

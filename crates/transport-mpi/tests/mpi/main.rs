@@ -10,7 +10,7 @@
 //! - none: the conformance suite and what only MPI can get wrong; `funneled` and `serialized`: the same, with MPI
 //!   initialised by the test, with that thread level;
 //! - `cases N`: `N` random exchanges against the global oracle, and exchanges in flight at once;
-//! - `sparse N`: `N` random sparse exchanges against an oracle;
+//! - `sparse N`: `N` random sparse exchanges, and as many lines, against oracles;
 //! - `large`: messages above 2 GiB, on 2 ranks.
 
 mod channels;
@@ -121,10 +121,11 @@ fn sparse(comm: &Communicator, count: u64) -> Outcome {
     let device = CpuDevice::with_threads(1)?;
     for number in 0..count {
         haloport_conformance::sparse::check(comm, &device, number)?;
+        haloport_conformance::line::check(comm, number)?;
     }
     comm.barrier()?;
     if comm.rank() == 0 {
-        println!("{} ranks: {count} random sparse exchanges match the oracle", comm.size());
+        println!("{} ranks: {count} random sparse exchanges and lines match the oracles", comm.size());
     }
     Ok(())
 }
