@@ -64,7 +64,7 @@ fn message(comm: &Communicator) -> Result<(), Failure> {
         let received = || Ok(comm.transport().unreceived(TAG)?.is_empty());
         crate::transport::until(comm, "a large message to be received", received)?;
     } else {
-        let (sender, bytes) = crate::transport::next_message(comm, TAG)?;
+        let (sender, bytes) = crate::transport::messages::next_message(comm, TAG)?;
         ensure!((sender, bytes.len()) == (0, HALO), "rank {sender} sent {} bytes", bytes.len());
         ensure!(samples().all(|place| bytes[place] == value(place)), "a byte is wrong");
     }

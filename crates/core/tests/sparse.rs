@@ -119,10 +119,10 @@ fn ranks_that_make_different_exchanges_are_told() {
 }
 
 #[test]
-fn a_slot_that_is_dropped_fails_the_round_at_once_on_every_rank() {
+fn a_slot_that_is_dropped_fails_the_round_at_once_on_all_who_wait_for_it() {
     for (fixed, ranks) in [(false, 1), (false, 5), (true, 2), (true, 5)] {
         let began = Instant::now();
-        let errors = run_ranks(ranks, |comm| -> Result<SparseError, Failure> {
+        let errors = run_ranks(ranks, |comm| -> Result<Option<SparseError>, Failure> {
             let (next, previous) = ((comm.rank() + 1) % ranks, (comm.rank() + ranks - 1) % ranks);
             let mut exchange = match fixed {
                 true => SparseExchange::between(&comm, &[previous], &[next])?,
@@ -136,13 +136,25 @@ fn a_slot_that_is_dropped_fails_the_round_at_once_on_every_rank() {
             } else {
                 slot.send("")?
             }
-            let error = round.wait().err().ok_or("the round did not fail")?;
-            assert!(matches!(exchange.begin(), Err(SparseError::Poisoned(_))));
+            let error = round.wait().err();
+            let again = exchange.begin().err();
+            assert_eq!(
+                error.is_some(),
+                matches!(again, Some(SparseError::Poisoned(_))),
+                "{error:?}, {again:?}"
+            );
             Ok(error)
         })
         .unwrap();
         let why = format!("a message reserved for rank {} was dropped before it was filled", 1 % ranks);
-        assert_eq!(errors, vec![SparseError::GivenUp { rank: 0, why }; ranks]);
+        let expected = SparseError::GivenUp { rank: 0, why };
+        for (rank, error) in errors.into_iter().enumerate() {
+            // Where neighbours are fixed, the rounds of those that get nothing of rank 0 may be complete.
+            assert!(
+                error.as_ref() == Some(&expected) || fixed && rank > 1 && error.is_none(),
+                "{rank}: {error:?}"
+            );
+        }
         assert!(began.elapsed() < SOON, "{:?}", began.elapsed());
     }
 }

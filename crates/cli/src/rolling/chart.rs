@@ -27,7 +27,7 @@ const MEAN: Rgb888 = Rgb888::new(0xb2, 0x18, 0x2b);
 const PLOT: [i32; 2] = [560, 190];
 const LEFT: i32 = 90;
 const ABOVE: i32 = 34;
-const CELL: [i32; 2] = [PLOT[0] + LEFT + 34, PLOT[1] + ABOVE + 34];
+const CELL: [i32; 2] = [PLOT[0] + LEFT + 60, PLOT[1] + ABOVE + 34];
 const TITLE: i32 = 58;
 
 /// Draws the first [`MOST_PANELS`] columns of `table` and their `means`, row by row as its values, as the bytes of a

@@ -24,7 +24,7 @@
 //! Read in this order:
 //! - this file: [`SparseExchange`], made once;
 //! - `round`: one round, as its users see it;
-//! - `state`: how a round makes progress, served by the same engine as exchanges of halos;
+//! - `shared` and `state`: how a round makes progress, served by the same engine as exchanges of halos;
 //! - `outbox`: the order of messages;
 //! - `consensus` and `notices`: how a round ends, where neighbours are unknown and where they are fixed.
 
@@ -33,6 +33,7 @@ mod error;
 mod notices;
 mod outbox;
 mod round;
+mod shared;
 mod state;
 
 use std::fmt;
@@ -42,7 +43,8 @@ pub use error::SparseError;
 pub use round::{Completing, Inserter, Round, Slot};
 
 use crate::transport::{Communicator, Reduction};
-use state::{Completion, Shared, Tags};
+use shared::{Completion, Shared};
+use state::Tags;
 
 /// Options of [`SparseExchange::with`].
 #[derive(Default)]

@@ -6,7 +6,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use super::state::Shared;
+use super::shared::Shared;
 use super::{SparseError, SparseExchange};
 use crate::transport::{Communicator, TransportError};
 
@@ -188,7 +188,7 @@ impl Inserter {
 
 /// A place among the messages for one receiver. It can be filled on any thread, in any order.
 ///
-/// A slot that is dropped before it is filled fails the round, on this rank and on its neighbours or, where neighbours
+/// A slot that is dropped before it is filled fails the round, on this rank and on its receivers or, where neighbours
 /// are not fixed, on all ranks.
 #[must_use = "a slot that is dropped before it is filled fails the round"]
 #[derive(Debug)]

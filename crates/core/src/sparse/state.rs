@@ -1,7 +1,6 @@
-//! The state of a sparse exchange, shared between the exchange, those who insert messages, and the engine.
+//! How a round makes progress.
 
 use std::collections::VecDeque;
-use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 
 use serde::{Deserialize, Serialize};
 
@@ -9,54 +8,37 @@ use super::SparseError;
 use super::consensus::Consensus;
 use super::notices::Notices;
 use super::outbox::Outbox;
-use crate::exchange::Served;
 use crate::transport::{Incoming, Transport, TransportError};
 
-/// Called when a round is complete, or has failed.
-pub(super) type Completion = Box<dyn FnMut(Result<(), &SparseError>) + Send>;
-
 /// A sender and its message.
-type Message = (usize, Vec<u8>);
-
-/// A rank and why it gives up a round.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub(super) struct Complaint {
-    pub(super) rank: usize,
-    pub(super) why: String,
-}
+pub(super) type Message = (usize, Vec<u8>);
 
 /// One sparse exchange of one rank.
-pub(super) struct Shared {
-    state: Mutex<State>,
-    /// Locked while it runs, without the lock on the state, so that calls come one after another.
-    on_complete: Mutex<Option<Completion>>,
-}
-
-struct State {
-    rank: usize,
-    size: usize,
-    tags: Tags,
-    status: Status,
+pub(super) struct State {
+    pub(super) rank: usize,
+    pub(super) size: usize,
+    pub(super) tags: Tags,
+    pub(super) status: Status,
     /// The number of the round that was begun last, from 1.
-    round: u64,
-    outbox: Outbox,
+    pub(super) round: u64,
+    pub(super) outbox: Outbox,
     /// Nothing more is inserted.
-    finished: bool,
+    pub(super) finished: bool,
     /// Why this rank gives up.
-    complaint: Option<Complaint>,
-    ending: Ending,
+    pub(super) complaint: Option<Complaint>,
+    pub(super) ending: Ending,
     /// In the order of coming.
-    received: VecDeque<Message>,
+    pub(super) received: VecDeque<Message>,
 }
 
 /// How it is known that a round is complete.
-enum Ending {
+pub(super) enum Ending {
     Consensus(Consensus),
     Notices(Notices),
 }
 
 /// How far a round is.
-enum Status {
+pub(super) enum Status {
     /// Between rounds.
     Idle,
     /// Something is still missing.
@@ -84,201 +66,9 @@ impl Tags {
     }
 }
 
-impl Shared {
-    /// An exchange whose neighbours are fixed: senders and receivers; or not.
-    pub(super) fn new(
-        (rank, size): (usize, usize),
-        tags: Tags,
-        neighbours: Option<(&[usize], &[usize])>,
-        on_complete: Option<Completion>,
-    ) -> Shared {
-        let ending = match neighbours {
-            None => Ending::Consensus(Consensus::new(rank, size)),
-            Some((senders, receivers)) => Ending::Notices(Notices::new(rank, senders, receivers)),
-        };
-        let state = State {
-            rank,
-            size,
-            tags,
-            status: Status::Idle,
-            round: 0,
-            outbox: Outbox::default(),
-            finished: false,
-            complaint: None,
-            ending,
-            received: VecDeque::new(),
-        };
-        Shared { state: Mutex::new(state), on_complete: Mutex::new(on_complete) }
-    }
-
-    /// Begins a round, whose number is returned. The last one is over.
-    pub(super) fn begin(&self) -> Result<u64, SparseError> {
-        let mut state = self.lock();
-        if let Status::Poisoned(error) = &state.status {
-            return Err(SparseError::Poisoned(error.to_string()));
-        }
-        state.status = Status::Travelling;
-        state.round += 1;
-        state.outbox = Outbox::default();
-        state.finished = false;
-        state.complaint = None;
-        state.received.clear();
-        let (rank, size) = (state.rank, state.size);
-        match &mut state.ending {
-            Ending::Consensus(consensus) => *consensus = Consensus::new(rank, size),
-            Ending::Notices(notices) => notices.reset(),
-        }
-        Ok(state.round)
-    }
-
-    /// Inserts a message into a round.
-    pub(super) fn insert(&self, round: u64, peer: usize, bytes: Vec<u8>) -> Result<(), SparseError> {
-        let mut state = self.lock();
-        state.check(round, peer)?;
-        state.outbox.insert(peer, bytes);
-        Ok(())
-    }
-
-    /// Inserts a place for a message into a round.
-    pub(super) fn reserve(&self, round: u64, peer: usize) -> Result<u64, SparseError> {
-        let mut state = self.lock();
-        state.check(round, peer)?;
-        Ok(state.outbox.reserve(peer))
-    }
-
-    /// Fills a place.
-    pub(super) fn fill(
-        &self,
-        round: u64,
-        peer: usize,
-        place: u64,
-        bytes: Vec<u8>,
-    ) -> Result<(), SparseError> {
-        let mut state = self.lock();
-        state.check_round(round)?;
-        state.outbox.fill(peer, place, bytes);
-        Ok(())
-    }
-
-    /// A place will never be filled.
-    pub(super) fn leave_empty(&self, round: u64, peer: usize) {
-        let mut state = self.lock();
-        if state.check_round(round).is_ok() {
-            let why = format!("a message reserved for rank {peer} was dropped before it was filled");
-            state.complaint = Some(Complaint { rank: state.rank, why });
-        }
-    }
-
-    /// Nothing more is inserted into the round that was begun last.
-    pub(super) fn finish(&self) {
-        self.lock().finished = true;
-    }
-
-    /// The next message that has come in this round.
-    pub(super) fn next(&self) -> Option<Message> {
-        self.lock().received.pop_front()
-    }
-
-    /// Whether something is still missing.
-    pub(super) fn is_travelling(&self) -> bool {
-        matches!(self.lock().status, Status::Travelling)
-    }
-
-    /// The failure of the round, if it has failed.
-    pub(super) fn failure(&self) -> Option<SparseError> {
-        match &self.lock().status {
-            Status::Poisoned(error) => Some(error.clone()),
-            _ => None,
-        }
-    }
-
-    /// Makes progress, and says what keeps this thread from it.
-    pub(super) fn progress(&self, transport: &dyn Transport) -> Result<(), TransportError> {
-        let mut state = match self.state.try_lock() {
-            Ok(state) => state,
-            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
-            Err(TryLockError::WouldBlock) => return Ok(()),
-        };
-        if !matches!(state.status, Status::Travelling) {
-            return Ok(());
-        }
-        match state.advance(transport) {
-            Ok(false) => return Ok(()),
-            Ok(true) => state.status = Status::Arrived,
-            // The round goes on, on a thread that may.
-            Err(SparseError::Transport(error @ TransportError::WrongThread { .. })) => return Err(error),
-            Err(error) => state.poison(transport, error),
-        }
-        self.report(state);
-        Ok(())
-    }
-
-    /// Ends a round that is complete: what was not taken of it, sender by sender.
-    pub(super) fn conclude(&self) -> Result<Vec<Message>, SparseError> {
-        let mut state = self.lock();
-        if let Status::Poisoned(error) = &state.status {
-            return Err(error.clone());
-        }
-        state.status = Status::Idle;
-        let mut received: Vec<Message> = std::mem::take(&mut state.received).into();
-        // Stable: those of one sender stay in their order.
-        received.sort_by_key(|(sender, _)| *sender);
-        Ok(received)
-    }
-
-    /// Gives up.
-    pub(super) fn abandon(&self, transport: &dyn Transport, error: SparseError) {
-        let mut state = self.lock();
-        match state.status {
-            Status::Travelling => {
-                state.poison(transport, error);
-                self.report(state);
-            }
-            Status::Idle | Status::Arrived => state.status = Status::Poisoned(error),
-            Status::Poisoned(_) => {}
-        }
-    }
-
-    /// What is missing, in words.
-    pub(super) fn missing(&self, transport: &dyn Transport) -> String {
-        self.lock().missing(transport)
-    }
-
-    /// Throws away what came for this exchange.
-    pub(super) fn discard(&self, transport: &dyn Transport) {
-        let Tags(first) = self.lock().tags;
-        (first..first + Tags::COUNT).for_each(|tag| transport.discard_messages(tag));
-    }
-
-    /// Runs the callback, with the state's lock released so that it may use other exchanges.
-    fn report(&self, state: MutexGuard<'_, State>) {
-        let error = match &state.status {
-            Status::Poisoned(error) => Some(error.clone()),
-            _ => None,
-        };
-        drop(state);
-        let mut callback = self.on_complete.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(call) = &mut *callback {
-            call(error.as_ref().map_or(Ok(()), Err));
-        }
-    }
-
-    /// Locks even after a panic: what the lock guards is never left half changed.
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Served for Shared {
-    fn poll(&self, transport: &dyn Transport) {
-        // A thread that may not make progress makes none.
-        let _ = self.progress(transport);
-    }
-}
-
 impl State {
     /// Whether a message for `peer` may be inserted into a round.
-    fn check(&self, round: u64, peer: usize) -> Result<(), SparseError> {
+    pub(super) fn check(&self, round: u64, peer: usize) -> Result<(), SparseError> {
         self.check_round(round)?;
         if self.finished {
             return Err(SparseError::Finished);
@@ -294,7 +84,7 @@ impl State {
         }
     }
 
-    fn check_round(&self, round: u64) -> Result<(), SparseError> {
+    pub(super) fn check_round(&self, round: u64) -> Result<(), SparseError> {
         match &self.status {
             Status::Poisoned(error) => Err(SparseError::Poisoned(error.to_string())),
             _ if self.round != round => Err(SparseError::Finished),
@@ -303,7 +93,7 @@ impl State {
     }
 
     /// Makes whatever progress can be made now; `true` once the round is complete.
-    fn advance(&mut self, transport: &dyn Transport) -> Result<bool, SparseError> {
+    pub(super) fn advance(&mut self, transport: &dyn Transport) -> Result<bool, SparseError> {
         let (tag, ending_tag) = (self.tags.messages(self.round), self.tags.ending(self.round));
         self.outbox.send_ready(|peer, bytes| transport.send_message(peer, tag, bytes))?;
         let all_sent = self.finished && self.outbox.is_empty();
@@ -355,7 +145,7 @@ impl State {
         }
     }
 
-    fn missing(&self, transport: &dyn Transport) -> String {
+    pub(super) fn missing(&self, transport: &dyn Transport) -> String {
         let mut missing: Vec<String> = self
             .outbox
             .held_up()
@@ -380,7 +170,7 @@ impl State {
     }
 
     /// Fails for ever, and tells the neighbours if they are known.
-    fn poison(&mut self, transport: &dyn Transport, error: SparseError) {
+    pub(super) fn poison(&mut self, transport: &dyn Transport, error: SparseError) {
         if let Ending::Notices(notices) = &self.ending {
             let complaint = match &error {
                 SparseError::GivenUp { rank, why } => Complaint { rank: *rank, why: why.clone() },
@@ -392,6 +182,13 @@ impl State {
         self.outbox = Outbox::default();
         self.status = Status::Poisoned(error);
     }
+}
+
+/// A rank and why it gives up a round.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(super) struct Complaint {
+    pub(super) rank: usize,
+    pub(super) why: String,
 }
 
 impl From<Complaint> for SparseError {

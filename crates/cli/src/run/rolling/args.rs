@@ -21,7 +21,7 @@ pub(crate) struct RollingArgs {
     #[arg(long, value_name = "COLUMN", value_delimiter = ',')]
     pub(super) value: Vec<String>,
     /// Length of the window, which ends with each row: with a unit (w, d, h, min, s) for dates, without one for numbers
-    #[arg(long, value_name = "LENGTH", default_value = "365d", allow_negative_numbers = true)]
+    #[arg(long, value_name = "LENGTH", default_value = "365d", allow_hyphen_values = true)]
     pub(super) window: Window,
     #[command(flatten)]
     pub(super) ranks: RankArgs,
