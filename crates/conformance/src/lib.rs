@@ -4,7 +4,7 @@
 //! - [`transport`]: a transport joins with `haloport_conformance::transport::suite(&comm)` on every rank.
 //! - [`large`]: sizes beyond 32 bits.
 //! - [`exchange`]: random decompositions, halos and fields against a global oracle, on any device and transport.
-//! - [`line`]: random intervals of a line and windows around them.
+//! - [`mod@line`]: random intervals of a line and windows around them.
 //! - [`sparse`]: random rounds of sparse exchanges, with others and exchanges of halos in flight, against an oracle.
 //!
 //! What a backend cannot do is data: an [`Exception`] with a reason. An exception that passes fails the suite.

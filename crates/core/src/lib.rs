@@ -9,7 +9,7 @@
 //! - [`field`]: the memory of distributed fields;
 //! - [`exchange`]: a pattern bound to fields, from start to finish;
 //! - [`sparse`]: messages of any length between ranks that change from round to round;
-//! - [`line`]: consecutive intervals of a line, and payloads passed along it.
+//! - [`mod@line`]: consecutive intervals of a line, and payloads passed along it.
 
 #![warn(missing_docs)]
 
