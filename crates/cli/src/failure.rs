@@ -85,6 +85,7 @@ run_failures!(
     haloport::ExchangeError,
     haloport::FieldError,
     haloport::PatternError,
+    haloport::SparseError,
     haloport::TransportError,
     haloport::device::DeviceError,
     haloport_cli::tsunami::solver::SolverError,

@@ -24,7 +24,7 @@ pub const LEVELS: usize = 3_700;
 pub const TOUCHED_BYTES: u64 = 9_000_000_000;
 
 /// Collective, on two ranks and a device that the host can access: one exchange with 64-bit sizes everywhere, once
-/// by message and, where the ranks share memory, once directly.
+/// by message and, where the ranks share memory, once directly; then a message that its receiver knows nothing of.
 ///
 /// # Errors
 /// The first cell that is wrong on this rank, or the error of a call.
@@ -47,7 +47,7 @@ pub fn check<D: Device>(comm: &Communicator, device: &D) -> Result<(), Failure> 
         }
         exchange.exchange(Schedule::Blocking)?;
         let traffic = exchange.traffic();
-        if comm.rank() == 0 && !(direct && comm.info().shares_memory) {
+        if comm.rank() == 0 && !direct {
             ensure!(traffic.message_bytes > 1 << 31, "the message has only {} bytes", traffic.message_bytes);
         }
         if comm.rank() == 1 {
@@ -58,6 +58,26 @@ pub fn check<D: Device>(comm: &Communicator, device: &D) -> Result<(), Failure> 
             }
         }
     }
+    message(comm)
+}
+
+/// A message of [`HALO`] bytes from the first rank to the second.
+fn message(comm: &Communicator) -> Result<(), Failure> {
+    const TAG: u32 = 10_000;
+    let samples = || (0..HALO).step_by(999_983).chain([HALO - 1]);
+    let value = |place: usize| (place % 251) as u8 | 1;
+    if comm.rank() == 0 {
+        let mut bytes = vec![0; HALO];
+        samples().for_each(|place| bytes[place] = value(place));
+        comm.transport().send_message(1, TAG, bytes)?;
+        let received = || Ok(comm.transport().unreceived(TAG)?.is_empty());
+        crate::transport::until(comm, "a large message to be received", received)?;
+    } else {
+        let (sender, bytes) = crate::transport::messages::next_message(comm, TAG)?;
+        ensure!((sender, bytes.len()) == (0, HALO), "rank {sender} sent {} bytes", bytes.len());
+        ensure!(samples().all(|place| bytes[place] == value(place)), "a byte is wrong");
+    }
+    comm.barrier()?;
     Ok(())
 }
 
@@ -96,7 +116,7 @@ pub fn check_indices<D: Device>(comm: &Communicator, device: &D, levels: usize) 
         }
         exchange.exchange(Schedule::Blocking)?;
         let bytes = exchange.traffic().message_bytes;
-        if comm.rank() == 0 && !(direct && comm.info().shares_memory) {
+        if comm.rank() == 0 && !direct {
             ensure!(
                 bytes == INDICES * levels,
                 "the message has {bytes} bytes, expected {}",

@@ -6,6 +6,8 @@
 //! - [`exchange`]: random decompositions, halos and fields against a global oracle, on any device and transport.
 //! - [`unstructured`]: the same for unstructured domains.
 //! - [`cubed_sphere`]: the same for cubed spheres, against geometry.
+//! - [`mod@line`]: random intervals of a line and windows around them.
+//! - [`sparse`]: random rounds of sparse exchanges, with others and exchanges of halos in flight, against an oracle.
 //!
 //! What a backend cannot do is data: an [`Exception`] with a reason. An exception that passes fails the suite.
 
@@ -15,7 +17,9 @@ pub mod cubed_sphere;
 pub mod device;
 pub mod exchange;
 pub mod large;
+pub mod line;
 mod oracle;
+pub mod sparse;
 pub mod transport;
 pub mod unstructured;
 

@@ -1,5 +1,7 @@
 //! The transport suite: what every transport does. Every rank calls [`suite`].
 
+pub(crate) mod messages;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,6 +12,7 @@ use rand::seq::SliceRandom;
 use rand::{RngExt, SeedableRng};
 
 use crate::{Failure, Report, ensure, judge};
+use messages::{messages, messages_beside_channels, unreceived, unwanted};
 
 /// Collective: runs all transport tests.
 ///
@@ -32,6 +35,10 @@ pub fn suite(comm: &Communicator) -> Result<Report, String> {
             ("closing a channel that waits", closing),
             ("misuse of channels", misuse),
             ("shared memory", shared_memory),
+            ("messages to whom they may concern", messages),
+            ("messages beside channels", messages_beside_channels),
+            ("messages that nobody has found", unreceived),
+            ("messages that nobody wants", unwanted),
         ],
         &[],
     )
@@ -346,25 +353,34 @@ fn misuse(comm: &Communicator) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Waits until the messages on all channels are complete.
-fn wait(comm: &Communicator, channels: &[Channel]) -> Result<(), TransportError> {
-    let transport = comm.transport();
-    let began = std::time::Instant::now();
-    let limit = Duration::from_secs(30);
+/// Waits until `done`.
+pub(crate) fn until(
+    comm: &Communicator,
+    what: &str,
+    mut done: impl FnMut() -> Result<bool, TransportError>,
+) -> Result<(), TransportError> {
+    let (began, limit) = (std::time::Instant::now(), Duration::from_secs(30));
     for round in 0.. {
-        let mut complete = true;
-        for &channel in channels {
-            complete &= transport.test(channel)?;
-        }
-        if complete {
+        if done()? {
             break;
         }
-        transport.relax(round)?;
+        comm.transport().relax(round)?;
         if began.elapsed() > limit {
-            return Err(TransportError::TimeLimit { what: "a test's messages".into(), limit });
+            return Err(TransportError::TimeLimit { what: what.into(), limit });
         }
     }
     Ok(())
+}
+
+/// Waits until the messages on all channels are complete.
+fn wait(comm: &Communicator, channels: &[Channel]) -> Result<(), TransportError> {
+    until(comm, "a test's messages", || {
+        let mut complete = true;
+        for &channel in channels {
+            complete &= comm.transport().test(channel)?;
+        }
+        Ok(complete)
+    })
 }
 
 /// Closes a channel that was opened on `memory`.

@@ -4,7 +4,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use haloport_conformance::{Failure, cubed_sphere, exchange, large, transport, unstructured};
+use haloport_conformance::{Failure, cubed_sphere, exchange, large, line, sparse, transport, unstructured};
 use haloport_core::{Communicator, run_ranks};
 use haloport_cpu::CpuDevice;
 
@@ -85,6 +85,24 @@ fn exchanges_in_flight_at_once_keep_apart() {
 #[test]
 fn more_than_2_to_the_19_indices_for_one_neighbour() {
     run_ranks(2, |comm| large::check_indices(&comm, &CpuDevice::with_threads(2)?, 1)).unwrap();
+}
+
+#[test]
+fn sparse_exchanges_match_the_oracle() {
+    for ranks in 1..=8 {
+        run_ranks(ranks, |comm| -> Result<(), Failure> {
+            let device = CpuDevice::with_threads(1)?;
+            (0..40).try_for_each(|number| sparse::check(&comm, &device, number))
+        })
+        .unwrap();
+    }
+}
+
+#[test]
+fn windows_on_lines_match_the_oracle() {
+    for ranks in 1..=8 {
+        run_ranks(ranks, |comm| (0..100).try_for_each(|number| line::check(&comm, number))).unwrap();
+    }
 }
 
 /// Takes several gigabytes: `cargo test -p haloport-conformance -- --ignored`.

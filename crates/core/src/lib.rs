@@ -7,7 +7,9 @@
 //! - [`transport`]: how bytes travel between ranks, and ranks as threads;
 //! - [`pattern`]: who sends which cells to whom;
 //! - [`field`]: the memory of distributed fields;
-//! - [`exchange`]: a pattern bound to fields, from start to finish.
+//! - [`exchange`]: a pattern bound to fields, from start to finish;
+//! - [`sparse`]: messages of any length between ranks that change from round to round;
+//! - [`mod@line`]: consecutive intervals of a line, and payloads passed along it.
 
 #![warn(missing_docs)]
 
@@ -16,7 +18,9 @@ pub mod domain;
 pub mod element;
 pub mod exchange;
 pub mod field;
+pub mod line;
 pub mod pattern;
+pub mod sparse;
 pub mod transport;
 
 pub use domain::{Grid, GridError, Halo, HaloCells, IndexBox, IndexSet, Neighbours, Orientation, Split};
@@ -25,5 +29,7 @@ pub use exchange::{BindError, BindOptions, Exchange, ExchangeError, Pending, Sch
 pub use field::{
     Binder, BlockLayout, BorrowedField, ComponentPlace, Field, FieldError, FieldSet, View, ViewMut,
 };
+pub use line::{Line, LineExchange};
 pub use pattern::{Cells, Pattern, PatternError, Piece};
+pub use sparse::{SparseError, SparseExchange, SparseOptions};
 pub use transport::{Communicator, RanksError, TransportError, run_ranks};

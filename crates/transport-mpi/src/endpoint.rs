@@ -9,6 +9,7 @@ use haloport_core::transport::{Channel, TransportInfo};
 use crate::channels::Channels;
 use crate::finalize;
 use crate::ghosts::{Ghost, Ghosts, Keep};
+use crate::messages::Messages;
 use crate::raw::{self, Comm, Permit};
 use crate::session::require_running;
 use crate::threads::Threads;
@@ -28,7 +29,7 @@ pub(crate) struct Endpoint {
     pub(crate) waiting: Waiting,
     /// For channels, which may use every tag.
     pub(crate) channels: Comm,
-    /// For collectives.
+    /// For collectives, and for messages to ranks that need not know of them.
     pub(crate) setup: Comm,
     threads: Threads,
     state: Mutex<State>,
@@ -37,6 +38,7 @@ pub(crate) struct Endpoint {
 /// What changes.
 pub(crate) struct State {
     pub(crate) channels: Channels,
+    pub(crate) messages: Messages,
     ghosts: Ghosts,
     /// Messages may still lie in the communicators, which are therefore never freed: their successors could find them.
     littered: bool,
@@ -102,6 +104,7 @@ impl Endpoint {
             threads,
             state: Mutex::new(State {
                 channels: Channels::new(rank),
+                messages: Messages::default(),
                 ghosts: Ghosts::default(),
                 littered: false,
                 broken: false,
@@ -154,6 +157,14 @@ impl Endpoint {
         state.ghosts.add(ghost);
     }
 
+    /// Keeps the messages that `remove` takes out until they are complete. They need not be withdrawn: a receiver may
+    /// still want them.
+    pub(crate) fn give_up_messages(&self, remove: impl FnOnce(&mut Messages) -> Vec<Ghost>) {
+        let mut state = self.state();
+        let ghosts = remove(&mut state.messages);
+        ghosts.into_iter().for_each(|ghost| state.ghosts.add(ghost));
+    }
+
     /// Frees what was given up and is complete by now.
     pub(crate) fn sweep(&self) {
         // A thread that may not call MPI leaves it to the next one that may.
@@ -190,6 +201,7 @@ impl Endpoint {
             std::thread::yield_now();
         }
         let Entry { state, permit, .. } = &mut entry;
+        state.littered |= !state.ghosts.is_empty();
         state.ghosts.leak(permit);
         state.closed = true;
         if !state.littered {
@@ -216,6 +228,8 @@ impl Entry<'_> {
             self.state.ghosts.add(ghost);
             self.state.littered |= active;
         }
+        let messages = self.state.messages.remove_all();
+        messages.into_iter().for_each(|ghost| self.state.ghosts.add(ghost));
         self.sweep()
     }
 }

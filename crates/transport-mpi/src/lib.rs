@@ -21,7 +21,8 @@
 //! - `session`: MPI from start to end;
 //! - `transport`: [`MpiTransport`], which checks arguments and hands on;
 //! - `endpoint`: what a transport holds, and the lock that every call of MPI is made under;
-//! - `channels`: persistent requests; `collectives` and `sparse`: setup;
+//! - `channels`: persistent requests; `messages`: those that receivers need not know of; `collectives` and `sparse`:
+//!   setup;
 //! - `segment`: memory that processes of one node share;
 //! - `ghosts`: requests that were given up; `finalize`: the end of MPI before that of a transport;
 //! - `threads`, `waiting`: who may call, and how to wait;
@@ -32,6 +33,7 @@ mod collectives;
 mod endpoint;
 mod finalize;
 mod ghosts;
+mod messages;
 mod raw;
 mod segment;
 mod session;

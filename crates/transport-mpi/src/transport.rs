@@ -7,7 +7,7 @@ use std::sync::Arc;
 use haloport_core::TransportError;
 use haloport_core::device::MemoryRange;
 use haloport_core::transport::{
-    Channel, Direction, Idle, Lease, Reduction, SharedMemory, Transport, TransportInfo,
+    Channel, Direction, Idle, Incoming, Lease, Reduction, SharedMemory, Transport, TransportInfo,
 };
 use mpi::ffi::{self, MPI_Comm};
 
@@ -155,6 +155,23 @@ unsafe impl Transport for MpiTransport {
     fn map(&self, peer: usize, token: &[u8]) -> Result<Option<SharedMemory>, TransportError> {
         self.check(peer)?;
         Ok(segment::map(token))
+    }
+
+    fn send_message(&self, peer: usize, tag: u32, bytes: Vec<u8>) -> Result<(), TransportError> {
+        self.check(peer)?;
+        self.endpoint.send_message(peer, tag, bytes)
+    }
+
+    fn receive_message(&self, tag: u32) -> Result<Incoming, TransportError> {
+        self.endpoint.receive_message(tag)
+    }
+
+    fn unreceived(&self, tag: u32) -> Result<Vec<usize>, TransportError> {
+        self.endpoint.unreceived(tag)
+    }
+
+    fn discard_messages(&self, tag: u32) {
+        self.endpoint.discard_messages(tag);
     }
 
     fn relax(&self, round: u32) -> Result<(), TransportError> {

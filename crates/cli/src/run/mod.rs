@@ -1,5 +1,6 @@
 //! `haloport run`: jobs.
 
+mod rolling;
 mod tsunami;
 
 use clap::Subcommand;
@@ -9,6 +10,8 @@ use crate::failure::Failure;
 /// What can be run.
 #[derive(Debug, Subcommand)]
 pub(crate) enum RunCommand {
+    /// Take rolling means by time window over a sorted table, on ranks that own consecutive rows.
+    Rolling(rolling::RollingArgs),
     /// Simulate a tsunami in the Salish Sea: shallow water on real relief.
     Tsunami(tsunami::TsunamiArgs),
 }
@@ -19,6 +22,7 @@ pub(crate) enum RunCommand {
 /// [`Failure`].
 pub(crate) fn run(command: &RunCommand) -> Result<(), Failure> {
     match command {
+        RunCommand::Rolling(args) => rolling::run(args),
         RunCommand::Tsunami(args) => tsunami::run(args),
     }
 }

@@ -31,7 +31,7 @@ pub mod solver;
 pub mod survey;
 pub mod uplift;
 
-mod canvas;
+pub(crate) mod canvas;
 mod palette;
 
 /// The relief that is shipped: southern Vancouver Island and the Salish Sea, as a .npz file.

@@ -343,7 +343,7 @@ fn line(canvas: &mut Canvas, [x0, y0, x1, y1]: [i32; 4], colour: Rgb888) {
 }
 
 /// Round values from `first` to `last`, about `wanted` of them, and their decimals.
-fn ticks(first: f64, last: f64, wanted: f64) -> Vec<(f64, usize)> {
+pub(crate) fn ticks(first: f64, last: f64, wanted: f64) -> Vec<(f64, usize)> {
     let step = nice_below((last - first) / wanted * 1.6);
     let decimals = (0..6)
         .find(|&digits| {

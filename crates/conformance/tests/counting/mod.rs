@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use haloport_core::device::MemoryRange;
 use haloport_core::transport::{
-    Channel, Communicator, Direction, Idle, Reduction, Transport, TransportError, TransportInfo, Window,
+    Channel, Communicator, Direction, Idle, Incoming, Reduction, Transport, TransportError, TransportInfo,
+    Window,
 };
 
 /// Counts the messages of sparse exchanges with other ranks.
@@ -133,5 +134,21 @@ unsafe impl Transport for Counting {
         let received = self.inner.sparse_exchange(messages, idle)?;
         self.counters.received.fetch_add(others(&received), Ordering::Relaxed);
         Ok(received)
+    }
+
+    fn send_message(&self, peer: usize, tag: u32, bytes: Vec<u8>) -> Result<(), TransportError> {
+        self.inner.send_message(peer, tag, bytes)
+    }
+
+    fn receive_message(&self, tag: u32) -> Result<Incoming, TransportError> {
+        self.inner.receive_message(tag)
+    }
+
+    fn unreceived(&self, tag: u32) -> Result<Vec<usize>, TransportError> {
+        self.inner.unreceived(tag)
+    }
+
+    fn discard_messages(&self, tag: u32) {
+        self.inner.discard_messages(tag);
     }
 }

@@ -1,33 +1,38 @@
-//! The progress engine: it serves all exchanges of a rank that are in flight.
+//! The progress engine: it serves all exchanges of a rank that are in flight, of whatever kind.
 //!
-//! It is driven by every call that waits and by `start`, `finish` and `is_ready`. It knows exchanges and the
+//! It is driven by every call that waits and by `start`, `finish` and `is_ready`. It knows what can be polled and the
 //! transport; fields, patterns and futures know nothing of it.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::flight::Flight;
 use crate::transport::Transport;
+
+/// What makes progress when it is polled.
+pub(crate) trait Served: Send + Sync {
+    /// Makes whatever progress can be made now. Does not block. A failure is kept for whoever waits.
+    fn poll(&self, transport: &dyn Transport);
+}
 
 /// The exchanges of a rank that are in flight.
 #[derive(Default)]
 pub(crate) struct Engine {
-    active: Mutex<Vec<Arc<Flight>>>,
+    active: Mutex<Vec<Arc<dyn Served>>>,
     count: AtomicUsize,
 }
 
 impl Engine {
     /// Takes a flight into care.
-    pub(crate) fn add(&self, flight: &Arc<Flight>) {
+    pub(crate) fn add<S: Served + 'static>(&self, flight: &Arc<S>) {
         let mut active = self.lock();
-        active.push(Arc::clone(flight));
+        active.push(Arc::clone(flight) as Arc<dyn Served>);
         self.count.store(active.len(), Ordering::Release);
     }
 
     /// Releases a flight.
-    pub(crate) fn remove(&self, flight: &Arc<Flight>) {
+    pub(crate) fn remove<S: Served>(&self, flight: &Arc<S>) {
         let mut active = self.lock();
-        active.retain(|other| !Arc::ptr_eq(other, flight));
+        active.retain(|other| !std::ptr::addr_eq(Arc::as_ptr(other), Arc::as_ptr(flight)));
         self.count.store(active.len(), Ordering::Release);
     }
 
@@ -42,7 +47,7 @@ impl Engine {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Vec<Arc<Flight>>> {
+    fn lock(&self) -> MutexGuard<'_, Vec<Arc<dyn Served>>> {
         self.active.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

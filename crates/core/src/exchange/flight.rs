@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 
+use super::engine::Served;
 use super::part::{Part, Traffic};
 use super::{ExchangeError, Schedule};
 use crate::field::Storage;
@@ -101,32 +102,6 @@ impl Flight {
         started
     }
 
-    /// Makes progress, unless another thread is doing so, and calls the callback when the flight ends here.
-    pub(crate) fn poll(&self, transport: &dyn Transport) {
-        let mut state = match self.state.try_lock() {
-            Ok(state) => state,
-            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
-            Err(TryLockError::WouldBlock) => return,
-        };
-        if state.status != Status::Travelling {
-            return;
-        }
-        let mut complete = true;
-        let mut failed = None;
-        for part in &mut state.parts {
-            match part.poll(transport) {
-                Ok(arrived) => complete &= arrived,
-                Err(error) => failed = failed.or(Some(error)),
-            }
-        }
-        match failed {
-            Some(error) => state.poison(transport, error),
-            None if complete => state.status = Status::Arrived,
-            None => return,
-        }
-        self.report(state);
-    }
-
     /// Unpacks. Everything has arrived.
     pub(crate) fn finish(
         &self,
@@ -183,6 +158,34 @@ impl Flight {
     /// Locks even after a panic: a callback runs without the lock, and parts do not panic.
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Served for Flight {
+    /// Makes progress, unless another thread is doing so, and calls the callback when the flight ends here.
+    fn poll(&self, transport: &dyn Transport) {
+        let mut state = match self.state.try_lock() {
+            Ok(state) => state,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            Err(TryLockError::WouldBlock) => return,
+        };
+        if state.status != Status::Travelling {
+            return;
+        }
+        let mut complete = true;
+        let mut failed = None;
+        for part in &mut state.parts {
+            match part.poll(transport) {
+                Ok(arrived) => complete &= arrived,
+                Err(error) => failed = failed.or(Some(error)),
+            }
+        }
+        match failed {
+            Some(error) => state.poison(transport, error),
+            None if complete => state.status = Status::Arrived,
+            None => return,
+        }
+        self.report(state);
     }
 }
 

@@ -30,7 +30,7 @@ pub use part::Traffic;
 pub use pending::{Finish, Pending};
 pub use schedule::Schedule;
 
-pub(crate) use engine::Engine;
+pub(crate) use engine::{Engine, Served};
 pub(crate) use plan::{PartBuilder, PartFields};
 
 use crate::field::{Binder, FieldSet};

@@ -275,11 +275,11 @@ impl Patience {
     }
 }
 
-fn encode<T: Serialize>(value: &T, sender: usize) -> Result<Vec<u8>, TransportError> {
+pub(crate) fn encode<T: Serialize>(value: &T, sender: usize) -> Result<Vec<u8>, TransportError> {
     postcard::to_stdvec(value).map_err(|error| TransportError::Malformed { sender, why: error.to_string() })
 }
 
-fn decode<T: DeserializeOwned>(sender: usize, bytes: &[u8]) -> Result<T, TransportError> {
+pub(crate) fn decode<T: DeserializeOwned>(sender: usize, bytes: &[u8]) -> Result<T, TransportError> {
     postcard::from_bytes(bytes).map_err(|error| TransportError::Malformed { sender, why: error.to_string() })
 }
 

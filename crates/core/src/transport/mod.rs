@@ -1,8 +1,8 @@
 //! How bytes travel between ranks.
 //!
-//! A [`Transport`] moves memory ranges through channels that are opened once and posted many times, and offers the
-//! few collective operations that setting up a pattern needs. It knows nothing of devices' events, of fields or of
-//! patterns. Where ranks share memory, a [`Window`] lets a neighbour copy straight out of a field.
+//! A [`Transport`] moves memory ranges through channels that are opened once and posted many times, sends messages
+//! of any length to ranks that need not know of them, and offers the few collective operations that setting up a
+//! pattern needs. It knows nothing of devices' events, of fields or of patterns. Where ranks share memory, a [`Window`] lets a neighbour copy straight out of a field.
 
 mod communicator;
 mod error;
@@ -17,6 +17,7 @@ use std::sync::Arc;
 use serde::Serialize;
 
 pub use communicator::{Communicator, DEFAULT_TIME_LIMIT};
+pub(crate) use communicator::{decode, encode};
 pub use error::TransportError;
 pub use in_process::{RanksError, run_ranks};
 pub use shared::{Lease, SharedMemory};
@@ -65,14 +66,31 @@ pub struct TransportInfo {
     pub any_thread: bool,
 }
 
+/// What a rank finds when it asks for a message ([`Transport::receive_message`]).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Incoming {
+    /// No message is here.
+    Nothing,
+    /// A message has been found, and its bytes are still on their way. Ask again.
+    Arriving,
+    /// A message.
+    Message {
+        /// The rank that sent it.
+        sender: usize,
+        /// What it holds.
+        bytes: Vec<u8>,
+    },
+}
+
 /// Called again and again while a collective waits: serves pending exchanges and watches the time limit. Its error
 /// ends the collective.
 pub type Idle<'a> = &'a mut dyn FnMut() -> Result<(), TransportError>;
 
 /// Moves bytes between ranks.
 ///
-/// Channels of the same peer, direction and tag are matched in the order of their posting. Collectives are called
-/// by all ranks in the same order; they block, but call `idle` while they wait.
+/// Channels of the same peer, direction and tag are matched in the order of their posting. Messages have tags of their
+/// own, which never meet those of channels; those of one sender and tag are received in the order of sending.
+/// Collectives are called by all ranks in the same order; they block, but call `idle` while they wait.
 ///
 /// # Safety
 /// An implementation touches the memory of a channel only between a `post` and the `test` that says that the message
@@ -163,6 +181,31 @@ pub unsafe trait Transport: Debug + Send + Sync {
 
     /// Tells `peer`, should it be waiting, that a window's state has changed.
     fn notify(&self, _peer: usize) {}
+
+    /// Begins to send a message of any length, also of none, to any rank, also to oneself. Does not block; the transport
+    /// owns the bytes from now on.
+    ///
+    /// # Errors
+    /// A peer that does not exist, a tag beyond the transport's largest, and what the underlying layer says.
+    fn send_message(&self, peer: usize, tag: u32, bytes: Vec<u8>) -> Result<(), TransportError>;
+
+    /// Takes the next message with this tag, whoever sent it. Makes progress; does not block.
+    ///
+    /// # Errors
+    /// What the underlying layer says.
+    fn receive_message(&self, tag: u32) -> Result<Incoming, TransportError>;
+
+    /// The ranks, each once and in ascending order, that have not yet found every message which this rank has sent
+    /// them with this tag. Once a rank is not among them, its own [`receive_message`](Transport::receive_message)
+    /// returns [`Incoming::Nothing`] only after it has returned all of these. Makes progress; does not block.
+    ///
+    /// # Errors
+    /// What the underlying layer says.
+    fn unreceived(&self, tag: u32) -> Result<Vec<usize>, TransportError>;
+
+    /// Throws away what has come for this rank with this tag, and forgets what it has sent, which still reaches
+    /// receivers that ask for it. Called when this rank has done with the tag.
+    fn discard_messages(&self, tag: u32);
 
     /// Waits a little: called with `round` = 0, 1, 2, … by a rank that finds nothing to do. Early rounds spin,
     /// later ones yield the core or sleep for at most about a millisecond.

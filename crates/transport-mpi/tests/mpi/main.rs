@@ -11,6 +11,7 @@
 //!   initialised by the test, with that thread level;
 //! - `cases N`: `N` random exchanges of boxes, and a third as many of unstructured domains and on cubed spheres,
 //!   against their oracles, and exchanges in flight at once;
+//! - `sparse N`: `N` random sparse exchanges, and as many lines, against oracles;
 //! - `large`: messages above 2 GiB, of boxes and of unstructured domains, on 2 ranks.
 
 mod channels;
@@ -35,6 +36,7 @@ fn main() {
     let outcome = match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         [] => alone(run),
         ["cases", count] => alone(|comm| cases(comm, count.parse()?)),
+        ["sparse", count] => alone(|comm| sparse(comm, count.parse()?)),
         ["large"] => alone(|comm| {
             large::check(comm, &CpuDevice::with_threads(1)?)?;
             large::check_indices(comm, &CpuDevice::with_threads(1)?, large::LEVELS)
@@ -135,4 +137,17 @@ fn cases(comm: &Communicator, count: u64) -> Outcome {
 /// Small cases come first.
 fn size_of_case(number: u64, count: u64) -> usize {
     1 + (number * 10 / count) as usize
+}
+
+fn sparse(comm: &Communicator, count: u64) -> Outcome {
+    let device = CpuDevice::with_threads(1)?;
+    for number in 0..count {
+        haloport_conformance::sparse::check(comm, &device, number)?;
+        haloport_conformance::line::check(comm, number)?;
+    }
+    comm.barrier()?;
+    if comm.rank() == 0 {
+        println!("{} ranks: {count} random sparse exchanges and lines match the oracles", comm.size());
+    }
+    Ok(())
 }

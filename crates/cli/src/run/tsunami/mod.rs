@@ -9,13 +9,13 @@
 //! - `report`: what is printed.
 
 mod args;
-mod files;
+pub(super) mod files;
 mod job;
 mod problem;
 mod progress;
-mod report;
+pub(super) mod report;
 mod tides;
-mod verify;
+pub(super) mod verify;
 
 use std::sync::OnceLock;
 

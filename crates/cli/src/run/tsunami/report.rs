@@ -228,7 +228,7 @@ impl Report {
     }
 }
 
-fn write_checks(out: &mut impl Write, checks: &[Check]) -> io::Result<()> {
+pub(crate) fn write_checks(out: &mut impl Write, checks: &[Check]) -> io::Result<()> {
     writeln!(out, "\n  checks")?;
     for check in checks {
         let verdict = if check.ok { "ok" } else { "FAILED" };
@@ -255,7 +255,7 @@ fn significant(value: f64) -> String {
     format!("{value:.decimals$}")
 }
 
-fn bytes(count: u64) -> String {
+pub(crate) fn bytes(count: u64) -> String {
     const UNITS: [&str; 5] = ["bytes", "kB", "MB", "GB", "TB"];
     let mut value = count as f64;
     let mut unit = 0;

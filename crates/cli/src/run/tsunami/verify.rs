@@ -27,23 +27,23 @@ const PATIENCE: Duration = Duration::from_secs(3600);
 
 /// A check: a figure and its bound.
 #[derive(Debug, Clone, Serialize)]
-pub(super) struct Check {
-    pub(super) name: &'static str,
-    pub(super) what: String,
-    pub(super) value: f64,
+pub(crate) struct Check {
+    pub(crate) name: &'static str,
+    pub(crate) what: String,
+    pub(crate) value: f64,
     /// `<`, `>=` or `==`.
-    pub(super) relation: &'static str,
-    pub(super) bound: f64,
-    pub(super) unit: &'static str,
-    pub(super) ok: bool,
+    pub(crate) relation: &'static str,
+    pub(crate) bound: f64,
+    pub(crate) unit: &'static str,
+    pub(crate) ok: bool,
 }
 
 impl Check {
-    pub(super) fn below(name: &'static str, what: &str, value: f64, bound: f64, unit: &'static str) -> Check {
+    pub(crate) fn below(name: &'static str, what: &str, value: f64, bound: f64, unit: &'static str) -> Check {
         Check { name, what: what.into(), value, relation: "<", bound, unit, ok: value < bound }
     }
 
-    pub(super) fn at_least(
+    pub(crate) fn at_least(
         name: &'static str,
         what: &str,
         value: f64,
@@ -53,7 +53,7 @@ impl Check {
         Check { name, what: what.into(), value, relation: ">=", bound, unit, ok: value >= bound }
     }
 
-    fn same_fields(differing: usize, what: String) -> Check {
+    pub(crate) fn same_fields(differing: usize, what: String) -> Check {
         let value = differing as f64;
         Check { name: "ranks", what, value, relation: "==", bound: 0.0, unit: "", ok: differing == 0 }
     }
@@ -63,7 +63,7 @@ impl Check {
 ///
 /// # Errors
 /// [`Failure::Run`], which names the checks that failed.
-pub(super) fn conclude(checks: &[Check]) -> Result<(), Failure> {
+pub(crate) fn conclude(checks: &[Check]) -> Result<(), Failure> {
     let failed: Vec<&str> = checks.iter().filter(|check| !check.ok).map(|check| check.name).collect();
     if failed.is_empty() {
         return Ok(());

@@ -2,9 +2,11 @@
 //!
 //! - [`run_ranks`] starts them and gathers what they return;
 //! - `world` is what they share: who has failed, the bells that wake them, collectives and published windows;
-//! - `pipe` is one channel between two of them: the later of the two to post copies the message.
+//! - `pipe` is one channel between two of them: the later of the two to post copies the message;
+//! - `mail` keeps messages that receivers need not know of.
 
 mod collective;
+mod mail;
 mod pipe;
 mod ranks;
 mod transport;

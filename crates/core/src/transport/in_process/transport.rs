@@ -7,7 +7,7 @@ use super::pipe::{Outcome, Pipe};
 use super::world::{Address, World};
 use crate::device::MemoryRange;
 use crate::transport::{
-    Channel, Direction, Idle, Reduction, Transport, TransportError, TransportInfo, Window,
+    Channel, Direction, Idle, Incoming, Reduction, Transport, TransportError, TransportInfo, Window,
 };
 
 #[derive(Debug)]
@@ -145,6 +145,32 @@ unsafe impl Transport for InProcess {
 
     fn notify(&self, peer: usize) {
         self.world.ring(peer);
+    }
+
+    fn send_message(&self, peer: usize, tag: u32, bytes: Vec<u8>) -> Result<(), TransportError> {
+        self.check(peer)?;
+        self.world.mail.send(self.rank, peer, tag, bytes);
+        self.world.ring(peer);
+        Ok(())
+    }
+
+    fn receive_message(&self, tag: u32) -> Result<Incoming, TransportError> {
+        Ok(match self.world.mail.receive(self.rank, tag) {
+            None => Incoming::Nothing,
+            Some((sender, bytes)) => {
+                // It may wait for just that.
+                self.world.ring(sender);
+                Incoming::Message { sender, bytes }
+            }
+        })
+    }
+
+    fn unreceived(&self, tag: u32) -> Result<Vec<usize>, TransportError> {
+        Ok(self.world.mail.unreceived(self.rank, tag))
+    }
+
+    fn discard_messages(&self, tag: u32) {
+        self.world.mail.discard(self.rank, tag);
     }
 
     fn relax(&self, round: u32) -> Result<(), TransportError> {

@@ -8,6 +8,7 @@ use std::time::Duration;
 use crossbeam_utils::CachePadded;
 
 use super::collective::Collective;
+use super::mail::Mail;
 use super::pipe::{Outcome, Pipe};
 use crate::device::MemoryRange;
 use crate::transport::{Direction, TransportError, Window};
@@ -30,6 +31,7 @@ pub(super) struct World {
     pipes: Mutex<HashMap<Address, Arc<Pipe>>>,
     windows: Mutex<HashMap<Address, Arc<Window>>>,
     pub(super) collective: Collective,
+    pub(super) mail: Mail,
     spin_rounds: u32,
 }
 
@@ -54,6 +56,7 @@ impl World {
             pipes: Mutex::default(),
             windows: Mutex::default(),
             collective: Collective::new(size),
+            mail: Mail::new(size),
             spin_rounds: if size <= cores { SPIN_ROUNDS } else { 1 },
         }
     }

@@ -1,0 +1,217 @@
+//! Random rounds of sparse exchanges against an oracle: every rank knows what all send.
+
+use std::task::{Context, Poll, Waker};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use haloport_core::device::Device;
+use haloport_core::sparse::{Round, Slot};
+use haloport_core::{
+    Communicator, Exchange, Field, Grid, Halo, Pattern, Schedule, SparseError, SparseExchange, Split,
+};
+use rand::rngs::StdRng;
+use rand::seq::SliceRandom;
+use rand::{RngExt, SeedableRng};
+
+use crate::{Failure, ensure};
+
+/// Threads that insert messages beside the rank's own.
+const THREADS: usize = 3;
+
+/// How long a round may take that is not waited for.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A rank and a message to or from it.
+type Message = (usize, Vec<u8>);
+
+/// Collective: several rounds of two sparse exchanges, one of which has fixed neighbours, with an exchange of halos in
+/// flight meanwhile. The case is made from `number`.
+///
+/// # Errors
+/// The first round that brings something else than was sent, or the error of a call.
+pub fn check<D: Device>(comm: &Communicator, device: &D, number: u64) -> Result<(), Failure> {
+    let (rank, size) = (comm.rank(), comm.size());
+    let mut all = StdRng::seed_from_u64(number);
+    let sends: Vec<Vec<bool>> =
+        (0..size).map(|_| (0..size).map(|_| all.random_bool(0.4)).collect()).collect();
+    let senders: Vec<usize> = (0..size).filter(|&sender| sends[sender][rank]).collect();
+    let receivers: Vec<usize> = (0..size).filter(|&receiver| sends[rank][receiver]).collect();
+    let mut open = SparseExchange::new(comm)?;
+    let mut fixed = SparseExchange::between(comm, &senders, &receivers)?;
+    let mut halos = halos(comm, device)?;
+
+    let mut mine = StdRng::seed_from_u64(number * 1_000 + rank as u64);
+    for number_of_round in 0..all.random_range(1..4u64) {
+        let anyone = Sent::random(&mut all, size, |_, _| true);
+        let neighbours = Sent::random(&mut all, size, |sender, receiver| sends[sender][receiver]);
+        prepare(&mut halos, number_of_round)?;
+        let pending = halos.start(Schedule::DefaultStream)?;
+        let (first, second) = (open.begin()?, fixed.begin()?);
+        let mut threads = insert(&first, anyone.of(rank), &mut mine)?;
+        threads.extend(insert(&second, neighbours.of(rank), &mut mine)?);
+        // Ranks end theirs in different orders, and while messages are still on their way to the transport.
+        let (from_anyone, from_neighbours) = if mine.random() {
+            second.finish();
+            let got = take(first, &mut mine)?;
+            (got, take(second, &mut mine)?)
+        } else {
+            first.finish();
+            let got = take(second, &mut mine)?;
+            (take(first, &mut mine)?, got)
+        };
+        join(threads)?;
+        pending.finish(Schedule::DefaultStream)?;
+        let at = format!("case {number}, round {number_of_round}");
+        ensure!(from_anyone == anyone.to(rank), "{at}: messages of any rank are lost, changed or overtaken");
+        ensure!(from_neighbours == neighbours.to(rank), "{at}: messages of neighbours are not what was sent");
+        verify(&halos, number_of_round, size)?;
+    }
+    Ok(())
+}
+
+/// What every rank sends in one round: receivers and messages.
+struct Sent(Vec<Vec<Message>>);
+
+impl Sent {
+    fn random(random: &mut StdRng, size: usize, may: impl Fn(usize, usize) -> bool) -> Sent {
+        let mut sent = Vec::new();
+        for sender in 0..size {
+            let mut messages = Vec::new();
+            for _ in 0..random.random_range(0..8) {
+                let receiver = random.random_range(0..size);
+                let length = match random.random_range(0..20) {
+                    0..5 => 0,
+                    5..18 => random.random_range(1..100),
+                    18 => random.random_range(1_000..20_000),
+                    _ => random.random_range(100_000..400_000),
+                };
+                let mark: u8 = random.random();
+                if may(sender, receiver) {
+                    messages.push((receiver, (0..length).map(|place| mark ^ place as u8).collect()));
+                }
+            }
+            sent.push(messages);
+        }
+        Sent(sent)
+    }
+
+    fn of(&self, sender: usize) -> &[Message] {
+        &self.0[sender]
+    }
+
+    /// What rank `receiver` gets, in order.
+    fn to(&self, receiver: usize) -> Vec<Message> {
+        let sent = self.0.iter().enumerate();
+        sent.flat_map(|(sender, messages)| messages.iter().map(move |message| (sender, message)))
+            .filter(|(_, (to, _))| *to == receiver)
+            .map(|(sender, (_, bytes))| (sender, bytes.clone()))
+            .collect()
+    }
+}
+
+/// A thread that inserts messages.
+type Thread = JoinHandle<Result<(), SparseError>>;
+
+/// Inserts `messages` in one of several ways. The threads that are returned have places to fill.
+fn insert(round: &Round<'_>, messages: &[Message], random: &mut StdRng) -> Result<Vec<Thread>, SparseError> {
+    match random.random_range(0..3) {
+        0 => {
+            messages.iter().try_for_each(|(peer, bytes)| round.send(*peer, &bytes[..]))?;
+            Ok(Vec::new())
+        }
+        // Places in order, filled in any order by several threads.
+        1 => {
+            let places = messages.iter().map(|(peer, bytes)| Ok((round.reserve(*peer)?, bytes.clone())));
+            let mut places = places.collect::<Result<Vec<_>, SparseError>>()?;
+            places.shuffle(random);
+            let mut shares: [Vec<(Slot, Vec<u8>)>; THREADS] = Default::default();
+            for (index, place) in places.into_iter().enumerate() {
+                shares[index % THREADS].push(place);
+            }
+            let fill = |share: Vec<(Slot, Vec<u8>)>| {
+                share.into_iter().try_for_each(|(slot, bytes)| slot.send(bytes))
+            };
+            Ok(shares.into_iter().map(|share| std::thread::spawn(move || fill(share))).collect())
+        }
+        // Each thread sends to receivers of its own.
+        _ => {
+            let threads = (0..THREADS).map(|number| {
+                let inserter = round.inserter();
+                let mut mine = messages.to_vec();
+                mine.retain(|(peer, _)| peer % THREADS == number);
+                std::thread::spawn(move || {
+                    mine.into_iter().try_for_each(|(peer, bytes)| inserter.send(peer, bytes))
+                })
+            });
+            join(threads.collect())?;
+            Ok(Vec::new())
+        }
+    }
+}
+
+fn join(threads: Vec<Thread>) -> Result<(), SparseError> {
+    threads.into_iter().try_for_each(|thread| {
+        thread.join().unwrap_or_else(|_| Err(SparseError::Poisoned("a thread of the test panicked".into())))
+    })
+}
+
+/// Ends the round: by waiting, by taking messages as they come, or as a future.
+fn take(round: Round<'_>, random: &mut StdRng) -> Result<Vec<Message>, SparseError> {
+    let began = Instant::now();
+    match random.random_range(0..3) {
+        0 => round.wait(),
+        1 => {
+            let mut taken = Vec::new();
+            round.finish();
+            while !round.is_ready() && began.elapsed() < PATIENCE {
+                taken.extend(round.try_next()?);
+                std::thread::yield_now();
+            }
+            taken.extend(round.wait()?);
+            taken.sort_by_key(|(sender, _)| *sender);
+            Ok(taken)
+        }
+        _ => {
+            let mut completing = std::pin::pin!(round.into_future());
+            loop {
+                match completing.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+                    Poll::Ready(taken) => break taken,
+                    Poll::Pending if began.elapsed() > PATIENCE => {
+                        break Err(SparseError::Poisoned("a future took too long".into()));
+                    }
+                    Poll::Pending => std::thread::yield_now(),
+                }
+            }
+        }
+    }
+}
+
+/// A field on a periodic line of 5 cells for each rank, with a halo of 2.
+fn halos<D: Device>(comm: &Communicator, device: &D) -> Result<Exchange<Field<i32, D>>, Failure> {
+    let grid = Grid::new([5 * comm.size()])?.periodic([true])?;
+    let split = Split::even(&grid, [comm.size()])?;
+    let domain = split.part(comm.rank()).ok_or("there are more ranks than parts")?;
+    let pattern = Pattern::structured(comm, &grid, &[domain], &Halo::uniform(2))?;
+    Ok(pattern.bind(Field::new(device, &pattern)?)?)
+}
+
+/// Owned cells hold their index and the round, the halo nothing of use.
+fn prepare<D: Device>(halos: &mut Exchange<Field<i32, D>>, round: u64) -> Result<(), Failure> {
+    let owned = halos.fields().layout(0)?.owned();
+    let value = |cell: &[i64]| if owned.contains(cell) { cell[0] as i32 + 1000 * round as i32 } else { -1 };
+    halos.fields_mut().view_mut(0)?.fill_with(|cell, _| value(cell));
+    Ok(())
+}
+
+fn verify<D: Device>(halos: &Exchange<Field<i32, D>>, round: u64, size: usize) -> Result<(), Failure> {
+    let view = halos.fields().view(0)?;
+    for cell in view.region().lower()[0]..view.region().upper()[0] {
+        let expected = cell.rem_euclid(5 * size as i64) as i32 + 1000 * round as i32;
+        ensure!(
+            view.get(&[cell]) == Some(expected),
+            "cell {cell} of round {round} is {:?}",
+            view.get(&[cell])
+        );
+    }
+    Ok(())
+}

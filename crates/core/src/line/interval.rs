@@ -1,0 +1,81 @@
+//! Which rank owns which items of a line.
+
+use std::ops::Range;
+
+use crate::sparse::SparseError;
+use crate::transport::{Communicator, Reduction};
+
+/// Items in a line, cut into intervals: each rank owns consecutive ones, in the order of the ranks. A rank may own none.
+#[derive(Debug, Clone)]
+pub struct Line {
+    comm: Communicator,
+    mine: Range<u64>,
+    items: u64,
+}
+
+impl Line {
+    /// Collective: a line of which this rank owns the items `mine`, counted from 0. The interval of a rank begins where
+    /// that of the one before ends.
+    ///
+    /// # Errors
+    /// [`SparseError::Refused`], with the same text on every rank, where intervals leave a gap, overlap or end before
+    /// they begin; [`SparseError::Transport`].
+    pub fn new(comm: &Communicator, mine: Range<u64>) -> Result<Line, SparseError> {
+        let Range { start, end } = mine;
+        let ends: Vec<(usize, u64)> = Some(comm.rank() + 1)
+            .filter(|&next| next < comm.size())
+            .map(|next| (next, end))
+            .into_iter()
+            .collect();
+        let before = comm.sparse_exchange(&ends)?.first().map_or(0, |&(_, end)| end);
+        let flaw = if start > end {
+            Some(format!("its interval {start}..{end} ends before it begins"))
+        } else if start != before {
+            Some(format!(
+                "its interval {start}..{end} should begin at {before}, where that of the rank before ends"
+            ))
+        } else {
+            None
+        };
+        comm.agree(flaw)?.map_err(SparseError::Refused)?;
+        let mut items = [end];
+        comm.all_reduce(&mut items, Reduction::Max)?;
+        Ok(Line { comm: comm.clone(), mine, items: items[0] })
+    }
+
+    /// Collective: a line of `items` items, cut into intervals of the same length or, for the last ranks, one less.
+    ///
+    /// # Errors
+    /// As for [`new`](Line::new), where ranks differ about the number of items.
+    pub fn even(comm: &Communicator, items: u64) -> Result<Line, SparseError> {
+        let (rank, ranks) = (comm.rank() as u64, comm.size() as u64);
+        let (each, more) = (items / ranks, items % ranks);
+        let start = |rank: u64| rank * each + rank.min(more);
+        Line::new(comm, start(rank)..start(rank + 1))
+    }
+
+    /// The items that this rank owns.
+    pub fn mine(&self) -> Range<u64> {
+        self.mine.clone()
+    }
+
+    /// The number of items of all ranks.
+    pub fn items(&self) -> u64 {
+        self.items
+    }
+
+    /// The rank before this one, which may own nothing; `None` for the first.
+    pub fn left(&self) -> Option<usize> {
+        self.comm.rank().checked_sub(1)
+    }
+
+    /// The rank after this one, which may own nothing; `None` for the last.
+    pub fn right(&self) -> Option<usize> {
+        Some(self.comm.rank() + 1).filter(|&next| next < self.comm.size())
+    }
+
+    /// The communicator.
+    pub fn comm(&self) -> &Communicator {
+        &self.comm
+    }
+}

@@ -1,0 +1,220 @@
+//! Sparse exchanges: messages of any length between ranks that change from round to round.
+//!
+//! Each rank names whom it sends to; receivers need not know. Three ranks, each of which sends its number to all that
+//! are below it:
+//!
+//! ```
+//! use haloport_core::{SparseExchange, run_ranks};
+//!
+//! let received = run_ranks(3, |comm| {
+//!     let mut exchange = SparseExchange::new(&comm)?;
+//!     let round = exchange.begin()?;
+//!     for below in 0..comm.rank() {
+//!         round.send(below, vec![comm.rank() as u8])?;
+//!     }
+//!     round.wait()
+//! })?;
+//! assert_eq!(received, [vec![(1, vec![1]), (2, vec![2])], vec![(2, vec![2])], vec![]]);
+//! # Ok::<(), haloport_core::RanksError<haloport_core::SparseError>>(())
+//! ```
+//!
+//! Messages are bytes in host memory; what is on a device is copied to the host by the caller. Memory and messages of
+//! a rank grow with its own messages and neighbours, and with the logarithm of the number of ranks.
+//!
+//! Read in this order:
+//! - this file: [`SparseExchange`], made once;
+//! - `round`: one round, as its users see it;
+//! - `shared` and `state`: how a round makes progress, served by the same engine as exchanges of halos;
+//! - `outbox`: the order of messages;
+//! - `consensus` and `notices`: how a round ends, where neighbours are unknown and where they are fixed.
+
+mod consensus;
+mod error;
+mod notices;
+mod outbox;
+mod round;
+mod shared;
+mod state;
+
+use std::fmt;
+use std::sync::Arc;
+
+pub use error::SparseError;
+pub use round::{Completing, Inserter, Round, Slot};
+
+use crate::transport::{Communicator, Reduction};
+use shared::{Completion, Shared};
+use state::Tags;
+
+/// Options of [`SparseExchange::with`].
+#[derive(Default)]
+pub struct SparseOptions {
+    neighbours: Option<(Vec<usize>, Vec<usize>)>,
+    on_complete: Option<Completion>,
+}
+
+impl fmt::Debug for SparseOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SparseOptions")
+            .field("neighbours", &self.neighbours)
+            .field("on_complete", &self.on_complete.is_some())
+            .finish()
+    }
+}
+
+impl SparseOptions {
+    /// Fixes whom this rank gets messages from and whom it sends to, in any order; it may be among them itself. Where
+    /// one rank does so, all do. A round then ends between neighbours, and no rank waits for those far away.
+    #[must_use]
+    pub fn between(mut self, senders: &[usize], receivers: &[usize]) -> Self {
+        self.neighbours = Some((senders.to_vec(), receivers.to_vec()));
+        self
+    }
+
+    /// Calls `call` each time a round is complete, so that [`Round::wait`] would not wait, or has failed. It runs
+    /// inside the call that makes the last progress, whichever that is, and may use other exchanges; it must not wait
+    /// for other ranks, nor touch the exchange that it belongs to.
+    #[must_use]
+    pub fn on_complete(mut self, call: impl FnMut(Result<(), &SparseError>) + Send + 'static) -> Self {
+        self.on_complete = Some(Box::new(call));
+        self
+    }
+}
+
+/// Messages of any length between ranks, in rounds.
+///
+/// All ranks make it together, and all of them go through the same number of rounds, one after another. Rounds of
+/// different exchanges may be under way at the same time, as may exchanges of halos, and ranks may wait for theirs in
+/// different orders once they have [finished](Round::finish) their insertions into all of them.
+pub struct SparseExchange {
+    comm: Communicator,
+    shared: Arc<Shared>,
+}
+
+impl fmt::Debug for SparseExchange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "SparseExchange({:?})", self.comm)
+    }
+}
+
+impl SparseExchange {
+    /// Collective: an exchange in which any rank may send to any other, which need not know.
+    ///
+    /// A round is complete when all messages of all ranks have been received, so every rank waits for all others.
+    ///
+    /// # Errors
+    /// [`SparseError::Refused`] where ranks disagree, [`SparseError::Transport`].
+    pub fn new(comm: &Communicator) -> Result<SparseExchange, SparseError> {
+        SparseExchange::with(comm, SparseOptions::default())
+    }
+
+    /// Collective: an exchange between fixed neighbours, see [`SparseOptions::between`]. Who expects whom is checked
+    /// here, once.
+    ///
+    /// # Errors
+    /// [`SparseError::Refused`], with the same text on every rank, where a rank does not exist, is named twice, or is
+    /// expected to send and does not; [`SparseError::Transport`].
+    pub fn between(
+        comm: &Communicator,
+        senders: &[usize],
+        receivers: &[usize],
+    ) -> Result<SparseExchange, SparseError> {
+        SparseExchange::with(comm, SparseOptions::default().between(senders, receivers))
+    }
+
+    /// Collective: an exchange with options.
+    ///
+    /// # Errors
+    /// As for [`between`](SparseExchange::between).
+    pub fn with(comm: &Communicator, options: SparseOptions) -> Result<SparseExchange, SparseError> {
+        let SparseOptions { neighbours, on_complete } = options;
+        let tags = Tags(comm.take_tags(Tags::COUNT));
+        check_alike(comm, tags, neighbours.is_some())?;
+        let neighbours = neighbours.map(|(senders, receivers)| (sorted(senders), sorted(receivers)));
+        if let Some((senders, receivers)) = &neighbours {
+            check_neighbours(comm, senders, receivers)?;
+        }
+        let neighbours = neighbours.as_ref().map(|(senders, receivers)| (&senders[..], &receivers[..]));
+        let shared = Arc::new(Shared::new((comm.rank(), comm.size()), tags, neighbours, on_complete));
+        Ok(SparseExchange { comm: comm.clone(), shared })
+    }
+
+    /// Begins a round; others need not have come as far. If an earlier round was forgotten, it is completed first, and
+    /// its messages are lost.
+    ///
+    /// # Errors
+    /// [`SparseError::Poisoned`], and what an earlier round runs into.
+    pub fn begin(&mut self) -> Result<Round<'_>, SparseError> {
+        if self.shared.is_travelling() {
+            self.complete_forgotten()?;
+        }
+        let number = self.shared.begin()?;
+        self.comm.engine().add(&self.shared);
+        Ok(Round::new(self, number))
+    }
+
+    /// The communicator.
+    pub fn comm(&self) -> &Communicator {
+        &self.comm
+    }
+}
+
+impl Drop for SparseExchange {
+    fn drop(&mut self) {
+        let transport = &**self.comm.transport();
+        self.shared.abandon(transport, SparseError::Poisoned("it was dropped".into()));
+        self.comm.engine().remove(&self.shared);
+        self.shared.discard(transport);
+    }
+}
+
+fn sorted(mut ranks: Vec<usize>) -> Vec<usize> {
+    ranks.sort_unstable();
+    ranks
+}
+
+/// Collective: whether all ranks are at the same exchange, and fix their neighbours or do not.
+fn check_alike(comm: &Communicator, tags: Tags, fixed: bool) -> Result<(), SparseError> {
+    let (tag, fixed) = (u64::from(tags.0), u64::from(fixed));
+    let mut largest = [tag, !tag, fixed, !fixed];
+    comm.all_reduce(&mut largest, Reduction::Max)?;
+    let [tag, other_tag, fixed, other_fixed] = largest;
+    if tag != !other_tag {
+        return Err(SparseError::Refused(
+            "the ranks have bound or made different exchanges before this one: all are made by all ranks, in the \
+             same order"
+                .into(),
+        ));
+    }
+    if fixed != !other_fixed {
+        return Err(SparseError::Refused(
+            "some ranks fix their senders and receivers, and others do not: all ranks make the same exchange"
+                .into(),
+        ));
+    }
+    Ok(())
+}
+
+/// Collective: whether all neighbours exist and expect each other.
+fn check_neighbours(comm: &Communicator, senders: &[usize], receivers: &[usize]) -> Result<(), SparseError> {
+    let size = comm.size();
+    let flaw = [("senders", senders), ("receivers", receivers)].into_iter().find_map(|(what, ranks)| {
+        let beyond = ranks
+            .iter()
+            .find(|&&rank| rank >= size)
+            .map(|rank| format!("its {what} have rank {rank}, but there are {size} ranks, numbered from 0"));
+        let twice = ranks.windows(2).find(|pair| pair[0] == pair[1]);
+        beyond.or(twice.map(|pair| format!("its {what} have rank {} twice", pair[0])))
+    });
+    comm.agree(flaw)?.map_err(SparseError::Refused)?;
+    let calls = receivers.iter().map(|&receiver| (receiver, Vec::new())).collect();
+    let callers: Vec<usize> =
+        comm.sparse_exchange_bytes(calls)?.into_iter().map(|(sender, _)| sender).collect();
+    let silent = senders.iter().find(|sender| callers.binary_search(sender).is_err());
+    let uncalled = callers.iter().find(|caller| senders.binary_search(caller).is_err());
+    let flaw = silent
+        .map(|sender| format!("it expects messages from rank {sender}, which does not send to it"))
+        .or(uncalled
+            .map(|caller| format!("it does not expect messages from rank {caller}, which sends to it")));
+    comm.agree(flaw)?.map_err(SparseError::Refused)
+}

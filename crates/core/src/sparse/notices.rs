@@ -1,0 +1,122 @@
+//! The end of a round whose senders and receivers are fixed: each sender says how many messages it has sent.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::outbox::Outbox;
+use super::state::Complaint;
+use crate::transport::{Incoming, Transport, TransportError, decode, encode};
+
+/// What a rank says to a neighbour beside the messages themselves.
+#[derive(Debug, Serialize, Deserialize)]
+enum Notice {
+    /// So many messages were sent in this round.
+    End(u64),
+    /// There will be no further.
+    GivenUp(Complaint),
+}
+
+/// The neighbours of a rank, and what is known of their round.
+#[derive(Debug)]
+pub(super) struct Notices {
+    rank: usize,
+    receivers: Vec<usize>,
+    senders: BTreeMap<usize, Count>,
+    /// Whether the receivers were told.
+    told: bool,
+}
+
+/// The messages of one sender.
+#[derive(Debug, Default, Clone, Copy)]
+struct Count {
+    found: u64,
+    sent: Option<u64>,
+}
+
+impl Notices {
+    pub(super) fn new(rank: usize, senders: &[usize], receivers: &[usize]) -> Notices {
+        let senders = senders.iter().map(|&sender| (sender, Count::default())).collect();
+        Notices { rank, receivers: receivers.to_vec(), senders, told: false }
+    }
+
+    pub(super) fn receivers(&self) -> &[usize] {
+        &self.receivers
+    }
+
+    /// Begins a round.
+    pub(super) fn reset(&mut self) {
+        self.told = false;
+        self.senders.values_mut().for_each(|count| *count = Count::default());
+    }
+
+    /// A message of `sender` has come.
+    pub(super) fn count(&mut self, sender: usize) {
+        self.senders.entry(sender).or_default().found += 1;
+    }
+
+    /// Tells the receivers, once, how many messages they get.
+    pub(super) fn tell(
+        &mut self,
+        transport: &dyn Transport,
+        tag: u32,
+        outbox: &Outbox,
+    ) -> Result<(), TransportError> {
+        if std::mem::replace(&mut self.told, true) {
+            return Ok(());
+        }
+        self.receivers.iter().try_for_each(|&receiver| {
+            let notice = Notice::End(outbox.sent(receiver));
+            transport.send_message(receiver, tag, encode(&notice, self.rank)?)
+        })
+    }
+
+    /// Takes what neighbours tell; a complaint if there is one.
+    pub(super) fn advance(
+        &mut self,
+        transport: &dyn Transport,
+        tag: u32,
+    ) -> Result<Option<Complaint>, TransportError> {
+        while let Incoming::Message { sender, bytes } = transport.receive_message(tag)? {
+            match decode(sender, &bytes)? {
+                Notice::End(sent) => self.senders.entry(sender).or_default().sent = Some(sent),
+                Notice::GivenUp(complaint) => return Ok(Some(complaint)),
+            }
+        }
+        Ok(None)
+    }
+
+    /// Whether the receivers were told and everything of all senders is here.
+    pub(super) fn is_over(&self) -> bool {
+        self.told && self.senders.values().all(Count::is_complete)
+    }
+
+    /// Tells all neighbours that this rank gives up, whichever round they are in. They fail by it, or else in time.
+    pub(super) fn give_up(&self, transport: &dyn Transport, tags: [u32; 2], complaint: &Complaint) {
+        let Ok(notice) = encode(&Notice::GivenUp(complaint.clone()), self.rank) else { return };
+        let others = self.receivers.iter().filter(|rank| !self.senders.contains_key(rank));
+        for &peer in self.senders.keys().chain(others).filter(|&&peer| peer != self.rank) {
+            for tag in tags {
+                if let Err(error) = transport.send_message(peer, tag, notice.clone()) {
+                    tracing::debug!(%error, peer, "a neighbour could not be told that a round was given up");
+                }
+            }
+        }
+    }
+
+    /// Whose messages are missing, in words.
+    pub(super) fn missing(&self) -> impl Iterator<Item = String> {
+        self.senders.iter().filter(|(_, count)| !count.is_complete()).map(|(sender, count)| {
+            match count.sent {
+                None => format!("rank {sender}, which has not ended its round"),
+                Some(sent) => format!("rank {sender}, of whose {sent} messages {} are here", count.found),
+            }
+        })
+    }
+}
+
+impl Count {
+    fn is_complete(&self) -> bool {
+        self.sent == Some(self.found)
+    }
+}

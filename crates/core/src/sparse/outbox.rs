@@ -1,0 +1,83 @@
+//! The messages of one rank in one round, until they are sent.
+
+use std::collections::{BTreeMap, VecDeque};
+
+/// Messages and places for messages, in order for each receiver.
+#[derive(Debug, Default)]
+pub(super) struct Outbox {
+    queues: BTreeMap<usize, Queue>,
+    /// Places that are left in all queues.
+    left: usize,
+}
+
+#[derive(Debug, Default)]
+struct Queue {
+    /// How many messages were sent: the number of the first place.
+    sent: u64,
+    /// A place is empty until its message is there.
+    places: VecDeque<Option<Vec<u8>>>,
+}
+
+impl Outbox {
+    /// Takes the next place in the order of messages for `peer`, and returns its number.
+    pub(super) fn reserve(&mut self, peer: usize) -> u64 {
+        self.push(peer, None)
+    }
+
+    /// A message after all others for `peer`.
+    pub(super) fn insert(&mut self, peer: usize, bytes: Vec<u8>) {
+        self.push(peer, Some(bytes));
+    }
+
+    /// Fills a place that was taken and is empty.
+    pub(super) fn fill(&mut self, peer: usize, place: u64, bytes: Vec<u8>) {
+        if let Some(queue) = self.queues.get_mut(&peer)
+            && let Some(empty) = place
+                .checked_sub(queue.sent)
+                .and_then(|index| queue.places.get_mut(usize::try_from(index).ok()?))
+        {
+            *empty = Some(bytes);
+        }
+    }
+
+    /// Gives `send` all messages whose turn it is.
+    pub(super) fn send_ready<E>(
+        &mut self,
+        mut send: impl FnMut(usize, Vec<u8>) -> Result<(), E>,
+    ) -> Result<(), E> {
+        if self.left == 0 {
+            return Ok(());
+        }
+        for (&peer, queue) in &mut self.queues {
+            while let Some(bytes) = queue.places.front_mut().and_then(Option::take) {
+                queue.places.pop_front();
+                queue.sent += 1;
+                self.left -= 1;
+                send(peer, bytes)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether everything was sent.
+    pub(super) fn is_empty(&self) -> bool {
+        self.left == 0
+    }
+
+    /// How many messages were sent to `peer`.
+    pub(super) fn sent(&self, peer: usize) -> u64 {
+        self.queues.get(&peer).map_or(0, |queue| queue.sent)
+    }
+
+    /// The receivers of messages that wait for an empty place to be filled.
+    pub(super) fn held_up(&self) -> impl Iterator<Item = usize> {
+        self.queues.iter().filter(|(_, queue)| !queue.places.is_empty()).map(|(&peer, _)| peer)
+    }
+
+    fn push(&mut self, peer: usize, message: Option<Vec<u8>>) -> u64 {
+        let queue = self.queues.entry(peer).or_default();
+        queue.places.push_back(message);
+        self.left += 1;
+        queue.sent + queue.places.len() as u64 - 1
+    }
+}

@@ -1,0 +1,261 @@
+//! One round of a sparse exchange, as its users see it.
+
+use std::fmt;
+use std::future::{Future, IntoFuture};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use super::shared::Shared;
+use super::{SparseError, SparseExchange};
+use crate::transport::{Communicator, TransportError};
+
+/// A round of a [`SparseExchange`] under way.
+///
+/// Messages are inserted here, through an [`Inserter`] or through [`Slot`]s, from any thread; they leave, and others
+/// arrive, whenever a rank waits for anything or calls [`is_ready`](Round::is_ready) or [`try_next`](Round::try_next).
+///
+/// Dropping a round completes it first, within the time limit, and throws its messages away; while its thread is
+/// panicking it is given up instead, and the exchange is poisoned.
+#[must_use = "dropping a round waits for it and throws its messages away; call `wait`"]
+#[derive(Debug)]
+pub struct Round<'e> {
+    exchange: &'e mut SparseExchange,
+    inserter: Inserter,
+    open: bool,
+}
+
+impl<'e> Round<'e> {
+    pub(super) fn new(exchange: &'e mut SparseExchange, round: u64) -> Round<'e> {
+        let inserter = Inserter { comm: exchange.comm.clone(), shared: Arc::clone(&exchange.shared), round };
+        Round { exchange, inserter, open: true }
+    }
+
+    /// Sends a message, which may be empty, to any rank, also to this one. Does not block.
+    ///
+    /// # Errors
+    /// As for [`Inserter::send`].
+    pub fn send(&self, peer: usize, bytes: impl Into<Vec<u8>>) -> Result<(), SparseError> {
+        self.inserter.send(peer, bytes)
+    }
+
+    /// Reserves the next place among the messages for `peer`. Does not block.
+    ///
+    /// # Errors
+    /// As for [`Inserter::send`].
+    pub fn reserve(&self, peer: usize) -> Result<Slot, SparseError> {
+        self.inserter.reserve(peer)
+    }
+
+    /// A handle to insert messages with, for other threads.
+    pub fn inserter(&self) -> Inserter {
+        self.inserter.clone()
+    }
+
+    /// Ends the insertions of this rank; slots that are reserved can still be filled. Does not block.
+    pub fn finish(&self) {
+        self.inserter.shared.finish();
+        self.serve();
+    }
+
+    /// Whether [`wait`](Round::wait) would return without waiting (also because the round has failed). Makes progress;
+    /// does not block.
+    pub fn is_ready(&self) -> bool {
+        self.serve();
+        !self.inserter.shared.is_travelling()
+    }
+
+    /// Takes the next message that has come, with its sender. Those of one sender come in their order, those of several
+    /// as they arrive. Makes progress; does not block.
+    ///
+    /// # Errors
+    /// The failure of the round, and [`TransportError::WrongThread`].
+    pub fn try_next(&self) -> Result<Option<(usize, Vec<u8>)>, SparseError> {
+        self.serve();
+        let shared = &self.inserter.shared;
+        shared.progress(&**self.exchange.comm.transport())?;
+        match (shared.next(), shared.failure()) {
+            (None, Some(error)) => Err(error),
+            (message, _) => Ok(message),
+        }
+    }
+
+    /// Ends the insertions of this rank, waits until the round is complete, and returns the messages that were not
+    /// taken yet, with their senders: sender by sender, those of one in their order.
+    ///
+    /// # Errors
+    /// [`SparseError::TimeLimit`], which names what is missing; [`SparseError::GivenUp`] where a slot was dropped before
+    /// it was filled, on this or, as a rule at once, on another rank; [`SparseError::Transport`]. The exchange is
+    /// poisoned.
+    pub fn wait(mut self) -> Result<Vec<(usize, Vec<u8>)>, SparseError> {
+        self.open = false;
+        self.exchange.end()
+    }
+
+    fn serve(&self) {
+        let comm = &self.exchange.comm;
+        comm.engine().serve(&**comm.transport());
+    }
+}
+
+impl SparseExchange {
+    /// Waits until the round is complete, and ends it.
+    fn end(&mut self) -> Result<Vec<(usize, Vec<u8>)>, SparseError> {
+        let (comm, shared) = (&self.comm, &self.shared);
+        let transport = &**comm.transport();
+        shared.finish();
+        let waited = comm.wait(
+            || shared.missing(transport),
+            || {
+                shared.progress(transport)?;
+                Ok(!shared.is_travelling())
+            },
+        );
+        if let Err(error) = waited {
+            let error = match error {
+                TransportError::TimeLimit { what, limit } => SparseError::TimeLimit { missing: what, limit },
+                other => other.into(),
+            };
+            shared.abandon(transport, error);
+        }
+        comm.engine().remove(shared);
+        shared.conclude()
+    }
+
+    /// Completes a round that was forgotten.
+    pub(super) fn complete_forgotten(&mut self) -> Result<(), SparseError> {
+        self.end().map(drop)
+    }
+}
+
+impl Drop for Round<'_> {
+    fn drop(&mut self) {
+        if !self.open {
+            return;
+        }
+        if std::thread::panicking() {
+            let error = SparseError::Poisoned("its thread panicked".into());
+            self.exchange.shared.abandon(&**self.exchange.comm.transport(), error);
+            self.exchange.comm.engine().remove(&self.exchange.shared);
+        } else if let Err(error) = self.exchange.end() {
+            // Not lost: the exchange is poisoned and says so at its next use.
+            tracing::error!(%error, "a round of a sparse exchange failed while it was dropped");
+        }
+    }
+}
+
+/// Inserts messages into one round, from any thread.
+#[derive(Clone)]
+pub struct Inserter {
+    comm: Communicator,
+    shared: Arc<Shared>,
+    round: u64,
+}
+
+impl fmt::Debug for Inserter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Inserter(round {} of rank {})", self.round, self.comm.rank())
+    }
+}
+
+impl Inserter {
+    /// Sends a message, after all others that were sent or reserved for this receiver. Does not block.
+    ///
+    /// # Errors
+    /// [`SparseError::Finished`], [`SparseError::NotAReceiver`], [`SparseError::Poisoned`] and, within
+    /// [`SparseError::Transport`], [`TransportError::NoSuchRank`].
+    pub fn send(&self, peer: usize, bytes: impl Into<Vec<u8>>) -> Result<(), SparseError> {
+        self.shared.insert(self.round, peer, bytes.into())?;
+        self.wake();
+        Ok(())
+    }
+
+    /// Reserves the next place among the messages for `peer`, to be filled later. Messages after it wait for it. Does
+    /// not block.
+    ///
+    /// # Errors
+    /// As for [`send`](Inserter::send).
+    pub fn reserve(&self, peer: usize) -> Result<Slot, SparseError> {
+        let place = self.shared.reserve(self.round, peer)?;
+        Ok(Slot { inserter: self.clone(), peer, place, filled: false })
+    }
+
+    /// The rank may be asleep, waiting for just this.
+    fn wake(&self) {
+        self.comm.transport().notify(self.comm.rank());
+    }
+}
+
+/// A place among the messages for one receiver. It can be filled on any thread, in any order.
+///
+/// A slot that is dropped before it is filled fails the round, on this rank and on its receivers or, where neighbours
+/// are not fixed, on all ranks.
+#[must_use = "a slot that is dropped before it is filled fails the round"]
+#[derive(Debug)]
+pub struct Slot {
+    inserter: Inserter,
+    peer: usize,
+    place: u64,
+    filled: bool,
+}
+
+impl Slot {
+    /// The rank that the message is for.
+    pub fn peer(&self) -> usize {
+        self.peer
+    }
+
+    /// Sends the message of this place. Does not block.
+    ///
+    /// # Errors
+    /// [`SparseError::Poisoned`] where the round has failed.
+    pub fn send(mut self, bytes: impl Into<Vec<u8>>) -> Result<(), SparseError> {
+        self.filled = true;
+        let Inserter { shared, round, .. } = &self.inserter;
+        shared.fill(*round, self.peer, self.place, bytes.into())?;
+        self.inserter.wake();
+        Ok(())
+    }
+}
+
+impl Drop for Slot {
+    fn drop(&mut self) {
+        if !self.filled {
+            self.inserter.shared.leave_empty(self.inserter.round, self.peer);
+            self.inserter.wake();
+        }
+    }
+}
+
+/// Ends a round as a future, from `round.await`.
+#[derive(Debug)]
+pub struct Completing<'e> {
+    round: Option<Round<'e>>,
+}
+
+impl<'e> IntoFuture for Round<'e> {
+    type Output = Result<Vec<(usize, Vec<u8>)>, SparseError>;
+    type IntoFuture = Completing<'e>;
+
+    fn into_future(self) -> Completing<'e> {
+        self.finish();
+        Completing { round: Some(self) }
+    }
+}
+
+impl Future for Completing<'_> {
+    type Output = Result<Vec<(usize, Vec<u8>)>, SparseError>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let Some(round) = self.round.take() else {
+            return Poll::Ready(Ok(Vec::new()));
+        };
+        if round.is_ready() {
+            return Poll::Ready(round.wait());
+        }
+        self.round = Some(round);
+        // Nobody else drives the round: ask to be polled again.
+        context.waker().wake_by_ref();
+        Poll::Pending
+    }
+}

@@ -1,0 +1,214 @@
+//! A sparse exchange as the exchange itself, those who insert messages and the engine share it: the lock on its state.
+
+use std::collections::VecDeque;
+use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
+
+use super::SparseError;
+use super::consensus::Consensus;
+use super::notices::Notices;
+use super::outbox::Outbox;
+use super::state::{Complaint, Ending, Message, State, Status, Tags};
+use crate::exchange::Served;
+use crate::transport::{Transport, TransportError};
+
+/// Called when a round is complete, or has failed.
+pub(super) type Completion = Box<dyn FnMut(Result<(), &SparseError>) + Send>;
+
+/// One sparse exchange of one rank.
+pub(super) struct Shared {
+    state: Mutex<State>,
+    /// Locked while it runs, without the lock on the state, so that calls come one after another.
+    on_complete: Mutex<Option<Completion>>,
+}
+
+impl Shared {
+    /// An exchange whose neighbours are fixed: senders and receivers; or not.
+    pub(super) fn new(
+        (rank, size): (usize, usize),
+        tags: Tags,
+        neighbours: Option<(&[usize], &[usize])>,
+        on_complete: Option<Completion>,
+    ) -> Shared {
+        let ending = match neighbours {
+            None => Ending::Consensus(Consensus::new(rank, size)),
+            Some((senders, receivers)) => Ending::Notices(Notices::new(rank, senders, receivers)),
+        };
+        let state = State {
+            rank,
+            size,
+            tags,
+            status: Status::Idle,
+            round: 0,
+            outbox: Outbox::default(),
+            finished: false,
+            complaint: None,
+            ending,
+            received: VecDeque::new(),
+        };
+        Shared { state: Mutex::new(state), on_complete: Mutex::new(on_complete) }
+    }
+
+    /// Begins a round, whose number is returned. The last one is over.
+    pub(super) fn begin(&self) -> Result<u64, SparseError> {
+        let mut state = self.lock();
+        if let Status::Poisoned(error) = &state.status {
+            return Err(SparseError::Poisoned(error.to_string()));
+        }
+        state.status = Status::Travelling;
+        state.round += 1;
+        state.outbox = Outbox::default();
+        state.finished = false;
+        state.complaint = None;
+        state.received.clear();
+        let (rank, size) = (state.rank, state.size);
+        match &mut state.ending {
+            Ending::Consensus(consensus) => *consensus = Consensus::new(rank, size),
+            Ending::Notices(notices) => notices.reset(),
+        }
+        Ok(state.round)
+    }
+
+    /// Inserts a message into a round.
+    pub(super) fn insert(&self, round: u64, peer: usize, bytes: Vec<u8>) -> Result<(), SparseError> {
+        let mut state = self.lock();
+        state.check(round, peer)?;
+        state.outbox.insert(peer, bytes);
+        Ok(())
+    }
+
+    /// Inserts a place for a message into a round.
+    pub(super) fn reserve(&self, round: u64, peer: usize) -> Result<u64, SparseError> {
+        let mut state = self.lock();
+        state.check(round, peer)?;
+        Ok(state.outbox.reserve(peer))
+    }
+
+    /// Fills a place.
+    pub(super) fn fill(
+        &self,
+        round: u64,
+        peer: usize,
+        place: u64,
+        bytes: Vec<u8>,
+    ) -> Result<(), SparseError> {
+        let mut state = self.lock();
+        state.check_round(round)?;
+        state.outbox.fill(peer, place, bytes);
+        Ok(())
+    }
+
+    /// A place will never be filled.
+    pub(super) fn leave_empty(&self, round: u64, peer: usize) {
+        let mut state = self.lock();
+        if state.check_round(round).is_ok() {
+            let why = format!("a message reserved for rank {peer} was dropped before it was filled");
+            state.complaint = Some(Complaint { rank: state.rank, why });
+        }
+    }
+
+    /// Nothing more is inserted into the round that was begun last.
+    pub(super) fn finish(&self) {
+        self.lock().finished = true;
+    }
+
+    /// The next message that has come in this round.
+    pub(super) fn next(&self) -> Option<Message> {
+        self.lock().received.pop_front()
+    }
+
+    /// Whether something is still missing.
+    pub(super) fn is_travelling(&self) -> bool {
+        matches!(self.lock().status, Status::Travelling)
+    }
+
+    /// The failure of the round, if it has failed.
+    pub(super) fn failure(&self) -> Option<SparseError> {
+        match &self.lock().status {
+            Status::Poisoned(error) => Some(error.clone()),
+            _ => None,
+        }
+    }
+
+    /// Makes progress, and says what keeps this thread from it.
+    pub(super) fn progress(&self, transport: &dyn Transport) -> Result<(), TransportError> {
+        let mut state = match self.state.try_lock() {
+            Ok(state) => state,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            Err(TryLockError::WouldBlock) => return Ok(()),
+        };
+        if !matches!(state.status, Status::Travelling) {
+            return Ok(());
+        }
+        match state.advance(transport) {
+            Ok(false) => return Ok(()),
+            Ok(true) => state.status = Status::Arrived,
+            // The round goes on, on a thread that may.
+            Err(SparseError::Transport(error @ TransportError::WrongThread { .. })) => return Err(error),
+            Err(error) => state.poison(transport, error),
+        }
+        self.report(state);
+        Ok(())
+    }
+
+    /// Ends a round that is complete: what was not taken of it, sender by sender.
+    pub(super) fn conclude(&self) -> Result<Vec<Message>, SparseError> {
+        let mut state = self.lock();
+        if let Status::Poisoned(error) = &state.status {
+            return Err(error.clone());
+        }
+        state.status = Status::Idle;
+        let mut received: Vec<Message> = std::mem::take(&mut state.received).into();
+        // Stable: those of one sender stay in their order.
+        received.sort_by_key(|(sender, _)| *sender);
+        Ok(received)
+    }
+
+    /// Gives up.
+    pub(super) fn abandon(&self, transport: &dyn Transport, error: SparseError) {
+        let mut state = self.lock();
+        match state.status {
+            Status::Travelling => {
+                state.poison(transport, error);
+                self.report(state);
+            }
+            Status::Idle | Status::Arrived => state.status = Status::Poisoned(error),
+            Status::Poisoned(_) => {}
+        }
+    }
+
+    /// What is missing, in words.
+    pub(super) fn missing(&self, transport: &dyn Transport) -> String {
+        self.lock().missing(transport)
+    }
+
+    /// Throws away what came for this exchange.
+    pub(super) fn discard(&self, transport: &dyn Transport) {
+        let Tags(first) = self.lock().tags;
+        (first..first + Tags::COUNT).for_each(|tag| transport.discard_messages(tag));
+    }
+
+    /// Runs the callback, with the state's lock released so that it may use other exchanges.
+    fn report(&self, state: MutexGuard<'_, State>) {
+        let error = match &state.status {
+            Status::Poisoned(error) => Some(error.clone()),
+            _ => None,
+        };
+        drop(state);
+        let mut callback = self.on_complete.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(call) = &mut *callback {
+            call(error.as_ref().map_or(Ok(()), Err));
+        }
+    }
+
+    /// Locks even after a panic: what the lock guards is never left half changed.
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Served for Shared {
+    fn poll(&self, transport: &dyn Transport) {
+        // A thread that may not make progress makes none.
+        let _ = self.progress(transport);
+    }
+}

@@ -1,0 +1,198 @@
+//! How a round makes progress.
+
+use std::collections::VecDeque;
+
+use serde::{Deserialize, Serialize};
+
+use super::SparseError;
+use super::consensus::Consensus;
+use super::notices::Notices;
+use super::outbox::Outbox;
+use crate::transport::{Incoming, Transport, TransportError};
+
+/// A sender and its message.
+pub(super) type Message = (usize, Vec<u8>);
+
+/// One sparse exchange of one rank.
+pub(super) struct State {
+    pub(super) rank: usize,
+    pub(super) size: usize,
+    pub(super) tags: Tags,
+    pub(super) status: Status,
+    /// The number of the round that was begun last, from 1.
+    pub(super) round: u64,
+    pub(super) outbox: Outbox,
+    /// Nothing more is inserted.
+    pub(super) finished: bool,
+    /// Why this rank gives up.
+    pub(super) complaint: Option<Complaint>,
+    pub(super) ending: Ending,
+    /// In the order of coming.
+    pub(super) received: VecDeque<Message>,
+}
+
+/// How it is known that a round is complete.
+pub(super) enum Ending {
+    Consensus(Consensus),
+    Notices(Notices),
+}
+
+/// How far a round is.
+pub(super) enum Status {
+    /// Between rounds.
+    Idle,
+    /// Something is still missing.
+    Travelling,
+    /// `wait` would not wait.
+    Arrived,
+    /// It failed, for ever.
+    Poisoned(SparseError),
+}
+
+/// The tags of an exchange. A rank can be in the next round while another still is in this one, never further, so
+/// two in turn keep the rounds apart.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Tags(pub(super) u32);
+
+impl Tags {
+    pub(super) const COUNT: u32 = 4;
+
+    fn messages(self, round: u64) -> u32 {
+        self.0 + (round % 2) as u32
+    }
+
+    fn ending(self, round: u64) -> u32 {
+        self.0 + 2 + (round % 2) as u32
+    }
+}
+
+impl State {
+    /// Whether a message for `peer` may be inserted into a round.
+    pub(super) fn check(&self, round: u64, peer: usize) -> Result<(), SparseError> {
+        self.check_round(round)?;
+        if self.finished {
+            return Err(SparseError::Finished);
+        }
+        if peer >= self.size {
+            return Err(TransportError::NoSuchRank { peer, size: self.size }.into());
+        }
+        match &self.ending {
+            Ending::Notices(notices) if !notices.receivers().contains(&peer) => {
+                Err(SparseError::NotAReceiver { peer, receivers: notices.receivers().to_vec() })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    pub(super) fn check_round(&self, round: u64) -> Result<(), SparseError> {
+        match &self.status {
+            Status::Poisoned(error) => Err(SparseError::Poisoned(error.to_string())),
+            _ if self.round != round => Err(SparseError::Finished),
+            _ => Ok(()),
+        }
+    }
+
+    /// Makes whatever progress can be made now; `true` once the round is complete.
+    pub(super) fn advance(&mut self, transport: &dyn Transport) -> Result<bool, SparseError> {
+        let (tag, ending_tag) = (self.tags.messages(self.round), self.tags.ending(self.round));
+        self.outbox.send_ready(|peer, bytes| transport.send_message(peer, tag, bytes))?;
+        let all_sent = self.finished && self.outbox.is_empty();
+        // Asked before what has come is taken: afterwards it would say nothing about that.
+        let was_over = matches!(&self.ending, Ending::Consensus(consensus) if consensus.is_over());
+        let nothing_left = self.receive(transport, tag)?;
+        match &mut self.ending {
+            Ending::Consensus(consensus) => {
+                let all_found = all_sent && transport.unreceived(tag)?.is_empty();
+                if !consensus.has_entered() && (all_found || self.complaint.is_some()) {
+                    consensus.enter(transport, ending_tag, self.complaint.take())?;
+                }
+                consensus.advance(transport, ending_tag)?;
+                match consensus.complaint() {
+                    Some(complaint) => Err(complaint.clone().into()),
+                    None => Ok(was_over && nothing_left),
+                }
+            }
+            Ending::Notices(notices) => {
+                if let Some(complaint) = self.complaint.take() {
+                    return Err(complaint.into());
+                }
+                if all_sent {
+                    notices.tell(transport, ending_tag, &self.outbox)?;
+                }
+                if let Some(complaint) = notices.advance(transport, ending_tag)? {
+                    return Err(complaint.into());
+                }
+                Ok(notices.is_over()
+                    && transport.unreceived(tag)?.is_empty()
+                    && transport.unreceived(ending_tag)?.is_empty())
+            }
+        }
+    }
+
+    /// Takes what has come; `true` if nothing more is here.
+    fn receive(&mut self, transport: &dyn Transport, tag: u32) -> Result<bool, TransportError> {
+        loop {
+            match transport.receive_message(tag)? {
+                Incoming::Nothing => return Ok(true),
+                Incoming::Arriving => return Ok(false),
+                Incoming::Message { sender, bytes } => {
+                    if let Ending::Notices(notices) = &mut self.ending {
+                        notices.count(sender);
+                    }
+                    self.received.push_back((sender, bytes));
+                }
+            }
+        }
+    }
+
+    pub(super) fn missing(&self, transport: &dyn Transport) -> String {
+        let mut missing: Vec<String> = self
+            .outbox
+            .held_up()
+            .map(|peer| format!("this rank's reserved message to rank {peer}"))
+            .collect();
+        let unreceived = transport.unreceived(self.tags.messages(self.round)).unwrap_or_default();
+        missing
+            .extend(unreceived.iter().map(|peer| format!("rank {peer}, which has not received a message")));
+        match &self.ending {
+            Ending::Consensus(consensus) if consensus.has_entered() && !consensus.is_over() => {
+                missing.push(consensus.missing());
+            }
+            Ending::Consensus(_) => {}
+            Ending::Notices(notices) => {
+                let unheard = transport.unreceived(self.tags.ending(self.round)).unwrap_or_default();
+                let unheard = unheard.iter().filter(|peer| !unreceived.contains(peer));
+                missing.extend(unheard.map(|peer| format!("rank {peer}, which has not begun its round")));
+                missing.extend(notices.missing());
+            }
+        }
+        if missing.is_empty() { "nothing".into() } else { missing.join("; ") }
+    }
+
+    /// Fails for ever, and tells the neighbours if they are known.
+    pub(super) fn poison(&mut self, transport: &dyn Transport, error: SparseError) {
+        if let Ending::Notices(notices) = &self.ending {
+            let complaint = match &error {
+                SparseError::GivenUp { rank, why } => Complaint { rank: *rank, why: why.clone() },
+                other => Complaint { rank: self.rank, why: other.to_string() },
+            };
+            let tags = [0, 1].map(|round| self.tags.ending(round));
+            notices.give_up(transport, tags, &complaint);
+        }
+        self.outbox = Outbox::default();
+        self.status = Status::Poisoned(error);
+    }
+}
+
+/// A rank and why it gives up a round.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(super) struct Complaint {
+    pub(super) rank: usize,
+    pub(super) why: String,
+}
+
+impl From<Complaint> for SparseError {
+    fn from(complaint: Complaint) -> SparseError {
+        SparseError::GivenUp { rank: complaint.rank, why: complaint.why }
+    }
+}

@@ -1,0 +1,87 @@
+//! Lines and exchanges along them at their edges.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::ops::Range;
+
+use haloport_core::line::{Sides, Turn};
+use haloport_core::*;
+
+#[test]
+fn intervals_that_do_not_follow_each_other_are_refused_alike_on_every_rank() {
+    let cases = [
+        (
+            [0..2, 3..4, 4..4],
+            "rank 1: its interval 3..4 should begin at 2, where that of the rank before ends",
+        ),
+        (
+            [0..2, 1..4, 4..5],
+            "rank 1: its interval 1..4 should begin at 2, where that of the rank before ends",
+        ),
+        (
+            [1..2, 2..4, 4..5],
+            "rank 0: its interval 1..2 should begin at 0, where that of the rank before ends",
+        ),
+        ([0..2, 2..4, Range { start: 4, end: 3 }], "rank 2: its interval 4..3 ends before it begins"),
+    ];
+    for (intervals, expected) in cases {
+        let errors =
+            run_ranks(3, |comm| Ok::<_, SparseError>(Line::new(&comm, intervals[comm.rank()].clone()).err()))
+                .unwrap();
+        assert_eq!(errors, vec![Some(SparseError::Refused(expected.into())); 3]);
+    }
+}
+
+#[test]
+fn an_even_line_has_room_for_ranks_without_items() {
+    let mine = run_ranks(5, |comm| Ok::<_, SparseError>(Line::even(&comm, 3)?.mine())).unwrap();
+    assert_eq!(mine, [0..1, 1..2, 2..3, 3..3, 3..3]);
+    let items = run_ranks(3, |comm| Ok::<_, SparseError>(Line::even(&comm, u64::MAX)?.items())).unwrap();
+    assert_eq!(items, [u64::MAX; 3]);
+}
+
+#[test]
+fn nothing_is_not_an_empty_payload() {
+    run_ranks(3, |comm| -> Result<(), SparseError> {
+        let mut exchange = LineExchange::new(&Line::even(&comm, 0)?)?;
+        let pass = Sides { left: Some(Vec::new()), right: (comm.rank() == 1).then(|| vec![1]) };
+        let came = exchange.pass(pass)?;
+        let expected = [
+            Sides { left: None, right: Some(Vec::new()) },
+            Sides { left: None, right: Some(Vec::new()) },
+            Sides { left: Some(vec![1]), right: None },
+        ];
+        assert_eq!(came, expected[comm.rank()]);
+        Ok(())
+    })
+    .unwrap();
+}
+
+#[test]
+fn one_rank_alone_returns_at_once_though_it_wants_more() {
+    let turns = run_ranks(1, |comm| -> Result<usize, SparseError> {
+        let mut turns = 0;
+        let rounds = LineExchange::new(&Line::even(&comm, 10)?)?.rounds(|came| {
+            turns += 1;
+            assert_eq!(came, Sides::default());
+            Turn { pass: Sides { left: Some(vec![1]), right: Some(vec![2]) }, enough: false }
+        })?;
+        assert_eq!(rounds, 0);
+        Ok(turns)
+    });
+    assert_eq!(turns.unwrap(), [1]);
+}
+
+#[test]
+fn a_rank_that_never_has_enough_is_an_error_on_every_rank() {
+    let errors = run_ranks(4, |comm| -> Result<Option<String>, SparseError> {
+        let mut exchange = LineExchange::new(&Line::even(&comm, 10)?)?;
+        let rank = comm.rank();
+        let never = exchange.rounds(|_| Turn { pass: Sides::default(), enough: rank != 2 });
+        // The ranks are still together.
+        assert_eq!(exchange.rounds(|_| Turn { pass: Sides::default(), enough: true })?, 0);
+        Ok(never.err().map(|error| error.to_string()))
+    })
+    .unwrap();
+    assert_eq!(errors[0], errors[3]);
+    assert!(errors[0].as_ref().unwrap().starts_with("rank 2 has not enough after 3 rounds"), "{errors:?}");
+}

@@ -1,0 +1,309 @@
+//! Sparse exchanges at their edges: what is refused, what fails, and that nothing hangs.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use haloport_core::sparse::{Inserter, Slot};
+use haloport_core::*;
+
+type Failure = Box<dyn std::error::Error + Send + Sync>;
+
+/// Long enough for what comes at once, short enough to be told from the time limit of a minute.
+const SOON: Duration = Duration::from_secs(20);
+
+#[test]
+fn what_inserts_may_be_on_any_thread() {
+    fn any_thread<T: Send + Sync + 'static>() {}
+    any_thread::<Inserter>();
+    any_thread::<Slot>();
+    any_thread::<SparseExchange>();
+    any_thread::<SparseError>();
+}
+
+#[test]
+fn messages_come_in_order_though_later_ones_are_ready_first() {
+    let received = run_ranks(2, |comm| {
+        let mut exchange = SparseExchange::new(&comm)?;
+        let round = exchange.begin()?;
+        let (first, second) = (round.reserve(0)?, round.reserve(0)?);
+        round.send(0, "third")?;
+        assert_eq!(second.peer(), 0);
+        second.send("second")?;
+        round.finish();
+        // A slot can be filled after the end of insertions, and while the rank waits.
+        let filling = std::thread::spawn(move || {
+            std::thread::sleep(Duration::from_millis(20));
+            first.send(Vec::new())
+        });
+        let received = round.wait()?;
+        filling.join().unwrap()?;
+        Ok::<_, SparseError>(received)
+    })
+    .unwrap();
+    let texts = ["", "second", "third"];
+    let expected: Vec<_> = [0, 1].iter().flat_map(|&rank| texts.map(|text| (rank, text.into()))).collect();
+    assert_eq!(received, [expected, vec![]]);
+}
+
+#[test]
+fn misuse_leaves_the_round_as_it_was() {
+    run_ranks(3, |comm| -> Result<(), Failure> {
+        let next = (comm.rank() + 1) % 3;
+        let mut exchange = SparseExchange::between(&comm, &[(comm.rank() + 2) % 3], &[next])?;
+        let round = exchange.begin()?;
+        let beyond = round.send(3, "").unwrap_err();
+        assert_eq!(beyond, SparseError::Transport(TransportError::NoSuchRank { peer: 3, size: 3 }));
+        let stranger = round.reserve(comm.rank()).unwrap_err();
+        assert_eq!(stranger, SparseError::NotAReceiver { peer: comm.rank(), receivers: vec![next] });
+        round.send(next, "one")?;
+        round.finish();
+        assert_eq!(round.send(next, "two"), Err(SparseError::Finished));
+        let late = round.inserter();
+        assert_eq!(round.wait()?, [((comm.rank() + 2) % 3, b"one".to_vec())]);
+        assert_eq!(late.send(next, "three"), Err(SparseError::Finished));
+        // Nor does it belong to the next round.
+        let round = exchange.begin()?;
+        assert_eq!(late.send(next, "three"), Err(SparseError::Finished));
+        assert_eq!(round.wait()?, []);
+        Ok(())
+    })
+    .unwrap();
+}
+
+#[test]
+fn neighbours_that_do_not_fit_are_refused_alike_on_every_rank() {
+    // Senders and receivers of three ranks, and what is wrong with them.
+    type Sets = [(&'static [usize], &'static [usize]); 3];
+    let cases: [(Sets, &str); 4] = [
+        (
+            [(&[1], &[1]), (&[0, 2], &[0]), (&[], &[])],
+            "rank 1: it expects messages from rank 2, which does not send to it",
+        ),
+        (
+            [(&[], &[2, 1]), (&[0], &[]), (&[], &[])],
+            "rank 2: it does not expect messages from rank 0, which sends to it",
+        ),
+        (
+            [(&[], &[]), (&[], &[3]), (&[], &[])],
+            "rank 1: its receivers have rank 3, but there are 3 ranks, numbered from 0",
+        ),
+        ([(&[], &[]), (&[], &[]), (&[0, 1, 0], &[])], "rank 2: its senders have rank 0 twice"),
+    ];
+    for (sets, expected) in cases {
+        let errors = run_ranks(3, |comm| -> Result<SparseError, Failure> {
+            let (senders, receivers) = sets[comm.rank()];
+            let error = SparseExchange::between(&comm, senders, receivers).err();
+            // The ranks are still together.
+            comm.barrier()?;
+            Ok(error.ok_or("it was not refused")?)
+        })
+        .unwrap();
+        assert_eq!(errors, vec![SparseError::Refused(expected.into()); 3]);
+    }
+}
+
+#[test]
+fn ranks_that_make_different_exchanges_are_told() {
+    let errors = run_ranks(2, |comm| {
+        let made = match comm.rank() {
+            0 => SparseExchange::new(&comm),
+            _ => SparseExchange::between(&comm, &[], &[]),
+        };
+        Ok::<_, SparseError>(made.err())
+    })
+    .unwrap();
+    assert!(errors.iter().all(|error| matches!(error, Some(SparseError::Refused(_)))), "{errors:?}");
+    assert_eq!(errors[0], errors[1]);
+}
+
+#[test]
+fn a_slot_that_is_dropped_fails_the_round_at_once_on_all_who_wait_for_it() {
+    for (fixed, ranks) in [(false, 1), (false, 5), (true, 2), (true, 5)] {
+        let began = Instant::now();
+        let errors = run_ranks(ranks, |comm| -> Result<Option<SparseError>, Failure> {
+            let (next, previous) = ((comm.rank() + 1) % ranks, (comm.rank() + ranks - 1) % ranks);
+            let mut exchange = match fixed {
+                true => SparseExchange::between(&comm, &[previous], &[next])?,
+                false => SparseExchange::new(&comm)?,
+            };
+            let round = exchange.begin()?;
+            let slot = round.reserve(next)?;
+            round.send(next, "after it")?;
+            if comm.rank() == 0 {
+                drop(slot)
+            } else {
+                slot.send("")?
+            }
+            let error = round.wait().err();
+            let again = exchange.begin().err();
+            assert_eq!(
+                error.is_some(),
+                matches!(again, Some(SparseError::Poisoned(_))),
+                "{error:?}, {again:?}"
+            );
+            Ok(error)
+        })
+        .unwrap();
+        let why = format!("a message reserved for rank {} was dropped before it was filled", 1 % ranks);
+        let expected = SparseError::GivenUp { rank: 0, why };
+        for (rank, error) in errors.into_iter().enumerate() {
+            // Where neighbours are fixed, the rounds of those that get nothing of rank 0 may be complete.
+            assert!(
+                error.as_ref() == Some(&expected) || fixed && rank > 1 && error.is_none(),
+                "{rank}: {error:?}"
+            );
+        }
+        assert!(began.elapsed() < SOON, "{:?}", began.elapsed());
+    }
+}
+
+#[test]
+fn a_rank_that_does_not_come_is_named() {
+    for fixed in [false, true] {
+        let errors = run_ranks(4, |comm| -> Result<Option<SparseError>, Failure> {
+            let all: Vec<usize> = (0..4).collect();
+            let mut exchange = match fixed {
+                true => SparseExchange::between(&comm, &all, &all)?,
+                false => SparseExchange::new(&comm)?,
+            };
+            comm.set_time_limit(Some(Duration::from_millis(200)));
+            if comm.rank() == 2 {
+                std::thread::sleep(Duration::from_millis(700));
+                return Ok(None);
+            }
+            let round = exchange.begin()?;
+            let error = round.wait().err();
+            std::thread::sleep(Duration::from_millis(500));
+            Ok(error)
+        })
+        .unwrap();
+        assert!(errors[2].is_none());
+        let told: Vec<String> = errors.iter().flatten().map(ToString::to_string).collect();
+        assert_eq!(told.len(), 3);
+        // With fixed neighbours, the first to give up may have told the others.
+        assert!(told.iter().all(|error| error.contains("time limit of 200ms")), "{told:?}");
+        if fixed {
+            assert!(
+                told.iter().all(|error| error.contains("rank 2, which has not ended its round")),
+                "{told:?}"
+            );
+        } else {
+            // The next rank knows it for sure, another knows that it is among some.
+            assert!(errors[3].as_ref().unwrap().to_string().contains("missing rank 2, which"), "{told:?}");
+            assert!(
+                errors[0].as_ref().unwrap().to_string().contains("one of the ranks 1 to 2, which"),
+                "{told:?}"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_message_that_is_not_received_is_named() {
+    let errors = run_ranks(2, |comm| -> Result<Option<SparseError>, Failure> {
+        let mut exchange = SparseExchange::new(&comm)?;
+        comm.set_time_limit(Some(Duration::from_millis(100)));
+        if comm.rank() == 1 {
+            std::thread::sleep(Duration::from_millis(400));
+            return Ok(None);
+        }
+        let round = exchange.begin()?;
+        round.send(1, "hello")?;
+        Ok(round.wait().err())
+    })
+    .unwrap();
+    let error = errors[0].as_ref().unwrap().to_string();
+    assert!(error.contains("rank 1, which has not received a message"), "{error}");
+}
+
+#[test]
+fn a_panic_of_one_rank_ends_the_others() {
+    for fixed in [false, true] {
+        let began = Instant::now();
+        let ended = run_ranks(3, |comm| -> Result<(), SparseError> {
+            let mut exchange = match fixed {
+                true => SparseExchange::between(&comm, &[0, 1, 2], &[0, 1, 2])?,
+                false => SparseExchange::new(&comm)?,
+            };
+            let round = exchange.begin()?;
+            let slot = round.reserve(0)?;
+            assert!(comm.rank() != 1, "as it should");
+            slot.send("")?;
+            round.wait().map(drop)
+        });
+        // Either the panic is reported, or what the slot that went with it did to another rank.
+        assert!(ended.is_err());
+        assert!(began.elapsed() < SOON, "{:?}", began.elapsed());
+    }
+}
+
+#[test]
+fn completion_is_called_once_for_each_round() {
+    run_ranks(3, |comm| -> Result<(), Failure> {
+        let (complete, failed) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+        let counts = (Arc::clone(&complete), Arc::clone(&failed));
+        let options = SparseOptions::default().on_complete(move |outcome| {
+            let count = if outcome.is_ok() { &counts.0 } else { &counts.1 };
+            count.fetch_add(1, Ordering::SeqCst);
+        });
+        let mut exchange = SparseExchange::with(&comm, options)?;
+        for number in 1..=3 {
+            let round = exchange.begin()?;
+            round.send((comm.rank() + number) % 3, "")?;
+            round.finish();
+            // Whoever waits for anything serves the round.
+            while !round.is_ready() {
+                std::thread::yield_now();
+            }
+            assert_eq!(complete.load(Ordering::SeqCst), number);
+            assert_eq!(round.wait()?.len(), 1);
+        }
+        let round = exchange.begin()?;
+        drop(round.reserve(0)?);
+        assert!(round.wait().is_err());
+        assert_eq!((complete.load(Ordering::SeqCst), failed.load(Ordering::SeqCst)), (3, 1));
+        Ok(())
+    })
+    .unwrap();
+}
+
+#[test]
+fn a_round_that_is_dropped_or_forgotten_keeps_nobody_waiting() {
+    run_ranks(3, |comm| -> Result<(), Failure> {
+        let mut exchange = SparseExchange::new(&comm)?;
+        for number in 0..3u8 {
+            let round = exchange.begin()?;
+            round.send((comm.rank() + 1) % 3, [number])?;
+            match (comm.rank(), number) {
+                (0, 0) => drop(round),
+                (1, 1) => std::mem::forget(round),
+                _ => assert_eq!(round.wait()?, [((comm.rank() + 2) % 3, vec![number])]),
+            }
+        }
+        Ok(())
+    })
+    .unwrap();
+}
+
+#[test]
+fn many_ranks_send_few_messages() {
+    const RANKS: usize = 1024;
+    let received = run_ranks(RANKS, |comm| -> Result<usize, SparseError> {
+        let mut exchange = SparseExchange::new(&comm)?;
+        let mut received = 0;
+        for number in 0..2 {
+            let round = exchange.begin()?;
+            // Some rank gets many, most get none.
+            round.send((comm.rank() * number) % 7, comm.rank().to_le_bytes())?;
+            let messages = round.wait()?;
+            assert!(messages.iter().all(|(sender, bytes)| bytes[..] == sender.to_le_bytes()));
+            received += messages.len();
+        }
+        Ok(received)
+    })
+    .unwrap();
+    assert_eq!(received.iter().sum::<usize>(), 2 * RANKS);
+    assert!(received[0] > RANKS && received[7..].iter().all(|&count| count == 0));
+}
