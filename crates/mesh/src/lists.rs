@@ -1,0 +1,73 @@
+//! Lists of different lengths in two arrays (compressed rows).
+
+use std::ops::Range;
+
+/// Many lists of indices, one after the other.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Lists {
+    /// Where each list starts in `items`, and where the last one ends.
+    starts: Vec<usize>,
+    items: Vec<usize>,
+}
+
+impl Lists {
+    /// No list yet.
+    pub(crate) fn new() -> Lists {
+        Lists { starts: vec![0], items: Vec::new() }
+    }
+
+    /// `items`, a list of which is `lengths[i]` long.
+    pub(crate) fn from_lengths(lengths: &[usize], items: Vec<usize>) -> Lists {
+        let mut starts = vec![0];
+        starts.extend(lengths.iter().scan(0, |end, length| {
+            *end += length;
+            Some(*end)
+        }));
+        debug_assert_eq!(starts.last(), Some(&items.len()));
+        Lists { starts, items }
+    }
+
+    /// The lists `0..len` such that list `key` holds the `values` that came with it, in the order they came.
+    pub(crate) fn grouped(len: usize, pairs: impl Iterator<Item = (usize, usize)> + Clone) -> Lists {
+        let mut lengths = vec![0; len];
+        pairs.clone().for_each(|(key, _)| lengths[key] += 1);
+        let mut lists = Lists::from_lengths(&lengths, vec![0; lengths.iter().sum()]);
+        let mut next = lists.starts.clone();
+        for (key, value) in pairs {
+            lists.items[next[key]] = value;
+            next[key] += 1;
+        }
+        lists
+    }
+
+    /// Adds a list.
+    pub(crate) fn push(&mut self, list: impl IntoIterator<Item = usize>) {
+        self.items.extend(list);
+        self.starts.push(self.items.len());
+    }
+
+    /// How many lists there are.
+    pub(crate) fn len(&self) -> usize {
+        self.starts.len() - 1
+    }
+
+    /// How many items all lists have together.
+    pub(crate) fn total(&self) -> usize {
+        self.items.len()
+    }
+
+    /// List `index`.
+    pub(crate) fn of(&self, index: usize) -> &[usize] {
+        &self.items[self.range(index)]
+    }
+
+    /// Where list `index` is among the items of all lists.
+    pub(crate) fn range(&self, index: usize) -> Range<usize> {
+        self.starts[index]..self.starts[index + 1]
+    }
+
+    /// All lists in order.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &[usize]> + Clone {
+        self.starts.windows(2).map(|ends| &self.items[ends[0]..ends[1]])
+    }
+}

@@ -1,0 +1,123 @@
+//! Which part gets which cells.
+
+mod curve;
+mod error;
+mod file;
+#[cfg(feature = "metis")]
+mod metis;
+
+pub use error::PartitionError;
+pub use file::read_parts;
+
+use crate::lists::Lists;
+use crate::mesh::Mesh;
+
+/// The most parts: METIS counts in 32 bits, and every part costs a few words.
+const LIMIT: usize = 1 << 24;
+
+/// The part of every cell of a mesh. Parts are numbered from 0.
+///
+/// The same mesh and number of parts give the same partition on every machine and rank, so that ranks that have the
+/// mesh need not talk about it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Partition {
+    part_of_cell: Vec<usize>,
+    cells_of_part: Lists,
+}
+
+impl Partition {
+    /// Cuts a space-filling curve through the centres of the cells into `parts` pieces whose numbers of cells differ
+    /// by one at most: Hilbert's curve in space, or in the plane where the mesh lies in one of x, y or z.
+    ///
+    /// # Errors
+    /// [`PartitionError`] for no parts, or more than there are cells.
+    pub fn by_curve(mesh: &Mesh, parts: usize) -> Result<Partition, PartitionError> {
+        check_parts(mesh, parts)?;
+        let mut part_of_cell = vec![0; mesh.cells()];
+        for (place, cell) in curve::order(mesh).into_iter().enumerate() {
+            part_of_cell[cell] = (place as u128 * parts as u128 / mesh.cells() as u128) as usize;
+        }
+        Partition::given(mesh, part_of_cell, parts)
+    }
+
+    /// Asks METIS (multilevel k-way, G. Karypis and V. Kumar, SIAM J. Sci. Comput. 20 (1998)) for parts of nearly
+    /// equal size that share few edges. Needs the feature `metis`.
+    ///
+    /// # Errors
+    /// [`PartitionError`] for no parts, more than there are cells, a part that METIS left empty, or an error of METIS.
+    #[cfg(feature = "metis")]
+    pub fn metis(mesh: &Mesh, parts: usize) -> Result<Partition, PartitionError> {
+        check_parts(mesh, parts)?;
+        Partition::given(mesh, metis::part_of_cell(mesh, parts)?, parts)
+    }
+
+    /// The partition in which cell `c` is in part `part_of_cell[c]` of `parts`, each of which has a cell.
+    ///
+    /// # Errors
+    /// [`PartitionError`] where there is not one part for each cell, a part is not below `parts`, or a part is empty.
+    pub fn given(mesh: &Mesh, part_of_cell: Vec<usize>, parts: usize) -> Result<Partition, PartitionError> {
+        let partition = Partition::with_empty_parts(mesh, part_of_cell, parts)?;
+        let empty = partition.cells_of_part.iter().position(<[usize]>::is_empty);
+        empty.map_or(Ok(partition), |part| Err(PartitionError::EmptyPart { part, parts }))
+    }
+
+    /// As [`given`](Partition::given), and parts may be empty.
+    ///
+    /// # Errors
+    /// As those of [`given`](Partition::given), without empty parts.
+    pub fn with_empty_parts(
+        mesh: &Mesh,
+        part_of_cell: Vec<usize>,
+        parts: usize,
+    ) -> Result<Partition, PartitionError> {
+        let cells = mesh.cells();
+        if !(1..=LIMIT).contains(&parts) {
+            return Err(PartitionError::Parts { found: parts, limit: LIMIT });
+        }
+        if part_of_cell.len() != cells {
+            return Err(PartitionError::Length { found: part_of_cell.len(), cells });
+        }
+        if let Some(cell) = part_of_cell.iter().position(|&part| part >= parts) {
+            return Err(PartitionError::NoSuchPart { cell, part: part_of_cell[cell], parts });
+        }
+        let pairs = part_of_cell.iter().enumerate().map(|(cell, &part)| (part, cell));
+        let cells_of_part = Lists::grouped(parts, pairs);
+        Ok(Partition { part_of_cell, cells_of_part })
+    }
+
+    /// How many parts there are.
+    pub fn parts(&self) -> usize {
+        self.cells_of_part.len()
+    }
+
+    /// The part of `cell`.
+    ///
+    /// # Panics
+    /// This and the next panic where there is no such cell or part, as indexing a slice does.
+    pub fn part(&self, cell: usize) -> usize {
+        self.part_of_cell[cell]
+    }
+
+    /// The cells of `part`, ascending.
+    pub fn cells_of(&self, part: usize) -> &[usize] {
+        self.cells_of_part.of(part)
+    }
+
+    /// How many edges of `mesh`, for which the partition was made, have cells of two parts.
+    pub fn edge_cut(&self, mesh: &Mesh) -> usize {
+        let cut = |edge: &usize| {
+            let (left, right) = mesh.edge_cells(*edge);
+            right.is_some_and(|right| self.part(left) != self.part(right))
+        };
+        (0..mesh.edges()).filter(cut).count()
+    }
+}
+
+fn check_parts(mesh: &Mesh, parts: usize) -> Result<(), PartitionError> {
+    let cells = mesh.cells();
+    match parts {
+        0 => Err(PartitionError::Parts { found: parts, limit: LIMIT }),
+        _ if parts > cells => Err(PartitionError::MoreThanCells { parts, cells }),
+        _ => Ok(()),
+    }
+}
