@@ -4,4 +4,9 @@
 
 #![warn(missing_docs)]
 
+pub mod drawing;
+pub mod numbers;
+pub mod traffic;
 pub mod tsunami;
+
+mod kernel_arguments;

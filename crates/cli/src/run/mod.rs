@@ -1,5 +1,9 @@
-//! `haloport run`: jobs.
+//! `haloport run`: jobs, and what they share: files, checks, the progress bar and numbers as text.
 
+mod check;
+mod files;
+mod progress;
+mod text;
 mod tsunami;
 
 use clap::Subcommand;

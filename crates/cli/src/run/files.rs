@@ -10,14 +10,14 @@ use crate::failure::Failure;
 
 /// A folder that rank 0 can write to.
 #[derive(Debug)]
-pub(super) struct Folder(PathBuf);
+pub(crate) struct Folder(PathBuf);
 
 impl Folder {
     /// Collective: makes the folder, if rank 0 can write to it.
     ///
     /// # Errors
     /// [`Failure::BadInput`], on every rank, if it cannot.
-    pub(super) fn agree(comm: &Communicator, path: &Path) -> Result<Folder, Failure> {
+    pub(crate) fn agree(comm: &Communicator, path: &Path) -> Result<Folder, Failure> {
         let complaint = if comm.rank() == 0 { try_out(path).err() } else { None };
         match comm.broadcast(0, &complaint)? {
             None => Ok(Folder(path.to_owned())),
@@ -29,7 +29,7 @@ impl Folder {
     ///
     /// # Errors
     /// [`Failure::Run`].
-    pub(super) fn write(&self, name: &str, bytes: &[u8]) -> Result<PathBuf, Failure> {
+    pub(crate) fn write(&self, name: &str, bytes: &[u8]) -> Result<PathBuf, Failure> {
         let path = self.0.join(name);
         let written = new_file(&self.0).and_then(|mut file| {
             file.write_all(bytes)?;
