@@ -87,6 +87,7 @@ run_failures!(
     haloport::PatternError,
     haloport::TransportError,
     haloport::device::DeviceError,
+    haloport_cli::advection::solver::SolverError,
     haloport_cli::tsunami::solver::SolverError,
     serde_json::Error,
     std::io::Error,

@@ -12,6 +12,11 @@ impl Arguments<'_> {
         self.address(index).cast()
     }
 
+    /// An array of 32-bit integers.
+    pub(crate) fn integers(&self, index: usize) -> *const i32 {
+        self.address(index).cast()
+    }
+
     pub(crate) fn size(&self, index: usize) -> usize {
         match self.0[index] {
             KernelArgument::I64(size) => size as usize,

@@ -4,7 +4,9 @@
 
 #![warn(missing_docs)]
 
+pub mod advection;
 pub mod drawing;
+pub mod mesh_name;
 pub mod numbers;
 pub mod traffic;
 pub mod tsunami;

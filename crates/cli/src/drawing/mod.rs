@@ -12,7 +12,7 @@ use image::RgbImage;
 
 pub(crate) use canvas::Canvas;
 pub(crate) use colour_bar::{ColourBar, nice_below, ticks};
-pub(crate) use palette::{LAND, LARGEST, Palette, Rgb, SURFACE, blend, bytes, rgb, shade};
+pub(crate) use palette::{LAND, LARGEST, Palette, Rgb, SURFACE, TRACER, blend, bytes, rgb, shade};
 
 pub(crate) const PAPER: Rgb888 = Rgb888::WHITE;
 pub(crate) const INK: Rgb888 = Rgb888::new(0x22, 0x26, 0x2b);

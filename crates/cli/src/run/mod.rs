@@ -1,5 +1,6 @@
 //! `haloport run`: jobs, and what they share: files, checks, the progress bar and numbers as text.
 
+mod advection;
 mod check;
 mod files;
 mod progress;
@@ -13,6 +14,8 @@ use crate::failure::Failure;
 /// What can be run.
 #[derive(Debug, Subcommand)]
 pub(crate) enum RunCommand {
+    /// Carry a tracer once round the sphere on an icosahedral mesh, and compare it with the exact solution.
+    Advection(advection::AdvectionArgs),
     /// Simulate a tsunami in the Salish Sea: shallow water on real relief.
     Tsunami(tsunami::TsunamiArgs),
 }
@@ -23,6 +26,7 @@ pub(crate) enum RunCommand {
 /// [`Failure`].
 pub(crate) fn run(command: &RunCommand) -> Result<(), Failure> {
     match command {
+        RunCommand::Advection(args) => advection::run(args),
         RunCommand::Tsunami(args) => tsunami::run(args),
     }
 }

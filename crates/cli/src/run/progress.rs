@@ -24,6 +24,11 @@ impl Progress {
         Progress::new("checking", shown, "{prefix:>14} {spinner:.cyan} {msg}")
     }
 
+    /// No bar.
+    pub(crate) fn hidden() -> Progress {
+        Progress::steps(false)
+    }
+
     fn new(what: &'static str, shown: bool, template: &str) -> Progress {
         let target =
             if shown { ProgressDrawTarget::stderr_with_hz(10) } else { ProgressDrawTarget::hidden() };
