@@ -4,11 +4,10 @@ mod canvas;
 mod colour_bar;
 mod palette;
 
-use std::io::Cursor;
-
 use embedded_graphics::pixelcolor::Rgb888;
 use embedded_graphics::prelude::*;
 use image::RgbImage;
+use image::codecs::png::{CompressionType, FilterType, PngEncoder};
 
 pub(crate) use canvas::Canvas;
 pub(crate) use colour_bar::{ColourBar, nice_below, ticks};
@@ -23,7 +22,8 @@ pub(crate) const FAINT: Rgb888 = Rgb888::new(0x6b, 0x72, 0x7a);
 /// # Errors
 /// What the encoder says.
 pub fn png(picture: &RgbImage) -> Result<Vec<u8>, image::ImageError> {
-    let mut file = Cursor::new(Vec::new());
-    picture.write_to(&mut file, image::ImageFormat::Png)?;
-    Ok(file.into_inner())
+    let mut file = Vec::new();
+    let encoder = PngEncoder::new_with_quality(&mut file, CompressionType::Default, FilterType::Adaptive);
+    picture.write_with_encoder(encoder)?;
+    Ok(file)
 }

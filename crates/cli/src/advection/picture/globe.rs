@@ -9,7 +9,7 @@ use crate::advection::tracer::{Tracer, directions};
 use crate::drawing::{Canvas, Rgb, TRACER, blend, bytes, shade};
 
 /// Pixels.
-pub(super) const RADIUS: i32 = 190;
+pub(super) const RADIUS: i32 = 172;
 
 /// Points along each axis that a pixel is the mean of.
 const SAMPLES: i32 = 3;

@@ -210,12 +210,15 @@ impl Report {
 /// What the picture says below its title.
 pub(super) fn note(args: &AdvectionArgs, case: &Case, ranks: usize, measured: &Measured) -> String {
     let ranks = if ranks == 1 { "1 rank".into() } else { format!("{ranks} ranks") };
+    let drift = match measured.drift {
+        0.0 => "0".to_string(),
+        drift => format!("{drift:.0e}"),
+    };
     format!(
-        "{}: {} cells on {ranks}; wind tilted by {}°; error in l2 {:.1e}, mass changed by {:.0e}",
+        "{}: {} cells on {ranks}; wind tilted by {}°; error in l2 {:.1e}, relative change of mass {drift}",
         case.name,
         case.mesh.cells(),
         args.alpha,
-        measured.first_norms.l2,
-        measured.drift
+        measured.first_norms.l2
     )
 }
