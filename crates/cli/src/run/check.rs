@@ -70,7 +70,8 @@ pub(crate) fn write_checks(out: &mut impl Write, checks: &[Check]) -> io::Result
 /// A figure of a check: small ones with their power of ten.
 fn figure(value: f64) -> String {
     if value == 0.0 || (1e-3..1e6).contains(&value.abs()) {
-        format!("{value}")
+        let digits = format!("{value:.3}");
+        digits.trim_end_matches('0').trim_end_matches('.').to_string()
     } else {
         let rounded = format!("{value:.1e}");
         rounded.replace(".0e", "e")
@@ -92,5 +93,11 @@ mod tests {
         ];
         let Err(Failure::Run(text)) = conclude(&failed) else { panic!("two checks fail") };
         assert_eq!(text, "2 of 3 checks failed: rest, depth");
+    }
+
+    #[test]
+    fn figures_are_short() {
+        let shown = [0.0, -1.0, 2.024349, 1.8, 1e-12, 1.77e-16, 40.0, f64::NAN].map(figure);
+        assert_eq!(shown, ["0", "-1", "2.024", "1.8", "1e-12", "1.8e-16", "40", "NaN"]);
     }
 }

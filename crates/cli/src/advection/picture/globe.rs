@@ -9,7 +9,7 @@ use crate::advection::tracer::{Tracer, directions};
 use crate::drawing::{Canvas, Rgb, TRACER, blend, bytes, shade};
 
 /// Pixels.
-pub(super) const RADIUS: i32 = 172;
+pub(super) const RADIUS: i32 = 164;
 
 /// Points along each axis that a pixel is the mean of.
 const SAMPLES: i32 = 3;
@@ -121,7 +121,7 @@ impl<'g> Globe<'g> {
             colour = blend(colour, EXACT, 0.9);
         }
         let light = dot(seen, LIGHT).max(0.0) / norm(LIGHT);
-        shade(colour, 0.62 + 0.46 * light)
+        shade(colour, 0.76 + 0.28 * light)
     }
 
     fn on_graticule(&self, at: [f64; 3]) -> bool {
