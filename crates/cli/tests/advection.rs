@@ -79,6 +79,12 @@ fn every_check_holds_and_the_results_are_complete() {
 #[test]
 fn the_summary_tells_errors_order_mass_and_the_picture() {
     let folder = tempfile::tempdir().unwrap();
+    for (days, after) in [(0.01, 1.0), (1.5, 1.5), (13.0, 12.0)] {
+        let report = json(folder.path(), &format!("--mesh icosahedral:8 --days {days} --ranks 2"));
+        assert_eq!(report["ladder_days"], after);
+        let order = &report["ladder"][2]["order"]["l2"];
+        assert!(order.as_f64().is_some_and(|order| order > 1.8), "{days}: {order}");
+    }
     let output = run(folder.path(), "--mesh icosahedral:16 --days 3 --ranks 3 --out here");
     let out = String::from_utf8(output.stdout).unwrap();
     assert!(output.status.success());
@@ -89,6 +95,7 @@ fn the_summary_tells_errors_order_mass_and_the_picture() {
         "million cells per second",
         "% of the time",
         "relative change",
+        "after 3 days ",
         "order",
         "icosahedral:4 ",
         "here/globe.png",

@@ -3,6 +3,7 @@
 use haloport::{Communicator, device::Device};
 use haloport_cli::advection::norms::Norms;
 use haloport_cli::advection::tracer::Tracer;
+use haloport_cli::advection::wind::PERIOD;
 use haloport_cli::mesh_name::MeshName;
 use serde::Serialize;
 
@@ -14,6 +15,9 @@ use crate::run::progress::Progress;
 /// Divisions of the icosahedron's edges from which on the errors of a hill go with a power of the cell's size.
 const FINE_ENOUGH: usize = 16;
 
+/// Days from the first on which errors are more than those of the first steps.
+const LONG_ENOUGH: f64 = 1.0;
+
 /// The errors of the first level on one mesh.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Rung {
@@ -24,8 +28,15 @@ pub(super) struct Rung {
     pub(super) order: Option<Norms>,
 }
 
-/// Collective: errors on three meshes of the family, each finer than the one before. The finest is the job's own, whose
-/// errors are `norms`, or a finer one where that is too coarse to show an order. Empty but on rank 0.
+/// How long the runs are whose errors are compared: as long as the job, but once round at most, after which coarse
+/// meshes have little left of a hill.
+pub(super) fn days(case: &Case) -> f64 {
+    case.days.clamp(LONG_ENOUGH, PERIOD)
+}
+
+/// Collective: errors on three meshes of the family, each finer than the one before, after [`days`]. The finest is the
+/// job's own or a finer one where that is too coarse to show an order; `norms` are the errors of the job, which is not
+/// run again. Empty but on rank 0.
 ///
 /// # Errors
 /// [`Failure::Run`].
@@ -36,11 +47,12 @@ pub(super) fn ladder<D: Device>(
     norms: Norms,
 ) -> Result<Vec<Rung>, Failure> {
     let mut rungs: Vec<Rung> = Vec::new();
+    let days = days(&problem.case);
     for name in meshes(problem.case.name) {
-        let (cells, norms) = if name == problem.case.name {
+        let (cells, norms) = if name == problem.case.name && days == problem.case.days {
             (problem.case.mesh.cells(), norms)
         } else {
-            let Case { tracer, days, limited, .. } = problem.case;
+            let Case { tracer, limited, .. } = problem.case;
             let case = Case::new(name, Tracer { levels: 1, ..tracer }, days, limited)?;
             let partition = case.by_curve(comm.size()).map_err(|error| Failure::Run(error.to_string()))?;
             let shown = problem.show_progress && comm.rank() == 0;

@@ -13,7 +13,7 @@ use serde::Serialize;
 
 use super::args::AdvectionArgs;
 use super::carry::{Carried, DAY, Measured};
-use super::order::Rung;
+use super::order::{self, Rung};
 use super::problem::{Case, Problem};
 use crate::failure::Failure;
 use crate::run::check::{Check, write_checks};
@@ -62,7 +62,8 @@ pub(super) struct Report {
     largest: f64,
     /// The largest of any level.
     norms: Norms,
-    /// Errors of the first level over two refinements.
+    /// Errors of the first level over two refinements, and after how many days.
+    ladder_days: f64,
     pub(super) ladder: Vec<Rung>,
     pub(super) picture: PathBuf,
     /// Null without `--verify`.
@@ -117,6 +118,7 @@ impl Report {
             smallest: measured.extremes[0],
             largest: measured.extremes[1],
             norms: measured.norms,
+            ladder_days: order::days(case),
             ladder: Vec::new(),
             picture: PathBuf::new(),
             checks: None,
@@ -191,11 +193,8 @@ impl Report {
     }
 
     fn write_ladder(&self, out: &mut impl Write) -> io::Result<()> {
-        writeln!(
-            out,
-            "\n  {:<18}{:>9}{:>11}{:>11}{:>11}   order",
-            "refinement", "cells", "l1", "l2", "linf"
-        )?;
+        let after = format!("after {} days", self.ladder_days);
+        writeln!(out, "\n  {after:<18}{:>9}{:>11}{:>11}{:>11}   order", "cells", "l1", "l2", "linf")?;
         for Rung { mesh, cells, norms: Norms { l1, l2, linf }, order } in &self.ladder {
             write!(out, "  {mesh:<18}{cells:>9}{l1:>11.2e}{l2:>11.2e}{linf:>11.2e}")?;
             match order {
