@@ -88,6 +88,7 @@ run_failures!(
     haloport::SparseError,
     haloport::TransportError,
     haloport::device::DeviceError,
+    haloport_cli::advection::solver::SolverError,
     haloport_cli::tsunami::solver::SolverError,
     serde_json::Error,
     std::io::Error,

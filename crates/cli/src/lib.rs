@@ -4,5 +4,12 @@
 
 #![warn(missing_docs)]
 
+pub mod advection;
+pub mod drawing;
+pub mod mesh_name;
+pub mod numbers;
 pub mod rolling;
+pub mod traffic;
 pub mod tsunami;
+
+mod kernel_arguments;

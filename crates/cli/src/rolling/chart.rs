@@ -11,8 +11,7 @@ use jiff::SignedDuration;
 use jiff::civil::DateTime;
 
 use super::table::Table;
-use crate::tsunami::canvas::Canvas;
-use crate::tsunami::picture::ticks;
+use crate::drawing::{Canvas, ticks};
 
 /// The most panels of a picture.
 pub const MOST_PANELS: usize = 12;

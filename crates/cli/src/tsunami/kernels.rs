@@ -9,6 +9,7 @@ use std::slice::{from_raw_parts, from_raw_parts_mut};
 
 use haloport::device::{HostKernel, IndexRange, KernelArgument, KernelSource, ParameterType};
 
+use crate::kernel_arguments::Arguments;
 use crate::tsunami::block::{BlockView, MARGIN, Output, Reflection, State, StateMut, Walls, reflections};
 use crate::tsunami::metric::MetricView;
 use crate::tsunami::scheme::{Physics, Stage, Workspace, max_rate, stage_rows};
@@ -159,33 +160,6 @@ unsafe fn raise(range: &IndexRange, arguments: &[KernelArgument]) {
             let bed = from_raw_parts(arguments.array(1).add(first), columns);
             let largest = from_raw_parts_mut(arguments.array(2).add(first), columns);
             raise_largest(h, bed, largest);
-        }
-    }
-}
-
-/// The arguments of a launch, whose types were checked when they were bound.
-#[derive(Clone, Copy)]
-struct Arguments<'a>(&'a [KernelArgument]);
-
-impl Arguments<'_> {
-    fn array(&self, index: usize) -> *mut f64 {
-        match self.0[index] {
-            KernelArgument::Pointer(pointer) => pointer.as_ptr().cast(),
-            other => unreachable!("argument {index} was bound as a pointer and is {other:?}"),
-        }
-    }
-
-    fn size(&self, index: usize) -> usize {
-        match self.0[index] {
-            KernelArgument::I64(size) => size as usize,
-            other => unreachable!("argument {index} was bound as an integer and is {other:?}"),
-        }
-    }
-
-    fn number(&self, index: usize) -> f64 {
-        match self.0[index] {
-            KernelArgument::F64(number) => number,
-            other => unreachable!("argument {index} was bound as a float and is {other:?}"),
         }
     }
 }

@@ -31,9 +31,6 @@ pub mod solver;
 pub mod survey;
 pub mod uplift;
 
-pub(crate) mod canvas;
-mod palette;
-
 /// The relief that is shipped: southern Vancouver Island and the Salish Sea, as a .npz file.
 /// Its provenance is in the `README.md` beside it.
 pub const SHIPPED: &[u8] = include_bytes!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../data/topobathy.npz"));

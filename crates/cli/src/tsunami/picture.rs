@@ -3,25 +3,24 @@
 //! The outer edges of the grid are closed walls, which reflect: waves that a picture shows
 //! coming from the edge of the map are such reflections.
 
-use std::io::Cursor;
-
 use embedded_graphics::mono_font::iso_8859_1::{FONT_9X15, FONT_9X15_BOLD, FONT_10X20};
 use embedded_graphics::pixelcolor::Rgb888;
 use embedded_graphics::prelude::*;
+use embedded_graphics::primitives::Rectangle;
 use embedded_graphics::primitives::{Circle, Line, PrimitiveStyle, PrimitiveStyleBuilder};
-use embedded_graphics::primitives::{Rectangle, Triangle};
 use embedded_graphics::text::Alignment;
 use image::RgbImage;
 use thiserror::Error;
 
-use crate::tsunami::canvas::Canvas;
+use crate::drawing::{
+    Canvas, ColourBar, FAINT, INK, LARGEST, PAPER, Palette, SURFACE, bytes, nice_below, ticks,
+};
 use crate::tsunami::gauges::PlacedGauge;
-use crate::tsunami::palette::{LARGEST, Palette, SURFACE, bytes};
 use crate::tsunami::relief::Relief;
 
 mod map;
 
-/// Why a picture could not be drawn or saved.
+/// Why a picture could not be drawn.
 #[derive(Debug, Error)]
 pub enum PictureError {
     /// A field does not cover the relief.
@@ -40,9 +39,6 @@ pub enum PictureError {
         /// The end asked for, metres.
         found: f64,
     },
-    /// The picture could not be encoded.
-    #[error("cannot encode the picture: {0}")]
-    Encode(#[from] image::ImageError),
 }
 
 /// Water shallower than this many metres is drawn as dry.
@@ -115,19 +111,6 @@ pub fn largest_wave(
     .draw()
 }
 
-/// A picture as the bytes of a PNG file.
-///
-/// # Errors
-/// [`PictureError::Encode`].
-pub fn png(picture: &RgbImage) -> Result<Vec<u8>, PictureError> {
-    let mut file = Cursor::new(Vec::new());
-    picture.write_to(&mut file, image::ImageFormat::Png)?;
-    Ok(file.into_inner())
-}
-
-const PAPER: Rgb888 = Rgb888::WHITE;
-const INK: Rgb888 = Rgb888::new(0x22, 0x26, 0x2b);
-const FAINT: Rgb888 = Rgb888::new(0x6b, 0x72, 0x7a);
 const MARKER: Rgb888 = Rgb888::new(0xff, 0xd2, 0x3f);
 
 /// Space around the map for title, labels and colour bar, pixels.
@@ -187,13 +170,13 @@ impl Chart<'_> {
         let Ok(()) = outline.into_styled(PrimitiveStyle::with_stroke(INK, 2)).draw(canvas);
         for (value, label) in degree_ticks(frame.west, frame.east, longitude_label) {
             let x = LEFT + frame.x(value) as i32;
-            line(canvas, [x, TOP + height, x, TOP + height + 8], INK);
+            canvas.line([x, TOP + height, x, TOP + height + 8], INK);
             let at = Point::new(x, TOP + height + 24);
             canvas.text(&label, at, Alignment::Center, &FONT_10X20, INK);
         }
         for (value, label) in degree_ticks(frame.south, frame.north, latitude_label) {
             let y = TOP + frame.y(value) as i32;
-            line(canvas, [LEFT - 9, y, LEFT - 1, y], INK);
+            canvas.line([LEFT - 9, y, LEFT - 1, y], INK);
             let at = Point::new(LEFT - 14, y);
             canvas.text(&label, at, Alignment::Right, &FONT_10X20, INK);
         }
@@ -246,52 +229,15 @@ impl Chart<'_> {
     }
 
     fn colour_bar(&self, canvas: &mut Canvas, width: i32, height: i32) {
-        let [first, last] = self.range;
-        let (left, thick) = (LEFT + width + 34, 24);
-        let (top, tall) = (TOP + 62, height - 124);
-        let colour = |part: f64| {
-            let [r, g, b] = bytes(self.palette.at(part));
-            Rgb888::new(r, g, b)
-        };
-        for y in 0..=tall {
-            let part = 1.0 - f64::from(y) / f64::from(tall);
-            line(canvas, [left, top + y, left + thick - 1, top + y], colour(part));
+        let left = LEFT + width + 34;
+        ColourBar {
+            corner: Point::new(left, TOP + 62),
+            tall: height - 124,
+            palette: self.palette,
+            range: self.range,
+            pointed: [self.range[0] < 0.0, true],
         }
-        // Pointed ends: colours beyond the scale are those at its ends.
-        let point = |y: i32, tip: i32| {
-            Triangle::new(
-                Point::new(left, y),
-                Point::new(left + thick - 1, y),
-                Point::new(left + thick / 2, y + tip),
-            )
-        };
-        let mut ends = vec![(top - 1, -16, 1.0)];
-        let mut sides = vec![[left, top - 1], [left + thick / 2, top - 18], [left + thick, top - 1]];
-        sides.push([left + thick, top + tall + 1]);
-        if first < 0.0 {
-            ends.push((top + tall + 1, 16, 0.0));
-            sides.push([left + thick / 2, top + tall + 18]);
-        }
-        sides.push([left, top + tall + 1]);
-        for (y, tip, part) in ends {
-            let fill = PrimitiveStyle::with_fill(colour(part));
-            let Ok(()) = point(y, tip).into_styled(fill).draw(canvas);
-        }
-        for (from, to) in sides.iter().zip(sides.iter().cycle().skip(1)) {
-            line(canvas, [from[0], from[1], to[0], to[1]], INK);
-        }
-        for (value, decimals) in ticks(first, last, 8.0) {
-            let part = (value - first) / (last - first);
-            let y = top + (f64::from(tall) * (1.0 - part)).round() as i32;
-            line(canvas, [left + thick, y, left + thick + 7, y], INK);
-            let label = match (first < 0.0 && value > 0.0, value == 0.0) {
-                (true, _) => format!("+{value:.decimals$}"),
-                (_, true) => "0".to_owned(),
-                _ => format!("{value:.decimals$}"),
-            };
-            let at = Point::new(left + thick + 13, y);
-            canvas.text(&label, at, Alignment::Left, &FONT_10X20, INK);
-        }
+        .draw(canvas);
         let at = Point::new(left - 6, TOP + 14);
         canvas.text(self.unit, at, Alignment::Left, &FONT_10X20, INK);
     }
@@ -334,33 +280,6 @@ fn signed(value: f64) -> String {
         0.0 => "0".to_owned(),
         _ => format!("{value:+.2}"),
     }
-}
-
-fn line(canvas: &mut Canvas, [x0, y0, x1, y1]: [i32; 4], colour: Rgb888) {
-    let Ok(()) = Line::new(Point::new(x0, y0), Point::new(x1, y1))
-        .into_styled(PrimitiveStyle::with_stroke(colour, 1))
-        .draw(canvas);
-}
-
-/// Round values from `first` to `last`, about `wanted` of them, and their decimals.
-pub(crate) fn ticks(first: f64, last: f64, wanted: f64) -> Vec<(f64, usize)> {
-    let step = nice_below((last - first) / wanted * 1.6);
-    let decimals = (0..6)
-        .find(|&digits| {
-            let scaled = step * 10_f64.powi(digits);
-            (scaled - scaled.round()).abs() < 1e-6
-        })
-        .unwrap_or(6) as usize;
-    let slack = 1e-9 * (last - first);
-    let (low, high) = ((first - slack) / step, (last + slack) / step);
-    (low.ceil() as i64..=high.floor() as i64).map(|count| (count as f64 * step, decimals)).collect()
-}
-
-/// The largest of 1, 2, 2.5 and 5 times a power of ten that does not exceed `value`.
-fn nice_below(value: f64) -> f64 {
-    let power = 10_f64.powf(value.log10().floor());
-    let multiples = [5.0, 2.5, 2.0, 1.0].map(|multiple| multiple * power);
-    multiples.into_iter().find(|&nice| nice <= value * (1.0 + 1e-12)).unwrap_or(power)
 }
 
 fn degree_ticks(first: f64, last: f64, label: impl Fn(f64, usize) -> String) -> Vec<(f64, String)> {
@@ -414,16 +333,7 @@ fn crowding(label: &Rectangle, map: &Rectangle, taken: &[Rectangle]) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn ticks_are_round_and_cover_the_range() {
-        let values = |first, last, wanted| -> Vec<f64> {
-            let ticks = ticks(first, last, wanted);
-            ticks.into_iter().map(|(value, _)| value).collect()
-        };
-        assert_eq!(values(-1.0, 1.0, 8.0), [-1.0, -0.75, -0.5, -0.25, 0.0, 0.25, 0.5, 0.75, 1.0]);
-        assert_eq!(values(233.98, 237.99, 7.0), [234.0, 234.5, 235.0, 235.5, 236.0, 236.5, 237.0, 237.5]);
-    }
+    use crate::drawing::png;
 
     #[test]
     fn labels_name_hemispheres_and_durations() {

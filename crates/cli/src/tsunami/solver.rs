@@ -5,11 +5,13 @@ use std::time::{Duration, Instant};
 use haloport::device::{Buffer, Device, DeviceError, KernelArgument, KernelSource, LaunchConfig, MemoryKind};
 use haloport::{
     BindError, Communicator, Exchange, ExchangeError, Field, FieldError, Halo, Neighbours, Pattern,
-    PatternError, Schedule, TransportError, transport::Reduction,
+    PatternError, Schedule, TransportError,
 };
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
+use crate::numbers::differing;
+use crate::traffic::Moved;
 use crate::tsunami::block::{Block, BlockError, Fields, MARGIN, State};
 use crate::tsunami::decomposition::{DecompositionError, decompose};
 use crate::tsunami::kernels::{CORRECT, EXTREMES, PREDICT, RAISE_LARGEST, STAGE_TIME_STEP, WALLS, wall_bits};
@@ -76,15 +78,6 @@ pub struct Whole {
     pub hv: Vec<f64>,
     /// Largest wave height so far, metres; see [`wave_height`](crate::tsunami::survey::wave_height).
     pub largest: Vec<f64>,
-}
-
-/// The bytes that one exchange moves, of all ranks together.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Moved {
-    /// In messages.
-    pub message_bytes: u64,
-    /// Copied straight from neighbours' fields.
-    pub direct_bytes: u64,
 }
 
 /// Why the model could not be set up or run.
@@ -314,10 +307,7 @@ impl<D: Device> Solver<D> {
     /// # Errors
     /// [`SolverError`].
     pub fn moved(&self) -> Result<Moved, SolverError> {
-        let traffic = self.state.traffic();
-        let mut sums = [traffic.message_bytes as u64, traffic.direct_bytes as u64];
-        self.comm.all_reduce(&mut sums, Reduction::Sum)?;
-        Ok(Moved { message_bytes: sums[0], direct_bytes: sums[1] })
+        Ok(Moved::of(&self.comm, &self.state)?)
     }
 
     /// The largest rate of this rank's cells. Takes note of the smallest depth.
@@ -369,11 +359,7 @@ impl Whole {
             (&self.hv, &other.hv),
             (&self.largest, &other.largest),
         ];
-        let differing = |(one, two): (&Vec<f64>, &Vec<f64>)| {
-            let common = one.iter().zip(two).filter(|(one, two)| one.to_bits() != two.to_bits()).count();
-            common + one.len().abs_diff(two.len())
-        };
-        pairs.into_iter().map(differing).sum()
+        pairs.into_iter().map(|(one, other)| differing(one, other)).sum()
     }
 }
 

@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 
+use crate::numbers::Sum;
 use crate::tsunami::block::State;
 use crate::tsunami::face::{max, min, per_depth};
 use crate::tsunami::scheme::Physics;
@@ -28,17 +29,17 @@ impl Survey {
     /// change over a run shows the scheme and not the summation.
     pub fn new(area: &[f64], bed: &[f64], physics: &Physics, state: State<'_>) -> Self {
         let mut survey = Self { volume: 0.0, min_depth: f64::INFINITY, max_wave: 0.0, max_speed: 0.0 };
-        let mut carry = 0.0;
+        let mut volume = Sum::default();
         let columns = bed.len() / area.len().max(1);
         for (cell, (&h, &bed)) in state.h.iter().zip(bed).enumerate() {
             let per_depth = per_depth(h, physics.dry);
             let (u, v) = (state.hu[cell] * per_depth, state.hv[cell] * per_depth);
-            add(&mut survey.volume, &mut carry, area[cell / columns] * h);
+            volume.add(area[cell / columns] * h);
             survey.min_depth = survey.min_depth.min(h);
             survey.max_wave = survey.max_wave.max(wave_height(h, bed));
             survey.max_speed = survey.max_speed.max((u * u + v * v).sqrt());
         }
-        survey.volume += carry;
+        survey.volume = volume.value();
         survey
     }
 }
@@ -55,10 +56,4 @@ pub fn raise_largest(h: &[f64], bed: &[f64], largest: &mut [f64]) {
     for (largest, (&h, &bed)) in largest.iter_mut().zip(h.iter().zip(bed)) {
         *largest = max(wave_height(h, bed), *largest);
     }
-}
-
-fn add(sum: &mut f64, carry: &mut f64, value: f64) {
-    let total = *sum + value;
-    *carry += if sum.abs() >= value.abs() { (*sum - total) + value } else { (value - total) + *sum };
-    *sum = total;
 }

@@ -11,7 +11,7 @@ use haloport_cli::rolling::table::Table;
 
 use super::problem::Problem;
 use crate::failure::Failure;
-use crate::run::tsunami::files::Folder;
+use crate::run::files::Folder;
 
 /// What became of the run. What only rank 0 knows is empty on the others.
 #[derive(Debug, Default)]

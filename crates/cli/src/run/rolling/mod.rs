@@ -21,8 +21,8 @@ pub(crate) use args::RollingArgs;
 
 use crate::failure::Failure;
 use crate::launch::{launched_by, on_ranks, ranks_here};
-use crate::run::tsunami::files::Folder;
-use crate::run::tsunami::verify::conclude;
+use crate::run::check::conclude;
+use crate::run::files::Folder;
 use problem::Problem;
 use report::Report;
 

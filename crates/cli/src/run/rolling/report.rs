@@ -10,8 +10,9 @@ use super::args::RollingArgs;
 use super::job::Done;
 use super::problem::Problem;
 use crate::failure::Failure;
-use crate::run::tsunami::report::{bytes, write_checks};
-use crate::run::tsunami::verify::Check;
+use crate::run::check::Check;
+use crate::run::check::write_checks;
+use crate::run::text::bytes;
 
 /// The results of a run: the object that `--json` prints.
 #[derive(Debug, Serialize)]

@@ -8,7 +8,7 @@ use haloport_cli::rolling::table::Table;
 use super::job::{Done, compute};
 use super::problem::Problem;
 use crate::failure::Failure;
-use crate::run::tsunami::verify::Check;
+use crate::run::check::Check;
 
 /// Numbers of ranks whose means are compared with those of one rank.
 const RANKS: [usize; 4] = [2, 3, 4, 8];

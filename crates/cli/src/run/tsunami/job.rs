@@ -3,20 +3,21 @@
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use haloport::transport::Reduction;
 use haloport::{Communicator, device::Device};
-use haloport_cli::tsunami::picture::{largest_wave, png, surface};
-use haloport_cli::tsunami::solver::{Moved, Solver, Spent, Whole};
+use haloport_cli::drawing::png;
+use haloport_cli::traffic::{Moved, total};
+use haloport_cli::tsunami::picture::{PictureError, largest_wave, surface};
+use haloport_cli::tsunami::solver::{Solver, Spent, Whole};
 use haloport_cli::tsunami::survey::Survey;
 use haloport_cli::tsunami::uplift::initial_state;
 use image::RgbImage;
 
-use super::files::Folder;
 use super::problem::Problem;
-use super::progress::Progress;
 use super::tides::{Seen, Tides};
-use super::verify::Check;
 use crate::failure::Failure;
+use crate::run::check::Check;
+use crate::run::files::Folder;
+use crate::run::progress::Progress;
 
 /// Simulated seconds from one picture of the sea surface to the next.
 const PICTURE_EVERY: f64 = 600.0;
@@ -113,7 +114,9 @@ pub(super) fn run<D: Device>(
     }
     tides.sample(&solver, time)?;
     done.min_depth = solver.min_depth()?;
-    done.spent = total(comm, solver.spent())?;
+    let Spent { exchange, reduction } = solver.spent();
+    let [exchange, reduction] = total(comm, [exchange, reduction])?;
+    done.spent = Spent { exchange, reduction };
     let record = tides.gather(comm, problem.gauges.len())?;
     if let (Some(whole), Some(record)) = (last, record) {
         let picture = largest_wave(&problem.relief, &problem.gauges, &whole.largest, time, LARGEST_SCALE);
@@ -159,16 +162,7 @@ fn surface_name(time: f64) -> String {
     }
 }
 
-fn encoded(
-    picture: Result<RgbImage, haloport_cli::tsunami::picture::PictureError>,
-) -> Result<Vec<u8>, Failure> {
-    picture.and_then(|picture| png(&picture)).map_err(|error| Failure::Run(error.to_string()))
-}
-
-/// The sums over all ranks.
-fn total(comm: &Communicator, spent: Spent) -> Result<Spent, Failure> {
-    let mut nanoseconds = [spent.exchange, spent.reduction].map(|time| time.as_nanos() as u64);
-    comm.all_reduce(&mut nanoseconds, Reduction::Sum)?;
-    let [exchange, reduction] = nanoseconds.map(Duration::from_nanos);
-    Ok(Spent { exchange, reduction })
+fn encoded(picture: Result<RgbImage, PictureError>) -> Result<Vec<u8>, Failure> {
+    let picture = picture.map_err(|error| Failure::Run(error.to_string()))?;
+    png(&picture).map_err(|error| Failure::Run(error.to_string()))
 }

@@ -4,18 +4,16 @@
 //! - this file: from the arguments to the report;
 //! - `args`: the command line, and `problem`: the inputs, checked, before any rank is started;
 //! - `job`: the run on one rank, its pictures and its tide gauges;
-//! - `tides`: what the gauges saw, and `files`: how files are written;
+//! - `tides`: what the gauges saw;
 //! - `verify`: what `--verify` checks;
 //! - `report`: what is printed.
 
 mod args;
-pub(super) mod files;
 mod job;
 mod problem;
-mod progress;
-pub(super) mod report;
+mod report;
 mod tides;
-pub(super) mod verify;
+mod verify;
 
 use std::sync::OnceLock;
 
@@ -25,7 +23,9 @@ pub(crate) use args::TsunamiArgs;
 
 use crate::failure::Failure;
 use crate::launch::{launched_by, on_ranks, ranks_here};
-use files::Folder;
+use crate::run::check::{Check, conclude};
+use crate::run::files::Folder;
+use crate::run::progress::Progress;
 use problem::Problem;
 use report::Report;
 
@@ -53,7 +53,7 @@ pub(crate) fn run(args: &TsunamiArgs) -> Result<(), Failure> {
         checks.push(with_same_fields_here(&any, problem()?, args)?);
     }
     report.print(args.json)?;
-    report.checks.as_deref().map_or(Ok(()), verify::conclude)
+    report.checks.as_deref().map_or(Ok(()), conclude)
 }
 
 /// The job on one rank; rank 0's report is the one that counts.
@@ -81,11 +81,7 @@ fn on_rank<D: Device>(
 }
 
 /// The check on several numbers of ranks, after the ranks of the job have ended.
-fn with_same_fields_here(
-    any: &AnyDevice,
-    problem: &Problem,
-    args: &TsunamiArgs,
-) -> Result<verify::Check, Failure> {
-    let progress = progress::Progress::steps(!args.json);
+fn with_same_fields_here(any: &AnyDevice, problem: &Problem, args: &TsunamiArgs) -> Result<Check, Failure> {
+    let progress = Progress::steps(!args.json);
     with_device!(any, |device| verify::same_fields_on_any_ranks(device, problem, &progress))
 }

@@ -5,17 +5,18 @@ use std::path::PathBuf;
 
 use haloport::Communicator;
 use haloport::device::{DeviceId, DeviceInfo};
-use haloport_cli::tsunami::solver::Moved;
+use haloport_cli::traffic::Moved;
 use haloport_cli::tsunami::uplift::Uplift;
 use serde::Serialize;
 
 use super::args::TsunamiArgs;
 use super::job::Done;
 use super::problem::Problem;
-use super::progress::clock;
 use super::tides::{ARRIVAL, Seen};
-use super::verify::Check;
 use crate::failure::Failure;
+use crate::run::check::{Check, write_checks};
+use crate::run::progress::clock;
+use crate::run::text::{bytes, significant};
 
 /// Exchanges of halos in each step.
 const EXCHANGES_PER_STEP: usize = 2;
@@ -84,7 +85,7 @@ impl Report {
         let stepping = done.stepping.as_secs_f64();
         let of_ranks = stepping * comm.size() as f64;
         let exchanges = EXCHANGES_PER_STEP * done.steps;
-        let bytes_per_exchange = done.moved.message_bytes + done.moved.direct_bytes;
+        let bytes_per_exchange = done.moved.bytes();
         let relief = &problem.relief;
         let [row, column] = done.max_wave_at;
         Report {
@@ -226,44 +227,6 @@ impl Report {
         }
         writeln!(out, "  A wave has arrived when the level has changed by {:.0} cm.", 100.0 * ARRIVAL)
     }
-}
-
-pub(crate) fn write_checks(out: &mut impl Write, checks: &[Check]) -> io::Result<()> {
-    writeln!(out, "\n  checks")?;
-    for check in checks {
-        let verdict = if check.ok { "ok" } else { "FAILED" };
-        let Check { what, value, relation, bound, unit, .. } = check;
-        let figure = format!("{} {relation} {} {unit}", figure(*value), figure(*bound));
-        writeln!(out, "  {verdict:<8}{figure:<24}{what}")?;
-    }
-    Ok(())
-}
-
-/// A figure of a check: small ones with their power of ten.
-fn figure(value: f64) -> String {
-    if value == 0.0 || (1e-3..1e6).contains(&value.abs()) {
-        format!("{value}")
-    } else {
-        let rounded = format!("{value:.1e}");
-        rounded.replace(".0e", "e")
-    }
-}
-
-/// Three digits.
-fn significant(value: f64) -> String {
-    let decimals = (2 - value.abs().log10().floor() as i32).clamp(0, 3) as usize;
-    format!("{value:.decimals$}")
-}
-
-pub(crate) fn bytes(count: u64) -> String {
-    const UNITS: [&str; 5] = ["bytes", "kB", "MB", "GB", "TB"];
-    let mut value = count as f64;
-    let mut unit = 0;
-    while value >= 1000.0 && unit + 1 < UNITS.len() {
-        value /= 1000.0;
-        unit += 1;
-    }
-    if unit == 0 { format!("{count} bytes") } else { format!("{} {}", significant(value), UNITS[unit]) }
 }
 
 /// Degrees with their hemispheres.

@@ -7,11 +7,11 @@ use haloport_cli::tsunami::decomposition::decompose;
 use haloport_cli::tsunami::solver::{Solver, Whole};
 use haloport_cli::tsunami::survey::Survey;
 use haloport_cli::tsunami::uplift::{Uplift, initial_state};
-use serde::Serialize;
 
 use super::problem::Problem;
-use super::progress::Progress;
 use crate::failure::Failure;
+use crate::run::check::Check;
+use crate::run::progress::Progress;
 
 /// How long a lake is at rest, seconds.
 const REST: f64 = 3600.0;
@@ -24,52 +24,6 @@ const RANKS: [usize; 4] = [2, 3, 4, 8];
 
 /// How long other ranks wait for rank 0's run alone.
 const PATIENCE: Duration = Duration::from_secs(3600);
-
-/// A check: a figure and its bound.
-#[derive(Debug, Clone, Serialize)]
-pub(crate) struct Check {
-    pub(crate) name: &'static str,
-    pub(crate) what: String,
-    pub(crate) value: f64,
-    /// `<`, `>=` or `==`.
-    pub(crate) relation: &'static str,
-    pub(crate) bound: f64,
-    pub(crate) unit: &'static str,
-    pub(crate) ok: bool,
-}
-
-impl Check {
-    pub(crate) fn below(name: &'static str, what: &str, value: f64, bound: f64, unit: &'static str) -> Check {
-        Check { name, what: what.into(), value, relation: "<", bound, unit, ok: value < bound }
-    }
-
-    pub(crate) fn at_least(
-        name: &'static str,
-        what: &str,
-        value: f64,
-        bound: f64,
-        unit: &'static str,
-    ) -> Check {
-        Check { name, what: what.into(), value, relation: ">=", bound, unit, ok: value >= bound }
-    }
-
-    pub(crate) fn same_fields(differing: usize, what: String) -> Check {
-        let value = differing as f64;
-        Check { name: "ranks", what, value, relation: "==", bound: 0.0, unit: "", ok: differing == 0 }
-    }
-}
-
-/// Ends well where all checks are.
-///
-/// # Errors
-/// [`Failure::Run`], which names the checks that failed.
-pub(crate) fn conclude(checks: &[Check]) -> Result<(), Failure> {
-    let failed: Vec<&str> = checks.iter().filter(|check| !check.ok).map(|check| check.name).collect();
-    if failed.is_empty() {
-        return Ok(());
-    }
-    Err(Failure::Run(format!("{} of {} checks failed: {}", failed.len(), checks.len(), failed.join(", "))))
-}
 
 /// Collective: without an uplift, nothing moves.
 ///
@@ -182,19 +136,6 @@ fn some_steps<D: Device>(
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_failed_check_is_named_and_no_number_holds_no_bound() {
-        let held = Check::below("volume", "", 1e-16, 1e-12, "");
-        assert!(conclude(std::slice::from_ref(&held)).is_ok());
-        let failed = [
-            held,
-            Check::below("rest", "", f64::NAN, 1e-10, "m/s"),
-            Check::at_least("depth", "", -1e-300, 0.0, "m"),
-        ];
-        let Err(Failure::Run(text)) = conclude(&failed) else { panic!("two checks fail") };
-        assert_eq!(text, "2 of 3 checks failed: rest, depth");
-    }
 
     #[test]
     fn fields_that_differ_in_a_bit_are_counted() {

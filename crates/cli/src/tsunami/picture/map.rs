@@ -1,7 +1,7 @@
 //! The map of a picture: fields between the cell centres, shore line, shaded relief.
 
+use crate::drawing::{LAND, Palette, Rgb, blend, rgb, shade};
 use crate::tsunami::metric::EARTH_RADIUS;
-use crate::tsunami::palette::{LAND, Palette, Rgb, blend, rgb, shade};
 use crate::tsunami::relief::Relief;
 
 /// What a cell contributes to the map.

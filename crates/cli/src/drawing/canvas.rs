@@ -5,6 +5,7 @@ use std::convert::Infallible;
 use embedded_graphics::mono_font::{MonoFont, MonoTextStyle};
 use embedded_graphics::pixelcolor::Rgb888;
 use embedded_graphics::prelude::*;
+use embedded_graphics::primitives::{Line, PrimitiveStyle};
 use embedded_graphics::text::{Alignment, Baseline, Text, TextStyleBuilder};
 use image::RgbImage;
 
@@ -50,6 +51,13 @@ impl Canvas {
             }
         }
         self.text(text, at, alignment, font, ink);
+    }
+
+    /// A line of one pixel, from x and y to x and y.
+    pub(crate) fn line(&mut self, [x0, y0, x1, y1]: [i32; 4], colour: Rgb888) {
+        let Ok(()) = Line::new(Point::new(x0, y0), Point::new(x1, y1))
+            .into_styled(PrimitiveStyle::with_stroke(colour, 1))
+            .draw(self);
     }
 }
 

@@ -22,6 +22,13 @@ pub(crate) const LARGEST: Palette = Palette(&[
 pub(crate) const LAND: Palette =
     Palette(&[0x9fb08a, 0xa9b48c, 0xb9b790, 0xc2b691, 0xbeac8d, 0xb7a48b, 0xb8ab9b, 0xc9c3ba, 0xdedbd6]);
 
+/// A tracer: nothing of it like the night, most of it like fire (after Smith and van der Walt 2015, inferno, with a
+/// blue beginning).
+pub(crate) const TRACER: Palette = Palette(&[
+    0x14233c, 0x2a2257, 0x4f1f6b, 0x7a2069, 0xa42c60, 0xcb4149, 0xe8602d, 0xf78a12, 0xfbb61a, 0xf6e26a,
+    0xfcffd0,
+]);
+
 impl Palette {
     /// The colour at `at`, 0 for the first and 1 for the last; beyond, the nearest.
     pub(crate) fn at(&self, at: f64) -> Rgb {

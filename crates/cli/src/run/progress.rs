@@ -7,21 +7,26 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 
 /// A bar on the terminal, on standard error; nothing where that is no terminal or the rank is not the one to show it.
 #[derive(Debug)]
-pub(super) struct Progress {
+pub(crate) struct Progress {
     bar: ProgressBar,
 }
 
 impl Progress {
     /// A bar over simulated seconds.
-    pub(super) fn simulated(end: f64, what: &'static str, shown: bool) -> Progress {
+    pub(crate) fn simulated(end: f64, what: &'static str, shown: bool) -> Progress {
         let progress = Progress::new(what, shown, "{prefix:>14} {bar:30.cyan/blue} {msg}{left}");
         progress.bar.set_length(end.ceil() as u64);
         progress
     }
 
     /// A bar without an end.
-    pub(super) fn steps(shown: bool) -> Progress {
+    pub(crate) fn steps(shown: bool) -> Progress {
         Progress::new("checking", shown, "{prefix:>14} {spinner:.cyan} {msg}")
+    }
+
+    /// No bar.
+    pub(crate) fn hidden() -> Progress {
+        Progress::steps(false)
     }
 
     fn new(what: &'static str, shown: bool, template: &str) -> Progress {
@@ -38,7 +43,7 @@ impl Progress {
     }
 
     /// Shows how far the run is, in simulated seconds.
-    pub(super) fn at(&self, time: f64) {
+    pub(crate) fn at(&self, time: f64) {
         if !self.bar.is_hidden() {
             self.bar.set_position(time as u64);
             let end = self.bar.length().unwrap_or_default();
@@ -47,7 +52,7 @@ impl Progress {
     }
 
     /// Shows what is being done.
-    pub(super) fn say(&self, what: impl Into<String>) {
+    pub(crate) fn say(&self, what: impl Into<String>) {
         if !self.bar.is_hidden() {
             self.bar.set_message(what.into());
         }
@@ -70,7 +75,7 @@ fn left(state: &ProgressState, text: &mut dyn fmt::Write) {
 }
 
 /// Seconds as hours, minutes and seconds.
-pub(super) fn clock(seconds: f64) -> String {
+pub(crate) fn clock(seconds: f64) -> String {
     let seconds = seconds.max(0.0).round() as u64;
     format!("{}:{:02}:{:02}", seconds / 3600, seconds / 60 % 60, seconds % 60)
 }

@@ -1,0 +1,127 @@
+//! A picture of the tracer on the globe at several times.
+
+use embedded_graphics::mono_font::iso_8859_1::{FONT_9X15, FONT_10X20};
+use embedded_graphics::prelude::*;
+use embedded_graphics::text::Alignment;
+use haloport_mesh::{Mesh, Partition};
+use image::RgbImage;
+use thiserror::Error;
+
+use super::tracer::Tracer;
+use crate::drawing::{Canvas, ColourBar, FAINT, INK, PAPER, TRACER};
+use globe::{Globe, RADIUS};
+
+mod globe;
+
+/// Why a picture could not be drawn.
+#[derive(Debug, Error)]
+pub enum PictureError {
+    /// A field does not cover the mesh.
+    #[error("a picture of {cells} cells needs as many values, found {found}")]
+    Size {
+        /// Cells of the mesh.
+        cells: usize,
+        /// Values of the field.
+        found: usize,
+    },
+}
+
+/// The tracer of one level at one time.
+#[derive(Clone, Debug)]
+pub struct Snapshot {
+    /// When, in days.
+    pub days: f64,
+    /// The value of every cell.
+    pub values: Vec<f64>,
+}
+
+/// Space around the globes, pixels.
+const LEFT: i32 = 44;
+const TOP: i32 = 104;
+const GAP: i32 = 26;
+const RIGHT: i32 = 132;
+const BOTTOM: i32 = 88;
+
+/// Draws one globe for each snapshot of the first level, each seen from where its hill is, with the borders between the
+/// parts and the exact solution's half height. `note` stands below the title.
+///
+/// # Errors
+/// [`PictureError::Size`].
+pub fn globes(
+    mesh: &Mesh,
+    partition: &Partition,
+    tracer: &Tracer,
+    snapshots: &[Snapshot],
+    note: &str,
+) -> Result<RgbImage, PictureError> {
+    let (across, count) = (2 * RADIUS, snapshots.len() as i32);
+    let (width, height) = (LEFT + count * (across + GAP) + RIGHT, TOP + across + BOTTOM);
+    let mut canvas = Canvas::new(width as u32, height as u32, PAPER);
+    for (number, snapshot) in (0..).zip(snapshots) {
+        let (cells, found) = (mesh.cells(), snapshot.values.len());
+        if found != cells {
+            return Err(PictureError::Size { cells, found });
+        }
+        let corner = Point::new(LEFT + number * (across + GAP), TOP);
+        Globe::new(mesh, partition, tracer, snapshot).draw(&mut canvas, corner);
+        let label = Point::new(corner.x + RADIUS, TOP + across + 24);
+        canvas.text(&format!("day {}", days(snapshot.days)), label, Alignment::Center, &FONT_10X20, INK);
+    }
+    let end = snapshots.last().map_or(0.0, |snapshot| snapshot.days);
+    let title = format!("A tracer carried round the sphere, {} days", days(end));
+    for shift in [0, 1] {
+        canvas.text(&title, Point::new(LEFT + shift, 30), Alignment::Left, &FONT_10X20, INK);
+    }
+    canvas.text(note, Point::new(LEFT, 60), Alignment::Left, &FONT_9X15, FAINT);
+    let lines = if partition.parts() > 1 {
+        "white lines: borders between ranks; dashed: half height of the exact solution"
+    } else {
+        "dashed: half height of the exact solution"
+    };
+    canvas.text(lines, Point::new(LEFT, height - 24), Alignment::Left, &FONT_9X15, FAINT);
+    let corner = Point::new(LEFT + count * (across + GAP) + 20, TOP + 44);
+    let bar =
+        ColourBar { corner, tall: across - 76, palette: TRACER, range: [0.0, 1.0], pointed: [false, false] };
+    bar.draw(&mut canvas);
+    canvas.text("tracer", Point::new(corner.x - 6, TOP + 10), Alignment::Left, &FONT_10X20, INK);
+    Ok(canvas.0)
+}
+
+/// Days without superfluous digits.
+fn days(days: f64) -> String {
+    let text = format!("{days:.2}");
+    text.trim_end_matches('0').trim_end_matches('.').to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tracer::Shape;
+    use super::super::wind::Wind;
+    use super::*;
+
+    #[test]
+    fn a_hill_shows_on_its_globe_and_wrong_sizes_are_refused() {
+        let mesh = Mesh::icosahedral(8).unwrap();
+        let partition = Partition::by_curve(&mesh, 3).unwrap();
+        let tracer = Tracer { shape: Shape::Gaussian, levels: 1, wind: Wind::tilted(0.5) };
+        let hill = Snapshot { days: 3.0, values: tracer.means(&mesh, 3.0) };
+        let flat = Snapshot { days: 3.0, values: vec![0.0; mesh.cells()] };
+        let picture = globes(&mesh, &partition, &tracer, &[hill, flat], "").unwrap();
+        let bright = |from: i32| {
+            let columns = from as u32..(from + 2 * RADIUS) as u32;
+            let pixels = columns.flat_map(|x| (TOP as u32..(TOP + 2 * RADIUS) as u32).map(move |y| (x, y)));
+            pixels
+                .filter(|&(x, y)| picture.get_pixel(x, y).0[0] > 200 && picture.get_pixel(x, y).0[2] < 100)
+                .count()
+        };
+        assert!(bright(LEFT) > 1000 && bright(LEFT + 2 * RADIUS + GAP) == 0);
+        let short = Snapshot { days: 0.0, values: vec![0.0; 7] };
+        let refused = globes(&mesh, &partition, &tracer, &[short], "").unwrap_err();
+        assert_eq!(refused.to_string(), "a picture of 1280 cells needs as many values, found 7");
+    }
+
+    #[test]
+    fn days_are_short() {
+        assert_eq!([days(12.0), days(1.5), days(0.125), days(0.0)], ["12", "1.5", "0.12", "0"]);
+    }
+}

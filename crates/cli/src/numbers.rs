@@ -1,0 +1,66 @@
+//! Sums that do not depend on how numbers were distributed, and numbers compared bit for bit.
+
+/// A sum with compensation (Neumaier 1974): the change of a sum over a run so shows the run and not the summation.
+/// Numbers are added in an order that does not depend on who computed them.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Sum {
+    total: f64,
+    carry: f64,
+}
+
+impl Sum {
+    pub(crate) fn add(&mut self, value: f64) {
+        let total = self.total + value;
+        let lost = if self.total.abs() >= value.abs() {
+            (self.total - total) + value
+        } else {
+            (value - total) + self.total
+        };
+        self.carry += lost;
+        self.total = total;
+    }
+
+    pub(crate) fn value(self) -> f64 {
+        self.total + self.carry
+    }
+}
+
+impl Extend<f64> for Sum {
+    fn extend<I: IntoIterator<Item = f64>>(&mut self, values: I) {
+        values.into_iter().for_each(|value| self.add(value));
+    }
+}
+
+impl FromIterator<f64> for Sum {
+    fn from_iter<I: IntoIterator<Item = f64>>(values: I) -> Sum {
+        let mut sum = Sum::default();
+        sum.extend(values);
+        sum
+    }
+}
+
+/// How many values differ in any bit; values that the other list lacks count as well.
+pub fn differing(one: &[f64], other: &[f64]) -> usize {
+    let common = one.iter().zip(other).filter(|(one, other)| one.to_bits() != other.to_bits()).count();
+    common + one.len().abs_diff(other.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn small_numbers_are_not_lost_among_large_ones() {
+        let values = [1.0, 1e100, 1.0, -1e100];
+        assert_eq!(values.into_iter().collect::<Sum>().value(), 2.0);
+        assert_eq!(Sum::default().value(), 0.0);
+    }
+
+    #[test]
+    fn every_bit_counts() {
+        assert_eq!(differing(&[1.0, 2.0], &[1.0, 2.0]), 0);
+        assert_eq!(differing(&[0.0], &[-0.0]), 1);
+        assert_eq!(differing(&[f64::NAN], &[f64::NAN]), 0);
+        assert_eq!(differing(&[1.0, 2.0, 3.0], &[1.0]), 2);
+    }
+}

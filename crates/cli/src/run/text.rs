@@ -1,0 +1,19 @@
+//! Numbers as people read them.
+
+/// Three digits.
+pub(crate) fn significant(value: f64) -> String {
+    let decimals = (2 - value.abs().log10().floor() as i32).clamp(0, 3) as usize;
+    format!("{value:.decimals$}")
+}
+
+/// Bytes in the unit that suits them.
+pub(crate) fn bytes(count: u64) -> String {
+    const UNITS: [&str; 5] = ["bytes", "kB", "MB", "GB", "TB"];
+    let mut value = count as f64;
+    let mut unit = 0;
+    while value >= 1000.0 && unit + 1 < UNITS.len() {
+        value /= 1000.0;
+        unit += 1;
+    }
+    if unit == 0 { format!("{count} bytes") } else { format!("{} {}", significant(value), UNITS[unit]) }
+}

@@ -1,0 +1,46 @@
+//! What exchanges move and how long they take.
+
+use std::time::Duration;
+
+use haloport::{Communicator, Exchange, TransportError, transport::Reduction};
+use serde::Serialize;
+
+/// The bytes that one exchange moves, of all ranks together.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Moved {
+    /// In messages.
+    pub message_bytes: u64,
+    /// Copied straight from neighbours' fields.
+    pub direct_bytes: u64,
+}
+
+impl Moved {
+    /// Collective: what one run of `exchange` moves, on every rank.
+    ///
+    /// # Errors
+    /// [`TransportError`].
+    pub fn of<F>(comm: &Communicator, exchange: &Exchange<F>) -> Result<Moved, TransportError> {
+        let traffic = exchange.traffic();
+        let mut sums = [traffic.message_bytes as u64, traffic.direct_bytes as u64];
+        comm.all_reduce(&mut sums, Reduction::Sum)?;
+        Ok(Moved { message_bytes: sums[0], direct_bytes: sums[1] })
+    }
+
+    /// Both.
+    pub fn bytes(&self) -> u64 {
+        self.message_bytes + self.direct_bytes
+    }
+}
+
+/// Collective: times of this rank, summed over all ranks.
+///
+/// # Errors
+/// [`TransportError`].
+pub fn total<const N: usize>(
+    comm: &Communicator,
+    times: [Duration; N],
+) -> Result<[Duration; N], TransportError> {
+    let mut nanoseconds = times.map(|time| time.as_nanos() as u64);
+    comm.all_reduce(&mut nanoseconds, Reduction::Sum)?;
+    Ok(nanoseconds.map(Duration::from_nanos))
+}
