@@ -59,9 +59,9 @@ fn register(
     let keepers: Vec<usize> = wanted.iter().map(|&id| keeper(id, size)).collect();
     // What this rank keeps for itself needs no letter. The largest lists are the first to be made: memory that is new to the
     // process costs more than all the rest.
-    let mut places = Places::with_capacity(owned);
+    let mut places = Places::with_capacity(with_slack(owned));
     let mut letters: FxHashMap<usize, Letter> = FxHashMap::default();
-    let expected = owned / size + owned / size / 8;
+    let expected = with_slack(owned / size);
     for (domain, set) in domains.iter().enumerate() {
         let domain = domain as u32;
         for (index, id) in set.cells(true) {
@@ -166,6 +166,11 @@ impl Letter {
         let whole = questions.len().is_multiple_of(size_of::<i64>());
         whole.then(|| (values_of(entries), values_of(questions)))
     }
+}
+
+/// Room for what chance may add to as many entries.
+fn with_slack(entries: usize) -> usize {
+    entries + entries / 8 + 16
 }
 
 /// Bytes as values, wherever they lie.
