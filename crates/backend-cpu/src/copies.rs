@@ -4,7 +4,7 @@ use haloport_core::device::{BoxCopy, CopyAxis, CopyItem, MAX_COPY_AXES, NextRead
 
 use crate::negate::run_negated;
 use crate::rows::RowCopy;
-use crate::stores::{PAST_CACHES_BYTES, PastCaches, Plain, Store};
+use crate::stores::{LIST_BYTES, PastCaches, Plain, Store, goes_past_caches};
 
 /// Below this many bytes a copy stays on the calling thread.
 ///
@@ -18,7 +18,7 @@ pub const COPY_INLINE_BYTES: usize = 1 << 20;
 pub struct CpuCopies {
     pub(crate) items: Vec<Item>,
     pub(crate) parallel: bool,
-    past_caches: bool,
+    reader: NextReader,
 }
 
 /// One entry of the list.
@@ -46,8 +46,8 @@ impl CpuCopies {
                 }
             }
         }
-        let past_caches = reader == NextReader::Elsewhere && total >= PAST_CACHES_BYTES;
-        CpuCopies { items: cut, parallel, past_caches }
+        let reader = if total < LIST_BYTES { NextReader::Here } else { reader };
+        CpuCopies { items: cut, parallel, reader }
     }
 
     /// Runs some copies of the list on the calling thread.
@@ -56,30 +56,21 @@ impl CpuCopies {
     /// The sources are readable and the targets writable over all of each copy, they do not overlap, and nobody else
     /// writes the ones or touches the others meanwhile.
     pub(crate) unsafe fn run(&self, items: &[Item]) {
-        // SAFETY: the caller's promise.
-        unsafe {
-            if self.past_caches {
-                run_items::<PastCaches>(items);
-            } else {
-                run_items::<Plain>(items);
+        for item in items {
+            // SAFETY: the caller's promise.
+            unsafe {
+                match item {
+                    Item::Box(copy) if goes_past_caches(copy, self.reader) => run_box::<PastCaches>(copy),
+                    Item::Box(copy) => run_box::<Plain>(copy),
+                    Item::Rows(copy) if goes_past_caches(copy.row(), self.reader) => copy.run::<PastCaches>(),
+                    Item::Rows(copy) => copy.run::<Plain>(),
+                }
             }
         }
-    }
-}
-
-/// # Safety
-/// As for [`CpuCopies::run`].
-unsafe fn run_items<S: Store>(items: &[Item]) {
-    for item in items {
-        // SAFETY: the caller's promise is what both ask for.
-        unsafe {
-            match item {
-                Item::Box(copy) => run_box::<S>(copy),
-                Item::Rows(copy) => copy.run::<S>(),
-            }
+        if self.reader == NextReader::Elsewhere {
+            PastCaches::finish();
         }
     }
-    S::finish();
 }
 
 /// Runs a box copy on the calling thread.
@@ -99,15 +90,15 @@ pub(crate) unsafe fn run_box<S: Store>(copy: &BoxCopy) {
         };
     }
     match copy.run_bytes() {
-        1 => run!(copy_line::<S, 1>),
-        2 => run!(copy_line::<S, 2>),
-        4 => run!(copy_line::<S, 4>),
-        8 => run!(copy_line::<S, 8>),
-        12 => run!(copy_line::<S, 12>),
-        16 => run!(copy_line::<S, 16>),
-        24 => run!(copy_line::<S, 24>),
-        32 => run!(copy_line::<S, 32>),
-        48 => run!(copy_line::<S, 48>),
+        1 => run!(copy_line::<1>),
+        2 => run!(copy_line::<2>),
+        4 => run!(copy_line::<4>),
+        8 => run!(copy_line::<8>),
+        12 => run!(copy_line::<12>),
+        16 => run!(copy_line::<16>),
+        24 => run!(copy_line::<24>),
+        32 => run!(copy_line::<32>),
+        48 => run!(copy_line::<48>),
         bytes => run!(|source, target, line| copy_rows::<S>(source, target, line, bytes)),
     }
 }
@@ -140,16 +131,16 @@ pub(crate) fn step(source: Pointer, target: Pointer, axis: &CopyAxis, index: usi
     (source.offset(index * axis.source_stride), target.offset(index * axis.target_stride))
 }
 
-/// Copies a line of short runs of `N` bytes.
+/// Copies a line of short runs of `N` bytes, each as one unaligned load and store.
 ///
 /// # Safety
 /// As for [`run_box`], for the line.
 #[inline]
-pub(crate) unsafe fn copy_line<S: Store, const N: usize>(source: Pointer, target: Pointer, line: &CopyAxis) {
+pub(crate) unsafe fn copy_line<const N: usize>(source: Pointer, target: Pointer, line: &CopyAxis) {
     let (mut from, mut to) = (source.as_ptr(), target.as_ptr());
     for _ in 0..line.extent {
-        // SAFETY: both lie in the line.
-        unsafe { S::fixed::<N>(from, to) };
+        // SAFETY: both lie in the line; `[u8; N]` has the alignment 1.
+        unsafe { to.cast::<[u8; N]>().write(from.cast::<[u8; N]>().read()) };
         from = from.wrapping_offset(line.source_stride);
         to = to.wrapping_offset(line.target_stride);
     }
@@ -164,7 +155,7 @@ pub(crate) unsafe fn copy_rows<S: Store>(source: Pointer, target: Pointer, line:
     let (mut from, mut to) = (source.as_ptr(), target.as_ptr());
     for _ in 0..line.extent {
         // SAFETY: both rows lie in the line and do not overlap.
-        unsafe { S::any(from, to, bytes) };
+        unsafe { S::copy(from, to, bytes) };
         from = from.wrapping_offset(line.source_stride);
         to = to.wrapping_offset(line.target_stride);
     }

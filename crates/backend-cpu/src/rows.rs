@@ -1,6 +1,6 @@
 //! Copies of rows picked by index.
 
-use haloport_core::device::{CopyAxis, IndexedCopy, Pointer};
+use haloport_core::device::{BoxCopy, CopyAxis, IndexedCopy, Pointer};
 
 use crate::copies::{copy_line, copy_rows, for_each_line, run_box, step};
 use crate::stores::Store;
@@ -51,6 +51,11 @@ impl RowCopy {
             if runs.len() * ROWS_PER_RUN <= copy.rows() { Order::InRuns(runs) } else { Order::PointByPoint }
         };
         RowCopy { copy, order }
+    }
+
+    /// The copy of row 0.
+    pub(crate) fn row(&self) -> &BoxCopy {
+        self.copy.row()
     }
 
     /// Runs the copy on the calling thread.
@@ -108,7 +113,13 @@ impl RowCopy {
             let from = source.offset(from as isize * sources.stride).as_ptr();
             let to = target.offset(to as isize * targets.stride).as_ptr();
             // SAFETY: the caller promised every row.
-            unsafe { if N > 0 { S::fixed::<N>(from, to) } else { S::any(from, to, bytes) } };
+            unsafe {
+                if N > 0 {
+                    to.cast::<[u8; N]>().write(from.cast::<[u8; N]>().read());
+                } else {
+                    S::copy(from, to, bytes);
+                }
+            }
         };
         if let Order::InRuns(runs) = &self.order {
             let together = sources.stride == bytes as isize && targets.stride == bytes as isize;
@@ -124,7 +135,7 @@ impl RowCopy {
                     if together || N == 0 {
                         copy_rows::<S>(from, to, &line, if together { run.rows * bytes } else { bytes });
                     } else {
-                        copy_line::<S, N>(from, to, &line);
+                        copy_line::<N>(from, to, &line);
                     }
                 }
             }

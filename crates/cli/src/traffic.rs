@@ -10,6 +10,8 @@ use serde::Serialize;
 pub struct Moved {
     /// In messages.
     pub message_bytes: u64,
+    /// Through memory that neighbours share.
+    pub shared_bytes: u64,
     /// Copied straight from neighbours' fields.
     pub direct_bytes: u64,
 }
@@ -21,14 +23,16 @@ impl Moved {
     /// [`TransportError`].
     pub fn of<F>(comm: &Communicator, exchange: &Exchange<F>) -> Result<Moved, TransportError> {
         let traffic = exchange.traffic();
-        let mut sums = [traffic.message_bytes as u64, traffic.direct_bytes as u64];
+        let mut sums =
+            [traffic.message_bytes, traffic.shared_bytes, traffic.direct_bytes].map(|it| it as u64);
         comm.all_reduce(&mut sums, Reduction::Sum)?;
-        Ok(Moved { message_bytes: sums[0], direct_bytes: sums[1] })
+        let [message_bytes, shared_bytes, direct_bytes] = sums;
+        Ok(Moved { message_bytes, shared_bytes, direct_bytes })
     }
 
-    /// Both.
+    /// All of them.
     pub fn bytes(&self) -> u64 {
-        self.message_bytes + self.direct_bytes
+        self.message_bytes + self.shared_bytes + self.direct_bytes
     }
 }
 

@@ -20,8 +20,8 @@ use crate::field::BoundField;
 use crate::pattern::{Cells, Pattern, Piece};
 use crate::transport::{Direction, Transport, TransportError, Window};
 
-/// Where a piece begins in a message: at a multiple of this many bytes.
-const ALIGNMENT: usize = 16;
+/// Where a piece begins in a message: at a multiple of this many bytes, on cache lines of its own.
+const ALIGNMENT: usize = 64;
 
 /// Where a message begins in the buffer of its part: on cache lines of its own.
 const MESSAGE_ALIGNMENT: usize = 128;

@@ -45,6 +45,19 @@ pub struct Traffic {
     pub local_bytes: usize,
 }
 
+impl Traffic {
+    /// How data gets to other ranks, in words.
+    pub fn path(&self) -> String {
+        let ways = [
+            (self.direct_bytes, "direct copies from neighbours' fields"),
+            (self.shared_bytes, "memory shared with neighbours"),
+            (self.message_bytes, "messages"),
+        ];
+        let taken: Vec<&str> = ways.into_iter().filter(|(bytes, _)| *bytes > 0).map(|(_, way)| way).collect();
+        if taken.is_empty() { "copies within the rank".into() } else { taken.join(" and ") }
+    }
+}
+
 /// A part on a device of type `D`.
 pub(super) struct DevicePart<D: Device> {
     pub(super) device: D,

@@ -26,13 +26,7 @@ impl<T: Element, F: FieldSet + Block<T>> Library<T, F> {
 
     /// How the data travels between ranks, in words.
     pub(super) fn path(&self) -> String {
-        let traffic = self.exchange.traffic();
-        let ways = [
-            (traffic.direct_bytes, "direct copies from neighbours' fields"),
-            (traffic.message_bytes, "messages"),
-        ];
-        let taken: Vec<&str> = ways.into_iter().filter(|(bytes, _)| *bytes > 0).map(|(_, way)| way).collect();
-        if taken.is_empty() { "copies within the rank".into() } else { taken.join(" and ") }
+        self.exchange.traffic().path()
     }
 }
 

@@ -23,9 +23,9 @@ impl<'a, D: Device> Library<'a, D> {
         Ok(Library { exchange: pattern.bind(fields(device, pattern, args)?)?, args })
     }
 
-    /// Whether data goes to other ranks in messages, or is copied by them.
-    pub(super) fn path(&self) -> &'static str {
-        if self.exchange.traffic().messages > 0 { "messages" } else { "direct copies" }
+    /// How the data travels between ranks, in words.
+    pub(super) fn path(&self) -> String {
+        self.exchange.traffic().path()
     }
 }
 

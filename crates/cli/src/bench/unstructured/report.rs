@@ -28,7 +28,7 @@ pub(super) struct Report {
     halo: u128,
     /// Bytes of them that one exchange fills.
     bytes: u128,
-    path: &'static str,
+    path: String,
     ranks: usize,
     transport: &'static str,
     device: DeviceId,
@@ -48,7 +48,7 @@ impl Report {
         args: &UnstructuredArgs,
         pattern: &Pattern,
         device: &DeviceInfo,
-        path: &'static str,
+        path: String,
         exchange: &[Samples],
         setup: &[Samples],
     ) -> Report {
