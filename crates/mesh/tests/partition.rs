@@ -57,6 +57,17 @@ fn the_curve_gives_every_cell_once_and_balances_within_one() {
 }
 
 #[test]
+fn a_strip_of_cells_is_cut_across() {
+    // The centres differ along one axis alone.
+    let positions = (0..=20).flat_map(|step| [[f64::from(step), 0.0, 0.0], [f64::from(step), 1.0, 0.0]]);
+    let cells = (0..20).map(|cell| [2 * cell, 2 * cell + 2, 2 * cell + 3, 2 * cell + 1]);
+    let strip = Mesh::new(Surface::Flat, positions.collect(), cells).unwrap();
+    let parts = Partition::by_curve(&strip, 4).unwrap();
+    assert_eq!(parts.edge_cut(&strip), 3);
+    assert_eq!(parts.cells_of(3), [15, 16, 17, 18, 19]);
+}
+
+#[test]
 fn the_curve_gives_compact_parts() {
     // A compact part of c cells has about 4 √c edges around it on the plane, and each edge is cut for two parts; a
     // random partition cuts most of the edges.

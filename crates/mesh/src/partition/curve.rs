@@ -17,7 +17,8 @@ pub(super) fn order(mesh: &Mesh) -> Vec<usize> {
     // One scale for all axes, so that near on the curve is near in space.
     let width = bounds.iter().map(|(low, high)| high - low).fold(f64::MIN_POSITIVE, f64::max);
     let axes: Vec<usize> = (0..3).filter(|&axis| bounds[axis].1 - bounds[axis].0 > FLAT * width).collect();
-    let bits = KEY_BITS / axes.len().max(1) as u32;
+    // No more than a coordinate has itself: the largest step would be rounded to one beyond.
+    let bits = (KEY_BITS / axes.len().max(1) as u32).min(f64::MANTISSA_DIGITS);
     let steps = ((1_u64 << bits) - 1) as f64;
 
     let key = |centre: &[f64; 3]| {
