@@ -36,9 +36,9 @@ pub fn rolling_mean(line: &Line, table: &Table, window: f64) -> Result<Means, Sp
     let own = Rows::of(table, mine.start as usize..mine.end as usize);
     let first_of_line = line.left().is_none();
     // What the rank after this one can need ends a window before the last row of this one.
-    let reach = own.times().last().map(|last| last - window);
+    let reach = own.times().last().map(|last| window_begin(last, window));
     // What this rank needs begins after this time.
-    let need = own.times().next().map(|first| first - window);
+    let need = own.times().next().map(|first| window_begin(first, window));
 
     let mut before = Rows { width: own.width, cells: Vec::new() };
     let mut filled = first_of_line || need.is_none();
@@ -68,6 +68,12 @@ pub fn rolling_mean(line: &Line, table: &Table, window: f64) -> Result<Means, Sp
     let first = before.len();
     before.cells.extend_from_slice(&own.cells);
     Ok(Means { values: before.means(first, window), rounds, bytes })
+}
+
+/// The window that ends with `time` holds what is later than this: never `time` itself, though the difference may be lost
+/// in rounding.
+fn window_begin(time: f64, window: f64) -> f64 {
+    (time - window).min(time.next_down())
 }
 
 /// Rows, each with its time and its values.
@@ -109,7 +115,7 @@ impl Rows {
         let mut means = Vec::with_capacity((self.len() - first) * (self.width - 1));
         let mut begin = 0;
         for row in first..self.len() {
-            let after = self.cells[row * self.width] - window;
+            let after = window_begin(self.cells[row * self.width], window);
             while self.cells[begin * self.width] <= after {
                 begin += 1;
             }
@@ -232,6 +238,18 @@ mod tests {
             }
         }
         assert_eq!(most_rounds, 7, "no window has reached over all ranks");
+    }
+
+    #[test]
+    fn a_window_that_is_nothing_beside_the_times_holds_the_rows_of_one_time() {
+        // The next number below 1e17 is 16 less.
+        let text = "t,a\n100000000000000000,1\n100000000000000000,\n100000000000000016,4\n";
+        let table = Table::from_bytes(text.as_bytes(), None, &[]).unwrap();
+        for ranks in [1, 2, 3] {
+            let means = run_ranks(ranks, |comm| rolling_mean(&Line::even(&comm, 3)?, &table, 0.5)).unwrap();
+            let means: Vec<f64> = means.into_iter().flat_map(|means| means.values).collect();
+            assert_eq!(means, [1.0, 1.0, 4.0], "{ranks} ranks");
+        }
     }
 
     #[test]
