@@ -40,6 +40,17 @@ fn an_even_line_has_room_for_ranks_without_items() {
 }
 
 #[test]
+fn ranks_that_differ_about_the_number_of_items_are_told() {
+    // The interval of the last rank begins where it should.
+    for items in [[4, 3], [4, 5], [3, 1]] {
+        let errors =
+            run_ranks(2, |comm| Ok::<_, SparseError>(Line::even(&comm, items[comm.rank()]).err())).unwrap();
+        assert!(matches!(errors[0], Some(SparseError::Refused(_))), "{items:?}: {errors:?}");
+        assert_eq!(errors[0], errors[1]);
+    }
+}
+
+#[test]
 fn nothing_is_not_an_empty_payload() {
     run_ranks(3, |comm| -> Result<(), SparseError> {
         let mut exchange = LineExchange::new(&Line::even(&comm, 0)?)?;

@@ -5,6 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
+mod common;
+
+use common::one_thread::OneThread;
 use haloport_core::sparse::{Inserter, Slot};
 use haloport_core::*;
 
@@ -45,6 +48,37 @@ fn messages_come_in_order_though_later_ones_are_ready_first() {
     let texts = ["", "second", "third"];
     let expected: Vec<_> = [0, 1].iter().flat_map(|&rank| texts.map(|text| (rank, text.into()))).collect();
     assert_eq!(received, [expected, vec![]]);
+}
+
+#[test]
+fn a_thread_that_may_not_make_progress_loses_nothing() {
+    for fixed in [false, true] {
+        run_ranks(2, |comm| -> Result<(), Failure> {
+            let (comm, other) = (OneThread::around(&comm), 1 - comm.rank());
+            comm.set_time_limit(Some(Duration::from_secs(5)));
+            let mut exchange = match fixed {
+                true => SparseExchange::between(&comm, &[other], &[other])?,
+                false => SparseExchange::new(&comm)?,
+            };
+            let round = exchange.begin()?;
+            round.send(other, "one")?;
+            std::thread::scope(|scope| {
+                let elsewhere = scope.spawn(|| {
+                    round.finish();
+                    assert!(!round.is_ready());
+                    let refused = round.try_next();
+                    assert!(
+                        matches!(refused, Err(SparseError::Transport(TransportError::WrongThread { .. }))),
+                        "{refused:?}"
+                    );
+                });
+                elsewhere.join().unwrap();
+            });
+            assert_eq!(round.wait()?, [(other, b"one".to_vec())]);
+            Ok(())
+        })
+        .unwrap();
+    }
 }
 
 #[test]
@@ -237,6 +271,21 @@ fn a_panic_of_one_rank_ends_the_others() {
         assert!(ended.is_err());
         assert!(began.elapsed() < SOON, "{:?}", began.elapsed());
     }
+}
+
+#[test]
+fn what_outlives_an_exchange_is_told_once_that_it_is_gone() {
+    run_ranks(1, |comm| -> Result<(), Failure> {
+        let mut exchange = SparseExchange::new(&comm)?;
+        let round = exchange.begin()?;
+        let late = round.inserter();
+        round.wait()?;
+        drop(exchange);
+        let error = late.send(0, "").unwrap_err();
+        assert_eq!(error.to_string(), "the sparse exchange is poisoned: it was dropped; make a new one");
+        Ok(())
+    })
+    .unwrap();
 }
 
 #[test]

@@ -51,7 +51,13 @@ impl Line {
         let (rank, ranks) = (comm.rank() as u64, comm.size() as u64);
         let (each, more) = (items / ranks, items % ranks);
         let start = |rank: u64| rank * each + rank.min(more);
-        Line::new(comm, start(rank)..start(rank + 1))
+        let line = Line::new(comm, start(rank)..start(rank + 1))?;
+        // Intervals may fit together although ranks differ about the last ones.
+        let flaw = (line.items != items).then(|| {
+            format!("it has a line of {items} items, where the intervals of all ranks have {}", line.items)
+        });
+        comm.agree(flaw)?.map_err(SparseError::Refused)?;
+        Ok(line)
     }
 
     /// The items that this rank owns.

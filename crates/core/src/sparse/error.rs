@@ -49,3 +49,13 @@ pub enum SparseError {
     #[error(transparent)]
     Transport(#[from] TransportError),
 }
+
+impl SparseError {
+    /// What every later use of an exchange gets that failed by this.
+    pub(super) fn poison(&self) -> SparseError {
+        match self {
+            SparseError::Poisoned(why) => SparseError::Poisoned(why.clone()),
+            other => SparseError::Poisoned(other.to_string()),
+        }
+    }
+}

@@ -145,7 +145,7 @@ impl SparseExchange {
     /// # Errors
     /// [`SparseError::Poisoned`], and what an earlier round runs into.
     pub fn begin(&mut self) -> Result<Round<'_>, SparseError> {
-        if self.shared.is_travelling() {
+        if self.shared.is_open() {
             self.complete_forgotten()?;
         }
         let number = self.shared.begin()?;
@@ -217,4 +217,28 @@ fn check_neighbours(comm: &Communicator, senders: &[usize], receivers: &[usize])
         .or(uncalled
             .map(|caller| format!("it does not expect messages from rank {caller}, which sends to it")));
     comm.agree(flaw)?.map_err(SparseError::Refused)
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+mod tests {
+    use super::*;
+    use crate::transport::run_ranks;
+
+    #[test]
+    fn the_engine_serves_an_exchange_once_however_many_rounds_are_forgotten() {
+        run_ranks(1, |comm| -> Result<(), SparseError> {
+            let mut exchange = SparseExchange::new(&comm)?;
+            for _ in 0..5 {
+                let round = exchange.begin()?;
+                round.finish();
+                while !round.is_ready() {}
+                std::mem::forget(round);
+            }
+            // The exchange's own, one of each forgotten round, and the engine's.
+            assert_eq!(Arc::strong_count(&exchange.shared), 1 + 5 + 1);
+            Ok(())
+        })
+        .unwrap();
+    }
 }

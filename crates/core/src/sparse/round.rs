@@ -228,6 +228,9 @@ impl Drop for Slot {
 }
 
 /// Ends a round as a future, from `round.await`.
+///
+/// It knows no time limit: give it one with what the executor has for that. Dropping it completes the round as
+/// dropping the [`Round`] does, within the time limit of the ranks.
 #[derive(Debug)]
 pub struct Completing<'e> {
     round: Option<Round<'e>>,

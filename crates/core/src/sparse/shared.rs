@@ -52,7 +52,7 @@ impl Shared {
     pub(super) fn begin(&self) -> Result<u64, SparseError> {
         let mut state = self.lock();
         if let Status::Poisoned(error) = &state.status {
-            return Err(SparseError::Poisoned(error.to_string()));
+            return Err(error.poison());
         }
         state.status = Status::Travelling;
         state.round += 1;
@@ -114,6 +114,11 @@ impl Shared {
     /// The next message that has come in this round.
     pub(super) fn next(&self) -> Option<Message> {
         self.lock().received.pop_front()
+    }
+
+    /// Whether a round was begun that nobody has ended.
+    pub(super) fn is_open(&self) -> bool {
+        matches!(self.lock().status, Status::Travelling | Status::Arrived)
     }
 
     /// Whether something is still missing.

@@ -86,7 +86,7 @@ impl State {
 
     pub(super) fn check_round(&self, round: u64) -> Result<(), SparseError> {
         match &self.status {
-            Status::Poisoned(error) => Err(SparseError::Poisoned(error.to_string())),
+            Status::Poisoned(error) => Err(error.poison()),
             _ if self.round != round => Err(SparseError::Finished),
             _ => Ok(()),
         }
@@ -95,11 +95,12 @@ impl State {
     /// Makes whatever progress can be made now; `true` once the round is complete.
     pub(super) fn advance(&mut self, transport: &dyn Transport) -> Result<bool, SparseError> {
         let (tag, ending_tag) = (self.tags.messages(self.round), self.tags.ending(self.round));
-        self.outbox.send_ready(|peer, bytes| transport.send_message(peer, tag, bytes))?;
-        let all_sent = self.finished && self.outbox.is_empty();
         // Asked before what has come is taken: afterwards it would say nothing about that.
         let was_over = matches!(&self.ending, Ending::Consensus(consensus) if consensus.is_over());
+        // Before anything is sent: a thread that may not make progress is refused here, with all messages in place.
         let nothing_left = self.receive(transport, tag)?;
+        self.outbox.send_ready(|peer, bytes| transport.send_message(peer, tag, bytes))?;
+        let all_sent = self.finished && self.outbox.is_empty();
         match &mut self.ending {
             Ending::Consensus(consensus) => {
                 let all_found = all_sent && transport.unreceived(tag)?.is_empty();
@@ -174,6 +175,7 @@ impl State {
         if let Ending::Notices(notices) = &self.ending {
             let complaint = match &error {
                 SparseError::GivenUp { rank, why } => Complaint { rank: *rank, why: why.clone() },
+                SparseError::Poisoned(why) => Complaint { rank: self.rank, why: why.clone() },
                 other => Complaint { rank: self.rank, why: other.to_string() },
             };
             let tags = [0, 1].map(|round| self.tags.ending(round));

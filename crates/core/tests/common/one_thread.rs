@@ -1,0 +1,124 @@
+//! A transport that only one thread may call, as MPI below `MPI_THREAD_SERIALIZED`.
+
+use std::any::Any;
+use std::sync::Arc;
+use std::thread::{self, ThreadId};
+
+use haloport_core::device::MemoryRange;
+use haloport_core::transport::{
+    Channel, Communicator, Direction, Idle, Incoming, Reduction, Transport, TransportError, TransportInfo,
+};
+
+/// What the transport within does, for the thread that made it.
+#[derive(Debug)]
+pub(crate) struct OneThread {
+    inner: Arc<dyn Transport>,
+    home: ThreadId,
+}
+
+impl OneThread {
+    /// The same ranks, for this thread.
+    pub(crate) fn around(comm: &Communicator) -> Communicator {
+        let inner = Arc::clone(comm.transport());
+        Communicator::new(Arc::new(OneThread { inner, home: thread::current().id() }))
+    }
+
+    fn here(&self) -> Result<&dyn Transport, TransportError> {
+        if thread::current().id() == self.home {
+            return Ok(&*self.inner);
+        }
+        Err(TransportError::WrongThread {
+            what: "the transport".into(),
+            advice: "call it from its own thread",
+        })
+    }
+}
+
+// SAFETY: every call goes to the transport within, or nowhere.
+unsafe impl Transport for OneThread {
+    fn rank(&self) -> usize {
+        self.inner.rank()
+    }
+
+    fn size(&self) -> usize {
+        self.inner.size()
+    }
+
+    fn info(&self) -> TransportInfo {
+        TransportInfo { any_thread: false, ..self.inner.info() }
+    }
+
+    unsafe fn open(
+        &self,
+        direction: Direction,
+        peer: usize,
+        tag: u32,
+        memory: MemoryRange,
+    ) -> Result<Channel, TransportError> {
+        // SAFETY: the caller's promise.
+        unsafe { self.here()?.open(direction, peer, tag, memory) }
+    }
+
+    unsafe fn post(&self, channel: Channel) -> Result<(), TransportError> {
+        // SAFETY: the caller's promise.
+        unsafe { self.here()?.post(channel) }
+    }
+
+    fn test(&self, channel: Channel) -> Result<bool, TransportError> {
+        self.here()?.test(channel)
+    }
+
+    unsafe fn close(&self, channel: Channel, keep: Arc<dyn Any + Send + Sync>) {
+        // SAFETY: the caller's promise.
+        unsafe { self.inner.close(channel, keep) }
+    }
+
+    fn notify(&self, peer: usize) {
+        self.inner.notify(peer);
+    }
+
+    fn send_message(&self, peer: usize, tag: u32, bytes: Vec<u8>) -> Result<(), TransportError> {
+        self.here()?.send_message(peer, tag, bytes)
+    }
+
+    fn receive_message(&self, tag: u32) -> Result<Incoming, TransportError> {
+        self.here()?.receive_message(tag)
+    }
+
+    fn unreceived(&self, tag: u32) -> Result<Vec<usize>, TransportError> {
+        self.here()?.unreceived(tag)
+    }
+
+    fn discard_messages(&self, tag: u32) {
+        self.inner.discard_messages(tag);
+    }
+
+    fn relax(&self, round: u32) -> Result<(), TransportError> {
+        self.inner.relax(round)
+    }
+
+    fn barrier(&self, idle: Idle<'_>) -> Result<(), TransportError> {
+        self.here()?.barrier(idle)
+    }
+
+    fn all_reduce(
+        &self,
+        values: &mut [u64],
+        reduction: Reduction,
+        idle: Idle<'_>,
+    ) -> Result<(), TransportError> {
+        self.here()?.all_reduce(values, reduction, idle)
+    }
+
+    fn broadcast(&self, root: usize, bytes: &mut Vec<u8>, idle: Idle<'_>) -> Result<(), TransportError> {
+        self.here()?.broadcast(root, bytes, idle)
+    }
+
+    fn sparse_exchange(
+        &self,
+        messages: Vec<(usize, Vec<u8>)>,
+        idle: Idle<'_>,
+    ) -> Result<Vec<(usize, Vec<u8>)>, TransportError> {
+        self.here()?.sparse_exchange(messages, idle)
+    }
+}
