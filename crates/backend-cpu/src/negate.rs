@@ -7,7 +7,7 @@ use crate::copies::{for_each_line, step};
 /// Runs a box copy that changes signs on the calling thread.
 ///
 /// # Safety
-/// As for [`run_item`](crate::copies::run_item).
+/// As for [`run_box`](crate::copies::run_box).
 pub(crate) unsafe fn run_negated(copy: &BoxCopy, change: SignChange) {
     macro_rules! run {
         ($number:ty, $negated:expr) => {

@@ -14,7 +14,7 @@ use rand::{RngExt, SeedableRng};
 
 use crate::Failure;
 use crate::exchange::{self, split};
-use crate::oracle::{FieldMaker, Memory, Oracle, make_field, run_rounds};
+use crate::oracle::{FieldMaker, Lenders, Memory, Oracle, make_field, run_rounds};
 
 /// A random cubed sphere, split, halo and set of fields.
 #[derive(Debug, Clone)]
@@ -132,8 +132,8 @@ impl FieldMaker for FieldCase {
         self.plain.element
     }
 
-    fn borrowed(&self) -> bool {
-        self.plain.borrowed
+    fn lenders(&self) -> Lenders {
+        self.plain.lenders
     }
 
     fn vector(&self) -> &[usize] {

@@ -16,7 +16,7 @@ use rand::{RngExt, SeedableRng};
 
 use crate::Failure;
 use crate::oracle::{
-    CaseField, FieldMaker, Memory, Oracle, make_field, make_owned, order_of_rank, random_element,
+    CaseField, FieldMaker, Lenders, Memory, Oracle, make_field, make_owned, order_of_rank, random_element,
     run_interleaved, run_rounds,
 };
 
@@ -44,7 +44,7 @@ pub(crate) struct FieldCase {
     order: Vec<usize>,
     padding: Vec<usize>,
     wider: usize,
-    pub(crate) borrowed: bool,
+    pub(crate) lenders: Lenders,
 }
 
 impl Case {
@@ -112,7 +112,7 @@ impl FieldCase {
                 .map(|_| if random.random_bool(0.7) { 0 } else { random.random_range(0..3) })
                 .collect(),
             wider: if random.random_bool(0.7) { 0 } else { 1 },
-            borrowed: random.random_bool(0.25),
+            lenders: Lenders::random(random),
         }
     }
 
@@ -226,8 +226,8 @@ impl FieldMaker for FieldCase {
         self.element
     }
 
-    fn borrowed(&self) -> bool {
-        self.borrowed
+    fn lenders(&self) -> Lenders {
+        self.lenders
     }
 
     fn build<T: Element, D: Device>(&self, device: &D, pattern: &Pattern) -> Result<Field<T, D>, Failure> {

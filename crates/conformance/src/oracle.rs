@@ -30,13 +30,31 @@ pub(crate) trait Oracle {
 /// Describes a field of a case.
 pub(crate) trait FieldMaker {
     fn element(&self) -> ElementType;
-    /// Whether its memory is lent, where the device can use that.
-    fn borrowed(&self) -> bool;
+    /// On which ranks its memory is lent, where the device can use that.
+    fn lenders(&self) -> Lenders;
     /// The axes that its components point along; none for scalars.
     fn vector(&self) -> &[usize] {
         &[]
     }
     fn build<T: Element, D: Device>(&self, device: &D, pattern: &Pattern) -> Result<Field<T, D>, Failure>;
+}
+
+/// The ranks on which the memory of a field is lent: none, all, or some of them.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Lenders(u64);
+
+impl Lenders {
+    pub(crate) fn random(random: &mut StdRng) -> Lenders {
+        Lenders(match random.random_range(0..8) {
+            0 => u64::MAX,
+            1 | 2 => random.random(),
+            _ => 0,
+        })
+    }
+
+    fn contain(self, rank: usize) -> bool {
+        self.0 >> (rank % 64) & 1 == 1
+    }
 }
 
 /// A field of any element type, as the oracle sees it.
@@ -59,7 +77,7 @@ pub(crate) fn make_field<'m, O: Oracle, D: Device>(
     number: usize,
     memory: &'m mut Memory,
 ) -> Result<Box<dyn CaseField + 'm>, Failure> {
-    if !maker.borrowed() || !device.info().host_accessible {
+    if !maker.lenders().contain(pattern.comm().rank()) || !device.info().host_accessible {
         return make_owned(device, pattern, oracle, maker, number);
     }
     for_type!(maker.element(), T => {

@@ -16,7 +16,7 @@ use rand::seq::{IndexedRandom, SliceRandom};
 use rand::{RngExt, SeedableRng};
 
 use crate::oracle::{
-    CaseField, FieldMaker, Memory, Oracle, make_field, make_owned, order_of_rank, random_element,
+    CaseField, FieldMaker, Lenders, Memory, Oracle, make_field, make_owned, order_of_rank, random_element,
     run_interleaved, run_rounds,
 };
 use crate::{Failure, ensure, exchange};
@@ -51,7 +51,7 @@ struct FieldCase {
     place: ComponentPlace,
     order: Vec<usize>,
     padding: Vec<usize>,
-    borrowed: bool,
+    lenders: Lenders,
 }
 
 impl Case {
@@ -149,7 +149,7 @@ impl FieldCase {
                 .collect(),
             order,
             further_axes,
-            borrowed: random.random_bool(0.25),
+            lenders: Lenders::random(random),
         }
     }
 }
@@ -350,8 +350,8 @@ impl FieldMaker for FieldCase {
         self.element
     }
 
-    fn borrowed(&self) -> bool {
-        self.borrowed
+    fn lenders(&self) -> Lenders {
+        self.lenders
     }
 
     fn build<T: Element, D: Device>(&self, device: &D, pattern: &Pattern) -> Result<Field<T, D>, Failure> {

@@ -59,6 +59,8 @@ fn grids_halos_and_splits_beyond_all_measure_are_refused() {
     assert!(all.cells() > 0 && !all.is_empty());
     assert_eq!(all.with_axis(9, 0, 1), all);
     assert_eq!(all.extent(9), 1);
+    let round = Grid::new([4]).unwrap().periodic([true]).unwrap();
+    assert!(round.is_periodic(0) && !round.is_periodic(1) && !round.is_periodic(9));
     assert!(!all.shifted(&[i64::MAX; 4]).is_empty());
 }
 

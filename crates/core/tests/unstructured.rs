@@ -6,6 +6,7 @@ mod common;
 use std::sync::Arc;
 
 use common::*;
+use haloport_core::device::Pointer;
 use haloport_core::field::FieldBuilder;
 use haloport_core::*;
 use haloport_cpu::CpuDevice;
@@ -123,6 +124,19 @@ fn ids_that_are_owned_twice_are_refused() {
         Ok(Pattern::unstructured(comm, &domains, &HaloCells::All).map(|_| ())?)
     });
     assert_eq!(text, "the id 10 is owned twice: by domain 0 of rank 1 and by domain 1 of rank 1");
+}
+
+/// Whether anybody wants a cell or not.
+#[test]
+fn ids_that_are_owned_twice_are_refused_without_halos_as_well() {
+    for halo in [HaloCells::All, HaloCells::Ids(vec![])] {
+        let text = refused(3, |comm| {
+            let rank = comm.rank() as i64;
+            let set = IndexSet::new(&[100 + rank, if rank == 0 { 1 } else { 7 }], &[]);
+            Ok(Pattern::unstructured(comm, &[set], &halo).map(|_| ())?)
+        });
+        assert_eq!(text, "the id 7 is owned twice: by domain 0 of rank 1 and by domain 0 of rank 2");
+    }
 }
 
 #[test]
@@ -370,6 +384,30 @@ fn views_in_flight_reach_neither_halo_nor_sent_cells() {
         })
         .unwrap();
     }
+}
+
+/// A block that exchanges none of its levels may hold fewer cells than its domain has.
+#[test]
+fn views_in_flight_end_where_the_memory_ends() {
+    run_ranks(1, |comm| -> Result<(), Failure> {
+        let owned: Vec<i64> = (0..10).collect();
+        let pattern = Pattern::unstructured(&comm, &[IndexSet::new(&owned, &[])], &HaloCells::All)?;
+        let (none, held) = (IndexBox::new([0, 3], [10, 3]), IndexBox::new([0, 0], [2, 3]));
+        let layout = BlockLayout::new(none, held, [1, 2], 1, 1)?;
+        let mut memory = vec![0.0; 6];
+        let blocks = vec![(Pointer::new(memory.as_mut_ptr().cast()), layout)];
+        // SAFETY: the block is as long as the memory, which nobody else knows and which the field keeps.
+        let field = unsafe { Field::<f64, _>::from_raw(&device()?, blocks, true, Box::new(memory)) };
+        let mut exchange = pattern.bind(field)?;
+        let mut pending = exchange.start(Schedule::DefaultStream)?;
+        let view = pending.owned(|field| field, 0)?;
+        assert_eq!(view.region(), held);
+        assert_eq!(view.row(&[0, 1]).map(<[f64]>::len), Some(2));
+        let mut interior = pending.interior_mut(|field| field, 0)?;
+        assert_eq!(interior.row_mut(&[1, 2]).map(|row| row.len()), Some(1));
+        Ok(pending.finish(Schedule::DefaultStream)?)
+    })
+    .unwrap();
 }
 
 /// Cells of a rank's own may fill its halo, of the same domain too, whatever the owners' rank sends elsewhere.

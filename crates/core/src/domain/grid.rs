@@ -149,9 +149,9 @@ impl Grid {
         self.cells.extent(axis)
     }
 
-    /// Whether the grid is periodic along `axis`.
+    /// Whether the grid is periodic along `axis`; not along axes that it does not have.
     pub fn is_periodic(&self, axis: usize) -> bool {
-        self.periodic[axis]
+        self.periodic.get(axis).is_some_and(|periodic| *periodic)
     }
 
     /// Whether the grid is periodic along each of its axes.

@@ -70,8 +70,9 @@ impl BindOptions {
         self
     }
 
-    /// Whether neighbours that share memory may copy straight out of the fields (`true` if not said). Without, all
-    /// data for other ranks travels in messages. The same on every rank.
+    /// Whether neighbours that share memory use it (`true` if not said): threads of one process copy straight out of
+    /// each other's fields, processes of one node unpack what was packed into memory that both have mapped. Without,
+    /// all data for other ranks travels in messages. The same on every rank. [`Exchange::traffic`] says what came of it.
     #[must_use]
     pub fn direct(mut self, direct: bool) -> Self {
         self.direct = direct;

@@ -86,13 +86,14 @@ impl<'e, F> Pending<'e, F> {
     }
 }
 
-/// The cells of `region`, which has the axes of the pattern, with all that the block has along further axes.
+/// The cells of `region`, which has the axes of the pattern, with all that the block has along further axes. A block
+/// that exchanges nothing may hold fewer cells than its domain has.
 fn within(layout: &BlockLayout, region: Option<IndexBox>) -> IndexBox {
     let all = layout.allocated();
     let Some(region) = region else { return all.with_axis(0, all.lower()[0], all.lower()[0]) };
     (0..region.axes()).fold(all, |cells, axis| {
-        let (lower, upper) = region.bounds(axis);
-        cells.with_axis(axis, lower, upper)
+        let ((first, past), (lower, upper)) = (all.bounds(axis), region.bounds(axis));
+        cells.with_axis(axis, lower.max(first), upper.min(past))
     })
 }
 

@@ -44,10 +44,11 @@ pub(super) fn look_up(
     Ok((keepers.iter().map(place).collect::<Result<_, _>>()?, complaint))
 }
 
-/// Tells and asks the keepers, and answers what this rank was asked as a keeper: the answers for each asker, the
-/// keeper of each wanted id, and what is wrong with the ids that this rank keeps.
+/// The answers of this rank as a keeper for each asker, the keeper of each wanted id, and what is wrong with the ids
+/// that this rank keeps.
 type Asked = (Vec<(usize, Vec<Place>)>, Vec<usize>, Option<String>);
 
+/// Tells and asks the keepers, and answers what this rank is asked as a keeper.
 fn register(
     comm: &Communicator,
     domains: &[IndexSet],

@@ -57,7 +57,8 @@ pub(super) fn make(
     let mut cost = SetupCost::default();
     cost.hold(domains.iter().map(IndexSet::len).sum());
 
-    let mut unknown = [u64::from(wanted.iter().any(|cell| cell.owner.is_none()))];
+    // Not of what is wanted alone: only the directory sees that ids are owned by two ranks.
+    let mut unknown = [u64::from(domains.iter().any(|set| set.owners().is_none()))];
     comm.all_reduce(&mut unknown, Reduction::Max)?;
     let (places, complaint) = if unknown[0] == 0 {
         ask_owners(comm, domains, &wanted, &mut cost)?

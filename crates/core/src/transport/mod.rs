@@ -94,7 +94,9 @@ pub type Idle<'a> = &'a mut dyn FnMut() -> Result<(), TransportError>;
 ///
 /// # Safety
 /// An implementation touches the memory of a channel only between a `post` and the `test` that says that the message
-/// is complete, or after a `close`, as long as the keeper lives; and never beyond the channel's range.
+/// is complete, or after a `close`, as long as the keeper lives; and never beyond the channel's range. `attach` returns
+/// nothing but what the peer has published under the tag for this rank. What `share` and `map` hand out is one memory,
+/// which the two ranks alone touch.
 pub unsafe trait Transport: Debug + Send + Sync {
     /// The number of this rank, from 0.
     fn rank(&self) -> usize;
