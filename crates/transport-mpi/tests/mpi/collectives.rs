@@ -1,6 +1,6 @@
 //! Collectives.
 
-use haloport_core::Communicator;
+use haloport_core::{Communicator, SparseError, SparseExchange, TransportError};
 
 use crate::Outcome;
 
@@ -40,7 +40,27 @@ pub(crate) fn from_threads(comm: &Communicator) -> Outcome {
     if comm.info().any_thread {
         outcome?;
     } else {
-        assert!(matches!(outcome, Err(haloport_core::TransportError::WrongThread { .. })), "{outcome:?}");
+        assert!(matches!(outcome, Err(TransportError::WrongThread { .. })), "{outcome:?}");
+    }
+    Ok(())
+}
+
+/// A thread that may not call MPI loses no message by asking for one.
+pub(crate) fn messages_from_threads(comm: &Communicator) -> Outcome {
+    let (rank, size) = (comm.rank(), comm.size());
+    let (next, before) = ((rank + 1) % size, (rank + size - 1) % size);
+    for mut exchange in [SparseExchange::between(comm, &[before], &[next])?, SparseExchange::new(comm)?] {
+        let round = exchange.begin()?;
+        round.send(next, [rank as u8])?;
+        let tried = std::thread::scope(|scope| scope.spawn(|| round.try_next()).join());
+        let tried = tried.map_err(|_| "the thread panicked")?;
+        if !comm.info().any_thread {
+            let refused = matches!(tried, Err(SparseError::Transport(TransportError::WrongThread { .. })));
+            assert!(refused, "{tried:?}");
+        }
+        let mut received: Vec<_> = tried.ok().flatten().into_iter().collect();
+        received.extend(round.wait()?);
+        assert_eq!(received, [(before, vec![before as u8])]);
     }
     Ok(())
 }

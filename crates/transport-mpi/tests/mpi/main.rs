@@ -16,6 +16,7 @@
 
 mod channels;
 mod collectives;
+mod shared;
 
 use std::sync::Arc;
 
@@ -102,6 +103,8 @@ fn suite(comm: &Communicator) -> Outcome {
     channels::close_sending(comm)?;
     collectives::random_rounds(comm, 100)?;
     collectives::from_threads(comm)?;
+    shared::gone_neighbour(comm)?;
+    collectives::messages_from_threads(comm)?;
     comm.barrier()?;
     Ok(())
 }
