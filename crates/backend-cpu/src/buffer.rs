@@ -4,6 +4,7 @@ use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::ptr::NonNull;
 
 use haloport_core::device::{Buffer, DeviceError, DeviceId, MemoryKind, Pointer};
+use memmap2::{MmapOptions, MmapRaw};
 
 /// Alignment of every buffer in bytes: a cache line.
 const ALIGNMENT: usize = align_of::<Line>();
@@ -12,13 +13,24 @@ const ALIGNMENT: usize = align_of::<Line>();
 #[repr(align(64))]
 struct Line;
 
+/// Buffers of at least this many bytes are mapped, and large pages asked for: a sweep over strided cells of a field touches
+/// another page every few rows, and looking those up can take as long as the cells. (NumPy does so from the same size on.)
+const MAPPED_BYTES: usize = 4 << 20;
+
 /// Host memory, aligned to a cache line and freed on drop.
 #[derive(Debug)]
 pub struct CpuBuffer {
-    memory: NonNull<u8>,
-    layout: Layout,
+    memory: Memory,
+    bytes: usize,
     kind: MemoryKind,
     device: DeviceId,
+}
+
+#[derive(Debug)]
+enum Memory {
+    Empty,
+    Heap { begin: NonNull<u8>, layout: Layout },
+    Mapped(MmapRaw),
 }
 
 // SAFETY: the buffer owns its memory and gives nothing but its address; see `Pointer`.
@@ -29,35 +41,52 @@ unsafe impl Sync for CpuBuffer {}
 impl CpuBuffer {
     /// Zeroed memory. Large buffers get their pages on first touch.
     pub(crate) fn new(bytes: usize, kind: MemoryKind, device: DeviceId) -> Result<CpuBuffer, DeviceError> {
-        let failed = || DeviceError::OutOfMemory { bytes, kind, device };
-        let layout = Layout::from_size_align(bytes, ALIGNMENT).map_err(|_| failed())?;
-        let memory = if bytes == 0 {
-            NonNull::<Line>::dangling().cast()
-        } else {
-            // SAFETY: the size of the layout is not 0.
-            NonNull::new(unsafe { alloc_zeroed(layout) }).ok_or_else(failed)?
+        let memory = match bytes {
+            0 => Some(Memory::Empty),
+            1..MAPPED_BYTES => on_heap(bytes),
+            _ => mapped(bytes),
         };
-        Ok(CpuBuffer { memory, layout, kind, device })
+        let memory = memory.ok_or(DeviceError::OutOfMemory { bytes, kind, device })?;
+        Ok(CpuBuffer { memory, bytes, kind, device })
     }
+}
+
+fn on_heap(bytes: usize) -> Option<Memory> {
+    let layout = Layout::from_size_align(bytes, ALIGNMENT).ok()?;
+    // SAFETY: the size of the layout is not 0.
+    let begin = NonNull::new(unsafe { alloc_zeroed(layout) })?;
+    Some(Memory::Heap { begin, layout })
+}
+
+fn mapped(bytes: usize) -> Option<Memory> {
+    let mapping = MmapRaw::from(MmapOptions::new().len(bytes).map_anon().ok()?);
+    // Where there are no large pages, small ones serve.
+    #[cfg(target_os = "linux")]
+    let _ = mapping.advise(memmap2::Advice::HugePage);
+    Some(Memory::Mapped(mapping))
 }
 
 impl Drop for CpuBuffer {
     fn drop(&mut self) {
-        if self.layout.size() > 0 {
-            // SAFETY: `memory` came from `alloc_zeroed` with this layout, and is freed once.
-            unsafe { dealloc(self.memory.as_ptr(), self.layout) }
+        if let Memory::Heap { begin, layout } = self.memory {
+            // SAFETY: the memory came from `alloc_zeroed` with this layout, and is freed once.
+            unsafe { dealloc(begin.as_ptr(), layout) }
         }
     }
 }
 
-// SAFETY: the memory is of this layout, zeroed, and freed on drop.
+// SAFETY: the memory is as long as it says, zeroed, aligned (a mapping to a page), and freed on drop.
 unsafe impl Buffer for CpuBuffer {
     fn pointer(&self) -> Pointer {
-        Pointer::new(self.memory.as_ptr())
+        Pointer::new(match &self.memory {
+            Memory::Empty => NonNull::<Line>::dangling().as_ptr().cast(),
+            Memory::Heap { begin, .. } => begin.as_ptr(),
+            Memory::Mapped(mapping) => mapping.as_mut_ptr(),
+        })
     }
 
     fn bytes(&self) -> usize {
-        self.layout.size()
+        self.bytes
     }
 
     fn kind(&self) -> MemoryKind {

@@ -5,6 +5,7 @@ use haloport_core::device::{BoxCopy, CopyAxis, CopyItem, MAX_COPY_AXES, NextRead
 use crate::negate::run_negated;
 use crate::rows::RowCopy;
 use crate::stores::{LIST_BYTES, PastCaches, Plain, Store, goes_past_caches};
+use crate::sweeps::{Sweep, pair_up};
 
 /// Below this many bytes a copy stays on the calling thread.
 ///
@@ -12,6 +13,23 @@ use crate::stores::{LIST_BYTES, PastCaches, Plain, Store, goes_past_caches};
 /// 15 µs; with rows of 8 bytes two threads win from 128 KiB on, with rows of 24 bytes from 0.5 to 1 MiB, with rows of
 /// 1 KiB from 4 MiB.
 pub const COPY_INLINE_BYTES: usize = 1 << 20;
+
+/// Runs `$fixed` with the constant `$n` for runs of bytes that are short and common, and `$any` for all others.
+macro_rules! match_run_bytes {
+    ($bytes:expr, $n:ident => $fixed:expr, $other:ident => $any:expr) => {
+        $crate::copies::match_run_bytes!(@ [1 2 4 8 12 16 24 32 48] $bytes, $n => $fixed, $other => $any)
+    };
+    (@ [$($size:literal)*] $bytes:expr, $n:ident => $fixed:expr, $other:ident => $any:expr) => {
+        match $bytes {
+            $($size => {
+                const $n: usize = $size;
+                $fixed
+            })*
+            $other => $any,
+        }
+    };
+}
+pub(crate) use match_run_bytes;
 
 /// A list of copies, cut into pieces of similar size where it is large enough to be run by several threads.
 #[derive(Debug)]
@@ -25,6 +43,7 @@ pub struct CpuCopies {
 #[derive(Debug)]
 pub(crate) enum Item {
     Box(BoxCopy),
+    Sweep(Sweep),
     Rows(RowCopy),
 }
 
@@ -47,7 +66,7 @@ impl CpuCopies {
             }
         }
         let reader = if total < LIST_BYTES { NextReader::Here } else { reader };
-        CpuCopies { items: cut, parallel, reader }
+        CpuCopies { items: pair_up(cut), parallel, reader }
     }
 
     /// Runs some copies of the list on the calling thread.
@@ -62,6 +81,7 @@ impl CpuCopies {
                 match item {
                     Item::Box(copy) if goes_past_caches(copy, self.reader) => run_box::<PastCaches>(copy),
                     Item::Box(copy) => run_box::<Plain>(copy),
+                    Item::Sweep(sweep) => sweep.run(),
                     Item::Rows(copy) if goes_past_caches(copy.row(), self.reader) => copy.run::<PastCaches>(),
                     Item::Rows(copy) => copy.run::<Plain>(),
                 }
@@ -82,25 +102,15 @@ pub(crate) unsafe fn run_box<S: Store>(copy: &BoxCopy) {
         // SAFETY: the caller's promise.
         return unsafe { run_negated(copy, change) };
     }
-    // The element size is settled once, outside all loops.
+    // The size of a run is settled once, outside all loops.
     macro_rules! run {
         ($copy_line:expr) => {
             // SAFETY: the line lies within the box, which the caller promised.
             for_each_line(copy, |source, target, line| unsafe { $copy_line(source, target, line) })
         };
     }
-    match copy.run_bytes() {
-        1 => run!(copy_line::<1>),
-        2 => run!(copy_line::<2>),
-        4 => run!(copy_line::<4>),
-        8 => run!(copy_line::<8>),
-        12 => run!(copy_line::<12>),
-        16 => run!(copy_line::<16>),
-        24 => run!(copy_line::<24>),
-        32 => run!(copy_line::<32>),
-        48 => run!(copy_line::<48>),
-        bytes => run!(|source, target, line| copy_rows::<S>(source, target, line, bytes)),
-    }
+    match_run_bytes!(copy.run_bytes(), N => run!(copy_line::<N>),
+        bytes => run!(|source, target, line| copy_rows::<S>(source, target, line, bytes)))
 }
 
 /// Calls `visit` with the addresses of the first element of every line along the innermost axis.

@@ -13,6 +13,7 @@ mod kernels;
 mod negate;
 mod rows;
 mod stores;
+mod sweeps;
 
 pub use buffer::CpuBuffer;
 pub use copies::{COPY_INLINE_BYTES, CpuCopies};

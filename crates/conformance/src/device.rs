@@ -1,5 +1,6 @@
 //! The device suite: what every backend does.
 
+mod faces;
 mod signs;
 
 use std::sync::Arc;
@@ -33,6 +34,7 @@ pub fn suite<D: Device>(device: &D, exceptions: &[Exception]) -> Result<Report, 
             ("fills", fills),
             ("bound copies", bound_copies),
             ("large bound copies", large_bound_copies),
+            ("faces", faces::faces),
             ("indexed copies", indexed_copies),
             ("large indexed copies", large_indexed_copies),
             ("sign changes", signs::sign_changes),

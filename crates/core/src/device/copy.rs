@@ -9,7 +9,7 @@ use super::{DeviceError, Pointer};
 pub const MAX_COPY_AXES: usize = 5;
 
 /// One axis of a [`BoxCopy`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct CopyAxis {
     /// How many elements there are along it.
     pub extent: usize,

@@ -66,6 +66,7 @@ impl<T: Element, D: Device> OnePassCopy<T, D> {
             }
             made._neighbours.push(from);
         }
+        made.copies = RowCopies::paired(made.copies);
         Ok(made)
     }
 }

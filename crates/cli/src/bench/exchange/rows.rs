@@ -15,7 +15,12 @@ pub(super) struct RowCopies<T> {
     outer: [(usize, isize, isize); MAX_AXES - 1],
     /// The cells of a row, side by side on both sides.
     row: usize,
+    /// From the source and the target to those of a box of the same form, which is copied in the same sweep.
+    twin: Option<(isize, isize)>,
 }
+
+/// So many rows ahead lines of the cache are asked for in a sweep over two boxes.
+const ROWS_AHEAD: isize = 32;
 
 /// Where a box begins, and its strides in elements.
 pub(super) struct Place<T> {
@@ -71,7 +76,26 @@ impl<T: Element> RowCopies<T> {
         for (axis, slot) in outer[MAX_AXES - 1 - last..].iter_mut().enumerate() {
             *slot = (cells.extent(axis), source.strides[axis], target.strides[axis]);
         }
-        RowCopies { source: source.begin, target: target.begin, outer, row: cells.extent(last) }
+        RowCopies { source: source.begin, target: target.begin, outer, row: cells.extent(last), twin: None }
+    }
+
+    /// The same copies with those of short rows joined two and two: the faces of a block along the fastest axis lie in the
+    /// same lines of the cache.
+    pub(super) fn paired(copies: Vec<RowCopies<T>>) -> Vec<RowCopies<T>> {
+        let mut paired: Vec<RowCopies<T>> = Vec::new();
+        for copy in copies {
+            let like = |other: &&mut RowCopies<T>| {
+                other.twin.is_none() && copy.row <= 3 && (other.row, other.outer) == (copy.row, copy.outer)
+            };
+            let bytes = |from: *const T, to: *const T| to.addr().wrapping_sub(from.addr()) as isize;
+            match paired.iter_mut().rev().find(like) {
+                Some(other) => {
+                    other.twin = Some((bytes(other.source, copy.source), bytes(other.target, copy.target)))
+                }
+                None => paired.push(copy),
+            }
+        }
+        paired
     }
 
     /// Copies.
@@ -99,16 +123,38 @@ impl<T: Element> RowCopies<T> {
     #[inline(always)]
     unsafe fn run_rows(&self, copy_row: impl Fn(*const T, *mut T)) {
         let [a, b, c] = self.outer;
+        let size = size_of::<T>() as isize;
+        let last = (size * c.1 * ROWS_AHEAD, size * c.2 * ROWS_AHEAD);
         for at_a in 0..a.0 as isize {
             for at_b in 0..b.0 as isize {
                 let mut source = self.source.wrapping_offset(at_a * a.1 + at_b * b.1);
                 let mut target = self.target.wrapping_offset(at_a * a.2 + at_b * b.2);
                 for _ in 0..c.0 {
                     copy_row(source, target);
+                    if let Some((to_source, to_target)) = self.twin {
+                        let (source, target) =
+                            (source.wrapping_byte_offset(to_source), target.wrapping_byte_offset(to_target));
+                        ask_for(target.wrapping_byte_offset(last.1));
+                        ask_for(source.wrapping_byte_offset(last.0));
+                        copy_row(source, target);
+                    }
                     source = source.wrapping_offset(c.1);
                     target = target.wrapping_offset(c.2);
                 }
             }
         }
     }
+}
+
+/// Asks for a line of the cache, wherever it is.
+#[inline(always)]
+fn ask_for<T>(address: *const T) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: the instruction never faults.
+    unsafe {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        _mm_prefetch::<_MM_HINT_T0>(address.cast::<i8>());
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = address;
 }
