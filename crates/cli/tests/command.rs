@@ -92,7 +92,7 @@ fn every_split_element_type_and_number_of_axes_is_served() {
     for (arguments, grid, path) in [
         ("--local 9 --ranks 3 --dtype u8", vec![27], "direct copies from neighbours' fields"),
         ("--local 6,5 --ranks 1 --dtype bf16", vec![6, 5], "copies within the rank"),
-        ("--local 6,5 --ranks 2 --split fastest --dtype f32 --borrowed", vec![6, 10], "messages"),
+        ("--local 6,5 --ranks 2 --split fastest --dtype f32 --memory caller", vec![6, 10], "messages"),
         (
             "--local 4,4,4,4 --ranks 4 --split balanced --dtype complex64",
             vec![8, 8, 4, 4],

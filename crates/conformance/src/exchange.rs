@@ -7,8 +7,8 @@
 use haloport_core::device::Device;
 use haloport_core::field::FieldBuilder;
 use haloport_core::{
-    BindOptions, BlockLayout, Communicator, ComponentPlace, Element, ElementType, Exchange, Field, Grid,
-    Halo, IndexBox, Neighbours, Pattern,
+    BindOptions, BlockLayout, Communicator, ComponentPlace, DataPath, Element, ElementType, Exchange, Field,
+    Grid, Halo, IndexBox, Neighbours, Pattern,
 };
 use rand::rngs::StdRng;
 use rand::seq::SliceRandom;
@@ -17,7 +17,7 @@ use rand::{RngExt, SeedableRng};
 use crate::Failure;
 use crate::oracle::{
     CaseField, FieldMaker, Lenders, Memory, Oracle, make_field, make_owned, order_of_rank, random_element,
-    run_interleaved, run_rounds,
+    random_path, run_interleaved, run_rounds,
 };
 
 /// A random grid, split, halo and set of fields.
@@ -31,7 +31,7 @@ pub struct Case {
     /// The domains of each rank.
     domains: Vec<Vec<IndexBox>>,
     fields: Vec<FieldCase>,
-    direct: bool,
+    path: DataPath,
     rounds: u64,
 }
 
@@ -68,7 +68,7 @@ impl Case {
             neighbours: if random.random_bool(0.7) { Neighbours::All } else { Neighbours::Faces },
             domains,
             fields,
-            direct: random.random_bool(0.7),
+            path: random_path(&mut random),
             rounds: random.random_range(1..=3),
             extents,
         }
@@ -174,7 +174,7 @@ fn run<D: Device>(comm: &Communicator, device: &D, case: &Case) -> Result<(), Fa
         .enumerate()
         .map(|(number, (field, memory))| make_field(device, &pattern, case, field, number, memory))
         .collect::<Result<Vec<_>, _>>()?;
-    let exchange = pattern.bind_with(fields, BindOptions::default().direct(case.direct))?;
+    let exchange = pattern.bind_with(fields, BindOptions::default().path(case.path))?;
     run_rounds(device, exchange, case.number, case.rounds)
 }
 
@@ -197,7 +197,7 @@ impl Case {
     ) -> Result<Exchange<Box<dyn CaseField + 'm>>, Failure> {
         let pattern = self.pattern(comm)?;
         let field = make_owned(device, &pattern, self, &self.fields[0], 0)?;
-        Ok(pattern.bind_with(field, BindOptions::default().direct(self.direct))?)
+        Ok(pattern.bind_with(field, BindOptions::default().path(self.path))?)
     }
 
     fn pattern(&self, comm: &Communicator) -> Result<Pattern, Failure> {

@@ -2,7 +2,7 @@
 
 use haloport_core::device::Device;
 use haloport_core::{
-    BindOptions, Communicator, Field, Grid, Halo, HaloCells, IndexBox, IndexSet, Pattern, Schedule,
+    BindOptions, Communicator, DataPath, Field, Grid, Halo, HaloCells, IndexBox, IndexSet, Pattern, Schedule,
 };
 
 use crate::{Failure, ensure};
@@ -34,9 +34,9 @@ pub fn check<D: Device>(comm: &Communicator, device: &D) -> Result<(), Failure> 
     let grid = Grid::new([all as usize])?;
     let domain = if comm.rank() == 0 { IndexBox::new([0], [OWNED]) } else { IndexBox::new([OWNED], [all]) };
     let pattern = Pattern::structured(comm, &grid, &[domain], &Halo::per_side([(HALO, 1)]))?;
-    for direct in [false, true] {
+    for path in [DataPath::Messages, DataPath::Shared, DataPath::Direct] {
         let field = Field::<u8, D>::new(device, &pattern)?;
-        let mut exchange = pattern.bind_with(field, BindOptions::default().direct(direct))?;
+        let mut exchange = pattern.bind_with(field, BindOptions::default().path(path))?;
         let samples = || (OWNED - HALO as i64..OWNED).step_by(999_983).chain([OWNED - 1]);
         let value = |cell: i64| (cell % 251) as u8 | 1;
         if comm.rank() == 0 {
@@ -47,7 +47,7 @@ pub fn check<D: Device>(comm: &Communicator, device: &D) -> Result<(), Failure> 
         }
         exchange.exchange(Schedule::Blocking)?;
         let traffic = exchange.traffic();
-        if comm.rank() == 0 && !direct {
+        if comm.rank() == 0 && path == DataPath::Messages {
             ensure!(traffic.message_bytes > 1 << 31, "the message has only {} bytes", traffic.message_bytes);
         }
         if comm.rank() == 1 {
@@ -103,9 +103,9 @@ pub fn check_indices<D: Device>(comm: &Communicator, device: &D, levels: usize) 
         cells.clone().flat_map(|cell| [0, levels as i64 / 2, levels as i64 - 1].map(|level| [cell, level]))
     };
     let value = |cell: i64, level: i64| ((31 * cell + level) % 251) as u8 | 1;
-    for direct in [false, true] {
+    for path in [DataPath::Messages, DataPath::Shared, DataPath::Direct] {
         let field = Field::<u8, D>::builder(&pattern).levels(levels).build(device)?;
-        let mut exchange = pattern.bind_with(field, BindOptions::default().direct(direct))?;
+        let mut exchange = pattern.bind_with(field, BindOptions::default().path(path))?;
         if comm.rank() == 0 {
             let mut view = exchange.fields_mut().view_mut(0)?;
             // The cell `place` of the halo is the owned cell `place * 1_009 % INDICES`.
@@ -116,7 +116,7 @@ pub fn check_indices<D: Device>(comm: &Communicator, device: &D, levels: usize) 
         }
         exchange.exchange(Schedule::Blocking)?;
         let bytes = exchange.traffic().message_bytes;
-        if comm.rank() == 0 && !direct {
+        if comm.rank() == 0 && path == DataPath::Messages {
             ensure!(
                 bytes == INDICES * levels,
                 "the message has {bytes} bytes, expected {}",

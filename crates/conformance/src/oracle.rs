@@ -2,7 +2,8 @@
 
 use haloport_core::device::{Device, Priority};
 use haloport_core::{
-    BlockLayout, BorrowedField, Element, ElementType, Exchange, Field, FieldSet, IndexBox, Pattern, Schedule,
+    BlockLayout, BorrowedField, DataPath, Element, ElementType, Exchange, Field, FieldSet, IndexBox, Pattern,
+    Schedule,
 };
 use num_complex::Complex;
 use rand::rngs::StdRng;
@@ -433,3 +434,13 @@ macro_rules! for_type {
     };
 }
 use for_type;
+
+/// Half of the cases leave the way to the library.
+pub(crate) fn random_path(random: &mut StdRng) -> DataPath {
+    match random.random_range(0..6) {
+        0 => DataPath::Direct,
+        1 => DataPath::Shared,
+        2 => DataPath::Messages,
+        _ => DataPath::Quickest,
+    }
+}

@@ -8,8 +8,8 @@ use std::collections::HashSet;
 
 use haloport_core::device::Device;
 use haloport_core::{
-    BindOptions, BlockLayout, Communicator, ComponentPlace, Element, ElementType, Exchange, Field, HaloCells,
-    IndexSet, Pattern,
+    BindOptions, BlockLayout, Communicator, ComponentPlace, DataPath, Element, ElementType, Exchange, Field,
+    HaloCells, IndexSet, Pattern,
 };
 use rand::rngs::StdRng;
 use rand::seq::{IndexedRandom, SliceRandom};
@@ -17,7 +17,7 @@ use rand::{RngExt, SeedableRng};
 
 use crate::oracle::{
     CaseField, FieldMaker, Lenders, Memory, Oracle, make_field, make_owned, order_of_rank, random_element,
-    run_interleaved, run_rounds,
+    random_path, run_interleaved, run_rounds,
 };
 use crate::{Failure, ensure, exchange};
 
@@ -30,7 +30,7 @@ pub struct Case {
     /// For each rank the ids that its exchange fills; all if there is no list.
     listed: Vec<Option<Vec<i64>>>,
     fields: Vec<FieldCase>,
-    direct: bool,
+    path: DataPath,
     rounds: u64,
 }
 
@@ -71,7 +71,7 @@ impl Case {
             listed: if all_listed { listed } else { vec![None; ranks.len()] },
             ranks,
             fields: (0..random.random_range(1..=4)).map(|_| FieldCase::new(random)).collect(),
-            direct: random.random_bool(0.5),
+            path: random_path(random),
             rounds: random.random_range(1..=3),
         }
     }
@@ -85,7 +85,7 @@ impl Case {
     ) -> Result<Exchange<Box<dyn CaseField + 'm>>, Failure> {
         let pattern = self.pattern(comm, here)?;
         let field = make_owned(device, &pattern, here, &self.fields[0], 0)?;
-        Ok(pattern.bind_with(field, BindOptions::default().direct(self.direct))?)
+        Ok(pattern.bind_with(field, BindOptions::default().path(self.path))?)
     }
 
     fn pattern(&self, comm: &Communicator, here: &Here) -> Result<Pattern, Failure> {
@@ -289,7 +289,7 @@ fn run<D: Device>(comm: &Communicator, device: &D, case: &Case) -> Result<(), Fa
         .enumerate()
         .map(|(number, (field, memory))| make_field(device, &pattern, &here, field, number, memory))
         .collect::<Result<Vec<_>, _>>()?;
-    let exchange = pattern.bind_with(fields, BindOptions::default().direct(case.direct))?;
+    let exchange = pattern.bind_with(fields, BindOptions::default().path(case.path))?;
     run_rounds(device, exchange, case.number, case.rounds)
 }
 

@@ -31,14 +31,14 @@ unsafe impl GlobalAlloc for Counting {
 static ALLOCATOR: Counting = Counting;
 
 /// Allocations of all ranks during 100 exchanges that follow a first one.
-fn allocations(ranks: usize, direct: bool, borrowed: bool) -> usize {
+fn allocations(ranks: usize, path: DataPath, borrowed: bool) -> usize {
     let counts = run_ranks(ranks, |comm| -> Result<usize, Failure> {
         let pattern = line(&comm)?;
         let device = device()?;
         let layout = Numbers::new(&device, &pattern)?.layout(0)?.clone();
         let mut memory = [0.0; 6];
         let owned = (Numbers::new(&device, &pattern)?, Field::<i16, _>::new(&device, &pattern)?);
-        let options = BindOptions::default().direct(direct);
+        let options = BindOptions::default().path(path);
         if borrowed {
             let field = BorrowedField::new(&device, vec![(&mut memory[..], layout)])?;
             count(&comm, &mut pattern.bind_with((owned, field), options)?)
@@ -76,11 +76,13 @@ fn a_bound_exchange_allocates_nothing_after_the_first_call() {
     drop(vec![1u8]);
     assert!(ALLOCATIONS.load(Ordering::SeqCst) > nothing, "the counter does not count");
     for ranks in [1, 2, 3] {
-        for (direct, borrowed) in [(true, false), (false, false), (true, true)] {
+        for (path, borrowed) in
+            [(DataPath::Quickest, false), (DataPath::Messages, false), (DataPath::Quickest, true)]
+        {
             assert_eq!(
-                allocations(ranks, direct, borrowed),
+                allocations(ranks, path, borrowed),
                 0,
-                "{ranks} ranks, direct {direct}, borrowed {borrowed}"
+                "{ranks} ranks, path {path:?}, borrowed {borrowed}"
             );
         }
     }

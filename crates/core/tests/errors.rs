@@ -106,11 +106,12 @@ fn fields_that_differ_between_ranks_are_refused() {
     assert_eq!(text, "rank 0: field 0 has 1 components here and 2 on another rank");
     let text = refused(2, |comm| {
         let pattern = line(comm)?;
-        let options = BindOptions::default().direct(comm.rank() == 0);
+        let options =
+            BindOptions::default().path(if comm.rank() == 0 { DataPath::Direct } else { DataPath::Messages });
         pattern.bind_with(Numbers::new(&device()?, &pattern)?, options)?;
         Ok(())
     });
-    assert_eq!(text, "rank 1: the option `direct` is not that of rank 0");
+    assert_eq!(text, "rank 1: the option `path` is Messages, that of rank 0 Direct");
 }
 
 #[test]

@@ -126,7 +126,7 @@ fn lent_fields_are_told_apart() {
 #[test]
 fn a_neighbour_that_has_gone_is_known_at_once_by_messages_as_well() {
     run_ranks(2, |comm| -> Result<(), Failure> {
-        let mut exchange = bound(&comm, false)?;
+        let mut exchange = bound(&comm, DataPath::Messages)?;
         if comm.rank() == 1 {
             drop(exchange);
         } else {

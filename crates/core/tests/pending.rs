@@ -15,19 +15,19 @@ use haloport_core::*;
 const DEFAULT: Schedule<'static> = Schedule::DefaultStream;
 
 /// Runs `body` on several numbers of ranks, with direct copies and with messages.
-fn everywhere(body: impl Fn(&Communicator, bool) -> Result<(), Failure> + Sync) {
+fn everywhere(body: impl Fn(&Communicator, DataPath) -> Result<(), Failure> + Sync) {
     for ranks in [1, 2, 3, 5] {
-        for direct in [true, false] {
-            run_ranks(ranks, |comm| body(&comm, direct))
-                .unwrap_or_else(|error| panic!("{ranks}, {direct}: {error}"));
+        for path in [DataPath::Quickest, DataPath::Messages] {
+            run_ranks(ranks, |comm| body(&comm, path))
+                .unwrap_or_else(|error| panic!("{ranks}, {path:?}: {error}"));
         }
     }
 }
 
 #[test]
 fn start_and_finish_fill_the_halo() {
-    everywhere(|comm, direct| {
-        let mut exchange = bound(comm, direct)?;
+    everywhere(|comm, path| {
+        let mut exchange = bound(comm, path)?;
         for round in 0..5 {
             prepare(exchange.fields_mut(), round)?;
             exchange.start(DEFAULT)?.finish(DEFAULT)?;
@@ -39,8 +39,8 @@ fn start_and_finish_fill_the_halo() {
 
 #[test]
 fn dropping_a_pending_exchange_completes_it() {
-    everywhere(|comm, direct| {
-        let mut exchange = bound(comm, direct)?;
+    everywhere(|comm, path| {
+        let mut exchange = bound(comm, path)?;
         prepare(exchange.fields_mut(), 1)?;
         drop(exchange.start(DEFAULT)?);
         verify(exchange.fields(), 1, comm.size())
@@ -49,8 +49,8 @@ fn dropping_a_pending_exchange_completes_it() {
 
 #[test]
 fn a_forgotten_pending_exchange_leaves_the_field_in_flight_until_it_is_completed() {
-    everywhere(|comm, direct| {
-        let mut exchange = bound(comm, direct)?;
+    everywhere(|comm, path| {
+        let mut exchange = bound(comm, path)?;
         prepare(exchange.fields_mut(), 1)?;
         std::mem::forget(exchange.start(DEFAULT)?);
         assert_eq!(exchange.fields().view(0).err(), Some(FieldError::InFlight));
@@ -74,8 +74,8 @@ fn a_forgotten_pending_exchange_leaves_the_field_in_flight_until_it_is_completed
 
 #[test]
 fn dropping_an_exchange_with_a_forgotten_flight_serves_the_neighbours() {
-    everywhere(|comm, direct| {
-        let mut exchange = bound(comm, direct)?;
+    everywhere(|comm, path| {
+        let mut exchange = bound(comm, path)?;
         prepare(exchange.fields_mut(), 1)?;
         if comm.rank() == 0 {
             std::mem::forget(exchange.start(DEFAULT)?);
@@ -112,8 +112,8 @@ fn forgetting_an_exchange_of_borrowed_memory_is_safe() {
 
 #[test]
 fn views_of_a_pending_exchange_read_owned_cells_and_write_the_interior() {
-    everywhere(|comm, direct| {
-        let mut exchange = bound(comm, direct)?;
+    everywhere(|comm, path| {
+        let mut exchange = bound(comm, path)?;
         for round in 0..20 {
             prepare(exchange.fields_mut(), round)?;
             let mut pending = exchange.start(DEFAULT)?;
@@ -138,7 +138,7 @@ fn views_of_a_pending_exchange_read_owned_cells_and_write_the_interior() {
 fn a_pending_exchange_lends_views_of_its_own_fields_only() {
     run_ranks(1, |comm| -> Result<(), Failure> {
         let other: &'static Numbers = Box::leak(Box::new(Numbers::new(&device()?, &line(&comm)?)?));
-        let mut exchange = bound(&comm, true)?;
+        let mut exchange = bound(&comm, DataPath::Quickest)?;
         let mut pending = exchange.start(DEFAULT)?;
         assert_eq!(pending.owned(|_| other, 0).err(), Some(FieldError::NotInExchange));
         assert_eq!(pending.interior_mut(|_| other, 0).err(), Some(FieldError::NotInExchange));
@@ -154,7 +154,7 @@ fn a_pending_exchange_lends_views_of_its_own_fields_only() {
 #[test]
 fn replaced_fields_are_refused_until_they_are_back() {
     run_ranks(1, |comm| -> Result<(), Failure> {
-        let mut exchange = bound(&comm, true)?;
+        let mut exchange = bound(&comm, DataPath::Quickest)?;
         let mut other = Numbers::new(&device()?, &line(&comm)?)?;
         std::mem::swap(exchange.fields_mut(), &mut other);
         assert_eq!(exchange.exchange(DEFAULT), Err(ExchangeError::FieldsReplaced));
@@ -170,7 +170,7 @@ fn replaced_fields_are_refused_until_they_are_back() {
 #[test]
 fn a_field_in_flight_elsewhere_is_refused() {
     run_ranks(1, |comm| -> Result<(), Failure> {
-        let mut exchange = bound(&comm, true)?;
+        let mut exchange = bound(&comm, DataPath::Quickest)?;
         std::mem::forget(exchange.start(DEFAULT)?);
         let spare = Numbers::new(&device()?, &line(&comm)?)?;
         let field = std::mem::replace(exchange.fields_mut(), spare);
@@ -187,9 +187,9 @@ fn a_field_in_flight_elsewhere_is_refused() {
 
 #[test]
 fn a_neighbour_that_does_not_come_is_named_after_the_time_limit() {
-    for direct in [true, false] {
+    for path in [DataPath::Quickest, DataPath::Messages] {
         let error = run_ranks(2, |comm| -> Result<(), Failure> {
-            let mut exchange = bound(&comm, direct)?;
+            let mut exchange = bound(&comm, path)?;
             if comm.rank() == 1 {
                 std::thread::sleep(Duration::from_millis(600));
                 return Ok(());
@@ -213,7 +213,7 @@ fn a_neighbour_that_does_not_come_is_named_after_the_time_limit() {
 #[test]
 fn a_neighbour_that_has_given_up_is_known_at_once() {
     run_ranks(2, |comm| -> Result<(), Failure> {
-        let mut exchange = bound(&comm, true)?;
+        let mut exchange = bound(&comm, DataPath::Quickest)?;
         if comm.rank() == 1 {
             comm.set_time_limit(Some(Duration::from_millis(100)));
             assert!(exchange.exchange(DEFAULT).is_err());
@@ -233,9 +233,9 @@ fn a_neighbour_that_has_given_up_is_known_at_once() {
 
 #[test]
 fn a_panic_poisons_the_exchange_and_ends_the_neighbours() {
-    for direct in [true, false] {
+    for path in [DataPath::Quickest, DataPath::Messages] {
         let error = run_ranks(3, |comm| -> Result<(), Failure> {
-            let mut exchange = bound(&comm, direct)?;
+            let mut exchange = bound(&comm, path)?;
             if comm.rank() == 1 {
                 let caught = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
                     let _pending = exchange.start(DEFAULT);
@@ -262,10 +262,10 @@ fn a_panic_poisons_the_exchange_and_ends_the_neighbours() {
 
 #[test]
 fn the_callback_runs_once_for_each_exchange() {
-    everywhere(|comm, direct| {
+    everywhere(|comm, path| {
         let count = Arc::new(AtomicUsize::new(0));
         let counted = Arc::clone(&count);
-        let options = BindOptions::default().direct(direct).on_complete(move |outcome| {
+        let options = BindOptions::default().path(path).on_complete(move |outcome| {
             assert!(outcome.is_ok());
             counted.fetch_add(1, Ordering::SeqCst);
         });
@@ -338,9 +338,9 @@ fn a_collective_in_a_callback_is_an_error_and_not_a_deadlock() {
 
 #[test]
 fn pending_exchanges_can_be_awaited_together() {
-    everywhere(|comm, direct| {
-        let mut first = bound(comm, direct)?;
-        let mut second = bound(comm, direct)?;
+    everywhere(|comm, path| {
+        let mut first = bound(comm, path)?;
+        let mut second = bound(comm, path)?;
         prepare(first.fields_mut(), 1)?;
         prepare(second.fields_mut(), 2)?;
         let (one, two) = (first.start(DEFAULT)?, second.start(DEFAULT)?);
@@ -370,19 +370,19 @@ fn block_on<F: Future>(future: F) -> F::Output {
 
 #[test]
 fn a_rank_at_a_barrier_or_in_a_bind_serves_its_pending_exchange() {
-    everywhere(|comm, direct| {
-        let mut exchange = bound(comm, direct)?;
+    everywhere(|comm, path| {
+        let mut exchange = bound(comm, path)?;
         prepare(exchange.fields_mut(), 1)?;
         let pending = exchange.start(DEFAULT)?;
         if comm.rank() == 0 {
             // The others finish first, which takes rank 0's part in it.
             comm.barrier()?;
-            bound(comm, direct)?;
+            bound(comm, path)?;
             pending.finish(DEFAULT)?;
         } else {
             pending.finish(DEFAULT)?;
             comm.barrier()?;
-            bound(comm, direct)?;
+            bound(comm, path)?;
         }
         verify(exchange.fields(), 1, comm.size())
     });

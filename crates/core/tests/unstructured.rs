@@ -340,7 +340,7 @@ fn levels_that_are_not_there_are_refused() {
 
 #[test]
 fn views_in_flight_reach_neither_halo_nor_sent_cells() {
-    for direct in [true, false] {
+    for path in [DataPath::Quickest, DataPath::Messages] {
         run_ranks(2, |comm| -> Result<(), Failure> {
             // Owned are 1..3 and 5..10, between the halo; the other rank wants cell 6.
             let (rank, other) = (comm.rank() as i64, 1 - comm.rank() as i64);
@@ -357,7 +357,7 @@ fn views_in_flight_reach_neither_halo_nor_sent_cells() {
             for order in [[0, 1], [1, 0]] {
                 let field = Field::<f64, _>::builder(&pattern).levels(3).axis_order(order).padding([2, 1]);
                 let field = field.build(&device()?)?;
-                let mut exchange = pattern.bind_with(field, BindOptions::default().direct(direct))?;
+                let mut exchange = pattern.bind_with(field, BindOptions::default().path(path))?;
                 let mut pending = exchange.start(Schedule::DefaultStream)?;
                 let view = pending.owned(|field| field, 0)?;
                 assert_eq!(view.region(), IndexBox::new([5, 0], [10, 3]));

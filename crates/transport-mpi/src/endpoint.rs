@@ -11,6 +11,7 @@ use crate::finalize;
 use crate::ghosts::{Ghost, Ghosts, Keep};
 use crate::messages::Messages;
 use crate::raw::{self, Comm, Permit};
+use crate::segment::{self, Token};
 use crate::session::require_running;
 use crate::threads::Threads;
 use crate::waiting::Waiting;
@@ -24,8 +25,8 @@ pub(crate) struct Endpoint {
     pub(crate) size: usize,
     pub(crate) tag_bound: u32,
     pub(crate) info: TransportInfo,
-    /// The ranks of this node, this one too.
-    pub(crate) node_mates: Vec<usize>,
+    /// The other ranks of this node with which memory can be shared.
+    near: Vec<usize>,
     pub(crate) waiting: Waiting,
     /// For channels, which may use every tag.
     pub(crate) channels: Comm,
@@ -83,9 +84,9 @@ impl Endpoint {
         let setup = comm.duplicate(&permit)?;
         let (rank, size) = (setup.rank(&permit)?, setup.size(&permit)?);
         let node = setup.split_by_node(&permit)?;
-        let asked = node.gather(&permit, rank).and_then(|mates| Ok((mates, Waiting::new(&permit, node)?)));
+        let asked = near_ranks(&permit, node, rank).and_then(|near| Ok((near, Waiting::new(&permit, node)?)));
         node.free(&permit);
-        let (node_mates, waiting) = asked?;
+        let (near, waiting) = asked?;
         let endpoint = Arc::new(Endpoint {
             rank,
             size,
@@ -97,7 +98,7 @@ impl Endpoint {
                 device_memory: takes_device_memory(&permit),
                 any_thread: threads.any(),
             },
-            node_mates,
+            near,
             waiting,
             channels,
             setup,
@@ -114,6 +115,15 @@ impl Endpoint {
         });
         finalize::register(&permit, &endpoint)?;
         Ok(endpoint)
+    }
+
+    /// Whether memory can be shared with `peer`.
+    pub(crate) fn is_near(&self, peer: usize) -> bool {
+        self.near.contains(&peer)
+    }
+
+    pub(crate) fn has_near_ranks(&self) -> bool {
+        !self.near.is_empty()
     }
 
     /// Enters, which must be short: other threads wait outside.
@@ -245,4 +255,25 @@ fn takes_device_memory(permit: &Permit) -> bool {
 
 pub(crate) fn layer(call: &'static str, message: &str) -> TransportError {
     TransportError::Layer { call, message: message.into() }
+}
+
+/// Collective among the ranks of `node`: the others with which this one can share memory. Where any of them cannot map
+/// what another has made, none shares with any.
+fn near_ranks(permit: &Permit, node: Comm, rank: usize) -> Result<Vec<usize>, TransportError> {
+    let made = segment::share(size_of::<u64>());
+    let mut mine = [rank as u64, 0, 0, 0, 0];
+    if let Some(token) =
+        made.as_ref().and_then(|made| bytemuck::try_pod_read_unaligned::<Token>(&made.token).ok())
+    {
+        mine[1..].copy_from_slice(&token);
+    }
+    let all = node.gather(permit, &mine)?;
+    let others: Vec<&[u64; 5]> = all.iter().filter(|of| of[0] != rank as u64).collect();
+    let mapped = others.iter().all(|of| segment::map(bytemuck::cast_slice(&of[1..])).is_some());
+    let mut failed = [0; 16];
+    failed[0] = u64::from(made.is_none() || !mapped);
+    // The names are kept until all have looked.
+    let failed = node.or(permit, &failed)?;
+    drop(made);
+    Ok(if failed[0] == 0 { others.iter().map(|of| of[0] as usize).collect() } else { Vec::new() })
 }

@@ -147,14 +147,17 @@ unsafe impl Transport for MpiTransport {
         self.endpoint.close(channel, keep);
     }
 
-    fn share(&self, peer: usize, bytes: usize) -> Result<Option<Lease>, TransportError> {
-        self.check(peer)?;
-        Ok(self.endpoint.node_mates.contains(&peer).then(|| segment::share(bytes)).flatten())
+    fn is_near(&self, peer: usize) -> bool {
+        self.endpoint.is_near(peer)
+    }
+
+    fn share(&self, bytes: usize) -> Option<Lease> {
+        if self.endpoint.has_near_ranks() { segment::share(bytes) } else { None }
     }
 
     fn map(&self, peer: usize, token: &[u8]) -> Result<Option<SharedMemory>, TransportError> {
         self.check(peer)?;
-        Ok(segment::map(token))
+        Ok(if self.is_near(peer) { segment::map(token) } else { None })
     }
 
     fn send_message(&self, peer: usize, tag: u32, bytes: Vec<u8>) -> Result<(), TransportError> {

@@ -1,9 +1,11 @@
 //! `haloport bench`: measurements.
 //!
+//! - `block`: the fields;
 //! - `contestant`: what is timed and how, and `results`: what comes out;
 //! - `exchange` and `unstructured`: the benchmarks, with their contestants;
 //! - `raw_send` and `persistent`: messages of the transport and of MPI, for both.
 
+mod block;
 mod contestant;
 mod exchange;
 #[cfg(feature = "mpi")]

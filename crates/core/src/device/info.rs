@@ -49,3 +49,10 @@ pub struct DeviceInfo {
     /// Whether streams of different priority are scheduled differently.
     pub stream_priorities: bool,
 }
+
+impl DeviceInfo {
+    /// Whether its copies read and write any memory of the host, and are done when a call returns.
+    pub fn runs_on_host(&self) -> bool {
+        self.host_accessible && !self.asynchronous
+    }
+}

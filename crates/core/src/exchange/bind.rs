@@ -8,8 +8,11 @@
 
 use std::sync::Arc;
 
-use super::part::{Borrowed, DevicePart, Lent, Message, Part, Phase, Progress, Traffic};
-use super::plan::{BuildError, PartFields, Settled, Way};
+use super::part::{Borrowed, DevicePart, Lent, Message, Part, Phase, Traffic};
+use super::path::Way;
+use super::plan::{BuildError, PartFields};
+use super::segment::Slot;
+use super::settle::Settled;
 use super::side::{Side, fill, join};
 use crate::device::{
     Buffer, CopyItem, Device, DeviceError, MAX_COPY_AXES, MemoryKind, MemoryRange, NextReader, Pointer,
@@ -24,7 +27,7 @@ use crate::transport::{Direction, Transport, TransportError, Window};
 const ALIGNMENT: usize = 64;
 
 /// Where a message begins in the buffer of its part: on cache lines of its own.
-const MESSAGE_ALIGNMENT: usize = 128;
+pub(super) const MESSAGE_ALIGNMENT: usize = 128;
 
 /// Binds the copies of a part, allocates its buffers and opens its channels.
 pub(super) fn bind<D: Device>(
@@ -38,13 +41,19 @@ pub(super) fn bind<D: Device>(
     Ok(Box::new(open(part, transport, tag)?))
 }
 
-/// The bytes of what is sent to `peer`, all fields in one message.
-pub(super) fn packed_bytes(fields: &[(usize, BoundField)], pattern: &Pattern, peer: usize) -> usize {
-    let pieces = pattern.sends().get(&peer).map_or(&[][..], Vec::as_slice);
+/// The bytes of what comes from `peer` through shared memory, from fields whose axes are in `orders` there.
+pub(super) fn packed_bytes(
+    fields: &[(usize, BoundField)],
+    pattern: &Pattern,
+    peer: usize,
+    orders: &[[u8; MAX_COPY_AXES]],
+    ways: &[Way],
+) -> usize {
+    let pieces = pattern.receives().get(&peer).map_or(&[][..], Vec::as_slice);
+    let targets = pieces.iter().map(|piece| (piece.target_domain, &piece.target, piece.orientation));
     let mut message = Messages::new();
-    let unturned = Orientation::default();
-    let sources = pieces.iter().map(|piece| (piece.source_domain, &piece.source, unturned));
-    message.add(peer, fields, |position| Some(fields[position].1.memory_order()), sources);
+    let packed = |position: usize| (ways[position] == Way::Shared).then(|| orders[position]);
+    message.add(peer, fields, packed, targets);
     message.bytes
 }
 
@@ -113,12 +122,13 @@ impl Messages {
         }
     }
 
-    /// The address of the message in the shared memory of a window.
-    fn place_in(&self, window: &Window) -> Result<Pointer, DeviceError> {
-        let found = window.message().map_or(0, |(_, bytes)| bytes);
-        let place = window.message().filter(|(_, bytes)| *bytes >= self.bytes);
-        let place = place.map(|(pointer, _)| pointer);
-        place.ok_or_else(|| DeviceError::invalid("the shared memory of a message", self.bytes, found))
+    /// The address of the message in shared memory.
+    fn place_in(&self, slot: &Slot) -> Result<Pointer, DeviceError> {
+        let (expected, found) = (self.bytes, slot.bytes);
+        let fits = found >= expected;
+        fits.then_some(slot.message).ok_or_else(|| {
+            DeviceError::invalid("the shared memory of a message", format!("{expected} bytes or more"), found)
+        })
     }
 
     /// The copies to the messages, which lie from `buffer` on, or from them.
@@ -153,7 +163,8 @@ fn build<D: Device>(
 
     let mut traffic = Traffic::default();
     let mut outgoing = Messages::new();
-    let mut pack = Vec::new();
+    // What goes to one and the other of the two messages in shared memory.
+    let mut slots: [Vec<CopyItem>; 2] = Default::default();
     let mut lent = Vec::new();
     for (&peer, pieces) in pattern.sends().iter().filter(|(peer, _)| **peer != me) {
         let Some((ways, windows)) = settled.lent.get(&peer) else { continue };
@@ -162,14 +173,16 @@ fn build<D: Device>(
         let sources = pieces.iter().map(|piece| (piece.source_domain, &piece.source, unturned));
         let by = |way: Way| move |position: usize| (ways[position] == way).then(|| in_order(position));
         outgoing.add(peer, &fields, by(Way::Message), sources.clone());
-        if let Some(window) = &windows.shared {
+        if let Some(pair) = &windows.slots {
             let mut message = Messages::new();
             message.add(peer, &fields, by(Way::Shared), sources);
-            pack.extend(message.copies(&fields, message.place_in(window)?, Direction::Send)?);
+            for (items, slot) in slots.iter_mut().zip(pair) {
+                items.extend(message.copies(&fields, message.place_in(slot)?, Direction::Send)?);
+            }
             traffic.shared_bytes += message.bytes;
+            lent.push(Lent::message(peer, pair.each_ref().map(|slot| Arc::clone(&slot.window))));
         }
-        let windows = [&windows.direct, &windows.shared].into_iter().flatten();
-        lent.extend(windows.map(|window| Lent { peer, window: Arc::clone(window), returned: false }));
+        lent.extend(windows.direct.iter().map(|window| Lent::fields(peer, Arc::clone(window))));
     }
 
     let mut incoming = Messages::new();
@@ -177,27 +190,29 @@ fn build<D: Device>(
     for (&peer, pieces) in pattern.receives().iter().filter(|(peer, _)| **peer != me) {
         let Some((offer, ways, windows)) = settled.borrowed.get(&peer) else { continue };
         let targets = pieces.iter().map(|piece| (piece.target_domain, &piece.target, piece.orientation));
-        let by = |way: Way| move |position: usize| (ways[position] == way).then(|| offer.fields[position].0);
+        let by =
+            |way: Way| move |position: usize| (ways[position] == way).then(|| offer.fields[position].order);
         incoming.add(peer, &fields, by(Way::Message), targets.clone());
-        let mut borrow = |window: &Arc<Window>, items: Vec<CopyItem>| {
-            borrowed.push(Borrowed {
-                peer,
-                window: Arc::clone(window),
-                copies: device.bind_copies(items, NextReader::Here)?,
-                copied: device.create_event(false)?,
-                progress: Progress::Done,
-            });
-            Ok::<_, DeviceError>(())
-        };
+        let bound = |items: Vec<CopyItem>| device.bind_copies(items, NextReader::Here);
         if let Some(window) = &windows.direct {
             let items = direct_copies(&fields, ways, window, pieces)?;
             traffic.direct_bytes += bytes(&items);
-            borrow(window, items)?;
+            let copied = device.create_event(false)?;
+            borrowed.push(Borrowed::fields(peer, Arc::clone(window), bound(items)?, copied));
         }
-        if let Some(window) = &windows.shared {
+        if let Some(pair) = &windows.slots {
             let mut message = Messages::new();
             message.add(peer, &fields, by(Way::Shared), targets);
-            borrow(window, message.copies(&fields, message.place_in(window)?, Direction::Receive)?)?;
+            let mut copies = Vec::with_capacity(pair.len());
+            for slot in pair {
+                copies.push(bound(message.copies(&fields, message.place_in(slot)?, Direction::Receive)?)?);
+            }
+            let late = fields
+                .iter()
+                .zip(ways)
+                .any(|((_, field), way)| *way == Way::Shared && field.storage.is_none());
+            let windows = pair.each_ref().map(|slot| Arc::clone(&slot.window));
+            borrowed.push(Borrowed::message(peer, windows, copies, device.create_event(false)?, late));
         }
     }
 
@@ -211,11 +226,20 @@ fn build<D: Device>(
     let kind = if host { MemoryKind::Device } else { MemoryKind::Pinned };
     let send_buffer = device.allocate(outgoing.bytes, kind)?;
     let receive_buffer = device.allocate(incoming.bytes, kind)?;
-    pack.extend(outgoing.copies(&fields, send_buffer.pointer(), Direction::Send)?);
+    let outgoing_copies = outgoing.copies(&fields, send_buffer.pointer(), Direction::Send)?;
+    let mut pack = Vec::with_capacity(2);
+    for items in slots {
+        // Without shared memory the two lists are the same.
+        if pack.is_empty() || !items.is_empty() {
+            let items = items.into_iter().chain(outgoing_copies.iter().cloned()).collect();
+            pack.push(device.bind_copies(items, NextReader::Elsewhere)?);
+        }
+    }
     let unpack = incoming.copies(&fields, receive_buffer.pointer(), Direction::Receive)?;
     let part = DevicePart {
         stream: device.create_stream(Priority::High)?,
-        pack: device.bind_copies(pack, NextReader::Elsewhere)?,
+        pack,
+        round: 0,
         local: device.bind_copies(items, NextReader::Here)?,
         unpack: device.bind_copies(unpack, NextReader::Here)?,
         sends: Vec::new(),

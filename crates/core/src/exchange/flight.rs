@@ -116,7 +116,7 @@ impl Flight {
         }
         let finished = state
             .check_stream(schedule)
-            .and_then(|()| state.parts.iter_mut().try_for_each(|part| part.finish(schedule)));
+            .and_then(|()| state.parts.iter_mut().try_for_each(|part| part.finish(transport, schedule)));
         match &finished {
             Ok(()) => state.land(Status::Idle),
             Err(error) => state.poison(transport, error.clone()),

@@ -2,8 +2,9 @@
 //!
 //! Read in this order:
 //! - this file: [`Exchange`], what a user holds;
-//! - `plan`: what ranks settle at [`bind`](crate::Pattern::bind), and `bind`: messages laid out and copies bound, each
-//!   between two `side`s;
+//! - `path`: how cells may get to a neighbour, and which way is taken;
+//! - `plan`: what ranks agree on at [`bind`](crate::Pattern::bind), `settle`: the way of each field, and `bind`: messages laid out and copies bound, each
+//!   between two `side`s, to messages of which some lie in a `segment` that two processes share;
 //! - `part`: what one device does in each phase of an exchange;
 //! - `flight`: the parts together, from start to finish, and poisoning;
 //! - `engine`: who drives the flights of a rank;
@@ -16,9 +17,12 @@ mod engine;
 mod error;
 mod flight;
 mod part;
+mod path;
 mod pending;
 mod plan;
 mod schedule;
+mod segment;
+mod settle;
 mod side;
 
 use std::fmt;
@@ -27,6 +31,7 @@ use std::sync::Arc;
 pub use error::{BindError, ExchangeError};
 pub use flight::Completion;
 pub use part::Traffic;
+pub use path::DataPath;
 pub use pending::{Finish, Pending};
 pub use schedule::Schedule;
 
@@ -39,22 +44,17 @@ use crate::transport::TransportError;
 use flight::{Flight, Status};
 
 /// Options of [`Pattern::bind_with`].
+#[derive(Default)]
 pub struct BindOptions {
     on_complete: Option<Completion>,
-    direct: bool,
-}
-
-impl Default for BindOptions {
-    fn default() -> Self {
-        BindOptions { on_complete: None, direct: true }
-    }
+    path: DataPath,
 }
 
 impl fmt::Debug for BindOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("BindOptions")
             .field("on_complete", &self.on_complete.is_some())
-            .field("direct", &self.direct)
+            .field("path", &self.path)
             .finish()
     }
 }
@@ -70,12 +70,11 @@ impl BindOptions {
         self
     }
 
-    /// Whether neighbours that share memory use it (`true` if not said): threads of one process copy straight out of
-    /// each other's fields, processes of one node unpack what was packed into memory that both have mapped. Without,
-    /// all data for other ranks travels in messages. The same on every rank. [`Exchange::traffic`] says what came of it.
+    /// How data gets to ranks that share memory ([`DataPath::Quickest`] if not said). The same on every rank.
+    /// [`Exchange::traffic`] says what came of it.
     #[must_use]
-    pub fn direct(mut self, direct: bool) -> Self {
-        self.direct = direct;
+    pub fn path(mut self, path: DataPath) -> Self {
+        self.path = path;
         self
     }
 }
@@ -129,7 +128,7 @@ impl Pattern {
 impl<F: FieldSet> Exchange<F> {
     fn bind(pattern: &Pattern, fields: F, options: BindOptions) -> Result<Exchange<F>, BindError> {
         let (builders, identities) = Binder::collect(&fields);
-        let (parts, storages) = plan::plan(pattern, builders, options.direct)?;
+        let (parts, storages) = plan::plan(pattern, builders, options.path)?;
         let flight = Arc::new(Flight::new(parts, storages, options.on_complete));
         Ok(Exchange { bound: Bound { pattern: pattern.clone(), flight, identities }, fields })
     }

@@ -9,12 +9,15 @@
 //!    packed) to neighbours that share memory, copies from the windows that they lend, and sees messages arrive. It
 //!    touches library-owned memory only.
 //! 3. `finish` unpacks what came in messages, and makes the work after wait (in stream order) for it.
+//!
+//! Messages in shared memory come in pairs, used in turn: an exchange ends when the neighbour has read the message of the
+//! one before, so that the next one finds its message free.
 
 use std::sync::Arc;
 
 use super::{ExchangeError, Schedule};
 use crate::device::{Device, DeviceId};
-use crate::transport::{Channel, Transport, TransportError, Window};
+use crate::transport::{Channel, Transport, TransportError, Window, WindowState};
 
 /// One device's share of a bound exchange.
 pub(crate) trait Part: Send {
@@ -23,7 +26,7 @@ pub(crate) trait Part: Send {
     fn start(&mut self, transport: &dyn Transport, schedule: &Schedule<'_>) -> Result<(), ExchangeError>;
     /// Makes progress; `true` once `finish` would not wait for anyone.
     fn poll(&mut self, transport: &dyn Transport) -> Result<bool, ExchangeError>;
-    fn finish(&mut self, schedule: &Schedule<'_>) -> Result<(), ExchangeError>;
+    fn finish(&mut self, transport: &dyn Transport, schedule: &Schedule<'_>) -> Result<(), ExchangeError>;
     /// The neighbours that are still waited for, in words.
     fn missing(&self) -> Vec<String>;
     /// Gives up for ever: afterwards nobody touches the fields any more.
@@ -63,7 +66,8 @@ pub(super) struct DevicePart<D: Device> {
     pub(super) device: D,
     /// Packing, copies to oneself and from neighbours run here, apart from the caller's streams.
     pub(super) stream: D::Stream,
-    pub(super) pack: D::Copies,
+    /// One list, or one for the even exchanges and one for the odd ones.
+    pub(super) pack: Vec<D::Copies>,
     pub(super) local: D::Copies,
     pub(super) unpack: D::Copies,
     pub(super) sends: Vec<Message>,
@@ -75,6 +79,8 @@ pub(super) struct DevicePart<D: Device> {
     /// Owns the memory of all messages.
     pub(super) buffers: Arc<[D::Buffer; 2]>,
     pub(super) traffic: Traffic,
+    /// The number of exchanges that were started, modulo 2.
+    pub(super) round: usize,
     /// The work before `start` on the caller's stream.
     pub(super) before: D::Event,
     /// Packing is done.
@@ -110,26 +116,34 @@ pub(super) struct Message {
     pub(super) complete: bool,
 }
 
-/// A window lent to a neighbour.
+/// What is lent to a neighbour.
 #[derive(Debug)]
 pub(super) struct Lent {
-    pub(super) peer: usize,
-    pub(super) window: Arc<Window>,
-    pub(super) returned: bool,
+    peer: usize,
+    /// For the even exchanges and for the odd ones.
+    windows: [Arc<Window>; 2],
+    /// Whether the two are on messages, of which one may be read while the other is written.
+    in_turn: bool,
+    returned: bool,
 }
 
-/// A window that a neighbour lends, and what is copied from it.
+/// What a neighbour lends, and what is copied from it.
 pub(super) struct Borrowed<D: Device> {
-    pub(super) peer: usize,
-    pub(super) window: Arc<Window>,
-    pub(super) copies: D::Copies,
-    pub(super) copied: D::Event,
-    pub(super) progress: Progress,
+    peer: usize,
+    windows: [Arc<Window>; 2],
+    /// One list, or one for the even exchanges and one for the odd ones.
+    copies: Vec<D::Copies>,
+    copied: D::Event,
+    /// Whether it is copied by `finish` alone, as memory that is merely borrowed must be.
+    late: bool,
+    progress: Progress,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Progress {
     Waiting,
+    /// The window is ours; `finish` copies.
+    Ready,
     Copying,
     Done,
 }
@@ -147,6 +161,7 @@ impl<D: Device> Part for DevicePart<D> {
         for message in self.sends.iter_mut().chain(&mut self.receives) {
             message.complete = false;
         }
+        self.round ^= 1;
         self.lent.iter_mut().for_each(|lent| lent.returned = false);
         self.borrowed.iter_mut().for_each(|borrowed| borrowed.progress = Progress::Waiting);
         if let Some(stream) = schedule.stream(&self.device) {
@@ -158,7 +173,7 @@ impl<D: Device> Part for DevicePart<D> {
         // SAFETY: the exchange owns the fields and is borrowed exclusively from here to the end, and no exchange of
         // them is in flight, so nobody else touches the fields; the send buffers are free since the last exchange
         // has completed. Work of the caller is ordered before by `before`.
-        unsafe { self.device.run_copies(&self.pack, &self.stream)? };
+        unsafe { self.device.run_copies(&self.pack[self.round % self.pack.len()], &self.stream)? };
         self.device.record(&self.packed, &self.stream)?;
         self.phase = Phase::Packing { receiving: false };
         // Neighbours can begin while we copy what is our own.
@@ -177,10 +192,10 @@ impl<D: Device> Part for DevicePart<D> {
         }
         let mut complete = self.phase == Phase::Travelling;
         for borrowed in &mut self.borrowed {
-            complete &= borrowed.advance(&self.device, &self.stream, transport)?;
+            complete &= borrowed.advance(self.round, &self.device, &self.stream, transport)?;
         }
         for lent in &mut self.lent {
-            complete &= lent.returned()?;
+            complete &= lent.returned(self.round)?;
         }
         if self.phase == Phase::Travelling {
             for message in self.sends.iter_mut().chain(&mut self.receives) {
@@ -194,7 +209,7 @@ impl<D: Device> Part for DevicePart<D> {
         Ok(complete)
     }
 
-    fn finish(&mut self, schedule: &Schedule<'_>) -> Result<(), ExchangeError> {
+    fn finish(&mut self, transport: &dyn Transport, schedule: &Schedule<'_>) -> Result<(), ExchangeError> {
         let stream = schedule.stream(&self.device);
         let on = stream.as_ref().unwrap_or(&self.stream);
         self.device.record(&self.moved, &self.stream)?;
@@ -202,6 +217,10 @@ impl<D: Device> Part for DevicePart<D> {
         // SAFETY: all messages have arrived and the receive buffers are ours until the next start; the fields are
         // borrowed exclusively through the exchange.
         unsafe { self.device.run_copies(&self.unpack, on)? };
+        for borrowed in self.borrowed.iter_mut().filter(|borrowed| borrowed.progress == Progress::Ready) {
+            borrowed.copy(self.round, &self.device, &self.stream)?;
+            borrowed.give_back(self.round, transport)?;
+        }
         self.device.record(&self.unpacked, on)?;
         if stream.is_none() {
             self.device.host_wait(&self.unpacked)?;
@@ -219,12 +238,13 @@ impl<D: Device> Part for DevicePart<D> {
         let leaving = self.sends.iter().filter(|message| !message.complete).map(|message| {
             format!("the receipt of the message of {} bytes by rank {}", message.bytes, message.peer)
         });
-        let borrowed = self.borrowed.iter().filter(|borrowed| borrowed.progress != Progress::Done);
+        let waiting = |progress| matches!(progress, Progress::Waiting | Progress::Copying);
+        let borrowed = self.borrowed.iter().filter(|borrowed| waiting(borrowed.progress));
         let lent = self.lent.iter().filter(|lent| !lent.returned);
         arriving
-            .chain(borrowed.map(|borrowed| format!("the field of rank {}", borrowed.peer)))
+            .chain(borrowed.map(Borrowed::missing))
             .chain(leaving)
-            .chain(lent.map(|lent| format!("rank {}, which has not copied our field yet", lent.peer)))
+            .chain(lent.map(Lent::missing))
             .collect()
     }
 
@@ -239,11 +259,11 @@ impl<D: Device> Part for DevicePart<D> {
         // The last unpacking was put on a stream of the caller's.
         let _ = self.device.host_wait(&self.unpacked);
         for borrowed in &self.borrowed {
-            borrowed.window.leave();
+            borrowed.windows.iter().for_each(|window| window.leave());
             transport.notify(borrowed.peer);
         }
         for lent in &self.lent {
-            lent.window.close();
+            lent.windows.iter().for_each(|window| window.close());
             transport.notify(lent.peer);
         }
         for message in self.sends.iter().chain(&self.receives) {
@@ -273,7 +293,7 @@ impl<D: Device> DevicePart<D> {
             unsafe { transport.post(message.channel)? };
         }
         for lent in &self.lent {
-            if !lent.window.open() {
+            if !lent.windows[self.round].open() {
                 return Err(TransportError::PeerGaveUp { peer: lent.peer }.into());
             }
             transport.notify(lent.peer);
@@ -284,44 +304,104 @@ impl<D: Device> DevicePart<D> {
 }
 
 impl Lent {
-    /// Whether the neighbour has copied.
-    fn returned(&mut self) -> Result<bool, ExchangeError> {
+    /// Fields, which the neighbour must have copied before an exchange ends.
+    pub(super) fn fields(peer: usize, window: Arc<Window>) -> Lent {
+        Lent { peer, windows: [Arc::clone(&window), window], in_turn: false, returned: true }
+    }
+
+    /// Two messages, used in turn.
+    pub(super) fn message(peer: usize, windows: [Arc<Window>; 2]) -> Lent {
+        Lent { peer, windows, in_turn: true, returned: true }
+    }
+
+    /// Whether the neighbour has copied what must be free for the next exchange.
+    fn returned(&mut self, round: usize) -> Result<bool, ExchangeError> {
         if !self.returned {
-            self.returned = self.window.settle();
-            if !self.returned && self.window.is_refused() {
+            let window = &self.windows[if self.in_turn { 1 - round } else { round }];
+            // The first exchange has no other before.
+            self.returned = window.settle() || self.in_turn && window.state() == WindowState::Idle;
+            if !self.returned && window.is_refused() {
                 return Err(TransportError::PeerGaveUp { peer: self.peer }.into());
             }
         }
         Ok(self.returned)
     }
+
+    fn missing(&self) -> String {
+        let what = if self.in_turn { "our message of the exchange before" } else { "our field" };
+        format!("rank {}, which has not copied {what} yet", self.peer)
+    }
 }
 
 impl<D: Device> Borrowed<D> {
-    /// Copies from the window once it is open, and gives it back once that is done.
+    /// Fields.
+    pub(super) fn fields(
+        peer: usize,
+        window: Arc<Window>,
+        copies: D::Copies,
+        copied: D::Event,
+    ) -> Borrowed<D> {
+        let windows = [Arc::clone(&window), window];
+        Borrowed { peer, windows, copies: vec![copies], copied, late: false, progress: Progress::Done }
+    }
+
+    /// Two messages, used in turn, with the copies from each.
+    pub(super) fn message(
+        peer: usize,
+        windows: [Arc<Window>; 2],
+        copies: Vec<D::Copies>,
+        copied: D::Event,
+        late: bool,
+    ) -> Borrowed<D> {
+        Borrowed { peer, windows, copies, copied, late, progress: Progress::Done }
+    }
+
+    /// Copies from the window once it is open, unless that is up to `finish`, and gives it back once that is done. Whether
+    /// nobody is waited for any more.
     fn advance(
         &mut self,
+        round: usize,
         device: &D,
         stream: &D::Stream,
         transport: &dyn Transport,
     ) -> Result<bool, ExchangeError> {
         if self.progress == Progress::Waiting {
-            if !self.window.begin_read() {
-                if self.window.is_closed() {
+            if !self.windows[round].begin_read() {
+                if self.windows[round].is_closed() {
                     return Err(TransportError::PeerGaveUp { peer: self.peer }.into());
                 }
                 return Ok(false);
             }
-            self.progress = Progress::Copying;
-            // SAFETY: the window is open to us, so its owner neither writes what it lent nor frees it until we say
-            // that we have read; the targets are halo cells of our own fields, which are in flight.
-            unsafe { device.run_copies(&self.copies, stream)? };
-            device.record(&self.copied, stream)?;
+            self.progress = Progress::Ready;
+        }
+        if self.progress == Progress::Ready && !self.late {
+            self.copy(round, device, stream)?;
         }
         if self.progress == Progress::Copying && device.query(&self.copied)? {
-            self.progress = Progress::Done;
-            self.window.end_read();
-            transport.notify(self.peer);
+            self.give_back(round, transport)?;
         }
-        Ok(self.progress == Progress::Done)
+        Ok(matches!(self.progress, Progress::Ready | Progress::Done))
+    }
+
+    fn copy(&mut self, round: usize, device: &D, stream: &D::Stream) -> Result<(), ExchangeError> {
+        self.progress = Progress::Copying;
+        let copies = &self.copies[round % self.copies.len()];
+        // SAFETY: the window is open to us, so its owner neither writes what it lent nor frees it until we say that we
+        // have read; the targets are halo cells of our own fields, which are in flight, and are touched by `finish`
+        // alone where the fields are merely borrowed.
+        unsafe { device.run_copies(copies, stream)? };
+        device.record(&self.copied, stream)?;
+        Ok(())
+    }
+
+    fn give_back(&mut self, round: usize, transport: &dyn Transport) -> Result<(), ExchangeError> {
+        self.progress = Progress::Done;
+        let was_whole = self.windows[round].end_read();
+        transport.notify(self.peer);
+        if was_whole { Ok(()) } else { Err(TransportError::PeerGaveUp { peer: self.peer }.into()) }
+    }
+
+    fn missing(&self) -> String {
+        format!("the {} of rank {}", if self.windows[0].lasts() { "message" } else { "field" }, self.peer)
     }
 }

@@ -1,26 +1,26 @@
-//! What ranks settle when a pattern is bound to fields.
+//! What ranks agree on when a pattern is bound to fields.
 //!
 //! They agree that they bind the same fields. Then each field of a part travels to a neighbour in one of three ways:
 //! the sender offers, the receiver chooses.
-//! - Where the two are threads of one process and both own their fields, the neighbour copies straight from the field.
+//! - Where the receiver can reach the sender's field, as a thread of the same process or in memory that processes of a node
+//!   share, it copies straight from the field. Both must own their fields.
 //! - Where they are processes that share memory, the sender packs into it, and the neighbour unpacks from it.
 //! - Otherwise the cells travel in the one message of that part to that neighbour.
 
 use std::any::Any;
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use serde::{Deserialize, Serialize};
-
 use super::BindError;
-use super::bind::{bind, packed_bytes};
+use super::bind::bind;
 use super::part::Part;
-use crate::device::{Device, DeviceError, MAX_COPY_AXES};
+use super::path::DataPath;
+use super::settle::{Accepted, Answer, Offer, Settled, Settlement, Windows, settle};
+use crate::device::{Device, DeviceError};
 use crate::domain::MAX_AXES;
 use crate::element::ElementType;
 use crate::field::{BlockLayout, BoundField, Storage, VectorAxes};
 use crate::pattern::Pattern;
-use crate::transport::{Reduction, STATE_BYTES, TransportError, Window, WindowRegion};
+use crate::transport::{Reduction, TransportError, Window};
 
 /// The most devices of one exchange: each bind takes as many tags, whatever it is bound to, so that ranks stay in step
 /// even where they disagree.
@@ -57,64 +57,6 @@ fn difference(here: &FieldShape, there: &FieldShape) -> Option<String> {
     })
 }
 
-/// How the sender is ready to send the fields of one part to one neighbour.
-#[derive(Debug, Serialize, Deserialize)]
-pub(crate) struct Offer {
-    /// The device, as text.
-    device: String,
-    /// For each field of the part: the axes from the slowest to the fastest in the sender's memory, and whether the
-    /// neighbour may copy straight from it.
-    pub(super) fields: Vec<([u8; MAX_COPY_AXES], bool)>,
-    /// By what the neighbour finds the shared memory for a message, where there is some.
-    shared: Option<Vec<u8>>,
-}
-
-/// How the cells of one field get to one neighbour.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) enum Way {
-    /// In the message.
-    Message,
-    /// Packed into shared memory, and unpacked from it.
-    Shared,
-    /// Copied straight from the field.
-    Direct,
-}
-
-/// The windows between two ranks for one part.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Windows {
-    /// On the fields.
-    pub(super) direct: Option<Arc<Window>>,
-    /// On a message in shared memory.
-    pub(super) shared: Option<Arc<Window>>,
-}
-
-/// What a rank holds out to a neighbour, until that has chosen.
-pub(crate) struct HeldOut {
-    windows: Windows,
-    /// The shared memory has a name as long as this is kept.
-    _name: Option<Box<dyn Any + Send>>,
-}
-
-/// What was settled with the neighbours about one part.
-#[derive(Debug, Default)]
-pub(crate) struct Settled {
-    /// For each rank that we send to: the way of each field, and the windows that it needs.
-    pub(super) lent: BTreeMap<usize, (Vec<Way>, Windows)>,
-    /// For each rank that sends to us: its offer, the way of each field, and the windows that we need.
-    pub(super) borrowed: BTreeMap<usize, (Offer, Vec<Way>, Windows)>,
-}
-
-impl Windows {
-    /// Those that the ways need.
-    fn needed(&self, ways: &[Way]) -> Windows {
-        Windows {
-            direct: self.direct.clone().filter(|_| ways.contains(&Way::Direct)),
-            shared: self.shared.clone().filter(|_| ways.contains(&Way::Shared)),
-        }
-    }
-}
-
 /// The fields of one device, before they are bound, whatever the device.
 pub(crate) trait PartBuilder: Any {
     fn signature(&self) -> Vec<FieldSignature>;
@@ -123,22 +65,31 @@ pub(crate) trait PartBuilder: Any {
     fn storages(&self) -> Vec<Arc<Storage>>;
     /// What does not fit the pattern, in words.
     fn misfit(&self, pattern: &Pattern) -> Option<String>;
+    /// See [`PartFields::offer`].
     fn offer(
         &self,
         pattern: &Pattern,
         peer: usize,
         tag: u32,
-        direct: bool,
-    ) -> Result<(Offer, HeldOut), TransportError>;
-    /// Finds the windows of an offer, and chooses the way of each field.
+        path: DataPath,
+    ) -> Result<(Offer, Option<Arc<Window>>), TransportError>;
+    /// Chooses the way of each field of an offer, and makes what it needs.
     fn accept(
         &self,
         pattern: &Pattern,
         peer: usize,
         tag: u32,
-        direct: bool,
+        path: DataPath,
         offer: &Offer,
-    ) -> Result<(Vec<Way>, Windows), TransportError>;
+    ) -> Result<Accepted, TransportError>;
+    /// The windows on what the receiver has made for us, which it finds by `token`.
+    fn lend(
+        &self,
+        pattern: &Pattern,
+        peer: usize,
+        answer: &Answer,
+        published: Option<Arc<Window>>,
+    ) -> Result<Option<Windows>, TransportError>;
     fn build(
         self: Box<Self>,
         pattern: &Pattern,
@@ -162,15 +113,15 @@ type Plan = (Vec<Box<dyn Part>>, Vec<Arc<Storage>>);
 pub(crate) fn plan(
     pattern: &Pattern,
     builders: Vec<Box<dyn PartBuilder>>,
-    direct: bool,
+    path: DataPath,
 ) -> Result<Plan, BindError> {
     let comm = pattern.comm();
     let refuse = |agreed: Result<(), String>| agreed.map_err(BindError::Refused);
 
     let tag = comm.take_tags(MOST_PARTS as u32);
     let signature: Vec<_> = builders.iter().map(|part| part.signature()).collect();
-    let mine = (tag, direct, signature);
-    let first: (u32, bool, Vec<Vec<FieldSignature>>) = comm.broadcast(0, &mine)?;
+    let mine = (tag, path, signature);
+    let first: (u32, DataPath, Vec<Vec<FieldSignature>>) = comm.broadcast(0, &mine)?;
     let complaint = disagreement(&mine, &first)
         .or_else(|| {
             let found = builders.len();
@@ -190,11 +141,13 @@ pub(crate) fn plan(
     });
     refuse(comm.agree(complaint)?)?;
 
-    let settled = settle(pattern, &builders, tag, direct)?;
+    let Settlement { parts: settled, names, complaint: mut failed } = settle(pattern, &builders, tag, path)?;
     let storages = builders.iter().flat_map(|part| part.storages()).collect();
     let mut parts = Vec::with_capacity(builders.len());
-    let mut failed = None;
     for (number, (builder, settled)) in builders.into_iter().zip(settled).enumerate() {
+        if failed.is_some() {
+            break;
+        }
         match builder.build(pattern, tag + number as u32, settled) {
             Ok(part) => parts.push(part),
             Err(error) => failed = failed.or(Some(error.to_string())),
@@ -205,12 +158,13 @@ pub(crate) fn plan(
         parts.iter_mut().for_each(|part| part.abandon(&**comm.transport()));
     }
     refuse(agreed?)?;
+    drop(names);
     Ok((parts, storages))
 }
 
 fn disagreement(
-    mine: &(u32, bool, Vec<Vec<FieldSignature>>),
-    first: &(u32, bool, Vec<Vec<FieldSignature>>),
+    mine: &(u32, DataPath, Vec<Vec<FieldSignature>>),
+    first: &(u32, DataPath, Vec<Vec<FieldSignature>>),
 ) -> Option<String> {
     if mine == first {
         return None;
@@ -221,7 +175,7 @@ fn disagreement(
         );
     }
     if mine.1 != first.1 {
-        return Some("the option `direct` is not that of rank 0".into());
+        return Some(format!("the option `path` is {:?}, that of rank 0 {:?}", mine.1, first.1));
     }
     let show = |parts: &Vec<Vec<FieldSignature>>| {
         let mut fields: Vec<(usize, String)> = parts
@@ -238,49 +192,6 @@ fn disagreement(
         format!("[{}]", fields.join(", "))
     };
     Some(format!("the fields are {} here and {} on rank 0", show(&mine.2), show(&first.2)))
-}
-
-/// Settles with every neighbour which fields it copies itself.
-fn settle(
-    pattern: &Pattern,
-    builders: &[Box<dyn PartBuilder>],
-    tag: u32,
-    direct: bool,
-) -> Result<Vec<Settled>, TransportError> {
-    let comm = pattern.comm();
-    let others = |peer: &&usize| **peer != comm.rank();
-    let mut held_out: BTreeMap<usize, Vec<HeldOut>> = BTreeMap::new();
-    let mut offers: Vec<(usize, Vec<Offer>)> = Vec::new();
-    for &peer in pattern.sends().keys().filter(others) {
-        let made = builders
-            .iter()
-            .enumerate()
-            .map(|(number, part)| part.offer(pattern, peer, tag + number as u32, direct))
-            .collect::<Result<Vec<_>, _>>()?;
-        let (to_send, lent) = made.into_iter().unzip();
-        offers.push((peer, to_send));
-        held_out.insert(peer, lent);
-    }
-    let mut settled: Vec<Settled> = builders.iter().map(|_| Settled::default()).collect();
-    let mut answers: Vec<(usize, Vec<Vec<Way>>)> = Vec::new();
-    for (peer, offers) in comm.sparse_exchange(&offers)? {
-        let mut chosen = Vec::with_capacity(offers.len());
-        for (number, offer) in offers.into_iter().enumerate() {
-            let (ways, windows) =
-                builders[number].accept(pattern, peer, tag + number as u32, direct, &offer)?;
-            chosen.push(ways.clone());
-            settled[number].borrowed.insert(peer, (offer, ways, windows));
-        }
-        answers.push((peer, chosen));
-    }
-    for (peer, chosen) in comm.sparse_exchange(&answers)? {
-        let held_out = held_out.remove(&peer).unwrap_or_default();
-        for (number, (ways, held_out)) in chosen.into_iter().zip(held_out).enumerate() {
-            let windows = held_out.windows.needed(&ways);
-            settled[number].lent.insert(peer, (ways, windows));
-        }
-    }
-    Ok(settled)
 }
 
 impl<D: Device> PartBuilder for PartFields<D> {
@@ -306,40 +217,9 @@ impl<D: Device> PartBuilder for PartFields<D> {
         pattern: &Pattern,
         peer: usize,
         tag: u32,
-        direct: bool,
-    ) -> Result<(Offer, HeldOut), TransportError> {
-        let transport = pattern.comm().transport();
-        let mut regions = Vec::new();
-        let mut keep: Vec<Arc<dyn Any + Send + Sync>> = Vec::new();
-        for (position, (_, field)) in self.fields.iter().enumerate() {
-            let Some(storage) = &field.storage else { continue };
-            keep.push(Arc::clone(storage) as _);
-            regions.extend(field.blocks.iter().enumerate().map(|(domain, (pointer, layout))| WindowRegion {
-                field: position,
-                domain,
-                device: self.device.id(),
-                pointer: *pointer,
-                layout: layout.clone(),
-            }));
-        }
-        let window = Arc::new(Window::new(regions, keep));
-        let lent = direct && transport.publish(peer, tag, &window)?;
-        let fields =
-            self.fields.iter().map(|(_, field)| (field.memory_order(), lent && field.storage.is_some()));
-        let fields = fields.collect();
-        let lease = if direct && self.packs_on_host() {
-            transport.share(peer, STATE_BYTES + packed_bytes(&self.fields, pattern, peer))?
-        } else {
-            None
-        };
-        let (memory, shared, name) =
-            lease.map_or((None, None, None), |it| (Some(it.memory), Some(it.token), Some(it.name)));
-        let windows = Windows {
-            direct: lent.then_some(window),
-            shared: memory.and_then(Window::on_message).map(Arc::new),
-        };
-        let offer = Offer { device: self.device.id().to_string(), fields, shared };
-        Ok((offer, HeldOut { windows, _name: name }))
+        path: DataPath,
+    ) -> Result<(Offer, Option<Arc<Window>>), TransportError> {
+        self.offer(pattern, peer, tag, path)
     }
 
     fn accept(
@@ -347,30 +227,20 @@ impl<D: Device> PartBuilder for PartFields<D> {
         pattern: &Pattern,
         peer: usize,
         tag: u32,
-        direct: bool,
+        path: DataPath,
         offer: &Offer,
-    ) -> Result<(Vec<Way>, Windows), TransportError> {
-        let transport = pattern.comm().transport();
-        let reachable = direct && offer.device == self.device.id().to_string();
-        let shared = match &offer.shared {
-            Some(token) if direct && self.packs_on_host() => transport.map(peer, token)?,
-            _ => None,
-        };
-        let windows = Windows {
-            direct: transport.attach(peer, tag)?.filter(|_| reachable),
-            shared: shared.and_then(Window::on_message).map(Arc::new),
-        };
-        let fields = self.fields.iter().zip(&offer.fields);
-        // Memory that somebody lent us is touched by `start` and `finish` alone: it takes its cells from the message.
-        let ways: Vec<Way> = fields
-            .map(|((_, field), (_, offered))| match field.storage {
-                Some(_) if *offered && windows.direct.is_some() => Way::Direct,
-                Some(_) if windows.shared.is_some() => Way::Shared,
-                _ => Way::Message,
-            })
-            .collect();
-        let windows = windows.needed(&ways);
-        Ok((ways, windows))
+    ) -> Result<Accepted, TransportError> {
+        self.accept(pattern, peer, tag, path, offer)
+    }
+
+    fn lend(
+        &self,
+        pattern: &Pattern,
+        peer: usize,
+        answer: &Answer,
+        published: Option<Arc<Window>>,
+    ) -> Result<Option<Windows>, TransportError> {
+        self.lend(pattern, peer, answer, published)
     }
 
     fn build(
@@ -380,13 +250,6 @@ impl<D: Device> PartBuilder for PartFields<D> {
         settled: Settled,
     ) -> Result<Box<dyn Part>, BuildError> {
         bind(*self, pattern, tag, settled)
-    }
-}
-
-impl<D: Device> PartFields<D> {
-    /// Whether copies read and write any host memory, and are done when a call returns.
-    fn packs_on_host(&self) -> bool {
-        self.device.info().host_accessible && !self.device.info().asynchronous
     }
 }
 

@@ -2,12 +2,14 @@
 
 use std::marker::PhantomData;
 use std::ops::Range;
+use std::sync::Arc;
 
 use super::{BlockLayout, Field, FieldError};
 use crate::device::{Device, MemoryKind};
 use crate::domain::{Grid, IndexBox, MAX_AXES};
 use crate::element::Element;
 use crate::pattern::{BlockShape, Pattern};
+use crate::transport::Transport;
 
 /// Where the components of a cell lie.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -35,6 +37,8 @@ pub struct FieldBuilder<T, D> {
     padding: Option<Vec<usize>>,
     wider: usize,
     kind: MemoryKind,
+    /// The ranks; `None` where the field is to be in memory of its own process alone.
+    node: Option<Arc<dyn Transport>>,
     made: PhantomData<fn() -> (T, D)>,
 }
 
@@ -53,6 +57,7 @@ impl<T: Element, D: Device> FieldBuilder<T, D> {
             padding: None,
             wider: 0,
             kind: MemoryKind::default(),
+            node: Some(Arc::clone(pattern.comm().transport())),
             made: PhantomData,
         }
     }
@@ -123,6 +128,15 @@ impl<T: Element, D: Device> FieldBuilder<T, D> {
         self
     }
 
+    /// Whether the field is in memory that the other processes of this node can map, where there is such memory (`true`
+    /// if not said). Neighbours then copy straight out of it; for that it has small pages, which may slow down what walks
+    /// through it with large strides.
+    #[must_use]
+    pub fn node_shared(mut self, shared: bool) -> Self {
+        self.node = self.node.filter(|_| shared);
+        self
+    }
+
     /// Allocates the field, filled with zeros.
     ///
     /// # Errors
@@ -131,7 +145,7 @@ impl<T: Element, D: Device> FieldBuilder<T, D> {
     /// with more axes than components; [`FieldError::Device`] where there is no memory.
     pub fn build(self, device: &D) -> Result<Field<T, D>, FieldError> {
         let layouts = self.shapes.iter().map(|shape| self.layout(shape)).collect::<Result<_, _>>()?;
-        Field::allocate(device, layouts, self.kind)?.with_vector(&self.vector)
+        Field::allocate(device, layouts, self.kind, self.node.as_deref())?.with_vector(&self.vector)
     }
 
     fn layout(&self, shape: &BlockShape) -> Result<BlockLayout, FieldError> {

@@ -1,5 +1,7 @@
 //! How the cells of one domain lie in memory.
 
+use serde::{Deserialize, Serialize};
+
 use super::FieldError;
 use crate::device::{CopyAxis, MAX_COPY_AXES};
 use crate::domain::{IndexBox, MAX_AXES};
@@ -8,7 +10,7 @@ use crate::domain::{IndexBox, MAX_AXES};
 ///
 /// All strides are in elements. Offset 0 is component 0 of the cell at the lower corner of
 /// [`allocated`](BlockLayout::allocated).
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BlockLayout {
     owned: IndexBox,
     allocated: IndexBox,

@@ -10,6 +10,7 @@ use crate::device::{Buffer, Device, MemoryKind, Pointer};
 use crate::domain::IndexBox;
 use crate::element::Element;
 use crate::pattern::Pattern;
+use crate::transport::Transport;
 
 /// A field of `T` on the device `D`: one block for each domain of the rank, in one allocation.
 ///
@@ -35,11 +36,27 @@ struct Block {
 pub(crate) struct Storage {
     in_flight: AtomicBool,
     host_accessible: bool,
+    /// Where neighbours on this node find the memory, if they do.
+    shared: Option<SharedPlace>,
     /// Owns the memory.
     _memory: Box<dyn Any + Send + Sync>,
 }
 
+/// Where the memory of a field lies for neighbours on this node.
+#[derive(Debug, Clone)]
+pub(crate) struct SharedPlace {
+    /// By what they find it.
+    pub(crate) token: Vec<u8>,
+    /// Where it begins, in this process.
+    pub(crate) begin: Pointer,
+}
+
 impl Storage {
+    /// Where neighbours on this node find the memory, if they do.
+    pub(crate) fn shared(&self) -> Option<&SharedPlace> {
+        self.shared.as_ref()
+    }
+
     /// Marks the memory as in flight; `false` if it is already.
     pub(crate) fn take_off(&self) -> bool {
         !self.in_flight.swap(true, Ordering::AcqRel)
@@ -80,8 +97,23 @@ impl<T: Element, D: Device> Field<T, D> {
         host_accessible: bool,
         owner: Box<dyn Any + Send + Sync>,
     ) -> Field<T, D> {
-        let storage =
-            Arc::new(Storage { in_flight: AtomicBool::new(false), host_accessible, _memory: owner });
+        // SAFETY: the caller's promise.
+        unsafe { Field::in_memory(device, blocks, host_accessible, None, owner) }
+    }
+
+    /// As [`from_raw`](Field::from_raw), in memory that neighbours on this node can map as well.
+    ///
+    /// # Safety
+    /// As for `from_raw`.
+    unsafe fn in_memory(
+        device: &D,
+        blocks: Vec<(Pointer, BlockLayout)>,
+        host_accessible: bool,
+        shared: Option<SharedPlace>,
+        owner: Box<dyn Any + Send + Sync>,
+    ) -> Field<T, D> {
+        let in_flight = AtomicBool::new(false);
+        let storage = Arc::new(Storage { in_flight, host_accessible, shared, _memory: owner });
         let blocks = blocks.into_iter().map(|(pointer, layout)| Block { pointer, layout }).collect();
         Field { device: device.clone(), storage, blocks, vector: VectorAxes::default(), element: PhantomData }
     }
@@ -103,6 +135,7 @@ impl<T: Element, D: Device> Field<T, D> {
         device: &D,
         layouts: Vec<BlockLayout>,
         kind: MemoryKind,
+        node: Option<&dyn Transport>,
     ) -> Result<Field<T, D>, FieldError> {
         // Blocks begin on cache lines of their own.
         let line = 64 / size_of::<T>();
@@ -124,17 +157,27 @@ impl<T: Element, D: Device> Field<T, D> {
         let bytes = bytes.ok_or_else(|| {
             FieldError::layout("the size of a field", "a size that memory can hold", "more than 2^63 bytes")
         })?;
-        let buffer = device.allocate(bytes, kind)?;
-        let host_accessible = buffer.host_accessible();
-        let base = buffer.pointer();
+        let lease =
+            node.filter(|_| bytes > 0 && device.info().runs_on_host()).and_then(|node| node.share(bytes));
+        let (base, host_accessible, shared, owner): (_, _, _, Box<dyn Any + Send + Sync>) = match lease {
+            Some(lease) => {
+                let begin = lease.memory.pointer();
+                let shared = SharedPlace { token: lease.token.clone(), begin };
+                (begin, true, Some(shared), Box::new(lease))
+            }
+            None => {
+                let buffer = device.allocate(bytes, kind)?;
+                (buffer.pointer(), buffer.host_accessible(), None, Box::new(buffer))
+            }
+        };
         let blocks = begins
             .into_iter()
             .zip(layouts)
             .map(|(begin, layout)| (base.offset((begin * size_of::<T>()) as isize), layout))
             .collect();
-        // SAFETY: the blocks are disjoint parts of the buffer, long enough for their layouts, aligned to 64 bytes,
-        // zeroed (every `Element` is plain data), and live as long as the buffer, which is the owner.
-        Ok(unsafe { Field::from_raw(device, blocks, host_accessible, Box::new(buffer)) })
+        // SAFETY: the blocks are disjoint parts of the memory, long enough for their layouts, aligned to 64 bytes,
+        // zeroed (every `Element` is plain data), and live as long as its owner.
+        Ok(unsafe { Field::in_memory(device, blocks, host_accessible, shared, owner) })
     }
 
     /// The device.

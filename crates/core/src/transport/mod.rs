@@ -23,7 +23,7 @@ pub use in_process::{RanksError, run_ranks};
 pub use shared::{Lease, SharedMemory};
 pub use window::{Window, WindowRegion};
 
-pub(crate) use window::STATE_BYTES;
+pub(crate) use window::{STATE_BYTES, WindowState};
 
 use crate::device::MemoryRange;
 
@@ -96,7 +96,7 @@ pub type Idle<'a> = &'a mut dyn FnMut() -> Result<(), TransportError>;
 /// An implementation touches the memory of a channel only between a `post` and the `test` that says that the message
 /// is complete, or after a `close`, as long as the keeper lives; and never beyond the channel's range. `attach` returns
 /// nothing but what the peer has published under the tag for this rank. What `share` and `map` hand out is one memory,
-/// which the two ranks alone touch.
+/// which nobody touches but ranks that were given its token.
 pub unsafe trait Transport: Debug + Send + Sync {
     /// The number of this rank, from 0.
     fn rank(&self) -> usize;
@@ -164,16 +164,18 @@ pub unsafe trait Transport: Debug + Send + Sync {
         Ok(None)
     }
 
-    /// Makes memory of at least `bytes` bytes, all 0, which `peer` can map; `None` where the two share no memory, or there
-    /// is no more of it.
-    ///
-    /// # Errors
-    /// A peer that does not exist.
-    fn share(&self, _peer: usize, _bytes: usize) -> Result<Option<Lease>, TransportError> {
-        Ok(None)
+    /// Whether `peer`, another rank, can map memory that this rank [`share`](Transport::share)s, and the other way round.
+    fn is_near(&self, _peer: usize) -> bool {
+        false
     }
 
-    /// Maps memory that `peer` has made for this rank, by its token; `None` where it cannot be found.
+    /// Makes memory of at least `bytes` bytes, all 0, which near peers can map; `None` where there are none, or no more
+    /// of it.
+    fn share(&self, _bytes: usize) -> Option<Lease> {
+        None
+    }
+
+    /// Maps memory that `peer` has shared, by its token; `None` where it cannot be found.
     ///
     /// # Errors
     /// A peer that does not exist.

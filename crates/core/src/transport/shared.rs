@@ -13,15 +13,15 @@ pub struct SharedMemory {
     _owner: Box<dyn Any + Send + Sync>,
 }
 
-/// Memory made for a peer ([`Transport::share`](super::Transport::share)).
+/// Memory made for the ranks of this node ([`Transport::share`](super::Transport::share)).
 #[derive(Debug)]
 pub struct Lease {
     /// The memory, as this rank sees it.
     pub memory: SharedMemory,
-    /// What the peer finds it by ([`Transport::map`](super::Transport::map)), as long as `name` is kept.
+    /// What peers find it by ([`Transport::map`](super::Transport::map)), as long as `name` is kept.
     pub token: Vec<u8>,
     /// Withdraws the token when it is dropped. Who has mapped the memory by then keeps it.
-    pub name: Box<dyn Any + Send>,
+    pub name: Box<dyn Any + Send + Sync>,
 }
 
 impl SharedMemory {

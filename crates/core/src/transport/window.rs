@@ -1,11 +1,12 @@
-//! Memory lent to a neighbour: fields, which a thread of the same process copies from straight into its halos, or a
-//! message in memory that two processes share.
+//! Memory lent to a neighbour: fields, which it copies from straight into its halos, or a message in memory that two
+//! processes share.
 
 use std::any::Any;
 use std::hint;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
+use std::time::{Duration, Instant};
 
 use crossbeam_utils::CachePadded;
 
@@ -26,13 +27,19 @@ use crate::field::BlockLayout;
 /// Either end can close the window at any time, for ever: then it can no longer be opened, and an open one can no
 /// longer be read. The owner does not touch what it lent from `open` until it has settled or closed the window, and
 /// the reader reads only between `begin_read` and `end_read`. A window being read is left again after one copy, so
-/// the owner can always get its memory back, whatever the neighbour does.
+/// the owner can always get its memory back, whatever the neighbour does; it does not wait long for another process,
+/// which may have ended, and says so in the state.
 ///
-/// The state of a window on shared memory lies in that memory, and each process has a window of its own on it.
+/// A window on a message lasts: its owner writes it no more once it has closed the window, so an open one can still be
+/// read.
+///
+/// Between processes the state lies in memory that both have mapped, and each has a window of its own on it.
 #[derive(Debug)]
 pub struct Window {
     state: Word,
     regions: Vec<WindowRegion>,
+    /// What is lent stays as it is when the window is closed.
+    lasts: bool,
     /// Owns the memory of the regions.
     _keep: Vec<Arc<dyn Any + Send + Sync>>,
 }
@@ -41,8 +48,8 @@ pub struct Window {
 #[derive(Debug)]
 enum Word {
     Own(CachePadded<AtomicU32>),
-    /// At the begin of this memory, which has at least [`STATE_BYTES`].
-    Shared(SharedMemory),
+    /// In this memory, so many bytes after its begin: a multiple of [`STATE_BYTES`], and as many are there.
+    Shared(Arc<SharedMemory>, usize),
 }
 
 /// One block of one field within a window.
@@ -79,9 +86,15 @@ pub(crate) const STATE_BYTES: usize = 128;
 /// Set beside the state once the window is closed.
 const CLOSED: u32 = 1 << 8;
 
+/// Set beside that where the owner did not wait for the neighbour to have read.
+const TORN: u32 = 1 << 9;
+
+/// How long the owner waits for another process to have read.
+const PATIENCE: Duration = Duration::from_millis(100);
+
 impl WindowState {
     fn of(value: u32) -> WindowState {
-        match value & !CLOSED {
+        match value & !(CLOSED | TORN) {
             0 => WindowState::Idle,
             1 => WindowState::Open,
             2 => WindowState::Reading,
@@ -94,32 +107,40 @@ impl Window {
     /// A window on `regions`, whose memory lives as long as `keep`.
     pub(crate) fn new(regions: Vec<WindowRegion>, keep: Vec<Arc<dyn Any + Send + Sync>>) -> Window {
         let state = CachePadded::new(AtomicU32::new(WindowState::Idle as u32));
-        Window { state: Word::Own(state), regions, _keep: keep }
+        Window { state: Word::Own(state), regions, lasts: false, _keep: keep }
     }
 
-    /// A window on a message in shared memory, which begins after the first [`STATE_BYTES`] of it and all of which was 0
-    /// at first; `None` where there is not even that much.
-    pub(crate) fn on_message(memory: SharedMemory) -> Option<Window> {
-        (memory.bytes() >= STATE_BYTES).then(|| Window {
-            state: Word::Shared(memory),
-            regions: Vec::new(),
-            _keep: Vec::new(),
+    /// The same between processes, with the state in shared memory, `at` bytes after its begin, where all was 0 at first;
+    /// `None` where that is beyond its end.
+    pub(crate) fn between_processes(
+        memory: &Arc<SharedMemory>,
+        at: usize,
+        regions: Vec<WindowRegion>,
+        keep: Vec<Arc<dyn Any + Send + Sync>>,
+    ) -> Option<Window> {
+        let fits = at.is_multiple_of(STATE_BYTES) && at.checked_add(STATE_BYTES)? <= memory.bytes();
+        fits.then(|| Window {
+            state: Word::Shared(Arc::clone(memory), at),
+            regions,
+            lasts: false,
+            _keep: keep,
         })
     }
 
-    /// The message in shared memory: its address here, and the most bytes that it can have.
-    pub(crate) fn message(&self) -> Option<(Pointer, usize)> {
-        match &self.state {
-            Word::Own(_) => None,
-            Word::Shared(memory) => {
-                Some((memory.pointer().offset(STATE_BYTES as isize), memory.bytes() - STATE_BYTES))
-            }
-        }
+    /// The same on a message, which lies in that memory, too.
+    pub(crate) fn on_message(memory: &Arc<SharedMemory>, at: usize) -> Option<Window> {
+        let window = Window::between_processes(memory, at, Vec::new(), Vec::new())?;
+        Some(Window { lasts: true, ..window })
     }
 
     /// What is lent.
     pub fn regions(&self) -> &[WindowRegion] {
         &self.regions
+    }
+
+    /// Whether what is lent stays as it is when the window is closed.
+    pub(crate) fn lasts(&self) -> bool {
+        self.lasts
     }
 
     /// The present state.
@@ -144,14 +165,16 @@ impl Window {
         self.change(WindowState::Idle as u32, WindowState::Open as u32)
     }
 
-    /// Reader: begins to read. `false` if the window is not open, or closed.
+    /// Reader: begins to read. `false` if the window is not open, or closed and does not last.
     pub(crate) fn begin_read(&self) -> bool {
-        self.change(WindowState::Open as u32, WindowState::Reading as u32)
+        let (open, reading) = (WindowState::Open, WindowState::Reading);
+        if self.lasts { self.change_either(open, reading) } else { self.change(open as u32, reading as u32) }
     }
 
-    /// Reader: has read.
-    pub(crate) fn end_read(&self) {
-        let _ = self.change_either(WindowState::Reading, WindowState::Done);
+    /// Reader: has read. `false` where the owner has not waited for that, so that what was read may be anything.
+    #[must_use]
+    pub(crate) fn end_read(&self) -> bool {
+        self.change_either(WindowState::Reading, WindowState::Done)
     }
 
     /// Owner: takes note that the neighbour has read. `false` if it has not.
@@ -159,17 +182,26 @@ impl Window {
         self.change_either(WindowState::Done, WindowState::Idle)
     }
 
-    /// Owner: closes the window for ever, and returns when nobody reads the fields any more, which may take as long as one
-    /// copy. A message in shared memory is not written again, so nobody waits for another process.
+    /// Owner: closes the window for ever, and returns when nobody reads what it lent any more, which may take as long as
+    /// one copy.
     pub(crate) fn close(&self) {
         self.word().fetch_or(CLOSED, Ordering::AcqRel);
-        if matches!(self.state, Word::Shared(_)) {
+        if self.lasts {
             return;
         }
-        let mut rounds = 0u32;
+        let between_processes = matches!(self.state, Word::Shared(..));
+        let (began, mut rounds) = (Instant::now(), 0u32);
         while self.state() == WindowState::Reading {
             rounds += 1;
-            if rounds < 100 { hint::spin_loop() } else { thread::yield_now() }
+            if rounds < 100 {
+                hint::spin_loop()
+            } else {
+                thread::yield_now()
+            }
+            if between_processes && rounds > 100 && began.elapsed() > PATIENCE {
+                self.word().fetch_or(TORN, Ordering::AcqRel);
+                return;
+            }
         }
     }
 
@@ -182,9 +214,11 @@ impl Window {
     fn word(&self) -> &AtomicU32 {
         match &self.state {
             Word::Own(word) => word,
-            // SAFETY: the memory is valid, initialised, aligned and long enough as long as `self` lives, and its first
-            // word is accessed as an atomic alone, here and in the other process.
-            Word::Shared(memory) => unsafe { AtomicU32::from_ptr(memory.pointer().as_ptr().cast()) },
+            // SAFETY: the memory is valid, initialised, aligned and long enough as long as `self` lives, and the word at
+            // this place is accessed as an atomic alone, here and in the other process.
+            Word::Shared(memory, at) => unsafe {
+                AtomicU32::from_ptr(memory.pointer().offset(*at as isize).as_ptr().cast())
+            },
         }
     }
 

@@ -46,10 +46,10 @@ pub(crate) fn verify(field: &Numbers, round: usize, ranks: usize) -> Result<(), 
     Ok(())
 }
 
-pub(crate) fn bound(comm: &Communicator, direct: bool) -> Result<Exchange<Numbers>, Failure> {
+pub(crate) fn bound(comm: &Communicator, path: DataPath) -> Result<Exchange<Numbers>, Failure> {
     let pattern = line(comm)?;
     let field = Numbers::new(&device()?, &pattern)?;
-    Ok(pattern.bind_with(field, BindOptions::default().direct(direct))?)
+    Ok(pattern.bind_with(field, BindOptions::default().path(path))?)
 }
 
 /// Runs `body` on each rank and returns the one text that all of them must end with.

@@ -88,16 +88,19 @@ impl Comm {
     }
 
     /// Collective: the numbers that all ranks bring.
-    pub(crate) fn gather(self, permit: &Permit, mine: usize) -> Result<Vec<usize>, TransportError> {
-        let mine = mine as u64;
-        let mut all = vec![0u64; self.size(permit)?];
-        // SAFETY: MPI is running by the permit; there is room for one number of each rank.
+    pub(crate) fn gather<const N: usize>(
+        self,
+        permit: &Permit,
+        mine: &[u64; N],
+    ) -> Result<Vec<[u64; N]>, TransportError> {
+        let mut all = vec![[0u64; N]; self.size(permit)?];
+        // SAFETY: MPI is running by the permit; there is room for the numbers of each rank.
         let code = unsafe {
-            let (from, to) = ((&raw const mine).cast(), all.as_mut_ptr().cast());
-            ffi::MPI_Allgather(from, 1, ffi::RSMPI_UINT64_T, to, 1, ffi::RSMPI_UINT64_T, self.0)
+            let (from, to, count) = (mine.as_ptr().cast(), all.as_mut_ptr().cast(), N as c_int);
+            ffi::MPI_Allgather(from, count, ffi::RSMPI_UINT64_T, to, count, ffi::RSMPI_UINT64_T, self.0)
         };
         check(permit, "MPI_Allgather", code)?;
-        Ok(all.into_iter().map(|number| number as usize).collect())
+        Ok(all)
     }
 
     /// Frees it. Collective by the standard, local in fact. Its failure would leave nothing to do.

@@ -4,6 +4,7 @@ use clap::{Args, ValueEnum};
 use haloport::{DeviceSpec, ElementType};
 use serde::Serialize;
 
+use crate::bench::block::MemoryArgs;
 use crate::launch::RankArgs;
 
 /// Arguments of `haloport bench exchange`.
@@ -29,9 +30,8 @@ pub(crate) struct ExchangeArgs {
     /// Number of samples of each contestant
     #[arg(long, value_name = "S", default_value_t = 200, value_parser = at_least_1)]
     pub(super) samples: usize,
-    /// Exchange fields in memory that the caller lends, which travel in messages
-    #[arg(long)]
-    pub(super) borrowed: bool,
+    #[command(flatten)]
+    pub(super) memory: MemoryArgs,
     /// The device: auto, cpu, cpu:threads=4
     #[arg(long, value_name = "DEVICE", default_value = "auto")]
     pub(super) device: DeviceSpec,

@@ -3,55 +3,10 @@
 //! The value of a cell follows from its place in the periodic grid, so that each rank knows what its halos must hold.
 //! Values are compared as bytes, which works for every element type.
 
-use haloport::device::Device;
-use haloport::{BlockLayout, BorrowedField, Cells, Element, Field, FieldError, Grid, IndexBox, Pattern};
+use haloport::{Cells, Element, Grid, IndexBox, Pattern};
 
+use crate::bench::block::{Block, for_each_cell, place};
 use crate::failure::Failure;
-
-/// The block of a field as one list of values in host memory, laid out as the block is.
-pub(super) trait Block<T> {
-    fn layout(&self) -> Result<&BlockLayout, FieldError>;
-    fn load(&self) -> Result<Vec<T>, FieldError>;
-    fn store(&mut self, values: &[T]) -> Result<(), FieldError>;
-}
-
-impl<T: Element, D: Device> Block<T> for Field<T, D> {
-    fn layout(&self) -> Result<&BlockLayout, FieldError> {
-        Field::layout(self, 0)
-    }
-
-    fn load(&self) -> Result<Vec<T>, FieldError> {
-        self.to_vec(0)
-    }
-
-    fn store(&mut self, values: &[T]) -> Result<(), FieldError> {
-        self.copy_from(0, values)
-    }
-}
-
-impl<T: Element, D: Device> Block<T> for BorrowedField<'_, T, D> {
-    fn layout(&self) -> Result<&BlockLayout, FieldError> {
-        Ok(self.view(0)?.layout())
-    }
-
-    fn load(&self) -> Result<Vec<T>, FieldError> {
-        let view = self.view(0)?;
-        let mut values = vec![T::default(); view.layout().span().1.unsigned_abs()];
-        for_each_cell(&view.region(), |index| {
-            if let (Some(at), Some(value)) = (place(view.layout(), index), view.get(index)) {
-                values[at] = value;
-            }
-        });
-        Ok(values)
-    }
-
-    fn store(&mut self, values: &[T]) -> Result<(), FieldError> {
-        let mut view = self.view_mut(0)?;
-        let layout = view.layout();
-        view.fill_with(|index, _| place(layout, index).map_or_else(T::default, |at| values[at]));
-        Ok(())
-    }
-}
 
 /// Sets what the rank owns to the values of the grid, and its halos to a sentinel that no cell has.
 ///
@@ -117,12 +72,6 @@ fn grid(pattern: &Pattern) -> Result<&Grid, Failure> {
     pattern.grid().ok_or_else(|| Failure::Run("the pattern is not that of a grid".into()))
 }
 
-/// Where a cell is in the list of values.
-fn place(layout: &BlockLayout, index: &[i64]) -> Option<usize> {
-    // Offset 0 is the first value: the fields of this benchmark have no negative strides.
-    layout.offset(index, 0).map(isize::unsigned_abs)
-}
-
 /// The value of a cell: bits that are spread by its place, but never those of the sentinel.
 fn value<T: Element>(grid: &Grid, field: usize, index: &[i64]) -> T {
     let number = index.iter().enumerate().fold(field as u64, |number, (axis, &at)| {
@@ -143,18 +92,4 @@ fn sentinel<T: Element>() -> T {
 
 fn bytes<T: Element>(value: &T) -> &[u8] {
     bytemuck::bytes_of(value)
-}
-
-fn for_each_cell(region: &IndexBox, mut visit: impl FnMut(&[i64])) {
-    if region.is_empty() {
-        return;
-    }
-    let mut index = region.lower().to_vec();
-    loop {
-        visit(&index);
-        let next = (0..index.len()).rev().find(|&axis| index[axis] + 1 < region.upper()[axis]);
-        let Some(axis) = next else { return };
-        index[axis] += 1;
-        index[axis + 1..].copy_from_slice(&region.lower()[axis + 1..]);
-    }
 }

@@ -4,7 +4,8 @@ use std::marker::PhantomData;
 
 use haloport::{Element, Exchange, FieldSet, Pattern, Schedule};
 
-use super::cells::{Block, check, fill};
+use super::cells::{check, fill};
+use crate::bench::block::{Block, MemoryArgs};
 use crate::bench::contestant::Contestant;
 use crate::failure::Failure;
 
@@ -19,9 +20,13 @@ impl<T: Element, F: FieldSet + Block<T>> Library<T, F> {
     ///
     /// # Errors
     /// [`Failure::Run`].
-    pub(super) fn new(pattern: &Pattern, mut fields: Vec<F>) -> Result<Library<T, F>, Failure> {
+    pub(super) fn new(
+        pattern: &Pattern,
+        mut fields: Vec<F>,
+        memory: &MemoryArgs,
+    ) -> Result<Library<T, F>, Failure> {
         fill(&mut fields, pattern)?;
-        Ok(Library { exchange: pattern.bind(fields)?, element: PhantomData })
+        Ok(Library { exchange: pattern.bind_with(fields, memory.options())?, element: PhantomData })
     }
 
     /// How the data travels between ranks, in words.

@@ -18,17 +18,17 @@ mod report;
 mod rows;
 
 use haloport::device::Device;
-use haloport::{BorrowedField, Communicator, Element, ElementType, Field, FieldSet, Pattern, with_device};
+use haloport::{Communicator, Element, ElementType, Field, FieldSet, Pattern, with_device};
 
 pub(crate) use args::ExchangeArgs;
 
+use super::block::{Block, CallerMemory, FieldMemory};
 use super::contestant::{Entry, measure};
 use super::raw_send::RawSend;
 use crate::failure::Failure;
 #[cfg(feature = "mpi")]
 use crate::launch::launched_by;
 use crate::launch::{on_ranks, ranks_here};
-use cells::Block;
 use library::Library;
 use one_pass::{OnePassCopy, SharedFields};
 #[cfg(feature = "mpi")]
@@ -87,34 +87,32 @@ fn on_elements<T: Element, D: Device>(
     let (mut fields, mut memory, mut others) = (Vec::new(), Vec::new(), Vec::new());
     #[cfg(feature = "mpi")]
     let mut by_hand = (Vec::new(), Vec::new());
+    // The others have the memory that suits them best.
+    let private = || Field::<T, D>::builder(&pattern).node_shared(false).build(device);
     for _ in 0..args.fields {
-        let field = Field::<T, D>::new(device, &pattern)?;
-        if args.borrowed {
-            let layout = field.layout(0)?.clone();
-            memory.push((vec![T::default(); layout.span().1.unsigned_abs()], layout));
+        let field = args.memory.build(Field::builder(&pattern), device)?;
+        if args.memory.memory == FieldMemory::Caller {
+            memory.push(CallerMemory::like(&field)?);
         } else {
             fields.push(field);
         }
-        others.push(Field::<T, D>::new(device, &pattern)?);
+        others.push(private()?);
         #[cfg(feature = "mpi")]
         if launched_by().is_some() && device.info().host_accessible {
-            by_hand.0.push(Field::<T, D>::new(device, &pattern)?);
-            by_hand.1.push(Field::<T, D>::new(device, &pattern)?);
+            by_hand.0.push(private()?);
+            by_hand.1.push(private()?);
         }
     }
     #[cfg(feature = "mpi")]
     let by_hand = by_hand_entries(&pattern, by_hand)?;
     #[cfg(not(feature = "mpi"))]
     let by_hand = vec![Entry::new("packed_persistent", None)];
-    if !args.borrowed {
-        let library = Library::new(&pattern, fields)?;
+    if memory.is_empty() {
+        let library = Library::new(&pattern, fields, &args.memory)?;
         return compete(library, others, by_hand, device, &problem, &pattern, args, shared);
     }
-    let fields = memory
-        .iter_mut()
-        .map(|(memory, layout)| BorrowedField::new(device, vec![(&mut memory[..], layout.clone())]))
-        .collect::<Result<Vec<BorrowedField<'_, T, D>>, _>>()?;
-    let library = Library::new(&pattern, fields)?;
+    let fields = memory.iter_mut().map(|memory| memory.lend(device)).collect::<Result<Vec<_>, _>>()?;
+    let library = Library::new(&pattern, fields, &args.memory)?;
     compete(library, others, by_hand, device, &problem, &pattern, args, shared)
 }
 

@@ -3,11 +3,12 @@
 use std::io::{self, Write};
 
 use haloport::device::{DeviceId, DeviceInfo};
-use haloport::{ElementType, Pattern};
+use haloport::{DataPath, ElementType, Pattern};
 use serde::Serialize;
 
 use super::args::{ExchangeArgs, SplitChoice};
 use super::problem::Problem;
+use crate::bench::block::FieldMemory;
 use crate::bench::contestant::Samples;
 use crate::bench::results::{Contestant, contestants, write_table};
 use crate::failure::Failure;
@@ -44,7 +45,8 @@ pub(super) struct Report {
     halo: usize,
     fields: usize,
     dtype: ElementType,
-    borrowed: bool,
+    memory: FieldMemory,
+    asked_path: DataPath,
     samples: usize,
     /// Every halo cell was checked before the measurement.
     verified: bool,
@@ -90,7 +92,8 @@ impl Report {
             halo: args.halo,
             fields: args.fields,
             dtype: args.dtype,
-            borrowed: args.borrowed,
+            memory: args.memory.memory,
+            asked_path: args.memory.path,
             samples: args.samples,
             verified: true,
             contestants,

@@ -6,6 +6,7 @@ use clap::{Args, ValueEnum};
 use haloport::DeviceSpec;
 use serde::Serialize;
 
+use crate::bench::block::MemoryArgs;
 use crate::launch::RankArgs;
 
 /// Arguments of `haloport bench unstructured`.
@@ -24,6 +25,8 @@ pub(crate) struct UnstructuredArgs {
     /// Number of fields in one exchange
     #[arg(long, value_name = "F", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     pub(super) fields: u32,
+    #[command(flatten)]
+    pub(super) memory: MemoryArgs,
     #[command(flatten)]
     pub(super) ranks: RankArgs,
     /// Number of samples of each contestant

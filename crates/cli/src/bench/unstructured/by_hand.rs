@@ -4,7 +4,7 @@ use haloport::device::Device;
 use haloport::{Field, Pattern};
 
 use super::args::{Order, UnstructuredArgs};
-use super::values::{check, fields};
+use super::values::{check, private_fields};
 use crate::bench::contestant::Contestant;
 use crate::bench::persistent::Persistent;
 use crate::failure::Failure;
@@ -39,7 +39,7 @@ impl<'a, D: Device> ByHand<'a, D> {
         let mut made = ByHand {
             pattern: pattern.clone(),
             args,
-            fields: fields(device, pattern, args)?,
+            fields: private_fields(device, pattern, args)?,
             pack: Vec::new(),
             unpack: Vec::new(),
             messages: Persistent::new()?,

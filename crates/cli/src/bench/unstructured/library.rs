@@ -1,26 +1,31 @@
 //! The contestant that this is about: Haloport's exchange.
 
-use haloport::device::Device;
-use haloport::{Exchange, Field, Pattern, Schedule};
+use haloport::{Exchange, FieldSet, Pattern, Schedule};
 
 use super::args::UnstructuredArgs;
-use super::values::{check, fields};
+use super::values::{check, fill};
+use crate::bench::block::Block;
 use crate::bench::contestant::Contestant;
 use crate::failure::Failure;
 
 /// Fields bound to the pattern.
-pub(super) struct Library<'a, D: Device> {
-    exchange: Exchange<Vec<Field<f64, D>>>,
+pub(super) struct Library<'a, F> {
+    exchange: Exchange<Vec<F>>,
     args: &'a UnstructuredArgs,
 }
 
-impl<'a, D: Device> Library<'a, D> {
-    /// Collective: binds fields of its own.
+impl<'a, F: FieldSet + Block<f64>> Library<'a, F> {
+    /// Collective: fills the fields and binds them.
     ///
     /// # Errors
     /// [`Failure::Run`].
-    pub(super) fn new(device: &D, pattern: &Pattern, args: &'a UnstructuredArgs) -> Result<Self, Failure> {
-        Ok(Library { exchange: pattern.bind(fields(device, pattern, args)?)?, args })
+    pub(super) fn new(
+        pattern: &Pattern,
+        mut fields: Vec<F>,
+        args: &'a UnstructuredArgs,
+    ) -> Result<Self, Failure> {
+        fill(&mut fields, pattern, args)?;
+        Ok(Library { exchange: pattern.bind_with(fields, args.memory.options())?, args })
     }
 
     /// How the data travels between ranks, in words.
@@ -29,7 +34,7 @@ impl<'a, D: Device> Library<'a, D> {
     }
 }
 
-impl<D: Device> Contestant for Library<'_, D> {
+impl<F: FieldSet + Block<f64>> Contestant for Library<'_, F> {
     fn run(&mut self, batch: usize) -> Result<(), Failure> {
         for _ in 0..batch {
             self.exchange.exchange(Schedule::Blocking)?;

@@ -11,20 +11,23 @@ mod args;
 #[cfg(feature = "mpi")]
 mod by_hand;
 mod domains;
+mod gather;
 mod library;
 mod report;
 mod setup;
 mod values;
 
 use haloport::device::Device;
-use haloport::{Communicator, HaloCells, Pattern, with_device};
+use haloport::{Communicator, FieldSet, HaloCells, IndexSet, Pattern, with_device};
 
 pub(crate) use args::UnstructuredArgs;
 
+use super::block::{Block, CallerMemory, FieldMemory};
 use super::contestant::{Contestant, Entry, measure};
 use super::raw_send::RawSend;
 use crate::failure::Failure;
 use crate::launch::on_ranks;
+use gather::Gather;
 use library::Library;
 use report::Report;
 
@@ -43,21 +46,42 @@ pub(crate) fn run(args: &UnstructuredArgs) -> Result<(), Failure> {
 fn on_rank<D: Device>(comm: &Communicator, device: &D, args: &UnstructuredArgs) -> Result<Report, Failure> {
     let domain = domains::read(args.domains.as_deref(), comm.rank(), comm.size())?;
     let pattern = Pattern::unstructured(comm, std::slice::from_ref(&domain), &HaloCells::All)?;
-    let library = Library::new(device, &pattern, args)?;
+    let build = || args.memory.build(values::builder(&pattern, args), device);
+    let fields = (0..args.fields).map(|_| build()).collect::<Result<Vec<_>, _>>()?;
+    if args.memory.memory != FieldMemory::Caller {
+        return compete(Library::new(&pattern, fields, args)?, device, &pattern, &domain, args);
+    }
+    let mut memory = fields.iter().map(CallerMemory::like).collect::<Result<Vec<_>, _>>()?;
+    let lent = memory.iter_mut().map(|memory| memory.lend(device)).collect::<Result<Vec<_>, _>>()?;
+    compete(Library::new(&pattern, lent, args)?, device, &pattern, &domain, args)
+}
+
+/// Lets the library and the others take turns.
+fn compete<F: FieldSet + Block<f64>, D: Device>(
+    library: Library<'_, F>,
+    device: &D,
+    pattern: &Pattern,
+    domain: &IndexSet,
+    args: &UnstructuredArgs,
+) -> Result<Report, Failure> {
+    let comm = pattern.comm();
     let path = library.path();
     let cell_bytes = args.fields as usize * args.levels as usize * size_of::<f64>();
-    let raw_send = RawSend::new(&pattern, cell_bytes)?;
+    let raw_send = RawSend::new(pattern, cell_bytes)?;
+    let host = device.info().host_accessible;
+    let gather = if host { Gather::new(device, pattern, args)? } else { None };
     let mut entries = vec![
         Entry::new("haloport", Some(Box::new(library))),
-        Entry::new("packed_persistent", by_hand(device, &pattern, args)?),
+        Entry::new("gather_pass", gather.map(|it| Box::new(it) as _)),
+        Entry::new("packed_persistent", by_hand(device, pattern, args)?),
         Entry::new("raw_send", raw_send.map(|it| Box::new(it) as _)),
     ];
     for entry in &mut entries {
         entry.verify()?;
     }
     let exchange = measure(comm, &mut entries, args.samples as usize)?;
-    let setup = measure(comm, &mut setup::entries(comm, &domain), args.samples as usize)?;
-    Ok(Report::new(args, &pattern, device.info(), path, &exchange, &setup))
+    let setup = measure(comm, &mut setup::entries(comm, domain), args.samples as usize)?;
+    Ok(Report::new(args, pattern, device.info(), path, &exchange, &setup))
 }
 
 /// The messages that are packed by hand, under MPI; without, none takes part.

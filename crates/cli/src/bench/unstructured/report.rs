@@ -2,11 +2,12 @@
 
 use std::io::{self, Write};
 
-use haloport::Pattern;
 use haloport::device::{DeviceId, DeviceInfo};
+use haloport::{DataPath, Pattern};
 use serde::Serialize;
 
 use super::args::{Order, UnstructuredArgs};
+use crate::bench::block::FieldMemory;
 use crate::bench::contestant::Samples;
 use crate::bench::results::{Contestant, contestants, write_table};
 use crate::failure::Failure;
@@ -15,6 +16,7 @@ use crate::failure::Failure;
 #[derive(Debug, Serialize)]
 pub(super) struct Report {
     median_us: Option<f64>,
+    gather_pass_us: Option<f64>,
     packed_persistent_us: Option<f64>,
     raw_send_us: Option<f64>,
     setup_us: Option<f64>,
@@ -36,6 +38,8 @@ pub(super) struct Report {
     levels: u32,
     order: Order,
     fields: u32,
+    memory: FieldMemory,
+    asked_path: DataPath,
     samples: u32,
     /// Every cell was checked before the measurement.
     verified: bool,
@@ -62,6 +66,7 @@ impl Report {
             (median(&setup, "pattern"), median(&setup, "sort_ids"), median(&setup, "ten_all_to_all"));
         Report {
             median_us: median(&exchange, "haloport"),
+            gather_pass_us: median(&exchange, "gather_pass"),
             packed_persistent_us: median(&exchange, "packed_persistent"),
             raw_send_us: median(&exchange, "raw_send"),
             setup_us,
@@ -81,6 +86,8 @@ impl Report {
             levels: args.levels,
             order: args.order,
             fields: args.fields,
+            memory: args.memory.memory,
+            asked_path: args.memory.path,
             samples: args.samples,
             verified: true,
             contestants: exchange,

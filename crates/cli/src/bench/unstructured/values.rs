@@ -1,60 +1,80 @@
 //! What is in the fields, and whether it arrived: every value follows from the global id of its cell.
 
 use haloport::device::Device;
-use haloport::{Field, Pattern};
+use haloport::field::FieldBuilder;
+use haloport::{BlockLayout, Field, Pattern};
 
 use super::args::{Order, UnstructuredArgs};
+use crate::bench::block::{Block, place};
 use crate::failure::Failure;
 
-/// The fields of a contestant: owned cells hold their values, halo cells one that no cell has.
+/// The fields of a contestant, with the levels where they are asked for.
+pub(super) fn builder<D: Device>(pattern: &Pattern, args: &UnstructuredArgs) -> FieldBuilder<f64, D> {
+    let builder = Field::<f64, D>::builder(pattern);
+    if args.levels == 1 {
+        return builder;
+    }
+    let order = if args.order == Order::Fastest { [0, 1] } else { [1, 0] };
+    builder.levels(args.levels as usize).axis_order(order)
+}
+
+/// Filled fields of a contestant that has memory of its own process.
 ///
 /// # Errors
 /// [`Failure::Run`] where there is no memory.
-pub(super) fn fields<D: Device>(
+pub(super) fn private_fields<D: Device>(
     device: &D,
     pattern: &Pattern,
     args: &UnstructuredArgs,
 ) -> Result<Vec<Field<f64, D>>, Failure> {
-    let mut fields = Vec::new();
-    for number in 0..args.fields {
-        let mut builder = Field::<f64, D>::builder(pattern);
-        if args.levels > 1 {
-            let order = if args.order == Order::Fastest { [0, 1] } else { [1, 0] };
-            builder = builder.levels(args.levels as usize).axis_order(order);
-        }
-        let mut field = builder.build(device)?;
-        let mut values = vec![f64::NAN; field.layout(0)?.span().1.unsigned_abs()];
-        visit(pattern, args, &field, |owned, at, cell, level| {
-            if owned {
-                values[at] = value(number, cell, level);
-            }
-        })?;
-        field.copy_from(0, &values)?;
-        fields.push(field);
-    }
+    let make = || builder(pattern, args).node_shared(false).build(device);
+    let mut fields = (0..args.fields).map(|_| make()).collect::<Result<Vec<_>, _>>()?;
+    fill(&mut fields, pattern, args)?;
     Ok(fields)
+}
+
+/// Sets owned cells to their values, and halo cells to one that no cell has.
+///
+/// # Errors
+/// [`Failure::Run`] where the fields cannot be reached.
+pub(super) fn fill(
+    fields: &mut [impl Block<f64>],
+    pattern: &Pattern,
+    args: &UnstructuredArgs,
+) -> Result<(), Failure> {
+    for (number, field) in fields.iter_mut().enumerate() {
+        let layout = field.layout()?;
+        let mut values = vec![f64::NAN; layout.span().1.unsigned_abs()];
+        visit(pattern, args, layout, |owned, at, cell, level| {
+            if owned {
+                values[at] = value(number as u32, cell, level);
+            }
+        });
+        field.store(&values)?;
+    }
+    Ok(())
 }
 
 /// Checks every cell.
 ///
 /// # Errors
 /// [`Failure::Run`] with the first value that is wrong.
-pub(super) fn check<D: Device>(
-    fields: &[Field<f64, D>],
+pub(super) fn check(
+    fields: &[impl Block<f64>],
     pattern: &Pattern,
     args: &UnstructuredArgs,
     who: &str,
 ) -> Result<(), Failure> {
     for (number, field) in fields.iter().enumerate() {
-        let values = field.to_vec(0)?;
+        let values = field.load()?;
         let mut wrong = None;
-        visit(pattern, args, field, |_, at, cell, level| {
+        visit(pattern, args, field.layout()?, |_, at, cell, level| {
             let (found, expected) = (values[at], value(number as u32, cell, level));
             if found != expected && wrong.is_none() {
                 wrong =
                     Some(format!("cell {cell}, level {level} of field {number} is {found}, not {expected}"));
             }
-        })?;
+        });
         if let Some(wrong) = wrong {
             return Err(Failure::Run(format!("the check of {who} failed: {wrong}")));
         }
@@ -67,22 +87,19 @@ fn value(field: u32, cell: i64, level: i64) -> f64 {
 }
 
 /// Calls `visit` for every value: whether the rank owns it, where it lies, its cell's id and its level.
-fn visit<D: Device>(
+fn visit(
     pattern: &Pattern,
     args: &UnstructuredArgs,
-    field: &Field<f64, D>,
+    layout: &BlockLayout,
     mut visit: impl FnMut(bool, usize, i64, i64),
-) -> Result<(), Failure> {
-    let layout = field.layout(0)?;
+) {
     let set = &pattern.index_sets()[0];
     for (local, (&id, &owned)) in set.ids().iter().zip(set.owned()).enumerate() {
         for level in 0..i64::from(args.levels) {
             let index = [local as i64, level];
-            let axes = layout.allocated().axes();
-            if let Some(at) = layout.offset(&index[..axes], 0) {
-                visit(owned, at.unsigned_abs(), id, level);
+            if let Some(at) = place(layout, &index[..layout.allocated().axes()]) {
+                visit(owned, at, id, level);
             }
         }
     }
-    Ok(())
 }

@@ -1,0 +1,153 @@
+//! The fields of a benchmark: where they lie, and the block of each as one list of values.
+
+use std::marker::PhantomData;
+
+use clap::{Args, ValueEnum};
+use haloport::device::Device;
+use haloport::field::FieldBuilder;
+use haloport::{BindOptions, BlockLayout, BorrowedField, DataPath, Element, Field, FieldError, IndexBox};
+use memmap2::{MmapMut, MmapOptions};
+use serde::Serialize;
+
+use crate::failure::Failure;
+
+/// Where the fields of the library are, and how their cells travel.
+#[derive(Debug, Clone, Copy, Args)]
+pub(super) struct MemoryArgs {
+    /// Where the fields lie
+    #[arg(long, default_value = "node-shared")]
+    pub(super) memory: FieldMemory,
+    /// How data gets to ranks that share memory: quickest, direct, shared or messages
+    #[arg(long, value_name = "PATH", default_value_t = DataPath::Quickest)]
+    pub(super) path: DataPath,
+}
+
+/// Where fields lie.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum FieldMemory {
+    /// In memory of the library that the processes of a node can map, where there is such memory.
+    NodeShared,
+    /// In memory of the library that this process alone can reach.
+    Private,
+    /// In memory that the caller lends.
+    Caller,
+}
+
+impl MemoryArgs {
+    /// The options with which to bind.
+    pub(super) fn options(&self) -> BindOptions {
+        BindOptions::default().path(self.path)
+    }
+
+    /// Makes a field of the library's contestant; if that has memory of the caller, it serves as a model.
+    ///
+    /// # Errors
+    /// [`Failure::Run`] where there is no memory.
+    pub(super) fn build<T: Element, D: Device>(
+        &self,
+        builder: FieldBuilder<T, D>,
+        device: &D,
+    ) -> Result<Field<T, D>, Failure> {
+        Ok(builder.node_shared(self.memory == FieldMemory::NodeShared).build(device)?)
+    }
+}
+
+/// Memory that a caller has, as NumPy makes it: with large pages where it is large.
+pub(super) struct CallerMemory<T> {
+    memory: MmapMut,
+    layout: BlockLayout,
+    values: PhantomData<T>,
+}
+
+impl<T: Element> CallerMemory<T> {
+    /// Memory for a block like that of `field`.
+    ///
+    /// # Errors
+    /// [`Failure::Run`] where there is none.
+    pub(super) fn like<D: Device>(field: &Field<T, D>) -> Result<CallerMemory<T>, Failure> {
+        let layout = field.layout(0)?.clone();
+        let bytes = layout.span().1.unsigned_abs() * size_of::<T>();
+        let memory = MmapOptions::new().len(bytes.max(1)).map_anon();
+        let memory = memory.map_err(|error| Failure::Run(format!("no memory of {bytes} bytes: {error}")))?;
+        #[cfg(target_os = "linux")]
+        let _ = memory.advise(memmap2::Advice::HugePage);
+        Ok(CallerMemory { memory, layout, values: PhantomData })
+    }
+
+    /// A field in this memory.
+    ///
+    /// # Errors
+    /// [`Failure::Run`] where the device cannot use it.
+    pub(super) fn lend<D: Device>(&mut self, device: &D) -> Result<BorrowedField<'_, T, D>, Failure> {
+        let whole = self.memory.len() / size_of::<T>() * size_of::<T>();
+        let values = bytemuck::cast_slice_mut(&mut self.memory[..whole]);
+        Ok(BorrowedField::new(device, vec![(values, self.layout.clone())])?)
+    }
+}
+
+/// The block of a field as one list of values in host memory, laid out as the block is.
+pub(super) trait Block<T> {
+    fn layout(&self) -> Result<&BlockLayout, FieldError>;
+    fn load(&self) -> Result<Vec<T>, FieldError>;
+    fn store(&mut self, values: &[T]) -> Result<(), FieldError>;
+}
+
+impl<T: Element, D: Device> Block<T> for Field<T, D> {
+    fn layout(&self) -> Result<&BlockLayout, FieldError> {
+        Field::layout(self, 0)
+    }
+
+    fn load(&self) -> Result<Vec<T>, FieldError> {
+        self.to_vec(0)
+    }
+
+    fn store(&mut self, values: &[T]) -> Result<(), FieldError> {
+        self.copy_from(0, values)
+    }
+}
+
+impl<T: Element, D: Device> Block<T> for BorrowedField<'_, T, D> {
+    fn layout(&self) -> Result<&BlockLayout, FieldError> {
+        Ok(self.view(0)?.layout())
+    }
+
+    fn load(&self) -> Result<Vec<T>, FieldError> {
+        let view = self.view(0)?;
+        let mut values = vec![T::default(); view.layout().span().1.unsigned_abs()];
+        for_each_cell(&view.region(), |index| {
+            if let (Some(at), Some(value)) = (place(view.layout(), index), view.get(index)) {
+                values[at] = value;
+            }
+        });
+        Ok(values)
+    }
+
+    fn store(&mut self, values: &[T]) -> Result<(), FieldError> {
+        let mut view = self.view_mut(0)?;
+        let layout = view.layout();
+        view.fill_with(|index, _| place(layout, index).map_or_else(T::default, |at| values[at]));
+        Ok(())
+    }
+}
+
+/// Where a cell is in the list of values.
+pub(super) fn place(layout: &BlockLayout, index: &[i64]) -> Option<usize> {
+    // Offset 0 is the first value: the fields of the benchmarks have no negative strides.
+    layout.offset(index, 0).map(isize::unsigned_abs)
+}
+
+/// Calls `visit` for every cell.
+pub(super) fn for_each_cell(region: &IndexBox, mut visit: impl FnMut(&[i64])) {
+    if region.is_empty() {
+        return;
+    }
+    let mut index = region.lower().to_vec();
+    loop {
+        visit(&index);
+        let next = (0..index.len()).rev().find(|&axis| index[axis] + 1 < region.upper()[axis]);
+        let Some(axis) = next else { return };
+        index[axis] += 1;
+        index[axis + 1..].copy_from_slice(&region.lower()[axis + 1..]);
+    }
+}

@@ -1,0 +1,83 @@
+//! The least that an exchange can do: one gather pass over the same lists, between fields of one process.
+
+use haloport::device::Device;
+use haloport::{Field, Pattern};
+
+use super::args::{Order, UnstructuredArgs};
+use super::values::private_fields;
+use crate::bench::contestant::Contestant;
+use crate::failure::Failure;
+
+/// Copies from cells where a neighbour has them into the halo; the fields of the neighbour are played by equal ones.
+pub(super) struct Gather<D: Device> {
+    /// From and to which cell, in the order of the lists.
+    cells: Vec<(u32, u32)>,
+    sources: Vec<Field<f64, D>>,
+    targets: Vec<Field<f64, D>>,
+    levels: usize,
+    /// Values from one cell to the next and from one level to the next.
+    cell_stride: usize,
+    level_stride: usize,
+}
+
+impl<D: Device> Gather<D> {
+    /// Makes the fields; `None` where a neighbour has more cells than this rank, or there are several domains.
+    ///
+    /// # Errors
+    /// [`Failure::Run`] where there is no memory.
+    pub(super) fn new(
+        device: &D,
+        pattern: &Pattern,
+        args: &UnstructuredArgs,
+    ) -> Result<Option<Self>, Failure> {
+        let [set] = pattern.index_sets() else { return Ok(None) };
+        let all = set.len();
+        let mut cells = Vec::new();
+        for piece in pattern.receives().values().flatten() {
+            let (Some(from), Some(to)) = (piece.source.as_list(), piece.target.as_list()) else {
+                return Ok(None);
+            };
+            cells.extend(from.iter().copied().zip(to.iter().copied()));
+        }
+        if cells.iter().any(|(from, _)| *from as usize >= all) {
+            return Ok(None);
+        }
+        let levels = args.levels as usize;
+        let (cell_stride, level_stride) = if args.order == Order::Fastest { (levels, 1) } else { (1, all) };
+        let fields = || private_fields(device, pattern, args);
+        Ok(Some(Gather { cells, sources: fields()?, targets: fields()?, levels, cell_stride, level_stride }))
+    }
+
+    fn pass(&self) -> Result<(), Failure> {
+        for (source, target) in self.sources.iter().zip(&self.targets) {
+            let source = source.pointer(0)?.as_ptr().cast::<f64>();
+            let target = target.pointer(0)?.as_ptr().cast::<f64>();
+            let copy = |from: usize, to: usize, count: usize| {
+                // SAFETY: the cells and levels are those of the fields, which nobody else touches; both are host memory.
+                unsafe { std::ptr::copy_nonoverlapping(source.add(from), target.add(to), count) };
+            };
+            if self.level_stride == 1 {
+                for &(from, to) in &self.cells {
+                    copy(from as usize * self.cell_stride, to as usize * self.cell_stride, self.levels);
+                }
+                continue;
+            }
+            for level in (0..self.levels).map(|level| level * self.level_stride) {
+                for &(from, to) in &self.cells {
+                    copy(level + from as usize, level + to as usize, 1);
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+impl<D: Device> Contestant for Gather<D> {
+    fn run(&mut self, batch: usize) -> Result<(), Failure> {
+        (0..batch).try_for_each(|_| self.pass())
+    }
+
+    fn verify(&mut self) -> Result<(), Failure> {
+        Ok(())
+    }
+}

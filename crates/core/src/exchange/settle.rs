@@ -1,0 +1,314 @@
+//! How ranks settle the way of each field.
+//!
+//! Each part of an exchange goes through three steps with each neighbour: the sender offers, the receiver accepts and makes
+//! the memory that the two share, and the sender lends its end of that.
+
+use std::any::Any;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use super::bind::packed_bytes;
+use super::path::{DataPath, Way, has_short_runs};
+use super::plan::{PartBuilder, PartFields};
+use super::segment::{Segment, Slot};
+use crate::device::{Device, MAX_COPY_AXES, Pointer};
+use crate::field::{BlockLayout, BoundField};
+use crate::pattern::Pattern;
+use crate::transport::{Transport, TransportError, Window, WindowRegion};
+
+/// How the sender is ready to send the fields of one part to one neighbour.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Offer {
+    /// The device, as text.
+    device: String,
+    /// Whether the sender can pack into shared memory.
+    packs: bool,
+    pub(super) fields: Vec<FieldOffer>,
+}
+
+/// The same of one field.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct FieldOffer {
+    /// The axes from the slowest to the fastest in the sender's memory.
+    pub(super) order: [u8; MAX_COPY_AXES],
+    /// Whether it is in the window that the sender publishes.
+    published: bool,
+    /// Where it lies in memory that the neighbour can map.
+    place: Option<FieldPlace>,
+    /// Whether what is sent lies in short runs.
+    short_runs: bool,
+}
+
+/// Where a field lies in shared memory: its token, and for each domain where the first element is, in bytes, and the
+/// layout.
+type FieldPlace = (Vec<u8>, Vec<(i64, BlockLayout)>);
+
+/// What the receiver has chosen: the way of each field, and the token of the memory that it shares for them.
+pub(super) type Answer = (Vec<Way>, Option<Vec<u8>>);
+
+/// The blocks of a neighbour's field as this process sees them, and what owns their memory here.
+type Mapped = (Vec<WindowRegion>, Arc<dyn Any + Send + Sync>);
+
+/// What the two ends have between them for one part.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Windows {
+    /// On the fields.
+    pub(super) direct: Option<Arc<Window>>,
+    /// On messages in shared memory.
+    pub(super) slots: Option<[Slot; 2]>,
+}
+
+/// What a receiver has chosen for one part, and by what the sender finds the memory for it.
+pub(crate) struct Accepted {
+    ways: Vec<Way>,
+    windows: Windows,
+    token: Option<Vec<u8>>,
+    /// The token is good as long as this is kept.
+    name: Option<Box<dyn Any + Send + Sync>>,
+}
+
+/// What was settled with the neighbours about one part.
+#[derive(Debug, Default)]
+pub(crate) struct Settled {
+    /// For each rank that we send to: the way of each field, and the windows that it needs.
+    pub(super) lent: BTreeMap<usize, (Vec<Way>, Windows)>,
+    /// For each rank that sends to us: its offer, the way of each field, and the windows that we need.
+    pub(super) borrowed: BTreeMap<usize, (Offer, Vec<Way>, Windows)>,
+}
+
+/// What was settled about all parts.
+#[derive(Default)]
+pub(super) struct Settlement {
+    pub(super) parts: Vec<Settled>,
+    /// Kept until all ranks have what they need.
+    pub(super) names: Vec<Box<dyn Any + Send + Sync>>,
+    /// What is in the way, in words.
+    pub(super) complaint: Option<String>,
+}
+
+/// Settles with every neighbour how each field gets there.
+pub(super) fn settle(
+    pattern: &Pattern,
+    builders: &[Box<dyn PartBuilder>],
+    tag: u32,
+    path: DataPath,
+) -> Result<Settlement, TransportError> {
+    let comm = pattern.comm();
+    let others = |peer: &&usize| **peer != comm.rank();
+    let mut published: BTreeMap<usize, Vec<Option<Arc<Window>>>> = BTreeMap::new();
+    let mut offers: Vec<(usize, Vec<Offer>)> = Vec::new();
+    for &peer in pattern.sends().keys().filter(others) {
+        let made = builders
+            .iter()
+            .enumerate()
+            .map(|(number, part)| part.offer(pattern, peer, tag + number as u32, path))
+            .collect::<Result<Vec<_>, _>>()?;
+        let (to_send, windows) = made.into_iter().unzip();
+        offers.push((peer, to_send));
+        published.insert(peer, windows);
+    }
+    let mut settlement = Settlement::default();
+    settlement.parts.extend(builders.iter().map(|_| Settled::default()));
+    let mut answers: Vec<(usize, Vec<Answer>)> = Vec::new();
+    for (peer, offers) in comm.sparse_exchange(&offers)? {
+        let mut answer = Vec::with_capacity(offers.len());
+        for (number, offer) in offers.into_iter().enumerate() {
+            let accepted = builders[number].accept(pattern, peer, tag + number as u32, path, &offer)?;
+            let Accepted { ways, windows, token, name } = accepted;
+            settlement.names.extend(name);
+            answer.push((ways.clone(), token));
+            settlement.parts[number].borrowed.insert(peer, (offer, ways, windows));
+        }
+        answers.push((peer, answer));
+    }
+    for (peer, answers) in comm.sparse_exchange(&answers)? {
+        let published = published.remove(&peer).unwrap_or_default();
+        for (number, (answer, published)) in answers.into_iter().zip(published).enumerate() {
+            match builders[number].lend(pattern, peer, &answer, published)? {
+                Some(windows) => drop(settlement.parts[number].lent.insert(peer, (answer.0, windows))),
+                None => {
+                    settlement.complaint =
+                        Some(format!("the memory that rank {peer} shares with this one cannot be mapped"));
+                }
+            }
+        }
+    }
+    Ok(settlement)
+}
+
+impl<D: Device> PartFields<D> {
+    /// What this rank can send, and the window that it has published.
+    pub(super) fn offer(
+        &self,
+        pattern: &Pattern,
+        peer: usize,
+        tag: u32,
+        path: DataPath,
+    ) -> Result<(Offer, Option<Arc<Window>>), TransportError> {
+        let transport = pattern.comm().transport();
+        let window = Arc::new(Window::new(self.regions(), self.keepers()));
+        let direct = matches!(path, DataPath::Quickest | DataPath::Direct);
+        let published = direct && transport.publish(peer, tag, &window)?;
+        let packs = self.device.info().runs_on_host() && transport.is_near(peer);
+        let pieces = pattern.sends().get(&peer).map_or(&[][..], Vec::as_slice);
+        let fields = self.fields.iter().map(|(_, field)| {
+            let layouts: Vec<BlockLayout> = field.blocks.iter().map(|(_, layout)| layout.clone()).collect();
+            FieldOffer {
+                order: field.memory_order(),
+                published: published && field.storage.is_some(),
+                place: field_place(field).filter(|_| packs && direct),
+                short_runs: has_short_runs(pieces, &layouts, field.element),
+            }
+        });
+        let offer = Offer { device: self.device.id().to_string(), packs, fields: fields.collect() };
+        Ok((offer, published.then_some(window)))
+    }
+
+    /// Chooses the way of each field of an offer, and makes what it needs.
+    pub(super) fn accept(
+        &self,
+        pattern: &Pattern,
+        peer: usize,
+        tag: u32,
+        path: DataPath,
+        offer: &Offer,
+    ) -> Result<Accepted, TransportError> {
+        let transport = pattern.comm().transport();
+        let attached = transport.attach(peer, tag)?.filter(|_| offer.device == self.device.id().to_string());
+        let near = offer.packs && self.device.info().runs_on_host() && transport.is_near(peer);
+        let mut mapped = Vec::new();
+        let mut reachable = Vec::new();
+        for (position, ((_, field), offered)) in self.fields.iter().zip(&offer.fields).enumerate() {
+            let place = offered.place.as_ref().filter(|_| near && field.storage.is_some());
+            let regions = match place {
+                Some(place) => self.map_field(transport.as_ref(), peer, position, place)?,
+                None => None,
+            };
+            reachable.push(regions.is_some());
+            mapped.extend(regions);
+        }
+        // Memory that somebody lent us is touched by `start` and `finish` alone, which may be late: its neighbours' fields
+        // must not wait for that.
+        let choose = |near: bool| -> Vec<Way> {
+            let fields = self.fields.iter().zip(&offer.fields).zip(&reachable);
+            let ways = fields.map(|(((_, field), offered), reachable)| {
+                let here = field.storage.is_some() && offered.published && attached.is_some();
+                path.choose(here || near && *reachable, near, offered.short_runs)
+            });
+            ways.collect()
+        };
+        let mut ways = choose(near);
+        let mut windows = Windows::default();
+        let (mut token, mut name) = (None, None);
+        let between_processes = attached.is_none() && ways.contains(&Way::Direct);
+        if between_processes || ways.contains(&Way::Shared) {
+            let orders: Vec<_> = offer.fields.iter().map(|field| field.order).collect();
+            let message = packed_bytes(&self.fields, pattern, peer, &orders, &ways);
+            match transport.share(Segment::bytes_for(message)) {
+                Some(lease) => {
+                    let segment = Segment::new(lease.memory);
+                    windows.slots = segment.slots().filter(|_| ways.contains(&Way::Shared));
+                    if between_processes {
+                        let (regions, keep): (Vec<_>, Vec<_>) = mapped.into_iter().unzip();
+                        let (memory, at) = segment.direct();
+                        let regions = regions.into_iter().flatten().collect();
+                        windows.direct = Window::between_processes(memory, at, regions, keep).map(Arc::new);
+                    }
+                    (token, name) = (Some(lease.token), Some(lease.name));
+                }
+                None => ways = choose(false),
+            }
+        }
+        if !between_processes && ways.contains(&Way::Direct) {
+            windows.direct = attached;
+        }
+        Ok(Accepted { ways, windows, token, name })
+    }
+
+    /// The windows on what the receiver has made for us, which it finds by the token of its answer; `None` where it
+    /// cannot be mapped.
+    pub(super) fn lend(
+        &self,
+        pattern: &Pattern,
+        peer: usize,
+        (ways, token): &Answer,
+        published: Option<Arc<Window>>,
+    ) -> Result<Option<Windows>, TransportError> {
+        let direct = ways.contains(&Way::Direct);
+        let Some(token) = token else {
+            return Ok(Some(Windows { direct: published.filter(|_| direct), slots: None }));
+        };
+        let Some(memory) = pattern.comm().transport().map(peer, token)? else { return Ok(None) };
+        let segment = Segment::new(memory);
+        let (memory, at) = segment.direct();
+        let direct = direct.then(|| Window::between_processes(memory, at, Vec::new(), self.keepers()));
+        let slots = segment.slots().filter(|_| ways.contains(&Way::Shared));
+        Ok(Some(Windows { direct: direct.flatten().map(Arc::new), slots }))
+    }
+
+    /// The blocks of all fields that may be lent.
+    fn regions(&self) -> Vec<WindowRegion> {
+        let mut regions = Vec::new();
+        for (position, (_, field)) in self.fields.iter().enumerate() {
+            if field.storage.is_some() {
+                regions.extend(field.blocks.iter().enumerate().map(|(domain, (pointer, layout))| {
+                    WindowRegion {
+                        field: position,
+                        domain,
+                        device: self.device.id(),
+                        pointer: *pointer,
+                        layout: layout.clone(),
+                    }
+                }));
+            }
+        }
+        regions
+    }
+
+    /// What owns their memory.
+    fn keepers(&self) -> Vec<Arc<dyn Any + Send + Sync>> {
+        self.fields
+            .iter()
+            .filter_map(|(_, field)| field.storage.clone())
+            .map(|storage| storage as _)
+            .collect()
+    }
+
+    /// The blocks of a field of `peer` as this process sees them, and what owns their memory here; `None` where they
+    /// cannot be mapped.
+    fn map_field(
+        &self,
+        transport: &dyn Transport,
+        peer: usize,
+        position: usize,
+        (token, blocks): &FieldPlace,
+    ) -> Result<Option<Mapped>, TransportError> {
+        let Some(memory) = transport.map(peer, token)? else { return Ok(None) };
+        let size = self.fields[position].1.element.bytes() as i64;
+        let mut regions = Vec::with_capacity(blocks.len());
+        for (domain, (begin, layout)) in blocks.iter().enumerate() {
+            let (low, high) = layout.span();
+            if begin + low as i64 * size < 0 || begin + high as i64 * size > memory.bytes() as i64 {
+                return Ok(None);
+            }
+            regions.push(WindowRegion {
+                field: position,
+                domain,
+                device: self.device.id(),
+                pointer: memory.pointer().offset(*begin as isize),
+                layout: layout.clone(),
+            });
+        }
+        Ok(Some((regions, Arc::new(memory))))
+    }
+}
+
+/// Where the blocks of a field lie in shared memory, if they do.
+fn field_place(field: &BoundField) -> Option<FieldPlace> {
+    let place = field.storage.as_ref()?.shared()?;
+    let from_begin = |pointer: Pointer| pointer.as_ptr().addr() as i64 - place.begin.as_ptr().addr() as i64;
+    let blocks = field.blocks.iter().map(|(pointer, layout)| (from_begin(*pointer), layout.clone()));
+    Some((place.token.clone(), blocks.collect()))
+}
