@@ -7,12 +7,13 @@
 
 use std::collections::BTreeMap;
 
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::regions::Wanted;
-use super::{Cells, PatternError, Piece, agree_on_findings};
+use super::{Cells, PatternError, Piece, SetupCost, agree_on_findings};
 use crate::domain::{Grid, GridError, IndexBox, Split, balanced_counts};
-use crate::transport::Communicator;
+use crate::transport::{Communicator, TransportError};
 
 /// The bins of a grid.
 #[derive(Debug)]
@@ -48,7 +49,12 @@ impl Directory {
     }
 
     /// Collective: tells the keepers of the bins what this rank owns, and checks that every cell is owned once.
-    pub(super) fn register(&self, comm: &Communicator, domains: &[IndexBox]) -> Result<Known, PatternError> {
+    pub(super) fn register(
+        &self,
+        comm: &Communicator,
+        domains: &[IndexBox],
+        cost: &mut SetupCost,
+    ) -> Result<Known, PatternError> {
         let mut messages: BTreeMap<usize, Vec<(Owner, IndexBox)>> = BTreeMap::new();
         for (number, domain) in domains.iter().enumerate().filter(|(_, domain)| !domain.is_empty()) {
             let owner = Owner { rank: comm.rank(), domain: number };
@@ -57,7 +63,8 @@ impl Directory {
             }
         }
         let messages: Vec<_> = messages.into_iter().collect();
-        let known = comm.sparse_exchange(&messages)?.into_iter().flat_map(|(_, domains)| domains).collect();
+        let known =
+            exchange_lists(comm, &messages, cost)?.into_iter().flat_map(|(_, domains)| domains).collect();
         let complaint = self.bins.part(comm.rank()).and_then(|bin| complaint(&bin, &known));
         agree_on_findings(comm, complaint)?;
         Ok(Known { domains: known })
@@ -70,6 +77,7 @@ impl Directory {
         comm: &Communicator,
         known: &Known,
         wanted: &[Wanted],
+        cost: &mut SetupCost,
     ) -> Result<BTreeMap<usize, Vec<Piece>>, PatternError> {
         let mut questions: BTreeMap<usize, Vec<(usize, IndexBox)>> = BTreeMap::new();
         for (number, want) in wanted.iter().enumerate() {
@@ -78,8 +86,7 @@ impl Directory {
             }
         }
         let questions: Vec<_> = questions.into_iter().collect();
-        let answers: Vec<(usize, Vec<Answer>)> = comm
-            .sparse_exchange(&questions)?
+        let answers: Vec<(usize, Vec<Answer>)> = exchange_lists(comm, &questions, cost)?
             .into_iter()
             .map(|(asker, questions)| {
                 let found = questions.iter().flat_map(|(number, source)| {
@@ -91,7 +98,7 @@ impl Directory {
             })
             .collect();
         let mut found: Vec<Answer> =
-            comm.sparse_exchange(&answers)?.into_iter().flat_map(|(_, found)| found).collect();
+            exchange_lists(comm, &answers, cost)?.into_iter().flat_map(|(_, found)| found).collect();
         // A domain that overlaps several bins is reported by each of them.
         found.sort_by_key(|(number, owner, domain)| (*number, domain.lower().to_vec(), *owner));
         found.dedup();
@@ -128,6 +135,20 @@ impl Directory {
         }
         positions.iter().map(|position| self.bins.number(position)).collect()
     }
+}
+
+/// Collective: a sparse exchange of lists, which counts the messages and the entries of what is sent and received.
+pub(super) fn exchange_lists<T: Serialize + DeserializeOwned>(
+    comm: &Communicator,
+    messages: &[(usize, Vec<T>)],
+    cost: &mut SetupCost,
+) -> Result<Vec<(usize, Vec<T>)>, TransportError> {
+    let entries = |lists: &[(usize, Vec<T>)]| lists.iter().map(|(_, list)| list.len()).sum();
+    cost.messages += messages.iter().filter(|(peer, _)| *peer != comm.rank()).count();
+    cost.hold(entries(messages));
+    let received = comm.sparse_exchange(messages)?;
+    cost.hold(entries(&received));
+    Ok(received)
 }
 
 /// What is wrong in a bin: two domains that overlap, or a cell that nobody owns.

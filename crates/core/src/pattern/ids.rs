@@ -127,13 +127,6 @@ pub(super) fn exchange_tables<T: Pod>(
         .collect()
 }
 
-impl SetupCost {
-    /// Notes that a table of this many entries is held.
-    pub(super) fn hold(&mut self, entries: usize) {
-        self.largest_table = self.largest_table.max(entries);
-    }
-}
-
 /// What a rank tells and asks a keeper: as bytes, the number of entries, the entries, and the ids that are asked for.
 struct Letter {
     bytes: Vec<u8>,
