@@ -156,7 +156,7 @@ impl Split {
 }
 
 /// The number of parts along each axis of [`Split::balanced`].
-pub(crate) fn balanced_counts(grid: &Grid, parts: usize) -> Vec<usize> {
+fn balanced_counts(grid: &Grid, parts: usize) -> Vec<usize> {
     let mut counts = vec![1usize; grid.axes()];
     for factor in prime_factors(parts) {
         let first = usize::from(grid.is_cubed_sphere());

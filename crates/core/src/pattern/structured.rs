@@ -26,7 +26,7 @@ pub(super) fn make(
 
     let mut cost = SetupCost::default();
     cost.hold(domains.len());
-    let directory = Directory::new(grid, comm.size())?;
+    let directory = Directory::new(comm, grid, domains)?;
     let known = directory.register(comm, domains, &mut cost)?;
     let wanted = regions::wanted(grid, &widths, domains);
     let receives = directory.look_up(comm, &known, &wanted, &mut cost)?;
