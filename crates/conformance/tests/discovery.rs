@@ -102,6 +102,25 @@ fn discover(comm: &Communicator, counters: &Counters, set: &IndexSet) -> Result<
 }
 
 #[test]
+fn runs_of_ids_are_kept_together() {
+    // Of a rank's 4096 ids each would have another keeper, and every rank would tell almost every other.
+    const OWNED: i64 = 4096;
+    let all = RANKS as i64 * OWNED;
+    run_ranks(RANKS, |comm| -> Result<(), Failure> {
+        comm.set_time_limit(Some(Duration::from_secs(300)));
+        let (comm, counters) = Counting::around(&comm);
+        let first = comm.rank() as i64 * OWNED;
+        let owned: Vec<i64> = (first..first + OWNED).collect();
+        let set = IndexSet::new(&owned, &[(first + all - 1) % all, (first + OWNED) % all]);
+        let cost = discover(&comm, &counters, &set)?;
+        ensure!(cost.messages <= 300, "{cost:?}");
+        ensure!(cost.largest_table as i64 <= 2 * OWNED, "{cost:?}");
+        Ok(())
+    })
+    .unwrap();
+}
+
+#[test]
 fn boxes_of_any_shape_are_found_at_the_cost_of_ones_own_neighbours() {
     let grid = Grid::new([64, 64, 64]).unwrap().periodic([true; 3]).unwrap();
     for (parts, neighbours) in [([4, 4, 4], 26), ([1, 8, 8], 8), ([64, 1, 1], 2), ([1, 1, 64], 2)] {

@@ -171,15 +171,18 @@ mod tests {
 
     #[test]
     fn ranks_that_do_not_meet_are_an_error() {
-        let one_stays_away = simulate(3, |comm| {
-            Ok(if comm.rank() > 0 {
-                comm.barrier()?
-            })
+        let one_stays_away = simulate(3, |comm| -> Result<(), Failure> {
+            if comm.rank() > 0 {
+                comm.barrier()?;
+            }
+            Ok(())
         });
         assert!(matches!(one_stays_away, Err(Failure::Run(text)) if text.contains("1 do not come")));
-        let one_fails = simulate(3, |comm| match comm.rank() {
-            1 => Err(Failure::Run("of its own".into())),
-            _ => Ok(comm.barrier()?),
+        let one_fails = simulate(3, |comm| -> Result<(), Failure> {
+            if comm.rank() == 1 {
+                return Err(Failure::Run("of its own".into()));
+            }
+            Ok(comm.barrier()?)
         });
         assert!(matches!(one_fails, Err(Failure::Run(text)) if text == "of its own"));
     }
