@@ -90,6 +90,7 @@ fn draw_panel<'a>(
         .x_labels(8)
         .x_label_formatter(&|power| power.exp2().round().to_string())
         .y_labels(5)
+        .y_label_formatter(&|figure| figure.to_string())
         .draw()?;
     for (series, colour) in drawn() {
         let largest = || series.rows.iter().map(|row| (power(row), figure(row).1));
