@@ -1,5 +1,4 @@
-//! Finding the owners of a real mesh's halos on many ranks: right, and no more work for a rank than its own cells and
-//! neighbours make.
+//! Finding the owners of halos on many ranks: right, and no more work for a rank than its own cells and neighbours make.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -10,7 +9,9 @@ use std::time::Duration;
 use counting::{Counters, Counting};
 use haloport_conformance::{Failure, ensure};
 use haloport_core::pattern::SetupCost;
-use haloport_core::{Communicator, Field, HaloCells, IndexSet, Pattern, PatternError, Schedule, run_ranks};
+use haloport_core::{
+    Communicator, Field, Grid, Halo, HaloCells, IndexSet, Pattern, PatternError, Schedule, Split, run_ranks,
+};
 use haloport_cpu::CpuDevice;
 use haloport_mesh::{LocalItems, LocalMesh, Mesh, Neighbourhood, Partition};
 
@@ -98,6 +99,51 @@ fn discover(comm: &Communicator, counters: &Counters, set: &IndexSet) -> Result<
         ensure!(found == Some(!id), "cell {cell} with the id {id}: found {found:?}");
     }
     Ok(cost)
+}
+
+#[test]
+fn runs_of_ids_are_kept_together() {
+    // Of a rank's 4096 ids each would have another keeper, and every rank would tell almost every other.
+    const OWNED: i64 = 4096;
+    let all = RANKS as i64 * OWNED;
+    run_ranks(RANKS, |comm| -> Result<(), Failure> {
+        comm.set_time_limit(Some(Duration::from_secs(300)));
+        let (comm, counters) = Counting::around(&comm);
+        let first = comm.rank() as i64 * OWNED;
+        let owned: Vec<i64> = (first..first + OWNED).collect();
+        let set = IndexSet::new(&owned, &[(first + all - 1) % all, (first + OWNED) % all]);
+        let cost = discover(&comm, &counters, &set)?;
+        ensure!(cost.messages <= 300, "{cost:?}");
+        ensure!(cost.largest_table as i64 <= 2 * OWNED, "{cost:?}");
+        Ok(())
+    })
+    .unwrap();
+}
+
+#[test]
+fn boxes_of_any_shape_are_found_at_the_cost_of_ones_own_neighbours() {
+    let grid = Grid::new([64, 64, 64]).unwrap().periodic([true; 3]).unwrap();
+    for (parts, neighbours) in [([4, 4, 4], 26), ([1, 8, 8], 8), ([64, 1, 1], 2), ([1, 1, 64], 2)] {
+        let split = Split::even(&grid, parts).unwrap();
+        run_ranks(64, |comm| -> Result<(), Failure> {
+            let (comm, counters) = Counting::around(&comm);
+            let mine = split.part(comm.rank());
+            let pattern = Pattern::structured(&comm, &grid, mine.as_slice(), &Halo::uniform(1))?;
+            let (cost, counts) = (pattern.setup_cost(), counters.take());
+            ensure!(cost.messages == counts.sent, "{cost:?}, and the transport counts {counts:?}");
+            // A question, an answer and a request for each neighbour, and nobody else hears of the domain.
+            ensure!(cost.messages <= 3 * neighbours, "{cost:?} for {neighbours} neighbours, {parts:?} parts");
+            ensure!(
+                counts.received <= 3 * neighbours,
+                "{counts:?} for {neighbours} neighbours, {parts:?} parts"
+            );
+            // A halo has a box in each of the 26 directions.
+            let halo = pattern.receives().values().flatten().count();
+            ensure!((halo..=2 * halo).contains(&cost.largest_table), "{cost:?} for {halo} boxes of halo");
+            Ok(())
+        })
+        .unwrap();
+    }
 }
 
 #[test]

@@ -3,6 +3,7 @@
 //! - `block`: the fields;
 //! - `contestant`: what is timed and how, and `results`: what comes out;
 //! - `exchange` and `unstructured`: the benchmarks, with their contestants;
+//! - `scaling`: what thousands of simulated ranks send and hold;
 //! - `raw_send` and `persistent`: messages of the transport and of MPI, for both.
 
 mod block;
@@ -12,6 +13,7 @@ mod exchange;
 mod persistent;
 mod raw_send;
 mod results;
+mod scaling;
 mod unstructured;
 
 use clap::Subcommand;
@@ -25,6 +27,8 @@ pub(crate) enum BenchCommand {
     Exchange(exchange::ExchangeArgs),
     /// Time the exchange of an unstructured field beside messages packed by hand, and making its pattern.
     Unstructured(unstructured::UnstructuredArgs),
+    /// Set up exchanges on thousands of simulated ranks, and count what each of them sends and holds.
+    Scaling(scaling::ScalingArgs),
 }
 
 /// Measures.
@@ -35,5 +39,6 @@ pub(crate) fn run(command: &BenchCommand) -> Result<(), Failure> {
     match command {
         BenchCommand::Exchange(args) => exchange::run(args),
         BenchCommand::Unstructured(args) => unstructured::run(args),
+        BenchCommand::Scaling(args) => scaling::run(args),
     }
 }

@@ -18,4 +18,3 @@ pub use split::Split;
 
 pub(crate) use halo::HaloWidths;
 pub(crate) use orientation::Placement;
-pub(crate) use split::balanced_counts;

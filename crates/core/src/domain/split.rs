@@ -8,11 +8,49 @@ const MOST_PARTS: usize = 1 << 24;
 /// A Cartesian split of a grid. Parts are numbered with the last axis fastest; there may be empty ones, where an
 /// axis has fewer cells than parts.
 ///
-/// It holds the cuts of each axis, not a table of all parts.
+/// It holds no table of the parts: even cuts are computed, those of given sizes are held for each axis.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Split {
-    /// For each axis the first index of each part, and the end of the axis.
-    cuts: Vec<Vec<i64>>,
+    cuts: Vec<Cuts>,
+}
+
+/// How one axis is cut.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Cuts {
+    /// Into `parts` parts of sizes that differ by at most one cell.
+    Even { extent: usize, parts: usize },
+    /// The first index of each part, and the end of the axis.
+    At(Vec<i64>),
+}
+
+impl Cuts {
+    fn parts(&self) -> usize {
+        match self {
+            Cuts::Even { parts, .. } => *parts,
+            Cuts::At(cuts) => cuts.len() - 1,
+        }
+    }
+
+    /// The first index of part `part`, or the end of the axis for the number of parts.
+    fn begin(&self, part: usize) -> i64 {
+        match self {
+            Cuts::Even { extent, parts } => (*extent as u128 * part as u128 / *parts as u128) as i64,
+            Cuts::At(cuts) => cuts[part],
+        }
+    }
+
+    /// How many of the parts, and the end of the axis, begin below `index`.
+    fn begun_below(&self, index: i64) -> usize {
+        match self {
+            // ⌊extent · part / parts⌋ < index just if extent · part < index · parts.
+            Cuts::Even { extent, parts } => {
+                let reached =
+                    (u128::from(index.max(0).unsigned_abs()) * *parts as u128).div_ceil(*extent as u128);
+                reached.min(*parts as u128 + 1) as usize
+            }
+            Cuts::At(cuts) => cuts.partition_point(|&cut| cut < index),
+        }
+    }
 }
 
 impl Split {
@@ -31,8 +69,7 @@ impl Split {
                     let problem = format!("has {count} parts, expected 1 to {MOST_PARTS}");
                     return Err(GridError::Split { axis, problem });
                 }
-                let extent = grid.extent(axis) as u128;
-                Ok((0..=count).map(|part| (extent * part as u128 / count as u128) as i64).collect())
+                Ok(Cuts::Even { extent: grid.extent(axis), parts: count })
             })
             .collect::<Result<_, _>>()?;
         Ok(Split { cuts })
@@ -61,7 +98,7 @@ impl Split {
                     *end += size as i64;
                     Some(*end)
                 }));
-                Ok(cuts)
+                Ok(Cuts::At(cuts))
             })
             .collect::<Result<_, _>>()?;
         Ok(Split { cuts })
@@ -82,12 +119,12 @@ impl Split {
 
     /// The number of parts.
     pub fn parts(&self) -> usize {
-        self.cuts.iter().map(|cuts| cuts.len() - 1).product()
+        self.cuts.iter().map(Cuts::parts).product()
     }
 
     /// The number of parts along each axis.
     pub fn parts_per_axis(&self) -> Vec<usize> {
-        self.cuts.iter().map(|cuts| cuts.len() - 1).collect()
+        self.cuts.iter().map(Cuts::parts).collect()
     }
 
     /// The cells of part `part`; `None` for a number past the last part.
@@ -96,31 +133,30 @@ impl Split {
         let mut lower = vec![0; self.cuts.len()];
         let mut upper = vec![0; self.cuts.len()];
         for (axis, cuts) in self.cuts.iter().enumerate().rev() {
-            let count = cuts.len() - 1;
-            let position = rest % count;
-            rest /= count;
-            lower[axis] = cuts[position];
-            upper[axis] = cuts[position + 1];
+            let position = rest % cuts.parts();
+            rest /= cuts.parts();
+            lower[axis] = cuts.begin(position);
+            upper[axis] = cuts.begin(position + 1);
         }
         (rest == 0).then(|| IndexBox::new(lower, upper))
     }
 
     /// The number of the part at `position` (one entry for each axis).
     pub(crate) fn number(&self, position: &[usize]) -> usize {
-        self.cuts.iter().zip(position).fold(0, |number, (cuts, &at)| number * (cuts.len() - 1) + at)
+        self.cuts.iter().zip(position).fold(0, |number, (cuts, &at)| number * cuts.parts() + at)
     }
 
     /// The positions of the parts along `axis` that hold cells of `lower..upper`.
     pub(crate) fn overlapping(&self, axis: usize, lower: i64, upper: i64) -> std::ops::Range<usize> {
         let cuts = &self.cuts[axis];
-        let first = cuts.partition_point(|&cut| cut <= lower).saturating_sub(1);
-        let last = cuts.partition_point(|&cut| cut < upper).min(cuts.len() - 1);
+        let first = cuts.begun_below(lower + 1).saturating_sub(1);
+        let last = cuts.begun_below(upper).min(cuts.parts());
         first..last.max(first)
     }
 }
 
 /// The number of parts along each axis of [`Split::balanced`].
-pub(crate) fn balanced_counts(grid: &Grid, parts: usize) -> Vec<usize> {
+fn balanced_counts(grid: &Grid, parts: usize) -> Vec<usize> {
     let mut counts = vec![1usize; grid.axes()];
     for factor in prime_factors(parts) {
         let first = usize::from(grid.is_cubed_sphere());
@@ -173,7 +209,7 @@ mod tests {
                 .map(|axis| {
                     let found: Vec<usize> = split
                         .overlapping(axis, part.lower()[axis], part.upper()[axis])
-                        .filter(|&at| split.cuts[axis][at] < split.cuts[axis][at + 1])
+                        .filter(|&at| split.cuts[axis].begin(at) < split.cuts[axis].begin(at + 1))
                         .collect();
                     assert_eq!(found.len(), 1, "{part} on axis {axis}");
                     found[0]
@@ -193,6 +229,19 @@ mod tests {
             Split::balanced(&grid, 0).unwrap_err().to_string(),
             "the split of axis 0 has 0 parts, expected 1 to 16777216"
         );
+    }
+
+    #[test]
+    fn even_cuts_are_found_as_those_of_a_table_are() {
+        for (extent, parts) in [(10, 3), (10, 10), (3, 7), (1, 1), (97, 16)] {
+            let even = Cuts::Even { extent, parts };
+            let table = Cuts::At((0..=parts).map(|part| even.begin(part)).collect());
+            assert_eq!((table.begin(0), table.begin(parts)), (0, extent as i64));
+            for index in -2..extent as i64 + 3 {
+                let (found, expected) = (even.begun_below(index), table.begun_below(index));
+                assert_eq!(found, expected, "below {index} of {extent} cells in {parts} parts");
+            }
+        }
     }
 
     #[test]

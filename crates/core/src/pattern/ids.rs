@@ -1,6 +1,7 @@
 //! Who owns which ids: a directory that is spread over the ranks.
 //!
-//! Every id has a keeper, a rank that its hash picks. A rank tells the keepers which ids it owns and asks them for
+//! Every id has a keeper, a rank that its hash picks, for short runs of consecutive ids at once: a rank mostly owns such
+//! runs, and has the fewer keepers to tell. A rank tells the keepers which ids it owns and asks them for
 //! those of its halos in the same letter, and gets the answers in the order of its questions. So what a rank keeps
 //! and sends grows with its own cells alone. The keeper of an id sees that two own it, or nobody does.
 
@@ -24,14 +25,39 @@ struct Entry {
     index: u32,
 }
 
-/// Collective: finds the place of each of the ids `wanted`, which are not negative, in their order.
+/// How many runs of ids each rank keeps at least, where it keeps as many ids: enough to even out what chance gives it.
+const RUNS: u64 = 256;
+
+/// Who keeps which id.
+#[derive(Debug, Clone, Copy)]
+struct Keepers {
+    ranks: usize,
+    /// The bits of an id that count within its run.
+    within: u32,
+}
+
+impl Keepers {
+    fn new(ranks: usize, owned_by_all: u64) -> Keepers {
+        Keepers { ranks, within: (owned_by_all / ranks as u64 / RUNS).checked_ilog2().unwrap_or(0) }
+    }
+
+    /// The rank that keeps an id: runs are spread evenly, however ids are numbered.
+    fn of(self, id: i64) -> usize {
+        ((u128::from(mixed(id >> self.within)) * self.ranks as u128) >> 64) as usize
+    }
+}
+
+/// Collective: finds the place of each of the ids `wanted`, which are not negative, in their order, among the
+/// `owned_by_all` ids that all ranks own.
 pub(super) fn look_up(
     comm: &Communicator,
     domains: &[IndexSet],
     wanted: &[i64],
+    owned_by_all: u64,
     cost: &mut SetupCost,
 ) -> Result<Found, TransportError> {
-    let (answers, keepers, complaint) = register(comm, domains, wanted, cost)?;
+    let keepers = Keepers::new(comm.size(), owned_by_all);
+    let (answers, keepers, complaint) = register(comm, domains, wanted, keepers, cost)?;
     // In the order of the keepers, each one's answers in the order of the questions.
     let mut places: FxHashMap<usize, std::vec::IntoIter<Place>> = FxHashMap::default();
     for (keeper, answers) in exchange_tables::<Place>(comm, answers, cost)? {
@@ -53,11 +79,13 @@ fn register(
     comm: &Communicator,
     domains: &[IndexSet],
     wanted: &[i64],
+    keepers: Keepers,
     cost: &mut SetupCost,
 ) -> Result<Asked, TransportError> {
     let (me, size) = (comm.rank(), comm.size());
-    let owned: usize = domains.iter().map(|set| set.cells(true).count()).sum();
-    let keepers: Vec<usize> = wanted.iter().map(|&id| keeper(id, size)).collect();
+    let keeper_of = |id| keepers.of(id);
+    let owned = owned_ids(domains);
+    let keepers: Vec<usize> = wanted.iter().map(|&id| keeper_of(id)).collect();
     // What this rank keeps for itself needs no letter. The largest lists are the first to be made: memory that is new to the
     // process costs more than all the rest.
     let mut places = Places::with_capacity(with_slack(owned));
@@ -66,7 +94,7 @@ fn register(
     for (domain, set) in domains.iter().enumerate() {
         let domain = domain as u32;
         for (index, id) in set.cells(true) {
-            match keeper(id, size) {
+            match keeper_of(id) {
                 keeper if keeper == me => places.add(id, Place { rank: me as u32, domain, index }),
                 keeper => letters.entry(keeper).or_insert_with(|| Letter::new(expected)).tell(Entry {
                     id,
@@ -127,13 +155,6 @@ pub(super) fn exchange_tables<T: Pod>(
         .collect()
 }
 
-impl SetupCost {
-    /// Notes that a table of this many entries is held.
-    pub(super) fn hold(&mut self, entries: usize) {
-        self.largest_table = self.largest_table.max(entries);
-    }
-}
-
 /// What a rank tells and asks a keeper: as bytes, the number of entries, the entries, and the ids that are asked for.
 struct Letter {
     bytes: Vec<u8>,
@@ -179,7 +200,7 @@ fn values_of<T: Pod>(bytes: &[u8]) -> impl Iterator<Item = T> {
     bytes.chunks_exact(size_of::<T>()).map(bytemuck::pod_read_unaligned)
 }
 
-/// The rank that keeps an id: ids are spread evenly, however they are numbered.
-fn keeper(id: i64, ranks: usize) -> usize {
-    ((u128::from(mixed(id)) * ranks as u128) >> 64) as usize
+/// How many ids the domains own.
+pub(super) fn owned_ids(domains: &[IndexSet]) -> usize {
+    domains.iter().map(|set| set.cells(true).count()).sum()
 }

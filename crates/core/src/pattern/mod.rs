@@ -70,8 +70,16 @@ pub(crate) struct BlockShape {
 pub struct SetupCost {
     /// Messages sent to other ranks.
     pub messages: usize,
-    /// Entries of the largest table held: of cells, questions or answers of one's own, or kept for others.
+    /// Entries of the largest table held: of cells (in a structured pattern, of boxes of them), questions or answers of
+    /// one's own, or kept for others.
     pub largest_table: usize,
+}
+
+impl SetupCost {
+    /// Notes that a table of this many entries is held.
+    fn hold(&mut self, entries: usize) {
+        self.largest_table = self.largest_table.max(entries);
+    }
 }
 
 /// Why a pattern could not be made. Every rank gets the same error.
@@ -190,7 +198,7 @@ impl Pattern {
         self.inner.receives.values().flatten().map(|piece| piece.target.count()).sum()
     }
 
-    /// What it took this rank to find its neighbours. Of an unstructured pattern; 0 otherwise.
+    /// What it took this rank to find its neighbours.
     pub fn setup_cost(&self) -> SetupCost {
         self.inner.setup
     }

@@ -1,6 +1,8 @@
 //! Patterns of boxes of a grid.
 
-use super::boxes::Directory;
+use std::collections::BTreeMap;
+
+use super::boxes::{Directory, exchange_lists};
 use super::{Description, Domains, Pattern, PatternError, Piece, SetupCost, agree, regions};
 use crate::domain::{Grid, Halo, IndexBox};
 use crate::transport::Communicator;
@@ -22,15 +24,18 @@ pub(super) fn make(
     agree(comm, &description, stray_domain(grid, domains))?;
     let widths = widths?;
 
-    let directory = Directory::new(grid, comm.size())?;
-    let known = directory.register(comm, domains)?;
+    let mut cost = SetupCost::default();
+    cost.hold(domains.len());
+    let directory = Directory::new(comm, grid, domains)?;
+    let known = directory.register(comm, domains, &mut cost)?;
     let wanted = regions::wanted(grid, &widths, domains);
-    let receives = directory.look_up(comm, &known, &wanted)?;
+    let receives = directory.look_up(comm, &known, &wanted, &mut cost)?;
     let requests: Vec<(usize, Vec<Piece>)> =
         receives.iter().map(|(&owner, pieces)| (owner, pieces.clone())).collect();
-    let sends = comm.sparse_exchange(&requests)?.into_iter().collect();
+    let sends: BTreeMap<usize, Vec<Piece>> =
+        exchange_lists(comm, &requests, &mut cost)?.into_iter().collect();
     let domains = Domains::Structured { grid: *grid, widths, boxes: domains.to_vec() };
-    Ok(Pattern::new(comm, domains, receives, sends, SetupCost::default()))
+    Ok(Pattern::new(comm, domains, receives, sends, cost))
 }
 
 fn stray_domain(grid: &Grid, domains: &[IndexBox]) -> Option<String> {

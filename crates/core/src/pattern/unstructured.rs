@@ -58,13 +58,15 @@ pub(super) fn make(
     cost.hold(domains.iter().map(IndexSet::len).sum());
 
     // Not of what is wanted alone: only the directory sees that ids are owned by two ranks.
-    let mut unknown = [u64::from(domains.iter().any(|set| set.owners().is_none()))];
-    comm.all_reduce(&mut unknown, Reduction::Max)?;
-    let (places, complaint) = if unknown[0] == 0 {
+    let unknown = domains.iter().any(|set| set.owners().is_none());
+    let mut sums = [u64::from(unknown), ids::owned_ids(domains) as u64];
+    comm.all_reduce(&mut sums, Reduction::Sum)?;
+    let [ranks_with_unknown, owned_by_all] = sums;
+    let (places, complaint) = if ranks_with_unknown == 0 {
         ask_owners(comm, domains, &wanted, &mut cost)?
     } else {
         let ids: Vec<i64> = wanted.iter().map(|cell| cell.id).collect();
-        ids::look_up(comm, domains, &ids, &mut cost)?
+        ids::look_up(comm, domains, &ids, owned_by_all, &mut cost)?
     };
     let lost = wanted.iter().zip(&places).find_map(|(cell, place)| cell.complaint(comm, place));
     agree_on_findings(comm, complaint.or(lost))?;
@@ -141,7 +143,7 @@ fn ask_owners(
     wanted: &[Wanted],
     cost: &mut SetupCost,
 ) -> Result<Found, TransportError> {
-    let mut places = Places::with_capacity(domains.iter().map(|set| set.cells(true).count()).sum());
+    let mut places = Places::with_capacity(ids::owned_ids(domains));
     for (domain, set) in domains.iter().enumerate() {
         for (index, id) in set.cells(true) {
             places.add(id, Place { rank: comm.rank() as u32, domain: domain as u32, index });

@@ -54,10 +54,10 @@ pub(super) enum SplitChoice {
 
 /// Cells along each axis.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Extents(pub(super) Vec<usize>);
+pub(in crate::bench) struct Extents(pub(in crate::bench) Vec<usize>);
 
 impl Extents {
-    fn parse(text: &str) -> Result<Extents, String> {
+    pub(in crate::bench) fn parse(text: &str) -> Result<Extents, String> {
         let extents: Result<Vec<usize>, _> = text.split(',').map(|cells| cells.trim().parse()).collect();
         let wanted = "expected 1 to 4 numbers of cells, each at least 1, such as 128,128,128";
         match extents {

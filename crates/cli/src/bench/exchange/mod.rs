@@ -21,6 +21,7 @@ use haloport::device::Device;
 use haloport::{Communicator, Element, ElementType, Field, FieldSet, Pattern, with_device};
 
 pub(crate) use args::ExchangeArgs;
+pub(super) use args::Extents;
 
 use super::block::{Block, CallerMemory, FieldMemory};
 use super::contestant::{Entry, measure};

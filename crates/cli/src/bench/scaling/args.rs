@@ -1,0 +1,63 @@
+//! The command line.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+use serde::Serialize;
+
+use super::loggp::LogGp;
+use crate::bench::exchange::Extents;
+
+/// The most ranks that are simulated.
+const MOST_RANKS: usize = 1 << 16;
+
+/// Arguments of `haloport bench scaling`.
+#[derive(Debug, Args)]
+pub(crate) struct ScalingArgs {
+    /// Numbers of ranks to simulate
+    #[arg(long, value_name = "N,N", default_value = "16,64,256,1024,4096,16384", value_delimiter = ',',
+          value_parser = rank_count)]
+    pub(super) ranks: Vec<usize>,
+    /// Cells of the grid that each rank owns along each of 1 to 4 axes, all periodic
+    #[arg(long, value_name = "N,N,N", default_value = "32,32,32", value_parser = Extents::parse)]
+    pub(super) local: Extents,
+    /// Halo width of the grid in cells, on every side
+    #[arg(long, value_name = "W", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(super) halo: u32,
+    /// Cells of the mesh that each rank owns, about
+    #[arg(long, value_name = "C", default_value_t = 80, value_parser = clap::value_parser!(u32).range(20..))]
+    pub(super) cells: u32,
+    /// How the mesh is cut into parts
+    #[arg(long, default_value = "curve")]
+    pub(super) partition: PartitionChoice,
+    /// Levels of each cell of the mesh
+    #[arg(long, value_name = "L", default_value_t = 80, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(super) levels: u32,
+    /// Ranks on one node, which share memory
+    #[arg(long, value_name = "N", default_value_t = 32, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(super) node: u32,
+    /// The network: latency, overhead and gap in ns, and gap for each byte in ns
+    #[arg(long, value_name = "L,o,g,G", default_value = "3700,200,5,0.04", value_parser = LogGp::parse)]
+    pub(super) loggp: LogGp,
+    /// Write the growth of all figures to this file, as an SVG picture
+    #[arg(long, value_name = "FILE")]
+    pub(super) plot: Option<PathBuf>,
+    /// Print one JSON object
+    #[arg(long)]
+    pub(super) json: bool,
+}
+
+/// How a mesh is cut into parts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum PartitionChoice {
+    /// Along Hilbert's space-filling curve.
+    Curve,
+    /// By METIS, in builds with that feature.
+    Metis,
+}
+
+fn rank_count(text: &str) -> Result<usize, String> {
+    let count = text.trim().parse().ok().filter(|count| (1..=MOST_RANKS).contains(count));
+    count.ok_or_else(|| format!("expected numbers of ranks from 1 to {MOST_RANKS}; found `{text}`"))
+}

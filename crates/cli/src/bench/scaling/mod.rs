@@ -1,0 +1,49 @@
+//! `haloport bench scaling`: what thousands of ranks would send and hold.
+//!
+//! The plans are real, the ranks simulated: every rank runs the library's own setup, of a pattern and of an exchange
+//! bound to fields. Read in this order:
+//! - this file, and `args`, the command line;
+//! - `cases`: what each rank sets up;
+//! - `simulation`: how one process runs all ranks, on their `transport`;
+//! - `loggp`: the time that the messages would take;
+//! - `report`: the mean and the largest figures of all ranks, printed, and `plot`: their growth, drawn.
+
+mod args;
+mod cases;
+mod loggp;
+mod plot;
+mod report;
+mod simulation;
+mod transport;
+
+pub(crate) use args::ScalingArgs;
+
+use crate::failure::Failure;
+use cases::{Blocks, MeshParts};
+use report::{Report, Row, Series};
+
+/// Simulates all numbers of ranks, and prints what that comes to.
+///
+/// # Errors
+/// [`Failure`].
+pub(crate) fn run(args: &ScalingArgs) -> Result<(), Failure> {
+    let mut series = Series::all(args);
+    let [grid, mesh, mesh_named] = &mut series;
+    let mut numbers = args.ranks.clone();
+    numbers.sort_unstable();
+    numbers.dedup();
+    for ranks in numbers {
+        tracing::info!(ranks, "simulating");
+        let blocks = Blocks::new(args, ranks)?;
+        grid.rows.push(Row::new(args, &blocks.costs()?, Some(&blocks.axis_after_axis())));
+        let parts = MeshParts::new(args, ranks)?;
+        mesh.rows.push(Row::new(args, &parts.costs(false)?, None));
+        mesh_named.rows.push(Row::new(args, &parts.costs(true)?, None));
+    }
+    if let Some(path) = &args.plot {
+        let failed = |error: &dyn std::fmt::Display| Failure::Run(format!("{}: {error}", path.display()));
+        let picture = plot::draw(&series).map_err(|error| failed(&error))?;
+        std::fs::write(path, picture).map_err(|error| failed(&error))?;
+    }
+    Report::new(args, &series).print(args.json)
+}

@@ -1,0 +1,104 @@
+//! The growth of all figures over the number of ranks, as a picture.
+
+use plotters::coord::Shift;
+use plotters::prelude::*;
+
+use super::report::{Row, Series, Spread};
+
+const SIZE: (u32, u32) = (1080, 660);
+const COLOURS: [RGBColor; 3] =
+    [RGBColor(0x1b, 0x6c, 0xa8), RGBColor(0xc8, 0x55, 0x3d), RGBColor(0x5a, 0x8f, 0x3c)];
+const INK: RGBColor = RGBColor(0x22, 0x26, 0x2b);
+const FAINT: RGBColor = RGBColor(0xd5, 0xd9, 0xdd);
+
+/// The mean and the largest figure of all ranks; the mean is not drawn where there is none.
+type Figure = fn(&Row) -> (Option<f64>, f64);
+
+/// What is drawn: a title, the figure, and whether naming owners makes a difference to it.
+const PANELS: [(&str, Figure, bool); 6] = [
+    ("messages of an exchange", |row| both(row.messages, 1.0), false),
+    ("bytes of an exchange, KiB", |row| both(row.bytes, 1024.0), false),
+    ("time of an exchange (LogGP), µs", |row| (None, row.own_port.haloport_us), false),
+    ("messages of setup", |row| both(row.setup_messages, 1.0), true),
+    ("bytes of setup, KiB", |row| both(row.setup_bytes, 1024.0), true),
+    ("entries of the largest table", |row| both(row.largest_table, 1.0), true),
+];
+
+fn both(figure: Spread, unit: f64) -> (Option<f64>, f64) {
+    (Some(figure.mean / unit), figure.largest as f64 / unit)
+}
+
+type DrawError<'a> = DrawingAreaErrorKind<<SVGBackend<'a> as DrawingBackend>::ErrorType>;
+
+/// The text of an SVG file.
+///
+/// # Errors
+/// What the drawing library says.
+pub(super) fn draw(series: &[Series]) -> Result<String, Box<dyn std::error::Error>> {
+    let mut text = String::new();
+    {
+        let root = SVGBackend::with_string(&mut text, SIZE).into_drawing_area();
+        root.fill(&WHITE)?;
+        let (legend, panels) = root.split_vertically(44);
+        draw_legend(&legend, series)?;
+        for (area, panel) in panels.split_evenly((2, 3)).iter().zip(&PANELS) {
+            draw_panel(area, panel, series)?;
+        }
+        root.present()?;
+    }
+    Ok(text)
+}
+
+fn draw_legend<'a>(
+    area: &DrawingArea<SVGBackend<'a>, Shift>,
+    series: &[Series],
+) -> Result<(), DrawError<'a>> {
+    let style = ("sans-serif", 15).into_font().color(&INK);
+    for ((series, colour), x) in series.iter().zip(COLOURS).zip((30..).step_by(130)) {
+        area.draw(&Circle::new((x, 26), 4, colour.filled()))?;
+        area.draw(&Text::new(series.name, (x + 10, 19), style.clone()))?;
+    }
+    let note = "Fixed work for each rank. Filled: the rank that has most; open: the mean of all ranks";
+    area.draw(&Text::new(note, (470, 19), style))
+}
+
+fn draw_panel<'a>(
+    area: &DrawingArea<SVGBackend<'a>, Shift>,
+    (title, figure, all): &(&str, Figure, bool),
+    series: &[Series],
+) -> Result<(), DrawError<'a>> {
+    let drawn = || series.iter().zip(COLOURS).take(if *all { 3 } else { 2 });
+    let rows = || drawn().flat_map(|(series, _)| &series.rows);
+    let power = |row: &Row| (row.ranks as f64).log2();
+    let most = rows().map(|row| figure(row).1).fold(1.0, f64::max);
+    let last = rows().map(power).fold(1.0, f64::max);
+    let first = rows().map(power).fold(last, f64::min);
+    let mut chart = ChartBuilder::on(area)
+        .caption(title, ("sans-serif", 16).into_font().color(&INK))
+        .margin(12)
+        .x_label_area_size(40)
+        .y_label_area_size(46)
+        .build_cartesian_2d(first - 0.4..last + 0.4, 0.0..1.15 * most)?;
+    chart
+        .configure_mesh()
+        .disable_x_mesh()
+        .light_line_style(TRANSPARENT)
+        .bold_line_style(FAINT)
+        .axis_style(INK)
+        .label_style(("sans-serif", 13).into_font().color(&INK))
+        .x_desc("ranks")
+        .x_labels(8)
+        .x_label_formatter(&|power| power.exp2().round().to_string())
+        .y_labels(5)
+        .y_label_formatter(&|figure| figure.to_string())
+        .draw()?;
+    for (series, colour) in drawn() {
+        let largest = || series.rows.iter().map(|row| (power(row), figure(row).1));
+        let means = || series.rows.iter().filter_map(|row| Some((power(row), figure(row).0?)));
+        chart.draw_series(LineSeries::new(means(), colour.stroke_width(1)))?;
+        chart.draw_series(means().map(|point| Circle::new(point, 3, colour.stroke_width(1))))?;
+        chart.draw_series(LineSeries::new(largest(), colour.stroke_width(2)))?;
+        chart.draw_series(largest().map(|point| Circle::new(point, 4, colour.filled())))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,189 @@
+//! Thousands of ranks, one after the other.
+//!
+//! In setting up, ranks meet in collectives alone. So each rank is run until it comes to one whose outcome is not known
+//! yet, leaves its part there, and is stopped by an error. When all have come, the outcome is settled, and all are run
+//! again, from the beginning and one collective further. What a rank does depends on its number and the outcomes, so
+//! it does the same each time. Nobody waits for anybody, and only as many ranks as there are cores hold memory of their
+//! own at a time.
+
+use std::num::NonZero;
+use std::sync::Arc;
+use std::thread;
+
+use haloport::transport::Reduction;
+use haloport::{Communicator, TransportError};
+
+use super::loggp::Message;
+use super::transport::{Outcome, Part, Simulated};
+use crate::failure::Failure;
+
+/// What one rank sent and opened.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Log {
+    /// The messages of one exchange to other ranks: the channels opened for sending.
+    pub(super) sends: Vec<Message>,
+    /// Messages to other ranks in setting up.
+    pub(super) setup_messages: usize,
+    /// Their bytes.
+    pub(super) setup_bytes: usize,
+    /// Messages from other ranks in setting up.
+    pub(super) setup_received: usize,
+    /// Collectives of setting up, sparse exchanges among them.
+    pub(super) collectives: usize,
+}
+
+/// Runs `body`, which sets up patterns and exchanges but runs none, on each of `ranks` ranks, and returns what it returns
+/// and what each rank sent, in the order of ranks. It is run several times.
+///
+/// # Errors
+/// The error of the lowest rank that ends with one; [`Failure::Run`] where ranks come to different collectives.
+pub(super) fn simulate<T: Send>(
+    ranks: usize,
+    body: impl Fn(&Communicator) -> Result<T, Failure> + Sync,
+) -> Result<Vec<(T, Log)>, Failure> {
+    let transports: Vec<_> = (0..ranks).map(|rank| Arc::new(Simulated::new(rank, ranks))).collect();
+    let mut logs = vec![Log::default(); ranks];
+    loop {
+        let ends = run_all(&transports, &body);
+        let mut parts = Vec::with_capacity(ranks);
+        let mut results = Vec::with_capacity(ranks);
+        for (transport, end) in transports.iter().zip(ends) {
+            match transport.take_part() {
+                Some(part) => parts.push(part),
+                None => results.push(end?),
+            }
+        }
+        if parts.is_empty() {
+            logs.iter_mut().zip(&transports).for_each(|(log, transport)| log.sends = transport.take_sends());
+            return Ok(results.into_iter().zip(logs).collect());
+        }
+        if !results.is_empty() {
+            let (waiting, ended) = (parts.len(), results.len());
+            return Err(Failure::Run(format!(
+                "{waiting} simulated ranks are at a collective to which {ended} do not come"
+            )));
+        }
+        let outcomes = settle(parts, &mut logs)?;
+        transports.iter().zip(outcomes).for_each(|(transport, outcome)| transport.learn(outcome));
+    }
+}
+
+/// Runs all ranks until each is stopped or ends, on all cores.
+fn run_all<T: Send>(
+    transports: &[Arc<Simulated>],
+    body: &(impl Fn(&Communicator) -> Result<T, Failure> + Sync),
+) -> Vec<Result<T, Failure>> {
+    let run = |transport: &Arc<Simulated>| {
+        transport.begin();
+        body(&Communicator::new(Arc::clone(transport) as _))
+    };
+    let threads = thread::available_parallelism().map_or(1, NonZero::get);
+    let share = transports.len().div_ceil(threads).max(1);
+    thread::scope(|scope| {
+        let shares: Vec<_> = transports
+            .chunks(share)
+            .map(|chunk| scope.spawn(move || chunk.iter().map(run).collect::<Vec<_>>()))
+            .collect();
+        let joined = shares.into_iter().flat_map(|share| match share.join() {
+            Ok(ends) => ends,
+            Err(panic) => std::panic::resume_unwind(panic),
+        });
+        joined.collect()
+    })
+}
+
+/// What becomes of the parts of all ranks, for each of them.
+fn settle(parts: Vec<Part>, logs: &mut [Log]) -> Result<Vec<Outcome>, Failure> {
+    let ranks = parts.len();
+    logs.iter_mut().for_each(|log| log.collectives += 1);
+    let different = || Failure::Run("simulated ranks are at different collectives".into());
+    match &parts[0] {
+        Part::Barrier => Ok(vec![Outcome::Nothing; ranks]),
+        Part::Broadcast(root, _) => {
+            let Some(Part::Broadcast(_, bytes)) = parts.get(*root) else { return Err(different()) };
+            Ok(vec![Outcome::Bytes(Arc::from(&**bytes)); ranks])
+        }
+        Part::Reduce(values, reduction) => {
+            let mut all = values.clone();
+            for part in &parts[1..] {
+                let Part::Reduce(values, _) = part else { return Err(different()) };
+                if values.len() != all.len() {
+                    let error = TransportError::Lengths { one: all.len(), other: values.len() };
+                    return Err(Failure::Run(error.to_string()));
+                }
+                all.iter_mut().zip(values).for_each(|(all, &mine)| *all = reduced(*all, mine, *reduction));
+            }
+            Ok(vec![Outcome::Values(all.into()); ranks])
+        }
+        Part::Messages(_) => {
+            let mut received = vec![Vec::new(); ranks];
+            for (sender, part) in parts.into_iter().enumerate() {
+                let Part::Messages(messages) = part else { return Err(different()) };
+                for (receiver, bytes) in messages {
+                    if receiver != sender {
+                        logs[sender].setup_messages += 1;
+                        logs[sender].setup_bytes += bytes.len();
+                        logs[receiver].setup_received += 1;
+                    }
+                    received[receiver].push((sender, bytes));
+                }
+            }
+            Ok(received.into_iter().map(Outcome::Messages).collect())
+        }
+    }
+}
+
+fn reduced(all: u64, mine: u64, reduction: Reduction) -> u64 {
+    match reduction {
+        Reduction::Max => all.max(mine),
+        Reduction::Min => all.min(mine),
+        Reduction::Sum => all.wrapping_add(mine),
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_collective_is_what_real_ranks_get() {
+        let body = |comm: &Communicator| -> Result<_, Failure> {
+            let (me, size) = (comm.rank(), comm.size());
+            comm.barrier()?;
+            let mut sums = [me as u64, 1];
+            comm.all_reduce(&mut sums, Reduction::Sum)?;
+            let largest = comm.all_max(-(me as f64))?;
+            let told = comm.broadcast(size - 1, &format!("from {me}"))?;
+            let refused = comm.agree((me == 2).then(|| "no".to_string()))?;
+            let messages = [((me + 1) % size, me), (me, 100 + me), (0, 200 + me)];
+            Ok((sums, largest, told, refused, comm.sparse_exchange(&messages)?))
+        };
+        let simulated = simulate(5, body).unwrap();
+        let real = haloport::run_ranks(5, |comm| body(&comm)).unwrap();
+        let logs: Vec<Log> = simulated.iter().map(|(_, log)| log.clone()).collect();
+        assert_eq!(simulated.into_iter().map(|(result, _)| result).collect::<Vec<_>>(), real);
+        // A barrier, two reductions, a broadcast, the reduction and the broadcast of the refusal, and the messages.
+        assert!(logs.iter().all(|log| log.collectives == 7));
+        let counts: Vec<_> = logs.iter().map(|log| (log.setup_messages, log.setup_received)).collect();
+        assert_eq!(counts, [(1, 5), (2, 1), (2, 1), (2, 1), (2, 1)]);
+    }
+
+    #[test]
+    fn ranks_that_do_not_meet_are_an_error() {
+        let one_stays_away = simulate(3, |comm| -> Result<(), Failure> {
+            if comm.rank() > 0 {
+                comm.barrier()?;
+            }
+            Ok(())
+        });
+        assert!(matches!(one_stays_away, Err(Failure::Run(text)) if text.contains("1 do not come")));
+        let one_fails = simulate(3, |comm| -> Result<(), Failure> {
+            if comm.rank() == 1 {
+                return Err(Failure::Run("of its own".into()));
+            }
+            Ok(comm.barrier()?)
+        });
+        assert!(matches!(one_fails, Err(Failure::Run(text)) if text == "of its own"));
+    }
+}

@@ -1,0 +1,209 @@
+//! The transport of a simulated rank: it knows the outcomes of the first collectives, and stops its rank at the next.
+
+use std::any::Any;
+use std::mem;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use haloport::TransportError;
+use haloport::device::MemoryRange;
+use haloport::transport::{Channel, Direction, Idle, Incoming, Reduction, Transport, TransportInfo};
+
+use super::loggp::Message;
+
+/// What one rank brings to a collective.
+#[derive(Debug)]
+pub(super) enum Part {
+    Barrier,
+    Reduce(Vec<u64>, Reduction),
+    /// The root, and the bytes where this is it.
+    Broadcast(usize, Vec<u8>),
+    /// Those to each receiver.
+    Messages(Vec<(usize, Vec<u8>)>),
+}
+
+/// What one rank gets from a collective.
+#[derive(Debug, Clone)]
+pub(super) enum Outcome {
+    Nothing,
+    Values(Arc<[u64]>),
+    Bytes(Arc<[u8]>),
+    /// Those from each sender.
+    Messages(Vec<(usize, Vec<u8>)>),
+}
+
+/// One simulated rank. No exchange runs on it.
+#[derive(Debug)]
+pub(super) struct Simulated {
+    rank: usize,
+    size: usize,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// Of the first collectives.
+    outcomes: Vec<Outcome>,
+    /// How many of them the rank has come to in this run.
+    met: usize,
+    /// What it brought to the one at which it was stopped.
+    part: Option<Part>,
+    /// Channels opened for sending in this run.
+    sends: Vec<Message>,
+    opened: u64,
+}
+
+impl Simulated {
+    pub(super) fn new(rank: usize, size: usize) -> Simulated {
+        Simulated { rank, size, state: Mutex::default() }
+    }
+
+    /// The rank is run from the beginning.
+    pub(super) fn begin(&self) {
+        let mut state = self.state();
+        let outcomes = mem::take(&mut state.outcomes);
+        *state = State { outcomes, ..State::default() };
+    }
+
+    /// What the rank brought to the collective at which it was stopped; `None` where it was not.
+    pub(super) fn take_part(&self) -> Option<Part> {
+        self.state().part.take()
+    }
+
+    /// Tells the outcome of the collective at which the rank was stopped.
+    pub(super) fn learn(&self, outcome: Outcome) {
+        self.state().outcomes.push(outcome);
+    }
+
+    /// The channels that were opened for sending in the last run: the peer and the bytes of each.
+    pub(super) fn take_sends(&self) -> Vec<Message> {
+        mem::take(&mut self.state().sends)
+    }
+
+    /// The outcome of the next collective, or the error that stops the rank.
+    fn meet(&self, part: Part) -> Result<Outcome, TransportError> {
+        let mut state = self.state();
+        let known = state.outcomes.get(state.met).cloned();
+        state.met += 1;
+        known.ok_or_else(|| {
+            state.part = Some(part);
+            TransportError::Broken("the simulated rank is stopped here".into())
+        })
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn not_simulated(what: &'static str) -> TransportError {
+    TransportError::Layer { call: what, message: "simulated ranks set exchanges up and run none".into() }
+}
+
+/// The outcome is of another kind than what was brought.
+fn mixed_up() -> TransportError {
+    TransportError::Broken("simulated ranks are at different collectives".into())
+}
+
+// SAFETY: no memory is ever touched.
+unsafe impl Transport for Simulated {
+    fn rank(&self) -> usize {
+        self.rank
+    }
+
+    fn size(&self) -> usize {
+        self.size
+    }
+
+    fn info(&self) -> TransportInfo {
+        TransportInfo {
+            name: "simulated",
+            implementation: "one rank after the other".into(),
+            shares_memory: false,
+            device_memory: false,
+            any_thread: true,
+        }
+    }
+
+    unsafe fn open(
+        &self,
+        direction: Direction,
+        peer: usize,
+        _tag: u32,
+        memory: MemoryRange,
+    ) -> Result<Channel, TransportError> {
+        let mut state = self.state();
+        if direction == Direction::Send {
+            state.sends.push((peer, memory.bytes));
+        }
+        state.opened += 1;
+        Ok(Channel(state.opened))
+    }
+
+    unsafe fn post(&self, _channel: Channel) -> Result<(), TransportError> {
+        Err(not_simulated("posting a message"))
+    }
+
+    fn test(&self, _channel: Channel) -> Result<bool, TransportError> {
+        Err(not_simulated("testing a channel"))
+    }
+
+    unsafe fn close(&self, _channel: Channel, _keep: Arc<dyn Any + Send + Sync>) {}
+
+    fn send_message(&self, _peer: usize, _tag: u32, _bytes: Vec<u8>) -> Result<(), TransportError> {
+        Err(not_simulated("sending a message"))
+    }
+
+    fn receive_message(&self, _tag: u32) -> Result<Incoming, TransportError> {
+        Err(not_simulated("receiving a message"))
+    }
+
+    fn unreceived(&self, _tag: u32) -> Result<Vec<usize>, TransportError> {
+        Err(not_simulated("asking for messages"))
+    }
+
+    fn discard_messages(&self, _tag: u32) {}
+
+    fn relax(&self, _round: u32) -> Result<(), TransportError> {
+        Err(not_simulated("waiting"))
+    }
+
+    fn barrier(&self, _idle: Idle<'_>) -> Result<(), TransportError> {
+        self.meet(Part::Barrier).map(|_| ())
+    }
+
+    fn all_reduce(
+        &self,
+        values: &mut [u64],
+        reduction: Reduction,
+        _idle: Idle<'_>,
+    ) -> Result<(), TransportError> {
+        match self.meet(Part::Reduce(values.to_vec(), reduction))? {
+            Outcome::Values(all) if all.len() == values.len() => {
+                values.copy_from_slice(&all);
+                Ok(())
+            }
+            _ => Err(mixed_up()),
+        }
+    }
+
+    fn broadcast(&self, root: usize, bytes: &mut Vec<u8>, _idle: Idle<'_>) -> Result<(), TransportError> {
+        match self.meet(Part::Broadcast(root, bytes.clone()))? {
+            Outcome::Bytes(told) => {
+                *bytes = told.to_vec();
+                Ok(())
+            }
+            _ => Err(mixed_up()),
+        }
+    }
+
+    fn sparse_exchange(
+        &self,
+        messages: Vec<(usize, Vec<u8>)>,
+        _idle: Idle<'_>,
+    ) -> Result<Vec<(usize, Vec<u8>)>, TransportError> {
+        match self.meet(Part::Messages(messages))? {
+            Outcome::Messages(received) => Ok(received),
+            _ => Err(mixed_up()),
+        }
+    }
+}
