@@ -150,7 +150,7 @@ type Found = (usize, usize, Vec<Message>);
 /// Binds the pattern, all messages between ranks, and says what that comes to.
 fn set_up<D: Device>(pattern: &Pattern, field: Field<f64, D>, cell_bytes: usize) -> Result<Found, Failure> {
     // Which ranks share memory is for the report to say: here all are apart.
-    let exchange = pattern.bind_with(field, BindOptions::default().direct(false))?;
+    let exchange = pattern.bind_with(field, BindOptions::default().path(haloport::DataPath::Messages))?;
     let me = pattern.comm().rank();
     let others = |peer: &usize| *peer != me;
     let pieces: Vec<Message> = pattern
