@@ -59,8 +59,8 @@ def load(path):
     library.peers_max.restype = c.c_double
     library.peers_calibrate.argtypes = [c.c_int, c.c_int, c.POINTER(Runner), c.c_double, c.POINTER(c.c_int32)]
     library.peers_measure.argtypes = [
-        c.c_int, c.c_int, c.POINTER(Runner), c.POINTER(c.c_int32), c.c_int, c.c_double, c.c_uint64, c.c_int64,
-        c.POINTER(c.c_double), c.POINTER(c.c_uint8),
+        c.c_int, c.c_int, c.POINTER(Runner), c.POINTER(c.c_int32), c.c_int, c.c_double, c.c_uint64, c.c_int,
+        c.c_int64, c.POINTER(c.c_double), c.POINTER(c.c_uint8),
     ]  # fmt: skip
     rank_size = [c.c_int, c.c_int]
     library.peers_fill.argtypes = [c.POINTER(Case), *rank_size, c.c_int, c.c_int, c.c_void_p]

@@ -19,6 +19,8 @@ AXES = {"slowest": 0, "fastest": 2}
 COLUMNS = [((n, n, n), halo, fields) for n, halo, fields in
            [(32, 1, 1), (32, 3, 8), (128, 1, 1), (128, 1, 8), (128, 3, 1), (128, 3, 8)]]  # fmt: skip
 MESHES = [(80, False, 1), (80, False, 4), (80, True, 1), (80, True, 4), (1, False, 1), (1, False, 4)]
+# What is in the caches when a sample begins: what the contestants before it left, the same exchange, or something else.
+CACHES = ["turns", "hot", "cold"]
 GROUPS = ["compiled", "mpi4py", "ghex"]
 SAMPLE_SECONDS = 1e-3
 SWEEP_BYTES = 64 << 20
@@ -99,9 +101,10 @@ def _job(arguments, built, number, eager, case, group):
 
 
 def _plans(arguments):
-    plans = {}
-    if "hot" in arguments.caches:
-        plans["hot"] = {"rounds": arguments.rounds, "seconds": arguments.seconds, "sweep": 0}
-    if "cold" in arguments.caches:
-        plans["cold"] = {"rounds": arguments.rounds // 3 + 1, "seconds": arguments.seconds / 2, "sweep": SWEEP_BYTES}
-    return plans
+    rounds, seconds = arguments.rounds, arguments.seconds
+    plans = {
+        "turns": {"rounds": rounds, "seconds": seconds, "warm": 0, "sweep": 0},
+        "hot": {"rounds": rounds // 2 + 1, "seconds": seconds / 2, "warm": 1, "sweep": 0},
+        "cold": {"rounds": rounds // 4 + 1, "seconds": seconds / 2, "warm": 0, "sweep": SWEEP_BYTES},
+    }
+    return {caches: plans[caches] for caches in arguments.caches}

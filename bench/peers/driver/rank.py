@@ -14,7 +14,9 @@ import interface
 import sphere
 from contestants import Compiled
 
-YARDSTICK = 0  # the first contestant is what all others are held against
+
+# Every state of the caches is measured in so many parts, in turns: the machine changes within seconds.
+PARTS = 4
 
 
 def main():
@@ -115,30 +117,33 @@ class Checker:
 
 
 def _measure(job, library, comm, contestants):
-    """For each contestant what was measured, with caches hot and cold."""
+    """For each contestant what was measured, for each state of the caches."""
     count = len(contestants)
     runners = (interface.Runner * count)(*(one.runner() for one in contestants))
     batch = (c.c_int32 * count)()
     if failed := library.peers_calibrate(comm, count, runners, job["sample_seconds"], batch):
         sys.exit(f"{contestants[failed - 1].name}: an exchange failed")
-    measured = {}
-    for caches, plan in job["plans"].items():
-        rounds = plan["rounds"]
-        times, preempted = (c.c_double * (rounds * count))(), (c.c_uint8 * (rounds * count))()
-        made = library.peers_measure(
-            comm, count, runners, batch, rounds, plan["seconds"], job["seed"], plan["sweep"], times, preempted
-        )
-        if made < 0:
-            sys.exit(f"{contestants[-made - 1].name}: an exchange failed")
-        columns = [
-            [None if preempted[row * count + at] else times[row * count + at] for row in range(made)]
-            for at in range(count)
-        ]
-        ones = batch if not plan["sweep"] else [1] * count
-        measured[caches] = {
-            one.name: _summary(columns, at, ones[at], contestants) for at, one in enumerate(contestants)
+    columns = {caches: [[] for _ in contestants] for caches in job["plans"]}
+    for part in range(PARTS):
+        for caches, plan in job["plans"].items():
+            rounds = -(-plan["rounds"] // PARTS)
+            times, preempted = (c.c_double * (rounds * count))(), (c.c_uint8 * (rounds * count))()
+            made = library.peers_measure(
+                comm, count, runners, batch, rounds, plan["seconds"] / PARTS, PARTS * job["seed"] + part,
+                plan["warm"], plan["sweep"], times, preempted,
+            )  # fmt: skip
+            if made < 0:
+                sys.exit(f"{contestants[-made - 1].name}: an exchange failed")
+            for at, column in enumerate(columns[caches]):
+                places = range(at, made * count, count)
+                column += [None if preempted[place] else times[place] for place in places]
+    return {
+        caches: {
+            one.name: _summary(columns[caches], at, 1 if plan["sweep"] else batch[at], contestants)
+            for at, one in enumerate(contestants)
         }
-    return measured
+        for caches, plan in job["plans"].items()
+    }
 
 
 def _summary(columns, at, batch, contestants):

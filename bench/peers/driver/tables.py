@@ -59,11 +59,11 @@ def print_all(document):
     settings = list(dict.fromkeys((report["eager"], report["case"].get("split")) for report in reports))
     settings.sort(key=lambda setting: (setting[1] is None, setting[1] or 0, setting[0]))
     for eager, split in settings:
-        for caches in ("hot", "cold"):
+        for caches in jobs.CACHES:
             results = Results(reports, caches, eager, split)
             if results.cases():
                 _table(results, _title(eager, split, caches))
-                if caches == "hot":
+                if caches != "cold":
                     _bounds(results, split)
     print()
     for name, reason in document["missing"].items():
@@ -79,7 +79,8 @@ def print_all(document):
 
 def _title(eager, split, caches):
     what = "Unstructured" if split is None else f"Boxes split along the {[*jobs.AXES][0 if split == 0 else 1]} axis"
-    return f"{what}, caches {caches}, eager limit of Open MPI {eager}"
+    words = {"turns": "contestants in turns", "hot": "caches hot", "cold": "caches cold"}[caches]
+    return f"{what}, {words}, eager limit of Open MPI {eager}"
 
 
 def _table(results, title):

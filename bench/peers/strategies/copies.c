@@ -1,5 +1,7 @@
 #include "copies.h"
 
+#include <immintrin.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -90,6 +92,45 @@ void copies_run(const struct copies *list) {
         default: copy_pair(copy, copy + 1, 3);
         }
     }
+}
+
+void copy_past_caches(double *target, const double *source, ptrdiff_t count) {
+    ptrdiff_t at = 0;
+    for (; at < count && (uintptr_t)(target + at) % 32; at++)
+        _mm_stream_si64((long long *)(target + at), *(const long long *)(source + at));
+    for (; at + 4 <= count; at += 4)
+        _mm256_stream_si256((__m256i *)(target + at), _mm256_loadu_si256((const __m256i *)(source + at)));
+    for (; at < count; at++) _mm_stream_si64((long long *)(target + at), *(const long long *)(source + at));
+}
+
+/* One copy, or a pair of them in one sweep. */
+INLINE void stream_rows(const struct copy *copies, int count, ptrdiff_t row) {
+    for (ptrdiff_t a = 0; a < copies->rows[0]; a++)
+        for (ptrdiff_t b = 0; b < copies->rows[1]; b++)
+            for (int at = 0; at < count; at++) {
+                const struct copy *copy = copies + at;
+                const double *source = copy->source + a * copy->source_stride[0] + b * copy->source_stride[1];
+                double *target = copy->target + a * copy->target_stride[0] + b * copy->target_stride[1];
+                __builtin_prefetch(source + AHEAD * copy->source_stride[1], 0);
+                if (row > 3) copy_past_caches(target, source, row);
+                else for (ptrdiff_t value = 0; value < row; value++)
+                    _mm_stream_si64((long long *)(target + value), *(const long long *)(source + value));
+            }
+}
+
+void copies_run_past_caches(const struct copies *list) {
+    for (int at = 0; at < list->count; at++) {
+        const struct copy *copy = &list->items[at];
+        int count = copy->with_next ? 2 : 1;
+        switch (copy->row) {
+        case 1: stream_rows(copy, count, 1); break;
+        case 2: stream_rows(copy, count, 2); break;
+        case 3: stream_rows(copy, count, 3); break;
+        default: stream_rows(copy, count, copy->row);
+        }
+        at += count - 1;
+    }
+    _mm_sfence();
 }
 
 void copies_free(struct copies *list) {

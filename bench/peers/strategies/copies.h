@@ -19,6 +19,9 @@ struct copies {
 
 void copies_add(struct copies *list, struct copy copy);
 void copies_run(const struct copies *list);
+/* The same, written past the caches: for targets without gaps that another core reads next. */
+void copies_run_past_caches(const struct copies *list);
+void copy_past_caches(double *target, const double *source, ptrdiff_t count);
 void copies_free(struct copies *list);
 
 #endif

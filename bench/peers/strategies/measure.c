@@ -99,7 +99,7 @@ static uint64_t next(uint64_t *state) {
 }
 
 int peers_measure(int fcomm, int count, const struct peers_runner *runners, const int32_t *batch, int rounds,
-                  double budget, uint64_t seed, int64_t sweep, double *microseconds, uint8_t *preempted) {
+                  double budget, uint64_t seed, int warm, int64_t sweep, double *microseconds, uint8_t *preempted) {
     MPI_Comm comm = MPI_Comm_f2c(fcomm);
     uint64_t random = seed * 2654435769u + 88172645463325252u;
     char *other = sweep ? private_new((size_t)sweep) : NULL;
@@ -119,7 +119,7 @@ int peers_measure(int fcomm, int count, const struct peers_runner *runners, cons
         for (int at = 0; at < count && !failed; at++) {
             int who = order[at];
             if (sweep) memset(other, round, (size_t)sweep);
-            else failed = runners[who].run(runners[who].state, 1) != 0;
+            if (warm) failed = runners[who].run(runners[who].state, 1) != 0;
             int place = round * count + who;
             failed |= sample(comm, &runners[who], sweep ? 1 : batch[who], &microseconds[place], &preempted[place]);
             if (failed) failed = 1 + who;

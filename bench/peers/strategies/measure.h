@@ -23,10 +23,10 @@ int peers_calibrate(int comm, int count, const struct peers_runner *runners, dou
 
 /* Collective: times rounds × count samples of `batch` exchanges each, in a random order that follows from `seed`, and
  * stops early after `budget` seconds. `microseconds` are per exchange, the largest over the ranks since a begin that
- * all agreed on; `preempted` says whether any rank lost its core meanwhile. With `sweep` bytes, a sample is one
- * exchange, before which each rank writes that much other memory; without, it follows an exchange that is not timed.
- * Returns the rounds made, or minus 1 + the number of a runner that failed. */
+ * all agreed on; `preempted` says whether any rank lost its core meanwhile. With `warm`, a sample follows an exchange of
+ * the same contestant that is not timed. With `sweep` bytes, a sample is one exchange, before which each rank writes
+ * that much other memory. Returns the rounds made, or minus 1 + the number of a runner that failed. */
 int peers_measure(int comm, int count, const struct peers_runner *runners, const int32_t *batch, int rounds,
-                  double budget, uint64_t seed, int64_t sweep, double *microseconds, uint8_t *preempted);
+                  double budget, uint64_t seed, int warm, int64_t sweep, double *microseconds, uint8_t *preempted);
 
 #endif

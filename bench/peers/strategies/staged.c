@@ -66,11 +66,10 @@ static void *create(int comm, const void *problem) {
     return staged;
 }
 
-static int run(void *state, int batch) {
-    struct staged *staged = state;
+static int exchange(struct staged *staged, int batch, void (*pack)(const struct copies *)) {
     while (batch-- > 0) {
         uint64_t number = ++staged->exchanges;
-        copies_run(&staged->pack[number % 2]);
+        pack(&staged->pack[number % 2]);
         flag_raise(&staged->mine->packed, number);
         copies_run(&staged->own);
         flag_await(&staged->peers[0]->packed, number);
@@ -79,6 +78,9 @@ static int run(void *state, int batch) {
     }
     return 0;
 }
+
+static int through_caches(void *state, int batch) { return exchange(state, batch, copies_run); }
+static int past_caches(void *state, int batch) { return exchange(state, batch, copies_run_past_caches); }
 
 static double *field(void *state, int number) { return ((struct staged *)state)->fields[number]; }
 
@@ -92,4 +94,6 @@ static void destroy(void *state) {
 }
 
 const struct peers_strategy staged_paired = {
-    "C: packed into shared memory, paired", create, run, field, NULL, NULL, destroy, 0};
+    "C: packed into shared memory, paired", create, through_caches, field, NULL, NULL, destroy, 0};
+const struct peers_strategy staged_past_caches = {
+    "C: packed into shared memory past the caches", create, past_caches, field, NULL, NULL, destroy, 0};
