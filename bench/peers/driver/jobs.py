@@ -24,18 +24,25 @@ CACHES = ["turns", "hot", "cold"]
 GROUPS = ["compiled", "mpi4py", "ghex"]
 SAMPLE_SECONDS = 1e-3
 SWEEP_BYTES = 64 << 20
-LIMIT_SECONDS = 240
+LIMIT_SECONDS = 120
+# Two such jobs at a time would each hold one core for ever and wait for the other.
+REALTIME_LOCK = Path("/tmp/haloport-peers-realtime.lock")
 
 
-def cases(arguments):
-    """The cases asked for, as dictionaries that say which they are."""
+def all_cases(arguments):
+    """The cases of the problems and splits asked for, as dictionaries that say which they are."""
     found = []
     for local, halo, fields in COLUMNS if "boxes" in arguments.problems else []:
         for split in arguments.splits:
             found.append({"local": local, "halo": halo, "fields": fields, "split": AXES[split]})
     for levels, slowest, fields in MESHES if "meshes" in arguments.problems else []:
         found.append({"levels": levels, "slowest": slowest, "fields": fields})
-    return [case for case in found if not arguments.case or name(case) in arguments.case]
+    return found
+
+
+def cases(arguments):
+    """Those of them that were named, or all."""
+    return [case for case in all_cases(arguments) if not arguments.case or name(case) in arguments.case]
 
 
 def name(case):
@@ -45,9 +52,11 @@ def name(case):
     return f"{case['local'][0]}^3/{case['halo']}/{case['fields']}"
 
 
-def run(arguments, built):
-    """All jobs, each case once in each round of jobs; the reports of rank 0."""
-    reports = []
+def run(arguments, built, failed):
+    """Runs all jobs, each case once in each round of jobs, and yields the reports of rank 0 as they come.
+
+    A job that fails is named in `failed`.
+    """
     todo = [
         (number, eager, case, group)
         for number in range(arguments.jobs)
@@ -59,13 +68,14 @@ def run(arguments, built):
     for at, (number, eager, case, group) in enumerate(todo):
         begin = time.monotonic()
         report = _job(arguments, built, number, eager, case, group)
-        if report:
-            reports.append({"job": number, "eager": eager, "group": group, **report})
-        said = "" if report else ": FAILED"
+        what = f"{name(case)} {group} {eager}"
         seconds = time.monotonic() - begin
-        print(f"job {at + 1} of {len(todo)}: {name(case)} {group} {eager}, {seconds:.0f} s{said}", file=sys.stderr)
+        print(f"job {at + 1} of {len(todo)}: {what}, {seconds:.0f} s{'' if report else ': FAILED'}", file=sys.stderr)
+        if report:
+            yield {"job": number, "eager": eager, "group": group, **report}
+        else:
+            failed.append(what)
         time.sleep(arguments.pause)
-    return reports
 
 
 def _job(arguments, built, number, eager, case, group):
@@ -90,14 +100,25 @@ def _job(arguments, built, number, eager, case, group):
     launcher = shutil.which("mpirun.openmpi") or "mpirun"
     command = [launcher, "-n", "2", "--bind-to", "core", "--mca", "btl_vader_eager_limit", str(eager)]
     if arguments.realtime:
-        command = ["chrt", "-f", "50", *command]
+        # In turns with others of the same priority, unlike `chrt -f`.
+        command = ["flock", str(REALTIME_LOCK), "chrt", "-r", "50", *command]
     process = subprocess.Popen([*command, python, "-B", script, json.dumps(job)], env=environment, start_new_session=True)
     try:
         process.wait(LIMIT_SECONDS)
     except subprocess.TimeoutExpired:
-        os.killpg(process.pid, signal.SIGTERM)
-        process.wait()
+        print(f"the job has not ended within {LIMIT_SECONDS} s", file=sys.stderr)
+        _end(process)
     return json.loads(out.read_text()) if process.returncode == 0 and out.exists() else None
+
+
+def _end(process):
+    """Asks the launcher to end its ranks, and insists if it does not."""
+    os.killpg(process.pid, signal.SIGTERM)
+    try:
+        process.wait(15)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
 
 
 def _plans(arguments):

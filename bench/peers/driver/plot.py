@@ -5,8 +5,9 @@ from xml.sax.saxutils import escape
 
 import tables
 
-LEFT, PANEL, GAP, ROW, TOP, HEAD = 300, 128, 10, 17, 64, 44
-LEAST, MOST = 0.06, 12.0
+LEFT, PANEL, GAP, ROW, TOP, HEAD = 300, 128, 10, 17, 64, 54
+LEAST, MOST = 0.03, 15.0
+NARROWEST = 900
 COLOURS = {"Haloport": "#c2410c", "C:": "#64748b", "limit": "#111827"}
 OTHERS = "#1d4ed8"
 
@@ -21,7 +22,7 @@ def write(document, path):
         ("two halves of a mesh: levels / place in memory / fields", tables.Results(reports, "turns", eager, None)),
     ]
     rows = [(title, results) for title, results in rows if results.cases()]
-    width = LEFT + max(len(results.cases()) for _, results in rows) * (PANEL + GAP) + 10
+    width = max(NARROWEST, LEFT + max(len(results.cases()) for _, results in rows) * (PANEL + GAP) + 10)
     body, top = [], TOP
     for title, results in rows:
         top = _band(body, title, results, top)
@@ -47,7 +48,10 @@ def _band(body, title, results, top):
     body.append(f'<text x="12" y="{top + 14}" font-size="13" font-weight="bold">{escape(title)}</text>')
     for at, one in enumerate(contestants):
         y = begin + ROW * at + ROW * 0.5
-        body.append(f'<text x="{LEFT - 8}" y="{y + 4}" text-anchor="end" fill="{_colour(one)}">{escape(one)}</text>')
+        weight = ' font-weight="bold"' if one.startswith("Haloport") else ""
+        body.append(
+            f'<text x="{LEFT - 8}" y="{y + 4}" text-anchor="end" fill="{_colour(one)}"{weight}>{escape(one)}</text>'
+        )
     for column, case in enumerate(results.cases()):
         left = LEFT + column * (PANEL + GAP)
         body.append(f'<rect x="{left}" y="{begin}" width="{PANEL}" height="{end - begin}" fill="#f8fafc"/>')
@@ -74,10 +78,10 @@ def _dot(body, results, case, one, left, y):
     colour = _colour(one)
     body.append(f'<line x1="{low:.1f}" x2="{high:.1f}" y1="{y}" y2="{y}" stroke="{colour}" stroke-width="2"/>')
     body.append(f'<circle cx="{x:.1f}" cy="{y}" r="4" fill="{colour}"/>')
-    room = x > left + PANEL - 34
-    anchor, side = ("end", -7) if room else ("start", 7)
+    # Beside the bar, on the side where there is room.
+    anchor, beside = ("end", min(low, x - 4) - 3) if high > left + PANEL - 32 else ("start", max(high, x + 4) + 3)
     body.append(
-        f'<text x="{x + side:.1f}" y="{y + 3.5}" text-anchor="{anchor}" font-size="9" fill="#334155">{ratio[0]:.2f}</text>'
+        f'<text x="{beside:.1f}" y="{y + 3.5}" text-anchor="{anchor}" font-size="9" fill="#334155">{ratio[0]:.2f}</text>'
     )
 
 

@@ -29,26 +29,20 @@ class Results:
     def yardstick(self):
         return self.contestants()[0]
 
-    def found(self, case, contestant, group=None):
-        """What the jobs say of a contestant: those of its own group where it is in several."""
-        found = [
-            (report["group"], report["measured"][self.caches][contestant])
+    def found(self, case, contestant):
+        """What the jobs say of a contestant, of whatever group."""
+        return [
+            report["measured"][self.caches][contestant]
             for report in self.reports
             if jobs.name(report["case"]) == case and contestant in report["measured"][self.caches]
         ]
-        group = group or (found and found[0][0])
-        return [summary for its, summary in found if its == group]
 
     def median(self, case, contestant):
         return _median(summary["microseconds"] for summary in self.found(case, contestant))
 
     def ratio(self, case, contestant, other):
         """The median over the jobs that have both of their medians over the rounds; and the extremes."""
-        ratios = [
-            report["measured"][self.caches][contestant]["ratio"].get(other)
-            for report in self.reports
-            if jobs.name(report["case"]) == case and contestant in report["measured"][self.caches]
-        ]
+        ratios = [summary["ratio"].get(other) for summary in self.found(case, contestant)]
         ratios = [ratio for ratio in ratios if ratio is not None]
         return (statistics.median(ratios), min(ratios), max(ratios)) if ratios else None
 
@@ -95,8 +89,8 @@ def _table(results, title):
             clean += sum(summary["clean"] for summary in summaries)
             raw += sum(summary["raw"] for summary in summaries)
             median = _median(summary["microseconds"] for summary in summaries)
-            ratio = _median(summary["ratio"][yardstick] for summary in summaries)
-            cells.append("–" if median is None else f"{_short(median)} ({'–' if ratio is None else f'{ratio:.2f}'})")
+            ratio = results.ratio(case, contestant, yardstick)
+            cells.append("–" if median is None else f"{_short(median)} ({f'{ratio[0]:.2f}' if ratio else '–'})")
         print(f"| {contestant} | " + " | ".join(cells) + f" | {clean} of {raw} |")
 
 

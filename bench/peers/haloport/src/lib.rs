@@ -86,14 +86,14 @@ macro_rules! entries {
 /// The contestants for boxes.
 #[unsafe(no_mangle)]
 pub extern "C" fn peers_strategies() -> *const Strategy {
-    static LIST: [Strategy; 5] = entries!(Boxes);
+    static LIST: &[Strategy] = &entries!(Boxes);
     LIST.as_ptr()
 }
 
 /// The contestants for meshes.
 #[unsafe(no_mangle)]
 pub extern "C" fn peers_mesh_strategies() -> *const Strategy {
-    static LIST: [Strategy; 5] = entries!(Mesh);
+    static LIST: &[Strategy] = &entries!(Mesh);
     LIST.as_ptr()
 }
 
