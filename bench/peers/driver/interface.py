@@ -57,6 +57,8 @@ def load(path):
     library = c.CDLL(path, mode=c.RTLD_GLOBAL)
     library.peers_max.argtypes = [c.c_int, c.c_double]
     library.peers_max.restype = c.c_double
+    library.peers_handover.argtypes = [c.c_int]
+    library.peers_handover.restype = c.c_double
     library.peers_calibrate.argtypes = [c.c_int, c.c_int, c.POINTER(Runner), c.c_double, c.POINTER(c.c_int32)]
     library.peers_measure.argtypes = [
         c.c_int, c.c_int, c.POINTER(Runner), c.POINTER(c.c_int32), c.c_int, c.c_double, c.c_uint64, c.c_int,

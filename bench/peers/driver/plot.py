@@ -71,7 +71,7 @@ def _band(body, title, results, top):
 
 
 def _dot(body, results, case, one, left, y):
-    ratio = results.ratio(case, one, results.yardstick())
+    ratio = results.to_yardstick(case, one)
     if not ratio:
         return
     x, low, high = (left + _place(value) for value in ratio)

@@ -14,7 +14,6 @@ import interface
 import sphere
 from contestants import Compiled
 
-
 # Every state of the caches is measured in so many parts, in turns: the machine changes within seconds.
 PARTS = 4
 
@@ -32,11 +31,17 @@ def main():
         checker.check(one, 1)
     gc.collect()
     gc.disable()
-    measured = _measure(job, library, comm, contestants)
+    measured, handover = _measure(job, library, comm, contestants)
     for one in contestants:
         checker.check(one, 2)
     if rank == 0:
-        report = {"case": job["case"], "missing": missing, "notes": notes, "measured": measured}
+        report = {
+            "case": job["case"],
+            "missing": missing,
+            "notes": notes,
+            "handover": handover,
+            "measured": measured,
+        }
         with open(job["out"], "w") as file:
             json.dump(report, file)
     for one in contestants:
@@ -117,14 +122,16 @@ class Checker:
 
 
 def _measure(job, library, comm, contestants):
-    """For each contestant what was measured, for each state of the caches."""
+    """For each contestant what was measured, for each state of the caches; and how far apart the cores are."""
     count = len(contestants)
     runners = (interface.Runner * count)(*(one.runner() for one in contestants))
     batch = (c.c_int32 * count)()
     if failed := library.peers_calibrate(comm, count, runners, job["sample_seconds"], batch):
         sys.exit(f"{contestants[failed - 1].name}: an exchange failed")
     columns = {caches: [[] for _ in contestants] for caches in job["plans"]}
+    handover = []
     for part in range(PARTS):
+        handover.append(library.peers_handover(comm))
         for caches, plan in job["plans"].items():
             rounds = -(-plan["rounds"] // PARTS)
             times, preempted = (c.c_double * (rounds * count))(), (c.c_uint8 * (rounds * count))()
@@ -137,13 +144,14 @@ def _measure(job, library, comm, contestants):
             for at, column in enumerate(columns[caches]):
                 places = range(at, made * count, count)
                 column += [None if preempted[place] else times[place] for place in places]
-    return {
+    measured = {
         caches: {
             one.name: _summary(columns[caches], at, 1 if plan["sweep"] else batch[at], contestants)
             for at, one in enumerate(contestants)
         }
         for caches, plan in job["plans"].items()
     }
+    return measured, [nanoseconds for nanoseconds in handover if nanoseconds > 0]
 
 
 def _summary(columns, at, batch, contestants):

@@ -27,24 +27,43 @@ class Results:
         return list(dict.fromkeys(one for report in self.reports for one in report["measured"][self.caches]))
 
     def yardstick(self):
+        """What all others are held against: the first contestant of every job."""
         return self.contestants()[0]
 
     def found(self, case, contestant):
-        """What the jobs say of a contestant, of whatever group."""
-        return [
-            report["measured"][self.caches][contestant]
-            for report in self.reports
-            if jobs.name(report["case"]) == case and contestant in report["measured"][self.caches]
-        ]
+        """What the jobs say of a contestant, by group: contestants of one group are in the same jobs."""
+        found = {}
+        for report in self.reports:
+            if jobs.name(report["case"]) == case and contestant in report["measured"][self.caches]:
+                found.setdefault(report["group"], []).append(report["measured"][self.caches][contestant])
+        return found
+
+    def at_home(self, case, contestant):
+        """What the jobs of the largest group that has it say."""
+        return next(iter(sorted(self.found(case, contestant).items(), key=lambda it: jobs.GROUPS.index(it[0]))), (0, []))[1]
 
     def median(self, case, contestant):
-        return _median(summary["microseconds"] for summary in self.found(case, contestant))
+        """Microseconds per exchange."""
+        return _median(summary["microseconds"] for summary in self.at_home(case, contestant))
+
+    def to_yardstick(self, case, contestant):
+        """The ratio to the yardstick in the same rounds, with its extremes."""
+        return _ratio(self.at_home(case, contestant), self.yardstick())
 
     def ratio(self, case, contestant, other):
-        """The median over the jobs that have both of their medians over the rounds; and the extremes."""
-        ratios = [summary["ratio"].get(other) for summary in self.found(case, contestant)]
-        ratios = [ratio for ratio in ratios if ratio is not None]
-        return (statistics.median(ratios), min(ratios), max(ratios)) if ratios else None
+        """Over all jobs that have both."""
+        return _ratio([one for group in self.found(case, contestant).values() for one in group], other)
+
+    def handovers(self):
+        """What it costs to write a line of the cache that the other core has just read, in nanoseconds, job by job."""
+        return [statistics.median(report["handover"]) for report in self.reports if report.get("handover")]
+
+
+def _ratio(summaries, other):
+    """The median over the jobs of their medians over the rounds; and the extremes."""
+    ratios = [summary["ratio"].get(other) for summary in summaries]
+    ratios = [ratio for ratio in ratios if ratio is not None]
+    return (statistics.median(ratios), min(ratios), max(ratios)) if ratios else None
 
 
 def print_all(document):
@@ -78,20 +97,22 @@ def _title(eager, split, caches):
 
 
 def _table(results, title):
-    cases, yardstick = results.cases(), results.yardstick()
+    cases = results.cases()
     print(f"\n### {title}\n\nMicroseconds per exchange, and the ratio to the first row in the same round.\n")
     print("| contestant | " + " | ".join(cases) + " | clean of raw samples |")
     print("| --- |" + " --- |" * (len(cases) + 1))
     for contestant in results.contestants():
         cells, clean, raw = [], 0, 0
         for case in cases:
-            summaries = results.found(case, contestant)
+            summaries = results.at_home(case, contestant)
             clean += sum(summary["clean"] for summary in summaries)
             raw += sum(summary["raw"] for summary in summaries)
-            median = _median(summary["microseconds"] for summary in summaries)
-            ratio = results.ratio(case, contestant, yardstick)
+            median, ratio = results.median(case, contestant), results.to_yardstick(case, contestant)
             cells.append("–" if median is None else f"{_short(median)} ({f'{ratio[0]:.2f}' if ratio else '–'})")
         print(f"| {contestant} | " + " | ".join(cells) + f" | {clean} of {raw} |")
+    if nanoseconds := results.handovers():
+        low, middle, high = min(nanoseconds), statistics.median(nanoseconds), max(nanoseconds)
+        print(f"\nWriting a line that the other core had just read took {middle:.0f} ns ({low:.0f} to {high:.0f}, by job).")
 
 
 def _bounds(results, split):

@@ -66,6 +66,40 @@ static int sample(MPI_Comm comm, const struct peers_runner *runner, int batch, d
     return all[2] > 0;
 }
 
+static int ascending(const void *one, const void *other) {
+    double a = *(const double *)one, b = *(const double *)other;
+    return (a > b) - (a < b);
+}
+
+double peers_handover(int fcomm) {
+    enum { LINES = 1024, VALUES = 8 * LINES, TIMES = 101 };
+    MPI_Comm comm = MPI_Comm_f2c(fcomm);
+    struct shared shared;
+    int rank = peers_rank(fcomm);
+    double nanoseconds[TIMES], median;
+    if (peers_size(fcomm) < 2 || shared_new(&shared, comm, 2 * sizeof(struct flag) + VALUES * sizeof(double))) return 0;
+    struct flag *written = shared_of(&shared, 0), *read = written + 1;
+    volatile double *values = (double *)(read + 1);
+    for (uint64_t time = 1; time <= TIMES; time++) {
+        if (rank == 0) {
+            double begin = now();
+            for (int at = 0; at < VALUES; at++) values[at] = (double)time;
+            nanoseconds[time - 1] = 1e9 * (now() - begin) / LINES;
+            flag_raise(written, time);
+            flag_await(read, time);
+        } else if (rank == 1) {
+            flag_await(written, time);
+            for (int at = 0; at < VALUES; at += 8) (void)values[at];
+            flag_raise(read, time);
+        }
+    }
+    if (rank == 0) qsort(nanoseconds, TIMES, sizeof *nanoseconds, ascending);
+    median = nanoseconds[TIMES / 2];
+    MPI_Bcast(&median, 1, MPI_DOUBLE, 0, comm);
+    shared_free(&shared);
+    return median;
+}
+
 int peers_calibrate(int fcomm, int count, const struct peers_runner *runners, double seconds, int32_t *batch) {
     enum { TRIES = 5, MOST = 1 << 14 };
     MPI_Comm comm = MPI_Comm_f2c(fcomm);

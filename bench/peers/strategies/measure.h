@@ -17,6 +17,10 @@ void peers_finalize(void);
 /* Collective: the largest of a number over the ranks. */
 double peers_max(int comm, double value);
 
+/* Collective: the nanoseconds that rank 0 needs to write a line of the cache which rank 1 has just read, of many that lie
+ * in one piece; 0 where they share no memory. It tells how far apart the cores are at the time. */
+double peers_handover(int comm);
+
 /* Collective: for each runner the number of exchanges that take about `seconds`, the same on every rank. Returns 0, or
  * 1 + the number of a runner that failed. */
 int peers_calibrate(int comm, int count, const struct peers_runner *runners, double seconds, int32_t *batch);
