@@ -89,7 +89,10 @@ def _petsc(built, compiler):
 def _haloport(built, compiler):
     environment = {**os.environ, "MPICC": compiler}
     done = subprocess.run(
-        ["cargo", "build", "--release", "--quiet", "-p", "haloport-peers"], cwd=ROOT, env=environment, check=False
+        ["cargo", "build", "--release", "--quiet", "-p", "haloport-peers"],
+        cwd=ROOT,
+        env=environment,
+        check=False,
     )
     if done.returncode:
         sys.exit("Haloport cannot be built; see above")

@@ -70,7 +70,10 @@ def run(arguments, built, failed):
         report = _job(arguments, built, number, eager, case, group)
         what = f"{name(case)} {group} {eager}"
         seconds = time.monotonic() - begin
-        print(f"job {at + 1} of {len(todo)}: {what}, {seconds:.0f} s{'' if report else ': FAILED'}", file=sys.stderr)
+        print(
+            f"job {at + 1} of {len(todo)}: {what}, {seconds:.0f} s{'' if report else ': FAILED'}",
+            file=sys.stderr,
+        )
         if report:
             yield {"job": number, "eager": eager, "group": group, **report}
         else:
@@ -102,7 +105,9 @@ def _job(arguments, built, number, eager, case, group):
     if arguments.realtime:
         # In turns with others of the same priority, unlike `chrt -f`.
         command = ["flock", str(REALTIME_LOCK), "chrt", "-r", "50", *command]
-    process = subprocess.Popen([*command, python, "-B", script, json.dumps(job)], env=environment, start_new_session=True)
+    process = subprocess.Popen(
+        [*command, python, "-B", script, json.dumps(job)], env=environment, start_new_session=True
+    )
     try:
         process.wait(LIMIT_SECONDS)
     except subprocess.TimeoutExpired:

@@ -19,7 +19,10 @@ def write(document, path):
     rows = [
         ("split along the slowest axis", tables.Results(reports, "turns", eager, 0)),
         ("split along the fastest axis", tables.Results(reports, "turns", eager, 2)),
-        ("two halves of a mesh: levels / place in memory / fields", tables.Results(reports, "turns", eager, None)),
+        (
+            "two halves of a mesh: levels / place in memory / fields",
+            tables.Results(reports, "turns", eager, None),
+        ),
     ]
     rows = [(title, results) for title, results in rows if results.cases()]
     width = max(NARROWEST, LEFT + max(len(results.cases()) for _, results in rows) * (PANEL + GAP) + 10)
@@ -57,7 +60,9 @@ def _band(body, title, results, top):
         body.append(f'<rect x="{left}" y="{begin}" width="{PANEL}" height="{end - begin}" fill="#f8fafc"/>')
         middle = left + PANEL / 2
         title = escape(case.replace("^3", "³").replace("/", " / "))
-        body.append(f'<text x="{middle}" y="{begin - 18}" text-anchor="middle" font-weight="bold">{title}</text>')
+        body.append(
+            f'<text x="{middle}" y="{begin - 18}" text-anchor="middle" font-weight="bold">{title}</text>'
+        )
         for tick in (0.1, 0.3, 1, 3, 10):
             x = left + _place(tick)
             colour = "#94a3b8" if tick == 1 else "#e2e8f0"
@@ -76,10 +81,14 @@ def _dot(body, results, case, one, left, y):
         return
     x, low, high = (left + _place(value) for value in ratio)
     colour = _colour(one)
-    body.append(f'<line x1="{low:.1f}" x2="{high:.1f}" y1="{y}" y2="{y}" stroke="{colour}" stroke-width="2"/>')
+    body.append(
+        f'<line x1="{low:.1f}" x2="{high:.1f}" y1="{y}" y2="{y}" stroke="{colour}" stroke-width="2"/>'
+    )
     body.append(f'<circle cx="{x:.1f}" cy="{y}" r="4" fill="{colour}"/>')
     # Beside the bar, on the side where there is room.
-    anchor, beside = ("end", min(low, x - 4) - 3) if high > left + PANEL - 32 else ("start", max(high, x + 4) + 3)
+    anchor, beside = (
+        ("end", min(low, x - 4) - 3) if high > left + PANEL - 32 else ("start", max(high, x + 4) + 3)
+    )
     body.append(
         f'<text x="{beside:.1f}" y="{y + 3.5}" text-anchor="{anchor}" font-size="9" fill="#334155">{ratio[0]:.2f}</text>'
     )

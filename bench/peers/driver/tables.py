@@ -16,7 +16,9 @@ class Results:
         self.reports = [
             report
             for report in reports
-            if report["eager"] == eager and caches in report["measured"] and report["case"].get("split") == split
+            if report["eager"] == eager
+            and caches in report["measured"]
+            and report["case"].get("split") == split
         ]
         self.caches = caches
 
@@ -39,8 +41,9 @@ class Results:
         return found
 
     def at_home(self, case, contestant):
-        """What the jobs of the largest group that has it say."""
-        return next(iter(sorted(self.found(case, contestant).items(), key=lambda it: jobs.GROUPS.index(it[0]))), (0, []))[1]
+        """What the jobs of the first group that has it say."""
+        found = self.found(case, contestant)
+        return next((found[group] for group in jobs.GROUPS if group in found), [])
 
     def median(self, case, contestant):
         """Microseconds per exchange."""
@@ -55,7 +58,7 @@ class Results:
         return _ratio([one for group in self.found(case, contestant).values() for one in group], other)
 
     def handovers(self):
-        """What it costs to write a line of the cache that the other core has just read, in nanoseconds, job by job."""
+        """Nanoseconds to write a line that the other core has just read, job by job."""
         return [statistics.median(report["handover"]) for report in self.reports if report.get("handover")]
 
 
@@ -91,7 +94,11 @@ def print_all(document):
 
 
 def _title(eager, split, caches):
-    what = "Unstructured" if split is None else f"Boxes split along the {[*jobs.AXES][0 if split == 0 else 1]} axis"
+    what = (
+        "Unstructured"
+        if split is None
+        else f"Boxes split along the {[*jobs.AXES][0 if split == 0 else 1]} axis"
+    )
     words = {"turns": "contestants in turns", "hot": "caches hot", "cold": "caches cold"}[caches]
     return f"{what}, {words}, eager limit of Open MPI {eager}"
 
@@ -108,11 +115,15 @@ def _table(results, title):
             clean += sum(summary["clean"] for summary in summaries)
             raw += sum(summary["raw"] for summary in summaries)
             median, ratio = results.median(case, contestant), results.to_yardstick(case, contestant)
-            cells.append("–" if median is None else f"{_short(median)} ({f'{ratio[0]:.2f}' if ratio else '–'})")
+            cells.append(
+                "–" if median is None else f"{_short(median)} ({f'{ratio[0]:.2f}' if ratio else '–'})"
+            )
         print(f"| {contestant} | " + " | ".join(cells) + f" | {clean} of {raw} |")
     if nanoseconds := results.handovers():
         low, middle, high = min(nanoseconds), statistics.median(nanoseconds), max(nanoseconds)
-        print(f"\nWriting a line that the other core had just read took {middle:.0f} ns ({low:.0f} to {high:.0f}, by job).")
+        print(
+            f"\nWriting a line that the other core had just read took {middle:.0f} ns ({low:.0f} to {high:.0f}, by job)."
+        )
 
 
 def _bounds(results, split):
@@ -124,7 +135,10 @@ def _bounds(results, split):
     pairs = [
         ("its own fields ÷ the limit", OWN, GATHER if split is None else LIMIT),
         ("the caller's memory ÷ packed persistent", CALLERS, results.yardstick()),
-        *((f"{one.removeprefix('Haloport: ')} ÷ packed persistent", one, results.yardstick()) for one in MESSAGES),
+        *(
+            (f"{one.removeprefix('Haloport: ')} ÷ packed persistent", one, results.yardstick())
+            for one in MESSAGES
+        ),
     ]
     print("\n| Haloport | " + " | ".join(cases) + " |")
     print("| --- |" + " --- |" * len(cases))
@@ -139,7 +153,9 @@ def _bounds(results, split):
 
 
 def _row(title, ratios):
-    cells = ["–" if not ratio else f"**{ratio[0]:.2f}** ({ratio[1]:.2f} to {ratio[2]:.2f})" for ratio in ratios]
+    cells = [
+        "–" if not ratio else f"**{ratio[0]:.2f}** ({ratio[1]:.2f} to {ratio[2]:.2f})" for ratio in ratios
+    ]
     print(f"| {title} | " + " | ".join(cells) + " |")
 
 

@@ -3,7 +3,7 @@
 import ghex
 import numpy as np
 from contestants import InPython
-from ghex import structured, unstructured
+from ghex import unstructured
 from ghex.context import make_context
 from ghex.structured import regular
 from ghex.structured.cartesian_sets import ProductSet, UnitRange
@@ -23,7 +23,9 @@ def boxes(comm, case):
     shape = tuple(cells + 2 * halo for cells in case.local)
     arrays = [np.zeros(shape) for _ in range(case.fields)]
     wrapped = [regular.make_field_descriptor(domain, array, (halo,) * 3, shape) for array in arrays]
-    yield _contestant(regular.make_communication_object(context), pattern, wrapped, arrays, (context, domain, halos))
+    yield _contestant(
+        regular.make_communication_object(context), pattern, wrapped, arrays, (context, domain, halos)
+    )
 
 
 def meshes(comm, mesh):

@@ -8,15 +8,15 @@
 struct petsc {
     const struct peers_case *problem;
     DM grid;
-    Vec *global, *local;  /* one for each field, or one for all */
+    Vec *global, *local; /* one for each field, or one for all */
     int vectors;
-    double **fields;      /* dense blocks with their halos; those of `local` where each field has a vector */
-    int from_local;       /* DMLocalToLocal instead of DMGlobalToLocal */
+    double **fields; /* dense blocks with their halos; those of `local` where each field has a vector */
+    int from_local;  /* DMLocalToLocal instead of DMGlobalToLocal */
 };
 
-#define TRY(call)                       \
-    do {                                \
-        if ((call)) return 1;           \
+#define TRY(call)                                                                                            \
+    do {                                                                                                     \
+        if ((call)) return 1;                                                                                \
     } while (0)
 
 /* Where the values of a vector begin, for longer than PETSc lends them. */
@@ -39,8 +39,8 @@ static int set_up(struct petsc *petsc, MPI_Comm comm, int interlaced) {
     }
     /* PETSc names axes from the fastest on. */
     TRY(DMDACreate3d(comm, DM_BOUNDARY_PERIODIC, DM_BOUNDARY_PERIODIC, DM_BOUNDARY_PERIODIC, DMDA_STENCIL_BOX,
-                     cells[2], cells[1], cells[0], parts[2], parts[1], parts[0], dof, problem->halo, NULL, NULL, NULL,
-                     &petsc->grid));
+                     cells[2], cells[1], cells[0], parts[2], parts[1], parts[0], dof, problem->halo, NULL,
+                     NULL, NULL, &petsc->grid));
     TRY(DMSetUp(petsc->grid));
     petsc->vectors = interlaced ? 1 : problem->fields;
     petsc->global = calloc((size_t)petsc->vectors, sizeof *petsc->global);
@@ -128,7 +128,8 @@ static void load(void *state) {
         for (size_t a = 0; a < owned[0]; a++)
             for (size_t b = 0; b < owned[1]; b++)
                 memcpy(global + (a * owned[1] + b) * row,
-                       local + (((a + halo) * extent[1] + b + halo) * extent[2] + halo) * dof, row * sizeof(double));
+                       local + (((a + halo) * extent[1] + b + halo) * extent[2] + halo) * dof,
+                       row * sizeof(double));
     }
 }
 

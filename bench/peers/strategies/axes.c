@@ -1,5 +1,5 @@
-/* Axis after axis, from the fastest to the slowest: later axes carry the corners, and the faces of the slowest one lie
- * in one piece, so that MPI sends them from the field itself. */
+/* Axis after axis, from the fastest to the slowest: later axes carry the corners, and the faces of the
+ * slowest one lie in one piece, so that MPI sends them from the field itself. */
 #include <stdlib.h>
 
 #include "block.h"

@@ -15,12 +15,13 @@ struct block block_new(int comm, const struct peers_case *problem) {
     return block;
 }
 
-/* For every (a, b): the two sides of the fastest axis, then what lies between them. In the second half all signs are
- * turned, so that opposites are 25 - n. */
+/* For every (a, b) the two sides of the fastest axis, and what lies between them; the second half are the
+ * opposites of the first, backwards. */
 static const int directions[DIRECTIONS][3] = {
-    {-1, -1, -1}, {-1, -1, 1}, {-1, -1, 0}, {-1, 0, -1}, {-1, 0, 1}, {-1, 0, 0}, {-1, 1, -1}, {-1, 1, 1}, {-1, 1, 0},
-    {0, -1, -1},  {0, -1, 1},  {0, -1, 0},  {0, 0, -1},  {0, 0, 1},  {0, 1, 0},  {0, 1, -1},  {0, 1, 1},  {1, -1, 0},
-    {1, -1, -1},  {1, -1, 1},  {1, 0, 0},   {1, 0, -1},  {1, 0, 1},  {1, 1, 0},  {1, 1, -1},  {1, 1, 1},
+    {-1, -1, -1}, {-1, -1, 1}, {-1, -1, 0}, {-1, 0, -1}, {-1, 0, 1},  {-1, 0, 0}, {-1, 1, -1},
+    {-1, 1, 1},   {-1, 1, 0},  {0, -1, -1}, {0, -1, 1},  {0, -1, 0},  {0, 0, -1}, {0, 0, 1},
+    {0, 1, 0},    {0, 1, -1},  {0, 1, 1},   {1, -1, 0},  {1, -1, -1}, {1, -1, 1}, {1, 0, 0},
+    {1, 0, -1},   {1, 0, 1},   {1, 1, 0},   {1, 1, -1},  {1, 1, 1},
 };
 
 const int *direction(int number) { return directions[number]; }
@@ -69,7 +70,8 @@ struct copy copy_between(const struct block *block, const double *from, const st
     return copy;
 }
 
-struct copy copy_pack(const struct block *block, const double *field, const struct box *box, double *message) {
+struct copy copy_pack(const struct block *block, const double *field, const struct box *box,
+                      double *message) {
     struct copy copy = copy_between(block, field, box, message, box);
     copy.target = message;
     copy.target_stride[0] = box->extent[1] * box->extent[2];
@@ -77,7 +79,8 @@ struct copy copy_pack(const struct block *block, const double *field, const stru
     return copy;
 }
 
-struct copy copy_unpack(const struct block *block, const double *message, double *field, const struct box *box) {
+struct copy copy_unpack(const struct block *block, const double *message, double *field,
+                        const struct box *box) {
     struct copy copy = copy_between(block, message, box, field, box);
     copy.source = message;
     copy.source_stride[0] = box->extent[1] * box->extent[2];

@@ -23,10 +23,10 @@ struct box {
 
 struct block block_new(int comm, const struct peers_case *problem);
 
-/* Direction `number` of 26. Two that differ along the fastest axis alone follow each other, from a multiple of 2 on or
- * after one that has 0 there; number 25 - n is the opposite of n. */
+/* Direction `number` of 26: steps along the three axes. Number 25 - n is the opposite of n, and the two that
+ * differ by their sign along the fastest axis alone follow each other. */
 const int *direction(int number);
-/* Whether directions `number` and `number + 1` are the two sides of the fastest axis. */
+/* Whether `number` and `number + 1` are such two. */
 int opens_pair(int number);
 int block_neighbour(const struct block *block, const int *towards);
 /* What the neighbour in a direction wants, and the halo at a side. */
@@ -38,6 +38,7 @@ ptrdiff_t box_cells(const struct box *box);
 struct copy copy_between(const struct block *block, const double *from, const struct box *source, double *to,
                          const struct box *target);
 struct copy copy_pack(const struct block *block, const double *field, const struct box *box, double *message);
-struct copy copy_unpack(const struct block *block, const double *message, double *field, const struct box *box);
+struct copy copy_unpack(const struct block *block, const double *message, double *field,
+                        const struct box *box);
 
 #endif

@@ -46,7 +46,7 @@ static void copy_one(const struct copy *copy) {
     }
 }
 
-/* Both at once: the lines that hold the end of one row's interior hold its halo as well, and are fetched once. */
+/* Both at once: lines that hold the end of a row's interior hold its halo as well, and are fetched once. */
 INLINE void copy_pair(const struct copy *one, const struct copy *other, ptrdiff_t row) {
     for (ptrdiff_t a = 0; a < one->rows[0]; a++) {
         const double *source = one->source + a * one->source_stride[0];
@@ -113,8 +113,9 @@ INLINE void stream_rows(const struct copy *copies, int count, ptrdiff_t row) {
                 double *target = copy->target + a * copy->target_stride[0] + b * copy->target_stride[1];
                 __builtin_prefetch(source + AHEAD * copy->source_stride[1], 0);
                 if (row > 3) copy_past_caches(target, source, row);
-                else for (ptrdiff_t value = 0; value < row; value++)
-                    _mm_stream_si64((long long *)(target + value), *(const long long *)(source + value));
+                else
+                    for (ptrdiff_t value = 0; value < row; value++)
+                        _mm_stream_si64((long long *)(target + value), *(const long long *)(source + value));
             }
 }
 

@@ -1,4 +1,5 @@
-/* Copies of boxes, row by row: the same loops for every strategy, so that strategies differ in what they copy. */
+/* Copies of boxes, row by row: the same loops for every strategy, so that strategies differ in what they
+ * copy. */
 #ifndef COPIES_H
 #define COPIES_H
 

@@ -1,4 +1,4 @@
-/* Messages without packing: a derived datatype for each of the 26 neighbours, and a message for each field. */
+/* Messages without packing: a derived datatype for each of the 26 neighbours, a message for each field. */
 #include <stdlib.h>
 
 #include "block.h"
@@ -33,7 +33,8 @@ static void *create(int comm, const void *problem) {
     made->requests = calloc((size_t)(2 * DIRECTIONS * block->fields), sizeof *made->requests);
     for (int send = 0; send < 2; send++)
         for (int number = 0; number < DIRECTIONS; number++) {
-            struct box box = send ? box_sent(block, direction(number)) : box_halo(block, direction(25 - number));
+            struct box box =
+                send ? box_sent(block, direction(number)) : box_halo(block, direction(25 - number));
             int peer = block_neighbour(block, direction(send ? number : 25 - number));
             MPI_Datatype type = type_of(block, &box);
             for (int field = 0; field < block->fields; field++) {

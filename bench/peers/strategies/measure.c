@@ -77,7 +77,8 @@ double peers_handover(int fcomm) {
     struct shared shared;
     int rank = peers_rank(fcomm);
     double nanoseconds[TIMES], median;
-    if (peers_size(fcomm) < 2 || shared_new(&shared, comm, 2 * sizeof(struct flag) + VALUES * sizeof(double))) return 0;
+    if (peers_size(fcomm) < 2 || shared_new(&shared, comm, 2 * sizeof(struct flag) + VALUES * sizeof(double)))
+        return 0;
     struct flag *written = shared_of(&shared, 0), *read = written + 1;
     volatile double *values = (double *)(read + 1);
     for (uint64_t time = 1; time <= TIMES; time++) {
@@ -100,7 +101,8 @@ double peers_handover(int fcomm) {
     return median;
 }
 
-int peers_calibrate(int fcomm, int count, const struct peers_runner *runners, double seconds, int32_t *batch) {
+int peers_calibrate(int fcomm, int count, const struct peers_runner *runners, double seconds,
+                    int32_t *batch) {
     enum { TRIES = 5, MOST = 1 << 14 };
     MPI_Comm comm = MPI_Comm_f2c(fcomm);
     for (int at = 0; at < count; at++) {
@@ -133,7 +135,8 @@ static uint64_t next(uint64_t *state) {
 }
 
 int peers_measure(int fcomm, int count, const struct peers_runner *runners, const int32_t *batch, int rounds,
-                  double budget, uint64_t seed, int warm, int64_t sweep, double *microseconds, uint8_t *preempted) {
+                  double budget, uint64_t seed, int warm, int64_t sweep, double *microseconds,
+                  uint8_t *preempted) {
     MPI_Comm comm = MPI_Comm_f2c(fcomm);
     uint64_t random = seed * 2654435769u + 88172645463325252u;
     char *other = sweep ? private_new((size_t)sweep) : NULL;
@@ -155,7 +158,8 @@ int peers_measure(int fcomm, int count, const struct peers_runner *runners, cons
             if (sweep) memset(other, round, (size_t)sweep);
             if (warm) failed = runners[who].run(runners[who].state, 1) != 0;
             int place = round * count + who;
-            failed |= sample(comm, &runners[who], sweep ? 1 : batch[who], &microseconds[place], &preempted[place]);
+            failed |=
+                sample(comm, &runners[who], sweep ? 1 : batch[who], &microseconds[place], &preempted[place]);
             if (failed) failed = 1 + who;
         }
     }

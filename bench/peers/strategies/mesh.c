@@ -28,8 +28,8 @@ struct mesh {
     int32_t *halo; /* local numbers of the halo cells */
 };
 
-/* Copies listed cells, with all levels, to listed cells; a null list says one after the other. `stride` is the number
- * of cells on a side, for levels that are slowest. */
+/* Copies listed cells, with all levels, to listed cells; a null list says one after the other. `stride` is
+ * the number of cells on a side, for levels that are slowest. */
 static void copy_cells(const struct peers_mesh *mesh, int count, const double *source, const int32_t *from,
                        ptrdiff_t source_stride, double *target, const int32_t *to, ptrdiff_t target_stride) {
     if (!mesh->levels_slowest) {
@@ -45,9 +45,12 @@ static void copy_cells(const struct peers_mesh *mesh, int count, const double *s
     for (int level = 0; level < mesh->levels; level++) {
         double *row = target + level * target_stride;
         const double *values = source + level * source_stride;
-        if (!to) for (int at = 0; at < count; at++) row[at] = values[from[at]];
-        else if (!from) for (int at = 0; at < count; at++) row[to[at]] = values[at];
-        else for (int at = 0; at < count; at++) row[to[at]] = values[from[at]];
+        if (!to)
+            for (int at = 0; at < count; at++) row[at] = values[from[at]];
+        else if (!from)
+            for (int at = 0; at < count; at++) row[to[at]] = values[at];
+        else
+            for (int at = 0; at < count; at++) row[to[at]] = values[from[at]];
     }
 }
 
@@ -92,13 +95,15 @@ static void *create(int comm, const void *problem, enum place place, enum buffer
     }
     for (int turn = 0; turn < 2 && buffers != NO_BUFFERS; turn++) {
         int in_mpi = buffers == MESSAGES_OF_MPI;
-        made->sent[turn] = in_mpi ? private_new(room) : (void *)((char *)(made->mine + 1) + (size_t)turn * room);
-        made->received[turn] = in_mpi ? private_new(room) : (void *)((char *)(made->other + 1) + (size_t)turn * room);
+        made->sent[turn] =
+            in_mpi ? private_new(room) : (void *)((char *)(made->mine + 1) + (size_t)turn * room);
+        made->received[turn] =
+            in_mpi ? private_new(room) : (void *)((char *)(made->other + 1) + (size_t)turn * room);
     }
     if (buffers == MESSAGES_OF_MPI) {
         made->messages = 2;
-        MPI_Recv_init(made->received[0], (int)(received / sizeof(double)), MPI_DOUBLE, 1 - made->rank, 0, made->comm,
-                      &made->requests[0]);
+        MPI_Recv_init(made->received[0], (int)(received / sizeof(double)), MPI_DOUBLE, 1 - made->rank, 0,
+                      made->comm, &made->requests[0]);
         MPI_Send_init(made->sent[0], (int)(sent / sizeof(double)), MPI_DOUBLE, 1 - made->rank, 0, made->comm,
                       &made->requests[1]);
     }
@@ -129,8 +134,8 @@ static void gather_all(struct mesh *made) {
     const struct peers_mesh *mesh = made->mesh;
     ptrdiff_t cells = mesh->owned + mesh->halo;
     for (int number = 0; number < mesh->fields; number++)
-        copy_cells(mesh, mesh->halo, made->theirs[number], mesh->source, cells, made->fields[number], made->halo,
-                   cells);
+        copy_cells(mesh, mesh->halo, made->theirs[number], mesh->source, cells, made->fields[number],
+                   made->halo, cells);
 }
 
 static int run_packed(void *state, int batch) {
@@ -166,7 +171,8 @@ static void pack_past_caches(struct mesh *made, double *message) {
             const double *values = made->fields[number] + level * cells;
             if (!mesh->levels_slowest && mesh->levels > 1) {
                 for (int at = 0; at < mesh->sends; at++, message += mesh->levels)
-                    copy_past_caches(message, values + (ptrdiff_t)mesh->send[at] * mesh->levels, mesh->levels);
+                    copy_past_caches(message, values + (ptrdiff_t)mesh->send[at] * mesh->levels,
+                                     mesh->levels);
                 continue;
             }
             for (int at = 0; at < mesh->sends; at += TOGETHER) {
@@ -227,10 +233,18 @@ static void destroy(void *state) {
     free(made);
 }
 
-static void *packed(int comm, const void *problem) { return create(comm, problem, PRIVATE_FIELDS, MESSAGES_OF_MPI); }
-static void *staged(int comm, const void *problem) { return create(comm, problem, PRIVATE_FIELDS, SHARED_BUFFERS); }
-static void *gather(int comm, const void *problem) { return create(comm, problem, PRIVATE_FIELDS, NO_BUFFERS); }
-static void *pulled(int comm, const void *problem) { return create(comm, problem, SHARED_FIELDS, NO_BUFFERS); }
+static void *packed(int comm, const void *problem) {
+    return create(comm, problem, PRIVATE_FIELDS, MESSAGES_OF_MPI);
+}
+static void *staged(int comm, const void *problem) {
+    return create(comm, problem, PRIVATE_FIELDS, SHARED_BUFFERS);
+}
+static void *gather(int comm, const void *problem) {
+    return create(comm, problem, PRIVATE_FIELDS, NO_BUFFERS);
+}
+static void *pulled(int comm, const void *problem) {
+    return create(comm, problem, SHARED_FIELDS, NO_BUFFERS);
+}
 
 const struct peers_strategy mesh_packed = {
     "C: packed, persistent message", packed, run_packed, field, NULL, NULL, destroy, 0};

@@ -37,11 +37,13 @@ void messages_free(struct messages *messages) {
 void messages_copies(const struct messages *messages, const struct block *block, struct choice choice,
                      double *const *fields, double *const *sent, double *const *received, struct copies *pack,
                      struct copies *own, struct copies *unpack) {
-    ptrdiff_t *out = calloc((size_t)messages->count, sizeof *out), *in = calloc((size_t)messages->count, sizeof *in);
+    ptrdiff_t *out = calloc((size_t)messages->count, sizeof *out),
+              *in = calloc((size_t)messages->count, sizeof *in);
     for (int field = 0; field < block->fields; field++)
         for (int number = 0; number < DIRECTIONS; number++) {
             double *values = fields[field];
-            struct box from = box_sent(block, direction(number)), to = box_halo(block, direction(25 - number));
+            struct box from = box_sent(block, direction(number)),
+                       to = box_halo(block, direction(25 - number));
             /* Both of a pair are messages, or none is: they differ along the fastest axis by sign alone. */
             int with_next = choice.paired && opens_pair(number);
             if (!is_message(block, choice, number)) {

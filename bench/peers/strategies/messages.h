@@ -13,8 +13,9 @@ struct choice {
     int paired;   /* the two sides of the fastest axis in one sweep */
 };
 
-/* Messages by number: with `per_rank` the other rank; otherwise the sender's direction n, which fills the halo at side
- * 25 - n of the receiver. Lengths and places are in values, and as many are received as are sent. */
+/* Messages by number: with `per_rank` the other rank; otherwise the sender's direction n, which fills the
+ * halo at side 25 - n of the receiver. Lengths and places are in values, and as many are received as are
+ * sent. */
 struct messages {
     int count;
     ptrdiff_t *length, *begin, total;
@@ -24,8 +25,8 @@ struct messages {
 struct messages messages_new(const struct block *block, struct choice choice);
 void messages_free(struct messages *messages);
 
-/* Adds to each list what it copies: from fields to messages, from fields to themselves, from messages to fields. `sent`
- * and `received` say for each message where it lies. */
+/* Adds to each list what it copies: from fields to messages, from fields to themselves, from messages to
+ * fields. `sent` and `received` say for each message where it lies. */
 void messages_copies(const struct messages *messages, const struct block *block, struct choice choice,
                      double *const *fields, double *const *sent, double *const *received, struct copies *pack,
                      struct copies *own, struct copies *unpack);

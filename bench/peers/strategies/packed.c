@@ -39,11 +39,11 @@ static void *create(int comm, const void *problem, struct choice choice) {
             MPI_Request *request = &packed->requests[packed->count++];
             int tag = choice.per_rank ? 0 : message;
             if (send)
-                MPI_Send_init(sent[message], length, MPI_DOUBLE, messages.target[message],
-                              tag, block->comm, request);
+                MPI_Send_init(sent[message], length, MPI_DOUBLE, messages.target[message], tag, block->comm,
+                              request);
             else
-                MPI_Recv_init(received[message], length, MPI_DOUBLE, messages.source[message],
-                              tag, block->comm, request);
+                MPI_Recv_init(received[message], length, MPI_DOUBLE, messages.source[message], tag,
+                              block->comm, request);
         }
     packed->count /= 2;
     messages_free(&messages);
@@ -68,7 +68,8 @@ static double *field(void *state, int number) { return ((struct packed *)state)-
 
 static void destroy(void *state) {
     struct packed *packed = state;
-    for (int request = 0; request < 2 * packed->count; request++) MPI_Request_free(&packed->requests[request]);
+    for (int request = 0; request < 2 * packed->count; request++)
+        MPI_Request_free(&packed->requests[request]);
     copies_free(&packed->pack), copies_free(&packed->own), copies_free(&packed->unpack);
     free(packed->requests), free(packed->sent), free(packed->received);
     fields_free(packed->fields, packed->block.fields);

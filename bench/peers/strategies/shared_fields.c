@@ -1,4 +1,4 @@
-/* Fields in memory that the ranks of a node share: pulled straight from the neighbour's field into the halo. */
+/* Fields in memory that the ranks of a node share: pulled from the neighbour's field straight into halos. */
 #include <stdlib.h>
 
 #include "block.h"

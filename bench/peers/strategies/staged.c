@@ -1,4 +1,5 @@
-/* Packed into memory that the ranks of a node share, and unpacked from it by the neighbour; no message of MPI. */
+/* Packed into memory that the ranks of a node share, and unpacked from it by the neighbour; no message of
+ * MPI. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,8 +15,8 @@ struct segment {
     ptrdiff_t begin[MESSAGES];
 };
 
-/* Two buffers in turn. A rank that has seen exchange n - 1 of its neighbour packed knows that exchange n - 2 is
- * unpacked there, and so that the buffer of n is free: one flag for each rank says all. */
+/* Two buffers in turn. A rank that has seen exchange n - 1 of its neighbour packed knows that exchange n - 2
+ * is unpacked there, and so that the buffer of n is free: one flag for each rank says all. */
 struct staged {
     struct block block;
     double **fields;

@@ -7,15 +7,16 @@ static int64_t cells_along(const struct peers_case *problem, int axis, int size)
 }
 
 /* The global number along an axis of a place that is counted from the first owned cell. */
-static int64_t number_of(const struct peers_case *problem, int axis, int rank, int size, int stand_in, int place) {
+static int64_t number_of(const struct peers_case *problem, int axis, int rank, int size, int stand_in,
+                         int place) {
     int64_t local = problem->local[axis], global = cells_along(problem, axis, size);
     int64_t first = axis == problem->split ? rank * local : 0;
     return stand_in ? first + (place + local) % local : (first + place + global) % global;
 }
 
 /* A value is that of its row plus that of its column; here those of the columns. */
-static void fill_columns(const struct peers_case *problem, int rank, int size, int field, int version, int stand_in,
-                         double *columns) {
+static void fill_columns(const struct peers_case *problem, int rank, int size, int field, int version,
+                         int stand_in, double *columns) {
     for (int c = -problem->halo; c < problem->local[2] + problem->halo; c++)
         *columns++ = (double)number_of(problem, 2, rank, size, stand_in, c) + field / 64.0 + version * 1e9;
 }
@@ -26,7 +27,8 @@ static double row_value(const struct peers_case *problem, int rank, int size, in
     return (double)((slow * cells_along(problem, 1, size) + middle) * cells_along(problem, 2, size));
 }
 
-void peers_fill(const struct peers_case *problem, int rank, int size, int field, int version, double *values) {
+void peers_fill(const struct peers_case *problem, int rank, int size, int field, int version,
+                double *values) {
     int halo = problem->halo, length = problem->local[2] + 2 * halo;
     double columns[length];
     fill_columns(problem, rank, size, field, version, 0, columns);
@@ -39,8 +41,8 @@ void peers_fill(const struct peers_case *problem, int rank, int size, int field,
         }
 }
 
-int64_t peers_wrong(const struct peers_case *problem, int rank, int size, int field, int version, int stand_in,
-                    const double *values) {
+int64_t peers_wrong(const struct peers_case *problem, int rank, int size, int field, int version,
+                    int stand_in, const double *values) {
     int halo = problem->halo, length = problem->local[2] + 2 * halo;
     int64_t wrong = 0;
     double columns[length];
@@ -70,12 +72,14 @@ void peers_mesh_fill(const struct peers_mesh *mesh, int field, int version, doub
                 cell < mesh->owned ? mesh_value(mesh->ids[cell], level, field, version) : NAN;
 }
 
-int64_t peers_mesh_wrong(const struct peers_mesh *mesh, int field, int version, int stand_in, const double *values) {
+int64_t peers_mesh_wrong(const struct peers_mesh *mesh, int field, int version, int stand_in,
+                         const double *values) {
     int64_t wrong = 0;
     for (int cell = 0; cell < mesh->owned + mesh->halo; cell++) {
         int from = stand_in && cell >= mesh->owned ? mesh->source[cell - mesh->owned] : cell;
         for (int level = 0; level < mesh->levels; level++)
-            wrong += !(values[place_of(mesh, cell, level)] == mesh_value(mesh->ids[from], level, field, version));
+            wrong +=
+                !(values[place_of(mesh, cell, level)] == mesh_value(mesh->ids[from], level, field, version));
     }
     return wrong;
 }
