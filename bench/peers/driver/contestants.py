@@ -1,0 +1,69 @@
+"""Contestants: compiled ones behind `peers.h`, and those that are written in Python."""
+
+import ctypes as c
+import sys
+import traceback
+
+import interface
+
+
+class Compiled:
+    """An entry of a library's list."""
+
+    def __init__(self, strategy, comm, problem):
+        self.name = strategy.name.decode()
+        self.strategy, self.stand_in = strategy, strategy.stand_in
+        self.state = strategy.create(comm, c.byref(problem))
+        self.runs = bool(self.state)
+
+    def runner(self):
+        return interface.Runner(self.strategy.run, self.state)
+
+    def address(self, field):
+        return self.strategy.field(self.state, field)
+
+    def load(self):
+        if self.strategy.load:
+            self.strategy.load(self.state)
+
+    def store(self):
+        if self.strategy.store:
+            self.strategy.store(self.state)
+
+    def destroy(self):
+        self.strategy.destroy(self.state)
+
+
+class InPython:
+    """A function that makes one exchange of NumPy arrays."""
+
+    stand_in, runs = 0, True
+
+    def __init__(self, name, exchange, arrays):
+        self.name, self.arrays = name, arrays
+
+        def run(_state, batch):
+            try:
+                for _ in range(batch):
+                    exchange()
+            except Exception:
+                traceback.print_exc(file=sys.stderr)
+                return 1
+            return 0
+
+        self.callback = interface.Run(run)
+
+    def runner(self):
+        return interface.Runner(self.callback, None)
+
+    def address(self, field):
+        return self.arrays[field].ctypes.data
+
+    def load(self):
+        pass
+
+    def store(self):
+        pass
+
+    def destroy(self):
+        pass

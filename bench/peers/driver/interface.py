@@ -1,0 +1,91 @@
+"""The interface of `peers.h` and of `strategies/measure.h`, through ctypes."""
+
+import ctypes as c
+
+STAND_IN, FILLS_NOTHING = 1, 2
+
+
+class Case(c.Structure):
+    """`struct peers_case`: equal boxes."""
+
+    _fields_ = [("local", c.c_int32 * 3), ("halo", c.c_int32), ("fields", c.c_int32), ("split", c.c_int32)]
+
+
+class Mesh(c.Structure):
+    """`struct peers_mesh`: one half of a mesh."""
+
+    _fields_ = [
+        ("owned", c.c_int32),
+        ("halo", c.c_int32),
+        ("levels", c.c_int32),
+        ("levels_slowest", c.c_int32),
+        ("fields", c.c_int32),
+        ("sends", c.c_int32),
+        ("ids", c.POINTER(c.c_int64)),
+        ("send", c.POINTER(c.c_int32)),
+        ("source", c.POINTER(c.c_int32)),
+    ]
+
+
+Run = c.CFUNCTYPE(c.c_int, c.c_void_p, c.c_int)
+Hook = c.CFUNCTYPE(None, c.c_void_p)
+
+
+class Strategy(c.Structure):
+    """`struct peers_strategy`."""
+
+    _fields_ = [
+        ("name", c.c_char_p),
+        ("create", c.CFUNCTYPE(c.c_void_p, c.c_int, c.c_void_p)),
+        ("run", Run),
+        ("field", c.CFUNCTYPE(c.c_void_p, c.c_void_p, c.c_int)),
+        ("load", Hook),
+        ("store", Hook),
+        ("destroy", Hook),
+        ("stand_in", c.c_int),
+    ]
+
+
+class Runner(c.Structure):
+    """`struct peers_runner`."""
+
+    _fields_ = [("run", Run), ("state", c.c_void_p)]
+
+
+def load(path):
+    """The library of the C strategies and of the clock, with the types of its functions."""
+    library = c.CDLL(path, mode=c.RTLD_GLOBAL)
+    library.peers_max.argtypes = [c.c_int, c.c_double]
+    library.peers_max.restype = c.c_double
+    library.peers_handover.argtypes = [c.c_int]
+    library.peers_handover.restype = c.c_double
+    library.peers_calibrate.argtypes = [c.c_int, c.c_int, c.POINTER(Runner), c.c_double, c.POINTER(c.c_int32)]
+    library.peers_measure.argtypes = [
+        c.c_int, c.c_int, c.POINTER(Runner), c.POINTER(c.c_int32), c.c_int, c.c_double, c.c_uint64, c.c_int,
+        c.c_int64, c.POINTER(c.c_double), c.POINTER(c.c_uint8),
+    ]  # fmt: skip
+    rank_size = [c.c_int, c.c_int]
+    library.peers_fill.argtypes = [c.POINTER(Case), *rank_size, c.c_int, c.c_int, c.c_void_p]
+    library.peers_fill.restype = None
+    library.peers_wrong.argtypes = [c.POINTER(Case), *rank_size, c.c_int, c.c_int, c.c_int, c.c_void_p]
+    library.peers_wrong.restype = c.c_int64
+    library.peers_mesh_fill.argtypes = [c.POINTER(Mesh), c.c_int, c.c_int, c.c_void_p]
+    library.peers_mesh_fill.restype = None
+    library.peers_mesh_wrong.argtypes = [c.POINTER(Mesh), c.c_int, c.c_int, c.c_int, c.c_void_p]
+    library.peers_mesh_wrong.restype = c.c_int64
+    return library
+
+
+def strategies(library, mesh):
+    """The entries of a library's list."""
+    try:
+        begin = library.peers_mesh_strategies if mesh else library.peers_strategies
+    except AttributeError:
+        return []
+    begin.restype = c.POINTER(Strategy)
+    entries, at = begin(), 0
+    found = []
+    while entries[at].name:
+        found.append(entries[at])
+        at += 1
+    return found

@@ -1,0 +1,136 @@
+"""The jobs: what each measures, and how each is started.
+
+A job is one case on two pinned ranks: every contestant that can be in one process, in turns. Groups of contestants that
+need an interpreter of their own are jobs of their own, with the yardstick and Haloport again in each.
+"""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import build
+
+AXES = {"slowest": 0, "fastest": 2}
+COLUMNS = [((n, n, n), halo, fields) for n, halo, fields in
+           [(32, 1, 1), (32, 3, 8), (128, 1, 1), (128, 1, 8), (128, 3, 1), (128, 3, 8)]]  # fmt: skip
+MESHES = [(80, False, 1), (80, False, 4), (80, True, 1), (80, True, 4), (1, False, 1), (1, False, 4)]
+# What is in the caches when a sample begins: what the contestants before it left, the same exchange, or something else.
+CACHES = ["turns", "hot", "cold"]
+GROUPS = ["compiled", "mpi4py", "ghex"]
+SAMPLE_SECONDS = 1e-3
+SWEEP_BYTES = 64 << 20
+LIMIT_SECONDS = 120
+# Two such jobs at a time would each hold one core for ever and wait for the other.
+REALTIME_LOCK = Path("/tmp/haloport-peers-realtime.lock")
+
+
+def all_cases(arguments):
+    """The cases of the problems and splits asked for, as dictionaries that say which they are."""
+    found = []
+    for local, halo, fields in COLUMNS if "boxes" in arguments.problems else []:
+        for split in arguments.splits:
+            found.append({"local": local, "halo": halo, "fields": fields, "split": AXES[split]})
+    for levels, slowest, fields in MESHES if "meshes" in arguments.problems else []:
+        found.append({"levels": levels, "slowest": slowest, "fields": fields})
+    return found
+
+
+def cases(arguments):
+    """Those of them that were named, or all."""
+    return [case for case in all_cases(arguments) if not arguments.case or name(case) in arguments.case]
+
+
+def name(case):
+    """32^3/1/1 and so on; 80/slowest/4 for meshes."""
+    if "levels" in case:
+        return f"{case['levels']}/{'slowest' if case['slowest'] else 'fastest'}/{case['fields']}"
+    return f"{case['local'][0]}^3/{case['halo']}/{case['fields']}"
+
+
+def run(arguments, built, failed):
+    """Runs all jobs, each case once in each round of jobs, and yields the reports of rank 0 as they come.
+
+    A job that fails is named in `failed`.
+    """
+    todo = [
+        (number, eager, case, group)
+        for number in range(arguments.jobs)
+        for case in cases(arguments)
+        for eager in arguments.eager
+        for group in arguments.groups
+        if not (group == "mpi4py" and "levels" in case) and group not in built.missing
+    ]
+    for at, (number, eager, case, group) in enumerate(todo):
+        begin = time.monotonic()
+        report = _job(arguments, built, number, eager, case, group)
+        what = f"{name(case)} {group} {eager}"
+        seconds = time.monotonic() - begin
+        print(
+            f"job {at + 1} of {len(todo)}: {what}, {seconds:.0f} s{'' if report else ': FAILED'}",
+            file=sys.stderr,
+        )
+        if report:
+            yield {"job": number, "eager": eager, "group": group, **report}
+        else:
+            failed.append(what)
+        time.sleep(arguments.pause)
+
+
+def _job(arguments, built, number, eager, case, group):
+    out = build.folder() / "report.json"
+    out.unlink(missing_ok=True)
+    wanted = ["c", "petsc", "haloport"] if group == "compiled" else ["c", "haloport"]
+    job = {
+        "libraries": [built.libraries[library] for library in wanted if library in built.libraries],
+        "python": None if group == "compiled" else f"with_{group}",
+        "case": case,
+        "mesh": str(build.ROOT / "data/sphere.npz"),
+        # The first contestant, the yardstick, is always there.
+        "only": [""] if group == "compiled" else ["Haloport"],
+        "sample_seconds": SAMPLE_SECONDS,
+        "seed": 1 + number,
+        "plans": _plans(arguments),
+        "out": str(out),
+    }
+    python = sys.executable if group == "compiled" else built.pythons[group]
+    script = str(Path(__file__).with_name("rank.py"))
+    environment = {**os.environ, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+    launcher = shutil.which("mpirun.openmpi") or "mpirun"
+    command = [launcher, "-n", "2", "--bind-to", "core", "--mca", "btl_vader_eager_limit", str(eager)]
+    if arguments.realtime:
+        # In turns with others of the same priority, unlike `chrt -f`.
+        command = ["flock", str(REALTIME_LOCK), "chrt", "-r", "50", *command]
+    process = subprocess.Popen(
+        [*command, python, "-B", script, json.dumps(job)], env=environment, start_new_session=True
+    )
+    try:
+        process.wait(LIMIT_SECONDS)
+    except subprocess.TimeoutExpired:
+        print(f"the job has not ended within {LIMIT_SECONDS} s", file=sys.stderr)
+        _end(process)
+    return json.loads(out.read_text()) if process.returncode == 0 and out.exists() else None
+
+
+def _end(process):
+    """Asks the launcher to end its ranks, and insists if it does not."""
+    os.killpg(process.pid, signal.SIGTERM)
+    try:
+        process.wait(15)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
+def _plans(arguments):
+    rounds, seconds = arguments.rounds, arguments.seconds
+    plans = {
+        "turns": {"rounds": rounds, "seconds": seconds, "warm": 0, "sweep": 0},
+        "hot": {"rounds": rounds // 2 + 1, "seconds": seconds / 2, "warm": 1, "sweep": 0},
+        "cold": {"rounds": rounds // 4 + 1, "seconds": seconds / 2, "warm": 0, "sweep": SWEEP_BYTES},
+    }
+    return {caches: plans[caches] for caches in arguments.caches}

@@ -1,0 +1,175 @@
+"""One rank of a job: makes the contestants of a case, checks them, measures them; rank 0 writes what came of it.
+
+Its one argument is the job in JSON: see `jobs.py`.
+"""
+
+import ctypes as c
+import gc
+import json
+import os
+import statistics
+import sys
+
+import interface
+import sphere
+from contestants import Compiled
+
+# Every state of the caches is measured in so many parts, in turns: the machine changes within seconds.
+PARTS = 4
+
+
+def main():
+    job = json.loads(sys.argv[1])
+    library = interface.load(job["libraries"][0])
+    comm = library.peers_init()
+    rank, size = library.peers_rank(comm), library.peers_size(comm)
+    mesh = "levels" in job["case"]
+    problem = _mesh(job, rank) if mesh else _case(job["case"])
+    contestants, missing, notes = _gather(job, comm, problem, mesh, library)
+    checker = Checker(library, problem, mesh, rank, size, comm)
+    for one in contestants:
+        checker.check(one, 1)
+    gc.collect()
+    gc.disable()
+    measured, handover = _measure(job, library, comm, contestants)
+    for one in contestants:
+        checker.check(one, 2)
+    if rank == 0:
+        report = {
+            "case": job["case"],
+            "missing": missing,
+            "notes": notes,
+            "handover": handover,
+            "measured": measured,
+        }
+        with open(job["out"], "w") as file:
+            json.dump(report, file)
+    for one in contestants:
+        one.destroy()
+    sys.stdout.flush()
+    library.peers_finalize()
+    os._exit(0)  # MPI is finalised: nothing may be torn down after it
+
+
+def _case(case):
+    return interface.Case((c.c_int32 * 3)(*case["local"]), case["halo"], case["fields"], case["split"])
+
+
+def _mesh(job, rank):
+    case = job["case"]
+    return sphere.read(job["mesh"], case["levels"], int(case["slowest"]), case["fields"], rank)
+
+
+def _gather(job, comm, problem, mesh, library):
+    """The contestants, why others are missing, and how the data of some travels."""
+    contestants, missing, notes = [], {}, {}
+    for path in job["libraries"]:
+        loaded = library if path == job["libraries"][0] else c.CDLL(path)
+        for strategy in interface.strategies(loaded, mesh):
+            name = strategy.name.decode()
+            if not any(word in name for word in job["only"]) and contestants:
+                continue
+            one = Compiled(strategy, comm, problem)
+            # Collective: all ranks make it, or none takes part.
+            if library.peers_max(comm, 0.0 if one.runs else 1.0) > 0:
+                missing[name] = "it could not be made here"
+                continue
+            contestants.append(one)
+            if hasattr(loaded, "peers_haloport_path"):
+                text = c.create_string_buffer(400)
+                loaded.peers_haloport_path(c.c_void_p(one.state), text, c.c_size_t(400))
+                notes[name] = text.value.decode()
+    if job["python"]:
+        import mpi4py
+
+        mpi4py.rc.initialize = mpi4py.rc.finalize = False
+        from mpi4py import MPI
+
+        module = __import__(job["python"])
+        notes[job["python"]] = module.version()
+        contestants.extend((module.meshes if mesh else module.boxes)(MPI.COMM_WORLD, problem))
+    return contestants, missing, notes
+
+
+class Checker:
+    """Whether an exchange fills every halo cell, from NaN."""
+
+    def __init__(self, library, problem, mesh, rank, size, comm):
+        self.library, self.comm, self.fields = library, comm, problem.fields
+        pointer = c.byref(problem)
+        if mesh:
+            self.fill = lambda *rest: library.peers_mesh_fill(pointer, *rest)
+            self.wrong = lambda *rest: library.peers_mesh_wrong(pointer, *rest)
+        else:
+            self.fill = lambda *rest: library.peers_fill(pointer, rank, size, *rest)
+            self.wrong = lambda *rest: library.peers_wrong(pointer, rank, size, *rest)
+
+    def check(self, one, version):
+        for field in range(self.fields):
+            self.fill(field, version, one.address(field))
+        one.load()
+        self.library.peers_max(self.comm, 0.0)  # nobody reads what a neighbour has not written
+        runner = one.runner()
+        failed = runner.run(runner.state, 1)
+        one.store()
+        wrong = 0
+        if one.stand_in != interface.FILLS_NOTHING:
+            wrong = sum(
+                self.wrong(field, version, one.stand_in, one.address(field)) for field in range(self.fields)
+            )
+        if self.library.peers_max(self.comm, float(wrong + bool(failed))) > 0:
+            sys.exit(f"{one.name}: {wrong} cells are wrong after an exchange (which said {failed})")
+
+
+def _measure(job, library, comm, contestants):
+    """For each contestant what was measured, for each state of the caches; and how far apart the cores are."""
+    count = len(contestants)
+    runners = (interface.Runner * count)(*(one.runner() for one in contestants))
+    batch = (c.c_int32 * count)()
+    if failed := library.peers_calibrate(comm, count, runners, job["sample_seconds"], batch):
+        sys.exit(f"{contestants[failed - 1].name}: an exchange failed")
+    columns = {caches: [[] for _ in contestants] for caches in job["plans"]}
+    handover = []
+    for part in range(PARTS):
+        handover.append(library.peers_handover(comm))
+        for caches, plan in job["plans"].items():
+            rounds = -(-plan["rounds"] // PARTS)
+            times, preempted = (c.c_double * (rounds * count))(), (c.c_uint8 * (rounds * count))()
+            made = library.peers_measure(
+                comm, count, runners, batch, rounds, plan["seconds"] / PARTS, PARTS * job["seed"] + part,
+                plan["warm"], plan["sweep"], times, preempted,
+            )  # fmt: skip
+            if made < 0:
+                sys.exit(f"{contestants[-made - 1].name}: an exchange failed")
+            for at, column in enumerate(columns[caches]):
+                places = range(at, made * count, count)
+                column += [None if preempted[place] else times[place] for place in places]
+    measured = {
+        caches: {
+            one.name: _summary(columns[caches], at, 1 if plan["sweep"] else batch[at], contestants)
+            for at, one in enumerate(contestants)
+        }
+        for caches, plan in job["plans"].items()
+    }
+    return measured, [nanoseconds for nanoseconds in handover if nanoseconds > 0]
+
+
+def _summary(columns, at, batch, contestants):
+    """Medians over the rounds; ratios are those of the rounds in which both samples are clean."""
+    clean = [time for time in columns[at] if time is not None]
+    ratios = {}
+    for other, column in enumerate(columns):
+        pairs = [mine / its for mine, its in zip(columns[at], column) if mine is not None and its is not None]
+        ratios[contestants[other].name] = statistics.median(pairs) if pairs else None
+    return {
+        "microseconds": statistics.median(clean) if clean else None,
+        "least": min(clean, default=None),
+        "batch": batch,
+        "raw": len(columns[at]),
+        "clean": len(clean),
+        "ratio": ratios,
+    }
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,174 @@
+"""The tables, in Markdown, from the reports of all jobs."""
+
+import statistics
+
+import jobs
+
+LIMIT, GATHER = "limit: one pass of copies, paired", "limit: one gather pass"
+OWN, CALLERS = "Haloport: its own fields", "Haloport: the caller's memory"
+MESSAGES = [f"{OWN}, MPI messages", f"{CALLERS}, MPI messages"]
+
+
+class Results:
+    """Medians over the jobs that fit."""
+
+    def __init__(self, reports, caches, eager, split=None):
+        self.reports = [
+            report
+            for report in reports
+            if report["eager"] == eager
+            and caches in report["measured"]
+            and report["case"].get("split") == split
+        ]
+        self.caches = caches
+
+    def cases(self):
+        return list(dict.fromkeys(jobs.name(report["case"]) for report in self.reports))
+
+    def contestants(self):
+        return list(dict.fromkeys(one for report in self.reports for one in report["measured"][self.caches]))
+
+    def yardstick(self):
+        """What all others are held against: the first contestant of every job."""
+        return self.contestants()[0]
+
+    def found(self, case, contestant):
+        """What the jobs say of a contestant, by group: contestants of one group are in the same jobs."""
+        found = {}
+        for report in self.reports:
+            if jobs.name(report["case"]) == case and contestant in report["measured"][self.caches]:
+                found.setdefault(report["group"], []).append(report["measured"][self.caches][contestant])
+        return found
+
+    def at_home(self, case, contestant):
+        """What the jobs of the first group that has it say."""
+        found = self.found(case, contestant)
+        return next((found[group] for group in jobs.GROUPS if group in found), [])
+
+    def median(self, case, contestant):
+        """Microseconds per exchange."""
+        return _median(summary["microseconds"] for summary in self.at_home(case, contestant))
+
+    def to_yardstick(self, case, contestant):
+        """The ratio to the yardstick in the same rounds, with its extremes."""
+        return _ratio(self.at_home(case, contestant), self.yardstick())
+
+    def ratio(self, case, contestant, other):
+        """Over all jobs that have both."""
+        return _ratio([one for group in self.found(case, contestant).values() for one in group], other)
+
+    def handovers(self):
+        """Nanoseconds to write a line that the other core has just read, job by job."""
+        return [statistics.median(report["handover"]) for report in self.reports if report.get("handover")]
+
+
+def _ratio(summaries, other):
+    """The median over the jobs of their medians over the rounds; and the extremes."""
+    ratios = [summary["ratio"].get(other) for summary in summaries]
+    ratios = [ratio for ratio in ratios if ratio is not None]
+    return (statistics.median(ratios), min(ratios), max(ratios)) if ratios else None
+
+
+def print_all(document):
+    """Every table of a document that `run` has written."""
+    reports = document["reports"]
+    settings = list(dict.fromkeys((report["eager"], report["case"].get("split")) for report in reports))
+    settings.sort(key=lambda setting: (setting[1] is None, setting[1] or 0, setting[0]))
+    for eager, split in settings:
+        for caches in jobs.CACHES:
+            results = Results(reports, caches, eager, split)
+            if results.cases():
+                _table(results, _title(eager, split, caches))
+                if caches != "cold":
+                    _bounds(results, split)
+    print()
+    for name, reason in document["missing"].items():
+        print(f"missing: {name}: {reason}")
+    paths = {}
+    for report in reports:
+        for contestant, note in report["notes"].items():
+            paths.setdefault(f"{contestant}: {note}", None)
+    print("\nPaths and versions:\n")
+    for line in paths:
+        print(f"- {line}")
+
+
+def _title(eager, split, caches):
+    what = (
+        "Unstructured"
+        if split is None
+        else f"Boxes split along the {[*jobs.AXES][0 if split == 0 else 1]} axis"
+    )
+    words = {"turns": "contestants in turns", "hot": "caches hot", "cold": "caches cold"}[caches]
+    return f"{what}, {words}, eager limit of Open MPI {eager}"
+
+
+def _table(results, title):
+    cases = results.cases()
+    print(f"\n### {title}\n\nMicroseconds per exchange, and the ratio to the first row in the same round.\n")
+    print("| contestant | " + " | ".join(cases) + " | clean of raw samples |")
+    print("| --- |" + " --- |" * (len(cases) + 1))
+    for contestant in results.contestants():
+        cells, clean, raw = [], 0, 0
+        for case in cases:
+            summaries = results.at_home(case, contestant)
+            clean += sum(summary["clean"] for summary in summaries)
+            raw += sum(summary["raw"] for summary in summaries)
+            median, ratio = results.median(case, contestant), results.to_yardstick(case, contestant)
+            cells.append(
+                "–" if median is None else f"{_short(median)} ({f'{ratio[0]:.2f}' if ratio else '–'})"
+            )
+        print(f"| {contestant} | " + " | ".join(cells) + f" | {clean} of {raw} |")
+    if nanoseconds := results.handovers():
+        low, middle, high = min(nanoseconds), statistics.median(nanoseconds), max(nanoseconds)
+        print(
+            f"\nWriting a line that the other core had just read took {middle:.0f} ns ({low:.0f} to {high:.0f}, by job)."
+        )
+
+
+def _bounds(results, split):
+    """Haloport against what it is held to."""
+    cases, contestants = results.cases(), results.contestants()
+    haloport = [one for one in contestants if one.startswith("Haloport")]
+    by_hand = [one for one in contestants if one.startswith("C:") and "raw" not in one]
+    rivals = [one for one in contestants if not one.startswith(("Haloport", "C:", "limit"))]
+    pairs = [
+        ("its own fields ÷ the limit", OWN, GATHER if split is None else LIMIT),
+        ("the caller's memory ÷ packed persistent", CALLERS, results.yardstick()),
+        *(
+            (f"{one.removeprefix('Haloport: ')} ÷ packed persistent", one, results.yardstick())
+            for one in MESSAGES
+        ),
+    ]
+    print("\n| Haloport | " + " | ".join(cases) + " |")
+    print("| --- |" + " --- |" * len(cases))
+    for title, one, other in pairs:
+        _row(title, [results.ratio(case, one, other) for case in cases])
+    best = {case: _best(results, case, haloport) for case in cases}
+    hand = {case: _best(results, case, by_hand) for case in cases}
+    _row("its best ÷ the best of C", [best[case] and hand[case] and results.ratio(case, best[case], hand[case])
+                                      for case in cases])  # fmt: skip
+    for rival in rivals:
+        _row(f"{rival} ÷ its best", [best[case] and results.ratio(case, rival, best[case]) for case in cases])
+
+
+def _row(title, ratios):
+    cells = [
+        "–" if not ratio else f"**{ratio[0]:.2f}** ({ratio[1]:.2f} to {ratio[2]:.2f})" for ratio in ratios
+    ]
+    print(f"| {title} | " + " | ".join(cells) + " |")
+
+
+def _best(results, case, contestants):
+    medians = {one: results.median(case, one) for one in contestants}
+    medians = {one: median for one, median in medians.items() if median is not None}
+    return min(medians, key=medians.get, default=None)
+
+
+def _median(values):
+    values = [value for value in values if value is not None]
+    return statistics.median(values) if values else None
+
+
+def _short(value):
+    return f"{value:.1f}" if value < 100 else f"{value:.0f}"

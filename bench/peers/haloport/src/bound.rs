@@ -1,0 +1,115 @@
+//! The fields of an entry, bound to an exchange.
+
+use std::ffi::c_int;
+use std::sync::Arc;
+
+use haloport::mpi::MpiTransport;
+use haloport::{BindOptions, BorrowedField, Communicator, DefaultDevice, Exchange, Field, Schedule};
+use memmap2::{Advice, MmapMut};
+
+use crate::problem::{Failure, Problem};
+
+/// Where the fields lie.
+pub(crate) enum Memory {
+    /// Wherever the library puts them.
+    Own,
+    /// In memory of the library that no other process can reach.
+    Private,
+    /// In memory that the caller has allocated, in huge pages where the system gives them, as NumPy asks for them.
+    Callers,
+}
+
+enum Fields {
+    Own(Exchange<Vec<Field<f64, DefaultDevice>>>),
+    Callers(Exchange<Vec<BorrowedField<'static, f64, DefaultDevice>>>),
+}
+
+/// An exchange and where its fields begin.
+pub(crate) struct Bound {
+    /// Dropped before the memory that it borrows.
+    fields: Fields,
+    begins: Vec<*mut f64>,
+    _memory: Vec<MmapMut>,
+}
+
+impl Bound {
+    /// Collective: binds the fields of a problem.
+    ///
+    /// # Safety
+    /// `comm` is a valid handle, and what the problem points to is there.
+    ///
+    /// # Errors
+    /// Where Haloport refuses.
+    pub(crate) unsafe fn new<P: Problem>(
+        comm: c_int,
+        problem: &P,
+        memory: Memory,
+        options: BindOptions,
+    ) -> Result<Bound, Failure> {
+        // SAFETY: the caller's promise.
+        let comm = Communicator::new(Arc::new(unsafe { MpiTransport::from_fortran(comm)? }));
+        // SAFETY: the caller's promise.
+        let pattern = unsafe { problem.pattern(&comm)? };
+        let device = DefaultDevice::with_threads(1)?; // every rank has a core of its own
+        let layout = problem.layout(&device, &pattern)?;
+        let (mut begins, mut mapped) = (Vec::new(), Vec::new());
+        let fields = match memory {
+            Memory::Own | Memory::Private => {
+                let mut fields = Vec::new();
+                for _ in 0..problem.fields() {
+                    let builder = problem.builder(&pattern);
+                    let field = builder.node_shared(matches!(memory, Memory::Own)).build(&device)?;
+                    begins.push(field.pointer(0)?.as_ptr().cast());
+                    fields.push(field);
+                }
+                Fields::Own(pattern.bind_with(fields, options)?)
+            }
+            Memory::Callers => {
+                let mut fields = Vec::new();
+                for _ in 0..problem.fields() {
+                    let values = layout.span().1.unsigned_abs();
+                    let mut map = MmapMut::map_anon(values * size_of::<f64>())?;
+                    // Refused where there are no huge pages: then there are small ones.
+                    let _ = map.advise(Advice::HugePage);
+                    map.fill(0);
+                    let begin = bytemuck::cast_slice_mut::<u8, f64>(&mut map).as_mut_ptr();
+                    // SAFETY: the mapping is as long, and lives longer than the exchange, which is dropped first. Between
+                    // two exchanges the benchmark reads and writes the fields through the same address.
+                    let slice = unsafe { std::slice::from_raw_parts_mut(begin, values) };
+                    fields.push(BorrowedField::new(&device, vec![(slice, layout.clone())])?);
+                    begins.push(begin);
+                    mapped.push(map);
+                }
+                Fields::Callers(pattern.bind_with(fields, options)?)
+            }
+        };
+        Ok(Bound { fields, begins, _memory: mapped })
+    }
+
+    /// Collective: exchanges `batch` times.
+    ///
+    /// # Errors
+    /// Where an exchange fails.
+    pub(crate) fn run(&mut self, batch: c_int) -> Result<(), Failure> {
+        for _ in 0..batch {
+            match &mut self.fields {
+                Fields::Own(exchange) => exchange.exchange(Schedule::Blocking)?,
+                Fields::Callers(exchange) => exchange.exchange(Schedule::Blocking)?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Where field `number` begins.
+    pub(crate) fn field(&self, number: usize) -> *mut f64 {
+        self.begins.get(number).copied().unwrap_or(std::ptr::null_mut())
+    }
+
+    /// How the data travels, in words.
+    pub(crate) fn path(&self) -> String {
+        match &self.fields {
+            Fields::Own(exchange) => exchange.traffic().path(),
+            Fields::Callers(exchange) => exchange.traffic().path(),
+        }
+    }
+}

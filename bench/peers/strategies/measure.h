@@ -1,0 +1,38 @@
+/* Contestants take turns, sample by sample, in a new order each round. */
+#ifndef MEASURE_H
+#define MEASURE_H
+
+#include <stdint.h>
+
+struct peers_runner {
+    int (*run)(void *state, int batch);
+    void *state;
+};
+
+/* Initialises MPI, if nobody has, and returns the Fortran handle of the world. */
+int peers_init(void);
+int peers_rank(int comm);
+int peers_size(int comm);
+void peers_finalize(void);
+/* Collective: the largest of a number over the ranks. */
+double peers_max(int comm, double value);
+
+/* Collective: the nanoseconds that rank 0 needs to write a line of the cache which rank 1 has just read, of
+ * many that lie in one piece; 0 where they share no memory. It tells how far apart the cores are just then. */
+double peers_handover(int comm);
+
+/* Collective: for each runner the number of exchanges that take about `seconds`, the same on every rank.
+ * Returns 0, or 1 + the number of a runner that failed. */
+int peers_calibrate(int comm, int count, const struct peers_runner *runners, double seconds, int32_t *batch);
+
+/* Collective: times rounds × count samples of `batch` exchanges each, in a random order that follows from
+ * `seed`, and stops early after `budget` seconds. `microseconds` are per exchange, the largest over the ranks
+ * since a begin that all agreed on; `preempted` says whether any rank lost its core meanwhile. With `warm`, a
+ * sample follows an exchange of the same contestant that is not timed. With `sweep` bytes, a sample is one
+ * exchange, before which each rank writes that much other memory. Returns the rounds made, or minus 1 + the
+ * number of a runner that failed. */
+int peers_measure(int comm, int count, const struct peers_runner *runners, const int32_t *batch, int rounds,
+                  double budget, uint64_t seed, int warm, int64_t sweep, double *microseconds,
+                  uint8_t *preempted);
+
+#endif

@@ -1,0 +1,35 @@
+/* The memory of fields, and flags that two ranks of a node see. */
+#ifndef MEMORY_H
+#define MEMORY_H
+
+#include <mpi.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Zeroed memory of this process, in huge pages where the system gives them, asked for as NumPy does. */
+void *private_new(size_t bytes);
+
+/* Memory that all ranks of the communicator see, `bytes` for each rank. */
+struct shared {
+    MPI_Win window;
+    MPI_Comm comm;
+    int rank;
+};
+
+/* 0, or 1 on every rank where the ranks do not share a node. Collective. */
+int shared_new(struct shared *shared, MPI_Comm comm, size_t bytes);
+void *shared_of(const struct shared *shared, int rank);
+/* Collective. */
+void shared_free(struct shared *shared);
+
+/* A counter on lines of its own, written by one rank. */
+struct flag {
+    _Alignas(128) _Atomic uint64_t count;
+    char rest[128 - sizeof(uint64_t)];
+};
+
+void flag_raise(struct flag *flag, uint64_t count);
+void flag_await(struct flag *flag, uint64_t count);
+
+#endif
