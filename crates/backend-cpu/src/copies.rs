@@ -4,7 +4,7 @@ use haloport_core::device::{BoxCopy, CopyAxis, CopyItem, MAX_COPY_AXES, NextRead
 
 use crate::negate::run_negated;
 use crate::rows::RowCopy;
-use crate::stores::{LIST_BYTES, PastCaches, Plain, Store, goes_past_caches};
+use crate::stores::{Gatherer, LIST_BYTES, PastCaches, Plain, Store, Writing, gapless_bytes};
 use crate::sweeps::{Sweep, pair_up};
 
 /// Below this many bytes a copy stays on the calling thread.
@@ -42,7 +42,7 @@ pub struct CpuCopies {
 /// One entry of the list.
 #[derive(Debug)]
 pub(crate) enum Item {
-    Box(BoxCopy),
+    Box(BoxCopy, Writing),
     Sweep(Sweep),
     Rows(RowCopy),
 }
@@ -53,19 +53,22 @@ impl CpuCopies {
         let total: usize = items.iter().map(CopyItem::bytes).sum();
         let parallel = threads > 1 && total >= COPY_INLINE_BYTES;
         let piece = if parallel { (total / (4 * threads)).max(COPY_INLINE_BYTES / 16) } else { usize::MAX };
+        let reader = if total < LIST_BYTES { NextReader::Here } else { reader };
         let mut cut = Vec::with_capacity(items.len());
         for item in items {
             let pieces = item.bytes().div_ceil(piece);
             match item {
-                CopyItem::Box(copy) if pieces == 1 => cut.push(Item::Box(copy)),
-                CopyItem::Box(copy) => cut.extend(copy.split(pieces).into_iter().map(Item::Box)),
-                CopyItem::Indexed(copy) if pieces == 1 => cut.push(Item::Rows(RowCopy::new(copy))),
+                CopyItem::Box(copy) if pieces == 1 => cut.push(Item::of_box(copy, reader)),
+                CopyItem::Box(copy) => {
+                    cut.extend(copy.split(pieces).into_iter().map(|part| Item::of_box(part, reader)));
+                }
+                CopyItem::Indexed(copy) if pieces == 1 => cut.push(Item::Rows(RowCopy::new(copy, reader))),
                 CopyItem::Indexed(copy) => {
-                    cut.extend(copy.split(pieces).into_iter().map(RowCopy::new).map(Item::Rows));
+                    let parts = copy.split(pieces).into_iter();
+                    cut.extend(parts.map(|part| Item::Rows(RowCopy::new(part, reader))));
                 }
             }
         }
-        let reader = if total < LIST_BYTES { NextReader::Here } else { reader };
         CpuCopies { items: pair_up(cut), parallel, reader }
     }
 
@@ -79,11 +82,11 @@ impl CpuCopies {
             // SAFETY: the caller's promise.
             unsafe {
                 match item {
-                    Item::Box(copy) if goes_past_caches(copy, self.reader) => run_box::<PastCaches>(copy),
-                    Item::Box(copy) => run_box::<Plain>(copy),
+                    Item::Box(copy, Writing::Plain) => run_box::<Plain>(copy),
+                    Item::Box(copy, Writing::PastCaches) => run_box::<PastCaches>(copy),
+                    Item::Box(copy, Writing::Gathered) => gather_box(copy),
                     Item::Sweep(sweep) => sweep.run(),
-                    Item::Rows(copy) if goes_past_caches(copy.row(), self.reader) => copy.run::<PastCaches>(),
-                    Item::Rows(copy) => copy.run::<Plain>(),
+                    Item::Rows(copy) => copy.run(),
                 }
             }
         }
@@ -91,6 +94,36 @@ impl CpuCopies {
             PastCaches::finish();
         }
     }
+}
+
+impl Item {
+    fn of_box(copy: BoxCopy, reader: NextReader) -> Item {
+        let gapless = gapless_bytes(&copy).is_some();
+        Item::Box(copy, Writing::of(&copy, gapless, reader))
+    }
+}
+
+/// Runs a box copy without gaps in its target, the runs of which are gathered.
+///
+/// # Safety
+/// As for [`CpuCopies::run`], and the caller finishes the store.
+unsafe fn gather_box(copy: &BoxCopy) {
+    let mut gatherer = Gatherer::new(copy.target().as_ptr());
+    macro_rules! run {
+        ($n:expr, $bytes:expr) => {
+            for_each_line(copy, |source, _target, line| {
+                let mut from = source.as_ptr();
+                for _ in 0..line.extent {
+                    // SAFETY: the line lies within the box, which the caller promised, and is the next in the target.
+                    unsafe { gatherer.take::<$n>(from, $bytes) };
+                    from = from.wrapping_offset(line.source_stride);
+                }
+            })
+        };
+    }
+    match_run_bytes!(copy.run_bytes(), N => run!(N, N), bytes => run!(0, bytes));
+    // SAFETY: all was taken that the box has room for.
+    unsafe { gatherer.end() };
 }
 
 /// Runs a box copy on the calling thread.

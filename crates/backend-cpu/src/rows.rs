@@ -1,9 +1,9 @@
 //! Copies of rows picked by index.
 
-use haloport_core::device::{BoxCopy, CopyAxis, IndexedCopy, Pointer};
+use haloport_core::device::{CopyAxis, IndexedCopy, NextReader, Pointer};
 
-use crate::copies::{copy_line, copy_rows, for_each_line, run_box, step};
-use crate::stores::Store;
+use crate::copies::{copy_line, copy_rows, for_each_line, match_run_bytes, run_box, step};
+use crate::stores::{Gatherer, PastCaches, Plain, Store, Writing, gapless_bytes};
 
 /// Runs of consecutive rows are kept instead of index lists where they have at least this many rows on average.
 const ROWS_PER_RUN: usize = 2;
@@ -13,6 +13,7 @@ const ROWS_PER_RUN: usize = 2;
 pub(crate) struct RowCopy {
     copy: IndexedCopy,
     order: Order,
+    writing: Writing,
 }
 
 /// In which order the elements are visited.
@@ -36,7 +37,7 @@ struct Run {
 }
 
 impl RowCopy {
-    pub(crate) fn new(copy: IndexedCopy) -> RowCopy {
+    pub(crate) fn new(copy: IndexedCopy, reader: NextReader) -> RowCopy {
         let (source, target) = (copy.source().stride, copy.target().stride);
         let step = source.unsigned_abs().max(target.unsigned_abs());
         let within = copy
@@ -50,19 +51,75 @@ impl RowCopy {
             let runs = runs(&copy);
             if runs.len() * ROWS_PER_RUN <= copy.rows() { Order::InRuns(runs) } else { Order::PointByPoint }
         };
-        RowCopy { copy, order }
-    }
-
-    /// The copy of row 0.
-    pub(crate) fn row(&self) -> &BoxCopy {
-        self.copy.row()
+        let writing = Writing::of(copy.row(), is_gapless(&copy, &order), reader);
+        RowCopy { copy, order, writing }
     }
 
     /// Runs the copy on the calling thread.
     ///
     /// # Safety
     /// As for [`run_box`].
-    pub(crate) unsafe fn run<S: Store>(&self) {
+    pub(crate) unsafe fn run(&self) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            match self.writing {
+                Writing::Plain => self.run_by::<Plain>(),
+                Writing::PastCaches => self.run_by::<PastCaches>(),
+                Writing::Gathered => self.gather(),
+            }
+        }
+    }
+
+    /// Runs the copy, which has no gaps in its target: its runs are gathered.
+    ///
+    /// # Safety
+    /// As for [`run_box`].
+    unsafe fn gather(&self) {
+        let row = self.copy.row();
+        let mut gatherer = Gatherer::new(row.target().as_ptr());
+        let sources = self.copy.source();
+        let rows = self.copy.rows();
+        macro_rules! run {
+            ($n:expr, $bytes:expr) => {
+                if matches!(self.order, Order::RowByRow) {
+                    for position in 0..rows {
+                        let row = row.moved(sources.index(position) as isize * sources.stride, 0);
+                        for_each_line(&row, |source, _target, line| {
+                            for point in 0..line.extent as isize {
+                                let from = source.offset(point * line.source_stride);
+                                // SAFETY: the caller promised every row, and this is the next run of the target.
+                                unsafe { gatherer.take::<$n>(from.as_ptr(), $bytes) };
+                            }
+                        });
+                    }
+                } else {
+                    for_each_line(row, |source, _target, line| {
+                        for point in 0..line.extent as isize {
+                            let from = source.offset(point * line.source_stride);
+                            let mut take = |row: usize| {
+                                let from = from.offset(row as isize * sources.stride).as_ptr();
+                                // SAFETY: as above.
+                                unsafe { gatherer.take::<$n>(from, $bytes) };
+                            };
+                            match &sources.indices {
+                                Some(indices) => indices.iter().for_each(|&row| take(row as usize)),
+                                None => (0..rows).for_each(take),
+                            }
+                        }
+                    });
+                }
+            };
+        }
+        match_run_bytes!(row.run_bytes(), N => run!(N, N), bytes => run!(0, bytes));
+        // SAFETY: all was taken that the rows have room for.
+        unsafe { gatherer.end() };
+    }
+
+    /// Runs the copy run by run.
+    ///
+    /// # Safety
+    /// As for [`run_box`].
+    unsafe fn run_by<S: Store>(&self) {
         let row = self.copy.row();
         let (sources, targets) = (self.copy.source(), self.copy.target());
         if matches!(self.order, Order::RowByRow) {
@@ -150,6 +207,24 @@ impl RowCopy {
             (None, None) => (0..self.copy.rows()).for_each(|row| copy_row(row, row)),
         }
     }
+}
+
+/// Whether the runs of a copy lie side by side in its target, in the order in which they are copied.
+fn is_gapless(copy: &IndexedCopy, order: &Order) -> bool {
+    let stride = copy.target().stride;
+    if copy.target().indices.is_some() {
+        return false;
+    }
+    if matches!(order, Order::RowByRow) {
+        return gapless_bytes(copy.row()).is_some_and(|bytes| stride == bytes as isize);
+    }
+    // All rows of a point, then the next point.
+    let bytes = copy.row().run_bytes();
+    let of_a_point = bytes * copy.rows();
+    let points = copy.row().axes().iter().rev().try_fold(of_a_point, |bytes, axis| {
+        (axis.target_stride == bytes as isize).then(|| bytes * axis.extent)
+    });
+    stride == bytes as isize && points.is_some()
 }
 
 /// The rows in runs that follow each other on both sides.

@@ -9,6 +9,7 @@ use std::collections::HashMap;
 use haloport_core::device::{BoxCopy, CopyAxis, Pointer};
 
 use crate::copies::{Item, for_each_line, match_run_bytes};
+use crate::stores::{Gatherer, Writing};
 
 /// Runs as long as a line of the cache, or longer, share none.
 const LINE_BYTES: usize = 64;
@@ -20,6 +21,9 @@ const RUNS_AHEAD: isize = 32;
 /// it would take longer than it spares.
 const FETCHED_LINES: usize = (512 << 10) / LINE_BYTES;
 
+/// What two copies must have in common: the bytes of a run, the axes, and how they are written.
+type Form = (usize, Vec<CopyAxis>, Writing);
+
 /// Two copies of the same form.
 #[derive(Debug)]
 pub(crate) struct Sweep {
@@ -28,6 +32,7 @@ pub(crate) struct Sweep {
     source_offset: isize,
     target_offset: isize,
     ahead: Ahead,
+    writing: Writing,
 }
 
 /// Of what lines of the cache are fetched ahead.
@@ -41,23 +46,23 @@ enum Ahead {
 
 /// Joins short copies of the same form, two and two.
 pub(crate) fn pair_up(items: Vec<Item>) -> Vec<Item> {
-    let mut waiting: HashMap<(usize, Vec<CopyAxis>), usize> = HashMap::new();
+    let mut waiting: HashMap<Form, usize> = HashMap::new();
     let mut paired: Vec<Item> = Vec::with_capacity(items.len());
     for item in items {
-        let Item::Box(copy) = item else {
+        let Item::Box(copy, writing) = item else {
             paired.push(item);
             continue;
         };
-        let form = Sweep::form(&copy);
+        let form = Sweep::form(&copy, writing);
         match form.as_ref().and_then(|form| waiting.remove(form)) {
             Some(place) => {
-                if let Item::Box(first) = paired[place] {
-                    paired[place] = Item::Sweep(Sweep::new(first, &copy));
+                if let Item::Box(first, writing) = paired[place] {
+                    paired[place] = Item::Sweep(Sweep::new(first, &copy, writing));
                 }
             }
             None => {
                 waiting.extend(form.map(|form| (form, paired.len())));
-                paired.push(Item::Box(copy));
+                paired.push(Item::Box(copy, writing));
             }
         }
     }
@@ -66,12 +71,12 @@ pub(crate) fn pair_up(items: Vec<Item>) -> Vec<Item> {
 
 impl Sweep {
     /// What two copies must have in common; `None` for a copy that gains nothing from another one.
-    fn form(copy: &BoxCopy) -> Option<(usize, Vec<CopyAxis>)> {
+    fn form(copy: &BoxCopy, writing: Writing) -> Option<Form> {
         let short = copy.run_bytes() < LINE_BYTES && copy.sign_change().is_none() && !copy.axes().is_empty();
-        short.then(|| (copy.run_bytes(), copy.axes().to_vec()))
+        short.then(|| (copy.run_bytes(), copy.axes().to_vec(), writing))
     }
 
-    fn new(first: BoxCopy, second: &BoxCopy) -> Sweep {
+    fn new(first: BoxCopy, second: &BoxCopy, writing: Writing) -> Sweep {
         let offset =
             |from: Pointer, to: Pointer| to.as_ptr().addr().wrapping_sub(from.as_ptr().addr()) as isize;
         let beside = |one: Pointer, other: Pointer| offset(one, other).unsigned_abs() <= LINE_BYTES;
@@ -87,6 +92,7 @@ impl Sweep {
             } else {
                 Ahead::Both
             },
+            writing,
         }
     }
 
@@ -95,6 +101,10 @@ impl Sweep {
     /// # Safety
     /// As for [`CpuCopies::run`](crate::CpuCopies).
     pub(crate) unsafe fn run(&self) {
+        if self.writing == Writing::Gathered {
+            // SAFETY: the caller's promise.
+            return unsafe { self.gather() };
+        }
         macro_rules! run {
             ($copy_line:expr) => {
                 // SAFETY: the line lies within both boxes, which the caller promised.
@@ -110,6 +120,41 @@ impl Sweep {
                 Ahead::Both => run!(Sweep::line::<N, 2>),
             },
             _bytes => run!(Sweep::any_line))
+    }
+
+    /// Runs both copies, the runs of which are gathered: neither has gaps in its target.
+    ///
+    /// # Safety
+    /// As for [`run`](Sweep::run).
+    unsafe fn gather(&self) {
+        let target = self.first.target().as_ptr();
+        let (mut first, mut second) =
+            (Gatherer::new(target), Gatherer::new(target.wrapping_offset(self.target_offset)));
+        macro_rules! run {
+            ($n:expr, $bytes:expr) => {
+                for_each_line(&self.first, |source, _target, line| {
+                    let mut from = source.as_ptr();
+                    for _ in 0..line.extent {
+                        let second_from = from.wrapping_offset(self.source_offset);
+                        fetch(from.wrapping_offset(RUNS_AHEAD * line.source_stride));
+                        fetch(second_from.wrapping_offset(RUNS_AHEAD * line.source_stride));
+                        // SAFETY: the line lies within both boxes, which the caller promised, and is the next in both
+                        // targets.
+                        unsafe {
+                            first.take::<$n>(from, $bytes);
+                            second.take::<$n>(second_from, $bytes);
+                        }
+                        from = from.wrapping_offset(line.source_stride);
+                    }
+                })
+            };
+        }
+        match_run_bytes!(self.first.run_bytes(), N => run!(N, N), bytes => run!(0, bytes));
+        // SAFETY: all was taken that the boxes have room for.
+        unsafe {
+            first.end();
+            second.end();
+        }
     }
 
     /// Copies a line of runs of `N` bytes of both, and fetches ahead for `FETCHED` of them.
