@@ -8,7 +8,7 @@ use haloport_core::device::Device;
 use haloport_core::field::FieldBuilder;
 use haloport_core::{
     BindOptions, BlockLayout, Communicator, ComponentPlace, DataPath, Element, ElementType, Exchange, Field,
-    Grid, Halo, IndexBox, Neighbours, Pattern,
+    Grid, Halo, HaloOrder, IndexBox, Neighbours, Pattern,
 };
 use rand::rngs::StdRng;
 use rand::seq::SliceRandom;
@@ -32,6 +32,7 @@ pub struct Case {
     domains: Vec<Vec<IndexBox>>,
     fields: Vec<FieldCase>,
     path: DataPath,
+    order: HaloOrder,
     rounds: u64,
 }
 
@@ -59,7 +60,8 @@ impl Case {
         let width =
             |random: &mut StdRng| if random.random_bool(0.3) { 0 } else { random.random_range(0..=widest) };
         let widths = (0..axes).map(|_| (width(&mut random), width(&mut random))).collect();
-        let domains = split(&mut random, &extents, ranks);
+        let cut = if random.random_bool(0.4) { product } else { split };
+        let domains = cut(&mut random, &extents, ranks);
         let fields = (0..random.random_range(1..=3)).map(|_| FieldCase::new(&mut random, axes)).collect();
         Case {
             number,
@@ -69,6 +71,7 @@ impl Case {
             domains,
             fields,
             path: random_path(&mut random),
+            order: if random.random_bool(0.4) { HaloOrder::AxisByAxis } else { HaloOrder::AllNeighbours },
             rounds: random.random_range(1..=3),
             extents,
         }
@@ -147,6 +150,29 @@ pub(crate) fn split(random: &mut StdRng, extents: &[usize], ranks: usize) -> Vec
         boxes[number] = whole.with_axis(axis, lower, cut);
         boxes.push(whole.with_axis(axis, cut, upper));
     }
+    deal(random, boxes, ranks)
+}
+
+/// Cuts each axis at random into intervals and deals the boxes that they make to the ranks.
+fn product(random: &mut StdRng, extents: &[usize], ranks: usize) -> Vec<Vec<IndexBox>> {
+    let mut boxes = vec![IndexBox::new(vec![0; extents.len()], vec![0; extents.len()])];
+    for (axis, &extent) in extents.iter().enumerate() {
+        let mut cuts = vec![0, extent as i64];
+        // About as many boxes as ranks.
+        let most = (2 * ranks).div_ceil(boxes.len()).min(extent);
+        cuts.extend((1..random.random_range(1..=most)).map(|_| random.random_range(1..extent as i64)));
+        cuts.sort_unstable();
+        cuts.dedup();
+        boxes = boxes
+            .iter()
+            .flat_map(|cells| cuts.windows(2).map(move |cut| cells.with_axis(axis, cut[0], cut[1])))
+            .collect();
+    }
+    deal(random, boxes, ranks)
+}
+
+/// Deals boxes to the ranks; some may get none, some several.
+fn deal(random: &mut StdRng, boxes: Vec<IndexBox>, ranks: usize) -> Vec<Vec<IndexBox>> {
     let mut domains = vec![Vec::new(); ranks];
     for (number, domain) in boxes.into_iter().enumerate() {
         let rank =
@@ -174,7 +200,7 @@ fn run<D: Device>(comm: &Communicator, device: &D, case: &Case) -> Result<(), Fa
         .enumerate()
         .map(|(number, (field, memory))| make_field(device, &pattern, case, field, number, memory))
         .collect::<Result<Vec<_>, _>>()?;
-    let exchange = pattern.bind_with(fields, BindOptions::default().path(case.path))?;
+    let exchange = pattern.bind_with(fields, BindOptions::default().path(case.path).order(case.order))?;
     run_rounds(device, exchange, case.number, case.rounds)
 }
 
@@ -197,7 +223,7 @@ impl Case {
     ) -> Result<Exchange<Box<dyn CaseField + 'm>>, Failure> {
         let pattern = self.pattern(comm)?;
         let field = make_owned(device, &pattern, self, &self.fields[0], 0)?;
-        Ok(pattern.bind_with(field, BindOptions::default().path(self.path))?)
+        Ok(pattern.bind_with(field, BindOptions::default().path(self.path).order(self.order))?)
     }
 
     fn pattern(&self, comm: &Communicator) -> Result<Pattern, Failure> {

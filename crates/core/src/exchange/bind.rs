@@ -161,7 +161,7 @@ fn build<D: Device>(
     let PartFields { device, fields } = part;
     let me = pattern.comm().rank();
 
-    let mut traffic = Traffic::default();
+    let mut traffic = Traffic { steps: 1, ..Traffic::default() };
     let mut outgoing = Messages::new();
     // What goes to one and the other of the two messages in shared memory.
     let mut slots: [Vec<CopyItem>; 2] = Default::default();

@@ -62,13 +62,8 @@ impl Flight {
     }
 
     pub(crate) fn traffic(&self) -> Traffic {
-        self.lock().parts.iter().map(|part| part.traffic()).fold(Traffic::default(), |sum, part| Traffic {
-            messages: sum.messages + part.messages,
-            message_bytes: sum.message_bytes + part.message_bytes,
-            shared_bytes: sum.shared_bytes + part.shared_bytes,
-            direct_bytes: sum.direct_bytes + part.direct_bytes,
-            local_bytes: sum.local_bytes + part.local_bytes,
-        })
+        let state = self.lock();
+        state.parts.iter().map(|part| part.traffic()).fold(Traffic::default(), Traffic::beside)
     }
 
     /// Packs and sends. The caller has put the flight into the engine's care.

@@ -6,6 +6,7 @@
 //! - `plan`: what ranks agree on at [`bind`](crate::Pattern::bind), `settle`: the way of each field, and `bind`: messages laid out and copies bound, each
 //!   between two `side`s, to messages of which some lie in a `segment` that two processes share;
 //! - `part`: what one device does in each phase of an exchange;
+//! - `order`: halos filled all at once or axis by axis, and `staged`: what a device does in the second case;
 //! - `flight`: the parts together, from start to finish, and poisoning;
 //! - `engine`: who drives the flights of a rank;
 //! - `pending`: the borrow that keeps fields from being touched in flight.
@@ -16,6 +17,7 @@ mod compile_fail;
 mod engine;
 mod error;
 mod flight;
+mod order;
 mod part;
 mod path;
 mod pending;
@@ -24,12 +26,14 @@ mod schedule;
 mod segment;
 mod settle;
 mod side;
+mod staged;
 
 use std::fmt;
 use std::sync::Arc;
 
 pub use error::{BindError, ExchangeError};
 pub use flight::Completion;
+pub use order::HaloOrder;
 pub use part::Traffic;
 pub use path::DataPath;
 pub use pending::{Finish, Pending};
@@ -48,6 +52,7 @@ use flight::{Flight, Status};
 pub struct BindOptions {
     on_complete: Option<Completion>,
     path: DataPath,
+    order: HaloOrder,
 }
 
 impl fmt::Debug for BindOptions {
@@ -55,6 +60,7 @@ impl fmt::Debug for BindOptions {
         f.debug_struct("BindOptions")
             .field("on_complete", &self.on_complete.is_some())
             .field("path", &self.path)
+            .field("order", &self.order)
             .finish()
     }
 }
@@ -75,6 +81,13 @@ impl BindOptions {
     #[must_use]
     pub fn path(mut self, path: DataPath) -> Self {
         self.path = path;
+        self
+    }
+
+    /// In which order halos are filled ([`HaloOrder::AllNeighbours`] if not said). The same on every rank.
+    #[must_use]
+    pub fn order(mut self, order: HaloOrder) -> Self {
+        self.order = order;
         self
     }
 }
@@ -128,7 +141,7 @@ impl Pattern {
 impl<F: FieldSet> Exchange<F> {
     fn bind(pattern: &Pattern, fields: F, options: BindOptions) -> Result<Exchange<F>, BindError> {
         let (builders, identities) = Binder::collect(&fields);
-        let (parts, storages) = plan::plan(pattern, builders, options.path)?;
+        let (parts, storages) = plan::plan(pattern, builders, options.path, options.order)?;
         let flight = Arc::new(Flight::new(parts, storages, options.on_complete));
         Ok(Exchange { bound: Bound { pattern: pattern.clone(), flight, identities }, fields })
     }

@@ -46,6 +46,28 @@ pub struct Traffic {
     pub direct_bytes: usize,
     /// Bytes that the rank's domains copy from each other or from themselves.
     pub local_bytes: usize,
+    /// How often neighbours wait for each other: 1, or the number of axes where halos are filled
+    /// [axis by axis](super::HaloOrder::AxisByAxis).
+    pub steps: usize,
+}
+
+impl Traffic {
+    /// That of two parts of which one is done after the other.
+    pub(super) fn then(self, next: Traffic) -> Traffic {
+        Traffic { steps: self.steps + next.steps, ..self.beside(next) }
+    }
+
+    /// That of two parts together.
+    pub(super) fn beside(self, other: Traffic) -> Traffic {
+        Traffic {
+            messages: self.messages + other.messages,
+            message_bytes: self.message_bytes + other.message_bytes,
+            shared_bytes: self.shared_bytes + other.shared_bytes,
+            direct_bytes: self.direct_bytes + other.direct_bytes,
+            local_bytes: self.local_bytes + other.local_bytes,
+            steps: self.steps.max(other.steps),
+        }
+    }
 }
 
 impl Traffic {

@@ -12,9 +12,11 @@ use std::sync::Arc;
 
 use super::BindError;
 use super::bind::bind;
+use super::order::HaloOrder;
 use super::part::Part;
 use super::path::DataPath;
 use super::settle::{Accepted, Answer, Offer, Settled, Settlement, Windows, settle};
+use super::staged::StagedPart;
 use crate::device::{Device, DeviceError};
 use crate::domain::MAX_AXES;
 use crate::element::ElementType;
@@ -63,6 +65,8 @@ pub(crate) trait PartBuilder: Any {
     /// The number and the shape of each field; `None` on a rank that has no block of it.
     fn shapes(&self, pattern: &Pattern) -> Vec<(usize, Option<FieldShape>)>;
     fn storages(&self) -> Vec<Arc<Storage>>;
+    /// Whether an exchange can go from one step to the next whenever it is polled.
+    fn goes_on_alone(&self) -> bool;
     /// What does not fit the pattern, in words.
     fn misfit(&self, pattern: &Pattern) -> Option<String>;
     /// See [`PartFields::offer`].
@@ -90,12 +94,7 @@ pub(crate) trait PartBuilder: Any {
         answer: &Answer,
         published: Option<Arc<Window>>,
     ) -> Result<Option<Windows>, TransportError>;
-    fn build(
-        self: Box<Self>,
-        pattern: &Pattern,
-        tag: u32,
-        settled: Settled,
-    ) -> Result<Box<dyn Part>, BuildError>;
+    fn build(&self, pattern: &Pattern, tag: u32, settled: Settled) -> Result<Box<dyn Part>, BuildError>;
 }
 
 /// Why this rank could not build a part.
@@ -107,6 +106,9 @@ pub(crate) enum BuildError {
     Transport(#[from] TransportError),
 }
 
+/// What all ranks must agree on.
+type Terms = (u32, DataPath, HaloOrder, Vec<Vec<FieldSignature>>);
+
 type Plan = (Vec<Box<dyn Part>>, Vec<Arc<Storage>>);
 
 /// Collective: plans an exchange of the fields in `builders`.
@@ -114,14 +116,15 @@ pub(crate) fn plan(
     pattern: &Pattern,
     builders: Vec<Box<dyn PartBuilder>>,
     path: DataPath,
+    order: HaloOrder,
 ) -> Result<Plan, BindError> {
     let comm = pattern.comm();
     let refuse = |agreed: Result<(), String>| agreed.map_err(BindError::Refused);
 
-    let tag = comm.take_tags(MOST_PARTS as u32);
+    let tag = comm.take_tags((MAX_AXES * MOST_PARTS) as u32);
     let signature: Vec<_> = builders.iter().map(|part| part.signature()).collect();
-    let mine = (tag, path, signature);
-    let first: (u32, DataPath, Vec<Vec<FieldSignature>>) = comm.broadcast(0, &mine)?;
+    let mine = (tag, path, order, signature);
+    let first: Terms = comm.broadcast(0, &mine)?;
     let complaint = disagreement(&mine, &first)
         .or_else(|| {
             let found = builders.len();
@@ -141,31 +144,43 @@ pub(crate) fn plan(
     });
     refuse(comm.agree(complaint)?)?;
 
-    let Settlement { parts: settled, names, complaint: mut failed } = settle(pattern, &builders, tag, path)?;
+    let steps = match order {
+        HaloOrder::AllNeighbours => None,
+        HaloOrder::AxisByAxis => pattern.axis_by_axis(builders.iter().all(|part| part.goes_on_alone()))?,
+    };
+    let steps = steps.unwrap_or_else(|| vec![pattern.clone()]);
+
     let storages = builders.iter().flat_map(|part| part.storages()).collect();
-    let mut parts = Vec::with_capacity(builders.len());
-    for (number, (builder, settled)) in builders.into_iter().zip(settled).enumerate() {
-        if failed.is_some() {
-            break;
-        }
-        match builder.build(pattern, tag + number as u32, settled) {
-            Ok(part) => parts.push(part),
-            Err(error) => failed = failed.or(Some(error.to_string())),
+    let mut stages: Vec<Vec<Box<dyn Part>>> = builders.iter().map(|_| Vec::new()).collect();
+    let mut failed = None;
+    let mut kept = Vec::new();
+    for (step, pattern) in steps.iter().enumerate() {
+        let tag = tag + (step * MOST_PARTS) as u32;
+        let Settlement { parts, names, complaint } = settle(pattern, &builders, tag, path)?;
+        kept.extend(names);
+        failed = failed.or(complaint);
+        for (number, (builder, settled)) in builders.iter().zip(parts).enumerate() {
+            if failed.is_none() {
+                match builder.build(pattern, tag + number as u32, settled) {
+                    Ok(part) => stages[number].push(part),
+                    Err(error) => failed = Some(error.to_string()),
+                }
+            }
         }
     }
     let agreed = comm.agree(failed);
     if !matches!(agreed, Ok(Ok(()))) {
-        parts.iter_mut().for_each(|part| part.abandon(&**comm.transport()));
+        stages.iter_mut().flatten().for_each(|part| part.abandon(&**comm.transport()));
     }
     refuse(agreed?)?;
-    drop(names);
-    Ok((parts, storages))
+    drop(kept);
+    let parts = stages.into_iter().filter_map(|mut stages| {
+        if stages.len() > 1 { Some(Box::new(StagedPart::new(stages)) as _) } else { stages.pop() }
+    });
+    Ok((parts.collect(), storages))
 }
 
-fn disagreement(
-    mine: &(u32, DataPath, Vec<Vec<FieldSignature>>),
-    first: &(u32, DataPath, Vec<Vec<FieldSignature>>),
-) -> Option<String> {
+fn disagreement(mine: &Terms, first: &Terms) -> Option<String> {
     if mine == first {
         return None;
     }
@@ -176,6 +191,9 @@ fn disagreement(
     }
     if mine.1 != first.1 {
         return Some(format!("the option `path` is {:?}, that of rank 0 {:?}", mine.1, first.1));
+    }
+    if mine.2 != first.2 {
+        return Some(format!("the option `order` is {:?}, that of rank 0 {:?}", mine.2, first.2));
     }
     let show = |parts: &Vec<Vec<FieldSignature>>| {
         let mut fields: Vec<(usize, String)> = parts
@@ -191,7 +209,7 @@ fn disagreement(
         let fields: Vec<String> = fields.into_iter().map(|(_, text)| text).collect();
         format!("[{}]", fields.join(", "))
     };
-    Some(format!("the fields are {} here and {} on rank 0", show(&mine.2), show(&first.2)))
+    Some(format!("the fields are {} here and {} on rank 0", show(&mine.3), show(&first.3)))
 }
 
 impl<D: Device> PartBuilder for PartFields<D> {
@@ -206,6 +224,10 @@ impl<D: Device> PartBuilder for PartFields<D> {
 
     fn storages(&self) -> Vec<Arc<Storage>> {
         self.fields.iter().filter_map(|(_, field)| field.storage.clone()).collect()
+    }
+
+    fn goes_on_alone(&self) -> bool {
+        self.device.info().runs_on_host() && self.fields.iter().all(|(_, field)| field.storage.is_some())
     }
 
     fn misfit(&self, pattern: &Pattern) -> Option<String> {
@@ -243,13 +265,9 @@ impl<D: Device> PartBuilder for PartFields<D> {
         self.lend(pattern, peer, answer, published)
     }
 
-    fn build(
-        self: Box<Self>,
-        pattern: &Pattern,
-        tag: u32,
-        settled: Settled,
-    ) -> Result<Box<dyn Part>, BuildError> {
-        bind(*self, pattern, tag, settled)
+    fn build(&self, pattern: &Pattern, tag: u32, settled: Settled) -> Result<Box<dyn Part>, BuildError> {
+        let fields = PartFields { device: self.device.clone(), fields: self.fields.clone() };
+        bind(fields, pattern, tag, settled)
     }
 }
 

@@ -7,6 +7,7 @@
 //! - `structured`: boxes of a grid, with the directory `boxes`;
 //! - `unstructured`: numbered cells, with the directory `ids` of `places`.
 
+mod axes;
 mod boxes;
 mod ids;
 mod piece;
@@ -43,14 +44,14 @@ struct Inner {
 }
 
 /// What the ranks own.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 enum Domains {
     Structured { grid: Grid, widths: HaloWidths, boxes: Vec<IndexBox> },
     Unstructured { sets: Vec<IndexSet>, runs: OnceLock<Vec<Runs>> },
 }
 
 /// The longest runs of local indices of an unstructured domain.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct Runs {
     /// Owned.
     owned: Range<usize>,
@@ -226,6 +227,17 @@ impl Pattern {
             Domains::Structured { boxes, .. } => boxes.get(domain).copied().filter(|owned| !owned.is_empty()),
             Domains::Unstructured { .. } => run_box(&self.runs()?.get(domain)?.owned),
         }
+    }
+
+    /// The same domains with other pieces.
+    fn with_pieces(
+        &self,
+        receives: BTreeMap<usize, Vec<Piece>>,
+        sends: BTreeMap<usize, Vec<Piece>>,
+    ) -> Pattern {
+        let Inner { comm, domains, setup, .. } = &*self.inner;
+        let inner = Inner { comm: comm.clone(), domains: domains.clone(), receives, sends, setup: *setup };
+        Pattern { inner: Arc::new(inner) }
     }
 
     /// The blocks that a field has for the domains.

@@ -1,0 +1,60 @@
+//! A part whose halos are filled axis by axis: one part for each axis, run one after the other.
+
+use super::part::{Part, Traffic};
+use super::{ExchangeError, Schedule};
+use crate::device::DeviceId;
+use crate::transport::Transport;
+
+/// The parts of one device, one for each axis. Its work is done when a call returns, and the memory is the library's: it
+/// goes from one axis to the next whenever it is polled.
+pub(super) struct StagedPart {
+    stages: Vec<Box<dyn Part>>,
+    current: usize,
+}
+
+impl StagedPart {
+    /// `stages` is not empty.
+    pub(super) fn new(stages: Vec<Box<dyn Part>>) -> StagedPart {
+        StagedPart { stages, current: 0 }
+    }
+}
+
+impl Part for StagedPart {
+    fn device(&self) -> DeviceId {
+        self.stages[self.current].device()
+    }
+
+    fn traffic(&self) -> Traffic {
+        let stages = self.stages.iter().map(|stage| stage.traffic());
+        stages.reduce(Traffic::then).unwrap_or_default()
+    }
+
+    fn start(&mut self, transport: &dyn Transport, schedule: &Schedule<'_>) -> Result<(), ExchangeError> {
+        self.current = 0;
+        self.stages[0].start(transport, schedule)
+    }
+
+    fn poll(&mut self, transport: &dyn Transport) -> Result<bool, ExchangeError> {
+        while self.stages[self.current].poll(transport)? {
+            if self.current + 1 == self.stages.len() {
+                return Ok(true);
+            }
+            self.stages[self.current].finish(transport, &Schedule::Blocking)?;
+            self.current += 1;
+            self.stages[self.current].start(transport, &Schedule::Blocking)?;
+        }
+        Ok(false)
+    }
+
+    fn finish(&mut self, transport: &dyn Transport, schedule: &Schedule<'_>) -> Result<(), ExchangeError> {
+        self.stages[self.current].finish(transport, schedule)
+    }
+
+    fn missing(&self) -> Vec<String> {
+        self.stages[self.current].missing()
+    }
+
+    fn abandon(&mut self, transport: &dyn Transport) {
+        self.stages.iter_mut().for_each(|stage| stage.abandon(transport));
+    }
+}

@@ -1,0 +1,143 @@
+//! The same halos, filled axis after axis.
+//!
+//! Where the domains are a Cartesian product of intervals, the cells at edges and corners of a halo need not come from
+//! diagonal neighbours: along each axis in turn, domains exchange their faces with all that they have got along the axes
+//! before. There are fewer and larger pieces, and those of the slowest axis, which comes last, lie side by side in memory.
+
+use std::collections::BTreeMap;
+
+use super::{Domains, Pattern, Piece};
+use crate::domain::{Grid, HaloWidths, IndexBox, Neighbours};
+use crate::pattern::Cells;
+use crate::transport::{Reduction, TransportError};
+
+/// The pieces of each step, by rank.
+type Steps = Vec<BTreeMap<usize, Vec<Piece>>>;
+
+impl Pattern {
+    /// Collective: patterns that one after the other fill the same halos, each along one axis. `None` on every rank where
+    /// the domains are no such product, where halos have no edges, where there is one axis alone, and where a rank does not
+    /// want it.
+    pub(crate) fn axis_by_axis(&self, wanted: bool) -> Result<Option<Vec<Pattern>>, TransportError> {
+        let comm = self.comm();
+        let agreed = |here: bool| -> Result<bool, TransportError> {
+            let mut all = [u64::from(here)];
+            comm.all_reduce(&mut all, Reduction::Min)?;
+            Ok(all[0] == 1)
+        };
+        let product = self.product().filter(|_| wanted);
+        let receives = product.as_ref().and_then(Product::receives);
+        if !agreed(receives.is_some())? {
+            return Ok(None);
+        }
+        let receives = receives.unwrap_or_default();
+        // Only the receiver knows where its faces end.
+        let mut letters: BTreeMap<usize, Vec<Vec<Piece>>> = BTreeMap::new();
+        for (step, pieces) in receives.iter().enumerate() {
+            for (&peer, pieces) in pieces {
+                letters.entry(peer).or_insert_with(|| vec![Vec::new(); receives.len()])[step] =
+                    pieces.clone();
+            }
+        }
+        let letters: Vec<(usize, Vec<Vec<Piece>>)> = letters.into_iter().collect();
+        let mut sends: Steps = vec![BTreeMap::new(); receives.len()];
+        for (peer, steps) in comm.sparse_exchange(&letters)? {
+            for (step, pieces) in steps.into_iter().enumerate().filter(|(_, pieces)| !pieces.is_empty()) {
+                sends[step].insert(peer, pieces);
+            }
+        }
+        if !agreed(product.is_some_and(|product| product.sends_fit(&sends)))? {
+            return Ok(None);
+        }
+        let steps = receives.into_iter().zip(sends);
+        Ok(Some(steps.map(|(receives, sends)| self.with_pieces(receives, sends)).collect()))
+    }
+
+    /// What may be a product of intervals.
+    fn product(&self) -> Option<Product<'_>> {
+        let Domains::Structured { grid, widths, boxes } = &self.inner.domains else { return None };
+        // The slowest axis of most fields is the first.
+        let axes: Vec<usize> =
+            (0..grid.axes()).rev().filter(|&axis| widths.lower[axis] + widths.upper[axis] > 0).collect();
+        let fits = !grid.is_cubed_sphere() && widths.neighbours == Neighbours::All && axes.len() > 1;
+        fits.then_some(Product { pattern: self, grid, widths, boxes, axes })
+    }
+}
+
+/// A pattern that may be a product of intervals.
+struct Product<'p> {
+    pattern: &'p Pattern,
+    grid: &'p Grid,
+    widths: &'p HaloWidths,
+    boxes: &'p [IndexBox],
+    /// Those with a halo, in the order in which they are served.
+    axes: Vec<usize>,
+}
+
+impl Product<'_> {
+    /// What this rank receives along each axis; `None` where a face of a domain is not covered by faces of others.
+    fn receives(&self) -> Option<Steps> {
+        let mut steps = vec![BTreeMap::<usize, Vec<Piece>>::new(); self.axes.len()];
+        for (&peer, pieces) in self.pattern.receives() {
+            for piece in pieces {
+                let owned = self.boxes.get(piece.target_domain)?;
+                let (source, target) = (piece.source.as_box()?, piece.target.as_box()?);
+                let Some(step) = self.step_of(target, owned) else { continue };
+                if !self.others(step).all(|axis| target.bounds(axis) == owned.bounds(axis)) {
+                    return None;
+                }
+                let grown = |cells: &IndexBox| Cells::Box(self.grown(cells, step));
+                let piece = Piece { source: grown(source), target: grown(target), ..piece.clone() };
+                steps[step].entry(peer).or_default().push(piece);
+            }
+        }
+        Some(steps)
+    }
+
+    /// Whether what others want of this rank are its faces, with what it has got before.
+    fn sends_fit(&self, sends: &Steps) -> bool {
+        let fits = |step: usize, piece: &Piece| {
+            let (Some(owned), Some(source)) = (self.boxes.get(piece.source_domain), piece.source.as_box())
+            else {
+                return false;
+            };
+            let has = self.grown(owned, step);
+            owned.axes() == source.axes()
+                && self.others(step).all(|axis| source.bounds(axis) == has.bounds(axis))
+                && has.encloses(source)
+        };
+        sends
+            .iter()
+            .enumerate()
+            .all(|(step, pieces)| pieces.values().flatten().all(|piece| fits(step, piece)))
+    }
+
+    /// The step in which a part of a halo that touches a face is filled; `None` for edges and corners.
+    fn step_of(&self, target: &IndexBox, owned: &IndexBox) -> Option<usize> {
+        let meets = |axis: usize| {
+            let ((lower, upper), (first, past)) = (target.bounds(axis), owned.bounds(axis));
+            lower < past && first < upper
+        };
+        let mut beside = (0..self.axes.len()).filter(|&step| !meets(self.axes[step]));
+        beside.next().filter(|_| beside.next().is_none())
+    }
+
+    /// All axes but that of a step.
+    fn others(&self, step: usize) -> impl Iterator<Item = usize> {
+        let own = self.axes[step];
+        (0..self.grid.axes()).filter(move |axis| *axis != own)
+    }
+
+    /// The cells with the halo along the axes that were served before, as far as the grid reaches.
+    fn grown(&self, cells: &IndexBox, step: usize) -> IndexBox {
+        self.axes[..step].iter().fold(*cells, |grown, &axis| {
+            let (mut lower, mut upper) = cells.bounds(axis);
+            lower -= self.widths.lower[axis];
+            upper += self.widths.upper[axis];
+            if !self.grid.is_periodic(axis) {
+                (lower, upper) = (lower.max(0), upper.min(self.grid.extent(axis) as i64));
+            }
+            grown.with_axis(axis, lower, upper)
+        })
+    }
+}
