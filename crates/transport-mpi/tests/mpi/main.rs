@@ -73,6 +73,7 @@ fn run(comm: &Communicator) -> Outcome {
         println!("{:?}", comm.info());
     }
     suite(comm)?;
+    parts::suite(comm)?;
 
     // Two groups of ranks, each of which runs on its own, at its own pace.
     let world = SimpleCommunicator::world();
@@ -105,7 +106,6 @@ fn suite(comm: &Communicator) -> Outcome {
     collectives::random_rounds(comm, 100)?;
     collectives::from_threads(comm)?;
     shared::gone_neighbour(comm)?;
-    parts::suite(comm)?;
     collectives::messages_from_threads(comm)?;
     comm.barrier()?;
     Ok(())
