@@ -100,24 +100,22 @@ fn find([number, process, descriptor, inode]: &Token) -> io::Result<SharedMemory
     Ok(hand_out(mapping, bytes, parts))
 }
 
-/// The bytes of the memory and its parts, as the head of a file of `length` bytes has them; `None` where the two do not fit.
+/// The bytes of the memory and its parts, as the head of a file of `length` bytes has them; `None` where they are not in
+/// order or not in the file.
 fn read_head(head: &[u64], length: u64) -> Option<(usize, Vec<Range<usize>>)> {
     let (fixed, bounds) = head.split_at_checked(HEAD_WORDS)?;
-    let bytes = usize::try_from(fixed[1]).ok()?;
-    let end = whole_pages(bytes)?;
     let bounds = bounds.get(..usize::try_from(fixed[2]).ok()?.checked_mul(2)?)?;
     let (mut parts, mut past, mut in_file) = (Vec::with_capacity(bounds.len() / 2), 0, page_bytes());
     for bound in bounds.chunks_exact(2) {
-        let (start, stop) = (usize::try_from(bound[0]).ok()?, usize::try_from(bound[1]).ok()?);
-        let pages = start.is_multiple_of(page_bytes()) && stop.is_multiple_of(page_bytes());
-        if !pages || start < past || stop <= start || stop > end {
+        let (start, end) = (usize::try_from(bound[0]).ok()?, usize::try_from(bound[1]).ok()?);
+        in_file = in_file.checked_add(end.checked_sub(start)?)?;
+        if start < past || in_file as u64 > length {
             return None;
         }
-        past = stop;
-        in_file = in_file.checked_add(stop - start)?;
-        parts.push(start..stop);
+        past = end;
+        parts.push(start..end);
     }
-    (in_file as u64 <= length).then_some((bytes, parts))
+    Some((usize::try_from(fixed[1]).ok()?, parts))
 }
 
 /// The pages that `parts` of memory of so many bytes lie in, in ascending order; `None` for parts beyond the end.
