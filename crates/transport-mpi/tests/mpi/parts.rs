@@ -130,9 +130,10 @@ fn spoilt_heads(comm: &Communicator) -> Outcome {
     let words =
         |list: &[usize]| list.iter().flat_map(|word| (*word as u64).to_ne_bytes()).collect::<Vec<u8>>();
     let [a, b] = parts.clone();
-    let spoilt: [(&str, usize, Vec<u8>); 9] = [
+    let spoilt: [(&str, usize, Vec<u8>); 10] = [
         ("nothing", 3, words(&[a.start])),
         ("a part that begins within a page", 3, words(&[a.start + 8])),
+        ("a part that ends within a page", 6, words(&[b.end - 8])),
         ("a part that ends before it begins", 3, words(&[a.end, a.start])),
         ("parts in the wrong order", 3, words(&[b.start, b.end, a.start, a.end])),
         ("parts that overlap", 3, words(&[a.start, a.end, a.start, a.end])),
