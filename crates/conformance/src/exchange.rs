@@ -77,6 +77,45 @@ impl Case {
         }
     }
 
+    /// The case with this number for this many ranks in which the first field has some MiB on each rank, in slabs across
+    /// its slowest axis: of such a field, ranks of a node share the ends of the slabs alone.
+    pub fn slabs(number: u64, ranks: usize) -> Case {
+        let mut random = StdRng::seed_from_u64(number.wrapping_mul(0xA24B_AED4_963E_E407) ^ ranks as u64);
+        let mut fields: Vec<FieldCase> = (0..2).map(|_| FieldCase::new(&mut random, 3)).collect();
+        fields[0].lenders = Lenders::NONE;
+        // Small elements would be too many to look at.
+        while fields[0].element.bytes() < 4 {
+            fields[0].element = random_element(&mut random);
+        }
+        let (slowest, fastest) = (fields[0].order[0], fields[0].order[2]);
+        let per_rank = random.random_range(1..=2);
+        let (slabs, thickness) = (ranks * per_rank, random.random_range(20..60));
+        let mut extents = vec![random.random_range(60..120); 3];
+        let cells = (5 << 20) / (fields[0].element.bytes() * fields[0].components);
+        extents[fastest] = 1 + cells / (per_rank * thickness * extents[fastest]);
+        extents[slowest] = slabs * thickness;
+        let whole = IndexBox::new([0; 3], extents.iter().map(|&extent| extent as i64).collect::<Vec<_>>());
+        let mut domains = vec![Vec::new(); ranks];
+        for slab in 0..slabs {
+            let (lower, upper) = (slab * thickness, (slab + 1) * thickness);
+            domains[slab % ranks].push(whole.with_axis(slowest, lower as i64, upper as i64));
+        }
+        let mut widths: Vec<(usize, usize)> =
+            (0..3).map(|_| (random.random_range(0..=2), random.random_range(0..=2))).collect();
+        widths[slowest].0 += 1;
+        Case {
+            number,
+            periodic: vec![true; 3],
+            widths,
+            neighbours: Neighbours::All,
+            domains,
+            fields,
+            path: random_path(&mut random),
+            rounds: 2,
+            extents,
+        }
+    }
+
     /// The cell of the grid that an exchange puts at `cell` of the block of `owned`; `None` where it puts nothing.
     fn source(&self, owned: &IndexBox, cell: &[i64]) -> Option<Vec<i64>> {
         let mut outside = 0;

@@ -45,6 +45,9 @@ pub(crate) trait FieldMaker {
 pub(crate) struct Lenders(u64);
 
 impl Lenders {
+    /// None.
+    pub(crate) const NONE: Lenders = Lenders(0);
+
     pub(crate) fn random(random: &mut StdRng) -> Lenders {
         Lenders(match random.random_range(0..8) {
             0 => u64::MAX,

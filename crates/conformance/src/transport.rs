@@ -35,6 +35,7 @@ pub fn suite(comm: &Communicator) -> Result<Report, String> {
             ("closing a channel that waits", closing),
             ("misuse of channels", misuse),
             ("shared memory", shared_memory),
+            ("memory shared in parts", shared_parts),
             ("messages to whom they may concern", messages),
             ("messages beside channels", messages_beside_channels),
             ("messages that nobody has found", unreceived),
@@ -92,6 +93,51 @@ fn shared_memory(comm: &Communicator) -> Result<(), Failure> {
     }
     ensure!(transport.map(0, b"no token of ours")?.is_none(), "a token that nobody made works");
     comm.barrier()?;
+    Ok(())
+}
+
+/// Every rank makes memory of which it shares two parts: those, and no others, are what peers say is shared.
+fn shared_parts(comm: &Communicator) -> Result<(), Failure> {
+    let transport = comm.transport();
+    let bytes = 5_000_000;
+    let parts = [3_000_000..3_000_008, 700_000..900_000];
+    let gaps = [0..8, 600_000..700_008, 1_500_000..1_500_008, 800_000..3_000_004, 4_999_000..5_000_000];
+    let value = |owner: usize, at: usize| (at * 31 + owner) as u8;
+    let near: Vec<usize> = (0..comm.size()).filter(|&peer| transport.is_near(peer)).collect();
+    let lease = transport.share_parts(bytes, &parts).filter(|_| !near.is_empty());
+    if let Some(lease) = &lease {
+        ensure!(lease.memory.bytes() >= bytes, "{} bytes, expected {bytes}", lease.memory.bytes());
+        let pointer = lease.memory.pointer().as_ptr();
+        ensure!(pointer.addr().is_multiple_of(128), "shared memory is not aligned: {pointer:?}");
+        // SAFETY: the memory is initialised and as long as was asked for, also between the parts, and nobody else has it.
+        let all = unsafe { std::slice::from_raw_parts_mut(pointer, bytes) };
+        ensure!(all.iter().all(|byte| *byte == 0), "shared memory is not 0 at first");
+        all.iter_mut().enumerate().for_each(|(at, byte)| *byte = value(comm.rank(), at));
+        ensure!(parts.iter().all(|part| lease.memory.covers(part.clone())), "{:?}", lease.memory);
+    }
+    let token = lease.iter().flat_map(|lease| near.iter().map(|peer| (*peer, lease.token.clone())));
+    let tokens = comm.sparse_exchange(&token.collect::<Vec<_>>())?;
+    for (owner, token) in &tokens {
+        let memory = transport.map(*owner, token)?.ok_or("shared memory cannot be mapped")?;
+        ensure!(memory.bytes() >= bytes, "{} bytes of rank {owner}", memory.bytes());
+        for part in &parts {
+            ensure!(memory.covers(part.clone()), "{part:?} is not shared: {memory:?}");
+            for at in part.clone() {
+                // SAFETY: the byte is shared, and its owner wrote it before it gave the token away.
+                let found = unsafe { memory.pointer().as_ptr().add(at).read() };
+                ensure!(found == value(*owner, at), "byte {at} of rank {owner} is {found}");
+            }
+        }
+        let wrong = gaps.iter().find(|gap| memory.covers((*gap).clone()));
+        ensure!(wrong.is_none(), "{wrong:?} is shared: {memory:?}");
+    }
+    let beyond = bytes - 1..bytes + 1;
+    ensure!(
+        transport.share_parts(bytes, &[parts[0].clone(), beyond]).is_none(),
+        "a part beyond the end is shared"
+    );
+    comm.barrier()?;
+    drop(lease);
     Ok(())
 }
 

@@ -1,5 +1,6 @@
 //! What a transport holds, and the door to it: every call of MPI is made by somebody who has entered.
 
+use std::slice;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -260,7 +261,8 @@ pub(crate) fn layer(call: &'static str, message: &str) -> TransportError {
 /// Collective among the ranks of `node`: the others with which this one can share memory. Where any of them cannot map
 /// what another has made, none shares with any.
 fn near_ranks(permit: &Permit, node: Comm, rank: usize) -> Result<Vec<usize>, TransportError> {
-    let made = segment::share(size_of::<u64>());
+    let word = 0..size_of::<u64>();
+    let made = segment::share(word.len(), slice::from_ref(&word));
     let mut mine = [rank as u64, 0, 0, 0, 0];
     if let Some(token) =
         made.as_ref().and_then(|made| bytemuck::try_pod_read_unaligned::<Token>(&made.token).ok())

@@ -33,6 +33,7 @@ mod collectives;
 mod endpoint;
 mod finalize;
 mod ghosts;
+mod mapping;
 mod messages;
 mod raw;
 mod segment;

@@ -3,21 +3,28 @@
 //! A peer opens such a file through the process that made it (`/proc/PID/fd/FD`), which the system allows to processes of
 //! the same user. Nothing is left behind, however a process ends. The files are sealed: nobody can shrink them, so
 //! touching what is mapped cannot fail.
+//!
+//! A file may hold a few parts of the memory alone. They lie in it one after the other, and each process maps them at the
+//! distances from each other that they have in memory. Between them, the process that made them has memory of its own,
+//! and the others have nothing.
 
 use std::fs::{File, OpenOptions};
 use std::io;
+use std::ops::Range;
 use std::os::fd::{AsRawFd, FromRawFd};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use haloport_core::device::Pointer;
 use haloport_core::transport::{Lease, SharedMemory};
-use memmap2::MmapRaw;
 
-/// The bytes before the memory that is handed out. They begin with a number that tells this file from one of the same
-/// token on another machine.
-const HEAD: usize = 128;
-const NUMBER: usize = size_of::<u64>();
+use crate::mapping::{Mapping, page_bytes, whole_pages};
+
+/// The words at the begin of a file's first page: a number that tells this file from one of the same token on another
+/// machine, the bytes of the memory, and how many parts of it are shared. Two for each of these follow: where it begins
+/// and ends. Their pages are the rest of the file, one part after the other.
+const HEAD_WORDS: usize = 3;
+const WORD: usize = size_of::<u64>();
 
 /// Of the files that a process may have open, at most one in so many is ours.
 const SHARE_OF_FILES: u64 = 4;
@@ -33,9 +40,12 @@ struct Name {
     file: File,
 }
 
-/// Makes memory for the other processes of this node; `None`, and a word in the log, where there is none to be had.
-pub(crate) fn share(bytes: usize) -> Option<Lease> {
-    make(bytes).inspect_err(|error| tracing::info!(bytes, %error, "no shared memory, messages instead")).ok()
+/// Makes memory of which the other processes of this node can map `parts`; `None`, and a word in the log, where there is
+/// none to be had.
+pub(crate) fn share(bytes: usize, parts: &[Range<usize>]) -> Option<Lease> {
+    make(bytes, parts)
+        .inspect_err(|error| tracing::info!(bytes, %error, "no shared memory, messages instead"))
+        .ok()
 }
 
 /// Maps memory that a peer has made; `None`, and a word in the log, where it cannot be found.
@@ -46,18 +56,24 @@ pub(crate) fn map(token: &[u8]) -> Option<SharedMemory> {
     found.inspect_err(|error| tracing::info!(%error, "shared memory of a peer cannot be mapped")).ok()
 }
 
-fn make(bytes: usize) -> io::Result<Lease> {
+fn make(bytes: usize, parts: &[Range<usize>]) -> io::Result<Lease> {
     let name = Name::new(create()?)?;
-    let length = bytes.checked_add(HEAD).ok_or(io::ErrorKind::OutOfMemory)?;
+    let parts = page_parts(bytes, parts).ok_or(io::ErrorKind::OutOfMemory)?;
+    let length = parts.iter().map(Range::len).fold(page_bytes(), usize::saturating_add);
     reserve(&name.file, length)?;
-    let mapping = MmapRaw::map_raw(&name.file)?;
     let number = random()?;
-    // SAFETY: the mapping is longer than the head, and nobody else has it yet.
-    unsafe { std::ptr::copy_nonoverlapping(number.to_ne_bytes().as_ptr(), mapping.as_mut_ptr(), NUMBER) };
+    let head = [number, bytes as u64, parts.len() as u64].into_iter();
+    let head: Vec<u64> =
+        head.chain(parts.iter().flat_map(|part| [part.start as u64, part.end as u64])).collect();
+    if head.len() * WORD > page_bytes() {
+        return Err(refused(format!("{} parts are too many", parts.len())));
+    }
+    name.file.write_all_at(bytemuck::cast_slice(&head), 0)?;
+    let mapping = put(&name.file, &parts, Mapping::private(bytes)?)?;
     let inode = name.file.metadata()?.ino();
     let token: Token = [number, u64::from(std::process::id()), name.file.as_raw_fd() as u64, inode];
     Ok(Lease {
-        memory: hand_out(mapping),
+        memory: hand_out(mapping, bytes, parts),
         token: bytemuck::cast_slice(&token).to_vec(),
         name: Box::new(name),
     })
@@ -70,26 +86,68 @@ fn find([number, process, descriptor, inode]: &Token) -> io::Result<SharedMemory
     // SAFETY: the call has no conditions.
     let me = unsafe { libc::geteuid() };
     let is_ours = found.is_file() && found.uid() == me && found.ino() == *inode && is_sealed(&file);
-    if !is_ours || found.len() < HEAD as u64 {
+    if !is_ours || found.len() < page_bytes() as u64 {
         return Err(refused(format!("{path} is not what was shared")));
     }
-    let mapping = MmapRaw::map_raw(&file)?;
-    let mut theirs = [0u8; NUMBER];
-    // SAFETY: the mapping is as long as the file, which is longer than the head; its owner wrote that before it gave the
-    // token away, and writes it no more.
-    unsafe { std::ptr::copy_nonoverlapping(mapping.as_ptr(), theirs.as_mut_ptr(), NUMBER) };
-    if u64::from_ne_bytes(theirs) != *number {
+    let mut head = vec![0u64; page_bytes() / WORD];
+    file.read_exact_at(bytemuck::cast_slice_mut(&mut head), 0)?;
+    if head[0] != *number {
         return Err(refused(format!("{path} is another machine's")));
     }
-    Ok(hand_out(mapping))
+    let (bytes, parts) = read_head(&head, found.len())
+        .ok_or_else(|| refused(format!("the parts that {path} says it has are not in it")))?;
+    let mapping = put(&file, &parts, Mapping::reserved(bytes)?)?;
+    Ok(hand_out(mapping, bytes, parts))
 }
 
-/// The memory behind the head.
-fn hand_out(mapping: MmapRaw) -> SharedMemory {
-    let (pointer, bytes) = (Pointer::new(mapping.as_mut_ptr().wrapping_add(HEAD)), mapping.len() - HEAD);
-    // SAFETY: a mapping begins on a page, is readable and writable, and lives as long as its owner. Its pages are
-    // reserved and cannot be taken away, so that touching them cannot fail, and were 0 at first.
-    unsafe { SharedMemory::new(pointer, bytes, Box::new(mapping)) }
+/// The bytes of the memory and its parts, as the head of a file of `length` bytes has them; `None` where they are not in
+/// order or not in the file.
+fn read_head(head: &[u64], length: u64) -> Option<(usize, Vec<Range<usize>>)> {
+    let (fixed, bounds) = head.split_at_checked(HEAD_WORDS)?;
+    let bounds = bounds.get(..usize::try_from(fixed[2]).ok()?.checked_mul(2)?)?;
+    let (mut parts, mut past, mut in_file) = (Vec::with_capacity(bounds.len() / 2), 0, page_bytes());
+    for bound in bounds.chunks_exact(2) {
+        let (start, end) = (usize::try_from(bound[0]).ok()?, usize::try_from(bound[1]).ok()?);
+        in_file = in_file.checked_add(end.checked_sub(start)?)?;
+        if start < past || in_file as u64 > length {
+            return None;
+        }
+        past = end;
+        parts.push(start..end);
+    }
+    Some((usize::try_from(fixed[1]).ok()?, parts))
+}
+
+/// The pages that `parts` of memory of so many bytes lie in, in ascending order; `None` for parts beyond the end.
+fn page_parts(bytes: usize, parts: &[Range<usize>]) -> Option<Vec<Range<usize>>> {
+    whole_pages(bytes)?;
+    let mut parts: Vec<_> = parts.iter().filter(|part| !part.is_empty()).cloned().collect();
+    parts.sort_by_key(|part| part.start);
+    let mut pages: Vec<Range<usize>> = Vec::with_capacity(parts.len());
+    for part in parts {
+        let range = part.start / page_bytes() * page_bytes()..whole_pages(part.end)?;
+        match pages.last_mut() {
+            _ if part.end > bytes => return None,
+            Some(last) if range.start <= last.end => last.end = last.end.max(range.end),
+            _ => pages.push(range),
+        }
+    }
+    Some(pages)
+}
+
+/// Puts the parts of a file to their places in a mapping.
+fn put(file: &File, parts: &[Range<usize>], mapping: Mapping) -> io::Result<Mapping> {
+    let placed = parts.iter().try_fold((mapping, page_bytes()), |(mapping, at), part| {
+        Ok::<_, io::Error>((mapping.with_file(part, file, at)?, at + part.len()))
+    });
+    placed.map(|(mapping, _)| mapping)
+}
+
+fn hand_out(mapping: Mapping, bytes: usize, parts: Vec<Range<usize>>) -> SharedMemory {
+    let pointer = Pointer::new(mapping.begin());
+    // SAFETY: a mapping begins on a page, and lives as long as its owner. The parts are pages of a file, readable and
+    // writable; they are reserved and cannot be taken away, so that touching them cannot fail, and were 0 at first.
+    unsafe { SharedMemory::new(pointer, bytes, parts, Box::new(mapping)) }
 }
 
 fn refused(why: String) -> io::Error {
@@ -97,7 +155,7 @@ fn refused(why: String) -> io::Error {
 }
 
 fn random() -> io::Result<u64> {
-    let mut number = [0u8; NUMBER];
+    let mut number = [0u8; WORD];
     io::Read::read_exact(&mut File::open("/dev/urandom")?, &mut number)?;
     Ok(u64::from_ne_bytes(number))
 }

@@ -2,6 +2,7 @@
 
 use std::any::Any;
 use std::fmt;
+use std::ops::Range;
 use std::sync::Arc;
 
 use haloport_core::TransportError;
@@ -151,8 +152,8 @@ unsafe impl Transport for MpiTransport {
         self.endpoint.is_near(peer)
     }
 
-    fn share(&self, bytes: usize) -> Option<Lease> {
-        if self.endpoint.has_near_ranks() { segment::share(bytes) } else { None }
+    fn share_parts(&self, bytes: usize, parts: &[Range<usize>]) -> Option<Lease> {
+        if self.endpoint.has_near_ranks() { segment::share(bytes, parts) } else { None }
     }
 
     fn map(&self, peer: usize, token: &[u8]) -> Result<Option<SharedMemory>, TransportError> {

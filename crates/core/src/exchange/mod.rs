@@ -40,6 +40,7 @@ pub use pending::{Finish, Pending};
 pub use schedule::Schedule;
 
 pub(crate) use engine::{Engine, Served};
+pub(crate) use path::has_short_runs;
 pub(crate) use plan::{PartBuilder, PartFields};
 
 use crate::field::{Binder, FieldSet};

@@ -93,7 +93,12 @@ impl DataPath {
 }
 
 /// Whether most of the bytes of some boxes lie in short runs where they are sent from.
-pub(super) fn has_short_runs(pieces: &[Piece], blocks: &[BlockLayout], element: ElementType) -> bool {
+pub(crate) fn has_short_runs<'b>(
+    pieces: &[Piece],
+    blocks: impl IntoIterator<Item = &'b BlockLayout>,
+    element: ElementType,
+) -> bool {
+    let blocks: Vec<_> = blocks.into_iter().collect();
     let (mut short, mut all) = (0, 0);
     for piece in pieces {
         let Some(layout) = blocks.get(piece.source_domain) else { continue };

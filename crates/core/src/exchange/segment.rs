@@ -46,7 +46,8 @@ impl Segment {
 
     /// The messages; `None` where there is no room for them.
     pub(super) fn slots(&self) -> Option<[Slot; 2]> {
-        let room = self.memory.bytes().checked_sub(HEAD)? / 2 / MESSAGE_ALIGNMENT * MESSAGE_ALIGNMENT;
+        let bytes = Some(self.memory.bytes()).filter(|&bytes| self.memory.covers(0..bytes))?;
+        let room = bytes.checked_sub(HEAD)? / 2 / MESSAGE_ALIGNMENT * MESSAGE_ALIGNMENT;
         let slot = |number: usize| {
             let window = Arc::new(Window::on_message(&self.memory, (1 + number) * STATE_BYTES)?);
             let message = self.memory.pointer().offset((HEAD + number * room) as isize);

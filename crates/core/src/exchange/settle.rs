@@ -14,9 +14,10 @@ use super::path::{DataPath, Way, has_short_runs};
 use super::plan::{PartBuilder, PartFields};
 use super::segment::{Segment, Slot};
 use crate::device::{Device, MAX_COPY_AXES, Pointer};
-use crate::field::{BlockLayout, BoundField};
-use crate::pattern::Pattern;
-use crate::transport::{Transport, TransportError, Window, WindowRegion};
+use crate::element::ElementType;
+use crate::field::{BlockLayout, BoundField, ranges_of};
+use crate::pattern::{Pattern, Piece};
+use crate::transport::{Lease, SharedMemory, TransportError, Window, WindowRegion};
 
 /// How the sender is ready to send the fields of one part to one neighbour.
 #[derive(Debug, Serialize, Deserialize)]
@@ -153,14 +154,11 @@ impl<D: Device> PartFields<D> {
         let published = direct && transport.publish(peer, tag, &window)?;
         let packs = self.device.info().runs_on_host() && transport.is_near(peer);
         let pieces = pattern.sends().get(&peer).map_or(&[][..], Vec::as_slice);
-        let fields = self.fields.iter().map(|(_, field)| {
-            let layouts: Vec<BlockLayout> = field.blocks.iter().map(|(_, layout)| layout.clone()).collect();
-            FieldOffer {
-                order: field.memory_order(),
-                published: published && field.storage.is_some(),
-                place: field_place(field).filter(|_| packs && direct),
-                short_runs: has_short_runs(pieces, &layouts, field.element),
-            }
+        let fields = self.fields.iter().map(|(_, field)| FieldOffer {
+            order: field.memory_order(),
+            published: published && field.storage.is_some(),
+            place: if packs && direct { field_place(field, pieces) } else { None },
+            short_runs: has_short_runs(pieces, field.blocks.iter().map(|(_, it)| it), field.element),
         });
         let offer = Offer { device: self.device.id().to_string(), packs, fields: fields.collect() };
         Ok((offer, published.then_some(window)))
@@ -183,7 +181,7 @@ impl<D: Device> PartFields<D> {
         for (position, ((_, field), offered)) in self.fields.iter().zip(&offer.fields).enumerate() {
             let place = offered.place.as_ref().filter(|_| near && field.storage.is_some());
             let regions = match place {
-                Some(place) => self.map_field(transport.as_ref(), peer, position, place)?,
+                Some(place) => self.map_field(pattern, peer, position, place)?,
                 None => None,
             };
             reachable.push(regions.is_some());
@@ -277,38 +275,56 @@ impl<D: Device> PartFields<D> {
     }
 
     /// The blocks of a field of `peer` as this process sees them, and what owns their memory here; `None` where they
-    /// cannot be mapped.
+    /// cannot be mapped, or not all that the peer sends.
     fn map_field(
         &self,
-        transport: &dyn Transport,
+        pattern: &Pattern,
         peer: usize,
         position: usize,
         (token, blocks): &FieldPlace,
     ) -> Result<Option<Mapped>, TransportError> {
-        let Some(memory) = transport.map(peer, token)? else { return Ok(None) };
-        let size = self.fields[position].1.element.bytes() as i64;
-        let mut regions = Vec::with_capacity(blocks.len());
-        for (domain, (begin, layout)) in blocks.iter().enumerate() {
-            let (low, high) = layout.span();
-            if begin + low as i64 * size < 0 || begin + high as i64 * size > memory.bytes() as i64 {
-                return Ok(None);
-            }
-            regions.push(WindowRegion {
-                field: position,
-                domain,
-                device: self.device.id(),
-                pointer: memory.pointer().offset(*begin as isize),
-                layout: layout.clone(),
-            });
+        let Some(memory) = pattern.comm().transport().map(peer, token)? else { return Ok(None) };
+        let pieces = pattern.receives().get(&peer).map_or(&[][..], Vec::as_slice);
+        if !shares(&memory, pieces, blocks, self.fields[position].1.element) {
+            return Ok(None);
         }
-        Ok(Some((regions, Arc::new(memory))))
+        let regions = blocks.iter().enumerate().map(|(domain, (begin, layout))| WindowRegion {
+            field: position,
+            domain,
+            device: self.device.id(),
+            pointer: memory.pointer().offset(*begin as isize),
+            layout: layout.clone(),
+        });
+        Ok(Some((regions.collect(), Arc::new(memory))))
     }
 }
 
-/// Where the blocks of a field lie in shared memory, if they do.
-fn field_place(field: &BoundField) -> Option<FieldPlace> {
-    let place = field.storage.as_ref()?.shared()?;
-    let from_begin = |pointer: Pointer| pointer.as_ptr().addr() as i64 - place.begin.as_ptr().addr() as i64;
+/// Where the blocks of a field lie in shared memory, if all that is sent does.
+fn field_place(field: &BoundField, sent: &[Piece]) -> Option<FieldPlace> {
+    let Lease { memory, token, .. } = field.storage.as_ref()?.lease()?;
+    let begin = memory.pointer().as_ptr().addr() as i64;
+    let from_begin = |pointer: Pointer| pointer.as_ptr().addr() as i64 - begin;
     let blocks = field.blocks.iter().map(|(pointer, layout)| (from_begin(*pointer), layout.clone()));
-    Some((place.token.clone(), blocks.collect()))
+    let blocks: Vec<_> = blocks.collect();
+    shares(memory, sent, &blocks, field.element).then(|| (token.clone(), blocks))
+}
+
+/// Whether the cells of `pieces` can be read from what is shared of `memory`.
+fn shares(
+    memory: &SharedMemory,
+    pieces: &[Piece],
+    blocks: &[(i64, BlockLayout)],
+    element: ElementType,
+) -> bool {
+    if memory.covers(0..memory.bytes()) {
+        let bytes = element.bytes() as i64;
+        return blocks.iter().all(|(begin, layout)| {
+            let (low, high) = layout.span();
+            let end = (high as i64).checked_mul(bytes).and_then(|high| begin.checked_add(high));
+            let begin = (low as i64).checked_mul(bytes).and_then(|low| begin.checked_add(low));
+            begin.is_some_and(|begin| begin >= 0) && end.is_some_and(|end| end <= memory.bytes() as i64)
+        });
+    }
+    let ranges = ranges_of(pieces, blocks, element.bytes());
+    ranges.is_some_and(|ranges| ranges.into_iter().all(|range| memory.covers(range)))
 }

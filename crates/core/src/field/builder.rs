@@ -2,14 +2,12 @@
 
 use std::marker::PhantomData;
 use std::ops::Range;
-use std::sync::Arc;
 
 use super::{BlockLayout, Field, FieldError};
 use crate::device::{Device, MemoryKind};
 use crate::domain::{Grid, IndexBox, MAX_AXES};
 use crate::element::Element;
 use crate::pattern::{BlockShape, Pattern};
-use crate::transport::Transport;
 
 /// Where the components of a cell lie.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -37,8 +35,8 @@ pub struct FieldBuilder<T, D> {
     padding: Option<Vec<usize>>,
     wider: usize,
     kind: MemoryKind,
-    /// The ranks; `None` where the field is to be in memory of its own process alone.
-    node: Option<Arc<dyn Transport>>,
+    /// What neighbours read; `None` where the field is to be in memory of its own process alone.
+    node: Option<Pattern>,
     made: PhantomData<fn() -> (T, D)>,
 }
 
@@ -57,7 +55,7 @@ impl<T: Element, D: Device> FieldBuilder<T, D> {
             padding: None,
             wider: 0,
             kind: MemoryKind::default(),
-            node: Some(Arc::clone(pattern.comm().transport())),
+            node: Some(pattern.clone()),
             made: PhantomData,
         }
     }
@@ -128,9 +126,13 @@ impl<T: Element, D: Device> FieldBuilder<T, D> {
         self
     }
 
-    /// Whether the field is in memory that the other processes of this node can map, where there is such memory (`true`
-    /// if not said). Neighbours then copy straight out of it; for that it has small pages, which may slow down what walks
-    /// through it with large strides.
+    /// Whether neighbours among the other processes of this node may copy straight out of the field, where there is memory
+    /// that they can map (`true` if not said). Such memory mostly has pages of 4 KiB, which slow down what walks through
+    /// it with large strides. So a field below 4 MiB is in such memory as a whole, and of a larger one only what the
+    /// neighbours of this pattern read, if that is in at most 16 places and a quarter of the field, as it is for a grid
+    /// split along the slowest axis; the rest has large pages. If it is not, a field of a grid is not shared, and its
+    /// cells are packed, while an unstructured one is shared as a whole, unless it is sent in runs below 64 bytes. An
+    /// exchange of another pattern has cells packed that are not shared.
     #[must_use]
     pub fn node_shared(mut self, shared: bool) -> Self {
         self.node = self.node.filter(|_| shared);
@@ -145,7 +147,7 @@ impl<T: Element, D: Device> FieldBuilder<T, D> {
     /// with more axes than components; [`FieldError::Device`] where there is no memory.
     pub fn build(self, device: &D) -> Result<Field<T, D>, FieldError> {
         let layouts = self.shapes.iter().map(|shape| self.layout(shape)).collect::<Result<_, _>>()?;
-        Field::allocate(device, layouts, self.kind, self.node.as_deref())?.with_vector(&self.vector)
+        Field::allocate(device, layouts, self.kind, self.node.as_ref())?.with_vector(&self.vector)
     }
 
     fn layout(&self, shape: &BlockShape) -> Result<BlockLayout, FieldError> {

@@ -5,6 +5,8 @@ mod builder;
 mod error;
 mod layout;
 mod owned;
+mod placement;
+mod ranges;
 mod set;
 mod vector;
 mod view;
@@ -19,5 +21,6 @@ pub use view::{View, ViewMut};
 
 pub(crate) use layout::copy_axes;
 pub(crate) use owned::Storage;
+pub(crate) use ranges::ranges_of;
 pub(crate) use set::BoundField;
 pub(crate) use vector::VectorAxes;

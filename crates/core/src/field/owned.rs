@@ -5,12 +5,13 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use super::placement::{Placement, placement};
 use super::{Binder, BlockLayout, BoundField, FieldBuilder, FieldError, FieldSet, VectorAxes, View, ViewMut};
 use crate::device::{Buffer, Device, MemoryKind, Pointer};
 use crate::domain::IndexBox;
 use crate::element::Element;
 use crate::pattern::Pattern;
-use crate::transport::Transport;
+use crate::transport::Lease;
 
 /// A field of `T` on the device `D`: one block for each domain of the rank, in one allocation.
 ///
@@ -36,25 +37,26 @@ struct Block {
 pub(crate) struct Storage {
     in_flight: AtomicBool,
     host_accessible: bool,
-    /// Where neighbours on this node find the memory, if they do.
-    shared: Option<SharedPlace>,
-    /// Owns the memory.
-    _memory: Box<dyn Any + Send + Sync>,
+    memory: Memory,
 }
 
-/// Where the memory of a field lies for neighbours on this node.
-#[derive(Debug, Clone)]
-pub(crate) struct SharedPlace {
-    /// By what they find it.
-    pub(crate) token: Vec<u8>,
-    /// Where it begins, in this process.
-    pub(crate) begin: Pointer,
+/// What owns the memory of a field.
+#[derive(Debug)]
+enum Memory {
+    /// Of which neighbours on this node can map some, or all.
+    Leased(Lease),
+    Other {
+        _owner: Box<dyn Any + Send + Sync>,
+    },
 }
 
 impl Storage {
-    /// Where neighbours on this node find the memory, if they do.
-    pub(crate) fn shared(&self) -> Option<&SharedPlace> {
-        self.shared.as_ref()
+    /// The memory, if neighbours on this node can map any of it.
+    pub(crate) fn lease(&self) -> Option<&Lease> {
+        match &self.memory {
+            Memory::Leased(lease) => Some(lease),
+            Memory::Other { .. } => None,
+        }
     }
 
     /// Marks the memory as in flight; `false` if it is already.
@@ -98,10 +100,10 @@ impl<T: Element, D: Device> Field<T, D> {
         owner: Box<dyn Any + Send + Sync>,
     ) -> Field<T, D> {
         // SAFETY: the caller's promise.
-        unsafe { Field::in_memory(device, blocks, host_accessible, None, owner) }
+        unsafe { Field::in_memory(device, blocks, host_accessible, Memory::Other { _owner: owner }) }
     }
 
-    /// As [`from_raw`](Field::from_raw), in memory that neighbours on this node can map as well.
+    /// As [`from_raw`](Field::from_raw), whatever owns the memory.
     ///
     /// # Safety
     /// As for `from_raw`.
@@ -109,11 +111,10 @@ impl<T: Element, D: Device> Field<T, D> {
         device: &D,
         blocks: Vec<(Pointer, BlockLayout)>,
         host_accessible: bool,
-        shared: Option<SharedPlace>,
-        owner: Box<dyn Any + Send + Sync>,
+        memory: Memory,
     ) -> Field<T, D> {
         let in_flight = AtomicBool::new(false);
-        let storage = Arc::new(Storage { in_flight, host_accessible, shared, _memory: owner });
+        let storage = Arc::new(Storage { in_flight, host_accessible, memory });
         let blocks = blocks.into_iter().map(|(pointer, layout)| Block { pointer, layout }).collect();
         Field { device: device.clone(), storage, blocks, vector: VectorAxes::default(), element: PhantomData }
     }
@@ -135,7 +136,7 @@ impl<T: Element, D: Device> Field<T, D> {
         device: &D,
         layouts: Vec<BlockLayout>,
         kind: MemoryKind,
-        node: Option<&dyn Transport>,
+        node: Option<&Pattern>,
     ) -> Result<Field<T, D>, FieldError> {
         // Blocks begin on cache lines of their own.
         let line = 64 / size_of::<T>();
@@ -157,27 +158,26 @@ impl<T: Element, D: Device> Field<T, D> {
         let bytes = bytes.ok_or_else(|| {
             FieldError::layout("the size of a field", "a size that memory can hold", "more than 2^63 bytes")
         })?;
-        let lease =
-            node.filter(|_| bytes > 0 && device.info().runs_on_host()).and_then(|node| node.share(bytes));
-        let (base, host_accessible, shared, owner): (_, _, _, Box<dyn Any + Send + Sync>) = match lease {
-            Some(lease) => {
-                let begin = lease.memory.pointer();
-                let shared = SharedPlace { token: lease.token.clone(), begin };
-                (begin, true, Some(shared), Box::new(lease))
-            }
+        let begins = begins.into_iter().map(|begin| (begin * size_of::<T>()) as i64);
+        let blocks: Vec<(i64, BlockLayout)> = begins.zip(layouts).collect();
+        let node = node.filter(|_| bytes > 0 && device.info().runs_on_host());
+        let lease = node.and_then(|pattern| match placement(pattern, &blocks, T::TYPE, bytes) {
+            Placement::Shared(parts) => pattern.comm().transport().share_parts(bytes, &parts),
+            Placement::Private => None,
+        });
+        let (base, host_accessible, memory) = match lease {
+            Some(lease) => (lease.memory.pointer(), true, Memory::Leased(lease)),
             None => {
                 let buffer = device.allocate(bytes, kind)?;
-                (buffer.pointer(), buffer.host_accessible(), None, Box::new(buffer))
+                let (base, host_accessible) = (buffer.pointer(), buffer.host_accessible());
+                (base, host_accessible, Memory::Other { _owner: Box::new(buffer) })
             }
         };
-        let blocks = begins
-            .into_iter()
-            .zip(layouts)
-            .map(|(begin, layout)| (base.offset((begin * size_of::<T>()) as isize), layout))
-            .collect();
+        let blocks =
+            blocks.into_iter().map(|(begin, layout)| (base.offset(begin as isize), layout)).collect();
         // SAFETY: the blocks are disjoint parts of the memory, long enough for their layouts, aligned to 64 bytes,
         // zeroed (every `Element` is plain data), and live as long as its owner.
-        Ok(unsafe { Field::in_memory(device, blocks, host_accessible, shared, owner) })
+        Ok(unsafe { Field::in_memory(device, blocks, host_accessible, memory) })
     }
 
     /// The device.

@@ -12,6 +12,8 @@ mod window;
 
 use std::any::Any;
 use std::fmt::Debug;
+use std::ops::Range;
+use std::slice;
 use std::sync::Arc;
 
 use serde::Serialize;
@@ -171,11 +173,20 @@ pub unsafe trait Transport: Debug + Send + Sync {
 
     /// Makes memory of at least `bytes` bytes, all 0, which near peers can map; `None` where there are none, or no more
     /// of it.
-    fn share(&self, _bytes: usize) -> Option<Lease> {
+    fn share(&self, bytes: usize) -> Option<Lease> {
+        self.share_parts(bytes, slice::from_ref(&(0..bytes)))
+    }
+
+    /// As [`share`](Transport::share), but near peers can map only the bytes of `parts`, and of what lies around them as
+    /// much as the system cannot tell apart: the pages that they are in. The rest is memory of this process alone, with
+    /// large pages where the system has them: a sweep over strided cells touches another page every few rows, and memory
+    /// that processes share mostly has small ones.
+    fn share_parts(&self, _bytes: usize, _parts: &[Range<usize>]) -> Option<Lease> {
         None
     }
 
-    /// Maps memory that `peer` has shared, by its token; `None` where it cannot be found.
+    /// Maps memory that `peer` has shared, by its token, as far as it is shared: what lies between the parts must not be
+    /// touched ([`SharedMemory::covers`]). `None` where it cannot be found.
     ///
     /// # Errors
     /// A peer that does not exist.

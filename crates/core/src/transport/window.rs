@@ -111,14 +111,14 @@ impl Window {
     }
 
     /// The same between processes, with the state in shared memory, `at` bytes after its begin, where all was 0 at first;
-    /// `None` where that is beyond its end.
+    /// `None` where that is not shared.
     pub(crate) fn between_processes(
         memory: &Arc<SharedMemory>,
         at: usize,
         regions: Vec<WindowRegion>,
         keep: Vec<Arc<dyn Any + Send + Sync>>,
     ) -> Option<Window> {
-        let fits = at.is_multiple_of(STATE_BYTES) && at.checked_add(STATE_BYTES)? <= memory.bytes();
+        let fits = at.is_multiple_of(STATE_BYTES) && memory.covers(at..at.checked_add(STATE_BYTES)?);
         fits.then(|| Window {
             state: Word::Shared(Arc::clone(memory), at),
             regions,

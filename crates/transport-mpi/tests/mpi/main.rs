@@ -10,12 +10,13 @@
 //! - none: the conformance suite and what only MPI can get wrong; `funneled` and `serialized`: the same, with MPI
 //!   initialised by the test, with that thread level;
 //! - `cases N`: `N` random exchanges of boxes, and a third as many of unstructured domains and on cubed spheres,
-//!   against their oracles, and exchanges in flight at once;
+//!   against their oracles, some of large fields of which only parts are shared, and exchanges in flight at once;
 //! - `sparse N`: `N` random sparse exchanges, and as many lines, against oracles;
 //! - `large`: messages above 2 GiB, of boxes and of unstructured domains, on 2 ranks.
 
 mod channels;
 mod collectives;
+mod parts;
 mod shared;
 
 use std::sync::Arc;
@@ -72,6 +73,7 @@ fn run(comm: &Communicator) -> Outcome {
         println!("{:?}", comm.info());
     }
     suite(comm)?;
+    parts::suite(comm)?;
 
     // Two groups of ranks, each of which runs on its own, at its own pace.
     let world = SimpleCommunicator::world();
@@ -120,6 +122,9 @@ fn cases(comm: &Communicator, count: u64) -> Outcome {
         unstructured::check(comm, &device, &case)?;
         let case = cubed_sphere::Case::new(number, ranks, size_of_case(number, fewer))?;
         cubed_sphere::check(comm, &device, &case)?;
+    }
+    for number in 0..fewer.div_ceil(5) {
+        exchange::check(comm, &device, &exchange::Case::slabs(number, ranks))?;
     }
     for number in 0..count.div_ceil(20) {
         exchange::interleaved(comm, &device, number)?;

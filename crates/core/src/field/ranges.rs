@@ -1,0 +1,118 @@
+//! Where in the memory of a field the cells lie that somebody else reads: as a few ranges of bytes.
+
+use std::ops::Range;
+
+use super::BlockLayout;
+use crate::pattern::{Cells, Piece};
+
+/// Ranges of bytes that are no further apart count as one: sharing a few pages more costs less than a mapping of its own.
+const GAP: i64 = 64 << 10;
+
+/// The most ranges that are kept. What lies in more is scattered all over the field.
+pub(crate) const MOST_RANGES: usize = 16;
+
+/// The bytes that `pieces` are read from: at most [`MOST_RANGES`] ranges, counted from where the bytes of `blocks` are,
+/// in ascending order. The block of each domain is where its first element is, in bytes, and its layout.
+///
+/// `None` where there would be more ranges, a piece is not within its block, or something lies before byte 0.
+///
+/// Of some of the cells, the ranges lie within those of all of them.
+pub(crate) fn ranges_of<'p>(
+    pieces: impl IntoIterator<Item = &'p Piece>,
+    blocks: &[(i64, BlockLayout)],
+    element_bytes: usize,
+) -> Option<Vec<Range<usize>>> {
+    let mut all = Vec::new();
+    for piece in pieces {
+        let (begin, layout) = blocks.get(piece.source_domain)?;
+        for range in ranges_of_cells(&piece.source, layout, element_bytes)? {
+            let (start, end) = (begin.checked_add(range.start)?, begin.checked_add(range.end)?);
+            all.push(usize::try_from(start).ok()?..usize::try_from(end).ok()?);
+        }
+    }
+    merged(all)
+}
+
+/// Ranges in ascending order, those that are close to each other as one; `None` where there are too many.
+pub(crate) fn merged(mut ranges: Vec<Range<usize>>) -> Option<Vec<Range<usize>>> {
+    ranges.sort_by_key(|range| range.start);
+    let mut merged: Vec<Range<usize>> = Vec::with_capacity(MOST_RANGES);
+    for range in ranges {
+        match merged.last_mut() {
+            Some(last) if range.start.saturating_sub(last.end) < GAP as usize => {
+                last.end = last.end.max(range.end)
+            }
+            _ => merged.push(range),
+        }
+    }
+    (merged.len() <= MOST_RANGES).then_some(merged)
+}
+
+/// The ranges of bytes of some cells, counted from the first element of their block.
+fn ranges_of_cells(cells: &Cells, layout: &BlockLayout, element_bytes: usize) -> Option<Vec<Range<i64>>> {
+    let (region, rows) = match cells {
+        Cells::Box(cells) => (*cells, None),
+        Cells::List(list) => {
+            let past = list.iter().max().map_or(0, |last| i64::from(*last) + 1);
+            let mut rows: Vec<i64> = list.iter().map(|&row| i64::from(row)).collect();
+            rows.sort_unstable();
+            (layout.owned().with_axis(0, 0, past), Some(rows))
+        }
+    };
+    if cells.count() == 0 || region.is_empty() {
+        return Some(Vec::new());
+    }
+    if !layout.allocated().encloses(&region) {
+        return None;
+    }
+    let bytes = element_bytes as i64;
+    let first = i64::try_from(layout.offset(region.lower(), 0)?).ok()?.checked_mul(bytes)?;
+    // From the fastest axis on: each repeats what the faster ones cover.
+    let mut axes: Vec<_> = layout.region_axes(&region, element_bytes).into_iter().enumerate().collect();
+    axes.sort_by_key(|(_, (_, stride))| stride.unsigned_abs());
+    let element = first..first.checked_add(bytes)?;
+    let mut ranges = vec![element];
+    for (axis, (extent, stride)) in axes {
+        let (extent, stride) = (extent as i64, stride as i64);
+        ranges = match &rows {
+            Some(rows) if axis == 0 => repeated(&ranges, stride, rows.iter().copied())?,
+            // What is that close is one range in the end.
+            _ if ranges.len() == 1 && stride.checked_abs()?.checked_sub(length(&ranges[0]))? < GAP => {
+                let reach = stride.checked_mul(extent - 1)?;
+                let Range { start, end } = ranges[0];
+                let all = start.checked_add(reach.min(0))?..end.checked_add(reach.max(0))?;
+                vec![all]
+            }
+            _ => repeated(&ranges, stride, 0..extent)?,
+        };
+    }
+    Some(ranges)
+}
+
+/// Copies of some ranges, `stride` times each of `steps` further on, in which those that are close are one.
+fn repeated(ranges: &[Range<i64>], stride: i64, steps: impl Iterator<Item = i64>) -> Option<Vec<Range<i64>>> {
+    let mut all: Vec<Range<i64>> = Vec::with_capacity(MOST_RANGES);
+    for step in steps {
+        let distance = stride.checked_mul(step)?;
+        for range in ranges {
+            let range = range.start.checked_add(distance)?..range.end.checked_add(distance)?;
+            // A stride below 0 goes back.
+            let near = |last: &&mut Range<i64>| {
+                range.start <= last.end.saturating_add(GAP - 1)
+                    && last.start <= range.end.saturating_add(GAP - 1)
+            };
+            match all.last_mut().filter(near) {
+                Some(last) => *last = last.start.min(range.start)..last.end.max(range.end),
+                None => all.push(range),
+            }
+            if all.len() > MOST_RANGES {
+                return None;
+            }
+        }
+    }
+    Some(all)
+}
+
+fn length(range: &Range<i64>) -> i64 {
+    range.end - range.start
+}
