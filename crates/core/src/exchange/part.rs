@@ -389,7 +389,7 @@ impl<D: Device> Borrowed<D> {
     ) -> Result<bool, ExchangeError> {
         if self.progress == Progress::Waiting {
             if !self.windows[round].begin_read() {
-                if self.windows[round].is_closed() {
+                if self.windows[round].is_withdrawn() {
                     return Err(TransportError::PeerGaveUp { peer: self.peer }.into());
                 }
                 return Ok(false);

@@ -1,15 +1,16 @@
 //! Memory lent to a neighbour: fields, which it copies from straight into its halos, or a message in memory that two
 //! processes share.
 
+#[cfg(all(loom, test))]
+mod model;
+mod sync;
+
 use std::any::Any;
-use std::hint;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::thread;
-use std::time::{Duration, Instant};
 
 use crossbeam_utils::CachePadded;
 
+use self::sync::{AtomicU32, Ordering, Wait, word_at};
 use super::SharedMemory;
 use crate::device::{DeviceId, Pointer};
 use crate::field::BlockLayout;
@@ -89,9 +90,6 @@ const CLOSED: u32 = 1 << 8;
 /// Set beside that where the owner did not wait for the neighbour to have read.
 const TORN: u32 = 1 << 9;
 
-/// How long the owner waits for another process to have read.
-const PATIENCE: Duration = Duration::from_millis(100);
-
 impl WindowState {
     fn of(value: u32) -> WindowState {
         match value & !(CLOSED | TORN) {
@@ -148,9 +146,11 @@ impl Window {
         WindowState::of(self.word().load(Ordering::Acquire))
     }
 
-    /// Whether either end has closed it.
-    pub(crate) fn is_closed(&self) -> bool {
-        self.word().load(Ordering::Acquire) & CLOSED != 0
+    /// Reader: whether there will never be anything to read again. A message may have been sent, and its window closed,
+    /// since a `begin_read` that came too early.
+    pub(crate) fn is_withdrawn(&self) -> bool {
+        let now = self.word().load(Ordering::Acquire);
+        now & CLOSED != 0 && !(self.lasts && WindowState::of(now) == WindowState::Open)
     }
 
     /// Owner: whether the window was closed before the neighbour has read.
@@ -185,20 +185,15 @@ impl Window {
     /// Owner: closes the window for ever, and returns when nobody reads what it lent any more, which may take as long as
     /// one copy.
     pub(crate) fn close(&self) {
-        self.word().fetch_or(CLOSED, Ordering::AcqRel);
-        if self.lasts {
+        let before = self.word().fetch_or(CLOSED, Ordering::AcqRel);
+        if self.lasts || before & TORN != 0 {
             return;
         }
         let between_processes = matches!(self.state, Word::Shared(..));
-        let (began, mut rounds) = (Instant::now(), 0u32);
+        let mut wait = Wait::begin();
         while self.state() == WindowState::Reading {
-            rounds += 1;
-            if rounds < 100 {
-                hint::spin_loop()
-            } else {
-                thread::yield_now()
-            }
-            if between_processes && rounds > 100 && began.elapsed() > PATIENCE {
+            wait.pause();
+            if between_processes && wait.is_long() {
                 self.word().fetch_or(TORN, Ordering::AcqRel);
                 return;
             }
@@ -216,9 +211,7 @@ impl Window {
             Word::Own(word) => word,
             // SAFETY: the memory is valid, initialised, aligned and long enough as long as `self` lives, and the word at
             // this place is accessed as an atomic alone, here and in the other process.
-            Word::Shared(memory, at) => unsafe {
-                AtomicU32::from_ptr(memory.pointer().offset(*at as isize).as_ptr().cast())
-            },
+            Word::Shared(memory, at) => unsafe { word_at(memory.pointer().offset(*at as isize).as_ptr()) },
         }
     }
 

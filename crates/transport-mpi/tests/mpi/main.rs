@@ -105,6 +105,7 @@ fn suite(comm: &Communicator) -> Outcome {
     channels::close_sending(comm)?;
     collectives::random_rounds(comm, 100)?;
     collectives::from_threads(comm)?;
+    shared::fallbacks(comm)?;
     shared::gone_neighbour(comm)?;
     collectives::messages_from_threads(comm)?;
     comm.barrier()?;

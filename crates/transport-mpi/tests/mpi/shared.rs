@@ -2,13 +2,19 @@
 
 use std::time::{Duration, Instant};
 
+use haloport_core::device::Pointer;
+use haloport_core::exchange::{BindOptions, Traffic};
 use haloport_core::transport::Reduction;
 use haloport_core::{
-    Communicator, ExchangeError, Field, Grid, Halo, Pattern, Schedule, Split, TransportError,
+    BorrowedField, Communicator, DataPath, ExchangeError, Field, FieldError, FieldSet, Grid, Halo, Pattern,
+    Schedule, Split, TransportError, View, ViewMut,
 };
 use haloport_cpu::CpuDevice;
 
-use crate::Outcome;
+use crate::{Failure, Outcome};
+
+/// The cells of each rank, in a ring.
+const CELLS: i64 = 4;
 
 /// Once an exchange is bound its files in shared memory have no names any more; and a neighbour that has gone is known
 /// at once, by everybody who would wait for it.
@@ -53,6 +59,100 @@ pub(crate) fn gone_neighbour(comm: &Communicator) -> Outcome {
     }
     comm.barrier()?;
     Ok(())
+}
+
+/// What cannot be read where it lies goes through shared memory, and what cannot be there goes in messages.
+pub(crate) fn fallbacks(comm: &Communicator) -> Outcome {
+    let size = comm.size();
+    let grid = Grid::new([CELLS as usize * size])?.periodic([true])?;
+    let mine = Split::even(&grid, [size])?.part(comm.rank()).ok_or("every rank has a part")?;
+    let pattern = Pattern::structured(comm, &grid, &[mine], &Halo::uniform(1))?;
+    let device = CpuDevice::with_threads(1)?;
+    let owned = |shared| Field::<f64, _>::builder(&pattern).node_shared(shared).build(&device);
+    let travel = |field, path| travel(&pattern, field, path, Field::view, Field::view_mut);
+
+    let [straight, shared, messages] = [[true, false, false], [false, true, false], [false, false, true]];
+    let ways = |traffic: Traffic| {
+        [traffic.direct_bytes, traffic.shared_bytes, traffic.message_bytes].map(|bytes| bytes > 0)
+    };
+
+    let found = ways(travel(owned(true)?, DataPath::Direct)?);
+    if size == 1 || found == messages {
+        return Ok(());
+    }
+    assert_eq!(found, straight);
+    assert_eq!(ways(travel(owned(true)?, DataPath::Shared)?), shared);
+    assert_eq!(ways(travel(owned(true)?, DataPath::Messages)?), messages);
+    assert_eq!(ways(travel(owned(false)?, DataPath::Direct)?), shared);
+
+    let layout = owned(false)?.layout(0)?.clone();
+    let mut memory = vec![0.0; CELLS as usize + 2];
+    let blocks = vec![(Pointer::new(memory.as_mut_ptr().cast()), layout.clone())];
+    // SAFETY: the memory is long enough, initialised and aligned, and kept by its owner; nobody else uses it.
+    let raw = unsafe { Field::from_raw(&device, blocks, true, Box::new(memory)) };
+    assert_eq!(ways(travel(raw, DataPath::Direct)?), shared);
+
+    let lent = |path| {
+        let mut memory = vec![0.0; CELLS as usize + 2];
+        let field = BorrowedField::new(&device, vec![(&mut memory[..], layout.clone())])?;
+        self::travel(&pattern, field, path, BorrowedField::view, BorrowedField::view_mut)
+    };
+    assert_eq!(ways(lent(DataPath::Direct)?), shared);
+
+    // No rank can make files any more, so there is no shared memory.
+    comm.barrier()?;
+    let before = limit_of_files(None)?;
+    limit_of_files(Some(0))?;
+    let kinds = [DataPath::Quickest, DataPath::Direct, DataPath::Shared]
+        .map(|path| Ok::<_, Failure>([travel(owned(true)?, path)?, lent(path)?]));
+    limit_of_files(Some(before))?;
+    for traffic in kinds {
+        assert_eq!(traffic?.map(ways), [messages; 2]);
+    }
+    comm.barrier()?;
+    assert_eq!(ways(travel(owned(true)?, DataPath::Direct)?), straight, "and there it is again");
+    Ok(())
+}
+
+/// Exchanges a field of the ring three times, and checks its halo each time.
+fn travel<F: FieldSet>(
+    pattern: &Pattern,
+    field: F,
+    path: DataPath,
+    view: impl Fn(&F, usize) -> Result<View<'_, f64>, FieldError>,
+    view_mut: impl Fn(&mut F, usize) -> Result<ViewMut<'_, f64>, FieldError>,
+) -> Result<Traffic, Failure> {
+    let (first, all) = (CELLS * pattern.comm().rank() as i64, CELLS * pattern.comm().size() as i64);
+    let mut exchange = pattern.bind_with(field, BindOptions::default().path(path))?;
+    for round in 0..3 {
+        let value = |cell: i64| (cell.rem_euclid(all) + 1000 * round) as f64;
+        let inside = first..first + CELLS;
+        view_mut(exchange.fields_mut(), 0)?
+            .fill_with(|cell, _| if inside.contains(&cell[0]) { value(cell[0]) } else { f64::NAN });
+        exchange.exchange(Schedule::Blocking)?;
+        for cell in first - 1..=first + CELLS {
+            assert_eq!(view(exchange.fields(), 0)?.get(&[cell]), Some(value(cell)), "{path}");
+        }
+    }
+    Ok(exchange.traffic())
+}
+
+/// The number of files that this process may have open, and sets it.
+fn limit_of_files(to: Option<u64>) -> Result<u64, Failure> {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: the limit is written to a place of its type.
+    if unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &mut limit) } != 0 {
+        return Err(std::io::Error::last_os_error().into());
+    }
+    let before = limit.rlim_cur;
+    if let Some(to) = to {
+        limit.rlim_cur = to;
+        // SAFETY: the limit is read from a place of its type.
+        if unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &limit) } != 0 {
+            return Err(std::io::Error::last_os_error().into());
+        }
+    }
+    Ok(before)
 }
 
 /// The files of shared memory that this process has mapped and that still have a name.

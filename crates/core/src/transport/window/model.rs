@@ -1,0 +1,303 @@
+//! Both ends of windows in every order in which they can meet, by loom. What is lent are cells that loom watches: a read
+//! that a write is not ordered with fails the model, as does a wait that nobody ends.
+//!
+//! Run with `RUSTFLAGS="--cfg loom" cargo test -p haloport-core --release --lib transport::window`.
+
+use std::sync::Arc;
+
+use loom::cell::UnsafeCell;
+use loom::sync::atomic::AtomicU32;
+use loom::thread;
+
+use super::*;
+use crate::transport::SharedMemory;
+
+/// A state as it lies in shared memory.
+#[repr(C, align(128))]
+struct State(AtomicU32);
+
+const _: () = assert!(size_of::<State>() == STATE_BYTES);
+
+/// What a window lends: one value.
+struct Cell(UnsafeCell<u32>);
+
+// SAFETY: loom watches every access, and ends the model where two are not ordered.
+unsafe impl Sync for Cell {}
+// SAFETY: as above.
+unsafe impl Send for Cell {}
+
+impl Cell {
+    fn new() -> Arc<Cell> {
+        Arc::new(Cell(UnsafeCell::new(0)))
+    }
+
+    fn write(&self, value: u32) {
+        // SAFETY: see `Sync`.
+        self.0.with_mut(|cell| unsafe { *cell = value });
+    }
+
+    fn read(&self) -> u32 {
+        // SAFETY: see `Sync`.
+        self.0.with(|cell| unsafe { *cell })
+    }
+}
+
+/// Memory with the states of three windows, as a segment has them.
+fn memory() -> Arc<SharedMemory> {
+    let states = Arc::new([0; 3].map(|state| State(AtomicU32::new(state))));
+    let begin = Pointer::new(Arc::as_ptr(&states).cast_mut().cast());
+    // SAFETY: the states are initialised and aligned, and live as long as their owner.
+    Arc::new(unsafe { SharedMemory::new(begin, 3 * STATE_BYTES, Box::new(states)) })
+}
+
+/// Checks a model in all orders in which no thread is interrupted more often than this, where it does not wait. All
+/// orders of the long models would take hours, and faults show themselves with two.
+const INTERRUPTIONS: usize = 3;
+
+fn check(model: impl Fn() + Send + Sync + 'static) {
+    let mut checker = loom::model::Builder::new();
+    checker.preemption_bound = Some(INTERRUPTIONS);
+    checker.check(model);
+}
+
+/// Checks a model with a window on fields between threads, and with one between processes: the owner's and the reader's.
+fn on_fields(model: impl Fn(Arc<Window>, Arc<Window>) + Copy + Send + Sync + 'static) {
+    check(move || {
+        let window = Arc::new(Window::new(Vec::new(), Vec::new()));
+        model(Arc::clone(&window), window);
+    });
+    check(move || {
+        let memory = memory();
+        let end = || {
+            let window = Window::between_processes(&memory, STATE_BYTES, Vec::new(), Vec::new());
+            Arc::new(window.expect("there is room"))
+        };
+        model(end(), end());
+    });
+}
+
+/// The reader's wait; `false` if it waits in vain. As in an exchange.
+fn begin_read(window: &Window) -> bool {
+    loop {
+        if window.begin_read() {
+            return true;
+        }
+        if window.is_withdrawn() {
+            return false;
+        }
+        thread::yield_now();
+    }
+}
+
+/// The owner's wait until the neighbour has read; `false` if it never will. As in an exchange.
+fn returned(window: &Window) -> bool {
+    loop {
+        if window.settle() || window.lasts() && window.state() == WindowState::Idle {
+            return true;
+        }
+        if window.is_refused() {
+            return false;
+        }
+        thread::yield_now();
+    }
+}
+
+/// The owner has gone on though the neighbour still reads.
+fn is_torn(window: &Window) -> bool {
+    let now = window.word().load(Ordering::Relaxed);
+    now & TORN != 0 && WindowState::of(now) == WindowState::Reading
+}
+
+#[test]
+fn a_field_is_read_between_two_writes_round_after_round() {
+    on_fields(|owner, reader| {
+        let field = Cell::new();
+        let theirs = Arc::clone(&field);
+        let neighbour = thread::spawn(move || {
+            for round in 1..=2 {
+                assert!(begin_read(&reader));
+                assert_eq!(theirs.read(), round);
+                assert!(reader.end_read());
+            }
+            reader.leave();
+        });
+        for round in 1..=2 {
+            field.write(round);
+            assert!(owner.open());
+            // Also where the neighbour has left by now.
+            assert!(returned(&owner));
+        }
+        owner.close();
+        field.write(3);
+        neighbour.join().expect("the neighbour ends well");
+    });
+}
+
+#[test]
+fn an_owner_that_closes_has_its_field_back() {
+    on_fields(|owner, reader| {
+        let field = Cell::new();
+        let theirs = Arc::clone(&field);
+        let between_processes = matches!(reader.state, Word::Shared(..));
+        let neighbour = thread::spawn(move || {
+            if begin_read(&reader) {
+                assert_eq!(theirs.read(), 1);
+                assert!(reader.end_read() || between_processes);
+            }
+        });
+        field.write(1);
+        assert!(owner.open());
+        owner.close();
+        let torn = is_torn(&owner);
+        assert!(!torn || between_processes);
+        if !torn {
+            field.write(2);
+        }
+        assert!(!owner.open(), "closed for ever");
+        neighbour.join().expect("the neighbour ends well");
+    });
+}
+
+#[test]
+fn a_reader_learns_that_its_owner_went_on_without_it() {
+    on_fields(|owner, reader| {
+        // An atomic: it may well be written while it is read.
+        let field = Arc::new(AtomicU32::new(0));
+        let theirs = Arc::clone(&field);
+        let neighbour = thread::spawn(move || {
+            if begin_read(&reader) {
+                let read = [theirs.load(Ordering::Relaxed), theirs.load(Ordering::Relaxed)];
+                assert!(!reader.end_read() || read == [1, 1]);
+            }
+        });
+        field.store(1, Ordering::Relaxed);
+        assert!(owner.open());
+        owner.close();
+        // Again, as an exchange does that is dropped after it has failed.
+        owner.close();
+        field.store(2, Ordering::Relaxed);
+        neighbour.join().expect("the neighbour ends well");
+    });
+}
+
+/// How far a reader comes before it leaves.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Leaves {
+    AtOnce,
+    WhileReading,
+    HavingRead,
+}
+
+#[test]
+fn an_owner_learns_whether_a_reader_that_left_has_read() {
+    for leaves in [Leaves::AtOnce, Leaves::WhileReading, Leaves::HavingRead] {
+        on_fields(move |owner, reader| {
+            let field = Cell::new();
+            let theirs = Arc::clone(&field);
+            let neighbour = thread::spawn(move || {
+                if leaves != Leaves::AtOnce {
+                    assert!(begin_read(&reader));
+                    assert_eq!(theirs.read(), 1);
+                }
+                if leaves == Leaves::HavingRead {
+                    assert!(reader.end_read());
+                }
+                reader.leave();
+            });
+            field.write(1);
+            if owner.open() {
+                assert_eq!(returned(&owner), leaves == Leaves::HavingRead);
+            } else {
+                assert_eq!(leaves, Leaves::AtOnce);
+            }
+            field.write(2);
+            neighbour.join().expect("the neighbour ends well");
+        });
+    }
+}
+
+#[test]
+fn both_ends_may_close_a_window_at_once() {
+    on_fields(|owner, reader| {
+        let field = Cell::new();
+        let theirs = Arc::clone(&field);
+        let neighbour = thread::spawn(move || {
+            if begin_read(&reader) {
+                let _ = theirs.read();
+            }
+            reader.leave();
+        });
+        field.write(1);
+        assert!(owner.open());
+        owner.close();
+        if !is_torn(&owner) {
+            field.write(2);
+        }
+        neighbour.join().expect("the neighbour ends well");
+    });
+}
+
+/// Two messages, each with its window, as one of the two processes has them.
+type Slots = [(Arc<Window>, Arc<Cell>); 2];
+
+fn slots() -> (Slots, Slots) {
+    let memory = memory();
+    let messages = [Cell::new(), Cell::new()];
+    let end = || {
+        [0, 1].map(|number| {
+            let window = Window::on_message(&memory, (1 + number) * STATE_BYTES).expect("there is room");
+            (Arc::new(window), Arc::clone(&messages[number]))
+        })
+    };
+    (end(), end())
+}
+
+#[test]
+fn two_messages_are_used_in_turn_and_the_last_is_read_though_its_owner_has_closed() {
+    const EXCHANGES: usize = 3;
+    check(|| {
+        let (ours, theirs) = slots();
+        let neighbour = thread::spawn(move || {
+            for exchange in 1..=EXCHANGES {
+                let (window, message) = &theirs[exchange % 2];
+                assert!(begin_read(window));
+                assert_eq!(message.read(), exchange as u32);
+                assert!(window.end_read());
+            }
+            theirs.iter().for_each(|(window, _)| window.leave());
+        });
+        for exchange in 1..=EXCHANGES {
+            let (window, message) = &ours[exchange % 2];
+            message.write(exchange as u32);
+            assert!(window.open());
+            // The exchange ends when the message of the one before is free.
+            assert!(returned(&ours[(exchange + 1) % 2].0));
+        }
+        ours.iter().for_each(|(window, _)| window.close());
+        neighbour.join().expect("the neighbour ends well");
+    });
+}
+
+#[test]
+fn a_sender_learns_that_its_reader_has_left() {
+    check(|| {
+        let (ours, theirs) = slots();
+        let neighbour = thread::spawn(move || {
+            let (window, message) = &theirs[1];
+            assert!(begin_read(window));
+            assert_eq!(message.read(), 1);
+            theirs.iter().for_each(|(window, _)| window.leave());
+        });
+        let mut told = false;
+        for exchange in 1..=3 {
+            let (window, message) = &ours[exchange % 2];
+            message.write(exchange as u32);
+            told = !window.open() || !returned(&ours[(exchange + 1) % 2].0);
+            if told {
+                break;
+            }
+        }
+        assert!(told, "at the latest when a message is used again");
+        neighbour.join().expect("the neighbour ends well");
+    });
+}

@@ -1,0 +1,88 @@
+//! What windows are made of: atomics, and a little waiting. In a model they are loom's, which tries every order in which
+//! two ends can meet.
+
+#[cfg(all(loom, test))]
+pub(super) use model::*;
+#[cfg(not(all(loom, test)))]
+pub(super) use real::*;
+
+#[cfg(not(all(loom, test)))]
+mod real {
+    use std::hint;
+    pub(in super::super) use std::sync::atomic::{AtomicU32, Ordering};
+    use std::thread;
+    use std::time::{Duration, Instant};
+
+    /// Rounds in which the core is not given away.
+    const SPINS: u32 = 100;
+
+    /// How long a process that may have ended is waited for.
+    const PATIENCE: Duration = Duration::from_millis(100);
+
+    /// Waiting for the other end of a window.
+    pub(in super::super) struct Wait {
+        began: Instant,
+        rounds: u32,
+    }
+
+    impl Wait {
+        pub(in super::super) fn begin() -> Wait {
+            Wait { began: Instant::now(), rounds: 0 }
+        }
+
+        pub(in super::super) fn pause(&mut self) {
+            self.rounds = self.rounds.saturating_add(1);
+            if self.rounds < SPINS { hint::spin_loop() } else { thread::yield_now() }
+        }
+
+        /// Whether it has taken longer than a living process needs.
+        pub(in super::super) fn is_long(&self) -> bool {
+            self.rounds > SPINS && self.began.elapsed() > PATIENCE
+        }
+    }
+
+    /// The atomic at this place.
+    ///
+    /// # Safety
+    /// The place is valid, initialised, aligned, and accessed as an atomic alone, as long as the reference is used.
+    pub(in super::super) unsafe fn word_at<'a>(place: *mut u8) -> &'a AtomicU32 {
+        // SAFETY: the caller's promise.
+        unsafe { AtomicU32::from_ptr(place.cast()) }
+    }
+}
+
+#[cfg(all(loom, test))]
+mod model {
+    pub(in super::super) use loom::sync::atomic::{AtomicU32, Ordering};
+
+    /// The patience of a model: no time passes there, but the other end has had so many turns.
+    const PATIENCE: u32 = 2;
+
+    pub(in super::super) struct Wait {
+        rounds: u32,
+    }
+
+    impl Wait {
+        pub(in super::super) fn begin() -> Wait {
+            Wait { rounds: 0 }
+        }
+
+        pub(in super::super) fn pause(&mut self) {
+            self.rounds += 1;
+            loom::thread::yield_now();
+        }
+
+        pub(in super::super) fn is_long(&self) -> bool {
+            self.rounds >= PATIENCE
+        }
+    }
+
+    /// The atomic at this place.
+    ///
+    /// # Safety
+    /// There is one, as long as the reference is used.
+    pub(in super::super) unsafe fn word_at<'a>(place: *mut u8) -> &'a AtomicU32 {
+        // SAFETY: the caller's promise.
+        unsafe { &*place.cast() }
+    }
+}
