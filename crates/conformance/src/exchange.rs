@@ -71,7 +71,7 @@ impl Case {
             domains,
             fields,
             path: random_path(&mut random),
-            order: if random.random_bool(0.4) { HaloOrder::AxisByAxis } else { HaloOrder::AllNeighbours },
+            order: random_order(&mut random),
             rounds: random.random_range(1..=3),
             extents,
         }
@@ -111,6 +111,7 @@ impl Case {
             domains,
             fields,
             path: random_path(&mut random),
+            order: random_order(&mut random),
             rounds: 2,
             extents,
         }
@@ -165,6 +166,10 @@ impl FieldCase {
             .padding(&self.padding)
             .wider_margin(self.wider)
     }
+}
+
+fn random_order(random: &mut StdRng) -> HaloOrder {
+    if random.random_bool(0.4) { HaloOrder::AxisByAxis } else { HaloOrder::AllNeighbours }
 }
 
 /// Cuts the grid at random into boxes and deals them to the ranks; some ranks may get none, some several.
