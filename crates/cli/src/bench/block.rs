@@ -5,7 +5,9 @@ use std::marker::PhantomData;
 use clap::{Args, ValueEnum};
 use haloport::device::Device;
 use haloport::field::FieldBuilder;
-use haloport::{BindOptions, BlockLayout, BorrowedField, DataPath, Element, Field, FieldError, IndexBox};
+use haloport::{
+    BindOptions, BlockLayout, BorrowedField, DataPath, Element, Field, FieldError, HaloOrder, IndexBox,
+};
 use memmap2::{MmapMut, MmapOptions};
 use serde::Serialize;
 
@@ -20,6 +22,9 @@ pub(super) struct MemoryArgs {
     /// How data gets to ranks that share memory: quickest, direct, shared or messages
     #[arg(long, value_name = "PATH", default_value_t = DataPath::Quickest)]
     pub(super) path: DataPath,
+    /// In which order halos of a grid are filled: all-neighbours or axis-by-axis
+    #[arg(long = "halo-order", value_name = "ORDER", default_value_t = HaloOrder::AllNeighbours)]
+    pub(super) halo_order: HaloOrder,
 }
 
 /// Where fields lie.
@@ -37,7 +42,7 @@ pub(super) enum FieldMemory {
 impl MemoryArgs {
     /// The options with which to bind.
     pub(super) fn options(&self) -> BindOptions {
-        BindOptions::default().path(self.path)
+        BindOptions::default().path(self.path).order(self.halo_order)
     }
 
     /// Makes a field of the library's contestant; if that has memory of the caller, it serves as a model.

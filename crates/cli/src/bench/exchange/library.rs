@@ -2,6 +2,7 @@
 
 use std::marker::PhantomData;
 
+use haloport::exchange::Traffic;
 use haloport::{Element, Exchange, FieldSet, Pattern, Schedule};
 
 use super::cells::{check, fill};
@@ -29,9 +30,9 @@ impl<T: Element, F: FieldSet + Block<T>> Library<T, F> {
         Ok(Library { exchange: pattern.bind_with(fields, memory.options())?, element: PhantomData })
     }
 
-    /// How the data travels between ranks, in words.
-    pub(super) fn path(&self) -> String {
-        self.exchange.traffic().path()
+    /// What one exchange moves, and how.
+    pub(super) fn traffic(&self) -> Traffic {
+        self.exchange.traffic()
     }
 }
 

@@ -150,7 +150,7 @@ fn compete<T: Element, F: FieldSet + Block<T>, D: Device>(
     args: &ExchangeArgs,
     shared: &SharedFields,
 ) -> Result<Report, Failure> {
-    let path = library.path();
+    let traffic = library.traffic();
     let one_pass = if device.info().host_accessible {
         Some(OnePassCopy::new(problem, pattern, fields, shared)?)
     } else {
@@ -167,5 +167,5 @@ fn compete<T: Element, F: FieldSet + Block<T>, D: Device>(
         entry.verify()?;
     }
     let results = measure(pattern.comm(), &mut entries, args.samples)?;
-    Ok(Report::new(args, problem, pattern, device.info(), path, results))
+    Ok(Report::new(args, problem, pattern, device.info(), traffic, results))
 }

@@ -3,7 +3,8 @@
 use std::io::{self, Write};
 
 use haloport::device::{DeviceId, DeviceInfo};
-use haloport::{DataPath, ElementType, Pattern};
+use haloport::exchange::Traffic;
+use haloport::{DataPath, ElementType, HaloOrder, Pattern};
 use serde::Serialize;
 
 use super::args::{ExchangeArgs, SplitChoice};
@@ -47,6 +48,9 @@ pub(super) struct Report {
     dtype: ElementType,
     memory: FieldMemory,
     asked_path: DataPath,
+    halo_order: HaloOrder,
+    /// How often neighbours wait for each other in one exchange.
+    steps: usize,
     samples: usize,
     /// Every halo cell was checked before the measurement.
     verified: bool,
@@ -59,7 +63,7 @@ impl Report {
         problem: &Problem,
         pattern: &Pattern,
         device: &DeviceInfo,
-        path: String,
+        traffic: Traffic,
         samples: Vec<Samples>,
     ) -> Report {
         let bytes = pattern.halo_cells() * (args.fields * args.dtype.bytes()) as u128;
@@ -74,7 +78,7 @@ impl Report {
             p90_us: own.map_or(f64::NAN, |own| own.p90_us),
             bytes,
             bandwidth_gb_s: own.map_or(f64::NAN, |own| own.bandwidth_gb_s),
-            path,
+            path: traffic.path(),
             one_pass_copy_us: median("one_pass_copy"),
             raw_send_us: median("raw_send"),
             packed_persistent_us: median("packed_persistent"),
@@ -94,6 +98,8 @@ impl Report {
             dtype: args.dtype,
             memory: args.memory.memory,
             asked_path: args.memory.path,
+            halo_order: args.memory.halo_order,
+            steps: traffic.steps,
             samples: args.samples,
             verified: true,
             contestants,
