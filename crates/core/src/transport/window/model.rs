@@ -47,7 +47,7 @@ fn memory() -> Arc<SharedMemory> {
     let states = Arc::new([0; 3].map(|state| State(AtomicU32::new(state))));
     let begin = Pointer::new(Arc::as_ptr(&states).cast_mut().cast());
     // SAFETY: the states are initialised and aligned, and live as long as their owner.
-    Arc::new(unsafe { SharedMemory::new(begin, 3 * STATE_BYTES, Box::new(states)) })
+    Arc::new(unsafe { SharedMemory::new(begin, 3 * STATE_BYTES, [0..3 * STATE_BYTES], Box::new(states)) })
 }
 
 /// Checks a model in all orders in which no thread is interrupted more often than this, where it does not wait. All
