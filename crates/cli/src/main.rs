@@ -8,6 +8,7 @@ mod devices;
 mod failure;
 mod launch;
 mod mesh;
+mod print;
 mod run;
 
 use std::process::ExitCode;

@@ -30,6 +30,7 @@ use crate::failure::Failure;
 #[cfg(feature = "mpi")]
 use crate::launch::launched_by;
 use crate::launch::{on_ranks, ranks_here};
+use crate::print::Report as _;
 use library::Library;
 use one_pass::{OnePassCopy, SharedFields};
 #[cfg(feature = "mpi")]

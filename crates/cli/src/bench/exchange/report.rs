@@ -12,7 +12,7 @@ use super::problem::Problem;
 use crate::bench::block::FieldMemory;
 use crate::bench::contestant::Samples;
 use crate::bench::results::{Contestant, contestants, write_table};
-use crate::failure::Failure;
+use crate::print;
 
 /// The results of one run: the object that `--json` prints. Times are microseconds per exchange.
 #[derive(Debug, Serialize)]
@@ -105,21 +105,9 @@ impl Report {
             contestants,
         }
     }
+}
 
-    /// Prints the results to stdout, as one JSON object or as a table.
-    ///
-    /// # Errors
-    /// [`Failure::Run`] where stdout cannot be written.
-    pub(super) fn print(&self, json: bool) -> Result<(), Failure> {
-        let mut out = io::stdout().lock();
-        if json {
-            writeln!(out, "{}", serde_json::to_string(self)?)?;
-        } else {
-            self.write(&mut out)?;
-        }
-        Ok(())
-    }
-
+impl print::Report for Report {
     fn write(&self, out: &mut impl Write) -> io::Result<()> {
         let plural = if self.fields == 1 { "" } else { "s" };
         writeln!(out, "{} ranks ({}) on {}, {}", self.ranks, self.transport, self.device, self.device_name)?;

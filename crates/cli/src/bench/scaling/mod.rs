@@ -19,6 +19,7 @@ mod transport;
 pub(crate) use args::ScalingArgs;
 
 use crate::failure::Failure;
+use crate::print::Report as _;
 use cases::{Blocks, MeshParts};
 use report::{Report, Row, Series};
 

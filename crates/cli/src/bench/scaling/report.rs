@@ -7,7 +7,7 @@ use serde::Serialize;
 use super::args::{PartitionChoice, ScalingArgs};
 use super::cases::RankCost;
 use super::loggp::{LogGp, Message};
-use crate::failure::Failure;
+use crate::print;
 
 /// The results: the object that `--json` prints.
 #[derive(Debug, Serialize)]
@@ -154,21 +154,9 @@ impl<'a> Report<'a> {
     pub(super) fn new(args: &ScalingArgs, series: &'a [Series]) -> Report<'a> {
         Report { node: args.node, loggp: args.loggp, series }
     }
+}
 
-    /// Prints the results to stdout, as one JSON object or as tables in Markdown.
-    ///
-    /// # Errors
-    /// [`Failure::Run`] where stdout cannot be written.
-    pub(super) fn print(&self, json: bool) -> Result<(), Failure> {
-        let mut out = io::stdout().lock();
-        if json {
-            writeln!(out, "{}", serde_json::to_string(self)?)?;
-        } else {
-            self.write(&mut out)?;
-        }
-        Ok(())
-    }
-
+impl print::Report for Report<'_> {
     fn write(&self, out: &mut impl Write) -> io::Result<()> {
         let LogGp { latency_ns, overhead_ns, gap_ns, gap_per_byte_ns } = self.loggp;
         writeln!(

@@ -27,6 +27,7 @@ use super::contestant::{Contestant, Entry, measure};
 use super::raw_send::RawSend;
 use crate::failure::Failure;
 use crate::launch::on_ranks;
+use crate::print::Report as _;
 use gather::Gather;
 use library::Library;
 use report::Report;

@@ -10,7 +10,7 @@ use super::args::{Order, UnstructuredArgs};
 use crate::bench::block::FieldMemory;
 use crate::bench::contestant::Samples;
 use crate::bench::results::{Contestant, contestants, write_table};
-use crate::failure::Failure;
+use crate::print;
 
 /// The results of one run: the object that `--json` prints. Times are microseconds.
 #[derive(Debug, Serialize)]
@@ -94,21 +94,9 @@ impl Report {
             setup,
         }
     }
+}
 
-    /// Prints the results to stdout, as one JSON object or as tables.
-    ///
-    /// # Errors
-    /// [`Failure::Run`] where stdout cannot be written.
-    pub(super) fn print(&self, json: bool) -> Result<(), Failure> {
-        let mut out = io::stdout().lock();
-        if json {
-            writeln!(out, "{}", serde_json::to_string(self)?)?;
-        } else {
-            self.write(&mut out)?;
-        }
-        Ok(())
-    }
-
+impl print::Report for Report {
     fn write(&self, out: &mut impl Write) -> io::Result<()> {
         writeln!(out, "{} ranks ({}) on {}, {}", self.ranks, self.transport, self.device, self.device_name)?;
         let levels = match (self.levels, self.order) {

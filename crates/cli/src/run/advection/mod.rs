@@ -27,6 +27,7 @@ pub(crate) use args::AdvectionArgs;
 
 use crate::failure::Failure;
 use crate::launch::{launched_by, on_ranks, ranks_here};
+use crate::print::Report as _;
 use crate::run::check::conclude;
 use crate::run::files::Folder;
 use crate::run::progress::Progress;

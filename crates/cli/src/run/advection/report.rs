@@ -15,7 +15,7 @@ use super::args::AdvectionArgs;
 use super::carry::{Carried, DAY, Measured};
 use super::order::{self, Rung};
 use super::problem::{Case, Problem};
-use crate::failure::Failure;
+use crate::print;
 use crate::run::check::{Check, write_checks};
 use crate::run::text::{bytes, significant};
 
@@ -125,21 +125,9 @@ impl Report {
             in_process: false,
         }
     }
+}
 
-    /// Prints the results to stdout, as one JSON object or as text.
-    ///
-    /// # Errors
-    /// [`Failure::Run`] where stdout cannot be written.
-    pub(super) fn print(&self, json: bool) -> Result<(), Failure> {
-        let mut out = io::stdout().lock();
-        if json {
-            writeln!(out, "{}", serde_json::to_string(self)?)?;
-        } else {
-            self.write(&mut out)?;
-        }
-        Ok(())
-    }
-
+impl print::Report for Report {
     fn write(&self, out: &mut impl Write) -> io::Result<()> {
         let round = self.simulated_days / PERIOD;
         writeln!(out, "Advection on {}: {} days, {round:.2} times round\n", self.mesh, self.simulated_days)?;
@@ -191,7 +179,9 @@ impl Report {
         self.write_ladder(out)?;
         self.checks.as_deref().map_or(Ok(()), |checks| write_checks(out, checks))
     }
+}
 
+impl Report {
     fn write_ladder(&self, out: &mut impl Write) -> io::Result<()> {
         let after = format!("after {} days", self.ladder_days);
         writeln!(out, "\n  {after:<18}{:>9}{:>11}{:>11}{:>11}   order", "cells", "l1", "l2", "linf")?;

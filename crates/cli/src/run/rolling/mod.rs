@@ -21,6 +21,7 @@ pub(crate) use args::RollingArgs;
 
 use crate::failure::Failure;
 use crate::launch::{launched_by, on_ranks, ranks_here};
+use crate::print::Report as _;
 use crate::run::check::conclude;
 use crate::run::files::Folder;
 use problem::Problem;

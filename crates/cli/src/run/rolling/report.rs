@@ -9,7 +9,7 @@ use serde::Serialize;
 use super::args::RollingArgs;
 use super::job::Done;
 use super::problem::Problem;
-use crate::failure::Failure;
+use crate::print;
 use crate::run::check::Check;
 use crate::run::check::write_checks;
 use crate::run::text::bytes;
@@ -100,21 +100,9 @@ impl Report {
             in_process,
         }
     }
+}
 
-    /// Prints the results to stdout, as one JSON object or as text.
-    ///
-    /// # Errors
-    /// [`Failure::Run`] where stdout cannot be written.
-    pub(super) fn print(&self, json: bool) -> Result<(), Failure> {
-        let mut out = io::stdout().lock();
-        if json {
-            writeln!(out, "{}", serde_json::to_string(self)?)?;
-        } else {
-            self.write(&mut out)?;
-        }
-        Ok(())
-    }
-
+impl print::Report for Report {
     fn write(&self, out: &mut impl Write) -> io::Result<()> {
         let place = self.table.as_ref().map_or_else(
             || "shares and indices, as Yahoo Finance had them".to_owned(),

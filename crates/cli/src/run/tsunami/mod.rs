@@ -23,6 +23,7 @@ pub(crate) use args::TsunamiArgs;
 
 use crate::failure::Failure;
 use crate::launch::{launched_by, on_ranks, ranks_here};
+use crate::print::Report as _;
 use crate::run::check::{Check, conclude};
 use crate::run::files::Folder;
 use crate::run::progress::Progress;

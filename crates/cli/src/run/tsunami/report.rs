@@ -13,7 +13,7 @@ use super::args::TsunamiArgs;
 use super::job::Done;
 use super::problem::Problem;
 use super::tides::{ARRIVAL, Seen};
-use crate::failure::Failure;
+use crate::print;
 use crate::run::check::{Check, write_checks};
 use crate::run::progress::clock;
 use crate::run::text::{bytes, significant};
@@ -126,21 +126,9 @@ impl Report {
             in_process,
         }
     }
+}
 
-    /// Prints the results to stdout, as one JSON object or as text.
-    ///
-    /// # Errors
-    /// [`Failure::Run`] where stdout cannot be written.
-    pub(super) fn print(&self, json: bool) -> Result<(), Failure> {
-        let mut out = io::stdout().lock();
-        if json {
-            writeln!(out, "{}", serde_json::to_string(self)?)?;
-        } else {
-            self.write(&mut out)?;
-        }
-        Ok(())
-    }
-
+impl print::Report for Report {
     fn write(&self, out: &mut impl Write) -> io::Result<()> {
         let place = self.bathymetry.as_ref().map_or_else(
             || "the Salish Sea and southern Vancouver Island".to_owned(),
@@ -210,7 +198,9 @@ impl Report {
         line("tide gauges", self.record.display().to_string())?;
         self.checks.as_deref().map_or(Ok(()), |checks| write_checks(out, checks))
     }
+}
 
+impl Report {
     fn write_gauges(&self, out: &mut impl Write) -> io::Result<()> {
         if self.gauges.is_empty() {
             return Ok(());
