@@ -10,6 +10,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -26,7 +27,7 @@ SAMPLE_SECONDS = 1e-3
 SWEEP_BYTES = 64 << 20
 LIMIT_SECONDS = 120
 # Two such jobs at a time would each hold one core for ever and wait for the other.
-REALTIME_LOCK = Path("/tmp/haloport-peers-realtime.lock")
+REALTIME_LOCK = Path(tempfile.gettempdir()) / f"haloport-peers-realtime-{os.getuid()}.lock"
 
 
 def all_cases(arguments):
