@@ -9,6 +9,7 @@
 //! and the others have nothing.
 
 use std::fs::{File, OpenOptions};
+use std::hash::{BuildHasher, RandomState};
 use std::io;
 use std::ops::Range;
 use std::os::fd::{AsRawFd, FromRawFd};
@@ -61,7 +62,7 @@ fn make(bytes: usize, parts: &[Range<usize>]) -> io::Result<Lease> {
     let parts = page_parts(bytes, parts).ok_or(io::ErrorKind::OutOfMemory)?;
     let length = parts.iter().map(Range::len).fold(page_bytes(), usize::saturating_add);
     reserve(&name.file, length)?;
-    let number = random()?;
+    let number = random();
     let head = [number, bytes as u64, parts.len() as u64].into_iter();
     let head: Vec<u64> =
         head.chain(parts.iter().flat_map(|part| [part.start as u64, part.end as u64])).collect();
@@ -154,10 +155,10 @@ fn refused(why: String) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, why)
 }
 
-fn random() -> io::Result<u64> {
-    let mut number = [0u8; WORD];
-    io::Read::read_exact(&mut File::open("/dev/urandom")?, &mut number)?;
-    Ok(u64::from_ne_bytes(number))
+/// A number that no other call returns, on this machine or another one, but by chance. It tells files apart and keeps
+/// nobody out: that is what their owner is asked for.
+fn random() -> u64 {
+    RandomState::new().hash_one(())
 }
 
 impl Name {
