@@ -8,6 +8,7 @@ use haloport::{AnyDevice, BackendReport, BackendRole, Describe, backends};
 use serde::Serialize;
 
 use crate::failure::Failure;
+use crate::print::{self, Report as _};
 
 /// Arguments of `haloport devices`.
 #[derive(Debug, Args)]
@@ -33,30 +34,25 @@ struct Report {
 pub(crate) fn run(args: &DevicesArgs) -> Result<(), Failure> {
     let auto = AnyDevice::select("auto").map_err(|error| Failure::Run(error.to_string()))?;
     let auto = auto.properties().id.to_string();
-    let report = Report { version: env!("CARGO_PKG_VERSION"), auto, backends: backends() };
-    let mut out = io::stdout().lock();
-    if args.json {
-        writeln!(out, "{}", serde_json::to_string(&report)?)?;
-    } else {
-        write(&mut out, &report)?;
-    }
-    Ok(())
+    Report { version: env!("CARGO_PKG_VERSION"), auto, backends: backends() }.print(args.json)
 }
 
-fn write(out: &mut impl Write, report: &Report) -> io::Result<()> {
-    writeln!(out, "haloport {}, device `auto` is {}", report.version, report.auto)?;
-    for (role, title) in [(BackendRole::Devices, "devices"), (BackendRole::Transport, "transports")] {
-        writeln!(out, "\n{title}")?;
-        for backend in report.backends.iter().filter(|backend| backend.role == role) {
-            match &backend.missing {
-                Some(why) => writeln!(out, "  {:<12}missing: {why}", backend.name)?,
-                None if backend.devices.is_empty() => writeln!(out, "  {:<12}available", backend.name)?,
-                None => {}
+impl print::Report for Report {
+    fn write(&self, out: &mut impl Write) -> io::Result<()> {
+        writeln!(out, "haloport {}, device `auto` is {}", self.version, self.auto)?;
+        for (role, title) in [(BackendRole::Devices, "devices"), (BackendRole::Transport, "transports")] {
+            writeln!(out, "\n{title}")?;
+            for backend in self.backends.iter().filter(|backend| backend.role == role) {
+                match &backend.missing {
+                    Some(why) => writeln!(out, "  {:<12}missing: {why}", backend.name)?,
+                    None if backend.devices.is_empty() => writeln!(out, "  {:<12}available", backend.name)?,
+                    None => {}
+                }
+                backend.devices.iter().try_for_each(|device| write_device(out, device))?;
             }
-            backend.devices.iter().try_for_each(|device| write_device(out, device))?;
         }
+        Ok(())
     }
-    Ok(())
 }
 
 fn write_device(out: &mut impl Write, device: &DeviceInfo) -> io::Result<()> {

@@ -9,6 +9,7 @@ use serde::Serialize;
 
 use super::source::MeshSource;
 use crate::failure::Failure;
+use crate::print::{self, Report as _};
 
 /// Arguments of `haloport mesh info`.
 #[derive(Debug, Args)]
@@ -48,14 +49,7 @@ struct Spread {
 /// # Errors
 /// [`Failure::BadInput`] for what is no mesh; [`Failure::Run`] where stdout cannot be written.
 pub(crate) fn run(args: &InfoArgs) -> Result<(), Failure> {
-    let report = Report::new(&args.mesh, &args.mesh.load()?);
-    let mut out = io::stdout().lock();
-    if args.json {
-        writeln!(out, "{}", serde_json::to_string(&report)?)?;
-    } else {
-        write(&mut out, &report)?;
-    }
-    Ok(())
+    Report::new(&args.mesh, &args.mesh.load()?).print(args.json)
 }
 
 impl Report {
@@ -92,28 +86,30 @@ impl Spread {
     }
 }
 
-fn write(out: &mut impl Write, report: &Report) -> io::Result<()> {
-    let kinds = report.cells_by_vertices.iter().map(|(vertices, cells)| {
-        let kind = match vertices {
-            3 => "triangles".to_string(),
-            4 => "quadrangles".to_string(),
-            more => format!("polygons of {more} vertices"),
-        };
-        format!("{cells} {kind}")
-    });
-    let Report { area, cell_area, edge_length, .. } = report;
-    writeln!(out, "{}: {}", report.mesh, report.surface)?;
-    writeln!(
-        out,
-        "  cells                 {:>12}  ({})",
-        report.cells,
-        kinds.collect::<Vec<_>>().join(", ")
-    )?;
-    writeln!(out, "  edges                 {:>12}", report.edges)?;
-    writeln!(out, "  vertices              {:>12}", report.vertices)?;
-    writeln!(out, "  Euler characteristic  {:>12}", report.euler_characteristic)?;
-    writeln!(out, "  boundary edges        {:>12}", report.boundary_edges)?;
-    writeln!(out, "  area                  {area:>12.6}")?;
-    writeln!(out, "  cell area             {:>12.4e}  to {:.4e}", cell_area.min, cell_area.max)?;
-    writeln!(out, "  edge length           {:>12.4e}  to {:.4e}", edge_length.min, edge_length.max)
+impl print::Report for Report {
+    fn write(&self, out: &mut impl Write) -> io::Result<()> {
+        let kinds = self.cells_by_vertices.iter().map(|(vertices, cells)| {
+            let kind = match vertices {
+                3 => "triangles".to_string(),
+                4 => "quadrangles".to_string(),
+                more => format!("polygons of {more} vertices"),
+            };
+            format!("{cells} {kind}")
+        });
+        let Report { area, cell_area, edge_length, .. } = self;
+        writeln!(out, "{}: {}", self.mesh, self.surface)?;
+        writeln!(
+            out,
+            "  cells                 {:>12}  ({})",
+            self.cells,
+            kinds.collect::<Vec<_>>().join(", ")
+        )?;
+        writeln!(out, "  edges                 {:>12}", self.edges)?;
+        writeln!(out, "  vertices              {:>12}", self.vertices)?;
+        writeln!(out, "  Euler characteristic  {:>12}", self.euler_characteristic)?;
+        writeln!(out, "  boundary edges        {:>12}", self.boundary_edges)?;
+        writeln!(out, "  area                  {area:>12.6}")?;
+        writeln!(out, "  cell area             {:>12.4e}  to {:.4e}", cell_area.min, cell_area.max)?;
+        writeln!(out, "  edge length           {:>12.4e}  to {:.4e}", edge_length.min, edge_length.max)
+    }
 }

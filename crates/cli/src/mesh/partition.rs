@@ -13,6 +13,7 @@ use serde::Serialize;
 
 use super::source::MeshSource;
 use crate::failure::Failure;
+use crate::print::{self, Report as _};
 
 /// Arguments of `haloport mesh partition`.
 #[derive(Debug, Args)]
@@ -93,14 +94,7 @@ pub(crate) fn run(args: &PartitionArgs) -> Result<(), Failure> {
     if let Some(path) = &args.output {
         partition.write(path).map_err(|error| Failure::Run(error.to_string()))?;
     }
-    let report = Report::new(args, &mesh, &partition);
-    let mut out = io::stdout().lock();
-    if args.json {
-        writeln!(out, "{}", serde_json::to_string(&report)?)?;
-    } else {
-        write(&mut out, &report)?;
-    }
-    Ok(())
+    Report::new(args, &mesh, &partition).print(args.json)
 }
 
 impl PartitionArgs {
@@ -204,29 +198,24 @@ impl Report {
     }
 }
 
-fn write(out: &mut impl Write, report: &Report) -> io::Result<()> {
-    let steps = match report.neighbours {
-        Steps::Edges => "edges",
-        Steps::Vertices => "vertices",
-    };
-    writeln!(
-        out,
-        "{}: {} cells, {} parts by {}",
-        report.mesh,
-        report.cells,
-        report.parts.len(),
-        report.method
-    )?;
-    writeln!(out, "owned cells {} to {}, edge cut {}", report.min_owned, report.max_owned, report.edge_cut)?;
-    writeln!(
-        out,
-        "halo of {} levels over common {steps}, at most {} cells\n",
-        report.levels, report.max_halo
-    )?;
-    writeln!(out, "{:>8} {:>10} {:>10}  neighbours", "part", "owned", "halo")?;
-    for PartReport { part, owned, halo, neighbours } in &report.parts {
-        let listed: Vec<String> = neighbours.iter().map(usize::to_string).collect();
-        writeln!(out, "{part:>8} {owned:>10} {halo:>10}  {}", listed.join(" "))?;
+impl print::Report for Report {
+    fn write(&self, out: &mut impl Write) -> io::Result<()> {
+        let steps = match self.neighbours {
+            Steps::Edges => "edges",
+            Steps::Vertices => "vertices",
+        };
+        writeln!(out, "{}: {} cells, {} parts by {}", self.mesh, self.cells, self.parts.len(), self.method)?;
+        writeln!(out, "owned cells {} to {}, edge cut {}", self.min_owned, self.max_owned, self.edge_cut)?;
+        writeln!(
+            out,
+            "halo of {} levels over common {steps}, at most {} cells\n",
+            self.levels, self.max_halo
+        )?;
+        writeln!(out, "{:>8} {:>10} {:>10}  neighbours", "part", "owned", "halo")?;
+        for PartReport { part, owned, halo, neighbours } in &self.parts {
+            let listed: Vec<String> = neighbours.iter().map(usize::to_string).collect();
+            writeln!(out, "{part:>8} {owned:>10} {halo:>10}  {}", listed.join(" "))?;
+        }
+        Ok(())
     }
-    Ok(())
 }
