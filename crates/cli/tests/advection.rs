@@ -1,55 +1,14 @@
 //! `haloport run advection` as its users see it: results, files, exit codes and messages.
 #![allow(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
 
-use std::path::Path;
-use std::process::{Command, Output};
+mod common;
 
-use serde_json::Value;
-
-/// Variables by which launchers of MPI processes show themselves.
-const LAUNCHERS: [&str; 5] =
-    ["OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "PMIX_RANK", "MV2_COMM_WORLD_SIZE", "SLURM_STEP_NUM_TASKS"];
-
-fn run(folder: &Path, arguments: &str) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_haloport"));
-    command.args(["run", "advection"]).args(arguments.split_whitespace());
-    command.current_dir(folder);
-    // Not the warning that there may be more ranks than cores.
-    command.env("RUST_LOG", "error");
-    for variable in LAUNCHERS {
-        command.env_remove(variable);
-    }
-    command.output().expect("the command starts")
-}
-
-/// The one JSON object on stdout of a run that ends well.
-fn json(folder: &Path, arguments: &str) -> Value {
-    let output = run(folder, &format!("{arguments} --json"));
-    let err = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{arguments}: {err}");
-    assert!(err.is_empty(), "{arguments}: {err}");
-    serde_json::from_slice(&output.stdout).unwrap()
-}
-
-/// The one line on stderr of a run that is refused, and leaves nothing behind.
-fn refusal(folder: &Path, arguments: &str) -> String {
-    let output = run(folder, arguments);
-    let err = String::from_utf8(output.stderr).unwrap();
-    assert_eq!(output.status.code(), Some(2), "{arguments}: {err}");
-    assert!(output.stdout.is_empty());
-    assert_eq!(err.lines().count(), 1, "{err}");
-    assert!(!folder.join("out").exists(), "{arguments}: a folder was made");
-    err.trim_end().to_string()
-}
-
-fn is_png(path: &Path) -> bool {
-    std::fs::read(path).is_ok_and(|bytes| bytes.starts_with(b"\x89PNG\r\n\x1a\n") && bytes.len() > 10_000)
-}
+use common::{Haloport, is_png};
 
 #[test]
 fn every_check_holds_and_the_results_are_complete() {
-    let folder = tempfile::tempdir().unwrap();
-    let report = json(folder.path(), "--mesh icon:R2B2 --ranks 2 --levels 2 --verify");
+    let advection = Haloport::new("run advection");
+    let report = advection.json("--mesh icon:R2B2 --ranks 2 --levels 2 --verify");
     let checks = report["checks"].as_array().unwrap();
     let names: Vec<&str> = checks.iter().map(|check| check["name"].as_str().unwrap()).collect();
     assert_eq!(names, ["mass", "order", "ranks"]);
@@ -72,22 +31,20 @@ fn every_check_holds_and_the_results_are_complete() {
     let meshes: Vec<&str> = ladder.iter().map(|rung| rung["mesh"].as_str().unwrap()).collect();
     assert_eq!(meshes, ["icon:R2B1", "icon:R2B2", "icon:R2B3"]);
     assert!(ladder[0]["order"].is_null() && ladder[2]["order"]["l2"].as_f64().unwrap() > 1.8);
-    assert!(is_png(&folder.path().join("out/advection/globe.png")));
-    assert_eq!(std::fs::read_dir(folder.path().join("out/advection")).unwrap().count(), 1);
+    assert!(is_png(&advection.path("out/advection/globe.png")));
+    assert_eq!(std::fs::read_dir(advection.path("out/advection")).unwrap().count(), 1);
 }
 
 #[test]
 fn the_summary_tells_errors_order_mass_and_the_picture() {
-    let folder = tempfile::tempdir().unwrap();
+    let advection = Haloport::new("run advection");
     for (days, after) in [(0.01, 1.0), (1.5, 1.5), (13.0, 12.0)] {
-        let report = json(folder.path(), &format!("--mesh icosahedral:8 --days {days} --ranks 2"));
+        let report = advection.json(&format!("--mesh icosahedral:8 --days {days} --ranks 2"));
         assert_eq!(report["ladder_days"], after);
         let order = &report["ladder"][2]["order"]["l2"];
         assert!(order.as_f64().is_some_and(|order| order > 1.8), "{days}: {order}");
     }
-    let output = run(folder.path(), "--mesh icosahedral:16 --days 3 --ranks 3 --out here");
-    let out = String::from_utf8(output.stdout).unwrap();
-    assert!(output.status.success());
+    let out = advection.out("--mesh icosahedral:16 --days 3 --ranks 3 --out here");
     for part in [
         "Advection on icosahedral:16: 3 days, 0.25 times round",
         "5120 cells, 1 level",
@@ -106,11 +63,11 @@ fn the_summary_tells_errors_order_mass_and_the_picture() {
 
 #[test]
 fn ranks_and_partitions_change_no_figure() {
-    let folder = tempfile::tempdir().unwrap();
+    let advection = Haloport::new("run advection");
     let striped: String = (0..1280).map(|cell| format!("{}\n", cell % 3)).collect();
-    std::fs::write(folder.path().join("striped"), striped).unwrap();
+    std::fs::write(advection.path("striped"), striped).unwrap();
     let figures = |arguments: &str| {
-        let report = json(folder.path(), &format!("--mesh icon:R2B2 --days 2 --tracer bell {arguments}"));
+        let report = advection.json(&format!("--mesh icon:R2B2 --days 2 --tracer bell {arguments}"));
         ["mass", "norms", "smallest", "largest", "ladder"].map(|name| report[name].to_string())
     };
     let one = figures("--ranks 1");
@@ -121,9 +78,8 @@ fn ranks_and_partitions_change_no_figure() {
 
 #[test]
 fn with_the_limiter_no_value_is_negative() {
-    let folder = tempfile::tempdir().unwrap();
-    let report =
-        json(folder.path(), "--mesh icosahedral:8 --days 3 --tracer bell --limited --ranks 2 --verify");
+    let advection = Haloport::new("run advection");
+    let report = advection.json("--mesh icosahedral:8 --days 3 --tracer bell --limited --ranks 2 --verify");
     let checks = report["checks"].as_array().unwrap();
     let names: Vec<&str> = checks.iter().map(|check| check["name"].as_str().unwrap()).collect();
     assert_eq!(names, ["mass", "positive", "ranks"]);
@@ -132,9 +88,9 @@ fn with_the_limiter_no_value_is_negative() {
 
 #[test]
 fn a_check_that_fails_ends_the_command_with_1() {
-    let folder = tempfile::tempdir().unwrap();
+    let advection = Haloport::new("run advection");
     // The cosine bell has a kink, which shows on coarse meshes.
-    let output = run(folder.path(), "--mesh icosahedral:8 --tracer bell --ranks 1 --verify");
+    let output = advection.run("--mesh icosahedral:8 --tracer bell --ranks 1 --verify");
     assert_eq!(output.status.code(), Some(1));
     let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert!(out.contains("FAILED"), "{out}");
@@ -143,8 +99,8 @@ fn a_check_that_fails_ends_the_command_with_1() {
 
 #[test]
 fn bad_arguments_give_one_line_and_the_exit_code_2() {
-    let folder = tempfile::tempdir().unwrap();
-    let write = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).unwrap();
+    let advection = Haloport::new("run advection");
+    let write = |name: &str, text: &str| std::fs::write(advection.path(name), text).unwrap();
     write("short", "0\n1\n");
     write("words", &"0\nmany\n".repeat(10));
     write("wide", &"0\n7\n".repeat(40));
@@ -174,15 +130,15 @@ fn bad_arguments_give_one_line_and_the_exit_code_2() {
         ("--device cuda:0", &["`cuda:0`", "no backend cuda"]),
         ("--depth 3", &["--depth"]),
     ] {
-        let line = refusal(folder.path(), &format!("{arguments} --json"));
+        let line = advection.refusal(&format!("{arguments} --json"));
         for part in parts {
             assert!(line.contains(part), "{arguments}: `{part}` in `{line}`");
         }
     }
     if cfg!(not(feature = "metis")) {
-        let line = refusal(folder.path(), "--partition metis --ranks 2");
+        let line = advection.refusal("--partition metis --ranks 2");
         assert!(line.contains("this build has no METIS; build with `--features metis`"), "{line}");
     }
-    let line = refusal(folder.path(), "--mesh icosahedral:2 --out short/below");
+    let line = advection.refusal("--mesh icosahedral:2 --out short/below");
     assert!(line.contains("--out: expected a folder that can be written to, found short/below"), "{line}");
 }

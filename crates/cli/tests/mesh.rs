@@ -1,46 +1,20 @@
 //! `haloport mesh` as its users see it: counts, parts, files, exit codes and messages.
 #![allow(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
 
-use std::fs;
-use std::path::Path;
-use std::process::{Command, Output};
+mod common;
 
-use serde_json::{Value, json};
+use std::fs;
+
+use common::{Haloport, refusal};
+use serde_json::json;
 
 /// A mesh of quadrangles and triangles that the mesh library's tests ship.
 const PLATE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../mesh/tests/data/plate.msh");
 
-fn run(folder: &Path, arguments: &[&str]) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_haloport"));
-    command.arg("mesh").args(arguments).current_dir(folder).env_remove("RUST_LOG");
-    command.output().expect("the command starts")
-}
-
-/// The text on stdout of a command that ends well.
-fn out(folder: &Path, arguments: &[&str]) -> String {
-    let output = run(folder, arguments);
-    assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
-    String::from_utf8(output.stdout).unwrap()
-}
-
-fn report(folder: &Path, arguments: &[&str]) -> Value {
-    serde_json::from_str(&out(folder, &[arguments, &["--json"]].concat())).unwrap()
-}
-
-/// The one line on stderr of a command that is refused.
-fn refusal(folder: &Path, arguments: &[&str]) -> String {
-    let output = run(folder, arguments);
-    let err = String::from_utf8(output.stderr).unwrap();
-    assert_eq!(output.status.code(), Some(2), "{arguments:?}: {err}");
-    assert!(output.stdout.is_empty());
-    assert_eq!(err.lines().count(), 1, "{err}");
-    err.trim_end().to_string()
-}
-
 #[test]
 fn a_grid_of_icon_is_counted_and_measured() {
-    let folder = tempfile::tempdir().unwrap();
-    let grid = report(folder.path(), &["info", "icon:r2b04"]);
+    let mesh = Haloport::new("mesh");
+    let grid = mesh.json("info icon:r2b04");
     assert_eq!(grid["mesh"], "icon:R2B04");
     let counts = ["cells", "edges", "vertices", "euler_characteristic", "boundary_edges"];
     assert_eq!(counts.map(|name| grid[name].as_u64().unwrap()), [20_480, 30_720, 10_242, 2, 0]);
@@ -53,11 +27,12 @@ fn a_grid_of_icon_is_counted_and_measured() {
 
 #[test]
 fn a_file_is_counted_and_measured() {
-    let folder = tempfile::tempdir().unwrap();
-    let plate = report(folder.path(), &["info", PLATE]);
+    let mesh = Haloport::new("mesh");
+    fs::copy(PLATE, mesh.path("plate.msh")).unwrap();
+    let plate = mesh.json("info plate.msh");
     assert_eq!((&plate["vertices"], &plate["euler_characteristic"]), (&json!(123), &json!(0)));
     assert_eq!(plate["surface"], "flat cells");
-    let text = out(folder.path(), &["info", PLATE]);
+    let text = mesh.out("info plate.msh");
     for part in ["triangles, 36 quadrangles", "boundary edges", "Euler characteristic             0"] {
         assert!(text.contains(part), "{part} in {text}");
     }
@@ -65,9 +40,9 @@ fn a_file_is_counted_and_measured() {
 
 #[test]
 fn parts_are_reported_and_written_and_read_back() {
-    let folder = tempfile::tempdir().unwrap();
-    let arguments = ["partition", "icosahedral:8", "--parts", "6", "--levels", "2", "--output", "parts"];
-    let by_curve = report(folder.path(), &arguments);
+    let mesh = Haloport::new("mesh");
+    let arguments = "partition icosahedral:8 --parts 6 --levels 2 --output parts";
+    let by_curve = mesh.json(arguments);
     let parts = by_curve["parts"].as_array().unwrap();
     assert_eq!((parts.len(), &by_curve["cells"], &by_curve["levels"]), (6, &json!(1280), &json!(2)));
     assert_eq!((&by_curve["min_owned"], &by_curve["max_owned"]), (&json!(213), &json!(214)));
@@ -81,88 +56,85 @@ fn parts_are_reported_and_written_and_read_back() {
             assert!(back.as_array().unwrap().contains(&part["part"]));
         }
     }
-    let lines = fs::read_to_string(folder.path().join("parts")).unwrap();
+    let lines = fs::read_to_string(mesh.path("parts")).unwrap();
     assert_eq!(lines.lines().count(), 1280);
 
-    let read = ["partition", "icosahedral:8", "--levels", "2", "--method", "parts"];
-    let from_file = report(folder.path(), &read);
+    let from_file = mesh.json("partition icosahedral:8 --levels 2 --method parts");
     assert_eq!((&from_file["parts"], &from_file["edge_cut"]), (&by_curve["parts"], &by_curve["edge_cut"]));
 
-    let text = out(folder.path(), &arguments);
+    let text = mesh.out(arguments);
     assert!(text.contains("6 parts by curve") && text.contains("owned cells 213 to 214"), "{text}");
     assert_eq!(text.lines().count(), 3 + 1 + 1 + 6, "{text}");
 }
 
 #[test]
 fn more_levels_and_common_vertices_give_wider_halos() {
-    let folder = tempfile::tempdir().unwrap();
-    let halo = |more: &[&str]| {
-        let arguments = [&["partition", "icon:R2B2", "--parts", "5"], more].concat();
-        report(folder.path(), &arguments)["max_halo"].as_u64().unwrap()
+    let mesh = Haloport::new("mesh");
+    let halo = |more: &str| {
+        mesh.json(&format!("partition icon:R2B2 --parts 5 {more}"))["max_halo"].as_u64().unwrap()
     };
-    let edges = halo(&[]);
-    assert!(halo(&["--levels", "0"]) == 0 && halo(&["--levels", "2"]) > edges);
-    assert!(halo(&["--neighbours", "vertices"]) > edges);
+    let edges = halo("");
+    assert!(halo("--levels 0") == 0 && halo("--levels 2") > edges);
+    assert!(halo("--neighbours vertices") > edges);
 }
 
 #[test]
 fn parts_may_be_empty_where_that_is_allowed() {
-    let folder = tempfile::tempdir().unwrap();
+    let mesh = Haloport::new("mesh");
     let lines: String = (0..20).map(|cell| format!("{}\n", 2 * (cell % 2))).collect();
-    fs::write(folder.path().join("parts"), lines).unwrap();
-    let arguments = ["partition", "icosahedral:1", "--method", "parts"];
-    let line = refusal(folder.path(), &arguments);
+    fs::write(mesh.path("parts"), lines).unwrap();
+    let arguments = "partition icosahedral:1 --method parts";
+    let line = mesh.refusal(arguments);
     assert!(line.contains("part 1 of 3 has no cells; choose fewer parts, or allow empty ones"), "{line}");
-    let allowed = report(folder.path(), &[&arguments[..], &["--allow-empty", "--parts", "4"]].concat());
+    let allowed = mesh.json(&format!("{arguments} --allow-empty --parts 4"));
     assert_eq!(allowed["parts"][1], json!({"part": 1, "owned": 0, "halo": 0, "neighbours": []}));
     assert_eq!(allowed["parts"].as_array().unwrap().len(), 4);
 }
 
 #[test]
 fn metis_is_used_where_it_is_built_in() {
-    let folder = tempfile::tempdir().unwrap();
-    let arguments = ["partition", "icon:R2B3", "--parts", "4", "--method", "metis"];
+    let mesh = Haloport::new("mesh");
+    let arguments = "partition icon:R2B3 --parts 4 --method metis";
     if cfg!(feature = "metis") {
-        let by_metis = report(folder.path(), &arguments);
+        let by_metis = mesh.json(arguments);
         assert_eq!((&by_metis["method"], by_metis["parts"].as_array().unwrap().len()), (&json!("metis"), 4));
         assert!(by_metis["edge_cut"].as_u64().unwrap() < 300);
     } else {
-        let line = refusal(folder.path(), &arguments);
+        let line = mesh.refusal(arguments);
         assert!(line.contains("without METIS") && line.contains("--features metis"), "{line}");
     }
 }
 
 #[test]
 fn bad_meshes_get_one_line() {
-    let folder = tempfile::tempdir().unwrap();
+    let mesh = Haloport::new("mesh");
     let plate = fs::read_to_string(PLATE).unwrap();
-    fs::write(folder.path().join("cut.msh"), &plate[..plate.len() / 2]).unwrap();
+    fs::write(mesh.path("cut.msh"), &plate[..plate.len() / 2]).unwrap();
     let with_lost_node = plate.replace("$EndNodes", "").replacen("\n1\n", "\n1001\n", 1);
-    fs::write(folder.path().join("lost.msh"), with_lost_node.replace("$Elements", "$EndNodes\n$Elements"))
-        .unwrap();
-    for (mesh, parts) in [
+    fs::write(mesh.path("lost.msh"), with_lost_node.replace("$Elements", "$EndNodes\n$Elements")).unwrap();
+    for (name, parts) in [
         ("cut.msh", &["cut.msh: the file is cut off"][..]),
         ("lost.msh", &["lost.msh: element", "has a node 1, which is missing"]),
         ("none.msh", &["none.msh: "]),
-        (".", &["error: .: "]),
+        (".", &[".: "]),
         ("icosahedral:0", &["0 divisions would have 0 cells"]),
         ("icosahedral:many", &["expected a number of divisions, as in `icosahedral:16`"]),
         ("icon:R2", &["expected a grid of ICON, as in `icon:R2B4`"]),
         ("icon:R2B40", &["R2B40 would have", "expected 1 to"]),
     ] {
-        for command in [&["info", mesh][..], &["partition", mesh, "--parts", "2"]] {
-            let line = refusal(folder.path(), command);
-            parts.iter().for_each(|part| assert!(line.contains(part), "{command:?}: `{part}` in `{line}`"));
+        for arguments in [format!("info {name}"), format!("partition {name} --parts 2")] {
+            let line = mesh.refusal(&arguments);
+            parts.iter().for_each(|part| assert!(line.contains(part), "{arguments}: `{part}` in `{line}`"));
         }
     }
 }
 
 #[test]
 fn bad_parts_get_one_line() {
-    let folder = tempfile::tempdir().unwrap();
-    fs::write(folder.path().join("short"), "0\n1\n").unwrap();
-    fs::write(folder.path().join("words"), "0\none\n").unwrap();
-    fs::write(folder.path().join("high"), "3\n".repeat(20)).unwrap();
+    let mesh = Haloport::new("mesh");
+    fs::write(mesh.path("short"), "0\n1\n").unwrap();
+    fs::write(mesh.path("words"), "0\none\n").unwrap();
+    fs::write(mesh.path("high"), "3\n".repeat(20)).unwrap();
     for (arguments, parts) in [
         ("--parts 0", &["--parts: a partition has 1 to 16777216 parts; found 0"][..]),
         ("--parts 21", &["--parts: 21 parts of 20 cells would leave parts empty"]),
@@ -177,12 +149,9 @@ fn bad_parts_get_one_line() {
         ("--parts 2 --neighbours near", &["--neighbours", "near", "edges, vertices"]),
         ("--parts 2 --levels -1", &["-1"]),
     ] {
-        let command: Vec<&str> =
-            ["partition", "icosahedral:1"].into_iter().chain(arguments.split_whitespace()).collect();
-        let line = refusal(folder.path(), &command);
+        let line = mesh.refusal(&format!("partition icosahedral:1 {arguments}"));
         parts.iter().for_each(|part| assert!(line.contains(part), "{arguments}: `{part}` in `{line}`"));
     }
-    let output = run(folder.path(), &["partition", "icosahedral:1", "--parts", "2", "--output", "no/parts"]);
-    assert_eq!(output.status.code(), Some(1));
-    assert!(String::from_utf8(output.stderr).unwrap().starts_with("error: no/parts: "));
+    let output = mesh.run("partition icosahedral:1 --parts 2 --output no/parts");
+    assert!(refusal(&output, 1).starts_with("no/parts: "));
 }

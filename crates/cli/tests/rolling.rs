@@ -1,51 +1,16 @@
 //! `haloport run rolling` as its users see it: results, files, exit codes and messages.
 #![allow(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
 
-use std::path::Path;
-use std::process::{Command, Output};
+mod common;
 
-use serde_json::Value;
-
-/// Variables by which launchers of MPI processes show themselves.
-const LAUNCHERS: [&str; 5] =
-    ["OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "PMIX_RANK", "MV2_COMM_WORLD_SIZE", "SLURM_STEP_NUM_TASKS"];
-
-fn run(folder: &Path, arguments: &str) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_haloport"));
-    command.args(["run", "rolling"]).args(arguments.split_whitespace());
-    command.current_dir(folder);
-    // Not the warning that there may be more ranks than cores.
-    command.env("RUST_LOG", "error");
-    for variable in LAUNCHERS {
-        command.env_remove(variable);
-    }
-    command.output().expect("the command starts")
-}
-
-fn json(folder: &Path, arguments: &str) -> Value {
-    let output = run(folder, &format!("{arguments} --json"));
-    let err = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success() && err.is_empty(), "{arguments}: {err}");
-    serde_json::from_slice(&output.stdout).unwrap()
-}
-
-/// The one line on stderr of a run that is refused, and leaves nothing behind.
-fn refusal(folder: &Path, arguments: &str) -> String {
-    let output = run(folder, arguments);
-    let err = String::from_utf8(output.stderr).unwrap();
-    assert_eq!(output.status.code(), Some(2), "{arguments}: {err}");
-    assert!(output.stdout.is_empty());
-    assert_eq!(err.lines().count(), 1, "{err}");
-    assert!(!folder.join("out").exists(), "{arguments}: a folder was made");
-    err.trim_end().trim_start_matches("error: ").to_string()
-}
+use common::{Haloport, is_png};
 
 #[test]
 fn means_are_the_same_on_any_ranks_and_the_results_are_complete() {
-    let folder = tempfile::tempdir().unwrap();
+    let rolling = Haloport::new("run rolling");
     let mut records = Vec::new();
     for (ranks, window, rounds) in [(1, "365d", 0), (3, "365d", 1), (1, "3650d", 0), (8, "3650d", 3)] {
-        let report = json(folder.path(), &format!("--ranks {ranks} --window {window} --verify"));
+        let report = rolling.json(&format!("--ranks {ranks} --window {window} --verify"));
         for check in report["checks"].as_array().unwrap() {
             assert_eq!((&check["value"], &check["ok"]), (&0.0.into(), &true.into()), "{check}");
         }
@@ -55,9 +20,8 @@ fn means_are_the_same_on_any_ranks_and_the_results_are_complete() {
         assert_eq!(report["bytes_passed"] == 0, ranks == 1);
         assert_eq!(report["columns"][0]["name"], "IBM");
         assert_eq!(report["columns"][0]["missing"], 133);
-        let picture = std::fs::read(folder.path().join("out/rolling/rolling.png")).unwrap();
-        assert!(picture.starts_with(b"\x89PNG\r\n\x1a\n") && picture.len() > 10_000);
-        records.push(std::fs::read_to_string(folder.path().join("out/rolling/rolling.csv")).unwrap());
+        assert!(is_png(&rolling.path("out/rolling/rolling.png")));
+        records.push(std::fs::read_to_string(rolling.path("out/rolling/rolling.csv")).unwrap());
     }
     assert!(records[0] == records[1] && records[2] == records[3] && records[0] != records[2]);
     // The window of the first row holds nothing else; GOOGL is there from 2004 on.
@@ -67,21 +31,21 @@ fn means_are_the_same_on_any_ranks_and_the_results_are_complete() {
 
 #[test]
 fn a_table_of_ones_own_is_read_by_its_columns() {
-    let folder = tempfile::tempdir().unwrap();
-    std::fs::write(folder.path().join("own.csv"), "x,t,y\n1,0,10\n,1,20\n5,2.5,\n7,9,40\n").unwrap();
+    let rolling = Haloport::new("run rolling");
+    std::fs::write(rolling.path("own.csv"), "x,t,y\n1,0,10\n,1,20\n5,2.5,\n7,9,40\n").unwrap();
     let arguments = "--table own.csv --time t --value y,x --window 2 --ranks 3";
-    let report = json(folder.path(), arguments);
+    let report = rolling.json(arguments);
     assert_eq!(report["rows_of_rank"], serde_json::json!([1, 2]));
-    let record = std::fs::read_to_string(folder.path().join("out/rolling/rolling.csv")).unwrap();
+    let record = std::fs::read_to_string(rolling.path("out/rolling/rolling.csv")).unwrap();
     assert_eq!(record, "t,y,x\n0,10,1\n1,15,1\n2.5,20,5\n9,40,7\n");
-    let text = String::from_utf8(run(folder.path(), arguments).stdout).unwrap();
+    let text = rolling.out(arguments);
     assert!(text.contains("2 of 8 values, which are left out"), "{text}");
     assert!(text.contains("3 (in-process), 1 to 2 rows each"), "{text}");
 }
 
 #[test]
 fn bad_tables_and_windows_get_one_clear_line() {
-    let folder = tempfile::tempdir().unwrap();
+    let rolling = Haloport::new("run rolling");
     for (text, arguments, expected) in [
         ("t,a\n1,2\n", "--time day", "--table: bad.csv: the table has no column `day`; it has `t`, `a`"),
         ("t,a\n1,2\n", "--value b", "--table: bad.csv: the table has no column `b`; it has `t`, `a`"),
@@ -112,14 +76,12 @@ fn bad_tables_and_windows_get_one_clear_line() {
             "--window: column `t` holds dates, so expected a length with a unit, such as 365d, found `3`",
         ),
     ] {
-        std::fs::write(folder.path().join("bad.csv"), text).unwrap();
-        assert_eq!(refusal(folder.path(), &format!("--table bad.csv {arguments}")), expected);
+        std::fs::write(rolling.path("bad.csv"), text).unwrap();
+        assert_eq!(rolling.refusal(&format!("--table bad.csv {arguments}")), expected);
     }
-    assert!(
-        refusal(folder.path(), "--table none.csv").starts_with("--table: cannot open the table none.csv")
-    );
+    assert!(rolling.refusal("--table none.csv").starts_with("--table: cannot open the table none.csv"));
     for window in ["0", "0d", "-1d", "long"] {
-        let told = refusal(folder.path(), &format!("--window {window}"));
+        let told = rolling.refusal(&format!("--window {window}"));
         assert!(told.contains("expected a length above 0"), "{told}");
     }
 }

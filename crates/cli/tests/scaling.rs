@@ -1,16 +1,9 @@
 //! `haloport bench scaling`: what a rank sends and holds does not grow with the number of ranks.
 
-use std::process::Command;
+mod common;
 
+use common::Haloport;
 use serde_json::Value;
-
-fn haloport(arguments: &str) -> (bool, String, String) {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_haloport"));
-    let output = command.args(arguments.split_whitespace()).env_remove("RUST_LOG").output();
-    let output = output.expect("the command starts");
-    let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).expect("the output is text");
-    (output.status.success(), text(&output.stdout), text(&output.stderr))
-}
 
 fn figure(row: &Value, name: &str, which: &str) -> f64 {
     row[name][which].as_f64().unwrap_or_else(|| panic!("{name}.{which} in {row}"))
@@ -18,10 +11,8 @@ fn figure(row: &Value, name: &str, which: &str) -> f64 {
 
 #[test]
 fn nothing_of_a_rank_grows_with_the_number_of_ranks() {
-    let (ended_well, out, err) =
-        haloport("bench scaling --ranks 64,512 --local 6,5,4 --levels 3 --node 8 --json");
-    assert!(ended_well, "{err}");
-    let report: Value = serde_json::from_str(&out).unwrap();
+    let scaling = Haloport::new("bench scaling");
+    let report = scaling.json("--ranks 64,512 --local 6,5,4 --levels 3 --node 8");
     let series = |name: &str| {
         let all = report["series"].as_array().unwrap();
         let rows = &all.iter().find(|series| series["name"] == name).unwrap()["rows"];
@@ -63,13 +54,10 @@ fn nothing_of_a_rank_grows_with_the_number_of_ranks() {
 
 #[test]
 fn growth_is_drawn_and_bad_numbers_are_refused() {
-    let file = std::env::temp_dir().join(format!("haloport-scaling-{}.svg", std::process::id()));
-    let small = "bench scaling --ranks 8,1,8 --local 4,4 --cells 20 --levels 1";
-    let (ended_well, out, err) = haloport(&format!("{small} --plot {}", file.display()));
-    assert!(ended_well, "{err}");
+    let scaling = Haloport::new("bench scaling");
+    let out = scaling.out("--ranks 8,1,8 --local 4,4 --cells 20 --levels 1 --plot growth.svg");
     assert!(out.contains("| ranks | neighbours |") && out.contains("\n| 8 | "), "{out}");
-    let picture = std::fs::read_to_string(&file).unwrap();
-    std::fs::remove_file(&file).unwrap();
+    let picture = std::fs::read_to_string(scaling.path("growth.svg")).unwrap();
     assert!(picture.starts_with("<svg") && picture.contains("messages of setup"), "{picture}");
 
     for (arguments, named) in [
@@ -79,8 +67,7 @@ fn growth_is_drawn_and_bad_numbers_are_refused() {
         ("--local 4,4,4,4,4", "axes"),
         ("--plot /nowhere/plot.svg --ranks 1 --local 4 --cells 20 --levels 1", "/nowhere/plot.svg"),
     ] {
-        let (ended_well, out, err) = haloport(&format!("bench scaling {arguments}"));
-        assert!(!ended_well && out.is_empty(), "{arguments}: {out}");
-        assert!(err.lines().count() == 1 && err.contains(named), "{arguments}: {err}");
+        let line = scaling.refusal(arguments);
+        assert!(line.contains(named), "{arguments}: {line}");
     }
 }

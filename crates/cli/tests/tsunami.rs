@@ -1,61 +1,20 @@
 //! `haloport run tsunami` as its users see it: results, files, exit codes and messages.
 #![allow(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
 
+mod common;
+
 use std::fs::File;
 use std::path::Path;
-use std::process::{Command, Output};
 
+use common::{Haloport, is_png};
 use haloport_cli::tsunami::SHIPPED;
 use ndarray::{Array1, Array2};
 use ndarray_npy::NpzWriter;
-use serde_json::Value;
-
-/// Variables by which launchers of MPI processes show themselves.
-const LAUNCHERS: [&str; 5] =
-    ["OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "PMIX_RANK", "MV2_COMM_WORLD_SIZE", "SLURM_STEP_NUM_TASKS"];
-
-fn run(folder: &Path, arguments: &str) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_haloport"));
-    command.args(["run", "tsunami"]).args(arguments.split_whitespace());
-    command.current_dir(folder);
-    // Not the warning that there may be more ranks than cores.
-    command.env("RUST_LOG", "error");
-    for variable in LAUNCHERS {
-        command.env_remove(variable);
-    }
-    command.output().expect("the command starts")
-}
-
-/// The one JSON object on stdout of a run that ends well.
-fn json(folder: &Path, arguments: &str) -> Value {
-    let output = run(folder, &format!("{arguments} --json"));
-    let err = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{arguments}: {err}");
-    assert!(err.is_empty(), "{arguments}: {err}");
-    let value: Value = serde_json::from_slice(&output.stdout).unwrap();
-    assert!(value.is_object());
-    value
-}
-
-/// The one line on stderr of a run that is refused, and leaves nothing behind.
-fn refusal(folder: &Path, arguments: &str) -> String {
-    let output = run(folder, arguments);
-    let err = String::from_utf8(output.stderr).unwrap();
-    assert_eq!(output.status.code(), Some(2), "{arguments}: {err}");
-    assert!(output.stdout.is_empty());
-    assert_eq!(err.lines().count(), 1, "{err}");
-    assert!(!folder.join("out").exists(), "{arguments}: a folder was made");
-    err.trim_end().to_string()
-}
-
-fn is_png(path: &Path) -> bool {
-    std::fs::read(path).is_ok_and(|bytes| bytes.starts_with(b"\x89PNG\r\n\x1a\n") && bytes.len() > 10_000)
-}
 
 #[test]
 fn every_check_holds_and_the_results_are_complete() {
-    let folder = tempfile::tempdir().unwrap();
-    let report = json(folder.path(), "--refine 1 --hours 0.2 --ranks 2 --verify");
+    let tsunami = Haloport::new("run tsunami");
+    let report = tsunami.json("--refine 1 --hours 0.2 --ranks 2 --verify");
     let checks = report["checks"].as_array().unwrap();
     let names: Vec<&str> = checks.iter().map(|check| check["name"].as_str().unwrap()).collect();
     assert_eq!(names, ["volume", "depth", "rest", "ranks"]);
@@ -76,7 +35,7 @@ fn every_check_holds_and_the_results_are_complete() {
         assert!(report[figure].as_f64().is_some_and(|figure| figure > 0.0), "{figure} in {report}");
     }
 
-    let out = folder.path().join("out/tsunami");
+    let out = tsunami.path("out/tsunami");
     for picture in ["surface-000.png", "surface-010.png", "surface-end.png", "largest.png"] {
         assert!(is_png(&out.join(picture)), "{picture}");
     }
@@ -85,10 +44,8 @@ fn every_check_holds_and_the_results_are_complete() {
 
 #[test]
 fn the_summary_tells_speed_exchange_gauges_and_files() {
-    let folder = tempfile::tempdir().unwrap();
-    let output = run(folder.path(), "--refine 1 --hours 0.3 --ranks 2 --out here");
-    let out = String::from_utf8(output.stdout).unwrap();
-    assert!(output.status.success());
+    let tsunami = Haloport::new("run tsunami");
+    let out = tsunami.out("--refine 1 --hours 0.3 --ranks 2 --out here");
     for part in [
         "120 × 91 cells",
         "million cells per second",
@@ -106,14 +63,14 @@ fn the_summary_tells_speed_exchange_gauges_and_files() {
 
 #[test]
 fn the_record_does_not_depend_on_the_number_of_ranks() {
-    let folder = tempfile::tempdir().unwrap();
+    let tsunami = Haloport::new("run tsunami");
     let record = |ranks: usize| {
-        let report = json(folder.path(), &format!("--refine 1 --hours 0.5 --ranks {ranks} --out {ranks}"));
+        let report = tsunami.json(&format!("--refine 1 --hours 0.5 --ranks {ranks} --out {ranks}"));
         // The wave has reached the open coast and not yet the inner sea.
         let arrival = |gauge: usize| report["gauges"][gauge]["arrival_min"].as_f64();
         assert!(arrival(1).is_some_and(|minutes| minutes > 5.0), "{report}");
         assert_eq!(arrival(8), None);
-        std::fs::read_to_string(folder.path().join(format!("{ranks}/gauges.csv"))).unwrap()
+        std::fs::read_to_string(tsunami.path(format!("{ranks}/gauges.csv"))).unwrap()
     };
     let one = record(1);
     assert!(one.starts_with("time_s,Tofino,Bamfield,"));
@@ -123,18 +80,18 @@ fn the_record_does_not_depend_on_the_number_of_ranks() {
 
 #[test]
 fn the_record_does_not_depend_on_the_number_of_threads() {
-    let folder = tempfile::tempdir().unwrap();
+    let tsunami = Haloport::new("run tsunami");
     let record = |threads: usize| {
         let device = format!("--ranks 1 --device cpu:threads={threads}");
-        json(folder.path(), &format!("--refine 2 --hours 0.2 {device} --out {threads}"));
-        std::fs::read(folder.path().join(format!("{threads}/gauges.csv"))).unwrap()
+        tsunami.json(&format!("--refine 2 --hours 0.2 {device} --out {threads}"));
+        std::fs::read(tsunami.path(format!("{threads}/gauges.csv"))).unwrap()
     };
     assert_eq!(record(1), record(3));
 }
 
 #[test]
 fn bad_arguments_give_one_line_and_the_exit_code_2() {
-    let folder = tempfile::tempdir().unwrap();
+    let tsunami = Haloport::new("run tsunami");
     for (arguments, parts) in [
         ("--hours -1", &["--hours", "above 0", "`-1`"][..]),
         ("--hours 0", &["--hours", "above 0", "`0`"]),
@@ -152,21 +109,21 @@ fn bad_arguments_give_one_line_and_the_exit_code_2() {
         ("--bathymetry nowhere.npz", &["--bathymetry", "nowhere.npz", "No such file"]),
         ("--depth 3", &["--depth"]),
     ] {
-        let line = refusal(folder.path(), &format!("{arguments} --json"));
+        let line = tsunami.refusal(&format!("{arguments} --json"));
         for part in parts {
             assert!(line.contains(part), "{arguments}: `{part}` in `{line}`");
         }
     }
-    std::fs::write(folder.path().join("file"), "").unwrap();
-    let line = refusal(folder.path(), "--refine 1 --out file/below");
+    std::fs::write(tsunami.path("file"), "").unwrap();
+    let line = tsunami.refusal("--refine 1 --out file/below");
     assert!(line.contains("--out: expected a folder that can be written to, found file/below"), "{line}");
 }
 
 #[test]
 fn files_that_are_no_relief_are_refused() {
-    let folder = tempfile::tempdir().unwrap();
-    let refused = |name: &str| refusal(folder.path(), &format!("--bathymetry {name}"));
-    let path = |name: &str| folder.path().join(name);
+    let tsunami = Haloport::new("run tsunami");
+    let refused = |name: &str| tsunami.refusal(&format!("--bathymetry {name}"));
+    let path = |name: &str| tsunami.path(name);
 
     std::fs::write(path("text.npz"), "not an archive").unwrap();
     let line = refused("text.npz");
@@ -191,7 +148,7 @@ fn files_that_are_no_relief_are_refused() {
 
     // What is a relief, but too small for so many ranks.
     write_relief(&path("small.npz"), "topo", |_| -50.0);
-    let line = refusal(folder.path(), "--bathymetry small.npz --refine 1 --ranks 9");
+    let line = tsunami.refusal("--bathymetry small.npz --refine 1 --ranks 9");
     assert!(
         line.contains("9 ranks cannot share a grid of 6 x 4 cells") && line.contains("6 would do"),
         "{line}"
@@ -200,9 +157,9 @@ fn files_that_are_no_relief_are_refused() {
 
 #[test]
 fn any_other_sea_is_served() {
-    let folder = tempfile::tempdir().unwrap();
-    write_relief(&folder.path().join("small.npz"), "topo", |cell| -50.0 - cell as f64);
-    let report = json(folder.path(), "--bathymetry small.npz --refine 3 --hours 0.05 --ranks 4 --verify");
+    let tsunami = Haloport::new("run tsunami");
+    write_relief(&tsunami.path("small.npz"), "topo", |cell| -50.0 - cell as f64);
+    let report = tsunami.json("--bathymetry small.npz --refine 3 --hours 0.05 --ranks 4 --verify");
     assert_eq!(report["grid"], serde_json::json!([18, 12]));
     assert_eq!(report["gauges"], serde_json::json!([]));
     assert!(report["checks"].as_array().unwrap().iter().all(|check| check["ok"] == true), "{report}");

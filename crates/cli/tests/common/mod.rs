@@ -1,0 +1,85 @@
+//! The command as its users start it.
+#![allow(dead_code, reason = "each file of tests is a program of its own and uses a part of this")]
+#![allow(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// Variables by which launchers of MPI processes show themselves.
+const LAUNCHERS: [&str; 5] =
+    ["OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "PMIX_RANK", "MV2_COMM_WORLD_SIZE", "SLURM_STEP_NUM_TASKS"];
+
+/// One of the command's subcommands, run in a folder that is empty at first. Arguments are split at blanks.
+pub(crate) struct Haloport {
+    subcommand: &'static str,
+    folder: TempDir,
+}
+
+impl Haloport {
+    pub(crate) fn new(subcommand: &'static str) -> Haloport {
+        Haloport { subcommand, folder: tempfile::tempdir().unwrap() }
+    }
+
+    /// A file or folder in the folder that it runs in.
+    pub(crate) fn path(&self, name: impl AsRef<Path>) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// Not yet started, for tests that change its environment.
+    pub(crate) fn command(&self, arguments: &str) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_haloport"));
+        command.args(self.subcommand.split_whitespace()).args(arguments.split_whitespace());
+        command.current_dir(self.folder.path());
+        // Not the warning that there may be more ranks than cores.
+        command.env("RUST_LOG", "error");
+        LAUNCHERS.iter().for_each(|variable| {
+            command.env_remove(variable);
+        });
+        command
+    }
+
+    pub(crate) fn run(&self, arguments: &str) -> Output {
+        self.command(arguments).output().expect("the command starts")
+    }
+
+    /// The text on stdout of a run that ends well and has nothing to say on stderr.
+    pub(crate) fn out(&self, arguments: &str) -> String {
+        let output = self.run(arguments);
+        let err = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success() && err.is_empty(), "{arguments}: {err}");
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    /// The one object that such a run prints with `--json`.
+    pub(crate) fn json(&self, arguments: &str) -> Value {
+        let out = self.out(&format!("{arguments} --json"));
+        let value: Value =
+            serde_json::from_str(&out).unwrap_or_else(|error| panic!("{arguments}: {error}: {out}"));
+        assert!(value.is_object(), "{out}");
+        value
+    }
+
+    /// The one line on stderr of a run that is refused, and leaves no results behind.
+    pub(crate) fn refusal(&self, arguments: &str) -> String {
+        let line = refusal(&self.run(arguments), 2);
+        assert!(!self.path("out").exists(), "{arguments}: a folder was made");
+        line
+    }
+}
+
+/// The one line on stderr, without its `error: `, of a run that ended with `code` and printed nothing.
+pub(crate) fn refusal(output: &Output, code: i32) -> String {
+    let err = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(code), "{err}");
+    assert!(output.stdout.is_empty());
+    assert_eq!(err.lines().count(), 1, "{err}");
+    err.trim_end().strip_prefix("error: ").unwrap_or_else(|| panic!("no error: {err}")).to_string()
+}
+
+/// Whether there is a picture, and more than an empty one.
+pub(crate) fn is_png(path: &Path) -> bool {
+    std::fs::read(path).is_ok_and(|bytes| bytes.starts_with(b"\x89PNG\r\n\x1a\n") && bytes.len() > 10_000)
+}
