@@ -1,6 +1,8 @@
 //! What this build and this machine have.
 
+use haloport_core::DataPath;
 use haloport_core::device::{Device, DeviceInfo};
+use haloport_core::transport::Reach;
 use haloport_cpu::CpuDevice;
 use serde::Serialize;
 
@@ -25,11 +27,56 @@ pub struct BackendReport {
     pub role: BackendRole,
     /// Its devices.
     pub devices: Vec<DeviceInfo>,
+    /// How cells get from one of its ranks to others.
+    pub paths: Vec<RankPaths>,
     /// Why it cannot be used; `None` where it can.
     pub missing: Option<String>,
 }
 
+/// Some of the other ranks, seen from one of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Peers {
+    /// Those of the same process.
+    Process,
+    /// Those of the same node, in other processes.
+    Node,
+    /// Those of other nodes.
+    OtherNodes,
+}
+
+/// How cells get to a rank from some of the others.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct RankPaths {
+    /// From which.
+    pub peers: Peers,
+    /// The paths, of which each gives way to the next where it cannot be taken: fields that Haloport has allocated can be
+    /// read where they lie, those in the caller's memory are packed.
+    pub paths: Vec<DataPath>,
+    /// Why there is nothing but messages, where other paths might be expected.
+    pub refused: Option<String>,
+}
+
+impl RankPaths {
+    /// The paths of a transport between processes or threads that says this of itself.
+    pub fn of(reach: &Reach) -> Vec<RankPaths> {
+        let paths = |peers, paths: &[DataPath]| RankPaths { peers, paths: paths.to_vec(), refused: None };
+        let [direct, shared, messages] = [DataPath::Direct, DataPath::Shared, DataPath::Messages];
+        let node = match reach {
+            Reach::Process => return vec![paths(Peers::Process, &[direct, messages])],
+            Reach::Node { .. } => paths(Peers::Node, &[direct, shared, messages]),
+            Reach::Own { reason } => {
+                RankPaths { refused: Some(reason.clone()), ..paths(Peers::Node, &[messages]) }
+            }
+        };
+        vec![node, paths(Peers::OtherNodes, &[messages])]
+    }
+}
+
 /// Every backend and transport that Haloport knows, with its devices or the reason why it is missing.
+///
+/// MPI is not started: how its ranks exchange is what this process finds possible on its machine. What the ranks of a job
+/// have found is [`RankPaths::of`] their communicator.
 ///
 /// ```
 /// let cpu = haloport::backends().into_iter().find(|backend| backend.name == "cpu").expect("it is listed");
@@ -42,15 +89,28 @@ pub fn backends() -> Vec<BackendReport> {
         name: "in-process",
         role: BackendRole::Transport,
         devices: Vec::new(),
+        paths: RankPaths::of(&Reach::Process),
         missing: None,
     });
-    reports.push(BackendReport {
-        name: "mpi",
-        role: BackendRole::Transport,
-        devices: Vec::new(),
-        missing: (!cfg!(feature = "mpi")).then(|| "this build lacks the feature `mpi`".into()),
-    });
+    reports.push(mpi());
     reports
+}
+
+#[cfg(feature = "mpi")]
+fn mpi() -> BackendReport {
+    let reach = match haloport_mpi::try_node_memory() {
+        Ok(()) => Reach::Node { ranks: 1 },
+        Err(error) => Reach::Own { reason: error.to_string() },
+    };
+    let (role, paths) = (BackendRole::Transport, RankPaths::of(&reach));
+    BackendReport { name: "mpi", role, devices: Vec::new(), paths, missing: None }
+}
+
+#[cfg(not(feature = "mpi"))]
+fn mpi() -> BackendReport {
+    let missing = Some("this build lacks the feature `mpi`".into());
+    let role = BackendRole::Transport;
+    BackendReport { name: "mpi", role, devices: Vec::new(), paths: Vec::new(), missing }
 }
 
 fn devices(name: &'static str, built: bool) -> BackendReport {
@@ -63,5 +123,5 @@ fn devices(name: &'static str, built: bool) -> BackendReport {
         Ok(device) => (vec![device.info().clone()], None),
         Err(why) => (Vec::new(), Some(why)),
     };
-    BackendReport { name, role: BackendRole::Devices, devices, missing }
+    BackendReport { name, role: BackendRole::Devices, devices, paths: Vec::new(), missing }
 }

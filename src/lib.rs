@@ -68,7 +68,7 @@ pub use haloport_mpi as mpi;
 #[cfg(feature = "cpu")]
 pub use {
     any_device::{AnyDevice, Describe},
-    backends::{BackendReport, BackendRole, backends},
+    backends::{BackendReport, BackendRole, Peers, RankPaths, backends},
     default_device::DefaultDevice,
     spec::{DeviceSpec, SelectError},
 };

@@ -4,10 +4,12 @@ use std::io::{self, Write};
 
 use clap::Args;
 use haloport::device::DeviceInfo;
-use haloport::{AnyDevice, BackendReport, BackendRole, Describe, backends};
+use haloport::transport::TransportInfo;
+use haloport::{AnyDevice, BackendReport, BackendRole, DataPath, Describe, Peers, RankPaths, backends};
 use serde::Serialize;
 
 use crate::failure::Failure;
+use crate::launch::{RankArgs, launched_by, on_ranks};
 use crate::print::{self, Report as _};
 
 /// Arguments of `haloport devices`.
@@ -25,16 +27,44 @@ struct Report {
     /// The device that `auto` means.
     auto: String,
     backends: Vec<BackendReport>,
+    /// The ranks that a launcher has started, where it has.
+    job: Option<Job>,
 }
 
-/// Lists backends, devices and transports.
+/// Ranks that were started, as rank 0 sees them.
+#[derive(Serialize)]
+struct Job {
+    ranks: usize,
+    transport: TransportInfo,
+}
+
+/// Lists backends, devices, transports and how ranks exchange. Of processes that were started together, one does.
 ///
 /// # Errors
-/// [`Failure::Run`] where stdout cannot be written.
+/// [`Failure::Run`] where MPI cannot be started or stdout cannot be written.
 pub(crate) fn run(args: &DevicesArgs) -> Result<(), Failure> {
-    let auto = AnyDevice::select("auto").map_err(|error| Failure::Run(error.to_string()))?;
-    let auto = auto.properties().id.to_string();
-    Report { version: env!("CARGO_PKG_VERSION"), auto, backends: backends() }.print(args.json)
+    if !(cfg!(feature = "mpi") && launched_by().is_some()) {
+        return Report::new(None)?.print(args.json);
+    }
+    let job = on_ranks(&RankArgs::default(), |comm| Ok(Job { ranks: comm.size(), transport: comm.info() }))?;
+    match job {
+        Some(job) => Report::new(Some(job))?.print(args.json),
+        None => Ok(()),
+    }
+}
+
+impl Report {
+    fn new(job: Option<Job>) -> Result<Report, Failure> {
+        let auto = AnyDevice::select("auto").map_err(|error| Failure::Run(error.to_string()))?;
+        let auto = auto.properties().id.to_string();
+        let mut backends = backends();
+        if let Some(Job { transport, .. }) = &job {
+            // What ranks have found out together, not what this process thinks possible.
+            let used = backends.iter_mut().find(|backend| backend.name == transport.name);
+            used.into_iter().for_each(|backend| backend.paths = RankPaths::of(&transport.reach));
+        }
+        Ok(Report { version: env!("CARGO_PKG_VERSION"), auto, backends, job })
+    }
 }
 
 impl print::Report for Report {
@@ -45,13 +75,25 @@ impl print::Report for Report {
             for backend in self.backends.iter().filter(|backend| backend.role == role) {
                 match &backend.missing {
                     Some(why) => writeln!(out, "  {:<12}missing: {why}", backend.name)?,
-                    None if backend.devices.is_empty() => writeln!(out, "  {:<12}available", backend.name)?,
+                    None if role == BackendRole::Transport => {
+                        writeln!(out, "  {:<12}{}", backend.name, self.state_of(backend))?;
+                    }
                     None => {}
                 }
                 backend.devices.iter().try_for_each(|device| write_device(out, device))?;
+                backend.paths.iter().try_for_each(|paths| write_paths(out, paths))?;
             }
         }
         Ok(())
+    }
+}
+
+impl Report {
+    fn state_of(&self, backend: &BackendReport) -> String {
+        match self.job.as_ref().filter(|job| job.transport.name == backend.name) {
+            Some(Job { ranks, transport }) => format!("{ranks} ranks by {}", transport.implementation),
+            None => "available".into(),
+        }
     }
 }
 
@@ -63,4 +105,24 @@ fn write_device(out: &mut impl Write, device: &DeviceInfo) -> io::Result<()> {
     let units = device.compute_units;
     writeln!(out, "  {:<12}{}", device.id.to_string(), device.name)?;
     writeln!(out, "  {:<12}{}; {units} compute units; {memory}", "", device.driver)
+}
+
+fn write_paths(out: &mut impl Write, paths: &RankPaths) -> io::Result<()> {
+    let peers = match paths.peers {
+        Peers::Process => "ranks of one process",
+        Peers::Node => "ranks of one node",
+        Peers::OtherNodes => "ranks of other nodes",
+    };
+    let taken: Vec<&str> = paths.paths.iter().map(|path| in_words(*path)).collect();
+    let refused = paths.refused.as_ref().map_or_else(String::new, |why| format!("; no shared memory: {why}"));
+    writeln!(out, "  {:<12}{peers}: {}{refused}", "", taken.join(", else "))
+}
+
+fn in_words(path: DataPath) -> &'static str {
+    match path {
+        DataPath::Quickest => "the quickest path",
+        DataPath::Direct => "straight from the neighbour's field",
+        DataPath::Shared => "packed into memory that both map",
+        DataPath::Messages => "in messages",
+    }
 }

@@ -8,7 +8,7 @@ use haloport::{Communicator, run_ranks};
 use crate::failure::Failure;
 
 /// How many ranks, for every command that runs on ranks.
-#[derive(Debug, Clone, Copy, Args)]
+#[derive(Debug, Clone, Copy, Default, Args)]
 pub(crate) struct RankArgs {
     /// Number of ranks, each a thread of this process [default: the cores of the machine]. Not under mpirun, which
     /// says how many there are

@@ -28,7 +28,7 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// List the backends, their devices and the transports, and say why any is missing.
+    /// List the backends, their devices, the transports and how their ranks exchange, and say why any of it is missing.
     Devices(devices::DevicesArgs),
     /// Measure.
     #[command(subcommand)]

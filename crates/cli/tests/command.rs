@@ -3,6 +3,7 @@
 mod common;
 
 use common::{Haloport, refusal};
+use serde_json::json;
 
 #[test]
 fn devices_are_listed_with_what_is_missing_and_why() {
@@ -24,6 +25,36 @@ fn devices_are_listed_with_what_is_missing_and_why() {
     assert!(backend("cpu")["missing"].is_null());
     assert_eq!(backend("sycl")["missing"], "this version of Haloport has no backend sycl");
     assert_eq!(backend("in-process")["role"], "transport");
+}
+
+#[test]
+fn how_ranks_exchange_is_told_for_each_transport() {
+    let devices = Haloport::new("devices");
+    let report = devices.json("");
+    assert!(report["job"].is_null(), "{report}");
+    let paths = |name: &str| {
+        let backends = report["backends"].as_array().unwrap();
+        backends.iter().find(|backend| backend["name"] == name).unwrap()["paths"].clone()
+    };
+    let within_process = json!([{"peers": "process", "paths": ["direct", "messages"], "refused": null}]);
+    assert_eq!(paths("in-process"), within_process);
+    assert_eq!(paths("cpu"), json!([]));
+    let out = devices.out("");
+    let told = "ranks of one process: straight from the neighbour's field, else in messages";
+    assert!(out.contains(told), "{out}");
+
+    if cfg!(not(feature = "mpi")) {
+        assert_eq!(paths("mpi"), json!([]));
+    } else {
+        // Which it is depends on the machine; scripts/test has shared memory refused.
+        let of_node = &paths("mpi")[0];
+        let refused = of_node["refused"].as_str().is_some_and(|why| !why.is_empty());
+        let expected = if refused { json!(["messages"]) } else { json!(["direct", "shared", "messages"]) };
+        assert_eq!((&of_node["peers"], &of_node["paths"]), (&json!("node"), &expected));
+        let to_others = json!({"peers": "other-nodes", "paths": ["messages"], "refused": null});
+        assert_eq!(paths("mpi")[1], to_others);
+        assert!(out.contains("ranks of other nodes: in messages"), "{out}");
+    }
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use haloport_core::device::{DeviceId, MemoryRange, Pointer};
-use haloport_core::transport::{Channel, Communicator, Direction, Reduction, TransportError};
+use haloport_core::transport::{Channel, Communicator, Direction, Reach, Reduction, TransportError};
 use rand::rngs::StdRng;
 use rand::seq::SliceRandom;
 use rand::{RngExt, SeedableRng};
@@ -53,6 +53,14 @@ fn shared_memory(comm: &Communicator) -> Result<(), Failure> {
     let word = |owner: usize, peer: usize| (owner * comm.size() + peer + 1) as u64;
     let mut leases = Vec::new();
     ensure!(!transport.is_near(comm.rank()), "a rank is near itself");
+    let near = others.iter().filter(|peer| transport.is_near(**peer)).count();
+    let reach = comm.info().reach;
+    let as_said = match &reach {
+        Reach::Process => near == 0,
+        Reach::Node { ranks } => near > 0 && *ranks == near + 1,
+        Reach::Own { reason } => near == 0 && !reason.is_empty(),
+    };
+    ensure!(as_said, "{near} ranks are near, and the transport says {reach:?}");
     for &peer in others.iter().filter(|peer| transport.is_near(**peer)) {
         if let Some(lease) = transport.share(bytes_for(peer)) {
             ensure!(lease.memory.bytes() >= bytes_for(peer), "{} bytes for {peer}", lease.memory.bytes());

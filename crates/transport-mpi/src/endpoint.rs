@@ -1,6 +1,5 @@
 //! What a transport holds, and the door to it: every call of MPI is made by somebody who has entered.
 
-use std::slice;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -11,8 +10,8 @@ use crate::channels::Channels;
 use crate::finalize;
 use crate::ghosts::{Ghost, Ghosts, Keep};
 use crate::messages::Messages;
+use crate::node::Node;
 use crate::raw::{self, Comm, Permit};
-use crate::segment::{self, Token};
 use crate::session::require_running;
 use crate::threads::Threads;
 use crate::waiting::Waiting;
@@ -85,9 +84,10 @@ impl Endpoint {
         let setup = comm.duplicate(&permit)?;
         let (rank, size) = (setup.rank(&permit)?, setup.size(&permit)?);
         let node = setup.split_by_node(&permit)?;
-        let asked = near_ranks(&permit, node, rank).and_then(|near| Ok((near, Waiting::new(&permit, node)?)));
+        let asked =
+            Node::find(&permit, node, rank).and_then(|found| Ok((found, Waiting::new(&permit, node)?)));
         node.free(&permit);
-        let (near, waiting) = asked?;
+        let (Node { near, reach }, waiting) = asked?;
         let endpoint = Arc::new(Endpoint {
             rank,
             size,
@@ -95,7 +95,7 @@ impl Endpoint {
             info: TransportInfo {
                 name: "mpi",
                 implementation: raw::version(),
-                shares_memory: false,
+                reach,
                 device_memory: takes_device_memory(&permit),
                 any_thread: threads.any(),
             },
@@ -256,26 +256,4 @@ fn takes_device_memory(permit: &Permit) -> bool {
 
 pub(crate) fn layer(call: &'static str, message: &str) -> TransportError {
     TransportError::Layer { call, message: message.into() }
-}
-
-/// Collective among the ranks of `node`: the others with which this one can share memory. Where any of them cannot map
-/// what another has made, none shares with any.
-fn near_ranks(permit: &Permit, node: Comm, rank: usize) -> Result<Vec<usize>, TransportError> {
-    let word = 0..size_of::<u64>();
-    let made = segment::share(word.len(), slice::from_ref(&word));
-    let mut mine = [rank as u64, 0, 0, 0, 0];
-    if let Some(token) =
-        made.as_ref().and_then(|made| bytemuck::try_pod_read_unaligned::<Token>(&made.token).ok())
-    {
-        mine[1..].copy_from_slice(&token);
-    }
-    let all = node.gather(permit, &mine)?;
-    let others: Vec<&[u64; 5]> = all.iter().filter(|of| of[0] != rank as u64).collect();
-    let mapped = others.iter().all(|of| segment::map(bytemuck::cast_slice(&of[1..])).is_some());
-    let mut failed = [0; 16];
-    failed[0] = u64::from(made.is_none() || !mapped);
-    // The names are kept until all have looked.
-    let failed = node.or(permit, &failed)?;
-    drop(made);
-    Ok(if failed[0] == 0 { others.iter().map(|of| of[0] as usize).collect() } else { Vec::new() })
 }

@@ -23,7 +23,7 @@
 //! - `endpoint`: what a transport holds, and the lock that every call of MPI is made under;
 //! - `channels`: persistent requests; `messages`: those that receivers need not know of; `collectives` and `sparse`:
 //!   setup;
-//! - `segment`: memory that processes of one node share;
+//! - `node`: which ranks share memory, and `segment`: memory that processes of one node share;
 //! - `ghosts`: requests that were given up; `finalize`: the end of MPI before that of a transport;
 //! - `threads`, `waiting`: who may call, and how to wait;
 //! - `raw`: the calls of MPI.
@@ -35,6 +35,7 @@ mod finalize;
 mod ghosts;
 mod mapping;
 mod messages;
+mod node;
 mod raw;
 mod segment;
 mod session;
@@ -45,5 +46,6 @@ mod waiting;
 
 pub use mpi;
 
+pub use node::try_node_memory;
 pub use session::{MpiSession, initialize, install_abort_hook};
 pub use transport::MpiTransport;

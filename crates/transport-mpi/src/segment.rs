@@ -57,11 +57,12 @@ pub(crate) fn map(token: &[u8]) -> Option<SharedMemory> {
     found.inspect_err(|error| tracing::info!(%error, "shared memory of a peer cannot be mapped")).ok()
 }
 
-fn make(bytes: usize, parts: &[Range<usize>]) -> io::Result<Lease> {
-    let name = Name::new(create()?)?;
+/// As [`share`], with the call that is refused.
+pub(crate) fn make(bytes: usize, parts: &[Range<usize>]) -> io::Result<Lease> {
+    let name = Name::new(create().map_err(said_by("memfd_create"))?)?;
     let parts = page_parts(bytes, parts).ok_or(io::ErrorKind::OutOfMemory)?;
     let length = parts.iter().map(Range::len).fold(page_bytes(), usize::saturating_add);
-    reserve(&name.file, length)?;
+    reserve(&name.file, length).map_err(said_by("posix_fallocate"))?;
     let number = random();
     let head = [number, bytes as u64, parts.len() as u64].into_iter();
     let head: Vec<u64> =
@@ -69,8 +70,9 @@ fn make(bytes: usize, parts: &[Range<usize>]) -> io::Result<Lease> {
     if head.len() * WORD > page_bytes() {
         return Err(refused(format!("{} parts are too many", parts.len())));
     }
-    name.file.write_all_at(bytemuck::cast_slice(&head), 0)?;
-    let mapping = put(&name.file, &parts, Mapping::private(bytes)?)?;
+    name.file.write_all_at(bytemuck::cast_slice(&head), 0).map_err(said_by("write"))?;
+    let mapping = Mapping::private(bytes).and_then(|mapping| put(&name.file, &parts, mapping));
+    let mapping = mapping.map_err(said_by("mmap"))?;
     let inode = name.file.metadata()?.ino();
     let token: Token = [number, u64::from(std::process::id()), name.file.as_raw_fd() as u64, inode];
     Ok(Lease {
@@ -80,9 +82,11 @@ fn make(bytes: usize, parts: &[Range<usize>]) -> io::Result<Lease> {
     })
 }
 
-fn find([number, process, descriptor, inode]: &Token) -> io::Result<SharedMemory> {
+/// As [`map`], with the call that is refused.
+pub(crate) fn find([number, process, descriptor, inode]: &Token) -> io::Result<SharedMemory> {
     let path = format!("/proc/{process}/fd/{descriptor}");
-    let file = OpenOptions::new().read(true).write(true).custom_flags(libc::O_NONBLOCK).open(&path)?;
+    let file = OpenOptions::new().read(true).write(true).custom_flags(libc::O_NONBLOCK).open(&path);
+    let file = file.map_err(said_by(&path))?;
     let found = file.metadata()?;
     // SAFETY: the call has no conditions.
     let me = unsafe { libc::geteuid() };
@@ -97,7 +101,8 @@ fn find([number, process, descriptor, inode]: &Token) -> io::Result<SharedMemory
     }
     let (bytes, parts) = read_head(&head, found.len())
         .ok_or_else(|| refused(format!("the parts that {path} says it has are not in it")))?;
-    let mapping = put(&file, &parts, Mapping::reserved(bytes)?)?;
+    let mapping = Mapping::reserved(bytes).and_then(|mapping| put(&file, &parts, mapping));
+    let mapping = mapping.map_err(said_by("mmap"))?;
     Ok(hand_out(mapping, bytes, parts))
 }
 
@@ -155,6 +160,11 @@ fn refused(why: String) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, why)
 }
 
+/// The same error, with what it was that failed.
+fn said_by(what: &str) -> impl FnOnce(io::Error) -> io::Error {
+    move |error| io::Error::new(error.kind(), format!("{what}: {error}"))
+}
+
 /// A number that no other call returns, on this machine or another one, but by chance. It tells files apart and keeps
 /// nobody out: that is what their owner is asked for.
 fn random() -> u64 {
@@ -167,7 +177,9 @@ impl Name {
         let most = most_files();
         if OPEN_FILES.fetch_add(1, Ordering::Relaxed) >= most {
             OPEN_FILES.fetch_sub(1, Ordering::Relaxed);
-            return Err(io::Error::other(format!("{most} files for shared memory are open already")));
+            return Err(io::Error::other(format!(
+                "{most} files for shared memory are open already, of those that `ulimit -n` allows one in {SHARE_OF_FILES}"
+            )));
         }
         Ok(Name { file })
     }

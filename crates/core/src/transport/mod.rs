@@ -2,7 +2,8 @@
 //!
 //! A [`Transport`] moves memory ranges through channels that are opened once and posted many times, sends messages
 //! of any length to ranks that need not know of them, and offers the few collective operations that setting up a
-//! pattern needs. It knows nothing of devices' events, of fields or of patterns. Where ranks share memory, a [`Window`] lets a neighbour copy straight out of a field.
+//! pattern needs. It knows nothing of devices' events, of fields or of patterns. Where ranks share memory, a [`Window`]
+//! lets a neighbour copy straight out of a field.
 
 mod communicator;
 mod error;
@@ -60,12 +61,30 @@ pub struct TransportInfo {
     pub name: &'static str,
     /// The implementation and its version.
     pub implementation: String,
-    /// Whether a rank can copy straight out of memory of its peers ([`Transport::publish`]).
-    pub shares_memory: bool,
+    /// Whose memory this rank can read.
+    pub reach: Reach,
     /// Whether channels may name device memory.
     pub device_memory: bool,
     /// Whether calls may come from several threads at once.
     pub any_thread: bool,
+}
+
+/// Whose memory a rank can read: cells of those ranks need not travel in messages.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Reach {
+    /// That of all ranks: they are threads of one process ([`Transport::publish`]).
+    Process,
+    /// That of the ranks of its node, processes which map what others share ([`Transport::share`]).
+    Node {
+        /// How many they are, with this rank.
+        ranks: usize,
+    },
+    /// Its own alone.
+    Own {
+        /// Why.
+        reason: String,
+    },
 }
 
 /// What a rank finds when it asks for a message ([`Transport::receive_message`]).

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use haloport::TransportError;
 use haloport::device::MemoryRange;
-use haloport::transport::{Channel, Direction, Idle, Incoming, Reduction, Transport, TransportInfo};
+use haloport::transport::{Channel, Direction, Idle, Incoming, Reach, Reduction, Transport, TransportInfo};
 
 use super::loggp::Message;
 
@@ -118,7 +118,7 @@ unsafe impl Transport for Simulated {
         TransportInfo {
             name: "simulated",
             implementation: "one rank after the other".into(),
-            shares_memory: false,
+            reach: Reach::Own { reason: "simulated ranks hold no cells".into() },
             device_memory: false,
             any_thread: true,
         }

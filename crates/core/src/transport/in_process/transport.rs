@@ -7,7 +7,7 @@ use super::pipe::{Outcome, Pipe};
 use super::world::{Address, World};
 use crate::device::MemoryRange;
 use crate::transport::{
-    Channel, Direction, Idle, Incoming, Reduction, Transport, TransportError, TransportInfo, Window,
+    Channel, Direction, Idle, Incoming, Reach, Reduction, Transport, TransportError, TransportInfo, Window,
 };
 
 #[derive(Debug)]
@@ -84,7 +84,7 @@ unsafe impl Transport for InProcess {
         TransportInfo {
             name: "in-process",
             implementation: "threads of one process".into(),
-            shares_memory: true,
+            reach: Reach::Process,
             device_memory: false,
             any_thread: true,
         }
