@@ -98,6 +98,7 @@ pub fn backends() -> Vec<BackendReport> {
 
 #[cfg(feature = "mpi")]
 fn mpi() -> BackendReport {
+    // Of ranks, this process knows only itself.
     let reach = match haloport_mpi::try_node_memory() {
         Ok(()) => Reach::Node { ranks: 1 },
         Err(error) => Reach::Own { reason: error.to_string() },
