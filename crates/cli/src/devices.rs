@@ -91,7 +91,9 @@ impl print::Report for Report {
 impl Report {
     fn state_of(&self, backend: &BackendReport) -> String {
         match self.job.as_ref().filter(|job| job.transport.name == backend.name) {
-            Some(Job { ranks, transport }) => format!("{ranks} ranks by {}", transport.implementation),
+            Some(Job { ranks, transport }) => {
+                format!("{}; ranks in this job: {ranks}", transport.implementation)
+            }
             None => "available".into(),
         }
     }
