@@ -60,6 +60,10 @@ fn another_process() {
             }
         }
         Ok("default") => {
+            if std::env::var("HALOPORT_CACHE_DIR").is_ok_and(|folder| folder.is_empty()) {
+                // Not a folder without a name, which would be tried and warned about.
+                assert!(format!("{:?}", KernelCache::of_user()).contains("None"));
+            }
             KernelCache::of_process().get_or_compile(&key(0), || Ok::<_, ()>(kernel(0, 10))).unwrap();
         }
         _ => {}
