@@ -43,6 +43,18 @@ impl ElementType {
         }
     }
 
+    /// Bytes of which the address of an element is a multiple.
+    pub fn alignment(self) -> usize {
+        match self {
+            ElementType::Complex32 => ElementType::F32.alignment(),
+            ElementType::Complex64 => ElementType::F64.alignment(),
+            ElementType::I128 | ElementType::U128 => align_of::<u128>(),
+            ElementType::I64 | ElementType::U64 => align_of::<u64>(),
+            ElementType::F64 => align_of::<f64>(),
+            scalar => scalar.bytes(),
+        }
+    }
+
     /// How a copy changes the sign of an element; `None` for unsigned integers.
     pub fn sign_change(self) -> Option<SignChange> {
         Some(match self {
@@ -91,8 +103,9 @@ macro_rules! elements {
         #[cfg(test)]
         mod tests {
             #[test]
-            fn sizes_are_those_of_the_rust_types() {
+            fn sizes_and_alignments_are_those_of_the_rust_types() {
                 $(assert_eq!(super::ElementType::$name.bytes(), size_of::<$rust>());)*
+                $(assert_eq!(super::ElementType::$name.alignment(), align_of::<$rust>());)*
             }
         }
     };

@@ -7,6 +7,7 @@
 //! - [`transport`]: how bytes travel between ranks, and ranks as threads;
 //! - [`pattern`]: who sends which cells to whom;
 //! - [`field`]: the memory of distributed fields;
+//! - [`interop`]: arrays and streams of other programs (DLPack and the like), as checked plain data;
 //! - [`exchange`]: a pattern bound to fields, from start to finish;
 //! - [`sparse`]: messages of any length between ranks that change from round to round;
 //! - [`mod@line`]: consecutive intervals of a line, and payloads passed along it.
@@ -18,6 +19,7 @@ pub mod domain;
 pub mod element;
 pub mod exchange;
 pub mod field;
+pub mod interop;
 pub mod line;
 pub mod pattern;
 pub mod sparse;

@@ -1,8 +1,10 @@
 //! The device layer: streams, events, memory, asynchronous copies and kernels, as one small trait.
 //!
 //! [`Device`] is the unsafe layer: calls whose effect outlives them have written contracts. The exchange above it
-//! is safe. A backend implements this one trait and proves it with the conformance suite.
+//! is safe. A backend implements this one trait and proves it with the conformance suite. One that compiles kernels at run
+//! time keeps them in the [`KernelCache`].
 
+mod cache;
 mod copy;
 mod error;
 mod info;
@@ -13,6 +15,7 @@ mod stream;
 use std::fmt::Debug;
 use std::time::Duration;
 
+pub use cache::{KernelCache, KernelKey, KernelParts};
 pub use copy::{BoxCopy, CopyAxis, CopyItem, IndexedCopy, MAX_COPY_AXES, NextReader, Rows, SignChange};
 pub use error::DeviceError;
 pub use info::{DeviceId, DeviceInfo};

@@ -1,0 +1,196 @@
+//! The folder of the cache on disk. Everything happens relative to the open folder that was checked, so that nobody
+//! can put another one in its place between the check and the use.
+
+use std::fs::{DirBuilder, File};
+use std::io::{self, Read, Write};
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+use std::sync::Once;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, fstat, open, openat, renameat, statat, unlinkat};
+use rustix::io::Errno;
+use rustix::process::geteuid;
+
+use super::{KernelKey, entry};
+
+/// Rights of anybody but the owner.
+const OF_OTHERS: Mode = Mode::RWXG.union(Mode::RWXO);
+/// The rights to a file.
+const FILE_MODE: Mode = Mode::RUSR.union(Mode::WUSR);
+
+/// How the names of files begin that are being written.
+const WRITING: &str = ".writing-";
+/// A writer that has been at it for longer was killed.
+const ABANDONED: Duration = Duration::from_secs(3600);
+
+/// A folder that may not exist yet.
+#[derive(Debug)]
+pub(super) struct Folder {
+    path: PathBuf,
+    swept: Once,
+}
+
+/// Why the folder cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum FolderError {
+    #[error("the cache folder {path} is not a folder, but a file or a link: {ADVICE}")]
+    NotAFolder { path: PathBuf },
+    #[error("the cache folder {path} belongs to user {owner}, and this is user {user}: {ADVICE}")]
+    OfAnother { path: PathBuf, owner: u32, user: u32 },
+    #[error("the cache folder {path} is open to others (mode {:o}, looked for 700): {ADVICE}", mode.bits())]
+    Open { path: PathBuf, mode: Mode },
+    #[error("the cache folder {path}: {what}: {error}: {ADVICE}")]
+    System { path: PathBuf, what: &'static str, error: io::Error },
+}
+
+const ADVICE: &str =
+    "set HALOPORT_CACHE_DIR to a folder of your own with mode 700, or to nothing for no cache on disk";
+
+impl Folder {
+    /// A folder at `path`, which is not touched.
+    pub(super) fn new(path: &Path) -> Option<Folder> {
+        // A later change of the working folder changes nothing; and a slash at the end would follow a link.
+        let path = std::path::absolute(path).unwrap_or_else(|_| path.to_path_buf());
+        Some(Folder { path: path.components().collect(), swept: Once::new() })
+    }
+
+    /// The kernel `key`; `None` where there is none that is whole.
+    pub(super) fn read(&self, key: &KernelKey) -> Result<Option<Vec<u8>>, FolderError> {
+        let Some(folder) = self.open()? else { return Ok(None) };
+        let kernel = read_entry(&folder, key);
+        if kernel.as_ref().is_err_and(|error| error.kind() != io::ErrorKind::NotFound) {
+            tracing::debug!(%key, folder = %self.path.display(), "a kernel on disk is not valid and is compiled again");
+        }
+        Ok(kernel.ok())
+    }
+
+    /// Writes a kernel, in the place of one that is there.
+    pub(super) fn write(&self, key: &KernelKey, kernel: &[u8]) -> Result<(), FolderError> {
+        let Some(file) = entry::encode(key, kernel) else {
+            tracing::debug!(%key, bytes = kernel.len(), "a kernel is too large for the cache on disk");
+            return Ok(());
+        };
+        let folder = match self.open()? {
+            Some(folder) => folder,
+            None => self.create()?,
+        };
+        self.swept.call_once(|| sweep(&folder));
+        write_entry(&folder, key, &file).map_err(|error| self.system("a kernel could not be written", error))
+    }
+
+    /// Removes a kernel, if there is one.
+    pub(super) fn remove(&self, key: &KernelKey) -> Result<(), FolderError> {
+        let Some(folder) = self.open()? else { return Ok(()) };
+        match unlinkat(&folder, key.to_string(), AtFlags::empty()) {
+            Ok(()) | Err(Errno::NOENT) => Ok(()),
+            Err(error) => Err(self.system("a kernel could not be removed", error.into())),
+        }
+    }
+
+    fn create(&self) -> Result<OwnedFd, FolderError> {
+        DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(&self.path)
+            .map_err(|error| self.system("it could not be made", error))?;
+        self.open()?.ok_or_else(|| self.system("it could not be opened", Errno::NOENT.into()))
+    }
+
+    /// The folder, if there is one and it is the user's alone.
+    fn open(&self) -> Result<Option<OwnedFd>, FolderError> {
+        let path = || self.path.clone();
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let folder = match open(&self.path, flags, Mode::empty()) {
+            Ok(folder) => folder,
+            Err(Errno::NOENT) => return Ok(None),
+            Err(Errno::NOTDIR | Errno::LOOP) => return Err(FolderError::NotAFolder { path: path() }),
+            Err(error) => return Err(self.system("it could not be opened", error.into())),
+        };
+        let found = fstat(&folder).map_err(|error| self.system("it could not be checked", error.into()))?;
+        let user = geteuid().as_raw();
+        if found.st_uid != user {
+            return Err(FolderError::OfAnother { path: path(), owner: found.st_uid, user });
+        }
+        let mode = Mode::from_raw_mode(found.st_mode);
+        if mode.intersects(OF_OTHERS) {
+            return Err(FolderError::Open { path: path(), mode });
+        }
+        Ok(Some(folder))
+    }
+
+    fn system(&self, what: &'static str, error: io::Error) -> FolderError {
+        FolderError::System { path: self.path.clone(), what, error }
+    }
+}
+
+/// An entry that is the user's own, of a likely size, and whole; any other is an error.
+fn read_entry(folder: &OwnedFd, key: &KernelKey) -> io::Result<Vec<u8>> {
+    // Not to wait for a writer, should somebody have put a pipe there.
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let file = openat(folder, key.to_string(), flags, Mode::empty())?;
+    let found = fstat(&file)?;
+    let ours =
+        found.st_uid == geteuid().as_raw() && !Mode::from_raw_mode(found.st_mode).intersects(OF_OTHERS);
+    let bytes = u64::try_from(found.st_size).unwrap_or(u64::MAX);
+    if !ours
+        || FileType::from_raw_mode(found.st_mode) != FileType::RegularFile
+        || bytes > entry::MAX_ENTRY_BYTES
+    {
+        return Err(io::ErrorKind::InvalidData.into());
+    }
+    let mut content = Vec::with_capacity(bytes as usize + 1);
+    File::from(file).take(bytes + 1).read_to_end(&mut content)?;
+    entry::decode(key, content).ok_or_else(|| io::ErrorKind::InvalidData.into())
+}
+
+/// Writes a file of another name, which then takes its place in one step. What a crash of the machine leaves half on the
+/// disk fails its checksum, so nothing is forced to the disk.
+fn write_entry(folder: &OwnedFd, key: &KernelKey, content: &[u8]) -> io::Result<()> {
+    let (name, file) = temporary(folder)?;
+    let written = File::from(file)
+        .write_all(content)
+        .and_then(|()| renameat(folder, &name, folder, key.to_string()).map_err(io::Error::from));
+    if written.is_err() {
+        // The error of the write is what matters; a file that stays is swept away later.
+        let _ = unlinkat(folder, &name, AtFlags::empty());
+    }
+    written
+}
+
+/// A new file in the folder and its name, which no other thread, process or machine has.
+fn temporary(folder: &OwnedFd) -> io::Result<(String, OwnedFd)> {
+    static NUMBER: AtomicU64 = AtomicU64::new(0);
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    loop {
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let name = format!("{WRITING}{}-{number}-{}", std::process::id(), since_1970().as_nanos());
+        match openat(folder, &name, flags, FILE_MODE) {
+            Ok(file) => return Ok((name, file)),
+            // Another machine that shares the folder was as quick: the next name is another.
+            Err(Errno::EXIST) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
+/// Removes what killed writers have left. What cannot be removed stays.
+fn sweep(folder: &OwnedFd) {
+    let Ok(entries) = Dir::read_from(folder) else { return };
+    for name in entries.flatten().map(|entry| entry.file_name().to_owned()) {
+        if !name.to_bytes().starts_with(WRITING.as_bytes()) {
+            continue;
+        }
+        let Ok(found) = statat(folder, &name, AtFlags::SYMLINK_NOFOLLOW) else { continue };
+        let written = Duration::from_secs(u64::try_from(found.st_mtime).unwrap_or(0));
+        if since_1970().saturating_sub(written) > ABANDONED {
+            let _ = unlinkat(folder, &name, AtFlags::empty());
+        }
+    }
+}
+
+fn since_1970() -> Duration {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
+}
