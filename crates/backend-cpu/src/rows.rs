@@ -7,8 +7,8 @@ use crate::fetch::{FETCHED_LINES, fetch};
 use crate::stores::{PastCaches, Plain, Store, Writing, gapless_bytes};
 
 /// So many runs ahead what they are copied from is fetched into the cache: cells of a mesh that are listed together often
-/// share lines of the cache, and this many are some twenty lines.
-const RUNS_AHEAD: usize = 64;
+/// share lines of the cache, and this many are some eighty lines.
+const RUNS_AHEAD: usize = 256;
 
 /// Runs of consecutive rows are kept instead of index lists where they have at least this many rows on average.
 const ROWS_PER_RUN: usize = 2;
