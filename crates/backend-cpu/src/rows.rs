@@ -10,6 +10,9 @@ use crate::stores::{PastCaches, Plain, Store, Writing, gapless_bytes};
 /// share lines of the cache, and this many are some eighty lines.
 const RUNS_AHEAD: usize = 256;
 
+/// So many listed rows are copied in one turn of a loop.
+const BLOCK: usize = 8;
+
 /// Runs of consecutive rows are kept instead of index lists where they have at least this many rows on average.
 const ROWS_PER_RUN: usize = 2;
 
@@ -141,18 +144,18 @@ impl RowCopy {
     unsafe fn point<S: Store, const N: usize>(&self, source: Pointer, target: Pointer, next_point: isize) {
         let bytes = if N > 0 { N } else { self.copy.row().run_bytes() };
         let (sources, targets) = (self.copy.source(), self.copy.target());
-        let copy_row = |from: usize, to: usize| {
-            let from = source.offset(from as isize * sources.stride).as_ptr();
+        let copy_row = |from: Pointer, to: usize| {
             let to = target.offset(to as isize * targets.stride).as_ptr();
             // SAFETY: the caller promised every row.
             unsafe {
                 if N > 0 {
-                    S::copy_run::<N>(from, to);
+                    S::copy_run::<N>(from.as_ptr(), to);
                 } else {
-                    S::copy(from, to, bytes);
+                    S::copy(from.as_ptr(), to, bytes);
                 }
             }
         };
+        let in_order = |row: usize| source.offset(row as isize * sources.stride);
         if let Order::InRuns(runs) = &self.order {
             let together = sources.stride == bytes as isize && targets.stride == bytes as isize;
             for run in runs {
@@ -174,30 +177,72 @@ impl RowCopy {
             return;
         }
         match (&sources.indices, &targets.indices) {
-            (Some(from), None) => self.for_each_row(from, source, next_point, |to, from| copy_row(from, to)),
-            (None, Some(to)) => to.iter().enumerate().for_each(|(from, &to)| copy_row(from, to as usize)),
-            (Some(from), Some(to)) => {
-                self.for_each_row(from, source, next_point, |place, from| copy_row(from, to[place] as usize));
+            (Some(from), None) => {
+                self.for_each_row::<N>(from, source, next_point, |place, from| copy_row(from, place));
             }
-            (None, None) => (0..self.copy.rows()).for_each(|row| copy_row(row, row)),
+            (Some(from), Some(to)) => {
+                self.for_each_row::<N>(from, source, next_point, |place, from| {
+                    copy_row(from, to[place] as usize);
+                });
+            }
+            (None, Some(to)) => {
+                to.iter().enumerate().for_each(|(from, &to)| copy_row(in_order(from), to as usize));
+            }
+            (None, None) => (0..self.copy.rows()).for_each(|row| copy_row(in_order(row), row)),
         }
     }
 
-    /// Calls `copy` with the place in the list and the number of each row of the source, and fetches others ahead.
+    /// Calls `copy` with the place in the list and the address of each row of the source, and fetches others ahead.
     #[inline(always)]
-    fn for_each_row(&self, rows: &[u32], source: Pointer, next_point: isize, copy: impl Fn(usize, usize)) {
-        let Some(ahead) = self.ahead else {
-            return rows.iter().enumerate().for_each(|(place, &row)| copy(place, row as usize));
-        };
+    fn for_each_row<const N: usize>(
+        &self,
+        rows: &[u32],
+        source: Pointer,
+        next_point: isize,
+        copy: impl Fn(usize, Pointer),
+    ) {
         let stride = self.copy.source().stride;
+        // Rows that lie side by side are common: their addresses need no multiplication.
+        if N > 0 && stride == N as isize {
+            self.for_each_offset(rows, source, next_point, |row| row as isize * N as isize, copy);
+        } else {
+            self.for_each_offset(rows, source, next_point, |row| row as isize * stride, copy);
+        }
+    }
+
+    /// The same, with the bytes from row 0 to each row.
+    #[inline(always)]
+    fn for_each_offset(
+        &self,
+        rows: &[u32],
+        source: Pointer,
+        next_point: isize,
+        offset: impl Fn(u32) -> isize,
+        copy: impl Fn(usize, Pointer),
+    ) {
+        let Some(ahead) = self.ahead else {
+            let places = rows.iter().enumerate();
+            return places.for_each(|(place, &row)| copy(place, source.offset(offset(row))));
+        };
         let later = source.offset(ahead.points as isize * next_point);
         // The rows from there on, and then the first ones of the next point.
         let (first, rest) = rows.split_at(ahead.rows);
-        let fetched = [(0, later, rest), (rest.len(), later.offset(next_point), first)];
-        for (begin, point, fetched) in fetched {
-            for (place, (&row, &later)) in rows[begin..].iter().zip(fetched).enumerate() {
-                fetch(point.offset(later as isize * stride).as_ptr());
-                copy(begin + place, row as usize);
+        for (begin, point, fetched) in [(0, later, rest), (rest.len(), later.offset(next_point), first)] {
+            let step = |place: usize, row: u32, later: u32| {
+                fetch(point.offset(offset(later)).as_ptr());
+                copy(begin + place, source.offset(offset(row)));
+            };
+            let rows = &rows[begin..begin + fetched.len()];
+            // In blocks, which the compiler unrolls.
+            let (blocks, left) = rows.as_chunks::<BLOCK>();
+            let (later_blocks, later_left) = fetched.as_chunks::<BLOCK>();
+            for (block, (rows, later)) in blocks.iter().zip(later_blocks).enumerate() {
+                for place in 0..BLOCK {
+                    step(block * BLOCK + place, rows[place], later[place]);
+                }
+            }
+            for (place, (&row, &later)) in left.iter().zip(later_left).enumerate() {
+                step(blocks.len() * BLOCK + place, row, later);
             }
         }
     }

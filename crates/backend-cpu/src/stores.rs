@@ -28,6 +28,19 @@ pub(crate) trait Store {
     /// As for [`copy`](Store::copy).
     unsafe fn copy_run<const N: usize>(from: *const u8, to: *mut u8);
 
+    /// Copies two runs of `N` bytes.
+    ///
+    /// # Safety
+    /// As for [`copy`](Store::copy), for both.
+    #[inline(always)]
+    unsafe fn copy_runs<const N: usize>(from: [*const u8; 2], to: [*mut u8; 2]) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            Self::copy_run::<N>(from[0], to[0]);
+            Self::copy_run::<N>(from[1], to[1]);
+        }
+    }
+
     /// Copies a run of any length.
     ///
     /// # Safety
@@ -85,6 +98,17 @@ impl Store for Plain {
     unsafe fn copy_run<const N: usize>(from: *const u8, to: *mut u8) {
         // SAFETY: the caller's promise; `[u8; N]` has the alignment 1.
         unsafe { to.cast::<[u8; N]>().write(from.cast::<[u8; N]>().read()) };
+    }
+
+    /// Reads both before it writes either: no read then waits to see whether the write before was to the same place.
+    #[inline(always)]
+    unsafe fn copy_runs<const N: usize>(from: [*const u8; 2], to: [*mut u8; 2]) {
+        // SAFETY: the caller's promise; `[u8; N]` has the alignment 1.
+        unsafe {
+            let [first, second] = from.map(|from| from.cast::<[u8; N]>().read());
+            to[0].cast::<[u8; N]>().write(first);
+            to[1].cast::<[u8; N]>().write(second);
+        }
     }
 
     #[inline(always)]

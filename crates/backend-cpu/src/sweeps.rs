@@ -157,10 +157,7 @@ impl Sweep {
                 }
             }
             // SAFETY: all four lie in their lines, and what is written does not overlap with anything.
-            unsafe {
-                S::copy_run::<N>(from, to);
-                S::copy_run::<N>(second_from, second_to);
-            }
+            unsafe { S::copy_runs::<N>([from, second_from], [to, second_to]) };
             from = from.wrapping_offset(line.source_stride);
             to = to.wrapping_offset(line.target_stride);
         }
