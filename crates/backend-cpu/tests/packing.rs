@@ -1,5 +1,5 @@
 //! Packing for another reader, which the device tries to do in several ways before it keeps to one.
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+#![allow(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
 
 use haloport_core::device::{
     BoxCopy, Buffer, CopyAxis, CopyItem, Device, IndexedCopy, MemoryKind, NextReader, Pointer, Rows,
