@@ -105,7 +105,7 @@ impl Store for Plain {
     unsafe fn copy_runs<const N: usize>(from: [*const u8; 2], to: [*mut u8; 2]) {
         // SAFETY: the caller's promise; `[u8; N]` has the alignment 1.
         unsafe {
-            let [first, second] = from.map(|from| from.cast::<[u8; N]>().read());
+            let (first, second) = (from[0].cast::<[u8; N]>().read(), from[1].cast::<[u8; N]>().read());
             to[0].cast::<[u8; N]>().write(first);
             to[1].cast::<[u8; N]>().write(second);
         }
