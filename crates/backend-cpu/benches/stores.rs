@@ -1,7 +1,7 @@
-//! Measures what it costs to pack a buffer that another core reads each time: written through the caches, and past
-//! them. The ground for the rule of `stores.rs`.
+//! Measures what it costs to pack a buffer that another core reads each time: written through the caches, and in the way
+//! that was quicker in a trial (`trial.rs`), past them or not.
 //!
-//! Two threads take turns: one packs rows picked by index, the other copies the buffer. The two ways to write
+//! Two threads take turns: one packs rows picked by index, the other copies the buffer. The two
 //! alternate, with buffers of their own; what is given are medians. Run it with
 //! `cargo bench -p haloport-cpu --bench stores`.
 #![allow(missing_docs, clippy::unwrap_used, reason = "a benchmark ends by panicking")]
@@ -16,12 +16,12 @@ use haloport_cpu::{CpuBuffer, CpuCopies, CpuDevice};
 const ROUNDS: usize = 401;
 
 fn main() {
-    println!("| rows of | bytes | through the caches, µs | past them, µs | ratio |");
+    println!("| rows of | bytes | through the caches, µs | by trial, µs | ratio |");
     println!("| --- | --- | --- | --- | --- |");
     for row in [8usize, 24, 72, 640] {
         for bytes in (10..=22).step_by(2).map(|power| 1usize << power) {
-            let [through, past] = packing(row, bytes);
-            println!("| {row} B | {bytes} | {through:.1} | {past:.1} | {:.2} |", past / through);
+            let [through, tried] = packing(row, bytes);
+            println!("| {row} B | {bytes} | {through:.1} | {tried:.1} | {:.2} |", tried / through);
         }
     }
 }

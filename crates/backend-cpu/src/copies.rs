@@ -4,8 +4,9 @@ use haloport_core::device::{BoxCopy, CopyAxis, CopyItem, MAX_COPY_AXES, NextRead
 
 use crate::negate::run_negated;
 use crate::rows::RowCopy;
-use crate::stores::{Gatherer, LIST_BYTES, PastCaches, Plain, Store, Writing, gapless_bytes};
+use crate::stores::{LIST_BYTES, PastCaches, Plain, Store, Writing, gapless_bytes};
 use crate::sweeps::{Sweep, pair_up};
+use crate::trial::Trial;
 
 /// Below this many bytes a copy stays on the calling thread.
 ///
@@ -31,12 +32,20 @@ macro_rules! match_run_bytes {
 }
 pub(crate) use match_run_bytes;
 
-/// A list of copies, cut into pieces of similar size where it is large enough to be run by several threads.
+/// A list of copies.
 #[derive(Debug)]
 pub struct CpuCopies {
+    through: List,
+    /// The same copies past the caches, where that may be quicker.
+    past: Option<(List, Trial)>,
+}
+
+/// Copies written in one way, cut into pieces of similar size where there are enough to be run by several threads.
+#[derive(Debug)]
+pub(crate) struct List {
     pub(crate) items: Vec<Item>,
     pub(crate) parallel: bool,
-    reader: NextReader,
+    writing: Writing,
 }
 
 /// One entry of the list.
@@ -50,26 +59,44 @@ pub(crate) enum Item {
 impl CpuCopies {
     pub(crate) fn new(items: Vec<CopyItem>, reader: NextReader, threads: usize) -> CpuCopies {
         let items: Vec<CopyItem> = items.into_iter().filter(|item| item.bytes() > 0).collect();
-        let total: usize = items.iter().map(CopyItem::bytes).sum();
+        let bytes: usize = items.iter().map(CopyItem::bytes).sum();
+        let past = (reader == NextReader::Elsewhere && bytes >= LIST_BYTES)
+            .then(|| List::new(items.clone(), Writing::PastCaches, bytes, threads))
+            .filter(|list| list.items.iter().any(|item| item.writing() == Writing::PastCaches));
+        let through = List::new(items, Writing::Plain, bytes, threads);
+        CpuCopies { through, past: past.map(|list| (list, Trial::default())) }
+    }
+
+    /// Calls `run` once, with the list that is to be run.
+    pub(crate) fn run_by(&self, run: impl FnOnce(&List)) {
+        match &self.past {
+            Some((past, trial)) => trial.run(|is_past| run(if is_past { past } else { &self.through })),
+            None => run(&self.through),
+        }
+    }
+}
+
+impl List {
+    /// `total` bytes, written in a way where it suits the copy.
+    fn new(items: Vec<CopyItem>, writing: Writing, total: usize, threads: usize) -> List {
         let parallel = threads > 1 && total >= COPY_INLINE_BYTES;
         let piece = if parallel { (total / (4 * threads)).max(COPY_INLINE_BYTES / 16) } else { usize::MAX };
-        let reader = if total < LIST_BYTES { NextReader::Here } else { reader };
         let mut cut = Vec::with_capacity(items.len());
         for item in items {
             let pieces = item.bytes().div_ceil(piece);
             match item {
-                CopyItem::Box(copy) if pieces == 1 => cut.push(Item::of_box(copy, reader)),
+                CopyItem::Box(copy) if pieces == 1 => cut.push(Item::of_box(copy, writing)),
                 CopyItem::Box(copy) => {
-                    cut.extend(copy.split(pieces).into_iter().map(|part| Item::of_box(part, reader)));
+                    cut.extend(copy.split(pieces).into_iter().map(|part| Item::of_box(part, writing)));
                 }
-                CopyItem::Indexed(copy) if pieces == 1 => cut.push(Item::Rows(RowCopy::new(copy, reader))),
+                CopyItem::Indexed(copy) if pieces == 1 => cut.push(Item::Rows(RowCopy::new(copy, writing))),
                 CopyItem::Indexed(copy) => {
                     let parts = copy.split(pieces).into_iter();
-                    cut.extend(parts.map(|part| Item::Rows(RowCopy::new(part, reader))));
+                    cut.extend(parts.map(|part| Item::Rows(RowCopy::new(part, writing))));
                 }
             }
         }
-        CpuCopies { items: pair_up(cut), parallel, reader }
+        List { items: pair_up(cut), parallel, writing }
     }
 
     /// Runs some copies of the list on the calling thread.
@@ -84,46 +111,30 @@ impl CpuCopies {
                 match item {
                     Item::Box(copy, Writing::Plain) => run_box::<Plain>(copy),
                     Item::Box(copy, Writing::PastCaches) => run_box::<PastCaches>(copy),
-                    Item::Box(copy, Writing::Gathered) => gather_box(copy),
                     Item::Sweep(sweep) => sweep.run(),
                     Item::Rows(copy) => copy.run(),
                 }
             }
         }
-        if self.reader == NextReader::Elsewhere {
+        if self.writing == Writing::PastCaches {
             PastCaches::finish();
         }
     }
 }
 
 impl Item {
-    fn of_box(copy: BoxCopy, reader: NextReader) -> Item {
+    fn of_box(copy: BoxCopy, writing: Writing) -> Item {
         let gapless = gapless_bytes(&copy).is_some();
-        Item::Box(copy, Writing::of(&copy, gapless, reader))
+        Item::Box(copy, writing.of(&copy, gapless))
     }
-}
 
-/// Runs a box copy without gaps in its target, the runs of which are gathered.
-///
-/// # Safety
-/// As for [`CpuCopies::run`], and the caller finishes the store.
-unsafe fn gather_box(copy: &BoxCopy) {
-    let mut gatherer = Gatherer::new(copy.target().as_ptr());
-    macro_rules! run {
-        ($n:expr, $bytes:expr) => {
-            for_each_line(copy, |source, _target, line| {
-                let mut from = source.as_ptr();
-                for _ in 0..line.extent {
-                    // SAFETY: the line lies within the box, which the caller promised, and is the next in the target.
-                    unsafe { gatherer.take::<$n>(from, $bytes) };
-                    from = from.wrapping_offset(line.source_stride);
-                }
-            })
-        };
+    fn writing(&self) -> Writing {
+        match self {
+            Item::Box(_, writing) => *writing,
+            Item::Sweep(sweep) => sweep.writing(),
+            Item::Rows(copy) => copy.writing(),
+        }
     }
-    match_run_bytes!(copy.run_bytes(), N => run!(N, N), bytes => run!(0, bytes));
-    // SAFETY: all was taken that the box has room for.
-    unsafe { gatherer.end() };
 }
 
 /// Runs a box copy on the calling thread.
@@ -142,7 +153,7 @@ pub(crate) unsafe fn run_box<S: Store>(copy: &BoxCopy) {
             for_each_line(copy, |source, target, line| unsafe { $copy_line(source, target, line) })
         };
     }
-    match_run_bytes!(copy.run_bytes(), N => run!(copy_line::<N>),
+    match_run_bytes!(copy.run_bytes(), N => run!(copy_line::<S, N>),
         bytes => run!(|source, target, line| copy_rows::<S>(source, target, line, bytes)))
 }
 
@@ -174,16 +185,16 @@ pub(crate) fn step(source: Pointer, target: Pointer, axis: &CopyAxis, index: usi
     (source.offset(index * axis.source_stride), target.offset(index * axis.target_stride))
 }
 
-/// Copies a line of short runs of `N` bytes, each as one unaligned load and store.
+/// Copies a line of short runs of `N` bytes.
 ///
 /// # Safety
 /// As for [`run_box`], for the line.
 #[inline]
-pub(crate) unsafe fn copy_line<const N: usize>(source: Pointer, target: Pointer, line: &CopyAxis) {
+pub(crate) unsafe fn copy_line<S: Store, const N: usize>(source: Pointer, target: Pointer, line: &CopyAxis) {
     let (mut from, mut to) = (source.as_ptr(), target.as_ptr());
     for _ in 0..line.extent {
-        // SAFETY: both lie in the line; `[u8; N]` has the alignment 1.
-        unsafe { to.cast::<[u8; N]>().write(from.cast::<[u8; N]>().read()) };
+        // SAFETY: both lie in the line and do not overlap.
+        unsafe { S::copy_run::<N>(from, to) };
         from = from.wrapping_offset(line.source_stride);
         to = to.wrapping_offset(line.target_stride);
     }

@@ -258,14 +258,14 @@ unsafe impl Device for CpuDevice {
     }
 
     unsafe fn run_copies(&self, copies: &CpuCopies, _stream: &CpuStream) -> Result<(), DeviceError> {
-        match &self.inner.pool {
-            Some(pool) if copies.parallel => pool.install(|| {
+        copies.run_by(|list| match &self.inner.pool {
+            Some(pool) if list.parallel => pool.install(|| {
                 // SAFETY: the caller promised every item; no two targets overlap, so they may run side by side.
-                copies.items.par_chunks(1).with_max_len(1).for_each(|item| unsafe { copies.run(item) });
+                list.items.par_chunks(1).with_max_len(1).for_each(|item| unsafe { list.run(item) });
             }),
             // SAFETY: the caller promised every item of the list.
-            _ => unsafe { copies.run(&copies.items) },
-        }
+            _ => unsafe { list.run(&list.items) },
+        });
         Ok(())
     }
 

@@ -9,11 +9,13 @@
 mod buffer;
 mod copies;
 mod device;
+mod fetch;
 mod kernels;
 mod negate;
 mod rows;
 mod stores;
 mod sweeps;
+mod trial;
 
 pub use buffer::CpuBuffer;
 pub use copies::{COPY_INLINE_BYTES, CpuCopies};

@@ -1,9 +1,17 @@
 //! Copies of rows picked by index.
 
-use haloport_core::device::{CopyAxis, IndexedCopy, NextReader, Pointer};
+use haloport_core::device::{CopyAxis, IndexedCopy, Pointer};
 
-use crate::copies::{copy_line, copy_rows, for_each_line, match_run_bytes, run_box, step};
-use crate::stores::{Gatherer, PastCaches, Plain, Store, Writing, gapless_bytes};
+use crate::copies::{copy_line, copy_rows, for_each_line, run_box, step};
+use crate::fetch::{FETCHED_LINES, fetch};
+use crate::stores::{PastCaches, Plain, Store, Writing, gapless_bytes};
+
+/// So many runs ahead what they are copied from is fetched into the cache: cells of a mesh that are listed together often
+/// share lines of the cache, and this many are some eighty lines.
+const RUNS_AHEAD: usize = 256;
+
+/// So many listed rows are copied in one turn of a loop.
+const BLOCK: usize = 8;
 
 /// Runs of consecutive rows are kept instead of index lists where they have at least this many rows on average.
 const ROWS_PER_RUN: usize = 2;
@@ -14,6 +22,14 @@ pub(crate) struct RowCopy {
     copy: IndexedCopy,
     order: Order,
     writing: Writing,
+    ahead: Option<Ahead>,
+}
+
+/// How far ahead of the rows of a point others are fetched: so many points, and rows of the next.
+#[derive(Debug, Clone, Copy)]
+struct Ahead {
+    points: usize,
+    rows: usize,
 }
 
 /// In which order the elements are visited.
@@ -37,7 +53,8 @@ struct Run {
 }
 
 impl RowCopy {
-    pub(crate) fn new(copy: IndexedCopy, reader: NextReader) -> RowCopy {
+    /// Written in a way if that suits it.
+    pub(crate) fn new(copy: IndexedCopy, writing: Writing) -> RowCopy {
         let (source, target) = (copy.source().stride, copy.target().stride);
         let step = source.unsigned_abs().max(target.unsigned_abs());
         let within = copy
@@ -51,8 +68,14 @@ impl RowCopy {
             let runs = runs(&copy);
             if runs.len() * ROWS_PER_RUN <= copy.rows() { Order::InRuns(runs) } else { Order::PointByPoint }
         };
-        let writing = Writing::of(copy.row(), is_gapless(&copy, &order), reader);
-        RowCopy { copy, order, writing }
+        let writing = writing.of(copy.row(), is_gapless(&copy, &order));
+        let runs = copy.bytes() / copy.row().run_bytes();
+        let ahead = Ahead { points: RUNS_AHEAD / copy.rows(), rows: RUNS_AHEAD % copy.rows() };
+        RowCopy { copy, order, writing, ahead: (runs > FETCHED_LINES).then_some(ahead) }
+    }
+
+    pub(crate) fn writing(&self) -> Writing {
+        self.writing
     }
 
     /// Runs the copy on the calling thread.
@@ -65,54 +88,8 @@ impl RowCopy {
             match self.writing {
                 Writing::Plain => self.run_by::<Plain>(),
                 Writing::PastCaches => self.run_by::<PastCaches>(),
-                Writing::Gathered => self.gather(),
             }
         }
-    }
-
-    /// Runs the copy, which has no gaps in its target: its runs are gathered.
-    ///
-    /// # Safety
-    /// As for [`run_box`].
-    unsafe fn gather(&self) {
-        let row = self.copy.row();
-        let mut gatherer = Gatherer::new(row.target().as_ptr());
-        let sources = self.copy.source();
-        let rows = self.copy.rows();
-        macro_rules! run {
-            ($n:expr, $bytes:expr) => {
-                if matches!(self.order, Order::RowByRow) {
-                    for position in 0..rows {
-                        let row = row.moved(sources.index(position) as isize * sources.stride, 0);
-                        for_each_line(&row, |source, _target, line| {
-                            for point in 0..line.extent as isize {
-                                let from = source.offset(point * line.source_stride);
-                                // SAFETY: the caller promised every row, and this is the next run of the target.
-                                unsafe { gatherer.take::<$n>(from.as_ptr(), $bytes) };
-                            }
-                        });
-                    }
-                } else {
-                    for_each_line(row, |source, _target, line| {
-                        for point in 0..line.extent as isize {
-                            let from = source.offset(point * line.source_stride);
-                            let mut take = |row: usize| {
-                                let from = from.offset(row as isize * sources.stride).as_ptr();
-                                // SAFETY: as above.
-                                unsafe { gatherer.take::<$n>(from, $bytes) };
-                            };
-                            match &sources.indices {
-                                Some(indices) => indices.iter().for_each(|&row| take(row as usize)),
-                                None => (0..rows).for_each(take),
-                            }
-                        }
-                    });
-                }
-            };
-        }
-        match_run_bytes!(row.run_bytes(), N => run!(N, N), bytes => run!(0, bytes));
-        // SAFETY: all was taken that the rows have room for.
-        unsafe { gatherer.end() };
     }
 
     /// Runs the copy run by run.
@@ -154,30 +131,31 @@ impl RowCopy {
             for point in 0..line.extent {
                 let (source, target) = step(source, target, line, point);
                 // SAFETY: the caller promised every row, and the point lies within the row.
-                unsafe { self.point::<S, N>(source, target) };
+                unsafe { self.point::<S, N>(source, target, line.source_stride) };
             }
         });
     }
 
-    /// Copies one point of every row. `source` and `target` are its addresses in row 0.
+    /// Copies one point of every row. `source` and `target` are its addresses in row 0, and the next point is so many bytes
+    /// further in the source.
     ///
     /// # Safety
     /// As for [`run`](RowCopy::run).
-    unsafe fn point<S: Store, const N: usize>(&self, source: Pointer, target: Pointer) {
+    unsafe fn point<S: Store, const N: usize>(&self, source: Pointer, target: Pointer, next_point: isize) {
         let bytes = if N > 0 { N } else { self.copy.row().run_bytes() };
         let (sources, targets) = (self.copy.source(), self.copy.target());
-        let copy_row = |from: usize, to: usize| {
-            let from = source.offset(from as isize * sources.stride).as_ptr();
+        let copy_row = |from: Pointer, to: usize| {
             let to = target.offset(to as isize * targets.stride).as_ptr();
             // SAFETY: the caller promised every row.
             unsafe {
                 if N > 0 {
-                    to.cast::<[u8; N]>().write(from.cast::<[u8; N]>().read());
+                    S::copy_run::<N>(from.as_ptr(), to);
                 } else {
-                    S::copy(from, to, bytes);
+                    S::copy(from.as_ptr(), to, bytes);
                 }
             }
         };
+        let in_order = |row: usize| source.offset(row as isize * sources.stride);
         if let Order::InRuns(runs) = &self.order {
             let together = sources.stride == bytes as isize && targets.stride == bytes as isize;
             for run in runs {
@@ -192,19 +170,80 @@ impl RowCopy {
                     if together || N == 0 {
                         copy_rows::<S>(from, to, &line, if together { run.rows * bytes } else { bytes });
                     } else {
-                        copy_line::<N>(from, to, &line);
+                        copy_line::<S, N>(from, to, &line);
                     }
                 }
             }
             return;
         }
         match (&sources.indices, &targets.indices) {
-            (Some(from), None) => from.iter().enumerate().for_each(|(to, &from)| copy_row(from as usize, to)),
-            (None, Some(to)) => to.iter().enumerate().for_each(|(from, &to)| copy_row(from, to as usize)),
-            (Some(from), Some(to)) => {
-                from.iter().zip(&**to).for_each(|(&from, &to)| copy_row(from as usize, to as usize));
+            (Some(from), None) => {
+                self.for_each_row::<N>(from, source, next_point, |place, from| copy_row(from, place));
             }
-            (None, None) => (0..self.copy.rows()).for_each(|row| copy_row(row, row)),
+            (Some(from), Some(to)) => {
+                self.for_each_row::<N>(from, source, next_point, |place, from| {
+                    copy_row(from, to[place] as usize);
+                });
+            }
+            (None, Some(to)) => {
+                to.iter().enumerate().for_each(|(from, &to)| copy_row(in_order(from), to as usize));
+            }
+            (None, None) => (0..self.copy.rows()).for_each(|row| copy_row(in_order(row), row)),
+        }
+    }
+
+    /// Calls `copy` with the place in the list and the address of each row of the source, and fetches others ahead.
+    #[inline(always)]
+    fn for_each_row<const N: usize>(
+        &self,
+        rows: &[u32],
+        source: Pointer,
+        next_point: isize,
+        copy: impl Fn(usize, Pointer),
+    ) {
+        let stride = self.copy.source().stride;
+        // Rows that lie side by side are common: their addresses need no multiplication.
+        if N > 0 && stride == N as isize {
+            self.for_each_offset(rows, source, next_point, |row| row as isize * N as isize, copy);
+        } else {
+            self.for_each_offset(rows, source, next_point, |row| row as isize * stride, copy);
+        }
+    }
+
+    /// The same, with the bytes from row 0 to each row.
+    #[inline(always)]
+    fn for_each_offset(
+        &self,
+        rows: &[u32],
+        source: Pointer,
+        next_point: isize,
+        offset: impl Fn(u32) -> isize,
+        copy: impl Fn(usize, Pointer),
+    ) {
+        let Some(ahead) = self.ahead else {
+            let places = rows.iter().enumerate();
+            return places.for_each(|(place, &row)| copy(place, source.offset(offset(row))));
+        };
+        let later = source.offset(ahead.points as isize * next_point);
+        // The rows from there on, and then the first ones of the next point.
+        let (first, rest) = rows.split_at(ahead.rows);
+        for (begin, point, fetched) in [(0, later, rest), (rest.len(), later.offset(next_point), first)] {
+            let step = |place: usize, row: u32, later: u32| {
+                fetch(point.offset(offset(later)).as_ptr());
+                copy(begin + place, source.offset(offset(row)));
+            };
+            let rows = &rows[begin..begin + fetched.len()];
+            // In blocks, which the compiler unrolls.
+            let (blocks, left) = rows.as_chunks::<BLOCK>();
+            let (later_blocks, later_left) = fetched.as_chunks::<BLOCK>();
+            for (block, (rows, later)) in blocks.iter().zip(later_blocks).enumerate() {
+                for place in 0..BLOCK {
+                    step(block * BLOCK + place, rows[place], later[place]);
+                }
+            }
+            for (place, (&row, &later)) in left.iter().zip(later_left).enumerate() {
+                step(blocks.len() * BLOCK + place, row, later);
+            }
         }
     }
 }

@@ -3,27 +3,45 @@
 //! A buffer that another core reads after each time it is written lies in that core's cache as well. Writing a line of
 //! it again means to fetch it and to take it away from there first, which for messages between processes can be most of
 //! the time of packing. Stores past the caches (non-temporal ones) need neither, where they write whole lines: a line
-//! that is written in both ways, or piece by piece, costs more than it spares. So short runs are gathered in a small
-//! buffer, which stays in the cache, where the target has no gaps. `cargo bench -p haloport-cpu --bench stores` measures
-//! both.
+//! that is written in both ways, or in pieces with others between, costs more than it spares. So runs shorter than a line are
+//! written past the caches only where they fill the target one after the other. Which way is quicker is found by trial
+//! (`trial.rs`); `cargo bench -p haloport-cpu --bench stores` measures it.
 
-use haloport_core::device::{BoxCopy, NextReader};
+use haloport_core::device::BoxCopy;
 
-/// Runs of at least this many bytes, a line of the cache, are written past the caches if another core reads them next.
-const RUN_BYTES: usize = 64;
+use crate::fetch::LINE_BYTES;
 
-/// Of so many bytes are words that are written past the caches.
+/// What is written past the caches consists of whole words of so many bytes.
 const WORD: usize = 4;
-
-/// So many bytes are gathered before they are written.
-const GATHERED_BYTES: usize = 2048;
 
 /// Shorter lists are written through the caches: the memory behind them is further away than the other core's.
 pub(crate) const LIST_BYTES: usize = 8192;
 
 /// How runs of bytes of any length are written.
 pub(crate) trait Store {
-    /// Copies them.
+    /// Whether the lines that are written come into the caches first, so that fetching them ahead helps.
+    const FETCHES: bool;
+
+    /// Copies a run of `N` bytes.
+    ///
+    /// # Safety
+    /// As for [`copy`](Store::copy).
+    unsafe fn copy_run<const N: usize>(from: *const u8, to: *mut u8);
+
+    /// Copies two runs of `N` bytes.
+    ///
+    /// # Safety
+    /// As for [`copy`](Store::copy), for both.
+    #[inline(always)]
+    unsafe fn copy_runs<const N: usize>(from: [*const u8; 2], to: [*mut u8; 2]) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            Self::copy_run::<N>(from[0], to[0]);
+            Self::copy_run::<N>(from[1], to[1]);
+        }
+    }
+
+    /// Copies a run of any length.
     ///
     /// # Safety
     /// They are readable at `from` and writable at `to`, and do not overlap. Before any other access to what was
@@ -45,24 +63,20 @@ pub(crate) struct PastCaches;
 pub(crate) enum Writing {
     /// Through the caches.
     Plain,
-    /// Past them, run by run.
+    /// Past them.
     PastCaches,
-    /// Past them, gathered: the target has no gaps.
-    Gathered,
 }
 
 impl Writing {
-    /// How to write a copy of runs, each of the form of `row`, where `gapless` says that all of them lie side by side in the
-    /// target in the order in which they are copied.
-    pub(crate) fn of(row: &BoxCopy, gapless: bool, reader: NextReader) -> Writing {
+    /// How to write a copy of runs that is to be written in this way if it suits it. Each run is of the form of `row`;
+    /// `gapless` says that all of them lie side by side in the target in the order in which they are copied.
+    pub(crate) fn of(self, row: &BoxCopy, gapless: bool) -> Writing {
         let words = row.run_bytes().is_multiple_of(WORD) && row.target().as_ptr().addr().is_multiple_of(WORD);
         let aligned = row.axes().iter().all(|axis| axis.target_stride % WORD as isize == 0);
-        if reader == NextReader::Here || !words || !aligned {
+        if self == Writing::Plain || !words || !aligned {
             Writing::Plain
-        } else if row.run_bytes() >= RUN_BYTES {
+        } else if row.sign_change().is_none() && (gapless || row.run_bytes() >= LINE_BYTES) {
             Writing::PastCaches
-        } else if gapless && row.sign_change().is_none() {
-            Writing::Gathered
         } else {
             Writing::Plain
         }
@@ -77,50 +91,26 @@ pub(crate) fn gapless_bytes(copy: &BoxCopy) -> Option<usize> {
     })
 }
 
-/// Gathers runs and writes them past the caches, one after the other.
-pub(crate) struct Gatherer {
-    buffer: [u8; GATHERED_BYTES + RUN_BYTES],
-    filled: usize,
-    to: *mut u8,
-}
+impl Store for Plain {
+    const FETCHES: bool = true;
 
-impl Gatherer {
-    /// Writes from `to` on.
-    pub(crate) fn new(to: *mut u8) -> Gatherer {
-        Gatherer { buffer: [0; GATHERED_BYTES + RUN_BYTES], filled: 0, to }
+    #[inline(always)]
+    unsafe fn copy_run<const N: usize>(from: *const u8, to: *mut u8) {
+        // SAFETY: the caller's promise; `[u8; N]` has the alignment 1.
+        unsafe { to.cast::<[u8; N]>().write(from.cast::<[u8; N]>().read()) };
     }
 
-    /// Takes a run of `N` bytes, fewer than [`RUN_BYTES`], or of `bytes` where `N` is 0.
-    ///
-    /// # Safety
-    /// They are readable at `from`, and there is room for them in the target after all that were taken before.
+    /// Reads both before it writes either: no read then waits to see whether the write before was to the same place.
     #[inline(always)]
-    pub(crate) unsafe fn take<const N: usize>(&mut self, from: *const u8, bytes: usize) {
-        let bytes = if N > 0 { N } else { bytes };
-        // SAFETY: at most GATHERED_BYTES are filled before, so the run ends within the buffer; the rest is the caller's
-        // promise.
-        unsafe { std::ptr::copy_nonoverlapping(from, self.buffer.as_mut_ptr().add(self.filled), bytes) };
-        self.filled += bytes;
-        if self.filled >= GATHERED_BYTES {
-            // SAFETY: as many bytes were taken, for which there is room.
-            unsafe { PastCaches::copy(self.buffer.as_ptr(), self.to, GATHERED_BYTES) };
-            self.to = self.to.wrapping_add(GATHERED_BYTES);
-            self.buffer.copy_within(GATHERED_BYTES..self.filled, 0);
-            self.filled -= GATHERED_BYTES;
+    unsafe fn copy_runs<const N: usize>(from: [*const u8; 2], to: [*mut u8; 2]) {
+        // SAFETY: the caller's promise; `[u8; N]` has the alignment 1.
+        unsafe {
+            let (first, second) = (from[0].cast::<[u8; N]>().read(), from[1].cast::<[u8; N]>().read());
+            to[0].cast::<[u8; N]>().write(first);
+            to[1].cast::<[u8; N]>().write(second);
         }
     }
 
-    /// Writes what is left.
-    ///
-    /// # Safety
-    /// There is room for all that was taken.
-    pub(crate) unsafe fn end(self) {
-        // SAFETY: the caller's promise.
-        unsafe { PastCaches::copy(self.buffer.as_ptr(), self.to, self.filled) };
-    }
-}
-
-impl Store for Plain {
     #[inline(always)]
     unsafe fn copy(from: *const u8, to: *mut u8, bytes: usize) {
         // SAFETY: the caller's promise.
@@ -132,10 +122,32 @@ impl Store for Plain {
 
 #[cfg(target_arch = "x86_64")]
 impl Store for PastCaches {
+    const FETCHES: bool = false;
+
+    #[inline(always)]
+    unsafe fn copy_run<const N: usize>(from: *const u8, to: *mut u8) {
+        use std::arch::x86_64::{_mm_stream_si32, _mm_stream_si64};
+        if !N.is_multiple_of(WORD) {
+            // SAFETY: the caller's promise.
+            return unsafe { Plain::copy_run::<N>(from, to) };
+        }
+        let mut at = 0;
+        // SAFETY: the caller's promise, for words within the run; the instructions take any address.
+        unsafe {
+            while at + 8 <= N {
+                _mm_stream_si64(to.add(at).cast(), from.add(at).cast::<i64>().read_unaligned());
+                at += 8;
+            }
+            if at < N {
+                _mm_stream_si32(to.add(at).cast(), from.add(at).cast::<i32>().read_unaligned());
+            }
+        }
+    }
+
     #[inline(always)]
     unsafe fn copy(from: *const u8, to: *mut u8, bytes: usize) {
         use std::arch::x86_64::{__m128i, _mm_loadu_si128, _mm_stream_si32, _mm_stream_si128};
-        if !bytes.is_multiple_of(4) || !to.addr().is_multiple_of(4) {
+        if !bytes.is_multiple_of(WORD) || !to.addr().is_multiple_of(WORD) {
             // SAFETY: the caller's promise.
             return unsafe { Plain::copy(from, to, bytes) };
         }
@@ -166,6 +178,14 @@ impl Store for PastCaches {
 
 #[cfg(not(target_arch = "x86_64"))]
 impl Store for PastCaches {
+    const FETCHES: bool = true;
+
+    #[inline(always)]
+    unsafe fn copy_run<const N: usize>(from: *const u8, to: *mut u8) {
+        // SAFETY: the caller's promise.
+        unsafe { Plain::copy_run::<N>(from, to) };
+    }
+
     #[inline(always)]
     unsafe fn copy(from: *const u8, to: *mut u8, bytes: usize) {
         // SAFETY: the caller's promise.

@@ -9,17 +9,11 @@ use std::collections::HashMap;
 use haloport_core::device::{BoxCopy, CopyAxis, Pointer};
 
 use crate::copies::{Item, for_each_line, match_run_bytes};
-use crate::stores::{Gatherer, Writing};
-
-/// Runs as long as a line of the cache, or longer, share none.
-const LINE_BYTES: usize = 64;
+use crate::fetch::{FETCHED_LINES, LINE_BYTES, fetch};
+use crate::stores::{PastCaches, Plain, Store, Writing};
 
 /// So many runs ahead what they are copied from and to is fetched into the cache.
 const RUNS_AHEAD: isize = 32;
-
-/// Lines are fetched ahead where the sweep touches more of them than the caches next to the processor hold; within those,
-/// it would take longer than it spares.
-const FETCHED_LINES: usize = (512 << 10) / LINE_BYTES;
 
 /// What two copies must have in common: the bytes of a run, the axes, and how they are written.
 type Form = (usize, Vec<CopyAxis>, Writing);
@@ -70,7 +64,8 @@ pub(crate) fn pair_up(items: Vec<Item>) -> Vec<Item> {
 }
 
 impl Sweep {
-    /// What two copies must have in common; `None` for a copy that gains nothing from another one.
+    /// What two copies must have in common; `None` for a copy that gains nothing from another one: runs as long as a line of
+    /// the cache, or longer, share none.
     fn form(copy: &BoxCopy, writing: Writing) -> Option<Form> {
         let short = copy.run_bytes() < LINE_BYTES && copy.sign_change().is_none() && !copy.axes().is_empty();
         short.then(|| (copy.run_bytes(), copy.axes().to_vec(), writing))
@@ -96,15 +91,27 @@ impl Sweep {
         }
     }
 
+    pub(crate) fn writing(&self) -> Writing {
+        self.writing
+    }
+
     /// Runs both copies on the calling thread.
     ///
     /// # Safety
-    /// As for [`CpuCopies::run`](crate::CpuCopies).
+    /// As for [`List::run`](crate::copies::List::run).
     pub(crate) unsafe fn run(&self) {
-        if self.writing == Writing::Gathered {
-            // SAFETY: the caller's promise.
-            return unsafe { self.gather() };
+        // SAFETY: the caller's promise.
+        unsafe {
+            match self.writing {
+                Writing::Plain => self.run_by::<Plain>(),
+                Writing::PastCaches => self.run_by::<PastCaches>(),
+            }
         }
+    }
+
+    /// # Safety
+    /// As for [`run`](Sweep::run).
+    unsafe fn run_by<S: Store>(&self) {
         macro_rules! run {
             ($copy_line:expr) => {
                 // SAFETY: the line lies within both boxes, which the caller promised.
@@ -115,46 +122,11 @@ impl Sweep {
         }
         match_run_bytes!(self.first.run_bytes(),
             N => match self.ahead {
-                Ahead::Nothing => run!(Sweep::line::<N, 0>),
-                Ahead::Second => run!(Sweep::line::<N, 1>),
-                Ahead::Both => run!(Sweep::line::<N, 2>),
+                Ahead::Nothing => run!(Sweep::line::<S, N, 0>),
+                Ahead::Second => run!(Sweep::line::<S, N, 1>),
+                Ahead::Both => run!(Sweep::line::<S, N, 2>),
             },
-            _bytes => run!(Sweep::any_line))
-    }
-
-    /// Runs both copies, the runs of which are gathered: neither has gaps in its target.
-    ///
-    /// # Safety
-    /// As for [`run`](Sweep::run).
-    unsafe fn gather(&self) {
-        let target = self.first.target().as_ptr();
-        let (mut first, mut second) =
-            (Gatherer::new(target), Gatherer::new(target.wrapping_offset(self.target_offset)));
-        macro_rules! run {
-            ($n:expr, $bytes:expr) => {
-                for_each_line(&self.first, |source, _target, line| {
-                    let mut from = source.as_ptr();
-                    for _ in 0..line.extent {
-                        let second_from = from.wrapping_offset(self.source_offset);
-                        fetch(from.wrapping_offset(RUNS_AHEAD * line.source_stride));
-                        fetch(second_from.wrapping_offset(RUNS_AHEAD * line.source_stride));
-                        // SAFETY: the line lies within both boxes, which the caller promised, and is the next in both
-                        // targets.
-                        unsafe {
-                            first.take::<$n>(from, $bytes);
-                            second.take::<$n>(second_from, $bytes);
-                        }
-                        from = from.wrapping_offset(line.source_stride);
-                    }
-                })
-            };
-        }
-        match_run_bytes!(self.first.run_bytes(), N => run!(N, N), bytes => run!(0, bytes));
-        // SAFETY: all was taken that the boxes have room for.
-        unsafe {
-            first.end();
-            second.end();
-        }
+            _bytes => run!(Sweep::any_line::<S>))
     }
 
     /// Copies a line of runs of `N` bytes of both, and fetches ahead for `FETCHED` of them.
@@ -162,7 +134,7 @@ impl Sweep {
     /// # Safety
     /// As for [`run`](Sweep::run), for the line.
     #[inline]
-    unsafe fn line<const N: usize, const FETCHED: usize>(
+    unsafe fn line<S: Store, const N: usize, const FETCHED: usize>(
         &self,
         source: Pointer,
         target: Pointer,
@@ -174,18 +146,18 @@ impl Sweep {
                 (from.wrapping_offset(self.source_offset), to.wrapping_offset(self.target_offset));
             if FETCHED > 0 {
                 fetch(second_from.wrapping_offset(RUNS_AHEAD * line.source_stride));
-                fetch(second_to.wrapping_offset(RUNS_AHEAD * line.target_stride));
+                if S::FETCHES {
+                    fetch(second_to.wrapping_offset(RUNS_AHEAD * line.target_stride));
+                }
             }
             if FETCHED > 1 {
                 fetch(from.wrapping_offset(RUNS_AHEAD * line.source_stride));
-                fetch(to.wrapping_offset(RUNS_AHEAD * line.target_stride));
+                if S::FETCHES {
+                    fetch(to.wrapping_offset(RUNS_AHEAD * line.target_stride));
+                }
             }
-            // SAFETY: all four lie in their lines; `[u8; N]` has the alignment 1.
-            unsafe {
-                let (first, second) = (from.cast::<[u8; N]>().read(), second_from.cast::<[u8; N]>().read());
-                to.cast::<[u8; N]>().write(first);
-                second_to.cast::<[u8; N]>().write(second);
-            }
+            // SAFETY: all four lie in their lines, and what is written does not overlap with anything.
+            unsafe { S::copy_runs::<N>([from, second_from], [to, second_to]) };
             from = from.wrapping_offset(line.source_stride);
             to = to.wrapping_offset(line.target_stride);
         }
@@ -195,7 +167,7 @@ impl Sweep {
     ///
     /// # Safety
     /// As for [`run`](Sweep::run), for the line.
-    unsafe fn any_line(&self, source: Pointer, target: Pointer, line: &CopyAxis) {
+    unsafe fn any_line<S: Store>(&self, source: Pointer, target: Pointer, line: &CopyAxis) {
         let bytes = self.first.run_bytes();
         let (mut from, mut to) = (source.as_ptr(), target.as_ptr());
         for _ in 0..line.extent {
@@ -203,24 +175,11 @@ impl Sweep {
                 (from.wrapping_offset(self.source_offset), to.wrapping_offset(self.target_offset));
             // SAFETY: all four lie in their lines, and what is written does not overlap with anything.
             unsafe {
-                std::ptr::copy_nonoverlapping(from, to, bytes);
-                std::ptr::copy_nonoverlapping(second_from, second_to, bytes);
+                S::copy(from, to, bytes);
+                S::copy(second_from, second_to, bytes);
             }
             from = from.wrapping_offset(line.source_stride);
             to = to.wrapping_offset(line.target_stride);
         }
     }
-}
-
-/// Asks for a line of the cache; any address will do.
-#[inline(always)]
-fn fetch(address: *mut u8) {
-    #[cfg(target_arch = "x86_64")]
-    // SAFETY: every x86-64 processor has the instruction, and it never faults.
-    unsafe {
-        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        _mm_prefetch::<_MM_HINT_T0>(address.cast::<i8>());
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    let _ = address;
 }

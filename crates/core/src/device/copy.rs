@@ -330,7 +330,8 @@ pub enum NextReader {
     /// By later work of the same device and thread.
     #[default]
     Here,
-    /// By another processor: a transport, another process. What the list writes is of no more use here.
+    /// By another processor: a transport, another process. What the list writes is of no more use here. The list is probably
+    /// run again and again: a device may try in its first runs how to write it best.
     Elsewhere,
 }
 

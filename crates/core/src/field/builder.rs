@@ -131,8 +131,9 @@ impl<T: Element, D: Device> FieldBuilder<T, D> {
     /// it with large strides. So a field below 4 MiB is in such memory as a whole, and of a larger one only what the
     /// neighbours of this pattern read, if that is in at most 16 places and a quarter of the field, as it is for a grid
     /// split along the slowest axis; the rest has large pages. If it is not, a field of a grid is not shared, and its
-    /// cells are packed, while an unstructured one is shared as a whole, unless it is sent in runs below 64 bytes. An
-    /// exchange of another pattern has cells packed that are not shared.
+    /// cells are packed, as are those of a grid that neighbours read in runs below 64 bytes. An unstructured field is then
+    /// shared as a whole, however short the runs of its listed cells. An exchange of another pattern has cells packed that
+    /// are not shared.
     #[must_use]
     pub fn node_shared(mut self, shared: bool) -> Self {
         self.node = self.node.filter(|_| shared);
