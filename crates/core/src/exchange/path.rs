@@ -57,6 +57,8 @@ impl FromStr for DataPath {
 pub(crate) enum Way {
     /// In the message.
     Message,
+    /// In the message, each piece in a part of its own: from the field or to it, where it lies there without gaps.
+    Apart,
     /// Packed into shared memory, and unpacked from it.
     Shared,
     /// Copied straight from the field.

@@ -127,6 +127,9 @@ fn cases(comm: &Communicator, count: u64) -> Outcome {
     for number in 0..fewer.div_ceil(5) {
         exchange::check(comm, &device, &exchange::Case::slabs(number, ranks))?;
     }
+    for number in 0..fewer {
+        exchange::check(comm, &device, &exchange::Case::planes(number, ranks))?;
+    }
     for number in 0..count.div_ceil(20) {
         exchange::interleaved(comm, &device, number)?;
     }
