@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::layout::{Messages, Place, Placed};
 use super::message::{Incoming, Outgoing};
 use super::part::{Borrowed, DevicePart, Lent, Part, Phase, Traffic};
-use super::path::Way;
+use super::path::{LINE_BYTES, Way};
 use super::plan::{BuildError, PartFields};
 use super::settle::Settled;
 use super::side::{Side, fill};
@@ -165,8 +165,11 @@ fn build<D: Device>(
     Ok(Unopened { part, sends, receives })
 }
 
-/// The messages in the order in which they are begun, the largest first, and the copies that serve all of them where none
-/// does so `one_by_one`.
+/// The messages in the order in which they are begun, the largest first, and the copies that serve all of them, or, where
+/// messages are packed and unpacked `one_by_one`, those that are unpacked together.
+///
+/// Messages of short rows are: those of the two faces of the fastest axis lie on the same lines, and one sweep over both
+/// takes as long as over one. They are packed together too, by what packs the first of them.
 fn bind_messages<D: Device>(
     device: &D,
     messages: Messages,
@@ -175,22 +178,42 @@ fn bind_messages<D: Device>(
     direction: Direction,
     one_by_one: bool,
 ) -> Result<(Vec<BoundMessage<D>>, Vec<CopyItem>), DeviceError> {
-    let mut placed = messages.placed.clone();
-    placed.sort_by_key(|message| std::cmp::Reverse(message.bytes()));
-    let reader = if direction == Direction::Send { NextReader::Elsewhere } else { NextReader::Here };
-    let mut bound = Vec::with_capacity(placed.len());
-    for message in placed {
-        let copies = if one_by_one {
-            let items = messages.copies_of_message(&message, fields, buffer, direction)?;
-            Some(device.bind_copies(items, reader)?)
-        } else {
-            None
-        };
-        let borrowed = messages.is_borrowed(&message, fields);
-        bound.push((message, copies, borrowed));
+    let sends = direction == Direction::Send;
+    let reader = if sends { NextReader::Elsewhere } else { NextReader::Here };
+    let mut listed = Vec::with_capacity(messages.placed.len());
+    for message in &messages.placed {
+        let items = messages.copies_of_message(message, fields, buffer, direction)?;
+        let together = !one_by_one || has_short_rows(&items);
+        listed.push((message, items, together));
     }
-    let all = if one_by_one { Vec::new() } else { messages.copies(fields, buffer, direction)? };
+    if one_by_one && listed.iter().filter(|(.., together)| *together).count() == 1 {
+        listed.iter_mut().for_each(|(.., together)| *together = false);
+    }
+    let largest = listed.iter().filter(|(.., together)| *together).map(|(message, ..)| message.bytes()).max();
+    listed.sort_by_key(|(message, _, together)| {
+        let bytes = largest.filter(|_| *together).unwrap_or_else(|| message.bytes());
+        std::cmp::Reverse((bytes, *together))
+    });
+    let mut all: Vec<CopyItem> =
+        listed.iter().filter(|(.., together)| *together).flat_map(|(_, items, _)| items.clone()).collect();
+    let mut bound = Vec::with_capacity(listed.len());
+    for (message, items, together) in listed {
+        let copies = match (one_by_one, together) {
+            (false, _) => None,
+            (true, false) => Some(device.bind_copies(items, reader)?),
+            // The first one packs for all that follow it.
+            (true, true) if sends => Some(device.bind_copies(std::mem::take(&mut all), reader)?),
+            (true, true) => None,
+        };
+        bound.push((message.clone(), copies, messages.is_borrowed(message, fields)));
+    }
     Ok((bound, all))
+}
+
+/// Whether most of the bytes of some copies are in rows shorter than a line of the cache.
+fn has_short_rows(items: &[CopyItem]) -> bool {
+    let short = |item: &&CopyItem| matches!(item, CopyItem::Box(copy) if copy.run_bytes() < LINE_BYTES);
+    2 * items.iter().filter(short).map(CopyItem::bytes).sum::<usize>() > bytes(items)
 }
 
 /// What a rank's domains copy from each other and from themselves.

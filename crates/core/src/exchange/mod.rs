@@ -3,8 +3,9 @@
 //! Read in this order:
 //! - this file: [`Exchange`], what a user holds;
 //! - `path`: how cells may get to a neighbour, and which way is taken;
-//! - `plan`: what ranks agree on at [`bind`](crate::Pattern::bind), `settle`: the way of each field, and `bind`: messages laid out and copies bound, each
-//!   between two `side`s, to messages of which some lie in a `segment` that two processes share;
+//! - `plan`: what ranks agree on at [`bind`](crate::Pattern::bind), `settle`: the way of each field, `layout`: where cells
+//!   lie in messages, and `bind`: copies bound, each between two `side`s, to messages of which some lie in a `segment` that
+//!   two processes share;
 //! - `part`: what one device does in each phase of an exchange, and `message`: with each message;
 //! - `order`: halos filled all at once or axis by axis, and `staged`: what a device does in the second case;
 //! - `flight`: the parts together, from start to finish, and poisoning;

@@ -68,7 +68,7 @@ pub(crate) enum Way {
 /// Runs of fewer bytes share lines of the cache with the owner's halo, which it fills at the same time: copied straight,
 /// each line goes to and fro, packed ones go once. Measured on 2 cores, split along the fastest axis: 1.2 to 4.8 times as
 /// long. Listed cells lie apart from the halo, and are quicker straight, however short (0.4 times as long).
-const LINE_BYTES: usize = 64;
+pub(super) const LINE_BYTES: usize = 64;
 
 impl DataPath {
     /// The way of a field which can be copied straight or be packed into shared memory, as far as that is possible.

@@ -138,8 +138,9 @@ fn cases(comm: &Communicator, count: u64) -> Outcome {
     }
     comm.barrier()?;
     if comm.rank() == 0 {
+        let near = (0..ranks).filter(|&peer| comm.transport().is_near(peer)).count();
         println!(
-            "{ranks} ranks: {count} random exchanges of boxes match the oracle, {fewer} of unstructured domains and \
+            "{ranks} ranks, {near} near rank 0: {count} random exchanges of boxes match the oracle, {fewer} of unstructured domains and \
              {fewer} on cubed spheres"
         );
     }
