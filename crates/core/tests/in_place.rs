@@ -100,11 +100,17 @@ fn lent_memory_is_never_used_by_messages_under_way() {
             }
             let traffic = exchange.traffic();
             assert_eq!((traffic.sent_in_place_bytes, traffic.received_in_place_bytes), (0, 0));
+            if comm.rank() == 1 {
+                comm.barrier()?;
+            }
             std::mem::forget(exchange.start(Schedule::DefaultStream)?);
             std::mem::forget(exchange);
         }
-        // Messages still arrive and are served, but nobody writes here, nor reads.
+        // Messages still arrive and are served, but nobody writes here, nor reads: rank 1 begins once rank 0 is here.
         memory.fill(7.0);
+        if comm.rank() == 0 {
+            comm.barrier()?;
+        }
         comm.barrier()?;
         comm.barrier()?;
         assert!(memory.iter().all(|value| *value == 7.0));
