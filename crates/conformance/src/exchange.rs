@@ -117,6 +117,48 @@ impl Case {
         }
     }
 
+    /// The case with this number for this many ranks with thin slabs, whose planes are large enough to travel apart from
+    /// each other: of some fields they lie without gaps, on all ranks or on some.
+    pub fn planes(number: u64, ranks: usize) -> Case {
+        let mut random = StdRng::seed_from_u64(number.wrapping_mul(0xD6E8_FEB8_6659_FD93) ^ ranks as u64);
+        let mut fields: Vec<FieldCase> =
+            (0..random.random_range(1..=3)).map(|_| FieldCase::new(&mut random, 3)).collect();
+        let slowest = fields[0].order[0];
+        for field in &mut fields {
+            if random.random_bool(0.7) {
+                let others = [(slowest + 1) % 3, (slowest + 2) % 3];
+                field.order = vec![slowest, others[0], others[1]];
+                field.place = ComponentPlace::Fastest;
+                (field.padding, field.wider) = (vec![0; 3], 0);
+            }
+        }
+        let per_rank = random.random_range(1..=2);
+        let (slabs, thickness) = (ranks * per_rank, 3);
+        let mut extents: Vec<usize> = (0..3).map(|_| random.random_range(40..56)).collect();
+        extents[slowest] = slabs * thickness;
+        let whole = IndexBox::new([0; 3], extents.iter().map(|&extent| extent as i64).collect::<Vec<_>>());
+        let mut domains = vec![Vec::new(); ranks];
+        for slab in 0..slabs {
+            let (lower, upper) = (slab * thickness, (slab + 1) * thickness);
+            domains[slab % ranks].push(whole.with_axis(slowest, lower as i64, upper as i64));
+        }
+        let across = random.random_bool(0.5);
+        let mut width = |axis| if axis == slowest || across { random.random_range(1..=2) } else { 0 };
+        let widths = (0..3).map(|axis| (width(axis), width(axis))).collect();
+        Case {
+            number,
+            periodic: (0..3).map(|_| random.random_bool(0.8)).collect(),
+            widths,
+            neighbours: Neighbours::All,
+            domains,
+            fields,
+            path: if random.random_bool(0.8) { DataPath::Messages } else { random_path(&mut random) },
+            order: if across { HaloOrder::AxisByAxis } else { random_order(&mut random) },
+            rounds: 2,
+            extents,
+        }
+    }
+
     /// The cell of the grid that an exchange puts at `cell` of the block of `owned`; `None` where it puts nothing.
     fn source(&self, owned: &IndexBox, cell: &[i64]) -> Option<Vec<i64>> {
         let mut outside = 0;

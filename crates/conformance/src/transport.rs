@@ -1,6 +1,7 @@
 //! The transport suite: what every transport does. Every rank calls [`suite`].
 
 pub(crate) mod messages;
+mod parts;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,6 +14,7 @@ use rand::{RngExt, SeedableRng};
 
 use crate::{Failure, Report, ensure, judge};
 use messages::{messages, messages_beside_channels, unreceived, unwanted};
+use parts::channels_in_parts;
 
 /// Collective: runs all transport tests.
 ///
@@ -38,6 +40,7 @@ pub fn suite(comm: &Communicator) -> Result<Report, String> {
             ("memory shared in parts", shared_parts),
             ("messages to whom they may concern", messages),
             ("messages beside channels", messages_beside_channels),
+            ("channels in parts", channels_in_parts),
             ("messages that nobody has found", unreceived),
             ("messages that nobody wants", unwanted),
         ],

@@ -28,6 +28,22 @@ fn random_exchanges_match_the_global_oracle() {
     });
 }
 
+/// Messages in parts, of which some lie in fields; with one thread, and with several, which pack all messages at once.
+#[test]
+fn planes_that_lie_in_fields_match_the_global_oracle() {
+    for ranks in [2, 3] {
+        for threads in [1, 2] {
+            run_ranks(ranks, |comm| {
+                let device = CpuDevice::with_threads(threads)?;
+                (0..cases().div_ceil(500)).try_for_each(|number| {
+                    exchange::check(&comm, &device, &exchange::Case::planes(number, comm.size()))
+                })
+            })
+            .unwrap();
+        }
+    }
+}
+
 #[test]
 fn random_unstructured_exchanges_match_the_global_oracle() {
     random_cases(cases().div_ceil(5), |comm, device, number, size| {

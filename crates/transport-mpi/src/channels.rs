@@ -1,4 +1,7 @@
 //! The open channels of a transport: persistent requests in a table.
+//!
+//! Each part of a channel's message is a message of its own to MPI. All have the same tag: MPI matches them in the order
+//! in which they are started, which is that of the parts.
 
 use std::collections::HashMap;
 
@@ -17,8 +20,8 @@ pub(crate) struct Channels {
     rank: usize,
     places: Vec<Place>,
     free: Vec<usize>,
-    /// The lengths of all open channels.
-    lengths: HashMap<Address, usize>,
+    /// The lengths of the parts of all open channels.
+    lengths: HashMap<Address, Vec<usize>>,
 }
 
 #[derive(Default)]
@@ -29,13 +32,18 @@ struct Place {
 
 /// One open channel.
 struct Line {
-    request: Request,
-    /// A message is under way.
-    active: bool,
+    parts: Vec<LinePart>,
     address: Address,
-    bytes: usize,
     /// What befell an earlier message, for ever.
     failed: Option<TransportError>,
+}
+
+/// One part of its messages.
+struct LinePart {
+    request: Request,
+    /// It is under way.
+    active: bool,
+    bytes: usize,
 }
 
 impl Channels {
@@ -44,37 +52,39 @@ impl Channels {
         Channels { rank, places: Vec::new(), free: Vec::new(), lengths: HashMap::new() }
     }
 
-    /// Makes the request of a channel.
+    /// Makes the requests of a channel.
     ///
     /// # Safety
-    /// As for [`open`](haloport_core::transport::Transport::open).
+    /// As for [`open_parts`](haloport_core::transport::Transport::open_parts).
     pub(crate) unsafe fn open(
         &mut self,
         permit: &Permit,
         comm: Comm,
         address: Address,
-        memory: MemoryRange,
+        parts: &[MemoryRange],
     ) -> Result<Channel, TransportError> {
-        let (direction, peer, tag) = address;
         if self.lengths.contains_key(&address) {
             return Err(misuse(address, "is open already"));
         }
-        let (pointer, bytes) = (memory.pointer.as_ptr(), memory.bytes);
-        // SAFETY: the memory is valid until the channel is closed, when the request becomes a ghost with its keeper;
-        // that nobody else touches it meanwhile is promised anew at each `post`.
-        let request = unsafe {
-            match direction {
-                Direction::Send => Request::send_init(permit, comm, (pointer, bytes), peer, tag)?,
-                Direction::Receive => Request::receive_init(permit, comm, (pointer, bytes), peer, tag)?,
+        let lengths = parts.iter().map(|memory| memory.bytes).collect();
+        let mut made = Vec::with_capacity(parts.len());
+        for memory in parts {
+            // SAFETY: the caller's promise.
+            match unsafe { LinePart::new(permit, comm, address, memory) } {
+                Ok(part) => made.push(part),
+                Err(error) => {
+                    made.iter_mut().try_for_each(|part| part.request.free(permit))?;
+                    return Err(error);
+                }
             }
-        };
+        }
         let index = self.free.pop().unwrap_or_else(|| {
             self.places.push(Place::default());
             self.places.len() - 1
         });
         let place = &mut self.places[index];
-        place.line = Some(Line { request, active: false, address, bytes, failed: None });
-        self.lengths.insert(address, bytes);
+        place.line = Some(Line { parts: made, address, failed: None });
+        self.lengths.insert(address, lengths);
         Ok(Channel(u64::from(place.uses) << 32 | index as u64))
     }
 
@@ -88,9 +98,11 @@ impl Channels {
         if !line.test(permit, rank)? {
             return Err(misuse(line.address, "has a message under way"));
         }
-        // SAFETY: the request is not under way; the memory is as the caller promises.
-        unsafe { line.request.start(permit)? };
-        line.active = true;
+        for part in &mut line.parts {
+            // SAFETY: the request is not under way; the memory is as the caller promises.
+            unsafe { part.request.start(permit)? };
+            part.active = true;
+        }
         Ok(())
     }
 
@@ -99,35 +111,38 @@ impl Channels {
         let rank = self.rank;
         let line = self.line(channel)?;
         let complete = line.test(permit, rank)?;
-        if line.address.0 == Direction::Receive && line.address.1 == rank {
+        let address = line.address;
+        if (address.0, address.1) == (Direction::Receive, rank) {
             // Open MPI 4.1 cuts short messages to oneself down to the receiver's length, and calls it a success.
-            let (tag, expected) = (line.address.2, line.bytes);
-            match self.lengths.get(&(Direction::Send, rank, tag)) {
-                Some(&found) if complete && found != expected => {
-                    return Err(TransportError::Length { sender: rank, receiver: rank, expected, found });
-                }
-                _ => {}
+            let lengths = |direction| self.lengths.get(&(direction, rank, address.2)).into_iter().flatten();
+            let mut pairs = lengths(Direction::Send).zip(lengths(Direction::Receive));
+            if complete && let Some((&found, &expected)) = pairs.find(|(found, expected)| found != expected) {
+                return Err(TransportError::Length { sender: rank, receiver: rank, expected, found });
             }
         }
         Ok(complete)
     }
 
-    /// Takes a channel out of the table, and whether a message was under way; `None` if it is not open.
-    pub(crate) fn close(&mut self, channel: Channel, keep: Keep) -> Option<(Ghost, bool)> {
+    /// Takes a channel out of the table: its parts, and whether each was under way; `None` if it is not open.
+    pub(crate) fn close(
+        &mut self,
+        channel: Channel,
+        keep: Keep,
+    ) -> Option<impl Iterator<Item = (Ghost, bool)> + use<>> {
         let (index, uses) = split(channel);
         let place = self.places.get_mut(index).filter(|place| place.uses == uses)?;
         let line = place.line.take()?;
         place.uses = place.uses.wrapping_add(1);
         self.free.push(index);
         self.lengths.remove(&line.address);
-        Some(line.into_ghost(Some(keep)))
+        Some(line.into_ghosts(Some(keep)))
     }
 
     /// Takes all channels out of the table, as if each had been closed.
     pub(crate) fn close_all(&mut self) -> impl Iterator<Item = (Ghost, bool)> {
         self.lengths.clear();
         let places = std::mem::take(&mut self.places);
-        places.into_iter().filter_map(|place| place.line).map(|line| line.into_ghost(None))
+        places.into_iter().filter_map(|place| place.line).flat_map(|line| line.into_ghosts(None))
     }
 
     fn line(&mut self, channel: Channel) -> Result<&mut Line, TransportError> {
@@ -140,35 +155,75 @@ impl Channels {
 
 impl Line {
     fn test(&mut self, permit: &Permit, rank: usize) -> Result<bool, TransportError> {
-        if !self.active {
-            return self.failed.clone().map_or(Ok(true), Err);
+        let mut complete = true;
+        for part in self.parts.iter_mut().filter(|part| part.active) {
+            match part.test(permit, self.address, rank) {
+                Ok(done) => complete &= done,
+                Err(error) => self.failed = self.failed.take().or(Some(error)),
+            }
         }
+        self.failed.clone().map_or(Ok(complete), Err)
+    }
+
+    fn into_ghosts(self, keep: Option<Keep>) -> impl Iterator<Item = (Ghost, bool)> {
+        let receives = self.address.0 == Direction::Receive;
+        self.parts.into_iter().map(move |LinePart { request, active, .. }| {
+            let ghost = Ghost { request, persistent: true, cancel: active && receives, keep: keep.clone() };
+            (ghost, active)
+        })
+    }
+}
+
+impl LinePart {
+    /// Makes the request of a part.
+    ///
+    /// # Safety
+    /// As for [`Channels::open`].
+    unsafe fn new(
+        permit: &Permit,
+        comm: Comm,
+        (direction, peer, tag): Address,
+        memory: &MemoryRange,
+    ) -> Result<LinePart, TransportError> {
+        let (pointer, bytes) = (memory.pointer.as_ptr(), memory.bytes);
+        // SAFETY: the memory is valid until the channel is closed, when the request becomes a ghost with its keeper;
+        // that nobody else touches it meanwhile is promised anew at each `post`.
+        let request = unsafe {
+            match direction {
+                Direction::Send => Request::send_init(permit, comm, (pointer, bytes), peer, tag)?,
+                Direction::Receive => Request::receive_init(permit, comm, (pointer, bytes), peer, tag)?,
+            }
+        };
+        Ok(LinePart { request, active: false, bytes })
+    }
+
+    /// Whether it is complete. It is under way.
+    fn test(&mut self, permit: &Permit, address: Address, rank: usize) -> Result<bool, TransportError> {
         let judged = match self.request.test(permit) {
             Ok(Progress::Pending) => return Ok(false),
-            Ok(Progress::Done(_)) if self.address.0 == Direction::Send => Ok(()),
+            Ok(Progress::Done(_)) if address.0 == Direction::Send => Ok(true),
             Ok(Progress::Done(status)) => match status.bytes(permit) {
-                Ok(found) if found == self.bytes => Ok(()),
-                Ok(found) => Err(self.wrong_length(rank, found)),
+                Ok(found) if found == self.bytes => Ok(true),
+                Ok(found) => Err(self.wrong_length(address, rank, found)),
                 Err(error) => Err(error),
             },
             Ok(Progress::Truncated(status, message)) => match status.bytes(permit) {
-                Ok(found) if found > self.bytes => Err(self.wrong_length(rank, found)),
-                _ => Err(self.too_long(rank, &message)),
+                Ok(found) if found > self.bytes => Err(self.wrong_length(address, rank, found)),
+                _ => Err(self.too_long(address, rank, &message)),
             },
             Err(error) => Err(error),
         };
         self.active = false;
-        self.failed = judged.as_ref().err().cloned();
-        judged.map(|()| true)
+        judged
     }
 
-    fn wrong_length(&self, rank: usize, found: usize) -> TransportError {
-        TransportError::Length { sender: self.address.1, receiver: rank, expected: self.bytes, found }
+    fn wrong_length(&self, (_, sender, _): Address, rank: usize, found: usize) -> TransportError {
+        TransportError::Length { sender, receiver: rank, expected: self.bytes, found }
     }
 
     /// Some libraries say only that a message was longer, not how long.
-    fn too_long(&self, rank: usize, message: &str) -> TransportError {
-        let (peer, bytes) = (self.address.1, self.bytes);
+    fn too_long(&self, (_, peer, _): Address, rank: usize, message: &str) -> TransportError {
+        let bytes = self.bytes;
         TransportError::Layer {
             call: "MPI_Test",
             message: format!(
@@ -176,11 +231,6 @@ impl Line {
                  expects: {message}"
             ),
         }
-    }
-
-    fn into_ghost(self, keep: Option<Keep>) -> (Ghost, bool) {
-        let cancel = self.active && self.address.0 == Direction::Receive;
-        (Ghost { request: self.request, persistent: true, cancel, keep }, self.active)
     }
 }
 

@@ -153,9 +153,11 @@ impl Endpoint {
     pub(crate) fn close(&self, channel: Channel, keep: Keep) {
         {
             let mut state = self.state();
-            let Some((ghost, active)) = state.channels.close(channel, keep) else { return };
-            state.ghosts.add(ghost);
-            state.littered |= active;
+            let Some(ghosts) = state.channels.close(channel, keep) else { return };
+            for (ghost, active) in ghosts {
+                state.ghosts.add(ghost);
+                state.littered |= active;
+            }
         }
         self.sweep();
     }

@@ -114,12 +114,12 @@ unsafe impl Transport for MpiTransport {
         self.endpoint.info.clone()
     }
 
-    unsafe fn open(
+    unsafe fn open_parts(
         &self,
         direction: Direction,
         peer: usize,
         tag: u32,
-        memory: MemoryRange,
+        parts: &[MemoryRange],
     ) -> Result<Channel, TransportError> {
         self.check(peer)?;
         if tag > self.endpoint.tag_bound {
@@ -130,7 +130,7 @@ unsafe impl Transport for MpiTransport {
         let mut entry = self.endpoint.enter()?;
         let (state, permit) = (&mut *entry.state, &entry.permit);
         // SAFETY: the caller's promise.
-        unsafe { state.channels.open(permit, self.endpoint.channels, (direction, peer, tag), memory) }
+        unsafe { state.channels.open(permit, self.endpoint.channels, (direction, peer, tag), parts) }
     }
 
     unsafe fn post(&self, channel: Channel) -> Result<(), TransportError> {

@@ -64,15 +64,15 @@ unsafe impl Transport for Counting {
         self.inner.info()
     }
 
-    unsafe fn open(
+    unsafe fn open_parts(
         &self,
         direction: Direction,
         peer: usize,
         tag: u32,
-        memory: MemoryRange,
+        parts: &[MemoryRange],
     ) -> Result<Channel, TransportError> {
         // SAFETY: the caller's promise.
-        unsafe { self.inner.open(direction, peer, tag, memory) }
+        unsafe { self.inner.open_parts(direction, peer, tag, parts) }
     }
 
     unsafe fn post(&self, channel: Channel) -> Result<(), TransportError> {

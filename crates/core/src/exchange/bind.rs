@@ -1,33 +1,22 @@
 //! What one device's part of an exchange is bound to: its messages laid out, its buffers, and every copy of every later
 //! exchange.
-//!
-//! The cells of a piece lie in a message with the axes in the order of the sender's memory, from the slowest to the
-//! fastest, so that packing walks memory in sequence; listed cells are an axis like any other. Fields follow each
-//! other, and the pieces of each field, each aligned to [`ALIGNMENT`]. Axes and vectors are turned where a halo is
-//! written, from a message or from a field, and never in a message.
 
 use std::sync::Arc;
 
-use super::part::{Borrowed, DevicePart, Lent, Message, Part, Phase, Traffic};
-use super::path::Way;
+use super::layout::{Messages, Place, Placed};
+use super::message::{Incoming, Outgoing};
+use super::part::{Borrowed, DevicePart, Lent, Part, Phase, Traffic};
+use super::path::{LINE_BYTES, Way};
 use super::plan::{BuildError, PartFields};
-use super::segment::Slot;
 use super::settle::Settled;
-use super::side::{Side, fill, join};
+use super::side::{Side, fill};
 use crate::device::{
-    Buffer, CopyItem, Device, DeviceError, MAX_COPY_AXES, MemoryKind, MemoryRange, NextReader, Pointer,
-    Priority,
+    Buffer, CopyItem, Device, DeviceError, MemoryKind, MemoryRange, NextReader, Pointer, Priority,
 };
 use crate::domain::Orientation;
 use crate::field::BoundField;
-use crate::pattern::{Cells, Pattern, Piece};
+use crate::pattern::{Pattern, Piece};
 use crate::transport::{Direction, Transport, TransportError, Window};
-
-/// Where a piece begins in a message: at a multiple of this many bytes, on cache lines of its own.
-const ALIGNMENT: usize = 64;
-
-/// Where a message begins in the buffer of its part: on cache lines of its own.
-pub(super) const MESSAGE_ALIGNMENT: usize = 128;
 
 /// Binds the copies of a part, allocates its buffers and opens its channels.
 pub(super) fn bind<D: Device>(
@@ -41,116 +30,15 @@ pub(super) fn bind<D: Device>(
     Ok(Box::new(open(part, transport, tag)?))
 }
 
-/// The bytes of what comes from `peer` through shared memory, from fields whose axes are in `orders` there.
-pub(super) fn packed_bytes(
-    fields: &[(usize, BoundField)],
-    pattern: &Pattern,
-    peer: usize,
-    orders: &[[u8; MAX_COPY_AXES]],
-    ways: &[Way],
-) -> usize {
-    let pieces = pattern.receives().get(&peer).map_or(&[][..], Vec::as_slice);
-    let targets = pieces.iter().map(|piece| (piece.target_domain, &piece.target, piece.orientation));
-    let mut message = Messages::new();
-    let packed = |position: usize| (ways[position] == Way::Shared).then(|| orders[position]);
-    message.add(peer, fields, packed, targets);
-    message.bytes
-}
-
 /// A part whose channels are not open yet: their messages and the place of each in its buffer.
 struct Unopened<D: Device> {
     part: DevicePart<D>,
-    sends: Vec<Placed>,
-    receives: Vec<Placed>,
+    sends: Vec<BoundMessage<D>>,
+    receives: Vec<BoundMessage<D>>,
 }
 
-/// A message to or from `peer` and its place in the buffer.
-#[derive(Debug, Clone, Copy)]
-struct Placed {
-    peer: usize,
-    begin: usize,
-    bytes: usize,
-}
-
-/// The copies between fields and messages in one direction, with the addresses in the message still relative.
-struct Messages {
-    placed: Vec<Placed>,
-    items: Vec<Placing>,
-    bytes: usize,
-}
-
-/// Cells of a field and their place in a message.
-struct Placing {
-    /// The place of the field in its part.
-    field: usize,
-    cells: Side,
-    /// The offset in the buffer.
-    at: usize,
-    /// The order of axes in the message, as the sender numbers them.
-    order: [u8; MAX_COPY_AXES],
-    /// Along which axes of the message those of the cells run.
-    orientation: Orientation,
-}
-
-impl Messages {
-    fn new() -> Messages {
-        Messages { placed: Vec::new(), items: Vec::new(), bytes: 0 }
-    }
-
-    /// Adds the message for one neighbour: of each field that `travels`, every piece.
-    fn add<'p>(
-        &mut self,
-        peer: usize,
-        fields: &[(usize, BoundField)],
-        travels: impl Fn(usize) -> Option<[u8; MAX_COPY_AXES]>,
-        pieces: impl Iterator<Item = (usize, &'p Cells, Orientation)> + Clone,
-    ) {
-        let begin = self.bytes.next_multiple_of(MESSAGE_ALIGNMENT);
-        let mut end = begin;
-        for (position, (_, field)) in fields.iter().enumerate() {
-            let Some(order) = travels(position) else { continue };
-            for (domain, cells, orientation) in pieces.clone() {
-                let at = end.next_multiple_of(ALIGNMENT);
-                let cells = Side::of_field(field, domain, cells);
-                end = at + cells.elements() * field.element.bytes();
-                self.items.push(Placing { field: position, cells, at, order, orientation });
-            }
-        }
-        if end > begin {
-            self.bytes = end;
-            self.placed.push(Placed { peer, begin, bytes: end - begin });
-        }
-    }
-
-    /// The address of the message in shared memory.
-    fn place_in(&self, slot: &Slot) -> Result<Pointer, DeviceError> {
-        let (expected, found) = (self.bytes, slot.bytes);
-        let fits = found >= expected;
-        fits.then_some(slot.message).ok_or_else(|| {
-            DeviceError::invalid("the shared memory of a message", format!("{expected} bytes or more"), found)
-        })
-    }
-
-    /// The copies to the messages, which lie from `buffer` on, or from them.
-    fn copies(
-        &self,
-        fields: &[(usize, BoundField)],
-        buffer: Pointer,
-        direction: Direction,
-    ) -> Result<Vec<CopyItem>, DeviceError> {
-        let mut items = Vec::with_capacity(self.items.len());
-        for Placing { field, cells, at, order, orientation } in &self.items {
-            let field = &fields[*field].1;
-            let size = field.element.bytes();
-            let message = cells.packed(buffer.offset(*at as isize), order, size, orientation);
-            match direction {
-                Direction::Send => items.push(join(cells, &message, size, None)?),
-                Direction::Receive => fill(&mut items, &message, cells, field, orientation)?,
-            }
-        }
-        Ok(items)
-    }
-}
+/// A message, what packs or unpacks it where that is done on its own, and whether it does so to borrowed memory.
+type BoundMessage<D> = (Placed, Option<<D as Device>::Copies>, bool);
 
 fn build<D: Device>(
     part: PartFields<D>,
@@ -160,6 +48,9 @@ fn build<D: Device>(
 ) -> Result<Unopened<D>, DeviceError> {
     let PartFields { device, fields } = part;
     let me = pattern.comm().rank();
+    let host = device.info().host_accessible || device_messages;
+    // Several threads, or a device that goes on by itself, have more to do with all messages at once.
+    let one_by_one = device.info().runs_on_host() && device.info().compute_units == 1;
 
     let mut traffic = Traffic { steps: 1, ..Traffic::default() };
     let mut outgoing = Messages::new();
@@ -173,6 +64,7 @@ fn build<D: Device>(
         let sources = pieces.iter().map(|piece| (piece.source_domain, &piece.source, unturned));
         let by = |way: Way| move |position: usize| (ways[position] == way).then(|| in_order(position));
         outgoing.add(peer, &fields, by(Way::Message), sources.clone());
+        outgoing.add_apart(peer, &fields, by(Way::Apart), sources.clone(), host);
         if let Some(pair) = &windows.slots {
             let mut message = Messages::new();
             message.add(peer, &fields, by(Way::Shared), sources);
@@ -193,6 +85,7 @@ fn build<D: Device>(
         let by =
             |way: Way| move |position: usize| (ways[position] == way).then(|| offer.fields[position].order);
         incoming.add(peer, &fields, by(Way::Message), targets.clone());
+        incoming.add_apart(peer, &fields, by(Way::Apart), targets.clone(), host);
         let bound = |items: Vec<CopyItem>| device.bind_copies(items, NextReader::Here);
         if let Some(window) = &windows.direct {
             let items = direct_copies(&fields, ways, window, pieces)?;
@@ -219,14 +112,28 @@ fn build<D: Device>(
     let own = pattern.receives().get(&me).map_or(&[][..], Vec::as_slice);
     let items = local_copies(&fields, own)?;
     traffic.local_bytes = bytes(&items);
-    traffic.messages = outgoing.placed.len();
-    traffic.message_bytes = outgoing.placed.iter().map(|message| message.bytes).sum();
+    let in_fields = |message: &Placed| message.in_fields().map(|(_, bytes)| bytes).sum::<usize>();
+    traffic.messages = outgoing.placed.iter().map(|message| message.stretches.len()).sum();
+    traffic.message_bytes = outgoing.placed.iter().map(Placed::bytes).sum();
+    traffic.sent_in_place_bytes = outgoing.placed.iter().map(in_fields).sum();
+    traffic.received_in_place_bytes = incoming.placed.iter().map(in_fields).sum();
+    let mut in_place: Vec<usize> = outgoing
+        .placed
+        .iter()
+        .chain(&incoming.placed)
+        .flat_map(Placed::in_fields)
+        .map(|(field, _)| field)
+        .collect();
+    in_place.sort_unstable();
+    in_place.dedup();
 
-    let host = device.info().host_accessible || device_messages;
     let kind = if host { MemoryKind::Device } else { MemoryKind::Pinned };
     let send_buffer = device.allocate(outgoing.bytes, kind)?;
     let receive_buffer = device.allocate(incoming.bytes, kind)?;
-    let outgoing_copies = outgoing.copies(&fields, send_buffer.pointer(), Direction::Send)?;
+    let (sends, outgoing_copies) =
+        bind_messages(&device, outgoing, &fields, send_buffer.pointer(), Direction::Send, one_by_one)?;
+    let (receives, unpack) =
+        bind_messages(&device, incoming, &fields, receive_buffer.pointer(), Direction::Receive, one_by_one)?;
     let mut pack = Vec::with_capacity(2);
     for items in slots {
         // Without shared memory the two lists are the same.
@@ -235,7 +142,6 @@ fn build<D: Device>(
             pack.push(device.bind_copies(items, NextReader::Elsewhere)?);
         }
     }
-    let unpack = incoming.copies(&fields, receive_buffer.pointer(), Direction::Receive)?;
     let part = DevicePart {
         stream: device.create_stream(Priority::High)?,
         pack,
@@ -247,6 +153,7 @@ fn build<D: Device>(
         lent,
         borrowed,
         buffers: Arc::new([send_buffer, receive_buffer]),
+        in_place: in_place.into_iter().filter_map(|field| fields[field].1.storage.clone()).collect(),
         traffic,
         before: device.create_event(false)?,
         packed: device.create_event(false)?,
@@ -255,7 +162,58 @@ fn build<D: Device>(
         phase: Phase::Idle,
         device,
     };
-    Ok(Unopened { part, sends: outgoing.placed, receives: incoming.placed })
+    Ok(Unopened { part, sends, receives })
+}
+
+/// The messages in the order in which they are begun, the largest first, and the copies that serve all of them, or, where
+/// messages are packed and unpacked `one_by_one`, those that are unpacked together.
+///
+/// Messages of short rows are: those of the two faces of the fastest axis lie on the same lines, and one sweep over both
+/// takes as long as over one. They are packed together too, by what packs the first of them.
+fn bind_messages<D: Device>(
+    device: &D,
+    messages: Messages,
+    fields: &[(usize, BoundField)],
+    buffer: Pointer,
+    direction: Direction,
+    one_by_one: bool,
+) -> Result<(Vec<BoundMessage<D>>, Vec<CopyItem>), DeviceError> {
+    let sends = direction == Direction::Send;
+    let reader = if sends { NextReader::Elsewhere } else { NextReader::Here };
+    let mut listed = Vec::with_capacity(messages.placed.len());
+    for message in &messages.placed {
+        let items = messages.copies_of_message(message, fields, buffer, direction)?;
+        let together = !one_by_one || has_short_rows(&items);
+        listed.push((message, items, together));
+    }
+    if one_by_one && listed.iter().filter(|(.., together)| *together).count() == 1 {
+        listed.iter_mut().for_each(|(.., together)| *together = false);
+    }
+    let largest = listed.iter().filter(|(.., together)| *together).map(|(message, ..)| message.bytes()).max();
+    listed.sort_by_key(|(message, _, together)| {
+        let bytes = largest.filter(|_| *together).unwrap_or_else(|| message.bytes());
+        std::cmp::Reverse((bytes, *together))
+    });
+    let mut all: Vec<CopyItem> =
+        listed.iter().filter(|(.., together)| *together).flat_map(|(_, items, _)| items.clone()).collect();
+    let mut bound = Vec::with_capacity(listed.len());
+    for (message, items, together) in listed {
+        let copies = match (one_by_one, together) {
+            (false, _) => None,
+            (true, false) => Some(device.bind_copies(items, reader)?),
+            // The first one packs for all that follow it.
+            (true, true) if sends => Some(device.bind_copies(std::mem::take(&mut all), reader)?),
+            (true, true) => None,
+        };
+        bound.push((message.clone(), copies, messages.is_borrowed(message, fields)));
+    }
+    Ok((bound, all))
+}
+
+/// Whether most of the bytes of some copies are in rows shorter than a line of the cache.
+fn has_short_rows(items: &[CopyItem]) -> bool {
+    let short = |item: &&CopyItem| matches!(item, CopyItem::Box(copy) if copy.run_bytes() < LINE_BYTES);
+    2 * items.iter().filter(short).map(CopyItem::bytes).sum::<usize>() > bytes(items)
 }
 
 /// What a rank's domains copy from each other and from themselves.
@@ -316,16 +274,28 @@ fn open<D: Device>(
     let Unopened { mut part, sends, receives } = unopened;
     let opened = (|| {
         for (placed, direction) in [(sends, Direction::Send), (receives, Direction::Receive)] {
-            for Placed { peer, begin, bytes } in placed {
-                let buffer = &part.buffers[usize::from(direction == Direction::Receive)];
-                let pointer = buffer.pointer().offset(begin as isize);
-                let memory = MemoryRange { device: part.device.id(), pointer, bytes };
-                // SAFETY: the part owns the buffer and closes the channel before it lets go of it; in `abandon` it
-                // hands the buffer over as the keeper.
-                let channel = unsafe { transport.open(direction, peer, tag, memory)? };
-                let messages =
-                    if direction == Direction::Send { &mut part.sends } else { &mut part.receives };
-                messages.push(Message { peer, bytes, channel, complete: true });
+            for (message, copies, borrowed) in placed {
+                let buffer = part.buffers[usize::from(direction == Direction::Receive)].pointer();
+                let ranges = message.stretches.iter().map(|stretch| {
+                    let pointer = match stretch.place {
+                        Place::Buffer(offset) => buffer.offset(offset as isize),
+                        Place::Field(pointer, _) => pointer,
+                    };
+                    MemoryRange { device: part.device.id(), pointer, bytes: stretch.bytes }
+                });
+                let ranges: Vec<_> = ranges.collect();
+                let (peer, bytes) = (message.peer, message.bytes());
+                let in_field = message.in_fields().next().is_some();
+                // SAFETY: the part keeps the buffers and the fields that the message lies in, and closes the channel
+                // before it lets go of them; in `abandon` it hands them over to the keeper.
+                let channel = unsafe { transport.open_parts(direction, peer, tag, &ranges)? };
+                match direction {
+                    Direction::Send => part.sends.push(Outgoing::new(peer, bytes, channel, in_field, copies)),
+                    Direction::Receive => {
+                        let incoming = Incoming::new(peer, bytes, channel, in_field, copies, borrowed);
+                        part.receives.push(incoming);
+                    }
+                }
             }
         }
         Ok(())

@@ -22,6 +22,18 @@ struct State {
     parts: Vec<Box<dyn Part>>,
     storages: Vec<Arc<Storage>>,
     status: Status,
+    /// Whether the caller waits in `finish`.
+    finishing: bool,
+}
+
+/// The caller waits in `finish`, as long as this lives: what the exchange has borrowed may be touched by whoever makes
+/// progress.
+pub(crate) struct Finishing<'f>(&'f Flight);
+
+impl Drop for Finishing<'_> {
+    fn drop(&mut self) {
+        self.0.lock().finishing = false;
+    }
 }
 
 /// How far an exchange is.
@@ -43,7 +55,7 @@ impl Flight {
         storages: Vec<Arc<Storage>>,
         on_complete: Option<Completion>,
     ) -> Flight {
-        let state = State { parts, storages, status: Status::Idle };
+        let state = State { parts, storages, status: Status::Idle, finishing: false };
         Flight { state: Mutex::new(state), on_complete: Mutex::new(on_complete) }
     }
 
@@ -97,7 +109,13 @@ impl Flight {
         started
     }
 
-    /// Unpacks. Everything has arrived.
+    /// Says that the caller waits in `finish`, with all fields at hand.
+    pub(crate) fn finishing(&self) -> Finishing<'_> {
+        self.lock().finishing = true;
+        Finishing(self)
+    }
+
+    /// Unpacks what is left. Everything has arrived.
     pub(crate) fn finish(
         &self,
         transport: &dyn Transport,
@@ -169,8 +187,9 @@ impl Served for Flight {
         }
         let mut complete = true;
         let mut failed = None;
+        let finishing = state.finishing;
         for part in &mut state.parts {
-            match part.poll(transport) {
+            match part.poll(transport, finishing) {
                 Ok(arrived) => complete &= arrived,
                 Err(error) => failed = failed.or(Some(error)),
             }

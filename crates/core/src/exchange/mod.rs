@@ -3,10 +3,10 @@
 //! Read in this order:
 //! - this file: [`Exchange`], what a user holds;
 //! - `path`: how cells may get to a neighbour, and which way is taken;
-//! - `plan`: what ranks agree on at [`bind`](crate::Pattern::bind), `settle`: the way of each field, and `bind`:
-//!   messages laid out and copies bound, each between two `side`s, to messages of which some lie in a `segment`
-//!   that two processes share;
-//! - `part`: what one device does in each phase of an exchange;
+//! - `plan`: what ranks agree on at [`bind`](crate::Pattern::bind), `settle`: the way of each field, `layout`: where
+//!   cells lie in messages, and `bind`: copies bound, each between two `side`s, to messages of which some lie in a
+//!   `segment` that two processes share;
+//! - `part`: what one device does in each phase of an exchange, and `message`: with each message;
 //! - `order`: halos filled all at once or axis by axis, and `staged`: what a device does in the second case;
 //! - `flight`: the parts together, from start to finish, and poisoning;
 //! - `engine`: who drives the flights of a rank;
@@ -18,6 +18,8 @@ mod compile_fail;
 mod engine;
 mod error;
 mod flight;
+mod layout;
+mod message;
 mod order;
 mod part;
 mod path;
@@ -254,6 +256,7 @@ impl Bound {
 
     fn end(&self, schedule: Schedule<'_>) -> Result<(), ExchangeError> {
         let comm = self.pattern.comm();
+        let finishing = self.flight.finishing();
         let waited = comm.wait(|| self.flight.missing(), || Ok(!self.flight.is_travelling()));
         if let Err(error) = waited {
             self.give_up(match error {
@@ -264,6 +267,7 @@ impl Bound {
             });
         }
         let finished = self.flight.finish(&**comm.transport(), &schedule);
+        drop(finishing);
         comm.engine().remove(&self.flight);
         finished
     }

@@ -4,28 +4,35 @@
 //! part runs through these steps:
 //!
 //! 1. `start` waits (in stream order) for the work before, packs what travels in messages, and copies what the rank
-//!    sends to itself.
+//!    sends to itself. A device that is done when a call returns sends each message before it packs the next.
 //! 2. `poll`, called again and again, sends as soon as packing is done, lends windows (on fields, or on what was
-//!    packed) to neighbours that share memory, copies from the windows that they lend, and sees messages arrive. It
-//!    touches library-owned memory only.
-//! 3. `finish` unpacks what came in messages, and makes the work after wait (in stream order) for it.
+//!    packed) to neighbours that share memory, copies from the windows that they lend, and sees messages arrive, which it
+//!    unpacks one by one on such a device. It touches library-owned memory only, unless the caller waits in `finish`.
+//! 3. `finish` unpacks what is left, and makes the work after wait (in stream order) for it.
+//!
+//! Parts of messages may lie in fields: what is sent is read there from when the work before is done until the message is
+//! complete, and what is received is written there in the same time. Memory that is merely borrowed is never used so: a
+//! forgotten exchange leaves it to its owner while messages are under way.
 //!
 //! Messages in shared memory come in pairs, used in turn: an exchange ends when the neighbour has read the message of the
 //! one before, so that the next one finds its message free.
 
 use std::sync::Arc;
 
+use super::message::{Incoming, Kept, Outgoing};
 use super::{ExchangeError, Schedule};
 use crate::device::{Device, DeviceId};
-use crate::transport::{Channel, Transport, TransportError, Window, WindowState};
+use crate::field::Storage;
+use crate::transport::{Transport, TransportError, Window, WindowState};
 
 /// One device's share of a bound exchange.
 pub(crate) trait Part: Send {
     fn device(&self) -> DeviceId;
     fn traffic(&self) -> Traffic;
     fn start(&mut self, transport: &dyn Transport, schedule: &Schedule<'_>) -> Result<(), ExchangeError>;
-    /// Makes progress; `true` once `finish` would not wait for anyone.
-    fn poll(&mut self, transport: &dyn Transport) -> Result<bool, ExchangeError>;
+    /// Makes progress; `true` once `finish` would not wait for anyone. `finishing`: the caller waits in `finish`, so that
+    /// borrowed memory may be touched.
+    fn poll(&mut self, transport: &dyn Transport, finishing: bool) -> Result<bool, ExchangeError>;
     fn finish(&mut self, transport: &dyn Transport, schedule: &Schedule<'_>) -> Result<(), ExchangeError>;
     /// The neighbours that are still waited for, in words.
     fn missing(&self) -> Vec<String>;
@@ -40,6 +47,10 @@ pub struct Traffic {
     pub messages: usize,
     /// Bytes sent in messages.
     pub message_bytes: usize,
+    /// Of these, bytes that are sent from the field itself, without packing.
+    pub sent_in_place_bytes: usize,
+    /// Bytes of messages that are received in the halo itself, without unpacking.
+    pub received_in_place_bytes: usize,
     /// Bytes packed into memory that neighbours share, and unpacked from it by them.
     pub shared_bytes: usize,
     /// Bytes copied straight from neighbours' fields.
@@ -62,6 +73,8 @@ impl Traffic {
         Traffic {
             messages: self.messages + other.messages,
             message_bytes: self.message_bytes + other.message_bytes,
+            sent_in_place_bytes: self.sent_in_place_bytes + other.sent_in_place_bytes,
+            received_in_place_bytes: self.received_in_place_bytes + other.received_in_place_bytes,
             shared_bytes: self.shared_bytes + other.shared_bytes,
             direct_bytes: self.direct_bytes + other.direct_bytes,
             local_bytes: self.local_bytes + other.local_bytes,
@@ -92,14 +105,16 @@ pub(super) struct DevicePart<D: Device> {
     pub(super) pack: Vec<D::Copies>,
     pub(super) local: D::Copies,
     pub(super) unpack: D::Copies,
-    pub(super) sends: Vec<Message>,
-    pub(super) receives: Vec<Message>,
+    pub(super) sends: Vec<Outgoing<D>>,
+    pub(super) receives: Vec<Incoming<D>>,
     /// Windows lent to neighbours.
     pub(super) lent: Vec<Lent>,
     /// Windows borrowed from neighbours.
     pub(super) borrowed: Vec<Borrowed<D>>,
-    /// Owns the memory of all messages.
+    /// Owns the memory of all messages that do not lie in fields.
     pub(super) buffers: Arc<[D::Buffer; 2]>,
+    /// The fields that messages lie in.
+    pub(super) in_place: Vec<Arc<Storage>>,
     pub(super) traffic: Traffic,
     /// The number of exchanges that were started, modulo 2.
     pub(super) round: usize,
@@ -129,15 +144,6 @@ pub(super) enum Phase {
     Abandoned,
 }
 
-/// One message to or from a neighbour.
-#[derive(Debug)]
-pub(super) struct Message {
-    pub(super) peer: usize,
-    pub(super) bytes: usize,
-    pub(super) channel: Channel,
-    pub(super) complete: bool,
-}
-
 /// What is lent to a neighbour.
 #[derive(Debug)]
 pub(super) struct Lent {
@@ -156,7 +162,7 @@ pub(super) struct Borrowed<D: Device> {
     /// One list, or one for the even exchanges and one for the odd ones.
     copies: Vec<D::Copies>,
     copied: D::Event,
-    /// Whether it is copied by `finish` alone, as memory that is merely borrowed must be.
+    /// Whether it is copied while the caller waits in `finish` alone, as to memory that is merely borrowed.
     late: bool,
     progress: Progress,
 }
@@ -180,9 +186,8 @@ impl<D: Device> Part for DevicePart<D> {
     }
 
     fn start(&mut self, transport: &dyn Transport, schedule: &Schedule<'_>) -> Result<(), ExchangeError> {
-        for message in self.sends.iter_mut().chain(&mut self.receives) {
-            message.complete = false;
-        }
+        self.sends.iter_mut().for_each(Outgoing::begin);
+        self.receives.iter_mut().for_each(Incoming::begin);
         self.round ^= 1;
         self.lent.iter_mut().for_each(|lent| lent.returned = false);
         self.borrowed.iter_mut().for_each(|borrowed| borrowed.progress = Progress::Waiting);
@@ -192,12 +197,20 @@ impl<D: Device> Part for DevicePart<D> {
         }
         // The buffers of the last exchange may still be read by its unpacking.
         self.device.stream_wait(&self.stream, &self.unpacked)?;
+        let receiving = self.device.info().runs_on_host();
+        if receiving {
+            self.receive(transport)?;
+        }
+        for message in &mut self.sends {
+            // SAFETY: as for packing below.
+            unsafe { message.pack_and_send(&self.device, &self.stream, transport)? };
+        }
         // SAFETY: the exchange owns the fields and is borrowed exclusively from here to the end, and no exchange of
         // them is in flight, so nobody else touches the fields; the send buffers are free since the last exchange
         // has completed. Work of the caller is ordered before by `before`.
         unsafe { self.device.run_copies(&self.pack[self.round % self.pack.len()], &self.stream)? };
         self.device.record(&self.packed, &self.stream)?;
-        self.phase = Phase::Packing { receiving: false };
+        self.phase = Phase::Packing { receiving };
         // Neighbours can begin while we copy what is our own.
         self.send(transport)?;
         // SAFETY: as for packing; the copies go from owned cells to halo cells, which do not overlap.
@@ -205,7 +218,7 @@ impl<D: Device> Part for DevicePart<D> {
         Ok(())
     }
 
-    fn poll(&mut self, transport: &dyn Transport) -> Result<bool, ExchangeError> {
+    fn poll(&mut self, transport: &dyn Transport, finishing: bool) -> Result<bool, ExchangeError> {
         if matches!(self.phase, Phase::Packing { .. }) {
             self.send(transport)?;
         }
@@ -214,15 +227,18 @@ impl<D: Device> Part for DevicePart<D> {
         }
         let mut complete = self.phase == Phase::Travelling;
         for borrowed in &mut self.borrowed {
-            complete &= borrowed.advance(self.round, &self.device, &self.stream, transport)?;
+            complete &= borrowed.advance(self.round, &self.device, &self.stream, transport, finishing)?;
         }
         for lent in &mut self.lent {
             complete &= lent.returned(self.round)?;
         }
         if self.phase == Phase::Travelling {
-            for message in self.sends.iter_mut().chain(&mut self.receives) {
-                message.complete = message.complete || transport.test(message.channel)?;
-                complete &= message.complete;
+            for message in &mut self.receives {
+                // SAFETY: the halo cells are in flight, and borrowed exclusively where they are merely borrowed.
+                complete &= unsafe { message.advance(&self.device, &self.stream, transport, finishing)? };
+            }
+            for message in &mut self.sends {
+                complete &= message.is_complete(transport)?;
             }
         }
         if complete {
@@ -239,6 +255,10 @@ impl<D: Device> Part for DevicePart<D> {
         // SAFETY: all messages have arrived and the receive buffers are ours until the next start; the fields are
         // borrowed exclusively through the exchange.
         unsafe { self.device.run_copies(&self.unpack, on)? };
+        for message in &mut self.receives {
+            // SAFETY: as for the list that serves all messages.
+            unsafe { message.unpack(&self.device, on)? };
+        }
         for borrowed in self.borrowed.iter_mut().filter(|borrowed| borrowed.progress == Progress::Ready) {
             borrowed.copy(self.round, &self.device, &self.stream)?;
             borrowed.give_back(self.round, transport)?;
@@ -252,14 +272,8 @@ impl<D: Device> Part for DevicePart<D> {
     }
 
     fn missing(&self) -> Vec<String> {
-        let arriving = self
-            .receives
-            .iter()
-            .filter(|message| !message.complete)
-            .map(|message| format!("the message of {} bytes from rank {}", message.bytes, message.peer));
-        let leaving = self.sends.iter().filter(|message| !message.complete).map(|message| {
-            format!("the receipt of the message of {} bytes by rank {}", message.bytes, message.peer)
-        });
+        let arriving = self.receives.iter().filter_map(Incoming::missing);
+        let leaving = self.sends.iter().filter_map(Outgoing::missing);
         let waiting = |progress| matches!(progress, Progress::Waiting | Progress::Copying);
         let borrowed = self.borrowed.iter().filter(|borrowed| waiting(borrowed.progress));
         let lent = self.lent.iter().filter(|lent| !lent.returned);
@@ -288,9 +302,17 @@ impl<D: Device> Part for DevicePart<D> {
             lent.windows.iter().for_each(|window| window.close());
             transport.notify(lent.peer);
         }
-        for message in self.sends.iter().chain(&self.receives) {
-            // SAFETY: the channel is ours, and `buffers` owns the memory of all messages.
-            unsafe { transport.close(message.channel, Arc::clone(&self.buffers) as _) };
+        // What the transport may still be using of fields stays in flight until it lets go of it.
+        let in_use =
+            self.sends.iter().any(Outgoing::is_in_field) || self.receives.iter().any(Incoming::is_in_field);
+        let fields = if in_use { std::mem::take(&mut self.in_place) } else { Vec::new() };
+        let kept = Arc::new(Kept::new(Arc::clone(&self.buffers) as _, fields));
+        for channel in
+            self.sends.iter().map(Outgoing::channel).chain(self.receives.iter().map(Incoming::channel))
+        {
+            // SAFETY: the channel is ours; `buffers` owns the memory of all messages that do not lie in fields, and the
+            // fields that a message under way lies in are kept as well.
+            unsafe { transport.close(channel, Arc::clone(&kept) as _) };
         }
     }
 }
@@ -299,20 +321,20 @@ impl<D: Device> DevicePart<D> {
     /// Posts receives and sends and lends the windows, as soon as each may be done.
     fn send(&mut self, transport: &dyn Transport) -> Result<(), ExchangeError> {
         let Phase::Packing { mut receiving } = self.phase else { return Ok(()) };
-        if !receiving && self.device.query(&self.unpacked)? {
-            for message in &self.receives {
-                // SAFETY: the buffer was unpacked, and nobody touches it before `finish`.
-                unsafe { transport.post(message.channel)? };
-            }
+        // Halos are ours once the work before is done, which packing waits for; buffers once they were unpacked.
+        let free = if self.in_place.is_empty() { &self.unpacked } else { &self.packed };
+        if !receiving && self.device.query(free)? {
+            self.receive(transport)?;
             receiving = true;
             self.phase = Phase::Packing { receiving };
         }
         if !receiving || !self.device.query(&self.packed)? {
             return Ok(());
         }
-        for message in &self.sends {
-            // SAFETY: packing is done, and nobody writes the buffer before the next start.
-            unsafe { transport.post(message.channel)? };
+        for message in &mut self.sends {
+            // SAFETY: packing is done, and nobody writes the buffer before the next start, nor what is sent of the
+            // fields while they are in flight.
+            unsafe { message.send(transport)? };
         }
         for lent in &self.lent {
             if !lent.windows[self.round].open() {
@@ -321,6 +343,16 @@ impl<D: Device> DevicePart<D> {
             transport.notify(lent.peer);
         }
         self.phase = Phase::Travelling;
+        Ok(())
+    }
+
+    /// Posts all receives. The last exchange was unpacked, and the work before this one is done if messages lie in halos.
+    fn receive(&mut self, transport: &dyn Transport) -> Result<(), ExchangeError> {
+        for message in &mut self.receives {
+            // SAFETY: the buffer was unpacked, and nobody touches it before the message has come; halo cells are in
+            // flight, and the exchange fills each of them once.
+            unsafe { message.receive(transport)? };
+        }
         Ok(())
     }
 }
@@ -386,6 +418,7 @@ impl<D: Device> Borrowed<D> {
         device: &D,
         stream: &D::Stream,
         transport: &dyn Transport,
+        finishing: bool,
     ) -> Result<bool, ExchangeError> {
         if self.progress == Progress::Waiting {
             if !self.windows[round].begin_read() {
@@ -396,7 +429,7 @@ impl<D: Device> Borrowed<D> {
             }
             self.progress = Progress::Ready;
         }
-        if self.progress == Progress::Ready && !self.late {
+        if self.progress == Progress::Ready && (finishing || !self.late) {
             self.copy(round, device, stream)?;
         }
         if self.progress == Progress::Copying && device.query(&self.copied)? {

@@ -57,6 +57,8 @@ impl FromStr for DataPath {
 pub(crate) enum Way {
     /// In the message.
     Message,
+    /// In the message, each piece in a part of its own: from the field or to it, where it lies there without gaps.
+    Apart,
     /// Packed into shared memory, and unpacked from it.
     Shared,
     /// Copied straight from the field.
@@ -66,7 +68,7 @@ pub(crate) enum Way {
 /// Runs of fewer bytes share lines of the cache with the owner's halo, which it fills at the same time: copied straight,
 /// each line goes to and fro, packed ones go once. Measured on 2 cores, split along the fastest axis: 1.2 to 4.8 times as
 /// long. Listed cells lie apart from the halo, and are quicker straight, however short (0.4 times as long).
-const LINE_BYTES: usize = 64;
+pub(super) const LINE_BYTES: usize = 64;
 
 impl DataPath {
     /// The way of a field which can be copied straight or be packed into shared memory, as far as that is possible.

@@ -156,9 +156,8 @@ pub(crate) fn plan(
     let mut kept = Vec::new();
     for (step, pattern) in steps.iter().enumerate() {
         let tag = tag + (step * MOST_PARTS) as u32;
-        let Settlement { parts, names, complaint } = settle(pattern, &builders, tag, path)?;
+        let Settlement { parts, names } = settle(pattern, &builders, tag, path)?;
         kept.extend(names);
-        failed = failed.or(complaint);
         for (number, (builder, settled)) in builders.iter().zip(parts).enumerate() {
             if failed.is_none() {
                 match builder.build(pattern, tag + number as u32, settled) {

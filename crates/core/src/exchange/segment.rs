@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use super::bind::MESSAGE_ALIGNMENT;
+use super::layout::MESSAGE_ALIGNMENT;
 use crate::device::Pointer;
 use crate::transport::{STATE_BYTES, SharedMemory, Window};
 

@@ -9,15 +9,17 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::bind::packed_bytes;
+use super::layout::{in_place, packed_bytes};
 use super::path::{DataPath, Way, has_short_runs};
 use super::plan::{PartBuilder, PartFields};
 use super::segment::{Segment, Slot};
+use super::side::Side;
 use crate::device::{Device, MAX_COPY_AXES, Pointer};
+use crate::domain::Orientation;
 use crate::element::ElementType;
 use crate::field::{BlockLayout, BoundField, ranges_of};
 use crate::pattern::{Pattern, Piece};
-use crate::transport::{Lease, SharedMemory, TransportError, Window, WindowRegion};
+use crate::transport::{Lease, Reduction, SharedMemory, TransportError, Window, WindowRegion};
 
 /// How the sender is ready to send the fields of one part to one neighbour.
 #[derive(Debug, Serialize, Deserialize)]
@@ -40,6 +42,8 @@ pub(crate) struct FieldOffer {
     place: Option<FieldPlace>,
     /// Whether what is sent lies in short runs.
     short_runs: bool,
+    /// Whether each piece that is sent can be sent from where it lies.
+    in_place: bool,
 }
 
 /// Where a field lies in shared memory: its token, and for each domain where the first element is, in bytes, and the
@@ -51,6 +55,10 @@ pub(super) type Answer = (Vec<Way>, Option<Vec<u8>>);
 
 /// The blocks of a neighbour's field as this process sees them, and what owns their memory here.
 type Mapped = (Vec<WindowRegion>, Arc<dyn Any + Send + Sync>);
+
+/// From so many bytes on, a piece that lies in a field without gaps goes in a part of its own of a message. Shorter ones
+/// are packed sooner than one more message is sent.
+const APART_BYTES: usize = 16 << 10;
 
 /// What the two ends have between them for one part.
 #[derive(Debug, Clone, Default)]
@@ -85,8 +93,6 @@ pub(super) struct Settlement {
     pub(super) parts: Vec<Settled>,
     /// Kept until all ranks have what they need.
     pub(super) names: Vec<Box<dyn Any + Send + Sync>>,
-    /// What is in the way, in words.
-    pub(super) complaint: Option<String>,
 }
 
 /// Settles with every neighbour how each field gets there.
@@ -124,19 +130,44 @@ pub(super) fn settle(
         }
         answers.push((peer, answer));
     }
+    // The parts for which memory that a neighbour shares with us cannot be mapped here.
+    let mut refused: Vec<(usize, Vec<usize>)> = Vec::new();
     for (peer, answers) in comm.sparse_exchange(&answers)? {
         let published = published.remove(&peer).unwrap_or_default();
-        for (number, (answer, published)) in answers.into_iter().zip(published).enumerate() {
-            match builders[number].lend(pattern, peer, &answer, published)? {
-                Some(windows) => drop(settlement.parts[number].lent.insert(peer, (answer.0, windows))),
-                None => {
-                    settlement.complaint =
-                        Some(format!("the memory that rank {peer} shares with this one cannot be mapped"));
+        let mut unmapped = Vec::new();
+        for (number, ((mut ways, token), published)) in answers.into_iter().zip(published).enumerate() {
+            let lent = builders[number].lend(pattern, peer, &(ways.clone(), token), published)?;
+            let windows = lent.unwrap_or_else(|| {
+                unmapped.push(number);
+                in_messages(&mut ways)
+            });
+            settlement.parts[number].lent.insert(peer, (ways, windows));
+        }
+        if !unmapped.is_empty() {
+            refused.push((peer, unmapped));
+        }
+    }
+    let mut any = [u64::from(!refused.is_empty())];
+    if path != DataPath::Messages {
+        comm.all_reduce(&mut any, Reduction::Max)?;
+    }
+    if any[0] > 0 {
+        for (peer, unmapped) in comm.sparse_exchange(&refused)? {
+            for number in unmapped {
+                let borrowed = settlement.parts.get_mut(number).and_then(|part| part.borrowed.get_mut(&peer));
+                if let Some((_, ways, windows)) = borrowed {
+                    *windows = in_messages(ways);
                 }
             }
         }
     }
     Ok(settlement)
+}
+
+/// Has all fields go in the message, as both ends do where one cannot map what the other shares.
+fn in_messages(ways: &mut [Way]) -> Windows {
+    ways.fill(Way::Message);
+    Windows::default()
 }
 
 impl<D: Device> PartFields<D> {
@@ -154,11 +185,18 @@ impl<D: Device> PartFields<D> {
         let published = direct && transport.publish(peer, tag, &window)?;
         let packs = self.device.info().runs_on_host() && transport.is_near(peer);
         let pieces = pattern.sends().get(&peer).map_or(&[][..], Vec::as_slice);
+        let reached = self.reached(pattern);
+        let unturned = Orientation::default();
+        let lies = |field: &BoundField, order: &[u8; MAX_COPY_AXES]| {
+            let mut sources = pieces.iter().map(|piece| (piece.source_domain, &piece.source, unturned));
+            reached && sources.all(|cells| in_place(field, cells, order).is_some())
+        };
         let fields = self.fields.iter().map(|(_, field)| FieldOffer {
             order: field.memory_order(),
             published: published && field.storage.is_some(),
             place: if packs && direct { field_place(field, pieces) } else { None },
             short_runs: has_short_runs(pieces, field.blocks.iter().map(|(_, it)| it), field.element),
+            in_place: lies(field, &field.memory_order()),
         });
         let offer = Offer { device: self.device.id().to_string(), packs, fields: fields.collect() };
         Ok((offer, published.then_some(window)))
@@ -222,7 +260,35 @@ impl<D: Device> PartFields<D> {
         if !between_processes && ways.contains(&Way::Direct) {
             windows.direct = attached;
         }
+        self.set_apart(pattern, peer, offer, &mut ways);
         Ok(Accepted { ways, windows, token, name })
+    }
+
+    /// Of the fields that go in messages, has those do so piece by piece that lie without gaps at one end: where pieces are
+    /// large, or there is but one.
+    fn set_apart(&self, pattern: &Pattern, peer: usize, offer: &Offer, ways: &mut [Way]) {
+        let pieces = pattern.receives().get(&peer).map_or(&[][..], Vec::as_slice);
+        let reached = self.reached(pattern);
+        let single = pieces.len() == 1 && ways.iter().filter(|way| **way == Way::Message).count() == 1;
+        let fields = self.fields.iter().zip(&offer.fields).zip(ways);
+        for (((_, field), offered), way) in fields.filter(|(_, way)| **way == Way::Message) {
+            let mut targets =
+                pieces.iter().map(|piece| (piece.target_domain, &piece.target, piece.orientation));
+            let lies = offered.in_place
+                || reached && targets.clone().all(|cells| in_place(field, cells, &offered.order).is_some());
+            let large = targets.all(|(domain, cells, _)| {
+                let elements = Side::of_field(field, domain, cells).elements();
+                elements * field.element.bytes() >= APART_BYTES
+            });
+            if lies && (single || large) {
+                *way = Way::Apart;
+            }
+        }
+    }
+
+    /// Whether messages can lie in fields of this device.
+    fn reached(&self, pattern: &Pattern) -> bool {
+        self.device.info().host_accessible || pattern.comm().info().device_memory
     }
 
     /// The windows on what the receiver has made for us, which it finds by the token of its answer; `None` where it

@@ -78,6 +78,21 @@ impl Side {
         packed.turned(orientation)
     }
 
+    /// Where these cells begin, if they lie just as they would lie [`packed`](Side::packed).
+    pub(super) fn packed_in_place(
+        &self,
+        order: &[u8; MAX_COPY_AXES],
+        element_bytes: usize,
+        orientation: &Orientation,
+    ) -> Option<Pointer> {
+        let packed = self.packed(self.pointer, order, element_bytes, orientation);
+        let lies_so = |(here, there): (&(usize, isize), &(usize, isize))| here.0 <= 1 || here.1 == there.1;
+        let in_place = self.rows.is_none()
+            && packed.pointer == self.pointer
+            && self.axes.iter().zip(&packed.axes).all(lies_so);
+        in_place.then_some(self.pointer)
+    }
+
     /// Cells of a source in the order of a target whose axes run along those of the source as `orientation` says.
     pub(super) fn turned(self, orientation: &Orientation) -> Side {
         if !orientation.is_turned() {

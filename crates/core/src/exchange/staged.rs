@@ -34,8 +34,8 @@ impl Part for StagedPart {
         self.stages[0].start(transport, schedule)
     }
 
-    fn poll(&mut self, transport: &dyn Transport) -> Result<bool, ExchangeError> {
-        while self.stages[self.current].poll(transport)? {
+    fn poll(&mut self, transport: &dyn Transport, finishing: bool) -> Result<bool, ExchangeError> {
+        while self.stages[self.current].poll(transport, finishing)? {
             if self.current + 1 == self.stages.len() {
                 return Ok(true);
             }

@@ -11,7 +11,8 @@ use crate::element::Element;
 /// when a call returns.
 ///
 /// Nothing touches the memory except the calls that start and finish an exchange: it is packed into a buffer and
-/// unpacked from one, also between ranks of one process. A [`Field`](super::Field) spares these copies.
+/// unpacked from one, also between ranks of one process. A [`Field`](super::Field) spares these copies: messages under way,
+/// which a forgotten exchange leaves behind, may lie in it, but never in memory that is lent.
 #[derive(Debug)]
 pub struct BorrowedField<'m, T, D> {
     device: D,

@@ -9,7 +9,7 @@ pub enum FieldError {
     /// An exchange of this field was started and neither finished nor dropped.
     #[error(
         "the field is in flight: an exchange of it was started and its pending exchange was forgotten; \
-         call `complete` on the exchange first"
+         call `complete` on the exchange first; or it failed, and the transport still uses the field"
     )]
     InFlight,
     /// A pending exchange was asked for a view of a field that is not one of its own.

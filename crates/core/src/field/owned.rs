@@ -3,7 +3,7 @@
 use std::any::Any;
 use std::marker::PhantomData;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use super::placement::{Placement, placement};
 use super::{Binder, BlockLayout, BoundField, FieldBuilder, FieldError, FieldSet, VectorAxes, View, ViewMut};
@@ -36,6 +36,8 @@ struct Block {
 #[derive(Debug)]
 pub(crate) struct Storage {
     in_flight: AtomicBool,
+    /// How many parts of exchanges that were given up have messages under way from the memory or to it.
+    holds: AtomicUsize,
     host_accessible: bool,
     memory: Memory,
 }
@@ -61,12 +63,34 @@ impl Storage {
 
     /// Marks the memory as in flight; `false` if it is already.
     pub(crate) fn take_off(&self) -> bool {
-        !self.in_flight.swap(true, Ordering::AcqRel)
+        if self.in_flight.swap(true, Ordering::AcqRel) {
+            return false;
+        }
+        // Holds begin in flight alone: after this look there are none, as long as it lasts.
+        let held = self.holds.load(Ordering::Acquire) > 0;
+        if held {
+            self.land();
+        }
+        !held
     }
 
-    /// Marks the memory as at rest.
+    /// Marks the memory as at rest, unless it is held.
     pub(crate) fn land(&self) {
         self.in_flight.store(false, Ordering::Release);
+    }
+
+    /// Keeps the memory, which is in flight, from coming to rest before it is released.
+    pub(crate) fn hold(&self) {
+        self.holds.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// Ends one hold.
+    pub(crate) fn release(&self) {
+        self.holds.fetch_sub(1, Ordering::AcqRel);
+    }
+
+    fn is_in_flight(&self) -> bool {
+        self.in_flight.load(Ordering::Acquire) || self.holds.load(Ordering::Acquire) > 0
     }
 }
 
@@ -90,7 +114,8 @@ impl<T: Element, D: Device> Field<T, D> {
     ///
     /// # Safety
     /// The blocks do not overlap. Every block is valid memory of `device` over [`BlockLayout::span`], properly aligned, initialised, and stays
-    /// so while `owner` lives. From the start of an exchange to its end nobody writes the cells that the domain
+    /// so while `owner` lives. From the start of an exchange to its end, which after an error is no sooner than
+    /// [`view`](Field::view) no longer gives [`FieldError::InFlight`], nobody writes the cells that the domain
     /// owns or reads or writes its halo, except through this field, and otherwise nobody accesses the blocks while a
     /// view of them lives. `host_accessible` says whether the host may follow the addresses.
     pub unsafe fn from_raw(
@@ -113,8 +138,8 @@ impl<T: Element, D: Device> Field<T, D> {
         host_accessible: bool,
         memory: Memory,
     ) -> Field<T, D> {
-        let in_flight = AtomicBool::new(false);
-        let storage = Arc::new(Storage { in_flight, host_accessible, memory });
+        let (in_flight, holds) = (AtomicBool::new(false), AtomicUsize::new(0));
+        let storage = Arc::new(Storage { in_flight, holds, host_accessible, memory });
         let blocks = blocks.into_iter().map(|(pointer, layout)| Block { pointer, layout }).collect();
         Field { device: device.clone(), storage, blocks, vector: VectorAxes::default(), element: PhantomData }
     }
@@ -302,7 +327,7 @@ impl<T: Element, D: Device> Field<T, D> {
     }
 
     fn at_rest(&self, domain: usize) -> Result<&Block, FieldError> {
-        if self.storage.in_flight.load(Ordering::Acquire) {
+        if self.storage.is_in_flight() {
             return Err(FieldError::InFlight);
         }
         self.block(domain)

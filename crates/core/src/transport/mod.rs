@@ -132,17 +132,37 @@ pub unsafe trait Transport: Debug + Send + Sync {
     /// in any order; opening sends nothing.
     ///
     /// # Safety
-    /// `memory` stays valid until the channel is closed, or, if it is closed while a message is under way, as long
-    /// as the keeper given to [`close`](Transport::close) lives.
+    /// As for [`open_parts`](Transport::open_parts).
     ///
     /// # Errors
-    /// A peer that does not exist, memory that the transport cannot reach, a channel that is already open.
+    /// As for [`open_parts`](Transport::open_parts).
     unsafe fn open(
         &self,
         direction: Direction,
         peer: usize,
         tag: u32,
         memory: MemoryRange,
+    ) -> Result<Channel, TransportError> {
+        // SAFETY: the caller's promise.
+        unsafe { self.open_parts(direction, peer, tag, slice::from_ref(&memory)) }
+    }
+
+    /// Opens a channel for messages in parts, which lie apart from each other: the bytes of each part of the sender
+    /// arrive in the same part of the receiver. Both ends open with the same tag and with parts of the same lengths in
+    /// the same order.
+    ///
+    /// # Safety
+    /// All `parts` stay valid until the channel is closed, or, if it is closed while a message is under way, as long
+    /// as the keeper given to [`close`](Transport::close) lives.
+    ///
+    /// # Errors
+    /// A peer that does not exist, memory that the transport cannot reach, a channel that is already open.
+    unsafe fn open_parts(
+        &self,
+        direction: Direction,
+        peer: usize,
+        tag: u32,
+        parts: &[MemoryRange],
     ) -> Result<Channel, TransportError>;
 
     /// Starts one message on a channel whose last one is complete. Does not block.

@@ -48,15 +48,15 @@ unsafe impl Transport for OneThread {
         TransportInfo { any_thread: false, ..self.inner.info() }
     }
 
-    unsafe fn open(
+    unsafe fn open_parts(
         &self,
         direction: Direction,
         peer: usize,
         tag: u32,
-        memory: MemoryRange,
+        parts: &[MemoryRange],
     ) -> Result<Channel, TransportError> {
         // SAFETY: the caller's promise.
-        unsafe { self.here()?.open(direction, peer, tag, memory) }
+        unsafe { self.here()?.open_parts(direction, peer, tag, parts) }
     }
 
     unsafe fn post(&self, channel: Channel) -> Result<(), TransportError> {

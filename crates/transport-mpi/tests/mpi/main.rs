@@ -127,6 +127,9 @@ fn cases(comm: &Communicator, count: u64) -> Outcome {
     for number in 0..fewer.div_ceil(5) {
         exchange::check(comm, &device, &exchange::Case::slabs(number, ranks))?;
     }
+    for number in 0..fewer {
+        exchange::check(comm, &device, &exchange::Case::planes(number, ranks))?;
+    }
     for number in 0..count.div_ceil(20) {
         exchange::interleaved(comm, &device, number)?;
     }
@@ -135,8 +138,9 @@ fn cases(comm: &Communicator, count: u64) -> Outcome {
     }
     comm.barrier()?;
     if comm.rank() == 0 {
+        let near = (0..ranks).filter(|&peer| comm.transport().is_near(peer)).count();
         println!(
-            "{ranks} ranks: {count} random exchanges of boxes match the oracle, {fewer} of unstructured domains and \
+            "{ranks} ranks, {near} near rank 0: {count} random exchanges of boxes match the oracle, {fewer} of unstructured domains and \
              {fewer} on cubed spheres"
         );
     }

@@ -108,6 +108,24 @@ pub(crate) fn fallbacks(comm: &Communicator) -> Outcome {
         assert_eq!(traffic?.map(ways), [messages; 2]);
     }
     comm.barrier()?;
+
+    // Every other rank alone can make and find none: who shares with it is told, and sends messages too.
+    for out in [0, 1] {
+        let without = comm.rank() % 2 == out;
+        if without {
+            limit_of_files(Some(0))?;
+        }
+        let kinds = [DataPath::Quickest, DataPath::Direct, DataPath::Shared]
+            .map(|path| Ok::<_, Failure>([travel(owned(true)?, path)?, lent(path)?]));
+        limit_of_files(Some(before))?;
+        for traffic in kinds.into_iter().collect::<Result<Vec<_>, _>>()?.concat() {
+            // Around a ring of an even number, all neighbours of one are the other.
+            if without || size.is_multiple_of(2) {
+                assert_eq!((ways(traffic), traffic.path().as_str()), (messages, "messages"));
+            }
+        }
+        comm.barrier()?;
+    }
     assert_eq!(ways(travel(owned(true)?, DataPath::Direct)?), straight, "and there it is again");
     Ok(())
 }

@@ -124,16 +124,16 @@ unsafe impl Transport for Simulated {
         }
     }
 
-    unsafe fn open(
+    unsafe fn open_parts(
         &self,
         direction: Direction,
         peer: usize,
         _tag: u32,
-        memory: MemoryRange,
+        parts: &[MemoryRange],
     ) -> Result<Channel, TransportError> {
         let mut state = self.state();
         if direction == Direction::Send {
-            state.sends.push((peer, memory.bytes));
+            state.sends.extend(parts.iter().map(|part| (peer, part.bytes)));
         }
         state.opened += 1;
         Ok(Channel(state.opened))

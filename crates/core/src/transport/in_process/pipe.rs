@@ -23,7 +23,8 @@ struct State {
 
 #[derive(Debug, Default)]
 struct End {
-    memory: Option<MemoryRange>,
+    /// Its parts; `None` where it is not open.
+    memory: Option<Vec<MemoryRange>>,
     posted: bool,
     closed: bool,
     /// How often it was opened. An end may be opened again before the other one is closed; only ends of the same life
@@ -47,13 +48,13 @@ pub(super) enum Outcome {
 }
 
 impl Pipe {
-    pub(super) fn open(&self, direction: Direction, memory: MemoryRange) -> Outcome {
+    pub(super) fn open(&self, direction: Direction, parts: &[MemoryRange]) -> Outcome {
         let mut state = lock(&self.state);
         let end = state.end(direction);
         if end.memory.is_some() {
             return Outcome::Misuse("is open already");
         }
-        *end = End { memory: Some(memory), posted: false, closed: false, life: end.life + 1 };
+        *end = End { memory: Some(parts.to_vec()), posted: false, closed: false, life: end.life + 1 };
         if direction == Direction::Receive {
             state.mismatch = None;
         }
@@ -80,13 +81,15 @@ impl Pipe {
         let Some((from, to)) = state.ready() else {
             return Outcome::Waiting;
         };
-        if from.bytes != to.bytes {
-            state.mismatch = Some((from.bytes, to.bytes));
-            return Outcome::Length { sent: from.bytes, expected: to.bytes };
+        if let Some((sent, expected)) = difference(from, to) {
+            state.mismatch = Some((sent, expected));
+            return Outcome::Length { sent, expected };
         }
-        // SAFETY: both ends are posted and not closed, so by the contracts of `open` and `post` the source is
-        // readable, the target is writable and nobody else touches it; closing takes the lock that we hold.
-        unsafe { std::ptr::copy_nonoverlapping(from.pointer.as_ptr(), to.pointer.as_ptr(), from.bytes) };
+        for (from, to) in from.iter().zip(to) {
+            // SAFETY: both ends are posted and not closed, so by the contracts of `open_parts` and `post` the source is
+            // readable, the target is writable and nobody else touches it; closing takes the lock that we hold.
+            unsafe { std::ptr::copy_nonoverlapping(from.pointer.as_ptr(), to.pointer.as_ptr(), from.bytes) };
+        }
         state.send.posted = false;
         state.receive.posted = false;
         Outcome::Moved
@@ -134,14 +137,23 @@ impl State {
     }
 
     /// The memory of both ends, if a message is to be copied.
-    fn ready(&self) -> Option<(MemoryRange, MemoryRange)> {
+    fn ready(&self) -> Option<(&[MemoryRange], &[MemoryRange])> {
         let same_life = self.send.life == self.receive.life;
         self.send.ready().zip(self.receive.ready()).filter(|_| same_life)
     }
 }
 
 impl End {
-    fn ready(&self) -> Option<MemoryRange> {
-        self.memory.filter(|_| self.posted)
+    fn ready(&self) -> Option<&[MemoryRange]> {
+        self.memory.as_deref().filter(|_| self.posted)
     }
+}
+
+/// The bytes sent and expected, where the two ends do not agree on the parts: of the first that differ, or of all.
+fn difference(from: &[MemoryRange], to: &[MemoryRange]) -> Option<(usize, usize)> {
+    let all = |parts: &[MemoryRange]| parts.iter().map(|part| part.bytes).sum();
+    let mut pairs = from.iter().zip(to).map(|(from, to)| (from.bytes, to.bytes));
+    pairs
+        .find(|(sent, expected)| sent != expected)
+        .or_else(|| (from.len() != to.len()).then(|| (all(from), all(to))))
 }

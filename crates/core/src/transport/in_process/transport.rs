@@ -90,16 +90,16 @@ unsafe impl Transport for InProcess {
         }
     }
 
-    unsafe fn open(
+    unsafe fn open_parts(
         &self,
         direction: Direction,
         peer: usize,
         tag: u32,
-        memory: MemoryRange,
+        parts: &[MemoryRange],
     ) -> Result<Channel, TransportError> {
         self.check(peer)?;
         let address = self.address(direction, peer, tag);
-        let (pipe, outcome) = self.world.open_pipe(address, direction, memory);
+        let (pipe, outcome) = self.world.open_pipe(address, direction, parts);
         let open = Open { pipe, direction, peer, address };
         open.judge(outcome)?;
         let mut channels = self.channels.write().unwrap_or_else(PoisonError::into_inner);

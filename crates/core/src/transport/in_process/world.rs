@@ -113,11 +113,11 @@ impl World {
         &self,
         address: Address,
         direction: Direction,
-        memory: MemoryRange,
+        parts: &[MemoryRange],
     ) -> (Arc<Pipe>, Outcome) {
         let mut pipes = lock(&self.pipes);
         let pipe = Arc::clone(pipes.entry(address).or_default());
-        let outcome = pipe.open(direction, memory);
+        let outcome = pipe.open(direction, parts);
         (pipe, outcome)
     }
 

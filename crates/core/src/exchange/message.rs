@@ -1,0 +1,245 @@
+//! The messages of a part: how each is packed and sent, received and unpacked.
+//!
+//! On a device that is done when a call returns, each message is packed and sent before the next one is packed, and
+//! unpacked when it has come, while others are still under way. The largest is packed first: what takes longest on the
+//! wire should be there first, and the time of the whole is least if messages are begun in the order of the time that
+//! they take after that (Jackson's rule for jobs with delivery times; J. R. Jackson, Scheduling a production line to
+//! minimize maximum tardiness, 1955). On any other device one list of copies serves all messages.
+
+use std::any::Any;
+use std::sync::Arc;
+
+use super::ExchangeError;
+use crate::device::Device;
+use crate::field::Storage;
+use crate::transport::{Channel, Transport};
+
+/// What both ends of a message have.
+#[derive(Debug)]
+struct Message {
+    peer: usize,
+    bytes: usize,
+    channel: Channel,
+    /// Whether some of it lies in a field.
+    in_field: bool,
+    progress: Progress,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Progress {
+    /// Not begun in this exchange.
+    Waiting,
+    UnderWay,
+    /// Received, or its memory free.
+    Complete,
+    /// And unpacked.
+    Unpacked,
+}
+
+/// A message to a neighbour.
+pub(super) struct Outgoing<D: Device> {
+    message: Message,
+    /// What packs it, where it is packed on its own.
+    pack: Option<D::Copies>,
+}
+
+/// A message from a neighbour.
+pub(super) struct Incoming<D: Device> {
+    message: Message,
+    /// What unpacks it, where it is unpacked on its own.
+    unpack: Option<D::Copies>,
+    /// Whether it is unpacked to memory that is merely borrowed, which only `finish` may touch.
+    late: bool,
+}
+
+impl Message {
+    fn new(peer: usize, bytes: usize, channel: Channel, in_field: bool) -> Message {
+        Message { peer, bytes, channel, in_field, progress: Progress::Complete }
+    }
+
+    /// # Safety
+    /// As for [`Transport::post`].
+    unsafe fn post(&mut self, transport: &dyn Transport) -> Result<(), ExchangeError> {
+        if self.progress == Progress::Waiting {
+            // SAFETY: the caller's promise.
+            unsafe { transport.post(self.channel)? };
+            self.progress = Progress::UnderWay;
+        }
+        Ok(())
+    }
+
+    /// Whether it is complete.
+    fn test(&mut self, transport: &dyn Transport) -> Result<bool, ExchangeError> {
+        if self.progress == Progress::UnderWay && transport.test(self.channel)? {
+            self.progress = Progress::Complete;
+        }
+        Ok(!self.is_missing())
+    }
+
+    fn is_missing(&self) -> bool {
+        matches!(self.progress, Progress::Waiting | Progress::UnderWay)
+    }
+
+    /// Whether the transport may be using memory of fields.
+    fn is_in_field(&self) -> bool {
+        self.in_field && self.progress == Progress::UnderWay
+    }
+}
+
+impl<D: Device> Outgoing<D> {
+    pub(super) fn new(
+        peer: usize,
+        bytes: usize,
+        channel: Channel,
+        in_field: bool,
+        pack: Option<D::Copies>,
+    ) -> Outgoing<D> {
+        Outgoing { message: Message::new(peer, bytes, channel, in_field), pack }
+    }
+
+    pub(super) fn begin(&mut self) {
+        self.message.progress = Progress::Waiting;
+    }
+
+    /// Packs and sends it, if it is packed on its own.
+    ///
+    /// # Safety
+    /// Nobody writes the fields until the message is packed, nor what of them it lies in until it is complete; its
+    /// buffer is free until then.
+    pub(super) unsafe fn pack_and_send(
+        &mut self,
+        device: &D,
+        stream: &D::Stream,
+        transport: &dyn Transport,
+    ) -> Result<(), ExchangeError> {
+        if let Some(pack) = &self.pack {
+            // SAFETY: the caller's promise.
+            unsafe { device.run_copies(pack, stream)? };
+            // SAFETY: the device was done when the call returned; the rest is the caller's promise.
+            unsafe { self.message.post(transport)? };
+        }
+        Ok(())
+    }
+
+    /// Sends it, unless that has been done.
+    ///
+    /// # Safety
+    /// It is packed, and nobody writes its buffer, or what of the fields it lies in, until it is complete.
+    pub(super) unsafe fn send(&mut self, transport: &dyn Transport) -> Result<(), ExchangeError> {
+        // SAFETY: the caller's promise.
+        unsafe { self.message.post(transport) }
+    }
+
+    /// Whether its memory is free again.
+    pub(super) fn is_complete(&mut self, transport: &dyn Transport) -> Result<bool, ExchangeError> {
+        self.message.test(transport)
+    }
+
+    pub(super) fn missing(&self) -> Option<String> {
+        let Message { peer, bytes, .. } = self.message;
+        self.message
+            .is_missing()
+            .then(|| format!("the receipt of the message of {bytes} bytes by rank {peer}"))
+    }
+
+    pub(super) fn channel(&self) -> Channel {
+        self.message.channel
+    }
+
+    /// Whether the transport may be reading fields.
+    pub(super) fn is_in_field(&self) -> bool {
+        self.message.is_in_field()
+    }
+}
+
+impl<D: Device> Incoming<D> {
+    pub(super) fn new(
+        peer: usize,
+        bytes: usize,
+        channel: Channel,
+        in_field: bool,
+        unpack: Option<D::Copies>,
+        late: bool,
+    ) -> Incoming<D> {
+        Incoming { message: Message::new(peer, bytes, channel, in_field), unpack, late }
+    }
+
+    pub(super) fn begin(&mut self) {
+        self.message.progress = Progress::Waiting;
+    }
+
+    /// Waits for it.
+    ///
+    /// # Safety
+    /// Nobody uses its buffer, or the halo cells that it lies in, until it is complete.
+    pub(super) unsafe fn receive(&mut self, transport: &dyn Transport) -> Result<(), ExchangeError> {
+        // SAFETY: the caller's promise.
+        unsafe { self.message.post(transport) }
+    }
+
+    /// Whether it has come. It is unpacked then if `finishing` says that borrowed memory may be touched, or there is none.
+    ///
+    /// # Safety
+    /// Nobody else uses the halo cells that it fills.
+    pub(super) unsafe fn advance(
+        &mut self,
+        device: &D,
+        stream: &D::Stream,
+        transport: &dyn Transport,
+        finishing: bool,
+    ) -> Result<bool, ExchangeError> {
+        let complete = self.message.test(transport)?;
+        if complete && (finishing || !self.late) {
+            // SAFETY: the caller's promise.
+            unsafe { self.unpack(device, stream)? };
+        }
+        Ok(complete)
+    }
+
+    /// Unpacks it, if it is unpacked on its own and this has not been done.
+    ///
+    /// # Safety
+    /// As for [`advance`](Incoming::advance), and it has come.
+    pub(super) unsafe fn unpack(&mut self, device: &D, stream: &D::Stream) -> Result<(), ExchangeError> {
+        if let (Some(unpack), Progress::Complete) = (&self.unpack, self.message.progress) {
+            // SAFETY: the buffer is ours until the next start; the rest is the caller's promise.
+            unsafe { device.run_copies(unpack, stream)? };
+            self.message.progress = Progress::Unpacked;
+        }
+        Ok(())
+    }
+
+    pub(super) fn missing(&self) -> Option<String> {
+        let Message { peer, bytes, .. } = self.message;
+        self.message.is_missing().then(|| format!("the message of {bytes} bytes from rank {peer}"))
+    }
+
+    pub(super) fn channel(&self) -> Channel {
+        self.message.channel
+    }
+
+    /// Whether the transport may be writing halo cells.
+    pub(super) fn is_in_field(&self) -> bool {
+        self.message.is_in_field()
+    }
+}
+
+/// What the transport may still use of messages that were given up.
+pub(super) struct Kept {
+    _buffers: Arc<dyn Any + Send + Sync>,
+    /// They are in flight until the transport lets go of this.
+    fields: Vec<Arc<Storage>>,
+}
+
+impl Kept {
+    pub(super) fn new(buffers: Arc<dyn Any + Send + Sync>, fields: Vec<Arc<Storage>>) -> Kept {
+        fields.iter().for_each(|storage| storage.hold());
+        Kept { _buffers: buffers, fields }
+    }
+}
+
+impl Drop for Kept {
+    fn drop(&mut self) {
+        self.fields.iter().for_each(|storage| storage.release());
+    }
+}
