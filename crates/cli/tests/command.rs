@@ -108,6 +108,42 @@ fn every_split_element_type_and_number_of_axes_is_served() {
 }
 
 #[test]
+fn what_a_trial_finds_is_kept_in_a_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("plans.json");
+    let measured = |arguments: &str| {
+        let command = "bench exchange --local 12,10,8 --ranks 2 --samples 2 --json";
+        json(&format!("{command} --plan-file {} {arguments}", file.display()))["choice"].clone()
+    };
+    let first = measured("");
+    assert_eq!(first["origin"], "trial");
+    assert!(first["measured"].as_array().unwrap().len() > 1, "{first}");
+    let again = measured("");
+    assert_eq!(again["origin"], "kept");
+    assert_eq!((&again["chosen"], &again["measured"]), (&first["chosen"], &first["measured"]));
+    // Another exchange is tried out, and kept beside it.
+    assert_eq!(measured("--halo 2")["origin"], "trial");
+    assert_eq!(measured("")["origin"], "kept");
+    assert_eq!(measured("--halo 2")["origin"], "kept");
+    // Anew, if that is asked for.
+    assert_eq!(measured("--trial")["origin"], "trial");
+    let kept: serde_json::Value = serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap();
+    assert_eq!(kept.as_array().unwrap().len(), 2);
+
+    let shown = run("bench exchange --local 12,10,8 --ranks 2 --samples 2 --trial");
+    let out = text(&shown.stdout);
+    assert!(out.contains("chosen by trial: ") && out.contains("the model's"), "{out}");
+    assert_eq!(json("bench exchange --local 8 --ranks 2 --samples 2 --json")["choice"]["origin"], "model");
+
+    std::fs::write(&file, "{").unwrap();
+    let line = refusal(
+        &run(&format!("bench exchange --local 8 --ranks 2 --samples 2 --plan-file {}", file.display())),
+        2,
+    );
+    assert!(line.contains("--plan-file: expected a file of an earlier trial"), "{line}");
+}
+
+#[test]
 fn the_table_names_every_contestant() {
     let output = run("bench exchange --local 8,8 --ranks 1 --samples 2");
     let out = text(&output.stdout);

@@ -8,6 +8,7 @@
 
 use std::sync::Arc;
 
+use super::choice::Stores;
 use super::part::{Borrowed, DevicePart, Lent, Message, Part, Phase, Traffic};
 use super::path::Way;
 use super::plan::{BuildError, PartFields};
@@ -35,9 +36,10 @@ pub(super) fn bind<D: Device>(
     pattern: &Pattern,
     tag: u32,
     settled: Settled,
+    stores: Stores,
 ) -> Result<Box<dyn Part>, BuildError> {
     let transport = &**pattern.comm().transport();
-    let part = build(fields, pattern, transport.info().device_memory, settled)?;
+    let part = build(fields, pattern, transport.info().device_memory, settled, stores)?;
     Ok(Box::new(open(part, transport, tag)?))
 }
 
@@ -73,10 +75,10 @@ struct Placed {
 }
 
 /// The copies between fields and messages in one direction, with the addresses in the message still relative.
-struct Messages {
+pub(super) struct Messages {
     placed: Vec<Placed>,
     items: Vec<Placing>,
-    bytes: usize,
+    pub(super) bytes: usize,
 }
 
 /// Cells of a field and their place in a message.
@@ -93,12 +95,12 @@ struct Placing {
 }
 
 impl Messages {
-    fn new() -> Messages {
+    pub(super) fn new() -> Messages {
         Messages { placed: Vec::new(), items: Vec::new(), bytes: 0 }
     }
 
     /// Adds the message for one neighbour: of each field that `travels`, every piece.
-    fn add<'p>(
+    pub(super) fn add<'p>(
         &mut self,
         peer: usize,
         fields: &[(usize, BoundField)],
@@ -132,7 +134,7 @@ impl Messages {
     }
 
     /// The copies to the messages, which lie from `buffer` on, or from them.
-    fn copies(
+    pub(super) fn copies(
         &self,
         fields: &[(usize, BoundField)],
         buffer: Pointer,
@@ -157,6 +159,7 @@ fn build<D: Device>(
     pattern: &Pattern,
     device_messages: bool,
     settled: Settled,
+    stores: Stores,
 ) -> Result<Unopened<D>, DeviceError> {
     let PartFields { device, fields } = part;
     let me = pattern.comm().rank();
@@ -232,7 +235,7 @@ fn build<D: Device>(
         // Without shared memory the two lists are the same.
         if pack.is_empty() || !items.is_empty() {
             let items = items.into_iter().chain(outgoing_copies.iter().cloned()).collect();
-            pack.push(device.bind_copies(items, NextReader::Elsewhere)?);
+            pack.push(device.bind_copies(items, stores.reader())?);
         }
     }
     let unpack = incoming.copies(&fields, receive_buffer.pointer(), Direction::Receive)?;
