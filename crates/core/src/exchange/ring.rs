@@ -83,13 +83,15 @@ impl<'p> Ring<'p> {
             candidate.order = HaloOrder::AllNeighbours;
         }
         let packed = bytes[1] + bytes[2];
-        let mut contender = Contender { candidate, bound, packed, first: 0, rounds: Vec::new() };
-        // Memory is touched for the first time.
-        self.turn(&contender, 1);
-        self.meet(&mut [])?;
-        let mut first = [self.turn(&contender, 1)];
-        self.meet(&mut first)?;
-        contender.first = first[0];
+        let mut contender = Contender { candidate, bound, packed, first: u64::MAX, rounds: Vec::new() };
+        // The first two exchanges touch memory for the first time: there are two messages, used in turn. The third turn is
+        // of as many as there is time for.
+        for warm_up in 0..3 {
+            let exchanges = if warm_up < 2 { 1 } else { contender.exchanges_per_turn() };
+            let mut first = [self.turn(&contender, exchanges)];
+            self.meet(&mut first)?;
+            contender.first = first[0];
+        }
         contenders.push(contender);
         Ok(true)
     }

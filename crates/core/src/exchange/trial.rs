@@ -16,7 +16,7 @@ use crate::transport::{Reduction, TransportError};
 /// Limits of a trial that finds the quickest way to do an exchange: [`BindOptions::trial`].
 ///
 /// `bind` then binds the ways that are possible, runs them in turns on the fields themselves, and keeps the one with the
-/// smallest median time, unless that of the model is at most 3 % longer. All ranks take the same. Owned cells are read
+/// smallest median time, unless that of the model is hardly longer. All ranks take the same. Owned cells are read
 /// only, and halos hold afterwards what they held before. Ways that take far longer than others drop out.
 ///
 /// There is no trial where the fields are on a device other than the host's, of which copies are not done when a call
@@ -24,7 +24,7 @@ use crate::transport::{Reduction, TransportError};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Trial {
     /// After this time no further exchange is begun, and no further way bound: it may take as much longer as one of either
-    /// takes. The model's way is always bound. 50 ms if not said.
+    /// takes. The model's way is always bound. 200 ms if not said: exchanges of up to 1 ms need a tenth of that.
     pub time: Duration,
     /// The most rounds, in each of which every way has its turn; 15 if not said.
     pub rounds: usize,
@@ -32,12 +32,18 @@ pub struct Trial {
 
 impl Default for Trial {
     fn default() -> Trial {
-        Trial { time: Duration::from_millis(50), rounds: 15 }
+        Trial { time: Duration::from_millis(200), rounds: 15 }
     }
 }
 
-/// The model's way is taken if it takes at most so much longer than the quickest, so that noise changes no choice.
+/// The model's way is taken if it takes at most so much longer than the quickest, so that noise changes no choice;
 const MARGIN: f64 = 1.03;
+
+/// and so much after fewer than [`FEW_ROUNDS`] rounds, when one that met with something else would count for too much.
+const MARGIN_OF_FEW: f64 = 1.3;
+
+/// See [`MARGIN_OF_FEW`].
+const FEW_ROUNDS: usize = 3;
 
 /// Collective: binds the fields in the quickest way.
 pub(super) fn choose(
@@ -105,7 +111,9 @@ fn settle(mut contenders: Vec<Contender>, mut choice: Choice) -> Option<(Bound, 
         let had_rounds = contenders.iter().any(|contender| !contender.rounds.is_empty());
         let counts = |contender: &&Contender| !had_rounds || !contender.rounds.is_empty();
         let quickest = quickest(contenders.iter().filter(counts));
-        if !counts(&&contenders[0]) || contenders[0].median() > MARGIN * quickest {
+        let rounds = contenders.iter().map(|contender| contender.rounds.len()).max();
+        let margin = if rounds < Some(FEW_ROUNDS) { MARGIN_OF_FEW } else { MARGIN };
+        if !counts(&&contenders[0]) || contenders[0].median() > margin * quickest {
             chosen = contenders.iter().position(|it| counts(&it) && it.median() <= quickest).unwrap_or(0);
         }
     }
