@@ -20,7 +20,7 @@ const MOST_PER_TURN: u64 = 64;
 const DROPS_OUT: f64 = 1.3;
 
 /// and before the first round, when one turn may have met with something else, so much.
-const DROPS_OUT_AT_ONCE: f64 = 2.0;
+const DROPS_OUT_AT_ONCE: f64 = 3.0;
 
 /// Where ways are tried out.
 pub(super) struct Ring<'p> {
