@@ -6,15 +6,14 @@
 use haloport_core::device::Device;
 use haloport_core::domain::cubed_sphere::TILES;
 use haloport_core::{
-    BindOptions, BlockLayout, Communicator, DataPath, Element, ElementType, Field, Grid, Halo, IndexBox,
-    Neighbours, Pattern, Split,
+    BlockLayout, Communicator, Element, ElementType, Field, Grid, Halo, IndexBox, Neighbours, Pattern, Split,
 };
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
 use crate::Failure;
 use crate::exchange::{self, split};
-use crate::oracle::{FieldMaker, Lenders, Memory, Oracle, make_field, random_path, run_rounds};
+use crate::oracle::{FieldMaker, Lenders, Memory, Oracle, Ways, make_field, run_rounds};
 
 /// A random cubed sphere, split, halo and set of fields.
 #[derive(Debug, Clone)]
@@ -29,7 +28,7 @@ pub struct Case {
     /// The domains of each rank.
     domains: Vec<Vec<IndexBox>>,
     fields: Vec<FieldCase>,
-    path: DataPath,
+    ways: Ways,
     rounds: u64,
 }
 
@@ -73,7 +72,7 @@ impl Case {
             neighbours: if random.random_bool(0.7) { Neighbours::All } else { Neighbours::Faces },
             domains,
             fields,
-            path: random_path(&mut random),
+            ways: Ways::random(&mut random),
             rounds: random.random_range(1..=2),
         })
     }
@@ -164,7 +163,7 @@ fn run<D: Device>(comm: &Communicator, device: &D, case: &Case) -> Result<(), Fa
         .enumerate()
         .map(|(number, (field, memory))| make_field(device, &pattern, &globe, field, number, memory))
         .collect::<Result<Vec<_>, _>>()?;
-    let exchange = pattern.bind_with(fields, BindOptions::default().path(case.path))?;
+    let exchange = case.ways.bind(&pattern, fields)?;
     run_rounds(device, exchange, case.number, case.rounds)
 }
 

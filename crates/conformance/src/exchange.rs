@@ -7,8 +7,8 @@
 use haloport_core::device::Device;
 use haloport_core::field::FieldBuilder;
 use haloport_core::{
-    BindOptions, BlockLayout, Communicator, ComponentPlace, DataPath, Element, ElementType, Exchange, Field,
-    Grid, Halo, HaloOrder, IndexBox, Neighbours, Pattern,
+    BlockLayout, Communicator, ComponentPlace, Element, ElementType, Exchange, Field, Grid, Halo, IndexBox,
+    Neighbours, Pattern,
 };
 use rand::rngs::StdRng;
 use rand::seq::SliceRandom;
@@ -16,8 +16,8 @@ use rand::{RngExt, SeedableRng};
 
 use crate::Failure;
 use crate::oracle::{
-    CaseField, FieldMaker, Lenders, Memory, Oracle, make_field, make_owned, order_of_rank, random_element,
-    random_path, run_interleaved, run_rounds,
+    CaseField, FieldMaker, Lenders, Memory, Oracle, Ways, make_field, make_owned, order_of_rank,
+    random_element, run_interleaved, run_rounds,
 };
 
 /// A random grid, split, halo and set of fields.
@@ -31,8 +31,7 @@ pub struct Case {
     /// The domains of each rank.
     domains: Vec<Vec<IndexBox>>,
     fields: Vec<FieldCase>,
-    path: DataPath,
-    order: HaloOrder,
+    ways: Ways,
     rounds: u64,
 }
 
@@ -70,8 +69,7 @@ impl Case {
             neighbours: if random.random_bool(0.7) { Neighbours::All } else { Neighbours::Faces },
             domains,
             fields,
-            path: random_path(&mut random),
-            order: random_order(&mut random),
+            ways: Ways::random(&mut random),
             rounds: random.random_range(1..=3),
             extents,
         }
@@ -110,8 +108,7 @@ impl Case {
             neighbours: Neighbours::All,
             domains,
             fields,
-            path: random_path(&mut random),
-            order: random_order(&mut random),
+            ways: Ways::random(&mut random),
             rounds: 2,
             extents,
         }
@@ -152,8 +149,7 @@ impl Case {
             neighbours: Neighbours::All,
             domains,
             fields,
-            path: if random.random_bool(0.8) { DataPath::Messages } else { random_path(&mut random) },
-            order: if across { HaloOrder::AxisByAxis } else { random_order(&mut random) },
+            ways: Ways::in_messages(&mut random, across),
             rounds: 2,
             extents,
         }
@@ -208,10 +204,6 @@ impl FieldCase {
             .padding(&self.padding)
             .wider_margin(self.wider)
     }
-}
-
-fn random_order(random: &mut StdRng) -> HaloOrder {
-    if random.random_bool(0.4) { HaloOrder::AxisByAxis } else { HaloOrder::AllNeighbours }
 }
 
 /// Cuts the grid at random into boxes and deals them to the ranks; some ranks may get none, some several.
@@ -286,7 +278,7 @@ fn run<D: Device>(comm: &Communicator, device: &D, case: &Case) -> Result<(), Fa
         .enumerate()
         .map(|(number, (field, memory))| make_field(device, &pattern, case, field, number, memory))
         .collect::<Result<Vec<_>, _>>()?;
-    let exchange = pattern.bind_with(fields, BindOptions::default().path(case.path).order(case.order))?;
+    let exchange = case.ways.bind(&pattern, fields)?;
     run_rounds(device, exchange, case.number, case.rounds)
 }
 
@@ -309,7 +301,7 @@ impl Case {
     ) -> Result<Exchange<Box<dyn CaseField + 'm>>, Failure> {
         let pattern = self.pattern(comm)?;
         let field = make_owned(device, &pattern, self, &self.fields[0], 0)?;
-        Ok(pattern.bind_with(field, BindOptions::default().path(self.path).order(self.order))?)
+        Ok(pattern.bind_with(field, self.ways.options())?)
     }
 
     fn pattern(&self, comm: &Communicator) -> Result<Pattern, Failure> {

@@ -1,9 +1,11 @@
 //! Fields of any element type against an oracle that knows what every element in memory must be.
 
+use std::time::Duration;
+
 use haloport_core::device::{Device, Priority};
 use haloport_core::{
-    BlockLayout, BorrowedField, DataPath, Element, ElementType, Exchange, Field, FieldSet, IndexBox, Pattern,
-    Schedule,
+    BindOptions, BlockLayout, BorrowedField, DataPath, Element, ElementType, Exchange, Field, FieldSet,
+    HaloOrder, IndexBox, Pattern, Schedule, Trial,
 };
 use num_complex::Complex;
 use rand::rngs::StdRng;
@@ -65,8 +67,8 @@ impl Lenders {
 pub(crate) trait CaseField: FieldSet {
     /// Fills owned cells with the values of the round and everything else with [`UNTOUCHED`].
     fn prepare(&mut self, round: u64) -> Result<(), Failure>;
-    /// Compares every element in memory with what it should be.
-    fn verify(&self, round: u64) -> Result<(), Failure>;
+    /// Compares every element in memory with what it should be, before the exchange of a round or after it.
+    fn verify(&self, round: u64, after: bool) -> Result<(), Failure>;
 }
 
 /// The memory of borrowed fields: one list for each domain.
@@ -139,7 +141,7 @@ pub(crate) fn run_rounds<'m, D: Device>(
         }
         device.synchronize(&stream)?;
         for field in exchange.fields() {
-            field.verify(round)?;
+            field.verify(round, true)?;
         }
     }
     Ok(())
@@ -165,7 +167,7 @@ pub(crate) fn run_interleaved<'m>(
             }
         }
         for exchange in &bound {
-            exchange.fields().verify(round)?;
+            exchange.fields().verify(round, true)?;
         }
     }
     Ok(())
@@ -209,10 +211,10 @@ impl<O: Oracle, T: Element, D: Device> CaseField for Owned<'_, O, T, D> {
         Ok(())
     }
 
-    fn verify(&self, round: u64) -> Result<(), Failure> {
+    fn verify(&self, round: u64, after: bool) -> Result<(), Failure> {
         for domain in 0..self.field.domains() {
             let layout = self.field.layout(domain)?;
-            let expected = image::<T>(self.oracle, self.number, round, domain, layout, true);
+            let expected = image::<T>(self.oracle, self.number, round, domain, layout, after);
             compare(&self.field.to_vec(domain)?, &expected, self.number, domain, layout)?;
         }
         Ok(())
@@ -231,10 +233,10 @@ impl<O: Oracle, T: Element, D: Device> CaseField for Borrowed<'_, O, T, D> {
         Ok(())
     }
 
-    fn verify(&self, round: u64) -> Result<(), Failure> {
+    fn verify(&self, round: u64, after: bool) -> Result<(), Failure> {
         for (domain, layout) in self.layouts.iter().enumerate() {
             let view = self.field.view(domain)?;
-            let expected = image::<T>(self.oracle, self.number, round, domain, layout, true);
+            let expected = image::<T>(self.oracle, self.number, round, domain, layout, after);
             let mut found = vec![untouched::<T>(); expected.len()];
             for_each_cell(&layout.allocated(), |cell| {
                 for component in 0..layout.components() {
@@ -438,12 +440,58 @@ macro_rules! for_type {
 }
 use for_type;
 
-/// Half of the cases leave the way to the library.
-pub(crate) fn random_path(random: &mut StdRng) -> DataPath {
-    match random.random_range(0..6) {
-        0 => DataPath::Direct,
-        1 => DataPath::Shared,
-        2 => DataPath::Messages,
-        _ => DataPath::Quickest,
+/// What a case says about how its exchange is done.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Ways {
+    path: DataPath,
+    order: HaloOrder,
+    trial: Option<Trial>,
+}
+
+impl Ways {
+    /// Half of the cases leave each of the two to the library, and some have it try them out.
+    pub(crate) fn random(random: &mut StdRng) -> Ways {
+        let path = match random.random_range(0..6) {
+            0 => DataPath::Direct,
+            1 => DataPath::Shared,
+            2 => DataPath::Messages,
+            _ => DataPath::Quickest,
+        };
+        let order = match random.random_range(0..4) {
+            0 => HaloOrder::AllNeighbours,
+            1 => HaloOrder::AxisByAxis,
+            _ => HaloOrder::Quickest,
+        };
+        let trial = Trial { time: Duration::from_millis(3), rounds: 2 };
+        Ways { path, order, trial: random.random_bool(0.15).then_some(trial) }
+    }
+
+    /// Most go in messages, and axis by axis where `by_axes` says so.
+    pub(crate) fn in_messages(random: &mut StdRng, by_axes: bool) -> Ways {
+        let any = Ways::random(random);
+        let path = if random.random_bool(0.8) { DataPath::Messages } else { any.path };
+        Ways { path, order: if by_axes { HaloOrder::AxisByAxis } else { any.order }, ..any }
+    }
+
+    /// Collective: binds fields, and sees that this changes nothing in memory.
+    pub(crate) fn bind<'m>(
+        &self,
+        pattern: &Pattern,
+        mut fields: Vec<Box<dyn CaseField + 'm>>,
+    ) -> Result<Exchange<Vec<Box<dyn CaseField + 'm>>>, Failure> {
+        for field in &mut fields {
+            field.prepare(0)?;
+        }
+        let exchange = pattern.bind_with(fields, self.options())?;
+        for field in exchange.fields() {
+            field.verify(0, false).map_err(|error| format!("after bind, {error}"))?;
+        }
+        Ok(exchange)
+    }
+
+    /// The options with which to bind.
+    pub(crate) fn options(&self) -> BindOptions {
+        let options = BindOptions::default().path(self.path).order(self.order);
+        self.trial.into_iter().fold(options, BindOptions::trial)
     }
 }

@@ -8,16 +8,16 @@ use std::collections::HashSet;
 
 use haloport_core::device::Device;
 use haloport_core::{
-    BindOptions, BlockLayout, Communicator, ComponentPlace, DataPath, Element, ElementType, Exchange, Field,
-    HaloCells, IndexSet, Pattern,
+    BlockLayout, Communicator, ComponentPlace, Element, ElementType, Exchange, Field, HaloCells, IndexSet,
+    Pattern,
 };
 use rand::rngs::StdRng;
 use rand::seq::{IndexedRandom, SliceRandom};
 use rand::{RngExt, SeedableRng};
 
 use crate::oracle::{
-    CaseField, FieldMaker, Lenders, Memory, Oracle, make_field, make_owned, order_of_rank, random_element,
-    random_path, run_interleaved, run_rounds,
+    CaseField, FieldMaker, Lenders, Memory, Oracle, Ways, make_field, make_owned, order_of_rank,
+    random_element, run_interleaved, run_rounds,
 };
 use crate::{Failure, ensure, exchange};
 
@@ -30,7 +30,7 @@ pub struct Case {
     /// For each rank the ids that its exchange fills; all if there is no list.
     listed: Vec<Option<Vec<i64>>>,
     fields: Vec<FieldCase>,
-    path: DataPath,
+    ways: Ways,
     rounds: u64,
 }
 
@@ -71,7 +71,7 @@ impl Case {
             listed: if all_listed { listed } else { vec![None; ranks.len()] },
             ranks,
             fields: (0..random.random_range(1..=4)).map(|_| FieldCase::new(random)).collect(),
-            path: random_path(random),
+            ways: Ways::random(random),
             rounds: random.random_range(1..=3),
         }
     }
@@ -85,7 +85,7 @@ impl Case {
     ) -> Result<Exchange<Box<dyn CaseField + 'm>>, Failure> {
         let pattern = self.pattern(comm, here)?;
         let field = make_owned(device, &pattern, here, &self.fields[0], 0)?;
-        Ok(pattern.bind_with(field, BindOptions::default().path(self.path))?)
+        Ok(pattern.bind_with(field, self.ways.options())?)
     }
 
     fn pattern(&self, comm: &Communicator, here: &Here) -> Result<Pattern, Failure> {
@@ -289,7 +289,7 @@ fn run<D: Device>(comm: &Communicator, device: &D, case: &Case) -> Result<(), Fa
         .enumerate()
         .map(|(number, (field, memory))| make_field(device, &pattern, &here, field, number, memory))
         .collect::<Result<Vec<_>, _>>()?;
-    let exchange = pattern.bind_with(fields, BindOptions::default().path(case.path))?;
+    let exchange = case.ways.bind(&pattern, fields)?;
     run_rounds(device, exchange, case.number, case.rounds)
 }
 

@@ -63,10 +63,13 @@ fn products_take_a_step_for_each_axis_and_talk_across_faces_alone() {
         for path in [DataPath::Quickest, DataPath::Messages] {
             run_ranks(ranks, |comm| -> Result<(), Failure> {
                 let pattern = pattern(&comm, &Halo::uniform(2), &blocks(&comm))?;
-                let options = || BindOptions::default().path(path);
-                let at_once = exchanged(&pattern, options())?;
-                let in_turn = exchanged(&pattern, options().order(HaloOrder::AxisByAxis))?;
+                let options = |order| BindOptions::default().path(path).order(order);
+                let at_once = exchanged(&pattern, options(HaloOrder::AllNeighbours))?;
+                let in_turn = exchanged(&pattern, options(HaloOrder::AxisByAxis))?;
                 assert_eq!((at_once.steps, in_turn.steps), (1, 3));
+                // With three and four ranks some are neighbours along two axes.
+                let quickest = exchanged(&pattern, options(HaloOrder::Quickest))?;
+                assert_eq!(quickest.steps, if ranks <= 2 { 3 } else { 1 });
                 if ranks == 4 && path == DataPath::Messages {
                     // The one across y and the one across z, and that beyond the edge.
                     assert_eq!((at_once.messages, in_turn.messages), (3, 2));

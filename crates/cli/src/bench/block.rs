@@ -6,15 +6,17 @@ use clap::{Args, ValueEnum};
 use haloport::device::Device;
 use haloport::field::FieldBuilder;
 use haloport::{
-    BindOptions, BlockLayout, BorrowedField, DataPath, Element, Field, FieldError, HaloOrder, IndexBox,
+    BindOptions, BlockLayout, BorrowedField, DataPath, Element, Exchange, Field, FieldError, FieldSet,
+    HaloOrder, IndexBox, Pattern,
 };
 use memmap2::{MmapMut, MmapOptions};
 use serde::Serialize;
 
+use super::plan_file::TrialArgs;
 use crate::failure::Failure;
 
 /// Where the fields of the library are, and how their cells travel.
-#[derive(Debug, Clone, Copy, Args)]
+#[derive(Debug, Clone, Args)]
 pub(super) struct MemoryArgs {
     /// Where the fields lie
     #[arg(long, default_value = "node-shared")]
@@ -22,9 +24,11 @@ pub(super) struct MemoryArgs {
     /// How data gets to ranks that share memory: quickest, direct, shared or messages
     #[arg(long, value_name = "PATH", default_value_t = DataPath::Quickest)]
     pub(super) path: DataPath,
-    /// In which order halos of a grid are filled: all-neighbours or axis-by-axis
-    #[arg(long = "halo-order", value_name = "ORDER", default_value_t = HaloOrder::AllNeighbours)]
+    /// In which order halos of a grid are filled: quickest, all-neighbours or axis-by-axis
+    #[arg(long = "halo-order", value_name = "ORDER", default_value_t = HaloOrder::Quickest)]
     pub(super) halo_order: HaloOrder,
+    #[command(flatten)]
+    trial: TrialArgs,
 }
 
 /// Where fields lie.
@@ -40,9 +44,13 @@ pub(super) enum FieldMemory {
 }
 
 impl MemoryArgs {
-    /// The options with which to bind.
-    pub(super) fn options(&self) -> BindOptions {
-        BindOptions::default().path(self.path).order(self.halo_order)
+    /// Collective: binds the fields of the library's contestant.
+    ///
+    /// # Errors
+    /// As for [`TrialArgs::bind`].
+    pub(super) fn bind<F: FieldSet>(&self, pattern: &Pattern, fields: F) -> Result<Exchange<F>, Failure> {
+        let options = BindOptions::default().path(self.path).order(self.halo_order);
+        self.trial.bind(pattern, fields, options)
     }
 
     /// Makes a field of the library's contestant; if that has memory of the caller, it serves as a model.

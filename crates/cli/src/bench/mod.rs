@@ -1,6 +1,6 @@
 //! `haloport bench`: measurements.
 //!
-//! - `block`: the fields;
+//! - `block`: the fields, and `plan_file`: the way that the library goes;
 //! - `contestant`: what is timed and how, and `results`: what comes out;
 //! - `exchange` and `unstructured`: the benchmarks, with their contestants;
 //! - `scaling`: what thousands of simulated ranks send and hold;
@@ -11,6 +11,7 @@ mod contestant;
 mod exchange;
 #[cfg(feature = "mpi")]
 mod persistent;
+mod plan_file;
 mod raw_send;
 mod results;
 mod scaling;

@@ -31,14 +31,22 @@ impl Folder {
     /// [`Failure::Run`].
     pub(crate) fn write(&self, name: &str, bytes: &[u8]) -> Result<PathBuf, Failure> {
         let path = self.0.join(name);
-        let written = new_file(&self.0).and_then(|mut file| {
-            file.write_all(bytes)?;
-            file.persist(&path)?;
-            Ok(())
-        });
-        written.map_err(|error| Failure::Run(format!("cannot write {}: {error}", path.display())))?;
+        write_whole(&path, bytes)
+            .map_err(|error| Failure::Run(format!("cannot write {}: {error}", path.display())))?;
         Ok(path)
     }
+}
+
+/// Writes a file: the whole of it, or nothing.
+///
+/// # Errors
+/// What the system says.
+pub(crate) fn write_whole(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    let mut file = new_file(folder.unwrap_or(Path::new(".")))?;
+    file.write_all(bytes)?;
+    file.persist(path)?;
+    Ok(())
 }
 
 /// Makes the folder and tries to write a file there.

@@ -2,7 +2,7 @@
 
 mod advection;
 mod check;
-mod files;
+pub(crate) mod files;
 mod progress;
 mod rolling;
 mod text;

@@ -3,10 +3,11 @@
 
 use std::sync::Arc;
 
+use super::cost::LINE_BYTES;
 use super::layout::{Messages, Place, Placed};
 use super::message::{Incoming, Outgoing};
 use super::part::{Borrowed, DevicePart, Lent, Part, Phase, Traffic};
-use super::path::{LINE_BYTES, Way};
+use super::path::Way;
 use super::plan::{BuildError, PartFields};
 use super::settle::Settled;
 use super::side::{Side, fill};

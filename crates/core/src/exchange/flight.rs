@@ -50,13 +50,14 @@ pub(crate) enum Status {
 }
 
 impl Flight {
-    pub(crate) fn new(
-        parts: Vec<Box<dyn Part>>,
-        storages: Vec<Arc<Storage>>,
-        on_complete: Option<Completion>,
-    ) -> Flight {
+    pub(crate) fn new(parts: Vec<Box<dyn Part>>, storages: Vec<Arc<Storage>>) -> Flight {
         let state = State { parts, storages, status: Status::Idle, finishing: false };
-        Flight { state: Mutex::new(state), on_complete: Mutex::new(on_complete) }
+        Flight { state: Mutex::new(state), on_complete: Mutex::new(None) }
+    }
+
+    /// Sets what is called each time that an exchange is complete or has failed.
+    pub(crate) fn on_complete(&self, call: Option<Completion>) {
+        *self.on_complete.lock().unwrap_or_else(PoisonError::into_inner) = call;
     }
 
     pub(crate) fn status(&self) -> Status {

@@ -1,100 +1,73 @@
 //! The exchange: a pattern bound to fields, run as often as wanted.
 //!
 //! Read in this order:
-//! - this file: [`Exchange`], what a user holds;
-//! - `path`: how cells may get to a neighbour, and which way is taken;
-//! - `plan`: what ranks agree on at [`bind`](crate::Pattern::bind), `settle`: the way of each field, `layout`: where
-//!   cells lie in messages, and `bind`: copies bound, each between two `side`s, to messages of which some lie in a
-//!   `segment` that two processes share;
-//! - `part`: what one device does in each phase of an exchange, and `message`: with each message;
-//! - `order`: halos filled all at once or axis by axis, and `staged`: what a device does in the second case;
-//! - `flight`: the parts together, from start to finish, and poisoning;
+//! - this file: [`Exchange`], what a user holds, and `options`: what can be said when it is bound;
+//! - `path`: how cells may get to a neighbour, `order`: halos filled all at once or axis by axis, and `cost`: what either
+//!   is expected to cost;
+//! - `plan`: what ranks agree on at [`bind`](crate::Pattern::bind), `fits`: what fields must be like, `settle`: the way
+//!   of each field, `layout`: where cells lie in messages, and `bind`: copies bound, each between two `side`s, to
+//!   messages of which some lie in a `segment` that two processes share;
+//! - `trial`: which way is taken, with the `choice` as a value that its `fingerprint` tells from others; `ring`: where ways
+//!   are tried out, with halos that `kept_halos` puts back;
+//! - `part`: what one device does in each phase of an exchange, `message`: with each message, and `staged`: the same axis
+//!   by axis;
+//! - `flight`: the parts together, from start to finish, and poisoning; `bound`: a flight between its ranks;
 //! - `engine`: who drives the flights of a rank;
-//! - `pending`: the borrow that keeps fields from being touched in flight.
+//! - `pending`: the borrow that keeps fields from being touched in flight;
+//! - `names`: values that are written and read by name.
 
 mod bind;
+mod bound;
+mod choice;
 #[cfg(doctest)]
 mod compile_fail;
+mod cost;
 mod engine;
 mod error;
+mod fingerprint;
+mod fits;
 mod flight;
+mod kept_halos;
 mod layout;
 mod message;
+mod names;
+mod options;
 mod order;
 mod part;
 mod path;
 mod pending;
 mod plan;
+mod ring;
 mod schedule;
 mod segment;
 mod settle;
 mod side;
 mod staged;
+mod trial;
 
 use std::fmt;
 use std::sync::Arc;
 
+pub use choice::{Candidate, Choice, Measured, Origin};
 pub use error::{BindError, ExchangeError};
 pub use flight::Completion;
+pub use options::BindOptions;
 pub use order::HaloOrder;
 pub use part::Traffic;
 pub use path::DataPath;
 pub use pending::{Finish, Pending};
 pub use schedule::Schedule;
+pub use trial::Trial;
 
+pub(crate) use cost::Load;
 pub(crate) use engine::{Engine, Served};
-pub(crate) use path::has_short_runs;
 pub(crate) use plan::{PartBuilder, PartFields};
 
 use crate::field::{Binder, FieldSet};
 use crate::pattern::Pattern;
-use crate::transport::TransportError;
-use flight::{Flight, Status};
-
-/// Options of [`Pattern::bind_with`].
-#[derive(Default)]
-pub struct BindOptions {
-    on_complete: Option<Completion>,
-    path: DataPath,
-    order: HaloOrder,
-}
-
-impl fmt::Debug for BindOptions {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("BindOptions")
-            .field("on_complete", &self.on_complete.is_some())
-            .field("path", &self.path)
-            .field("order", &self.order)
-            .finish()
-    }
-}
-
-impl BindOptions {
-    /// Calls `call` each time an exchange is complete, so that `finish` would not wait, or has failed on its way. It
-    /// runs inside the call that makes the last progress, whichever that is, and may start other exchanges; it must not
-    /// wait for other ranks, nor touch the exchange that it belongs to. What `start` and `finish` themselves run into
-    /// they return; it is not reported twice.
-    #[must_use]
-    pub fn on_complete(mut self, call: impl FnMut(Result<(), &ExchangeError>) + Send + 'static) -> Self {
-        self.on_complete = Some(Box::new(call));
-        self
-    }
-
-    /// How data gets to ranks that share memory ([`DataPath::Quickest`] if not said). The same on every rank.
-    /// [`Exchange::traffic`] says what came of it.
-    #[must_use]
-    pub fn path(mut self, path: DataPath) -> Self {
-        self.path = path;
-        self
-    }
-
-    /// In which order halos are filled ([`HaloOrder::AllNeighbours`] if not said). The same on every rank.
-    #[must_use]
-    pub fn order(mut self, order: HaloOrder) -> Self {
-        self.order = order;
-        self
-    }
-}
+use bound::Bound;
+use flight::Status;
+use trial::choose;
 
 /// A pattern bound to fields: messages are laid out, buffers allocated and copies bound, once. Running it does none
 /// of that again.
@@ -104,15 +77,10 @@ impl BindOptions {
 pub struct Exchange<F> {
     /// Dropped before the fields.
     bound: Bound,
-    fields: F,
-}
-
-/// What is bound, and ends with the exchange.
-struct Bound {
-    pattern: Pattern,
-    flight: Arc<Flight>,
+    choice: Choice,
     /// What tells the fields from others.
     identities: Arc<[usize]>,
+    fields: F,
 }
 
 impl<F: fmt::Debug> fmt::Debug for Exchange<F> {
@@ -145,9 +113,9 @@ impl Pattern {
 impl<F: FieldSet> Exchange<F> {
     fn bind(pattern: &Pattern, fields: F, options: BindOptions) -> Result<Exchange<F>, BindError> {
         let (builders, identities) = Binder::collect(&fields);
-        let (parts, storages) = plan::plan(pattern, builders, options.path, options.order)?;
-        let flight = Arc::new(Flight::new(parts, storages, options.on_complete));
-        Ok(Exchange { bound: Bound { pattern: pattern.clone(), flight, identities }, fields })
+        let (bound, choice) = choose(pattern, builders, &options)?;
+        bound.flight.on_complete(options.on_complete);
+        Ok(Exchange { bound, choice, identities, fields })
     }
 
     /// Ends the exchange and gives the fields back. Completes what is in flight first.
@@ -158,7 +126,7 @@ impl<F: FieldSet> Exchange<F> {
         if self.bound.flight.is_in_flight() {
             self.complete()?;
         }
-        let Exchange { bound, fields } = self;
+        let Exchange { bound, fields, .. } = self;
         drop(bound);
         Ok(fields)
     }
@@ -190,7 +158,7 @@ impl<F: FieldSet> Exchange<F> {
     /// [`ExchangeError`].
     pub fn complete(&mut self) -> Result<(), ExchangeError> {
         // Fields that were replaced are no longer ours to touch, see `fields_mut`.
-        if !Binder::is_same(&self.fields, &self.bound.identities) {
+        if !Binder::is_same(&self.fields, &self.identities) {
             return Err(ExchangeError::FieldsReplaced);
         }
         match self.bound.flight.status() {
@@ -224,13 +192,18 @@ impl<F> Exchange<F> {
         self.bound.flight.traffic()
     }
 
+    /// How an exchange is done, and why.
+    pub fn choice(&self) -> &Choice {
+        &self.choice
+    }
+
     fn end(&mut self, schedule: Schedule<'_>) -> Result<(), ExchangeError> {
         self.bound.end(schedule)
     }
 
     /// Whether `identity` is one of the fields that were bound.
     fn is_bound(&self, identity: usize) -> bool {
-        self.bound.identities.contains(&identity)
+        self.identities.contains(&identity)
     }
 
     fn is_ready(&self) -> bool {
@@ -240,55 +213,5 @@ impl<F> Exchange<F> {
 
     fn give_up(&mut self, error: ExchangeError) {
         self.bound.give_up(error);
-    }
-}
-
-impl Bound {
-    fn start(&self, schedule: Schedule<'_>) -> Result<(), ExchangeError> {
-        let comm = self.pattern.comm();
-        comm.engine().add(&self.flight);
-        let started = self.flight.start(&**comm.transport(), &schedule);
-        if started.is_err() {
-            comm.engine().remove(&self.flight);
-        }
-        started
-    }
-
-    fn end(&self, schedule: Schedule<'_>) -> Result<(), ExchangeError> {
-        let comm = self.pattern.comm();
-        let finishing = self.flight.finishing();
-        let waited = comm.wait(|| self.flight.missing(), || Ok(!self.flight.is_travelling()));
-        if let Err(error) = waited {
-            self.give_up(match error {
-                TransportError::TimeLimit { what, limit } => {
-                    ExchangeError::TimeLimit { missing: what, limit }
-                }
-                other => other.into(),
-            });
-        }
-        let finished = self.flight.finish(&**comm.transport(), &schedule);
-        drop(finishing);
-        comm.engine().remove(&self.flight);
-        finished
-    }
-
-    fn give_up(&self, error: ExchangeError) {
-        let comm = self.pattern.comm();
-        self.flight.abandon(&**comm.transport(), error);
-        comm.engine().remove(&self.flight);
-    }
-}
-
-impl Drop for Bound {
-    fn drop(&mut self) {
-        if self.flight.is_travelling() && !std::thread::panicking() {
-            // Neighbours get what they wait for. Nothing is unpacked: the fields may be somebody else's by now.
-            let flight = &self.flight;
-            if let Err(error) = self.pattern.comm().wait(|| flight.missing(), || Ok(!flight.is_travelling()))
-            {
-                tracing::error!(%error, "an exchange failed while it was dropped in flight");
-            }
-        }
-        self.give_up(ExchangeError::Poisoned("it was dropped".into()));
     }
 }

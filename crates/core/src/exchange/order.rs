@@ -1,16 +1,18 @@
 //! In which order halos are filled.
 
-use std::fmt;
-use std::str::FromStr;
-
 use serde::{Deserialize, Serialize};
+
+use super::names::named;
 
 /// In which order the halos of a grid are filled.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum HaloOrder {
-    /// All at once, from all neighbours, diagonal ones too.
+    /// Axis by axis where it is possible and ranks are neighbours along one axis alone, so that they wait for each other no
+    /// more often; otherwise all at once. Or by a [`Trial`](super::Trial).
     #[default]
+    Quickest,
+    /// All at once, from all neighbours, diagonal ones too.
     AllNeighbours,
     /// Along one axis after the other, the last one first: what a rank has got along one axis it passes on along the next,
     /// so that it has to do with the neighbours across its faces alone, and the pieces are few and large. Neighbours wait
@@ -23,23 +25,8 @@ pub enum HaloOrder {
     AxisByAxis,
 }
 
-/// The names, as they are written and read.
-const NAMES: [(HaloOrder, &str); 2] =
-    [(HaloOrder::AllNeighbours, "all-neighbours"), (HaloOrder::AxisByAxis, "axis-by-axis")];
-
-impl fmt::Display for HaloOrder {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(NAMES.iter().find(|(order, _)| order == self).map_or("", |(_, name)| name))
-    }
-}
-
-impl FromStr for HaloOrder {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<HaloOrder, String> {
-        NAMES.iter().find(|(_, name)| *name == text).map(|(order, _)| *order).ok_or_else(|| {
-            let names = NAMES.map(|(_, name)| name).join(", ");
-            format!("expected one of {names}; found `{text}`")
-        })
-    }
-}
+named!(HaloOrder {
+    Quickest => "quickest",
+    AllNeighbours => "all-neighbours",
+    AxisByAxis => "axis-by-axis",
+});

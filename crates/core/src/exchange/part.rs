@@ -63,6 +63,17 @@ pub struct Traffic {
 }
 
 impl Traffic {
+    /// How data gets to other ranks, in words.
+    pub fn path(&self) -> String {
+        let ways = [
+            (self.direct_bytes, "direct copies from neighbours' fields"),
+            (self.shared_bytes, "memory shared with neighbours"),
+            (self.message_bytes, "messages"),
+        ];
+        let taken: Vec<&str> = ways.into_iter().filter(|(bytes, _)| *bytes > 0).map(|(_, way)| way).collect();
+        if taken.is_empty() { "copies within the rank".into() } else { taken.join(" and ") }
+    }
+
     /// That of two parts of which one is done after the other.
     pub(super) fn then(self, next: Traffic) -> Traffic {
         Traffic { steps: self.steps + next.steps, ..self.beside(next) }
@@ -80,19 +91,6 @@ impl Traffic {
             local_bytes: self.local_bytes + other.local_bytes,
             steps: self.steps.max(other.steps),
         }
-    }
-}
-
-impl Traffic {
-    /// How data gets to other ranks, in words.
-    pub fn path(&self) -> String {
-        let ways = [
-            (self.direct_bytes, "direct copies from neighbours' fields"),
-            (self.shared_bytes, "memory shared with neighbours"),
-            (self.message_bytes, "messages"),
-        ];
-        let taken: Vec<&str> = ways.into_iter().filter(|(bytes, _)| *bytes > 0).map(|(_, way)| way).collect();
-        if taken.is_empty() { "copies within the rank".into() } else { taken.join(" and ") }
     }
 }
 

@@ -8,24 +8,30 @@
 //! - Otherwise the cells travel in the one message of that part to that neighbour.
 
 use std::any::Any;
+use std::slice;
 use std::sync::Arc;
 
-use super::BindError;
+use serde::{Deserialize, Serialize};
+
 use super::bind::bind;
-use super::order::HaloOrder;
+use super::bound::Bound;
+use super::choice::Candidate;
+use super::cost::quicker_order;
+use super::fingerprint::describe;
+use super::fits::{FieldShape, FieldSignature, difference, misfit, shape};
+use super::flight::Flight;
+use super::kept_halos::{KeptHalos, keep_halos};
 use super::part::Part;
-use super::path::DataPath;
 use super::settle::{Accepted, Answer, Offer, Settled, Settlement, Windows, settle};
 use super::staged::StagedPart;
+use super::{BindError, BindOptions, DataPath, HaloOrder, Trial};
 use crate::device::{Device, DeviceError};
 use crate::domain::MAX_AXES;
-use crate::element::ElementType;
-use crate::field::{BlockLayout, BoundField, Storage, VectorAxes};
+use crate::field::{BoundField, Storage};
 use crate::pattern::Pattern;
 use crate::transport::{Reduction, TransportError, Window};
 
-/// The most devices of one exchange: each bind takes as many tags, whatever it is bound to, so that ranks stay in step
-/// even where they disagree.
+/// The most devices of one exchange: each bound way takes as many tags, whatever it is bound to, so that ranks stay in step.
 const MOST_PARTS: usize = 16;
 
 /// The fields of one device, before they are bound.
@@ -33,30 +39,6 @@ pub(crate) struct PartFields<D: Device> {
     pub(crate) device: D,
     /// Each with its number within the exchange.
     pub(crate) fields: Vec<(usize, BoundField)>,
-}
-
-/// What all ranks must agree on about one field: its number, its element type and its vectors.
-type FieldSignature = (usize, ElementType, VectorAxes);
-
-/// The number of entries of a [`FieldShape`].
-const SHAPE_ENTRIES: usize = 2 * MAX_AXES;
-
-/// What else all ranks must agree on about a field: its components, its axes, and along each axis beside that of
-/// unstructured cells how many levels are exchanged, from which one on.
-type FieldShape = [u64; SHAPE_ENTRIES];
-
-/// The first entry in which two shapes differ, in words.
-fn difference(here: &FieldShape, there: &FieldShape) -> Option<String> {
-    let entry = (0..SHAPE_ENTRIES).find(|&entry| here[entry] != there[entry])?;
-    let (here, there) = (here[entry] as i64, there[entry] as i64);
-    Some(match (entry, entry / 2) {
-        (0, _) => format!("{here} components here and {there}"),
-        (1, _) => format!("{here} axes here and {there}"),
-        (_, axis) if entry % 2 == 0 => format!("{here} exchanged levels along axis {axis} here and {there}"),
-        (_, axis) => {
-            format!("the exchanged levels along axis {axis} from {here} on here and from {there} on")
-        }
-    })
 }
 
 /// The fields of one device, before they are bound, whatever the device.
@@ -95,6 +77,12 @@ pub(crate) trait PartBuilder: Any {
         published: Option<Arc<Window>>,
     ) -> Result<Option<Windows>, TransportError>;
     fn build(&self, pattern: &Pattern, tag: u32, settled: Settled) -> Result<Box<dyn Part>, BuildError>;
+    /// Whether its copies are done when a call returns.
+    fn runs_on_host(&self) -> bool;
+    /// A copy of the halos, not made yet.
+    fn keep_halos(&self, pattern: &Pattern) -> Result<Box<dyn KeptHalos>, DeviceError>;
+    /// What the quickest way may depend on.
+    fn describe(&self, pattern: &Pattern) -> Result<Vec<u8>, TransportError>;
 }
 
 /// Why this rank could not build a part.
@@ -107,25 +95,43 @@ pub(crate) enum BuildError {
 }
 
 /// What all ranks must agree on.
-type Terms = (u32, DataPath, HaloOrder, Vec<Vec<FieldSignature>>);
-
-type Plan = (Vec<Box<dyn Part>>, Vec<Arc<Storage>>);
-
-/// Collective: plans an exchange of the fields in `builders`.
-pub(crate) fn plan(
-    pattern: &Pattern,
-    builders: Vec<Box<dyn PartBuilder>>,
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
+struct Terms {
+    tag: u32,
     path: DataPath,
     order: HaloOrder,
+    trial: Option<Trial>,
+    fields: Vec<Vec<FieldSignature>>,
+}
+
+/// What the ways to do an exchange have in common, agreed on by all ranks.
+pub(super) struct Plan {
+    pub(super) pattern: Pattern,
+    pub(super) builders: Vec<Box<dyn PartBuilder>>,
+    /// The patterns that fill the halos axis by axis, where that is possible and may be taken.
+    steps: Option<Vec<Pattern>>,
+    /// Whether halos may be filled in either order.
+    pub(super) leaves_order_open: bool,
+    /// What the model takes.
+    pub(super) model: Candidate,
+    /// Whether it must be told from others.
+    pub(super) is_known_again: bool,
+}
+
+/// Collective: agrees on what is bound, and how it may be done.
+pub(super) fn plan(
+    pattern: &Pattern,
+    builders: Vec<Box<dyn PartBuilder>>,
+    options: &BindOptions,
 ) -> Result<Plan, BindError> {
     let comm = pattern.comm();
-    let refuse = |agreed: Result<(), String>| agreed.map_err(BindError::Refused);
+    let BindOptions { path, order, trial, .. } = *options;
 
-    let tag = comm.take_tags((MAX_AXES * MOST_PARTS) as u32);
-    let signature: Vec<_> = builders.iter().map(|part| part.signature()).collect();
-    let mine = (tag, path, order, signature);
-    let first: Terms = comm.broadcast(0, &mine)?;
-    let complaint = disagreement(&mine, &first)
+    let fields: Vec<_> = builders.iter().map(|part| part.signature()).collect();
+    let mine = Terms { tag: comm.take_tags(0), path, order, trial, fields };
+    let mine = (mine, !options.kept.is_empty());
+    let (first, keeps): (Terms, bool) = comm.broadcast(0, &mine)?;
+    let complaint = disagreement(&mine.0, &first)
         .or_else(|| {
             let found = builders.len();
             (found > MOST_PARTS)
@@ -146,53 +152,86 @@ pub(crate) fn plan(
 
     let steps = match order {
         HaloOrder::AllNeighbours => None,
-        HaloOrder::AxisByAxis => pattern.axis_by_axis(builders.iter().all(|part| part.goes_on_alone()))?,
+        HaloOrder::AxisByAxis | HaloOrder::Quickest => {
+            pattern.axis_by_axis(builders.iter().all(|part| part.goes_on_alone()))?
+        }
     };
-    let steps = steps.unwrap_or_else(|| vec![pattern.clone()]);
+    let leaves_order_open = steps.is_some() && order == HaloOrder::Quickest;
+    let order = match (&steps, order) {
+        (None, _) => HaloOrder::AllNeighbours,
+        (Some(steps), HaloOrder::Quickest) => quicker_order(steps)?,
+        (Some(_), order) => order,
+    };
+    let model = Candidate { path, order };
+    let is_known_again = trial.is_some() || keeps;
+    Ok(Plan { pattern: pattern.clone(), builders, steps, leaves_order_open, model, is_known_again })
+}
 
-    let storages = builders.iter().flat_map(|part| part.storages()).collect();
-    let mut stages: Vec<Vec<Box<dyn Part>>> = builders.iter().map(|_| Vec::new()).collect();
-    let mut failed = None;
-    let mut kept = Vec::new();
-    for (step, pattern) in steps.iter().enumerate() {
-        let tag = tag + (step * MOST_PARTS) as u32;
-        let Settlement { parts, names } = settle(pattern, &builders, tag, path)?;
-        kept.extend(names);
-        for (number, (builder, settled)) in builders.iter().zip(parts).enumerate() {
-            if failed.is_none() {
-                match builder.build(pattern, tag + number as u32, settled) {
-                    Ok(part) => stages[number].push(part),
-                    Err(error) => failed = Some(error.to_string()),
+impl Plan {
+    /// The memory of the fields, where it is not merely lent.
+    pub(super) fn storages(&self) -> Vec<Arc<Storage>> {
+        self.builders.iter().flat_map(|part| part.storages()).collect()
+    }
+
+    /// Collective: settles ways, lays out messages, and binds all copies of a candidate.
+    pub(super) fn bind(&self, candidate: Candidate) -> Result<Bound, BindError> {
+        let Plan { pattern, builders, steps, .. } = self;
+        let comm = pattern.comm();
+        let tag = comm.take_tags((MAX_AXES * MOST_PARTS) as u32);
+        let at_once = slice::from_ref(pattern);
+        let steps = steps.as_deref().filter(|_| candidate.order == HaloOrder::AxisByAxis).unwrap_or(at_once);
+
+        let mut stages: Vec<Vec<Box<dyn Part>>> = builders.iter().map(|_| Vec::new()).collect();
+        let mut failed = None;
+        let mut kept = Vec::new();
+        for (step, pattern) in steps.iter().enumerate() {
+            let tag = tag + (step * MOST_PARTS) as u32;
+            let Settlement { parts, names } = settle(pattern, builders, tag, candidate.path)?;
+            kept.extend(names);
+            for (number, (builder, settled)) in builders.iter().zip(parts).enumerate() {
+                if failed.is_none() {
+                    match builder.build(pattern, tag + number as u32, settled) {
+                        Ok(part) => stages[number].push(part),
+                        Err(error) => failed = Some(error.to_string()),
+                    }
                 }
             }
         }
+        let agreed = comm.agree(failed);
+        if !matches!(agreed, Ok(Ok(()))) {
+            stages.iter_mut().flatten().for_each(|part| part.abandon(&**comm.transport()));
+        }
+        refuse(agreed?)?;
+        drop(kept);
+        let parts = stages.into_iter().filter_map(|mut stages| {
+            if stages.len() > 1 { Some(Box::new(StagedPart::new(stages)) as _) } else { stages.pop() }
+        });
+        let flight = Arc::new(Flight::new(parts.collect(), self.storages()));
+        Ok(Bound { pattern: pattern.clone(), flight })
     }
-    let agreed = comm.agree(failed);
-    if !matches!(agreed, Ok(Ok(()))) {
-        stages.iter_mut().flatten().for_each(|part| part.abandon(&**comm.transport()));
-    }
-    refuse(agreed?)?;
-    drop(kept);
-    let parts = stages.into_iter().filter_map(|mut stages| {
-        if stages.len() > 1 { Some(Box::new(StagedPart::new(stages)) as _) } else { stages.pop() }
-    });
-    Ok((parts.collect(), storages))
+}
+
+pub(super) fn refuse(agreed: Result<(), String>) -> Result<(), BindError> {
+    agreed.map_err(BindError::Refused)
 }
 
 fn disagreement(mine: &Terms, first: &Terms) -> Option<String> {
     if mine == first {
         return None;
     }
-    if mine.0 != first.0 {
+    if mine.tag != first.tag {
         return Some(
             "exchanges were bound in another order, or another number of times, than on rank 0".into(),
         );
     }
-    if mine.1 != first.1 {
-        return Some(format!("the option `path` is {:?}, that of rank 0 {:?}", mine.1, first.1));
+    if mine.path != first.path {
+        return Some(format!("the option `path` is {:?}, that of rank 0 {:?}", mine.path, first.path));
     }
-    if mine.2 != first.2 {
-        return Some(format!("the option `order` is {:?}, that of rank 0 {:?}", mine.2, first.2));
+    if mine.order != first.order {
+        return Some(format!("the option `order` is {:?}, that of rank 0 {:?}", mine.order, first.order));
+    }
+    if mine.trial != first.trial {
+        return Some(format!("the option `trial` is {:?}, that of rank 0 {:?}", mine.trial, first.trial));
     }
     let show = |parts: &Vec<Vec<FieldSignature>>| {
         let mut fields: Vec<(usize, String)> = parts
@@ -208,7 +247,7 @@ fn disagreement(mine: &Terms, first: &Terms) -> Option<String> {
         let fields: Vec<String> = fields.into_iter().map(|(_, text)| text).collect();
         format!("[{}]", fields.join(", "))
     };
-    Some(format!("the fields are {} here and {} on rank 0", show(&mine.3), show(&first.3)))
+    Some(format!("the fields are {} here and {} on rank 0", show(&mine.fields), show(&first.fields)))
 }
 
 impl<D: Device> PartBuilder for PartFields<D> {
@@ -268,66 +307,16 @@ impl<D: Device> PartBuilder for PartFields<D> {
         let fields = PartFields { device: self.device.clone(), fields: self.fields.clone() };
         bind(fields, pattern, tag, settled)
     }
-}
 
-/// The shape of a field. Of the axes of a grid, the pattern has seen to it that all agree.
-fn shape(pattern: &Pattern, layout: &BlockLayout) -> FieldShape {
-    let mut shape = FieldShape::default();
-    shape[0] = layout.components() as u64;
-    shape[1] = layout.owned().axes() as u64;
-    if pattern.grid().is_none() {
-        for axis in 1..MAX_AXES {
-            shape[2 * axis] = layout.owned().extent(axis) as u64;
-            shape[2 * axis + 1] = layout.owned().bounds(axis).0 as u64;
-        }
+    fn runs_on_host(&self) -> bool {
+        self.device.info().runs_on_host()
     }
-    shape
-}
 
-/// Checks that a field has a block for each domain, with the cells that the domain owns and those of its halo.
-fn misfit(pattern: &Pattern, number: usize, field: &BoundField) -> Option<String> {
-    let domains = pattern.domain_count();
-    if field.blocks.len() != domains {
-        let found = field.blocks.len();
-        return Some(format!(
-            "field {number} has {found} blocks, expected one for each of the {domains} domains"
-        ));
+    fn keep_halos(&self, pattern: &Pattern) -> Result<Box<dyn KeptHalos>, DeviceError> {
+        keep_halos(&self.device, &self.fields, pattern)
     }
-    if let Some(misfit) = pattern.grid().and_then(|grid| field.vector.misfit(grid)) {
-        return Some(format!("field {number} has {misfit}"));
+
+    fn describe(&self, pattern: &Pattern) -> Result<Vec<u8>, TransportError> {
+        describe(self.device.info(), &self.fields, pattern)
     }
-    field.blocks.iter().enumerate().find_map(|(domain, (pointer, layout))| {
-        let owned = layout.owned();
-        if let Some(expected) = pattern.boxes().get(domain).filter(|expected| !expected.is_empty())
-            && owned != *expected
-        {
-            return Some(format!("field {number} has the cells {owned} as domain {domain}, expected {expected}"));
-        }
-        if let Some(set) = pattern.index_sets().get(domain)
-            && owned.bounds(0) != (0, set.len() as i64)
-        {
-            let (lower, upper) = owned.bounds(0);
-            let cells = set.len();
-            return Some(format!(
-                "field {number} has the cells {lower}..{upper} as domain {domain}, expected its 0..{cells}, halo included"
-            ));
-        }
-        if let Some((_, first)) = field.blocks.first()
-            && let Some(difference) = difference(&shape(pattern, layout), &shape(pattern, first))
-        {
-            return Some(format!("field {number}, domain {domain}: it has {difference} in domain 0"));
-        }
-        if !layout.allocated().is_empty() && pointer.as_ptr().addr() % field.alignment != 0 {
-            let alignment = field.alignment;
-            return Some(format!("field {number} is not aligned to {alignment} bytes, as its elements are"));
-        }
-        let mut targets = pattern.receives().values().flatten().filter(|piece| piece.target_domain == domain);
-        let allocated = layout.allocated();
-        let missing = targets.find_map(|piece| piece.target.as_box().filter(|cells| !allocated.encloses(cells)));
-        missing.map(|cells| {
-            format!(
-                "field {number} has memory for the cells {allocated} of domain {domain}, expected also the halo cells {cells}"
-            )
-        })
-    })
 }

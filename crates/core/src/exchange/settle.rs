@@ -9,8 +9,9 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use super::cost::Load;
 use super::layout::{in_place, packed_bytes};
-use super::path::{DataPath, Way, has_short_runs};
+use super::path::{DataPath, Way};
 use super::plan::{PartBuilder, PartFields};
 use super::segment::{Segment, Slot};
 use super::side::Side;
@@ -40,8 +41,8 @@ pub(crate) struct FieldOffer {
     published: bool,
     /// Where it lies in memory that the neighbour can map.
     place: Option<FieldPlace>,
-    /// Whether what is sent lies in short runs.
-    short_runs: bool,
+    /// What is sent of it.
+    load: Load,
     /// Whether each piece that is sent can be sent from where it lies.
     in_place: bool,
 }
@@ -195,8 +196,8 @@ impl<D: Device> PartFields<D> {
             order: field.memory_order(),
             published: published && field.storage.is_some(),
             place: if packs && direct { field_place(field, pieces) } else { None },
-            short_runs: has_short_runs(pieces, field.blocks.iter().map(|(_, it)| it), field.element),
             in_place: lies(field, &field.memory_order()),
+            load: Load::of(pieces, field.blocks.iter().map(|(_, it)| it), field.element),
         });
         let offer = Offer { device: self.device.id().to_string(), packs, fields: fields.collect() };
         Ok((offer, published.then_some(window)))
@@ -231,7 +232,7 @@ impl<D: Device> PartFields<D> {
             let fields = self.fields.iter().zip(&offer.fields).zip(&reachable);
             let ways = fields.map(|(((_, field), offered), reachable)| {
                 let here = field.storage.is_some() && offered.published && attached.is_some();
-                path.choose(here || near && *reachable, near, offered.short_runs)
+                path.choose(here || near && *reachable, near, &offered.load)
             });
             ways.collect()
         };

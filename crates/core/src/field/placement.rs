@@ -6,8 +6,9 @@
 //!
 //! - A field below [`LARGE`] is shared as a whole: its pages are few.
 //! - A larger one shares the pages that neighbours read, if they are few ranges and a small part of the field, as the
-//!   planes at the ends of the slowest axis are. The rest has large pages. What a neighbour reads in runs shorter than a
-//!   line of the cache is not asked for: it is packed anyway ([`has_short_runs`]).
+//!   planes at the ends of the slowest axis are, with the halo around these planes, which is read along with them where
+//!   halos are filled axis by axis. The rest has large pages. What a neighbour reads in runs shorter than a
+//!   line of the cache is not asked for: it is packed anyway ([`Load`]).
 //! - Where that leaves nothing that could be shared, it is not shared: what is scattered over a field of a grid costs less
 //!   to pack than small pages do.
 //! - But where neighbours read cells all over an unstructured field, it is shared as a whole: copying them straight takes
@@ -18,8 +19,8 @@ use std::ops::Range;
 use super::BlockLayout;
 use super::ranges::{merged, ranges_of};
 use crate::element::ElementType;
-use crate::exchange::has_short_runs;
-use crate::pattern::Pattern;
+use crate::exchange::Load;
+use crate::pattern::{Pattern, Piece};
 
 /// Fields of at least so many bytes get large pages.
 const LARGE: usize = 4 << 20;
@@ -50,13 +51,16 @@ pub(super) fn placement(
     let transport = pattern.comm().transport();
     let (mut shared, mut left) = (Vec::new(), false);
     for (_, pieces) in pattern.sends().iter().filter(|(peer, _)| transport.is_near(**peer)) {
-        if has_short_runs(pieces, blocks.iter().map(|(_, layout)| layout), element) {
+        if Load::of(pieces, blocks.iter().map(|(_, layout)| layout), element).is_better_packed() {
             continue;
         }
-        let with_these = ranges_of(pieces, blocks, element.bytes())
-            .and_then(|ranges| merged(shared.iter().cloned().chain(ranges).collect()));
-        let few = |ranges: &Vec<_>| ranges.iter().map(Range::len).sum::<usize>() <= bytes / SHARED_PART;
-        match with_these.filter(few) {
+        let with = |pieces: &[Piece]| {
+            ranges_of(pieces, blocks, element.bytes())
+                .and_then(|ranges| merged(shared.iter().cloned().chain(ranges).collect()))
+                .filter(|ranges| ranges.iter().map(Range::len).sum::<usize>() <= bytes / SHARED_PART)
+        };
+        let with_edges: Vec<Piece> = pieces.iter().map(|piece| pattern.with_edges(piece)).collect();
+        match with(&with_edges).or_else(|| with(pieces)) {
             Some(ranges) => shared = ranges,
             None => left = true,
         }

@@ -53,6 +53,22 @@ impl Pattern {
         Ok(Some(steps.map(|(receives, sends)| self.with_pieces(receives, sends)).collect()))
     }
 
+    /// A piece that this rank sends, with all that may be sent along with it axis by axis: where it is a whole face of a
+    /// domain, with the halo beside the face. Asks nobody, so that it is right or too large, never too small.
+    pub(crate) fn with_edges(&self, piece: &Piece) -> Piece {
+        let with_edges = || {
+            let product = self.product()?;
+            let (owned, source) = (self.boxes().get(piece.source_domain)?, piece.source.as_box()?);
+            let around = product.widths.around(owned);
+            let whole = (0..source.axes()).filter(|&axis| source.bounds(axis) == owned.bounds(axis));
+            let grown = whole.fold(*source, |grown, axis| {
+                grown.with_axis(axis, around.lower()[axis], around.upper()[axis])
+            });
+            Some(Piece { source: Cells::Box(grown), ..piece.clone() })
+        };
+        with_edges().unwrap_or_else(|| piece.clone())
+    }
+
     /// What may be a product of intervals.
     fn product(&self) -> Option<Product<'_>> {
         let Domains::Structured { grid, widths, boxes } = &self.inner.domains else { return None };

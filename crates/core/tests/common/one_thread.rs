@@ -2,6 +2,7 @@
 
 use std::any::Any;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::{self, ThreadId};
 
 use haloport_core::device::MemoryRange;
@@ -14,13 +15,20 @@ use haloport_core::transport::{
 pub(crate) struct OneThread {
     inner: Arc<dyn Transport>,
     home: ThreadId,
+    /// How many messages may still be posted.
+    posts: AtomicUsize,
 }
 
 impl OneThread {
     /// The same ranks, for this thread.
     pub(crate) fn around(comm: &Communicator) -> Communicator {
-        let inner = Arc::clone(comm.transport());
-        Communicator::new(Arc::new(OneThread { inner, home: thread::current().id() }))
+        OneThread::failing_after(comm, usize::MAX)
+    }
+
+    /// The same, on a transport that fails after so many messages were posted.
+    pub(crate) fn failing_after(comm: &Communicator, posts: usize) -> Communicator {
+        let (inner, home) = (Arc::clone(comm.transport()), thread::current().id());
+        Communicator::new(Arc::new(OneThread { inner, home, posts: posts.into() }))
     }
 
     fn here(&self) -> Result<&dyn Transport, TransportError> {
@@ -60,6 +68,10 @@ unsafe impl Transport for OneThread {
     }
 
     unsafe fn post(&self, channel: Channel) -> Result<(), TransportError> {
+        if self.posts.fetch_sub(1, Ordering::Relaxed) == 0 {
+            self.posts.store(0, Ordering::Relaxed);
+            return Err(TransportError::Broken("the cable is cut".into()));
+        }
         // SAFETY: the caller's promise.
         unsafe { self.here()?.post(channel) }
     }

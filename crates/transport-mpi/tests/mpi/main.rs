@@ -18,6 +18,7 @@ mod channels;
 mod collectives;
 mod parts;
 mod shared;
+mod trial;
 
 use std::sync::Arc;
 
@@ -74,6 +75,7 @@ fn run(comm: &Communicator) -> Outcome {
     }
     suite(comm)?;
     parts::suite(comm)?;
+    trial::suite(comm)?;
 
     // Two groups of ranks, each of which runs on its own, at its own pace.
     let world = SimpleCommunicator::world();

@@ -5,8 +5,8 @@ use std::os::unix::fs::FileExt;
 
 use haloport_core::transport::Reduction;
 use haloport_core::{
-    BindOptions, Communicator, ComponentPlace, DataPath, Exchange, Field, Grid, Halo, HaloCells, IndexBox,
-    IndexSet, Pattern, Schedule,
+    BindOptions, Communicator, ComponentPlace, DataPath, Exchange, Field, Grid, Halo, HaloCells, HaloOrder,
+    IndexBox, IndexSet, Pattern, Schedule,
 };
 use haloport_cpu::CpuDevice;
 
@@ -51,6 +51,14 @@ fn boxes(comm: &Communicator) -> Outcome {
         check(&mut exchange, slowest)?;
         let traffic = exchange.traffic();
         assert!(traffic.direct_bytes > 0 && traffic.shared_bytes == 0, "{traffic:?}");
+
+        // The same ends with the halo around them, where edges and corners travel along with the faces.
+        let in_turn = BindOptions::default().order(HaloOrder::AxisByAxis);
+        let mut exchange = pattern.bind_with(exchange.into_fields()?, in_turn)?;
+        check(&mut exchange, slowest)?;
+        let traffic = exchange.traffic();
+        assert!(traffic.direct_bytes > 0 && traffic.shared_bytes == 0, "{traffic:?}");
+        assert_eq!(traffic.steps, 3);
 
         // The slabs lie across the fastest axis.
         let across = Field::builder(&pattern).axis_order([order[1], order[2], slowest]).build(&device)?;

@@ -2,7 +2,7 @@
 
 use std::marker::PhantomData;
 
-use haloport::exchange::Traffic;
+use haloport::exchange::{Choice, Traffic};
 use haloport::{Element, Exchange, FieldSet, Pattern, Schedule};
 
 use super::cells::{check, fill};
@@ -27,12 +27,17 @@ impl<T: Element, F: FieldSet + Block<T>> Library<T, F> {
         memory: &MemoryArgs,
     ) -> Result<Library<T, F>, Failure> {
         fill(&mut fields, pattern)?;
-        Ok(Library { exchange: pattern.bind_with(fields, memory.options())?, element: PhantomData })
+        Ok(Library { exchange: memory.bind(pattern, fields)?, element: PhantomData })
     }
 
     /// What one exchange moves, and how.
     pub(super) fn traffic(&self) -> Traffic {
         self.exchange.traffic()
+    }
+
+    /// How that was chosen.
+    pub(super) fn choice(&self) -> Choice {
+        self.exchange.choice().clone()
     }
 }
 

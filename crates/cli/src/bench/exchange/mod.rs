@@ -151,7 +151,7 @@ fn compete<T: Element, F: FieldSet + Block<T>, D: Device>(
     args: &ExchangeArgs,
     shared: &SharedFields,
 ) -> Result<Report, Failure> {
-    let traffic = library.traffic();
+    let (traffic, choice) = (library.traffic(), library.choice());
     let one_pass = if device.info().host_accessible {
         Some(OnePassCopy::new(problem, pattern, fields, shared)?)
     } else {
@@ -168,5 +168,5 @@ fn compete<T: Element, F: FieldSet + Block<T>, D: Device>(
         entry.verify()?;
     }
     let results = measure(pattern.comm(), &mut entries, args.samples)?;
-    Ok(Report::new(args, problem, pattern, device.info(), traffic, results))
+    Ok(Report::new(args, problem, pattern, device.info(), traffic, choice, results))
 }

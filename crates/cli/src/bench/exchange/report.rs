@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use haloport::device::{DeviceId, DeviceInfo};
-use haloport::exchange::Traffic;
+use haloport::exchange::{Choice, Traffic};
 use haloport::{DataPath, ElementType, HaloOrder, Pattern};
 use serde::Serialize;
 
@@ -51,6 +51,8 @@ pub(super) struct Report {
     halo_order: HaloOrder,
     /// How often neighbours wait for each other in one exchange.
     steps: usize,
+    /// Why it is done in this way.
+    choice: Choice,
     samples: usize,
     /// Every halo cell was checked before the measurement.
     verified: bool,
@@ -64,6 +66,7 @@ impl Report {
         pattern: &Pattern,
         device: &DeviceInfo,
         traffic: Traffic,
+        choice: Choice,
         samples: Vec<Samples>,
     ) -> Report {
         let bytes = pattern.halo_cells() * (args.fields * args.dtype.bytes()) as u128;
@@ -100,6 +103,7 @@ impl Report {
             asked_path: args.memory.path,
             halo_order: args.memory.halo_order,
             steps: traffic.steps,
+            choice,
             samples: args.samples,
             verified: true,
             contestants,
@@ -125,6 +129,7 @@ impl print::Report for Report {
             "{} bytes of halo on each rank, by {}; every halo cell checked",
             self.bytes, self.path
         )?;
+        writeln!(out, "{}", self.choice)?;
         writeln!(out, "{} samples of each, in turns; times per exchange in µs\n", self.samples)?;
         write_table(out, &self.contestants)
     }

@@ -2,7 +2,8 @@
 
 use haloport::device::Device;
 use haloport::{
-    BindOptions, Communicator, DefaultDevice, Field, Grid, Halo, HaloCells, IndexSet, Pattern, Split,
+    BindOptions, Communicator, DataPath, DefaultDevice, Field, Grid, Halo, HaloCells, HaloOrder, IndexSet,
+    Pattern, Split,
 };
 use haloport_mesh::{LocalMesh, Mesh, Neighbourhood, Partition};
 
@@ -150,7 +151,8 @@ type Found = (usize, usize, Vec<Message>);
 /// Binds the pattern, all messages between ranks, and says what that comes to.
 fn set_up<D: Device>(pattern: &Pattern, field: Field<f64, D>, cell_bytes: usize) -> Result<Found, Failure> {
     // Which ranks share memory is for the report to say: here all are apart.
-    let exchange = pattern.bind_with(field, BindOptions::default().path(haloport::DataPath::Messages))?;
+    let options = BindOptions::default().path(DataPath::Messages).order(HaloOrder::AllNeighbours);
+    let exchange = pattern.bind_with(field, options)?;
     let me = pattern.comm().rank();
     let others = |peer: &usize| *peer != me;
     let pieces: Vec<Message> = pattern

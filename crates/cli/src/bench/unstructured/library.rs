@@ -1,5 +1,6 @@
 //! The contestant that this is about: Haloport's exchange.
 
+use haloport::exchange::Choice;
 use haloport::{Exchange, FieldSet, Pattern, Schedule};
 
 use super::args::UnstructuredArgs;
@@ -25,12 +26,17 @@ impl<'a, F: FieldSet + Block<f64>> Library<'a, F> {
         args: &'a UnstructuredArgs,
     ) -> Result<Self, Failure> {
         fill(&mut fields, pattern, args)?;
-        Ok(Library { exchange: pattern.bind_with(fields, args.memory.options())?, args })
+        Ok(Library { exchange: args.memory.bind(pattern, fields)?, args })
     }
 
     /// How the data travels between ranks, in words.
     pub(super) fn path(&self) -> String {
         self.exchange.traffic().path()
+    }
+
+    /// How that was chosen.
+    pub(super) fn choice(&self) -> Choice {
+        self.exchange.choice().clone()
     }
 }
 

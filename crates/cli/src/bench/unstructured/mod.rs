@@ -66,7 +66,7 @@ fn compete<F: FieldSet + Block<f64>, D: Device>(
     args: &UnstructuredArgs,
 ) -> Result<Report, Failure> {
     let comm = pattern.comm();
-    let path = library.path();
+    let (path, choice) = (library.path(), library.choice());
     let cell_bytes = args.fields as usize * args.levels as usize * size_of::<f64>();
     let raw_send = RawSend::new(pattern, cell_bytes)?;
     let host = device.info().host_accessible;
@@ -82,7 +82,7 @@ fn compete<F: FieldSet + Block<f64>, D: Device>(
     }
     let exchange = measure(comm, &mut entries, args.samples as usize)?;
     let setup = measure(comm, &mut setup::entries(comm, domain), args.samples as usize)?;
-    Ok(Report::new(args, pattern, device.info(), path, &exchange, &setup))
+    Ok(Report::new(args, pattern, device.info(), path, choice, &exchange, &setup))
 }
 
 /// The messages that are packed by hand, under MPI; without, none takes part.

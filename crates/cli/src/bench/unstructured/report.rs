@@ -3,6 +3,7 @@
 use std::io::{self, Write};
 
 use haloport::device::{DeviceId, DeviceInfo};
+use haloport::exchange::Choice;
 use haloport::{DataPath, Pattern};
 use serde::Serialize;
 
@@ -40,6 +41,8 @@ pub(super) struct Report {
     fields: u32,
     memory: FieldMemory,
     asked_path: DataPath,
+    /// Why it is taken.
+    choice: Choice,
     samples: u32,
     /// Every cell was checked before the measurement.
     verified: bool,
@@ -53,6 +56,7 @@ impl Report {
         pattern: &Pattern,
         device: &DeviceInfo,
         path: String,
+        choice: Choice,
         exchange: &[Samples],
         setup: &[Samples],
     ) -> Report {
@@ -88,6 +92,7 @@ impl Report {
             fields: args.fields,
             memory: args.memory.memory,
             asked_path: args.memory.path,
+            choice,
             samples: args.samples,
             verified: true,
             contestants: exchange,
@@ -111,6 +116,7 @@ impl print::Report for Report {
             self.owned, self.halo, self.fields
         )?;
         writeln!(out, "{} bytes of halo, by {}; every cell checked", self.bytes, self.path)?;
+        writeln!(out, "{}", self.choice)?;
         writeln!(out, "{} samples of each, in turns; times per exchange in µs\n", self.samples)?;
         write_table(out, &self.contestants)?;
         writeln!(out, "\nmaking the pattern, in µs\n")?;

@@ -1,0 +1,76 @@
+//! What tells one exchange from another, so that a choice that was kept is not taken for something else.
+
+use serde::Serialize;
+
+use super::plan::Plan;
+use crate::device::DeviceInfo;
+use crate::field::BoundField;
+use crate::pattern::Pattern;
+use crate::transport::{Reduction, TransportError, encode};
+
+/// Collective: 16 hexadecimal digits that depend on all that the quickest way may depend on: the version of this crate,
+/// the options, the transport, who is near whom, grid, split and halo, and of each field its device, elements, layout, and
+/// in what memory it is, on all ranks.
+pub(super) fn fingerprint(plan: &Plan) -> Result<String, TransportError> {
+    let comm = plan.pattern.comm();
+    let (info, me) = (comm.info(), comm.rank());
+    let mut hash = Hash::new();
+    let pattern = &plan.pattern;
+    hash.add(&encode(&(env!("CARGO_PKG_VERSION"), info.name, &info.implementation, comm.size()), me)?);
+    hash.add(&encode(&(plan.model, plan.leaves_order_open), me)?);
+    hash.add(&encode(&(pattern.boxes(), pattern.receives()), me)?);
+    let near: Vec<bool> = pattern.sends().keys().map(|&peer| comm.transport().is_near(peer)).collect();
+    hash.add(&encode(&near, me)?);
+    for part in &plan.builders {
+        hash.add(&part.describe(pattern)?);
+    }
+    // The sum does not tell in which order ranks add to it: each hash holds the rank.
+    hash.add(&encode(&me, me)?);
+    let mut sum = [hash.0];
+    comm.all_reduce(&mut sum, Reduction::Sum)?;
+    Ok(format!("{:016x}", sum[0]))
+}
+
+/// What the quickest way may depend on in the fields of one device.
+pub(super) fn describe(
+    device: &DeviceInfo,
+    fields: &[(usize, BoundField)],
+    pattern: &Pattern,
+) -> Result<Vec<u8>, TransportError> {
+    /// In what memory a field is.
+    #[derive(Serialize)]
+    enum Kept {
+        Lent,
+        Private,
+        Shared,
+    }
+    let fields: Vec<_> = fields
+        .iter()
+        .map(|(number, field)| {
+            let kept = match &field.storage {
+                None => Kept::Lent,
+                Some(storage) if storage.lease().is_some() => Kept::Shared,
+                Some(_) => Kept::Private,
+            };
+            let layouts: Vec<_> = field.blocks.iter().map(|(_, layout)| layout).collect();
+            (number, field.element, &field.vector, kept, layouts)
+        })
+        .collect();
+    let units = device.compute_units;
+    encode(&(device.id.to_string(), &device.name, units, fields), pattern.comm().rank())
+}
+
+/// The hash FNV-1a of 64 bits (Fowler, Noll and Vo), the same on every machine and in every version of Rust.
+struct Hash(u64);
+
+impl Hash {
+    fn new() -> Hash {
+        Hash(0xcbf2_9ce4_8422_2325)
+    }
+
+    fn add(&mut self, bytes: &[u8]) {
+        for &byte in bytes {
+            self.0 = (self.0 ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
+        }
+    }
+}

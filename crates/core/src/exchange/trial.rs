@@ -1,0 +1,147 @@
+//! The choice of the quickest way, by a short trial where that is asked for.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::bound::Bound;
+use super::choice::{Candidate, Choice, Measured, Origin};
+use super::fingerprint::fingerprint;
+use super::plan::{PartBuilder, Plan, plan};
+use super::ring::{Contender, Ring, quickest};
+use super::{BindError, BindOptions, DataPath, HaloOrder};
+use crate::pattern::Pattern;
+use crate::transport::{Reduction, TransportError};
+
+/// Limits of a trial that finds the quickest way to do an exchange: [`BindOptions::trial`].
+///
+/// `bind` then binds the ways that are possible, runs them in turns on the fields themselves, and keeps the one with the
+/// smallest median time, unless that of the model is hardly longer. All ranks take the same. Owned cells are read
+/// only, and halos hold afterwards what they held before. Ways that take far longer than others drop out.
+///
+/// There is no trial where the fields are on a device other than the host's, of which copies are not done when a call
+/// returns: the model chooses. Where a way fails on a rank, `bind` fails on all of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Trial {
+    /// After this time no further exchange is begun, and no further way bound: it may take as much longer as one of either
+    /// takes. The model's way is always bound. 200 ms if not said: exchanges of up to 1 ms need a tenth of that.
+    pub time: Duration,
+    /// The most rounds, in each of which every way has its turn; 15 if not said.
+    pub rounds: usize,
+}
+
+impl Default for Trial {
+    fn default() -> Trial {
+        Trial { time: Duration::from_millis(200), rounds: 15 }
+    }
+}
+
+/// The model's way is taken if it takes at most so much longer than the quickest, so that noise changes no choice;
+const MARGIN: f64 = 1.03;
+
+/// and so much after fewer than [`FEW_ROUNDS`] rounds, when one that met with something else would count for too much.
+const MARGIN_OF_FEW: f64 = 1.3;
+
+/// See [`MARGIN_OF_FEW`].
+const FEW_ROUNDS: usize = 3;
+
+/// Collective: binds the fields in the quickest way.
+pub(super) fn choose(
+    pattern: &Pattern,
+    builders: Vec<Box<dyn PartBuilder>>,
+    options: &BindOptions,
+) -> Result<(Bound, Choice), BindError> {
+    let comm = pattern.comm();
+    let plan = plan(pattern, builders, options)?;
+    let fingerprint = if plan.is_known_again { Some(fingerprint(&plan)?) } else { None };
+    let mut choice = Choice {
+        fingerprint,
+        origin: Origin::Model,
+        chosen: plan.model,
+        model: plan.model,
+        measured: Vec::new(),
+    };
+    if choice.fingerprint.is_some() {
+        let mut kept = options.kept.iter().filter(|kept| kept.fingerprint == choice.fingerprint);
+        let kept = comm.broadcast(0, &kept.find(|kept| plan.allows(kept.chosen)).cloned())?;
+        if let Some(kept) = kept {
+            let Choice { chosen, model, measured, .. } = kept;
+            choice = Choice { origin: Origin::Kept, chosen, model, measured, ..choice };
+        } else if let Some(trial) = options.trial
+            && runs_on_host(&plan)?
+        {
+            return try_out(&plan, trial, choice);
+        }
+    }
+    Ok((plan.bind(choice.chosen)?, choice))
+}
+
+/// Collective: whether all copies on all ranks are done when a call returns.
+fn runs_on_host(plan: &Plan) -> Result<bool, TransportError> {
+    let mut all = [u64::from(plan.builders.iter().all(|part| part.runs_on_host()))];
+    plan.pattern.comm().all_reduce(&mut all, Reduction::Min)?;
+    Ok(all[0] == 1)
+}
+
+/// Collective: binds the fields in the way that is quickest in a trial.
+fn try_out(plan: &Plan, trial: Trial, choice: Choice) -> Result<(Bound, Choice), BindError> {
+    let mut ring = Ring::new(plan, trial);
+    let halos = ring.save_halos()?;
+    let outcome = ring.compete();
+    let outcome = outcome.map(|contenders| settle(contenders, choice));
+    // Those that were not chosen are gone by now.
+    ring.restore(&halos);
+    let outcome = outcome?;
+    ring.meet(&mut [])?;
+    outcome.ok_or_else(|| BindError::Refused("there is no way to do the exchange".into()))
+}
+
+/// The one that was quickest, and the reasons.
+fn settle(mut contenders: Vec<Contender>, mut choice: Choice) -> Option<(Bound, Choice)> {
+    choice.model = contenders.first()?.candidate;
+    let mut chosen = 0;
+    if contenders.len() > 1 {
+        choice.origin = Origin::Trial;
+        choice.measured.extend(contenders.iter().map(|contender| Measured {
+            candidate: contender.candidate,
+            median_us: contender.median() / 1e3,
+            rounds: contender.rounds.len(),
+        }));
+        // Turns in rounds tell more than those before.
+        let had_rounds = contenders.iter().any(|contender| !contender.rounds.is_empty());
+        let counts = |contender: &&Contender| !had_rounds || !contender.rounds.is_empty();
+        let quickest = quickest(contenders.iter().filter(counts));
+        let rounds = contenders.iter().map(|contender| contender.rounds.len()).max();
+        let margin = if rounds < Some(FEW_ROUNDS) { MARGIN_OF_FEW } else { MARGIN };
+        if !counts(&&contenders[0]) || contenders[0].median() > margin * quickest {
+            chosen = contenders.iter().position(|it| counts(&it) && it.median() <= quickest).unwrap_or(0);
+        }
+    }
+    let chosen = contenders.swap_remove(chosen);
+    choice.chosen = chosen.candidate;
+    Some((chosen.bound, choice))
+}
+
+impl Plan {
+    /// The ways that the options leave open, that of the model first.
+    pub(super) fn candidates(&self) -> Vec<Candidate> {
+        use DataPath::{Direct, Messages, Quickest, Shared};
+        use HaloOrder::{AllNeighbours, AxisByAxis};
+        let Candidate { path, order } = self.model;
+        let orders = [order, if order == AllNeighbours { AxisByAxis } else { AllNeighbours }];
+        let orders = &orders[..if self.leaves_order_open { 2 } else { 1 }];
+        let asked = [path];
+        let paths = if path == Quickest { &[Quickest, Direct, Shared, Messages][..] } else { &asked[..] };
+        let all = orders.iter().flat_map(|&order| paths.iter().map(move |&path| (path, order)));
+        all.map(|(path, order)| Candidate { path, order }).collect()
+    }
+
+    /// Whether a candidate that was kept is one that can be bound.
+    fn allows(&self, candidate: Candidate) -> bool {
+        match candidate.order {
+            HaloOrder::AllNeighbours => true,
+            HaloOrder::AxisByAxis => self.leaves_order_open || self.model.order == HaloOrder::AxisByAxis,
+            HaloOrder::Quickest => false,
+        }
+    }
+}
