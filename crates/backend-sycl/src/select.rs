@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::str::FromStr;
+use std::sync::{Mutex, PoisonError};
 
 use cl3::device::{
     CL_DEVICE_ADDRESS_BITS, CL_DEVICE_AVAILABLE, CL_DEVICE_COMPILER_AVAILABLE, CL_DEVICE_ENDIAN_LITTLE,
@@ -100,7 +101,12 @@ impl Selector {
 
 /// All devices that can be used, in the order of the platforms.
 pub(crate) fn candidates() -> Result<Vec<Candidate>, DeviceError> {
+    /// Drivers set themselves up when they are first asked for devices, and PoCL does so badly for two threads at once:
+    /// one finds none, or the process ends.
+    static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+
     let library = library()?;
+    let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let mut found = Vec::new();
     let mut refused = Vec::new();
     for platform in platforms()? {

@@ -125,13 +125,14 @@ impl Unified {
     /// # Safety
     /// `memory` came from [`allocate`](Unified::allocate), is freed once, and no command uses it any more.
     pub(crate) unsafe fn free(&self, context: cl_context, memory: *mut c_void) {
-        // SAFETY: the caller's promise. An error leaves nothing to be done.
         match self {
             Unified::Usm(Usm { free, .. }) => {
+                // SAFETY: the caller's promise. An error leaves nothing to be done.
                 let _ = free.map(|free| unsafe { free(context, memory) });
             }
             Unified::Svm(svm) => {
                 svm.live.lock().unwrap_or_else(PoisonError::into_inner).remove(&memory.addr());
+                // SAFETY: the caller's promise. An error leaves nothing to be done.
                 let _ = unsafe { cl3::memory::svm_free(context, memory) };
             }
         }
@@ -149,8 +150,8 @@ impl Unified {
         pointer: Pointer,
     ) -> Option<cl_int> {
         let address = pointer.as_ptr().cast::<c_void>();
-        // SAFETY: the kernel is live; an address is data until the kernel runs.
         match self {
+            // SAFETY: the kernel is live; an address is data until the kernel runs.
             Unified::Usm(usm) => usm.set_argument.map(|set| unsafe { set(kernel, index, address) }),
             Unified::Svm(_) => library.clSetKernelArgSVMPointer(kernel, index, address),
         }
@@ -207,9 +208,9 @@ impl Unified {
     ) -> Option<cl_int> {
         let (from, to) = (source.as_ptr().cast::<c_void>(), target.as_ptr().cast::<c_void>());
         let (blocking, none, event) = (cl_bool::from(blocking), ptr::null(), ptr::null_mut());
-        // SAFETY: the caller's promise.
         match self {
             Unified::Usm(usm) => {
+                // SAFETY: the caller's promise.
                 usm.copy.map(|copy| unsafe { copy(queue, blocking, to, from, bytes, 0, none, event) })
             }
             Unified::Svm(_) => library.clEnqueueSVMMemcpy(queue, blocking, to, from, bytes, 0, none, event),
@@ -231,9 +232,9 @@ impl Unified {
         let to = target.as_ptr().cast::<c_void>();
         let (from, size) = (pattern.as_ptr().cast::<c_void>(), pattern.len());
         let (none, event) = (ptr::null(), ptr::null_mut());
-        // SAFETY: the caller's promise; the driver copies the pattern before it returns.
         match self {
             Unified::Usm(usm) => {
+                // SAFETY: the caller's promise; the driver copies the pattern before it returns.
                 usm.fill.map(|fill| unsafe { fill(queue, to, from, size, bytes, 0, none, event) })
             }
             Unified::Svm(_) => library.clEnqueueSVMMemFill(queue, to, from, size, bytes, 0, none, event),
