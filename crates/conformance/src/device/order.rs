@@ -45,12 +45,13 @@ const RESULT: f64 = 42.0;
 struct Slow<'a, D: Device> {
     device: &'a D,
     value: D::Buffer,
+    copy: D::Buffer,
     launch: D::Launch,
 }
 
 impl<'a, D: Device> Slow<'a, D> {
     fn new(device: &'a D) -> Result<Slow<'a, D>, Failure> {
-        let value = upload(device, &[0.0])?;
+        let (value, copy) = (upload(device, &[0.0])?, upload(device, &[-1.0])?);
         let kernel = device.compile(&SPIN)?;
         let stream = device.create_stream(Priority::Normal)?;
         for shift in 12..40 {
@@ -69,7 +70,7 @@ impl<'a, D: Device> Slow<'a, D> {
             // A device without streams of its own does all this in the call.
             if begin.elapsed() > SLOW || !device.info().asynchronous {
                 let launch = device.bind(&kernel, LaunchConfig::linear(1), &arguments(RESULT))?;
-                return Ok(Slow { device, value, launch });
+                return Ok(Slow { device, value, copy, launch });
             }
         }
         Err("no number of rounds makes a kernel slow".into())
@@ -80,12 +81,15 @@ impl<'a, D: Device> Slow<'a, D> {
         unsafe { self.device.launch(&self.launch, stream) }
     }
 
-    /// The value as a command of `stream` finds it.
-    fn value_on(&self, stream: &D::Stream) -> Result<f64, Failure> {
-        let copy = upload(self.device, &[-1.0])?;
-        // SAFETY: both hold a number, and live until the read has returned.
-        unsafe { self.device.copy(self.value.pointer(), copy.pointer(), 8, stream)? };
-        Ok(floats(&read_on(self.device, copy.pointer(), 8, stream)?)[0])
+    /// Puts into `stream` what finds out the value there.
+    fn look(&self, stream: &D::Stream) -> Result<(), DeviceError> {
+        // SAFETY: both hold a number, and every test keeps them until the work is done.
+        unsafe { self.device.copy(self.value.pointer(), self.copy.pointer(), 8, stream) }
+    }
+
+    /// The value that the look in `stream` found.
+    fn seen(&self, stream: &D::Stream) -> Result<f64, Failure> {
+        Ok(floats(&read_on(self.device, self.copy.pointer(), 8, stream)?)[0])
     }
 }
 
@@ -125,7 +129,8 @@ pub(super) fn work_after_the_call<D: Device>(device: &D) -> Result<(), Failure> 
     device.host_wait(&event)?;
     ensure!(!wrong, "reached at once: {reached}, asynchronous: {asynchronous}");
     ensure!(device.query(&event)?, "the event is not complete after the host waited for it");
-    let value = slow.value_on(&stream)?;
+    slow.look(&stream)?;
+    let value = slow.seen(&stream)?;
     ensure!(value == RESULT, "the kernel wrote {value}");
     Ok(())
 }
@@ -134,12 +139,15 @@ pub(super) fn waiting_streams<D: Device>(device: &D) -> Result<(), Failure> {
     let slow = Slow::new(device)?;
     let (one, two) = (device.create_stream(Priority::Normal)?, device.create_stream(Priority::High)?);
     let event = device.create_event(false)?;
+    let held = hold(device, &one)?;
     slow.start(&one)?;
     device.record(&event, &one)?;
     device.stream_wait(&two, &event)?;
-    let value = slow.value_on(&two)?;
-    ensure!(value == RESULT, "a stream that waits read {value}");
+    slow.look(&two)?;
+    drop(held);
+    let value = slow.seen(&two)?;
     device.synchronize(&one)?;
+    ensure!(value == RESULT, "a stream that waits read {value}");
     Ok(())
 }
 
@@ -172,9 +180,10 @@ pub(super) fn events_recorded_again<D: Device>(device: &D) -> Result<(), Failure
     device.record(&event, &one)?;
     device.stream_wait(&two, &event)?;
     device.record(&event, &three)?;
+    slow.look(&two)?;
     let free = is_reached_soon(device, &event)?;
     drop(held);
-    let value = slow.value_on(&two)?;
+    let value = slow.seen(&two)?;
     device.synchronize(&one)?;
     ensure!(value == RESULT, "a wait for the earlier recording let a stream through, which read {value}");
     ensure!(free, "the later recording, in an idle stream, waits for the earlier one");
