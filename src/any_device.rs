@@ -2,7 +2,10 @@
 
 use enum_dispatch::enum_dispatch;
 use haloport_core::device::{Device, DeviceError, DeviceInfo};
+#[cfg(feature = "cpu")]
 use haloport_cpu::CpuDevice;
+#[cfg(feature = "sycl")]
+use haloport_sycl::SyclDevice;
 
 use crate::spec::SelectError;
 
@@ -24,6 +27,9 @@ pub enum AnyDevice {
     /// The CPU.
     #[cfg(feature = "cpu")]
     Cpu(CpuDevice),
+    /// A device of OpenCL.
+    #[cfg(feature = "sycl")]
+    Sycl(SyclDevice),
 }
 
 /// What a device is, without any of its handles.
@@ -45,7 +51,7 @@ impl<D: Device> Describe for D {
 }
 
 impl AnyDevice {
-    /// The device that `spec` names: `auto` (the best one there is), `cpu`, `cpu:0`, `cpu:threads=4`. See
+    /// The device that `spec` names: `auto` (the best one there is), `cpu`, `cpu:0`, `cpu:threads=4`, `sycl:gpu:0`. See
     /// [`DeviceSpec`](crate::DeviceSpec).
     ///
     /// ```
@@ -66,10 +72,13 @@ impl AnyDevice {
     ///
     /// # Errors
     /// [`DeviceError`] for 0 threads, and where they cannot be started.
+    #[cfg_attr(not(feature = "cpu"), allow(unused_variables, reason = "no device of this build has threads"))]
     pub fn with_threads(self, threads: usize) -> Result<AnyDevice, DeviceError> {
         match self {
             #[cfg(feature = "cpu")]
             AnyDevice::Cpu(_) => Ok(CpuDevice::with_threads(threads)?.into()),
+            #[cfg(feature = "sycl")]
+            AnyDevice::Sycl(_) => Ok(self),
         }
     }
 }
@@ -91,14 +100,38 @@ impl AnyDevice {
 /// assert_eq!(with_device!(&any, |device| threads(device)), 2);
 /// # Ok::<(), haloport::SelectError>(())
 /// ```
-// Which arms there are is settled by the features of this crate, not by those of the caller: a second backend gets
-// its arm by a second definition under its own `cfg`.
-#[cfg(feature = "cpu")]
+// Which arms there are is settled by the features of this crate, not by those of the caller: one definition for each set
+// of backends.
+#[cfg(all(feature = "cpu", not(feature = "sycl")))]
 #[macro_export]
 macro_rules! with_device {
     ($any:expr, |$device:ident| $body:expr) => {
         match $any {
             $crate::AnyDevice::Cpu($device) => $body,
+        }
+    };
+}
+
+/// Runs an expression that is generic over the device with the device inside an [`AnyDevice`]. The expression is compiled
+/// once for each backend of the build, so put it outermost.
+#[cfg(all(feature = "cpu", feature = "sycl"))]
+#[macro_export]
+macro_rules! with_device {
+    ($any:expr, |$device:ident| $body:expr) => {
+        match $any {
+            $crate::AnyDevice::Cpu($device) => $body,
+            $crate::AnyDevice::Sycl($device) => $body,
+        }
+    };
+}
+
+/// Runs an expression that is generic over the device with the device inside an [`AnyDevice`].
+#[cfg(all(not(feature = "cpu"), feature = "sycl"))]
+#[macro_export]
+macro_rules! with_device {
+    ($any:expr, |$device:ident| $body:expr) => {
+        match $any {
+            $crate::AnyDevice::Sycl($device) => $body,
         }
     };
 }

@@ -1,12 +1,13 @@
 //! What this build and this machine have.
 
 use haloport_core::DataPath;
-use haloport_core::device::{Device, DeviceInfo};
+use haloport_core::device::DeviceInfo;
 use haloport_core::transport::Reach;
-use haloport_cpu::CpuDevice;
 use serde::Serialize;
 
-use crate::spec::BACKENDS;
+#[cfg(feature = "cpu")]
+use crate::any_device::Describe;
+use crate::spec::{BACKENDS, missing};
 
 /// What a backend is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -83,8 +84,7 @@ impl RankPaths {
 /// assert_eq!(cpu.missing, None);
 /// ```
 pub fn backends() -> Vec<BackendReport> {
-    let mut reports: Vec<BackendReport> =
-        BACKENDS.iter().map(|&(name, built)| devices(name, built)).collect();
+    let mut reports: Vec<BackendReport> = BACKENDS.iter().map(|(name, _)| devices(name)).collect();
     reports.push(BackendReport {
         name: "in-process",
         role: BackendRole::Transport,
@@ -114,14 +114,18 @@ fn mpi() -> BackendReport {
     BackendReport { name: "mpi", role, devices: Vec::new(), paths: Vec::new(), missing }
 }
 
-fn devices(name: &'static str, built: bool) -> BackendReport {
-    let found = if built {
-        CpuDevice::new().map_err(|error| error.to_string())
-    } else {
-        Err(format!("this version of Haloport has no backend {name}"))
+fn devices(name: &'static str) -> BackendReport {
+    let found = match name {
+        #[cfg(feature = "sycl")]
+        "sycl" => haloport_sycl::SyclDevice::list().map_err(|error| error.to_string()),
+        #[cfg(feature = "cpu")]
+        "cpu" => haloport_cpu::CpuDevice::new()
+            .map(|device| vec![device.properties().clone()])
+            .map_err(|error| error.to_string()),
+        _ => Err(missing(name)),
     };
     let (devices, missing) = match found {
-        Ok(device) => (vec![device.info().clone()], None),
+        Ok(devices) => (devices, None),
         Err(why) => (Vec::new(), Some(why)),
     };
     BackendReport { name, role: BackendRole::Devices, devices, paths: Vec::new(), missing }

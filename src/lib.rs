@@ -33,7 +33,7 @@
 //!
 //! # Devices
 //!
-//! Backends are cargo features: `cpu` (on by default). A program is generic over [`device::Device`] and picks a device
+//! Backends are cargo features: `cpu` (on by default) and `sycl`. A program is generic over [`device::Device`] and picks a device
 //! - at compile time: [`DefaultDevice`];
 //! - at run time, by a string such as `auto` or `cpu:threads=4`: [`AnyDevice::select`] and [`with_device!`], once, in
 //!   the outermost function.
@@ -42,19 +42,19 @@
 
 #![warn(missing_docs)]
 
-#[cfg(not(feature = "cpu"))]
+#[cfg(not(any(feature = "cpu", feature = "sycl")))]
 compile_error!(
     "haloport is built without a backend: enable at least one of its features, for example \
      `haloport = { version = \"0.1\", features = [\"cpu\"] }`; a library that needs no device can use haloport-core"
 );
 
-#[cfg(feature = "cpu")]
+#[cfg(any(feature = "cpu", feature = "sycl"))]
 mod any_device;
-#[cfg(feature = "cpu")]
+#[cfg(any(feature = "cpu", feature = "sycl"))]
 mod backends;
-#[cfg(feature = "cpu")]
+#[cfg(any(feature = "cpu", feature = "sycl"))]
 mod default_device;
-#[cfg(feature = "cpu")]
+#[cfg(any(feature = "cpu", feature = "sycl"))]
 mod spec;
 
 pub use haloport_core::*;
@@ -64,8 +64,11 @@ pub use haloport_cpu as cpu;
 /// Ranks as MPI processes.
 #[cfg(feature = "mpi")]
 pub use haloport_mpi as mpi;
+/// The SYCL backend, on OpenCL.
+#[cfg(feature = "sycl")]
+pub use haloport_sycl as sycl;
 
-#[cfg(feature = "cpu")]
+#[cfg(any(feature = "cpu", feature = "sycl"))]
 pub use {
     any_device::{AnyDevice, Describe},
     backends::{BackendReport, BackendRole, Peers, RankPaths, backends},
@@ -74,6 +77,6 @@ pub use {
 };
 
 /// Tests the README's example.
-#[cfg(all(doctest, feature = "cpu"))]
+#[cfg(all(doctest, feature = "cpu", not(feature = "sycl")))]
 #[doc = include_str!("../README.md")]
 struct Readme;

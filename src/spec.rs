@@ -1,16 +1,19 @@
-//! Device strings: `auto`, `cpu:threads=4`.
+//! Device strings: `auto`, `cpu:threads=4`, `sycl:gpu:0`.
 
 use std::fmt;
 use std::str::FromStr;
 
 use haloport_core::device::DeviceError;
+#[cfg(feature = "cpu")]
 use haloport_cpu::CpuDevice;
+#[cfg(feature = "sycl")]
+use haloport_sycl::SyclDevice;
 
 use crate::AnyDevice;
 
 /// The backends that Haloport knows, best first, with whether this build has them.
 pub(crate) const BACKENDS: [(&str, bool); 3] =
-    [("cuda", false), ("sycl", false), ("cpu", cfg!(feature = "cpu"))];
+    [("cuda", false), ("sycl", cfg!(feature = "sycl")), ("cpu", cfg!(feature = "cpu"))];
 
 /// What a device string asks for.
 ///
@@ -19,6 +22,9 @@ pub(crate) const BACKENDS: [(&str, bool); 3] =
 /// | `auto` | the best device there is: of the backends of this build the first of CUDA, SYCL and CPU that has one |
 /// | `cpu`, `cpu:0` | the CPU, with a thread for each core |
 /// | `cpu:threads=4` | the CPU with 4 threads |
+/// | `sycl` | with the feature `sycl`: the first GPU that OpenCL offers, else the first accelerator, else the first CPU |
+/// | `sycl:gpu:0`, `sycl:cpu:1`, `sycl:2` | the device of that type with that number, or the one of any type |
+/// | `opencl:gpu:0`, … | the same, as SYCL's filter strings have it |
 ///
 /// ```
 /// use haloport::DeviceSpec;
@@ -31,7 +37,17 @@ pub(crate) const BACKENDS: [(&str, bool); 3] =
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DeviceSpec {
     text: String,
+    backend: Wanted,
     threads: Option<usize>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Wanted {
+    Auto,
+    #[cfg(feature = "cpu")]
+    Cpu,
+    #[cfg(feature = "sycl")]
+    Sycl,
 }
 
 /// Why a device string gives no device.
@@ -46,11 +62,8 @@ pub enum SelectError {
         /// What was expected.
         problem: String,
     },
-    /// The string names a backend that does not exist yet.
-    #[error(
-        "there is no device `{spec}`: this version of Haloport has no backend {backend}; this build has {}",
-        built()
-    )]
+    /// The string names a backend that this build lacks.
+    #[error("there is no device `{spec}`: {}; this build has {}", missing(backend), built())]
     NotBuilt {
         /// The string.
         spec: String,
@@ -80,7 +93,30 @@ impl DeviceSpec {
     /// # Errors
     /// [`SelectError::Device`].
     pub fn open(&self) -> Result<AnyDevice, SelectError> {
-        // The CPU is the only backend of this build, so that `auto` means the CPU.
+        match self.backend {
+            Wanted::Auto => self.open_best(),
+            #[cfg(feature = "cpu")]
+            Wanted::Cpu => self.open_cpu(),
+            #[cfg(feature = "sycl")]
+            Wanted::Sycl => Ok(SyclDevice::select(&self.text)?.into()),
+        }
+    }
+
+    /// The first backend that has a device; if none has one, the reason is that of the last, which most machines have.
+    fn open_best(&self) -> Result<AnyDevice, SelectError> {
+        #[cfg(all(feature = "sycl", feature = "cpu"))]
+        if let Ok(device) = SyclDevice::new() {
+            return Ok(device.into());
+        }
+        #[cfg(feature = "cpu")]
+        let last = self.open_cpu();
+        #[cfg(not(feature = "cpu"))]
+        let last = Ok(SyclDevice::new()?.into());
+        last
+    }
+
+    #[cfg(feature = "cpu")]
+    fn open_cpu(&self) -> Result<AnyDevice, SelectError> {
         let device = match self.threads {
             Some(threads) => CpuDevice::with_threads(threads)?,
             None => CpuDevice::new()?,
@@ -99,31 +135,44 @@ impl FromStr for DeviceSpec {
     type Err = SelectError;
 
     fn from_str(text: &str) -> Result<DeviceSpec, SelectError> {
-        let mut spec = DeviceSpec { text: text.to_string(), threads: None };
+        let of = |backend| Ok(DeviceSpec { text: text.to_string(), backend, threads: None });
         let (backend, rest) =
             text.split_once(':').map_or((text, None), |(backend, rest)| (backend, Some(rest)));
         match (backend, rest) {
-            ("auto", None) | ("cpu", None | Some("0")) => Ok(spec),
-            ("auto", Some(_)) => Err(spec.unknown("`auto` stands alone")),
+            ("auto", None) => of(Wanted::Auto),
+            ("auto", Some(_)) => Err(unknown(text, "`auto` stands alone")),
+            #[cfg(feature = "cpu")]
+            ("cpu", None | Some("0")) => of(Wanted::Cpu),
+            #[cfg(feature = "cpu")]
             ("cpu", Some(rest)) => match rest.strip_prefix("threads=").map(usize::from_str) {
                 Some(Ok(threads)) if threads > 0 => {
-                    spec.threads = Some(threads);
-                    Ok(spec)
+                    Ok(DeviceSpec { threads: Some(threads), ..of(Wanted::Cpu)? })
                 }
-                Some(_) => Err(spec.unknown("expected a number of threads from 1, such as `cpu:threads=4`")),
-                None => Err(spec.unknown("the CPU is `cpu`, `cpu:0` or, with 4 threads, `cpu:threads=4`")),
+                Some(_) => Err(unknown(text, "expected a number of threads from 1, such as `cpu:threads=4`")),
+                None => Err(unknown(text, "the CPU is `cpu`, `cpu:0` or, with 4 threads, `cpu:threads=4`")),
+            },
+            #[cfg(feature = "sycl")]
+            ("sycl" | "opencl", _) => match text.parse::<haloport_sycl::Selector>() {
+                Ok(_) => of(Wanted::Sycl),
+                Err(error) => Err(unknown(text, &error.to_string())),
             },
             _ => Err(match BACKENDS.iter().find(|(name, _)| *name == backend) {
-                Some((backend, _)) => SelectError::NotBuilt { spec: spec.text, backend },
-                None => spec.unknown("expected `auto`, `cpu`, `cpu:threads=4`, `cuda:0` or `sycl:gpu:0`"),
+                Some((backend, _)) => SelectError::NotBuilt { spec: text.to_string(), backend },
+                None => unknown(text, "expected `auto`, `cpu`, `cpu:threads=4`, `cuda:0` or `sycl:gpu:0`"),
             }),
         }
     }
 }
 
-impl DeviceSpec {
-    fn unknown(&self, problem: &str) -> SelectError {
-        SelectError::Unknown { spec: self.text.clone(), problem: problem.to_string() }
+fn unknown(spec: &str, problem: &str) -> SelectError {
+    SelectError::Unknown { spec: spec.to_string(), problem: problem.to_string() }
+}
+
+/// Why a backend that Haloport knows is not in this build.
+pub(crate) fn missing(backend: &str) -> String {
+    match backend {
+        "cuda" => "this version of Haloport has no backend cuda".into(),
+        _ => format!("it needs the feature `{backend}`, which this build lacks"),
     }
 }
 
@@ -145,13 +194,23 @@ mod tests {
         let refusal = |text: &str| text.parse::<DeviceSpec>().unwrap_err().to_string();
         assert_eq!(
             refusal("cuda:1"),
-            "there is no device `cuda:1`: this version of Haloport has no backend cuda; this build has cpu"
+            format!(
+                "there is no device `cuda:1`: this version of Haloport has no backend cuda; this build has {}",
+                built()
+            )
         );
-        assert!(refusal("sycl:gpu:0").contains("has no backend sycl"));
+        if cfg!(not(feature = "sycl")) {
+            assert_eq!(
+                refusal("sycl:gpu:0"),
+                "there is no device `sycl:gpu:0`: it needs the feature `sycl`, which this build lacks; this build has cpu"
+            );
+        }
         assert_eq!(
             refusal("cpu:threads=0"),
             "there is no device `cpu:threads=0`: expected a number of threads from 1, such as `cpu:threads=4`; \
-             this build has cpu"
+             this build has "
+                .to_string()
+                + &built()
         );
         for bad in ["", "cpu:", "cpu:1", "auto:0", "gpu", "cpu:threads=x", "CPU"] {
             assert!(refusal(bad).starts_with(&format!("there is no device `{bad}`: ")), "{bad}");

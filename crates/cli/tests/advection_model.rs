@@ -3,7 +3,8 @@
 
 use std::f64::consts::PI;
 
-use haloport::{DefaultDevice, run_ranks};
+use haloport::cpu::CpuDevice;
+use haloport::run_ranks;
 use haloport_cli::advection::norms::{Level, Norms, areas};
 use haloport_cli::advection::solver::{Model, Solver, SolverError};
 use haloport_cli::advection::stencil::{flows, neighbours};
@@ -36,7 +37,7 @@ impl<'c> Case<'c> {
     fn run(&self, start: impl Fn(usize, usize) -> f64 + Sync) -> Result<(Vec<f64>, usize), String> {
         let steps = (self.days / self.model.longest_step()).ceil() as usize;
         let fields = run_ranks(self.partition.parts(), |comm| -> Result<_, SolverError> {
-            let device = DefaultDevice::with_threads(self.threads)?;
+            let device = CpuDevice::with_threads(self.threads)?;
             let step = self.days / steps as f64;
             let mut solver = Solver::new(&comm, &device, &self.model, &self.partition, step)?;
             solver.set_tracer(&start)?;
@@ -239,7 +240,7 @@ fn meshes_and_partitions_that_do_not_fit_are_refused() {
     let refused = |mesh: &Mesh, parts: usize, ranks: usize| {
         let partition = Partition::by_curve(mesh, parts).unwrap();
         let failed = run_ranks(ranks, |comm| {
-            let device = DefaultDevice::with_threads(1).map_err(SolverError::from)?;
+            let device = CpuDevice::with_threads(1).map_err(SolverError::from)?;
             let model = Model { mesh, wind: Wind::tilted(0.0), levels: 1, limited: false };
             Solver::new(&comm, &device, &model, &partition, 0.1).map(drop)
         });

@@ -1,6 +1,8 @@
 //! The device suite: what every backend does.
 
+mod elements;
 mod faces;
+mod order;
 mod signs;
 
 use std::sync::Arc;
@@ -15,6 +17,11 @@ use rand::seq::SliceRandom;
 use rand::{RngExt, SeedableRng};
 
 use crate::{Exception, Failure, Report, ensure, judge};
+
+/// The kernels of the suite, for compilers without a device.
+pub fn kernel_sources() -> Vec<KernelSource> {
+    [SAXPY, COUNT, order::SPIN].into_iter().chain(elements::KERNELS.map(|(_, kernel)| kernel)).collect()
+}
 
 /// Runs all device tests.
 ///
@@ -42,7 +49,16 @@ pub fn suite<D: Device>(device: &D, exceptions: &[Exception]) -> Result<Report, 
             ("kernels in three dimensions", kernels_in_three_dimensions),
             ("rebinding", rebinding),
             ("wrong arguments", wrong_arguments),
+            ("element types", elements::element_types),
+            ("launches by several threads", order::launches_by_several_threads),
             ("order across streams", order_across_streams),
+            ("work after the call", order::work_after_the_call),
+            ("waiting streams", order::waiting_streams),
+            ("streams side by side", order::streams_side_by_side),
+            ("events recorded again", order::events_recorded_again),
+            ("gates", order::gates),
+            ("calls of the host", order::calls_of_the_host),
+            ("buffers of a stream", order::buffers_of_a_stream),
         ],
         exceptions,
     )
@@ -180,13 +196,14 @@ fn box_copies<D: Device>(device: &D) -> Result<(), Failure> {
 fn fills<D: Device>(device: &D) -> Result<(), Failure> {
     let stream = device.create_stream(Priority::Normal)?;
     let buffer = device.allocate(4096, MemoryKind::Device)?;
-    for size in [1usize, 2, 4, 8, 16] {
+    for (size, begin) in [1usize, 2, 4, 8, 16].into_iter().flat_map(|size| [(size, 64), (size, 65)]) {
         let element = random_bytes(size as u64, size);
-        // SAFETY: 64 to 64 + 100 × 16 bytes lie in the buffer.
-        unsafe { device.fill(buffer.pointer().offset(64), &element, 100, &stream)? };
-        let found = read_on(device, buffer.pointer(), 64 + 100 * size + 1, &stream)?;
-        ensure!(found[64..64 + 100 * size] == element.repeat(100), "a fill of {size} bytes is wrong");
-        ensure!(found[..64].iter().all(|byte| *byte == 0), "a fill of {size} bytes wrote before its target");
+        // SAFETY: 64 to 65 + 100 × 16 bytes lie in the buffer.
+        unsafe { device.fill(buffer.pointer().offset(begin as isize), &element, 100, &stream)? };
+        let found = read_on(device, buffer.pointer(), begin + 100 * size + 1, &stream)?;
+        let (before, rest) = found.split_at(begin);
+        ensure!(rest[..100 * size] == element.repeat(100), "a fill of {size} bytes from {begin} on is wrong");
+        ensure!(before[..64].iter().all(|byte| *byte == 0), "a fill of {size} bytes wrote before its target");
     }
     for size in [0usize, 3, 32] {
         // SAFETY: as above; the call is refused.

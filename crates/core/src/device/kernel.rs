@@ -8,7 +8,7 @@ use super::{DeviceError, Pointer};
 pub struct KernelSource {
     /// The name of the kernel function in `portable`, and in error messages.
     pub name: &'static str,
-    /// The source in the portable dialect: C that both CUDA C++ and OpenCL C compile after the backend's prelude.
+    /// The source in the portable [`dialect`](super::dialect): C that both CUDA C++ and OpenCL C compile after a prelude.
     /// `None` for a kernel that only devices on the host can run; others refuse to compile it.
     pub portable: Option<&'static str>,
     /// The same computation on the host.

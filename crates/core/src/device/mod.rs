@@ -6,6 +6,7 @@
 
 mod cache;
 mod copy;
+pub mod dialect;
 mod error;
 mod info;
 mod kernel;
@@ -129,12 +130,26 @@ pub unsafe trait Device: Clone + Debug + Send + Sync + 'static {
     /// [`DeviceError::InvalidArgument`] for an event without timing, not recorded or not complete.
     fn elapsed(&self, begin: &Self::Event, end: &Self::Event) -> Result<Duration, DeviceError>;
 
-    /// Puts a gate into `stream`: later work waits until the host opens the gate by calling the returned function.
+    /// Puts a gate into `stream`: later work waits until the host opens the gate by calling the returned function, or
+    /// drops it. While a gate is closed, the host makes no call that waits for the device, allocates or frees.
     ///
     /// # Errors
     /// [`DeviceError::Unsupported`] where the device has none, which is the default.
     fn gate(&self, _stream: &Self::Stream) -> Result<Box<dyn FnOnce() + Send>, DeviceError> {
         Err(DeviceError::Unsupported { what: "gates in a stream", device: self.id() })
+    }
+
+    /// Calls `function` once, from a thread of the driver, when the work that is now in `stream` is done or has failed.
+    /// Later work may or may not wait for it. It returns soon and makes no call of a device.
+    ///
+    /// # Errors
+    /// [`DeviceError::Unsupported`] where the device cannot, which is the default; what the driver says.
+    fn call_host(
+        &self,
+        _stream: &Self::Stream,
+        _function: Box<dyn FnOnce() + Send>,
+    ) -> Result<(), DeviceError> {
+        Err(DeviceError::Unsupported { what: "calls of the host from a stream", device: self.id() })
     }
 
     // Memory

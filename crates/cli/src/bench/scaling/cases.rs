@@ -1,9 +1,9 @@
 //! What each simulated rank sets up: a real pattern, bound to real fields.
 
+use haloport::cpu::CpuDevice;
 use haloport::device::Device;
 use haloport::{
-    BindOptions, Communicator, DataPath, DefaultDevice, Field, Grid, Halo, HaloCells, HaloOrder, IndexSet,
-    Pattern, Split,
+    BindOptions, Communicator, DataPath, Field, Grid, Halo, HaloCells, HaloOrder, IndexSet, Pattern, Split,
 };
 use haloport_mesh::{LocalMesh, Mesh, Neighbourhood, Partition};
 
@@ -61,7 +61,7 @@ impl Blocks {
             let mine = self.split.part(comm.rank());
             let halo = Halo::uniform(self.halo);
             let pattern = Pattern::structured(comm, &self.grid, mine.as_slice(), &halo)?;
-            let field = Field::<f64, DefaultDevice>::new(&device, &pattern)?;
+            let field = Field::<f64, CpuDevice>::new(&device, &pattern)?;
             set_up(&pattern, field, size_of::<f64>())
         })
     }
@@ -139,7 +139,7 @@ impl MeshParts {
             let set =
                 if owners_named { named.clone() } else { IndexSet::in_order(named.ids(), named.owned()) };
             let pattern = Pattern::unstructured(comm, &[set], &HaloCells::All)?;
-            let field = Field::<f64, DefaultDevice>::builder(&pattern).levels(self.levels).build(&device)?;
+            let field = Field::<f64, CpuDevice>::builder(&pattern).levels(self.levels).build(&device)?;
             set_up(&pattern, field, self.levels * size_of::<f64>())
         })
     }
@@ -181,6 +181,6 @@ fn costs(
     Ok(found.map(cost).collect())
 }
 
-fn one_thread() -> Result<DefaultDevice, Failure> {
-    DefaultDevice::with_threads(1).map_err(|error| Failure::Run(error.to_string()))
+fn one_thread() -> Result<CpuDevice, Failure> {
+    CpuDevice::with_threads(1).map_err(|error| Failure::Run(error.to_string()))
 }

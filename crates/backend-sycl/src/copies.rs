@@ -1,0 +1,186 @@
+//! Copies of boxes and of indexed rows.
+
+use std::sync::Arc;
+
+use haloport_core::device::dialect::{COPIES, COPY_GROUP_THREADS, CopyTable, entry_of_box};
+use haloport_core::device::{BoxCopy, Buffer, CopyItem, DeviceError, MemoryKind, Pointer};
+
+use crate::driver::checked;
+use crate::handles::KernelHandle;
+use crate::kernels::{Grid, enqueue, set_value};
+use crate::memory::SyclBuffer;
+use crate::open::Opened;
+use crate::program;
+use crate::queue::SyclStream;
+use crate::select::Kind;
+
+/// A processor's thread takes at least so many bytes of a list, and at most a few times as many tiles as there are
+/// processors are made.
+const LEAST_TILE_BYTES: usize = 16 << 10;
+
+/// What a group of threads of a GPU takes: a few words of 16 bytes each.
+const GROUP_TILE_BYTES: usize = COPY_GROUP_THREADS * 16 * 4;
+
+/// A list of copies, which is one launch: all its entries stand in a table in device memory.
+#[derive(Debug)]
+pub struct SyclCopies {
+    opened: Arc<Opened>,
+    /// `None` where nothing is copied.
+    launch: Option<Launch>,
+}
+
+#[derive(Debug)]
+struct Launch {
+    kernel: KernelHandle,
+    grid: Grid,
+    _table: SyclBuffer,
+}
+
+/// How the threads of a device share a list.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Sharing {
+    /// A thread takes a tile, line by line.
+    Lines,
+    /// A group takes a tile, its threads one word each.
+    Words,
+}
+
+impl Sharing {
+    pub(crate) fn of(kind: Kind) -> Sharing {
+        if kind == Kind::Cpu { Sharing::Lines } else { Sharing::Words }
+    }
+}
+
+impl SyclCopies {
+    pub(crate) fn new(
+        opened: &Arc<Opened>,
+        items: &[CopyItem],
+        sharing: Sharing,
+    ) -> Result<SyclCopies, DeviceError> {
+        let total: usize = items.iter().map(CopyItem::bytes).sum();
+        let tile_bytes = match sharing {
+            Sharing::Lines => (total / (4 * opened.info.compute_units.max(1))).max(LEAST_TILE_BYTES),
+            Sharing::Words => GROUP_TILE_BYTES,
+        };
+        let table = CopyTable::new(items, tile_bytes);
+        let launch =
+            if table.tiles() > 0 { Some(Launch::new(opened, items, &table, sharing)?) } else { None };
+        Ok(SyclCopies { opened: Arc::clone(opened), launch })
+    }
+
+    /// # Safety
+    /// As for [`Device::run_copies`](haloport_core::device::Device::run_copies).
+    pub(crate) unsafe fn run(&self, stream: &SyclStream) -> Result<(), DeviceError> {
+        match &self.launch {
+            // SAFETY: the caller's promise; the table lives as long as the list.
+            Some(launch) => unsafe { enqueue(&self.opened, &launch.kernel, launch.grid, stream) },
+            None => Ok(()),
+        }
+    }
+}
+
+impl Launch {
+    fn new(
+        opened: &Arc<Opened>,
+        items: &[CopyItem],
+        table: &CopyTable,
+        sharing: Sharing,
+    ) -> Result<Launch, DeviceError> {
+        let memory = SyclBuffer::new(opened, table.bytes(), MemoryKind::Device)?;
+        let setup = SyclStream::new(opened, Arc::clone(&opened.setup));
+        let bytes = table.place(memory.pointer());
+        // SAFETY: the buffer is as long as the table, and the copy is done when the call returns.
+        unsafe { copy(&setup, (address(&bytes), memory.pointer()), bytes.len(), true)? };
+
+        let (name, global, group) = match sharing {
+            Sharing::Lines => ("copy_lines", table.tiles(), 1),
+            Sharing::Words => ("copy_words", table.tiles() * COPY_GROUP_THREADS, COPY_GROUP_THREADS),
+        };
+        let mut kernel = copy_kernel(opened, name)?;
+        let tiles = memory.pointer().offset(table.tiles_begin() as isize);
+        for (index, pointer) in [(0, memory.pointer()), (1, tiles)] {
+            // SAFETY: the kernel is ours alone.
+            let status = unsafe { opened.unified.set_argument(opened.library, kernel.raw(), index, pointer) };
+            checked(status, "setting the table of a list of copies", opened.id())?;
+        }
+        set_value(opened, &mut kernel, 2, &(table.tiles() as i64))?;
+        let ends = items.iter().flat_map(|item| {
+            let row = match item {
+                CopyItem::Box(copy) => copy,
+                CopyItem::Indexed(copy) => copy.row(),
+            };
+            [row.source(), row.target()]
+        });
+        reaches(opened, &mut kernel, ends)?;
+        let grid = Grid { global: [global, 1, 1], group: Some([group, 1, 1]) };
+        Ok(Launch { kernel, grid, _table: memory })
+    }
+}
+
+/// Puts one copy of a box into a stream.
+///
+/// # Safety
+/// As for [`Device::copy_box`](haloport_core::device::Device::copy_box).
+pub(crate) unsafe fn copy_box(
+    opened: &Opened,
+    box_copy: &BoxCopy,
+    sharing: Sharing,
+    stream: &SyclStream,
+) -> Result<(), DeviceError> {
+    if box_copy.axes().is_empty() && box_copy.sign_change().is_none() {
+        // SAFETY: the caller's promise.
+        return unsafe { copy(stream, (box_copy.source(), box_copy.target()), box_copy.run_bytes(), false) };
+    }
+    let entry = entry_of_box(box_copy);
+    if entry.words() == 0 {
+        return Ok(());
+    }
+    let each = match sharing {
+        Sharing::Lines => (LEAST_TILE_BYTES / entry.word_bytes()) as u64,
+        Sharing::Words => 1,
+    };
+    let mut kernel = copy_kernel(opened, "copy_entry")?;
+    set_value(opened, &mut kernel, 0, &entry)?;
+    set_value(opened, &mut kernel, 1, &each)?;
+    reaches(opened, &mut kernel, [box_copy.source(), box_copy.target()].into_iter())?;
+    let grid = Grid { global: [entry.words().div_ceil(each) as usize, 1, 1], group: None };
+    // SAFETY: the caller's promise; the driver keeps the kernel until it has run.
+    unsafe { enqueue(opened, &kernel, grid, stream) }
+}
+
+/// Puts a copy of bytes into a stream; with `blocking`, it is done when the call returns.
+///
+/// # Safety
+/// As for [`Device::copy`](haloport_core::device::Device::copy).
+pub(crate) unsafe fn copy(
+    stream: &SyclStream,
+    ends: (Pointer, Pointer),
+    bytes: usize,
+    blocking: bool,
+) -> Result<(), DeviceError> {
+    if bytes == 0 {
+        return if blocking { stream.finish() } else { Ok(()) };
+    }
+    let Opened { unified, library, .. } = &*stream.opened;
+    // SAFETY: the caller's promise.
+    stream.put("copying memory", |queue| unsafe { unified.copy(library, queue, ends, bytes, blocking) })
+}
+
+/// The address of host memory that is only read.
+pub(crate) fn address(bytes: &[u8]) -> Pointer {
+    Pointer::new(bytes.as_ptr().cast_mut())
+}
+
+fn copy_kernel(opened: &Opened, name: &str) -> Result<KernelHandle, DeviceError> {
+    program::kernel(opened, &*program::portable(opened, "copies", COPIES)?, name)
+}
+
+fn reaches(
+    opened: &Opened,
+    kernel: &mut KernelHandle,
+    ends: impl Iterator<Item = Pointer>,
+) -> Result<(), DeviceError> {
+    // SAFETY: the kernel is borrowed exclusively.
+    unsafe { opened.unified.reaches(kernel.raw(), ends) }
+        .map_err(crate::driver::failed("clSetKernelExecInfo", opened.id()))
+}

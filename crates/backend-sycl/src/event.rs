@@ -1,0 +1,153 @@
+//! Events, gates, and calls of the host: points in streams.
+
+use std::ffi::c_void;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use cl3::event::{
+    CL_COMPLETE, CL_EVENT_COMMAND_EXECUTION_STATUS, CL_PROFILING_COMMAND_END, create_user_event,
+    get_event_data, get_event_profiling_data, set_event_callback, set_user_event_status, wait_for_events,
+};
+use cl3::types::{cl_event, cl_int};
+use haloport_core::device::{DeviceError, DeviceId, Event};
+
+use crate::driver::{failed, number};
+use crate::handles::EventHandle;
+use crate::open::Opened;
+use crate::queue::SyclStream;
+
+/// A point in a stream: each recording is a `cl_event` of its own, so that a wait for an earlier one keeps that.
+#[derive(Debug)]
+pub struct SyclEvent {
+    device: DeviceId,
+    timing: bool,
+    latest: Mutex<Option<Arc<Recording>>>,
+}
+
+#[derive(Debug)]
+struct Recording {
+    reached: EventHandle,
+    /// The event that has the time, where it is another one.
+    time: Option<EventHandle>,
+}
+
+impl SyclEvent {
+    pub(crate) fn new(device: DeviceId, timing: bool) -> SyclEvent {
+        SyclEvent { device, timing, latest: Mutex::new(None) }
+    }
+
+    pub(crate) fn record(&self, stream: &SyclStream) -> Result<(), DeviceError> {
+        let reached = stream.marker()?;
+        stream.flush()?;
+        let time = if self.timing { stream.clock(&reached)? } else { None };
+        *self.latest.lock().unwrap_or_else(PoisonError::into_inner) =
+            Some(Arc::new(Recording { reached, time }));
+        Ok(())
+    }
+
+    pub(crate) fn make_wait(&self, stream: &SyclStream) -> Result<(), DeviceError> {
+        match self.latest() {
+            Some(recording) => stream.barrier(&[recording.reached.raw()]),
+            None => Ok(()),
+        }
+    }
+
+    pub(crate) fn wait(&self) -> Result<(), DeviceError> {
+        let Some(recording) = self.latest() else { return Ok(()) };
+        wait_for_events(&[recording.reached.raw()]).map_err(failed("clWaitForEvents", self.device))
+    }
+
+    pub(crate) fn is_reached(&self) -> Result<bool, DeviceError> {
+        self.latest().map_or(Ok(true), |recording| is_reached(&recording.reached, self.device))
+    }
+
+    /// Nanoseconds of the device's clock.
+    fn time(&self, which: &'static str) -> Result<u64, DeviceError> {
+        let wrong = |expected: &str, found: &str| Err(DeviceError::invalid(which, expected, found));
+        if !self.timing {
+            return wrong("an event made with timing", "one made without");
+        }
+        let Some(recording) = self.latest() else {
+            return wrong("a recorded event", "one that was never recorded");
+        };
+        if !is_reached(&recording.reached, self.device)? {
+            return wrong("an event that is complete", "one that is not");
+        }
+        let event = recording.time.as_ref().unwrap_or(&recording.reached);
+        wait_for_events(&[event.raw()]).map_err(failed("clWaitForEvents", self.device))?;
+        let time = get_event_profiling_data(event.raw(), CL_PROFILING_COMMAND_END)
+            .map_err(failed("clGetEventProfilingInfo", self.device))?;
+        Ok(number(Ok(time)))
+    }
+
+    fn latest(&self) -> Option<Arc<Recording>> {
+        self.latest.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+/// The time from one event to the other.
+pub(crate) fn elapsed(begin: &SyclEvent, end: &SyclEvent) -> Result<Duration, DeviceError> {
+    let begin = begin.time("the first event of an elapsed time")?;
+    let end = end.time("the second event of an elapsed time")?;
+    Ok(Duration::from_nanos(end.saturating_sub(begin)))
+}
+
+/// Holds `stream` back until what this returns is called or dropped.
+pub(crate) fn gate(opened: &Opened, stream: &SyclStream) -> Result<Box<dyn FnOnce() + Send>, DeviceError> {
+    let event = create_user_event(opened.context.raw()).map_err(failed("clCreateUserEvent", opened.id()))?;
+    // SAFETY: the event was just made, and is ours.
+    let gate = Gate(unsafe { EventHandle::own(event) });
+    stream.barrier(&[gate.0.raw()])?;
+    stream.flush()?;
+    Ok(Box::new(move || drop(gate)))
+}
+
+/// Calls `function` when what is now in `stream` is done.
+pub(crate) fn call_host(stream: &SyclStream, function: Box<dyn FnOnce() + Send>) -> Result<(), DeviceError> {
+    let reached = stream.marker()?;
+    let function: *mut HostFunction = Box::into_raw(Box::new(function));
+    let set = set_event_callback(reached.raw(), CL_COMPLETE, run_host_function, function.cast());
+    if let Err(code) = set {
+        // SAFETY: the driver refused it, so that it is still ours alone.
+        drop(unsafe { Box::from_raw(function) });
+        return Err(failed("clSetEventCallback", stream.opened.id())(code));
+    }
+    stream.flush()
+}
+
+type HostFunction = Box<dyn FnOnce() + Send>;
+
+extern "C" fn run_host_function(_event: cl_event, _status: cl_int, function: *mut c_void) {
+    // SAFETY: it is the box that `call_host` gave away, and the driver calls this once.
+    let function = unsafe { Box::from_raw(function.cast::<HostFunction>()) };
+    // A panic must not reach the driver; the hook has reported it.
+    let _ = catch_unwind(AssertUnwindSafe(function));
+}
+
+/// An event that the host sets, at the latest when it is dropped.
+struct Gate(EventHandle);
+
+impl Drop for Gate {
+    fn drop(&mut self) {
+        let _ = set_user_event_status(self.0.raw(), CL_COMPLETE);
+    }
+}
+
+fn is_reached(event: &EventHandle, device: DeviceId) -> Result<bool, DeviceError> {
+    let call = "clGetEventInfo";
+    let status =
+        get_event_data(event.raw(), CL_EVENT_COMMAND_EXECUTION_STATUS).map_err(failed(call, device))?;
+    match number(Ok(status)) as u32 as cl_int {
+        CL_COMPLETE => Ok(true),
+        code if code < 0 => Err(failed("the work before an event", device)(code)),
+        _ => Ok(false),
+    }
+}
+
+impl Event for SyclEvent {
+    /// The `cl_event` of the latest recording, alive until the next; 0 before the first.
+    fn handle(&self) -> usize {
+        self.latest().map_or(0, |recording| recording.reached.raw().addr())
+    }
+}

@@ -1,0 +1,185 @@
+//! Kernels, and kernels with their arguments.
+
+use std::ffi::c_void;
+use std::ptr;
+use std::sync::Arc;
+
+use cl3::kernel::{CL_KERNEL_NUM_ARGS, get_kernel_data};
+use cl3::types::cl_uint;
+use haloport_core::device::{DeviceError, KernelArgument, KernelSource, LaunchConfig};
+
+use crate::driver::{checked, number};
+use crate::handles::{KernelHandle, Program};
+use crate::open::Opened;
+use crate::program;
+use crate::queue::SyclStream;
+
+/// Along the fastest axis, more threads than this are rounded up to a multiple of it, so that the driver has groups to
+/// choose from; kernels leave at once where their index is past the end.
+const ROUNDED_THREADS: usize = 64;
+
+/// A compiled kernel.
+#[derive(Debug, Clone)]
+pub struct SyclKernel {
+    opened: Arc<Opened>,
+    program: Arc<Program>,
+    source: KernelSource,
+}
+
+/// A kernel with its arguments. Arguments belong to the kernel's OpenCL object, so each launch has its own.
+#[derive(Debug)]
+pub struct SyclLaunch {
+    opened: Arc<Opened>,
+    kernel: KernelHandle,
+    source: KernelSource,
+    /// `None` where there is nothing to compute.
+    grid: Option<Grid>,
+}
+
+/// The threads of a launch, in whole groups.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Grid {
+    pub(crate) global: [usize; 3],
+    pub(crate) group: Option<[usize; 3]>,
+}
+
+impl SyclKernel {
+    pub(crate) fn new(
+        opened: &Arc<Opened>,
+        program: Arc<Program>,
+        source: &KernelSource,
+    ) -> Result<SyclKernel, DeviceError> {
+        let kernel = program::kernel(opened, &program, source.name)?;
+        let (expected, found) =
+            (source.parameters.len(), number(get_kernel_data(kernel.raw(), CL_KERNEL_NUM_ARGS)));
+        if found != expected as u64 {
+            let log = format!("its source has {found} parameters, its declaration {expected}");
+            return Err(DeviceError::Compile { kernel: source.name.into(), device: opened.id(), log });
+        }
+        Ok(SyclKernel { opened: Arc::clone(opened), program, source: *source })
+    }
+
+    /// The kernel as its driver keeps it, for [`SyclDevice::load`](crate::SyclDevice::load).
+    ///
+    /// # Errors
+    /// What the driver says.
+    pub fn binary(&self) -> Result<Vec<u8>, DeviceError> {
+        program::binary(&self.opened, &self.program)
+    }
+
+    pub(crate) fn bind(
+        &self,
+        config: LaunchConfig,
+        arguments: &[KernelArgument],
+    ) -> Result<SyclLaunch, DeviceError> {
+        self.source.check(arguments)?;
+        let kernel = program::kernel(&self.opened, &self.program, self.source.name)?;
+        let mut launch = SyclLaunch {
+            opened: Arc::clone(&self.opened),
+            kernel,
+            source: self.source,
+            grid: Grid::of(config),
+        };
+        arguments.iter().enumerate().try_for_each(|(index, argument)| launch.set(index, *argument))?;
+        Ok(launch)
+    }
+}
+
+impl SyclLaunch {
+    pub(crate) fn rebind(&mut self, index: usize, argument: KernelArgument) -> Result<(), DeviceError> {
+        self.source.check_one(index, &argument)?;
+        self.set(index, argument)
+    }
+
+    /// # Safety
+    /// As for [`Device::launch`](haloport_core::device::Device::launch).
+    pub(crate) unsafe fn run(&self, stream: &SyclStream) -> Result<(), DeviceError> {
+        match self.grid {
+            // SAFETY: the caller's promise.
+            Some(grid) => unsafe { enqueue(&self.opened, &self.kernel, grid, stream) },
+            None => Ok(()),
+        }
+    }
+
+    fn set(&mut self, index: usize, argument: KernelArgument) -> Result<(), DeviceError> {
+        match argument {
+            KernelArgument::Pointer(pointer) => {
+                // SAFETY: `self` is borrowed exclusively, and nobody else has the kernel.
+                let status = unsafe {
+                    self.opened.unified.set_argument(
+                        self.opened.library,
+                        self.kernel.raw(),
+                        index as cl_uint,
+                        pointer,
+                    )
+                };
+                checked(status, "setting an address as a kernel argument", self.opened.id())
+            }
+            KernelArgument::I32(value) => set_value(&self.opened, &mut self.kernel, index, &value),
+            KernelArgument::I64(value) => set_value(&self.opened, &mut self.kernel, index, &value),
+            KernelArgument::F32(value) => set_value(&self.opened, &mut self.kernel, index, &value),
+            KernelArgument::F64(value) => set_value(&self.opened, &mut self.kernel, index, &value),
+        }
+    }
+}
+
+impl Grid {
+    /// Whole groups that hold all indices; `None` where there are none.
+    fn of(config: LaunchConfig) -> Option<Grid> {
+        let mut global = config.global;
+        if global.contains(&0) {
+            return None;
+        }
+        match config.group {
+            Some(group) => {
+                for (axis, threads) in group.into_iter().enumerate() {
+                    global[axis] = global[axis].next_multiple_of(threads.max(1));
+                }
+            }
+            None if global[0] > ROUNDED_THREADS => global[0] = global[0].next_multiple_of(ROUNDED_THREADS),
+            None => {}
+        }
+        Some(Grid { global, group: config.group })
+    }
+}
+
+/// Sets a plain value as an argument.
+pub(crate) fn set_value<T: Copy>(
+    opened: &Opened,
+    kernel: &mut KernelHandle,
+    index: usize,
+    value: &T,
+) -> Result<(), DeviceError> {
+    let value = ptr::from_ref(value).cast::<c_void>();
+    // The kernel is borrowed exclusively, and the value is as long as it says.
+    let status = opened.library.clSetKernelArg(kernel.raw(), index as cl_uint, size_of::<T>(), value);
+    checked(status, "clSetKernelArg", opened.id())
+}
+
+/// Puts a kernel into a stream.
+///
+/// # Safety
+/// As for [`Device::launch`](haloport_core::device::Device::launch).
+pub(crate) unsafe fn enqueue(
+    opened: &Opened,
+    kernel: &KernelHandle,
+    grid: Grid,
+    stream: &SyclStream,
+) -> Result<(), DeviceError> {
+    let group = grid.group.as_ref().map_or(ptr::null(), |group| group.as_ptr());
+    stream.put("clEnqueueNDRangeKernel", |queue| {
+        // Queue and kernel are live, its arguments are set, and the sizes have three numbers each. What the kernel does is
+        // the caller's promise.
+        opened.library.clEnqueueNDRangeKernel(
+            queue,
+            kernel.raw(),
+            3,
+            ptr::null(),
+            grid.global.as_ptr(),
+            group,
+            0,
+            ptr::null(),
+            ptr::null_mut(),
+        )
+    })
+}

@@ -1,0 +1,201 @@
+//! Streams: queues, and the commands that go into them.
+
+use std::fmt;
+use std::ptr;
+use std::sync::{Arc, OnceLock};
+
+use cl3::command_queue::{
+    CL_QUEUE_CONTEXT, CL_QUEUE_DEVICE, CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE, CL_QUEUE_PROFILING_ENABLE,
+    CL_QUEUE_PROPERTIES, create_command_queue_with_properties, get_command_queue_data,
+};
+use cl3::types::{cl_command_queue, cl_device_id, cl_event, cl_int, cl_queue_properties};
+use haloport_core::device::{DeviceError, DeviceId, Priority, Stream};
+
+use crate::driver::{checked, count, failed, handle, number};
+use crate::handles::{Context, EventHandle, Queue};
+use crate::open::Opened;
+
+/// A queue of commands that run in order.
+#[derive(Clone)]
+pub struct SyclStream {
+    pub(crate) opened: Arc<Opened>,
+    queue: Arc<WorkQueue>,
+}
+
+/// A queue, ours or somebody else's.
+#[derive(Debug)]
+pub(crate) struct WorkQueue {
+    raw: cl_command_queue,
+    /// What releases it, if it is ours.
+    _owned: Option<Queue>,
+    in_order: bool,
+    profiling: bool,
+    /// A queue that takes times, made for the first event with timing: a queue that does is slower.
+    clock: OnceLock<Queue>,
+}
+
+// SAFETY: a queue belongs to no thread.
+unsafe impl Send for WorkQueue {}
+// SAFETY: commands may be put into a queue by several threads at once.
+unsafe impl Sync for WorkQueue {}
+
+impl WorkQueue {
+    /// A queue of ours, in order.
+    pub(crate) fn new(
+        context: &Context,
+        device: cl_device_id,
+        id: DeviceId,
+        priority: Priority,
+        priorities: bool,
+    ) -> Result<WorkQueue, DeviceError> {
+        /// Of the extension `cl_khr_priority_hints`.
+        const CL_QUEUE_PRIORITY_KHR: cl_queue_properties = 0x1096;
+        let level = match priority {
+            Priority::High => 1 << 0,
+            Priority::Normal => 1 << 1,
+            Priority::Low => 1 << 2,
+        };
+        let properties = if priorities { [CL_QUEUE_PRIORITY_KHR, level, 0] } else { [0; 3] };
+        let queue = create(context, device, id, &properties)?;
+        let raw = queue.raw();
+        Ok(WorkQueue { raw, _owned: Some(queue), in_order: true, profiling: false, clock: OnceLock::new() })
+    }
+}
+
+fn create(
+    context: &Context,
+    device: cl_device_id,
+    id: DeviceId,
+    properties: &[cl_queue_properties],
+) -> Result<Queue, DeviceError> {
+    // SAFETY: context and device are live, the list ends with 0, and the queue that is made is ours.
+    unsafe {
+        create_command_queue_with_properties(context.raw(), device, properties.as_ptr())
+            .map(|queue| Queue::own(queue))
+    }
+    .map_err(failed("clCreateCommandQueueWithProperties", id))
+}
+
+impl SyclStream {
+    pub(crate) fn new(opened: &Arc<Opened>, queue: Arc<WorkQueue>) -> SyclStream {
+        SyclStream { opened: Arc::clone(opened), queue }
+    }
+
+    /// A queue that somebody else made.
+    ///
+    /// # Safety
+    /// `raw` is a live queue, and outlives all clones of what this returns.
+    pub(crate) unsafe fn borrow(
+        opened: &Arc<Opened>,
+        raw: cl_command_queue,
+    ) -> Result<SyclStream, DeviceError> {
+        let of = |name| get_command_queue_data(raw, name);
+        let (context, device) = (handle(of(CL_QUEUE_CONTEXT)), handle(of(CL_QUEUE_DEVICE)));
+        if context != opened.context.raw() || device != opened.device {
+            return Err(DeviceError::invalid(
+                "the handle of a SYCL stream",
+                format!("a queue of the context {:p} of {}", opened.context.raw(), opened.id()),
+                format!("one of the context {context:p} and the device {device:p}"),
+            ));
+        }
+        let properties = number(of(CL_QUEUE_PROPERTIES));
+        let queue = WorkQueue {
+            raw,
+            _owned: None,
+            in_order: properties & CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE == 0,
+            profiling: properties & CL_QUEUE_PROFILING_ENABLE != 0,
+            clock: OnceLock::new(),
+        };
+        Ok(SyclStream::new(opened, Arc::new(queue)))
+    }
+
+    /// Puts one command into the queue, after all that is there and before all that follows.
+    pub(crate) fn put(
+        &self,
+        call: &'static str,
+        command: impl FnOnce(cl_command_queue) -> Option<cl_int>,
+    ) -> Result<(), DeviceError> {
+        if !self.queue.in_order {
+            self.barrier(&[])?;
+        }
+        checked(command(self.queue.raw), call, self.opened.id())?;
+        if !self.queue.in_order {
+            self.barrier(&[])?;
+        }
+        Ok(())
+    }
+
+    /// Makes later commands wait for `events`, or, without any, for all earlier commands.
+    pub(crate) fn barrier(&self, events: &[cl_event]) -> Result<(), DeviceError> {
+        let list = if events.is_empty() { ptr::null() } else { events.as_ptr() };
+        // Queue and events are live.
+        let status = self.opened.library.clEnqueueBarrierWithWaitList(
+            self.queue.raw,
+            count(events),
+            list,
+            ptr::null_mut(),
+        );
+        checked(status, "clEnqueueBarrierWithWaitList", self.opened.id())
+    }
+
+    /// An event that is reached when all that is now in the queue is done.
+    pub(crate) fn marker(&self) -> Result<EventHandle, DeviceError> {
+        mark(self.queue.raw, &[], self.opened.id())
+    }
+
+    /// An event whose profile has the time at which `reached`, a marker of this stream, is reached; `None` if that is
+    /// `reached` itself.
+    pub(crate) fn clock(&self, reached: &EventHandle) -> Result<Option<EventHandle>, DeviceError> {
+        if self.queue.profiling {
+            return Ok(None);
+        }
+        let Opened { context, device, info, .. } = &*self.opened;
+        let clock = match self.queue.clock.get() {
+            Some(clock) => clock,
+            None => {
+                let properties = [CL_QUEUE_PROPERTIES as cl_queue_properties, CL_QUEUE_PROFILING_ENABLE, 0];
+                let clock = create(context, *device, info.id, &properties)?;
+                self.queue.clock.get_or_init(|| clock)
+            }
+        };
+        let time = mark(clock.raw(), &[reached.raw()], info.id)?;
+        cl3::command_queue::flush(clock.raw()).map_err(failed("clFlush", info.id))?;
+        Ok(Some(time))
+    }
+
+    /// Lets the driver begin with what is in the queue. Whoever waits for an event of it needs that.
+    pub(crate) fn flush(&self) -> Result<(), DeviceError> {
+        cl3::command_queue::flush(self.queue.raw).map_err(failed("clFlush", self.opened.id()))
+    }
+
+    /// Waits for all that is in the queue.
+    pub(crate) fn finish(&self) -> Result<(), DeviceError> {
+        cl3::command_queue::finish(self.queue.raw).map_err(failed("clFinish", self.opened.id()))
+    }
+}
+
+fn mark(queue: cl_command_queue, events: &[cl_event], id: DeviceId) -> Result<EventHandle, DeviceError> {
+    let list = if events.is_empty() { ptr::null() } else { events.as_ptr() };
+    // SAFETY: queue and events are live, and the event that is made is ours.
+    unsafe {
+        cl3::command_queue::enqueue_marker_with_wait_list(queue, count(events), list)
+            .map(|event| EventHandle::own(event))
+    }
+    .map_err(failed("clEnqueueMarkerWithWaitList", id))
+}
+
+impl fmt::Debug for SyclStream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "SyclStream({:p} of {})", self.queue.raw, self.opened.id())
+    }
+}
+
+impl Stream for SyclStream {
+    fn handle(&self) -> usize {
+        self.queue.raw.addr()
+    }
+
+    fn device(&self) -> DeviceId {
+        self.opened.id()
+    }
+}

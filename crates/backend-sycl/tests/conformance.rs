@@ -1,0 +1,21 @@
+//! The device suite on the OpenCL driver that `OCL_ICD_VENDORS` names.
+
+mod common;
+
+use haloport_conformance::Exception;
+use haloport_conformance::device::suite;
+use haloport_core::device::Device;
+
+/// What a driver cannot do, by a part of its name, with the reason. An exception that passes fails the suite.
+const EXCEPTIONS: [(&str, &[Exception]); 2] =
+    [("Intel(R) OpenCL", &[]), ("Portable Computing Language", &[])];
+
+#[test]
+fn the_device_suite_passes() {
+    let Some(device) = common::device() else { return };
+    let driver = &device.info().driver;
+    let exceptions =
+        EXCEPTIONS.iter().find(|(name, _)| driver.contains(name)).map_or(&[][..], |(_, list)| list);
+    let report = suite(&device, exceptions).unwrap();
+    assert!(report.passed.len() >= 28, "{report:?}");
+}

@@ -1,0 +1,288 @@
+//! What is asynchronous and what waits, shown with a kernel that takes its time.
+
+use std::sync::mpsc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use haloport_core::device::{
+    Buffer, Device, DeviceError, KernelArgument, KernelSource, LaunchConfig, ParameterType, Priority,
+};
+
+use super::{SAXPY, floats, read_on, saxpy, upload};
+use crate::{Failure, ensure};
+
+/// Writes `result` after `rounds` multiplications, each of which waits for the one before.
+pub(super) const SPIN: KernelSource = KernelSource {
+    name: "spin",
+    portable: Some(
+        "KERNEL void spin(GLOBAL double *value, long rounds, double result) {\n\
+               \x20   if (GLOBAL_INDEX(0) > 0) return;\n\
+               \x20   double x = 1.0;\n\
+               \x20   for (long i = 0; i < rounds; i++) x = x * 0.999999 + 0.0000001;\n\
+               \x20   value[0] = x > 2.0 ? x : result;\n\
+               }\n",
+    ),
+    host: |_, arguments| {
+        let [KernelArgument::Pointer(value), KernelArgument::I64(rounds), KernelArgument::F64(result)] =
+            arguments
+        else {
+            return;
+        };
+        let x = (0..*rounds).fold(1.0, |x, _| x * 0.999999 + 0.0000001);
+        // SAFETY: the launch promised one value.
+        unsafe { *value.as_ptr().cast::<f64>() = if x > 2.0 { x } else { *result } };
+    },
+    parameters: &[ParameterType::Pointer, ParameterType::I64, ParameterType::F64],
+};
+
+/// How long the slow kernel takes, at least.
+const SLOW: Duration = Duration::from_millis(60);
+
+/// What the slow kernel writes in the end.
+const RESULT: f64 = 42.0;
+
+/// A slow kernel with a value in device memory, 0 at first, which it sets to [`RESULT`].
+struct Slow<'a, D: Device> {
+    device: &'a D,
+    value: D::Buffer,
+    copy: D::Buffer,
+    launch: D::Launch,
+}
+
+impl<'a, D: Device> Slow<'a, D> {
+    fn new(device: &'a D) -> Result<Slow<'a, D>, Failure> {
+        let (value, copy) = (upload(device, &[0.0])?, upload(device, &[-1.0])?);
+        let kernel = device.compile(&SPIN)?;
+        let stream = device.create_stream(Priority::Normal)?;
+        for shift in 12..40 {
+            let arguments = |result| {
+                [
+                    KernelArgument::Pointer(value.pointer()),
+                    KernelArgument::I64(1 << shift),
+                    KernelArgument::F64(result),
+                ]
+            };
+            let trial = device.bind(&kernel, LaunchConfig::linear(1), &arguments(0.0))?;
+            let begin = Instant::now();
+            // SAFETY: the value lives until the stream is synchronised.
+            unsafe { device.launch(&trial, &stream)? };
+            device.synchronize(&stream)?;
+            // A device without streams of its own does all this in the call.
+            if begin.elapsed() > SLOW || !device.info().asynchronous {
+                let launch = device.bind(&kernel, LaunchConfig::linear(1), &arguments(RESULT))?;
+                return Ok(Slow { device, value, copy, launch });
+            }
+        }
+        Err("no number of rounds makes a kernel slow".into())
+    }
+
+    fn start(&self, stream: &D::Stream) -> Result<(), DeviceError> {
+        // SAFETY: every test keeps the value until the work is done, and reads it in order.
+        unsafe { self.device.launch(&self.launch, stream) }
+    }
+
+    /// Puts into `stream` what finds out the value there.
+    fn look(&self, stream: &D::Stream) -> Result<(), DeviceError> {
+        // SAFETY: both hold a number, and every test keeps them until the work is done.
+        unsafe { self.device.copy(self.value.pointer(), self.copy.pointer(), 8, stream) }
+    }
+
+    /// The value that the look in `stream` found.
+    fn seen(&self, stream: &D::Stream) -> Result<f64, Failure> {
+        Ok(floats(&read_on(self.device, self.copy.pointer(), 8, stream)?)[0])
+    }
+}
+
+/// Holds `stream` back where the device has gates; elsewhere only slow kernels do, and what takes how long is not tested.
+fn hold<D: Device>(device: &D, stream: &D::Stream) -> Result<Option<Opener>, DeviceError> {
+    match device.gate(stream) {
+        Ok(open) => Ok(Some(open)),
+        Err(DeviceError::Unsupported { .. }) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+type Opener = Box<dyn FnOnce() + Send>;
+
+/// Whether an event is reached in time, while the host makes no call that waits.
+fn is_reached_soon<D: Device>(device: &D, event: &D::Event) -> Result<bool, DeviceError> {
+    let begin = Instant::now();
+    while !device.query(event)? {
+        if begin.elapsed() > Duration::from_secs(30) {
+            return Ok(false);
+        }
+        thread::sleep(Duration::from_millis(1));
+    }
+    Ok(true)
+}
+
+pub(super) fn work_after_the_call<D: Device>(device: &D) -> Result<(), Failure> {
+    let slow = Slow::new(device)?;
+    let stream = device.create_stream(Priority::Normal)?;
+    let event = device.create_event(false)?;
+    let held = hold(device, &stream)?;
+    slow.start(&stream)?;
+    device.record(&event, &stream)?;
+    let (reached, asynchronous) = (device.query(&event)?, device.info().asynchronous);
+    let wrong = if asynchronous { held.is_some() && reached } else { !reached };
+    drop(held);
+    device.host_wait(&event)?;
+    ensure!(!wrong, "reached at once: {reached}, asynchronous: {asynchronous}");
+    ensure!(device.query(&event)?, "the event is not complete after the host waited for it");
+    slow.look(&stream)?;
+    let value = slow.seen(&stream)?;
+    ensure!(value == RESULT, "the kernel wrote {value}");
+    Ok(())
+}
+
+pub(super) fn waiting_streams<D: Device>(device: &D) -> Result<(), Failure> {
+    let slow = Slow::new(device)?;
+    let (one, two) = (device.create_stream(Priority::Normal)?, device.create_stream(Priority::High)?);
+    let event = device.create_event(false)?;
+    let held = hold(device, &one)?;
+    slow.start(&one)?;
+    device.record(&event, &one)?;
+    device.stream_wait(&two, &event)?;
+    slow.look(&two)?;
+    drop(held);
+    let value = slow.seen(&two)?;
+    device.synchronize(&one)?;
+    ensure!(value == RESULT, "a stream that waits read {value}");
+    Ok(())
+}
+
+pub(super) fn streams_side_by_side<D: Device>(device: &D) -> Result<(), Failure> {
+    let (one, two) = (device.create_stream(Priority::Normal)?, device.create_stream(Priority::Normal)?);
+    let event = device.create_event(false)?;
+    let (x, y) = (upload(device, &[1.0; 10])?, upload(device, &[0.0; 10])?);
+    let kernel = device.compile(&SAXPY)?;
+    let launch = device.bind(&kernel, LaunchConfig::linear(10), &saxpy(x.pointer(), y.pointer(), 2.0, 10))?;
+    let held = hold(device, &one)?;
+    // SAFETY: the buffers live until the read has returned.
+    unsafe { device.launch(&launch, &two)? };
+    device.record(&event, &two)?;
+    let free = is_reached_soon(device, &event)?;
+    drop(held);
+    device.synchronize(&one)?;
+    let found = floats(&read_on(device, y.pointer(), 80, &two)?);
+    ensure!(free, "a kernel in one stream waited for another stream");
+    ensure!(found == [2.0; 10], "found {found:?}");
+    Ok(())
+}
+
+pub(super) fn events_recorded_again<D: Device>(device: &D) -> Result<(), Failure> {
+    let slow = Slow::new(device)?;
+    let [one, two, three] = [(); 3].map(|()| device.create_stream(Priority::Normal));
+    let (one, two, three) = (one?, two?, three?);
+    let event = device.create_event(false)?;
+    let held = hold(device, &one)?;
+    slow.start(&one)?;
+    device.record(&event, &one)?;
+    device.stream_wait(&two, &event)?;
+    device.record(&event, &three)?;
+    slow.look(&two)?;
+    let free = is_reached_soon(device, &event)?;
+    drop(held);
+    let value = slow.seen(&two)?;
+    device.synchronize(&one)?;
+    ensure!(value == RESULT, "a wait for the earlier recording let a stream through, which read {value}");
+    ensure!(free, "the later recording, in an idle stream, waits for the earlier one");
+    Ok(())
+}
+
+pub(super) fn gates<D: Device>(device: &D) -> Result<(), Failure> {
+    let stream = device.create_stream(Priority::Normal)?;
+    let event = device.create_event(false)?;
+    let (x, y) = (upload(device, &[1.0; 10])?, upload(device, &[0.0; 10])?);
+    let kernel = device.compile(&SAXPY)?;
+    let launch = device.bind(&kernel, LaunchConfig::linear(10), &saxpy(x.pointer(), y.pointer(), 2.0, 10))?;
+    for called in [true, false] {
+        let open = match device.gate(&stream) {
+            Ok(open) => open,
+            Err(DeviceError::Unsupported { .. }) => return Ok(()),
+            Err(error) => return Err(error.into()),
+        };
+        // SAFETY: the buffers live until the read has returned.
+        unsafe { device.launch(&launch, &stream)? };
+        device.record(&event, &stream)?;
+        thread::sleep(Duration::from_millis(20));
+        let through = device.query(&event)?;
+        if called {
+            open()
+        } else {
+            drop(open)
+        }
+        device.host_wait(&event)?;
+        ensure!(!through, "a stream went through a closed gate");
+    }
+    let found = floats(&read_on(device, y.pointer(), 80, &stream)?);
+    ensure!(found == [4.0; 10], "behind two gates: {found:?}");
+    Ok(())
+}
+
+pub(super) fn calls_of_the_host<D: Device>(device: &D) -> Result<(), Failure> {
+    let slow = Slow::new(device)?;
+    let stream = device.create_stream(Priority::Normal)?;
+    let event = device.create_event(false)?;
+    let (sender, receiver) = mpsc::channel();
+    slow.start(&stream)?;
+    device.record(&event, &stream)?;
+    let call = Box::new(move || {
+        let _ = sender.send(());
+    });
+    match device.call_host(&stream, call) {
+        Ok(()) => {}
+        Err(DeviceError::Unsupported { .. }) => return Ok(device.synchronize(&stream)?),
+        Err(error) => return Err(error.into()),
+    }
+    let early = receiver.try_recv().is_ok() && !device.query(&event)?;
+    let called = early || receiver.recv_timeout(Duration::from_secs(60)).is_ok();
+    let late = device.query(&event)?;
+    device.synchronize(&stream)?;
+    ensure!(called && !early && late, "called: {called}, before the work: {early}, work done: {late}");
+    Ok(())
+}
+
+/// Two threads bind one kernel and launch what they bound at the same time.
+pub(super) fn launches_by_several_threads<D: Device>(device: &D) -> Result<(), Failure> {
+    const ROUNDS: usize = 200;
+    let kernel = device.compile(&SAXPY)?;
+    let run = |factor: f64| -> Result<(), Failure> {
+        let stream = device.create_stream(Priority::Normal)?;
+        let (x, y) = (upload(device, &[1.0; 64])?, upload(device, &[0.0; 64])?);
+        let pointers = |a| saxpy(x.pointer(), y.pointer(), a, 64);
+        let mut launch = device.bind(&kernel, LaunchConfig::linear(64), &pointers(factor))?;
+        for round in 0..ROUNDS {
+            let sign = if round % 4 == 3 { -1.0 } else { 1.0 };
+            device.rebind(&mut launch, 2, KernelArgument::F64(sign * factor))?;
+            // SAFETY: the buffers live until the read has returned, and belong to this thread alone.
+            unsafe { device.launch(&launch, &stream)? };
+        }
+        let found = floats(&read_on(device, y.pointer(), 64 * 8, &stream)?);
+        let expected = factor * ROUNDS as f64 / 2.0;
+        ensure!(found == [expected; 64], "expected {expected}, found {found:?}");
+        Ok(())
+    };
+    thread::scope(|scope| {
+        let other = scope.spawn(|| run(3.0));
+        let mine = run(5.0);
+        other.join().unwrap_or_else(|_| Err("a thread panicked".into())).and(mine)
+    })
+}
+
+/// Memory of a stream is zero for what follows in it, and may be given back at once.
+pub(super) fn buffers_of_a_stream<D: Device>(device: &D) -> Result<(), Failure> {
+    let stream = device.create_stream(Priority::Normal)?;
+    let ones = 1.0f64.to_ne_bytes();
+    for _ in 0..20 {
+        let count = 50_000;
+        let buffer = device.allocate_on(count * 8, &stream)?;
+        drop(device.allocate_on(count * 8, &stream)?);
+        let zeros = read_on(device, buffer.pointer(), count * 8, &stream)?;
+        ensure!(zeros.iter().all(|byte| *byte == 0), "memory of a stream is not zero");
+        // SAFETY: the buffer is that long, and the stream is synchronised before it is dropped.
+        unsafe { device.fill(buffer.pointer(), &ones, count, &stream)? };
+        device.synchronize(&stream)?;
+    }
+    Ok(())
+}

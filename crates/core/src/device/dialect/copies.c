@@ -1,0 +1,259 @@
+// A list of copies between strided boxes and between indexed rows, run as one launch.
+//
+// An entry of the list is a grid of at most COPY_AXES axes, outermost first, whose points are words of 1, 2, 4, 8 or 16
+// bytes. Axes that are not needed come first and have the extent 1. `table.rs` makes the entries; the two agree.
+
+#define COPY_AXES 7
+#define NO_AXIS COPY_AXES
+#define SIGN_OF_FLOAT 1
+#define SIGN_OF_INTEGER 2
+
+typedef struct {
+    u64 source, target;           // the addresses of the first word
+    u64 source_rows, target_rows; // the addresses of lists of u32 that pick the rows, or 0
+    u64 words;                    // the points of the grid
+    u64 extents[COPY_AXES];
+    i64 source_strides[COPY_AXES]; // bytes
+    i64 target_strides[COPY_AXES];
+    u32 word;      // bytes
+    u32 axes;      // how many are needed
+    u32 rows_axis; // which one is picked by index, or NO_AXIS
+    u32 sign;      // how words change their sign, or 0
+    u32 unaligned; // whether words that change their sign lie at any address
+    u32 unused;
+} CopyEntry;
+
+// Some words of an entry, one after the other.
+typedef struct {
+    u64 first;
+    u32 count;
+    u32 entry;
+} CopyTile;
+
+typedef struct {
+    u64 source, target;
+} CopyPlace;
+
+// The bytes from the first row to row `index` of the list, if there is one.
+DEVICE_FUNCTION i64 row_offset(u64 rows, u64 index, i64 stride)
+{
+    return (i64)(rows ? ((GLOBAL const u32 *)rows)[index] : index) * stride;
+}
+
+DEVICE_FUNCTION void move_along(CopyPlace *place, CopyEntry entry, int axis, u64 index)
+{
+    if (axis == (int)entry.rows_axis) {
+        place->source += row_offset(entry.source_rows, index, entry.source_strides[axis]);
+        place->target += row_offset(entry.target_rows, index, entry.target_strides[axis]);
+    } else {
+        place->source += (i64)index * entry.source_strides[axis];
+        place->target += (i64)index * entry.target_strides[axis];
+    }
+}
+
+// A number of 1 to 16 bytes at any address, lowest byte first.
+DEVICE_FUNCTION u128 load_bytes(u64 address, u32 bytes)
+{
+    u128 number = {0, 0};
+    for (u32 at = 0; at < bytes; at++) {
+        u64 byte = ((GLOBAL const u8 *)address)[at];
+        if (at < 8)
+            number.low |= byte << (8 * at);
+        else
+            number.high |= byte << (8 * (at - 8));
+    }
+    return number;
+}
+
+DEVICE_FUNCTION void store_bytes(u64 address, u32 bytes, u128 number)
+{
+    for (u32 at = 0; at < bytes; at++)
+        ((GLOBAL u8 *)address)[at] = (u8)(at < 8 ? number.low >> (8 * at) : number.high >> (8 * (at - 8)));
+}
+
+// Minus a number of at most 8 bytes; a float's highest bit is flipped, whatever it is.
+DEVICE_FUNCTION u64 minus(u64 number, u32 bytes, u32 sign)
+{
+    return sign == SIGN_OF_FLOAT ? number ^ ((u64)1 << (8 * bytes - 1)) : (u64)0 - number;
+}
+
+DEVICE_FUNCTION u128 minus_wide(u128 number)
+{
+    u128 result;
+    result.low = (u64)0 - number.low;
+    result.high = ~number.high + (number.low == 0);
+    return result;
+}
+
+#define MOVE(type, address_from, address_to) \
+    (*(GLOBAL type *)(address_to) = *(GLOBAL const type *)(address_from))
+#define MOVE_NEGATED(type, address_from, address_to, sign) \
+    (*(GLOBAL type *)(address_to) = (type)minus(*(GLOBAL const type *)(address_from), sizeof(type), sign))
+
+DEVICE_FUNCTION void move_negated(CopyPlace place, u32 word, u32 sign, u32 unaligned)
+{
+    if (word == 16 || unaligned) {
+        u128 number = load_bytes(place.source, word);
+        if (word == 16)
+            number = minus_wide(number);
+        else
+            number.low = minus(number.low, word, sign);
+        store_bytes(place.target, word, number);
+        return;
+    }
+    switch (word) {
+    case 8: MOVE_NEGATED(u64, place.source, place.target, sign); break;
+    case 4: MOVE_NEGATED(u32, place.source, place.target, sign); break;
+    case 2: MOVE_NEGATED(u16, place.source, place.target, sign); break;
+    default: MOVE_NEGATED(u8, place.source, place.target, sign); break;
+    }
+}
+
+DEVICE_FUNCTION void move_word(CopyPlace place, u32 word)
+{
+    switch (word) {
+    case 16: MOVE(bytes16, place.source, place.target); break;
+    case 8: MOVE(u64, place.source, place.target); break;
+    case 4: MOVE(u32, place.source, place.target); break;
+    case 2: MOVE(u16, place.source, place.target); break;
+    default: MOVE(u8, place.source, place.target); break;
+    }
+}
+
+// One line without a gap on either side, or with the same gap after every word.
+#define MOVE_LINE(type)                                                                                       \
+    if (source_stride == sizeof(type) && target_stride == sizeof(type)) {                                     \
+        GLOBAL const type *RESTRICT from = (GLOBAL const type *)place.source;                                 \
+        GLOBAL type *RESTRICT to = (GLOBAL type *)place.target;                                               \
+        for (u64 at = 0; at < count; at++)                                                                    \
+            to[at] = from[at];                                                                                \
+    } else {                                                                                                  \
+        for (u64 at = 0; at < count; at++)                                                                    \
+            MOVE(type, place.source + (i64)at * source_stride, place.target + (i64)at * target_stride);       \
+    }
+
+DEVICE_FUNCTION void move_line(CopyPlace place, u64 count, i64 source_stride, i64 target_stride, u32 word)
+{
+    switch (word) {
+    case 16: MOVE_LINE(bytes16) break;
+    case 8: MOVE_LINE(u64) break;
+    case 4: MOVE_LINE(u32) break;
+    case 2: MOVE_LINE(u16) break;
+    default: MOVE_LINE(u8) break;
+    }
+}
+
+// One line of rows that are picked by index.
+#define MOVE_ROWS(type)                                                                                       \
+    for (u64 at = 0; at < count; at++)                                                                        \
+        MOVE(type, place.source + row_offset(entry.source_rows, first + at, source_stride),                   \
+             place.target + row_offset(entry.target_rows, first + at, target_stride));
+
+DEVICE_FUNCTION void move_rows(CopyPlace place, CopyEntry entry, u64 first, u64 count)
+{
+    i64 source_stride = entry.source_strides[COPY_AXES - 1], target_stride = entry.target_strides[COPY_AXES - 1];
+    switch (entry.word) {
+    case 16: MOVE_ROWS(bytes16) break;
+    case 8: MOVE_ROWS(u64) break;
+    case 4: MOVE_ROWS(u32) break;
+    case 2: MOVE_ROWS(u16) break;
+    default: MOVE_ROWS(u8) break;
+    }
+}
+
+// Words one after the other by one thread, line by line: right where a thread is a core.
+DEVICE_FUNCTION void move_lines(CopyEntry entry, u64 first, u64 count)
+{
+    const int inner = COPY_AXES - 1, outer = COPY_AXES - (int)entry.axes;
+    u64 index[COPY_AXES];
+    for (int axis = inner; axis >= 0; axis--) {
+        index[axis] = first % entry.extents[axis];
+        first /= entry.extents[axis];
+    }
+    while (count > 0) {
+        CopyPlace place = {entry.source, entry.target};
+        for (int axis = outer; axis < inner; axis++)
+            move_along(&place, entry, axis, index[axis]);
+        u64 left = entry.extents[inner] - index[inner];
+        u64 here = count < left ? count : left;
+        if (entry.rows_axis == inner && !entry.sign) {
+            move_rows(place, entry, index[inner], here);
+        } else {
+            move_along(&place, entry, inner, index[inner]);
+            if (entry.sign) {
+                for (u64 at = 0; at < here; at++) {
+                    move_negated(place, entry.word, entry.sign, entry.unaligned);
+                    place.source += entry.source_strides[inner];
+                    place.target += entry.target_strides[inner];
+                }
+            } else {
+                move_line(place, here, entry.source_strides[inner], entry.target_strides[inner], entry.word);
+            }
+        }
+        count -= here;
+        index[inner] = 0;
+        for (int axis = inner - 1; axis >= outer; axis--) {
+            if (++index[axis] < entry.extents[axis])
+                break;
+            index[axis] = 0;
+        }
+    }
+}
+
+// Where word number `number` of an entry goes; numbers of 32 bits are divided faster.
+#define PLACE_OF(number_type)                                                                                 \
+    number_type rest = (number_type)number;                                                                   \
+    _Pragma("unroll") for (int axis = COPY_AXES - 1; axis >= 0; axis--)                                       \
+    {                                                                                                         \
+        if (axis < outer)                                                                                     \
+            break;                                                                                            \
+        number_type extent = (number_type)entry.extents[axis];                                                \
+        move_along(&place, entry, axis, rest % extent);                                                       \
+        rest /= extent;                                                                                       \
+    }
+
+DEVICE_FUNCTION CopyPlace place_of(CopyEntry entry, u64 number)
+{
+    CopyPlace place = {entry.source, entry.target};
+    const int outer = COPY_AXES - (int)entry.axes;
+    if (entry.words <= 0xffffffff) {
+        PLACE_OF(u32)
+    } else {
+        PLACE_OF(u64)
+    }
+    return place;
+}
+
+// A list, with one thread for each tile.
+KERNEL void copy_lines(GLOBAL const CopyEntry *entries, GLOBAL const CopyTile *tiles, i64 count)
+{
+    i64 index = GLOBAL_INDEX(0);
+    if (index >= count)
+        return;
+    CopyTile tile = tiles[index];
+    move_lines(entries[tile.entry], tile.first, tile.count);
+}
+
+// The same list, with one group of threads for each tile, which take its words in turn.
+KERNEL void copy_words(GLOBAL const CopyEntry *entries, GLOBAL const CopyTile *tiles, i64 count)
+{
+    if (GROUP_INDEX(0) >= count)
+        return;
+    CopyTile tile = tiles[GROUP_INDEX(0)];
+    CopyEntry entry = entries[tile.entry];
+    for (u64 at = (u64)LOCAL_INDEX(0); at < tile.count; at += (u64)LOCAL_SIZE(0)) {
+        CopyPlace place = place_of(entry, tile.first + at);
+        if (entry.sign)
+            move_negated(place, entry.word, entry.sign, entry.unaligned);
+        else
+            move_word(place, entry.word);
+    }
+}
+
+// One entry, given with the launch; each thread takes `each` words.
+KERNEL void copy_entry(CopyEntry entry, u64 each)
+{
+    u64 first = (u64)GLOBAL_INDEX(0) * each;
+    if (first < entry.words)
+        move_lines(entry, first, entry.words - first < each ? entry.words - first : each);
+}

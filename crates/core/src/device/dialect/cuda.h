@@ -1,0 +1,29 @@
+// The portable kernel dialect in CUDA C++. What the names mean stands in `mod.rs`.
+
+#define KERNEL extern "C" __global__
+#define DEVICE_FUNCTION static __device__ __forceinline__
+#define GLOBAL
+#define LOCAL __shared__
+#define RESTRICT __restrict__
+
+// `axis` is 0, 1 or 2, written as a number: the choice is made by the compiler.
+#define HALOPORT_AXIS(of, axis) ((long)((axis) == 0 ? (of).x : (axis) == 1 ? (of).y : (of).z))
+#define GROUP_INDEX(axis) HALOPORT_AXIS(blockIdx, axis)
+#define LOCAL_INDEX(axis) HALOPORT_AXIS(threadIdx, axis)
+#define LOCAL_SIZE(axis) HALOPORT_AXIS(blockDim, axis)
+#define GLOBAL_INDEX(axis) (GROUP_INDEX(axis) * LOCAL_SIZE(axis) + LOCAL_INDEX(axis))
+#define BARRIER() __syncthreads()
+
+static_assert(sizeof(long) == 8, "a `long` of the dialect has 64 bits");
+
+typedef signed char i8;
+typedef short i16;
+typedef int i32;
+typedef long i64;
+typedef unsigned char u8;
+typedef unsigned short u16;
+typedef unsigned int u32;
+typedef unsigned long u64;
+typedef float f32;
+typedef double f64;
+typedef uint4 bytes16;

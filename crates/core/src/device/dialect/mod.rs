@@ -1,0 +1,59 @@
+//! The portable kernel dialect: one source per kernel, which OpenCL C and CUDA C++ both compile.
+//!
+//! A source is C with the names below, which a short prelude defines for each compiler ([`opencl`], [`cuda`]). What
+//! both languages understand in the same way is allowed: no pointer to anything but global memory as a parameter, no
+//! recursion, no templates, no generic address space.
+//!
+//! | name | meaning |
+//! | --- | --- |
+//! | `KERNEL void f(...)` | a kernel |
+//! | `DEVICE_FUNCTION` | before a function that kernels call |
+//! | `GLOBAL T *` | an address in the memory of the device |
+//! | `LOCAL T x[n];` | memory of a group, declared in the kernel's outermost block |
+//! | `RESTRICT` | nothing else leads to what this pointer leads to |
+//! | `GLOBAL_INDEX(axis)` | the index of the thread along axis 0, 1 or 2; 0 is the fastest |
+//! | `GROUP_INDEX(axis)`, `LOCAL_INDEX(axis)`, `LOCAL_SIZE(axis)` | the group's number, the thread's in it, its size |
+//! | `BARRIER()` | all threads of the group come here, and see what the others have written |
+//! | `i8` … `i64`, `u8` … `u64`, `f32`, `f64` | numbers; `long`, `int`, `double`, `float` are the same as in C on Linux |
+//! | `i128`, `u128`, `f16`, `bf16`, `complex32`, `complex64` | the other element types, as they are stored |
+//! | `bytes16` | 16 bytes that are read and written at once, at addresses that are multiples of 16 |
+//!
+//! - Devices round the number of threads up: a kernel leaves at once where its index is past the end.
+//! - `a * b + c` is rounded twice, as on the host: contraction is off ([`CUDA_OPTIONS`]; in OpenCL the prelude does it).
+//! - `f64` and `complex64` need a device with double precision.
+
+mod table;
+
+pub use table::{COPY_GROUP_THREADS, CopyEntry, CopyTable, CopyTile};
+
+use crate::device::{BoxCopy, CopyItem};
+
+/// The kernels that run lists of copies: `copy_lines`, `copy_words` and `copy_entry` (see [`CopyTable`]).
+pub const COPIES: &str = include_str!("copies.c");
+
+/// The kernel that fills memory at any address: `fill(target, low, high, bytes, count)`.
+pub const FILL: &str = include_str!("fill.c");
+
+/// What the CUDA compiler is told besides the architecture.
+pub const CUDA_OPTIONS: [&str; 1] = ["--fmad=false"];
+
+const ELEMENTS: &str = include_str!("elements.h");
+
+/// `source` as OpenCL C 1.2, with the prelude before it. Line numbers in messages are those of `source`.
+pub fn opencl(source: &str) -> String {
+    with_prelude(include_str!("opencl.h"), source)
+}
+
+/// `source` as CUDA C++, with the prelude before it. Line numbers in messages are those of `source`.
+pub fn cuda(source: &str) -> String {
+    with_prelude(include_str!("cuda.h"), source)
+}
+
+/// `copy` as the entry of a launch of `copy_entry`.
+pub fn entry_of_box(copy: &BoxCopy) -> CopyEntry {
+    CopyEntry::new(&CopyItem::Box(*copy))
+}
+
+fn with_prelude(prelude: &str, source: &str) -> String {
+    format!("{prelude}\n{ELEMENTS}\n#line 1\n{source}")
+}

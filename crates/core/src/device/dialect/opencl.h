@@ -1,0 +1,33 @@
+// The portable kernel dialect in OpenCL C 1.2. What the names mean stands in `mod.rs`.
+
+// a * b + c is rounded twice, as on the host.
+#pragma OPENCL FP_CONTRACT OFF
+#if defined(cl_khr_fp64) && __OPENCL_VERSION__ < 120
+#pragma OPENCL EXTENSION cl_khr_fp64 : enable
+#endif
+
+#define KERNEL __kernel
+#define DEVICE_FUNCTION static inline
+#define GLOBAL __global
+#define LOCAL __local
+#define RESTRICT restrict
+
+#define GLOBAL_INDEX(axis) ((long)get_global_id(axis))
+#define GROUP_INDEX(axis) ((long)get_group_id(axis))
+#define LOCAL_INDEX(axis) ((long)get_local_id(axis))
+#define LOCAL_SIZE(axis) ((long)get_local_size(axis))
+#define BARRIER() barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE)
+
+typedef char i8;
+typedef short i16;
+typedef int i32;
+typedef long i64;
+typedef uchar u8;
+typedef ushort u16;
+typedef uint u32;
+typedef ulong u64;
+typedef float f32;
+#ifdef cl_khr_fp64
+typedef double f64;
+#endif
+typedef uint4 bytes16;

@@ -1,0 +1,223 @@
+//! A list of copies as the kernels of `copies.c` read it.
+
+use std::cmp::Reverse;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use bytemuck::{Pod, Zeroable};
+
+use crate::device::{BoxCopy, CopyAxis, CopyItem, MAX_COPY_AXES, Pointer, Rows, SignChange};
+
+/// The threads of a group of `copy_words`.
+pub const COPY_GROUP_THREADS: usize = 128;
+
+/// The axes of an entry: those of a box, the words of a run, and the rows.
+const AXES: usize = MAX_COPY_AXES + 2;
+
+/// A copy as a grid of words, at most 16 bytes each: the widest that everything is a multiple of.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Pod, Zeroable)]
+pub struct CopyEntry {
+    source: u64,
+    target: u64,
+    source_rows: u64,
+    target_rows: u64,
+    words: u64,
+    extents: [u64; AXES],
+    source_strides: [i64; AXES],
+    target_strides: [i64; AXES],
+    word: u32,
+    axes: u32,
+    rows_axis: u32,
+    sign: u32,
+    unaligned: u32,
+    unused: u32,
+}
+
+/// Some words of an entry, one after the other.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Pod, Zeroable)]
+pub struct CopyTile {
+    first: u64,
+    count: u32,
+    entry: u32,
+}
+
+/// A list of copies as one piece of device memory: entries, tiles, and the index lists.
+///
+/// The kernels `copy_lines` (a thread for each tile, which goes line by line: for devices whose threads are cores)
+/// and `copy_words` (a group of [`COPY_GROUP_THREADS`] threads for each tile: for all others) take the address of the
+/// entries, the address of the tiles and the number of tiles.
+#[derive(Debug)]
+pub struct CopyTable {
+    entries: Vec<CopyEntry>,
+    tiles: Vec<CopyTile>,
+    /// The words of all index lists, and where in them the lists of each entry begin.
+    indices: Vec<u32>,
+    lists: Vec<[Option<usize>; 2]>,
+}
+
+impl CopyEntry {
+    /// `item`, with rows that follow each other: a list of indices is up to the table.
+    pub(super) fn new(item: &CopyItem) -> CopyEntry {
+        match item {
+            CopyItem::Box(copy) => of_rows(copy, None),
+            CopyItem::Indexed(copy) => of_rows(copy.row(), Some((copy.rows(), copy.source(), copy.target()))),
+        }
+    }
+
+    /// The words that are copied.
+    pub fn words(&self) -> u64 {
+        self.words
+    }
+
+    /// Bytes of a word.
+    pub fn word_bytes(&self) -> usize {
+        self.word as usize
+    }
+}
+
+impl CopyTable {
+    /// Lays out `items`, cut into tiles of about `tile_bytes` bytes.
+    pub fn new(items: &[CopyItem], tile_bytes: usize) -> CopyTable {
+        let mut table =
+            CopyTable { entries: Vec::new(), tiles: Vec::new(), indices: Vec::new(), lists: Vec::new() };
+        let mut known = HashMap::new();
+        for item in items.iter().filter(|item| item.bytes() > 0) {
+            let entry = CopyEntry::new(item);
+            let number = table.entries.len() as u32;
+            let most = (tile_bytes as u64 / u64::from(entry.word)).clamp(1, u64::from(u32::MAX));
+            let tiles = entry.words.div_ceil(most);
+            table.tiles.extend((0..tiles).map(|tile| {
+                // 128 bits, since the words are numbered with 64.
+                let at = |tile: u64| (u128::from(entry.words) * u128::from(tile) / u128::from(tiles)) as u64;
+                CopyTile { first: at(tile), count: (at(tile + 1) - at(tile)) as u32, entry: number }
+            }));
+            let lists = match item {
+                CopyItem::Box(_) => [None; 2],
+                CopyItem::Indexed(copy) => {
+                    [copy.source(), copy.target()].map(|rows| table.keep(&mut known, rows.indices.as_ref()))
+                }
+            };
+            table.entries.push(entry);
+            table.lists.push(lists);
+        }
+        table
+    }
+
+    /// How many tiles there are; 0 where nothing is copied.
+    pub fn tiles(&self) -> usize {
+        self.tiles.len()
+    }
+
+    /// Bytes of device memory that it takes.
+    pub fn bytes(&self) -> usize {
+        self.indices_begin() + size_of_val(&self.indices[..])
+    }
+
+    /// Where the tiles begin, in bytes from the entries.
+    pub fn tiles_begin(&self) -> usize {
+        size_of_val(&self.entries[..])
+    }
+
+    /// The table as it must stand at `address`, aligned to 16 bytes, in device memory.
+    pub fn place(&self, address: Pointer) -> Vec<u8> {
+        let indices = address.as_ptr().addr() + self.indices_begin();
+        let at = |list: Option<usize>| list.map_or(0, |begin| (indices + begin * size_of::<u32>()) as u64);
+        let mut bytes = Vec::with_capacity(self.bytes());
+        for (entry, [source, target]) in self.entries.iter().zip(&self.lists) {
+            let placed = CopyEntry { source_rows: at(*source), target_rows: at(*target), ..*entry };
+            bytes.extend_from_slice(bytemuck::bytes_of(&placed));
+        }
+        bytes.extend_from_slice(bytemuck::cast_slice(&self.tiles));
+        bytes.extend_from_slice(bytemuck::cast_slice(&self.indices));
+        bytes
+    }
+
+    fn indices_begin(&self) -> usize {
+        self.tiles_begin() + size_of_val(&self.tiles[..])
+    }
+
+    /// Where `list` begins; one list of several fields is kept once.
+    fn keep(&mut self, known: &mut HashMap<*const u32, usize>, list: Option<&Arc<[u32]>>) -> Option<usize> {
+        let list = list?;
+        Some(*known.entry(list.as_ptr()).or_insert_with(|| {
+            let begin = self.indices.len();
+            self.indices.extend_from_slice(list);
+            begin
+        }))
+    }
+}
+
+/// The rows of an indexed copy: how many, and where they lie on both sides.
+type Lists<'a> = (usize, &'a Rows, &'a Rows);
+
+fn of_rows(row: &BoxCopy, rows: Option<Lists<'_>>) -> CopyEntry {
+    let along = rows.map(|(extent, source, target)| CopyAxis {
+        extent,
+        source_stride: source.stride,
+        target_stride: target.stride,
+    });
+    let word = word_bytes(row, along);
+    let run = CopyAxis {
+        extent: row.run_bytes() / word,
+        source_stride: word as isize,
+        target_stride: word as isize,
+    };
+    // What walks the target most nearly in sequence is innermost; the rows among the others, wherever they belong.
+    let mut axes: Vec<(CopyAxis, bool)> = row.axes().iter().map(|axis| (*axis, false)).collect();
+    axes.extend((run.extent > 1).then_some((run, false)));
+    axes.extend(along.map(|axis| (axis, true)));
+    axes.sort_by_key(|(axis, _)| {
+        Reverse((axis.target_stride.unsigned_abs(), axis.source_stride.unsigned_abs()))
+    });
+
+    let unused = AXES - axes.len();
+    let mut entry = CopyEntry {
+        source: row.source().as_ptr().addr() as u64,
+        target: row.target().as_ptr().addr() as u64,
+        words: axes.iter().map(|(axis, _)| axis.extent as u64).product(),
+        extents: [1; AXES],
+        word: word as u32,
+        axes: axes.len().max(1) as u32,
+        rows_axis: AXES as u32,
+        ..CopyEntry::zeroed()
+    };
+    for (position, (axis, is_rows)) in (unused..).zip(axes) {
+        entry.extents[position] = axis.extent as u64;
+        entry.source_strides[position] = axis.source_stride as i64;
+        entry.target_strides[position] = axis.target_stride as i64;
+        if is_rows {
+            entry.rows_axis = position as u32;
+        }
+    }
+    if let Some(change) = row.sign_change() {
+        entry.sign = sign_code(change);
+        entry.unaligned = u32::from(common_multiple(row, along) < change.bytes());
+    }
+    entry
+}
+
+/// The widest word that addresses, strides and runs are multiples of; a number where signs change.
+fn word_bytes(row: &BoxCopy, rows: Option<CopyAxis>) -> usize {
+    row.sign_change().map_or_else(|| common_multiple(row, rows), SignChange::bytes)
+}
+
+/// The largest power of two, at most 16, that addresses, strides and runs are multiples of.
+fn common_multiple(row: &BoxCopy, rows: Option<CopyAxis>) -> usize {
+    let mut bits = row.source().as_ptr().addr() | row.target().as_ptr().addr() | row.run_bytes();
+    for axis in row.axes().iter().chain(&rows) {
+        bits |= axis.source_stride.unsigned_abs() | axis.target_stride.unsigned_abs();
+    }
+    1 << bits.trailing_zeros().min(4)
+}
+
+/// As `copies.c` names them.
+fn sign_code(change: SignChange) -> u32 {
+    match change {
+        SignChange::Float16 | SignChange::Float32 | SignChange::Float64 => 1,
+        SignChange::Int8 | SignChange::Int16 | SignChange::Int32 | SignChange::Int64 | SignChange::Int128 => {
+            2
+        }
+    }
+}
