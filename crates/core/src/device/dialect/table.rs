@@ -8,7 +8,7 @@ use bytemuck::{Pod, Zeroable};
 
 use crate::device::{BoxCopy, CopyAxis, CopyItem, MAX_COPY_AXES, Pointer, Rows, SignChange};
 
-/// The threads of a group of `copy_words`.
+/// The threads of a group of `copy_words`, as its source says.
 pub const COPY_GROUP_THREADS: usize = 128;
 
 /// The axes of an entry: those of a box, the words of a run, and the rows.
