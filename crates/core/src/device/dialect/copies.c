@@ -263,14 +263,14 @@ DEVICE_FUNCTION CopyPlace place_of(CopyEntry entry, u64 number)
     return place;
 }
 
-// A list, with one thread for each tile.
-KERNEL GROUP_SIZE(1) void copy_lines(GLOBAL const CopyEntry *entries, GLOBAL const CopyTile *tiles, i64 count)
+// A list, with one thread for some tiles: every one of the `threads` takes a tile in turn.
+KERNEL GROUP_SIZE(1) void copy_lines(GLOBAL const CopyEntry *entries, GLOBAL const CopyTile *tiles, i64 count,
+                                     i64 threads)
 {
-    i64 index = GLOBAL_INDEX(0);
-    if (index >= count)
-        return;
-    CopyTile tile = tiles[index];
-    move_lines(entries[tile.entry], tile.first, tile.count);
+    for (i64 index = GLOBAL_INDEX(0); index < count; index += threads) {
+        CopyTile tile = tiles[index];
+        move_lines(entries[tile.entry], tile.first, tile.count);
+    }
 }
 
 // The same list, with one group of threads for each tile, which take its words in turn.

@@ -45,9 +45,9 @@ pub struct CopyTile {
 
 /// A list of copies as one piece of device memory: entries, tiles, and the index lists.
 ///
-/// The kernels `copy_lines` (a thread for each tile, which goes line by line: for devices whose threads are cores)
+/// The kernels `copy_lines` (each thread takes tiles in turn and goes line by line: for devices whose threads are cores)
 /// and `copy_words` (a group of [`COPY_GROUP_THREADS`] threads for each tile: for all others) take the address of the
-/// entries, the address of the tiles and the number of tiles.
+/// entries, the address of the tiles and the number of tiles; `copy_lines` also the number of threads.
 #[derive(Debug)]
 pub struct CopyTable {
     entries: Vec<CopyEntry>,
