@@ -1,0 +1,247 @@
+//! How exchanges are ordered with the work around them, on devices that go on working after a call has returned.
+//!
+//! Every test fails if one wait is left out. Streams are held back by gates, so that what does not wait comes too early,
+//! and what is copied is large, so that what does not wait for the end of a copy reads what was there before.
+
+mod line;
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use haloport_core::device::{Device, Priority};
+use haloport_core::{Communicator, DataPath, Pending, Schedule};
+
+use crate::{Failure, ensure};
+use line::{CELLS, LineOf};
+
+/// How long a gate is closed, so that what does not wait for it is done before.
+const CLOSED: Duration = Duration::from_millis(30);
+
+/// Collective: all tests, on a device with gates; nothing on one without, whose work is done when a call returns.
+/// `borrowed` is a stream that somebody else made, if there is one.
+///
+/// # Errors
+/// What came too early or too late, or the error of a call.
+pub fn suite<D: Device>(
+    comm: &Communicator,
+    device: &D,
+    borrowed: Option<&D::Stream>,
+) -> Result<(), Failure> {
+    if !device.info().asynchronous {
+        return Ok(());
+    }
+    let own = [device.create_stream(Priority::Normal)?, device.create_stream(Priority::Normal)?];
+    let (one, two) = (Some(&own[0]), Some(&own[1]));
+    let mut pairs = vec![(None, None), (one, one), (one, two), (one, None), (None, two)];
+    pairs.extend(borrowed.iter().flat_map(|&b| [(Some(b), Some(b)), (one, Some(b)), (Some(b), two)]));
+    for path in [DataPath::Messages, DataPath::Direct] {
+        let named = |what: &str, outcome: Result<(), Failure>| {
+            outcome.map_err(|error| Failure::from(format!("{what}, {path}: {error}")))
+        };
+        for (number, &(start, finish)) in pairs.iter().enumerate() {
+            let between = between_streams(comm, device, path, start, finish);
+            named(&format!("from stream to stream, pair {number}"), between)?;
+        }
+        named("a finish that blocks", blocking(comm, device, path))?;
+        named("what is received next", received_next(comm, device, path))?;
+        named("two in flight", two_in_flight(comm, device, path, &own))?;
+        named("access from the host", host_access(comm, device, path))?;
+        named("a late neighbour", late_neighbour(comm, device, path))?;
+        named("an exchange that is dropped", dropped(comm, device, path))?;
+    }
+    Ok(())
+}
+
+/// Packing waits for a kernel that writes the field, and a look at the halo waits for the unpacking.
+fn between_streams<D: Device>(
+    comm: &Communicator,
+    device: &D,
+    path: DataPath,
+    start: Option<&D::Stream>,
+    finish: Option<&D::Stream>,
+) -> Result<(), Failure> {
+    let mut line = LineOf::new(comm, device, path)?;
+    for round in 1..=3 {
+        let (from, to) = (line.stream(start), line.stream(finish));
+        let open = device.gate(&from)?;
+        line.write(round, &from)?;
+        let pending = line.exchange.start(schedule(start))?;
+        poll_while_closed(&pending);
+        open();
+        pending.finish(schedule(finish))?;
+        line.look(&to)?;
+        line.verify(round, &to)?;
+    }
+    comm.barrier()?;
+    Ok(())
+}
+
+/// After `finish` has blocked, any stream sees the halo, and the owned cells may be written: no neighbour reads them.
+fn blocking<D: Device>(comm: &Communicator, device: &D, path: DataPath) -> Result<(), Failure> {
+    let mut line = LineOf::new(comm, device, path)?;
+    let other = device.create_stream(Priority::Normal)?;
+    for round in 1..=3 {
+        line.write(round, &other)?;
+        device.synchronize(&other)?;
+        line.exchange.start(Schedule::Blocking)?.finish(Schedule::Blocking)?;
+        line.look(&other)?;
+        line.write(round + 100, &other)?;
+        line.verify(round, &other)?;
+        device.synchronize(&other)?;
+    }
+    comm.barrier()?;
+    Ok(())
+}
+
+/// What a neighbour sends next does not disturb what is still being unpacked.
+fn received_next<D: Device>(comm: &Communicator, device: &D, path: DataPath) -> Result<(), Failure> {
+    let mut line = LineOf::new(comm, device, path)?;
+    let [one, two] = [device.create_stream(Priority::Normal)?, device.create_stream(Priority::Normal)?];
+    let seen = device.create_event(false)?;
+    line.write(1, &one)?;
+    let pending = line.exchange.start(Schedule::On(&one))?;
+    wait(&pending);
+    // Every second rank holds its unpacking back, and with it what it sends next; its neighbours send theirs.
+    let open = if comm.rank().is_multiple_of(2) { Some(device.gate(&two)?) } else { None };
+    pending.finish(Schedule::On(&two))?;
+    line.look(&two)?;
+    device.record(&seen, &two)?;
+    device.stream_wait(&one, &seen)?;
+    line.write(2, &one)?;
+    let pending = line.exchange.start(Schedule::On(&one))?;
+    poll_while_closed(&pending);
+    open.into_iter().for_each(|open| open());
+    pending.finish(Schedule::On(&one))?;
+    line.verify(1, &two)?;
+    line.look(&one)?;
+    line.verify(2, &one)?;
+    comm.barrier()?;
+    Ok(())
+}
+
+/// Owned cells may be written once `finish` has returned: a neighbour whose copies are held back has its own of them, or
+/// `finish` waits for it. With three ranks, one waits for the late one that does not send to it.
+fn late_neighbour<D: Device>(comm: &Communicator, device: &D, path: DataPath) -> Result<(), Failure> {
+    let mut line = LineOf::new(comm, device, path)?;
+    let [stream, other] = [device.create_stream(Priority::Normal)?, device.create_stream(Priority::Normal)?];
+    line.write(1, &stream)?;
+    device.synchronize(&stream)?;
+    comm.barrier()?;
+    let opened = if comm.rank() == 0 { Some(open_later(device.gate(&stream)?)) } else { None };
+    line.exchange.start(Schedule::On(&stream))?.finish(Schedule::Blocking)?;
+    line.look(&other)?;
+    line.write(2, &other)?;
+    line.verify(1, &other)?;
+    device.synchronize(&other)?;
+    opened.map_or(Ok(()), thread::JoinHandle::join).map_err(|_| "the opener panicked")?;
+    comm.barrier()?;
+    Ok(())
+}
+
+/// Two exchanges on two streams, of which the one that was started first is held back longer.
+fn two_in_flight<D: Device>(
+    comm: &Communicator,
+    device: &D,
+    path: DataPath,
+    streams: &[D::Stream; 2],
+) -> Result<(), Failure> {
+    let mut lines = [LineOf::new(comm, device, path)?, LineOf::new(comm, device, path)?];
+    for round in 1..=3 {
+        let mut open = Vec::new();
+        let mut pending = Vec::new();
+        for (line, stream) in lines.iter_mut().zip(streams) {
+            open.push(device.gate(stream)?);
+            line.write(round, stream)?;
+            pending.push(line.exchange.start(Schedule::On(stream))?);
+        }
+        for (stream, pending) in streams.iter().zip(pending).rev() {
+            poll_while_closed(&pending);
+            open.pop().into_iter().for_each(|open| open());
+            pending.finish(Schedule::On(stream))?;
+        }
+        for (line, stream) in lines.iter().zip(streams) {
+            line.look(stream)?;
+            line.verify(round, stream)?;
+        }
+    }
+    comm.barrier()?;
+    Ok(())
+}
+
+/// Copies to the host, and views where there are any, wait for an unpacking that `finish` has left in a stream.
+fn host_access<D: Device>(comm: &Communicator, device: &D, path: DataPath) -> Result<(), Failure> {
+    let mut line = LineOf::new(comm, device, path)?;
+    let stream = device.create_stream(Priority::Normal)?;
+    for round in 1..=2 {
+        line.write(round, &stream)?;
+        let pending = line.exchange.start(Schedule::On(&stream))?;
+        wait(&pending);
+        let open = device.gate(&stream)?;
+        pending.finish(Schedule::On(&stream))?;
+        let opened = open_later(open);
+        let field = line.exchange.fields();
+        let halo = match field.view(0) {
+            Ok(view) if round == 2 => (0..CELLS).map(|at| view.get(&[line.begin - CELLS + at])).collect(),
+            _ => Some(field.to_vec(0)?[..CELLS as usize].to_vec()),
+        };
+        opened.join().map_err(|_| "the opener panicked")?;
+        let halo: Vec<i64> = halo.ok_or("a cell is not there")?;
+        let wrong = halo.iter().zip(0..).find(|(found, at)| **found != line.first(round, line.left()) + at);
+        ensure!(wrong.is_none(), "round {round}: found {wrong:?} in the halo");
+    }
+    comm.barrier()?;
+    Ok(())
+}
+
+/// An exchange ends when its last unpacking is done, so that memory is not freed before.
+fn dropped<D: Device>(comm: &Communicator, device: &D, path: DataPath) -> Result<(), Failure> {
+    static OPEN: [AtomicBool; 64] = [const { AtomicBool::new(false) }; 64];
+    let mut line = LineOf::new(comm, device, path)?;
+    let stream = device.create_stream(Priority::Normal)?;
+    let is_open = &OPEN[comm.rank() % OPEN.len()];
+    is_open.store(false, Ordering::SeqCst);
+    let pending = line.exchange.start(Schedule::On(&stream))?;
+    wait(&pending);
+    let open = device.gate(&stream)?;
+    pending.finish(Schedule::On(&stream))?;
+    let opened = open_later(Box::new(move || {
+        is_open.store(true, Ordering::SeqCst);
+        open();
+    }));
+    drop(line);
+    let waited = is_open.load(Ordering::SeqCst);
+    opened.join().map_err(|_| "the opener panicked")?;
+    ensure!(waited, "it was dropped while its unpacking was held back");
+    comm.barrier()?;
+    Ok(())
+}
+
+type Opener = Box<dyn FnOnce() + Send>;
+
+fn open_later(open: Opener) -> thread::JoinHandle<()> {
+    thread::spawn(move || {
+        thread::sleep(CLOSED);
+        open();
+    })
+}
+
+fn schedule<S: haloport_core::device::Stream>(stream: Option<&S>) -> Schedule<'_> {
+    stream.map_or(Schedule::DefaultStream, |stream| Schedule::On(stream))
+}
+
+/// Makes progress while a gate is closed: what can go wrong now does.
+fn poll_while_closed<F>(pending: &Pending<'_, F>) {
+    let begin = Instant::now();
+    while begin.elapsed() < CLOSED {
+        pending.is_ready();
+        thread::yield_now();
+    }
+}
+
+/// Waits until `finish` would wait for nobody.
+fn wait<F>(pending: &Pending<'_, F>) {
+    while !pending.is_ready() {
+        thread::yield_now();
+    }
+}
