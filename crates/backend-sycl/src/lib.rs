@@ -17,19 +17,23 @@
 
 #![warn(missing_docs)]
 
+mod allocation;
 mod copies;
 mod device;
 mod driver;
 mod event;
 mod handles;
 mod kernels;
+mod libsycl;
 mod memory;
 mod open;
 mod program;
 mod queue;
 mod select;
+mod shared;
 mod unified;
 
+pub use allocation::Allocation;
 pub use copies::SyclCopies;
 pub use device::SyclDevice;
 pub use event::SyclEvent;
