@@ -55,7 +55,9 @@ def form(syclobj):
     if type(syclobj).__name__ == "PyCapsule":
         return {"capsule": capsule(syclobj)}
     if hasattr(syclobj, "_get_capsule"):
-        return {"with_capsule": capsule(syclobj._get_capsule())}
+        # The object that the capsule points to ends with the capsule.
+        syclobj.kept = syclobj._get_capsule()
+        return {"with_capsule": capsule(syclobj.kept)}
     return {"other": type(syclobj).__name__}
 
 
