@@ -86,6 +86,11 @@ impl SyclKernel {
 }
 
 impl SyclLaunch {
+    /// The native handle: a `cl_kernel` with the arguments that are bound, alive as long as this is.
+    pub fn handle(&self) -> usize {
+        self.kernel.raw().addr()
+    }
+
     pub(crate) fn rebind(&mut self, index: usize, argument: KernelArgument) -> Result<(), DeviceError> {
         self.source.check_one(index, &argument)?;
         self.set(index, argument)
