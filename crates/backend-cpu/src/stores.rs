@@ -83,8 +83,7 @@ impl Writing {
     }
 }
 
-/// Whether the runs of a copy lie side by side in its target, in the order in which they are copied, each row of them
-/// `bytes` long; `None` where they do not, else the bytes of all.
+/// The bytes of all runs of a copy, if they lie side by side in its target in the order in which they are copied.
 pub(crate) fn gapless_bytes(copy: &BoxCopy) -> Option<usize> {
     copy.axes().iter().rev().try_fold(copy.run_bytes(), |bytes, axis| {
         (axis.target_stride == bytes as isize).then(|| bytes * axis.extent)

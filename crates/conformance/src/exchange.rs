@@ -92,12 +92,7 @@ impl Case {
         let cells = (5 << 20) / (fields[0].element.bytes() * fields[0].components);
         extents[fastest] = 1 + cells / (per_rank * thickness * extents[fastest]);
         extents[slowest] = slabs * thickness;
-        let whole = IndexBox::new([0; 3], extents.iter().map(|&extent| extent as i64).collect::<Vec<_>>());
-        let mut domains = vec![Vec::new(); ranks];
-        for slab in 0..slabs {
-            let (lower, upper) = (slab * thickness, (slab + 1) * thickness);
-            domains[slab % ranks].push(whole.with_axis(slowest, lower as i64, upper as i64));
-        }
+        let domains = in_slabs(&extents, slowest, thickness, ranks);
         let mut widths: Vec<(usize, usize)> =
             (0..3).map(|_| (random.random_range(0..=2), random.random_range(0..=2))).collect();
         widths[slowest].0 += 1;
@@ -133,12 +128,7 @@ impl Case {
         let (slabs, thickness) = (ranks * per_rank, 3);
         let mut extents: Vec<usize> = (0..3).map(|_| random.random_range(40..56)).collect();
         extents[slowest] = slabs * thickness;
-        let whole = IndexBox::new([0; 3], extents.iter().map(|&extent| extent as i64).collect::<Vec<_>>());
-        let mut domains = vec![Vec::new(); ranks];
-        for slab in 0..slabs {
-            let (lower, upper) = (slab * thickness, (slab + 1) * thickness);
-            domains[slab % ranks].push(whole.with_axis(slowest, lower as i64, upper as i64));
-        }
+        let domains = in_slabs(&extents, slowest, thickness, ranks);
         let across = random.random_bool(0.5);
         let mut width = |axis| if axis == slowest || across { random.random_range(1..=2) } else { 0 };
         let widths = (0..3).map(|axis| (width(axis), width(axis))).collect();
@@ -337,4 +327,15 @@ impl FieldMaker for FieldCase {
     fn build<T: Element, D: Device>(&self, device: &D, pattern: &Pattern) -> Result<Field<T, D>, Failure> {
         Ok(self.builder(pattern).build(device)?)
     }
+}
+
+/// Slabs of the grid across an axis, dealt out to the ranks in turn.
+fn in_slabs(extents: &[usize], axis: usize, thickness: usize, ranks: usize) -> Vec<Vec<IndexBox>> {
+    let whole = IndexBox::new([0; 3], extents.iter().map(|&extent| extent as i64).collect::<Vec<_>>());
+    let mut domains = vec![Vec::new(); ranks];
+    for slab in 0..extents[axis] / thickness {
+        let (lower, upper) = (slab * thickness, (slab + 1) * thickness);
+        domains[slab % ranks].push(whole.with_axis(axis, lower as i64, upper as i64));
+    }
+    domains
 }

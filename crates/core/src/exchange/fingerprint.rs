@@ -1,6 +1,7 @@
 //! What tells one exchange from another, so that a choice that was kept is not taken for something else.
 
 use serde::Serialize;
+use sha2::{Digest, Sha256};
 
 use super::plan::Plan;
 use crate::device::DeviceInfo;
@@ -14,19 +15,20 @@ use crate::transport::{Reduction, TransportError, encode};
 pub(super) fn fingerprint(plan: &Plan) -> Result<String, TransportError> {
     let comm = plan.pattern.comm();
     let (info, me) = (comm.info(), comm.rank());
-    let mut hash = Hash::new();
+    let mut hash = Sha256::new();
     let pattern = &plan.pattern;
-    hash.add(&encode(&(env!("CARGO_PKG_VERSION"), info.name, &info.implementation, comm.size()), me)?);
-    hash.add(&encode(&(plan.model, plan.leaves_order_open), me)?);
-    hash.add(&encode(&(pattern.boxes(), pattern.receives()), me)?);
+    hash.update(encode(&(env!("CARGO_PKG_VERSION"), info.name, &info.implementation, comm.size()), me)?);
+    hash.update(encode(&(plan.model, plan.leaves_order_open), me)?);
+    hash.update(encode(&(pattern.boxes(), pattern.receives()), me)?);
     let near: Vec<bool> = pattern.sends().keys().map(|&peer| comm.transport().is_near(peer)).collect();
-    hash.add(&encode(&near, me)?);
+    hash.update(encode(&near, me)?);
     for part in &plan.builders {
-        hash.add(&part.describe(pattern)?);
+        hash.update(part.describe(pattern)?);
     }
     // The sum does not tell in which order ranks add to it: each hash holds the rank.
-    hash.add(&encode(&me, me)?);
-    let mut sum = [hash.0];
+    hash.update(encode(&me, me)?);
+    let [a, b, c, d, e, f, g, h, ..]: [u8; 32] = hash.finalize().into();
+    let mut sum = [u64::from_le_bytes([a, b, c, d, e, f, g, h])];
     comm.all_reduce(&mut sum, Reduction::Sum)?;
     Ok(format!("{:016x}", sum[0]))
 }
@@ -58,19 +60,4 @@ pub(super) fn describe(
         .collect();
     let units = device.compute_units;
     encode(&(device.id.to_string(), &device.name, units, fields), pattern.comm().rank())
-}
-
-/// The hash FNV-1a of 64 bits (Fowler, Noll and Vo), the same on every machine and in every version of Rust.
-struct Hash(u64);
-
-impl Hash {
-    fn new() -> Hash {
-        Hash(0xcbf2_9ce4_8422_2325)
-    }
-
-    fn add(&mut self, bytes: &[u8]) {
-        for &byte in bytes {
-            self.0 = (self.0 ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
-        }
-    }
 }

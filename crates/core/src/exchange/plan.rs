@@ -5,7 +5,8 @@
 //! - Where the receiver can reach the sender's field, as a thread of the same process or in memory that processes of a node
 //!   share, it copies straight from the field. Both must own their fields.
 //! - Where they are processes that share memory, the sender packs into it, and the neighbour unpacks from it.
-//! - Otherwise the cells travel in the one message of that part to that neighbour.
+//! - Otherwise the cells travel in the one message of that part to that neighbour, in one part or, where they lie in a field
+//!   as they would lie there, in parts that are sent from the field itself.
 
 use std::any::Any;
 use std::slice;

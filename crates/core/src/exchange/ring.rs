@@ -16,6 +16,13 @@ const TURN_NS: u64 = 100_000;
 /// The most exchanges of one turn.
 const MOST_PER_TURN: u64 = 64;
 
+/// A device may try out how to write what others read in the first runs of a list of copies, of which there are two for two
+/// messages: so many exchanges settle that,
+const SETTLING: u64 = 16;
+
+/// and are made where they take at most this time.
+const SETTLING_NS: u64 = 10_000_000;
+
 /// Who took so much longer than the quickest by its median, in all turns, drops out;
 const DROPS_OUT: f64 = 1.3;
 
@@ -77,10 +84,14 @@ impl<'p> Ring<'p> {
             candidate.order = HaloOrder::AllNeighbours;
         }
         let mut contender = Contender { candidate, bound, first: u64::MAX, rounds: Vec::new() };
-        // The first two exchanges touch memory for the first time: there are two messages, used in turn. The third turn is
-        // of as many as there is time for.
-        for warm_up in 0..3 {
-            let exchanges = if warm_up < 2 { 1 } else { contender.exchanges_per_turn() };
+        // The first two exchanges touch memory for the first time: there are two messages, used in turn. The last turn is of
+        // as many as there is time for.
+        for warm_up in 0..4 {
+            let exchanges = match warm_up {
+                0 | 1 => 1,
+                2 => contender.exchanges_to_settle(),
+                _ => contender.exchanges_per_turn(),
+            };
             let mut first = [self.turn(&contender, exchanges)];
             self.meet(&mut first)?;
             contender.first = first[0];
@@ -204,6 +215,10 @@ impl Contender {
             Some(&best) => best as f64 <= DROPS_OUT * quickest,
             None => self.first as f64 <= DROPS_OUT_AT_ONCE * quickest,
         }
+    }
+
+    fn exchanges_to_settle(&self) -> u64 {
+        if self.first.saturating_mul(SETTLING) <= SETTLING_NS { SETTLING } else { 1 }
     }
 
     fn exchanges_per_turn(&self) -> u64 {
