@@ -8,6 +8,7 @@
 //! - [`cubed_sphere`]: the same for cubed spheres, against geometry.
 //! - [`mod@line`]: random intervals of a line and windows around them.
 //! - [`sparse`]: random rounds of sparse exchanges, with others and exchanges of halos in flight, against an oracle.
+//! - [`nvrtc`]: whether CUDA's compiler takes kernels.
 //!
 //! What a backend cannot do is data: an [`Exception`] with a reason. An exception that passes fails the suite.
 
@@ -18,6 +19,7 @@ pub mod device;
 pub mod exchange;
 pub mod large;
 pub mod line;
+pub mod nvrtc;
 mod oracle;
 pub mod sparse;
 pub mod transport;

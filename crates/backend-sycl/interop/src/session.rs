@@ -1,7 +1,7 @@
 //! An exchange of fields in arrays of the test program, on one of its queues.
 
 use haloport_core::{
-    BlockLayout, Communicator, Element, ElementType, Exchange, Field, Grid, Halo, IndexBox, Pattern, Schedule,
+    BindOptions, BlockLayout, Communicator, DataPath, Element, ElementType, Exchange, Field, Grid, Halo, IndexBox, Pattern, Schedule,
 };
 use haloport_sycl::{SyclDevice, SyclStream};
 use serde::Deserialize;
@@ -22,6 +22,8 @@ pub(crate) struct Request {
     queue: usize,
     /// An array for each field, of all cells that are owned and the halo around them; all of one element type.
     arrays: Vec<Array>,
+    /// How cells get to other ranks.
+    path: DataPath,
 }
 
 /// A bound exchange and its queue.
@@ -94,5 +96,5 @@ unsafe fn bound<T: Element>(
         // SAFETY: the caller's promise.
         fields.push(unsafe { device.field_in_arrays::<T>(vec![(array, layout)], Box::new(())) }?);
     }
-    Ok(Box::new(pattern.bind(fields)?))
+    Ok(Box::new(pattern.bind_with(fields, BindOptions::default().path(request.path))?))
 }
