@@ -1,7 +1,8 @@
 //! An exchange of fields in arrays of the test program, on one of its queues.
 
 use haloport_core::{
-    BindOptions, BlockLayout, Communicator, DataPath, Element, ElementType, Exchange, Field, Grid, Halo, IndexBox, Pattern, Schedule,
+    BindOptions, BlockLayout, Communicator, DataPath, Element, ElementType, Exchange, Field, Grid, Halo,
+    IndexBox, Pattern, Schedule,
 };
 use haloport_sycl::{SyclDevice, SyclStream};
 use serde::Deserialize;
