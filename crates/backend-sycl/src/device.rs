@@ -21,7 +21,8 @@ use crate::select::{Selector, candidates};
 
 /// A GPU, a CPU or an accelerator that an OpenCL driver offers, with unified memory.
 ///
-/// All handles of one device share a context and a default stream, however often it is opened.
+/// All handles of one device share a context and a default stream, however often it is opened. To use memory and queues of
+/// another program, open it in that program's context: [`from_queue`](SyclDevice::from_queue).
 #[derive(Debug, Clone)]
 pub struct SyclDevice {
     opened: Arc<Opened>,
@@ -45,9 +46,7 @@ impl SyclDevice {
     /// says.
     pub fn select(name: &str) -> Result<SyclDevice, DeviceError> {
         let selector: Selector = name.parse()?;
-        let opened = Opened::new(selector.find()?)?;
-        let sharing = Sharing::of(opened.kind);
-        Ok(SyclDevice { opened, sharing })
+        Ok(SyclDevice::of(Opened::new(selector.find()?)?))
     }
 
     /// The properties of all devices, in the order of their numbers. Opens none.
@@ -81,6 +80,15 @@ impl SyclDevice {
         SyclKernel::new(&self.opened, Arc::new(program), source)
     }
 
+    pub(crate) fn of(opened: Arc<Opened>) -> SyclDevice {
+        let sharing = Sharing::of(opened.kind);
+        SyclDevice { opened, sharing }
+    }
+
+    pub(crate) fn opened(&self) -> &Opened {
+        &self.opened
+    }
+
     /// Fills memory that is not aligned as the driver's own fill wants it.
     ///
     /// # Safety
@@ -104,8 +112,11 @@ impl SyclDevice {
         set_value(opened, &mut kernel, 2, &((element_bits >> 64) as u64))?;
         set_value(opened, &mut kernel, 3, &(element.len() as i64))?;
         set_value(opened, &mut kernel, 4, &(count as i64))?;
-        // SAFETY: the caller's promise; the driver keeps the kernel until it has run.
-        unsafe { enqueue(opened, &kernel, Grid { global: [count, 1, 1], group: None }, stream) }
+        match Grid::of(LaunchConfig::linear(count)) {
+            // SAFETY: the caller's promise; the driver keeps the kernel until it has run.
+            Some(grid) => unsafe { enqueue(opened, &kernel, grid, stream) },
+            None => Ok(()),
+        }
     }
 }
 

@@ -45,6 +45,20 @@ pub fn differing(one: &[f64], other: &[f64]) -> usize {
     common + one.len().abs_diff(other.len())
 }
 
+/// The largest difference between two lists, as a part of the largest number of the second without its sign. Not a
+/// number where a difference is none, or where the lists are of different lengths.
+pub fn largest_difference(one: &[f64], other: &[f64]) -> f64 {
+    // Of numbers and what is none, the latter counts.
+    let larger = |largest: f64, next: f64| if next <= largest || largest.is_nan() { largest } else { next };
+    let largest = other.iter().map(|number| number.abs()).fold(0.0, larger);
+    let difference = one.iter().zip(other).map(|(one, other)| (one - other).abs()).fold(0.0, larger);
+    match (one.len() == other.len(), difference == 0.0) {
+        (false, _) => f64::NAN,
+        (true, true) => 0.0,
+        (true, false) => difference / largest,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -54,6 +68,15 @@ mod tests {
         let values = [1.0, 1e100, 1.0, -1e100];
         assert_eq!(values.into_iter().collect::<Sum>().value(), 2.0);
         assert_eq!(Sum::default().value(), 0.0);
+    }
+
+    #[test]
+    fn differences_are_parts_of_the_largest_number() {
+        assert_eq!(largest_difference(&[1.0, -4.0], &[1.5, -4.0]), 0.125);
+        assert_eq!(largest_difference(&[0.0], &[-0.0]), 0.0);
+        assert_eq!(largest_difference(&[1.0], &[0.0]), f64::INFINITY);
+        assert!(largest_difference(&[f64::NAN, 1.0], &[1.0, 1.0]).is_nan());
+        assert!(largest_difference(&[1.0, 1.0], &[1.0]).is_nan());
     }
 
     #[test]

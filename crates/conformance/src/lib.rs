@@ -9,6 +9,7 @@
 //! - [`mod@line`]: random intervals of a line and windows around them.
 //! - [`ordering`]: exchanges and the work around them, on devices that go on working after a call has returned.
 //! - [`sparse`]: random rounds of sparse exchanges, with others and exchanges of halos in flight, against an oracle.
+//! - [`nvrtc`]: whether CUDA's compiler takes kernels.
 //!
 //! What a backend cannot do is data: an [`Exception`] with a reason. An exception that passes fails the suite.
 
@@ -19,6 +20,7 @@ pub mod device;
 pub mod exchange;
 pub mod large;
 pub mod line;
+pub mod nvrtc;
 mod oracle;
 pub mod ordering;
 pub mod sparse;

@@ -2,6 +2,9 @@
 //!
 //! Fields have the levels of a cell side by side. Index 0 of a plane is the level, index 1 the place of a cell in the
 //! list of those to compute (see [`tables`](super::tables)).
+//!
+//! Each kernel is a Rust function here and a source in the portable dialect in `kernels/`, which does the same operations
+//! in the same order, without transcendental functions: all devices give the same bits.
 
 use std::ops::Range;
 use std::slice::{from_raw_parts, from_raw_parts_mut};
@@ -16,31 +19,45 @@ use ParameterType::{I64, Pointer};
 
 /// Gradients. Parameters: the tracer; the gradient to write, along x and along y; the cells to compute, their
 /// neighbours, three for each (both 32-bit local indices), and four terms for each neighbour (see [`GradientTerms`]);
-/// levels; 1 with the limiter, else 0.
-pub const GRADIENT: KernelSource =
-    kernel("gradient", gradients, &[Pointer, Pointer, Pointer, Pointer, Pointer, Pointer, I64, I64]);
+/// the number of cells to compute; levels; 1 with the limiter, else 0.
+pub const GRADIENT: KernelSource = kernel(
+    "gradient",
+    include_str!("kernels/gradient.c"),
+    gradients,
+    &[Pointer, Pointer, Pointer, Pointer, Pointer, Pointer, I64, I64, I64],
+);
 
 /// [`Stage::Predict`]: see [`STAGE_PARAMETERS`].
-pub const PREDICT: KernelSource = kernel("predict", predict, STAGE_PARAMETERS);
+pub const PREDICT: KernelSource = kernel("predict", STAGE_SOURCE, predict, STAGE_PARAMETERS);
 
 /// [`Stage::Correct`]: see [`STAGE_PARAMETERS`].
-pub const CORRECT: KernelSource = kernel("correct", correct, STAGE_PARAMETERS);
+pub const CORRECT: KernelSource = kernel("correct", STAGE_SOURCE, correct, STAGE_PARAMETERS);
 
 /// The tracer and its gradient along x and y; the output; the cells to compute, their upwind cells, three for each,
-/// three terms for each of these, and the scale of each cell (see [`FlowTerms`]); levels.
+/// three terms for each of these, and the scale of each cell (see [`FlowTerms`]); the number of cells to compute; levels.
 pub const STAGE_PARAMETERS: &[ParameterType] =
-    &[Pointer, Pointer, Pointer, Pointer, Pointer, Pointer, Pointer, Pointer, I64];
+    &[Pointer, Pointer, Pointer, Pointer, Pointer, Pointer, Pointer, Pointer, I64, I64];
 
-const fn kernel(name: &'static str, host: HostKernel, parameters: &'static [ParameterType]) -> KernelSource {
-    KernelSource { name, portable: None, host, parameters }
+/// All of them.
+pub const ALL: [KernelSource; 3] = [GRADIENT, PREDICT, CORRECT];
+
+const STAGE_SOURCE: &str = include_str!("kernels/stage.c");
+
+const fn kernel(
+    name: &'static str,
+    portable: &'static str,
+    host: HostKernel,
+    parameters: &'static [ParameterType],
+) -> KernelSource {
+    KernelSource { name, portable: Some(portable), host, parameters }
 }
 
 /// # Safety
 /// See [`HostKernel`], for arguments of [`GRADIENT`].
 unsafe fn gradients(range: &IndexRange, arguments: &[KernelArgument]) {
     let arguments = Arguments(arguments);
-    let rows = Rows { levels: arguments.size(6), computed: range.begin[0]..range.end[0] };
-    let limited = arguments.size(7) != 0;
+    let rows = Rows { levels: arguments.size(7), computed: range.begin[0]..range.end[0] };
+    let limited = arguments.size(8) != 0;
     let [tracer, x, y] = [0, 1, 2].map(|index| arguments.array(index));
     for place in range.begin[1]..range.end[1] {
         // SAFETY: the lists have entries for every place of the launch and name cells of the fields. Nobody writes the
@@ -74,7 +91,7 @@ unsafe fn correct(range: &IndexRange, arguments: &[KernelArgument]) {
 /// # Safety
 /// See [`HostKernel`], for arguments of [`STAGE_PARAMETERS`].
 unsafe fn stage(stage: Stage, range: &IndexRange, arguments: Arguments<'_>) {
-    let rows = Rows { levels: arguments.size(8), computed: range.begin[0]..range.end[0] };
+    let rows = Rows { levels: arguments.size(9), computed: range.begin[0]..range.end[0] };
     let [tracer, x, y, output] = [0, 1, 2, 3].map(|index| arguments.array(index));
     for place in range.begin[1]..range.end[1] {
         // SAFETY: as in `gradients`; the output is another field than the input.

@@ -295,6 +295,7 @@ impl<D: Device> KernelBinder<'_, D> {
         gradient: [KernelArgument; 2],
         output: KernelArgument,
     ) -> Result<[D::Launch; 2], DeviceError> {
+        let count = |cells: &usize| KernelArgument::I64(*cells as i64);
         let levels = KernelArgument::I64(self.levels as i64);
         let limited = KernelArgument::I64(i64::from(self.limited));
         let bind = |source: &KernelSource, cells: usize, arguments: &[&[KernelArgument]]| {
@@ -302,9 +303,10 @@ impl<D: Device> KernelBinder<'_, D> {
             self.device.bind(&self.device.compile(source)?, config, &arguments.concat())
         };
         let (cells, lists) = &table.gradients;
-        let gradients = bind(&GRADIENT, *cells, &[&[input], &gradient, lists, &[levels, limited]])?;
+        let gradients =
+            bind(&GRADIENT, *cells, &[&[input], &gradient, lists, &[count(cells), levels, limited]])?;
         let (cells, lists) = &table.flows;
-        let stage = bind(stage, *cells, &[&[input], &gradient, &[output], lists, &[levels]])?;
+        let stage = bind(stage, *cells, &[&[input], &gradient, &[output], lists, &[count(cells), levels]])?;
         Ok([gradients, stage])
     }
 

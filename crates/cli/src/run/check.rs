@@ -1,10 +1,18 @@
 //! What `--verify` finds: figures and their bounds.
 
 use std::io::{self, Write};
+use std::time::Duration;
 
+use haloport::Communicator;
 use serde::Serialize;
 
 use crate::failure::Failure;
+
+/// Steps after which fields of another device are compared with those of the CPU backend.
+pub(crate) const STEPS_AS_ON_CPU: usize = 100;
+
+/// How long other ranks wait for what rank 0 computes alone.
+const PATIENCE: Duration = Duration::from_secs(3600);
 
 /// A check: a figure and its bound.
 #[derive(Debug, Clone, Serialize)]
@@ -34,10 +42,36 @@ impl Check {
         Check { name, what: what.into(), value, relation: ">=", bound, unit, ok: value >= bound }
     }
 
+    /// Fields after [`STEPS_AS_ON_CPU`] steps against those of the CPU backend: the largest difference, as a part of
+    /// the largest value.
+    pub(crate) fn as_on_cpu(difference: f64) -> Check {
+        let what = format!(
+            "fields are those of the CPU backend after {STEPS_AS_ON_CPU} steps: largest difference, as a part of the \
+             field's maximum"
+        );
+        Check::below("cpu", &what, difference, 1e-12, "")
+    }
+
     pub(crate) fn same_fields(differing: usize, what: String) -> Check {
         let value = differing as f64;
         Check { name: "ranks", what, value, relation: "==", bound: 0.0, unit: "", ok: differing == 0 }
     }
+}
+
+/// Collective: what rank 0 computes alone, to be compared with what all have computed, while the others wait.
+///
+/// # Errors
+/// What `compute` gives; [`Failure::Run`] where the ranks cannot wait for each other.
+pub(crate) fn on_rank_0<T>(
+    comm: &Communicator,
+    compute: impl FnOnce() -> Result<T, Failure>,
+) -> Result<Option<T>, Failure> {
+    let limit = comm.time_limit();
+    comm.set_time_limit(Some(PATIENCE));
+    let alone = if comm.rank() == 0 { Some(compute()?) } else { None };
+    comm.barrier()?;
+    comm.set_time_limit(limit);
+    Ok(alone)
 }
 
 /// Ends well where all checks are.

@@ -3,6 +3,9 @@
 //! A block's arrays lie in the device's memory as [`Block`](crate::tsunami::block::Block) says,
 //! without padding at the end of the last row. Index 0 of a plane is the owned column, index 1
 //! the owned row, both counted from the block's first.
+//!
+//! Each kernel is a Rust function here and a source in the portable dialect in `kernels/`, which does the same operations
+//! in the same order, without transcendental functions: all devices give the same bits.
 
 use std::cell::RefCell;
 use std::slice::{from_raw_parts, from_raw_parts_mut};
@@ -18,10 +21,10 @@ use crate::tsunami::survey::raise_largest;
 use ParameterType::{F64, I64, Pointer};
 
 /// [`Stage::Predict`] over a plane: see [`STAGE_PARAMETERS`].
-pub const PREDICT: KernelSource = kernel("predict", predict, STAGE_PARAMETERS);
+pub const PREDICT: KernelSource = kernel("predict", STAGE_SOURCE, predict, STAGE_PARAMETERS);
 
 /// [`Stage::Correct`] over a plane: see [`STAGE_PARAMETERS`].
-pub const CORRECT: KernelSource = kernel("correct", correct, STAGE_PARAMETERS);
+pub const CORRECT: KernelSource = kernel("correct", STAGE_SOURCE, correct, STAGE_PARAMETERS);
 
 /// Input `h`, `hu`, `hv`; output `h`, `hu`, `hv`; bed, metric (see [`MetricView::of`]); `nx`,
 /// `ny`, pitch; drag, dry depth, time step.
@@ -34,16 +37,31 @@ pub const STAGE_TIME_STEP: usize = 13;
 /// The largest rate (see [`max_rate`]) and the smallest depth of each row; one index for each
 /// row. Parameters: `h`, `hu`, `hv`, bed, metric; `ny` rates and then `ny` depths to write;
 /// `nx`, `ny`, pitch; dry depth.
-pub const EXTREMES: KernelSource =
-    kernel("extremes", extremes, &[Pointer, Pointer, Pointer, Pointer, Pointer, Pointer, I64, I64, I64, F64]);
+pub const EXTREMES: KernelSource = kernel(
+    "extremes",
+    concat!(include_str!("kernels/water.c"), include_str!("kernels/extremes.c")),
+    extremes,
+    &[Pointer, Pointer, Pointer, Pointer, Pointer, Pointer, I64, I64, I64, F64],
+);
 
 /// The margin behind the walls; one index for each of the `ny` rows and then for each of the
 /// `nx` columns (see [`reflections`]). Parameters: `h`, `hu`, `hv`; `nx`, `ny`, pitch; walls
 /// (see [`wall_bits`]).
-pub const WALLS: KernelSource = kernel("walls", walls, &[Pointer, Pointer, Pointer, I64, I64, I64, I64]);
+pub const WALLS: KernelSource =
+    kernel("walls", include_str!("kernels/walls.c"), walls, &[Pointer, Pointer, Pointer, I64, I64, I64, I64]);
 
-/// Raises the largest wave height of a plane. Parameters: `h`, bed, largest; pitch.
-pub const RAISE_LARGEST: KernelSource = kernel("raise_largest", raise, &[Pointer, Pointer, Pointer, I64]);
+/// Raises the largest wave height of a plane. Parameters: `h`, bed, largest; `nx`, `ny`, pitch.
+pub const RAISE_LARGEST: KernelSource = kernel(
+    "raise_largest",
+    include_str!("kernels/raise_largest.c"),
+    raise,
+    &[Pointer, Pointer, Pointer, I64, I64, I64],
+);
+
+/// All of them.
+pub const ALL: [KernelSource; 5] = [PREDICT, CORRECT, EXTREMES, WALLS, RAISE_LARGEST];
+
+const STAGE_SOURCE: &str = concat!(include_str!("kernels/water.c"), include_str!("kernels/stage.c"));
 
 /// Walls as the bits 1 (west), 2 (east), 4 (south) and 8 (north).
 pub fn wall_bits(walls: Walls) -> i64 {
@@ -51,8 +69,13 @@ pub fn wall_bits(walls: Walls) -> i64 {
     sides.into_iter().enumerate().map(|(bit, closed)| i64::from(closed) << bit).sum()
 }
 
-const fn kernel(name: &'static str, host: HostKernel, parameters: &'static [ParameterType]) -> KernelSource {
-    KernelSource { name, portable: None, host, parameters }
+const fn kernel(
+    name: &'static str,
+    portable: &'static str,
+    host: HostKernel,
+    parameters: &'static [ParameterType],
+) -> KernelSource {
+    KernelSource { name, portable: Some(portable), host, parameters }
 }
 
 thread_local! {
@@ -150,7 +173,7 @@ unsafe fn walls(range: &IndexRange, arguments: &[KernelArgument]) {
 /// See [`HostKernel`], for arguments of [`RAISE_LARGEST`].
 unsafe fn raise(range: &IndexRange, arguments: &[KernelArgument]) {
     let arguments = Arguments(arguments);
-    let (columns, pitch) = (range.end[0] - range.begin[0], arguments.size(3));
+    let (columns, pitch) = (range.end[0] - range.begin[0], arguments.size(5));
     for row in range.begin[1]..range.end[1] {
         let first = (row + MARGIN) * pitch + MARGIN + range.begin[0];
         // SAFETY: these are cells of the plane, in three arrays; nobody writes the first two, and of the third each

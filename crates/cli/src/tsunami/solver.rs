@@ -10,7 +10,7 @@ use haloport::{
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use crate::numbers::differing;
+use crate::numbers::{differing, largest_difference};
 use crate::traffic::Moved;
 use crate::tsunami::block::{Block, BlockError, Fields, MARGIN, State};
 use crate::tsunami::decomposition::{DecompositionError, decompose};
@@ -168,7 +168,7 @@ impl<D: Device> Solver<D> {
             predict: bind(&PREDICT, plane, &[&q, &q1, &[bed, metric], &shape, &[drag, dry, no_time]])?,
             predicted_walls: bind(&WALLS, lines, &[&q1, &shape, &[closed]])?,
             correct: bind(&CORRECT, plane, &[&q1, &q, &[bed, metric], &shape, &[drag, dry, no_time]])?,
-            raise_largest: bind(&RAISE_LARGEST, plane, &[&[q[0], bed, largest_at, pitch]])?,
+            raise_largest: bind(&RAISE_LARGEST, plane, &[&[q[0], bed, largest_at], &shape])?,
         };
         Ok(Self {
             comm: comm.clone(),
@@ -353,13 +353,18 @@ impl Whole {
 
     /// The number of values that differ from those of `other` in any bit.
     pub fn differing(&self, other: &Whole) -> usize {
-        let pairs = [
-            (&self.h, &other.h),
-            (&self.hu, &other.hu),
-            (&self.hv, &other.hv),
-            (&self.largest, &other.largest),
-        ];
-        pairs.into_iter().map(|(one, other)| differing(one, other)).sum()
+        self.pairs(other).into_iter().map(|(one, other)| differing(one, other)).sum()
+    }
+
+    /// The largest of the [`largest_difference`]s of the fields from those of `other`.
+    pub fn largest_difference(&self, other: &Whole) -> f64 {
+        let differences = self.pairs(other).map(|(one, other)| largest_difference(one, other));
+        // Of numbers and what is none, the latter counts.
+        differences.into_iter().fold(0.0, |largest, next| if next <= largest { largest } else { next })
+    }
+
+    fn pairs<'w>(&'w self, other: &'w Whole) -> [(&'w [f64], &'w [f64]); 4] {
+        [(&self.h, &other.h), (&self.hu, &other.hu), (&self.hv, &other.hv), (&self.largest, &other.largest)]
     }
 }
 

@@ -263,6 +263,11 @@ pub unsafe trait Device: Clone + Debug + Send + Sync + 'static {
 
     /// Binds arguments to a kernel. The hot call, [`launch`](Device::launch), passes nothing but the stream.
     ///
+    /// Arguments are flattened here, once: argument `index` becomes parameter `index` of the kernel, in the order of
+    /// [`KernelSource::parameters`], an address as an address and a number as a number of its type. What is more than that,
+    /// such as a shape or strides, its author lays out as several parameters, by convention pointers first, then shapes and
+    /// strides, then other numbers.
+    ///
     /// # Errors
     /// [`DeviceError::InvalidArgument`] where arguments and parameters differ.
     fn bind(
@@ -272,7 +277,7 @@ pub unsafe trait Device: Clone + Debug + Send + Sync + 'static {
         arguments: &[KernelArgument],
     ) -> Result<Self::Launch, DeviceError>;
 
-    /// Replaces one bound argument and touches no other.
+    /// Replaces one bound argument and touches no other; launches that are already in a stream keep the old one.
     ///
     /// # Errors
     /// [`DeviceError::InvalidArgument`] for an index or a type that does not fit.

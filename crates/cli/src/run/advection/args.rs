@@ -29,7 +29,7 @@ pub(crate) struct AdvectionArgs {
     /// the number of a rank on each line
     #[arg(long, value_name = "HOW", default_value = "curve")]
     pub(super) partition: PartitionChoice,
-    /// The device: auto, cpu, cpu:threads=4
+    /// The device: auto, cpu, cpu:threads=4, or, in builds with the feature sycl, sycl, sycl:gpu:0
     #[arg(long, value_name = "DEVICE", default_value = "auto")]
     pub(super) device: DeviceSpec,
     /// Days to simulate; the wind goes round the sphere in 12
@@ -50,7 +50,8 @@ pub(crate) struct AdvectionArgs {
     /// Folder for the picture
     #[arg(long, value_name = "DIR", default_value = "out/advection")]
     pub(super) out: PathBuf,
-    /// Check the results as well, and end with 1 if a check fails
+    /// Check the results as well, on a device other than the host also against the CPU backend, and end with 1 if a
+    /// check fails
     #[arg(long)]
     pub(super) verify: bool,
     /// Print one JSON object

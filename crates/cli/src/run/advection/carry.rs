@@ -64,8 +64,7 @@ pub(super) fn carry<D: Device>(
     progress: &Progress,
     mut look: impl FnMut(usize, f64, Vec<f64>) -> Result<(), Failure>,
 ) -> Result<Carried, Failure> {
-    let model =
-        Model { mesh: &case.mesh, wind: case.tracer.wind, levels: case.tracer.levels, limited: case.limited };
+    let model = model(case);
     let quarter = (case.days / model.longest_step() / QUARTERS as f64).ceil().max(1.0) as usize;
     let steps = QUARTERS * quarter;
     let time_step = case.days / steps as f64;
@@ -142,6 +141,30 @@ pub(super) fn in_process<D: Device>(
         Ok::<_, Failure>(last)
     })?;
     fields.into_iter().next().flatten().ok_or_else(|| Failure::Run("rank 0 has no field".into()))
+}
+
+/// Collective: the whole field after `steps` of the longest steps, on rank 0.
+///
+/// # Errors
+/// [`Failure::Run`].
+pub(super) fn some_steps<D: Device>(
+    comm: &Communicator,
+    device: &D,
+    case: &Case,
+    partition: &Partition,
+    steps: usize,
+) -> Result<Option<Vec<f64>>, Failure> {
+    let model = model(case);
+    let mut solver = Solver::new(comm, device, &model, partition, model.longest_step())?;
+    solver.set_tracer(|cell, level| case.tracer.mean(&case.mesh, cell, level, 0.0))?;
+    for _ in 0..steps {
+        solver.step()?;
+    }
+    Ok(solver.gather()?)
+}
+
+fn model(case: &Case) -> Model<'_> {
+    Model { mesh: &case.mesh, wind: case.tracer.wind, levels: case.tracer.levels, limited: case.limited }
 }
 
 impl Measured {

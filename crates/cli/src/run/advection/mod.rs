@@ -102,6 +102,9 @@ fn on_rank<D: Device>(
     let in_process = ranks_here(comm) == comm.size();
     let checks = if args.verify {
         let mut checks = verify::of_the_run(case, &measured, &ladder);
+        if !device.info().runs_on_host() {
+            checks.push(verify::same_field_as_on_cpu(comm, device, case, partition)?);
+        }
         if !in_process {
             checks.push(verify::same_field_as_one_rank(comm, device, case, &measured.field)?);
         }

@@ -1,15 +1,14 @@
 //! What `--verify` checks.
 
-use std::time::Duration;
+use haloport::{AnyDevice, Communicator, device::Device, run_ranks, with_device};
+use haloport_cli::numbers::{differing, largest_difference};
+use haloport_mesh::Partition;
 
-use haloport::{Communicator, device::Device};
-use haloport_cli::numbers::differing;
-
-use super::carry::{Measured, in_process};
+use super::carry::{Measured, in_process, some_steps};
 use super::order::Rung;
 use super::problem::Case;
 use crate::failure::Failure;
-use crate::run::check::Check;
+use crate::run::check::{Check, STEPS_AS_ON_CPU, on_rank_0};
 use crate::run::progress::Progress;
 
 /// Numbers of ranks whose fields are compared.
@@ -17,9 +16,6 @@ const RANKS: [usize; 5] = [1, 2, 3, 4, 8];
 
 /// The lowest order, of the two finest meshes.
 const ORDER: f64 = 1.8;
-
-/// How long other ranks wait for rank 0's run alone.
-const PATIENCE: Duration = Duration::from_secs(3600);
 
 /// What is checked of the run itself and of its errors on several meshes.
 pub(super) fn of_the_run(case: &Case, measured: &Measured, ladder: &[Rung]) -> Vec<Check> {
@@ -84,16 +80,8 @@ pub(super) fn same_field_as_one_rank<D: Device>(
     case: &Case,
     field: &[f64],
 ) -> Result<Check, Failure> {
-    let limit = comm.time_limit();
-    comm.set_time_limit(Some(PATIENCE));
-    let different = if comm.rank() == 0 {
-        let partition = case.by_curve(1).map_err(|error| Failure::Run(error.to_string()))?;
-        differing(&in_process(device, case, &partition)?, field)
-    } else {
-        0
-    };
-    comm.barrier()?;
-    comm.set_time_limit(limit);
+    let alone = on_rank_0(comm, || in_process(device, case, &in_one_part(case)?))?;
+    let different = alone.map_or(0, |alone| differing(&alone, field));
     Ok(Check::same_fields(
         different,
         format!(
@@ -102,4 +90,34 @@ pub(super) fn same_field_as_one_rank<D: Device>(
             comm.info().name
         ),
     ))
+}
+
+/// Collective: the field of these ranks on this device against that of one rank on the CPU backend.
+///
+/// # Errors
+/// [`Failure::Run`], also where this build has no CPU backend.
+pub(super) fn same_field_as_on_cpu<D: Device>(
+    comm: &Communicator,
+    device: &D,
+    case: &Case,
+    partition: &Partition,
+) -> Result<Check, Failure> {
+    let here = some_steps(comm, device, case, partition, STEPS_AS_ON_CPU)?;
+    let on_cpu = on_rank_0(comm, || {
+        let cpu = AnyDevice::select("cpu").map_err(|error| Failure::Run(format!("--verify: {error}")))?;
+        let whole = in_one_part(case)?;
+        let fields = with_device!(&cpu, |cpu| run_ranks(1, |comm| {
+            some_steps(&comm, cpu, case, &whole, STEPS_AS_ON_CPU)
+        }))?;
+        Ok(fields.into_iter().next().flatten().unwrap_or_default())
+    })?;
+    let difference = match (here, on_cpu) {
+        (Some(here), Some(on_cpu)) => largest_difference(&here, &on_cpu),
+        _ => 0.0,
+    };
+    Ok(Check::as_on_cpu(difference))
+}
+
+fn in_one_part(case: &Case) -> Result<Partition, Failure> {
+    case.by_curve(1).map_err(|error| Failure::Run(error.to_string()))
 }

@@ -22,7 +22,7 @@ pub(crate) struct TsunamiArgs {
     pub(super) refine: usize,
     #[command(flatten)]
     pub(super) ranks: RankArgs,
-    /// The device: auto, cpu, cpu:threads=4
+    /// The device: auto, cpu, cpu:threads=4, or, in builds with the feature sycl, sycl, sycl:gpu:0
     #[arg(long, value_name = "DEVICE", default_value = "auto")]
     pub(super) device: DeviceSpec,
     /// Hours to simulate
@@ -31,7 +31,8 @@ pub(crate) struct TsunamiArgs {
     /// Folder for pictures and tide gauges
     #[arg(long, value_name = "DIR", default_value = "out/tsunami")]
     pub(super) out: PathBuf,
-    /// Check the results as well, and end with 1 if a check fails
+    /// Check the results as well, on a device other than the host also against the CPU backend, and end with 1 if a
+    /// check fails
     #[arg(long)]
     pub(super) verify: bool,
     /// Print one JSON object

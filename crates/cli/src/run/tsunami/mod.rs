@@ -71,6 +71,9 @@ fn on_rank<D: Device>(
     let checks = if args.verify {
         let mut checks = done.checks();
         checks.push(verify::lake_at_rest(comm, device, problem)?);
+        if !device.info().runs_on_host() {
+            checks.push(verify::same_fields_as_on_cpu(comm, device, problem)?);
+        }
         if !in_process {
             checks.push(verify::same_fields_as_one_rank(comm, device, problem)?);
         }

@@ -1,8 +1,6 @@
 //! What `--verify` checks.
 
-use std::time::Duration;
-
-use haloport::{Communicator, device::Device, run_ranks};
+use haloport::{AnyDevice, Communicator, device::Device, run_ranks, with_device};
 use haloport_cli::tsunami::decomposition::decompose;
 use haloport_cli::tsunami::solver::{Solver, Whole};
 use haloport_cli::tsunami::survey::Survey;
@@ -10,7 +8,7 @@ use haloport_cli::tsunami::uplift::{Uplift, initial_state};
 
 use super::problem::Problem;
 use crate::failure::Failure;
-use crate::run::check::Check;
+use crate::run::check::{Check, STEPS_AS_ON_CPU, on_rank_0};
 use crate::run::progress::Progress;
 
 /// How long a lake is at rest, seconds.
@@ -21,9 +19,6 @@ const STEPS: usize = 200;
 
 /// Numbers of ranks whose fields are compared with those of one rank.
 const RANKS: [usize; 4] = [2, 3, 4, 8];
-
-/// How long other ranks wait for rank 0's run alone.
-const PATIENCE: Duration = Duration::from_secs(3600);
 
 /// Collective: without an uplift, nothing moves.
 ///
@@ -67,11 +62,11 @@ pub(super) fn same_fields_on_any_ranks<D: Device>(
     let (nx, ny) = (problem.relief.nx(), problem.relief.ny());
     let served: Vec<usize> = RANKS.into_iter().filter(|&ranks| decompose(nx, ny, ranks).is_ok()).collect();
     progress.say("fields of 1 rank");
-    let alone = in_process(1, device, problem)?;
+    let alone = in_process(1, device, problem, STEPS)?;
     let mut differing = 0;
     for &ranks in &served {
         progress.say(format!("fields of {ranks} ranks against those of 1"));
-        differing += in_process(ranks, device, problem)?.differing(&alone);
+        differing += in_process(ranks, device, problem, STEPS)?.differing(&alone);
     }
     let served: Vec<String> = served.iter().map(ToString::to_string).collect();
     Ok(Check::same_fields(
@@ -92,12 +87,8 @@ pub(super) fn same_fields_as_one_rank<D: Device>(
     device: &D,
     problem: &Problem,
 ) -> Result<Check, Failure> {
-    let together = some_steps(comm, device, problem)?;
-    let limit = comm.time_limit();
-    comm.set_time_limit(Some(PATIENCE));
-    let alone = if together.is_some() { Some(in_process(1, device, problem)?) } else { None };
-    comm.barrier()?;
-    comm.set_time_limit(limit);
+    let together = some_steps(comm, device, problem, STEPS)?;
+    let alone = on_rank_0(comm, || in_process(1, device, problem, STEPS))?;
     let differing = match (together, alone) {
         (Some(together), Some(alone)) => together.differing(&alone),
         _ => 0,
@@ -113,21 +104,48 @@ pub(super) fn same_fields_as_one_rank<D: Device>(
     ))
 }
 
+/// Collective: the fields of these ranks on this device against those of one rank on the CPU backend.
+///
+/// # Errors
+/// [`Failure::Run`], also where this build has no CPU backend.
+pub(super) fn same_fields_as_on_cpu<D: Device>(
+    comm: &Communicator,
+    device: &D,
+    problem: &Problem,
+) -> Result<Check, Failure> {
+    let here = some_steps(comm, device, problem, STEPS_AS_ON_CPU)?;
+    let on_cpu = on_rank_0(comm, || {
+        let cpu = AnyDevice::select("cpu").map_err(|error| Failure::Run(format!("--verify: {error}")))?;
+        with_device!(&cpu, |cpu| in_process(1, cpu, problem, STEPS_AS_ON_CPU))
+    })?;
+    let difference = match (here, on_cpu) {
+        (Some(here), Some(on_cpu)) => here.largest_difference(&on_cpu),
+        _ => 0.0,
+    };
+    Ok(Check::as_on_cpu(difference))
+}
+
 /// The fields after some steps on ranks that are threads.
-fn in_process<D: Device>(ranks: usize, device: &D, problem: &Problem) -> Result<Whole, Failure> {
-    let wholes = run_ranks(ranks, |comm| some_steps(&comm, device, problem))?;
+fn in_process<D: Device>(
+    ranks: usize,
+    device: &D,
+    problem: &Problem,
+    steps: usize,
+) -> Result<Whole, Failure> {
+    let wholes = run_ranks(ranks, |comm| some_steps(&comm, device, problem, steps))?;
     wholes.into_iter().next().flatten().ok_or_else(|| Failure::Run("rank 0 has no fields".into()))
 }
 
-/// Collective: the fields after [`STEPS`] steps, on rank 0.
+/// Collective: the fields after some steps, on rank 0.
 fn some_steps<D: Device>(
     comm: &Communicator,
     device: &D,
     problem: &Problem,
+    steps: usize,
 ) -> Result<Option<Whole>, Failure> {
     let mut solver = Solver::new(comm, device, &problem.relief, &problem.physics)?;
     solver.set_state(&initial_state(solver.block(), &problem.relief, &problem.uplift))?;
-    for _ in 0..STEPS {
+    for _ in 0..steps {
         solver.step(f64::INFINITY)?;
     }
     Ok(solver.gather()?)
