@@ -5,7 +5,7 @@ use std::sync::Arc;
 use haloport_core::device::dialect::{COPIES, COPY_GROUP_THREADS, CopyTable, entry_of_box};
 use haloport_core::device::{BoxCopy, Buffer, CopyItem, DeviceError, MemoryKind, Pointer};
 
-use crate::driver::checked;
+use crate::driver::{blocks, checked};
 use crate::handles::KernelHandle;
 use crate::kernels::{Grid, enqueue, set_value};
 use crate::memory::SyclBuffer;
@@ -173,6 +173,9 @@ pub(crate) unsafe fn copy(
 ) -> Result<(), DeviceError> {
     if bytes == 0 {
         return if blocking { stream.finish() } else { Ok(()) };
+    }
+    if blocking {
+        blocks();
     }
     let Opened { unified, library, .. } = &*stream.opened;
     // SAFETY: the caller's promise.

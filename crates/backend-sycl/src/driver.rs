@@ -1,5 +1,6 @@
 //! The OpenCL library, and what its calls say.
 
+use std::cell::Cell;
 use std::ffi::c_void;
 
 use cl3::OpenClRuntime;
@@ -17,6 +18,20 @@ pub(crate) fn library() -> Result<&'static OpenClRuntime, DeviceError> {
         looked_for: format!("libOpenCL.so.1 and the files in OPENCL_DYLIB_PATH ({error})"),
         advice: "install an OpenCL loader, for example Debian's package ocl-icd-libopencl1".into(),
     })
+}
+
+thread_local! {
+    static BLOCKING_CALLS: Cell<u64> = const { Cell::new(0) };
+}
+
+/// How many calls of the driver have made this thread wait for a device so far. For tests that something does not wait.
+pub fn blocking_calls() -> u64 {
+    BLOCKING_CALLS.get()
+}
+
+/// Counts a call that makes this thread wait for a device.
+pub(crate) fn blocks() {
+    BLOCKING_CALLS.set(BLOCKING_CALLS.get() + 1);
 }
 
 /// What a failed call becomes.

@@ -12,7 +12,7 @@ use cl3::event::{
 use cl3::types::{cl_event, cl_int};
 use haloport_core::device::{DeviceError, DeviceId, Event};
 
-use crate::driver::{failed, number};
+use crate::driver::{blocks, failed, number};
 use crate::handles::EventHandle;
 use crate::open::Opened;
 use crate::queue::SyclStream;
@@ -55,6 +55,7 @@ impl SyclEvent {
 
     pub(crate) fn wait(&self) -> Result<(), DeviceError> {
         let Some(recording) = self.latest() else { return Ok(()) };
+        blocks();
         wait_for_events(&[recording.reached.raw()]).map_err(failed("clWaitForEvents", self.device))
     }
 

@@ -39,6 +39,7 @@ mod unified;
 pub use allocation::Allocation;
 pub use copies::SyclCopies;
 pub use device::SyclDevice;
+pub use driver::blocking_calls;
 pub use event::SyclEvent;
 pub use kernels::{SyclKernel, SyclLaunch};
 pub use memory::SyclBuffer;

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use cl3::event::wait_for_events;
 use haloport_core::device::{Buffer, DeviceError, DeviceId, MemoryKind, Pointer};
 
+use crate::driver::blocks;
 use crate::handles::EventHandle;
 use crate::open::Opened;
 use crate::queue::SyclStream;
@@ -126,6 +127,7 @@ fn ask_for_large_pages(memory: *mut c_void, bytes: usize) {
 impl Drop for SyclBuffer {
     fn drop(&mut self) {
         if let Some(zeroed) = &self.zeroed {
+            blocks();
             let _ = wait_for_events(&[zeroed.raw()]);
         }
         if !self.memory.is_null() {

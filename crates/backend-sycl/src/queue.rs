@@ -11,7 +11,7 @@ use cl3::command_queue::{
 use cl3::types::{cl_command_queue, cl_device_id, cl_event, cl_int, cl_queue_properties};
 use haloport_core::device::{DeviceError, DeviceId, Priority, Stream};
 
-use crate::driver::{checked, count, failed, handle, number};
+use crate::driver::{blocks, checked, count, failed, handle, number};
 use crate::handles::{Context, EventHandle, Queue};
 use crate::open::Opened;
 
@@ -184,6 +184,7 @@ impl SyclStream {
 
     /// Waits for all that is in the queue.
     pub(crate) fn finish(&self) -> Result<(), DeviceError> {
+        blocks();
         cl3::command_queue::finish(self.queue.raw).map_err(failed("clFinish", self.opened.id()))
     }
 }

@@ -160,6 +160,7 @@ fn build<D: Device>(
         moved: device.create_event(false)?,
         unpacked: Unpacked::new(&device, &fields)?,
         phase: Phase::Idle,
+        gate: None,
         device,
     };
     Ok(Unopened { part, sends, receives })

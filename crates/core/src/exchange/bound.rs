@@ -2,10 +2,12 @@
 
 use std::sync::Arc;
 
-use super::flight::Flight;
+use super::engine::Served as _;
+use super::flight::{Flight, Status};
+use super::part::Sharing;
 use super::{ExchangeError, Schedule};
 use crate::pattern::Pattern;
-use crate::transport::TransportError;
+use crate::transport::{Reach, TransportError};
 
 /// What is bound, and ends with the exchange.
 pub(super) struct Bound {
@@ -20,14 +22,39 @@ impl Bound {
         let started = self.flight.start(&**comm.transport(), &schedule);
         if started.is_err() {
             comm.engine().remove(&self.flight);
+        } else if !matches!(schedule, Schedule::Blocking) && self.flight.is_asynchronous() {
+            comm.drive();
         }
         started
     }
 
     pub(super) fn end(&self, schedule: Schedule<'_>) -> Result<(), ExchangeError> {
         let comm = self.pattern.comm();
+        let may_close = !matches!(schedule, Schedule::Blocking) && self.flight.is_asynchronous();
+        if may_close && comm.drive() {
+            let threads = comm.size() > 1 && comm.info().reach == Reach::Process;
+            let sharing = if threads { Sharing::DefaultStream } else { Sharing::Nothing };
+            // Where that fails, so does `finish`.
+            self.flight.close(&**comm.transport(), &schedule, sharing, comm.time_limit());
+        }
         let finishing = self.flight.finishing();
-        let waited = comm.wait(|| self.flight.missing(), || Ok(!self.flight.is_travelling()));
+        self.wait_until(|flight| !flight.is_waited_for());
+        let finished = self.flight.finish(&**comm.transport(), &schedule);
+        drop(finishing);
+        if self.flight.status() != Status::Closing {
+            comm.engine().remove(&self.flight);
+        }
+        finished
+    }
+
+    /// Waits for what gates hold back after `finish`.
+    pub(super) fn wait_until_closed(&self) {
+        self.wait_until(|flight| !flight.is_under_way());
+    }
+
+    /// Gives up where that takes too long.
+    fn wait_until(&self, done: impl Fn(&Flight) -> bool) {
+        let waited = self.pattern.comm().wait(|| self.flight.missing(), || Ok(done(&self.flight)));
         if let Err(error) = waited {
             self.give_up(match error {
                 TransportError::TimeLimit { what, limit } => {
@@ -36,10 +63,6 @@ impl Bound {
                 other => other.into(),
             });
         }
-        let finished = self.flight.finish(&**comm.transport(), &schedule);
-        drop(finishing);
-        comm.engine().remove(&self.flight);
-        finished
     }
 
     pub(super) fn give_up(&self, error: ExchangeError) {
@@ -51,11 +74,11 @@ impl Bound {
 
 impl Drop for Bound {
     fn drop(&mut self) {
-        if self.flight.is_travelling() && !std::thread::panicking() {
-            // Neighbours get what they wait for. Nothing is unpacked: the fields may be somebody else's by now.
+        if self.flight.is_under_way() && !std::thread::panicking() {
+            // Neighbours get what they wait for. Nothing is unpacked that is not on its way: the fields may be somebody
+            // else's by now.
             let flight = &self.flight;
-            if let Err(error) = self.pattern.comm().wait(|| flight.missing(), || Ok(!flight.is_travelling()))
-            {
+            if let Err(error) = self.pattern.comm().wait(|| flight.missing(), || Ok(!flight.is_under_way())) {
                 tracing::error!(%error, "an exchange failed while it was dropped in flight");
             }
         }

@@ -1,7 +1,8 @@
 //! The progress engine: it serves all exchanges of a rank that are in flight, of whatever kind.
 //!
-//! It is driven by every call that waits and by `start`, `finish` and `is_ready`. It knows what can be polled and the
-//! transport; fields, patterns and futures know nothing of it.
+//! It is driven by every call that waits and by `start`, `finish` and `is_ready`, and by the thread of `progress` while
+//! something of an asynchronous device is in flight. It knows what can be polled and the transport; fields, patterns and
+//! futures know nothing of it.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,6 +13,8 @@ use crate::transport::Transport;
 pub(crate) trait Served: Send + Sync {
     /// Makes whatever progress can be made now. Does not block. A failure is kept for whoever waits.
     fn poll(&self, transport: &dyn Transport);
+    /// Whether there is progress to be made. What has ended by itself may stay with the engine until it is begun again.
+    fn is_under_way(&self) -> bool;
 }
 
 /// The exchanges of a rank that are in flight.
@@ -22,10 +25,12 @@ pub(crate) struct Engine {
 }
 
 impl Engine {
-    /// Takes a flight into care.
+    /// Takes a flight into care, unless it is there.
     pub(crate) fn add<S: Served + 'static>(&self, flight: &Arc<S>) {
         let mut active = self.lock();
-        active.push(Arc::clone(flight) as Arc<dyn Served>);
+        if !active.iter().any(|other| std::ptr::addr_eq(Arc::as_ptr(other), Arc::as_ptr(flight))) {
+            active.push(Arc::clone(flight) as Arc<dyn Served>);
+        }
         self.count.store(active.len(), Ordering::Release);
     }
 
@@ -34,6 +39,11 @@ impl Engine {
         let mut active = self.lock();
         active.retain(|other| !std::ptr::addr_eq(Arc::as_ptr(other), Arc::as_ptr(flight)));
         self.count.store(active.len(), Ordering::Release);
+    }
+
+    /// Whether there is no progress to be made.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.count.load(Ordering::Acquire) == 0 || !self.lock().iter().any(|flight| flight.is_under_way())
     }
 
     /// Makes whatever progress can be made now. Does not block.

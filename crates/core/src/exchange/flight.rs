@@ -1,9 +1,10 @@
 //! The state of one bound exchange, shared between the exchange itself and the engine that serves it.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
+use std::time::{Duration, Instant};
 
 use super::engine::Served;
-use super::part::{Part, Traffic};
+use super::part::{Part, Sharing, Traffic};
 use super::{ExchangeError, Schedule};
 use crate::field::Storage;
 use crate::transport::Transport;
@@ -24,6 +25,18 @@ struct State {
     status: Status,
     /// Whether the caller waits in `finish`.
     finishing: bool,
+    /// Whether a part that no gate holds back is incomplete.
+    waited_for: bool,
+    /// How long neighbours may take once it is finished behind gates.
+    patience: Patience,
+}
+
+/// The time limit of a flight that nobody waits for.
+#[derive(Debug, Default)]
+struct Patience {
+    limit: Option<Duration>,
+    /// Since when nothing but neighbours is waited for.
+    since: Option<Instant>,
 }
 
 /// The caller waits in `finish`, as long as this lives: what the exchange has borrowed may be touched by whoever makes
@@ -45,13 +58,22 @@ pub(crate) enum Status {
     Travelling,
     /// `finish` would not wait for anyone.
     Arrived,
+    /// Finished, as far as the caller is concerned: the halos are filled behind gates, which the engine opens.
+    Closing,
     /// It failed, for ever.
     Poisoned(ExchangeError),
 }
 
 impl Flight {
     pub(crate) fn new(parts: Vec<Box<dyn Part>>, storages: Vec<Arc<Storage>>) -> Flight {
-        let state = State { parts, storages, status: Status::Idle, finishing: false };
+        let state = State {
+            parts,
+            storages,
+            status: Status::Idle,
+            finishing: false,
+            waited_for: true,
+            patience: Patience::default(),
+        };
         Flight { state: Mutex::new(state), on_complete: Mutex::new(None) }
     }
 
@@ -69,9 +91,20 @@ impl Flight {
         self.lock().status == Status::Travelling
     }
 
-    /// Whether it was started and not finished.
+    /// Whether `finish` has to wait for something that no gate holds back.
+    pub(crate) fn is_waited_for(&self) -> bool {
+        let state = self.lock();
+        state.status == Status::Travelling && state.waited_for
+    }
+
+    /// Whether it goes on while the host does something else.
+    pub(crate) fn is_asynchronous(&self) -> bool {
+        self.lock().parts.iter().any(|part| part.is_asynchronous())
+    }
+
+    /// Whether it was started and is not at its end.
     pub(crate) fn is_in_flight(&self) -> bool {
-        matches!(self.lock().status, Status::Travelling | Status::Arrived)
+        matches!(self.lock().status, Status::Travelling | Status::Arrived | Status::Closing)
     }
 
     pub(crate) fn traffic(&self) -> Traffic {
@@ -89,7 +122,7 @@ impl Flight {
         match &state.status {
             Status::Poisoned(error) => return Err(ExchangeError::Poisoned(error.to_string())),
             Status::Idle => {}
-            Status::Travelling | Status::Arrived => {
+            Status::Travelling | Status::Arrived | Status::Closing => {
                 return Err(ExchangeError::Poisoned("it was started while in flight".into()));
             }
         }
@@ -99,6 +132,7 @@ impl Flight {
             return Err(ExchangeError::InFlightElsewhere);
         }
         state.status = Status::Travelling;
+        state.waited_for = true;
         let started = state.parts.iter_mut().try_for_each(|part| part.start(transport, schedule));
         if let Err(error) = &started {
             state.poison(transport, error.clone());
@@ -116,7 +150,33 @@ impl Flight {
         Finishing(self)
     }
 
-    /// Unpacks what is left. Everything has arrived.
+    /// Puts the end of the exchange into streams behind gates, wherever that can be done and not all has arrived. Neighbours
+    /// have so much time from when they alone are waited for. Does not block. Poisons the exchange where that fails.
+    pub(crate) fn close(
+        &self,
+        transport: &dyn Transport,
+        schedule: &Schedule<'_>,
+        sharing: Sharing,
+        limit: Option<Duration>,
+    ) {
+        let mut state = self.lock();
+        if state.status != Status::Travelling || state.check_stream(schedule).is_err() {
+            return;
+        }
+        state.patience = Patience { limit, since: None };
+        let closed = state.parts.iter_mut().try_for_each(|part| part.close(schedule, sharing));
+        if let Err(error) = closed {
+            state.poison(transport, error);
+        }
+        state.waited_for = state.parts.iter().any(|part| !part.is_closing());
+    }
+
+    /// Blocks until the halos of the last exchange are in place.
+    pub(crate) fn synchronize(&self) -> Result<(), ExchangeError> {
+        Ok(self.lock().parts.iter().try_for_each(|part| part.synchronize())?)
+    }
+
+    /// Unpacks what is left. Everything has arrived, but for what gates hold back.
     pub(crate) fn finish(
         &self,
         transport: &dyn Transport,
@@ -125,14 +185,16 @@ impl Flight {
         let mut state = self.lock();
         match &state.status {
             Status::Poisoned(error) => return Err(error.clone()),
-            Status::Idle => return Ok(()),
+            Status::Idle | Status::Closing => return Ok(()),
             Status::Travelling | Status::Arrived => {}
         }
-        let finished = state
-            .check_stream(schedule)
-            .and_then(|()| state.parts.iter_mut().try_for_each(|part| part.finish(transport, schedule)));
+        let finished = state.check_stream(schedule).and_then(|()| {
+            let mut open = state.parts.iter_mut().filter(|part| !part.is_closing());
+            open.try_for_each(|part| part.finish(transport, schedule))
+        });
+        let closing = state.parts.iter().any(|part| part.is_closing());
         match &finished {
-            Ok(()) => state.land(Status::Idle),
+            Ok(()) => state.land(if closing { Status::Closing } else { Status::Idle }),
             Err(error) => state.poison(transport, error.clone()),
         }
         finished
@@ -141,7 +203,7 @@ impl Flight {
     /// Gives up. Afterwards nobody touches the fields any more.
     pub(crate) fn abandon(&self, transport: &dyn Transport, error: ExchangeError) {
         let mut state = self.lock();
-        let was_travelling = state.status == Status::Travelling;
+        let was_travelling = matches!(state.status, Status::Travelling | Status::Closing);
         if !matches!(state.status, Status::Poisoned(_)) {
             state.poison(transport, error);
         }
@@ -152,8 +214,7 @@ impl Flight {
 
     /// Which neighbours are missing, in words.
     pub(crate) fn missing(&self) -> String {
-        let missing: Vec<String> = self.lock().parts.iter().flat_map(|part| part.missing()).collect();
-        if missing.is_empty() { "nothing".into() } else { missing.join(", ") }
+        self.lock().missing()
     }
 
     /// Runs the callback, with the state's lock released so that it may start other exchanges.
@@ -183,24 +244,38 @@ impl Served for Flight {
             Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
             Err(TryLockError::WouldBlock) => return,
         };
-        if state.status != Status::Travelling {
+        let closing = state.status == Status::Closing;
+        if !closing && state.status != Status::Travelling {
             return;
         }
         let mut complete = true;
+        let mut waited_for = false;
         let mut failed = None;
         let finishing = state.finishing;
         for part in &mut state.parts {
             match part.poll(transport, finishing) {
-                Ok(arrived) => complete &= arrived,
+                Ok(arrived) => {
+                    complete &= arrived;
+                    waited_for |= !arrived && !part.is_closing();
+                }
                 Err(error) => failed = failed.or(Some(error)),
             }
         }
+        state.waited_for = waited_for;
+        if closing && !complete && failed.is_none() {
+            failed = state.impatience();
+        }
         match failed {
             Some(error) => state.poison(transport, error),
+            None if complete && closing => state.land(Status::Idle),
             None if complete => state.status = Status::Arrived,
             None => return,
         }
         self.report(state);
+    }
+
+    fn is_under_way(&self) -> bool {
+        matches!(self.lock().status, Status::Travelling | Status::Closing)
     }
 }
 
@@ -212,6 +287,23 @@ impl State {
         }
         let devices: Vec<String> = self.parts.iter().map(|part| part.device().to_string()).collect();
         Err(ExchangeError::ForeignStream { stream: stream.device_id(), devices: devices.join(", ") })
+    }
+
+    /// The error where neighbours have taken too long.
+    fn impatience(&mut self) -> Option<ExchangeError> {
+        let limit = self.patience.limit?;
+        if self.parts.iter().any(|part| part.is_packing()) {
+            self.patience.since = None;
+            return None;
+        }
+        let since = self.patience.since.get_or_insert_with(Instant::now);
+        (since.elapsed() > limit).then(|| ExchangeError::TimeLimit { missing: self.missing(), limit })
+    }
+
+    /// Which neighbours are missing, in words.
+    fn missing(&self) -> String {
+        let missing: Vec<String> = self.parts.iter().flat_map(|part| part.missing()).collect();
+        if missing.is_empty() { "nothing".into() } else { missing.join(", ") }
     }
 
     fn poison(&mut self, transport: &dyn Transport, error: ExchangeError) {

@@ -12,7 +12,7 @@
 //! - `part`: what one device does in each phase of an exchange, `message`: with each message, in the memory that `buffers`
 //!   has, until all is `unpacked`, and `staged`: the same axis by axis;
 //! - `flight`: the parts together, from start to finish, and poisoning; `bound`: a flight between its ranks;
-//! - `engine`: who drives the flights of a rank;
+//! - `engine`: what drives the flights of a rank, and `progress`: the thread that does so while the host goes on;
 //! - `pending`: the borrow that keeps fields from being touched in flight;
 //! - `names`: values that are written and read by name.
 
@@ -38,6 +38,7 @@ mod part;
 mod path;
 mod pending;
 mod plan;
+mod progress;
 mod ring;
 mod schedule;
 mod segment;
@@ -58,12 +59,14 @@ pub use order::HaloOrder;
 pub use part::Traffic;
 pub use path::DataPath;
 pub use pending::{Finish, Pending};
+pub use progress::Progress;
 pub use schedule::Schedule;
 pub use trial::Trial;
 
 pub(crate) use cost::Load;
 pub(crate) use engine::{Engine, Served};
 pub(crate) use plan::{PartBuilder, PartFields};
+pub(crate) use progress::{Driven, drive};
 
 use crate::field::{Binder, FieldSet};
 use crate::pattern::Pattern;
@@ -136,6 +139,9 @@ impl<F: FieldSet> Exchange<F> {
     /// Starts an exchange: packs, sends, and returns; neighbours need not have come as far. If an earlier pending
     /// exchange was forgotten, it is completed first. Allocates nothing.
     ///
+    /// On an asynchronous device it puts the packing into streams and returns. Where the messages of the last exchange have
+    /// not all come yet, it waits for them first: their memory is used again.
+    ///
     /// # Errors
     /// [`ExchangeError`].
     pub fn start(&mut self, schedule: Schedule<'_>) -> Result<Pending<'_, F>, ExchangeError> {
@@ -163,11 +169,24 @@ impl<F: FieldSet> Exchange<F> {
         if !Binder::is_same(&self.fields, &self.identities) {
             return Err(ExchangeError::FieldsReplaced);
         }
+        if self.bound.flight.status() == Status::Closing {
+            self.bound.wait_until_closed();
+        }
         match self.bound.flight.status() {
-            Status::Idle => Ok(()),
+            Status::Idle | Status::Closing => Ok(()),
             Status::Poisoned(error) => Err(ExchangeError::Poisoned(error.to_string())),
             Status::Travelling | Status::Arrived => self.bound.end(Schedule::DefaultStream),
         }
+    }
+
+    /// Blocks until the halos of the last exchange are in place, also for the host. Does nothing where `finish` has seen to
+    /// that: with [`Schedule::Blocking`], and on the CPU.
+    ///
+    /// # Errors
+    /// [`ExchangeError`], also of an exchange that has failed since `finish` returned.
+    pub fn synchronize(&mut self) -> Result<(), ExchangeError> {
+        self.complete()?;
+        self.bound.flight.synchronize()
     }
 }
 

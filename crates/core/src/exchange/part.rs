@@ -23,8 +23,8 @@ use super::buffers::Buffers;
 use super::message::{Incoming, Kept, Outgoing};
 use super::unpacked::Unpacked;
 use super::{ExchangeError, Schedule};
-use crate::device::{Device, DeviceId};
-use crate::field::Storage;
+use crate::device::{Device, DeviceError, DeviceId, Stream as _};
+use crate::field::{LastWrite as _, Storage};
 use crate::transport::{Transport, TransportError, Window, WindowState};
 
 /// One device's share of a bound exchange.
@@ -36,10 +36,30 @@ pub(crate) trait Part: Send {
     /// borrowed memory may be touched.
     fn poll(&mut self, transport: &dyn Transport, finishing: bool) -> Result<bool, ExchangeError>;
     fn finish(&mut self, transport: &dyn Transport, schedule: &Schedule<'_>) -> Result<(), ExchangeError>;
+    /// Whether the device goes on working after a call has returned.
+    fn is_asynchronous(&self) -> bool;
+    /// Puts the end of the exchange into the stream of `schedule` behind a gate, which `poll` opens when `finish` would
+    /// not wait for anyone. Does nothing where that cannot be done, so that `finish` is called then. Does not block.
+    fn close(&mut self, schedule: &Schedule<'_>, sharing: Sharing) -> Result<(), ExchangeError>;
+    /// Whether the gate is closed still.
+    fn is_closing(&self) -> bool;
+    /// Whether what is sent is not packed yet: neighbours are not what is waited for.
+    fn is_packing(&self) -> bool;
+    /// Blocks until the halos of the last exchange are in place.
+    fn synchronize(&self) -> Result<(), DeviceError>;
     /// The neighbours that are still waited for, in words.
     fn missing(&self) -> Vec<String>;
     /// Gives up for ever: afterwards nobody touches the fields any more.
     fn abandon(&mut self, transport: &dyn Transport);
+}
+
+/// What streams other ranks of the process may put work into.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Sharing {
+    /// None: there are no other ranks.
+    Nothing,
+    /// The default stream. A gate in it would hold back what another rank has to pack, and wait for that for ever.
+    DefaultStream,
 }
 
 /// What one exchange moves on this rank.
@@ -127,7 +147,12 @@ pub(super) struct DevicePart<D: Device> {
     /// Unpacking is done.
     pub(super) unpacked: Arc<Unpacked<D>>,
     pub(super) phase: Phase,
+    /// Opens the gate that holds the end of the exchange back in the caller's stream.
+    pub(super) gate: Option<Gate>,
 }
+
+/// Opens a gate when it is called or dropped.
+pub(super) type Gate = Box<dyn FnOnce() + Send>;
 
 /// How far a part has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -219,7 +244,9 @@ impl<D: Device> Part for DevicePart<D> {
     }
 
     fn poll(&mut self, transport: &dyn Transport, finishing: bool) -> Result<bool, ExchangeError> {
-        if finishing {
+        // The caller has finished, and nobody will copy later than now.
+        let closing = self.gate.is_some();
+        if finishing && !closing {
             self.wait_for_device()?;
         }
         if matches!(self.phase, Phase::Packing { .. }) {
@@ -229,6 +256,7 @@ impl<D: Device> Part for DevicePart<D> {
             return Ok(true);
         }
         let mut complete = self.phase == Phase::Travelling;
+        let finishing = finishing || closing;
         for borrowed in &mut self.borrowed {
             complete &= borrowed.advance(self.round, &self.device, &self.stream, transport, finishing)?;
         }
@@ -245,7 +273,8 @@ impl<D: Device> Part for DevicePart<D> {
             }
         }
         if complete {
-            self.phase = Phase::Arrived;
+            self.phase = if closing { Phase::Idle } else { Phase::Arrived };
+            self.gate.take().into_iter().for_each(|open| open());
         }
         Ok(complete)
     }
@@ -254,15 +283,10 @@ impl<D: Device> Part for DevicePart<D> {
         let stream = schedule.stream(&self.device);
         let on = stream.as_ref().unwrap_or(&self.stream);
         if stream.is_some() {
-            self.device.record(&self.moved, &self.stream)?;
-            self.device.stream_wait(on, &self.moved)?;
+            self.wait_for_copies(on)?;
         }
-        // SAFETY: all messages have arrived and the receive buffers are ours until the next start; the fields are
-        // borrowed exclusively through the exchange.
-        unsafe {
-            self.buffers.take_from_wire(&self.device, on)?;
-            self.device.run_copies(&self.unpack, on)?;
-        }
+        // SAFETY: all messages have arrived.
+        unsafe { self.unpack(on)? };
         for message in &mut self.receives {
             // SAFETY: as for the list that serves all messages.
             unsafe { message.unpack(&self.device, on)? };
@@ -271,12 +295,51 @@ impl<D: Device> Part for DevicePart<D> {
             borrowed.copy(self.round, &self.device, &self.stream)?;
             borrowed.give_back(self.round, transport)?;
         }
-        self.device.record(&self.unpacked.event, on)?;
+        self.device.record(&self.unpacked.events[self.round], on)?;
         if stream.is_none() {
-            self.device.host_wait(&self.unpacked.event)?;
+            self.device.host_wait(&self.unpacked.events[self.round])?;
         }
         self.phase = Phase::Idle;
         Ok(())
+    }
+
+    fn is_asynchronous(&self) -> bool {
+        self.device.info().asynchronous
+    }
+
+    fn close(&mut self, schedule: &Schedule<'_>, sharing: Sharing) -> Result<(), ExchangeError> {
+        let in_flight = matches!(self.phase, Phase::Packing { .. } | Phase::Travelling);
+        let Some(on) = schedule.stream(&self.device).filter(|_| in_flight && self.is_asynchronous()) else {
+            return Ok(());
+        };
+        if sharing == Sharing::DefaultStream && on.handle() == self.device.default_stream().handle() {
+            return Ok(());
+        }
+        let gate = match self.device.gate(&on) {
+            Err(DeviceError::Unsupported { .. }) => return Ok(()),
+            gate => gate?,
+        };
+        // What the engine copies from here on is done before it opens the gate.
+        self.wait_for_copies(&on)?;
+        // SAFETY: the gate is opened when all messages have arrived. Where it is opened because the exchange has failed,
+        // the halos are unspecified, and memory that the transport may still be writing is kept, as are the buffers
+        // until this is done.
+        unsafe { self.unpack(&on)? };
+        self.device.record(&self.unpacked.events[self.round], &on)?;
+        self.gate = Some(gate);
+        Ok(())
+    }
+
+    fn is_closing(&self) -> bool {
+        self.gate.is_some()
+    }
+
+    fn is_packing(&self) -> bool {
+        matches!(self.phase, Phase::Packing { .. })
+    }
+
+    fn synchronize(&self) -> Result<(), DeviceError> {
+        self.unpacked.wait()
     }
 
     fn missing(&self) -> Vec<String> {
@@ -297,11 +360,13 @@ impl<D: Device> Part for DevicePart<D> {
             return;
         }
         self.phase = Phase::Abandoned;
+        // No call waits for a device that a gate holds back.
+        self.gate.take().into_iter().for_each(|open| open());
         // The device must have stopped writing before anybody may touch the memory again. Its error, if any, is the
         // cause of the abandoning or is of no more use.
         let _ = self.device.synchronize(&self.stream);
         // The last unpacking was put on a stream of the caller's.
-        let _ = self.device.host_wait(&self.unpacked.event);
+        let _ = self.unpacked.wait();
         for borrowed in &self.borrowed {
             borrowed.windows.iter().for_each(|window| window.leave());
             transport.notify(borrowed.peer);
@@ -326,6 +391,32 @@ impl<D: Device> Part for DevicePart<D> {
 }
 
 impl<D: Device> DevicePart<D> {
+    /// The unpacking of the exchange before the present one.
+    fn unpacked_before(&self) -> &D::Event {
+        &self.unpacked.events[1 - self.round]
+    }
+
+    /// Has later work in `on` wait for the copies that are on our stream now.
+    fn wait_for_copies(&self, on: &D::Stream) -> Result<(), DeviceError> {
+        self.device.record(&self.moved, &self.stream)?;
+        self.device.stream_wait(on, &self.moved)
+    }
+
+    /// Puts into `on` what unpacks all messages.
+    ///
+    /// # Safety
+    /// They have arrived when it is run.
+    unsafe fn unpack(&self, on: &D::Stream) -> Result<(), ExchangeError> {
+        // SAFETY: the receive buffers are ours until the next start, which waits for this; the fields are borrowed
+        // exclusively through the exchange until `finish`, and afterwards the order in `on`, and access from the host
+        // that waits, keep others away. The rest is the caller's promise.
+        unsafe {
+            self.buffers.take_from_wire(&self.device, on)?;
+            self.device.run_copies(&self.unpack, on)?;
+        }
+        Ok(())
+    }
+
     /// Waits for the device where nothing but its copies is missing before others can go on. A caller who waits anyway
     /// leaves its core to them; on devices that are the CPU it even works on them.
     fn wait_for_device(&self) -> Result<(), ExchangeError> {
@@ -348,7 +439,7 @@ impl<D: Device> DevicePart<D> {
         let Phase::Packing { mut receiving } = self.phase else { return Ok(()) };
         // Buffers are ours once they were unpacked; halos once the work before is done, which packing waits for.
         let free = |at: &Self| -> Result<bool, ExchangeError> {
-            let unpacked = at.device.query(&at.unpacked.event)?;
+            let unpacked = at.device.query(at.unpacked_before())?;
             Ok(unpacked && (at.in_place.is_empty() || at.device.query(&at.packed)?))
         };
         if !receiving && free(self)? {

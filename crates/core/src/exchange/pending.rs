@@ -28,10 +28,15 @@ impl<'e, F> Pending<'e, F> {
     }
 
     /// Ends the exchange. With [`Schedule::Blocking`], and always on the CPU, the halos are in place when it returns;
-    /// with the others, for work that is put on the stream afterwards. The host waits for neighbours' messages.
+    /// with the others, for work that is put on the stream afterwards.
+    ///
+    /// On an asynchronous device the others put the end into the stream and return: the host waits for nobody, as long as
+    /// there is a thread that makes [`Progress`](crate::Progress). Ranks that are threads of one process share the default
+    /// stream, and wait for neighbours' messages there: each of them wants a stream of its own.
     ///
     /// # Errors
-    /// [`ExchangeError`]; the exchange is poisoned.
+    /// [`ExchangeError`]; the exchange is poisoned. What fails after it has returned comes out of the next call of the
+    /// exchange, such as [`synchronize`](Exchange::synchronize), and of its completion callback.
     pub fn finish(mut self, schedule: Schedule<'_>) -> Result<(), ExchangeError> {
         self.open = false;
         self.exchange.end(schedule)

@@ -14,6 +14,8 @@ use crate::device::{AnyStream, Device};
 ///
 /// On the CPU all three are one: `start` sends at once, and `finish` returns with the halos in place. In an exchange
 /// over several devices a part whose device is not the stream's keeps to its default stream.
+///
+/// Streams are in order, and so are the exchanges in them: ranks put those of one stream into it in the same order.
 #[derive(Clone, Copy, Default)]
 pub enum Schedule<'s> {
     /// The host has synchronised, and waits.

@@ -1,8 +1,8 @@
 //! A part whose halos are filled axis by axis: one part for each axis, run one after the other.
 
-use super::part::{Part, Traffic};
+use super::part::{Part, Sharing, Traffic};
 use super::{ExchangeError, Schedule};
-use crate::device::DeviceId;
+use crate::device::{DeviceError, DeviceId};
 use crate::transport::Transport;
 
 /// The parts of one device, one for each axis. Its work is done when a call returns, and the memory is the library's: it
@@ -48,6 +48,26 @@ impl Part for StagedPart {
 
     fn finish(&mut self, transport: &dyn Transport, schedule: &Schedule<'_>) -> Result<(), ExchangeError> {
         self.stages[self.current].finish(transport, schedule)
+    }
+
+    fn is_asynchronous(&self) -> bool {
+        false
+    }
+
+    fn close(&mut self, _schedule: &Schedule<'_>, _sharing: Sharing) -> Result<(), ExchangeError> {
+        Ok(())
+    }
+
+    fn is_closing(&self) -> bool {
+        false
+    }
+
+    fn is_packing(&self) -> bool {
+        self.stages[self.current].is_packing()
+    }
+
+    fn synchronize(&self) -> Result<(), DeviceError> {
+        self.stages[self.current].synchronize()
     }
 
     fn missing(&self) -> Vec<String> {

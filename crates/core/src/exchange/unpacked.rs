@@ -5,17 +5,19 @@ use std::sync::Arc;
 use crate::device::{Device, DeviceError};
 use crate::field::{BoundField, LastWrite};
 
-/// The event that all halos of a part are filled.
+/// The events that all halos of a part are filled, of the even exchanges and of the odd ones: while one is being put into
+/// streams, the end of the one before may still be waited for.
 #[derive(Debug)]
 pub(super) struct Unpacked<D: Device> {
     device: D,
-    pub(super) event: D::Event,
+    pub(super) events: [D::Event; 2],
 }
 
 impl<D: Device> Unpacked<D> {
-    /// The event for the part of `fields`, whose access from the host waits for it from now on.
+    /// The events for the part of `fields`, whose access from the host waits for it from now on.
     pub(super) fn new(device: &D, fields: &[(usize, BoundField)]) -> Result<Arc<Unpacked<D>>, DeviceError> {
-        let unpacked = Arc::new(Unpacked { device: device.clone(), event: device.create_event(false)? });
+        let events = [device.create_event(false)?, device.create_event(false)?];
+        let unpacked = Arc::new(Unpacked { device: device.clone(), events });
         if device.info().asynchronous {
             for storage in fields.iter().filter_map(|(_, field)| field.storage.as_ref()) {
                 storage.written_by(&unpacked);
@@ -27,6 +29,6 @@ impl<D: Device> Unpacked<D> {
 
 impl<D: Device> LastWrite for Unpacked<D> {
     fn wait(&self) -> Result<(), DeviceError> {
-        self.device.host_wait(&self.event)
+        self.events.iter().try_for_each(|event| self.device.host_wait(event))
     }
 }

@@ -216,4 +216,8 @@ impl Served for Shared {
         // A thread that may not make progress makes none.
         let _ = self.progress(transport);
     }
+
+    fn is_under_way(&self) -> bool {
+        true
+    }
 }

@@ -1,15 +1,15 @@
 //! A rank's view of all ranks: its transport, its pending exchanges and its time limit.
 
 use std::fmt;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, TryLockError};
+use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, Once, TryLockError};
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::{Reduction, Transport, TransportError, TransportInfo};
-use crate::exchange::Engine;
+use crate::exchange::{Driven, Engine, Progress, drive};
 
 /// How long a rank waits for others unless told otherwise.
 pub const DEFAULT_TIME_LIMIT: Duration = Duration::from_secs(60);
@@ -32,6 +32,10 @@ struct Inner {
     next_tag: AtomicU32,
     /// In nanoseconds; `u64::MAX` for none.
     time_limit: AtomicU64,
+    /// A [`Progress`].
+    progress: AtomicU8,
+    /// Whether the transport serves other threads.
+    any_thread: bool,
     /// Collectives are not interleaved. Holds the error of the first that failed: from then on the ranks may be at
     /// different ones, so there is no further.
     collective: Mutex<Option<TransportError>>,
@@ -48,10 +52,12 @@ impl Communicator {
     pub fn new(transport: Arc<dyn Transport>) -> Communicator {
         let made = Communicator {
             inner: Arc::new(Inner {
+                any_thread: transport.info().any_thread,
                 transport,
                 engine: Engine::default(),
                 next_tag: AtomicU32::new(1),
                 time_limit: AtomicU64::new(0),
+                progress: AtomicU8::new(Progress::Auto as u8),
                 collective: Mutex::new(None),
             }),
         };
@@ -87,6 +93,28 @@ impl Communicator {
         let nanoseconds =
             limit.map_or(u64::MAX, |limit| u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX - 1));
         self.inner.time_limit.store(nanoseconds, Ordering::Relaxed);
+    }
+
+    /// Sets who drives this rank's exchanges of asynchronous devices from now on; [`Progress::Auto`] if not said. Ranks
+    /// may differ.
+    ///
+    /// # Errors
+    /// [`TransportError::WrongThread`] where a thread is asked for that the transport does not serve.
+    pub fn set_progress(&self, progress: Progress) -> Result<(), TransportError> {
+        let info = self.info();
+        if progress == Progress::Thread && !info.any_thread {
+            return Err(TransportError::WrongThread {
+                what: format!("the transport {} ({})", info.name, info.implementation),
+                advice: "initialise MPI with MPI_THREAD_MULTIPLE, or let the caller make progress",
+            });
+        }
+        self.inner.progress.store(progress as u8, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Makes whatever progress this rank's exchanges can make now. Does not block. Their errors come at their own calls.
+    pub fn progress(&self) {
+        self.inner.drive();
     }
 
     /// Collective: waits until every rank has come here.
@@ -191,6 +219,23 @@ impl Communicator {
         &self.inner.transport
     }
 
+    /// Has the thread of the process drive what is in flight; `false` where the caller has to.
+    pub(crate) fn drive(&self) -> bool {
+        static SAID: Once = Once::new();
+        if self.inner.progress.load(Ordering::Relaxed) == Progress::Caller as u8 {
+            return false;
+        }
+        if !self.inner.any_thread {
+            SAID.call_once(|| {
+                tracing::warn!(
+                    "the transport serves no other thread: `finish` on a stream waits for messages"
+                );
+            });
+            return false;
+        }
+        drive(Arc::clone(&self.inner) as Arc<dyn Driven>)
+    }
+
     pub(crate) fn engine(&self) -> &Engine {
         &self.inner.engine
     }
@@ -247,6 +292,16 @@ impl Communicator {
             *failed = outcome.as_ref().err().cloned();
         }
         outcome
+    }
+}
+
+impl Driven for Inner {
+    fn drive(&self) {
+        self.engine.serve(&*self.transport);
+    }
+
+    fn is_idle(&self) -> bool {
+        self.engine.is_idle()
     }
 }
 
