@@ -17,6 +17,7 @@ use rand::seq::SliceRandom;
 use rand::{RngExt, SeedableRng};
 
 use crate::{Exception, Failure, Report, ensure, judge};
+pub(crate) use order::Slow;
 
 /// The kernels of the suite, for compilers without a device.
 pub fn kernel_sources() -> Vec<KernelSource> {

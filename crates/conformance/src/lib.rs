@@ -8,6 +8,7 @@
 //! - [`cubed_sphere`]: the same for cubed spheres, against geometry.
 //! - [`mod@line`]: random intervals of a line and windows around them.
 //! - [`ordering`]: exchanges and the work around them, on devices that go on working after a call has returned.
+//! - [`scheduled`]: exchanges whose end the host does not wait for, on such devices, and what becomes of failures.
 //! - [`sparse`]: random rounds of sparse exchanges, with others and exchanges of halos in flight, against an oracle.
 //! - [`nvrtc`]: whether CUDA's compiler takes kernels.
 //!
@@ -23,6 +24,7 @@ pub mod line;
 pub mod nvrtc;
 mod oracle;
 pub mod ordering;
+pub mod scheduled;
 pub mod sparse;
 pub mod transport;
 pub mod unstructured;

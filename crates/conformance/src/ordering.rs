@@ -3,7 +3,7 @@
 //! Every test fails if one wait is left out. Streams are held back by gates, so that what does not wait comes too early,
 //! and what is copied is large, so that what does not wait for the end of a copy reads what was there before.
 
-mod line;
+pub(crate) mod line;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -13,7 +13,10 @@ use haloport_core::device::{Device, Priority};
 use haloport_core::{Communicator, DataPath, Pending, Schedule};
 
 use crate::{Failure, ensure};
-use line::{CELLS, LineOf};
+use line::LineOf;
+
+/// Cells that a rank owns, and its left neighbour sends it: 16 MiB.
+const CELLS: i64 = 2 << 20;
 
 /// How long a gate is closed, so that what does not wait for it is done before.
 const CLOSED: Duration = Duration::from_millis(30);
@@ -61,7 +64,7 @@ fn between_streams<D: Device>(
     start: Option<&D::Stream>,
     finish: Option<&D::Stream>,
 ) -> Result<(), Failure> {
-    let mut line = LineOf::new(comm, device, path)?;
+    let mut line = LineOf::new(comm, device, path, CELLS as usize)?;
     for round in 1..=3 {
         let (from, to) = (line.stream(start), line.stream(finish));
         let open = device.gate(&from)?;
@@ -79,7 +82,7 @@ fn between_streams<D: Device>(
 
 /// After `finish` has blocked, any stream sees the halo, and the owned cells may be written: no neighbour reads them.
 fn blocking<D: Device>(comm: &Communicator, device: &D, path: DataPath) -> Result<(), Failure> {
-    let mut line = LineOf::new(comm, device, path)?;
+    let mut line = LineOf::new(comm, device, path, CELLS as usize)?;
     let other = device.create_stream(Priority::Normal)?;
     for round in 1..=3 {
         line.write(round, &other)?;
@@ -96,7 +99,7 @@ fn blocking<D: Device>(comm: &Communicator, device: &D, path: DataPath) -> Resul
 
 /// What a neighbour sends next does not disturb what is still being unpacked.
 fn received_next<D: Device>(comm: &Communicator, device: &D, path: DataPath) -> Result<(), Failure> {
-    let mut line = LineOf::new(comm, device, path)?;
+    let mut line = LineOf::new(comm, device, path, CELLS as usize)?;
     let [one, two] = [device.create_stream(Priority::Normal)?, device.create_stream(Priority::Normal)?];
     let seen = device.create_event(false)?;
     line.write(1, &one)?;
@@ -123,7 +126,7 @@ fn received_next<D: Device>(comm: &Communicator, device: &D, path: DataPath) -> 
 /// Owned cells may be written once `finish` has returned: a neighbour whose copies are held back has its own of them, or
 /// `finish` waits for it. With three ranks, one waits for the late one that does not send to it.
 fn late_neighbour<D: Device>(comm: &Communicator, device: &D, path: DataPath) -> Result<(), Failure> {
-    let mut line = LineOf::new(comm, device, path)?;
+    let mut line = LineOf::new(comm, device, path, CELLS as usize)?;
     let [stream, other] = [device.create_stream(Priority::Normal)?, device.create_stream(Priority::Normal)?];
     line.write(1, &stream)?;
     device.synchronize(&stream)?;
@@ -146,7 +149,8 @@ fn two_in_flight<D: Device>(
     path: DataPath,
     streams: &[D::Stream; 2],
 ) -> Result<(), Failure> {
-    let mut lines = [LineOf::new(comm, device, path)?, LineOf::new(comm, device, path)?];
+    let mut lines =
+        [LineOf::new(comm, device, path, CELLS as usize)?, LineOf::new(comm, device, path, CELLS as usize)?];
     for round in 1..=3 {
         let mut open = Vec::new();
         let mut pending = Vec::new();
@@ -171,7 +175,7 @@ fn two_in_flight<D: Device>(
 
 /// Copies to the host, and views where there are any, wait for an unpacking that `finish` has left in a stream.
 fn host_access<D: Device>(comm: &Communicator, device: &D, path: DataPath) -> Result<(), Failure> {
-    let mut line = LineOf::new(comm, device, path)?;
+    let mut line = LineOf::new(comm, device, path, CELLS as usize)?;
     let stream = device.create_stream(Priority::Normal)?;
     for round in 1..=2 {
         line.write(round, &stream)?;
@@ -197,7 +201,7 @@ fn host_access<D: Device>(comm: &Communicator, device: &D, path: DataPath) -> Re
 /// An exchange ends when its last unpacking is done, so that memory is not freed before.
 fn dropped<D: Device>(comm: &Communicator, device: &D, path: DataPath) -> Result<(), Failure> {
     static OPEN: [AtomicBool; 64] = [const { AtomicBool::new(false) }; 64];
-    let mut line = LineOf::new(comm, device, path)?;
+    let mut line = LineOf::new(comm, device, path, CELLS as usize)?;
     let stream = device.create_stream(Priority::Normal)?;
     let is_open = &OPEN[comm.rank() % OPEN.len()];
     is_open.store(false, Ordering::SeqCst);

@@ -42,7 +42,7 @@ const SLOW: Duration = Duration::from_millis(60);
 const RESULT: f64 = 42.0;
 
 /// A slow kernel with a value in device memory, 0 at first, which it sets to [`RESULT`].
-struct Slow<'a, D: Device> {
+pub(crate) struct Slow<'a, D: Device> {
     device: &'a D,
     value: D::Buffer,
     copy: D::Buffer,
@@ -51,6 +51,11 @@ struct Slow<'a, D: Device> {
 
 impl<'a, D: Device> Slow<'a, D> {
     fn new(device: &'a D) -> Result<Slow<'a, D>, Failure> {
+        Slow::lasting(device, SLOW)
+    }
+
+    /// A kernel that takes at least so long, on an asynchronous device.
+    pub(crate) fn lasting(device: &'a D, time: Duration) -> Result<Slow<'a, D>, Failure> {
         let (value, copy) = (upload(device, &[0.0])?, upload(device, &[-1.0])?);
         let kernel = device.compile(&SPIN)?;
         let stream = device.create_stream(Priority::Normal)?;
@@ -68,7 +73,7 @@ impl<'a, D: Device> Slow<'a, D> {
             unsafe { device.launch(&trial, &stream)? };
             device.synchronize(&stream)?;
             // A device without streams of its own does all this in the call.
-            if begin.elapsed() > SLOW || !device.info().asynchronous {
+            if begin.elapsed() > time || !device.info().asynchronous {
                 let launch = device.bind(&kernel, LaunchConfig::linear(1), &arguments(RESULT))?;
                 return Ok(Slow { device, value, copy, launch });
             }
@@ -76,7 +81,7 @@ impl<'a, D: Device> Slow<'a, D> {
         Err("no number of rounds makes a kernel slow".into())
     }
 
-    fn start(&self, stream: &D::Stream) -> Result<(), DeviceError> {
+    pub(crate) fn start(&self, stream: &D::Stream) -> Result<(), DeviceError> {
         // SAFETY: every test keeps the value until the work is done, and reads it in order.
         unsafe { self.device.launch(&self.launch, stream) }
     }

@@ -1,0 +1,192 @@
+//! Exchanges whose end the host does not wait for, on devices that go on working after a call has returned.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, mpsc};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use haloport_core::device::{Device, Priority};
+use haloport_core::{Communicator, DataPath, ExchangeError, Schedule};
+use rand::rngs::StdRng;
+use rand::seq::SliceRandom;
+use rand::{RngExt, SeedableRng};
+
+use crate::device::Slow;
+use crate::ordering::line::LineOf;
+use crate::{Failure, ensure};
+
+/// Cells that a rank sends in one exchange.
+const CELLS: usize = 1024;
+
+/// How long a kernel takes while which exchanges are started and finished.
+const KERNEL: Duration = Duration::from_millis(300);
+
+/// Exchanges in flight behind one kernel.
+const EXCHANGES: usize = 10;
+
+/// Collective: while a kernel of 300 ms runs, `start` and `finish` of exchanges on its stream return, and the halos are
+/// right after the device has been synchronised. `blocking` counts the calls of the driver that have blocked this thread.
+/// Gives the median time of a `start` and its `finish`, over at least `tries`.
+///
+/// # Errors
+/// A call that waited, a wrong halo, or the error of a call.
+pub fn host_goes_on<D: Device>(
+    comm: &Communicator,
+    device: &D,
+    tries: usize,
+    blocking: &dyn Fn() -> u64,
+) -> Result<Duration, Failure> {
+    let stream = device.create_stream(Priority::Normal)?;
+    let reached = device.create_event(false)?;
+    let slow = Slow::lasting(device, KERNEL)?;
+    let line = || LineOf::new(comm, device, DataPath::Quickest, CELLS);
+    let mut lines = (0..EXCHANGES).map(|_| line()).collect::<Result<Vec<_>, _>>()?;
+    let mut times = Vec::with_capacity(tries);
+    for round in 1..=tries.div_ceil(EXCHANGES) as i64 {
+        for line in &lines {
+            line.write(round, &stream)?;
+        }
+        slow.start(&stream)?;
+        device.record(&reached, &stream)?;
+        let before = blocking();
+        for line in &mut lines {
+            let begin = Instant::now();
+            line.exchange.start(Schedule::On(&stream))?.finish(Schedule::On(&stream))?;
+            times.push(begin.elapsed());
+        }
+        let blocked = blocking() - before;
+        ensure!(
+            !device.query(&reached)?,
+            "the kernel was over before the exchanges were started and finished"
+        );
+        ensure!(blocked == 0, "{blocked} calls blocked the host");
+        device.synchronize(&stream)?;
+        for line in &mut lines {
+            line.exchange.synchronize()?;
+            line.look(&stream)?;
+            line.verify(round, &stream)?;
+        }
+        comm.barrier()?;
+    }
+    times.sort();
+    Ok(times[times.len() / 2])
+}
+
+/// Collective: `rounds` rounds of 8 exchanges in random order on four streams, the same on every rank, with delays that
+/// differ. Every halo is looked at.
+///
+/// # Errors
+/// A wrong halo, or the error of a call.
+pub fn storm<D: Device>(comm: &Communicator, device: &D, rounds: i64) -> Result<(), Failure> {
+    const LINES: usize = 8;
+    // Streams are in order: exchanges in another order on another rank would wait for each other.
+    let (mut random, mut own) = (StdRng::seed_from_u64(0), StdRng::seed_from_u64(1 + comm.rank() as u64));
+    let streams = (0..4).map(|_| device.create_stream(Priority::Normal)).collect::<Result<Vec<_>, _>>()?;
+    let paths = [DataPath::Direct, DataPath::Messages];
+    let mut lines = Vec::with_capacity(LINES);
+    for number in 0..LINES {
+        lines.push(LineOf::new(comm, device, paths[number % 2], 64 << (number % 4))?);
+    }
+    for round in 1..=rounds {
+        let mut order: Vec<usize> = (0..LINES).collect();
+        order.shuffle(&mut random);
+        let mut looked = Vec::with_capacity(LINES);
+        for number in order {
+            let line = &mut lines[number];
+            let [from, to] = [(); 2].map(|()| &streams[random.random_range(0..streams.len())]);
+            line.write(round, from)?;
+            let pending = line.exchange.start(Schedule::On(from))?;
+            if own.random_range(0..20) == 0 {
+                thread::sleep(Duration::from_micros(own.random_range(0..300)));
+            }
+            pending.finish(Schedule::On(to))?;
+            line.look(to)?;
+            looked.push((number, to));
+        }
+        for (number, stream) in looked {
+            lines[number].verify(round, stream).map_err(|error| format!("exchange {number}: {error}"))?;
+        }
+    }
+    for line in &mut lines {
+        line.exchange.synchronize()?;
+    }
+    comm.barrier()?;
+    Ok(())
+}
+
+/// Collective: a neighbour that does not come, for so long as the time limit of this communicator is: its right neighbour's
+/// stream goes on, and the error names it, at the next call and to the completion callback. Leaves ranks with different
+/// counts of exchanges, so that nothing else is done with `comm` afterwards.
+///
+/// # Errors
+/// What went otherwise.
+pub fn silent_neighbour<D: Device>(
+    comm: &Communicator,
+    device: &D,
+    told: &Arc<AtomicBool>,
+) -> Result<(), Failure> {
+    let (sender, receiver) = mpsc::channel();
+    let stream = device.create_stream(Priority::Normal)?;
+    let options = haloport_core::BindOptions::default().path(DataPath::Messages).on_complete(move |end| {
+        let _ = sender.send(end.map_err(ToString::to_string));
+    });
+    let mut line = LineOf::with_options(comm, device, options, CELLS)?;
+    if comm.rank() != 0 {
+        let begin = Instant::now();
+        while !told.load(Ordering::SeqCst) && begin.elapsed() < Duration::from_secs(60) {
+            thread::sleep(Duration::from_millis(1));
+        }
+        return Ok(());
+    }
+    let outcome = unheard(&mut line, device, &stream, &receiver, comm.size() - 1);
+    told.store(true, Ordering::SeqCst);
+    outcome
+}
+
+/// Starts and finishes an exchange to which `missing` does not come.
+fn unheard<D: Device>(
+    line: &mut LineOf<D>,
+    device: &D,
+    stream: &D::Stream,
+    told: &mpsc::Receiver<Result<(), String>>,
+    missing: usize,
+) -> Result<(), Failure> {
+    line.exchange.start(Schedule::On(stream))?.finish(Schedule::On(stream))?;
+    // Not for ever: the gate is opened all the same.
+    device.synchronize(stream)?;
+    let name = format!("rank {missing}");
+    let told = told.recv_timeout(Duration::from_secs(60))?;
+    ensure!(told.as_ref().is_err_and(|error| error.contains(&name)), "the callback was told {told:?}");
+    let error = line.exchange.synchronize();
+    ensure!(
+        matches!(&error, Err(ExchangeError::Poisoned(why)) if why.contains(&name)),
+        "synchronize gave {error:?}, expected an error that names {name}"
+    );
+    Ok(())
+}
+
+/// Collective: the last rank ends after it has bound its exchange. The others get an error that names it, or a neighbour of
+/// whom they did not hear for that reason.
+///
+/// # Errors
+/// What went otherwise.
+pub fn neighbour_that_ends<D: Device>(comm: &Communicator, device: &D) -> Result<(), Failure> {
+    let stream = device.create_stream(Priority::Normal)?;
+    let mut line = LineOf::new(comm, device, DataPath::Messages, CELLS)?;
+    if comm.rank() + 1 == comm.size() {
+        return Ok(());
+    }
+    let mut ended = Ok(());
+    for _ in 0..2 {
+        let started = line.exchange.start(Schedule::On(&stream));
+        ended = started.and_then(|pending| pending.finish(Schedule::On(&stream)));
+        device.synchronize(&stream)?;
+        ended = ended.and_then(|()| line.exchange.synchronize());
+        if ended.is_err() {
+            break;
+        }
+    }
+    let named = ended.as_ref().is_err_and(|error| error.to_string().contains("rank "));
+    ensure!(named, "an exchange without its neighbour gave {ended:?}");
+    Ok(())
+}
