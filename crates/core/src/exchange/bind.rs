@@ -19,6 +19,10 @@ use crate::field::BoundField;
 use crate::pattern::{Pattern, Piece};
 use crate::transport::{Direction, Transport, TransportError, Window};
 
+/// On asynchronous devices, a rank's copies to itself of up to so many bytes go along with the unpacking: a launch of their
+/// own takes as long as they do.
+const LOCAL_BYTES_WITH_UNPACKING: usize = 1 << 20;
+
 /// Binds the copies of a part, allocates its buffers and opens its channels.
 pub(super) fn bind<D: Device>(
     fields: PartFields<D>,
@@ -133,7 +137,11 @@ fn build<D: Device>(
         bind_messages(&device, messages, &fields, buffers.on_device(direction), direction, one_by_one)
     };
     let (sends, outgoing_copies) = bind_all(outgoing, Direction::Send)?;
-    let (receives, unpack) = bind_all(incoming, Direction::Receive)?;
+    let (receives, mut unpack) = bind_all(incoming, Direction::Receive)?;
+    let mut local = items;
+    if device.info().asynchronous && traffic.local_bytes <= LOCAL_BYTES_WITH_UNPACKING && !unpack.is_empty() {
+        unpack.append(&mut local);
+    }
     let mut pack = Vec::with_capacity(2);
     for items in slots {
         // Without shared memory the two lists are the same.
@@ -146,7 +154,7 @@ fn build<D: Device>(
         stream: device.create_stream(Priority::High)?,
         pack,
         round: 0,
-        local: device.bind_copies(items, NextReader::Here)?,
+        local: device.bind_copies(local, NextReader::Here)?,
         unpack: device.bind_copies(unpack, NextReader::Here)?,
         sends: Vec::new(),
         receives: Vec::new(),
