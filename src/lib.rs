@@ -7,7 +7,8 @@
 //! Two ranks, as threads of this process, share a periodic grid of 8 × 6 cells with a halo of one cell:
 //!
 //! ```
-//! use haloport::{DefaultDevice, Field, Grid, Halo, Pattern, Schedule, Split, run_ranks};
+//! use haloport::cpu::CpuDevice;
+//! use haloport::{Field, Grid, Halo, Pattern, Schedule, Split, run_ranks};
 //!
 //! type Failure = Box<dyn std::error::Error + Send + Sync>;
 //!
@@ -17,7 +18,7 @@
 //!     let mine = split.part(comm.rank()).ok_or("there are more ranks than parts")?;
 //!     let pattern = Pattern::structured(&comm, &grid, &[mine], &Halo::uniform(1))?;
 //!
-//!     let device = DefaultDevice::with_threads(1)?; // every rank has a core of its own
+//!     let device = CpuDevice::with_threads(1)?; // every rank has a core of its own
 //!     let mut depth = Field::<f64, _>::new(&device, &pattern)?;
 //!     depth.view_mut(0)?.fill_with(|index, _| if mine.contains(index) { comm.rank() as f64 } else { -1.0 });
 //!
@@ -77,6 +78,6 @@ pub use {
 };
 
 /// Tests the README's example.
-#[cfg(all(doctest, feature = "cpu", not(feature = "sycl")))]
+#[cfg(all(doctest, feature = "cpu"))]
 #[doc = include_str!("../README.md")]
 struct Readme;

@@ -19,7 +19,7 @@ pub(crate) const BACKENDS: [(&str, bool); 3] =
 ///
 /// | string | device |
 /// | --- | --- |
-/// | `auto` | the best device there is: of the backends of this build the first of CUDA, SYCL and CPU that has one |
+/// | `auto` | the best device there is: of the backends of this build the first of CUDA, SYCL and CPU that has one; of SYCL's devices a GPU or an accelerator, since the CPU backend serves a CPU better, if it is built |
 /// | `cpu`, `cpu:0` | the CPU, with a thread for each core |
 /// | `cpu:threads=4` | the CPU with 4 threads |
 /// | `sycl` | with the feature `sycl`: the first GPU that OpenCL offers, else the first accelerator, else the first CPU |
@@ -105,8 +105,10 @@ impl DeviceSpec {
     /// The first backend that has a device; if none has one, the reason is that of the last, which most machines have.
     fn open_best(&self) -> Result<AnyDevice, SelectError> {
         #[cfg(all(feature = "sycl", feature = "cpu"))]
-        if let Ok(device) = SyclDevice::new() {
-            return Ok(device.into());
+        for kind in ["sycl:gpu", "sycl:accelerator"] {
+            if let Ok(device) = SyclDevice::select(kind) {
+                return Ok(device.into());
+            }
         }
         #[cfg(feature = "cpu")]
         let last = self.open_cpu();
@@ -214,6 +216,20 @@ mod tests {
         );
         for bad in ["", "cpu:", "cpu:1", "auto:0", "gpu", "cpu:threads=x", "CPU"] {
             assert!(refusal(bad).starts_with(&format!("there is no device `{bad}`: ")), "{bad}");
+        }
+    }
+
+    #[cfg(all(feature = "sycl", feature = "cpu"))]
+    #[test]
+    fn a_cpu_is_left_to_the_cpu_backend_unless_it_is_named() {
+        use crate::Describe;
+
+        let opened = |text: &str| text.parse::<DeviceSpec>().unwrap().open();
+        let has = |kind: &str| SyclDevice::select(kind).is_ok();
+        let best = if has("sycl:gpu") || has("sycl:accelerator") { "sycl" } else { "cpu" };
+        assert_eq!(opened("auto").unwrap().backend(), best);
+        if let Ok(device) = opened("sycl") {
+            assert_eq!(device.backend(), "sycl");
         }
     }
 

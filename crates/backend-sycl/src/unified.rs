@@ -303,14 +303,15 @@ impl Usm {
 }
 
 impl Svm {
-    /// The allocations that hold these addresses.
+    /// The allocations that hold these addresses. An address in memory that somebody else allocated stands for all of that.
     fn holding(&self, pointers: impl Iterator<Item = Pointer>) -> Vec<usize> {
         let live = self.live.lock().unwrap_or_else(PoisonError::into_inner);
         pointers
-            .filter_map(|pointer| {
+            .map(|pointer| {
                 let address = pointer.as_ptr().addr();
-                let (begin, bytes) = live.range(..=address).next_back()?;
-                (address < begin + bytes.max(&1)).then_some(*begin)
+                let before = live.range(..=address).next_back();
+                before
+                    .map_or(address, |(begin, bytes)| if address < begin + bytes { *begin } else { address })
             })
             .collect()
     }

@@ -3,7 +3,7 @@
 //! A halo cell beyond the edge of a tile is, in the neighbour whose edge runs through the same points of the sphere, the
 //! cell as deep behind that edge. A component of a vector there is the one of the neighbour that points the same way.
 
-use haloport_core::device::Device;
+use haloport_core::device::{Device, MemoryKind};
 use haloport_core::domain::cubed_sphere::TILES;
 use haloport_core::{
     BlockLayout, Communicator, Element, ElementType, Field, Grid, Halo, IndexBox, Neighbours, Pattern, Split,
@@ -139,8 +139,17 @@ impl FieldMaker for FieldCase {
         &self.vector
     }
 
-    fn build<T: Element, D: Device>(&self, device: &D, pattern: &Pattern) -> Result<Field<T, D>, Failure> {
-        Ok(self.plain.builder(pattern).vector(&self.vector).build(device)?)
+    fn memory(&self) -> MemoryKind {
+        self.plain.memory
+    }
+
+    fn build<T: Element, D: Device>(
+        &self,
+        device: &D,
+        pattern: &Pattern,
+        memory: MemoryKind,
+    ) -> Result<Field<T, D>, Failure> {
+        Ok(self.plain.builder(pattern).vector(&self.vector).memory(memory).build(device)?)
     }
 }
 

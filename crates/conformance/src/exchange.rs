@@ -4,7 +4,7 @@
 //! run again. [`check`] runs it: every halo cell must hold what the global array has there, and every other element
 //! in memory (owned cells, margins, padding, cells beyond the ends of the grid) must be untouched.
 
-use haloport_core::device::Device;
+use haloport_core::device::{Device, MemoryKind};
 use haloport_core::field::FieldBuilder;
 use haloport_core::{
     BlockLayout, Communicator, ComponentPlace, Element, ElementType, Exchange, Field, Grid, Halo, IndexBox,
@@ -17,7 +17,7 @@ use rand::{RngExt, SeedableRng};
 use crate::Failure;
 use crate::oracle::{
     CaseField, FieldMaker, Lenders, Memory, Oracle, Ways, make_field, make_owned, order_of_rank,
-    random_element, run_interleaved, run_rounds,
+    random_element, random_memory, run_interleaved, run_rounds,
 };
 
 /// A random grid, split, halo and set of fields.
@@ -45,6 +45,7 @@ pub(crate) struct FieldCase {
     padding: Vec<usize>,
     wider: usize,
     pub(crate) lenders: Lenders,
+    pub(crate) memory: MemoryKind,
 }
 
 impl Case {
@@ -184,6 +185,7 @@ impl FieldCase {
                 .collect(),
             wider: if random.random_bool(0.7) { 0 } else { 1 },
             lenders: Lenders::random(random),
+            memory: random_memory(random),
         }
     }
 
@@ -255,10 +257,23 @@ fn deal(random: &mut StdRng, boxes: Vec<IndexBox>, ranks: usize) -> Vec<Vec<Inde
 /// # Errors
 /// The first cell that is wrong on this rank, or the error of a call.
 pub fn check<D: Device>(comm: &Communicator, device: &D, case: &Case) -> Result<(), Failure> {
-    run(comm, device, case).map_err(|error| format!("case {}: {error}\n{case:?}", case.number).into())
+    check_on(comm, device, device, case)
 }
 
-fn run<D: Device>(comm: &Communicator, device: &D, case: &Case) -> Result<(), Failure> {
+/// Collective: as [`check`], with every second field on another device.
+///
+/// # Errors
+/// As there.
+pub fn check_on<D: Device, E: Device>(
+    comm: &Communicator,
+    device: &D,
+    other: &E,
+    case: &Case,
+) -> Result<(), Failure> {
+    run(comm, device, other, case).map_err(|error| format!("case {}: {error}\n{case:?}", case.number).into())
+}
+
+fn run<D: Device, E: Device>(comm: &Communicator, device: &D, other: &E, case: &Case) -> Result<(), Failure> {
     let pattern = case.pattern(comm)?;
     let mut memory: Vec<Memory> = case.fields.iter().map(|_| Vec::new()).collect();
     let fields = case
@@ -266,7 +281,10 @@ fn run<D: Device>(comm: &Communicator, device: &D, case: &Case) -> Result<(), Fa
         .iter()
         .zip(&mut memory)
         .enumerate()
-        .map(|(number, (field, memory))| make_field(device, &pattern, case, field, number, memory))
+        .map(|(number, (field, memory))| match number % 2 {
+            0 => make_field(device, &pattern, case, field, number, memory),
+            _ => make_field(other, &pattern, case, field, number, memory),
+        })
         .collect::<Result<Vec<_>, _>>()?;
     let exchange = case.ways.bind(&pattern, fields)?;
     run_rounds(device, exchange, case.number, case.rounds)
@@ -324,8 +342,17 @@ impl FieldMaker for FieldCase {
         self.lenders
     }
 
-    fn build<T: Element, D: Device>(&self, device: &D, pattern: &Pattern) -> Result<Field<T, D>, Failure> {
-        Ok(self.builder(pattern).build(device)?)
+    fn memory(&self) -> MemoryKind {
+        self.memory
+    }
+
+    fn build<T: Element, D: Device>(
+        &self,
+        device: &D,
+        pattern: &Pattern,
+        memory: MemoryKind,
+    ) -> Result<Field<T, D>, Failure> {
+        Ok(self.builder(pattern).memory(memory).build(device)?)
     }
 }
 

@@ -1,6 +1,6 @@
 //! A field above 4 GiB, messages above 2 GiB, and more indices for one neighbour than 16 and 19 bits count.
 
-use haloport_core::device::Device;
+use haloport_core::device::{Device, MemoryKind};
 use haloport_core::{
     BindOptions, Communicator, DataPath, Field, Grid, Halo, HaloCells, IndexBox, IndexSet, Pattern, Schedule,
 };
@@ -81,7 +81,7 @@ fn message(comm: &Communicator) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Collective, on two ranks and a device that the host can access: an exchange of more than 2^19 cells for one
+/// Collective, on two ranks and a device with memory that the host can access: an exchange of more than 2^19 cells for one
 /// neighbour, in an order of its own and with ids above 2^32, with `levels` values of one byte each.
 ///
 /// # Errors
@@ -104,7 +104,8 @@ pub fn check_indices<D: Device>(comm: &Communicator, device: &D, levels: usize) 
     };
     let value = |cell: i64, level: i64| ((31 * cell + level) % 251) as u8 | 1;
     for path in [DataPath::Messages, DataPath::Shared, DataPath::Direct] {
-        let field = Field::<u8, D>::builder(&pattern).levels(levels).build(device)?;
+        let memory = if device.info().host_accessible { MemoryKind::Device } else { MemoryKind::Shared };
+        let field = Field::<u8, D>::builder(&pattern).levels(levels).memory(memory).build(device)?;
         let mut exchange = pattern.bind_with(field, BindOptions::default().path(path))?;
         if comm.rank() == 0 {
             let mut view = exchange.fields_mut().view_mut(0)?;

@@ -7,6 +7,7 @@
 //! - [`unstructured`]: the same for unstructured domains.
 //! - [`cubed_sphere`]: the same for cubed spheres, against geometry.
 //! - [`mod@line`]: random intervals of a line and windows around them.
+//! - [`ordering`]: exchanges and the work around them, on devices that go on working after a call has returned.
 //! - [`sparse`]: random rounds of sparse exchanges, with others and exchanges of halos in flight, against an oracle.
 //! - [`nvrtc`]: whether CUDA's compiler takes kernels.
 //!
@@ -21,6 +22,7 @@ pub mod large;
 pub mod line;
 pub mod nvrtc;
 mod oracle;
+pub mod ordering;
 pub mod sparse;
 pub mod transport;
 pub mod unstructured;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use haloport_core::device::{Device, Priority};
+use haloport_core::device::{Buffer, Device, MemoryKind, Priority};
 use haloport_core::{
     BindOptions, BlockLayout, BorrowedField, DataPath, Element, ElementType, Exchange, Field, FieldSet,
     HaloOrder, IndexBox, Pattern, Schedule, Trial,
@@ -33,16 +33,23 @@ pub(crate) trait Oracle {
 /// Describes a field of a case.
 pub(crate) trait FieldMaker {
     fn element(&self) -> ElementType;
-    /// On which ranks its memory is lent, where the device can use that.
+    /// On which ranks its memory is somebody else's.
     fn lenders(&self) -> Lenders;
+    /// The kind of memory on devices that have several.
+    fn memory(&self) -> MemoryKind;
     /// The axes that its components point along; none for scalars.
     fn vector(&self) -> &[usize] {
         &[]
     }
-    fn build<T: Element, D: Device>(&self, device: &D, pattern: &Pattern) -> Result<Field<T, D>, Failure>;
+    fn build<T: Element, D: Device>(
+        &self,
+        device: &D,
+        pattern: &Pattern,
+        memory: MemoryKind,
+    ) -> Result<Field<T, D>, Failure>;
 }
 
-/// The ranks on which the memory of a field is lent: none, all, or some of them.
+/// The ranks on which the memory of a field is somebody else's: none, all, or some of them.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Lenders(u64);
 
@@ -83,13 +90,17 @@ pub(crate) fn make_field<'m, O: Oracle, D: Device>(
     number: usize,
     memory: &'m mut Memory,
 ) -> Result<Box<dyn CaseField + 'm>, Failure> {
-    if !maker.lenders().contain(pattern.comm().rank()) || !device.info().host_accessible {
+    if !maker.lenders().contain(pattern.comm().rank()) {
         return make_owned(device, pattern, oracle, maker, number);
     }
     for_type!(maker.element(), T => {
         // An owned field of the same kind has made the layouts.
-        let model = maker.build::<T, D>(device, pattern)?;
+        let model = maker.build::<T, D>(device, pattern, MemoryKind::Device)?;
         let layouts = (0..model.domains()).map(|domain| model.layout(domain).cloned()).collect::<Result<Vec<_>, _>>()?;
+        if !device.info().runs_on_host() {
+            let field = field_at_addresses::<T, D>(device, layouts, memory_of(device, maker))?;
+            return Ok(Box::new(Owned { number, oracle, field: field.with_vector(maker.vector())? }));
+        }
         *memory = layouts
             .iter()
             .map(|layout| vec![u128::from_ne_bytes([UNTOUCHED; 16]); (layout.span().1 as usize * size_of::<T>()).div_ceil(16)])
@@ -112,7 +123,32 @@ pub(crate) fn make_owned<'m, O: Oracle, D: Device>(
     maker: &impl FieldMaker,
     number: usize,
 ) -> Result<Box<dyn CaseField + 'm>, Failure> {
-    for_type!(maker.element(), T => Ok(Box::new(Owned { number, oracle, field: maker.build::<T, D>(device, pattern)? })))
+    let memory = memory_of(device, maker);
+    for_type!(maker.element(), T => {
+        Ok(Box::new(Owned { number, oracle, field: maker.build::<T, D>(device, pattern, memory)? }))
+    })
+}
+
+/// A field in memory that a program allocated itself on the device, by address.
+fn field_at_addresses<T: Element, D: Device>(
+    device: &D,
+    layouts: Vec<BlockLayout>,
+    kind: MemoryKind,
+) -> Result<Field<T, D>, Failure> {
+    let bytes = |layout: &BlockLayout| layout.span().1 as usize * size_of::<T>();
+    let buffers =
+        layouts.iter().map(|layout| device.allocate(bytes(layout), kind)).collect::<Result<Vec<_>, _>>()?;
+    let host_accessible = buffers.iter().all(Buffer::host_accessible);
+    let blocks = buffers.iter().map(Buffer::pointer).zip(layouts).collect();
+    // SAFETY: the blocks are buffers of their own, as long as the layouts, which have no negative strides, say, zeroed,
+    // and owned by the field alone.
+    Ok(unsafe { Field::from_raw(device, blocks, host_accessible, Box::new(buffers)) })
+}
+
+/// The kind of memory that a field has: that of the case, where the device has it.
+fn memory_of<D: Device>(device: &D, maker: &impl FieldMaker) -> MemoryKind {
+    let wanted = maker.memory();
+    if device.allocate(1, wanted).is_ok() { wanted } else { MemoryKind::Device }
 }
 
 /// Runs rounds of one exchange, each by another schedule, and verifies each.
@@ -439,6 +475,11 @@ macro_rules! for_type {
     };
 }
 use for_type;
+
+/// A kind of memory: mostly that which the host cannot read.
+pub(crate) fn random_memory(random: &mut StdRng) -> MemoryKind {
+    [MemoryKind::Device, MemoryKind::Device, MemoryKind::Shared][random.random_range(0..3)]
+}
 
 /// What a case says about how its exchange is done.
 #[derive(Debug, Clone, Copy)]

@@ -197,21 +197,19 @@ fn halos<D: Device>(comm: &Communicator, device: &D) -> Result<Exchange<Field<i3
 
 /// Owned cells hold their index and the round, the halo nothing of use.
 fn prepare<D: Device>(halos: &mut Exchange<Field<i32, D>>, round: u64) -> Result<(), Failure> {
-    let owned = halos.fields().layout(0)?.owned();
-    let value = |cell: &[i64]| if owned.contains(cell) { cell[0] as i32 + 1000 * round as i32 } else { -1 };
-    halos.fields_mut().view_mut(0)?.fill_with(|cell, _| value(cell));
+    let field = halos.fields_mut();
+    let owned = field.layout(0)?.owned();
+    let value = |cell: i64| if owned.contains(&[cell]) { cell as i32 + 1000 * round as i32 } else { -1 };
+    let cells = field.layout(0)?.allocated();
+    field.copy_from(0, &(cells.lower()[0]..cells.upper()[0]).map(value).collect::<Vec<_>>())?;
     Ok(())
 }
 
 fn verify<D: Device>(halos: &Exchange<Field<i32, D>>, round: u64, size: usize) -> Result<(), Failure> {
-    let view = halos.fields().view(0)?;
-    for cell in view.region().lower()[0]..view.region().upper()[0] {
+    let cells = halos.fields().layout(0)?.allocated();
+    for (cell, found) in (cells.lower()[0]..cells.upper()[0]).zip(halos.fields().to_vec(0)?) {
         let expected = cell.rem_euclid(5 * size as i64) as i32 + 1000 * round as i32;
-        ensure!(
-            view.get(&[cell]) == Some(expected),
-            "cell {cell} of round {round} is {:?}",
-            view.get(&[cell])
-        );
+        ensure!(found == expected, "cell {cell} of round {round} is {found}");
     }
     Ok(())
 }

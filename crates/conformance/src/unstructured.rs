@@ -6,7 +6,7 @@
 
 use std::collections::HashSet;
 
-use haloport_core::device::Device;
+use haloport_core::device::{Device, MemoryKind};
 use haloport_core::{
     BlockLayout, Communicator, ComponentPlace, Element, ElementType, Exchange, Field, HaloCells, IndexSet,
     Pattern,
@@ -17,7 +17,7 @@ use rand::{RngExt, SeedableRng};
 
 use crate::oracle::{
     CaseField, FieldMaker, Lenders, Memory, Oracle, Ways, make_field, make_owned, order_of_rank,
-    random_element, run_interleaved, run_rounds,
+    random_element, random_memory, run_interleaved, run_rounds,
 };
 use crate::{Failure, ensure, exchange};
 
@@ -52,6 +52,7 @@ struct FieldCase {
     order: Vec<usize>,
     padding: Vec<usize>,
     lenders: Lenders,
+    memory: MemoryKind,
 }
 
 impl Case {
@@ -150,6 +151,7 @@ impl FieldCase {
             order,
             further_axes,
             lenders: Lenders::random(random),
+            memory: random_memory(random),
         }
     }
 }
@@ -274,11 +276,24 @@ fn random_list(random: &mut StdRng, domains: &[Domain]) -> Option<Vec<i64>> {
 /// # Errors
 /// The first cell that is wrong on this rank, or the error of a call.
 pub fn check<D: Device>(comm: &Communicator, device: &D, case: &Case) -> Result<(), Failure> {
-    run(comm, device, case)
+    check_on(comm, device, device, case)
+}
+
+/// Collective: as [`check`], with every second field on another device.
+///
+/// # Errors
+/// As there.
+pub fn check_on<D: Device, E: Device>(
+    comm: &Communicator,
+    device: &D,
+    other: &E,
+    case: &Case,
+) -> Result<(), Failure> {
+    run(comm, device, other, case)
         .map_err(|error| format!("unstructured case {}: {error}\n{case:?}", case.number).into())
 }
 
-fn run<D: Device>(comm: &Communicator, device: &D, case: &Case) -> Result<(), Failure> {
+fn run<D: Device, E: Device>(comm: &Communicator, device: &D, other: &E, case: &Case) -> Result<(), Failure> {
     let here = case.here(comm.rank());
     let pattern = case.pattern(comm, &here)?;
     let mut memory: Vec<Memory> = case.fields.iter().map(|_| Vec::new()).collect();
@@ -287,7 +302,10 @@ fn run<D: Device>(comm: &Communicator, device: &D, case: &Case) -> Result<(), Fa
         .iter()
         .zip(&mut memory)
         .enumerate()
-        .map(|(number, (field, memory))| make_field(device, &pattern, &here, field, number, memory))
+        .map(|(number, (field, memory))| match number % 2 {
+            0 => make_field(device, &pattern, &here, field, number, memory),
+            _ => make_field(other, &pattern, &here, field, number, memory),
+        })
         .collect::<Result<Vec<_>, _>>()?;
     let exchange = case.ways.bind(&pattern, fields)?;
     run_rounds(device, exchange, case.number, case.rounds)
@@ -354,12 +372,22 @@ impl FieldMaker for FieldCase {
         self.lenders
     }
 
-    fn build<T: Element, D: Device>(&self, device: &D, pattern: &Pattern) -> Result<Field<T, D>, Failure> {
+    fn memory(&self) -> MemoryKind {
+        self.memory
+    }
+
+    fn build<T: Element, D: Device>(
+        &self,
+        device: &D,
+        pattern: &Pattern,
+        memory: MemoryKind,
+    ) -> Result<Field<T, D>, Failure> {
         let mut builder = Field::<T, D>::builder(pattern)
             .further_axes(&self.further_axes)
             .components(self.components, self.place)
             .axis_order(&self.order)
-            .padding(&self.padding);
+            .padding(&self.padding)
+            .memory(memory);
         if let Some(levels) = &self.levels {
             builder = builder.exchanged_levels(levels.clone());
         }

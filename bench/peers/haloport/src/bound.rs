@@ -3,8 +3,9 @@
 use std::ffi::c_int;
 use std::sync::Arc;
 
+use haloport::cpu::CpuDevice;
 use haloport::mpi::MpiTransport;
-use haloport::{BindOptions, BorrowedField, Communicator, DefaultDevice, Exchange, Field, Schedule};
+use haloport::{BindOptions, BorrowedField, Communicator, Exchange, Field, Schedule};
 use memmap2::{Advice, MmapMut};
 
 use crate::problem::{Failure, Problem};
@@ -20,8 +21,8 @@ pub(crate) enum Memory {
 }
 
 enum Fields {
-    Own(Exchange<Vec<Field<f64, DefaultDevice>>>),
-    Callers(Exchange<Vec<BorrowedField<'static, f64, DefaultDevice>>>),
+    Own(Exchange<Vec<Field<f64, CpuDevice>>>),
+    Callers(Exchange<Vec<BorrowedField<'static, f64, CpuDevice>>>),
 }
 
 /// An exchange and where its fields begin.
@@ -50,7 +51,7 @@ impl Bound {
         let comm = Communicator::new(Arc::new(unsafe { MpiTransport::from_fortran(comm)? }));
         // SAFETY: the caller's promise.
         let pattern = unsafe { problem.pattern(&comm)? };
-        let device = DefaultDevice::with_threads(1)?; // every rank has a core of its own
+        let device = CpuDevice::with_threads(1)?; // every rank has a core of its own
         let layout = problem.layout(&device, &pattern)?;
         let (mut begins, mut mapped) = (Vec::new(), Vec::new());
         let fields = match memory {

@@ -1,9 +1,8 @@
 //! The problems of `peers.h`: their patterns, and how their fields lie in memory.
 
+use haloport::cpu::CpuDevice;
 use haloport::field::FieldBuilder;
-use haloport::{
-    BlockLayout, Communicator, DefaultDevice, Field, Grid, Halo, HaloCells, IndexSet, Pattern, Split,
-};
+use haloport::{BlockLayout, Communicator, Field, Grid, Halo, HaloCells, IndexSet, Pattern, Split};
 
 /// What goes wrong is printed.
 pub(crate) type Failure = Box<dyn std::error::Error>;
@@ -23,7 +22,7 @@ pub(crate) trait Problem {
     unsafe fn pattern(&self, comm: &Communicator) -> Result<Pattern, Failure>;
 
     /// A field of the library's own, before it is made.
-    fn builder(&self, pattern: &Pattern) -> FieldBuilder<f64, DefaultDevice>;
+    fn builder(&self, pattern: &Pattern) -> FieldBuilder<f64, CpuDevice>;
 
     /// The strides that the interface wants, in values, from the first axis on.
     fn strides(&self) -> Vec<i64>;
@@ -32,7 +31,7 @@ pub(crate) trait Problem {
     ///
     /// # Errors
     /// Where it does not lie as the interface wants it.
-    fn layout(&self, device: &DefaultDevice, pattern: &Pattern) -> Result<BlockLayout, Failure> {
+    fn layout(&self, device: &CpuDevice, pattern: &Pattern) -> Result<BlockLayout, Failure> {
         let layout = self.builder(pattern).node_shared(false).build(device)?.layout(0)?.clone();
         let wanted = self.strides();
         if layout.strides() != wanted {
@@ -65,7 +64,7 @@ impl Problem for Boxes {
         Ok(Pattern::structured(comm, &grid, &[mine], &Halo::uniform(self.halo as usize))?)
     }
 
-    fn builder(&self, pattern: &Pattern) -> FieldBuilder<f64, DefaultDevice> {
+    fn builder(&self, pattern: &Pattern) -> FieldBuilder<f64, CpuDevice> {
         Field::builder(pattern)
     }
 
@@ -101,7 +100,7 @@ impl Problem for Mesh {
         Ok(Pattern::unstructured(comm, &[IndexSet::new(owned, halo)], &HaloCells::All)?)
     }
 
-    fn builder(&self, pattern: &Pattern) -> FieldBuilder<f64, DefaultDevice> {
+    fn builder(&self, pattern: &Pattern) -> FieldBuilder<f64, CpuDevice> {
         let mut builder = Field::builder(pattern);
         if self.levels > 1 {
             let order = if self.levels_slowest == 0 { [0, 1] } else { [1, 0] };

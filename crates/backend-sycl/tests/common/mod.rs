@@ -1,5 +1,14 @@
 //! The device under test: what the OpenCL drivers that `OCL_ICD_VENDORS` names offer.
 
+#![allow(dead_code, reason = "each test binary uses its own part")]
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::ffi::c_void;
+
+use cl3::command_queue::{
+    CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE, CL_QUEUE_PROPERTIES, create_command_queue_with_properties,
+    release_command_queue,
+};
 use haloport_core::device::{Device, DeviceError};
 use haloport_sycl::SyclDevice;
 
@@ -15,5 +24,35 @@ pub(crate) fn device() -> Option<SyclDevice> {
             None
         }
         Err(error) => panic!("{error}"),
+    }
+}
+
+/// A queue that is out of order, as somebody else may have made it.
+pub(crate) struct OutOfOrder(pub(crate) *mut c_void);
+
+impl OutOfOrder {
+    pub(crate) fn new(device: &SyclDevice) -> OutOfOrder {
+        let (context, id) = device.native();
+        let properties = [CL_QUEUE_PROPERTIES as u64, CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE, 0];
+        // SAFETY: the handles are alive as long as the device; the queue is released when this is dropped.
+        let queue = unsafe {
+            create_command_queue_with_properties(
+                context as *mut c_void,
+                id as *mut c_void,
+                properties.as_ptr().cast(),
+            )
+        };
+        OutOfOrder(queue.unwrap())
+    }
+
+    pub(crate) fn handle(&self) -> usize {
+        self.0.addr()
+    }
+}
+
+impl Drop for OutOfOrder {
+    fn drop(&mut self) {
+        // SAFETY: it is still ours: borrowing has not released it.
+        unsafe { release_command_queue(self.0) }.unwrap();
     }
 }

@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use super::buffers::Buffers;
 use super::cost::LINE_BYTES;
 use super::layout::{Messages, Place, Placed};
 use super::message::{Incoming, Outgoing};
@@ -11,9 +12,8 @@ use super::path::Way;
 use super::plan::{BuildError, PartFields};
 use super::settle::Settled;
 use super::side::{Side, fill};
-use crate::device::{
-    Buffer, CopyItem, Device, DeviceError, MemoryKind, MemoryRange, NextReader, Pointer, Priority,
-};
+use super::unpacked::Unpacked;
+use crate::device::{CopyItem, Device, DeviceError, MemoryRange, NextReader, Pointer, Priority};
 use crate::domain::Orientation;
 use crate::field::BoundField;
 use crate::pattern::{Pattern, Piece};
@@ -128,13 +128,12 @@ fn build<D: Device>(
     in_place.sort_unstable();
     in_place.dedup();
 
-    let kind = if host { MemoryKind::Device } else { MemoryKind::Pinned };
-    let send_buffer = device.allocate(outgoing.bytes, kind)?;
-    let receive_buffer = device.allocate(incoming.bytes, kind)?;
-    let (sends, outgoing_copies) =
-        bind_messages(&device, outgoing, &fields, send_buffer.pointer(), Direction::Send, one_by_one)?;
-    let (receives, unpack) =
-        bind_messages(&device, incoming, &fields, receive_buffer.pointer(), Direction::Receive, one_by_one)?;
+    let buffers = Buffers::new(&device, outgoing.bytes, incoming.bytes, host)?;
+    let bind_all = |messages, direction| {
+        bind_messages(&device, messages, &fields, buffers.on_device(direction), direction, one_by_one)
+    };
+    let (sends, outgoing_copies) = bind_all(outgoing, Direction::Send)?;
+    let (receives, unpack) = bind_all(incoming, Direction::Receive)?;
     let mut pack = Vec::with_capacity(2);
     for items in slots {
         // Without shared memory the two lists are the same.
@@ -153,13 +152,13 @@ fn build<D: Device>(
         receives: Vec::new(),
         lent,
         borrowed,
-        buffers: Arc::new([send_buffer, receive_buffer]),
+        buffers: Arc::new(buffers),
         in_place: in_place.into_iter().filter_map(|field| fields[field].1.storage.clone()).collect(),
         traffic,
         before: device.create_event(false)?,
         packed: device.create_event(false)?,
         moved: device.create_event(false)?,
-        unpacked: device.create_event(false)?,
+        unpacked: Unpacked::new(&device, &fields)?,
         phase: Phase::Idle,
         device,
     };
@@ -276,7 +275,7 @@ fn open<D: Device>(
     let opened = (|| {
         for (placed, direction) in [(sends, Direction::Send), (receives, Direction::Receive)] {
             for (message, copies, borrowed) in placed {
-                let buffer = part.buffers[usize::from(direction == Direction::Receive)].pointer();
+                let buffer = part.buffers.on_wire(direction);
                 let ranges = message.stretches.iter().map(|stretch| {
                     let pointer = match stretch.place {
                         Place::Buffer(offset) => buffer.offset(offset as isize),

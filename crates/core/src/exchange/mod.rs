@@ -9,8 +9,8 @@
 //!   messages of which some lie in a `segment` that two processes share;
 //! - `trial`: which way is taken, with the `choice` as a value that its `fingerprint` tells from others; `ring`: where ways
 //!   are tried out, with halos that `kept_halos` puts back;
-//! - `part`: what one device does in each phase of an exchange, `message`: with each message, and `staged`: the same axis
-//!   by axis;
+//! - `part`: what one device does in each phase of an exchange, `message`: with each message, in the memory that `buffers`
+//!   has, until all is `unpacked`, and `staged`: the same axis by axis;
 //! - `flight`: the parts together, from start to finish, and poisoning; `bound`: a flight between its ranks;
 //! - `engine`: who drives the flights of a rank;
 //! - `pending`: the borrow that keeps fields from being touched in flight;
@@ -18,6 +18,7 @@
 
 mod bind;
 mod bound;
+mod buffers;
 mod choice;
 #[cfg(doctest)]
 mod compile_fail;
@@ -44,6 +45,7 @@ mod settle;
 mod side;
 mod staged;
 mod trial;
+mod unpacked;
 
 use std::fmt;
 use std::sync::Arc;

@@ -19,7 +19,9 @@
 
 use std::sync::Arc;
 
+use super::buffers::Buffers;
 use super::message::{Incoming, Kept, Outgoing};
+use super::unpacked::Unpacked;
 use super::{ExchangeError, Schedule};
 use crate::device::{Device, DeviceId};
 use crate::field::Storage;
@@ -110,7 +112,7 @@ pub(super) struct DevicePart<D: Device> {
     /// Windows borrowed from neighbours.
     pub(super) borrowed: Vec<Borrowed<D>>,
     /// Owns the memory of all messages that do not lie in fields.
-    pub(super) buffers: Arc<[D::Buffer; 2]>,
+    pub(super) buffers: Arc<Buffers<D>>,
     /// The fields that messages lie in.
     pub(super) in_place: Vec<Arc<Storage>>,
     pub(super) traffic: Traffic,
@@ -123,7 +125,7 @@ pub(super) struct DevicePart<D: Device> {
     /// All copies on `stream` are done.
     pub(super) moved: D::Event,
     /// Unpacking is done.
-    pub(super) unpacked: D::Event,
+    pub(super) unpacked: Arc<Unpacked<D>>,
     pub(super) phase: Phase,
 }
 
@@ -194,7 +196,7 @@ impl<D: Device> Part for DevicePart<D> {
             self.device.stream_wait(&self.stream, &self.before)?;
         }
         // The buffers of the last exchange may still be read by its unpacking.
-        self.device.stream_wait(&self.stream, &self.unpacked)?;
+        self.device.stream_wait(&self.stream, &self.unpacked.event)?;
         let receiving = self.device.info().runs_on_host();
         if receiving {
             self.receive(transport)?;
@@ -207,6 +209,8 @@ impl<D: Device> Part for DevicePart<D> {
         // them is in flight, so nobody else touches the fields; the send buffers are free since the last exchange
         // has completed. Work of the caller is ordered before by `before`.
         unsafe { self.device.run_copies(&self.pack[self.round % self.pack.len()], &self.stream)? };
+        // SAFETY: as for packing.
+        unsafe { self.buffers.bring_to_wire(&self.device, &self.stream)? };
         self.device.record(&self.packed, &self.stream)?;
         self.phase = Phase::Packing { receiving };
         // Neighbours can begin while we copy what is our own.
@@ -252,7 +256,10 @@ impl<D: Device> Part for DevicePart<D> {
         self.device.stream_wait(on, &self.moved)?;
         // SAFETY: all messages have arrived and the receive buffers are ours until the next start; the fields are
         // borrowed exclusively through the exchange.
-        unsafe { self.device.run_copies(&self.unpack, on)? };
+        unsafe {
+            self.buffers.take_from_wire(&self.device, on)?;
+            self.device.run_copies(&self.unpack, on)?;
+        }
         for message in &mut self.receives {
             // SAFETY: as for the list that serves all messages.
             unsafe { message.unpack(&self.device, on)? };
@@ -261,9 +268,9 @@ impl<D: Device> Part for DevicePart<D> {
             borrowed.copy(self.round, &self.device, &self.stream)?;
             borrowed.give_back(self.round, transport)?;
         }
-        self.device.record(&self.unpacked, on)?;
+        self.device.record(&self.unpacked.event, on)?;
         if stream.is_none() {
-            self.device.host_wait(&self.unpacked)?;
+            self.device.host_wait(&self.unpacked.event)?;
         }
         self.phase = Phase::Idle;
         Ok(())
@@ -291,7 +298,7 @@ impl<D: Device> Part for DevicePart<D> {
         // cause of the abandoning or is of no more use.
         let _ = self.device.synchronize(&self.stream);
         // The last unpacking was put on a stream of the caller's.
-        let _ = self.device.host_wait(&self.unpacked);
+        let _ = self.device.host_wait(&self.unpacked.event);
         for borrowed in &self.borrowed {
             borrowed.windows.iter().for_each(|window| window.leave());
             transport.notify(borrowed.peer);
@@ -320,7 +327,7 @@ impl<D: Device> DevicePart<D> {
     fn send(&mut self, transport: &dyn Transport) -> Result<(), ExchangeError> {
         let Phase::Packing { mut receiving } = self.phase else { return Ok(()) };
         // Halos are ours once the work before is done, which packing waits for; buffers once they were unpacked.
-        let free = if self.in_place.is_empty() { &self.unpacked } else { &self.packed };
+        let free = if self.in_place.is_empty() { &self.unpacked.event } else { &self.packed };
         if !receiving && self.device.query(free)? {
             self.receive(transport)?;
             receiving = true;

@@ -20,7 +20,7 @@ pub use set::{Binder, FieldSet};
 pub use view::{View, ViewMut};
 
 pub(crate) use layout::copy_axes;
-pub(crate) use owned::Storage;
+pub(crate) use owned::{LastWrite, Storage};
 pub(crate) use ranges::ranges_of;
 pub(crate) use set::BoundField;
 pub(crate) use vector::VectorAxes;

@@ -1,13 +1,14 @@
 //! Fields whose memory the library owns, or is told to treat as if it did.
 
 use std::any::Any;
+use std::fmt::Debug;
 use std::marker::PhantomData;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use super::placement::{Placement, placement};
 use super::{Binder, BlockLayout, BoundField, FieldBuilder, FieldError, FieldSet, VectorAxes, View, ViewMut};
-use crate::device::{Buffer, Device, MemoryKind, Pointer};
+use crate::device::{Buffer, Device, DeviceError, MemoryKind, Pointer};
 use crate::domain::IndexBox;
 use crate::element::Element;
 use crate::pattern::Pattern;
@@ -38,8 +39,16 @@ pub(crate) struct Storage {
     in_flight: AtomicBool,
     /// How many parts of exchanges that were given up have messages under way from the memory or to it.
     holds: AtomicUsize,
+    /// What devices that go on working after a call has returned may still be writing.
+    writers: Mutex<Vec<Weak<dyn LastWrite>>>,
     host_accessible: bool,
     memory: Memory,
+}
+
+/// The latest work of a device that writes a field.
+pub(crate) trait LastWrite: Debug + Send + Sync {
+    /// Blocks the host until it is done.
+    fn wait(&self) -> Result<(), DeviceError>;
 }
 
 /// What owns the memory of a field.
@@ -87,6 +96,20 @@ impl Storage {
     /// Ends one hold.
     pub(crate) fn release(&self) {
         self.holds.fetch_sub(1, Ordering::AcqRel);
+    }
+
+    /// Has access from the host wait for `writer`, as long as that lives; it waits itself before it is dropped.
+    pub(crate) fn written_by<W: LastWrite + 'static>(&self, writer: &Arc<W>) {
+        let writer: Weak<W> = Arc::downgrade(writer);
+        let mut writers = self.writers.lock().unwrap_or_else(PoisonError::into_inner);
+        writers.retain(|writer| writer.strong_count() > 0);
+        writers.push(writer);
+    }
+
+    /// Blocks the host until no device writes the memory any more.
+    fn wait_for_writers(&self) -> Result<(), DeviceError> {
+        let writers = self.writers.lock().unwrap_or_else(PoisonError::into_inner);
+        writers.iter().filter_map(Weak::upgrade).try_for_each(|writer| writer.wait())
     }
 
     fn is_in_flight(&self) -> bool {
@@ -140,7 +163,8 @@ impl<T: Element, D: Device> Field<T, D> {
         memory: Memory,
     ) -> Field<T, D> {
         let (in_flight, holds) = (AtomicBool::new(false), AtomicUsize::new(0));
-        let storage = Arc::new(Storage { in_flight, holds, host_accessible, memory });
+        let storage =
+            Arc::new(Storage { in_flight, holds, writers: Mutex::default(), host_accessible, memory });
         let blocks = blocks.into_iter().map(|(pointer, layout)| Block { pointer, layout }).collect();
         Field { device: device.clone(), storage, blocks, vector: VectorAxes::default(), element: PhantomData }
     }
@@ -234,10 +258,11 @@ impl<T: Element, D: Device> Field<T, D> {
         Ok(self.block(domain)?.pointer)
     }
 
-    /// All cells of a domain, halo included, for reading from the host.
+    /// All cells of a domain, halo included, for reading from the host. Blocks until the last exchange has filled the halo,
+    /// on whatever stream; other work that was put on streams is up to its caller.
     ///
     /// # Errors
-    /// [`FieldError::InFlight`], [`FieldError::NotHostAccessible`], [`FieldError::NoSuchDomain`].
+    /// [`FieldError::InFlight`], [`FieldError::NotHostAccessible`], [`FieldError::NoSuchDomain`], [`FieldError::Device`].
     pub fn view(&self, domain: usize) -> Result<View<'_, T>, FieldError> {
         let block = self.on_host(domain)?;
         // SAFETY: the block is alive as long as `self`; it is not in flight, so no exchange touches it, none can be
@@ -245,7 +270,7 @@ impl<T: Element, D: Device> Field<T, D> {
         Ok(unsafe { View::new(block.pointer.as_ptr().cast(), &block.layout, block.layout.allocated()) })
     }
 
-    /// All cells of a domain, halo included, for reading and writing from the host.
+    /// All cells of a domain, halo included, for reading and writing from the host. Blocks as [`view`](Field::view) does.
     ///
     /// # Errors
     /// As for [`view`](Field::view).
@@ -256,7 +281,8 @@ impl<T: Element, D: Device> Field<T, D> {
     }
 
     /// A copy of the block of `domain` in host memory, as it lies in memory (see [`layout`](Field::layout)). Blocks
-    /// until all work on the device's default stream before it is done.
+    /// until all work on the device's default stream before it is done, and the last exchange has filled the halo, on
+    /// whatever stream.
     ///
     /// # Errors
     /// [`FieldError::InFlight`], [`FieldError::NoSuchDomain`], [`FieldError::Device`].
@@ -331,6 +357,7 @@ impl<T: Element, D: Device> Field<T, D> {
         if self.storage.is_in_flight() {
             return Err(FieldError::InFlight);
         }
+        self.storage.wait_for_writers()?;
         self.block(domain)
     }
 
