@@ -136,7 +136,7 @@ fn received_next<D: Device>(comm: &Communicator, device: &D, path: DataPath) -> 
     let pending = line.exchange.start(Schedule::On(&one))?;
     wait(&pending);
     // Every second rank holds its unpacking back, and with it what it sends next; its neighbours send theirs.
-    let open = if comm.rank() % 2 == 0 { Some(device.gate(&two)?) } else { None };
+    let open = if comm.rank().is_multiple_of(2) { Some(device.gate(&two)?) } else { None };
     pending.finish(Schedule::On(&two))?;
     line.look(&two)?;
     device.record(&seen, &two)?;
