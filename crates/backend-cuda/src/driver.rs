@@ -2,6 +2,7 @@
 
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::fmt;
+use std::ops::Deref;
 use std::ptr;
 use std::sync::OnceLock;
 
@@ -41,7 +42,7 @@ pub(crate) type StreamCallback = unsafe extern "C" fn(CUstream, Status, *mut c_v
 
 functions! {
     /// The functions of the driver that are called.
-    Driver of cudarc::driver::sys;
+    Functions of cudarc::driver::sys;
     checked {
         cuInit(c_uint) -> CUresult;
         cuDriverGetVersion(*mut c_int) -> CUresult;
@@ -102,6 +103,13 @@ functions! {
     }
 }
 
+/// The driver.
+pub(crate) struct Driver {
+    functions: Functions,
+    /// The CUDA version that it offers: 1000 times the major number and 10 times the minor.
+    pub(crate) version: c_int,
+}
+
 /// The driver, loaded and initialised once.
 pub(crate) fn driver() -> Result<&'static Driver, DeviceError> {
     static DRIVER: OnceLock<Result<Driver, DeviceError>> = OnceLock::new();
@@ -115,11 +123,12 @@ impl Driver {
             looked_for,
             advice: ADVICE.into(),
         })?;
-        let driver = Driver::load(library).map_err(|symbol| DeviceError::NotFound {
+        let functions = Functions::load(library).map_err(|symbol| DeviceError::NotFound {
             what: format!("a CUDA driver with the function {symbol}"),
             looked_for: format!("it in {}", NAMES[0]),
             advice: ADVICE.into(),
         })?;
+        let mut driver = Driver { functions, version: 0 };
         // SAFETY: it may be called at any time, more than once, and has no flags.
         match unsafe { (driver.cuInit)(0) } {
             SUCCESS => {}
@@ -135,26 +144,20 @@ impl Driver {
             }
             status => return Err(driver.failed("cuInit", status, ANY)),
         }
-        match driver.version() {
-            version if version >= OLDEST => Ok(driver),
-            version => Err(DeviceError::NotFound {
-                what: "a CUDA driver that is new enough".into(),
-                looked_for: format!(
-                    "one of CUDA {} or newer, and found {}",
-                    Version(OLDEST),
-                    Version(version)
-                ),
-                advice: ADVICE.into(),
-            }),
-        }
-    }
-
-    /// The CUDA version that it offers: 1000 times the major number and 10 times the minor.
-    pub(crate) fn version(&self) -> c_int {
         let mut version = 0;
-        // SAFETY: it writes a number to a place of ours; where it fails, that stays 0.
-        unsafe { (self.cuDriverGetVersion)(&raw mut version) };
-        version
+        // SAFETY: it writes to a place of ours.
+        let status = unsafe { (driver.cuDriverGetVersion)(&raw mut version) };
+        driver.checked("cuDriverGetVersion", status, ANY)?;
+        driver.version = version;
+        if version >= OLDEST {
+            return Ok(driver);
+        }
+        let found = format!("one of CUDA {} or newer, and found {}", Version(OLDEST), Version(version));
+        Err(DeviceError::NotFound {
+            what: "a CUDA driver that is new enough".into(),
+            looked_for: found,
+            advice: ADVICE.into(),
+        })
     }
 
     /// Makes the status of a call a result.
@@ -182,6 +185,14 @@ impl Driver {
             _ => format!("error {status}, which the driver has no words for"),
         };
         DeviceError::Driver { call, device, message }
+    }
+}
+
+impl Deref for Driver {
+    type Target = Functions;
+
+    fn deref(&self) -> &Functions {
+        &self.functions
     }
 }
 

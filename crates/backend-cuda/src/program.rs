@@ -4,12 +4,13 @@ use std::ffi::{CString, c_char, c_void};
 use std::ptr;
 use std::sync::{Arc, PoisonError};
 
-use cudarc::driver::sys::{CUfunction, CUjit_option};
+use cudarc::driver::sys::{CUfunction, CUjit_option, CUresult};
 use haloport_core::device::{DeviceError, KernelCache, KernelKey, KernelParts, dialect};
 
 use crate::compiler::{Compiler, Request, compiler};
 use crate::context::call;
 use crate::cubin;
+use crate::driver::Status;
 use crate::handles::Module;
 use crate::open::Opened;
 
@@ -51,7 +52,7 @@ pub(crate) fn portable(
 /// The program of a text in CUDA C++, from the cache, or else compiled. What the driver refuses is forgotten, and the text
 /// is compiled again.
 fn cached(cache: &KernelCache, opened: &Opened, name: &str, text: &str) -> Result<Program, DeviceError> {
-    let compiler = compiler(opened.context.driver.version() / 1000)?;
+    let compiler = compiler(opened.context.driver.version / 1000)?;
     let request = Request { name, text, capability: opened.capability, device: opened.id() };
     let key = key(compiler, &request)?;
     // Another thread may meanwhile have put back what the driver refuses; not for ever.
@@ -67,15 +68,15 @@ fn cached(cache: &KernelCache, opened: &Opened, name: &str, text: &str) -> Resul
                 tracing::debug!(kernel = name, device = %opened.id(), "{from}");
                 return Ok(program);
             }
-            // What was just made is no better when it is made again.
-            Err(error) if compiled => {
+            Err(error @ DeviceError::Compile { .. }) => {
                 cache.forget(&key, &image);
-                return Err(error);
-            }
-            Err(error) => {
+                // What was just made is no better when it is made again.
+                if compiled {
+                    return Err(error);
+                }
                 tracing::debug!(kernel = name, %error, "the driver refuses a kernel of the cache");
-                cache.forget(&key, &image);
             }
+            Err(error) => return Err(error),
         }
     }
     load(opened, name, compiler.compile(&request)?.into())
@@ -109,7 +110,19 @@ pub(crate) fn from_binary(opened: &Opened, name: &str, binary: &[u8]) -> Result<
     load(opened, name, binary.into())
 }
 
+/// What the driver says of an image that it cannot take.
+const REFUSALS: [Status; 5] = [
+    CUresult::CUDA_ERROR_INVALID_IMAGE as Status,
+    CUresult::CUDA_ERROR_NO_BINARY_FOR_GPU as Status,
+    CUresult::CUDA_ERROR_INVALID_PTX as Status,
+    CUresult::CUDA_ERROR_UNSUPPORTED_PTX_VERSION as Status,
+    CUresult::CUDA_ERROR_INVALID_SOURCE as Status,
+];
+
 /// Loads machine code, or PTX that ends with a zero. The driver is told no length, so what is neither is refused here.
+///
+/// # Errors
+/// [`DeviceError::Compile`] where the image is the cause.
 fn load(opened: &Opened, name: &str, image: Arc<[u8]>) -> Result<Program, DeviceError> {
     let wrong = |log: String| DeviceError::Compile { kernel: name.into(), device: opened.id(), log };
     if !cubin::is_whole(&image) && image.iter().position(|byte| *byte == 0) != image.len().checked_sub(1) {
@@ -123,25 +136,26 @@ fn load(opened: &Opened, name: &str, image: Arc<[u8]>) -> Result<Program, Device
         [CUjit_option::CU_JIT_ERROR_LOG_BUFFER, CUjit_option::CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES];
     let mut values = [log.as_mut_ptr().cast::<c_void>(), ptr::without_provenance_mut(log.len() - 1)];
     let mut raw = ptr::null_mut();
-    // SAFETY: the image is whole; the values are as the options want them, the log is one byte longer than is said; the
-    // module that is made is ours.
-    let module = unsafe {
-        call!(
-            &opened.context,
-            cuModuleLoadDataEx(
-                &raw mut raw,
-                image.as_ptr().cast(),
-                options.len() as u32,
-                options.as_mut_ptr(),
-                values.as_mut_ptr(),
-            )
+    let context = &opened.context;
+    let entered = context.enter()?;
+    // SAFETY: the image is whole; the values are as the options want them, the log is one byte longer than is said; it
+    // writes to a place of ours.
+    let status = unsafe {
+        (context.driver.cuModuleLoadDataEx)(
+            &raw mut raw,
+            image.as_ptr().cast(),
+            options.len() as u32,
+            options.as_mut_ptr(),
+            values.as_mut_ptr(),
         )
-        .map(|()| Module::own(&opened.context, raw))
     };
-    let module = module.map_err(|error| {
-        let log = String::from_utf8_lossy(&log).trim_matches(['\0', '\n', ' ']).to_string();
-        if log.is_empty() { error } else { wrong(format!("{error}\n{log}")) }
+    drop(entered);
+    context.checked("cuModuleLoadDataEx", status).map_err(|error| match REFUSALS.contains(&status) {
+        true => wrong(format!("{error}\n{}", String::from_utf8_lossy(&log).trim_matches(['\0', '\n', ' ']))),
+        false => error,
     })?;
+    // SAFETY: the module was just made, and is ours.
+    let module = unsafe { Module::own(context, raw) };
     Ok(Program { module, image })
 }
 
@@ -190,7 +204,7 @@ mod tests {
             return;
         };
         let opened = Opened::new(candidate).unwrap();
-        let Ok(compiler) = compiler(opened.context.driver.version() / 1000) else {
+        let Ok(compiler) = compiler(opened.context.driver.version / 1000) else {
             eprintln!("skipped: no NVRTC");
             return;
         };

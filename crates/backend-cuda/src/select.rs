@@ -102,7 +102,7 @@ impl Candidate {
             name,
             driver: format!(
                 "CUDA {}, compute capability {}.{}",
-                Version(driver.version()),
+                Version(driver.version),
                 capability / 10,
                 capability % 10
             ),
