@@ -112,7 +112,7 @@ impl Launch {
             [row.source(), row.target()]
         });
         reaches(opened, &mut kernel, ends)?;
-        let grid = Grid { global: [global, 1, 1], group: Some([group, 1, 1]) };
+        let grid = Grid { global: [global, 1, 1], group: [group, 1, 1] };
         Ok(Launch { kernel, grid, _table: memory })
     }
 }
@@ -135,15 +135,16 @@ pub(crate) unsafe fn copy_box(
     if entry.words() == 0 {
         return Ok(());
     }
-    let each = match sharing {
-        Sharing::Lines => (LEAST_TILE_BYTES / entry.word_bytes()) as u64,
-        Sharing::Words => 1,
+    let (each, group) = match sharing {
+        Sharing::Lines => ((LEAST_TILE_BYTES / entry.word_bytes()) as u64, 1),
+        Sharing::Words => (1, COPY_GROUP_THREADS),
     };
     let mut kernel = copy_kernel(opened, "copy_entry")?;
     set_value(opened, &mut kernel, 0, &entry)?;
     set_value(opened, &mut kernel, 1, &each)?;
     reaches(opened, &mut kernel, [box_copy.source(), box_copy.target()].into_iter())?;
-    let grid = Grid { global: [entry.words().div_ceil(each) as usize, 1, 1], group: None };
+    let threads = (entry.words().div_ceil(each) as usize).next_multiple_of(group);
+    let grid = Grid { global: [threads, 1, 1], group: [group, 1, 1] };
     // SAFETY: the caller's promise; the driver keeps the kernel until it has run.
     unsafe { enqueue(opened, &kernel, grid, stream) }
 }

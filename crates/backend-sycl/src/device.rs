@@ -104,8 +104,11 @@ impl SyclDevice {
         set_value(opened, &mut kernel, 2, &((element_bits >> 64) as u64))?;
         set_value(opened, &mut kernel, 3, &(element.len() as i64))?;
         set_value(opened, &mut kernel, 4, &(count as i64))?;
-        // SAFETY: the caller's promise; the driver keeps the kernel until it has run.
-        unsafe { enqueue(opened, &kernel, Grid { global: [count, 1, 1], group: None }, stream) }
+        match Grid::of(LaunchConfig::linear(count)) {
+            // SAFETY: the caller's promise; the driver keeps the kernel until it has run.
+            Some(grid) => unsafe { enqueue(opened, &kernel, grid, stream) },
+            None => Ok(()),
+        }
     }
 }
 

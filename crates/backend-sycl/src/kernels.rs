@@ -14,9 +14,12 @@ use crate::open::Opened;
 use crate::program;
 use crate::queue::SyclStream;
 
-/// Along the fastest axis, more threads than this are rounded up to a multiple of it, so that the driver has groups to
-/// choose from; kernels leave at once where their index is past the end.
-const ROUNDED_THREADS: usize = 64;
+/// The most threads of a group, where the author of a kernel says nothing.
+///
+/// The choice is not left to the driver. PoCL compiles a kernel again for each size of its groups, and would choose another
+/// one for every number of indices; by the choice of Intel's CPU runtime, planes with one index along axis 0 took four times
+/// as long.
+const GROUP_THREADS: usize = 64;
 
 /// A compiled kernel.
 #[derive(Debug, Clone)]
@@ -40,7 +43,7 @@ pub struct SyclLaunch {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Grid {
     pub(crate) global: [usize; 3],
-    pub(crate) group: Option<[usize; 3]>,
+    pub(crate) group: [usize; 3],
 }
 
 impl SyclKernel {
@@ -129,22 +132,24 @@ impl SyclLaunch {
 }
 
 impl Grid {
-    /// Whole groups that hold all indices; `None` where there are none.
-    fn of(config: LaunchConfig) -> Option<Grid> {
+    /// Whole groups that hold all indices, so that some threads may be past the end; `None` where there are none.
+    pub(crate) fn of(config: LaunchConfig) -> Option<Grid> {
         let mut global = config.global;
         if global.contains(&0) {
             return None;
         }
-        match config.group {
-            Some(group) => {
-                for (axis, threads) in group.into_iter().enumerate() {
-                    global[axis] = global[axis].next_multiple_of(threads.max(1));
-                }
-            }
-            None if global[0] > ROUNDED_THREADS => global[0] = global[0].next_multiple_of(ROUNDED_THREADS),
-            None => {}
+        let group = config.group.unwrap_or_else(|| {
+            let mut left = GROUP_THREADS;
+            global.map(|indices| {
+                let threads = indices.next_power_of_two().min(left);
+                left /= threads;
+                threads
+            })
+        });
+        for (indices, threads) in global.iter_mut().zip(group) {
+            *indices = indices.next_multiple_of(threads.max(1));
         }
-        Some(Grid { global, group: config.group })
+        Some(Grid { global, group })
     }
 }
 
@@ -171,7 +176,6 @@ pub(crate) unsafe fn enqueue(
     grid: Grid,
     stream: &SyclStream,
 ) -> Result<(), DeviceError> {
-    let group = grid.group.as_ref().map_or(ptr::null(), |group| group.as_ptr());
     stream.put("clEnqueueNDRangeKernel", |queue| {
         // Queue and kernel are live, its arguments are set, and the sizes have three numbers each. What the kernel does is
         // the caller's promise.
@@ -181,7 +185,7 @@ pub(crate) unsafe fn enqueue(
             3,
             ptr::null(),
             grid.global.as_ptr(),
-            group,
+            grid.group.as_ptr(),
             0,
             ptr::null(),
             ptr::null_mut(),

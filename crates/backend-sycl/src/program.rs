@@ -147,13 +147,14 @@ fn build(opened: &Opened, name: &str, program: cl_program) -> Result<Program, De
     Ok(program)
 }
 
-/// Floats of 32 bits are divided as on the host, where the device can. (Those of 64 bits always are.)
+/// Without warnings (`-w`), which some drivers print. Floats of 32 bits are divided as on the host, where the device can.
+/// (Those of 64 bits always are.)
 fn options(opened: &Opened) -> &'static CStr {
     const CL_FP_CORRECTLY_ROUNDED_DIVIDE_SQRT: u64 = 1 << 7;
     let config = number(get_device_data(opened.device, CL_DEVICE_SINGLE_FP_CONFIG));
     match config & CL_FP_CORRECTLY_ROUNDED_DIVIDE_SQRT {
-        0 => c"",
-        _ => c"-cl-fp32-correctly-rounded-divide-sqrt",
+        0 => c"-w",
+        _ => c"-w -cl-fp32-correctly-rounded-divide-sqrt",
     }
 }
 

@@ -49,7 +49,7 @@ pub fn differing(one: &[f64], other: &[f64]) -> usize {
 /// number where a difference is none, or where the lists are of different lengths.
 pub fn largest_difference(one: &[f64], other: &[f64]) -> f64 {
     // Of numbers and what is none, the latter counts.
-    let larger = |largest: f64, next: f64| if next <= largest { largest } else { next };
+    let larger = |largest: f64, next: f64| if next <= largest || largest.is_nan() { largest } else { next };
     let largest = other.iter().map(|number| number.abs()).fold(0.0, larger);
     let difference = one.iter().zip(other).map(|(one, other)| (one - other).abs()).fold(0.0, larger);
     match (one.len() == other.len(), difference == 0.0) {

@@ -3,12 +3,14 @@
 //! - `block`: the fields, and `plan_file`: the way that the library goes;
 //! - `contestant`: what is timed and how, and `results`: what comes out;
 //! - `exchange` and `unstructured`: the benchmarks, with their contestants;
+//! - `handover`: how far apart the cores are, and so what an exchange cannot do without;
 //! - `scaling`: what thousands of simulated ranks send and hold;
 //! - `raw_send` and `persistent`: messages of the transport and of MPI, for both.
 
 mod block;
 mod contestant;
 mod exchange;
+mod handover;
 #[cfg(feature = "mpi")]
 mod persistent;
 mod plan_file;

@@ -25,6 +25,7 @@ pub(super) use args::Extents;
 
 use super::block::{Block, CallerMemory, FieldMemory};
 use super::contestant::{Entry, measure};
+use super::handover::handover;
 use super::raw_send::RawSend;
 use crate::failure::Failure;
 #[cfg(feature = "mpi")]
@@ -167,6 +168,9 @@ fn compete<T: Element, F: FieldSet + Block<T>, D: Device>(
     for entry in &mut entries {
         entry.verify()?;
     }
-    let results = measure(pattern.comm(), &mut entries, args.samples)?;
-    Ok(Report::new(args, problem, pattern, device.info(), traffic, choice, results))
+    let comm = pattern.comm();
+    let before = handover(comm)?;
+    let results = measure(comm, &mut entries, args.samples)?;
+    let handover = before.zip(handover(comm)?).map(<[f64; 2]>::from);
+    Ok(Report::new(args, problem, pattern, device.info(), traffic, choice, results, handover))
 }

@@ -54,12 +54,15 @@ pub(super) struct Report {
     /// Why it is done in this way.
     choice: Choice,
     samples: usize,
+    /// Nanoseconds to write a line of the cache that another core has just read, before and after the samples.
+    handover_ns: Option<[f64; 2]>,
     /// Every halo cell was checked before the measurement.
     verified: bool,
     contestants: Vec<Contestant>,
 }
 
 impl Report {
+    #[allow(clippy::too_many_arguments, reason = "each is one thing that a run has")]
     pub(super) fn new(
         args: &ExchangeArgs,
         problem: &Problem,
@@ -68,6 +71,7 @@ impl Report {
         traffic: Traffic,
         choice: Choice,
         samples: Vec<Samples>,
+        handover_ns: Option<[f64; 2]>,
     ) -> Report {
         let bytes = pattern.halo_cells() * (args.fields * args.dtype.bytes()) as u128;
         let contestants = contestants(&samples, bytes);
@@ -105,6 +109,7 @@ impl Report {
             steps: traffic.steps,
             choice,
             samples: args.samples,
+            handover_ns,
             verified: true,
             contestants,
         }
@@ -130,6 +135,12 @@ impl print::Report for Report {
             self.bytes, self.path
         )?;
         writeln!(out, "{}", self.choice)?;
+        if let Some([before, after]) = self.handover_ns {
+            writeln!(
+                out,
+                "a line of the cache that another core has just read is written in {before:.0} ns (afterwards {after:.0} ns)"
+            )?;
+        }
         writeln!(out, "{} samples of each, in turns; times per exchange in µs\n", self.samples)?;
         write_table(out, &self.contestants)
     }

@@ -1,0 +1,81 @@
+//! How far apart two cores are: what an exchange pays for that plain copies of a rank's own cells do not.
+//!
+//! Virtual machines move their cores while programs run, so a benchmark has to say where they were.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
+
+use haloport::Communicator;
+use haloport::transport::{Lease, SharedMemory};
+
+use crate::failure::Failure;
+use crate::launch::ranks_here;
+
+/// Lines of the cache that are written and read: more than the first level of a cache holds twice over, fewer than the
+/// second level does.
+const LINES: usize = 1024;
+/// Words of 8 bytes in a line.
+const WORDS: usize = 8;
+const TIMES: usize = 101;
+
+/// The words of ranks that are threads of this process.
+static HERE: [AtomicU64; LINES * WORDS] = [const { AtomicU64::new(0) }; LINES * WORDS];
+
+/// Collective: the median time in nanoseconds that rank 0 takes to write a line of the cache that rank 1 has just read;
+/// `None` where they share no memory. Takes a few milliseconds.
+///
+/// # Errors
+/// [`Failure::Run`] of the ranks' meetings.
+pub(super) fn handover(comm: &Communicator) -> Result<Option<f64>, Failure> {
+    if comm.size() < 2 {
+        return Ok(None);
+    }
+    if ranks_here(comm) == comm.size() {
+        return among(comm, Some(&HERE));
+    }
+    let transport = comm.transport();
+    let lease = (comm.rank() == 0).then(|| transport.share(size_of_val(&HERE))).flatten();
+    let token = lease.as_ref().map(|lease| lease.token.clone()).unwrap_or_default();
+    let token = comm.broadcast(0, &token)?;
+    let mapped = match comm.rank() {
+        1 if !token.is_empty() => transport.map(0, &token)?,
+        _ => None,
+    };
+    let memory = lease.as_ref().map(|Lease { memory, .. }| memory).or(mapped.as_ref());
+    among(comm, memory.and_then(words))
+}
+
+/// Collective: as [`handover`], over the words that ranks 0 and 1 have.
+fn among(comm: &Communicator, words: Option<&[AtomicU64]>) -> Result<Option<f64>, Failure> {
+    let missing = (comm.rank() < 2 && words.is_none()).then(|| "no memory".to_owned());
+    if comm.agree(missing)?.is_err() {
+        return Ok(None);
+    }
+    let words = words.unwrap_or_default();
+    let mut nanoseconds = Vec::with_capacity(TIMES);
+    for time in 1..=TIMES as u64 {
+        comm.barrier()?;
+        if comm.rank() == 0 {
+            let begin = Instant::now();
+            words.iter().for_each(|word| word.store(time, Ordering::Relaxed));
+            nanoseconds.push(begin.elapsed().as_nanos() as f64 / LINES as f64);
+        }
+        comm.barrier()?;
+        if comm.rank() == 1 {
+            words.iter().step_by(WORDS).for_each(|word| {
+                std::hint::black_box(word.load(Ordering::Relaxed));
+            });
+        }
+    }
+    nanoseconds.sort_by(f64::total_cmp);
+    let median = nanoseconds.get(TIMES / 2).copied().unwrap_or(0.0);
+    Ok(Some(comm.all_max(median)?))
+}
+
+/// The words in memory that processes share; `None` where it is too short.
+fn words(memory: &SharedMemory) -> Option<&[AtomicU64]> {
+    let begin = memory.pointer().as_ptr().cast::<AtomicU64>();
+    // SAFETY: so many bytes from there on are shared, and so readable, writable, initialised and aligned, as long as the
+    // memory lives. Both processes access them as atomics alone.
+    memory.covers(0..size_of_val(&HERE)).then(|| unsafe { std::slice::from_raw_parts(begin, HERE.len()) })
+}
