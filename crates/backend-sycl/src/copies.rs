@@ -14,9 +14,16 @@ use crate::program;
 use crate::queue::SyclStream;
 use crate::select::Kind;
 
-/// A processor's thread takes at least so many bytes of a list, and at most a few times as many tiles as there are
-/// processors are made.
+/// A tile for a processor's thread has at least so many bytes, and at most a few times as many threads as there are
+/// processors take them.
 const LEAST_TILE_BYTES: usize = 16 << 10;
+
+/// A processor's thread takes at least so many bytes of a list: what another core has written last is slow to come by, and
+/// a small list is done before another core has woken.
+const LEAST_THREAD_BYTES: usize = 1 << 20;
+
+/// Threads for each processor, so that one that comes late finds less to do.
+const THREADS_PER_PROCESSOR: usize = 4;
 
 /// What a group of threads of a GPU takes: a few words of 16 bytes each.
 const GROUP_TILE_BYTES: usize = COPY_GROUP_THREADS * 16 * 4;
@@ -59,7 +66,7 @@ impl SyclCopies {
     ) -> Result<SyclCopies, DeviceError> {
         let total: usize = items.iter().map(CopyItem::bytes).sum();
         let tile_bytes = match sharing {
-            Sharing::Lines => (total / (4 * opened.info.compute_units.max(1))).max(LEAST_TILE_BYTES),
+            Sharing::Lines => (total / most_threads(opened)).max(LEAST_TILE_BYTES),
             Sharing::Words => GROUP_TILE_BYTES,
         };
         let table = CopyTable::new(items, tile_bytes);
@@ -92,8 +99,10 @@ impl Launch {
         // SAFETY: the buffer is as long as the table, and the copy is done when the call returns.
         unsafe { copy(&setup, (address(&bytes), memory.pointer()), bytes.len(), true)? };
 
+        let total: usize = items.iter().map(CopyItem::bytes).sum();
+        let threads = (total / LEAST_THREAD_BYTES).min(most_threads(opened)).clamp(1, table.tiles());
         let (name, global, group) = match sharing {
-            Sharing::Lines => ("copy_lines", table.tiles(), 1),
+            Sharing::Lines => ("copy_lines", threads, 1),
             Sharing::Words => ("copy_words", table.tiles() * COPY_GROUP_THREADS, COPY_GROUP_THREADS),
         };
         let mut kernel = copy_kernel(opened, name)?;
@@ -104,6 +113,9 @@ impl Launch {
             checked(status, "setting the table of a list of copies", opened.id())?;
         }
         set_value(opened, &mut kernel, 2, &(table.tiles() as i64))?;
+        if sharing == Sharing::Lines {
+            set_value(opened, &mut kernel, 3, &(threads as i64))?;
+        }
         let ends = items.iter().flat_map(|item| {
             let row = match item {
                 CopyItem::Box(copy) => copy,
@@ -170,6 +182,10 @@ pub(crate) unsafe fn copy(
 /// The address of host memory that is only read.
 pub(crate) fn address(bytes: &[u8]) -> Pointer {
     Pointer::new(bytes.as_ptr().cast_mut())
+}
+
+fn most_threads(opened: &Opened) -> usize {
+    THREADS_PER_PROCESSOR * opened.info.compute_units.max(1)
 }
 
 fn copy_kernel(opened: &Opened, name: &str) -> Result<KernelHandle, DeviceError> {

@@ -10,6 +10,8 @@ use haloport_core::device::{Buffer, DeviceError, DeviceId, MemoryKind, Pointer};
 use crate::handles::EventHandle;
 use crate::open::Opened;
 use crate::queue::SyclStream;
+#[cfg(target_os = "linux")]
+use crate::select::Kind;
 
 /// Memory that the device allocated; freed on drop.
 #[derive(Debug)]
@@ -87,6 +89,10 @@ impl SyclBuffer {
         if bytes > 0 && memory.is_null() {
             return Err(DeviceError::OutOfMemory { bytes, kind, device: opened.id() });
         }
+        #[cfg(target_os = "linux")]
+        if opened.kind == Kind::Cpu {
+            ask_for_large_pages(memory, bytes);
+        }
         Ok(SyclBuffer { opened: Arc::clone(opened), memory, bytes, kind, zeroed: None })
     }
 
@@ -100,6 +106,20 @@ impl SyclBuffer {
             // it, and so does `drop` for that of `on`.
             unsafe { unified.fill(library, queue, self.pointer(), &[0], self.bytes) }
         })
+    }
+}
+
+/// Asks for large pages, before memory of the host is touched for the first time: a device that is the CPU spends more time
+/// on finding the small pages of a face than on copying it. Where there are none, small ones serve.
+#[cfg(target_os = "linux")]
+fn ask_for_large_pages(memory: *mut c_void, bytes: usize) {
+    const LARGE_PAGE: usize = 2 << 20;
+    let begin = memory.addr().next_multiple_of(LARGE_PAGE);
+    let whole = (memory.addr() + bytes).saturating_sub(begin) / LARGE_PAGE * LARGE_PAGE;
+    if whole > 0 {
+        let begin = memory.wrapping_byte_add(begin - memory.addr());
+        // SAFETY: the pages lie within the allocation, and their content stays what it is.
+        let _ = unsafe { rustix::mm::madvise(begin, whole, rustix::mm::Advice::LinuxHugepage) };
     }
 }
 

@@ -3,14 +3,16 @@
 
 mod common;
 
-use haloport_conformance::ordering;
-use haloport_core::device::Device;
-use haloport_core::run_ranks;
+use cl3::command_queue::{enqueue_svm_mem_cpy, finish};
+use cl3::event::release_event;
+use haloport_conformance::{Failure, ensure, ordering};
+use haloport_core::device::{Buffer, Device, MemoryKind, Pointer};
+use haloport_core::{BindOptions, DataPath, Field, Grid, Halo, Pattern, Schedule, Split, run_ranks};
 
 #[test]
 fn exchanges_are_ordered_with_the_work_around_them() {
     let Some(device) = common::device() else { return };
-    for ranks in [1, 2] {
+    for ranks in [1, 2, 3] {
         run_ranks(ranks, |comm| {
             let queue = common::OutOfOrder::new(&device);
             // SAFETY: the queue outlives the stream.
@@ -19,4 +21,40 @@ fn exchanges_are_ordered_with_the_work_around_them() {
         })
         .unwrap();
     }
+}
+
+/// What somebody else puts into a queue that is out of order after `finish`, without waiting for anything, sees the halos.
+#[test]
+fn the_next_command_of_somebody_else_sees_the_halos() {
+    const CELLS: usize = 2 << 20;
+    let Some(device) = common::device() else { return };
+    run_ranks(2, |comm| -> Result<(), Failure> {
+        let queue = common::OutOfOrder::new(&device);
+        // SAFETY: the queue outlives the stream.
+        let borrowed = unsafe { device.borrow_stream(queue.handle()) }?;
+        let grid = Grid::new([2 * CELLS])?.periodic([true])?;
+        let domain = Split::even(&grid, [2])?.part(comm.rank()).ok_or("no part")?;
+        let pattern = Pattern::structured(&comm, &grid, &[domain], &Halo::per_side([(CELLS, 0)]))?;
+        let field = Field::<i64, _>::new(&device, &pattern)?;
+        let mut exchange = pattern.bind_with(field, BindOptions::default().path(DataPath::Messages))?;
+        let seen = device.allocate(8, MemoryKind::Shared)?;
+        for round in 1..=5 {
+            let value = |rank: usize| 10 * round + rank as i64;
+            exchange.fields_mut().copy_from(0, &vec![value(comm.rank()); 2 * CELLS])?;
+            exchange.start(Schedule::Blocking)?.finish(Schedule::On(&borrowed))?;
+            let last: Pointer = exchange.fields().pointer(0)?.offset(8 * (CELLS as isize - 1));
+            let (to, from) = (seen.pointer().as_ptr().cast(), last.as_ptr().cast_const().cast());
+            // SAFETY: both ends are 8 bytes that live until the queue is empty; the event is ours to release.
+            unsafe {
+                release_event(enqueue_svm_mem_cpy(queue.0, 0, to, from, 8, 0, std::ptr::null()).unwrap())
+                    .unwrap()
+            };
+            finish(queue.0).unwrap();
+            // SAFETY: the host may read shared memory that nothing writes any more.
+            let found = unsafe { seen.pointer().as_ptr().cast::<i64>().read() };
+            ensure!(found == value(1 - comm.rank()), "round {round}: found {found}");
+        }
+        Ok(())
+    })
+    .unwrap();
 }

@@ -4,14 +4,16 @@
 mod common;
 
 use std::ffi::c_void;
+use std::time::Duration;
 
 use cl3::command_queue::{
-    CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE, CL_QUEUE_PROPERTIES, create_command_queue_with_properties,
-    release_command_queue,
+    create_command_queue_with_properties, enqueue_svm_mem_cpy, finish, flush, release_command_queue,
 };
 use cl3::context::{create_context, release_context};
+use cl3::event::{CL_COMPLETE, create_user_event, release_event, set_user_event_status};
+use cl3::types::cl_event;
 use haloport_core::device::{
-    Buffer, Device, KernelArgument, KernelSource, LaunchConfig, MemoryKind, ParameterType, Stream,
+    Buffer, Device, KernelArgument, KernelSource, LaunchConfig, MemoryKind, ParameterType, Pointer, Stream,
 };
 
 /// Adds 1 after so many multiplications, so that a later command that does not wait overtakes it.
@@ -32,39 +34,69 @@ const SLOWLY_ADD_ONE: KernelSource = KernelSource {
 #[test]
 fn a_borrowed_queue_that_is_out_of_order_is_kept_in_order() {
     let Some(device) = common::device() else { return };
-    let (context, id) = device.native();
-    let properties = [CL_QUEUE_PROPERTIES as u64, CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE, 0];
-    // SAFETY: the handles are alive as long as the device; the queue is released in the end.
-    let queue = unsafe {
-        create_command_queue_with_properties(
-            context as *mut c_void,
-            id as *mut c_void,
-            properties.as_ptr().cast(),
-        )
+    let queue = common::OutOfOrder::new(&device);
+    // SAFETY: the queue outlives the stream.
+    let stream = unsafe { device.borrow_stream(queue.handle()) }.unwrap();
+    assert_eq!(stream.handle(), queue.handle());
+    let value = device.allocate(8, MemoryKind::Device).unwrap();
+    let copy = device.allocate(8, MemoryKind::Device).unwrap();
+    let kernel = device.compile(&SLOWLY_ADD_ONE).unwrap();
+    let arguments = [KernelArgument::Pointer(value.pointer()), KernelArgument::I64(2_000_000)];
+    let launch = device.bind(&kernel, LaunchConfig::linear(1), &arguments).unwrap();
+    for round in 1..=10 {
+        let mut found = [0; 8];
+        // SAFETY: all buffers hold a number and live until the read has returned.
+        unsafe {
+            device.launch(&launch, &stream).unwrap();
+            device.copy(value.pointer(), copy.pointer(), 8, &stream).unwrap();
+            device.read(copy.pointer(), &mut found, &stream).unwrap();
+        }
+        assert_eq!(f64::from_ne_bytes(found), f64::from(round));
     }
-    .unwrap();
-    {
-        // SAFETY: the queue outlives the stream.
-        let stream = unsafe { device.borrow_stream(queue.addr()) }.unwrap();
-        assert_eq!(stream.handle(), queue.addr());
-        let value = device.allocate(8, MemoryKind::Device).unwrap();
-        let copy = device.allocate(8, MemoryKind::Device).unwrap();
-        let kernel = device.compile(&SLOWLY_ADD_ONE).unwrap();
-        let arguments = [KernelArgument::Pointer(value.pointer()), KernelArgument::I64(2_000_000)];
-        let launch = device.bind(&kernel, LaunchConfig::linear(1), &arguments).unwrap();
-        for round in 1..=10 {
-            let mut found = [0; 8];
-            // SAFETY: all buffers hold a number and live until the read has returned.
-            unsafe {
-                device.launch(&launch, &stream).unwrap();
-                device.copy(value.pointer(), copy.pointer(), 8, &stream).unwrap();
-                device.read(copy.pointer(), &mut found, &stream).unwrap();
-            }
-            assert_eq!(f64::from_ne_bytes(found), f64::from(round));
+}
+
+/// A command of ours comes after those that somebody else has put into such a queue, and before those that follow.
+#[test]
+fn commands_of_somebody_else_in_a_queue_out_of_order_are_not_overtaken_and_do_not_overtake() {
+    const BYTES: usize = 32 << 20;
+    let Some(device) = common::device() else { return };
+    let queue = common::OutOfOrder::new(&device);
+    // SAFETY: the queue outlives the stream.
+    let stream = unsafe { device.borrow_stream(queue.handle()) }.unwrap();
+    let buffer = |bytes| device.allocate(bytes, MemoryKind::Shared).unwrap();
+    let (before, ours, after) = (buffer(BYTES), buffer(BYTES), buffer(1));
+    let source = [1u8];
+    for round in 1..=5u8 {
+        // SAFETY: shared memory that nothing uses now.
+        unsafe { before.pointer().as_ptr().write_bytes(round, BYTES) };
+        let last = BYTES as isize - 1;
+        // SAFETY: all memory lives until the queue is empty; the events are ours.
+        unsafe {
+            let gate = create_user_event(device.native().0 as *mut c_void).unwrap();
+            let put = |to: Pointer, from: *const u8, waits_for: &[cl_event]| {
+                let list = if waits_for.is_empty() { std::ptr::null() } else { waits_for.as_ptr() };
+                let count = waits_for.len() as u32;
+                let (to, from) = (to.as_ptr().cast(), from.cast());
+                let event = enqueue_svm_mem_cpy(queue.0, 0, to, from, 1, count, list).unwrap();
+                release_event(event).unwrap();
+            };
+            put(before.pointer().offset(last), source.as_ptr(), &[gate]);
+            device.copy(before.pointer(), ours.pointer(), BYTES, &stream).unwrap();
+            put(after.pointer(), ours.pointer().offset(last).as_ptr(), &[]);
+            flush(queue.0).unwrap();
+            std::thread::sleep(Duration::from_millis(30));
+            set_user_event_status(gate, CL_COMPLETE).unwrap();
+            finish(queue.0).unwrap();
+            release_event(gate).unwrap();
+            assert_eq!(
+                ours.pointer().offset(last).as_ptr().read(),
+                1,
+                "overtook what was there, round {round}"
+            );
+            assert_eq!(after.pointer().as_ptr().read(), 1, "was overtaken, round {round}");
+            ours.pointer().as_ptr().write_bytes(0, BYTES);
         }
     }
-    // SAFETY: it is still ours: borrowing has not released it.
-    unsafe { release_command_queue(queue) }.unwrap();
 }
 
 #[test]

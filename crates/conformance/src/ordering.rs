@@ -3,54 +3,20 @@
 //! Every test fails if one wait is left out. Streams are held back by gates, so that what does not wait comes too early,
 //! and what is copied is large, so that what does not wait for the end of a copy reads what was there before.
 
+mod line;
+
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use haloport_core::device::{
-    Buffer, Device, DeviceError, KernelArgument, KernelSource, LaunchConfig, MemoryKind, ParameterType,
-    Pointer, Priority,
-};
-use haloport_core::{
-    BindOptions, Communicator, DataPath, Exchange, Field, Grid, Halo, Pattern, Pending, Schedule, Split,
-};
+use haloport_core::device::{Device, Priority};
+use haloport_core::{Communicator, DataPath, Pending, Schedule};
 
 use crate::{Failure, ensure};
-
-/// Cells that a rank owns, and its left neighbour sends it: 16 MiB.
-const CELLS: i64 = 2 << 20;
-
-/// How many of them are looked at.
-const SAMPLES: i64 = 64;
+use line::{CELLS, LineOf};
 
 /// How long a gate is closed, so that what does not wait for it is done before.
 const CLOSED: Duration = Duration::from_millis(30);
-
-/// `cells[i] = first + i`.
-const WRITE: KernelSource = KernelSource {
-    name: "write_numbers",
-    portable: Some(
-        "KERNEL void write_numbers(GLOBAL long *cells, long first, long count) {\n\
-               \x20   long i = GLOBAL_INDEX(0);\n\
-               \x20   if (i < count) cells[i] = first + i;\n\
-               }\n",
-    ),
-    host: |_, _| {},
-    parameters: &[ParameterType::Pointer, ParameterType::I64, ParameterType::I64],
-};
-
-/// The last of every `stride` cells.
-const SAMPLE: KernelSource = KernelSource {
-    name: "sample",
-    portable: Some(
-        "KERNEL void sample(GLOBAL const long *cells, GLOBAL long *samples, long stride, long count) {\n\
-               \x20   long i = GLOBAL_INDEX(0);\n\
-               \x20   if (i < count) samples[i] = cells[i * stride + stride - 1];\n\
-               }\n",
-    ),
-    host: |_, _| {},
-    parameters: &[ParameterType::Pointer, ParameterType::Pointer, ParameterType::I64, ParameterType::I64],
-};
 
 /// Collective: all tests, on a device with gates; nothing on one without, whose work is done when a call returns.
 /// `borrowed` is a stream that somebody else made, if there is one.
@@ -81,6 +47,7 @@ pub fn suite<D: Device>(
         named("what is received next", received_next(comm, device, path))?;
         named("two in flight", two_in_flight(comm, device, path, &own))?;
         named("access from the host", host_access(comm, device, path))?;
+        named("a late neighbour", late_neighbour(comm, device, path))?;
         named("an exchange that is dropped", dropped(comm, device, path))?;
     }
     Ok(())
@@ -149,6 +116,25 @@ fn received_next<D: Device>(comm: &Communicator, device: &D, path: DataPath) -> 
     line.verify(1, &two)?;
     line.look(&one)?;
     line.verify(2, &one)?;
+    comm.barrier()?;
+    Ok(())
+}
+
+/// Owned cells may be written once `finish` has returned: a neighbour whose copies are held back has its own of them, or
+/// `finish` waits for it. With three ranks, one waits for the late one that does not send to it.
+fn late_neighbour<D: Device>(comm: &Communicator, device: &D, path: DataPath) -> Result<(), Failure> {
+    let mut line = LineOf::new(comm, device, path)?;
+    let [stream, other] = [device.create_stream(Priority::Normal)?, device.create_stream(Priority::Normal)?];
+    line.write(1, &stream)?;
+    device.synchronize(&stream)?;
+    comm.barrier()?;
+    let opened = if comm.rank() == 0 { Some(open_later(device.gate(&stream)?)) } else { None };
+    line.exchange.start(Schedule::On(&stream))?.finish(Schedule::Blocking)?;
+    line.look(&other)?;
+    line.write(2, &other)?;
+    line.verify(1, &other)?;
+    device.synchronize(&other)?;
+    opened.map_or(Ok(()), thread::JoinHandle::join).map_err(|_| "the opener panicked")?;
     comm.barrier()?;
     Ok(())
 }
@@ -257,99 +243,5 @@ fn poll_while_closed<F>(pending: &Pending<'_, F>) {
 fn wait<F>(pending: &Pending<'_, F>) {
     while !pending.is_ready() {
         thread::yield_now();
-    }
-}
-
-/// A periodic line of which each rank owns [`CELLS`], with all cells of the left neighbour as halo.
-struct LineOf<D: Device> {
-    /// In memory that the host reads, where there is such memory.
-    exchange: Exchange<Field<i64, D>>,
-    device: D,
-    rank: i64,
-    ranks: i64,
-    /// The first cell that is owned.
-    begin: i64,
-    samples: D::Buffer,
-    write: D::Kernel,
-    sample: D::Launch,
-}
-
-impl<D: Device> LineOf<D> {
-    fn new(comm: &Communicator, device: &D, path: DataPath) -> Result<LineOf<D>, Failure> {
-        let grid = Grid::new([CELLS as usize * comm.size()])?.periodic([true])?;
-        let domain = Split::even(&grid, [comm.size()])?.part(comm.rank()).ok_or("no part")?;
-        let pattern = Pattern::structured(comm, &grid, &[domain], &Halo::per_side([(CELLS as usize, 0)]))?;
-        let kind = match device.allocate(1, MemoryKind::Shared) {
-            Err(DeviceError::Unsupported { .. }) => MemoryKind::Device,
-            _ => MemoryKind::Shared,
-        };
-        let field = Field::<i64, D>::builder(&pattern).memory(kind).build(device)?;
-        let halo = field.pointer(0)?;
-        let samples = device.allocate(8 * SAMPLES as usize, MemoryKind::Device)?;
-        let arguments = [
-            KernelArgument::Pointer(halo),
-            KernelArgument::Pointer(samples.pointer()),
-            KernelArgument::I64(CELLS / SAMPLES),
-            KernelArgument::I64(SAMPLES),
-        ];
-        let sample =
-            device.bind(&device.compile(&SAMPLE)?, LaunchConfig::linear(SAMPLES as usize), &arguments)?;
-        Ok(LineOf {
-            device: device.clone(),
-            rank: comm.rank() as i64,
-            ranks: comm.size() as i64,
-            begin: domain.lower()[0],
-            samples,
-            write: device.compile(&WRITE)?,
-            sample,
-            exchange: pattern.bind_with(field, BindOptions::default().path(path))?,
-        })
-    }
-
-    fn stream(&self, stream: Option<&D::Stream>) -> D::Stream {
-        stream.cloned().unwrap_or_else(|| self.device.default_stream())
-    }
-
-    fn left(&self) -> i64 {
-        (self.rank + self.ranks - 1) % self.ranks
-    }
-
-    /// The value of the first cell of `rank` in `round`.
-    fn first(&self, round: i64, rank: i64) -> i64 {
-        (round * self.ranks + rank) << 32
-    }
-
-    /// Puts into `stream` what writes the owned cells.
-    fn write(&self, round: i64, stream: &D::Stream) -> Result<(), Failure> {
-        let owned: Pointer = self.exchange.fields().pointer(0)?.offset(8 * CELLS as isize);
-        let arguments = [
-            KernelArgument::Pointer(owned),
-            KernelArgument::I64(self.first(round, self.rank)),
-            KernelArgument::I64(CELLS),
-        ];
-        let launch = self.device.bind(&self.write, LaunchConfig::linear(CELLS as usize), &arguments)?;
-        // SAFETY: the cells live until a test has synchronised with the stream, and every exchange and every look is
-        // ordered with it: that is what is tested.
-        unsafe { self.device.launch(&launch, stream)? };
-        Ok(())
-    }
-
-    /// Puts into `stream` what looks at the halo.
-    fn look(&self, stream: &D::Stream) -> Result<(), Failure> {
-        // SAFETY: as for `write`; the samples are read after this.
-        unsafe { self.device.launch(&self.sample, stream)? };
-        Ok(())
-    }
-
-    /// Whether the look in `stream` saw what the left neighbour wrote in `round`.
-    fn verify(&self, round: i64, stream: &D::Stream) -> Result<(), Failure> {
-        let mut found = vec![0i64; SAMPLES as usize];
-        // SAFETY: the samples are as many, and nothing else uses them now.
-        unsafe { self.device.read(self.samples.pointer(), bytemuck::cast_slice_mut(&mut found), stream)? };
-        let stride = CELLS / SAMPLES;
-        let expected = |sample: i64| self.first(round, self.left()) + (sample + 1) * stride - 1;
-        let wrong = found.iter().zip(0..).find(|(found, sample)| **found != expected(*sample));
-        ensure!(wrong.is_none(), "round {round}: found {wrong:?} in the halo");
-        Ok(())
     }
 }

@@ -195,8 +195,6 @@ impl<D: Device> Part for DevicePart<D> {
             self.device.record(&self.before, &stream)?;
             self.device.stream_wait(&self.stream, &self.before)?;
         }
-        // The buffers of the last exchange may still be read by its unpacking.
-        self.device.stream_wait(&self.stream, &self.unpacked.event)?;
         let receiving = self.device.info().runs_on_host();
         if receiving {
             self.receive(transport)?;
@@ -221,6 +219,9 @@ impl<D: Device> Part for DevicePart<D> {
     }
 
     fn poll(&mut self, transport: &dyn Transport, finishing: bool) -> Result<bool, ExchangeError> {
+        if finishing {
+            self.wait_for_device()?;
+        }
         if matches!(self.phase, Phase::Packing { .. }) {
             self.send(transport)?;
         }
@@ -252,8 +253,10 @@ impl<D: Device> Part for DevicePart<D> {
     fn finish(&mut self, transport: &dyn Transport, schedule: &Schedule<'_>) -> Result<(), ExchangeError> {
         let stream = schedule.stream(&self.device);
         let on = stream.as_ref().unwrap_or(&self.stream);
-        self.device.record(&self.moved, &self.stream)?;
-        self.device.stream_wait(on, &self.moved)?;
+        if stream.is_some() {
+            self.device.record(&self.moved, &self.stream)?;
+            self.device.stream_wait(on, &self.moved)?;
+        }
         // SAFETY: all messages have arrived and the receive buffers are ours until the next start; the fields are
         // borrowed exclusively through the exchange.
         unsafe {
@@ -323,12 +326,32 @@ impl<D: Device> Part for DevicePart<D> {
 }
 
 impl<D: Device> DevicePart<D> {
+    /// Waits for the device where nothing but its copies is missing before others can go on. A caller who waits anyway
+    /// leaves its core to them; on devices that are the CPU it even works on them.
+    fn wait_for_device(&self) -> Result<(), ExchangeError> {
+        let late = |borrowed: &Borrowed<D>| borrowed.progress == Progress::Waiting;
+        match self.phase {
+            Phase::Packing { .. } => self.device.host_wait(&self.packed)?,
+            Phase::Travelling if !self.borrowed.iter().any(late) => {
+                let copying = |borrowed: &&Borrowed<D>| borrowed.progress == Progress::Copying;
+                for borrowed in self.borrowed.iter().filter(copying) {
+                    self.device.host_wait(&borrowed.copied)?;
+                }
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
     /// Posts receives and sends and lends the windows, as soon as each may be done.
     fn send(&mut self, transport: &dyn Transport) -> Result<(), ExchangeError> {
         let Phase::Packing { mut receiving } = self.phase else { return Ok(()) };
-        // Halos are ours once the work before is done, which packing waits for; buffers once they were unpacked.
-        let free = if self.in_place.is_empty() { &self.unpacked.event } else { &self.packed };
-        if !receiving && self.device.query(free)? {
+        // Buffers are ours once they were unpacked; halos once the work before is done, which packing waits for.
+        let free = |at: &Self| -> Result<bool, ExchangeError> {
+            let unpacked = at.device.query(&at.unpacked.event)?;
+            Ok(unpacked && (at.in_place.is_empty() || at.device.query(&at.packed)?))
+        };
+        if !receiving && free(self)? {
             self.receive(transport)?;
             receiving = true;
             self.phase = Phase::Packing { receiving };

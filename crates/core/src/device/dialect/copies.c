@@ -120,26 +120,50 @@ DEVICE_FUNCTION void move_word(CopyPlace place, u32 word)
     }
 }
 
-// One line without a gap on either side, or with the same gap after every word.
-#define MOVE_LINE(type)                                                                                       \
-    if (source_stride == sizeof(type) && target_stride == sizeof(type)) {                                     \
-        GLOBAL const type *RESTRICT from = (GLOBAL const type *)place.source;                                 \
-        GLOBAL type *RESTRICT to = (GLOBAL type *)place.target;                                               \
-        for (u64 at = 0; at < count; at++)                                                                    \
-            to[at] = from[at];                                                                                \
-    } else {                                                                                                  \
-        for (u64 at = 0; at < count; at++)                                                                    \
-            MOVE(type, place.source + (i64)at * source_stride, place.target + (i64)at * target_stride);       \
+// Lines of the same length, with the same gap after every word on each side. The faces of a grid across its fastest axis
+// have lines as long as the halo is wide: a loop over two to four words would take longer than the words.
+#define MOVE_LINES(type)                                                                                      \
+    switch (lines.count) {                                                                                    \
+    case 2: MOVE_SHORT_LINES(type, 2) break;                                                                  \
+    case 3: MOVE_SHORT_LINES(type, 3) break;                                                                  \
+    case 4: MOVE_SHORT_LINES(type, 4) break;                                                                  \
+    default:                                                                                                  \
+        if (lines.source_stride == sizeof(type) && lines.target_stride == sizeof(type)) {                     \
+            for (; lines.rows > 0; lines.rows--, NEXT_LINE(lines)) {                                          \
+                GLOBAL const type *RESTRICT from = (GLOBAL const type *)lines.source;                         \
+                GLOBAL type *RESTRICT to = (GLOBAL type *)lines.target;                                       \
+                for (u64 at = 0; at < lines.count; at++)                                                      \
+                    to[at] = from[at];                                                                        \
+            }                                                                                                 \
+        } else {                                                                                              \
+            for (; lines.rows > 0; lines.rows--, NEXT_LINE(lines))                                            \
+                for (u64 at = 0; at < lines.count; at++)                                                      \
+                    MOVE(type, lines.source + (i64)at * lines.source_stride,                                  \
+                         lines.target + (i64)at * lines.target_stride);                                       \
+        }                                                                                                     \
     }
+#define MOVE_SHORT_LINES(type, words)                                                                         \
+    for (; lines.rows > 0; lines.rows--, NEXT_LINE(lines)) {                                                  \
+        _Pragma("unroll") for (int at = 0; at < words; at++)                                                  \
+            MOVE(type, lines.source + at * lines.source_stride, lines.target + at * lines.target_stride);     \
+    }
+#define NEXT_LINE(lines) lines.source += lines.source_next, lines.target += lines.target_next
 
-DEVICE_FUNCTION void move_line(CopyPlace place, u64 count, i64 source_stride, i64 target_stride, u32 word)
+typedef struct {
+    u64 source, target;
+    u64 rows, count;
+    i64 source_stride, target_stride; // from word to word
+    i64 source_next, target_next;     // from line to line
+} CopyLines;
+
+DEVICE_FUNCTION void move_whole_lines(CopyLines lines, u32 word)
 {
     switch (word) {
-    case 16: MOVE_LINE(bytes16) break;
-    case 8: MOVE_LINE(u64) break;
-    case 4: MOVE_LINE(u32) break;
-    case 2: MOVE_LINE(u16) break;
-    default: MOVE_LINE(u8) break;
+    case 16: MOVE_LINES(bytes16) break;
+    case 8: MOVE_LINES(u64) break;
+    case 4: MOVE_LINES(u32) break;
+    case 2: MOVE_LINES(u16) break;
+    default: MOVE_LINES(u8) break;
     }
 }
 
@@ -161,10 +185,21 @@ DEVICE_FUNCTION void move_rows(CopyPlace place, CopyEntry entry, u64 first, u64 
     }
 }
 
+// How many lines can be moved at once: all that are left, as far as they have the same gap between them.
+DEVICE_FUNCTION u64 lines_at_once(CopyEntry entry, const u64 *index, u64 count)
+{
+    const int inner = COPY_AXES - 1, next = COPY_AXES - 2;
+    if (index[inner] > 0 || entry.rows_axis == next || count < 2 * entry.extents[inner])
+        return 1;
+    u64 left = entry.extents[next] - index[next];
+    u64 whole = count / entry.extents[inner];
+    return whole < left ? whole : left;
+}
+
 // Words one after the other by one thread, line by line: right where a thread is a core.
 DEVICE_FUNCTION void move_lines(CopyEntry entry, u64 first, u64 count)
 {
-    const int inner = COPY_AXES - 1, outer = COPY_AXES - (int)entry.axes;
+    const int inner = COPY_AXES - 1, next = COPY_AXES - 2, outer = COPY_AXES - (int)entry.axes;
     u64 index[COPY_AXES];
     for (int axis = inner; axis >= 0; axis--) {
         index[axis] = first % entry.extents[axis];
@@ -175,7 +210,7 @@ DEVICE_FUNCTION void move_lines(CopyEntry entry, u64 first, u64 count)
         for (int axis = outer; axis < inner; axis++)
             move_along(&place, entry, axis, index[axis]);
         u64 left = entry.extents[inner] - index[inner];
-        u64 here = count < left ? count : left;
+        u64 here = count < left ? count : left, rows = 1;
         if (entry.rows_axis == inner && !entry.sign) {
             move_rows(place, entry, index[inner], here);
         } else {
@@ -187,15 +222,19 @@ DEVICE_FUNCTION void move_lines(CopyEntry entry, u64 first, u64 count)
                     place.target += entry.target_strides[inner];
                 }
             } else {
-                move_line(place, here, entry.source_strides[inner], entry.target_strides[inner], entry.word);
+                rows = lines_at_once(entry, index, count);
+                CopyLines lines = {place.source, place.target, rows, here,
+                                   entry.source_strides[inner], entry.target_strides[inner],
+                                   entry.source_strides[next], entry.target_strides[next]};
+                move_whole_lines(lines, entry.word);
             }
         }
-        count -= here;
+        count -= here * rows;
         index[inner] = 0;
-        for (int axis = inner - 1; axis >= outer; axis--) {
-            if (++index[axis] < entry.extents[axis])
-                break;
+        index[next] += rows;
+        for (int axis = next; axis > outer && index[axis] == entry.extents[axis]; axis--) {
             index[axis] = 0;
+            index[axis - 1]++;
         }
     }
 }
@@ -224,18 +263,18 @@ DEVICE_FUNCTION CopyPlace place_of(CopyEntry entry, u64 number)
     return place;
 }
 
-// A list, with one thread for each tile.
-KERNEL void copy_lines(GLOBAL const CopyEntry *entries, GLOBAL const CopyTile *tiles, i64 count)
+// A list, with one thread for some tiles: every one of the `threads` takes a tile in turn.
+KERNEL GROUP_SIZE(1) void copy_lines(GLOBAL const CopyEntry *entries, GLOBAL const CopyTile *tiles, i64 count,
+                                     i64 threads)
 {
-    i64 index = GLOBAL_INDEX(0);
-    if (index >= count)
-        return;
-    CopyTile tile = tiles[index];
-    move_lines(entries[tile.entry], tile.first, tile.count);
+    for (i64 index = GLOBAL_INDEX(0); index < count; index += threads) {
+        CopyTile tile = tiles[index];
+        move_lines(entries[tile.entry], tile.first, tile.count);
+    }
 }
 
 // The same list, with one group of threads for each tile, which take its words in turn.
-KERNEL void copy_words(GLOBAL const CopyEntry *entries, GLOBAL const CopyTile *tiles, i64 count)
+KERNEL GROUP_SIZE(128) void copy_words(GLOBAL const CopyEntry *entries, GLOBAL const CopyTile *tiles, i64 count)
 {
     if (GROUP_INDEX(0) >= count)
         return;

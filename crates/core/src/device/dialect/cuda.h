@@ -1,6 +1,7 @@
 // The portable kernel dialect in CUDA C++. What the names mean stands in `mod.rs`.
 
 #define KERNEL extern "C" __global__
+#define GROUP_SIZE(threads) __launch_bounds__(threads)
 #define DEVICE_FUNCTION static __device__ __forceinline__
 #define GLOBAL
 #define LOCAL __shared__

@@ -7,6 +7,7 @@
 //! | name | meaning |
 //! | --- | --- |
 //! | `KERNEL void f(...)` | a kernel |
+//! | `KERNEL GROUP_SIZE(n) void f(...)` | a kernel that is launched in groups of `n` threads along axis 0 alone |
 //! | `DEVICE_FUNCTION` | before a function that kernels call |
 //! | `GLOBAL T *` | an address in the memory of the device |
 //! | `LOCAL T x[n];` | memory of a group, declared in the kernel's outermost block |

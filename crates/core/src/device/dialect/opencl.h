@@ -7,6 +7,7 @@
 #endif
 
 #define KERNEL __kernel
+#define GROUP_SIZE(threads) __attribute__((reqd_work_group_size(threads, 1, 1)))
 #define DEVICE_FUNCTION static inline
 #define GLOBAL __global
 #define LOCAL __local

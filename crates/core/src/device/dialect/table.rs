@@ -8,7 +8,7 @@ use bytemuck::{Pod, Zeroable};
 
 use crate::device::{BoxCopy, CopyAxis, CopyItem, MAX_COPY_AXES, Pointer, Rows, SignChange};
 
-/// The threads of a group of `copy_words`.
+/// The threads of a group of `copy_words`, as its source says.
 pub const COPY_GROUP_THREADS: usize = 128;
 
 /// The axes of an entry: those of a box, the words of a run, and the rows.
@@ -45,9 +45,9 @@ pub struct CopyTile {
 
 /// A list of copies as one piece of device memory: entries, tiles, and the index lists.
 ///
-/// The kernels `copy_lines` (a thread for each tile, which goes line by line: for devices whose threads are cores)
+/// The kernels `copy_lines` (each thread takes tiles in turn and goes line by line: for devices whose threads are cores)
 /// and `copy_words` (a group of [`COPY_GROUP_THREADS`] threads for each tile: for all others) take the address of the
-/// entries, the address of the tiles and the number of tiles.
+/// entries, the address of the tiles and the number of tiles; `copy_lines` also the number of threads.
 #[derive(Debug)]
 pub struct CopyTable {
     entries: Vec<CopyEntry>,

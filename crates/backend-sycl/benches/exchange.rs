@@ -1,0 +1,220 @@
+//! An exchange on an OpenCL device beside the same on the CPU backend, and where the time of the device goes.
+//!
+//!     OCL_ICD_VENDORS=$folder cargo bench -p haloport-sycl --bench exchange
+//!
+//! Two ranks, threads of this process, own 128³ cells of `f64` each. Both exchanges pack into messages and unpack from
+//! them, to all neighbours at once, and take turns in one run. After a check of every halo cell, the medians are printed:
+//! - the two exchanges, and their ratio;
+//! - of the exchange on the device: `start`, and `finish`, which waits for the packing and for the neighbour;
+//! - what the device needs to pack and to unpack all faces of one rank, alone, and the CPU backend for the same;
+//! - a list of copies of one cell: launching it and waiting for it.
+
+#![allow(clippy::unwrap_used, reason = "a benchmark fails by panicking")]
+
+use std::time::{Duration, Instant};
+
+use haloport_core::device::{
+    BoxCopy, Buffer, CopyAxis, CopyItem, Device, MemoryKind, NextReader, Pointer, Priority,
+};
+use haloport_core::{
+    BindOptions, Communicator, DataPath, Exchange, Field, Grid, Halo, HaloOrder, Pattern, Schedule, Split,
+    run_ranks,
+};
+use haloport_cpu::CpuDevice;
+use haloport_sycl::SyclDevice;
+
+/// Cells that a rank owns along each axis.
+const LOCAL: usize = 128;
+const RANKS: usize = 2;
+const SAMPLES: usize = 300;
+
+type Failure = Box<dyn std::error::Error + Send + Sync>;
+
+fn main() {
+    let device = match SyclDevice::new() {
+        Ok(device) => device,
+        Err(error) => return println!("skipped: {error}"),
+    };
+    println!("{}: {}", device.info().name, device.info().driver);
+    println!("{RANKS} ranks, {LOCAL}³ cells of f64 each, {SAMPLES} samples, medians in µs");
+    for (split, parts) in [("slowest", [RANKS, 1, 1]), ("fastest", [1, 1, RANKS])] {
+        for halo in [1, 3] {
+            println!("\nhalo {halo}, split along the {split} axis");
+            run_ranks(RANKS, |comm| exchanges(&comm, &device, halo, parts)).unwrap();
+        }
+    }
+    for halo in [1, 3] {
+        println!("\nhalo {halo}, the faces of one rank alone");
+        let (pack, unpack) = faces(&device, halo).unwrap();
+        let (cpu_pack, cpu_unpack) = faces(&CpuDevice::with_threads(1).unwrap(), halo).unwrap();
+        row("packed by the device", pack, Some(cpu_pack));
+        row("unpacked by the device", unpack, Some(cpu_unpack));
+    }
+    println!("\na list of copies of one cell");
+    let (launch, wait) = smallest(&device).unwrap();
+    row("launch", launch, None);
+    row("wait", wait, None);
+}
+
+/// One line of results; `beside`: the time of the CPU backend.
+fn row(name: &str, time: Duration, beside: Option<Duration>) {
+    let micros = |time: Duration| time.as_secs_f64() * 1e6;
+    match beside {
+        Some(cpu) => println!(
+            "  {name:28} {:9.1}   {:9.1} on the CPU backend   ratio {:.2}",
+            micros(time),
+            micros(cpu),
+            micros(time) / micros(cpu)
+        ),
+        None => println!("  {name:28} {:9.1}", micros(time)),
+    }
+}
+
+/// Collective: both exchanges in turns.
+fn exchanges(
+    comm: &Communicator,
+    device: &SyclDevice,
+    halo: usize,
+    parts: [usize; 3],
+) -> Result<(), Failure> {
+    let grid = Grid::new(parts.map(|parts| parts * LOCAL))?.periodic([true; 3])?;
+    let domain = Split::even(&grid, parts)?.part(comm.rank()).ok_or("no part")?;
+    let pattern = Pattern::structured(comm, &grid, &[domain], &Halo::uniform(halo))?;
+    let mut cpu = bound(&pattern, &CpuDevice::with_threads(1)?)?;
+    let mut other = bound(&pattern, device)?;
+    let mut times: [Vec<Duration>; 4] = Default::default();
+    for sample in 0..SAMPLES + 10 {
+        comm.barrier()?;
+        let begin = Instant::now();
+        cpu.exchange(Schedule::Blocking)?;
+        comm.barrier()?;
+        let on_cpu = begin.elapsed();
+        let begin = Instant::now();
+        other.exchange(Schedule::Blocking)?;
+        comm.barrier()?;
+        let on_device = begin.elapsed();
+        let begin = Instant::now();
+        let pending = other.start(Schedule::Blocking)?;
+        let started = begin.elapsed();
+        pending.finish(Schedule::Blocking)?;
+        let finished = begin.elapsed() - started;
+        if sample >= 10 {
+            let all = [on_cpu, on_device, started, finished];
+            times.iter_mut().zip(all).for_each(|(times, time)| times.push(time));
+        }
+    }
+    check(&other, &grid)?;
+    if comm.rank() == 0 {
+        let [on_cpu, on_device, start, finish] = times.map(median);
+        row("exchange", on_device, Some(on_cpu));
+        row("  start", start, None);
+        row("  finish", finish, None);
+    }
+    Ok(())
+}
+
+/// A field whose cells have their own values, bound so that it travels in messages.
+fn bound<D: Device>(pattern: &Pattern, device: &D) -> Result<Exchange<Field<f64, D>>, Failure> {
+    let mut field = Field::<f64, D>::new(device, pattern)?;
+    let layout = field.layout(0)?.clone();
+    let mut image = vec![-1.0; layout.span().1 as usize];
+    for_each_cell(layout.owned().lower(), layout.owned().upper(), |cell| {
+        image[layout.offset(cell, 0).unwrap() as usize] = value(cell);
+    });
+    field.copy_from(0, &image)?;
+    let options = BindOptions::default().path(DataPath::Messages).order(HaloOrder::AllNeighbours);
+    Ok(pattern.bind_with(field, options)?)
+}
+
+fn check<D: Device>(exchange: &Exchange<Field<f64, D>>, grid: &Grid) -> Result<(), Failure> {
+    let field = exchange.fields();
+    let (layout, found) = (field.layout(0)?, field.to_vec(0)?);
+    let allocated = layout.allocated();
+    let mut wrong = 0;
+    for_each_cell(allocated.lower(), allocated.upper(), |cell| {
+        let source: Vec<i64> =
+            cell.iter().enumerate().map(|(axis, index)| index.rem_euclid(grid.extent(axis) as i64)).collect();
+        wrong += u64::from(found[layout.offset(cell, 0).unwrap() as usize] != value(&source));
+    });
+    if wrong == 0 { Ok(()) } else { Err(format!("{wrong} cells are wrong").into()) }
+}
+
+fn value(cell: &[i64]) -> f64 {
+    cell.iter().fold(0.0, |value, index| value * 1024.0 + *index as f64)
+}
+
+fn for_each_cell(lower: &[i64], upper: &[i64], mut visit: impl FnMut(&[i64])) {
+    for i in lower[0]..upper[0] {
+        for j in lower[1]..upper[1] {
+            (lower[2]..upper[2]).for_each(|k| visit(&[i, j, k]));
+        }
+    }
+}
+
+/// How long it takes to pack the six faces of a block of [`LOCAL`]³ cells in a halo, and to unpack them.
+fn faces<D: Device>(device: &D, halo: usize) -> Result<(Duration, Duration), Failure> {
+    let allocated = LOCAL + 2 * halo;
+    let strides = [8 * allocated * allocated, 8 * allocated, 8];
+    let field = device.allocate(strides[0] * allocated, MemoryKind::Device)?;
+    let face_bytes = 8 * halo * LOCAL * LOCAL;
+    let packed = device.allocate(6 * face_bytes, MemoryKind::Device)?;
+    let (mut pack, mut unpack) = (Vec::new(), Vec::new());
+    for axis in 0..3 {
+        for side in 0..2 {
+            let mut extents = [LOCAL; 3];
+            extents[axis] = halo;
+            // The cells beside the halo are sent, those of the halo received.
+            let first = |begin: usize| -> isize {
+                (0..3).map(|it| strides[it] * if it == axis { begin } else { halo }).sum::<usize>() as isize
+            };
+            let (owned, filled) = [(halo, 0), (LOCAL, LOCAL + halo)][side];
+            let at = packed.pointer().offset(((2 * axis + side) * face_bytes) as isize);
+            let rows = [extents[1] * extents[2] * 8, extents[2] * 8, 8];
+            let join = |source: Pointer, target: Pointer, from: [usize; 3], to: [usize; 3]| {
+                let axes: Vec<CopyAxis> = (0..3)
+                    .map(|axis| CopyAxis {
+                        extent: extents[axis],
+                        source_stride: from[axis] as isize,
+                        target_stride: to[axis] as isize,
+                    })
+                    .collect();
+                BoxCopy::new(source, target, 8, &axes).map(CopyItem::Box)
+            };
+            pack.push(join(field.pointer().offset(first(owned)), at, strides, rows)?);
+            unpack.push(join(at, field.pointer().offset(first(filled)), rows, strides)?);
+        }
+    }
+    Ok((total(time(device, pack)?), total(time(device, unpack)?)))
+}
+
+/// How long it takes to launch a list of one copy of one cell, and to wait for it.
+fn smallest(device: &SyclDevice) -> Result<(Duration, Duration), Failure> {
+    let memory = device.allocate(16, MemoryKind::Device)?;
+    let copy = BoxCopy::new(memory.pointer(), memory.pointer().offset(8), 8, &[])?;
+    time(device, vec![CopyItem::Box(copy)])
+}
+
+/// How long it takes to launch a list, and then to wait for it.
+fn time<D: Device>(device: &D, items: Vec<CopyItem>) -> Result<(Duration, Duration), Failure> {
+    let stream = device.create_stream(Priority::High)?;
+    let list = device.bind_copies(items, NextReader::Here)?;
+    let (mut launches, mut waits) = (Vec::new(), Vec::new());
+    for _ in 0..SAMPLES {
+        let begin = Instant::now();
+        // SAFETY: the memory of the list lives in the caller, and is used by nothing else.
+        unsafe { device.run_copies(&list, &stream)? };
+        launches.push(begin.elapsed());
+        device.synchronize(&stream)?;
+        waits.push(begin.elapsed() - launches[launches.len() - 1]);
+    }
+    Ok((median(launches), median(waits)))
+}
+
+fn total((launch, wait): (Duration, Duration)) -> Duration {
+    launch + wait
+}
+
+fn median(mut times: Vec<Duration>) -> Duration {
+    times.sort_unstable();
+    times[times.len() / 2]
+}

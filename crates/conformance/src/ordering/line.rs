@@ -1,0 +1,135 @@
+//! A line of ranks, of which each sends all its cells to the next: what the tests write, exchange and look at.
+
+use haloport_core::device::{
+    Buffer, Device, DeviceError, KernelArgument, KernelSource, LaunchConfig, MemoryKind, ParameterType,
+    Pointer,
+};
+use haloport_core::{BindOptions, Communicator, DataPath, Exchange, Field, Grid, Halo, Pattern, Split};
+
+use crate::{Failure, ensure};
+
+/// Cells that a rank owns, and its left neighbour sends it: 16 MiB.
+pub(super) const CELLS: i64 = 2 << 20;
+
+/// How many of them are looked at.
+const SAMPLES: i64 = 64;
+
+/// `cells[i] = first + i`.
+const WRITE: KernelSource = KernelSource {
+    name: "write_numbers",
+    portable: Some(
+        "KERNEL void write_numbers(GLOBAL long *cells, long first, long count) {\n\
+               \x20   long i = GLOBAL_INDEX(0);\n\
+               \x20   if (i < count) cells[i] = first + i;\n\
+               }\n",
+    ),
+    host: |_, _| {},
+    parameters: &[ParameterType::Pointer, ParameterType::I64, ParameterType::I64],
+};
+
+/// The last of every `stride` cells.
+const SAMPLE: KernelSource = KernelSource {
+    name: "sample",
+    portable: Some(
+        "KERNEL void sample(GLOBAL const long *cells, GLOBAL long *samples, long stride, long count) {\n\
+               \x20   long i = GLOBAL_INDEX(0);\n\
+               \x20   if (i < count) samples[i] = cells[i * stride + stride - 1];\n\
+               }\n",
+    ),
+    host: |_, _| {},
+    parameters: &[ParameterType::Pointer, ParameterType::Pointer, ParameterType::I64, ParameterType::I64],
+};
+
+/// A periodic line of which each rank owns [`CELLS`], with all cells of the left neighbour as halo.
+pub(super) struct LineOf<D: Device> {
+    /// In memory that the host reads, where there is such memory.
+    pub(super) exchange: Exchange<Field<i64, D>>,
+    device: D,
+    rank: i64,
+    ranks: i64,
+    /// The first cell that is owned.
+    pub(super) begin: i64,
+    samples: D::Buffer,
+    write: D::Kernel,
+    sample: D::Launch,
+}
+
+impl<D: Device> LineOf<D> {
+    pub(super) fn new(comm: &Communicator, device: &D, path: DataPath) -> Result<LineOf<D>, Failure> {
+        let grid = Grid::new([CELLS as usize * comm.size()])?.periodic([true])?;
+        let domain = Split::even(&grid, [comm.size()])?.part(comm.rank()).ok_or("no part")?;
+        let pattern = Pattern::structured(comm, &grid, &[domain], &Halo::per_side([(CELLS as usize, 0)]))?;
+        let kind = match device.allocate(1, MemoryKind::Shared) {
+            Err(DeviceError::Unsupported { .. }) => MemoryKind::Device,
+            _ => MemoryKind::Shared,
+        };
+        let field = Field::<i64, D>::builder(&pattern).memory(kind).build(device)?;
+        let halo = field.pointer(0)?;
+        let samples = device.allocate(8 * SAMPLES as usize, MemoryKind::Device)?;
+        let arguments = [
+            KernelArgument::Pointer(halo),
+            KernelArgument::Pointer(samples.pointer()),
+            KernelArgument::I64(CELLS / SAMPLES),
+            KernelArgument::I64(SAMPLES),
+        ];
+        let sample =
+            device.bind(&device.compile(&SAMPLE)?, LaunchConfig::linear(SAMPLES as usize), &arguments)?;
+        Ok(LineOf {
+            device: device.clone(),
+            rank: comm.rank() as i64,
+            ranks: comm.size() as i64,
+            begin: domain.lower()[0],
+            samples,
+            write: device.compile(&WRITE)?,
+            sample,
+            exchange: pattern.bind_with(field, BindOptions::default().path(path))?,
+        })
+    }
+
+    pub(super) fn stream(&self, stream: Option<&D::Stream>) -> D::Stream {
+        stream.cloned().unwrap_or_else(|| self.device.default_stream())
+    }
+
+    pub(super) fn left(&self) -> i64 {
+        (self.rank + self.ranks - 1) % self.ranks
+    }
+
+    /// The value of the first cell of `rank` in `round`.
+    pub(super) fn first(&self, round: i64, rank: i64) -> i64 {
+        (round * self.ranks + rank) << 32
+    }
+
+    /// Puts into `stream` what writes the owned cells.
+    pub(super) fn write(&self, round: i64, stream: &D::Stream) -> Result<(), Failure> {
+        let owned: Pointer = self.exchange.fields().pointer(0)?.offset(8 * CELLS as isize);
+        let arguments = [
+            KernelArgument::Pointer(owned),
+            KernelArgument::I64(self.first(round, self.rank)),
+            KernelArgument::I64(CELLS),
+        ];
+        let launch = self.device.bind(&self.write, LaunchConfig::linear(CELLS as usize), &arguments)?;
+        // SAFETY: the cells live until a test has synchronised with the stream, and every exchange and every look is
+        // ordered with it: that is what is tested.
+        unsafe { self.device.launch(&launch, stream)? };
+        Ok(())
+    }
+
+    /// Puts into `stream` what looks at the halo.
+    pub(super) fn look(&self, stream: &D::Stream) -> Result<(), Failure> {
+        // SAFETY: as for `write`; the samples are read after this.
+        unsafe { self.device.launch(&self.sample, stream)? };
+        Ok(())
+    }
+
+    /// Whether the look in `stream` saw what the left neighbour wrote in `round`.
+    pub(super) fn verify(&self, round: i64, stream: &D::Stream) -> Result<(), Failure> {
+        let mut found = vec![0i64; SAMPLES as usize];
+        // SAFETY: the samples are as many, and nothing else uses them now.
+        unsafe { self.device.read(self.samples.pointer(), bytemuck::cast_slice_mut(&mut found), stream)? };
+        let stride = CELLS / SAMPLES;
+        let expected = |sample: i64| self.first(round, self.left()) + (sample + 1) * stride - 1;
+        let wrong = found.iter().zip(0..).find(|(found, sample)| **found != expected(*sample));
+        ensure!(wrong.is_none(), "round {round}: found {wrong:?} in the halo");
+        Ok(())
+    }
+}
