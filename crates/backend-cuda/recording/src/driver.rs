@@ -246,7 +246,7 @@ functions! {
         state.in_context()?;
         let name = CStr::from_ptr(name).to_string_lossy().into_owned();
         match state.objects.get(&module) {
-            Some(Object::Module { text }) if text.contains(&format!("KERNEL void {name}(")) => {}
+            Some(Object::Module { text }) if text.contains(&format!(" void {name}(")) => {}
             Some(_) => return Err(NOT_FOUND),
             None => return Err(INVALID_HANDLE),
         }

@@ -66,11 +66,10 @@ fn start_and_finish_only_put_work_into_streams() {
             let found =
                 exchanges(recording, &comm, &device, DataPath::Messages, |stream| Schedule::On(stream))?;
             for [start, finish] in &found.calls {
-                // The work before, and what may still read the messages of the last exchange, then one launch that packs
-                // both fields for all neighbours, and one that copies what is the rank's own.
+                // After the work before, one launch that packs both fields for all neighbours, and one that copies what is
+                // the rank's own.
                 let expected = [
                     "cuEventRecord on the caller's",
-                    "cuStreamWaitEvent on ours",
                     "cuStreamWaitEvent on ours",
                     "copy_words on ours",
                     "cuEventRecord on ours",
