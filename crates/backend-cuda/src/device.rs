@@ -13,6 +13,7 @@ use crate::context::call;
 use crate::copies::{CudaCopies, address, copy, copy_box};
 use crate::event::{self, CudaEvent};
 use crate::gate;
+use crate::graph::CudaGraph;
 use crate::kernels::{Arguments, CudaKernel, CudaLaunch, Grid, enqueue};
 use crate::memory::CudaBuffer;
 use crate::open::Opened;
@@ -78,6 +79,23 @@ impl CudaDevice {
     pub fn load(&self, source: &KernelSource, binary: &[u8]) -> Result<CudaKernel, DeviceError> {
         let program = program::from_binary(&self.opened, source.name, binary)?;
         CudaKernel::new(&self.opened, Arc::new(program), source)
+    }
+
+    /// Captures what `work` puts into `stream` and, between events of it, into other streams, instead of doing it. May block.
+    ///
+    /// `work` puts nothing but launches, copies, fills and the order of events into streams: it neither waits nor asks
+    /// whether something is done, nor allocates, frees, writes or reads. `stream` is not the default stream, and other streams
+    /// wait for an event of it first, and it for events of them last.
+    ///
+    /// # Errors
+    /// That of `work`; [`DeviceError::InvalidArgument`] for the default stream; what the driver says, which ends the capture
+    /// where `work` does what it may not.
+    pub fn capture(
+        &self,
+        stream: &CudaStream,
+        work: impl FnOnce() -> Result<(), DeviceError>,
+    ) -> Result<CudaGraph, DeviceError> {
+        CudaGraph::capture(stream, work)
     }
 
     /// Fills memory with elements that the driver has no fill for, or at an address where it has none.

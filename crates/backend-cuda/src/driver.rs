@@ -8,7 +8,8 @@ use std::sync::OnceLock;
 
 use cudarc::driver::sys::{
     CUDA_MEMCPY2D, CUDA_MEMCPY3D, CUcontext, CUdevice, CUdevice_attribute, CUdeviceptr, CUevent, CUfunction,
-    CUfunction_attribute, CUjit_option, CUmodule, CUresult, CUstream,
+    CUfunction_attribute, CUgraph, CUgraphExec, CUjit_option, CUmodule, CUresult, CUstream,
+    CUstreamCaptureMode,
 };
 use haloport_core::device::{DeviceError, DeviceId};
 
@@ -90,6 +91,12 @@ functions! {
             CUfunction, c_uint, c_uint, c_uint, c_uint, c_uint, c_uint, c_uint, CUstream,
             *mut *mut c_void, *mut *mut c_void,
         ) -> CUresult;
+        cuStreamBeginCapture_v2(CUstream, CUstreamCaptureMode) -> CUresult;
+        cuStreamEndCapture(CUstream, *mut CUgraph) -> CUresult;
+        cuGraphInstantiateWithFlags(*mut CUgraphExec, CUgraph, u64) -> CUresult;
+        cuGraphLaunch(CUgraphExec, CUstream) -> CUresult;
+        cuGraphDestroy(CUgraph) -> CUresult;
+        cuGraphExecDestroy(CUgraphExec) -> CUresult;
     }
     own {
         cuGetErrorName(Status, *mut *const c_char) -> Status;

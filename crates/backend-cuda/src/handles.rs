@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use cudarc::driver::sys::{CUevent, CUmodule, CUstream};
+use cudarc::driver::sys::{CUevent, CUgraph, CUgraphExec, CUmodule, CUstream};
 
 use crate::context::Context;
 
@@ -55,4 +55,12 @@ handle!(
 handle!(
     /// A loaded program.
     Module, CUmodule, cuModuleUnload
+);
+handle!(
+    /// Work that was captured.
+    CapturedGraph, CUgraph, cuGraphDestroy
+);
+handle!(
+    /// Captured work, made ready to be put into streams.
+    ReadyGraph, CUgraphExec, cuGraphExecDestroy
 );

@@ -12,6 +12,8 @@
 //!   it while the device computes), and from the device's default pool in stream order ([`allocate_on`]).
 //! - Kernels are compiled for the device's own compute capability and kept in the kernel cache of the process. For a device
 //!   that is newer than the compiler, PTX is made, which the driver compiles.
+//! - Launches and copies that are put into streams again and again can be captured once as a [`CudaGraph`], which is then
+//!   put into a stream with one call.
 //! - The crate stands on the declarations of `cudarc`, and calls the driver's functions through a table of its own:
 //!   cudarc's panic where a library lacks a function, and take the codes of later drivers for codes that there are.
 //!
@@ -28,6 +30,7 @@ mod device;
 mod driver;
 mod event;
 mod gate;
+mod graph;
 mod handles;
 mod kernels;
 mod library;
@@ -40,6 +43,7 @@ mod stream;
 pub use copies::CudaCopies;
 pub use device::CudaDevice;
 pub use event::CudaEvent;
+pub use graph::CudaGraph;
 pub use kernels::{CudaKernel, CudaLaunch};
 pub use memory::CudaBuffer;
 pub use select::Selector;

@@ -27,6 +27,10 @@ unsafe impl Send for CudaStream {}
 unsafe impl Sync for CudaStream {}
 
 impl CudaStream {
+    /// Up to here handles are names of default streams, which every context has: the legacy one (0 and 1), and that of the
+    /// calling thread.
+    pub(crate) const LAST_DEFAULT: usize = 2;
+
     /// A stream of ours.
     pub(crate) fn new(opened: &Arc<Opened>, priority: Priority) -> Result<CudaStream, DeviceError> {
         let handle = create(&opened.context, priority, opened.has.priorities)?;
@@ -43,12 +47,8 @@ impl CudaStream {
     /// # Safety
     /// `handle` is a live stream, and outlives all clones of what this returns.
     pub(crate) unsafe fn borrow(opened: &Arc<Opened>, handle: usize) -> Result<CudaStream, DeviceError> {
-        /// Up to here handles are names of default streams, which every context has: the legacy one, which is also 0, and
-        /// that of the calling thread.
-        const PER_THREAD: usize = 2;
-
         let raw: CUstream = ptr::with_exposed_provenance_mut(handle);
-        if handle > PER_THREAD {
+        if handle > CudaStream::LAST_DEFAULT {
             let mut context = ptr::null_mut();
             // SAFETY: the caller promised a live stream; it writes to a place of ours.
             unsafe { call!(&opened.context, cuStreamGetCtx(raw, &raw mut context)) }?;

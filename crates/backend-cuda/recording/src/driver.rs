@@ -137,7 +137,7 @@ functions! {
     }
     call cuStreamCreateWithPriority(stream: *mut usize, flags: u32, priority: c_int) |state| {
         let context = state.in_context()?;
-        *stream = state.make(Object::Stream { context });
+        *stream = state.make(Object::Stream { context, capturing: false });
         Ok(())
     }
     give_back cuStreamDestroy_v2(stream: usize) |state| { state.destroy(stream, "stream") }
@@ -148,7 +148,7 @@ functions! {
     }
     call cuStreamGetCtx(stream: usize, context: *mut usize) |state| {
         match state.objects.get(&stream) {
-            Some(Object::Stream { context: of }) => *context = *of,
+            Some(Object::Stream { context: of, .. }) => *context = *of,
             _ => return Err(INVALID_HANDLE),
         }
         Ok(())
@@ -253,9 +253,42 @@ functions! {
         *function = state.make(Object::Function { module, name });
         Ok(())
     }
+    call cuStreamBeginCapture_v2(stream: usize, mode: u32) |state| {
+        state.in_context()?;
+        *capturing(state, stream)? = true;
+        Ok(())
+    }
+    give_back cuStreamEndCapture(stream: usize, graph: *mut usize) |state| {
+        if !std::mem::take(capturing(state, stream)?) {
+            return Err(INVALID_VALUE);
+        }
+        *graph = state.make(Object::Graph);
+        Ok(())
+    }
+    call cuGraphInstantiateWithFlags(ready: *mut usize, graph: usize, flags: u64) |state| {
+        if !matches!(state.objects.get(&graph), Some(Object::Graph)) {
+            return Err(INVALID_HANDLE);
+        }
+        *ready = state.make(Object::ReadyGraph);
+        Ok(())
+    }
+    call cuGraphLaunch(graph: usize, stream: usize) |state| {
+        state.stream(stream)?;
+        if matches!(state.objects.get(&graph), Some(Object::ReadyGraph)) { Ok(()) } else { Err(INVALID_HANDLE) }
+    }
+    give_back cuGraphDestroy(graph: usize) |state| { state.destroy(graph, "graph") }
+    give_back cuGraphExecDestroy(graph: usize) |state| { state.destroy(graph, "ready graph") }
     call cuFuncGetAttribute(value: *mut c_int, attribute: u32, function: usize) |state| {
         *value = 1024;
         Ok(())
+    }
+}
+
+/// Whether a stream captures.
+fn capturing(state: &mut State, stream: usize) -> Result<&mut bool, Status> {
+    match state.objects.get_mut(&stream) {
+        Some(Object::Stream { capturing, .. }) => Ok(capturing),
+        _ => Err(INVALID_HANDLE),
     }
 }
 

@@ -14,6 +14,7 @@ pub(crate) enum Object {
     Foreign,
     Stream {
         context: usize,
+        capturing: bool,
     },
     Event {
         timing: bool,
@@ -23,6 +24,10 @@ pub(crate) enum Object {
     Module {
         text: String,
     },
+    /// Work that was captured.
+    Graph,
+    /// The same, made ready.
+    ReadyGraph,
     /// A function, which lives as long as its module.
     Function {
         module: usize,
@@ -38,6 +43,8 @@ impl Object {
             Object::Stream { .. } => "stream",
             Object::Event { .. } => "event",
             Object::Module { .. } => "module",
+            Object::Graph => "graph",
+            Object::ReadyGraph => "ready graph",
             Object::Function { .. } => "function",
         }
     }

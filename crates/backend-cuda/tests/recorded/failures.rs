@@ -59,6 +59,12 @@ fn everything(recording: &Recording) -> Result<(), Failure> {
         device.launch(&launch, &stream)?;
         device.read(memory.pointer(), &mut back, &stream)?;
     }
+    let graph = device.capture(&stream, || {
+        // SAFETY: the buffers live until the end.
+        unsafe { device.copy(memory.pointer(), pinned.pointer(), 64, &stream) }
+    })?;
+    // SAFETY: as above.
+    unsafe { graph.launch(&stream)? };
     device.record(&end, &stream)?;
     device.stream_wait(&default, &end)?;
     device.query(&end)?;

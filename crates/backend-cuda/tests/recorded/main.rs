@@ -5,6 +5,7 @@
 mod contexts;
 mod exchanges;
 mod failures;
+mod graphs;
 mod memory;
 mod missing;
 mod recording;
