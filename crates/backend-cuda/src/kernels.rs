@@ -1,10 +1,9 @@
 //! Kernels, and kernels with their arguments.
 
-use std::ffi::{c_int, c_uint, c_void};
+use std::ffi::{c_uint, c_void};
 use std::ptr;
 use std::sync::Arc;
 
-use cudarc::driver::sys::CUfunction_attribute;
 use haloport_core::device::{DeviceError, KernelArgument, KernelSource, LaunchConfig, ParameterType};
 
 use crate::context::call;
@@ -28,7 +27,6 @@ pub struct CudaKernel {
     opened: Arc<Opened>,
     function: Function,
     source: KernelSource,
-    most_threads: usize,
 }
 
 /// A kernel with its arguments.
@@ -68,18 +66,7 @@ impl CudaKernel {
         source: &KernelSource,
     ) -> Result<CudaKernel, DeviceError> {
         let function = Function::new(opened, program, source.name)?;
-        let mut most_threads: c_int = 0;
-        let attribute = CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK;
-        // SAFETY: the function is live; it writes to a place of ours.
-        unsafe {
-            call!(&opened.context, cuFuncGetAttribute(&raw mut most_threads, attribute, function.raw()))?;
-        }
-        let kernel = CudaKernel {
-            opened: Arc::clone(opened),
-            function,
-            source: *source,
-            most_threads: most_threads as usize,
-        };
+        let kernel = CudaKernel { opened: Arc::clone(opened), function, source: *source };
         kernel.check_parameters()?;
         Ok(kernel)
     }
@@ -100,7 +87,7 @@ impl CudaKernel {
             function: self.function.clone(),
             source: self.source,
             arguments: Arguments::new(arguments.iter().map(|argument| value(*argument)).collect()),
-            grid: Grid::of(config, self.most_threads)?,
+            grid: Grid::of(config, self.function.most_threads)?,
         })
     }
 

@@ -4,7 +4,7 @@ use std::ffi::{CString, c_char, c_void};
 use std::ptr;
 use std::sync::{Arc, PoisonError};
 
-use cudarc::driver::sys::{CUfunction, CUjit_option, CUresult};
+use cudarc::driver::sys::{CUfunction, CUfunction_attribute, CUjit_option, CUresult};
 use haloport_core::device::{DeviceError, KernelCache, KernelKey, KernelParts, dialect};
 
 use crate::compiler::{Compiler, Request, compiler};
@@ -25,6 +25,8 @@ pub(crate) struct Program {
 #[derive(Debug, Clone)]
 pub(crate) struct Function {
     raw: CUfunction,
+    /// How many threads of a group its registers allow.
+    pub(crate) most_threads: usize,
     program: Arc<Program>,
 }
 
@@ -167,7 +169,9 @@ impl Program {
 }
 
 impl Function {
-    /// The kernel of that name.
+    /// The kernel of that name, ready to be launched: a driver may load the code of a kernel when it first needs it, and
+    /// wait for the whole device then. Asking for an attribute is how the code is loaded before, says "CUDA C++ Programming
+    /// Guide", section "Lazy Loading".
     pub(crate) fn new(opened: &Opened, program: Arc<Program>, name: &str) -> Result<Function, DeviceError> {
         let none = |why: String| {
             let log = format!("the program holds no kernel `{name}`{why}");
@@ -179,7 +183,11 @@ impl Function {
         // SAFETY: the module is live, the name ends with a zero; it writes to a place of ours.
         let found = unsafe { call!(&opened.context, cuModuleGetFunction(&raw mut raw, module, name)) };
         found.map_err(|error| none(format!(": {error}")))?;
-        Ok(Function { raw, program })
+        let (mut most_threads, attribute) =
+            (0, CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK);
+        // SAFETY: the function is live; it writes to a place of ours.
+        unsafe { call!(&opened.context, cuFuncGetAttribute(&raw mut most_threads, attribute, raw)) }?;
+        Ok(Function { raw, most_threads: most_threads as usize, program })
     }
 
     pub(crate) fn raw(&self) -> CUfunction {
