@@ -169,9 +169,8 @@ impl Program {
 }
 
 impl Function {
-    /// The kernel of that name, ready to be launched: a driver may load the code of a kernel when it first needs it, and
-    /// wait for the whole device then. Asking for an attribute is how the code is loaded before, says "CUDA C++ Programming
-    /// Guide", section "Lazy Loading".
+    /// The kernel of that name, with its code on the device: a driver that loads code as late as it can does so here
+    /// ("CUDA Programming Guide", section "Lazy Loading"), and not in the first launch, which would wait for the device.
     pub(crate) fn new(opened: &Opened, program: Arc<Program>, name: &str) -> Result<Function, DeviceError> {
         let none = |why: String| {
             let log = format!("the program holds no kernel `{name}`{why}");
