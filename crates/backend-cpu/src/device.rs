@@ -14,7 +14,7 @@ use crate::copies::{CpuCopies, run_box};
 use crate::kernels::{CpuKernel, CpuLaunch};
 use crate::stores::Plain;
 
-const ID: DeviceId = DeviceId { backend: "cpu", index: 0 };
+const ID: DeviceId = DeviceId { backend: "cpu", index: 0, context: 0 };
 
 /// More threads than this are a mistake.
 const MOST_THREADS: usize = 1 << 16;

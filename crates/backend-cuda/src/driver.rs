@@ -16,7 +16,7 @@ use haloport_core::device::{DeviceError, DeviceId};
 use crate::library::{functions, load};
 
 /// The name that errors have before a device is chosen.
-pub(crate) const ANY: DeviceId = DeviceId { backend: "cuda", index: 0 };
+pub(crate) const ANY: DeviceId = DeviceId { backend: "cuda", index: 0, context: 0 };
 
 /// The oldest driver that is used, as it says its version: CUDA 12.0.
 const OLDEST: c_int = 12_000;

@@ -84,7 +84,7 @@ impl Candidate {
     fn new(driver: &'static Driver, ordinal: c_int) -> Result<Candidate, DeviceError> {
         use CUdevice_attribute as Of;
 
-        let id = DeviceId { backend: "cuda", index: ordinal as u32 };
+        let id = DeviceId { backend: "cuda", index: ordinal as u32, context: 0 };
         let (mut device, mut bytes, mut name) = (0, 0, [0 as c_char; 256]);
         // SAFETY: the calls write to places of ours, the name with its zero into as many bytes as are said.
         let name = unsafe {

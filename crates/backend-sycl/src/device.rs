@@ -21,7 +21,8 @@ use crate::select::{Selector, candidates};
 
 /// A GPU, a CPU or an accelerator that an OpenCL driver offers, with unified memory.
 ///
-/// All handles of one device share a context and a default stream, however often it is opened.
+/// All handles of one device share a context and a default stream, however often it is opened. To use memory and queues of
+/// another program, open it in that program's context: [`from_queue`](SyclDevice::from_queue).
 #[derive(Debug, Clone)]
 pub struct SyclDevice {
     opened: Arc<Opened>,
@@ -45,9 +46,7 @@ impl SyclDevice {
     /// says.
     pub fn select(name: &str) -> Result<SyclDevice, DeviceError> {
         let selector: Selector = name.parse()?;
-        let opened = Opened::new(selector.find()?)?;
-        let sharing = Sharing::of(opened.kind);
-        Ok(SyclDevice { opened, sharing })
+        Ok(SyclDevice::of(Opened::new(selector.find()?)?))
     }
 
     /// The properties of all devices, in the order of their numbers. Opens none.
@@ -79,6 +78,15 @@ impl SyclDevice {
     pub fn load(&self, source: &KernelSource, binary: &[u8]) -> Result<SyclKernel, DeviceError> {
         let program = program::from_binary(&self.opened, source.name, binary)?;
         SyclKernel::new(&self.opened, Arc::new(program), source)
+    }
+
+    pub(crate) fn of(opened: Arc<Opened>) -> SyclDevice {
+        let sharing = Sharing::of(opened.kind);
+        SyclDevice { opened, sharing }
+    }
+
+    pub(crate) fn opened(&self) -> &Opened {
+        &self.opened
     }
 
     /// Fills memory that is not aligned as the driver's own fill wants it.

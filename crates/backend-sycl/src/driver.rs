@@ -8,7 +8,7 @@ use cl3::types::{cl_int, cl_uint};
 use haloport_core::device::{DeviceError, DeviceId};
 
 /// The name that errors have before a device is chosen.
-pub(crate) const ANY: DeviceId = DeviceId { backend: "sycl", index: 0 };
+pub(crate) const ANY: DeviceId = DeviceId { backend: "sycl", index: 0, context: 0 };
 
 /// The library, loaded once.
 pub(crate) fn library() -> Result<&'static OpenClRuntime, DeviceError> {

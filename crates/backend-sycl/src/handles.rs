@@ -1,6 +1,6 @@
 //! OpenCL objects that are ours: released when they are dropped, and never with a panic.
 
-use cl3::types::{cl_command_queue, cl_context, cl_event, cl_kernel, cl_program};
+use cl3::types::{cl_command_queue, cl_context, cl_event, cl_int, cl_kernel, cl_program};
 
 macro_rules! handle {
     ($(#[$doc:meta])* $name:ident, $raw:ty, $release:path) => {
@@ -40,6 +40,28 @@ handle!(
     /// A queue.
     Queue, cl_command_queue, cl3::command_queue::release_command_queue
 );
+impl Context {
+    /// A reference of our own to a context that somebody else made.
+    ///
+    /// # Safety
+    /// `raw` is a live context.
+    pub(crate) unsafe fn retain(raw: cl_context) -> Result<Context, cl_int> {
+        // SAFETY: the caller's promise; the reference that is taken is ours.
+        unsafe { cl3::context::retain_context(raw).map(|()| Context::own(raw)) }
+    }
+}
+
+impl Queue {
+    /// A reference of our own to a queue that somebody else made.
+    ///
+    /// # Safety
+    /// `raw` is a live queue.
+    pub(crate) unsafe fn retain(raw: cl_command_queue) -> Result<Queue, cl_int> {
+        // SAFETY: the caller's promise; the reference that is taken is ours.
+        unsafe { cl3::command_queue::retain_command_queue(raw).map(|()| Queue::own(raw)) }
+    }
+}
+
 handle!(
     /// An event.
     EventHandle, cl_event, cl3::event::release_event

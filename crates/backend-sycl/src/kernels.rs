@@ -192,3 +192,34 @@ pub(crate) unsafe fn enqueue(
         )
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+
+    #[test]
+    fn groups_are_of_few_sizes_and_hold_all_indices() {
+        let mut sizes = HashSet::new();
+        for x in [1, 2, 3, 5, 64, 65, 1000] {
+            for y in 1..300 {
+                for z in [1, 7] {
+                    let indices = [x, y, z];
+                    let Grid { global, group } =
+                        Grid::of(LaunchConfig { global: indices, group: None }).unwrap();
+                    assert!(group.iter().product::<usize>() <= GROUP_THREADS, "{indices:?}: {group:?}");
+                    for axis in 0..3 {
+                        assert_eq!(global[axis], indices[axis].next_multiple_of(group[axis]), "{indices:?}");
+                    }
+                    sizes.insert(group);
+                }
+            }
+        }
+        // There are 84 triples of powers of two whose product is at most 64.
+        assert!(sizes.len() <= 84, "kernels would be compiled {} times", sizes.len());
+        assert!(Grid::of(LaunchConfig::plane(4, 0)).is_none());
+        let asked = Grid::of(LaunchConfig { global: [100, 3, 1], group: Some([32, 2, 1]) }).unwrap();
+        assert_eq!((asked.global, asked.group), ([128, 4, 1], [32, 2, 1]));
+    }
+}

@@ -11,25 +11,32 @@
 //!   the shared virtual memory of OpenCL 2: device memory is coarse-grained, pinned and shared memory fine-grained.
 //! - Streams are in-order queues. A queue that somebody else made may be out of order: each of our commands then stands
 //!   between two barriers.
+//! - A device is opened in a context of ours, or in that of another program ([`SyclDevice::from_queue`], and
+//!   [`SyclDevice::from_sycl_queue`] for SYCL programs), whose memory and queues are of no use in any other. What memory an
+//!   address belongs to is asked of the driver ([`SyclDevice::allocation`]).
 //! - Everything is asynchronous, on CPUs too.
 //! - The crate stands on `cl3`, the functions beneath `opencl3`, whose owners of contexts, queues and events would panic
 //!   where a release fails; those of this crate do not.
 
 #![warn(missing_docs)]
 
+mod allocation;
 mod copies;
 mod device;
 mod driver;
 mod event;
 mod handles;
 mod kernels;
+mod libsycl;
 mod memory;
 mod open;
 mod program;
 mod queue;
 mod select;
+mod shared;
 mod unified;
 
+pub use allocation::Allocation;
 pub use copies::SyclCopies;
 pub use device::SyclDevice;
 pub use event::SyclEvent;

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::fmt;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use cl3::OpenClRuntime;
@@ -44,33 +45,50 @@ impl fmt::Debug for Opened {
 }
 
 impl Opened {
-    /// Opens a device, or gives what it was opened as: memory of one device can be used by all its handles.
+    /// Opens a device in a context of ours, or gives what it was opened as: memory of one device can be used by all its
+    /// handles.
     pub(crate) fn new(candidate: Candidate) -> Result<Arc<Opened>, DeviceError> {
+        let device = candidate.device;
+        let known = |opened: &Opened| opened.device == device && opened.id().context == 0;
+        Opened::find_or(known, || {
+            let context = own_context(&candidate)?;
+            Opened::with_context(candidate, context, 0)
+        })
+    }
+
+    /// Opens a device in a context that somebody else made, or gives what it was opened as in that one.
+    pub(crate) fn in_context(candidate: Candidate, context: Context) -> Result<Arc<Opened>, DeviceError> {
+        /// Numbers are not given again: who held one might take a later context for his.
+        static CONTEXTS: AtomicU32 = AtomicU32::new(1);
+
+        let (device, raw) = (candidate.device, context.raw());
+        let known = |opened: &Opened| opened.device == device && opened.context.raw() == raw;
+        Opened::find_or(known, || {
+            Opened::with_context(candidate, context, CONTEXTS.fetch_add(1, Ordering::Relaxed))
+        })
+    }
+
+    fn find_or(
+        known: impl Fn(&Opened) -> bool,
+        make: impl FnOnce() -> Result<Opened, DeviceError>,
+    ) -> Result<Arc<Opened>, DeviceError> {
         static OPEN: Mutex<Vec<Weak<Opened>>> = Mutex::new(Vec::new());
 
         let mut open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
         open.retain(|opened| opened.strong_count() > 0);
-        if let Some(opened) =
-            open.iter().filter_map(Weak::upgrade).find(|opened| opened.device == candidate.device)
-        {
+        if let Some(opened) = open.iter().filter_map(Weak::upgrade).find(|opened| known(opened)) {
             return Ok(opened);
         }
-        let opened = Arc::new(Opened::with_context(candidate)?);
+        let opened = Arc::new(make()?);
         open.push(Arc::downgrade(&opened));
         Ok(opened)
     }
 
-    fn with_context(candidate: Candidate) -> Result<Opened, DeviceError> {
+    fn with_context(candidate: Candidate, context: Context, number: u32) -> Result<Opened, DeviceError> {
         let library = library()?;
-        let info = info_of(&candidate);
-        let Candidate { platform, device, kind, unified, .. } = candidate;
-        // CL_CONTEXT_PLATFORM
-        let properties = [0x1084, platform.addr() as isize, 0];
-        let context =
-            cl3::context::create_context(&[device], properties.as_ptr(), None, std::ptr::null_mut())
-                .map_err(failed("clCreateContext", info.id))?;
-        // SAFETY: the context was just made, and is ours.
-        let context = unsafe { Context::own(context) };
+        let mut info = info_of(&candidate);
+        info.id.context = number;
+        let Candidate { device, kind, unified, .. } = candidate;
         let queue = || {
             WorkQueue::new(&context, device, info.id, Priority::Normal, info.stream_priorities).map(Arc::new)
         };
@@ -84,12 +102,24 @@ impl Opened {
     }
 }
 
+/// A context of ours.
+fn own_context(candidate: &Candidate) -> Result<Context, DeviceError> {
+    library()?;
+    // CL_CONTEXT_PLATFORM
+    let properties = [0x1084, candidate.platform.addr() as isize, 0];
+    let context =
+        cl3::context::create_context(&[candidate.device], properties.as_ptr(), None, std::ptr::null_mut())
+            .map_err(failed("clCreateContext", info_of(candidate).id))?;
+    // SAFETY: the context was just made, and is ours.
+    Ok(unsafe { Context::own(context) })
+}
+
 /// The properties of a device.
 pub(crate) fn info_of(candidate: &Candidate) -> DeviceInfo {
     let Candidate { platform, device, index, unified, .. } = candidate;
     let of = |name| get_device_data(*device, name);
     DeviceInfo {
-        id: DeviceId { backend: "sycl", index: *index },
+        id: DeviceId { backend: "sycl", index: *index, context: 0 },
         name: text(of(CL_DEVICE_NAME)),
         driver: format!("{} {}, {}", platform_name(*platform), text(of(CL_DRIVER_VERSION)), unified.name()),
         compute_units: number(of(CL_DEVICE_MAX_COMPUTE_UNITS)) as usize,

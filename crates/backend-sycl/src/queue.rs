@@ -26,7 +26,7 @@ pub struct SyclStream {
 #[derive(Debug)]
 pub(crate) struct WorkQueue {
     raw: cl_command_queue,
-    /// What releases it, if it is ours.
+    /// What releases it, if it or a reference to it is ours.
     _owned: Option<Queue>,
     in_order: bool,
     profiling: bool,
@@ -81,13 +81,27 @@ impl SyclStream {
         SyclStream { opened: Arc::clone(opened), queue }
     }
 
-    /// A queue that somebody else made.
+    /// A queue that somebody else made and keeps alive.
     ///
     /// # Safety
     /// `raw` is a live queue, and outlives all clones of what this returns.
     pub(crate) unsafe fn borrow(
         opened: &Arc<Opened>,
         raw: cl_command_queue,
+    ) -> Result<SyclStream, DeviceError> {
+        SyclStream::of_others(opened, raw, None)
+    }
+
+    /// A queue that somebody else made, and of which this is a reference.
+    pub(crate) fn share(opened: &Arc<Opened>, queue: Queue) -> Result<SyclStream, DeviceError> {
+        SyclStream::of_others(opened, queue.raw(), Some(queue))
+    }
+
+    /// `raw` is live.
+    fn of_others(
+        opened: &Arc<Opened>,
+        raw: cl_command_queue,
+        owned: Option<Queue>,
     ) -> Result<SyclStream, DeviceError> {
         let of = |name| get_command_queue_data(raw, name);
         let (context, device) = (handle(of(CL_QUEUE_CONTEXT)), handle(of(CL_QUEUE_DEVICE)));
@@ -101,7 +115,7 @@ impl SyclStream {
         let properties = number(of(CL_QUEUE_PROPERTIES));
         let queue = WorkQueue {
             raw,
-            _owned: None,
+            _owned: owned,
             in_order: properties & CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE == 0,
             profiling: properties & CL_QUEUE_PROFILING_ENABLE != 0,
             clock: OnceLock::new(),

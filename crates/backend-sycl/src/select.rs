@@ -139,6 +139,18 @@ pub(crate) fn candidates() -> Result<Vec<Candidate>, DeviceError> {
     Ok(found)
 }
 
+/// The candidate that is this device.
+pub(crate) fn candidate_of(device: cl_device_id) -> Result<Candidate, DeviceError> {
+    candidates()?.into_iter().find(|candidate| candidate.device == device).ok_or_else(|| {
+        DeviceError::NotFound {
+            what: format!("the device {device:p} of a context that was given"),
+            looked_for: "it among the usable devices of all OpenCL platforms".into(),
+            advice: "give a context of a whole device, not of a part of one, with unified or shared virtual memory"
+                .into(),
+        }
+    })
+}
+
 /// The platforms; none is an error.
 fn platforms() -> Result<Vec<cl_platform_id>, DeviceError> {
     /// The loader's code for "no platform".

@@ -11,8 +11,8 @@ use cl3::device::{CL_DEVICE_SVM_CAPABILITIES, get_device_data};
 use cl3::ext::{
     CL_KERNEL_EXEC_INFO_INDIRECT_DEVICE_ACCESS_INTEL, CL_KERNEL_EXEC_INFO_INDIRECT_HOST_ACCESS_INTEL,
     CL_KERNEL_EXEC_INFO_INDIRECT_SHARED_ACCESS_INTEL, clDeviceMemAllocINTEL_fn, clEnqueueMemFillINTEL_fn,
-    clEnqueueMemcpyINTEL_fn, clHostMemAllocINTEL_fn, clMemFreeINTEL_fn, clSetKernelArgMemPointerINTEL_fn,
-    clSharedMemAllocINTEL_fn,
+    clEnqueueMemcpyINTEL_fn, clGetMemAllocInfoINTEL_fn, clHostMemAllocINTEL_fn, clMemFreeINTEL_fn,
+    clSetKernelArgMemPointerINTEL_fn, clSharedMemAllocINTEL_fn,
 };
 use cl3::types::{
     cl_bool, cl_command_queue, cl_context, cl_device_id, cl_int, cl_kernel, cl_platform_id, cl_uint,
@@ -48,6 +48,7 @@ pub(crate) struct Usm {
     host_alloc: clHostMemAllocINTEL_fn,
     shared_alloc: clSharedMemAllocINTEL_fn,
     free: clMemFreeINTEL_fn,
+    pub(crate) info: clGetMemAllocInfoINTEL_fn,
     set_argument: clSetKernelArgMemPointerINTEL_fn,
     fill: clEnqueueMemFillINTEL_fn,
     copy: clEnqueueMemcpyINTEL_fn,
@@ -265,6 +266,7 @@ impl Usm {
             host_alloc: function!(c"clHostMemAllocINTEL"),
             shared_alloc: function!(c"clSharedMemAllocINTEL"),
             free: function!(c"clMemFreeINTEL"),
+            info: function!(c"clGetMemAllocInfoINTEL"),
             set_argument: function!(c"clSetKernelArgMemPointerINTEL"),
             fill: function!(c"clEnqueueMemFillINTEL"),
             copy: function!(c"clEnqueueMemcpyINTEL"),

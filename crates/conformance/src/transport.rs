@@ -467,7 +467,7 @@ impl Memory {
 
     fn range(&self, begin: usize, bytes: usize) -> MemoryRange {
         let pointer = Pointer::new(self.pointer()).offset(begin as isize);
-        MemoryRange { device: DeviceId { backend: "cpu", index: 0 }, pointer, bytes }
+        MemoryRange { device: DeviceId { backend: "cpu", index: 0, context: 0 }, pointer, bytes }
     }
 
     fn keep(&self) -> Arc<Memory> {

@@ -44,7 +44,11 @@ fn finalize_first(session: MpiSession) -> Outcome {
     let comm = session.world()?;
     let mut memory = vec![0u8; 1_000_000];
     let pointer = Pointer::new(memory.as_mut_ptr());
-    let range = MemoryRange { device: DeviceId { backend: "cpu", index: 0 }, pointer, bytes: memory.len() };
+    let range = MemoryRange {
+        device: DeviceId { backend: "cpu", index: 0, context: 0 },
+        pointer,
+        bytes: memory.len(),
+    };
     let memory = Arc::new(memory);
     let (peer, transport) = ((comm.rank() + 1) % comm.size(), Arc::clone(comm.transport()));
     // SAFETY: the memory is not touched, and outlives the channels.

@@ -49,7 +49,7 @@ impl RawSend {
         let mut made = RawSend { pattern: pattern.clone(), receives: Vec::new(), sends: Vec::new(), memory };
         let mut begin = 0;
         for (direction, peer, bytes) in messages {
-            let device = DeviceId { backend: "cpu", index: 0 };
+            let device = DeviceId { backend: "cpu", index: 0, context: 0 };
             let range = MemoryRange { device, pointer: made.memory.pointer.offset(begin), bytes };
             begin += bytes.next_multiple_of(128) as isize;
             // SAFETY: the memory is handed over as the keeper when the channel is closed.

@@ -4,18 +4,24 @@ use std::fmt;
 
 use serde::{Serialize, Serializer};
 
-/// The identity of a device: its backend's name and its number there. Shown as `cpu:0`.
+/// The identity of a device: its backend's name, its number there, and the context in which it is used. Shown as `cpu:0`,
+/// and as `sycl:0#1` in a context that is not the backend's own.
+///
+/// Devices with one identity reach each other's memory, streams and events; two contexts of one device do not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct DeviceId {
     /// The backend: `cpu`, `cuda`, `sycl`, or the name of a backend made elsewhere.
     pub backend: &'static str,
     /// The number of the device within its backend, from 0.
     pub index: u32,
+    /// 0 for the context that the backend itself opened, else the number of one that somebody else made.
+    pub context: u32,
 }
 
 impl fmt::Display for DeviceId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}", self.backend, self.index)
+        write!(f, "{}:{}", self.backend, self.index)?;
+        if self.context > 0 { write!(f, "#{}", self.context) } else { Ok(()) }
     }
 }
 

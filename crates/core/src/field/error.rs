@@ -1,6 +1,7 @@
 //! What can go wrong with a field, as values.
 
 use crate::device::{DeviceError, DeviceId};
+use crate::interop::InteropError;
 
 /// An error in making or accessing a field.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
@@ -39,6 +40,9 @@ pub enum FieldError {
         /// What was given.
         found: String,
     },
+    /// An array of another program that halos cannot be written into.
+    #[error(transparent)]
+    Array(#[from] InteropError),
     /// The device's error.
     #[error(transparent)]
     Device(#[from] DeviceError),

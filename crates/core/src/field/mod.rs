@@ -1,5 +1,6 @@
 //! Fields: one value (or several components) for each cell of every domain of a rank, halos included.
 
+mod arrays;
 mod borrowed;
 mod builder;
 mod error;

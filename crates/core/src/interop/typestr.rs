@@ -51,7 +51,7 @@ pub fn parse(protocol: Protocol, typestr: &str) -> Result<ElementType, InteropEr
         }
     };
     match order {
-        '|' if bytes > 1 => Err(malformed()),
+        // Strictly for single bytes; dpnp writes it before every type, and NumPy reads it as the order of this machine.
         '|' => Ok(element),
         order if order == NATIVE => Ok(element),
         _ => {

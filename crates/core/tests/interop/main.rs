@@ -4,6 +4,7 @@
 mod arrays;
 mod cuda_array;
 mod dlpack;
+mod fields;
 mod streams;
 mod sycl_usm;
 mod typestrs;

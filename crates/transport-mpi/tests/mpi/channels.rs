@@ -23,7 +23,7 @@ impl Memory {
     }
 
     fn range(&self) -> MemoryRange {
-        let device = DeviceId { backend: "cpu", index: 0 };
+        let device = DeviceId { backend: "cpu", index: 0, context: 0 };
         MemoryRange { device, pointer: self.pointer, bytes: self.bytes }
     }
 
