@@ -13,6 +13,7 @@
 #![warn(missing_docs)]
 
 pub mod control;
+mod copies;
 mod driver;
 mod memory;
 mod nvrtc;
