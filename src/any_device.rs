@@ -4,6 +4,8 @@ use enum_dispatch::enum_dispatch;
 use haloport_core::device::{Device, DeviceError, DeviceInfo};
 #[cfg(feature = "cpu")]
 use haloport_cpu::CpuDevice;
+#[cfg(feature = "cuda")]
+use haloport_cuda::CudaDevice;
 #[cfg(feature = "sycl")]
 use haloport_sycl::SyclDevice;
 
@@ -27,6 +29,9 @@ pub enum AnyDevice {
     /// The CPU.
     #[cfg(feature = "cpu")]
     Cpu(CpuDevice),
+    /// An NVIDIA GPU.
+    #[cfg(feature = "cuda")]
+    Cuda(CudaDevice),
     /// A device of OpenCL.
     #[cfg(feature = "sycl")]
     Sycl(SyclDevice),
@@ -77,6 +82,8 @@ impl AnyDevice {
         match self {
             #[cfg(feature = "cpu")]
             AnyDevice::Cpu(_) => Ok(CpuDevice::with_threads(threads)?.into()),
+            #[cfg(feature = "cuda")]
+            AnyDevice::Cuda(_) => Ok(self),
             #[cfg(feature = "sycl")]
             AnyDevice::Sycl(_) => Ok(self),
         }
@@ -100,38 +107,47 @@ impl AnyDevice {
 /// assert_eq!(with_device!(&any, |device| threads(device)), 2);
 /// # Ok::<(), haloport::SelectError>(())
 /// ```
-// Which arms there are is settled by the features of this crate, not by those of the caller: one definition for each set
-// of backends.
-#[cfg(all(feature = "cpu", not(feature = "sycl")))]
 #[macro_export]
 macro_rules! with_device {
     ($any:expr, |$device:ident| $body:expr) => {
-        match $any {
-            $crate::AnyDevice::Cpu($device) => $body,
+        $crate::__with_cpu!([$any] $device [$body] [])
+    };
+}
+
+// Which arms there are is settled by the features of this crate, not by those of the caller. So each backend adds its arm
+// in a macro of its own, which is defined with the arm or without, and hands over to the next.
+macro_rules! arm {
+    ($d:tt $feature:literal $variant:ident $name:ident $next:ident) => {
+        #[cfg(feature = $feature)]
+        #[doc(hidden)]
+        #[macro_export]
+        macro_rules! $name {
+            ([$d any:expr] $d device:ident [$d body:expr] [$d($d arms:tt)*]) => {
+                $d crate::$next!([$d any] $d device [$d body] [$d($d arms)* $d crate::AnyDevice::$variant($d device) => $d body,])
+            };
+        }
+
+        #[cfg(not(feature = $feature))]
+        #[doc(hidden)]
+        #[macro_export]
+        macro_rules! $name {
+            ($d($d all:tt)*) => {
+                $d crate::$next!($d($d all)*)
+            };
         }
     };
 }
 
-/// Runs an expression that is generic over the device with the device inside an [`AnyDevice`]. The expression is compiled
-/// once for each backend of the build, so put it outermost.
-#[cfg(all(feature = "cpu", feature = "sycl"))]
-#[macro_export]
-macro_rules! with_device {
-    ($any:expr, |$device:ident| $body:expr) => {
-        match $any {
-            $crate::AnyDevice::Cpu($device) => $body,
-            $crate::AnyDevice::Sycl($device) => $body,
-        }
-    };
-}
+arm!($ "cpu" Cpu __with_cpu __with_cuda);
+arm!($ "cuda" Cuda __with_cuda __with_sycl);
+arm!($ "sycl" Sycl __with_sycl __with_all);
 
-/// Runs an expression that is generic over the device with the device inside an [`AnyDevice`].
-#[cfg(all(not(feature = "cpu"), feature = "sycl"))]
+#[doc(hidden)]
 #[macro_export]
-macro_rules! with_device {
-    ($any:expr, |$device:ident| $body:expr) => {
+macro_rules! __with_all {
+    ([$any:expr] $device:ident [$body:expr] [$($arms:tt)*]) => {
         match $any {
-            $crate::AnyDevice::Sycl($device) => $body,
+            $($arms)*
         }
     };
 }

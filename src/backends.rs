@@ -116,6 +116,8 @@ fn mpi() -> BackendReport {
 
 fn devices(name: &'static str) -> BackendReport {
     let found = match name {
+        #[cfg(feature = "cuda")]
+        "cuda" => haloport_cuda::CudaDevice::list().map_err(|error| error.to_string()),
         #[cfg(feature = "sycl")]
         "sycl" => haloport_sycl::SyclDevice::list().map_err(|error| error.to_string()),
         #[cfg(feature = "cpu")]

@@ -2,7 +2,12 @@
 
 cfg_if::cfg_if! {
     // The first backend that is built: accelerators come before the CPU.
-    if #[cfg(feature = "sycl")] {
+    if #[cfg(feature = "cuda")] {
+        /// The device type that the enabled features choose: here an NVIDIA GPU.
+        ///
+        /// Code that names no other device changes machines by a change of features alone.
+        pub type DefaultDevice = haloport_cuda::CudaDevice;
+    } else if #[cfg(feature = "sycl")] {
         /// The device type that the enabled features choose: here a device of OpenCL.
         ///
         /// Code that names no other device changes machines by a change of features alone.

@@ -34,7 +34,8 @@
 //!
 //! # Devices
 //!
-//! Backends are cargo features: `cpu` (on by default) and `sycl`. A program is generic over [`device::Device`] and picks a device
+//! Backends are cargo features: `cpu` (on by default), `cuda` and `sycl`. A program is generic over [`device::Device`] and
+//! picks a device
 //! - at compile time: [`DefaultDevice`];
 //! - at run time, by a string such as `auto` or `cpu:threads=4`: [`AnyDevice::select`] and [`with_device!`], once, in
 //!   the outermost function.
@@ -43,25 +44,28 @@
 
 #![warn(missing_docs)]
 
-#[cfg(not(any(feature = "cpu", feature = "sycl")))]
+#[cfg(not(any(feature = "cpu", feature = "cuda", feature = "sycl")))]
 compile_error!(
     "haloport is built without a backend: enable at least one of its features, for example \
      `haloport = { version = \"0.1\", features = [\"cpu\"] }`; a library that needs no device can use haloport-core"
 );
 
-#[cfg(any(feature = "cpu", feature = "sycl"))]
+#[cfg(any(feature = "cpu", feature = "cuda", feature = "sycl"))]
 mod any_device;
-#[cfg(any(feature = "cpu", feature = "sycl"))]
+#[cfg(any(feature = "cpu", feature = "cuda", feature = "sycl"))]
 mod backends;
-#[cfg(any(feature = "cpu", feature = "sycl"))]
+#[cfg(any(feature = "cpu", feature = "cuda", feature = "sycl"))]
 mod default_device;
-#[cfg(any(feature = "cpu", feature = "sycl"))]
+#[cfg(any(feature = "cpu", feature = "cuda", feature = "sycl"))]
 mod spec;
 
 pub use haloport_core::*;
 /// The CPU backend, on rayon.
 #[cfg(feature = "cpu")]
 pub use haloport_cpu as cpu;
+/// The CUDA backend.
+#[cfg(feature = "cuda")]
+pub use haloport_cuda as cuda;
 /// Ranks as MPI processes.
 #[cfg(feature = "mpi")]
 pub use haloport_mpi as mpi;
@@ -69,7 +73,7 @@ pub use haloport_mpi as mpi;
 #[cfg(feature = "sycl")]
 pub use haloport_sycl as sycl;
 
-#[cfg(any(feature = "cpu", feature = "sycl"))]
+#[cfg(any(feature = "cpu", feature = "cuda", feature = "sycl"))]
 pub use {
     any_device::{AnyDevice, Describe},
     backends::{BackendReport, BackendRole, Peers, RankPaths, backends},

@@ -6,6 +6,8 @@ use std::str::FromStr;
 use haloport_core::device::DeviceError;
 #[cfg(feature = "cpu")]
 use haloport_cpu::CpuDevice;
+#[cfg(feature = "cuda")]
+use haloport_cuda::CudaDevice;
 #[cfg(feature = "sycl")]
 use haloport_sycl::SyclDevice;
 
@@ -13,7 +15,7 @@ use crate::AnyDevice;
 
 /// The backends that Haloport knows, best first, with whether this build has them.
 pub(crate) const BACKENDS: [(&str, bool); 3] =
-    [("cuda", false), ("sycl", cfg!(feature = "sycl")), ("cpu", cfg!(feature = "cpu"))];
+    [("cuda", cfg!(feature = "cuda")), ("sycl", cfg!(feature = "sycl")), ("cpu", cfg!(feature = "cpu"))];
 
 /// What a device string asks for.
 ///
@@ -22,6 +24,7 @@ pub(crate) const BACKENDS: [(&str, bool); 3] =
 /// | `auto` | the best device there is: of the backends of this build the first of CUDA, SYCL and CPU that has one; of SYCL's devices a GPU or an accelerator, since the CPU backend serves a CPU better, if it is built |
 /// | `cpu`, `cpu:0` | the CPU, with a thread for each core |
 /// | `cpu:threads=4` | the CPU with 4 threads |
+/// | `cuda`, `cuda:1` | with the feature `cuda`: the first NVIDIA GPU, the second one |
 /// | `sycl` | with the feature `sycl`: the first GPU that OpenCL offers, else the first accelerator, else the first CPU |
 /// | `sycl:gpu:0`, `sycl:cpu:1`, `sycl:2` | the device of that type with that number, or the one of any type |
 /// | `opencl:gpu:0`, … | the same, as SYCL's filter strings have it |
@@ -46,6 +49,8 @@ enum Wanted {
     Auto,
     #[cfg(feature = "cpu")]
     Cpu,
+    #[cfg(feature = "cuda")]
+    Cuda,
     #[cfg(feature = "sycl")]
     Sycl,
 }
@@ -97,6 +102,8 @@ impl DeviceSpec {
             Wanted::Auto => self.open_best(),
             #[cfg(feature = "cpu")]
             Wanted::Cpu => self.open_cpu(),
+            #[cfg(feature = "cuda")]
+            Wanted::Cuda => Ok(CudaDevice::select(&self.text)?.into()),
             #[cfg(feature = "sycl")]
             Wanted::Sycl => Ok(SyclDevice::select(&self.text)?.into()),
         }
@@ -104,17 +111,27 @@ impl DeviceSpec {
 
     /// The first backend that has a device; if none has one, the reason is that of the last, which most machines have.
     fn open_best(&self) -> Result<AnyDevice, SelectError> {
-        #[cfg(all(feature = "sycl", feature = "cpu"))]
-        for kind in ["sycl:gpu", "sycl:accelerator"] {
-            if let Ok(device) = SyclDevice::select(kind) {
-                return Ok(device.into());
+        type Way = fn(&DeviceSpec) -> Result<AnyDevice, SelectError>;
+        let best_first: &[Way] = &[
+            #[cfg(feature = "cuda")]
+            |_| Ok(CudaDevice::new()?.into()),
+            #[cfg(all(feature = "sycl", feature = "cpu"))]
+            |_| Ok(SyclDevice::select("sycl:gpu")?.into()),
+            #[cfg(all(feature = "sycl", feature = "cpu"))]
+            |_| Ok(SyclDevice::select("sycl:accelerator")?.into()),
+            #[cfg(all(feature = "sycl", not(feature = "cpu")))]
+            |_| Ok(SyclDevice::new()?.into()),
+            #[cfg(feature = "cpu")]
+            DeviceSpec::open_cpu,
+        ];
+        let mut found = Err(unknown(&self.text, "there is no backend"));
+        for open in best_first {
+            found = open(self);
+            if found.is_ok() {
+                break;
             }
         }
-        #[cfg(feature = "cpu")]
-        let last = self.open_cpu();
-        #[cfg(not(feature = "cpu"))]
-        let last = Ok(SyclDevice::new()?.into());
-        last
+        found
     }
 
     #[cfg(feature = "cpu")]
@@ -153,6 +170,11 @@ impl FromStr for DeviceSpec {
                 Some(_) => Err(unknown(text, "expected a number of threads from 1, such as `cpu:threads=4`")),
                 None => Err(unknown(text, "the CPU is `cpu`, `cpu:0` or, with 4 threads, `cpu:threads=4`")),
             },
+            #[cfg(feature = "cuda")]
+            ("cuda", _) => match text.parse::<haloport_cuda::Selector>() {
+                Ok(_) => of(Wanted::Cuda),
+                Err(error) => Err(unknown(text, &error.to_string())),
+            },
             #[cfg(feature = "sycl")]
             ("sycl" | "opencl", _) => match text.parse::<haloport_sycl::Selector>() {
                 Ok(_) => of(Wanted::Sycl),
@@ -172,10 +194,7 @@ fn unknown(spec: &str, problem: &str) -> SelectError {
 
 /// Why a backend that Haloport knows is not in this build.
 pub(crate) fn missing(backend: &str) -> String {
-    match backend {
-        "cuda" => "this version of Haloport has no backend cuda".into(),
-        _ => format!("it needs the feature `{backend}`, which this build lacks"),
-    }
+    format!("it needs the feature `{backend}`, which this build lacks")
 }
 
 /// The backends of this build, in words.
@@ -194,18 +213,24 @@ mod tests {
             assert_eq!(good.parse::<DeviceSpec>().unwrap().to_string(), good);
         }
         let refusal = |text: &str| text.parse::<DeviceSpec>().unwrap_err().to_string();
-        assert_eq!(
-            refusal("cuda:1"),
-            format!(
-                "there is no device `cuda:1`: this version of Haloport has no backend cuda; this build has {}",
-                built()
-            )
-        );
+        if cfg!(not(feature = "cuda")) {
+            assert_eq!(
+                refusal("cuda:1"),
+                "there is no device `cuda:1`: it needs the feature `cuda`, which this build lacks; this build has "
+                    .to_string()
+                    + &built()
+            );
+        }
         if cfg!(not(feature = "sycl")) {
             assert_eq!(
                 refusal("sycl:gpu:0"),
-                "there is no device `sycl:gpu:0`: it needs the feature `sycl`, which this build lacks; this build has cpu"
+                "there is no device `sycl:gpu:0`: it needs the feature `sycl`, which this build lacks; this build has "
+                    .to_string()
+                    + &built()
             );
+        }
+        for bad in ["cuda:", "cuda:x", "sycl:x:y"] {
+            assert!(refusal(bad).starts_with(&format!("there is no device `{bad}`: ")), "{bad}");
         }
         assert_eq!(
             refusal("cpu:threads=0"),
@@ -227,6 +252,8 @@ mod tests {
         let opened = |text: &str| text.parse::<DeviceSpec>().unwrap().open();
         let has = |kind: &str| SyclDevice::select(kind).is_ok();
         let best = if has("sycl:gpu") || has("sycl:accelerator") { "sycl" } else { "cpu" };
+        #[cfg(feature = "cuda")]
+        let best = if CudaDevice::new().is_ok() { "cuda" } else { best };
         assert_eq!(opened("auto").unwrap().backend(), best);
         if let Ok(device) = opened("sycl") {
             assert_eq!(device.backend(), "sycl");

@@ -10,8 +10,12 @@ use libloading::{Library, Symbol};
 type Program = *mut c_void;
 type Status = c_int;
 
-/// Compiles every source, with its name, with every compiler that `HALOPORT_NVRTC` names. Says how many there were, and
-/// says so where none is named. Warnings are errors.
+/// The compute capabilities that are compiled for, as far as a compiler knows them: Turing, Ampere, Hopper, Blackwell.
+const CAPABILITIES: [c_int; 4] = [75, 80, 90, 100];
+
+/// Compiles every source, with its name, with every compiler that `HALOPORT_NVRTC` names, to the machine code of every
+/// compute capability of a list from 7.5 to 10.0 that it knows. Says how many there were, and says so where no compiler is
+/// named. Warnings are errors, and so are registers that do not suffice, so that values are spilled to memory.
 ///
 /// # Errors
 /// The compiler's log of the first source that it refuses, and a library that cannot be loaded.
@@ -23,24 +27,74 @@ pub fn compile_all(sources: &[(&str, &str)]) -> Result<(), String> {
     for path in paths.split(':') {
         // SAFETY: loading the library runs nothing but its initialisers.
         let nvrtc = unsafe { Library::new(path) }.map_err(|error| format!("{path}: {error}"))?;
-        for (name, source) in sources {
-            compile(&nvrtc, &cuda(source))
-                .map_err(|log| format!("`{name}` does not compile with {path}:\n{log}"))?;
+        let known = known(&nvrtc)?;
+        let capabilities = CAPABILITIES.into_iter().filter(|capability| known.contains(capability));
+        let capabilities: Vec<c_int> = capabilities.collect();
+        if capabilities.is_empty() {
+            return Err(format!(
+                "{path} knows none of the compute capabilities {CAPABILITIES:?}, but {known:?}"
+            ));
         }
-        if compile(&nvrtc, &cuda("KERNEL void wrong(GLOBAL nothing *x) {}")).is_ok() {
+        for (name, source) in sources {
+            for capability in &capabilities {
+                let log = compile(&nvrtc, &cuda(source), *capability).and_then(without_spills);
+                log.map_err(|log| {
+                    format!("`{name}` does not compile for sm_{capability} with {path}:\n{log}")
+                })?;
+            }
+        }
+        if compile(&nvrtc, &cuda("KERNEL void wrong(GLOBAL nothing *x) {}"), capabilities[0]).is_ok() {
             return Err(format!("{path} compiles what is no program"));
         }
-        eprintln!("{} kernels compiled with {path}", sources.len());
+        eprintln!("{} kernels compiled for {capabilities:?} with {path}, without spills", sources.len());
     }
     Ok(())
 }
 
-/// Compiles a program, or gives the compiler's log, with warnings too.
-fn compile(nvrtc: &Library, source: &str) -> Result<(), String> {
+/// The compute capabilities that a compiler knows.
+fn known(nvrtc: &Library) -> Result<Vec<c_int>, String> {
+    let missing = |error: libloading::Error| error.to_string();
+    // SAFETY: the symbols have the types of nvrtc.h, and write a number and as many as that says.
+    unsafe {
+        let count: Symbol<unsafe extern "C" fn(*mut c_int) -> Status> =
+            nvrtc.get(b"nvrtcGetNumSupportedArchs").map_err(missing)?;
+        let list: Symbol<unsafe extern "C" fn(*mut c_int) -> Status> =
+            nvrtc.get(b"nvrtcGetSupportedArchs").map_err(missing)?;
+        let mut number = 0;
+        count(&mut number);
+        let mut known = vec![0; number as usize];
+        list(known.as_mut_ptr());
+        Ok(known)
+    }
+}
+
+/// That an assembler's log tells of nothing but properties of functions, among them no spills.
+fn without_spills(log: String) -> Result<(), String> {
+    let spills = |line: &str| {
+        // `288 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads`
+        let numbers = line.split(',').filter(|part| part.contains("spill"));
+        numbers.into_iter().any(|part| !part.trim().starts_with("0 bytes"))
+    };
+    let (told, properties): (Vec<&str>, Vec<&str>) = log
+        .lines()
+        .filter(|line| !line.trim().is_empty())
+        .partition(|line| !(line.starts_with("ptxas info") || line.starts_with("ptxas   ")));
+    let stacks = properties.iter().filter(|line| line.contains("spill stores")).count();
+    if stacks == 0 || !told.is_empty() || properties.iter().any(|line| spills(line)) {
+        Err(log)
+    } else {
+        Ok(())
+    }
+}
+
+/// Compiles a program to machine code and gives the compiler's log, as the error if it refuses.
+fn compile(nvrtc: &Library, source: &str, capability: c_int) -> Result<String, String> {
     let in_c = |text: &str| CString::new(text).map_err(|error| error.to_string());
     let missing = |error: libloading::Error| error.to_string();
     let source = in_c(source)?;
-    let options = CUDA_OPTIONS.into_iter().chain(["--gpu-architecture=compute_80"]).map(in_c);
+    // The compiler has an assembler in it, which tells of each function what it takes.
+    let more = [format!("--gpu-architecture=sm_{capability}"), "--ptxas-options=-v".into()];
+    let options = CUDA_OPTIONS.into_iter().chain(more.iter().map(String::as_str)).map(in_c);
     let options: Vec<CString> = options.collect::<Result<_, _>>()?;
     let options: Vec<*const c_char> = options.iter().map(|option| option.as_ptr()).collect();
     let no_names = std::ptr::null::<*const c_char>();
@@ -79,6 +133,33 @@ fn compile(nvrtc: &Library, source: &str) -> Result<(), String> {
         destroy(&mut program);
         let log = CStr::from_bytes_until_nul(&log).map(|log| log.to_string_lossy().into_owned());
         let log = log.unwrap_or_default();
-        if status == 0 && log.trim().is_empty() { Ok(()) } else { Err(log) }
+        if status == 0 { Ok(log) } else { Err(log) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spills_and_warnings_are_found_in_a_log() {
+        let log = |stores, more| {
+            format!(
+                "ptxas info    : Function properties for f\n\
+                 ptxas         .     288 bytes stack frame, {stores} bytes spill stores, 0 bytes spill loads\n\
+                 ptxas info    : Used 90 registers, used 0 barriers, 592 bytes cmem[0]\n{more}"
+            )
+        };
+        without_spills(log(0, "")).unwrap();
+        assert!(without_spills(log(8, "")).is_err());
+        assert!(without_spills(log(10, "")).is_err());
+        assert!(
+            without_spills(log(
+                0,
+                "k.cu(3): warning #177-D: variable \"x\" was declared but never referenced"
+            ))
+            .is_err()
+        );
+        assert!(without_spills(String::new()).is_err(), "nothing was told");
     }
 }

@@ -32,7 +32,7 @@ pub(crate) struct ExchangeArgs {
     pub(super) samples: usize,
     #[command(flatten)]
     pub(super) memory: MemoryArgs,
-    /// The device: auto, cpu, cpu:threads=4, or, in builds with the feature sycl, sycl, sycl:gpu:0
+    /// The device: auto, cpu, cpu:threads=4, or, in builds with those features, cuda, cuda:1, sycl, sycl:gpu:0
     #[arg(long, value_name = "DEVICE", default_value = "auto")]
     pub(super) device: DeviceSpec,
     /// Print one JSON object

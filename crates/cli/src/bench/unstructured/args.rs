@@ -32,7 +32,7 @@ pub(crate) struct UnstructuredArgs {
     /// Number of samples of each contestant
     #[arg(long, value_name = "S", default_value_t = 200, value_parser = clap::value_parser!(u32).range(1..))]
     pub(super) samples: u32,
-    /// The device: auto, cpu, cpu:threads=4, or, in builds with the feature sycl, sycl, sycl:gpu:0
+    /// The device: auto, cpu, cpu:threads=4, or, in builds with those features, cuda, cuda:1, sycl, sycl:gpu:0
     #[arg(long, value_name = "DEVICE", default_value = "auto")]
     pub(super) device: DeviceSpec,
     /// Print one JSON object

@@ -29,7 +29,7 @@ pub(crate) struct AdvectionArgs {
     /// the number of a rank on each line
     #[arg(long, value_name = "HOW", default_value = "curve")]
     pub(super) partition: PartitionChoice,
-    /// The device: auto, cpu, cpu:threads=4, or, in builds with the feature sycl, sycl, sycl:gpu:0
+    /// The device: auto, cpu, cpu:threads=4, or, in builds with those features, cuda, cuda:1, sycl, sycl:gpu:0
     #[arg(long, value_name = "DEVICE", default_value = "auto")]
     pub(super) device: DeviceSpec,
     /// Days to simulate; the wind goes round the sphere in 12

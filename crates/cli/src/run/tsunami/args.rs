@@ -22,7 +22,7 @@ pub(crate) struct TsunamiArgs {
     pub(super) refine: usize,
     #[command(flatten)]
     pub(super) ranks: RankArgs,
-    /// The device: auto, cpu, cpu:threads=4, or, in builds with the feature sycl, sycl, sycl:gpu:0
+    /// The device: auto, cpu, cpu:threads=4, or, in builds with those features, cuda, cuda:1, sycl, sycl:gpu:0
     #[arg(long, value_name = "DEVICE", default_value = "auto")]
     pub(super) device: DeviceSpec,
     /// Hours to simulate

@@ -263,6 +263,8 @@ DEVICE_FUNCTION CopyPlace place_of(CopyEntry entry, u64 number)
     return place;
 }
 
+// No device of CUDA has threads that are cores.
+#ifdef __OPENCL_VERSION__
 // A list, with one thread for some tiles: every one of the `threads` takes a tile in turn.
 KERNEL GROUP_SIZE(1) void copy_lines(GLOBAL const CopyEntry *entries, GLOBAL const CopyTile *tiles, i64 count,
                                      i64 threads)
@@ -272,6 +274,7 @@ KERNEL GROUP_SIZE(1) void copy_lines(GLOBAL const CopyEntry *entries, GLOBAL con
         move_lines(entries[tile.entry], tile.first, tile.count);
     }
 }
+#endif
 
 // The same list, with one group of threads for each tile, which take its words in turn.
 KERNEL GROUP_SIZE(128) void copy_words(GLOBAL const CopyEntry *entries, GLOBAL const CopyTile *tiles, i64 count)

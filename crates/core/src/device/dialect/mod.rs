@@ -29,7 +29,8 @@ pub use table::{COPY_GROUP_THREADS, CopyEntry, CopyTable, CopyTile};
 
 use crate::device::{BoxCopy, CopyItem};
 
-/// The kernels that run lists of copies: `copy_lines`, `copy_words` and `copy_entry` (see [`CopyTable`]).
+/// The kernels that run lists of copies: `copy_lines` (in OpenCL alone), `copy_words` and `copy_entry` (see
+/// [`CopyTable`]).
 pub const COPIES: &str = include_str!("copies.c");
 
 /// The kernel that fills memory at any address: `fill(target, low, high, bytes, count)`.

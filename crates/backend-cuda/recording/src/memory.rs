@@ -1,0 +1,66 @@
+//! Memory: allocations of the host, which stand for those of a device.
+
+use std::alloc::{Layout, alloc, dealloc};
+
+use crate::state::{INVALID_VALUE, OUT_OF_MEMORY, State, Status};
+
+/// Bytes that allocations are aligned to, as a driver's are.
+const ALIGNMENT: usize = 256;
+
+/// An allocation.
+#[derive(Debug)]
+pub(crate) struct Block {
+    layout: Layout,
+    /// The function that frees it.
+    pub(crate) freed_by: &'static str,
+}
+
+impl State {
+    /// Memory with something else than zeros in it.
+    pub(crate) fn allocate(&mut self, bytes: usize, freed_by: &'static str) -> Result<usize, Status> {
+        let layout = Layout::from_size_align(bytes, ALIGNMENT).map_err(|_| OUT_OF_MEMORY)?;
+        if bytes == 0 {
+            return Err(INVALID_VALUE);
+        }
+        // SAFETY: the size is not 0, and the memory is as long as it says.
+        let memory = unsafe {
+            let memory = alloc(layout);
+            if memory.is_null() {
+                return Err(OUT_OF_MEMORY);
+            }
+            memory.write_bytes(0xEE, bytes);
+            memory
+        };
+        let address = memory.expose_provenance();
+        self.blocks.insert(address, Block { layout, freed_by });
+        Ok(address)
+    }
+
+    /// Gives memory back to the function that it belongs to.
+    pub(crate) fn free(&mut self, address: usize, by: &str) -> Result<(), Status> {
+        match self.blocks.remove(&address) {
+            Some(block) if block.freed_by == by => {
+                let memory = std::ptr::with_exposed_provenance_mut::<u8>(address);
+                // SAFETY: the memory was allocated with this layout, and is freed once.
+                unsafe { dealloc(memory, block.layout) };
+                Ok(())
+            }
+            Some(block) => {
+                self.blocks.insert(address, block);
+                Err(INVALID_VALUE)
+            }
+            None => Err(INVALID_VALUE),
+        }
+    }
+
+    /// That so many bytes from an address on lie in one allocation, or in memory that is not ours.
+    pub(crate) fn holds(&self, address: u64, bytes: usize) -> Result<*mut u8, Status> {
+        let begin = address as usize;
+        let block = self.blocks.range(..=begin).next_back();
+        let inside = block.filter(|(first, block)| begin < **first + block.layout.size());
+        match inside {
+            Some((first, block)) if begin + bytes > first + block.layout.size() => Err(INVALID_VALUE),
+            _ => Ok(std::ptr::with_exposed_provenance_mut(begin)),
+        }
+    }
+}

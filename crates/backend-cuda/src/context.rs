@@ -1,0 +1,106 @@
+//! The primary context of a device, and making it current.
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::ptr;
+
+use cudarc::driver::sys::{CUcontext, CUdevice};
+use haloport_core::device::{DeviceError, DeviceId};
+
+use crate::driver::{Driver, Status};
+
+/// The primary context of a device, which programs of CUDA's runtime share; kept until this is dropped.
+pub(crate) struct Context {
+    pub(crate) driver: &'static Driver,
+    pub(crate) id: DeviceId,
+    device: CUdevice,
+    raw: CUcontext,
+}
+
+// SAFETY: a context belongs to no thread.
+unsafe impl Send for Context {}
+// SAFETY: the driver's functions may be called by several threads at once.
+unsafe impl Sync for Context {}
+
+impl Context {
+    pub(crate) fn new(
+        driver: &'static Driver,
+        device: CUdevice,
+        id: DeviceId,
+    ) -> Result<Context, DeviceError> {
+        let mut raw = ptr::null_mut();
+        // SAFETY: the device is one of the driver's; the context is written to a place of ours.
+        let status = unsafe { (driver.cuDevicePrimaryCtxRetain)(&raw mut raw, device) };
+        driver.checked("cuDevicePrimaryCtxRetain", status, id)?;
+        Ok(Context { driver, id, device, raw })
+    }
+
+    /// Makes it the current context of this thread until what this returns is dropped; then the caller's is current again.
+    pub(crate) fn enter(&self) -> Result<Entered<'_>, DeviceError> {
+        let mut current = ptr::null_mut();
+        // SAFETY: it writes to a place of ours.
+        let status = unsafe { (self.driver.cuCtxGetCurrent)(&raw mut current) };
+        self.checked("cuCtxGetCurrent", status)?;
+        if current == self.raw {
+            return Ok(Entered { context: None, of_this_thread: PhantomData });
+        }
+        // SAFETY: the context is live.
+        let status = unsafe { (self.driver.cuCtxPushCurrent_v2)(self.raw) };
+        self.checked("cuCtxPushCurrent", status)?;
+        Ok(Entered { context: Some(self), of_this_thread: PhantomData })
+    }
+
+    pub(crate) fn checked(&self, call: &'static str, status: Status) -> Result<(), DeviceError> {
+        self.driver.checked(call, status, self.id)
+    }
+
+    pub(crate) fn raw(&self) -> CUcontext {
+        self.raw
+    }
+}
+
+impl Drop for Context {
+    fn drop(&mut self) {
+        // SAFETY: it was retained once, and all that was made in it is gone. An error leaves nothing to be done.
+        unsafe { (self.driver.cuDevicePrimaryCtxRelease_v2)(self.device) };
+    }
+}
+
+impl fmt::Debug for Context {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Context({:p} of {})", self.raw, self.id)
+    }
+}
+
+/// While this lives, a context is current.
+pub(crate) struct Entered<'a> {
+    /// `None` if it was current before.
+    context: Option<&'a Context>,
+    /// Each thread has its own current context: this stays with it.
+    of_this_thread: PhantomData<*const ()>,
+}
+
+impl Drop for Entered<'_> {
+    fn drop(&mut self) {
+        if let Some(context) = self.context {
+            let mut popped = ptr::null_mut();
+            // SAFETY: this thread has pushed the context; it writes to a place of ours. An error leaves nothing to be done.
+            unsafe { (context.driver.cuCtxPopCurrent_v2)(&raw mut popped) };
+        }
+    }
+}
+
+/// Calls a function of the driver in a context; its status becomes a result. Stands in an `unsafe` block.
+macro_rules! call {
+    ($context:expr, $function:ident($($argument:expr),* $(,)?)) => {{
+        let context: &$crate::context::Context = $context;
+        match context.enter() {
+            Ok(_entered) => {
+                context.checked(stringify!($function), (context.driver.$function)($($argument),*))
+            }
+            Err(error) => Err(error),
+        }
+    }};
+}
+
+pub(crate) use call;

@@ -1,0 +1,296 @@
+//! Copies of boxes and of indexed rows.
+
+use std::ptr;
+
+use cudarc::driver::sys::{CUDA_MEMCPY2D, CUDA_MEMCPY3D, CUdeviceptr, CUmemorytype};
+use haloport_core::device::dialect::{COPIES, COPY_GROUP_THREADS, CopyEntry, CopyTable, entry_of_box};
+use haloport_core::device::{BoxCopy, Buffer, CopyItem, DeviceError, MemoryKind, Pointer};
+use std::sync::Arc;
+
+use crate::context::call;
+use crate::kernels::{Arguments, Grid, enqueue, enqueue_places};
+use crate::memory::CudaBuffer;
+use crate::open::Opened;
+use crate::program::{self, Function};
+use crate::stream::{CudaStream, synchronize};
+
+/// What a group of threads takes: a few words of 16 bytes each.
+const GROUP_TILE_BYTES: usize = COPY_GROUP_THREADS * 16 * 4;
+
+/// Rows of a box from this many bytes on are copied by the GPU's copy engines, shorter ones by a kernel.
+const LEAST_ROW_BYTES: usize = 256;
+
+/// The longest distance between rows that every device's copy engines take.
+const MOST_PITCH_BYTES: usize = i32::MAX as usize;
+
+/// A list of copies, which is one launch: all its entries stand in a table in device memory.
+#[derive(Debug)]
+pub struct CudaCopies {
+    /// `None` where nothing is copied.
+    launch: Option<Launch>,
+}
+
+#[derive(Debug)]
+struct Launch {
+    function: Function,
+    grid: Grid,
+    arguments: Arguments,
+    _table: CudaBuffer,
+}
+
+impl CudaCopies {
+    pub(crate) fn new(opened: &Arc<Opened>, items: &[CopyItem]) -> Result<CudaCopies, DeviceError> {
+        let table = CopyTable::new(items, GROUP_TILE_BYTES);
+        let launch = if table.tiles() > 0 { Some(Launch::new(opened, &table)?) } else { None };
+        Ok(CudaCopies { launch })
+    }
+
+    /// # Safety
+    /// As for [`Device::run_copies`](haloport_core::device::Device::run_copies).
+    pub(crate) unsafe fn run(&self, stream: &CudaStream) -> Result<(), DeviceError> {
+        match &self.launch {
+            // SAFETY: the caller's promise; the table lives as long as the list.
+            Some(launch) => unsafe { enqueue(&launch.function, launch.grid, &launch.arguments, stream) },
+            None => Ok(()),
+        }
+    }
+}
+
+impl Launch {
+    fn new(opened: &Arc<Opened>, table: &CopyTable) -> Result<Launch, DeviceError> {
+        if table.tiles() > i32::MAX as usize {
+            let most = format!("at most {} bytes", i32::MAX as usize * GROUP_TILE_BYTES);
+            return Err(DeviceError::invalid("a list of copies", most, "more"));
+        }
+        let memory = CudaBuffer::new(opened, table.bytes(), MemoryKind::Device)?;
+        let bytes = table.place(memory.pointer());
+        let (from, to, setup) =
+            (address(Pointer::new(bytes.as_ptr().cast_mut())), memory.pointer(), opened.setup.raw());
+        // SAFETY: the buffer is as long as the table, and the copy is done before either is touched again.
+        unsafe { call!(&opened.context, cuMemcpyAsync(address(to), from, bytes.len(), setup)) }?;
+        synchronize(&opened.context, setup)?;
+        let entries = address(memory.pointer());
+        let tiles = entries + table.tiles_begin() as u64;
+        Ok(Launch {
+            function: copy_function(opened, "copy_words")?,
+            grid: Grid { groups: [table.tiles(), 1, 1], threads: [COPY_GROUP_THREADS, 1, 1] },
+            arguments: Arguments::new(vec![entries, tiles, table.tiles() as u64]),
+            _table: memory,
+        })
+    }
+}
+
+/// Puts one copy of a box into a stream.
+///
+/// # Safety
+/// As for [`Device::copy_box`](haloport_core::device::Device::copy_box).
+pub(crate) unsafe fn copy_box(copy: &BoxCopy, stream: &CudaStream) -> Result<(), DeviceError> {
+    if copy.bytes() == 0 {
+        return Ok(());
+    }
+    let rows = Rows::of(copy);
+    // SAFETY: the caller's promise, in all three.
+    unsafe {
+        match (copy.axes(), rows, copy.sign_change()) {
+            ([], _, None) => self::copy(stream, (copy.source(), copy.target()), copy.run_bytes()),
+            (_, Some(rows), None) => rows.copy(stream),
+            _ => copy_by_kernel(copy, stream),
+        }
+    }
+}
+
+/// Puts a copy of bytes into a stream.
+///
+/// # Safety
+/// As for [`Device::copy`](haloport_core::device::Device::copy).
+pub(crate) unsafe fn copy(
+    stream: &CudaStream,
+    (source, target): (Pointer, Pointer),
+    bytes: usize,
+) -> Result<(), DeviceError> {
+    if bytes == 0 {
+        return Ok(());
+    }
+    // SAFETY: the caller's promise; which memory it is the driver knows by the addresses, which are unified.
+    unsafe { call!(stream.context(), cuMemcpyAsync(address(target), address(source), bytes, stream.raw())) }
+}
+
+/// # Safety
+/// As for [`copy_box`].
+unsafe fn copy_by_kernel(copy: &BoxCopy, stream: &CudaStream) -> Result<(), DeviceError> {
+    let mut entry: CopyEntry = entry_of_box(copy);
+    let mut each = 1u64;
+    let threads = COPY_GROUP_THREADS;
+    let groups = usize::try_from(entry.words()).unwrap_or(usize::MAX).div_ceil(threads);
+    let most = i32::MAX as usize;
+    if groups > most {
+        each = groups.div_ceil(most) as u64;
+    }
+    let groups = groups.div_ceil(each as usize);
+    let function = copy_function(&stream.opened, "copy_entry")?;
+    let mut places = [(&raw mut entry).cast(), (&raw mut each).cast()];
+    let grid = Grid { groups: [groups, 1, 1], threads: [threads, 1, 1] };
+    // SAFETY: the caller's promise; the arguments are those of `copy_entry`.
+    unsafe { enqueue_places(&function, grid, places.as_mut_ptr(), stream) }
+}
+
+/// A box that copy engines take: rows without a gap, in planes, in a box, on both sides.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Rows {
+    /// The source and the target.
+    sides: [RowsOfSide; 2],
+    row_bytes: usize,
+    rows: usize,
+    planes: usize,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct RowsOfSide {
+    address: CUdeviceptr,
+    /// Bytes from one row to the next.
+    pitch: usize,
+    /// Rows from one plane to the next.
+    height: usize,
+}
+
+impl Rows {
+    fn of(copy: &BoxCopy) -> Option<Rows> {
+        let row_bytes = copy.run_bytes();
+        let (planes, rows) = match copy.axes() {
+            [rows] => (None, rows),
+            [planes, rows] => (Some(planes), rows),
+            _ => return None,
+        };
+        if row_bytes < LEAST_ROW_BYTES {
+            return None;
+        }
+        let side = |pointer, row_stride: isize, plane_stride: Option<isize>| {
+            let pitch = usize::try_from(row_stride).ok()?;
+            let fits = (row_bytes..=MOST_PITCH_BYTES).contains(&pitch);
+            let height = match plane_stride.map(usize::try_from) {
+                None => rows.extent,
+                Some(Ok(stride)) if fits && stride.is_multiple_of(pitch) => stride / pitch,
+                Some(_) => return None,
+            };
+            (fits && height >= rows.extent).then_some(RowsOfSide { address: address(pointer), pitch, height })
+        };
+        let sides = [
+            side(copy.source(), rows.source_stride, planes.map(|axis| axis.source_stride))?,
+            side(copy.target(), rows.target_stride, planes.map(|axis| axis.target_stride))?,
+        ];
+        Some(Rows { sides, row_bytes, rows: rows.extent, planes: planes.map_or(1, |axis| axis.extent) })
+    }
+
+    /// # Safety
+    /// As for [`copy_box`].
+    unsafe fn copy(&self, stream: &CudaStream) -> Result<(), DeviceError> {
+        let unified = CUmemorytype::CU_MEMORYTYPE_UNIFIED;
+        let [source, target] = self.sides;
+        if self.planes == 1 {
+            let copy = CUDA_MEMCPY2D {
+                srcXInBytes: 0,
+                srcY: 0,
+                srcMemoryType: unified,
+                srcHost: ptr::null(),
+                srcDevice: source.address,
+                srcArray: ptr::null_mut(),
+                srcPitch: source.pitch,
+                dstXInBytes: 0,
+                dstY: 0,
+                dstMemoryType: unified,
+                dstHost: ptr::null_mut(),
+                dstDevice: target.address,
+                dstArray: ptr::null_mut(),
+                dstPitch: target.pitch,
+                WidthInBytes: self.row_bytes,
+                Height: self.rows,
+            };
+            // SAFETY: the caller's promise; the description is read before the call returns.
+            return unsafe { call!(stream.context(), cuMemcpy2DAsync_v2(&raw const copy, stream.raw())) };
+        }
+        let copy = CUDA_MEMCPY3D {
+            srcXInBytes: 0,
+            srcY: 0,
+            srcZ: 0,
+            srcLOD: 0,
+            srcMemoryType: unified,
+            srcHost: ptr::null(),
+            srcDevice: source.address,
+            srcArray: ptr::null_mut(),
+            reserved0: ptr::null_mut(),
+            srcPitch: source.pitch,
+            srcHeight: source.height,
+            dstXInBytes: 0,
+            dstY: 0,
+            dstZ: 0,
+            dstLOD: 0,
+            dstMemoryType: unified,
+            dstHost: ptr::null_mut(),
+            dstDevice: target.address,
+            dstArray: ptr::null_mut(),
+            reserved1: ptr::null_mut(),
+            dstPitch: target.pitch,
+            dstHeight: target.height,
+            WidthInBytes: self.row_bytes,
+            Height: self.rows,
+            Depth: self.planes,
+        };
+        // SAFETY: as above.
+        unsafe { call!(stream.context(), cuMemcpy3DAsync_v2(&raw const copy, stream.raw())) }
+    }
+}
+
+/// An address as the driver takes it.
+pub(crate) fn address(pointer: Pointer) -> CUdeviceptr {
+    pointer.as_ptr().expose_provenance() as CUdeviceptr
+}
+
+fn copy_function(opened: &Opened, name: &str) -> Result<Function, DeviceError> {
+    Function::new(opened, program::portable(opened, "copies", COPIES)?, name)
+}
+
+#[cfg(test)]
+mod tests {
+    use haloport_core::device::CopyAxis;
+
+    use super::*;
+
+    fn rows_of(element_bytes: usize, axes: &[[isize; 3]]) -> Option<Rows> {
+        let axes = axes.iter().map(|[extent, source_stride, target_stride]| CopyAxis {
+            extent: *extent as usize,
+            source_stride: *source_stride,
+            target_stride: *target_stride,
+        });
+        let [source, target] = [4096, 8192].map(|address| Pointer::new(ptr::without_provenance_mut(address)));
+        Rows::of(&BoxCopy::new(source, target, element_bytes, &axes.collect::<Vec<_>>()).unwrap())
+    }
+
+    #[test]
+    fn copy_engines_take_rows_and_planes_of_rows() {
+        let rows = rows_of(8, &[[10, 1000, 800], [64, 8, 8]]).unwrap();
+        assert_eq!((rows.row_bytes, rows.rows, rows.planes), (512, 10, 1));
+        assert_eq!(rows.sides.map(|side| (side.pitch, side.height)), [(1000, 10), (800, 10)]);
+        let planes = rows_of(8, &[[5, 20_000, 512 * 12], [10, 1000, 512], [64, 8, 8]]).unwrap();
+        assert_eq!((planes.row_bytes, planes.rows, planes.planes), (512, 10, 5));
+        assert_eq!(planes.sides.map(|side| (side.pitch, side.height)), [(1000, 20), (512, 12)]);
+    }
+
+    #[test]
+    fn copy_engines_take_no_other_boxes() {
+        for (why, axes) in [
+            ("short rows", &[[10, 1000, 800], [8, 8, 8]][..]),
+            ("backwards", &[[10, -1000, 800], [64, 8, 8]]),
+            ("one row read again and again", &[[10, 0, 800], [64, 8, 8]]),
+            ("rows that overlap", &[[10, 256, 800], [64, 8, 8]]),
+            (
+                "planes that are no whole number of rows apart",
+                &[[5, 20_001, 9000], [10, 1000, 800], [64, 8, 8]],
+            ),
+            ("planes among rows", &[[5, 1000, 80_000], [10, 5000, 800], [64, 8, 8]]),
+            ("four axes", &[[3, 90_000, 90_000], [5, 20_000, 20_000], [10, 1000, 800], [64, 8, 8]]),
+            ("rows far apart", &[[2, 1 << 31, 800], [64, 8, 8]]),
+        ] {
+            assert_eq!(rows_of(8, axes), None, "{why}");
+        }
+    }
+}

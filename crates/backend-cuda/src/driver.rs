@@ -1,0 +1,224 @@
+//! The driver's library, and what its calls say.
+
+use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
+use std::fmt;
+use std::ops::Deref;
+use std::ptr;
+use std::sync::OnceLock;
+
+use cudarc::driver::sys::{
+    CUDA_MEMCPY2D, CUDA_MEMCPY3D, CUcontext, CUdevice, CUdevice_attribute, CUdeviceptr, CUevent, CUfunction,
+    CUfunction_attribute, CUgraph, CUgraphExec, CUjit_option, CUmodule, CUresult, CUstream,
+    CUstreamCaptureMode,
+};
+use haloport_core::device::{DeviceError, DeviceId};
+
+use crate::library::{functions, load};
+
+/// The name that errors have before a device is chosen.
+pub(crate) const ANY: DeviceId = DeviceId { backend: "cuda", index: 0, context: 0 };
+
+/// The oldest driver that is used, as it says its version: CUDA 12.0.
+const OLDEST: c_int = 12_000;
+
+const ADVICE: &str = "install NVIDIA's driver, version 525 or newer (in a container, run it with access to the GPU, \
+                      for example `--gpus all`)";
+
+#[cfg(not(windows))]
+const NAMES: [&str; 2] = ["libcuda.so.1", "libcuda.so"];
+#[cfg(windows)]
+const NAMES: [&str; 1] = ["nvcuda.dll"];
+
+/// What a call gives: a code of [`CUresult`], or one that only a later driver has.
+pub(crate) type Status = c_uint;
+
+pub(crate) const SUCCESS: Status = CUresult::CUDA_SUCCESS as Status;
+pub(crate) const OUT_OF_MEMORY: Status = CUresult::CUDA_ERROR_OUT_OF_MEMORY as Status;
+pub(crate) const NOT_READY: Status = CUresult::CUDA_ERROR_NOT_READY as Status;
+const NO_DEVICE: Status = CUresult::CUDA_ERROR_NO_DEVICE as Status;
+const STUB_LIBRARY: Status = CUresult::CUDA_ERROR_STUB_LIBRARY as Status;
+
+/// What the driver calls when the work before it in a stream is done.
+pub(crate) type StreamCallback = unsafe extern "C" fn(CUstream, Status, *mut c_void);
+
+functions! {
+    /// The functions of the driver that are called.
+    Functions of cudarc::driver::sys;
+    checked {
+        cuInit(c_uint) -> CUresult;
+        cuDriverGetVersion(*mut c_int) -> CUresult;
+        cuDeviceGet(*mut CUdevice, c_int) -> CUresult;
+        cuDeviceGetCount(*mut c_int) -> CUresult;
+        cuDeviceGetName(*mut c_char, c_int, CUdevice) -> CUresult;
+        cuDeviceTotalMem_v2(*mut usize, CUdevice) -> CUresult;
+        cuDeviceGetAttribute(*mut c_int, CUdevice_attribute, CUdevice) -> CUresult;
+        cuDevicePrimaryCtxRetain(*mut CUcontext, CUdevice) -> CUresult;
+        cuDevicePrimaryCtxRelease_v2(CUdevice) -> CUresult;
+        cuCtxGetCurrent(*mut CUcontext) -> CUresult;
+        cuCtxPushCurrent_v2(CUcontext) -> CUresult;
+        cuCtxPopCurrent_v2(*mut CUcontext) -> CUresult;
+        cuCtxGetStreamPriorityRange(*mut c_int, *mut c_int) -> CUresult;
+        cuStreamCreateWithPriority(*mut CUstream, c_uint, c_int) -> CUresult;
+        cuStreamDestroy_v2(CUstream) -> CUresult;
+        cuStreamSynchronize(CUstream) -> CUresult;
+        cuStreamWaitEvent(CUstream, CUevent, c_uint) -> CUresult;
+        cuStreamGetCtx(CUstream, *mut CUcontext) -> CUresult;
+        cuStreamWaitValue32_v2(CUstream, CUdeviceptr, u32, c_uint) -> CUresult;
+        cuEventCreate(*mut CUevent, c_uint) -> CUresult;
+        cuEventDestroy_v2(CUevent) -> CUresult;
+        cuEventRecord(CUevent, CUstream) -> CUresult;
+        cuEventQuery(CUevent) -> CUresult;
+        cuEventSynchronize(CUevent) -> CUresult;
+        cuEventElapsedTime(*mut f32, CUevent, CUevent) -> CUresult;
+        cuMemAlloc_v2(*mut CUdeviceptr, usize) -> CUresult;
+        cuMemFree_v2(CUdeviceptr) -> CUresult;
+        cuMemHostAlloc(*mut *mut c_void, usize, c_uint) -> CUresult;
+        cuMemFreeHost(*mut c_void) -> CUresult;
+        cuMemAllocManaged(*mut CUdeviceptr, usize, c_uint) -> CUresult;
+        cuMemAllocAsync(*mut CUdeviceptr, usize, CUstream) -> CUresult;
+        cuMemFreeAsync(CUdeviceptr, CUstream) -> CUresult;
+        cuMemcpyAsync(CUdeviceptr, CUdeviceptr, usize, CUstream) -> CUresult;
+        cuMemcpy2DAsync_v2(*const CUDA_MEMCPY2D, CUstream) -> CUresult;
+        cuMemcpy3DAsync_v2(*const CUDA_MEMCPY3D, CUstream) -> CUresult;
+        cuMemsetD8Async(CUdeviceptr, u8, usize, CUstream) -> CUresult;
+        cuMemsetD16Async(CUdeviceptr, u16, usize, CUstream) -> CUresult;
+        cuMemsetD32Async(CUdeviceptr, c_uint, usize, CUstream) -> CUresult;
+        cuModuleLoadDataEx(*mut CUmodule, *const c_void, c_uint, *mut CUjit_option, *mut *mut c_void) -> CUresult;
+        cuModuleUnload(CUmodule) -> CUresult;
+        cuModuleGetFunction(*mut CUfunction, CUmodule, *const c_char) -> CUresult;
+        cuFuncGetAttribute(*mut c_int, CUfunction_attribute, CUfunction) -> CUresult;
+        cuLaunchKernel(
+            CUfunction, c_uint, c_uint, c_uint, c_uint, c_uint, c_uint, c_uint, CUstream,
+            *mut *mut c_void, *mut *mut c_void,
+        ) -> CUresult;
+        cuStreamBeginCapture_v2(CUstream, CUstreamCaptureMode) -> CUresult;
+        cuStreamEndCapture(CUstream, *mut CUgraph) -> CUresult;
+        cuGraphInstantiateWithFlags(*mut CUgraphExec, CUgraph, u64) -> CUresult;
+        cuGraphLaunch(CUgraphExec, CUstream) -> CUresult;
+        cuGraphDestroy(CUgraph) -> CUresult;
+        cuGraphExecDestroy(CUgraphExec) -> CUresult;
+    }
+    own {
+        cuGetErrorName(Status, *mut *const c_char) -> Status;
+        cuGetErrorString(Status, *mut *const c_char) -> Status;
+        // The later `cuLaunchHostFunc` calls nothing where the work before has failed.
+        cuStreamAddCallback(CUstream, Option<StreamCallback>, *mut c_void, c_uint) -> Status;
+    }
+    optional {
+        // From CUDA 12.4 on.
+        cuFuncGetParamInfo(CUfunction, usize, *mut usize, *mut usize) -> Status;
+    }
+}
+
+/// The driver.
+pub(crate) struct Driver {
+    functions: Functions,
+    /// The CUDA version that it offers: 1000 times the major number and 10 times the minor.
+    pub(crate) version: c_int,
+}
+
+/// The driver, loaded and initialised once.
+pub(crate) fn driver() -> Result<&'static Driver, DeviceError> {
+    static DRIVER: OnceLock<Result<Driver, DeviceError>> = OnceLock::new();
+    DRIVER.get_or_init(Driver::initialised).as_ref().map_err(Clone::clone)
+}
+
+impl Driver {
+    fn initialised() -> Result<Driver, DeviceError> {
+        let library = load(&NAMES).map_err(|looked_for| DeviceError::NotFound {
+            what: "the CUDA driver".into(),
+            looked_for,
+            advice: ADVICE.into(),
+        })?;
+        let functions = Functions::load(library).map_err(|symbol| DeviceError::NotFound {
+            what: format!("a CUDA driver with the function {symbol}"),
+            looked_for: format!("it in {}", NAMES[0]),
+            advice: ADVICE.into(),
+        })?;
+        let mut driver = Driver { functions, version: 0 };
+        // SAFETY: it may be called at any time, more than once, and has no flags.
+        match unsafe { (driver.cuInit)(0) } {
+            SUCCESS => {}
+            NO_DEVICE => return Err(no_device()),
+            STUB_LIBRARY => {
+                return Err(DeviceError::NotFound {
+                    what: "the CUDA driver".into(),
+                    looked_for: format!("{}, and found a stub that is meant for linking", NAMES[0]),
+                    advice: "take the folder `stubs` of the CUDA toolkit out of LD_LIBRARY_PATH, or "
+                        .to_string()
+                        + ADVICE,
+                });
+            }
+            status => return Err(driver.failed("cuInit", status, ANY)),
+        }
+        let mut version = 0;
+        // SAFETY: it writes to a place of ours.
+        let status = unsafe { (driver.cuDriverGetVersion)(&raw mut version) };
+        driver.checked("cuDriverGetVersion", status, ANY)?;
+        driver.version = version;
+        if version >= OLDEST {
+            return Ok(driver);
+        }
+        let found = format!("one of CUDA {} or newer, and found {}", Version(OLDEST), Version(version));
+        Err(DeviceError::NotFound {
+            what: "a CUDA driver that is new enough".into(),
+            looked_for: found,
+            advice: ADVICE.into(),
+        })
+    }
+
+    /// Makes the status of a call a result.
+    pub(crate) fn checked(
+        &self,
+        call: &'static str,
+        status: Status,
+        device: DeviceId,
+    ) -> Result<(), DeviceError> {
+        if status == SUCCESS { Ok(()) } else { Err(self.failed(call, status, device)) }
+    }
+
+    /// What a failed call becomes.
+    #[cold]
+    pub(crate) fn failed(&self, call: &'static str, status: Status, device: DeviceId) -> DeviceError {
+        let [name, text] = [self.cuGetErrorName, self.cuGetErrorString].map(|of| {
+            let mut text = ptr::null();
+            // SAFETY: it writes the address of a static text to a place of ours, or null.
+            let known = unsafe { of(status, &raw mut text) } == SUCCESS && !text.is_null();
+            // SAFETY: it is a text of C that lives as long as the library.
+            known.then(|| unsafe { CStr::from_ptr(text) }.to_string_lossy())
+        });
+        let message = match (name, text) {
+            (Some(name), Some(text)) => format!("{text} ({name}, {status})"),
+            _ => format!("error {status}, which the driver has no words for"),
+        };
+        DeviceError::Driver { call, device, message }
+    }
+}
+
+impl Deref for Driver {
+    type Target = Functions;
+
+    fn deref(&self) -> &Functions {
+        &self.functions
+    }
+}
+
+/// Why there is nothing to open though there is a driver.
+pub(crate) fn no_device() -> DeviceError {
+    let visible = std::env::var("CUDA_VISIBLE_DEVICES");
+    let only = visible.map(|list| format!(", of which CUDA_VISIBLE_DEVICES={list} shows a part"));
+    DeviceError::NotFound {
+        what: "a CUDA device".into(),
+        looked_for: format!("it among the devices of the CUDA driver{}", only.unwrap_or_default()),
+        advice: "see whether `nvidia-smi` lists one, and whether CUDA_VISIBLE_DEVICES hides it".into(),
+    }
+}
+
+/// A version as CUDA has it in one number.
+pub(crate) struct Version(pub(crate) c_int);
+
+impl fmt::Display for Version {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}", self.0 / 1000, self.0 % 1000 / 10)
+    }
+}

@@ -1,0 +1,163 @@
+//! Which devices there are, and which one a string means.
+
+use std::ffi::{CStr, c_char, c_int};
+use std::fmt;
+use std::str::FromStr;
+
+use cudarc::driver::sys::{CUdevice, CUdevice_attribute};
+use haloport_core::device::{DeviceError, DeviceId, DeviceInfo};
+
+use crate::driver::{ANY, Driver, Version, driver, no_device};
+
+/// Which device, by its number.
+///
+/// | string | device |
+/// | --- | --- |
+/// | `cuda` | the first one |
+/// | `cuda:1` | the second one, in the order of the driver, which `CUDA_VISIBLE_DEVICES` and `CUDA_DEVICE_ORDER` change |
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Selector {
+    number: Option<u32>,
+}
+
+/// A device that there is.
+#[derive(Clone)]
+pub(crate) struct Candidate {
+    pub(crate) driver: &'static Driver,
+    pub(crate) device: CUdevice,
+    /// 10 times the major number and the minor of its compute capability.
+    pub(crate) capability: c_int,
+    pub(crate) info: DeviceInfo,
+}
+
+impl FromStr for Selector {
+    type Err = DeviceError;
+
+    fn from_str(text: &str) -> Result<Selector, DeviceError> {
+        let wrong =
+            || DeviceError::invalid("the name of a CUDA device", "`cuda` or `cuda:1`", format!("`{text}`"));
+        let number = match text.split_once(':') {
+            None if text == "cuda" => None,
+            // Not `+1`, which a number may begin with.
+            Some(("cuda", number)) if number.bytes().all(|byte| byte.is_ascii_digit()) => {
+                Some(number.parse().map_err(|_| wrong())?)
+            }
+            _ => return Err(wrong()),
+        };
+        Ok(Selector { number })
+    }
+}
+
+impl fmt::Display for Selector {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("cuda")?;
+        self.number.iter().try_for_each(|number| write!(f, ":{number}"))
+    }
+}
+
+impl Selector {
+    /// The device that it means.
+    pub(crate) fn find(&self) -> Result<Candidate, DeviceError> {
+        let found = candidates()?;
+        let there: Vec<String> = found.iter().map(Candidate::to_string).collect();
+        found.into_iter().nth(self.number.unwrap_or(0) as usize).ok_or_else(|| DeviceError::NotFound {
+            what: format!("the device `{self}`"),
+            looked_for: "it among the devices of the CUDA driver".into(),
+            advice: format!("there is {}", there.join(", ")),
+        })
+    }
+}
+
+/// All devices, in the order of the driver.
+pub(crate) fn candidates() -> Result<Vec<Candidate>, DeviceError> {
+    let driver = driver()?;
+    let mut count = 0;
+    // SAFETY: it writes to a place of ours.
+    driver.checked("cuDeviceGetCount", unsafe { (driver.cuDeviceGetCount)(&raw mut count) }, ANY)?;
+    if count <= 0 {
+        return Err(no_device());
+    }
+    (0..count).map(|ordinal| Candidate::new(driver, ordinal)).collect()
+}
+
+impl Candidate {
+    fn new(driver: &'static Driver, ordinal: c_int) -> Result<Candidate, DeviceError> {
+        use CUdevice_attribute as Of;
+
+        let id = DeviceId { backend: "cuda", index: ordinal as u32, context: 0 };
+        let (mut device, mut bytes, mut name) = (0, 0, [0 as c_char; 256]);
+        // SAFETY: the calls write to places of ours, the name with its zero into as many bytes as are said.
+        let name = unsafe {
+            driver.checked("cuDeviceGet", (driver.cuDeviceGet)(&raw mut device, ordinal), id)?;
+            driver.checked("cuDeviceTotalMem", (driver.cuDeviceTotalMem_v2)(&raw mut bytes, device), id)?;
+            let status = (driver.cuDeviceGetName)(name.as_mut_ptr(), name.len() as c_int, device);
+            driver.checked("cuDeviceGetName", status, id)?;
+            CStr::from_ptr(name.as_ptr()).to_string_lossy().into_owned()
+        };
+        let of = |attribute| driver.attribute(attribute, device, id);
+        let capability = 10 * of(Of::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)?
+            + of(Of::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)?;
+        let info = DeviceInfo {
+            id,
+            name,
+            driver: format!(
+                "CUDA {}, compute capability {}.{}",
+                Version(driver.version),
+                capability / 10,
+                capability % 10
+            ),
+            compute_units: of(Of::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)? as usize,
+            memory_bytes: Some(bytes as u64),
+            asynchronous: true,
+            host_accessible: false,
+            double_precision: true,
+            half_precision: capability >= 53,
+            stream_priorities: of(Of::CU_DEVICE_ATTRIBUTE_STREAM_PRIORITIES_SUPPORTED)? != 0,
+        };
+        Ok(Candidate { driver, device, capability, info })
+    }
+
+    /// Whether the device has what an attribute names.
+    pub(crate) fn has(&self, attribute: CUdevice_attribute) -> Result<bool, DeviceError> {
+        Ok(self.driver.attribute(attribute, self.device, self.info.id)? != 0)
+    }
+}
+
+impl Driver {
+    fn attribute(
+        &self,
+        attribute: CUdevice_attribute,
+        device: CUdevice,
+        id: DeviceId,
+    ) -> Result<c_int, DeviceError> {
+        let mut value = 0;
+        // SAFETY: the device is one of the driver's; it writes to a place of ours.
+        let status = unsafe { (self.cuDeviceGetAttribute)(&raw mut value, attribute, device) };
+        self.checked("cuDeviceGetAttribute", status, id)?;
+        Ok(value)
+    }
+}
+
+impl fmt::Display for Candidate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ({})", self.info.id, self.info.name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_devices_are_understood_or_refused() {
+        for name in ["cuda", "cuda:0", "cuda:13"] {
+            assert_eq!(name.parse::<Selector>().unwrap().to_string(), name);
+        }
+        for bad in
+            ["", "cpu", "cuda:", "cuda:x", "cuda:+1", "cuda:-1", "cuda:0:1", "CUDA", "cuda:99999999999"]
+        {
+            let error = bad.parse::<Selector>().unwrap_err().to_string();
+            assert!(error.ends_with(&format!("found `{bad}`")), "{error}");
+        }
+    }
+}

@@ -1,0 +1,89 @@
+//! The caller's current context.
+
+use haloport_core::device::{Buffer, Device, MemoryKind, Priority, Stream};
+use haloport_cuda::CudaDevice;
+
+use crate::recording::recorded;
+
+/// Calls of all kinds.
+fn use_it(device: &CudaDevice) {
+    let stream = device.create_stream(Priority::High).unwrap();
+    let event = device.create_event(true).unwrap();
+    let memory = [MemoryKind::Device, MemoryKind::Pinned, MemoryKind::Shared]
+        .map(|kind| device.allocate(64, kind).unwrap());
+    let late = device.allocate_on(64, &stream).unwrap();
+    // SAFETY: the memory is that long, and lives until the work is done.
+    unsafe {
+        device.fill(memory[0].pointer(), &[1, 2], 32, &stream).unwrap();
+        device.copy(memory[0].pointer(), late.pointer(), 64, &device.default_stream()).unwrap();
+    }
+    device.record(&event, &stream).unwrap();
+    device.stream_wait(&device.default_stream(), &event).unwrap();
+    assert!(device.query(&event).unwrap());
+    // SAFETY: the stream lives to the end of the function.
+    let borrowed = unsafe { device.borrow_stream(stream.handle()) }.unwrap();
+    device.synchronize(&borrowed).unwrap();
+}
+
+#[test]
+fn the_callers_current_context_stays() {
+    recorded("contexts::the_callers_current_context_stays", |recording| {
+        let device = CudaDevice::new().unwrap();
+        use_it(&device);
+        assert_eq!(recording.current_context(), 0);
+        let foreign = recording.enter_foreign();
+        use_it(&device);
+        assert_eq!(recording.current_context(), foreign);
+        drop(device);
+        assert_eq!(recording.current_context(), foreign);
+        assert_eq!(recording.living(), "");
+    });
+}
+
+#[test]
+fn a_context_that_is_current_already_is_not_made_so_again() {
+    recorded("contexts::a_context_that_is_current_already_is_not_made_so_again", |recording| {
+        let device = CudaDevice::new().unwrap();
+        recording.enter(device.native());
+        recording.take_calls();
+        use_it(&device);
+        let calls = recording.take_calls();
+        assert!(calls.len() > 30, "{calls:?}");
+        assert!(
+            !calls.iter().any(|call| call.name.contains("PushCurrent") || call.name.contains("PopCurrent"))
+        );
+        assert_eq!(recording.current_context(), device.native());
+    });
+}
+
+#[test]
+fn all_who_open_a_device_share_its_context() {
+    recorded("contexts::all_who_open_a_device_share_its_context", |recording| {
+        let (one, other) = (CudaDevice::new().unwrap(), CudaDevice::select("cuda:0").unwrap());
+        assert_eq!(one.native(), other.native());
+        let retained = |calls: &[crate::recording::Call]| {
+            calls.iter().filter(|call| call.name == "cuDevicePrimaryCtxRetain").count()
+        };
+        assert_eq!(retained(&recording.take_calls()), 1);
+        drop((one, other));
+        assert_eq!(recording.living(), "");
+        let _again = CudaDevice::new().unwrap();
+        assert_eq!(retained(&recording.take_calls()), 1);
+    });
+}
+
+#[test]
+fn a_stream_of_another_context_is_refused() {
+    let name = "contexts::a_stream_of_another_context_is_refused";
+    crate::recording::recorded_with(name, &["libcuda.so.1"], &[("HALOPORT_RECORDING_DEVICES", "2")], |_| {
+        let (one, other) = (CudaDevice::new().unwrap(), CudaDevice::select("cuda:1").unwrap());
+        let stream = other.create_stream(Priority::Normal).unwrap();
+        // SAFETY: the stream lives; that it is another device's is what is looked at.
+        let error = unsafe { one.borrow_stream(stream.handle()) }.unwrap_err().to_string();
+        assert!(error.contains("expected a stream of the primary context"), "{error}");
+        for default in 0..3 {
+            // SAFETY: these are the handles of default streams.
+            assert_eq!(unsafe { one.borrow_stream(default) }.unwrap().handle(), default);
+        }
+    });
+}

@@ -1,0 +1,169 @@
+//! The calls of exchanges: what `start` and `finish` put into streams, and what they do not do.
+
+use haloport_core::device::{Device, Priority, Stream};
+use haloport_core::{
+    BindOptions, Communicator, DataPath, Field, Grid, Halo, Pattern, Schedule, Split, run_ranks,
+};
+use haloport_cuda::CudaDevice;
+
+use crate::recording::{Call, Recording, recorded};
+
+type Failure = Box<dyn std::error::Error + Send + Sync>;
+
+/// What the exchanges of a rank have asked of the driver.
+struct Exchanges {
+    /// The stream of the caller, as calls show it.
+    stream: String,
+    /// The calls of `start` and of `finish`, for each exchange.
+    calls: Vec<[Vec<Call>; 2]>,
+}
+
+/// Some exchanges of two fields on a stream of the caller's.
+fn exchanges(
+    recording: &Recording,
+    comm: &Communicator,
+    device: &CudaDevice,
+    path: DataPath,
+    schedule: fn(&haloport_cuda::CudaStream) -> Schedule<'_>,
+) -> Result<Exchanges, Failure> {
+    let grid = Grid::new([16, 12])?.periodic([true, true])?;
+    let split = Split::balanced(&grid, comm.size())?;
+    let mine = split.part(comm.rank()).ok_or("there are more ranks than parts")?;
+    let pattern = Pattern::structured(comm, &grid, &[mine], &Halo::uniform(2))?;
+    let fields = vec![Field::<f64, _>::new(device, &pattern)?, Field::<f64, _>::new(device, &pattern)?];
+    let mut exchange = pattern.bind_with(fields, BindOptions::default().path(path))?;
+    let stream = device.create_stream(Priority::Normal)?;
+    let mut calls = Vec::new();
+    for _ in 0..3 {
+        comm.barrier()?;
+        recording.take_calls();
+        let pending = exchange.start(schedule(&stream))?;
+        let start = recording.take_work();
+        pending.finish(schedule(&stream))?;
+        calls.push([start, recording.take_work()]);
+    }
+    Ok(Exchanges { stream: format!("{:#x}", stream.handle()), calls })
+}
+
+/// The calls in short: what they are, and on whose stream.
+fn in_short(calls: &[Call], callers: &str) -> Vec<String> {
+    let work = calls.iter().filter(|call| call.name != "cuEventQuery");
+    work.map(|call| {
+        let whose = if call.argument("stream") == callers { "the caller's" } else { "ours" };
+        match call.name.as_str() {
+            "cuLaunchKernel" => format!("{} on {whose}", call.argument("kernel")),
+            name => format!("{name} on {whose}"),
+        }
+    })
+    .collect()
+}
+
+#[test]
+fn start_and_finish_only_put_work_into_streams() {
+    recorded("exchanges::start_and_finish_only_put_work_into_streams", |recording| {
+        run_ranks(2, |comm| -> Result<(), Failure> {
+            let device = CudaDevice::new()?;
+            let found =
+                exchanges(recording, &comm, &device, DataPath::Messages, |stream| Schedule::On(stream))?;
+            for [start, finish] in &found.calls {
+                // After the work before, one launch that packs both fields for all neighbours, and one that copies what is
+                // the rank's own.
+                let expected = [
+                    "cuEventRecord on the caller's",
+                    "cuStreamWaitEvent on ours",
+                    "copy_words on ours",
+                    "cuEventRecord on ours",
+                    "copy_words on ours",
+                ];
+                assert_eq!(in_short(start, &found.stream), expected, "{start:?}");
+                let expected = [
+                    "cuEventRecord on ours",
+                    "cuStreamWaitEvent on the caller's",
+                    "copy_words on the caller's",
+                    "cuEventRecord on the caller's",
+                ];
+                assert_eq!(in_short(finish, &found.stream), expected, "{finish:?}");
+                assert!(!start.iter().chain(finish).any(Call::waits));
+            }
+            Ok(())
+        })
+        .unwrap();
+        assert_eq!(recording.living(), "");
+    });
+}
+
+/// Ranks that are threads read each other's fields on one device.
+#[test]
+fn from_a_neighbours_field_it_is_one_launch_without_packing() {
+    recorded("exchanges::from_a_neighbours_field_it_is_one_launch_without_packing", |recording| {
+        run_ranks(2, |comm| -> Result<(), Failure> {
+            let device = CudaDevice::new()?;
+            let found =
+                exchanges(recording, &comm, &device, DataPath::Direct, |stream| Schedule::On(stream))?;
+            for calls in &found.calls {
+                let all: Vec<Call> = calls.iter().flatten().cloned().collect();
+                let short = in_short(&all, &found.stream);
+                let launches: Vec<_> = short.iter().filter(|call| call.starts_with("copy_")).collect();
+                // What is the rank's own, and what is the neighbour's.
+                assert_eq!(launches, ["copy_words on ours"; 2], "{all:?}");
+                assert!(!all.iter().any(Call::waits));
+            }
+            Ok(())
+        })
+        .unwrap();
+        assert_eq!(recording.living(), "");
+    });
+}
+
+#[test]
+fn on_the_default_stream_it_is_the_same() {
+    recorded("exchanges::on_the_default_stream_it_is_the_same", |recording| {
+        run_ranks(2, |comm| -> Result<(), Failure> {
+            let device = CudaDevice::new()?;
+            let found =
+                exchanges(recording, &comm, &device, DataPath::Messages, |_| Schedule::DefaultStream)?;
+            for [start, finish] in &found.calls {
+                assert_eq!(in_short(start, "0").first().unwrap(), "cuEventRecord on the caller's");
+                assert_eq!(in_short(finish, "0").last().unwrap(), "cuEventRecord on the caller's");
+                assert!(!start.iter().chain(finish).any(Call::waits));
+            }
+            Ok(())
+        })
+        .unwrap();
+    });
+}
+
+#[test]
+fn a_blocking_exchange_waits_once() {
+    recorded("exchanges::a_blocking_exchange_waits_once", |recording| {
+        run_ranks(2, |comm| -> Result<(), Failure> {
+            let device = CudaDevice::new()?;
+            let found = exchanges(recording, &comm, &device, DataPath::Messages, |_| Schedule::Blocking)?;
+            for calls in &found.calls {
+                assert_eq!(calls.iter().flatten().filter(|call| call.waits()).count(), 1, "{calls:?}");
+            }
+            Ok(())
+        })
+        .unwrap();
+    });
+}
+
+#[test]
+fn a_bound_exchange_makes_nothing_new() {
+    recorded("exchanges::a_bound_exchange_makes_nothing_new", |recording| {
+        run_ranks(3, |comm| -> Result<(), Failure> {
+            let device = CudaDevice::new()?;
+            let found =
+                exchanges(recording, &comm, &device, DataPath::Messages, |stream| Schedule::On(stream))?;
+            for call in found.calls.iter().flatten().flatten() {
+                let made = ["Alloc", "Create", "Module", "Destroy", "Free"]
+                    .iter()
+                    .any(|part| call.name.contains(part));
+                assert!(!made, "{call:?}");
+            }
+            Ok(())
+        })
+        .unwrap();
+        assert_eq!(recording.living(), "");
+    });
+}

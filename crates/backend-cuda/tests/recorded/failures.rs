@@ -1,0 +1,191 @@
+//! A call of the driver that fails, at every position in turn: it comes out as an error, and what was made is destroyed.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use haloport_core::device::{
+    BoxCopy, Buffer, CopyAxis, CopyItem, Device, KernelArgument, KernelSource, LaunchConfig, MemoryKind,
+    NextReader, ParameterType, Priority, Stream,
+};
+use haloport_core::{Communicator, Field, Grid, Halo, Pattern, Schedule, Split, run_ranks};
+use haloport_cuda::CudaDevice;
+
+use crate::recording::{Call, Recording, recorded};
+
+type Failure = Box<dyn std::error::Error + Send + Sync>;
+
+/// Codes of the driver: out of memory, a failed launch, and a device that is lost for ever.
+const FAILURES: [(u32, bool); 3] = [(2, false), (719, false), (46, true)];
+
+const KERNEL: KernelSource = KernelSource {
+    name: "f",
+    portable: Some("KERNEL void f(GLOBAL double *x, long n) {}"),
+    host: |_, _| {},
+    parameters: &[ParameterType::Pointer, ParameterType::I64],
+};
+
+/// Everything that a device does. At the mark nothing is left but to drop what was made.
+fn everything(recording: &Recording) -> Result<(), Failure> {
+    let device = CudaDevice::new()?;
+    let (stream, default) = (device.create_stream(Priority::High)?, device.default_stream());
+    let (begin, end) = (device.create_event(true)?, device.create_event(true)?);
+    device.record(&begin, &stream)?;
+    let memory =
+        [MemoryKind::Device, MemoryKind::Pinned, MemoryKind::Shared].map(|kind| device.allocate(4096, kind));
+    let [memory, pinned, shared] = memory;
+    let (memory, pinned, _shared) = (memory?, pinned?, shared?);
+    let late = device.allocate_on(4096, &stream)?;
+    let axes = [[8, 512, 512], [4, 8, 8]].map(|[extent, source_stride, target_stride]| CopyAxis {
+        extent: extent as usize,
+        source_stride,
+        target_stride,
+    });
+    let copy = BoxCopy::new(memory.pointer(), late.pointer(), 8, &axes)?;
+    let rows = BoxCopy::new(memory.pointer(), late.pointer(), 256, &axes[..1])?;
+    let mut back = [0; 64];
+    // SAFETY: the boxes lie in the buffers, which live until the end.
+    unsafe {
+        device.write(&[1; 64], memory.pointer(), &stream)?;
+        device.copy(memory.pointer(), pinned.pointer(), 64, &stream)?;
+        device.copy_box(&copy, &stream)?;
+        device.copy_box(&rows, &stream)?;
+        device.fill(memory.pointer(), &[1, 2, 3, 4], 16, &stream)?;
+        device.fill(memory.pointer(), &[1, 2, 3, 4, 5, 6, 7, 8], 16, &stream)?;
+        let list = device.bind_copies(vec![CopyItem::Box(copy)], NextReader::Here)?;
+        device.run_copies(&list, &stream)?;
+        let kernel = device.compile(&KERNEL)?;
+        let arguments = [KernelArgument::Pointer(memory.pointer()), KernelArgument::I64(8)];
+        let launch = device.bind(&kernel, LaunchConfig::linear(8), &arguments)?;
+        device.launch(&launch, &stream)?;
+        device.read(memory.pointer(), &mut back, &stream)?;
+    }
+    let graph = device.capture(&stream, || {
+        // SAFETY: the buffers live until the end.
+        unsafe { device.copy(memory.pointer(), pinned.pointer(), 64, &stream) }
+    })?;
+    // SAFETY: as above.
+    unsafe { graph.launch(&stream)? };
+    device.record(&end, &stream)?;
+    device.stream_wait(&default, &end)?;
+    device.query(&end)?;
+    device.host_wait(&end)?;
+    device.elapsed(&begin, &end)?;
+    device.gate(&stream)?();
+    let called = Arc::new(());
+    let inside = Arc::clone(&called);
+    let put = device.call_host(&stream, Box::new(move || drop(inside)));
+    assert_eq!(Arc::strong_count(&called), 1, "what was to be called is neither called nor dropped");
+    put?;
+    // SAFETY: the stream lives to the end of the function.
+    let borrowed = unsafe { device.borrow_stream(stream.handle())? };
+    device.synchronize(&borrowed)?;
+    recording.mark();
+    Ok(())
+}
+
+/// Exchanges of one rank with itself, from the pattern to the end, with the same mark.
+fn exchanges(recording: &Recording, comm: &Communicator) -> Result<(), Failure> {
+    let device = CudaDevice::new()?;
+    let grid = Grid::new([16, 12])?.periodic([true, true])?;
+    let split = Split::balanced(&grid, comm.size())?;
+    let mine = split.part(comm.rank()).ok_or("there are more ranks than parts")?;
+    let pattern = Pattern::structured(comm, &grid, &[mine], &Halo::uniform(2))?;
+    let mut exchange = pattern.bind(Field::<f64, _>::new(&device, &pattern)?)?;
+    let stream = device.create_stream(Priority::Normal)?;
+    for _ in 0..2 {
+        exchange.exchange(Schedule::On(&stream))?;
+    }
+    exchange.exchange(Schedule::Blocking)?;
+    recording.mark();
+    Ok(())
+}
+
+/// Whether the first of these calls gives something back, or makes a context current for that: its error is one of earlier
+/// work, or there is nobody to tell it to.
+fn gives_back(calls: &[Call]) -> bool {
+    let work = calls.iter().find(|call| !call.name.starts_with("cuCtx"));
+    let destroys =
+        |call: &Call| ["Destroy", "Free", "Unload", "Release"].iter().any(|part| call.name.contains(part));
+    calls[0].name.contains("PopCurrent") || work.is_none_or(destroys)
+}
+
+/// Runs `job` with each of its calls failing in turn, in each way.
+fn at_every_position(recording: &Recording, job: impl Fn() -> Result<(), Failure>) {
+    // What is done once in a process.
+    job().unwrap();
+    assert_eq!(recording.living(), "");
+    for (status, for_ever) in FAILURES {
+        let mut position = 0;
+        loop {
+            recording.take_calls();
+            recording.fail(position, status, for_ever);
+            let result = job();
+            let failed = recording.has_failed();
+            let calls = recording.take_calls();
+            if !failed {
+                result.unwrap();
+                break;
+            }
+            let mark = calls.iter().position(|call| call.name == "mark").unwrap_or(calls.len());
+            let dropping = position as usize >= mark;
+            let rest = &calls[position as usize + usize::from(dropping)..];
+            let context = format!("call {position}, {:?}, failing with {status}", rest[0]);
+            match result {
+                Ok(()) => assert!(dropping || gives_back(rest), "no error: {context}"),
+                Err(error) => {
+                    let error = error.to_string();
+                    let told = error.contains("failed on cuda:0")
+                        || error.contains("could not allocate")
+                        || error.contains("did not compile");
+                    assert!(told, "{context}: {error}");
+                }
+            }
+            assert_eq!(recording.living(), "", "{context}");
+            assert_eq!(recording.current_context(), 0, "{context}");
+            position += 1;
+        }
+        assert!(position > 60, "only {position} calls were made to fail");
+        eprintln!("{position} calls have failed with {status} in turn");
+    }
+}
+
+#[test]
+fn every_call_of_a_device_may_fail() {
+    recorded("failures::every_call_of_a_device_may_fail", |recording| {
+        at_every_position(recording, || everything(recording));
+    });
+}
+
+#[test]
+fn every_call_of_an_exchange_may_fail() {
+    recorded("failures::every_call_of_an_exchange_may_fail", |recording| {
+        // A rank is a thread of its own.
+        run_ranks(1, |comm| -> Result<(), Failure> {
+            at_every_position(recording, || exchanges(recording, &comm));
+            Ok(())
+        })
+        .unwrap();
+    });
+}
+
+/// Which call of which rank fails is left to chance; the other ranks neither hang nor leak.
+#[test]
+fn a_failing_device_of_one_rank_ends_all_ranks() {
+    recorded("failures::a_failing_device_of_one_rank_ends_all_ranks", |recording| {
+        let mut failed = 0;
+        // What is done once in a process.
+        drop(CudaDevice::new().unwrap());
+        for position in (0..1500).step_by(31) {
+            recording.fail(position, 719, false);
+            let result = run_ranks(3, |comm| {
+                comm.set_time_limit(Some(Duration::from_secs(20)));
+                exchanges(recording, &comm)
+            });
+            let has_failed = recording.has_failed();
+            assert!(has_failed || result.is_ok(), "{result:?}");
+            failed += usize::from(has_failed && result.is_err());
+            assert_eq!(recording.living(), "", "call {position}: {result:?}");
+        }
+        assert!(failed > 10, "only {failed} failures came out");
+    });
+}

@@ -1,0 +1,11 @@
+//! What the backend asks of the driver, call by call: with a driver that records and computes nothing. See `recording`.
+#![cfg(target_os = "linux")]
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod contexts;
+mod exchanges;
+mod failures;
+mod graphs;
+mod memory;
+mod missing;
+mod recording;

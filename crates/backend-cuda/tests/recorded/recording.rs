@@ -1,0 +1,181 @@
+//! The recording driver, in a process of its own: a test runs itself again, where the loader finds that driver first.
+
+use std::ffi::c_void;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use libloading::{Library, Symbol};
+
+type Taker = unsafe extern "C" fn(*const u8, usize, *mut c_void);
+
+/// Set in the processes that have the recording driver.
+const MARK: &str = "HALOPORT_RECORDING";
+
+/// What the driver may be asked.
+pub(crate) struct Recording(Library);
+
+/// A call that was recorded.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Call {
+    pub(crate) name: String,
+    pub(crate) arguments: String,
+}
+
+/// Runs `test`, the body of the test of the name `name`, with the recording driver and its compiler.
+pub(crate) fn recorded(name: &str, test: impl FnOnce(&Recording)) {
+    recorded_with(name, &["libcuda.so.1", "libnvrtc.so.12"], &[], test);
+}
+
+/// As [`recorded`], with the driver under these names, and with these variables.
+pub(crate) fn recorded_with(
+    name: &str,
+    libraries: &[&str],
+    variables: &[(&str, &str)],
+    test: impl FnOnce(&Recording),
+) {
+    if std::env::var_os(MARK).is_some() {
+        // SAFETY: it is the recording driver, whose initialisers do nothing.
+        let library = unsafe { Library::new("libcuda.so.1") }.unwrap();
+        return test(&Recording(library));
+    }
+    let folder = tempfile::tempdir().unwrap();
+    libraries.iter().for_each(|name| symlink(driver(), folder.path().join(name)).unwrap());
+    let output = Command::new(std::env::current_exe().unwrap())
+        .args([name, "--exact", "--nocapture", "--test-threads=1"])
+        .env(MARK, "1")
+        .env("LD_LIBRARY_PATH", folder.path())
+        // Nothing is kept on disk, and no other compiler is asked.
+        .env("HALOPORT_CACHE_DIR", "")
+        .env_remove("HALOPORT_NVRTC")
+        .envs(variables.iter().copied())
+        .output()
+        .unwrap();
+    let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(
+        output.status.success() && out.contains("1 passed"),
+        "{name} with the recording driver:\n{out}{err}"
+    );
+}
+
+/// The library, which cargo puts beside the tests.
+fn driver() -> PathBuf {
+    let tests = std::env::current_exe().unwrap();
+    let folder = tests.parent().map(Path::to_path_buf).unwrap();
+    folder.join("libhaloport_cuda_recording.so")
+}
+
+impl Recording {
+    /// The calls of this thread since it last asked, in order.
+    pub(crate) fn take_calls(&self) -> Vec<Call> {
+        let text = self.text(b"recording_take_calls\0");
+        text.lines().map(Call::of).collect()
+    }
+
+    /// The same without those that make a context current or look which one is.
+    pub(crate) fn take_work(&self) -> Vec<Call> {
+        let mut calls = self.take_calls();
+        calls.retain(|call| !call.name.starts_with("cuCtx"));
+        calls
+    }
+
+    /// What was made and is not destroyed, one on a line.
+    pub(crate) fn living(&self) -> String {
+        self.text(b"recording_living\0")
+    }
+
+    /// Has the call fail that comes after so many, and all that follow it, if `for_ever`.
+    pub(crate) fn fail(&self, after: u64, status: u32, for_ever: bool) {
+        // SAFETY: the function has this type.
+        unsafe {
+            let fail: Symbol<unsafe extern "C" fn(u64, u32, u32)> = self.0.get(b"recording_fail\0").unwrap();
+            fail(after, status, u32::from(for_ever));
+        }
+    }
+
+    /// Has no call fail any more; whether the one that was to fail has.
+    pub(crate) fn has_failed(&self) -> bool {
+        // SAFETY: the function has this type.
+        unsafe {
+            let stop: Symbol<unsafe extern "C" fn() -> u32> =
+                self.0.get(b"recording_fail_no_more\0").unwrap();
+            stop() != 0
+        }
+    }
+
+    /// Puts the call `mark` among those of this thread; it does not count.
+    pub(crate) fn mark(&self) {
+        // SAFETY: the function has this type.
+        unsafe {
+            let mark: Symbol<unsafe extern "C" fn()> = self.0.get(b"recording_mark\0").unwrap();
+            mark();
+        }
+    }
+
+    /// The current context of this thread.
+    pub(crate) fn current_context(&self) -> usize {
+        // SAFETY: the function has this type.
+        unsafe {
+            let current: Symbol<unsafe extern "C" fn() -> usize> =
+                self.0.get(b"recording_current\0").unwrap();
+            current()
+        }
+    }
+
+    /// Makes a context of somebody else current in this thread.
+    pub(crate) fn enter_foreign(&self) -> usize {
+        // SAFETY: the function has this type.
+        unsafe {
+            let enter: Symbol<unsafe extern "C" fn() -> usize> =
+                self.0.get(b"recording_enter_foreign\0").unwrap();
+            enter()
+        }
+    }
+
+    /// Makes this context current in this thread, as its user does.
+    pub(crate) fn enter(&self, context: usize) {
+        // SAFETY: the function has this type, and refuses what is no context.
+        let status = unsafe {
+            let push: Symbol<unsafe extern "C" fn(usize) -> u32> =
+                self.0.get(b"cuCtxPushCurrent_v2\0").unwrap();
+            push(context)
+        };
+        assert_eq!(status, 0);
+    }
+
+    fn text(&self, name: &[u8]) -> String {
+        let mut text = String::new();
+        // SAFETY: the functions that this is called for have this type, and call the taker, which takes any text, at once.
+        unsafe {
+            let function: Symbol<unsafe extern "C" fn(Taker, *mut c_void)> = self.0.get(name).unwrap();
+            function(take, (&raw mut text).cast());
+        }
+        text
+    }
+}
+
+unsafe extern "C" fn take(bytes: *const u8, length: usize, text: *mut c_void) {
+    // SAFETY: it is called with a text of that length and with what `text` gave, a string.
+    unsafe {
+        (*text.cast::<String>()).push_str(&String::from_utf8_lossy(std::slice::from_raw_parts(bytes, length)))
+    };
+}
+
+impl Call {
+    fn of(line: &str) -> Call {
+        let (name, arguments) = line.split_once(' ').unwrap_or((line, ""));
+        Call { name: name.into(), arguments: arguments.into() }
+    }
+
+    /// Whether the host waits in it.
+    pub(crate) fn waits(&self) -> bool {
+        self.name.ends_with("Synchronize")
+    }
+
+    /// The value of an argument.
+    pub(crate) fn argument(&self, name: &str) -> &str {
+        let found =
+            self.arguments.split(' ').find_map(|argument| argument.strip_prefix(name)?.strip_prefix('='));
+        found.unwrap_or_else(|| panic!("{name} in {self:?}"))
+    }
+}
