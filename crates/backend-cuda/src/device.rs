@@ -143,6 +143,7 @@ unsafe impl Device for CudaDevice {
     }
 
     fn create_stream(&self, priority: Priority) -> Result<CudaStream, DeviceError> {
+        gate::prepare(&self.opened)?;
         CudaStream::new(&self.opened, priority)
     }
 

@@ -12,6 +12,7 @@ use haloport_core::device::{DeviceError, MemoryKind};
 
 use crate::context::call;
 use crate::memory::Memory;
+use crate::open::Opened;
 use crate::stream::CudaStream;
 
 /// How many gates of a device may be closed at once.
@@ -28,24 +29,40 @@ struct Places {
     free: Vec<(usize, u32)>,
 }
 
-/// Puts a gate into `stream`, which holds later work back until what this returns is called or dropped.
-pub(crate) fn gate(stream: &CudaStream) -> Result<Box<dyn FnOnce() + Send>, DeviceError> {
-    let opened = &stream.opened;
-    let (memory, place, last) = {
-        let mut places = opened.gates.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let places = match &mut *places {
-            Some(places) => places,
+impl Gates {
+    /// Runs `act` on the places, whose memory is made when they are first wanted.
+    fn with_places<R>(
+        &self,
+        opened: &Arc<Opened>,
+        act: impl FnOnce(&mut Places) -> Result<R, DeviceError>,
+    ) -> Result<R, DeviceError> {
+        let mut places = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        match &mut *places {
+            Some(places) => act(places),
             none => {
                 let bytes = PLACES * size_of::<u32>();
                 let memory = Arc::new(Memory::new(opened, bytes, MemoryKind::Pinned)?);
-                none.insert(Places { memory, free: (0..PLACES).map(|place| (place, 0)).collect() })
+                let free = (0..PLACES).map(|place| (place, 0)).collect();
+                act(none.insert(Places { memory, free }))
             }
-        };
+        }
+    }
+}
+
+/// Sees to it that no gate allocates.
+pub(crate) fn prepare(opened: &Arc<Opened>) -> Result<(), DeviceError> {
+    opened.gates.with_places(opened, |_| Ok(()))
+}
+
+/// Puts a gate into `stream`, which holds later work back until what this returns is called or dropped.
+pub(crate) fn gate(stream: &CudaStream) -> Result<Box<dyn FnOnce() + Send>, DeviceError> {
+    let opened = &stream.opened;
+    let (memory, place, last) = opened.gates.with_places(opened, |places| {
         let (place, last) = places.free.pop().ok_or_else(|| {
             DeviceError::invalid("the number of closed gates", format!("at most {PLACES}"), PLACES + 1)
         })?;
-        (Arc::clone(&places.memory), place, last)
-    };
+        Ok((Arc::clone(&places.memory), place, last))
+    })?;
     // The wait is for this number or a later one, in numbers that begin again after the last. So a stream that looks at
     // the place late, when it already serves another gate, goes through too.
     let number = last.wrapping_add(1);
