@@ -127,7 +127,7 @@ fn bad_arguments_give_one_line_and_the_exit_code_2() {
         ("--mesh icosahedral:2 --ranks 2 --partition words", &["--partition", "line 2", "`many`"]),
         ("--mesh icosahedral:2 --ranks 2 --partition wide", &["--partition", "part 7", "2 parts"]),
         ("--mesh icosahedral:2 --ranks 2 --partition idle", &["--partition", "part 1 of 2 has no cells"]),
-        ("--device cuda:0", &["`cuda:0`", "no backend cuda"]),
+        ("--device metal:0", &["no device `metal:0`"]),
         ("--depth 3", &["--depth"]),
     ] {
         let line = advection.refusal(&format!("{arguments} --json"));

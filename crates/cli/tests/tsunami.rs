@@ -105,7 +105,7 @@ fn bad_arguments_give_one_line_and_the_exit_code_2() {
         ("--ranks 0", &["--ranks", "found 0"]),
         ("--refine 1 --ranks 97", &["--ranks", "97 ranks", "120 x 91", "96 would do"]),
         ("--device gpu", &["--device", "there is no device `gpu`"]),
-        ("--device cuda:0", &["`cuda:0`", "no backend cuda"]),
+        ("--device metal:0", &["no device `metal:0`"]),
         ("--bathymetry nowhere.npz", &["--bathymetry", "nowhere.npz", "No such file"]),
         ("--depth 3", &["--depth"]),
     ] {
