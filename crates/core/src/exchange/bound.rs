@@ -7,7 +7,7 @@ use super::flight::{Flight, Status};
 use super::part::Sharing;
 use super::{ExchangeError, Schedule};
 use crate::pattern::Pattern;
-use crate::transport::{Reach, TransportError};
+use crate::transport::TransportError;
 
 /// What is bound, and ends with the exchange.
 pub(super) struct Bound {
@@ -32,8 +32,7 @@ impl Bound {
         let comm = self.pattern.comm();
         let may_close = !matches!(schedule, Schedule::Blocking) && self.flight.is_asynchronous();
         if may_close && comm.drive() {
-            let threads = comm.size() > 1 && comm.info().reach == Reach::Process;
-            let sharing = if threads { Sharing::DefaultStream } else { Sharing::Nothing };
+            let sharing = if comm.has_threads() { Sharing::DefaultStream } else { Sharing::Nothing };
             // Where that fails, so does `finish`.
             self.flight.close(&**comm.transport(), &schedule, sharing, comm.time_limit());
         }

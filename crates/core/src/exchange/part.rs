@@ -280,6 +280,10 @@ impl<D: Device> Part for DevicePart<D> {
     }
 
     fn finish(&mut self, transport: &dyn Transport, schedule: &Schedule<'_>) -> Result<(), ExchangeError> {
+        if self.phase == Phase::Idle {
+            // Its end is in the stream already, behind a gate that was opened before the caller came here.
+            return Ok(());
+        }
         let stream = schedule.stream(&self.device);
         let on = stream.as_ref().unwrap_or(&self.stream);
         if stream.is_some() {
@@ -407,7 +411,7 @@ impl<D: Device> DevicePart<D> {
     /// # Safety
     /// They have arrived when it is run.
     unsafe fn unpack(&self, on: &D::Stream) -> Result<(), ExchangeError> {
-        // SAFETY: the receive buffers are ours until the next start, which waits for this; the fields are borrowed
+        // SAFETY: the receive buffers are ours until the next receives, which wait for this; the fields are borrowed
         // exclusively through the exchange until `finish`, and afterwards the order in `on`, and access from the host
         // that waits, keep others away. The rest is the caller's promise.
         unsafe {

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::{Reduction, Transport, TransportError, TransportInfo};
+use super::{Reach, Reduction, Transport, TransportError, TransportInfo};
 use crate::exchange::{Driven, Engine, Progress, drive};
 
 /// How long a rank waits for others unless told otherwise.
@@ -36,6 +36,8 @@ struct Inner {
     progress: AtomicU8,
     /// Whether the transport serves other threads.
     any_thread: bool,
+    /// Whether other ranks are threads of this process.
+    has_threads: bool,
     /// Collectives are not interleaved. Holds the error of the first that failed: from then on the ranks may be at
     /// different ones, so there is no further.
     collective: Mutex<Option<TransportError>>,
@@ -50,9 +52,12 @@ impl fmt::Debug for Communicator {
 impl Communicator {
     /// A communicator over a transport, with the [`DEFAULT_TIME_LIMIT`].
     pub fn new(transport: Arc<dyn Transport>) -> Communicator {
+        // Asked once: what it says has texts.
+        let info = transport.info();
         let made = Communicator {
             inner: Arc::new(Inner {
-                any_thread: transport.info().any_thread,
+                any_thread: info.any_thread,
+                has_threads: transport.size() > 1 && info.reach == Reach::Process,
                 transport,
                 engine: Engine::default(),
                 next_tag: AtomicU32::new(1),
@@ -234,6 +239,11 @@ impl Communicator {
             return false;
         }
         drive(Arc::clone(&self.inner) as Arc<dyn Driven>)
+    }
+
+    /// Whether other ranks are threads of this process, and may use the same streams.
+    pub(crate) fn has_threads(&self) -> bool {
+        self.inner.has_threads
     }
 
     pub(crate) fn engine(&self) -> &Engine {
