@@ -135,10 +135,6 @@ fn bad_arguments_give_one_line_and_the_exit_code_2() {
             assert!(line.contains(part), "{arguments}: `{part}` in `{line}`");
         }
     }
-    if cfg!(not(feature = "metis")) {
-        let line = advection.refusal("--partition metis --ranks 2");
-        assert!(line.contains("this build has no METIS; build with `--features metis`"), "{line}");
-    }
     let line = advection.refusal("--mesh icosahedral:2 --out short/below");
     assert!(line.contains("--out: expected a folder that can be written to, found short/below"), "{line}");
 }

@@ -102,6 +102,8 @@ fn metis_is_used_where_it_is_built_in() {
     } else {
         let line = mesh.refusal(arguments);
         assert!(line.contains("without METIS") && line.contains("--features metis"), "{line}");
+        let line = Haloport::new("run advection").refusal("--partition metis --ranks 2");
+        assert!(line.contains("this build has no METIS; build with `--features metis`"), "{line}");
     }
 }
 
