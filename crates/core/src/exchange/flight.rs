@@ -4,7 +4,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::{Duration, Instant};
 
 use super::engine::Served;
-use super::part::{Part, Sharing, Traffic};
+use super::part::{Part, Sharing};
+use super::traffic::Traffic;
 use super::{ExchangeError, Schedule};
 use crate::field::Storage;
 use crate::transport::Transport;
@@ -275,7 +276,13 @@ impl Served for Flight {
     }
 
     fn is_under_way(&self) -> bool {
-        matches!(self.lock().status, Status::Travelling | Status::Closing)
+        let under_way = |state: &State| matches!(state.status, Status::Travelling | Status::Closing);
+        match self.state.try_lock() {
+            Ok(state) => under_way(&state),
+            Err(TryLockError::Poisoned(poisoned)) => under_way(&poisoned.into_inner()),
+            // Somebody is at it, and may be waiting for who asks here.
+            Err(TryLockError::WouldBlock) => true,
+        }
     }
 }
 

@@ -5,12 +5,13 @@
 //! - `path`: how cells may get to a neighbour, `order`: halos filled all at once or axis by axis, and `cost`: what either
 //!   is expected to cost;
 //! - `plan`: what ranks agree on at [`bind`](crate::Pattern::bind), `fits`: what fields must be like, `settle`: the way
-//!   of each field, `layout`: where cells lie in messages, and `bind`: copies bound, each between two `side`s, to
-//!   messages of which some lie in a `segment` that two processes share;
+//!   of each field, with its `places` in shared memory, `layout`: where cells lie in messages, and `bind`: copies bound,
+//!   each between two `side`s, to messages of which some lie in a `segment` that two processes share;
 //! - `trial`: which way is taken, with the `choice` as a value that its `fingerprint` tells from others; `ring`: where ways
 //!   are tried out, with halos that `kept_halos` puts back;
 //! - `part`: what one device does in each phase of an exchange, `message`: with each message, in the memory that `buffers`
-//!   has, until all is `unpacked`, and `staged`: the same axis by axis;
+//!   has, and `windows`: with memory that ranks lend each other, until all is `unpacked`; `staged`: the same axis by axis;
+//!   and what it moves, as `traffic`;
 //! - `flight`: the parts together, from start to finish, and poisoning; `bound`: a flight between its ranks;
 //! - `engine`: what drives the flights of a rank, and `progress`: the thread that does so while the host goes on;
 //! - `pending`: the borrow that keeps fields from being touched in flight;
@@ -37,6 +38,7 @@ mod order;
 mod part;
 mod path;
 mod pending;
+mod places;
 mod plan;
 mod progress;
 mod ring;
@@ -45,8 +47,10 @@ mod segment;
 mod settle;
 mod side;
 mod staged;
+mod traffic;
 mod trial;
 mod unpacked;
+mod windows;
 
 use std::fmt;
 use std::sync::Arc;
@@ -56,11 +60,11 @@ pub use error::{BindError, ExchangeError};
 pub use flight::Completion;
 pub use options::BindOptions;
 pub use order::HaloOrder;
-pub use part::Traffic;
 pub use path::DataPath;
 pub use pending::{Finish, Pending};
 pub use progress::Progress;
 pub use schedule::Schedule;
+pub use traffic::Traffic;
 pub use trial::Trial;
 
 pub(crate) use cost::Load;

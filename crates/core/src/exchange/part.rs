@@ -13,19 +13,18 @@
 //! Parts of messages may lie in fields: what is sent is read there from when the work before is done until the message is
 //! complete, and what is received is written there in the same time. Memory that is merely borrowed is never used so: a
 //! forgotten exchange leaves it to its owner while messages are under way.
-//!
-//! Messages in shared memory come in pairs, used in turn: an exchange ends when the neighbour has read the message of the
-//! one before, so that the next one finds its message free.
 
 use std::sync::Arc;
 
 use super::buffers::Buffers;
 use super::message::{Incoming, Kept, Outgoing};
+use super::traffic::Traffic;
 use super::unpacked::Unpacked;
+use super::windows::{Borrowed, Lent};
 use super::{ExchangeError, Schedule};
 use crate::device::{Device, DeviceError, DeviceId, Stream as _};
 use crate::field::{LastWrite as _, Storage};
-use crate::transport::{Transport, TransportError, Window, WindowState};
+use crate::transport::Transport;
 
 /// One device's share of a bound exchange.
 pub(crate) trait Part: Send {
@@ -60,60 +59,6 @@ pub(crate) enum Sharing {
     Nothing,
     /// The default stream. A gate in it would hold back what another rank has to pack, and wait for that for ever.
     DefaultStream,
-}
-
-/// What one exchange moves on this rank.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Traffic {
-    /// Messages sent to other ranks.
-    pub messages: usize,
-    /// Bytes sent in messages.
-    pub message_bytes: usize,
-    /// Of these, bytes that are sent from the field itself, without packing.
-    pub sent_in_place_bytes: usize,
-    /// Bytes of messages that are received in the halo itself, without unpacking.
-    pub received_in_place_bytes: usize,
-    /// Bytes packed into memory that neighbours share, and unpacked from it by them.
-    pub shared_bytes: usize,
-    /// Bytes copied straight from neighbours' fields.
-    pub direct_bytes: usize,
-    /// Bytes that the rank's domains copy from each other or from themselves.
-    pub local_bytes: usize,
-    /// How often neighbours wait for each other: 1, or the number of axes where halos are filled
-    /// [axis by axis](super::HaloOrder::AxisByAxis).
-    pub steps: usize,
-}
-
-impl Traffic {
-    /// How data gets to other ranks, in words.
-    pub fn path(&self) -> String {
-        let ways = [
-            (self.direct_bytes, "direct copies from neighbours' fields"),
-            (self.shared_bytes, "memory shared with neighbours"),
-            (self.message_bytes, "messages"),
-        ];
-        let taken: Vec<&str> = ways.into_iter().filter(|(bytes, _)| *bytes > 0).map(|(_, way)| way).collect();
-        if taken.is_empty() { "copies within the rank".into() } else { taken.join(" and ") }
-    }
-
-    /// That of two parts of which one is done after the other.
-    pub(super) fn then(self, next: Traffic) -> Traffic {
-        Traffic { steps: self.steps + next.steps, ..self.beside(next) }
-    }
-
-    /// That of two parts together.
-    pub(super) fn beside(self, other: Traffic) -> Traffic {
-        Traffic {
-            messages: self.messages + other.messages,
-            message_bytes: self.message_bytes + other.message_bytes,
-            sent_in_place_bytes: self.sent_in_place_bytes + other.sent_in_place_bytes,
-            received_in_place_bytes: self.received_in_place_bytes + other.received_in_place_bytes,
-            shared_bytes: self.shared_bytes + other.shared_bytes,
-            direct_bytes: self.direct_bytes + other.direct_bytes,
-            local_bytes: self.local_bytes + other.local_bytes,
-            steps: self.steps.max(other.steps),
-        }
-    }
 }
 
 /// A part on a device of type `D`.
@@ -169,38 +114,6 @@ pub(super) enum Phase {
     Abandoned,
 }
 
-/// What is lent to a neighbour.
-#[derive(Debug)]
-pub(super) struct Lent {
-    peer: usize,
-    /// For the even exchanges and for the odd ones.
-    windows: [Arc<Window>; 2],
-    /// Whether the two are on messages, of which one may be read while the other is written.
-    in_turn: bool,
-    returned: bool,
-}
-
-/// What a neighbour lends, and what is copied from it.
-pub(super) struct Borrowed<D: Device> {
-    peer: usize,
-    windows: [Arc<Window>; 2],
-    /// One list, or one for the even exchanges and one for the odd ones.
-    copies: Vec<D::Copies>,
-    copied: D::Event,
-    /// Whether it is copied while the caller waits in `finish` alone, as to memory that is merely borrowed.
-    late: bool,
-    progress: Progress,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Progress {
-    Waiting,
-    /// The window is ours; `finish` copies.
-    Ready,
-    Copying,
-    Done,
-}
-
 impl<D: Device> Part for DevicePart<D> {
     fn device(&self) -> DeviceId {
         self.device.id()
@@ -214,8 +127,8 @@ impl<D: Device> Part for DevicePart<D> {
         self.sends.iter_mut().for_each(Outgoing::begin);
         self.receives.iter_mut().for_each(Incoming::begin);
         self.round ^= 1;
-        self.lent.iter_mut().for_each(|lent| lent.returned = false);
-        self.borrowed.iter_mut().for_each(|borrowed| borrowed.progress = Progress::Waiting);
+        self.lent.iter_mut().for_each(Lent::begin);
+        self.borrowed.iter_mut().for_each(Borrowed::begin);
         if let Some(stream) = schedule.stream(&self.device) {
             self.device.record(&self.before, &stream)?;
             self.device.stream_wait(&self.stream, &self.before)?;
@@ -295,9 +208,8 @@ impl<D: Device> Part for DevicePart<D> {
             // SAFETY: as for the list that serves all messages.
             unsafe { message.unpack(&self.device, on)? };
         }
-        for borrowed in self.borrowed.iter_mut().filter(|borrowed| borrowed.progress == Progress::Ready) {
-            borrowed.copy(self.round, &self.device, &self.stream)?;
-            borrowed.give_back(self.round, transport)?;
+        for borrowed in &mut self.borrowed {
+            borrowed.finish(self.round, &self.device, &self.stream, transport)?;
         }
         self.device.record(&self.unpacked.events[self.round], on)?;
         if stream.is_none() {
@@ -347,15 +259,12 @@ impl<D: Device> Part for DevicePart<D> {
     }
 
     fn missing(&self) -> Vec<String> {
-        let arriving = self.receives.iter().filter_map(Incoming::missing);
-        let leaving = self.sends.iter().filter_map(Outgoing::missing);
-        let waiting = |progress| matches!(progress, Progress::Waiting | Progress::Copying);
-        let borrowed = self.borrowed.iter().filter(|borrowed| waiting(borrowed.progress));
-        let lent = self.lent.iter().filter(|lent| !lent.returned);
-        arriving
-            .chain(borrowed.map(Borrowed::missing))
-            .chain(leaving)
-            .chain(lent.map(Lent::missing))
+        let messages = self.receives.iter().map(Incoming::missing);
+        messages
+            .chain(self.borrowed.iter().map(Borrowed::missing))
+            .chain(self.sends.iter().map(Outgoing::missing))
+            .chain(self.lent.iter().map(Lent::missing))
+            .flatten()
             .collect()
     }
 
@@ -371,14 +280,8 @@ impl<D: Device> Part for DevicePart<D> {
         let _ = self.device.synchronize(&self.stream);
         // The last unpacking was put on a stream of the caller's.
         let _ = self.unpacked.wait();
-        for borrowed in &self.borrowed {
-            borrowed.windows.iter().for_each(|window| window.leave());
-            transport.notify(borrowed.peer);
-        }
-        for lent in &self.lent {
-            lent.windows.iter().for_each(|window| window.close());
-            transport.notify(lent.peer);
-        }
+        self.borrowed.iter().for_each(|borrowed| borrowed.leave(transport));
+        self.lent.iter().for_each(|lent| lent.close(transport));
         // What the transport may still be using of fields stays in flight until it lets go of it.
         let in_use =
             self.sends.iter().any(Outgoing::is_in_field) || self.receives.iter().any(Incoming::is_in_field);
@@ -424,14 +327,10 @@ impl<D: Device> DevicePart<D> {
     /// Waits for the device where nothing but its copies is missing before others can go on. A caller who waits anyway
     /// leaves its core to them; on devices that are the CPU it even works on them.
     fn wait_for_device(&self) -> Result<(), ExchangeError> {
-        let late = |borrowed: &Borrowed<D>| borrowed.progress == Progress::Waiting;
         match self.phase {
             Phase::Packing { .. } => self.device.host_wait(&self.packed)?,
-            Phase::Travelling if !self.borrowed.iter().any(late) => {
-                let copying = |borrowed: &&Borrowed<D>| borrowed.progress == Progress::Copying;
-                for borrowed in self.borrowed.iter().filter(copying) {
-                    self.device.host_wait(&borrowed.copied)?;
-                }
+            Phase::Travelling if !self.borrowed.iter().any(Borrowed::is_waiting) => {
+                self.borrowed.iter().try_for_each(|borrowed| borrowed.wait_for_copies(&self.device))?;
             }
             _ => {}
         }
@@ -460,10 +359,7 @@ impl<D: Device> DevicePart<D> {
             unsafe { message.send(transport)? };
         }
         for lent in &self.lent {
-            if !lent.windows[self.round].open() {
-                return Err(TransportError::PeerGaveUp { peer: lent.peer }.into());
-            }
-            transport.notify(lent.peer);
+            lent.open(self.round, transport)?;
         }
         self.phase = Phase::Travelling;
         Ok(())
@@ -477,109 +373,5 @@ impl<D: Device> DevicePart<D> {
             unsafe { message.receive(transport)? };
         }
         Ok(())
-    }
-}
-
-impl Lent {
-    /// Fields, which the neighbour must have copied before an exchange ends.
-    pub(super) fn fields(peer: usize, window: Arc<Window>) -> Lent {
-        Lent { peer, windows: [Arc::clone(&window), window], in_turn: false, returned: true }
-    }
-
-    /// Two messages, used in turn.
-    pub(super) fn message(peer: usize, windows: [Arc<Window>; 2]) -> Lent {
-        Lent { peer, windows, in_turn: true, returned: true }
-    }
-
-    /// Whether the neighbour has copied what must be free for the next exchange.
-    fn returned(&mut self, round: usize) -> Result<bool, ExchangeError> {
-        if !self.returned {
-            let window = &self.windows[if self.in_turn { 1 - round } else { round }];
-            // The first exchange has no other before.
-            self.returned = window.settle() || self.in_turn && window.state() == WindowState::Idle;
-            if !self.returned && window.is_refused() {
-                return Err(TransportError::PeerGaveUp { peer: self.peer }.into());
-            }
-        }
-        Ok(self.returned)
-    }
-
-    fn missing(&self) -> String {
-        let what = if self.in_turn { "our message of the exchange before" } else { "our field" };
-        format!("rank {}, which has not copied {what} yet", self.peer)
-    }
-}
-
-impl<D: Device> Borrowed<D> {
-    /// Fields.
-    pub(super) fn fields(
-        peer: usize,
-        window: Arc<Window>,
-        copies: D::Copies,
-        copied: D::Event,
-    ) -> Borrowed<D> {
-        let windows = [Arc::clone(&window), window];
-        Borrowed { peer, windows, copies: vec![copies], copied, late: false, progress: Progress::Done }
-    }
-
-    /// Two messages, used in turn, with the copies from each.
-    pub(super) fn message(
-        peer: usize,
-        windows: [Arc<Window>; 2],
-        copies: Vec<D::Copies>,
-        copied: D::Event,
-        late: bool,
-    ) -> Borrowed<D> {
-        Borrowed { peer, windows, copies, copied, late, progress: Progress::Done }
-    }
-
-    /// Copies from the window once it is open, unless that is up to `finish`, and gives it back once that is done. Whether
-    /// nobody is waited for any more.
-    fn advance(
-        &mut self,
-        round: usize,
-        device: &D,
-        stream: &D::Stream,
-        transport: &dyn Transport,
-        finishing: bool,
-    ) -> Result<bool, ExchangeError> {
-        if self.progress == Progress::Waiting {
-            if !self.windows[round].begin_read() {
-                if self.windows[round].is_withdrawn() {
-                    return Err(TransportError::PeerGaveUp { peer: self.peer }.into());
-                }
-                return Ok(false);
-            }
-            self.progress = Progress::Ready;
-        }
-        if self.progress == Progress::Ready && (finishing || !self.late) {
-            self.copy(round, device, stream)?;
-        }
-        if self.progress == Progress::Copying && device.query(&self.copied)? {
-            self.give_back(round, transport)?;
-        }
-        Ok(matches!(self.progress, Progress::Ready | Progress::Done))
-    }
-
-    fn copy(&mut self, round: usize, device: &D, stream: &D::Stream) -> Result<(), ExchangeError> {
-        self.progress = Progress::Copying;
-        let copies = &self.copies[round % self.copies.len()];
-        // SAFETY: the window is open to us, so its owner neither writes what it lent nor frees it until we say that we
-        // have read; the targets are halo cells of our own fields, which are in flight, and are touched by `finish`
-        // alone where the fields are merely borrowed.
-        unsafe { device.run_copies(copies, stream)? };
-        device.record(&self.copied, stream)?;
-        Ok(())
-    }
-
-    fn give_back(&mut self, round: usize, transport: &dyn Transport) -> Result<(), ExchangeError> {
-        self.progress = Progress::Done;
-        let was_whole = self.windows[round].end_read();
-        transport.notify(self.peer);
-        if was_whole { Ok(()) } else { Err(TransportError::PeerGaveUp { peer: self.peer }.into()) }
-    }
-
-    fn missing(&self) -> String {
-        format!("the {} of rank {}", if self.windows[0].lasts() { "message" } else { "field" }, self.peer)
     }
 }

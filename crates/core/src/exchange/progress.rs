@@ -4,6 +4,7 @@
 //! have come and opens gates; it uses no core while nothing is in flight. What happens in these steps is the engine's
 //! matter: the thread does what any call that waits does.
 
+use std::cell::Cell;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
@@ -74,7 +75,22 @@ pub(crate) fn drive(rank: Arc<dyn Driven>) -> bool {
     true
 }
 
+thread_local! {
+    /// Whether this is the thread.
+    static DRIVES: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Drives all ranks if this is the thread, which waits for one of them. Exchanges that are being driven already are left
+/// alone.
+pub(super) fn drive_meanwhile() {
+    if DRIVES.get() {
+        let ranks = THREAD.lock().ranks.clone();
+        ranks.iter().for_each(|rank| rank.drive());
+    }
+}
+
 fn run() {
+    DRIVES.set(true);
     let mut ranks = Vec::new();
     let (mut round, mut calls) = (0, 0);
     loop {

@@ -1,6 +1,7 @@
 //! A part whose halos are filled axis by axis: one part for each axis, run one after the other.
 
-use super::part::{Part, Sharing, Traffic};
+use super::part::{Part, Sharing};
+use super::traffic::Traffic;
 use super::{ExchangeError, Schedule};
 use crate::device::{DeviceError, DeviceId};
 use crate::transport::Transport;

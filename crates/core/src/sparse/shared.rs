@@ -218,6 +218,6 @@ impl Served for Shared {
     }
 
     fn is_under_way(&self) -> bool {
-        true
+        self.is_travelling()
     }
 }

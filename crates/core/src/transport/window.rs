@@ -183,8 +183,8 @@ impl Window {
     }
 
     /// Owner: closes the window for ever, and returns when nobody reads what it lent any more, which may take as long as
-    /// one copy.
-    pub(crate) fn close(&self) {
+    /// one copy; calls `meanwhile` again and again until then.
+    pub(crate) fn close(&self, meanwhile: impl Fn()) {
         let before = self.word().fetch_or(CLOSED, Ordering::AcqRel);
         if self.lasts || before & TORN != 0 {
             return;
@@ -193,6 +193,7 @@ impl Window {
         let mut wait = Wait::begin();
         while self.state() == WindowState::Reading {
             wait.pause();
+            meanwhile();
             if between_processes && wait.is_long() {
                 self.word().fetch_or(TORN, Ordering::AcqRel);
                 return;

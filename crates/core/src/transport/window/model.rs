@@ -127,7 +127,7 @@ fn a_field_is_read_between_two_writes_round_after_round() {
             // Also where the neighbour has left by now.
             assert!(returned(&owner));
         }
-        owner.close();
+        owner.close(|| {});
         field.write(3);
         neighbour.join().expect("the neighbour ends well");
     });
@@ -147,7 +147,7 @@ fn an_owner_that_closes_has_its_field_back() {
         });
         field.write(1);
         assert!(owner.open());
-        owner.close();
+        owner.close(|| {});
         let torn = is_torn(&owner);
         assert!(!torn || between_processes);
         if !torn {
@@ -172,9 +172,9 @@ fn a_reader_learns_that_its_owner_went_on_without_it() {
         });
         field.store(1, Ordering::Relaxed);
         assert!(owner.open());
-        owner.close();
+        owner.close(|| {});
         // Again, as an exchange does that is dropped after it has failed.
-        owner.close();
+        owner.close(|| {});
         field.store(2, Ordering::Relaxed);
         neighbour.join().expect("the neighbour ends well");
     });
@@ -229,7 +229,7 @@ fn both_ends_may_close_a_window_at_once() {
         });
         field.write(1);
         assert!(owner.open());
-        owner.close();
+        owner.close(|| {});
         if !is_torn(&owner) {
             field.write(2);
         }
@@ -273,7 +273,7 @@ fn two_messages_are_used_in_turn_and_the_last_is_read_though_its_owner_has_close
             // The exchange ends when the message of the one before is free.
             assert!(returned(&ours[(exchange + 1) % 2].0));
         }
-        ours.iter().for_each(|(window, _)| window.close());
+        ours.iter().for_each(|(window, _)| window.close(|| {}));
         neighbour.join().expect("the neighbour ends well");
     });
 }
