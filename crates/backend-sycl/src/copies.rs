@@ -174,12 +174,14 @@ pub(crate) unsafe fn copy(
     if bytes == 0 {
         return if blocking { stream.finish() } else { Ok(()) };
     }
-    if blocking {
+    let waits = blocking && stream.may_block();
+    if waits {
         blocks();
     }
     let Opened { unified, library, .. } = &*stream.opened;
     // SAFETY: the caller's promise.
-    stream.put("copying memory", |queue| unsafe { unified.copy(library, queue, ends, bytes, blocking) })
+    stream.put("copying memory", |queue| unsafe { unified.copy(library, queue, ends, bytes, waits) })?;
+    if blocking && !waits { stream.finish() } else { Ok(()) }
 }
 
 /// The address of host memory that is only read.

@@ -6,16 +6,16 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use cl3::event::{
-    CL_COMPLETE, CL_EVENT_COMMAND_EXECUTION_STATUS, CL_PROFILING_COMMAND_END, create_user_event,
-    get_event_data, get_event_profiling_data, set_event_callback, set_user_event_status, wait_for_events,
+    CL_COMPLETE, CL_PROFILING_COMMAND_END, create_user_event, get_event_profiling_data, set_event_callback,
+    set_user_event_status, wait_for_events,
 };
 use cl3::types::{cl_event, cl_int};
 use haloport_core::device::{DeviceError, DeviceId, Event};
 
-use crate::driver::{blocks, failed, number};
+use crate::driver::{failed, number};
 use crate::handles::EventHandle;
 use crate::open::Opened;
-use crate::queue::SyclStream;
+use crate::queue::{Marker, SyclStream};
 
 /// A point in a stream: each recording is a `cl_event` of its own, so that a wait for an earlier one keeps that.
 #[derive(Debug)]
@@ -27,7 +27,7 @@ pub struct SyclEvent {
 
 #[derive(Debug)]
 struct Recording {
-    reached: EventHandle,
+    reached: Marker,
     /// The event that has the time, where it is another one.
     time: Option<EventHandle>,
 }
@@ -54,13 +54,11 @@ impl SyclEvent {
     }
 
     pub(crate) fn wait(&self) -> Result<(), DeviceError> {
-        let Some(recording) = self.latest() else { return Ok(()) };
-        blocks();
-        wait_for_events(&[recording.reached.raw()]).map_err(failed("clWaitForEvents", self.device))
+        self.latest().map_or(Ok(()), |recording| recording.reached.wait())
     }
 
     pub(crate) fn is_reached(&self) -> Result<bool, DeviceError> {
-        self.latest().map_or(Ok(true), |recording| is_reached(&recording.reached, self.device))
+        self.latest().map_or(Ok(true), |recording| recording.reached.is_reached())
     }
 
     /// Nanoseconds of the device's clock.
@@ -72,12 +70,12 @@ impl SyclEvent {
         let Some(recording) = self.latest() else {
             return wrong("a recorded event", "one that was never recorded");
         };
-        if !is_reached(&recording.reached, self.device)? {
+        if !recording.reached.is_reached()? {
             return wrong("an event that is complete", "one that is not");
         }
-        let event = recording.time.as_ref().unwrap_or(&recording.reached);
-        wait_for_events(&[event.raw()]).map_err(failed("clWaitForEvents", self.device))?;
-        let time = get_event_profiling_data(event.raw(), CL_PROFILING_COMMAND_END)
+        let event = recording.time.as_ref().map_or_else(|| recording.reached.raw(), EventHandle::raw);
+        wait_for_events(&[event]).map_err(failed("clWaitForEvents", self.device))?;
+        let time = get_event_profiling_data(event, CL_PROFILING_COMMAND_END)
             .map_err(failed("clGetEventProfilingInfo", self.device))?;
         Ok(number(Ok(time)))
     }
@@ -132,17 +130,6 @@ struct Gate(EventHandle);
 impl Drop for Gate {
     fn drop(&mut self) {
         let _ = set_user_event_status(self.0.raw(), CL_COMPLETE);
-    }
-}
-
-fn is_reached(event: &EventHandle, device: DeviceId) -> Result<bool, DeviceError> {
-    let call = "clGetEventInfo";
-    let status =
-        get_event_data(event.raw(), CL_EVENT_COMMAND_EXECUTION_STATUS).map_err(failed(call, device))?;
-    match number(Ok(status)) as u32 as cl_int {
-        CL_COMPLETE => Ok(true),
-        code if code < 0 => Err(failed("the work before an event", device)(code)),
-        _ => Ok(false),
     }
 }
 

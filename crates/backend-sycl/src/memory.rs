@@ -4,13 +4,10 @@ use std::ffi::c_void;
 use std::ptr;
 use std::sync::Arc;
 
-use cl3::event::wait_for_events;
 use haloport_core::device::{Buffer, DeviceError, DeviceId, MemoryKind, Pointer};
 
-use crate::driver::blocks;
-use crate::handles::EventHandle;
 use crate::open::Opened;
-use crate::queue::SyclStream;
+use crate::queue::{Marker, SyclStream};
 #[cfg(target_os = "linux")]
 use crate::select::Kind;
 
@@ -23,7 +20,7 @@ pub struct SyclBuffer {
     bytes: usize,
     kind: MemoryKind,
     /// When it is zeroed, where a stream does that in its order.
-    zeroed: Option<EventHandle>,
+    zeroed: Option<Marker>,
 }
 
 // SAFETY: the buffer owns its memory and gives nothing but its address; see `Pointer`.
@@ -127,8 +124,7 @@ fn ask_for_large_pages(memory: *mut c_void, bytes: usize) {
 impl Drop for SyclBuffer {
     fn drop(&mut self) {
         if let Some(zeroed) = &self.zeroed {
-            blocks();
-            let _ = wait_for_events(&[zeroed.raw()]);
+            let _ = zeroed.wait();
         }
         if !self.memory.is_null() {
             // SAFETY: it came from `allocate`; whoever put work on the memory promised that it outlives that.

@@ -3,11 +3,14 @@
 use std::fmt;
 use std::ptr;
 use std::sync::{Arc, OnceLock};
+use std::thread;
+use std::time::Duration;
 
 use cl3::command_queue::{
     CL_QUEUE_CONTEXT, CL_QUEUE_DEVICE, CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE, CL_QUEUE_PROFILING_ENABLE,
     CL_QUEUE_PROPERTIES, create_command_queue_with_properties, get_command_queue_data,
 };
+use cl3::event::{CL_COMPLETE, CL_EVENT_COMMAND_EXECUTION_STATUS, get_event_data, wait_for_events};
 use cl3::types::{cl_command_queue, cl_device_id, cl_event, cl_int, cl_queue_properties};
 use haloport_core::device::{DeviceError, DeviceId, Priority, Stream};
 
@@ -32,6 +35,14 @@ pub(crate) struct WorkQueue {
     profiling: bool,
     /// A queue that takes times, made for the first event with timing: a queue that does is slower.
     clock: OnceLock<Queue>,
+}
+
+/// A point in a queue.
+#[derive(Debug)]
+pub(crate) struct Marker {
+    event: EventHandle,
+    in_order: bool,
+    device: DeviceId,
 }
 
 // SAFETY: a queue belongs to no thread.
@@ -152,14 +163,16 @@ impl SyclStream {
         checked(status, "clEnqueueBarrierWithWaitList", self.opened.id())
     }
 
-    /// An event that is reached when all that is now in the queue is done.
-    pub(crate) fn marker(&self) -> Result<EventHandle, DeviceError> {
-        mark(self.queue.raw, &[], self.opened.id())
+    /// A point that is reached when all that is now in the queue is done.
+    pub(crate) fn marker(&self) -> Result<Marker, DeviceError> {
+        let device = self.opened.id();
+        let event = mark(self.queue.raw, &[], device)?;
+        Ok(Marker { event, in_order: self.queue.in_order, device })
     }
 
     /// An event whose profile has the time at which `reached`, a marker of this stream, is reached; `None` if that is
     /// `reached` itself.
-    pub(crate) fn clock(&self, reached: &EventHandle) -> Result<Option<EventHandle>, DeviceError> {
+    pub(crate) fn clock(&self, reached: &Marker) -> Result<Option<EventHandle>, DeviceError> {
         if self.queue.profiling {
             return Ok(None);
         }
@@ -184,8 +197,55 @@ impl SyclStream {
 
     /// Waits for all that is in the queue.
     pub(crate) fn finish(&self) -> Result<(), DeviceError> {
+        let marker = if self.queue.in_order { None } else { self.marker().ok() };
+        if let Some(marker) = marker.filter(|_| self.flush().is_ok()) {
+            return marker.wait();
+        }
         blocks();
         cl3::command_queue::finish(self.queue.raw).map_err(failed("clFinish", self.opened.id()))
+    }
+
+    /// Whether calls of the driver that block may be made on the queue. See [`Marker::wait`].
+    pub(crate) fn may_block(&self) -> bool {
+        self.queue.in_order
+    }
+}
+
+impl Marker {
+    pub(crate) fn raw(&self) -> cl_event {
+        self.event.raw()
+    }
+
+    /// Blocks until it is reached. The queue was flushed.
+    ///
+    /// Where commands may run in any order, the thread looks again and again: Intel's CPU runtime (2026.2) has a thread that
+    /// waits for such a queue work on commands meanwhile, and take on other threads' waits, so that two of them wait for each
+    /// other for ever.
+    pub(crate) fn wait(&self) -> Result<(), DeviceError> {
+        const YIELDS: u32 = 200;
+        blocks();
+        let mut looks = 0;
+        while !self.in_order && !self.is_reached()? {
+            if looks < YIELDS {
+                thread::yield_now()
+            } else {
+                thread::sleep(Duration::from_micros(50))
+            }
+            looks += 1;
+        }
+        // Also where it is reached: what was written is seen after this call.
+        wait_for_events(&[self.raw()]).map_err(failed("clWaitForEvents", self.device))
+    }
+
+    /// Whether it is reached.
+    pub(crate) fn is_reached(&self) -> Result<bool, DeviceError> {
+        let status = get_event_data(self.raw(), CL_EVENT_COMMAND_EXECUTION_STATUS)
+            .map_err(failed("clGetEventInfo", self.device))?;
+        match number(Ok(status)) as u32 as cl_int {
+            CL_COMPLETE => Ok(true),
+            code if code < 0 => Err(failed("the work before an event", self.device)(code)),
+            _ => Ok(false),
+        }
     }
 }
 
