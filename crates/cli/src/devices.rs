@@ -80,7 +80,7 @@ impl print::Report for Report {
                     }
                     None => {}
                 }
-                backend.devices.iter().try_for_each(|device| write_device(out, device))?;
+                backend.devices.iter().try_for_each(|device| self.write_device(out, device))?;
                 backend.paths.iter().try_for_each(|paths| write_paths(out, paths))?;
             }
         }
@@ -89,6 +89,29 @@ impl print::Report for Report {
 }
 
 impl Report {
+    fn write_device(&self, out: &mut impl Write, device: &DeviceInfo) -> io::Result<()> {
+        let memory = device.memory_bytes.map_or_else(
+            || "unknown memory".to_string(),
+            |bytes| format!("{:.1} GiB of memory", bytes as f64 / f64::from(1 << 30)),
+        );
+        let units = device.compute_units;
+        writeln!(out, "  {:<12}{}", device.id.to_string(), device.name)?;
+        writeln!(out, "  {:<12}{}; {units} compute units; {memory}", "", device.driver)?;
+        writeln!(out, "  {:<12}{}", "", self.finish_of(device))
+    }
+
+    /// What the host does at the end of an exchange on that device.
+    fn finish_of(&self, device: &DeviceInfo) -> &'static str {
+        let any_thread = self.job.as_ref().is_none_or(|job| job.transport.any_thread);
+        match (device.asynchronous, any_thread) {
+            (false, _) => "`finish` returns with the halos in place",
+            (true, true) => "`finish` on a stream returns at once, and a thread sees to messages",
+            (true, false) => {
+                "`finish` on a stream waits for messages: MPI may be called from one thread alone"
+            }
+        }
+    }
+
     fn state_of(&self, backend: &BackendReport) -> String {
         match self.job.as_ref().filter(|job| job.transport.name == backend.name) {
             Some(Job { ranks, transport }) => {
@@ -97,16 +120,6 @@ impl Report {
             None => "available".into(),
         }
     }
-}
-
-fn write_device(out: &mut impl Write, device: &DeviceInfo) -> io::Result<()> {
-    let memory = device.memory_bytes.map_or_else(
-        || "unknown memory".to_string(),
-        |bytes| format!("{:.1} GiB of memory", bytes as f64 / f64::from(1 << 30)),
-    );
-    let units = device.compute_units;
-    writeln!(out, "  {:<12}{}", device.id.to_string(), device.name)?;
-    writeln!(out, "  {:<12}{}; {units} compute units; {memory}", "", device.driver)
 }
 
 fn write_paths(out: &mut impl Write, paths: &RankPaths) -> io::Result<()> {

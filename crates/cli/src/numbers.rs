@@ -39,6 +39,16 @@ impl FromIterator<f64> for Sum {
     }
 }
 
+/// The larger of two numbers; what is none where either is none.
+pub fn larger(one: f64, other: f64) -> f64 {
+    if other <= one || one.is_nan() { one } else { other }
+}
+
+/// The smaller of two numbers; what is none where either is none.
+pub fn smaller(one: f64, other: f64) -> f64 {
+    -larger(-one, -other)
+}
+
 /// How many values differ in any bit; values that the other list lacks count as well.
 pub fn differing(one: &[f64], other: &[f64]) -> usize {
     let common = one.iter().zip(other).filter(|(one, other)| one.to_bits() != other.to_bits()).count();
@@ -48,8 +58,6 @@ pub fn differing(one: &[f64], other: &[f64]) -> usize {
 /// The largest difference between two lists, as a part of the largest number of the second without its sign. Not a
 /// number where a difference is none, or where the lists are of different lengths.
 pub fn largest_difference(one: &[f64], other: &[f64]) -> f64 {
-    // Of numbers and what is none, the latter counts.
-    let larger = |largest: f64, next: f64| if next <= largest || largest.is_nan() { largest } else { next };
     let largest = other.iter().map(|number| number.abs()).fold(0.0, larger);
     let difference = one.iter().zip(other).map(|(one, other)| (one - other).abs()).fold(0.0, larger);
     match (one.len() == other.len(), difference == 0.0) {
@@ -77,6 +85,14 @@ mod tests {
         assert_eq!(largest_difference(&[1.0], &[0.0]), f64::INFINITY);
         assert!(largest_difference(&[f64::NAN, 1.0], &[1.0, 1.0]).is_nan());
         assert!(largest_difference(&[1.0, 1.0], &[1.0]).is_nan());
+    }
+
+    #[test]
+    fn what_is_no_number_is_not_lost_among_numbers() {
+        assert_eq!((larger(1.0, 2.0), smaller(1.0, 2.0)), (2.0, 1.0));
+        for pair in [[f64::NAN, 1.0], [1.0, f64::NAN]] {
+            assert!(larger(pair[0], pair[1]).is_nan() && smaller(pair[0], pair[1]).is_nan());
+        }
     }
 
     #[test]

@@ -10,6 +10,7 @@ fn devices_are_listed_with_what_is_missing_and_why() {
     let devices = Haloport::new("devices");
     let out = devices.out("");
     assert!(out.contains("cpu:0"), "{out}");
+    assert!(out.contains("`finish` returns with the halos in place"), "{out}");
 
     let report = devices.json("");
     assert_eq!(report["auto"], "cpu:0");

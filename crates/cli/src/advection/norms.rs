@@ -3,7 +3,7 @@
 use haloport_mesh::Mesh;
 use serde::Serialize;
 
-use crate::numbers::Sum;
+use crate::numbers::{Sum, larger};
 
 /// How far a field is from the exact one, relative to it (Williamson et al. 1992, equations 82 to 84).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
@@ -53,8 +53,7 @@ impl Level<'_> {
             error2.add(area * wrong * wrong);
             all1.add(area * exact.abs());
             all2.add(area * exact * exact);
-            // Of numbers and what is none, the latter counts.
-            error = if wrong <= error { error } else { wrong };
+            error = larger(error, wrong);
             all = all.max(exact.abs());
         }
         Norms {
@@ -69,7 +68,6 @@ impl Norms {
     /// The larger one of each.
     #[must_use]
     pub fn max(self, other: Norms) -> Norms {
-        let larger = |one: f64, other: f64| if one >= other || one.is_nan() { one } else { other };
         Norms {
             l1: larger(self.l1, other.l1),
             l2: larger(self.l2, other.l2),

@@ -10,7 +10,7 @@ use haloport::{
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use crate::numbers::{differing, largest_difference};
+use crate::numbers::{differing, larger, largest_difference};
 use crate::traffic::Moved;
 use crate::tsunami::block::{Block, BlockError, Fields, MARGIN, State};
 use crate::tsunami::decomposition::{DecompositionError, decompose};
@@ -358,9 +358,7 @@ impl Whole {
 
     /// The largest of the [`largest_difference`]s of the fields from those of `other`.
     pub fn largest_difference(&self, other: &Whole) -> f64 {
-        let differences = self.pairs(other).map(|(one, other)| largest_difference(one, other));
-        // Of numbers and what is none, the latter counts.
-        differences.into_iter().fold(0.0, |largest, next| if next <= largest { largest } else { next })
+        self.pairs(other).map(|(one, other)| largest_difference(one, other)).into_iter().fold(0.0, larger)
     }
 
     fn pairs<'w>(&'w self, other: &'w Whole) -> [(&'w [f64], &'w [f64]); 4] {

@@ -30,11 +30,11 @@ impl<'m, T: Element, D: Device> BorrowedField<'m, T, D> {
     ///
     /// # Errors
     /// [`FieldError::Layout`] for a slice shorter than its layout, and a layout with negative strides;
-    /// [`FieldError::NotHostAccessible`] for a device that does not work on host memory, or goes on
+    /// [`FieldError::NotLendable`] for a device that does not work on host memory, or goes on
     /// working after a call has returned.
     pub fn new(device: &D, blocks: Vec<(&'m mut [T], BlockLayout)>) -> Result<Self, FieldError> {
         if !device.info().host_accessible || device.info().asynchronous {
-            return Err(FieldError::NotHostAccessible { device: device.id() });
+            return Err(FieldError::NotLendable { device: device.id() });
         }
         for (slice, layout) in &blocks {
             let (low, high) = layout.span();

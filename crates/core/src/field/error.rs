@@ -22,6 +22,15 @@ pub enum FieldError {
         /// The device.
         device: DeviceId,
     },
+    /// The device does not work on memory that the host lends.
+    #[error(
+        "memory of the host cannot be lent to {device}, which has memory of its own, or goes on working after a call has \
+         returned; use a `Field`, or `Field::from_raw` with memory of the device"
+    )]
+    NotLendable {
+        /// The device.
+        device: DeviceId,
+    },
     /// There is no such domain on this rank.
     #[error("there is no domain {domain} on this rank: it has {count}, numbered from 0")]
     NoSuchDomain {

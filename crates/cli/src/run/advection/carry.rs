@@ -6,6 +6,7 @@ use haloport::transport::Reduction;
 use haloport::{Communicator, device::Device, run_ranks};
 use haloport_cli::advection::norms::{Level, Norms};
 use haloport_cli::advection::solver::{Model, Solver};
+use haloport_cli::numbers::{larger, smaller};
 use haloport_cli::traffic::{Moved, total};
 use haloport_mesh::Partition;
 
@@ -176,12 +177,10 @@ impl Measured {
             self.mass.clone_from(&mass);
         }
         for (now, first) in mass.iter().zip(&self.mass) {
-            let drift = ((now - first) / first).abs();
-            // Of numbers and what is none, the latter counts.
-            self.drift = if drift <= self.drift { self.drift } else { drift };
+            self.drift = larger(self.drift, ((now - first) / first).abs());
         }
-        self.extremes[0] = field.iter().copied().fold(self.extremes[0], f64::min);
-        self.extremes[1] = field.iter().copied().fold(self.extremes[1], f64::max);
+        self.extremes[0] = field.iter().copied().fold(self.extremes[0], smaller);
+        self.extremes[1] = field.iter().copied().fold(self.extremes[1], larger);
         if quarter == QUARTERS {
             let exact = case.tracer.means(&case.mesh, case.days);
             let exact = |level| Level { field: &exact, levels, level };

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use haloport::{Communicator, device::Device};
 use haloport_cli::drawing::png;
+use haloport_cli::numbers::larger;
 use haloport_cli::traffic::{Moved, total};
 use haloport_cli::tsunami::picture::{PictureError, largest_wave, surface};
 use haloport_cli::tsunami::solver::{Solver, Spent, Whole};
@@ -136,9 +137,8 @@ impl Done {
             self.volume = survey.volume;
         }
         let drift = (survey.volume - self.volume).abs() / self.volume;
-        // Of numbers and what is none, the latter counts.
-        self.drift = if drift <= self.drift { self.drift } else { drift };
-        self.max_speed = self.max_speed.max(survey.max_speed);
+        self.drift = larger(self.drift, drift);
+        self.max_speed = larger(self.max_speed, survey.max_speed);
         for (cell, &height) in whole.largest.iter().enumerate() {
             if height > self.max_wave {
                 self.max_wave = height;
