@@ -3,7 +3,7 @@
 
 mod common;
 
-use cl3::command_queue::{enqueue_svm_mem_cpy, finish};
+use cl3::command_queue::enqueue_svm_mem_cpy;
 use cl3::event::release_event;
 use haloport_conformance::{Failure, ensure, ordering};
 use haloport_core::device::{Buffer, Device, MemoryKind, Pointer};
@@ -49,7 +49,7 @@ fn the_next_command_of_somebody_else_sees_the_halos() {
                 release_event(enqueue_svm_mem_cpy(queue.0, 0, to, from, 8, 0, std::ptr::null()).unwrap())
                     .unwrap()
             };
-            finish(queue.0).unwrap();
+            device.synchronize(&borrowed)?;
             // SAFETY: the host may read shared memory that nothing writes any more.
             let found = unsafe { seen.pointer().as_ptr().cast::<i64>().read() };
             ensure!(found == value(1 - comm.rank()), "round {round}: found {found}");

@@ -7,7 +7,7 @@ use std::ffi::c_void;
 use std::time::Duration;
 
 use cl3::command_queue::{
-    create_command_queue_with_properties, enqueue_svm_mem_cpy, finish, flush, release_command_queue,
+    create_command_queue_with_properties, enqueue_svm_mem_cpy, flush, release_command_queue,
 };
 use cl3::context::{create_context, release_context};
 use cl3::event::{CL_COMPLETE, create_user_event, release_event, set_user_event_status};
@@ -86,7 +86,7 @@ fn commands_of_somebody_else_in_a_queue_out_of_order_are_not_overtaken_and_do_no
             flush(queue.0).unwrap();
             std::thread::sleep(Duration::from_millis(30));
             set_user_event_status(gate, CL_COMPLETE).unwrap();
-            finish(queue.0).unwrap();
+            device.synchronize(&stream).unwrap();
             release_event(gate).unwrap();
             assert_eq!(
                 ours.pointer().offset(last).as_ptr().read(),

@@ -7,8 +7,9 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use haloport_conformance::{Failure, ensure, scheduled};
+use haloport_conformance::{Failure, ensure, faults, scheduled};
 use haloport_core::{Progress, run_ranks};
+use haloport_cpu::CpuDevice;
 
 #[test]
 fn start_and_finish_return_while_a_kernel_runs() {
@@ -20,6 +21,15 @@ fn start_and_finish_return_while_a_kernel_runs() {
             Ok::<_, Failure>(time)
         });
         println!("{ranks} ranks: a start and its finish take {:?} by the median", times.unwrap());
+    }
+}
+
+#[test]
+fn each_device_of_an_exchange_keeps_its_own_rule() {
+    let Some(device) = common::device() else { return };
+    let cpu = CpuDevice::with_threads(1).unwrap();
+    for ranks in [1, 2] {
+        run_ranks(ranks, |comm| scheduled::two_devices(&comm, &device, &cpu)).unwrap();
     }
 }
 
@@ -56,6 +66,12 @@ fn a_neighbour_that_ends_is_named() {
         })
         .unwrap();
     }
+}
+
+#[test]
+fn a_call_that_fails_is_an_error_of_its_rank_and_hangs_no_other() {
+    let Some(device) = common::device() else { return };
+    println!("{} calls failed in turn", faults::every_call_fails_once(&device).unwrap());
 }
 
 /// Without the thread, `finish` waits for messages, and all is right all the same.

@@ -2,6 +2,7 @@
 //!
 //! - [`device`]: a backend joins with one line, `haloport_conformance::device::suite(&device, &[])`.
 //! - [`transport`]: a transport joins with `haloport_conformance::transport::suite(&comm)` on every rank.
+//! - [`faults`]: exchanges on a device of which one call fails.
 //! - [`large`]: sizes beyond 32 bits.
 //! - [`exchange`]: random decompositions, halos and fields against a global oracle, on any device and transport.
 //! - [`unstructured`]: the same for unstructured domains.
@@ -10,6 +11,7 @@
 //! - [`ordering`]: exchanges and the work around them, on devices that go on working after a call has returned.
 //! - [`scheduled`]: exchanges whose end the host does not wait for, on such devices, and what becomes of failures.
 //! - [`sparse`]: random rounds of sparse exchanges, with others and exchanges of halos in flight, against an oracle.
+//! - [`random`]: many random exchanges of each kind on one device, with ranks as threads.
 //! - [`nvrtc`]: whether CUDA's compiler takes kernels.
 //!
 //! What a backend cannot do is data: an [`Exception`] with a reason. An exception that passes fails the suite.
@@ -19,11 +21,13 @@
 pub mod cubed_sphere;
 pub mod device;
 pub mod exchange;
+pub mod faults;
 pub mod large;
 pub mod line;
 pub mod nvrtc;
 mod oracle;
 pub mod ordering;
+pub mod random;
 pub mod scheduled;
 pub mod sparse;
 pub mod transport;

@@ -6,7 +6,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use haloport_core::device::{Device, Priority};
-use haloport_core::{Communicator, DataPath, ExchangeError, Schedule};
+use haloport_core::{Communicator, DataPath, ExchangeError, Field, Grid, Halo, Pattern, Schedule, Split};
 use rand::rngs::StdRng;
 use rand::seq::SliceRandom;
 use rand::{RngExt, SeedableRng};
@@ -111,6 +111,43 @@ pub fn storm<D: Device>(comm: &Communicator, device: &D, rounds: i64) -> Result<
         line.exchange.synchronize()?;
     }
     comm.barrier()?;
+    Ok(())
+}
+
+/// Collective: fields of the device and of the host in one exchange. While a kernel of 300 ms runs, `finish` on its stream
+/// returns with the halos of the host's field in place, and leaves the device's behind their gate.
+///
+/// # Errors
+/// A call that waited for the kernel, a wrong halo, or the error of a call.
+pub fn two_devices<D: Device, H: Device>(comm: &Communicator, device: &D, host: &H) -> Result<(), Failure> {
+    let grid = Grid::new([CELLS * comm.size()])?.periodic([true])?;
+    let domain = Split::even(&grid, [comm.size()])?.part(comm.rank()).ok_or("no part")?;
+    let pattern = Pattern::structured(comm, &grid, &[domain], &Halo::per_side([(1, 0)]))?;
+    let fields = (Field::<i64, D>::new(device, &pattern)?, Field::<i64, H>::new(host, &pattern)?);
+    let mut exchange = pattern.bind(fields)?;
+    let stream = device.create_stream(Priority::Normal)?;
+    let reached = device.create_event(false)?;
+    let slow = Slow::lasting(device, KERNEL)?;
+    let left = (comm.rank() + comm.size() - 1) % comm.size();
+    for round in 1..=3 {
+        let value = |rank: usize| 100 * round + rank as i64;
+        let owned = vec![value(comm.rank()); CELLS + 1];
+        let (on_device, on_host) = exchange.fields_mut();
+        on_device.copy_from(0, &owned)?;
+        on_host.copy_from(0, &owned)?;
+        // Not behind a neighbour's kernel.
+        comm.barrier()?;
+        slow.start(&stream)?;
+        device.record(&reached, &stream)?;
+        exchange.start(Schedule::On(&stream))?.finish(Schedule::On(&stream))?;
+        let found = exchange.fields().1.to_vec(0)?[0];
+        ensure!(!device.query(&reached)?, "`finish` has waited for the kernel");
+        ensure!(found == value(left), "round {round}: found {found} in the halo on the host");
+        exchange.synchronize()?;
+        ensure!(device.query(&reached)?, "the exchange was over before the kernel");
+        let found = exchange.fields().0.to_vec(0)?[0];
+        ensure!(found == value(left), "round {round}: found {found} in the halo on the device");
+    }
     Ok(())
 }
 

@@ -2,16 +2,18 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use std::sync::atomic::{AtomicU64, Ordering};
-
-use haloport_conformance::{Failure, cubed_sphere, exchange, large, line, sparse, transport, unstructured};
-use haloport_core::{Communicator, run_ranks};
+use haloport_conformance::random::{self, cases};
+use haloport_conformance::{exchange, faults, large, line, transport};
+use haloport_core::run_ranks;
 use haloport_cpu::CpuDevice;
 
 /// Random cases of boxes in one run, with a fifth as many of unstructured domains and a tenth as many of cubed spheres.
-/// `HALOPORT_CASES` sets another number.
-fn cases() -> u64 {
-    std::env::var("HALOPORT_CASES").ok().and_then(|text| text.parse().ok()).unwrap_or(10_000)
+const CASES: u64 = 10_000;
+
+const RANKS: usize = 8;
+
+fn device() -> CpuDevice {
+    CpuDevice::with_threads(1).unwrap()
 }
 
 #[test]
@@ -23,9 +25,7 @@ fn transport_suite() {
 
 #[test]
 fn random_exchanges_match_the_global_oracle() {
-    random_cases(cases(), |comm, device, number, size| {
-        exchange::check(comm, device, &exchange::Case::new(number, comm.size(), size))
-    });
+    random::boxes(&device(), cases(CASES), RANKS).unwrap();
 }
 
 /// Messages in parts, of which some lie in fields; with one thread, and with several, which pack all messages at once.
@@ -35,7 +35,7 @@ fn planes_that_lie_in_fields_match_the_global_oracle() {
         for threads in [1, 2] {
             run_ranks(ranks, |comm| {
                 let device = CpuDevice::with_threads(threads)?;
-                (0..cases().div_ceil(500)).try_for_each(|number| {
+                (0..cases(CASES).div_ceil(500)).try_for_each(|number| {
                     exchange::check(&comm, &device, &exchange::Case::planes(number, comm.size()))
                 })
             })
@@ -46,72 +46,32 @@ fn planes_that_lie_in_fields_match_the_global_oracle() {
 
 #[test]
 fn random_unstructured_exchanges_match_the_global_oracle() {
-    random_cases(cases().div_ceil(5), |comm, device, number, size| {
-        unstructured::check(comm, device, &unstructured::Case::new(number, comm.size(), size))
-    });
+    random::lists(&device(), cases(CASES).div_ceil(5), RANKS).unwrap();
 }
 
 #[test]
 fn random_exchanges_on_cubed_spheres_match_geometry() {
-    random_cases(cases().div_ceil(10), |comm, device, number, size| {
-        cubed_sphere::check(comm, device, &cubed_sphere::Case::new(number, comm.size(), size)?)
-    });
-}
-
-/// Runs `total` cases on 1 to 8 ranks, the small ones first.
-fn random_cases(
-    total: u64,
-    check: impl Fn(&Communicator, &CpuDevice, u64, usize) -> Result<(), Failure> + Sync,
-) {
-    let done = AtomicU64::new(0);
-    for ranks in 1..=8u64 {
-        // One start of the ranks serves many cases.
-        run_ranks(ranks as usize, |comm| -> Result<(), Failure> {
-            let device = CpuDevice::with_threads(1)?;
-            for number in 0..total.div_ceil(8) {
-                let size = 1 + (number * 10 / total.div_ceil(8)) as usize;
-                check(&comm, &device, number, size)?;
-                if comm.rank() == 0 {
-                    done.fetch_add(1, Ordering::Relaxed);
-                }
-            }
-            Ok(())
-        })
-        .unwrap();
-    }
-    let done = done.into_inner();
-    println!("{done} random exchanges match the oracle");
-    assert!(done >= total);
+    random::cubed_spheres(&device(), cases(CASES).div_ceil(10), RANKS).unwrap();
 }
 
 #[test]
 fn exchanges_in_flight_at_once_keep_apart() {
-    for ranks in [1, 2, 3, 5] {
-        run_ranks(ranks, |comm| -> Result<(), Failure> {
-            let device = CpuDevice::with_threads(1)?;
-            (0..20).try_for_each(|number| {
-                exchange::interleaved(&comm, &device, number)?;
-                unstructured::interleaved(&comm, &device, number)
-            })
-        })
-        .unwrap();
-    }
+    random::in_flight_at_once(&device(), 100, 5).unwrap();
+}
+
+#[test]
+fn a_call_that_fails_is_an_error_of_its_rank_and_hangs_no_other() {
+    println!("{} calls failed in turn", faults::every_call_fails_once(&device()).unwrap());
 }
 
 #[test]
 fn more_than_2_to_the_19_indices_for_one_neighbour() {
-    run_ranks(2, |comm| large::check_indices(&comm, &CpuDevice::with_threads(2)?, 1)).unwrap();
+    random::many_indices(&CpuDevice::with_threads(2).unwrap()).unwrap();
 }
 
 #[test]
 fn sparse_exchanges_match_the_oracle() {
-    for ranks in 1..=8 {
-        run_ranks(ranks, |comm| -> Result<(), Failure> {
-            let device = CpuDevice::with_threads(1)?;
-            (0..40).try_for_each(|number| sparse::check(&comm, &device, number))
-        })
-        .unwrap();
-    }
+    random::sparse_exchanges(&device(), 320, RANKS).unwrap();
 }
 
 #[test]

@@ -2,6 +2,9 @@
 //!
 //! - none or `finalize-first`: MPI is finalised before its transports are dropped, with messages under way; all is well.
 //! - `time-limit`: rank 1 never starts its exchange; rank 0 names it and ends the job with code 3.
+//! - `time-limit-on-stream`: the same on the OpenCL device, if there is one, where nobody waits in `finish`; it ends with code 3
+//!   in any case.
+//! - `exit`: the last rank ends without a word while the others wait; the job ends with some code other than 0.
 //! - `panic`: the last rank panics while the others wait; the job ends with code 101.
 //!
 //! ```text
@@ -12,15 +15,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use haloport_core::device::{DeviceId, MemoryRange, Pointer};
+use haloport_core::device::{Device, DeviceError, DeviceId, MemoryRange, Pointer, Priority};
 use haloport_core::transport::Direction;
 use haloport_core::{Communicator, Exchange, ExchangeError, Field, Grid, Halo, Pattern, Schedule, Split};
 use haloport_cpu::CpuDevice;
 use haloport_mpi::MpiSession;
+use haloport_sycl::SyclDevice;
 
 type Failure = Box<dyn std::error::Error + Send + Sync>;
 type Outcome = Result<(), Failure>;
-type Bound = Exchange<(Field<f64, CpuDevice>,)>;
 
 fn main() {
     haloport_mpi::install_abort_hook();
@@ -35,6 +38,8 @@ fn run() -> Outcome {
     match std::env::args().nth(1).as_deref() {
         None | Some("finalize-first") => finalize_first(session),
         Some("time-limit") => time_limit(&session),
+        Some("time-limit-on-stream") => time_limit_on_stream(&session),
+        Some("exit") => exit_alone(&session),
         Some("panic") => panic_alone(&session),
         Some(other) => Err(format!("no ending `{other}`").into()),
     }
@@ -89,7 +94,7 @@ fn time_limit(session: &MpiSession) -> Outcome {
     if comm.size() != 2 {
         return Err("this takes 2 ranks".into());
     }
-    let mut exchange = exchange(&comm)?;
+    let mut exchange = exchange(&comm, &CpuDevice::with_threads(1)?)?;
     if comm.rank() == 1 {
         // Ended by the other rank.
         std::thread::sleep(Duration::from_secs(60));
@@ -107,6 +112,43 @@ fn time_limit(session: &MpiSession) -> Outcome {
     session.abort(3)
 }
 
+fn time_limit_on_stream(session: &MpiSession) -> Outcome {
+    let comm = session.world()?;
+    comm.set_time_limit(Some(Duration::from_secs(1)));
+    let device = match SyclDevice::new() {
+        Err(error @ DeviceError::NotFound { .. }) if std::env::var_os("HALOPORT_SYCL").is_none() => {
+            println!("skipped: {error}");
+            session.abort(3)
+        }
+        device => device?,
+    };
+    let mut exchange = exchange(&comm, &device)?;
+    if comm.rank() == 1 {
+        // Ended by the other rank.
+        std::thread::sleep(Duration::from_secs(60));
+        return Ok(());
+    }
+    let stream = device.create_stream(Priority::Normal)?;
+    exchange.start(Schedule::On(&stream))?.finish(Schedule::On(&stream))?;
+    device.synchronize(&stream)?;
+    let error = exchange.synchronize();
+    assert!(matches!(&error, Err(ExchangeError::Poisoned(why)) if why.contains("rank 1")), "{error:?}");
+    println!("rank 0: {error:?}");
+    drop(exchange);
+    session.abort(3)
+}
+
+fn exit_alone(session: &MpiSession) -> Outcome {
+    let comm = session.world()?;
+    comm.set_time_limit(Some(Duration::from_secs(5)));
+    let mut exchange = exchange(&comm, &CpuDevice::with_threads(1)?)?;
+    if comm.rank() + 1 == comm.size() {
+        std::process::exit(0);
+    }
+    exchange.exchange(Schedule::Blocking)?;
+    Err("the exchange ended well without its neighbour".into())
+}
+
 fn panic_alone(session: &MpiSession) -> Outcome {
     let comm = session.world()?;
     assert!(comm.rank() + 1 < comm.size(), "this rank panics, as it should");
@@ -114,11 +156,10 @@ fn panic_alone(session: &MpiSession) -> Outcome {
     Ok(())
 }
 
-fn exchange(comm: &Communicator) -> Result<Bound, Failure> {
+fn exchange<D: Device>(comm: &Communicator, device: &D) -> Result<Exchange<(Field<f64, D>,)>, Failure> {
     let grid = Grid::new([8, 8])?;
     let split = Split::balanced(&grid, comm.size())?;
     let mine = split.part(comm.rank()).ok_or("every rank has a part")?;
     let pattern = Pattern::structured(comm, &grid, &[mine], &Halo::uniform(1))?;
-    let device = CpuDevice::with_threads(1)?;
-    Ok(pattern.bind((Field::<f64, _>::new(&device, &pattern)?,))?)
+    Ok(pattern.bind((Field::<f64, _>::new(device, &pattern)?,))?)
 }

@@ -8,7 +8,8 @@ use haloport_core::device::{
     Buffer, Device, DeviceError, KernelArgument, KernelSource, LaunchConfig, ParameterType, Priority,
 };
 
-use super::{SAXPY, floats, read_on, saxpy, upload};
+use super::kernels::{SAXPY, saxpy};
+use super::{floats, read_on, upload};
 use crate::{Failure, ensure};
 
 /// Writes `result` after `rounds` multiplications, each of which waits for the one before.
@@ -289,5 +290,37 @@ pub(super) fn buffers_of_a_stream<D: Device>(device: &D) -> Result<(), Failure> 
         unsafe { device.fill(buffer.pointer(), &ones, count, &stream)? };
         device.synchronize(&stream)?;
     }
+    Ok(())
+}
+
+pub(super) fn order_across_streams<D: Device>(device: &D) -> Result<(), Failure> {
+    let (one, two) = (device.create_stream(Priority::Normal)?, device.create_stream(Priority::High)?);
+    let event = device.create_event(false)?;
+    let kernel = device.compile(&SAXPY)?;
+    let count = 200_000;
+    let (x, y, z) = (
+        upload(device, &vec![1.0; count])?,
+        upload(device, &vec![0.0; count])?,
+        upload(device, &vec![0.0; count])?,
+    );
+    let config = LaunchConfig::linear(count);
+    let first = device.bind(&kernel, config, &saxpy(x.pointer(), y.pointer(), 1.0, count))?;
+    let second = device.bind(&kernel, config, &saxpy(y.pointer(), z.pointer(), 1.0, count))?;
+    for _ in 0..10 {
+        // SAFETY: the second launch reads what the first writes, and the first of the next round writes what the
+        // second reads; events order both. All buffers live until the read has returned.
+        unsafe {
+            device.launch(&first, &one)?;
+            device.record(&event, &one)?;
+            device.stream_wait(&two, &event)?;
+            device.launch(&second, &two)?;
+            device.record(&event, &two)?;
+            device.stream_wait(&one, &event)?;
+        }
+    }
+    let found = floats(&read_on(device, z.pointer(), count * 8, &two)?);
+    device.synchronize(&one)?;
+    let wrong = found.iter().find(|value| **value != 55.0);
+    ensure!(wrong.is_none(), "found {wrong:?}, expected 55");
     Ok(())
 }

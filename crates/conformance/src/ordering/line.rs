@@ -20,7 +20,17 @@ const WRITE: KernelSource = KernelSource {
                \x20   if (i < count) cells[i] = first + i;\n\
                }\n",
     ),
-    host: |_, _| {},
+    host: |range, arguments| {
+        let [KernelArgument::Pointer(cells), KernelArgument::I64(first), KernelArgument::I64(count)] =
+            arguments
+        else {
+            return;
+        };
+        for i in range.begin[0]..range.end[0].min(*count as usize) {
+            // SAFETY: the launch promised as many cells, and this one to this call alone.
+            unsafe { cells.as_ptr().cast::<i64>().add(i).write(first + i as i64) };
+        }
+    },
     parameters: &[ParameterType::Pointer, ParameterType::I64, ParameterType::I64],
 };
 
@@ -33,7 +43,23 @@ const SAMPLE: KernelSource = KernelSource {
                \x20   if (i < count) samples[i] = cells[i * stride + stride - 1];\n\
                }\n",
     ),
-    host: |_, _| {},
+    host: |range, arguments| {
+        let [
+            KernelArgument::Pointer(cells),
+            KernelArgument::Pointer(samples),
+            KernelArgument::I64(stride),
+            KernelArgument::I64(count),
+        ] = arguments
+        else {
+            return;
+        };
+        let (cells, samples) = (cells.as_ptr().cast::<i64>(), samples.as_ptr().cast::<i64>());
+        let stride = *stride as usize;
+        for i in range.begin[0]..range.end[0].min(*count as usize) {
+            // SAFETY: the launch promised as many samples, of strides of cells, and this one to this call alone.
+            unsafe { *samples.add(i) = *cells.add(i * stride + stride - 1) };
+        }
+    },
     parameters: &[ParameterType::Pointer, ParameterType::Pointer, ParameterType::I64, ParameterType::I64],
 };
 

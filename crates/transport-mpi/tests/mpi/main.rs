@@ -12,11 +12,14 @@
 //! - `cases N`: `N` random exchanges of boxes, and a third as many of unstructured domains and on cubed spheres,
 //!   against their oracles, some of large fields of which only parts are shared, and exchanges in flight at once;
 //! - `sparse N`: `N` random sparse exchanges, and as many lines, against oracles;
+//! - `scheduled`: exchanges whose end the host does not wait for, on the OpenCL device, if there is one; `scheduled
+//!   funneled` and `scheduled serialized`: the same with that thread level;
 //! - `large`: messages above 2 GiB, of boxes and of unstructured domains, on 2 ranks.
 
 mod channels;
 mod collectives;
 mod parts;
+mod scheduled;
 mod shared;
 mod trial;
 
@@ -44,8 +47,11 @@ fn main() {
             large::check(comm, &CpuDevice::with_threads(1)?)?;
             large::check_indices(comm, &CpuDevice::with_threads(1)?, large::LEVELS)
         }),
-        ["funneled"] => within(Threading::Funneled),
-        ["serialized"] => within(Threading::Serialized),
+        ["scheduled"] => alone(scheduled::suite),
+        ["scheduled", "funneled"] => within(Threading::Funneled, scheduled::suite),
+        ["scheduled", "serialized"] => within(Threading::Serialized, scheduled::suite),
+        ["funneled"] => within(Threading::Funneled, run),
+        ["serialized"] => within(Threading::Serialized, run),
         _ => Err(format!("the arguments {arguments:?} mean nothing").into()),
     };
     if let Err(error) = outcome {
@@ -62,11 +68,11 @@ fn alone(body: impl FnOnce(&Communicator) -> Outcome) -> Outcome {
 }
 
 /// With MPI initialised by its user.
-fn within(threading: Threading) -> Outcome {
+fn within(threading: Threading, body: impl FnOnce(&Communicator) -> Outcome) -> Outcome {
     let (universe, _) =
         haloport_mpi::mpi::initialize_with_threading(threading).ok_or("MPI is initialised already")?;
     let transport = MpiTransport::from_communicator(&universe.world())?;
-    run(&Communicator::new(Arc::new(transport)))
+    body(&Communicator::new(Arc::new(transport)))
 }
 
 fn run(comm: &Communicator) -> Outcome {

@@ -1,0 +1,183 @@
+//! Random copies with their expected outcomes.
+
+use std::sync::Arc;
+
+use haloport_core::device::{BoxCopy, CopyAxis, Device, DeviceError, IndexedCopy, Pointer, Rows};
+use rand::RngExt;
+use rand::rngs::StdRng;
+use rand::seq::SliceRandom;
+
+use super::{random_bytes, upload_bytes};
+
+/// What is in a target before.
+pub(super) const BACKGROUND: u8 = 0xA5;
+
+/// A random strided copy with its expected outcome.
+#[derive(Debug)]
+pub(super) struct BoxCase {
+    pub(super) element_bytes: usize,
+    pub(super) axes: Vec<CopyAxis>,
+    pub(super) source_bytes: usize,
+    pub(super) target_bytes: usize,
+    pub(super) seed: u64,
+}
+
+impl BoxCase {
+    pub(super) fn random(random: &mut StdRng, extent: usize) -> BoxCase {
+        let element_bytes = [1, 2, 4, 8, 12, 16, 24, 32, 40, 48, 100][random.random_range(0..11)];
+        let count = random.random_range(0..=4);
+        let extents: Vec<usize> = (0..count).map(|_| random.random_range(1..=extent)).collect();
+        let mut lay_out = || {
+            let mut order: Vec<usize> = (0..count).collect();
+            order.shuffle(random);
+            let mut strides = vec![0isize; count];
+            let mut stride = element_bytes;
+            for &axis in &order {
+                strides[axis] = stride as isize;
+                stride *= extents[axis] + if random.random_bool(0.5) { 0 } else { random.random_range(0..3) };
+            }
+            (strides, stride)
+        };
+        let (source_strides, source_bytes) = lay_out();
+        let (target_strides, target_bytes) = lay_out();
+        let axes = (0..count)
+            .map(|axis| CopyAxis {
+                extent: extents[axis],
+                source_stride: source_strides[axis],
+                target_stride: target_strides[axis],
+            })
+            .collect();
+        BoxCase { element_bytes, axes, source_bytes, target_bytes, seed: random.random() }
+    }
+
+    pub(super) fn copy(&self, source: Pointer, target: Pointer) -> Result<BoxCopy, DeviceError> {
+        BoxCopy::new(source, target, self.element_bytes, &self.axes)
+    }
+
+    pub(super) fn source<D: Device>(&self, device: &D) -> Result<D::Buffer, DeviceError> {
+        upload_bytes(device, &random_bytes(self.seed, self.source_bytes))
+    }
+
+    pub(super) fn target<D: Device>(&self, device: &D) -> Result<D::Buffer, DeviceError> {
+        upload_bytes(device, &vec![BACKGROUND; self.target_bytes])
+    }
+
+    /// The target as it should be, element by element.
+    pub(super) fn expected(&self) -> Vec<u8> {
+        let source = random_bytes(self.seed, self.source_bytes);
+        let mut target = vec![BACKGROUND; self.target_bytes];
+        self.copy_bytes(&source, &mut target);
+        target
+    }
+
+    pub(super) fn copy_bytes(&self, source: &[u8], target: &mut [u8]) {
+        let points: usize = self.axes.iter().map(|axis| axis.extent).product();
+        for mut point in 0..points {
+            let (mut from, mut to) = (0isize, 0isize);
+            for axis in &self.axes {
+                let index = (point % axis.extent) as isize;
+                point /= axis.extent;
+                from += index * axis.source_stride;
+                to += index * axis.target_stride;
+            }
+            let (from, to) = (from as usize, to as usize);
+            target[to..to + self.element_bytes].copy_from_slice(&source[from..from + self.element_bytes]);
+        }
+    }
+}
+
+/// A random copy of indexed rows, each of them a strided box.
+#[derive(Debug)]
+pub(super) struct Gather {
+    pub(super) row: BoxCase,
+    pub(super) rows: usize,
+    pub(super) source: GatherSide,
+    pub(super) target: GatherSide,
+}
+
+/// Where the rows of one side lie: some are not copied.
+#[derive(Debug)]
+pub(super) struct GatherSide {
+    pub(super) bytes: usize,
+    /// The offset of row 0, in bytes.
+    begin: usize,
+    stride: isize,
+    indices: Option<Arc<[u32]>>,
+}
+
+impl Gather {
+    /// At most `most_bytes` of row after row, but at least a few rows.
+    pub(super) fn random(random: &mut StdRng, extent: usize, most_bytes: usize) -> Gather {
+        let mut row = BoxCase::random(random, extent);
+        let rows = random.random_range(1..=(most_bytes / row.source_bytes.max(row.target_bytes)).max(30));
+        let held = rows + random.random_range(0..=1 + rows / 4);
+        // The rows are the slowest or the fastest axis of either side, padded or not, upwards or downwards: the bytes
+        // of all rows and from row to row, and what the strides within a row are multiplied by.
+        let mut place = |bytes: usize| {
+            let (stride, bytes, scale) = if random.random_bool(0.5) {
+                let stride = bytes + random.random_range(0..3) * row.element_bytes;
+                (stride, stride * held, 1)
+            } else {
+                (row.element_bytes, bytes * held, held)
+            };
+            let downwards = random.random_bool(0.2);
+            let begin = if downwards { (held - 1) * stride } else { 0 };
+            let stride = if downwards { -(stride as isize) } else { stride as isize };
+            (GatherSide { bytes, begin, stride, indices: None }, scale as isize)
+        };
+        let (mut source, source_scale) = place(row.source_bytes);
+        let (mut target, target_scale) = place(row.target_bytes);
+        for axis in &mut row.axes {
+            axis.source_stride *= source_scale;
+            axis.target_stride *= target_scale;
+        }
+        let anywhere = (0..rows).map(|_| random.random_range(0..held as u32)).collect();
+        let (some, others) = (in_runs(random, rows, held), in_runs(random, rows, held));
+        (source.indices, target.indices) = match random.random_range(0..6) {
+            0 => (Some(anywhere), None),
+            1 => (Some(anywhere), Some(some)),
+            2 => (None, Some(some)),
+            3 => (Some(some), None),
+            4 => (Some(some), Some(others)),
+            _ => (Some(some.clone()), Some(some)),
+        };
+        Gather { row, rows, source, target }
+    }
+
+    pub(super) fn source<D: Device>(&self, device: &D) -> Result<D::Buffer, DeviceError> {
+        upload_bytes(device, &random_bytes(self.row.seed, self.source.bytes))
+    }
+
+    pub(super) fn target<D: Device>(&self, device: &D) -> Result<D::Buffer, DeviceError> {
+        upload_bytes(device, &vec![BACKGROUND; self.target.bytes])
+    }
+
+    pub(super) fn copy(&self, source: Pointer, target: Pointer) -> Result<IndexedCopy, DeviceError> {
+        let first = |side: &GatherSide, pointer: Pointer| pointer.offset(side.begin as isize);
+        let row = self.row.copy(first(&self.source, source), first(&self.target, target))?;
+        let rows = |side: &GatherSide| Rows { stride: side.stride, indices: side.indices.clone() };
+        IndexedCopy::new(row, self.rows, rows(&self.source), rows(&self.target))
+    }
+
+    pub(super) fn expected(&self) -> Vec<u8> {
+        let source = random_bytes(self.row.seed, self.source.bytes);
+        let mut target = vec![BACKGROUND; self.target.bytes];
+        for position in 0..self.rows {
+            let begin = |side: &GatherSide| {
+                let row = side.indices.as_ref().map_or(position, |rows| rows[position] as usize);
+                (side.begin as isize + row as isize * side.stride) as usize
+            };
+            self.row.copy_bytes(&source[begin(&self.source)..], &mut target[begin(&self.target)..]);
+        }
+        target
+    }
+}
+
+/// `rows` of the rows held, each at most once; half of the lists have runs of rows that follow each other.
+fn in_runs(random: &mut StdRng, rows: usize, held: usize) -> Arc<[u32]> {
+    let run = if random.random_bool(0.5) { 1 } else { random.random_range(2..=50) };
+    let mut starts: Vec<usize> = (0..held).step_by(run).collect();
+    starts.shuffle(random);
+    let all = starts.iter().flat_map(|&start| start as u32..(start + run).min(held) as u32);
+    all.take(rows).collect()
+}

@@ -1,0 +1,66 @@
+//! How the exchange of a case is done.
+
+use std::time::Duration;
+
+use haloport_core::{BindOptions, DataPath, Exchange, HaloOrder, Pattern, Trial};
+use rand::RngExt;
+use rand::rngs::StdRng;
+
+use super::CaseField;
+use crate::Failure;
+
+/// What a case says about how its exchange is done.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Ways {
+    path: DataPath,
+    order: HaloOrder,
+    trial: Option<Trial>,
+}
+
+impl Ways {
+    /// Half of the cases leave each of the two to the library, and some have it try them out.
+    pub(crate) fn random(random: &mut StdRng) -> Ways {
+        let path = match random.random_range(0..6) {
+            0 => DataPath::Direct,
+            1 => DataPath::Shared,
+            2 => DataPath::Messages,
+            _ => DataPath::Quickest,
+        };
+        let order = match random.random_range(0..4) {
+            0 => HaloOrder::AllNeighbours,
+            1 => HaloOrder::AxisByAxis,
+            _ => HaloOrder::Quickest,
+        };
+        let trial = Trial { time: Duration::from_millis(3), rounds: 2 };
+        Ways { path, order, trial: random.random_bool(0.15).then_some(trial) }
+    }
+
+    /// Most go in messages, and axis by axis where `by_axes` says so.
+    pub(crate) fn in_messages(random: &mut StdRng, by_axes: bool) -> Ways {
+        let any = Ways::random(random);
+        let path = if random.random_bool(0.8) { DataPath::Messages } else { any.path };
+        Ways { path, order: if by_axes { HaloOrder::AxisByAxis } else { any.order }, ..any }
+    }
+
+    /// Collective: binds fields, and sees that this changes nothing in memory.
+    pub(crate) fn bind<'m>(
+        &self,
+        pattern: &Pattern,
+        mut fields: Vec<Box<dyn CaseField + 'm>>,
+    ) -> Result<Exchange<Vec<Box<dyn CaseField + 'm>>>, Failure> {
+        for field in &mut fields {
+            field.prepare(0)?;
+        }
+        let exchange = pattern.bind_with(fields, self.options())?;
+        for field in exchange.fields() {
+            field.verify(0, false).map_err(|error| format!("after bind, {error}"))?;
+        }
+        Ok(exchange)
+    }
+
+    /// The options with which to bind.
+    pub(crate) fn options(&self) -> BindOptions {
+        let options = BindOptions::default().path(self.path).order(self.order);
+        self.trial.into_iter().fold(options, BindOptions::trial)
+    }
+}

@@ -1,0 +1,105 @@
+//! Many random exchanges on one device, with ranks as threads: what each backend's own tests run.
+//!
+//! Each function runs `total` cases on 1 to `most_ranks` ranks, the small ones first. A failure names its case.
+
+use haloport_core::device::Device;
+use haloport_core::{Communicator, run_ranks};
+
+use crate::{Failure, cubed_sphere, exchange, large, sparse, unstructured};
+
+/// How many cases one run has: `HALOPORT_CASES`, or `usual` where that is no number.
+pub fn cases(usual: u64) -> u64 {
+    std::env::var("HALOPORT_CASES").ok().and_then(|text| text.parse().ok()).unwrap_or(usual)
+}
+
+/// Boxes, against the global oracle.
+///
+/// # Errors
+/// What was wrong in the first case that failed.
+pub fn boxes<D: Device>(device: &D, total: u64, most_ranks: usize) -> Result<(), Failure> {
+    each(total, most_ranks, |comm, number, size| {
+        exchange::check(comm, device, &exchange::Case::new(number, comm.size(), size))
+    })
+}
+
+/// Unstructured domains, against the global oracle.
+///
+/// # Errors
+/// As for [`boxes`].
+pub fn lists<D: Device>(device: &D, total: u64, most_ranks: usize) -> Result<(), Failure> {
+    each(total, most_ranks, |comm, number, size| {
+        unstructured::check(comm, device, &unstructured::Case::new(number, comm.size(), size))
+    })
+}
+
+/// Cubed spheres, against geometry.
+///
+/// # Errors
+/// As for [`boxes`].
+pub fn cubed_spheres<D: Device>(device: &D, total: u64, most_ranks: usize) -> Result<(), Failure> {
+    each(total, most_ranks, |comm, number, size| {
+        cubed_sphere::check(comm, device, &cubed_sphere::Case::new(number, comm.size(), size)?)
+    })
+}
+
+/// Fields of two devices in one exchange, against the global oracle.
+///
+/// # Errors
+/// As for [`boxes`].
+pub fn two_devices<D: Device, E: Device>(
+    device: &D,
+    other: &E,
+    total: u64,
+    most_ranks: usize,
+) -> Result<(), Failure> {
+    each(total, most_ranks, |comm, number, size| {
+        let boxes = exchange::Case::new(number, comm.size(), size);
+        exchange::check_on(comm, device, other, &boxes)?;
+        exchange::check_on(comm, other, device, &boxes)?;
+        unstructured::check_on(comm, device, other, &unstructured::Case::new(number, comm.size(), size))
+    })
+}
+
+/// Exchanges of boxes and of lists that are in flight at once.
+///
+/// # Errors
+/// As for [`boxes`].
+pub fn in_flight_at_once<D: Device>(device: &D, total: u64, most_ranks: usize) -> Result<(), Failure> {
+    each(total, most_ranks, |comm, number, _| {
+        exchange::interleaved(comm, device, number)?;
+        unstructured::interleaved(comm, device, number)
+    })
+}
+
+/// Sparse exchanges with exchanges of halos in flight, against an oracle.
+///
+/// # Errors
+/// As for [`boxes`].
+pub fn sparse_exchanges<D: Device>(device: &D, total: u64, most_ranks: usize) -> Result<(), Failure> {
+    each(total, most_ranks, |comm, number, _| sparse::check(comm, device, number))
+}
+
+/// More than 2^19 indices for one neighbour.
+///
+/// # Errors
+/// What was wrong.
+pub fn many_indices<D: Device>(device: &D) -> Result<(), Failure> {
+    run_ranks(2, |comm| large::check_indices(&comm, device, 1))?;
+    Ok(())
+}
+
+/// One start of the ranks serves many cases.
+fn each(
+    total: u64,
+    most_ranks: usize,
+    check: impl Fn(&Communicator, u64, usize) -> Result<(), Failure> + Sync,
+) -> Result<(), Failure> {
+    let per_count = total.div_ceil(most_ranks as u64);
+    for ranks in 1..=most_ranks {
+        run_ranks(ranks, |comm| {
+            (0..per_count).try_for_each(|number| check(&comm, number, 1 + (number * 10 / per_count) as usize))
+        })?;
+    }
+    println!("{} random exchanges on 1 to {most_ranks} ranks are right", per_count * most_ranks as u64);
+    Ok(())
+}

@@ -1,0 +1,39 @@
+//! Exchanges whose end the host does not wait for, on the OpenCL device, if there is one.
+
+use std::time::Duration;
+
+use haloport_conformance::{ensure, exchange, scheduled};
+use haloport_core::device::DeviceError;
+use haloport_core::{Communicator, Progress};
+use haloport_mpi::mpi::Threading;
+use haloport_sycl::SyclDevice;
+
+use crate::Outcome;
+
+pub(crate) fn suite(comm: &Communicator) -> Outcome {
+    let device = match SyclDevice::new() {
+        Ok(device) => device,
+        Err(error @ DeviceError::NotFound { .. }) if std::env::var_os("HALOPORT_SYCL").is_none() => {
+            println!("skipped: {error}");
+            return Ok(());
+        }
+        Err(error) => return Err(error.into()),
+    };
+    let any_thread = haloport_mpi::mpi::environment::threading_support() >= Threading::Serialized;
+    let asked = comm.set_progress(Progress::Thread);
+    ensure!(asked.is_ok() == any_thread, "a thread for progress was asked for: {asked:?}");
+    comm.set_progress(Progress::Auto)?;
+    for number in 0..20 {
+        exchange::check(comm, &device, &exchange::Case::new(number, comm.size(), 1 + number as usize / 2))?;
+    }
+    scheduled::storm(comm, &device, 50)?;
+    if any_thread {
+        let time = scheduled::host_goes_on(comm, &device, 20, &haloport_sycl::blocking_calls)?;
+        ensure!(time < Duration::from_millis(1), "a start and its finish took {time:?}");
+    }
+    comm.barrier()?;
+    if comm.rank() == 0 {
+        println!("{} ranks: scheduled exchanges passed", comm.size());
+    }
+    Ok(())
+}
