@@ -180,8 +180,11 @@ pub(crate) unsafe fn copy(
     }
     let Opened { unified, library, .. } = &*stream.opened;
     // SAFETY: the caller's promise.
-    stream.put("copying memory", |queue| unsafe { unified.copy(library, queue, ends, bytes, waits) })?;
-    if blocking && !waits { stream.finish() } else { Ok(()) }
+    let put =
+        stream.put("copying memory", |queue| unsafe { unified.copy(library, queue, ends, bytes, waits) });
+    // Also where that has failed: the copy may be under way, and what it uses is the caller's when this returns.
+    let done = if blocking && !waits { stream.finish() } else { Ok(()) };
+    put.and(done)
 }
 
 /// The address of host memory that is only read.

@@ -216,7 +216,7 @@ impl Marker {
         self.event.raw()
     }
 
-    /// Blocks until it is reached. The queue was flushed.
+    /// Blocks until it is reached, or what is before it has failed. The queue was flushed.
     ///
     /// Where commands may run in any order, the thread looks again and again: Intel's CPU runtime (2026.2) has a thread that
     /// waits for such a queue work on commands meanwhile, and take on other threads' waits, so that two of them wait for each
@@ -225,7 +225,7 @@ impl Marker {
         const YIELDS: u32 = 200;
         blocks();
         let mut looks = 0;
-        while !self.in_order && !self.is_reached()? {
+        while !self.in_order && self.is_reached() == Ok(false) {
             if looks < YIELDS {
                 thread::yield_now()
             } else {
@@ -233,7 +233,7 @@ impl Marker {
             }
             looks += 1;
         }
-        // Also where it is reached: what was written is seen after this call.
+        // Also where it is reached: what was written is seen after this call, which gives the error if there is one.
         wait_for_events(&[self.raw()]).map_err(failed("clWaitForEvents", self.device))
     }
 

@@ -1,7 +1,7 @@
 //! A device whose calls can be made to fail, and exchanges on it.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use haloport_core::device::{
@@ -91,7 +91,7 @@ pub struct Faulty<D> {
     device: D,
     /// The number of the call that fails, counted down; 0: none.
     left: Arc<AtomicU64>,
-    failed: Arc<AtomicU64>,
+    failed: Arc<AtomicBool>,
 }
 
 impl<D: Device> Faulty<D> {
@@ -107,13 +107,13 @@ impl<D: Device> Faulty<D> {
 
     /// Whether the call came.
     pub fn has_failed(&self) -> bool {
-        self.failed.load(Ordering::SeqCst) > 0
+        self.failed.load(Ordering::SeqCst)
     }
 
     fn call(&self, call: &'static str) -> Result<&D, DeviceError> {
         let next = |left: u64| left.checked_sub(1);
         if self.left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, next) == Ok(1) {
-            self.failed.fetch_add(1, Ordering::SeqCst);
+            self.failed.store(true, Ordering::SeqCst);
             return Err(DeviceError::Driver { call, device: self.device.id(), message: MADE_TO_FAIL.into() });
         }
         Ok(&self.device)

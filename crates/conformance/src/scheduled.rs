@@ -131,10 +131,12 @@ pub fn two_devices<D: Device, H: Device>(comm: &Communicator, device: &D, host: 
     let left = (comm.rank() + comm.size() - 1) % comm.size();
     for round in 1..=3 {
         let value = |rank: usize| 100 * round + rank as i64;
-        let owned = vec![value(comm.rank()); CELLS + 1];
+        let mut values = vec![value(comm.rank()); CELLS + 1];
+        // The halo, which nothing but the exchange sets right.
+        values[0] = -1;
         let (on_device, on_host) = exchange.fields_mut();
-        on_device.copy_from(0, &owned)?;
-        on_host.copy_from(0, &owned)?;
+        on_device.copy_from(0, &values)?;
+        on_host.copy_from(0, &values)?;
         // Not behind a neighbour's kernel.
         comm.barrier()?;
         slow.start(&stream)?;
