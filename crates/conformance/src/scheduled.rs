@@ -42,7 +42,9 @@ pub fn host_goes_on<D: Device>(
     let line = || LineOf::new(comm, device, DataPath::Quickest, CELLS);
     let mut lines = (0..EXCHANGES).map(|_| line()).collect::<Result<Vec<_>, _>>()?;
     let mut times = Vec::with_capacity(tries);
-    for round in 1..=tries.div_ceil(EXCHANGES) as i64 {
+    let rounds = tries.div_ceil(EXCHANGES) as i64;
+    let mut late = 0;
+    for round in 1..=rounds {
         for line in &lines {
             line.write(round, &stream)?;
         }
@@ -55,10 +57,8 @@ pub fn host_goes_on<D: Device>(
             times.push(begin.elapsed());
         }
         let blocked = blocking() - before;
-        ensure!(
-            !device.query(&reached)?,
-            "the kernel was over before the exchanges were started and finished"
-        );
+        // A busy machine may have kept this thread so long once; a call that waits does so in every round.
+        late += i64::from(device.query(&reached)?);
         ensure!(blocked == 0, "{blocked} calls blocked the host");
         device.synchronize(&stream)?;
         for line in &mut lines {
@@ -68,6 +68,7 @@ pub fn host_goes_on<D: Device>(
         }
         comm.barrier()?;
     }
+    ensure!(3 * late <= rounds, "the kernel was over before the exchanges in {late} of {rounds} rounds");
     times.sort();
     Ok(times[times.len() / 2])
 }
@@ -114,11 +115,11 @@ pub fn storm<D: Device>(comm: &Communicator, device: &D, rounds: i64) -> Result<
     Ok(())
 }
 
-/// Collective: fields of the device and of the host in one exchange. While a kernel of 300 ms runs, `finish` on its stream
-/// returns with the halos of the host's field in place, and leaves the device's behind their gate.
+/// Collective: fields of the device and of the host in one exchange. While a gate holds the stream back, `finish` on it
+/// returns with the halos of the host's field in place, and leaves the device's behind the gate. For devices with gates.
 ///
 /// # Errors
-/// A call that waited for the kernel, a wrong halo, or the error of a call.
+/// A call that waited for the stream, a wrong halo, or the error of a call.
 pub fn two_devices<D: Device, H: Device>(comm: &Communicator, device: &D, host: &H) -> Result<(), Failure> {
     let grid = Grid::new([CELLS * comm.size()])?.periodic([true])?;
     let domain = Split::even(&grid, [comm.size()])?.part(comm.rank()).ok_or("no part")?;
@@ -127,7 +128,6 @@ pub fn two_devices<D: Device, H: Device>(comm: &Communicator, device: &D, host: 
     let mut exchange = pattern.bind(fields)?;
     let stream = device.create_stream(Priority::Normal)?;
     let reached = device.create_event(false)?;
-    let slow = Slow::lasting(device, KERNEL)?;
     let left = (comm.rank() + comm.size() - 1) % comm.size();
     for round in 1..=3 {
         let value = |rank: usize| 100 * round + rank as i64;
@@ -137,20 +137,48 @@ pub fn two_devices<D: Device, H: Device>(comm: &Communicator, device: &D, host: 
         let (on_device, on_host) = exchange.fields_mut();
         on_device.copy_from(0, &values)?;
         on_host.copy_from(0, &values)?;
-        // Not behind a neighbour's kernel.
+        // No copy of a neighbour's while the gate is closed.
         comm.barrier()?;
-        slow.start(&stream)?;
+        let gate = Watched::new(device.gate(&stream)?);
         device.record(&reached, &stream)?;
         exchange.start(Schedule::On(&stream))?.finish(Schedule::On(&stream))?;
         let found = exchange.fields().1.to_vec(0)?[0];
-        ensure!(!device.query(&reached)?, "`finish` has waited for the kernel");
+        let early = device.query(&reached)?;
+        ensure!(gate.open()? && !early, "`finish` has waited for the stream");
         ensure!(found == value(left), "round {round}: found {found} in the halo on the host");
         exchange.synchronize()?;
-        ensure!(device.query(&reached)?, "the exchange was over before the kernel");
+        ensure!(device.query(&reached)?, "the exchange was over before its stream came to it");
         let found = exchange.fields().0.to_vec(0)?[0];
         ensure!(found == value(left), "round {round}: found {found} in the halo on the device");
     }
     Ok(())
+}
+
+/// A gate that opens by itself after [`PATIENCE`], so that a call that waits for it ends.
+struct Watched {
+    close: mpsc::Sender<()>,
+    watch: thread::JoinHandle<bool>,
+}
+
+/// How long a call may take that waits for nothing, on a machine that does much else.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+impl Watched {
+    fn new(open: Box<dyn FnOnce() + Send>) -> Watched {
+        let (close, closed) = mpsc::channel();
+        let watch = thread::spawn(move || {
+            let in_time = closed.recv_timeout(PATIENCE) != Err(mpsc::RecvTimeoutError::Timeout);
+            open();
+            in_time
+        });
+        Watched { close, watch }
+    }
+
+    /// Opens the gate, and tells whether it was still closed.
+    fn open(self) -> Result<bool, Failure> {
+        drop(self.close);
+        Ok(self.watch.join().map_err(|_| "the thread that opens the gate panicked")?)
+    }
 }
 
 /// Collective: a neighbour that does not come, for so long as the time limit of this communicator is: its right neighbour's
