@@ -28,7 +28,7 @@ pub(crate) fn suite(comm: &Communicator) -> Outcome {
     }
     scheduled::storm(comm, &device, 50)?;
     if any_thread {
-        let time = scheduled::host_goes_on(comm, &device, 20, &haloport_sycl::blocking_calls)?;
+        let time = scheduled::host_goes_on(comm, &device, 30, &haloport_sycl::blocking_calls)?;
         ensure!(time < Duration::from_millis(1), "a start and its finish took {time:?}");
     }
     comm.barrier()?;
