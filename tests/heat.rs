@@ -2,10 +2,12 @@
 //! run time. On any number of ranks the field is, bit for bit, that of one rank.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+use std::cell::RefCell;
+
 use haloport::device::Device;
 use haloport::{
     AnyDevice, Communicator, Exchange, Field, Grid, Halo, IndexBox, Neighbours, Pattern, Schedule, Split,
-    View, run_ranks, with_device,
+    View, ViewMut, run_ranks, with_device,
 };
 
 type Failure = Box<dyn std::error::Error + Send + Sync>;
@@ -42,23 +44,26 @@ fn on_rank<D: Device>(comm: &Communicator, device: &D) -> Result<Vec<f64>, Failu
         || -> Result<Exchange<Field<f64, D>>, Failure> { Ok(pattern.bind(Field::new(device, &pattern)?)?) };
     let (mut now, mut next) = (bind()?, bind()?);
     now.fields_mut().view_mut(0)?.fill_with(|cell, _| if cell[0] * cell[1] % 7 == 3 { 1.0 } else { 0.0 });
-    // Cells whose neighbours this rank owns as well.
-    let inner = (0..2)
-        .fold(mine, |inner, axis| inner.with_axis(axis, mine.lower()[axis] + 1, mine.upper()[axis] - 1));
+    let regions = pattern.regions(0).ok_or("this rank has no domain")?;
     for _ in 0..STEPS {
-        let pending = now.start(Schedule::DefaultStream)?;
-        step(&inner, &pending.owned(|field| field, 0)?, next.fields_mut())?;
-        pending.finish(Schedule::DefaultStream)?;
-        for edge in mine.minus(&inner) {
-            step(&edge, &now.fields().view(0)?, next.fields_mut())?;
-        }
+        let new = RefCell::new(next.fields_mut().view_mut(0)?);
+        now.overlap::<Failure>(
+            Schedule::DefaultStream,
+            |pending| {
+                let old = pending.owned(|field| field, 0)?;
+                regions.interior.iter().try_for_each(|cells| step(cells, &old, &mut new.borrow_mut()))
+            },
+            |field| {
+                let old = field.view(0)?;
+                regions.boundary.iter().try_for_each(|cells| step(cells, &old, &mut new.borrow_mut()))
+            },
+        )?;
         std::mem::swap(&mut now, &mut next);
     }
     gather(comm, &mine, &now.fields().view(0)?)
 }
 
-fn step<D: Device>(cells: &IndexBox, old: &View<'_, f64>, new: &mut Field<f64, D>) -> Result<(), Failure> {
-    let mut new = new.view_mut(0)?;
+fn step(cells: &IndexBox, old: &View<'_, f64>, new: &mut ViewMut<'_, f64>) -> Result<(), Failure> {
     for i in cells.lower()[0]..cells.upper()[0] {
         for j in cells.lower()[1]..cells.upper()[1] {
             let at = |i, j| old.get(&[i, j]).ok_or("a cell outside of the view");

@@ -34,6 +34,6 @@ pub use field::{
     Binder, BlockLayout, BorrowedField, ComponentPlace, Field, FieldError, FieldSet, View, ViewMut,
 };
 pub use line::{Line, LineExchange};
-pub use pattern::{Cells, Pattern, PatternError, Piece};
+pub use pattern::{CellRegions, Cells, Pattern, PatternError, Piece, Regions};
 pub use sparse::{SparseError, SparseExchange, SparseOptions};
 pub use transport::{Communicator, RanksError, TransportError, run_ranks};

@@ -14,7 +14,7 @@
 //!   and what it moves, as `traffic`;
 //! - `flight`: the parts together, from start to finish, and poisoning; `bound`: a flight between its ranks;
 //! - `engine`: what drives the flights of a rank, and `progress`: the thread that does so while the host goes on;
-//! - `pending`: the borrow that keeps fields from being touched in flight;
+//! - `pending`: the borrow that keeps fields from being touched in flight, and `overlap`: work between start and finish;
 //! - `names`: values that are written and read by name.
 
 mod bind;
@@ -35,6 +35,7 @@ mod message;
 mod names;
 mod options;
 mod order;
+mod overlap;
 mod part;
 mod path;
 mod pending;

@@ -5,11 +5,13 @@
 //! and the owners send in exactly that order.
 //!
 //! - `structured`: boxes of a grid, with the directory `boxes`;
-//! - `unstructured`: numbered cells, with the directory `ids` of `places`.
+//! - `unstructured`: numbered cells, with the directory `ids` of `places`;
+//! - `overlap`: which cells can be computed while halos travel.
 
 mod axes;
 mod boxes;
 mod ids;
+mod overlap;
 mod piece;
 mod places;
 mod regions;
@@ -22,6 +24,7 @@ use std::sync::{Arc, OnceLock};
 
 use serde::{Deserialize, Serialize};
 
+pub use overlap::{CellRegions, Regions};
 pub use piece::{Cells, Piece};
 
 use crate::domain::{Grid, GridError, Halo, HaloCells, HaloWidths, IndexBox, IndexSet};
@@ -206,7 +209,7 @@ impl Pattern {
 
     /// A box of cells of `domain` that no exchange reads or writes, as large as cutting off what is sent leaves it;
     /// `None` for a domain that is not there or has no such cell. Of an unstructured domain, the longest run of local
-    /// indices.
+    /// indices. What can be computed without the halo is another question: see [`regions`](Pattern::regions).
     pub fn interior(&self, domain: usize) -> Option<IndexBox> {
         match &self.inner.domains {
             Domains::Structured { boxes, .. } => {
