@@ -1,8 +1,11 @@
 //! What exchanges move and how long they take.
 
-use std::time::Duration;
+use std::cell::Cell;
+use std::time::{Duration, Instant};
 
-use haloport::{Communicator, Exchange, TransportError, transport::Reduction};
+use haloport::{
+    Communicator, Exchange, ExchangeError, FieldSet, Schedule, TransportError, transport::Reduction,
+};
 use serde::Serialize;
 
 /// The bytes that one exchange moves, of all ranks together.
@@ -33,6 +36,34 @@ impl Moved {
     /// All of them.
     pub fn bytes(&self) -> u64 {
         self.message_bytes + self.shared_bytes + self.direct_bytes
+    }
+}
+
+/// Runs an exchange with work beside it, as [`Exchange::overlap`] does, and says how long this rank was busy with the exchange
+/// alone.
+///
+/// # Errors
+/// As for [`Exchange::overlap`].
+pub fn timed_overlap<F: FieldSet, E: From<ExchangeError>>(
+    exchange: &mut Exchange<F>,
+    schedule: Schedule<'_>,
+    interior: impl FnOnce() -> Result<(), E>,
+    boundary: impl FnOnce() -> Result<(), E>,
+) -> Result<Duration, E> {
+    let (began, beside) = (Instant::now(), Cell::new(Duration::ZERO));
+    let interior = timed(interior, &beside);
+    let boundary = timed(boundary, &beside);
+    exchange.overlap(schedule, |_| interior(), |_| boundary())?;
+    Ok(began.elapsed().saturating_sub(beside.get()))
+}
+
+/// `work`, which adds the time that it takes to `sum`.
+fn timed<T>(work: impl FnOnce() -> T, sum: &Cell<Duration>) -> impl FnOnce() -> T {
+    move || {
+        let began = Instant::now();
+        let done = work();
+        sum.set(sum.get() + began.elapsed());
+        done
     }
 }
 

@@ -44,12 +44,13 @@ fn the_summary_tells_errors_order_mass_and_the_picture() {
         let order = &report["ladder"][2]["order"]["l2"];
         assert!(order.as_f64().is_some_and(|order| order > 1.8), "{days}: {order}");
     }
-    let out = advection.out("--mesh icosahedral:16 --days 3 --ranks 3 --out here");
+    let out = advection.out("--mesh icosahedral:16 --days 3 --ranks 3 --no-overlap --out here");
     for part in [
         "Advection on icosahedral:16: 3 days, 0.25 times round",
         "5120 cells, 1 level",
         "curve: 1706 to 1707 cells each",
         "million cells per second",
+        "with nothing beside them; ",
         "% of the time",
         "relative change",
         "after 3 days ",
@@ -72,6 +73,7 @@ fn ranks_and_partitions_change_no_figure() {
     };
     let one = figures("--ranks 1");
     assert_eq!(one, figures("--ranks 5"));
+    assert_eq!(one, figures("--ranks 5 --no-overlap"));
     assert_eq!(one, figures("--ranks 3 --partition striped"));
     assert_ne!(one, figures("--ranks 1 --limited"));
 }

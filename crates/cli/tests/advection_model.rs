@@ -24,7 +24,7 @@ struct Case<'c> {
 
 impl<'c> Case<'c> {
     fn new(mesh: &'c Mesh, levels: usize, days: f64) -> Case<'c> {
-        let model = Model { mesh, wind: Wind::tilted(PI / 4.0), levels, limited: false };
+        let model = Model { mesh, wind: Wind::tilted(PI / 4.0), levels, limited: false, overlap: true };
         Case { model, partition: Partition::by_curve(mesh, 1).unwrap(), threads: 1, days }
     }
 
@@ -60,7 +60,7 @@ fn random(seed: usize) -> f64 {
 }
 
 #[test]
-fn ranks_partitions_and_threads_change_no_bit() {
+fn ranks_partitions_threads_and_overlap_change_no_bit() {
     let mesh = Mesh::icosahedral(6).unwrap();
     let cells = mesh.cells();
     let start = |cell: usize, level: usize| random(cell * 100 + level);
@@ -83,6 +83,13 @@ fn ranks_partitions_and_threads_change_no_bit() {
         }
         let threads = Case { threads: 3, ..Case::new(&mesh, levels, 1.0) };
         assert_eq!(differing(&alone, &threads.run(start).unwrap().0), 0);
+        let mut in_turn = Case::new(&mesh, levels, 1.0).on(Partition::by_curve(&mesh, 3).unwrap());
+        in_turn.model.overlap = false;
+        assert_eq!(
+            differing(&alone, &in_turn.run(start).unwrap().0),
+            0,
+            "nothing computed while halos travel"
+        );
     }
 }
 
@@ -241,7 +248,7 @@ fn meshes_and_partitions_that_do_not_fit_are_refused() {
         let partition = Partition::by_curve(mesh, parts).unwrap();
         let failed = run_ranks(ranks, |comm| {
             let device = CpuDevice::with_threads(1).map_err(SolverError::from)?;
-            let model = Model { mesh, wind: Wind::tilted(0.0), levels: 1, limited: false };
+            let model = Model { mesh, wind: Wind::tilted(0.0), levels: 1, limited: false, overlap: true };
             Solver::new(&comm, &device, &model, &partition, 0.1).map(drop)
         });
         failed.unwrap_err().to_string()

@@ -9,15 +9,15 @@ use common::Haloport;
 #[test]
 fn a_tsunami_is_that_of_the_cpu_on_any_number_of_ranks() {
     let tsunami = Haloport::new("run tsunami");
-    for ranks in [1, 2, 4] {
-        verify(&tsunami, &format!("--refine 1 --hours 0.05 --ranks {ranks}"));
+    for (ranks, more) in [(1, ""), (2, ""), (2, "--no-overlap"), (4, "")] {
+        verify(&tsunami, &format!("--refine 1 --hours 0.05 --ranks {ranks} {more}"));
     }
 }
 
 #[test]
 fn a_tracer_is_that_of_the_cpu_on_any_number_of_ranks() {
     let advection = Haloport::new("run advection");
-    for (ranks, more) in [(1, ""), (2, "--levels 3"), (4, "--limited")] {
+    for (ranks, more) in [(1, ""), (2, "--levels 3"), (2, "--no-overlap"), (4, "--limited")] {
         verify(&advection, &format!("--mesh icon:R2B2 --days 1 --ranks {ranks} {more}"));
     }
 }

@@ -49,6 +49,7 @@ fn the_summary_tells_speed_exchange_gauges_and_files() {
     for part in [
         "120 × 91 cells",
         "million cells per second",
+        "beside the interior; ",
         "% of the time",
         "per exchange",
         "Bamfield",
@@ -76,6 +77,27 @@ fn the_record_does_not_depend_on_the_number_of_ranks() {
     assert!(one.starts_with("time_s,Tofino,Bamfield,"));
     assert!(one.lines().last().unwrap().starts_with("1800.0000,"));
     assert_eq!(one, record(3));
+}
+
+#[test]
+fn the_results_do_not_depend_on_what_is_computed_while_halos_travel() {
+    let tsunami = Haloport::new("run tsunami");
+    let results = |ranks: usize, more: &str| {
+        let out = format!("{ranks}{}", more.replace(' ', ""));
+        let report = tsunami.json(&format!("--refine 1 --hours 0.2 --ranks {ranks} --out {out} {more}"));
+        let in_turn = more.contains("--no-overlap");
+        assert_eq!(report["overlap"], !in_turn);
+        let checks = report["checks"].as_array();
+        assert!(checks.is_none_or(|checks| checks.iter().all(|check| check["ok"] == true)), "{report}");
+        let figures = ["steps", "volume_drift", "min_depth_m", "max_speed_m_s", "max_wave_m", "max_wave_at"];
+        let files = ["gauges.csv", "surface-end.png", "largest.png"];
+        let files = files.map(|file| std::fs::read(tsunami.path(format!("{out}/{file}"))).unwrap());
+        (figures.map(|name| report[name].to_string()), files)
+    };
+    let one = results(1, "");
+    for (ranks, more) in [(4, ""), (1, "--no-overlap"), (3, "--no-overlap --verify")] {
+        assert!(one == results(ranks, more), "{ranks} ranks {more}");
+    }
 }
 
 #[test]

@@ -245,7 +245,7 @@ impl Run {
             dt,
             rows,
             columns,
-            input,
+            &input,
             &mut output,
             &mut self.work,
         );

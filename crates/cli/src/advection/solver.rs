@@ -1,9 +1,11 @@
 //! The model on one rank: fields on a device, kernels, exchanges and time steps.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use bytemuck::NoUninit;
-use haloport::device::{Buffer, Device, DeviceError, KernelArgument, KernelSource, LaunchConfig, MemoryKind};
+use haloport::device::{
+    Buffer, Device, DeviceError, KernelArgument, KernelSource, LaunchConfig, MemoryKind, Priority,
+};
 use haloport::{
     BindError, Communicator, Exchange, ExchangeError, Field, FieldError, HaloCells, IndexSet, Pattern,
     PatternError, Schedule, TransportError,
@@ -16,7 +18,7 @@ use super::scheme::{COURANT, LIMITED_COURANT};
 use super::stencil::{StencilError, check, largest_outflow};
 use super::tables::{FlowTable, GradientTable, HALO_LEVELS, Tables};
 use super::wind::Wind;
-use crate::traffic::Moved;
+use crate::traffic::{Moved, timed_overlap};
 
 /// What is computed, whoever computes it.
 #[derive(Clone, Copy, Debug)]
@@ -29,12 +31,14 @@ pub struct Model<'m> {
     pub levels: usize,
     /// Whether gradients are limited, so that nothing becomes negative.
     pub limited: bool,
+    /// Whether cells that need no halo are computed while halos travel. The results are the same.
+    pub overlap: bool,
 }
 
 /// The model on one rank.
 ///
 /// The tracer and the first half of each step are two fields, each with an exchange of its own. Each half of a step
-/// starts the exchange, computes what needs no halo, finishes the exchange and computes the rest.
+/// computes what needs no halo beside an exchange, and the rest afterwards, all in one stream, this rank's own.
 pub struct Solver<D: Device> {
     comm: Communicator,
     device: D,
@@ -54,7 +58,9 @@ pub struct Solver<D: Device> {
 
 /// The kernels of one half of a step: what needs no halo, and the rest.
 struct Half<D: Device> {
+    /// While halos travel.
     inner: [D::Launch; 2],
+    /// Afterwards.
     outer: [D::Launch; 2],
 }
 
@@ -127,10 +133,11 @@ impl<D: Device> Solver<D> {
         let field = || Field::<f64, D>::builder(&pattern).levels(model.levels).build(device);
         let (tracer, predicted) = (field()?, field()?);
 
-        let tables = Tables::new(model.mesh, &local, &model.wind, time_step);
+        let interior_of = model.overlap.then_some(&pattern);
+        let tables = Tables::new(model.mesh, &local, &model.wind, time_step, interior_of);
         let mut binder = KernelBinder {
             device,
-            stream: device.default_stream(),
+            stream: device.create_stream(Priority::Normal)?,
             levels: model.levels,
             limited: model.limited,
             buffers: Vec::new(),
@@ -175,7 +182,10 @@ impl<D: Device> Solver<D> {
             (0..self.levels).map(move |level| if owned { value(id as usize, level) } else { 0.0 })
         };
         let values: Vec<f64> = set.ids().iter().zip(set.owned()).flat_map(of_cell).collect();
-        Ok(self.tracer.fields_mut().copy_from(0, &values)?)
+        // The field is written in order with the default stream.
+        self.device.synchronize(&self.stream)?;
+        self.tracer.fields_mut().copy_from(0, &values)?;
+        Ok(self.device.synchronize(&self.device.default_stream())?)
     }
 
     /// Collective: one time step.
@@ -184,22 +194,21 @@ impl<D: Device> Solver<D> {
     /// [`SolverError`].
     pub fn step(&mut self) -> Result<(), SolverError> {
         for (exchange, half) in [(&mut self.tracer, &self.predict), (&mut self.predicted, &self.correct)] {
-            let began = Instant::now();
-            let pending = exchange.start(Schedule::DefaultStream)?;
-            self.spent += began.elapsed();
             // SAFETY: kernels are bound to fields and buffers of this solver, which live until its `drop` has waited
-            // for the stream, all work is in that one stream, and of the field in flight these read owned cells only.
-            half.inner.iter().try_for_each(|launch| unsafe { self.device.launch(launch, &self.stream) })?;
-            let began = Instant::now();
-            pending.finish(Schedule::DefaultStream)?;
-            self.spent += began.elapsed();
-            // SAFETY: as above, and no exchange is pending.
-            half.outer.iter().try_for_each(|launch| unsafe { self.device.launch(launch, &self.stream) })?;
+            // for the stream. All work is in that one stream, with which access by way of the default stream is ordered
+            // by waiting. Of the field in flight the inner ones read owned cells only.
+            let run = |launch: &D::Launch| unsafe { self.device.launch(launch, &self.stream) };
+            self.spent += timed_overlap(
+                exchange,
+                Schedule::On(&self.stream),
+                || half.inner.iter().try_for_each(run).map_err(SolverError::from),
+                || half.outer.iter().try_for_each(run).map_err(SolverError::from),
+            )?;
         }
         Ok(())
     }
 
-    /// The time that this rank spent in exchanges, between start and finish not counted.
+    /// The time that this rank spent in exchanges, what is computed between start and finish not counted.
     pub fn spent(&self) -> Duration {
         self.spent
     }
@@ -222,6 +231,8 @@ impl<D: Device> Solver<D> {
     /// # Errors
     /// [`SolverError`].
     pub fn gather(&self) -> Result<Option<Vec<f64>>, SolverError> {
+        // The field is read in order with the default stream.
+        self.device.synchronize(&self.stream)?;
         let mut mine = self.tracer.fields().to_vec(0)?;
         mine.truncate(mine.len() - self.halo_cells * self.levels);
         let is_root = self.comm.rank() == 0;

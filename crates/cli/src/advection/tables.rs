@@ -5,20 +5,21 @@
 //! stage. The gradients of halo cells are computed by each rank that needs them, which is less work than an exchange
 //! of their own.
 
+use haloport::{CellRegions, Pattern};
 use haloport_mesh::{LocalMesh, Mesh};
 
-use super::stencil::{EDGES, flows, neighbours};
+use super::stencil::{EDGES, Flow, flows, neighbours};
 use super::wind::Wind;
 
 /// Levels of halo cells, by the number of edges to cross.
 pub const HALO_LEVELS: usize = 2;
 
-/// What is computed before the halo is there, and after.
+/// What is computed while halos travel, and afterwards.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Tables {
-    /// Gradients from owned cells alone.
+    /// Gradients that need no halo.
     pub inner_gradients: GradientTable,
-    /// Owned cells that need no other gradients.
+    /// Owned cells whose flows need no other gradients.
     pub inner_flows: FlowTable,
     /// The other gradients.
     pub outer_gradients: GradientTable,
@@ -52,13 +53,36 @@ pub struct FlowTable {
 
 impl Tables {
     /// The tables for the cells of `local`, a part of `mesh` with [`HALO_LEVELS`] levels over edges, and time steps of
-    /// `time_step` days.
-    pub fn new(mesh: &Mesh, local: &LocalMesh, wind: &Wind, time_step: f64) -> Tables {
+    /// `time_step` days. `pattern`, of these cells, says what needs no halo; without it, all is computed afterwards.
+    pub fn new(
+        mesh: &Mesh,
+        local: &LocalMesh,
+        wind: &Wind,
+        time_step: f64,
+        pattern: Option<&Pattern>,
+    ) -> Tables {
         let cells = local.cells();
-        let is_inner = |cell: usize| {
-            let mut across = local.cell_neighbours(cell).iter();
-            cell < cells.owned() && across.all(|other| other.is_some_and(|other| other < cells.owned()))
+        let flows: Vec<[Flow; EDGES]> =
+            (0..cells.owned()).map(|cell| flows(mesh, wind, cells.global(cell))).collect();
+        // An upwind cell is this one or next to it, and held.
+        let upwind = |cell: usize| flows[cell].map(|flow| cells.local(flow.upwind).unwrap_or(cell));
+        // A neighbour that is not held is none of the owned cells.
+        let beyond = cells.len();
+        let around = |cell: usize| {
+            let across = local.cell_neighbours(cell).iter();
+            across.map(move |other| other.unwrap_or(beyond)).chain([cell])
         };
+        let marked = |regions: Option<CellRegions>| {
+            let mut marks = vec![false; cells.len()];
+            regions.iter().flat_map(|it| &it.interior).for_each(|&cell| marks[cell as usize] = true);
+            marks
+        };
+        let inner_gradients = marked(pattern.and_then(|pattern| pattern.cell_regions(0, around)));
+        let inner_flows =
+            marked(pattern.and_then(|pattern| {
+                pattern.cell_regions(0, |cell| upwind(cell).into_iter().flat_map(around))
+            }));
+
         let mut made = Tables {
             inner_gradients: GradientTable::default(),
             inner_flows: FlowTable::default(),
@@ -66,13 +90,10 @@ impl Tables {
             outer_flows: FlowTable::default(),
         };
         let mut needed = vec![false; cells.len()];
-        for cell in 0..cells.owned() {
-            let flows = flows(mesh, wind, cells.global(cell));
-            // An upwind cell is this one or next to it, and held.
-            let upwind = flows.map(|flow| cells.local(flow.upwind).unwrap_or(cell));
+        for (cell, flows) in flows.iter().enumerate() {
+            let upwind = upwind(cell);
             upwind.into_iter().for_each(|cell| needed[cell] = true);
-            let all_inner = upwind.into_iter().all(is_inner);
-            let table = if all_inner { &mut made.inner_flows } else { &mut made.outer_flows };
+            let table = if inner_flows[cell] { &mut made.inner_flows } else { &mut made.outer_flows };
             table.cells.push(cell as i32);
             table.upwind.push(upwind.map(|cell| cell as i32));
             table.terms.push(flows.map(|flow| [flow.flux, flow.offset[0], flow.offset[1]]));
@@ -80,7 +101,8 @@ impl Tables {
         }
         for cell in (0..cells.len()).filter(|&cell| needed[cell]) {
             let neighbours = neighbours(mesh, cells.global(cell));
-            let table = if is_inner(cell) { &mut made.inner_gradients } else { &mut made.outer_gradients };
+            let table =
+                if inner_gradients[cell] { &mut made.inner_gradients } else { &mut made.outer_gradients };
             table.cells.push(cell as i32);
             // The neighbours of a cell of level 1 are at level 2 at most.
             table.neighbours.push(neighbours.map(|other| cells.local(other.cell).unwrap_or(cell) as i32));

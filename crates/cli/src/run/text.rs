@@ -1,9 +1,14 @@
-//! Numbers as people read them.
+//! Numbers and settings as people read them.
 
 /// Three digits.
 pub(crate) fn significant(value: f64) -> String {
     let decimals = (2 - value.abs().log10().floor() as i32).clamp(0, 3) as usize;
     format!("{value:.decimals$}")
+}
+
+/// What was done while halos travelled.
+pub(crate) fn beside_exchanges(overlap: bool) -> &'static str {
+    if overlap { "beside the interior" } else { "with nothing beside them" }
 }
 
 /// Bytes in the unit that suits them.

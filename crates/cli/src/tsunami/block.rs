@@ -77,6 +77,12 @@ pub struct StateMut<'a> {
     pub hv: &'a mut [f64],
 }
 
+/// What a stage reads of a state. It asks for no more than it computes with: other cells may be changing meanwhile.
+pub trait Input {
+    /// These elements of the three arrays.
+    fn elements(&self, elements: Range<usize>) -> State<'_>;
+}
+
 /// Where a stage puts its results.
 pub trait Output {
     /// The cells `columns` of `row` (owned, counted from the first) of the three arrays, to write.
@@ -212,6 +218,13 @@ impl BlockView<'_> {
     /// The index of an owned cell, counted from the first owned row and column.
     pub fn index(&self, row: usize, column: usize) -> usize {
         (row + MARGIN) * self.pitch + column + MARGIN
+    }
+}
+
+impl Input for State<'_> {
+    fn elements(&self, elements: Range<usize>) -> State<'_> {
+        let Range { start, end } = elements;
+        State { h: &self.h[start..end], hu: &self.hu[start..end], hv: &self.hv[start..end] }
     }
 }
 

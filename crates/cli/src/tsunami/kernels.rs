@@ -2,7 +2,7 @@
 //!
 //! A block's arrays lie in the device's memory as [`Block`](crate::tsunami::block::Block) says,
 //! without padding at the end of the last row. Index 0 of a plane is the owned column, index 1
-//! the owned row, both counted from the block's first.
+//! the owned row, both counted from the block's first, or of a stage from its region's first.
 //!
 //! Each kernel is a Rust function here and a source in the portable dialect in `kernels/`, which does the same operations
 //! in the same order, without transcendental functions: all devices give the same bits.
@@ -13,26 +13,31 @@ use std::slice::{from_raw_parts, from_raw_parts_mut};
 use haloport::device::{HostKernel, IndexRange, KernelArgument, KernelSource, ParameterType};
 
 use crate::kernel_arguments::Arguments;
-use crate::tsunami::block::{BlockView, MARGIN, Output, Reflection, State, StateMut, Walls, reflections};
+use crate::tsunami::block::{
+    BlockView, Input, MARGIN, Output, Reflection, State, StateMut, Walls, reflections,
+};
 use crate::tsunami::metric::MetricView;
 use crate::tsunami::scheme::{Physics, Stage, Workspace, max_rate, stage_rows};
 use crate::tsunami::survey::raise_largest;
 
 use ParameterType::{F64, I64, Pointer};
 
-/// [`Stage::Predict`] over a plane: see [`STAGE_PARAMETERS`].
+/// [`Stage::Predict`] over a region of a block: see [`STAGE_PARAMETERS`].
 pub const PREDICT: KernelSource = kernel("predict", STAGE_SOURCE, predict, STAGE_PARAMETERS);
 
-/// [`Stage::Correct`] over a plane: see [`STAGE_PARAMETERS`].
+/// [`Stage::Correct`] over a region of a block: see [`STAGE_PARAMETERS`].
 pub const CORRECT: KernelSource = kernel("correct", STAGE_SOURCE, correct, STAGE_PARAMETERS);
 
 /// Input `h`, `hu`, `hv`; output `h`, `hu`, `hv`; bed, metric (see [`MetricView::of`]); `nx`,
-/// `ny`, pitch; drag, dry depth, time step.
-pub const STAGE_PARAMETERS: &[ParameterType] =
-    &[Pointer, Pointer, Pointer, Pointer, Pointer, Pointer, Pointer, Pointer, I64, I64, I64, F64, F64, F64];
+/// `ny`, pitch; the region's first column and row, and those past its last; drag, dry depth,
+/// time step.
+pub const STAGE_PARAMETERS: &[ParameterType] = &[
+    Pointer, Pointer, Pointer, Pointer, Pointer, Pointer, Pointer, Pointer, I64, I64, I64, I64, I64, I64,
+    I64, F64, F64, F64,
+];
 
 /// The place of the time step in [`STAGE_PARAMETERS`].
-pub const STAGE_TIME_STEP: usize = 13;
+pub const STAGE_TIME_STEP: usize = 17;
 
 /// The largest rate (see [`max_rate`]) and the smallest depth of each row; one index for each
 /// row. Parameters: `h`, `hu`, `hv`, bed, metric; `ny` rates and then `ny` depths to write;
@@ -100,23 +105,17 @@ unsafe fn correct(range: &IndexRange, arguments: &[KernelArgument]) {
 /// See [`HostKernel`], for arguments of [`STAGE_PARAMETERS`].
 unsafe fn stage(stage: Stage, range: &IndexRange, arguments: Arguments<'_>) {
     let shape = Shape { nx: arguments.size(8), ny: arguments.size(9), pitch: arguments.size(10) };
-    // SAFETY: the input, the bed and the metric are arrays of this shape that nobody writes during the launch: the
-    // output is in other arrays.
-    let (input, block) = unsafe {
-        let input = State {
-            h: shape.cells(arguments.array(0)),
-            hu: shape.cells(arguments.array(1)),
-            hv: shape.cells(arguments.array(2)),
-        };
-        (input, shape.block(arguments.array(6), arguments.array(7)))
-    };
-    let arrays = [arguments.array(3), arguments.array(4), arguments.array(5)];
-    let mut output = Plane { arrays, pitch: shape.pitch };
-    let physics = Physics { drag: arguments.number(11), dry: arguments.number(12), ..Physics::default() };
+    // SAFETY: the bed and the metric are arrays of this shape that nobody writes.
+    let block = unsafe { shape.block(arguments.array(6), arguments.array(7)) };
+    let input = Around { arrays: [0, 1, 2].map(|index| arguments.array(index).cast_const()) };
+    let mut output = Plane { arrays: [3, 4, 5].map(|index| arguments.array(index)), pitch: shape.pitch };
+    let physics = Physics { drag: arguments.number(15), dry: arguments.number(16), ..Physics::default() };
     let dt = arguments.number(STAGE_TIME_STEP);
-    let (rows, columns) = (range.begin[1]..range.end[1], range.begin[0]..range.end[0]);
+    let (first_column, first_row) = (arguments.size(11), arguments.size(12));
+    let columns = first_column + range.begin[0]..first_column + range.end[0];
+    let rows = first_row + range.begin[1]..first_row + range.end[1];
     WORKSPACE.with_borrow_mut(|work| {
-        stage_rows(block, &physics, stage, dt, rows, columns, input, &mut output, work);
+        stage_rows(block, &physics, stage, dt, rows, columns, &input, &mut output, work);
     });
 }
 
@@ -215,6 +214,22 @@ impl Shape {
         // SAFETY: the caller's promise.
         let (bed, metric) = unsafe { (self.cells(bed), from_raw_parts(metric, values)) };
         BlockView { pitch: self.pitch, bed, metric: MetricView::of(metric) }
+    }
+}
+
+/// The input of a stage. Made only in [`stage`], for arrays of which nobody writes the cells of the launch's region nor
+/// those two cells around it while the launch runs, and asked only for these.
+struct Around {
+    arrays: [*const f64; 3],
+}
+
+impl Input for Around {
+    fn elements(&self, elements: std::ops::Range<usize>) -> State<'_> {
+        // SAFETY: these are elements of the arrays, which nobody writes: the output is in other arrays, and an exchange
+        // that is under way writes halos beyond.
+        let [h, hu, hv] =
+            self.arrays.map(|array| unsafe { from_raw_parts(array.add(elements.start), elements.len()) });
+        State { h, hu, hv }
     }
 }
 

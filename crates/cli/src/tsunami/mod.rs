@@ -4,12 +4,14 @@
 //! | --- | --- |
 //! | [`relief`] | the land and the sea bed: reading, checking, refining |
 //! | [`decomposition`] | which rank owns which rectangle of the grid |
+//! | [`regions`] | which cells are computed while margins travel, and which afterwards |
 //! | [`block`] | the rectangle of cells that one rank owns, its margin and its closed walls |
 //! | [`metric`] | lengths and areas of the cells of a longitude-latitude grid |
 //! | [`uplift`] | the hump of the sea surface that starts the wave |
 //! | [`face`] | what flows through one face: reconstruction and flux |
 //! | [`scheme`] | one stage of the time step over a range of rows and columns |
 //! | [`kernels`] | the scheme as kernels of a device |
+//! | `launches` | the kernels of one rank, bound to its arrays |
 //! | [`solver`] | the model on one rank: fields, kernels, exchanges, time steps |
 //! | [`survey`] | volume, extremes and the largest wave height |
 //! | [`gauges`] | tide gauges and their records |
@@ -23,8 +25,10 @@ pub mod decomposition;
 pub mod face;
 pub mod gauges;
 pub mod kernels;
+mod launches;
 pub mod metric;
 pub mod picture;
+pub mod regions;
 pub mod relief;
 pub mod scheme;
 pub mod solver;

@@ -29,7 +29,8 @@
 //! ```
 //!
 //! Cells at least two from a border with a neighbour may be computed while the margins
-//! travel, in any split into rows and columns; corners of the margin are never read.
+//! travel, in any split into rows and columns (see [`regions`](crate::tsunami::regions));
+//! corners of the margin do not matter.
 //!
 //! Depths stay positive without clipping while the [Courant number](Physics::courant) is at
 //! most 1, because the faces of a cell then carry off less than it holds (Audusse et al.
@@ -43,7 +44,7 @@ use std::ops::Range;
 use serde::Serialize;
 use thiserror::Error;
 
-use crate::tsunami::block::{BlockView, MARGIN, Output, State};
+use crate::tsunami::block::{BlockView, Input, MARGIN, Output, State};
 use crate::tsunami::face::{Cell, Flux, GRAVITY, face_flux, limited, max, per_depth};
 
 /// Constants of the model.
@@ -132,8 +133,9 @@ impl Default for Physics {
 /// of a step of `dt` seconds.
 ///
 /// `input` is the state at the beginning of the stage, whole arrays; it is read two cells
-/// north, south, east and west of every cell, never diagonally. Only the given cells of
-/// `output` are touched, so that ranges can be dealt out to threads.
+/// north, south, east and west of every cell, and what stands in the corners between does
+/// not matter. Nothing beyond is read, and only the given cells of `output` are touched, so
+/// that ranges can be dealt out to threads, and computed while margins beyond travel.
 ///
 /// The result of a cell does not depend, to the last bit, on the ranges or the block.
 #[allow(clippy::too_many_arguments, reason = "a kernel: each is one plain input")]
@@ -144,7 +146,7 @@ pub fn stage_rows(
     dt: f64,
     rows: Range<usize>,
     columns: Range<usize>,
-    input: State<'_>,
+    input: &impl Input,
     output: &mut impl Output,
     work: &mut Workspace,
 ) {
@@ -204,6 +206,10 @@ pub fn max_rate(
 /// Faces from west to east of a chunk, one more than its cells, made up to whole vectors.
 const FACES: usize = CHUNK + 4;
 
+/// Cells of a row after its whole chunks: what the faces of the last chunk look at, from its first cell to three cells
+/// beyond the last face.
+const BEYOND: usize = FACES + 4 - CHUNK;
+
 /// A row of cells with what the fluxes need, from two columns west of the range to two
 /// columns east, made up with dry cells to whole chunks.
 #[derive(Debug, Default)]
@@ -261,23 +267,21 @@ impl Row {
         &mut self,
         block: BlockView<'_>,
         physics: &Physics,
-        input: State<'_>,
+        input: &impl Input,
         line: usize,
         columns: &Range<usize>,
     ) {
         let chunks = columns.len().div_ceil(CHUNK);
-        let width = chunks * CHUNK + FACES;
+        let width = chunks * CHUNK + BEYOND;
         let cells = columns.len() + 2 * MARGIN;
         let first = line * block.pitch + columns.start;
         let source = first..first + cells;
-        for (row, field) in [
-            (&mut self.h, input.h),
-            (&mut self.hu, input.hu),
-            (&mut self.hv, input.hv),
-            (&mut self.eta, block.bed),
-        ] {
+        let bed = &block.bed[source.clone()];
+        let State { h, hu, hv } = input.elements(source);
+        for (row, values) in [(&mut self.h, h), (&mut self.hu, hu), (&mut self.hv, hv), (&mut self.eta, bed)]
+        {
             row.clear();
-            row.extend_from_slice(&field[source.clone()]);
+            row.extend_from_slice(values);
             row.resize(width, 0.0);
         }
         self.u.resize(width, 0.0);

@@ -2,19 +2,20 @@
 
 use std::time::{Duration, Instant};
 
-use haloport::device::{Buffer, Device, DeviceError, KernelArgument, KernelSource, LaunchConfig, MemoryKind};
+use haloport::device::{Buffer, Device, DeviceError, MemoryKind, Pointer, Priority};
 use haloport::{
     BindError, Communicator, Exchange, ExchangeError, Field, FieldError, Halo, Neighbours, Pattern,
-    PatternError, Schedule, TransportError,
+    PatternError, Regions, Schedule, TransportError,
 };
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use crate::numbers::{differing, larger, largest_difference};
-use crate::traffic::Moved;
+use crate::traffic::{Moved, timed_overlap};
 use crate::tsunami::block::{Block, BlockError, Fields, MARGIN, State};
 use crate::tsunami::decomposition::{DecompositionError, decompose};
-use crate::tsunami::kernels::{CORRECT, EXTREMES, PREDICT, RAISE_LARGEST, STAGE_TIME_STEP, WALLS, wall_bits};
+use crate::tsunami::launches::{Arrays, Launches};
+use crate::tsunami::regions::in_chunks;
 use crate::tsunami::relief::Relief;
 use crate::tsunami::scheme::Physics;
 
@@ -25,8 +26,8 @@ type Flow<D> = [Field<f64, D>; 3];
 ///
 /// The state and the first half of each step are two sets of fields, each with an exchange of
 /// its own. The bed and the metric lie beside them on the device, and every kernel is bound to
-/// its arrays once; a step launches kernels, exchanges halos, and reads back two values for
-/// each row of the block.
+/// its arrays once; a step launches kernels, exchanges halos beside them, and reads back two
+/// values for each row of the block. All of it is in one stream, this rank's own.
 pub struct Solver<D: Device> {
     comm: Communicator,
     device: D,
@@ -48,20 +49,10 @@ pub struct Solver<D: Device> {
     spent: Spent,
 }
 
-/// Kernels with their arguments.
-struct Launches<D: Device> {
-    extremes: D::Launch,
-    state_walls: D::Launch,
-    predict: D::Launch,
-    predicted_walls: D::Launch,
-    correct: D::Launch,
-    raise_largest: D::Launch,
-}
-
 /// Where a rank's time went.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Spent {
-    /// In exchanges of halos, from start to finish.
+    /// In exchanges of halos, what is computed between start and finish not counted.
     pub exchange: Duration,
     /// In the reduction that finds the time step, waiting for slower ranks included.
     pub reduction: Duration,
@@ -117,7 +108,8 @@ pub enum SolverError {
 }
 
 impl<D: Device> Solver<D> {
-    /// Collective: the model on the grid of `relief`, one block for each rank, without water.
+    /// Collective: the model on the grid of `relief`, one block for each rank, without water. With
+    /// `overlap`, cells that need no halo are computed while halos travel; the results are the same.
     ///
     /// # Errors
     /// [`SolverError`].
@@ -126,6 +118,7 @@ impl<D: Device> Solver<D> {
         device: &D,
         relief: &Relief,
         physics: &Physics,
+        overlap: bool,
     ) -> Result<Self, SolverError> {
         let (grid, split) = decompose(relief.nx(), relief.ny(), comm.size())?;
         let parts = split.parts_per_axis();
@@ -138,38 +131,27 @@ impl<D: Device> Solver<D> {
         };
         let (state, predicted, largest) = (flow()?, flow()?, Field::<f64, D>::new(device, &pattern)?);
         let layout = state[0].layout(0)?;
-        let range = |axis: usize| {
-            let owned = layout.owned();
-            owned.lower()[axis] as usize..owned.upper()[axis] as usize
+        let owned = layout.owned();
+        let range = |axis: usize| owned.lower()[axis] as usize..owned.upper()[axis] as usize;
+        let regions = match pattern.regions(0).filter(|_| overlap) {
+            Some(regions) => in_chunks(&owned, regions),
+            None => Regions { interior: None, boundary: vec![owned] },
         };
         let block = Block::new(relief, range(1), range(0), layout.strides()[0] as usize)?;
 
-        let stream = device.default_stream();
+        let stream = device.create_stream(Priority::Normal)?;
         let constant =
             [upload(device, &stream, &block.bed)?, upload(device, &stream, &block.metric.view().to_vec())?];
-        let [bed, metric] = [constant[0].pointer(), constant[1].pointer()].map(KernelArgument::Pointer);
         let extremes = device.allocate(2 * block.ny() * size_of::<f64>(), MemoryKind::Device)?;
-        let extremes_at = KernelArgument::Pointer(extremes.pointer());
-        let largest_at = KernelArgument::Pointer(largest.pointer(0)?);
-        let [q, q1] = [pointers(&state)?, pointers(&predicted)?];
-        let [nx, ny, pitch] = [block.nx(), block.ny(), block.pitch].map(|n| KernelArgument::I64(n as i64));
-        let [drag, dry, no_time] = [physics.drag, physics.dry, 0.0].map(KernelArgument::F64);
-        let closed = KernelArgument::I64(wall_bits(block.walls));
-        let bind = |source: &KernelSource, config: LaunchConfig, arguments: &[&[KernelArgument]]| {
-            device.bind(&device.compile(source)?, config, &arguments.concat())
+        let arrays = Arrays {
+            state: pointers(&state)?,
+            predicted: pointers(&predicted)?,
+            bed: constant[0].pointer(),
+            metric: constant[1].pointer(),
+            largest: largest.pointer(0)?,
+            extremes: extremes.pointer(),
         };
-        let plane = LaunchConfig::plane(block.nx(), block.ny());
-        let rows = LaunchConfig::linear(block.ny());
-        let lines = LaunchConfig::linear(block.nx() + block.ny());
-        let shape = [nx, ny, pitch];
-        let launches = Launches {
-            extremes: bind(&EXTREMES, rows, &[&q, &[bed, metric, extremes_at], &shape, &[dry]])?,
-            state_walls: bind(&WALLS, lines, &[&q, &shape, &[closed]])?,
-            predict: bind(&PREDICT, plane, &[&q, &q1, &[bed, metric], &shape, &[drag, dry, no_time]])?,
-            predicted_walls: bind(&WALLS, lines, &[&q1, &shape, &[closed]])?,
-            correct: bind(&CORRECT, plane, &[&q1, &q, &[bed, metric], &shape, &[drag, dry, no_time]])?,
-            raise_largest: bind(&RAISE_LARGEST, plane, &[&[q[0], bed, largest_at], &shape])?,
-        };
+        let launches = Launches::new(device, &block, physics, &regions, &arrays)?;
         Ok(Self {
             comm: comm.clone(),
             device: device.clone(),
@@ -212,9 +194,12 @@ impl<D: Device> Solver<D> {
     /// [`SolverError`].
     pub fn set_state(&mut self, fields: &Fields) -> Result<(), SolverError> {
         let values = [&fields.h, &fields.hu, &fields.hv];
+        // Fields are written in order with the default stream.
+        self.device.synchronize(&self.stream)?;
         for (field, values) in self.state.fields_mut().iter_mut().zip(values) {
             field.copy_from(0, values)?;
         }
+        self.device.synchronize(&self.device.default_stream())?;
         Ok(self.launch(&self.launches.raise_largest)?)
     }
 
@@ -232,15 +217,20 @@ impl<D: Device> Solver<D> {
         if !(dt > 0.0 && dt.is_finite()) {
             return Err(SolverError::TimeStep { found: dt });
         }
-        for launch in [&mut self.launches.predict, &mut self.launches.correct] {
-            self.device.rebind(launch, STAGE_TIME_STEP, KernelArgument::F64(dt))?;
+        let Self { device, stream, launches, state, predicted, spent, .. } = self;
+        for (exchange, half) in [(state, &mut launches.predict), (predicted, &mut launches.correct)] {
+            half.set_time_step(device, dt)?;
+            // SAFETY: as in `launch`; of the fields in flight, the interior reads owned cells and what is behind walls,
+            // and its output is in other fields.
+            let run = |launch: &D::Launch| unsafe { device.launch(launch, stream) };
+            run(&half.walls)?;
+            spent.exchange += timed_overlap(
+                exchange,
+                Schedule::On(stream),
+                || half.interior.iter().try_for_each(run).map_err(SolverError::from),
+                || half.boundary.iter().try_for_each(run).map_err(SolverError::from),
+            )?;
         }
-        self.launch(&self.launches.state_walls)?;
-        self.spent.exchange += timed(&mut self.state)?;
-        self.launch(&self.launches.predict)?;
-        self.launch(&self.launches.predicted_walls)?;
-        self.spent.exchange += timed(&mut self.predicted)?;
-        self.launch(&self.launches.correct)?;
         self.launch(&self.launches.raise_largest)?;
         Ok(dt)
     }
@@ -276,6 +266,8 @@ impl<D: Device> Solver<D> {
     pub fn gather(&self) -> Result<Option<Whole>, SolverError> {
         let [h, hu, hv] = self.state.fields();
         let fields = [h, hu, hv, &self.largest];
+        // Fields are read in order with the default stream.
+        self.device.synchronize(&self.stream)?;
         let values = fields.map(|field| field.to_vec(0).map(|values| self.block.owned(&values)));
         let mut part = Part {
             first: [self.block.rows.start, self.block.columns.start],
@@ -323,8 +315,9 @@ impl<D: Device> Solver<D> {
 
     fn launch(&self, launch: &D::Launch) -> Result<(), DeviceError> {
         // SAFETY: kernels are bound to fields and buffers of this solver, of the shape that they are told, which live
-        // until its `drop` has waited for the stream. Kernels, copies and the ends of exchanges follow each other in
-        // that one stream, and no exchange is pending between the calls.
+        // until its `drop` has waited for the stream. Kernels, copies, and starts and ends of exchanges follow each
+        // other in that one stream, with which access by way of the default stream is ordered by waiting. No exchange is
+        // pending.
         unsafe { self.device.launch(launch, &self.stream) }
     }
 }
@@ -366,16 +359,9 @@ impl Whole {
     }
 }
 
-/// Runs an exchange and says how long it took.
-fn timed<D: Device>(exchange: &mut Exchange<Flow<D>>) -> Result<Duration, ExchangeError> {
-    let began = Instant::now();
-    exchange.start(Schedule::DefaultStream)?.finish(Schedule::DefaultStream)?;
-    Ok(began.elapsed())
-}
-
-fn pointers<D: Device>(flow: &Flow<D>) -> Result<[KernelArgument; 3], FieldError> {
+fn pointers<D: Device>(flow: &Flow<D>) -> Result<[Pointer; 3], FieldError> {
     let [h, hu, hv] = flow;
-    Ok([h.pointer(0)?, hu.pointer(0)?, hv.pointer(0)?].map(KernelArgument::Pointer))
+    Ok([h.pointer(0)?, hu.pointer(0)?, hv.pointer(0)?])
 }
 
 /// A buffer of the device with `values` in it.

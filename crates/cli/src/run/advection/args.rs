@@ -47,6 +47,10 @@ pub(crate) struct AdvectionArgs {
     /// Limit the slopes, so that nothing becomes negative, at the price of accuracy
     #[arg(long)]
     pub(super) limited: bool,
+    /// Start each exchange and finish it at once. Without this, cells that need no halo are computed in between, with the
+    /// same results
+    #[arg(long)]
+    pub(super) no_overlap: bool,
     /// Folder for the picture
     #[arg(long, value_name = "DIR", default_value = "out/advection")]
     pub(super) out: PathBuf,

@@ -165,7 +165,13 @@ pub(super) fn some_steps<D: Device>(
 }
 
 fn model(case: &Case) -> Model<'_> {
-    Model { mesh: &case.mesh, wind: case.tracer.wind, levels: case.tracer.levels, limited: case.limited }
+    Model {
+        mesh: &case.mesh,
+        wind: case.tracer.wind,
+        levels: case.tracer.levels,
+        limited: case.limited,
+        overlap: case.overlap,
+    }
 }
 
 impl Measured {

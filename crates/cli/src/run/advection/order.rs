@@ -52,8 +52,8 @@ pub(super) fn ladder<D: Device>(
         let (cells, norms) = if name == problem.case.name && days == problem.case.days {
             (problem.case.mesh.cells(), norms)
         } else {
-            let Case { tracer, limited, .. } = problem.case;
-            let case = Case::new(name, Tracer { levels: 1, ..tracer }, days, limited)?;
+            let Case { tracer, limited, overlap, .. } = problem.case;
+            let case = Case::new(name, Tracer { levels: 1, ..tracer }, days, limited, overlap)?;
             let partition = case.by_curve(comm.size()).map_err(|error| Failure::Run(error.to_string()))?;
             let shown = problem.show_progress && comm.rank() == 0;
             let progress = Progress::simulated(days * DAY, "other meshes", shown);

@@ -39,6 +39,8 @@ pub(super) struct Case {
     pub(super) tracer: Tracer,
     pub(super) days: f64,
     pub(super) limited: bool,
+    /// Whether cells that need no halo are computed while halos travel.
+    pub(super) overlap: bool,
 }
 
 impl Problem {
@@ -75,7 +77,7 @@ impl Problem {
         let wind = Wind::tilted(args.alpha.to_radians());
         let tracer = Tracer { shape: args.tracer, levels: args.levels, wind };
         Ok(Problem {
-            case: Case::new(args.mesh, tracer, args.days, args.limited)?,
+            case: Case::new(args.mesh, tracer, args.days, args.limited, !args.no_overlap)?,
             choice: args.partition.clone(),
             partition: OnceLock::new(),
             show_progress: !args.json,
@@ -117,9 +119,15 @@ impl Problem {
 impl Case {
     /// # Errors
     /// [`Failure::BadInput`] where the mesh cannot be made.
-    pub(super) fn new(name: MeshName, tracer: Tracer, days: f64, limited: bool) -> Result<Case, Failure> {
+    pub(super) fn new(
+        name: MeshName,
+        tracer: Tracer,
+        days: f64,
+        limited: bool,
+        overlap: bool,
+    ) -> Result<Case, Failure> {
         let mesh = name.make().map_err(|error| Failure::BadInput(format!("--mesh: {error}")))?;
-        Ok(Case { name, areas: areas(&mesh), mesh, tracer, days, limited })
+        Ok(Case { name, areas: areas(&mesh), mesh, tracer, days, limited, overlap })
     }
 
     /// The parts of a space-filling curve; some are empty where there are more ranks than cells.

@@ -17,7 +17,7 @@ use super::order::{self, Rung};
 use super::problem::{Case, Problem};
 use crate::print;
 use crate::run::check::{Check, write_checks};
-use crate::run::text::{bytes, significant};
+use crate::run::text::{beside_exchanges, bytes, significant};
 
 /// Exchanges of halos in each step.
 const EXCHANGES_PER_STEP: usize = 2;
@@ -48,7 +48,10 @@ pub(super) struct Report {
     stepping_s: f64,
     /// Levels of cells.
     cells_per_second: f64,
-    /// Part of the ranks' stepping time that they spent in exchanges.
+    /// Whether cells that need no halo were computed while halos travelled.
+    overlap: bool,
+    /// Part of the ranks' stepping time that they spent in exchanges; on the host, which does not
+    /// wait for halos where a device does.
     exchange_share: f64,
     exchanges: usize,
     /// Of all ranks together, for one exchange and in all.
@@ -108,6 +111,7 @@ impl Report {
             wall_s: 0.0,
             stepping_s: stepping,
             cells_per_second: (cells * levels * carried.steps) as f64 / stepping,
+            overlap: case.overlap,
             exchange_share: carried.exchange.as_secs_f64() / (stepping * comm.size() as f64),
             exchanges,
             bytes_per_exchange: carried.moved.bytes(),
@@ -161,7 +165,10 @@ impl print::Report for Report {
                 self.wall_s
             ),
         )?;
-        line("exchange", format!("{:.1} % of the time", 100.0 * self.exchange_share))?;
+        line(
+            "exchange",
+            format!("{}; {:.1} % of the time", beside_exchanges(self.overlap), 100.0 * self.exchange_share),
+        )?;
         line(
             "bytes moved",
             format!(

@@ -28,6 +28,10 @@ pub(crate) struct TsunamiArgs {
     /// Hours to simulate
     #[arg(long, value_name = "H", default_value_t = 2.0, value_parser = hours, allow_negative_numbers = true)]
     pub(super) hours: f64,
+    /// Start each exchange and finish it at once. Without this, cells that need no halo are computed in between, with the
+    /// same results
+    #[arg(long)]
+    pub(super) no_overlap: bool,
     /// Folder for pictures and tide gauges
     #[arg(long, value_name = "DIR", default_value = "out/tsunami")]
     pub(super) out: PathBuf,

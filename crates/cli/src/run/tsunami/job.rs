@@ -83,7 +83,7 @@ pub(super) fn run<D: Device>(
     folder: &Folder,
 ) -> Result<Done, Failure> {
     let began = Instant::now();
-    let mut solver = Solver::new(comm, device, &problem.relief, &problem.physics)?;
+    let mut solver = Solver::new(comm, device, &problem.relief, &problem.physics, problem.overlap)?;
     solver.set_state(&initial_state(solver.block(), &problem.relief, &problem.uplift))?;
     let progress = Progress::simulated(problem.end, "tsunami", problem.show_progress && comm.rank() == 0);
     let mut tides = Tides::new(&problem.gauges, solver.block());

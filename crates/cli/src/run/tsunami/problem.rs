@@ -28,6 +28,8 @@ pub(super) struct Problem {
     pub(super) gauges: Vec<PlacedGauge>,
     /// The end of the run, seconds.
     pub(super) end: f64,
+    /// Whether cells that need no halo are computed while halos travel.
+    pub(super) overlap: bool,
     /// Whether the terminal shows the progress.
     pub(super) show_progress: bool,
 }
@@ -87,6 +89,7 @@ impl Problem {
             uplift: Uplift::on(&relief),
             gauges,
             end: args.hours * 3600.0,
+            overlap: !args.no_overlap,
             show_progress: !args.json,
             relief,
         })

@@ -16,7 +16,7 @@ use super::tides::{ARRIVAL, Seen};
 use crate::print;
 use crate::run::check::{Check, write_checks};
 use crate::run::progress::clock;
-use crate::run::text::{bytes, significant};
+use crate::run::text::{beside_exchanges, bytes, significant};
 
 /// Exchanges of halos in each step.
 const EXCHANGES_PER_STEP: usize = 2;
@@ -46,7 +46,10 @@ pub(super) struct Report {
     wall_s: f64,
     stepping_s: f64,
     cells_per_second: f64,
-    /// Parts of the ranks' stepping time: exchanges of halos, and the reduction for the time step.
+    /// Whether cells that need no halo were computed while halos travelled.
+    overlap: bool,
+    /// Parts of the ranks' stepping time: exchanges of halos, and the reduction for the time step; on the host, which does not
+    /// wait for halos where a device does.
     exchange_share: f64,
     reduction_share: f64,
     exchanges: usize,
@@ -106,6 +109,7 @@ impl Report {
             wall_s: done.wall.as_secs_f64(),
             stepping_s: stepping,
             cells_per_second: (problem.cells() * done.steps) as f64 / stepping,
+            overlap: problem.overlap,
             exchange_share: done.spent.exchange.as_secs_f64() / of_ranks,
             reduction_share: done.spent.reduction.as_secs_f64() / of_ranks,
             exchanges,
@@ -158,7 +162,8 @@ impl print::Report for Report {
         line(
             "exchange",
             format!(
-                "{:.1} % of the time (and {:.1} % in the reduction for the time step)",
+                "{}; {:.1} % of the time (and {:.1} % in the reduction for the time step)",
+                beside_exchanges(self.overlap),
                 100.0 * self.exchange_share,
                 100.0 * self.reduction_share
             ),

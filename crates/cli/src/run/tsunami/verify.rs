@@ -29,7 +29,7 @@ pub(super) fn lake_at_rest<D: Device>(
     device: &D,
     problem: &Problem,
 ) -> Result<Check, Failure> {
-    let mut solver = Solver::new(comm, device, &problem.relief, &problem.physics)?;
+    let mut solver = Solver::new(comm, device, &problem.relief, &problem.physics, problem.overlap)?;
     let calm = Uplift { height: 0.0, ..problem.uplift };
     solver.set_state(&initial_state(solver.block(), &problem.relief, &calm))?;
     let progress = Progress::simulated(REST, "lake at rest", problem.show_progress && comm.rank() == 0);
@@ -143,7 +143,7 @@ fn some_steps<D: Device>(
     problem: &Problem,
     steps: usize,
 ) -> Result<Option<Whole>, Failure> {
-    let mut solver = Solver::new(comm, device, &problem.relief, &problem.physics)?;
+    let mut solver = Solver::new(comm, device, &problem.relief, &problem.physics, problem.overlap)?;
     solver.set_state(&initial_state(solver.block(), &problem.relief, &problem.uplift))?;
     for _ in 0..steps {
         solver.step(f64::INFINITY)?;

@@ -1,4 +1,5 @@
-// The two stages of a time step, one thread for each cell; the metric has the rows' values one kind after the other.
+// The two stages of a time step, one thread for each cell of a region of the block; the metric has the rows' values one
+// kind after the other. `nx` is there for the kernel of the host.
 // Every operation stands in the order of `face.rs` and `scheme.rs`, which say what it means, so that results agree to
 // the last bit; a face is computed for both of its cells, from the same numbers.
 
@@ -151,10 +152,11 @@ DEVICE_FUNCTION Updated euler(GLOBAL const f64 *h, GLOBAL const f64 *hu, GLOBAL 
 
 KERNEL void predict(GLOBAL const f64 *h, GLOBAL const f64 *hu, GLOBAL const f64 *hv, GLOBAL f64 *new_h,
                     GLOBAL f64 *new_hu, GLOBAL f64 *new_hv, GLOBAL const f64 *bed, GLOBAL const f64 *metric, i64 nx,
-                    i64 ny, i64 pitch, f64 drag, f64 dry, f64 dt)
+                    i64 ny, i64 pitch, i64 first_column, i64 first_row, i64 past_column, i64 past_row, f64 drag,
+                    f64 dry, f64 dt)
 {
-    i64 column = GLOBAL_INDEX(0), row = GLOBAL_INDEX(1);
-    if (column >= nx || row >= ny)
+    i64 column = first_column + GLOBAL_INDEX(0), row = first_row + GLOBAL_INDEX(1);
+    if (column >= past_column || row >= past_row)
         return;
     i64 line = row + MARGIN, cell = line * pitch + column + MARGIN;
     Updated updated = euler(h, hu, hv, bed, metric, ny + 2 * MARGIN, pitch, line, cell, drag, dry, dt);
@@ -165,10 +167,11 @@ KERNEL void predict(GLOBAL const f64 *h, GLOBAL const f64 *hu, GLOBAL const f64 
 
 KERNEL void correct(GLOBAL const f64 *h, GLOBAL const f64 *hu, GLOBAL const f64 *hv, GLOBAL f64 *new_h,
                     GLOBAL f64 *new_hu, GLOBAL f64 *new_hv, GLOBAL const f64 *bed, GLOBAL const f64 *metric, i64 nx,
-                    i64 ny, i64 pitch, f64 drag, f64 dry, f64 dt)
+                    i64 ny, i64 pitch, i64 first_column, i64 first_row, i64 past_column, i64 past_row, f64 drag,
+                    f64 dry, f64 dt)
 {
-    i64 column = GLOBAL_INDEX(0), row = GLOBAL_INDEX(1);
-    if (column >= nx || row >= ny)
+    i64 column = first_column + GLOBAL_INDEX(0), row = first_row + GLOBAL_INDEX(1);
+    if (column >= past_column || row >= past_row)
         return;
     i64 line = row + MARGIN, cell = line * pitch + column + MARGIN;
     Updated updated = euler(h, hu, hv, bed, metric, ny + 2 * MARGIN, pitch, line, cell, drag, dry, dt);
