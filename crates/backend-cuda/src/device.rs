@@ -19,7 +19,7 @@ use crate::memory::CudaBuffer;
 use crate::open::Opened;
 use crate::program::{self, Function};
 use crate::select::{Selector, candidates};
-use crate::stream::CudaStream;
+use crate::stream::{self, CudaStream};
 
 /// An NVIDIA GPU.
 ///
@@ -154,6 +154,10 @@ unsafe impl Device for CudaDevice {
 
     fn synchronize(&self, stream: &CudaStream) -> Result<(), DeviceError> {
         stream.synchronize()
+    }
+
+    fn synchronize_all(&self) -> Result<(), DeviceError> {
+        stream::synchronize_all(&self.opened.context)
     }
 
     fn create_event(&self, timing: bool) -> Result<CudaEvent, DeviceError> {

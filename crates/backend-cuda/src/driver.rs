@@ -57,6 +57,7 @@ functions! {
         cuCtxGetCurrent(*mut CUcontext) -> CUresult;
         cuCtxPushCurrent_v2(CUcontext) -> CUresult;
         cuCtxPopCurrent_v2(*mut CUcontext) -> CUresult;
+        cuCtxSynchronize() -> CUresult;
         cuCtxGetStreamPriorityRange(*mut c_int, *mut c_int) -> CUresult;
         cuStreamCreateWithPriority(*mut CUstream, c_uint, c_int) -> CUresult;
         cuStreamDestroy_v2(CUstream) -> CUresult;

@@ -107,6 +107,12 @@ pub(crate) fn synchronize(context: &Context, raw: CUstream) -> Result<(), Device
     unsafe { call!(context, cuStreamSynchronize(raw)) }
 }
 
+/// Blocks until all work in all streams of the context is done, also of other programs in the process that share it.
+pub(crate) fn synchronize_all(context: &Context) -> Result<(), DeviceError> {
+    // SAFETY: the context is current.
+    unsafe { call!(context, cuCtxSynchronize()) }
+}
+
 impl fmt::Debug for CudaStream {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "CudaStream({:p} of {})", self.raw, self.opened.id())

@@ -16,7 +16,7 @@ use crate::kernels::{Grid, SyclKernel, SyclLaunch, enqueue, set_value};
 use crate::memory::SyclBuffer;
 use crate::open::{Opened, info_of};
 use crate::program;
-use crate::queue::{SyclStream, WorkQueue};
+use crate::queue::{self, SyclStream, WorkQueue};
 use crate::select::{Selector, candidates};
 
 /// A GPU, a CPU or an accelerator that an OpenCL driver offers, with unified memory.
@@ -141,7 +141,7 @@ unsafe impl Device for SyclDevice {
     fn create_stream(&self, priority: Priority) -> Result<SyclStream, DeviceError> {
         let Opened { context, device, info, .. } = &*self.opened;
         let queue = WorkQueue::new(context, *device, info.id, priority, info.stream_priorities)?;
-        Ok(SyclStream::new(&self.opened, Arc::new(queue)))
+        Ok(SyclStream::with_queue(&self.opened, queue))
     }
 
     unsafe fn borrow_stream(&self, handle: usize) -> Result<SyclStream, DeviceError> {
@@ -154,6 +154,10 @@ unsafe impl Device for SyclDevice {
 
     fn synchronize(&self, stream: &SyclStream) -> Result<(), DeviceError> {
         stream.finish()
+    }
+
+    fn synchronize_all(&self) -> Result<(), DeviceError> {
+        queue::finish_all(&self.opened)
     }
 
     fn create_event(&self, timing: bool) -> Result<SyclEvent, DeviceError> {

@@ -28,6 +28,8 @@ pub(crate) struct Opened {
     pub(crate) unified: Unified,
     pub(crate) programs: Mutex<HashMap<&'static str, Arc<Program>>>,
     pub(crate) default: Arc<WorkQueue>,
+    /// All other streams that are alive.
+    pub(crate) queues: Mutex<Vec<Weak<WorkQueue>>>,
     /// For what the host waits for at once, apart from all streams.
     pub(crate) setup: Arc<WorkQueue>,
     pub(crate) context: Context,
@@ -93,8 +95,8 @@ impl Opened {
             WorkQueue::new(&context, device, info.id, Priority::Normal, info.stream_priorities).map(Arc::new)
         };
         let (default, setup) = (queue()?, queue()?);
-        let programs = Mutex::default();
-        Ok(Opened { info, kind, library, device, unified, programs, default, setup, context })
+        let (programs, queues) = (Mutex::default(), Mutex::default());
+        Ok(Opened { info, kind, library, device, unified, programs, default, queues, setup, context })
     }
 
     pub(crate) fn id(&self) -> DeviceId {

@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::ptr;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, PoisonError, Weak};
 use std::thread;
 use std::time::Duration;
 
@@ -29,8 +29,8 @@ pub struct SyclStream {
 #[derive(Debug)]
 pub(crate) struct WorkQueue {
     raw: cl_command_queue,
-    /// What releases it, if it or a reference to it is ours.
-    _owned: Option<Queue>,
+    /// What releases it, or our reference to it.
+    _owned: Queue,
     in_order: bool,
     profiling: bool,
     /// A queue that takes times, made for the first event with timing: a queue that does is slower.
@@ -69,7 +69,7 @@ impl WorkQueue {
         let properties = if priorities { [CL_QUEUE_PRIORITY_KHR, level, 0] } else { [0; 3] };
         let queue = create(context, device, id, &properties)?;
         let raw = queue.raw();
-        Ok(WorkQueue { raw, _owned: Some(queue), in_order: true, profiling: false, clock: OnceLock::new() })
+        Ok(WorkQueue { raw, _owned: queue, in_order: true, profiling: false, clock: OnceLock::new() })
     }
 }
 
@@ -92,7 +92,17 @@ impl SyclStream {
         SyclStream { opened: Arc::clone(opened), queue }
     }
 
-    /// A queue that somebody else made and keeps alive.
+    /// A stream on a queue that is no stream yet.
+    pub(crate) fn with_queue(opened: &Arc<Opened>, queue: WorkQueue) -> SyclStream {
+        let queue = Arc::new(queue);
+        let mut queues = opened.queues.lock().unwrap_or_else(PoisonError::into_inner);
+        queues.retain(|queue| queue.strong_count() > 0);
+        queues.push(Arc::downgrade(&queue));
+        SyclStream::new(opened, queue)
+    }
+
+    /// A queue that somebody else made and keeps alive. We take a reference of our own for as long: whoever waits for all
+    /// streams may still be using it when the last clone of this goes.
     ///
     /// # Safety
     /// `raw` is a live queue, and outlives all clones of what this returns.
@@ -100,20 +110,14 @@ impl SyclStream {
         opened: &Arc<Opened>,
         raw: cl_command_queue,
     ) -> Result<SyclStream, DeviceError> {
-        SyclStream::of_others(opened, raw, None)
+        // SAFETY: the caller promised a live queue.
+        let queue = unsafe { Queue::retain(raw) }.map_err(failed("clRetainCommandQueue", opened.id()))?;
+        SyclStream::share(opened, queue)
     }
 
     /// A queue that somebody else made, and of which this is a reference.
     pub(crate) fn share(opened: &Arc<Opened>, queue: Queue) -> Result<SyclStream, DeviceError> {
-        SyclStream::of_others(opened, queue.raw(), Some(queue))
-    }
-
-    /// `raw` is live.
-    fn of_others(
-        opened: &Arc<Opened>,
-        raw: cl_command_queue,
-        owned: Option<Queue>,
-    ) -> Result<SyclStream, DeviceError> {
+        let raw = queue.raw();
         let of = |name| get_command_queue_data(raw, name);
         let (context, device) = (handle(of(CL_QUEUE_CONTEXT)), handle(of(CL_QUEUE_DEVICE)));
         if context != opened.context.raw() || device != opened.device {
@@ -126,12 +130,12 @@ impl SyclStream {
         let properties = number(of(CL_QUEUE_PROPERTIES));
         let queue = WorkQueue {
             raw,
-            _owned: owned,
+            _owned: queue,
             in_order: properties & CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE == 0,
             profiling: properties & CL_QUEUE_PROFILING_ENABLE != 0,
             clock: OnceLock::new(),
         };
-        Ok(SyclStream::new(opened, Arc::new(queue)))
+        Ok(SyclStream::with_queue(opened, queue))
     }
 
     /// Puts one command into the queue, after all that is there and before all that follows.
@@ -247,6 +251,18 @@ impl Marker {
             _ => Ok(false),
         }
     }
+}
+
+/// Waits for all that is in all streams, and gives the first error.
+pub(crate) fn finish_all(opened: &Arc<Opened>) -> Result<(), DeviceError> {
+    let queues = opened.queues.lock().unwrap_or_else(PoisonError::into_inner);
+    let others: Vec<Arc<WorkQueue>> = queues.iter().filter_map(Weak::upgrade).collect();
+    // Nobody waits for this one to make a stream.
+    drop(queues);
+    let all = others.iter().chain([&opened.default]);
+    // All are waited for, also where one has failed.
+    let ends: Vec<_> = all.map(|queue| SyclStream::new(opened, Arc::clone(queue)).finish()).collect();
+    ends.into_iter().collect()
 }
 
 fn mark(queue: cl_command_queue, events: &[cl_event], id: DeviceId) -> Result<EventHandle, DeviceError> {

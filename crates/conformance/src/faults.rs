@@ -150,6 +150,10 @@ unsafe impl<D: Device> Device for Faulty<D> {
         self.call("synchronize")?.synchronize(stream)
     }
 
+    fn synchronize_all(&self) -> Result<(), DeviceError> {
+        self.call("synchronize_all")?.synchronize_all()
+    }
+
     fn create_event(&self, timing: bool) -> Result<D::Event, DeviceError> {
         self.call("create_event")?.create_event(timing)
     }

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use haloport_core::device::{Device, Priority};
+use haloport_core::device::{Device, Priority, make_current};
 use haloport_core::{Communicator, DataPath, Pending, Schedule};
 
 use crate::{Failure, ensure};
@@ -46,6 +46,7 @@ pub fn suite<D: Device>(
             let between = between_streams(comm, device, path, start, finish);
             named(&format!("from stream to stream, pair {number}"), between)?;
         }
+        named("from current stream to current stream", between_current_streams(comm, device, path, &own))?;
         named("a finish that blocks", blocking(comm, device, path))?;
         named("what is received next", received_next(comm, device, path))?;
         named("two in flight", two_in_flight(comm, device, path, &own))?;
@@ -75,6 +76,32 @@ fn between_streams<D: Device>(
         pending.finish(schedule(finish))?;
         line.look(&to)?;
         line.verify(round, &to)?;
+    }
+    comm.barrier()?;
+    Ok(())
+}
+
+/// As between streams, of which each is the current one for a while.
+fn between_current_streams<D: Device>(
+    comm: &Communicator,
+    device: &D,
+    path: DataPath,
+    [from, to]: &[D::Stream; 2],
+) -> Result<(), Failure> {
+    let mut line = LineOf::new(comm, device, path, CELLS as usize)?;
+    for round in 1..=3 {
+        let open = device.gate(from)?;
+        line.write(round, from)?;
+        let scope = make_current(from);
+        let pending = line.exchange.start(Schedule::Current)?;
+        drop(scope);
+        poll_while_closed(&pending);
+        open();
+        let scope = make_current(to);
+        pending.finish(Schedule::Current)?;
+        drop(scope);
+        line.look(to)?;
+        line.verify(round, to)?;
     }
     comm.barrier()?;
     Ok(())

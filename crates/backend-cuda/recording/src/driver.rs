@@ -131,6 +131,7 @@ functions! {
         *context = CONTEXTS.with_borrow_mut(Vec::pop).unwrap_or(0);
         Ok(())
     }
+    call cuCtxSynchronize() |state| { state.in_context().map(|_| ()) }
     call cuCtxGetStreamPriorityRange(least: *mut c_int, greatest: *mut c_int) |state| {
         state.in_context()?;
         (*least, *greatest) = (0, -5);

@@ -154,6 +154,19 @@ fn gates_use_one_piece_of_pinned_memory_and_calls_of_the_host_happen() {
     });
 }
 
+/// Streams of other programs in the process are among them.
+#[test]
+fn waiting_for_all_streams_waits_for_the_context() {
+    recorded("memory::waiting_for_all_streams_waits_for_the_context", |recording| {
+        let device = CudaDevice::new().unwrap();
+        recording.take_calls();
+        device.synchronize_all().unwrap();
+        let names: Vec<String> = recording.take_calls().into_iter().map(|call| call.name).collect();
+        let waits = names.iter().position(|name| name == "cuCtxSynchronize").unwrap();
+        assert!(names[..waits].contains(&"cuCtxPushCurrent_v2".to_string()), "{names:?}");
+    });
+}
+
 /// The slice may lie in pinned memory, with which copies go on after the call.
 #[test]
 fn writes_and_reads_are_done_when_they_return() {

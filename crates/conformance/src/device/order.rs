@@ -5,7 +5,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use haloport_core::device::{
-    Buffer, Device, DeviceError, KernelArgument, KernelSource, LaunchConfig, ParameterType, Priority,
+    Buffer, Device, DeviceError, KernelArgument, KernelSource, LaunchConfig, ParameterType, Priority, Stream,
+    current_stream, make_current,
 };
 
 use super::kernels::{SAXPY, saxpy};
@@ -180,6 +181,58 @@ pub(super) fn streams_side_by_side<D: Device>(device: &D) -> Result<(), Failure>
     Ok(())
 }
 
+/// Waiting for a device waits for every stream of it: the default one, one that was made, and one that is borrowed.
+pub(super) fn all_streams<D: Device>(device: &D) -> Result<(), Failure> {
+    let (made, lent) = (device.create_stream(Priority::Normal)?, device.create_stream(Priority::Low)?);
+    // SAFETY: the stream that is borrowed lives to the end.
+    let borrowed = unsafe { device.borrow_stream(lent.handle())? };
+    let streams = [device.default_stream(), made, borrowed];
+    let slow = streams.iter().map(|_| Slow::new(device)).collect::<Result<Vec<_>, _>>()?;
+    let events = streams.iter().map(|_| device.create_event(false)).collect::<Result<Vec<_>, _>>()?;
+    for ((stream, slow), event) in streams.iter().zip(&slow).zip(&events) {
+        slow.start(stream)?;
+        device.record(event, stream)?;
+    }
+    match device.clone().synchronize_all() {
+        Err(DeviceError::Unsupported { .. }) => return each(&streams, |stream| device.synchronize(stream)),
+        waited => waited?,
+    }
+    let reached = events.iter().map(|event| device.query(event)).collect::<Result<Vec<_>, _>>();
+    each(&streams, |stream| device.synchronize(stream))?;
+    ensure!(reached? == [true; 3], "work was left over in the default stream, one made or one borrowed");
+    Ok(())
+}
+
+fn each<T>(of: &[T], call: impl FnMut(&T) -> Result<(), DeviceError>) -> Result<(), Failure> {
+    Ok(of.iter().try_for_each(call)?)
+}
+
+/// The current stream is what was made so last and still is, in this thread.
+pub(super) fn current_streams<D: Device>(device: &D) -> Result<(), Failure> {
+    let (one, two) = (device.create_stream(Priority::Normal)?, device.create_stream(Priority::High)?);
+    let default = device.default_stream();
+    let is = |expected: &D::Stream, when: &str| -> Result<(), Failure> {
+        let found = current_stream(device);
+        ensure!(found.handle() == expected.handle(), "{when}: {found:?} is current, expected {expected:?}");
+        Ok(())
+    };
+    is(&default, "at first")?;
+    let outer = make_current(&one);
+    is(&one, "within a scope")?;
+    {
+        let _inner = make_current(&two);
+        is(&two, "within two scopes")?;
+        let there = thread::scope(|scope| scope.spawn(|| current_stream(device).handle()).join());
+        ensure!(there.is_ok_and(|handle| handle == default.handle()), "another thread has this one's stream");
+    }
+    is(&one, "after the inner scope")?;
+    let later = make_current(&two);
+    drop(outer);
+    is(&two, "after an earlier scope that ended first")?;
+    drop(later);
+    is(&default, "in the end")
+}
+
 pub(super) fn events_recorded_again<D: Device>(device: &D) -> Result<(), Failure> {
     let slow = Slow::new(device)?;
     let [one, two, three] = [(); 3].map(|()| device.create_stream(Priority::Normal));
@@ -245,8 +298,9 @@ pub(super) fn calls_of_the_host<D: Device>(device: &D) -> Result<(), Failure> {
         Err(DeviceError::Unsupported { .. }) => return Ok(device.synchronize(&stream)?),
         Err(error) => return Err(error.into()),
     }
-    let early = receiver.try_recv().is_ok() && !device.query(&event)?;
-    let called = early || receiver.recv_timeout(Duration::from_secs(60)).is_ok();
+    let at_once = receiver.try_recv().is_ok();
+    let early = at_once && !device.query(&event)?;
+    let called = at_once || receiver.recv_timeout(Duration::from_secs(60)).is_ok();
     let late = device.query(&event)?;
     device.synchronize(&stream)?;
     ensure!(called && !early && late, "called: {called}, before the work: {early}, work done: {late}");

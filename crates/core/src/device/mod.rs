@@ -6,6 +6,7 @@
 
 mod cache;
 mod copy;
+mod current;
 pub mod dialect;
 mod error;
 mod info;
@@ -18,6 +19,7 @@ use std::time::Duration;
 
 pub use cache::{KernelCache, KernelKey, KernelParts};
 pub use copy::{BoxCopy, CopyAxis, CopyItem, IndexedCopy, MAX_COPY_AXES, NextReader, Rows, SignChange};
+pub use current::{CurrentStream, current_stream, make_current};
 pub use error::DeviceError;
 pub use info::{DeviceId, DeviceInfo};
 pub use kernel::{HostKernel, IndexRange, KernelArgument, KernelSource, LaunchConfig, ParameterType};
@@ -92,6 +94,15 @@ pub unsafe trait Device: Clone + Debug + Send + Sync + 'static {
     /// What the driver says of the work.
     fn synchronize(&self, stream: &Self::Stream) -> Result<(), DeviceError>;
 
+    /// Blocks the host until all work in every stream of the device is done, whichever handle or thread has put it there,
+    /// and gives the first error of that work. Streams that were borrowed count as long as they are.
+    ///
+    /// # Errors
+    /// [`DeviceError::Unsupported`] where the device cannot, which is the default; what the driver says of the work.
+    fn synchronize_all(&self) -> Result<(), DeviceError> {
+        Err(DeviceError::Unsupported { what: "waiting for all streams at once", device: self.id() })
+    }
+
     // Events
 
     /// Makes an event. Only an event made with `timing` can be given to [`elapsed`](Device::elapsed).
@@ -139,8 +150,9 @@ pub unsafe trait Device: Clone + Debug + Send + Sync + 'static {
         Err(DeviceError::Unsupported { what: "gates in a stream", device: self.id() })
     }
 
-    /// Calls `function` once, from a thread of the driver, when the work that is now in `stream` is done or has failed.
-    /// Later work may or may not wait for it. It returns soon and makes no call of a device.
+    /// Calls `function` once, from a thread of the driver, when the work that is now in `stream` is done or has failed; where
+    /// work is done when a call returns, before this one does. Later work may or may not wait for it. It returns soon and
+    /// makes no call of a device.
     ///
     /// # Errors
     /// [`DeviceError::Unsupported`] where the device cannot, which is the default; what the driver says.
