@@ -10,7 +10,8 @@
 //! - [`interop`]: arrays and streams of other programs (DLPack and the like), as checked plain data;
 //! - [`exchange`]: a pattern bound to fields, from start to finish;
 //! - [`sparse`]: messages of any length between ranks that change from round to round;
-//! - [`mod@line`]: consecutive intervals of a line, and payloads passed along it.
+//! - [`mod@line`]: consecutive intervals of a line, and payloads passed along it;
+//! - [`trace`]: the time line of a rank, of kernels, exchanges and waits.
 
 #![warn(missing_docs)]
 
@@ -23,6 +24,7 @@ pub mod interop;
 pub mod line;
 pub mod pattern;
 pub mod sparse;
+pub mod trace;
 pub mod transport;
 
 pub use domain::{Grid, GridError, Halo, HaloCells, IndexBox, IndexSet, Neighbours, Orientation, Split};

@@ -6,12 +6,13 @@ use std::sync::Arc;
 use super::buffers::Buffers;
 use super::cost::LINE_BYTES;
 use super::layout::{Messages, Place, Placed};
-use super::message::{Incoming, Outgoing};
-use super::part::{DevicePart, Part, Phase};
+use super::message::{Incoming, Outgoing, OwnCopies};
+use super::part::{Bytes, DevicePart, Part, Phase};
 use super::path::Way;
 use super::plan::{BuildError, PartFields};
 use super::settle::Settled;
 use super::side::{Side, fill};
+use super::traced::{ExchangeTrace, PartTrace};
 use super::traffic::Traffic;
 use super::unpacked::Unpacked;
 use super::windows::{Borrowed, Lent};
@@ -19,6 +20,7 @@ use crate::device::{CopyItem, Device, DeviceError, MemoryRange, NextReader, Poin
 use crate::domain::Orientation;
 use crate::field::BoundField;
 use crate::pattern::{Pattern, Piece};
+use crate::trace::Row;
 use crate::transport::{Direction, Transport, TransportError, Window};
 
 /// On asynchronous devices, a rank's copies to itself of up to so many bytes go along with the unpacking: a launch of their
@@ -31,9 +33,10 @@ pub(super) fn bind<D: Device>(
     pattern: &Pattern,
     tag: u32,
     settled: Settled,
+    trace: Option<&ExchangeTrace>,
 ) -> Result<Box<dyn Part>, BuildError> {
     let transport = &**pattern.comm().transport();
-    let part = build(fields, pattern, transport.info().device_memory, settled)?;
+    let part = build(fields, pattern, transport.info().device_memory, settled, trace)?;
     Ok(Box::new(open(part, transport, tag)?))
 }
 
@@ -45,15 +48,19 @@ struct Unopened<D: Device> {
 }
 
 /// A message, what packs or unpacks it where that is done on its own, and whether it does so to borrowed memory.
-type BoundMessage<D> = (Placed, Option<<D as Device>::Copies>, bool);
+type BoundMessage<D> = (Placed, Option<OwnCopies<D>>, bool);
 
 fn build<D: Device>(
     part: PartFields<D>,
     pattern: &Pattern,
     device_messages: bool,
     settled: Settled,
+    trace: Option<&ExchangeTrace>,
 ) -> Result<Unopened<D>, DeviceError> {
     let PartFields { device, fields } = part;
+    let stream = device.create_stream(Priority::High)?;
+    // Packing, copies to oneself and unpacking, and what is copied from each neighbour.
+    let trace = PartTrace::new(trace, &device, &stream, 3 + settled.borrowed.len() * 2)?;
     let me = pattern.comm().rank();
     let host = device.info().host_accessible || device_messages;
     // Several threads, or a device that goes on by itself, have more to do with all messages at once.
@@ -79,9 +86,13 @@ fn build<D: Device>(
                 items.extend(message.copies(&fields, message.place_in(slot)?, Direction::Send)?);
             }
             traffic.shared_bytes += message.bytes;
-            lent.push(Lent::message(peer, pair.each_ref().map(|slot| Arc::clone(&slot.window))));
+            let wire = trace.wire(Row::To(peer), "lend message", message.bytes);
+            lent.push(Lent::message(peer, pair.each_ref().map(|slot| Arc::clone(&slot.window)), wire));
         }
-        lent.extend(windows.direct.iter().map(|window| Lent::fields(peer, Arc::clone(window))));
+        if let Some(window) = &windows.direct {
+            let wire = trace.wire(Row::To(peer), "lend field", direct_bytes(&fields, ways, pieces));
+            lent.push(Lent::fields(peer, Arc::clone(window), wire));
+        }
     }
 
     let mut incoming = Messages::new();
@@ -93,12 +104,13 @@ fn build<D: Device>(
             |way: Way| move |position: usize| (ways[position] == way).then(|| offer.fields[position].order);
         incoming.add(peer, &fields, by(Way::Message), targets.clone());
         incoming.add_apart(peer, &fields, by(Way::Apart), targets.clone(), host);
-        let bound = |items: Vec<CopyItem>| device.bind_copies(items, NextReader::Here);
+        let bound = |items: Vec<CopyItem>| own_copies(&device, items, NextReader::Here);
         if let Some(window) = &windows.direct {
             let items = direct_copies(&fields, ways, window, pieces)?;
             traffic.direct_bytes += bytes(&items);
+            let wire = trace.wire(Row::From(peer), "read field", bytes(&items));
             let copied = device.create_event(false)?;
-            borrowed.push(Borrowed::fields(peer, Arc::clone(window), bound(items)?, copied));
+            borrowed.push(Borrowed::fields(peer, Arc::clone(window), bound(items)?, copied, wire));
         }
         if let Some(pair) = &windows.slots {
             let mut message = Messages::new();
@@ -112,7 +124,8 @@ fn build<D: Device>(
                 .zip(ways)
                 .any(|((_, field), way)| *way == Way::Shared && field.storage.is_none());
             let windows = pair.each_ref().map(|slot| Arc::clone(&slot.window));
-            borrowed.push(Borrowed::message(peer, windows, copies, device.create_event(false)?, late));
+            let wire = trace.wire(Row::From(peer), "read message", message.bytes);
+            borrowed.push(Borrowed::message(peer, windows, copies, device.create_event(false)?, late, wire));
         }
     }
 
@@ -144,6 +157,12 @@ fn build<D: Device>(
     if device.info().asynchronous && traffic.local_bytes <= LOCAL_BYTES_WITH_UNPACKING && !unpack.is_empty() {
         unpack.append(&mut local);
     }
+    let slot_bytes = bytes(&slots[0]);
+    let moved = Bytes {
+        packed: slot_bytes + bytes(&outgoing_copies),
+        local: bytes(&local),
+        unpacked: bytes(&unpack),
+    };
     let mut pack = Vec::with_capacity(2);
     for items in slots {
         // Without shared memory the two lists are the same.
@@ -153,7 +172,7 @@ fn build<D: Device>(
         }
     }
     let part = DevicePart {
-        stream: device.create_stream(Priority::High)?,
+        stream,
         pack,
         round: 0,
         local: device.bind_copies(local, NextReader::Here)?,
@@ -171,6 +190,8 @@ fn build<D: Device>(
         unpacked: Unpacked::new(&device, &fields)?,
         phase: Phase::Idle,
         gate: None,
+        trace,
+        bytes: moved,
         device,
     };
     Ok(Unopened { part, sends, receives })
@@ -211,9 +232,9 @@ fn bind_messages<D: Device>(
     for (message, items, together) in listed {
         let copies = match (one_by_one, together) {
             (false, _) => None,
-            (true, false) => Some(device.bind_copies(items, reader)?),
+            (true, false) => Some(own_copies(device, items, reader)?),
             // The first one packs for all that follow it.
-            (true, true) if sends => Some(device.bind_copies(std::mem::take(&mut all), reader)?),
+            (true, true) if sends => Some(own_copies(device, std::mem::take(&mut all), reader)?),
             (true, true) => None,
         };
         bound.push((message.clone(), copies, messages.is_borrowed(message, fields)));
@@ -272,6 +293,26 @@ fn direct_copies(
     Ok(items)
 }
 
+/// How many bytes a neighbour copies straight from our fields.
+fn direct_bytes(fields: &[(usize, BoundField)], ways: &[Way], pieces: &[Piece]) -> usize {
+    let direct = fields.iter().zip(ways).filter(|(_, way)| **way == Way::Direct);
+    let bytes = direct.flat_map(|((_, field), _)| {
+        let of_piece = |piece: &Piece| Side::of_field(field, piece.source_domain, &piece.source).elements();
+        pieces.iter().map(move |piece| of_piece(piece) * field.element.bytes())
+    });
+    bytes.sum()
+}
+
+/// Copies that are run on their own.
+fn own_copies<D: Device>(
+    device: &D,
+    items: Vec<CopyItem>,
+    reader: NextReader,
+) -> Result<OwnCopies<D>, DeviceError> {
+    let bytes = bytes(&items);
+    Ok(OwnCopies { copies: device.bind_copies(items, reader)?, bytes })
+}
+
 fn bytes(items: &[CopyItem]) -> usize {
     items.iter().map(CopyItem::bytes).sum()
 }
@@ -301,9 +342,13 @@ fn open<D: Device>(
                 // before it lets go of them; in `abandon` it hands them over to the keeper.
                 let channel = unsafe { transport.open_parts(direction, peer, tag, &ranges)? };
                 match direction {
-                    Direction::Send => part.sends.push(Outgoing::new(peer, bytes, channel, in_field, copies)),
+                    Direction::Send => {
+                        let wire = part.trace.wire(Row::To(peer), "send", bytes);
+                        part.sends.push(Outgoing::new(peer, bytes, channel, in_field, copies, wire));
+                    }
                     Direction::Receive => {
-                        let incoming = Incoming::new(peer, bytes, channel, in_field, copies, borrowed);
+                        let wire = part.trace.wire(Row::From(peer), "receive", bytes);
+                        let incoming = Incoming::new(peer, bytes, channel, in_field, copies, borrowed, wire);
                         part.receives.push(incoming);
                     }
                 }

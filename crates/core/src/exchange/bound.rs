@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::engine::Served as _;
 use super::flight::{Flight, Status};
 use super::part::Sharing;
+use super::traced::Waits;
 use super::{ExchangeError, Schedule};
 use crate::pattern::Pattern;
 use crate::transport::TransportError;
@@ -13,6 +14,7 @@ use crate::transport::TransportError;
 pub(super) struct Bound {
     pub(super) pattern: Pattern,
     pub(super) flight: Arc<Flight>,
+    pub(super) waits: Waits,
 }
 
 impl Bound {
@@ -37,7 +39,7 @@ impl Bound {
             self.flight.close(&**comm.transport(), &schedule, sharing, comm.time_limit());
         }
         let finishing = self.flight.finishing();
-        self.wait_until(|flight| !flight.is_waited_for());
+        self.wait_until("finish", |flight| !flight.is_waited_for());
         let finished = self.flight.finish(&**comm.transport(), &schedule);
         drop(finishing);
         if self.flight.status() != Status::Closing {
@@ -48,12 +50,18 @@ impl Bound {
 
     /// Waits for what gates hold back after `finish`.
     pub(super) fn wait_until_closed(&self) {
-        self.wait_until(|flight| !flight.is_under_way());
+        self.wait_until("start", |flight| !flight.is_under_way());
     }
 
-    /// Gives up where that takes too long.
-    fn wait_until(&self, done: impl Fn(&Flight) -> bool) {
-        let waited = self.pattern.comm().wait(|| self.flight.missing(), || Ok(done(&self.flight)));
+    /// Blocks until the halos of the last exchange are in place.
+    pub(super) fn synchronize(&self) -> Result<(), ExchangeError> {
+        self.waits.during("synchronize", || !self.flight.is_asynchronous(), || self.flight.synchronize())
+    }
+
+    /// Waits in the call of this name. Gives up where that takes too long.
+    fn wait_until(&self, name: &'static str, done: impl Fn(&Flight) -> bool) {
+        let wait = || self.pattern.comm().wait(|| self.flight.missing(), || Ok(done(&self.flight)));
+        let waited = self.waits.during(name, || done(&self.flight), wait);
         if let Err(error) = waited {
             self.give_up(match error {
                 TransportError::TimeLimit { what, limit } => {

@@ -10,8 +10,10 @@ use std::any::Any;
 use std::sync::Arc;
 
 use super::ExchangeError;
-use crate::device::Device;
+use super::traced::{PartTrace, Wire};
+use crate::device::{Device, DeviceError};
 use crate::field::Storage;
+use crate::trace::Phase;
 use crate::transport::{Channel, Transport};
 
 /// What both ends of a message have.
@@ -23,6 +25,13 @@ struct Message {
     /// Whether some of it lies in a field.
     in_field: bool,
     progress: Progress,
+    wire: Wire,
+}
+
+/// What packs or unpacks a message on its own, and how many bytes.
+pub(super) struct OwnCopies<D: Device> {
+    pub(super) copies: D::Copies,
+    pub(super) bytes: usize,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,21 +49,26 @@ enum Progress {
 pub(super) struct Outgoing<D: Device> {
     message: Message,
     /// What packs it, where it is packed on its own.
-    pack: Option<D::Copies>,
+    pack: Option<OwnCopies<D>>,
 }
 
 /// A message from a neighbour.
 pub(super) struct Incoming<D: Device> {
     message: Message,
     /// What unpacks it, where it is unpacked on its own.
-    unpack: Option<D::Copies>,
+    unpack: Option<OwnCopies<D>>,
     /// Whether it is unpacked to memory that is merely borrowed, which only `finish` may touch.
     late: bool,
 }
 
 impl Message {
-    fn new(peer: usize, bytes: usize, channel: Channel, in_field: bool) -> Message {
-        Message { peer, bytes, channel, in_field, progress: Progress::Complete }
+    fn new(peer: usize, bytes: usize, channel: Channel, in_field: bool, wire: Wire) -> Message {
+        Message { peer, bytes, channel, in_field, progress: Progress::Complete, wire }
+    }
+
+    fn begin(&mut self) {
+        self.progress = Progress::Waiting;
+        self.wire.open();
     }
 
     /// # Safety
@@ -72,6 +86,7 @@ impl Message {
     fn test(&mut self, transport: &dyn Transport) -> Result<bool, ExchangeError> {
         if self.progress == Progress::UnderWay && transport.test(self.channel)? {
             self.progress = Progress::Complete;
+            self.wire.end();
         }
         Ok(!self.is_missing())
     }
@@ -92,13 +107,14 @@ impl<D: Device> Outgoing<D> {
         bytes: usize,
         channel: Channel,
         in_field: bool,
-        pack: Option<D::Copies>,
+        pack: Option<OwnCopies<D>>,
+        wire: Wire,
     ) -> Outgoing<D> {
-        Outgoing { message: Message::new(peer, bytes, channel, in_field), pack }
+        Outgoing { message: Message::new(peer, bytes, channel, in_field, wire), pack }
     }
 
     pub(super) fn begin(&mut self) {
-        self.message.progress = Progress::Waiting;
+        self.message.begin();
     }
 
     /// Packs and sends it, if it is packed on its own.
@@ -111,10 +127,12 @@ impl<D: Device> Outgoing<D> {
         device: &D,
         stream: &D::Stream,
         transport: &dyn Transport,
+        trace: &PartTrace<D>,
     ) -> Result<(), ExchangeError> {
         if let Some(pack) = &self.pack {
             // SAFETY: the caller's promise.
-            unsafe { device.run_copies(pack, stream)? };
+            unsafe { pack.run(Phase::Packing, device, stream, trace)? };
+            self.message.wire.begin();
             // SAFETY: the device was done when the call returned; the rest is the caller's promise.
             unsafe { self.message.post(transport)? };
         }
@@ -126,6 +144,7 @@ impl<D: Device> Outgoing<D> {
     /// # Safety
     /// It is packed, and nobody writes its buffer, or what of the fields it lies in, until it is complete.
     pub(super) unsafe fn send(&mut self, transport: &dyn Transport) -> Result<(), ExchangeError> {
+        self.message.wire.begin();
         // SAFETY: the caller's promise.
         unsafe { self.message.post(transport) }
     }
@@ -146,6 +165,11 @@ impl<D: Device> Outgoing<D> {
         self.message.channel
     }
 
+    /// What the time line is told of its way.
+    pub(super) fn wire(&mut self) -> &mut Wire {
+        &mut self.message.wire
+    }
+
     /// Whether the transport may be reading fields.
     pub(super) fn is_in_field(&self) -> bool {
         self.message.is_in_field()
@@ -158,14 +182,15 @@ impl<D: Device> Incoming<D> {
         bytes: usize,
         channel: Channel,
         in_field: bool,
-        unpack: Option<D::Copies>,
+        unpack: Option<OwnCopies<D>>,
         late: bool,
+        wire: Wire,
     ) -> Incoming<D> {
-        Incoming { message: Message::new(peer, bytes, channel, in_field), unpack, late }
+        Incoming { message: Message::new(peer, bytes, channel, in_field, wire), unpack, late }
     }
 
     pub(super) fn begin(&mut self) {
-        self.message.progress = Progress::Waiting;
+        self.message.begin();
     }
 
     /// Waits for it.
@@ -187,11 +212,12 @@ impl<D: Device> Incoming<D> {
         stream: &D::Stream,
         transport: &dyn Transport,
         finishing: bool,
+        trace: &PartTrace<D>,
     ) -> Result<bool, ExchangeError> {
         let complete = self.message.test(transport)?;
         if complete && (finishing || !self.late) {
             // SAFETY: the caller's promise.
-            unsafe { self.unpack(device, stream)? };
+            unsafe { self.unpack(device, stream, trace)? };
         }
         Ok(complete)
     }
@@ -200,10 +226,15 @@ impl<D: Device> Incoming<D> {
     ///
     /// # Safety
     /// As for [`advance`](Incoming::advance), and it has come.
-    pub(super) unsafe fn unpack(&mut self, device: &D, stream: &D::Stream) -> Result<(), ExchangeError> {
+    pub(super) unsafe fn unpack(
+        &mut self,
+        device: &D,
+        stream: &D::Stream,
+        trace: &PartTrace<D>,
+    ) -> Result<(), ExchangeError> {
         if let (Some(unpack), Progress::Complete) = (&self.unpack, self.message.progress) {
             // SAFETY: the buffer is ours until the next start; the rest is the caller's promise.
-            unsafe { device.run_copies(unpack, stream)? };
+            unsafe { unpack.run(Phase::Unpacking, device, stream, trace)? };
             self.message.progress = Progress::Unpacked;
         }
         Ok(())
@@ -218,9 +249,32 @@ impl<D: Device> Incoming<D> {
         self.message.channel
     }
 
+    /// What the time line is told of its way.
+    pub(super) fn wire(&mut self) -> &mut Wire {
+        &mut self.message.wire
+    }
+
     /// Whether the transport may be writing halo cells.
     pub(super) fn is_in_field(&self) -> bool {
         self.message.is_in_field()
+    }
+}
+
+impl<D: Device> OwnCopies<D> {
+    /// # Safety
+    /// As for [`Device::run_copies`].
+    pub(super) unsafe fn run(
+        &self,
+        phase: Phase,
+        device: &D,
+        stream: &D::Stream,
+        trace: &PartTrace<D>,
+    ) -> Result<(), DeviceError> {
+        let name = if phase == Phase::Packing { "pack" } else { "unpack" };
+        // SAFETY: the caller's promise.
+        trace.time((phase, name, self.bytes), device, stream, || unsafe {
+            device.run_copies(&self.copies, stream)
+        })
     }
 }
 

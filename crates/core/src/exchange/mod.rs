@@ -14,6 +14,7 @@
 //!   and what it moves, as `traffic`;
 //! - `flight`: the parts together, from start to finish, and poisoning; `bound`: a flight between its ranks;
 //! - `engine`: what drives the flights of a rank, and `progress`: the thread that does so while the host goes on;
+//! - `traced`: what the time line of the rank is told, if there is one;
 //! - `pending`: the borrow that keeps fields from being touched in flight, and `overlap`: work between start and finish;
 //! - `names`: values that are written and read by name.
 
@@ -48,6 +49,7 @@ mod segment;
 mod settle;
 mod side;
 mod staged;
+mod traced;
 mod traffic;
 mod trial;
 mod unpacked;
@@ -191,7 +193,7 @@ impl<F: FieldSet> Exchange<F> {
     /// [`ExchangeError`], also of an exchange that has failed since `finish` returned.
     pub fn synchronize(&mut self) -> Result<(), ExchangeError> {
         self.complete()?;
-        self.bound.flight.synchronize()
+        self.bound.synchronize()
     }
 }
 

@@ -18,12 +18,14 @@ use std::sync::Arc;
 
 use super::buffers::Buffers;
 use super::message::{Incoming, Kept, Outgoing};
+use super::traced::PartTrace;
 use super::traffic::Traffic;
 use super::unpacked::Unpacked;
 use super::windows::{Borrowed, Lent};
 use super::{ExchangeError, Schedule};
 use crate::device::{Device, DeviceError, DeviceId, Stream as _};
 use crate::field::{LastWrite as _, Storage};
+use crate::trace;
 use crate::transport::Transport;
 
 /// One device's share of a bound exchange.
@@ -94,6 +96,17 @@ pub(super) struct DevicePart<D: Device> {
     pub(super) phase: Phase,
     /// Opens the gate that holds the end of the exchange back in the caller's stream.
     pub(super) gate: Option<Gate>,
+    pub(super) trace: PartTrace<D>,
+    /// What `pack`, `local` and `unpack` move.
+    pub(super) bytes: Bytes,
+}
+
+/// How many bytes each list of copies of a part moves.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Bytes {
+    pub(super) packed: usize,
+    pub(super) local: usize,
+    pub(super) unpacked: usize,
 }
 
 /// Opens a gate when it is called or dropped.
@@ -139,20 +152,25 @@ impl<D: Device> Part for DevicePart<D> {
         }
         for message in &mut self.sends {
             // SAFETY: as for packing below.
-            unsafe { message.pack_and_send(&self.device, &self.stream, transport)? };
+            unsafe { message.pack_and_send(&self.device, &self.stream, transport, &self.trace)? };
         }
-        // SAFETY: the exchange owns the fields and is borrowed exclusively from here to the end, and no exchange of
-        // them is in flight, so nobody else touches the fields; the send buffers are free since the last exchange
-        // has completed. Work of the caller is ordered before by `before`.
-        unsafe { self.device.run_copies(&self.pack[self.round % self.pack.len()], &self.stream)? };
-        // SAFETY: as for packing.
-        unsafe { self.buffers.bring_to_wire(&self.device, &self.stream)? };
+        let packing = (trace::Phase::Packing, "pack", self.bytes.packed);
+        self.trace.time(packing, &self.device, &self.stream, || -> Result<(), ExchangeError> {
+            // SAFETY: the exchange owns the fields and is borrowed exclusively from here to the end, and no exchange of
+            // them is in flight, so nobody else touches the fields; the send buffers are free since the last exchange
+            // has completed. Work of the caller is ordered before by `before`.
+            unsafe { self.device.run_copies(&self.pack[self.round % self.pack.len()], &self.stream)? };
+            // SAFETY: as for packing.
+            unsafe { self.buffers.bring_to_wire(&self.device, &self.stream) }
+        })?;
         self.device.record(&self.packed, &self.stream)?;
         self.phase = Phase::Packing { receiving };
         // Neighbours can begin while we copy what is our own.
         self.send(transport)?;
+        let copying = (trace::Phase::Unpacking, "copy own cells", self.bytes.local);
         // SAFETY: as for packing; the copies go from owned cells to halo cells, which do not overlap.
-        unsafe { self.device.run_copies(&self.local, &self.stream)? };
+        let copy = || unsafe { self.device.run_copies(&self.local, &self.stream) };
+        self.trace.time(copying, &self.device, &self.stream, copy)?;
         Ok(())
     }
 
@@ -171,7 +189,8 @@ impl<D: Device> Part for DevicePart<D> {
         let mut complete = self.phase == Phase::Travelling;
         let finishing = finishing || closing;
         for borrowed in &mut self.borrowed {
-            complete &= borrowed.advance(self.round, &self.device, &self.stream, transport, finishing)?;
+            let on = (&self.device, &self.stream);
+            complete &= borrowed.advance(self.round, on, transport, finishing, &self.trace)?;
         }
         for lent in &mut self.lent {
             complete &= lent.returned(self.round)?;
@@ -179,7 +198,9 @@ impl<D: Device> Part for DevicePart<D> {
         if self.phase == Phase::Travelling {
             for message in &mut self.receives {
                 // SAFETY: the halo cells are in flight, and borrowed exclusively where they are merely borrowed.
-                complete &= unsafe { message.advance(&self.device, &self.stream, transport, finishing)? };
+                complete &= unsafe {
+                    message.advance(&self.device, &self.stream, transport, finishing, &self.trace)?
+                };
             }
             for message in &mut self.sends {
                 complete &= message.is_complete(transport)?;
@@ -206,14 +227,14 @@ impl<D: Device> Part for DevicePart<D> {
         unsafe { self.unpack(on)? };
         for message in &mut self.receives {
             // SAFETY: as for the list that serves all messages.
-            unsafe { message.unpack(&self.device, on)? };
+            unsafe { message.unpack(&self.device, on, &self.trace)? };
         }
         for borrowed in &mut self.borrowed {
-            borrowed.finish(self.round, &self.device, &self.stream, transport)?;
+            borrowed.finish(self.round, (&self.device, &self.stream), transport, &self.trace)?;
         }
         self.device.record(&self.unpacked.events[self.round], on)?;
-        if stream.is_none() {
-            self.device.host_wait(&self.unpacked.events[self.round])?;
+        if stream.is_none() && self.is_asynchronous() {
+            self.trace.wait("finish", || self.device.host_wait(&self.unpacked.events[self.round]))?;
         }
         self.phase = Phase::Idle;
         Ok(())
@@ -231,6 +252,7 @@ impl<D: Device> Part for DevicePart<D> {
         if sharing == Sharing::DefaultStream && on.handle() == self.device.default_stream().handle() {
             return Ok(());
         }
+        self.trace.meet(&self.device, &on);
         let gate = match self.device.gate(&on) {
             Err(DeviceError::Unsupported { .. }) => return Ok(()),
             gate => gate?,
@@ -273,6 +295,10 @@ impl<D: Device> Part for DevicePart<D> {
             return;
         }
         self.phase = Phase::Abandoned;
+        self.sends.iter_mut().for_each(|message| message.wire().fail());
+        self.receives.iter_mut().for_each(|message| message.wire().fail());
+        self.lent.iter_mut().for_each(|lent| lent.wire().fail());
+        self.borrowed.iter_mut().for_each(|borrowed| borrowed.wire().fail());
         // No call waits for a device that a gate holds back.
         self.gate.take().into_iter().for_each(|open| open());
         // The device must have stopped writing before anybody may touch the memory again. Its error, if any, is the
@@ -314,14 +340,17 @@ impl<D: Device> DevicePart<D> {
     /// # Safety
     /// They have arrived when it is run.
     unsafe fn unpack(&self, on: &D::Stream) -> Result<(), ExchangeError> {
-        // SAFETY: the receive buffers are ours until the next receives, which wait for this; the fields are borrowed
-        // exclusively through the exchange until `finish`, and afterwards the order in `on`, and access from the host
-        // that waits, keep others away. The rest is the caller's promise.
-        unsafe {
-            self.buffers.take_from_wire(&self.device, on)?;
-            self.device.run_copies(&self.unpack, on)?;
-        }
-        Ok(())
+        let unpacking = (trace::Phase::Unpacking, "unpack", self.bytes.unpacked);
+        self.trace.time(unpacking, &self.device, on, || {
+            // SAFETY: the receive buffers are ours until the next receives, which wait for this; the fields are borrowed
+            // exclusively through the exchange until `finish`, and afterwards the order in `on`, and access from the host
+            // that waits, keep others away. The rest is the caller's promise.
+            unsafe {
+                self.buffers.take_from_wire(&self.device, on)?;
+                self.device.run_copies(&self.unpack, on)?;
+            }
+            Ok(())
+        })
     }
 
     /// Waits for the device where nothing but its copies is missing before others can go on. A caller who waits anyway
@@ -358,9 +387,12 @@ impl<D: Device> DevicePart<D> {
             // fields while they are in flight.
             unsafe { message.send(transport)? };
         }
-        for lent in &self.lent {
+        for lent in &mut self.lent {
             lent.open(self.round, transport)?;
         }
+        // What comes counts from here on: before, nothing was waited for.
+        self.receives.iter_mut().for_each(|message| message.wire().begin());
+        self.borrowed.iter_mut().for_each(|borrowed| borrowed.wire().begin());
         self.phase = Phase::Travelling;
         Ok(())
     }

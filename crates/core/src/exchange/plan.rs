@@ -25,6 +25,7 @@ use super::kept_halos::{KeptHalos, keep_halos};
 use super::part::Part;
 use super::settle::{Accepted, Answer, Offer, Settled, Settlement, Windows, settle};
 use super::staged::StagedPart;
+use super::traced::{ExchangeTrace, Waits};
 use super::{BindError, BindOptions, DataPath, HaloOrder, Trial};
 use crate::device::{Device, DeviceError};
 use crate::domain::MAX_AXES;
@@ -77,7 +78,13 @@ pub(crate) trait PartBuilder: Any {
         answer: &Answer,
         published: Option<Arc<Window>>,
     ) -> Result<Option<Windows>, TransportError>;
-    fn build(&self, pattern: &Pattern, tag: u32, settled: Settled) -> Result<Box<dyn Part>, BuildError>;
+    fn build(
+        &self,
+        pattern: &Pattern,
+        tag: u32,
+        settled: Settled,
+        trace: Option<&ExchangeTrace>,
+    ) -> Result<Box<dyn Part>, BuildError>;
     /// Whether its copies are done when a call returns.
     fn runs_on_host(&self) -> bool;
     /// A copy of the halos, not made yet.
@@ -182,6 +189,7 @@ impl Plan {
         let at_once = slice::from_ref(pattern);
         let steps = steps.as_deref().filter(|_| candidate.order == HaloOrder::AxisByAxis).unwrap_or(at_once);
 
+        let trace = ExchangeTrace::next(comm.trace());
         let mut stages: Vec<Vec<Box<dyn Part>>> = builders.iter().map(|_| Vec::new()).collect();
         let mut failed = None;
         let mut kept = Vec::new();
@@ -191,7 +199,7 @@ impl Plan {
             kept.extend(names);
             for (number, (builder, settled)) in builders.iter().zip(parts).enumerate() {
                 if failed.is_none() {
-                    match builder.build(pattern, tag + number as u32, settled) {
+                    match builder.build(pattern, tag + number as u32, settled, trace.as_ref()) {
                         Ok(part) => stages[number].push(part),
                         Err(error) => failed = Some(error.to_string()),
                     }
@@ -208,7 +216,7 @@ impl Plan {
             if stages.len() > 1 { Some(Box::new(StagedPart::new(stages)) as _) } else { stages.pop() }
         });
         let flight = Arc::new(Flight::new(parts.collect(), self.storages()));
-        Ok(Bound { pattern: pattern.clone(), flight })
+        Ok(Bound { pattern: pattern.clone(), flight, waits: Waits::new(trace) })
     }
 }
 
@@ -304,9 +312,15 @@ impl<D: Device> PartBuilder for PartFields<D> {
         self.lend(pattern, peer, answer, published)
     }
 
-    fn build(&self, pattern: &Pattern, tag: u32, settled: Settled) -> Result<Box<dyn Part>, BuildError> {
+    fn build(
+        &self,
+        pattern: &Pattern,
+        tag: u32,
+        settled: Settled,
+        trace: Option<&ExchangeTrace>,
+    ) -> Result<Box<dyn Part>, BuildError> {
         let fields = PartFields { device: self.device.clone(), fields: self.fields.clone() };
-        bind(fields, pattern, tag, settled)
+        bind(fields, pattern, tag, settled, trace)
     }
 
     fn runs_on_host(&self) -> bool {

@@ -7,8 +7,11 @@
 use std::sync::Arc;
 
 use super::ExchangeError;
+use super::message::OwnCopies;
 use super::progress::drive_meanwhile;
+use super::traced::{PartTrace, Wire};
 use crate::device::{Device, DeviceError};
+use crate::trace::Phase;
 use crate::transport::{Transport, TransportError, Window, WindowState};
 
 /// What is lent to a neighbour.
@@ -20,6 +23,7 @@ pub(super) struct Lent {
     /// Whether the two are on messages, of which one may be read while the other is written.
     in_turn: bool,
     returned: bool,
+    wire: Wire,
 }
 
 /// What a neighbour lends, and what is copied from it.
@@ -27,11 +31,12 @@ pub(super) struct Borrowed<D: Device> {
     peer: usize,
     windows: [Arc<Window>; 2],
     /// One list, or one for the even exchanges and one for the odd ones.
-    copies: Vec<D::Copies>,
+    copies: Vec<OwnCopies<D>>,
     copied: D::Event,
     /// Whether it is copied while the caller waits in `finish` alone, as to memory that is merely borrowed.
     late: bool,
     progress: Progress,
+    wire: Wire,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,25 +51,31 @@ enum Progress {
 
 impl Lent {
     /// Fields, which the neighbour must have copied before an exchange ends.
-    pub(super) fn fields(peer: usize, window: Arc<Window>) -> Lent {
-        Lent { peer, windows: [Arc::clone(&window), window], in_turn: false, returned: true }
+    pub(super) fn fields(peer: usize, window: Arc<Window>, wire: Wire) -> Lent {
+        Lent { peer, windows: [Arc::clone(&window), window], in_turn: false, returned: true, wire }
     }
 
     /// Two messages, used in turn.
-    pub(super) fn message(peer: usize, windows: [Arc<Window>; 2]) -> Lent {
-        Lent { peer, windows, in_turn: true, returned: true }
+    pub(super) fn message(peer: usize, windows: [Arc<Window>; 2], wire: Wire) -> Lent {
+        Lent { peer, windows, in_turn: true, returned: true, wire }
     }
 
     pub(super) fn begin(&mut self) {
         self.returned = false;
+        self.wire.open();
     }
 
     /// Has the neighbour copy: what is lent is ready to be read.
-    pub(super) fn open(&self, round: usize, transport: &dyn Transport) -> Result<(), ExchangeError> {
+    pub(super) fn open(&mut self, round: usize, transport: &dyn Transport) -> Result<(), ExchangeError> {
+        self.wire.begin();
         if !self.windows[round].open() {
             return Err(TransportError::PeerGaveUp { peer: self.peer }.into());
         }
         transport.notify(self.peer);
+        if self.in_turn {
+            // A message is where it should be: nobody waits for it to be read.
+            self.wire.end();
+        }
         Ok(())
     }
 
@@ -74,11 +85,18 @@ impl Lent {
             let window = &self.windows[if self.in_turn { 1 - round } else { round }];
             // The first exchange has no other before.
             self.returned = window.settle() || self.in_turn && window.state() == WindowState::Idle;
-            if !self.returned && window.is_refused() {
+            if self.returned {
+                self.wire.end();
+            } else if window.is_refused() {
                 return Err(TransportError::PeerGaveUp { peer: self.peer }.into());
             }
         }
         Ok(self.returned)
+    }
+
+    /// What the time line is told of its way.
+    pub(super) fn wire(&mut self) -> &mut Wire {
+        &mut self.wire
     }
 
     /// Takes it away from the neighbour, for ever.
@@ -99,26 +117,34 @@ impl<D: Device> Borrowed<D> {
     pub(super) fn fields(
         peer: usize,
         window: Arc<Window>,
-        copies: D::Copies,
+        copies: OwnCopies<D>,
         copied: D::Event,
+        wire: Wire,
     ) -> Borrowed<D> {
         let windows = [Arc::clone(&window), window];
-        Borrowed { peer, windows, copies: vec![copies], copied, late: false, progress: Progress::Done }
+        Borrowed { peer, windows, copies: vec![copies], copied, late: false, progress: Progress::Done, wire }
     }
 
     /// Two messages, used in turn, with the copies from each.
     pub(super) fn message(
         peer: usize,
         windows: [Arc<Window>; 2],
-        copies: Vec<D::Copies>,
+        copies: Vec<OwnCopies<D>>,
         copied: D::Event,
         late: bool,
+        wire: Wire,
     ) -> Borrowed<D> {
-        Borrowed { peer, windows, copies, copied, late, progress: Progress::Done }
+        Borrowed { peer, windows, copies, copied, late, progress: Progress::Done, wire }
     }
 
     pub(super) fn begin(&mut self) {
         self.progress = Progress::Waiting;
+        self.wire.open();
+    }
+
+    /// What the time line is told of its way.
+    pub(super) fn wire(&mut self) -> &mut Wire {
+        &mut self.wire
     }
 
     /// Whether the neighbour has not opened the window yet.
@@ -136,10 +162,10 @@ impl<D: Device> Borrowed<D> {
     pub(super) fn advance(
         &mut self,
         round: usize,
-        device: &D,
-        stream: &D::Stream,
+        on: (&D, &D::Stream),
         transport: &dyn Transport,
         finishing: bool,
+        trace: &PartTrace<D>,
     ) -> Result<bool, ExchangeError> {
         if self.progress == Progress::Waiting {
             if !self.windows[round].begin_read() {
@@ -151,9 +177,9 @@ impl<D: Device> Borrowed<D> {
             self.progress = Progress::Ready;
         }
         if self.progress == Progress::Ready && (finishing || !self.late) {
-            self.copy(round, device, stream)?;
+            self.copy(round, on, trace)?;
         }
-        if self.progress == Progress::Copying && device.query(&self.copied)? {
+        if self.progress == Progress::Copying && on.0.query(&self.copied)? {
             self.give_back(round, transport)?;
         }
         Ok(matches!(self.progress, Progress::Ready | Progress::Done))
@@ -163,12 +189,12 @@ impl<D: Device> Borrowed<D> {
     pub(super) fn finish(
         &mut self,
         round: usize,
-        device: &D,
-        stream: &D::Stream,
+        on: (&D, &D::Stream),
         transport: &dyn Transport,
+        trace: &PartTrace<D>,
     ) -> Result<(), ExchangeError> {
         if self.progress == Progress::Ready {
-            self.copy(round, device, stream)?;
+            self.copy(round, on, trace)?;
             self.give_back(round, transport)?;
         }
         Ok(())
@@ -180,13 +206,18 @@ impl<D: Device> Borrowed<D> {
         transport.notify(self.peer);
     }
 
-    fn copy(&mut self, round: usize, device: &D, stream: &D::Stream) -> Result<(), ExchangeError> {
+    fn copy(
+        &mut self,
+        round: usize,
+        (device, stream): (&D, &D::Stream),
+        trace: &PartTrace<D>,
+    ) -> Result<(), ExchangeError> {
         self.progress = Progress::Copying;
         let copies = &self.copies[round % self.copies.len()];
         // SAFETY: the window is open to us, so its owner neither writes what it lent nor frees it until we say that we
         // have read; the targets are halo cells of our own fields, which are in flight, and are touched by `finish`
         // alone where the fields are merely borrowed.
-        unsafe { device.run_copies(copies, stream)? };
+        unsafe { copies.run(Phase::Unpacking, device, stream, trace)? };
         device.record(&self.copied, stream)?;
         Ok(())
     }
@@ -195,7 +226,11 @@ impl<D: Device> Borrowed<D> {
         self.progress = Progress::Done;
         let was_whole = self.windows[round].end_read();
         transport.notify(self.peer);
-        if was_whole { Ok(()) } else { Err(TransportError::PeerGaveUp { peer: self.peer }.into()) }
+        if !was_whole {
+            return Err(TransportError::PeerGaveUp { peer: self.peer }.into());
+        }
+        self.wire.end();
+        Ok(())
     }
 
     pub(super) fn missing(&self) -> Option<String> {

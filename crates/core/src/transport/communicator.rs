@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, Once, TryLockError};
+use std::sync::{Arc, Mutex, Once, OnceLock, TryLockError};
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
@@ -10,6 +10,7 @@ use serde::de::DeserializeOwned;
 
 use super::{Reach, Reduction, Transport, TransportError, TransportInfo};
 use crate::exchange::{Driven, Engine, Progress, drive};
+use crate::trace::{self, Trace};
 
 /// How long a rank waits for others unless told otherwise.
 pub const DEFAULT_TIME_LIMIT: Duration = Duration::from_secs(60);
@@ -41,6 +42,7 @@ struct Inner {
     /// Collectives are not interleaved. Holds the error of the first that failed: from then on the ranks may be at
     /// different ones, so there is no further.
     collective: Mutex<Option<TransportError>>,
+    trace: OnceLock<Trace>,
 }
 
 impl fmt::Debug for Communicator {
@@ -64,6 +66,7 @@ impl Communicator {
                 time_limit: AtomicU64::new(0),
                 progress: AtomicU8::new(Progress::Auto as u8),
                 collective: Mutex::new(None),
+                trace: OnceLock::new(),
             }),
         };
         made.set_time_limit(Some(DEFAULT_TIME_LIMIT));
@@ -120,6 +123,17 @@ impl Communicator {
     /// Makes whatever progress this rank's exchanges can make now. Does not block. Their errors come at their own calls.
     pub fn progress(&self) {
         self.inner.drive();
+    }
+
+    /// Begins the [time line](crate::trace) of this rank, of at most `spans` spans, unless it was begun. Exchanges that are
+    /// bound from now on, and collective calls, write into it. Ranks may differ.
+    pub fn begin_trace(&self, spans: usize) -> &Trace {
+        self.inner.trace.get_or_init(|| Trace::new(spans))
+    }
+
+    /// The time line of this rank. Where it was not begun, nothing is kept there.
+    pub fn trace(&self) -> &Trace {
+        self.inner.trace.get().unwrap_or(&trace::OFF)
     }
 
     /// Collective: waits until every rank has come here.
@@ -277,7 +291,7 @@ impl Communicator {
 
     fn collective<R>(
         &self,
-        what: &str,
+        what: &'static str,
         call: impl FnOnce(&dyn Transport, super::Idle<'_>) -> Result<R, TransportError>,
     ) -> Result<R, TransportError> {
         let mut failed = match self.inner.collective.try_lock() {
@@ -290,11 +304,17 @@ impl Communicator {
         }
         let transport = &*self.inner.transport;
         let mut patience = Patience::new(self.time_limit());
-        let outcome = call(transport, &mut || {
-            self.inner.engine.serve(transport);
-            transport.relax(patience.round)?;
-            patience.next(|| what.to_string())
-        });
+        let wait = || {
+            call(transport, &mut || {
+                self.inner.engine.serve(transport);
+                transport.relax(patience.round)?;
+                patience.next(|| what.to_string())
+            })
+        };
+        let outcome = match self.trace().recording() {
+            Some(recording) => recording.wait(what, None, wait, Result::is_err),
+            None => wait(),
+        };
         // A call that was refused never came to the others.
         let refused =
             matches!(outcome, Err(TransportError::WrongThread { .. } | TransportError::NoSuchRank { .. }));

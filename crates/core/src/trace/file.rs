@@ -1,0 +1,279 @@
+//! The file of a time line: the trace events of Chrome, which Perfetto reads as well.
+//!
+//! The format: <https://docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU>. A process is a rank, a
+//! thread is a row, and every span is a complete event (`X`), with times in microseconds since the first span of all ranks.
+//! Events of one thread must not overlap, so rows of which spans do, as two messages to one neighbour, are shown as several.
+
+use std::io::{self, Write};
+
+use serde::{Deserialize, Serialize};
+
+use super::list::Kept;
+use super::{Phase, Row, Trace, axis};
+use crate::transport::{Communicator, Reduction, TransportError};
+
+/// What tells the file from those of other programs: `otherData.format`.
+pub const FORMAT: &str = "haloport-trace-1";
+
+/// Why a time line could not be written. Every rank gets the same error.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum TraceError {
+    /// Rank 0 could not write.
+    #[error("the time line could not be written: {0}")]
+    Write(String),
+    /// The ranks could not talk to each other.
+    #[error(transparent)]
+    Transport(#[from] TransportError),
+}
+
+/// The time line of one rank, as it is sent to rank 0.
+#[derive(Debug, Serialize, Deserialize)]
+struct Part {
+    rows: Vec<Row>,
+    names: Vec<String>,
+    /// In the order in which they began.
+    spans: Vec<Sent>,
+    dropped: u64,
+}
+
+/// A span, whose row and name are numbers.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+struct Sent {
+    row: u32,
+    name: u32,
+    phase: Phase,
+    exchange: Option<u32>,
+    /// Nanoseconds since the UNIX epoch.
+    begin: u64,
+    nanoseconds: u64,
+    bytes: u64,
+    failed: bool,
+}
+
+#[derive(Serialize)]
+struct Complete<'a> {
+    ph: &'static str,
+    pid: usize,
+    tid: usize,
+    ts: f64,
+    dur: f64,
+    name: &'a str,
+    cat: Phase,
+    args: CompleteArgs,
+}
+
+#[derive(Serialize)]
+struct CompleteArgs {
+    bytes: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    exchange: Option<u32>,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    failed: bool,
+}
+
+#[derive(Serialize)]
+struct Metadata<'a> {
+    ph: &'static str,
+    pid: usize,
+    tid: usize,
+    name: &'static str,
+    args: MetadataArgs<'a>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "snake_case")]
+enum MetadataArgs<'a> {
+    Name(&'a str),
+    SortIndex(usize),
+}
+
+#[derive(Serialize)]
+struct OtherData {
+    format: &'static str,
+    ranks: usize,
+    /// The first span of all ranks, in nanoseconds since the UNIX epoch.
+    begin_unix_ns: u64,
+    /// Of each rank.
+    dropped: Vec<u64>,
+}
+
+impl Trace {
+    /// Collective: writes the time lines of all ranks to `out` on rank 0, which nobody else uses, as trace events of Chrome
+    /// in JSON. One rank's is in the memory of rank 0 at a time. Waits for work that is still in streams.
+    ///
+    /// Processes are ranks and threads are rows. Each event has its [`Phase`] as category, and `args.bytes`. How many spans
+    /// each rank has [dropped](Trace::dropped) is in `otherData.dropped`. A rank that has not begun its time line has none.
+    ///
+    /// # Errors
+    /// [`TraceError`].
+    pub fn write(&self, comm: &Communicator, out: &mut dyn Write) -> Result<(), TraceError> {
+        let part = self.part();
+        let mut first = [part.spans.first().map_or(u64::MAX, |span| span.begin)];
+        let mut mine = Some(part);
+        comm.all_reduce(&mut first, Reduction::Min)?;
+        let mut writer = Writer { out, zero: first[0], is_first: true, dropped: Vec::new() };
+        let mut written = if comm.rank() == 0 { writer.begin() } else { Ok(()) };
+        for rank in 0..comm.size() {
+            let sent = mine.take_if(|_| rank == comm.rank());
+            let part = if rank == 0 {
+                sent
+            } else {
+                let sent: Vec<(usize, Part)> = sent.into_iter().map(|part| (0, part)).collect();
+                comm.sparse_exchange(&sent)?.pop().map(|(_, part)| part)
+            };
+            if let Some(part) = part.filter(|_| comm.rank() == 0) {
+                written = written.and_then(|()| writer.part(rank, part));
+            }
+        }
+        if comm.rank() == 0 {
+            written = written.and_then(|()| writer.end());
+        }
+        let complaint = written.err().map(|error| error.to_string());
+        comm.agree(complaint)?.map_err(TraceError::Write)
+    }
+
+    fn part(&self) -> Part {
+        let (rows, spans) = self.recording().map(|recording| recording.collect()).unwrap_or_default();
+        let mut names: Vec<&'static str> = Vec::new();
+        let mut sent = |kept: &Kept| {
+            let name = names.iter().position(|name| *name == kept.what.name).unwrap_or_else(|| {
+                names.push(kept.what.name);
+                names.len() - 1
+            });
+            Sent {
+                row: kept.what.row,
+                name: name as u32,
+                phase: kept.what.phase,
+                exchange: kept.what.exchange,
+                begin: axis::wall(kept.begin),
+                nanoseconds: kept.end - kept.begin,
+                bytes: kept.what.bytes,
+                failed: kept.failed,
+            }
+        };
+        let spans = spans.iter().map(&mut sent).collect();
+        let names = names.into_iter().map(str::to_owned).collect();
+        Part { rows, names, spans, dropped: self.dropped() }
+    }
+}
+
+struct Writer<'o> {
+    out: &'o mut dyn Write,
+    zero: u64,
+    is_first: bool,
+    dropped: Vec<u64>,
+}
+
+impl Writer<'_> {
+    fn begin(&mut self) -> io::Result<()> {
+        self.out.write_all(b"{\"traceEvents\":[")
+    }
+
+    /// The time line of one rank.
+    fn part(&mut self, rank: usize, part: Part) -> io::Result<()> {
+        let Part { rows, names, mut spans, dropped } = part;
+        self.dropped.push(dropped);
+        self.metadata(rank, 0, "process_name", MetadataArgs::Name(&format!("rank {rank}")))?;
+        self.metadata(rank, 0, "process_sort_index", MetadataArgs::SortIndex(rank))?;
+        let lanes = lanes(&rows, &mut spans);
+        for (tid, (row, lane)) in lanes.names.iter().enumerate() {
+            let name = match lane {
+                0 => rows[*row].to_string(),
+                more => format!("{} ({})", rows[*row], more + 1),
+            };
+            self.metadata(rank, tid, "thread_name", MetadataArgs::Name(&name))?;
+            self.metadata(rank, tid, "thread_sort_index", MetadataArgs::SortIndex(tid))?;
+        }
+        for (span, tid) in spans.iter().zip(lanes.of_spans) {
+            let Sent { phase, exchange, begin, nanoseconds, bytes, failed, .. } = *span;
+            self.event(&Complete {
+                ph: "X",
+                pid: rank,
+                tid,
+                ts: begin.saturating_sub(self.zero) as f64 / 1e3,
+                dur: nanoseconds as f64 / 1e3,
+                name: names.get(span.name as usize).map_or("", String::as_str),
+                cat: phase,
+                args: CompleteArgs { bytes, exchange, failed },
+            })?;
+        }
+        Ok(())
+    }
+
+    fn end(&mut self) -> io::Result<()> {
+        let other = OtherData {
+            format: FORMAT,
+            ranks: self.dropped.len(),
+            begin_unix_ns: if self.zero == u64::MAX { 0 } else { self.zero },
+            dropped: std::mem::take(&mut self.dropped),
+        };
+        write!(
+            self.out,
+            "\n],\"displayTimeUnit\":\"ns\",\"otherData\":{}}}\n",
+            serde_json::to_string(&other).map_err(io::Error::from)?
+        )?;
+        self.out.flush()
+    }
+
+    fn metadata(
+        &mut self,
+        pid: usize,
+        tid: usize,
+        name: &'static str,
+        args: MetadataArgs<'_>,
+    ) -> io::Result<()> {
+        self.event(&Metadata { ph: "M", pid, tid, name, args })
+    }
+
+    fn event(&mut self, event: &impl Serialize) -> io::Result<()> {
+        self.out.write_all(if std::mem::take(&mut self.is_first) { b"\n" } else { b",\n" })?;
+        serde_json::to_writer(&mut *self.out, event).map_err(io::Error::from)
+    }
+}
+
+/// The threads that rows are shown as.
+struct Lanes {
+    /// The number of the row of each, and how many of that row come before.
+    names: Vec<(usize, usize)>,
+    /// The thread of each span.
+    of_spans: Vec<usize>,
+}
+
+/// Puts each span into the first lane of its row that is free. A device does the work of a stream piece by piece: where a
+/// span begins before the last one has ended, and ends later, it is because times are rounded, and it is cut.
+fn lanes(rows: &[Row], spans: &mut [Sent]) -> Lanes {
+    // For each row the end of the last span of each of its lanes.
+    let mut ends: Vec<Vec<u64>> = rows.iter().map(|_| vec![0]).collect();
+    let mut lane_of = Vec::with_capacity(spans.len());
+    for span in &mut *spans {
+        let row = span.row as usize;
+        let lanes = &mut ends[row];
+        let end = span.begin + span.nanoseconds;
+        if matches!(rows[row], Row::Stream(_)) && end > lanes[0] {
+            span.begin = span.begin.max(lanes[0]);
+            span.nanoseconds = end - span.begin;
+        }
+        let lane = lanes.iter().position(|end| *end <= span.begin).unwrap_or_else(|| {
+            lanes.push(0);
+            lanes.len() - 1
+        });
+        lanes[lane] = end;
+        lane_of.push((row, lane));
+    }
+    let mut order: Vec<usize> = (0..rows.len()).collect();
+    order.sort_by_key(|&row| match rows[row] {
+        Row::Host => (0, row, 0),
+        Row::Stream(_) => (1, row, 0),
+        Row::To(rank) => (2, rank, 0),
+        Row::From(rank) => (2, rank, 1),
+    });
+    let mut names = Vec::new();
+    let mut first_of = vec![0; rows.len()];
+    for row in order {
+        first_of[row] = names.len();
+        names.extend((0..ends[row].len()).map(|lane| (row, lane)));
+    }
+    let of_spans = lane_of.into_iter().map(|(row, lane)| first_of[row] + lane).collect();
+    Lanes { names, of_spans }
+}

@@ -1,0 +1,102 @@
+//! Where spans are kept: in lists of which each has one writer, so that nobody waits for its lock but who collects.
+
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use super::Phase;
+
+/// Spans for which memory is taken at a time. Those that are there already never move.
+const CHUNK: usize = 1024;
+
+/// What a span is of.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct What {
+    pub(crate) phase: Phase,
+    pub(crate) name: &'static str,
+    /// The number of its row.
+    pub(crate) row: u32,
+    /// The number of the exchange.
+    pub(crate) exchange: Option<u32>,
+    pub(crate) bytes: u64,
+}
+
+/// A span as it is kept.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Kept {
+    pub(super) what: What,
+    /// On the [axis](super::axis) of the process.
+    pub(super) begin: u64,
+    pub(super) end: u64,
+    pub(super) failed: bool,
+}
+
+/// How many spans a rank may keep, and how many it has.
+#[derive(Debug)]
+pub(super) struct Budget {
+    limit: usize,
+    asked: AtomicUsize,
+    dropped: AtomicU64,
+}
+
+impl Budget {
+    pub(super) fn new(limit: usize) -> Budget {
+        Budget { limit, asked: AtomicUsize::new(0), dropped: AtomicU64::new(0) }
+    }
+
+    /// Whether there is room for one more span, which is counted as dropped otherwise.
+    fn admits_one(&self) -> bool {
+        let admitted = self.asked.fetch_add(1, Ordering::Relaxed) < self.limit;
+        if !admitted {
+            self.drop_one();
+        }
+        admitted
+    }
+
+    pub(super) fn drop_one(&self) {
+        self.dropped.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(super) fn dropped(&self) -> u64 {
+        self.dropped.load(Ordering::Relaxed)
+    }
+}
+
+/// Spans of one writer.
+#[derive(Debug)]
+pub(crate) struct List {
+    budget: Arc<Budget>,
+    chunks: Mutex<Vec<Vec<Kept>>>,
+}
+
+impl List {
+    pub(super) fn new(budget: &Arc<Budget>) -> List {
+        List { budget: Arc::clone(budget), chunks: Mutex::default() }
+    }
+
+    /// Keeps a span, if there is room.
+    pub(crate) fn push(&self, what: What, begin: u64, end: u64, failed: bool) {
+        if !self.budget.admits_one() {
+            return;
+        }
+        let span = Kept { what, begin, end: end.max(begin), failed };
+        let mut chunks = self.chunks.lock().unwrap_or_else(PoisonError::into_inner);
+        match chunks.last_mut().filter(|last| last.len() < CHUNK) {
+            Some(last) => last.push(span),
+            None => {
+                let mut chunk = Vec::with_capacity(CHUNK);
+                chunk.push(span);
+                chunks.push(chunk);
+            }
+        }
+    }
+
+    /// Counts a span that could not be timed.
+    pub(super) fn drop_one(&self) {
+        self.budget.drop_one();
+    }
+
+    pub(super) fn copy_to(&self, spans: &mut Vec<Kept>) {
+        let chunks = self.chunks.lock().unwrap_or_else(PoisonError::into_inner);
+        chunks.iter().for_each(|chunk| spans.extend_from_slice(chunk));
+    }
+}

@@ -1,0 +1,178 @@
+//! What a rank has of its time line while it goes on.
+
+use std::any::Any;
+use std::fmt;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use super::list::{Budget, Kept, List, What};
+use super::rows::{Row, Rows};
+use super::timer::{Anchor, Timer, Unread};
+use super::{Phase, now};
+use crate::device::{Device, DeviceError};
+
+/// How many kernels may be in a device's streams whose times were not read yet.
+const KERNELS: usize = 1024;
+
+/// The spans of a rank, and what it takes to make more.
+pub(crate) struct Recording {
+    budget: Arc<Budget>,
+    rows: Mutex<Rows>,
+    lists: Mutex<Vec<Arc<List>>>,
+    unread: Mutex<Vec<Arc<dyn Unread>>>,
+    /// A [`Clock`] for each device.
+    clocks: Mutex<Vec<Arc<dyn Any + Send + Sync>>>,
+    exchanges: AtomicU32,
+    host: Arc<List>,
+    host_row: u32,
+}
+
+/// What brings a device's times to the axis, and times kernels there.
+struct Clock<D: Device> {
+    device: D,
+    /// `None` where the device is done when a call returns.
+    anchor: Option<Arc<Anchor<D>>>,
+    kernels: Arc<Timer<D>>,
+}
+
+impl Recording {
+    /// One of at most so many spans.
+    pub(super) fn new(limit: usize) -> Recording {
+        let budget = Arc::new(Budget::new(limit));
+        let host = Arc::new(List::new(&budget));
+        let mut rows = Rows::default();
+        Recording {
+            budget,
+            host_row: rows.of(Row::Host),
+            rows: Mutex::new(rows),
+            lists: Mutex::new(vec![Arc::clone(&host)]),
+            unread: Mutex::default(),
+            clocks: Mutex::default(),
+            exchanges: AtomicU32::new(0),
+            host,
+        }
+    }
+
+    /// See [`Trace::kernel`](super::Trace::kernel).
+    pub(super) fn kernel<D: Device, R, E>(
+        &self,
+        name: &'static str,
+        device: &D,
+        stream: &D::Stream,
+        launch: impl FnOnce() -> Result<R, E>,
+    ) -> Result<R, E> {
+        match self.clock(device) {
+            Ok(clock) => {
+                let row = self.row_of_stream(device, stream);
+                let what = What { phase: Phase::Kernel, name, row, exchange: None, bytes: 0 };
+                clock.kernels.time(what, device, stream, launch)
+            }
+            Err(error) => {
+                tracing::warn!(%error, "a kernel is missing in the time line");
+                self.budget.drop_one();
+                launch()
+            }
+        }
+    }
+
+    /// Runs `wait`, which blocks the host, maybe in an exchange. `failed` says whether that was in vain.
+    pub(crate) fn wait<R>(
+        &self,
+        name: &'static str,
+        exchange: Option<u32>,
+        wait: impl FnOnce() -> R,
+        failed: impl FnOnce(&R) -> bool,
+    ) -> R {
+        let begin = now();
+        let result = wait();
+        let what = What { phase: Phase::Waiting, name, row: self.host_row, exchange, bytes: 0 };
+        self.host.push(what, begin, now(), failed(&result));
+        result
+    }
+
+    /// The number of one more exchange.
+    pub(crate) fn next_exchange(&self) -> u32 {
+        self.exchanges.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// A timer for one writer, which may be so many pieces of work behind its device.
+    pub(crate) fn timer<D: Device>(&self, device: &D, pairs: usize) -> Result<Arc<Timer<D>>, DeviceError> {
+        let anchor = self.clock(device)?.anchor.clone();
+        self.timer_by(anchor.as_ref(), pairs)
+    }
+
+    /// The number of the row of a neighbour.
+    pub(crate) fn row(&self, row: Row) -> u32 {
+        lock(&self.rows).of(row)
+    }
+
+    /// The number of the row of a stream. The first time, makes what events with timing need there.
+    pub(crate) fn row_of_stream<D: Device>(&self, device: &D, stream: &D::Stream) -> u32 {
+        lock(&self.rows).of_stream(device, stream, || prepare(device, stream))
+    }
+
+    /// The same of a new stream of our own.
+    pub(crate) fn row_of_own_stream<D: Device>(&self, device: &D, stream: &D::Stream, purpose: &str) -> u32 {
+        prepare(device, stream);
+        lock(&self.rows).of_own_stream(device, stream, purpose)
+    }
+
+    pub(super) fn dropped(&self) -> u64 {
+        self.budget.dropped()
+    }
+
+    /// The rows and all spans, in the order in which they began. Waits for work that is still in streams.
+    pub(super) fn collect(&self) -> (Vec<Row>, Vec<Kept>) {
+        let unread = lock(&self.unread).clone();
+        unread.iter().for_each(|timer| timer.read_all());
+        let mut spans = Vec::new();
+        lock(&self.lists).iter().for_each(|list| list.copy_to(&mut spans));
+        spans.sort_by_key(|span| (span.begin, std::cmp::Reverse(span.end)));
+        (lock(&self.rows).all(), spans)
+    }
+
+    fn timer_by<D: Device>(
+        &self,
+        anchor: Option<&Arc<Anchor<D>>>,
+        pairs: usize,
+    ) -> Result<Arc<Timer<D>>, DeviceError> {
+        let list = Arc::new(List::new(&self.budget));
+        let timer = Arc::new(Timer::new(Arc::clone(&list), anchor, pairs)?);
+        lock(&self.lists).push(list);
+        lock(&self.unread).push(Arc::clone(&timer) as Arc<dyn Unread>);
+        Ok(timer)
+    }
+
+    /// That of a device, made when it is first wanted.
+    fn clock<D: Device>(&self, device: &D) -> Result<Arc<Clock<D>>, DeviceError> {
+        let mut clocks = lock(&self.clocks);
+        let known = clocks.iter().find_map(|clock| {
+            Arc::clone(clock).downcast::<Clock<D>>().ok().filter(|clock| clock.device.id() == device.id())
+        });
+        if let Some(clock) = known {
+            return Ok(clock);
+        }
+        let anchor = if device.info().asynchronous { Some(Arc::new(Anchor::new(device)?)) } else { None };
+        let kernels = self.timer_by(anchor.as_ref(), KERNELS)?;
+        let clock = Arc::new(Clock { device: device.clone(), anchor, kernels });
+        clocks.push(Arc::clone(&clock) as Arc<dyn Any + Send + Sync>);
+        Ok(clock)
+    }
+}
+
+impl fmt::Debug for Recording {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Recording({} dropped)", self.dropped())
+    }
+}
+
+/// Has the driver make what the first event with timing needs in a stream, which may be more than an event.
+fn prepare<D: Device>(device: &D, stream: &D::Stream) {
+    // Where it fails, so does the first timing.
+    let _ = device.create_event(true).and_then(|event| device.record(&event, stream));
+}
+
+/// Locks even after a panic: nothing here is left half done.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
