@@ -1,0 +1,86 @@
+//! The time line on devices that go on working after a call has returned.
+
+use std::thread;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use haloport_core::device::{Device, Priority};
+use haloport_core::trace::{DEFAULT_SPANS, Phase, Row, Span};
+use haloport_core::{Communicator, DataPath, Schedule};
+
+use crate::device::Slow;
+use crate::ordering::line::LineOf;
+use crate::{Failure, ensure};
+
+/// Cells that a rank sends in one exchange.
+const CELLS: usize = 1024;
+
+/// How long the slow kernel takes where the machine has something else to do as well while that is found out, and how long
+/// at least.
+const KERNEL: Duration = Duration::from_millis(200);
+const AT_LEAST: Duration = Duration::from_millis(50);
+
+/// When the other rank begins: while the kernel runs.
+const LATER: Duration = Duration::from_millis(20);
+
+/// How exact times of a device are on the axis of the host, and that is against the wall clock.
+const EXACT: Duration = Duration::from_millis(2);
+
+/// Collective, of two ranks: while a slow kernel runs on rank 0, rank 1 begins an exchange that rank 0 has started. The
+/// device's times lie between those of the host around, and the kernel hides the wire.
+///
+/// # Errors
+/// What went otherwise.
+pub fn kernels_hide_the_wire<D: Device>(comm: &Communicator, device: &D) -> Result<(), Failure> {
+    let trace = comm.begin_trace(DEFAULT_SPANS).clone();
+    let stream = device.create_stream(Priority::Normal)?;
+    let slow = Slow::lasting(device, KERNEL)?;
+    let mut line = LineOf::new(comm, device, DataPath::Messages, CELLS)?;
+    line.write(1, &stream)?;
+    device.synchronize(&stream)?;
+    comm.barrier()?;
+    let before = wall_clock();
+    if comm.rank() == 0 {
+        let pending = line.exchange.start(Schedule::On(&stream))?;
+        trace.kernel("slow", device, &stream, || slow.start(&stream))?;
+        comm.barrier()?;
+        pending.finish(Schedule::On(&stream))?;
+    } else {
+        comm.barrier()?;
+        thread::sleep(LATER);
+        line.exchange.start(Schedule::On(&stream))?.finish(Schedule::On(&stream))?;
+    }
+    line.exchange.synchronize()?;
+    let after = wall_clock();
+    line.look(&stream)?;
+    line.verify(1, &stream)?;
+
+    let spans = trace.spans();
+    for phase in [Phase::Packing, Phase::Wire, Phase::Unpacking] {
+        let found = spans.iter().any(|span| span.phase == phase && span.exchange == Some(0));
+        ensure!(found, "there is no {phase} among {spans:#?}");
+    }
+    for span in spans.iter().filter(|span| matches!(span.row, Row::Stream(_))) {
+        let is_between = before <= span.begin + EXACT && span.end <= after + EXACT;
+        ensure!(is_between, "{span:?} was not between {before:?} and {after:?}");
+    }
+    ensure!(trace.dropped() == 0, "{} spans were dropped", trace.dropped());
+    if comm.rank() == 0 { hidden(&spans) } else { Ok(()) }
+}
+
+fn hidden(spans: &[Span]) -> Result<(), Failure> {
+    let kernel = spans.iter().find(|span| span.name == "slow").ok_or("there is no kernel")?;
+    let length = kernel.end - kernel.begin;
+    ensure!(length >= AT_LEAST, "the kernel took {length:?}");
+    let is_received = |span: &&Span| span.phase == Phase::Wire && matches!(span.row, Row::From(_));
+    let received = spans.iter().find(is_received).ok_or("nothing was received")?;
+    let common = received.end.min(kernel.end).saturating_sub(received.begin.max(kernel.begin));
+    ensure!(common + EXACT >= LATER / 2, "{received:?} was not hidden by {kernel:?}");
+    let unpacked = spans.iter().find(|span| span.phase == Phase::Unpacking).ok_or("nothing was unpacked")?;
+    let follows = unpacked.begin + EXACT >= kernel.end && unpacked.begin + EXACT >= received.end;
+    ensure!(follows, "{unpacked:?} did not come after {kernel:?} and {received:?}");
+    Ok(())
+}
+
+fn wall_clock() -> Duration {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
+}
