@@ -10,6 +10,7 @@ mod launch;
 mod mesh;
 mod print;
 mod run;
+mod trace;
 
 use std::process::ExitCode;
 
@@ -39,6 +40,9 @@ enum Command {
     /// Run a job.
     #[command(subcommand)]
     Run(run::RunCommand),
+    /// Look at the time line that a command has written with --trace.
+    #[command(subcommand)]
+    Trace(trace::TraceCommand),
 }
 
 fn main() -> ExitCode {
@@ -49,6 +53,7 @@ fn main() -> ExitCode {
         Command::Bench(command) => bench::run(&command),
         Command::Mesh(command) => mesh::run(&command),
         Command::Run(command) => run::run(&command),
+        Command::Trace(command) => trace::run(&command),
     });
     match ended {
         Ok(()) => ExitCode::SUCCESS,

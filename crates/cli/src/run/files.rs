@@ -59,7 +59,10 @@ fn try_out(path: &Path) -> Result<(), String> {
 }
 
 /// A file that is gone if it is not given its name.
-fn new_file(folder: &Path) -> std::io::Result<NamedTempFile> {
+///
+/// # Errors
+/// What the system says.
+pub(crate) fn new_file(folder: &Path) -> std::io::Result<NamedTempFile> {
     let mut builder = Builder::new();
     builder.prefix(".unfinished-");
     #[cfg(unix)]

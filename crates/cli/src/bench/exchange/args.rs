@@ -6,6 +6,7 @@ use serde::Serialize;
 
 use crate::bench::block::MemoryArgs;
 use crate::launch::RankArgs;
+use crate::trace::TraceArgs;
 
 /// Arguments of `haloport bench exchange`.
 #[derive(Debug, Args)]
@@ -35,6 +36,8 @@ pub(crate) struct ExchangeArgs {
     /// The device: auto, cpu, cpu:threads=4, or, in builds with those features, cuda, cuda:1, sycl, sycl:gpu:0
     #[arg(long, value_name = "DEVICE", default_value = "auto")]
     pub(super) device: DeviceSpec,
+    #[command(flatten)]
+    pub(super) trace: TraceArgs,
     /// Print one JSON object
     #[arg(long)]
     pub(super) json: bool,

@@ -88,6 +88,7 @@ fn on_elements<T: Element, D: Device>(
 ) -> Result<Report, Failure> {
     let problem = Problem::new(args, comm.size())?;
     problem.check_memory(device.info(), ranks_here(comm))?;
+    args.trace.begin(comm)?;
     let pattern = problem.pattern(comm)?;
     // Field by field for the library and for the plain copies: how the system places memory that is asked for early or
     // late makes a difference of several percent.
@@ -175,6 +176,7 @@ fn compete<T: Element, F: FieldSet + Block<T>, D: Device>(
     let comm = pattern.comm();
     let before = handover(comm)?;
     let results = measure(comm, &mut entries, args.samples)?;
+    args.trace.write(comm)?;
     let handover = before.zip(handover(comm)?).map(<[f64; 2]>::from);
     Ok(Report::new(args, problem, pattern, device.info(), traffic, choice, results, handover))
 }

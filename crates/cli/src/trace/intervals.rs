@@ -1,0 +1,86 @@
+//! What several spans cover together.
+
+/// Intervals that do not touch, in ascending order.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Intervals(Vec<(u64, u64)>);
+
+impl Intervals {
+    /// What intervals, each from a begin to an end, cover.
+    pub(super) fn covering(intervals: impl IntoIterator<Item = (u64, u64)>) -> Intervals {
+        let mut sorted: Vec<(u64, u64)> = intervals.into_iter().collect();
+        sorted.sort_unstable();
+        let mut covered: Vec<(u64, u64)> = Vec::new();
+        for (begin, end) in sorted {
+            match covered.last_mut() {
+                Some(last) if begin <= last.1 => last.1 = last.1.max(end),
+                _ => covered.push((begin, end)),
+            }
+        }
+        Intervals(covered)
+    }
+
+    /// What both cover.
+    pub(super) fn intersection(&self, other: &Intervals) -> Intervals {
+        let mut both = Vec::new();
+        let (mut mine, mut others) = (self.0.iter().peekable(), other.0.iter().peekable());
+        while let (Some(&&(begin, end)), Some(&&(other_begin, other_end))) = (mine.peek(), others.peek()) {
+            let common = (begin.max(other_begin), end.min(other_end));
+            if common.0 < common.1 {
+                both.push(common);
+            }
+            if end < other_end {
+                mine.next()
+            } else {
+                others.next()
+            };
+        }
+        Intervals(both)
+    }
+
+    /// How long they are together.
+    pub(super) fn length(&self) -> u64 {
+        self.0.iter().map(|(begin, end)| end - begin).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Points that are covered, one by one.
+    fn points(intervals: &Intervals) -> Vec<u64> {
+        (0..40).filter(|at| intervals.0.iter().any(|(begin, end)| begin <= at && at < end)).collect()
+    }
+
+    #[test]
+    fn unions_and_intersections_are_those_of_points() {
+        let mut state = 1u64;
+        let mut random = |below: u64| {
+            state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+            (state >> 33) % below
+        };
+        for _ in 0..500 {
+            let mut some = || -> Vec<(u64, u64)> {
+                let count = random(6);
+                (0..count)
+                    .map(|_| (random(30), random(10)))
+                    .map(|(begin, length)| (begin, begin + length))
+                    .collect()
+            };
+            let (one, other) = (some(), some());
+            let inside =
+                |all: &[(u64, u64)], at: u64| all.iter().any(|(begin, end)| (*begin..*end).contains(&at));
+            let (covered, others) = (Intervals::covering(one.clone()), Intervals::covering(other.clone()));
+            let expected: Vec<u64> = (0..40).filter(|&at| inside(&one, at)).collect();
+            assert_eq!(points(&covered), expected, "{one:?}");
+            assert_eq!(covered.length(), expected.len() as u64);
+            let both: Vec<u64> = expected.into_iter().filter(|&at| inside(&other, at)).collect();
+            let common = covered.intersection(&others);
+            assert_eq!(
+                (points(&common), common.length()),
+                (both.clone(), both.len() as u64),
+                "{one:?} {other:?}"
+            );
+        }
+    }
+}

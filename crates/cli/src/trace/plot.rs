@@ -1,0 +1,198 @@
+//! `haloport trace plot`: some of a time line as a picture.
+
+use std::ops::Range;
+use std::path::PathBuf;
+
+use clap::Args;
+use haloport::trace::Phase;
+use plotters::coord::Shift;
+use plotters::prelude::*;
+use plotters::style::text_anchor::{HPos, Pos, VPos};
+
+use super::read::{RankLine, TimeLine, read};
+use super::window::window;
+use crate::failure::Failure;
+use crate::run::files::write_whole;
+
+/// Arguments of `haloport trace plot`.
+#[derive(Debug, Args)]
+pub(crate) struct PlotArgs {
+    /// A file that a command has written with --trace
+    file: PathBuf,
+    /// The picture
+    #[arg(long, value_name = "F.svg")]
+    out: PathBuf,
+    /// Begin of what is drawn, milliseconds from the first span [default: three steps in the middle]
+    #[arg(long, value_name = "MS", value_parser = milliseconds, allow_negative_numbers = true)]
+    from: Option<f64>,
+    /// End of what is drawn, milliseconds from the first span
+    #[arg(long, value_name = "MS", value_parser = milliseconds, allow_negative_numbers = true)]
+    to: Option<f64>,
+}
+
+const WIDTH: u32 = 1200;
+/// Of the names of ranks and rows, and beside the last pixel.
+const LEFT: i32 = 230;
+const RIGHT: i32 = 24;
+const TOP: i32 = 48;
+const BOTTOM: i32 = 44;
+const ROW: i32 = 22;
+/// Above each rank.
+const GAP: i32 = 10;
+
+const INK: RGBColor = RGBColor(0x22, 0x26, 0x2b);
+const FAINT: RGBColor = RGBColor(0xe3, 0xe6, 0xe9);
+
+/// Narrower spans are drawn so wide, in pixels.
+const NARROWEST: f64 = 0.6;
+/// Names are written into spans that are so many pixels wide for each letter.
+const LETTER: f64 = 7.5;
+
+type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
+type DrawError<'a> = DrawingAreaErrorKind<<SVGBackend<'a> as DrawingBackend>::ErrorType>;
+
+fn colour(phase: Phase) -> RGBColor {
+    match phase {
+        Phase::Kernel => RGBColor(0x4c, 0x8f, 0xc4),
+        Phase::Packing => RGBColor(0xe0, 0xa0, 0x30),
+        Phase::Wire => RGBColor(0x7a, 0xb0, 0x5a),
+        Phase::Unpacking => RGBColor(0xc8, 0x55, 0x3d),
+        Phase::Waiting => RGBColor(0x9a, 0xa2, 0xab),
+    }
+}
+
+/// Draws the picture.
+///
+/// # Errors
+/// [`Failure::BadInput`] for what is no time line or has nothing to draw, and where the picture cannot be written.
+pub(super) fn run(args: &PlotArgs) -> Result<(), Failure> {
+    let line = read(&args.file)?;
+    let window = window(&line, args.from, args.to)?;
+    let picture = draw(&line, &window).map_err(|error| Failure::Run(error.to_string()))?;
+    write_whole(&args.out, picture.as_bytes())
+        .map_err(|error| Failure::BadInput(format!("--out: cannot write {}: {error}", args.out.display())))
+}
+
+/// The text of an SVG file.
+fn draw(line: &TimeLine, window: &Range<u64>) -> Result<String, Box<dyn std::error::Error>> {
+    let rows = line.ranks.values().map(|line| line.rows.len() as i32).sum::<i32>();
+    let height = TOP + rows * ROW + line.ranks.len() as i32 * GAP + BOTTOM;
+    let scale = Scale { window: window.clone() };
+    let mut text = String::new();
+    {
+        let area = SVGBackend::with_string(&mut text, (WIDTH, height.unsigned_abs())).into_drawing_area();
+        area.fill(&WHITE)?;
+        draw_legend(&area)?;
+        draw_axis(&area, &scale, height - BOTTOM)?;
+        let mut top = TOP;
+        for (&rank, line) in &line.ranks {
+            top = draw_rank(&area, &scale, rank, line, top + GAP)?;
+        }
+        area.present()?;
+    }
+    Ok(text)
+}
+
+/// Where moments lie.
+struct Scale {
+    window: Range<u64>,
+}
+
+impl Scale {
+    fn x(&self, at: f64) -> f64 {
+        let (begin, end) = (self.window.start as f64, self.window.end as f64);
+        let width = f64::from(WIDTH as i32 - LEFT - RIGHT);
+        f64::from(LEFT) + (at.clamp(begin, end) - begin) / (end - begin) * width
+    }
+
+    /// Moments with a label, in nanoseconds, and how many digits of milliseconds tell them apart.
+    fn ticks(&self) -> (Vec<f64>, usize) {
+        let (begin, end) = (self.window.start as f64, self.window.end as f64);
+        let rough = (end - begin) / 8.0;
+        let power = 10f64.powf(rough.log10().floor());
+        let step = [1.0, 2.0, 5.0, 10.0].map(|times| times * power).into_iter().find(|step| *step >= rough);
+        let step = step.unwrap_or(rough).max(1.0);
+        let digits = (6.0 - step.log10().floor()).clamp(0.0, 6.0) as usize;
+        let first = (begin / step).ceil() as u64;
+        let count = ((end - begin) / step) as u64 + 1;
+        let ticks = (first..first + count).map(|number| number as f64 * step).filter(|at| *at <= end);
+        (ticks.collect(), digits)
+    }
+}
+
+fn draw_legend<'a>(area: &Area<'a>) -> Result<(), DrawError<'a>> {
+    let style = ("sans-serif", 14).into_font().color(&INK);
+    for (phase, x) in Phase::ALL.into_iter().zip((LEFT..).step_by(120)) {
+        area.draw(&Rectangle::new([(x, 16), (x + 16, 30)], colour(phase).filled()))?;
+        area.draw(&Text::new(phase.to_string(), (x + 22, 15), style.clone()))?;
+    }
+    Ok(())
+}
+
+fn draw_axis<'a>(area: &Area<'a>, scale: &Scale, bottom: i32) -> Result<(), DrawError<'a>> {
+    let style = ("sans-serif", 12).into_font().color(&INK).pos(Pos::new(HPos::Center, VPos::Top));
+    let (ticks, digits) = scale.ticks();
+    for tick in ticks {
+        let x = scale.x(tick).round() as i32;
+        area.draw(&PathElement::new([(x, TOP), (x, bottom)], FAINT))?;
+        area.draw(&Text::new(format!("{:.digits$}", tick / 1e6), (x, bottom + 6), style.clone()))?;
+    }
+    let middle = (LEFT + WIDTH as i32 - RIGHT) / 2;
+    area.draw(&Text::new("ms from the first span", (middle, bottom + 24), style))
+}
+
+/// Draws the rows of a rank from `top` on, and gives where they end.
+fn draw_rank<'a>(
+    area: &Area<'a>,
+    scale: &Scale,
+    rank: usize,
+    line: &RankLine,
+    top: i32,
+) -> Result<i32, DrawError<'a>> {
+    let bold = ("sans-serif", 14, FontStyle::Bold).into_font().color(&INK);
+    area.draw(&Text::new(format!("rank {rank}"), (10, top + 4), bold))?;
+    let mut top = top;
+    for (&row, name) in &line.rows {
+        let style = ("sans-serif", 12).into_font().color(&INK).pos(Pos::new(HPos::Right, VPos::Top));
+        area.draw(&Text::new(name.as_str(), (LEFT - 10, top + 5), style))?;
+        let edge = [(LEFT, top + ROW), (WIDTH as i32 - RIGHT, top + ROW)];
+        area.draw(&PathElement::new(edge, FAINT))?;
+        draw_row(area, scale, line, row, top)?;
+        top += ROW;
+    }
+    Ok(top)
+}
+
+fn draw_row<'a>(
+    area: &Area<'a>,
+    scale: &Scale,
+    line: &RankLine,
+    row: usize,
+    top: i32,
+) -> Result<(), DrawError<'a>> {
+    let style = ("sans-serif", 11).into_font().color(&WHITE);
+    // What would be drawn over what is there, is not drawn again.
+    let mut last: Option<(Phase, f64)> = None;
+    let seen = |begin: u64, end: u64| end >= scale.window.start && begin <= scale.window.end;
+    for span in line.spans.iter().filter(|span| span.row == row && seen(span.begin, span.end)) {
+        let (left, right) = (scale.x(span.begin as f64), scale.x(span.end as f64));
+        let right = right.max(left + NARROWEST);
+        if last.is_some_and(|(phase, drawn)| phase == span.phase && right <= drawn + NARROWEST / 2.0) {
+            continue;
+        }
+        last = Some((span.phase, right));
+        let corners = [(left.floor() as i32, top + 3), (right.ceil() as i32, top + ROW - 3)];
+        area.draw(&Rectangle::new(corners, colour(span.phase).filled()))?;
+        if right - left > LETTER * span.name.chars().count() as f64 {
+            area.draw(&Text::new(span.name.as_str(), (left as i32 + 4, top + 5), style.clone()))?;
+        }
+    }
+    Ok(())
+}
+
+fn milliseconds(text: &str) -> Result<f64, String> {
+    text.parse()
+        .ok()
+        .filter(|time: &f64| (0.0..1e12).contains(time))
+        .ok_or_else(|| format!("expected milliseconds from 0; found `{text}`"))
+}

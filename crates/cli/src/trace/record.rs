@@ -1,0 +1,91 @@
+//! The option `--trace` of commands that run on ranks.
+
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use haloport::Communicator;
+use haloport::trace::{DEFAULT_SPANS, TraceError};
+
+use crate::failure::Failure;
+use crate::run::files::new_file;
+
+/// Where the time line goes.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct TraceArgs {
+    /// Write a time line of all ranks to this file, for `haloport trace`, Perfetto and Chrome
+    #[arg(long = "trace", value_name = "FILE")]
+    file: Option<PathBuf>,
+}
+
+impl TraceArgs {
+    /// Collective: begins the time line of each rank, if one is asked for.
+    ///
+    /// # Errors
+    /// [`Failure::BadInput`], on every rank, where rank 0 cannot write the file.
+    pub(crate) fn begin(&self, comm: &Communicator) -> Result<(), Failure> {
+        let Some(path) = &self.file else { return Ok(()) };
+        let complaint = if comm.rank() == 0 { try_out(path).err() } else { None };
+        if let Some(complaint) = comm.broadcast(0, &complaint)? {
+            return Err(Failure::BadInput(complaint));
+        }
+        comm.begin_trace(DEFAULT_SPANS);
+        Ok(())
+    }
+
+    /// Collective: writes the time lines so far, if they were begun.
+    ///
+    /// # Errors
+    /// [`Failure::Run`].
+    pub(crate) fn write(&self, comm: &Communicator) -> Result<(), Failure> {
+        let (Some(path), trace) = (&self.file, comm.trace()) else { return Ok(()) };
+        let failed = |error: &dyn std::fmt::Display| {
+            Failure::Run(format!("--trace: cannot write {}: {error}", path.display()))
+        };
+        if comm.rank() > 0 {
+            return trace.write(comm, &mut io::sink()).map_err(|error| failed(&error));
+        }
+        // The others come to the end in any case.
+        let mut file = new_file(folder_of(path)).map(BufWriter::new);
+        let written = match &mut file {
+            Ok(file) => trace.write(comm, file),
+            Err(error) => trace.write(comm, &mut Refusing(error)),
+        };
+        match (written, file) {
+            (Err(TraceError::Write(error)), _) => Err(failed(&error)),
+            (Err(error), _) => Err(failed(&error)),
+            (Ok(()), Err(error)) => Err(failed(&error)),
+            (Ok(()), Ok(file)) => {
+                let file = file.into_inner().map_err(|error| failed(&error))?;
+                file.persist(path).map(drop).map_err(|error| failed(&error.error))
+            }
+        }
+    }
+}
+
+/// A file that cannot be made.
+struct Refusing<'e>(&'e io::Error);
+
+impl Write for Refusing<'_> {
+    fn write(&mut self, _bytes: &[u8]) -> io::Result<usize> {
+        Err(io::Error::new(self.0.kind(), self.0.to_string()))
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+fn try_out(path: &Path) -> Result<(), String> {
+    let refuse = |found: &dyn std::fmt::Display| {
+        format!("--trace: expected a file that can be written, found {}: {found}", path.display())
+    };
+    if path.is_dir() {
+        return Err(refuse(&"it is a folder"));
+    }
+    new_file(folder_of(path)).map(drop).map_err(|error| refuse(&error))
+}
+
+fn folder_of(path: &Path) -> &Path {
+    path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}

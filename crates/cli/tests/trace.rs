@@ -1,0 +1,177 @@
+//! Time lines: what commands write with `--trace`, and what `haloport trace` says of them.
+#![allow(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
+
+mod common;
+
+use std::fs;
+use std::path::Path;
+
+use common::Haloport;
+use serde_json::{Value, json};
+
+/// The command `trace`, with the file of a time line in its folder.
+fn with_file(text: &str) -> Haloport {
+    let trace = Haloport::new("trace");
+    fs::write(trace.path("t.json"), text).unwrap();
+    trace
+}
+
+/// A span as in a file: rank, row, phase, begin, length, bytes.
+fn span(rank: usize, row: usize, phase: &str, begin: f64, length: f64, bytes: u64) -> Value {
+    json!({"ph": "X", "pid": rank, "tid": row, "ts": begin, "dur": length, "name": phase, "cat": phase,
+        "args": {"bytes": bytes, "exchange": 0}})
+}
+
+/// A time line of two ranks, made by hand.
+fn made_by_hand() -> String {
+    let events = [
+        json!({"ph": "M", "pid": 0, "tid": 0, "name": "thread_name", "args": {"name": "host"}}),
+        json!({"ph": "M", "pid": 0, "tid": 0, "name": "thread_sort_index", "args": {"sort_index": 0}}),
+        span(0, 1, "packing", 0.0, 10.0, 80),
+        // Two messages at once: 30 µs together, of which 15 µs and 5 µs are behind kernels.
+        span(0, 2, "wire", 10.0, 20.0, 40),
+        span(0, 3, "wire", 15.0, 25.0, 40),
+        span(0, 1, "kernel", 15.0, 15.0, 0),
+        span(0, 1, "kernel", 35.0, 100.0, 0),
+        span(0, 1, "unpacking", 140.0, 10.0, 80),
+        span(0, 0, "waiting", 20.0, 5.0, 0),
+        span(0, 0, "waiting", 22.0, 8.0, 0),
+        span(1, 1, "kernel", 5.0, 195.0, 0),
+        json!({"ph": "X", "pid": 1, "tid": 2, "ts": 50.0, "dur": 50.0, "name": "receive", "cat": "wire",
+            "args": {"bytes": 7, "failed": true}}),
+    ];
+    let other = json!({"format": "haloport-trace-1", "ranks": 2, "dropped": [0, 3]});
+    json!({"traceEvents": events, "otherData": other}).to_string()
+}
+
+#[test]
+fn the_figures_of_a_time_line_made_by_hand() {
+    let trace = with_file(&made_by_hand());
+    let report = trace.json("summary t.json");
+    assert_eq!(report["total_us"], 200.0);
+    let first = &report["ranks"][0];
+    assert_eq!(first["phases"]["wire"], json!({"count": 2, "time_us": 30.0, "bytes": 80}));
+    assert_eq!(first["phases"]["kernel"], json!({"count": 2, "time_us": 115.0, "bytes": 0}));
+    assert_eq!(first["phases"]["waiting"], json!({"count": 2, "time_us": 10.0, "bytes": 0}));
+    assert_eq!(first["communication_us"], 50.0);
+    assert_eq!(first["hidden_us"], 20.0);
+    assert_eq!(first["hidden"], 0.4);
+    assert_eq!(first["blocked_us"], 10.0);
+    let second = &report["ranks"][1];
+    assert_eq!(
+        (&second["hidden"], &second["dropped"], &second["failed"]),
+        (&json!(1.0), &json!(3), &json!(1))
+    );
+    // All ranks.
+    assert_eq!(report["communication_us"], 100.0);
+    assert_eq!(report["hidden"], 0.7);
+    assert_eq!(report["blocked_us"], 10.0);
+    assert_eq!(report["dropped"], 3);
+    assert_eq!(report["phases"]["wire"], json!({"count": 3, "time_us": 80.0, "bytes": 87}));
+
+    let out = trace.out("summary t.json");
+    for text in [
+        "2 ranks, 200.0 µs",
+        "communication 100.0 µs, of which 70.0 µs (70 %) hidden behind kernels; the host was blocked for 10.0 µs",
+        "rank 1: communication 50.0 µs, of which 50.0 µs (100 %) hidden",
+        "incomplete: spans that were dropped, for want of room: 3",
+        "spans that ended because something had failed: 1",
+    ] {
+        assert!(out.contains(text), "{text} in {out}");
+    }
+}
+
+#[test]
+fn what_is_no_time_line_is_refused() {
+    let trace = Haloport::new("trace");
+    let good = made_by_hand();
+    let replaced = |from: &str, to: &str| {
+        assert!(good.contains(from));
+        good.replace(from, to)
+    };
+    for (text, expected) in [
+        (None, "no file that can be read"),
+        (Some("{".to_owned()), "a file that is no such JSON"),
+        (Some("[1, 2]".to_owned()), "a file that is no such JSON"),
+        (Some(r#"{"traceEvents": []}"#.to_owned()), "JSON of another program"),
+        (Some(replaced("haloport-trace-1", "haloport-trace-9")), "the format \"haloport-trace-9\""),
+        (Some(replaced(r#""cat":"packing""#, r#""cat":"cooking""#)), "one that is damaged"),
+        (Some(replaced(r#""dropped":[0,3]"#, r#""dropped":[0]"#)), "an event of rank 1, and 1 ranks"),
+        (Some(replaced(r#""ts":140.0"#, r#""ts":-140.0"#)), "an event at -140 µs"),
+    ] {
+        match text {
+            Some(text) => fs::write(trace.path("t.json"), text).unwrap(),
+            None => assert!(!trace.path("t.json").exists()),
+        }
+        for command in ["summary t.json --json", "plot t.json --out x.svg"] {
+            let line = trace.refusal(command);
+            assert!(line.starts_with("t.json: expected a time line") && line.contains(expected), "{line}");
+        }
+    }
+    assert!(!trace.path("x.svg").exists());
+}
+
+/// The text of a picture, which is one.
+fn picture(path: &Path) -> String {
+    let text = fs::read_to_string(path).unwrap();
+    assert!(text.trim_start().starts_with("<svg") && text.trim_end().ends_with("</svg>"), "{text}");
+    text
+}
+
+#[test]
+fn a_window_is_drawn() {
+    let trace = with_file(&made_by_hand());
+    let colour = |text: &str, name: &str| text.matches(name).count();
+    trace.out("plot t.json --out all.svg");
+    let all = picture(&trace.path("all.svg"));
+    assert!(all.contains("rank 1") && all.contains("host") && all.contains("packing"), "{all}");
+    // Beside the one of the legend: kernels, and wires.
+    assert_eq!((colour(&all, "#4C8FC4"), colour(&all, "#7AB05A")), (4, 4), "{all}");
+    trace.out("plot t.json --out some.svg --from 0.036 --to 0.045");
+    let some = picture(&trace.path("some.svg"));
+    assert_eq!((colour(&some, "#4C8FC4"), colour(&some, "#7AB05A")), (3, 2), "{some}");
+
+    for (arguments, expected) in [
+        ("--from 3", "--from, --to: expected a begin before the end, found 3 ms to 0.2 ms"),
+        ("--from 0.1 --to 0.1", "found 0.1 ms to 0.1 ms"),
+        ("--to -1", "expected milliseconds from 0; found `-1`"),
+        ("--to NaN", "expected milliseconds from 0; found `NaN`"),
+    ] {
+        let line = trace.refusal(&format!("plot t.json --out no.svg {arguments}"));
+        assert!(line.contains(expected), "{line}");
+    }
+    let line = trace.refusal("plot t.json --out no/such/folder.svg");
+    assert!(line.starts_with("--out: cannot write"), "{line}");
+    let empty =
+        with_file(r#"{"traceEvents": [], "otherData": {"format": "haloport-trace-1", "dropped": [0]}}"#);
+    assert!(empty.refusal("plot t.json --out no.svg").contains("the time line has no spans"));
+    assert!(empty.out("summary t.json").contains("no communication"));
+}
+
+#[test]
+fn a_benchmark_writes_its_time_line() {
+    let (bench, trace) = (Haloport::new("bench exchange"), Haloport::new("trace"));
+    let small = "--local 16,16 --ranks 2 --samples 3 --path messages";
+    bench.json(&format!("{small} --trace t.json"));
+    let written = bench.path("t.json");
+    let file: Value = serde_json::from_slice(&fs::read(&written).unwrap()).unwrap();
+    assert_eq!(file["otherData"]["format"], "haloport-trace-1");
+    assert!(file["traceEvents"].as_array().unwrap().len() > 100);
+    let report = trace.json(&format!("summary {}", written.display()));
+    let phases = &report["phases"];
+    for phase in ["wire", "unpacking", "waiting"] {
+        assert!(phases[phase]["count"].as_u64().unwrap() > 10, "{phase} in {report}");
+        assert!(phases[phase]["time_us"].as_f64().unwrap() > 0.0, "{phase} in {report}");
+    }
+    // The rows that both ranks send and receive: of 16 cells of 8 bytes, and the corners.
+    assert!(phases["wire"]["bytes"].as_u64().unwrap() > 10 * 16 * 8, "{report}");
+    assert_eq!((&report["hidden"], &report["failed"]), (&json!(0.0), &json!(0)), "{report}");
+    trace.out(&format!("plot {} --out x.svg", written.display()));
+    assert!(picture(&trace.path("x.svg")).contains("from rank 1"));
+
+    for (file, found) in [("no/such/folder/t.json", "No such file"), (".", "it is a folder")] {
+        let line = bench.refusal(&format!("{small} --trace {file}"));
+        assert!(line.starts_with("--trace: expected a file that can be written"), "{line}");
+        assert!(line.contains(found), "{line}");
+    }
+}
