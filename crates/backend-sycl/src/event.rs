@@ -2,8 +2,8 @@
 
 use std::ffi::c_void;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
 
 use cl3::event::{
     CL_COMPLETE, CL_PROFILING_COMMAND_END, create_user_event, get_event_profiling_data, set_event_callback,
@@ -16,6 +16,10 @@ use crate::driver::{failed, number};
 use crate::handles::EventHandle;
 use crate::open::Opened;
 use crate::queue::{Marker, SyclStream};
+use crate::select::Kind;
+
+/// How long a driver may take to tell that an event is reached, after it says so when it is asked.
+const LATEST_CALL: Duration = Duration::from_secs(10);
 
 /// A point in a stream: each recording is a `cl_event` of its own, so that a wait for an earlier one keeps that.
 #[derive(Debug)]
@@ -28,8 +32,27 @@ pub struct SyclEvent {
 #[derive(Debug)]
 struct Recording {
     reached: Marker,
-    /// The event that has the time, where it is another one.
-    time: Option<EventHandle>,
+    /// Of an event with timing.
+    time: Option<Time>,
+}
+
+/// Where the time of a recording is to be found.
+#[derive(Debug)]
+enum Time {
+    /// In its own profile.
+    Profile,
+    /// In the profile of another event, which is reached with it.
+    OtherProfile(EventHandle),
+    /// On the host's clock: the driver calls when it is reached. Other events of a CPU would wait for a thread that has
+    /// nothing else to do, and be late.
+    Host(Arc<HostTime>),
+}
+
+/// When an event was reached, in nanoseconds of the host's clock.
+#[derive(Debug, Default)]
+struct HostTime {
+    at: Mutex<Option<u64>>,
+    told: Condvar,
 }
 
 impl SyclEvent {
@@ -39,8 +62,13 @@ impl SyclEvent {
 
     pub(crate) fn record(&self, stream: &SyclStream) -> Result<(), DeviceError> {
         let reached = stream.marker()?;
+        let on_host = self.timing && stream.opened.kind == Kind::Cpu;
+        let time = if on_host { Some(Time::Host(HostTime::of(&reached, self.device)?)) } else { None };
         stream.flush()?;
-        let time = if self.timing { stream.clock(&reached)? } else { None };
+        let time = match time {
+            None if self.timing => Some(stream.clock(&reached)?.map_or(Time::Profile, Time::OtherProfile)),
+            time => time,
+        };
         *self.latest.lock().unwrap_or_else(PoisonError::into_inner) =
             Some(Arc::new(Recording { reached, time }));
         Ok(())
@@ -73,7 +101,11 @@ impl SyclEvent {
         if !recording.reached.is_reached()? {
             return wrong("an event that is complete", "one that is not");
         }
-        let event = recording.time.as_ref().map_or_else(|| recording.reached.raw(), EventHandle::raw);
+        let event = match &recording.time {
+            Some(Time::Host(time)) => return time.wait(self.device),
+            Some(Time::OtherProfile(other)) => other.raw(),
+            Some(Time::Profile) | None => recording.reached.raw(),
+        };
         wait_for_events(&[event]).map_err(failed("clWaitForEvents", self.device))?;
         let time = get_event_profiling_data(event, CL_PROFILING_COMMAND_END)
             .map_err(failed("clGetEventProfilingInfo", self.device))?;
@@ -105,14 +137,47 @@ pub(crate) fn gate(opened: &Opened, stream: &SyclStream) -> Result<Box<dyn FnOnc
 /// Calls `function` when what is now in `stream` is done.
 pub(crate) fn call_host(stream: &SyclStream, function: Box<dyn FnOnce() + Send>) -> Result<(), DeviceError> {
     let reached = stream.marker()?;
+    call_when_reached(&reached, stream.opened.id(), function)?;
+    stream.flush()
+}
+
+fn call_when_reached(reached: &Marker, device: DeviceId, function: HostFunction) -> Result<(), DeviceError> {
     let function: *mut HostFunction = Box::into_raw(Box::new(function));
     let set = set_event_callback(reached.raw(), CL_COMPLETE, run_host_function, function.cast());
     if let Err(code) = set {
         // SAFETY: the driver refused it, so that it is still ours alone.
         drop(unsafe { Box::from_raw(function) });
-        return Err(failed("clSetEventCallback", stream.opened.id())(code));
+        return Err(failed("clSetEventCallback", device)(code));
     }
-    stream.flush()
+    Ok(())
+}
+
+impl HostTime {
+    /// That of an event.
+    fn of(reached: &Marker, device: DeviceId) -> Result<Arc<HostTime>, DeviceError> {
+        static BEGIN: OnceLock<Instant> = OnceLock::new();
+
+        let begin = *BEGIN.get_or_init(Instant::now);
+        let time = Arc::new(HostTime::default());
+        let told = Arc::clone(&time);
+        let tell = move || {
+            *told.at.lock().unwrap_or_else(PoisonError::into_inner) = Some(begin.elapsed().as_nanos() as u64);
+            told.told.notify_all();
+        };
+        call_when_reached(reached, device, Box::new(tell))?;
+        Ok(time)
+    }
+
+    /// The event is reached: it is a matter of microseconds until the driver has called.
+    fn wait(&self, device: DeviceId) -> Result<u64, DeviceError> {
+        let at = self.at.lock().unwrap_or_else(PoisonError::into_inner);
+        let waited = self.told.wait_timeout_while(at, LATEST_CALL, |at| at.is_none());
+        let (at, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        at.ok_or_else(|| {
+            let found = format!("no call of {device} within {LATEST_CALL:?}");
+            DeviceError::invalid("the time of an event", "a call of the driver when it is reached", found)
+        })
+    }
 }
 
 type HostFunction = Box<dyn FnOnce() + Send>;

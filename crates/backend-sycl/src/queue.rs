@@ -175,7 +175,7 @@ impl SyclStream {
     }
 
     /// An event whose profile has the time at which `reached`, a marker of this stream, is reached; `None` if that is
-    /// `reached` itself.
+    /// `reached` itself. Not for CPUs, which may have no thread free for it.
     pub(crate) fn clock(&self, reached: &Marker) -> Result<Option<EventHandle>, DeviceError> {
         if self.queue.profiling {
             return Ok(None);

@@ -3,6 +3,7 @@
 
 mod common;
 
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use haloport_conformance::{Failure, ensure, scheduled, trace};
@@ -10,8 +11,15 @@ use haloport_core::device::Device;
 use haloport_core::run_ranks;
 use haloport_core::trace::{DEFAULT_SPANS, Phase};
 
+/// One test at a time: how long kernels take is part of them.
+fn alone() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 #[test]
 fn a_kernel_hides_the_wire() {
+    let _alone = alone();
     let Some(device) = common::device() else { return };
     run_ranks(2, |comm| trace::kernels_hide_the_wire(&comm, &device)).unwrap();
 }
@@ -19,6 +27,7 @@ fn a_kernel_hides_the_wire() {
 /// A time line makes no call wait.
 #[test]
 fn start_and_finish_return_while_a_kernel_runs() {
+    let _alone = alone();
     let Some(device) = common::device() else { return };
     let times = run_ranks(2, |comm| {
         comm.begin_trace(DEFAULT_SPANS);
@@ -33,6 +42,7 @@ fn start_and_finish_return_while_a_kernel_runs() {
 /// too far behind are counted.
 #[test]
 fn kernels_are_timed_or_counted() {
+    let _alone = alone();
     let Some(device) = common::device() else { return };
     run_ranks(1, |comm| -> Result<(), Failure> {
         let time_line = comm.begin_trace(DEFAULT_SPANS).clone();
