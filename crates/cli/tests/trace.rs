@@ -6,7 +6,7 @@ mod common;
 use std::fs;
 use std::path::Path;
 
-use common::Haloport;
+use common::{Haloport, refusal};
 use serde_json::{Value, json};
 
 /// The command `trace`, with the file of a time line in its folder.
@@ -173,5 +173,24 @@ fn a_benchmark_writes_its_time_line() {
         let line = bench.refusal(&format!("{small} --trace {file}"));
         assert!(line.starts_with("--trace: expected a file that can be written"), "{line}");
         assert!(line.contains(found), "{line}");
+    }
+}
+
+#[test]
+fn jobs_write_their_time_lines() {
+    for (job, options) in [
+        ("run tsunami", "--refine 1 --hours 0.02 --device cpu"),
+        ("run advection", "--mesh icon:R2B2 --days 0.5 --device cpu"),
+    ] {
+        let (run, trace) = (Haloport::new(job), Haloport::new("trace"));
+        run.json(&format!("{options} --ranks 2 --trace t.json"));
+        let report = trace.json(&format!("summary {}", run.path("t.json").display()));
+        assert_eq!(report["ranks"].as_array().unwrap().len(), 2, "{report}");
+        for phase in ["kernel", "wire", "unpacking", "waiting"] {
+            assert!(report["phases"][phase]["count"].as_u64().unwrap() > 0, "{job}: {phase} in {report}");
+        }
+        assert!(report["hidden"].is_number() && report["dropped"] == 0, "{report}");
+        let line = refusal(&run.run(&format!("{options} --ranks 2 --trace no/such/folder/t.json")), 2);
+        assert!(line.starts_with("--trace: expected a file that can be written"), "{line}");
     }
 }

@@ -198,11 +198,15 @@ impl<D: Device> Solver<D> {
             // for the stream. All work is in that one stream, with which access by way of the default stream is ordered
             // by waiting. Of the field in flight the inner ones read owned cells only.
             let run = |launch: &D::Launch| unsafe { self.device.launch(launch, &self.stream) };
+            let kernels = |name: &'static str, launches: &[D::Launch]| {
+                let all = || launches.iter().try_for_each(run);
+                self.comm.trace().kernel(name, &self.device, &self.stream, all).map_err(SolverError::from)
+            };
             self.spent += timed_overlap(
                 exchange,
                 Schedule::On(&self.stream),
-                || half.inner.iter().try_for_each(run).map_err(SolverError::from),
-                || half.outer.iter().try_for_each(run).map_err(SolverError::from),
+                || kernels("interior", &half.inner),
+                || kernels("boundary", &half.outer),
             )?;
         }
         Ok(())

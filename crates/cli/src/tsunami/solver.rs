@@ -200,7 +200,7 @@ impl<D: Device> Solver<D> {
             field.copy_from(0, values)?;
         }
         self.device.synchronize(&self.device.default_stream())?;
-        Ok(self.launch(&self.launches.raise_largest)?)
+        Ok(self.launch("largest wave", &self.launches.raise_largest)?)
     }
 
     /// Collective: one time step, as long as is stable but at most `longest` seconds. Returns
@@ -217,21 +217,25 @@ impl<D: Device> Solver<D> {
         if !(dt > 0.0 && dt.is_finite()) {
             return Err(SolverError::TimeStep { found: dt });
         }
-        let Self { device, stream, launches, state, predicted, spent, .. } = self;
-        for (exchange, half) in [(state, &mut launches.predict), (predicted, &mut launches.correct)] {
-            half.set_time_step(device, dt)?;
+        let Self { comm, device, stream, launches, state, predicted, spent, .. } = self;
+        let kernels = |name: &'static str, launches: &[D::Launch]| {
             // SAFETY: as in `launch`; of the fields in flight, the interior reads owned cells and what is behind walls,
             // and its output is in other fields.
             let run = |launch: &D::Launch| unsafe { device.launch(launch, stream) };
-            run(&half.walls)?;
+            let all = || launches.iter().try_for_each(run);
+            comm.trace().kernel(name, device, stream, all).map_err(SolverError::from)
+        };
+        for (exchange, half) in [(state, &mut launches.predict), (predicted, &mut launches.correct)] {
+            half.set_time_step(device, dt)?;
+            kernels("walls", std::slice::from_ref(&half.walls))?;
             spent.exchange += timed_overlap(
                 exchange,
                 Schedule::On(stream),
-                || half.interior.iter().try_for_each(run).map_err(SolverError::from),
-                || half.boundary.iter().try_for_each(run).map_err(SolverError::from),
+                || kernels("interior", half.interior.as_slice()),
+                || kernels("boundary", &half.boundary),
             )?;
         }
-        self.launch(&self.launches.raise_largest)?;
+        self.launch("largest wave", &self.launches.raise_largest)?;
         Ok(dt)
     }
 
@@ -304,21 +308,24 @@ impl<D: Device> Solver<D> {
 
     /// The largest rate of this rank's cells. Takes note of the smallest depth.
     fn survey_rows(&mut self) -> Result<f64, SolverError> {
-        self.launch(&self.launches.extremes)?;
+        self.launch("extremes", &self.launches.extremes)?;
         let on_host = bytemuck::cast_slice_mut(&mut self.extremes_on_host);
         // SAFETY: the buffer is as long, and what writes it is in the same stream.
-        unsafe { self.device.read(self.extremes.pointer(), on_host, &self.stream)? };
+        let read = || unsafe { self.device.read(self.extremes.pointer(), on_host, &self.stream) };
+        self.comm.trace().waiting("read extremes", read)?;
         let (rates, depths) = self.extremes_on_host.split_at(self.block.ny());
         self.min_depth = depths.iter().copied().fold(self.min_depth, f64::min);
         Ok(rates.iter().copied().fold(0.0, f64::max))
     }
 
-    fn launch(&self, launch: &D::Launch) -> Result<(), DeviceError> {
+    /// Launches a kernel, by this name in the time line.
+    fn launch(&self, name: &'static str, launch: &D::Launch) -> Result<(), DeviceError> {
         // SAFETY: kernels are bound to fields and buffers of this solver, of the shape that they are told, which live
         // until its `drop` has waited for the stream. Kernels, copies, and starts and ends of exchanges follow each
         // other in that one stream, with which access by way of the default stream is ordered by waiting. No exchange is
         // pending.
-        unsafe { self.device.launch(launch, &self.stream) }
+        let run = || unsafe { self.device.launch(launch, &self.stream) };
+        self.comm.trace().kernel(name, &self.device, &self.stream, run)
     }
 }
 

@@ -10,6 +10,7 @@ use haloport_cli::advection::tracer::Shape;
 use haloport_cli::mesh_name::MeshName;
 
 use crate::launch::RankArgs;
+use crate::trace::TraceArgs;
 
 /// The longest run, in days.
 const MOST_DAYS: f64 = 10_000.0;
@@ -58,6 +59,8 @@ pub(crate) struct AdvectionArgs {
     /// check fails
     #[arg(long)]
     pub(super) verify: bool,
+    #[command(flatten)]
+    pub(super) trace: TraceArgs,
     /// Print one JSON object
     #[arg(long)]
     pub(super) json: bool,

@@ -76,6 +76,7 @@ fn on_rank<D: Device>(
 ) -> Result<(Report, Measured), Failure> {
     let partition = problem.partition(comm.size())?;
     let folder = Folder::agree(comm, &args.out)?;
+    args.trace.begin(comm)?;
     let case = &problem.case;
     let began = Instant::now();
     let shown = problem.show_progress && comm.rank() == 0;
@@ -89,6 +90,7 @@ fn on_rank<D: Device>(
             }
         })?;
     drop(progress);
+    args.trace.write(comm)?;
     let picture = if comm.rank() == 0 {
         let note = report::note(args, case, comm.size(), &measured);
         let picture = globes(&case.mesh, partition, &case.tracer, &snapshots, &note)

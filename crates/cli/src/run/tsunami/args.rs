@@ -6,6 +6,7 @@ use clap::Args;
 use haloport::DeviceSpec;
 
 use crate::launch::RankArgs;
+use crate::trace::TraceArgs;
 
 /// The longest run, in simulated hours.
 const MOST_HOURS: f64 = 1000.0;
@@ -39,6 +40,8 @@ pub(crate) struct TsunamiArgs {
     /// check fails
     #[arg(long)]
     pub(super) verify: bool,
+    #[command(flatten)]
+    pub(super) trace: TraceArgs,
     /// Print one JSON object
     #[arg(long)]
     pub(super) json: bool,

@@ -66,7 +66,9 @@ fn on_rank<D: Device>(
 ) -> Result<Report, Failure> {
     problem.check_ranks(comm.size())?;
     let folder = Folder::agree(comm, &args.out)?;
+    args.trace.begin(comm)?;
     let done = job::run(comm, device, problem, &folder)?;
+    args.trace.write(comm)?;
     let in_process = ranks_here(comm) == comm.size();
     let checks = if args.verify {
         let mut checks = done.checks();
