@@ -57,6 +57,7 @@ fn the_figures_of_a_time_line_made_by_hand() {
     assert_eq!(first["hidden_us"], 20.0);
     assert_eq!(first["hidden"], 0.4);
     assert_eq!(first["blocked_us"], 10.0);
+    assert_eq!(first["blocked_in_us"], json!({"waiting": 10.0}));
     let second = &report["ranks"][1];
     assert_eq!(
         (&second["hidden"], &second["dropped"], &second["failed"]),
@@ -74,6 +75,7 @@ fn the_figures_of_a_time_line_made_by_hand() {
         "2 ranks, 200.0 µs",
         "communication 100.0 µs, of which 70.0 µs (70 %) hidden behind kernels; the host was blocked for 10.0 µs",
         "rank 1: communication 50.0 µs, of which 50.0 µs (100 %) hidden",
+        "the host waited in: waiting 10.0 µs",
         "incomplete: spans that were dropped, for want of room: 3",
         "spans that ended because something had failed: 1",
     ] {

@@ -1,6 +1,6 @@
 //! `haloport trace summary`: where the time went.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};
 use std::path::PathBuf;
 
@@ -53,6 +53,8 @@ struct Figures {
     hidden: Option<f64>,
     /// The time in which the host waited.
     blocked_us: f64,
+    /// The same, by the names of the calls that it waited in.
+    blocked_in_us: BTreeMap<String, f64>,
     /// Spans that the file lacks: there was no room for them.
     dropped: u64,
     /// Spans that ended because something had failed.
@@ -100,11 +102,19 @@ impl Figures {
         let communication =
             covered(&|span| matches!(span.phase, Phase::Packing | Phase::Wire | Phase::Unpacking));
         let kernels = covered(&|span| span.phase == Phase::Kernel);
+        let is_wait = |span: &Span| span.phase == Phase::Waiting;
+        let names: BTreeSet<&str> =
+            line.spans.iter().filter(|span| is_wait(span)).map(|span| span.name.as_str()).collect();
+        let blocked_in = |name: &str| covered(&|span| is_wait(span) && span.name == name).length();
         Figures {
             phases: Phase::ALL.into_iter().map(of_phase).collect(),
             communication_us: microseconds(communication.length()),
             hidden_us: microseconds(communication.intersection(&kernels).length()),
-            blocked_us: microseconds(covered(&|span| span.phase == Phase::Waiting).length()),
+            blocked_us: microseconds(covered(&is_wait).length()),
+            blocked_in_us: names
+                .into_iter()
+                .map(|name| (name.to_owned(), microseconds(blocked_in(name))))
+                .collect(),
             dropped: line.dropped,
             failed: line.spans.iter().filter(|span| span.failed).count(),
             hidden: None,
@@ -124,6 +134,9 @@ impl Figures {
             sum.communication_us += figures.communication_us;
             sum.hidden_us += figures.hidden_us;
             sum.blocked_us += figures.blocked_us;
+            for (name, microseconds) in &figures.blocked_in_us {
+                *sum.blocked_in_us.entry(name.clone()).or_default() += microseconds;
+            }
             sum.dropped += figures.dropped;
             sum.failed += figures.failed;
         }
@@ -169,6 +182,11 @@ impl print::Report for Summary {
         for RankFigures { rank, figures } in self.ranks.iter().filter(|_| self.ranks.len() > 1) {
             write!(out, "rank {rank}: ")?;
             figures.write_communication(out)?;
+        }
+        if !self.all.blocked_in_us.is_empty() {
+            let of_call = |(name, us): (&String, &f64)| format!("{name} {}", time(*us));
+            let calls: Vec<String> = self.all.blocked_in_us.iter().map(of_call).collect();
+            writeln!(out, "the host waited in: {}", calls.join(", "))?;
         }
         if self.all.failed > 0 {
             writeln!(out, "spans that ended because something had failed: {}", self.all.failed)?;
