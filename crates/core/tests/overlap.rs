@@ -5,6 +5,7 @@ mod common;
 
 use std::cell::Cell;
 use std::collections::HashSet;
+use std::time::Duration;
 
 use common::*;
 use haloport_core::*;
@@ -255,6 +256,31 @@ fn the_exchange_s_own_errors_are_the_caller_s() {
         let ended = exchange.overlap::<ExchangeError>(DEFAULT, nothing, |_| Ok(()));
         assert_eq!(ended, Err(ExchangeError::FieldsReplaced));
         std::mem::swap(exchange.fields_mut(), &mut other);
+        Ok(())
+    })
+    .unwrap();
+}
+
+#[test]
+fn a_halo_that_does_not_come_is_an_error_and_no_boundary_runs() {
+    run_ranks(2, |comm| -> Result<(), Failure> {
+        let mut exchange = bound(&comm, DataPath::Messages)?;
+        if comm.rank() == 0 {
+            comm.set_time_limit(Some(Duration::from_millis(100)));
+            let computed = Cell::new(false);
+            let ended = exchange.overlap::<ExchangeError>(
+                DEFAULT,
+                |_| {
+                    computed.set(true);
+                    Ok(())
+                },
+                |_| panic!("the boundary runs without a halo"),
+            );
+            let error = ended.unwrap_err().to_string();
+            assert!(computed.get() && error.contains("rank 1") && error.contains("100ms"), "{error}");
+        }
+        comm.set_time_limit(Some(Duration::from_secs(30)));
+        comm.barrier()?;
         Ok(())
     })
     .unwrap();

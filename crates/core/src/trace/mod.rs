@@ -48,7 +48,7 @@ pub(crate) use timer::Timer;
 
 use crate::device::Device;
 
-/// How many spans a rank keeps unless told otherwise: 100 MB at most.
+/// How many spans a rank keeps unless told otherwise: 64 MB at most.
 pub const DEFAULT_SPANS: usize = 1_000_000;
 
 /// What is done in a span.
