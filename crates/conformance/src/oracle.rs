@@ -51,6 +51,15 @@ pub(crate) trait FieldMaker {
     ) -> Result<Field<T, D>, Failure>;
 }
 
+/// A field of a case, and who knows what is in it.
+#[derive(Clone, Copy)]
+pub(crate) struct Described<'m> {
+    oracle: &'m dyn Oracle,
+    /// Its number in the case.
+    number: usize,
+    element: ElementType,
+}
+
 /// The ranks on which the memory of a field is somebody else's: none, all, or some of them.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Lenders(u64);
@@ -84,10 +93,10 @@ pub(crate) trait CaseField: FieldSet {
 pub(crate) type Memory = Vec<Vec<u128>>;
 
 /// Makes one field; `memory` is what a borrowed one borrows.
-pub(crate) fn make_field<'m, O: Oracle, D: Device>(
+pub(crate) fn make_field<'m, D: Device>(
     device: &D,
     pattern: &Pattern,
-    oracle: &'m O,
+    oracle: &'m dyn Oracle,
     maker: &impl FieldMaker,
     number: usize,
     memory: &'m mut Memory,
@@ -95,13 +104,14 @@ pub(crate) fn make_field<'m, O: Oracle, D: Device>(
     if !maker.lenders().contain(pattern.comm().rank()) {
         return make_owned(device, pattern, oracle, maker, number);
     }
+    let described = Described { oracle, number, element: maker.element() };
     for_type!(maker.element(), T => {
         // An owned field of the same kind has made the layouts.
         let model = maker.build::<T, D>(device, pattern, MemoryKind::Device)?;
         let layouts = (0..model.domains()).map(|domain| model.layout(domain).cloned()).collect::<Result<Vec<_>, _>>()?;
         if !device.info().runs_on_host() {
             let field = field_at_addresses::<T, D>(device, layouts, memory_of(device, maker))?;
-            return Ok(Box::new(Owned { number, oracle, field: field.with_vector(maker.vector())? }));
+            return Ok(Box::new(Owned { described, field: field.with_vector(maker.vector())? }));
         }
         *memory = layouts
             .iter()
@@ -113,21 +123,22 @@ pub(crate) fn make_field<'m, O: Oracle, D: Device>(
             .map(|(memory, layout)| (bytemuck::cast_slice_mut::<u128, T>(memory), layout.clone()))
             .collect();
         let field = BorrowedField::new(device, blocks)?.with_vector(maker.vector())?;
-        Ok(Box::new(Borrowed { number, oracle, field, layouts }))
+        Ok(Box::new(Borrowed { described, field, layouts }))
     })
 }
 
 /// Makes one field that owns its memory.
-pub(crate) fn make_owned<'m, O: Oracle, D: Device>(
+pub(crate) fn make_owned<'m, D: Device>(
     device: &D,
     pattern: &Pattern,
-    oracle: &'m O,
+    oracle: &'m dyn Oracle,
     maker: &impl FieldMaker,
     number: usize,
 ) -> Result<Box<dyn CaseField + 'm>, Failure> {
     let memory = memory_of(device, maker);
+    let described = Described { oracle, number, element: maker.element() };
     for_type!(maker.element(), T => {
-        Ok(Box::new(Owned { number, oracle, field: maker.build::<T, D>(device, pattern, memory)? }))
+        Ok(Box::new(Owned { described, field: maker.build::<T, D>(device, pattern, memory)? }))
     })
 }
 

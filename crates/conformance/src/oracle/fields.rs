@@ -3,30 +3,30 @@
 use haloport_core::device::Device;
 use haloport_core::{BlockLayout, BorrowedField, Element, Field};
 
-use super::values::{compare, for_each_cell, image, untouched, value};
-use super::{CaseField, Oracle};
+use super::values::{UNTOUCHED, compare, for_each_cell, image, value};
+use super::{CaseField, Described};
 use crate::Failure;
 
-pub(super) struct Owned<'m, O, T, D: Device> {
-    pub(super) number: usize,
-    pub(super) oracle: &'m O,
+pub(super) struct Owned<'m, T, D: Device> {
+    pub(super) described: Described<'m>,
     pub(super) field: Field<T, D>,
 }
 
-pub(super) struct Borrowed<'m, O, T, D> {
-    pub(super) number: usize,
-    pub(super) oracle: &'m O,
+pub(super) struct Borrowed<'m, T, D> {
+    pub(super) described: Described<'m>,
     pub(super) field: BorrowedField<'m, T, D>,
     pub(super) layouts: Vec<BlockLayout>,
 }
 
-haloport_core::field_set!(impl['m, O, T: Element, D: Device] for Owned<'m, O, T, D> { field });
-haloport_core::field_set!(impl['m, O, T: Element, D: Device] for Borrowed<'m, O, T, D> { field });
+haloport_core::field_set!(impl['m, T: Element, D: Device] for Owned<'m, T, D> { field });
+haloport_core::field_set!(impl['m, T: Element, D: Device] for Borrowed<'m, T, D> { field });
 
-impl<O: Oracle, T: Element, D: Device> CaseField for Owned<'_, O, T, D> {
+impl<T: Element, D: Device> CaseField for Owned<'_, T, D> {
     fn prepare(&mut self, round: u64) -> Result<(), Failure> {
         for domain in 0..self.field.domains() {
-            let image = image(self.oracle, self.number, round, domain, self.field.layout(domain)?, false);
+            let image = image(&self.described, round, domain, self.field.layout(domain)?, false);
+            let image: Vec<T> =
+                image.chunks_exact(size_of::<T>()).map(bytemuck::pod_read_unaligned).collect();
             self.field.copy_from(domain, &image)?;
         }
         Ok(())
@@ -35,40 +35,44 @@ impl<O: Oracle, T: Element, D: Device> CaseField for Owned<'_, O, T, D> {
     fn verify(&self, round: u64, after: bool) -> Result<(), Failure> {
         for domain in 0..self.field.domains() {
             let layout = self.field.layout(domain)?;
-            let expected = image::<T>(self.oracle, self.number, round, domain, layout, after);
-            compare(&self.field.to_vec(domain)?, &expected, self.number, domain, layout)?;
+            let expected = image(&self.described, round, domain, layout, after);
+            let found = self.field.to_vec(domain)?;
+            compare(&self.described, bytemuck::cast_slice(&found), &expected, domain, layout)?;
         }
         Ok(())
     }
 }
 
-impl<O: Oracle, T: Element, D: Device> CaseField for Borrowed<'_, O, T, D> {
+impl<T: Element, D: Device> CaseField for Borrowed<'_, T, D> {
     fn prepare(&mut self, round: u64) -> Result<(), Failure> {
-        let seed = self.oracle.seed(self.number, round);
+        let Described { oracle, number, .. } = self.described;
+        let seed = oracle.seed(number, round);
         for (domain, layout) in self.layouts.iter().enumerate() {
             self.field.view_mut(domain)?.fill_with(|cell, component| {
-                let name = self.oracle.name(domain, layout, cell, false);
-                name.map_or_else(untouched, |name| value(seed, &name, component))
+                let name = oracle.name(domain, layout, cell, false);
+                let value = name.map_or([UNTOUCHED; 16], |name| value(seed, &name, component));
+                bytemuck::pod_read_unaligned(&value[..size_of::<T>()])
             });
         }
         Ok(())
     }
 
     fn verify(&self, round: u64, after: bool) -> Result<(), Failure> {
+        let size = size_of::<T>();
         for (domain, layout) in self.layouts.iter().enumerate() {
             let view = self.field.view(domain)?;
-            let expected = image::<T>(self.oracle, self.number, round, domain, layout, after);
-            let mut found = vec![untouched::<T>(); expected.len()];
+            let expected = image(&self.described, round, domain, layout, after);
+            let mut found = vec![UNTOUCHED; expected.len()];
             for_each_cell(&layout.allocated(), |cell| {
                 for component in 0..layout.components() {
                     if let (Some(offset), Some(value)) =
                         (layout.offset(cell, component), view.component(cell, component))
                     {
-                        found[offset as usize] = value;
+                        found[offset as usize * size..][..size].copy_from_slice(bytemuck::bytes_of(&value));
                     }
                 }
             });
-            compare(&found, &expected, self.number, domain, layout)?;
+            compare(&self.described, &found, &expected, domain, layout)?;
         }
         Ok(())
     }

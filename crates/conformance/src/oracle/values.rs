@@ -1,36 +1,35 @@
-//! What every element in memory must be.
+//! What every element in memory must be, in bytes: what is compiled for every element type and device is little.
 
-use haloport_core::{BlockLayout, Element, ElementType, IndexBox};
+use haloport_core::{BlockLayout, ElementType, IndexBox};
 use num_complex::Complex;
 
-use super::Oracle;
+use super::Described;
 use crate::{Failure, ensure};
 
 /// A byte that memory is filled with before an exchange, to see what was touched.
 pub(super) const UNTOUCHED: u8 = 0xA5;
 
-/// What the global array holds.
-pub(super) fn value<T: Element>(seed: u64, name: &[i64], component: usize) -> T {
+/// What the global array holds, of any type: as many of the bytes as an element has.
+pub(super) fn value(seed: u64, name: &[i64], component: usize) -> [u8; 16] {
     // Apart from the indices, so that no other cell has the same number in another component.
     let mut hash = seed ^ (component as u64) << 24 ^ 0x5851_F42D_4C95_7F2D;
     for &index in name {
         hash = (hash ^ index as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15);
         hash ^= hash >> 29;
     }
-    let bytes = u128::from(hash) << 64 | u128::from(hash.wrapping_mul(0xD6E8_FEB8_6659_FD93));
-    bytemuck::pod_read_unaligned(&bytes.to_ne_bytes()[..size_of::<T>()])
+    (u128::from(hash) << 64 | u128::from(hash.wrapping_mul(0xD6E8_FEB8_6659_FD93))).to_ne_bytes()
 }
 
 /// Minus a value, as the arithmetic of its type has it. Unsigned ones stay what they are.
-fn negated<T: Element>(value: T) -> T {
+fn negate(element: ElementType, value: &mut [u8]) {
     macro_rules! minus {
         ($number:ty, $minus:expr) => {{
             let minus: fn($number) -> $number = $minus;
-            let minus = minus(bytemuck::pod_read_unaligned(bytemuck::bytes_of(&value)));
-            bytemuck::pod_read_unaligned(bytemuck::bytes_of(&minus))
+            let minus = minus(bytemuck::pod_read_unaligned(value));
+            value.copy_from_slice(bytemuck::bytes_of(&minus));
         }};
     }
-    match T::TYPE {
+    match element {
         ElementType::I8 => minus!(i8, |value| 0i8.wrapping_sub(value)),
         ElementType::I16 => minus!(i16, |value| 0i16.wrapping_sub(value)),
         ElementType::I32 => minus!(i32, |value| 0i32.wrapping_sub(value)),
@@ -42,46 +41,52 @@ fn negated<T: Element>(value: T) -> T {
         ElementType::F64 => minus!(f64, |value| -value),
         ElementType::Complex32 => minus!(Complex<f32>, |value| -value),
         ElementType::Complex64 => minus!(Complex<f64>, |value| -value),
-        _ => value,
+        _ => {}
     }
 }
 
-/// The memory of a block before an exchange, or after it.
-pub(super) fn image<T: Element>(
-    oracle: &impl Oracle,
-    field: usize,
+/// The memory of a block of `field` before an exchange, or after it.
+pub(super) fn image(
+    field: &Described<'_>,
     round: u64,
     domain: usize,
     layout: &BlockLayout,
     after: bool,
-) -> Vec<T> {
-    let mut image = vec![untouched::<T>(); layout.span().1 as usize];
-    let seed = oracle.seed(field, round);
+) -> Vec<u8> {
+    let Described { oracle, number, element } = *field;
+    let size = element.bytes();
+    let mut image = vec![UNTOUCHED; layout.span().1 as usize * size];
+    let seed = oracle.seed(number, round);
     for_each_cell(&layout.allocated(), |cell| {
         let Some(name) = oracle.name(domain, layout, cell, after) else { return };
         for component in 0..layout.components() {
             if let Some(offset) = layout.offset(cell, component) {
-                let (from, negative) = oracle.component(field, cell, component);
-                let value = value(seed, &name, from);
-                image[offset as usize] = if negative { negated(value) } else { value };
+                let (from, negative) = oracle.component(number, cell, component);
+                let place = &mut image[offset as usize * size..][..size];
+                place.copy_from_slice(&value(seed, &name, from)[..size]);
+                if negative {
+                    negate(element, place);
+                }
             }
         }
     });
     image
 }
 
-pub(super) fn compare<T: Element>(
-    found: &[T],
-    expected: &[T],
-    field: usize,
+/// Holds the memory of a block against what it must be.
+pub(super) fn compare(
+    field: &Described<'_>,
+    found: &[u8],
+    expected: &[u8],
     domain: usize,
     layout: &BlockLayout,
 ) -> Result<(), Failure> {
-    let bytes = |values: &[T]| bytemuck::cast_slice::<T, u8>(values).to_vec();
-    if bytes(found) == bytes(expected) {
+    if found == expected {
         return Ok(());
     }
-    let at = (0..expected.len()).find(|&k| bytes(&found[k..=k]) != bytes(&expected[k..=k])).unwrap_or(0);
+    let size = field.element.bytes();
+    let mut elements = found.chunks(size).zip(expected.chunks(size));
+    let at = elements.position(|(found, expected)| found != expected).unwrap_or(0);
     let mut cell = None;
     for_each_cell(&layout.allocated(), |index| {
         for component in 0..layout.components() {
@@ -90,18 +95,17 @@ pub(super) fn compare<T: Element>(
             }
         }
     });
+    let bytes = |of: &[u8]| of.chunks(size).nth(at).map(<[u8]>::to_vec);
     ensure!(
         false,
-        "field {field}, domain {domain} ({}), element {at} (cell and component {cell:?}): found {:?}, expected {:?}",
+        "field {}, domain {domain} ({}), element {at} (cell and component {cell:?}): found the bytes {:02x?}, \
+         expected {:02x?}",
+        field.number,
         layout.owned(),
-        found[at],
-        expected[at]
+        bytes(found),
+        bytes(expected)
     );
     Ok(())
-}
-
-pub(super) fn untouched<T: Element>() -> T {
-    bytemuck::pod_read_unaligned(&[UNTOUCHED; 16][..size_of::<T>()])
 }
 
 pub(super) fn for_each_cell(region: &IndexBox, mut visit: impl FnMut(&[i64])) {
