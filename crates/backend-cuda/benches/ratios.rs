@@ -3,7 +3,8 @@
 //! - a bound launch, beside the raw `cuLaunchKernel` of the same kernel, in time of the host;
 //! - packing the halo of 8 fields of 256³ `f64`, 3 cells wide, for 26 neighbours, beside a copy from device to device of as
 //!   many bytes, in time of the device: all at once, faces whose rows are contiguous, and faces across the rows;
-//! - `start` and `finish` of an exchange between two ranks that are threads, in time of the host.
+//! - `start` and `finish` of an exchange between two ranks that are threads, in time of the host: alone, and behind a kernel
+//!   of about 100 ms, which they should not wait for.
 //!
 //! Contestants take turns; what is given are medians. Run it with `cargo bench -p haloport-cuda`; with `--small`, fields are
 //! of 32³.
@@ -23,6 +24,9 @@ use libloading::{Library, Symbol};
 
 const BATCH: usize = 100;
 const ROUNDS: usize = 101;
+/// How often a long kernel is before an exchange, and about how long.
+const BEHIND: usize = 11;
+const LONG_TIME: Duration = Duration::from_millis(100);
 const FIELDS: usize = 8;
 const HALO: usize = 3;
 const ELEMENT: usize = size_of::<f64>();
@@ -43,6 +47,23 @@ const SHORT: KernelSource = KernelSource {
     parameters: &[ParameterType::Pointer, ParameterType::Pointer, ParameterType::I64, ParameterType::F64],
 };
 
+/// Takes so many steps, each of which needs the one before.
+const LONG: KernelSource = KernelSource {
+    name: "long_one",
+    portable: Some(
+        "KERNEL void long_one(GLOBAL double *x, long n) {\n\
+         \x20   if (GLOBAL_INDEX(0) > 0) return;\n\
+         \x20   double a = x[0];\n\
+         \x20   for (long i = 0; i < n; ++i) a = 0.999 * a + 1.0;\n\
+         \x20   x[0] = a;\n\
+         }\n",
+    ),
+    host: |_, _| {},
+    parameters: &[ParameterType::Pointer, ParameterType::I64],
+};
+
+type Failure = Box<dyn std::error::Error + Send + Sync>;
+
 fn main() {
     let device = match CudaDevice::new() {
         Ok(device) => device,
@@ -52,7 +73,7 @@ fn main() {
     let extent = if std::env::args().any(|argument| argument == "--small") { 32 } else { 256 };
     launches(&device);
     packing(&device, extent);
-    exchanges(extent);
+    exchanges(&device, extent);
 }
 
 /// A bound launch and the raw call, in turn.
@@ -234,33 +255,85 @@ fn packing(device: &CudaDevice, extent: usize) {
     }
 }
 
-/// `start` and `finish` of two ranks, on the default stream.
-fn exchanges(extent: usize) {
-    let times = run_ranks(2, |comm| -> Result<[Duration; 2], Box<dyn std::error::Error + Send + Sync>> {
+/// `start` and `finish` of two ranks, on the default stream, alone and behind a long kernel.
+fn exchanges(device: &CudaDevice, extent: usize) {
+    let (steps, long) = LongKernel::steps(device).unwrap();
+    let of_ranks = run_ranks(2, |comm| -> Result<_, Failure> {
         let device = CudaDevice::new()?;
+        let stream = device.default_stream();
         let grid = Grid::new([extent; 3])?.periodic([true; 3])?;
         let split = Split::balanced(&grid, comm.size())?;
         let mine = split.part(comm.rank()).ok_or("there are more ranks than parts")?;
         let pattern = Pattern::structured(&comm, &grid, &[mine], &Halo::uniform(HALO))?;
         let mut exchange = pattern.bind(Field::<f64, _>::new(&device, &pattern)?)?;
-        let mut times = [Vec::new(), Vec::new()];
-        for _ in 0..ROUNDS {
-            comm.barrier()?;
-            let begin = Instant::now();
-            let pending = exchange.start(Schedule::DefaultStream)?;
-            times[0].push(begin.elapsed());
-            let begin = Instant::now();
-            pending.finish(Schedule::DefaultStream)?;
-            times[1].push(begin.elapsed());
-            device.synchronize(&device.default_stream())?;
+        let kernel = LongKernel::new(&device, steps)?;
+        let done = device.create_event(false)?;
+        let mut results = Vec::new();
+        for (rounds, behind) in [(ROUNDS, false), (BEHIND, true)] {
+            let (mut times, mut early) = ([Vec::new(), Vec::new()], 0);
+            for _ in 0..rounds {
+                comm.barrier()?;
+                if behind {
+                    kernel.launch(&device)?;
+                    device.record(&done, &stream)?;
+                }
+                let begin = Instant::now();
+                let pending = exchange.start(Schedule::DefaultStream)?;
+                times[0].push(begin.elapsed());
+                let begin = Instant::now();
+                pending.finish(Schedule::DefaultStream)?;
+                times[1].push(begin.elapsed());
+                early += usize::from(behind && !device.query(&done)?);
+                device.synchronize(&stream)?;
+            }
+            results.push((times.map(median), early));
         }
-        Ok(times.map(median))
+        Ok(results)
     })
     .unwrap();
-    for (rank, [start, finish]) in times.into_iter().enumerate() {
+    for (rank, results) in of_ranks.into_iter().enumerate() {
+        let ([start, finish], _) = results[0];
+        println!("rank {rank} of 2: start costs the host {start:?}, finish {finish:?}");
+        let ([start, finish], early) = results[1];
         println!(
-            "rank {rank} of 2: start costs the host {start:?}, finish {finish:?}, which waits for the neighbour"
+            "rank {rank} of 2, behind a kernel of {long:?}: start {start:?}, finish {finish:?}, returned while it ran in \
+             {early} of {BEHIND} rounds"
         );
+    }
+}
+
+/// [`LONG`], bound.
+struct LongKernel {
+    launch: <CudaDevice as Device>::Launch,
+    _memory: <CudaDevice as Device>::Buffer,
+}
+
+impl LongKernel {
+    fn new(device: &CudaDevice, steps: i64) -> Result<LongKernel, Failure> {
+        let memory = device.allocate(ELEMENT, MemoryKind::Device)?;
+        let kernel = device.compile(&LONG)?;
+        let arguments = [KernelArgument::Pointer(memory.pointer()), KernelArgument::I64(steps)];
+        let launch = device.bind(&kernel, LaunchConfig::linear(1), &arguments)?;
+        Ok(LongKernel { launch, _memory: memory })
+    }
+
+    fn launch(&self, device: &CudaDevice) -> Result<(), Failure> {
+        // SAFETY: the memory holds one number, and all who launch this wait for the stream before they let it go.
+        Ok(unsafe { device.launch(&self.launch, &device.default_stream()) }?)
+    }
+
+    /// The steps that take about [`LONG_TIME`], and their time.
+    fn steps(device: &CudaDevice) -> Result<(i64, Duration), Failure> {
+        let timed = |steps| -> Result<Duration, Failure> {
+            let kernel = LongKernel::new(device, steps)?;
+            Ok(on_device(device, &device.default_stream(), || kernel.launch(device).unwrap()))
+        };
+        let mut steps = 100_000;
+        // A clock that was slow for want of work is faster the next time.
+        for _ in 0..4 {
+            steps = (steps as f64 * ratio(LONG_TIME, timed(steps)?).clamp(0.01, 1000.0)) as i64;
+        }
+        Ok((steps, timed(steps)?))
     }
 }
 
