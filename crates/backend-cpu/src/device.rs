@@ -88,6 +88,7 @@ impl CpuDevice {
             double_precision: true,
             half_precision: true,
             stream_priorities: false,
+            exports_memory: false,
         };
         Ok(CpuDevice { inner: Arc::new(Inner { info, pool }) })
     }

@@ -57,6 +57,10 @@ impl Context {
     pub(crate) fn raw(&self) -> CUcontext {
         self.raw
     }
+
+    pub(crate) fn device(&self) -> CUdevice {
+        self.device
+    }
 }
 
 impl Drop for Context {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use haloport_core::device::dialect::FILL;
 use haloport_core::device::{
-    BoxCopy, CopyItem, Device, DeviceError, DeviceInfo, KernelArgument, KernelSource, LaunchConfig,
+    BoxCopy, CopyItem, Device, DeviceError, DeviceId, DeviceInfo, KernelArgument, KernelSource, LaunchConfig,
     MemoryKind, NextReader, Pointer, Priority,
 };
 
@@ -17,6 +17,7 @@ use crate::graph::CudaGraph;
 use crate::kernels::{Arguments, CudaKernel, CudaLaunch, Grid, enqueue};
 use crate::memory::CudaBuffer;
 use crate::open::Opened;
+use crate::peers;
 use crate::program::{self, Function};
 use crate::select::{Selector, candidates};
 use crate::stream::{self, CudaStream};
@@ -198,6 +199,19 @@ unsafe impl Device for CudaDevice {
 
     fn allocate_on(&self, bytes: usize, stream: &CudaStream) -> Result<CudaBuffer, DeviceError> {
         CudaBuffer::on(stream, bytes)
+    }
+
+    fn reaches(&self, other: DeviceId) -> Result<bool, DeviceError> {
+        peers::reaches(&self.opened, other)
+    }
+
+    fn export(&self, buffer: &CudaBuffer) -> Result<Vec<u8>, DeviceError> {
+        buffer.export()
+    }
+
+    unsafe fn import(&self, token: &[u8]) -> Result<CudaBuffer, DeviceError> {
+        // SAFETY: the caller's promise.
+        unsafe { CudaBuffer::import(&self.opened, token) }
     }
 
     unsafe fn copy(

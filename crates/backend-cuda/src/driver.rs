@@ -8,7 +8,7 @@ use std::sync::OnceLock;
 
 use cudarc::driver::sys::{
     CUDA_MEMCPY2D, CUDA_MEMCPY3D, CUcontext, CUdevice, CUdevice_attribute, CUdeviceptr, CUevent, CUfunction,
-    CUfunction_attribute, CUgraph, CUgraphExec, CUjit_option, CUmodule, CUresult, CUstream,
+    CUfunction_attribute, CUgraph, CUgraphExec, CUipcMemHandle, CUjit_option, CUmodule, CUresult, CUstream,
     CUstreamCaptureMode,
 };
 use haloport_core::device::{DeviceError, DeviceId};
@@ -34,6 +34,8 @@ pub(crate) type Status = c_uint;
 
 pub(crate) const SUCCESS: Status = CUresult::CUDA_SUCCESS as Status;
 pub(crate) const OUT_OF_MEMORY: Status = CUresult::CUDA_ERROR_OUT_OF_MEMORY as Status;
+pub(crate) const PEER_ACCESS_ALREADY_ENABLED: Status =
+    CUresult::CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED as Status;
 pub(crate) const NOT_READY: Status = CUresult::CUDA_ERROR_NOT_READY as Status;
 const NO_DEVICE: Status = CUresult::CUDA_ERROR_NO_DEVICE as Status;
 const STUB_LIBRARY: Status = CUresult::CUDA_ERROR_STUB_LIBRARY as Status;
@@ -76,6 +78,11 @@ functions! {
         cuMemHostAlloc(*mut *mut c_void, usize, c_uint) -> CUresult;
         cuMemFreeHost(*mut c_void) -> CUresult;
         cuMemAllocManaged(*mut CUdeviceptr, usize, c_uint) -> CUresult;
+        cuIpcGetMemHandle(*mut CUipcMemHandle, CUdeviceptr) -> CUresult;
+        cuIpcOpenMemHandle_v2(*mut CUdeviceptr, CUipcMemHandle, c_uint) -> CUresult;
+        cuIpcCloseMemHandle(CUdeviceptr) -> CUresult;
+        cuDeviceCanAccessPeer(*mut c_int, CUdevice, CUdevice) -> CUresult;
+        cuCtxEnablePeerAccess(CUcontext, c_uint) -> CUresult;
         cuMemAllocAsync(*mut CUdeviceptr, usize, CUstream) -> CUresult;
         cuMemFreeAsync(CUdeviceptr, CUstream) -> CUresult;
         cuMemcpyAsync(CUdeviceptr, CUdeviceptr, usize, CUstream) -> CUresult;

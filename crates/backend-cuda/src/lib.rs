@@ -10,6 +10,8 @@
 //!   stream.
 //! - Memory is from `cuMemAlloc` (device), `cuMemHostAlloc` (pinned) and `cuMemAllocManaged` (shared, where the host may use
 //!   it while the device computes), and from the device's default pool in stream order ([`allocate_on`]).
+//!   Device memory that was not allocated in a stream can be exported to other processes of the node (CUDA's IPC), and memory
+//!   of other devices in this process is reached where the driver offers that (peer access).
 //! - Kernels are compiled for the device's own compute capability and kept in the kernel cache of the process. For a device
 //!   that is newer than the compiler, PTX is made, which the driver compiles.
 //! - Launches and copies that are put into streams again and again can be captured once as a [`CudaGraph`], which is then
@@ -36,6 +38,7 @@ mod kernels;
 mod library;
 mod memory;
 mod open;
+mod peers;
 mod program;
 mod select;
 mod stream;

@@ -1,9 +1,10 @@
-//! Memory of the device.
+//! Memory of the device, also of such that another process has allocated.
 
+use std::ffi::c_char;
 use std::ptr;
 use std::sync::Arc;
 
-use cudarc::driver::sys::{CUdeviceptr, CUmemAttach_flags};
+use cudarc::driver::sys::{CUdeviceptr, CUipcMem_flags, CUipcMemHandle, CUmemAttach_flags};
 use haloport_core::device::{Buffer, DeviceError, DeviceId, MemoryKind, Pointer};
 
 use crate::context::{Context, call};
@@ -30,9 +31,21 @@ pub(crate) struct Memory {
     address: CUdeviceptr,
     bytes: usize,
     kind: MemoryKind,
-    /// In whose order it is freed, where it came from a pool.
-    stream: Option<CudaStream>,
+    origin: Origin,
 }
+
+/// Where memory is from, and with that how it is given back.
+#[derive(Debug)]
+enum Origin {
+    Ours,
+    /// From the pool of the device, in the order of this stream.
+    Pool(CudaStream),
+    /// From another process, which frees it.
+    OtherProcess,
+}
+
+/// What another process finds memory by: the driver's handle, and the bytes.
+const TOKEN_BYTES: usize = size_of::<CUipcMemHandle>() + size_of::<u64>();
 
 /// An address that is aligned as buffers are, and leads nowhere.
 #[repr(align(64))]
@@ -52,6 +65,49 @@ impl CudaBuffer {
     pub(crate) fn on(stream: &CudaStream, bytes: usize) -> Result<CudaBuffer, DeviceError> {
         Ok(CudaBuffer { memory: Memory::on(stream, bytes)?, _opened: Arc::clone(&stream.opened) })
     }
+
+    /// What another process finds the memory by.
+    pub(crate) fn export(&self) -> Result<Vec<u8>, DeviceError> {
+        let Memory { context, address, bytes, kind, origin } = &self.memory;
+        if *kind != MemoryKind::Device || !matches!(origin, Origin::Ours) || *address == 0 {
+            let what = "memory that other processes reach, but for device memory that it has allocated, and not in a stream";
+            return Err(DeviceError::Unsupported { what, device: context.id });
+        }
+        let mut handle = CUipcMemHandle { reserved: [0; _] };
+        // SAFETY: the memory is from `cuMemAlloc` and begins there; the handle is written to a place of ours.
+        unsafe { call!(context, cuIpcGetMemHandle(&raw mut handle, *address)) }?;
+        let handle = handle.reserved.into_iter().map(|byte| byte as u8);
+        Ok(handle.chain((*bytes as u64).to_le_bytes()).collect())
+    }
+
+    /// Memory that another process has exported.
+    ///
+    /// # Safety
+    /// That process keeps it as long as this lives.
+    pub(crate) unsafe fn import(opened: &Arc<Opened>, token: &[u8]) -> Result<CudaBuffer, DeviceError> {
+        let parts = token.split_last_chunk().filter(|_| token.len() == TOKEN_BYTES);
+        let Some((bytes, Ok(bytes_there))) =
+            parts.map(|(handle, bytes)| (handle, usize::try_from(u64::from_le_bytes(*bytes))))
+        else {
+            let found = format!("{} bytes", token.len());
+            return Err(DeviceError::invalid(
+                "the token of exported memory",
+                "one that `export` gave",
+                found,
+            ));
+        };
+        let mut handle = CUipcMemHandle { reserved: [0; _] };
+        handle.reserved.iter_mut().zip(bytes).for_each(|(to, byte)| *to = *byte as c_char);
+        let context = &opened.context;
+        let (mut address, lazily) = (0, CUipcMem_flags::CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS as u32);
+        // SAFETY: the handle is one of another process, which keeps the memory, or the driver refuses it; the address is
+        // written to a place of ours.
+        unsafe { call!(context, cuIpcOpenMemHandle_v2(&raw mut address, handle, lazily)) }?;
+        let origin = Origin::OtherProcess;
+        let kind = MemoryKind::Device;
+        let memory = Memory { context: Arc::clone(context), address, bytes: bytes_there, kind, origin };
+        Ok(CudaBuffer { memory, _opened: Arc::clone(opened) })
+    }
 }
 
 impl Memory {
@@ -61,7 +117,8 @@ impl Memory {
             let what = "memory shared with the host while it computes";
             return Err(DeviceError::Unsupported { what, device: opened.id() });
         }
-        let mut memory = Memory { context: Arc::clone(context), address: 0, bytes, kind, stream: None };
+        let mut memory =
+            Memory { context: Arc::clone(context), address: 0, bytes, kind, origin: Origin::Ours };
         if bytes == 0 {
             return Ok(memory);
         }
@@ -106,7 +163,8 @@ impl Memory {
         }
         let context = &opened.context;
         let kind = MemoryKind::Device;
-        let mut memory = Memory { context: Arc::clone(context), address: 0, bytes, kind, stream: None };
+        let mut memory =
+            Memory { context: Arc::clone(context), address: 0, bytes, kind, origin: Origin::Ours };
         memory.check_size(opened)?;
         let mut address = 0;
         let entered = context.enter()?;
@@ -114,7 +172,7 @@ impl Memory {
         let status = unsafe { (context.driver.cuMemAllocAsync)(&raw mut address, bytes, stream.raw()) };
         drop(entered);
         memory.check("cuMemAllocAsync", status)?;
-        (memory.address, memory.stream) = (address, Some(stream.clone()));
+        (memory.address, memory.origin) = (address, Origin::Pool(stream.clone()));
         // SAFETY: the memory is that long from here on in the order of the stream, which frees it later.
         unsafe { call!(context, cuMemsetD8Async(address, 0, bytes, stream.raw())) }?;
         Ok(memory)
@@ -154,13 +212,14 @@ impl Drop for Memory {
         let driver = self.context.driver;
         // Even where the context cannot be made current, which a lost device says, the memory is given back.
         let _entered = self.context.enter();
-        // SAFETY: the memory is ours and freed once; whoever put work on it promised that it outlives that, and where it
+        // SAFETY: the memory is ours and freed once, or let go of once; whoever put work on it promised that it outlives that, and where it
         // is only zeroed, it is freed behind that in the same stream. An error leaves nothing to be done.
         unsafe {
-            match (self.kind, &self.stream) {
-                (_, Some(stream)) => (driver.cuMemFreeAsync)(self.address, stream.raw()),
-                (MemoryKind::Pinned, None) => (driver.cuMemFreeHost)(self.pointer().as_ptr().cast()),
-                (_, None) => (driver.cuMemFree_v2)(self.address),
+            match (self.kind, &self.origin) {
+                (_, Origin::Pool(stream)) => (driver.cuMemFreeAsync)(self.address, stream.raw()),
+                (_, Origin::OtherProcess) => (driver.cuIpcCloseMemHandle)(self.address),
+                (MemoryKind::Pinned, Origin::Ours) => (driver.cuMemFreeHost)(self.pointer().as_ptr().cast()),
+                (_, Origin::Ours) => (driver.cuMemFree_v2)(self.address),
             }
         };
     }

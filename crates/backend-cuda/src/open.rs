@@ -11,6 +11,7 @@ use haloport_core::device::{DeviceError, DeviceId, DeviceInfo, Priority};
 use crate::context::Context;
 use crate::gate::Gates;
 use crate::handles::StreamHandle;
+use crate::peers::Peers;
 use crate::program::Program;
 use crate::select::Candidate;
 use crate::stream;
@@ -23,6 +24,7 @@ pub(crate) struct Opened {
     pub(crate) has: Offers,
     pub(crate) programs: Mutex<HashMap<&'static str, Arc<Program>>>,
     pub(crate) gates: Gates,
+    pub(crate) peers: Peers,
     /// For what the host waits for at once, apart from all streams.
     pub(crate) setup: StreamHandle,
     pub(crate) context: Arc<Context>,
@@ -66,8 +68,8 @@ impl Opened {
         };
         let setup = stream::create(&context, Priority::Normal, has.priorities)?;
         let Candidate { info, capability, .. } = candidate;
-        let (programs, gates) = (Mutex::default(), Gates::default());
-        Ok(Opened { info, capability, has, programs, gates, setup, context })
+        let (programs, gates, peers) = (Mutex::default(), Gates::default(), Peers::default());
+        Ok(Opened { info, capability, has, programs, gates, peers, setup, context })
     }
 
     pub(crate) fn id(&self) -> DeviceId {

@@ -113,6 +113,8 @@ impl Candidate {
             double_precision: true,
             half_precision: capability >= 53,
             stream_priorities: of(Of::CU_DEVICE_ATTRIBUTE_STREAM_PRIORITIES_SUPPORTED)? != 0,
+            // CUDA's IPC is there on Linux, but not on integrated devices.
+            exports_memory: cfg!(target_os = "linux") && of(Of::CU_DEVICE_ATTRIBUTE_INTEGRATED)? == 0,
         };
         Ok(Candidate { driver, device, capability, info })
     }

@@ -131,5 +131,6 @@ pub(crate) fn info_of(candidate: &Candidate) -> DeviceInfo {
         double_precision: number(of(CL_DEVICE_DOUBLE_FP_CONFIG)) != 0,
         half_precision: has_extension(*device, "cl_khr_fp16"),
         stream_priorities: has_extension(*device, "cl_khr_priority_hints"),
+        exports_memory: false,
     }
 }

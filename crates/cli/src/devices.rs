@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use clap::Args;
 use haloport::device::DeviceInfo;
-use haloport::transport::TransportInfo;
+use haloport::transport::{Reach, TransportInfo};
 use haloport::{AnyDevice, BackendReport, BackendRole, DataPath, Describe, Peers, RankPaths, backends};
 use serde::Serialize;
 
@@ -97,7 +97,33 @@ impl Report {
         let units = device.compute_units;
         writeln!(out, "  {:<12}{}", device.id.to_string(), device.name)?;
         writeln!(out, "  {:<12}{}; {units} compute units; {memory}", "", device.driver)?;
-        writeln!(out, "  {:<12}{}", "", self.finish_of(device))
+        writeln!(out, "  {:<12}{}", "", self.finish_of(device))?;
+        match self.between_processes(device) {
+            Some(ways) => writeln!(out, "  {:<12}between processes: {ways}", ""),
+            None => Ok(()),
+        }
+    }
+
+    /// How halos in that device's memory get to other processes; `None` where that is up to the transport alone.
+    fn between_processes(&self, device: &DeviceInfo) -> Option<String> {
+        let transport = self.job.as_ref().map(|job| &job.transport)?;
+        if device.runs_on_host() {
+            return None;
+        }
+        let near = if device.exports_memory && matches!(transport.reach, Reach::Node { .. }) {
+            "straight from the neighbour's memory on the same node, else "
+        } else {
+            ""
+        };
+        let messages = match (device.host_accessible, transport.device_memory) {
+            (true, _) => "in messages from its own memory, which the host reaches",
+            (false, true) => "in messages from its own memory, which this MPI takes",
+            (false, false) => {
+                "in messages packed into pinned memory, since this MPI does not say that it takes the device's \
+                 (HALOPORT_MPI_CUDA=1 says so for it)"
+            }
+        };
+        Some(format!("{near}{messages}"))
     }
 
     /// What the host does at the end of an exchange on that device.

@@ -2,7 +2,8 @@
 //!
 //! - [`device`]: a backend joins with one line, `haloport_conformance::device::suite(&device, &[])`.
 //! - [`transport`]: a transport joins with `haloport_conformance::transport::suite(&comm)` on every rank.
-//! - [`faults`]: exchanges on a device of which one call fails.
+//! - [`faults`]: exchanges on a device of which one call fails; [`exported`]: on one whose memory other processes reach; both
+//!   are devices [`altered`].
 //! - [`large`]: sizes beyond 32 bits.
 //! - [`exchange`]: random decompositions, halos and fields against a global oracle, on any device and transport.
 //! - [`unstructured`]: the same for unstructured domains.
@@ -19,9 +20,11 @@
 
 #![warn(missing_docs)]
 
+pub mod altered;
 pub mod cubed_sphere;
 pub mod device;
 pub mod exchange;
+pub mod exported;
 pub mod faults;
 pub mod large;
 pub mod line;

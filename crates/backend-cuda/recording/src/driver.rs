@@ -9,10 +9,11 @@
 use std::ffi::{CStr, c_char, c_int, c_void};
 
 use crate::copies::{Copy2D, Copy3D, copy_planes, fill};
+use crate::memory::IpcHandle;
 use crate::objects::Object;
 use crate::state::{
-    CONTEXTS, INVALID_DEVICE, INVALID_HANDLE, INVALID_VALUE, NO_DEVICE, NOT_FOUND, OUT_OF_MEMORY, SUCCESS,
-    State, Status, current, setting, state,
+    CONTEXTS, INVALID_CONTEXT, INVALID_DEVICE, INVALID_HANDLE, INVALID_VALUE, NO_DEVICE, NOT_FOUND,
+    OUT_OF_MEMORY, SUCCESS, State, Status, current, setting, state,
 };
 
 /// Bytes that a device says it has.
@@ -65,6 +66,22 @@ macro_rules! functions {
 /// Small numbers as they are, handles and addresses with the digits that make them known.
 fn show(number: u64) -> String {
     if number < 0x1000 { number.to_string() } else { format!("{number:#x}") }
+}
+
+/// Takes its handle by value, as no other function does.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn cuIpcOpenMemHandle_v2(
+    address: *mut u64,
+    handle: IpcHandle,
+    flags: u32,
+) -> Status {
+    call("cuIpcOpenMemHandle_v2", format!("flags={flags}"), |state| {
+        state.in_context()?;
+        let imported = state.import(handle)?;
+        // SAFETY: the caller of the driver's function vouches for the address.
+        unsafe { *address = imported };
+        Ok(())
+    })
 }
 
 functions! {
@@ -203,6 +220,25 @@ functions! {
         state.stream(stream)?;
         *address = state.allocate(bytes, "cuMemFreeAsync")? as u64;
         Ok(())
+    }
+    call cuIpcGetMemHandle(handle: *mut IpcHandle, address: u64) |state| {
+        state.in_context()?;
+        *handle = state.export(address)?;
+        Ok(())
+    }
+    give_back cuIpcCloseMemHandle(address: u64) |state| { state.free(address as usize, "cuIpcCloseMemHandle") }
+    call cuDeviceCanAccessPeer(can: *mut c_int, of: c_int, peer: c_int) |state| {
+        device(of)?;
+        device(peer)?;
+        *can = c_int::from(of != peer && setting("HALOPORT_RECORDING_PEERS", 1) != 0);
+        Ok(())
+    }
+    call cuCtxEnablePeerAccess(peer: usize, flags: u32) |state| {
+        let own = state.in_context()?;
+        match state.objects.get(&peer) {
+            Some(Object::Context { .. }) if peer != own => Ok(()),
+            _ => Err(INVALID_CONTEXT),
+        }
     }
     give_back cuMemFree_v2(address: u64) |state| { state.free(address as usize, "cuMemFree") }
     give_back cuMemFreeHost(address: usize) |state| { state.free(address, "cuMemFreeHost") }

@@ -64,3 +64,28 @@ impl State {
         }
     }
 }
+
+/// `CUipcMemHandle`: here, the address and the bytes of the memory.
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct IpcHandle([u64; 8]);
+
+impl State {
+    /// What another process finds memory by.
+    pub(crate) fn export(&self, address: u64) -> Result<IpcHandle, Status> {
+        match self.blocks.get(&(address as usize)) {
+            Some(block) if block.freed_by == "cuMemFree" => {
+                Ok(IpcHandle([address, block.layout.size() as u64, 0, 0, 0, 0, 0, 0]))
+            }
+            _ => Err(INVALID_VALUE),
+        }
+    }
+
+    /// Other memory of that length, which stands for that of another process.
+    pub(crate) fn import(&mut self, IpcHandle([address, bytes, ..]): IpcHandle) -> Result<u64, Status> {
+        if address == 0 {
+            return Err(INVALID_VALUE);
+        }
+        Ok(self.allocate(bytes as usize, "cuIpcCloseMemHandle")? as u64)
+    }
+}

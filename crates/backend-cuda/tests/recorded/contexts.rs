@@ -1,6 +1,6 @@
 //! The caller's current context.
 
-use haloport_core::device::{Buffer, Device, MemoryKind, Priority, Stream};
+use haloport_core::device::{Buffer, Device, DeviceId, MemoryKind, Priority, Stream};
 use haloport_cuda::CudaDevice;
 
 use crate::recording::recorded;
@@ -86,4 +86,33 @@ fn a_stream_of_another_context_is_refused() {
             assert_eq!(unsafe { one.borrow_stream(default) }.unwrap().handle(), default);
         }
     });
+}
+
+#[test]
+fn memory_of_another_device_is_reached_where_the_driver_offers_that() {
+    let name = "contexts::memory_of_another_device_is_reached_where_the_driver_offers_that";
+    let two = ("HALOPORT_RECORDING_DEVICES", "2");
+    for peers in ["1", "0"] {
+        let variables = [two, ("HALOPORT_RECORDING_PEERS", peers)];
+        crate::recording::recorded_with(name, &["libcuda.so.1"], &variables, |recording| {
+            let offered = std::env::var("HALOPORT_RECORDING_PEERS").unwrap() == "1";
+            let (one, other) = (CudaDevice::new().unwrap(), CudaDevice::select("cuda:1").unwrap());
+            recording.take_calls();
+            assert!(one.reaches(one.id()).unwrap());
+            let elsewhere =
+                [DeviceId { backend: "cpu", ..other.id() }, DeviceId { context: 1, ..other.id() }];
+            assert!(elsewhere.iter().all(|id| !one.reaches(*id).unwrap()));
+            assert_eq!(recording.take_calls(), []);
+            assert_eq!(one.reaches(other.id()).unwrap(), offered);
+            let names: Vec<String> = recording.take_work().into_iter().map(|call| call.name).collect();
+            assert!(names.contains(&"cuDeviceCanAccessPeer".to_string()), "{names:?}");
+            // Once is enough.
+            assert_eq!(one.reaches(other.id()).unwrap(), offered);
+            assert_eq!(recording.take_calls(), []);
+            let none = DeviceId { index: 7, ..other.id() };
+            assert!(one.reaches(none).is_err());
+            drop((one, other));
+            assert_eq!(recording.living(), "");
+        });
+    }
 }

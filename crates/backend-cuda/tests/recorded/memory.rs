@@ -185,3 +185,40 @@ fn writes_and_reads_are_done_when_they_return() {
         assert_eq!(names, ["cuMemcpyAsync", "cuStreamSynchronize"].repeat(2));
     });
 }
+
+#[test]
+fn device_memory_is_exported_and_let_go_of_by_who_imported_it() {
+    recorded("memory::device_memory_is_exported_and_let_go_of_by_who_imported_it", |recording| {
+        let device = CudaDevice::new().unwrap();
+        let stream = device.create_stream(Priority::Normal).unwrap();
+        let buffer = device.allocate(1000, MemoryKind::Device).unwrap();
+        recording.take_calls();
+        let token = device.export(&buffer).unwrap();
+        // SAFETY: the buffer lives longer than what is imported.
+        let imported = unsafe { device.import(&token) }.unwrap();
+        assert_eq!((imported.bytes(), imported.kind()), (1000, MemoryKind::Device));
+        assert!(!imported.host_accessible() && imported.pointer() != buffer.pointer());
+        // What was imported is another process's to export.
+        assert!(matches!(device.export(&imported), Err(DeviceError::Unsupported { .. })));
+        drop(imported);
+        let names: Vec<String> = recording.take_work().into_iter().map(|call| call.name).collect();
+        assert_eq!(names, ["cuIpcGetMemHandle", "cuIpcOpenMemHandle_v2", "cuIpcCloseMemHandle"]);
+
+        for other in [
+            device.allocate(1000, MemoryKind::Pinned).unwrap(),
+            device.allocate(1000, MemoryKind::Shared).unwrap(),
+            device.allocate(0, MemoryKind::Device).unwrap(),
+            device.allocate_on(1000, &stream).unwrap(),
+        ] {
+            assert!(matches!(device.export(&other), Err(DeviceError::Unsupported { .. })), "{other:?}");
+        }
+        for wrong in [&[][..], &token[1..], &[&token[..], &[0]].concat()] {
+            // SAFETY: nothing is imported.
+            let error = unsafe { device.import(wrong) }.unwrap_err().to_string();
+            assert!(error.contains(&format!("found {} bytes", wrong.len())), "{error}");
+        }
+        // SAFETY: as above.
+        let refused = unsafe { device.import(&[0; 72]) }.unwrap_err().to_string();
+        assert!(refused.contains("cuIpcOpenMemHandle"), "{refused}");
+    });
+}

@@ -54,6 +54,8 @@ pub struct DeviceInfo {
     pub half_precision: bool,
     /// Whether streams of different priority are scheduled differently.
     pub stream_priorities: bool,
+    /// Whether other processes of the node can be given its own memory ([`Device::export`](super::Device::export)).
+    pub exports_memory: bool,
 }
 
 impl DeviceInfo {

@@ -181,6 +181,37 @@ pub unsafe trait Device: Clone + Debug + Send + Sync + 'static {
         self.allocate(bytes, MemoryKind::Device)
     }
 
+    // Memory of others
+
+    /// Whether kernels and copies of this device reach memory that `other` has allocated in this process. Sees to it, where
+    /// the driver wants to be told.
+    ///
+    /// # Errors
+    /// What the driver says.
+    fn reaches(&self, other: DeviceId) -> Result<bool, DeviceError> {
+        Ok(other == self.id())
+    }
+
+    /// What another process of this node finds the memory of `buffer` by. Moves nothing.
+    ///
+    /// # Errors
+    /// [`DeviceError::Unsupported`] where processes cannot reach it, which is the default; what the driver says.
+    fn export(&self, _buffer: &Self::Buffer) -> Result<Vec<u8>, DeviceError> {
+        Err(DeviceError::Unsupported { what: "memory that other processes reach", device: self.id() })
+    }
+
+    /// The memory that a device of the same backend has [exported](Device::export) in another process, as this one reaches it
+    /// until what this returns is dropped. May block.
+    ///
+    /// # Safety
+    /// The other process keeps its buffer for as long.
+    ///
+    /// # Errors
+    /// [`DeviceError::InvalidArgument`] for what is no such token; [`DeviceError::Unsupported`]; what the driver says.
+    unsafe fn import(&self, _token: &[u8]) -> Result<Self::Buffer, DeviceError> {
+        Err(DeviceError::Unsupported { what: "memory of other processes", device: self.id() })
+    }
+
     // Copies and fills
 
     /// Copies `bytes` bytes; the two ranges do not overlap.

@@ -5,8 +5,9 @@
 //! - `path`: how cells may get to a neighbour, `order`: halos filled all at once or axis by axis, and `cost`: what either
 //!   is expected to cost;
 //! - `plan`: what ranks agree on at [`bind`](crate::Pattern::bind), `fits`: what fields must be like, `settle`: the way
-//!   of each field, with its `places` in shared memory, `layout`: where cells lie in messages, and `bind`: copies bound,
-//!   each between two `side`s, to messages of which some lie in a `segment` that two processes share;
+//!   of each field, with its `places` in memory that neighbours reach, `layout`: where cells lie in messages, and `bind`:
+//!   copies bound, each between two `side`s, to messages of which some lie in a `segment` that two processes share;
+//!   `exported`: which of them is done first with a device's memory;
 //! - `trial`: which way is taken, with the `choice` as a value that its `fingerprint` tells from others; `ring`: where ways
 //!   are tried out, with halos that `kept_halos` puts back;
 //! - `part`: what one device does in each phase of an exchange, `message`: with each message, in the memory that `buffers`
@@ -27,6 +28,7 @@ mod compile_fail;
 mod cost;
 mod engine;
 mod error;
+mod exported;
 mod fingerprint;
 mod fits;
 mod flight;

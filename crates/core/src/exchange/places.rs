@@ -1,56 +1,124 @@
-//! Where fields lie in memory that processes share, and as a neighbour sees them.
+//! Where fields lie in memory that processes of a node reach, and as a neighbour sees them.
 
 use std::any::Any;
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
+
 use super::plan::PartFields;
-use crate::device::{Device, Pointer};
+use crate::device::{Buffer, Device, DeviceError, Pointer};
 use crate::element::ElementType;
 use crate::field::{BlockLayout, BoundField, ranges_of};
 use crate::pattern::{Pattern, Piece};
 use crate::transport::{Lease, SharedMemory, TransportError, WindowRegion};
 
-/// Where a field lies in shared memory: its token, and for each domain where the first element is, in bytes, and the
-/// layout.
-pub(super) type FieldPlace = (Vec<u8>, Vec<(i64, BlockLayout)>);
+/// Where a field lies in memory that a neighbour can reach.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct FieldPlace {
+    memory: Token,
+    /// For each domain where the first element is, in bytes from the begin of that memory, and the layout.
+    blocks: Vec<(i64, BlockLayout)>,
+}
+
+/// What the memory is found by.
+#[derive(Debug, Serialize, Deserialize)]
+enum Token {
+    /// By the transport.
+    Shared(Vec<u8>),
+    /// By a device of this backend.
+    Exported(String, Vec<u8>),
+}
 
 /// The blocks of a neighbour's field as this process sees them, and what owns their memory here.
 type Mapped = (Vec<WindowRegion>, Arc<dyn Any + Send + Sync>);
 
-/// Where the blocks of a field lie in shared memory, if all that is sent does.
-pub(super) fn field_place(field: &BoundField, sent: &[Piece]) -> Option<FieldPlace> {
-    let Lease { memory, token, .. } = field.storage.as_ref()?.lease()?;
-    let begin = memory.pointer().as_ptr().addr() as i64;
-    let from_begin = |pointer: Pointer| pointer.as_ptr().addr() as i64 - begin;
-    let blocks = field.blocks.iter().map(|(pointer, layout)| (from_begin(*pointer), layout.clone()));
-    let blocks: Vec<_> = blocks.collect();
-    shares(memory, sent, &blocks, field.element).then(|| (token.clone(), blocks))
-}
-
 impl<D: Device> PartFields<D> {
+    /// Where the blocks of a field lie in memory that processes of this node reach, if all that is sent does.
+    pub(super) fn field_place(&self, field: &BoundField, sent: &[Piece]) -> Option<FieldPlace> {
+        let storage = field.storage.as_ref()?;
+        if self.device.info().runs_on_host() {
+            let Lease { memory, token, .. } = storage.lease()?;
+            let blocks = blocks_from(memory.pointer(), field);
+            let all = shares(memory, sent, &blocks, field.element);
+            return all.then(|| FieldPlace { memory: Token::Shared(token.clone()), blocks });
+        }
+        let memory = storage.allocated().filter(|_| self.device.info().exports_memory)?;
+        match memory.export() {
+            Ok(token) => Some(FieldPlace {
+                memory: Token::Exported(self.device.id().backend.to_string(), token),
+                blocks: blocks_from(memory.begin(), field),
+            }),
+            Err(DeviceError::Unsupported { .. }) => None,
+            Err(error) => {
+                tracing::warn!(%error, "other processes get a field in messages, since its memory cannot be exported");
+                None
+            }
+        }
+    }
+
     /// The blocks of a field of `peer` as this process sees them, and what owns their memory here; `None` where they
-    /// cannot be mapped, or not all that the peer sends.
+    /// cannot be reached, or not all that the peer sends.
     pub(super) fn map_field(
         &self,
         pattern: &Pattern,
         peer: usize,
         position: usize,
-        (token, blocks): &FieldPlace,
+        FieldPlace { memory, blocks }: &FieldPlace,
     ) -> Result<Option<Mapped>, TransportError> {
-        let Some(memory) = pattern.comm().transport().map(peer, token)? else { return Ok(None) };
-        let pieces = pattern.receives().get(&peer).map_or(&[][..], Vec::as_slice);
-        if !shares(&memory, pieces, blocks, self.fields[position].1.element) {
-            return Ok(None);
-        }
-        let regions = blocks.iter().enumerate().map(|(domain, (begin, layout))| WindowRegion {
+        let on_host = self.device.info().runs_on_host();
+        let element = self.fields[position].1.element;
+        let (begin, owner): (Pointer, Arc<dyn Any + Send + Sync>) = match memory {
+            Token::Shared(token) if on_host => {
+                let Some(memory) = pattern.comm().transport().map(peer, token)? else { return Ok(None) };
+                let pieces = pattern.receives().get(&peer).map_or(&[][..], Vec::as_slice);
+                if !shares(&memory, pieces, blocks, element) {
+                    return Ok(None);
+                }
+                (memory.pointer(), Arc::new(memory))
+            }
+            Token::Exported(backend, token) if !on_host && *backend == self.device.id().backend => {
+                // SAFETY: the peer keeps it until we have said that we have let go of it: see `exported`.
+                let buffer = match unsafe { self.device.import(token) } {
+                    Ok(buffer) => buffer,
+                    Err(error) => {
+                        tracing::warn!(%error, peer, "a field comes in messages, since its memory cannot be reached");
+                        return Ok(None);
+                    }
+                };
+                if !lie_within(buffer.bytes(), blocks, element) {
+                    return Ok(None);
+                }
+                (buffer.pointer(), Arc::new(buffer))
+            }
+            _ => return Ok(None),
+        };
+        let regions = blocks.iter().enumerate().map(|(domain, (offset, layout))| WindowRegion {
             field: position,
             domain,
             device: self.device.id(),
-            pointer: memory.pointer().offset(*begin as isize),
+            pointer: begin.offset(*offset as isize),
             layout: layout.clone(),
         });
-        Ok(Some((regions.collect(), Arc::new(memory))))
+        Ok(Some((regions.collect(), owner)))
     }
+}
+
+/// The blocks of a field, counted in bytes from `begin`.
+fn blocks_from(begin: Pointer, field: &BoundField) -> Vec<(i64, BlockLayout)> {
+    let begin = begin.as_ptr().addr() as i64;
+    let from_begin = |pointer: Pointer| pointer.as_ptr().addr() as i64 - begin;
+    field.blocks.iter().map(|(pointer, layout)| (from_begin(*pointer), layout.clone())).collect()
+}
+
+/// Whether all elements of all blocks lie within so many bytes.
+fn lie_within(bytes: usize, blocks: &[(i64, BlockLayout)], element: ElementType) -> bool {
+    let size = element.bytes() as i64;
+    blocks.iter().all(|(begin, layout)| {
+        let (low, high) = layout.span();
+        let end = (high as i64).checked_mul(size).and_then(|high| begin.checked_add(high));
+        let begin = (low as i64).checked_mul(size).and_then(|low| begin.checked_add(low));
+        begin.is_some_and(|begin| begin >= 0) && end.is_some_and(|end| end <= bytes as i64)
+    })
 }
 
 /// Whether the cells of `pieces` can be read from what is shared of `memory`.
@@ -61,13 +129,7 @@ fn shares(
     element: ElementType,
 ) -> bool {
     if memory.covers(0..memory.bytes()) {
-        let bytes = element.bytes() as i64;
-        return blocks.iter().all(|(begin, layout)| {
-            let (low, high) = layout.span();
-            let end = (high as i64).checked_mul(bytes).and_then(|high| begin.checked_add(high));
-            let begin = (low as i64).checked_mul(bytes).and_then(|low| begin.checked_add(low));
-            begin.is_some_and(|begin| begin >= 0) && end.is_some_and(|end| end <= memory.bytes() as i64)
-        });
+        return lie_within(memory.bytes(), blocks, element);
     }
     let ranges = ranges_of(pieces, blocks, element.bytes());
     ranges.is_some_and(|ranges| ranges.into_iter().all(|range| memory.covers(range)))

@@ -2,16 +2,20 @@
 //!
 //! The receiver makes it, the sender maps it. It holds the state of a window on the sender's fields, and two messages with
 //! a window on each: exchanges use them in turn, so that the sender need not wait for the receiver to have read one before
-//! it packs the other.
+//! it packs the other. Of fields in a device's memory, it also says whether the receiver has let go of them.
 
 use std::sync::Arc;
 
+use super::exported::LetGo;
 use super::layout::MESSAGE_ALIGNMENT;
 use crate::device::Pointer;
 use crate::transport::{STATE_BYTES, SharedMemory, Window};
 
 /// Where the messages begin.
-const HEAD: usize = 3 * STATE_BYTES;
+const HEAD: usize = 4 * STATE_BYTES;
+
+/// Where the receiver says that it has let go of the sender's fields.
+const LET_GO: usize = 3 * STATE_BYTES;
 
 /// A segment as one of the two processes sees it.
 #[derive(Debug, Clone)]
@@ -42,6 +46,11 @@ impl Segment {
     /// The memory, and where the state of the window on fields lies in it.
     pub(super) fn direct(&self) -> (&Arc<SharedMemory>, usize) {
         (&self.memory, 0)
+    }
+
+    /// Where the receiver says that it has let go of fields that it reached in a device's memory.
+    pub(super) fn let_go(&self) -> Option<LetGo> {
+        LetGo::new(&self.memory, LET_GO)
     }
 
     /// The messages; `None` where there is no room for them.

@@ -10,9 +10,10 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::cost::Load;
+use super::exported::{Exported, Imported, free_what_was_let_go};
 use super::layout::{in_place, packed_bytes};
 use super::path::{DataPath, Way};
-use super::places::{FieldPlace, field_place};
+use super::places::FieldPlace;
 use super::plan::{PartBuilder, PartFields};
 use super::segment::{Segment, Slot};
 use super::side::Side;
@@ -25,8 +26,6 @@ use crate::transport::{Reduction, TransportError, Window, WindowRegion};
 /// How the sender is ready to send the fields of one part to one neighbour.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Offer {
-    /// The device, as text.
-    device: String,
     /// Whether the sender can pack into shared memory.
     packs: bool,
     pub(super) fields: Vec<FieldOffer>,
@@ -96,6 +95,7 @@ pub(super) fn settle(
     tag: u32,
     path: DataPath,
 ) -> Result<Settlement, TransportError> {
+    free_what_was_let_go();
     let comm = pattern.comm();
     let others = |peer: &&usize| **peer != comm.rank();
     let mut published: BTreeMap<usize, Vec<Option<Arc<Window>>>> = BTreeMap::new();
@@ -177,7 +177,7 @@ impl<D: Device> PartFields<D> {
         let window = Arc::new(Window::new(self.regions(), self.keepers()));
         let direct = matches!(path, DataPath::Quickest | DataPath::Direct);
         let published = direct && transport.publish(peer, tag, &window)?;
-        let packs = self.device.info().runs_on_host() && transport.is_near(peer);
+        let near = transport.is_near(peer);
         let pieces = pattern.sends().get(&peer).map_or(&[][..], Vec::as_slice);
         let reached = self.reached(pattern);
         let unturned = Orientation::default();
@@ -188,11 +188,12 @@ impl<D: Device> PartFields<D> {
         let fields = self.fields.iter().map(|(_, field)| FieldOffer {
             order: field.memory_order(),
             published: published && field.storage.is_some(),
-            place: if packs && direct { field_place(field, pieces) } else { None },
+            place: if near && direct { self.field_place(field, pieces) } else { None },
             in_place: lies(field, &field.memory_order()),
             load: Load::of(pieces, field.blocks.iter().map(|(_, it)| it), field.element),
         });
-        let offer = Offer { device: self.device.id().to_string(), packs, fields: fields.collect() };
+        let packs = near && self.device.info().runs_on_host();
+        let offer = Offer { packs, fields: fields.collect() };
         Ok((offer, published.then_some(window)))
     }
 
@@ -206,8 +207,9 @@ impl<D: Device> PartFields<D> {
         offer: &Offer,
     ) -> Result<Accepted, TransportError> {
         let transport = pattern.comm().transport();
-        let attached = transport.attach(peer, tag)?.filter(|_| offer.device == self.device.id().to_string());
-        let near = offer.packs && self.device.info().runs_on_host() && transport.is_near(peer);
+        let attached = transport.attach(peer, tag)?.filter(|window| self.reaches_all(window));
+        let near = transport.is_near(peer);
+        let packs = offer.packs && near && self.device.info().runs_on_host();
         let mut mapped = Vec::new();
         let mut reachable = Vec::new();
         for (position, ((_, field), offered)) in self.fields.iter().zip(&offer.fields).enumerate() {
@@ -225,7 +227,7 @@ impl<D: Device> PartFields<D> {
             let fields = self.fields.iter().zip(&offer.fields).zip(&reachable);
             let ways = fields.map(|(((_, field), offered), reachable)| {
                 let here = field.storage.is_some() && offered.published && attached.is_some();
-                path.choose(here || near && *reachable, near, &offered.load)
+                path.choose(here || near && *reachable, near && packs, &offered.load)
             });
             ways.collect()
         };
@@ -244,6 +246,8 @@ impl<D: Device> PartFields<D> {
                         let (regions, keep): (Vec<_>, Vec<_>) = mapped.into_iter().unzip();
                         let (memory, at) = segment.direct();
                         let regions = regions.into_iter().flatten().collect();
+                        let keep = segment.let_go().map(|let_go| Arc::new(Imported::new(keep, let_go)) as _);
+                        let keep = keep.into_iter().collect();
                         windows.direct = Window::between_processes(memory, at, regions, keep).map(Arc::new);
                     }
                     (token, name) = (Some(lease.token), Some(lease.name));
@@ -301,9 +305,27 @@ impl<D: Device> PartFields<D> {
         let Some(memory) = pattern.comm().transport().map(peer, token)? else { return Ok(None) };
         let segment = Segment::new(memory);
         let (memory, at) = segment.direct();
-        let direct = direct.then(|| Window::between_processes(memory, at, Vec::new(), self.keepers()));
+        let keep = || match segment.let_go() {
+            Some(let_go) if !self.device.info().runs_on_host() => {
+                vec![Arc::new(Exported::new(self.keepers(), let_go)) as _]
+            }
+            // Memory that processes share stays as long as one of them has it.
+            _ => self.keepers(),
+        };
+        let direct = direct.then(|| Window::between_processes(memory, at, Vec::new(), keep()));
         let slots = segment.slots().filter(|_| ways.contains(&Way::Shared));
         Ok(Some(Windows { direct: direct.flatten().map(Arc::new), slots }))
+    }
+
+    /// Whether the device reaches all that a neighbour in this process lends.
+    fn reaches_all(&self, window: &Window) -> bool {
+        window.regions().iter().all(|region| match self.device.reaches(region.device) {
+            Ok(reaches) => reaches,
+            Err(error) => {
+                tracing::warn!(%error, "fields of {} come in messages", region.device);
+                false
+            }
+        })
     }
 
     /// The blocks of all fields that may be lent.

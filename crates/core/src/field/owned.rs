@@ -56,9 +56,36 @@ pub(crate) trait LastWrite: Debug + Send + Sync {
 enum Memory {
     /// Of which neighbours on this node can map some, or all.
     Leased(Lease),
+    /// Which the device has allocated.
+    Allocated(Box<dyn Exporting>),
     Other {
         _owner: Box<dyn Any + Send + Sync>,
     },
+}
+
+/// Memory that a device has allocated, and may export.
+pub(crate) trait Exporting: Debug + Send + Sync {
+    /// Where it begins.
+    fn begin(&self) -> Pointer;
+    /// See [`Device::export`].
+    fn export(&self) -> Result<Vec<u8>, DeviceError>;
+}
+
+/// A buffer and its device.
+#[derive(Debug)]
+struct Allocated<D: Device> {
+    device: D,
+    buffer: D::Buffer,
+}
+
+impl<D: Device> Exporting for Allocated<D> {
+    fn begin(&self) -> Pointer {
+        self.buffer.pointer()
+    }
+
+    fn export(&self) -> Result<Vec<u8>, DeviceError> {
+        self.device.export(&self.buffer)
+    }
 }
 
 impl Storage {
@@ -66,7 +93,15 @@ impl Storage {
     pub(crate) fn lease(&self) -> Option<&Lease> {
         match &self.memory {
             Memory::Leased(lease) => Some(lease),
-            Memory::Other { .. } => None,
+            Memory::Allocated(_) | Memory::Other { .. } => None,
+        }
+    }
+
+    /// The memory, if a device has allocated it for the field.
+    pub(crate) fn allocated(&self) -> Option<&dyn Exporting> {
+        match &self.memory {
+            Memory::Allocated(memory) => Some(&**memory),
+            Memory::Leased(_) | Memory::Other { .. } => None,
         }
     }
 
@@ -220,7 +255,8 @@ impl<T: Element, D: Device> Field<T, D> {
             None => {
                 let buffer = device.allocate(bytes, kind)?;
                 let (base, host_accessible) = (buffer.pointer(), buffer.host_accessible());
-                (base, host_accessible, Memory::Other { _owner: Box::new(buffer) })
+                let allocated = Box::new(Allocated { device: device.clone(), buffer });
+                (base, host_accessible, Memory::Allocated(allocated))
             }
         };
         let blocks =

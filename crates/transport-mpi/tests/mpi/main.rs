@@ -11,6 +11,8 @@
 //!   initialised by the test, with that thread level;
 //! - `cases N`: `N` random exchanges of boxes, and a third as many of unstructured domains and on cubed spheres,
 //!   against their oracles, some of large fields of which only parts are shared, and exchanges in flight at once;
+//! - `exported N`: `N` random exchanges of boxes and of unstructured domains on a device whose memory processes of a node
+//!   reach in each other, and how long it is kept;
 //! - `sparse N`: `N` random sparse exchanges, and as many lines, against oracles;
 //! - `scheduled`: exchanges whose end the host does not wait for, on the OpenCL device, if there is one; `scheduled
 //!   funneled` and `scheduled serialized`: the same with that thread level;
@@ -18,6 +20,7 @@
 
 mod channels;
 mod collectives;
+mod exported;
 mod parts;
 mod scheduled;
 mod shared;
@@ -43,6 +46,7 @@ fn main() {
         [] => alone(run),
         ["cases", count] => alone(|comm| cases(comm, count.parse()?)),
         ["sparse", count] => alone(|comm| sparse(comm, count.parse()?)),
+        ["exported", count] => alone(|comm| exported::suite(comm, count.parse()?)),
         ["large"] => alone(|comm| {
             large::check(comm, &CpuDevice::with_threads(1)?)?;
             large::check_indices(comm, &CpuDevice::with_threads(1)?, large::LEVELS)

@@ -1,0 +1,236 @@
+//! A device that does what another one does, but for something.
+
+use std::fmt::Debug;
+use std::time::Duration;
+
+use haloport_core::device::{
+    BoxCopy, Buffer, CopyItem, Device, DeviceError, DeviceId, DeviceInfo, KernelArgument, KernelSource,
+    LaunchConfig, MemoryKind, NextReader, Pointer, Priority,
+};
+
+/// A device `D` with an alteration.
+#[derive(Debug, Clone)]
+pub struct Altered<D, A> {
+    device: D,
+    alteration: A,
+}
+
+/// What is otherwise than with the device itself.
+pub trait Alteration<D: Device>: Clone + Debug + Send + Sync + 'static {
+    /// The memory that is allocated.
+    type Buffer: Buffer;
+
+    /// Comes before every call of the device that can fail.
+    ///
+    /// # Errors
+    /// That of the call, which is not made then.
+    fn before(&self, _call: &'static str, _device: &D) -> Result<(), DeviceError> {
+        Ok(())
+    }
+
+    /// The properties, given those of the device.
+    fn info<'a>(&'a self, device: &'a DeviceInfo) -> &'a DeviceInfo {
+        device
+    }
+
+    /// See [`Device::allocate`].
+    ///
+    /// # Errors
+    /// As there.
+    fn allocate(&self, device: &D, bytes: usize, kind: MemoryKind) -> Result<Self::Buffer, DeviceError>;
+
+    /// See [`Device::allocate_on`].
+    ///
+    /// # Errors
+    /// As there.
+    fn allocate_on(&self, device: &D, bytes: usize, stream: &D::Stream) -> Result<Self::Buffer, DeviceError>;
+
+    /// See [`Device::export`].
+    ///
+    /// # Errors
+    /// As there.
+    fn export(&self, device: &D, buffer: &Self::Buffer) -> Result<Vec<u8>, DeviceError>;
+
+    /// See [`Device::import`].
+    ///
+    /// # Safety
+    /// As there.
+    ///
+    /// # Errors
+    /// As there.
+    unsafe fn import(&self, device: &D, token: &[u8]) -> Result<Self::Buffer, DeviceError>;
+}
+
+impl<D: Device, A: Alteration<D>> Altered<D, A> {
+    /// The device, altered.
+    pub fn new(device: &D, alteration: A) -> Altered<D, A> {
+        Altered { device: device.clone(), alteration }
+    }
+
+    fn call(&self, call: &'static str) -> Result<&D, DeviceError> {
+        self.alteration.before(call, &self.device)?;
+        Ok(&self.device)
+    }
+}
+
+// SAFETY: every call is one of a device that keeps these promises, or does nothing and gives an error, or is one of an
+// alteration that keeps them.
+unsafe impl<D: Device, A: Alteration<D>> Device for Altered<D, A> {
+    type Stream = D::Stream;
+    type Event = D::Event;
+    type Buffer = A::Buffer;
+    type Copies = D::Copies;
+    type Kernel = D::Kernel;
+    type Launch = D::Launch;
+
+    fn info(&self) -> &DeviceInfo {
+        self.alteration.info(self.device.info())
+    }
+
+    fn default_stream(&self) -> D::Stream {
+        self.device.default_stream()
+    }
+
+    fn create_stream(&self, priority: Priority) -> Result<D::Stream, DeviceError> {
+        self.call("create_stream")?.create_stream(priority)
+    }
+
+    unsafe fn borrow_stream(&self, handle: usize) -> Result<D::Stream, DeviceError> {
+        // SAFETY: the caller's promise.
+        unsafe { self.call("borrow_stream")?.borrow_stream(handle) }
+    }
+
+    fn synchronize(&self, stream: &D::Stream) -> Result<(), DeviceError> {
+        self.call("synchronize")?.synchronize(stream)
+    }
+
+    fn synchronize_all(&self) -> Result<(), DeviceError> {
+        self.call("synchronize_all")?.synchronize_all()
+    }
+
+    fn create_event(&self, timing: bool) -> Result<D::Event, DeviceError> {
+        self.call("create_event")?.create_event(timing)
+    }
+
+    fn record(&self, event: &D::Event, stream: &D::Stream) -> Result<(), DeviceError> {
+        self.call("record")?.record(event, stream)
+    }
+
+    fn stream_wait(&self, stream: &D::Stream, event: &D::Event) -> Result<(), DeviceError> {
+        self.call("stream_wait")?.stream_wait(stream, event)
+    }
+
+    fn host_wait(&self, event: &D::Event) -> Result<(), DeviceError> {
+        self.call("host_wait")?.host_wait(event)
+    }
+
+    fn query(&self, event: &D::Event) -> Result<bool, DeviceError> {
+        self.call("query")?.query(event)
+    }
+
+    fn elapsed(&self, begin: &D::Event, end: &D::Event) -> Result<Duration, DeviceError> {
+        self.call("elapsed")?.elapsed(begin, end)
+    }
+
+    fn gate(&self, stream: &D::Stream) -> Result<Box<dyn FnOnce() + Send>, DeviceError> {
+        self.call("gate")?.gate(stream)
+    }
+
+    fn call_host(&self, stream: &D::Stream, function: Box<dyn FnOnce() + Send>) -> Result<(), DeviceError> {
+        self.call("call_host")?.call_host(stream, function)
+    }
+
+    fn allocate(&self, bytes: usize, kind: MemoryKind) -> Result<A::Buffer, DeviceError> {
+        self.alteration.allocate(self.call("allocate")?, bytes, kind)
+    }
+
+    fn allocate_on(&self, bytes: usize, stream: &D::Stream) -> Result<A::Buffer, DeviceError> {
+        self.alteration.allocate_on(self.call("allocate_on")?, bytes, stream)
+    }
+
+    fn reaches(&self, other: DeviceId) -> Result<bool, DeviceError> {
+        self.call("reaches")?.reaches(other)
+    }
+
+    fn export(&self, buffer: &A::Buffer) -> Result<Vec<u8>, DeviceError> {
+        self.alteration.export(self.call("export")?, buffer)
+    }
+
+    unsafe fn import(&self, token: &[u8]) -> Result<A::Buffer, DeviceError> {
+        // SAFETY: the caller's promise.
+        unsafe { self.alteration.import(self.call("import")?, token) }
+    }
+
+    unsafe fn copy(
+        &self,
+        source: Pointer,
+        target: Pointer,
+        bytes: usize,
+        stream: &D::Stream,
+    ) -> Result<(), DeviceError> {
+        // SAFETY: the caller's promise.
+        unsafe { self.call("copy")?.copy(source, target, bytes, stream) }
+    }
+
+    unsafe fn copy_box(&self, copy: &BoxCopy, stream: &D::Stream) -> Result<(), DeviceError> {
+        // SAFETY: the caller's promise.
+        unsafe { self.call("copy_box")?.copy_box(copy, stream) }
+    }
+
+    unsafe fn write(&self, source: &[u8], target: Pointer, stream: &D::Stream) -> Result<(), DeviceError> {
+        // SAFETY: the caller's promise.
+        unsafe { self.call("write")?.write(source, target, stream) }
+    }
+
+    unsafe fn read(&self, source: Pointer, target: &mut [u8], stream: &D::Stream) -> Result<(), DeviceError> {
+        // SAFETY: the caller's promise.
+        unsafe { self.call("read")?.read(source, target, stream) }
+    }
+
+    unsafe fn fill(
+        &self,
+        target: Pointer,
+        element: &[u8],
+        count: usize,
+        stream: &D::Stream,
+    ) -> Result<(), DeviceError> {
+        // SAFETY: the caller's promise.
+        unsafe { self.call("fill")?.fill(target, element, count, stream) }
+    }
+
+    fn bind_copies(&self, items: Vec<CopyItem>, reader: NextReader) -> Result<D::Copies, DeviceError> {
+        self.call("bind_copies")?.bind_copies(items, reader)
+    }
+
+    unsafe fn run_copies(&self, copies: &D::Copies, stream: &D::Stream) -> Result<(), DeviceError> {
+        // SAFETY: the caller's promise.
+        unsafe { self.call("run_copies")?.run_copies(copies, stream) }
+    }
+
+    fn compile(&self, source: &KernelSource) -> Result<D::Kernel, DeviceError> {
+        self.call("compile")?.compile(source)
+    }
+
+    fn bind(
+        &self,
+        kernel: &D::Kernel,
+        config: LaunchConfig,
+        arguments: &[KernelArgument],
+    ) -> Result<D::Launch, DeviceError> {
+        self.call("bind")?.bind(kernel, config, arguments)
+    }
+
+    fn rebind(
+        &self,
+        launch: &mut D::Launch,
+        index: usize,
+        argument: KernelArgument,
+    ) -> Result<(), DeviceError> {
+        self.call("rebind")?.rebind(launch, index, argument)
+    }
+
+    unsafe fn launch(&self, launch: &D::Launch, stream: &D::Stream) -> Result<(), DeviceError> {
+        // SAFETY: the caller's promise.
+        unsafe { self.call("launch")?.launch(launch, stream) }
+    }
+}

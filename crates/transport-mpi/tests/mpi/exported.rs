@@ -1,0 +1,86 @@
+//! Fields in a device's memory, which processes of one node reach in each other.
+
+use haloport_conformance::exported::{Exporting, NAME, exporting};
+use haloport_conformance::{ensure, exchange, unstructured};
+use haloport_core::{Communicator, DataPath, Exchange, Field, Grid, Halo, Pattern, Schedule, Split};
+use haloport_cpu::CpuDevice;
+
+use crate::{Failure, Outcome, size_of_case};
+
+type Ring = Exchange<Field<f64, Exporting<CpuDevice>>>;
+
+/// The cells of each rank, in a ring.
+const CELLS: usize = 100;
+
+/// `count` random exchanges of boxes and of lists against their oracles, and how long memory is kept.
+pub(crate) fn suite(comm: &Communicator, count: u64) -> Outcome {
+    let device = exporting(&CpuDevice::with_threads(1)?);
+    memory_is_kept_until_nobody_reaches_it(comm, &device)?;
+    for number in 0..count {
+        let size = size_of_case(number, count);
+        exchange::check(comm, &device, &exchange::Case::new(number, comm.size(), size))?;
+        unstructured::check(comm, &device, &unstructured::Case::new(number, comm.size(), size))?;
+    }
+    for number in 0..count.div_ceil(5) {
+        exchange::interleaved(comm, &device, number)?;
+    }
+    comm.barrier()?;
+    if comm.rank() == 0 {
+        println!(
+            "{} ranks: {count} random exchanges of boxes and {count} of lists in exported memory",
+            comm.size()
+        );
+    }
+    Ok(())
+}
+
+/// Rank 0 drops its field while its neighbours still have theirs: what they reach of it stays until they drop theirs.
+fn memory_is_kept_until_nobody_reaches_it(comm: &Communicator, device: &Exporting<CpuDevice>) -> Outcome {
+    let before = mapped()?;
+    let exchange = ring(comm, device, DataPath::Direct)?;
+    let near =
+        comm.size() > 1 && (0..comm.size()).all(|peer| peer == comm.rank() || comm.transport().is_near(peer));
+    ensure!(
+        !near || exchange.traffic().direct_bytes > 0,
+        "fields of neighbours on the same node are not reached"
+    );
+    comm.barrier()?;
+    let exchange = Some(exchange).filter(|_| comm.rank() != 0);
+    comm.barrier()?;
+    if near && comm.rank() == 0 {
+        ensure!(mapped()? > before, "memory was freed that a neighbour reaches");
+    }
+    comm.barrier()?;
+    drop(exchange);
+    comm.barrier()?;
+    // What was kept is freed when the next exchange is bound, which exports nothing.
+    drop(ring(comm, device, DataPath::Messages)?);
+    let after = mapped()?;
+    ensure!(after == before, "{after} mappings are left, there were {before}");
+    comm.barrier()?;
+    Ok(())
+}
+
+/// How much memory of such devices is mapped in this process.
+fn mapped() -> Result<usize, Failure> {
+    Ok(std::fs::read_to_string("/proc/self/maps")?.lines().filter(|line| line.contains(NAME)).count())
+}
+
+/// A ring of all ranks, bound and exchanged once.
+fn ring(comm: &Communicator, device: &Exporting<CpuDevice>, path: DataPath) -> Result<Ring, Failure> {
+    let size = comm.size();
+    let grid = Grid::new([CELLS * size])?.periodic([true])?;
+    let mine = Split::even(&grid, [size])?.part(comm.rank()).ok_or("no part")?;
+    let pattern = Pattern::structured(comm, &grid, &[mine], &Halo::uniform(1))?;
+    let options = haloport_core::BindOptions::default().path(path);
+    let mut exchange = pattern.bind_with(Field::new(device, &pattern)?, options)?;
+    let value = |rank: usize| (1 + rank) as f64;
+    let mut values = vec![value(comm.rank()); CELLS + 2];
+    (values[0], values[CELLS + 1]) = (-1.0, -1.0);
+    exchange.fields_mut().copy_from(0, &values)?;
+    exchange.exchange(Schedule::Blocking)?;
+    let found = exchange.fields().to_vec(0)?;
+    let expected = [value((comm.rank() + size - 1) % size), value((comm.rank() + 1) % size)];
+    ensure!([found[0], found[CELLS + 1]] == expected, "found {found:?} in the halo, expected {expected:?}");
+    Ok(exchange)
+}
