@@ -5,7 +5,6 @@
 //! that is looked through whenever an exchange is bound or dropped. Neither waits for the other.
 
 use std::any::Any;
-use std::fmt;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -96,10 +95,4 @@ pub(super) fn free_what_was_let_go() {
     drop(kept);
     // Here, and not kept a second time.
     done.iter_mut().for_each(|exported| exported.memory.clear());
-}
-
-impl fmt::Debug for LetGo {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "LetGo({})", self.is_said())
-    }
 }

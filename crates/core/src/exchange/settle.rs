@@ -246,9 +246,11 @@ impl<D: Device> PartFields<D> {
                         let (regions, keep): (Vec<_>, Vec<_>) = mapped.into_iter().unzip();
                         let (memory, at) = segment.direct();
                         let regions = regions.into_iter().flatten().collect();
-                        let keep = segment.let_go().map(|let_go| Arc::new(Imported::new(keep, let_go)) as _);
-                        let keep = keep.into_iter().collect();
-                        windows.direct = Window::between_processes(memory, at, regions, keep).map(Arc::new);
+                        let keep =
+                            segment.let_go().map(|let_go| vec![Arc::new(Imported::new(keep, let_go)) as _]);
+                        let direct =
+                            keep.and_then(|keep| Window::between_processes(memory, at, regions, keep));
+                        windows.direct = direct.map(Arc::new);
                     }
                     (token, name) = (Some(lease.token), Some(lease.name));
                 }
