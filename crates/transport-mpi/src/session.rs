@@ -1,6 +1,7 @@
 //! MPI from start to end, for commands that own it.
 
 use std::marker::PhantomData;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, Once, PoisonError};
 
 use haloport_core::transport::Transport;
@@ -11,6 +12,10 @@ use crate::raw::{self, Comm, Permit, Phase};
 use crate::transport::MpiTransport;
 
 /// Initialises MPI for a command, with calls from any thread where the library can do that.
+///
+/// From then on a process that exits while MPI runs, by [`exit`](std::process::exit) somewhere say, ends the job with a code
+/// other than 0. The launcher of Open MPI does that by itself; under others, some of which call it a success, the process
+/// ends all ranks with code 1.
 ///
 /// A library takes a communicator instead: [`MpiTransport::from_communicator`].
 ///
@@ -34,14 +39,17 @@ pub fn initialize() -> Result<MpiSession, TransportError> {
     // SAFETY: MPI was not initialised, as was just asked, and the lock keeps other threads from it.
     unsafe { raw::initialize() }
         .map_err(|code| layer("MPI_Init_thread", &format!("error code {code}; is this run under mpirun?")))?;
+    if !raw::version().starts_with("Open MPI") {
+        abort_at_exit();
+    }
     Ok(MpiSession { _this_thread: PhantomData })
 }
 
 /// MPI, initialised by this thread, which finalises it on drop.
 ///
 /// `MPI_Finalize` waits for all ranks. A rank that ends with an error calls [`abort`](MpiSession::abort), so that the
-/// others do not wait for it; while its thread is panicking, dropping the session does not finalise, so that the
-/// launcher ends the job. See also [`install_abort_hook`].
+/// others do not wait for it; while its thread is panicking, dropping the session does not finalise, so that the job ends
+/// with the process. See also [`install_abort_hook`].
 #[derive(Debug)]
 pub struct MpiSession {
     /// The thread that initialises is the one that finalises.
@@ -105,8 +113,29 @@ pub(crate) fn require_running(call: &'static str) -> Result<(), TransportError> 
     }
 }
 
+/// Has the job end when this process exits while MPI is running. Not for Open MPI: there a call of `MPI_Abort` from a process
+/// that is exiting can wait for ever.
+fn abort_at_exit() {
+    extern "C" fn abort() {
+        // A library may end this process by `exit` when it is told to end the job: its code is the first.
+        if !ENDING.load(Ordering::SeqCst) {
+            abort_if_running(1);
+        }
+    }
+    // SAFETY: the function is there as long as the process, and a panic in it ends the process.
+    if unsafe { libc::atexit(abort) } != 0 {
+        tracing::warn!(
+            "no memory to watch over the end of this process: others may wait for it if it exits early"
+        );
+    }
+}
+
+/// Whether this process has been ending the job.
+static ENDING: AtomicBool = AtomicBool::new(false);
+
 fn abort_if_running(code: i32) {
     if raw::phase() == Phase::Running {
+        ENDING.store(true, Ordering::SeqCst);
         // SAFETY: MPI is running, as was just asked. The job is to end at once: at worst the call fails, or the process
         // ends otherwise, on a thread that may not call MPI.
         raw::abort(&unsafe { Permit::new() }, code);

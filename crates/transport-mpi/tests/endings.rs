@@ -4,8 +4,7 @@
 //! - `time-limit`: rank 1 never starts its exchange; rank 0 names it and ends the job with code 3.
 //! - `time-limit-on-stream`: the same on the OpenCL device, if there is one, where nobody waits in `finish`; it ends with code 3
 //!   in any case.
-//! - `exit`: the last rank ends without a word while the others wait; the job ends with some code other than 0,
-//!   unless the launcher takes that for a success, as that of MPICH does now and then.
+//! - `exit`: the last rank exits with 0 while the others wait; the job ends with a code other than 0.
 //! - `panic`: the last rank panics while the others wait; the job ends with code 101.
 //!
 //! ```text
