@@ -40,8 +40,8 @@ def install():
     subprocess.run([*sudo, "apt-get", "install", "-y", "-qq", *DEBIAN], check=True, env=environment)
 
 
-def build(groups):
-    """Builds what the groups of jobs need."""
+def build(groups, haloport=None):
+    """Builds what the groups of jobs need, and Haloport unless it is there as this library."""
     built = Built()
     folder().mkdir(parents=True, exist_ok=True)
     compiler = shutil.which("mpicc.openmpi") or shutil.which("mpicc")
@@ -52,7 +52,10 @@ def build(groups):
     if failure:
         sys.exit(f"the C strategies cannot be built: {failure}")
     _petsc(built, compiler)
-    _haloport(built, compiler)
+    if haloport:
+        built.libraries["haloport"] = str(haloport.resolve())
+    else:
+        _haloport(built, compiler)
     for name in ENVIRONMENTS:
         if name in groups:
             _environment(built, name, compiler)
