@@ -164,7 +164,10 @@ impl SyclStream {
             list,
             ptr::null_mut(),
         );
-        checked(status, "clEnqueueBarrierWithWaitList", self.opened.id())
+        checked(status, "clEnqueueBarrierWithWaitList", self.opened.id())?;
+        // PoCL 3.1 has commands of a queue that is out of order wait for the last barrier alone, and that one for its events
+        // alone, not for the barrier before it. One without events waits for everything.
+        if self.queue.in_order || events.is_empty() { Ok(()) } else { self.barrier(&[]) }
     }
 
     /// A point that is reached when all that is now in the queue is done.
