@@ -6,6 +6,7 @@ use clap::Args;
 use haloport::device::DeviceInfo;
 use haloport::transport::{Reach, TransportInfo};
 use haloport::{AnyDevice, BackendReport, BackendRole, DataPath, Describe, Peers, RankPaths, backends};
+use haloport_cli::traffic::in_messages;
 use serde::Serialize;
 
 use crate::failure::Failure;
@@ -115,15 +116,7 @@ impl Report {
         } else {
             ""
         };
-        let messages = match (device.host_accessible, transport.device_memory) {
-            (true, _) => "in messages from its own memory, which the host reaches",
-            (false, true) => "in messages from its own memory, which this MPI takes",
-            (false, false) => {
-                "in messages packed into pinned memory, since this MPI does not say that it takes the device's \
-                 (HALOPORT_MPI_CUDA=1 says so for it)"
-            }
-        };
-        Some(format!("{near}{messages}"))
+        Some(format!("{near}{}", in_messages(device, transport)))
     }
 
     /// What the host does at the end of an exchange on that device.

@@ -3,9 +3,9 @@
 use std::cell::Cell;
 use std::time::{Duration, Instant};
 
-use haloport::{
-    Communicator, Exchange, ExchangeError, FieldSet, Schedule, TransportError, transport::Reduction,
-};
+use haloport::device::DeviceInfo;
+use haloport::transport::{Reduction, TransportInfo};
+use haloport::{Communicator, Exchange, ExchangeError, FieldSet, Schedule, TransportError};
 use serde::Serialize;
 
 /// The bytes that one exchange moves, of all ranks together.
@@ -36,6 +36,31 @@ impl Moved {
     /// All of them.
     pub fn bytes(&self) -> u64 {
         self.message_bytes + self.shared_bytes + self.direct_bytes
+    }
+
+    /// How they get to other ranks, and why so, in words.
+    pub fn path(&self, device: &DeviceInfo, transport: &TransportInfo) -> String {
+        let ways = [
+            (self.direct_bytes, "straight from neighbours' fields"),
+            (self.shared_bytes, "through memory shared with neighbours"),
+            (self.message_bytes, in_messages(device, transport)),
+        ];
+        let taken: Vec<&str> = ways.into_iter().filter(|(bytes, _)| *bytes > 0).map(|(_, way)| way).collect();
+        if taken.is_empty() { "within the rank".into() } else { taken.join(" and ") }
+    }
+}
+
+/// How messages get from the memory of a device to the transport, and why so, in words.
+pub fn in_messages(device: &DeviceInfo, transport: &TransportInfo) -> &'static str {
+    match (device.host_accessible, transport.device_memory) {
+        (true, _) if device.runs_on_host() => "in messages",
+        (true, _) => "in messages from the device's memory, which the host reaches",
+        (false, true) => "in messages from the device's memory, which the transport takes",
+        (false, false) if transport.name != "mpi" => "in messages packed into pinned memory",
+        (false, false) => {
+            "in messages packed into pinned memory, since this MPI does not say that it takes the device's \
+             (HALOPORT_MPI_CUDA=1 says so for it)"
+        }
     }
 }
 

@@ -58,6 +58,8 @@ pub(super) struct Report {
     bytes_per_exchange: u64,
     bytes_moved: u64,
     moved: Moved,
+    /// How they got to other ranks, and why so.
+    path: String,
     /// Of all levels, in units of the tracer times steradians.
     mass: f64,
     mass_drift: f64,
@@ -117,6 +119,7 @@ impl Report {
             bytes_per_exchange: carried.moved.bytes(),
             bytes_moved: carried.moved.bytes() * exchanges as u64,
             moved: carried.moved,
+            path: carried.moved.path(device, &comm.info()),
             mass: measured.mass(),
             mass_drift: measured.drift,
             smallest: measured.extremes[0],
@@ -169,6 +172,7 @@ impl print::Report for Report {
             "exchange",
             format!("{}; {:.1} % of the time", beside_exchanges(self.overlap), 100.0 * self.exchange_share),
         )?;
+        line("halos came", self.path.clone())?;
         line(
             "bytes moved",
             format!(

@@ -57,6 +57,8 @@ pub(super) struct Report {
     bytes_per_exchange: u64,
     bytes_moved: u64,
     moved: Moved,
+    /// How they got to other ranks, and why so.
+    path: String,
     volume_m3: f64,
     volume_drift: f64,
     min_depth_m: f64,
@@ -116,6 +118,7 @@ impl Report {
             bytes_per_exchange,
             bytes_moved: bytes_per_exchange * exchanges as u64,
             moved: done.moved,
+            path: done.moved.path(device, &comm.info()),
             volume_m3: done.volume,
             volume_drift: done.drift,
             min_depth_m: done.min_depth,
@@ -168,6 +171,7 @@ impl print::Report for Report {
                 100.0 * self.reduction_share
             ),
         )?;
+        line("halos came", self.path.clone())?;
         line(
             "bytes moved",
             format!(
