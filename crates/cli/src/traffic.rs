@@ -56,11 +56,11 @@ pub fn in_messages(device: &DeviceInfo, transport: &TransportInfo) -> &'static s
         (true, _) if device.runs_on_host() => "in messages",
         (true, _) => "in messages from the device's memory, which the host reaches",
         (false, true) => "in messages from the device's memory, which the transport takes",
-        (false, false) if transport.name != "mpi" => "in messages packed into pinned memory",
-        (false, false) => {
+        (false, false) if transport.name == "mpi" && device.id.backend == "cuda" => {
             "in messages packed into pinned memory, since this MPI does not say that it takes the device's \
              (HALOPORT_MPI_CUDA=1 says so for it)"
         }
+        (false, false) => "in messages packed into pinned memory",
     }
 }
 
