@@ -212,8 +212,8 @@ impl Drop for Memory {
         let driver = self.context.driver;
         // Even where the context cannot be made current, which a lost device says, the memory is given back.
         let _entered = self.context.enter();
-        // SAFETY: the memory is ours and freed once, or let go of once; whoever put work on it promised that it outlives that, and where it
-        // is only zeroed, it is freed behind that in the same stream. An error leaves nothing to be done.
+        // SAFETY: the memory is ours and freed once, or let go of once; whoever put work on it promised that it outlives
+        // that, and where it is only zeroed, it is freed behind that in the same stream. An error leaves nothing to be done.
         unsafe {
             match (self.kind, &self.origin) {
                 (_, Origin::Pool(stream)) => (driver.cuMemFreeAsync)(self.address, stream.raw()),

@@ -8,6 +8,7 @@ use cl3::event::release_event;
 use haloport_conformance::{Failure, ensure, ordering};
 use haloport_core::device::{Buffer, Device, MemoryKind, Pointer};
 use haloport_core::{BindOptions, DataPath, Field, Grid, Halo, Pattern, Schedule, Split, run_ranks};
+use haloport_sycl::SyclDevice;
 
 #[test]
 fn exchanges_are_ordered_with_the_work_around_them() {
@@ -26,17 +27,21 @@ fn exchanges_are_ordered_with_the_work_around_them() {
 /// What somebody else puts into a queue that is out of order after `finish`, without waiting for anything, sees the halos.
 #[test]
 fn the_next_command_of_somebody_else_sees_the_halos() {
-    const CELLS: usize = 2 << 20;
     let Some(device) = common::device() else { return };
+    [DataPath::Messages, DataPath::Direct].into_iter().for_each(|path| next_command_sees(&device, path));
+}
+
+fn next_command_sees(device: &SyclDevice, path: DataPath) {
+    const CELLS: usize = 2 << 20;
     run_ranks(2, |comm| -> Result<(), Failure> {
-        let queue = common::OutOfOrder::new(&device);
+        let queue = common::OutOfOrder::new(device);
         // SAFETY: the queue outlives the stream.
         let borrowed = unsafe { device.borrow_stream(queue.handle()) }?;
         let grid = Grid::new([2 * CELLS])?.periodic([true])?;
         let domain = Split::even(&grid, [2])?.part(comm.rank()).ok_or("no part")?;
         let pattern = Pattern::structured(&comm, &grid, &[domain], &Halo::per_side([(CELLS, 0)]))?;
-        let field = Field::<i64, _>::new(&device, &pattern)?;
-        let mut exchange = pattern.bind_with(field, BindOptions::default().path(DataPath::Messages))?;
+        let field = Field::<i64, _>::new(device, &pattern)?;
+        let mut exchange = pattern.bind_with(field, BindOptions::default().path(path))?;
         let seen = device.allocate(8, MemoryKind::Shared)?;
         for round in 1..=5 {
             let value = |rank: usize| 10 * round + rank as i64;

@@ -4,6 +4,7 @@ use std::cell::Cell;
 use std::time::{Duration, Instant};
 
 use haloport::device::DeviceInfo;
+use haloport::exchange::Traffic;
 use haloport::transport::{Reduction, TransportInfo};
 use haloport::{Communicator, Exchange, ExchangeError, FieldSet, Schedule, TransportError};
 use serde::Serialize;
@@ -40,20 +41,24 @@ impl Moved {
 
     /// How they get to other ranks, and why so, in words.
     pub fn path(&self, device: &DeviceInfo, transport: &TransportInfo) -> String {
-        let ways = [
-            (self.direct_bytes, "straight from neighbours' fields"),
-            (self.shared_bytes, "through memory shared with neighbours"),
-            (self.message_bytes, in_messages(device, transport)),
-        ];
-        let taken: Vec<&str> = ways.into_iter().filter(|(bytes, _)| *bytes > 0).map(|(_, way)| way).collect();
-        if taken.is_empty() { "within the rank".into() } else { taken.join(" and ") }
+        let path = Traffic {
+            direct_bytes: self.direct_bytes as usize,
+            shared_bytes: self.shared_bytes as usize,
+            message_bytes: self.message_bytes as usize,
+            ..Traffic::default()
+        }
+        .path();
+        if self.message_bytes > 0 && !device.runs_on_host() {
+            format!("{path}: {}", in_messages(device, transport))
+        } else {
+            path
+        }
     }
 }
 
 /// How messages get from the memory of a device to the transport, and why so, in words.
 pub fn in_messages(device: &DeviceInfo, transport: &TransportInfo) -> &'static str {
     match (device.host_accessible, transport.device_memory) {
-        (true, _) if device.runs_on_host() => "in messages",
         (true, _) => "in messages from the device's memory, which the host reaches",
         (false, true) => "in messages from the device's memory, which the transport takes",
         (false, false) if transport.name == "mpi" && device.id.backend == "cuda" => {

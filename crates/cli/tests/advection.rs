@@ -23,7 +23,7 @@ fn every_check_holds_and_the_results_are_complete() {
     assert_eq!(report["simulated_days"], 12.0);
     // Every halo cell has two values of 8 bytes.
     assert_eq!(report["bytes_per_exchange"], report["halo_cells"].as_u64().unwrap() * 16);
-    assert_eq!(report["path"], "straight from neighbours' fields");
+    assert_eq!(report["path"], "direct copies from neighbours' fields");
     assert_eq!(report["exchanges"].as_u64().unwrap(), 2 * report["steps"].as_u64().unwrap());
     for figure in ["cells_per_second", "exchange_share", "mass", "largest", "wall_s"] {
         assert!(report[figure].as_f64().is_some_and(|figure| figure > 0.0), "{figure} in {report}");

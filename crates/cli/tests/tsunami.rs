@@ -30,7 +30,7 @@ fn every_check_holds_and_the_results_are_complete() {
     assert_eq!(report["gauges"].as_array().unwrap().len(), 9);
     // Two columns of 91 cells to either side, three fields of 8 bytes.
     assert_eq!(report["bytes_per_exchange"], 2 * 2 * 91 * 3 * 8);
-    assert_eq!(report["path"], "straight from neighbours' fields");
+    assert_eq!(report["path"], "direct copies from neighbours' fields");
     assert_eq!(report["exchanges"].as_u64().unwrap(), 2 * report["steps"].as_u64().unwrap());
     for figure in ["cells_per_second", "exchange_share", "max_wave_m", "max_speed_m_s", "wall_s"] {
         assert!(report[figure].as_f64().is_some_and(|figure| figure > 0.0), "{figure} in {report}");
@@ -52,7 +52,7 @@ fn the_summary_tells_speed_exchange_gauges_and_files() {
         "million cells per second",
         "beside the interior; ",
         "% of the time",
-        "halos came    straight from neighbours' fields",
+        "halos by      direct copies from neighbours' fields",
         "per exchange",
         "Bamfield",
         "waves are reflected at the edges",

@@ -172,7 +172,7 @@ impl print::Report for Report {
             "exchange",
             format!("{}; {:.1} % of the time", beside_exchanges(self.overlap), 100.0 * self.exchange_share),
         )?;
-        line("halos came", self.path.clone())?;
+        line("halos by", self.path.clone())?;
         line(
             "bytes moved",
             format!(

@@ -171,7 +171,7 @@ impl print::Report for Report {
                 100.0 * self.reduction_share
             ),
         )?;
-        line("halos came", self.path.clone())?;
+        line("halos by", self.path.clone())?;
         line(
             "bytes moved",
             format!(
