@@ -4,6 +4,8 @@
 mod common;
 
 use haloport_conformance::random::{self, cases};
+use haloport_conformance::staging;
+use haloport_core::run_ranks;
 use haloport_cpu::CpuDevice;
 
 const RANKS: usize = 5;
@@ -31,6 +33,19 @@ fn fields_of_the_cpu_and_of_the_device_in_one_exchange_match_the_oracle() {
     let Some(device) = common::device() else { return };
     let cpu = CpuDevice::with_threads(1).unwrap();
     random::two_devices(&device, &cpu, cases(500).div_ceil(5), RANKS).unwrap();
+}
+
+#[test]
+fn random_exchanges_in_chunks_match_the_oracles() {
+    let Some(device) = common::device() else { return };
+    staging::random(&device, cases(500).div_ceil(5), RANKS).unwrap();
+}
+
+#[test]
+fn a_chunk_arrives_while_the_next_one_is_packed() {
+    let Some(device) = common::device() else { return };
+    run_ranks(2, |comm| staging::larger_messages_are_cut(&comm, &device)).unwrap();
+    run_ranks(2, |comm| staging::next_is_packed_meanwhile(&comm, &device)).unwrap();
 }
 
 #[test]

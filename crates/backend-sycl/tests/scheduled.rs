@@ -11,6 +11,9 @@ use haloport_conformance::{Failure, ensure, faults, scheduled};
 use haloport_core::{Progress, run_ranks};
 use haloport_cpu::CpuDevice;
 
+/// Messages whole, and in chunks.
+const CHUNKS: [usize; 2] = [usize::MAX, 1000];
+
 #[test]
 fn start_and_finish_return_while_a_kernel_runs() {
     let Some(device) = common::device() else { return };
@@ -48,21 +51,23 @@ fn ten_thousand_exchanges_on_four_streams() {
 #[test]
 fn a_neighbour_that_does_not_come_hangs_no_stream() {
     let Some(device) = common::device() else { return };
-    let told = Arc::new(AtomicBool::new(false));
-    run_ranks(2, |comm| {
-        comm.set_time_limit(Some(Duration::from_millis(300)));
-        scheduled::silent_neighbour(&comm, &device, &told)
-    })
-    .unwrap();
+    for chunk in CHUNKS {
+        let told = Arc::new(AtomicBool::new(false));
+        run_ranks(2, |comm| {
+            comm.set_time_limit(Some(Duration::from_millis(300)));
+            scheduled::silent_neighbour(&comm, &device, chunk, &told)
+        })
+        .unwrap();
+    }
 }
 
 #[test]
 fn a_neighbour_that_ends_is_named() {
     let Some(device) = common::device() else { return };
-    for ranks in [2, 4] {
+    for (ranks, chunk) in [(2, CHUNKS[0]), (2, CHUNKS[1]), (4, CHUNKS[0]), (4, CHUNKS[1])] {
         run_ranks(ranks, |comm| {
             comm.set_time_limit(Some(Duration::from_secs(5)));
-            scheduled::neighbour_that_ends(&comm, &device)
+            scheduled::neighbour_that_ends(&comm, &device, chunk)
         })
         .unwrap();
     }

@@ -14,6 +14,8 @@ use serde::Serialize;
 pub struct Moved {
     /// In messages.
     pub message_bytes: u64,
+    /// Of these, in messages that are staged in chunks.
+    pub chunked_bytes: u64,
     /// Through memory that neighbours share.
     pub shared_bytes: u64,
     /// Copied straight from neighbours' fields.
@@ -27,11 +29,11 @@ impl Moved {
     /// [`TransportError`].
     pub fn of<F>(comm: &Communicator, exchange: &Exchange<F>) -> Result<Moved, TransportError> {
         let traffic = exchange.traffic();
-        let mut sums =
-            [traffic.message_bytes, traffic.shared_bytes, traffic.direct_bytes].map(|it| it as u64);
+        let Traffic { message_bytes, chunked_bytes, shared_bytes, direct_bytes, .. } = traffic;
+        let mut sums = [message_bytes, chunked_bytes, shared_bytes, direct_bytes].map(|it| it as u64);
         comm.all_reduce(&mut sums, Reduction::Sum)?;
-        let [message_bytes, shared_bytes, direct_bytes] = sums;
-        Ok(Moved { message_bytes, shared_bytes, direct_bytes })
+        let [message_bytes, chunked_bytes, shared_bytes, direct_bytes] = sums;
+        Ok(Moved { message_bytes, chunked_bytes, shared_bytes, direct_bytes })
     }
 
     /// All of them.
@@ -45,6 +47,7 @@ impl Moved {
             direct_bytes: self.direct_bytes as usize,
             shared_bytes: self.shared_bytes as usize,
             message_bytes: self.message_bytes as usize,
+            chunked_bytes: self.chunked_bytes as usize,
             ..Traffic::default()
         }
         .path();
@@ -62,10 +65,10 @@ pub fn in_messages(device: &DeviceInfo, transport: &TransportInfo) -> &'static s
         (true, _) => "in messages from the device's memory, which the host reaches",
         (false, true) => "in messages from the device's memory, which the transport takes",
         (false, false) if transport.name == "mpi" && device.id.backend == "cuda" => {
-            "in messages packed into pinned memory, since this MPI does not say that it takes the device's \
-             (HALOPORT_MPI_CUDA=1 says so for it)"
+            "in messages packed into pinned memory, large ones in chunks, since this MPI does not say that it takes \
+             the device's (HALOPORT_MPI_CUDA=1 says so for it)"
         }
-        (false, false) => "in messages packed into pinned memory",
+        (false, false) => "in messages packed into pinned memory, large ones in chunks",
     }
 }
 

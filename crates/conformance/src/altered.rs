@@ -28,6 +28,14 @@ pub trait Alteration<D: Device>: Clone + Debug + Send + Sync + 'static {
         Ok(())
     }
 
+    /// Comes before what puts a list of copies into `stream`.
+    ///
+    /// # Errors
+    /// That of the call, which is not made then.
+    fn before_copies(&self, _device: &D, _stream: &D::Stream) -> Result<(), DeviceError> {
+        Ok(())
+    }
+
     /// The properties, given those of the device.
     fn info<'a>(&'a self, device: &'a DeviceInfo) -> &'a DeviceInfo {
         device
@@ -203,8 +211,10 @@ unsafe impl<D: Device, A: Alteration<D>> Device for Altered<D, A> {
     }
 
     unsafe fn run_copies(&self, copies: &D::Copies, stream: &D::Stream) -> Result<(), DeviceError> {
+        let device = self.call("run_copies")?;
+        self.alteration.before_copies(device, stream)?;
         // SAFETY: the caller's promise.
-        unsafe { self.call("run_copies")?.run_copies(copies, stream) }
+        unsafe { device.run_copies(copies, stream) }
     }
 
     fn compile(&self, source: &KernelSource) -> Result<D::Kernel, DeviceError> {

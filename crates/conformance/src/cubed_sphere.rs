@@ -77,6 +77,11 @@ impl Case {
         })
     }
 
+    /// The same case, in messages, and in chunks of at most so many bytes where they are staged.
+    pub fn in_chunks(self, bytes: usize) -> Case {
+        Case { ways: self.ways.in_chunks(bytes), ..self }
+    }
+
     fn pattern(&self, comm: &Communicator) -> Result<Pattern, Failure> {
         let grid = match self.levels {
             None => Grid::cubed_sphere(self.cells)?,

@@ -146,6 +146,11 @@ impl Case {
         }
     }
 
+    /// The same case, in messages, and in chunks of at most so many bytes where they are staged.
+    pub fn in_chunks(self, bytes: usize) -> Case {
+        Case { ways: self.ways.in_chunks(bytes), ..self }
+    }
+
     /// The cell of the grid that an exchange puts at `cell` of the block of `owned`; `None` where it puts nothing.
     fn source(&self, owned: &IndexBox, cell: &[i64]) -> Option<Vec<i64>> {
         let mut outside = 0;

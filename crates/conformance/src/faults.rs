@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use haloport_core::device::{Device, DeviceError, MemoryKind, Priority};
-use haloport_core::{Communicator, DataPath, Schedule, run_ranks};
+use haloport_core::{BindOptions, Communicator, DataPath, Schedule, run_ranks};
 
 use crate::altered::{Alteration, Altered};
 use crate::ordering::line::LineOf;
@@ -19,18 +19,25 @@ const CELLS: usize = 1024;
 
 const ROUNDS: i64 = 3;
 
+/// How cells get to neighbours, by name.
+const WAYS: [(&str, fn() -> BindOptions); 3] = [
+    ("in a message", || BindOptions::default().path(DataPath::Messages)),
+    ("in chunks", || BindOptions::default().path(DataPath::Messages).staging_chunk(2 * CELLS)),
+    ("straight from the field", || BindOptions::default().path(DataPath::Direct)),
+];
+
 /// On three ranks that are threads, makes every call of rank 0's device fail in turn, from the first after binding on, with
-/// messages and with memory that ranks reach in each other. The rank whose call fails gets that error, and the others
-/// either right halos or an error that names a rank; nobody hangs. Gives the number of calls.
+/// messages, also in chunks, and with memory that ranks reach in each other. The rank whose call fails gets that error, and
+/// the others either right halos or an error that names a rank; nobody hangs. Gives the number of calls.
 ///
 /// # Errors
 /// What went otherwise.
 pub fn every_call_fails_once<D: Device>(device: &D) -> Result<usize, Failure> {
     let mut calls = 0;
-    for path in [DataPath::Messages, DataPath::Direct] {
+    for (way, options) in WAYS {
         let mut number = 1;
-        while call_fails(device, path, number)
-            .map_err(|error| format!("{path}: call {number} fails: {error}"))?
+        while call_fails(device, options, number)
+            .map_err(|error| format!("{way}: call {number} fails: {error}"))?
         {
             number += 1;
         }
@@ -40,13 +47,13 @@ pub fn every_call_fails_once<D: Device>(device: &D) -> Result<usize, Failure> {
 }
 
 /// Has call `number` of rank 0 fail; `false` where there are not as many.
-fn call_fails<D: Device>(device: &D, path: DataPath, number: u64) -> Result<bool, Failure> {
+fn call_fails<D: Device>(device: &D, options: fn() -> BindOptions, number: u64) -> Result<bool, Failure> {
     let came = run_ranks(3, |comm| {
         comm.set_time_limit(Some(Duration::from_secs(10)));
         let faults = Faults::default();
         let faulty = Altered::new(device, faults.clone());
         let stream = faulty.create_stream(Priority::Normal)?;
-        let mut line = LineOf::new(&comm, &faulty, path, CELLS)?;
+        let mut line = LineOf::with_options(&comm, &faulty, options(), CELLS)?;
         comm.barrier()?;
         if comm.rank() == 0 {
             faults.fail_at(number);

@@ -11,6 +11,7 @@
 //! - [`mod@line`]: random intervals of a line and windows around them.
 //! - [`ordering`]: exchanges and the work around them, on devices that go on working after a call has returned.
 //! - [`scheduled`]: exchanges whose end the host does not wait for, on such devices, and what becomes of failures.
+//! - [`staging`]: messages that are staged in chunks, on such devices.
 //! - [`trace`]: the time line of exchanges and kernels on such devices.
 //! - [`sparse`]: random rounds of sparse exchanges, with others and exchanges of halos in flight, against an oracle.
 //! - [`random`]: many random exchanges of each kind on one device, with ranks as threads.
@@ -34,6 +35,7 @@ pub mod ordering;
 pub mod random;
 pub mod scheduled;
 pub mod sparse;
+pub mod staging;
 pub mod trace;
 pub mod transport;
 pub mod unstructured;

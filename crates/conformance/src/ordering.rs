@@ -10,13 +10,22 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use haloport_core::device::{Device, Priority, make_current};
-use haloport_core::{Communicator, DataPath, Pending, Schedule};
+use haloport_core::{BindOptions, Communicator, DataPath, Pending, Schedule};
 
 use crate::{Failure, ensure};
 use line::LineOf;
 
 /// Cells that a rank owns, and its left neighbour sends it: 16 MiB.
 const CELLS: i64 = 2 << 20;
+
+/// How cells get to neighbours, by name.
+const WAYS: [(&str, Options); 3] = [
+    ("in a message", || BindOptions::default().path(DataPath::Messages).staging_chunk(usize::MAX)),
+    ("in chunks", || BindOptions::default().path(DataPath::Messages).staging_chunk(3 << 20)),
+    ("straight from the field", || BindOptions::default().path(DataPath::Direct)),
+];
+
+type Options = fn() -> BindOptions;
 
 /// How long a gate is closed, so that what does not wait for it is done before.
 const CLOSED: Duration = Duration::from_millis(30);
@@ -38,21 +47,21 @@ pub fn suite<D: Device>(
     let (one, two) = (Some(&own[0]), Some(&own[1]));
     let mut pairs = vec![(None, None), (one, one), (one, two), (one, None), (None, two)];
     pairs.extend(borrowed.iter().flat_map(|&b| [(Some(b), Some(b)), (one, Some(b)), (Some(b), two)]));
-    for path in [DataPath::Messages, DataPath::Direct] {
+    for (way, options) in WAYS {
         let named = |what: &str, outcome: Result<(), Failure>| {
-            outcome.map_err(|error| Failure::from(format!("{what}, {path}: {error}")))
+            outcome.map_err(|error| Failure::from(format!("{what}, {way}: {error}")))
         };
         for (number, &(start, finish)) in pairs.iter().enumerate() {
-            let between = between_streams(comm, device, path, start, finish);
+            let between = between_streams(comm, device, options, start, finish);
             named(&format!("from stream to stream, pair {number}"), between)?;
         }
-        named("from current stream to current stream", between_current_streams(comm, device, path, &own))?;
-        named("a finish that blocks", blocking(comm, device, path))?;
-        named("what is received next", received_next(comm, device, path))?;
-        named("two in flight", two_in_flight(comm, device, path, &own))?;
-        named("access from the host", host_access(comm, device, path))?;
-        named("a late neighbour", late_neighbour(comm, device, path))?;
-        named("an exchange that is dropped", dropped(comm, device, path))?;
+        named("from current stream to current stream", between_current_streams(comm, device, options, &own))?;
+        named("a finish that blocks", blocking(comm, device, options))?;
+        named("what is received next", received_next(comm, device, options))?;
+        named("two in flight", two_in_flight(comm, device, options, &own))?;
+        named("access from the host", host_access(comm, device, options))?;
+        named("a late neighbour", late_neighbour(comm, device, options))?;
+        named("an exchange that is dropped", dropped(comm, device, options))?;
     }
     Ok(())
 }
@@ -61,11 +70,11 @@ pub fn suite<D: Device>(
 fn between_streams<D: Device>(
     comm: &Communicator,
     device: &D,
-    path: DataPath,
+    options: Options,
     start: Option<&D::Stream>,
     finish: Option<&D::Stream>,
 ) -> Result<(), Failure> {
-    let mut line = LineOf::new(comm, device, path, CELLS as usize)?;
+    let mut line = LineOf::with_options(comm, device, options(), CELLS as usize)?;
     for round in 1..=3 {
         let (from, to) = (line.stream(start), line.stream(finish));
         let open = device.gate(&from)?;
@@ -85,10 +94,10 @@ fn between_streams<D: Device>(
 fn between_current_streams<D: Device>(
     comm: &Communicator,
     device: &D,
-    path: DataPath,
+    options: Options,
     [from, to]: &[D::Stream; 2],
 ) -> Result<(), Failure> {
-    let mut line = LineOf::new(comm, device, path, CELLS as usize)?;
+    let mut line = LineOf::with_options(comm, device, options(), CELLS as usize)?;
     for round in 1..=3 {
         let open = device.gate(from)?;
         line.write(round, from)?;
@@ -108,8 +117,8 @@ fn between_current_streams<D: Device>(
 }
 
 /// After `finish` has blocked, any stream sees the halo, and the owned cells may be written: no neighbour reads them.
-fn blocking<D: Device>(comm: &Communicator, device: &D, path: DataPath) -> Result<(), Failure> {
-    let mut line = LineOf::new(comm, device, path, CELLS as usize)?;
+fn blocking<D: Device>(comm: &Communicator, device: &D, options: Options) -> Result<(), Failure> {
+    let mut line = LineOf::with_options(comm, device, options(), CELLS as usize)?;
     let other = device.create_stream(Priority::Normal)?;
     for round in 1..=3 {
         line.write(round, &other)?;
@@ -125,8 +134,8 @@ fn blocking<D: Device>(comm: &Communicator, device: &D, path: DataPath) -> Resul
 }
 
 /// What a neighbour sends next does not disturb what is still being unpacked.
-fn received_next<D: Device>(comm: &Communicator, device: &D, path: DataPath) -> Result<(), Failure> {
-    let mut line = LineOf::new(comm, device, path, CELLS as usize)?;
+fn received_next<D: Device>(comm: &Communicator, device: &D, options: Options) -> Result<(), Failure> {
+    let mut line = LineOf::with_options(comm, device, options(), CELLS as usize)?;
     let [one, two] = [device.create_stream(Priority::Normal)?, device.create_stream(Priority::Normal)?];
     let seen = device.create_event(false)?;
     line.write(1, &one)?;
@@ -152,8 +161,8 @@ fn received_next<D: Device>(comm: &Communicator, device: &D, path: DataPath) -> 
 
 /// Owned cells may be written once `finish` has returned: a neighbour whose copies are held back has its own of them, or
 /// `finish` waits for it. With three ranks, one waits for the late one that does not send to it.
-fn late_neighbour<D: Device>(comm: &Communicator, device: &D, path: DataPath) -> Result<(), Failure> {
-    let mut line = LineOf::new(comm, device, path, CELLS as usize)?;
+fn late_neighbour<D: Device>(comm: &Communicator, device: &D, options: Options) -> Result<(), Failure> {
+    let mut line = LineOf::with_options(comm, device, options(), CELLS as usize)?;
     let [stream, other] = [device.create_stream(Priority::Normal)?, device.create_stream(Priority::Normal)?];
     line.write(1, &stream)?;
     device.synchronize(&stream)?;
@@ -173,11 +182,11 @@ fn late_neighbour<D: Device>(comm: &Communicator, device: &D, path: DataPath) ->
 fn two_in_flight<D: Device>(
     comm: &Communicator,
     device: &D,
-    path: DataPath,
+    options: Options,
     streams: &[D::Stream; 2],
 ) -> Result<(), Failure> {
-    let mut lines =
-        [LineOf::new(comm, device, path, CELLS as usize)?, LineOf::new(comm, device, path, CELLS as usize)?];
+    let line = || LineOf::with_options(comm, device, options(), CELLS as usize);
+    let mut lines = [line()?, line()?];
     for round in 1..=3 {
         let mut open = Vec::new();
         let mut pending = Vec::new();
@@ -201,8 +210,8 @@ fn two_in_flight<D: Device>(
 }
 
 /// Copies to the host, and views where there are any, wait for an unpacking that `finish` has left in a stream.
-fn host_access<D: Device>(comm: &Communicator, device: &D, path: DataPath) -> Result<(), Failure> {
-    let mut line = LineOf::new(comm, device, path, CELLS as usize)?;
+fn host_access<D: Device>(comm: &Communicator, device: &D, options: Options) -> Result<(), Failure> {
+    let mut line = LineOf::with_options(comm, device, options(), CELLS as usize)?;
     let stream = device.create_stream(Priority::Normal)?;
     for round in 1..=2 {
         line.write(round, &stream)?;
@@ -226,9 +235,9 @@ fn host_access<D: Device>(comm: &Communicator, device: &D, path: DataPath) -> Re
 }
 
 /// An exchange ends when its last unpacking is done, so that memory is not freed before.
-fn dropped<D: Device>(comm: &Communicator, device: &D, path: DataPath) -> Result<(), Failure> {
+fn dropped<D: Device>(comm: &Communicator, device: &D, options: Options) -> Result<(), Failure> {
     static OPEN: [AtomicBool; 64] = [const { AtomicBool::new(false) }; 64];
-    let mut line = LineOf::new(comm, device, path, CELLS as usize)?;
+    let mut line = LineOf::with_options(comm, device, options(), CELLS as usize)?;
     let stream = device.create_stream(Priority::Normal)?;
     let is_open = &OPEN[comm.rank() % OPEN.len()];
     is_open.store(false, Ordering::SeqCst);

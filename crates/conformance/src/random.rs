@@ -89,7 +89,7 @@ pub fn many_indices<D: Device>(device: &D) -> Result<(), Failure> {
 }
 
 /// One start of the ranks serves many cases.
-fn each(
+pub(crate) fn each(
     total: u64,
     most_ranks: usize,
     check: impl Fn(&Communicator, u64, usize) -> Result<(), Failure> + Sync,

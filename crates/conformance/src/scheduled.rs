@@ -6,7 +6,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use haloport_core::device::{Device, Priority};
-use haloport_core::{Communicator, DataPath, ExchangeError, Field, Grid, Halo, Pattern, Schedule, Split};
+use haloport_core::{
+    BindOptions, Communicator, DataPath, ExchangeError, Field, Grid, Halo, Pattern, Schedule, Split,
+};
 use rand::rngs::StdRng;
 use rand::seq::SliceRandom;
 use rand::{RngExt, SeedableRng};
@@ -86,7 +88,10 @@ pub fn storm<D: Device>(comm: &Communicator, device: &D, rounds: i64) -> Result<
     let paths = [DataPath::Direct, DataPath::Messages];
     let mut lines = Vec::with_capacity(LINES);
     for number in 0..LINES {
-        lines.push(LineOf::new(comm, device, paths[number % 2], 64 << (number % 4))?);
+        // Some messages go in chunks.
+        let chunk = if number < LINES / 2 { usize::MAX } else { 256 };
+        let options = BindOptions::default().path(paths[number % 2]).staging_chunk(chunk);
+        lines.push(LineOf::with_options(comm, device, options, 64 << (number % 4))?);
     }
     for round in 1..=rounds {
         let mut order: Vec<usize> = (0..LINES).collect();
@@ -155,16 +160,16 @@ pub fn two_devices<D: Device, H: Device>(comm: &Communicator, device: &D, host: 
 }
 
 /// A gate that opens by itself after [`PATIENCE`], so that a call that waits for it ends.
-struct Watched {
+pub(crate) struct Watched {
     close: mpsc::Sender<()>,
     watch: thread::JoinHandle<bool>,
 }
 
 /// How long a call may take that waits for nothing, on a machine that does much else.
-const PATIENCE: Duration = Duration::from_secs(20);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
 impl Watched {
-    fn new(open: Box<dyn FnOnce() + Send>) -> Watched {
+    pub(crate) fn new(open: Box<dyn FnOnce() + Send>) -> Watched {
         let (close, closed) = mpsc::channel();
         let watch = thread::spawn(move || {
             let in_time = closed.recv_timeout(PATIENCE) != Err(mpsc::RecvTimeoutError::Timeout);
@@ -175,7 +180,7 @@ impl Watched {
     }
 
     /// Opens the gate, and tells whether it was still closed.
-    fn open(self) -> Result<bool, Failure> {
+    pub(crate) fn open(self) -> Result<bool, Failure> {
         drop(self.close);
         Ok(self.watch.join().map_err(|_| "the thread that opens the gate panicked")?)
     }
@@ -183,18 +188,21 @@ impl Watched {
 
 /// Collective: a neighbour that does not come, for so long as the time limit of this communicator is: its right neighbour's
 /// stream goes on, and the error names it, at the next call and to the completion callback. Leaves ranks with different
-/// counts of exchanges, so that nothing else is done with `comm` afterwards.
+/// counts of exchanges, so that nothing else is done with `comm` afterwards. Of 8 KiB, what is staged goes in chunks of `chunk`
+/// bytes.
 ///
 /// # Errors
 /// What went otherwise.
 pub fn silent_neighbour<D: Device>(
     comm: &Communicator,
     device: &D,
+    chunk: usize,
     told: &Arc<AtomicBool>,
 ) -> Result<(), Failure> {
     let (sender, receiver) = mpsc::channel();
     let stream = device.create_stream(Priority::Normal)?;
-    let options = haloport_core::BindOptions::default().path(DataPath::Messages).on_complete(move |end| {
+    let options = BindOptions::default().path(DataPath::Messages).staging_chunk(chunk);
+    let options = options.on_complete(move |end| {
         let _ = sender.send(end.map_err(ToString::to_string));
     });
     let mut line = LineOf::with_options(comm, device, options, CELLS)?;
@@ -233,13 +241,14 @@ fn unheard<D: Device>(
 }
 
 /// Collective: the last rank ends after it has bound its exchange. The others get an error that names it, or a neighbour of
-/// whom they did not hear for that reason.
+/// whom they did not hear for that reason. Of 8 KiB, what is staged goes in chunks of `chunk` bytes.
 ///
 /// # Errors
 /// What went otherwise.
-pub fn neighbour_that_ends<D: Device>(comm: &Communicator, device: &D) -> Result<(), Failure> {
+pub fn neighbour_that_ends<D: Device>(comm: &Communicator, device: &D, chunk: usize) -> Result<(), Failure> {
     let stream = device.create_stream(Priority::Normal)?;
-    let mut line = LineOf::new(comm, device, DataPath::Messages, CELLS)?;
+    let options = BindOptions::default().path(DataPath::Messages).staging_chunk(chunk);
+    let mut line = LineOf::with_options(comm, device, options, CELLS)?;
     if comm.rank() + 1 == comm.size() {
         return Ok(());
     }

@@ -77,6 +77,11 @@ impl Case {
         }
     }
 
+    /// The same case, in messages, and in chunks of at most so many bytes where they are staged.
+    pub fn in_chunks(self, bytes: usize) -> Case {
+        Case { ways: self.ways.in_chunks(bytes), ..self }
+    }
+
     /// Collective: binds the first field, in memory of its own.
     fn bind_one<'m, D: Device>(
         &self,

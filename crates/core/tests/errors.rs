@@ -112,6 +112,13 @@ fn fields_that_differ_between_ranks_are_refused() {
         Ok(())
     });
     assert_eq!(text, "rank 1: the option `path` is Messages, that of rank 0 Direct");
+    let text = refused(3, |comm| {
+        let pattern = line(comm)?;
+        let options = BindOptions::default().staging_chunk(if comm.rank() == 2 { 4096 } else { 1 << 20 });
+        pattern.bind_with(Numbers::new(&device()?, &pattern)?, options)?;
+        Ok(())
+    });
+    assert_eq!(text, "rank 2: the option `staging_chunk` is 4096 bytes, that of rank 0 1048576 bytes");
 }
 
 #[test]

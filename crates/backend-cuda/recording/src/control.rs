@@ -22,6 +22,18 @@ pub unsafe extern "C" fn recording_take_calls(taker: Taker, with: *mut c_void) {
     unsafe { taker(calls.as_ptr(), calls.len(), with) };
 }
 
+/// As [`recording_take_calls`], those of all threads, and forgets them all.
+///
+/// # Safety
+/// As there.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn recording_take_all_calls(taker: Taker, with: *mut c_void) {
+    let calls: Vec<String> = state().calls.drain(..).map(|(_, call)| call).collect();
+    let calls = calls.join("\n");
+    // SAFETY: the caller's promise.
+    unsafe { taker(calls.as_ptr(), calls.len(), with) };
+}
+
 /// Gives what lives, one on a line.
 ///
 /// # Safety

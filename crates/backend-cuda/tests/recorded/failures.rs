@@ -7,7 +7,9 @@ use haloport_core::device::{
     BoxCopy, Buffer, CopyAxis, CopyItem, Device, KernelArgument, KernelSource, LaunchConfig, MemoryKind,
     NextReader, ParameterType, Priority, Stream,
 };
-use haloport_core::{Communicator, Field, Grid, Halo, Pattern, Schedule, Split, run_ranks};
+use haloport_core::{
+    BindOptions, Communicator, DataPath, Field, Grid, Halo, Pattern, Schedule, Split, run_ranks,
+};
 use haloport_cuda::CudaDevice;
 
 use crate::recording::{Call, Recording, recorded};
@@ -83,14 +85,14 @@ fn everything(recording: &Recording) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Exchanges of one rank with itself, from the pattern to the end, with the same mark.
-fn exchanges(recording: &Recording, comm: &Communicator) -> Result<(), Failure> {
+/// Exchanges, of one rank with itself or with others, from the pattern to the end, with the same mark.
+fn exchanges(recording: &Recording, comm: &Communicator, options: BindOptions) -> Result<(), Failure> {
     let device = CudaDevice::new()?;
     let grid = Grid::new([16, 12])?.periodic([true, true])?;
     let split = Split::balanced(&grid, comm.size())?;
     let mine = split.part(comm.rank()).ok_or("there are more ranks than parts")?;
     let pattern = Pattern::structured(comm, &grid, &[mine], &Halo::uniform(2))?;
-    let mut exchange = pattern.bind(Field::<f64, _>::new(&device, &pattern)?)?;
+    let mut exchange = pattern.bind_with(Field::<f64, _>::new(&device, &pattern)?, options)?;
     let stream = device.create_stream(Priority::Normal)?;
     for _ in 0..2 {
         exchange.exchange(Schedule::On(&stream))?;
@@ -161,31 +163,42 @@ fn every_call_of_an_exchange_may_fail() {
     recorded("failures::every_call_of_an_exchange_may_fail", |recording| {
         // A rank is a thread of its own.
         run_ranks(1, |comm| -> Result<(), Failure> {
-            at_every_position(recording, || exchanges(recording, &comm));
+            at_every_position(recording, || exchanges(recording, &comm, BindOptions::default()));
             Ok(())
         })
         .unwrap();
     });
 }
 
-/// Which call of which rank fails is left to chance; the other ranks neither hang nor leak.
 #[test]
 fn a_failing_device_of_one_rank_ends_all_ranks() {
     recorded("failures::a_failing_device_of_one_rank_ends_all_ranks", |recording| {
-        let mut failed = 0;
-        // What is done once in a process.
-        drop(CudaDevice::new().unwrap());
-        for position in (0..1500).step_by(31) {
-            recording.fail(position, 719, false);
-            let result = run_ranks(3, |comm| {
-                comm.set_time_limit(Some(Duration::from_secs(20)));
-                exchanges(recording, &comm)
-            });
-            let has_failed = recording.has_failed();
-            assert!(has_failed || result.is_ok(), "{result:?}");
-            failed += usize::from(has_failed && result.is_err());
-            assert_eq!(recording.living(), "", "call {position}: {result:?}");
-        }
-        assert!(failed > 10, "only {failed} failures came out");
+        at_some_positions(recording, BindOptions::default);
     });
+}
+
+#[test]
+fn a_failing_device_of_one_rank_ends_all_ranks_that_send_chunks() {
+    recorded("failures::a_failing_device_of_one_rank_ends_all_ranks_that_send_chunks", |recording| {
+        at_some_positions(recording, || BindOptions::default().path(DataPath::Messages).staging_chunk(64));
+    });
+}
+
+/// Which call of which rank fails is left to chance; the other ranks neither hang nor leak.
+fn at_some_positions(recording: &Recording, options: fn() -> BindOptions) {
+    let mut failed = 0;
+    // What is done once in a process.
+    drop(CudaDevice::new().unwrap());
+    for position in (0..1500).step_by(31) {
+        recording.fail(position, 719, false);
+        let result = run_ranks(3, |comm| {
+            comm.set_time_limit(Some(Duration::from_secs(20)));
+            exchanges(recording, &comm, options())
+        });
+        let has_failed = recording.has_failed();
+        assert!(has_failed || result.is_ok(), "{result:?}");
+        failed += usize::from(has_failed && result.is_err());
+        assert_eq!(recording.living(), "", "call {position}: {result:?}");
+    }
+    assert!(failed > 10, "only {failed} failures came out");
 }

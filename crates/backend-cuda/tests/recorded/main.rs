@@ -9,3 +9,4 @@ mod graphs;
 mod memory;
 mod missing;
 mod recording;
+mod staging;

@@ -72,7 +72,13 @@ impl Recording {
         text.lines().map(Call::of).collect()
     }
 
-    /// The same without those that make a context current or look which one is.
+    /// The calls of all threads since any was last asked for.
+    pub(crate) fn take_all_calls(&self) -> Vec<Call> {
+        let text = self.text(b"recording_take_all_calls\0");
+        text.lines().map(Call::of).collect()
+    }
+
+    /// The calls of this thread without those that make a context current or look which one is.
     pub(crate) fn take_work(&self) -> Vec<Call> {
         let mut calls = self.take_calls();
         calls.retain(|call| !call.name.starts_with("cuCtx"));
@@ -165,6 +171,11 @@ impl Call {
     fn of(line: &str) -> Call {
         let (name, arguments) = line.split_once(' ').unwrap_or((line, ""));
         Call { name: name.into(), arguments: arguments.into() }
+    }
+
+    /// Whether something is made or given back in it.
+    pub(crate) fn makes(&self) -> bool {
+        ["Alloc", "Create", "Module", "Destroy", "Free"].iter().any(|part| self.name.contains(part))
     }
 
     /// Whether the host waits in it.

@@ -14,6 +14,8 @@ use crate::Failure;
 pub(crate) struct Ways {
     path: DataPath,
     order: HaloOrder,
+    /// The most bytes of a message that is staged.
+    chunk: Option<usize>,
     trial: Option<Trial>,
 }
 
@@ -32,7 +34,12 @@ impl Ways {
             _ => HaloOrder::Quickest,
         };
         let trial = Trial { time: Duration::from_millis(3), rounds: 2 };
-        Ways { path, order, trial: random.random_bool(0.15).then_some(trial) }
+        Ways { path, order, chunk: None, trial: random.random_bool(0.15).then_some(trial) }
+    }
+
+    /// In messages, and in chunks of at most so many bytes where they are staged.
+    pub(crate) fn in_chunks(self, bytes: usize) -> Ways {
+        Ways { path: DataPath::Messages, chunk: Some(bytes), ..self }
     }
 
     /// Most go in messages, and axis by axis where `by_axes` says so.
@@ -61,6 +68,7 @@ impl Ways {
     /// The options with which to bind.
     pub(crate) fn options(&self) -> BindOptions {
         let options = BindOptions::default().path(self.path).order(self.order);
+        let options = self.chunk.into_iter().fold(options, BindOptions::staging_chunk);
         self.trial.into_iter().fold(options, BindOptions::trial)
     }
 }

@@ -3,8 +3,10 @@
 
 use std::sync::Arc;
 
-use super::buffers::Buffers;
+use super::buffers::{Buffers, Room};
+use super::chunks::Chunks;
 use super::cost::LINE_BYTES;
+use super::groups::{Groups, bind_received};
 use super::layout::{Messages, Place, Placed};
 use super::message::{Incoming, Outgoing, OwnCopies};
 use super::part::{Bytes, DevicePart, Part, Phase};
@@ -36,8 +38,9 @@ pub(super) fn bind<D: Device>(
     trace: Option<&ExchangeTrace>,
 ) -> Result<Box<dyn Part>, BuildError> {
     let transport = &**pattern.comm().transport();
+    let tags = (tag, settled.chunk_tag);
     let part = build(fields, pattern, transport.info().device_memory, settled, trace)?;
-    Ok(Box::new(open(part, transport, tag)?))
+    Ok(Box::new(open(part, transport, tags)?))
 }
 
 /// A part whose channels are not open yet: their messages and the place of each in its buffer.
@@ -48,7 +51,7 @@ struct Unopened<D: Device> {
 }
 
 /// A message, what packs or unpacks it where that is done on its own, and whether it does so to borrowed memory.
-type BoundMessage<D> = (Placed, Option<OwnCopies<D>>, bool);
+pub(super) type BoundMessage<D> = (Placed, Option<OwnCopies<D>>, bool);
 
 fn build<D: Device>(
     part: PartFields<D>,
@@ -59,15 +62,17 @@ fn build<D: Device>(
 ) -> Result<Unopened<D>, DeviceError> {
     let PartFields { device, fields } = part;
     let stream = device.create_stream(Priority::High)?;
-    // Packing, copies to oneself and unpacking, and what is copied from each neighbour.
-    let trace = PartTrace::new(trace, &device, &stream, 3 + settled.borrowed.len() * 2)?;
+    let Chunks { first: mut outgoing, mut later, received: mut chunks } =
+        Chunks::new(&fields, pattern, &settled);
+    // Packing, copies to oneself and unpacking, what is copied from each neighbour, and chunks.
+    let launches = 3 + settled.borrowed.len() * 2 + later.len() + chunks.placed.len();
+    let trace = PartTrace::new(trace, &device, &stream, launches)?;
     let me = pattern.comm().rank();
     let host = device.info().host_accessible || device_messages;
     // Several threads, or a device that goes on by itself, have more to do with all messages at once.
     let one_by_one = device.info().runs_on_host() && device.info().compute_units == 1;
 
     let mut traffic = Traffic { steps: 1, ..Traffic::default() };
-    let mut outgoing = Messages::new();
     // What goes to one and the other of the two messages in shared memory.
     let mut slots: [Vec<CopyItem>; 2] = Default::default();
     let mut lent = Vec::new();
@@ -133,8 +138,10 @@ fn build<D: Device>(
     let items = local_copies(&fields, own)?;
     traffic.local_bytes = bytes(&items);
     let in_fields = |message: &Placed| message.in_fields().map(|(_, bytes)| bytes).sum::<usize>();
-    traffic.messages = outgoing.placed.iter().map(|message| message.stretches.len()).sum();
-    traffic.message_bytes = outgoing.placed.iter().map(Placed::bytes).sum();
+    let sent = || outgoing.placed.iter().chain(later.iter().flat_map(|group| &group.placed));
+    traffic.messages = sent().map(|message| message.stretches.len()).sum();
+    traffic.message_bytes = sent().map(Placed::bytes).sum();
+    traffic.chunked_bytes = sent().filter(|message| message.is_chunk()).map(Placed::bytes).sum();
     traffic.sent_in_place_bytes = outgoing.placed.iter().map(in_fields).sum();
     traffic.received_in_place_bytes = incoming.placed.iter().map(in_fields).sum();
     let mut in_place: Vec<usize> = outgoing
@@ -147,12 +154,19 @@ fn build<D: Device>(
     in_place.sort_unstable();
     in_place.dedup();
 
-    let buffers = Buffers::new(&device, outgoing.bytes, incoming.bytes, host)?;
+    let end = later.iter_mut().fold(outgoing.bytes, |end, group| group.move_behind(end));
+    let sent = Room { at_once: outgoing.bytes, bytes: end };
+    let received = Room { at_once: incoming.bytes, bytes: chunks.move_behind(incoming.bytes) };
+    let buffers = Buffers::new(&device, sent, received, host)?;
     let bind_all = |messages, direction| {
         bind_messages(&device, messages, &fields, buffers.on_device(direction), direction, one_by_one)
     };
-    let (sends, outgoing_copies) = bind_all(outgoing, Direction::Send)?;
-    let (receives, mut unpack) = bind_all(incoming, Direction::Receive)?;
+    let (mut sends, outgoing_copies) = bind_all(outgoing, Direction::Send)?;
+    let (mut receives, mut unpack) = bind_all(incoming, Direction::Receive)?;
+    let comes = !chunks.placed.is_empty();
+    let groups = Groups::new(&device, (sends.len(), &later), comes, &fields, &buffers)?;
+    sends.extend(later.iter().flat_map(|group| &group.placed).map(|chunk| (chunk.clone(), None, false)));
+    receives.extend(bind_received(&device, &chunks, &fields, &buffers)?);
     let mut local = items;
     if device.info().asynchronous && traffic.local_bytes <= LOCAL_BYTES_WITH_UNPACKING && !unpack.is_empty() {
         unpack.append(&mut local);
@@ -179,6 +193,7 @@ fn build<D: Device>(
         unpack: device.bind_copies(unpack, NextReader::Here)?,
         sends: Vec::new(),
         receives: Vec::new(),
+        groups,
         lent,
         borrowed,
         buffers: Arc::new(buffers),
@@ -304,24 +319,25 @@ fn direct_bytes(fields: &[(usize, BoundField)], ways: &[Way], pieces: &[Piece]) 
 }
 
 /// Copies that are run on their own.
-fn own_copies<D: Device>(
+pub(super) fn own_copies<D: Device>(
     device: &D,
     items: Vec<CopyItem>,
     reader: NextReader,
 ) -> Result<OwnCopies<D>, DeviceError> {
     let bytes = bytes(&items);
-    Ok(OwnCopies { copies: device.bind_copies(items, reader)?, bytes })
+    Ok(OwnCopies { copies: device.bind_copies(items, reader)?, bytes, detour: None })
 }
 
 fn bytes(items: &[CopyItem]) -> usize {
     items.iter().map(CopyItem::bytes).sum()
 }
 
-/// Opens the channels of a part; if one cannot be opened, gives up all that there is.
+/// Opens the channels of a part, with its tag and the first one of later chunks; if one cannot be opened, gives up all that
+/// there is.
 fn open<D: Device>(
     unopened: Unopened<D>,
     transport: &dyn Transport,
-    tag: u32,
+    (tag, chunk_tag): (u32, u32),
 ) -> Result<DevicePart<D>, TransportError> {
     let Unopened { mut part, sends, receives } = unopened;
     let opened = (|| {
@@ -336,7 +352,7 @@ fn open<D: Device>(
                     MemoryRange { device: part.device.id(), pointer, bytes: stretch.bytes }
                 });
                 let ranges: Vec<_> = ranges.collect();
-                let (peer, bytes) = (message.peer, message.bytes());
+                let (peer, bytes, tag) = (message.peer, message.bytes(), message.tag(tag, chunk_tag));
                 let in_field = message.in_fields().next().is_some();
                 // SAFETY: the part keeps the buffers and the fields that the message lies in, and closes the channel
                 // before it lets go of them; in `abandon` it hands them over to the keeper.

@@ -4,6 +4,7 @@
 //! memory of the host; a device that has none packs into its own memory, and copies whole messages to plain memory of the
 //! host and back.
 
+use std::ops::Range;
 use std::sync::atomic::AtomicU64;
 
 use super::ExchangeError;
@@ -17,23 +18,42 @@ pub(super) struct Buffers<D: Device> {
     received: MessageMemory<D>,
 }
 
+/// How much room messages of one direction need.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Room {
+    /// For those that are packed or unpacked all at once, which come first.
+    pub(super) at_once: usize,
+    /// For all.
+    pub(super) bytes: usize,
+}
+
+/// A copy between a device's own memory and plain memory of the host, behind the packing or before the unpacking.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Detour {
+    source: Pointer,
+    target: Pointer,
+    bytes: usize,
+}
+
 /// The memory of all messages of one direction.
 #[derive(Debug)]
 struct MessageMemory<D: Device> {
+    /// Bytes of those that are packed or unpacked all at once.
+    at_once: usize,
     buffer: D::Buffer,
     /// The same as transports see it, where they cannot read the buffer; atomics, since nobody borrows it meanwhile.
     host: Option<Box<[AtomicU64]>>,
 }
 
 impl<D: Device> Buffers<D> {
-    /// Room for so many bytes that are sent and received. `readable`: whether transports reach memory of the device.
+    /// Room for what is sent and received. `readable`: whether transports reach memory of the device.
     pub(super) fn new(
         device: &D,
-        sent: usize,
-        received: usize,
+        sent: Room,
+        received: Room,
         readable: bool,
     ) -> Result<Buffers<D>, DeviceError> {
-        let memory = |bytes| MessageMemory::new(device, bytes, readable);
+        let memory = |room| MessageMemory::new(device, room, readable);
         Ok(Buffers { sent: memory(sent)?, received: memory(received)? })
     }
 
@@ -51,24 +71,50 @@ impl<D: Device> Buffers<D> {
         }
     }
 
-    /// Brings what was packed to where the transport reads it, in the order of `stream`.
+    /// Brings what was packed all at once to where the transport reads it, in the order of `stream`.
     ///
     /// # Safety
-    /// Nobody else uses the memory of the messages that are sent until that is done.
+    /// Nobody else uses the memory of these messages until that is done, and `self` lives until then.
     pub(super) unsafe fn bring_to_wire(&self, device: &D, stream: &D::Stream) -> Result<(), ExchangeError> {
-        let ends = (self.on_device(Direction::Send), self.on_wire(Direction::Send));
-        // SAFETY: both ends are as long as the buffer and live as long as `self`; the rest is the caller's promise.
-        unsafe { self.sent.copy(device, ends, stream) }
+        // SAFETY: the caller's promise.
+        unsafe { self.detour_of_all(Direction::Send, device, stream) }
     }
 
-    /// Brings what has arrived to where the device unpacks it, in the order of `stream`.
+    /// Brings what is unpacked all at once, and has arrived, to where the device unpacks it, in the order of `stream`.
     ///
     /// # Safety
-    /// Nobody else uses the memory of the messages that are received until that is done.
+    /// Nobody else uses the memory of these messages until that is done, and `self` lives until then.
     pub(super) unsafe fn take_from_wire(&self, device: &D, stream: &D::Stream) -> Result<(), ExchangeError> {
-        let ends = (self.on_wire(Direction::Receive), self.on_device(Direction::Receive));
-        // SAFETY: as in `bring_to_wire`.
-        unsafe { self.received.copy(device, ends, stream) }
+        // SAFETY: the caller's promise.
+        unsafe { self.detour_of_all(Direction::Receive, device, stream) }
+    }
+
+    /// The way between the device and the wire of what lies in `range` of the buffer, where there is a way between them.
+    pub(super) fn detour(&self, direction: Direction, range: Range<usize>) -> Option<Detour> {
+        self.of(direction).host.as_ref().filter(|_| !range.is_empty())?;
+        let begin = range.start as isize;
+        let on_device = self.on_device(direction).offset(begin);
+        let on_wire = self.on_wire(direction).offset(begin);
+        let (source, target) = match direction {
+            Direction::Send => (on_device, on_wire),
+            Direction::Receive => (on_wire, on_device),
+        };
+        Some(Detour { source, target, bytes: range.len() })
+    }
+
+    /// # Safety
+    /// As for the two that call it.
+    unsafe fn detour_of_all(
+        &self,
+        direction: Direction,
+        device: &D,
+        stream: &D::Stream,
+    ) -> Result<(), ExchangeError> {
+        if let Some(detour) = self.detour(direction, 0..self.of(direction).at_once) {
+            // SAFETY: the caller's promise.
+            unsafe { detour.run(device, stream)? };
+        }
+        Ok(())
     }
 
     fn of(&self, direction: Direction) -> &MessageMemory<D> {
@@ -80,32 +126,30 @@ impl<D: Device> Buffers<D> {
 }
 
 impl<D: Device> MessageMemory<D> {
-    fn new(device: &D, bytes: usize, readable: bool) -> Result<MessageMemory<D>, DeviceError> {
+    fn new(device: &D, room: Room, readable: bool) -> Result<MessageMemory<D>, DeviceError> {
+        let Room { at_once, bytes } = room;
         let allocate = |kind| device.allocate(bytes, kind);
         if readable {
-            return Ok(MessageMemory { buffer: allocate(MemoryKind::Device)?, host: None });
+            return Ok(MessageMemory { at_once, buffer: allocate(MemoryKind::Device)?, host: None });
         }
         match allocate(MemoryKind::Pinned) {
             Err(DeviceError::Unsupported { .. }) => {
                 let words = (0..bytes.div_ceil(size_of::<AtomicU64>())).map(|_| AtomicU64::new(0));
-                Ok(MessageMemory { buffer: allocate(MemoryKind::Device)?, host: Some(words.collect()) })
+                let host = Some(words.collect());
+                Ok(MessageMemory { at_once, buffer: allocate(MemoryKind::Device)?, host })
             }
-            pinned => Ok(MessageMemory { buffer: pinned?, host: None }),
+            pinned => Ok(MessageMemory { at_once, buffer: pinned?, host: None }),
         }
     }
+}
 
+impl Detour {
+    /// Puts the copy into `stream`.
+    ///
     /// # Safety
-    /// Both ends are as long as the buffer and live until the copy is done; nobody else uses them until then.
-    unsafe fn copy(
-        &self,
-        device: &D,
-        (source, target): (Pointer, Pointer),
-        stream: &D::Stream,
-    ) -> Result<(), ExchangeError> {
-        if self.host.is_some() && self.buffer.bytes() > 0 {
-            // SAFETY: the caller's promise.
-            unsafe { device.copy(source, target, self.buffer.bytes(), stream)? };
-        }
-        Ok(())
+    /// The buffers that it is from live until it is done, and nobody else uses what it reads and writes until then.
+    pub(super) unsafe fn run<D: Device>(&self, device: &D, stream: &D::Stream) -> Result<(), DeviceError> {
+        // SAFETY: both ends lie in the buffers, by the making of this; the rest is the caller's promise.
+        unsafe { device.copy(self.source, self.target, self.bytes, stream) }
     }
 }

@@ -7,6 +7,8 @@
 //!
 //! Pieces that go [apart](super::path::Way::Apart) are parts of their own of the message. One that lies in a field as it
 //! would lie in the message is sent from the field, or received there; else it has a place in the buffer.
+//!
+//! A [chunk](super::chunks) is a message of its own, of pieces and of parts of pieces that lie in it in the same way.
 
 use std::ops::Range;
 
@@ -20,7 +22,7 @@ use crate::pattern::{Cells, Pattern};
 use crate::transport::Direction;
 
 /// Where a piece begins in a message: at a multiple of this many bytes, on cache lines of its own.
-const ALIGNMENT: usize = 64;
+pub(super) const ALIGNMENT: usize = 64;
 
 /// Where a message begins in the buffer of its part: on cache lines of its own.
 pub(super) const MESSAGE_ALIGNMENT: usize = 128;
@@ -29,7 +31,9 @@ pub(super) const MESSAGE_ALIGNMENT: usize = 128;
 pub(super) struct Messages {
     pub(super) placed: Vec<Placed>,
     items: Vec<Placing>,
-    /// Those of the buffer.
+    /// Where they begin in the buffer.
+    pub(super) begin: usize,
+    /// Where they end in the buffer, and what comes next begins.
     pub(super) bytes: usize,
 }
 
@@ -37,6 +41,8 @@ pub(super) struct Messages {
 #[derive(Debug, Clone)]
 pub(super) struct Placed {
     pub(super) peer: usize,
+    /// Its number among the chunks of what goes to that neighbour; `None` where that goes whole.
+    chunk: Option<usize>,
     pub(super) stretches: Vec<Stretch>,
     /// Which copies are to it or from it.
     items: Range<usize>,
@@ -59,16 +65,16 @@ pub(super) enum Place {
 }
 
 /// Cells of a field and their place in a message.
-struct Placing {
+pub(super) struct Placing {
     /// The place of the field in its part.
-    field: usize,
-    cells: Side,
+    pub(super) field: usize,
+    pub(super) cells: Side,
     /// The offset in the buffer.
-    at: usize,
+    pub(super) at: usize,
     /// The order of axes in the message, as the sender numbers them.
-    order: [u8; MAX_COPY_AXES],
+    pub(super) order: [u8; MAX_COPY_AXES],
     /// Along which axes of the message those of the cells run.
-    orientation: Orientation,
+    pub(super) orientation: Orientation,
 }
 
 /// The bytes of what comes from `peer` through shared memory, from fields whose axes are in `orders` there.
@@ -103,7 +109,7 @@ pub(super) fn in_place(
 
 impl Messages {
     pub(super) fn new() -> Messages {
-        Messages { placed: Vec::new(), items: Vec::new(), bytes: 0 }
+        Messages { placed: Vec::new(), items: Vec::new(), begin: 0, bytes: 0 }
     }
 
     /// Adds to the message for one neighbour: of each field that `travels`, every piece, in one part.
@@ -163,11 +169,51 @@ impl Messages {
         }
     }
 
+    /// Adds a message for one neighbour that is chunk `number` of what goes there.
+    pub(super) fn add_chunk(
+        &mut self,
+        peer: usize,
+        number: usize,
+        chunk: Vec<Placing>,
+        fields: &[(usize, BoundField)],
+    ) {
+        let begin = self.bytes.next_multiple_of(MESSAGE_ALIGNMENT);
+        let (mut end, first) = (begin, self.items.len());
+        for placing in chunk {
+            let at = end.next_multiple_of(ALIGNMENT);
+            end = at + placing.cells.elements() * fields[placing.field].1.element.bytes();
+            self.items.push(Placing { at, ..placing });
+        }
+        self.bytes = end;
+        let stretches = vec![Stretch { place: Place::Buffer(begin), bytes: end - begin }];
+        self.placed.push(Placed { peer, chunk: Some(number), stretches, items: first..self.items.len() });
+    }
+
+    /// Moves what lies in the buffer behind what ends there at `end`. The end of both.
+    pub(super) fn move_behind(&mut self, end: usize) -> usize {
+        if self.placed.is_empty() {
+            return end;
+        }
+        let distance = end.next_multiple_of(MESSAGE_ALIGNMENT);
+        self.items.iter_mut().for_each(|placing| placing.at += distance);
+        for stretch in self.placed.iter_mut().flat_map(|message| &mut message.stretches) {
+            if let Place::Buffer(at) = &mut stretch.place {
+                *at += distance;
+            }
+        }
+        self.begin += distance;
+        self.bytes += distance;
+        self.bytes
+    }
+
     /// Appends a part, whose copies are those from `first` on, to the message for `peer`, which is the last one.
     fn append(&mut self, peer: usize, first: usize, stretch: Stretch) {
         match self.placed.last_mut().filter(|last| last.peer == peer) {
             Some(last) => last.stretches.push(stretch),
-            None => self.placed.push(Placed { peer, stretches: vec![stretch], items: first..first }),
+            None => {
+                let stretches = vec![stretch];
+                self.placed.push(Placed { peer, chunk: None, stretches, items: first..first });
+            }
         }
         if let Some(last) = self.placed.last_mut() {
             last.items.end = self.items.len();
@@ -233,6 +279,28 @@ impl Messages {
 impl Placed {
     pub(super) fn bytes(&self) -> usize {
         self.stretches.iter().map(|stretch| stretch.bytes).sum()
+    }
+
+    /// The tag of its channel: that of its part, or for later chunks one of those from `later` on.
+    pub(super) fn tag(&self, part: u32, later: u32) -> u32 {
+        match self.chunk {
+            None | Some(0) => part,
+            Some(number) => later + (number - 1) as u32,
+        }
+    }
+
+    /// Whether it is a chunk.
+    pub(super) fn is_chunk(&self) -> bool {
+        self.chunk.is_some()
+    }
+
+    /// From where to where it lies in the buffer.
+    pub(super) fn in_buffer(&self) -> Range<usize> {
+        let ranges = self.stretches.iter().filter_map(|stretch| match stretch.place {
+            Place::Buffer(at) => Some(at..at + stretch.bytes),
+            Place::Field(..) => None,
+        });
+        ranges.reduce(|all, next| all.start..next.end).unwrap_or_default()
     }
 
     /// The fields that the message lies in, by their place in the part, and how many of its bytes in each.

@@ -4,12 +4,14 @@
 //! unpacked when it has come, while others are still under way. The largest is packed first: what takes longest on the
 //! wire should be there first, and the time of the whole is least if messages are begun in the order of the time that
 //! they take after that (Jackson's rule for jobs with delivery times; J. R. Jackson, Scheduling a production line to
-//! minimize maximum tardiness, 1955). On any other device one list of copies serves all messages.
+//! minimize maximum tardiness, 1955). On any other device one list of copies serves all messages, but for those that come in
+//! [chunks](super::chunks): each of these is unpacked when it has come.
 
 use std::any::Any;
 use std::sync::Arc;
 
 use super::ExchangeError;
+use super::buffers::Detour;
 use super::traced::{PartTrace, Wire};
 use crate::device::{Device, DeviceError};
 use crate::field::Storage;
@@ -32,6 +34,8 @@ struct Message {
 pub(super) struct OwnCopies<D: Device> {
     pub(super) copies: D::Copies,
     pub(super) bytes: usize,
+    /// What of the buffers is to be copied behind the packing, or before the unpacking.
+    pub(super) detour: Option<Detour>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -262,7 +266,7 @@ impl<D: Device> Incoming<D> {
 
 impl<D: Device> OwnCopies<D> {
     /// # Safety
-    /// As for [`Device::run_copies`].
+    /// As for [`Device::run_copies`], and nobody else uses the messages in the buffers until it is done.
     pub(super) unsafe fn run(
         &self,
         phase: Phase,
@@ -270,10 +274,17 @@ impl<D: Device> OwnCopies<D> {
         stream: &D::Stream,
         trace: &PartTrace<D>,
     ) -> Result<(), DeviceError> {
-        let name = if phase == Phase::Packing { "pack" } else { "unpack" };
-        // SAFETY: the caller's promise.
-        trace.time((phase, name, self.bytes), device, stream, || unsafe {
-            device.run_copies(&self.copies, stream)
+        let is_packing = phase == Phase::Packing;
+        let name = if is_packing { "pack" } else { "unpack" };
+        // SAFETY: the caller's promise, here and below.
+        let detour = || self.detour.map_or(Ok(()), |detour| unsafe { detour.run(device, stream) });
+        trace.time((phase, name, self.bytes), device, stream, || {
+            if !is_packing {
+                detour()?;
+            }
+            // SAFETY: as above.
+            unsafe { device.run_copies(&self.copies, stream)? };
+            if is_packing { detour() } else { Ok(()) }
         })
     }
 }

@@ -5,14 +5,14 @@
 //! - `path`: how cells may get to a neighbour, `order`: halos filled all at once or axis by axis, and `cost`: what either
 //!   is expected to cost;
 //! - `plan`: what ranks agree on at [`bind`](crate::Pattern::bind), `fits`: what fields must be like, `settle`: the way
-//!   of each field, with its `places` in memory that neighbours reach, `layout`: where cells lie in messages, and `bind`:
-//!   copies bound, each between two `side`s, to messages of which some lie in a `segment` that two processes share;
-//!   `exported`: which of them is done first with a device's memory;
+//!   of each field, with its `places` in memory that neighbours reach, `layout`: where cells lie in messages, and in the
+//!   `chunks` that large ones are `cut` into, and `bind`: copies bound, each between two `side`s, to messages of which some
+//!   lie in a `segment` that two processes share; `exported`: which of them is done first with a device's memory;
 //! - `trial`: which way is taken, with the `choice` as a value that its `fingerprint` tells from others; `ring`: where ways
 //!   are tried out, with halos that `kept_halos` puts back;
 //! - `part`: what one device does in each phase of an exchange, `message`: with each message, in the memory that `buffers`
-//!   has, and `windows`: with memory that ranks lend each other, until all is `unpacked`; `staged`: the same axis by axis;
-//!   and what it moves, as `traffic`;
+//!   has, `groups`: with chunks, and `windows`: with memory that ranks lend each other, until all is `unpacked`; `staged`:
+//!   the same axis by axis; and what it moves, as `traffic`;
 //! - `flight`: the parts together, from start to finish, and poisoning; `bound`: a flight between its ranks;
 //! - `engine`: what drives the flights of a rank, and `progress`: the thread that does so while the host goes on;
 //! - `traced`: what the time line of the rank is told, if there is one;
@@ -23,15 +23,18 @@ mod bind;
 mod bound;
 mod buffers;
 mod choice;
+mod chunks;
 #[cfg(doctest)]
 mod compile_fail;
 mod cost;
+mod cut;
 mod engine;
 mod error;
 mod exported;
 mod fingerprint;
 mod fits;
 mod flight;
+mod groups;
 mod kept_halos;
 mod layout;
 mod message;
@@ -63,7 +66,7 @@ use std::sync::Arc;
 pub use choice::{Candidate, Choice, Measured, Origin};
 pub use error::{BindError, ExchangeError};
 pub use flight::Completion;
-pub use options::BindOptions;
+pub use options::{BindOptions, DEFAULT_STAGING_CHUNK};
 pub use order::HaloOrder;
 pub use path::DataPath;
 pub use pending::{Finish, Pending};

@@ -7,7 +7,8 @@
 //!    sends to itself. A device that is done when a call returns sends each message before it packs the next.
 //! 2. `poll`, called again and again, sends as soon as packing is done, lends windows (on fields, or on what was
 //!    packed) to neighbours that share memory, copies from the windows that they lend, and sees messages arrive, which it
-//!    unpacks one by one on such a device. It touches library-owned memory only, unless the caller waits in `finish`.
+//!    unpacks one by one on such a device. It touches library-owned memory only, unless the caller waits in `finish`. Large
+//!    messages that are staged are packed, sent and unpacked chunk by chunk.
 //! 3. `finish` unpacks what is left, and makes the work after wait (in stream order) for it.
 //!
 //! Parts of messages may lie in fields: what is sent is read there from when the work before is done until the message is
@@ -17,6 +18,7 @@
 use std::sync::Arc;
 
 use super::buffers::Buffers;
+use super::groups::Groups;
 use super::message::{Incoming, Kept, Outgoing};
 use super::traced::PartTrace;
 use super::traffic::Traffic;
@@ -44,7 +46,8 @@ pub(crate) trait Part: Send {
     fn close(&mut self, schedule: &Schedule<'_>, sharing: Sharing) -> Result<(), ExchangeError>;
     /// Whether the gate is closed still.
     fn is_closing(&self) -> bool;
-    /// Whether what is sent is not packed yet: neighbours are not what is waited for.
+    /// Whether what is sent is not packed yet, or all that came is still being unpacked: neighbours are not what is waited
+    /// for.
     fn is_packing(&self) -> bool;
     /// Blocks until the halos of the last exchange are in place.
     fn synchronize(&self) -> Result<(), DeviceError>;
@@ -74,6 +77,8 @@ pub(super) struct DevicePart<D: Device> {
     pub(super) unpack: D::Copies,
     pub(super) sends: Vec<Outgoing<D>>,
     pub(super) receives: Vec<Incoming<D>>,
+    /// Chunks of messages after the first ones.
+    pub(super) groups: Groups<D>,
     /// Windows lent to neighbours.
     pub(super) lent: Vec<Lent>,
     /// Windows borrowed from neighbours.
@@ -164,6 +169,8 @@ impl<D: Device> Part for DevicePart<D> {
             unsafe { self.buffers.bring_to_wire(&self.device, &self.stream) }
         })?;
         self.device.record(&self.packed, &self.stream)?;
+        // SAFETY: as for packing.
+        unsafe { self.groups.pack(&self.device, &self.stream, &self.trace)? };
         self.phase = Phase::Packing { receiving };
         // Neighbours can begin while we copy what is our own.
         self.send(transport)?;
@@ -196,6 +203,8 @@ impl<D: Device> Part for DevicePart<D> {
             complete &= lent.returned(self.round)?;
         }
         if self.phase == Phase::Travelling {
+            // SAFETY: nobody writes the buffer before the next start.
+            unsafe { self.groups.send(&mut self.sends, &self.device, transport)? };
             for message in &mut self.receives {
                 // SAFETY: the halo cells are in flight, and borrowed exclusively where they are merely borrowed.
                 complete &= unsafe {
@@ -205,6 +214,10 @@ impl<D: Device> Part for DevicePart<D> {
             for message in &mut self.sends {
                 complete &= message.is_complete(transport)?;
             }
+        }
+        if complete && closing {
+            // What is behind the gate does not wait for our stream.
+            complete = self.groups.are_unpacked(&self.device, &self.stream)?;
         }
         if complete {
             self.phase = if closing { Phase::Idle } else { Phase::Arrived };
@@ -273,7 +286,11 @@ impl<D: Device> Part for DevicePart<D> {
     }
 
     fn is_packing(&self) -> bool {
-        matches!(self.phase, Phase::Packing { .. })
+        match self.phase {
+            Phase::Packing { .. } => true,
+            Phase::Travelling => !self.groups.are_sent() || self.groups.are_being_unpacked(),
+            _ => false,
+        }
     }
 
     fn synchronize(&self) -> Result<(), DeviceError> {
@@ -282,12 +299,17 @@ impl<D: Device> Part for DevicePart<D> {
 
     fn missing(&self) -> Vec<String> {
         let messages = self.receives.iter().map(Incoming::missing);
-        messages
+        let all = messages
             .chain(self.borrowed.iter().map(Borrowed::missing))
             .chain(self.sends.iter().map(Outgoing::missing))
-            .chain(self.lent.iter().map(Lent::missing))
-            .flatten()
-            .collect()
+            .chain(self.lent.iter().map(Lent::missing));
+        // Chunks of a neighbour are mostly of one length: that is said once.
+        all.flatten().fold(Vec::new(), |mut told, missing| {
+            if !told.contains(&missing) {
+                told.push(missing);
+            }
+            told
+        })
     }
 
     fn abandon(&mut self, transport: &dyn Transport) {
@@ -358,6 +380,7 @@ impl<D: Device> DevicePart<D> {
     fn wait_for_device(&self) -> Result<(), ExchangeError> {
         match self.phase {
             Phase::Packing { .. } => self.device.host_wait(&self.packed)?,
+            Phase::Travelling if !self.groups.are_sent() => self.groups.wait(&self.device)?,
             Phase::Travelling if !self.borrowed.iter().any(Borrowed::is_waiting) => {
                 self.borrowed.iter().try_for_each(|borrowed| borrowed.wait_for_copies(&self.device))?;
             }
@@ -382,7 +405,7 @@ impl<D: Device> DevicePart<D> {
         if !receiving || !self.device.query(&self.packed)? {
             return Ok(());
         }
-        for message in &mut self.sends {
+        for message in self.groups.first(&mut self.sends) {
             // SAFETY: packing is done, and nobody writes the buffer before the next start, nor what is sent of the
             // fields while they are in flight.
             unsafe { message.send(transport)? };

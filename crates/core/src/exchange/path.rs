@@ -36,6 +36,8 @@ pub(crate) enum Way {
     Message,
     /// In the message, each piece in a part of its own: from the field or to it, where it lies there without gaps.
     Apart,
+    /// In several messages, where both ends stage what would be a large one.
+    Chunks,
     /// Packed into shared memory, and unpacked from it.
     Shared,
     /// Copied straight from the field.

@@ -6,7 +6,8 @@
 //!   share, it copies straight from the field. Both must own their fields.
 //! - Where they are processes that share memory, the sender packs into it, and the neighbour unpacks from it.
 //! - Otherwise the cells travel in the one message of that part to that neighbour, in one part or, where they lie in a field
-//!   as they would lie there, in parts that are sent from the field itself.
+//!   as they would lie there, in parts that are sent from the field itself. A large one that both ends stage in memory of the
+//!   host goes in chunks.
 
 use std::any::Any;
 use std::slice;
@@ -22,6 +23,7 @@ use super::fingerprint::describe;
 use super::fits::{FieldShape, FieldSignature, difference, misfit, shape};
 use super::flight::Flight;
 use super::kept_halos::{KeptHalos, keep_halos};
+use super::options::DEFAULT_STAGING_CHUNK;
 use super::part::Part;
 use super::settle::{Accepted, Answer, Offer, Settled, Settlement, Windows, settle};
 use super::staged::StagedPart;
@@ -61,13 +63,14 @@ pub(crate) trait PartBuilder: Any {
         tag: u32,
         path: DataPath,
     ) -> Result<(Offer, Option<Arc<Window>>), TransportError>;
-    /// Chooses the way of each field of an offer, and makes what it needs.
+    /// Chooses the way of each field of an offer, by the path that is wanted and the most bytes of a chunk, and makes what it
+    /// needs.
     fn accept(
         &self,
         pattern: &Pattern,
         peer: usize,
         tag: u32,
-        path: DataPath,
+        wanted: (DataPath, usize),
         offer: &Offer,
     ) -> Result<Accepted, TransportError>;
     /// The windows on what the receiver has made for us, which it finds by `token`.
@@ -108,6 +111,7 @@ struct Terms {
     tag: u32,
     path: DataPath,
     order: HaloOrder,
+    chunk: usize,
     trial: Option<Trial>,
     fields: Vec<Vec<FieldSignature>>,
 }
@@ -116,6 +120,8 @@ struct Terms {
 pub(super) struct Plan {
     pub(super) pattern: Pattern,
     pub(super) builders: Vec<Box<dyn PartBuilder>>,
+    /// The most bytes of a message that is staged.
+    chunk: usize,
     /// The patterns that fill the halos axis by axis, where that is possible and may be taken.
     steps: Option<Vec<Pattern>>,
     /// Whether halos may be filled in either order.
@@ -134,9 +140,10 @@ pub(super) fn plan(
 ) -> Result<Plan, BindError> {
     let comm = pattern.comm();
     let BindOptions { path, order, trial, .. } = *options;
+    let chunk = options.staging_chunk.unwrap_or(DEFAULT_STAGING_CHUNK);
 
     let fields: Vec<_> = builders.iter().map(|part| part.signature()).collect();
-    let mine = Terms { tag: comm.take_tags(0), path, order, trial, fields };
+    let mine = Terms { tag: comm.take_tags(0), path, order, chunk, trial, fields };
     let mine = (mine, !options.kept.is_empty());
     let (first, keeps): (Terms, bool) = comm.broadcast(0, &mine)?;
     let complaint = disagreement(&mine.0, &first)
@@ -172,7 +179,7 @@ pub(super) fn plan(
     };
     let model = Candidate { path, order };
     let is_known_again = trial.is_some() || keeps;
-    Ok(Plan { pattern: pattern.clone(), builders, steps, leaves_order_open, model, is_known_again })
+    Ok(Plan { pattern: pattern.clone(), builders, chunk, steps, leaves_order_open, model, is_known_again })
 }
 
 impl Plan {
@@ -195,9 +202,13 @@ impl Plan {
         let mut kept = Vec::new();
         for (step, pattern) in steps.iter().enumerate() {
             let tag = tag + (step * MOST_PARTS) as u32;
-            let Settlement { parts, names } = settle(pattern, builders, tag, candidate.path)?;
+            let Settlement { parts, names, chunks } =
+                settle(pattern, builders, tag, candidate.path, self.chunk)?;
             kept.extend(names);
-            for (number, (builder, settled)) in builders.iter().zip(parts).enumerate() {
+            let later_chunks = chunks.saturating_sub(1);
+            let chunk_tag = comm.take_tags((later_chunks * builders.len()) as u32);
+            for (number, (builder, mut settled)) in builders.iter().zip(parts).enumerate() {
+                settled.chunk_tag = chunk_tag + (later_chunks * number) as u32;
                 if failed.is_none() {
                     match builder.build(pattern, tag + number as u32, settled, trace.as_ref()) {
                         Ok(part) => stages[number].push(part),
@@ -238,6 +249,10 @@ fn disagreement(mine: &Terms, first: &Terms) -> Option<String> {
     }
     if mine.order != first.order {
         return Some(format!("the option `order` is {:?}, that of rank 0 {:?}", mine.order, first.order));
+    }
+    if mine.chunk != first.chunk {
+        let (here, there) = (mine.chunk, first.chunk);
+        return Some(format!("the option `staging_chunk` is {here} bytes, that of rank 0 {there} bytes"));
     }
     if mine.trial != first.trial {
         return Some(format!("the option `trial` is {:?}, that of rank 0 {:?}", mine.trial, first.trial));
@@ -296,10 +311,10 @@ impl<D: Device> PartBuilder for PartFields<D> {
         pattern: &Pattern,
         peer: usize,
         tag: u32,
-        path: DataPath,
+        wanted: (DataPath, usize),
         offer: &Offer,
     ) -> Result<Accepted, TransportError> {
-        self.accept(pattern, peer, tag, path, offer)
+        self.accept(pattern, peer, tag, wanted, offer)
     }
 
     fn lend(

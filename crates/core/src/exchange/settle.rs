@@ -28,6 +28,8 @@ use crate::transport::{Reduction, TransportError, Window, WindowRegion};
 pub(crate) struct Offer {
     /// Whether the sender can pack into shared memory.
     packs: bool,
+    /// Whether the sender stages what goes in messages.
+    pub(super) stages: bool,
     pub(super) fields: Vec<FieldOffer>,
 }
 
@@ -65,6 +67,8 @@ pub(crate) struct Windows {
 /// What a receiver has chosen for one part, and by what the sender finds the memory for it.
 pub(crate) struct Accepted {
     ways: Vec<Way>,
+    /// In how many chunks messages come; 0 where they come whole.
+    chunks: usize,
     windows: Windows,
     token: Option<Vec<u8>>,
     /// The token is good as long as this is kept.
@@ -78,6 +82,10 @@ pub(crate) struct Settled {
     pub(super) lent: BTreeMap<usize, (Vec<Way>, Windows)>,
     /// For each rank that sends to us: its offer, the way of each field, and the windows that we need.
     pub(super) borrowed: BTreeMap<usize, (Offer, Vec<Way>, Windows)>,
+    /// The most bytes of a chunk.
+    pub(super) chunk: usize,
+    /// The first tag of later chunks.
+    pub(super) chunk_tag: u32,
 }
 
 /// What was settled about all parts.
@@ -86,14 +94,17 @@ pub(super) struct Settlement {
     pub(super) parts: Vec<Settled>,
     /// Kept until all ranks have what they need.
     pub(super) names: Vec<Box<dyn Any + Send + Sync>>,
+    /// The most chunks that any message of any rank has; 0 where all go whole.
+    pub(super) chunks: usize,
 }
 
-/// Settles with every neighbour how each field gets there.
+/// Settles with every neighbour how each field gets there. What is staged goes in chunks of at most `chunk` bytes.
 pub(super) fn settle(
     pattern: &Pattern,
     builders: &[Box<dyn PartBuilder>],
     tag: u32,
     path: DataPath,
+    chunk: usize,
 ) -> Result<Settlement, TransportError> {
     free_what_was_let_go();
     let comm = pattern.comm();
@@ -111,14 +122,16 @@ pub(super) fn settle(
         published.insert(peer, windows);
     }
     let mut settlement = Settlement::default();
-    settlement.parts.extend(builders.iter().map(|_| Settled::default()));
+    settlement.parts.extend(builders.iter().map(|_| Settled { chunk, ..Settled::default() }));
     let mut answers: Vec<(usize, Vec<Answer>)> = Vec::new();
     for (peer, offers) in comm.sparse_exchange(&offers)? {
         let mut answer = Vec::with_capacity(offers.len());
         for (number, offer) in offers.into_iter().enumerate() {
-            let accepted = builders[number].accept(pattern, peer, tag + number as u32, path, &offer)?;
-            let Accepted { ways, windows, token, name } = accepted;
+            let (tag, wanted) = (tag + number as u32, (path, chunk));
+            let accepted = builders[number].accept(pattern, peer, tag, wanted, &offer)?;
+            let Accepted { ways, chunks, windows, token, name } = accepted;
             settlement.names.extend(name);
+            settlement.chunks = settlement.chunks.max(chunks);
             answer.push((ways.clone(), token));
             settlement.parts[number].borrowed.insert(peer, (offer, ways, windows));
         }
@@ -141,11 +154,13 @@ pub(super) fn settle(
             refused.push((peer, unmapped));
         }
     }
-    let mut any = [u64::from(!refused.is_empty())];
-    if path != DataPath::Messages {
-        comm.all_reduce(&mut any, Reduction::Max)?;
+    let mut most = [u64::from(!refused.is_empty()), settlement.chunks as u64];
+    if path != DataPath::Messages || chunk < usize::MAX {
+        comm.all_reduce(&mut most, Reduction::Max)?;
     }
-    if any[0] > 0 {
+    let [any_refused, chunks] = most;
+    settlement.chunks = chunks as usize;
+    if any_refused > 0 {
         for (peer, unmapped) in comm.sparse_exchange(&refused)? {
             for number in unmapped {
                 let borrowed = settlement.parts.get_mut(number).and_then(|part| part.borrowed.get_mut(&peer));
@@ -193,7 +208,7 @@ impl<D: Device> PartFields<D> {
             load: Load::of(pieces, field.blocks.iter().map(|(_, it)| it), field.element),
         });
         let packs = near && self.device.info().runs_on_host();
-        let offer = Offer { packs, fields: fields.collect() };
+        let offer = Offer { packs, stages: self.stages(pattern), fields: fields.collect() };
         Ok((offer, published.then_some(window)))
     }
 
@@ -203,7 +218,7 @@ impl<D: Device> PartFields<D> {
         pattern: &Pattern,
         peer: usize,
         tag: u32,
-        path: DataPath,
+        (path, chunk): (DataPath, usize),
         offer: &Offer,
     ) -> Result<Accepted, TransportError> {
         let transport = pattern.comm().transport();
@@ -261,7 +276,8 @@ impl<D: Device> PartFields<D> {
             windows.direct = attached;
         }
         self.set_apart(pattern, peer, offer, &mut ways);
-        Ok(Accepted { ways, windows, token, name })
+        let chunks = self.set_chunks(pattern, peer, chunk, offer, &mut ways);
+        Ok(Accepted { ways, chunks, windows, token, name })
     }
 
     /// Of the fields that go in messages, has those do so piece by piece that lie without gaps at one end: where pieces are

@@ -1,7 +1,9 @@
 //! One side of a copy: cells where they lie in a field or in a message.
 
+use std::ops::Range;
 use std::sync::Arc;
 
+use super::cut::Slab;
 use crate::device::{
     BoxCopy, CopyAxis, CopyItem, DeviceError, IndexedCopy, MAX_COPY_AXES, Pointer, Rows, SignChange,
 };
@@ -118,6 +120,28 @@ impl Side {
         alone.pointer = self.pointer.offset(component as isize * self.axes[MAX_AXES].1);
         alone.axes[MAX_AXES].0 = 1;
         alone
+    }
+
+    /// Of these cells those in `slab`, which has a range along each axis of a source, along whose axes those of the cells
+    /// run as `orientation` says.
+    pub(super) fn within(&self, slab: &Slab, orientation: &Orientation) -> Side {
+        let mut part = self.clone();
+        for (axis, (extent, stride)) in self.axes.into_iter().enumerate() {
+            let (along, reversed) = orientation.source_axis(axis);
+            let Range { start, end } = slab[along].clone();
+            let taken = if reversed { extent - end..extent - start } else { start..end };
+            part.axes[axis].0 = taken.len();
+            match &self.rows {
+                Some(rows) if axis == 0 => part.rows = Some(rows[taken].into()),
+                _ => part.pointer = part.pointer.offset(taken.start as isize * stride),
+            }
+        }
+        part
+    }
+
+    /// How many there are along each axis of a source, along whose axes those of the cells run as `orientation` says.
+    pub(super) fn extents(&self, orientation: &Orientation) -> [usize; MAX_COPY_AXES] {
+        std::array::from_fn(|axis| self.axes[orientation.target_axis(axis)].0)
     }
 
     /// The number of values.

@@ -7,6 +7,9 @@ pub struct Traffic {
     pub messages: usize,
     /// Bytes sent in messages.
     pub message_bytes: usize,
+    /// Of these, bytes that are staged in chunks through memory of the host, each a message
+    /// ([`BindOptions::staging_chunk`](super::BindOptions::staging_chunk)).
+    pub chunked_bytes: usize,
     /// Of these, bytes that are sent from the field itself, without packing.
     pub sent_in_place_bytes: usize,
     /// Bytes of messages that are received in the halo itself, without unpacking.
@@ -28,7 +31,8 @@ impl Traffic {
         let ways = [
             (self.direct_bytes, "direct copies from neighbours' fields"),
             (self.shared_bytes, "memory shared with neighbours"),
-            (self.message_bytes, "messages"),
+            (self.message_bytes.saturating_sub(self.chunked_bytes), "messages"),
+            (self.chunked_bytes, "messages in chunks"),
         ];
         let taken: Vec<&str> = ways.into_iter().filter(|(bytes, _)| *bytes > 0).map(|(_, way)| way).collect();
         if taken.is_empty() { "copies within the rank".into() } else { taken.join(" and ") }
@@ -44,6 +48,7 @@ impl Traffic {
         Traffic {
             messages: self.messages + other.messages,
             message_bytes: self.message_bytes + other.message_bytes,
+            chunked_bytes: self.chunked_bytes + other.chunked_bytes,
             sent_in_place_bytes: self.sent_in_place_bytes + other.sent_in_place_bytes,
             received_in_place_bytes: self.received_in_place_bytes + other.received_in_place_bytes,
             shared_bytes: self.shared_bytes + other.shared_bytes,

@@ -1,0 +1,240 @@
+//! Messages that are staged in chunks, on devices that go on working after a call has returned and whose memory the transport
+//! cannot read.
+
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use haloport_core::device::{Device, DeviceError, MemoryKind, Priority};
+use haloport_core::{BindOptions, Communicator, DataPath, Schedule};
+
+use crate::altered::{Alteration, Altered};
+use crate::oracle::{order_of_rank, run_interleaved};
+use crate::ordering::line::LineOf;
+use crate::random::each;
+use crate::scheduled::{PATIENCE, Watched};
+use crate::{Failure, cubed_sphere, ensure, exchange, unstructured};
+
+/// The most bytes of a chunk in random cases: far less than a message has, and about as many.
+const CHUNKS: [usize; 6] = [64, 100, 256, 600, 1000, 4096];
+
+/// Cells that a rank sends in one exchange, and their bytes.
+const CELLS: usize = 1024;
+const BYTES: usize = 8 * CELLS;
+
+/// How long it is watched that something does not happen.
+const WATCHED: Duration = Duration::from_millis(30);
+
+/// Random exchanges of boxes, of unstructured domains and on cubed spheres in small chunks, against their oracles.
+///
+/// # Errors
+/// What was wrong in the first case that failed.
+pub fn random<D: Device>(device: &D, total: u64, most_ranks: usize) -> Result<(), Failure> {
+    each(total, most_ranks, |comm, number, size| {
+        let (ranks, chunk) = (comm.size(), chunk_of(number));
+        exchange::check(comm, device, &exchange::Case::new(number, ranks, size).in_chunks(chunk))?;
+        unstructured::check(comm, device, &unstructured::Case::new(number, ranks, size).in_chunks(chunk))?;
+        cubed_sphere::check(comm, device, &cubed_sphere::Case::new(number, ranks, size)?.in_chunks(chunk))
+    })
+}
+
+/// The same, where some ranks have their fields on another device, which stages nothing.
+///
+/// # Errors
+/// As for [`random`].
+pub fn beside_another<D: Device, H: Device>(
+    device: &D,
+    other: &H,
+    total: u64,
+    most_ranks: usize,
+) -> Result<(), Failure> {
+    each(total, most_ranks, |comm, number, size| {
+        let (ranks, chunk) = (comm.size(), chunk_of(number));
+        let boxes = exchange::Case::new(number, ranks, size).in_chunks(chunk);
+        let lists = unstructured::Case::new(number, ranks, size).in_chunks(chunk);
+        if (number >> (comm.rank() % 8)).is_multiple_of(2) {
+            exchange::check(comm, device, &boxes)?;
+            unstructured::check(comm, device, &lists)
+        } else {
+            exchange::check(comm, other, &boxes)?;
+            unstructured::check(comm, other, &lists)
+        }
+    })
+}
+
+/// Exchanges in chunks of several sizes that are in flight at once.
+///
+/// # Errors
+/// As for [`random`].
+pub fn in_flight_at_once<D: Device>(device: &D, total: u64, most_ranks: usize) -> Result<(), Failure> {
+    each(total, most_ranks, |comm, number, _| {
+        let case = |k: usize| exchange::Case::new(number * 4 + k as u64, comm.size(), 6).in_chunks(CHUNKS[k]);
+        let cases: Vec<exchange::Case> = (0..4).map(case).collect();
+        let bound = cases.iter().map(|case| case.bind_one(comm, device)).collect::<Result<_, _>>()?;
+        run_interleaved(bound, order_of_rank(number, comm.rank()))
+    })
+}
+
+/// Collective, of two or more ranks: a message goes in chunks where it is larger than one, in as many as it takes, and
+/// otherwise whole.
+///
+/// # Errors
+/// What it was instead.
+pub fn larger_messages_are_cut<D: Device>(comm: &Communicator, device: &D) -> Result<(), Failure> {
+    let stream = device.create_stream(Priority::Normal)?;
+    let whole = [BYTES, 2 * BYTES, usize::MAX].map(|chunk| (Some(chunk), 1));
+    let cut = [(BYTES - 1, 2), (BYTES / 4, 4), (BYTES / 4 - 1, 5), (8, CELLS), (0, CELLS)];
+    let cut = cut.map(|(chunk, messages)| (Some(chunk), messages));
+    for (chunk, messages) in whole.into_iter().chain(cut).chain([(None, 1)]) {
+        let options = BindOptions::default().path(DataPath::Messages);
+        let options = chunk.into_iter().fold(options, BindOptions::staging_chunk);
+        let mut line = LineOf::with_options(comm, device, options, CELLS)?;
+        let traffic = line.exchange.traffic();
+        let in_chunks = if messages > 1 { BYTES } else { 0 };
+        let found = (traffic.messages, traffic.message_bytes, traffic.chunked_bytes);
+        ensure!(found == (messages, BYTES, in_chunks), "with a chunk of {chunk:?} bytes: {traffic:?}");
+        let named = if messages > 1 { "messages in chunks" } else { "messages" };
+        ensure!(traffic.path() == named, "the path is `{}`, expected `{named}`", traffic.path());
+        for round in 1..=2 {
+            line.write(round, &stream)?;
+            line.exchange.start(Schedule::On(&stream))?.finish(Schedule::On(&stream))?;
+            line.look(&stream)?;
+            line.verify(round, &stream)?;
+        }
+    }
+    comm.barrier()?;
+    Ok(())
+}
+
+/// Collective, of two ranks: while rank 0 still packs what follows its first chunk, that one is sent, received and
+/// unpacked. For devices with gates.
+///
+/// # Errors
+/// What went otherwise.
+pub fn next_is_packed_meanwhile<D: Device>(comm: &Communicator, device: &D) -> Result<(), Failure> {
+    let stage = Stage::default();
+    let staged = Altered::new(device, stage.clone());
+    let stream = staged.create_stream(Priority::Normal)?;
+    let options = BindOptions::default().path(DataPath::Messages).staging_chunk(BYTES / 4);
+    let mut line = LineOf::with_options(comm, &staged, options, CELLS)?;
+    for round in 1..=2 {
+        line.write(round, &stream)?;
+        staged.synchronize(&stream)?;
+        comm.barrier()?;
+        let on = Schedule::On(&stream);
+        if comm.rank() == 0 {
+            // Rank 1 has packed.
+            comm.barrier()?;
+            stage.hold_before(2);
+            let pending = line.exchange.start(on)?;
+            let gate = Watched::new(stage.take_opener().ok_or("there is no second launch that packs")?);
+            comm.barrier()?;
+            ensure!(gate.open()?, "rank 1 has waited for what follows the first chunk");
+            pending.finish(on)?;
+        } else {
+            let pending = line.exchange.start(on)?;
+            let packed = stage.runs();
+            comm.barrier()?;
+            let begin = Instant::now();
+            while stage.runs() == packed && begin.elapsed() < PATIENCE {
+                pending.is_ready();
+                thread::yield_now();
+            }
+            let begin = Instant::now();
+            while begin.elapsed() < WATCHED {
+                pending.is_ready();
+                thread::yield_now();
+            }
+            let unpacked = stage.runs() - packed;
+            comm.barrier()?;
+            pending.finish(on)?;
+            ensure!(unpacked == 1, "{unpacked} chunks were unpacked while the second one was held back");
+        }
+        line.look(&stream)?;
+        line.verify(round, &stream)?;
+        line.exchange.synchronize()?;
+    }
+    comm.barrier()?;
+    Ok(())
+}
+
+/// `device` as if it had no pinned memory: it stages in its own memory, and in plain memory of the host.
+pub fn without_pinned_memory<D: Device>(device: &D) -> Altered<D, Stage> {
+    Altered::new(device, Stage { has_none_pinned: true, ..Stage::default() })
+}
+
+fn chunk_of(number: u64) -> usize {
+    CHUNKS[number as usize % CHUNKS.len()]
+}
+
+/// What watches and holds back the copies of a device.
+#[derive(Debug, Clone, Default)]
+pub struct Stage {
+    has_none_pinned: bool,
+    /// How many lists of copies were run.
+    runs: Arc<AtomicU64>,
+    /// Before which of them, counted down, the stream is held back; 0: none.
+    held: Arc<AtomicU64>,
+    opener: Arc<Held>,
+}
+
+/// What opens the gate that holds a stream back.
+#[derive(Default)]
+struct Held(Mutex<Option<Box<dyn FnOnce() + Send>>>);
+
+impl fmt::Debug for Held {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Held")
+    }
+}
+
+impl Stage {
+    fn runs(&self) -> u64 {
+        self.runs.load(Ordering::SeqCst)
+    }
+
+    /// Holds back the stream of a later list of copies, and with it what follows there: 1 is the next list.
+    fn hold_before(&self, number: u64) {
+        self.held.store(number, Ordering::SeqCst);
+    }
+
+    fn take_opener(&self) -> Option<Box<dyn FnOnce() + Send>> {
+        self.opener.0.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+}
+
+impl<D: Device> Alteration<D> for Stage {
+    type Buffer = D::Buffer;
+
+    fn before_copies(&self, device: &D, stream: &D::Stream) -> Result<(), DeviceError> {
+        self.runs.fetch_add(1, Ordering::SeqCst);
+        let next = |left: u64| left.checked_sub(1);
+        if self.held.fetch_update(Ordering::SeqCst, Ordering::SeqCst, next) == Ok(1) {
+            let open = device.gate(stream)?;
+            *self.opener.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(open);
+        }
+        Ok(())
+    }
+
+    fn allocate(&self, device: &D, bytes: usize, kind: MemoryKind) -> Result<D::Buffer, DeviceError> {
+        if self.has_none_pinned && kind == MemoryKind::Pinned {
+            return Err(DeviceError::Unsupported { what: "pinned memory", device: device.id() });
+        }
+        device.allocate(bytes, kind)
+    }
+
+    fn allocate_on(&self, device: &D, bytes: usize, stream: &D::Stream) -> Result<D::Buffer, DeviceError> {
+        device.allocate_on(bytes, stream)
+    }
+
+    fn export(&self, device: &D, buffer: &D::Buffer) -> Result<Vec<u8>, DeviceError> {
+        device.export(buffer)
+    }
+
+    unsafe fn import(&self, device: &D, token: &[u8]) -> Result<D::Buffer, DeviceError> {
+        // SAFETY: the caller's promise.
+        unsafe { device.import(token) }
+    }
+}
