@@ -90,5 +90,6 @@ impl Drop for Bound {
             }
         }
         self.give_up(ExchangeError::Poisoned("it was dropped".into()));
+        self.flight.take_apart();
     }
 }

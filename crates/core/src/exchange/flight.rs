@@ -213,6 +213,15 @@ impl Flight {
         }
     }
 
+    /// Lets go here of devices and memory, after [`abandon`](Flight::abandon): the thread for progress may hold the flight a
+    /// little longer.
+    pub(crate) fn take_apart(&self) {
+        let mut state = self.lock();
+        let (parts, storages) = (std::mem::take(&mut state.parts), std::mem::take(&mut state.storages));
+        drop(state);
+        drop((parts, storages));
+    }
+
     /// Which neighbours are missing, in words.
     pub(crate) fn missing(&self) -> String {
         self.lock().missing()
