@@ -5,13 +5,14 @@ use std::time::Duration;
 
 use haloport_core::device::dialect::FILL;
 use haloport_core::device::{
-    BoxCopy, CopyItem, Device, DeviceError, DeviceId, DeviceInfo, KernelArgument, KernelSource, LaunchConfig,
-    MemoryKind, NextReader, Pointer, Priority,
+    BoxCopy, Captured, CopyItem, Device, DeviceError, DeviceId, DeviceInfo, Flag, KernelArgument,
+    KernelSource, LaunchConfig, MemoryKind, NextReader, Pointer, Priority, Stream as _,
 };
 
 use crate::context::call;
 use crate::copies::{CudaCopies, address, copy, copy_box};
 use crate::event::{self, CudaEvent};
+use crate::flag::CudaFlag;
 use crate::gate;
 use crate::graph::CudaGraph;
 use crate::kernels::{Arguments, CudaKernel, CudaLaunch, Grid, enqueue};
@@ -21,6 +22,7 @@ use crate::peers;
 use crate::program::{self, Function};
 use crate::select::{Selector, candidates};
 use crate::stream::{self, CudaStream};
+use crate::word;
 
 /// An NVIDIA GPU.
 ///
@@ -144,7 +146,7 @@ unsafe impl Device for CudaDevice {
     }
 
     fn create_stream(&self, priority: Priority) -> Result<CudaStream, DeviceError> {
-        gate::prepare(&self.opened)?;
+        word::prepare(&self.opened)?;
         CudaStream::new(&self.opened, priority)
     }
 
@@ -191,6 +193,22 @@ unsafe impl Device for CudaDevice {
 
     fn call_host(&self, stream: &CudaStream, function: Box<dyn FnOnce() + Send>) -> Result<(), DeviceError> {
         event::call_host(stream, function)
+    }
+
+    fn capture(
+        &self,
+        stream: &CudaStream,
+        work: &mut dyn FnMut() -> Result<(), DeviceError>,
+    ) -> Result<Box<dyn Captured<CudaStream>>, DeviceError> {
+        if stream.handle() <= CudaStream::LAST_DEFAULT {
+            let what = "capturing what is put into a default stream";
+            return Err(DeviceError::Unsupported { what, device: self.id() });
+        }
+        Ok(Box::new(CudaGraph::capture(stream, work)?))
+    }
+
+    fn create_flag(&self) -> Result<Box<dyn Flag<CudaStream>>, DeviceError> {
+        Ok(Box::new(CudaFlag::new(&self.opened)?))
     }
 
     fn allocate(&self, bytes: usize, kind: MemoryKind) -> Result<CudaBuffer, DeviceError> {

@@ -37,6 +37,8 @@ pub(crate) const OUT_OF_MEMORY: Status = CUresult::CUDA_ERROR_OUT_OF_MEMORY as S
 pub(crate) const PEER_ACCESS_ALREADY_ENABLED: Status =
     CUresult::CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED as Status;
 pub(crate) const NOT_READY: Status = CUresult::CUDA_ERROR_NOT_READY as Status;
+pub(crate) const NOT_SUPPORTED: Status = CUresult::CUDA_ERROR_NOT_SUPPORTED as Status;
+pub(crate) const CAPTURE_UNSUPPORTED: Status = CUresult::CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED as Status;
 const NO_DEVICE: Status = CUresult::CUDA_ERROR_NO_DEVICE as Status;
 const STUB_LIBRARY: Status = CUresult::CUDA_ERROR_STUB_LIBRARY as Status;
 
@@ -67,6 +69,7 @@ functions! {
         cuStreamWaitEvent(CUstream, CUevent, c_uint) -> CUresult;
         cuStreamGetCtx(CUstream, *mut CUcontext) -> CUresult;
         cuStreamWaitValue32_v2(CUstream, CUdeviceptr, u32, c_uint) -> CUresult;
+        cuStreamWriteValue32_v2(CUstream, CUdeviceptr, u32, c_uint) -> CUresult;
         cuEventCreate(*mut CUevent, c_uint) -> CUresult;
         cuEventDestroy_v2(CUevent) -> CUresult;
         cuEventRecord(CUevent, CUstream) -> CUresult;

@@ -2,8 +2,8 @@
 
 use std::ptr;
 
-use cudarc::driver::sys::{CUgraph, CUstreamCaptureMode};
-use haloport_core::device::{DeviceError, Stream};
+use cudarc::driver::sys::{CUgraph, CUgraphInstantiate_flags, CUstreamCaptureMode};
+use haloport_core::device::{Captured, DeviceError, Stream};
 
 use crate::context::call;
 use crate::handles::{CapturedGraph, ReadyGraph};
@@ -35,10 +35,12 @@ impl CudaGraph {
         let captured = capturing.end();
         worked?;
         let captured = captured?;
-        let (mut ready, no_flags) = (ptr::null_mut(), 0);
+        let mut ready = ptr::null_mut();
+        // Packing before other work, as in the streams that were captured.
+        let flags = CUgraphInstantiate_flags::CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY.0;
         // SAFETY: the graph is live; it writes to a place of ours, and what is made is ours.
         unsafe {
-            call!(context, cuGraphInstantiateWithFlags(&raw mut ready, captured.raw(), no_flags))?;
+            call!(context, cuGraphInstantiateWithFlags(&raw mut ready, captured.raw(), flags.into()))?;
             Ok(CudaGraph { ready: ReadyGraph::own(context, ready) })
         }
     }
@@ -58,6 +60,13 @@ impl CudaGraph {
     }
 }
 
+impl Captured<CudaStream> for CudaGraph {
+    unsafe fn replay(&self, stream: &CudaStream) -> Result<(), DeviceError> {
+        // SAFETY: the caller's promise.
+        unsafe { self.launch(stream) }
+    }
+}
+
 /// A stream that captures, at the latest until this is dropped: also where the work panics.
 struct Capturing<'a>(&'a CudaStream);
 
@@ -65,12 +74,7 @@ impl Capturing<'_> {
     fn end(self) -> Result<CapturedGraph, DeviceError> {
         let stream = self.0;
         std::mem::forget(self);
-        let mut graph = ptr::null_mut();
-        // SAFETY: the stream is live and captures; it writes to a place of ours.
-        let ended = unsafe { call!(stream.context(), cuStreamEndCapture(stream.raw(), &raw mut graph)) };
-        let graph = own(stream, graph);
-        ended?;
-        graph.ok_or_else(|| DeviceError::Driver {
+        end(stream)?.ok_or_else(|| DeviceError::Driver {
             call: "cuStreamEndCapture",
             device: stream.device(),
             message: "the capture was broken off by a call that no capture allows".into(),
@@ -80,15 +84,20 @@ impl Capturing<'_> {
 
 impl Drop for Capturing<'_> {
     fn drop(&mut self) {
-        let mut graph = ptr::null_mut();
-        // SAFETY: as in `end`.
-        let _ = unsafe { call!(self.0.context(), cuStreamEndCapture(self.0.raw(), &raw mut graph)) };
-        drop(own(self.0, graph));
+        let _ = end(self.0);
     }
 }
 
-/// A graph that the end of a capture gave, if it gave one.
-fn own(stream: &CudaStream, graph: CUgraph) -> Option<CapturedGraph> {
+/// Ends a capture, also where the context cannot be made current; the graph, if there is one.
+fn end(stream: &CudaStream) -> Result<Option<CapturedGraph>, DeviceError> {
+    let context = stream.context();
+    let entered = context.enter();
+    let mut graph: CUgraph = ptr::null_mut();
+    // SAFETY: the stream is live and captures; it writes to a place of ours.
+    let status = unsafe { (context.driver.cuStreamEndCapture)(stream.raw(), &raw mut graph) };
     // SAFETY: it was just made, and is ours.
-    (!graph.is_null()).then(|| unsafe { CapturedGraph::own(stream.context(), graph) })
+    let graph = (!graph.is_null()).then(|| unsafe { CapturedGraph::own(context, graph) });
+    entered?;
+    context.checked("cuStreamEndCapture", status)?;
+    Ok(graph)
 }

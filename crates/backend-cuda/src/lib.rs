@@ -31,6 +31,7 @@ mod cubin;
 mod device;
 mod driver;
 mod event;
+mod flag;
 mod gate;
 mod graph;
 mod handles;
@@ -42,6 +43,7 @@ mod peers;
 mod program;
 mod select;
 mod stream;
+mod word;
 
 pub use copies::CudaCopies;
 pub use device::CudaDevice;

@@ -9,12 +9,12 @@ use cudarc::driver::sys::CUdevice_attribute;
 use haloport_core::device::{DeviceError, DeviceId, DeviceInfo, Priority};
 
 use crate::context::Context;
-use crate::gate::Gates;
 use crate::handles::StreamHandle;
 use crate::peers::Peers;
 use crate::program::Program;
 use crate::select::Candidate;
 use crate::stream;
+use crate::word::Words;
 
 /// What all handles of one device share.
 pub(crate) struct Opened {
@@ -23,7 +23,7 @@ pub(crate) struct Opened {
     pub(crate) capability: c_int,
     pub(crate) has: Offers,
     pub(crate) programs: Mutex<HashMap<&'static str, Arc<Program>>>,
-    pub(crate) gates: Gates,
+    pub(crate) words: Words,
     pub(crate) peers: Peers,
     /// For what the host waits for at once, apart from all streams.
     pub(crate) setup: StreamHandle,
@@ -68,8 +68,8 @@ impl Opened {
         };
         let setup = stream::create(&context, Priority::Normal, has.priorities)?;
         let Candidate { info, capability, .. } = candidate;
-        let (programs, gates, peers) = (Mutex::default(), Gates::default(), Peers::default());
-        Ok(Opened { info, capability, has, programs, gates, peers, setup, context })
+        let (programs, words, peers) = (Mutex::default(), Words::default(), Peers::default());
+        Ok(Opened { info, capability, has, programs, words, peers, setup, context })
     }
 
     pub(crate) fn id(&self) -> DeviceId {

@@ -4,8 +4,8 @@ use std::fmt::Debug;
 use std::time::Duration;
 
 use haloport_core::device::{
-    BoxCopy, Buffer, CopyItem, Device, DeviceError, DeviceId, DeviceInfo, KernelArgument, KernelSource,
-    LaunchConfig, MemoryKind, NextReader, Pointer, Priority,
+    BoxCopy, Buffer, Captured, CopyItem, Device, DeviceError, DeviceId, DeviceInfo, Flag, KernelArgument,
+    KernelSource, LaunchConfig, MemoryKind, NextReader, Pointer, Priority,
 };
 
 /// A device `D` with an alteration.
@@ -146,6 +146,18 @@ unsafe impl<D: Device, A: Alteration<D>> Device for Altered<D, A> {
 
     fn call_host(&self, stream: &D::Stream, function: Box<dyn FnOnce() + Send>) -> Result<(), DeviceError> {
         self.call("call_host")?.call_host(stream, function)
+    }
+
+    fn capture(
+        &self,
+        stream: &D::Stream,
+        work: &mut dyn FnMut() -> Result<(), DeviceError>,
+    ) -> Result<Box<dyn Captured<D::Stream>>, DeviceError> {
+        self.call("capture")?.capture(stream, work)
+    }
+
+    fn create_flag(&self) -> Result<Box<dyn Flag<D::Stream>>, DeviceError> {
+        self.call("create_flag")?.create_flag()
     }
 
     fn allocate(&self, bytes: usize, kind: MemoryKind) -> Result<A::Buffer, DeviceError> {

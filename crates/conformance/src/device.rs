@@ -22,6 +22,7 @@ pub fn kernel_sources() -> Vec<KernelSource> {
     [kernels::SAXPY, kernels::COUNT, order::SPIN]
         .into_iter()
         .chain(elements::KERNELS.map(|(_, kernel)| kernel))
+        .chain(crate::steps::KERNELS)
         .collect()
 }
 

@@ -13,7 +13,9 @@
 //! - [`scheduled`]: exchanges whose end the host does not wait for, on such devices, and what becomes of failures.
 //! - [`staging`]: messages that are staged in chunks, on such devices.
 //! - [`trace`]: the time line of exchanges and kernels on such devices.
+//! - [`steps`]: steps that are recorded once and replayed, as one launch on devices that capture work.
 //! - [`sparse`]: random rounds of sparse exchanges, with others and exchanges of halos in flight, against an oracle.
+//! - [`queued`]: a device of the CPU that goes on working after a call has returned, and captures work, for all of these.
 //! - [`random`]: many random exchanges of each kind on one device, with ranks as threads.
 //! - [`nvrtc`]: whether CUDA's compiler takes kernels.
 //!
@@ -32,10 +34,12 @@ pub mod line;
 pub mod nvrtc;
 mod oracle;
 pub mod ordering;
+pub mod queued;
 pub mod random;
 pub mod scheduled;
 pub mod sparse;
 pub mod staging;
+pub mod steps;
 pub mod trace;
 pub mod transport;
 pub mod unstructured;

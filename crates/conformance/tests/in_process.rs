@@ -2,8 +2,12 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
 use haloport_conformance::random::{self, cases};
-use haloport_conformance::{exchange, faults, large, line, transport};
+use haloport_conformance::{exchange, faults, large, line, steps, transport};
 use haloport_core::run_ranks;
 use haloport_cpu::CpuDevice;
 
@@ -62,6 +66,25 @@ fn exchanges_in_flight_at_once_keep_apart() {
 #[test]
 fn a_call_that_fails_is_an_error_of_its_rank_and_hangs_no_other() {
     println!("{} calls failed in turn", faults::every_call_fails_once(&device()).unwrap());
+}
+
+/// The CPU captures nothing: each replay is done anew.
+#[test]
+fn steps_that_are_recorded_are_those_of_overlap() {
+    for ranks in 1..=4 {
+        let captured = run_ranks(ranks, |comm| steps::suite(&comm, &device())).unwrap();
+        assert!(captured.iter().all(|count| *count == 0), "{captured:?}");
+    }
+}
+
+#[test]
+fn a_neighbour_that_does_not_replay_is_named() {
+    let told = Arc::new(AtomicBool::new(false));
+    run_ranks(2, |comm| {
+        comm.set_time_limit(Some(Duration::from_millis(300)));
+        steps::silent_neighbour(&comm, &device(), &told)
+    })
+    .unwrap();
 }
 
 #[test]

@@ -2,7 +2,8 @@
 
 use std::ffi::c_void;
 
-use crate::state::{INVALID_VALUE, State, Status};
+use crate::capture::Work;
+use crate::state::{INVALID_VALUE, Status};
 
 /// One side of a copy of rows.
 #[repr(C)]
@@ -59,14 +60,12 @@ impl Side2D {
     }
 }
 
-/// # Safety
-/// Both sides are memory, as far as they are not known here.
-pub(crate) unsafe fn copy_planes(
-    state: &State,
+/// The rows of a copy of planes.
+pub(crate) fn copy_planes(
     source: &Side3D,
     target: &Side3D,
     [row_bytes, rows, planes]: [usize; 3],
-) -> Result<(), Status> {
+) -> Result<Vec<Work>, Status> {
     let unified = 4;
     for side in [source, target] {
         let fits = side.memory_type == unified && side.pitch >= row_bytes && side.height >= rows;
@@ -74,30 +73,18 @@ pub(crate) unsafe fn copy_planes(
             return Err(INVALID_VALUE);
         }
     }
-    for row in (0..planes).flat_map(|plane| (0..rows).map(move |row| (plane, row))) {
-        let at = |side: &Side3D| side.device + ((row.0 * side.height + row.1) * side.pitch) as u64;
-        let (from, to) = (state.holds(at(source), row_bytes)?, state.holds(at(target), row_bytes)?);
-        // SAFETY: the caller's promise, and ours where it was looked up.
-        unsafe { to.copy_from(from, row_bytes) };
-    }
-    Ok(())
+    let places = (0..planes).flat_map(|plane| (0..rows).map(move |row| (plane, row)));
+    let row = |(plane, row): (usize, usize)| {
+        let at = |side: &Side3D| side.device + ((plane * side.height + row) * side.pitch) as u64;
+        Work::Copy { source: at(source), target: at(target), bytes: row_bytes }
+    };
+    Ok(places.map(row).collect())
 }
 
-/// # Safety
-/// The target is memory, as far as it is not known here.
-pub(crate) unsafe fn fill<T: Copy>(
-    state: &State,
-    stream: usize,
-    target: u64,
-    value: T,
-    count: usize,
-) -> Result<(), Status> {
-    state.stream(stream)?;
-    if !target.is_multiple_of(size_of::<T>() as u64) {
+/// A fill with a number of these bytes.
+pub(crate) fn fill(target: u64, pattern: &[u8], count: usize) -> Result<Vec<Work>, Status> {
+    if !target.is_multiple_of(pattern.len() as u64) {
         return Err(INVALID_VALUE);
     }
-    let to = state.holds(target, count * size_of::<T>())?.cast::<T>();
-    // SAFETY: the caller's promise, and aligned.
-    (0..count).for_each(|at| unsafe { to.add(at).write(value) });
-    Ok(())
+    Ok(vec![Work::Fill { target, pattern: pattern.to_vec(), count }])
 }

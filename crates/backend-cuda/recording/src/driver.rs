@@ -8,12 +8,13 @@
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 
+use crate::capture::Work;
 use crate::copies::{Copy2D, Copy3D, copy_planes, fill};
 use crate::memory::IpcHandle;
 use crate::objects::Object;
 use crate::state::{
-    CONTEXTS, INVALID_CONTEXT, INVALID_DEVICE, INVALID_HANDLE, INVALID_VALUE, NO_DEVICE, NOT_FOUND,
-    OUT_OF_MEMORY, SUCCESS, State, Status, current, setting, state,
+    CAPTURE_UNSUPPORTED, CONTEXTS, INVALID_CONTEXT, INVALID_DEVICE, INVALID_HANDLE, INVALID_VALUE, NO_DEVICE,
+    NOT_FOUND, OUT_OF_MEMORY, SUCCESS, State, Status, current, setting, state,
 };
 
 /// Bytes that a device says it has.
@@ -148,7 +149,10 @@ functions! {
         *context = CONTEXTS.with_borrow_mut(Vec::pop).unwrap_or(0);
         Ok(())
     }
-    call cuCtxSynchronize() |state| { state.in_context().map(|_| ()) }
+    call cuCtxSynchronize() |state| {
+        state.in_context()?;
+        state.outside_of_captures()
+    }
     call cuCtxGetStreamPriorityRange(least: *mut c_int, greatest: *mut c_int) |state| {
         state.in_context()?;
         (*least, *greatest) = (0, -5);
@@ -156,15 +160,18 @@ functions! {
     }
     call cuStreamCreateWithPriority(stream: *mut usize, flags: u32, priority: c_int) |state| {
         let context = state.in_context()?;
-        *stream = state.make(Object::Stream { context, capturing: false });
+        *stream = state.make(Object::Stream { context });
         Ok(())
     }
-    give_back cuStreamDestroy_v2(stream: usize) |state| { state.destroy(stream, "stream") }
-    call cuStreamSynchronize(stream: usize) |state| { state.stream(stream) }
-    call cuStreamWaitEvent(stream: usize, event: usize, flags: u32) |state| {
-        state.stream(stream)?;
-        state.event(event).map(|_| ())
+    give_back cuStreamDestroy_v2(stream: usize) |state| {
+        state.captures.remove(&stream);
+        state.destroy(stream, "stream")
     }
+    call cuStreamSynchronize(stream: usize) |state| {
+        state.stream(stream)?;
+        state.outside_of_captures()
+    }
+    call cuStreamWaitEvent(stream: usize, event: usize, flags: u32) |state| { state.wait_for_event(stream, event) }
     call cuStreamGetCtx(stream: usize, context: *mut usize) |state| {
         match state.objects.get(&stream) {
             Some(Object::Stream { context: of, .. }) => *context = *of,
@@ -173,22 +180,23 @@ functions! {
         Ok(())
     }
     call cuStreamWaitValue32_v2(stream: usize, address: u64, value: u32, flags: u32) |state| {
-        state.stream(stream)?;
-        state.holds(address, 4).map(|_| ())
+        takes_numbers(state, stream)?;
+        state.holds(address, 4)?;
+        state.put(stream, Vec::new())
+    }
+    call cuStreamWriteValue32_v2(stream: usize, address: u64, value: u32, flags: u32) |state| {
+        takes_numbers(state, stream)?;
+        state.put(stream, vec![Work::Number { target: address, number: value }])
     }
     call cuEventCreate(event: *mut usize, flags: u32) |state| {
         state.in_context()?;
-        *event = state.make(Object::Event { timing: flags & 2 == 0, recorded: false });
+        *event = state.make(Object::Event { timing: flags & 2 == 0, recorded: false, captured: None });
         Ok(())
     }
     give_back cuEventDestroy_v2(event: usize) |state| { state.destroy(event, "event") }
-    call cuEventRecord(event: usize, stream: usize) |state| {
-        state.stream(stream)?;
-        *state.event(event)?.0 = true;
-        Ok(())
-    }
-    call cuEventQuery(event: usize) |state| { state.event(event).map(|_| ()) }
-    call cuEventSynchronize(event: usize) |state| { state.event(event).map(|_| ()) }
+    call cuEventRecord(event: usize, stream: usize) |state| { state.record_event(event, stream) }
+    call cuEventQuery(event: usize) |state| { state.ask_for_event(event) }
+    call cuEventSynchronize(event: usize) |state| { state.ask_for_event(event) }
     call cuEventElapsedTime(milliseconds: *mut f32, begin: usize, end: usize) |state| {
         for event in [begin, end] {
             if !matches!(state.event(event)?, (true, true)) {
@@ -200,6 +208,7 @@ functions! {
     }
     call cuMemAlloc_v2(address: *mut u64, bytes: usize) |state| {
         state.in_context()?;
+        state.outside_of_captures()?;
         if bytes > MEMORY_BYTES {
             return Err(OUT_OF_MEMORY);
         }
@@ -208,11 +217,13 @@ functions! {
     }
     call cuMemAllocManaged(address: *mut u64, bytes: usize, flags: u32) |state| {
         state.in_context()?;
+        state.outside_of_captures()?;
         *address = state.allocate(bytes, "cuMemFree")? as u64;
         Ok(())
     }
     call cuMemHostAlloc(address: *mut usize, bytes: usize, flags: u32) |state| {
         state.in_context()?;
+        state.outside_of_captures()?;
         *address = state.allocate(bytes, "cuMemFreeHost")?;
         Ok(())
     }
@@ -244,29 +255,24 @@ functions! {
     give_back cuMemFreeHost(address: usize) |state| { state.free(address, "cuMemFreeHost") }
     give_back cuMemFreeAsync(address: u64, stream: usize) |state| { state.free(address as usize, "cuMemFreeAsync") }
     call cuMemcpyAsync(target: u64, source: u64, bytes: usize, stream: usize) |state| {
-        state.stream(stream)?;
-        let (from, to) = (state.holds(source, bytes)?, state.holds(target, bytes)?);
-        to.copy_from(from, bytes);
-        Ok(())
+        state.put(stream, vec![Work::Copy { source, target, bytes }])
     }
     call cuMemcpy2DAsync_v2(copy: *const Copy2D, stream: usize) |state| {
-        state.stream(stream)?;
         let Copy2D { source, target, row_bytes, rows } = copy.read();
-        copy_planes(state, &source.planes(rows), &target.planes(rows), [row_bytes, rows, 1])
+        state.put(stream, copy_planes(&source.planes(rows), &target.planes(rows), [row_bytes, rows, 1])?)
     }
     call cuMemcpy3DAsync_v2(copy: *const Copy3D, stream: usize) |state| {
-        state.stream(stream)?;
         let Copy3D { source, target, row_bytes, rows, planes } = copy.read();
-        copy_planes(state, &source, &target, [row_bytes, rows, planes])
+        state.put(stream, copy_planes(&source, &target, [row_bytes, rows, planes])?)
     }
     call cuMemsetD8Async(target: u64, value: u8, count: usize, stream: usize) |state| {
-        fill(state, stream, target, value, count)
+        state.put(stream, fill(target, &value.to_ne_bytes(), count)?)
     }
     call cuMemsetD16Async(target: u64, value: u16, count: usize, stream: usize) |state| {
-        fill(state, stream, target, value, count)
+        state.put(stream, fill(target, &value.to_ne_bytes(), count)?)
     }
     call cuMemsetD32Async(target: u64, value: u32, count: usize, stream: usize) |state| {
-        fill(state, stream, target, value, count)
+        state.put(stream, fill(target, &value.to_ne_bytes(), count)?)
     }
     call cuModuleLoadDataEx(
         module: *mut usize, image: *const c_char, count: u32, options: *mut u32, values: *mut *mut c_void,
@@ -293,26 +299,25 @@ functions! {
     }
     call cuStreamBeginCapture_v2(stream: usize, mode: u32) |state| {
         state.in_context()?;
-        *capturing(state, stream)? = true;
-        Ok(())
+        state.begin_capture(stream)
     }
     give_back cuStreamEndCapture(stream: usize, graph: *mut usize) |state| {
-        if !std::mem::take(capturing(state, stream)?) {
-            return Err(INVALID_VALUE);
-        }
-        *graph = state.make(Object::Graph);
+        let work = state.end_capture(stream)?;
+        *graph = state.make(Object::Graph { work });
         Ok(())
     }
     call cuGraphInstantiateWithFlags(ready: *mut usize, graph: usize, flags: u64) |state| {
-        if !matches!(state.objects.get(&graph), Some(Object::Graph)) {
-            return Err(INVALID_HANDLE);
-        }
-        *ready = state.make(Object::ReadyGraph);
+        let Some(Object::Graph { work }) = state.objects.get(&graph) else { return Err(INVALID_HANDLE) };
+        let work = work.clone();
+        *ready = state.make(Object::ReadyGraph { work });
         Ok(())
     }
     call cuGraphLaunch(graph: usize, stream: usize) |state| {
         state.stream(stream)?;
-        if matches!(state.objects.get(&graph), Some(Object::ReadyGraph)) { Ok(()) } else { Err(INVALID_HANDLE) }
+        match state.objects.get(&graph) {
+            Some(Object::ReadyGraph { work }) => state.perform(work),
+            _ => Err(INVALID_HANDLE),
+        }
     }
     give_back cuGraphDestroy(graph: usize) |state| { state.destroy(graph, "graph") }
     give_back cuGraphExecDestroy(graph: usize) |state| { state.destroy(graph, "ready graph") }
@@ -322,12 +327,10 @@ functions! {
     }
 }
 
-/// Whether a stream captures.
-fn capturing(state: &mut State, stream: usize) -> Result<&mut bool, Status> {
-    match state.objects.get_mut(&stream) {
-        Some(Object::Stream { capturing, .. }) => Ok(capturing),
-        _ => Err(INVALID_HANDLE),
-    }
+/// That a stream does not capture, or takes numbers all the same.
+fn takes_numbers(state: &mut State, stream: usize) -> Result<(), Status> {
+    let takes = setting("HALOPORT_RECORDING_NUMBERS", 1) != 0 || !state.is_capturing(stream);
+    if takes { Ok(()) } else { Err(CAPTURE_UNSUPPORTED) }
 }
 
 #[unsafe(no_mangle)]
@@ -354,7 +357,11 @@ pub(crate) unsafe extern "C" fn cuLaunchKernel(
     let empty = [x, y, z, threads_x, threads_y, threads_z].contains(&0) || memory > 0 || places.is_null();
     let fits = || if empty { Err(INVALID_VALUE) } else { Ok(()) };
     status(
-        state.record("cuLaunchKernel", &arguments).and_then(|()| state.stream(stream)).and_then(|()| fits()),
+        state
+            .record("cuLaunchKernel", &arguments)
+            .and_then(|()| fits())
+            // SAFETY: it changes no memory.
+            .and_then(|()| unsafe { state.put(stream, Vec::new()) }),
     )
 }
 
@@ -391,11 +398,16 @@ type Words = (Status, &'static CStr, &'static CStr);
 /// # Safety
 /// `place` is a place for an address.
 unsafe fn text(status: Status, place: *mut *const c_char, of: fn(Words) -> &'static CStr) -> Status {
-    const WORDS: [Words; 4] = [
+    const WORDS: [Words; 5] = [
         (INVALID_VALUE, c"CUDA_ERROR_INVALID_VALUE", c"invalid argument"),
         (OUT_OF_MEMORY, c"CUDA_ERROR_OUT_OF_MEMORY", c"out of memory"),
         (46, c"CUDA_ERROR_DEVICE_UNAVAILABLE", c"device(s) is/are busy or unavailable"),
         (719, c"CUDA_ERROR_LAUNCH_FAILED", c"unspecified launch failure"),
+        (
+            CAPTURE_UNSUPPORTED,
+            c"CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED",
+            c"operation not permitted when stream is capturing",
+        ),
     ];
     match WORDS.into_iter().find(|(known, ..)| *known == status) {
         Some(words) => {

@@ -9,9 +9,11 @@
 //! | --- | --- | --- |
 //! | `HALOPORT_RECORDING_DEVICES` | 1 | the number of devices |
 //! | `HALOPORT_RECORDING_VERSION` | 12000 | the CUDA version of the driver |
+//! | `HALOPORT_RECORDING_NUMBERS` | 1 | 0: streams that capture take no numbers that are written and waited for |
 
 #![warn(missing_docs)]
 
+mod capture;
 pub mod control;
 mod copies;
 mod driver;

@@ -1,5 +1,6 @@
 //! What lives in the driver besides memory.
 
+use crate::capture::{CapturedAt, Work};
 use crate::state::{INVALID_CONTEXT, INVALID_HANDLE, State, Status, current};
 
 /// An object of the driver.
@@ -14,20 +15,25 @@ pub(crate) enum Object {
     Foreign,
     Stream {
         context: usize,
-        capturing: bool,
     },
     Event {
         timing: bool,
         recorded: bool,
+        /// Where it was recorded last, if a capture was there.
+        captured: Option<CapturedAt>,
     },
     /// A module, with what it was loaded from.
     Module {
         text: String,
     },
     /// Work that was captured.
-    Graph,
+    Graph {
+        work: Vec<Work>,
+    },
     /// The same, made ready.
-    ReadyGraph,
+    ReadyGraph {
+        work: Vec<Work>,
+    },
     /// A function, which lives as long as its module.
     Function {
         module: usize,
@@ -43,8 +49,8 @@ impl Object {
             Object::Stream { .. } => "stream",
             Object::Event { .. } => "event",
             Object::Module { .. } => "module",
-            Object::Graph => "graph",
-            Object::ReadyGraph => "ready graph",
+            Object::Graph { .. } => "graph",
+            Object::ReadyGraph { .. } => "ready graph",
             Object::Function { .. } => "function",
         }
     }
@@ -72,7 +78,7 @@ impl State {
     pub(crate) fn event(&mut self, handle: usize) -> Result<(&mut bool, bool), Status> {
         self.in_context()?;
         match self.objects.get_mut(&handle) {
-            Some(Object::Event { timing, recorded }) => Ok((recorded, *timing)),
+            Some(Object::Event { timing, recorded, .. }) => Ok((recorded, *timing)),
             _ => Err(INVALID_HANDLE),
         }
     }

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use crate::capture::Capture;
 use crate::memory::Block;
 use crate::objects::Object;
 
@@ -19,6 +20,11 @@ pub(crate) const INVALID_DEVICE: Status = 101;
 pub(crate) const INVALID_CONTEXT: Status = 201;
 pub(crate) const INVALID_HANDLE: Status = 400;
 pub(crate) const NOT_FOUND: Status = 500;
+pub(crate) const CAPTURE_UNSUPPORTED: Status = 900;
+pub(crate) const CAPTURE_INVALIDATED: Status = 901;
+pub(crate) const CAPTURE_UNJOINED: Status = 904;
+pub(crate) const CAPTURE_ISOLATION: Status = 905;
+pub(crate) const CAPTURED_EVENT: Status = 907;
 
 #[derive(Debug)]
 pub(crate) struct State {
@@ -28,6 +34,8 @@ pub(crate) struct State {
     pub(crate) objects: BTreeMap<usize, Object>,
     /// The memory that was allocated and is not freed, by its address.
     pub(crate) blocks: BTreeMap<usize, Block>,
+    /// The captures that go on, by the stream that each was begun in.
+    pub(crate) captures: BTreeMap<usize, Capture>,
     /// The next handle.
     next: usize,
     pub(crate) failure: Option<Failure>,
@@ -50,6 +58,7 @@ pub(crate) fn state() -> MutexGuard<'static, State> {
         calls: Vec::new(),
         objects: BTreeMap::new(),
         blocks: BTreeMap::new(),
+        captures: BTreeMap::new(),
         next: 0x1000,
         failure: None,
     });

@@ -8,7 +8,7 @@ use haloport_core::device::{
     NextReader, ParameterType, Priority, Stream,
 };
 use haloport_core::{
-    BindOptions, Communicator, DataPath, Field, Grid, Halo, Pattern, Schedule, Split, run_ranks,
+    BindOptions, Communicator, DataPath, Field, Grid, Halo, Pattern, Progress, Schedule, Split, run_ranks,
 };
 use haloport_cuda::CudaDevice;
 
@@ -102,6 +102,29 @@ fn exchanges(recording: &Recording, comm: &Communicator, options: BindOptions) -
     Ok(())
 }
 
+/// A step of one rank, from the pattern to the end, with the same mark.
+fn steps(recording: &Recording, comm: &Communicator) -> Result<(), Failure> {
+    comm.set_progress(Progress::Caller)?;
+    let device = CudaDevice::new()?;
+    let grid = Grid::new([16, 12])?.periodic([true, true])?;
+    let mine = Split::balanced(&grid, comm.size())?.part(comm.rank()).ok_or("no part")?;
+    let pattern = Pattern::structured(comm, &grid, &[mine], &Halo::uniform(2))?;
+    let path = BindOptions::default().path(DataPath::Messages);
+    let mut exchange = pattern.bind_with(Field::<f64, _>::new(&device, &pattern)?, path)?;
+    let stream = device.create_stream(Priority::Normal)?;
+    let memory = device.allocate(64, MemoryKind::Device)?;
+    // SAFETY: the memory is that long, and lives to the end of the function.
+    let fill = || -> Result<(), Failure> { Ok(unsafe { device.fill(memory.pointer(), &[7], 64, &stream) }?) };
+    // SAFETY: both functions put the same fill into the stream, of memory that outlives the step.
+    let mut step = unsafe { exchange.record(Schedule::On(&stream), |_| fill(), |_| fill())? };
+    for _ in 0..3 {
+        step.replay()?;
+    }
+    step.synchronize()?;
+    recording.mark();
+    Ok(())
+}
+
 /// Whether the first of these calls gives something back, or makes a context current for that: its error is one of earlier
 /// work, or there is nobody to tell it to.
 fn gives_back(calls: &[Call]) -> bool {
@@ -164,6 +187,17 @@ fn every_call_of_an_exchange_may_fail() {
         // A rank is a thread of its own.
         run_ranks(1, |comm| -> Result<(), Failure> {
             at_every_position(recording, || exchanges(recording, &comm, BindOptions::default()));
+            Ok(())
+        })
+        .unwrap();
+    });
+}
+
+#[test]
+fn every_call_of_a_step_may_fail() {
+    recorded("failures::every_call_of_a_step_may_fail", |recording| {
+        run_ranks(1, |comm| -> Result<(), Failure> {
+            at_every_position(recording, || steps(recording, &comm));
             Ok(())
         })
         .unwrap();

@@ -10,3 +10,4 @@ mod memory;
 mod missing;
 mod recording;
 mod staging;
+mod steps;

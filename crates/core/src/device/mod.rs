@@ -5,6 +5,7 @@
 //! time keeps them in the [`KernelCache`].
 
 mod cache;
+mod captured;
 mod copy;
 mod current;
 pub mod dialect;
@@ -18,6 +19,7 @@ use std::fmt::Debug;
 use std::time::Duration;
 
 pub use cache::{KernelCache, KernelKey, KernelParts};
+pub use captured::{Captured, Flag};
 pub use copy::{BoxCopy, CopyAxis, CopyItem, IndexedCopy, MAX_COPY_AXES, NextReader, Rows, SignChange};
 pub use current::{CurrentStream, current_stream, make_current};
 pub use error::DeviceError;
@@ -43,8 +45,8 @@ pub use stream::{AnyStream, Event, Priority, Stream};
 ///
 /// # Safety
 /// An implementation does to memory what its methods say and nothing else, keeps the order that streams and events
-/// give, and reports an event or a stream as complete only when the work before it is; so do its buffers. The exchange
-/// above, which is safe, relies on that.
+/// give, and reports an event or a stream as complete only when the work before it is; so do its buffers, its flags
+/// and what it captures. The exchange above, which is safe, relies on that.
 pub unsafe trait Device: Clone + Debug + Send + Sync + 'static {
     /// A stream of this device.
     type Stream: Stream;
@@ -162,6 +164,34 @@ pub unsafe trait Device: Clone + Debug + Send + Sync + 'static {
         _function: Box<dyn FnOnce() + Send>,
     ) -> Result<(), DeviceError> {
         Err(DeviceError::Unsupported { what: "calls of the host from a stream", device: self.id() })
+    }
+
+    // Captured work
+
+    /// Captures what `work` puts into `stream`, instead of doing it. Between a wait for an event of `stream` and a
+    /// wait of `stream` for an event of theirs, other streams are captured along. May block.
+    ///
+    /// `work` puts nothing but launches, copies, fills, flags and the order of events into streams: it neither waits
+    /// nor asks whether something is done, nor allocates, frees, writes or reads. Nobody else puts anything into
+    /// these streams meanwhile.
+    ///
+    /// # Errors
+    /// [`DeviceError::Unsupported`] where the device cannot, which is the default, or not in this stream; that of
+    /// `work`; what the driver says, also of a `work` that does what it may not.
+    fn capture(
+        &self,
+        _stream: &Self::Stream,
+        _work: &mut dyn FnMut() -> Result<(), DeviceError>,
+    ) -> Result<Box<dyn Captured<Self::Stream>>, DeviceError> {
+        Err(DeviceError::Unsupported { what: "capturing work", device: self.id() })
+    }
+
+    /// Makes a flag for streams of this device, also for captured work.
+    ///
+    /// # Errors
+    /// [`DeviceError::Unsupported`] where the device has none, which is the default; what the driver says.
+    fn create_flag(&self) -> Result<Box<dyn Flag<Self::Stream>>, DeviceError> {
+        Err(DeviceError::Unsupported { what: "flags in streams", device: self.id() })
     }
 
     // Memory

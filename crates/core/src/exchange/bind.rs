@@ -207,6 +207,7 @@ fn build<D: Device>(
         gate: None,
         trace,
         bytes: moved,
+        recorded: None,
         device,
     };
     Ok(Unopened { part, sends, receives })

@@ -48,6 +48,39 @@ impl Bound {
         finished
     }
 
+    /// Begins an exchange that was recorded, with the work of the caller in it. Where there is nobody else who opens its
+    /// gate, waits until all messages have come.
+    pub(super) fn replay(&self, schedule: Schedule<'_>) -> Result<(), ExchangeError> {
+        let comm = self.pattern.comm();
+        comm.engine().add(&self.flight);
+        let begun = self.flight.replay(&**comm.transport(), &schedule, comm.time_limit());
+        if begun.is_err() {
+            comm.engine().remove(&self.flight);
+            return begun;
+        }
+        if comm.drive() {
+            return Ok(());
+        }
+        self.wait_until("replay", |flight| !flight.is_under_way());
+        self.flight.finish(&**comm.transport(), &schedule)
+    }
+
+    /// Completes what is in flight of what was recorded, and forgets that. Gives up where its thread is panicking.
+    pub(super) fn forget_recorded(&self) {
+        if self.flight.is_under_way() {
+            if std::thread::panicking() {
+                self.give_up(ExchangeError::Panicking);
+            } else {
+                self.wait_until("drop", |flight| !flight.is_under_way());
+            }
+            if let Status::Poisoned(error) = self.flight.status() {
+                // Not lost: the exchange says so at its next use.
+                tracing::error!(%error, "an exchange failed while its step was dropped");
+            }
+        }
+        self.flight.forget_recorded();
+    }
+
     /// Waits for what gates hold back after `finish`.
     pub(super) fn wait_until_closed(&self) {
         self.wait_until("start", |flight| !flight.is_under_way());

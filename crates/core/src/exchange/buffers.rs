@@ -7,7 +7,6 @@
 use std::ops::Range;
 use std::sync::atomic::AtomicU64;
 
-use super::ExchangeError;
 use crate::device::{Buffer, Device, DeviceError, MemoryKind, Pointer};
 use crate::transport::Direction;
 
@@ -75,7 +74,7 @@ impl<D: Device> Buffers<D> {
     ///
     /// # Safety
     /// Nobody else uses the memory of these messages until that is done, and `self` lives until then.
-    pub(super) unsafe fn bring_to_wire(&self, device: &D, stream: &D::Stream) -> Result<(), ExchangeError> {
+    pub(super) unsafe fn bring_to_wire(&self, device: &D, stream: &D::Stream) -> Result<(), DeviceError> {
         // SAFETY: the caller's promise.
         unsafe { self.detour_of_all(Direction::Send, device, stream) }
     }
@@ -84,7 +83,7 @@ impl<D: Device> Buffers<D> {
     ///
     /// # Safety
     /// Nobody else uses the memory of these messages until that is done, and `self` lives until then.
-    pub(super) unsafe fn take_from_wire(&self, device: &D, stream: &D::Stream) -> Result<(), ExchangeError> {
+    pub(super) unsafe fn take_from_wire(&self, device: &D, stream: &D::Stream) -> Result<(), DeviceError> {
         // SAFETY: the caller's promise.
         unsafe { self.detour_of_all(Direction::Receive, device, stream) }
     }
@@ -109,7 +108,7 @@ impl<D: Device> Buffers<D> {
         direction: Direction,
         device: &D,
         stream: &D::Stream,
-    ) -> Result<(), ExchangeError> {
+    ) -> Result<(), DeviceError> {
         if let Some(detour) = self.detour(direction, 0..self.of(direction).at_once) {
             // SAFETY: the caller's promise.
             unsafe { detour.run(device, stream)? };

@@ -82,6 +82,18 @@
 //! # Ok(()) }
 //! ```
 //!
+//! Touching a field while a step of its exchange may be replayed:
+//!
+//! ```compile_fail,E0499
+//! # use haloport_core::*; use haloport_cpu::CpuDevice;
+//! # fn run(mut exchange: Exchange<Field<f64, CpuDevice>>) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+//! type Failure = Box<dyn std::error::Error + Send + Sync>;
+//! let mut step = unsafe { exchange.record::<Failure>(Schedule::DefaultStream, |_| Ok(()), |_| Ok(()))? };
+//! exchange.fields_mut().view_mut(0)?.set(&[1], 2.0); // `step.fields_mut()` compiles
+//! step.replay()?;
+//! # Ok(()) }
+//! ```
+//!
 //! Using lent memory while an exchange is bound to it:
 //!
 //! ```compile_fail,E0506

@@ -20,14 +20,14 @@ pub(crate) struct Flight {
     on_complete: Mutex<Option<Completion>>,
 }
 
-struct State {
-    parts: Vec<Box<dyn Part>>,
+pub(super) struct State {
+    pub(super) parts: Vec<Box<dyn Part>>,
     storages: Vec<Arc<Storage>>,
     status: Status,
     /// Whether the caller waits in `finish`.
     finishing: bool,
     /// Whether a part that no gate holds back is incomplete.
-    waited_for: bool,
+    pub(super) waited_for: bool,
     /// How long neighbours may take once it is finished behind gates.
     patience: Patience,
 }
@@ -120,20 +120,7 @@ impl Flight {
         schedule: &Schedule<'_>,
     ) -> Result<(), ExchangeError> {
         let mut state = self.lock();
-        match &state.status {
-            Status::Poisoned(error) => return Err(ExchangeError::Poisoned(error.to_string())),
-            Status::Idle => {}
-            Status::Travelling | Status::Arrived | Status::Closing => {
-                return Err(ExchangeError::Poisoned("it was started while in flight".into()));
-            }
-        }
-        state.check_stream(schedule)?;
-        if let Some(taken) = state.storages.iter().position(|storage| !storage.take_off()) {
-            state.storages[..taken].iter().for_each(|storage| storage.land());
-            return Err(ExchangeError::InFlightElsewhere);
-        }
-        state.status = Status::Travelling;
-        state.waited_for = true;
+        state.take_off(schedule)?;
         let started = state.parts.iter_mut().try_for_each(|part| part.start(transport, schedule));
         if let Err(error) = &started {
             state.poison(transport, error.clone());
@@ -164,7 +151,7 @@ impl Flight {
         if state.status != Status::Travelling || state.check_stream(schedule).is_err() {
             return;
         }
-        state.patience = Patience { limit, since: None };
+        state.be_patient(limit);
         let closed = state.parts.iter_mut().try_for_each(|part| part.close(schedule, sharing));
         if let Err(error) = closed {
             state.poison(transport, error);
@@ -241,7 +228,7 @@ impl Flight {
     }
 
     /// Locks even after a panic: a callback runs without the lock, and parts do not panic.
-    fn lock(&self) -> MutexGuard<'_, State> {
+    pub(super) fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -296,7 +283,36 @@ impl Served for Flight {
 }
 
 impl State {
-    fn check_stream(&self, schedule: &Schedule<'_>) -> Result<(), ExchangeError> {
+    /// That nothing is in flight.
+    pub(super) fn check_idle(&self) -> Result<(), ExchangeError> {
+        match &self.status {
+            Status::Poisoned(error) => Err(ExchangeError::Poisoned(error.to_string())),
+            Status::Idle => Ok(()),
+            Status::Travelling | Status::Arrived | Status::Closing => {
+                Err(ExchangeError::Poisoned("it was started while in flight".into()))
+            }
+        }
+    }
+
+    /// Begins a flight.
+    pub(super) fn take_off(&mut self, schedule: &Schedule<'_>) -> Result<(), ExchangeError> {
+        self.check_idle()?;
+        self.check_stream(schedule)?;
+        if let Some(taken) = self.storages.iter().position(|storage| !storage.take_off()) {
+            self.storages[..taken].iter().for_each(|storage| storage.land());
+            return Err(ExchangeError::InFlightElsewhere);
+        }
+        self.status = Status::Travelling;
+        self.waited_for = true;
+        Ok(())
+    }
+
+    /// Gives neighbours so much time from when they alone are waited for.
+    pub(super) fn be_patient(&mut self, limit: Option<Duration>) {
+        self.patience = Patience { limit, since: None };
+    }
+
+    pub(super) fn check_stream(&self, schedule: &Schedule<'_>) -> Result<(), ExchangeError> {
         let Schedule::On(stream) = schedule else { return Ok(()) };
         if self.parts.is_empty() || self.parts.iter().any(|part| part.device() == stream.device_id()) {
             return Ok(());
@@ -322,13 +338,13 @@ impl State {
         if missing.is_empty() { "nothing".into() } else { missing.join(", ") }
     }
 
-    fn poison(&mut self, transport: &dyn Transport, error: ExchangeError) {
+    pub(super) fn poison(&mut self, transport: &dyn Transport, error: ExchangeError) {
         self.parts.iter_mut().for_each(|part| part.abandon(transport));
         self.land(Status::Poisoned(error));
     }
 
     /// Ends the flight. Only a flight that has taken off marks its fields as at rest.
-    fn land(&mut self, status: Status) {
+    pub(super) fn land(&mut self, status: Status) {
         if matches!(self.status, Status::Travelling | Status::Arrived) {
             self.storages.iter().for_each(|storage| storage.land());
         }

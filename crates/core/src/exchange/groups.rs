@@ -63,6 +63,11 @@ impl<D: Device> Groups<D> {
         Ok(Groups { first, later: groups, sent: 0, unpacked, is_recorded: false })
     }
 
+    /// Whether anything is sent or comes in chunks.
+    pub(super) fn are_any(&self) -> bool {
+        !self.later.is_empty() || self.unpacked.is_some()
+    }
+
     /// Puts into `stream` what packs the later groups, with an event behind each.
     ///
     /// # Safety

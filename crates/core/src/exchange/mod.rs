@@ -17,6 +17,7 @@
 //! - `engine`: what drives the flights of a rank, and `progress`: the thread that does so while the host goes on;
 //! - `traced`: what the time line of the rank is told, if there is one;
 //! - `pending`: the borrow that keeps fields from being touched in flight, and `overlap`: work between start and finish;
+//! - `recorded`: an exchange with the work beside it, captured, and `step`: what a user holds of it;
 //! - `names`: values that are written and read by name.
 
 mod bind;
@@ -48,12 +49,14 @@ mod pending;
 mod places;
 mod plan;
 mod progress;
+mod recorded;
 mod ring;
 mod schedule;
 mod segment;
 mod settle;
 mod side;
 mod staged;
+mod step;
 mod traced;
 mod traffic;
 mod trial;
@@ -72,6 +75,7 @@ pub use path::DataPath;
 pub use pending::{Finish, Pending};
 pub use progress::Progress;
 pub use schedule::Schedule;
+pub use step::Step;
 pub use traffic::Traffic;
 pub use trial::Trial;
 

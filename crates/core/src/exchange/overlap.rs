@@ -11,6 +11,7 @@ impl<F: FieldSet> Exchange<F> {
     /// grid, [`Pattern::cell_regions`](crate::Pattern::cell_regions) for unstructured domains. On a device both functions
     /// put kernels into the stream of `schedule`, and nothing waits on the host. Code on the host reads and writes in
     /// `interior` through what the [`Pending`] lends it, and in `boundary` whole fields.
+    /// A step that is done again and again can be [recorded](Exchange::record).
     ///
     /// # Errors
     /// Those of [`start`](Exchange::start) and [`finish`](Pending::finish), and those of both functions. Where `interior`

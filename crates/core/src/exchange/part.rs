@@ -20,12 +20,13 @@ use std::sync::Arc;
 use super::buffers::Buffers;
 use super::groups::Groups;
 use super::message::{Incoming, Kept, Outgoing};
+use super::recorded::{Recordable, Recorded};
 use super::traced::PartTrace;
 use super::traffic::Traffic;
 use super::unpacked::Unpacked;
 use super::windows::{Borrowed, Lent};
 use super::{ExchangeError, Schedule};
-use crate::device::{Device, DeviceError, DeviceId, Stream as _};
+use crate::device::{Device, DeviceError, DeviceId, Flag, Stream as _};
 use crate::field::{LastWrite as _, Storage};
 use crate::trace;
 use crate::transport::Transport;
@@ -55,6 +56,10 @@ pub(crate) trait Part: Send {
     fn missing(&self) -> Vec<String>;
     /// Gives up for ever: afterwards nobody touches the fields any more.
     fn abandon(&mut self, transport: &dyn Transport);
+    /// For exchanges that are captured; `None` where they cannot be.
+    fn recordable(&mut self) -> Option<&mut dyn Recordable> {
+        None
+    }
 }
 
 /// What streams other ranks of the process may put work into.
@@ -69,6 +74,8 @@ pub(crate) enum Sharing {
 /// A part on a device of type `D`.
 pub(super) struct DevicePart<D: Device> {
     pub(super) device: D,
+    /// What was captured. Dropped before what it uses.
+    pub(super) recorded: Option<Recorded<D>>,
     /// Packing, copies to oneself and from neighbours run here, apart from the caller's streams.
     pub(super) stream: D::Stream,
     /// One list, or one for the even exchanges and one for the odd ones.
@@ -100,7 +107,7 @@ pub(super) struct DevicePart<D: Device> {
     pub(super) unpacked: Arc<Unpacked<D>>,
     pub(super) phase: Phase,
     /// Opens the gate that holds the end of the exchange back in the caller's stream.
-    pub(super) gate: Option<Gate>,
+    pub(super) gate: Option<Gate<D>>,
     pub(super) trace: PartTrace<D>,
     /// What `pack`, `local` and `unpack` move.
     pub(super) bytes: Bytes,
@@ -114,8 +121,13 @@ pub(super) struct Bytes {
     pub(super) unpacked: usize,
 }
 
-/// Opens a gate when it is called or dropped.
-pub(super) type Gate = Box<dyn FnOnce() + Send>;
+/// A gate that is closed.
+pub(super) enum Gate<D: Device> {
+    /// One in a stream. It opens when this is dropped, too.
+    InStream(Box<dyn FnOnce() + Send>),
+    /// That of a captured step, which says by the other flag that it has packed.
+    Step { packed: Arc<dyn Flag<D::Stream>>, arrived: Arc<dyn Flag<D::Stream>> },
+}
 
 /// How far a part has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -166,7 +178,8 @@ impl<D: Device> Part for DevicePart<D> {
             // has completed. Work of the caller is ordered before by `before`.
             unsafe { self.device.run_copies(&self.pack[self.round % self.pack.len()], &self.stream)? };
             // SAFETY: as for packing.
-            unsafe { self.buffers.bring_to_wire(&self.device, &self.stream) }
+            unsafe { self.buffers.bring_to_wire(&self.device, &self.stream)? };
+            Ok(())
         })?;
         self.device.record(&self.packed, &self.stream)?;
         // SAFETY: as for packing.
@@ -221,7 +234,7 @@ impl<D: Device> Part for DevicePart<D> {
         }
         if complete {
             self.phase = if closing { Phase::Idle } else { Phase::Arrived };
-            self.gate.take().into_iter().for_each(|open| open());
+            self.open_gate();
         }
         Ok(complete)
     }
@@ -277,7 +290,7 @@ impl<D: Device> Part for DevicePart<D> {
         // until this is done.
         unsafe { self.unpack(&on)? };
         self.device.record(&self.unpacked.events[self.round], &on)?;
-        self.gate = Some(gate);
+        self.gate = Some(Gate::InStream(gate));
         Ok(())
     }
 
@@ -322,7 +335,7 @@ impl<D: Device> Part for DevicePart<D> {
         self.lent.iter_mut().for_each(|lent| lent.wire().fail());
         self.borrowed.iter_mut().for_each(|borrowed| borrowed.wire().fail());
         // No call waits for a device that a gate holds back.
-        self.gate.take().into_iter().for_each(|open| open());
+        self.open_gate();
         // The device must have stopped writing before anybody may touch the memory again. Its error, if any, is the
         // cause of the abandoning or is of no more use.
         let _ = self.device.synchronize(&self.stream);
@@ -343,6 +356,10 @@ impl<D: Device> Part for DevicePart<D> {
             unsafe { transport.close(channel, Arc::clone(&kept) as _) };
         }
     }
+
+    fn recordable(&mut self) -> Option<&mut dyn Recordable> {
+        Some(self)
+    }
 }
 
 impl<D: Device> DevicePart<D> {
@@ -351,8 +368,28 @@ impl<D: Device> DevicePart<D> {
         &self.unpacked.events[1 - self.round]
     }
 
+    /// Lets go on what is held back in the caller's stream.
+    pub(super) fn open_gate(&mut self) {
+        match self.gate.take() {
+            Some(Gate::InStream(open)) => open(),
+            Some(Gate::Step { arrived, .. }) => arrived.set(),
+            None => {}
+        }
+    }
+
+    /// Whether what is sent is packed.
+    fn is_packed(&self) -> Result<bool, DeviceError> {
+        match &self.gate {
+            // A device that has failed sets no flag: it says so when it is asked for the end of the step.
+            Some(Gate::Step { packed, .. }) => {
+                Ok(packed.is_set() || self.device.query(&self.unpacked.events[self.round])?)
+            }
+            _ => self.device.query(&self.packed),
+        }
+    }
+
     /// Has later work in `on` wait for the copies that are on our stream now.
-    fn wait_for_copies(&self, on: &D::Stream) -> Result<(), DeviceError> {
+    pub(super) fn wait_for_copies(&self, on: &D::Stream) -> Result<(), DeviceError> {
         self.device.record(&self.moved, &self.stream)?;
         self.device.stream_wait(on, &self.moved)
     }
@@ -395,14 +432,14 @@ impl<D: Device> DevicePart<D> {
         // Buffers are ours once they were unpacked; halos once the work before is done, which packing waits for.
         let free = |at: &Self| -> Result<bool, ExchangeError> {
             let unpacked = at.device.query(at.unpacked_before())?;
-            Ok(unpacked && (at.in_place.is_empty() || at.device.query(&at.packed)?))
+            Ok(unpacked && (at.in_place.is_empty() || at.is_packed()?))
         };
         if !receiving && free(self)? {
             self.receive(transport)?;
             receiving = true;
             self.phase = Phase::Packing { receiving };
         }
-        if !receiving || !self.device.query(&self.packed)? {
+        if !receiving || !self.is_packed()? {
             return Ok(());
         }
         for message in self.groups.first(&mut self.sends) {

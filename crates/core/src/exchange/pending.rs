@@ -27,6 +27,11 @@ impl<'e, F> Pending<'e, F> {
         Pending { exchange, open: true }
     }
 
+    /// While a step is captured: nothing is in flight, and nothing to be finished.
+    pub(super) fn of_capture(exchange: &'e mut Exchange<F>) -> Pending<'e, F> {
+        Pending { exchange, open: false }
+    }
+
     /// Ends the exchange. With [`Schedule::Blocking`], and always on the CPU, the halos are in place when it returns;
     /// with the others, for work that is put on the stream afterwards.
     ///

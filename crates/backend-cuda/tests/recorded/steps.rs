@@ -1,0 +1,293 @@
+//! The calls of a step that is captured and replayed: what is captured, and that a replay is one launch.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use haloport_conformance::steps;
+use haloport_core::device::{Buffer, Device, DeviceError, MemoryKind, Priority, Stream};
+use haloport_core::{
+    BindOptions, Communicator, DataPath, Exchange, ExchangeError, Field, Grid, Halo, Pattern, Progress,
+    Schedule, Split, run_ranks,
+};
+use haloport_cuda::CudaDevice;
+
+use crate::recording::{Call, Recording, recorded, recorded_with};
+
+type Failure = Box<dyn std::error::Error + Send + Sync>;
+
+const BYTES: usize = 64;
+
+/// An exchange of a rank with its neighbours and itself, in messages.
+fn bound(comm: &Communicator, device: &CudaDevice) -> Result<Exchange<Field<f64, CudaDevice>>, Failure> {
+    let grid = Grid::new([16, 12])?.periodic([true, true])?;
+    let mine = Split::balanced(&grid, comm.size())?.part(comm.rank()).ok_or("no part")?;
+    let pattern = Pattern::structured(comm, &grid, &[mine], &Halo::uniform(2))?;
+    let field = Field::<f64, _>::new(device, &pattern)?;
+    Ok(pattern.bind_with(field, BindOptions::default().path(DataPath::Messages))?)
+}
+
+/// The calls in short: what they are, and on whose stream.
+fn in_short(calls: &[Call], callers: &str) -> Vec<String> {
+    let work = calls.iter().filter(|call| call.name != "cuEventQuery");
+    work.map(|call| {
+        let on = match call.arguments.contains("stream=") {
+            true if call.argument("stream") == callers => " on the caller's",
+            true => " on ours",
+            false => "",
+        };
+        match call.name.as_str() {
+            "cuLaunchKernel" => format!("{}{on}", call.argument("kernel")),
+            name => format!("{name}{on}"),
+        }
+    })
+    .collect()
+}
+
+/// What a rank does in a step: fills memory while halos travel, and copies it to memory that the host reads.
+struct Beside {
+    device: CudaDevice,
+    stream: haloport_cuda::CudaStream,
+    memory: haloport_cuda::CudaBuffer,
+    seen: haloport_cuda::CudaBuffer,
+}
+
+impl Beside {
+    fn new(device: &CudaDevice) -> Result<Beside, DeviceError> {
+        Ok(Beside {
+            device: device.clone(),
+            stream: device.create_stream(Priority::Normal)?,
+            memory: device.allocate(BYTES, MemoryKind::Device)?,
+            seen: device.allocate(BYTES, MemoryKind::Pinned)?,
+        })
+    }
+
+    fn interior(&self) -> Result<(), Failure> {
+        // SAFETY: the memory is that long, and lives until the stream is synchronised.
+        Ok(unsafe { self.device.fill(self.memory.pointer(), &[7], BYTES, &self.stream) }?)
+    }
+
+    fn boundary(&self) -> Result<(), Failure> {
+        let (from, to) = (self.memory.pointer(), self.seen.pointer());
+        // SAFETY: as above.
+        Ok(unsafe { self.device.copy(from, to, BYTES, &self.stream) }?)
+    }
+
+    /// What the host sees, which it takes away.
+    fn take_seen(&self) -> [u8; BYTES] {
+        let seen = self.seen.pointer().as_ptr().cast::<[u8; BYTES]>();
+        // SAFETY: the memory is that long, and the host's: work is done when a call has returned.
+        unsafe { seen.replace([0; BYTES]) }
+    }
+}
+
+#[test]
+fn a_step_is_captured_once_for_even_replays_and_once_for_odd_ones() {
+    recorded("steps::a_step_is_captured_once_for_even_replays_and_once_for_odd_ones", |recording| {
+        run_ranks(2, |comm| -> Result<(), Failure> {
+            let device = CudaDevice::new()?;
+            let (mut exchange, beside) = (bound(&comm, &device)?, Beside::new(&device)?);
+            recording.take_calls();
+            // SAFETY: the memory outlives the exchange's last replay, and both functions only put work into
+            // the stream.
+            let step = unsafe {
+                exchange.record(Schedule::On(&beside.stream), |_| beside.interior(), |_| beside.boundary())?
+            };
+            assert!(step.is_captured(), "{step:?}");
+            let once = [
+                "cuStreamBeginCapture_v2 on the caller's",
+                "cuEventRecord on the caller's",
+                "cuStreamWaitEvent on ours",
+                "copy_words on ours",
+                "cuStreamWriteValue32_v2 on ours",
+                "cuMemsetD8Async on the caller's",
+                // The wait for messages wants what was packed, and comes after it.
+                "cuEventRecord on ours",
+                "cuStreamWaitEvent on the caller's",
+                "cuStreamWaitValue32_v2 on the caller's",
+                "copy_words on the caller's",
+                "cuMemcpyAsync on the caller's",
+                "cuStreamEndCapture on the caller's",
+                "cuGraphInstantiateWithFlags",
+                "cuGraphDestroy",
+            ];
+            let calls = recording.take_work();
+            let callers = format!("{:#x}", beside.stream.handle());
+            assert_eq!(in_short(&calls, &callers), [once, once].concat(), "{calls:?}");
+            // Nothing was done.
+            assert_eq!(beside.take_seen(), [0; BYTES]);
+            Ok(())
+        })
+        .unwrap();
+        assert_eq!(recording.living(), "");
+    });
+}
+
+#[test]
+fn a_replay_is_one_launch_and_one_event() {
+    recorded("steps::a_replay_is_one_launch_and_one_event", |recording| {
+        for ranks in [1, 2, 3] {
+            run_ranks(ranks, |comm| replays(recording, &comm)).unwrap();
+            assert_eq!(recording.living(), "");
+        }
+    });
+}
+
+fn replays(recording: &Recording, comm: &Communicator) -> Result<(), Failure> {
+    let device = CudaDevice::new()?;
+    let (mut exchange, beside) = (bound(comm, &device)?, Beside::new(&device)?);
+    // SAFETY: as above.
+    let mut step = unsafe {
+        exchange.record(Schedule::On(&beside.stream), |_| beside.interior(), |_| beside.boundary())?
+    };
+    comm.barrier()?;
+    let callers = format!("{:#x}", beside.stream.handle());
+    let mut graphs = Vec::new();
+    for _ in 0..6 {
+        recording.take_calls();
+        step.replay()?;
+        let calls = recording.take_work();
+        let expected = ["cuGraphLaunch on the caller's", "cuEventRecord on the caller's"];
+        assert_eq!(in_short(&calls, &callers), expected, "{calls:?}");
+        let launch = calls.iter().find(|call| call.name == "cuGraphLaunch").ok_or("no launch")?;
+        graphs.push(launch.argument("graph").to_string());
+        // The work of the caller, too, is done anew.
+        assert_eq!(beside.take_seen(), [7; BYTES]);
+    }
+    assert!(graphs[0] != graphs[1] && graphs.windows(3).all(|of| of[0] == of[2]), "{graphs:?}");
+    step.synchronize()?;
+    drop(step);
+    // The exchange is what it was.
+    recording.take_calls();
+    exchange.exchange(Schedule::On(&beside.stream))?;
+    assert!(recording.take_work().iter().any(|call| call.name == "cuLaunchKernel"));
+    exchange.synchronize()?;
+    comm.barrier()?;
+    Ok(())
+}
+
+/// Where no thread makes progress, a replay waits for messages, and is the same else.
+#[test]
+fn without_a_thread_a_replay_waits_for_messages() {
+    recorded("steps::without_a_thread_a_replay_waits_for_messages", |recording| {
+        run_ranks(2, |comm| {
+            comm.set_progress(Progress::Caller)?;
+            replays(recording, &comm)
+        })
+        .unwrap();
+        assert_eq!(recording.living(), "");
+    });
+}
+
+#[test]
+fn what_is_not_captured_says_why() {
+    recorded("steps::what_is_not_captured_says_why", |recording| {
+        for ranks in [1, 2] {
+            run_ranks(ranks, |comm| steps::capturing(&comm, &CudaDevice::new()?)).unwrap();
+        }
+        assert_eq!(recording.living(), "");
+    });
+}
+
+#[test]
+fn where_streams_that_capture_take_no_flags_steps_are_done_anew() {
+    let name = "steps::where_streams_that_capture_take_no_flags_steps_are_done_anew";
+    let variables = [("HALOPORT_RECORDING_NUMBERS", "0")];
+    recorded_with(name, &["libcuda.so.1", "libnvrtc.so.12"], &variables, |recording| {
+        run_ranks(2, |comm| -> Result<(), Failure> {
+            let device = CudaDevice::new()?;
+            let (mut exchange, beside) = (bound(&comm, &device)?, Beside::new(&device)?);
+            // SAFETY: as above.
+            let mut step = unsafe {
+                exchange.record(Schedule::On(&beside.stream), |_| beside.interior(), |_| beside.boundary())?
+            };
+            let why =
+                "cuda:0 does not offer streams that write and wait for numbers, or not in captured work";
+            assert_eq!(step.why_not(), Some(why));
+            for _ in 0..3 {
+                step.replay()?;
+                assert_eq!(beside.take_seen(), [7; BYTES]);
+            }
+            step.synchronize()?;
+            comm.barrier()?;
+            Ok(())
+        })
+        .unwrap();
+        assert_eq!(recording.living(), "");
+    });
+}
+
+/// What a capture does not allow is the error of the driver, and the exchange goes on.
+#[test]
+fn work_that_cannot_be_captured_is_an_error() {
+    recorded("steps::work_that_cannot_be_captured_is_an_error", |recording| {
+        run_ranks(1, |comm| -> Result<(), Failure> {
+            let device = CudaDevice::new()?;
+            let (mut exchange, beside) = (bound(&comm, &device)?, Beside::new(&device)?);
+            let wait = || -> Result<(), Failure> { Ok(device.synchronize(&beside.stream)?) };
+            // SAFETY: nothing is put into streams.
+            let refused =
+                unsafe { exchange.record(Schedule::On(&beside.stream), |_| Ok(()), |_| wait()).err() };
+            let refused = refused.ok_or("it was captured")?.to_string();
+            assert!(refused.starts_with("cuStreamSynchronize failed on cuda:0"), "{refused}");
+            exchange.exchange(Schedule::On(&beside.stream))?;
+            exchange.synchronize()?;
+            Ok(())
+        })
+        .unwrap();
+        assert_eq!(recording.living(), "");
+    });
+}
+
+#[test]
+fn a_neighbour_that_does_not_replay_is_named() {
+    recorded("steps::a_neighbour_that_does_not_replay_is_named", |recording| {
+        let told = Arc::new(AtomicBool::new(false));
+        run_ranks(2, |comm| {
+            comm.set_time_limit(Some(Duration::from_millis(300)));
+            steps::silent_neighbour(&comm, &CudaDevice::new()?, &told)
+        })
+        .unwrap();
+        assert_eq!(recording.living(), "");
+    });
+}
+
+/// Dropped with a replay that never ends, a step ends it after the time limit; forgotten, the exchange does.
+#[test]
+fn a_step_in_flight_ends_with_its_owner() {
+    recorded("steps::a_step_in_flight_ends_with_its_owner", |recording| {
+        for is_forgotten in [false, true] {
+            run_ranks(2, |comm| -> Result<(), Failure> {
+                let device = CudaDevice::new()?;
+                let (mut exchange, beside) = (bound(&comm, &device)?, Beside::new(&device)?);
+                // SAFETY: as above.
+                let mut step = unsafe {
+                    exchange.record(
+                        Schedule::On(&beside.stream),
+                        |_| beside.interior(),
+                        |_| beside.boundary(),
+                    )?
+                };
+                comm.barrier()?;
+                if comm.rank() == 0 {
+                    comm.set_time_limit(Some(Duration::from_millis(100)));
+                    step.replay()?;
+                }
+                if is_forgotten {
+                    std::mem::forget(step);
+                } else {
+                    drop(step);
+                    let ended = exchange.synchronize();
+                    let poisoned = matches!(ended, Err(ExchangeError::Poisoned(_)));
+                    assert_eq!(poisoned, comm.rank() == 0, "{ended:?}");
+                }
+                drop(exchange);
+                comm.set_time_limit(Some(Duration::from_secs(30)));
+                comm.barrier()?;
+                Ok(())
+            })
+            .unwrap();
+            assert_eq!(recording.living(), "");
+        }
+    });
+}

@@ -1,0 +1,123 @@
+//! A stream as a thread that does one thing after the other, and the points that it and others wait for.
+
+use std::fmt;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, mpsc};
+use std::thread;
+use std::time::Instant;
+
+use haloport_core::device::{DeviceError, DeviceId};
+
+/// What a stream is given to do: once, or, where it is captured, again and again.
+pub(super) type Work = Arc<dyn Fn() -> Result<(), DeviceError> + Send + Sync>;
+
+/// A thread, which ends when nobody has its stream any more and nothing is left to do.
+pub(super) struct Queue {
+    pub(super) number: usize,
+    work: mpsc::Sender<Work>,
+    /// The first error of its work.
+    failed: Arc<Mutex<Option<DeviceError>>>,
+    device: DeviceId,
+}
+
+/// A place in a stream, which is reached once.
+#[derive(Debug, Default)]
+pub(super) struct Point {
+    reached: Mutex<Option<Instant>>,
+    changed: Condvar,
+}
+
+/// A word that is set or not.
+#[derive(Debug, Default)]
+pub(super) struct Word {
+    is_set: Mutex<bool>,
+    changed: Condvar,
+}
+
+impl Queue {
+    pub(super) fn new(number: usize, device: DeviceId) -> Result<Arc<Queue>, DeviceError> {
+        let (sender, receiver) = mpsc::channel::<Work>();
+        let failed = Arc::new(Mutex::new(None));
+        let keeps = Arc::clone(&failed);
+        let spawned = thread::Builder::new().name(format!("stream {number}")).spawn(move || {
+            for work in receiver {
+                if let Err(error) = work() {
+                    lock(&keeps).get_or_insert(error);
+                }
+            }
+        });
+        match spawned {
+            Ok(_) => Ok(Arc::new(Queue { number, work: sender, failed, device })),
+            Err(error) => {
+                Err(DeviceError::Driver { call: "starting a thread", device, message: error.to_string() })
+            }
+        }
+    }
+
+    pub(super) fn put(&self, work: Work) -> Result<(), DeviceError> {
+        self.work.send(work).map_err(|_| DeviceError::Driver {
+            call: "putting work into a stream",
+            device: self.device,
+            message: "its thread has ended".into(),
+        })
+    }
+
+    /// Puts a point at the end.
+    pub(super) fn put_point(&self) -> Result<Arc<Point>, DeviceError> {
+        let point = Arc::new(Point::default());
+        let reached = Arc::clone(&point);
+        self.put(Arc::new(move || {
+            reached.reach();
+            Ok(())
+        }))?;
+        Ok(point)
+    }
+
+    /// Blocks until all that is there is done, and gives its first error.
+    pub(super) fn synchronize(&self) -> Result<(), DeviceError> {
+        self.put_point()?.wait();
+        lock(&self.failed).clone().map_or(Ok(()), Err)
+    }
+}
+
+impl fmt::Debug for Queue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Queue({} of {})", self.number, self.device)
+    }
+}
+
+impl Point {
+    pub(super) fn reach(&self) {
+        lock(&self.reached).get_or_insert_with(Instant::now);
+        self.changed.notify_all();
+    }
+
+    pub(super) fn wait(&self) {
+        let reached = lock(&self.reached);
+        drop(self.changed.wait_while(reached, |reached| reached.is_none()));
+    }
+
+    /// When it was reached.
+    pub(super) fn reached(&self) -> Option<Instant> {
+        *lock(&self.reached)
+    }
+}
+
+impl Word {
+    pub(super) fn write(&self, is_set: bool) {
+        *lock(&self.is_set) = is_set;
+        self.changed.notify_all();
+    }
+
+    pub(super) fn read(&self) -> bool {
+        *lock(&self.is_set)
+    }
+
+    pub(super) fn wait(&self) {
+        let is_set = lock(&self.is_set);
+        drop(self.changed.wait_while(is_set, |is_set| !*is_set));
+    }
+}
+
+pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

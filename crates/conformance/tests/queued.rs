@@ -1,0 +1,79 @@
+//! The suites for devices that go on working after a call has returned, on the CPU with a thread for each
+//! stream. It also captures work: what no other device does on a machine without a GPU.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use haloport_conformance::queued::Queued;
+use haloport_conformance::random::{self, cases};
+use haloport_conformance::{device, ordering, scheduled, steps};
+use haloport_core::{Progress, run_ranks};
+use haloport_cpu::CpuDevice;
+
+fn queued() -> Queued<CpuDevice> {
+    Queued::new(&CpuDevice::with_threads(1).unwrap()).unwrap()
+}
+
+#[test]
+fn the_device_suite_passes() {
+    let report = device::suite(&queued(), &[]).unwrap();
+    assert!(report.excused.is_empty() && report.passed.len() >= 28, "{report:?}");
+}
+
+#[test]
+fn random_exchanges_match_the_global_oracle() {
+    random::boxes(&queued(), cases(500), 5).unwrap();
+}
+
+#[test]
+fn exchanges_are_ordered_with_the_work_around_them() {
+    for ranks in [1, 2] {
+        run_ranks(ranks, |comm| ordering::suite(&comm, &queued(), None)).unwrap();
+    }
+}
+
+#[test]
+fn exchanges_on_four_streams() {
+    run_ranks(3, |comm| scheduled::storm(&comm, &queued(), 50)).unwrap();
+}
+
+/// Two of the three ways of data: in messages, whichever was asked for, and on one rank.
+#[test]
+fn steps_that_are_captured_are_those_of_overlap() {
+    for ranks in 1..=4 {
+        let device = queued();
+        let captured = run_ranks(ranks, |comm| steps::suite(&comm, &device)).unwrap();
+        println!("{ranks} ranks: {captured:?} ways of a step were captured");
+        assert!(captured.iter().all(|count| *count > 0), "{captured:?}");
+    }
+}
+
+#[test]
+fn without_a_thread_captured_steps_are_the_same() {
+    let device = queued();
+    run_ranks(3, |comm| {
+        comm.set_progress(Progress::Caller)?;
+        steps::suite(&comm, &device)
+    })
+    .unwrap();
+}
+
+#[test]
+fn steps_in_messages_are_captured_and_others_say_why_not() {
+    let device = queued();
+    for ranks in [1, 2] {
+        run_ranks(ranks, |comm| steps::capturing(&comm, &device)).unwrap();
+    }
+}
+
+#[test]
+fn a_neighbour_that_does_not_replay_hangs_no_stream() {
+    let (device, told) = (queued(), Arc::new(AtomicBool::new(false)));
+    run_ranks(2, |comm| {
+        comm.set_time_limit(Some(Duration::from_millis(300)));
+        steps::silent_neighbour(&comm, &device, &told)
+    })
+    .unwrap();
+}

@@ -1,0 +1,188 @@
+//! A whole step, recorded once and replayed: an exchange with work beside it, as one launch where the device
+//! can.
+
+use std::fmt;
+use std::sync::Arc;
+
+use super::recorded::Half;
+use super::{Exchange, ExchangeError, Pending, Schedule};
+use crate::device::DeviceError;
+use crate::field::FieldSet;
+
+/// The work while halos travel, and the work with the halos in place.
+type Interior<'e, F, E> = Box<dyn FnMut(&mut Pending<'_, F>) -> Result<(), E> + 'e>;
+type Boundary<'e, F, E> = Box<dyn FnMut(&mut F) -> Result<(), E> + 'e>;
+
+/// A step that [`Exchange::record`] has recorded. It borrows the exchange, and with it the fields.
+///
+/// Dropping it completes the replay that is in flight first, within the time limit, and waits for the device;
+/// while its thread is panicking the exchange is given up instead, and poisoned.
+pub struct Step<'e, F, E> {
+    exchange: &'e mut Exchange<F>,
+    schedule: Schedule<'e>,
+    interior: Interior<'e, F, E>,
+    boundary: Boundary<'e, F, E>,
+    /// Why it is not captured.
+    why_not: Option<String>,
+}
+
+impl<F: FieldSet> Exchange<F> {
+    /// Records a step: what [`overlap`](Exchange::overlap) does with the same arguments, to be done again and
+    /// again by [`Step::replay`]. Nothing is done now.
+    ///
+    /// Where the device can capture work (CUDA), the step is *captured*: packing, `interior`, the wait for
+    /// messages, unpacking and `boundary` are put into the stream of `schedule` with one launch, and nothing
+    /// of that is asked again. Both functions are called here, twice each, and never later. Elsewhere each
+    /// replay calls them anew, and [`why_not`](Step::why_not) says why: a program that is written with steps
+    /// computes the same everywhere.
+    ///
+    /// A step is captured for fields of one device, on a stream that was made (CUDA captures no default
+    /// stream), where all that neighbours send comes in messages: as in
+    /// [`DataPath::Messages`](crate::DataPath::Messages), and from everybody who shares no memory with this
+    /// rank. Ranks may differ. In the time line of a captured step there are its messages, and no packing or
+    /// unpacking. May block; ranks that are threads and share a device have all recorded before one of them
+    /// replays.
+    ///
+    /// # Safety
+    /// Each time that it is called, each function puts the same launches, copies and fills into the stream of
+    /// `schedule`, or into others that wait for an event of it first, and it for events of theirs last.
+    /// On a device that may capture work, it does nothing else: it does not wait
+    /// for the device, nor ask whether something is done, nor allocate or free memory of it, nor access cells
+    /// from the host.
+    ///
+    /// What was promised for these calls holds for each replay, from then until its work has finished in
+    /// stream order. The kernels, launches, lists of copies and memory that they use live as long as the
+    /// step, and, if that is forgotten, as long as the exchange.
+    ///
+    /// # Errors
+    /// Those of both functions; [`ExchangeError`], of which one of the device leaves the exchange as it was.
+    ///
+    /// # Example
+    /// Cells that become the mean of their neighbours, ten times; see [`overlap`](Exchange::overlap) for
+    /// more.
+    ///
+    /// ```
+    /// use haloport_core::{Field, Grid, Halo, Pattern, Pending, Schedule, Split, run_ranks};
+    /// use haloport_cpu::CpuDevice;
+    ///
+    /// type Failure = Box<dyn std::error::Error + Send + Sync>;
+    ///
+    /// run_ranks(2, |comm| -> Result<(), Failure> {
+    ///     let grid = Grid::new([8])?.periodic([true])?;
+    ///     let mine = Split::even(&grid, [2])?.part(comm.rank()).ok_or("no such part")?;
+    ///     let pattern = Pattern::structured(&comm, &grid, &[mine], &Halo::uniform(1))?;
+    ///     let mut exchange = pattern.bind(Field::<f64, _>::new(&CpuDevice::with_threads(1)?, &pattern)?)?;
+    ///     exchange.fields_mut().view_mut(0)?.fill_with(|cell, _| (cell[0] % 2) as f64);
+    ///     let nothing = |_: &mut Pending<'_, _>| Ok(());
+    ///     let mean = |field: &mut Field<f64, CpuDevice>| -> Result<(), Failure> {
+    ///         let all = field.to_vec(0)?;
+    ///         field.view_mut(0)?.fill_with(|_, _| all.iter().sum::<f64>() / all.len() as f64);
+    ///         Ok(())
+    ///     };
+    ///     // SAFETY: nothing is put into a stream. A device that captures would want launches in place of views.
+    ///     let mut step = unsafe { exchange.record::<Failure>(Schedule::DefaultStream, nothing, mean)? };
+    ///     assert!(!step.is_captured() && step.why_not().is_some());
+    ///     (0..10).try_for_each(|_| step.replay())?;
+    ///     assert_eq!(step.fields().view(0)?.get(&[mine.lower()[0]]), Some(0.5));
+    ///     Ok(())
+    /// })?;
+    /// # Ok::<(), haloport_core::RanksError<Failure>>(())
+    /// ```
+    pub unsafe fn record<'e, E: From<ExchangeError>>(
+        &'e mut self,
+        schedule: Schedule<'e>,
+        interior: impl FnMut(&mut Pending<'_, F>) -> Result<(), E> + 'e,
+        boundary: impl FnMut(&mut F) -> Result<(), E> + 'e,
+    ) -> Result<Step<'e, F, E>, E> {
+        self.complete()?;
+        let mut interior: Interior<'e, F, E> = Box::new(interior);
+        let mut boundary: Boundary<'e, F, E> = Box::new(boundary);
+        let flight = Arc::clone(&self.bound.flight);
+        let mut failed = None;
+        let recorded = flight.record(&schedule, &mut |half| {
+            let done = match half {
+                Half::Interior => interior(&mut Pending::of_capture(self)),
+                Half::Boundary => boundary(&mut self.fields),
+            };
+            done.map_err(|error| {
+                failed = Some(error);
+                DeviceError::invalid("the work of a step", "work without an error", "one")
+            })
+        });
+        match (failed, recorded) {
+            (Some(error), _) => Err(error),
+            (None, Err(error)) => Err(error.into()),
+            (None, Ok(why_not)) => Ok(Step { exchange: self, schedule, interior, boundary, why_not }),
+        }
+    }
+}
+
+impl<F: FieldSet, E: From<ExchangeError>> Step<'_, F, E> {
+    /// Does the step once more. On an asynchronous device it puts work into the stream of the schedule and
+    /// returns, as `start` and `finish` do; a captured step is one launch and one event, and allocates
+    /// nothing.
+    ///
+    /// Where the messages of the last replay have not all come yet, it waits for them first, on the host:
+    /// their memory is used again.
+    ///
+    /// # Errors
+    /// As for [`Exchange::overlap`]. What fails after it has returned comes out of the next call.
+    pub fn replay(&mut self) -> Result<(), E> {
+        let Step { exchange, schedule, interior, boundary, why_not } = self;
+        if why_not.is_some() {
+            return exchange.overlap(*schedule, interior, boundary);
+        }
+        exchange.complete()?;
+        Ok(exchange.bound.replay(*schedule)?)
+    }
+
+    /// Blocks until the halos of the last replay are in place, and, in a captured step, all of its work is
+    /// done.
+    ///
+    /// # Errors
+    /// As for [`Exchange::synchronize`].
+    pub fn synchronize(&mut self) -> Result<(), ExchangeError> {
+        self.exchange.synchronize()
+    }
+}
+
+impl<F, E> Step<'_, F, E> {
+    /// Whether a replay is one launch, of what both functions did when the step was recorded.
+    pub fn is_captured(&self) -> bool {
+        self.why_not.is_none()
+    }
+
+    /// Why each replay calls both functions anew; `None` where the step is captured.
+    pub fn why_not(&self) -> Option<&str> {
+        self.why_not.as_deref()
+    }
+
+    /// The fields of the exchange. Access from the host waits for the last replay.
+    pub fn fields(&self) -> &F {
+        self.exchange.fields()
+    }
+
+    /// The fields, for writing from the host between replays. Replacing one by another field makes every
+    /// later replay an error, until it is put back.
+    pub fn fields_mut(&mut self) -> &mut F {
+        self.exchange.fields_mut()
+    }
+}
+
+impl<F, E> Drop for Step<'_, F, E> {
+    fn drop(&mut self) {
+        if self.is_captured() {
+            self.exchange.bound.forget_recorded();
+        }
+    }
+}
+
+impl<F: fmt::Debug, E> fmt::Debug for Step<'_, F, E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Step")
+            .field("exchange", &self.exchange)
+            .field("schedule", &self.schedule)
+            .field("why_not", &self.why_not)
+            .finish_non_exhaustive()
+    }
+}
