@@ -105,26 +105,39 @@ pub(crate) fn make_field<'m, D: Device>(
         return make_owned(device, pattern, oracle, maker, number);
     }
     let described = Described { oracle, number, element: maker.element() };
+    let kind = memory_of(device, maker);
     for_type!(maker.element(), T => {
         // An owned field of the same kind has made the layouts.
         let model = maker.build::<T, D>(device, pattern, MemoryKind::Device)?;
-        let layouts = (0..model.domains()).map(|domain| model.layout(domain).cloned()).collect::<Result<Vec<_>, _>>()?;
-        if !device.info().runs_on_host() {
-            let field = field_at_addresses::<T, D>(device, layouts, memory_of(device, maker))?;
-            return Ok(Box::new(Owned { described, field: field.with_vector(maker.vector())? }));
-        }
-        *memory = layouts
-            .iter()
-            .map(|layout| vec![u128::from_ne_bytes([UNTOUCHED; 16]); (layout.span().1 as usize * size_of::<T>()).div_ceil(16)])
-            .collect();
-        let blocks = memory
-            .iter_mut()
-            .zip(&layouts)
-            .map(|(memory, layout)| (bytemuck::cast_slice_mut::<u128, T>(memory), layout.clone()))
-            .collect();
-        let field = BorrowedField::new(device, blocks)?.with_vector(maker.vector())?;
-        Ok(Box::new(Borrowed { described, field, layouts }))
+        make_lent(model, described, maker.vector(), kind, memory)
     })
+}
+
+/// Makes one field in memory that is somebody else's, with the layouts of `model`; `memory` is what a borrowed one borrows.
+fn make_lent<'m, T: Element, D: Device>(
+    model: Field<T, D>,
+    described: Described<'m>,
+    vector: &[usize],
+    kind: MemoryKind,
+    memory: &'m mut Memory,
+) -> Result<Box<dyn CaseField + 'm>, Failure> {
+    let device = model.device();
+    let layouts = (0..model.domains()).map(|domain| model.layout(domain).cloned());
+    let layouts = layouts.collect::<Result<Vec<_>, _>>()?;
+    if !device.info().runs_on_host() {
+        let field = field_at_addresses::<T, D>(device, layouts, kind)?;
+        return Ok(Box::new(Owned { described, field: field.with_vector(vector)? }));
+    }
+    let untouched = u128::from_ne_bytes([UNTOUCHED; 16]);
+    let words = |layout: &BlockLayout| (layout.span().1 as usize * size_of::<T>()).div_ceil(16);
+    *memory = layouts.iter().map(|layout| vec![untouched; words(layout)]).collect();
+    let blocks = memory
+        .iter_mut()
+        .zip(&layouts)
+        .map(|(memory, layout)| (bytemuck::cast_slice_mut::<u128, T>(memory), layout.clone()))
+        .collect();
+    let field = BorrowedField::new(device, blocks)?.with_vector(vector)?;
+    Ok(Box::new(Borrowed { described, field, layouts }))
 }
 
 /// Makes one field that owns its memory.

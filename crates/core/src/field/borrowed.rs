@@ -66,8 +66,7 @@ impl<'m, T: Element, D: Device> BorrowedField<'m, T, D> {
     /// # Errors
     /// As there.
     pub fn with_vector(mut self, axes: impl AsRef<[usize]>) -> Result<Self, FieldError> {
-        let layouts = self.blocks.iter().map(|(_, layout)| layout);
-        self.vector = VectorAxes::new(axes.as_ref(), T::TYPE, layouts)?;
+        self.vector = VectorAxes::new(axes.as_ref(), T::TYPE, &self.blocks)?;
         Ok(self)
     }
 
@@ -100,7 +99,7 @@ impl<'m, T: Element, D: Device> BorrowedField<'m, T, D> {
 // SAFETY: the field borrows its slices exclusively.
 unsafe impl<T: Element, D: Device> FieldSet for BorrowedField<'_, T, D> {
     fn bind(&self, binder: &mut Binder) {
-        binder.add(&self.device, self.identity, || BoundField {
+        binder.add(&self.device, self.identity, &|| BoundField {
             element: T::TYPE,
             alignment: align_of::<T>(),
             vector: self.vector.clone(),

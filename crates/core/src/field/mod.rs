@@ -3,6 +3,7 @@
 mod arrays;
 mod borrowed;
 mod builder;
+mod description;
 mod error;
 mod layout;
 mod owned;

@@ -10,7 +10,7 @@ use super::placement::{Placement, placement};
 use super::{Binder, BlockLayout, BoundField, FieldBuilder, FieldError, FieldSet, VectorAxes, View, ViewMut};
 use crate::device::{Buffer, Device, DeviceError, MemoryKind, Pointer};
 use crate::domain::IndexBox;
-use crate::element::Element;
+use crate::element::{Element, ElementType};
 use crate::pattern::Pattern;
 use crate::transport::Lease;
 
@@ -22,15 +22,10 @@ use crate::transport::Lease;
 pub struct Field<T, D: Device> {
     device: D,
     storage: Arc<Storage>,
-    blocks: Vec<Block>,
+    /// For each domain the address of the first element, and the layout.
+    blocks: Vec<(Pointer, BlockLayout)>,
     vector: VectorAxes,
     element: PhantomData<T>,
-}
-
-#[derive(Debug)]
-struct Block {
-    pointer: Pointer,
-    layout: BlockLayout,
 }
 
 /// The memory of a field, and whether an exchange is using it.
@@ -89,6 +84,11 @@ impl<D: Device> Exporting for Allocated<D> {
 }
 
 impl Storage {
+    fn new(host_accessible: bool, memory: Memory) -> Storage {
+        let (in_flight, holds) = (AtomicBool::new(false), AtomicUsize::new(0));
+        Storage { in_flight, holds, writers: Mutex::default(), host_accessible, memory }
+    }
+
     /// The memory, if neighbours on this node can map any of it.
     pub(crate) fn lease(&self) -> Option<&Lease> {
         match &self.memory {
@@ -152,6 +152,68 @@ impl Storage {
     }
 }
 
+/// Memory for a field, and where its blocks lie.
+struct Allocation {
+    blocks: Vec<(Pointer, BlockLayout)>,
+    host_accessible: bool,
+    memory: Memory,
+}
+
+impl Allocation {
+    /// For so many bytes and the blocks in them, whose elements are of this type; `node` is what neighbours on this node read.
+    fn new<D: Device>(
+        device: &D,
+        (bytes, blocks): (usize, Vec<(i64, BlockLayout)>),
+        element: ElementType,
+        kind: MemoryKind,
+        node: Option<&Pattern>,
+    ) -> Result<Allocation, FieldError> {
+        let node = node.filter(|_| bytes > 0 && device.info().runs_on_host());
+        let lease = node.and_then(|pattern| match placement(pattern, &blocks, element, bytes) {
+            Placement::Shared(parts) => pattern.comm().transport().share_parts(bytes, &parts),
+            Placement::Private => None,
+        });
+        let (base, host_accessible, memory) = match lease {
+            Some(lease) => (lease.memory.pointer(), true, Memory::Leased(lease)),
+            None => {
+                let buffer = device.allocate(bytes, kind)?;
+                let (base, host_accessible) = (buffer.pointer(), buffer.host_accessible());
+                let allocated = Box::new(Allocated { device: device.clone(), buffer });
+                (base, host_accessible, Memory::Allocated(allocated))
+            }
+        };
+        let blocks = blocks.into_iter().map(|(begin, layout)| (base.offset(begin as isize), layout));
+        Ok(Allocation { blocks: blocks.collect(), host_accessible, memory })
+    }
+}
+
+/// The bytes of blocks of these layouts one behind the other, and where each begins: on a cache line of its own.
+fn in_one_piece(
+    layouts: Vec<BlockLayout>,
+    element: ElementType,
+) -> Result<(usize, Vec<(i64, BlockLayout)>), FieldError> {
+    let line = 64 / element.bytes();
+    let mut end = Some(0usize);
+    let mut begins = Vec::with_capacity(layouts.len());
+    for layout in &layouts {
+        let (low, high) = layout.span();
+        if low != 0 {
+            let found = format!("{:?}", layout.strides());
+            return Err(FieldError::layout("the strides of an allocated field", "none below 0", found));
+        }
+        let begin = end.and_then(|end| end.checked_next_multiple_of(line));
+        begins.push(begin.unwrap_or(0));
+        end = begin.and_then(|begin| begin.checked_add(high as usize));
+    }
+    let bytes =
+        end.and_then(|end| end.checked_mul(element.bytes())).filter(|bytes| isize::try_from(*bytes).is_ok());
+    let bytes = bytes.ok_or_else(|| {
+        FieldError::layout("the size of a field", "a size that memory can hold", "more than 2^63 bytes")
+    })?;
+    let begins = begins.into_iter().map(|begin| (begin * element.bytes()) as i64);
+    Ok((bytes, begins.zip(layouts).collect()))
+}
+
 impl<T: Element, D: Device> Field<T, D> {
     /// A field of zeros for the domains of `pattern`, with one component, the last axis fastest, and a margin as
     /// wide as the halo.
@@ -197,10 +259,7 @@ impl<T: Element, D: Device> Field<T, D> {
         host_accessible: bool,
         memory: Memory,
     ) -> Field<T, D> {
-        let (in_flight, holds) = (AtomicBool::new(false), AtomicUsize::new(0));
-        let storage =
-            Arc::new(Storage { in_flight, holds, writers: Mutex::default(), host_accessible, memory });
-        let blocks = blocks.into_iter().map(|(pointer, layout)| Block { pointer, layout }).collect();
+        let storage = Arc::new(Storage::new(host_accessible, memory));
         Field { device: device.clone(), storage, blocks, vector: VectorAxes::default(), element: PhantomData }
     }
 
@@ -212,8 +271,7 @@ impl<T: Element, D: Device> Field<T, D> {
     /// # Errors
     /// [`FieldError::Layout`] for elements without a sign, more axes than components, and axes that are not there.
     pub fn with_vector(mut self, axes: impl AsRef<[usize]>) -> Result<Field<T, D>, FieldError> {
-        let layouts = self.blocks.iter().map(|block| &block.layout);
-        self.vector = VectorAxes::new(axes.as_ref(), T::TYPE, layouts)?;
+        self.vector = VectorAxes::new(axes.as_ref(), T::TYPE, &self.blocks)?;
         Ok(self)
     }
 
@@ -223,44 +281,9 @@ impl<T: Element, D: Device> Field<T, D> {
         kind: MemoryKind,
         node: Option<&Pattern>,
     ) -> Result<Field<T, D>, FieldError> {
-        // Blocks begin on cache lines of their own.
-        let line = 64 / size_of::<T>();
-        let mut end = Some(0usize);
-        let mut begins = Vec::with_capacity(layouts.len());
-        for layout in &layouts {
-            let (low, high) = layout.span();
-            if low != 0 {
-                let found = format!("{:?}", layout.strides());
-                return Err(FieldError::layout("the strides of an allocated field", "none below 0", found));
-            }
-            let begin = end.and_then(|end| end.checked_next_multiple_of(line));
-            begins.push(begin.unwrap_or(0));
-            end = begin.and_then(|begin| begin.checked_add(high as usize));
-        }
-        let bytes = end
-            .and_then(|end| end.checked_mul(size_of::<T>()))
-            .filter(|bytes| isize::try_from(*bytes).is_ok());
-        let bytes = bytes.ok_or_else(|| {
-            FieldError::layout("the size of a field", "a size that memory can hold", "more than 2^63 bytes")
-        })?;
-        let begins = begins.into_iter().map(|begin| (begin * size_of::<T>()) as i64);
-        let blocks: Vec<(i64, BlockLayout)> = begins.zip(layouts).collect();
-        let node = node.filter(|_| bytes > 0 && device.info().runs_on_host());
-        let lease = node.and_then(|pattern| match placement(pattern, &blocks, T::TYPE, bytes) {
-            Placement::Shared(parts) => pattern.comm().transport().share_parts(bytes, &parts),
-            Placement::Private => None,
-        });
-        let (base, host_accessible, memory) = match lease {
-            Some(lease) => (lease.memory.pointer(), true, Memory::Leased(lease)),
-            None => {
-                let buffer = device.allocate(bytes, kind)?;
-                let (base, host_accessible) = (buffer.pointer(), buffer.host_accessible());
-                let allocated = Box::new(Allocated { device: device.clone(), buffer });
-                (base, host_accessible, Memory::Allocated(allocated))
-            }
-        };
-        let blocks =
-            blocks.into_iter().map(|(begin, layout)| (base.offset(begin as isize), layout)).collect();
+        let (bytes, blocks) = in_one_piece(layouts, T::TYPE)?;
+        let Allocation { blocks, host_accessible, memory } =
+            Allocation::new(device, (bytes, blocks), T::TYPE, kind, node)?;
         // SAFETY: the blocks are disjoint parts of the memory, long enough for their layouts, aligned to 64 bytes,
         // zeroed (every `Element` is plain data), and live as long as its owner.
         Ok(unsafe { Field::in_memory(device, blocks, host_accessible, memory) })
@@ -281,7 +304,7 @@ impl<T: Element, D: Device> Field<T, D> {
     /// # Errors
     /// [`FieldError::NoSuchDomain`].
     pub fn layout(&self, domain: usize) -> Result<&BlockLayout, FieldError> {
-        Ok(&self.block(domain)?.layout)
+        Ok(&self.block(domain)?.1)
     }
 
     /// The address of the block's first element, for kernels and foreign libraries. Following it is up to the
@@ -291,7 +314,7 @@ impl<T: Element, D: Device> Field<T, D> {
     /// # Errors
     /// [`FieldError::NoSuchDomain`].
     pub fn pointer(&self, domain: usize) -> Result<Pointer, FieldError> {
-        Ok(self.block(domain)?.pointer)
+        Ok(self.block(domain)?.0)
     }
 
     /// All cells of a domain, halo included, for reading from the host. Blocks until the last exchange has filled the halo,
@@ -300,10 +323,10 @@ impl<T: Element, D: Device> Field<T, D> {
     /// # Errors
     /// [`FieldError::InFlight`], [`FieldError::NotHostAccessible`], [`FieldError::NoSuchDomain`], [`FieldError::Device`].
     pub fn view(&self, domain: usize) -> Result<View<'_, T>, FieldError> {
-        let block = self.on_host(domain)?;
+        let (pointer, layout) = self.on_host(domain)?;
         // SAFETY: the block is alive as long as `self`; it is not in flight, so no exchange touches it, none can be
         // started while `self` is borrowed (that takes `&mut`), and neither can a `ViewMut` be had.
-        Ok(unsafe { View::new(block.pointer.as_ptr().cast(), &block.layout, block.layout.allocated()) })
+        Ok(unsafe { View::new(pointer.as_ptr().cast(), layout, layout.allocated()) })
     }
 
     /// All cells of a domain, halo included, for reading and writing from the host. Blocks as [`view`](Field::view) does.
@@ -311,9 +334,9 @@ impl<T: Element, D: Device> Field<T, D> {
     /// # Errors
     /// As for [`view`](Field::view).
     pub fn view_mut(&mut self, domain: usize) -> Result<ViewMut<'_, T>, FieldError> {
-        let block = self.on_host(domain)?;
+        let (pointer, layout) = self.on_host(domain)?;
         // SAFETY: as in `view`, and `self` is borrowed exclusively.
-        Ok(unsafe { ViewMut::new(block.pointer.as_ptr().cast(), &block.layout, block.layout.allocated()) })
+        Ok(unsafe { ViewMut::new(pointer.as_ptr().cast(), layout, layout.allocated()) })
     }
 
     /// A copy of the block of `domain` in host memory, as it lies in memory (see [`layout`](Field::layout)). Blocks
@@ -323,10 +346,10 @@ impl<T: Element, D: Device> Field<T, D> {
     /// # Errors
     /// [`FieldError::InFlight`], [`FieldError::NoSuchDomain`], [`FieldError::Device`].
     pub fn to_vec(&self, domain: usize) -> Result<Vec<T>, FieldError> {
-        let block = self.at_rest(domain)?;
-        let (low, high) = block.layout.span();
+        let (pointer, layout) = self.at_rest(domain)?;
+        let (low, high) = layout.span();
         let mut copy = vec![T::zeroed(); (high - low) as usize];
-        let from = block.pointer.offset(low * size_of::<T>() as isize);
+        let from = pointer.offset(low * size_of::<T>() as isize);
         let stream = self.device.default_stream();
         // SAFETY: the span is valid memory; no exchange is in flight and `self` is borrowed, so nobody writes it but
         // work that the caller put on a stream, which the default stream orders.
@@ -339,12 +362,12 @@ impl<T: Element, D: Device> Field<T, D> {
     /// # Errors
     /// As for [`to_vec`](Field::to_vec), and [`FieldError::Layout`] for another number of values.
     pub fn copy_from(&mut self, domain: usize, values: &[T]) -> Result<(), FieldError> {
-        let block = self.at_rest(domain)?;
-        let (low, high) = block.layout.span();
+        let (pointer, layout) = self.at_rest(domain)?;
+        let (low, high) = layout.span();
         if values.len() != (high - low) as usize {
             return Err(FieldError::layout("the number of values of a block", high - low, values.len()));
         }
-        let to = block.pointer.offset(low * size_of::<T>() as isize);
+        let to = pointer.offset(low * size_of::<T>() as isize);
         let stream = self.device.default_stream();
         // SAFETY: as in `to_vec`, with `self` borrowed exclusively.
         unsafe { self.device.write(bytemuck::cast_slice(values), to, &stream)? };
@@ -360,9 +383,9 @@ impl<T: Element, D: Device> Field<T, D> {
         domain: usize,
         region: IndexBox,
     ) -> Result<View<'_, T>, FieldError> {
-        let block = self.addressable(domain)?;
+        let (pointer, layout) = self.addressable(domain)?;
         // SAFETY: the caller's promise.
-        Ok(unsafe { View::new(block.pointer.as_ptr().cast(), &block.layout, region) })
+        Ok(unsafe { View::new(pointer.as_ptr().cast(), layout, region) })
     }
 
     /// A mutable view of `region` while an exchange is pending.
@@ -374,9 +397,9 @@ impl<T: Element, D: Device> Field<T, D> {
         domain: usize,
         region: IndexBox,
     ) -> Result<ViewMut<'_, T>, FieldError> {
-        let block = self.addressable(domain)?;
+        let (pointer, layout) = self.addressable(domain)?;
         // SAFETY: the caller's promise.
-        Ok(unsafe { ViewMut::new(block.pointer.as_ptr().cast(), &block.layout, region) })
+        Ok(unsafe { ViewMut::new(pointer.as_ptr().cast(), layout, region) })
     }
 
     /// Tells this field from any other that is alive.
@@ -384,12 +407,12 @@ impl<T: Element, D: Device> Field<T, D> {
         Arc::as_ptr(&self.storage).addr()
     }
 
-    fn block(&self, domain: usize) -> Result<&Block, FieldError> {
+    fn block(&self, domain: usize) -> Result<&(Pointer, BlockLayout), FieldError> {
         let count = self.blocks.len();
         self.blocks.get(domain).ok_or(FieldError::NoSuchDomain { domain, count })
     }
 
-    fn at_rest(&self, domain: usize) -> Result<&Block, FieldError> {
+    fn at_rest(&self, domain: usize) -> Result<&(Pointer, BlockLayout), FieldError> {
         if self.storage.is_in_flight() {
             return Err(FieldError::InFlight);
         }
@@ -397,14 +420,14 @@ impl<T: Element, D: Device> Field<T, D> {
         self.block(domain)
     }
 
-    fn addressable(&self, domain: usize) -> Result<&Block, FieldError> {
+    fn addressable(&self, domain: usize) -> Result<&(Pointer, BlockLayout), FieldError> {
         if !self.storage.host_accessible {
             return Err(FieldError::NotHostAccessible { device: self.device.id() });
         }
         self.block(domain)
     }
 
-    fn on_host(&self, domain: usize) -> Result<&Block, FieldError> {
+    fn on_host(&self, domain: usize) -> Result<&(Pointer, BlockLayout), FieldError> {
         self.at_rest(domain)?;
         self.addressable(domain)
     }
@@ -413,12 +436,12 @@ impl<T: Element, D: Device> Field<T, D> {
 // SAFETY: a field has exclusive access to its storage, except for exchanges, which mark it as in flight.
 unsafe impl<T: Element, D: Device> FieldSet for Field<T, D> {
     fn bind(&self, binder: &mut Binder) {
-        binder.add(&self.device, self.identity(), || BoundField {
+        binder.add(&self.device, self.identity(), &|| BoundField {
             element: T::TYPE,
             alignment: align_of::<T>(),
             vector: self.vector.clone(),
             storage: Some(Arc::clone(&self.storage)),
-            blocks: self.blocks.iter().map(|block| (block.pointer, block.layout.clone())).collect(),
+            blocks: self.blocks.clone(),
         });
     }
 }

@@ -77,7 +77,7 @@ impl Binder {
         matches!(binder.purpose, Purpose::Compare(Some(count)) if count == binder.identities.len())
     }
 
-    pub(crate) fn add<D: Device>(&mut self, device: &D, identity: usize, field: impl FnOnce() -> BoundField) {
+    pub(crate) fn add<D: Device>(&mut self, device: &D, identity: usize, field: &dyn Fn() -> BoundField) {
         match &mut self.purpose {
             Purpose::Compare(count) => {
                 *count = count.filter(|&count| self.identities.get(count) == Some(&identity)).map(|n| n + 1);

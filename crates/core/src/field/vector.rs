@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::{BlockLayout, FieldError};
+use crate::device::Pointer;
 use crate::domain::{Grid, Orientation};
 use crate::element::ElementType;
 
@@ -16,17 +17,17 @@ impl VectorAxes {
     ///
     /// # Errors
     /// [`FieldError::Layout`] for elements without a sign, more axes than components, and axes that are not there.
-    pub(crate) fn new<'l>(
+    pub(crate) fn new(
         axes: &[usize],
         element: ElementType,
-        mut layouts: impl Iterator<Item = &'l BlockLayout>,
+        blocks: &[(Pointer, BlockLayout)],
     ) -> Result<VectorAxes, FieldError> {
         if !axes.is_empty() && element.sign_change().is_none() {
             let expected = "a type with a sign: across some edges components change theirs";
             return Err(FieldError::layout("the element type of a vector field", expected, element));
         }
         let found = format!("{axes:?}");
-        let few = layouts.find(|layout| {
+        let few = blocks.iter().map(|(_, layout)| layout).find(|layout| {
             axes.len() > layout.components() || axes.iter().any(|&axis| axis >= layout.allocated().axes())
         });
         match few {
