@@ -13,7 +13,7 @@ use rand::{RngExt, SeedableRng};
 
 use crate::Failure;
 use crate::exchange::{self, split};
-use crate::oracle::{FieldMaker, Lenders, Memory, Oracle, Ways, make_field, run_rounds};
+use crate::oracle::{FieldMaker, Lenders, Memory, Name, Oracle, Ways, make_field, name_of, run_rounds};
 
 /// A random cubed sphere, split, halo and set of fields.
 #[derive(Debug, Clone)]
@@ -260,7 +260,7 @@ impl Globe<'_> {
     }
 
     /// The cell that an exchange puts at `cell` of the block of `owned`; `None` where it puts nothing.
-    fn source(&self, owned: &IndexBox, cell: &[i64]) -> Option<Vec<i64>> {
+    fn source(&self, owned: &IndexBox, cell: &[i64]) -> Option<Name> {
         let mut outside = 0;
         for (axis, &index) in cell.iter().enumerate() {
             let (lower, upper) = (owned.lower()[axis], owned.upper()[axis]);
@@ -274,7 +274,7 @@ impl Globe<'_> {
             Neighbours::All => outside >= 1,
             Neighbours::Faces => outside == 1,
         };
-        let mut source = cell.to_vec();
+        let mut source = name_of(cell);
         if let Some(levels) = self.case.levels {
             let levels = levels as i64;
             if !self.case.periodic && !(0..levels).contains(&cell[1]) {
@@ -295,10 +295,10 @@ impl Globe<'_> {
 }
 
 impl Oracle for Globe<'_> {
-    fn name(&self, _domain: usize, layout: &BlockLayout, cell: &[i64], after: bool) -> Option<Vec<i64>> {
+    fn name(&self, _domain: usize, layout: &BlockLayout, cell: &[i64], after: bool) -> Option<Name> {
         let owned = layout.owned();
         if owned.contains(cell) {
-            return Some(cell.to_vec());
+            return Some(name_of(cell));
         }
         if after { self.source(&owned, cell) } else { None }
     }

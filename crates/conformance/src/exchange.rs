@@ -16,8 +16,8 @@ use rand::{RngExt, SeedableRng};
 
 use crate::Failure;
 use crate::oracle::{
-    CaseField, FieldMaker, Lenders, Memory, Oracle, Ways, make_field, make_owned, order_of_rank,
-    random_element, random_memory, run_interleaved, run_rounds,
+    CaseField, FieldMaker, Lenders, Memory, Name, Oracle, Ways, make_field, make_owned, name_of,
+    order_of_rank, random_element, random_memory, run_interleaved, run_rounds,
 };
 
 /// A random grid, split, halo and set of fields.
@@ -152,9 +152,9 @@ impl Case {
     }
 
     /// The cell of the grid that an exchange puts at `cell` of the block of `owned`; `None` where it puts nothing.
-    fn source(&self, owned: &IndexBox, cell: &[i64]) -> Option<Vec<i64>> {
+    fn source(&self, owned: &IndexBox, cell: &[i64]) -> Option<Name> {
         let mut outside = 0;
-        let mut source = Vec::with_capacity(cell.len());
+        let mut source = name_of(&[]);
         for (axis, &index) in cell.iter().enumerate() {
             let (lower, upper) = (owned.lower()[axis], owned.upper()[axis]);
             let (below, above) = self.widths[axis];
@@ -166,7 +166,7 @@ impl Case {
             if !self.periodic[axis] && !(0..extent).contains(&index) {
                 return None;
             }
-            source.push(index.rem_euclid(extent));
+            source[axis] = index.rem_euclid(extent);
         }
         let filled = match self.neighbours {
             Neighbours::All => outside >= 1,
@@ -325,10 +325,10 @@ impl Case {
 }
 
 impl Oracle for Case {
-    fn name(&self, _domain: usize, layout: &BlockLayout, cell: &[i64], after: bool) -> Option<Vec<i64>> {
+    fn name(&self, _domain: usize, layout: &BlockLayout, cell: &[i64], after: bool) -> Option<Name> {
         let owned = layout.owned();
         if owned.contains(cell) {
-            return Some(cell.to_vec());
+            return Some(name_of(cell));
         }
         if after { self.source(&owned, cell) } else { None }
     }

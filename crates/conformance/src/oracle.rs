@@ -19,11 +19,20 @@ use fields::{Borrowed, Owned};
 use values::UNTOUCHED;
 pub(crate) use ways::Ways;
 
+/// The index of a cell in the global array, or its number and its further indices; 0 along axes that there are not. No more
+/// axes are to be had.
+pub(crate) type Name = [i64; 4];
+
+/// What names a cell of this index.
+pub(crate) fn name_of(index: &[i64]) -> Name {
+    std::array::from_fn(|axis| index.get(axis).copied().unwrap_or(0))
+}
+
 /// Knows what this rank's memory holds.
 pub(crate) trait Oracle {
     /// What names the value of `cell` of `domain` in the global array, before an exchange or after it; `None` for a cell
     /// that nothing was put in.
-    fn name(&self, domain: usize, layout: &BlockLayout, cell: &[i64], after: bool) -> Option<Vec<i64>>;
+    fn name(&self, domain: usize, layout: &BlockLayout, cell: &[i64], after: bool) -> Option<Name>;
     /// From which component of the named cell a component of `cell` comes, and whether its sign is changed.
     fn component(&self, _field: usize, _cell: &[i64], component: usize) -> (usize, bool) {
         (component, false)

@@ -16,8 +16,8 @@ use rand::seq::{IndexedRandom, SliceRandom};
 use rand::{RngExt, SeedableRng};
 
 use crate::oracle::{
-    CaseField, FieldMaker, Lenders, Memory, Oracle, Ways, make_field, make_owned, order_of_rank,
-    random_element, random_memory, run_interleaved, run_rounds,
+    CaseField, FieldMaker, Lenders, Memory, Name, Oracle, Ways, make_field, make_owned, name_of,
+    order_of_rank, random_element, random_memory, run_interleaved, run_rounds,
 };
 use crate::{Failure, ensure, exchange};
 
@@ -355,12 +355,16 @@ impl Here {
 }
 
 impl Oracle for Here {
-    fn name(&self, domain: usize, layout: &BlockLayout, cell: &[i64], after: bool) -> Option<Vec<i64>> {
+    fn name(&self, domain: usize, layout: &BlockLayout, cell: &[i64], after: bool) -> Option<Name> {
         let Domain { ids, owned, .. } = &self.domains[domain];
         let index = cell[0] as usize;
         let exchanged = layout.owned().contains(cell);
         let holds = owned[index] || after && exchanged && self.is_filled(domain, index);
-        holds.then(|| [&[ids[index]], &cell[1..]].concat())
+        holds.then(|| {
+            let mut name = name_of(cell);
+            name[0] = ids[index];
+            name
+        })
     }
 
     fn seed(&self, field: usize, round: u64) -> u64 {

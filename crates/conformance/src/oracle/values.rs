@@ -3,17 +3,17 @@
 use haloport_core::{BlockLayout, ElementType, IndexBox};
 use num_complex::Complex;
 
-use super::Described;
+use super::{Described, Name};
 use crate::{Failure, ensure};
 
 /// A byte that memory is filled with before an exchange, to see what was touched.
 pub(super) const UNTOUCHED: u8 = 0xA5;
 
 /// What the global array holds, of any type: as many of the bytes as an element has.
-pub(super) fn value(seed: u64, name: &[i64], component: usize) -> [u8; 16] {
+pub(super) fn value(seed: u64, name: &Name, component: usize) -> [u8; 16] {
     // Apart from the indices, so that no other cell has the same number in another component.
     let mut hash = seed ^ (component as u64) << 24 ^ 0x5851_F42D_4C95_7F2D;
-    for &index in name {
+    for index in *name {
         hash = (hash ^ index as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15);
         hash ^= hash >> 29;
     }
@@ -59,14 +59,14 @@ pub(super) fn image(
     let seed = oracle.seed(number, round);
     for_each_cell(&layout.allocated(), |cell| {
         let Some(name) = oracle.name(domain, layout, cell, after) else { return };
+        let Some(first) = layout.offset(cell, 0) else { return };
         for component in 0..layout.components() {
-            if let Some(offset) = layout.offset(cell, component) {
-                let (from, negative) = oracle.component(number, cell, component);
-                let place = &mut image[offset as usize * size..][..size];
-                place.copy_from_slice(&value(seed, &name, from)[..size]);
-                if negative {
-                    negate(element, place);
-                }
+            let (from, negative) = oracle.component(number, cell, component);
+            let offset = first as usize + component * layout.component_stride() as usize;
+            let place = &mut image[offset * size..][..size];
+            place.copy_from_slice(&value(seed, &name, from)[..size]);
+            if negative {
+                negate(element, place);
             }
         }
     });
@@ -109,20 +109,16 @@ pub(super) fn compare(
 }
 
 pub(super) fn for_each_cell(region: &IndexBox, mut visit: impl FnMut(&[i64])) {
-    let extents: Vec<i64> =
-        region.lower().iter().zip(region.upper()).map(|(low, up)| (up - low).max(0)).collect();
-    let count: i64 = extents.iter().product();
-    for number in 0..count {
-        let mut rest = number;
-        let cell: Vec<i64> = extents
-            .iter()
-            .zip(region.lower())
-            .map(|(extent, lower)| {
-                let index = lower + rest % extent;
-                rest /= extent;
-                index
-            })
-            .collect();
+    let (lower, upper) = (region.lower(), region.upper());
+    let mut cell = lower.to_vec();
+    for _ in 0..region.cells() {
         visit(&cell);
+        for (axis, index) in cell.iter_mut().enumerate() {
+            *index += 1;
+            if *index < upper[axis] {
+                break;
+            }
+            *index = lower[axis];
+        }
     }
 }
