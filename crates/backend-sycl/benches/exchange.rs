@@ -2,7 +2,9 @@
 //!
 //!     OCL_ICD_VENDORS=$folder cargo bench -p haloport-sycl --bench exchange
 //!
-//! Two ranks, threads of this process, own 128³ cells of `f64` each. Both exchanges pack into messages and unpack from
+//! Two ranks, threads of this process, own 128³ cells of `f64` each. Each keeps to a core of its own, as launchers of
+//! processes have it: threads of the driver that wait would otherwise push both to one core, where the exchange on the CPU
+//! takes twice its time. Both exchanges pack into messages and unpack from
 //! them, to all neighbours at once, and take turns in one run. After a check of every halo cell, the medians are printed:
 //! - the two exchanges, and their ratio;
 //! - of the exchange on the device: `start`, and `finish`, which waits for the packing and for the neighbour;
@@ -77,6 +79,7 @@ fn exchanges(
     halo: usize,
     parts: [usize; 3],
 ) -> Result<(), Failure> {
+    keep_to_core(comm.rank());
     let grid = Grid::new(parts.map(|parts| parts * LOCAL))?.periodic([true; 3])?;
     let domain = Split::even(&grid, parts)?.part(comm.rank()).ok_or("no part")?;
     let pattern = Pattern::structured(comm, &grid, &[domain], &Halo::uniform(halo))?;
@@ -111,6 +114,25 @@ fn exchanges(
         row("  finish", finish, None);
     }
     Ok(())
+}
+
+/// Has this thread run on that core alone of those that it may run on, counted from 0. Says where that cannot be had.
+fn keep_to_core(number: usize) {
+    #[cfg(target_os = "linux")]
+    {
+        use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+        let kept = sched_getaffinity(None).and_then(|allowed| {
+            let mut cores = (0..CpuSet::MAX_CPU).filter(|&core| allowed.is_set(core));
+            let mut one = CpuSet::new();
+            one.set(cores.nth(number % (allowed.count() as usize).max(1)).unwrap_or(0));
+            sched_setaffinity(None, &one)
+        });
+        if let Err(error) = kept {
+            println!("  rank {number} runs on any core: {error}");
+        }
+    }
+    #[cfg(not(target_os = "linux"))]
+    println!("  rank {number} runs on any core");
 }
 
 /// A field whose cells have their own values, bound so that it travels in messages.
