@@ -19,8 +19,10 @@ const CELLS: usize = 1024;
 
 const ROUNDS: i64 = 3;
 
-/// How cells get to neighbours, by name.
-const WAYS: [(&str, fn() -> BindOptions); 3] = [
+/// A way of cells to neighbours: its name, and the options that choose it.
+type NamedWay = (&'static str, fn() -> BindOptions);
+
+const WAYS: [NamedWay; 3] = [
     ("in a message", || BindOptions::default().path(DataPath::Messages)),
     ("in chunks", || BindOptions::default().path(DataPath::Messages).staging_chunk(2 * CELLS)),
     ("straight from the field", || BindOptions::default().path(DataPath::Direct)),
