@@ -4,7 +4,6 @@ use embedded_graphics::mono_font::iso_8859_1::{FONT_9X15, FONT_10X20};
 use embedded_graphics::prelude::*;
 use embedded_graphics::text::Alignment;
 use haloport_mesh::{Mesh, Partition};
-use image::RgbImage;
 use thiserror::Error;
 
 use super::tracer::Tracer;
@@ -53,7 +52,7 @@ pub fn globes(
     tracer: &Tracer,
     snapshots: &[Snapshot],
     note: &str,
-) -> Result<RgbImage, PictureError> {
+) -> Result<Canvas, PictureError> {
     let (across, count) = (2 * RADIUS, snapshots.len() as i32);
     let (width, height) = (LEFT + count * (across + GAP) + RIGHT, TOP + across + BOTTOM);
     let mut canvas = Canvas::new(width as u32, height as u32, PAPER);
@@ -84,7 +83,7 @@ pub fn globes(
         ColourBar { corner, tall: across - 76, palette: TRACER, range: [0.0, 1.0], pointed: [false, false] };
     bar.draw(&mut canvas);
     canvas.text("tracer", Point::new(corner.x - 6, TOP + 10), Alignment::Left, &FONT_10X20, INK);
-    Ok(canvas.0)
+    Ok(canvas)
 }
 
 /// Days without superfluous digits.
@@ -108,10 +107,11 @@ mod tests {
         let flat = Snapshot { days: 3.0, values: vec![0.0; mesh.cells()] };
         let picture = globes(&mesh, &partition, &tracer, &[hill, flat], "").unwrap();
         let bright = |from: i32| {
-            let columns = from as u32..(from + 2 * RADIUS) as u32;
-            let pixels = columns.flat_map(|x| (TOP as u32..(TOP + 2 * RADIUS) as u32).map(move |y| (x, y)));
+            let columns = from..from + 2 * RADIUS;
+            let pixels = columns.flat_map(|x| (TOP..TOP + 2 * RADIUS).map(move |y| (x, y)));
             pixels
-                .filter(|&(x, y)| picture.get_pixel(x, y).0[0] > 200 && picture.get_pixel(x, y).0[2] < 100)
+                .filter_map(|(x, y)| picture.pixel(x, y))
+                .filter(|[red, _, blue]| *red > 200 && *blue < 100)
                 .count()
         };
         assert!(bright(LEFT) > 1000 && bright(LEFT + 2 * RADIUS + GAP) == 0);

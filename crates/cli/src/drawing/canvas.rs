@@ -1,4 +1,4 @@
-//! An image that text and lines can be drawn on.
+//! A picture that text and lines can be drawn on.
 
 use std::convert::Infallible;
 
@@ -7,16 +7,53 @@ use embedded_graphics::pixelcolor::Rgb888;
 use embedded_graphics::prelude::*;
 use embedded_graphics::primitives::{Line, PrimitiveStyle};
 use embedded_graphics::text::{Alignment, Baseline, Text, TextStyleBuilder};
-use image::RgbImage;
 
-/// The image and its size as a target of embedded-graphics.
-pub(crate) struct Canvas(pub(crate) RgbImage);
+/// The pixels of a picture, as a target of embedded-graphics.
+#[derive(Clone, Debug)]
+pub struct Canvas {
+    size: Size,
+    /// Red, green and blue, row by row from the upper left.
+    pixels: Vec<[u8; 3]>,
+}
 
 impl Canvas {
-    /// An image of one colour.
+    /// A picture of one colour.
     pub(crate) fn new(width: u32, height: u32, colour: Rgb888) -> Self {
-        let pixel = image::Rgb([colour.r(), colour.g(), colour.b()]);
-        Self(RgbImage::from_pixel(width, height, pixel))
+        let pixels = vec![bands(colour); width as usize * height as usize];
+        Self { size: Size::new(width, height), pixels }
+    }
+
+    /// Colours a pixel, if there is one at `x` and `y`.
+    pub(crate) fn put(&mut self, x: i32, y: i32, colour: [u8; 3]) {
+        if let Some(pixel) = self.place(x, y).and_then(|place| self.pixels.get_mut(place)) {
+            *pixel = colour;
+        }
+    }
+
+    /// Red, green and blue of a pixel, if there is one at `x` and `y`.
+    pub fn pixel(&self, x: i32, y: i32) -> Option<[u8; 3]> {
+        self.place(x, y).and_then(|place| self.pixels.get(place)).copied()
+    }
+
+    /// The bytes of a PNG file.
+    ///
+    /// # Errors
+    /// What the encoder says.
+    pub fn png(&self) -> Result<Vec<u8>, png::EncodingError> {
+        let mut file = Vec::new();
+        let mut encoder = png::Encoder::new(&mut file, self.size.width, self.size.height);
+        encoder.set_color(png::ColorType::Rgb);
+        encoder.set_depth(png::BitDepth::Eight);
+        encoder.set_compression(png::Compression::Balanced);
+        encoder.set_filter(png::Filter::Adaptive);
+        encoder.write_header()?.write_image_data(self.pixels.as_flattened())?;
+        Ok(file)
+    }
+
+    /// Where a pixel lies in the list.
+    fn place(&self, x: i32, y: i32) -> Option<usize> {
+        let (x, y) = (u32::try_from(x).ok()?, u32::try_from(y).ok()?);
+        (x < self.size.width).then_some(y as usize * self.size.width as usize + x as usize)
     }
 
     /// Text with its middle line at `at.y`, left of, around or right of `at.x`. Characters
@@ -63,7 +100,7 @@ impl Canvas {
 
 impl OriginDimensions for Canvas {
     fn size(&self) -> Size {
-        Size::new(self.0.width(), self.0.height())
+        self.size
     }
 }
 
@@ -76,11 +113,12 @@ impl DrawTarget for Canvas {
         I: IntoIterator<Item = Pixel<Rgb888>>,
     {
         for Pixel(at, colour) in pixels {
-            let place = u32::try_from(at.x).ok().zip(u32::try_from(at.y).ok());
-            if let Some(pixel) = place.and_then(|(x, y)| self.0.get_pixel_mut_checked(x, y)) {
-                *pixel = image::Rgb([colour.r(), colour.g(), colour.b()]);
-            }
+            self.put(at.x, at.y, bands(colour));
         }
         Ok(())
     }
+}
+
+fn bands(colour: Rgb888) -> [u8; 3] {
+    [colour.r(), colour.g(), colour.b()]
 }

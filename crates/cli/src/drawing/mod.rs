@@ -1,4 +1,4 @@
-//! What pictures are drawn with: an image with text and lines, colours, and the bar that explains them.
+//! What pictures are drawn with: a canvas with text and lines, colours, and the bar that explains them.
 
 mod canvas;
 mod colour_bar;
@@ -6,24 +6,11 @@ mod palette;
 
 use embedded_graphics::pixelcolor::Rgb888;
 use embedded_graphics::prelude::*;
-use image::RgbImage;
-use image::codecs::png::{CompressionType, FilterType, PngEncoder};
 
-pub(crate) use canvas::Canvas;
+pub use canvas::Canvas;
 pub(crate) use colour_bar::{ColourBar, nice_below, ticks};
 pub(crate) use palette::{LAND, LARGEST, Palette, Rgb, SURFACE, TRACER, blend, bytes, rgb, shade};
 
 pub(crate) const PAPER: Rgb888 = Rgb888::WHITE;
 pub(crate) const INK: Rgb888 = Rgb888::new(0x22, 0x26, 0x2b);
 pub(crate) const FAINT: Rgb888 = Rgb888::new(0x6b, 0x72, 0x7a);
-
-/// A picture as the bytes of a PNG file.
-///
-/// # Errors
-/// What the encoder says.
-pub fn png(picture: &RgbImage) -> Result<Vec<u8>, image::ImageError> {
-    let mut file = Vec::new();
-    let encoder = PngEncoder::new_with_quality(&mut file, CompressionType::Default, FilterType::Adaptive);
-    picture.write_with_encoder(encoder)?;
-    Ok(file)
-}

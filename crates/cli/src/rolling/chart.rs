@@ -1,7 +1,5 @@
 //! A picture of the columns of a table and their rolling means: a panel for each column.
 
-use std::io::Cursor;
-
 use embedded_graphics::mono_font::iso_8859_1::{FONT_9X15, FONT_9X15_BOLD, FONT_10X20};
 use embedded_graphics::pixelcolor::Rgb888;
 use embedded_graphics::prelude::*;
@@ -34,7 +32,7 @@ const TITLE: i32 = 58;
 ///
 /// # Errors
 /// What the encoder of PNG says.
-pub fn chart(table: &Table, means: &[f64], title: &str) -> Result<Vec<u8>, image::ImageError> {
+pub fn chart(table: &Table, means: &[f64], title: &str) -> Result<Vec<u8>, png::EncodingError> {
     let columns = table.names.len();
     let panels = columns.min(MOST_PANELS);
     let across = if panels > 1 { 2 } else { 1 };
@@ -50,9 +48,7 @@ pub fn chart(table: &Table, means: &[f64], title: &str) -> Result<Vec<u8>, image
         Panel { table, corner, series: of(&table.values), means: of(means) }
             .draw(&mut canvas, &table.names[column]);
     }
-    let mut file = Cursor::new(Vec::new());
-    canvas.0.write_to(&mut file, image::ImageFormat::Png)?;
-    Ok(file.into_inner())
+    canvas.png()
 }
 
 fn legend(canvas: &mut Canvas, width: i32) {

@@ -9,7 +9,6 @@ use embedded_graphics::prelude::*;
 use embedded_graphics::primitives::Rectangle;
 use embedded_graphics::primitives::{Circle, Line, PrimitiveStyle, PrimitiveStyleBuilder};
 use embedded_graphics::text::Alignment;
-use image::RgbImage;
 use thiserror::Error;
 
 use crate::drawing::{
@@ -57,7 +56,7 @@ pub fn surface(
     depth: &[f64],
     time: f64,
     scale: f64,
-) -> Result<RgbImage, PictureError> {
+) -> Result<Canvas, PictureError> {
     let cells = cells(relief, depth, |h, bed| map::Cell {
         value: (h > DRY).then_some(h + bed),
         level: if h > DRY { h } else { -bed.max(DRY) },
@@ -89,7 +88,7 @@ pub fn largest_wave(
     largest: &[f64],
     time: f64,
     scale: f64,
-) -> Result<RgbImage, PictureError> {
+) -> Result<Canvas, PictureError> {
     let cells = cells(relief, largest, |height, bed| {
         let wet = bed < 0.0 || height > DRY;
         map::Cell {
@@ -133,7 +132,7 @@ struct Chart<'a> {
 }
 
 impl Chart<'_> {
-    fn draw(&self) -> Result<RgbImage, PictureError> {
+    fn draw(&self) -> Result<Canvas, PictureError> {
         let [first, last] = self.range;
         let span = last - first;
         if !(last > 0.0 && span.is_finite()) {
@@ -145,8 +144,7 @@ impl Chart<'_> {
         let mut canvas = Canvas::new(size.0, size.1, PAPER);
         let colour = |value: f64| self.palette.at((value - first) / span);
         for (x, y, pixel) in map::paint(self.relief, &frame, &self.cells, colour) {
-            let at = (LEFT as u32 + x, TOP as u32 + y);
-            canvas.0.put_pixel(at.0, at.1, image::Rgb(bytes(pixel)));
+            canvas.put(LEFT + x as i32, TOP + y as i32, bytes(pixel));
         }
         self.axes(&mut canvas, &frame);
         self.scale_bar(&mut canvas, &frame);
@@ -159,7 +157,7 @@ impl Chart<'_> {
         }
         let note = Point::new(LEFT, 56);
         canvas.text(&self.note, note, Alignment::Left, &FONT_9X15, FAINT);
-        Ok(canvas.0)
+        Ok(canvas)
     }
 
     /// The frame of the map with ticks and their labels, degrees.
@@ -333,7 +331,6 @@ fn crowding(label: &Rectangle, map: &Rectangle, taken: &[Rectangle]) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::drawing::png;
 
     #[test]
     fn labels_name_hemispheres_and_durations() {
@@ -353,6 +350,6 @@ mod tests {
         assert_eq!(message(&[0.0; 3], 1.0), "a picture of 4 x 4 cells needs as many values, found 3");
         assert_eq!(message(&[5.0; 16], 0.0), "the colour scale must end above 0 m, found 0");
         let picture = surface(&relief, &[], &[5.0; 16], 0.0, 1.0).unwrap();
-        assert!(png(&picture).unwrap().starts_with(b"\x89PNG\r\n"));
+        assert!(picture.png().unwrap().starts_with(b"\x89PNG\r\n"));
     }
 }

@@ -90,8 +90,7 @@ impl<'g> Globe<'g> {
                 }
                 if hit {
                     let mean = sum.map(|band| band / f64::from(SAMPLES * SAMPLES));
-                    let (x, y) = (corner.x + x, corner.y + y);
-                    canvas.0.put_pixel(x as u32, y as u32, image::Rgb(bytes(mean)));
+                    canvas.put(corner.x + x, corner.y + y, bytes(mean));
                 }
             }
         }

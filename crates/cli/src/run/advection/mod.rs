@@ -21,7 +21,6 @@ use std::time::Instant;
 use haloport::{Communicator, device::Device, with_device};
 use haloport_cli::advection::norms::Level;
 use haloport_cli::advection::picture::{Snapshot, globes};
-use haloport_cli::drawing::png;
 
 pub(crate) use args::AdvectionArgs;
 
@@ -95,7 +94,7 @@ fn on_rank<D: Device>(
         let note = report::note(args, case, comm.size(), &measured);
         let picture = globes(&case.mesh, partition, &case.tracer, &snapshots, &note)
             .map_err(|error| Failure::Run(error.to_string()))?;
-        let file = png(&picture).map_err(|error| Failure::Run(error.to_string()))?;
+        let file = picture.png().map_err(|error| Failure::Run(error.to_string()))?;
         folder.write("globe.png", &file)?
     } else {
         args.out.clone()

@@ -4,14 +4,13 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use haloport::{Communicator, device::Device};
-use haloport_cli::drawing::png;
+use haloport_cli::drawing::Canvas;
 use haloport_cli::numbers::larger;
 use haloport_cli::traffic::{Moved, total};
 use haloport_cli::tsunami::picture::{PictureError, largest_wave, surface};
 use haloport_cli::tsunami::solver::{Solver, Spent, Whole};
 use haloport_cli::tsunami::survey::Survey;
 use haloport_cli::tsunami::uplift::initial_state;
-use image::RgbImage;
 
 use super::problem::Problem;
 use super::tides::{Seen, Tides};
@@ -162,7 +161,7 @@ fn surface_name(time: f64) -> String {
     }
 }
 
-fn encoded(picture: Result<RgbImage, PictureError>) -> Result<Vec<u8>, Failure> {
+fn encoded(picture: Result<Canvas, PictureError>) -> Result<Vec<u8>, Failure> {
     let picture = picture.map_err(|error| Failure::Run(error.to_string()))?;
-    png(&picture).map_err(|error| Failure::Run(error.to_string()))
+    picture.png().map_err(|error| Failure::Run(error.to_string()))
 }
