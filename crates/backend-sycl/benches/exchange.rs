@@ -3,8 +3,8 @@
 //!     OCL_ICD_VENDORS=$folder cargo bench -p haloport-sycl --bench exchange
 //!
 //! Two ranks, threads of this process, own 128³ cells of `f64` each. Each keeps to a core of its own, as launchers of
-//! processes have it: threads of the driver that wait would otherwise push both to one core, where the exchange on the CPU
-//! takes twice its time. Both exchanges pack into messages and unpack from
+//! processes have it: placed by the system beside the driver's threads, the exchange on the CPU took twice its time in many
+//! runs. Both exchanges pack into messages and unpack from
 //! them, to all neighbours at once, and take turns in one run. After a check of every halo cell, the medians are printed:
 //! - the two exchanges, and their ratio;
 //! - of the exchange on the device: `start`, and `finish`, which waits for the packing and for the neighbour;

@@ -68,10 +68,14 @@ pub(crate) fn pattern(comm: &Communicator) -> Result<Pattern, Failure> {
 pub(crate) fn in_short(calls: &[Call], callers: &str) -> Vec<String> {
     let work = calls.iter().filter(|call| call.name != "cuEventQuery");
     work.map(|call| {
-        let whose = if call.argument("stream") == callers { "the caller's" } else { "ours" };
+        let on = match call.arguments.contains("stream=") {
+            true if call.argument("stream") == callers => " on the caller's",
+            true => " on ours",
+            false => "",
+        };
         match call.name.as_str() {
-            "cuLaunchKernel" => format!("{} on {whose}", call.argument("kernel")),
-            name => format!("{name} on {whose}"),
+            "cuLaunchKernel" => format!("{}{on}", call.argument("kernel")),
+            name => format!("{name}{on}"),
         }
     })
     .collect()

@@ -7,11 +7,10 @@ use haloport_core::device::{
     BoxCopy, Buffer, CopyAxis, CopyItem, Device, KernelArgument, KernelSource, LaunchConfig, MemoryKind,
     NextReader, ParameterType, Priority, Stream,
 };
-use haloport_core::{
-    BindOptions, Communicator, DataPath, Field, Grid, Halo, Pattern, Progress, Schedule, Split, run_ranks,
-};
+use haloport_core::{BindOptions, Communicator, DataPath, Field, Progress, Schedule, run_ranks};
 use haloport_cuda::CudaDevice;
 
+use crate::exchanges::pattern;
 use crate::recording::{Call, Recording, recorded};
 
 type Failure = Box<dyn std::error::Error + Send + Sync>;
@@ -88,10 +87,7 @@ fn everything(recording: &Recording) -> Result<(), Failure> {
 /// Exchanges, of one rank with itself or with others, from the pattern to the end, with the same mark.
 fn exchanges(recording: &Recording, comm: &Communicator, options: BindOptions) -> Result<(), Failure> {
     let device = CudaDevice::new()?;
-    let grid = Grid::new([16, 12])?.periodic([true, true])?;
-    let split = Split::balanced(&grid, comm.size())?;
-    let mine = split.part(comm.rank()).ok_or("there are more ranks than parts")?;
-    let pattern = Pattern::structured(comm, &grid, &[mine], &Halo::uniform(2))?;
+    let pattern = pattern(comm)?;
     let mut exchange = pattern.bind_with(Field::<f64, _>::new(&device, &pattern)?, options)?;
     let stream = device.create_stream(Priority::Normal)?;
     for _ in 0..2 {
@@ -106,9 +102,7 @@ fn exchanges(recording: &Recording, comm: &Communicator, options: BindOptions) -
 fn steps(recording: &Recording, comm: &Communicator) -> Result<(), Failure> {
     comm.set_progress(Progress::Caller)?;
     let device = CudaDevice::new()?;
-    let grid = Grid::new([16, 12])?.periodic([true, true])?;
-    let mine = Split::balanced(&grid, comm.size())?.part(comm.rank()).ok_or("no part")?;
-    let pattern = Pattern::structured(comm, &grid, &[mine], &Halo::uniform(2))?;
+    let pattern = pattern(comm)?;
     let path = BindOptions::default().path(DataPath::Messages);
     let mut exchange = pattern.bind_with(Field::<f64, _>::new(&device, &pattern)?, path)?;
     let stream = device.create_stream(Priority::Normal)?;

@@ -7,12 +7,12 @@ use std::time::Duration;
 use haloport_conformance::steps;
 use haloport_core::device::{Buffer, Device, DeviceError, MemoryKind, Priority, Stream};
 use haloport_core::{
-    BindOptions, Communicator, DataPath, Exchange, ExchangeError, Field, Grid, Halo, Pattern, Progress,
-    Schedule, Split, run_ranks,
+    BindOptions, Communicator, DataPath, Exchange, ExchangeError, Field, Progress, Schedule, run_ranks,
 };
 use haloport_cuda::CudaDevice;
 
-use crate::recording::{Call, Recording, recorded, recorded_with};
+use crate::exchanges::{in_short, pattern};
+use crate::recording::{Recording, recorded, recorded_with};
 
 type Failure = Box<dyn std::error::Error + Send + Sync>;
 
@@ -20,28 +20,9 @@ const BYTES: usize = 64;
 
 /// An exchange of a rank with its neighbours and itself, in messages.
 fn bound(comm: &Communicator, device: &CudaDevice) -> Result<Exchange<Field<f64, CudaDevice>>, Failure> {
-    let grid = Grid::new([16, 12])?.periodic([true, true])?;
-    let mine = Split::balanced(&grid, comm.size())?.part(comm.rank()).ok_or("no part")?;
-    let pattern = Pattern::structured(comm, &grid, &[mine], &Halo::uniform(2))?;
+    let pattern = pattern(comm)?;
     let field = Field::<f64, _>::new(device, &pattern)?;
     Ok(pattern.bind_with(field, BindOptions::default().path(DataPath::Messages))?)
-}
-
-/// The calls in short: what they are, and on whose stream.
-fn in_short(calls: &[Call], callers: &str) -> Vec<String> {
-    let work = calls.iter().filter(|call| call.name != "cuEventQuery");
-    work.map(|call| {
-        let on = match call.arguments.contains("stream=") {
-            true if call.argument("stream") == callers => " on the caller's",
-            true => " on ours",
-            false => "",
-        };
-        match call.name.as_str() {
-            "cuLaunchKernel" => format!("{}{on}", call.argument("kernel")),
-            name => format!("{name}{on}"),
-        }
-    })
-    .collect()
 }
 
 /// What a rank does in a step: fills memory while halos travel, and copies it to memory that the host reads.

@@ -39,7 +39,8 @@ impl<F: FieldSet> Exchange<F> {
     /// A step is captured for fields of one device, on a stream that was made (CUDA captures no default
     /// stream), where all that neighbours send comes in messages: as in
     /// [`DataPath::Messages`](crate::DataPath::Messages), and from everybody who shares no memory with this
-    /// rank. Ranks may differ. In the time line of a captured step there are its messages, and no packing or
+    /// rank; not axis by axis ([`HaloOrder`](crate::HaloOrder)), and not in chunks
+    /// ([`BindOptions::staging_chunk`](crate::BindOptions::staging_chunk)). Ranks may differ. In the time line of a captured step there are its messages, and no packing or
     /// unpacking. May block; ranks that are threads and share a device have all recorded before one of them
     /// replays.
     ///
