@@ -265,11 +265,12 @@ DEVICE_FUNCTION CopyPlace place_of(CopyEntry entry, u64 number)
 
 // No device of CUDA has threads that are cores.
 #ifdef __OPENCL_VERSION__
-// A list, with one thread for some tiles: every one of the `threads` takes a tile in turn.
+// A list, with one thread for some tiles: each of the `threads` takes a stretch of them, whose memory lies together.
 KERNEL GROUP_SIZE(1) void copy_lines(GLOBAL const CopyEntry *entries, GLOBAL const CopyTile *tiles, i64 count,
                                      i64 threads)
 {
-    for (i64 index = GLOBAL_INDEX(0); index < count; index += threads) {
+    i64 thread = GLOBAL_INDEX(0), past = count * (thread + 1) / threads;
+    for (i64 index = count * thread / threads; index < past; index++) {
         CopyTile tile = tiles[index];
         move_lines(entries[tile.entry], tile.first, tile.count);
     }

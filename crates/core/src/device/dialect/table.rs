@@ -45,7 +45,7 @@ pub struct CopyTile {
 
 /// A list of copies as one piece of device memory: entries, tiles, and the index lists.
 ///
-/// The kernels `copy_lines` (each thread takes tiles in turn and goes line by line: for devices whose threads are cores)
+/// The kernels `copy_lines` (each thread takes a stretch of tiles and goes line by line: for devices whose threads are cores)
 /// and `copy_words` (a group of [`COPY_GROUP_THREADS`] threads for each tile: for all others) take the address of the
 /// entries, the address of the tiles and the number of tiles; `copy_lines` also the number of threads.
 #[derive(Debug)]
@@ -64,6 +64,25 @@ impl CopyEntry {
             CopyItem::Box(copy) => of_rows(copy, None),
             CopyItem::Indexed(copy) => of_rows(copy.row(), Some((copy.rows(), copy.source(), copy.target()))),
         }
+    }
+
+    /// Where the word of that number lies on the side where the words are further apart: in a field, not in a message.
+    fn address_of(&self, number: u64) -> u64 {
+        let reach = |strides: &[i64; AXES]| {
+            let axes = self.extents.iter().zip(strides);
+            axes.map(|(extent, stride)| u128::from(*extent) * u128::from(stride.unsigned_abs())).max()
+        };
+        let (first, strides) = if reach(&self.source_strides) > reach(&self.target_strides) {
+            (self.source, &self.source_strides)
+        } else {
+            (self.target, &self.target_strides)
+        };
+        let (mut rest, mut address) = (number, first);
+        for (extent, stride) in self.extents.iter().zip(strides).rev() {
+            address = address.wrapping_add_signed(((rest % extent) as i64).wrapping_mul(*stride));
+            rest /= extent;
+        }
+        address
     }
 
     /// The words that are copied.
@@ -102,6 +121,9 @@ impl CopyTable {
             table.entries.push(entry);
             table.lists.push(lists);
         }
+        // The two faces across the fastest axis lie on the same lines of the cache: what is close is moved one after the other.
+        let CopyTable { entries, tiles, .. } = &mut table;
+        tiles.sort_by_cached_key(|tile| entries[tile.entry as usize].address_of(tile.first));
         table
     }
 
