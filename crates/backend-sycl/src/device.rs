@@ -16,8 +16,8 @@ use crate::kernels::{Grid, SyclKernel, SyclLaunch, enqueue, set_value};
 use crate::memory::SyclBuffer;
 use crate::open::{Opened, info_of};
 use crate::program;
-use crate::queue::{self, SyclStream, WorkQueue};
-use crate::select::{Selector, candidates};
+use crate::queue::{self, IMMEDIATE_QUEUES, SyclStream, WorkQueue};
+use crate::select::{Kind, Selector, candidates, has_extension};
 
 /// A GPU, a CPU or an accelerator that an OpenCL driver offers, with unified memory.
 ///
@@ -142,6 +142,15 @@ unsafe impl Device for SyclDevice {
         let Opened { context, device, info, .. } = &*self.opened;
         let queue = WorkQueue::new(context, *device, info.id, priority, info.stream_priorities)?;
         Ok(SyclStream::with_queue(&self.opened, queue))
+    }
+
+    fn create_immediate_stream(&self) -> Result<Option<SyclStream>, DeviceError> {
+        let Opened { context, device, info, kind, .. } = &*self.opened;
+        if *kind != Kind::Cpu || !has_extension(*device, IMMEDIATE_QUEUES) {
+            return Ok(None);
+        }
+        let queue = WorkQueue::immediate(context, *device, info.id)?;
+        Ok(Some(SyclStream::with_queue(&self.opened, queue)))
     }
 
     unsafe fn borrow_stream(&self, handle: usize) -> Result<SyclStream, DeviceError> {

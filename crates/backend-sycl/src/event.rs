@@ -74,8 +74,11 @@ impl SyclEvent {
         Ok(())
     }
 
+    /// Has `stream` wait. Where its work is done in the call, so does the host: Intel's CPU runtime (2026.2) crashes where a
+    /// barrier of such a queue is given an event that is not reached.
     pub(crate) fn make_wait(&self, stream: &SyclStream) -> Result<(), DeviceError> {
         match self.latest() {
+            Some(recording) if stream.is_immediate() => recording.reached.wait(),
             Some(recording) => stream.barrier(&[recording.reached.raw()]),
             None => Ok(()),
         }
@@ -126,6 +129,9 @@ pub(crate) fn elapsed(begin: &SyclEvent, end: &SyclEvent) -> Result<Duration, De
 
 /// Holds `stream` back until what this returns is called or dropped.
 pub(crate) fn gate(opened: &Opened, stream: &SyclStream) -> Result<Box<dyn FnOnce() + Send>, DeviceError> {
+    if stream.is_immediate() {
+        return Err(DeviceError::Unsupported { what: "gates in an immediate stream", device: opened.id() });
+    }
     let event = create_user_event(opened.context.raw()).map_err(failed("clCreateUserEvent", opened.id()))?;
     // SAFETY: the event was just made, and is ours.
     let gate = Gate(unsafe { EventHandle::own(event) });

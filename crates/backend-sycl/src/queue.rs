@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use cl3::command_queue::{
     CL_QUEUE_CONTEXT, CL_QUEUE_DEVICE, CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE, CL_QUEUE_PROFILING_ENABLE,
-    CL_QUEUE_PROPERTIES, create_command_queue_with_properties, get_command_queue_data,
+    CL_QUEUE_PROPERTIES, CL_QUEUE_PROPERTIES_ARRAY, create_command_queue_with_properties,
+    get_command_queue_data,
 };
 use cl3::event::{CL_COMPLETE, CL_EVENT_COMMAND_EXECUTION_STATUS, get_event_data, wait_for_events};
 use cl3::types::{cl_command_queue, cl_device_id, cl_event, cl_int, cl_queue_properties};
@@ -17,6 +18,12 @@ use haloport_core::device::{DeviceError, DeviceId, Priority, Stream};
 use crate::driver::{blocks, checked, count, failed, handle, number};
 use crate::handles::{Context, EventHandle, Queue};
 use crate::open::Opened;
+
+/// The extension of a device on which queues can be made whose commands are done by the thread that puts them there.
+pub(crate) const IMMEDIATE_QUEUES: &str = "cl_intel_exec_by_local_thread";
+
+/// A property of queues, of that extension.
+const CL_QUEUE_THREAD_LOCAL_EXEC_ENABLE_INTEL: cl_queue_properties = 1 << 31;
 
 /// A queue of commands that run in order.
 #[derive(Clone)]
@@ -32,6 +39,8 @@ pub(crate) struct WorkQueue {
     /// What releases it, or our reference to it.
     _owned: Queue,
     in_order: bool,
+    /// Whether each command is done by the thread that puts it there, before the call returns.
+    immediate: bool,
     profiling: bool,
     /// A queue that takes times, made for the first event with timing: a queue that does is slower.
     clock: OnceLock<Queue>,
@@ -67,9 +76,24 @@ impl WorkQueue {
             Priority::Low => 1 << 2,
         };
         let properties = if priorities { [CL_QUEUE_PRIORITY_KHR, level, 0] } else { [0; 3] };
-        let queue = create(context, device, id, &properties)?;
-        let raw = queue.raw();
-        Ok(WorkQueue { raw, _owned: queue, in_order: true, profiling: false, clock: OnceLock::new() })
+        Ok(WorkQueue::own(create(context, device, id, &properties)?, false))
+    }
+
+    /// A queue of ours whose commands are done by the thread that puts them there, on a device with
+    /// [`IMMEDIATE_QUEUES`].
+    pub(crate) fn immediate(
+        context: &Context,
+        device: cl_device_id,
+        id: DeviceId,
+    ) -> Result<WorkQueue, DeviceError> {
+        let properties =
+            [CL_QUEUE_PROPERTIES as cl_queue_properties, CL_QUEUE_THREAD_LOCAL_EXEC_ENABLE_INTEL, 0];
+        Ok(WorkQueue::own(create(context, device, id, &properties)?, true))
+    }
+
+    fn own(queue: Queue, immediate: bool) -> WorkQueue {
+        let (raw, clock) = (queue.raw(), OnceLock::new());
+        WorkQueue { raw, _owned: queue, in_order: true, immediate, profiling: false, clock }
     }
 }
 
@@ -85,6 +109,16 @@ fn create(
             .map(|queue| Queue::own(queue))
     }
     .map_err(failed("clCreateCommandQueueWithProperties", id))
+}
+
+/// Whether a queue was made to do its commands in the thread that puts them there. The driver says so in the list of
+/// properties that it was made with alone.
+fn is_immediate(queue: cl_command_queue) -> bool {
+    let bytes = get_command_queue_data(queue, CL_QUEUE_PROPERTIES_ARRAY).unwrap_or_default();
+    let word = |bytes: &[u8]| number(Ok(bytes.to_vec()));
+    bytes.chunks_exact(16).map(|pair| (word(&pair[..8]), word(&pair[8..]))).any(|(name, value)| {
+        name == u64::from(CL_QUEUE_PROPERTIES) && value & CL_QUEUE_THREAD_LOCAL_EXEC_ENABLE_INTEL != 0
+    })
 }
 
 impl SyclStream {
@@ -128,10 +162,12 @@ impl SyclStream {
             ));
         }
         let properties = number(of(CL_QUEUE_PROPERTIES));
+        let immediate = is_immediate(raw);
         let queue = WorkQueue {
             raw,
             _owned: queue,
-            in_order: properties & CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE == 0,
+            in_order: immediate || properties & CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE == 0,
+            immediate,
             profiling: properties & CL_QUEUE_PROFILING_ENABLE != 0,
             clock: OnceLock::new(),
         };
@@ -210,6 +246,11 @@ impl SyclStream {
         }
         blocks();
         cl3::command_queue::finish(self.queue.raw).map_err(failed("clFinish", self.opened.id()))
+    }
+
+    /// Whether its work is done when a call returns.
+    pub(crate) fn is_immediate(&self) -> bool {
+        self.queue.immediate
     }
 
     /// Whether calls of the driver that block may be made on the queue. See [`Marker::wait`].

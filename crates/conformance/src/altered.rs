@@ -103,6 +103,10 @@ unsafe impl<D: Device, A: Alteration<D>> Device for Altered<D, A> {
         self.call("create_stream")?.create_stream(priority)
     }
 
+    fn create_immediate_stream(&self) -> Result<Option<D::Stream>, DeviceError> {
+        self.call("create_immediate_stream")?.create_immediate_stream()
+    }
+
     unsafe fn borrow_stream(&self, handle: usize) -> Result<D::Stream, DeviceError> {
         // SAFETY: the caller's promise.
         unsafe { self.call("borrow_stream")?.borrow_stream(handle) }

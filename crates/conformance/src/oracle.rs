@@ -199,9 +199,10 @@ pub(crate) fn run_rounds<'m, D: Device>(
             field.prepare(round)?;
         }
         let schedules = [Schedule::Blocking, Schedule::DefaultStream, Schedule::On(&stream)];
-        match (number + round) % 3 {
+        match (number + round) % 4 {
             0 => exchange.exchange(schedules[0])?,
             1 => exchange.start(schedules[1])?.finish(schedules[0])?,
+            2 => exchange.start(schedules[0])?.finish(schedules[2])?,
             _ => {
                 let pending = exchange.start(schedules[2])?;
                 while !pending.is_ready() {

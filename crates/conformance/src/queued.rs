@@ -1,6 +1,6 @@
 //! A device that goes on working after a call has returned, with gates, flags and captured work, over one
-//! whose work is done when a call returns: each stream is a thread. So what exchanges do on such devices is
-//! tested anywhere.
+//! whose work is done when a call returns: each stream is a thread, but for immediate ones. So what exchanges do
+//! on such devices is tested anywhere.
 
 mod capture;
 mod queue;
@@ -39,7 +39,7 @@ struct Inner<D: Device> {
 #[derive(Debug, Clone, Default)]
 struct Captures(Arc<Mutex<Vec<Capture>>>);
 
-/// A stream: a thread.
+/// A stream: a thread, or the one that calls.
 #[derive(Debug, Clone)]
 pub struct QueuedStream {
     queue: Arc<Queue>,
@@ -87,6 +87,14 @@ impl<D: Device> Queued<D> {
         self.inner.next.fetch_add(1, Ordering::Relaxed)
     }
 
+    /// A stream that can be found by its number, as long as somebody has it.
+    fn keep(&self, queue: Arc<Queue>) -> QueuedStream {
+        let mut queues = lock(&self.inner.queues);
+        queues.retain(|queue| queue.strong_count() > 0);
+        queues.push(Arc::downgrade(&queue));
+        QueuedStream { queue, device: self.id() }
+    }
+
     /// Puts into `stream` what calls the device.
     fn put(
         &self,
@@ -108,6 +116,8 @@ impl Captures {
                 return Ok(());
             }
         }
+        // Work of an immediate stream is done here, and may take its time.
+        drop(captures);
         stream.queue.put(work)
     }
 
@@ -209,11 +219,11 @@ unsafe impl<D: Device> Device for Queued<D> {
     }
 
     fn create_stream(&self, _priority: Priority) -> Result<QueuedStream, DeviceError> {
-        let queue = Queue::new(self.number(), self.id())?;
-        let mut queues = lock(&self.inner.queues);
-        queues.retain(|queue| queue.strong_count() > 0);
-        queues.push(Arc::downgrade(&queue));
-        Ok(QueuedStream { queue, device: self.id() })
+        Ok(self.keep(Queue::new(self.number(), self.id())?))
+    }
+
+    fn create_immediate_stream(&self) -> Result<Option<QueuedStream>, DeviceError> {
+        Ok(Some(self.keep(Queue::immediate(self.number(), self.id()))))
     }
 
     unsafe fn borrow_stream(&self, handle: usize) -> Result<QueuedStream, DeviceError> {
@@ -273,10 +283,13 @@ unsafe impl<D: Device> Device for Queued<D> {
             Latest::At(_) if captures.iter().any(|of| of.position(stream.queue.number).is_some()) => Err(
                 DeviceError::invalid("an event in captured work", "one of the capture", "one from outside"),
             ),
-            Latest::At(point) => stream.queue.put(Arc::new(move || {
-                point.wait();
-                Ok(())
-            })),
+            Latest::At(point) => {
+                drop(captures);
+                stream.queue.put(Arc::new(move || {
+                    point.wait();
+                    Ok(())
+                }))
+            }
         }
     }
 
@@ -299,6 +312,9 @@ unsafe impl<D: Device> Device for Queued<D> {
     }
 
     fn gate(&self, stream: &QueuedStream) -> Result<Box<dyn FnOnce() + Send>, DeviceError> {
+        if stream.queue.is_immediate() {
+            return Err(DeviceError::Unsupported { what: "gates in an immediate stream", device: self.id() });
+        }
         let point = Arc::new(Point::default());
         let opens = Opens(Arc::clone(&point));
         self.put(stream, move |_, _| {

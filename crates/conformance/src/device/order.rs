@@ -146,6 +146,43 @@ pub(super) fn work_after_the_call<D: Device>(device: &D) -> Result<(), Failure> 
     Ok(())
 }
 
+/// What is put into an immediate stream is done when the call returns, and after what the stream was told to wait for.
+pub(super) fn work_in_the_call<D: Device>(device: &D) -> Result<(), Failure> {
+    let Some(immediate) = device.create_immediate_stream()? else { return Ok(()) };
+    let (slow, long) = (Slow::new(device)?, Slow::new(device)?);
+    let event = device.create_event(true)?;
+    let is_done = |what: &str| -> Result<(), Failure> {
+        device.record(&event, &immediate)?;
+        ensure!(device.query(&event)?, "{what} was not done when the call returned");
+        Ok(())
+    };
+    slow.start(&immediate)?;
+    is_done("a kernel")?;
+    slow.look(&immediate)?;
+    is_done("a copy")?;
+    let value = slow.seen(&immediate)?;
+    ensure!(value == RESULT, "the kernel wrote {value}");
+    ensure!(
+        device.gate(&immediate).is_err(),
+        "an immediate stream has a gate, which its thread could not open"
+    );
+
+    // The same stream, borrowed: after the work of another stream, which wants to be waited for, and before that of another.
+    // SAFETY: the stream outlives what is borrowed.
+    let stream = unsafe { device.borrow_stream(immediate.handle())? };
+    let (before, after) = (device.create_stream(Priority::Normal)?, device.create_stream(Priority::Normal)?);
+    long.start(&before)?;
+    device.record(&event, &before)?;
+    device.stream_wait(&stream, &event)?;
+    ensure!(device.query(&event)?, "the host went on before the event that its stream waits for");
+    long.look(&stream)?;
+    device.record(&event, &stream)?;
+    device.stream_wait(&after, &event)?;
+    let value = long.seen(&after)?;
+    ensure!(value == RESULT, "a stream that waits read {value}");
+    Ok(device.synchronize(&after)?)
+}
+
 pub(super) fn waiting_streams<D: Device>(device: &D) -> Result<(), Failure> {
     let slow = Slow::new(device)?;
     let (one, two) = (device.create_stream(Priority::Normal)?, device.create_stream(Priority::High)?);

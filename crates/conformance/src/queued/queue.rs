@@ -1,4 +1,5 @@
-//! A stream as a thread that does one thing after the other, and the points that it and others wait for.
+//! A stream as a thread that does one thing after the other, or does it in the thread that calls, and the points that it and
+//! others wait for.
 
 use std::fmt;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, mpsc};
@@ -10,10 +11,10 @@ use haloport_core::device::{DeviceError, DeviceId};
 /// What a stream is given to do: once, or, where it is captured, again and again.
 pub(super) type Work = Arc<dyn Fn() -> Result<(), DeviceError> + Send + Sync>;
 
-/// A thread, which ends when nobody has its stream any more and nothing is left to do.
+/// A thread, which ends when nobody has its stream any more and nothing is left to do; or, without one, an immediate stream.
 pub(super) struct Queue {
     pub(super) number: usize,
-    work: mpsc::Sender<Work>,
+    thread: Option<mpsc::Sender<Work>>,
     /// The first error of its work.
     failed: Arc<Mutex<Option<DeviceError>>>,
     device: DeviceId,
@@ -40,21 +41,31 @@ impl Queue {
         let keeps = Arc::clone(&failed);
         let spawned = thread::Builder::new().name(format!("stream {number}")).spawn(move || {
             for work in receiver {
-                if let Err(error) = work() {
-                    lock(&keeps).get_or_insert(error);
-                }
+                run(&work, &keeps);
             }
         });
         match spawned {
-            Ok(_) => Ok(Arc::new(Queue { number, work: sender, failed, device })),
+            Ok(_) => Ok(Arc::new(Queue { number, thread: Some(sender), failed, device })),
             Err(error) => {
                 Err(DeviceError::Driver { call: "starting a thread", device, message: error.to_string() })
             }
         }
     }
 
+    pub(super) fn immediate(number: usize, device: DeviceId) -> Arc<Queue> {
+        Arc::new(Queue { number, thread: None, failed: Arc::default(), device })
+    }
+
+    pub(super) fn is_immediate(&self) -> bool {
+        self.thread.is_none()
+    }
+
     pub(super) fn put(&self, work: Work) -> Result<(), DeviceError> {
-        self.work.send(work).map_err(|_| DeviceError::Driver {
+        let Some(thread) = &self.thread else {
+            run(&work, &self.failed);
+            return Ok(());
+        };
+        thread.send(work).map_err(|_| DeviceError::Driver {
             call: "putting work into a stream",
             device: self.device,
             message: "its thread has ended".into(),
@@ -76,6 +87,13 @@ impl Queue {
     pub(super) fn synchronize(&self) -> Result<(), DeviceError> {
         self.put_point()?.wait();
         lock(&self.failed).clone().map_or(Ok(()), Err)
+    }
+}
+
+/// Does `work`, and keeps its error if it is the first one.
+fn run(work: &Work, failed: &Mutex<Option<DeviceError>>) {
+    if let Err(error) = work() {
+        lock(failed).get_or_insert(error);
     }
 }
 

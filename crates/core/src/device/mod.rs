@@ -80,6 +80,16 @@ pub unsafe trait Device: Clone + Debug + Send + Sync + 'static {
     /// What the driver says.
     fn create_stream(&self, priority: Priority) -> Result<Self::Stream, DeviceError>;
 
+    /// Makes a stream whose work is done by the thread that puts it there, before the call returns: no thread of the device
+    /// has to wake for it, and none shares it. A wait for an event in such a stream blocks the host. `None` where an
+    /// asynchronous device has no such streams, which is the default, and on all others, whose work is done then anyway.
+    ///
+    /// # Errors
+    /// What the driver says.
+    fn create_immediate_stream(&self) -> Result<Option<Self::Stream>, DeviceError> {
+        Ok(None)
+    }
+
     /// A stream that somebody else made and keeps, by its native handle. It is never destroyed by us.
     ///
     /// # Safety
@@ -147,7 +157,7 @@ pub unsafe trait Device: Clone + Debug + Send + Sync + 'static {
     /// drops it. While a gate is closed, the host makes no call that waits for the device, allocates or frees.
     ///
     /// # Errors
-    /// [`DeviceError::Unsupported`] where the device has none, which is the default.
+    /// [`DeviceError::Unsupported`] where the device has none, which is the default, and in immediate streams.
     fn gate(&self, _stream: &Self::Stream) -> Result<Box<dyn FnOnce() + Send>, DeviceError> {
         Err(DeviceError::Unsupported { what: "gates in a stream", device: self.id() })
     }

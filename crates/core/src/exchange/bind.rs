@@ -14,11 +14,12 @@ use super::path::Way;
 use super::plan::{BuildError, PartFields};
 use super::settle::Settled;
 use super::side::{Side, fill};
+use super::streams::OwnStreams;
 use super::traced::{ExchangeTrace, PartTrace};
 use super::traffic::Traffic;
 use super::unpacked::Unpacked;
 use super::windows::{Borrowed, Lent};
-use crate::device::{CopyItem, Device, DeviceError, MemoryRange, NextReader, Pointer, Priority};
+use crate::device::{CopyItem, Device, DeviceError, MemoryRange, NextReader, Pointer};
 use crate::domain::Orientation;
 use crate::field::BoundField;
 use crate::pattern::{Pattern, Piece};
@@ -61,12 +62,12 @@ fn build<D: Device>(
     trace: Option<&ExchangeTrace>,
 ) -> Result<Unopened<D>, DeviceError> {
     let PartFields { device, fields } = part;
-    let stream = device.create_stream(Priority::High)?;
+    let mut streams = OwnStreams::new(&device)?;
     let Chunks { first: mut outgoing, mut later, received: mut chunks } =
         Chunks::new(&fields, pattern, &settled);
     // Packing, copies to oneself and unpacking, what is copied from each neighbour, and chunks.
     let launches = 3 + settled.borrowed.len() * 2 + later.len() + chunks.placed.len();
-    let trace = PartTrace::new(trace, &device, &stream, launches)?;
+    let trace = PartTrace::new(trace, &device, &streams, launches)?;
     let me = pattern.comm().rank();
     let host = device.info().host_accessible || device_messages;
     // Several threads, or a device that goes on by itself, have more to do with all messages at once.
@@ -177,6 +178,10 @@ fn build<D: Device>(
         local: bytes(&local),
         unpacked: bytes(&unpack),
     };
+    let lists = [moved.packed, moved.local, moved.unpacked, traffic.direct_bytes, traffic.shared_bytes];
+    let comm = pattern.comm();
+    let ranks = if comm.has_threads() { comm.size() } else { 1 };
+    streams.suit(&device, lists.into_iter().max().unwrap_or_default(), ranks);
     let mut pack = Vec::with_capacity(2);
     for items in slots {
         // Without shared memory the two lists are the same.
@@ -186,7 +191,7 @@ fn build<D: Device>(
         }
     }
     let part = DevicePart {
-        stream,
+        streams,
         pack,
         round: 0,
         local: device.bind_copies(local, NextReader::Here)?,

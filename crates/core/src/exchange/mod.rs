@@ -57,6 +57,7 @@ mod settle;
 mod side;
 mod staged;
 mod step;
+mod streams;
 mod traced;
 mod traffic;
 mod trial;

@@ -4,7 +4,8 @@
 //! part runs through these steps:
 //!
 //! 1. `start` waits (in stream order) for the work before, packs what travels in messages, and copies what the rank
-//!    sends to itself. A device that is done when a call returns sends each message before it packs the next.
+//!    sends to itself. A device that is done when a call returns sends each message before it packs the next. Where the caller
+//!    waits anyway, it does this work itself on devices with immediate streams, and so that of `poll` and `finish`.
 //! 2. `poll`, called again and again, sends as soon as packing is done, lends windows (on fields, or on what was
 //!    packed) to neighbours that share memory, copies from the windows that they lend, and sees messages arrive, which it
 //!    unpacks one by one on such a device. It touches library-owned memory only, unless the caller waits in `finish`. Large
@@ -21,6 +22,7 @@ use super::buffers::Buffers;
 use super::groups::Groups;
 use super::message::{Incoming, Kept, Outgoing};
 use super::recorded::{Recordable, Recorded};
+use super::streams::OwnStreams;
 use super::traced::PartTrace;
 use super::traffic::Traffic;
 use super::unpacked::Unpacked;
@@ -76,8 +78,8 @@ pub(super) struct DevicePart<D: Device> {
     pub(super) device: D,
     /// What was captured. Dropped before what it uses.
     pub(super) recorded: Option<Recorded<D>>,
-    /// Packing, copies to oneself and from neighbours run here, apart from the caller's streams.
-    pub(super) stream: D::Stream,
+    /// Packing, copies to oneself and from neighbours run here.
+    pub(super) streams: OwnStreams<D>,
     /// One list, or one for the even exchanges and one for the odd ones.
     pub(super) pack: Vec<D::Copies>,
     pub(super) local: D::Copies,
@@ -159,9 +161,10 @@ impl<D: Device> Part for DevicePart<D> {
         self.round ^= 1;
         self.lent.iter_mut().for_each(Lent::begin);
         self.borrowed.iter_mut().for_each(Borrowed::begin);
+        self.streams.choose(&self.device, schedule)?;
         if let Some(stream) = schedule.stream(&self.device) {
             self.device.record(&self.before, &stream)?;
-            self.device.stream_wait(&self.stream, &self.before)?;
+            self.device.stream_wait(self.streams.now(), &self.before)?;
         }
         let receiving = self.device.info().runs_on_host();
         if receiving {
@@ -169,28 +172,28 @@ impl<D: Device> Part for DevicePart<D> {
         }
         for message in &mut self.sends {
             // SAFETY: as for packing below.
-            unsafe { message.pack_and_send(&self.device, &self.stream, transport, &self.trace)? };
+            unsafe { message.pack_and_send(&self.device, self.streams.now(), transport, &self.trace)? };
         }
         let packing = (trace::Phase::Packing, "pack", self.bytes.packed);
-        self.trace.time(packing, &self.device, &self.stream, || -> Result<(), ExchangeError> {
+        self.trace.time(packing, &self.device, self.streams.now(), || -> Result<(), ExchangeError> {
             // SAFETY: the exchange owns the fields and is borrowed exclusively from here to the end, and no exchange of
             // them is in flight, so nobody else touches the fields; the send buffers are free since the last exchange
             // has completed. Work of the caller is ordered before by `before`.
-            unsafe { self.device.run_copies(&self.pack[self.round % self.pack.len()], &self.stream)? };
+            unsafe { self.device.run_copies(&self.pack[self.round % self.pack.len()], self.streams.now())? };
             // SAFETY: as for packing.
-            unsafe { self.buffers.bring_to_wire(&self.device, &self.stream)? };
+            unsafe { self.buffers.bring_to_wire(&self.device, self.streams.now())? };
             Ok(())
         })?;
-        self.device.record(&self.packed, &self.stream)?;
+        self.device.record(&self.packed, self.streams.now())?;
         // SAFETY: as for packing.
-        unsafe { self.groups.pack(&self.device, &self.stream, &self.trace)? };
+        unsafe { self.groups.pack(&self.device, self.streams.now(), &self.trace)? };
         self.phase = Phase::Packing { receiving };
         // Neighbours can begin while we copy what is our own.
         self.send(transport)?;
         let copying = (trace::Phase::Unpacking, "copy own cells", self.bytes.local);
         // SAFETY: as for packing; the copies go from owned cells to halo cells, which do not overlap.
-        let copy = || unsafe { self.device.run_copies(&self.local, &self.stream) };
-        self.trace.time(copying, &self.device, &self.stream, copy)?;
+        let copy = || unsafe { self.device.run_copies(&self.local, self.streams.now()) };
+        self.trace.time(copying, &self.device, self.streams.now(), copy)?;
         Ok(())
     }
 
@@ -209,7 +212,7 @@ impl<D: Device> Part for DevicePart<D> {
         let mut complete = self.phase == Phase::Travelling;
         let finishing = finishing || closing;
         for borrowed in &mut self.borrowed {
-            let on = (&self.device, &self.stream);
+            let on = (&self.device, self.streams.now());
             complete &= borrowed.advance(self.round, on, transport, finishing, &self.trace)?;
         }
         for lent in &mut self.lent {
@@ -221,7 +224,7 @@ impl<D: Device> Part for DevicePart<D> {
             for message in &mut self.receives {
                 // SAFETY: the halo cells are in flight, and borrowed exclusively where they are merely borrowed.
                 complete &= unsafe {
-                    message.advance(&self.device, &self.stream, transport, finishing, &self.trace)?
+                    message.advance(&self.device, self.streams.now(), transport, finishing, &self.trace)?
                 };
             }
             for message in &mut self.sends {
@@ -230,7 +233,7 @@ impl<D: Device> Part for DevicePart<D> {
         }
         if complete && closing {
             // What is behind the gate does not wait for our stream.
-            complete = self.groups.are_unpacked(&self.device, &self.stream)?;
+            complete = self.groups.are_unpacked(&self.device, self.streams.now())?;
         }
         if complete {
             self.phase = if closing { Phase::Idle } else { Phase::Arrived };
@@ -245,7 +248,7 @@ impl<D: Device> Part for DevicePart<D> {
             return Ok(());
         }
         let stream = schedule.stream(&self.device);
-        let on = stream.as_ref().unwrap_or(&self.stream);
+        let on = stream.as_ref().unwrap_or(self.streams.now());
         if stream.is_some() {
             self.wait_for_copies(on)?;
         }
@@ -256,7 +259,7 @@ impl<D: Device> Part for DevicePart<D> {
             unsafe { message.unpack(&self.device, on, &self.trace)? };
         }
         for borrowed in &mut self.borrowed {
-            borrowed.finish(self.round, (&self.device, &self.stream), transport, &self.trace)?;
+            borrowed.finish(self.round, (&self.device, self.streams.now()), transport, &self.trace)?;
         }
         self.device.record(&self.unpacked.events[self.round], on)?;
         if stream.is_none() && self.is_asynchronous() {
@@ -338,7 +341,7 @@ impl<D: Device> Part for DevicePart<D> {
         self.open_gate();
         // The device must have stopped writing before anybody may touch the memory again. Its error, if any, is the
         // cause of the abandoning or is of no more use.
-        let _ = self.device.synchronize(&self.stream);
+        let _ = self.device.synchronize(self.streams.now());
         // The last unpacking was put on a stream of the caller's.
         let _ = self.unpacked.wait();
         self.borrowed.iter().for_each(|borrowed| borrowed.leave(transport));
@@ -390,7 +393,7 @@ impl<D: Device> DevicePart<D> {
 
     /// Has later work in `on` wait for the copies that are on our stream now.
     pub(super) fn wait_for_copies(&self, on: &D::Stream) -> Result<(), DeviceError> {
-        self.device.record(&self.moved, &self.stream)?;
+        self.device.record(&self.moved, self.streams.now())?;
         self.device.stream_wait(on, &self.moved)
     }
 

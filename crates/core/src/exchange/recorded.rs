@@ -80,6 +80,7 @@ impl<D: Device> Recordable for DevicePart<D> {
         let Some(on) = schedule.stream(&self.device) else {
             return Ok(Some("its schedule has no stream: it is `Schedule::Blocking`".into()));
         };
+        self.streams.choose(&self.device, schedule)?;
         match self.capture(0, &on, work).and_then(|even| Ok([even, self.capture(1, &on, work)?])) {
             Ok(steps) => {
                 self.recorded = Some(Recorded { steps, stream: on.handle() });
@@ -98,6 +99,7 @@ impl<D: Device> Recordable for DevicePart<D> {
         self.sends.iter_mut().for_each(Outgoing::begin);
         self.receives.iter_mut().for_each(Incoming::begin);
         self.round ^= 1;
+        self.streams.choose(&self.device, schedule)?;
         if recorded.stream != on.handle() {
             // One step after the other, whatever they are put into.
             self.device.stream_wait(&on, &self.unpacked.events[1 - self.round])?;
@@ -140,15 +142,15 @@ impl<D: Device> DevicePart<D> {
         let arrived: Arc<dyn Flag<D::Stream>> = Arc::from(self.device.create_flag()?);
         let captured = self.device.capture(on, &mut || {
             self.device.record(&self.before, on)?;
-            self.device.stream_wait(&self.stream, &self.before)?;
+            self.device.stream_wait(self.streams.now(), &self.before)?;
             // SAFETY: it is captured, not done; the replay answers for it.
             unsafe {
-                self.device.run_copies(&self.pack[round % self.pack.len()], &self.stream)?;
-                self.buffers.bring_to_wire(&self.device, &self.stream)?;
+                self.device.run_copies(&self.pack[round % self.pack.len()], self.streams.now())?;
+                self.buffers.bring_to_wire(&self.device, self.streams.now())?;
             }
-            packed.set_in(&self.stream)?;
+            packed.set_in(self.streams.now())?;
             // SAFETY: as above.
-            unsafe { self.device.run_copies(&self.local, &self.stream)? };
+            unsafe { self.device.run_copies(&self.local, self.streams.now())? };
             work(Half::Interior)?;
             self.wait_for_copies(on)?;
             arrived.wait_in(on)?;

@@ -13,7 +13,9 @@ use crate::device::{AnyStream, Device, current_stream};
 /// | `Current` | the same with the thread's [current stream](crate::device::make_current) | the same with the stream that is current then |
 /// | `On(&stream)` | the same with that stream | the same with that stream, which may be another than at start |
 ///
-/// On the CPU all four are one: `start` sends at once, and `finish` returns with the halos in place. In an exchange
+/// On the CPU all four are one: `start` sends at once, and `finish` returns with the halos in place. With `Blocking` it is so
+/// also on devices with [immediate streams](Device::create_immediate_stream), unless lists of copies are so large that several
+/// threads of the device have more to do with them: the caller's thread does the work of the exchange. In an exchange
 /// over several devices a part whose device is not the stream's keeps to its default stream.
 ///
 /// Streams are in order, and so are the exchanges in them: ranks put those of one stream into it in the same order.

@@ -4,6 +4,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use super::streams::OwnStreams;
 use crate::device::{Device, DeviceError, Stream as _};
 use crate::trace::{List, Phase, Recording, Row, Timer, Trace, What, now};
 
@@ -24,8 +25,8 @@ pub(super) struct PartTrace<D: Device>(Option<Traced<D>>);
 struct Traced<D: Device> {
     exchange: ExchangeTrace,
     timer: Arc<Timer<D>>,
-    /// The stream of the part, and its row.
-    own: (usize, u32),
+    /// The streams of the part, and their row.
+    own: ([usize; 2], u32),
 }
 
 /// A message or a window that is under way, again and again.
@@ -77,18 +78,19 @@ impl Waits {
 }
 
 impl<D: Device> PartTrace<D> {
-    /// For a part with its own `stream`, which puts so many pieces of work into streams in one exchange. Makes their events.
+    /// For a part with `streams` of its own, which puts so many pieces of work into streams in one exchange. Makes their
+    /// events.
     pub(super) fn new(
         exchange: Option<&ExchangeTrace>,
         device: &D,
-        stream: &D::Stream,
+        streams: &OwnStreams<D>,
         pieces: usize,
     ) -> Result<PartTrace<D>, DeviceError> {
         let Some(exchange) = exchange else { return Ok(PartTrace(None)) };
         let timer = exchange.recording.timer(device, EXCHANGES * pieces)?;
         let name = format!("exchange {}", exchange.number);
-        let row = exchange.recording.row_of_own_stream(device, stream, &name);
-        Ok(PartTrace(Some(Traced { exchange: exchange.clone(), timer, own: (stream.handle(), row) })))
+        let row = exchange.recording.row_of_own_stream(device, streams.now(), &name);
+        Ok(PartTrace(Some(Traced { exchange: exchange.clone(), timer, own: (streams.handles(), row) })))
     }
 
     /// Runs `work`, which puts what moves so many bytes into `stream`, and keeps when that is done. Nothing moves no bytes.
@@ -102,7 +104,7 @@ impl<D: Device> PartTrace<D> {
         match &self.0 {
             Some(traced) if bytes > 0 => {
                 let (own, row) = traced.own;
-                let is_own = stream.handle() == own;
+                let is_own = own.contains(&stream.handle());
                 let row = if is_own { row } else { traced.exchange.recording.row_of_stream(device, stream) };
                 let what = traced.exchange.what(phase, name, row, bytes);
                 traced.timer.time(what, device, stream, work)
