@@ -3,13 +3,14 @@
 //!     OCL_ICD_VENDORS=$folder cargo bench -p haloport-sycl --bench exchange
 //!
 //! Two ranks, threads of this process, own 128³ cells of `f64` each. Each keeps to a core of its own, as launchers of
-//! processes have it: placed by the system beside the driver's threads, the exchange on the CPU took twice its time in many
-//! runs. Both exchanges pack into messages and unpack from
-//! them, to all neighbours at once, and take turns in one run. After a check of every halo cell, the medians are printed:
-//! - the two exchanges, and their ratio;
-//! - of the exchange on the device: `start`, and `finish`, which waits for the packing and for the neighbour;
-//! - what the device needs to pack and to unpack all faces of one rank, alone, and the CPU backend for the same;
-//! - a list of copies of one cell: launching it and waiting for it.
+//! processes have it. Both exchanges pack into messages and unpack from them, to all neighbours at once, and take turns in one
+//! run. After a check of every halo cell, the medians are printed:
+//! - the two exchanges, whose caller waits, and their ratio;
+//! - of the exchange on the device: `start`, and `finish`, which waits for the neighbour;
+//! - the exchange on the device in a stream, which the caller synchronises then;
+//! - what the device needs to pack and to unpack all faces of one rank, alone, and the CPU backend for the same: in an
+//!   immediate stream, where the device has those, and in a queued one;
+//! - a list of copies of one cell in each of them: launching it and waiting for it.
 
 #![allow(clippy::unwrap_used, reason = "a benchmark fails by panicking")]
 
@@ -23,7 +24,7 @@ use haloport_core::{
     run_ranks,
 };
 use haloport_cpu::CpuDevice;
-use haloport_sycl::SyclDevice;
+use haloport_sycl::{SyclDevice, SyclStream};
 
 /// Cells that a rank owns along each axis.
 const LOCAL: usize = 128;
@@ -45,17 +46,23 @@ fn main() {
             run_ranks(RANKS, |comm| exchanges(&comm, &device, halo, parts)).unwrap();
         }
     }
-    for halo in [1, 3] {
-        println!("\nhalo {halo}, the faces of one rank alone");
-        let (pack, unpack) = faces(&device, halo).unwrap();
-        let (cpu_pack, cpu_unpack) = faces(&CpuDevice::with_threads(1).unwrap(), halo).unwrap();
-        row("packed by the device", pack, Some(cpu_pack));
-        row("unpacked by the device", unpack, Some(cpu_unpack));
+    let queued = device.create_stream(Priority::High).unwrap();
+    let immediate = device.create_immediate_stream().unwrap();
+    let streams = immediate.iter().map(|stream| (stream, "immediate")).chain([(&queued, "queued")]);
+    for (stream, kind) in streams {
+        for halo in [1, 3] {
+            println!("\nhalo {halo}, the faces of one rank alone in a stream that is {kind}");
+            let (pack, unpack) = faces(&device, stream, halo).unwrap();
+            let cpu = CpuDevice::with_threads(1).unwrap();
+            let (cpu_pack, cpu_unpack) = faces(&cpu, &cpu.default_stream(), halo).unwrap();
+            row("packed by the device", pack, Some(cpu_pack));
+            row("unpacked by the device", unpack, Some(cpu_unpack));
+        }
+        println!("\na list of copies of one cell in a stream that is {kind}");
+        let (launch, wait) = smallest(&device, stream).unwrap();
+        row("launch", launch, None);
+        row("wait", wait, None);
     }
-    println!("\na list of copies of one cell");
-    let (launch, wait) = smallest(&device).unwrap();
-    row("launch", launch, None);
-    row("wait", wait, None);
 }
 
 /// One line of results; `beside`: the time of the CPU backend.
@@ -106,12 +113,24 @@ fn exchanges(
             times.iter_mut().zip(all).for_each(|(times, time)| times.push(time));
         }
     }
+    // Apart, since the threads of the device that it wakes go on looking for work for a while.
+    let stream = device.create_stream(Priority::High)?;
+    let mut in_stream = Vec::new();
+    for _ in 0..SAMPLES / 3 {
+        comm.barrier()?;
+        let begin = Instant::now();
+        other.exchange(Schedule::On(&stream))?;
+        device.synchronize(&stream)?;
+        comm.barrier()?;
+        in_stream.push(begin.elapsed());
+    }
     check(&other, &grid)?;
     if comm.rank() == 0 {
         let [on_cpu, on_device, start, finish] = times.map(median);
         row("exchange", on_device, Some(on_cpu));
         row("  start", start, None);
         row("  finish", finish, None);
+        row("exchange in a stream", median(in_stream), None);
     }
     Ok(())
 }
@@ -174,7 +193,7 @@ fn for_each_cell(lower: &[i64], upper: &[i64], mut visit: impl FnMut(&[i64])) {
 }
 
 /// How long it takes to pack the six faces of a block of [`LOCAL`]³ cells in a halo, and to unpack them.
-fn faces<D: Device>(device: &D, halo: usize) -> Result<(Duration, Duration), Failure> {
+fn faces<D: Device>(device: &D, stream: &D::Stream, halo: usize) -> Result<(Duration, Duration), Failure> {
     let allocated = LOCAL + 2 * halo;
     let strides = [8 * allocated * allocated, 8 * allocated, 8];
     let field = device.allocate(strides[0] * allocated, MemoryKind::Device)?;
@@ -206,27 +225,30 @@ fn faces<D: Device>(device: &D, halo: usize) -> Result<(Duration, Duration), Fai
             unpack.push(join(at, field.pointer().offset(first(filled)), rows, strides)?);
         }
     }
-    Ok((total(time(device, pack)?), total(time(device, unpack)?)))
+    Ok((total(time(device, stream, pack)?), total(time(device, stream, unpack)?)))
 }
 
 /// How long it takes to launch a list of one copy of one cell, and to wait for it.
-fn smallest(device: &SyclDevice) -> Result<(Duration, Duration), Failure> {
+fn smallest(device: &SyclDevice, stream: &SyclStream) -> Result<(Duration, Duration), Failure> {
     let memory = device.allocate(16, MemoryKind::Device)?;
     let copy = BoxCopy::new(memory.pointer(), memory.pointer().offset(8), 8, &[])?;
-    time(device, vec![CopyItem::Box(copy)])
+    time(device, stream, vec![CopyItem::Box(copy)])
 }
 
 /// How long it takes to launch a list, and then to wait for it.
-fn time<D: Device>(device: &D, items: Vec<CopyItem>) -> Result<(Duration, Duration), Failure> {
-    let stream = device.create_stream(Priority::High)?;
+fn time<D: Device>(
+    device: &D,
+    stream: &D::Stream,
+    items: Vec<CopyItem>,
+) -> Result<(Duration, Duration), Failure> {
     let list = device.bind_copies(items, NextReader::Here)?;
     let (mut launches, mut waits) = (Vec::new(), Vec::new());
     for _ in 0..SAMPLES {
         let begin = Instant::now();
         // SAFETY: the memory of the list lives in the caller, and is used by nothing else.
-        unsafe { device.run_copies(&list, &stream)? };
+        unsafe { device.run_copies(&list, stream)? };
         launches.push(begin.elapsed());
-        device.synchronize(&stream)?;
+        device.synchronize(stream)?;
         waits.push(begin.elapsed() - launches[launches.len() - 1]);
     }
     Ok((median(launches), median(waits)))
