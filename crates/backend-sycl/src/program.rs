@@ -19,6 +19,7 @@ use haloport_core::device::{DeviceError, KernelCache, KernelKey, KernelParts, di
 use crate::driver::{failed, number, text as text_of};
 use crate::handles::{KernelHandle, Program};
 use crate::open::Opened;
+use crate::select::Kind;
 
 /// The program of a source in the portable dialect; each is built once for all who have opened the device, and compiled
 /// only where the kernel cache of the process has none.
@@ -32,7 +33,11 @@ pub(crate) fn portable(
         return Ok(Arc::clone(program));
     }
     // Built without the lock: threads may build at once, and the first one's program stays.
-    let program = Arc::new(cached(KernelCache::of_process(), opened, name, &dialect::opencl(source))?);
+    let text = match opened.kind {
+        Kind::Cpu => dialect::opencl_for_cores(source),
+        _ => dialect::opencl(source),
+    };
+    let program = Arc::new(cached(KernelCache::of_process(), opened, name, &text)?);
     Ok(Arc::clone(known().entry(source).or_insert(program)))
 }
 

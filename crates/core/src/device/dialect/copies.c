@@ -120,6 +120,9 @@ DEVICE_FUNCTION void move_word(CopyPlace place, u32 word)
     }
 }
 
+// So many runs ahead what they are copied from and to is fetched into the cache.
+#define RUNS_AHEAD 32
+
 // Lines of the same length, with the same gap after every word on each side. The faces of a grid across its fastest axis
 // have lines as long as the halo is wide: a loop over two to four words would take longer than the words.
 #define MOVE_LINES(type)                                                                                      \
@@ -137,13 +140,17 @@ DEVICE_FUNCTION void move_word(CopyPlace place, u32 word)
             }                                                                                                 \
         } else {                                                                                              \
             for (; lines.rows > 0; lines.rows--, NEXT_LINE(lines))                                            \
-                for (u64 at = 0; at < lines.count; at++)                                                      \
-                    MOVE(type, lines.source + (i64)at * lines.source_stride,                                  \
-                         lines.target + (i64)at * lines.target_stride);                                       \
+                for (i64 at = 0; at < (i64)lines.count; at++) {                                               \
+                    FETCH(lines.source + (at + RUNS_AHEAD) * lines.source_stride);                            \
+                    FETCH(lines.target + (at + RUNS_AHEAD) * lines.target_stride);                            \
+                    MOVE(type, lines.source + at * lines.source_stride, lines.target + at * lines.target_stride); \
+                }                                                                                             \
         }                                                                                                     \
     }
 #define MOVE_SHORT_LINES(type, words)                                                                         \
     for (; lines.rows > 0; lines.rows--, NEXT_LINE(lines)) {                                                  \
+        FETCH(lines.source + RUNS_AHEAD * lines.source_next);                                                 \
+        FETCH(lines.target + RUNS_AHEAD * lines.target_next);                                                 \
         _Pragma("unroll") for (int at = 0; at < words; at++)                                                  \
             MOVE(type, lines.source + at * lines.source_stride, lines.target + at * lines.target_stride);     \
     }

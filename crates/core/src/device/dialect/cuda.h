@@ -13,6 +13,7 @@
 #define LOCAL_INDEX(axis) HALOPORT_AXIS(threadIdx, axis)
 #define LOCAL_SIZE(axis) HALOPORT_AXIS(blockDim, axis)
 #define GLOBAL_INDEX(axis) (GROUP_INDEX(axis) * LOCAL_SIZE(axis) + LOCAL_INDEX(axis))
+#define FETCH(address) ((void)0)
 #define BARRIER() __syncthreads()
 
 static_assert(sizeof(long) == 8, "a `long` of the dialect has 64 bits");

@@ -14,6 +14,7 @@
 //! | `RESTRICT` | nothing else leads to what this pointer leads to |
 //! | `GLOBAL_INDEX(axis)` | the index of the thread along axis 0, 1 or 2; 0 is the fastest |
 //! | `GROUP_INDEX(axis)`, `LOCAL_INDEX(axis)`, `LOCAL_SIZE(axis)` | the group's number, the thread's in it, its size |
+//! | `FETCH(address)` | the line of the cache at any address, a `u64`, is soon wanted; nothing but where a thread is a core |
 //! | `BARRIER()` | all threads of the group come here, and see what the others have written |
 //! | `i8` … `i64`, `u8` … `u64`, `f32`, `f64` | numbers; `long`, `int`, `double`, `float` are the same as in C on Linux |
 //! | `i128`, `u128`, `f16`, `bf16`, `complex32`, `complex64` | the other element types, as they are stored |
@@ -44,6 +45,11 @@ const ELEMENTS: &str = include_str!("elements.h");
 /// `source` as OpenCL C 1.2, with the prelude before it. Line numbers in messages are those of `source`.
 pub fn opencl(source: &str) -> String {
     with_prelude(include_str!("opencl.h"), source)
+}
+
+/// The same for a device whose threads are cores: what `FETCH` is for.
+pub fn opencl_for_cores(source: &str) -> String {
+    format!("#define HALOPORT_CORES\n{}", opencl(source))
 }
 
 /// `source` as CUDA C++, with the prelude before it. Line numbers in messages are those of `source`.

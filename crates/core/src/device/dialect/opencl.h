@@ -17,6 +17,15 @@
 #define GROUP_INDEX(axis) ((long)get_group_id(axis))
 #define LOCAL_INDEX(axis) ((long)get_local_id(axis))
 #define LOCAL_SIZE(axis) ((long)get_local_size(axis))
+// Compilers without the function do without.
+#if defined(HALOPORT_CORES) && defined(__has_builtin)
+#if __has_builtin(__builtin_prefetch)
+#define FETCH(address) __builtin_prefetch((const void *)(address))
+#endif
+#endif
+#ifndef FETCH
+#define FETCH(address) ((void)0)
+#endif
 #define BARRIER() barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE)
 
 typedef char i8;
