@@ -17,5 +17,16 @@ fn the_device_suite_passes() {
     let exceptions =
         EXCEPTIONS.iter().find(|(name, _)| driver.contains(name)).map_or(&[][..], |(_, list)| list);
     let report = suite(&device, exceptions).unwrap();
-    assert!(report.passed.len() >= 28, "{report:?}");
+    assert!(report.passed.len() >= 29, "{report:?}");
+}
+
+/// Elsewhere the suite has nothing to test of them, and exchanges whose caller waits are slower.
+#[test]
+fn intels_cpu_runtime_has_immediate_streams() {
+    let Some(device) = common::device() else { return };
+    let driver = &device.info().driver;
+    if !driver.contains("Intel(R) OpenCL") {
+        return println!("skipped: another driver, {driver}");
+    }
+    assert!(device.create_immediate_stream().unwrap().is_some(), "{driver}");
 }
