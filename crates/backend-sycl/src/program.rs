@@ -173,6 +173,18 @@ mod tests {
     use super::*;
     use crate::select::Selector;
 
+    /// A CPU compiles what a GPU is given, which differs from what it is given itself.
+    #[test]
+    fn the_text_for_gpus_compiles() {
+        let Ok(candidate) = "sycl".parse::<Selector>().unwrap().find() else {
+            eprintln!("skipped: no OpenCL device");
+            return;
+        };
+        let opened = Opened::new(candidate).unwrap();
+        let program = from_source(&opened, "copies", &dialect::opencl(dialect::COPIES)).unwrap();
+        kernel(&opened, &program, "copy_words").unwrap();
+    }
+
     /// What the checksum of an entry cannot find: a binary that is whole, and that the driver does not take.
     #[test]
     fn a_binary_that_the_driver_refuses_is_compiled_again() {

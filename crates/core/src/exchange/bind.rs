@@ -178,10 +178,9 @@ fn build<D: Device>(
         local: bytes(&local),
         unpacked: bytes(&unpack),
     };
-    let lists = [moved.packed, moved.local, moved.unpacked, traffic.direct_bytes, traffic.shared_bytes];
-    let comm = pattern.comm();
-    let ranks = if comm.has_threads() { comm.size() } else { 1 };
-    streams.suit(&device, lists.into_iter().max().unwrap_or_default(), ranks);
+    let largest = moved.packed.max(moved.local).max(moved.unpacked).max(traffic.direct_bytes);
+    let ranks = if pattern.comm().has_threads() { pattern.comm().size() } else { 1 };
+    streams.suit(&device, largest, ranks);
     let mut pack = Vec::with_capacity(2);
     for items in slots {
         // Without shared memory the two lists are the same.
