@@ -67,6 +67,14 @@ impl CpuCopies {
         CpuCopies { through, past: past.map(|list| (list, Trial::default())) }
     }
 
+    /// Moves every copy along with the blocks of memory that it is anchored to.
+    pub(crate) fn relocate(&mut self, from: &[Pointer], to: &[Pointer]) {
+        self.through.relocate(from, to);
+        if let Some((past, _)) = &mut self.past {
+            past.relocate(from, to);
+        }
+    }
+
     /// Calls `run` once, with the list that is to be run.
     pub(crate) fn run_by(&self, run: impl FnOnce(&List)) {
         match &self.past {
@@ -97,6 +105,16 @@ impl List {
             }
         }
         List { items: pair_up(cut), parallel, writing }
+    }
+
+    fn relocate(&mut self, from: &[Pointer], to: &[Pointer]) {
+        for item in &mut self.items {
+            match item {
+                Item::Box(copy, _) => copy.relocate(from, to),
+                Item::Sweep(sweep) => sweep.relocate(from, to),
+                Item::Rows(copy) => copy.relocate(from, to),
+            }
+        }
     }
 
     /// Runs some copies of the list on the calling thread.

@@ -269,6 +269,16 @@ unsafe impl Device for CpuDevice {
         Ok(CpuCopies::new(items, reader, self.threads()))
     }
 
+    unsafe fn relocate_copies(
+        &self,
+        copies: &mut CpuCopies,
+        from: &[Pointer],
+        to: &[Pointer],
+    ) -> Result<(), DeviceError> {
+        copies.relocate(from, to);
+        Ok(())
+    }
+
     unsafe fn run_copies(&self, copies: &CpuCopies, _stream: &CpuStream) -> Result<(), DeviceError> {
         copies.run_by(|list| match &self.inner.pool {
             Some(pool) if list.parallel => pool.install(|| {

@@ -78,6 +78,11 @@ impl RowCopy {
         self.writing
     }
 
+    /// Moves the rows along with the blocks of memory that they are anchored to.
+    pub(crate) fn relocate(&mut self, from: &[Pointer], to: &[Pointer]) {
+        self.copy.relocate(from, to);
+    }
+
     /// Runs the copy on the calling thread.
     ///
     /// # Safety

@@ -73,7 +73,9 @@ impl Writing {
     pub(crate) fn of(self, row: &BoxCopy, gapless: bool) -> Writing {
         let words = row.run_bytes().is_multiple_of(WORD) && row.target().as_ptr().addr().is_multiple_of(WORD);
         let aligned = row.axes().iter().all(|axis| axis.target_stride % WORD as isize == 0);
-        if self == Writing::Plain || !words || !aligned {
+        // A target that moves may come to lie between words.
+        let moves = row.anchors().target.is_some();
+        if self == Writing::Plain || !words || !aligned || moves {
             Writing::Plain
         } else if row.sign_change().is_none() && (gapless || row.run_bytes() >= LINE_BYTES) {
             Writing::PastCaches

@@ -6,7 +6,7 @@
 
 use std::collections::HashMap;
 
-use haloport_core::device::{BoxCopy, CopyAxis, Pointer};
+use haloport_core::device::{Anchors, BoxCopy, CopyAxis, Pointer};
 
 use crate::copies::{Item, for_each_line, match_run_bytes};
 use crate::fetch::{FETCHED_LINES, LINE_BYTES, fetch};
@@ -15,8 +15,9 @@ use crate::stores::{PastCaches, Plain, Store, Writing};
 /// So many runs ahead what they are copied from and to is fetched into the cache.
 const RUNS_AHEAD: isize = 32;
 
-/// What two copies must have in common: the bytes of a run, the axes, and how they are written.
-type Form = (usize, Vec<CopyAxis>, Writing);
+/// What two copies must have in common: the bytes of a run, the axes, how they are written, and the blocks of memory that
+/// they move along with.
+type Form = (usize, Vec<CopyAxis>, Writing, Anchors);
 
 /// Two copies of the same form.
 #[derive(Debug)]
@@ -68,7 +69,7 @@ impl Sweep {
     /// the cache, or longer, share none.
     fn form(copy: &BoxCopy, writing: Writing) -> Option<Form> {
         let short = copy.run_bytes() < LINE_BYTES && copy.sign_change().is_none() && !copy.axes().is_empty();
-        short.then(|| (copy.run_bytes(), copy.axes().to_vec(), writing))
+        short.then(|| (copy.run_bytes(), copy.axes().to_vec(), writing, copy.anchors()))
     }
 
     fn new(first: BoxCopy, second: &BoxCopy, writing: Writing) -> Sweep {
@@ -93,6 +94,11 @@ impl Sweep {
 
     pub(crate) fn writing(&self) -> Writing {
         self.writing
+    }
+
+    /// Moves both copies along with the blocks of memory that they are anchored to, which are the same for both.
+    pub(crate) fn relocate(&mut self, from: &[Pointer], to: &[Pointer]) {
+        self.first.relocate(from, to);
     }
 
     /// Runs both copies on the calling thread.

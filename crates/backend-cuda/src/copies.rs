@@ -28,6 +28,8 @@ const MOST_PITCH_BYTES: usize = i32::MAX as usize;
 pub struct CudaCopies {
     /// `None` where nothing is copied.
     launch: Option<Launch>,
+    /// What is laid out anew when the list is moved; empty for a list that stays where it is.
+    moving: Vec<CopyItem>,
 }
 
 #[derive(Debug)]
@@ -39,10 +41,28 @@ struct Launch {
 }
 
 impl CudaCopies {
-    pub(crate) fn new(opened: &Arc<Opened>, items: &[CopyItem]) -> Result<CudaCopies, DeviceError> {
-        let table = CopyTable::new(items, GROUP_TILE_BYTES);
+    pub(crate) fn new(opened: &Arc<Opened>, items: Vec<CopyItem>) -> Result<CudaCopies, DeviceError> {
+        let table = CopyTable::new(&items, GROUP_TILE_BYTES);
         let launch = if table.tiles() > 0 { Some(Launch::new(opened, &table)?) } else { None };
-        Ok(CudaCopies { launch })
+        let moving = if items.iter().any(CopyItem::is_anchored) { items } else { Vec::new() };
+        Ok(CudaCopies { launch, moving })
+    }
+
+    /// See [`Device::relocate_copies`](haloport_core::device::Device::relocate_copies). The width of words depends on the
+    /// addresses, so the table is laid out anew.
+    pub(crate) fn relocate(
+        &mut self,
+        opened: &Arc<Opened>,
+        from: &[Pointer],
+        to: &[Pointer],
+    ) -> Result<(), DeviceError> {
+        if self.moving.is_empty() {
+            return Ok(());
+        }
+        let mut items = std::mem::take(&mut self.moving);
+        items.iter_mut().for_each(|item| item.relocate(from, to));
+        *self = CudaCopies::new(opened, items)?;
+        Ok(())
     }
 
     /// # Safety

@@ -306,7 +306,16 @@ unsafe impl Device for CudaDevice {
     }
 
     fn bind_copies(&self, items: Vec<CopyItem>, _reader: NextReader) -> Result<CudaCopies, DeviceError> {
-        CudaCopies::new(&self.opened, &items)
+        CudaCopies::new(&self.opened, items)
+    }
+
+    unsafe fn relocate_copies(
+        &self,
+        copies: &mut CudaCopies,
+        from: &[Pointer],
+        to: &[Pointer],
+    ) -> Result<(), DeviceError> {
+        copies.relocate(&self.opened, from, to)
     }
 
     unsafe fn run_copies(&self, copies: &CudaCopies, stream: &CudaStream) -> Result<(), DeviceError> {

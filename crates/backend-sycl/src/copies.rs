@@ -32,8 +32,11 @@ const GROUP_TILE_BYTES: usize = COPY_GROUP_THREADS * 16 * 4;
 #[derive(Debug)]
 pub struct SyclCopies {
     opened: Arc<Opened>,
+    sharing: Sharing,
     /// `None` where nothing is copied.
     launch: Option<Launch>,
+    /// What is laid out anew when the list is moved; empty for a list that stays where it is.
+    moving: Vec<CopyItem>,
 }
 
 #[derive(Debug)]
@@ -61,7 +64,7 @@ impl Sharing {
 impl SyclCopies {
     pub(crate) fn new(
         opened: &Arc<Opened>,
-        items: &[CopyItem],
+        items: Vec<CopyItem>,
         sharing: Sharing,
     ) -> Result<SyclCopies, DeviceError> {
         let total: usize = items.iter().map(CopyItem::bytes).sum();
@@ -69,10 +72,23 @@ impl SyclCopies {
             Sharing::Lines => (total / most_threads(opened)).max(LEAST_TILE_BYTES),
             Sharing::Words => GROUP_TILE_BYTES,
         };
-        let table = CopyTable::new(items, tile_bytes);
+        let table = CopyTable::new(&items, tile_bytes);
         let launch =
-            if table.tiles() > 0 { Some(Launch::new(opened, items, &table, sharing)?) } else { None };
-        Ok(SyclCopies { opened: Arc::clone(opened), launch })
+            if table.tiles() > 0 { Some(Launch::new(opened, &items, &table, sharing)?) } else { None };
+        let moving = if items.iter().any(CopyItem::is_anchored) { items } else { Vec::new() };
+        Ok(SyclCopies { opened: Arc::clone(opened), sharing, launch, moving })
+    }
+
+    /// See [`Device::relocate_copies`](haloport_core::device::Device::relocate_copies). The width of words depends on the
+    /// addresses, so the table is laid out anew.
+    pub(crate) fn relocate(&mut self, from: &[Pointer], to: &[Pointer]) -> Result<(), DeviceError> {
+        if self.moving.is_empty() {
+            return Ok(());
+        }
+        let mut items = std::mem::take(&mut self.moving);
+        items.iter_mut().for_each(|item| item.relocate(from, to));
+        *self = SyclCopies::new(&Arc::clone(&self.opened), items, self.sharing)?;
+        Ok(())
     }
 
     /// # Safety

@@ -267,7 +267,16 @@ unsafe impl Device for SyclDevice {
     }
 
     fn bind_copies(&self, items: Vec<CopyItem>, _reader: NextReader) -> Result<SyclCopies, DeviceError> {
-        SyclCopies::new(&self.opened, &items, self.sharing)
+        SyclCopies::new(&self.opened, items, self.sharing)
+    }
+
+    unsafe fn relocate_copies(
+        &self,
+        copies: &mut SyclCopies,
+        from: &[Pointer],
+        to: &[Pointer],
+    ) -> Result<(), DeviceError> {
+        copies.relocate(from, to)
     }
 
     unsafe fn run_copies(&self, copies: &SyclCopies, stream: &SyclStream) -> Result<(), DeviceError> {

@@ -233,6 +233,16 @@ unsafe impl<D: Device, A: Alteration<D>> Device for Altered<D, A> {
         unsafe { device.run_copies(copies, stream) }
     }
 
+    unsafe fn relocate_copies(
+        &self,
+        copies: &mut D::Copies,
+        from: &[Pointer],
+        to: &[Pointer],
+    ) -> Result<(), DeviceError> {
+        // SAFETY: the caller's promise.
+        unsafe { self.call("relocate_copies")?.relocate_copies(copies, from, to) }
+    }
+
     fn compile(&self, source: &KernelSource) -> Result<D::Kernel, DeviceError> {
         self.call("compile")?.compile(source)
     }

@@ -13,7 +13,9 @@ use rand::{RngExt, SeedableRng};
 
 use crate::Failure;
 use crate::exchange::{self, split};
-use crate::oracle::{FieldMaker, Lenders, Memory, Name, Oracle, Ways, make_field, name_of, run_rounds};
+use crate::oracle::{
+    FieldMaker, FieldSetOf, Lenders, Memory, Name, Oracle, Ways, make_field, name_of, run_passed, run_rounds,
+};
 
 /// A random cubed sphere, split, halo and set of fields.
 #[derive(Debug, Clone)]
@@ -169,16 +171,19 @@ pub fn check<D: Device>(comm: &Communicator, device: &D, case: &Case) -> Result<
 fn run<D: Device>(comm: &Communicator, device: &D, case: &Case) -> Result<(), Failure> {
     let pattern = case.pattern(comm)?;
     let globe = Globe { case, steps: steps(case.cells) };
-    let mut memory: Vec<Memory> = case.fields.iter().map(|_| Vec::new()).collect();
-    let fields = case
-        .fields
-        .iter()
-        .zip(&mut memory)
-        .enumerate()
-        .map(|(number, (field, memory))| make_field(device, &pattern, &globe, field, number, memory))
-        .collect::<Result<Vec<_>, _>>()?;
-    let exchange = case.ways.bind(&pattern, fields)?;
-    run_rounds(device, exchange, case.number, case.rounds)
+    let make = |memory| -> Result<FieldSetOf<'_>, Failure> {
+        let fields = case.fields.iter().zip(memory).enumerate();
+        let made = fields
+            .map(|(number, (field, memory))| make_field(device, &pattern, &globe, field, number, memory));
+        made.collect()
+    };
+    let mut memories: [Vec<Memory>; 3] = std::array::from_fn(|_| vec![Memory::new(); case.fields.len()]);
+    let [bound, first, second] = &mut memories;
+    let exchange = case.ways.bind(&pattern, make(bound)?)?;
+    run_rounds(device, exchange, case.number, case.rounds)?;
+    let mut sets = [make(first)?, make(second)?];
+    let plan = case.ways.plan(&pattern, &mut sets[0])?;
+    run_passed(device, plan, sets, case.number, case.rounds)
 }
 
 /// Knows where everything is on the sphere.

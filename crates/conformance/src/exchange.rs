@@ -16,8 +16,8 @@ use rand::{RngExt, SeedableRng};
 
 use crate::Failure;
 use crate::oracle::{
-    CaseField, FieldMaker, Lenders, Memory, Name, Oracle, Ways, make_field, make_owned, name_of,
-    order_of_rank, random_element, random_memory, run_interleaved, run_rounds,
+    CaseField, FieldMaker, FieldSetOf, Lenders, Memory, Name, Oracle, Ways, make_field, make_owned, name_of,
+    order_of_rank, random_element, random_memory, run_interleaved, run_passed, run_rounds,
 };
 
 /// A random grid, split, halo and set of fields.
@@ -280,19 +280,21 @@ pub fn check_on<D: Device, E: Device>(
 
 fn run<D: Device, E: Device>(comm: &Communicator, device: &D, other: &E, case: &Case) -> Result<(), Failure> {
     let pattern = case.pattern(comm)?;
-    let mut memory: Vec<Memory> = case.fields.iter().map(|_| Vec::new()).collect();
-    let fields = case
-        .fields
-        .iter()
-        .zip(&mut memory)
-        .enumerate()
-        .map(|(number, (field, memory))| match number % 2 {
+    let make = |memory| -> Result<FieldSetOf<'_>, Failure> {
+        let fields = case.fields.iter().zip(memory).enumerate();
+        let made = fields.map(|(number, (field, memory))| match number % 2 {
             0 => make_field(device, &pattern, case, field, number, memory),
             _ => make_field(other, &pattern, case, field, number, memory),
-        })
-        .collect::<Result<Vec<_>, _>>()?;
-    let exchange = case.ways.bind(&pattern, fields)?;
-    run_rounds(device, exchange, case.number, case.rounds)
+        });
+        made.collect()
+    };
+    let mut memories: [Vec<Memory>; 3] = std::array::from_fn(|_| vec![Memory::new(); case.fields.len()]);
+    let [bound, first, second] = &mut memories;
+    let exchange = case.ways.bind(&pattern, make(bound)?)?;
+    run_rounds(device, exchange, case.number, case.rounds)?;
+    let mut sets = [make(first)?, make(second)?];
+    let plan = case.ways.plan(&pattern, &mut sets[0])?;
+    run_passed(device, plan, sets, case.number, case.rounds)
 }
 
 /// Collective: several exchanges in flight at once, started and finished in an order of its own on every rank.

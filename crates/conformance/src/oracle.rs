@@ -7,7 +7,7 @@ mod ways;
 
 use haloport_core::device::{Buffer, Device, MemoryKind, Priority};
 use haloport_core::{
-    BlockLayout, BorrowedField, Element, ElementType, Exchange, Field, FieldSet, Pattern, Schedule,
+    BlockLayout, BorrowedField, Element, ElementType, Exchange, Field, FieldSet, Pattern, Plan, Schedule,
 };
 use rand::rngs::StdRng;
 use rand::seq::SliceRandom;
@@ -143,8 +143,7 @@ fn make_lent<'m, T: Element, D: Device>(
     let blocks = memory
         .iter_mut()
         .zip(&layouts)
-        .map(|(memory, layout)| (bytemuck::cast_slice_mut::<u128, T>(memory), layout.clone()))
-        .collect();
+        .map(|(memory, layout)| (bytemuck::cast_slice_mut::<u128, T>(memory), layout.clone()));
     let field = BorrowedField::new(device, blocks)?.with_vector(vector)?;
     Ok(Box::new(Borrowed { described, field, layouts }))
 }
@@ -214,6 +213,47 @@ pub(crate) fn run_rounds<'m, D: Device>(
         device.synchronize(&stream)?;
         for field in exchange.fields() {
             field.verify(round, true)?;
+        }
+    }
+    Ok(())
+}
+
+/// A set of fields of a case, all of one kind.
+pub(crate) type FieldSetOf<'m> = Vec<Box<dyn CaseField + 'm>>;
+
+/// Runs rounds of one plan, to which this rank passes one of two sets of fields, in an order of its own. The set that is not
+/// passed stays as it is.
+pub(crate) fn run_passed<D: Device>(
+    device: &D,
+    mut plan: Plan,
+    mut sets: [FieldSetOf<'_>; 2],
+    number: u64,
+    rounds: u64,
+) -> Result<(), Failure> {
+    let mut random = order_of_rank(number, plan.pattern().comm().rank());
+    for round in 0..rounds + 2 {
+        let passed = random.random_range(0..2);
+        for field in sets.iter_mut().flatten() {
+            field.prepare(round)?;
+        }
+        match (number + round) % 3 {
+            0 => plan.exchange(&mut sets[passed], Schedule::Blocking)?,
+            1 => plan.start(&mut sets[passed], Schedule::DefaultStream)?.finish(Schedule::DefaultStream)?,
+            _ => {
+                let pending = plan.start(&mut sets[passed], Schedule::Blocking)?;
+                while !pending.is_ready() {
+                    std::thread::yield_now();
+                }
+                pending.finish(Schedule::DefaultStream)?;
+            }
+        }
+        device.synchronize(&device.default_stream())?;
+        for (set, fields) in sets.iter().enumerate() {
+            for field in fields {
+                field
+                    .verify(round, set == passed)
+                    .map_err(|error| format!("of a plan, round {round}: {error}"))?;
+            }
         }
     }
     Ok(())

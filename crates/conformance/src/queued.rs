@@ -432,6 +432,16 @@ unsafe impl<D: Device> Device for Queued<D> {
         self.put(stream, move |device, stream| unsafe { device.run_copies(&lock(&copies), stream) })
     }
 
+    unsafe fn relocate_copies(
+        &self,
+        copies: &mut Self::Copies,
+        from: &[Pointer],
+        to: &[Pointer],
+    ) -> Result<(), DeviceError> {
+        // SAFETY: the caller's promise.
+        unsafe { self.inner.device.relocate_copies(&mut lock(copies), from, to) }
+    }
+
     fn compile(&self, source: &KernelSource) -> Result<Self::Kernel, DeviceError> {
         Ok(Arc::new(self.inner.device.compile(source)?))
     }

@@ -30,8 +30,8 @@ pub mod transport;
 pub use domain::{Grid, GridError, Halo, HaloCells, IndexBox, IndexSet, Neighbours, Orientation, Split};
 pub use element::{Element, ElementType};
 pub use exchange::{
-    BindError, BindOptions, DataPath, Exchange, ExchangeError, HaloOrder, Pending, Progress, Schedule, Step,
-    Trial,
+    BindError, BindOptions, DataPath, Exchange, ExchangeError, HaloOrder, Pending, Plan, Progress, Schedule,
+    Step, Trial,
 };
 pub use field::{
     Binder, BlockLayout, BorrowedField, ComponentPlace, Field, FieldError, FieldSet, View, ViewMut,

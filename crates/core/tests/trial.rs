@@ -125,7 +125,7 @@ fn a_trial_leaves_halos_as_they_were() {
         let before = |at: usize| (at as f64).sin();
         own.copy_from(0, &(0..lent.len()).map(before).collect::<Vec<_>>())?;
         lent.iter_mut().enumerate().for_each(|(at, value)| *value = at as i16);
-        let borrowed = BorrowedField::new(&device()?, vec![(&mut lent, layout)])?;
+        let borrowed = BorrowedField::new(&device()?, vec![(&mut lent[..], layout)])?;
         let exchange = pattern.bind_with((own, borrowed), BindOptions::default().trial(short()))?;
         assert_eq!(exchange.choice().origin, Origin::Trial);
         let (own, _) = exchange.into_fields()?;

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use haloport_core::{BindOptions, DataPath, Exchange, HaloOrder, Pattern, Trial};
+use haloport_core::{BindOptions, DataPath, Exchange, HaloOrder, Pattern, Plan, Trial};
 use rand::RngExt;
 use rand::rngs::StdRng;
 
-use super::CaseField;
+use super::{CaseField, FieldSetOf};
 use crate::Failure;
 
 /// What a case says about how its exchange is done.
@@ -63,6 +63,18 @@ impl Ways {
             field.verify(0, false).map_err(|error| format!("after bind, {error}"))?;
         }
         Ok(exchange)
+    }
+
+    /// Collective: makes a plan for fields like these, and sees that this changes nothing in memory.
+    pub(crate) fn plan(&self, pattern: &Pattern, fields: &mut FieldSetOf<'_>) -> Result<Plan, Failure> {
+        for field in &mut *fields {
+            field.prepare(0)?;
+        }
+        let plan = pattern.plan_with(&mut *fields, self.options())?;
+        for field in &*fields {
+            field.verify(0, false).map_err(|error| format!("after plan, {error}"))?;
+        }
+        Ok(plan)
     }
 
     /// The options with which to bind.

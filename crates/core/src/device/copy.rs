@@ -55,6 +55,16 @@ impl SignChange {
     }
 }
 
+/// The blocks of memory that the ends of a copy lie in, by number, if the copy moves along with them; see
+/// [`Device::relocate_copies`](super::Device::relocate_copies). `None` for an end that stays where it is.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+pub struct Anchors {
+    /// The block of the source.
+    pub source: Option<u32>,
+    /// The block of the target.
+    pub target: Option<u32>,
+}
+
 /// A copy of a box of elements from one strided layout to another.
 ///
 /// The axes are kept in the order that walks the target most nearly in sequence, outermost first, and axes that
@@ -67,6 +77,7 @@ pub struct BoxCopy {
     axes: [CopyAxis; MAX_COPY_AXES],
     axis_count: usize,
     sign_change: Option<SignChange>,
+    anchors: Anchors,
 }
 
 impl BoxCopy {
@@ -107,6 +118,7 @@ impl BoxCopy {
             axes: [CopyAxis { extent: 1, source_stride: 0, target_stride: 0 }; MAX_COPY_AXES],
             axis_count: 0,
             sign_change: None,
+            anchors: Anchors::default(),
         };
         if empty {
             copy.push(CopyAxis { extent: 0, source_stride: 0, target_stride: 0 });
@@ -144,6 +156,32 @@ impl BoxCopy {
     /// How it changes the signs of what it moves; `None` where it does not.
     pub fn sign_change(&self) -> Option<SignChange> {
         self.sign_change
+    }
+
+    /// The same copy, which moves along with the blocks of memory that its ends lie in.
+    #[must_use]
+    pub fn anchored(mut self, anchors: Anchors) -> BoxCopy {
+        self.anchors = anchors;
+        self
+    }
+
+    /// The blocks of memory that its ends move along with.
+    pub fn anchors(&self) -> Anchors {
+        self.anchors
+    }
+
+    /// Moves the ends along with their blocks: block `k` begins at `to[k]` now, and did at `from[k]`. A block that is in
+    /// neither list stays where it is.
+    pub fn relocate(&mut self, from: &[Pointer], to: &[Pointer]) {
+        let moved = |end: &mut Pointer, anchor: Option<u32>| {
+            let Some(block) = anchor.map(|block| block as usize) else { return };
+            if let (Some(from), Some(to)) = (from.get(block), to.get(block)) {
+                // From the new block's address, so that the end may be used wherever that may.
+                *end = to.offset(end.as_ptr().addr().wrapping_sub(from.as_ptr().addr()).cast_signed());
+            }
+        };
+        moved(&mut self.source, self.anchors.source);
+        moved(&mut self.target, self.anchors.target);
     }
 
     /// The address of the first element of the source.
@@ -282,6 +320,11 @@ impl IndexedCopy {
         &self.row
     }
 
+    /// As [`BoxCopy::relocate`], for all rows.
+    pub fn relocate(&mut self, from: &[Pointer], to: &[Pointer]) {
+        self.row.relocate(from, to);
+    }
+
     /// How many rows are copied.
     pub fn rows(&self) -> usize {
         self.rows
@@ -345,6 +388,23 @@ pub enum CopyItem {
 }
 
 impl CopyItem {
+    /// As [`BoxCopy::relocate`].
+    pub fn relocate(&mut self, from: &[Pointer], to: &[Pointer]) {
+        match self {
+            CopyItem::Box(copy) => copy.relocate(from, to),
+            CopyItem::Indexed(copy) => copy.relocate(from, to),
+        }
+    }
+
+    /// Whether an end of it moves along with a block of memory.
+    pub fn is_anchored(&self) -> bool {
+        let anchors = match self {
+            CopyItem::Box(copy) => copy.anchors(),
+            CopyItem::Indexed(copy) => copy.row().anchors(),
+        };
+        anchors != Anchors::default()
+    }
+
     /// All bytes that it moves.
     pub fn bytes(&self) -> usize {
         match self {

@@ -20,7 +20,9 @@ use std::time::Duration;
 
 pub use cache::{KernelCache, KernelKey, KernelParts};
 pub use captured::{Captured, Flag};
-pub use copy::{BoxCopy, CopyAxis, CopyItem, IndexedCopy, MAX_COPY_AXES, NextReader, Rows, SignChange};
+pub use copy::{
+    Anchors, BoxCopy, CopyAxis, CopyItem, IndexedCopy, MAX_COPY_AXES, NextReader, Rows, SignChange,
+};
 pub use current::{CurrentStream, current_stream, make_current};
 pub use error::DeviceError;
 pub use info::{DeviceId, DeviceInfo};
@@ -335,6 +337,26 @@ pub unsafe trait Device: Clone + Debug + Send + Sync + 'static {
     /// # Errors
     /// What the driver says.
     unsafe fn run_copies(&self, copies: &Self::Copies, stream: &Self::Stream) -> Result<(), DeviceError>;
+
+    /// Moves a bound list along with the blocks of memory that its copies are [anchored](BoxCopy::anchored) to: block `k`
+    /// begins at `to[k]` now, and did at `from[k]`. Later runs use the new addresses. May block.
+    ///
+    /// # Safety
+    /// No run of the list is under way.
+    ///
+    /// # Errors
+    /// [`DeviceError::Unsupported`] if the device cannot, which is the default; what the driver says.
+    unsafe fn relocate_copies(
+        &self,
+        _copies: &mut Self::Copies,
+        _from: &[Pointer],
+        _to: &[Pointer],
+    ) -> Result<(), DeviceError> {
+        Err(DeviceError::Unsupported {
+            what: "moving a list of copies to other addresses",
+            device: self.id(),
+        })
+    }
 
     // Kernels
 

@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use super::agree::{BuildError, PartFields};
 use super::buffers::{Buffers, Room};
 use super::chunks::Chunks;
 use super::cost::LINE_BYTES;
@@ -11,7 +12,6 @@ use super::layout::{Messages, Place, Placed};
 use super::message::{Incoming, Outgoing, OwnCopies};
 use super::part::{Bytes, DevicePart, Part, Phase};
 use super::path::Way;
-use super::plan::{BuildError, PartFields};
 use super::settle::Settled;
 use super::side::{Side, fill};
 use super::streams::OwnStreams;

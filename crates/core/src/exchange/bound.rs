@@ -48,6 +48,18 @@ impl Bound {
         finished
     }
 
+    /// Completes what is in flight, and waits for what gates hold back.
+    pub(super) fn complete(&self) -> Result<(), ExchangeError> {
+        if self.flight.status() == Status::Closing {
+            self.wait_until("start", |flight| !flight.is_under_way());
+        }
+        match self.flight.status() {
+            Status::Idle | Status::Closing => Ok(()),
+            Status::Poisoned(error) => Err(ExchangeError::Poisoned(error.to_string())),
+            Status::Travelling | Status::Arrived => self.end(Schedule::DefaultStream),
+        }
+    }
+
     /// Begins an exchange that was recorded, with the work of the caller in it. Where there is nobody else who opens its
     /// gate, waits until all messages have come.
     pub(super) fn replay(&self, schedule: Schedule<'_>) -> Result<(), ExchangeError> {
@@ -81,11 +93,6 @@ impl Bound {
         self.flight.forget_recorded();
     }
 
-    /// Waits for what gates hold back after `finish`.
-    pub(super) fn wait_until_closed(&self) {
-        self.wait_until("start", |flight| !flight.is_under_way());
-    }
-
     /// Blocks until the halos of the last exchange are in place.
     pub(super) fn synchronize(&self) -> Result<(), ExchangeError> {
         self.waits.during("synchronize", || !self.flight.is_asynchronous(), || self.flight.synchronize())
@@ -103,6 +110,13 @@ impl Bound {
                 other => other.into(),
             });
         }
+    }
+
+    /// Makes progress, and says whether the end would not wait for anyone. Does not block.
+    pub(super) fn is_ready(&self) -> bool {
+        let comm = self.pattern.comm();
+        comm.engine().serve(&**comm.transport());
+        !self.flight.is_travelling()
     }
 
     pub(super) fn give_up(&self, error: ExchangeError) {

@@ -5,10 +5,10 @@
 //! the one before unpacked, while one is on the wire. Chunk k of each neighbour is in group k, and the messages that go whole
 //! are in the first group.
 
+use super::agree::PartFields;
 use super::cut::{Extents, cut};
 use super::layout::{Messages, Placing};
 use super::path::Way;
-use super::plan::PartFields;
 use super::settle::{Offer, Settled};
 use super::side::Side;
 use crate::device::{Device, MAX_COPY_AXES};

@@ -19,8 +19,8 @@ pub enum BindError {
 
 /// Why an exchange failed.
 ///
-/// [`FieldsReplaced`](ExchangeError::FieldsReplaced), [`InFlightElsewhere`](ExchangeError::InFlightElsewhere) and, at
-/// the start, [`ForeignStream`](ExchangeError::ForeignStream) leave the exchange as it was. After any other the
+/// [`FieldsReplaced`](ExchangeError::FieldsReplaced), [`FieldCount`](ExchangeError::FieldCount),
+/// [`FieldDiffers`](ExchangeError::FieldDiffers), [`InFlightElsewhere`](ExchangeError::InFlightElsewhere) and, at the start, [`ForeignStream`](ExchangeError::ForeignStream) leave the exchange as it was. After any other the
 /// exchange is poisoned: its halos are unspecified, and every later use gives [`ExchangeError::Poisoned`].
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
@@ -44,6 +44,34 @@ pub enum ExchangeError {
         "the fields of the exchange are not those that were bound; put them back, or bind the pattern again"
     )]
     FieldsReplaced,
+    /// A plan was given another number of fields than it was made for.
+    #[error("the plan was made for {expected} fields, found {found}; pass the same number in the same order")]
+    FieldCount {
+        /// How many fields the plan was made for.
+        expected: usize,
+        /// How many were passed.
+        found: usize,
+    },
+    /// A plan was given a field of another layout than it was made for.
+    #[error(
+        "field {number} has the {what} {found}, but the plan was made for {expected}; pass a field like that, or \
+        make another plan"
+    )]
+    FieldDiffers {
+        /// The number of the field, from 0.
+        number: usize,
+        /// The property in which it differs.
+        what: &'static str,
+        /// What the plan was made for.
+        expected: String,
+        /// What was passed.
+        found: String,
+    },
+    /// A pending exchange of memory that was merely lent was forgotten.
+    #[error(
+        "a pending exchange of memory that was lent was forgotten (`mem::forget`); finish or drop it instead"
+    )]
+    Forgotten,
     /// A field is in flight in another exchange, whose pending exchange was forgotten.
     #[error("a field is in flight in another exchange; call `complete` there first")]
     InFlightElsewhere,

@@ -3,7 +3,7 @@
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 
-use super::plan::Plan;
+use super::agree::Agreement;
 use crate::device::DeviceInfo;
 use crate::field::BoundField;
 use crate::pattern::Pattern;
@@ -12,17 +12,17 @@ use crate::transport::{Reduction, TransportError, encode};
 /// Collective: 16 hexadecimal digits that depend on all that the quickest way may depend on: the version of this crate,
 /// the options, the transport, who is near whom, grid, split and halo, and of each field its device, elements, layout, and
 /// in what memory it is, on all ranks.
-pub(super) fn fingerprint(plan: &Plan) -> Result<String, TransportError> {
-    let comm = plan.pattern.comm();
+pub(super) fn fingerprint(agreement: &Agreement) -> Result<String, TransportError> {
+    let comm = agreement.pattern.comm();
     let (info, me) = (comm.info(), comm.rank());
     let mut hash = Sha256::new();
-    let pattern = &plan.pattern;
+    let pattern = &agreement.pattern;
     hash.update(encode(&(env!("CARGO_PKG_VERSION"), info.name, &info.implementation, comm.size()), me)?);
-    hash.update(encode(&(plan.model, plan.leaves_order_open), me)?);
+    hash.update(encode(&(agreement.model, agreement.leaves_order_open), me)?);
     hash.update(encode(&(pattern.boxes(), pattern.receives()), me)?);
     let near: Vec<bool> = pattern.sends().keys().map(|&peer| comm.transport().is_near(peer)).collect();
     hash.update(encode(&near, me)?);
-    for part in &plan.builders {
+    for part in &agreement.builders {
         hash.update(part.describe(pattern)?);
     }
     // The sum does not tell in which order ranks add to it: each hash holds the rank.

@@ -7,6 +7,7 @@ use super::engine::Served;
 use super::part::{Part, Sharing};
 use super::traffic::Traffic;
 use super::{ExchangeError, Schedule};
+use crate::device::{DeviceError, Pointer};
 use crate::field::Storage;
 use crate::transport::Transport;
 
@@ -111,6 +112,45 @@ impl Flight {
     pub(crate) fn traffic(&self) -> Traffic {
         let state = self.lock();
         state.parts.iter().map(|part| part.traffic()).fold(Traffic::default(), Traffic::beside)
+    }
+
+    /// Has copies lead to other memory: the blocks of all fields begin at `to` now, and did at `from`, which becomes `to`.
+    /// `storages` are the memory of those that own theirs. On asynchronous devices it waits for the last exchange first,
+    /// unless all is as it was. Nothing is in flight.
+    pub(super) fn carry(
+        &self,
+        transport: &dyn Transport,
+        from: &mut [Pointer],
+        to: &[Pointer],
+        storages: &[Arc<Storage>],
+    ) -> Result<(), ExchangeError> {
+        let mut state = self.lock();
+        state.check_idle()?;
+        let kept = state.storages.len() == storages.len()
+            && state.storages.iter().zip(storages).all(|(known, storage)| Arc::ptr_eq(known, storage));
+        if kept && from == to {
+            return Ok(());
+        }
+        let moved = state.parts.iter_mut().try_for_each(|part| -> Result<(), DeviceError> {
+            if part.is_asynchronous() {
+                part.synchronize()?;
+            }
+            if from != to {
+                // SAFETY: nothing is in flight, and the device has done all of the last exchange.
+                unsafe { part.relocate(from, to)? };
+            }
+            storages.iter().for_each(|storage| part.writes(storage));
+            Ok(())
+        });
+        if let Err(error) = moved {
+            let error = ExchangeError::Device(error);
+            state.poison(transport, error.clone());
+            return Err(error);
+        }
+        from.copy_from_slice(to);
+        state.storages.clear();
+        state.storages.extend_from_slice(storages);
+        Ok(())
     }
 
     /// Packs and sends. The caller has put the flight into the engine's care.

@@ -63,6 +63,11 @@ impl<D: Device> Groups<D> {
         Ok(Groups { first, later: groups, sent: 0, unpacked, is_recorded: false })
     }
 
+    /// What packs the later groups.
+    pub(super) fn copies(&mut self) -> impl Iterator<Item = &mut OwnCopies<D>> {
+        self.later.iter_mut().map(|group| &mut group.pack)
+    }
+
     /// Whether anything is sent or comes in chunks.
     pub(super) fn are_any(&self) -> bool {
         !self.later.is_empty() || self.unpacked.is_some()

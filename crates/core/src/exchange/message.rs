@@ -153,6 +153,11 @@ impl<D: Device> Outgoing<D> {
         unsafe { self.message.post(transport) }
     }
 
+    /// What packs it, where it is packed on its own.
+    pub(super) fn copies(&mut self) -> Option<&mut OwnCopies<D>> {
+        self.pack.as_mut()
+    }
+
     /// Whether its memory is free again.
     pub(super) fn is_complete(&mut self, transport: &dyn Transport) -> Result<bool, ExchangeError> {
         self.message.test(transport)
@@ -204,6 +209,11 @@ impl<D: Device> Incoming<D> {
     pub(super) unsafe fn receive(&mut self, transport: &dyn Transport) -> Result<(), ExchangeError> {
         // SAFETY: the caller's promise.
         unsafe { self.message.post(transport) }
+    }
+
+    /// What unpacks it, where it is unpacked on its own.
+    pub(super) fn copies(&mut self) -> Option<&mut OwnCopies<D>> {
+        self.unpack.as_mut()
     }
 
     /// Whether it has come. It is unpacked then if `finishing` says that borrowed memory may be touched, or there is none.

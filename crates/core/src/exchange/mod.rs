@@ -4,7 +4,7 @@
 //! - this file: [`Exchange`], what a user holds, and `options`: what can be said when it is bound;
 //! - `path`: how cells may get to a neighbour, `order`: halos filled all at once or axis by axis, and `cost`: what either
 //!   is expected to cost;
-//! - `plan`: what ranks agree on at [`bind`](crate::Pattern::bind), `fits`: what fields must be like, `settle`: the way
+//! - `agree`: what ranks agree on at [`bind`](crate::Pattern::bind), `fits`: what fields must be like, `settle`: the way
 //!   of each field, with its `places` in memory that neighbours reach, `layout`: where cells lie in messages, and in the
 //!   `chunks` that large ones are `cut` into, and `bind`: copies bound, each between two `side`s, to messages of which some
 //!   lie in a `segment` that two processes share; `exported`: which of them is done first with a device's memory;
@@ -18,8 +18,10 @@
 //! - `traced`: what the time line of the rank is told, if there is one;
 //! - `pending`: the borrow that keeps fields from being touched in flight, and `overlap`: work between start and finish;
 //! - `recorded`: an exchange with the work beside it, captured, and `step`: what a user holds of it;
+//! - `plan`: an exchange of fields that are passed at each start, and `passing`: what these must be like;
 //! - `names`: values that are written and read by name.
 
+mod agree;
 mod bind;
 mod bound;
 mod buffers;
@@ -44,6 +46,7 @@ mod options;
 mod order;
 mod overlap;
 mod part;
+mod passing;
 mod path;
 mod pending;
 mod places;
@@ -74,21 +77,23 @@ pub use options::{BindOptions, DEFAULT_STAGING_CHUNK};
 pub use order::HaloOrder;
 pub use path::DataPath;
 pub use pending::{Finish, Pending};
+pub use plan::Plan;
 pub use progress::Progress;
 pub use schedule::Schedule;
 pub use step::Step;
 pub use traffic::Traffic;
 pub use trial::Trial;
 
+pub(crate) use agree::{PartBuilder, PartFields};
 pub(crate) use cost::Load;
 pub(crate) use engine::{Engine, Served};
-pub(crate) use plan::{PartBuilder, PartFields};
+pub(crate) use passing::{ExpectedField, Passing};
 pub(crate) use progress::{Driven, drive};
 
 use crate::field::{Binder, FieldSet};
 use crate::pattern::Pattern;
 use bound::Bound;
-use flight::Status;
+use pending::PendingFields;
 use trial::choose;
 
 /// A pattern bound to fields: messages are laid out, buffers allocated and copies bound, once. Running it does none
@@ -164,7 +169,8 @@ impl<F: FieldSet> Exchange<F> {
     pub fn start(&mut self, schedule: Schedule<'_>) -> Result<Pending<'_, F>, ExchangeError> {
         self.complete()?;
         self.bound.start(schedule)?;
-        Ok(Pending::new(self))
+        let Exchange { bound, identities, fields, .. } = self;
+        Ok(Pending::new(bound, identities, PendingFields::Bound(fields)))
     }
 
     /// Starts and finishes an exchange in one call.
@@ -186,14 +192,7 @@ impl<F: FieldSet> Exchange<F> {
         if !Binder::is_same(&self.fields, &self.identities) {
             return Err(ExchangeError::FieldsReplaced);
         }
-        if self.bound.flight.status() == Status::Closing {
-            self.bound.wait_until_closed();
-        }
-        match self.bound.flight.status() {
-            Status::Idle | Status::Closing => Ok(()),
-            Status::Poisoned(error) => Err(ExchangeError::Poisoned(error.to_string())),
-            Status::Travelling | Status::Arrived => self.bound.end(Schedule::DefaultStream),
-        }
+        self.bound.complete()
     }
 
     /// Blocks until the halos of the last exchange are in place, also for the host. Does nothing where `finish` has seen to
@@ -233,23 +232,5 @@ impl<F> Exchange<F> {
     /// How an exchange is done, and why.
     pub fn choice(&self) -> &Choice {
         &self.choice
-    }
-
-    fn end(&mut self, schedule: Schedule<'_>) -> Result<(), ExchangeError> {
-        self.bound.end(schedule)
-    }
-
-    /// Whether `identity` is one of the fields that were bound.
-    fn is_bound(&self, identity: usize) -> bool {
-        self.identities.contains(&identity)
-    }
-
-    fn is_ready(&self) -> bool {
-        self.bound.pattern.comm().engine().serve(&**self.bound.pattern.comm().transport());
-        !self.bound.flight.is_travelling()
-    }
-
-    fn give_up(&mut self, error: ExchangeError) {
-        self.bound.give_up(error);
     }
 }

@@ -28,7 +28,7 @@ use super::traffic::Traffic;
 use super::unpacked::Unpacked;
 use super::windows::{Borrowed, Lent};
 use super::{ExchangeError, Schedule};
-use crate::device::{Device, DeviceError, DeviceId, Flag, Stream as _};
+use crate::device::{Device, DeviceError, DeviceId, Flag, Pointer, Stream as _};
 use crate::field::{LastWrite as _, Storage};
 use crate::trace;
 use crate::transport::Transport;
@@ -54,6 +54,14 @@ pub(crate) trait Part: Send {
     fn is_packing(&self) -> bool;
     /// Blocks until the halos of the last exchange are in place.
     fn synchronize(&self) -> Result<(), DeviceError>;
+    /// Moves all copies along with the blocks of memory that they are anchored to, which begin at `to` now, and did at
+    /// `from`.
+    ///
+    /// # Safety
+    /// No copies of the part are under way.
+    unsafe fn relocate(&mut self, from: &[Pointer], to: &[Pointer]) -> Result<(), DeviceError>;
+    /// Has access from the host to this memory wait for the part's last exchange from now on.
+    fn writes(&self, storage: &Storage);
     /// The neighbours that are still waited for, in words.
     fn missing(&self) -> Vec<String>;
     /// Gives up for ever: afterwards nobody touches the fields any more.
@@ -311,6 +319,22 @@ impl<D: Device> Part for DevicePart<D> {
 
     fn synchronize(&self) -> Result<(), DeviceError> {
         self.unpacked.wait()
+    }
+
+    unsafe fn relocate(&mut self, from: &[Pointer], to: &[Pointer]) -> Result<(), DeviceError> {
+        let lists = self.pack.iter_mut().chain([&mut self.local, &mut self.unpack]);
+        let own = self.sends.iter_mut().filter_map(Outgoing::copies);
+        let own = own.chain(self.receives.iter_mut().filter_map(Incoming::copies));
+        let own = own.chain(self.groups.copies()).chain(self.borrowed.iter_mut().flat_map(Borrowed::copies));
+        let mut all = lists.chain(own.map(|own| &mut own.copies));
+        // SAFETY: the caller's promise.
+        all.try_for_each(|copies| unsafe { self.device.relocate_copies(copies, from, to) })
+    }
+
+    fn writes(&self, storage: &Storage) {
+        if self.is_asynchronous() {
+            storage.written_by(&self.unpacked);
+        }
     }
 
     fn missing(&self) -> Vec<String> {

@@ -1,35 +1,70 @@
 //! An exchange that was started and not yet finished.
 
+use std::fmt;
 use std::future::{Future, IntoFuture};
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use super::{Exchange, ExchangeError, Schedule};
+use super::bound::Bound;
+use super::{ExchangeError, Schedule};
 use crate::device::Device;
 use crate::domain::IndexBox;
 use crate::element::Element;
 use crate::field::{BlockLayout, Field, FieldError, View, ViewMut};
 
-/// An exchange in flight. It borrows the [`Exchange`], and with it the fields, until it is finished.
+/// An exchange in flight, of an [`Exchange`](super::Exchange) or a [`Plan`](super::Plan). It borrows either, and the fields,
+/// until it is finished.
 ///
 /// Dropping it completes the exchange first, within the time limit; while its thread is panicking the exchange is
 /// given up instead, and poisoned. Forgetting it (`std::mem::forget`) is safe: the fields say that they are in
-/// flight until [`Exchange::complete`] is called.
+/// flight until [`Exchange::complete`](super::Exchange::complete) or [`Plan::complete`](super::Plan::complete) is called.
 #[must_use = "dropping a pending exchange waits for it; call `finish`"]
-#[derive(Debug)]
 pub struct Pending<'e, F> {
-    exchange: &'e mut Exchange<F>,
+    bound: &'e Bound,
+    /// What tells the fields from others.
+    identities: &'e [usize],
+    fields: PendingFields<'e, F>,
     open: bool,
 }
 
+/// The fields of a pending exchange.
+pub(super) enum PendingFields<'e, F> {
+    /// Those of an exchange that owns them.
+    Bound(&'e mut F),
+    /// Those that were passed at the start.
+    Passed(F),
+}
+
+impl<F: fmt::Debug> fmt::Debug for Pending<'_, F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Pending")
+            .field("status", &self.bound.flight.status())
+            .field("fields", self.fields.as_ref())
+            .finish_non_exhaustive()
+    }
+}
+
+impl<F> PendingFields<'_, F> {
+    fn as_ref(&self) -> &F {
+        match self {
+            PendingFields::Bound(fields) => fields,
+            PendingFields::Passed(fields) => fields,
+        }
+    }
+}
+
 impl<'e, F> Pending<'e, F> {
-    pub(super) fn new(exchange: &'e mut Exchange<F>) -> Pending<'e, F> {
-        Pending { exchange, open: true }
+    pub(super) fn new(
+        bound: &'e Bound,
+        identities: &'e [usize],
+        fields: PendingFields<'e, F>,
+    ) -> Pending<'e, F> {
+        Pending { bound, identities, fields, open: true }
     }
 
     /// While a step is captured: nothing is in flight, and nothing to be finished.
-    pub(super) fn of_capture(exchange: &'e mut Exchange<F>) -> Pending<'e, F> {
-        Pending { exchange, open: false }
+    pub(super) fn of_capture(bound: &'e Bound, identities: &'e [usize], fields: &'e mut F) -> Pending<'e, F> {
+        Pending { bound, identities, fields: PendingFields::Bound(fields), open: false }
     }
 
     /// Ends the exchange. With [`Schedule::Blocking`], and always on the CPU, the halos are in place when it returns;
@@ -44,13 +79,13 @@ impl<'e, F> Pending<'e, F> {
     /// exchange, such as [`synchronize`](Exchange::synchronize), and of its completion callback.
     pub fn finish(mut self, schedule: Schedule<'_>) -> Result<(), ExchangeError> {
         self.open = false;
-        self.exchange.end(schedule)
+        self.bound.end(schedule)
     }
 
     /// Whether [`finish`](Pending::finish) would return without waiting for a neighbour (also because the exchange
     /// has failed). Makes progress; does not block.
     pub fn is_ready(&self) -> bool {
-        self.exchange.is_ready()
+        self.bound.is_ready()
     }
 
     /// The cells that a domain of a field owns, for reading from the host while halos travel: those of
@@ -63,8 +98,8 @@ impl<'e, F> Pending<'e, F> {
         field: impl FnOnce(&F) -> &Field<T, D>,
         domain: usize,
     ) -> Result<View<'_, T>, FieldError> {
-        let field = self.bound(field(self.exchange.fields()))?;
-        let owned = within(field.layout(domain)?, self.exchange.pattern().owned(domain));
+        let field = self.one_of_these(field(self.fields.as_ref()))?;
+        let owned = within(field.layout(domain)?, self.bound.pattern.owned(domain));
         // SAFETY: the field is this exchange's own, which writes halo cells only, and a view that writes owned cells
         // takes `&mut self`.
         unsafe { field.view_in_flight(domain, owned) }
@@ -80,19 +115,19 @@ impl<'e, F> Pending<'e, F> {
         field: impl FnOnce(&F) -> &Field<T, D>,
         domain: usize,
     ) -> Result<ViewMut<'_, T>, FieldError> {
-        let field = self.bound(field(self.exchange.fields()))?;
-        let interior = within(field.layout(domain)?, self.exchange.pattern().interior(domain));
+        let field = self.one_of_these(field(self.fields.as_ref()))?;
+        let interior = within(field.layout(domain)?, self.bound.pattern.interior(domain));
         // SAFETY: the field is this exchange's own, which neither reads nor writes the interior, and other views take
         // `&self`.
         unsafe { field.view_mut_in_flight(domain, interior) }
     }
 
     /// A closure may return any field that it can reach: only those of this exchange are borrowed by it.
-    fn bound<'f, T: Element, D: Device>(
+    fn one_of_these<'f, T: Element, D: Device>(
         &self,
         field: &'f Field<T, D>,
     ) -> Result<&'f Field<T, D>, FieldError> {
-        if self.exchange.is_bound(field.identity()) { Ok(field) } else { Err(FieldError::NotInExchange) }
+        if self.identities.contains(&field.identity()) { Ok(field) } else { Err(FieldError::NotInExchange) }
     }
 }
 
@@ -113,8 +148,8 @@ impl<F> Drop for Pending<'_, F> {
             return;
         }
         if std::thread::panicking() {
-            self.exchange.give_up(ExchangeError::Panicking);
-        } else if let Err(error) = self.exchange.end(Schedule::DefaultStream) {
+            self.bound.give_up(ExchangeError::Panicking);
+        } else if let Err(error) = self.bound.end(Schedule::DefaultStream) {
             // Not lost: the exchange is poisoned and says so at its next use.
             tracing::error!(%error, "an exchange failed while its pending exchange was dropped");
         }
@@ -135,6 +170,9 @@ impl<'e, F> IntoFuture for Pending<'e, F> {
         Finish { pending: Some(self) }
     }
 }
+
+// Nothing in it is pinned.
+impl<F> Unpin for Finish<'_, F> {}
 
 impl<F> Future for Finish<'_, F> {
     type Output = Result<(), ExchangeError>;

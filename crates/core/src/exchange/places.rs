@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::plan::PartFields;
+use super::agree::PartFields;
 use crate::device::{Buffer, Device, DeviceError, Pointer};
 use crate::element::ElementType;
 use crate::field::{BlockLayout, BoundField, ranges_of};

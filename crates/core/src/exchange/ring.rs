@@ -2,10 +2,10 @@
 
 use std::time::{Duration, Instant};
 
+use super::agree::{Agreement, refuse};
 use super::bound::Bound;
 use super::choice::Candidate;
 use super::kept_halos::KeptHalos;
-use super::plan::{Plan, refuse};
 use super::trial::Trial;
 use super::{BindError, DataPath, ExchangeError, HaloOrder, Schedule, Traffic};
 use crate::transport::Reduction;
@@ -31,7 +31,7 @@ const DROPS_OUT_AT_ONCE: f64 = 3.0;
 
 /// Where ways are tried out.
 pub(super) struct Ring<'p> {
-    plan: &'p Plan,
+    agreement: &'p Agreement,
     trial: Trial,
     begin: Instant,
     /// What has failed on this rank. It then runs nothing more, but comes to all meetings.
@@ -39,14 +39,14 @@ pub(super) struct Ring<'p> {
 }
 
 impl<'p> Ring<'p> {
-    pub(super) fn new(plan: &'p Plan, trial: Trial) -> Ring<'p> {
-        Ring { plan, trial, begin: Instant::now(), failed: None }
+    pub(super) fn new(agreement: &'p Agreement, trial: Trial) -> Ring<'p> {
+        Ring { agreement, trial, begin: Instant::now(), failed: None }
     }
 
     /// Collective: binds the ways that differ, and lets them take turns.
     pub(super) fn compete(&mut self) -> Result<Vec<Contender>, BindError> {
         let mut contenders = Vec::new();
-        for candidate in self.plan.candidates() {
+        for candidate in self.agreement.candidates() {
             self.add(&mut contenders, candidate)?;
         }
         self.take_turns(&mut contenders)?;
@@ -59,7 +59,7 @@ impl<'p> Ring<'p> {
         if !self.meet(&mut [])? && !contenders.is_empty() {
             return Ok(());
         }
-        let bound = match self.plan.bind(candidate) {
+        let bound = match self.agreement.bind(candidate) {
             // There may be no memory for one more.
             Err(BindError::Refused(_)) if !contenders.is_empty() => return Ok(()),
             bound => bound?,
@@ -140,7 +140,7 @@ impl<'p> Ring<'p> {
     /// Collective: waits for all ranks, and agrees that nothing has failed and on the largest of all `values`. Whether
     /// there is time left.
     pub(super) fn meet(&mut self, values: &mut [u64]) -> Result<bool, BindError> {
-        let comm = self.plan.pattern.comm();
+        let comm = self.agreement.pattern.comm();
         let mut all = vec![u64::from(self.failed.is_some()), nanoseconds(self.begin.elapsed())];
         all.extend_from_slice(values);
         comm.all_reduce(&mut all, Reduction::Max)?;
@@ -153,14 +153,14 @@ impl<'p> Ring<'p> {
 
     /// Collective: keeps what the halos hold.
     pub(super) fn save_halos(&mut self) -> Result<Vec<Box<dyn KeptHalos>>, BindError> {
-        let storages = self.plan.storages();
+        let storages = self.agreement.storages();
         let taken = storages.iter().position(|storage| !storage.take_off());
         let mut halos = Vec::new();
         if taken.is_some() {
             self.failed = Some(ExchangeError::InFlightElsewhere.to_string());
         } else {
-            for part in &self.plan.builders {
-                let kept = part.keep_halos(&self.plan.pattern).and_then(|kept| {
+            for part in &self.agreement.builders {
+                let kept = part.keep_halos(&self.agreement.pattern).and_then(|kept| {
                     // SAFETY: the fields are to be bound, and borrowed exclusively or owned until then; none of them is
                     // in flight.
                     unsafe { kept.save()? };

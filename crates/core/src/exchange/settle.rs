@@ -9,12 +9,12 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use super::agree::{PartBuilder, PartFields};
 use super::cost::Load;
 use super::exported::{Exported, Imported, free_what_was_let_go};
 use super::layout::{in_place, packed_bytes};
 use super::path::{DataPath, Way};
 use super::places::FieldPlace;
-use super::plan::{PartBuilder, PartFields};
 use super::segment::{Segment, Slot};
 use super::side::Side;
 use crate::device::{Device, MAX_COPY_AXES};

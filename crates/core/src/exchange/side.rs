@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::cut::Slab;
 use crate::device::{
-    BoxCopy, CopyAxis, CopyItem, DeviceError, IndexedCopy, MAX_COPY_AXES, Pointer, Rows, SignChange,
+    Anchors, BoxCopy, CopyAxis, CopyItem, DeviceError, IndexedCopy, MAX_COPY_AXES, Pointer, Rows, SignChange,
 };
 use crate::domain::{MAX_AXES, Orientation};
 use crate::field::{BlockLayout, BoundField, copy_axes};
@@ -20,14 +20,17 @@ pub(super) struct Side {
     axes: [(usize, isize); MAX_COPY_AXES],
     /// The indices along axis 0, where they do not follow each other.
     rows: Option<Arc<[u32]>>,
+    /// The number of the block of memory that copies of the cells move along with.
+    block: Option<u32>,
 }
 
 impl Side {
     /// Cells of a domain of a field, which are there: the field fits the pattern.
     pub(super) fn of_field(field: &BoundField, domain: usize, cells: &Cells) -> Side {
         let (pointer, layout) = &field.blocks[domain];
-        let nothing = Side { pointer: *pointer, axes: [(0, 0); MAX_COPY_AXES], rows: None };
-        Side::new(*pointer, layout, cells, field.element.bytes()).unwrap_or(nothing)
+        let nothing = Side { pointer: *pointer, axes: [(0, 0); MAX_COPY_AXES], rows: None, block: None };
+        let side = Side::new(*pointer, layout, cells, field.element.bytes()).unwrap_or(nothing);
+        Side { block: field.anchor.map(|first| first + domain as u32), ..side }
     }
 
     /// Cells in a block; `None` where it does not hold them.
@@ -57,7 +60,7 @@ impl Side {
             axes[0].0 = rows.len();
         }
         let offset = if region.is_empty() { 0 } else { layout.offset(corner.lower(), 0)? };
-        Some(Side { pointer: pointer.offset(offset * element_bytes as isize), axes, rows })
+        Some(Side { pointer: pointer.offset(offset * element_bytes as isize), axes, rows, block: None })
     }
 
     /// The same cells without gaps from `pointer` on, as one who numbers the axes as the source does packs them: with
@@ -70,7 +73,7 @@ impl Side {
         element_bytes: usize,
         orientation: &Orientation,
     ) -> Side {
-        let mut packed = Side { pointer, axes: [(0, 0); MAX_COPY_AXES], rows: None };
+        let mut packed = Side { pointer, axes: [(0, 0); MAX_COPY_AXES], rows: None, block: None };
         let mut stride = element_bytes as isize;
         for &axis in order.iter().rev() {
             let extent = self.axes[orientation.target_axis(usize::from(axis))].0;
@@ -182,6 +185,7 @@ pub(super) fn join(
     let mut axes = copy_axes(&source.axes, &target.axes);
     let box_copy = |axes: &[CopyAxis]| {
         let copy = BoxCopy::new(source.pointer, target.pointer, element_bytes, axes)?;
+        let copy = copy.anchored(Anchors { source: source.block, target: target.block });
         change.map_or(Ok(copy), |change| copy.with_sign_change(change))
     };
     if source.rows.is_none() && target.rows.is_none() {

@@ -3,7 +3,8 @@
 use super::part::{Part, Sharing};
 use super::traffic::Traffic;
 use super::{ExchangeError, Schedule};
-use crate::device::{DeviceError, DeviceId};
+use crate::device::{DeviceError, DeviceId, Pointer};
+use crate::field::Storage;
 use crate::transport::Transport;
 
 /// The parts of one device, one for each axis. Its work is done when a call returns, and the memory is the library's: it
@@ -69,6 +70,15 @@ impl Part for StagedPart {
 
     fn synchronize(&self) -> Result<(), DeviceError> {
         self.stages[self.current].synchronize()
+    }
+
+    unsafe fn relocate(&mut self, from: &[Pointer], to: &[Pointer]) -> Result<(), DeviceError> {
+        // SAFETY: the caller's promise.
+        self.stages.iter_mut().try_for_each(|stage| unsafe { stage.relocate(from, to) })
+    }
+
+    fn writes(&self, storage: &Storage) {
+        self.stages.iter().for_each(|stage| stage.writes(storage));
     }
 
     fn missing(&self) -> Vec<String> {

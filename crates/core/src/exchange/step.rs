@@ -102,7 +102,10 @@ impl<F: FieldSet> Exchange<F> {
         let mut failed = None;
         let recorded = flight.record(&schedule, &mut |half| {
             let done = match half {
-                Half::Interior => interior(&mut Pending::of_capture(self)),
+                Half::Interior => {
+                    let Exchange { bound, identities, fields, .. } = &mut *self;
+                    interior(&mut Pending::of_capture(bound, identities, fields))
+                }
                 Half::Boundary => boundary(&mut self.fields),
             };
             done.map_err(|error| {

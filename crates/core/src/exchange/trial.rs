@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::agree::{Agreement, PartBuilder, agree};
 use super::bound::Bound;
 use super::choice::{Candidate, Choice, Measured, Origin};
 use super::fingerprint::fingerprint;
-use super::plan::{PartBuilder, Plan, plan};
 use super::ring::{Contender, Ring, quickest};
 use super::{BindError, BindOptions, DataPath, HaloOrder};
 use crate::pattern::Pattern;
@@ -52,40 +52,40 @@ pub(super) fn choose(
     options: &BindOptions,
 ) -> Result<(Bound, Choice), BindError> {
     let comm = pattern.comm();
-    let plan = plan(pattern, builders, options)?;
-    let fingerprint = if plan.is_known_again { Some(fingerprint(&plan)?) } else { None };
+    let agreement = agree(pattern, builders, options)?;
+    let fingerprint = if agreement.is_known_again { Some(fingerprint(&agreement)?) } else { None };
     let mut choice = Choice {
         fingerprint,
         origin: Origin::Model,
-        chosen: plan.model,
-        model: plan.model,
+        chosen: agreement.model,
+        model: agreement.model,
         measured: Vec::new(),
     };
     if choice.fingerprint.is_some() {
         let mut kept = options.kept.iter().filter(|kept| kept.fingerprint == choice.fingerprint);
-        let kept = comm.broadcast(0, &kept.find(|kept| plan.allows(kept.chosen)).cloned())?;
+        let kept = comm.broadcast(0, &kept.find(|kept| agreement.allows(kept.chosen)).cloned())?;
         if let Some(kept) = kept {
             let Choice { chosen, model, measured, .. } = kept;
             choice = Choice { origin: Origin::Kept, chosen, model, measured, ..choice };
         } else if let Some(trial) = options.trial
-            && runs_on_host(&plan)?
+            && runs_on_host(&agreement)?
         {
-            return try_out(&plan, trial, choice);
+            return try_out(&agreement, trial, choice);
         }
     }
-    Ok((plan.bind(choice.chosen)?, choice))
+    Ok((agreement.bind(choice.chosen)?, choice))
 }
 
 /// Collective: whether all copies on all ranks are done when a call returns.
-fn runs_on_host(plan: &Plan) -> Result<bool, TransportError> {
-    let mut all = [u64::from(plan.builders.iter().all(|part| part.runs_on_host()))];
-    plan.pattern.comm().all_reduce(&mut all, Reduction::Min)?;
+fn runs_on_host(agreement: &Agreement) -> Result<bool, TransportError> {
+    let mut all = [u64::from(agreement.builders.iter().all(|part| part.runs_on_host()))];
+    agreement.pattern.comm().all_reduce(&mut all, Reduction::Min)?;
     Ok(all[0] == 1)
 }
 
 /// Collective: binds the fields in the way that is quickest in a trial.
-fn try_out(plan: &Plan, trial: Trial, choice: Choice) -> Result<(Bound, Choice), BindError> {
-    let mut ring = Ring::new(plan, trial);
+fn try_out(agreement: &Agreement, trial: Trial, choice: Choice) -> Result<(Bound, Choice), BindError> {
+    let mut ring = Ring::new(agreement, trial);
     let halos = ring.save_halos()?;
     let outcome = ring.compete();
     let outcome = outcome.map(|contenders| settle(contenders, choice));
@@ -122,7 +122,7 @@ fn settle(mut contenders: Vec<Contender>, mut choice: Choice) -> Option<(Bound, 
     Some((chosen.bound, choice))
 }
 
-impl Plan {
+impl Agreement {
     /// The ways that the options leave open, that of the model first.
     pub(super) fn candidates(&self) -> Vec<Candidate> {
         use DataPath::{Direct, Messages, Quickest, Shared};

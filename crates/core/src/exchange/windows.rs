@@ -147,6 +147,11 @@ impl<D: Device> Borrowed<D> {
         &mut self.wire
     }
 
+    /// What copies from it.
+    pub(super) fn copies(&mut self) -> impl Iterator<Item = &mut OwnCopies<D>> {
+        self.copies.iter_mut()
+    }
+
     /// Whether the neighbour has not opened the window yet.
     pub(super) fn is_waiting(&self) -> bool {
         self.progress == Progress::Waiting

@@ -3,7 +3,9 @@
 use std::marker::PhantomData;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use super::{Binder, BlockLayout, BoundField, FieldError, FieldSet, VectorAxes, View, ViewMut};
+use smallvec::SmallVec;
+
+use super::{Binder, BlockLayout, FieldError, FieldRef, FieldSet, VectorAxes, View, ViewMut};
 use crate::device::{Device, Pointer};
 use crate::element::Element;
 
@@ -13,30 +15,58 @@ use crate::element::Element;
 /// Nothing touches the memory except the calls that start and finish an exchange: it is packed into a buffer and
 /// unpacked from one, also between ranks of one process. A [`Field`](super::Field) spares these copies: messages under way,
 /// which a forgotten exchange leaves behind, may lie in it, but never in memory that is lent.
+///
+/// To use the memory between exchanges, pass it to a [`Plan`](crate::Plan) at each start:
+///
+/// ```
+/// # use haloport_core::{BorrowedField, Field, Grid, Halo, Pattern, Schedule, Split, run_ranks};
+/// # use haloport_cpu::CpuDevice;
+/// # type Failure = Box<dyn std::error::Error + Send + Sync>;
+/// # run_ranks(2, |comm| -> Result<(), Failure> {
+/// # let grid = Grid::new([8])?.periodic([true])?;
+/// # let mine = Split::even(&grid, [2])?.part(comm.rank()).ok_or("no such part")?;
+/// # let pattern = Pattern::structured(&comm, &grid, &[mine], &Halo::uniform(1))?;
+/// # let device = CpuDevice::with_threads(1)?;
+/// # let layout = Field::<f64, _>::new(&device, &pattern)?.layout(0)?.clone(); // four cells, and one beside each end
+/// let mut values = vec![0.0; 6];
+/// let mut plan = pattern.plan(BorrowedField::new(&device, [(&mut values[..], layout.clone())])?)?;
+/// for step in 0..3 {
+///     values[1..5].fill(step as f64 + comm.rank() as f64);
+///     plan.exchange(BorrowedField::new(&device, [(&mut values[..], layout.clone())])?, Schedule::Blocking)?;
+///     assert_eq!(values[0], step as f64 + (1 - comm.rank()) as f64);
+/// }
+/// # Ok(())
+/// # })?;
+/// # Ok::<(), haloport_core::RanksError<Failure>>(())
+/// ```
 #[derive(Debug)]
 pub struct BorrowedField<'m, T, D> {
     device: D,
     /// Tells this field from any other.
     identity: usize,
     /// The slices as addresses: every access is derived from the same borrow.
-    blocks: Vec<(Pointer, BlockLayout)>,
+    blocks: SmallVec<[(Pointer, BlockLayout); 1]>,
     vector: VectorAxes,
     slices: PhantomData<&'m mut [T]>,
 }
 
 impl<'m, T: Element, D: Device> BorrowedField<'m, T, D> {
     /// A field of one slice for each domain, laid out as said beside it. Offset 0 of the layout is the first element
-    /// of the slice, so strides are not negative.
+    /// of the slice, so strides are not negative. Allocates nothing for a single domain.
     ///
     /// # Errors
     /// [`FieldError::Layout`] for a slice shorter than its layout, and a layout with negative strides;
     /// [`FieldError::NotLendable`] for a device that does not work on host memory, or goes on
     /// working after a call has returned.
-    pub fn new(device: &D, blocks: Vec<(&'m mut [T], BlockLayout)>) -> Result<Self, FieldError> {
+    pub fn new(
+        device: &D,
+        blocks: impl IntoIterator<Item = (&'m mut [T], BlockLayout)>,
+    ) -> Result<Self, FieldError> {
         if !device.info().host_accessible || device.info().asynchronous {
             return Err(FieldError::NotLendable { device: device.id() });
         }
-        for (slice, layout) in &blocks {
+        let mut lent = SmallVec::new();
+        for (slice, layout) in blocks {
             let (low, high) = layout.span();
             if low < 0 {
                 return Err(FieldError::layout(
@@ -49,16 +79,13 @@ impl<'m, T: Element, D: Device> BorrowedField<'m, T, D> {
                 let expected = format!("at least {high} elements");
                 return Err(FieldError::layout("the slice of a borrowed field", expected, slice.len()));
             }
+            lent.push((Pointer::new(slice.as_mut_ptr().cast()), layout));
         }
-        let blocks = blocks
-            .into_iter()
-            .map(|(slice, layout)| (Pointer::new(slice.as_mut_ptr().cast()), layout))
-            .collect();
         // Odd, unlike the addresses that identify other fields.
         static NUMBER: AtomicUsize = AtomicUsize::new(1);
         let identity = NUMBER.fetch_add(2, Ordering::Relaxed);
         let (device, vector) = (device.clone(), VectorAxes::default());
-        Ok(BorrowedField { device, identity, blocks, vector, slices: PhantomData })
+        Ok(BorrowedField { device, identity, blocks: lent, vector, slices: PhantomData })
     }
 
     /// Says which components are those of vectors, as [`Field::with_vector`](super::Field::with_vector) does.
@@ -99,12 +126,13 @@ impl<'m, T: Element, D: Device> BorrowedField<'m, T, D> {
 // SAFETY: the field borrows its slices exclusively.
 unsafe impl<T: Element, D: Device> FieldSet for BorrowedField<'_, T, D> {
     fn bind(&self, binder: &mut Binder) {
-        binder.add(&self.device, self.identity, &|| BoundField {
+        let field = FieldRef {
             element: T::TYPE,
             alignment: align_of::<T>(),
-            vector: self.vector.clone(),
+            vector: &self.vector,
             storage: None,
-            blocks: self.blocks.clone(),
-        });
+            blocks: &self.blocks,
+        };
+        binder.add(&self.device, self.identity, field);
     }
 }

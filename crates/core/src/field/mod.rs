@@ -24,5 +24,5 @@ pub use view::{View, ViewMut};
 pub(crate) use layout::copy_axes;
 pub(crate) use owned::{LastWrite, Storage};
 pub(crate) use ranges::ranges_of;
-pub(crate) use set::BoundField;
+pub(crate) use set::{BoundField, FieldRef};
 pub(crate) use vector::VectorAxes;

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use super::placement::{Placement, placement};
-use super::{Binder, BlockLayout, BoundField, FieldBuilder, FieldError, FieldSet, VectorAxes, View, ViewMut};
+use super::{Binder, BlockLayout, FieldBuilder, FieldError, FieldRef, FieldSet, VectorAxes, View, ViewMut};
 use crate::device::{Buffer, Device, DeviceError, MemoryKind, Pointer};
 use crate::domain::IndexBox;
 use crate::element::{Element, ElementType};
@@ -135,10 +135,12 @@ impl Storage {
 
     /// Has access from the host wait for `writer`, as long as that lives; it waits itself before it is dropped.
     pub(crate) fn written_by<W: LastWrite + 'static>(&self, writer: &Arc<W>) {
-        let writer: Weak<W> = Arc::downgrade(writer);
         let mut writers = self.writers.lock().unwrap_or_else(PoisonError::into_inner);
         writers.retain(|writer| writer.strong_count() > 0);
-        writers.push(writer);
+        if !writers.iter().any(|known| std::ptr::addr_eq(known.as_ptr(), Arc::as_ptr(writer))) {
+            let writer: Weak<W> = Arc::downgrade(writer);
+            writers.push(writer);
+        }
     }
 
     /// Blocks the host until no device writes the memory any more.
@@ -436,12 +438,13 @@ impl<T: Element, D: Device> Field<T, D> {
 // SAFETY: a field has exclusive access to its storage, except for exchanges, which mark it as in flight.
 unsafe impl<T: Element, D: Device> FieldSet for Field<T, D> {
     fn bind(&self, binder: &mut Binder) {
-        binder.add(&self.device, self.identity(), &|| BoundField {
+        let field = FieldRef {
             element: T::TYPE,
             alignment: align_of::<T>(),
-            vector: self.vector.clone(),
-            storage: Some(Arc::clone(&self.storage)),
-            blocks: self.blocks.clone(),
-        });
+            vector: &self.vector,
+            storage: Some(&self.storage),
+            blocks: &self.blocks,
+        };
+        binder.add(&self.device, self.identity(), field);
     }
 }

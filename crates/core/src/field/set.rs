@@ -7,7 +7,7 @@ use super::owned::Storage;
 use super::{BlockLayout, VectorAxes};
 use crate::device::{Device, MAX_COPY_AXES, Pointer};
 use crate::element::ElementType;
-use crate::exchange::{PartBuilder, PartFields};
+use crate::exchange::{ExpectedField, PartBuilder, PartFields, Passing};
 
 /// The fields of one exchange: a field, or a tuple, an array or a vector of sets of fields. For a struct of fields,
 /// [`field_set!`](crate::field_set) writes the implementation.
@@ -21,19 +21,34 @@ pub unsafe trait FieldSet {
     fn bind(&self, binder: &mut Binder);
 }
 
-/// Sees the fields of an exchange: once to bind them, and at each start to be sure that they are still the same.
+/// Sees the fields of an exchange: once to bind them, and at each start to be sure that they are still the same, or to
+/// learn where they are this time.
 pub struct Binder {
     purpose: Purpose,
-    /// What the fields are compared with: what tells each from any other that is alive.
-    identities: Arc<[usize]>,
-    found: Vec<usize>,
 }
 
 enum Purpose {
-    /// Collects the fields by device.
-    Collect(Vec<Box<dyn PartBuilder>>),
-    /// Compares; how many were right so far, `None` after one that was not.
-    Compare(Option<usize>),
+    /// Collects the fields by device, and what tells each from any other that is alive.
+    Collect { parts: Vec<Box<dyn PartBuilder>>, identities: Vec<usize> },
+    /// Collects the layouts by device, and the addresses of all blocks. The memory is taken as merely lent.
+    CollectLayouts { parts: Vec<Box<dyn PartBuilder>>, expected: Vec<ExpectedField>, addresses: Vec<Pointer> },
+    /// Compares with identities; counts those that were right so far, `None` after one that was not.
+    Compare { identities: Arc<[usize]>, count: Option<usize> },
+    /// Compares with layouts, and collects addresses.
+    Pass(Passing),
+}
+
+/// A field as it shows itself to a [`Binder`].
+#[derive(Clone, Copy)]
+pub(crate) struct FieldRef<'f> {
+    pub(crate) element: ElementType,
+    /// Of the element's Rust type, in bytes.
+    pub(crate) alignment: usize,
+    pub(crate) vector: &'f VectorAxes,
+    /// As in [`BoundField`].
+    pub(crate) storage: Option<&'f Arc<Storage>>,
+    /// For each domain the address of the first element, and the layout.
+    pub(crate) blocks: &'f [(Pointer, BlockLayout)],
 }
 
 /// A field as the exchange sees it: untyped blocks.
@@ -45,6 +60,8 @@ pub(crate) struct BoundField {
     pub(crate) vector: VectorAxes,
     /// Set for memory that lives as long as this; `None` for memory that `start` and `finish` alone may touch.
     pub(crate) storage: Option<Arc<Storage>>,
+    /// The number of its first block among those of all fields, if they may be elsewhere at each start.
+    pub(crate) anchor: Option<u32>,
     /// For each domain the address of the first element, and the layout.
     pub(crate) blocks: Vec<(Pointer, BlockLayout)>,
 }
@@ -57,44 +74,84 @@ impl BoundField {
     }
 }
 
+impl FieldRef<'_> {
+    /// The field as an exchange keeps it.
+    fn bound(&self) -> BoundField {
+        let FieldRef { element, alignment, .. } = *self;
+        let (storage, blocks) = (self.storage.cloned(), self.blocks.to_vec());
+        BoundField { element, alignment, vector: self.vector.clone(), storage, anchor: None, blocks }
+    }
+}
+
 impl Binder {
     /// The fields of `set` by device, and what tells them from others.
     pub(crate) fn collect(set: &impl FieldSet) -> (Vec<Box<dyn PartBuilder>>, Arc<[usize]>) {
-        let mut binder =
-            Binder { purpose: Purpose::Collect(Vec::new()), identities: Arc::default(), found: Vec::new() };
+        let mut binder = Binder { purpose: Purpose::Collect { parts: Vec::new(), identities: Vec::new() } };
         set.bind(&mut binder);
-        match binder.purpose {
-            Purpose::Collect(parts) => (parts, binder.found.into()),
-            Purpose::Compare(_) => (Vec::new(), binder.found.into()),
-        }
+        let Purpose::Collect { parts, identities } = binder.purpose else { return Default::default() };
+        (parts, identities.into())
+    }
+
+    /// The layouts of the fields of `set` by device, what later fields must be like, and the addresses of all blocks.
+    pub(crate) fn collect_layouts(set: &impl FieldSet) -> (Vec<Box<dyn PartBuilder>>, Passing, Vec<Pointer>) {
+        let (parts, expected, addresses) = Default::default();
+        let mut binder = Binder { purpose: Purpose::CollectLayouts { parts, expected, addresses } };
+        set.bind(&mut binder);
+        let Purpose::CollectLayouts { parts, expected, addresses } = binder.purpose else {
+            return Default::default();
+        };
+        (parts, Passing::new(expected), addresses)
     }
 
     /// Whether the fields of `set` are the ones that `identities` came from. Allocates nothing.
     pub(crate) fn is_same(set: &impl FieldSet, identities: &Arc<[usize]>) -> bool {
-        let identities = Arc::clone(identities);
-        let mut binder = Binder { purpose: Purpose::Compare(Some(0)), identities, found: Vec::new() };
+        let expected = identities.len();
+        let compare = Purpose::Compare { identities: Arc::clone(identities), count: Some(0) };
+        let mut binder = Binder { purpose: compare };
         set.bind(&mut binder);
-        matches!(binder.purpose, Purpose::Compare(Some(count)) if count == binder.identities.len())
+        matches!(binder.purpose, Purpose::Compare { count: Some(count), .. } if count == expected)
     }
 
-    pub(crate) fn add<D: Device>(&mut self, device: &D, identity: usize, field: &dyn Fn() -> BoundField) {
+    /// Takes the fields of `set` as those of the next exchange. Allocates nothing that `passing` has room for.
+    pub(crate) fn pass(set: &impl FieldSet, passing: &mut Passing) {
+        passing.begin();
+        let mut binder = Binder { purpose: Purpose::Pass(std::mem::take(passing)) };
+        set.bind(&mut binder);
+        if let Purpose::Pass(passed) = binder.purpose {
+            *passing = passed;
+        }
+    }
+
+    pub(crate) fn add<D: Device>(&mut self, device: &D, identity: usize, field: FieldRef<'_>) {
         match &mut self.purpose {
-            Purpose::Compare(count) => {
-                *count = count.filter(|&count| self.identities.get(count) == Some(&identity)).map(|n| n + 1);
+            Purpose::Compare { identities, count } => {
+                *count = count.filter(|&count| identities.get(count) == Some(&identity)).map(|n| n + 1);
             }
-            Purpose::Collect(parts) => {
-                let entry = (self.found.len(), field());
-                self.found.push(identity);
-                let known = parts.iter_mut().find_map(|part| {
-                    let part: &mut dyn Any = &mut **part;
-                    part.downcast_mut::<PartFields<D>>().filter(|part| part.device.id() == device.id())
-                });
-                match known {
-                    Some(part) => part.fields.push(entry),
-                    None => parts.push(Box::new(PartFields { device: device.clone(), fields: vec![entry] })),
-                }
+            Purpose::Pass(passing) => passing.take(device.id(), identity, &field),
+            Purpose::Collect { parts, identities } => {
+                add_to(parts, device, identities.len(), field.bound());
+                identities.push(identity);
+            }
+            Purpose::CollectLayouts { parts, expected, addresses } => {
+                let anchor = Some(addresses.len() as u32);
+                let bound = BoundField { storage: None, anchor, ..field.bound() };
+                add_to(parts, device, expected.len(), bound);
+                expected.push(ExpectedField::new(device.id(), &field));
+                addresses.extend(field.blocks.iter().map(|(pointer, _)| *pointer));
             }
         }
+    }
+}
+
+/// Adds a field, with its number in the set, to the part of its device.
+fn add_to<D: Device>(parts: &mut Vec<Box<dyn PartBuilder>>, device: &D, number: usize, field: BoundField) {
+    let known = parts.iter_mut().find_map(|part| {
+        let part: &mut dyn Any = &mut **part;
+        part.downcast_mut::<PartFields<D>>().filter(|part| part.device.id() == device.id())
+    });
+    match known {
+        Some(part) => part.fields.push((number, field)),
+        None => parts.push(Box::new(PartFields { device: device.clone(), fields: vec![(number, field)] })),
     }
 }
 
