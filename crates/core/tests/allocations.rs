@@ -1,4 +1,4 @@
-//! A bound exchange allocates nothing after its first call.
+//! Exchanges allocate nothing after their first call.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod common;
@@ -70,12 +70,45 @@ fn count<F: FieldSet>(comm: &Communicator, exchange: &mut Exchange<F>) -> Result
     Ok(after - before)
 }
 
+/// Allocations of all ranks during 100 exchanges of a plan, to which fields and memory change at each start.
+fn allocations_of_plans(ranks: usize) -> usize {
+    let counts = run_ranks(ranks, |comm| -> Result<usize, Failure> {
+        let pattern = line(&comm)?;
+        let device = device()?;
+        let (mut u, mut v) = (Numbers::new(&device, &pattern)?, Numbers::new(&device, &pattern)?);
+        let layout = u.layout(0)?.clone();
+        let mut memory = [[0.0; 6]; 2];
+        let mut plan =
+            pattern.plan((&mut u, BorrowedField::new(&device, [(&mut memory[0][..], layout.clone())])?))?;
+        let mut exchange = |round: usize| -> Result<(), Failure> {
+            let lent = BorrowedField::new(&device, [(&mut memory[round % 2][..], layout.clone())])?;
+            plan.start((&mut u, lent), Schedule::DefaultStream)?.finish(Schedule::DefaultStream)?;
+            std::mem::swap(&mut u, &mut v);
+            Ok(())
+        };
+        exchange(0)?;
+        comm.barrier()?;
+        exchange(1)?;
+        exchange(2)?;
+        let before = ALLOCATIONS.load(Ordering::SeqCst);
+        (3..103).try_for_each(&mut exchange)?;
+        let after = ALLOCATIONS.load(Ordering::SeqCst);
+        exchange(103)?;
+        exchange(104)?;
+        comm.barrier()?;
+        Ok(after - before)
+    })
+    .unwrap();
+    counts[0]
+}
+
 #[test]
-fn a_bound_exchange_allocates_nothing_after_the_first_call() {
+fn exchanges_allocate_nothing_after_the_first_call() {
     let nothing = ALLOCATIONS.load(Ordering::SeqCst);
     drop(vec![1u8]);
     assert!(ALLOCATIONS.load(Ordering::SeqCst) > nothing, "the counter does not count");
     for ranks in [1, 2, 3] {
+        assert_eq!(allocations_of_plans(ranks), 0, "plans of {ranks} ranks");
         for (path, borrowed) in
             [(DataPath::Quickest, false), (DataPath::Messages, false), (DataPath::Quickest, true)]
         {

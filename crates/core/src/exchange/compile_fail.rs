@@ -35,6 +35,28 @@
 //! # Ok(()) }
 //! ```
 //!
+//! Using a field that was passed to a plan, and whose exchange is pending:
+//!
+//! ```compile_fail,E0502
+//! # use haloport_core::*; use haloport_cpu::CpuDevice;
+//! # fn run(plan: &mut Plan, mut field: Field<f64, CpuDevice>) -> Result<(), Box<dyn std::error::Error>> {
+//! let pending = plan.start(&mut field, Schedule::DefaultStream)?;
+//! field.view(0)?.get(&[1]); // <- the added line
+//! pending.finish(Schedule::DefaultStream)?;
+//! # Ok(()) }
+//! ```
+//!
+//! Starting a plan again while its exchange is pending:
+//!
+//! ```compile_fail,E0499
+//! # use haloport_core::*; use haloport_cpu::CpuDevice;
+//! # fn run(plan: &mut Plan, u: &mut Field<f64, CpuDevice>, v: &mut Field<f64, CpuDevice>) -> Result<(), ExchangeError> {
+//! let pending = plan.start(u, Schedule::DefaultStream)?;
+//! plan.start(v, Schedule::DefaultStream)?; // <- the added line
+//! pending.finish(Schedule::DefaultStream)
+//! # }
+//! ```
+//!
 //! Keeping a view across the start of an exchange:
 //!
 //! ```compile_fail,E0502

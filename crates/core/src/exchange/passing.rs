@@ -68,8 +68,11 @@ impl ExpectedField {
 
 fn describe(layout: &BlockLayout) -> String {
     let (allocated, owned, strides) = (layout.allocated(), layout.owned(), layout.strides());
-    let (components, apart) = (layout.components(), layout.component_stride());
-    format!("{allocated} with {owned} owned, strides {strides:?}, {components} components {apart} apart")
+    let components = match layout.components() {
+        1 => String::new(),
+        count => format!(", {count} components {} apart", layout.component_stride()),
+    };
+    format!("{allocated} ({owned} owned, strides {strides:?}{components})")
 }
 
 impl Passing {
