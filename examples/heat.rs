@@ -1,0 +1,97 @@
+//! Heat in a block with a hot wall, in three dimensions: the interior is computed while halos travel.
+//!
+//! ```sh
+//! cargo run --release --example heat                    # four ranks, as threads
+//! cargo build --release --example heat --features mpi   # or as processes:
+//! mpirun -n 4 target/release/examples/heat
+//! ```
+
+use haloport::cpu::CpuDevice;
+use haloport::{
+    Communicator, Error, Field, FieldError, Grid, Halo, IndexBox, Neighbours, Pattern, Schedule, Split, View,
+    ViewMut,
+};
+
+/// Cells along z, y and x. In memory, those along the last axis lie side by side.
+const EXTENTS: [usize; 3] = [32, 40, 48];
+const STEPS: usize = 200;
+
+#[cfg(not(feature = "mpi"))]
+fn main() -> Result<(), Error> {
+    haloport::run_ranks(4, |comm| heat(&comm))?;
+    Ok(())
+}
+
+#[cfg(feature = "mpi")]
+fn main() -> Result<(), Error> {
+    haloport::mpi::install_abort_hook();
+    let session = haloport::mpi::initialize()?;
+    let done = session.world().map_err(Error::from).and_then(|comm| heat(&comm));
+    if let Err(error) = done {
+        // A rank that ends without this leaves the others waiting for it.
+        eprintln!("{error}");
+        session.abort(1);
+    }
+    Ok(())
+}
+
+fn heat(comm: &Communicator) -> Result<(), Error> {
+    let grid = Grid::new(EXTENTS)?; // with an end, a wall, on every side
+    let mine = Split::balanced(&grid, comm.size())?.part(comm.rank()).ok_or("more ranks than cells")?;
+    let halo = Halo::uniform(1).with_neighbours(Neighbours::Faces);
+    let pattern = Pattern::structured(comm, &grid, &[mine], &halo)?;
+    let device = CpuDevice::with_threads(1)?; // one core for each rank
+
+    // The halo cells beyond the walls belong to the program, and no exchange touches them. The wall below is hot.
+    let walls = |cell: &[i64], _: usize| if cell[0] < 0 { 1.0 } else { 0.0 };
+    let bind = || -> Result<_, Error> {
+        let mut field = Field::<f64, _>::new(&device, &pattern)?;
+        field.view_mut(0)?.fill_with(walls);
+        Ok(pattern.bind(field)?)
+    };
+    let (mut now, mut next) = (bind()?, bind()?);
+
+    let regions = pattern.regions(0).ok_or("this rank has no domain")?;
+    for _ in 0..STEPS {
+        now.overlap(
+            Schedule::DefaultStream,
+            &mut next.fields_mut().view_mut(0)?,
+            |pending, next| {
+                let now = pending.owned(|field| field, 0)?;
+                Ok(regions.interior.iter().try_for_each(|cells| step(cells, &now, next))?)
+            },
+            |field, next| {
+                let now = field.view(0)?;
+                Ok(regions.boundary.iter().try_for_each(|cells| step(cells, &now, next))?)
+            },
+        )?;
+        std::mem::swap(&mut now, &mut next);
+    }
+
+    // The mean of each rank's layer farthest from its lower end, to see where the heat has come.
+    let view = now.fields().view(0)?;
+    let top = mine.with_axis(0, mine.upper()[0] - 1, mine.upper()[0]);
+    let sum: f64 = view.rows(2, &top)?.flatten().sum();
+    for (rank, (cells, mean)) in comm.sparse_exchange(&[(0, (top, sum / top.cells() as f64))])? {
+        println!("rank {rank}: mean of {cells}: {mean:.6}");
+    }
+    let hottest = comm.all_max(view.rows(2, &mine)?.flatten().copied().fold(0.0, f64::max))?;
+    if !(0.8..1.0).contains(&hottest) {
+        return Err(format!("the hottest cell has {hottest}, expected it to be nearly as hot as the wall").into());
+    }
+    Ok(())
+}
+
+/// One step for a box of cells, row by row.
+fn step(cells: &IndexBox, now: &View<'_, f64>, next: &mut ViewMut<'_, f64>) -> Result<(), FieldError> {
+    let offsets = [[0, 0, 0], [-1, 0, 0], [1, 0, 0], [0, -1, 0], [0, 1, 0], [0, 0, -1], [0, 0, 1]];
+    for (next, rows) in next.rows_mut(2, cells)?.zip(now.rows_around(2, cells, offsets)?) {
+        // As long as `next`: said once for each row, so that the loop need not check it for each cell.
+        let [here, below, above, south, north, west, east] = rows.map(|row| &row[..next.len()]);
+        for k in 0..next.len() {
+            let around = below[k] + above[k] + south[k] + north[k] + west[k] + east[k];
+            next[k] = here[k] + 0.15 * (around - 6.0 * here[k]);
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,80 @@
+//! A kernel of one's own on any device, and the exchange in order with it on one stream.
+//!
+//! ```sh
+//! cargo run --release --example kernel                        # on the CPU
+//! cargo run --release --example kernel --features sycl sycl   # on a device of OpenCL; `cuda` likewise
+//! ```
+
+use haloport::device::{Device, KernelArgument, KernelSource, LaunchConfig, ParameterType, Priority};
+use haloport::{AnyDevice, Communicator, Error, Field, Grid, Halo, Pattern, Schedule, Split, run_ranks, with_device};
+
+const CELLS: usize = 1 << 12;
+const STEPS: usize = 100;
+
+/// The next values of a rank's cells: the sum of those on either side, as 32 bits. For devices in C, for the CPU in Rust.
+const ADD: KernelSource = KernelSource {
+    name: "add_neighbours",
+    portable: Some(
+        "KERNEL void add_neighbours(GLOBAL const i32 *now, GLOBAL i32 *next, long cells) {
+             long i = GLOBAL_INDEX(0);
+             if (i < cells) next[i + 1] = (i32)((u32)now[i] + (u32)now[i + 2]);
+         }",
+    ),
+    host: |range, arguments| {
+        let [KernelArgument::Pointer(now), KernelArgument::Pointer(next), _] = arguments else { return };
+        let (now, next) = (now.as_ptr().cast::<i32>(), next.as_ptr().cast::<i32>());
+        for i in range.begin[0]..range.end[0] {
+            // SAFETY: the launch promises that both blocks hold the range and a cell on either side of it, and that
+            // nobody else uses `next` meanwhile.
+            unsafe { *next.add(i + 1) = (*now.add(i)).wrapping_add(*now.add(i + 2)) };
+        }
+    },
+    parameters: &[ParameterType::Pointer, ParameterType::Pointer, ParameterType::I64],
+};
+
+fn main() -> Result<(), Error> {
+    let name = std::env::args().nth(1).unwrap_or("cpu:threads=1".into());
+    let any = AnyDevice::select(&name)?;
+    // Generic code is compiled for each backend; this is the only place where the program looks which one it has.
+    let on_device = |ranks| with_device!(&any, |device| run_ranks(ranks, |comm| add(&comm, device)));
+    let (alone, together) = (on_device(1)?, on_device(4)?);
+    if alone.concat() != together.concat() {
+        return Err("four ranks have other values than one".into());
+    }
+    println!("{STEPS} steps on `{name}`: the same on 1 and on 4 ranks");
+    Ok(())
+}
+
+/// The values of this rank's cells after all steps.
+fn add<D: Device>(comm: &Communicator, device: &D) -> Result<Vec<i32>, Error> {
+    let grid = Grid::new([CELLS])?.periodic([true])?;
+    let mine = Split::even(&grid, [comm.size()])?.part(comm.rank()).ok_or("no such part")?;
+    let pattern = Pattern::structured(comm, &grid, &[mine], &Halo::uniform(1))?;
+    // Two fields, which take turns, each bound to an exchange of its own.
+    let bind = || -> Result<_, Error> { Ok(pattern.bind(Field::<i32, D>::new(device, &pattern)?)?) };
+    let mut exchanges = [bind()?, bind()?];
+    let values: Vec<i32> = (mine.lower()[0] - 1..=mine.upper()[0]).map(|cell| (cell % 89) as i32).collect();
+    exchanges[0].fields_mut().copy_from(0, &values)?;
+
+    // Arguments are bound once; a launch passes nothing but the stream.
+    let kernel = device.compile(&ADD)?;
+    let ends = [exchanges[0].fields().pointer(0)?, exchanges[1].fields().pointer(0)?];
+    let bind = |from, to| {
+        let cells = KernelArgument::I64(mine.cells() as i64);
+        let arguments = [KernelArgument::Pointer(from), KernelArgument::Pointer(to), cells];
+        device.bind(&kernel, LaunchConfig::linear(mine.cells()), &arguments)
+    };
+    let launches = [bind(ends[0], ends[1])?, bind(ends[1], ends[0])?];
+
+    // Ranks that are threads have a stream each. On a GPU the host waits for nothing in this loop: exchanges and kernels
+    // follow each other in the stream.
+    let stream = device.create_stream(Priority::Normal)?;
+    for step in 0..STEPS {
+        exchanges[step % 2].exchange(Schedule::On(&stream))?;
+        // SAFETY: both fields live until the stream is empty, and their blocks are used in this stream alone.
+        unsafe { device.launch(&launches[step % 2], &stream)? };
+    }
+    device.synchronize(&stream)?;
+    let block = exchanges[STEPS % 2].fields().to_vec(0)?;
+    Ok(block[1..=mine.cells()].to_vec())
+}
