@@ -85,8 +85,8 @@ impl BoxCopy {
     /// the addresses of the first element. Without axes, one element is copied.
     ///
     /// # Errors
-    /// [`DeviceError::InvalidArgument`] for more than [`MAX_COPY_AXES`] axes, for an element of 0 bytes, and where
-    /// two elements of the target are at the same place (a target stride of 0).
+    /// [`DeviceError::InvalidArgument`] for more than [`MAX_COPY_AXES`] axes, for an element of 0 bytes, where two elements
+    /// of the target are at the same place (a target stride of 0), and for a box that no memory can hold.
     pub fn new(
         source: Pointer,
         target: Pointer,
@@ -110,6 +110,10 @@ impl BoxCopy {
                 "a stride other than 0",
                 format!("0 along an axis of {} elements", axis.extent),
             ));
+        }
+        if !empty && !fits_memory(element_bytes, axes) {
+            let found = format!("{axes:?}, elements of {element_bytes} bytes");
+            return Err(DeviceError::invalid("the size of a box copy", "a size that memory can hold", found));
         }
         let mut copy = BoxCopy {
             source,
@@ -228,7 +232,7 @@ impl BoxCopy {
         let pieces = pieces.clamp(1, whole.max(1));
         (0..pieces)
             .map(|piece| {
-                let (begin, end) = (whole * piece / pieces, whole * (piece + 1) / pieces);
+                let (begin, end) = (part_begin(whole, piece, pieces), part_begin(whole, piece + 1, pieces));
                 let mut part = *self;
                 let (mut source_stride, mut target_stride) = (unit as isize, unit as isize);
                 match longest {
@@ -247,8 +251,9 @@ impl BoxCopy {
     /// Appends an inner axis, merged with the last one where the two continue each other on both sides.
     fn push(&mut self, axis: CopyAxis) {
         if let Some(last) = self.axes[..self.axis_count].last_mut() {
-            let continues = last.source_stride == axis.source_stride * axis.extent as isize
-                && last.target_stride == axis.target_stride * axis.extent as isize;
+            let past = |stride: isize| stride.checked_mul(axis.extent as isize);
+            let continues = past(axis.source_stride) == Some(last.source_stride)
+                && past(axis.target_stride) == Some(last.target_stride);
             if continues {
                 *last = CopyAxis { extent: last.extent * axis.extent, ..axis };
                 return;
@@ -268,6 +273,26 @@ impl BoxCopy {
             self.axis_count -= 1;
         }
     }
+}
+
+/// Whether the number of bytes that a box has, and the way from its first element to the end of its last one, on both
+/// sides, can be counted in `isize`.
+fn fits_memory(element_bytes: usize, axes: &[CopyAxis]) -> bool {
+    let most = isize::MAX as u128;
+    let bytes =
+        axes.iter().fold(element_bytes as u128, |bytes, axis| bytes.saturating_mul(axis.extent as u128));
+    let reach = |stride: fn(&CopyAxis) -> isize| {
+        axes.iter().fold(element_bytes as u128, |reach, axis| {
+            let steps = axis.extent as u128 - 1;
+            reach.saturating_add(steps.saturating_mul(stride(axis).unsigned_abs() as u128))
+        })
+    };
+    bytes <= most && reach(|axis| axis.source_stride) <= most && reach(|axis| axis.target_stride) <= most
+}
+
+/// Where part `piece` begins of `whole`, cut into `pieces` of nearly equal size.
+fn part_begin(whole: usize, piece: usize, pieces: usize) -> usize {
+    (whole as u128 * piece as u128 / pieces as u128) as usize
 }
 
 /// Where the rows of one side of an [`IndexedCopy`] lie.
@@ -300,8 +325,8 @@ impl IndexedCopy {
     /// Copies `rows` rows, each as `row` says, whose addresses are those of row 0 on both sides.
     ///
     /// # Errors
-    /// [`DeviceError::InvalidArgument`] where an index list, if there is one, has not `rows` entries, and for a row that
-    /// changes signs, which only boxes do.
+    /// [`DeviceError::InvalidArgument`] where an index list, if there is one, has not `rows` entries, for a row that changes
+    /// signs, which only boxes do, and for more bytes than memory can hold.
     pub fn new(row: BoxCopy, rows: usize, source: Rows, target: Rows) -> Result<IndexedCopy, DeviceError> {
         if let Some(change) = row.sign_change {
             let found = format!("{change:?}");
@@ -311,6 +336,21 @@ impl IndexedCopy {
             if indices.len() != rows {
                 return Err(DeviceError::invalid("the index list of a copy", rows, indices.len()));
             }
+        }
+        // The row that lies furthest away, of those that are picked.
+        let last = |side: &Rows| match &side.indices {
+            Some(indices) => indices.iter().max().map_or(0, |&last| last as usize),
+            None => rows.saturating_sub(1),
+        };
+        let within = |side: &Rows| side.stride.unsigned_abs().checked_mul(last(side));
+        let sizes = [rows.checked_mul(row.bytes()), within(&source), within(&target)];
+        if !sizes.iter().all(|size| size.is_some_and(|size| isize::try_from(size).is_ok())) {
+            let found = format!("{rows} rows of {} bytes", row.bytes());
+            return Err(DeviceError::invalid(
+                "the size of an indexed copy",
+                "a size that memory can hold",
+                found,
+            ));
         }
         Ok(IndexedCopy { row, rows, source, target })
     }
@@ -350,7 +390,8 @@ impl IndexedCopy {
         let pieces = pieces.clamp(1, self.rows.max(1));
         (0..pieces)
             .map(|piece| {
-                let (begin, end) = (self.rows * piece / pieces, self.rows * (piece + 1) / pieces);
+                let (begin, end) =
+                    (part_begin(self.rows, piece, pieces), part_begin(self.rows, piece + 1, pieces));
                 let mut row = self.row;
                 let cut = |rows: &Rows, first: &mut Pointer| {
                     if rows.indices.is_none() {

@@ -12,10 +12,38 @@ pub const MAX_AXES: usize = 4;
 /// Boxes of a grid with fewer than [`MAX_AXES`] axes have the bounds 0 and 1 along the others. Global indices are
 /// signed: the halo below a domain at the lower end of an axis has negative ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(try_from = "ReadBox")]
 pub struct IndexBox {
     lower: [i64; MAX_AXES],
     upper: [i64; MAX_AXES],
     axes: u8,
+}
+
+/// A box as it was read, before it is checked.
+#[derive(Deserialize)]
+struct ReadBox {
+    lower: [i64; MAX_AXES],
+    upper: [i64; MAX_AXES],
+    axes: u8,
+}
+
+impl TryFrom<ReadBox> for IndexBox {
+    type Error = String;
+
+    fn try_from(read: ReadBox) -> Result<IndexBox, String> {
+        let ReadBox { lower, upper, axes } = read;
+        let count = usize::from(axes);
+        if count > MAX_AXES {
+            return Err(format!("expected a box of at most {MAX_AXES} axes, found {count}"));
+        }
+        let made = IndexBox::new(&lower[..count], &upper[..count]);
+        if (made.lower, made.upper) != (lower, upper) {
+            return Err(format!(
+                "expected a box with the bounds 0 and 1 beyond its {count} axes, found {lower:?} to {upper:?}"
+            ));
+        }
+        Ok(made)
+    }
 }
 
 impl IndexBox {
@@ -48,7 +76,7 @@ impl IndexBox {
     /// The number of cells along `axis`; 1 along axes that the grid does not have.
     pub fn extent(&self, axis: usize) -> usize {
         let (lower, upper) = self.bounds(axis);
-        usize::try_from(upper.saturating_sub(lower)).unwrap_or(0)
+        if lower < upper { usize::try_from(upper.abs_diff(lower)).unwrap_or(usize::MAX) } else { 0 }
     }
 
     /// The number of cells.
@@ -130,7 +158,7 @@ impl IndexBox {
         changed
     }
 
-    /// The same box moved by `shift` cells along each axis.
+    /// The same box moved by `shift` cells along each axis. A bound stops at the limits of `i64`.
     #[must_use]
     pub fn shifted(&self, shift: &[i64; MAX_AXES]) -> IndexBox {
         let mut moved = *self;

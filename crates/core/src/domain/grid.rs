@@ -69,6 +69,12 @@ pub enum GridError {
         /// The number of entries given.
         found: usize,
     },
+    /// A split has too many parts.
+    #[error("a split into {found:?} parts has too many of them, expected at most 2^48")]
+    Parts {
+        /// The number of parts along each axis.
+        found: Vec<usize>,
+    },
     /// A split has no part, or sizes that do not add up.
     #[error("the split of axis {axis} {problem}")]
     Split {

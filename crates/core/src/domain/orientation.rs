@@ -9,11 +9,32 @@ use super::{IndexBox, MAX_AXES};
 /// Within one box of cells all axes run along themselves, which is the default. Across an edge of a
 /// [cubed sphere](crate::Grid::cubed_sphere) an axis may run along another one, or against it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "ReadOrientation")]
 pub struct Orientation {
     /// For each axis of the target the axis of the source.
     axes: [u8; MAX_AXES],
     /// For each axis of the target whether it runs backwards.
     reversed: [bool; MAX_AXES],
+}
+
+/// An orientation as it was read, before it is checked.
+#[derive(Deserialize)]
+struct ReadOrientation {
+    axes: [u8; MAX_AXES],
+    reversed: [bool; MAX_AXES],
+}
+
+impl TryFrom<ReadOrientation> for Orientation {
+    type Error = String;
+
+    fn try_from(ReadOrientation { axes, reversed }: ReadOrientation) -> Result<Orientation, String> {
+        let mut sorted = axes;
+        sorted.sort_unstable();
+        if sorted != Orientation::default().axes {
+            return Err(format!("expected each of the axes 0 to {} once, found {axes:?}", MAX_AXES - 1));
+        }
+        Ok(Orientation { axes, reversed })
+    }
 }
 
 /// Where the cells of a target lie in the numbering of their source.

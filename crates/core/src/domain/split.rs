@@ -5,6 +5,9 @@ use super::{Grid, GridError, IndexBox};
 /// The most parts along one axis.
 const MOST_PARTS: usize = 1 << 24;
 
+/// The most parts of a split.
+const MOST_IN_ALL: usize = 1 << 48;
+
 /// A Cartesian split of a grid. Parts are numbered with the last axis fastest; there may be empty ones, where an
 /// axis has fewer cells than parts.
 ///
@@ -57,7 +60,7 @@ impl Split {
     /// Cuts each axis into `parts[axis]` parts of sizes that differ by at most one cell.
     ///
     /// # Errors
-    /// [`GridError`] where there is not one entry for each axis, or an entry is 0.
+    /// [`GridError`] where there is not one entry for each axis, an entry is 0, or there are more than 2^48 parts.
     pub fn even(grid: &Grid, parts: impl AsRef<[usize]>) -> Result<Split, GridError> {
         let parts = parts.as_ref();
         grid.check_length("the list of parts", parts.len())?;
@@ -72,13 +75,14 @@ impl Split {
                 Ok(Cuts::Even { extent: grid.extent(axis), parts: count })
             })
             .collect::<Result<_, _>>()?;
-        Ok(Split { cuts })
+        Split::of(cuts)
     }
 
     /// Cuts each axis into parts of the given sizes, which add up to the axis. A size may be 0.
     ///
     /// # Errors
-    /// [`GridError`] where there is not one list for each axis, or the sizes do not add up.
+    /// [`GridError`] where there is not one list for each axis, the sizes do not add up, or there are more than 2^48
+    /// parts.
     pub fn sizes(grid: &Grid, sizes: &[Vec<usize>]) -> Result<Split, GridError> {
         grid.check_length("the list of part sizes", sizes.len())?;
         let cuts = sizes
@@ -101,7 +105,7 @@ impl Split {
                 Ok(Cuts::At(cuts))
             })
             .collect::<Result<_, _>>()?;
-        Ok(Split { cuts })
+        Split::of(cuts)
     }
 
     /// Cuts the grid into `parts` nearly cubic parts: each prime factor, largest first, divides the axis whose
@@ -115,6 +119,15 @@ impl Split {
             return Err(GridError::Split { axis: 0, problem });
         }
         Split::even(grid, balanced_counts(grid, parts))
+    }
+
+    fn of(cuts: Vec<Cuts>) -> Result<Split, GridError> {
+        let counts: Vec<usize> = cuts.iter().map(Cuts::parts).collect();
+        let parts = counts.iter().try_fold(1usize, |parts, &count| parts.checked_mul(count));
+        if parts.is_none_or(|parts| parts > MOST_IN_ALL) {
+            return Err(GridError::Parts { found: counts });
+        }
+        Ok(Split { cuts })
     }
 
     /// The number of parts.

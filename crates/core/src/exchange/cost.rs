@@ -58,9 +58,10 @@ impl Load {
             let Some(layout) = blocks.get(piece.source_domain) else { continue };
             let Some(cells) = piece.source.as_box().filter(|cells| !cells.is_empty()) else { continue };
             let (elements, run) = (cells.cells() as usize * layout.components(), run_of(cells, layout));
-            load.bytes += elements * element.bytes();
+            // Of fields that no memory can hold, which is found out later, sums are larger than can be.
+            load.bytes = load.bytes.saturating_add(elements * element.bytes());
             if run * element.bytes() < LINE_BYTES {
-                load.short_runs += elements / run;
+                load.short_runs = load.short_runs.saturating_add(elements / run);
             }
         }
         load

@@ -7,7 +7,8 @@ use std::any::Any;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use serde::{Deserialize, Serialize};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize};
 
 use super::agree::{PartBuilder, PartFields};
 use super::cost::Load;
@@ -37,6 +38,7 @@ pub(crate) struct Offer {
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct FieldOffer {
     /// The axes from the slowest to the fastest in the sender's memory.
+    #[serde(deserialize_with = "axis_order")]
     pub(super) order: [u8; MAX_COPY_AXES],
     /// Whether it is in the window that the sender publishes.
     published: bool,
@@ -46,6 +48,15 @@ pub(crate) struct FieldOffer {
     load: Load,
     /// Whether each piece that is sent can be sent from where it lies.
     in_place: bool,
+}
+
+/// Each axis once, in any order.
+fn axis_order<'d, R: Deserializer<'d>>(reader: R) -> Result<[u8; MAX_COPY_AXES], R::Error> {
+    let order = <[u8; MAX_COPY_AXES]>::deserialize(reader)?;
+    let mut sorted = order;
+    sorted.sort_unstable();
+    let is_order = sorted.iter().zip(0..).all(|(&axis, expected)| axis == expected);
+    is_order.then_some(order).ok_or_else(|| R::Error::custom(format!("{order:?} is no order of axes")))
 }
 
 /// What the receiver has chosen: the way of each field, and the token of the memory that it shares for them.

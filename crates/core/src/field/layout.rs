@@ -11,6 +11,7 @@ use crate::domain::{IndexBox, MAX_AXES};
 /// All strides are in elements. Offset 0 is component 0 of the cell at the lower corner of
 /// [`allocated`](BlockLayout::allocated).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "ReadLayout")]
 pub struct BlockLayout {
     owned: IndexBox,
     allocated: IndexBox,
@@ -19,15 +20,39 @@ pub struct BlockLayout {
     component_stride: i64,
 }
 
+/// A layout as it was read, before it is checked.
+#[derive(Deserialize)]
+struct ReadLayout {
+    owned: IndexBox,
+    allocated: IndexBox,
+    strides: [i64; MAX_AXES],
+    components: usize,
+    component_stride: i64,
+}
+
+impl TryFrom<ReadLayout> for BlockLayout {
+    type Error = FieldError;
+
+    fn try_from(read: ReadLayout) -> Result<BlockLayout, FieldError> {
+        let ReadLayout { owned, allocated, strides, components, component_stride } = read;
+        BlockLayout::new(owned, allocated, &strides[..allocated.axes()], components, component_stride)
+    }
+}
+
+/// The most elements that a block may reach over: their bytes, of any type, can be counted in `i64`.
+const MOST_ELEMENTS: u128 = i64::MAX as u128 / 16;
+
 impl BlockLayout {
     /// A layout of the cells `allocated`, of which the domain owns `owned`.
     ///
     /// `strides` has one entry for each axis, in elements; it may be padded, in any axis order, and negative.
-    /// `components` values of each cell lie `component_stride` elements apart.
+    /// `components` values of each cell lie `component_stride` elements apart. A stride along which there are no two
+    /// places says nothing, as all those of a block without cells: it may be anything, and becomes 1.
     ///
     /// # Errors
     /// [`FieldError::Layout`] where `allocated` does not enclose `owned`, the number of strides is not that of the
-    /// axes, there are 0 components, or two cells would overlap in memory.
+    /// axes, there are 0 axes or 0 components, two cells would overlap in memory, or the block is larger than memory can
+    /// be; also a block without cells, if one cell along its empty axes would make it so.
     pub fn new(
         owned: IndexBox,
         allocated: IndexBox,
@@ -36,6 +61,9 @@ impl BlockLayout {
         component_stride: i64,
     ) -> Result<BlockLayout, FieldError> {
         let given = strides.as_ref();
+        if allocated.axes() == 0 {
+            return Err(FieldError::layout("the number of axes of a field", "at least 1", 0));
+        }
         if given.len() != allocated.axes() || owned.axes() != allocated.axes() {
             return Err(FieldError::layout(
                 "the number of strides of a field",
@@ -53,12 +81,18 @@ impl BlockLayout {
         if components == 0 {
             return Err(FieldError::layout("the number of components of a field", "at least 1", 0));
         }
-        // A stride along which there is one cell alone says nothing, and may be anything.
+        // What is empty along one axis may be huge along the others, which nothing else bounds.
+        for cells in [owned, allocated] {
+            let extents = (0..cells.axes()).map(|axis| cells.extent(axis).max(1) as u128);
+            let elements = extents.fold(components as u128, u128::saturating_mul);
+            check_size(elements)?;
+        }
+        let says = |extent: usize| extent > 1 && !allocated.is_empty();
         let mut strides = [0; MAX_AXES];
         for (axis, &stride) in given.iter().enumerate() {
-            strides[axis] = if allocated.extent(axis) > 1 { stride } else { 1 };
+            strides[axis] = if says(allocated.extent(axis)) { stride } else { 1 };
         }
-        let component_stride = if components > 1 { component_stride } else { 1 };
+        let component_stride = if says(components) { component_stride } else { 1 };
         let made = BlockLayout { owned, allocated, strides, components, component_stride };
         made.check_overlap()?;
         Ok(made)
@@ -156,6 +190,7 @@ impl BlockLayout {
         }
         let mut axes: Vec<(usize, i64)> = self.all_axes().filter(|(extent, _)| *extent > 1).collect();
         axes.sort_by_key(|(_, stride)| stride.unsigned_abs());
+        // No sum wraps: a stride is below 2^64, and no axis follows one after which more than that is covered.
         let mut covered: u128 = 1;
         for (extent, stride) in axes {
             if u128::from(stride.unsigned_abs()) < covered {
@@ -172,11 +207,15 @@ impl BlockLayout {
             }
             covered += (extent as u128 - 1) * u128::from(stride.unsigned_abs());
         }
-        if covered > i64::MAX as u128 / 16 {
-            return Err(FieldError::layout("the size of a field", "a size that memory can hold", covered));
-        }
-        Ok(())
+        check_size(covered)
     }
+}
+
+fn check_size(elements: u128) -> Result<(), FieldError> {
+    if elements > MOST_ELEMENTS {
+        return Err(FieldError::layout("the size of a field", "a size that memory can hold", elements));
+    }
+    Ok(())
 }
 
 /// Joins the axes of a source and of a target box of the same extents.

@@ -42,8 +42,12 @@ impl Pattern {
         let letters: Vec<(usize, Vec<Vec<Piece>>)> = letters.into_iter().collect();
         let mut sends: Steps = vec![BTreeMap::new(); receives.len()];
         for (peer, steps) in comm.sparse_exchange(&letters)? {
-            for (step, pieces) in steps.into_iter().enumerate().filter(|(_, pieces)| !pieces.is_empty()) {
-                sends[step].insert(peer, pieces);
+            if steps.len() != sends.len() {
+                let why = format!("pieces of {} steps, expected {}", steps.len(), sends.len());
+                return Err(TransportError::Malformed { sender: peer, why });
+            }
+            for (sends, pieces) in sends.iter_mut().zip(steps).filter(|(_, pieces)| !pieces.is_empty()) {
+                sends.insert(peer, pieces);
             }
         }
         if !agreed(product.is_some_and(|product| product.sends_fit(&sends)))? {

@@ -249,8 +249,9 @@ impl Pattern {
             Domains::Structured { widths, boxes, .. } => boxes
                 .iter()
                 .map(|owned| {
-                    let nothing = owned.with_axis(0, owned.lower()[0], owned.lower()[0]);
-                    let allocated = if owned.is_empty() { nothing } else { widths.around(owned) };
+                    // What is empty along one axis may be huge along the others.
+                    let nothing = || IndexBox::new(owned.lower(), owned.lower());
+                    let allocated = if owned.is_empty() { nothing() } else { widths.around(owned) };
                     BlockShape { owned: *owned, allocated }
                 })
                 .collect(),
@@ -298,6 +299,18 @@ fn agree(
 
 fn refuse(agreed: Result<(), String>) -> Result<(), PatternError> {
     agreed.map_err(PatternError::Refused)
+}
+
+/// Checks what other ranks want of this one: cells that it `owns`.
+fn check_sends(
+    sends: &BTreeMap<usize, Vec<Piece>>,
+    owns: impl Fn(&Piece) -> bool,
+) -> Result<(), TransportError> {
+    let stray = sends.iter().find(|(_, pieces)| !pieces.iter().all(&owns));
+    stray.map_or(Ok(()), |(&sender, _)| {
+        let why = "it asks for cells that this rank does not own".into();
+        Err(TransportError::Malformed { sender, why })
+    })
 }
 
 /// Collective: agrees on what the keepers of a directory found. A keeper is not the culprit and is not named.

@@ -35,6 +35,9 @@ impl Pattern {
     pub fn regions(&self, domain: usize) -> Option<Regions> {
         let Domains::Structured { grid, widths, boxes } = &self.inner.domains else { return None };
         let owned = *boxes.get(domain)?;
+        if owned.is_empty() {
+            return Some(Regions { interior: None, boundary: Vec::new() });
+        }
         let interior = (0..owned.axes()).fold(owned, |interior, axis| {
             let (lower, upper) = owned.bounds(axis);
             let endless = grid.is_periodic(axis) || grid.is_tile_axis(axis);

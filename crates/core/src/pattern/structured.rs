@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::boxes::{Directory, exchange_lists};
-use super::{Description, Domains, Pattern, PatternError, Piece, SetupCost, agree, regions};
+use super::{Description, Domains, Pattern, PatternError, Piece, SetupCost, agree, check_sends, regions};
 use crate::domain::{Grid, Halo, IndexBox};
 use crate::transport::Communicator;
 
@@ -34,6 +34,12 @@ pub(super) fn make(
         receives.iter().map(|(&owner, pieces)| (owner, pieces.clone())).collect();
     let sends: BTreeMap<usize, Vec<Piece>> =
         exchange_lists(comm, &requests, &mut cost)?.into_iter().collect();
+    check_sends(&sends, |piece| {
+        let (owned, source) = (domains.get(piece.source_domain), piece.source.as_box());
+        owned.zip(source).is_some_and(|(owned, source)| {
+            owned.axes() == source.axes() && !source.is_empty() && owned.encloses(source)
+        })
+    })?;
     let domains = Domains::Structured { grid: *grid, widths, boxes: domains.to_vec() };
     Ok(Pattern::new(comm, domains, receives, sends, cost))
 }

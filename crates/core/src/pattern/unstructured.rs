@@ -10,6 +10,7 @@ use super::ids::{self, Found, exchange_tables};
 use super::places::{Place, Places};
 use super::{
     Cells, Description, Domains, Pattern, PatternError, Piece, Runs, SetupCost, agree, agree_on_findings,
+    check_sends,
 };
 use crate::domain::{HaloCells, IndexSet, Orientation};
 use crate::transport::{Communicator, Reduction, TransportError};
@@ -75,6 +76,12 @@ pub(super) fn make(
         receives.iter().map(|(&owner, pieces)| (owner, pieces.clone())).collect();
     cost.messages += requests.iter().filter(|(owner, _)| *owner != comm.rank()).count();
     let sends: BTreeMap<usize, Vec<Piece>> = comm.sparse_exchange(&requests)?.into_iter().collect();
+    check_sends(&sends, |piece| {
+        let (set, source) = (domains.get(piece.source_domain), piece.source.as_list());
+        set.zip(source).is_some_and(|(set, source)| {
+            source.iter().all(|&index| set.owned().get(index as usize).is_some_and(|owned| *owned))
+        })
+    })?;
     cost.hold(sends.values().flatten().map(|piece| piece.source.count() as usize).sum());
     let domains = Domains::Unstructured { sets: domains.to_vec(), runs: OnceLock::new() };
     Ok(Pattern::new(comm, domains, receives, sends, cost))
