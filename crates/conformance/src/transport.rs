@@ -7,7 +7,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use haloport_core::device::{DeviceId, MemoryRange, Pointer};
-use haloport_core::transport::{Channel, Communicator, Direction, Reach, Reduction, TransportError};
+use haloport_core::transport::{
+    Channel, Communicator, Direction, Reach, Reduction, Transport, TransportError,
+};
 use rand::rngs::StdRng;
 use rand::seq::SliceRandom;
 use rand::{RngExt, SeedableRng};
@@ -50,7 +52,7 @@ pub fn suite(comm: &Communicator) -> Result<Report, String> {
 
 /// Every rank makes memory for every other, where they share any; what one writes the other reads.
 fn shared_memory(comm: &Communicator) -> Result<(), Failure> {
-    let transport = comm.transport();
+    let transport = bare(comm);
     let others: Vec<usize> = (0..comm.size()).filter(|&peer| peer != comm.rank()).collect();
     let bytes_for = |peer: usize| 1000 * (peer + 1);
     let word = |owner: usize, peer: usize| (owner * comm.size() + peer + 1) as u64;
@@ -109,7 +111,7 @@ fn shared_memory(comm: &Communicator) -> Result<(), Failure> {
 
 /// Every rank makes memory of which it shares two parts: those, and no others, are what peers say is shared.
 fn shared_parts(comm: &Communicator) -> Result<(), Failure> {
-    let transport = comm.transport();
+    let transport = bare(comm);
     let bytes = 5_000_000;
     let parts = [3_000_000..3_000_008, 700_000..900_000];
     let gaps = [0..8, 600_000..700_008, 1_500_000..1_500_008, 800_000..3_000_004, 4_999_000..5_000_000];
@@ -243,7 +245,7 @@ fn wrong_ranks(comm: &Communicator) -> Result<(), Failure> {
     ensure!(error.as_ref() == Some(&expected), "a broadcast from rank {peer} gives {error:?}");
     let buffer = Memory::new(8);
     // SAFETY: the call is refused.
-    let opened = unsafe { comm.transport().open(Direction::Send, peer, 1, buffer.range(0, 8)) };
+    let opened = unsafe { bare(comm).open(Direction::Send, peer, 1, buffer.range(0, 8)) };
     ensure!(opened.as_ref().err() == Some(&expected), "a channel to rank {peer} gives {opened:?}");
     Ok(())
 }
@@ -254,7 +256,7 @@ fn channels(comm: &Communicator) -> Result<(), Failure> {
     let (next, previous) = ((rank + 1) % size, (rank + size - 1) % size);
     for length in [1usize, 8, 4096, 1_000_000] {
         let (mut out, into) = (Memory::new(length), Memory::new(length));
-        let transport = comm.transport();
+        let transport = bare(comm);
         // SAFETY: both buffers live until the channels are closed, after their messages are complete.
         let (send, receive) = unsafe {
             (
@@ -289,7 +291,7 @@ fn channels(comm: &Communicator) -> Result<(), Failure> {
 /// Many channels to every rank at once, posted in an order of their own on each side.
 fn channels_of_many_tags(comm: &Communicator) -> Result<(), Failure> {
     let (rank, size, tags, length) = (comm.rank(), comm.size(), 5usize, 100usize);
-    let transport = comm.transport();
+    let transport = bare(comm);
     let place = |peer: usize, tag: usize| (peer * tags + tag) * length;
     let (mut out, into) = (Memory::new(size * tags * length), Memory::new(size * tags * length));
     let mut channels = Vec::new();
@@ -342,7 +344,7 @@ fn wrong_length(comm: &Communicator) -> Result<(), Failure> {
     if comm.size() < 2 {
         return Ok(());
     }
-    let transport = comm.transport();
+    let transport = bare(comm);
     for (sent, expected) in [(16usize, 8usize), (8, 16)] {
         let buffer = Memory::new(16);
         let mut opened = None;
@@ -372,7 +374,7 @@ fn wrong_length(comm: &Communicator) -> Result<(), Failure> {
 
 /// A receive that nobody answers can be closed, and its memory stays as long as it may be written.
 fn closing(comm: &Communicator) -> Result<(), Failure> {
-    let transport = comm.transport();
+    let transport = bare(comm);
     let buffer = Memory::new(64);
     let peer = (comm.rank() + 1) % comm.size();
     if comm.size() > 1 {
@@ -389,7 +391,7 @@ fn closing(comm: &Communicator) -> Result<(), Failure> {
 }
 
 fn misuse(comm: &Communicator) -> Result<(), Failure> {
-    let transport = comm.transport();
+    let transport = bare(comm);
     let unknown = Channel(u64::MAX);
     ensure!(transport.test(unknown).is_err(), "an unknown channel can be tested");
     // SAFETY: the call is refused.
@@ -411,6 +413,12 @@ fn misuse(comm: &Communicator) -> Result<(), Failure> {
     Ok(())
 }
 
+/// The transport under a communicator.
+pub(crate) fn bare(comm: &Communicator) -> &dyn Transport {
+    // SAFETY: the tests use the tags that no exchange has, the channels that they have opened, and no collective.
+    unsafe { &**comm.raw_transport() }
+}
+
 /// Waits until `done`.
 pub(crate) fn until(
     comm: &Communicator,
@@ -422,7 +430,7 @@ pub(crate) fn until(
         if done()? {
             break;
         }
-        comm.transport().relax(round)?;
+        bare(comm).relax(round)?;
         if began.elapsed() > limit {
             return Err(TransportError::TimeLimit { what: what.into(), limit });
         }
@@ -435,7 +443,7 @@ fn wait(comm: &Communicator, channels: &[Channel]) -> Result<(), TransportError>
     until(comm, "a test's messages", || {
         let mut complete = true;
         for &channel in channels {
-            complete &= comm.transport().test(channel)?;
+            complete &= bare(comm).test(channel)?;
         }
         Ok(complete)
     })
@@ -444,7 +452,7 @@ fn wait(comm: &Communicator, channels: &[Channel]) -> Result<(), TransportError>
 /// Closes a channel that was opened on `memory`.
 fn close(comm: &Communicator, channel: Channel, memory: &Memory) {
     // SAFETY: the memory that is handed over is shared by all its clones.
-    unsafe { comm.transport().close(channel, memory.keep()) }
+    unsafe { bare(comm).close(channel, memory.keep()) }
 }
 
 /// Shared host memory for messages.

@@ -1,7 +1,7 @@
 //! Ranks as MPI processes: the MPI transport of Haloport.
 //!
 //! A library or a solver that has initialised MPI itself hands in a communicator
-//! ([`MpiTransport::from_communicator`]); a command has [`initialize`] do all:
+//! ([`from_communicator`]); a command has [`initialize`] do all:
 //!
 //! ```no_run
 //! haloport_mpi::install_abort_hook();
@@ -19,7 +19,8 @@
 //!
 //! How it works, from the top down:
 //! - `session`: MPI from start to end;
-//! - `transport`: [`MpiTransport`], which checks arguments and hands on;
+//! - `communicator`: what is made from communicators of MPI;
+//! - `transport`: the transport, which checks arguments and hands on;
 //! - `endpoint`: what a transport holds, and the lock that every call of MPI is made under;
 //! - `channels`: persistent requests; `messages`: those that receivers need not know of; `collectives` and `sparse`:
 //!   setup;
@@ -30,6 +31,7 @@
 
 mod channels;
 mod collectives;
+mod communicator;
 mod endpoint;
 mod finalize;
 mod ghosts;
@@ -46,6 +48,6 @@ mod waiting;
 
 pub use mpi;
 
+pub use communicator::{from_communicator, from_fortran, from_raw};
 pub use node::try_node_memory;
 pub use session::{MpiSession, initialize, install_abort_hook};
-pub use transport::MpiTransport;

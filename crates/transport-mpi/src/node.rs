@@ -60,7 +60,7 @@ impl Node {
 }
 
 /// Whether this process can make memory for other processes of its node, and map such memory: what
-/// [`MpiTransport`](crate::MpiTransport) tries on all ranks, tried without MPI and by this process alone.
+/// [`from_communicator`](crate::from_communicator) tries on all ranks, tried without MPI and by this process alone.
 ///
 /// # Errors
 /// The call that the system refuses, and why.

@@ -2,14 +2,13 @@
 
 use std::marker::PhantomData;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, Once, PoisonError};
+use std::sync::{Mutex, Once, PoisonError};
 
-use haloport_core::transport::Transport;
 use haloport_core::{Communicator, TransportError};
 
+use crate::communicator::from_raw;
 use crate::endpoint::layer;
 use crate::raw::{self, Comm, Permit, Phase};
-use crate::transport::MpiTransport;
 
 /// Initialises MPI for a command, with calls from any thread where the library can do that.
 ///
@@ -17,7 +16,7 @@ use crate::transport::MpiTransport;
 /// other than 0. The launcher of Open MPI does that by itself; under others, some of which call it a success, the process
 /// ends all ranks with code 1.
 ///
-/// A library takes a communicator instead: [`MpiTransport::from_communicator`].
+/// A library takes a communicator instead: [`from_communicator`](crate::from_communicator).
 ///
 /// # Errors
 /// [`TransportError::Layer`] where MPI is initialised already or was finalised, and what `MPI_Init_thread` says.
@@ -60,18 +59,10 @@ impl MpiSession {
     /// Collective: a communicator of all ranks of the job.
     ///
     /// # Errors
-    /// As for [`transport`](MpiSession::transport).
+    /// As for [`from_communicator`](crate::from_communicator).
     pub fn world(&self) -> Result<Communicator, TransportError> {
-        Ok(Communicator::new(Arc::new(self.transport()?) as Arc<dyn Transport>))
-    }
-
-    /// Collective: a transport between all ranks of the job.
-    ///
-    /// # Errors
-    /// As for [`MpiTransport::from_communicator`].
-    pub fn transport(&self) -> Result<MpiTransport, TransportError> {
         // SAFETY: the world lives as long as MPI runs; MPI is finalised by this session, on this thread.
-        unsafe { MpiTransport::from_raw(Comm::world().handle()) }
+        unsafe { from_raw(Comm::world().handle()) }
     }
 
     /// Ends all ranks of the job; the launcher returns `code` or another that is not 0.

@@ -10,28 +10,18 @@ use haloport_core::device::MemoryRange;
 use haloport_core::transport::{
     Channel, Direction, Idle, Incoming, Lease, Reduction, SharedMemory, Transport, TransportInfo,
 };
-use mpi::ffi::{self, MPI_Comm};
 
 use crate::endpoint::Endpoint;
 use crate::finalize;
 use crate::raw::Comm;
 use crate::segment;
 
-/// Ranks as MPI processes.
-///
-/// It works on duplicates of the communicator that it is made from, so its messages and the caller's never mix, and
-/// the caller may free the original. If MPI is finalised before it is dropped, what is under way is ended first, and
-/// later calls return errors.
-///
-/// Which threads may call it is up to the level with which MPI was initialised
-/// ([`TransportInfo::any_thread`]): with `MPI_THREAD_MULTIPLE` and `MPI_THREAD_SERIALIZED` any, else only the one that
-/// initialised MPI. With `MPI_THREAD_SERIALIZED`, transports keep out of each other's way; keeping the caller's own
-/// calls of MPI out of theirs is up to the caller.
+/// Ranks as MPI processes. Safe code has none of it: that of a communicator belongs to its exchanges.
 ///
 /// Where the two ends of a channel disagree about its length, the receiver is told, the sender is not. It is never
 /// more than a help in finding mistakes: Open MPI 4.1 itself writes beyond the receiver's memory when a message above
 /// some kilobytes is longer than the receiver expects. What binds exchanges agrees on lengths first.
-pub struct MpiTransport {
+pub(crate) struct MpiTransport {
     endpoint: Arc<Endpoint>,
 }
 
@@ -44,44 +34,12 @@ impl fmt::Debug for MpiTransport {
 impl MpiTransport {
     /// Collective: a transport between the ranks of `comm`, which is duplicated.
     ///
-    /// # Errors
-    /// [`TransportError::Layer`] where `comm` joins two groups or MPI fails, [`TransportError::WrongThread`] where this
-    /// thread may not call MPI.
-    pub fn from_communicator(comm: &impl mpi::traits::Communicator) -> Result<MpiTransport, TransportError> {
-        // SAFETY: a communicator of rsmpi is valid as long as it is borrowed.
-        unsafe { MpiTransport::from_raw(comm.as_raw()) }
-    }
-
-    /// Collective: as [`from_communicator`](MpiTransport::from_communicator), from a handle of the C interface, such
-    /// as the one that a communicator of mpi4py points to.
-    ///
     /// # Safety
-    /// `comm` is a handle of the MPI library that this crate was built for: null, or of a communicator that is valid
-    /// until this returns. MPI is not finalised before this returns.
-    ///
-    /// # Errors
-    /// As for [`from_communicator`](MpiTransport::from_communicator), and where the handle is null or MPI is not
-    /// initialised or was finalised.
-    pub unsafe fn from_raw(comm: MPI_Comm) -> Result<MpiTransport, TransportError> {
+    /// As for [`Endpoint::new`].
+    pub(crate) unsafe fn new(comm: Comm) -> Result<MpiTransport, TransportError> {
         // SAFETY: the caller's promise.
-        let endpoint = unsafe { Endpoint::new(Comm::new(comm))? };
+        let endpoint = unsafe { Endpoint::new(comm)? };
         Ok(MpiTransport { endpoint })
-    }
-
-    /// Collective: as [`from_raw`](MpiTransport::from_raw), from a handle of the Fortran interface
-    /// (`MPI_Comm_c2f`, `Comm.py2f()` in mpi4py).
-    ///
-    /// # Safety
-    /// As for [`from_raw`](MpiTransport::from_raw).
-    ///
-    /// # Errors
-    /// As for [`from_raw`](MpiTransport::from_raw).
-    pub unsafe fn from_fortran(comm: i32) -> Result<MpiTransport, TransportError> {
-        crate::session::require_running("MPI_Comm_f2c")?;
-        // SAFETY: MPI is running, as was just asked, and stays so by the caller's promise.
-        let comm = unsafe { ffi::RSMPI_Comm_f2c(comm) };
-        // SAFETY: the caller's promise.
-        unsafe { MpiTransport::from_raw(comm) }
     }
 
     fn check(&self, peer: usize) -> Result<(), TransportError> {

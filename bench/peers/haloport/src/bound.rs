@@ -1,11 +1,9 @@
 //! The fields of an entry, bound to an exchange.
 
 use std::ffi::c_int;
-use std::sync::Arc;
 
 use haloport::cpu::CpuDevice;
-use haloport::mpi::MpiTransport;
-use haloport::{BindOptions, BorrowedField, Communicator, Exchange, Field, Schedule};
+use haloport::{BindOptions, BorrowedField, Exchange, Field, Schedule};
 use memmap2::{Advice, MmapMut};
 
 use crate::problem::{Failure, Problem};
@@ -48,7 +46,7 @@ impl Bound {
         options: BindOptions,
     ) -> Result<Bound, Failure> {
         // SAFETY: the caller's promise.
-        let comm = Communicator::new(Arc::new(unsafe { MpiTransport::from_fortran(comm)? }));
+        let comm = unsafe { haloport::mpi::from_fortran(comm)? };
         // SAFETY: the caller's promise.
         let pattern = unsafe { problem.pattern(&comm)? };
         let device = CpuDevice::with_threads(1)?; // every rank has a core of its own

@@ -33,7 +33,8 @@ pub(super) fn handover(comm: &Communicator) -> Result<Option<f64>, Failure> {
     if ranks_here(comm) == comm.size() {
         return among(comm, Some(&HERE));
     }
-    let transport = comm.transport();
+    // SAFETY: it is used to share some memory alone.
+    let transport = unsafe { comm.raw_transport() };
     let lease = (comm.rank() == 0).then(|| transport.share(size_of_val(&HERE))).flatten();
     let token = lease.as_ref().map(|lease| lease.token.clone()).unwrap_or_default();
     let token = comm.broadcast(0, &token)?;

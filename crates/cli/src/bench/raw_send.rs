@@ -3,14 +3,14 @@
 use std::sync::Arc;
 
 use haloport::device::{DeviceId, MemoryRange, Pointer};
-use haloport::transport::{Channel, Direction};
+use haloport::transport::{Channel, Direction, FREE_TAGS, Transport};
 use haloport::{Pattern, Piece};
 
 use super::contestant::Contestant;
 use crate::failure::Failure;
 
-/// A tag that no bound exchange has: theirs begin at 1.
-const TAG: u32 = 0;
+/// A tag that no exchange has.
+const TAG: u32 = FREE_TAGS.start;
 
 /// One message to each neighbouring rank and one from it.
 pub(super) struct RawSend {
@@ -53,7 +53,7 @@ impl RawSend {
             let range = MemoryRange { device, pointer: made.memory.pointer.offset(begin), bytes };
             begin += bytes.next_multiple_of(128) as isize;
             // SAFETY: the memory is handed over as the keeper when the channel is closed.
-            let channel = unsafe { pattern.comm().transport().open(direction, peer, TAG, range)? };
+            let channel = unsafe { bare(pattern).open(direction, peer, TAG, range)? };
             match direction {
                 Direction::Receive => made.receives.push(channel),
                 Direction::Send => made.sends.push(channel),
@@ -65,7 +65,7 @@ impl RawSend {
 
 impl Contestant for RawSend {
     fn run(&mut self, batch: usize) -> Result<(), Failure> {
-        let transport = self.pattern.comm().transport();
+        let transport = bare(&self.pattern);
         for _ in 0..batch {
             for &channel in self.receives.iter().chain(&self.sends) {
                 // SAFETY: nobody but the transport touches the memory.
@@ -91,9 +91,15 @@ impl Drop for RawSend {
     fn drop(&mut self) {
         for &channel in self.receives.iter().chain(&self.sends) {
             // SAFETY: the channel is ours, and the keeper owns its memory.
-            unsafe { self.pattern.comm().transport().close(channel, Arc::clone(&self.memory) as _) };
+            unsafe { bare(&self.pattern).close(channel, Arc::clone(&self.memory) as _) };
         }
     }
+}
+
+/// The transport between the ranks of a pattern.
+fn bare(pattern: &Pattern) -> &dyn Transport {
+    // SAFETY: it is used for channels of that tag, opened through it, alone.
+    unsafe { &**pattern.comm().raw_transport() }
 }
 
 fn cells(pieces: &[Piece]) -> usize {

@@ -4,13 +4,13 @@ use haloport_core::transport::{Communicator, Direction, Incoming, TransportError
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
-use super::{Memory, close, until, wait};
+use super::{Memory, bare, close, until, wait};
 use crate::{Failure, ensure};
 
 /// Random messages of two tags, of any length, to receivers that know only how many come: in order for each sender
 /// and tag.
 pub(super) fn messages(comm: &Communicator) -> Result<(), Failure> {
-    let (rank, size, transport) = (comm.rank(), comm.size(), comm.transport());
+    let (rank, size, transport) = (comm.rank(), comm.size(), bare(comm));
     for round in 0..20u64 {
         let mut random = StdRng::seed_from_u64(1000 + round);
         let mut expected = vec![[Vec::new(), Vec::new()]; size];
@@ -49,7 +49,7 @@ pub(super) fn messages(comm: &Communicator) -> Result<(), Failure> {
 
 /// A message and a channel of the same tag and peer.
 pub(super) fn messages_beside_channels(comm: &Communicator) -> Result<(), Failure> {
-    let (rank, size, transport) = (comm.rank(), comm.size(), comm.transport());
+    let (rank, size, transport) = (comm.rank(), comm.size(), bare(comm));
     let (next, previous) = ((rank + 1) % size, (rank + size - 1) % size);
     let (mut out, into) = (Memory::new(8), Memory::new(8));
     out.fill(7);
@@ -78,7 +78,7 @@ pub(super) fn messages_beside_channels(comm: &Communicator) -> Result<(), Failur
 
 /// A sender can tell whose messages are still to be found, however short they are.
 pub(super) fn unreceived(comm: &Communicator) -> Result<(), Failure> {
-    let (rank, size, transport) = (comm.rank(), comm.size(), comm.transport());
+    let (rank, size, transport) = (comm.rank(), comm.size(), bare(comm));
     let others: Vec<usize> = (0..size).filter(|&peer| peer != rank).collect();
     for &peer in others.iter().rev().chain(&others) {
         transport.send_message(peer, 73, Vec::new())?;
@@ -98,7 +98,7 @@ pub(super) fn unreceived(comm: &Communicator) -> Result<(), Failure> {
 
 /// Messages that were thrown away are gone on the receiver; what others still want reaches them.
 pub(super) fn unwanted(comm: &Communicator) -> Result<(), Failure> {
-    let (rank, size, transport) = (comm.rank(), comm.size(), comm.transport());
+    let (rank, size, transport) = (comm.rank(), comm.size(), bare(comm));
     let next = (rank + 1) % size;
     transport.send_message(next, 75, vec![1; 10])?;
     transport.discard_messages(75);
@@ -120,7 +120,7 @@ pub(super) fn unwanted(comm: &Communicator) -> Result<(), Failure> {
 pub(crate) fn next_message(comm: &Communicator, tag: u32) -> Result<(usize, Vec<u8>), TransportError> {
     let mut found = None;
     until(comm, "a message", || {
-        if let Incoming::Message { sender, bytes } = comm.transport().receive_message(tag)? {
+        if let Incoming::Message { sender, bytes } = bare(comm).receive_message(tag)? {
             found = Some((sender, bytes));
         }
         Ok(found.is_some())

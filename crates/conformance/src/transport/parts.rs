@@ -2,7 +2,7 @@
 
 use haloport_core::transport::{Communicator, Direction};
 
-use super::{Memory, close, wait};
+use super::{Memory, bare, close, wait};
 use crate::{Failure, ensure};
 
 /// The bytes of each buffer.
@@ -14,7 +14,7 @@ const PARTS: [(usize, usize, usize); 4] = [(8, 40, 0), (100_000, 1000, 200_000),
 /// Parts that lie anywhere arrive each in its own place and touch nothing beside it; also where there is one part, an
 /// empty one or none.
 pub(super) fn channels_in_parts(comm: &Communicator) -> Result<(), Failure> {
-    let (rank, size, transport) = (comm.rank(), comm.size(), comm.transport());
+    let (rank, size, transport) = (comm.rank(), comm.size(), bare(comm));
     let (next, previous) = ((rank + 1) % size, (rank + size - 1) % size);
     for (tag, count) in [(76, PARTS.len()), (78, 1), (79, 0)] {
         let parts = &PARTS[..count];

@@ -1,6 +1,7 @@
 //! A rank's view of all ranks: its transport, its pending exchanges and its time limit.
 
 use std::fmt;
+use std::ops::Range;
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, Once, OnceLock, TryLockError};
 use std::time::{Duration, Instant};
@@ -14,6 +15,9 @@ use crate::trace::{self, Trace};
 
 /// How long a rank waits for others unless told otherwise.
 pub const DEFAULT_TIME_LIMIT: Duration = Duration::from_secs(60);
+
+/// Tags that no exchange uses: they are for callers of [`Communicator::raw_transport`].
+pub const FREE_TAGS: Range<u32> = 0..100;
 
 /// Rounds of waiting between two looks at the clock.
 const ROUNDS_PER_CLOCK: u32 = 64;
@@ -52,8 +56,9 @@ impl fmt::Debug for Communicator {
 }
 
 impl Communicator {
-    /// A communicator over a transport, with the [`DEFAULT_TIME_LIMIT`].
-    pub fn new(transport: Arc<dyn Transport>) -> Communicator {
+    /// A communicator over a transport, which it owns from now on, with the [`DEFAULT_TIME_LIMIT`].
+    pub fn new(transport: impl Transport + 'static) -> Communicator {
+        let transport: Arc<dyn Transport> = Arc::new(transport);
         // Asked once: what it says has texts.
         let info = transport.info();
         let made = Communicator {
@@ -62,7 +67,7 @@ impl Communicator {
                 has_threads: transport.size() > 1 && info.reach == Reach::Process,
                 transport,
                 engine: Engine::default(),
-                next_tag: AtomicU32::new(1),
+                next_tag: AtomicU32::new(FREE_TAGS.end),
                 time_limit: AtomicU64::new(0),
                 progress: AtomicU8::new(Progress::Auto as u8),
                 collective: Mutex::new(None),
@@ -233,8 +238,26 @@ impl Communicator {
         }
     }
 
+    /// Whether this rank and `peer`, another process of the same node, can map memory that the other one shares.
+    pub fn is_near(&self, peer: usize) -> bool {
+        self.inner.transport.is_near(peer)
+    }
+
+    /// The transport: for tests of a transport, measurements, and transports that pass their calls on to this one.
+    ///
+    /// # Safety
+    /// Through this handle and its clones
+    /// - channels are opened, windows published and attached, and messages sent, received, counted and discarded with
+    ///   [`FREE_TAGS`] alone, unless no exchange of this communicator lives meanwhile, on any rank;
+    /// - no channel is used but those opened through it;
+    /// - collectives are called by all ranks, and while no other collective of this communicator is under way: binding and
+    ///   making patterns are collectives, too.
+    pub unsafe fn raw_transport(&self) -> &Arc<dyn Transport> {
+        self.transport()
+    }
+
     /// The transport.
-    pub fn transport(&self) -> &Arc<dyn Transport> {
+    pub(crate) fn transport(&self) -> &Arc<dyn Transport> {
         &self.inner.transport
     }
 

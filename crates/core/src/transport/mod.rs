@@ -6,6 +6,8 @@
 //! lets a neighbour copy straight out of a field.
 
 mod communicator;
+#[cfg(doctest)]
+mod compile_fail;
 mod error;
 mod in_process;
 mod shared;
@@ -19,14 +21,14 @@ use std::sync::Arc;
 
 use serde::Serialize;
 
-pub use communicator::{Communicator, DEFAULT_TIME_LIMIT};
+pub use communicator::{Communicator, DEFAULT_TIME_LIMIT, FREE_TAGS};
 pub(crate) use communicator::{decode, encode};
 pub use error::TransportError;
 pub use in_process::{RanksError, run_ranks};
 pub use shared::{Lease, SharedMemory};
-pub use window::{Window, WindowRegion};
+pub use window::Window;
 
-pub(crate) use window::{STATE_BYTES, WindowState};
+pub(crate) use window::{STATE_BYTES, WindowRegion, WindowState};
 
 use crate::device::MemoryRange;
 
@@ -118,6 +120,10 @@ pub type Idle<'a> = &'a mut dyn FnMut() -> Result<(), TransportError>;
 /// is complete, or after a `close`, as long as the keeper lives; and never beyond the channel's range. `attach` returns
 /// nothing but what the peer has published under the tag for this rank. What `share` and `map` hand out is one memory,
 /// which nobody touches but ranks that were given its token.
+///
+/// From the time that a [`Communicator`] owns the transport, safe code gets no other handle to it with which it could call
+/// a method of this trait: messages and windows of exchanges would be taken or replaced. A transport that passes its calls
+/// on to another one keeps the promises that it was given by its callers.
 pub unsafe trait Transport: Debug + Send + Sync {
     /// The number of this rank, from 0.
     fn rank(&self) -> usize;

@@ -15,7 +15,7 @@ use super::SharedMemory;
 use crate::device::{DeviceId, Pointer};
 use crate::field::BlockLayout;
 
-/// What a rank lends to one neighbour for one bound exchange.
+/// What a rank lends to one neighbour for one bound exchange. Transports hand windows on and do nothing with them.
 ///
 /// The state goes round in a circle, once for each exchange:
 ///
@@ -55,17 +55,17 @@ enum Word {
 
 /// One block of one field within a window.
 #[derive(Debug, Clone)]
-pub struct WindowRegion {
+pub(crate) struct WindowRegion {
     /// The number of the field within its exchange.
-    pub field: usize,
+    pub(crate) field: usize,
     /// The number of the domain within its rank.
-    pub domain: usize,
+    pub(crate) domain: usize,
     /// The device whose memory it is.
-    pub device: DeviceId,
+    pub(crate) device: DeviceId,
     /// The address of the block's first element.
-    pub pointer: Pointer,
+    pub(crate) pointer: Pointer,
     /// How the block lies in memory.
-    pub layout: BlockLayout,
+    pub(crate) layout: BlockLayout,
 }
 
 /// The states of a [`Window`].
@@ -132,7 +132,7 @@ impl Window {
     }
 
     /// What is lent.
-    pub fn regions(&self) -> &[WindowRegion] {
+    pub(crate) fn regions(&self) -> &[WindowRegion] {
         &self.regions
     }
 

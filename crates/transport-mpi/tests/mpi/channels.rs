@@ -7,7 +7,7 @@ use haloport_core::device::{DeviceId, MemoryRange, Pointer};
 use haloport_core::transport::{Channel, Direction, Transport};
 use haloport_core::{Communicator, TransportError};
 
-use crate::Outcome;
+use crate::{Outcome, bare};
 
 /// Memory that channels use. Owned by an `Arc`, as the keeper of a channel.
 struct Memory {
@@ -53,18 +53,18 @@ fn open(
     memory: &Memory,
 ) -> Result<Channel, TransportError> {
     // SAFETY: each test closes its channels with the memory as keeper.
-    unsafe { comm.transport().open(direction, peer, tag, memory.range()) }
+    unsafe { bare(comm).open(direction, peer, tag, memory.range()) }
 }
 
 fn post(comm: &Communicator, channel: Channel) -> Result<(), TransportError> {
     // SAFETY: the tests touch the memory before posting and after completion only.
-    unsafe { comm.transport().post(channel) }
+    unsafe { bare(comm).post(channel) }
 }
 
 /// The receiver learns of a message that is shorter or longer than its channel, and goes on saying so. (Long messages
 /// that are longer still are left out: there Open MPI 4.1 writes beyond the receiver's memory.)
 pub(crate) fn wrong_lengths(comm: &Communicator) -> Outcome {
-    let transport = &**comm.transport();
+    let transport = bare(comm);
     let (rank, size) = (comm.rank(), comm.size());
     let (next, before) = ((rank + 1) % size, (rank + size - 1) % size);
     for (sent, expected, tag) in [(10, 20, 11), (20, 10, 12), (100_000, 200_000, 13), (0, 4, 14)] {
@@ -93,7 +93,7 @@ pub(crate) fn wrong_lengths(comm: &Communicator) -> Outcome {
 
 /// A message whose channel was closed still arrives, from memory that is kept until then.
 pub(crate) fn close_sending(comm: &Communicator) -> Outcome {
-    let transport = &**comm.transport();
+    let transport = bare(comm);
     let (rank, size) = (comm.rank(), comm.size());
     let (next, before) = ((rank + 1) % size, (rank + size - 1) % size);
     let bytes = 3_000_000;

@@ -38,8 +38,7 @@ pub(crate) fn suite(comm: &Communicator, count: u64) -> Outcome {
 fn memory_is_kept_until_nobody_reaches_it(comm: &Communicator, device: &Exporting<CpuDevice>) -> Outcome {
     let before = mapped()?;
     let exchange = ring(comm, device, DataPath::Direct)?;
-    let near =
-        comm.size() > 1 && (0..comm.size()).all(|peer| peer == comm.rank() || comm.transport().is_near(peer));
+    let near = comm.size() > 1 && (0..comm.size()).all(|peer| peer == comm.rank() || comm.is_near(peer));
     ensure!(
         !near || exchange.traffic().direct_bytes > 0,
         "fields of neighbours on the same node are not reached"

@@ -26,12 +26,10 @@ mod scheduled;
 mod shared;
 mod trial;
 
-use std::sync::Arc;
-
 use haloport_conformance::{cubed_sphere, exchange, large, unstructured};
 use haloport_core::Communicator;
+use haloport_core::transport::Transport;
 use haloport_cpu::CpuDevice;
-use haloport_mpi::MpiTransport;
 use haloport_mpi::mpi::Threading;
 use haloport_mpi::mpi::topology::{Color, SimpleCommunicator};
 use haloport_mpi::mpi::traits::{AsRaw, Communicator as _};
@@ -75,8 +73,7 @@ fn alone(body: impl FnOnce(&Communicator) -> Outcome) -> Outcome {
 fn within(threading: Threading, body: impl FnOnce(&Communicator) -> Outcome) -> Outcome {
     let (universe, _) =
         haloport_mpi::mpi::initialize_with_threading(threading).ok_or("MPI is initialised already")?;
-    let transport = MpiTransport::from_communicator(&universe.world())?;
-    body(&Communicator::new(Arc::new(transport)))
+    body(&haloport_mpi::from_communicator(&universe.world())?)
 }
 
 fn run(comm: &Communicator) -> Outcome {
@@ -92,23 +89,28 @@ fn run(comm: &Communicator) -> Outcome {
     let colour = Color::with_value((comm.rank() % 2) as i32);
     let half = world.split_by_color_with_key(colour, -(comm.rank() as i32));
     let half = half.ok_or("every rank has a colour")?;
-    let transport = MpiTransport::from_communicator(&half)?;
-    drop(half);
-    let half = Communicator::new(Arc::new(transport));
+    let half = haloport_mpi::from_communicator(&half)?;
     assert_eq!(half.size(), (comm.size() + 1 - comm.rank() % 2) / 2);
     suite(&half)?;
     drop(half);
     comm.barrier()?;
 
-    // A second transport of the same ranks beside the first, from a raw handle.
+    // A second communicator of the same ranks beside the first, from a raw handle.
     // SAFETY: the world lives until MPI is finalised, after this.
-    let second = unsafe { MpiTransport::from_raw(world.as_raw())? };
-    suite(&Communicator::new(Arc::new(second)))?;
+    let second = unsafe { haloport_mpi::from_raw(world.as_raw())? };
+    suite(&second)?;
     suite(comm)?;
     if comm.rank() == 0 {
         println!("{} ranks: passed", comm.size());
     }
     Ok(())
+}
+
+/// The transport under a communicator.
+fn bare(comm: &Communicator) -> &dyn Transport {
+    // SAFETY: the tests use the tags that no exchange has, and the channels that they have opened. All ranks call a collective
+    // of it, and no other one meanwhile.
+    unsafe { &**comm.raw_transport() }
 }
 
 fn suite(comm: &Communicator) -> Outcome {
@@ -150,7 +152,7 @@ fn cases(comm: &Communicator, count: u64) -> Outcome {
     }
     comm.barrier()?;
     if comm.rank() == 0 {
-        let near = (0..ranks).filter(|&peer| comm.transport().is_near(peer)).count();
+        let near = (0..ranks).filter(|&peer| comm.is_near(peer)).count();
         println!(
             "{ranks} ranks, {near} near rank 0: {count} random exchanges of boxes match the oracle, {fewer} of unstructured domains and \
              {fewer} on cubed spheres"

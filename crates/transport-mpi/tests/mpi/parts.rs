@@ -10,7 +10,7 @@ use haloport_core::{
 };
 use haloport_cpu::CpuDevice;
 
-use crate::Outcome;
+use crate::{Outcome, bare};
 
 /// Planes of a slab, and the cells of a plane along each axis.
 const PLANES: usize = 40;
@@ -19,7 +19,7 @@ const ROW: usize = 120;
 /// All tests; where no ranks share memory, that is said, and nothing is left to test.
 pub(crate) fn suite(comm: &Communicator) -> Outcome {
     let others = (0..comm.size()).filter(|&peer| peer != comm.rank());
-    let mut alone = [u64::from(!others.clone().all(|peer| comm.transport().is_near(peer)))];
+    let mut alone = [u64::from(!others.clone().all(|peer| comm.is_near(peer)))];
     comm.all_reduce(&mut alone, Reduction::Max)?;
     if alone[0] == 1 || comm.size() == 1 {
         if comm.rank() == 0 && comm.size() > 1 {
@@ -130,7 +130,7 @@ fn meshes(comm: &Communicator) -> Outcome {
 
 /// Who finds parts in a file's head that cannot be there does not map it.
 fn spoilt_heads(comm: &Communicator) -> Outcome {
-    let transport = comm.transport();
+    let transport = bare(comm);
     let peer = (comm.rank() + 1) % comm.size();
     let page = 65536;
     let (bytes, parts) = (20 * page, [2 * page..3 * page, 7 * page..8 * page]);

@@ -43,8 +43,7 @@ fn own_memory(comm: &Communicator) -> Outcome {
     assert_eq!(exchange.fields().to_vec(0)?, before, "the halos were not put back");
     let choice = agreed(comm, exchange.choice())?;
     assert_eq!(choice.origin, Origin::Trial);
-    let near =
-        comm.size() > 1 && (1..comm.size()).all(|peer| comm.rank() != 0 || comm.transport().is_near(peer));
+    let near = comm.size() > 1 && (1..comm.size()).all(|peer| comm.rank() != 0 || comm.is_near(peer));
     let paths: Vec<DataPath> = choice.measured.iter().map(|it| it.candidate.path).collect();
     if comm.rank() == 0 && near {
         let all = [DataPath::Direct, DataPath::Shared, DataPath::Messages];

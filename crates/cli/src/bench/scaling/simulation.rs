@@ -41,7 +41,7 @@ pub(super) fn simulate<T: Send>(
     ranks: usize,
     body: impl Fn(&Communicator) -> Result<T, Failure> + Sync,
 ) -> Result<Vec<(T, Log)>, Failure> {
-    let transports: Vec<_> = (0..ranks).map(|rank| Arc::new(Simulated::new(rank, ranks))).collect();
+    let transports: Vec<_> = (0..ranks).map(|rank| Simulated::new(rank, ranks)).collect();
     let mut logs = vec![Log::default(); ranks];
     loop {
         let ends = run_all(&transports, &body);
@@ -70,12 +70,12 @@ pub(super) fn simulate<T: Send>(
 
 /// Runs all ranks until each is stopped or ends, on all cores.
 fn run_all<T: Send>(
-    transports: &[Arc<Simulated>],
+    transports: &[Simulated],
     body: &(impl Fn(&Communicator) -> Result<T, Failure> + Sync),
 ) -> Vec<Result<T, Failure>> {
-    let run = |transport: &Arc<Simulated>| {
+    let run = |transport: &Simulated| {
         transport.begin();
-        body(&Communicator::new(Arc::clone(transport) as _))
+        body(&Communicator::new(transport.clone()))
     };
     let threads = thread::available_parallelism().map_or(1, NonZero::get);
     let share = transports.len().div_ceil(threads).max(1);

@@ -113,7 +113,7 @@ fn run_one<T, E: fmt::Display>(
     world: Arc<World>,
     body: &(impl Fn(Communicator) -> Result<T, E> + Sync),
 ) -> End<T, E> {
-    let comm = Communicator::new(Arc::new(InProcess::new(rank, Arc::clone(&world))));
+    let comm = Communicator::new(InProcess::new(rank, Arc::clone(&world)));
     // What a panicking body leaves behind is seen by nobody but the other ranks' `PeerFailed`.
     match catch_unwind(AssertUnwindSafe(|| body(comm))) {
         Ok(Ok(value)) => End::Returned(value),

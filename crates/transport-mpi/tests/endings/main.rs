@@ -55,7 +55,9 @@ fn finalize_first(session: MpiSession) -> Outcome {
         bytes: memory.len(),
     };
     let memory = Arc::new(memory);
-    let (peer, transport) = ((comm.rank() + 1) % comm.size(), Arc::clone(comm.transport()));
+    // SAFETY: no exchange lives.
+    let transport = Arc::clone(unsafe { comm.raw_transport() });
+    let peer = (comm.rank() + 1) % comm.size();
     // SAFETY: the memory is not touched, and outlives the channels.
     let (receive, unanswered) = unsafe {
         let receive = transport.open(Direction::Receive, peer, 1, range)?;
