@@ -39,4 +39,4 @@ pub use field::{
 pub use line::{Line, LineExchange};
 pub use pattern::{CellRegions, Cells, Pattern, PatternError, Piece, Regions};
 pub use sparse::{SparseError, SparseExchange, SparseOptions};
-pub use transport::{Communicator, RanksError, TransportError, run_ranks};
+pub use transport::{Communicator, MOST_RANKS, RanksError, TransportError, run_ranks};

@@ -24,7 +24,7 @@ use serde::Serialize;
 pub use communicator::{Communicator, DEFAULT_TIME_LIMIT, FREE_TAGS};
 pub(crate) use communicator::{decode, encode};
 pub use error::TransportError;
-pub use in_process::{RanksError, run_ranks};
+pub use in_process::{MOST_RANKS, RanksError, run_ranks};
 pub use shared::{Lease, SharedMemory};
 pub use window::Window;
 

@@ -12,4 +12,4 @@ mod ranks;
 mod transport;
 mod world;
 
-pub use ranks::{RanksError, run_ranks};
+pub use ranks::{MOST_RANKS, RanksError, run_ranks};

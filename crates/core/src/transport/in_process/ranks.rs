@@ -34,8 +34,8 @@ pub enum RanksError<E: fmt::Display> {
     Start(String),
 }
 
-/// The most ranks of one process.
-const MOST_RANKS: usize = 1 << 16;
+/// The most ranks that may be threads of one process.
+pub const MOST_RANKS: usize = 1 << 16;
 
 /// Runs `body` on `ranks` ranks, each a thread of this process, and returns what they return, in the order of the
 /// ranks. Blocks until all have ended.
