@@ -23,13 +23,17 @@ impl Partition {
         Partition::given(mesh, part_of_cell, parts.unwrap_or(highest.saturating_add(1)))
     }
 
+    /// The part of every cell, one on each line: the text that [`read`](Partition::read) reads.
+    pub fn to_text(&self) -> String {
+        self.part_of_cell.iter().map(|part| format!("{part}\n")).collect()
+    }
+
     /// Writes the part of every cell, as [`read`](Partition::read) reads it.
     ///
     /// # Errors
     /// [`PartitionError::File`] where the file cannot be written.
     pub fn write(&self, path: &Path) -> Result<(), PartitionError> {
-        let lines: String = self.part_of_cell.iter().map(|part| format!("{part}\n")).collect();
-        fs::write(path, lines).map_err(|error| PartitionError::File { path: path.into(), error })
+        fs::write(path, self.to_text()).map_err(|error| PartitionError::File { path: path.into(), error })
     }
 }
 
