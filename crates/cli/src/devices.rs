@@ -13,8 +13,14 @@ use crate::failure::Failure;
 use crate::launch::{RankArgs, launched_by, on_ranks};
 use crate::print::{self, Report as _};
 
+const EXAMPLES: &str = "\
+Examples:
+  haloport devices
+  haloport devices --json";
+
 /// Arguments of `haloport devices`.
 #[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
 pub(crate) struct DevicesArgs {
     /// Print one JSON object
     #[arg(long)]

@@ -1,6 +1,7 @@
 //! How a command ends when it does not end well.
 
 use std::fmt;
+use std::io::{self, Write};
 use std::process::ExitCode;
 
 use haloport::RanksError;
@@ -10,8 +11,10 @@ use haloport::RanksError;
 pub(crate) enum Failure {
     /// What the user asked for cannot be done: exit code 2.
     BadInput(String),
-    /// It was tried and failed, or a check failed: exit code 1.
+    /// It was tried and failed: exit code 1.
     Run(String),
+    /// A check failed, which the printed report says as well: exit code 1.
+    Check(String),
     /// The command line's own text: help, the version, or what is wrong with an argument.
     Usage(clap::Error),
 }
@@ -30,22 +33,29 @@ impl Failure {
                 let _ = error.print();
                 error.exit_code()
             }
-            Failure::Run(_) => {
-                eprintln!("error: {self}");
-                1
-            }
-            Failure::BadInput(_) | Failure::Usage(_) => {
-                eprintln!("error: {self}");
-                2
-            }
+            Failure::Run(_) | Failure::Check(_) => self.tell_error(1),
+            Failure::BadInput(_) | Failure::Usage(_) => self.tell_error(2),
         }
+    }
+
+    /// Writes the error: a line on stderr, and with `--json` also the one object on stdout, where there is none yet.
+    fn tell_error(&self, code: i32) -> i32 {
+        // If nobody reads it, there is nothing else to be done.
+        let _ = writeln!(io::stderr(), "error: {self}");
+        // Also where the arguments could not be understood.
+        let json = std::env::args_os().any(|argument| argument == "--json");
+        if json && !matches!(self, Failure::Check(_)) {
+            let object = serde_json::json!({ "error": self.to_string() });
+            let _ = writeln!(io::stdout(), "{object}");
+        }
+        code
     }
 }
 
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Failure::BadInput(text) | Failure::Run(text) => f.write_str(text),
+            Failure::BadInput(text) | Failure::Run(text) | Failure::Check(text) => f.write_str(text),
             Failure::Usage(error) => f.write_str(&one_line(&error.to_string())),
         }
     }

@@ -3,21 +3,30 @@
 //! The one place that decides what a rank is.
 
 use clap::Args;
-use haloport::{Communicator, run_ranks};
+use haloport::{Communicator, MOST_RANKS, run_ranks};
 
 use crate::failure::Failure;
 
 /// How many ranks, for every command that runs on ranks.
 #[derive(Debug, Clone, Copy, Default, Args)]
 pub(crate) struct RankArgs {
-    /// Number of ranks, each a thread of this process [default: the cores of the machine]. Not under mpirun, which
-    /// says how many there are
-    #[arg(long, value_name = "R")]
+    #[arg(long, value_name = "R", value_parser = rank_count, allow_negative_numbers = true, help = ranks_help())]
     ranks: Option<usize>,
 }
 
-/// The most ranks that are threads of one process.
-const MOST_RANKS: usize = 4096;
+/// What `--help` says of `--ranks`.
+fn ranks_help() -> String {
+    format!(
+        "Number of ranks, each a thread of this process, at most {MOST_RANKS} [default: the cores of the machine]. Not \
+         under mpirun, which says how many there are"
+    )
+}
+
+/// A number of ranks, for every option that takes one.
+pub(crate) fn rank_count(text: &str) -> Result<usize, String> {
+    let count = text.trim().parse().ok().filter(|count| (1..=MOST_RANKS).contains(count));
+    count.ok_or_else(|| format!("expected 1 to {MOST_RANKS} ranks, found {text}"))
+}
 
 /// What launchers set in the environment of the processes that they start.
 const LAUNCHED: [&str; 4] = ["OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "PMIX_RANK", "MV2_COMM_WORLD_SIZE"];
@@ -34,7 +43,7 @@ impl RankArgs {
     /// The number of ranks in this process.
     ///
     /// # Errors
-    /// [`Failure::BadInput`] for 0 ranks, for more than a process should have, and under a launcher of MPI processes.
+    /// [`Failure::BadInput`] under a launcher of MPI processes.
     fn in_process(&self) -> Result<usize, Failure> {
         if let (Some(variable), false) = (launched_by(), cfg!(feature = "mpi")) {
             return Err(Failure::BadInput(format!(
@@ -42,13 +51,7 @@ impl RankArgs {
                  `mpi`: build with `--features mpi`, or start it without the launcher and give `--ranks`"
             )));
         }
-        match self.ranks {
-            Some(ranks) if !(1..=MOST_RANKS).contains(&ranks) => Err(Failure::BadInput(format!(
-                "--ranks: expected 1 to {MOST_RANKS} ranks as threads of one process, found {ranks}"
-            ))),
-            Some(ranks) => Ok(ranks),
-            None => Ok(cores()),
-        }
+        Ok(self.ranks.unwrap_or_else(cores))
     }
 }
 

@@ -1,13 +1,18 @@
 //! The `haloport` command.
 //!
 //! It ends with 0 where all went well, 1 where a check or a run failed, and 2 for bad input. With `--json`, stdout is
-//! exactly one JSON object; logs go to stderr and are chosen by `RUST_LOG`.
+//! exactly one JSON object, `{"error": "…"}` where there are no results; logs go to stderr and are chosen by `RUST_LOG`.
 
 mod bench;
+mod completions;
 mod devices;
+mod environment;
 mod failure;
 mod launch;
+mod logs;
+mod memory;
 mod mesh;
+mod output;
 mod print;
 mod run;
 mod trace;
@@ -15,13 +20,12 @@ mod trace;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-use tracing_subscriber::EnvFilter;
 
 use failure::Failure;
 
 /// Halo exchange for distributed fields: what is here, and how fast it is.
 #[derive(Debug, Parser)]
-#[command(name = "haloport", version)]
+#[command(name = "haloport", version, max_term_width = 100, after_help = after_help())]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -43,20 +47,38 @@ enum Command {
     /// Look at the time line that a command has written with --trace.
     #[command(subcommand)]
     Trace(trace::TraceCommand),
+    /// Print the script by which a shell completes the arguments of this command.
+    Completions(completions::CompletionsArgs),
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  haloport devices
+  haloport run tsunami --hours 1 --out here
+  haloport bench exchange --local 64,64,64 --ranks 2 --json
+  haloport mesh partition icon:R2B4 --parts 8";
+
+fn after_help() -> String {
+    format!("{EXAMPLES}\n\n{}", environment::help())
 }
 
 fn main() -> ExitCode {
-    let logs = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("warn"));
-    tracing_subscriber::fmt().with_env_filter(logs).with_writer(std::io::stderr).init();
-    let ended = Cli::try_parse().map_err(Failure::from).and_then(|cli| match cli.command {
+    match run() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => failure.report(),
+    }
+}
+
+fn run() -> Result<(), Failure> {
+    let Cli { command } = Cli::try_parse()?;
+    environment::check()?;
+    logs::start()?;
+    match command {
         Command::Devices(args) => devices::run(&args),
         Command::Bench(command) => bench::run(&command),
         Command::Mesh(command) => mesh::run(&command),
         Command::Run(command) => run::run(&command),
         Command::Trace(command) => trace::run(&command),
-    });
-    match ended {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(failure) => failure.report(),
+        Command::Completions(args) => completions::run(&args),
     }
 }

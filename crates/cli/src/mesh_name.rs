@@ -96,7 +96,8 @@ impl FromStr for MeshName {
 
     fn from_str(text: &str) -> Result<MeshName, UnknownMesh> {
         let icon = || {
-            let (root, bisections) = text.strip_prefix("icon:R")?.split_once('B')?;
+            let (root, bisections) =
+                text.strip_prefix("icon:")?.strip_prefix(['R', 'r'])?.split_once(['B', 'b'])?;
             Some(MeshName::Icon { root: number(root)?, bisections: number(bisections)? })
         };
         let icosahedral = || {
@@ -122,7 +123,9 @@ mod tests {
             let name: MeshName = text.parse().unwrap();
             assert_eq!((name.to_string().as_str(), name.divisions()), (text, Some(divisions)));
         }
-        assert_eq!("icon:R02B04".parse(), Ok(MeshName::Icon { root: 2, bisections: 4 }));
+        for same in ["icon:R02B04", "icon:r2b04"] {
+            assert_eq!(same.parse(), Ok(MeshName::Icon { root: 2, bisections: 4 }));
+        }
         for text in ["", "icon", "icon:R2", "icon:RB", "icon:R-2B3", "icon:R2B+3", "icosahedral:", "cube:3"] {
             assert!(text.parse::<MeshName>().is_err(), "{text}");
         }

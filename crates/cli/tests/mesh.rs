@@ -15,7 +15,7 @@ const PLATE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../mesh/tests/data/pla
 fn a_grid_of_icon_is_counted_and_measured() {
     let mesh = Haloport::new("mesh");
     let grid = mesh.json("info icon:r2b04");
-    assert_eq!(grid["mesh"], "icon:R2B04");
+    assert_eq!(grid["mesh"], "icon:R2B4");
     let counts = ["cells", "edges", "vertices", "euler_characteristic", "boundary_edges"];
     assert_eq!(counts.map(|name| grid[name].as_u64().unwrap()), [20_480, 30_720, 10_242, 2, 0]);
     assert_eq!(grid["cells_by_vertices"], json!({"3": 20_480}));
@@ -41,10 +41,10 @@ fn a_file_is_counted_and_measured() {
 #[test]
 fn parts_are_reported_and_written_and_read_back() {
     let mesh = Haloport::new("mesh");
-    let arguments = "partition icosahedral:8 --parts 6 --levels 2 --output parts";
+    let arguments = "partition icosahedral:8 --parts 6 --halo 2 --out parts";
     let by_curve = mesh.json(arguments);
     let parts = by_curve["parts"].as_array().unwrap();
-    assert_eq!((parts.len(), &by_curve["cells"], &by_curve["levels"]), (6, &json!(1280), &json!(2)));
+    assert_eq!((parts.len(), &by_curve["cells"], &by_curve["halo"]), (6, &json!(1280), &json!(2)));
     assert_eq!((&by_curve["min_owned"], &by_curve["max_owned"]), (&json!(213), &json!(214)));
     let owned: u64 = parts.iter().map(|part| part["owned"].as_u64().unwrap()).sum();
     assert_eq!(owned, 1280);
@@ -59,7 +59,7 @@ fn parts_are_reported_and_written_and_read_back() {
     let lines = fs::read_to_string(mesh.path("parts")).unwrap();
     assert_eq!(lines.lines().count(), 1280);
 
-    let from_file = mesh.json("partition icosahedral:8 --levels 2 --method parts");
+    let from_file = mesh.json("partition icosahedral:8 --halo 2 --partition parts");
     assert_eq!((&from_file["parts"], &from_file["edge_cut"]), (&by_curve["parts"], &by_curve["edge_cut"]));
 
     let text = mesh.out(arguments);
@@ -74,7 +74,7 @@ fn more_levels_and_common_vertices_give_wider_halos() {
         mesh.json(&format!("partition icon:R2B2 --parts 5 {more}"))["max_halo"].as_u64().unwrap()
     };
     let edges = halo("");
-    assert!(halo("--levels 0") == 0 && halo("--levels 2") > edges);
+    assert!(halo("--halo 0") == 0 && halo("--halo 2") > edges);
     assert!(halo("--neighbours vertices") > edges);
 }
 
@@ -83,7 +83,7 @@ fn parts_may_be_empty_where_that_is_allowed() {
     let mesh = Haloport::new("mesh");
     let lines: String = (0..20).map(|cell| format!("{}\n", 2 * (cell % 2))).collect();
     fs::write(mesh.path("parts"), lines).unwrap();
-    let arguments = "partition icosahedral:1 --method parts";
+    let arguments = "partition icosahedral:1 --partition parts";
     let line = mesh.refusal(arguments);
     assert!(line.contains("part 1 of 3 has no cells; choose fewer parts, or allow empty ones"), "{line}");
     let allowed = mesh.json(&format!("{arguments} --allow-empty --parts 4"));
@@ -94,10 +94,13 @@ fn parts_may_be_empty_where_that_is_allowed() {
 #[test]
 fn metis_is_used_where_it_is_built_in() {
     let mesh = Haloport::new("mesh");
-    let arguments = "partition icon:R2B3 --parts 4 --method metis";
+    let arguments = "partition icon:R2B3 --parts 4 --partition metis";
     if cfg!(feature = "metis") {
         let by_metis = mesh.json(arguments);
-        assert_eq!((&by_metis["method"], by_metis["parts"].as_array().unwrap().len()), (&json!("metis"), 4));
+        assert_eq!(
+            (&by_metis["partition"], by_metis["parts"].as_array().unwrap().len()),
+            (&json!("metis"), 4)
+        );
         assert!(by_metis["edge_cut"].as_u64().unwrap() < 300);
     } else {
         let line = mesh.refusal(arguments);
@@ -120,8 +123,8 @@ fn bad_meshes_get_one_line() {
         ("none.msh", &["none.msh: "]),
         (".", &[".: "]),
         ("icosahedral:0", &["0 divisions would have 0 cells"]),
-        ("icosahedral:many", &["expected a number of divisions, as in `icosahedral:16`"]),
-        ("icon:R2", &["expected a grid of ICON, as in `icon:R2B4`"]),
+        ("icosahedral:many", &["no mesh `icosahedral:many`", "icosahedral:32"]),
+        ("icon:R2", &["no mesh `icon:R2`", "icon:R2B4"]),
         ("icon:R2B40", &["R2B40 would have", "expected 1 to"]),
     ] {
         for arguments in [format!("info {name}"), format!("partition {name} --parts 2")] {
@@ -142,18 +145,18 @@ fn bad_parts_get_one_line() {
         ("--parts 21", &["--parts: 21 parts of 20 cells would leave parts empty"]),
         ("--parts x", &["--parts", "'x'"]),
         ("--parts -1", &["-1"]),
-        ("", &["--method curve wants a number of --parts"]),
-        ("--parts 2 --method magic", &["--method: expected curve, metis or a file", "no file `magic`"]),
-        ("--method short", &["short", "of 2 cells, but the mesh has 20"]),
-        ("--method words", &["words, line 2: expected the number of a part, found `one`"]),
-        ("--method high --parts 2", &["cell 0 is in part 3, but there are 2 parts"]),
-        ("--method high", &["part 0 of 4 has no cells"]),
+        ("", &["--partition curve needs a number of --parts"]),
+        ("--parts 2 --partition magic", &["--partition: expected curve, metis or a file", "no file `magic`"]),
+        ("--partition short", &["short", "of 2 cells, but the mesh has 20"]),
+        ("--partition words", &["words, line 2: expected the number of a part, found `one`"]),
+        ("--partition high --parts 2", &["cell 0 is in part 3, but there are 2 parts"]),
+        ("--partition high", &["part 0 of 4 has no cells"]),
         ("--parts 2 --neighbours near", &["--neighbours", "near", "edges, vertices"]),
-        ("--parts 2 --levels -1", &["-1"]),
+        ("--parts 2 --halo -1", &["-1"]),
     ] {
         let line = mesh.refusal(&format!("partition icosahedral:1 {arguments}"));
         parts.iter().for_each(|part| assert!(line.contains(part), "{arguments}: `{part}` in `{line}`"));
     }
-    let output = mesh.run("partition icosahedral:1 --parts 2 --output no/parts");
-    assert!(refusal(&output, 1).starts_with("no/parts: "));
+    let output = mesh.run("partition icosahedral:1 --parts 2 --out no/parts");
+    assert!(refusal(&output, 1).starts_with("--out: cannot write no/parts: "));
 }

@@ -53,7 +53,7 @@ fn bad_tables_and_windows_get_one_clear_line() {
         (
             "t,a\n1,2\n2,x\n",
             "",
-            "--table: bad.csv: line 3: expected a number or nothing in column `a`, found `x`",
+            "--table: bad.csv: line 3: expected a finite number, or nothing where it is missing, in column `a`, found `x`",
         ),
         (
             "t,a\n2020-01-01,2\nsoon,2\n",

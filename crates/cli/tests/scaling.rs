@@ -55,7 +55,7 @@ fn nothing_of_a_rank_grows_with_the_number_of_ranks() {
 #[test]
 fn growth_is_drawn_and_bad_numbers_are_refused() {
     let scaling = Haloport::new("bench scaling");
-    let out = scaling.out("--ranks 8,1,8 --local 4,4 --cells 20 --levels 1 --plot growth.svg");
+    let out = scaling.out("--ranks 8,1,8 --local 4,4 --cells 20 --levels 1 --out growth.svg");
     assert!(out.contains("| ranks | neighbours |") && out.contains("\n| 8 | "), "{out}");
     let picture = std::fs::read_to_string(scaling.path("growth.svg")).unwrap();
     assert!(picture.starts_with("<svg") && picture.contains("messages of setup"), "{picture}");
@@ -66,6 +66,9 @@ fn growth_is_drawn_and_bad_numbers_are_refused() {
         let line = scaling.refusal(arguments);
         assert!(line.contains(named), "{arguments}: {line}");
     }
-    let nowhere = scaling.run("--plot nowhere/plot.svg --ranks 1 --local 4 --cells 20 --levels 1");
-    assert!(refusal(&nowhere, 1).starts_with("nowhere/plot.svg: "));
+    let nowhere = scaling.run("--out nowhere/plot.svg --ranks 1 --local 4 --cells 20 --levels 1");
+    assert!(
+        refusal(&nowhere, 2)
+            .starts_with("--out: expected a file that can be written, found nowhere/plot.svg: ")
+    );
 }

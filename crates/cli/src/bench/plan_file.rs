@@ -9,7 +9,7 @@ use haloport::exchange::{Choice, Origin};
 use haloport::{BindOptions, Communicator, Exchange, FieldSet, Pattern, Trial};
 
 use crate::failure::Failure;
-use crate::run::files::write_whole;
+use crate::output;
 
 /// Whether there is a trial, and where its result is kept.
 #[derive(Debug, Clone, Args)]
@@ -79,6 +79,6 @@ fn read(path: &Path) -> Result<Vec<Choice>, String> {
 
 fn write(path: &Path, choices: &[Choice]) -> Result<(), String> {
     let bytes = serde_json::to_vec_pretty(choices).map_err(|error| error.to_string())?;
-    write_whole(path, &bytes)
+    output::write(path, &bytes)
         .map_err(|error| format!("--plan-file: cannot write {}: {error}", path.display()))
 }

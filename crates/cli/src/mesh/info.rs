@@ -11,8 +11,14 @@ use super::source::MeshSource;
 use crate::failure::Failure;
 use crate::print::{self, Report as _};
 
+const EXAMPLES: &str = "\
+Examples:
+  haloport mesh info icon:R2B4
+  haloport mesh info plate.msh --json";
+
 /// Arguments of `haloport mesh info`.
 #[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
 pub(crate) struct InfoArgs {
     /// A file of Gmsh (MSH 4.1, ASCII), `icosahedral:N` (N divisions) or `icon:RnBk` (ICON's grids)
     mesh: MeshSource,

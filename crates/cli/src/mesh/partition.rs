@@ -13,31 +13,40 @@ use serde::Serialize;
 
 use super::source::MeshSource;
 use crate::failure::Failure;
+use crate::output;
 use crate::print::{self, Report as _};
+
+const EXAMPLES: &str = "\
+Examples:
+  haloport mesh partition icon:R2B4 --parts 8 --halo 2
+  haloport mesh partition plate.msh --parts 4 --out parts
+  haloport mesh partition plate.msh --partition parts --neighbours vertices";
 
 /// Arguments of `haloport mesh partition`.
 #[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
 pub(crate) struct PartitionArgs {
     /// A file of Gmsh (MSH 4.1, ASCII), `icosahedral:N` (N divisions) or `icon:RnBk` (ICON's grids)
     mesh: MeshSource,
-    /// How many parts; may be left out where a file gives them
-    #[arg(long)]
+    /// Number of parts; may be left out where a file gives them
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
     parts: Option<usize>,
-    /// `curve` (Hilbert's space-filling curve), `metis`, or a file with the part of each cell on a line, from 0
-    #[arg(long, default_value = "curve")]
-    method: Method,
-    /// Parts that a file leaves empty are all right
+    /// Which part gets which cells: curve (a space-filling curve), metis (in builds with that feature), or a file with
+    /// the number of a part, from 0, on each line
+    #[arg(long, value_name = "HOW", default_value = "curve")]
+    partition: Method,
+    /// Allow parts that a file leaves empty
     #[arg(long)]
     allow_empty: bool,
-    /// Halo levels around the owned cells
-    #[arg(long, default_value_t = 1)]
-    levels: usize,
-    /// Which cells are one step apart: those with a common edge, or a common vertex
+    /// Halo width in levels of cells around the owned ones
+    #[arg(long, value_name = "W", default_value_t = 1, allow_negative_numbers = true)]
+    halo: usize,
+    /// Which cells are one level apart: those with a common edge, or a common vertex
     #[arg(long, default_value = "edges")]
     neighbours: Steps,
     /// Write the part of each cell to this file
-    #[arg(long)]
-    output: Option<PathBuf>,
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
     /// Print one JSON object
     #[arg(long)]
     json: bool,
@@ -61,9 +70,10 @@ enum Steps {
 #[derive(Debug, Serialize)]
 struct Report {
     mesh: String,
-    method: String,
+    partition: String,
     cells: usize,
-    levels: usize,
+    /// Levels of cells.
+    halo: usize,
     neighbours: Steps,
     /// Edges between cells of different parts.
     edge_cut: usize,
@@ -91,8 +101,9 @@ struct PartReport {
 pub(crate) fn run(args: &PartitionArgs) -> Result<(), Failure> {
     let mesh = args.mesh.load()?;
     let partition = args.partition(&mesh)?;
-    if let Some(path) = &args.output {
-        partition.write(path).map_err(|error| Failure::Run(error.to_string()))?;
+    if let Some(path) = &args.out {
+        output::write(path, partition.to_text().as_bytes())
+            .map_err(|error| Failure::Run(format!("--out: cannot write {}: {error}", path.display())))?;
     }
     Report::new(args, &mesh, &partition).print(args.json)
 }
@@ -100,19 +111,19 @@ pub(crate) fn run(args: &PartitionArgs) -> Result<(), Failure> {
 impl PartitionArgs {
     fn partition(&self, mesh: &Mesh) -> Result<Partition, Failure> {
         let wanted = || {
-            let method = &self.method;
+            let method = &self.partition;
             self.parts
-                .ok_or_else(|| Failure::BadInput(format!("--method {method} wants a number of --parts")))
+                .ok_or_else(|| Failure::BadInput(format!("--partition {method} needs a number of --parts")))
         };
         let bad_parts = |error: PartitionError| Failure::BadInput(format!("--parts: {error}"));
-        match &self.method {
+        match &self.partition {
             Method::Curve => Partition::by_curve(mesh, wanted()?).map_err(bad_parts),
             Method::Metis => metis(mesh, wanted()?),
             Method::File(path) => {
                 if !path.is_file() {
                     let found = path.display();
                     return Err(Failure::BadInput(format!(
-                        "--method: expected curve, metis or a file of parts; there is no file `{found}`"
+                        "--partition: expected curve, metis or a file of parts; there is no file `{found}`"
                     )));
                 }
                 let read = if self.allow_empty {
@@ -120,7 +131,9 @@ impl PartitionArgs {
                 } else {
                     Partition::read(mesh, path, self.parts)
                 };
-                read.map_err(|error| Failure::BadInput(format!("--method {}: {error}", self.method)))
+                read.map_err(|error| {
+                    Failure::BadInput(format!("--partition {path}: {error}", path = path.display()))
+                })
             }
         }
     }
@@ -143,9 +156,8 @@ fn metis(mesh: &Mesh, parts: usize) -> Result<Partition, Failure> {
 
 #[cfg(not(feature = "metis"))]
 fn metis(_: &Mesh, _: usize) -> Result<Partition, Failure> {
-    let built =
-        "this `haloport` was built without METIS; build it with `--features metis`, or use --method curve";
-    Err(Failure::BadInput(format!("--method metis: {built}")))
+    let built = "this `haloport` was built without METIS; build it with `--features metis`, or choose --partition curve";
+    Err(Failure::BadInput(format!("--partition: {built}")))
 }
 
 impl FromStr for Method {
@@ -177,7 +189,7 @@ impl Report {
             Steps::Vertices => Neighbourhood::Vertices,
         };
         let report = |part| {
-            let local = LocalMesh::new(mesh, partition, part, args.levels, neighbourhood);
+            let local = LocalMesh::new(mesh, partition, part, args.halo, neighbourhood);
             let (owned, halo) = (local.cells().owned(), local.cells().halo().len());
             PartReport { part, owned, halo, neighbours: local.neighbours() }
         };
@@ -185,9 +197,9 @@ impl Report {
         let owned = || parts.iter().map(|part| part.owned);
         Report {
             mesh: args.mesh.to_string(),
-            method: args.method.to_string(),
+            partition: args.partition.to_string(),
             cells: mesh.cells(),
-            levels: args.levels,
+            halo: args.halo,
             neighbours: args.neighbours,
             edge_cut: partition.edge_cut(mesh),
             min_owned: owned().min().unwrap_or(0),
@@ -204,12 +216,20 @@ impl print::Report for Report {
             Steps::Edges => "edges",
             Steps::Vertices => "vertices",
         };
-        writeln!(out, "{}: {} cells, {} parts by {}", self.mesh, self.cells, self.parts.len(), self.method)?;
+        writeln!(
+            out,
+            "{}: {} cells, {} parts by {}",
+            self.mesh,
+            self.cells,
+            self.parts.len(),
+            self.partition
+        )?;
         writeln!(out, "owned cells {} to {}, edge cut {}", self.min_owned, self.max_owned, self.edge_cut)?;
         writeln!(
             out,
-            "halo of {} levels over common {steps}, at most {} cells\n",
-            self.levels, self.max_halo
+            "halo of {} over common {steps}, at most {} cells\n",
+            levels(self.halo),
+            self.max_halo
         )?;
         writeln!(out, "{:>8} {:>10} {:>10}  neighbours", "part", "owned", "halo")?;
         for PartReport { part, owned, halo, neighbours } in &self.parts {
@@ -218,4 +238,8 @@ impl print::Report for Report {
         }
         Ok(())
     }
+}
+
+fn levels(count: usize) -> String {
+    if count == 1 { "1 level".into() } else { format!("{count} levels") }
 }

@@ -68,7 +68,9 @@ pub enum TableError {
         found: String,
     },
     /// A value could not be read.
-    #[error("line {line}: expected a number or nothing in column `{column}`, found `{found}`")]
+    #[error(
+        "line {line}: expected a finite number, or nothing where it is missing, in column `{column}`, found `{found}`"
+    )]
     Value {
         /// The line of the file, from 1.
         line: u64,
@@ -104,8 +106,8 @@ impl Table {
 
     /// Reads CSV: a header, then rows in the order of the column `time` (the first if not
     /// said), which holds dates such as `2020-01-31` or `2020-01-31T12:30:00`, or numbers. Of
-    /// `values`, all other columns if none are named, empty cells and `NaN` are missing. Lines
-    /// that begin with `#` are comments.
+    /// `values`, all other columns if none are named, empty cells are missing, and `NaN` and
+    /// `inf` are refused. Lines that begin with `#` are comments.
     ///
     /// # Errors
     /// [`TableError`], of the first line that is wrong.
@@ -200,7 +202,7 @@ fn number(text: &str) -> Option<f64> {
 
 /// A number, or not a number where it is missing.
 fn value(text: &str) -> Option<f64> {
-    if text.is_empty() || text.eq_ignore_ascii_case("nan") { Some(f64::NAN) } else { number(text) }
+    if text.is_empty() { Some(f64::NAN) } else { number(text) }
 }
 
 /// Seconds from the beginning of 1970.
@@ -229,7 +231,7 @@ mod tests {
 
     #[test]
     fn comments_empty_cells_and_other_columns_are_passed_over() {
-        let text = "# a comment\n t , a,note, b\n1,,x,2\n1.5,3,,NaN\n";
+        let text = "# a comment\n t , a,note, b\n1,,x,2\n1.5,3,,\n";
         let table = Table::from_bytes(text.as_bytes(), Some("t"), &["b".into(), "a".into()]).unwrap();
         assert_eq!((table.times.as_slice(), table.dates), (&[1.0, 1.5][..], false));
         assert_eq!(table.names, ["b", "a"]);
@@ -251,7 +253,7 @@ mod tests {
         );
         assert_eq!(
             refusal("t,a\n1,2\n2,x\n", None, &[]),
-            "line 3: expected a number or nothing in column `a`, found `x`"
+            "line 3: expected a finite number, or nothing where it is missing, in column `a`, found `x`"
         );
         assert_eq!(
             refusal("t,a\n#\n2020-01-01,2\n2020-02-30,2\n", None, &[]),
@@ -266,6 +268,8 @@ mod tests {
             "line 4: `2` comes after `3`: sort the table by column `t` first"
         );
         assert!(refusal("t,a\n1,2,3\n", None, &[]).contains("line: 2"));
-        assert!(refusal("t,a\n1,inf\n", None, &[]).contains("found `inf`"));
+        for other in ["inf", "NaN", "nan", "-Infinity"] {
+            assert!(refusal(&format!("t,a\n1,{other}\n"), None, &[]).contains(&format!("found `{other}`")));
+        }
     }
 }

@@ -77,13 +77,13 @@ pub(crate) fn on_rank_0<T>(
 /// Ends well where all checks are.
 ///
 /// # Errors
-/// [`Failure::Run`], which names the checks that failed.
+/// [`Failure::Check`], which names the checks that failed.
 pub(crate) fn conclude(checks: &[Check]) -> Result<(), Failure> {
     let failed: Vec<&str> = checks.iter().filter(|check| !check.ok).map(|check| check.name).collect();
     if failed.is_empty() {
         return Ok(());
     }
-    Err(Failure::Run(format!("{} of {} checks failed: {}", failed.len(), checks.len(), failed.join(", "))))
+    Err(Failure::Check(format!("{} of {} checks failed: {}", failed.len(), checks.len(), failed.join(", "))))
 }
 
 /// Prints checks, one on each line.
@@ -125,7 +125,7 @@ mod tests {
             Check::below("rest", "", f64::NAN, 1e-10, "m/s"),
             Check::at_least("depth", "", -1e-300, 0.0, "m"),
         ];
-        let Err(Failure::Run(text)) = conclude(&failed) else { panic!("two checks fail") };
+        let Err(Failure::Check(text)) = conclude(&failed) else { panic!("two checks fail") };
         assert_eq!(text, "2 of 3 checks failed: rest, depth");
     }
 

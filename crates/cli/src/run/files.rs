@@ -1,12 +1,11 @@
 //! The folder that results are written to.
 
-use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use haloport::Communicator;
-use tempfile::{Builder, NamedTempFile};
 
 use crate::failure::Failure;
+use crate::output;
 
 /// A folder that rank 0 can write to.
 #[derive(Debug)]
@@ -31,22 +30,10 @@ impl Folder {
     /// [`Failure::Run`].
     pub(crate) fn write(&self, name: &str, bytes: &[u8]) -> Result<PathBuf, Failure> {
         let path = self.0.join(name);
-        write_whole(&path, bytes)
+        output::write(&path, bytes)
             .map_err(|error| Failure::Run(format!("cannot write {}: {error}", path.display())))?;
         Ok(path)
     }
-}
-
-/// Writes a file: the whole of it, or nothing.
-///
-/// # Errors
-/// What the system says.
-pub(crate) fn write_whole(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-    let mut file = new_file(folder.unwrap_or(Path::new(".")))?;
-    file.write_all(bytes)?;
-    file.persist(path)?;
-    Ok(())
 }
 
 /// Makes the folder and tries to write a file there.
@@ -55,23 +42,7 @@ fn try_out(path: &Path) -> Result<(), String> {
         format!("--out: expected a folder that can be written to, found {}: {error}", path.display())
     };
     std::fs::create_dir_all(path).map_err(refuse)?;
-    new_file(path).map(drop).map_err(refuse)
-}
-
-/// A file that is gone if it is not given its name.
-///
-/// # Errors
-/// What the system says.
-pub(crate) fn new_file(folder: &Path) -> std::io::Result<NamedTempFile> {
-    let mut builder = Builder::new();
-    builder.prefix(".unfinished-");
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::PermissionsExt;
-        // Like any other file, and not the user's alone.
-        builder.permissions(std::fs::Permissions::from_mode(0o666));
-    }
-    builder.tempfile_in(folder)
+    output::new_file(path).map(drop).map_err(refuse)
 }
 
 #[cfg(test)]

@@ -12,10 +12,16 @@ use plotters::style::text_anchor::{HPos, Pos, VPos};
 use super::read::{RankLine, TimeLine, read};
 use super::window::window;
 use crate::failure::Failure;
-use crate::run::files::write_whole;
+use crate::output;
+
+const EXAMPLES: &str = "\
+Examples:
+  haloport trace plot t.json --out t.svg
+  haloport trace plot t.json --out t.svg --from 12 --to 14.5";
 
 /// Arguments of `haloport trace plot`.
 #[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
 pub(crate) struct PlotArgs {
     /// A file that a command has written with --trace
     file: PathBuf,
@@ -69,7 +75,7 @@ pub(super) fn run(args: &PlotArgs) -> Result<(), Failure> {
     let line = read(&args.file)?;
     let window = window(&line, args.from, args.to)?;
     let picture = draw(&line, &window).map_err(|error| Failure::Run(error.to_string()))?;
-    write_whole(&args.out, picture.as_bytes())
+    output::write(&args.out, picture.as_bytes())
         .map_err(|error| Failure::BadInput(format!("--out: cannot write {}: {error}", args.out.display())))
 }
 

@@ -1,14 +1,14 @@
 //! The option `--trace` of commands that run on ranks.
 
-use std::io::{self, BufWriter, Write};
-use std::path::{Path, PathBuf};
+use std::io::{self, Write};
+use std::path::PathBuf;
 
 use clap::Args;
 use haloport::Communicator;
 use haloport::trace::{DEFAULT_SPANS, TraceError};
 
 use crate::failure::Failure;
-use crate::run::files::new_file;
+use crate::output::{self, Output};
 
 /// Where the time line goes.
 #[derive(Debug, Clone, Args)]
@@ -25,9 +25,12 @@ impl TraceArgs {
     /// [`Failure::BadInput`], on every rank, where rank 0 cannot write the file.
     pub(crate) fn begin(&self, comm: &Communicator) -> Result<(), Failure> {
         let Some(path) = &self.file else { return Ok(()) };
-        let complaint = if comm.rank() == 0 { try_out(path).err() } else { None };
-        if let Some(complaint) = comm.broadcast(0, &complaint)? {
-            return Err(Failure::BadInput(complaint));
+        let complaint = if comm.rank() == 0 { output::check(path).err() } else { None };
+        if let Some(found) = comm.broadcast(0, &complaint.map(|error| error.to_string()))? {
+            let path = path.display();
+            return Err(Failure::BadInput(format!(
+                "--trace: expected a file that can be written, found {path}: {found}"
+            )));
         }
         comm.begin_trace(DEFAULT_SPANS);
         Ok(())
@@ -46,7 +49,7 @@ impl TraceArgs {
             return trace.write(comm, &mut io::sink()).map_err(|error| failed(&error));
         }
         // The others come to the end in any case.
-        let mut file = new_file(folder_of(path)).map(BufWriter::new);
+        let mut file = Output::create(path);
         let written = match &mut file {
             Ok(file) => trace.write(comm, file),
             Err(error) => trace.write(comm, &mut Refusing(error)),
@@ -55,10 +58,7 @@ impl TraceArgs {
             (Err(TraceError::Write(error)), _) => Err(failed(&error)),
             (Err(error), _) => Err(failed(&error)),
             (Ok(()), Err(error)) => Err(failed(&error)),
-            (Ok(()), Ok(file)) => {
-                let file = file.into_inner().map_err(|error| failed(&error))?;
-                file.persist(path).map(drop).map_err(|error| failed(&error.error))
-            }
+            (Ok(()), Ok(file)) => file.finish().map_err(|error| failed(&error)),
         }
     }
 }
@@ -74,18 +74,4 @@ impl Write for Refusing<'_> {
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
     }
-}
-
-fn try_out(path: &Path) -> Result<(), String> {
-    let refuse = |found: &dyn std::fmt::Display| {
-        format!("--trace: expected a file that can be written, found {}: {found}", path.display())
-    };
-    if path.is_dir() {
-        return Err(refuse(&"it is a folder"));
-    }
-    new_file(folder_of(path)).map(drop).map_err(|error| refuse(&error))
-}
-
-fn folder_of(path: &Path) -> &Path {
-    path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }

@@ -13,8 +13,14 @@ use super::read::{RankLine, Span, TimeLine, read};
 use crate::failure::Failure;
 use crate::print::{self, Report as _};
 
+const EXAMPLES: &str = "\
+Examples:
+  haloport trace summary t.json
+  haloport trace summary t.json --json";
+
 /// Arguments of `haloport trace summary`.
 #[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
 pub(crate) struct SummaryArgs {
     /// A file that a command has written with --trace
     file: PathBuf,

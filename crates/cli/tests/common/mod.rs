@@ -2,6 +2,9 @@
 #![allow(dead_code, reason = "each file of tests is a program of its own and uses a part of this")]
 #![allow(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
 
+#[cfg(unix)]
+pub(crate) mod terminal;
+
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
@@ -62,21 +65,29 @@ impl Haloport {
         value
     }
 
-    /// The one line on stderr of a run that is refused, and leaves no results behind.
+    /// The one line on stderr of a run that is refused, and leaves no results behind. With `--json` it also stands on stdout.
     pub(crate) fn refusal(&self, arguments: &str) -> String {
-        let line = refusal(&self.run(arguments), 2);
+        let output = self.run(arguments);
+        let line = refusal(&output, 2);
+        assert_eq!(output.stdout.is_empty(), !arguments.contains("--json"), "{arguments}: {line}");
         assert!(!self.path("out").exists(), "{arguments}: a folder was made");
         line
     }
 }
 
-/// The one line on stderr, without its `error: `, of a run that ended with `code` and printed nothing.
+/// The one line on stderr, without its `error: `, of a run that ended with `code` and printed no results: nothing, or with
+/// `--json` the same error.
 pub(crate) fn refusal(output: &Output, code: i32) -> String {
     let err = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(code), "{err}");
-    assert!(output.stdout.is_empty());
     assert_eq!(err.lines().count(), 1, "{err}");
-    err.trim_end().strip_prefix("error: ").unwrap_or_else(|| panic!("no error: {err}")).to_string()
+    let line =
+        err.trim_end().strip_prefix("error: ").unwrap_or_else(|| panic!("no error: {err}")).to_string();
+    if !output.stdout.is_empty() {
+        let object: Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!(object, serde_json::json!({ "error": line }));
+    }
+    line
 }
 
 /// Whether there is a picture, and more than an empty one.

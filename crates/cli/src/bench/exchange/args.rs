@@ -8,8 +8,15 @@ use crate::bench::block::MemoryArgs;
 use crate::launch::RankArgs;
 use crate::trace::TraceArgs;
 
+const EXAMPLES: &str = "\
+Examples:
+  haloport bench exchange --local 64,64,64 --ranks 2
+  haloport bench exchange --halo 2 --fields 4 --dtype f32 --trial
+  haloport bench exchange --split balanced --plan-file plans.json --json";
+
 /// Arguments of `haloport bench exchange`.
 #[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
 pub(crate) struct ExchangeArgs {
     /// Cells that each rank owns along each of 1 to 4 axes, all periodic
     #[arg(long, value_name = "N,N,N", default_value = "128,128,128", value_parser = Extents::parse)]

@@ -5,6 +5,7 @@ use haloport::{Communicator, Grid, Halo, Pattern, Split};
 
 use super::args::{ExchangeArgs, SplitChoice};
 use crate::failure::Failure;
+use crate::memory::{gib, room};
 
 /// Equal blocks, one for each rank, that make up a grid which is periodic along every axis.
 #[derive(Debug)]
@@ -49,13 +50,11 @@ impl Problem {
     pub(super) fn check_memory(&self, device: &DeviceInfo, ranks: usize) -> Result<(), Failure> {
         // The library's fields, and those of the plain copies.
         let needed = self.set_bytes.saturating_mul(2 * ranks as u128);
-        match device.memory_bytes {
-            Some(memory) if needed > u128::from(memory) => Err(Failure::BadInput(format!(
-                "the fields of {ranks} ranks need {:.1} GiB of memory, {} has {:.1} GiB: \
-                 choose a smaller --local, --fields, --halo or --ranks",
-                gib(needed),
-                device.id,
-                gib(u128::from(memory))
+        match room(device) {
+            Some(room) if room.is_below(needed) => Err(Failure::BadInput(format!(
+                "the fields of {ranks} ranks need {:.1} GiB, and there are {room}: choose a smaller --local, --fields, \
+                 --halo or --ranks",
+                gib(needed)
             ))),
             _ => Ok(()),
         }
@@ -84,8 +83,4 @@ fn counts(axes: usize, ranks: usize, split: SplitChoice) -> Result<Vec<usize>, F
         }
     }
     Ok(counts)
-}
-
-fn gib(bytes: u128) -> f64 {
-    bytes as f64 / f64::from(1 << 30)
 }

@@ -7,12 +7,16 @@ use serde::Serialize;
 
 use super::loggp::LogGp;
 use crate::bench::exchange::Extents;
+use crate::launch::rank_count;
 
-/// The most ranks that are simulated.
-const MOST_RANKS: usize = 1 << 16;
+const EXAMPLES: &str = "\
+Examples:
+  haloport bench scaling --ranks 64,512 --local 16,16,16
+  haloport bench scaling --node 64 --out growth.svg";
 
 /// Arguments of `haloport bench scaling`.
 #[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
 pub(crate) struct ScalingArgs {
     /// Numbers of ranks to simulate
     #[arg(long, value_name = "N,N", default_value = "16,64,256,1024,4096,16384", value_delimiter = ',',
@@ -39,9 +43,9 @@ pub(crate) struct ScalingArgs {
     /// The network: latency, overhead and gap in ns, and gap for each byte in ns
     #[arg(long, value_name = "L,o,g,G", default_value = "3700,200,5,0.04", value_parser = LogGp::parse)]
     pub(super) loggp: LogGp,
-    /// Write the growth of all figures to this file, as an SVG picture
-    #[arg(long, value_name = "FILE")]
-    pub(super) plot: Option<PathBuf>,
+    /// Draw the growth of all figures into this file, as an SVG picture
+    #[arg(long, value_name = "F.svg")]
+    pub(super) out: Option<PathBuf>,
     /// Print one JSON object
     #[arg(long)]
     pub(super) json: bool,
@@ -55,9 +59,4 @@ pub(super) enum PartitionChoice {
     Curve,
     /// By METIS, in builds with that feature.
     Metis,
-}
-
-fn rank_count(text: &str) -> Result<usize, String> {
-    let count = text.trim().parse().ok().filter(|count| (1..=MOST_RANKS).contains(count));
-    count.ok_or_else(|| format!("expected numbers of ranks from 1 to {MOST_RANKS}; found `{text}`"))
 }

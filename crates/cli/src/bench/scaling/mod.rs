@@ -19,6 +19,7 @@ mod transport;
 pub(crate) use args::ScalingArgs;
 
 use crate::failure::Failure;
+use crate::output;
 use crate::print::Report as _;
 use cases::{Blocks, MeshParts};
 use report::{Report, Row, Series};
@@ -28,6 +29,12 @@ use report::{Report, Row, Series};
 /// # Errors
 /// [`Failure`].
 pub(crate) fn run(args: &ScalingArgs) -> Result<(), Failure> {
+    if let Some(path) = &args.out {
+        output::check(path).map_err(|error| {
+            let path = path.display();
+            Failure::BadInput(format!("--out: expected a file that can be written, found {path}: {error}"))
+        })?;
+    }
     let mut series = Series::all(args);
     let [grid, mesh, mesh_named] = &mut series;
     let mut numbers = args.ranks.clone();
@@ -41,10 +48,12 @@ pub(crate) fn run(args: &ScalingArgs) -> Result<(), Failure> {
         mesh.rows.push(Row::new(args, &parts.costs(false)?, None));
         mesh_named.rows.push(Row::new(args, &parts.costs(true)?, None));
     }
-    if let Some(path) = &args.plot {
-        let failed = |error: &dyn std::fmt::Display| Failure::Run(format!("{}: {error}", path.display()));
+    if let Some(path) = &args.out {
+        let failed = |error: &dyn std::fmt::Display| {
+            Failure::Run(format!("--out: cannot write {}: {error}", path.display()))
+        };
         let picture = plot::draw(&series).map_err(|error| failed(&error))?;
-        std::fs::write(path, picture).map_err(|error| failed(&error))?;
+        output::write(path, picture.as_bytes()).map_err(|error| failed(&error))?;
     }
     Report::new(args, &series).print(args.json)
 }

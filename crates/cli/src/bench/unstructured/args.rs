@@ -9,8 +9,14 @@ use serde::Serialize;
 use crate::bench::block::MemoryArgs;
 use crate::launch::RankArgs;
 
+const EXAMPLES: &str = "\
+Examples:
+  haloport bench unstructured --levels 1 --ranks 2
+  haloport bench unstructured --domains domains.npz --order slowest";
+
 /// Arguments of `haloport bench unstructured`.
 #[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
 pub(crate) struct UnstructuredArgs {
     /// The domains: a .npz file with the arrays `owned_R` and `halo_R` of global ids for each rank R; if not said, an
     /// icosahedral mesh of 2 × 20,250 cells

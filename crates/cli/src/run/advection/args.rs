@@ -18,8 +18,15 @@ const MOST_DAYS: f64 = 10_000.0;
 /// The most levels.
 const MOST_LEVELS: usize = 10_000;
 
+const EXAMPLES: &str = "\
+Examples:
+  haloport run advection --mesh icon:R2B5 --ranks 8
+  haloport run advection --tracer bell --limited --out here
+  haloport run advection --days 1 --verify --json";
+
 /// Arguments of `haloport run advection`.
 #[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
 pub(crate) struct AdvectionArgs {
     /// The mesh: icon:RnBk, ICON's grid of that name, or icosahedral:n, an icosahedron with its edges cut into n parts
     #[arg(long, value_name = "MESH", default_value = "icon:R2B4")]

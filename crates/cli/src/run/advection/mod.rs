@@ -49,7 +49,7 @@ pub(crate) fn run(args: &AdvectionArgs) -> Result<(), Failure> {
     let problem = || Problem::shared(&inputs, args, &any);
     // Where ranks are threads, what is wrong with the input is said before any is started.
     if launched_by().is_none() {
-        let ranks = args.ranks.asked().filter(|&ranks| ranks > 0);
+        let ranks = args.ranks.asked();
         problem().and_then(|problem| ranks.map_or(Ok(()), |ranks| problem.partition(ranks).map(|_| ())))?;
     }
     let ended =

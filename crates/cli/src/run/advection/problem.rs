@@ -11,6 +11,7 @@ use haloport_mesh::{Mesh, Partition, PartitionError};
 
 use super::args::{AdvectionArgs, PartitionChoice};
 use crate::failure::Failure;
+use crate::memory::{gib, room};
 
 /// Bytes of memory for each cell, about: the mesh, its parts on all ranks, and what the kernels read.
 const BYTES_PER_CELL: u128 = 1500;
@@ -61,14 +62,9 @@ impl Problem {
     fn new(args: &AdvectionArgs, device: &AnyDevice) -> Result<Problem, Failure> {
         let cells = args.mesh.cells().unwrap_or(usize::MAX) as u128;
         let needed = cells.saturating_mul(BYTES_PER_CELL + BYTES_PER_LEVEL * args.levels as u128);
-        if let Some(memory) = device.properties().memory_bytes
-            && needed > u128::from(memory)
-        {
+        if let Some(room) = room(device.properties()).filter(|room| room.is_below(needed)) {
             return Err(Failure::BadInput(format!(
-                "--mesh: expected a mesh that fits into the {:.1} GiB of memory of {}, found {} with {} levels, which \
-                 needs about {:.1} GiB",
-                gib(u128::from(memory)),
-                device.properties().id,
+                "--mesh: expected a mesh that fits into the {room}, found {} with {} levels, which needs about {:.1} GiB",
                 args.mesh,
                 args.levels,
                 gib(needed)
@@ -154,8 +150,4 @@ impl Case {
             ranks,
         )
     }
-}
-
-fn gib(bytes: u128) -> f64 {
-    bytes as f64 / f64::from(1 << 30)
 }

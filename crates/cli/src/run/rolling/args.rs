@@ -7,8 +7,14 @@ use haloport_cli::rolling::window::Window;
 
 use crate::launch::RankArgs;
 
+const EXAMPLES: &str = "\
+Examples:
+  haloport run rolling --window 30d --ranks 4
+  haloport run rolling --table own.csv --time hour --value level --window 24";
+
 /// Arguments of `haloport run rolling`.
 #[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
 pub(crate) struct RollingArgs {
     /// Table to run on: CSV with a header, sorted by time; `#` begins a comment [default: shares and indices, 1990 to
     /// 2022]

@@ -43,7 +43,7 @@ pub(crate) fn run(args: &TsunamiArgs) -> Result<(), Failure> {
     // Where ranks are threads, what is wrong with the input is said before any is started. Processes read it for
     // themselves, once they know that the one of rank 0 speaks for all.
     if launched_by().is_none() {
-        let ranks = args.ranks.asked().filter(|&ranks| ranks > 0);
+        let ranks = args.ranks.asked();
         problem().and_then(|problem| ranks.map_or(Ok(()), |ranks| problem.check_ranks(ranks)))?;
     }
     let report =

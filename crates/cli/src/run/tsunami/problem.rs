@@ -12,6 +12,7 @@ use haloport_cli::tsunami::{SHIPPED, metric::Metric};
 
 use super::args::TsunamiArgs;
 use crate::failure::Failure;
+use crate::memory::{gib, room};
 
 /// Bytes of memory for each cell, about: the relief, the fields of all ranks with what lies beside them, and the
 /// whole fields on rank 0 as they are gathered.
@@ -62,14 +63,9 @@ impl Problem {
         };
         let cells = (args.refine as u128).saturating_mul(args.refine as u128);
         let needed = cells.saturating_mul(coarse.elevation.len() as u128).saturating_mul(BYTES_PER_CELL);
-        if let Some(memory) = device.properties().memory_bytes
-            && needed > u128::from(memory)
-        {
+        if let Some(room) = room(device.properties()).filter(|room| room.is_below(needed)) {
             return Err(Failure::BadInput(format!(
-                "--refine: expected a refinement that fits into the {:.1} GiB of memory of {}, found {}, which needs \
-                 about {:.1} GiB",
-                gib(u128::from(memory)),
-                device.properties().id,
+                "--refine: expected a refinement that fits into the {room}, found {}, which needs about {:.1} GiB",
                 args.refine,
                 gib(needed)
             )));
@@ -109,8 +105,4 @@ impl Problem {
     pub(super) fn cells(&self) -> usize {
         self.relief.elevation.len()
     }
-}
-
-fn gib(bytes: u128) -> f64 {
-    bytes as f64 / f64::from(1 << 30)
 }

@@ -1,0 +1,74 @@
+//! The environment variables that the command reads: what `--help` says of them, and whether their values make sense.
+
+use std::env;
+use std::ffi::OsStr;
+use std::path::Path;
+
+use crate::failure::Failure;
+
+/// A variable.
+struct Variable {
+    name: &'static str,
+    /// What it does, as `--help` says.
+    help: &'static str,
+    /// What a value that it cannot have was expected to be.
+    check: fn(&OsStr) -> Result<(), String>,
+}
+
+/// All of them. `RUST_LOG` is checked by `logs`, which reads it.
+const VARIABLES: [Variable; 5] = [
+    Variable {
+        name: "HALOPORT_CACHE_DIR",
+        help: "Folder for compiled kernels [default: ~/.cache/haloport/kernels]; empty for none",
+        check: |value| {
+            let path = Path::new(value);
+            let is_other = path.symlink_metadata().is_ok_and(|found| !found.is_dir());
+            refuse_if(is_other, "a folder, or nothing for no kernels on disk")
+        },
+    },
+    Variable {
+        name: "HALOPORT_MPI_CUDA",
+        help: "Whether the MPI library takes memory of CUDA devices, 1 or 0 [default: the library is asked]",
+        check: |value| refuse_if(!["", "0", "1"].map(OsStr::new).contains(&value), "0 or 1"),
+    },
+    Variable {
+        name: "HALOPORT_NVRTC",
+        help: "Files of NVRTC to try first, with `:` between them",
+        check: |value| {
+            let named = env::split_paths(value).filter(|path| path.components().count() > 1);
+            let missing = named.into_iter().any(|path| !path.is_file());
+            refuse_if(missing, "libraries that are there, with `:` between them")
+        },
+    },
+    Variable { name: "NO_COLOR", help: "If set, nothing is written in colour", check: |_| Ok(()) },
+    Variable {
+        name: "RUST_LOG",
+        help: "Log lines on standard error: off, error, warn, info, debug or trace [default: warn], or such \
+               levels of parts of the program (warn,haloport_core=debug)",
+        check: |_| Ok(()),
+    },
+];
+
+/// Refuses values that variables cannot have.
+///
+/// # Errors
+/// [`Failure::BadInput`], which names the variable, its value and what was expected.
+pub(crate) fn check() -> Result<(), Failure> {
+    for Variable { name, check, .. } in &VARIABLES {
+        let Some(value) = env::var_os(name).filter(|value| !value.is_empty()) else { continue };
+        check(&value).map_err(|expected| {
+            Failure::BadInput(format!("{name}: expected {expected}, found `{}`", value.display()))
+        })?;
+    }
+    Ok(())
+}
+
+/// The section of `--help`.
+pub(crate) fn help() -> String {
+    let lines = VARIABLES.iter().map(|Variable { name, help, .. }| format!("\n  {name}\n          {help}"));
+    lines.fold("Environment:".into(), |text, line| text + &line)
+}
+
+fn refuse_if(is_wrong: bool, expected: &str) -> Result<(), String> {
+    if is_wrong { Err(expected.into()) } else { Ok(()) }
+}

@@ -1,0 +1,152 @@
+//! The files that commands write: all of them are written by this module.
+//!
+//! A regular file is whole or not there: it gets its name when all of it is written. A device or a pipe is written to as
+//! it is, and a link stays a link: the file that it names is written.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, BufWriter, ErrorKind, Write};
+use std::path::{Path, PathBuf};
+
+use tempfile::{Builder, NamedTempFile};
+
+/// The most links that are followed from one to the next, as in Linux.
+const MOST_LINKS: usize = 40;
+
+/// Writes all of a file.
+///
+/// # Errors
+/// What the system says.
+pub(crate) fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let mut output = Output::create(path)?;
+    output.write_all(bytes)?;
+    output.finish()
+}
+
+/// Whether a file can be written there. Changes nothing, and opens no pipe, whose reader would take that for the end.
+///
+/// # Errors
+/// What the system says.
+pub(crate) fn check(path: &Path) -> io::Result<()> {
+    match Target::of(path)? {
+        Target::Named(path) => new_file(folder_of(&path)).map(drop),
+        Target::AsItIs(_) => Ok(()),
+    }
+}
+
+/// A file that is being written. Dropping it unfinished leaves the file of that name as it was.
+#[derive(Debug)]
+pub(crate) enum Output {
+    Named { file: BufWriter<NamedTempFile>, path: PathBuf },
+    AsItIs(BufWriter<File>),
+}
+
+impl Output {
+    /// Begins a file. Waits for a reader where the path names a pipe.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub(crate) fn create(path: &Path) -> io::Result<Output> {
+        match Target::of(path)? {
+            Target::Named(path) => {
+                let file = new_file(folder_of(&path))?;
+                if let Ok(found) = fs::metadata(&path) {
+                    file.as_file().set_permissions(found.permissions())?;
+                }
+                Ok(Output::Named { file: BufWriter::new(file), path })
+            }
+            Target::AsItIs(path) => {
+                let file = OpenOptions::new().append(true).open(path)?;
+                Ok(Output::AsItIs(BufWriter::new(file)))
+            }
+        }
+    }
+
+    /// Ends the file: everything is written, and it has its name.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub(crate) fn finish(self) -> io::Result<()> {
+        match self {
+            Output::Named { file, path } => {
+                let file = file.into_inner().map_err(io::IntoInnerError::into_error)?;
+                file.persist(path).map(drop).map_err(|error| error.error)
+            }
+            Output::AsItIs(mut file) => file.flush(),
+        }
+    }
+}
+
+impl Write for Output {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Output::Named { file, .. } => file.write(bytes),
+            Output::AsItIs(file) => file.write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        match self {
+            Output::Named { file, .. } => file.flush(),
+            Output::AsItIs(file) => file.flush(),
+        }
+    }
+}
+
+/// A file that is gone if it is not given its name.
+///
+/// # Errors
+/// What the system says.
+pub(crate) fn new_file(folder: &Path) -> io::Result<NamedTempFile> {
+    let mut builder = Builder::new();
+    builder.prefix(".unfinished-");
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt;
+        // Like any other file, and not the user's alone.
+        builder.permissions(fs::Permissions::from_mode(0o666));
+    }
+    builder.tempfile_in(folder)
+}
+
+/// Where a path leads.
+enum Target {
+    /// To a regular file that may be written, or to nothing yet.
+    Named(PathBuf),
+    /// To a device, a pipe, or a file that is open in this process.
+    AsItIs(PathBuf),
+}
+
+impl Target {
+    fn of(path: &Path) -> io::Result<Target> {
+        let path = behind_links(path)?;
+        match fs::metadata(&path) {
+            Ok(found) if found.is_dir() => Err(io::Error::new(ErrorKind::IsADirectory, "it is a folder")),
+            Ok(found) if !found.is_file() || is_descriptor(&path) => Ok(Target::AsItIs(path)),
+            // A file that is protected against writing is not replaced.
+            Ok(_) => OpenOptions::new().append(true).open(&path).map(|_| Target::Named(path)),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(Target::Named(path)),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+/// The file that a link names, which may not exist yet. `/dev/stdout` and the like lead to an open file, which may have
+/// no name.
+fn behind_links(path: &Path) -> io::Result<PathBuf> {
+    let mut path = path.to_path_buf();
+    for _ in 0..MOST_LINKS {
+        match fs::read_link(&path) {
+            Ok(named) if !is_descriptor(&path) => path = folder_of(&path).join(named),
+            _ => return Ok(path),
+        }
+    }
+    Err(io::Error::other(format!("more than {MOST_LINKS} links, one after the other")))
+}
+
+fn is_descriptor(path: &Path) -> bool {
+    path.starts_with("/proc") || path.starts_with("/dev/fd")
+}
+
+fn folder_of(path: &Path) -> &Path {
+    path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}

@@ -1,0 +1,60 @@
+//! A terminal on which the command runs.
+
+use std::fs::File;
+use std::io::Read;
+use std::process::Command;
+use std::sync::mpsc::{Receiver, channel};
+use std::time::{Duration, Instant};
+
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+
+/// Runs the command with standard error on a terminal until that shows `wanted`, or the command ends; a minute at most.
+/// Gives all that the terminal showed until then.
+pub(crate) fn shown(command: &mut Command, wanted: &str) -> String {
+    let (terminal, of_command) = open();
+    let mut child = command.stderr(of_command).spawn().unwrap();
+    // The command alone holds its end of the terminal.
+    command.stderr(std::process::Stdio::null());
+    let text = read_until(&watch(terminal), wanted);
+    let _ = child.kill();
+    child.wait().unwrap();
+    text
+}
+
+/// Both ends of a new terminal.
+fn open() -> (File, File) {
+    let terminal = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+    grantpt(&terminal).unwrap();
+    unlockpt(&terminal).unwrap();
+    let name = ptsname(&terminal, Vec::new()).unwrap();
+    let other = File::options().read(true).write(true).open(name.to_str().unwrap()).unwrap();
+    (terminal.into(), other)
+}
+
+/// What is written to the terminal, as it comes, until its other end is closed.
+fn watch(mut terminal: File) -> Receiver<Vec<u8>> {
+    let (sender, receiver) = channel();
+    std::thread::spawn(move || {
+        let mut bytes = [0; 4096];
+        while let Ok(count @ 1..) = terminal.read(&mut bytes) {
+            if sender.send(bytes[..count].to_vec()).is_err() {
+                break;
+            }
+        }
+    });
+    receiver
+}
+
+fn read_until(output: &Receiver<Vec<u8>>, wanted: &str) -> String {
+    let end = Instant::now() + Duration::from_secs(60);
+    let mut bytes = Vec::new();
+    loop {
+        let text = String::from_utf8_lossy(&bytes).into_owned();
+        let left = end.saturating_duration_since(Instant::now());
+        match output.recv_timeout(left) {
+            _ if text.contains(wanted) => return text,
+            Ok(more) => bytes.extend(more),
+            Err(_) => return text,
+        }
+    }
+}
