@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
+use indicatif::{HumanDuration, ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 
 /// A bar on the terminal, on standard error; nothing where that is no terminal or the rank is not the one to show it.
 #[derive(Debug)]
@@ -15,7 +15,7 @@ impl Progress {
     /// A bar over simulated seconds.
     pub(crate) fn simulated(end: f64, what: &'static str, shown: bool) -> Progress {
         let progress = Progress::new(what, shown, "{prefix:>14} {bar:30.cyan/blue} {msg}{left}");
-        progress.bar.set_length(end.ceil() as u64);
+        progress.bar.set_length(position(end));
         progress
     }
 
@@ -45,9 +45,9 @@ impl Progress {
     /// Shows how far the run is, in simulated seconds.
     pub(crate) fn at(&self, time: f64) {
         if !self.bar.is_hidden() {
-            self.bar.set_position(time as u64);
-            let end = self.bar.length().unwrap_or_default();
-            self.bar.set_message(format!("{} of {} simulated", clock(time), clock(end as f64)));
+            self.bar.set_position(position(time));
+            let end = self.bar.length().unwrap_or_default() as f64 / PER_SECOND;
+            self.bar.set_message(format!("{} of {} simulated", clock(time), clock(end)));
         }
     }
 
@@ -65,12 +65,20 @@ impl Drop for Progress {
     }
 }
 
+/// Positions of the bar in a simulated second: even the shortest time step moves it.
+const PER_SECOND: f64 = 1e6;
+
+fn position(seconds: f64) -> u64 {
+    (seconds * PER_SECOND).round() as u64
+}
+
 /// The time that is left if the run goes on as fast as it went so far, once that can be told.
 fn left(state: &ProgressState, text: &mut dyn fmt::Write) {
     let (elapsed, done) = (state.elapsed().as_secs_f64(), f64::from(state.fraction()));
-    if elapsed > 1.0 && done > 0.0 {
+    let left = Duration::try_from_secs_f64(elapsed * (1.0 - done) / done);
+    if let (true, Ok(left)) = (elapsed > 1.0 && done > 0.0, left) {
         // What cannot be written is not shown.
-        let _ = write!(text, ", {:.0} s to go", elapsed * (1.0 - done) / done);
+        let _ = write!(text, ", {} left", HumanDuration(left));
     }
 }
 

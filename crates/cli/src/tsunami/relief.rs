@@ -93,6 +93,21 @@ pub enum ReliefError {
         /// Where, in row-major order.
         index: usize,
     },
+    /// A mountain higher, or a sea deeper, than any on Earth.
+    #[error(
+        "array `topo` of the relief must be metres from -{HIGHEST} to {HIGHEST}, found {value} at index {index}, \
+         {longitude} degrees east, {latitude} degrees north"
+    )]
+    Elevation {
+        /// The value found.
+        value: f64,
+        /// Where, in row-major order.
+        index: usize,
+        /// Centre of the cell, degrees east.
+        longitude: f64,
+        /// Centre of the cell, degrees north.
+        latitude: f64,
+    },
     /// A coordinate lies outside the range that the grid can describe.
     #[error("{name} of the relief must lie within {limit} degrees of zero, found {value} at index {index}")]
     OutOfRange {
@@ -151,6 +166,10 @@ pub const MAX_CELLS: usize = 1 << 28;
 /// Mercator grid grow by less than this from row to row.
 pub const SPACING_TOLERANCE: f64 = 0.02;
 
+/// The largest magnitude of an elevation, metres. The time step of all cells is that of the deepest: a wrong one would keep
+/// a run from ever ending.
+pub const HIGHEST: f64 = 12_000.0;
+
 /// The largest magnitude of a latitude, degrees: rows shrink to nothing at the poles.
 pub const MAX_LATITUDE: f64 = 85.0;
 
@@ -192,6 +211,10 @@ impl Relief {
             });
         }
         check_finite("topo", &elevation)?;
+        if let Some(index) = elevation.iter().position(|value| value.abs() > HIGHEST) {
+            let (longitude, latitude) = (longitude[index % nx], latitude[index / nx]);
+            return Err(ReliefError::Elevation { value: elevation[index], index, longitude, latitude });
+        }
         let lowest = elevation.iter().copied().fold(f64::INFINITY, f64::min);
         if lowest >= 0.0 {
             return Err(ReliefError::NoSea { lowest });
@@ -225,6 +248,15 @@ impl Relief {
         let middle = 0.5 * (self.longitude[0] + self.longitude[self.nx() - 1]);
         let turns = ((longitude - middle) / 360.0).round();
         (longitude - 360.0 * turns - self.longitude[0]) / self.longitude_step()
+    }
+
+    /// The edges of the map: west and east, degrees east; south and north, degrees north.
+    pub fn edges(&self) -> [[f64; 2]; 2] {
+        [&self.longitude, &self.latitude].map(|axis| {
+            let last = axis.len() - 1;
+            let (first_step, last_step) = (axis[1] - axis[0], axis[last] - axis[last - 1]);
+            [axis[0] - 0.5 * first_step, axis[last] + 0.5 * last_step]
+        })
     }
 
     /// The row at a latitude (degrees north), as a fraction; linear beyond both ends.

@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use haloport::device::{Buffer, Device, DeviceError, MemoryKind, Pointer, Priority};
+use haloport::transport::Reduction;
 use haloport::{
     BindError, Communicator, Exchange, ExchangeError, Field, FieldError, Halo, Neighbours, Pattern,
     PatternError, Regions, Schedule, TransportError,
@@ -17,7 +18,10 @@ use crate::tsunami::decomposition::{DecompositionError, decompose};
 use crate::tsunami::launches::{Arrays, Launches};
 use crate::tsunami::regions::in_chunks;
 use crate::tsunami::relief::Relief;
-use crate::tsunami::scheme::Physics;
+use crate::tsunami::scheme::{Physics, max_rate};
+
+/// The shortest time step, seconds: a wave over the deepest sea travels less than a millimetre in it.
+pub const SHORTEST_STEP: f64 = 1e-6;
 
 /// Depth and momenta, as they travel.
 type Flow<D> = [Field<f64, D>; 3];
@@ -33,7 +37,9 @@ pub struct Solver<D: Device> {
     device: D,
     stream: D::Stream,
     physics: Physics,
-    grid: [usize; 2],
+    /// Centres of the columns and of the rows of the whole grid, degrees.
+    longitude: Vec<f64>,
+    latitude: Vec<f64>,
     parts: [usize; 2],
     block: Block,
     state: Exchange<Flow<D>>,
@@ -99,6 +105,23 @@ pub enum SolverError {
     /// The device's error.
     #[error(transparent)]
     Device(#[from] DeviceError),
+    /// A cell asks for a time step with which a run would hardly get on.
+    #[error(
+        "the time step must be at least {SHORTEST_STEP:e} s, found {found:.1e} s: waves cross the cell at \
+         {longitude:.4} degrees east, {latitude:.4} degrees north too quickly (row {row}, column {column} of the grid)"
+    )]
+    ShortStep {
+        /// The time step, seconds.
+        found: f64,
+        /// Of the grid, from the south, counted from 0.
+        row: usize,
+        /// Of the grid, from the west, counted from 0.
+        column: usize,
+        /// Centre of the cell, degrees east.
+        longitude: f64,
+        /// Centre of the cell, degrees north.
+        latitude: f64,
+    },
     /// Nothing limits the time step.
     #[error("the time step must be above 0 s and finite, found {found}: is there any water?")]
     TimeStep {
@@ -157,7 +180,8 @@ impl<D: Device> Solver<D> {
             device: device.clone(),
             stream,
             physics: *physics,
-            grid: [relief.ny(), relief.nx()],
+            longitude: relief.longitude.clone(),
+            latitude: relief.latitude.clone(),
             parts: [parts[0], parts[1]],
             extremes_on_host: vec![0.0; 2 * block.ny()],
             block,
@@ -209,11 +233,15 @@ impl<D: Device> Solver<D> {
     /// # Errors
     /// [`SolverError`].
     pub fn step(&mut self, longest: f64) -> Result<f64, SolverError> {
-        let rate = self.survey_rows()?;
+        let mine = self.survey_rows()?;
         let began = Instant::now();
-        let rate = self.comm.all_max(rate)?;
+        let rate = self.comm.all_max(mine)?;
         self.spent.reduction += began.elapsed();
-        let dt = self.physics.time_step(rate).min(longest);
+        let stable = self.physics.time_step(rate);
+        if stable < SHORTEST_STEP {
+            return Err(self.short_step(stable, mine == rate)?);
+        }
+        let dt = stable.min(longest);
         if !(dt > 0.0 && dt.is_finite()) {
             return Err(SolverError::TimeStep { found: dt });
         }
@@ -284,7 +312,7 @@ impl<D: Device> Solver<D> {
         if !is_root {
             return Ok(None);
         }
-        let [rows, columns] = self.grid;
+        let (rows, columns) = (self.latitude.len(), self.longitude.len());
         let mut whole = [(); 4].map(|()| vec![0.0; rows * columns]);
         for part in received.into_iter().map(|(_, part)| part).chain([part]) {
             for (whole, values) in whole.iter_mut().zip(&part.fields) {
@@ -316,6 +344,33 @@ impl<D: Device> Solver<D> {
         let (rates, depths) = self.extremes_on_host.split_at(self.block.ny());
         self.min_depth = depths.iter().copied().fold(self.min_depth, f64::min);
         Ok(rates.iter().copied().fold(0.0, f64::max))
+    }
+
+    /// Collective: the error that names the cell with the largest rate, which the ranks that are `fastest` look for among
+    /// theirs.
+    fn short_step(&self, found: f64, fastest: bool) -> Result<SolverError, SolverError> {
+        // One more than the number of the cell, and 0 of the other ranks.
+        let mut number = [if fastest { self.fastest_cell()? as u64 + 1 } else { 0 }];
+        self.comm.all_reduce(&mut number, Reduction::Max)?;
+        let cell = (number[0] as usize).saturating_sub(1);
+        let (row, column) = (cell / self.longitude.len(), cell % self.longitude.len());
+        let (longitude, latitude) = (self.longitude[column], self.latitude[row]);
+        Ok(SolverError::ShortStep { found, row, column, longitude, latitude })
+    }
+
+    /// The number, in the whole grid, of this rank's cell with the largest rate.
+    fn fastest_cell(&self) -> Result<usize, SolverError> {
+        self.device.synchronize(&self.stream)?;
+        let [h, hu, hv] = self.state.fields();
+        let (h, hu, hv) = (h.to_vec(0)?, hu.to_vec(0)?, hv.to_vec(0)?);
+        let state = State { h: &h, hu: &hu, hv: &hv };
+        let Block { rows, columns, .. } = &self.block;
+        let rate = |row, column| max_rate(self.block.view(), &self.physics, row, column..column + 1, state);
+        let cells = (0..rows.len()).flat_map(|row| (0..columns.len()).map(move |column| (row, column)));
+        let rates = cells.map(|(row, column)| (rate(row, column), row, column));
+        let fastest = rates.max_by(|(one, ..), (other, ..)| one.total_cmp(other));
+        let (_, row, column) = fastest.unwrap_or_default();
+        Ok((rows.start + row) * self.longitude.len() + columns.start + column)
     }
 
     /// Launches a kernel, by this name in the time line.

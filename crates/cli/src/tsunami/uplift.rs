@@ -33,57 +33,72 @@ pub struct Uplift {
 /// is there 4 millionths of its height.
 pub const REACH: f64 = 5.0;
 
-/// Why an uplift is refused.
+/// Why an uplift starts no wave on a map.
 #[derive(Debug, Error, PartialEq)]
-#[error("the {name} of the uplift must be {expected}, found {found}")]
-pub struct UpliftError {
-    name: &'static str,
-    expected: &'static str,
-    found: f64,
+pub enum UpliftError {
+    /// Its top lies beyond the edges of the map.
+    #[error(
+        "expected a place on the map, which reaches from {west:.2} to {east:.2} degrees east and from {south:.2} to \
+         {north:.2} degrees north, found {longitude},{latitude}"
+    )]
+    Outside {
+        /// Longitude of the top, degrees east.
+        longitude: f64,
+        /// Latitude of the top, degrees north.
+        latitude: f64,
+        /// Edges of the map, degrees east.
+        west: f64,
+        /// Edges of the map, degrees east.
+        east: f64,
+        /// Edges of the map, degrees north.
+        south: f64,
+        /// Edges of the map, degrees north.
+        north: f64,
+    },
+    /// All that it lifts is land.
+    #[error(
+        "expected a place with sea around it, found {longitude},{latitude}, where the uplift reaches nothing but land"
+    )]
+    NoSea {
+        /// Longitude of the top, degrees east.
+        longitude: f64,
+        /// Latitude of the top, degrees north.
+        latitude: f64,
+    },
 }
 
 impl Uplift {
-    /// The uplift itself if its numbers make sense.
+    /// The uplift itself if its top lies on the map and it lifts some of the sea.
     ///
     /// # Errors
     /// [`UpliftError`].
-    pub fn checked(self) -> Result<Self, UpliftError> {
-        let finite = f64::is_finite;
-        let positive = |value: f64| value > 0.0 && value.is_finite();
-        let on_globe = |value: f64| value.abs() <= 90.0;
-        for (name, found, ok, expected) in [
-            ("longitude", self.longitude, finite(self.longitude), "finite"),
-            ("latitude", self.latitude, on_globe(self.latitude), "-90 to 90 degrees"),
-            ("height", self.height, finite(self.height), "finite"),
-            ("length", self.length, positive(self.length), "above 0 m"),
-            ("width", self.width, positive(self.width), "above 0 m"),
-            ("strike", self.strike, finite(self.strike), "finite"),
-        ] {
-            if !ok {
-                return Err(UpliftError { name, expected, found });
-            }
+    pub fn on_map(self, relief: &Relief) -> Result<Self, UpliftError> {
+        let Self { longitude, latitude, .. } = self;
+        let (nx, ny) = (relief.nx() as f64, relief.ny() as f64);
+        let (column, row) = (relief.column_at(longitude), relief.row_at(latitude));
+        if !(-0.5..nx - 0.5).contains(&column) || !(-0.5..ny - 0.5).contains(&row) {
+            let [[west, east], [south, north]] = relief.edges();
+            return Err(UpliftError::Outside { longitude, latitude, west, east, south, north });
         }
-        Ok(self)
+        let shape = Self { height: 1.0, ..self };
+        let lifts_sea = |(row, &latitude): (usize, &f64)| {
+            let cells = &relief.elevation[row * relief.nx()..][..relief.nx()];
+            let mut columns = relief.longitude.iter().zip(cells);
+            columns.any(|(&longitude, &bed)| bed < 0.0 && shape.at(longitude, latitude) > 0.0)
+        };
+        let any = relief.latitude.iter().enumerate().any(lifts_sea);
+        if any { Ok(self) } else { Err(UpliftError::NoSea { longitude, latitude }) }
     }
 
-    /// The default uplift where its top lies on `relief`; elsewhere the same hump on the
-    /// deepest cell, of several the first in row-major order.
-    pub fn on(relief: &Relief) -> Self {
-        let uplift = Self::default();
-        let (nx, ny) = (relief.nx() as f64, relief.ny() as f64);
-        let (column, row) = (relief.column_at(uplift.longitude), relief.row_at(uplift.latitude));
-        if (-0.5..nx - 0.5).contains(&column) && (-0.5..ny - 0.5).contains(&row) {
-            return uplift;
-        }
-        let lower = |deepest: usize, cell: usize| relief.elevation[cell] < relief.elevation[deepest];
-        let all = 1..relief.elevation.len();
-        let deepest = all.fold(0, |deepest, cell| if lower(deepest, cell) { cell } else { deepest });
-        Self {
-            longitude: relief.longitude[deepest % relief.nx()],
-            latitude: relief.latitude[deepest / relief.nx()],
-            ..uplift
-        }
-    }
+    /// Off Vancouver Island, on the relief that is shipped.
+    pub const SHIPPED: Self = Self {
+        longitude: 234.6,
+        latitude: 48.37,
+        height: 2.5,
+        length: 26_000.0,
+        width: 12_000.0,
+        strike: 320.0,
+    };
 
     /// The height at a point (degrees east, degrees north), metres.
     pub fn at(&self, longitude: f64, latitude: f64) -> f64 {
@@ -102,14 +117,7 @@ impl Uplift {
 
 impl Default for Uplift {
     fn default() -> Self {
-        Self {
-            longitude: 234.6,
-            latitude: 48.37,
-            height: 2.5,
-            length: 26_000.0,
-            width: 12_000.0,
-            strike: 320.0,
-        }
+        Self::SHIPPED
     }
 }
 
@@ -147,30 +155,24 @@ mod tests {
     }
 
     #[test]
-    fn elsewhere_the_hump_stands_on_the_deepest_sea() {
-        let shipped = Relief::from_bytes(crate::tsunami::SHIPPED).unwrap();
-        assert_eq!(Uplift::on(&shipped), Uplift::default());
+    fn a_hump_beyond_the_map_or_on_land_is_refused() {
         let axis = |first: f64| (0..4).map(|i| first + 0.1 * f64::from(i)).collect::<Vec<_>>();
-        let mut bed = vec![-2.0; 16];
-        (bed[6], bed[9]) = (-9.0, -9.0);
+        let mut bed = vec![9.0; 16];
+        bed[15] = -9.0;
         let relief = Relief::new(axis(10.0), axis(50.0), bed).unwrap();
-        let uplift = Uplift::on(&relief);
-        assert_eq!((uplift.longitude, uplift.latitude), (relief.longitude[2], relief.latitude[1]));
-    }
-
-    #[test]
-    fn errors_say_what_was_expected_and_found() {
-        let refused = |uplift: Uplift| uplift.checked().unwrap_err().to_string();
-        let uplift = Uplift::default();
+        let hump = |longitude, latitude| {
+            let hump = Uplift { longitude, latitude, length: 4e3, width: 4e3, ..Uplift::default() };
+            hump.on_map(&relief)
+        };
+        assert!(hump(10.3, 50.3).is_ok() && hump(370.34, 50.34).is_ok() && hump(-349.7, 50.2).is_ok());
+        let error = hump(10.36, 50.3).unwrap_err().to_string();
         assert_eq!(
-            refused(Uplift { width: 0.0, ..uplift }),
-            "the width of the uplift must be above 0 m, found 0"
+            error,
+            "expected a place on the map, which reaches from 9.95 to 10.35 degrees east and from 49.95 to 50.35 degrees \
+             north, found 10.36,50.3"
         );
-        assert_eq!(
-            refused(Uplift { latitude: 91.0, ..uplift }),
-            "the latitude of the uplift must be -90 to 90 degrees, found 91"
-        );
-        assert_eq!(uplift.checked(), Ok(uplift));
+        assert!(matches!(hump(10.3, 49.9), Err(UpliftError::Outside { .. })));
+        assert!(matches!(hump(10.0, 50.0), Err(UpliftError::NoSea { .. })));
     }
 
     #[test]

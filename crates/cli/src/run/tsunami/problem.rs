@@ -72,6 +72,8 @@ impl Problem {
         }
         let relief =
             coarse.refine(args.refine).map_err(|error| Failure::BadInput(format!("--refine: {error}")))?;
+        let uplift = args.uplift.uplift().on_map(&relief);
+        let uplift = uplift.map_err(|error| Failure::BadInput(format!("--uplift-at: {error}")))?;
         let mut gauges = Vec::new();
         for place in places(&relief, &default_gauges()) {
             match place {
@@ -82,7 +84,7 @@ impl Problem {
         Ok(Problem {
             area: Metric::new(&relief, 0..relief.ny(), 0).area,
             physics: Physics::default(),
-            uplift: Uplift::on(&relief),
+            uplift,
             gauges,
             end: args.hours * 3600.0,
             overlap: !args.no_overlap,
