@@ -1,13 +1,10 @@
 //! A picture of the tracer on the globe at several times.
 
-use embedded_graphics::mono_font::iso_8859_1::{FONT_9X15, FONT_10X20};
-use embedded_graphics::prelude::*;
-use embedded_graphics::text::Alignment;
 use haloport_mesh::{Mesh, Partition};
 use thiserror::Error;
 
 use super::tracer::Tracer;
-use crate::drawing::{Canvas, ColourBar, FAINT, INK, PAPER, TRACER};
+use crate::drawing::{Align, Canvas, ColourBar, FAINT, INK, PAPER, Style, TRACER};
 use globe::{Globe, RADIUS};
 
 mod globe;
@@ -35,11 +32,16 @@ pub struct Snapshot {
 }
 
 /// Space around the globes, pixels.
-const LEFT: i32 = 44;
-const TOP: i32 = 104;
-const GAP: i32 = 26;
-const RIGHT: i32 = 132;
-const BOTTOM: i32 = 88;
+const LEFT: i32 = 40;
+const TOP: i32 = 136;
+const GAP: i32 = 22;
+const RIGHT: i32 = 196;
+const BOTTOM: i32 = 116;
+
+/// Sizes of text, pixels: legible where the picture is shown in half of its width.
+const TITLE: f32 = 34.0;
+const LABEL: f32 = 26.0;
+const NOTE: f32 = 24.0;
 
 /// Draws one globe for each snapshot of the first level, each seen from where its hill is, with the borders between the
 /// parts and the exact solution's half height. `note` stands below the title.
@@ -61,29 +63,42 @@ pub fn globes(
         if found != cells {
             return Err(PictureError::Size { cells, found });
         }
-        let corner = Point::new(LEFT + number * (across + GAP), TOP);
+        let corner = [LEFT + number * (across + GAP), TOP];
         Globe::new(mesh, partition, tracer, snapshot).draw(&mut canvas, corner);
-        let label = Point::new(corner.x + RADIUS, TOP + across + 24);
-        canvas.text(&format!("day {}", days(snapshot.days)), label, Alignment::Center, &FONT_10X20, INK);
+        let below = [(corner[0] + RADIUS) as f32, (TOP + across + 30) as f32];
+        let style = Style::new(LABEL, INK).align(Align::Centre);
+        canvas.text(&format!("day {}", days(snapshot.days)), below, style);
     }
+    let left = LEFT as f32;
     let end = snapshots.last().map_or(0.0, |snapshot| snapshot.days);
-    let title = format!("A tracer carried round the sphere, {} days", days(end));
-    for shift in [0, 1] {
-        canvas.text(&title, Point::new(LEFT + shift, 30), Alignment::Left, &FONT_10X20, INK);
-    }
-    canvas.text(note, Point::new(LEFT, 60), Alignment::Left, &FONT_9X15, FAINT);
+    let title = format!("A tracer carried round the sphere in {} days", days(end));
+    canvas.text(&title, [left, 40.0], Style::new(TITLE, INK).bold());
+    let style = Style::new(NOTE, FAINT);
+    canvas.text(&style.face.shortened(note, width as f32 - 2.0 * left), [left, 90.0], style);
     let lines = if partition.parts() > 1 {
         "white lines: borders between ranks; dashed: half height of the exact solution"
     } else {
         "dashed: half height of the exact solution"
     };
-    canvas.text(lines, Point::new(LEFT, height - 24), Alignment::Left, &FONT_9X15, FAINT);
-    let corner = Point::new(LEFT + count * (across + GAP) + 20, TOP + 44);
-    let bar =
-        ColourBar { corner, tall: across - 76, palette: TRACER, range: [0.0, 1.0], pointed: [false, false] };
-    bar.draw(&mut canvas);
-    canvas.text("tracer", Point::new(corner.x - 6, TOP + 10), Alignment::Left, &FONT_10X20, INK);
+    canvas.text(lines, [left, height as f32 - 30.0], style);
+    ColourBar {
+        corner: [(LEFT + count * (across + GAP) + 16) as f32, TOP as f32],
+        tall: across as f32,
+        palette: TRACER,
+        range: [0.0, 1.0],
+        found: extremes(snapshots),
+        title: "Tracer",
+        unit: "",
+        letters: LABEL,
+    }
+    .draw(&mut canvas);
     Ok(canvas)
+}
+
+/// The smallest and the largest value of all snapshots.
+fn extremes(snapshots: &[Snapshot]) -> [f64; 2] {
+    let values = || snapshots.iter().flat_map(|snapshot| &snapshot.values).copied();
+    [values().fold(f64::INFINITY, f64::min), values().fold(f64::NEG_INFINITY, f64::max)]
 }
 
 /// Days without superfluous digits.

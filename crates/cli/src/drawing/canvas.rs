@@ -1,38 +1,89 @@
-//! A picture that text and lines can be drawn on.
+//! A picture that text, lines and shapes can be drawn on.
 
-use std::convert::Infallible;
+use tiny_skia::{
+    FillRule, LineCap, LineJoin, Paint, Path, PathBuilder, Pixmap, PremultipliedColorU8, Rect, Stroke,
+    Transform,
+};
 
-use embedded_graphics::mono_font::{MonoFont, MonoTextStyle};
-use embedded_graphics::pixelcolor::Rgb888;
-use embedded_graphics::prelude::*;
-use embedded_graphics::primitives::{Line, PrimitiveStyle};
-use embedded_graphics::text::{Alignment, Baseline, Text, TextStyleBuilder};
+use super::font::Face;
 
-/// The pixels of a picture, as a target of embedded-graphics.
+/// Red, green and blue.
+pub(crate) type Colour = [u8; 3];
+
+/// The largest width and height, pixels.
+const LARGEST: u32 = 1 << 14;
+
+/// The pixels of a picture. Places are pixels from its upper left corner, to the right and down; what lies outside of the
+/// picture is not drawn.
 #[derive(Clone, Debug)]
 pub struct Canvas {
-    size: Size,
-    /// Red, green and blue, row by row from the upper left.
-    pixels: Vec<[u8; 3]>,
+    pixels: Pixmap,
+}
+
+/// Which part of a text is at the place that it is drawn at.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Align {
+    Left,
+    Centre,
+    Right,
+}
+
+/// How a text looks.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Style {
+    pub(crate) face: Face,
+    colour: Colour,
+    align: Align,
+    /// The colour of a rim, by which the text is legible on any ground.
+    rim: Option<Colour>,
+    /// Whether it runs upwards.
+    upwards: bool,
+}
+
+impl Style {
+    /// Text of this size, pixels, that begins where it is drawn.
+    pub(crate) fn new(size: f32, colour: Colour) -> Style {
+        let face = Face { size, bold: false };
+        Style { face, colour, align: Align::Left, rim: None, upwards: false }
+    }
+
+    pub(crate) fn bold(self) -> Style {
+        Style { face: Face { bold: true, ..self.face }, ..self }
+    }
+
+    pub(crate) fn align(self, align: Align) -> Style {
+        Style { align, ..self }
+    }
+
+    pub(crate) fn rim(self, rim: Colour) -> Style {
+        Style { rim: Some(rim), ..self }
+    }
+
+    pub(crate) fn upwards(self) -> Style {
+        Style { upwards: true, ..self }
+    }
 }
 
 impl Canvas {
-    /// A picture of one colour.
-    pub(crate) fn new(width: u32, height: u32, colour: Rgb888) -> Self {
-        let pixels = vec![bands(colour); width as usize * height as usize];
-        Self { size: Size::new(width, height), pixels }
+    /// A picture of one colour, at most 16384 pixels wide and high.
+    pub(crate) fn new(width: u32, height: u32, [red, green, blue]: Colour) -> Self {
+        let pixels = Pixmap::new(width.clamp(1, LARGEST), height.clamp(1, LARGEST));
+        let mut pixels = pixels.expect("a size that is not 0, and 1 GiB at most");
+        pixels.fill(tiny_skia::Color::from_rgba8(red, green, blue, 255));
+        Self { pixels }
     }
 
     /// Colours a pixel, if there is one at `x` and `y`.
-    pub(crate) fn put(&mut self, x: i32, y: i32, colour: [u8; 3]) {
-        if let Some(pixel) = self.place(x, y).and_then(|place| self.pixels.get_mut(place)) {
-            *pixel = colour;
+    pub(crate) fn put(&mut self, x: i32, y: i32, [red, green, blue]: Colour) {
+        let colour = PremultipliedColorU8::from_rgba(red, green, blue, 255);
+        if let (Some(place), Some(colour)) = (self.place(x, y), colour) {
+            self.pixels.pixels_mut()[place] = colour;
         }
     }
 
     /// Red, green and blue of a pixel, if there is one at `x` and `y`.
     pub fn pixel(&self, x: i32, y: i32) -> Option<[u8; 3]> {
-        self.place(x, y).and_then(|place| self.pixels.get(place)).copied()
+        self.place(x, y).map(|place| bands(self.pixels.pixels()[place]))
     }
 
     /// The bytes of a PNG file.
@@ -41,84 +92,161 @@ impl Canvas {
     /// What the encoder says.
     pub fn png(&self) -> Result<Vec<u8>, png::EncodingError> {
         let mut file = Vec::new();
-        let mut encoder = png::Encoder::new(&mut file, self.size.width, self.size.height);
+        let mut encoder = png::Encoder::new(&mut file, self.pixels.width(), self.pixels.height());
         encoder.set_color(png::ColorType::Rgb);
         encoder.set_depth(png::BitDepth::Eight);
         encoder.set_compression(png::Compression::Balanced);
         encoder.set_filter(png::Filter::Adaptive);
-        encoder.write_header()?.write_image_data(self.pixels.as_flattened())?;
+        let pixels: Vec<[u8; 3]> = self.pixels.pixels().iter().copied().map(bands).collect();
+        encoder.write_header()?.write_image_data(pixels.as_flattened())?;
         Ok(file)
+    }
+
+    /// Text with its middle line at `y`, left of, around or right of `x`; if it runs upwards, below, around or above.
+    pub(crate) fn text(&mut self, text: &str, [x, y]: [f32; 2], style: Style) {
+        let Some(path) = style.face.outlines(text) else { return };
+        let before = match style.align {
+            Align::Left => 0.0,
+            Align::Centre => 0.5 * style.face.width(text),
+            Align::Right => style.face.width(text),
+        };
+        let turn = if style.upwards { Transform::from_rotate(-90.0) } else { Transform::identity() };
+        let Some(path) = path.transform(turn.pre_translate(-before, 0.0).post_translate(x, y)) else {
+            return;
+        };
+        if let Some(rim) = style.rim {
+            self.stroke(&path, rim, 0.28 * style.face.size);
+        }
+        self.fill(&path, style.colour);
+    }
+
+    /// Lines through `points`.
+    pub(crate) fn line(&mut self, points: &[[f32; 2]], colour: Colour, thick: f32) {
+        if let Some(path) = through(points, false) {
+            self.stroke(&path, colour, thick);
+        }
+    }
+
+    /// A shape with these corners, filled.
+    pub(crate) fn polygon(&mut self, corners: &[[f32; 2]], colour: Colour) {
+        if let Some(path) = through(corners, true) {
+            self.fill(&path, colour);
+        }
+    }
+
+    /// A line around a shape with these corners.
+    pub(crate) fn outline(&mut self, corners: &[[f32; 2]], colour: Colour, thick: f32) {
+        if let Some(path) = through(corners, true) {
+            self.stroke(&path, colour, thick);
+        }
+    }
+
+    /// The edge of a rectangle from the upper left to the lower right corner.
+    pub(crate) fn frame(
+        &mut self,
+        [[left, top], [right, bottom]]: [[f32; 2]; 2],
+        colour: Colour,
+        thick: f32,
+    ) {
+        if let Some(rectangle) = Rect::from_ltrb(left, top, right, bottom) {
+            self.stroke(&PathBuilder::from_rect(rectangle), colour, thick);
+        }
+    }
+
+    /// A disc.
+    pub(crate) fn disc(&mut self, [x, y]: [f32; 2], radius: f32, colour: Colour) {
+        if let Some(path) = PathBuilder::from_circle(x, y, radius) {
+            self.fill(&path, colour);
+        }
+    }
+
+    fn fill(&mut self, path: &Path, colour: Colour) {
+        self.pixels.fill_path(path, &paint(colour), FillRule::Winding, Transform::identity(), None);
+    }
+
+    fn stroke(&mut self, path: &Path, colour: Colour, width: f32) {
+        let stroke =
+            Stroke { width, line_cap: LineCap::Butt, line_join: LineJoin::Round, ..Stroke::default() };
+        self.pixels.stroke_path(path, &paint(colour), &stroke, Transform::identity(), None);
     }
 
     /// Where a pixel lies in the list.
     fn place(&self, x: i32, y: i32) -> Option<usize> {
         let (x, y) = (u32::try_from(x).ok()?, u32::try_from(y).ok()?);
-        (x < self.size.width).then_some(y as usize * self.size.width as usize + x as usize)
+        let (width, height) = (self.pixels.width(), self.pixels.height());
+        (x < width && y < height).then_some(y as usize * width as usize + x as usize)
+    }
+}
+
+/// `None` for fewer than two points.
+fn through(points: &[[f32; 2]], closed: bool) -> Option<Path> {
+    let (&[x, y], others) = points.split_first()?;
+    let mut path = PathBuilder::new();
+    path.move_to(x, y);
+    others.iter().for_each(|&[x, y]| path.line_to(x, y));
+    if closed {
+        path.close();
+    }
+    path.finish()
+}
+
+fn paint([red, green, blue]: Colour) -> Paint<'static> {
+    let mut paint = Paint::default();
+    paint.set_color_rgba8(red, green, blue, 255);
+    paint
+}
+
+fn bands(pixel: PremultipliedColorU8) -> Colour {
+    [pixel.red(), pixel.green(), pixel.blue()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const WHITE: Colour = [255; 3];
+    const BLACK: Colour = [0; 3];
+
+    /// The columns and rows in which something is dark.
+    fn dark(canvas: &Canvas, size: i32) -> [[i32; 2]; 2] {
+        let dark = |x, y| canvas.pixel(x, y).is_some_and(|[red, ..]| red < 128);
+        let ends = |is_dark: &dyn Fn(i32) -> bool| {
+            let mut all = (0..size).filter(|&at| is_dark(at));
+            let first = all.next().unwrap();
+            [first, all.last().unwrap_or(first)]
+        };
+        [ends(&|x| (0..size).any(|y| dark(x, y))), ends(&|y| (0..size).any(|x| dark(x, y)))]
     }
 
-    /// Text with its middle line at `at.y`, left of, around or right of `at.x`. Characters
-    /// beyond Latin-1 are drawn as question marks.
-    pub(crate) fn text(
-        &mut self,
-        text: &str,
-        at: Point,
-        alignment: Alignment,
-        font: &MonoFont<'_>,
-        colour: Rgb888,
-    ) {
-        let place = TextStyleBuilder::new().alignment(alignment).baseline(Baseline::Middle).build();
-        let style = MonoTextStyle::new(font, colour);
-        let Ok(_) = Text::with_text_style(text, at, style, place).draw(self);
-    }
-
-    /// Text with a rim of another colour, legible on any ground.
-    pub(crate) fn rimmed_text(
-        &mut self,
-        text: &str,
-        at: Point,
-        alignment: Alignment,
-        font: &MonoFont<'_>,
-        [ink, rim]: [Rgb888; 2],
-    ) {
-        for y in -2..=2_i32 {
-            for x in -2..=2_i32 {
-                if x * x + y * y <= 5 {
-                    self.text(text, at + Point::new(x, y), alignment, font, rim);
-                }
-            }
+    #[test]
+    fn text_lies_where_it_is_put() {
+        let drawn = |style: Style| {
+            let mut canvas = Canvas::new(200, 200, WHITE);
+            canvas.text("HH", [100.0, 100.0], style);
+            dark(&canvas, 200)
+        };
+        let style = Style::new(20.0, BLACK);
+        let width = style.face.width("HH") as i32;
+        for (align, left) in
+            [(Align::Left, 100), (Align::Centre, 100 - width / 2), (Align::Right, 100 - width)]
+        {
+            let [[first, last], [top, bottom]] = drawn(style.align(align));
+            assert!(first >= left && last <= left + width && last - first > width / 2, "{align:?}");
+            assert!((90..96).contains(&top) && (104..110).contains(&bottom), "{top} {bottom}");
         }
-        self.text(text, at, alignment, font, ink);
+        let [[left, right], [top, bottom]] = drawn(style.upwards());
+        assert!((90..96).contains(&left) && (104..110).contains(&right), "{left} {right}");
+        assert!(top >= 100 - width && bottom <= 100, "{top} {bottom}");
     }
 
-    /// A line of one pixel, from x and y to x and y.
-    pub(crate) fn line(&mut self, [x0, y0, x1, y1]: [i32; 4], colour: Rgb888) {
-        let Ok(()) = Line::new(Point::new(x0, y0), Point::new(x1, y1))
-            .into_styled(PrimitiveStyle::with_stroke(colour, 1))
-            .draw(self);
+    #[test]
+    fn what_is_outside_of_the_picture_is_not_drawn() {
+        let mut canvas = Canvas::new(0, 0, WHITE);
+        canvas.put(-1, 0, BLACK);
+        canvas.put(0, 1, BLACK);
+        canvas.line(&[[5.0, 5.0], [9.0, 9.0]], BLACK, 2.0);
+        canvas.line(&[[5.0, f32::NAN]], BLACK, 2.0);
+        canvas.text("far", [1e9, f32::NAN], Style::new(20.0, BLACK));
+        assert_eq!((canvas.pixel(0, 0), canvas.pixel(1, 0)), (Some(WHITE), None));
     }
-}
-
-impl OriginDimensions for Canvas {
-    fn size(&self) -> Size {
-        self.size
-    }
-}
-
-impl DrawTarget for Canvas {
-    type Color = Rgb888;
-    type Error = Infallible;
-
-    fn draw_iter<I>(&mut self, pixels: I) -> Result<(), Infallible>
-    where
-        I: IntoIterator<Item = Pixel<Rgb888>>,
-    {
-        for Pixel(at, colour) in pixels {
-            self.put(at.x, at.y, bands(colour));
-        }
-        Ok(())
-    }
-}
-
-fn bands(colour: Rgb888) -> [u8; 3] {
-    [colour.r(), colour.g(), colour.b()]
 }

@@ -1,111 +1,166 @@
 //! The bar beside a picture that says which colour is which value.
 
-use embedded_graphics::mono_font::iso_8859_1::FONT_10X20;
-use embedded_graphics::pixelcolor::Rgb888;
-use embedded_graphics::prelude::*;
-use embedded_graphics::primitives::{PrimitiveStyle, Triangle};
-use embedded_graphics::text::Alignment;
+use super::canvas::{Canvas, Colour, Style};
+use super::ticks::{number, signed, ticks};
+use super::{FAINT, INK, Palette, bytes};
 
-use super::{Canvas, INK, Palette, bytes};
+/// The width of a bar, and the height of its pointed ends, pixels.
+const THICK: f32 = 26.0;
+const POINT: f32 = 20.0;
 
-/// The width of a bar, pixels.
-const THICK: i32 = 24;
+/// So many colours are told apart: a value that is beyond an end by less than one of them is not said to be.
+const COLOURS: f64 = 256.0;
 
-/// A vertical bar of colours with labelled ticks on its right.
+/// A vertical bar of colours with labelled ticks on its right, and its title above.
+///
+/// An end beyond which there are values is pointed, and says how far they reach: they have the colour of that end.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct ColourBar {
-    /// The upper left corner of the colours, without the points.
-    pub(crate) corner: Point,
-    /// The height of the colours, pixels.
-    pub(crate) tall: i32,
+pub(crate) struct ColourBar<'t> {
+    /// The upper left corner, and the height of all, pixels.
+    pub(crate) corner: [f32; 2],
+    pub(crate) tall: f32,
     pub(crate) palette: Palette,
     /// The values of the first and the last colour.
     pub(crate) range: [f64; 2],
-    /// Whether the lower and the upper end are pointed: colours of values beyond the scale are those at its ends.
-    pub(crate) pointed: [bool; 2],
+    /// The smallest and the largest value of the picture.
+    pub(crate) found: [f64; 2],
+    /// What the values are, and their unit, which may be empty.
+    pub(crate) title: &'t str,
+    pub(crate) unit: &'t str,
+    /// The size of the text, pixels.
+    pub(crate) letters: f32,
 }
 
-impl ColourBar {
+impl ColourBar<'_> {
     pub(crate) fn draw(&self, canvas: &mut Canvas) {
-        let Point { x: left, y: top } = self.corner;
-        let [first, last] = self.range;
-        let (right, bottom) = (left + THICK, top + self.tall + 1);
-        let colour = |part: f64| {
-            let [r, g, b] = bytes(self.palette.at(part));
-            Rgb888::new(r, g, b)
+        let [left, top] = self.corner;
+        let line = 1.35 * self.letters;
+        let style = Style::new(self.letters, INK);
+        let title = match self.unit {
+            "" => self.title.to_owned(),
+            unit => format!("{} ({unit})", self.title),
         };
-        for y in 0..=self.tall {
-            let part = 1.0 - f64::from(y) / f64::from(self.tall);
-            canvas.line([left, top + y, right - 1, top + y], colour(part));
-        }
-        let mut outline = vec![[left, top - 1]];
-        if self.pointed[1] {
-            outline.push([left + THICK / 2, top - 18]);
-        }
-        outline.extend([[right, top - 1], [right, bottom]]);
-        if self.pointed[0] {
-            outline.push([left + THICK / 2, bottom + 17]);
-        }
-        outline.push([left, bottom]);
-        for (pointed, y, tip, part) in
-            [(self.pointed[1], top - 1, -16, 1.0), (self.pointed[0], bottom, 16, 0.0)]
-        {
-            if pointed {
-                let corners = [Point::new(left, y), Point::new(right - 1, y)];
-                let tip = Point::new(left + THICK / 2, y + tip);
-                let fill = PrimitiveStyle::with_fill(colour(part));
-                let Ok(()) = Triangle::new(corners[0], corners[1], tip).into_styled(fill).draw(canvas);
+        canvas.text(&title, [left, top + 0.5 * line], style);
+        let [below, above] = beyond(self.range, self.found);
+        let room = |end: Option<f64>| end.map_or(0.0, |_| 2.0 * line + POINT);
+        let [top, bottom] =
+            [top + 1.6 * line + room(above), top + self.tall - 0.5 * line - room(below)].map(f32::round);
+        self.colours(canvas, [top, bottom], [below.is_some(), above.is_some()]);
+        let note = Style::new(0.9 * self.letters, FAINT);
+        for (end, first) in [(below, bottom + POINT + 0.7 * line), (above, top - POINT - 1.5 * line)] {
+            if let Some(value) = end {
+                canvas.text("values reach", [left, first], note);
+                canvas.text(&self.labelled(value), [left, first + line], note);
             }
         }
-        for (from, to) in outline.iter().zip(outline.iter().cycle().skip(1)) {
-            canvas.line([from[0], from[1], to[0], to[1]], INK);
-        }
+        let [first, last] = self.range;
         for (value, decimals) in ticks(first, last, 8.0) {
-            let part = (value - first) / (last - first);
-            let y = top + (f64::from(self.tall) * (1.0 - part)).round() as i32;
-            canvas.line([right, y, right + 7, y], INK);
-            let label = match (first < 0.0 && value > 0.0, value == 0.0) {
-                (true, _) => format!("+{value:.decimals$}"),
-                (_, true) => "0".to_owned(),
-                _ => format!("{value:.decimals$}"),
-            };
-            canvas.text(&label, Point::new(right + 13, y), Alignment::Left, &FONT_10X20, INK);
+            let part = ((value - first) / (last - first)) as f32;
+            let y = (bottom - part * (bottom - top)).round() + 0.5;
+            canvas.line(&[[left + THICK, y], [left + THICK + 7.0, y]], INK, 1.0);
+            canvas.text(&self.number(value, decimals), [left + THICK + 13.0, y], style);
+        }
+    }
+
+    /// The colours from `top` to `bottom`, with points where there are values beyond the lower and the upper end.
+    fn colours(&self, canvas: &mut Canvas, [top, bottom]: [f32; 2], [below, above]: [bool; 2]) {
+        let left = self.corner[0];
+        let right = left + THICK;
+        let colour = |part: f32| -> Colour { bytes(self.palette.at(f64::from(part))) };
+        let rows = (bottom - top).max(1.0) as i32;
+        for row in 0..rows {
+            let y = top + row as f32;
+            let colour = colour(1.0 - row as f32 / (rows - 1).max(1) as f32);
+            canvas.polygon(&[[left, y], [right, y], [right, y + 1.0], [left, y + 1.0]], colour);
+        }
+        let middle = 0.5 * (left + right);
+        let high = above.then_some([middle, top - POINT]);
+        let low = below.then_some([middle, bottom + POINT]);
+        for (tip, y, part) in [(high, top, 1.0), (low, bottom, 0.0)] {
+            if let Some(tip) = tip {
+                canvas.polygon(&[[left, y], [right, y], tip], colour(part));
+            }
+        }
+        let corners =
+            [Some([left, top]), high, Some([right, top]), Some([right, bottom]), low, Some([left, bottom])];
+        let outline: Vec<[f32; 2]> = corners.into_iter().flatten().collect();
+        canvas.outline(&outline, INK, 1.0);
+    }
+
+    /// A value with its unit, to three digits where ticks have fewer.
+    fn labelled(&self, value: f64) -> String {
+        let [first, last] = self.range;
+        let of_ticks = ticks(first, last, 8.0).first().map_or(0, |&(_, decimals)| decimals as i32);
+        let digits = (2 - value.abs().log10().floor().clamp(-9.0, 9.0) as i32).max(of_ticks).max(0);
+        format!("{} {}", self.number(value, digits as usize), self.unit).trim_end().to_owned()
+    }
+
+    /// With its sign where there are both.
+    fn number(&self, value: f64, decimals: usize) -> String {
+        let [first, last] = self.range;
+        match (first < 0.0 && last > 0.0, value == 0.0) {
+            (_, true) => "0".to_owned(),
+            (true, _) => signed(value, decimals),
+            _ => number(value, decimals),
         }
     }
 }
 
-/// Round values from `first` to `last`, about `wanted` of them, and their decimals.
-pub(crate) fn ticks(first: f64, last: f64, wanted: f64) -> Vec<(f64, usize)> {
-    let step = nice_below((last - first) / wanted * 1.6);
-    let decimals = (0..6)
-        .find(|&digits| {
-            let scaled = step * 10_f64.powi(digits);
-            (scaled - scaled.round()).abs() < 1e-6
-        })
-        .unwrap_or(6) as usize;
-    let slack = 1e-9 * (last - first);
-    let (low, high) = ((first - slack) / step, (last + slack) / step);
-    (low.ceil() as i64..=high.floor() as i64).map(|count| (count as f64 * step, decimals)).collect()
-}
-
-/// The largest of 1, 2, 2.5 and 5 times a power of ten that does not exceed `value`.
-pub(crate) fn nice_below(value: f64) -> f64 {
-    let power = 10_f64.powf(value.log10().floor());
-    let multiples = [5.0, 2.5, 2.0, 1.0].map(|multiple| multiple * power);
-    multiples.into_iter().find(|&nice| nice <= value * (1.0 + 1e-12)).unwrap_or(power)
+/// The smallest and the largest value, if they are below and above the range.
+fn beyond([first, last]: [f64; 2], [smallest, largest]: [f64; 2]) -> [Option<f64>; 2] {
+    let colour = (last - first) / COLOURS;
+    [
+        Some(smallest).filter(|&value| value < first - colour),
+        Some(largest).filter(|&value| value > last + colour),
+    ]
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::{PAPER, SURFACE};
     use super::*;
 
+    fn bar(found: [f64; 2]) -> ColourBar<'static> {
+        ColourBar {
+            corner: [10.0, 10.0],
+            tall: 480.0,
+            palette: SURFACE,
+            range: [-1.0, 1.0],
+            found,
+            title: "Elevation",
+            unit: "m",
+            letters: 20.0,
+        }
+    }
+
     #[test]
-    fn ticks_are_round_and_cover_the_range() {
-        let values = |first, last, wanted| -> Vec<f64> {
-            let ticks = ticks(first, last, wanted);
-            ticks.into_iter().map(|(value, _)| value).collect()
+    fn values_beyond_the_colours_are_told() {
+        assert_eq!(beyond([-1.0, 1.0], [-2.55, 1.71]), [Some(-2.55), Some(1.71)]);
+        assert_eq!(beyond([0.0, 2.5], [0.0, 3.2]), [None, Some(3.2)]);
+        // Less than one colour of 256.
+        assert_eq!(beyond([0.0, 1.0], [-0.003, 1.003]), [None, None]);
+        assert_eq!(beyond([0.0, 1.0], [f64::NAN, f64::NAN]), [None, None]);
+        let told = |value| bar([0.0, 0.0]).labelled(value);
+        assert_eq!([told(-2.551), told(1.71), told(12.0)], ["−2.55 m", "+1.71 m", "+12.00 m"]);
+        let tracer = ColourBar { range: [0.0, 1.0], unit: "", ..bar([0.0, 0.0]) };
+        assert_eq!([tracer.labelled(-0.0123), tracer.labelled(1.25)], ["−0.0123", "1.25"]);
+    }
+
+    #[test]
+    fn ends_are_pointed_where_there_are_values_beyond() {
+        let drawn = |found| {
+            let mut canvas = Canvas::new(200, 500, PAPER);
+            bar(found).draw(&mut canvas);
+            // Beside the points, where there are such, and beside the notes.
+            let is_bar = |y| canvas.pixel(13, y) != Some(PAPER);
+            let is_written = |rows: std::ops::Range<i32>| {
+                let mut places = rows.flat_map(|y| (114..125).map(move |x| (x, y)));
+                places.any(|(x, y)| canvas.pixel(x, y) != Some(PAPER))
+            };
+            [is_bar(115), is_written(64..74), is_bar(412), is_written(436..446)]
         };
-        assert_eq!(values(-1.0, 1.0, 8.0), [-1.0, -0.75, -0.5, -0.25, 0.0, 0.25, 0.5, 0.75, 1.0]);
-        assert_eq!(values(233.98, 237.99, 7.0), [234.0, 234.5, 235.0, 235.5, 236.0, 236.5, 237.0, 237.5]);
+        assert_eq!(drawn([-0.5, 0.5]), [true, false, true, false]);
+        assert_eq!(drawn([-0.5, 1.71]), [false, true, true, false]);
+        assert_eq!(drawn([-2.5, 0.5]), [true, false, false, true]);
     }
 }

@@ -1,16 +1,20 @@
-//! What pictures are drawn with: a canvas with text and lines, colours, and the bar that explains them.
+//! What pictures are drawn with: a canvas with text and lines, colours and the bar that explains them, and round numbers and
+//! dates for axes.
 
 mod canvas;
 mod colour_bar;
+mod dates;
+mod font;
 mod palette;
-
-use embedded_graphics::pixelcolor::Rgb888;
-use embedded_graphics::prelude::*;
+mod ticks;
 
 pub use canvas::Canvas;
-pub(crate) use colour_bar::{ColourBar, nice_below, ticks};
+pub(crate) use canvas::{Align, Colour, Style};
+pub(crate) use colour_bar::ColourBar;
+pub(crate) use dates::date_ticks;
 pub(crate) use palette::{LAND, LARGEST, Palette, Rgb, SURFACE, TRACER, blend, bytes, rgb, shade};
+pub(crate) use ticks::{nice_below, number, signed, ticks};
 
-pub(crate) const PAPER: Rgb888 = Rgb888::WHITE;
-pub(crate) const INK: Rgb888 = Rgb888::new(0x22, 0x26, 0x2b);
-pub(crate) const FAINT: Rgb888 = Rgb888::new(0x6b, 0x72, 0x7a);
+pub(crate) const PAPER: Colour = [0xff; 3];
+pub(crate) const INK: Colour = [0x22, 0x26, 0x2b];
+pub(crate) const FAINT: Colour = [0x5a, 0x61, 0x69];

@@ -1,31 +1,30 @@
 //! A picture of the columns of a table and their rolling means: a panel for each column.
 
-use embedded_graphics::mono_font::iso_8859_1::{FONT_9X15, FONT_9X15_BOLD, FONT_10X20};
-use embedded_graphics::pixelcolor::Rgb888;
-use embedded_graphics::prelude::*;
-use embedded_graphics::primitives::{Line, PrimitiveStyle, Rectangle};
-use embedded_graphics::text::Alignment;
-use jiff::SignedDuration;
-use jiff::civil::DateTime;
-
 use super::table::Table;
-use crate::drawing::{Canvas, ticks};
+use crate::drawing::{Align, Canvas, Colour, INK, PAPER, Style, date_ticks, number, ticks};
 
 /// The most panels of a picture.
 pub const MOST_PANELS: usize = 12;
 
-const INK: Rgb888 = Rgb888::new(0x26, 0x2b, 0x33);
-const PAPER: Rgb888 = Rgb888::new(0xff, 0xff, 0xff);
-const GRID: Rgb888 = Rgb888::new(0xe3, 0xe6, 0xea);
-const SERIES: Rgb888 = Rgb888::new(0x8f, 0xb3, 0xd9);
-const MEAN: Rgb888 = Rgb888::new(0xb2, 0x18, 0x2b);
+const GRID: Colour = [0xe3, 0xe6, 0xea];
+const SERIES: Colour = [0x8f, 0xb3, 0xd9];
+const MEAN: Colour = [0xb2, 0x18, 0x2b];
 
 /// Pixels of the plot of one panel, and around it.
-const PLOT: [i32; 2] = [560, 190];
-const LEFT: i32 = 90;
-const ABOVE: i32 = 34;
-const CELL: [i32; 2] = [PLOT[0] + LEFT + 60, PLOT[1] + ABOVE + 34];
-const TITLE: i32 = 58;
+const PLOT: [f32; 2] = [560.0, 190.0];
+const LEFT: f32 = 110.0;
+const RIGHT: f32 = 50.0;
+const ABOVE: f32 = 44.0;
+const BELOW: f32 = 76.0;
+const CELL: [f32; 2] = [LEFT + PLOT[0] + RIGHT, ABOVE + PLOT[1] + BELOW];
+const TOP: f32 = 84.0;
+
+/// Sizes of text, pixels.
+const TITLE: f32 = 26.0;
+const LABEL: f32 = 19.0;
+
+/// The most dates below a panel.
+const MOST_DATES: usize = 8;
 
 /// Draws the first [`MOST_PANELS`] columns of `table` and their `means`, row by row as its values, as the bytes of a
 /// PNG file. `title` stands above.
@@ -37,13 +36,14 @@ pub fn chart(table: &Table, means: &[f64], title: &str) -> Result<Vec<u8>, png::
     let panels = columns.min(MOST_PANELS);
     let across = if panels > 1 { 2 } else { 1 };
     let down = panels.div_ceil(across);
-    let (width, height) = (CELL[0] * across as i32, TITLE + CELL[1] * down as i32);
+    let (width, height) = (CELL[0] * across as f32, TOP + CELL[1] * down as f32);
     let mut canvas = Canvas::new(width as u32, height as u32, PAPER);
-    canvas.text(title, Point::new(LEFT, 26), Alignment::Left, &FONT_10X20, INK);
-    legend(&mut canvas, width);
+    let style = Style::new(TITLE, INK).bold();
+    canvas.text(&style.face.shortened(title, width - LEFT), [LEFT, 30.0], style);
+    legend(&mut canvas);
     for column in 0..panels {
-        let place = [column % across, column / across].map(|place| place as i32);
-        let corner = Point::new(LEFT + CELL[0] * place[0], TITLE + ABOVE + CELL[1] * place[1]);
+        let [x, y] = [column % across, column / across].map(|place| place as f32);
+        let corner = [LEFT + CELL[0] * x, TOP + ABOVE + CELL[1] * y];
         let of = |values: &[f64]| values.iter().skip(column).step_by(columns).copied().collect::<Vec<f64>>();
         Panel { table, corner, series: of(&table.values), means: of(means) }
             .draw(&mut canvas, &table.names[column]);
@@ -51,10 +51,14 @@ pub fn chart(table: &Table, means: &[f64], title: &str) -> Result<Vec<u8>, png::
     canvas.png()
 }
 
-fn legend(canvas: &mut Canvas, width: i32) {
-    for (name, colour, x) in [("value", SERIES, width - 270), ("rolling mean", MEAN, width - 160)] {
-        line(canvas, [x - 34, 26, x - 10, 26], colour, 3);
-        canvas.text(name, Point::new(x, 26), Alignment::Left, &FONT_9X15, INK);
+fn legend(canvas: &mut Canvas) {
+    let style = Style::new(LABEL, INK);
+    let mut x = LEFT;
+    let entries = [("value, in the table's own units", SERIES), ("rolling mean", MEAN)];
+    for (name, colour) in entries {
+        canvas.line(&[[x, 66.0], [x + 28.0, 66.0]], colour, 4.0);
+        canvas.text(name, [x + 36.0, 66.0], style);
+        x += style.face.width(name) + 64.0;
     }
 }
 
@@ -62,42 +66,46 @@ fn legend(canvas: &mut Canvas, width: i32) {
 struct Panel<'t> {
     table: &'t Table,
     /// The upper left of the plot.
-    corner: Point,
+    corner: [f32; 2],
     series: Vec<f64>,
     means: Vec<f64>,
 }
 
 impl Panel<'_> {
     fn draw(&self, canvas: &mut Canvas, name: &str) {
-        let Point { x: left, y: top } = self.corner;
+        let [left, top] = self.corner;
         let [wide, tall] = PLOT;
-        canvas.text(name, Point::new(left, top - 14), Alignment::Left, &FONT_9X15_BOLD, INK);
-        let [low, high] = self.range();
-        for (value, decimals) in ticks(low, high, 5.0) {
-            let y = self.y(value, [low, high]);
-            line(canvas, [left, y, left + wide, y], GRID, 1);
-            let label = format!("{value:.decimals$}");
-            canvas.text(&label, Point::new(left - 8, y), Alignment::Right, &FONT_9X15, INK);
+        let style = Style::new(LABEL, INK);
+        let bold = style.bold();
+        canvas.text(&bold.face.shortened(name, wide), [left, top - 18.0], bold);
+        let ends = self.range();
+        for (value, decimals) in ticks(ends[0], ends[1], 5.0) {
+            let y = self.y(value, ends).round() + 0.5;
+            canvas.line(&[[left, y], [left + wide, y]], GRID, 1.0);
+            canvas.text(&label(value, decimals), [left - 9.0, y], style.align(Align::Right));
         }
-        for (time, label) in self.times() {
-            let x = self.x(time);
-            line(canvas, [x, top + tall, x, top + tall + 5], INK, 1);
-            canvas.text(&label, Point::new(x, top + tall + 16), Alignment::Center, &FONT_9X15, INK);
+        let (times, title) = self.times();
+        for (time, text) in times {
+            let x = self.x(time).round() + 0.5;
+            canvas.line(&[[x, top + tall], [x, top + tall + 6.0]], INK, 1.0);
+            canvas.text(&text, [x, top + tall + 20.0], style.align(Align::Centre));
         }
-        let there = |values: &[f64]| -> Vec<Option<Point>> {
+        let below = [left + 0.5 * wide, top + tall + 48.0];
+        canvas.text(&style.face.shortened(&title, wide), below, style.align(Align::Centre));
+        let there = |values: &[f64]| -> Vec<Option<[f32; 2]>> {
             let points = values.iter().zip(&self.table.times);
             points
-                .map(|(&value, &time)| {
-                    value.is_finite().then(|| Point::new(self.x(time), self.y(value, [low, high])))
-                })
+                .map(|(&value, &time)| value.is_finite().then(|| [self.x(time), self.y(value, ends)]))
                 .collect()
         };
         // Values are joined across those that are missing; means are not.
-        let series: Vec<Option<Point>> = there(&self.series).into_iter().filter(Option::is_some).collect();
-        stroke(canvas, &series, SERIES, 1);
-        stroke(canvas, &there(&self.means), MEAN, 2);
-        let frame = Rectangle::new(self.corner, Size::new(wide as u32 + 1, tall as u32 + 1));
-        let Ok(()) = frame.into_styled(PrimitiveStyle::with_stroke(INK, 1)).draw(canvas);
+        let series: Vec<[f32; 2]> = there(&self.series).into_iter().flatten().collect();
+        canvas.line(&series, SERIES, 1.5);
+        for means in there(&self.means).split(Option::is_none) {
+            let means: Vec<[f32; 2]> = means.iter().copied().flatten().collect();
+            canvas.line(&means, MEAN, 2.5);
+        }
+        canvas.frame([[left, top], [left + wide, top + tall]], INK, 1.0);
     }
 
     /// The ends of the scale.
@@ -112,13 +120,13 @@ impl Panel<'_> {
         }
     }
 
-    fn x(&self, time: f64) -> i32 {
+    fn x(&self, time: f64) -> f32 {
         let [first, last] = self.ends();
-        self.corner.x + (f64::from(PLOT[0]) * part(time, first, last)).round() as i32
+        self.corner[0] + PLOT[0] * part(time, first, last)
     }
 
-    fn y(&self, value: f64, [low, high]: [f64; 2]) -> i32 {
-        self.corner.y + (f64::from(PLOT[1]) * (1.0 - part(value, low, high))).round() as i32
+    fn y(&self, value: f64, [low, high]: [f64; 2]) -> f32 {
+        self.corner[1] + PLOT[1] * (1.0 - part(value, low, high))
     }
 
     fn ends(&self) -> [f64; 2] {
@@ -126,43 +134,38 @@ impl Panel<'_> {
         [times.first(), times.last()].map(|time| time.copied().unwrap_or(0.0))
     }
 
-    /// Some times and their labels.
-    fn times(&self) -> Vec<(f64, String)> {
+    /// Round times and their labels, as many as fit, and the title of the axis.
+    fn times(&self) -> (Vec<(f64, String)>, String) {
+        let name = self.table.time.clone();
         let [first, last] = self.ends();
         if !self.table.dates {
-            let labels = ticks(first, if last > first { last } else { first + 1.0 }, 6.0);
-            return labels.into_iter().map(|(time, decimals)| (time, format!("{time:.decimals$}"))).collect();
+            let all = if last > first { ticks(first, last, 6.0) } else { vec![(first, 0)] };
+            return (all.into_iter().map(|(time, decimals)| (time, label(time, decimals))).collect(), name);
         }
-        const BEGIN: DateTime = DateTime::constant(1970, 1, 1, 0, 0, 0, 0);
-        let steps = 4;
-        (0..=steps)
-            .map(|step| first + (last - first) * f64::from(step) / f64::from(steps))
-            .filter_map(|time| {
-                let date = BEGIN.checked_add(SignedDuration::from_secs(time as i64)).ok()?;
-                Some((time, date.date().to_string()))
-            })
-            .collect()
+        let face = Style::new(LABEL, INK).face;
+        let wide = |(_, label): &(f64, String)| face.width(label) + 24.0;
+        let dates = (2..=MOST_DATES)
+            .rev()
+            .map(|most| date_ticks(first, last, most))
+            .find(|dates| dates.ticks.iter().map(wide).sum::<f32>() <= PLOT[0])
+            .unwrap_or_else(|| date_ticks(first, last, 1));
+        let title = dates.from.map_or(name.clone(), |day| format!("{name}, from {day} on"));
+        (dates.ticks, title)
+    }
+}
+
+/// A number of an axis: with a power of ten where it would be too long else.
+fn label(value: f64, decimals: usize) -> String {
+    if value == 0.0 || (1e-4..1e7).contains(&value.abs()) {
+        number(value, decimals)
+    } else {
+        format!("{value:.1e}").replace('-', "−")
     }
 }
 
 /// How far `value` is from `low` to `high`.
-fn part(value: f64, low: f64, high: f64) -> f64 {
-    if high > low { (value - low) / (high - low) } else { 0.5 }
-}
-
-/// Joins points that follow each other.
-fn stroke(canvas: &mut Canvas, points: &[Option<Point>], colour: Rgb888, thick: u32) {
-    for pair in points.windows(2) {
-        if let [Some(from), Some(to)] = pair {
-            line(canvas, [from.x, from.y, to.x, to.y], colour, thick);
-        }
-    }
-}
-
-fn line(canvas: &mut Canvas, [x0, y0, x1, y1]: [i32; 4], colour: Rgb888, thick: u32) {
-    let Ok(()) = Line::new(Point::new(x0, y0), Point::new(x1, y1))
-        .into_styled(PrimitiveStyle::with_stroke(colour, thick))
-        .draw(canvas);
+fn part(value: f64, low: f64, high: f64) -> f32 {
+    if high > low { ((value - low) / (high - low)) as f32 } else { 0.5 }
 }
 
 #[cfg(test)]

@@ -36,12 +36,13 @@ pub(crate) struct PlotArgs {
     to: Option<f64>,
 }
 
-const WIDTH: u32 = 1200;
+/// About as wide as pages show it, so that text stays legible.
+const WIDTH: u32 = 900;
 /// Of the names of ranks and rows, and beside the last pixel.
-const LEFT: i32 = 230;
-const RIGHT: i32 = 24;
+const LEFT: i32 = 216;
+const RIGHT: i32 = 30;
 const TOP: i32 = 48;
-const BOTTOM: i32 = 44;
+const BOTTOM: i32 = 54;
 const ROW: i32 = 22;
 /// Above each rank.
 const GAP: i32 = 10;
@@ -53,6 +54,10 @@ const FAINT: RGBColor = RGBColor(0xe3, 0xe6, 0xe9);
 const NARROWEST: f64 = 0.6;
 /// Names are written into spans that are so many pixels wide for each letter.
 const LETTER: f64 = 7.5;
+/// Sizes of text.
+const LARGE: u32 = 17;
+const MIDDLE: u32 = 15;
+const SMALL: u32 = 14;
 
 type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 type DrawError<'a> = DrawingAreaErrorKind<<SVGBackend<'a> as DrawingBackend>::ErrorType>;
@@ -127,7 +132,7 @@ impl Scale {
 }
 
 fn draw_legend<'a>(area: &Area<'a>) -> Result<(), DrawError<'a>> {
-    let style = ("sans-serif", 14).into_font().color(&INK);
+    let style = ("sans-serif", LARGE).into_font().color(&INK);
     for (phase, x) in Phase::ALL.into_iter().zip((LEFT..).step_by(120)) {
         area.draw(&Rectangle::new([(x, 16), (x + 16, 30)], colour(phase).filled()))?;
         area.draw(&Text::new(phase.to_string(), (x + 22, 15), style.clone()))?;
@@ -136,7 +141,7 @@ fn draw_legend<'a>(area: &Area<'a>) -> Result<(), DrawError<'a>> {
 }
 
 fn draw_axis<'a>(area: &Area<'a>, scale: &Scale, bottom: i32) -> Result<(), DrawError<'a>> {
-    let style = ("sans-serif", 12).into_font().color(&INK).pos(Pos::new(HPos::Center, VPos::Top));
+    let style = ("sans-serif", MIDDLE).into_font().color(&INK).pos(Pos::new(HPos::Center, VPos::Top));
     let (ticks, digits) = scale.ticks();
     for tick in ticks {
         let x = scale.x(tick).round() as i32;
@@ -144,7 +149,7 @@ fn draw_axis<'a>(area: &Area<'a>, scale: &Scale, bottom: i32) -> Result<(), Draw
         area.draw(&Text::new(format!("{:.digits$}", tick / 1e6), (x, bottom + 6), style.clone()))?;
     }
     let middle = (LEFT + WIDTH as i32 - RIGHT) / 2;
-    area.draw(&Text::new("ms from the first span", (middle, bottom + 24), style))
+    area.draw(&Text::new("time from the first span (ms)", (middle, bottom + 28), style))
 }
 
 /// Draws the rows of a rank from `top` on, and gives where they end.
@@ -155,11 +160,11 @@ fn draw_rank<'a>(
     line: &RankLine,
     top: i32,
 ) -> Result<i32, DrawError<'a>> {
-    let bold = ("sans-serif", 14, FontStyle::Bold).into_font().color(&INK);
+    let bold = ("sans-serif", LARGE, FontStyle::Bold).into_font().color(&INK);
     area.draw(&Text::new(format!("rank {rank}"), (10, top + 4), bold))?;
     let mut top = top;
     for (&row, name) in &line.rows {
-        let style = ("sans-serif", 12).into_font().color(&INK).pos(Pos::new(HPos::Right, VPos::Top));
+        let style = ("sans-serif", MIDDLE).into_font().color(&INK).pos(Pos::new(HPos::Right, VPos::Top));
         area.draw(&Text::new(name.as_str(), (LEFT - 10, top + 5), style))?;
         let edge = [(LEFT, top + ROW), (WIDTH as i32 - RIGHT, top + ROW)];
         area.draw(&PathElement::new(edge, FAINT))?;
@@ -176,7 +181,7 @@ fn draw_row<'a>(
     row: usize,
     top: i32,
 ) -> Result<(), DrawError<'a>> {
-    let style = ("sans-serif", 11).into_font().color(&WHITE);
+    let style = ("sans-serif", SMALL).into_font().color(&WHITE);
     // What would be drawn over what is there, is not drawn again.
     let mut last: Option<(Phase, f64)> = None;
     let seen = |begin: u64, end: u64| end >= scale.window.start && begin <= scale.window.end;

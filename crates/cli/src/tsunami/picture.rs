@@ -3,16 +3,11 @@
 //! The outer edges of the grid are closed walls, which reflect: waves that a picture shows
 //! coming from the edge of the map are such reflections.
 
-use embedded_graphics::mono_font::iso_8859_1::{FONT_9X15, FONT_9X15_BOLD, FONT_10X20};
-use embedded_graphics::pixelcolor::Rgb888;
-use embedded_graphics::prelude::*;
-use embedded_graphics::primitives::Rectangle;
-use embedded_graphics::primitives::{Circle, Line, PrimitiveStyle, PrimitiveStyleBuilder};
-use embedded_graphics::text::Alignment;
 use thiserror::Error;
 
 use crate::drawing::{
-    Canvas, ColourBar, FAINT, INK, LARGEST, PAPER, Palette, SURFACE, bytes, nice_below, ticks,
+    Align, Canvas, Colour, ColourBar, FAINT, INK, LARGEST, PAPER, Palette, SURFACE, Style, bytes, nice_below,
+    signed, ticks,
 };
 use crate::tsunami::gauges::PlacedGauge;
 use crate::tsunami::relief::Relief;
@@ -67,10 +62,11 @@ pub fn surface(
         gauges,
         cells,
         title: format!("Sea surface {} after the uplift", duration(time)),
-        note: format!("lowest {} m, highest {} m", signed(lowest), signed(highest)),
-        unit: "elevation, m",
+        note: format!("lowest {} m, highest {} m", signed(lowest, 2), signed(highest, 2)),
+        what: "Elevation",
         palette: SURFACE,
         range: [-scale, scale],
+        found: [lowest, highest],
     }
     .draw()
 }
@@ -96,27 +92,36 @@ pub fn largest_wave(
             level: if wet { height - bed.min(0.0) } else { -bed.max(DRY) },
         }
     })?;
-    let (_, highest) = extremes(&cells);
+    let (lowest, highest) = extremes(&cells);
     Chart {
         relief,
         gauges,
         cells,
         title: format!("Largest wave height in {}", duration(time)),
         note: format!("above sea level, on land depth of the flow; highest {highest:.2} m"),
-        unit: "height, m",
+        what: "Height",
         palette: LARGEST,
         range: [0.0, scale],
+        found: [lowest, highest],
     }
     .draw()
 }
 
-const MARKER: Rgb888 = Rgb888::new(0xff, 0xd2, 0x3f);
+const MARKER: Colour = [0xff, 0xd2, 0x3f];
 
-/// Space around the map for title, labels and colour bar, pixels.
-const LEFT: i32 = 92;
-const TOP: i32 = 84;
-const RIGHT: i32 = 160;
-const BOTTOM: i32 = 52;
+/// Space around the map for titles, labels and the colour bar, pixels.
+const LEFT: i32 = 160;
+const TOP: i32 = 104;
+const RIGHT: i32 = 206;
+const BOTTOM: i32 = 92;
+
+/// Sizes of text, pixels: legible where the picture is shown in 60 % of its width.
+const TITLE: f32 = 30.0;
+const LABEL: f32 = 22.0;
+const NAME: f32 = 20.0;
+
+/// The radius of a marker, pixels.
+const DOT: f32 = 7.0;
 
 /// A picture about to be drawn.
 struct Chart<'a> {
@@ -125,10 +130,13 @@ struct Chart<'a> {
     cells: Vec<map::Cell>,
     title: String,
     note: String,
-    unit: &'static str,
+    /// What the colours are, in metres.
+    what: &'static str,
     palette: Palette,
     /// Values of the first and the last colour, metres.
     range: [f64; 2],
+    /// The smallest and the largest value, metres.
+    found: [f64; 2],
 }
 
 impl Chart<'_> {
@@ -149,95 +157,85 @@ impl Chart<'_> {
         self.axes(&mut canvas, &frame);
         self.scale_bar(&mut canvas, &frame);
         self.markers(&mut canvas, &frame);
-        self.colour_bar(&mut canvas, width, height);
-        let title = Point::new(LEFT, 28);
-        for shift in [0, 1] {
-            let at = title + Point::new(shift, 0);
-            canvas.text(&self.title, at, Alignment::Left, &FONT_10X20, INK);
+        ColourBar {
+            corner: [(LEFT + width + 32) as f32, TOP as f32],
+            tall: height as f32,
+            palette: self.palette,
+            range: self.range,
+            found: self.found,
+            title: self.what,
+            unit: "m",
+            letters: LABEL,
         }
-        let note = Point::new(LEFT, 56);
-        canvas.text(&self.note, note, Alignment::Left, &FONT_9X15, FAINT);
+        .draw(&mut canvas);
+        canvas.text(&self.title, [LEFT as f32, 36.0], Style::new(TITLE, INK).bold());
+        canvas.text(&self.note, [LEFT as f32, 76.0], Style::new(LABEL, FAINT));
         Ok(canvas)
     }
 
-    /// The frame of the map with ticks and their labels, degrees.
+    /// The frame of the map with ticks, their labels and titles, degrees.
     fn axes(&self, canvas: &mut Canvas, frame: &map::Frame) {
-        let height = frame.height as i32;
-        let outline =
-            Rectangle::new(Point::new(LEFT - 1, TOP - 1), Size::new(frame.width + 2, frame.height + 2));
-        let Ok(()) = outline.into_styled(PrimitiveStyle::with_stroke(INK, 2)).draw(canvas);
-        for (value, label) in degree_ticks(frame.west, frame.east, longitude_label) {
-            let x = LEFT + frame.x(value) as i32;
-            canvas.line([x, TOP + height, x, TOP + height + 8], INK);
-            let at = Point::new(x, TOP + height + 24);
-            canvas.text(&label, at, Alignment::Center, &FONT_10X20, INK);
+        let [left, top] = [LEFT as f32, TOP as f32];
+        let [right, bottom] = [left + frame.width as f32, top + frame.height as f32];
+        canvas.frame([[left - 1.0, top - 1.0], [right + 1.0, bottom + 1.0]], INK, 2.0);
+        let label = Style::new(LABEL, INK);
+        for (value, text) in degree_ticks(frame.west, frame.east, longitude_label) {
+            let x = left + frame.x(value) as f32;
+            canvas.line(&[[x, bottom], [x, bottom + 10.0]], INK, 2.0);
+            canvas.text(&text, [x, bottom + 26.0], label.align(Align::Centre));
         }
-        for (value, label) in degree_ticks(frame.south, frame.north, latitude_label) {
-            let y = TOP + frame.y(value) as i32;
-            canvas.line([LEFT - 9, y, LEFT - 1, y], INK);
-            let at = Point::new(LEFT - 14, y);
-            canvas.text(&label, at, Alignment::Right, &FONT_10X20, INK);
+        let middle = [0.5 * (left + right), bottom + 66.0];
+        canvas.text("Longitude (degrees)", middle, label.align(Align::Centre));
+        for (value, text) in degree_ticks(frame.south, frame.north, latitude_label) {
+            let y = top + frame.y(value) as f32;
+            canvas.line(&[[left - 10.0, y], [left, y]], INK, 2.0);
+            canvas.text(&text, [left - 16.0, y], label.align(Align::Right));
         }
+        let middle = [22.0, 0.5 * (top + bottom)];
+        canvas.text("Latitude (degrees)", middle, label.align(Align::Centre).upwards());
     }
 
     /// A length in kilometres, true on the middle latitude.
     fn scale_bar(&self, canvas: &mut Canvas, frame: &map::Frame) {
         let pixels_per_km = f64::from(frame.width) / frame.kilometres_across();
         let length = nice_below(0.22 * frame.kilometres_across());
-        let pixels = (length * pixels_per_km) as i32;
-        let (x, y) = (LEFT + 24, TOP + frame.height as i32 - 26);
-        for (thick, colour) in [(7, PAPER), (3, INK)] {
-            let ends = Line::new(Point::new(x, y), Point::new(x + pixels, y));
-            let Ok(()) = ends.into_styled(PrimitiveStyle::with_stroke(colour, thick)).draw(canvas);
+        let pixels = (length * pixels_per_km) as f32;
+        let [x, y] = [LEFT as f32 + 24.0, (TOP + frame.height as i32) as f32 - 26.0];
+        for (beyond, thick, colour) in [(2.0, 8.0, PAPER), (0.0, 4.0, INK)] {
+            canvas.line(&[[x - beyond, y], [x + pixels + beyond, y]], colour, thick);
         }
-        let at = Point::new(x + pixels / 2, y - 16);
-        let label = format!("{length} km");
-        canvas.rimmed_text(&label, at, Alignment::Center, &FONT_9X15, [INK, PAPER]);
+        let style = Style::new(NAME, INK).rim(PAPER).align(Align::Centre);
+        canvas.text(&format!("{length} km"), [x + 0.5 * pixels, y - 20.0], style);
     }
 
     /// A dot for each gauge and its name beside it, where there is most room.
     fn markers(&self, canvas: &mut Canvas, frame: &map::Frame) {
-        let spots: Vec<Point> = self
-            .gauges
-            .iter()
-            .map(|gauge| {
-                let x = frame.x(gauge.longitude) as i32;
-                let y = frame.y(gauge.latitude) as i32;
-                Point::new(LEFT + x, TOP + y)
-            })
-            .collect();
-        let dots: Vec<Rectangle> =
-            spots.iter().map(|&spot| Rectangle::with_center(spot, Size::new(15, 15))).collect();
-        let style = PrimitiveStyleBuilder::new().fill_color(MARKER).stroke_color(INK).stroke_width(2).build();
+        let spot = |gauge: &PlacedGauge| {
+            let [x, y] = [frame.x(gauge.longitude) as f32, frame.y(gauge.latitude) as f32];
+            [LEFT as f32 + x, TOP as f32 + y]
+        };
+        let spots: Vec<[f32; 2]> = self.gauges.iter().map(spot).collect();
         for &spot in &spots {
-            let Ok(()) = Circle::with_center(spot, 11).into_styled(style).draw(canvas);
+            canvas.disc(spot, DOT + 1.0, INK);
+            canvas.disc(spot, DOT - 1.0, MARKER);
         }
-        let map = Rectangle::new(Point::new(LEFT, TOP), Size::new(frame.width, frame.height));
-        let mut taken = dots;
+        let [width, height] = [frame.width as f32, frame.height as f32];
+        let map =
+            Patch { middle: [LEFT as f32 + 0.5 * width, TOP as f32 + 0.5 * height], size: [width, height] };
+        let dot = |&middle: &[f32; 2]| Patch { middle, size: [2.0 * DOT + 4.0; 2] };
+        let mut taken: Vec<Patch> = spots.iter().map(dot).collect();
+        let style = Style::new(NAME, INK).bold().rim(PAPER).align(Align::Centre);
         for (gauge, &spot) in self.gauges.iter().zip(&spots) {
             let name = &gauge.gauge.name;
-            let label =
-                label_places(spot, name).into_iter().min_by_key(|label| crowding(label, &map, &taken));
-            if let Some(label) = label {
-                let at = label.center();
-                canvas.rimmed_text(name, at, Alignment::Center, &FONT_9X15_BOLD, [INK, PAPER]);
+            let places = label_places(spot, [style.face.width(name) + 8.0, 1.2 * NAME]);
+            let best = places
+                .into_iter()
+                .min_by(|one, other| crowding(one, &map, &taken).total_cmp(&crowding(other, &map, &taken)));
+            if let Some(label) = best {
+                canvas.text(name, label.middle, style);
                 taken.push(label);
             }
         }
-    }
-
-    fn colour_bar(&self, canvas: &mut Canvas, width: i32, height: i32) {
-        let left = LEFT + width + 34;
-        ColourBar {
-            corner: Point::new(left, TOP + 62),
-            tall: height - 124,
-            palette: self.palette,
-            range: self.range,
-            pointed: [self.range[0] < 0.0, true],
-        }
-        .draw(canvas);
-        let at = Point::new(left - 6, TOP + 14);
-        canvas.text(self.unit, at, Alignment::Left, &FONT_10X20, INK);
     }
 }
 
@@ -265,19 +263,10 @@ fn extremes(cells: &[map::Cell]) -> (f64, f64) {
 /// Seconds in words, to the second.
 fn duration(time: f64) -> String {
     let seconds = time.max(0.0).round() as u64;
-    let (hours, minutes, seconds) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
-    match hours {
-        0 => format!("{minutes} min {seconds:02} s"),
-        _ => format!("{hours} h {minutes:02} min {seconds:02} s"),
-    }
-}
-
-/// Two decimals with a sign, except for zero.
-fn signed(value: f64) -> String {
-    match (value * 100.0).round() {
-        0.0 => "0".to_owned(),
-        _ => format!("{value:+.2}"),
-    }
+    let parts = [(seconds / 3600, "h"), (seconds / 60 % 60, "min"), (seconds % 60, "s")];
+    let words: Vec<String> =
+        parts.iter().filter(|(count, _)| *count > 0).map(|(count, unit)| format!("{count} {unit}")).collect();
+    if words.is_empty() { "0 s".to_owned() } else { words.join(" ") }
 }
 
 fn degree_ticks(first: f64, last: f64, label: impl Fn(f64, usize) -> String) -> Vec<(f64, String)> {
@@ -302,30 +291,51 @@ fn hemisphere(value: f64, decimals: usize, [negative, positive]: [&str; 2]) -> S
     format!("{:.decimals$}°{side}", value.abs())
 }
 
-/// Boxes around a marker that its name could fill.
-fn label_places(spot: Point, name: &str) -> Vec<Rectangle> {
-    let size = Size::new(9 * name.chars().count() as u32 + 6, 17);
-    let (across, up) = (size.width as i32 / 2 + 12, 19);
+/// A part of the picture: a rectangle, pixels.
+#[derive(Clone, Copy)]
+struct Patch {
+    middle: [f32; 2],
+    /// Width and height.
+    size: [f32; 2],
+}
+
+impl Patch {
+    fn area(&self) -> f32 {
+        self.size[0] * self.size[1]
+    }
+
+    /// The area that both cover.
+    fn common(&self, other: &Patch) -> f32 {
+        let along = |axis: usize| {
+            let apart = (self.middle[axis] - other.middle[axis]).abs();
+            let touching = 0.5 * (self.size[axis] + other.size[axis]);
+            (touching - apart).clamp(0.0, self.size[axis].min(other.size[axis]))
+        };
+        along(0) * along(1)
+    }
+}
+
+/// Where the name of a marker, of this width and height, could be.
+fn label_places([x, y]: [f32; 2], size: [f32; 2]) -> [Patch; 8] {
+    let (across, up) = (0.5 * size[0] + DOT + 6.0, 0.5 * size[1] + DOT + 3.0);
     [
-        (across, 0),
-        (-across, 0),
-        (0, up),
-        (0, -up),
-        (across - 6, up - 5),
-        (across - 6, 5 - up),
-        (6 - across, up - 5),
-        (6 - across, 5 - up),
+        (across, 0.0),
+        (-across, 0.0),
+        (0.0, up),
+        (0.0, -up),
+        (across - 8.0, up - 6.0),
+        (across - 8.0, 6.0 - up),
+        (8.0 - across, up - 6.0),
+        (8.0 - across, 6.0 - up),
     ]
-    .map(|(x, y)| Rectangle::with_center(spot + Point::new(x, y), size))
-    .to_vec()
+    .map(|(right, down)| Patch { middle: [x + right, y + down], size })
 }
 
 /// How much of a label lies outside the map or on others, square pixels.
-fn crowding(label: &Rectangle, map: &Rectangle, taken: &[Rectangle]) -> u32 {
-    let area = |part: Rectangle| part.size.width * part.size.height;
-    let outside = area(*label) - area(label.intersection(map));
-    let covered: u32 = taken.iter().map(|other| area(label.intersection(other))).sum();
-    4 * outside + covered
+fn crowding(label: &Patch, map: &Patch, taken: &[Patch]) -> f32 {
+    let outside = label.area() - label.common(map);
+    let covered: f32 = taken.iter().map(|other| label.common(other)).sum();
+    4.0 * outside + covered
 }
 
 #[cfg(test)]
@@ -337,8 +347,8 @@ mod tests {
         assert_eq!(longitude_label(234.5, 1), "125.5°W");
         assert_eq!(longitude_label(12.0, 0), "12°E");
         assert_eq!(latitude_label(-3.0, 0), "3°S");
-        assert_eq!(duration(59.6), "1 min 00 s");
-        assert_eq!(duration(3_725.0), "1 h 02 min 05 s");
+        assert_eq!(duration(59.6), "1 min");
+        assert_eq!(duration(3_725.0), "1 h 2 min 5 s");
     }
 
     #[test]

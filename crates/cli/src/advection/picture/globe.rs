@@ -1,6 +1,5 @@
 //! One globe: every point of the picture is looked up on the sphere (orthographic projection).
 
-use embedded_graphics::prelude::Point;
 use haloport_mesh::sphere::{arc, cross, dot, norm, unit};
 use haloport_mesh::{Mesh, Partition};
 
@@ -66,8 +65,8 @@ impl<'g> Globe<'g> {
         }
     }
 
-    /// Draws the globe into the square whose upper left corner is `corner`.
-    pub(super) fn draw(&self, canvas: &mut Canvas, corner: Point) {
+    /// Draws the globe into the square whose upper left corner is at `left` and `top`.
+    pub(super) fn draw(&self, canvas: &mut Canvas, [left, top]: [i32; 2]) {
         let mut cell = 0;
         for y in 0..2 * RADIUS {
             for x in 0..2 * RADIUS {
@@ -90,7 +89,7 @@ impl<'g> Globe<'g> {
                 }
                 if hit {
                     let mean = sum.map(|band| band / f64::from(SAMPLES * SAMPLES));
-                    canvas.put(corner.x + x, corner.y + y, bytes(mean));
+                    canvas.put(left + x, top + y, bytes(mean));
                 }
             }
         }

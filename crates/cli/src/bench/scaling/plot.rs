@@ -5,7 +5,8 @@ use plotters::prelude::*;
 
 use super::report::{Row, Series, Spread};
 
-const SIZE: (u32, u32) = (1080, 660);
+/// About as wide as pages show it, so that text stays legible.
+const SIZE: (u32, u32) = (920, 850);
 const COLOURS: [RGBColor; 3] =
     [RGBColor(0x1b, 0x6c, 0xa8), RGBColor(0xc8, 0x55, 0x3d), RGBColor(0x5a, 0x8f, 0x3c)];
 const INK: RGBColor = RGBColor(0x22, 0x26, 0x2b);
@@ -17,10 +18,10 @@ type Figure = fn(&Row) -> (Option<f64>, f64);
 /// What is drawn: a title, the figure, and whether naming owners makes a difference to it.
 const PANELS: [(&str, Figure, bool); 6] = [
     ("messages of an exchange", |row| both(row.messages, 1.0), false),
-    ("bytes of an exchange, KiB", |row| both(row.bytes, 1024.0), false),
-    ("time of an exchange (LogGP), µs", |row| (None, row.own_port.haloport_us), false),
+    ("bytes of an exchange (KiB)", |row| both(row.bytes, 1024.0), false),
+    ("time of an exchange by LogGP (µs)", |row| (None, row.own_port.haloport_us), false),
     ("messages of setup", |row| both(row.setup_messages, 1.0), true),
-    ("bytes of setup, KiB", |row| both(row.setup_bytes, 1024.0), true),
+    ("bytes of setup (KiB)", |row| both(row.setup_bytes, 1024.0), true),
     ("entries of the largest table", |row| both(row.largest_table, 1.0), true),
 ];
 
@@ -39,9 +40,9 @@ pub(super) fn draw(series: &[Series]) -> Result<String, Box<dyn std::error::Erro
     {
         let root = SVGBackend::with_string(&mut text, SIZE).into_drawing_area();
         root.fill(&WHITE)?;
-        let (legend, panels) = root.split_vertically(44);
+        let (legend, panels) = root.split_vertically(70);
         draw_legend(&legend, series)?;
-        for (area, panel) in panels.split_evenly((2, 3)).iter().zip(&PANELS) {
+        for (area, panel) in panels.split_evenly((3, 2)).iter().zip(&PANELS) {
             draw_panel(area, panel, series)?;
         }
         root.present()?;
@@ -53,13 +54,13 @@ fn draw_legend<'a>(
     area: &DrawingArea<SVGBackend<'a>, Shift>,
     series: &[Series],
 ) -> Result<(), DrawError<'a>> {
-    let style = ("sans-serif", 15).into_font().color(&INK);
-    for ((series, colour), x) in series.iter().zip(COLOURS).zip((30..).step_by(130)) {
-        area.draw(&Circle::new((x, 26), 4, colour.filled()))?;
-        area.draw(&Text::new(series.name, (x + 10, 19), style.clone()))?;
+    let style = ("sans-serif", 17).into_font().color(&INK);
+    for ((series, colour), x) in series.iter().zip(COLOURS).zip((60..).step_by(110)) {
+        area.draw(&Circle::new((x, 24), 5, colour.filled()))?;
+        area.draw(&Text::new(series.name, (x + 12, 16), style.clone()))?;
     }
-    let note = "Fixed work for each rank. Filled: the rank that has most; open: the mean of all ranks";
-    area.draw(&Text::new(note, (470, 19), style))
+    let note = "The work of each rank is fixed. Filled: the rank that has most; open: the mean of all ranks.";
+    area.draw(&Text::new(note, (50, 44), style))
 }
 
 fn draw_panel<'a>(
@@ -74,10 +75,10 @@ fn draw_panel<'a>(
     let last = rows().map(power).fold(1.0, f64::max);
     let first = rows().map(power).fold(last, f64::min);
     let mut chart = ChartBuilder::on(area)
-        .caption(title, ("sans-serif", 16).into_font().color(&INK))
+        .caption(title, ("sans-serif", 18).into_font().color(&INK))
         .margin(12)
-        .x_label_area_size(40)
-        .y_label_area_size(46)
+        .x_label_area_size(46)
+        .y_label_area_size(50)
         .build_cartesian_2d(first - 0.4..last + 0.4, 0.0..1.15 * most)?;
     chart
         .configure_mesh()
@@ -85,12 +86,13 @@ fn draw_panel<'a>(
         .light_line_style(TRANSPARENT)
         .bold_line_style(FAINT)
         .axis_style(INK)
-        .label_style(("sans-serif", 13).into_font().color(&INK))
-        .x_desc("ranks")
+        .label_style(("sans-serif", 16).into_font().color(&INK))
+        .axis_desc_style(("sans-serif", 16).into_font().color(&INK))
+        .x_desc("number of ranks")
         .x_labels(8)
-        .x_label_formatter(&|power| power.exp2().round().to_string())
+        .x_label_formatter(&|power| whole(*power).map_or_else(String::new, |power| power.exp2().to_string()))
         .y_labels(5)
-        .y_label_formatter(&|figure| figure.to_string())
+        .y_label_formatter(&|figure| ((figure * 1e6).round() / 1e6).to_string())
         .draw()?;
     for (series, colour) in drawn() {
         let largest = || series.rows.iter().map(|row| (power(row), figure(row).1));
@@ -101,4 +103,9 @@ fn draw_panel<'a>(
         chart.draw_series(largest().map(|point| Circle::new(point, 4, colour.filled())))?;
     }
     Ok(())
+}
+
+/// A whole number, where there is one.
+fn whole(number: f64) -> Option<f64> {
+    Some(number.round()).filter(|round| (number - round).abs() < 1e-9)
 }

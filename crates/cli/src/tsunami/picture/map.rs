@@ -116,7 +116,7 @@ pub(crate) fn paint<'a>(
 }
 
 /// Size limits of the map, pixels.
-const WIDEST: u32 = 1120;
+const WIDEST: u32 = 1000;
 const TALLEST: u32 = 1000;
 const SHORTEST: u32 = 240;
 
