@@ -71,8 +71,12 @@ fn the_figures_of_a_time_line_made_by_hand() {
     assert_eq!(report["phases"]["wire"], json!({"count": 3, "time_us": 80.0, "bytes": 87}));
 
     let out = trace.out("summary t.json");
+    assert_eq!((&report["steps"], &first["steps"]), (&Value::Null, &Value::Null));
+    assert_eq!(report["kernels"]["kernel"]["count"], 3);
+
     for text in [
-        "2 ranks, 200.0 µs",
+        "2 ranks; no exchange was made twice, so there are no steps: figures are of all",
+        "the time line has 200.0 µs",
         "communication 100.0 µs, of which 70.0 µs (70 %) hidden behind kernels; the host was blocked for 10.0 µs",
         "rank 1: communication 50.0 µs, of which 50.0 µs (100 %) hidden",
         "the host waited in: waiting 10.0 µs",
@@ -81,6 +85,84 @@ fn the_figures_of_a_time_line_made_by_hand() {
     ] {
         assert!(out.contains(text), "{text} in {out}");
     }
+}
+
+/// A span of a kernel, of an exchange or of a wait, by its name.
+fn named(
+    rank: usize,
+    [row, exchange]: [Option<usize>; 2],
+    phase: &str,
+    name: &str,
+    times: [f64; 2],
+) -> Value {
+    let mut args = json!({"bytes": 8});
+    if let Some(exchange) = exchange {
+        args["exchange"] = exchange.into();
+    }
+    json!({"ph": "X", "pid": rank, "tid": row, "ts": times[0], "dur": times[1], "name": name, "cat": phase, "args": args})
+}
+
+/// A time line of two ranks: set-up; steps of 100 µs, of which each waits for 30, 31, 32 ... µs without a kernel; and after the
+/// fifth of them a picture, which takes 10 ms.
+fn with_steps() -> String {
+    let mut events = Vec::new();
+    for rank in [0, 1] {
+        let mut add = |place: [Option<usize>; 2], phase: &str, name: &str, times: [f64; 2]| {
+            events.push(named(rank, place, phase, name, times));
+        };
+        let (host, stream, wire) = ([Some(0), None], [Some(1), None], [Some(2), Some(7)]);
+        add(host, "waiting", "all_gather", [0.0, 400.0]);
+        add(stream, "kernel", "fill", [500.0, 300.0]);
+        for step in 0..10 {
+            let begin = 1000.0 + 100.0 * f64::from(step) + if step > 4 { 10_000.0 } else { 0.0 };
+            let hidden = 40.0 - f64::from(step);
+            add([Some(1), Some(7)], "packing", "pack", [begin, 10.0]);
+            // 60 µs under way and waited for, of which a kernel hides a part.
+            add(wire, "wire", "message", [begin + 10.0, 50.0]);
+            add(stream, "kernel", "interior", [begin + 10.0, hidden]);
+            add([Some(0), Some(7)], "waiting", "finish", [begin + 55.0, 15.0]);
+            add(stream, "kernel", "boundary", [begin + 70.0, 5.0]);
+            add(host, "waiting", "all_reduce", [begin + 80.0, 4.0]);
+            if step == 4 {
+                add(host, "waiting", "barrier", [begin + 100.0, 9_000.0]);
+            }
+        }
+        add(host, "waiting", "barrier", [13_000.0, 2_000.0]);
+    }
+    let other = json!({"format": "haloport-trace-1", "ranks": 2, "dropped": [0, 0]});
+    json!({"traceEvents": events, "otherData": other}).to_string()
+}
+
+#[test]
+fn the_summary_leads_with_the_exposed_wait_of_each_step() {
+    let trace = with_file(&with_steps());
+    let report = trace.json("summary t.json");
+    // Ten begins of steps: nine steps, of which the fifth has the picture in it.
+    assert_eq!(report["total_us"], 15_000.0);
+    let steps = &report["ranks"][0]["steps"];
+    assert_eq!((&steps["count"], &steps["left_out"]), (&json!(8), &json!(1)));
+    assert_eq!(steps["length_us"], json!({"min": 100.0, "median": 100.0, "max": 100.0}));
+    assert_eq!(steps["exposed_us"], json!({"min": 30.0, "median": 34.0, "max": 38.0}));
+    assert_eq!((&report["steps"]["count"], &report["steps"]["left_out"]), (&json!(16), &json!(2)));
+    assert_eq!(report["steps"]["exposed_us"], steps["exposed_us"]);
+
+    // Nothing of the set-up and of the picture.
+    let kernels = report["kernels"].as_object().unwrap();
+    assert_eq!(kernels.keys().collect::<Vec<_>>(), ["boundary", "interior"]);
+    let interior =
+        json!({"count": 16, "total_us": 576.0, "time_us": {"min": 32.0, "median": 36.0, "max": 40.0}});
+    assert_eq!(kernels["interior"], interior);
+    assert_eq!(report["blocked_in_us"], json!({"all_reduce": 64.0, "finish": 240.0}));
+    assert_eq!(report["phases"]["wire"], json!({"count": 16, "time_us": 800.0, "bytes": 128}));
+    assert_eq!((&report["communication_us"], &report["hidden_us"]), (&json!(960.0), &json!(576.0)));
+
+    let out = trace.out("summary t.json");
+    let line = "exposed wait per step: 34.0 µs (median; 30.0 µs to 38.0 µs), 34 % of a step of 100.0 µs\n";
+    assert!(out.starts_with(line), "{out}");
+    let words: Vec<&str> =
+        out.lines().find(|line| line.starts_with("interior")).unwrap().split_whitespace().collect();
+    assert_eq!(words, ["interior", "16", "32.0", "µs", "36.0", "µs", "40.0", "µs", "576.0", "µs"]);
+    assert!(!out.contains("fill") && !out.contains("barrier") && !out.contains("all_gather"), "{out}");
 }
 
 #[test]

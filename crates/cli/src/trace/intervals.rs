@@ -37,6 +37,22 @@ impl Intervals {
         Intervals(both)
     }
 
+    /// How much of each window is covered.
+    pub(super) fn lengths_in(&self, windows: &[(u64, u64)]) -> Vec<u64> {
+        let of_window = |&(begin, end): &(u64, u64)| {
+            let first = self.0.partition_point(|interval| interval.1 <= begin);
+            let inside = self.0[first..].iter().take_while(|interval| interval.0 < end);
+            inside.map(|interval| interval.1.min(end) - interval.0.max(begin)).sum()
+        };
+        windows.iter().map(of_window).collect()
+    }
+
+    /// Whether a moment is covered.
+    pub(super) fn contains(&self, at: u64) -> bool {
+        let first = self.0.partition_point(|interval| interval.1 <= at);
+        self.0.get(first).is_some_and(|interval| interval.0 <= at)
+    }
+
     /// How long they are together.
     pub(super) fn length(&self) -> u64 {
         self.0.iter().map(|(begin, end)| end - begin).sum()
@@ -74,6 +90,10 @@ mod tests {
             let expected: Vec<u64> = (0..40).filter(|&at| inside(&one, at)).collect();
             assert_eq!(points(&covered), expected, "{one:?}");
             assert_eq!(covered.length(), expected.len() as u64);
+            let window = (random(20), 25);
+            let in_window = expected.iter().filter(|at| (window.0..window.1).contains(*at)).count() as u64;
+            assert_eq!(covered.lengths_in(&[window]), [in_window], "{one:?} {window:?}");
+            assert!((0..40).all(|at| covered.contains(at) == expected.contains(&at)), "{one:?}");
             let both: Vec<u64> = expected.into_iter().filter(|&at| inside(&other, at)).collect();
             let common = covered.intersection(&others);
             assert_eq!(

@@ -3,13 +3,16 @@
 //! - `record`: the option, for commands that run on ranks;
 //! - `read`: the file, checked;
 //! - `intervals`: what several spans cover together;
-//! - `summary`: the time of each phase, and how much of the communication was hidden;
+//! - `steps`: which parts of a time line are steps;
+//! - `summary`: the exposed wait of each step, the time of each phase and of each kernel, as `figures` has them;
 //! - `window`: which part of a time line is drawn, and `plot`: the picture.
 
+mod figures;
 mod intervals;
 mod plot;
 mod read;
 mod record;
+mod steps;
 mod summary;
 mod window;
 
@@ -22,7 +25,7 @@ use crate::failure::Failure;
 /// What can be done with a time line.
 #[derive(Debug, Subcommand)]
 pub(crate) enum TraceCommand {
-    /// Print the time, the number and the bytes of each phase, and how much of the communication was hidden behind kernels.
+    /// Print how long each step waits for communication that no kernel hides, and the times of phases and kernels
     Summary(summary::SummaryArgs),
     /// Draw some of it.
     Plot(plot::PlotArgs),

@@ -1,11 +1,9 @@
 //! Which part of a time line is drawn.
 
-use std::collections::HashMap;
 use std::ops::Range;
 
-use haloport::trace::Phase;
-
-use super::read::{RankLine, Span, TimeLine};
+use super::read::TimeLine;
+use super::steps::begins;
 use crate::failure::Failure;
 
 /// So many steps are drawn unless told otherwise.
@@ -34,27 +32,8 @@ pub(super) fn window(line: &TimeLine, from: Option<f64>, to: Option<f64>) -> Res
 /// Some steps in the middle of the time line of the first rank that has steps: from the begin of what an exchange does
 /// first to the same some exchanges later.
 fn middle(line: &TimeLine) -> Option<Range<u64>> {
-    let begins = line.ranks.values().find_map(steps)?;
+    let begins = line.ranks.values().find_map(begins)?;
     let first = (begins.len() - 1).saturating_sub(STEPS) / 2;
     let last = (first + STEPS).min(begins.len() - 1);
     Some(begins[first]..begins[last])
-}
-
-/// When the exchange that was made most often began; none where that was once.
-fn steps(line: &RankLine) -> Option<Vec<u64>> {
-    let mut counts: HashMap<u32, usize> = HashMap::new();
-    let moving = || line.spans.iter().filter(|span| span.phase != Phase::Waiting);
-    for exchange in moving().filter_map(|span| span.exchange) {
-        *counts.entry(exchange).or_default() += 1;
-    }
-    let most = counts.into_iter().max_by_key(|&(exchange, count)| (count, std::cmp::Reverse(exchange)));
-    let (exchange, _) = most?;
-    let mut of_it = moving().filter(|span| span.exchange == Some(exchange)).peekable();
-    let first: &Span = of_it.peek()?;
-    let key = (first.row, first.phase, first.name.as_str());
-    let begins: Vec<u64> = of_it
-        .filter(|span| (span.row, span.phase, span.name.as_str()) == key)
-        .map(|span| span.begin)
-        .collect();
-    (begins.len() > 1).then_some(begins)
 }
