@@ -5,7 +5,9 @@
 //! ```
 
 use haloport::cpu::CpuDevice;
-use haloport::{Communicator, Error, Field, FieldError, Grid, Halo, IndexBox, Pattern, Schedule, Split, run_ranks};
+use haloport::{
+    Communicator, Error, Field, FieldError, Grid, Halo, IndexBox, Pattern, Schedule, Split, run_ranks,
+};
 
 const EXTENTS: [usize; 2] = [60, 72];
 const STEPS: usize = 48;
@@ -30,8 +32,10 @@ fn life(comm: &Communicator, width: usize) -> Result<(Vec<u8>, usize), Error> {
     let mine = Split::balanced(&grid, comm.size())?.part(comm.rank()).ok_or("more ranks than cells")?;
     let pattern = Pattern::structured(comm, &grid, &[mine], &Halo::uniform(width))?;
     let device = CpuDevice::with_threads(1)?;
-    let (mut now, mut next) = (Field::<u8, _>::new(&device, &pattern)?, Field::<u8, _>::new(&device, &pattern)?);
-    now.view_mut(0)?.fill_with(|cell, _| u8::from((cell[0] * cell[0] + 3 * cell[0] * cell[1] + cell[1]) % 5 < 2));
+    let (mut now, mut next) =
+        (Field::<u8, _>::new(&device, &pattern)?, Field::<u8, _>::new(&device, &pattern)?);
+    now.view_mut(0)?
+        .fill_with(|cell, _| u8::from((cell[0] * cell[0] + 3 * cell[0] * cell[1] + cell[1]) % 5 < 2));
 
     // The two fields change places, so they are passed to the exchange each time.
     let mut plan = pattern.plan(&mut now)?;

@@ -77,7 +77,9 @@ fn heat(comm: &Communicator) -> Result<(), Error> {
     }
     let hottest = comm.all_max(view.rows(2, &mine)?.flatten().copied().fold(0.0, f64::max))?;
     if !(0.8..1.0).contains(&hottest) {
-        return Err(format!("the hottest cell has {hottest}, expected it to be nearly as hot as the wall").into());
+        return Err(
+            format!("the hottest cell has {hottest}, expected it to be nearly as hot as the wall").into()
+        );
     }
     Ok(())
 }

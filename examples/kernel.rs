@@ -6,7 +6,9 @@
 //! ```
 
 use haloport::device::{Device, KernelArgument, KernelSource, LaunchConfig, ParameterType, Priority};
-use haloport::{AnyDevice, Communicator, Error, Field, Grid, Halo, Pattern, Schedule, Split, run_ranks, with_device};
+use haloport::{
+    AnyDevice, Communicator, Error, Field, Grid, Halo, Pattern, Schedule, Split, run_ranks, with_device,
+};
 
 const CELLS: usize = 1 << 12;
 const STEPS: usize = 100;

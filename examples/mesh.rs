@@ -81,7 +81,8 @@ fn mix(beside: &[[usize; 6]], values: &mut [f64]) {
     for (cell, beside) in beside.iter().enumerate() {
         for level in 0..LEVELS {
             let at = |cell: usize| old[cell * LEVELS + level];
-            values[cell * LEVELS + level] += 0.1 * (beside.iter().map(|&other| at(other)).sum::<f64>() - 6.0 * at(cell));
+            values[cell * LEVELS + level] +=
+                0.1 * (beside.iter().map(|&other| at(other)).sum::<f64>() - 6.0 * at(cell));
         }
     }
 }

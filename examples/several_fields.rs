@@ -5,9 +5,7 @@
 //! ```
 
 use haloport::cpu::CpuDevice;
-use haloport::{
-    ComponentPlace, Error, Field, Grid, Halo, IndexBox, Pattern, Schedule, field_set, run_ranks,
-};
+use haloport::{ComponentPlace, Error, Field, Grid, Halo, IndexBox, Pattern, Schedule, field_set, run_ranks};
 
 const EXTENTS: [i64; 2] = [24, 36];
 
@@ -33,12 +31,16 @@ fn main() -> Result<(), Error> {
         let device = CpuDevice::with_threads(1)?;
         let mut flow = Flow {
             depth: Field::new(&device, &pattern)?,
-            velocity: Field::<f32, _>::builder(&pattern).components(2, ComponentPlace::Fastest).build(&device)?,
+            velocity: Field::<f32, _>::builder(&pattern)
+                .components(2, ComponentPlace::Fastest)
+                .build(&device)?,
             is_land: Field::new(&device, &pattern)?,
         };
         for (domain, cells) in mine.iter().enumerate() {
             // Only the domain's own cells are filled; the halo is left at 0.
-            flow.depth.view_mut(domain)?.fill_with(|cell, _| if cells.contains(cell) { depth(cell) } else { 0.0 });
+            flow.depth
+                .view_mut(domain)?
+                .fill_with(|cell, _| if cells.contains(cell) { depth(cell) } else { 0.0 });
             flow.velocity.view_mut(domain)?.fill_with(|cell, component| {
                 if cells.contains(cell) { (cell[component] + 1) as f32 } else { 0.0 }
             });

@@ -4,6 +4,7 @@
 //! - [`transport`]: a transport joins with `haloport_conformance::transport::suite(&comm)` on every rank.
 //! - [`faults`]: exchanges on a device of which one call fails; [`exported`]: on one whose memory other processes reach; both
 //!   are devices [`altered`].
+//! - [`out_of_step`]: ranks that make collective calls in different orders.
 //! - [`large`]: sizes beyond 32 bits.
 //! - [`exchange`]: random decompositions, halos and fields against a global oracle, on any device and transport.
 //! - [`unstructured`]: the same for unstructured domains.
@@ -11,6 +12,7 @@
 //! - [`mod@line`]: random intervals of a line and windows around them.
 //! - [`ordering`]: exchanges and the work around them, on devices that go on working after a call has returned.
 //! - [`scheduled`]: exchanges whose end the host does not wait for, on such devices, and what becomes of failures.
+//! - [`panics`]: panics of callbacks and of drivers on the thread for progress, on such devices.
 //! - [`staging`]: messages that are staged in chunks, on such devices.
 //! - [`trace`]: the time line of exchanges and kernels on such devices.
 //! - [`steps`]: steps that are recorded once and replayed, as one launch on devices that capture work.
@@ -34,6 +36,8 @@ pub mod line;
 pub mod nvrtc;
 mod oracle;
 pub mod ordering;
+pub mod out_of_step;
+pub mod panics;
 pub mod queued;
 pub mod random;
 pub mod scheduled;

@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use haloport_conformance::random::{self, cases};
-use haloport_conformance::{exchange, faults, large, line, steps, transport};
+use haloport_conformance::{Failure, exchange, faults, large, line, out_of_step, steps, transport};
 use haloport_core::run_ranks;
 use haloport_cpu::CpuDevice;
 
@@ -24,6 +24,34 @@ fn device() -> CpuDevice {
 fn transport_suite() {
     for ranks in [1, 2, 3, 8] {
         run_ranks(ranks, |comm| transport::suite(&comm)).unwrap();
+    }
+}
+
+#[test]
+fn ranks_that_make_other_calls_all_get_the_same_error() {
+    for ranks in [1, 2, 3] {
+        run_ranks(ranks, |comm| out_of_step::check(&comm, &device())).unwrap();
+    }
+}
+
+#[test]
+fn a_rank_that_leaves_out_its_last_call_is_named_at_the_time_limit() {
+    let calls: Vec<_> = out_of_step::calls().into_iter().chain(out_of_step::variants()).collect();
+    for ranks in [2, 3] {
+        for (name, call) in &calls {
+            run_ranks(ranks, |comm| -> Result<(), Failure> {
+                let made = out_of_step::Made::new(&comm, &device())?;
+                if comm.rank() + 1 == ranks {
+                    return Ok(());
+                }
+                comm.set_time_limit(Some(Duration::from_millis(20)));
+                let text = call(&made).unwrap_err().to_string();
+                let expected = format!("waiting for rank {} to come to ", ranks - 1);
+                assert!(text.contains(&expected) && text.contains("time limit of 20ms"), "{name}: {text}");
+                Ok(())
+            })
+            .unwrap();
+        }
     }
 }
 

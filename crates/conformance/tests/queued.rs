@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use haloport_conformance::queued::Queued;
 use haloport_conformance::random::{self, cases};
-use haloport_conformance::{device, ordering, scheduled, steps};
+use haloport_conformance::{device, ordering, panics, scheduled, steps};
 use haloport_core::{Progress, run_ranks};
 use haloport_cpu::CpuDevice;
 
@@ -37,6 +37,22 @@ fn exchanges_are_ordered_with_the_work_around_them() {
 #[test]
 fn exchanges_on_four_streams() {
     run_ranks(3, |comm| scheduled::storm(&comm, &queued(), 50)).unwrap();
+}
+
+#[test]
+fn a_callback_that_panics_fails_its_exchange_alone() {
+    for ranks in [1, 2, 3] {
+        let device = queued();
+        run_ranks(ranks, |comm| panics::callback(&comm, &device)).unwrap();
+    }
+}
+
+#[test]
+fn a_driver_that_panics_fails_its_exchange_alone() {
+    for ranks in [2, 3] {
+        let device = queued();
+        run_ranks(ranks, |comm| panics::driver(&comm, &device)).unwrap();
+    }
 }
 
 /// Two of the three ways of data: in messages, whichever was asked for, and on one rank.

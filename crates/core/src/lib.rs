@@ -15,6 +15,7 @@
 
 #![warn(missing_docs)]
 
+mod callback;
 pub mod device;
 pub mod domain;
 pub mod element;

@@ -307,6 +307,32 @@ fn the_callback_hears_of_a_failure() {
 }
 
 #[test]
+fn a_callback_that_panics_is_an_error_of_its_exchange_alone() {
+    everywhere(|comm, path| {
+        let pattern = line(comm)?;
+        let panics = comm.rank() == 0;
+        let options =
+            BindOptions::default().path(path).on_complete(move |_| assert!(!panics, "out of {}", "fish"));
+        let mut broken = pattern.bind_with(Numbers::new(&device()?, &pattern)?, options)?;
+        let mut whole = bound(comm, path)?;
+        // Whichever call makes the last progress, it goes on.
+        let (one, other) = (broken.start(DEFAULT)?, whole.start(DEFAULT)?);
+        other.finish(DEFAULT)?;
+        let ended = one.finish(DEFAULT);
+        if panics {
+            assert_eq!(ended, Err(ExchangeError::CallbackPanicked("out of fish".into())));
+            let next = broken.exchange(DEFAULT).unwrap_err().to_string();
+            assert!(next.contains("poisoned") && next.contains("panicked: out of fish"), "{next}");
+        } else {
+            ended?;
+        }
+        prepare(whole.fields_mut(), 1)?;
+        whole.exchange(DEFAULT)?;
+        verify(whole.fields(), 1, comm.size())
+    });
+}
+
+#[test]
 fn a_collective_in_a_callback_is_an_error_and_not_a_deadlock() {
     run_ranks(2, |comm| -> Result<(), Failure> {
         let (inner, refused) = (comm.clone(), Arc::new(AtomicUsize::new(0)));

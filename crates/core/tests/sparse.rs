@@ -139,6 +139,27 @@ fn neighbours_that_do_not_fit_are_refused_alike_on_every_rank() {
 }
 
 #[test]
+fn a_callback_that_panics_is_an_error_of_its_exchange_alone() {
+    run_ranks(3, |comm| -> Result<(), Failure> {
+        let options = SparseOptions::default().on_complete(|_| std::panic::panic_any("out of fish"));
+        let mut broken = SparseExchange::with(&comm, options)?;
+        let mut whole = SparseExchange::new(&comm)?;
+        let (one, other) = (broken.begin()?, whole.begin()?);
+        one.finish();
+        other.send(0, [7])?;
+        let received = other.wait()?.len();
+        assert_eq!(received, if comm.rank() == 0 { 3 } else { 0 });
+        let error = one.wait().unwrap_err();
+        assert_eq!(error, SparseError::CallbackPanicked("out of fish".into()));
+        let next = broken.begin().unwrap_err();
+        assert!(matches!(&next, SparseError::Poisoned(why) if why.contains("out of fish")), "{next}");
+        assert!(whole.begin()?.wait()?.is_empty());
+        Ok(())
+    })
+    .unwrap();
+}
+
+#[test]
 fn ranks_that_make_different_exchanges_are_told() {
     let errors = run_ranks(2, |comm| {
         let made = match comm.rank() {
@@ -148,7 +169,10 @@ fn ranks_that_make_different_exchanges_are_told() {
         Ok::<_, SparseError>(made.err())
     })
     .unwrap();
-    assert!(errors.iter().all(|error| matches!(error, Some(SparseError::Refused(_)))), "{errors:?}");
+    let out_of_step = |error: &Option<SparseError>| {
+        matches!(error, Some(SparseError::Transport(TransportError::OutOfStep { rank: 1, .. })))
+    };
+    assert!(errors.iter().all(out_of_step), "{errors:?}");
     assert_eq!(errors[0], errors[1]);
 }
 

@@ -14,10 +14,6 @@ use crate::raw::{Comm, Permit, Progress, Request};
 const PIECE: usize = 1 << 30;
 
 impl Endpoint {
-    pub(crate) fn barrier(&self, idle: Idle<'_>) -> Result<(), TransportError> {
-        self.collective((), |permit, comm, ()| Request::barrier(permit, comm), idle)
-    }
-
     pub(crate) fn all_reduce(
         &self,
         values: &mut [u64],

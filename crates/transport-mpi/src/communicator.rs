@@ -37,7 +37,7 @@ pub fn from_communicator(comm: &impl mpi::traits::Communicator) -> Result<Commun
 pub unsafe fn from_raw(comm: MPI_Comm) -> Result<Communicator, TransportError> {
     // SAFETY: the caller's promise.
     let transport = unsafe { MpiTransport::new(Comm::new(comm))? };
-    Ok(Communicator::new(transport))
+    Communicator::try_new(transport)
 }
 
 /// Collective: as [`from_raw`], from a handle of the Fortran interface (`MPI_Comm_c2f`, `Comm.py2f()` in mpi4py).

@@ -59,7 +59,7 @@ impl MpiSession {
     /// Collective: a communicator of all ranks of the job.
     ///
     /// # Errors
-    /// As for [`from_communicator`](crate::from_communicator).
+    /// As for [`from_communicator`](crate::from_communicator), and [`TransportError::Variable`].
     pub fn world(&self) -> Result<Communicator, TransportError> {
         // SAFETY: the world lives as long as MPI runs; MPI is finalised by this session, on this thread.
         unsafe { from_raw(Comm::world().handle()) }

@@ -141,10 +141,6 @@ unsafe impl Transport for MpiTransport {
         Ok(())
     }
 
-    fn barrier(&self, idle: Idle<'_>) -> Result<(), TransportError> {
-        self.endpoint.barrier(idle)
-    }
-
     fn all_reduce(
         &self,
         values: &mut [u64],

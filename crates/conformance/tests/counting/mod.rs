@@ -106,10 +106,6 @@ unsafe impl Transport for Counting {
         self.inner.relax(round)
     }
 
-    fn barrier(&self, idle: Idle<'_>) -> Result<(), TransportError> {
-        self.inner.barrier(idle)
-    }
-
     fn all_reduce(
         &self,
         values: &mut [u64],

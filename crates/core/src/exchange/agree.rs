@@ -108,7 +108,6 @@ pub(crate) enum BuildError {
 /// What all ranks must agree on.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
 struct Terms {
-    tag: u32,
     path: DataPath,
     order: HaloOrder,
     chunk: usize,
@@ -143,7 +142,7 @@ pub(super) fn agree(
     let chunk = options.staging_chunk.unwrap_or(DEFAULT_STAGING_CHUNK);
 
     let fields: Vec<_> = builders.iter().map(|part| part.signature()).collect();
-    let mine = Terms { tag: comm.take_tags(0), path, order, chunk, trial, fields };
+    let mine = Terms { path, order, chunk, trial, fields };
     let mine = (mine, !options.kept.is_empty());
     let (first, keeps): (Terms, bool) = comm.broadcast(0, &mine)?;
     let complaint = disagreement(&mine.0, &first)
@@ -246,11 +245,6 @@ pub(super) fn refuse(agreed: Result<(), String>) -> Result<(), BindError> {
 fn disagreement(mine: &Terms, first: &Terms) -> Option<String> {
     if mine == first {
         return None;
-    }
-    if mine.tag != first.tag {
-        return Some(
-            "exchanges were bound in another order, or another number of times, than on rank 0".into(),
-        );
     }
     if mine.path != first.path {
         return Some(format!("the option `path` is {:?}, that of rank 0 {:?}", mine.path, first.path));

@@ -36,7 +36,7 @@ impl Bound {
         if may_close && comm.drive() {
             let sharing = if comm.has_threads() { Sharing::DefaultStream } else { Sharing::Nothing };
             // Where that fails, so does `finish`.
-            self.flight.close(&**comm.transport(), &schedule, sharing, comm.time_limit());
+            self.flight.close(&**comm.transport(), &schedule, sharing, comm.limits());
         }
         let finishing = self.flight.finishing();
         self.wait_until("finish", |flight| !flight.is_waited_for());
@@ -65,7 +65,7 @@ impl Bound {
     pub(super) fn replay(&self, schedule: Schedule<'_>) -> Result<(), ExchangeError> {
         let comm = self.pattern.comm();
         comm.engine().add(&self.flight);
-        let begun = self.flight.replay(&**comm.transport(), &schedule, comm.time_limit());
+        let begun = self.flight.replay(&**comm.transport(), &schedule, comm.limits());
         if begun.is_err() {
             comm.engine().remove(&self.flight);
             return begun;

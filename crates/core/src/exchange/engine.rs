@@ -4,15 +4,19 @@
 //! something of an asynchronous device is in flight. It knows what can be polled and the transport; fields, patterns and
 //! futures know nothing of it.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use crate::callback::panic_text;
 use crate::transport::Transport;
 
 /// What makes progress when it is polled.
 pub(crate) trait Served: Send + Sync {
     /// Makes whatever progress can be made now. Does not block. A failure is kept for whoever waits.
     fn poll(&self, transport: &dyn Transport);
+    /// Fails for ever, as its progress cannot go on. Whoever waits gets the error.
+    fn give_up(&self, transport: &dyn Transport, why: String);
     /// Whether there is progress to be made. What has ended by itself may stay with the engine until it is begun again.
     fn is_under_way(&self) -> bool;
 }
@@ -46,13 +50,16 @@ impl Engine {
         self.count.load(Ordering::Acquire) == 0 || !self.lock().iter().any(|flight| flight.is_under_way())
     }
 
-    /// Makes whatever progress can be made now. Does not block.
+    /// Makes whatever progress can be made now. Does not block. A flight that panics, by a fault of a device or a transport,
+    /// fails alone: the thread may have others to drive.
     pub(crate) fn serve(&self, transport: &dyn Transport) {
         for index in 0..self.count.load(Ordering::Acquire) {
             // The lock is not held while a flight is polled: its callback may start another exchange.
             let flight = self.lock().get(index).cloned();
-            if let Some(flight) = flight {
-                flight.poll(transport);
+            let Some(flight) = flight else { continue };
+            // What the panic leaves half changed is given up.
+            if let Err(panic) = catch_unwind(AssertUnwindSafe(|| flight.poll(transport))) {
+                flight.give_up(transport, format!("its progress panicked: {}", panic_text(&*panic)));
             }
         }
     }

@@ -36,6 +36,9 @@ pub enum ExchangeError {
         /// The limit.
         limit: Duration,
     },
+    /// The completion callback of the exchange panicked, on whatever thread it ran.
+    #[error("the completion callback of the exchange panicked: {0}")]
+    CallbackPanicked(String),
     /// The pending exchange was dropped while its thread was panicking.
     #[error("the exchange was given up by a panic")]
     Panicking,

@@ -1,15 +1,15 @@
 //! The state of one bound exchange, shared between the exchange itself and the engine that serves it.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
-use std::time::{Duration, Instant};
 
 use super::engine::Served;
 use super::part::{Part, Sharing};
 use super::traffic::Traffic;
 use super::{ExchangeError, Schedule};
+use crate::callback;
 use crate::device::{DeviceError, Pointer};
 use crate::field::Storage;
-use crate::transport::Transport;
+use crate::transport::{Limits, Patience, Standing, Transport};
 
 /// Called when an exchange is complete, or has failed.
 pub type Completion = Box<dyn FnMut(Result<(), &ExchangeError>) + Send>;
@@ -29,16 +29,10 @@ pub(super) struct State {
     finishing: bool,
     /// Whether a part that no gate holds back is incomplete.
     pub(super) waited_for: bool,
-    /// How long neighbours may take once it is finished behind gates.
-    patience: Patience,
-}
-
-/// The time limit of a flight that nobody waits for.
-#[derive(Debug, Default)]
-struct Patience {
-    limit: Option<Duration>,
-    /// Since when nothing but neighbours is waited for.
-    since: Option<Instant>,
+    /// How long neighbours may take once it is finished behind gates: the wait begins when nothing but them is waited for.
+    pub(super) patience: Patience,
+    /// The message of a panic of the completion callback, after which `finish` is still to come.
+    panicked: Option<String>,
 }
 
 /// The caller waits in `finish`, as long as this lives: what the exchange has borrowed may be touched by whoever makes
@@ -74,7 +68,8 @@ impl Flight {
             status: Status::Idle,
             finishing: false,
             waited_for: true,
-            patience: Patience::default(),
+            patience: Patience::new(Limits::default()),
+            panicked: None,
         };
         Flight { state: Mutex::new(state), on_complete: Mutex::new(None) }
     }
@@ -179,19 +174,20 @@ impl Flight {
     }
 
     /// Puts the end of the exchange into streams behind gates, wherever that can be done and not all has arrived. Neighbours
-    /// have so much time from when they alone are waited for. Does not block. Poisons the exchange where that fails.
+    /// have the time that `limits` say from when they alone are waited for. Does not block. Poisons the exchange where that
+    /// fails.
     pub(crate) fn close(
         &self,
         transport: &dyn Transport,
         schedule: &Schedule<'_>,
         sharing: Sharing,
-        limit: Option<Duration>,
+        limits: Limits,
     ) {
         let mut state = self.lock();
         if state.status != Status::Travelling || state.check_stream(schedule).is_err() {
             return;
         }
-        state.be_patient(limit);
+        state.patience = Patience::new(limits);
         let closed = state.parts.iter_mut().try_for_each(|part| part.close(schedule, sharing));
         if let Err(error) = closed {
             state.poison(transport, error);
@@ -221,6 +217,10 @@ impl Flight {
             open.try_for_each(|part| part.finish(transport, schedule))
         });
         let closing = state.parts.iter().any(|part| part.is_closing());
+        let finished = match (finished, state.panicked.take()) {
+            (Ok(()), Some(message)) => Err(ExchangeError::CallbackPanicked(message)),
+            (finished, _) => finished,
+        };
         match &finished {
             Ok(()) => state.land(if closing { Status::Closing } else { Status::Idle }),
             Err(error) => state.poison(transport, error.clone()),
@@ -236,7 +236,7 @@ impl Flight {
             state.poison(transport, error);
         }
         if was_travelling {
-            self.report(state);
+            self.report(transport, state);
         }
     }
 
@@ -254,16 +254,24 @@ impl Flight {
         self.lock().missing()
     }
 
-    /// Runs the callback, with the state's lock released so that it may start other exchanges.
-    fn report(&self, state: MutexGuard<'_, State>) {
+    /// Runs the callback, with the state's lock released so that it may start other exchanges. If it panics, the exchange
+    /// is poisoned: by `finish`, if that is still to come.
+    fn report(&self, transport: &dyn Transport, state: MutexGuard<'_, State>) {
         let error = match &state.status {
             Status::Poisoned(error) => Some(error.clone()),
             _ => None,
         };
         drop(state);
         let mut callback = self.on_complete.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(call) = &mut *callback {
-            call(error.as_ref().map_or(Ok(()), Err));
+        let Some(call) = &mut *callback else { return };
+        if let Err(message) = callback::run(|| call(error.as_ref().map_or(Ok(()), Err))) {
+            tracing::error!("the completion callback of an exchange panicked: {message}");
+            let mut state = self.lock();
+            match state.status {
+                Status::Travelling | Status::Arrived | Status::Closing => state.panicked = Some(message),
+                Status::Idle => state.poison(transport, ExchangeError::CallbackPanicked(message)),
+                Status::Poisoned(_) => {}
+            }
         }
     }
 
@@ -300,7 +308,7 @@ impl Served for Flight {
         }
         state.waited_for = waited_for;
         if closing && !complete && failed.is_none() {
-            failed = state.impatience();
+            failed = state.impatience(transport.rank());
         }
         match failed {
             Some(error) => state.poison(transport, error),
@@ -308,7 +316,11 @@ impl Served for Flight {
             None if complete => state.status = Status::Arrived,
             None => return,
         }
-        self.report(state);
+        self.report(transport, state);
+    }
+
+    fn give_up(&self, transport: &dyn Transport, why: String) {
+        self.abandon(transport, ExchangeError::Poisoned(why));
     }
 
     fn is_under_way(&self) -> bool {
@@ -347,11 +359,6 @@ impl State {
         Ok(())
     }
 
-    /// Gives neighbours so much time from when they alone are waited for.
-    pub(super) fn be_patient(&mut self, limit: Option<Duration>) {
-        self.patience = Patience { limit, since: None };
-    }
-
     pub(super) fn check_stream(&self, schedule: &Schedule<'_>) -> Result<(), ExchangeError> {
         let Schedule::On(stream) = schedule else { return Ok(()) };
         if self.parts.is_empty() || self.parts.iter().any(|part| part.device() == stream.device_id()) {
@@ -362,14 +369,19 @@ impl State {
     }
 
     /// The error where neighbours have taken too long.
-    fn impatience(&mut self) -> Option<ExchangeError> {
-        let limit = self.patience.limit?;
+    fn impatience(&mut self, rank: usize) -> Option<ExchangeError> {
         if self.parts.iter().any(|part| part.is_packing()) {
-            self.patience.since = None;
+            self.patience.restart();
             return None;
         }
-        let since = self.patience.since.get_or_insert_with(Instant::now);
-        (since.elapsed() > limit).then(|| ExchangeError::TimeLimit { missing: self.missing(), limit })
+        match self.patience.look() {
+            Standing::Fine => None,
+            Standing::Long(waited) => {
+                self.patience.warn(rank, waited, &self.missing());
+                None
+            }
+            Standing::Over(limit) => Some(ExchangeError::TimeLimit { missing: self.missing(), limit }),
+        }
     }
 
     /// Which neighbours are missing, in words.

@@ -92,6 +92,7 @@ pub(crate) use progress::{Driven, drive};
 
 use crate::field::{Binder, FieldSet};
 use crate::pattern::Pattern;
+use crate::transport::Call;
 use bound::Bound;
 use pending::PendingFields;
 use trial::choose;
@@ -140,6 +141,7 @@ impl Pattern {
 impl<F: FieldSet> Exchange<F> {
     fn bind(pattern: &Pattern, fields: F, options: BindOptions) -> Result<Exchange<F>, BindError> {
         let (builders, identities) = Binder::collect(&fields);
+        let _steps = pattern.comm().enter(Call::Bind { pattern: pattern.number() })?;
         let (bound, choice) = choose(pattern, builders, &options)?;
         bound.flight.on_complete(options.on_complete);
         Ok(Exchange { bound, choice, identities, fields })

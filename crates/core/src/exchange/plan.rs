@@ -11,6 +11,7 @@ use super::{BindError, BindOptions, Choice, ExchangeError, Pending, Schedule, Tr
 use crate::device::Pointer;
 use crate::field::{Binder, FieldSet};
 use crate::pattern::Pattern;
+use crate::transport::Call;
 
 /// A pattern and the layouts of some fields: messages are laid out, buffers allocated and copies bound, once. The fields
 /// are passed at each start, and may be others each time, as long as they have these layouts.
@@ -88,6 +89,7 @@ impl Pattern {
     /// See [`BindError`].
     pub fn plan_with<F: FieldSet>(&self, fields: F, options: BindOptions) -> Result<Plan, BindError> {
         let (builders, passing, addresses) = Binder::collect_layouts(&fields);
+        let _steps = self.comm().enter(Call::Plan { pattern: self.number() })?;
         let (bound, choice) = choose(self, builders, &options)?;
         bound.flight.on_complete(options.on_complete);
         Ok(Plan { bound, choice, passing, addresses })

@@ -5,11 +5,14 @@
 //! matter: the thread does what any call that waits does.
 
 use std::cell::Cell;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
 use serde::Serialize;
+
+use crate::callback::panic_text;
 
 /// Who drives exchanges of asynchronous devices between `start` and the end.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
@@ -89,7 +92,17 @@ pub(super) fn drive_meanwhile() {
     }
 }
 
+/// Whatever ends the thread, the next call begins another.
+struct Running;
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        THREAD.lock().running = false;
+    }
+}
+
 fn run() {
+    let _running = Running;
     DRIVES.set(true);
     let mut ranks = Vec::new();
     let (mut round, mut calls) = (0, 0);
@@ -97,8 +110,17 @@ fn run() {
         let new_calls = THREAD.wait_for_ranks(&mut ranks, round >= YIELDS);
         round = if new_calls == calls { round.saturating_add(1) } else { 0 };
         calls = new_calls;
-        ranks.iter().for_each(|rank| rank.drive());
+        ranks.iter().for_each(drive_safely);
         thread::yield_now();
+    }
+}
+
+/// Drives a rank, whose exchanges fail by themselves where their progress panics. Should more than that panic, the thread
+/// goes on without the rank, until that calls again.
+fn drive_safely(rank: &Arc<dyn Driven>) {
+    if let Err(panic) = catch_unwind(AssertUnwindSafe(|| rank.drive())) {
+        tracing::error!("the thread for progress lets go of a rank that panicked: {}", panic_text(&*panic));
+        THREAD.lock().ranks.retain(|known| !Arc::ptr_eq(known, rank));
     }
 }
 

@@ -15,7 +15,6 @@
 //! this one, which is before it in the stream, has long run to its end.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use super::flight::{Flight, Status};
 use super::message::{Incoming, Outgoing};
@@ -23,7 +22,7 @@ use super::part::{DevicePart, Gate, Part, Phase};
 use super::{ExchangeError, Schedule};
 use crate::device::{Captured, Device, DeviceError, Flag, Stream as _};
 use crate::field::LastWrite as _;
-use crate::transport::Transport;
+use crate::transport::{Limits, Patience, Transport};
 
 /// The work of the caller in a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -185,17 +184,17 @@ impl Flight {
     }
 
     /// Begins an exchange that was recorded, and puts all of it into the stream of `schedule`. Neighbours
-    /// have so much time from when they alone are waited for. Does not block. The caller has put the flight
+    /// have the time that `limits` say from when they alone are waited for. Does not block. The caller has put the flight
     /// into the engine's care.
     pub(super) fn replay(
         &self,
         transport: &dyn Transport,
         schedule: &Schedule<'_>,
-        limit: Option<Duration>,
+        limits: Limits,
     ) -> Result<(), ExchangeError> {
         let mut state = self.lock();
         state.take_off(schedule)?;
-        state.be_patient(limit);
+        state.patience = Patience::new(limits);
         let mut parts = state.parts.iter_mut().filter_map(|part| part.recordable());
         let replayed = parts.try_for_each(|part| part.replay(schedule));
         match &replayed {

@@ -3,12 +3,14 @@
 use std::ops::Range;
 
 use crate::sparse::SparseError;
-use crate::transport::{Communicator, Reduction};
+use crate::transport::{Call, Communicator, Reduction};
 
 /// Items in a line, cut into intervals: each rank owns consecutive ones, in the order of the ranks. A rank may own none.
 #[derive(Debug, Clone)]
 pub struct Line {
     comm: Communicator,
+    /// On its communicator, the same on every rank.
+    number: u32,
     mine: Range<u64>,
     items: u64,
 }
@@ -19,8 +21,9 @@ impl Line {
     ///
     /// # Errors
     /// [`SparseError::Refused`], with the same text on every rank, where intervals leave a gap, overlap or end before
-    /// they begin; [`SparseError::Transport`].
+    /// they begin; [`SparseError::Transport`], as for [`SparseExchange::new`](crate::SparseExchange::new).
     pub fn new(comm: &Communicator, mine: Range<u64>) -> Result<Line, SparseError> {
+        let steps = comm.enter(Call::Line)?;
         let Range { start, end } = mine;
         let ends: Vec<(usize, u64)> = Some(comm.rank() + 1)
             .filter(|&next| next < comm.size())
@@ -40,7 +43,7 @@ impl Line {
         comm.agree(flaw)?.map_err(SparseError::Refused)?;
         let mut items = [end];
         comm.all_reduce(&mut items, Reduction::Max)?;
-        Ok(Line { comm: comm.clone(), mine, items: items[0] })
+        Ok(Line { comm: comm.clone(), number: steps.number(), mine, items: items[0] })
     }
 
     /// Collective: a line of `items` items, cut into intervals of the same length or, for the last ranks, one less.
@@ -51,6 +54,7 @@ impl Line {
         let (rank, ranks) = (comm.rank() as u64, comm.size() as u64);
         let (each, more) = (items / ranks, items % ranks);
         let start = |rank: u64| rank * each + rank.min(more);
+        let _steps = comm.enter(Call::Line)?;
         let line = Line::new(comm, start(rank)..start(rank + 1))?;
         // Intervals may fit together although ranks differ about the last ones.
         let flaw = (line.items != items).then(|| {
@@ -78,6 +82,10 @@ impl Line {
     /// The rank after this one, which may own nothing; `None` for the last.
     pub fn right(&self) -> Option<usize> {
         Some(self.comm.rank() + 1).filter(|&next| next < self.comm.size())
+    }
+
+    pub(super) fn number(&self) -> u32 {
+        self.number
     }
 
     /// The communicator.

@@ -35,7 +35,7 @@ mod interval;
 pub use interval::Line;
 
 use crate::sparse::{SparseError, SparseExchange};
-use crate::transport::Reduction;
+use crate::transport::{Call, Reduction};
 
 /// What a rank passes to the ranks beside it, or what came from them. `None` is nothing; an empty payload is something.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -59,6 +59,8 @@ pub struct Turn {
 #[derive(Debug)]
 pub struct LineExchange {
     line: Line,
+    /// On its communicator, the same on every rank.
+    number: u32,
     exchange: SparseExchange,
 }
 
@@ -68,9 +70,10 @@ impl LineExchange {
     /// # Errors
     /// As for [`SparseExchange::between`].
     pub fn new(line: &Line) -> Result<LineExchange, SparseError> {
+        let steps = line.comm().enter(Call::LineExchange { line: line.number() })?;
         let neighbours: Vec<usize> = [line.left(), line.right()].into_iter().flatten().collect();
         let exchange = SparseExchange::between(line.comm(), &neighbours, &neighbours)?;
-        Ok(LineExchange { line: line.clone(), exchange })
+        Ok(LineExchange { line: line.clone(), number: steps.number(), exchange })
     }
 
     /// One round, in which a rank waits for the two beside it and no others: passes payloads and returns those that
@@ -111,7 +114,7 @@ impl LineExchange {
                 return Ok(0);
             }
             let mut wanting = [if enough { u64::MAX } else { comm.rank() as u64 }];
-            comm.all_reduce(&mut wanting, Reduction::Min)?;
+            comm.reduce_in(Call::LineRound { exchange: self.number }, &mut wanting, Reduction::Min)?;
             match wanting[0] {
                 u64::MAX => return Ok(round),
                 rank if round + 1 == comm.size() => {

@@ -40,6 +40,7 @@ pub struct Pattern {
 #[derive(Debug)]
 struct Inner {
     comm: Communicator,
+    number: u32,
     domains: Domains,
     receives: BTreeMap<usize, Vec<Piece>>,
     sends: BTreeMap<usize, Vec<Piece>>,
@@ -111,7 +112,8 @@ impl Pattern {
     ///
     /// # Errors
     /// [`PatternError::Refused`], with the same text on every rank, where ranks disagree about the grid or the halo,
-    /// or the domains overlap, leave gaps or lie outside of the grid; [`PatternError::Transport`].
+    /// or the domains overlap, leave gaps or lie outside of the grid; [`PatternError::Transport`], within which
+    /// [`TransportError::OutOfStep`] where a rank makes another [collective call](Communicator).
     pub fn structured(
         comm: &Communicator,
         grid: &Grid,
@@ -131,7 +133,7 @@ impl Pattern {
     /// # Errors
     /// [`PatternError::Refused`], with the same text on every rank, where an id of a halo is owned by nobody, or not by the
     /// rank that is named, an id is owned twice or negative, a list has the wrong length, or `halo` lists an id that is in no halo of the rank;
-    /// [`PatternError::Transport`].
+    /// [`PatternError::Transport`], as for [`structured`](Pattern::structured).
     pub fn unstructured(
         comm: &Communicator,
         domains: &[IndexSet],
@@ -141,18 +143,24 @@ impl Pattern {
     }
 
     fn new(
-        comm: &Communicator,
+        (comm, number): (&Communicator, u32),
         domains: Domains,
         receives: BTreeMap<usize, Vec<Piece>>,
         sends: BTreeMap<usize, Vec<Piece>>,
         setup: SetupCost,
     ) -> Pattern {
-        Pattern { inner: Arc::new(Inner { comm: comm.clone(), domains, receives, sends, setup }) }
+        Pattern { inner: Arc::new(Inner { comm: comm.clone(), number, domains, receives, sends, setup }) }
     }
 
     /// The ranks.
     pub fn comm(&self) -> &Communicator {
         &self.inner.comm
+    }
+
+    /// The number of the pattern on its communicator, from 1, in the order in which patterns are made. The same on every
+    /// rank: errors name the pattern by it.
+    pub fn number(&self) -> u32 {
+        self.inner.number
     }
 
     /// The grid; `None` for an unstructured pattern.
@@ -238,8 +246,9 @@ impl Pattern {
         receives: BTreeMap<usize, Vec<Piece>>,
         sends: BTreeMap<usize, Vec<Piece>>,
     ) -> Pattern {
-        let Inner { comm, domains, setup, .. } = &*self.inner;
-        let inner = Inner { comm: comm.clone(), domains: domains.clone(), receives, sends, setup: *setup };
+        let Inner { comm, number, domains, setup, .. } = &*self.inner;
+        let (comm, domains) = (comm.clone(), domains.clone());
+        let inner = Inner { comm, number: *number, domains, receives, sends, setup: *setup };
         Pattern { inner: Arc::new(inner) }
     }
 

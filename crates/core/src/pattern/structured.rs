@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::boxes::{Directory, exchange_lists};
 use super::{Description, Domains, Pattern, PatternError, Piece, SetupCost, agree, check_sends, regions};
 use crate::domain::{Grid, Halo, IndexBox};
-use crate::transport::Communicator;
+use crate::transport::{Call, Communicator};
 
 /// Collective: see [`Pattern::structured`].
 pub(super) fn make(
@@ -14,6 +14,7 @@ pub(super) fn make(
     domains: &[IndexBox],
     halo: &Halo,
 ) -> Result<Pattern, PatternError> {
+    let steps = comm.enter(Call::Pattern)?;
     let widths = halo.on(grid);
     let description = widths.as_ref().map_err(ToString::to_string).map(|widths| Description::Structured {
         cells: grid.cells(),
@@ -41,7 +42,7 @@ pub(super) fn make(
         })
     })?;
     let domains = Domains::Structured { grid: *grid, widths, boxes: domains.to_vec() };
-    Ok(Pattern::new(comm, domains, receives, sends, cost))
+    Ok(Pattern::new((comm, steps.number()), domains, receives, sends, cost))
 }
 
 fn stray_domain(grid: &Grid, domains: &[IndexBox]) -> Option<String> {

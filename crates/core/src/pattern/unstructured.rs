@@ -13,7 +13,7 @@ use super::{
     check_sends,
 };
 use crate::domain::{HaloCells, IndexSet, Orientation};
-use crate::transport::{Communicator, Reduction, TransportError};
+use crate::transport::{Call, Communicator, Reduction, TransportError};
 
 /// A cell of a halo.
 #[derive(Debug, Clone, Copy)]
@@ -53,6 +53,7 @@ pub(super) fn make(
     domains: &[IndexSet],
     halo: &HaloCells,
 ) -> Result<Pattern, PatternError> {
+    let steps = comm.enter(Call::Pattern)?;
     agree(comm, &Ok(Description::Unstructured), complaint(comm, domains, halo))?;
     let wanted = wanted(domains, halo);
     let mut cost = SetupCost::default();
@@ -84,7 +85,7 @@ pub(super) fn make(
     })?;
     cost.hold(sends.values().flatten().map(|piece| piece.source.count() as usize).sum());
     let domains = Domains::Unstructured { sets: domains.to_vec(), runs: OnceLock::new() };
-    Ok(Pattern::new(comm, domains, receives, sends, cost))
+    Ok(Pattern::new((comm, steps.number()), domains, receives, sends, cost))
 }
 
 /// The longest runs of local indices: of owned cells, and of owned cells that are not sent.

@@ -42,6 +42,9 @@ pub enum SparseError {
         /// The limit.
         limit: Duration,
     },
+    /// The completion callback of the exchange panicked, on whatever thread it ran.
+    #[error("the completion callback of the sparse exchange panicked: {0}")]
+    CallbackPanicked(String),
     /// An earlier round failed or was given up.
     #[error("the sparse exchange is poisoned: {0}; make a new one")]
     Poisoned(String),

@@ -42,7 +42,7 @@ use std::sync::Arc;
 pub use error::SparseError;
 pub use round::{Completing, Inserter, Round, Slot};
 
-use crate::transport::{Communicator, Reduction};
+use crate::transport::{Call, Communicator};
 use shared::{Completion, Shared};
 use state::Tags;
 
@@ -73,7 +73,8 @@ impl SparseOptions {
 
     /// Calls `call` each time a round is complete, so that [`Round::wait`] would not wait, or has failed. It runs
     /// inside the call that makes the last progress, whichever that is, and may use other exchanges; it must not wait
-    /// for other ranks, nor touch the exchange that it belongs to.
+    /// for other ranks, nor touch the exchange that it belongs to. If it panics, the exchange is poisoned:
+    /// [`Round::wait`], or whatever is called next, gives [`SparseError::CallbackPanicked`].
     #[must_use]
     pub fn on_complete(mut self, call: impl FnMut(Result<(), &SparseError>) + Send + 'static) -> Self {
         self.on_complete = Some(Box::new(call));
@@ -103,7 +104,8 @@ impl SparseExchange {
     /// A round is complete when all messages of all ranks have been received, so every rank waits for all others.
     ///
     /// # Errors
-    /// [`SparseError::Refused`] where ranks disagree, [`SparseError::Transport`].
+    /// [`SparseError::Transport`], within which [`TransportError::OutOfStep`](crate::TransportError::OutOfStep) where a
+    /// rank makes another [collective call](Communicator), such as an exchange between fixed neighbours.
     pub fn new(comm: &Communicator) -> Result<SparseExchange, SparseError> {
         SparseExchange::with(comm, SparseOptions::default())
     }
@@ -113,7 +115,7 @@ impl SparseExchange {
     ///
     /// # Errors
     /// [`SparseError::Refused`], with the same text on every rank, where a rank does not exist, is named twice, or is
-    /// expected to send and does not; [`SparseError::Transport`].
+    /// expected to send and does not; [`SparseError::Transport`], as for [`new`](SparseExchange::new).
     pub fn between(
         comm: &Communicator,
         senders: &[usize],
@@ -128,8 +130,8 @@ impl SparseExchange {
     /// As for [`between`](SparseExchange::between).
     pub fn with(comm: &Communicator, options: SparseOptions) -> Result<SparseExchange, SparseError> {
         let SparseOptions { neighbours, on_complete } = options;
+        let _steps = comm.enter(Call::SparseExchange { fixed: neighbours.is_some() })?;
         let tags = Tags(comm.take_tags(Tags::COUNT));
-        check_alike(comm, tags, neighbours.is_some())?;
         let neighbours = neighbours.map(|(senders, receivers)| (sorted(senders), sorted(receivers)));
         if let Some((senders, receivers)) = &neighbours {
             check_neighbours(comm, senders, receivers)?;
@@ -171,28 +173,6 @@ impl Drop for SparseExchange {
 fn sorted(mut ranks: Vec<usize>) -> Vec<usize> {
     ranks.sort_unstable();
     ranks
-}
-
-/// Collective: whether all ranks are at the same exchange, and fix their neighbours or do not.
-fn check_alike(comm: &Communicator, tags: Tags, fixed: bool) -> Result<(), SparseError> {
-    let (tag, fixed) = (u64::from(tags.0), u64::from(fixed));
-    let mut largest = [tag, !tag, fixed, !fixed];
-    comm.all_reduce(&mut largest, Reduction::Max)?;
-    let [tag, other_tag, fixed, other_fixed] = largest;
-    if tag != !other_tag {
-        return Err(SparseError::Refused(
-            "the ranks have bound or made different exchanges before this one: all are made by all ranks, in the \
-             same order"
-                .into(),
-        ));
-    }
-    if fixed != !other_fixed {
-        return Err(SparseError::Refused(
-            "some ranks fix their senders and receivers, and others do not: all ranks make the same exchange"
-                .into(),
-        ));
-    }
-    Ok(())
 }
 
 /// Collective: whether all neighbours exist and expect each other.

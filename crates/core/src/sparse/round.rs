@@ -119,7 +119,7 @@ impl SparseExchange {
             shared.abandon(transport, error);
         }
         comm.engine().remove(shared);
-        shared.conclude()
+        shared.conclude(transport)
     }
 
     /// Completes a round that was forgotten.

@@ -8,6 +8,7 @@ use super::consensus::Consensus;
 use super::notices::Notices;
 use super::outbox::Outbox;
 use super::state::{Complaint, Ending, Message, State, Status, Tags};
+use crate::callback;
 use crate::exchange::Served;
 use crate::transport::{Transport, TransportError};
 
@@ -44,6 +45,7 @@ impl Shared {
             complaint: None,
             ending,
             received: VecDeque::new(),
+            panicked: None,
         };
         Shared { state: Mutex::new(state), on_complete: Mutex::new(on_complete) }
     }
@@ -151,15 +153,20 @@ impl Shared {
             Err(SparseError::Transport(error @ TransportError::WrongThread { .. })) => return Err(error),
             Err(error) => state.poison(transport, error),
         }
-        self.report(state);
+        self.report(transport, state);
         Ok(())
     }
 
     /// Ends a round that is complete: what was not taken of it, sender by sender.
-    pub(super) fn conclude(&self) -> Result<Vec<Message>, SparseError> {
+    pub(super) fn conclude(&self, transport: &dyn Transport) -> Result<Vec<Message>, SparseError> {
         let mut state = self.lock();
         if let Status::Poisoned(error) = &state.status {
             return Err(error.clone());
+        }
+        if let Some(message) = state.panicked.take() {
+            let error = SparseError::CallbackPanicked(message);
+            state.poison(transport, error.clone());
+            return Err(error);
         }
         state.status = Status::Idle;
         let mut received: Vec<Message> = std::mem::take(&mut state.received).into();
@@ -174,7 +181,7 @@ impl Shared {
         match state.status {
             Status::Travelling => {
                 state.poison(transport, error);
-                self.report(state);
+                self.report(transport, state);
             }
             Status::Idle | Status::Arrived => state.status = Status::Poisoned(error),
             Status::Poisoned(_) => {}
@@ -192,16 +199,24 @@ impl Shared {
         (first..first + Tags::COUNT).for_each(|tag| transport.discard_messages(tag));
     }
 
-    /// Runs the callback, with the state's lock released so that it may use other exchanges.
-    fn report(&self, state: MutexGuard<'_, State>) {
+    /// Runs the callback, with the state's lock released so that it may use other exchanges. If it panics, the exchange is
+    /// poisoned: by the end of the round, if that is still to come.
+    fn report(&self, transport: &dyn Transport, state: MutexGuard<'_, State>) {
         let error = match &state.status {
             Status::Poisoned(error) => Some(error.clone()),
             _ => None,
         };
         drop(state);
         let mut callback = self.on_complete.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(call) = &mut *callback {
-            call(error.as_ref().map_or(Ok(()), Err));
+        let Some(call) = &mut *callback else { return };
+        if let Err(message) = callback::run(|| call(error.as_ref().map_or(Ok(()), Err))) {
+            tracing::error!("the completion callback of a sparse exchange panicked: {message}");
+            let mut state = self.lock();
+            match state.status {
+                Status::Travelling | Status::Arrived => state.panicked = Some(message),
+                Status::Idle => state.poison(transport, SparseError::CallbackPanicked(message)),
+                Status::Poisoned(_) => {}
+            }
         }
     }
 
@@ -215,6 +230,10 @@ impl Served for Shared {
     fn poll(&self, transport: &dyn Transport) {
         // A thread that may not make progress makes none.
         let _ = self.progress(transport);
+    }
+
+    fn give_up(&self, transport: &dyn Transport, why: String) {
+        self.abandon(transport, SparseError::Poisoned(why));
     }
 
     fn is_under_way(&self) -> bool {

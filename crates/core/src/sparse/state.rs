@@ -29,6 +29,8 @@ pub(super) struct State {
     pub(super) ending: Ending,
     /// In the order of coming.
     pub(super) received: VecDeque<Message>,
+    /// The message of a panic of the completion callback, in a round that nobody has ended yet.
+    pub(super) panicked: Option<String>,
 }
 
 /// How it is known that a round is complete.

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::list::Kept;
 use super::{Phase, Row, Trace, axis};
-use crate::transport::{Communicator, Reduction, TransportError};
+use crate::transport::{Call, Communicator, Reduction, TransportError};
 
 /// What tells the file from those of other programs: `otherData.format`.
 pub const FORMAT: &str = "haloport-trace-1";
@@ -108,6 +108,7 @@ impl Trace {
     /// # Errors
     /// [`TraceError`].
     pub fn write(&self, comm: &Communicator, out: &mut dyn Write) -> Result<(), TraceError> {
+        let _steps = comm.enter(Call::WriteTrace)?;
         let part = self.part();
         let mut first = [part.spans.first().map_or(u64::MAX, |span| span.begin)];
         let mut mine = Some(part);

@@ -3,18 +3,17 @@
 use std::fmt;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, Once, OnceLock, TryLockError};
-use std::time::{Duration, Instant};
+use std::sync::{Arc, Mutex, Once, OnceLock};
+use std::time::Duration;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::{Reach, Reduction, Transport, TransportError, TransportInfo};
+use super::collective::Collectives;
+use super::patience::{Limits, Patience, Standing};
+use super::{Reach, Transport, TransportError, TransportInfo};
 use crate::exchange::{Driven, Engine, Progress, drive};
 use crate::trace::{self, Trace};
-
-/// How long a rank waits for others unless told otherwise.
-pub const DEFAULT_TIME_LIMIT: Duration = Duration::from_secs(60);
 
 /// Tags that no exchange uses: they are for callers of [`Communicator::raw_transport`].
 pub const FREE_TAGS: Range<u32> = 0..100;
@@ -24,8 +23,29 @@ const ROUNDS_PER_CLOCK: u32 = 64;
 
 /// A group of ranks, seen from one of them. Cloning gives another handle to the same.
 ///
-/// Collective calls are made by all ranks in the same order. While one of them, or the end of an exchange, waits,
-/// the rank serves all its pending exchanges, so that ranks may end theirs in different orders.
+/// While a collective call, or the end of an exchange, waits, the rank serves all its pending exchanges, so that ranks may
+/// end theirs in different orders.
+///
+/// # Collective calls
+///
+/// All ranks make the same collective calls in the same order: those of this type, and the making of patterns, exchanges
+/// and lines. Each begins by telling the other ranks what it is about: the kind of call, the pattern that is bound (by its
+/// [number](crate::Pattern::number)), the root of a broadcast, or the length of a reduction. If ranks come to different
+/// calls, all of them get [`TransportError::OutOfStep`] at once, which names two of the calls, and nothing is exchanged;
+/// the communicator can still be used. A call that a rank leaves out or repeats is noticed where it meets another one; if
+/// none follows, the others end at the time limit. Two calls that are alike, such as two barriers, cannot be told apart.
+///
+/// That costs one small reduction for each call of several steps, such as [`bind`](crate::Pattern::bind), for each
+/// [`broadcast`](Communicator::broadcast), each sparse exchange, and each reduction that is a sum or has more than 6
+/// values. It costs nothing in a [`barrier`](Communicator::barrier), an [`agree`](Communicator::agree) or any other
+/// reduction: what they are about travels with their values.
+///
+/// # Waiting
+///
+/// A rank that waits for others for 60 s ([`warn_after`](Communicator::warn_after)) warns, once in each wait, and names
+/// those that it waits for as far as they are known. After 30 minutes ([`time_limit`](Communicator::time_limit)) the wait
+/// ends with an error that names them. The environment variables `HALOPORT_WARN_AFTER` and `HALOPORT_TIME_LIMIT` set
+/// both for communicators that are made from then on: in seconds, or `none`.
 #[derive(Clone)]
 pub struct Communicator {
     inner: Arc<Inner>,
@@ -35,7 +55,9 @@ struct Inner {
     transport: Arc<dyn Transport>,
     engine: Engine,
     next_tag: AtomicU32,
-    /// In nanoseconds; `u64::MAX` for none.
+    /// In nanoseconds; `u64::MAX` for never.
+    warn_after: AtomicU64,
+    /// In nanoseconds; `u64::MAX` for never.
     time_limit: AtomicU64,
     /// A [`Progress`].
     progress: AtomicU8,
@@ -43,9 +65,7 @@ struct Inner {
     any_thread: bool,
     /// Whether other ranks are threads of this process.
     has_threads: bool,
-    /// Collectives are not interleaved. Holds the error of the first that failed: from then on the ranks may be at
-    /// different ones, so there is no further.
-    collective: Mutex<Option<TransportError>>,
+    collectives: Mutex<Collectives>,
     trace: OnceLock<Trace>,
 }
 
@@ -56,26 +76,42 @@ impl fmt::Debug for Communicator {
 }
 
 impl Communicator {
-    /// A communicator over a transport, which it owns from now on, with the [`DEFAULT_TIME_LIMIT`].
+    /// A communicator over a transport, which it owns from now on. If an environment variable that sets a limit of waiting has a value that cannot
+    /// be understood, warns and takes the defaults.
     pub fn new(transport: impl Transport + 'static) -> Communicator {
+        let limits = Limits::from_environment().unwrap_or_else(|error| {
+            tracing::warn!("{error}; the default is used");
+            Limits::default()
+        });
+        Communicator::with_limits(transport, limits)
+    }
+
+    /// As [`new`](Communicator::new), but refuses values of environment variables that cannot be understood.
+    ///
+    /// # Errors
+    /// [`TransportError::Variable`].
+    pub fn try_new(transport: impl Transport + 'static) -> Result<Communicator, TransportError> {
+        Ok(Communicator::with_limits(transport, Limits::from_environment()?))
+    }
+
+    pub(crate) fn with_limits(transport: impl Transport + 'static, limits: Limits) -> Communicator {
         let transport: Arc<dyn Transport> = Arc::new(transport);
         // Asked once: what it says has texts.
         let info = transport.info();
-        let made = Communicator {
+        Communicator {
             inner: Arc::new(Inner {
                 any_thread: info.any_thread,
                 has_threads: transport.size() > 1 && info.reach == Reach::Process,
                 transport,
                 engine: Engine::default(),
                 next_tag: AtomicU32::new(FREE_TAGS.end),
-                time_limit: AtomicU64::new(0),
+                warn_after: AtomicU64::new(nanoseconds(limits.warn_after)),
+                time_limit: AtomicU64::new(nanoseconds(limits.time_limit)),
                 progress: AtomicU8::new(Progress::Auto as u8),
-                collective: Mutex::new(None),
+                collectives: Mutex::default(),
                 trace: OnceLock::new(),
             }),
-        };
-        made.set_time_limit(Some(DEFAULT_TIME_LIMIT));
-        made
+        }
     }
 
     /// The number of this rank, from 0.
@@ -93,19 +129,26 @@ impl Communicator {
         self.inner.transport.info()
     }
 
-    /// How long this rank waits for others before it gives up with an error; `None` for ever.
+    /// How long this rank waits for others before it gives up with an error; `None` for ever. 30 minutes by default, or
+    /// what the environment variable `HALOPORT_TIME_LIMIT` says.
     pub fn time_limit(&self) -> Option<Duration> {
-        match self.inner.time_limit.load(Ordering::Relaxed) {
-            u64::MAX => None,
-            nanoseconds => Some(Duration::from_nanos(nanoseconds)),
-        }
+        duration(&self.inner.time_limit)
     }
 
-    /// Sets the [`time_limit`](Communicator::time_limit) of this rank.
+    /// Sets the [`time_limit`](Communicator::time_limit) of this rank, for waits that begin from now on.
     pub fn set_time_limit(&self, limit: Option<Duration>) {
-        let nanoseconds =
-            limit.map_or(u64::MAX, |limit| u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX - 1));
-        self.inner.time_limit.store(nanoseconds, Ordering::Relaxed);
+        self.inner.time_limit.store(nanoseconds(limit), Ordering::Relaxed);
+    }
+
+    /// How long this rank waits for others before it warns, once in each wait; `None` for never. 60 s by default, or what
+    /// the environment variable `HALOPORT_WARN_AFTER` says.
+    pub fn warn_after(&self) -> Option<Duration> {
+        duration(&self.inner.warn_after)
+    }
+
+    /// Sets [`warn_after`](Communicator::warn_after) of this rank, for waits that begin from now on.
+    pub fn set_warn_after(&self, time: Option<Duration>) {
+        self.inner.warn_after.store(nanoseconds(time), Ordering::Relaxed);
     }
 
     /// Sets who drives this rank's exchanges of asynchronous devices from now on; [`Progress::Auto`] if not said. Ranks
@@ -139,103 +182,6 @@ impl Communicator {
     /// The time line of this rank. Where it was not begun, nothing is kept there.
     pub fn trace(&self) -> &Trace {
         self.inner.trace.get().unwrap_or(&trace::OFF)
-    }
-
-    /// Collective: waits until every rank has come here.
-    ///
-    /// # Errors
-    /// [`TransportError::TimeLimit`], [`TransportError::PeerFailed`], and what the layer below says.
-    pub fn barrier(&self) -> Result<(), TransportError> {
-        self.collective("all ranks at a barrier", |transport, idle| transport.barrier(idle))
-    }
-
-    /// Collective: the largest `value` of all ranks, in the order of [`f64::total_cmp`].
-    ///
-    /// # Errors
-    /// As for [`barrier`](Communicator::barrier).
-    pub fn all_max(&self, value: f64) -> Result<f64, TransportError> {
-        let mut ordered = [ordered_from(value)];
-        self.all_reduce(&mut ordered, Reduction::Max)?;
-        Ok(float_from(ordered[0]))
-    }
-
-    /// Collective: replaces each value by its reduction over all ranks. The lists have the same length on every rank.
-    ///
-    /// # Errors
-    /// As for [`barrier`](Communicator::barrier).
-    pub fn all_reduce(&self, values: &mut [u64], reduction: Reduction) -> Result<(), TransportError> {
-        self.collective("all ranks at a reduction", |transport, idle| {
-            transport.all_reduce(values, reduction, idle)
-        })
-    }
-
-    /// Collective: gives every rank the value of rank `root`.
-    ///
-    /// # Errors
-    /// As for [`barrier`](Communicator::barrier), and [`TransportError::NoSuchRank`].
-    pub fn broadcast<T: Serialize + DeserializeOwned>(
-        &self,
-        root: usize,
-        value: &T,
-    ) -> Result<T, TransportError> {
-        if root >= self.size() {
-            return Err(TransportError::NoSuchRank { peer: root, size: self.size() });
-        }
-        let mut bytes = if self.rank() == root { encode(value, root)? } else { Vec::new() };
-        self.collective("all ranks at a broadcast", |transport, idle| {
-            transport.broadcast(root, &mut bytes, idle)
-        })?;
-        decode(root, &bytes)
-    }
-
-    /// Collective: sends each message to the rank beside it, and returns the messages for this rank with their
-    /// senders, in the order of the senders. Receivers need not know who sends.
-    ///
-    /// # Errors
-    /// As for [`barrier`](Communicator::barrier), [`TransportError::NoSuchRank`] and [`TransportError::Malformed`].
-    pub fn sparse_exchange<T: Serialize + DeserializeOwned>(
-        &self,
-        messages: &[(usize, T)],
-    ) -> Result<Vec<(usize, T)>, TransportError> {
-        let me = self.rank();
-        let encoded = messages.iter().map(|(peer, message)| Ok((*peer, encode(message, me)?)));
-        let received = self.sparse_exchange_bytes(encoded.collect::<Result<_, TransportError>>()?)?;
-        received.iter().map(|(sender, bytes)| Ok((*sender, decode(*sender, bytes)?))).collect()
-    }
-
-    /// Collective: as [`sparse_exchange`](Communicator::sparse_exchange), of bytes as they are.
-    ///
-    /// # Errors
-    /// As for [`barrier`](Communicator::barrier), and [`TransportError::NoSuchRank`].
-    pub fn sparse_exchange_bytes(
-        &self,
-        messages: Vec<(usize, Vec<u8>)>,
-    ) -> Result<Vec<(usize, Vec<u8>)>, TransportError> {
-        let size = self.size();
-        if let Some(&(peer, _)) = messages.iter().find(|(peer, _)| *peer >= size) {
-            return Err(TransportError::NoSuchRank { peer, size });
-        }
-        self.collective("all ranks at a sparse exchange", |transport, idle| {
-            transport.sparse_exchange(messages, idle)
-        })
-    }
-
-    /// Collective: ends with the same result on every rank: `Ok` where all ranks are content, else the complaint of
-    /// the lowest rank that has one.
-    ///
-    /// # Errors
-    /// As for [`barrier`](Communicator::barrier). The inner result is the agreed one.
-    pub fn agree(&self, complaint: Option<String>) -> Result<Result<(), String>, TransportError> {
-        let mut lowest = [if complaint.is_some() { self.rank() as u64 } else { u64::MAX }];
-        self.all_reduce(&mut lowest, Reduction::Min)?;
-        match lowest[0] {
-            u64::MAX => Ok(Ok(())),
-            rank => {
-                let rank = rank as usize;
-                let text = self.broadcast(rank, &complaint.unwrap_or_default())?;
-                Ok(Err(format!("rank {rank}: {text}")))
-            }
-        }
     }
 
     /// Whether this rank and `peer`, another process of the same node, can map memory that the other one shares.
@@ -287,9 +233,18 @@ impl Communicator {
         &self.inner.engine
     }
 
-    /// Takes `count` tags, the same on every rank as long as ranks bind in the same order.
+    /// Takes `count` tags, the same on every rank: called within calls of several steps, on which ranks have agreed.
     pub(crate) fn take_tags(&self, count: u32) -> u32 {
         self.inner.next_tag.fetch_add(count, Ordering::Relaxed)
+    }
+
+    pub(super) fn collectives(&self) -> &Mutex<Collectives> {
+        &self.inner.collectives
+    }
+
+    /// The limits of waits that begin now.
+    pub(crate) fn limits(&self) -> Limits {
+        Limits { warn_after: self.warn_after(), time_limit: self.time_limit() }
     }
 
     /// Serves the pending exchanges until `done` says so, fails, or the time limit is over.
@@ -298,7 +253,7 @@ impl Communicator {
         what: impl Fn() -> String,
         mut done: impl FnMut() -> Result<bool, TransportError>,
     ) -> Result<(), TransportError> {
-        let mut patience = Patience::new(self.time_limit());
+        let mut waiting = Waiting::new(self);
         loop {
             if done()? {
                 return Ok(());
@@ -307,44 +262,8 @@ impl Communicator {
             if done()? {
                 return Ok(());
             }
-            self.inner.transport.relax(patience.round)?;
-            patience.next(&what)?;
+            waiting.round(&what)?;
         }
-    }
-
-    fn collective<R>(
-        &self,
-        what: &'static str,
-        call: impl FnOnce(&dyn Transport, super::Idle<'_>) -> Result<R, TransportError>,
-    ) -> Result<R, TransportError> {
-        let mut failed = match self.inner.collective.try_lock() {
-            Ok(guard) => guard,
-            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
-            Err(TryLockError::WouldBlock) => return Err(TransportError::Busy),
-        };
-        if let Some(error) = &*failed {
-            return Err(TransportError::Broken(error.to_string()));
-        }
-        let transport = &*self.inner.transport;
-        let mut patience = Patience::new(self.time_limit());
-        let wait = || {
-            call(transport, &mut || {
-                self.inner.engine.serve(transport);
-                transport.relax(patience.round)?;
-                patience.next(|| what.to_string())
-            })
-        };
-        let outcome = match self.trace().recording() {
-            Some(recording) => recording.wait(what, None, wait, Result::is_err),
-            None => wait(),
-        };
-        // A call that was refused never came to the others.
-        let refused =
-            matches!(outcome, Err(TransportError::WrongThread { .. } | TransportError::NoSuchRank { .. }));
-        if !refused {
-            *failed = outcome.as_ref().err().cloned();
-        }
-        outcome
     }
 }
 
@@ -358,29 +277,43 @@ impl Driven for Inner {
     }
 }
 
-/// Counts the rounds of waiting and looks at the clock now and then.
-struct Patience {
+/// One wait: counts its rounds, and looks at the clock now and then.
+pub(super) struct Waiting<'c> {
+    comm: &'c Communicator,
     round: u32,
-    limit: Option<Duration>,
-    began: Option<Instant>,
+    patience: Patience,
 }
 
-impl Patience {
-    fn new(limit: Option<Duration>) -> Patience {
-        Patience { round: 0, limit, began: None }
+impl<'c> Waiting<'c> {
+    pub(super) fn new(comm: &'c Communicator) -> Waiting<'c> {
+        Waiting { comm, round: 0, patience: Patience::new(comm.limits()) }
     }
 
-    fn next(&mut self, what: impl Fn() -> String) -> Result<(), TransportError> {
+    /// Waits a little for `what`.
+    pub(super) fn round(&mut self, what: impl Fn() -> String) -> Result<(), TransportError> {
+        self.comm.inner.transport.relax(self.round)?;
         self.round = self.round.saturating_add(1);
-        let Some(limit) = self.limit else { return Ok(()) };
-        if self.round % ROUNDS_PER_CLOCK == 1 || self.round == u32::MAX {
-            let now = Instant::now();
-            if now.duration_since(*self.began.get_or_insert(now)) > limit {
-                return Err(TransportError::TimeLimit { what: what(), limit });
-            }
+        if self.round % ROUNDS_PER_CLOCK != 1 && self.round < u32::MAX {
+            return Ok(());
         }
-        Ok(())
+        match self.patience.look() {
+            Standing::Fine => Ok(()),
+            Standing::Long(waited) => {
+                self.patience.warn(self.comm.rank(), waited, &what());
+                Ok(())
+            }
+            Standing::Over(limit) => Err(TransportError::TimeLimit { what: what(), limit }),
+        }
     }
+}
+
+fn nanoseconds(time: Option<Duration>) -> u64 {
+    time.map_or(u64::MAX, |time| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX - 1))
+}
+
+fn duration(nanoseconds: &AtomicU64) -> Option<Duration> {
+    let nanoseconds = nanoseconds.load(Ordering::Relaxed);
+    (nanoseconds < u64::MAX).then(|| Duration::from_nanos(nanoseconds))
 }
 
 pub(crate) fn encode<T: Serialize>(value: &T, sender: usize) -> Result<Vec<u8>, TransportError> {
@@ -389,30 +322,4 @@ pub(crate) fn encode<T: Serialize>(value: &T, sender: usize) -> Result<Vec<u8>, 
 
 pub(crate) fn decode<T: DeserializeOwned>(sender: usize, bytes: &[u8]) -> Result<T, TransportError> {
     postcard::from_bytes(bytes).map_err(|error| TransportError::Malformed { sender, why: error.to_string() })
-}
-
-/// An integer that is ordered as the float is by [`f64::total_cmp`].
-fn ordered_from(value: f64) -> u64 {
-    let bits = value.to_bits();
-    if bits >> 63 == 1 { !bits } else { bits | 1 << 63 }
-}
-
-fn float_from(ordered: u64) -> f64 {
-    f64::from_bits(if ordered >> 63 == 1 { ordered & !(1 << 63) } else { !ordered })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn floats_keep_their_order_as_integers() {
-        let values = [f64::NEG_INFINITY, -2.5, -0.0, 0.0, f64::MIN_POSITIVE, 1.0, 1e300, f64::INFINITY];
-        for pair in values.windows(2) {
-            assert!(ordered_from(pair[0]) < ordered_from(pair[1]), "{pair:?}");
-        }
-        for value in values {
-            assert_eq!(float_from(ordered_from(value)).to_bits(), value.to_bits());
-        }
-    }
 }

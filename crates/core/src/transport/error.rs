@@ -53,6 +53,31 @@ pub enum TransportError {
          and never from a completion callback"
     )]
     Busy,
+    /// Ranks came to different collective calls. Every rank gets the same error, and none has done anything; the
+    /// communicator can still be used.
+    #[error(
+        "the ranks are out of step: rank {rank} has come to {call}, and rank 0 to {first}; all ranks make the same \
+         collective calls in the same order"
+    )]
+    OutOfStep {
+        /// The lowest rank whose call is not that of rank 0.
+        rank: usize,
+        /// Its call.
+        call: String,
+        /// The call of rank 0.
+        first: String,
+    },
+    /// An environment variable has a value that cannot be understood.
+    #[error(
+        "the environment variable {name} is `{found}`, expected a number of seconds above 0, or `none`: correct it, \
+         or unset it"
+    )]
+    Variable {
+        /// Its name.
+        name: &'static str,
+        /// Its value.
+        found: String,
+    },
     /// An earlier collective failed on this rank.
     #[error("an earlier collective call failed, so ranks may have come to different ones: {0}")]
     Broken(String),

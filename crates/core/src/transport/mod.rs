@@ -5,11 +5,14 @@
 //! pattern needs. It knows nothing of devices' events, of fields or of patterns. Where ranks share memory, a [`Window`]
 //! lets a neighbour copy straight out of a field.
 
+mod call;
+mod collective;
 mod communicator;
 #[cfg(doctest)]
 mod compile_fail;
 mod error;
 mod in_process;
+mod patience;
 mod shared;
 mod window;
 
@@ -21,13 +24,16 @@ use std::sync::Arc;
 
 use serde::Serialize;
 
-pub use communicator::{Communicator, DEFAULT_TIME_LIMIT, FREE_TAGS};
-pub(crate) use communicator::{decode, encode};
+pub use communicator::{Communicator, FREE_TAGS};
 pub use error::TransportError;
 pub use in_process::{MOST_RANKS, RanksError, run_ranks};
+pub use patience::{DEFAULT_TIME_LIMIT, DEFAULT_WARN_AFTER};
 pub use shared::{Lease, SharedMemory};
 pub use window::Window;
 
+pub(crate) use call::Call;
+pub(crate) use communicator::{decode, encode};
+pub(crate) use patience::{Limits, Patience, Standing};
 pub(crate) use window::{STATE_BYTES, WindowRegion, WindowState};
 
 use crate::device::MemoryRange;
@@ -113,7 +119,8 @@ pub type Idle<'a> = &'a mut dyn FnMut() -> Result<(), TransportError>;
 ///
 /// Channels of the same peer, direction and tag are matched in the order of their posting. Messages have tags of their
 /// own, which never meet those of channels; those of one sender and tag are received in the order of sending.
-/// Collectives are called by all ranks in the same order; they block, but call `idle` while they wait.
+/// Collectives are called by all ranks in the same order ([`Communicator`] sees to that); they block, but call `idle`
+/// while they wait.
 ///
 /// # Safety
 /// An implementation touches the memory of a channel only between a `post` and the `test` that says that the message
@@ -274,11 +281,11 @@ pub unsafe trait Transport: Debug + Send + Sync {
     /// [`TransportError::PeerFailed`] once it is known that another rank has failed.
     fn relax(&self, round: u32) -> Result<(), TransportError>;
 
-    /// Collective: waits until every rank has come here.
-    ///
-    /// # Errors
-    /// What `idle` or the underlying layer says.
-    fn barrier(&self, idle: Idle<'_>) -> Result<(), TransportError>;
+    /// The other ranks that have not come to the collective in which this rank waits, in ascending order, as far as that is
+    /// known; none where the transport cannot tell.
+    fn missing_ranks(&self) -> Vec<usize> {
+        Vec::new()
+    }
 
     /// Collective: replaces each value by its reduction over all ranks. The lists have the same length everywhere.
     ///

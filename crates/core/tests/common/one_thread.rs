@@ -110,10 +110,6 @@ unsafe impl Transport for OneThread {
         self.inner.relax(round)
     }
 
-    fn barrier(&self, idle: Idle<'_>) -> Result<(), TransportError> {
-        self.here()?.barrier(idle)
-    }
-
     fn all_reduce(
         &self,
         values: &mut [u64],

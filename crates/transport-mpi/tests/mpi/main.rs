@@ -115,6 +115,7 @@ fn bare(comm: &Communicator) -> &dyn Transport {
 
 fn suite(comm: &Communicator) -> Outcome {
     haloport_conformance::transport::suite(comm)?;
+    haloport_conformance::out_of_step::check(comm, &CpuDevice::with_threads(1)?)?;
     channels::wrong_lengths(comm)?;
     channels::close_sending(comm)?;
     collectives::random_rounds(comm, 100)?;

@@ -98,7 +98,6 @@ fn settle(parts: Vec<Part>, logs: &mut [Log]) -> Result<Vec<Outcome>, Failure> {
     logs.iter_mut().for_each(|log| log.collectives += 1);
     let different = || Failure::Run("simulated ranks are at different collectives".into());
     match &parts[0] {
-        Part::Barrier => Ok(vec![Outcome::Nothing; ranks]),
         Part::Broadcast(root, _) => {
             let Some(Part::Broadcast(_, bytes)) = parts.get(*root) else { return Err(different()) };
             Ok(vec![Outcome::Bytes(Arc::from(&**bytes)); ranks])
@@ -163,8 +162,9 @@ mod tests {
         let real = haloport::run_ranks(5, |comm| body(&comm)).unwrap();
         let logs: Vec<Log> = simulated.iter().map(|(_, log)| log.clone()).collect();
         assert_eq!(simulated.into_iter().map(|(result, _)| result).collect::<Vec<_>>(), real);
-        // A barrier, two reductions, a broadcast, the reduction and the broadcast of the refusal, and the messages.
-        assert!(logs.iter().all(|log| log.collectives == 7));
+        // A barrier, a sum with what it is about, a largest value, a broadcast and messages with what they are about, the
+        // reduction and the broadcast of the refusal.
+        assert!(logs.iter().all(|log| log.collectives == 10));
         let counts: Vec<_> = logs.iter().map(|log| (log.setup_messages, log.setup_received)).collect();
         assert_eq!(counts, [(1, 5), (2, 1), (2, 1), (2, 1), (2, 1)]);
     }

@@ -13,7 +13,6 @@ use super::loggp::Message;
 /// What one rank brings to a collective.
 #[derive(Debug)]
 pub(super) enum Part {
-    Barrier,
     Reduce(Vec<u64>, Reduction),
     /// The root, and the bytes where this is it.
     Broadcast(usize, Vec<u8>),
@@ -24,7 +23,6 @@ pub(super) enum Part {
 /// What one rank gets from a collective.
 #[derive(Debug, Clone)]
 pub(super) enum Outcome {
-    Nothing,
     Values(Arc<[u64]>),
     Bytes(Arc<[u8]>),
     /// Those from each sender.
@@ -165,10 +163,6 @@ unsafe impl Transport for Simulated {
 
     fn relax(&self, _round: u32) -> Result<(), TransportError> {
         Err(not_simulated("waiting"))
-    }
-
-    fn barrier(&self, _idle: Idle<'_>) -> Result<(), TransportError> {
-        self.meet(Part::Barrier).map(|_| ())
     }
 
     fn all_reduce(

@@ -17,6 +17,8 @@ pub(super) struct Collective {
 struct Round {
     number: u64,
     arrived: usize,
+    /// The number of the round that comes next for each rank.
+    next: Vec<u64>,
     gathering: Content,
     /// The content of the round before, which slower ranks still have to take.
     complete: Arc<Content>,
@@ -39,13 +41,22 @@ pub(super) type Message = (usize, Vec<u8>);
 
 impl Collective {
     pub(super) fn new(size: usize) -> Collective {
-        Collective { size, round: Mutex::default() }
+        Collective { size, round: Mutex::new(Round { next: vec![0; size], ..Round::default() }) }
     }
 
-    /// Brings this rank's part, waits for those of all others and returns them all. `wake` is called by the last
+    /// The ranks that have not come to the round in which `rank` waits.
+    pub(super) fn missing(&self, rank: usize) -> Vec<usize> {
+        let round = lock(&self.round);
+        let has_come = |rank: usize| round.next[rank] > round.number;
+        // Once all have come, the next round begins, to which `rank` has not come either.
+        (0..self.size).filter(|&other| has_come(rank) && !has_come(other)).collect()
+    }
+
+    /// Brings the part of `rank`, waits for those of all others and returns them all. `wake` is called by the last
     /// rank to come.
     pub(super) fn meet(
         &self,
+        rank: usize,
         bring: impl FnOnce(&mut Content),
         wake: impl FnOnce(),
         idle: Idle<'_>,
@@ -54,6 +65,7 @@ impl Collective {
             let mut round = lock(&self.round);
             let number = round.number;
             bring(&mut round.gathering);
+            round.next[rank] = number + 1;
             round.arrived += 1;
             if round.arrived == self.size {
                 round.arrived = 0;

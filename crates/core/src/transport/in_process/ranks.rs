@@ -1,13 +1,13 @@
 //! Starting ranks as threads.
 
-use std::any::Any;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use super::transport::InProcess;
 use super::world::World;
-use crate::transport::Communicator;
+use crate::callback::panic_text;
+use crate::transport::{Communicator, Limits};
 
 /// Why [`run_ranks`] failed.
 #[derive(Debug, thiserror::Error)]
@@ -54,7 +54,8 @@ pub const MOST_RANKS: usize = 1 << 16;
 /// ```
 ///
 /// # Errors
-/// The error or the panic of the rank that failed first, or that threads could not be started.
+/// The error or the panic of the rank that failed first, or that threads could not be started, or that an environment
+/// variable which sets a limit of waiting ([`Communicator`]) cannot be understood.
 pub fn run_ranks<T, E, F>(ranks: usize, body: F) -> Result<Vec<T>, RanksError<E>>
 where
     T: Send,
@@ -64,6 +65,7 @@ where
     if ranks == 0 || ranks > MOST_RANKS {
         return Err(RanksError::Start(format!("{ranks} ranks were asked for, expected 1 to {MOST_RANKS}")));
     }
+    let limits = Limits::from_environment().map_err(|error| RanksError::Start(error.to_string()))?;
     let world = Arc::new(World::new(ranks));
     let ends = std::thread::scope(|scope| {
         let mut threads = Vec::with_capacity(ranks);
@@ -71,7 +73,7 @@ where
             let (body, world_of_rank) = (&body, Arc::clone(&world));
             let thread = std::thread::Builder::new()
                 .name(format!("rank {rank}"))
-                .spawn_scoped(scope, move || run_one(rank, world_of_rank, body));
+                .spawn_scoped(scope, move || run_one(rank, world_of_rank, limits, body));
             match thread {
                 Ok(thread) => threads.push(thread),
                 Err(error) => {
@@ -84,7 +86,7 @@ where
         // `run_one` catches every panic of the body, so a join that fails is one of its own.
         Ok(threads
             .into_iter()
-            .map(|thread| thread.join().unwrap_or_else(|panic| End::Panicked(text(&*panic))))
+            .map(|thread| thread.join().unwrap_or_else(|panic| End::Panicked(panic_text(&*panic))))
             .collect::<Vec<_>>())
     })?;
     let first = world.failure().map(|(rank, _)| *rank);
@@ -111,9 +113,10 @@ enum End<T, E> {
 fn run_one<T, E: fmt::Display>(
     rank: usize,
     world: Arc<World>,
+    limits: Limits,
     body: &(impl Fn(Communicator) -> Result<T, E> + Sync),
 ) -> End<T, E> {
-    let comm = Communicator::new(InProcess::new(rank, Arc::clone(&world)));
+    let comm = Communicator::with_limits(InProcess::new(rank, Arc::clone(&world)), limits);
     // What a panicking body leaves behind is seen by nobody but the other ranks' `PeerFailed`.
     match catch_unwind(AssertUnwindSafe(|| body(comm))) {
         Ok(Ok(value)) => End::Returned(value),
@@ -122,14 +125,9 @@ fn run_one<T, E: fmt::Display>(
             End::Failed(error)
         }
         Err(panic) => {
-            let message = text(&*panic);
+            let message = panic_text(&*panic);
             world.fail(rank, format!("it panicked: {message}"));
             End::Panicked(message)
         }
     }
-}
-
-fn text(panic: &(dyn Any + Send)) -> String {
-    let known = panic.downcast_ref::<&str>().map(ToString::to_string);
-    known.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "no message".into())
 }

@@ -177,8 +177,8 @@ unsafe impl Transport for InProcess {
         self.world.relax(self.rank, round)
     }
 
-    fn barrier(&self, idle: Idle<'_>) -> Result<(), TransportError> {
-        self.world.collective.meet(|_| (), || self.world.ring_all(), idle).map(|_| ())
+    fn missing_ranks(&self) -> Vec<usize> {
+        self.world.collective.missing(self.rank)
     }
 
     fn all_reduce(
@@ -188,6 +188,7 @@ unsafe impl Transport for InProcess {
         idle: Idle<'_>,
     ) -> Result<(), TransportError> {
         let content = self.world.collective.meet(
+            self.rank,
             |content| content.reduce(values, reduction),
             || self.world.ring_all(),
             idle,
@@ -202,6 +203,7 @@ unsafe impl Transport for InProcess {
     fn broadcast(&self, root: usize, bytes: &mut Vec<u8>, idle: Idle<'_>) -> Result<(), TransportError> {
         self.check(root)?;
         let content = self.world.collective.meet(
+            self.rank,
             |content| {
                 if self.rank == root {
                     content.bytes = std::mem::take(bytes);
@@ -221,6 +223,7 @@ unsafe impl Transport for InProcess {
     ) -> Result<Vec<(usize, Vec<u8>)>, TransportError> {
         messages.iter().try_for_each(|(peer, _)| self.check(*peer))?;
         let content = self.world.collective.meet(
+            self.rank,
             |content| content.send(self.rank, messages),
             || self.world.ring_all(),
             idle,

@@ -1,0 +1,135 @@
+//! Panics on the thread for progress, on devices that go on working after a call has returned: the exchange whose callback or
+//! device it was gives an error, and the others go on.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use haloport_core::device::{Device, DeviceError, MemoryKind, Priority};
+use haloport_core::{BindOptions, Communicator, DataPath, Schedule};
+
+use crate::altered::{Alteration, Altered};
+use crate::device::Slow;
+use crate::ordering::line::LineOf;
+use crate::scheduled::PATIENCE;
+use crate::{Failure, ensure};
+
+/// Cells that a rank sends in one exchange.
+const CELLS: usize = 1024;
+
+/// How long a kernel takes behind which exchanges are started, so that the thread has to come back to them.
+const KERNEL: Duration = Duration::from_millis(30);
+
+/// What panics say.
+const MESSAGE: &str = "out of fish";
+
+/// Collective: the completion callback of an exchange panics on each rank. The exchange gives that as its error, and another
+/// one is done as before.
+///
+/// # Errors
+/// What went otherwise.
+pub fn callback<D: Device>(comm: &Communicator, device: &D) -> Result<(), Failure> {
+    let stream = device.create_stream(Priority::Normal)?;
+    let options = || BindOptions::default().path(DataPath::Messages);
+    let panicking = options().on_complete(|_| std::panic::panic_any(MESSAGE));
+    let mut broken = LineOf::with_options(comm, device, panicking, CELLS)?;
+    let mut whole = LineOf::with_options(comm, device, options(), CELLS)?;
+    Slow::lasting(device, KERNEL)?.start(&stream)?;
+    broken.exchange.start(Schedule::On(&stream))?.finish(Schedule::On(&stream))?;
+    device.synchronize(&stream)?;
+    let error = error_of(&mut broken)?;
+    ensure!(error.contains("callback") && error.contains(MESSAGE), "the exchange gave `{error}`");
+    goes_on(&mut whole, device, &stream)?;
+    comm.barrier()?;
+    Ok(())
+}
+
+/// Collective: the device of rank 0 panics while the thread for progress calls it. The exchange gives that as its error, its
+/// neighbours get one as well, and another one is done as before.
+///
+/// # Errors
+/// What went otherwise.
+pub fn driver<D: Device>(comm: &Communicator, device: &D) -> Result<(), Failure> {
+    let stream = device.create_stream(Priority::Normal)?;
+    let options = || BindOptions::default().path(DataPath::Messages);
+    let panics = Panics::default();
+    let altered = Altered::new(device, panics.clone());
+    let mut broken = LineOf::with_options(comm, &altered, options(), CELLS)?;
+    let mut whole = LineOf::with_options(comm, device, options(), CELLS)?;
+    panics.armed.store(comm.rank() == 0, Ordering::SeqCst);
+    Slow::lasting(device, KERNEL)?.start(&stream)?;
+    let started = broken.exchange.start(Schedule::On(&stream));
+    let ended = started.and_then(|pending| pending.finish(Schedule::On(&stream)));
+    device.synchronize(&stream)?;
+    let error = match ended {
+        Ok(()) => error_of(&mut broken)?,
+        Err(error) => error.to_string(),
+    };
+    let expected = if comm.rank() == 0 { MESSAGE } else { "rank " };
+    ensure!(error.contains(expected), "the exchange gave `{error}`");
+    goes_on(&mut whole, device, &stream)?;
+    comm.barrier()?;
+    Ok(())
+}
+
+/// The error of an exchange that has been finished, which may come a little later.
+fn error_of<D: Device>(line: &mut LineOf<D>) -> Result<String, Failure> {
+    let began = Instant::now();
+    while began.elapsed() < PATIENCE {
+        if let Err(error) = line.exchange.synchronize() {
+            return Ok(error.to_string());
+        }
+        thread::sleep(Duration::from_millis(1));
+    }
+    Err("the exchange gave no error".into())
+}
+
+/// Exchanges that the thread for progress ends.
+fn goes_on<D: Device>(line: &mut LineOf<D>, device: &D, stream: &D::Stream) -> Result<(), Failure> {
+    for round in 1..=3 {
+        line.write(round, stream)?;
+        Slow::lasting(device, KERNEL)?.start(stream)?;
+        line.exchange.start(Schedule::On(stream))?.finish(Schedule::On(stream))?;
+        line.look(stream)?;
+        device.synchronize(stream)?;
+        line.exchange.synchronize()?;
+        line.verify(round, stream)?;
+    }
+    Ok(())
+}
+
+/// Has a device panic, once, when the thread for progress asks whether work is done.
+#[derive(Debug, Clone, Default)]
+struct Panics {
+    armed: Arc<AtomicBool>,
+}
+
+impl<D: Device> Alteration<D> for Panics {
+    type Buffer = D::Buffer;
+
+    fn before(&self, call: &'static str, _device: &D) -> Result<(), DeviceError> {
+        let is_there = call == "query" && thread::current().name() == Some("haloport-progress");
+        if is_there && self.armed.swap(false, Ordering::SeqCst) {
+            std::panic::panic_any(MESSAGE);
+        }
+        Ok(())
+    }
+
+    fn allocate(&self, device: &D, bytes: usize, kind: MemoryKind) -> Result<D::Buffer, DeviceError> {
+        device.allocate(bytes, kind)
+    }
+
+    fn allocate_on(&self, device: &D, bytes: usize, stream: &D::Stream) -> Result<D::Buffer, DeviceError> {
+        device.allocate_on(bytes, stream)
+    }
+
+    fn export(&self, device: &D, buffer: &D::Buffer) -> Result<Vec<u8>, DeviceError> {
+        device.export(buffer)
+    }
+
+    unsafe fn import(&self, device: &D, token: &[u8]) -> Result<D::Buffer, DeviceError> {
+        // SAFETY: the caller's promise.
+        unsafe { device.import(token) }
+    }
+}

@@ -1,0 +1,132 @@
+//! How long ranks wait: warnings that name neighbours, and the limits that options and the environment set.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod common;
+
+use std::io::{self, Write};
+use std::process::Command;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use common::*;
+use haloport_core::transport::{DEFAULT_TIME_LIMIT, DEFAULT_WARN_AFTER, TransportError};
+use haloport_core::*;
+
+/// What was logged.
+#[derive(Clone, Default)]
+struct Log(Arc<Mutex<Vec<u8>>>);
+
+impl Write for Log {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().unwrap().write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// The lines that `body` logs on this thread.
+fn logged(body: impl FnOnce() -> Result<(), Failure>) -> Result<Vec<String>, Failure> {
+    let log = Log::default();
+    let writer = log.clone();
+    let subscriber = tracing_subscriber::fmt().with_writer(move || writer.clone()).with_ansi(false).finish();
+    tracing::subscriber::with_default(subscriber, body)?;
+    let bytes = log.0.lock().unwrap().clone();
+    Ok(String::from_utf8(bytes)?.lines().map(ToString::to_string).collect())
+}
+
+const SHORT: Duration = Duration::from_millis(30);
+const LATE: Duration = Duration::from_millis(200);
+
+#[test]
+fn a_rank_that_waits_long_warns_once_and_names_its_neighbour() {
+    run_ranks(2, |comm| -> Result<(), Failure> {
+        assert_eq!(comm.warn_after(), Some(DEFAULT_WARN_AFTER));
+        comm.set_warn_after(Some(SHORT));
+        let mut exchange = bound(&comm, DataPath::Messages)?;
+        if comm.rank() == 1 {
+            std::thread::sleep(LATE);
+            exchange.exchange(Schedule::DefaultStream)?;
+            std::thread::sleep(LATE);
+            comm.barrier()?;
+            return Ok(());
+        }
+        for (what, lines) in [
+            ("from rank 1", logged(|| Ok(exchange.exchange(Schedule::DefaultStream)?))?),
+            ("for rank 1 to come to a barrier", logged(|| Ok(comm.barrier()?))?),
+        ] {
+            let [line] = &lines[..] else { return Err(format!("one warning expected: {lines:?}").into()) };
+            assert!(
+                line.contains("WARN") && line.contains("rank 0 has waited") && line.contains(what),
+                "{line}"
+            );
+            assert!(line.contains("it gives up after 1800.0 s"), "{line}");
+        }
+        Ok(())
+    })
+    .unwrap();
+}
+
+#[test]
+fn a_rank_that_is_to_warn_never_does_not() {
+    run_ranks(2, |comm| -> Result<(), Failure> {
+        comm.set_warn_after(None);
+        if comm.rank() == 1 {
+            std::thread::sleep(LATE);
+            comm.barrier()?;
+            return Ok(());
+        }
+        assert_eq!(logged(|| Ok(comm.barrier()?))?, [""; 0]);
+        Ok(())
+    })
+    .unwrap();
+}
+
+#[test]
+fn limits_are_those_of_the_environment() {
+    for (name, value, expected) in [
+        ("HALOPORT_TIME_LIMIT", "0.25", "Some(250ms) Some(60s)"),
+        ("HALOPORT_TIME_LIMIT", "none", "None Some(60s)"),
+        ("HALOPORT_WARN_AFTER", "5", "Some(1800s) Some(5s)"),
+        ("HALOPORT_WARN_AFTER", "none", "Some(1800s) None"),
+        ("NO_SUCH_VARIABLE", "none", "Some(1800s) Some(60s)"),
+        ("HALOPORT_TIME_LIMIT", "soon", "refused"),
+        ("HALOPORT_WARN_AFTER", "-1", "refused"),
+        ("HALOPORT_TIME_LIMIT", "", "refused"),
+    ] {
+        let out = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "another_process", "--nocapture", "--test-threads=1"])
+            .env("HALOPORT_TEST_ROLE", "limits")
+            .env(name, value)
+            .output()
+            .unwrap();
+        let out = String::from_utf8(out.stdout).unwrap();
+        assert!(out.contains(&format!("limits: {expected}")), "{name}={value}: {out}");
+        if expected == "refused" {
+            let named = format!(
+                "the environment variable {name} is `{value}`, expected a number of seconds above 0, or `none`"
+            );
+            assert!(out.contains(&named), "{name}={value}: {out}");
+        }
+    }
+    assert_eq!(DEFAULT_TIME_LIMIT, Duration::from_secs(30 * 60));
+    assert_eq!(DEFAULT_WARN_AFTER, Duration::from_secs(60));
+}
+
+/// What the other processes do; nothing in the process that cargo starts.
+#[test]
+fn another_process() {
+    if std::env::var_os("HALOPORT_TEST_ROLE").is_none() {
+        return;
+    }
+    let limits = run_ranks(1, |comm| {
+        let again = Communicator::try_new(Arc::clone(comm.transport()))?;
+        assert_eq!(again.time_limit(), comm.time_limit());
+        Ok::<_, TransportError>((comm.time_limit(), comm.warn_after()))
+    });
+    match limits {
+        Ok(limits) => println!("limits: {:?} {:?}", limits[0].0, limits[0].1),
+        Err(error) => println!("limits: refused: {error}"),
+    }
+}
