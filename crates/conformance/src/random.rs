@@ -7,9 +7,14 @@ use haloport_core::{Communicator, run_ranks};
 
 use crate::{Failure, cubed_sphere, exchange, large, sparse, unstructured};
 
-/// How many cases one run has: `HALOPORT_CASES`, or `usual` where that is no number.
+/// How many cases one run has: `HALOPORT_CASES`, or `usual` where that is not set.
+///
+/// # Panics
+/// If `HALOPORT_CASES` is no number.
 pub fn cases(usual: u64) -> u64 {
-    std::env::var("HALOPORT_CASES").ok().and_then(|text| text.parse().ok()).unwrap_or(usual)
+    let Some(text) = std::env::var_os("HALOPORT_CASES") else { return usual };
+    let number = text.to_str().and_then(|text| text.parse().ok());
+    number.unwrap_or_else(|| panic!("HALOPORT_CASES: expected a number of cases, found `{}`", text.display()))
 }
 
 /// Boxes, against the global oracle.
