@@ -80,6 +80,7 @@ impl Endpoint {
         if comm.is_inter(&permit)? {
             return Err(layer("MPI_Comm_dup", "the communicator joins two groups: merge them first"));
         }
+        let device_memory = takes_device_memory(&permit)?;
         let channels = comm.duplicate(&permit)?;
         let setup = comm.duplicate(&permit)?;
         let (rank, size) = (setup.rank(&permit)?, setup.size(&permit)?);
@@ -96,7 +97,7 @@ impl Endpoint {
                 name: "mpi",
                 implementation: raw::version(),
                 reach,
-                device_memory: takes_device_memory(&permit),
+                device_memory,
                 any_thread: threads.any(),
             },
             near,
@@ -248,11 +249,17 @@ impl Entry<'_> {
 }
 
 /// Whether channels may name device memory: what `HALOPORT_MPI_CUDA` says (`0` or `1`), else what the library says.
-fn takes_device_memory(permit: &Permit) -> bool {
-    match std::env::var("HALOPORT_MPI_CUDA").as_deref() {
-        Ok("0") => false,
-        Ok("1") => true,
-        _ => raw::cuda_support(permit),
+fn takes_device_memory(permit: &Permit) -> Result<bool, TransportError> {
+    let value = std::env::var_os("HALOPORT_MPI_CUDA").unwrap_or_default();
+    match value.to_str() {
+        Some("0") => Ok(false),
+        Some("1") => Ok(true),
+        Some("") => Ok(raw::cuda_support(permit)),
+        _ => {
+            let found = value.display();
+            let message = format!("HALOPORT_MPI_CUDA: expected 0 or 1, found `{found}`");
+            Err(layer("the set-up of MPI", &message))
+        }
     }
 }
 
