@@ -11,6 +11,7 @@ use serde::Serialize;
 
 use crate::failure::Failure;
 use crate::launch::{RankArgs, launched_by, on_ranks};
+use crate::memory::room_on_host;
 use crate::print::{self, Report as _};
 
 const EXAMPLES: &str = "\
@@ -104,6 +105,9 @@ impl Report {
         let units = device.compute_units;
         writeln!(out, "  {:<12}{}", device.id.to_string(), device.name)?;
         writeln!(out, "  {:<12}{}; {units} compute units; {memory}", "", device.driver)?;
+        if let Some(room) = room_on_host().filter(|_| device.runs_on_host()) {
+            writeln!(out, "  {:<12}at most {room}", "")?;
+        }
         writeln!(out, "  {:<12}{}", "", self.finish_of(device))?;
         match self.between_processes(device) {
             Some(ways) => writeln!(out, "  {:<12}between processes: {ways}", ""),

@@ -35,8 +35,9 @@ const VARIABLES: [Variable; 5] = [
         name: "HALOPORT_NVRTC",
         help: "Files of NVRTC to try first, with `:` between them",
         check: |value| {
-            let named = env::split_paths(value).filter(|path| path.components().count() > 1);
-            let missing = named.into_iter().any(|path| !path.is_file());
+            // A name without a folder is looked for by the system's loader.
+            let value = value.to_string_lossy();
+            let missing = value.split(':').any(|name| name.contains('/') && !Path::new(name).is_file());
             refuse_if(missing, "libraries that are there, with `:` between them")
         },
     },

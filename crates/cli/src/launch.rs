@@ -25,7 +25,7 @@ fn ranks_help() -> String {
 /// A number of ranks, for every option that takes one.
 pub(crate) fn rank_count(text: &str) -> Result<usize, String> {
     let count = text.trim().parse().ok().filter(|count| (1..=MOST_RANKS).contains(count));
-    count.ok_or_else(|| format!("expected 1 to {MOST_RANKS} ranks, found {text}"))
+    count.ok_or_else(|| format!("expected 1 to {MOST_RANKS} ranks; found `{text}`"))
 }
 
 /// What launchers set in the environment of the processes that they start.
@@ -38,6 +38,11 @@ impl RankArgs {
     /// The number of ranks that the user asked for, to be checked before any is started.
     pub(crate) fn asked(&self) -> Option<usize> {
         self.ranks
+    }
+
+    /// The same, with `ranks` ranks where the user did not say how many and no launcher does.
+    pub(crate) fn or(self, ranks: usize) -> RankArgs {
+        if launched_by().is_some() { self } else { RankArgs { ranks: self.ranks.or(Some(ranks)) } }
     }
 
     /// The number of ranks in this process.

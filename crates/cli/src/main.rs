@@ -12,6 +12,7 @@ mod launch;
 mod logs;
 mod memory;
 mod mesh;
+mod options;
 mod output;
 mod print;
 mod run;

@@ -16,20 +16,21 @@ pub(crate) struct Room {
     of: String,
 }
 
-/// The memory for what the ranks of this process hold on a device.
-///
-/// On the host that is what the machine has available, and what is left of the limits on this process (`ulimit -v` and
-/// `-d`) and of those of its control groups. Where a launcher has started several processes, the limits of one of them say
-/// nothing about what all ranks need.
+/// The memory for what ranks hold on a device.
 pub(crate) fn room(device: &DeviceInfo) -> Option<Room> {
     let of_device =
         device.memory_bytes.map(|bytes| Room { bytes, of: format!("of memory of {}", device.id) });
-    if !device.runs_on_host() {
-        return of_device;
-    }
+    let of_host = if device.runs_on_host() { room_on_host() } else { None };
+    of_device.into_iter().chain(of_host).min_by_key(|room| room.bytes)
+}
+
+/// What the machine has available, and what is left of the limits on this process (`ulimit -v` and `-d`) and of those of
+/// its control groups. Where a launcher has started several processes, the limits of one of them say nothing about what all
+/// ranks need.
+pub(crate) fn room_on_host() -> Option<Room> {
     let system = System::default();
     let of_process = if launched_by().is_none() { of_process(&system) } else { Vec::new() };
-    let rooms = of_device.into_iter().chain(available(&system)).chain(of_process).chain(of_groups(&system));
+    let rooms = available(&system).into_iter().chain(of_process).chain(of_groups(&system));
     rooms.min_by_key(|room| room.bytes)
 }
 

@@ -97,15 +97,8 @@ impl Write for Output {
 /// # Errors
 /// What the system says.
 pub(crate) fn new_file(folder: &Path) -> io::Result<NamedTempFile> {
-    let mut builder = Builder::new();
-    builder.prefix(".unfinished-");
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::PermissionsExt;
-        // Like any other file, and not the user's alone.
-        builder.permissions(fs::Permissions::from_mode(0o666));
-    }
-    builder.tempfile_in(folder)
+    // With the rights of any other file, not for the user alone as temporary files are.
+    Builder::new().prefix(".unfinished-").make_in(folder, |path| File::create_new(path))
 }
 
 /// Where a path leads.

@@ -115,7 +115,7 @@ fn bad_arguments_give_one_line_and_the_exit_code_2() {
         ("--mesh icon:R2B30", &["--mesh", "GiB", "icon:R2B30"]),
         ("--mesh icon:R2B99", &["--mesh", "GiB"]),
         ("--mesh icosahedral:1 --ranks 21", &["--ranks", "21 parts of 20 cells", "at most 20 parts"]),
-        ("--ranks 0", &["--ranks", "found 0"]),
+        ("--ranks 0", &["--ranks", "found `0`"]),
         ("--days 0", &["--days", "above 0", "`0`"]),
         ("--days -1", &["--days", "above 0", "`-1`"]),
         ("--days NaN", &["--days", "`NaN`"]),

@@ -154,7 +154,7 @@ fn bad_input_gives_one_line_and_the_exit_code_2() {
         ("--local 1000000000000000", &["--local", "expected 1 to 2^48"]),
         ("--local 60000,60000,60000", &["GiB", "choose a smaller --local"]),
         ("--local 18446744073709551615,2,2 --ranks 2", &["--local", "too many"]),
-        ("--halo 0", &["--halo", "expected a number from 1", "`0`"]),
+        ("--halo 0", &["--halo", "expected a whole number from 1", "`0`"]),
         ("--fields -1", &["-1"]),
         ("--samples many", &["--samples", "`many`"]),
         ("--dtype foo", &["--dtype", "f64, f32", "`foo`"]),
@@ -164,8 +164,8 @@ fn bad_input_gives_one_line_and_the_exit_code_2() {
             "--device cuda:99",
             if cfg!(feature = "cuda") { &["was not found"] } else { &["needs the feature `cuda`"] },
         ),
-        ("--ranks 0", &["--ranks", "expected 1 to", "found 0"]),
-        ("--ranks 1000000", &["--ranks", "found 1000000"]),
+        ("--ranks 0", &["--ranks", "expected 1 to", "found `0`"]),
+        ("--ranks 1000000", &["--ranks", "found `1000000`"]),
         ("--rnks 2", &["--rnks", "'--ranks'"]),
     ] {
         let line = bench.refusal(&format!("--json {arguments}"));

@@ -93,7 +93,9 @@ fn limits_of_the_process_count_as_memory() {
         for (subcommand, arguments) in [
             ("bench exchange", "--local 700,700,700 --ranks 1"),
             ("run tsunami", "--refine 60 --ranks 1"),
+            ("bench unstructured", "--levels 4000 --ranks 2"),
             ("run advection", "--mesh icon:R2B9 --ranks 1"),
+            ("mesh info", "icosahedral:2000"),
         ] {
             let haloport = Haloport::new(subcommand);
             let line = refusal(&under_limit(&haloport, limit, arguments), 2);
@@ -143,4 +145,12 @@ fn output_that_cannot_be_written_is_an_error() {
     let output = Haloport::new("devices").command("").stdout(full).output().unwrap();
     let line = refusal(&output, 1);
     assert!(line.starts_with("cannot write to standard output: No space left on device"), "{line}");
+}
+
+#[test]
+fn the_mesh_that_comes_with_the_command_needs_no_number_of_ranks() {
+    let bench = Haloport::new("bench unstructured");
+    assert_eq!(bench.json("--levels 1 --samples 1")["ranks"], 2);
+    let line = bench.refusal("--ranks 1");
+    assert!(line.ends_with("run it on 2, or give --domains for 1"), "{line}");
 }

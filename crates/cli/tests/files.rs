@@ -43,6 +43,11 @@ fn a_link_stays_and_the_file_that_it_names_is_written() {
         assert!(is_trace(&bench.path(file)), "{file}");
     }
     assert_eq!(fs::read_dir(bench.path("far")).unwrap().count(), 2, "nothing is left behind");
+    let line = bench.refusal(&format!("{BENCH} --trace no/t.json"));
+    assert_eq!(
+        line,
+        "--trace: expected a file that can be written, found no/t.json: No such file or directory (os error 2)"
+    );
     symlink("round", bench.path("round")).unwrap();
     let line = bench.refusal(&format!("{BENCH} --trace round"));
     assert!(

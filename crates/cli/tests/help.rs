@@ -85,7 +85,7 @@ fn one_thing_has_one_name() {
         ["bench exchange --ranks 65537", "bench scaling --ranks 4,65537", "run rolling --ranks 0"]
     {
         let line = Haloport::new("").refusal(arguments);
-        assert!(line.contains("expected 1 to 65536 ranks, found "), "{arguments}: {line}");
+        assert!(line.contains("expected 1 to 65536 ranks; found `"), "{arguments}: {line}");
     }
 }
 

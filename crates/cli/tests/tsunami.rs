@@ -126,7 +126,7 @@ fn bad_arguments_give_one_line_and_the_exit_code_2() {
         ("--refine 1.5", &["--refine", "whole number", "`1.5`"]),
         ("--refine 1000000", &["--refine", "GiB", "1000000"]),
         ("--refine 18446744073709551615", &["--refine", "GiB"]),
-        ("--ranks 0", &["--ranks", "found 0"]),
+        ("--ranks 0", &["--ranks", "found `0`"]),
         ("--refine 1 --ranks 97", &["--ranks", "97 ranks", "120 x 91", "96 would do"]),
         ("--device gpu", &["--device", "there is no device `gpu`"]),
         ("--device metal:0", &["no device `metal:0`"]),

@@ -13,8 +13,10 @@ use serde::Serialize;
 
 use super::source::MeshSource;
 use crate::failure::Failure;
+use crate::options::at_least;
 use crate::output;
 use crate::print::{self, Report as _};
+use crate::run::text::counted;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -29,7 +31,7 @@ pub(crate) struct PartitionArgs {
     /// A file of Gmsh (MSH 4.1, ASCII), `icosahedral:N` (N divisions) or `icon:RnBk` (ICON's grids)
     mesh: MeshSource,
     /// Number of parts; may be left out where a file gives them
-    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    #[arg(long, value_name = "N", value_parser = at_least::<usize, 1>, allow_negative_numbers = true)]
     parts: Option<usize>,
     /// Which part gets which cells: curve (a space-filling curve), metis (in builds with that feature), or a file with
     /// the number of a part, from 0, on each line
@@ -39,7 +41,7 @@ pub(crate) struct PartitionArgs {
     #[arg(long)]
     allow_empty: bool,
     /// Halo width in levels of cells around the owned ones
-    #[arg(long, value_name = "W", default_value_t = 1, allow_negative_numbers = true)]
+    #[arg(long, value_name = "W", default_value_t = 1, value_parser = at_least::<usize, 0>, allow_negative_numbers = true)]
     halo: usize,
     /// Which cells are one level apart: those with a common edge, or a common vertex
     #[arg(long, default_value = "edges")]
@@ -228,7 +230,7 @@ impl print::Report for Report {
         writeln!(
             out,
             "halo of {} over common {steps}, at most {} cells\n",
-            levels(self.halo),
+            counted(self.halo, "level"),
             self.max_halo
         )?;
         writeln!(out, "{:>8} {:>10} {:>10}  neighbours", "part", "owned", "halo")?;
@@ -238,8 +240,4 @@ impl print::Report for Report {
         }
         Ok(())
     }
-}
-
-fn levels(count: usize) -> String {
-    if count == 1 { "1 level".into() } else { format!("{count} levels") }
 }

@@ -8,6 +8,10 @@ use haloport_cli::mesh_name::{MeshName, UnknownMesh};
 use haloport_mesh::{GmshMesh, Mesh};
 
 use crate::failure::Failure;
+use crate::memory::{gib, room_on_host};
+
+/// Bytes of memory for each cell, about: the mesh, and what is found out about it.
+const BYTES_PER_CELL: u128 = 400;
 
 /// Where a mesh comes from.
 #[derive(Clone, Debug)]
@@ -25,10 +29,28 @@ impl MeshSource {
     /// [`Failure::BadInput`] for a file that gives no mesh, or a mesh that would be empty or too large.
     pub(super) fn load(&self) -> Result<Mesh, Failure> {
         let made = match self {
+            MeshSource::File(path) if !path.exists() => {
+                let path = path.display();
+                Err(format!(
+                    "{path}: there is no such file; expected a file of Gmsh, icon:RnBk or icosahedral:n"
+                ))
+            }
             MeshSource::File(path) => GmshMesh::read(path).map(|file| file.mesh).map_err(|e| e.to_string()),
-            MeshSource::Named(name) => name.make().map_err(|e| e.to_string()),
+            MeshSource::Named(name) => make(*name),
         };
         made.map_err(Failure::BadInput)
+    }
+}
+
+/// Makes a mesh, if there is memory for it.
+fn make(name: MeshName) -> Result<Mesh, String> {
+    let needed = name.cells().unwrap_or(usize::MAX) as u128 * BYTES_PER_CELL;
+    match room_on_host().filter(|room| room.is_below(needed)) {
+        Some(room) => Err(format!(
+            "{name}: expected a mesh that fits into the {room}, found one that needs about {:.1} GiB",
+            gib(needed)
+        )),
+        None => name.make().map_err(|error| error.to_string()),
     }
 }
 

@@ -5,7 +5,7 @@ mod check;
 pub(crate) mod files;
 mod progress;
 mod rolling;
-mod text;
+pub(crate) mod text;
 mod tsunami;
 
 use clap::Subcommand;

@@ -6,6 +6,11 @@ pub(crate) fn significant(value: f64) -> String {
     format!("{value:.decimals$}")
 }
 
+/// A number of things: `1 rank`, `2 ranks`.
+pub(crate) fn counted(count: usize, thing: &str) -> String {
+    format!("{count} {thing}{}", if count == 1 { "" } else { "s" })
+}
+
 /// What was done while halos travelled.
 pub(crate) fn beside_exchanges(overlap: bool) -> &'static str {
     if overlap { "beside the interior" } else { "with nothing beside them" }

@@ -6,6 +6,7 @@ use serde::Serialize;
 
 use crate::bench::block::MemoryArgs;
 use crate::launch::RankArgs;
+use crate::options::at_least;
 use crate::trace::TraceArgs;
 
 const EXAMPLES: &str = "\
@@ -22,10 +23,10 @@ pub(crate) struct ExchangeArgs {
     #[arg(long, value_name = "N,N,N", default_value = "128,128,128", value_parser = Extents::parse)]
     pub(super) local: Extents,
     /// Halo width in cells, on every side
-    #[arg(long, value_name = "W", default_value_t = 1, value_parser = at_least_1)]
+    #[arg(long, value_name = "W", default_value_t = 1, value_parser = at_least::<usize, 1>, allow_negative_numbers = true)]
     pub(super) halo: usize,
     /// Number of fields in one exchange
-    #[arg(long, value_name = "F", default_value_t = 1, value_parser = at_least_1)]
+    #[arg(long, value_name = "F", default_value_t = 1, value_parser = at_least::<usize, 1>, allow_negative_numbers = true)]
     pub(super) fields: usize,
     /// Element type of the fields, such as f64, f32, f16, i32 or complex64
     #[arg(long, value_name = "TYPE", default_value = "f64", value_parser = element_type)]
@@ -36,7 +37,7 @@ pub(crate) struct ExchangeArgs {
     #[arg(long, default_value = "slowest")]
     pub(super) split: SplitChoice,
     /// Number of samples of each contestant
-    #[arg(long, value_name = "S", default_value_t = 200, value_parser = at_least_1)]
+    #[arg(long, value_name = "S", default_value_t = 200, value_parser = at_least::<usize, 1>, allow_negative_numbers = true)]
     pub(super) samples: usize,
     #[command(flatten)]
     pub(super) memory: MemoryArgs,
@@ -77,13 +78,6 @@ impl Extents {
             Err(_) => Err(format!("{wanted}; found `{text}`")),
         }
     }
-}
-
-fn at_least_1(text: &str) -> Result<usize, String> {
-    text.parse()
-        .ok()
-        .filter(|&number| number >= 1)
-        .ok_or_else(|| format!("expected a number from 1; found `{text}`"))
 }
 
 fn element_type(text: &str) -> Result<ElementType, String> {

@@ -13,6 +13,7 @@ use crate::bench::block::FieldMemory;
 use crate::bench::contestant::Samples;
 use crate::bench::results::{Contestant, contestants, write_table};
 use crate::print;
+use crate::run::text::counted;
 
 /// The results of one run: the object that `--json` prints. Times are microseconds per exchange.
 #[derive(Debug, Serialize)]
@@ -118,15 +119,15 @@ impl Report {
 
 impl print::Report for Report {
     fn write(&self, out: &mut impl Write) -> io::Result<()> {
-        let plural = if self.fields == 1 { "" } else { "s" };
-        writeln!(out, "{} ranks ({}) on {}, {}", self.ranks, self.transport, self.device, self.device_name)?;
+        let ranks = counted(self.ranks, "rank");
+        writeln!(out, "{ranks} ({}) on {}, {}", self.transport, self.device, self.device_name)?;
         writeln!(
             out,
-            "{} cells on each rank, grid {}, periodic, halo {}, {} field{plural} of {}",
+            "{} cells on each rank, grid {}, periodic, halo {}, {} of {}",
             by(&self.local),
             by(&self.grid),
             self.halo,
-            self.fields,
+            counted(self.fields, "field"),
             self.dtype
         )?;
         writeln!(
@@ -141,7 +142,7 @@ impl print::Report for Report {
                 "a line of the cache that another core has just read is written in {before:.0} ns (afterwards {after:.0} ns)"
             )?;
         }
-        writeln!(out, "{} samples of each, in turns; times per exchange in µs\n", self.samples)?;
+        writeln!(out, "{} of each, in turns; times per exchange in µs\n", counted(self.samples, "sample"))?;
         write_table(out, &self.contestants)
     }
 }

@@ -8,6 +8,7 @@ use serde::Serialize;
 use super::loggp::LogGp;
 use crate::bench::exchange::Extents;
 use crate::launch::rank_count;
+use crate::options::at_least;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -26,19 +27,19 @@ pub(crate) struct ScalingArgs {
     #[arg(long, value_name = "N,N,N", default_value = "32,32,32", value_parser = Extents::parse)]
     pub(super) local: Extents,
     /// Halo width of the grid in cells, on every side
-    #[arg(long, value_name = "W", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "W", default_value_t = 1, value_parser = at_least::<u32, 1>, allow_negative_numbers = true)]
     pub(super) halo: u32,
     /// Cells of the mesh that each rank owns, about
-    #[arg(long, value_name = "C", default_value_t = 80, value_parser = clap::value_parser!(u32).range(20..))]
+    #[arg(long, value_name = "C", default_value_t = 80, value_parser = at_least::<u32, 20>, allow_negative_numbers = true)]
     pub(super) cells: u32,
     /// How the mesh is cut into parts
     #[arg(long, default_value = "curve")]
     pub(super) partition: PartitionChoice,
     /// Levels of each cell of the mesh
-    #[arg(long, value_name = "L", default_value_t = 80, value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "L", default_value_t = 80, value_parser = at_least::<u32, 1>, allow_negative_numbers = true)]
     pub(super) levels: u32,
     /// Ranks on one node, which share memory
-    #[arg(long, value_name = "N", default_value_t = 32, value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", default_value_t = 32, value_parser = at_least::<u32, 1>, allow_negative_numbers = true)]
     pub(super) node: u32,
     /// The network: latency, overhead and gap in ns, and gap for each byte in ns
     #[arg(long, value_name = "L,o,g,G", default_value = "3700,200,5,0.04", value_parser = LogGp::parse)]

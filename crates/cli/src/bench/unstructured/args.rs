@@ -8,6 +8,7 @@ use serde::Serialize;
 
 use crate::bench::block::MemoryArgs;
 use crate::launch::RankArgs;
+use crate::options::at_least;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -18,25 +19,25 @@ Examples:
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct UnstructuredArgs {
-    /// The domains: a .npz file with the arrays `owned_R` and `halo_R` of global ids for each rank R; if not said, an
-    /// icosahedral mesh of 2 × 20,250 cells
+    /// The domains: a .npz file with the arrays `owned_R` and `halo_R` of global ids for each rank R [default: an
+    /// icosahedral mesh of 2 × 20,250 cells, for 2 ranks]
     #[arg(long, value_name = "FILE")]
     pub(super) domains: Option<PathBuf>,
     /// Levels of each cell; 1 for fields without levels
-    #[arg(long, value_name = "L", default_value_t = 80, value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "L", default_value_t = 80, value_parser = at_least::<u32, 1>, allow_negative_numbers = true)]
     pub(super) levels: u32,
     /// Where the levels lie in memory
     #[arg(long, default_value = "fastest")]
     pub(super) order: Order,
     /// Number of fields in one exchange
-    #[arg(long, value_name = "F", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "F", default_value_t = 1, value_parser = at_least::<u32, 1>, allow_negative_numbers = true)]
     pub(super) fields: u32,
     #[command(flatten)]
     pub(super) memory: MemoryArgs,
     #[command(flatten)]
     pub(super) ranks: RankArgs,
     /// Number of samples of each contestant
-    #[arg(long, value_name = "S", default_value_t = 200, value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "S", default_value_t = 200, value_parser = at_least::<u32, 1>, allow_negative_numbers = true)]
     pub(super) samples: u32,
     /// The device: auto, cpu, cpu:threads=4, or, in builds with those features, cuda, cuda:1, sycl, sycl:gpu:0
     #[arg(long, value_name = "DEVICE", default_value = "auto")]

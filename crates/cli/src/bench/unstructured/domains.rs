@@ -13,6 +13,9 @@ use crate::failure::Failure;
 /// Two halves of an icosahedral mesh; `data/README.md` says how they were made.
 const SPHERE: &[u8] = include_bytes!("../../../../../data/sphere.npz");
 
+/// The ranks whose domains [`SPHERE`] has.
+pub(super) const RANKS: usize = 2;
+
 /// The domain of one of `ranks` ranks.
 ///
 /// # Errors
@@ -29,7 +32,9 @@ pub(super) fn read(path: Option<&Path>, rank: usize, ranks: usize) -> Result<Ind
     let names = file.names().map_err(|error| bad(error.to_string()))?;
     let found = names.iter().filter(|name| name.starts_with("owned_")).count();
     if found != ranks {
-        return Err(bad(format!("it has the domains of {found} ranks, and there are {ranks}")));
+        return Err(bad(format!(
+            "it has the domains of {found} ranks, and there are {ranks}: run it on {found}, or give --domains for {ranks}"
+        )));
     }
     let mut ids = |kind: &str| {
         let array: Result<Array1<i64>, _> = file.by_name(&format!("{kind}_{rank}"));

@@ -17,7 +17,7 @@ mod report;
 mod setup;
 mod values;
 
-use haloport::device::Device;
+use haloport::device::{Device, DeviceInfo};
 use haloport::{Communicator, FieldSet, HaloCells, IndexSet, Pattern, with_device};
 
 pub(crate) use args::UnstructuredArgs;
@@ -26,7 +26,8 @@ use super::block::{Block, CallerMemory, FieldMemory};
 use super::contestant::{Contestant, Entry, measure};
 use super::raw_send::RawSend;
 use crate::failure::Failure;
-use crate::launch::on_ranks;
+use crate::launch::{on_ranks, ranks_here};
+use crate::memory::{gib, room};
 use crate::print::Report as _;
 use gather::Gather;
 use library::Library;
@@ -40,12 +41,14 @@ pub(crate) fn run(args: &UnstructuredArgs) -> Result<(), Failure> {
     // One thread for each rank, unless the user says otherwise.
     let spec = args.device.clone().or_threads(1);
     let any = spec.open().map_err(|error| Failure::BadInput(error.to_string()))?;
-    let report = with_device!(&any, |device| on_ranks(&args.ranks, |comm| on_rank(&comm, device, args)));
+    let ranks = if args.domains.is_none() { args.ranks.or(domains::RANKS) } else { args.ranks };
+    let report = with_device!(&any, |device| on_ranks(&ranks, |comm| on_rank(&comm, device, args)));
     report?.map_or(Ok(()), |report| report.print(args.json))
 }
 
 fn on_rank<D: Device>(comm: &Communicator, device: &D, args: &UnstructuredArgs) -> Result<Report, Failure> {
     let domain = domains::read(args.domains.as_deref(), comm.rank(), comm.size())?;
+    check_memory(&domain, device.info(), ranks_here(comm), args)?;
     let pattern = Pattern::unstructured(comm, std::slice::from_ref(&domain), &HaloCells::All)?;
     let build = || args.memory.build(values::builder(&pattern, args), device);
     let fields = (0..args.fields).map(|_| build()).collect::<Result<Vec<_>, _>>()?;
@@ -55,6 +58,28 @@ fn on_rank<D: Device>(comm: &Communicator, device: &D, args: &UnstructuredArgs) 
     let mut memory = fields.iter().map(CallerMemory::like).collect::<Result<Vec<_>, _>>()?;
     let lent = memory.iter_mut().map(|memory| memory.lend(device)).collect::<Result<Vec<_>, _>>()?;
     compete(Library::new(&pattern, lent, args)?, device, &pattern, &domain, args)
+}
+
+/// Whether the fields of all ranks of this process, if they have as many cells as this one, fit into memory.
+///
+/// # Errors
+/// [`Failure::BadInput`] where they do not.
+fn check_memory(
+    domain: &IndexSet,
+    device: &DeviceInfo,
+    ranks: usize,
+    args: &UnstructuredArgs,
+) -> Result<(), Failure> {
+    // The library's fields, those of another contestant, and what they hold while it is checked.
+    let of_cell = 3 * u128::from(args.levels) * u128::from(args.fields) * size_of::<f64>() as u128;
+    let needed = of_cell.saturating_mul((ranks * domain.len()) as u128);
+    match room(device).filter(|room| room.is_below(needed)) {
+        Some(room) => Err(Failure::BadInput(format!(
+            "the fields of {ranks} ranks need about {:.1} GiB, and there are {room}: choose smaller --levels or --fields",
+            gib(needed)
+        ))),
+        None => Ok(()),
+    }
 }
 
 /// Lets the library and the others take turns.

@@ -12,6 +12,7 @@ use crate::bench::block::FieldMemory;
 use crate::bench::contestant::Samples;
 use crate::bench::results::{Contestant, contestants, write_table};
 use crate::print;
+use crate::run::text::counted;
 
 /// The results of one run: the object that `--json` prints. Times are microseconds.
 #[derive(Debug, Serialize)]
@@ -103,7 +104,8 @@ impl Report {
 
 impl print::Report for Report {
     fn write(&self, out: &mut impl Write) -> io::Result<()> {
-        writeln!(out, "{} ranks ({}) on {}, {}", self.ranks, self.transport, self.device, self.device_name)?;
+        let ranks = counted(self.ranks, "rank");
+        writeln!(out, "{ranks} ({}) on {}, {}", self.transport, self.device, self.device_name)?;
         let levels = match (self.levels, self.order) {
             (1, _) => "no levels".into(),
             (levels, Order::Fastest) => format!("{levels} levels, side by side"),
@@ -117,7 +119,11 @@ impl print::Report for Report {
         )?;
         writeln!(out, "{} bytes of halo, by {}; every cell checked", self.bytes, self.path)?;
         writeln!(out, "{}", self.choice)?;
-        writeln!(out, "{} samples of each, in turns; times per exchange in µs\n", self.samples)?;
+        writeln!(
+            out,
+            "{} of each, in turns; times per exchange in µs\n",
+            counted(self.samples as usize, "sample")
+        )?;
         write_table(out, &self.contestants)?;
         writeln!(out, "\nmaking the pattern, in µs\n")?;
         write_table(out, &self.setup)?;

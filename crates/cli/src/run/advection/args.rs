@@ -10,6 +10,7 @@ use haloport_cli::advection::tracer::Shape;
 use haloport_cli::mesh_name::MeshName;
 
 use crate::launch::RankArgs;
+use crate::options::degrees;
 use crate::trace::TraceArgs;
 
 /// The longest run, in days.
@@ -106,11 +107,6 @@ impl fmt::Display for PartitionChoice {
 fn days(text: &str) -> Result<f64, String> {
     let days = text.parse().ok().filter(|&days| days > 0.0 && days <= MOST_DAYS);
     days.ok_or_else(|| format!("expected days above 0 and at most {MOST_DAYS}; found `{text}`"))
-}
-
-fn degrees(text: &str) -> Result<f64, String> {
-    let degrees = text.parse().ok().filter(|degrees: &f64| degrees.abs() <= 360.0);
-    degrees.ok_or_else(|| format!("expected degrees from -360 to 360; found `{text}`"))
 }
 
 fn levels(text: &str) -> Result<usize, String> {

@@ -8,6 +8,7 @@ use haloport::DeviceSpec;
 use haloport_cli::tsunami::uplift::Uplift;
 
 use crate::launch::RankArgs;
+use crate::options::{at_least, degrees};
 use crate::trace::TraceArgs;
 
 /// The longest run, in simulated hours.
@@ -38,7 +39,7 @@ pub(crate) struct TsunamiArgs {
     #[arg(long, value_name = "F.npz")]
     pub(super) bathymetry: Option<PathBuf>,
     /// Cells that each cell of the relief is cut into, along each axis
-    #[arg(long, value_name = "K", default_value_t = 4, value_parser = at_least_1, allow_negative_numbers = true)]
+    #[arg(long, value_name = "K", default_value_t = 4, value_parser = at_least::<usize, 1>, allow_negative_numbers = true)]
     pub(super) refine: usize,
     #[command(flatten)]
     pub(super) uplift: UpliftArgs,
@@ -135,18 +136,6 @@ fn size(text: &str) -> Result<Pair, String> {
 fn height(text: &str) -> Result<f64, String> {
     let height = text.parse().ok().filter(|height: &f64| height.abs() <= MOST_HEIGHT);
     height.ok_or_else(|| format!("expected metres from -{MOST_HEIGHT} to {MOST_HEIGHT}; found `{text}`"))
-}
-
-fn degrees(text: &str) -> Result<f64, String> {
-    let degrees = text.parse().ok().filter(|degrees: &f64| degrees.abs() <= 360.0);
-    degrees.ok_or_else(|| format!("expected degrees from -360 to 360; found `{text}`"))
-}
-
-fn at_least_1(text: &str) -> Result<usize, String> {
-    text.parse()
-        .ok()
-        .filter(|&number| number >= 1)
-        .ok_or_else(|| format!("expected a whole number from 1; found `{text}`"))
 }
 
 fn hours(text: &str) -> Result<f64, String> {
