@@ -3,8 +3,6 @@
 use std::path::Path;
 
 use haloport_mesh::{GmshMesh, GmshProblem, Mesh, Surface};
-use rand::rngs::StdRng;
-use rand::{RngExt, SeedableRng};
 
 fn path(name: &str) -> std::path::PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data").join(name)
@@ -168,7 +166,7 @@ fn what_is_no_surface_gets_one_clear_line() {
     assert!(problem(&triangles(&[])).contains("no triangles or quadrangles"));
     assert!(problem(&file(&[], TRIANGLES, &[])).contains("no triangles"));
     let twice = [&SQUARE[..], &[(2, 3.0, 3.0)]].concat();
-    assert!(problem(&file(&twice, TRIANGLES, &[(5, &[1, 2, 3])])).contains("have the same tag"));
+    assert_eq!(problem(&file(&twice, TRIANGLES, &[(5, &[1, 2, 3])])), "two nodes have the tag 2");
 
     let other_block = triangles(&[(5, &[1, 2, 3])])
         .replace("$Nodes\n1 4", "$Nodes\n2 5")
@@ -214,28 +212,4 @@ fn other_formats_are_told_how_to_become_this_one() {
     );
     let missing = GmshMesh::read(&path("none.msh")).unwrap_err();
     assert!(matches!(missing.problem, GmshProblem::File(_)) && missing.to_string().contains("none.msh: "));
-}
-
-#[test]
-fn damaged_files_never_panic() {
-    let mut random = StdRng::seed_from_u64(3);
-    let whole = std::fs::read(path("plate.msh")).unwrap();
-    for _ in 0..1500 {
-        let mut bytes = whole.clone();
-        for _ in 0..random.random_range(1..=3) {
-            let at = random.random_range(0..bytes.len());
-            match random.random_range(0..4) {
-                0 => bytes.truncate(at.max(1)),
-                1 => bytes[at] = random.random(),
-                2 => bytes[at] = b"0123456789 -$\n"[random.random_range(0..14)],
-                _ => drop(bytes.drain(at..(at + random.random_range(0..200)).min(bytes.len()))),
-            }
-            if bytes.is_empty() {
-                break;
-            }
-        }
-        if let Err(problem) = GmshMesh::parse(&bytes) {
-            assert_eq!(problem.to_string().lines().count(), 1, "{problem}");
-        }
-    }
 }

@@ -40,7 +40,7 @@ pub enum GmshProblem {
     /// A section that a mesh needs is not there.
     #[error("the file has no section ${0}")]
     NoSection(&'static str),
-    /// `mshio` cannot make sense of it.
+    /// It does not go on as such files do.
     #[error("line {line}: {what}")]
     Content {
         /// The line, from 1.
@@ -57,12 +57,12 @@ pub enum GmshProblem {
          triangles and quadrangles of first order"
     )]
     ElementType {
-        /// The name that `mshio` gives to the type.
+        /// The name of the type, with its number of nodes.
         name: String,
         /// The number of the type in Gmsh.
-        number: i32,
+        number: i64,
         /// The dimension.
-        dimension: i32,
+        dimension: i64,
     },
     /// A cell names a node that is not there.
     #[error("element {element} has a node {node}, which is missing from the section $Nodes")]
@@ -75,14 +75,6 @@ pub enum GmshProblem {
     /// Two nodes have the same tag.
     #[error("two nodes have the tag {0}")]
     RepeatedNode(u64),
-    /// Two nodes of one entity have the same tag.
-    #[error("two nodes of entity {entity} of dimension {dimension} have the same tag")]
-    RepeatedTags {
-        /// The entity.
-        entity: i32,
-        /// Its dimension.
-        dimension: i32,
-    },
     /// A position that is no place.
     #[error("node {node} is at {position:?}: expected finite numbers")]
     NotFinite {

@@ -1,18 +1,17 @@
-//! Reading Gmsh's `.msh` files, version 4.1, through the `mshio` crate.
+//! Reading Gmsh's `.msh` files, version 4.1.
 
 mod error;
 mod orient;
-mod text;
+mod read;
 
 use std::collections::HashMap;
 use std::fs;
 use std::path::Path;
 
-use mshio::{ElementBlock, ElementType, Elements, Nodes};
-
 pub use error::{GmshError, GmshProblem};
 
 use crate::mesh::{Mesh, Surface};
+use read::{Cells, Nodes};
 
 /// A mesh from a file of Gmsh, with the numbers (tags) that nodes and elements have there.
 #[derive(Clone, Debug, PartialEq)]
@@ -45,71 +44,24 @@ impl GmshMesh {
     /// # Errors
     /// As those of [`read`](GmshMesh::read).
     pub fn parse(content: &[u8]) -> Result<GmshMesh, GmshProblem> {
-        let text = text::prepare(content)?;
-        let file = mshio::parse_msh_bytes(text.as_bytes()).map_err(|error| text::explain(&text, &error))?;
-        let elements = file.data.elements.ok_or(GmshProblem::NoCells)?;
-        let (element_tags, corners) = polygons(&elements)?;
-        let nodes = Named::new(&file.data.nodes.ok_or(GmshProblem::NoSection("Nodes"))?)?;
-        assemble(&nodes, element_tags, &corners)
+        let (nodes, cells) = read::read(content)?;
+        assemble(&nodes, cells)
     }
-}
-
-/// Nodes in the order of the file.
-struct Named {
-    tags: Vec<u64>,
-    positions: Vec<[f64; 3]>,
-    place: HashMap<u64, usize>,
-}
-
-impl Named {
-    fn new(nodes: &Nodes<u64, i32, f64>) -> Result<Named, GmshProblem> {
-        let mut named = Named { tags: Vec::new(), positions: Vec::new(), place: HashMap::new() };
-        for block in &nodes.node_blocks {
-            // `text::prepare` makes mshio keep the tags; it keeps one of two equal ones.
-            let places = block.node_tags.iter().flatten().map(|(&tag, &index)| (index, tag));
-            let mut tags: Vec<(usize, u64)> = places.collect();
-            tags.sort_unstable();
-            if tags.len() != block.nodes.len() {
-                let (entity, dimension) = (block.entity_tag, block.entity_dim);
-                return Err(GmshProblem::RepeatedTags { entity, dimension });
-            }
-            for (node, (_, tag)) in block.nodes.iter().zip(tags) {
-                if named.place.insert(tag, named.tags.len()).is_some() {
-                    return Err(GmshProblem::RepeatedNode(tag));
-                }
-                named.tags.push(tag);
-                named.positions.push([node.x, node.y, node.z]);
-            }
-        }
-        Ok(named)
-    }
-}
-
-/// The tags of the cells, and the tags of the nodes of each.
-fn polygons(elements: &Elements<u64, i32>) -> Result<(Vec<u64>, Vec<&[u64]>), GmshProblem> {
-    let (mut tags, mut corners) = (Vec::new(), Vec::new());
-    for block in elements.element_blocks.iter().filter(|block| block.entity_dim >= 2) {
-        if !matches!(block.element_type, ElementType::Tri3 | ElementType::Qua4) {
-            return Err(unsupported(block));
-        }
-        tags.extend(block.elements.iter().map(|element| element.element_tag));
-        corners.extend(block.elements.iter().map(|element| &element.nodes[..]));
-    }
-    if tags.is_empty() { Err(GmshProblem::NoCells) } else { Ok((tags, corners)) }
-}
-
-fn unsupported(block: &ElementBlock<u64, i32>) -> GmshProblem {
-    let name = format!("{:?}", block.element_type);
-    GmshProblem::ElementType { name, number: block.element_type as i32, dimension: block.entity_dim }
 }
 
 /// The mesh of the nodes that cells have.
-fn assemble(nodes: &Named, element_tags: Vec<u64>, corners: &[&[u64]]) -> Result<GmshMesh, GmshProblem> {
+fn assemble(nodes: &Nodes, Cells { tags: element_tags, corners }: Cells) -> Result<GmshMesh, GmshProblem> {
+    let mut place_of_tag = HashMap::with_capacity(nodes.tags.len());
+    for (place, &tag) in nodes.tags.iter().enumerate() {
+        if place_of_tag.insert(tag, place).is_some() {
+            return Err(GmshProblem::RepeatedNode(tag));
+        }
+    }
     let mut vertex_of_node = vec![None; nodes.tags.len()];
     let mut cells = Vec::with_capacity(corners.len());
-    for (&element, tags) in element_tags.iter().zip(corners) {
+    for (&element, tags) in element_tags.iter().zip(&corners) {
         let place = |node: &u64| {
-            nodes.place.get(node).copied().ok_or(GmshProblem::MissingNode { element, node: *node })
+            place_of_tag.get(node).copied().ok_or(GmshProblem::MissingNode { element, node: *node })
         };
         let cell: Vec<usize> = tags.iter().map(place).collect::<Result<_, _>>()?;
         cell.iter().for_each(|&node| vertex_of_node[node] = Some(0));

@@ -24,7 +24,8 @@ pub(super) fn orient(positions: &[[f64; 3]], cells: &mut [Vec<usize>]) {
             for ends in edges(&cells[cell].clone()) {
                 let here = &cells_of_edge[&sorted(ends)];
                 closed &= here.len() == 2;
-                for &other in here {
+                // An edge with more cells is refused afterwards, whichever way they run.
+                for &other in here.iter().take(2) {
                     if !std::mem::replace(&mut known[other], true) {
                         if edges(&cells[other]).any(|its| its == ends) {
                             cells[other].reverse();

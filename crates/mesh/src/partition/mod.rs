@@ -56,9 +56,18 @@ impl Partition {
     /// # Errors
     /// [`PartitionError`] where there is not one part for each cell, a part is not below `parts`, or a part is empty.
     pub fn given(mesh: &Mesh, part_of_cell: Vec<usize>, parts: usize) -> Result<Partition, PartitionError> {
-        let partition = Partition::with_empty_parts(mesh, part_of_cell, parts)?;
-        let empty = partition.cells_of_part.iter().position(<[usize]>::is_empty);
-        empty.map_or(Ok(partition), |part| Err(PartitionError::EmptyPart { part, parts }))
+        check_given(mesh, &part_of_cell, parts)?;
+        // Before anything is made for each part: a file may name parts far beyond the number of cells.
+        let mut has_cell = vec![false; parts.min(mesh.cells() + 1)];
+        for &part in &part_of_cell {
+            if let Some(has_cell) = has_cell.get_mut(part) {
+                *has_cell = true;
+            }
+        }
+        match has_cell.iter().position(|has_cell| !has_cell) {
+            Some(part) => Err(PartitionError::EmptyPart { part, parts }),
+            None => Partition::with_empty_parts(mesh, part_of_cell, parts),
+        }
     }
 
     /// As [`given`](Partition::given), and parts may be empty.
@@ -70,16 +79,7 @@ impl Partition {
         part_of_cell: Vec<usize>,
         parts: usize,
     ) -> Result<Partition, PartitionError> {
-        let cells = mesh.cells();
-        if !(1..=LIMIT).contains(&parts) {
-            return Err(PartitionError::Parts { found: parts, limit: LIMIT });
-        }
-        if part_of_cell.len() != cells {
-            return Err(PartitionError::Length { found: part_of_cell.len(), cells });
-        }
-        if let Some(cell) = part_of_cell.iter().position(|&part| part >= parts) {
-            return Err(PartitionError::NoSuchPart { cell, part: part_of_cell[cell], parts });
-        }
+        check_given(mesh, &part_of_cell, parts)?;
         let pairs = part_of_cell.iter().enumerate().map(|(cell, &part)| (part, cell));
         let cells_of_part = Lists::grouped(parts, pairs);
         Ok(Partition { part_of_cell, cells_of_part })
@@ -110,6 +110,20 @@ impl Partition {
             right.is_some_and(|right| self.part(left) != self.part(right))
         };
         (0..mesh.edges()).filter(cut).count()
+    }
+}
+
+fn check_given(mesh: &Mesh, part_of_cell: &[usize], parts: usize) -> Result<(), PartitionError> {
+    let cells = mesh.cells();
+    if !(1..=LIMIT).contains(&parts) {
+        return Err(PartitionError::Parts { found: parts, limit: LIMIT });
+    }
+    if part_of_cell.len() != cells {
+        return Err(PartitionError::Length { found: part_of_cell.len(), cells });
+    }
+    match part_of_cell.iter().position(|&part| part >= parts) {
+        Some(cell) => Err(PartitionError::NoSuchPart { cell, part: part_of_cell[cell], parts }),
+        None => Ok(()),
     }
 }
 
