@@ -13,7 +13,7 @@ use haloport_core::*;
 
 type Failure = Box<dyn std::error::Error + Send + Sync>;
 
-/// Long enough for what comes at once, short enough to be told from the time limit of a minute.
+/// Long enough for what comes at once, short enough to be told from the time limit.
 const SOON: Duration = Duration::from_secs(20);
 
 #[test]

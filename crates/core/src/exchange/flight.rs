@@ -6,19 +6,18 @@ use super::engine::Served;
 use super::part::{Part, Sharing};
 use super::traffic::Traffic;
 use super::{ExchangeError, Schedule};
-use crate::callback;
+use crate::callback::{self, Callback};
 use crate::device::{DeviceError, Pointer};
 use crate::field::Storage;
-use crate::transport::{Limits, Patience, Standing, Transport};
+use crate::transport::{Limits, Patience, Transport};
 
 /// Called when an exchange is complete, or has failed.
-pub type Completion = Box<dyn FnMut(Result<(), &ExchangeError>) + Send>;
+pub type Completion = callback::Completion<ExchangeError>;
 
 /// One bound exchange.
 pub(crate) struct Flight {
     state: Mutex<State>,
-    /// Locked while it runs, without the lock on the state, so that calls come one after another.
-    on_complete: Mutex<Option<Completion>>,
+    on_complete: Callback<ExchangeError>,
 }
 
 pub(super) struct State {
@@ -71,12 +70,12 @@ impl Flight {
             patience: Patience::new(Limits::default()),
             panicked: None,
         };
-        Flight { state: Mutex::new(state), on_complete: Mutex::new(None) }
+        Flight { state: Mutex::new(state), on_complete: Callback::new(None) }
     }
 
     /// Sets what is called each time that an exchange is complete or has failed.
     pub(crate) fn on_complete(&self, call: Option<Completion>) {
-        *self.on_complete.lock().unwrap_or_else(PoisonError::into_inner) = call;
+        self.on_complete.set(call);
     }
 
     pub(crate) fn status(&self) -> Status {
@@ -251,7 +250,7 @@ impl Flight {
 
     /// Which neighbours are missing, in words.
     pub(crate) fn missing(&self) -> String {
-        self.lock().missing()
+        missing(&self.lock().parts)
     }
 
     /// Runs the callback, with the state's lock released so that it may start other exchanges. If it panics, the exchange
@@ -262,9 +261,7 @@ impl Flight {
             _ => None,
         };
         drop(state);
-        let mut callback = self.on_complete.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(call) = &mut *callback else { return };
-        if let Err(message) = callback::run(|| call(error.as_ref().map_or(Ok(()), Err))) {
+        if let Err(message) = self.on_complete.run(error.as_ref().map_or(Ok(()), Err)) {
             tracing::error!("the completion callback of an exchange panicked: {message}");
             let mut state = self.lock();
             match state.status {
@@ -374,20 +371,8 @@ impl State {
             self.patience.restart();
             return None;
         }
-        match self.patience.look() {
-            Standing::Fine => None,
-            Standing::Long(waited) => {
-                self.patience.warn(rank, waited, &self.missing());
-                None
-            }
-            Standing::Over(limit) => Some(ExchangeError::TimeLimit { missing: self.missing(), limit }),
-        }
-    }
-
-    /// Which neighbours are missing, in words.
-    fn missing(&self) -> String {
-        let missing: Vec<String> = self.parts.iter().flat_map(|part| part.missing()).collect();
-        if missing.is_empty() { "nothing".into() } else { missing.join(", ") }
+        let limit = self.patience.is_over(rank, || missing(&self.parts))?;
+        Some(ExchangeError::TimeLimit { missing: missing(&self.parts), limit })
     }
 
     pub(super) fn poison(&mut self, transport: &dyn Transport, error: ExchangeError) {
@@ -402,4 +387,10 @@ impl State {
         }
         self.status = status;
     }
+}
+
+/// Which neighbours are missing, in words.
+fn missing(parts: &[Box<dyn Part>]) -> String {
+    let missing: Vec<String> = parts.iter().flat_map(|part| part.missing()).collect();
+    if missing.is_empty() { "nothing".into() } else { missing.join(", ") }
 }

@@ -8,18 +8,17 @@ use super::consensus::Consensus;
 use super::notices::Notices;
 use super::outbox::Outbox;
 use super::state::{Complaint, Ending, Message, State, Status, Tags};
-use crate::callback;
+use crate::callback::{self, Callback};
 use crate::exchange::Served;
 use crate::transport::{Transport, TransportError};
 
 /// Called when a round is complete, or has failed.
-pub(super) type Completion = Box<dyn FnMut(Result<(), &SparseError>) + Send>;
+pub(super) type Completion = callback::Completion<SparseError>;
 
 /// One sparse exchange of one rank.
 pub(super) struct Shared {
     state: Mutex<State>,
-    /// Locked while it runs, without the lock on the state, so that calls come one after another.
-    on_complete: Mutex<Option<Completion>>,
+    on_complete: Callback<SparseError>,
 }
 
 impl Shared {
@@ -47,7 +46,7 @@ impl Shared {
             received: VecDeque::new(),
             panicked: None,
         };
-        Shared { state: Mutex::new(state), on_complete: Mutex::new(on_complete) }
+        Shared { state: Mutex::new(state), on_complete: Callback::new(on_complete) }
     }
 
     /// Begins a round, whose number is returned. The last one is over.
@@ -207,9 +206,7 @@ impl Shared {
             _ => None,
         };
         drop(state);
-        let mut callback = self.on_complete.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(call) = &mut *callback else { return };
-        if let Err(message) = callback::run(|| call(error.as_ref().map_or(Ok(()), Err))) {
+        if let Err(message) = self.on_complete.run(error.as_ref().map_or(Ok(()), Err)) {
             tracing::error!("the completion callback of a sparse exchange panicked: {message}");
             let mut state = self.lock();
             match state.status {

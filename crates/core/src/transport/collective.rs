@@ -305,7 +305,7 @@ impl Step<'_> {
         let named: Vec<String> = missing.iter().take(MOST_NAMED).map(ToString::to_string).collect();
         let named = named.join(", ");
         match missing.len() {
-            0 => self.call.all_ranks().into(),
+            0 => format!("other ranks to come to {}", self.call),
             1 => format!("rank {named} to come to {}", self.call),
             count if count <= MOST_NAMED => format!("the ranks {named} to come to {}", self.call),
             count => format!("the ranks {named} and {} more to come to {}", count - MOST_NAMED, self.call),

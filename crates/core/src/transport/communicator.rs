@@ -10,7 +10,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::collective::Collectives;
-use super::patience::{Limits, Patience, Standing};
+use super::patience::{Limits, Patience};
 use super::{Reach, Transport, TransportError, TransportInfo};
 use crate::exchange::{Driven, Engine, Progress, drive};
 use crate::trace::{self, Trace};
@@ -296,13 +296,9 @@ impl<'c> Waiting<'c> {
         if self.round % ROUNDS_PER_CLOCK != 1 && self.round < u32::MAX {
             return Ok(());
         }
-        match self.patience.look() {
-            Standing::Fine => Ok(()),
-            Standing::Long(waited) => {
-                self.patience.warn(self.comm.rank(), waited, &what());
-                Ok(())
-            }
-            Standing::Over(limit) => Err(TransportError::TimeLimit { what: what(), limit }),
+        match self.patience.is_over(self.comm.rank(), &what) {
+            None => Ok(()),
+            Some(limit) => Err(TransportError::TimeLimit { what: what(), limit }),
         }
     }
 }

@@ -33,7 +33,7 @@ pub use window::Window;
 
 pub(crate) use call::Call;
 pub(crate) use communicator::{decode, encode};
-pub(crate) use patience::{Limits, Patience, Standing};
+pub(crate) use patience::{Limits, Patience};
 pub(crate) use window::{STATE_BYTES, WindowRegion, WindowState};
 
 use crate::device::MemoryRange;

@@ -71,17 +71,6 @@ pub(crate) struct Patience {
     warned: bool,
 }
 
-/// How a wait stands.
-#[derive(Debug, PartialEq)]
-pub(crate) enum Standing {
-    /// It may go on.
-    Fine,
-    /// It may go on, and has taken so long that it is time for [`warn`].
-    Long(Duration),
-    /// It has taken longer than the time limit, which this is.
-    Over(Duration),
-}
-
 impl Patience {
     pub(crate) fn new(limits: Limits) -> Patience {
         Patience { limits, since: None, warned: false }
@@ -92,34 +81,23 @@ impl Patience {
         self.since = None;
     }
 
-    /// Looks at the clock. The first look begins the wait.
-    pub(crate) fn look(&mut self) -> Standing {
+    /// Looks at the clock; the first look begins the wait. Gives the time limit once it is over. Once in a wait that is
+    /// long, warns that `rank` waits for `what`.
+    pub(crate) fn is_over(&mut self, rank: usize, what: impl Fn() -> String) -> Option<Duration> {
+        let Limits { warn_after, time_limit } = self.limits;
         let now = Instant::now();
         let waited = now.duration_since(*self.since.get_or_insert(now));
-        if let Some(limit) = self.limits.time_limit.filter(|limit| waited > *limit) {
-            return Standing::Over(limit);
-        }
-        if !self.warned && self.limits.warn_after.is_some_and(|after| waited > after) {
+        let over = time_limit.filter(|limit| waited > *limit);
+        if over.is_none() && !self.warned && warn_after.is_some_and(|after| waited > after) {
             self.warned = true;
-            return Standing::Long(waited);
+            let end = match time_limit {
+                Some(limit) => format!("gives up after {:.1} s", limit.as_secs_f64()),
+                None => "has no time limit".to_string(),
+            };
+            let (waited, what) = (waited.as_secs_f64(), what());
+            tracing::warn!("rank {rank} has waited {waited:.1} s for {what}; it {end}");
         }
-        Standing::Fine
-    }
-
-    /// Warns that `rank` has waited so long for `what`.
-    pub(crate) fn warn(&self, rank: usize, waited: Duration, what: &str) {
-        let waited = waited.as_secs_f64();
-        match self.limits.time_limit {
-            Some(limit) => {
-                let limit = limit.as_secs_f64();
-                tracing::warn!(
-                    "rank {rank} has waited {waited:.1} s for {what}; it gives up after {limit:.1} s"
-                );
-            }
-            None => {
-                tracing::warn!("rank {rank} has waited {waited:.1} s for {what}; it has no time limit");
-            }
-        }
+        over
     }
 }
 
