@@ -6,12 +6,15 @@ use clap::Args;
 use haloport::{Communicator, MOST_RANKS, run_ranks};
 
 use crate::failure::Failure;
+use crate::waiting::WaitingArgs;
 
 /// How many ranks, for every command that runs on ranks.
 #[derive(Debug, Clone, Copy, Default, Args)]
 pub(crate) struct RankArgs {
     #[arg(long, value_name = "R", value_parser = rank_count, allow_negative_numbers = true, help = ranks_help())]
     ranks: Option<usize>,
+    #[command(flatten)]
+    waiting: WaitingArgs,
 }
 
 /// What `--help` says of `--ranks`.
@@ -83,6 +86,10 @@ where
             "there are more ranks than cores: they take turns, and times say little"
         );
     }
+    let body = |comm: Communicator| {
+        choice.waiting.apply(&comm);
+        body(comm)
+    };
     Ok(run_ranks(ranks, body)?.into_iter().next())
 }
 
@@ -95,6 +102,7 @@ fn on_processes<T>(
     haloport::mpi::install_abort_hook();
     let session = haloport::mpi::initialize()?;
     let comm = session.world()?;
+    choice.waiting.apply(&comm);
     let (rank, size) = (comm.rank(), comm.size());
     let ended = match choice.ranks {
         Some(ranks) if ranks != size => Err(Failure::BadInput(format!(

@@ -17,6 +17,7 @@ mod output;
 mod print;
 mod run;
 mod trace;
+mod waiting;
 
 use std::process::ExitCode;
 
