@@ -208,7 +208,9 @@ fn a_window_is_drawn() {
     let colour = |text: &str, name: &str| text.matches(name).count();
     trace.out("plot t.json --out all.svg");
     let all = picture(&trace.path("all.svg"));
-    assert!(all.contains("rank 1") && all.contains("host") && all.contains("packing"), "{all}");
+    for text in ["rank 1", "host", "packing", "time from the first span (ms)"] {
+        assert!(all.contains(text), "{text} in {all}");
+    }
     // Beside the one of the legend: kernels, and wires.
     assert_eq!((colour(&all, "#4C8FC4"), colour(&all, "#7AB05A")), (4, 4), "{all}");
     trace.out("plot t.json --out some.svg --from 0.036 --to 0.045");

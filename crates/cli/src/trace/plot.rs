@@ -52,6 +52,8 @@ const FAINT: RGBColor = RGBColor(0xe3, 0xe6, 0xe9);
 
 /// Narrower spans are drawn so wide, in pixels.
 const NARROWEST: f64 = 0.6;
+/// Wider ones have a gap after them.
+const WITH_GAP: f64 = 4.0;
 /// Names are written into spans that are so many pixels wide for each letter.
 const LETTER: f64 = 7.5;
 /// Sizes of text.
@@ -134,7 +136,7 @@ impl Scale {
 fn draw_legend<'a>(area: &Area<'a>) -> Result<(), DrawError<'a>> {
     let style = ("sans-serif", LARGE).into_font().color(&INK);
     for (phase, x) in Phase::ALL.into_iter().zip((LEFT..).step_by(120)) {
-        area.draw(&Rectangle::new([(x, 16), (x + 16, 30)], colour(phase).filled()))?;
+        area.draw(&Rectangle::new([(x, 14), (x + 16, 28)], colour(phase).filled()))?;
         area.draw(&Text::new(phase.to_string(), (x + 22, 15), style.clone()))?;
     }
     Ok(())
@@ -192,7 +194,9 @@ fn draw_row<'a>(
             continue;
         }
         last = Some((span.phase, right));
-        let corners = [(left.floor() as i32, top + 3), (right.ceil() as i32, top + ROW - 3)];
+        // What follows at once is told apart by the paper between.
+        let end = if right - left > WITH_GAP { right.floor() as i32 - 1 } else { right.ceil() as i32 };
+        let corners = [(left.floor() as i32, top + 3), (end, top + ROW - 3)];
         area.draw(&Rectangle::new(corners, colour(span.phase).filled()))?;
         if right - left > LETTER * span.name.chars().count() as f64 {
             area.draw(&Text::new(span.name.as_str(), (left as i32 + 4, top + 5), style.clone()))?;
