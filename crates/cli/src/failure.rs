@@ -40,8 +40,8 @@ impl Failure {
 
     /// Writes the error: a line on stderr, and with `--json` also the one object on stdout, where there is none yet.
     fn tell_error(&self, code: i32) -> i32 {
-        // If nobody reads it, there is nothing else to be done.
-        let _ = writeln!(io::stderr(), "error: {self}");
+        // If nobody reads it, there is nothing else to be done. In one piece: a launcher mixes the lines of processes.
+        let _ = io::stderr().write_all(format!("error: {self}\n").as_bytes());
         // Also where the arguments could not be understood.
         let json = std::env::args_os().any(|argument| argument == "--json");
         if json && !matches!(self, Failure::Check(_)) {

@@ -13,6 +13,7 @@
 //! | [`kernels`] | the scheme as kernels of a device |
 //! | `launches` | the kernels of one rank, bound to its arrays |
 //! | [`solver`] | the model on one rank: fields, kernels, exchanges, time steps |
+//! | `whole` | the fields of the whole grid, as the solver gathers them |
 //! | [`survey`] | volume, extremes and the largest wave height |
 //! | [`gauges`] | tide gauges and their records |
 //! | [`picture`] | pictures of the sea surface and of the largest wave height |
@@ -34,6 +35,7 @@ pub mod scheme;
 pub mod solver;
 pub mod survey;
 pub mod uplift;
+mod whole;
 
 /// The relief that is shipped: southern Vancouver Island and the Salish Sea, as a .npz file.
 /// Its provenance is in the `README.md` beside it.

@@ -11,7 +11,6 @@ use haloport::{
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use crate::numbers::{differing, larger, largest_difference};
 use crate::traffic::{Moved, timed_overlap};
 use crate::tsunami::block::{Block, BlockError, Fields, MARGIN, State};
 use crate::tsunami::decomposition::{DecompositionError, decompose};
@@ -19,6 +18,7 @@ use crate::tsunami::launches::{Arrays, Launches};
 use crate::tsunami::regions::in_chunks;
 use crate::tsunami::relief::Relief;
 use crate::tsunami::scheme::{Physics, max_rate};
+pub use crate::tsunami::whole::Whole;
 
 /// The shortest time step, seconds: a wave over the deepest sea travels less than a millimetre in it.
 pub const SHORTEST_STEP: f64 = 1e-6;
@@ -62,19 +62,6 @@ pub struct Spent {
     pub exchange: Duration,
     /// In the reduction that finds the time step, waiting for slower ranks included.
     pub reduction: Duration,
-}
-
-/// Fields of the whole grid, row by row from the south.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Whole {
-    /// Depth, metres.
-    pub h: Vec<f64>,
-    /// Depth times eastward velocity, m^2/s.
-    pub hu: Vec<f64>,
-    /// Depth times northward velocity, m^2/s.
-    pub hv: Vec<f64>,
-    /// Largest wave height so far, metres; see [`wave_height`](crate::tsunami::survey::wave_height).
-    pub largest: Vec<f64>,
 }
 
 /// Why the model could not be set up or run.
@@ -346,14 +333,13 @@ impl<D: Device> Solver<D> {
         Ok(rates.iter().copied().fold(0.0, f64::max))
     }
 
-    /// Collective: the error that names the cell with the largest rate, which the ranks that are `fastest` look for among
-    /// theirs.
+    /// Collective: the error that names the cell with the largest rate, found by the ranks that are `fastest`.
     fn short_step(&self, found: f64, fastest: bool) -> Result<SolverError, SolverError> {
         // One more than the number of the cell, and 0 of the other ranks.
         let mut number = [if fastest { self.fastest_cell()? as u64 + 1 } else { 0 }];
         self.comm.all_reduce(&mut number, Reduction::Max)?;
-        let cell = (number[0] as usize).saturating_sub(1);
-        let (row, column) = (cell / self.longitude.len(), cell % self.longitude.len());
+        let (cell, columns) = ((number[0] as usize).saturating_sub(1), self.longitude.len());
+        let (row, column) = (cell / columns, cell % columns);
         let (longitude, latitude) = (self.longitude[column], self.latitude[row]);
         Ok(SolverError::ShortStep { found, row, column, longitude, latitude })
     }
@@ -368,8 +354,7 @@ impl<D: Device> Solver<D> {
         let rate = |row, column| max_rate(self.block.view(), &self.physics, row, column..column + 1, state);
         let cells = (0..rows.len()).flat_map(|row| (0..columns.len()).map(move |column| (row, column)));
         let rates = cells.map(|(row, column)| (rate(row, column), row, column));
-        let fastest = rates.max_by(|(one, ..), (other, ..)| one.total_cmp(other));
-        let (_, row, column) = fastest.unwrap_or_default();
+        let (_, row, column) = rates.max_by(|one, other| one.0.total_cmp(&other.0)).unwrap_or_default();
         Ok((rows.start + row) * self.longitude.len() + columns.start + column)
     }
 
@@ -398,27 +383,6 @@ struct Part {
     first: [usize; 2],
     columns: usize,
     fields: Vec<Vec<f64>>,
-}
-
-impl Whole {
-    /// Depth and momenta.
-    pub fn state(&self) -> State<'_> {
-        State { h: &self.h, hu: &self.hu, hv: &self.hv }
-    }
-
-    /// The number of values that differ from those of `other` in any bit.
-    pub fn differing(&self, other: &Whole) -> usize {
-        self.pairs(other).into_iter().map(|(one, other)| differing(one, other)).sum()
-    }
-
-    /// The largest of the [`largest_difference`]s of the fields from those of `other`.
-    pub fn largest_difference(&self, other: &Whole) -> f64 {
-        self.pairs(other).map(|(one, other)| largest_difference(one, other)).into_iter().fold(0.0, larger)
-    }
-
-    fn pairs<'w>(&'w self, other: &'w Whole) -> [(&'w [f64], &'w [f64]); 4] {
-        [(&self.h, &other.h), (&self.hu, &other.hu), (&self.hv, &other.hv), (&self.largest, &other.largest)]
-    }
 }
 
 fn pointers<D: Device>(flow: &Flow<D>) -> Result<[Pointer; 3], FieldError> {
