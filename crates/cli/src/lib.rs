@@ -7,8 +7,10 @@
 pub mod advection;
 pub mod drawing;
 pub mod mesh_name;
+pub mod npz;
 pub mod numbers;
 pub mod rolling;
+pub mod time_line;
 pub mod traffic;
 pub mod tsunami;
 

@@ -19,6 +19,7 @@
 //! - [`sparse`]: random rounds of sparse exchanges, with others and exchanges of halos in flight, against an oracle.
 //! - [`queued`]: a device of the CPU that goes on working after a call has returned, and captures work, for all of these.
 //! - [`random`]: many random exchanges of each kind on one device, with ranks as threads.
+//! - [`mutation`]: damaged inputs for readers.
 //! - [`nvrtc`]: whether CUDA's compiler takes kernels.
 //!
 //! What a backend cannot do is data: an [`Exception`] with a reason. An exception that passes fails the suite.
@@ -33,6 +34,7 @@ pub mod exported;
 pub mod faults;
 pub mod large;
 pub mod line;
+pub mod mutation;
 pub mod nvrtc;
 mod oracle;
 pub mod ordering;

@@ -1,153 +1,23 @@
-//! The file of a time line, checked.
+//! The file of a time line.
 
-use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-use haloport::trace::{FORMAT, Phase};
-use serde::Deserialize;
+pub(super) use haloport_cli::time_line::{RankLine, Span, TimeLine};
 
 use crate::failure::Failure;
-
-/// The time lines of all ranks.
-#[derive(Debug)]
-pub(super) struct TimeLine {
-    /// By their numbers.
-    pub(super) ranks: BTreeMap<usize, RankLine>,
-}
-
-/// The time line of one rank.
-#[derive(Debug, Default)]
-pub(super) struct RankLine {
-    /// The names of rows, by their numbers, in the order in which they are shown.
-    pub(super) rows: BTreeMap<usize, String>,
-    /// In the order of the file: that in which they began.
-    pub(super) spans: Vec<Span>,
-    pub(super) dropped: u64,
-}
-
-/// A span, with times in nanoseconds since the first of all ranks.
-#[derive(Debug)]
-pub(super) struct Span {
-    pub(super) row: usize,
-    pub(super) phase: Phase,
-    pub(super) name: String,
-    pub(super) exchange: Option<u32>,
-    pub(super) begin: u64,
-    pub(super) end: u64,
-    pub(super) bytes: u64,
-    pub(super) failed: bool,
-}
-
-/// What every trace of Chrome may have: whose it is.
-#[derive(Deserialize)]
-struct Head {
-    #[serde(rename = "otherData")]
-    other: Option<serde_json::Value>,
-}
-
-#[derive(Deserialize)]
-struct File {
-    #[serde(rename = "traceEvents")]
-    events: Vec<Event>,
-    #[serde(rename = "otherData")]
-    other: OtherData,
-}
-
-#[derive(Deserialize)]
-struct OtherData {
-    dropped: Vec<u64>,
-}
-
-#[derive(Deserialize)]
-#[serde(tag = "ph")]
-enum Event {
-    #[serde(rename = "M")]
-    Metadata { pid: usize, tid: usize, name: String, args: MetadataArgs },
-    #[serde(rename = "X")]
-    Complete { pid: usize, tid: usize, ts: f64, dur: f64, name: String, cat: Phase, args: CompleteArgs },
-    #[serde(other)]
-    Other,
-}
-
-#[derive(Deserialize)]
-struct MetadataArgs {
-    name: Option<String>,
-}
-
-#[derive(Deserialize)]
-struct CompleteArgs {
-    bytes: u64,
-    exchange: Option<u32>,
-    #[serde(default)]
-    failed: bool,
-}
 
 /// Reads a time line.
 ///
 /// # Errors
 /// [`Failure::BadInput`] where there is no file, or one with something else.
 pub(super) fn read(path: &Path) -> Result<TimeLine, Failure> {
-    let refuse = |found: &dyn std::fmt::Display| {
-        Failure::BadInput(format!(
-            "{}: expected a time line that a command of haloport has written with --trace, found {found}",
-            path.display()
+    let bad = |problem: String| Failure::BadInput(format!("{}: {problem}", path.display()));
+    let bytes = fs::read(path).map_err(|error| {
+        bad(format!(
+            "expected a time line that a command of haloport has written with --trace, found no file that can be read: \
+             {error}"
         ))
-    };
-    let bytes = fs::read(path).map_err(|error| refuse(&format!("no file that can be read: {error}")))?;
-    let no_json = |error: serde_json::Error| refuse(&format!("a file that is no such JSON: {error}"));
-    let head: Head = serde_json::from_slice(&bytes).map_err(no_json)?;
-    match head.other.as_ref().and_then(|other| other.get("format")) {
-        Some(format) if format == FORMAT => {}
-        Some(format) => return Err(refuse(&format!("the format {format}, which this build does not read"))),
-        None => return Err(refuse(&"JSON of another program: it has no otherData.format")),
-    }
-    let file: File =
-        serde_json::from_slice(&bytes).map_err(|error| refuse(&format!("one that is damaged: {error}")))?;
-    time_line(file).map_err(|found| refuse(&found))
-}
-
-fn time_line(file: File) -> Result<TimeLine, String> {
-    let dropped = file.other.dropped;
-    let line = |&dropped: &u64| RankLine { dropped, ..RankLine::default() };
-    let mut whole = TimeLine { ranks: dropped.iter().map(line).enumerate().collect() };
-    for event in file.events {
-        match event {
-            Event::Metadata { pid, tid, name, args } if name == "thread_name" => {
-                whole.of(pid)?.rows.insert(tid, args.name.unwrap_or_default());
-            }
-            Event::Metadata { .. } | Event::Other => {}
-            Event::Complete { pid, tid, ts, dur, name, cat, args } => {
-                let [begin, length] = [ts, dur].map(|microseconds| {
-                    let is_time = (0.0..1e15).contains(&microseconds);
-                    is_time.then_some((1e3 * microseconds).round() as u64)
-                });
-                let (Some(begin), Some(length)) = (begin, length) else {
-                    return Err(format!("an event at {ts} µs that takes {dur} µs"));
-                };
-                let line = whole.of(pid)?;
-                line.rows.entry(tid).or_insert_with(|| format!("row {tid}"));
-                line.spans.push(Span {
-                    row: tid,
-                    phase: cat,
-                    name,
-                    exchange: args.exchange,
-                    begin,
-                    end: begin + length,
-                    bytes: args.bytes,
-                    failed: args.failed,
-                });
-            }
-        }
-    }
-    Ok(whole)
-}
-
-impl TimeLine {
-    /// That of a rank.
-    fn of(&mut self, rank: usize) -> Result<&mut RankLine, String> {
-        let count = self.ranks.len();
-        let line = self.ranks.get_mut(&rank);
-        line.ok_or_else(|| format!("an event of rank {rank}, and {count} ranks in otherData.dropped"))
-    }
+    })?;
+    TimeLine::from_bytes(&bytes).map_err(|error| bad(error.to_string()))
 }

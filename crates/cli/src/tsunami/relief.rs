@@ -4,9 +4,9 @@ use std::fs::File;
 use std::io::{Cursor, Read, Seek};
 use std::path::{Path, PathBuf};
 
-use ndarray::{Array, Array1, Array2, Dimension, OwnedRepr};
-use ndarray_npy::{NpzReader, ReadNpyError, ReadNpzError, ReadableElement};
 use thiserror::Error;
+
+use crate::npz::{NpyArray, NpyType, Npz, NpzError, Wanted};
 
 /// Elevation of the solid surface at the centres of a longitude-latitude grid.
 ///
@@ -297,8 +297,8 @@ impl Relief {
     }
 
     fn from_reader(reader: impl Read + Seek) -> Result<Self, ReliefError> {
-        let mut npz = NpzReader::new(reader).map_err(not_npz)?;
-        let names = npz.names().map_err(not_npz)?;
+        let mut npz = Npz::new(reader).map_err(|error| ReliefError::NotNpz { reason: error.to_string() })?;
+        let names = npz.names();
         for name in ["topo", "longitude", "latitude"] {
             if !names.iter().any(|found| found == name) {
                 return Err(ReliefError::Missing {
@@ -310,18 +310,17 @@ impl Relief {
                 });
             }
         }
-        let longitude = read_axis(&mut npz, "longitude")?.to_vec();
-        let latitude = read_axis(&mut npz, "latitude")?.to_vec();
-        let topo = read_topo(&mut npz)?;
-        let (ny, nx) = topo.dim();
-        if (ny, nx) != (latitude.len(), longitude.len()) {
+        let longitude = read_axis(&mut npz, "longitude")?;
+        let latitude = read_axis(&mut npz, "latitude")?;
+        let topo = read(&mut npz, "topo", TOPO_TYPES, 2)?;
+        if topo.shape() != [latitude.len(), longitude.len()] {
             return Err(ReliefError::Shape {
                 name: "topo",
                 expected: format!("shape {} x {} (latitude x longitude)", latitude.len(), longitude.len()),
-                found: format!("{ny} x {nx}"),
+                found: format!("{} x {}", topo.shape()[0], topo.shape()[1]),
             });
         }
-        Self::new(longitude, latitude, topo.iter().copied().collect())
+        Self::new(longitude, latitude, topo.floats())
     }
 
     /// Turns descending axes around.
@@ -447,62 +446,29 @@ fn check_finite(name: &'static str, values: &[f64]) -> Result<(), ReliefError> {
     }
 }
 
-fn read_axis<R: Read + Seek>(npz: &mut NpzReader<R>, name: &'static str) -> Result<Array1<f64>, ReliefError> {
-    let found = match read_as::<f32, _, _>(npz, name)? {
-        Tried::Array(array) => return Ok(array),
-        Tried::OtherType(found) => found,
-    };
-    match read_as::<f64, _, _>(npz, name)? {
-        Tried::Array(array) => Ok(array),
-        Tried::OtherType(_) => Err(ReliefError::ElementType { name, expected: "float32 or float64", found }),
-    }
+/// Types by their names in an error.
+type Types = (&'static [NpyType], &'static str);
+
+const AXIS_TYPES: Types = (&[NpyType::F32, NpyType::F64], "float32 or float64");
+
+const TOPO_TYPES: Types =
+    (&[NpyType::F32, NpyType::F64, NpyType::I16, NpyType::I32], "float32, float64, int16 or int32");
+
+fn read_axis<R: Read + Seek>(npz: &mut Npz<R>, name: &'static str) -> Result<Vec<f64>, ReliefError> {
+    Ok(read(npz, name, AXIS_TYPES, 1)?.floats())
 }
 
-fn read_topo<R: Read + Seek>(npz: &mut NpzReader<R>) -> Result<Array2<f64>, ReliefError> {
-    let name = "topo";
-    for read in [read_as::<f32, _, _>, read_as::<f64, _, _>, read_as::<i16, _, _>] {
-        if let Tried::Array(array) = read(npz, name)? {
-            return Ok(array);
+fn read<R: Read + Seek>(
+    npz: &mut Npz<R>,
+    name: &'static str,
+    (types, expected): Types,
+    axes: usize,
+) -> Result<NpyArray, ReliefError> {
+    npz.array(name, Wanted { types, axes, most: MAX_CELLS }).map_err(|error| match error {
+        NpzError::ElementType { found } => ReliefError::ElementType { name, expected, found },
+        NpzError::Axes { expected, found } => {
+            ReliefError::Shape { name, expected: format!("{expected} dimensions"), found: found.to_string() }
         }
-    }
-    match read_as::<i32, _, _>(npz, name)? {
-        Tried::Array(array) => Ok(array),
-        Tried::OtherType(found) => {
-            Err(ReliefError::ElementType { name, expected: "float32, float64, int16 or int32", found })
-        }
-    }
-}
-
-/// An array, or the description of its type when it is another than the one tried.
-enum Tried<D: Dimension> {
-    Array(Array<f64, D>),
-    OtherType(String),
-}
-
-fn read_as<T, D, R>(npz: &mut NpzReader<R>, name: &'static str) -> Result<Tried<D>, ReliefError>
-where
-    T: ReadableElement + Copy + Into<f64>,
-    D: Dimension,
-    R: Read + Seek,
-{
-    match npz.by_name::<OwnedRepr<T>, D>(name) {
-        Ok(array) => Ok(Tried::Array(array.mapv(Into::into))),
-        Err(ReadNpzError::Npy(ReadNpyError::WrongDescriptor(found))) => {
-            Ok(Tried::OtherType(found.to_string()))
-        }
-        Err(ReadNpzError::Npy(ReadNpyError::WrongNdim(expected, found))) => Err(ReliefError::Shape {
-            name,
-            expected: format!("{} dimensions", expected.unwrap_or_default()),
-            found: found.to_string(),
-        }),
-        Err(error) => Err(ReliefError::Damaged { name, reason: one_line(&error) }),
-    }
-}
-
-fn not_npz(error: ReadNpzError) -> ReliefError {
-    ReliefError::NotNpz { reason: one_line(&error) }
-}
-
-fn one_line(error: &dyn std::error::Error) -> String {
-    error.to_string().replace('\n', " ")
+        error => ReliefError::Damaged { name, reason: error.to_string() },
+    })
 }

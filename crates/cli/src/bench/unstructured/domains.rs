@@ -5,8 +5,7 @@ use std::io::Cursor;
 use std::path::Path;
 
 use haloport::IndexSet;
-use ndarray::Array1;
-use ndarray_npy::NpzReader;
+use haloport_cli::npz::{NpyType, Npz, Wanted};
 
 use crate::failure::Failure;
 
@@ -27,20 +26,21 @@ pub(super) fn read(path: Option<&Path>, rank: usize, ranks: usize) -> Result<Ind
         Some(path) => fs::read(path).map_err(|error| bad(error.to_string()))?,
         None => SPHERE.to_vec(),
     };
-    let mut file =
-        NpzReader::new(Cursor::new(bytes)).map_err(|error| bad(format!("no .npz file: {error}")))?;
-    let names = file.names().map_err(|error| bad(error.to_string()))?;
+    let mut file = Npz::new(Cursor::new(bytes)).map_err(|error| bad(format!("no .npz file: {error}")))?;
+    let names = file.names();
     let found = names.iter().filter(|name| name.starts_with("owned_")).count();
     if found != ranks {
         return Err(bad(format!(
             "it has the domains of {found} ranks, and there are {ranks}: run it on {found}, or give --domains for {ranks}"
         )));
     }
+    let wanted = Wanted { types: &[NpyType::I64], axes: 1, most: u32::MAX as usize };
     let mut ids = |kind: &str| {
-        let array: Result<Array1<i64>, _> = file.by_name(&format!("{kind}_{rank}"));
-        let array =
-            array.map_err(|error| bad(format!("expected 64-bit integers as `{kind}_{rank}`: {error}")));
-        Ok::<_, Failure>(array?.to_vec())
+        let name = format!("{kind}_{rank}");
+        let array = file
+            .array(&name, wanted)
+            .map_err(|error| bad(format!("expected 64-bit integers as `{name}`: {error}")))?;
+        Ok::<_, Failure>(array.integers().unwrap_or_default())
     };
     Ok(IndexSet::new(&ids("owned")?, &ids("halo")?))
 }
