@@ -58,7 +58,15 @@ fn growth_is_drawn_and_bad_numbers_are_refused() {
     let out = scaling.out("--ranks 8,1,8 --local 4,4 --cells 20 --levels 1 --out growth.svg");
     assert!(out.contains("| ranks | neighbours |") && out.contains("\n| 8 | "), "{out}");
     let picture = std::fs::read_to_string(scaling.path("growth.svg")).unwrap();
-    assert!(picture.starts_with("<svg") && picture.contains("messages of setup"), "{picture}");
+    assert!(picture.starts_with("<svg"), "{picture}");
+    let texts: Vec<&str> = picture.lines().filter(|line| !line.starts_with('<')).collect();
+    for title in
+        ["messages of setup", "bytes of setup (KiB)", "time of an exchange by LogGP (µs)", "number of ranks"]
+    {
+        assert!(texts.contains(&title), "{title} in {texts:?}");
+    }
+    // Powers of 2 alone are numbers of ranks; between them, the axis has no label.
+    assert!(!texts.iter().any(|text| text.contains('.') && text.starts_with("1.4")), "{texts:?}");
 
     for (arguments, named) in
         [("--ranks 0", "0"), ("--ranks 4,x", "x"), ("--loggp 1,2,3", "1,2,3"), ("--local 4,4,4,4,4", "axes")]

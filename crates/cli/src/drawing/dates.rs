@@ -26,7 +26,7 @@ enum Step {
     Months(i64, &'static str),
 }
 
-const STEPS: [Step; 30] = {
+const STEPS: [Step; 31] = {
     use Step::{Months, Seconds};
     [
         Seconds(1, "%H:%M:%S"),
@@ -37,8 +37,9 @@ const STEPS: [Step; 30] = {
         Seconds(5 * MINUTE, "%H:%M"),
         Seconds(15 * MINUTE, "%H:%M"),
         Seconds(30 * MINUTE, "%H:%M"),
-        Seconds(HOUR, "%m-%d %H:%M"),
-        Seconds(3 * HOUR, "%m-%d %H:%M"),
+        Seconds(HOUR, "%H:%M"),
+        Seconds(2 * HOUR, "%H:%M"),
+        Seconds(3 * HOUR, "%H:%M"),
         Seconds(6 * HOUR, "%m-%d %H:%M"),
         Seconds(12 * HOUR, "%m-%d %H:%M"),
         Seconds(DAY, "%Y-%m-%d"),

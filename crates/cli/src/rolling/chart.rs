@@ -184,4 +184,23 @@ mod tests {
             assert!(png.starts_with(b"\x89PNG\r\n"));
         }
     }
+    #[test]
+    fn the_dates_of_an_axis_are_round_and_fit() {
+        let times = |text: &str| {
+            let table = Table::from_bytes(text.as_bytes(), None, &[]).unwrap();
+            let panel = Panel { table: &table, corner: [0.0; 2], series: Vec::new(), means: Vec::new() };
+            let (times, title) = panel.times();
+            (times.into_iter().map(|(_, label)| label).collect::<Vec<_>>(), title)
+        };
+        let (labels, title) = times("Date,a\n1990-01-01,1\n2022-06-28,2\n");
+        assert_eq!(labels, ["1990", "1995", "2000", "2005", "2010", "2015", "2020"]);
+        assert_eq!(title, "Date");
+        // Fewer of those that are wider.
+        let (labels, _) = times("Date,a\n2020-01-01,1\n2020-02-03,2\n");
+        assert_eq!(labels, ["2020-01-06", "2020-01-20", "2020-02-03"]);
+        let (labels, title) = times("t,a\n2020-01-01T10:20:00,1\n2020-01-01T14:00:00,2\n");
+        assert_eq!(labels, ["11:00", "12:00", "13:00", "14:00"]);
+        assert_eq!(title, "t, from 2020-01-01 on");
+        assert_eq!(times("t,a\n5,3\n"), (vec!["5".to_owned()], "t".to_owned()));
+    }
 }

@@ -56,7 +56,7 @@ fn draw_legend<'a>(
 ) -> Result<(), DrawError<'a>> {
     let style = ("sans-serif", 17).into_font().color(&INK);
     for ((series, colour), x) in series.iter().zip(COLOURS).zip((60..).step_by(110)) {
-        area.draw(&Circle::new((x, 24), 5, colour.filled()))?;
+        area.draw(&Circle::new((x, 22), 5, colour.filled()))?;
         area.draw(&Text::new(series.name, (x + 12, 16), style.clone()))?;
     }
     let note = "The work of each rank is fixed. Filled: the rank that has most; open: the mean of all ranks.";
