@@ -118,8 +118,8 @@ impl<'t> Parser<'t> {
         }
         let descr = descr?;
         let big_endian = descr.starts_with('>') || descr.starts_with('=') && cfg!(target_endian = "big");
-        let header =
-            Header { shape: shape?, big_endian, descr: descr.escape_debug().to_string(), fortran: fortran? };
+        let descr = descr.chars().take(40).flat_map(char::escape_debug).collect();
+        let header = Header { shape: shape?, big_endian, descr, fortran: fortran? };
         self.rest.trim().is_empty().then_some(header)
     }
 
