@@ -98,6 +98,11 @@ fn a_check_that_fails_ends_the_command_with_1() {
     let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert!(out.contains("FAILED"), "{out}");
     assert_eq!(err.trim_end(), "error: 1 of 3 checks failed: order");
+    // With `--json` the report stays the one object.
+    let output = advection.run("--mesh icosahedral:8 --tracer bell --ranks 1 --verify --json");
+    assert_eq!(output.status.code(), Some(1));
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert!(report["checks"].is_array() && report["error"].is_null(), "{report}");
 }
 
 #[test]
