@@ -5,6 +5,7 @@ use std::ffi::OsStr;
 use std::path::Path;
 
 use crate::failure::Failure;
+use crate::waiting::{LIMITS, Limit};
 
 /// A variable.
 struct Variable {
@@ -16,7 +17,7 @@ struct Variable {
 }
 
 /// All of them. `RUST_LOG` is checked by `logs`, which reads it.
-const VARIABLES: [Variable; 5] = [
+const VARIABLES: [Variable; 7] = [
     Variable {
         name: "HALOPORT_CACHE_DIR",
         help: "Folder for compiled kernels [default: ~/.cache/haloport/kernels]; empty for none",
@@ -40,6 +41,16 @@ const VARIABLES: [Variable; 5] = [
             let missing = value.split(':').any(|name| name.contains('/') && !Path::new(name).is_file());
             refuse_if(missing, "libraries that are there, with `:` between them")
         },
+    },
+    Variable {
+        name: "HALOPORT_TIME_LIMIT",
+        help: "Seconds after which a rank that waits for others ends with an error, or none [default: 1800]",
+        check: check_limit,
+    },
+    Variable {
+        name: "HALOPORT_WARN_AFTER",
+        help: "Seconds after which a rank that waits for others warns, or none [default: 60]",
+        check: check_limit,
     },
     Variable { name: "NO_COLOR", help: "If set, nothing is written in colour", check: |_| Ok(()) },
     Variable {
@@ -68,6 +79,11 @@ pub(crate) fn check() -> Result<(), Failure> {
 pub(crate) fn help() -> String {
     let lines = VARIABLES.iter().map(|Variable { name, help, .. }| format!("\n  {name}\n          {help}"));
     lines.fold("Environment:".into(), |text, line| text + &line)
+}
+
+fn check_limit(value: &OsStr) -> Result<(), String> {
+    let limit = value.to_str().and_then(|value| value.parse::<Limit>().ok());
+    refuse_if(limit.is_none(), LIMITS)
 }
 
 fn refuse_if(is_wrong: bool, expected: &str) -> Result<(), String> {

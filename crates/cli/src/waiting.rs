@@ -31,12 +31,15 @@ impl WaitingArgs {
     }
 }
 
+/// What a limit may be.
+pub(crate) const LIMITS: &str = "a number of seconds above 0, or `none`";
+
 /// A time, or `None` for never.
 #[derive(Debug, Clone, Copy)]
-struct Limit(Option<Duration>);
+pub(crate) struct Limit(Option<Duration>);
 
 impl FromStr for Limit {
-    type Err = &'static str;
+    type Err = String;
 
     fn from_str(text: &str) -> Result<Limit, Self::Err> {
         if text == "none" {
@@ -44,6 +47,6 @@ impl FromStr for Limit {
         }
         let time = text.parse().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
         let time = time.filter(|time| !time.is_zero());
-        time.map(|time| Limit(Some(time))).ok_or("expected a number of seconds above 0, or `none`")
+        time.map(|time| Limit(Some(time))).ok_or_else(|| format!("expected {LIMITS}"))
     }
 }

@@ -64,7 +64,15 @@ fn examples_are_understood() {
 fn variables_are_in_the_help_of_the_command() {
     let text = help("", "100");
     let (_, environment) = text.split_once("\nEnvironment:\n").unwrap();
-    for variable in ["HALOPORT_CACHE_DIR", "HALOPORT_MPI_CUDA", "HALOPORT_NVRTC", "NO_COLOR", "RUST_LOG"] {
+    for variable in [
+        "HALOPORT_CACHE_DIR",
+        "HALOPORT_MPI_CUDA",
+        "HALOPORT_NVRTC",
+        "HALOPORT_TIME_LIMIT",
+        "HALOPORT_WARN_AFTER",
+        "NO_COLOR",
+        "RUST_LOG",
+    ] {
         assert!(environment.contains(variable), "{variable} in {environment}");
     }
     assert!(text.contains("\nExamples:\n"), "{text}");
