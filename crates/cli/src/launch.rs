@@ -45,7 +45,7 @@ impl RankArgs {
 
     /// The same, with `ranks` ranks where the user did not say how many and no launcher does.
     pub(crate) fn or(self, ranks: usize) -> RankArgs {
-        if launched_by().is_some() { self } else { RankArgs { ranks: self.ranks.or(Some(ranks)) } }
+        if launched_by().is_some() { self } else { RankArgs { ranks: self.ranks.or(Some(ranks)), ..self } }
     }
 
     /// The number of ranks in this process.
