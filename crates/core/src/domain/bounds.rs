@@ -59,21 +59,25 @@ impl IndexBox {
     }
 
     /// The number of axes.
+    #[inline]
     pub fn axes(&self) -> usize {
         usize::from(self.axes).min(MAX_AXES)
     }
 
     /// The first index along each axis.
+    #[inline]
     pub fn lower(&self) -> &[i64] {
         &self.lower[..self.axes()]
     }
 
     /// One past the last index along each axis.
+    #[inline]
     pub fn upper(&self) -> &[i64] {
         &self.upper[..self.axes()]
     }
 
     /// The number of cells along `axis`; 1 along axes that the grid does not have.
+    #[inline]
     pub fn extent(&self, axis: usize) -> usize {
         let (lower, upper) = self.bounds(axis);
         if lower < upper { usize::try_from(upper.abs_diff(lower)).unwrap_or(usize::MAX) } else { 0 }
@@ -158,6 +162,49 @@ impl IndexBox {
         changed
     }
 
+    /// The cells that are at most `cells` away from one of the box along each axis; of an empty box, none. Ends at the
+    /// limits of `i64`.
+    ///
+    /// ```
+    /// use haloport_core::IndexBox;
+    ///
+    /// let owned = IndexBox::new([0, 8], [4, 16]);
+    /// assert_eq!(owned.grown(1), IndexBox::new([-1, 7], [5, 17]));
+    /// assert_eq!(owned.grown(1).shrunk(1), owned);
+    /// assert_eq!(owned.grown_along(1, 0, 2), IndexBox::new([0, 8], [4, 18]));
+    /// assert!(owned.shrunk(2).is_empty());
+    /// ```
+    #[must_use]
+    pub fn grown(&self, cells: usize) -> IndexBox {
+        (0..self.axes()).fold(*self, |grown, axis| grown.grown_along(axis, cells, cells))
+    }
+
+    /// The cells that are more than `cells` away from each side of the box, which may be none.
+    #[must_use]
+    pub fn shrunk(&self, cells: usize) -> IndexBox {
+        (0..self.axes()).fold(*self, |shrunk, axis| shrunk.shrunk_along(axis, cells, cells))
+    }
+
+    /// The box with `below` and `above` more cells at the two sides along `axis`; unchanged for an axis that it does not
+    /// have, and if it is empty. Ends at the limits of `i64`.
+    #[must_use]
+    pub fn grown_along(&self, axis: usize, below: usize, above: usize) -> IndexBox {
+        let (lower, upper) = self.bounds(axis);
+        if self.is_empty() {
+            return *self;
+        }
+        self.with_axis(axis, lower.saturating_sub(clamped(below)), upper.saturating_add(clamped(above)))
+    }
+
+    /// The box with `below` and `above` fewer cells at the two sides along `axis`, which may leave none; unchanged for an
+    /// axis that it does not have.
+    #[must_use]
+    pub fn shrunk_along(&self, axis: usize, below: usize, above: usize) -> IndexBox {
+        let (lower, upper) = self.bounds(axis);
+        let first = lower.saturating_add(clamped(below));
+        self.with_axis(axis, first, upper.saturating_sub(clamped(above)).max(first))
+    }
+
     /// The same box moved by `shift` cells along each axis. A bound stops at the limits of `i64`.
     #[must_use]
     pub fn shifted(&self, shift: &[i64; MAX_AXES]) -> IndexBox {
@@ -175,6 +222,10 @@ impl IndexBox {
     }
 }
 
+fn clamped(cells: usize) -> i64 {
+    i64::try_from(cells).unwrap_or(i64::MAX)
+}
+
 impl fmt::Display for IndexBox {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for axis in 0..self.axes() {
@@ -188,6 +239,22 @@ impl fmt::Display for IndexBox {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn boxes_grow_and_shrink_within_the_limits_of_their_indices() {
+        let made = IndexBox::new([0, 10], [4, 16]);
+        assert_eq!(made.shrunk(1), IndexBox::new([1, 11], [3, 15]));
+        assert_eq!(made.grown_along(0, 2, 3), IndexBox::new([-2, 10], [7, 16]));
+        assert_eq!(made.shrunk_along(1, 0, 3), IndexBox::new([0, 10], [4, 13]));
+        assert_eq!((made.grown_along(2, 1, 1), made.shrunk_along(7, 1, 1)), (made, made));
+        // What is left of too much is empty, and stays so.
+        for none in [made.shrunk(2), made.shrunk(9), made.shrunk_along(0, 3, 2), made.shrunk(usize::MAX)] {
+            assert!(none.is_empty() && none.grown(100).is_empty() && none.cells() == 0, "{none}");
+        }
+        let all = made.grown(usize::MAX);
+        assert_eq!(all, IndexBox::new([-i64::MAX, 10 - i64::MAX], [i64::MAX; 2]));
+        assert_eq!(all.grown(usize::MAX), IndexBox::new([i64::MIN; 2], [i64::MAX; 2]));
+    }
 
     #[test]
     fn a_box_minus_its_middle_is_the_rest_in_disjoint_pieces() {
