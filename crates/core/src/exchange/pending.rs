@@ -11,6 +11,7 @@ use crate::device::Device;
 use crate::domain::IndexBox;
 use crate::element::Element;
 use crate::field::{BlockLayout, Field, FieldError, View, ViewMut};
+use crate::pattern::Pattern;
 
 /// An exchange in flight, of an [`Exchange`](super::Exchange) or a [`Plan`](super::Plan). It borrows either, and the fields,
 /// until it is finished.
@@ -89,7 +90,9 @@ impl<'e, F> Pending<'e, F> {
     }
 
     /// The cells that a domain of a field owns, for reading from the host while halos travel: those of
-    /// [`Pattern::owned`](crate::Pattern::owned). `field` picks the field.
+    /// [`Pattern::owned`](crate::Pattern::owned), and what the field holds beyond sides at which no exchange fills
+    /// anything, such as the ends of a grid that is not periodic. So it holds all that a stencil as wide as the halo reads
+    /// for [`Regions::interior`](crate::Regions::interior). `field` picks the field.
     ///
     /// # Errors
     /// [`FieldError::NotHostAccessible`], [`FieldError::NoSuchDomain`].
@@ -99,14 +102,15 @@ impl<'e, F> Pending<'e, F> {
         domain: usize,
     ) -> Result<View<'_, T>, FieldError> {
         let field = self.one_of_these(field(self.fields.as_ref()))?;
-        let owned = within(field.layout(domain)?, self.bound.pattern.owned(domain));
-        // SAFETY: the field is this exchange's own, which writes halo cells only, and a view that writes owned cells
-        // takes `&mut self`.
+        let owned = self.untouched(field.layout(domain)?, domain, Pattern::owned);
+        // SAFETY: the field is this exchange's own, which writes halo cells that it fills only, and a view that writes
+        // others takes `&mut self`.
         unsafe { field.view_in_flight(domain, owned) }
     }
 
     /// The cells of a domain that no neighbour reads, for writing from the host while halos travel: those of
-    /// [`Pattern::interior`](crate::Pattern::interior). `field` picks the field.
+    /// [`Pattern::interior`](crate::Pattern::interior), and what the field holds beyond their sides where these are sides
+    /// at which no exchange fills anything. `field` picks the field.
     ///
     /// # Errors
     /// [`FieldError::NotHostAccessible`], [`FieldError::NoSuchDomain`].
@@ -116,7 +120,7 @@ impl<'e, F> Pending<'e, F> {
         domain: usize,
     ) -> Result<ViewMut<'_, T>, FieldError> {
         let field = self.one_of_these(field(self.fields.as_ref()))?;
-        let interior = within(field.layout(domain)?, self.bound.pattern.interior(domain));
+        let interior = self.untouched(field.layout(domain)?, domain, Pattern::interior);
         // SAFETY: the field is this exchange's own, which neither reads nor writes the interior, and other views take
         // `&self`.
         unsafe { field.view_mut_in_flight(domain, interior) }
@@ -129,17 +133,25 @@ impl<'e, F> Pending<'e, F> {
     ) -> Result<&'f Field<T, D>, FieldError> {
         if self.identities.contains(&field.identity()) { Ok(field) } else { Err(FieldError::NotInExchange) }
     }
-}
 
-/// The cells of `region`, which has the axes of the pattern, with all that the block has along further axes. A block
-/// that exchanges nothing may hold fewer cells than its domain has.
-fn within(layout: &BlockLayout, region: Option<IndexBox>) -> IndexBox {
-    let all = layout.allocated();
-    let Some(region) = region else { return all.with_axis(0, all.lower()[0], all.lower()[0]) };
-    (0..region.axes()).fold(all, |cells, axis| {
-        let ((first, past), (lower, upper)) = (all.bounds(axis), region.bounds(axis));
-        cells.with_axis(axis, lower.max(first), upper.min(past))
-    })
+    /// The cells that `region` gives for a domain and those beside them that no exchange fills, with all that the block has
+    /// along axes that the pattern does not have. A block that exchanges nothing may hold fewer cells than its domain has.
+    fn untouched(
+        &self,
+        layout: &BlockLayout,
+        domain: usize,
+        region: impl FnOnce(&Pattern, usize) -> Option<IndexBox>,
+    ) -> IndexBox {
+        let (all, pattern) = (layout.allocated(), &self.bound.pattern);
+        let Some(region) = region(pattern, domain) else {
+            return all.with_axis(0, all.lower()[0], all.lower()[0]);
+        };
+        let region = pattern.with_margins(domain, region, &all);
+        (0..region.axes()).fold(all, |cells, axis| {
+            let ((first, past), (lower, upper)) = (all.bounds(axis), region.bounds(axis));
+            cells.with_axis(axis, lower.max(first), upper.min(past))
+        })
+    }
 }
 
 impl<F> Drop for Pending<'_, F> {

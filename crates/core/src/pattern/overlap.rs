@@ -1,7 +1,7 @@
 //! Which owned cells can be computed while halos travel, and which wait for them.
 
 use super::{Domains, Pattern};
-use crate::domain::IndexBox;
+use crate::domain::{Grid, HaloWidths, IndexBox};
 
 /// The owned cells of a box of a grid, by what a stencil that reaches as far as the halo is wide reads for them.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -28,7 +28,9 @@ impl Pattern {
     /// as far as the halo is wide, on each side of each axis (with [`Neighbours::Faces`](crate::Neighbours::Faces) along
     /// the axes alone). `None` in an unstructured pattern, and for a domain that is not there.
     ///
-    /// Sides at which the grid ends are not cut off: no exchange fills cells beyond them.
+    /// Sides at which the grid ends are not cut off: no exchange fills cells beyond them. The program fills these itself,
+    /// before it starts the exchange, and reads them while it is pending: [`Pending::owned`](crate::Pending::owned) lends
+    /// them as well.
     ///
     /// These are the cells that need no halo. Those that no neighbour's halo needs, which may be written meanwhile, are
     /// [`interior`](Pattern::interior): other ones where the halo is wider on one side than on the other.
@@ -39,15 +41,34 @@ impl Pattern {
             return Some(Regions { interior: None, boundary: Vec::new() });
         }
         let interior = (0..owned.axes()).fold(owned, |interior, axis| {
-            let (lower, upper) = owned.bounds(axis);
-            let endless = grid.is_periodic(axis) || grid.is_tile_axis(axis);
-            let below = if endless || lower > 0 { widths.lower[axis] } else { 0 };
-            let above = if endless || upper < grid.extent(axis) as i64 { widths.upper[axis] } else { 0 };
+            let ((lower, upper), [below, above]) = (owned.bounds(axis), filled(grid, widths, &owned, axis));
             interior.with_axis(axis, lower + below, upper - above)
         });
         Some(Regions {
             interior: (!interior.is_empty()).then_some(interior),
             boundary: owned.minus(&interior),
+        })
+    }
+
+    /// `cells`, which `domain` owns, with those of `allocated` beyond the sides at which nothing is filled, where `cells`
+    /// reach to such a side: no exchange reads or writes what is added. Of an unstructured domain and on a cubed sphere,
+    /// `cells` alone.
+    pub(crate) fn with_margins(&self, domain: usize, cells: IndexBox, allocated: &IndexBox) -> IndexBox {
+        let Domains::Structured { grid, widths, boxes } = &self.inner.domains else { return cells };
+        let Some(owned) = boxes.get(domain).filter(|_| !grid.is_cubed_sphere()) else { return cells };
+        // Filled cells lie within the halo's widths and, along axes that are not periodic, within the grid; so do those
+        // that are sent on axis by axis.
+        (0..owned.axes()).fold(cells, |grown, axis| {
+            let ((mut lower, mut upper), [below, above]) =
+                (cells.bounds(axis), filled(grid, widths, owned, axis));
+            let ((first, past), (lowest, highest)) = (owned.bounds(axis), allocated.bounds(axis));
+            if below == 0 && lower == first {
+                lower = lower.min(lowest);
+            }
+            if above == 0 && upper == past {
+                upper = upper.max(highest);
+            }
+            grown.with_axis(axis, lower, upper)
         })
     }
 
@@ -79,4 +100,13 @@ impl Pattern {
         }
         Some(regions)
     }
+}
+
+/// How many cells beyond each side of `owned` an exchange fills along `axis`: below and above.
+fn filled(grid: &Grid, widths: &HaloWidths, owned: &IndexBox, axis: usize) -> [i64; 2] {
+    let (lower, upper) = owned.bounds(axis);
+    let endless = grid.is_periodic(axis) || grid.is_tile_axis(axis);
+    let below = if endless || lower > 0 { widths.lower[axis] } else { 0 };
+    let above = if endless || upper < grid.extent(axis) as i64 { widths.upper[axis] } else { 0 };
+    [below, above]
 }
