@@ -42,7 +42,7 @@ pub fn check<D: Device>(comm: &Communicator, device: &D) -> Result<(), Failure> 
         if comm.rank() == 0 {
             let mut view = exchange.fields_mut().view_mut(0)?;
             for cell in samples() {
-                view.set(&[cell], value(cell));
+                view[[cell]] = value(cell);
             }
         }
         exchange.exchange(Schedule::Blocking)?;
@@ -112,7 +112,7 @@ pub fn check_indices<D: Device>(comm: &Communicator, device: &D, levels: usize) 
             // The cell `place` of the halo is the owned cell `place * 1_009 % INDICES`.
             for [place, level] in samples() {
                 let cell = place * 1_009 % INDICES as i64;
-                view.set(&[cell, level], value(cell, level));
+                view[[cell, level]] = value(cell, level);
             }
         }
         exchange.exchange(Schedule::Blocking)?;

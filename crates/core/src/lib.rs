@@ -35,7 +35,8 @@ pub use exchange::{
     Step, Trial,
 };
 pub use field::{
-    Binder, BlockLayout, BorrowedField, ComponentPlace, Field, FieldError, FieldSet, View, ViewMut,
+    Binder, BlockLayout, BorrowedField, ComponentPlace, Field, FieldError, FieldSet, Rows, RowsAround,
+    RowsMut, View, ViewMut,
 };
 pub use line::{Line, LineExchange};
 pub use pattern::{CellRegions, Cells, Pattern, PatternError, Piece, Regions};

@@ -11,7 +11,7 @@ use rand::seq::IndexedRandom;
 use rand::{RngExt, SeedableRng};
 use serde_json::{Value, json};
 
-type Failure = Box<dyn std::error::Error + Send + Sync>;
+type Failure = haloport_core::Error;
 
 /// Numbers at which sums and products wrap, and small ones that may fit.
 const NUMBERS: [i64; 24] = [
@@ -169,7 +169,7 @@ fn random_layouts_stay_within_their_memory() {
                     let within = addresses.start <= row.start && row.end <= addresses.end;
                     assert!(within, "case {case}: a row from {index:?} of {layout:?}");
                 }
-                field.view_mut(0)?.set(&index, 1.0);
+                let _ = field.view_mut(0)?.set(&index, 1.0);
             }
             field.view_mut(0)?.fill_with(|_, _| 2.0);
             let pattern = &patterns[case as usize % patterns.len()];

@@ -39,6 +39,17 @@ pub enum FieldError {
         /// The number of domains of the rank.
         count: usize,
     },
+    /// Rows of cells were asked of a view that does not hold all of them.
+    #[error(
+        "the view holds the cells {region}, which are not all of {cells}; while an exchange is pending, \
+         a view holds no cell that it fills"
+    )]
+    OutsideOfView {
+        /// The cells whose rows were asked for, and by how far they are moved.
+        cells: String,
+        /// The cells that the view holds.
+        region: String,
+    },
     /// A layout that cannot be served.
     #[error("{what}: expected {expected}, found {found}")]
     Layout {

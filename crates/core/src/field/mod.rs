@@ -19,7 +19,7 @@ pub use error::FieldError;
 pub use layout::BlockLayout;
 pub use owned::Field;
 pub use set::{Binder, FieldSet};
-pub use view::{View, ViewMut};
+pub use view::{Rows, RowsAround, RowsMut, View, ViewMut};
 
 pub(crate) use layout::copy_axes;
 pub(crate) use owned::{LastWrite, Storage};
