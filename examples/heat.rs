@@ -87,10 +87,10 @@ fn heat(comm: &Communicator) -> Result<(), Error> {
 /// One step for a box of cells, row by row.
 fn step(cells: &IndexBox, now: &View<'_, f64>, next: &mut ViewMut<'_, f64>) -> Result<(), FieldError> {
     let offsets = [[0, 0, 0], [-1, 0, 0], [1, 0, 0], [0, -1, 0], [0, 1, 0], [0, 0, -1], [0, 0, 1]];
-    for (next, rows) in next.rows_mut(2, cells)?.zip(now.rows_around(2, cells, offsets)?) {
-        // As long as `next`: said once for each row, so that the loop need not check it for each cell.
-        let [here, below, above, south, north, west, east] = rows.map(|row| &row[..next.len()]);
-        for k in 0..next.len() {
+    let around = now.rows_around(2, cells, offsets)?;
+    for (next, [here, below, above, south, north, west, east]) in next.rows_mut(2, cells)?.zip(around) {
+        let next = &mut next[..here.len()]; // said here, the loop need not check it for each cell
+        for k in 0..here.len() {
             let around = below[k] + above[k] + south[k] + north[k] + west[k] + east[k];
             next[k] = here[k] + 0.15 * (around - 6.0 * here[k]);
         }

@@ -62,9 +62,9 @@ fn add<D: Device>(comm: &Communicator, device: &D) -> Result<Vec<i32>, Error> {
     let kernel = device.compile(&ADD)?;
     let ends = [exchanges[0].fields().pointer(0)?, exchanges[1].fields().pointer(0)?];
     let bind = |from, to| {
-        let cells = KernelArgument::I64(mine.cells() as i64);
+        let cells = KernelArgument::I64(mine.extent(0) as i64);
         let arguments = [KernelArgument::Pointer(from), KernelArgument::Pointer(to), cells];
-        device.bind(&kernel, LaunchConfig::linear(mine.cells()), &arguments)
+        device.bind(&kernel, LaunchConfig::linear(mine.extent(0)), &arguments)
     };
     let launches = [bind(ends[0], ends[1])?, bind(ends[1], ends[0])?];
 
@@ -78,5 +78,5 @@ fn add<D: Device>(comm: &Communicator, device: &D) -> Result<Vec<i32>, Error> {
     }
     device.synchronize(&stream)?;
     let block = exchanges[STEPS % 2].fields().to_vec(0)?;
-    Ok(block[1..=mine.cells()].to_vec())
+    Ok(block[1..=mine.extent(0)].to_vec())
 }

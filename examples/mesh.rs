@@ -32,8 +32,8 @@ fn main() -> Result<(), Error> {
         // The layout of a field with levels: those of a cell lie side by side. The values lie in vectors of ours.
         let device = CpuDevice::with_threads(1)?;
         let layout = Field::<f64, _>::builder(&pattern).levels(LEVELS).build(&device)?.layout(0)?.clone();
-        let value = |id: &i64| (0..LEVELS).map(move |level| ((id * 37 + level as i64) % 101) as f64);
-        let mut heat: Vec<f64> = cells.ids().iter().flat_map(value).collect();
+        let value = |id: i64| (0..LEVELS).map(move |level| ((id * 37 + level as i64) % 101) as f64);
+        let mut heat: Vec<f64> = cells.ids().iter().copied().flat_map(value).collect();
         let mut salt: Vec<f64> = heat.iter().map(|value| 100.0 - value).collect();
 
         // A plan is made once, of layouts; the memory is lent at each start, and ours in between.

@@ -10,9 +10,7 @@
 //! use haloport::cpu::CpuDevice;
 //! use haloport::{Field, Grid, Halo, Pattern, Schedule, Split, run_ranks};
 //!
-//! type Failure = Box<dyn std::error::Error + Send + Sync>;
-//!
-//! run_ranks(2, |comm| -> Result<(), Failure> {
+//! run_ranks(2, |comm| {
 //!     let grid = Grid::new([8, 6])?.periodic([true, true])?;
 //!     let split = Split::balanced(&grid, comm.size())?;
 //!     let mine = split.part(comm.rank()).ok_or("there are more ranks than parts")?;
@@ -26,11 +24,14 @@
 //!     exchange.exchange(Schedule::DefaultStream)?;
 //!
 //!     let below = [mine.lower()[0] - 1, mine.lower()[1]]; // a halo cell, which the other rank owns
-//!     assert_eq!(exchange.fields().view(0)?.get(&below), Some((1 - comm.rank()) as f64));
+//!     assert_eq!(exchange.fields().view(0)?[below], (1 - comm.rank()) as f64);
 //!     Ok(())
 //! })?;
-//! # Ok::<(), haloport::RanksError<Failure>>(())
+//! # Ok::<(), haloport::RanksError>(())
 //! ```
+//!
+//! Code on the host reads and writes cells through [`View`] and [`ViewMut`], fastest row by row. Functions that return
+//! [`Error`] take any other with `?`, and `main` prints it as text.
 //!
 //! # Devices
 //!

@@ -62,7 +62,7 @@ const LONG: KernelSource = KernelSource {
     parameters: &[ParameterType::Pointer, ParameterType::I64],
 };
 
-type Failure = Box<dyn std::error::Error + Send + Sync>;
+type Failure = haloport_core::Error;
 
 fn main() {
     let device = match CudaDevice::new() {

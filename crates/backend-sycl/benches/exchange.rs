@@ -31,7 +31,7 @@ const LOCAL: usize = 128;
 const RANKS: usize = 2;
 const SAMPLES: usize = 300;
 
-type Failure = Box<dyn std::error::Error + Send + Sync>;
+type Failure = haloport_core::Error;
 
 fn main() {
     let device = match SyclDevice::new() {

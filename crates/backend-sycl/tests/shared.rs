@@ -162,7 +162,7 @@ fn fields_in_arrays_are_those_of_the_context_alone() {
     let read_only = array(theirs.pointer(), usm, [6, 8]).for_reading();
     assert!(matches!(field(&shared, &read_only), Err(FieldError::Array(_))));
 
-    run_ranks(1, |comm| -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+    run_ranks(1, |comm| {
         let grid = Grid::new([4, 6])?.periodic([true, true])?;
         let pattern = Pattern::structured(&comm, &grid, &[owned], &Halo::uniform(1))?;
         let mut right = field(&shared, &array(theirs.pointer(), usm, [6, 8]))?;

@@ -67,14 +67,18 @@ impl From<clap::Error> for Failure {
     }
 }
 
-impl From<RanksError<Failure>> for Failure {
-    fn from(error: RanksError<Failure>) -> Failure {
-        match error {
-            RanksError::Failed { error: Failure::Run(text), rank } => {
-                Failure::Run(format!("rank {rank}: {text}"))
-            }
-            RanksError::Failed { error, .. } => error,
-            other => Failure::Run(other.to_string()),
+impl std::error::Error for Failure {}
+
+impl From<RanksError> for Failure {
+    fn from(error: RanksError) -> Failure {
+        let (rank, error) = match error {
+            RanksError::Failed { rank, error } => (rank, error),
+            other => return Failure::Run(other.to_string()),
+        };
+        match error.downcast::<Failure>() {
+            Ok(failure) if !matches!(*failure, Failure::Run(_)) => *failure,
+            Ok(failure) => Failure::Run(format!("rank {rank}: {failure}")),
+            Err(error) => Failure::Run(format!("rank {rank}: {error}")),
         }
     }
 }

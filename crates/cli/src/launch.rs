@@ -88,7 +88,7 @@ where
     }
     let body = |comm: Communicator| {
         choice.waiting.apply(&comm);
-        body(comm)
+        Ok(body(comm)?)
     };
     Ok(run_ranks(ranks, body)?.into_iter().next())
 }

@@ -1,12 +1,11 @@
 //! What exchanges move and how long they take.
 
-use std::cell::Cell;
 use std::time::{Duration, Instant};
 
 use haloport::device::DeviceInfo;
 use haloport::exchange::Traffic;
 use haloport::transport::{Reduction, TransportInfo};
-use haloport::{Communicator, Exchange, ExchangeError, FieldSet, Schedule, TransportError};
+use haloport::{Communicator, Error, Exchange, FieldSet, Schedule, StepError, TransportError};
 use serde::Serialize;
 
 /// The bytes that one exchange moves, of all ranks together.
@@ -77,27 +76,28 @@ pub fn in_messages(device: &DeviceInfo, transport: &TransportInfo) -> &'static s
 ///
 /// # Errors
 /// As for [`Exchange::overlap`].
-pub fn timed_overlap<F: FieldSet, E: From<ExchangeError>>(
+pub fn timed_overlap<F: FieldSet>(
     exchange: &mut Exchange<F>,
     schedule: Schedule<'_>,
-    interior: impl FnOnce() -> Result<(), E>,
-    boundary: impl FnOnce() -> Result<(), E>,
-) -> Result<Duration, E> {
-    let (began, beside) = (Instant::now(), Cell::new(Duration::ZERO));
-    let interior = timed(interior, &beside);
-    let boundary = timed(boundary, &beside);
-    exchange.overlap(schedule, |_| interior(), |_| boundary())?;
-    Ok(began.elapsed().saturating_sub(beside.get()))
+    interior: impl FnOnce() -> Result<(), Error>,
+    boundary: impl FnOnce() -> Result<(), Error>,
+) -> Result<Duration, StepError> {
+    let (began, mut beside) = (Instant::now(), Duration::ZERO);
+    exchange.overlap(
+        schedule,
+        &mut beside,
+        |_, beside| timed(interior, beside),
+        |_, beside| timed(boundary, beside),
+    )?;
+    Ok(began.elapsed().saturating_sub(beside))
 }
 
-/// `work`, which adds the time that it takes to `sum`.
-fn timed<T>(work: impl FnOnce() -> T, sum: &Cell<Duration>) -> impl FnOnce() -> T {
-    move || {
-        let began = Instant::now();
-        let done = work();
-        sum.set(sum.get() + began.elapsed());
-        done
-    }
+/// Runs `work` and adds the time that it takes to `sum`.
+fn timed<T>(work: impl FnOnce() -> T, sum: &mut Duration) -> T {
+    let began = Instant::now();
+    let done = work();
+    *sum += began.elapsed();
+    done
 }
 
 /// Collective: times of this rank, summed over all ranks.

@@ -6,7 +6,7 @@ use std::f64::consts::PI;
 use haloport::cpu::CpuDevice;
 use haloport::run_ranks;
 use haloport_cli::advection::norms::{Level, Norms, areas};
-use haloport_cli::advection::solver::{Model, Solver, SolverError};
+use haloport_cli::advection::solver::{Model, Solver};
 use haloport_cli::advection::stencil::{flows, neighbours};
 use haloport_cli::advection::tracer::{Shape, Tracer};
 use haloport_cli::advection::wind::{PERIOD, Wind};
@@ -36,7 +36,7 @@ impl<'c> Case<'c> {
     /// The whole field in the end, and how many steps it took.
     fn run(&self, start: impl Fn(usize, usize) -> f64 + Sync) -> Result<(Vec<f64>, usize), String> {
         let steps = (self.days / self.model.longest_step()).ceil() as usize;
-        let fields = run_ranks(self.partition.parts(), |comm| -> Result<_, SolverError> {
+        let fields = run_ranks(self.partition.parts(), |comm| {
             let device = CpuDevice::with_threads(self.threads)?;
             let step = self.days / steps as f64;
             let mut solver = Solver::new(&comm, &device, &self.model, &self.partition, step)?;
@@ -44,7 +44,7 @@ impl<'c> Case<'c> {
             for _ in 0..steps {
                 solver.step()?;
             }
-            solver.gather()
+            Ok(solver.gather()?)
         });
         let fields = fields.map_err(|error| error.to_string())?;
         assert!(fields[1..].iter().all(Option::is_none), "rank 0 alone has the whole field");
@@ -247,9 +247,9 @@ fn meshes_and_partitions_that_do_not_fit_are_refused() {
     let refused = |mesh: &Mesh, parts: usize, ranks: usize| {
         let partition = Partition::by_curve(mesh, parts).unwrap();
         let failed = run_ranks(ranks, |comm| {
-            let device = CpuDevice::with_threads(1).map_err(SolverError::from)?;
+            let device = CpuDevice::with_threads(1)?;
             let model = Model { mesh, wind: Wind::tilted(0.0), levels: 1, limited: false, overlap: true };
-            Solver::new(&comm, &device, &model, &partition, 0.1).map(drop)
+            Ok(Solver::new(&comm, &device, &model, &partition, 0.1).map(drop)?)
         });
         failed.unwrap_err().to_string()
     };

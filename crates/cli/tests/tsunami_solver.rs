@@ -6,19 +6,19 @@ use haloport::run_ranks;
 use haloport_cli::tsunami::SHIPPED;
 use haloport_cli::tsunami::relief::Relief;
 use haloport_cli::tsunami::scheme::Physics;
-use haloport_cli::tsunami::solver::{Solver, SolverError, Whole};
+use haloport_cli::tsunami::solver::{Solver, Whole};
 use haloport_cli::tsunami::uplift::{Uplift, initial_state};
 
 /// The fields after some steps.
 fn fields(relief: &Relief, uplift: &Uplift, ranks: usize, overlap: bool) -> Whole {
-    let wholes = run_ranks(ranks, |comm| -> Result<_, SolverError> {
+    let wholes = run_ranks(ranks, |comm| {
         let device = CpuDevice::with_threads(1)?;
         let mut solver = Solver::new(&comm, &device, relief, &Physics::default(), overlap)?;
         solver.set_state(&initial_state(solver.block(), relief, uplift))?;
         for _ in 0..60 {
             solver.step(f64::INFINITY)?;
         }
-        solver.gather()
+        Ok(solver.gather()?)
     });
     wholes.unwrap().into_iter().next().flatten().unwrap()
 }

@@ -51,7 +51,7 @@ pub mod transport;
 pub mod unstructured;
 
 /// What a test says when it fails.
-pub type Failure = Box<dyn std::error::Error + Send + Sync>;
+pub type Failure = haloport_core::Error;
 
 /// A test that is known to fail on a backend.
 #[derive(Debug, Clone, Copy)]

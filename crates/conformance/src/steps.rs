@@ -223,7 +223,12 @@ fn failures<D: Device>(
         };
         // SAFETY: nothing is put into streams.
         let recorded = unsafe {
-            solver.exchange.record(Schedule::On(stream), |_| fail(fails_inside), |_| fail(!fails_inside))
+            solver.exchange.record(
+                Schedule::On(stream),
+                (),
+                |_, ()| fail(fails_inside),
+                |_, ()| fail(!fails_inside),
+            )
         };
         let said = match recorded.and_then(|mut step| step.replay()) {
             Ok(()) => "nothing".into(),

@@ -8,20 +8,19 @@
 use std::time::Instant;
 
 use haloport_core::{
-    BlockLayout, BorrowedField, Exchange, Field, Grid, Halo, Pattern, Plan, Schedule, Split, run_ranks,
+    BlockLayout, BorrowedField, Error, Exchange, Field, Grid, Halo, Pattern, Plan, Schedule, Split, run_ranks,
 };
 use haloport_cpu::CpuDevice;
 
-type Failure = Box<dyn std::error::Error + Send + Sync>;
 type Lent<'m> = Vec<BorrowedField<'m, f64, CpuDevice>>;
 
 const ROUNDS: usize = 2001;
 
-fn main() -> Result<(), Failure> {
+fn main() -> Result<(), Error> {
     println!("| cells of a rank | fields | bound, µs | plan ÷ bound | plan of other memory ÷ bound |");
     println!("| --- | --- | --- | --- | --- |");
     for (cells, fields) in [(32, 1), (32, 4), (32, 20), (128, 1), (128, 4)] {
-        let medians = run_ranks(2, |comm| -> Result<[f64; 3], Failure> {
+        let medians = run_ranks(2, |comm| {
             let grid = Grid::new([2 * cells, cells, cells])?.periodic([true; 3])?;
             let mine = Split::even(&grid, [2, 1, 1])?.part(comm.rank()).ok_or("no such part")?;
             let pattern = Pattern::structured(&comm, &grid, &[mine], &Halo::uniform(1))?;
@@ -35,7 +34,7 @@ fn main() -> Result<(), Failure> {
 }
 
 /// The medians of the contestants, in microseconds.
-fn compete(pattern: &Pattern, fields: usize) -> Result<[f64; 3], Failure> {
+fn compete(pattern: &Pattern, fields: usize) -> Result<[f64; 3], Error> {
     let device = CpuDevice::with_threads(1)?;
     let layout = Field::<f64, _>::new(&device, pattern)?.layout(0)?.clone();
     let memory = || vec![vec![pattern.comm().rank() as f64; layout.span().1 as usize]; fields];
@@ -46,14 +45,14 @@ fn compete(pattern: &Pattern, fields: usize) -> Result<[f64; 3], Failure> {
     let mut fourth = memory();
     let mut times: [Vec<f64>; 3] = Default::default();
     for round in 0..ROUNDS {
-        let mut clock = |contestant: usize, work: &mut dyn FnMut() -> Result<(), Failure>| {
+        let mut clock = |contestant: usize, work: &mut dyn FnMut() -> Result<(), Error>| {
             pattern.comm().barrier()?;
             let began = Instant::now();
             work()?;
             times[contestant].push(began.elapsed().as_secs_f64() * 1e6);
-            Ok::<(), Failure>(())
+            Ok::<(), Error>(())
         };
-        let exchange = |plan: &mut Plan, memory: &mut Vec<Vec<f64>>| -> Result<(), Failure> {
+        let exchange = |plan: &mut Plan, memory: &mut Vec<Vec<f64>>| -> Result<(), Error> {
             Ok(plan.exchange(lend(&device, &layout, memory)?, Schedule::Blocking)?)
         };
         let other = if round % 2 == 0 { &mut third } else { &mut fourth };
@@ -75,11 +74,7 @@ fn compete(pattern: &Pattern, fields: usize) -> Result<[f64; 3], Failure> {
     }))
 }
 
-fn lend<'m>(
-    device: &CpuDevice,
-    layout: &BlockLayout,
-    memory: &'m mut [Vec<f64>],
-) -> Result<Lent<'m>, Failure> {
+fn lend<'m>(device: &CpuDevice, layout: &BlockLayout, memory: &'m mut [Vec<f64>]) -> Result<Lent<'m>, Error> {
     let lent =
         memory.iter_mut().map(|values| BorrowedField::new(device, [(&mut values[..], layout.clone())]));
     Ok(lent.collect::<Result<_, _>>()?)

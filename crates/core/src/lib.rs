@@ -19,6 +19,7 @@ mod callback;
 pub mod device;
 pub mod domain;
 pub mod element;
+mod error;
 pub mod exchange;
 pub mod field;
 pub mod interop;
@@ -30,9 +31,10 @@ pub mod transport;
 
 pub use domain::{Grid, GridError, Halo, HaloCells, IndexBox, IndexSet, Neighbours, Orientation, Split};
 pub use element::{Element, ElementType};
+pub use error::Error;
 pub use exchange::{
     BindError, BindOptions, DataPath, Exchange, ExchangeError, HaloOrder, Pending, Plan, Progress, Schedule,
-    Step, Trial,
+    Step, StepError, Trial,
 };
 pub use field::{
     Binder, BlockLayout, BorrowedField, ComponentPlace, Field, FieldError, FieldSet, Rows, RowsAround,

@@ -24,18 +24,16 @@ fn intervals_that_do_not_follow_each_other_are_refused_alike_on_every_rank() {
         ([0..2, 2..4, Range { start: 4, end: 3 }], "rank 2: its interval 4..3 ends before it begins"),
     ];
     for (intervals, expected) in cases {
-        let errors =
-            run_ranks(3, |comm| Ok::<_, SparseError>(Line::new(&comm, intervals[comm.rank()].clone()).err()))
-                .unwrap();
+        let errors = run_ranks(3, |comm| Ok(Line::new(&comm, intervals[comm.rank()].clone()).err())).unwrap();
         assert_eq!(errors, vec![Some(SparseError::Refused(expected.into())); 3]);
     }
 }
 
 #[test]
 fn an_even_line_has_room_for_ranks_without_items() {
-    let mine = run_ranks(5, |comm| Ok::<_, SparseError>(Line::even(&comm, 3)?.mine())).unwrap();
+    let mine = run_ranks(5, |comm| Ok(Line::even(&comm, 3)?.mine())).unwrap();
     assert_eq!(mine, [0..1, 1..2, 2..3, 3..3, 3..3]);
-    let items = run_ranks(3, |comm| Ok::<_, SparseError>(Line::even(&comm, u64::MAX)?.items())).unwrap();
+    let items = run_ranks(3, |comm| Ok(Line::even(&comm, u64::MAX)?.items())).unwrap();
     assert_eq!(items, [u64::MAX; 3]);
 }
 
@@ -43,8 +41,7 @@ fn an_even_line_has_room_for_ranks_without_items() {
 fn ranks_that_differ_about_the_number_of_items_are_told() {
     // The interval of the last rank begins where it should.
     for items in [[4, 3], [4, 5], [3, 1]] {
-        let errors =
-            run_ranks(2, |comm| Ok::<_, SparseError>(Line::even(&comm, items[comm.rank()]).err())).unwrap();
+        let errors = run_ranks(2, |comm| Ok(Line::even(&comm, items[comm.rank()]).err())).unwrap();
         assert!(matches!(errors[0], Some(SparseError::Refused(_))), "{items:?}: {errors:?}");
         assert_eq!(errors[0], errors[1]);
     }
@@ -52,7 +49,7 @@ fn ranks_that_differ_about_the_number_of_items_are_told() {
 
 #[test]
 fn nothing_is_not_an_empty_payload() {
-    run_ranks(3, |comm| -> Result<(), SparseError> {
+    run_ranks(3, |comm| {
         let mut exchange = LineExchange::new(&Line::even(&comm, 0)?)?;
         let pass = Sides { left: Some(Vec::new()), right: (comm.rank() == 1).then(|| vec![1]) };
         let came = exchange.pass(pass)?;
@@ -69,7 +66,7 @@ fn nothing_is_not_an_empty_payload() {
 
 #[test]
 fn one_rank_alone_returns_at_once_though_it_wants_more() {
-    let turns = run_ranks(1, |comm| -> Result<usize, SparseError> {
+    let turns = run_ranks(1, |comm| {
         let mut turns = 0;
         let rounds = LineExchange::new(&Line::even(&comm, 10)?)?.rounds(|came| {
             turns += 1;
@@ -84,7 +81,7 @@ fn one_rank_alone_returns_at_once_though_it_wants_more() {
 
 #[test]
 fn a_rank_that_never_has_enough_is_an_error_on_every_rank() {
-    let errors = run_ranks(4, |comm| -> Result<Option<String>, SparseError> {
+    let errors = run_ranks(4, |comm| {
         let mut exchange = LineExchange::new(&Line::even(&comm, 10)?)?;
         let rank = comm.rank();
         let never = exchange.rounds(|_| Turn { pass: Sides::default(), enough: rank != 2 });

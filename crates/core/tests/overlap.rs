@@ -3,8 +3,7 @@
 
 mod common;
 
-use std::cell::Cell;
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::time::Duration;
 
 use common::*;
@@ -125,6 +124,55 @@ fn the_interior_of_a_box_is_what_needs_no_cell_that_is_filled() {
 }
 
 #[test]
+fn what_a_pending_exchange_lends_is_touched_by_no_exchange_and_is_all_that_an_interior_needs() {
+    let mut beyond = 0;
+    for number in 0..300 {
+        let mut random = StdRng::seed_from_u64(number);
+        let ranks = random.random_range(1..=4);
+        let case = Boxes::random(&mut random, ranks);
+        let wider = random.random_range(0..3);
+        let lent = run_ranks(ranks, |comm| {
+            let domains = &case.domains[comm.rank()];
+            let pattern = Pattern::structured(&comm, &case.grid, domains, &case.halo)?;
+            let field = Field::<i8, _>::builder(&pattern).wider_margin(wider).build(&device()?)?;
+            let mut exchange = pattern.bind(field)?;
+            let mut pending = exchange.start(DEFAULT)?;
+            let mut beyond = 0;
+            for (domain, owned) in domains.iter().enumerate().filter(|(_, owned)| !owned.is_empty()) {
+                let of = |pieces: &BTreeMap<usize, Vec<Piece>>, which: fn(&Piece) -> (usize, &Cells)| {
+                    let all = pieces.values().flatten().map(which).filter(|(of, _)| *of == domain);
+                    all.map(|(_, cells)| *cells.as_box().unwrap()).collect::<Vec<_>>()
+                };
+                let filled = of(pattern.receives(), |piece| (piece.target_domain, &piece.target));
+                let sent = of(pattern.sends(), |piece| (piece.source_domain, &piece.source));
+                let readable = pending.owned(|field| field, domain)?.region();
+                let writable = pending.interior_mut(|field| field, domain)?.region();
+                assert!(readable.encloses(owned), "{number}: {readable} lacks some of {owned}");
+                let free = |region: IndexBox, taken: &[IndexBox]| {
+                    taken.iter().all(|taken| region.intersection(taken).is_none())
+                };
+                assert!(free(readable, &filled), "{number}: {readable} is readable and {filled:?} filled");
+                assert!(free(writable, &filled), "{number}: {writable} is writable and {filled:?} filled");
+                assert!(free(writable, &sent), "{number}: {writable} is writable and {sent:?} sent");
+                if let Some(interior) = pattern.regions(domain).and_then(|regions| regions.interior) {
+                    for axis in 0..interior.axes() {
+                        let ((below, above), (lower, upper)) =
+                            (case.widths[axis], (interior.lower()[axis], interior.upper()[axis]));
+                        let reach = interior.with_axis(axis, lower - below, upper + above);
+                        assert!(readable.encloses(&reach), "{number}: {reach} is read, not in {readable}");
+                    }
+                }
+                beyond += usize::from(readable != *owned);
+            }
+            pending.finish(DEFAULT)?;
+            Ok(beyond)
+        });
+        beyond += lent.unwrap().iter().sum::<usize>();
+    }
+    assert!(beyond > 100, "views that reach beyond the domain are rare: {beyond}");
+}
+
+#[test]
 fn a_halo_that_is_wider_on_one_side_cuts_that_side() {
     run_ranks(2, |comm| -> Result<(), Failure> {
         let grid = Grid::new([20])?.periodic([true])?;
@@ -199,23 +247,24 @@ fn the_interior_runs_before_the_halo_is_there_and_the_boundary_after() {
             let first = 4 * comm.rank() as i64;
             for round in 0..10 {
                 prepare(exchange.fields_mut(), round)?;
-                let order = Cell::new(0);
-                exchange.overlap::<Failure>(
+                let mut order = Vec::new();
+                exchange.overlap(
                     DEFAULT,
-                    |pending| {
-                        assert_eq!(order.replace(1), 0);
+                    &mut order,
+                    |pending, order| {
+                        order.push("interior");
                         assert_eq!(pending.owned(|field| field, 0)?.get(&[first - 1]), None);
                         assert!(pending.interior_mut(|field| field, 0)?.set(&[first + 1], 7.0));
                         Ok(())
                     },
-                    |field| {
-                        assert_eq!(order.replace(2), 1);
+                    |field, order| {
+                        order.push("boundary");
                         assert_eq!(field.view(0)?.get(&[first + 1]), Some(7.0));
-                        field.view_mut(0)?.set(&[first + 1], (1000 * round) as f64 + (first + 1) as f64);
+                        field.view_mut(0)?[[first + 1]] = (1000 * round) as f64 + (first + 1) as f64;
                         verify(field, round, comm.size())
                     },
                 )?;
-                assert_eq!(order.get(), 2);
+                assert_eq!(order, ["interior", "boundary"]);
             }
             Ok(())
         })
@@ -228,10 +277,11 @@ fn an_interior_that_fails_fails_after_the_neighbours_have_their_halos() {
     run_ranks(3, |comm| -> Result<(), Failure> {
         let mut exchange = bound(&comm, DataPath::Quickest)?;
         prepare(exchange.fields_mut(), 1)?;
-        let ended = exchange.overlap::<Failure>(
+        let ended = exchange.overlap(
             DEFAULT,
-            |_| if comm.rank() == 1 { Err("no heat".into()) } else { Ok(()) },
-            |_| if comm.rank() == 1 { panic!("the boundary runs after a failure") } else { Ok(()) },
+            &mut (),
+            |_, ()| if comm.rank() == 1 { Err("no heat".into()) } else { Ok(()) },
+            |_, ()| if comm.rank() == 1 { panic!("the boundary runs after a failure") } else { Ok(()) },
         );
         match ended {
             Err(error) => assert_eq!((comm.rank(), error.to_string().as_str()), (1, "no heat")),
@@ -252,9 +302,8 @@ fn the_exchange_s_own_errors_are_the_caller_s() {
         let mut exchange = bound(&comm, DataPath::Quickest)?;
         let mut other = Numbers::new(&device()?, &line(&comm)?)?;
         std::mem::swap(exchange.fields_mut(), &mut other);
-        let nothing = |_: &mut Pending<'_, Numbers>| Ok(());
-        let ended = exchange.overlap::<ExchangeError>(DEFAULT, nothing, |_| Ok(()));
-        assert_eq!(ended, Err(ExchangeError::FieldsReplaced));
+        let ended = exchange.overlap(DEFAULT, &mut (), |_, ()| Ok(()), |_, ()| Ok(()));
+        assert!(matches!(ended, Err(StepError::Exchange(ExchangeError::FieldsReplaced))), "{ended:?}");
         std::mem::swap(exchange.fields_mut(), &mut other);
         Ok(())
     })
@@ -267,17 +316,18 @@ fn a_halo_that_does_not_come_is_an_error_and_no_boundary_runs() {
         let mut exchange = bound(&comm, DataPath::Messages)?;
         if comm.rank() == 0 {
             comm.set_time_limit(Some(Duration::from_millis(100)));
-            let computed = Cell::new(false);
-            let ended = exchange.overlap::<ExchangeError>(
+            let mut computed = false;
+            let ended = exchange.overlap(
                 DEFAULT,
-                |_| {
-                    computed.set(true);
+                &mut computed,
+                |_, computed| {
+                    *computed = true;
                     Ok(())
                 },
-                |_| panic!("the boundary runs without a halo"),
+                |_, _| panic!("the boundary runs without a halo"),
             );
             let error = ended.unwrap_err().to_string();
-            assert!(computed.get() && error.contains("rank 1") && error.contains("100ms"), "{error}");
+            assert!(computed && error.contains("rank 1") && error.contains("100ms"), "{error}");
         }
         comm.set_time_limit(Some(Duration::from_secs(30)));
         comm.barrier()?;

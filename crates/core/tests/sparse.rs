@@ -11,7 +11,7 @@ use common::one_thread::OneThread;
 use haloport_core::sparse::{Inserter, Slot};
 use haloport_core::*;
 
-type Failure = Box<dyn std::error::Error + Send + Sync>;
+type Failure = haloport_core::Error;
 
 /// Long enough for what comes at once, short enough to be told from the time limit.
 const SOON: Duration = Duration::from_secs(20);
@@ -42,7 +42,7 @@ fn messages_come_in_order_though_later_ones_are_ready_first() {
         });
         let received = round.wait()?;
         filling.join().unwrap()?;
-        Ok::<_, SparseError>(received)
+        Ok(received)
     })
     .unwrap();
     let texts = ["", "second", "third"];
@@ -166,7 +166,7 @@ fn ranks_that_make_different_exchanges_are_told() {
             0 => SparseExchange::new(&comm),
             _ => SparseExchange::between(&comm, &[], &[]),
         };
-        Ok::<_, SparseError>(made.err())
+        Ok(made.err())
     })
     .unwrap();
     let out_of_step = |error: &Option<SparseError>| {
@@ -280,7 +280,7 @@ fn a_message_that_is_not_received_is_named() {
 fn a_panic_of_one_rank_ends_the_others() {
     for fixed in [false, true] {
         let began = Instant::now();
-        let ended = run_ranks(3, |comm| -> Result<(), SparseError> {
+        let ended = run_ranks(3, |comm| {
             let mut exchange = match fixed {
                 true => SparseExchange::between(&comm, &[0, 1, 2], &[0, 1, 2])?,
                 false => SparseExchange::new(&comm)?,
@@ -289,7 +289,7 @@ fn a_panic_of_one_rank_ends_the_others() {
             let slot = round.reserve(0)?;
             assert!(comm.rank() != 1, "as it should");
             slot.send("")?;
-            round.wait().map(drop)
+            Ok(round.wait().map(drop)?)
         });
         // Either the panic is reported, or what the slot that went with it did to another rank.
         assert!(ended.is_err());
@@ -363,7 +363,7 @@ fn a_round_that_is_dropped_or_forgotten_keeps_nobody_waiting() {
 #[test]
 fn many_ranks_send_few_messages() {
     const RANKS: usize = 1024;
-    let received = run_ranks(RANKS, |comm| -> Result<usize, SparseError> {
+    let received = run_ranks(RANKS, |comm| {
         let mut exchange = SparseExchange::new(&comm)?;
         let mut received = 0;
         for number in 0..2 {

@@ -22,14 +22,15 @@ fn a_replay_runs_the_interior_before_the_halo_is_there_and_the_boundary_after() 
             let (order, round) = (RefCell::new(Vec::new()), Cell::new(0));
             // SAFETY: nothing is put into streams.
             let mut step = unsafe {
-                exchange.record::<Failure>(
+                exchange.record(
                     DEFAULT,
-                    |pending| {
+                    (),
+                    |pending, ()| {
                         order.borrow_mut().push("interior");
                         assert_eq!(pending.owned(|field| field, 0)?.get(&[first - 1]), None);
                         Ok(())
                     },
-                    |field| {
+                    |field, ()| {
                         order.borrow_mut().push("boundary");
                         verify(field, round.get(), comm.size())?;
                         round.set(round.get() + 1);
@@ -67,14 +68,16 @@ fn work_that_fails_fails_its_replay_after_the_neighbours_have_their_halos() {
         let mut exchange = bound(&comm, DataPath::Quickest)?;
         prepare(exchange.fields_mut(), 1)?;
         let fails = Cell::new(comm.rank() == 1);
-        let heat = |_: &mut Pending<'_, Numbers>| if fails.get() { Err("no heat".into()) } else { Ok(()) };
-        let bounds = Cell::new(0);
-        let boundary = |field: &mut Numbers| {
-            bounds.set(bounds.get() + 1);
+        let heat = |_: &mut Pending<'_, Numbers>, _: &mut &mut i32| {
+            if fails.get() { Err("no heat".into()) } else { Ok(()) }
+        };
+        let mut bounds = 0;
+        let boundary = |field: &mut Numbers, bounds: &mut &mut i32| {
+            **bounds += 1;
             verify(field, 1, comm.size())
         };
         // SAFETY: nothing is put into streams.
-        let mut step = unsafe { exchange.record::<Failure>(DEFAULT, heat, boundary)? };
+        let mut step = unsafe { exchange.record(DEFAULT, &mut bounds, heat, boundary)? };
         match step.replay() {
             Err(error) => assert_eq!((comm.rank(), error.to_string().as_str()), (1, "no heat")),
             Ok(()) => assert_ne!(comm.rank(), 1),
@@ -83,7 +86,7 @@ fn work_that_fails_fails_its_replay_after_the_neighbours_have_their_halos() {
         fails.set(false);
         step.replay()?;
         drop(step);
-        assert_eq!(bounds.get(), if comm.rank() == 1 { 1 } else { 2 });
+        assert_eq!(bounds, if comm.rank() == 1 { 1 } else { 2 });
         Ok(())
     })
     .unwrap();
@@ -96,9 +99,9 @@ fn a_step_of_other_fields_is_refused_until_they_are_put_back() {
         prepare(exchange.fields_mut(), 1)?;
         let mut other = Numbers::new(&device()?, &line(&comm)?)?;
         // SAFETY: nothing is put into streams.
-        let mut step = unsafe { exchange.record::<ExchangeError>(DEFAULT, |_| Ok(()), |_| Ok(()))? };
+        let mut step = unsafe { exchange.record(DEFAULT, (), |_, ()| Ok(()), |_, ()| Ok(()))? };
         std::mem::swap(step.fields_mut(), &mut other);
-        assert_eq!(step.replay(), Err(ExchangeError::FieldsReplaced));
+        assert!(matches!(step.replay(), Err(StepError::Exchange(ExchangeError::FieldsReplaced))));
         std::mem::swap(step.fields_mut(), &mut other);
         step.replay()?;
         verify(step.fields(), 1, comm.size())
@@ -112,7 +115,7 @@ fn a_forgotten_step_leaves_the_exchange_as_it_is() {
         let mut exchange = bound(&comm, DataPath::Quickest)?;
         prepare(exchange.fields_mut(), 1)?;
         // SAFETY: nothing is put into streams.
-        let mut step = unsafe { exchange.record::<ExchangeError>(DEFAULT, |_| Ok(()), |_| Ok(()))? };
+        let mut step = unsafe { exchange.record(DEFAULT, (), |_, ()| Ok(()), |_, ()| Ok(()))? };
         step.replay()?;
         std::mem::forget(step);
         verify(exchange.fields(), 1, comm.size())?;
@@ -129,17 +132,18 @@ fn a_halo_that_does_not_come_is_an_error_and_poisons_the_step() {
         let mut exchange = bound(&comm, DataPath::Messages)?;
         // SAFETY: nothing is put into streams.
         let mut step = unsafe {
-            exchange.record::<ExchangeError>(
+            exchange.record(
                 DEFAULT,
-                |_| Ok(()),
-                |_| panic!("the boundary runs without a halo"),
+                (),
+                |_, ()| Ok(()),
+                |_, ()| panic!("the boundary runs without a halo"),
             )?
         };
         if comm.rank() == 0 {
             comm.set_time_limit(Some(Duration::from_millis(100)));
             let error = step.replay().unwrap_err().to_string();
             assert!(error.contains("rank 1") && error.contains("100ms"), "{error}");
-            assert!(matches!(step.replay(), Err(ExchangeError::Poisoned(_))));
+            assert!(matches!(step.replay(), Err(StepError::Exchange(ExchangeError::Poisoned(_)))));
         }
         drop(step);
         comm.set_time_limit(Some(Duration::from_secs(30)));

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use common::*;
-use haloport_core::transport::{DEFAULT_TIME_LIMIT, DEFAULT_WARN_AFTER, TransportError};
+use haloport_core::transport::{DEFAULT_TIME_LIMIT, DEFAULT_WARN_AFTER};
 use haloport_core::*;
 
 /// What was logged.
@@ -122,7 +122,7 @@ fn another_process() {
     if std::env::var_os("HALOPORT_TEST_ROLE").is_none() {
         return;
     }
-    let limits = run_ranks(1, |comm| Ok::<_, TransportError>((comm.time_limit(), comm.warn_after())));
+    let limits = run_ranks(1, |comm| Ok((comm.time_limit(), comm.warn_after())));
     match limits {
         Ok(limits) => println!("limits: {:?} {:?}", limits[0].0, limits[0].1),
         Err(error) => println!("limits: refused: {error}"),

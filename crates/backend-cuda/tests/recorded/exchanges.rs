@@ -8,7 +8,7 @@ use haloport_cuda::CudaDevice;
 
 use crate::recording::{Call, Recording, recorded};
 
-type Failure = Box<dyn std::error::Error + Send + Sync>;
+type Failure = haloport_core::Error;
 
 /// What the exchanges of a rank have asked of the driver.
 pub(crate) struct Exchanges {

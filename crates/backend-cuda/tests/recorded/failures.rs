@@ -13,7 +13,7 @@ use haloport_cuda::CudaDevice;
 use crate::exchanges::pattern;
 use crate::recording::{Call, Recording, recorded};
 
-type Failure = Box<dyn std::error::Error + Send + Sync>;
+type Failure = haloport_core::Error;
 
 /// Codes of the driver: out of memory, a failed launch, and a device that is lost for ever.
 const FAILURES: [(u32, bool); 3] = [(2, false), (719, false), (46, true)];
@@ -110,7 +110,7 @@ fn steps(recording: &Recording, comm: &Communicator) -> Result<(), Failure> {
     // SAFETY: the memory is that long, and lives to the end of the function.
     let fill = || -> Result<(), Failure> { Ok(unsafe { device.fill(memory.pointer(), &[7], 64, &stream) }?) };
     // SAFETY: both functions put the same fill into the stream, of memory that outlives the step.
-    let mut step = unsafe { exchange.record(Schedule::On(&stream), |_| fill(), |_| fill())? };
+    let mut step = unsafe { exchange.record(Schedule::On(&stream), (), |_, ()| fill(), |_, ()| fill())? };
     for _ in 0..3 {
         step.replay()?;
     }

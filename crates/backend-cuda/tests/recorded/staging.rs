@@ -7,7 +7,7 @@ use haloport_cuda::CudaDevice;
 use crate::exchanges::{exchanges_with, in_short, pattern};
 use crate::recording::{Call, recorded};
 
-type Failure = Box<dyn std::error::Error + Send + Sync>;
+type Failure = haloport_core::Error;
 
 /// A quarter of the message that a rank sends, or less.
 const CHUNK: usize = 256;

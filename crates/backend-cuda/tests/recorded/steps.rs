@@ -14,7 +14,7 @@ use haloport_cuda::CudaDevice;
 use crate::exchanges::{in_short, pattern};
 use crate::recording::{Recording, recorded, recorded_with};
 
-type Failure = Box<dyn std::error::Error + Send + Sync>;
+type Failure = haloport_core::Error;
 
 const BYTES: usize = 64;
 
@@ -72,7 +72,12 @@ fn a_step_is_captured_once_for_even_replays_and_once_for_odd_ones() {
             // SAFETY: the memory outlives the exchange's last replay, and both functions only put work into
             // the stream.
             let step = unsafe {
-                exchange.record(Schedule::On(&beside.stream), |_| beside.interior(), |_| beside.boundary())?
+                exchange.record(
+                    Schedule::On(&beside.stream),
+                    (),
+                    |_, ()| beside.interior(),
+                    |_, ()| beside.boundary(),
+                )?
             };
             assert!(step.is_captured(), "{step:?}");
             let once = [
@@ -119,7 +124,12 @@ fn replays(recording: &Recording, comm: &Communicator) -> Result<(), Failure> {
     let (mut exchange, beside) = (bound(comm, &device)?, Beside::new(&device)?);
     // SAFETY: as above.
     let mut step = unsafe {
-        exchange.record(Schedule::On(&beside.stream), |_| beside.interior(), |_| beside.boundary())?
+        exchange.record(
+            Schedule::On(&beside.stream),
+            (),
+            |_, ()| beside.interior(),
+            |_, ()| beside.boundary(),
+        )?
     };
     comm.barrier()?;
     let callers = format!("{:#x}", beside.stream.handle());
@@ -180,7 +190,12 @@ fn where_streams_that_capture_take_no_flags_steps_are_done_anew() {
             let (mut exchange, beside) = (bound(&comm, &device)?, Beside::new(&device)?);
             // SAFETY: as above.
             let mut step = unsafe {
-                exchange.record(Schedule::On(&beside.stream), |_| beside.interior(), |_| beside.boundary())?
+                exchange.record(
+                    Schedule::On(&beside.stream),
+                    (),
+                    |_, ()| beside.interior(),
+                    |_, ()| beside.boundary(),
+                )?
             };
             let why =
                 "cuda:0 does not offer streams that write and wait for numbers, or not in captured work";
@@ -207,8 +222,9 @@ fn work_that_cannot_be_captured_is_an_error() {
             let (mut exchange, beside) = (bound(&comm, &device)?, Beside::new(&device)?);
             let wait = || -> Result<(), Failure> { Ok(device.synchronize(&beside.stream)?) };
             // SAFETY: nothing is put into streams.
-            let refused =
-                unsafe { exchange.record(Schedule::On(&beside.stream), |_| Ok(()), |_| wait()).err() };
+            let refused = unsafe {
+                exchange.record(Schedule::On(&beside.stream), (), |_, ()| Ok(()), |_, ()| wait()).err()
+            };
             let refused = refused.ok_or("it was captured")?.to_string();
             assert!(refused.starts_with("cuStreamSynchronize failed on cuda:0"), "{refused}");
             exchange.exchange(Schedule::On(&beside.stream))?;
@@ -245,8 +261,9 @@ fn a_step_in_flight_ends_with_its_owner() {
                 let mut step = unsafe {
                     exchange.record(
                         Schedule::On(&beside.stream),
-                        |_| beside.interior(),
-                        |_| beside.boundary(),
+                        (),
+                        |_, ()| beside.interior(),
+                        |_, ()| beside.boundary(),
                     )?
                 };
                 comm.barrier()?;

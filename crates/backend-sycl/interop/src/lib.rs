@@ -14,7 +14,7 @@ use arrays::{Array, described};
 use session::Session;
 
 /// What a test program is told when something fails.
-type Failure = Box<dyn std::error::Error + Send + Sync>;
+type Failure = haloport_core::Error;
 
 /// A rank of the test program: returns 0, or another number where it has failed.
 type Rank = unsafe extern "C" fn(comm: *const c_void, rank: c_int) -> c_int;
@@ -33,7 +33,7 @@ pub unsafe extern "C" fn haloport_ranks(ranks: c_int, body: Rank) -> *mut c_char
             // SAFETY: the caller's promise.
             match unsafe { body((&raw const comm).cast(), comm.rank() as c_int) } {
                 0 => Ok(()),
-                code => Err(format!("the test program returned {code}")),
+                code => Err(format!("the test program returned {code}").into()),
             }
         })?;
         Ok(())

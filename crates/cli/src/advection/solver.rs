@@ -7,8 +7,8 @@ use haloport::device::{
     Buffer, Device, DeviceError, KernelArgument, KernelSource, LaunchConfig, MemoryKind, Priority,
 };
 use haloport::{
-    BindError, Communicator, Exchange, ExchangeError, Field, FieldError, HaloCells, IndexSet, Pattern,
-    PatternError, Schedule, TransportError,
+    BindError, Communicator, Exchange, Field, FieldError, HaloCells, IndexSet, Pattern, PatternError,
+    Schedule, StepError, TransportError,
 };
 use haloport_mesh::{LocalMesh, Mesh, Neighbourhood, Partition};
 use thiserror::Error;
@@ -88,9 +88,9 @@ pub enum SolverError {
     /// The error of binding an exchange.
     #[error(transparent)]
     Bind(#[from] BindError),
-    /// An exchange's error.
+    /// The error of an exchange with work beside it.
     #[error(transparent)]
-    Exchange(#[from] ExchangeError),
+    Step(#[from] StepError),
     /// The transport's error.
     #[error(transparent)]
     Transport(#[from] TransportError),
@@ -200,13 +200,13 @@ impl<D: Device> Solver<D> {
             let run = |launch: &D::Launch| unsafe { self.device.launch(launch, &self.stream) };
             let kernels = |name: &'static str, launches: &[D::Launch]| {
                 let all = || launches.iter().try_for_each(run);
-                self.comm.trace().kernel(name, &self.device, &self.stream, all).map_err(SolverError::from)
+                self.comm.trace().kernel(name, &self.device, &self.stream, all)
             };
             self.spent += timed_overlap(
                 exchange,
                 Schedule::On(&self.stream),
-                || kernels("interior", &half.inner),
-                || kernels("boundary", &half.outer),
+                || Ok(kernels("interior", &half.inner)?),
+                || Ok(kernels("boundary", &half.outer)?),
             )?;
         }
         Ok(())

@@ -217,7 +217,7 @@ mod tests {
                         // Intervals that differ, some of them empty.
                         let cut = |rank: usize| (rows * rank * rank / (ranks * ranks)) as u64;
                         let line = Line::new(&comm, cut(comm.rank())..cut(comm.rank() + 1))?;
-                        rolling_mean(&line, &table, window)
+                        Ok(rolling_mean(&line, &table, window)?)
                     })
                     .unwrap();
                     let got: Vec<u64> =
@@ -246,7 +246,8 @@ mod tests {
         let text = "t,a\n100000000000000000,1\n100000000000000000,\n100000000000000016,4\n";
         let table = Table::from_bytes(text.as_bytes(), None, &[]).unwrap();
         for ranks in [1, 2, 3] {
-            let means = run_ranks(ranks, |comm| rolling_mean(&Line::even(&comm, 3)?, &table, 0.5)).unwrap();
+            let means =
+                run_ranks(ranks, |comm| Ok(rolling_mean(&Line::even(&comm, 3)?, &table, 0.5)?)).unwrap();
             let means: Vec<f64> = means.into_iter().flat_map(|means| means.values).collect();
             assert_eq!(means, [1.0, 1.0, 4.0], "{ranks} ranks");
         }
@@ -256,7 +257,7 @@ mod tests {
     fn rows_that_no_window_needs_are_not_passed_on() {
         let text: String = (0..1000).fold("t,a\n".into(), |text, row| text + &format!("{row},1\n"));
         let table = Table::from_bytes(text.as_bytes(), None, &[]).unwrap();
-        let means = run_ranks(4, |comm| rolling_mean(&Line::even(&comm, 1000)?, &table, 10.0)).unwrap();
+        let means = run_ranks(4, |comm| Ok(rolling_mean(&Line::even(&comm, 1000)?, &table, 10.0)?)).unwrap();
         // Ten rows of two cells of eight bytes, and whether they are the last.
         assert_eq!(means.iter().map(|means| means.bytes).collect::<Vec<_>>(), [161, 161, 161, 0]);
         assert_eq!(means[0].rounds, 1);

@@ -53,7 +53,7 @@ mod tests {
     fn a_file_is_whole_or_not_there() {
         let parent = tempfile::tempdir().unwrap();
         let path = parent.path().join("a/b");
-        haloport::run_ranks(2, |comm| -> Result<(), Failure> {
+        haloport::run_ranks(2, |comm| {
             let folder = Folder::agree(&comm, &path)?;
             if comm.rank() == 0 {
                 folder.write("one", b"first")?;

@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 use haloport::device::{Buffer, Device, DeviceError, MemoryKind, Pointer, Priority};
 use haloport::transport::Reduction;
 use haloport::{
-    BindError, Communicator, Exchange, ExchangeError, Field, FieldError, Halo, Neighbours, Pattern,
-    PatternError, Regions, Schedule, TransportError,
+    BindError, Communicator, Exchange, Field, FieldError, Halo, Neighbours, Pattern, PatternError, Regions,
+    Schedule, StepError, TransportError,
 };
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
@@ -83,9 +83,9 @@ pub enum SolverError {
     /// The error of binding an exchange.
     #[error(transparent)]
     Bind(#[from] BindError),
-    /// An exchange's error.
+    /// The error of an exchange with work beside it.
     #[error(transparent)]
-    Exchange(#[from] ExchangeError),
+    Step(#[from] StepError),
     /// The transport's error.
     #[error(transparent)]
     Transport(#[from] TransportError),
@@ -238,7 +238,7 @@ impl<D: Device> Solver<D> {
             // and its output is in other fields.
             let run = |launch: &D::Launch| unsafe { device.launch(launch, stream) };
             let all = || launches.iter().try_for_each(run);
-            comm.trace().kernel(name, device, stream, all).map_err(SolverError::from)
+            comm.trace().kernel(name, device, stream, all)
         };
         for (exchange, half) in [(state, &mut launches.predict), (predicted, &mut launches.correct)] {
             half.set_time_step(device, dt)?;
@@ -246,8 +246,8 @@ impl<D: Device> Solver<D> {
             spent.exchange += timed_overlap(
                 exchange,
                 Schedule::On(stream),
-                || kernels("interior", half.interior.as_slice()),
-                || kernels("boundary", &half.boundary),
+                || Ok(kernels("interior", half.interior.as_slice())?),
+                || Ok(kernels("boundary", &half.boundary)?),
             )?;
         }
         self.launch("largest wave", &self.launches.raise_largest)?;

@@ -149,26 +149,27 @@ impl<D: Device> Solver<D> {
     /// One step. `schedule` is of the stream of the launches.
     pub(super) fn overlap(&mut self, schedule: Schedule<'_>) -> Result<(), Failure> {
         let Solver { exchange, launches, .. } = self;
-        let inside = |_: &mut Pending<'_, _>| launches.run(&launches.interior);
-        exchange.overlap(schedule, inside, |_| launches.run(&launches.boundary))
+        let interior = |_: &mut Pending<'_, _>, launches: &mut Launches<D>| launches.run(&launches.interior);
+        Ok(exchange.overlap(schedule, launches, interior, |_, launches| launches.run(&launches.boundary))?)
     }
 
     /// A step to be replayed.
     pub(super) fn record<'s>(
         &'s mut self,
         schedule: Schedule<'s>,
-    ) -> Result<Step<'s, Field<i64, D>, Failure>, Failure> {
+    ) -> Result<Step<'s, Field<i64, D>>, Failure> {
         let Solver { exchange, launches, .. } = self;
         let launches: &'s Launches<D> = launches;
         // SAFETY: the launches are the same each time, into the stream of the schedule, and nothing else is
         // done; they and the fields live as long as the exchange, which the solver owns, and what they read
         // and write is ordered by the stream alone.
         unsafe {
-            exchange.record(
+            Ok(exchange.record(
                 schedule,
-                move |_| launches.run(&launches.interior),
-                move |_| launches.run(&launches.boundary),
-            )
+                launches,
+                |_, launches| launches.run(&launches.interior),
+                |_, launches| launches.run(&launches.boundary),
+            )?)
         }
     }
 

@@ -19,8 +19,7 @@
 //! ```
 //! # use haloport_core::{ComponentPlace, Field, Grid, Halo, Pattern, Schedule, Split, run_ranks};
 //! # use haloport_cpu::CpuDevice;
-//! # type Failure = Box<dyn std::error::Error + Send + Sync>;
-//! # run_ranks(2, |comm| -> Result<(), Failure> {
+//! # run_ranks(2, |comm| {
 //! let grid = Grid::cubed_sphere_with_levels(12, 4)?; // tile, level, y, x
 //! let mine = Split::balanced(&grid, comm.size())?.part(comm.rank()).ok_or("no such part")?; // three whole tiles
 //! let pattern = Pattern::structured(&comm, &grid, &[mine], &Halo::per_axis([0, 0, 3, 3]))?;
@@ -32,7 +31,7 @@
 //! pattern.bind(wind)?.exchange(Schedule::DefaultStream)?;
 //! # Ok(())
 //! # })?;
-//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! # Ok::<(), haloport_core::RanksError>(())
 //! ```
 //!
 //! Nothing but [`TILES`] is written down: which tiles touch, and how they are turned, follows from where their axes

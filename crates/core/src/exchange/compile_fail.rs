@@ -6,9 +6,9 @@
 //! # use haloport_core::*; use haloport_cpu::CpuDevice;
 //! # fn run(mut exchange: Exchange<Field<f64, CpuDevice>>) -> Result<(), Box<dyn std::error::Error>> {
 //! let mut pending = exchange.start(Schedule::DefaultStream)?;
-//! pending.interior_mut(|field| field, 0)?.set(&[1], 2.0);
+//! pending.interior_mut(|field| field, 0)?[[1]] = 2.0;
 //! pending.finish(Schedule::DefaultStream)?;
-//! exchange.fields_mut().view_mut(0)?.set(&[1], 2.0);
+//! exchange.fields_mut().view_mut(0)?[[1]] = 2.0;
 //! # Ok(()) }
 //! ```
 //!
@@ -18,8 +18,8 @@
 //! # use haloport_core::*; use haloport_cpu::CpuDevice;
 //! # fn run(mut exchange: Exchange<Field<f64, CpuDevice>>) -> Result<(), Box<dyn std::error::Error>> {
 //! let mut pending = exchange.start(Schedule::DefaultStream)?;
-//! pending.interior_mut(|field| field, 0)?.set(&[1], 2.0);
-//! exchange.fields_mut().view_mut(0)?.set(&[1], 2.0); // <- the line moved up
+//! pending.interior_mut(|field| field, 0)?[[1]] = 2.0;
+//! exchange.fields_mut().view_mut(0)?[[1]] = 2.0; // <- the line moved up
 //! pending.finish(Schedule::DefaultStream)?;
 //! # Ok(()) }
 //! ```
@@ -76,7 +76,7 @@
 //! let mut pending = exchange.start(Schedule::DefaultStream)?;
 //! let mut interior = pending.interior_mut(|field| field, 0)?;
 //! pending.finish(Schedule::DefaultStream)?;
-//! interior.set(&[1], 2.0); // <- the line moved down
+//! interior[[1]] = 2.0; // <- the line moved down
 //! # Ok(()) }
 //! ```
 //!
@@ -88,7 +88,7 @@
 //! let mut pending = exchange.start(Schedule::DefaultStream)?;
 //! let mut interior = pending.interior_mut(|field| field, 0)?;
 //! let owned = pending.owned(|field| field, 0)?; // <- the added line
-//! interior.set(&[1], 2.0);
+//! interior[[1]] = 2.0;
 //! owned.get(&[1]);
 //! # Ok(()) }
 //! ```
@@ -108,10 +108,9 @@
 //!
 //! ```compile_fail,E0499
 //! # use haloport_core::*; use haloport_cpu::CpuDevice;
-//! # fn run(mut exchange: Exchange<Field<f64, CpuDevice>>) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
-//! type Failure = Box<dyn std::error::Error + Send + Sync>;
-//! let mut step = unsafe { exchange.record::<Failure>(Schedule::DefaultStream, |_| Ok(()), |_| Ok(()))? };
-//! exchange.fields_mut().view_mut(0)?.set(&[1], 2.0); // `step.fields_mut()` compiles
+//! # fn run(mut exchange: Exchange<Field<f64, CpuDevice>>) -> Result<(), Error> {
+//! let mut step = unsafe { exchange.record(Schedule::DefaultStream, (), |_, ()| Ok(()), |_, ()| Ok(()))? };
+//! exchange.fields_mut().view_mut(0)?[[1]] = 2.0; // `step.fields_mut()` compiles
 //! step.replay()?;
 //! # Ok(()) }
 //! ```

@@ -1,8 +1,11 @@
 //! What can go wrong in binding and in exchanging, as values.
 
+use std::fmt;
 use std::time::Duration;
 
+use crate::Error;
 use crate::device::DeviceError;
+use crate::error::write_with_causes;
 use crate::transport::TransportError;
 
 /// Why fields could not be bound to a pattern. Every rank gets the same error.
@@ -92,4 +95,29 @@ pub enum ExchangeError {
     /// The transport's error.
     #[error(transparent)]
     Transport(#[from] TransportError),
+}
+
+/// Why a step failed: an exchange with work beside it.
+#[derive(thiserror::Error)]
+#[non_exhaustive]
+pub enum StepError {
+    /// The exchange failed.
+    #[error(transparent)]
+    Exchange(#[from] ExchangeError),
+    /// The work beside it failed; the exchange was finished.
+    #[error("{0}")]
+    Work(#[source] Box<dyn std::error::Error + Send + Sync>),
+}
+
+impl StepError {
+    pub(super) fn work(error: Error) -> StepError {
+        StepError::Work(error.into_inner())
+    }
+}
+
+/// The text and its causes, which is what is printed if `main` returns the error.
+impl fmt::Debug for StepError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write_with_causes(self, f)
+    }
 }

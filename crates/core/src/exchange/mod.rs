@@ -71,7 +71,7 @@ use std::fmt;
 use std::sync::Arc;
 
 pub use choice::{Candidate, Choice, Measured, Origin};
-pub use error::{BindError, ExchangeError};
+pub use error::{BindError, ExchangeError, StepError};
 pub use flight::Completion;
 pub use options::{BindOptions, DEFAULT_STAGING_CHUNK};
 pub use order::HaloOrder;

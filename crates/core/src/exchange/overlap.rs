@@ -1,11 +1,15 @@
 //! An exchange with work beside it, in one call.
 
-use super::{Exchange, ExchangeError, Pending, Schedule};
+use super::{Exchange, Pending, Schedule, StepError};
+use crate::Error;
 use crate::field::FieldSet;
 
 impl<F: FieldSet> Exchange<F> {
     /// Starts an exchange, runs `interior` while halos travel, finishes the exchange, and runs `boundary`, which may use the
     /// halos. Start and finish are ordered by `schedule`.
+    ///
+    /// Both functions are given `context`, one after the other: what they write, such as the next field. It may be a tuple
+    /// of references; without one, it is `&mut ()`. Within them, `?` takes any error.
     ///
     /// Which cells are computed where is up to the pattern: [`Pattern::regions`](crate::Pattern::regions) for boxes of a
     /// grid, [`Pattern::cell_regions`](crate::Pattern::cell_regions) for unstructured domains. On a device both functions
@@ -14,80 +18,81 @@ impl<F: FieldSet> Exchange<F> {
     /// A step that is done again and again can be [recorded](Exchange::record).
     ///
     /// # Errors
-    /// Those of [`start`](Exchange::start) and [`finish`](Pending::finish), and those of both functions. Where `interior`
-    /// fails, the exchange is finished first, for the sake of the neighbours, and `boundary` does not run.
+    /// [`StepError::Exchange`]: those of [`start`](Exchange::start) and [`finish`](Pending::finish).
+    /// [`StepError::Work`]: that of a function. If `interior` fails, the exchange is finished first, for the sake of the
+    /// neighbours, and `boundary` does not run.
     ///
     /// # Example
-    /// A step of the heat equation on the CPU. Both functions write the next field, one after the other, and so share it in a
-    /// [`RefCell`](std::cell::RefCell).
+    /// A step of the heat equation on the CPU, on a rod whose ends are walls: the halo cells beyond them are filled by the
+    /// program, here once.
     ///
     /// ```
-    /// use std::cell::RefCell;
-    ///
-    /// use haloport_core::{Exchange, Field, Grid, Halo, IndexBox, Pattern, Schedule, Split, View, run_ranks};
+    /// use haloport_core::{
+    ///     Error, Exchange, Field, Grid, Halo, IndexBox, Pattern, Schedule, Split, View, ViewMut, run_ranks,
+    /// };
     /// use haloport_cpu::CpuDevice;
-    ///
-    /// type Failure = Box<dyn std::error::Error + Send + Sync>;
     ///
     /// fn step(
     ///     now: &mut Exchange<Field<f64, CpuDevice>>,
     ///     next: &mut Field<f64, CpuDevice>,
-    /// ) -> Result<(), Failure> {
+    /// ) -> Result<(), Error> {
     ///     let regions = now.pattern().regions(0).ok_or("this rank has no domain")?;
-    ///     let next = RefCell::new(next.view_mut(0)?);
-    ///     let heat = |cells: &IndexBox, now: &View<'_, f64>| -> Result<(), Failure> {
-    ///         for i in cells.lower()[0]..cells.upper()[0] {
-    ///             let at = |i| now.get(&[i]).ok_or("a cell outside of the view");
-    ///             next.borrow_mut().set(&[i], at(i)? + 0.25 * (at(i - 1)? - 2.0 * at(i)? + at(i + 1)?));
-    ///         }
-    ///         Ok(())
-    ///     };
     ///     now.overlap(
     ///         Schedule::DefaultStream,
-    ///         |pending| {
-    ///             let owned = pending.owned(|field| field, 0)?;
-    ///             regions.interior.iter().try_for_each(|cells| heat(cells, &owned))
+    ///         &mut next.view_mut(0)?,
+    ///         |pending, next| {
+    ///             let now = pending.owned(|field| field, 0)?;
+    ///             regions.interior.iter().for_each(|cells| heat(cells, &now, next));
+    ///             Ok(())
     ///         },
-    ///         |field| {
-    ///             let whole = field.view(0)?;
-    ///             regions.boundary.iter().try_for_each(|cells| heat(cells, &whole))
+    ///         |field, next| {
+    ///             let now = field.view(0)?;
+    ///             regions.boundary.iter().for_each(|cells| heat(cells, &now, next));
+    ///             Ok(())
     ///         },
-    ///     )
+    ///     )?;
+    ///     Ok(())
     /// }
     ///
-    /// // A ring of 8 cells on two ranks, hot in one place.
-    /// run_ranks(2, |comm| -> Result<(), Failure> {
-    ///     let grid = Grid::new([8])?.periodic([true])?;
+    /// fn heat(cells: &IndexBox, now: &View<'_, f64>, next: &mut ViewMut<'_, f64>) {
+    ///     for i in cells.lower()[0]..cells.upper()[0] {
+    ///         next[[i]] = now[[i]] + 0.25 * (now[[i - 1]] - 2.0 * now[[i]] + now[[i + 1]]);
+    ///     }
+    /// }
+    ///
+    /// // 8 cells on two ranks, hot at one end; beyond both it is cold.
+    /// run_ranks(2, |comm| {
+    ///     let grid = Grid::new([8])?;
     ///     let mine = Split::even(&grid, [2])?.part(comm.rank()).ok_or("no such part")?;
     ///     let pattern = Pattern::structured(&comm, &grid, &[mine], &Halo::uniform(1))?;
     ///     let device = CpuDevice::with_threads(1)?;
     ///     let mut next = Field::new(&device, &pattern)?;
     ///     let mut now = pattern.bind(Field::new(&device, &pattern)?)?;
-    ///     now.fields_mut().view_mut(0)?.fill_with(|cell, _| if cell == [4] { 1.0 } else { 0.0 });
+    ///     now.fields_mut().view_mut(0)?.fill_with(|cell, _| if cell == [0] || cell == [4] { 1.0 } else { 0.0 });
     ///     step(&mut now, &mut next)?;
-    ///     let next = next.view(0)?;
-    ///     let found: Vec<_> = (mine.lower()[0]..mine.upper()[0]).map(|i| next.get(&[i])).collect();
-    ///     let expected = [[0.0, 0.0, 0.0, 0.25], [0.5, 0.25, 0.0, 0.0]][comm.rank()];
-    ///     assert_eq!(found, expected.map(Some));
+    ///     let found: Vec<f64> = next.view(0)?.rows(0, &mine)?.flatten().copied().collect();
+    ///     let expected = [[0.5, 0.25, 0.0, 0.25], [0.5, 0.25, 0.0, 0.0]][comm.rank()];
+    ///     assert_eq!(found, expected);
     ///     Ok(())
     /// })?;
-    /// # Ok::<(), haloport_core::RanksError<Failure>>(())
+    /// # Ok::<(), haloport_core::RanksError>(())
     /// ```
-    pub fn overlap<E: From<ExchangeError>>(
+    pub fn overlap<C: ?Sized>(
         &mut self,
         schedule: Schedule<'_>,
-        interior: impl FnOnce(&mut Pending<'_, F>) -> Result<(), E>,
-        boundary: impl FnOnce(&mut F) -> Result<(), E>,
-    ) -> Result<(), E> {
+        context: &mut C,
+        interior: impl FnOnce(&mut Pending<'_, F>, &mut C) -> Result<(), Error>,
+        boundary: impl FnOnce(&mut F, &mut C) -> Result<(), Error>,
+    ) -> Result<(), StepError> {
         let mut pending = self.start(schedule)?;
-        let computed = interior(&mut pending);
+        let computed = interior(&mut pending, context);
         let finished = pending.finish(schedule);
         if let (Err(_), Err(error)) = (&computed, &finished) {
             // Not lost: the exchange is poisoned and says so at its next use.
             tracing::error!(%error, "an exchange failed as well as the work beside it");
         }
-        computed?;
+        computed.map_err(StepError::work)?;
         finished?;
-        boundary(&mut self.fields)
+        boundary(&mut self.fields, context).map_err(StepError::work)
     }
 }

@@ -30,9 +30,7 @@ use crate::transport::Call;
 /// use haloport_core::{Field, Grid, Halo, Pattern, Schedule, Split, run_ranks};
 /// use haloport_cpu::CpuDevice;
 ///
-/// type Failure = Box<dyn std::error::Error + Send + Sync>;
-///
-/// run_ranks(2, |comm| -> Result<(), Failure> {
+/// run_ranks(2, |comm| {
 ///     let grid = Grid::new([8])?.periodic([true])?;
 ///     let mine = Split::even(&grid, [2])?.part(comm.rank()).ok_or("no such part")?;
 ///     let pattern = Pattern::structured(&comm, &grid, &[mine], &Halo::uniform(1))?;
@@ -54,7 +52,7 @@ use crate::transport::Call;
 ///     assert_eq!(u.view(0)?.get(&[mine.lower()[0] - 1]), Some((20 + below) as f64));
 ///     Ok(())
 /// })?;
-/// # Ok::<(), haloport_core::RanksError<Failure>>(())
+/// # Ok::<(), haloport_core::RanksError>(())
 /// ```
 pub struct Plan {
     /// Dropped before what it keeps alive.

@@ -5,30 +5,56 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::recorded::Half;
-use super::{Exchange, ExchangeError, Pending, Schedule};
+use super::{Exchange, ExchangeError, Pending, Schedule, StepError};
+use crate::Error;
 use crate::device::DeviceError;
 use crate::field::FieldSet;
-
-/// The work while halos travel, and the work with the halos in place.
-type Interior<'e, F, E> = Box<dyn FnMut(&mut Pending<'_, F>) -> Result<(), E> + 'e>;
-type Boundary<'e, F, E> = Box<dyn FnMut(&mut F) -> Result<(), E> + 'e>;
 
 /// A step that [`Exchange::record`] has recorded. It borrows the exchange, and with it the fields.
 ///
 /// Dropping it completes the replay that is in flight first, within the time limit, and waits for the device;
 /// while its thread is panicking the exchange is given up instead, and poisoned.
-pub struct Step<'e, F, E> {
+pub struct Step<'e, F> {
     exchange: &'e mut Exchange<F>,
     schedule: Schedule<'e>,
-    interior: Interior<'e, F, E>,
-    boundary: Boundary<'e, F, E>,
+    work: Box<dyn Work<F> + 'e>,
     /// Why it is not captured.
     why_not: Option<String>,
 }
 
+/// The work of a step.
+trait Work<F> {
+    /// While halos travel.
+    fn interior(&mut self, pending: &mut Pending<'_, F>) -> Result<(), Error>;
+    /// With the halos in place.
+    fn boundary(&mut self, fields: &mut F) -> Result<(), Error>;
+}
+
+/// Two functions and what both are given.
+struct Functions<C, I, B> {
+    context: C,
+    interior: I,
+    boundary: B,
+}
+
+impl<F, C, I, B> Work<F> for Functions<C, I, B>
+where
+    I: FnMut(&mut Pending<'_, F>, &mut C) -> Result<(), Error>,
+    B: FnMut(&mut F, &mut C) -> Result<(), Error>,
+{
+    fn interior(&mut self, pending: &mut Pending<'_, F>) -> Result<(), Error> {
+        (self.interior)(pending, &mut self.context)
+    }
+
+    fn boundary(&mut self, fields: &mut F) -> Result<(), Error> {
+        (self.boundary)(fields, &mut self.context)
+    }
+}
+
 impl<F: FieldSet> Exchange<F> {
     /// Records a step: what [`overlap`](Exchange::overlap) does with the same arguments, to be done again and
-    /// again by [`Step::replay`]. Nothing is done now.
+    /// again by [`Step::replay`]. Nothing is done now. The step keeps `context`, which both functions are
+    /// given; it may be a reference.
     ///
     /// Where the device can capture work (CUDA), the step is *captured*: packing, `interior`, the wait for
     /// messages, unpacking and `boundary` are put into the stream of `schedule` with one launch, and nothing
@@ -56,57 +82,60 @@ impl<F: FieldSet> Exchange<F> {
     /// step, and, if that is forgotten, as long as the exchange.
     ///
     /// # Errors
-    /// Those of both functions; [`ExchangeError`], of which one of the device leaves the exchange as it was.
+    /// [`StepError::Work`] of a function; [`StepError::Exchange`], of which one of the device leaves the exchange as it was.
     ///
     /// # Example
     /// Cells that become the mean of their neighbours, ten times; see [`overlap`](Exchange::overlap) for
     /// more.
     ///
     /// ```
-    /// use haloport_core::{Field, Grid, Halo, Pattern, Pending, Schedule, Split, run_ranks};
+    /// use haloport_core::{Field, Grid, Halo, Pattern, Schedule, Split, run_ranks};
     /// use haloport_cpu::CpuDevice;
     ///
-    /// type Failure = Box<dyn std::error::Error + Send + Sync>;
-    ///
-    /// run_ranks(2, |comm| -> Result<(), Failure> {
+    /// run_ranks(2, |comm| {
     ///     let grid = Grid::new([8])?.periodic([true])?;
     ///     let mine = Split::even(&grid, [2])?.part(comm.rank()).ok_or("no such part")?;
     ///     let pattern = Pattern::structured(&comm, &grid, &[mine], &Halo::uniform(1))?;
     ///     let mut exchange = pattern.bind(Field::<f64, _>::new(&CpuDevice::with_threads(1)?, &pattern)?)?;
     ///     exchange.fields_mut().view_mut(0)?.fill_with(|cell, _| (cell[0] % 2) as f64);
-    ///     let nothing = |_: &mut Pending<'_, _>| Ok(());
-    ///     let mean = |field: &mut Field<f64, CpuDevice>| -> Result<(), Failure> {
-    ///         let all = field.to_vec(0)?;
-    ///         field.view_mut(0)?.fill_with(|_, _| all.iter().sum::<f64>() / all.len() as f64);
-    ///         Ok(())
-    ///     };
     ///     // SAFETY: nothing is put into a stream. A device that captures would want launches in place of views.
-    ///     let mut step = unsafe { exchange.record::<Failure>(Schedule::DefaultStream, nothing, mean)? };
+    ///     let mut step = unsafe {
+    ///         exchange.record(
+    ///             Schedule::DefaultStream,
+    ///             (),
+    ///             |_, ()| Ok(()),
+    ///             |field, ()| {
+    ///                 let all = field.to_vec(0)?;
+    ///                 field.view_mut(0)?.fill_with(|_, _| all.iter().sum::<f64>() / all.len() as f64);
+    ///                 Ok(())
+    ///             },
+    ///         )?
+    ///     };
     ///     assert!(!step.is_captured() && step.why_not().is_some());
     ///     (0..10).try_for_each(|_| step.replay())?;
     ///     assert_eq!(step.fields().view(0)?.get(&[mine.lower()[0]]), Some(0.5));
     ///     Ok(())
     /// })?;
-    /// # Ok::<(), haloport_core::RanksError<Failure>>(())
+    /// # Ok::<(), haloport_core::RanksError>(())
     /// ```
-    pub unsafe fn record<'e, E: From<ExchangeError>>(
+    pub unsafe fn record<'e, C: 'e>(
         &'e mut self,
         schedule: Schedule<'e>,
-        interior: impl FnMut(&mut Pending<'_, F>) -> Result<(), E> + 'e,
-        boundary: impl FnMut(&mut F) -> Result<(), E> + 'e,
-    ) -> Result<Step<'e, F, E>, E> {
+        context: C,
+        interior: impl FnMut(&mut Pending<'_, F>, &mut C) -> Result<(), Error> + 'e,
+        boundary: impl FnMut(&mut F, &mut C) -> Result<(), Error> + 'e,
+    ) -> Result<Step<'e, F>, StepError> {
         self.complete()?;
-        let mut interior: Interior<'e, F, E> = Box::new(interior);
-        let mut boundary: Boundary<'e, F, E> = Box::new(boundary);
+        let mut work: Box<dyn Work<F> + 'e> = Box::new(Functions { context, interior, boundary });
         let flight = Arc::clone(&self.bound.flight);
         let mut failed = None;
         let recorded = flight.record(&schedule, &mut |half| {
             let done = match half {
                 Half::Interior => {
                     let Exchange { bound, identities, fields, .. } = &mut *self;
-                    interior(&mut Pending::of_capture(bound, identities, fields))
+                    work.interior(&mut Pending::of_capture(bound, identities, fields))
                 }
-                Half::Boundary => boundary(&mut self.fields),
+                Half::Boundary => work.boundary(&mut self.fields),
             };
             done.map_err(|error| {
                 failed = Some(error);
@@ -114,14 +143,14 @@ impl<F: FieldSet> Exchange<F> {
             })
         });
         match (failed, recorded) {
-            (Some(error), _) => Err(error),
+            (Some(error), _) => Err(StepError::work(error)),
             (None, Err(error)) => Err(error.into()),
-            (None, Ok(why_not)) => Ok(Step { exchange: self, schedule, interior, boundary, why_not }),
+            (None, Ok(why_not)) => Ok(Step { exchange: self, schedule, work, why_not }),
         }
     }
 }
 
-impl<F: FieldSet, E: From<ExchangeError>> Step<'_, F, E> {
+impl<F: FieldSet> Step<'_, F> {
     /// Does the step once more. On an asynchronous device it puts work into the stream of the schedule and
     /// returns, as `start` and `finish` do; a captured step is one launch and one event, and allocates
     /// nothing.
@@ -131,10 +160,15 @@ impl<F: FieldSet, E: From<ExchangeError>> Step<'_, F, E> {
     ///
     /// # Errors
     /// As for [`Exchange::overlap`]. What fails after it has returned comes out of the next call.
-    pub fn replay(&mut self) -> Result<(), E> {
-        let Step { exchange, schedule, interior, boundary, why_not } = self;
+    pub fn replay(&mut self) -> Result<(), StepError> {
+        let Step { exchange, schedule, work, why_not } = self;
         if why_not.is_some() {
-            return exchange.overlap(*schedule, interior, boundary);
+            return exchange.overlap(
+                *schedule,
+                &mut **work,
+                |pending, work| work.interior(pending),
+                |fields, work| work.boundary(fields),
+            );
         }
         exchange.complete()?;
         Ok(exchange.bound.replay(*schedule)?)
@@ -150,7 +184,7 @@ impl<F: FieldSet, E: From<ExchangeError>> Step<'_, F, E> {
     }
 }
 
-impl<F, E> Step<'_, F, E> {
+impl<F> Step<'_, F> {
     /// Whether a replay is one launch, of what both functions did when the step was recorded.
     pub fn is_captured(&self) -> bool {
         self.why_not.is_none()
@@ -173,7 +207,7 @@ impl<F, E> Step<'_, F, E> {
     }
 }
 
-impl<F, E> Drop for Step<'_, F, E> {
+impl<F> Drop for Step<'_, F> {
     fn drop(&mut self) {
         if self.is_captured() {
             self.exchange.bound.forget_recorded();
@@ -181,7 +215,7 @@ impl<F, E> Drop for Step<'_, F, E> {
     }
 }
 
-impl<F: fmt::Debug, E> fmt::Debug for Step<'_, F, E> {
+impl<F: fmt::Debug> fmt::Debug for Step<'_, F> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Step")
             .field("exchange", &self.exchange)

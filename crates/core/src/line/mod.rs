@@ -6,9 +6,9 @@
 //!
 //! ```
 //! use haloport_core::line::{Sides, Turn};
-//! use haloport_core::{Line, LineExchange, SparseError, run_ranks};
+//! use haloport_core::{Line, LineExchange, run_ranks};
 //!
-//! let before = run_ranks(4, |comm| -> Result<Vec<u8>, SparseError> {
+//! let before = run_ranks(4, |comm| {
 //!     let line = Line::even(&comm, 7)?; // 2, 2, 2 and 1
 //!     let own: Vec<u8> = line.mine().map(|item| item as u8).collect();
 //!     let wanted = line.mine().start.min(3) as usize;
@@ -24,7 +24,7 @@
 //!     Ok(before.split_off(before.len() - wanted))
 //! })?;
 //! assert_eq!(before, [vec![], vec![0, 1], vec![1, 2, 3], vec![3, 4, 5]]);
-//! # Ok::<(), haloport_core::RanksError<SparseError>>(())
+//! # Ok::<(), haloport_core::RanksError>(())
 //! ```
 //!
 //! - `interval`: [`Line`], which rank owns which items;

@@ -12,10 +12,10 @@
 //!     for below in 0..comm.rank() {
 //!         round.send(below, vec![comm.rank() as u8])?;
 //!     }
-//!     round.wait()
+//!     Ok(round.wait()?)
 //! })?;
 //! assert_eq!(received, [vec![(1, vec![1]), (2, vec![2])], vec![(2, vec![2])], vec![]]);
-//! # Ok::<(), haloport_core::RanksError<haloport_core::SparseError>>(())
+//! # Ok::<(), haloport_core::RanksError>(())
 //! ```
 //!
 //! Messages are bytes in host memory; what is on a device is copied to the host by the caller. Memory and messages of
@@ -207,7 +207,7 @@ mod tests {
 
     #[test]
     fn the_engine_serves_an_exchange_once_however_many_rounds_are_forgotten() {
-        run_ranks(1, |comm| -> Result<(), SparseError> {
+        run_ranks(1, |comm| {
             let mut exchange = SparseExchange::new(&comm)?;
             for _ in 0..5 {
                 let round = exchange.begin()?;

@@ -114,9 +114,7 @@ pub struct Span {
 /// use haloport_core::{Field, Grid, Halo, Pattern, Schedule, Split, run_ranks};
 /// use haloport_cpu::CpuDevice;
 ///
-/// type Failure = Box<dyn std::error::Error + Send + Sync>;
-///
-/// run_ranks(2, |comm| -> Result<(), Failure> {
+/// run_ranks(2, |comm| {
 ///     let trace = comm.begin_trace(DEFAULT_SPANS);
 ///     let grid = Grid::new([8])?.periodic([true])?;
 ///     let mine = Split::even(&grid, [2])?.part(comm.rank()).ok_or("no part")?;
@@ -135,7 +133,7 @@ pub struct Span {
 ///     trace.write(&comm, &mut file)?;
 ///     Ok(())
 /// })?;
-/// # Ok::<(), haloport_core::RanksError<Failure>>(())
+/// # Ok::<(), haloport_core::RanksError>(())
 /// ```
 #[derive(Clone, Default)]
 pub struct Trace {

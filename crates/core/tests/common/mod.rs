@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use haloport_core::*;
 use haloport_cpu::CpuDevice;
 
-pub(crate) type Failure = Box<dyn std::error::Error + Send + Sync>;
+pub(crate) type Failure = haloport_core::Error;
 pub(crate) type Numbers = Field<f64, CpuDevice>;
 
 pub(crate) fn device() -> Result<CpuDevice, Failure> {

@@ -22,7 +22,7 @@ use haloport_cpu::CpuDevice;
 use haloport_mpi::MpiSession;
 use haloport_sycl::SyclDevice;
 
-type Failure = Box<dyn std::error::Error + Send + Sync>;
+type Failure = haloport_core::Error;
 type Outcome = Result<(), Failure>;
 
 fn main() {

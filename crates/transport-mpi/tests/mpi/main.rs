@@ -34,7 +34,7 @@ use haloport_mpi::mpi::Threading;
 use haloport_mpi::mpi::topology::{Color, SimpleCommunicator};
 use haloport_mpi::mpi::traits::{AsRaw, Communicator as _};
 
-type Failure = Box<dyn std::error::Error + Send + Sync>;
+type Failure = haloport_core::Error;
 type Outcome = Result<(), Failure>;
 
 fn main() {

@@ -139,7 +139,7 @@ pub(super) fn in_process<D: Device>(
             last = Some(field);
             Ok(())
         })?;
-        Ok::<_, Failure>(last)
+        Ok(last)
     })?;
     fields.into_iter().next().flatten().ok_or_else(|| Failure::Run("rank 0 has no field".into()))
 }

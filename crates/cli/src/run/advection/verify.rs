@@ -107,7 +107,7 @@ pub(super) fn same_field_as_on_cpu<D: Device>(
         let cpu = AnyDevice::select("cpu").map_err(|error| Failure::Run(format!("--verify: {error}")))?;
         let whole = in_one_part(case)?;
         let fields = with_device!(&cpu, |cpu| run_ranks(1, |comm| {
-            some_steps(&comm, cpu, case, &whole, STEPS_AS_ON_CPU)
+            Ok(some_steps(&comm, cpu, case, &whole, STEPS_AS_ON_CPU)?)
         }))?;
         Ok(fields.into_iter().next().flatten().unwrap_or_default())
     })?;

@@ -76,7 +76,7 @@ fn check(differing: usize, what: String) -> Check {
 
 /// The means on ranks that are threads.
 fn in_process(ranks: usize, table: &Table, window: f64) -> Result<Done, Failure> {
-    let done = run_ranks(ranks, |comm| compute(&comm, table, window))?;
+    let done = run_ranks(ranks, |comm| Ok(compute(&comm, table, window)?))?;
     done.into_iter().next().ok_or_else(|| Failure::Run("rank 0 has no means".into()))
 }
 

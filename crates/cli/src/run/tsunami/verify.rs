@@ -132,7 +132,7 @@ fn in_process<D: Device>(
     problem: &Problem,
     steps: usize,
 ) -> Result<Whole, Failure> {
-    let wholes = run_ranks(ranks, |comm| some_steps(&comm, device, problem, steps))?;
+    let wholes = run_ranks(ranks, |comm| Ok(some_steps(&comm, device, problem, steps)?))?;
     wholes.into_iter().next().flatten().ok_or_else(|| Failure::Run("rank 0 has no fields".into()))
 }
 

@@ -6,20 +6,23 @@ use std::sync::Arc;
 
 use super::transport::InProcess;
 use super::world::World;
+use crate::Error;
 use crate::callback::panic_text;
+use crate::error::write_with_causes;
 use crate::transport::{Communicator, Limits};
 
 /// Why [`run_ranks`] failed.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
-pub enum RanksError<E: fmt::Display> {
+pub enum RanksError {
     /// A rank ended with an error, the first one to do so.
     #[error("rank {rank}: {error}")]
     Failed {
         /// The rank.
         rank: usize,
         /// Its error.
-        error: E,
+        #[source]
+        error: Box<dyn std::error::Error + Send + Sync>,
     },
     /// A rank panicked, before any other failed.
     #[error("rank {rank} panicked: {message}")]
@@ -34,6 +37,13 @@ pub enum RanksError<E: fmt::Display> {
     Start(String),
 }
 
+/// The text and its causes, which is what is printed if `main` returns the error.
+impl fmt::Debug for RanksError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write_with_causes(self, f)
+    }
+}
+
 /// The most ranks that may be threads of one process.
 pub const MOST_RANKS: usize = 1 << 16;
 
@@ -41,26 +51,26 @@ pub const MOST_RANKS: usize = 1 << 16;
 /// ranks. Blocks until all have ended.
 ///
 /// A rank that panics or returns an error makes every other rank that waits for anyone end with
-/// [`TransportError::PeerFailed`](crate::transport::TransportError::PeerFailed), which names it.
+/// [`TransportError::PeerFailed`](crate::transport::TransportError::PeerFailed), which names it. Within `body`, `?` takes
+/// any error: see [`Error`].
 ///
 /// ```
 /// let sums = haloport_core::run_ranks(4, |comm| {
 ///     let mut sum = [comm.rank() as u64];
 ///     comm.all_reduce(&mut sum, haloport_core::transport::Reduction::Sum)?;
-///     Ok::<_, haloport_core::transport::TransportError>(sum[0])
+///     Ok(sum[0])
 /// })?;
 /// assert_eq!(sums, [6, 6, 6, 6]);
-/// # Ok::<(), haloport_core::transport::RanksError<haloport_core::transport::TransportError>>(())
+/// # Ok::<(), haloport_core::RanksError>(())
 /// ```
 ///
 /// # Errors
 /// The error or the panic of the rank that failed first, or that threads could not be started, or that an environment
 /// variable which sets a limit of waiting ([`Communicator`]) cannot be understood.
-pub fn run_ranks<T, E, F>(ranks: usize, body: F) -> Result<Vec<T>, RanksError<E>>
+pub fn run_ranks<T, F>(ranks: usize, body: F) -> Result<Vec<T>, RanksError>
 where
     T: Send,
-    E: fmt::Display + Send,
-    F: Fn(Communicator) -> Result<T, E> + Sync,
+    F: Fn(Communicator) -> Result<T, Error> + Sync,
 {
     if ranks == 0 || ranks > MOST_RANKS {
         return Err(RanksError::Start(format!("{ranks} ranks were asked for, expected 1 to {MOST_RANKS}")));
@@ -95,7 +105,9 @@ where
     for (rank, end) in ends.into_iter().enumerate() {
         match end {
             End::Returned(value) => results.push(value),
-            End::Failed(error) => failures.push((rank, RanksError::Failed { rank, error })),
+            End::Failed(error) => {
+                failures.push((rank, RanksError::Failed { rank, error: error.into_inner() }))
+            }
             End::Panicked(message) => failures.push((rank, RanksError::Panicked { rank, message })),
         }
     }
@@ -104,18 +116,18 @@ where
 }
 
 /// How a rank ended.
-enum End<T, E> {
+enum End<T> {
     Returned(T),
-    Failed(E),
+    Failed(Error),
     Panicked(String),
 }
 
-fn run_one<T, E: fmt::Display>(
+fn run_one<T>(
     rank: usize,
     world: Arc<World>,
     limits: Limits,
-    body: &(impl Fn(Communicator) -> Result<T, E> + Sync),
-) -> End<T, E> {
+    body: &(impl Fn(Communicator) -> Result<T, Error> + Sync),
+) -> End<T> {
     let comm = Communicator::with_limits(InProcess::new(rank, Arc::clone(&world)), limits);
     // What a panicking body leaves behind is seen by nobody but the other ranks' `PeerFailed`.
     match catch_unwind(AssertUnwindSafe(|| body(comm))) {
