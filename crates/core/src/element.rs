@@ -82,12 +82,21 @@ impl fmt::Display for ElementType {
 /// A plain numeric type of 1 to 16 bytes that a [`Field`](crate::Field) may hold.
 ///
 /// It is sealed: sizes of memory are computed from [`TYPE`](Element::TYPE).
+#[diagnostic::on_unimplemented(
+    message = "a field cannot hold elements of `{Self}`",
+    label = "not a numeric type of 1 to 16 bytes",
+    note = "elements are integers of a fixed size, `half::f16` and `bf16`, `f32`, `f64` and `num_complex::Complex` of these \
+            two",
+    note = "in place of `bool` take `u8`; of `usize` and `isize` `u64` and `i64`; of an array or a vector a number as \
+            element and several components: `Field::builder(&pattern).components(3, ComponentPlace::Slowest)`"
+)]
 pub trait Element: sealed::Sealed + Pod + Default + PartialEq + fmt::Debug + Send + Sync {
     /// The type as plain data.
     const TYPE: ElementType;
 }
 
 mod sealed {
+    #[diagnostic::on_unimplemented(message = "`{Self}` is not one of the types that a field can hold")]
     pub trait Sealed {}
 }
 

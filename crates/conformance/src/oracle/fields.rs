@@ -7,12 +7,12 @@ use super::values::{UNTOUCHED, compare, for_each_cell, image, value};
 use super::{CaseField, Described};
 use crate::Failure;
 
-pub(super) struct Owned<'m, T, D: Device> {
+pub(super) struct Owned<'m, T: Element, D: Device> {
     pub(super) described: Described<'m>,
     pub(super) field: Field<T, D>,
 }
 
-pub(super) struct Borrowed<'m, T, D> {
+pub(super) struct Borrowed<'m, T: Element, D> {
     pub(super) described: Described<'m>,
     pub(super) field: BorrowedField<'m, T, D>,
     pub(super) layouts: Vec<BlockLayout>,

@@ -49,6 +49,12 @@ pub use stream::{AnyStream, Event, Priority, Stream};
 /// An implementation does to memory what its methods say and nothing else, keeps the order that streams and events
 /// give, and reports an event or a stream as complete only when the work before it is; so do its buffers, its flags
 /// and what it captures. The exchange above, which is safe, relies on that.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a device",
+    label = "not a device",
+    note = "devices are those of the backends, such as `CpuDevice`, `CudaDevice`, `SyclDevice` and `DefaultDevice`",
+    note = "an `AnyDevice` holds one of them, and `with_device!(&any, |device| run(device))` hands that to generic code"
+)]
 pub unsafe trait Device: Clone + Debug + Send + Sync + 'static {
     /// A stream of this device.
     type Stream: Stream;

@@ -21,8 +21,7 @@ use crate::element::Element;
 /// ```
 /// # use haloport_core::{BorrowedField, Field, Grid, Halo, Pattern, Schedule, Split, run_ranks};
 /// # use haloport_cpu::CpuDevice;
-/// # type Failure = Box<dyn std::error::Error + Send + Sync>;
-/// # run_ranks(2, |comm| -> Result<(), Failure> {
+/// # run_ranks(2, |comm| {
 /// # let grid = Grid::new([8])?.periodic([true])?;
 /// # let mine = Split::even(&grid, [2])?.part(comm.rank()).ok_or("no such part")?;
 /// # let pattern = Pattern::structured(&comm, &grid, &[mine], &Halo::uniform(1))?;
@@ -37,10 +36,10 @@ use crate::element::Element;
 /// }
 /// # Ok(())
 /// # })?;
-/// # Ok::<(), haloport_core::RanksError<Failure>>(())
+/// # Ok::<(), haloport_core::RanksError>(())
 /// ```
 #[derive(Debug)]
-pub struct BorrowedField<'m, T, D> {
+pub struct BorrowedField<'m, T: Element, D> {
     device: D,
     /// Tells this field from any other.
     identity: usize,

@@ -19,7 +19,7 @@ use crate::transport::Lease;
 /// Its memory is shared with the exchange that it is bound to, so that a neighbour in the same process can copy
 /// straight out of it.
 #[derive(Debug)]
-pub struct Field<T, D: Device> {
+pub struct Field<T: Element, D: Device> {
     device: D,
     storage: Arc<Storage>,
     /// For each domain the address of the first element, and the layout.

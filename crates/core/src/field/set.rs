@@ -16,6 +16,13 @@ use crate::exchange::{ExpectedField, PartBuilder, PartFields, Passing};
 /// Whoever owns the set, or borrows it exclusively, has exclusive access to its fields: a set that shares a field
 /// with anybody else (`Rc`, `&`) must not implement this. [`bind`](FieldSet::bind) does nothing but call `bind` of
 /// those fields, all of them, in an order that is always the same.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a set of fields that the exchange has to itself",
+    label = "neither fields nor a tuple, an array or a vector of sets of fields",
+    note = "tuples have at most 8 entries: put tuples into tuples, fields of one type into a `Vec`, or fields into a struct \
+            with `field_set!`",
+    note = "fields that others can reach, behind `&`, `Rc` or `Arc`, cannot be bound: give the field itself, or `&mut`"
+)]
 pub unsafe trait FieldSet {
     /// Shows every field to `binder`, in a fixed order that is the same on every rank.
     fn bind(&self, binder: &mut Binder);

@@ -20,7 +20,7 @@ use crate::failure::Failure;
 pub(super) struct SharedFields(Mutex<HashMap<usize, Arc<dyn Any + Send + Sync>>>);
 
 /// Plain copies of the cells of one rank's halos.
-pub(super) struct OnePassCopy<T, D: Device> {
+pub(super) struct OnePassCopy<T: Element, D: Device> {
     pattern: Pattern,
     fields: Arc<Vec<Field<T, D>>>,
     copies: Vec<RowCopies<T>>,

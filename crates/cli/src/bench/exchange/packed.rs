@@ -19,7 +19,7 @@ pub(super) enum Messages {
 }
 
 /// Hand-packed persistent messages, straight on MPI.
-pub(super) struct Packed<T, D: Device> {
+pub(super) struct Packed<T: Element, D: Device> {
     pattern: Pattern,
     fields: Vec<Field<T, D>>,
     name: &'static str,
