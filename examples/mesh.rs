@@ -27,7 +27,7 @@ fn main() -> Result<(), Error> {
         let cells = IndexSet::new(&owned, &halo);
         let local = |id: i64| cells.ids().iter().position(|&other| other == id).unwrap_or(usize::MAX);
         let beside: Vec<[usize; 6]> = owned.iter().map(|&cell| neighbours(cell).map(local)).collect();
-        let pattern = Pattern::unstructured(&comm, &[cells.clone()], &HaloCells::All)?;
+        let pattern = Pattern::unstructured(&comm, std::slice::from_ref(&cells), &HaloCells::All)?;
 
         // The layout of a field with levels: those of a cell lie side by side. The values lie in vectors of ours.
         let device = CpuDevice::with_threads(1)?;
