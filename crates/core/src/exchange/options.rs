@@ -39,7 +39,8 @@ impl BindOptions {
     /// runs inside the call that makes the last progress, whichever that is, and may start other exchanges; it must not
     /// wait for other ranks, nor touch the exchange that it belongs to. What `start` and `finish` themselves run into
     /// they return; it is not reported twice. If the call panics, the exchange is poisoned: `finish`, or whatever is called
-    /// next, gives [`CallbackPanicked`](super::ExchangeError::CallbackPanicked). The exchanges of a [`trial`](BindOptions::trial) are not reported.
+    /// next, gives [`CallbackPanicked`](super::ExchangeError::CallbackPanicked). The exchanges of a
+    /// [`trial`](BindOptions::trial) are not reported.
     #[must_use]
     pub fn on_complete(mut self, call: impl FnMut(Result<(), &ExchangeError>) + Send + 'static) -> Self {
         self.on_complete = Some(Box::new(call));
