@@ -12,13 +12,15 @@
 //! ```
 //!
 //! The crate is built for one MPI library, the one whose compiler wrapper the environment variable `MPICC` names
-//! (`mpicc` if not said), and needs libclang for that.
+//! (`mpicc` if it is not set), and needs libclang for that. A program of it is started by the launcher of the same MPI:
+//! [`initialize`] refuses processes that the launcher of another one has started.
 //!
 //! `HALOPORT_MPI_CUDA=1` says that the library takes device memory, `0` that it does not; otherwise it is asked
 //! (`MPIX_Query_cuda_support`).
 //!
 //! How it works, from the top down:
-//! - `session`: MPI from start to end;
+//! - `session`: MPI from start to end, `launcher`: whether that is what started this process, and
+//!   `room`: whether it can share memory;
 //! - `communicator`: what is made from communicators of MPI;
 //! - `transport`: the transport, which checks arguments and hands on;
 //! - `endpoint`: what a transport holds, and the lock that every call of MPI is made under;
@@ -35,10 +37,12 @@ mod communicator;
 mod endpoint;
 mod finalize;
 mod ghosts;
+mod launcher;
 mod mapping;
 mod messages;
 mod node;
 mod raw;
+mod room;
 mod segment;
 mod session;
 mod sparse;

@@ -8,7 +8,9 @@ use haloport_core::{Communicator, TransportError};
 
 use crate::communicator::from_raw;
 use crate::endpoint::layer;
+use crate::launcher::Launchers;
 use crate::raw::{self, Comm, Permit, Phase};
+use crate::room;
 
 /// Initialises MPI for a command, with calls from any thread where the library can do that.
 ///
@@ -19,7 +21,10 @@ use crate::raw::{self, Comm, Permit, Phase};
 /// A library takes a communicator instead: [`from_communicator`](crate::from_communicator).
 ///
 /// # Errors
-/// [`TransportError::Layer`] where MPI is initialised already or was finalised, and what `MPI_Init_thread` says.
+/// [`TransportError::Layer`] where MPI is initialised already or was finalised, and what `MPI_Init_thread` says;
+/// [`TransportError::WrongLauncher`] where a launcher has started several processes and each would be a job of its own, as
+/// under the `mpirun` of another MPI. With MPICH, `Layer` where a job of several ranks finds `/dev/shm` full: MPICH itself would
+/// be ended by a signal.
 pub fn initialize() -> Result<MpiSession, TransportError> {
     static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
     let _one = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
@@ -28,20 +33,29 @@ pub fn initialize() -> Result<MpiSession, TransportError> {
         Phase::Running => {
             return Err(layer(
                 "MPI_Init_thread",
-                "MPI is initialised already: make a transport from a communicator of its owner instead",
+                "MPI is initialised already: make a communicator from one of its owner instead",
             ));
         }
         Phase::Finalized => {
             return Err(layer("MPI_Init_thread", "MPI was finalised, and cannot be initialised again"));
         }
     }
+    let (library, launchers) = (raw::version(), Launchers::read(|name| std::env::var(name).ok()));
+    let is_open_mpi = library.starts_with("Open MPI");
+    if !is_open_mpi && launchers.say_several() {
+        room::check()?;
+    }
     // SAFETY: MPI was not initialised, as was just asked, and the lock keeps other threads from it.
     unsafe { raw::initialize() }
         .map_err(|code| layer("MPI_Init_thread", &format!("error code {code}; is this run under mpirun?")))?;
-    if !raw::version().starts_with("Open MPI") {
+    if !is_open_mpi {
         abort_at_exit();
     }
-    Ok(MpiSession { _this_thread: PhantomData })
+    let session = MpiSession { _this_thread: PhantomData };
+    // SAFETY: MPI was just initialised, on this thread.
+    let ranks = Comm::world().size(&unsafe { Permit::new() })?;
+    launchers.check(ranks, &library)?;
+    Ok(session)
 }
 
 /// MPI, initialised by this thread, which finalises it on drop.

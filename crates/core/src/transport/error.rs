@@ -111,6 +111,22 @@ pub enum TransportError {
         /// What to do.
         advice: &'static str,
     },
+    /// A launcher has started several processes, and the layer below knows of this one alone.
+    #[error(
+        "{library} finds {ranks} rank here, but {variable}={value} says that the launcher has started more: they are of \
+         different MPIs, and each process would run alone. Start it with the launcher of {library}, or build it for the \
+         launcher's MPI (`MPICC` chooses which); if it is meant to run alone, unset {variable}"
+    )]
+    WrongLauncher {
+        /// The layer below and its version.
+        library: String,
+        /// The ranks that it finds.
+        ranks: usize,
+        /// The environment variable by which the launcher says that there are more.
+        variable: &'static str,
+        /// Its value.
+        value: u64,
+    },
     /// A call of the layer below failed.
     #[error("{call} failed: {message}")]
     Layer {
