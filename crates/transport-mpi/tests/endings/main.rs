@@ -5,12 +5,16 @@
 //! - `time-limit-on-stream`: the same on the OpenCL device, if there is one, where nobody waits in `finish`; it ends with code 3
 //!   in any case.
 //! - `exit`: the last rank exits with 0 while the others wait; the job ends with a code other than 0.
+//! - `killed` and `stopped`: the middle one of 3 ranks gets SIGKILL or SIGSTOP amid exchanges on every path; the others name it
+//!   and end the job with code 3. The launcher is to go on after a rank was killed.
 //! - `panic`: the last rank panics while the others wait; the job ends with code 101.
 //!
 //! ```text
 //! export CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUNNER="timeout 120 mpirun --oversubscribe -n 2"
 //! cargo test -p haloport-mpi --test endings -- time-limit
 //! ```
+
+mod lost;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -40,6 +44,8 @@ fn run() -> Outcome {
         Some("time-limit") => time_limit(&session),
         Some("time-limit-on-stream") => time_limit_on_stream(&session),
         Some("exit") => exit_alone(&session),
+        Some("killed") => lost::lose(&session, libc::SIGKILL),
+        Some("stopped") => lost::lose(&session, libc::SIGSTOP),
         Some("panic") => panic_alone(&session),
         Some(other) => Err(format!("no ending `{other}`").into()),
     }
