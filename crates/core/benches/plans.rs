@@ -1,71 +1,79 @@
-//! Measures what it costs to pass fields at each start: a plan beside a bound exchange, both of memory that is lent.
+//! Measures what it costs to pass fields at each start: plans beside bound exchanges, all of memory that is lent.
 //!
-//! Two ranks, as threads, exchange halos one cell wide. In every round each contestant has its turn: the bound exchange, the
-//! plan with the same memory as always, and the plan with the memory of two sets in turn. Given are the medians of rank 0
-//! and their ratios; the halos are compared at the end. Run it with `cargo bench -p haloport-core --bench plans`.
+//! Two ranks, as threads, exchange halos one cell wide. In every round each contestant has its turn: a bound exchange and a
+//! plan with one set of fields, then two bound exchanges and one plan, each with two sets of fields in turn: the copies of
+//! that plan move at every start. Given are the medians of rank 0 and their ratios; the halos are compared at the end. Run
+//! it with `cargo bench -p haloport-core --bench plans`.
 #![allow(missing_docs, reason = "a benchmark has no users")]
 
 use std::time::Instant;
 
 use haloport_core::{
-    BlockLayout, BorrowedField, Error, Exchange, Field, Grid, Halo, Pattern, Plan, Schedule, Split, run_ranks,
+    BlockLayout, BorrowedField, Error, Field, Grid, Halo, Pattern, Plan, Schedule, Split, run_ranks,
 };
 use haloport_cpu::CpuDevice;
 
-type Lent<'m> = Vec<BorrowedField<'m, f64, CpuDevice>>;
+type Lent<'m, const N: usize> = [BorrowedField<'m, f64, CpuDevice>; N];
 
-const ROUNDS: usize = 2001;
+const CONTESTANTS: usize = 4;
 
 fn main() -> Result<(), Error> {
-    println!("| cells of a rank | fields | bound, µs | plan ÷ bound | plan of other memory ÷ bound |");
-    println!("| --- | --- | --- | --- | --- |");
-    for (cells, fields) in [(32, 1), (32, 4), (32, 20), (128, 1), (128, 4)] {
-        let medians = run_ranks(2, |comm| {
-            let grid = Grid::new([2 * cells, cells, cells])?.periodic([true; 3])?;
-            let mine = Split::even(&grid, [2, 1, 1])?.part(comm.rank()).ok_or("no such part")?;
-            let pattern = Pattern::structured(&comm, &grid, &[mine], &Halo::uniform(1))?;
-            compete(&pattern, fields)
-        })?;
-        let [bound, plan, moving] = medians[0];
-        let (plan, moving) = (plan / bound, moving / bound);
-        println!("| {cells}³ | {fields} | {bound:.1} | {plan:.3} | {moving:.3} |");
-    }
+    println!("| cells of a rank | fields | bound, µs | plan ÷ bound | two bound, µs | plan ÷ two bound |");
+    println!("| --- | --- | --- | --- | --- | --- |");
+    run::<1>(32, 20_000)?;
+    run::<4>(32, 10_000)?;
+    run::<20>(32, 2_000)?;
+    run::<1>(128, 4_000)?;
+    run::<4>(128, 1_000)
+}
+
+fn run<const N: usize>(cells: usize, rounds: usize) -> Result<(), Error> {
+    let medians = run_ranks(2, |comm| {
+        let grid = Grid::new([2 * cells, cells, cells])?.periodic([true; 3])?;
+        let mine = Split::even(&grid, [2, 1, 1])?.part(comm.rank()).ok_or("no such part")?;
+        compete::<N>(&Pattern::structured(&comm, &grid, &[mine], &Halo::uniform(1))?, rounds)
+    })?;
+    let [bound, plan, two, moving] = medians[0];
+    let (same, other) = (plan / bound, moving / two);
+    println!("| {cells}³ | {N} | {bound:.1} | {same:.3} | {two:.1} | {other:.3} |");
     Ok(())
 }
 
 /// The medians of the contestants, in microseconds.
-fn compete(pattern: &Pattern, fields: usize) -> Result<[f64; 3], Error> {
+fn compete<const N: usize>(pattern: &Pattern, rounds: usize) -> Result<[f64; CONTESTANTS], Error> {
     let device = CpuDevice::with_threads(1)?;
     let layout = Field::<f64, _>::new(&device, pattern)?.layout(0)?.clone();
-    let memory = || vec![vec![pattern.comm().rank() as f64; layout.span().1 as usize]; fields];
-    let (mut first, mut second, mut third) = (memory(), memory(), memory());
-    let mut bound: Exchange<Lent<'_>> = pattern.bind(lend(&device, &layout, &mut first)?)?;
-    let mut plan: Plan = pattern.plan(lend(&device, &layout, &mut second)?)?;
-    let mut moving: Plan = pattern.plan(lend(&device, &layout, &mut third)?)?;
-    let mut fourth = memory();
-    let mut times: [Vec<f64>; 3] = Default::default();
-    for round in 0..ROUNDS {
-        let mut clock = |contestant: usize, work: &mut dyn FnMut() -> Result<(), Error>| {
+    let memory = || -> [Vec<f64>; N] {
+        std::array::from_fn(|_| vec![pattern.comm().rank() as f64; layout.span().1 as usize])
+    };
+    let mut sets: [[Vec<f64>; N]; 6] = std::array::from_fn(|_| memory());
+    let [one, two, three, passed, fifth, sixth] = &mut sets;
+    let mut bound = pattern.bind(lend(&device, &layout, one)?)?;
+    let mut bound_in_turn =
+        [pattern.bind(lend(&device, &layout, two)?)?, pattern.bind(lend(&device, &layout, three)?)?];
+    let mut plan = pattern.plan(lend(&device, &layout, passed)?)?;
+    let mut moving = pattern.plan(lend(&device, &layout, fifth)?)?;
+    let mut passed_in_turn = [fifth, sixth];
+    let exchange = |plan: &mut Plan, memory: &mut [Vec<f64>; N]| -> Result<(), Error> {
+        Ok(plan.exchange(lend(&device, &layout, memory)?, Schedule::Blocking)?)
+    };
+    let mut times: [Vec<f64>; CONTESTANTS] = Default::default();
+    for round in 0..rounds {
+        for turn in 0..CONTESTANTS {
+            let contestant = (round + turn) % CONTESTANTS;
             pattern.comm().barrier()?;
             let began = Instant::now();
-            work()?;
-            times[contestant].push(began.elapsed().as_secs_f64() * 1e6);
-            Ok::<(), Error>(())
-        };
-        let exchange = |plan: &mut Plan, memory: &mut Vec<Vec<f64>>| -> Result<(), Error> {
-            Ok(plan.exchange(lend(&device, &layout, memory)?, Schedule::Blocking)?)
-        };
-        let other = if round % 2 == 0 { &mut third } else { &mut fourth };
-        for turn in 0..3 {
-            match (round + turn) % 3 {
-                0 => clock(0, &mut || Ok(bound.exchange(Schedule::Blocking)?))?,
-                1 => clock(1, &mut || exchange(&mut plan, &mut second))?,
-                _ => clock(2, &mut || exchange(&mut moving, other))?,
+            match contestant {
+                0 => bound.exchange(Schedule::Blocking)?,
+                1 => exchange(&mut plan, passed)?,
+                2 => bound_in_turn[round % 2].exchange(Schedule::Blocking)?,
+                _ => exchange(&mut moving, passed_in_turn[round % 2])?,
             }
+            times[contestant].push(began.elapsed().as_secs_f64() * 1e6);
         }
     }
-    drop(bound);
-    if [&first, &second, &third, &fourth].into_iter().any(|memory| memory != &first) {
+    drop((bound, bound_in_turn));
+    if sets.iter().any(|set| set != &sets[0]) {
         return Err("the contestants disagree".into());
     }
     Ok(times.map(|mut times| {
@@ -74,8 +82,13 @@ fn compete(pattern: &Pattern, fields: usize) -> Result<[f64; 3], Error> {
     }))
 }
 
-fn lend<'m>(device: &CpuDevice, layout: &BlockLayout, memory: &'m mut [Vec<f64>]) -> Result<Lent<'m>, Error> {
-    let lent =
-        memory.iter_mut().map(|values| BorrowedField::new(device, [(&mut values[..], layout.clone())]));
-    Ok(lent.collect::<Result<_, _>>()?)
+fn lend<'m, const N: usize>(
+    device: &CpuDevice,
+    layout: &BlockLayout,
+    memory: &'m mut [Vec<f64>; N],
+) -> Result<Lent<'m, N>, Error> {
+    // As a program does it that knows its memory to be long enough.
+    Ok(memory.each_mut().map(|values| {
+        BorrowedField::new(device, [(&mut values[..], layout.clone())]).expect("memory of this layout")
+    }))
 }

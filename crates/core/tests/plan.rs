@@ -214,3 +214,44 @@ fn fields_are_read_and_written_while_they_travel() {
         Ok(())
     });
 }
+
+#[test]
+fn a_step_of_a_plan_computes_while_its_fields_travel() {
+    everywhere(|comm| {
+        let pattern = line(comm)?;
+        let (mut now, mut next) = (numbers(&pattern)?, numbers(&pattern)?);
+        let mut plan = pattern.plan(&mut now)?;
+        let regions = pattern.regions(0).ok_or("no domain")?;
+        let sum = |cells: &IndexBox, now: &View<'_, f64>, next: &mut ViewMut<'_, f64>| {
+            for i in cells.lower()[0]..cells.upper()[0] {
+                next[[i]] = now[[i - 1]] + now[[i + 1]];
+            }
+        };
+        let extent = 4 * comm.size() as i64;
+        for round in 0..4 {
+            prepare(&mut now, round)?;
+            plan.overlap(
+                &mut now,
+                DEFAULT,
+                &mut next.view_mut(0)?,
+                |pending, next| {
+                    let now = pending.owned(|field| field, 0)?;
+                    regions.interior.iter().for_each(|cells| sum(cells, &now, next));
+                    Ok(())
+                },
+                |field, next| {
+                    let now = field.view(0)?;
+                    regions.boundary.iter().for_each(|cells| sum(cells, &now, next));
+                    Ok(())
+                },
+            )?;
+            let view = next.view(0)?;
+            for i in 4 * comm.rank() as i64..4 * comm.rank() as i64 + 4 {
+                let beside = (i - 1).rem_euclid(extent) + (i + 1).rem_euclid(extent);
+                assert_eq!(view[[i]], (2000 * round) as f64 + beside as f64);
+            }
+            std::mem::swap(&mut now, &mut next);
+        }
+        Ok(())
+    });
+}

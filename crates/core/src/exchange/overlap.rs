@@ -1,6 +1,6 @@
 //! An exchange with work beside it, in one call.
 
-use super::{Exchange, Pending, Schedule, StepError};
+use super::{Exchange, Pending, Plan, Schedule, StepError};
 use crate::Error;
 use crate::field::FieldSet;
 
@@ -84,15 +84,42 @@ impl<F: FieldSet> Exchange<F> {
         interior: impl FnOnce(&mut Pending<'_, F>, &mut C) -> Result<(), Error>,
         boundary: impl FnOnce(&mut F, &mut C) -> Result<(), Error>,
     ) -> Result<(), StepError> {
-        let mut pending = self.start(schedule)?;
-        let computed = interior(&mut pending, context);
-        let finished = pending.finish(schedule);
-        if let (Err(_), Err(error)) = (&computed, &finished) {
-            // Not lost: the exchange is poisoned and says so at its next use.
-            tracing::error!(%error, "an exchange failed as well as the work beside it");
-        }
-        computed.map_err(StepError::work)?;
-        finished?;
-        boundary(&mut self.fields, context).map_err(StepError::work)
+        run(self.start(schedule)?, schedule, context, interior, boundary)
     }
+}
+
+impl Plan {
+    /// As [`Exchange::overlap`], of fields that are passed, which `boundary` is given.
+    ///
+    /// # Errors
+    /// As there, and those of [`start`](Plan::start).
+    pub fn overlap<F: FieldSet, C: ?Sized>(
+        &mut self,
+        fields: F,
+        schedule: Schedule<'_>,
+        context: &mut C,
+        interior: impl FnOnce(&mut Pending<'_, F>, &mut C) -> Result<(), Error>,
+        boundary: impl FnOnce(&mut F, &mut C) -> Result<(), Error>,
+    ) -> Result<(), StepError> {
+        run(self.start(fields, schedule)?, schedule, context, interior, boundary)
+    }
+}
+
+/// The rest of a step whose exchange was started.
+fn run<F, C: ?Sized>(
+    mut pending: Pending<'_, F>,
+    schedule: Schedule<'_>,
+    context: &mut C,
+    interior: impl FnOnce(&mut Pending<'_, F>, &mut C) -> Result<(), Error>,
+    boundary: impl FnOnce(&mut F, &mut C) -> Result<(), Error>,
+) -> Result<(), StepError> {
+    let computed = interior(&mut pending, context);
+    let finished = pending.end(schedule);
+    if let (Err(_), Err(error)) = (&computed, &finished) {
+        // Not lost: the exchange is poisoned and says so at its next use.
+        tracing::error!(%error, "an exchange failed as well as the work beside it");
+    }
+    computed.map_err(StepError::work)?;
+    finished?;
+    boundary(pending.fields_mut(), context).map_err(StepError::work)
 }

@@ -79,8 +79,21 @@ impl<'e, F> Pending<'e, F> {
     /// [`ExchangeError`]; the exchange is poisoned. What fails after it has returned comes out of the next call of the
     /// exchange, such as [`synchronize`](Exchange::synchronize), and of its completion callback.
     pub fn finish(mut self, schedule: Schedule<'_>) -> Result<(), ExchangeError> {
+        self.end(schedule)
+    }
+
+    /// As [`finish`](Pending::finish): nothing is in flight afterwards.
+    pub(super) fn end(&mut self, schedule: Schedule<'_>) -> Result<(), ExchangeError> {
         self.open = false;
         self.bound.end(schedule)
+    }
+
+    /// The fields, once nothing is in flight.
+    pub(super) fn fields_mut(&mut self) -> &mut F {
+        match &mut self.fields {
+            PendingFields::Bound(fields) => fields,
+            PendingFields::Passed(fields) => fields,
+        }
     }
 
     /// Whether [`finish`](Pending::finish) would return without waiting for a neighbour (also because the exchange

@@ -131,8 +131,11 @@ impl Plan {
     /// [`ExchangeError`]. If memory that was merely lent was in that exchange, its owner may have it back by now: the exchange
     /// is given up then, and the plan poisoned.
     pub fn complete(&mut self) -> Result<(), ExchangeError> {
-        let under_way = matches!(self.bound.flight.status(), Status::Travelling | Status::Arrived);
-        if under_way && !self.passing.own_all() {
+        let status = self.bound.flight.status();
+        if status == Status::Idle {
+            return Ok(());
+        }
+        if matches!(status, Status::Travelling | Status::Arrived) && !self.passing.own_all() {
             self.bound.give_up(ExchangeError::Forgotten);
         }
         self.bound.complete()
