@@ -53,7 +53,7 @@ fn compete<const N: usize>(pattern: &Pattern, rounds: usize) -> Result<[f64; CON
         [pattern.bind(lend(&device, &layout, two)?)?, pattern.bind(lend(&device, &layout, three)?)?];
     let mut plan = pattern.plan(lend(&device, &layout, passed)?)?;
     let mut moving = pattern.plan(lend(&device, &layout, fifth)?)?;
-    let mut passed_in_turn = [fifth, sixth];
+    let passed_in_turn = [fifth, sixth];
     let exchange = |plan: &mut Plan, memory: &mut [Vec<f64>; N]| -> Result<(), Error> {
         Ok(plan.exchange(lend(&device, &layout, memory)?, Schedule::Blocking)?)
     };
