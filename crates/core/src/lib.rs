@@ -33,12 +33,11 @@ pub use domain::{Grid, GridError, Halo, HaloCells, IndexBox, IndexSet, Neighbour
 pub use element::{Element, ElementType};
 pub use error::Error;
 pub use exchange::{
-    BindError, BindOptions, DataPath, Exchange, ExchangeError, HaloOrder, Pending, Plan, Progress, Schedule,
-    Step, StepError, Trial,
+    BindError, BindOptions, Binder, DataPath, Exchange, ExchangeError, FieldSet, HaloOrder, Pending, Plan,
+    Progress, Schedule, Step, StepError, Trial,
 };
 pub use field::{
-    Binder, BlockLayout, BorrowedField, ComponentPlace, Field, FieldError, FieldSet, Rows, RowsAround,
-    RowsMut, View, ViewMut,
+    BlockLayout, BorrowedField, ComponentPlace, Field, FieldError, Rows, RowsAround, RowsMut, View, ViewMut,
 };
 pub use line::{Line, LineExchange};
 pub use pattern::{CellRegions, Cells, Pattern, PatternError, Piece, Regions};

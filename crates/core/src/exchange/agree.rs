@@ -9,101 +9,30 @@
 //!   as they would lie there, in parts that are sent from the field itself. A large one that both ends stage in memory of the
 //!   host goes in chunks.
 
-use std::any::Any;
 use std::slice;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::bind::bind;
 use super::bound::Bound;
 use super::choice::Candidate;
 use super::cost::quicker_order;
-use super::fingerprint::describe;
-use super::fits::{FieldShape, FieldSignature, difference, misfit, shape};
+use super::fields::PartBuilder;
+use super::fits::{FieldSignature, difference};
 use super::flight::Flight;
-use super::kept_halos::{KeptHalos, keep_halos};
 use super::options::DEFAULT_STAGING_CHUNK;
 use super::part::Part;
-use super::settle::{Accepted, Answer, Offer, Settled, Settlement, Windows, settle};
+use super::settle::{Settlement, settle};
 use super::staged::StagedPart;
 use super::traced::{ExchangeTrace, Waits};
 use super::{BindError, BindOptions, DataPath, HaloOrder, Trial};
-use crate::device::{Device, DeviceError};
 use crate::domain::MAX_AXES;
-use crate::field::{BoundField, Storage};
+use crate::field::Storage;
 use crate::pattern::Pattern;
-use crate::transport::{Reduction, TransportError, Window};
+use crate::transport::Reduction;
 
 /// The most devices of one exchange: each bound way takes as many tags, whatever it is bound to, so that ranks stay in step.
 const MOST_PARTS: usize = 16;
-
-/// The fields of one device, before they are bound.
-pub(crate) struct PartFields<D: Device> {
-    pub(crate) device: D,
-    /// Each with its number within the exchange.
-    pub(crate) fields: Vec<(usize, BoundField)>,
-}
-
-/// The fields of one device, before they are bound, whatever the device.
-pub(crate) trait PartBuilder: Any {
-    fn signature(&self) -> Vec<FieldSignature>;
-    /// The number and the shape of each field; `None` on a rank that has no block of it.
-    fn shapes(&self, pattern: &Pattern) -> Vec<(usize, Option<FieldShape>)>;
-    fn storages(&self) -> Vec<Arc<Storage>>;
-    /// Whether an exchange can go from one step to the next whenever it is polled.
-    fn goes_on_alone(&self) -> bool;
-    /// What does not fit the pattern, in words.
-    fn misfit(&self, pattern: &Pattern) -> Option<String>;
-    /// See [`PartFields::offer`].
-    fn offer(
-        &self,
-        pattern: &Pattern,
-        peer: usize,
-        tag: u32,
-        path: DataPath,
-    ) -> Result<(Offer, Option<Arc<Window>>), TransportError>;
-    /// Chooses the way of each field of an offer, by the path that is wanted and the most bytes of a chunk, and makes what it
-    /// needs.
-    fn accept(
-        &self,
-        pattern: &Pattern,
-        peer: usize,
-        tag: u32,
-        wanted: (DataPath, usize),
-        offer: &Offer,
-    ) -> Result<Accepted, TransportError>;
-    /// The windows on what the receiver has made for us, which it finds by `token`.
-    fn lend(
-        &self,
-        pattern: &Pattern,
-        peer: usize,
-        answer: &Answer,
-        published: Option<Arc<Window>>,
-    ) -> Result<Option<Windows>, TransportError>;
-    fn build(
-        &self,
-        pattern: &Pattern,
-        tag: u32,
-        settled: Settled,
-        trace: Option<&ExchangeTrace>,
-    ) -> Result<Box<dyn Part>, BuildError>;
-    /// Whether its copies are done when a call returns.
-    fn runs_on_host(&self) -> bool;
-    /// A copy of the halos, not made yet.
-    fn keep_halos(&self, pattern: &Pattern) -> Result<Box<dyn KeptHalos>, DeviceError>;
-    /// What the quickest way may depend on.
-    fn describe(&self, pattern: &Pattern) -> Result<Vec<u8>, TransportError>;
-}
-
-/// Why this rank could not build a part.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum BuildError {
-    #[error(transparent)]
-    Device(#[from] DeviceError),
-    #[error(transparent)]
-    Transport(#[from] TransportError),
-}
 
 /// What all ranks must agree on.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
@@ -274,81 +203,4 @@ fn disagreement(mine: &Terms, first: &Terms) -> Option<String> {
         format!("[{}]", fields.join(", "))
     };
     Some(format!("the fields are {} here and {} on rank 0", show(&mine.fields), show(&first.fields)))
-}
-
-impl<D: Device> PartBuilder for PartFields<D> {
-    fn signature(&self) -> Vec<FieldSignature> {
-        self.fields.iter().map(|(number, field)| (*number, field.element, field.vector.clone())).collect()
-    }
-
-    fn shapes(&self, pattern: &Pattern) -> Vec<(usize, Option<FieldShape>)> {
-        let first = |field: &BoundField| field.blocks.first().map(|(_, layout)| shape(pattern, layout));
-        self.fields.iter().map(|(number, field)| (*number, first(field))).collect()
-    }
-
-    fn storages(&self) -> Vec<Arc<Storage>> {
-        self.fields.iter().filter_map(|(_, field)| field.storage.clone()).collect()
-    }
-
-    fn goes_on_alone(&self) -> bool {
-        self.device.info().runs_on_host() && self.fields.iter().all(|(_, field)| field.storage.is_some())
-    }
-
-    fn misfit(&self, pattern: &Pattern) -> Option<String> {
-        self.fields.iter().find_map(|(number, field)| misfit(pattern, *number, field))
-    }
-
-    fn offer(
-        &self,
-        pattern: &Pattern,
-        peer: usize,
-        tag: u32,
-        path: DataPath,
-    ) -> Result<(Offer, Option<Arc<Window>>), TransportError> {
-        self.offer(pattern, peer, tag, path)
-    }
-
-    fn accept(
-        &self,
-        pattern: &Pattern,
-        peer: usize,
-        tag: u32,
-        wanted: (DataPath, usize),
-        offer: &Offer,
-    ) -> Result<Accepted, TransportError> {
-        self.accept(pattern, peer, tag, wanted, offer)
-    }
-
-    fn lend(
-        &self,
-        pattern: &Pattern,
-        peer: usize,
-        answer: &Answer,
-        published: Option<Arc<Window>>,
-    ) -> Result<Option<Windows>, TransportError> {
-        self.lend(pattern, peer, answer, published)
-    }
-
-    fn build(
-        &self,
-        pattern: &Pattern,
-        tag: u32,
-        settled: Settled,
-        trace: Option<&ExchangeTrace>,
-    ) -> Result<Box<dyn Part>, BuildError> {
-        let fields = PartFields { device: self.device.clone(), fields: self.fields.clone() };
-        bind(fields, pattern, tag, settled, trace)
-    }
-
-    fn runs_on_host(&self) -> bool {
-        self.device.info().runs_on_host()
-    }
-
-    fn keep_halos(&self, pattern: &Pattern) -> Result<Box<dyn KeptHalos>, DeviceError> {
-        keep_halos(&self.device, &self.fields, pattern)
-    }
-
-    fn describe(&self, pattern: &Pattern) -> Result<Vec<u8>, TransportError> {
-        describe(self.device.info(), &self.fields, pattern)
-    }
 }

@@ -3,16 +3,15 @@
 
 use std::sync::Arc;
 
-use super::agree::{BuildError, PartFields};
 use super::buffers::{Buffers, Room};
 use super::chunks::Chunks;
-use super::cost::LINE_BYTES;
+use super::fields::{BuildError, PartFields};
 use super::groups::{Groups, bind_received};
 use super::layout::{Messages, Place, Placed};
-use super::message::{Incoming, Outgoing, OwnCopies};
+use super::message::{BoundMessage, Incoming, Outgoing, bytes, own_copies};
+use super::offer::Settled;
 use super::part::{Bytes, DevicePart, Part, Phase};
 use super::path::Way;
-use super::settle::Settled;
 use super::side::{Side, fill};
 use super::streams::OwnStreams;
 use super::traced::{ExchangeTrace, PartTrace};
@@ -21,7 +20,7 @@ use super::unpacked::Unpacked;
 use super::windows::{Borrowed, Lent};
 use crate::device::{CopyItem, Device, DeviceError, MemoryRange, NextReader, Pointer};
 use crate::domain::Orientation;
-use crate::field::BoundField;
+use crate::field::{BoundField, LINE_BYTES};
 use crate::pattern::{Pattern, Piece};
 use crate::trace::Row;
 use crate::transport::{Direction, Transport, TransportError, Window};
@@ -50,9 +49,6 @@ struct Unopened<D: Device> {
     sends: Vec<BoundMessage<D>>,
     receives: Vec<BoundMessage<D>>,
 }
-
-/// A message, what packs or unpacks it where that is done on its own, and whether it does so to borrowed memory.
-pub(super) type BoundMessage<D> = (Placed, Option<OwnCopies<D>>, bool);
 
 fn build<D: Device>(
     part: PartFields<D>,
@@ -321,20 +317,6 @@ fn direct_bytes(fields: &[(usize, BoundField)], ways: &[Way], pieces: &[Piece]) 
         pieces.iter().map(move |piece| of_piece(piece) * field.element.bytes())
     });
     bytes.sum()
-}
-
-/// Copies that are run on their own.
-pub(super) fn own_copies<D: Device>(
-    device: &D,
-    items: Vec<CopyItem>,
-    reader: NextReader,
-) -> Result<OwnCopies<D>, DeviceError> {
-    let bytes = bytes(&items);
-    Ok(OwnCopies { copies: device.bind_copies(items, reader)?, bytes, detour: None })
-}
-
-fn bytes(items: &[CopyItem]) -> usize {
-    items.iter().map(CopyItem::bytes).sum()
 }
 
 /// Opens the channels of a part, with its tag and the first one of later chunks; if one cannot be opened, gives up all that

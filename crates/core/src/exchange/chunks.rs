@@ -5,11 +5,11 @@
 //! the one before unpacked, while one is on the wire. Chunk k of each neighbour is in group k, and the messages that go whole
 //! are in the first group.
 
-use super::agree::PartFields;
 use super::cut::{Extents, cut};
+use super::fields::PartFields;
 use super::layout::{Messages, Placing};
+use super::offer::{Offer, Settled};
 use super::path::Way;
-use super::settle::{Offer, Settled};
 use super::side::Side;
 use crate::device::{Device, MAX_COPY_AXES};
 use crate::domain::Orientation;

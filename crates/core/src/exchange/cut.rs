@@ -8,9 +8,11 @@
 
 use std::ops::Range;
 
-use super::layout::ALIGNMENT;
 use crate::device::MAX_COPY_AXES;
 use crate::domain::MAX_AXES;
+
+/// Where a piece begins in a message: at a multiple of this many bytes, on cache lines of its own.
+pub(super) const ALIGNMENT: usize = 64;
 
 /// A part of a piece: a range along each axis, as the sender numbers them.
 pub(super) type Slab = [Range<usize>; MAX_COPY_AXES];

@@ -3,16 +3,14 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 
 use super::engine::Served;
+use super::options::Completion;
 use super::part::{Part, Sharing};
 use super::traffic::Traffic;
 use super::{ExchangeError, Schedule};
-use crate::callback::{self, Callback};
+use crate::callback::Callback;
 use crate::device::{DeviceError, Pointer};
 use crate::field::Storage;
 use crate::transport::{Limits, Patience, Transport};
-
-/// Called when an exchange is complete, or has failed.
-pub type Completion = callback::Completion<ExchangeError>;
 
 /// One bound exchange.
 pub(crate) struct Flight {

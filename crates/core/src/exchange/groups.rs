@@ -8,10 +8,9 @@
 use std::ops::Range;
 
 use super::ExchangeError;
-use super::bind::{BoundMessage, own_copies};
 use super::buffers::Buffers;
 use super::layout::Messages;
-use super::message::{Outgoing, OwnCopies};
+use super::message::{BoundMessage, Outgoing, OwnCopies, own_copies};
 use super::traced::PartTrace;
 use crate::device::{Device, DeviceError, NextReader};
 use crate::field::BoundField;

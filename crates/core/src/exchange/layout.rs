@@ -12,20 +12,15 @@
 
 use std::ops::Range;
 
+use super::cut::ALIGNMENT;
 use super::path::Way;
-use super::segment::Slot;
+use super::segment::{MESSAGE_ALIGNMENT, Slot};
 use super::side::{Side, fill, join};
 use crate::device::{CopyItem, DeviceError, MAX_COPY_AXES, Pointer};
 use crate::domain::Orientation;
 use crate::field::BoundField;
 use crate::pattern::{Cells, Pattern};
 use crate::transport::Direction;
-
-/// Where a piece begins in a message: at a multiple of this many bytes, on cache lines of its own.
-pub(super) const ALIGNMENT: usize = 64;
-
-/// Where a message begins in the buffer of its part: on cache lines of its own.
-pub(super) const MESSAGE_ALIGNMENT: usize = 128;
 
 /// The copies between fields and messages in one direction, with the addresses in the messages still relative.
 pub(super) struct Messages {

@@ -12,8 +12,9 @@ use std::sync::Arc;
 
 use super::ExchangeError;
 use super::buffers::Detour;
+use super::layout::Placed;
 use super::traced::{PartTrace, Wire};
-use crate::device::{Device, DeviceError};
+use crate::device::{CopyItem, Device, DeviceError, NextReader};
 use crate::field::Storage;
 use crate::trace::Phase;
 use crate::transport::{Channel, Transport};
@@ -37,6 +38,9 @@ pub(super) struct OwnCopies<D: Device> {
     /// What of the buffers is to be copied behind the packing, or before the unpacking.
     pub(super) detour: Option<Detour>,
 }
+
+/// A message, what packs or unpacks it where that is done on its own, and whether it does so to borrowed memory.
+pub(super) type BoundMessage<D> = (Placed, Option<OwnCopies<D>>, bool);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Progress {
@@ -297,6 +301,20 @@ impl<D: Device> OwnCopies<D> {
             if is_packing { detour() } else { Ok(()) }
         })
     }
+}
+
+/// Copies that are run on their own.
+pub(super) fn own_copies<D: Device>(
+    device: &D,
+    items: Vec<CopyItem>,
+    reader: NextReader,
+) -> Result<OwnCopies<D>, DeviceError> {
+    let bytes = bytes(&items);
+    Ok(OwnCopies { copies: device.bind_copies(items, reader)?, bytes, detour: None })
+}
+
+pub(super) fn bytes(items: &[CopyItem]) -> usize {
+    items.iter().map(CopyItem::bytes).sum()
 }
 
 /// What the transport may still use of messages that were given up.

@@ -1,13 +1,20 @@
 //! What can be said about an exchange when it is bound.
 
 use std::fmt;
+use std::time::Duration;
 
-use super::{Choice, Completion, DataPath, ExchangeError, HaloOrder, Trial};
+use serde::{Deserialize, Serialize};
+
+use super::{Choice, DataPath, ExchangeError, HaloOrder};
+use crate::callback;
 
 /// What [`BindOptions::staging_chunk`] is if not said: 1 MiB. It takes some 40 µs through a network of 200 Gb/s or across a
 /// bus of 25 GB/s, about ten times what a chunk costs at its ends (a launch, an event, a message); what is smaller gains
 /// little by going in parts.
 pub const DEFAULT_STAGING_CHUNK: usize = 1 << 20;
+
+/// Called when an exchange is complete, or has failed.
+pub type Completion = callback::Completion<ExchangeError>;
 
 /// Options of [`Pattern::bind_with`](crate::Pattern::bind_with).
 #[derive(Default)]
@@ -96,5 +103,28 @@ impl BindOptions {
     pub fn kept(mut self, choices: impl IntoIterator<Item = Choice>) -> Self {
         self.kept.extend(choices);
         self
+    }
+}
+
+/// Limits of a trial that finds the quickest way to do an exchange: [`BindOptions::trial`].
+///
+/// `bind` then binds the ways that are possible, runs them in turns on the fields themselves, and keeps the one with the
+/// smallest median time, unless that of the model is hardly longer. All ranks take the same. Owned cells are read
+/// only, and halos hold afterwards what they held before. Ways that take far longer than others drop out.
+///
+/// There is no trial where the fields are on a device other than the host's, of which copies are not done when a call
+/// returns: the model chooses. Where a way fails on a rank, `bind` fails on all of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Trial {
+    /// After this time no further exchange is begun, and no further way bound: it may take as much longer as one of either
+    /// takes. The model's way is always bound. 200 ms if not said: exchanges of up to 1 ms need a tenth of that.
+    pub time: Duration,
+    /// The most rounds, in each of which every way has its turn; 15 if not said.
+    pub rounds: usize,
+}
+
+impl Default for Trial {
+    fn default() -> Trial {
+        Trial { time: Duration::from_millis(200), rounds: 15 }
     }
 }

@@ -1,8 +1,8 @@
 //! An exchange with work beside it, in one call.
 
+use super::set::FieldSet;
 use super::{Exchange, Pending, Plan, Schedule, StepError};
 use crate::Error;
-use crate::field::FieldSet;
 
 impl<F: FieldSet> Exchange<F> {
     /// Starts an exchange, runs `interior` while halos travel, finishes the exchange, and runs `boundary`, which may use the

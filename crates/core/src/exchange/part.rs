@@ -21,7 +21,7 @@ use std::sync::Arc;
 use super::buffers::Buffers;
 use super::groups::Groups;
 use super::message::{Incoming, Kept, Outgoing};
-use super::recorded::{Recordable, Recorded};
+use super::recordable::{Recordable, Recorded};
 use super::streams::OwnStreams;
 use super::traced::PartTrace;
 use super::traffic::Traffic;

@@ -2,8 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::cost::Load;
 use super::names::named;
+
+use crate::field::Load;
 
 /// How data may get to ranks that share memory with this one. Whatever cannot be had gives way to the next: direct
 /// copies to shared memory, and that to messages.

@@ -3,31 +3,13 @@
 use std::any::Any;
 use std::sync::Arc;
 
-use serde::{Deserialize, Serialize};
-
-use super::agree::PartFields;
+use super::fields::PartFields;
+use super::offer::{FieldPlace, Token};
 use crate::device::{Buffer, Device, DeviceError, Pointer};
 use crate::element::ElementType;
 use crate::field::{BlockLayout, BoundField, ranges_of};
 use crate::pattern::{Pattern, Piece};
 use crate::transport::{Lease, SharedMemory, TransportError, WindowRegion};
-
-/// Where a field lies in memory that a neighbour can reach.
-#[derive(Debug, Serialize, Deserialize)]
-pub(super) struct FieldPlace {
-    memory: Token,
-    /// For each domain where the first element is, in bytes from the begin of that memory, and the layout.
-    blocks: Vec<(i64, BlockLayout)>,
-}
-
-/// What the memory is found by.
-#[derive(Debug, Serialize, Deserialize)]
-enum Token {
-    /// By the transport.
-    Shared(Vec<u8>),
-    /// By a device of this backend.
-    Exported(String, Vec<u8>),
-}
 
 /// The blocks of a neighbour's field as this process sees them, and what owns their memory here.
 type Mapped = (Vec<WindowRegion>, Arc<dyn Any + Send + Sync>);

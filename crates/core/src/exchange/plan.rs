@@ -6,10 +6,10 @@ use super::bound::Bound;
 use super::flight::Status;
 use super::passing::Passing;
 use super::pending::PendingFields;
+use super::set::{Binder, FieldSet};
 use super::trial::choose;
 use super::{BindError, BindOptions, Choice, ExchangeError, Pending, Schedule, Traffic};
 use crate::device::Pointer;
-use crate::field::{Binder, FieldSet};
 use crate::pattern::Pattern;
 use crate::transport::Call;
 

@@ -16,53 +16,12 @@
 
 use std::sync::Arc;
 
-use super::flight::{Flight, Status};
 use super::message::{Incoming, Outgoing};
-use super::part::{DevicePart, Gate, Part, Phase};
+use super::part::{DevicePart, Gate, Phase};
+use super::recordable::{Half, Recordable, Recorded, RecordedStep, Work};
 use super::{ExchangeError, Schedule};
-use crate::device::{Captured, Device, DeviceError, Flag, Stream as _};
+use crate::device::{Device, DeviceError, Flag, Stream as _};
 use crate::field::LastWrite as _;
-use crate::transport::{Limits, Patience, Transport};
-
-/// The work of the caller in a step.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Half {
-    /// While halos travel.
-    Interior,
-    /// When they are in place.
-    Boundary,
-}
-
-/// Puts the work of the caller into the stream that is captured.
-pub(crate) type Work<'w> = &'w mut dyn FnMut(Half) -> Result<(), DeviceError>;
-
-/// What can be recorded of a part.
-pub(crate) trait Recordable {
-    /// Captures an exchange in the order of `schedule`, with `work`, which is asked for each half twice.
-    /// Where that cannot be done, gives the reason.
-    fn record(&mut self, schedule: &Schedule<'_>, work: Work<'_>) -> Result<Option<String>, ExchangeError>;
-
-    /// Begins an exchange, and puts all of it into the stream of `schedule`, behind a gate that `poll` opens.
-    fn replay(&mut self, schedule: &Schedule<'_>) -> Result<(), ExchangeError>;
-
-    /// Forgets what was recorded. Blocks until it has run for the last time.
-    fn forget(&mut self);
-}
-
-/// A step of a part, twice.
-pub(super) struct Recorded<D: Device> {
-    /// For the even replays and for the odd ones.
-    steps: [RecordedStep<D>; 2],
-    /// The handle of the stream that the last replay was put into.
-    stream: usize,
-}
-
-struct RecordedStep<D: Device> {
-    /// Dropped before the flags that it uses.
-    work: Box<dyn Captured<D::Stream>>,
-    packed: Arc<dyn Flag<D::Stream>>,
-    arrived: Arc<dyn Flag<D::Stream>>,
-}
 
 impl<D: Device> Recordable for DevicePart<D> {
     fn record(&mut self, schedule: &Schedule<'_>, work: Work<'_>) -> Result<Option<String>, ExchangeError> {
@@ -161,77 +120,5 @@ impl<D: Device> DevicePart<D> {
             work(Half::Boundary)
         })?;
         Ok(RecordedStep { work: captured, packed, arrived })
-    }
-}
-
-impl Flight {
-    /// Captures one exchange with `work`, in the order of `schedule`; gives the reason where that cannot be
-    /// done. Nothing is in flight.
-    pub(super) fn record(
-        &self,
-        schedule: &Schedule<'_>,
-        work: Work<'_>,
-    ) -> Result<Option<String>, ExchangeError> {
-        let mut apart = Apart::new(self, schedule)?;
-        match &mut apart.parts[..] {
-            [] => Ok(Some("this rank has no fields".into())),
-            [part] => match part.recordable() {
-                Some(part) => part.record(schedule, work),
-                None => Ok(Some("halos are filled axis by axis".into())),
-            },
-            _ => Ok(Some("its fields are on several devices".into())),
-        }
-    }
-
-    /// Begins an exchange that was recorded, and puts all of it into the stream of `schedule`. Neighbours
-    /// have the time that `limits` say from when they alone are waited for. Does not block. The caller has put the flight
-    /// into the engine's care.
-    pub(super) fn replay(
-        &self,
-        transport: &dyn Transport,
-        schedule: &Schedule<'_>,
-        limits: Limits,
-    ) -> Result<(), ExchangeError> {
-        let mut state = self.lock();
-        state.take_off(schedule)?;
-        state.patience = Patience::new(limits);
-        let mut parts = state.parts.iter_mut().filter_map(|part| part.recordable());
-        let replayed = parts.try_for_each(|part| part.replay(schedule));
-        match &replayed {
-            // As after a `finish` behind gates.
-            Ok(()) => {
-                state.waited_for = false;
-                state.land(Status::Closing);
-            }
-            Err(error) => state.poison(transport, error.clone()),
-        }
-        replayed
-    }
-
-    /// Forgets what was recorded. Blocks until it has run for the last time; no gate is closed.
-    pub(super) fn forget_recorded(&self) {
-        self.lock().parts.iter_mut().filter_map(|part| part.recordable()).for_each(Recordable::forget);
-    }
-}
-
-/// The parts of a flight, taken out of it until this is dropped: the work of the caller may ask the flight
-/// something.
-struct Apart<'f> {
-    flight: &'f Flight,
-    parts: Vec<Box<dyn Part>>,
-}
-
-impl Apart<'_> {
-    fn new<'f>(flight: &'f Flight, schedule: &Schedule<'_>) -> Result<Apart<'f>, ExchangeError> {
-        let mut state = flight.lock();
-        state.check_idle()?;
-        state.check_stream(schedule)?;
-        Ok(Apart { flight, parts: std::mem::take(&mut state.parts) })
-    }
-}
-
-impl Drop for Apart<'_> {
-    fn drop(&mut self) {
-        self.flight.lock().parts = std::mem::take(&mut self.parts);
     }
 }

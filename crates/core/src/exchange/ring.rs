@@ -6,7 +6,7 @@ use super::agree::{Agreement, refuse};
 use super::bound::Bound;
 use super::choice::Candidate;
 use super::kept_halos::KeptHalos;
-use super::trial::Trial;
+use super::options::Trial;
 use super::{BindError, DataPath, ExchangeError, HaloOrder, Schedule, Traffic};
 use crate::transport::Reduction;
 

@@ -7,9 +7,11 @@
 use std::sync::Arc;
 
 use super::exported::LetGo;
-use super::layout::MESSAGE_ALIGNMENT;
 use crate::device::Pointer;
 use crate::transport::{STATE_BYTES, SharedMemory, Window};
+
+/// Where a message begins in the buffer of its part: on cache lines of its own.
+pub(super) const MESSAGE_ALIGNMENT: usize = 128;
 
 /// Where the messages begin.
 const HEAD: usize = 4 * STATE_BYTES;

@@ -4,11 +4,11 @@
 use std::fmt;
 use std::sync::Arc;
 
-use super::recorded::Half;
+use super::recordable::Half;
+use super::set::FieldSet;
 use super::{Exchange, ExchangeError, Pending, Schedule, StepError};
 use crate::Error;
 use crate::device::DeviceError;
-use crate::field::FieldSet;
 
 /// A step that [`Exchange::record`] has recorded. It borrows the exchange, and with it the fields.
 ///

@@ -1,40 +1,15 @@
 //! The choice of the quickest way, by a short trial where that is asked for.
 
-use std::time::Duration;
-
-use serde::{Deserialize, Serialize};
-
-use super::agree::{Agreement, PartBuilder, agree};
+use super::agree::{Agreement, agree};
 use super::bound::Bound;
 use super::choice::{Candidate, Choice, Measured, Origin};
+use super::fields::PartBuilder;
 use super::fingerprint::fingerprint;
+use super::options::Trial;
 use super::ring::{Contender, Ring, quickest};
 use super::{BindError, BindOptions, DataPath, HaloOrder};
 use crate::pattern::Pattern;
 use crate::transport::{Reduction, TransportError};
-
-/// Limits of a trial that finds the quickest way to do an exchange: [`BindOptions::trial`].
-///
-/// `bind` then binds the ways that are possible, runs them in turns on the fields themselves, and keeps the one with the
-/// smallest median time, unless that of the model is hardly longer. All ranks take the same. Owned cells are read
-/// only, and halos hold afterwards what they held before. Ways that take far longer than others drop out.
-///
-/// There is no trial where the fields are on a device other than the host's, of which copies are not done when a call
-/// returns: the model chooses. Where a way fails on a rank, `bind` fails on all of them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Trial {
-    /// After this time no further exchange is begun, and no further way bound: it may take as much longer as one of either
-    /// takes. The model's way is always bound. 200 ms if not said: exchanges of up to 1 ms need a tenth of that.
-    pub time: Duration,
-    /// The most rounds, in each of which every way has its turn; 15 if not said.
-    pub rounds: usize,
-}
-
-impl Default for Trial {
-    fn default() -> Trial {
-        Trial { time: Duration::from_millis(200), rounds: 15 }
-    }
-}
 
 /// The model's way is taken if it takes at most so much longer than the quickest, so that noise changes no choice;
 const MARGIN: f64 = 1.03;

@@ -5,7 +5,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use smallvec::SmallVec;
 
-use super::{Binder, BlockLayout, FieldError, FieldRef, FieldSet, VectorAxes, View, ViewMut};
+use super::untyped::FieldRef;
+use super::{BlockLayout, FieldError, VectorAxes, View, ViewMut};
 use crate::device::{Device, Pointer};
 use crate::element::Element;
 
@@ -116,22 +117,28 @@ impl<'m, T: Element, D: Device> BorrowedField<'m, T, D> {
         Ok(unsafe { ViewMut::new(pointer.as_ptr().cast(), layout, layout.allocated()) })
     }
 
-    fn block(&self, domain: usize) -> Result<&(Pointer, BlockLayout), FieldError> {
-        let count = self.blocks.len();
-        self.blocks.get(domain).ok_or(FieldError::NoSuchDomain { domain, count })
-    }
-}
-
-// SAFETY: the field borrows its slices exclusively.
-unsafe impl<T: Element, D: Device> FieldSet for BorrowedField<'_, T, D> {
-    fn bind(&self, binder: &mut Binder) {
-        let field = FieldRef {
+    /// The field as an exchange sees it.
+    pub(crate) fn as_ref(&self) -> FieldRef<'_> {
+        FieldRef {
             element: T::TYPE,
             alignment: align_of::<T>(),
             vector: &self.vector,
             storage: None,
             blocks: &self.blocks,
-        };
-        binder.add(&self.device, self.identity, field);
+        }
+    }
+
+    pub(crate) fn device(&self) -> &D {
+        &self.device
+    }
+
+    /// Tells this field from any other.
+    pub(crate) fn identity(&self) -> usize {
+        self.identity
+    }
+
+    fn block(&self, domain: usize) -> Result<&(Pointer, BlockLayout), FieldError> {
+        let count = self.blocks.len();
+        self.blocks.get(domain).ok_or(FieldError::NoSuchDomain { domain, count })
     }
 }

@@ -3,21 +3,11 @@
 use std::marker::PhantomData;
 use std::ops::Range;
 
-use super::description::Description;
+use super::description::{ComponentPlace, Description};
 use super::{Field, FieldError};
 use crate::device::{Device, MemoryKind};
 use crate::element::Element;
 use crate::pattern::Pattern;
-
-/// Where the components of a cell lie.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum ComponentPlace {
-    /// Side by side: an array of structures.
-    #[default]
-    Fastest,
-    /// Each component is a block of its own: a structure of arrays.
-    Slowest,
-}
 
 /// Describes a field before it is made; from [`Field::builder`].
 #[derive(Debug, Clone)]
@@ -130,5 +120,21 @@ impl<T: Element, D: Device> FieldBuilder<T, D> {
     pub fn build(self, device: &D) -> Result<Field<T, D>, FieldError> {
         let layouts = self.description.layouts()?;
         Field::allocate(device, layouts, self.kind, self.node.as_ref())?.with_vector(&self.vector)
+    }
+}
+
+impl<T: Element, D: Device> Field<T, D> {
+    /// A field of zeros for the domains of `pattern`, with one component, the last axis fastest, and a margin as
+    /// wide as the halo.
+    ///
+    /// # Errors
+    /// [`FieldError::Device`] where there is no memory.
+    pub fn new(device: &D, pattern: &Pattern) -> Result<Field<T, D>, FieldError> {
+        Field::<T, D>::builder(pattern).build(device)
+    }
+
+    /// Builds a field with components, another axis order, padding or wider margins.
+    pub fn builder(pattern: &Pattern) -> FieldBuilder<T, D> {
+        FieldBuilder::new(pattern)
     }
 }

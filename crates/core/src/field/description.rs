@@ -2,9 +2,19 @@
 
 use std::ops::Range;
 
-use super::{BlockLayout, ComponentPlace, FieldError};
+use super::{BlockLayout, FieldError};
 use crate::domain::{Grid, IndexBox, MAX_AXES};
 use crate::pattern::{BlockShape, Pattern};
+
+/// Where the components of a cell lie.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum ComponentPlace {
+    /// Side by side: an array of structures.
+    #[default]
+    Fastest,
+    /// Each component is a block of its own: a structure of arrays.
+    Slowest,
+}
 
 /// What a [`FieldBuilder`](super::FieldBuilder) was told, whatever the elements and the device.
 #[derive(Debug, Clone)]

@@ -1,18 +1,17 @@
 //! Fields whose memory the library owns, or is told to treat as if it did.
 
 use std::any::Any;
-use std::fmt::Debug;
 use std::marker::PhantomData;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::Arc;
 
 use super::placement::{Placement, placement};
-use super::{Binder, BlockLayout, FieldBuilder, FieldError, FieldRef, FieldSet, VectorAxes, View, ViewMut};
-use crate::device::{Buffer, Device, DeviceError, MemoryKind, Pointer};
+use super::storage::{Allocated, Memory, Storage};
+use super::untyped::FieldRef;
+use super::{BlockLayout, FieldError, VectorAxes, View, ViewMut};
+use crate::device::{Buffer, Device, MemoryKind, Pointer};
 use crate::domain::IndexBox;
 use crate::element::{Element, ElementType};
 use crate::pattern::Pattern;
-use crate::transport::Lease;
 
 /// A field of `T` on the device `D`: one block for each domain of the rank, in one allocation.
 ///
@@ -26,132 +25,6 @@ pub struct Field<T: Element, D: Device> {
     blocks: Vec<(Pointer, BlockLayout)>,
     vector: VectorAxes,
     element: PhantomData<T>,
-}
-
-/// The memory of a field, and whether an exchange is using it.
-#[derive(Debug)]
-pub(crate) struct Storage {
-    in_flight: AtomicBool,
-    /// How many parts of exchanges that were given up have messages under way from the memory or to it.
-    holds: AtomicUsize,
-    /// What devices that go on working after a call has returned may still be writing.
-    writers: Mutex<Vec<Weak<dyn LastWrite>>>,
-    host_accessible: bool,
-    memory: Memory,
-}
-
-/// The latest work of a device that writes a field.
-pub(crate) trait LastWrite: Debug + Send + Sync {
-    /// Blocks the host until it is done.
-    fn wait(&self) -> Result<(), DeviceError>;
-}
-
-/// What owns the memory of a field.
-#[derive(Debug)]
-enum Memory {
-    /// Of which neighbours on this node can map some, or all.
-    Leased(Lease),
-    /// Which the device has allocated.
-    Allocated(Box<dyn Exporting>),
-    Other {
-        _owner: Box<dyn Any + Send + Sync>,
-    },
-}
-
-/// Memory that a device has allocated, and may export.
-pub(crate) trait Exporting: Debug + Send + Sync {
-    /// Where it begins.
-    fn begin(&self) -> Pointer;
-    /// See [`Device::export`].
-    fn export(&self) -> Result<Vec<u8>, DeviceError>;
-}
-
-/// A buffer and its device.
-#[derive(Debug)]
-struct Allocated<D: Device> {
-    device: D,
-    buffer: D::Buffer,
-}
-
-impl<D: Device> Exporting for Allocated<D> {
-    fn begin(&self) -> Pointer {
-        self.buffer.pointer()
-    }
-
-    fn export(&self) -> Result<Vec<u8>, DeviceError> {
-        self.device.export(&self.buffer)
-    }
-}
-
-impl Storage {
-    fn new(host_accessible: bool, memory: Memory) -> Storage {
-        let (in_flight, holds) = (AtomicBool::new(false), AtomicUsize::new(0));
-        Storage { in_flight, holds, writers: Mutex::default(), host_accessible, memory }
-    }
-
-    /// The memory, if neighbours on this node can map any of it.
-    pub(crate) fn lease(&self) -> Option<&Lease> {
-        match &self.memory {
-            Memory::Leased(lease) => Some(lease),
-            Memory::Allocated(_) | Memory::Other { .. } => None,
-        }
-    }
-
-    /// The memory, if a device has allocated it for the field.
-    pub(crate) fn allocated(&self) -> Option<&dyn Exporting> {
-        match &self.memory {
-            Memory::Allocated(memory) => Some(&**memory),
-            Memory::Leased(_) | Memory::Other { .. } => None,
-        }
-    }
-
-    /// Marks the memory as in flight; `false` if it is already.
-    pub(crate) fn take_off(&self) -> bool {
-        if self.in_flight.swap(true, Ordering::AcqRel) {
-            return false;
-        }
-        // Holds begin in flight alone: after this look there are none, as long as it lasts.
-        let held = self.holds.load(Ordering::Acquire) > 0;
-        if held {
-            self.land();
-        }
-        !held
-    }
-
-    /// Marks the memory as at rest, unless it is held.
-    pub(crate) fn land(&self) {
-        self.in_flight.store(false, Ordering::Release);
-    }
-
-    /// Keeps the memory, which is in flight, from coming to rest before it is released.
-    pub(crate) fn hold(&self) {
-        self.holds.fetch_add(1, Ordering::AcqRel);
-    }
-
-    /// Ends one hold.
-    pub(crate) fn release(&self) {
-        self.holds.fetch_sub(1, Ordering::AcqRel);
-    }
-
-    /// Has access from the host wait for `writer`, as long as that lives; it waits itself before it is dropped.
-    pub(crate) fn written_by<W: LastWrite + 'static>(&self, writer: &Arc<W>) {
-        let mut writers = self.writers.lock().unwrap_or_else(PoisonError::into_inner);
-        writers.retain(|writer| writer.strong_count() > 0);
-        if !writers.iter().any(|known| std::ptr::addr_eq(known.as_ptr(), Arc::as_ptr(writer))) {
-            let writer: Weak<W> = Arc::downgrade(writer);
-            writers.push(writer);
-        }
-    }
-
-    /// Blocks the host until no device writes the memory any more.
-    fn wait_for_writers(&self) -> Result<(), DeviceError> {
-        let writers = self.writers.lock().unwrap_or_else(PoisonError::into_inner);
-        writers.iter().filter_map(Weak::upgrade).try_for_each(|writer| writer.wait())
-    }
-
-    fn is_in_flight(&self) -> bool {
-        self.in_flight.load(Ordering::Acquire) || self.holds.load(Ordering::Acquire) > 0
-    }
 }
 
 /// Memory for a field, and where its blocks lie.
@@ -217,20 +90,6 @@ fn in_one_piece(
 }
 
 impl<T: Element, D: Device> Field<T, D> {
-    /// A field of zeros for the domains of `pattern`, with one component, the last axis fastest, and a margin as
-    /// wide as the halo.
-    ///
-    /// # Errors
-    /// [`FieldError::Device`] where there is no memory.
-    pub fn new(device: &D, pattern: &Pattern) -> Result<Field<T, D>, FieldError> {
-        Field::<T, D>::builder(pattern).build(device)
-    }
-
-    /// Builds a field with components, another axis order, padding or wider margins.
-    pub fn builder(pattern: &Pattern) -> FieldBuilder<T, D> {
-        FieldBuilder::new(pattern)
-    }
-
     /// A field in memory that somebody else allocated: for each domain of the pattern the address of the layout's
     /// first element, and the layout. `owner` is kept as long as the field or an exchange of it lives.
     ///
@@ -404,6 +263,17 @@ impl<T: Element, D: Device> Field<T, D> {
         Ok(unsafe { ViewMut::new(pointer.as_ptr().cast(), layout, region) })
     }
 
+    /// The field as an exchange sees it.
+    pub(crate) fn as_ref(&self) -> FieldRef<'_> {
+        FieldRef {
+            element: T::TYPE,
+            alignment: align_of::<T>(),
+            vector: &self.vector,
+            storage: Some(&self.storage),
+            blocks: &self.blocks,
+        }
+    }
+
     /// Tells this field from any other that is alive.
     pub(crate) fn identity(&self) -> usize {
         Arc::as_ptr(&self.storage).addr()
@@ -432,19 +302,5 @@ impl<T: Element, D: Device> Field<T, D> {
     fn on_host(&self, domain: usize) -> Result<&(Pointer, BlockLayout), FieldError> {
         self.at_rest(domain)?;
         self.addressable(domain)
-    }
-}
-
-// SAFETY: a field has exclusive access to its storage, except for exchanges, which mark it as in flight.
-unsafe impl<T: Element, D: Device> FieldSet for Field<T, D> {
-    fn bind(&self, binder: &mut Binder) {
-        let field = FieldRef {
-            element: T::TYPE,
-            alignment: align_of::<T>(),
-            vector: &self.vector,
-            storage: Some(&self.storage),
-            blocks: &self.blocks,
-        };
-        binder.add(&self.device, self.identity(), field);
     }
 }

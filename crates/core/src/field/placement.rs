@@ -17,9 +17,10 @@
 use std::ops::Range;
 
 use super::BlockLayout;
+use super::Load;
 use super::ranges::{merged, ranges_of};
 use crate::element::ElementType;
-use crate::exchange::Load;
+
 use crate::pattern::{Pattern, Piece};
 
 /// Fields of at least so many bytes get large pages.

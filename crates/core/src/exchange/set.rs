@@ -3,11 +3,11 @@
 use std::any::Any;
 use std::sync::Arc;
 
-use super::owned::Storage;
-use super::{BlockLayout, VectorAxes};
-use crate::device::{Device, MAX_COPY_AXES, Pointer};
-use crate::element::ElementType;
-use crate::exchange::{ExpectedField, PartBuilder, PartFields, Passing};
+use super::fields::{PartBuilder, PartFields};
+use super::passing::{ExpectedField, Passing};
+use crate::device::{Device, Pointer};
+use crate::element::Element;
+use crate::field::{BorrowedField, BoundField, Field, FieldRef};
 
 /// The fields of one exchange: a field, or a tuple, an array or a vector of sets of fields. For a struct of fields,
 /// [`field_set!`](crate::field_set) writes the implementation.
@@ -43,51 +43,6 @@ enum Purpose {
     Compare { identities: Arc<[usize]>, count: Option<usize> },
     /// Compares with layouts, and collects addresses.
     Pass(Passing),
-}
-
-/// A field as it shows itself to a [`Binder`].
-#[derive(Clone, Copy)]
-pub(crate) struct FieldRef<'f> {
-    pub(crate) element: ElementType,
-    /// Of the element's Rust type, in bytes.
-    pub(crate) alignment: usize,
-    pub(crate) vector: &'f VectorAxes,
-    /// As in [`BoundField`].
-    pub(crate) storage: Option<&'f Arc<Storage>>,
-    /// For each domain the address of the first element, and the layout.
-    pub(crate) blocks: &'f [(Pointer, BlockLayout)],
-}
-
-/// A field as the exchange sees it: untyped blocks.
-#[derive(Debug, Clone)]
-pub(crate) struct BoundField {
-    pub(crate) element: ElementType,
-    /// Of the element's Rust type, in bytes.
-    pub(crate) alignment: usize,
-    pub(crate) vector: VectorAxes,
-    /// Set for memory that lives as long as this; `None` for memory that `start` and `finish` alone may touch.
-    pub(crate) storage: Option<Arc<Storage>>,
-    /// The number of its first block among those of all fields, if they may be elsewhere at each start.
-    pub(crate) anchor: Option<u32>,
-    /// For each domain the address of the first element, and the layout.
-    pub(crate) blocks: Vec<(Pointer, BlockLayout)>,
-}
-
-impl BoundField {
-    /// The axes from the slowest to the fastest in memory, as in its largest block.
-    pub(crate) fn memory_order(&self) -> [u8; MAX_COPY_AXES] {
-        let largest = self.blocks.iter().max_by_key(|(_, layout)| layout.allocated().cells());
-        largest.map_or(std::array::from_fn(|axis| axis as u8), |(_, layout)| layout.memory_order())
-    }
-}
-
-impl FieldRef<'_> {
-    /// The field as an exchange keeps it.
-    fn bound(&self) -> BoundField {
-        let FieldRef { element, alignment, .. } = *self;
-        let (storage, blocks) = (self.storage.cloned(), self.blocks.to_vec());
-        BoundField { element, alignment, vector: self.vector.clone(), storage, anchor: None, blocks }
-    }
 }
 
 impl Binder {
@@ -184,6 +139,20 @@ macro_rules! field_set {
             }
         }
     };
+}
+
+// SAFETY: a field has exclusive access to its storage, except for exchanges, which mark it as in flight.
+unsafe impl<T: Element, D: Device> FieldSet for Field<T, D> {
+    fn bind(&self, binder: &mut Binder) {
+        binder.add(self.device(), self.identity(), self.as_ref());
+    }
+}
+
+// SAFETY: the field borrows its slices exclusively.
+unsafe impl<T: Element, D: Device> FieldSet for BorrowedField<'_, T, D> {
+    fn bind(&self, binder: &mut Binder) {
+        binder.add(self.device(), self.identity(), self.as_ref());
+    }
 }
 
 // SAFETY: the fields are owned by value.
