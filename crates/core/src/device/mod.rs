@@ -13,6 +13,7 @@ mod error;
 mod info;
 mod kernel;
 mod memory;
+mod memory_kind;
 mod stream;
 
 use std::fmt::Debug;
@@ -27,7 +28,8 @@ pub use current::{CurrentStream, current_stream, make_current};
 pub use error::DeviceError;
 pub use info::{DeviceId, DeviceInfo};
 pub use kernel::{HostKernel, IndexRange, KernelArgument, KernelSource, LaunchConfig, ParameterType};
-pub use memory::{Buffer, MemoryKind, MemoryRange, Pointer};
+pub use memory::{Buffer, MemoryRange, Pointer};
+pub use memory_kind::MemoryKind;
 pub use stream::{AnyStream, Event, Priority, Stream};
 
 /// A processor with memory, streams and kernels. Cloning gives another handle to the same device.

@@ -3,7 +3,6 @@
 use std::fmt;
 use std::ops::Range;
 
-use super::check::Unchecked;
 use super::{InteropError, Protocol};
 use crate::device::Pointer;
 use crate::element::ElementType;
@@ -56,23 +55,6 @@ pub enum ArrayDeviceKind {
 }
 
 impl ArrayDescription {
-    /// The array whose element `[0, 0, …]` has the address `first`. `shape` has an entry for each axis, and so has
-    /// `strides` (in elements, of either sign).
-    ///
-    /// # Errors
-    /// An [`InteropError`] for each thing that [`ArrayDescription`] says cannot be, and for a wrong number of strides.
-    pub fn new(
-        element: ElementType,
-        first: Pointer,
-        shape: &[i64],
-        strides: &[i64],
-        device: ArrayDevice,
-    ) -> Result<ArrayDescription, InteropError> {
-        Unchecked::new(Protocol::Description, element, first.as_ptr(), shape, device)
-            .strides_in_elements(Some(strides))
-            .check()
-    }
-
     /// The same array, for reading alone.
     #[must_use]
     pub fn for_reading(mut self) -> ArrayDescription {

@@ -24,6 +24,25 @@ pub(super) struct Unchecked<'a> {
     device: ArrayDevice,
 }
 
+impl ArrayDescription {
+    /// The array whose element `[0, 0, …]` has the address `first`. `shape` has an entry for each axis, and so has
+    /// `strides` (in elements, of either sign).
+    ///
+    /// # Errors
+    /// An [`InteropError`] for each thing that [`ArrayDescription`] says cannot be, and for a wrong number of strides.
+    pub fn new(
+        element: ElementType,
+        first: Pointer,
+        shape: &[i64],
+        strides: &[i64],
+        device: ArrayDevice,
+    ) -> Result<ArrayDescription, InteropError> {
+        Unchecked::new(Protocol::Description, element, first.as_ptr(), shape, device)
+            .strides_in_elements(Some(strides))
+            .check()
+    }
+}
+
 impl<'a> Unchecked<'a> {
     /// An array in C order that begins at `pointer`, for reading and writing.
     pub(super) fn new(

@@ -7,7 +7,7 @@
 //! messages, rounded up. (Hensgen, Finkel, Manber: "Two algorithms for barrier synchronization", 1988.) A complaint of
 //! any rank is passed on with them, so at the end all know the one of the lowest rank.
 
-use super::state::Complaint;
+use super::complaint::Complaint;
 use crate::transport::{Incoming, Transport, TransportError, decode, encode};
 
 /// How far this rank is in one round.

@@ -28,6 +28,7 @@
 //! - `outbox`: the order of messages;
 //! - `consensus` and `notices`: how a round ends, where neighbours are unknown and where they are fixed.
 
+mod complaint;
 mod consensus;
 mod error;
 mod notices;

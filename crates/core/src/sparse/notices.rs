@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use super::complaint::Complaint;
 use super::outbox::Outbox;
-use super::state::Complaint;
 use crate::transport::{Incoming, Transport, TransportError, decode, encode};
 
 /// What a rank says to a neighbour beside the messages themselves.

@@ -4,10 +4,11 @@ use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 
 use super::SparseError;
+use super::complaint::Complaint;
 use super::consensus::Consensus;
 use super::notices::Notices;
 use super::outbox::Outbox;
-use super::state::{Complaint, Ending, Message, State, Status, Tags};
+use super::state::{Ending, Message, State, Status, Tags};
 use crate::callback::{self, Callback};
 use crate::exchange::Served;
 use crate::transport::{Transport, TransportError};

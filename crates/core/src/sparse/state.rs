@@ -2,9 +2,8 @@
 
 use std::collections::VecDeque;
 
-use serde::{Deserialize, Serialize};
-
 use super::SparseError;
+use super::complaint::Complaint;
 use super::consensus::Consensus;
 use super::notices::Notices;
 use super::outbox::Outbox;
@@ -185,18 +184,5 @@ impl State {
         }
         self.outbox = Outbox::default();
         self.status = Status::Poisoned(error);
-    }
-}
-
-/// A rank and why it gives up a round.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub(super) struct Complaint {
-    pub(super) rank: usize,
-    pub(super) why: String,
-}
-
-impl From<Complaint> for SparseError {
-    fn from(complaint: Complaint) -> SparseError {
-        SparseError::GivenUp { rank: complaint.rank, why: complaint.why }
     }
 }

@@ -1,8 +1,9 @@
 //! What a collective call is about, so that ranks which come to different ones notice.
 
 use std::fmt;
+use std::thread::ThreadId;
 
-use super::Reduction;
+use super::{Reduction, TransportError};
 
 /// A collective call. All ranks make the same, in the same order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -104,4 +105,15 @@ impl fmt::Display for Call {
             Call::LineRound { exchange } => write!(f, "a round of line exchange {exchange}"),
         }
     }
+}
+
+/// What a communicator keeps between its collective calls. Locked during each step, so that steps are not interleaved.
+#[derive(Debug, Default)]
+pub(super) struct Collectives {
+    /// The first error after which ranks may be at different steps: there is no further call.
+    pub(super) failed: Option<TransportError>,
+    /// The thread that is in a call of several steps.
+    pub(super) within: Option<ThreadId>,
+    /// How many calls of each kind the ranks have come to together.
+    pub(super) counts: [u32; Call::KINDS],
 }

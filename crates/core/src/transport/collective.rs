@@ -7,29 +7,18 @@
 //! steps go on without.
 
 use std::sync::{MutexGuard, PoisonError, TryLockError};
-use std::thread::{self, ThreadId};
+use std::thread;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::call::Call;
+use super::call::{Call, Collectives};
 use super::communicator::Waiting;
 use super::{Communicator, Idle, Reduction, Transport, TransportError, decode, encode};
 use crate::callback;
 
 /// The most values that travel with the word of a call.
 const RIDERS: usize = 6;
-
-/// What a communicator keeps between its collective calls. Locked during each step, so that steps are not interleaved.
-#[derive(Debug, Default)]
-pub(super) struct Collectives {
-    /// The first error after which ranks may be at different steps: there is no further call.
-    failed: Option<TransportError>,
-    /// The thread that is in a call of several steps.
-    within: Option<ThreadId>,
-    /// How many calls of each kind the ranks have come to together.
-    counts: [u32; Call::KINDS],
-}
 
 /// A call of several steps, as long as this lives: no other call of this rank comes between them.
 #[derive(Debug)]

@@ -9,7 +9,7 @@ use std::time::Duration;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::collective::Collectives;
+use super::call::Collectives;
 use super::patience::{Limits, Patience};
 use super::{Reach, Transport, TransportError, TransportInfo};
 use crate::exchange::{Driven, Engine, Progress, drive};

@@ -44,6 +44,23 @@ impl Form {
     }
 }
 
+impl ManagedTensor {
+    /// Takes the tensor from its owner, to be deleted when what this returns is dropped. On an error it stays with its
+    /// owner. The caller then renames the capsule to [`used_capsule_name`](ManagedTensor::used_capsule_name).
+    ///
+    /// # Safety
+    /// As for [`describe`](ManagedTensor::describe), and
+    /// - nobody else takes or deletes the tensor;
+    /// - its deleter may be called by any thread.
+    ///
+    /// # Errors
+    /// As for [`describe`](ManagedTensor::describe).
+    pub unsafe fn take(self) -> Result<OwnedTensor, InteropError> {
+        // SAFETY: the caller promises what both calls ask for.
+        unsafe { self.describe().map(|array| OwnedTensor::new(self, array)) }
+    }
+}
+
 impl OwnedTensor {
     /// # Safety
     /// The tensor is live, ours alone, described by `array`, and its deleter may be called by any thread.

@@ -8,7 +8,6 @@ use super::super::{ArrayDescription, InteropError, Protocol};
 use super::layout::{
     DLManagedTensor, DLManagedTensorVersioned, DLTensor, FLAG_COPIED, FLAG_READ_ONLY, MAJOR_VERSION,
 };
-use super::owned::OwnedTensor;
 
 /// A tensor with its owner, by its address, as a capsule of Python holds it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -93,21 +92,6 @@ impl ManagedTensor {
         array.read_only = flags & FLAG_READ_ONLY != 0;
         array.copied = flags & FLAG_COPIED != 0;
         Ok(array)
-    }
-
-    /// Takes the tensor from its owner, to be deleted when what this returns is dropped. On an error it stays with its
-    /// owner. The caller then renames the capsule to [`used_capsule_name`](ManagedTensor::used_capsule_name).
-    ///
-    /// # Safety
-    /// As for [`describe`](ManagedTensor::describe), and
-    /// - nobody else takes or deletes the tensor;
-    /// - its deleter may be called by any thread.
-    ///
-    /// # Errors
-    /// As for [`describe`](ManagedTensor::describe).
-    pub unsafe fn take(self) -> Result<OwnedTensor, InteropError> {
-        // SAFETY: the caller promises what both calls ask for.
-        unsafe { self.describe().map(|array| OwnedTensor::new(self, array)) }
     }
 
     /// Ends the use of the tensor.

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::world::lock;
+use super::lock::lock;
 use crate::transport::{Idle, Reduction, TransportError};
 
 /// The place where ranks meet. Rounds are numbered; a rank can be at most one round ahead of another.

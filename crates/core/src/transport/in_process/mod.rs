@@ -6,6 +6,7 @@
 //! - `mail` keeps messages that receivers need not know of.
 
 mod collective;
+mod lock;
 mod mail;
 mod pipe;
 mod ranks;

@@ -2,7 +2,7 @@
 
 use std::sync::Mutex;
 
-use super::world::lock;
+use super::lock::lock;
 use crate::device::MemoryRange;
 use crate::transport::Direction;
 

@@ -2,12 +2,13 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, OnceLock};
 use std::time::Duration;
 
 use crossbeam_utils::CachePadded;
 
 use super::collective::Collective;
+use super::lock::lock;
 use super::mail::Mail;
 use super::pipe::{Outcome, Pipe};
 use crate::device::MemoryRange;
@@ -148,9 +149,4 @@ impl Bell {
         }
         self.asleep.store(false, Ordering::SeqCst);
     }
-}
-
-/// Locks even after a panic elsewhere: what the locks here guard is never left half changed.
-pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
