@@ -75,6 +75,34 @@ pub fn host_goes_on<D: Device>(
     Ok(times[times.len() / 2])
 }
 
+/// Collective: while an exchange of a field is pending, what it lends holds what an earlier exchange of that field writes,
+/// whose end the host has not waited for.
+///
+/// # Errors
+/// A halo that was lent before it was filled, or the error of a call.
+pub fn views_wait<D: Device>(comm: &Communicator, device: &D) -> Result<(), Failure> {
+    let grid = Grid::new([4 * comm.size()])?.periodic([true])?;
+    let mine = Split::even(&grid, [comm.size()])?.part(comm.rank()).ok_or("no part")?;
+    let around = Pattern::structured(comm, &grid, &[mine], &Halo::uniform(1))?;
+    // It fills nothing below the domain, and so lends that while it is pending.
+    let above = Pattern::structured(comm, &grid, &[mine], &Halo::per_side([(0, 1)]))?;
+    let mut field = Field::<i64, D>::new(device, &around)?;
+    field.view_mut(0)?.fill_with(|_, _| comm.rank() as i64);
+    let (mut first, mut second) = (around.plan(&mut field)?, above.plan(&mut field)?);
+    let streams = [device.create_stream(Priority::Normal)?, device.create_stream(Priority::Normal)?];
+    let slow = Slow::lasting(device, KERNEL)?;
+    slow.start(&streams[0])?;
+    first.start(&mut field, Schedule::On(&streams[0]))?.finish(Schedule::On(&streams[0]))?;
+    let pending = second.start(&mut field, Schedule::On(&streams[1]))?;
+    let below = pending.owned(|field| field, 0)?.get(&[mine.lower()[0] - 1]);
+    let expected = ((comm.rank() + comm.size() - 1) % comm.size()) as i64;
+    ensure!(below == Some(expected), "{below:?} was lent below the domain, expected {expected}");
+    pending.finish(Schedule::Blocking)?;
+    device.synchronize(&streams[0])?;
+    comm.barrier()?;
+    Ok(())
+}
+
 /// Collective: `rounds` rounds of 8 exchanges in random order on four streams, the same on every rank, with delays that
 /// differ. Every halo is looked at.
 ///

@@ -40,6 +40,13 @@ fn exchanges_on_four_streams() {
 }
 
 #[test]
+fn views_of_a_pending_exchange_wait_for_what_another_one_writes() {
+    for ranks in [2, 3] {
+        run_ranks(ranks, |comm| Ok(scheduled::views_wait(&comm, &queued())?)).unwrap();
+    }
+}
+
+#[test]
 fn a_callback_that_panics_fails_its_exchange_alone() {
     for ranks in [1, 2, 3] {
         let device = queued();

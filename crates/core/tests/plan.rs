@@ -255,3 +255,14 @@ fn a_step_of_a_plan_computes_while_its_fields_travel() {
         Ok(())
     });
 }
+
+#[test]
+fn a_plan_takes_no_trial() {
+    let text = refused(2, |comm| {
+        let pattern = line(comm)?;
+        let options = BindOptions::default().trial(Trial::default());
+        pattern.plan_with(&mut numbers(&pattern)?, options)?;
+        Ok(())
+    });
+    assert!(text.starts_with("rank 0: a plan takes no trial"), "{text}");
+}

@@ -30,7 +30,7 @@ pub(crate) fn check() -> Result<(), TransportError> {
     }
 }
 
-/// What is free there; `None` where there is no such folder.
+/// What is free there; `None` if there is no such folder, or no limit.
 #[cfg(target_os = "linux")]
 fn free_bytes() -> Option<u64> {
     let path = std::ffi::CString::new(FOLDER).ok()?;
@@ -42,7 +42,8 @@ fn free_bytes() -> Option<u64> {
         }
         room.assume_init()
     };
-    Some(room.f_bavail.saturating_mul(room.f_frsize))
+    // A file system without a limit tells no size.
+    (room.f_blocks > 0).then(|| room.f_bavail.saturating_mul(room.f_frsize))
 }
 
 /// Elsewhere there is no such folder.

@@ -70,7 +70,7 @@ impl Ways {
         for field in &mut *fields {
             field.prepare(0)?;
         }
-        let plan = pattern.plan_with(&mut *fields, self.options())?;
+        let plan = pattern.plan_with(&mut *fields, Ways { trial: None, ..*self }.options())?;
         for field in &*fields {
             field.verify(0, false).map_err(|error| format!("after plan, {error}"))?;
         }

@@ -2,13 +2,15 @@
 
 use std::fmt;
 use std::ops::Range;
+use std::ptr;
 
 use super::{DeviceError, DeviceId, MemoryKind};
 
 /// An address in a device's memory: plain data, which may be sent to other threads.
 ///
 /// Holding one promises nothing about the memory behind it; reading or writing through it is up to the unsafe
-/// calls of [`Device`](super::Device) and their contracts.
+/// calls of [`Device`](super::Device) and their contracts. Its provenance is exposed (see [`std::ptr`]): an address that is
+/// kept may be followed again if the memory is lent again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Pointer(*mut u8);
 
@@ -20,12 +22,13 @@ unsafe impl Sync for Pointer {}
 impl Pointer {
     /// The address `address` as it stands.
     pub fn new(address: *mut u8) -> Pointer {
+        address.expose_provenance();
         Pointer(address)
     }
 
     /// The address as a raw pointer.
     pub fn as_ptr(self) -> *mut u8 {
-        self.0
+        ptr::with_exposed_provenance_mut(self.0.addr())
     }
 
     /// The address moved by `bytes`, which may lead anywhere as long as it is not followed there.

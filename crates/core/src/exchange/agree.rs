@@ -60,11 +60,12 @@ pub(super) struct Agreement {
     pub(super) is_known_again: bool,
 }
 
-/// Collective: agrees on what is bound, and how it may be done.
+/// Collective: agrees on what is bound, and how it may be done. Fails with the reason for which a rank has `refused`.
 pub(super) fn agree(
     pattern: &Pattern,
     builders: Vec<Box<dyn PartBuilder>>,
     options: &BindOptions,
+    refused: Option<String>,
 ) -> Result<Agreement, BindError> {
     let comm = pattern.comm();
     let BindOptions { path, order, trial, .. } = *options;
@@ -74,7 +75,8 @@ pub(super) fn agree(
     let mine = Terms { path, order, chunk, trial, fields };
     let mine = (mine, !options.kept.is_empty());
     let (first, keeps): (Terms, bool) = comm.broadcast(0, &mine)?;
-    let complaint = disagreement(&mine.0, &first)
+    let complaint = refused
+        .or_else(|| disagreement(&mine.0, &first))
         .or_else(|| {
             let found = builders.len();
             (found > MOST_PARTS)

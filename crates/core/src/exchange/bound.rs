@@ -112,6 +112,16 @@ impl Bound {
         }
     }
 
+    /// On asynchronous devices, waits until no exchange of this rank holds back a stream by a gate: meanwhile, nobody may
+    /// allocate or free.
+    pub(super) fn wait_for_gates(&self) -> Result<(), ExchangeError> {
+        let comm = self.pattern.comm();
+        if self.flight.is_asynchronous() {
+            comm.wait(|| "exchanges that have been finished".into(), || Ok(!comm.engine().is_closing()))?;
+        }
+        Ok(())
+    }
+
     /// Makes progress, and says whether the end would not wait for anyone. Does not block.
     pub(super) fn is_ready(&self) -> bool {
         let comm = self.pattern.comm();

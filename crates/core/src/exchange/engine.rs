@@ -19,6 +19,10 @@ pub(crate) trait Served: Send + Sync {
     fn give_up(&self, transport: &dyn Transport, why: String);
     /// Whether there is progress to be made. What has ended by itself may stay with the engine until it is begun again.
     fn is_under_way(&self) -> bool;
+    /// Whether it holds back a stream by a gate.
+    fn is_closing(&self) -> bool {
+        false
+    }
 }
 
 /// The exchanges of a rank that are in flight.
@@ -48,6 +52,11 @@ impl Engine {
     /// Whether there is no progress to be made.
     pub(crate) fn is_idle(&self) -> bool {
         self.count.load(Ordering::Acquire) == 0 || !self.lock().iter().any(|flight| flight.is_under_way())
+    }
+
+    /// Whether any holds back a stream by a gate.
+    pub(crate) fn is_closing(&self) -> bool {
+        self.count.load(Ordering::Acquire) > 0 && self.lock().iter().any(|flight| flight.is_closing())
     }
 
     /// Makes whatever progress can be made now. Does not block. A flight that panics, by a fault of a device or a transport,

@@ -318,6 +318,15 @@ impl Served for Flight {
         self.abandon(transport, ExchangeError::Poisoned(why));
     }
 
+    fn is_closing(&self) -> bool {
+        match self.state.try_lock() {
+            Ok(state) => state.status == Status::Closing,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner().status == Status::Closing,
+            // Another thread is polling it, and may be about to open its gate.
+            Err(TryLockError::WouldBlock) => true,
+        }
+    }
+
     fn is_under_way(&self) -> bool {
         let under_way = |state: &State| matches!(state.status, Status::Travelling | Status::Closing);
         match self.state.try_lock() {

@@ -143,7 +143,7 @@ impl<F: FieldSet> Exchange<F> {
     fn bind(pattern: &Pattern, fields: F, options: BindOptions) -> Result<Exchange<F>, BindError> {
         let (builders, identities) = Binder::collect(&fields);
         let _steps = pattern.comm().enter(Call::Bind { pattern: pattern.number() })?;
-        let (bound, choice) = choose(pattern, builders, &options)?;
+        let (bound, choice) = choose(pattern, builders, &options, None)?;
         bound.flight.on_complete(options.on_complete);
         Ok(Exchange { bound, choice, identities, fields })
     }

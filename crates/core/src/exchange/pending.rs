@@ -108,7 +108,8 @@ impl<'e, F> Pending<'e, F> {
     /// for [`Regions::interior`](crate::Regions::interior). `field` picks the field.
     ///
     /// # Errors
-    /// [`FieldError::NotHostAccessible`], [`FieldError::NoSuchDomain`].
+    /// [`FieldError::NotHostAccessible`], [`FieldError::NoSuchDomain`], [`FieldError::NotInExchange`],
+    /// [`FieldError::Device`]: on asynchronous devices it waits for what earlier exchanges write.
     pub fn owned<T: Element, D: Device>(
         &self,
         field: impl FnOnce(&F) -> &Field<T, D>,
@@ -126,7 +127,7 @@ impl<'e, F> Pending<'e, F> {
     /// at which no exchange fills anything. `field` picks the field.
     ///
     /// # Errors
-    /// [`FieldError::NotHostAccessible`], [`FieldError::NoSuchDomain`].
+    /// As for [`owned`](Pending::owned).
     pub fn interior_mut<T: Element, D: Device>(
         &mut self,
         field: impl FnOnce(&F) -> &Field<T, D>,

@@ -80,15 +80,19 @@ impl Pattern {
         self.plan_with(fields, BindOptions::default())
     }
 
-    /// As [`plan`](Pattern::plan), with options. [`DataPath::Direct`](crate::DataPath::Direct) is no way for a plan: it
-    /// takes the next one that is possible.
+    /// As [`plan`](Pattern::plan), with options. [`DataPath::Direct`](crate::DataPath::Direct) and
+    /// [`HaloOrder::AxisByAxis`](crate::HaloOrder::AxisByAxis) are no ways for a plan: it takes the next ones that are
+    /// possible.
     ///
     /// # Errors
-    /// See [`BindError`].
+    /// See [`BindError`]. A [`trial`](BindOptions::trial) is refused: it runs on fields, and a plan has none.
     pub fn plan_with<F: FieldSet>(&self, fields: F, options: BindOptions) -> Result<Plan, BindError> {
         let (builders, passing, addresses) = Binder::collect_layouts(&fields);
         let _steps = self.comm().enter(Call::Plan { pattern: self.number() })?;
-        let (bound, choice) = choose(self, builders, &options)?;
+        let no_trial =
+            "a plan takes no trial, which runs on fields: bind the fields, or let the model choose";
+        let refused = options.trial.map(|_| no_trial.to_string());
+        let (bound, choice) = choose(self, builders, &options, refused)?;
         bound.flight.on_complete(options.on_complete);
         Ok(Plan { bound, choice, passing, addresses })
     }
@@ -172,6 +176,9 @@ impl Plan {
         Binder::pass(fields, &mut self.passing);
         self.passing.end()?;
         let Passing { addresses, storages, .. } = &self.passing;
+        if *addresses != self.addresses {
+            self.bound.wait_for_gates()?;
+        }
         let transport = self.bound.pattern.comm().transport();
         self.bound.flight.carry(&**transport, &mut self.addresses, addresses, storages)
     }

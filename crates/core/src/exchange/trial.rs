@@ -25,9 +25,10 @@ pub(super) fn choose(
     pattern: &Pattern,
     builders: Vec<Box<dyn PartBuilder>>,
     options: &BindOptions,
+    refused: Option<String>,
 ) -> Result<(Bound, Choice), BindError> {
     let comm = pattern.comm();
-    let agreement = agree(pattern, builders, options)?;
+    let agreement = agree(pattern, builders, options, refused)?;
     let fingerprint = if agreement.is_known_again { Some(fingerprint(&agreement)?) } else { None };
     let mut choice = Choice {
         fingerprint,

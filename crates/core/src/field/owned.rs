@@ -244,6 +244,8 @@ impl<T: Element, D: Device> Field<T, D> {
         domain: usize,
         region: IndexBox,
     ) -> Result<View<'_, T>, FieldError> {
+        // Another exchange may have left work that writes the cells.
+        self.storage.wait_for_writers()?;
         let (pointer, layout) = self.addressable(domain)?;
         // SAFETY: the caller's promise.
         Ok(unsafe { View::new(pointer.as_ptr().cast(), layout, region) })
@@ -258,6 +260,8 @@ impl<T: Element, D: Device> Field<T, D> {
         domain: usize,
         region: IndexBox,
     ) -> Result<ViewMut<'_, T>, FieldError> {
+        // As in `view_in_flight`.
+        self.storage.wait_for_writers()?;
         let (pointer, layout) = self.addressable(domain)?;
         // SAFETY: the caller's promise.
         Ok(unsafe { ViewMut::new(pointer.as_ptr().cast(), layout, region) })

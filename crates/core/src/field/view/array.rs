@@ -1,5 +1,7 @@
 //! Views as arrays of the crate `ndarray`.
 
+use std::ptr::NonNull;
+
 use ndarray::{ArrayView, ArrayViewMut, Axis, Dimension, IxDyn, ShapeBuilder as _, StrideShape};
 
 use super::place::Place;
@@ -23,7 +25,8 @@ impl<'a, T: Copy> View<'a, T> {
         let (first, shape, turned) = shape(&self.place);
         // SAFETY: the shape and the strides lead to the region's elements and to no others, and nobody writes them during
         // `'a`. Strides below 0 are turned round, so `first` is the lowest address.
-        let mut array = unsafe { ArrayView::from_shape_ptr(shape, self.pointer.offset(first)) };
+        let mut array =
+            unsafe { ArrayView::from_shape_ptr(shape, first_of(&self.place, self.pointer, first)) };
         turned.into_iter().for_each(|axis| array.invert_axis(Axis(axis)));
         let axes = array.ndim();
         array.into_dimensionality().map_err(|_| wrong_axes::<I>(axes))
@@ -39,11 +42,17 @@ impl<T: Copy> ViewMut<'_, T> {
         let (first, shape, turned) = shape(&self.place);
         // SAFETY: as in `View::array`; the elements are ours alone as long as `self` is borrowed, and no two indices lead to
         // the same one.
-        let mut array = unsafe { ArrayViewMut::from_shape_ptr(shape, self.pointer.offset(first)) };
+        let first = first_of(&self.place, self.pointer, first).cast_mut();
+        let mut array = unsafe { ArrayViewMut::from_shape_ptr(shape, first) };
         turned.into_iter().for_each(|axis| array.invert_axis(Axis(axis)));
         let axes = array.ndim();
         array.into_dimensionality().map_err(|_| wrong_axes::<I>(axes))
     }
+}
+
+/// The lowest address of the elements; without elements, one that is not null, which the block's may be.
+fn first_of<T>(place: &Place, block: *const T, first: isize) -> *const T {
+    if place.region().is_empty() { NonNull::dangling().as_ptr() } else { block.wrapping_offset(first) }
 }
 
 fn wrong_axes<I: Dimension>(expected: usize) -> FieldError {

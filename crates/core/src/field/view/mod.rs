@@ -156,6 +156,10 @@ impl<'a, T: Copy> View<'a, T> {
     /// cell.
     pub fn as_slice(&self) -> Option<&'a [T]> {
         let (offset, length) = self.place.in_one_piece()?;
+        if length == 0 {
+            // A block without cells may have any address.
+            return Some(&[]);
+        }
         // SAFETY: these are the region's elements and no others, which nobody writes during `'a`.
         Some(unsafe { std::slice::from_raw_parts(self.pointer.offset(offset), length) })
     }
@@ -225,6 +229,9 @@ impl<'a, T: Copy> ViewMut<'a, T> {
     /// As [`View::as_slice`], for writing.
     pub fn as_mut_slice(&mut self) -> Option<&mut [T]> {
         let (offset, length) = self.place.in_one_piece()?;
+        if length == 0 {
+            return Some(&mut []);
+        }
         // SAFETY: these are the region's elements and no others, which are ours alone as long as `self` is borrowed.
         Some(unsafe { std::slice::from_raw_parts_mut(self.pointer.offset(offset), length) })
     }

@@ -44,8 +44,10 @@ impl Place {
 
     /// One component alone; `None` if there is no such component.
     pub(super) fn of_component(&self, component: usize) -> Option<Place> {
-        let first = self.first + component as isize * self.component_stride;
-        (component < self.components).then_some(Place { first, components: 1, ..*self })
+        (component < self.components).then(|| {
+            let first = self.first + component as isize * self.component_stride;
+            Place { first, components: 1, ..*self }
+        })
     }
 
     #[inline]
