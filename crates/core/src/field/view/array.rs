@@ -40,9 +40,9 @@ impl<T: Copy> ViewMut<'_, T> {
     /// As there.
     pub fn array_mut<I: Dimension>(&mut self) -> Result<ArrayViewMut<'_, T, I>, FieldError> {
         let (first, shape, turned) = shape(&self.place);
+        let first = first_of(&self.place, self.pointer, first).cast_mut();
         // SAFETY: as in `View::array`; the elements are ours alone as long as `self` is borrowed, and no two indices lead to
         // the same one.
-        let first = first_of(&self.place, self.pointer, first).cast_mut();
         let mut array = unsafe { ArrayViewMut::from_shape_ptr(shape, first) };
         turned.into_iter().for_each(|axis| array.invert_axis(Axis(axis)));
         let axes = array.ndim();
