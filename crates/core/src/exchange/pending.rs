@@ -77,7 +77,7 @@ impl<'e, F> Pending<'e, F> {
     ///
     /// # Errors
     /// [`ExchangeError`]; the exchange is poisoned. What fails after it has returned comes out of the next call of the
-    /// exchange, such as [`synchronize`](Exchange::synchronize), and of its completion callback.
+    /// exchange, such as [`synchronize`](super::Exchange::synchronize), and of its completion callback.
     pub fn finish(mut self, schedule: Schedule<'_>) -> Result<(), ExchangeError> {
         self.end(schedule)
     }
