@@ -35,7 +35,7 @@ pub(crate) fn room_on_host() -> Option<Room> {
 }
 
 impl Room {
-    /// Whether so many bytes are more than there are.
+    /// Whether `needed` bytes are more than there are.
     pub(crate) fn is_below(&self, needed: u128) -> bool {
         needed > u128::from(self.bytes)
     }

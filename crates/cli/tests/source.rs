@@ -10,7 +10,7 @@ use common::{Haloport, refusal};
 use ndarray::{Array1, Array2};
 use ndarray_npy::NpzWriter;
 
-/// A relief of 4 × 6 cells from 10 degrees east, 40 degrees north on, with so many degrees from cell to cell.
+/// A relief of 4 × 6 cells from 10 degrees east, 40 degrees north on, with `step` degrees from cell to cell.
 fn write_relief(path: &Path, step: f64, bed: impl Fn(usize) -> f64) {
     let mut npz = NpzWriter::new(File::create(path).unwrap());
     let cells = Array2::from_shape_fn((4, 6), |(row, column)| bed(6 * row + column));

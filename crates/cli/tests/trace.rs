@@ -102,8 +102,8 @@ fn named(
     json!({"ph": "X", "pid": rank, "tid": row, "ts": times[0], "dur": times[1], "name": name, "cat": phase, "args": args})
 }
 
-/// A time line of two ranks: set-up; steps of 100 µs, of which each waits for 30, 31, 32 ... µs without a kernel; and after the
-/// fifth of them a picture, which takes 10 ms.
+/// A time line of two ranks: set-up; steps of 100 µs, which wait 30, 31, 32 ... µs without a kernel; and after the fifth of
+/// them a picture, which takes 10 ms.
 fn with_steps() -> String {
     let mut events = Vec::new();
     for rank in [0, 1] {

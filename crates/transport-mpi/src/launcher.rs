@@ -1,6 +1,6 @@
 //! What launchers say about the job of this process, and whether MPI agrees.
 //!
-//! A program of one MPI under the launcher of another one would run as so many jobs of one rank, all doing the same work.
+//! A program of one MPI under the launcher of another one would run as n jobs of one rank, all doing the same work.
 
 use haloport_core::TransportError;
 

@@ -8,7 +8,7 @@ use super::{FAINT, INK, Palette, bytes};
 const THICK: f32 = 26.0;
 const POINT: f32 = 20.0;
 
-/// So many colours are told apart: a value that is beyond an end by less than one of them is not said to be.
+/// The number of colours that are told apart: a value beyond an end by less than one of them counts as within.
 const COLOURS: f64 = 256.0;
 
 /// A vertical bar of colours with labelled ticks on its right, and its title above.

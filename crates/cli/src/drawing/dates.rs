@@ -20,9 +20,9 @@ const DAY: i64 = 24 * HOUR;
 /// From one date to the next.
 #[derive(Clone, Copy)]
 enum Step {
-    /// Multiples of so many seconds from a Monday's midnight, and how a date is written.
+    /// Multiples of this number of seconds, counted from a Monday's midnight, and the format of a date.
     Seconds(i64, &'static str),
-    /// Multiples of so many months.
+    /// Multiples of this number of months.
     Months(i64, &'static str),
 }
 

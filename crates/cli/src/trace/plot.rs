@@ -54,7 +54,7 @@ const FAINT: RGBColor = RGBColor(0xe3, 0xe6, 0xe9);
 const NARROWEST: f64 = 0.6;
 /// Wider ones have a gap after them.
 const WITH_GAP: f64 = 4.0;
-/// Names are written into spans that are so many pixels wide for each letter.
+/// The width in pixels that a span needs for each letter of its name.
 const LETTER: f64 = 7.5;
 /// Sizes of text.
 const LARGE: u32 = 17;

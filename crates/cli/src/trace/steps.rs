@@ -6,7 +6,7 @@ use haloport::trace::Phase;
 
 use super::read::{RankLine, Span};
 
-/// A call of the host that fewer than one of so many steps make is not of the steps.
+/// A host call that fewer than one in this many steps make does not belong to the steps.
 const SELDOM: usize = 4;
 
 /// The steps of a rank.

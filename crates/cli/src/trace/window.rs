@@ -6,7 +6,7 @@ use super::read::TimeLine;
 use super::steps::begins;
 use crate::failure::Failure;
 
-/// So many steps are drawn unless told otherwise.
+/// The default number of steps drawn.
 const STEPS: usize = 3;
 
 /// The nanoseconds that are drawn: from `from` to `to` milliseconds, or, where neither is given, some steps in the middle.

@@ -353,7 +353,7 @@ pub unsafe trait Device: Clone + Debug + Send + Sync + 'static {
     /// No run of the list is under way.
     ///
     /// # Errors
-    /// [`DeviceError::Unsupported`] if the device cannot, which is the default; what the driver says.
+    /// [`DeviceError::Unsupported`] (the default) if the device cannot move lists; errors of the driver.
     unsafe fn relocate_copies(
         &self,
         _copies: &mut Self::Copies,

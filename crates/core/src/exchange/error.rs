@@ -23,8 +23,9 @@ pub enum BindError {
 /// Why an exchange failed.
 ///
 /// [`FieldsReplaced`](ExchangeError::FieldsReplaced), [`FieldCount`](ExchangeError::FieldCount),
-/// [`FieldDiffers`](ExchangeError::FieldDiffers), [`InFlightElsewhere`](ExchangeError::InFlightElsewhere) and, at the start, [`ForeignStream`](ExchangeError::ForeignStream) leave the exchange as it was. After any other the
-/// exchange is poisoned: its halos are unspecified, and every later use gives [`ExchangeError::Poisoned`].
+/// [`FieldDiffers`](ExchangeError::FieldDiffers), [`InFlightElsewhere`](ExchangeError::InFlightElsewhere) and, at the start,
+/// [`ForeignStream`](ExchangeError::ForeignStream) leave the exchange as it was. Any other error poisons it: its halos are
+/// unspecified, and every later use gives [`ExchangeError::Poisoned`].
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ExchangeError {
