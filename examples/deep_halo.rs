@@ -44,7 +44,7 @@ fn life(comm: &Communicator, width: usize) -> Result<(Vec<u8>, usize), Error> {
         // Right after an exchange all but the outermost halo cells can be computed, then one layer less at each step.
         let layers = width - 1 - step % width;
         if layers + 1 == width {
-            plan.exchange(&mut now, Schedule::DefaultStream)?;
+            plan.run(&mut now, Schedule::DefaultStream)?;
             exchanges += 1;
         }
         let cells = mine.grown(layers);

@@ -8,8 +8,8 @@
 
 use haloport::cpu::CpuDevice;
 use haloport::{
-    Communicator, Error, Field, FieldError, Grid, Halo, IndexBox, Neighbours, Pattern, Schedule, Split, View,
-    ViewMut,
+    Communicator, Connectivity, Error, Field, FieldError, Grid, Halo, IndexBox, Pattern, Schedule, Split,
+    View, ViewMut,
 };
 
 /// Cells along z, y and x. In memory, those along the last axis lie side by side.
@@ -38,7 +38,7 @@ fn main() -> Result<(), Error> {
 fn heat(comm: &Communicator) -> Result<(), Error> {
     let grid = Grid::new(EXTENTS)?; // with an end, a wall, on every side
     let mine = Split::balanced(&grid, comm.size())?.part(comm.rank()).ok_or("more ranks than cells")?;
-    let halo = Halo::uniform(1).with_neighbours(Neighbours::Faces);
+    let halo = Halo::uniform(1).with_connectivity(Connectivity::Faces);
     let pattern = Pattern::structured(comm, &grid, &[mine], &halo)?;
     let device = CpuDevice::with_threads(1)?; // one core for each rank
 

@@ -72,7 +72,7 @@ fn add<D: Device>(comm: &Communicator, device: &D) -> Result<Vec<i32>, Error> {
     // follow each other in the stream.
     let stream = device.create_stream(Priority::Normal)?;
     for step in 0..STEPS {
-        exchanges[step % 2].exchange(Schedule::On(&stream))?;
+        exchanges[step % 2].run(Schedule::On(&stream))?;
         // SAFETY: both fields live until the stream is empty, and their blocks are used in this stream alone.
         unsafe { device.launch(&launches[step % 2], &stream)? };
     }

@@ -50,7 +50,7 @@ fn main() -> Result<(), Error> {
         }
 
         let mut exchange = pattern.bind(flow)?;
-        exchange.exchange(Schedule::DefaultStream)?;
+        exchange.run(Schedule::DefaultStream)?;
 
         // Every cell of every block, halo included, now holds the value of the cell that it stands for.
         let Flow { depth: depths, velocity, is_land } = exchange.fields();

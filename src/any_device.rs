@@ -17,10 +17,10 @@ use crate::spec::SelectError;
 /// so that all that follows is compiled for it.
 ///
 /// ```
-/// use haloport::{AnyDevice, Describe};
+/// use haloport::AnyDevice;
 ///
 /// let any = AnyDevice::select("cpu")?.with_threads(1)?;
-/// assert_eq!(any.properties().id.to_string(), "cpu:0");
+/// assert_eq!(any.info().id.to_string(), "cpu:0");
 /// # Ok::<(), haloport::SelectError>(())
 /// ```
 #[enum_dispatch(Describe)]
@@ -37,25 +37,29 @@ pub enum AnyDevice {
     Sycl(SyclDevice),
 }
 
-/// What a device is, without any of its handles.
+/// What every device of [`AnyDevice`] answers.
 #[enum_dispatch]
-pub trait Describe {
-    /// The properties of the device.
-    fn properties(&self) -> &DeviceInfo;
-
-    /// The name of its backend.
-    fn backend(&self) -> &'static str {
-        self.properties().id.backend
-    }
+trait Describe {
+    fn describe(&self) -> &DeviceInfo;
 }
 
 impl<D: Device> Describe for D {
-    fn properties(&self) -> &DeviceInfo {
+    fn describe(&self) -> &DeviceInfo {
         self.info()
     }
 }
 
 impl AnyDevice {
+    /// The properties of the device.
+    pub fn info(&self) -> &DeviceInfo {
+        self.describe()
+    }
+
+    /// The name of its backend: `cpu`, `cuda` or `sycl`.
+    pub fn backend(&self) -> &'static str {
+        self.info().id.backend
+    }
+
     /// The device that `spec` names: `auto` (the best one there is), `cpu`, `cpu:0`, `cpu:threads=4`, `sycl:gpu:0`. See
     /// [`DeviceSpec`](crate::DeviceSpec).
     ///

@@ -1,12 +1,13 @@
 //! What this build and this machine have.
 
 use haloport_core::DataPath;
+#[cfg(feature = "cpu")]
+use haloport_core::device::Device;
 use haloport_core::device::DeviceInfo;
 use haloport_core::transport::Reach;
 use serde::Serialize;
 
 #[cfg(feature = "cpu")]
-use crate::any_device::Describe;
 use crate::spec::{BACKENDS, missing};
 
 /// What a backend is for.
@@ -122,7 +123,7 @@ fn devices(name: &'static str) -> BackendReport {
         "sycl" => haloport_sycl::SyclDevice::list().map_err(|error| error.to_string()),
         #[cfg(feature = "cpu")]
         "cpu" => haloport_cpu::CpuDevice::new()
-            .map(|device| vec![device.properties().clone()])
+            .map(|device| vec![device.info().clone()])
             .map_err(|error| error.to_string()),
         _ => Err(missing(name)),
     };

@@ -2,7 +2,7 @@
 //!
 //! A halo exchange fills the ghost cells of a field from the neighbours that own them. With Haloport a solver says
 //! once what each rank owns ([`Pattern`]), binds its fields to that ([`Pattern::bind`]) and then calls
-//! [`Exchange::exchange`], or [`Exchange::start`] and [`Pending::finish`] with work in between, as often as it wants.
+//! [`Exchange::run`], or [`Exchange::start`] and [`Pending::finish`] with work in between, as often as it wants.
 //!
 //! Two ranks, as threads of this process, share a periodic grid of 8 × 6 cells with a halo of one cell:
 //!
@@ -21,7 +21,7 @@
 //!     depth.view_mut(0)?.fill_with(|index, _| if mine.contains(index) { comm.rank() as f64 } else { -1.0 });
 //!
 //!     let mut exchange = pattern.bind(depth)?;
-//!     exchange.exchange(Schedule::DefaultStream)?;
+//!     exchange.run(Schedule::DefaultStream)?;
 //!
 //!     let below = [mine.lower()[0] - 1, mine.lower()[1]]; // a halo cell, which the other rank owns
 //!     assert_eq!(exchange.fields().view(0)?[below], (1 - comm.rank()) as f64);
@@ -76,7 +76,7 @@ pub use haloport_sycl as sycl;
 
 #[cfg(any(feature = "cpu", feature = "cuda", feature = "sycl"))]
 pub use {
-    any_device::{AnyDevice, Describe},
+    any_device::AnyDevice,
     backends::{BackendReport, BackendRole, Peers, RankPaths, backends},
     default_device::DefaultDevice,
     spec::{DeviceSpec, SelectError},

@@ -247,8 +247,6 @@ mod tests {
     #[cfg(all(feature = "sycl", feature = "cpu"))]
     #[test]
     fn a_cpu_is_left_to_the_cpu_backend_unless_it_is_named() {
-        use crate::Describe;
-
         let opened = |text: &str| text.parse::<DeviceSpec>().unwrap().open();
         let has = |kind: &str| SyclDevice::select(kind).is_ok();
         let best = if has("sycl:gpu") || has("sycl:accelerator") { "sycl" } else { "cpu" };

@@ -4,7 +4,7 @@
 
 use haloport::device::Device;
 use haloport::{
-    AnyDevice, Communicator, Error, Exchange, Field, FieldError, Grid, Halo, IndexBox, Neighbours, Pattern,
+    AnyDevice, Communicator, Connectivity, Error, Exchange, Field, FieldError, Grid, Halo, IndexBox, Pattern,
     Schedule, Split, View, ViewMut, run_ranks, with_device,
 };
 
@@ -34,7 +34,7 @@ fn on_rank<D: Device>(comm: &Communicator, device: &D) -> Result<Vec<f64>, Error
     let grid = Grid::new(EXTENTS)?.periodic([true, true])?;
     let split = Split::balanced(&grid, comm.size())?;
     let mine = split.part(comm.rank()).ok_or("there is no such part")?;
-    let halo = Halo::uniform(1).with_neighbours(Neighbours::Faces);
+    let halo = Halo::uniform(1).with_connectivity(Connectivity::Faces);
     let pattern = Pattern::structured(comm, &grid, &[mine], &halo)?;
     let bind =
         || -> Result<Exchange<Field<f64, D>>, Error> { Ok(pattern.bind(Field::new(device, &pattern)?)?) };

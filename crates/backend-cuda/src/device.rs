@@ -93,7 +93,7 @@ impl CudaDevice {
     /// # Errors
     /// That of `work`; [`DeviceError::InvalidArgument`] for the default stream; what the driver says, which ends the capture
     /// where `work` does what it may not.
-    pub fn capture(
+    pub fn capture_graph(
         &self,
         stream: &CudaStream,
         work: impl FnOnce() -> Result<(), DeviceError>,

@@ -9,7 +9,7 @@ use crate::context::call;
 use crate::handles::{CapturedGraph, ReadyGraph};
 use crate::stream::CudaStream;
 
-/// Launches, copies and fills that [`CudaDevice::capture`](crate::CudaDevice::capture) has captured, with their arguments
+/// Launches, copies and fills that [`CudaDevice::capture`](crate::CudaDevice::capture_graph) has captured, with their arguments
 /// and their order.
 #[derive(Debug)]
 pub struct CudaGraph {

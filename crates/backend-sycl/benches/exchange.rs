@@ -96,11 +96,11 @@ fn exchanges(
     for sample in 0..SAMPLES + 10 {
         comm.barrier()?;
         let begin = Instant::now();
-        cpu.exchange(Schedule::Blocking)?;
+        cpu.run(Schedule::Blocking)?;
         comm.barrier()?;
         let on_cpu = begin.elapsed();
         let begin = Instant::now();
-        other.exchange(Schedule::Blocking)?;
+        other.run(Schedule::Blocking)?;
         comm.barrier()?;
         let on_device = begin.elapsed();
         let begin = Instant::now();
@@ -119,7 +119,7 @@ fn exchanges(
     for _ in 0..SAMPLES / 3 {
         comm.barrier()?;
         let begin = Instant::now();
-        other.exchange(Schedule::On(&stream))?;
+        other.run(Schedule::On(&stream))?;
         device.synchronize(&stream)?;
         comm.barrier()?;
         in_stream.push(begin.elapsed());

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use clap::Args;
 use haloport::device::DeviceInfo;
 use haloport::transport::{Reach, TransportInfo};
-use haloport::{AnyDevice, BackendReport, BackendRole, DataPath, Describe, Peers, RankPaths, backends};
+use haloport::{AnyDevice, BackendReport, BackendRole, DataPath, Peers, RankPaths, backends};
 use haloport_cli::traffic::in_messages;
 use serde::Serialize;
 
@@ -64,7 +64,7 @@ pub(crate) fn run(args: &DevicesArgs) -> Result<(), Failure> {
 impl Report {
     fn new(job: Option<Job>) -> Result<Report, Failure> {
         let auto = AnyDevice::select("auto").map_err(|error| Failure::Run(error.to_string()))?;
-        let auto = auto.properties().id.to_string();
+        let auto = auto.info().id.to_string();
         let mut backends = backends();
         if let Some(Job { transport, .. }) = &job {
             // What ranks have found out together, not what this process thinks possible.

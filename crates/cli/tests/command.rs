@@ -104,39 +104,6 @@ fn every_split_element_type_and_number_of_axes_is_served() {
 }
 
 #[test]
-fn what_a_trial_finds_is_kept_in_a_file() {
-    let bench = Haloport::new("bench exchange");
-    let small = "--local 8 --ranks 2 --samples 2";
-    let file = bench.path("plans.json");
-    let measured = |arguments: &str| {
-        let plans = "--local 12,10,8 --ranks 2 --samples 2 --plan-file plans.json";
-        bench.json(&format!("{plans} {arguments}"))["choice"].clone()
-    };
-    let first = measured("");
-    assert_eq!(first["origin"], "trial");
-    assert!(first["measured"].as_array().unwrap().len() > 1, "{first}");
-    let again = measured("");
-    assert_eq!(again["origin"], "kept");
-    assert_eq!((&again["chosen"], &again["measured"]), (&first["chosen"], &first["measured"]));
-    // Another exchange is tried out, and kept beside it.
-    assert_eq!(measured("--halo 2")["origin"], "trial");
-    assert_eq!(measured("")["origin"], "kept");
-    assert_eq!(measured("--halo 2")["origin"], "kept");
-    // Anew, if that is asked for.
-    assert_eq!(measured("--trial")["origin"], "trial");
-    let kept: serde_json::Value = serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap();
-    assert_eq!(kept.as_array().unwrap().len(), 2);
-
-    let out = bench.out("--local 12,10,8 --ranks 2 --samples 2 --trial");
-    assert!(out.contains("chosen by trial: ") && out.contains("the model's"), "{out}");
-    assert_eq!(bench.json(small)["choice"]["origin"], "model");
-
-    std::fs::write(&file, "{").unwrap();
-    let line = bench.refusal(&format!("{small} --plan-file plans.json"));
-    assert!(line.contains("--plan-file: expected a file of an earlier trial"), "{line}");
-}
-
-#[test]
 fn the_table_names_every_contestant() {
     let out = Haloport::new("bench exchange").out("--local 8,8 --ranks 1 --samples 2");
     for name in ["haloport", "one_pass_copy", "raw_send", "packed_persistent"] {

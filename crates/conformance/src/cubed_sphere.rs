@@ -6,7 +6,8 @@
 use haloport_core::device::{Device, MemoryKind};
 use haloport_core::domain::cubed_sphere::TILES;
 use haloport_core::{
-    BlockLayout, Communicator, Element, ElementType, Field, Grid, Halo, IndexBox, Neighbours, Pattern, Split,
+    BlockLayout, Communicator, Connectivity, Element, ElementType, Field, Grid, Halo, IndexBox, Pattern,
+    Split,
 };
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
@@ -26,7 +27,7 @@ pub struct Case {
     /// Whether the levels go round.
     periodic: bool,
     widths: Vec<(usize, usize)>,
-    neighbours: Neighbours,
+    connectivity: Connectivity,
     /// The domains of each rank.
     domains: Vec<Vec<IndexBox>>,
     fields: Vec<FieldCase>,
@@ -71,7 +72,7 @@ impl Case {
             levels,
             periodic: levels.is_some() && random.random_bool(0.3),
             widths,
-            neighbours: if random.random_bool(0.7) { Neighbours::All } else { Neighbours::Faces },
+            connectivity: if random.random_bool(0.7) { Connectivity::All } else { Connectivity::Faces },
             domains,
             fields,
             ways: Ways::random(&mut random),
@@ -94,7 +95,7 @@ impl Case {
                 false,
             ])?,
         };
-        let halo = Halo::per_side(&self.widths).with_neighbours(self.neighbours);
+        let halo = Halo::per_side(&self.widths).with_connectivity(self.connectivity);
         Ok(Pattern::structured(comm, &grid, &self.domains[comm.rank()], &halo)?)
     }
 }
@@ -275,9 +276,9 @@ impl Globe<'_> {
             }
             outside += usize::from(index < lower || index >= upper);
         }
-        let filled = match self.case.neighbours {
-            Neighbours::All => outside >= 1,
-            Neighbours::Faces => outside == 1,
+        let filled = match self.case.connectivity {
+            Connectivity::All => outside >= 1,
+            Connectivity::Faces => outside == 1,
         };
         let mut source = name_of(cell);
         if let Some(levels) = self.case.levels {

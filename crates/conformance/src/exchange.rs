@@ -7,8 +7,8 @@
 use haloport_core::device::{Device, MemoryKind};
 use haloport_core::field::FieldBuilder;
 use haloport_core::{
-    BlockLayout, Communicator, ComponentPlace, Element, ElementType, Exchange, Field, Grid, Halo, IndexBox,
-    Neighbours, Pattern,
+    BlockLayout, Communicator, ComponentPlace, Connectivity, Element, ElementType, Exchange, Field, Grid,
+    Halo, IndexBox, Pattern,
 };
 use rand::rngs::StdRng;
 use rand::seq::SliceRandom;
@@ -27,7 +27,7 @@ pub struct Case {
     extents: Vec<usize>,
     periodic: Vec<bool>,
     widths: Vec<(usize, usize)>,
-    neighbours: Neighbours,
+    connectivity: Connectivity,
     /// The domains of each rank.
     domains: Vec<Vec<IndexBox>>,
     fields: Vec<FieldCase>,
@@ -67,7 +67,7 @@ impl Case {
             number,
             periodic: (0..axes).map(|_| random.random_bool(0.5)).collect(),
             widths,
-            neighbours: if random.random_bool(0.7) { Neighbours::All } else { Neighbours::Faces },
+            connectivity: if random.random_bool(0.7) { Connectivity::All } else { Connectivity::Faces },
             domains,
             fields,
             ways: Ways::random(&mut random),
@@ -101,7 +101,7 @@ impl Case {
             number,
             periodic: vec![true; 3],
             widths,
-            neighbours: Neighbours::All,
+            connectivity: Connectivity::All,
             domains,
             fields,
             ways: Ways::random(&mut random),
@@ -137,7 +137,7 @@ impl Case {
             number,
             periodic: (0..3).map(|_| random.random_bool(0.8)).collect(),
             widths,
-            neighbours: Neighbours::All,
+            connectivity: Connectivity::All,
             domains,
             fields,
             ways: Ways::in_messages(&mut random, across),
@@ -168,9 +168,9 @@ impl Case {
             }
             source[axis] = index.rem_euclid(extent);
         }
-        let filled = match self.neighbours {
-            Neighbours::All => outside >= 1,
-            Neighbours::Faces => outside == 1,
+        let filled = match self.connectivity {
+            Connectivity::All => outside >= 1,
+            Connectivity::Faces => outside == 1,
         };
         filled.then_some(source)
     }
@@ -321,7 +321,7 @@ impl Case {
 
     fn pattern(&self, comm: &Communicator) -> Result<Pattern, Failure> {
         let grid = Grid::new(&self.extents)?.periodic(&self.periodic)?;
-        let halo = Halo::per_side(&self.widths).with_neighbours(self.neighbours);
+        let halo = Halo::per_side(&self.widths).with_connectivity(self.connectivity);
         Ok(Pattern::structured(comm, &grid, &self.domains[comm.rank()], &halo)?)
     }
 }

@@ -45,7 +45,7 @@ pub fn check<D: Device>(comm: &Communicator, device: &D) -> Result<(), Failure> 
                 view[[cell]] = value(cell);
             }
         }
-        exchange.exchange(Schedule::Blocking)?;
+        exchange.run(Schedule::Blocking)?;
         let traffic = exchange.traffic();
         if comm.rank() == 0 && path == DataPath::Messages {
             ensure!(traffic.message_bytes > 1 << 31, "the message has only {} bytes", traffic.message_bytes);
@@ -115,7 +115,7 @@ pub fn check_indices<D: Device>(comm: &Communicator, device: &D, levels: usize) 
                 view[[cell, level]] = value(cell, level);
             }
         }
-        exchange.exchange(Schedule::Blocking)?;
+        exchange.run(Schedule::Blocking)?;
         let bytes = exchange.traffic().message_bytes;
         if comm.rank() == 0 && path == DataPath::Messages {
             ensure!(

@@ -1,6 +1,6 @@
 //! Random lines: every rank gathers a window around its own items.
 
-use haloport_core::line::{Sides, Turn};
+use haloport_core::line::{NextRound, Payloads};
 use haloport_core::{Communicator, Line, LineExchange};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
@@ -33,7 +33,7 @@ pub fn check(comm: &Communicator, number: u64) -> Result<(), Failure> {
         // A rank without items begins with nothing; afterwards each passes on what came.
         let mut first = Some(own.clone())
             .filter(|own| !own.is_empty())
-            .map(|own| Sides { left: Some(own.clone()), right: Some(own) });
+            .map(|own| Payloads { left: Some(own.clone()), right: Some(own) });
         let mut begun = false;
         let rounds = exchange.rounds(|came| {
             if let Some(items) = &came.left {
@@ -41,11 +41,11 @@ pub fn check(comm: &Communicator, number: u64) -> Result<(), Failure> {
             }
             right.extend(came.right.iter().flatten());
             let pass = if std::mem::replace(&mut begun, true) {
-                Sides { left: came.right, right: came.left }
+                Payloads { left: came.right, right: came.left }
             } else {
                 first.take().unwrap_or_default()
             };
-            Turn { pass, enough: left.len() >= before && right.len() >= after }
+            NextRound { pass, enough: left.len() >= before && right.len() >= after }
         })?;
         let mut got = left.split_off(left.len() - before.min(left.len()));
         got.extend(own);

@@ -131,7 +131,7 @@ fn make_lent<'m, T: Element, D: Device>(
     memory: &'m mut Memory,
 ) -> Result<Box<dyn CaseField + 'm>, Failure> {
     let device = model.device();
-    let layouts = (0..model.domains()).map(|domain| model.layout(domain).cloned());
+    let layouts = (0..model.domain_count()).map(|domain| model.layout(domain).cloned());
     let layouts = layouts.collect::<Result<Vec<_>, _>>()?;
     if !device.info().runs_on_host() {
         let field = field_at_addresses::<T, D>(device, layouts, kind)?;
@@ -199,7 +199,7 @@ pub(crate) fn run_rounds<'m, D: Device>(
         }
         let schedules = [Schedule::Blocking, Schedule::DefaultStream, Schedule::On(&stream)];
         match (number + round) % 4 {
-            0 => exchange.exchange(schedules[0])?,
+            0 => exchange.run(schedules[0])?,
             1 => exchange.start(schedules[1])?.finish(schedules[0])?,
             2 => exchange.start(schedules[0])?.finish(schedules[2])?,
             _ => {
@@ -237,7 +237,7 @@ pub(crate) fn run_passed<D: Device>(
             field.prepare(round)?;
         }
         match (number + round) % 3 {
-            0 => plan.exchange(&mut sets[passed], Schedule::Blocking)?,
+            0 => plan.run(&mut sets[passed], Schedule::Blocking)?,
             1 => plan.start(&mut sets[passed], Schedule::DefaultStream)?.finish(Schedule::DefaultStream)?,
             _ => {
                 let pending = plan.start(&mut sets[passed], Schedule::Blocking)?;

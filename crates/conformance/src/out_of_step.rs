@@ -1,14 +1,13 @@
 //! Ranks that make collective calls in different orders: each call of the library, swapped with every other one, left out
 //! and repeated on one rank.
 
-use std::time::Duration;
-
+use haloport_core::comm::Communicator;
 use haloport_core::device::Device;
 use haloport_core::trace::Trace;
-use haloport_core::transport::{Communicator, Reduction};
+use haloport_core::transport::Reduction;
 use haloport_core::{
-    BindOptions, Field, Grid, Halo, HaloCells, IndexSet, Line, LineExchange, Pattern, SparseExchange, Split,
-    Trial,
+    BindOptions, DataPath, Field, Grid, Halo, HaloCells, IndexSet, Line, LineExchange, Pattern,
+    SparseExchange, Split,
 };
 
 use crate::{Failure, ensure};
@@ -65,10 +64,7 @@ pub fn variants<D: Device>() -> Vec<Call<D>> {
     vec![
         ("an unstructured pattern", |made| made.unstructured().map(drop)),
         ("a pattern on a cubed sphere", |made| made.cubed_sphere().map(drop)),
-        ("bind with a trial", |made| {
-            let trial = Trial { time: Duration::from_millis(5), rounds: 2 };
-            made.bind(0, BindOptions::default().trial(trial))
-        }),
+        ("bind with options", |made| made.bind(0, BindOptions::default().path(DataPath::Messages))),
     ]
 }
 
@@ -97,7 +93,7 @@ impl<D: Device> Made<D> {
 
     fn cubed_sphere(&self) -> Result<Pattern, Failure> {
         let grid = Grid::cubed_sphere(2)?;
-        let domains = if self.comm.rank() == 0 { vec![grid.cells()] } else { Vec::new() };
+        let domains = if self.comm.rank() == 0 { vec![grid.bounds()] } else { Vec::new() };
         Ok(Pattern::structured(&self.comm, &grid, &domains, &Halo::uniform(0))?)
     }
 

@@ -55,17 +55,21 @@ pub fn capturing<D: Device>(comm: &Communicator, device: &D) -> Result<(), Failu
     let default = device.default_stream();
     let mut solver = Solver::new(comm, device, DataPath::Messages, &own)?;
     let step = solver.record(Schedule::On(&own))?;
-    ensure!(step.is_captured() && step.why_not().is_none(), "not captured: {:?}", step.why_not());
+    ensure!(
+        step.is_captured() && step.fallback_reason().is_none(),
+        "not captured: {:?}",
+        step.fallback_reason()
+    );
     drop(step);
     for (schedule, word) in [(Schedule::Blocking, "Blocking"), (Schedule::On(&default), "default stream")] {
         let step = solver.record(schedule)?;
-        let why = step.why_not().unwrap_or("it is captured");
+        let why = step.fallback_reason().unwrap_or("it is captured");
         ensure!(!step.is_captured() && why.contains(word), "{schedule:?}: {why}");
     }
     drop(solver);
     let mut direct = Solver::new(comm, device, DataPath::Direct, &own)?;
     let step = direct.record(Schedule::On(&own))?;
-    let why = step.why_not().unwrap_or_default();
+    let why = step.fallback_reason().unwrap_or_default();
     ensure!(step.is_captured() || why.contains("neighbours lend"), "with memory of neighbours: {why}");
     Ok(())
 }

@@ -6,10 +6,9 @@ mod parts;
 use std::sync::Arc;
 use std::time::Duration;
 
+use haloport_core::comm::Communicator;
 use haloport_core::device::{DeviceId, MemoryRange, Pointer};
-use haloport_core::transport::{
-    Channel, Communicator, Direction, Reach, Reduction, Transport, TransportError,
-};
+use haloport_core::transport::{Channel, Direction, Reach, Reduction, Transport, TransportError};
 use rand::rngs::StdRng;
 use rand::seq::SliceRandom;
 use rand::{RngExt, SeedableRng};

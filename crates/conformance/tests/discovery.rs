@@ -92,7 +92,7 @@ fn discover(comm: &Communicator, counters: &Counters, set: &IndexSet) -> Result<
         let cell = cell[0] as usize;
         if owned[cell] { !set.ids()[cell] } else { 0 }
     });
-    exchange.exchange(Schedule::Blocking)?;
+    exchange.run(Schedule::Blocking)?;
     let view = exchange.fields().view(0)?;
     for (cell, &id) in set.ids().iter().enumerate() {
         let found = view.get(&[cell as i64]);

@@ -55,7 +55,7 @@ fn compete<const N: usize>(pattern: &Pattern, rounds: usize) -> Result<[f64; CON
     let mut moving = pattern.plan(lend(&device, &layout, fifth)?)?;
     let passed_in_turn = [fifth, sixth];
     let exchange = |plan: &mut Plan, memory: &mut [Vec<f64>; N]| -> Result<(), Error> {
-        Ok(plan.exchange(lend(&device, &layout, memory)?, Schedule::Blocking)?)
+        Ok(plan.run(lend(&device, &layout, memory)?, Schedule::Blocking)?)
     };
     let mut times: [Vec<f64>; CONTESTANTS] = Default::default();
     for round in 0..rounds {
@@ -64,9 +64,9 @@ fn compete<const N: usize>(pattern: &Pattern, rounds: usize) -> Result<[f64; CON
             pattern.comm().barrier()?;
             let began = Instant::now();
             match contestant {
-                0 => bound.exchange(Schedule::Blocking)?,
+                0 => bound.run(Schedule::Blocking)?,
                 1 => exchange(&mut plan, passed)?,
-                2 => bound_in_turn[round % 2].exchange(Schedule::Blocking)?,
+                2 => bound_in_turn[round % 2].run(Schedule::Blocking)?,
                 _ => exchange(&mut moving, passed_in_turn[round % 2])?,
             }
             times[contestant].push(began.elapsed().as_secs_f64() * 1e6);

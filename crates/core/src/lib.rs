@@ -4,7 +4,8 @@
 //!
 //! - [`device`]: streams, events, memory, copies and kernels behind one trait;
 //! - [`domain`]: grids, boxes, splits and halo widths;
-//! - [`transport`]: how bytes travel between ranks, and ranks as threads;
+//! - [`transport`]: how bytes travel between ranks;
+//! - [`comm`]: a rank and the other ranks: collective calls, waiting, progress, and ranks as threads;
 //! - [`pattern`]: who sends which cells to whom;
 //! - [`field`]: the memory of distributed fields;
 //! - [`interop`]: arrays and streams of other programs (DLPack and the like), as checked plain data;
@@ -16,6 +17,7 @@
 #![warn(missing_docs)]
 
 mod callback;
+pub mod comm;
 pub mod device;
 pub mod domain;
 pub mod element;
@@ -29,12 +31,13 @@ pub mod sparse;
 pub mod trace;
 pub mod transport;
 
-pub use domain::{Grid, GridError, Halo, HaloCells, IndexBox, IndexSet, Neighbours, Orientation, Split};
+pub use comm::{Communicator, MOST_RANKS, Progress, RanksError, run_ranks};
+pub use domain::{Connectivity, Grid, GridError, Halo, HaloCells, IndexBox, IndexSet, Orientation, Split};
 pub use element::{Element, ElementType};
 pub use error::Error;
 pub use exchange::{
     BindError, BindOptions, Binder, DataPath, Exchange, ExchangeError, FieldSet, HaloOrder, Pending, Plan,
-    Progress, Schedule, Step, StepError, Trial,
+    Schedule, Step, StepError,
 };
 pub use field::{
     BlockLayout, BorrowedField, ComponentPlace, Field, FieldError, Rows, RowsAround, RowsMut, View, ViewMut,
@@ -42,4 +45,4 @@ pub use field::{
 pub use line::{Line, LineExchange};
 pub use pattern::{CellRegions, Cells, Pattern, PatternError, Piece, Regions};
 pub use sparse::{SparseError, SparseExchange, SparseOptions};
-pub use transport::{Communicator, MOST_RANKS, RanksError, TransportError, run_ranks};
+pub use transport::TransportError;

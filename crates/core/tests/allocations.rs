@@ -51,21 +51,21 @@ fn allocations(ranks: usize, path: DataPath, borrowed: bool) -> usize {
 }
 
 fn count<F: FieldSet>(comm: &Communicator, exchange: &mut Exchange<F>) -> Result<usize, Failure> {
-    exchange.exchange(Schedule::DefaultStream)?;
+    exchange.run(Schedule::DefaultStream)?;
     // Barriers may allocate, so no rank may be in one while another counts: all are in exchanges, which order them.
     comm.barrier()?;
-    exchange.exchange(Schedule::DefaultStream)?;
-    exchange.exchange(Schedule::DefaultStream)?;
+    exchange.run(Schedule::DefaultStream)?;
+    exchange.run(Schedule::DefaultStream)?;
     let before = ALLOCATIONS.load(Ordering::SeqCst);
     for _ in 0..100 {
-        exchange.exchange(Schedule::Blocking)?;
+        exchange.run(Schedule::Blocking)?;
         let pending = exchange.start(Schedule::DefaultStream)?;
         let _ = pending.is_ready();
         pending.finish(Schedule::DefaultStream)?;
     }
     let after = ALLOCATIONS.load(Ordering::SeqCst);
-    exchange.exchange(Schedule::DefaultStream)?;
-    exchange.exchange(Schedule::DefaultStream)?;
+    exchange.run(Schedule::DefaultStream)?;
+    exchange.run(Schedule::DefaultStream)?;
     comm.barrier()?;
     Ok(after - before)
 }

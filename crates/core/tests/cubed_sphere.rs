@@ -29,7 +29,7 @@ fn a_vector_arrives_in_the_axes_of_the_tile_that_it_arrives_in() {
                 let owned = mine.contains(cell);
                 if owned { 1000.0 * component as f64 + number([cell[0], cell[1], cell[2]]) } else { -1.0 }
             });
-            exchange.exchange(Schedule::Blocking)?;
+            exchange.run(Schedule::Blocking)?;
             let view = exchange.fields().view(0)?;
             if !mine.contains(&[0, CELLS - 1, CELLS - 1]) {
                 return Ok(());
@@ -101,7 +101,7 @@ fn halos_that_a_cubed_sphere_has_not_are_refused() {
     let text = refused(2, |comm| {
         let grid = if comm.rank() == 0 { Grid::cubed_sphere(4)? } else { Grid::new([6, 4, 4])? };
         let halo = Halo::per_axis([0, 1, 1]);
-        let domains = [grid.cells()];
+        let domains = [grid.bounds()];
         Pattern::structured(comm, &grid, &domains[comm.rank()..], &halo)?;
         Ok(())
     });

@@ -149,7 +149,7 @@ fn fields_that_do_not_fit_the_pattern_are_refused() {
 fn layouts_that_cannot_be_served_are_refused() {
     run_ranks(1, |comm| -> Result<(), Failure> {
         let grid = Grid::new([4, 4])?;
-        let pattern = Pattern::structured(&comm, &grid, &[grid.cells()], &Halo::uniform(1))?;
+        let pattern = Pattern::structured(&comm, &grid, &[grid.bounds()], &Halo::uniform(1))?;
         let build = |order: &[usize], padding: &[usize], components| {
             Field::<f64, _>::builder(&pattern)
                 .axis_order(order)
@@ -168,7 +168,7 @@ fn layouts_that_cannot_be_served_are_refused() {
             text(build(&[0, 1], &[0, 0], 0)),
             "the number of components of a field: expected at least 1, found 0"
         );
-        let cells = grid.cells();
+        let cells = grid.bounds();
         let overlapping = BlockLayout::new(cells, cells, [3, 1], 1, 1).unwrap_err();
         assert!(
             overlapping.to_string().contains("a stride of at least 4 elements where 3 is"),

@@ -139,8 +139,8 @@ fn random_layouts_stay_within_their_memory() {
         let grid = Grid::new([4, 3])?.periodic([true, true])?;
         let ring = Grid::new([4])?.periodic([true])?;
         let patterns = [
-            Pattern::structured(&comm, &grid, &[grid.cells()], &Halo::uniform(1))?,
-            Pattern::structured(&comm, &ring, &[ring.cells()], &Halo::uniform(0))?,
+            Pattern::structured(&comm, &grid, &[grid.bounds()], &Halo::uniform(1))?,
+            Pattern::structured(&comm, &ring, &[ring.bounds()], &Halo::uniform(0))?,
             Pattern::unstructured(&comm, &[IndexSet::new(&[0, 1, 2], &[1, 1])], &HaloCells::All)?,
             Pattern::unstructured(&comm, &[IndexSet::new(&[], &[])], &HaloCells::All)?,
         ];
@@ -175,7 +175,7 @@ fn random_layouts_stay_within_their_memory() {
             let pattern = &patterns[case as usize % patterns.len()];
             if let Ok(mut exchange) = pattern.bind(field) {
                 bound += 1;
-                exchange.exchange(Schedule::DefaultStream)?;
+                exchange.run(Schedule::DefaultStream)?;
             }
             let guards = memory[..16].iter().chain(&memory[64..]);
             assert!(guards.copied().all(|it| it == GUARD), "case {case}: {layout:?} leaves its memory");
@@ -259,7 +259,7 @@ fn empty_domains_of_any_bounds_are_domains_without_cells() {
             IndexBox::new([i64::MIN, 0], [i64::MAX, 0]),
         ];
         for empty in far {
-            let domains = [empty, grid.cells()];
+            let domains = [empty, grid.bounds()];
             let pattern = Pattern::structured(&comm, &grid, &domains, &Halo::per_axis([2, 1]))?;
             let regions = pattern.regions(0).ok_or("no regions")?;
             assert_eq!((regions.interior, regions.boundary.len()), (None, 0));
@@ -267,7 +267,7 @@ fn empty_domains_of_any_bounds_are_domains_without_cells() {
             let mut field = Field::<f64, _>::new(&device(), &pattern)?;
             assert!(field.view_mut(0)?.region().is_empty());
             let mut exchange = pattern.bind(field)?;
-            exchange.exchange(Schedule::DefaultStream)?;
+            exchange.run(Schedule::DefaultStream)?;
         }
         Ok(())
     })

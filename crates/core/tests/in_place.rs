@@ -95,7 +95,7 @@ fn lent_memory_is_never_used_by_messages_under_way() {
             let mut exchange = pattern.bind(field)?;
             for round in 0..2 {
                 prepare(&mut exchange.fields_mut().view_mut(0)?, &owned, planes, round);
-                exchange.exchange(Schedule::DefaultStream)?;
+                exchange.run(Schedule::DefaultStream)?;
                 verify(&exchange.fields().view(0)?, planes, round);
             }
             let traffic = exchange.traffic();
@@ -147,14 +147,14 @@ fn a_field_is_at_rest_once_no_message_that_was_given_up_can_touch_it() {
         let mut exchange = pattern.bind_with(Numbers::new(&device()?, &pattern)?, options)?;
         if comm.rank() == 0 {
             comm.set_time_limit(Some(Duration::from_millis(50)));
-            let error = exchange.exchange(Schedule::DefaultStream).unwrap_err();
+            let error = exchange.run(Schedule::DefaultStream).unwrap_err();
             assert!(matches!(error, ExchangeError::TimeLimit { .. }), "{error}");
             comm.set_time_limit(Some(Duration::from_secs(20)));
             exchange.fields_mut().view_mut(0)?.fill_with(|_, _| 7.0);
         }
         comm.barrier()?;
         if comm.rank() == 1 {
-            exchange.exchange(Schedule::DefaultStream).unwrap_err();
+            exchange.run(Schedule::DefaultStream).unwrap_err();
         }
         comm.barrier()?;
         if comm.rank() == 0 {

@@ -3,7 +3,7 @@
 
 use std::ops::Range;
 
-use haloport_core::line::{Sides, Turn};
+use haloport_core::line::{NextRound, Payloads};
 use haloport_core::*;
 
 #[test]
@@ -51,12 +51,12 @@ fn ranks_that_differ_about_the_number_of_items_are_told() {
 fn nothing_is_not_an_empty_payload() {
     run_ranks(3, |comm| {
         let mut exchange = LineExchange::new(&Line::even(&comm, 0)?)?;
-        let pass = Sides { left: Some(Vec::new()), right: (comm.rank() == 1).then(|| vec![1]) };
+        let pass = Payloads { left: Some(Vec::new()), right: (comm.rank() == 1).then(|| vec![1]) };
         let came = exchange.pass(pass)?;
         let expected = [
-            Sides { left: None, right: Some(Vec::new()) },
-            Sides { left: None, right: Some(Vec::new()) },
-            Sides { left: Some(vec![1]), right: None },
+            Payloads { left: None, right: Some(Vec::new()) },
+            Payloads { left: None, right: Some(Vec::new()) },
+            Payloads { left: Some(vec![1]), right: None },
         ];
         assert_eq!(came, expected[comm.rank()]);
         Ok(())
@@ -70,8 +70,8 @@ fn one_rank_alone_returns_at_once_though_it_wants_more() {
         let mut turns = 0;
         let rounds = LineExchange::new(&Line::even(&comm, 10)?)?.rounds(|came| {
             turns += 1;
-            assert_eq!(came, Sides::default());
-            Turn { pass: Sides { left: Some(vec![1]), right: Some(vec![2]) }, enough: false }
+            assert_eq!(came, Payloads::default());
+            NextRound { pass: Payloads { left: Some(vec![1]), right: Some(vec![2]) }, enough: false }
         })?;
         assert_eq!(rounds, 0);
         Ok(turns)
@@ -84,9 +84,9 @@ fn a_rank_that_never_has_enough_is_an_error_on_every_rank() {
     let errors = run_ranks(4, |comm| {
         let mut exchange = LineExchange::new(&Line::even(&comm, 10)?)?;
         let rank = comm.rank();
-        let never = exchange.rounds(|_| Turn { pass: Sides::default(), enough: rank != 2 });
+        let never = exchange.rounds(|_| NextRound { pass: Payloads::default(), enough: rank != 2 });
         // The ranks are still together.
-        assert_eq!(exchange.rounds(|_| Turn { pass: Sides::default(), enough: true })?, 0);
+        assert_eq!(exchange.rounds(|_| NextRound { pass: Payloads::default(), enough: true })?, 0);
         Ok(never.err().map(|error| error.to_string()))
     })
     .unwrap();

@@ -20,7 +20,7 @@ fn alone(body: impl Fn(&Communicator) -> Result<(), Failure> + Sync) {
 fn fields_too_large_for_memory_are_refused() {
     alone(|comm| {
         let grid = Grid::new([4, 4])?;
-        let pattern = Pattern::structured(comm, &grid, &[grid.cells()], &Halo::uniform(1))?;
+        let pattern = Pattern::structured(comm, &grid, &[grid.bounds()], &Halo::uniform(1))?;
         for huge in [usize::MAX, usize::MAX - 13, usize::MAX - 5 - (1 << 40), 1 << 62, 1 << 58] {
             let padded = Field::<f64, CpuDevice>::builder(&pattern).padding([0, huge]).build(&device()?);
             assert!(padded.is_err(), "a padding of {huge}");
@@ -50,7 +50,7 @@ fn grids_halos_and_splits_beyond_all_measure_are_refused() {
     alone(|comm| {
         for periodic in [true, false] {
             let grid = Grid::new([4])?.periodic([periodic])?;
-            let pattern = Pattern::structured(comm, &grid, &[grid.cells()], &Halo::uniform(usize::MAX));
+            let pattern = Pattern::structured(comm, &grid, &[grid.bounds()], &Halo::uniform(usize::MAX));
             assert!(matches!(pattern, Err(PatternError::Refused(_))), "{pattern:?}");
         }
         Ok(())
@@ -70,14 +70,14 @@ fn strides_along_axes_of_one_cell_may_be_anything() {
     alone(|comm| {
         let grid = Grid::new([4, 1])?.periodic([true, false])?;
         let halo = Halo::per_axis([1, 0]);
-        let pattern = Pattern::structured(comm, &grid, &[grid.cells()], &halo)?;
+        let pattern = Pattern::structured(comm, &grid, &[grid.bounds()], &halo)?;
         let allocated = IndexBox::new([-1, 0], [5, 1]);
         for (odd, component) in [(i64::MAX, i64::MIN), (0, 0), (-7, i64::MAX)] {
-            let layout = BlockLayout::new(grid.cells(), allocated, [1, odd], 1, component)?;
+            let layout = BlockLayout::new(grid.bounds(), allocated, [1, odd], 1, component)?;
             let mut memory = [9.0, 0.0, 1.0, 2.0, 3.0, 9.0];
             let mut exchange =
                 pattern.bind(BorrowedField::new(&device()?, vec![(&mut memory[..], layout)])?)?;
-            exchange.exchange(DEFAULT)?;
+            exchange.run(DEFAULT)?;
             drop(exchange);
             assert_eq!(memory, [3.0, 0.0, 1.0, 2.0, 3.0, 0.0]);
         }
@@ -95,7 +95,7 @@ fn complex_numbers_need_no_more_than_their_own_alignment() {
         // One float from the start: aligned to 4 bytes and no more.
         let numbers: &mut [num_complex::Complex<f32>] = bytemuck::cast_slice_mut(&mut numbers[1..15]);
         let field = BorrowedField::new(&device()?, vec![(numbers, model.layout(0)?.clone())])?;
-        pattern.bind(field)?.exchange(DEFAULT)?;
+        pattern.bind(field)?.run(DEFAULT)?;
         Ok(())
     });
 }
@@ -105,7 +105,7 @@ fn complex_numbers_need_no_more_than_their_own_alignment() {
 fn lent_fields_are_told_apart() {
     alone(|comm| {
         let grid = Grid::new([4])?.periodic([true])?;
-        let domains = [IndexBox::new([0], [0]), grid.cells()];
+        let domains = [IndexBox::new([0], [0]), grid.bounds()];
         let pattern = Pattern::structured(comm, &grid, &domains, &Halo::uniform(1))?;
         let model = Numbers::new(&device()?, &pattern)?;
         let layouts = [model.layout(0)?.clone(), model.layout(1)?.clone()];
@@ -116,7 +116,7 @@ fn lent_fields_are_told_apart() {
         };
         let mut exchange = pattern.bind(lend(&mut one[..])?)?;
         let old = std::mem::replace(exchange.fields_mut(), lend(&mut two[..])?);
-        assert_eq!(exchange.exchange(DEFAULT), Err(ExchangeError::FieldsReplaced));
+        assert_eq!(exchange.run(DEFAULT), Err(ExchangeError::FieldsReplaced));
         drop(old);
         Ok(())
     });
@@ -131,7 +131,7 @@ fn a_neighbour_that_has_gone_is_known_at_once_by_messages_as_well() {
             drop(exchange);
         } else {
             let began = Instant::now();
-            let error = exchange.exchange(DEFAULT).unwrap_err();
+            let error = exchange.run(DEFAULT).unwrap_err();
             assert_eq!(error.to_string(), "rank 1 has given up the exchange");
             assert!(began.elapsed() < Duration::from_secs(5), "it took {:?}", began.elapsed());
         }

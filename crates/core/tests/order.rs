@@ -29,14 +29,14 @@ fn exchanged(pattern: &Pattern, options: BindOptions) -> Result<exchange::Traffi
     let field = Numbers::new(&device()?, pattern)?;
     let mut exchange = pattern.bind_with(field, options)?;
     for _ in 0..2 {
-        for domain in 0..exchange.fields().domains() {
+        for domain in 0..exchange.fields().domain_count() {
             let owned = exchange.fields().layout(domain)?.owned();
             let fill = |cell: &[i64], _| if owned.contains(cell) { value(cell) } else { -1.0 };
             exchange.fields_mut().view_mut(domain)?.fill_with(fill);
         }
         let pending = exchange.start(Schedule::DefaultStream)?;
         pending.finish(Schedule::DefaultStream)?;
-        for domain in 0..exchange.fields().domains() {
+        for domain in 0..exchange.fields().domain_count() {
             check(&exchange.fields().view(domain)?);
         }
     }

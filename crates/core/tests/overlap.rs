@@ -41,8 +41,8 @@ impl Boxes {
         };
         let widths: Vec<(usize, usize)> =
             (0..axes).map(|axis| (width(axis, random), width(axis, random))).collect();
-        let kind = *[Neighbours::All, Neighbours::Faces].choose(random).unwrap();
-        let mut boxes = vec![grid.cells()];
+        let kind = *[Connectivity::All, Connectivity::Faces].choose(random).unwrap();
+        let mut boxes = vec![grid.bounds()];
         for _ in 0..random.random_range(0..3 * ranks) {
             let cut = boxes.swap_remove(random.random_range(0..boxes.len()));
             let axis = random.random_range(0..axes);
@@ -54,7 +54,7 @@ impl Boxes {
         boxes.into_iter().for_each(|domain| domains[random.random_range(0..ranks)].push(domain));
         Boxes {
             grid,
-            halo: Halo::per_side(&widths).with_neighbours(kind),
+            halo: Halo::per_side(&widths).with_connectivity(kind),
             widths: widths.into_iter().map(|(below, above)| (below as i64, above as i64)).collect(),
             domains,
         }
@@ -66,7 +66,7 @@ impl Boxes {
             cell.iter().zip(&self.widths).map(|(at, (below, _))| at - below).collect::<Vec<_>>(),
             cell.iter().zip(&self.widths).map(|(at, (_, above))| at + above + 1).collect::<Vec<_>>(),
         );
-        let along_axes = self.halo.neighbours() == Neighbours::Faces;
+        let along_axes = self.halo.connectivity() == Connectivity::Faces;
         cells(&reach).into_iter().any(|other| {
             let off = other.iter().zip(cell).filter(|(one, other)| one != other).count();
             (!along_axes || off <= 1) && filled.contains(&other)
@@ -290,7 +290,7 @@ fn an_interior_that_fails_fails_after_the_neighbours_have_their_halos() {
         verify(exchange.fields(), 1, comm.size())?;
         // It goes on as if nothing had been.
         prepare(exchange.fields_mut(), 2)?;
-        exchange.exchange(DEFAULT)?;
+        exchange.run(DEFAULT)?;
         verify(exchange.fields(), 2, comm.size())
     })
     .unwrap();

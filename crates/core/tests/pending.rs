@@ -62,7 +62,7 @@ fn a_forgotten_pending_exchange_leaves_the_field_in_flight_until_it_is_completed
         // The next start completes a forgotten one as well.
         prepare(exchange.fields_mut(), 2)?;
         std::mem::forget(exchange.start(DEFAULT)?);
-        exchange.exchange(DEFAULT)?;
+        exchange.run(DEFAULT)?;
         verify(exchange.fields(), 2, comm.size())?;
 
         // And so does taking the fields back.
@@ -81,7 +81,7 @@ fn dropping_an_exchange_with_a_forgotten_flight_serves_the_neighbours() {
             std::mem::forget(exchange.start(DEFAULT)?);
             drop(exchange);
         } else {
-            exchange.exchange(DEFAULT)?;
+            exchange.run(DEFAULT)?;
             verify(exchange.fields(), 1, comm.size())?;
         }
         Ok(())
@@ -157,11 +157,11 @@ fn replaced_fields_are_refused_until_they_are_back() {
         let mut exchange = bound(&comm, DataPath::Quickest)?;
         let mut other = Numbers::new(&device()?, &line(&comm)?)?;
         std::mem::swap(exchange.fields_mut(), &mut other);
-        assert_eq!(exchange.exchange(DEFAULT), Err(ExchangeError::FieldsReplaced));
+        assert_eq!(exchange.run(DEFAULT), Err(ExchangeError::FieldsReplaced));
         assert_eq!(exchange.start(DEFAULT).err(), Some(ExchangeError::FieldsReplaced));
         assert_eq!(exchange.complete(), Err(ExchangeError::FieldsReplaced));
         std::mem::swap(exchange.fields_mut(), &mut other);
-        exchange.exchange(DEFAULT)?;
+        exchange.run(DEFAULT)?;
         Ok(())
     })
     .unwrap();
@@ -175,11 +175,11 @@ fn a_field_in_flight_elsewhere_is_refused() {
         let spare = Numbers::new(&device()?, &line(&comm)?)?;
         let field = std::mem::replace(exchange.fields_mut(), spare);
         let mut second = line(&comm)?.bind(field)?;
-        assert_eq!(second.exchange(DEFAULT), Err(ExchangeError::InFlightElsewhere));
+        assert_eq!(second.run(DEFAULT), Err(ExchangeError::InFlightElsewhere));
         std::mem::swap(exchange.fields_mut(), second.fields_mut());
         exchange.complete()?;
         std::mem::swap(exchange.fields_mut(), second.fields_mut());
-        second.exchange(DEFAULT)?;
+        second.run(DEFAULT)?;
         Ok(())
     })
     .unwrap();
@@ -197,9 +197,9 @@ fn a_neighbour_that_does_not_come_is_named_after_the_time_limit() {
             comm.set_time_limit(Some(Duration::from_millis(200)));
             assert_eq!(comm.time_limit(), Some(Duration::from_millis(200)));
             let began = Instant::now();
-            let error = exchange.exchange(DEFAULT).unwrap_err();
+            let error = exchange.run(DEFAULT).unwrap_err();
             assert!(began.elapsed() < Duration::from_secs(5), "it took {:?}", began.elapsed());
-            let again = exchange.exchange(DEFAULT).unwrap_err();
+            let again = exchange.run(DEFAULT).unwrap_err();
             assert!(matches!(again, ExchangeError::Poisoned(_)), "{again}");
             assert!(exchange.fields().view(0).is_ok(), "the field of a poisoned exchange is at rest");
             Err(error.into())
@@ -216,11 +216,11 @@ fn a_neighbour_that_has_given_up_is_known_at_once() {
         let mut exchange = bound(&comm, DataPath::Quickest)?;
         if comm.rank() == 1 {
             comm.set_time_limit(Some(Duration::from_millis(100)));
-            assert!(exchange.exchange(DEFAULT).is_err());
+            assert!(exchange.run(DEFAULT).is_err());
         } else {
             std::thread::sleep(Duration::from_millis(400));
             let began = Instant::now();
-            let error = exchange.exchange(DEFAULT).unwrap_err();
+            let error = exchange.run(DEFAULT).unwrap_err();
             assert_eq!(error.to_string(), "rank 1 has given up the exchange");
             assert!(began.elapsed() < Duration::from_secs(5), "it took {:?}", began.elapsed());
         }
@@ -243,14 +243,14 @@ fn a_panic_poisons_the_exchange_and_ends_the_neighbours() {
                 }));
                 assert!(caught.is_err());
                 // One of the neighbours may have come so far that nothing was left to give up; then it is whole.
-                let after = exchange.exchange(DEFAULT).unwrap_err();
+                let after = exchange.run(DEFAULT).unwrap_err();
                 assert!(matches!(after, ExchangeError::Poisoned(_)), "{after}");
                 return Err("gone".into());
             }
             comm.set_time_limit(Some(Duration::from_secs(20)));
             let began = Instant::now();
             // Rank 1 is missing from the second exchange at the latest.
-            let outcome = exchange.exchange(DEFAULT).and_then(|()| exchange.exchange(DEFAULT));
+            let outcome = exchange.run(DEFAULT).and_then(|()| exchange.run(DEFAULT));
             assert!(outcome.is_err());
             assert!(began.elapsed() < Duration::from_secs(10), "it took {:?}", began.elapsed());
             Ok(())
@@ -296,7 +296,7 @@ fn the_callback_hears_of_a_failure() {
         let mut exchange = pattern.bind_with(Numbers::new(&device()?, &pattern)?, options)?;
         comm.set_time_limit(Some(Duration::from_millis(100)));
         if comm.rank() == 0 {
-            assert!(exchange.exchange(DEFAULT).is_err());
+            assert!(exchange.run(DEFAULT).is_err());
             assert_eq!(heard.load(Ordering::SeqCst), 1);
         }
         comm.set_time_limit(Some(Duration::from_secs(20)));
@@ -321,13 +321,13 @@ fn a_callback_that_panics_is_an_error_of_its_exchange_alone() {
         let ended = one.finish(DEFAULT);
         if panics {
             assert_eq!(ended, Err(ExchangeError::CallbackPanicked("out of fish".into())));
-            let next = broken.exchange(DEFAULT).unwrap_err().to_string();
+            let next = broken.run(DEFAULT).unwrap_err().to_string();
             assert!(next.contains("poisoned") && next.contains("panicked: out of fish"), "{next}");
         } else {
             ended?;
         }
         prepare(whole.fields_mut(), 1)?;
-        whole.exchange(DEFAULT)?;
+        whole.run(DEFAULT)?;
         verify(whole.fields(), 1, comm.size())
     });
 }

@@ -43,7 +43,7 @@ fn one_field_takes_part_in_several_exchanges() {
             verify(&u, round, comm.size())?;
             verify(&v, round, comm.size())?;
             prepare(&mut u, round + 100)?;
-            physics.exchange((&mut u, &mut t), DEFAULT)?;
+            physics.run((&mut u, &mut t), DEFAULT)?;
             verify(&u, round + 100, comm.size())?;
             verify(&t, round, comm.size())?;
         }
@@ -60,7 +60,7 @@ fn fields_change_places_between_steps_on_some_ranks_only() {
         for round in 0..20 {
             prepare(&mut now, round)?;
             prepare(&mut next, round + 1000)?;
-            plan.exchange(&mut now, DEFAULT)?;
+            plan.run(&mut now, DEFAULT)?;
             verify(&now, round, comm.size())?;
             assert_eq!(next.view(0)?.get(&[4 * comm.rank() as i64 - 1]), Some(-1.0));
             if (round + comm.rank()) % 2 == 0 {
@@ -79,7 +79,7 @@ fn a_field_may_be_gone_before_the_next_start() {
         for round in 0..10 {
             let mut field = numbers(&pattern)?;
             prepare(&mut field, round)?;
-            plan.exchange(&mut field, DEFAULT)?;
+            plan.run(&mut field, DEFAULT)?;
             verify(&field, round, comm.size())?;
         }
         Ok(())
@@ -97,7 +97,7 @@ fn the_owner_of_lent_memory_uses_it_between_exchanges() {
         for round in 0..10 {
             let lent = if round % 3 == 0 { &mut others } else { &mut values[..] };
             lent.fill((10 * round + comm.rank()) as f64);
-            plan.exchange(lend(lent, &layout)?, DEFAULT)?;
+            plan.run(lend(lent, &layout)?, DEFAULT)?;
             assert_eq!(lent[0], (10 * round + below % comm.size()) as f64);
             assert_eq!(lent[5], (10 * round + above % comm.size()) as f64);
         }
@@ -113,22 +113,22 @@ fn other_fields_than_those_of_the_plan_are_refused_and_change_nothing() {
         let mut plan = pattern.plan((&mut u, &mut v))?;
         let mut single = Field::<f32, _>::new(&device()?, &pattern)?;
         let mut wider = Numbers::builder(&pattern).wider_margin(1).build(&device()?)?;
-        let error = text(plan.exchange((&mut u, &mut single), DEFAULT));
+        let error = text(plan.run((&mut u, &mut single), DEFAULT));
         let expected = "field 1 has the element type f32, but the plan was made for f64; pass a field like that, or make \
                         another plan";
         assert_eq!(error, expected);
-        let error = text(plan.exchange((&mut wider, &mut v), DEFAULT));
+        let error = text(plan.run((&mut wider, &mut v), DEFAULT));
         let expected = "field 0 has the layout -2..";
         assert!(error.starts_with(expected) || comm.rank() > 0, "{error}");
-        let error = text(plan.exchange(&mut u, DEFAULT));
+        let error = text(plan.run(&mut u, DEFAULT));
         let expected = "the plan was made for 2 fields, found 1; pass the same number in the same order";
         assert_eq!(error, expected);
-        let error = text(plan.exchange((&mut u, &mut v, &mut wider), DEFAULT));
+        let error = text(plan.run((&mut u, &mut v, &mut wider), DEFAULT));
         let expected = "the plan was made for 2 fields, found 3; pass the same number in the same order";
         assert_eq!(error, expected);
         prepare(&mut u, 1)?;
         prepare(&mut v, 2)?;
-        plan.exchange((&mut u, &mut v), DEFAULT)?;
+        plan.run((&mut u, &mut v), DEFAULT)?;
         verify(&u, 1, comm.size())?;
         verify(&v, 2, comm.size())
     });
@@ -145,7 +145,7 @@ fn a_forgotten_pending_exchange_leaves_its_fields_in_flight_until_it_is_complete
         std::mem::forget(plan.start(&mut field, DEFAULT)?);
         assert_eq!(field.view(0).err(), Some(FieldError::InFlight));
         assert_eq!(field.view_mut(0).err(), Some(FieldError::InFlight));
-        assert_eq!(second.exchange(&mut field, DEFAULT), Err(ExchangeError::InFlightElsewhere));
+        assert_eq!(second.run(&mut field, DEFAULT), Err(ExchangeError::InFlightElsewhere));
         plan.complete()?;
         verify(&field, 1, comm.size())?;
 
@@ -153,10 +153,10 @@ fn a_forgotten_pending_exchange_leaves_its_fields_in_flight_until_it_is_complete
         prepare(&mut field, 2)?;
         prepare(&mut other, 3)?;
         std::mem::forget(plan.start(&mut field, DEFAULT)?);
-        plan.exchange(&mut other, DEFAULT)?;
+        plan.run(&mut other, DEFAULT)?;
         verify(&field, 2, comm.size())?;
         verify(&other, 3, comm.size())?;
-        second.exchange(&mut field, DEFAULT)?;
+        second.run(&mut field, DEFAULT)?;
         Ok(())
     });
 }
@@ -176,7 +176,7 @@ fn forgetting_a_pending_exchange_of_lent_memory_leaves_that_alone_and_poisons_th
         if comm.size() > 1 {
             assert_eq!(values, before);
         }
-        let error = text(plan.exchange(lend(&mut values, &layout)?, DEFAULT));
+        let error = text(plan.run(lend(&mut values, &layout)?, DEFAULT));
         assert!(
             error.starts_with("the exchange is poisoned: a pending exchange of memory that was lent"),
             "{error}"
@@ -254,15 +254,4 @@ fn a_step_of_a_plan_computes_while_its_fields_travel() {
         }
         Ok(())
     });
-}
-
-#[test]
-fn a_plan_takes_no_trial() {
-    let text = refused(2, |comm| {
-        let pattern = line(comm)?;
-        let options = BindOptions::default().trial(Trial::default());
-        pattern.plan_with(&mut numbers(&pattern)?, options)?;
-        Ok(())
-    });
-    assert!(text.starts_with("rank 0: a plan takes no trial"), "{text}");
 }

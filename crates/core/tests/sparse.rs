@@ -142,7 +142,7 @@ fn neighbours_that_do_not_fit_are_refused_alike_on_every_rank() {
 fn a_callback_that_panics_is_an_error_of_its_exchange_alone() {
     run_ranks(3, |comm| -> Result<(), Failure> {
         let options = SparseOptions::default().on_complete(|_| std::panic::panic_any("out of fish"));
-        let mut broken = SparseExchange::with(&comm, options)?;
+        let mut broken = SparseExchange::with_options(&comm, options)?;
         let mut whole = SparseExchange::new(&comm)?;
         let (one, other) = (broken.begin()?, whole.begin()?);
         one.finish();
@@ -321,7 +321,7 @@ fn completion_is_called_once_for_each_round() {
             let count = if outcome.is_ok() { &counts.0 } else { &counts.1 };
             count.fetch_add(1, Ordering::SeqCst);
         });
-        let mut exchange = SparseExchange::with(&comm, options)?;
+        let mut exchange = SparseExchange::with_options(&comm, options)?;
         for number in 1..=3 {
             let round = exchange.begin()?;
             round.send((comm.rank() + number) % 3, "")?;

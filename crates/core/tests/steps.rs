@@ -39,7 +39,7 @@ fn a_replay_runs_the_interior_before_the_halo_is_there_and_the_boundary_after() 
                 )?
             };
             assert!(order.borrow().is_empty(), "something was done when it was recorded");
-            assert!(!step.is_captured() && step.why_not().is_some(), "{step:?}");
+            assert!(!step.is_captured() && step.fallback_reason().is_some(), "{step:?}");
             for number in 1..=10 {
                 step.replay()?;
                 assert_eq!(order.take(), ["interior", "boundary"]);
@@ -55,7 +55,7 @@ fn a_replay_runs_the_interior_before_the_halo_is_there_and_the_boundary_after() 
             step.synchronize()?;
             drop(step);
             // The exchange is what it was.
-            exchange.exchange(DEFAULT)?;
+            exchange.run(DEFAULT)?;
             verify(exchange.fields(), 78, comm.size())
         })
         .unwrap();
@@ -120,7 +120,7 @@ fn a_forgotten_step_leaves_the_exchange_as_it_is() {
         std::mem::forget(step);
         verify(exchange.fields(), 1, comm.size())?;
         prepare(exchange.fields_mut(), 2)?;
-        exchange.exchange(DEFAULT)?;
+        exchange.run(DEFAULT)?;
         verify(exchange.fields(), 2, comm.size())
     })
     .unwrap();

@@ -28,7 +28,7 @@ fn bytes<'s>(spans: impl IntoIterator<Item = &'s Span>) -> usize {
 fn bound_plane(comm: &Communicator, path: DataPath) -> Result<Exchange<[Numbers; 2]>, Failure> {
     let grid = Grid::new([40 * comm.size(), 24])?.periodic([true, true])?;
     let mine = Split::even(&grid, [comm.size(), 1])?.part(comm.rank()).ok_or("no part")?;
-    let halo = Halo::uniform(1).with_neighbours(Neighbours::Faces);
+    let halo = Halo::uniform(1).with_connectivity(Connectivity::Faces);
     let pattern = Pattern::structured(comm, &grid, &[mine], &halo)?;
     let fields = [Numbers::new(&device()?, &pattern)?, Numbers::new(&device()?, &pattern)?];
     Ok(pattern.bind_with(fields, BindOptions::default().path(path).order(HaloOrder::AllNeighbours))?)
@@ -74,8 +74,8 @@ fn spans_follow_each_other_and_lie_between_the_calls() {
     run_ranks(2, |comm| -> Result<(), Failure> {
         comm.begin_trace(DEFAULT_SPANS);
         let mut exchange = bound_plane(&comm, DataPath::Messages)?;
-        exchange.exchange(DEFAULT)?;
-        exchange.exchange(DEFAULT)?;
+        exchange.run(DEFAULT)?;
+        exchange.run(DEFAULT)?;
         let spans = comm.trace().spans();
         let end = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
         for span in &spans {
@@ -181,7 +181,7 @@ fn spans_beyond_the_limit_are_counted() {
         let trace = comm.begin_trace(10).clone();
         let mut exchange = bound_plane(&comm, DataPath::Messages)?;
         for _ in 0..100 {
-            exchange.exchange(DEFAULT)?;
+            exchange.run(DEFAULT)?;
         }
         assert_eq!(trace.spans().len(), 10);
         assert!(trace.dropped() > 300, "{} dropped", trace.dropped());

@@ -42,7 +42,7 @@ fn halos_are_filled_in_any_local_order_with_levels() {
                     .fields_mut()
                     .view_mut(0)?
                     .fill_with(|cell, _| if owned(cell) { value(cell) } else { -1.0 });
-                exchange.exchange(Schedule::Blocking)?;
+                exchange.run(Schedule::Blocking)?;
                 let view = exchange.fields().view(0)?;
                 for cell in 0..6 {
                     for level in 0..4 {
@@ -420,7 +420,7 @@ fn what_a_domain_sends_to_itself_is_no_interior() {
         assert_eq!(pattern.interior(0), Some(IndexBox::new([0], [1])));
         let mut exchange = pattern.bind(Field::<i32, _>::new(&device()?, &pattern)?)?;
         exchange.fields_mut().view_mut(0)?.fill_with(|cell, _| 7 + cell[0] as i32);
-        exchange.exchange(Schedule::Blocking)?;
+        exchange.run(Schedule::Blocking)?;
         assert_eq!(exchange.fields().to_vec(0)?, [7, 8, 9, 8]);
         Ok(())
     })

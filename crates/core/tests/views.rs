@@ -168,7 +168,7 @@ fn rows_that_are_written_are_the_cells_of_the_box_and_no_others() {
 fn while_pending(body: impl Fn(&View<'_, f64>) + Sync) {
     run_ranks(1, |comm| {
         let grid = Grid::new([4, 6])?.periodic([true, false])?;
-        let pattern = Pattern::structured(&comm, &grid, &[grid.cells()], &Halo::uniform(1))?;
+        let pattern = Pattern::structured(&comm, &grid, &[grid.bounds()], &Halo::uniform(1))?;
         let mut field = Numbers::new(&device()?, &pattern)?;
         field.view_mut(0)?.fill_with(|cell, _| (10 * cell[0] + cell[1]) as f64);
         let mut exchange = pattern.bind(field)?;

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use common::*;
-use haloport_core::transport::{DEFAULT_TIME_LIMIT, DEFAULT_WARN_AFTER};
+use haloport_core::comm::{DEFAULT_TIME_LIMIT, DEFAULT_WARN_AFTER};
 use haloport_core::*;
 
 /// What was logged.
@@ -47,13 +47,13 @@ fn a_rank_that_waits_long_warns_once_and_names_its_neighbour() {
         let mut exchange = bound(&comm, DataPath::Messages)?;
         if comm.rank() == 1 {
             std::thread::sleep(LATE);
-            exchange.exchange(Schedule::DefaultStream)?;
+            exchange.run(Schedule::DefaultStream)?;
             std::thread::sleep(LATE);
             comm.barrier()?;
             return Ok(());
         }
         for (what, lines) in [
-            ("from rank 1", logged(|| Ok(exchange.exchange(Schedule::DefaultStream)?))?),
+            ("from rank 1", logged(|| Ok(exchange.run(Schedule::DefaultStream)?))?),
             ("for rank 1 to come to a barrier", logged(|| Ok(comm.barrier()?))?),
         ] {
             let [line] = &lines[..] else { return Err(format!("one warning expected: {lines:?}").into()) };

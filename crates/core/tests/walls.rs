@@ -60,7 +60,7 @@ fn solve(
     let regions = pattern.regions(0).ok_or("no domain")?;
     for step in 0..STEPS {
         let mut view = now.fields_mut().view_mut(0)?;
-        let beyond = view.region().minus(&grid.cells());
+        let beyond = view.region().minus(&grid.bounds());
         for cell in beyond.iter().flat_map(cells).filter(|cell| is_wall(grid, cell)) {
             view[cell] = wall(&cell, step);
         }

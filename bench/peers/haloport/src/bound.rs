@@ -92,8 +92,8 @@ impl Bound {
     pub(crate) fn run(&mut self, batch: c_int) -> Result<(), Failure> {
         for _ in 0..batch {
             match &mut self.fields {
-                Fields::Own(exchange) => exchange.exchange(Schedule::Blocking)?,
-                Fields::Callers(exchange) => exchange.exchange(Schedule::Blocking)?,
+                Fields::Own(exchange) => exchange.run(Schedule::Blocking)?,
+                Fields::Callers(exchange) => exchange.run(Schedule::Blocking)?,
             }
         }
         Ok(())

@@ -9,7 +9,7 @@ mod problem;
 
 use std::ffi::{c_char, c_int, c_void};
 
-use haloport::{BindOptions, DataPath, Trial};
+use haloport::{BindOptions, DataPath};
 
 use bound::{Bound, Memory};
 use problem::{Boxes, Mesh, Problem};
@@ -66,18 +66,6 @@ macro_rules! entries {
         [
             entry!($problem, c"Haloport: its own fields", Memory::Own, BindOptions::default()),
             entry!($problem, c"Haloport: the caller's memory", Memory::Callers, BindOptions::default()),
-            entry!(
-                $problem,
-                c"Haloport: its own fields, by trial",
-                Memory::Own,
-                BindOptions::default().trial(Trial::default())
-            ),
-            entry!(
-                $problem,
-                c"Haloport: the caller's memory, by trial",
-                Memory::Callers,
-                BindOptions::default().trial(Trial::default())
-            ),
             entry!($problem, c"Haloport: its own fields, private", Memory::Private, BindOptions::default()),
             entry!(
                 $problem,

@@ -60,7 +60,7 @@ fn everything(recording: &Recording) -> Result<(), Failure> {
         device.launch(&launch, &stream)?;
         device.read(memory.pointer(), &mut back, &stream)?;
     }
-    let graph = device.capture(&stream, || {
+    let graph = device.capture_graph(&stream, || {
         // SAFETY: the buffers live until the end.
         unsafe { device.copy(memory.pointer(), pinned.pointer(), 64, &stream) }
     })?;
@@ -91,9 +91,9 @@ fn exchanges(recording: &Recording, comm: &Communicator, options: BindOptions) -
     let mut exchange = pattern.bind_with(Field::<f64, _>::new(&device, &pattern)?, options)?;
     let stream = device.create_stream(Priority::Normal)?;
     for _ in 0..2 {
-        exchange.exchange(Schedule::On(&stream))?;
+        exchange.run(Schedule::On(&stream))?;
     }
-    exchange.exchange(Schedule::Blocking)?;
+    exchange.run(Schedule::Blocking)?;
     recording.mark();
     Ok(())
 }

@@ -16,7 +16,7 @@ fn captured_work_is_put_into_a_stream_with_one_call() {
             unsafe { device.copy(one.pointer(), two.pointer(), 64, &stream) }
         };
         recording.take_calls();
-        let graph = device.capture(&stream, || copy().and_then(|()| copy())).unwrap();
+        let graph = device.capture_graph(&stream, || copy().and_then(|()| copy())).unwrap();
         let names = |calls: Vec<Call>| calls.into_iter().map(|call| call.name).collect::<Vec<_>>();
         let captured = [
             "cuStreamBeginCapture_v2",
@@ -43,13 +43,14 @@ fn a_capture_ends_whatever_becomes_of_the_work() {
         let device = CudaDevice::new().unwrap();
         let stream = device.create_stream(Priority::Normal).unwrap();
         let refused = || Err(DeviceError::invalid("the work", "some", "none"));
-        let error = device.capture(&stream, refused).unwrap_err().to_string();
+        let error = device.capture_graph(&stream, refused).unwrap_err().to_string();
         assert_eq!(error, "the work: expected some, found none");
-        let panics = std::panic::AssertUnwindSafe(|| device.capture(&stream, || panic!("as it is meant")));
+        let panics =
+            std::panic::AssertUnwindSafe(|| device.capture_graph(&stream, || panic!("as it is meant")));
         assert!(std::panic::catch_unwind(panics).is_err());
-        assert!(device.capture(&device.default_stream(), || Ok(())).is_err());
+        assert!(device.capture_graph(&device.default_stream(), || Ok(())).is_err());
         // The stream can capture again.
-        device.capture(&stream, || Ok(())).unwrap();
+        device.capture_graph(&stream, || Ok(())).unwrap();
         drop((stream, device));
         assert_eq!(recording.living(), "");
     });

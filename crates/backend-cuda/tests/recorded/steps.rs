@@ -150,7 +150,7 @@ fn replays(recording: &Recording, comm: &Communicator) -> Result<(), Failure> {
     drop(step);
     // The exchange is what it was.
     recording.take_calls();
-    exchange.exchange(Schedule::On(&beside.stream))?;
+    exchange.run(Schedule::On(&beside.stream))?;
     assert!(recording.take_work().iter().any(|call| call.name == "cuLaunchKernel"));
     exchange.synchronize()?;
     comm.barrier()?;
@@ -199,7 +199,7 @@ fn where_streams_that_capture_take_no_flags_steps_are_done_anew() {
             };
             let why =
                 "cuda:0 does not offer streams that write and wait for numbers, or not in captured work";
-            assert_eq!(step.why_not(), Some(why));
+            assert_eq!(step.fallback_reason(), Some(why));
             for _ in 0..3 {
                 step.replay()?;
                 assert_eq!(beside.take_seen(), [7; BYTES]);
@@ -227,7 +227,7 @@ fn work_that_cannot_be_captured_is_an_error() {
             };
             let refused = refused.ok_or("it was captured")?.to_string();
             assert!(refused.starts_with("cuStreamSynchronize failed on cuda:0"), "{refused}");
-            exchange.exchange(Schedule::On(&beside.stream))?;
+            exchange.run(Schedule::On(&beside.stream))?;
             exchange.synchronize()?;
             Ok(())
         })

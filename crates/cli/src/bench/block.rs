@@ -12,7 +12,6 @@ use haloport::{
 use memmap2::{MmapMut, MmapOptions};
 use serde::Serialize;
 
-use super::plan_file::TrialArgs;
 use crate::failure::Failure;
 
 /// Where the fields of the library are, and how their cells travel.
@@ -27,8 +26,6 @@ pub(super) struct MemoryArgs {
     /// In which order halos of a grid are filled: quickest, all-neighbours or axis-by-axis
     #[arg(long = "halo-order", value_name = "ORDER", default_value_t = HaloOrder::Quickest)]
     pub(super) halo_order: HaloOrder,
-    #[command(flatten)]
-    trial: TrialArgs,
 }
 
 /// Where fields lie.
@@ -47,10 +44,10 @@ impl MemoryArgs {
     /// Collective: binds the fields of the library's contestant.
     ///
     /// # Errors
-    /// As for [`TrialArgs::bind`].
+    /// [`Failure::Run`] if the fields cannot be bound.
     pub(super) fn bind<F: FieldSet>(&self, pattern: &Pattern, fields: F) -> Result<Exchange<F>, Failure> {
         let options = BindOptions::default().path(self.path).order(self.halo_order);
-        self.trial.bind(pattern, fields, options)
+        Ok(pattern.bind_with(fields, options)?)
     }
 
     /// Makes a field of the library's contestant; if that has memory of the caller, it serves as a model.

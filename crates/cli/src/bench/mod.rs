@@ -1,6 +1,6 @@
 //! `haloport bench`: measurements.
 //!
-//! - `block`: the fields, and `plan_file`: the way that the library goes;
+//! - `block`: the fields;
 //! - `contestant`: what is timed and how, and `results`: what comes out;
 //! - `exchange` and `unstructured`: the benchmarks, with their contestants;
 //! - `handover`: how far apart the cores are, and so what an exchange cannot do without;
@@ -13,7 +13,6 @@ mod exchange;
 mod handover;
 #[cfg(feature = "mpi")]
 mod persistent;
-mod plan_file;
 mod raw_send;
 mod results;
 mod scaling;

@@ -72,7 +72,7 @@ impl<T: Element> Persistent<T> {
     ///
     /// # Errors
     /// [`Failure::Run`] where MPI fails.
-    pub(super) unsafe fn exchange(
+    pub(super) unsafe fn run(
         &mut self,
         pack: impl FnOnce(),
         own: impl FnOnce(),

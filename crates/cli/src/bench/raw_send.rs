@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
+use haloport::comm::FREE_TAGS;
 use haloport::device::{DeviceId, MemoryRange, Pointer};
-use haloport::transport::{Channel, Direction, FREE_TAGS, Transport};
+use haloport::transport::{Channel, Direction, Transport};
 use haloport::{Pattern, Piece};
 
 use super::contestant::Contestant;

@@ -10,7 +10,7 @@
 //! the next rank is filled or the table has begun. So a window may reach over many ranks.
 
 use bytemuck::{cast_slice, pod_collect_to_vec};
-use haloport::line::{Sides, Turn};
+use haloport::line::{NextRound, Payloads};
 use haloport::{Line, LineExchange, SparseError};
 
 use super::table::Table;
@@ -63,7 +63,7 @@ pub fn rolling_mean(line: &Line, table: &Table, window: f64) -> Result<Means, Sp
         }
         let right = pass.map(|part| part.to_bytes());
         passing = right.as_ref().map_or(0, |payload| payload.len() as u64);
-        Turn { pass: Sides { left: None, right }, enough: filled }
+        NextRound { pass: Payloads { left: None, right }, enough: filled }
     })?;
     let first = before.len();
     before.cells.extend_from_slice(&own.cells);

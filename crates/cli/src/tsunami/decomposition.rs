@@ -72,7 +72,7 @@ mod tests {
             let (grid, split) = decompose(120, 91, ranks).unwrap();
             let parts: Vec<_> = (0..ranks).map(|rank| split.part(rank).unwrap()).collect();
             assert!(parts.iter().all(|part| part.extent(0) >= MARGIN && part.extent(1) >= MARGIN), "{ranks}");
-            assert_eq!(parts.iter().map(|part| part.cells()).sum::<u128>(), grid.cells().cells());
+            assert_eq!(parts.iter().map(|part| part.cells()).sum::<u128>(), grid.bounds().cells());
         }
     }
 

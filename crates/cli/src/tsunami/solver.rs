@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use haloport::device::{Buffer, Device, DeviceError, MemoryKind, Pointer, Priority};
 use haloport::transport::Reduction;
 use haloport::{
-    BindError, Communicator, Exchange, Field, FieldError, Halo, Neighbours, Pattern, PatternError, Regions,
+    BindError, Communicator, Connectivity, Exchange, Field, FieldError, Halo, Pattern, PatternError, Regions,
     Schedule, StepError, TransportError,
 };
 use serde::{Deserialize, Serialize};
@@ -133,7 +133,7 @@ impl<D: Device> Solver<D> {
         let (grid, split) = decompose(relief.nx(), relief.ny(), comm.size())?;
         let parts = split.parts_per_axis();
         let mine = split.part(comm.rank());
-        let halo = Halo::uniform(MARGIN).with_neighbours(Neighbours::Faces);
+        let halo = Halo::uniform(MARGIN).with_connectivity(Connectivity::Faces);
         let pattern = Pattern::structured(comm, &grid, mine.as_slice(), &halo)?;
 
         let flow = || -> Result<Flow<D>, FieldError> {

@@ -4,14 +4,12 @@
 mod arrays;
 mod memory;
 
-use std::fmt::Write as _;
 use std::fs::File;
 use std::io::{Cursor, Write as _};
 use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::path::Path;
 
 use haloport::device::{KernelCache, KernelKey, KernelParts};
-use haloport::exchange::Choice;
 use haloport_cli::npz::{NpyType, Npz, NpzError, Wanted};
 use haloport_cli::rolling::table::Table;
 use haloport_cli::time_line::TimeLine;
@@ -240,19 +238,6 @@ fn tables() {
     let dates = "# a comment\n\"when\",\"some, text\",x\n2020-01-31,\"1\",2\n2020-02-01T12:30:00,3,\n";
     survives(&[numbers.as_bytes(), dates.as_bytes()], INPUTS, |bytes| {
         is_ok(Table::from_bytes(bytes, None, &[]).map_err(|error| error.to_string().replace('\n', " ")))
-    });
-}
-
-#[test]
-fn kept_choices() {
-    let choices = r#"[{"fingerprint":"a1","origin":"trial","chosen":{"path":"direct","order":"axis-by-axis"},
-        "model":{"path":"quickest","order":"all-neighbours"},"measured":[{"candidate":{"path":"shared",
-        "order":"all-neighbours"},"median_us":12.5,"rounds":15}]}]"#;
-    survives(&[choices.as_bytes()], INPUTS, |bytes| {
-        let read: Result<Vec<Choice>, _> = serde_json::from_slice(bytes);
-        let mut text = String::new();
-        read.iter().flatten().for_each(|choice| write!(text, "{choice}").unwrap());
-        is_ok(read)
     });
 }
 

@@ -23,7 +23,7 @@ haloport_core::field_set!(impl['m, T: Element, D: Device] for Borrowed<'m, T, D>
 
 impl<T: Element, D: Device> CaseField for Owned<'_, T, D> {
     fn prepare(&mut self, round: u64) -> Result<(), Failure> {
-        for domain in 0..self.field.domains() {
+        for domain in 0..self.field.domain_count() {
             let image = image(&self.described, round, domain, self.field.layout(domain)?, false);
             let image: Vec<T> =
                 image.chunks_exact(size_of::<T>()).map(bytemuck::pod_read_unaligned).collect();
@@ -33,7 +33,7 @@ impl<T: Element, D: Device> CaseField for Owned<'_, T, D> {
     }
 
     fn verify(&self, round: u64, after: bool) -> Result<(), Failure> {
-        for domain in 0..self.field.domains() {
+        for domain in 0..self.field.domain_count() {
             let layout = self.field.layout(domain)?;
             let expected = image(&self.described, round, domain, layout, after);
             let found = self.field.to_vec(domain)?;

@@ -1,8 +1,6 @@
 //! How the exchange of a case is done.
 
-use std::time::Duration;
-
-use haloport_core::{BindOptions, DataPath, Exchange, HaloOrder, Pattern, Plan, Trial};
+use haloport_core::{BindOptions, DataPath, Exchange, HaloOrder, Pattern, Plan};
 use rand::RngExt;
 use rand::rngs::StdRng;
 
@@ -16,11 +14,10 @@ pub(crate) struct Ways {
     order: HaloOrder,
     /// The most bytes of a message that is staged.
     chunk: Option<usize>,
-    trial: Option<Trial>,
 }
 
 impl Ways {
-    /// Half of the cases leave each of the two to the library, and some have it try them out.
+    /// Half of the cases leave each of the two to the library.
     pub(crate) fn random(random: &mut StdRng) -> Ways {
         let path = match random.random_range(0..6) {
             0 => DataPath::Direct,
@@ -33,8 +30,7 @@ impl Ways {
             1 => HaloOrder::AxisByAxis,
             _ => HaloOrder::Quickest,
         };
-        let trial = Trial { time: Duration::from_millis(3), rounds: 2 };
-        Ways { path, order, chunk: None, trial: random.random_bool(0.15).then_some(trial) }
+        Ways { path, order, chunk: None }
     }
 
     /// In messages, and in chunks of at most so many bytes where they are staged.
@@ -70,7 +66,7 @@ impl Ways {
         for field in &mut *fields {
             field.prepare(0)?;
         }
-        let plan = pattern.plan_with(&mut *fields, Ways { trial: None, ..*self }.options())?;
+        let plan = pattern.plan_with(&mut *fields, self.options())?;
         for field in &*fields {
             field.verify(0, false).map_err(|error| format!("after plan, {error}"))?;
         }
@@ -80,7 +76,6 @@ impl Ways {
     /// The options with which to bind.
     pub(crate) fn options(&self) -> BindOptions {
         let options = BindOptions::default().path(self.path).order(self.order);
-        let options = self.chunk.into_iter().fold(options, BindOptions::staging_chunk);
-        self.trial.into_iter().fold(options, BindOptions::trial)
+        self.chunk.into_iter().fold(options, BindOptions::staging_chunk)
     }
 }

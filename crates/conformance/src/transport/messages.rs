@@ -1,6 +1,7 @@
 //! Messages that receivers need not know of.
 
-use haloport_core::transport::{Communicator, Direction, Incoming, TransportError};
+use haloport_core::comm::Communicator;
+use haloport_core::transport::{Direction, Incoming, TransportError};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 

@@ -1,6 +1,7 @@
 //! Channels in parts.
 
-use haloport_core::transport::{Communicator, Direction};
+use haloport_core::comm::Communicator;
+use haloport_core::transport::Direction;
 
 use super::{Memory, bare, close, wait};
 use crate::{Failure, ensure};

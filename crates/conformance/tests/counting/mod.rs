@@ -4,10 +4,10 @@ use std::any::Any;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use haloport_core::comm::Communicator;
 use haloport_core::device::MemoryRange;
 use haloport_core::transport::{
-    Channel, Communicator, Direction, Idle, Incoming, Reduction, Transport, TransportError, TransportInfo,
-    Window,
+    Channel, Direction, Idle, Incoming, Reduction, Transport, TransportError, TransportInfo, Window,
 };
 
 /// Counts the messages of sparse exchanges with other ranks.

@@ -28,7 +28,7 @@
 //!     .components(2, ComponentPlace::Slowest)
 //!     .vector([2, 3]) // the first component points along y, the second along x
 //!     .build(&device)?;
-//! pattern.bind(wind)?.exchange(Schedule::DefaultStream)?;
+//! pattern.bind(wind)?.run(Schedule::DefaultStream)?;
 //! # Ok(())
 //! # })?;
 //! # Ok::<(), haloport_core::RanksError>(())

@@ -166,7 +166,7 @@ impl Grid {
     }
 
     /// All cells.
-    pub fn cells(&self) -> IndexBox {
+    pub fn bounds(&self) -> IndexBox {
         self.cells
     }
 

@@ -13,7 +13,7 @@ const MOST_IMAGES: usize = 1000;
 /// Which cells around a domain belong to its halo.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Neighbours {
+pub enum Connectivity {
     /// All cells within the halo widths, edges and corners too.
     #[default]
     All,
@@ -25,7 +25,7 @@ pub enum Neighbours {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Halo {
     widths: Widths,
-    neighbours: Neighbours,
+    connectivity: Connectivity,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -39,14 +39,14 @@ enum Widths {
 pub(crate) struct HaloWidths {
     pub(crate) lower: [i64; MAX_AXES],
     pub(crate) upper: [i64; MAX_AXES],
-    pub(crate) neighbours: Neighbours,
+    pub(crate) connectivity: Connectivity,
 }
 
 impl Halo {
     /// The same width on every side of every axis, but none along the axis of the tiles of a cubed sphere. 0 is a legal
     /// width.
     pub fn uniform(width: usize) -> Halo {
-        Halo { widths: Widths::Uniform(width), neighbours: Neighbours::All }
+        Halo { widths: Widths::Uniform(width), connectivity: Connectivity::All }
     }
 
     /// A width for each axis, the same on both its sides.
@@ -56,23 +56,24 @@ impl Halo {
 
     /// For each axis the width below and the width above.
     pub fn per_side(widths: impl AsRef<[(usize, usize)]>) -> Halo {
-        Halo { widths: Widths::PerSide(widths.as_ref().to_vec()), neighbours: Neighbours::All }
+        Halo { widths: Widths::PerSide(widths.as_ref().to_vec()), connectivity: Connectivity::All }
     }
 
-    /// The same widths with other [`Neighbours`].
+    /// The same widths with other [`Connectivity`].
     #[must_use]
-    pub fn with_neighbours(mut self, neighbours: Neighbours) -> Halo {
-        self.neighbours = neighbours;
+    pub fn with_connectivity(mut self, connectivity: Connectivity) -> Halo {
+        self.connectivity = connectivity;
         self
     }
 
     /// Which cells belong to the halo.
-    pub fn neighbours(&self) -> Neighbours {
-        self.neighbours
+    pub fn connectivity(&self) -> Connectivity {
+        self.connectivity
     }
 
     pub(crate) fn on(&self, grid: &Grid) -> Result<HaloWidths, GridError> {
-        let mut made = HaloWidths { lower: [0; MAX_AXES], upper: [0; MAX_AXES], neighbours: self.neighbours };
+        let mut made =
+            HaloWidths { lower: [0; MAX_AXES], upper: [0; MAX_AXES], connectivity: self.connectivity };
         if let Widths::PerSide(sides) = &self.widths {
             grid.check_length("the list of halo widths", sides.len())?;
         }
@@ -117,9 +118,9 @@ impl HaloWidths {
         if domain.is_empty() {
             return Vec::new();
         }
-        match self.neighbours {
-            Neighbours::All => self.around(domain).minus(domain),
-            Neighbours::Faces => (0..domain.axes())
+        match self.connectivity {
+            Connectivity::All => self.around(domain).minus(domain),
+            Connectivity::Faces => (0..domain.axes())
                 .flat_map(|axis| {
                     let (lower, upper) = domain.bounds(axis);
                     [

@@ -11,7 +11,7 @@ mod split;
 
 pub use bounds::{IndexBox, MAX_AXES};
 pub use grid::{Grid, GridError};
-pub use halo::{Halo, Neighbours};
+pub use halo::{Connectivity, Halo};
 pub use index_set::{HaloCells, IndexSet};
 pub use orientation::Orientation;
 pub use split::Split;

@@ -124,7 +124,7 @@
 //! let field = BorrowedField::new(device, vec![(&mut memory[..], layout)])?;
 //! let mut exchange = pattern.bind(field)?;
 //! memory = Vec::new(); // <- the added line
-//! exchange.exchange(Schedule::DefaultStream)?;
+//! exchange.run(Schedule::DefaultStream)?;
 //! # Ok(()) }
 //! ```
 //!

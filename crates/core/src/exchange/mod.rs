@@ -8,8 +8,6 @@
 //!   of each field, with its `places` in memory that neighbours reach, `layout`: where cells lie in messages, and in the
 //!   `chunks` that large ones are `cut` into, and `bind`: copies bound, each between two `side`s, to messages of which some
 //!   lie in a `segment` that two processes share; `exported`: which of them is done first with a device's memory;
-//! - `trial`: which way is taken, with the `choice` as a value that its `fingerprint` tells from others; `ring`: where ways
-//!   are tried out, with halos that `kept_halos` puts back;
 //! - `part`: what one device does in each phase of an exchange, `message`: with each message, in the memory that `buffers`
 //!   has, `groups`: with chunks, and `windows`: with memory that ranks lend each other, until all is `unpacked`; `staged`:
 //!   the same axis by axis; and what it moves, as `traffic`;
@@ -21,82 +19,35 @@
 //! - `plan`: an exchange of fields that are passed at each start, and `passing`: what these must be like;
 //! - `names`: values that are written and read by name.
 
-mod agree;
 mod bind;
-mod bound;
-mod buffers;
-mod builder;
-mod choice;
-mod chunks;
 #[cfg(doctest)]
 mod compile_fail;
-mod cost;
-mod cut;
-mod engine;
-mod error;
-mod exported;
-mod fields;
-mod fingerprint;
-mod fits;
-mod flight;
-mod flight_steps;
-mod groups;
-mod kept_halos;
 mod layout;
-mod message;
-mod names;
-mod offer;
 mod options;
-mod order;
 mod overlap;
-mod part;
-mod passing;
-mod path;
 mod pending;
-mod places;
 mod plan;
-mod progress;
-mod recordable;
-mod recorded;
-mod ring;
-mod schedule;
-mod segment;
-mod set;
-mod settle;
-mod side;
-mod staged;
+mod run;
 mod step;
-mod streams;
-mod traced;
-mod traffic;
-mod trial;
-mod unpacked;
-mod windows;
 
 use std::fmt;
 use std::sync::Arc;
 
-pub use choice::{Candidate, Choice, Measured, Origin};
-pub use error::{BindError, ExchangeError, StepError};
-pub use options::{BindOptions, Completion, DEFAULT_STAGING_CHUNK, Trial};
-pub use order::HaloOrder;
-pub use path::DataPath;
+pub use bind::{Binder, FieldSet};
+pub use options::{
+    BindError, BindOptions, Choice, Completion, DEFAULT_STAGING_CHUNK, DataPath, ExchangeError, HaloOrder,
+    Schedule, StepError, Traffic,
+};
 pub use pending::{Finish, Pending};
 pub use plan::Plan;
-pub use progress::Progress;
-pub use schedule::Schedule;
-pub use set::{Binder, FieldSet};
 pub use step::Step;
-pub use traffic::Traffic;
 
-pub(crate) use engine::{Engine, Served};
-pub(crate) use progress::{Driven, drive};
-
-use crate::pattern::Pattern;
-use crate::transport::Call;
-use bound::Bound;
+use bind::bind_fields;
 use pending::PendingFields;
-use trial::choose;
+use run::bound::Bound;
+
+use crate::comm::Call;
+use crate::pattern::Pattern;
 
 /// A pattern bound to fields: messages are laid out, buffers allocated and copies bound, once. Running it does none
 /// of that again.
@@ -143,7 +94,7 @@ impl<F: FieldSet> Exchange<F> {
     fn bind(pattern: &Pattern, fields: F, options: BindOptions) -> Result<Exchange<F>, BindError> {
         let (builders, identities) = Binder::collect(&fields);
         let _steps = pattern.comm().enter(Call::Bind { pattern: pattern.number() })?;
-        let (bound, choice) = choose(pattern, builders, &options, None)?;
+        let (bound, choice) = bind_fields(pattern, builders, &options)?;
         bound.flight.on_complete(options.on_complete);
         Ok(Exchange { bound, choice, identities, fields })
     }
@@ -180,7 +131,7 @@ impl<F: FieldSet> Exchange<F> {
     ///
     /// # Errors
     /// As for [`start`](Exchange::start) and [`Pending::finish`].
-    pub fn exchange(&mut self, schedule: Schedule<'_>) -> Result<(), ExchangeError> {
+    pub fn run(&mut self, schedule: Schedule<'_>) -> Result<(), ExchangeError> {
         self.complete()?;
         self.bound.start(schedule)?;
         self.bound.end(schedule)
@@ -232,7 +183,7 @@ impl<F> Exchange<F> {
         self.bound.flight.traffic()
     }
 
-    /// How an exchange is done, and why.
+    /// How an exchange is done.
     pub fn choice(&self) -> &Choice {
         &self.choice
     }

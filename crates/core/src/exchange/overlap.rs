@@ -1,7 +1,10 @@
 //! An exchange with work beside it, in one call.
 
-use super::set::FieldSet;
-use super::{Exchange, Pending, Plan, Schedule, StepError};
+use super::Exchange;
+use super::bind::FieldSet;
+use super::options::{Schedule, StepError};
+use super::pending::Pending;
+use super::plan::Plan;
 use crate::Error;
 
 impl<F: FieldSet> Exchange<F> {

@@ -5,8 +5,8 @@ use std::future::{Future, IntoFuture};
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use super::bound::Bound;
-use super::{ExchangeError, Schedule};
+use super::options::{ExchangeError, Schedule};
+use super::run::bound::Bound;
 use crate::device::Device;
 use crate::domain::IndexBox;
 use crate::element::Element;

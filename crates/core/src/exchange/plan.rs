@@ -2,16 +2,17 @@
 
 use std::fmt;
 
-use super::bound::Bound;
-use super::flight::Status;
-use super::passing::Passing;
+use super::bind::Passing;
+use super::bind::bind_fields;
+use super::bind::{Binder, FieldSet};
+use super::options::{BindError, BindOptions, Choice, ExchangeError, Schedule, Traffic};
+use super::pending::Pending;
 use super::pending::PendingFields;
-use super::set::{Binder, FieldSet};
-use super::trial::choose;
-use super::{BindError, BindOptions, Choice, ExchangeError, Pending, Schedule, Traffic};
+use super::run::bound::Bound;
+use super::run::flight::Status;
+use crate::comm::Call;
 use crate::device::Pointer;
 use crate::pattern::Pattern;
-use crate::transport::Call;
 
 /// A pattern and the layouts of some fields: messages are laid out, buffers allocated and copies bound, once. The fields
 /// are passed at each start, and may be others each time, as long as they have these layouts.
@@ -43,7 +44,7 @@ use crate::transport::Call;
 ///     let mut physics = pattern.plan((&mut u, &mut t))?;
 ///     for step in 0..3 {
 ///         u.view_mut(0)?.fill_with(|cell, _| (10 * step + cell[0]) as f64);
-///         wind.exchange((&mut u, &mut v), Schedule::DefaultStream)?;
+///         wind.run((&mut u, &mut v), Schedule::DefaultStream)?;
 ///         t.view_mut(0)?.fill_with(|cell, _| cell[0] as f32);
 ///         let pending = physics.start((&mut u, &mut t), Schedule::DefaultStream)?;
 ///         pending.finish(Schedule::DefaultStream)?;
@@ -85,14 +86,11 @@ impl Pattern {
     /// possible.
     ///
     /// # Errors
-    /// See [`BindError`]. A [`trial`](BindOptions::trial) is refused: it runs on fields, and a plan has none.
+    /// See [`BindError`].
     pub fn plan_with<F: FieldSet>(&self, fields: F, options: BindOptions) -> Result<Plan, BindError> {
         let (builders, passing, addresses) = Binder::collect_layouts(&fields);
         let _steps = self.comm().enter(Call::Plan { pattern: self.number() })?;
-        let no_trial =
-            "a plan takes no trial, which runs on fields: bind the fields, or let the model choose";
-        let refused = options.trial.map(|_| no_trial.to_string());
-        let (bound, choice) = choose(self, builders, &options, refused)?;
+        let (bound, choice) = bind_fields(self, builders, &options)?;
         bound.flight.on_complete(options.on_complete);
         Ok(Plan { bound, choice, passing, addresses })
     }
@@ -123,7 +121,7 @@ impl Plan {
     ///
     /// # Errors
     /// As for [`start`](Plan::start) and [`Pending::finish`].
-    pub fn exchange<F: FieldSet>(&mut self, fields: F, schedule: Schedule<'_>) -> Result<(), ExchangeError> {
+    pub fn run<F: FieldSet>(&mut self, fields: F, schedule: Schedule<'_>) -> Result<(), ExchangeError> {
         self.take(&fields)?;
         self.bound.start(schedule)?;
         self.bound.end(schedule)

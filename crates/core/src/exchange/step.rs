@@ -4,9 +4,11 @@
 use std::fmt;
 use std::sync::Arc;
 
-use super::recordable::Half;
-use super::set::FieldSet;
-use super::{Exchange, ExchangeError, Pending, Schedule, StepError};
+use super::Exchange;
+use super::bind::FieldSet;
+use super::options::{ExchangeError, Schedule, StepError};
+use super::pending::Pending;
+use super::run::capture::Half;
 use crate::Error;
 use crate::device::DeviceError;
 
@@ -19,7 +21,7 @@ pub struct Step<'e, F> {
     schedule: Schedule<'e>,
     work: Box<dyn Work<F> + 'e>,
     /// Why it is not captured.
-    why_not: Option<String>,
+    fallback_reason: Option<String>,
 }
 
 /// The work of a step.
@@ -59,7 +61,7 @@ impl<F: FieldSet> Exchange<F> {
     /// Where the device can capture work (CUDA), the step is *captured*: packing, `interior`, the wait for
     /// messages, unpacking and `boundary` are put into the stream of `schedule` with one launch, and nothing
     /// of that is asked again. Both functions are called here, twice each, and never later. Elsewhere each
-    /// replay calls them anew, and [`why_not`](Step::why_not) says why: a program that is written with steps
+    /// replay calls them anew, and [`fallback_reason`](Step::fallback_reason) says why: a program that is written with steps
     /// computes the same everywhere.
     ///
     /// A step is captured for fields of one device, on a stream that was made (CUDA captures no default
@@ -111,7 +113,7 @@ impl<F: FieldSet> Exchange<F> {
     ///             },
     ///         )?
     ///     };
-    ///     assert!(!step.is_captured() && step.why_not().is_some());
+    ///     assert!(!step.is_captured() && step.fallback_reason().is_some());
     ///     (0..10).try_for_each(|_| step.replay())?;
     ///     assert_eq!(step.fields().view(0)?.get(&[mine.lower()[0]]), Some(0.5));
     ///     Ok(())
@@ -145,7 +147,7 @@ impl<F: FieldSet> Exchange<F> {
         match (failed, recorded) {
             (Some(error), _) => Err(StepError::work(error)),
             (None, Err(error)) => Err(error.into()),
-            (None, Ok(why_not)) => Ok(Step { exchange: self, schedule, work, why_not }),
+            (None, Ok(fallback_reason)) => Ok(Step { exchange: self, schedule, work, fallback_reason }),
         }
     }
 }
@@ -161,8 +163,8 @@ impl<F: FieldSet> Step<'_, F> {
     /// # Errors
     /// As for [`Exchange::overlap`]. What fails after it has returned comes out of the next call.
     pub fn replay(&mut self) -> Result<(), StepError> {
-        let Step { exchange, schedule, work, why_not } = self;
-        if why_not.is_some() {
+        let Step { exchange, schedule, work, fallback_reason } = self;
+        if fallback_reason.is_some() {
             return exchange.overlap(
                 *schedule,
                 &mut **work,
@@ -187,12 +189,12 @@ impl<F: FieldSet> Step<'_, F> {
 impl<F> Step<'_, F> {
     /// Whether a replay is one launch, of what both functions did when the step was recorded.
     pub fn is_captured(&self) -> bool {
-        self.why_not.is_none()
+        self.fallback_reason.is_none()
     }
 
     /// Why each replay calls both functions anew; `None` where the step is captured.
-    pub fn why_not(&self) -> Option<&str> {
-        self.why_not.as_deref()
+    pub fn fallback_reason(&self) -> Option<&str> {
+        self.fallback_reason.as_deref()
     }
 
     /// The fields of the exchange. Access from the host waits for the last replay.
@@ -220,7 +222,7 @@ impl<F: fmt::Debug> fmt::Debug for Step<'_, F> {
         f.debug_struct("Step")
             .field("exchange", &self.exchange)
             .field("schedule", &self.schedule)
-            .field("why_not", &self.why_not)
+            .field("fallback_reason", &self.fallback_reason)
             .finish_non_exhaustive()
     }
 }

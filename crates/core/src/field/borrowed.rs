@@ -32,7 +32,7 @@ use crate::element::Element;
 /// let mut plan = pattern.plan(BorrowedField::new(&device, [(&mut values[..], layout.clone())])?)?;
 /// for step in 0..3 {
 ///     values[1..5].fill(step as f64 + comm.rank() as f64);
-///     plan.exchange(BorrowedField::new(&device, [(&mut values[..], layout.clone())])?, Schedule::Blocking)?;
+///     plan.run(BorrowedField::new(&device, [(&mut values[..], layout.clone())])?, Schedule::Blocking)?;
 ///     assert_eq!(values[0], step as f64 + (1 - comm.rank()) as f64);
 /// }
 /// # Ok(())

@@ -7,7 +7,7 @@
 //! cases below, and are taken where there is nothing else.
 //!
 //! The figures come from `haloport bench exchange` on 2 cores (AMD EPYC, Open MPI 4.1), 2 ranks, f64, the six cases of
-//! `docs/performance.md`, split along the slowest and along the fastest axis. Elsewhere a [`Trial`](crate::Trial) tells.
+//! `docs/performance.md`, split along the slowest and along the fastest axis.
 
 use serde::{Deserialize, Serialize};
 

@@ -94,11 +94,10 @@ impl<T: Element, D: Device> Field<T, D> {
     /// first element, and the layout. `owner` is kept as long as the field or an exchange of it lives.
     ///
     /// # Safety
-    /// The blocks do not overlap. Every block is valid memory of `device` over [`BlockLayout::span`], properly aligned, initialised, and stays
-    /// so while `owner` lives. From the start of an exchange to its end, which after an error is no sooner than
-    /// [`view`](Field::view) no longer gives [`FieldError::InFlight`], and while a pattern is bound to the field with a
-    /// [`trial`](crate::BindOptions::trial), nobody writes the cells that the domain
-    /// owns or reads or writes its halo, except through this field, and otherwise nobody accesses the blocks while a
+    /// The blocks do not overlap. Every block is valid memory of `device` over [`BlockLayout::span`], properly aligned,
+    /// initialised, and stays so while `owner` lives. From the start of an exchange to its end, which after an error is no
+    /// sooner than [`view`](Field::view) no longer gives [`FieldError::InFlight`], nobody writes the cells that the domain
+    /// owns or reads or writes its halo, except through this field. At any other time nobody accesses the blocks while a
     /// view of them lives. `host_accessible` says whether the host may follow the addresses.
     pub unsafe fn from_raw(
         device: &D,
@@ -156,7 +155,7 @@ impl<T: Element, D: Device> Field<T, D> {
     }
 
     /// The number of blocks: one for each domain of the rank.
-    pub fn domains(&self) -> usize {
+    pub fn domain_count(&self) -> usize {
         self.blocks.len()
     }
 

@@ -2,8 +2,9 @@
 
 use std::ops::Range;
 
+use crate::comm::{Call, Communicator};
 use crate::sparse::SparseError;
-use crate::transport::{Call, Communicator, Reduction};
+use crate::transport::Reduction;
 
 /// Items in a line, cut into intervals: each rank owns consecutive ones, in the order of the ranks. A rank may own none.
 #[derive(Debug, Clone)]

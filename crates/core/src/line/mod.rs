@@ -5,7 +5,7 @@
 //! in the round before, so that short intervals do not stop a wide window:
 //!
 //! ```
-//! use haloport_core::line::{Sides, Turn};
+//! use haloport_core::line::{Payloads, NextRound};
 //! use haloport_core::{Line, LineExchange, run_ranks};
 //!
 //! let before = run_ranks(4, |comm| {
@@ -18,8 +18,8 @@
 //!             before.splice(..0, items.iter().copied());
 //!             next = items;
 //!         }
-//!         let pass = Sides { right: Some(std::mem::take(&mut next)), left: None };
-//!         Turn { pass, enough: before.len() >= wanted }
+//!         let pass = Payloads { right: Some(std::mem::take(&mut next)), left: None };
+//!         NextRound { pass, enough: before.len() >= wanted }
 //!     })?;
 //!     Ok(before.split_off(before.len() - wanted))
 //! })?;
@@ -34,12 +34,13 @@ mod interval;
 
 pub use interval::Line;
 
+use crate::comm::Call;
 use crate::sparse::{SparseError, SparseExchange};
-use crate::transport::{Call, Reduction};
+use crate::transport::Reduction;
 
 /// What a rank passes to the ranks beside it, or what came from them. `None` is nothing; an empty payload is something.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Sides {
+pub struct Payloads {
     /// To or from the rank that owns the items before.
     pub left: Option<Vec<u8>>,
     /// To or from the rank that owns the items after.
@@ -48,9 +49,9 @@ pub struct Sides {
 
 /// What a rank does between two rounds.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Turn {
+pub struct NextRound {
     /// What it passes in the next round. At the ends of the line nobody gets it.
-    pub pass: Sides,
+    pub pass: Payloads,
     /// Whether it wants no more for itself. It may be asked to pass on what others want.
     pub enough: bool,
 }
@@ -81,7 +82,7 @@ impl LineExchange {
     ///
     /// # Errors
     /// As for [`Round::wait`](crate::sparse::Round::wait).
-    pub fn pass(&mut self, pass: Sides) -> Result<Sides, SparseError> {
+    pub fn pass(&mut self, pass: Payloads) -> Result<Payloads, SparseError> {
         let (left, right) = (self.line.left(), self.line.right());
         let round = self.exchange.begin()?;
         for (peer, payload) in [(left, pass.left), (right, pass.right)] {
@@ -89,7 +90,7 @@ impl LineExchange {
                 round.send(peer, payload)?;
             }
         }
-        let mut came = Sides::default();
+        let mut came = Payloads::default();
         for (sender, payload) in round.wait()? {
             let side = if Some(sender) == left { &mut came.left } else { &mut came.right };
             *side = Some(payload);
@@ -105,11 +106,11 @@ impl LineExchange {
     /// [`SparseError::Refused`], on every rank, where a rank wants more after as many rounds as there are other ranks:
     /// by then what is passed on has come to all. As for [`pass`](LineExchange::pass), and what the reduction says by
     /// which ranks agree that all have enough.
-    pub fn rounds(&mut self, mut turn: impl FnMut(Sides) -> Turn) -> Result<usize, SparseError> {
+    pub fn rounds(&mut self, mut turn: impl FnMut(Payloads) -> NextRound) -> Result<usize, SparseError> {
         let comm = self.line.comm().clone();
-        let mut came = Sides::default();
+        let mut came = Payloads::default();
         for round in 0..comm.size() {
-            let Turn { pass, enough } = turn(came);
+            let NextRound { pass, enough } = turn(came);
             if comm.size() == 1 {
                 return Ok(0);
             }

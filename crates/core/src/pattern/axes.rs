@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 
 use super::{Domains, Pattern, Piece};
-use crate::domain::{Grid, HaloWidths, IndexBox, Neighbours};
+use crate::domain::{Connectivity, Grid, HaloWidths, IndexBox};
 use crate::pattern::Cells;
 use crate::transport::{Reduction, TransportError};
 
@@ -79,7 +79,7 @@ impl Pattern {
         // The slowest axis of most fields is the first.
         let axes: Vec<usize> =
             (0..grid.axes()).rev().filter(|&axis| widths.lower[axis] + widths.upper[axis] > 0).collect();
-        let fits = !grid.is_cubed_sphere() && widths.neighbours == Neighbours::All && axes.len() > 1;
+        let fits = !grid.is_cubed_sphere() && widths.connectivity == Connectivity::All && axes.len() > 1;
         fits.then_some(Product { pattern: self, grid, widths, boxes, axes })
     }
 }

@@ -13,8 +13,9 @@ use serde::{Deserialize, Serialize};
 
 use super::regions::Wanted;
 use super::{Cells, PatternError, Piece, SetupCost, agree_on_findings};
+use crate::comm::Communicator;
 use crate::domain::{Grid, IndexBox, Split};
-use crate::transport::{Communicator, Reduction, TransportError};
+use crate::transport::{Reduction, TransportError};
 
 /// The bins of a grid.
 #[derive(Debug)]

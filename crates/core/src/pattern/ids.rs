@@ -10,8 +10,9 @@ use rustc_hash::FxHashMap;
 
 use super::SetupCost;
 use super::places::{Place, Places, mixed};
+use crate::comm::Communicator;
 use crate::domain::IndexSet;
-use crate::transport::{Communicator, TransportError};
+use crate::transport::TransportError;
 
 /// The places of the cells that were looked for, and what is wrong with the owned ones, in words.
 pub(super) type Found = (Vec<Place>, Option<String>);

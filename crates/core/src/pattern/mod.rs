@@ -27,8 +27,9 @@ use serde::{Deserialize, Serialize};
 pub use overlap::{CellRegions, Regions};
 pub use piece::{Cells, Piece};
 
+use crate::comm::Communicator;
 use crate::domain::{Grid, GridError, Halo, HaloCells, HaloWidths, IndexBox, IndexSet};
-use crate::transport::{Communicator, TransportError};
+use crate::transport::TransportError;
 
 /// Who sends which cells to whom, for one set of domains and one halo. Cloning gives another handle to the same
 /// pattern.
@@ -350,7 +351,7 @@ fn disagreement(mine: &Description, first: &Description) -> Option<String> {
     if widths != widths0 {
         let axes = cells.axes();
         let show = |it: &HaloWidths| {
-            format!("{:?} below, {:?} above, {:?}", &it.lower[..axes], &it.upper[..axes], it.neighbours)
+            format!("{:?} below, {:?} above, {:?}", &it.lower[..axes], &it.upper[..axes], it.connectivity)
         };
         return Some(format!("the halo is {} here and {} on rank 0", show(widths), show(widths0)));
     }

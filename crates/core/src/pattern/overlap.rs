@@ -25,7 +25,7 @@ pub struct CellRegions {
 
 impl Pattern {
     /// The cells of `domain` that can be computed while halos travel, and the others, for a stencil that reaches from a cell
-    /// as far as the halo is wide, on each side of each axis (with [`Neighbours::Faces`](crate::Neighbours::Faces) along
+    /// as far as the halo is wide, on each side of each axis (with [`Connectivity::Faces`](crate::Connectivity::Faces) along
     /// the axes alone). `None` in an unstructured pattern, and for a domain that is not there.
     ///
     /// Sides at which the grid ends are not cut off: no exchange fills cells beyond them. The program fills these itself,

@@ -71,7 +71,7 @@ fn images(grid: &Grid, region: &IndexBox) -> Vec<(IndexBox, Placement)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::{Halo, Neighbours};
+    use crate::domain::{Connectivity, Halo};
 
     #[test]
     fn a_halo_wider_than_a_periodic_grid_wraps_several_times() {
@@ -81,7 +81,7 @@ mod tests {
         let cells: usize = wanted.iter().map(|piece| piece.target.extent(0)).sum();
         assert_eq!(cells, 14);
         for piece in &wanted {
-            assert!(grid.cells().encloses(&piece.source()), "{piece:?}");
+            assert!(grid.bounds().encloses(&piece.source()), "{piece:?}");
             assert_eq!(piece.placement.shift[0] % 3, 0);
         }
     }
@@ -92,7 +92,7 @@ mod tests {
         let domain = IndexBox::new([0, 0], [4, 4]);
         let all = wanted(&grid, &Halo::uniform(1).on(&grid).unwrap(), &[domain]);
         assert_eq!(all.iter().map(|piece| piece.target.cells()).sum::<u128>(), 8);
-        let faces = Halo::uniform(1).with_neighbours(Neighbours::Faces).on(&grid).unwrap();
+        let faces = Halo::uniform(1).with_connectivity(Connectivity::Faces).on(&grid).unwrap();
         assert_eq!(wanted(&grid, &faces, &[domain]).len(), 2);
     }
 }

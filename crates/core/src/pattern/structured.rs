@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use super::boxes::{Directory, exchange_lists};
 use super::{Description, Domains, Pattern, PatternError, Piece, SetupCost, agree, check_sends, regions};
+use crate::comm::{Call, Communicator};
 use crate::domain::{Grid, Halo, IndexBox};
-use crate::transport::{Call, Communicator};
 
 /// Collective: see [`Pattern::structured`].
 pub(super) fn make(
@@ -17,7 +17,7 @@ pub(super) fn make(
     let steps = comm.enter(Call::Pattern)?;
     let widths = halo.on(grid);
     let description = widths.as_ref().map_err(ToString::to_string).map(|widths| Description::Structured {
-        cells: grid.cells(),
+        cells: grid.bounds(),
         periodic: grid.periodic_axes().to_vec(),
         cubed_sphere: grid.is_cubed_sphere(),
         widths: *widths,
@@ -54,8 +54,8 @@ fn stray_domain(grid: &Grid, domains: &[IndexBox]) -> Option<String> {
                 grid.axes()
             ));
         }
-        (!grid.cells().encloses(domain)).then(|| {
-            format!("domain {number} ({domain}) reaches outside of the grid, which is {}", grid.cells())
+        (!grid.bounds().encloses(domain)).then(|| {
+            format!("domain {number} ({domain}) reaches outside of the grid, which is {}", grid.bounds())
         })
     })
 }

@@ -12,8 +12,9 @@ use super::{
     Cells, Description, Domains, Pattern, PatternError, Piece, Runs, SetupCost, agree, agree_on_findings,
     check_sends,
 };
+use crate::comm::{Call, Communicator};
 use crate::domain::{HaloCells, IndexSet, Orientation};
-use crate::transport::{Call, Communicator, Reduction, TransportError};
+use crate::transport::{Reduction, TransportError};
 
 /// A cell of a halo.
 #[derive(Debug, Clone, Copy)]

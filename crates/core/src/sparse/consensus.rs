@@ -8,7 +8,8 @@
 //! any rank is passed on with them, so at the end all know the one of the lowest rank.
 
 use super::complaint::Complaint;
-use crate::transport::{Incoming, Transport, TransportError, decode, encode};
+use crate::comm::{decode, encode};
+use crate::transport::{Incoming, Transport, TransportError};
 
 /// How far this rank is in one round.
 #[derive(Debug)]

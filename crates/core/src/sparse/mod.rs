@@ -43,11 +43,11 @@ use std::sync::Arc;
 pub use error::SparseError;
 pub use round::{Completing, Inserter, Round, Slot};
 
-use crate::transport::{Call, Communicator};
+use crate::comm::{Call, Communicator};
 use shared::{Completion, Shared};
 use state::Tags;
 
-/// Options of [`SparseExchange::with`].
+/// Options of [`SparseExchange::with_options`].
 #[derive(Default)]
 pub struct SparseOptions {
     neighbours: Option<(Vec<usize>, Vec<usize>)>,
@@ -108,7 +108,7 @@ impl SparseExchange {
     /// [`SparseError::Transport`], within which [`TransportError::OutOfStep`](crate::TransportError::OutOfStep) where a
     /// rank makes another [collective call](Communicator), such as an exchange between fixed neighbours.
     pub fn new(comm: &Communicator) -> Result<SparseExchange, SparseError> {
-        SparseExchange::with(comm, SparseOptions::default())
+        SparseExchange::with_options(comm, SparseOptions::default())
     }
 
     /// Collective: an exchange between fixed neighbours, see [`SparseOptions::between`]. Who expects whom is checked
@@ -122,14 +122,14 @@ impl SparseExchange {
         senders: &[usize],
         receivers: &[usize],
     ) -> Result<SparseExchange, SparseError> {
-        SparseExchange::with(comm, SparseOptions::default().between(senders, receivers))
+        SparseExchange::with_options(comm, SparseOptions::default().between(senders, receivers))
     }
 
     /// Collective: an exchange with options.
     ///
     /// # Errors
     /// As for [`between`](SparseExchange::between).
-    pub fn with(comm: &Communicator, options: SparseOptions) -> Result<SparseExchange, SparseError> {
+    pub fn with_options(comm: &Communicator, options: SparseOptions) -> Result<SparseExchange, SparseError> {
         let SparseOptions { neighbours, on_complete } = options;
         let _steps = comm.enter(Call::SparseExchange { fixed: neighbours.is_some() })?;
         let tags = Tags(comm.take_tags(Tags::COUNT));
@@ -204,7 +204,7 @@ fn check_neighbours(comm: &Communicator, senders: &[usize], receivers: &[usize])
 #[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 mod tests {
     use super::*;
-    use crate::transport::run_ranks;
+    use crate::comm::run_ranks;
 
     #[test]
     fn the_engine_serves_an_exchange_once_however_many_rounds_are_forgotten() {

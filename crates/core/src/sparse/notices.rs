@@ -6,7 +6,8 @@ use serde::{Deserialize, Serialize};
 
 use super::complaint::Complaint;
 use super::outbox::Outbox;
-use crate::transport::{Incoming, Transport, TransportError, decode, encode};
+use crate::comm::{decode, encode};
+use crate::transport::{Incoming, Transport, TransportError};
 
 /// What a rank says to a neighbour beside the messages themselves.
 #[derive(Debug, Serialize, Deserialize)]

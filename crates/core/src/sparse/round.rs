@@ -8,7 +8,8 @@ use std::task::{Context, Poll};
 
 use super::shared::Shared;
 use super::{SparseError, SparseExchange};
-use crate::transport::{Communicator, TransportError};
+use crate::comm::Communicator;
+use crate::transport::TransportError;
 
 /// A round of a [`SparseExchange`] under way.
 ///

@@ -10,7 +10,7 @@ use super::notices::Notices;
 use super::outbox::Outbox;
 use super::state::{Ending, Message, State, Status, Tags};
 use crate::callback::{self, Callback};
-use crate::exchange::Served;
+use crate::comm::Served;
 use crate::transport::{Transport, TransportError};
 
 /// Called when a round is complete, or has failed.

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::list::Kept;
 use super::{Phase, Row, Trace, axis};
-use crate::transport::{Call, Communicator, Reduction, TransportError};
+use crate::transport::TransportError;
 
 /// What tells the file from those of other programs: `otherData.format`.
 pub const FORMAT: &str = "haloport-trace-1";
@@ -29,7 +29,7 @@ pub enum TraceError {
 
 /// The time line of one rank, as it is sent to rank 0.
 #[derive(Debug, Serialize, Deserialize)]
-struct Part {
+pub(crate) struct Part {
     rows: Vec<Row>,
     names: Vec<String>,
     /// In the order in which they began.
@@ -99,42 +99,8 @@ struct OtherData {
 }
 
 impl Trace {
-    /// Collective: writes the time lines of all ranks to `out` on rank 0, which nobody else uses, as trace events of Chrome
-    /// in JSON. One rank's is in the memory of rank 0 at a time. Waits for work that is still in streams.
-    ///
-    /// Processes are ranks and threads are rows. Each event has its [`Phase`] as category, and `args.bytes`. How many spans
-    /// each rank has [dropped](Trace::dropped) is in `otherData.dropped`. A rank that has not begun its time line has none.
-    ///
-    /// # Errors
-    /// [`TraceError`].
-    pub fn write(&self, comm: &Communicator, out: &mut dyn Write) -> Result<(), TraceError> {
-        let _steps = comm.enter(Call::WriteTrace)?;
-        let part = self.part();
-        let mut first = [part.spans.first().map_or(u64::MAX, |span| span.begin)];
-        let mut mine = Some(part);
-        comm.all_reduce(&mut first, Reduction::Min)?;
-        let mut writer = Writer { out, zero: first[0], is_first: true, dropped: Vec::new() };
-        let mut written = if comm.rank() == 0 { writer.begin() } else { Ok(()) };
-        for rank in 0..comm.size() {
-            let sent = mine.take_if(|_| rank == comm.rank());
-            let part = if rank == 0 {
-                sent
-            } else {
-                let sent: Vec<(usize, Part)> = sent.into_iter().map(|part| (0, part)).collect();
-                comm.sparse_exchange(&sent)?.pop().map(|(_, part)| part)
-            };
-            if let Some(part) = part.filter(|_| comm.rank() == 0) {
-                written = written.and_then(|()| writer.part(rank, part));
-            }
-        }
-        if comm.rank() == 0 {
-            written = written.and_then(|()| writer.end());
-        }
-        let complaint = written.err().map(|error| error.to_string());
-        comm.agree(complaint)?.map_err(TraceError::Write)
-    }
-
-    fn part(&self) -> Part {
+    /// The time line of this rank, to be sent. Waits for work that is still in streams.
+    pub(crate) fn part(&self) -> Part {
         let (rows, spans) = self.recording().map(|recording| recording.collect()).unwrap_or_default();
         let mut names: Vec<&'static str> = Vec::new();
         let mut sent = |kept: &Kept| {
@@ -159,20 +125,33 @@ impl Trace {
     }
 }
 
-struct Writer<'o> {
+/// Writes the parts of all ranks, in their order.
+pub(crate) struct Writer<'o> {
     out: &'o mut dyn Write,
     zero: u64,
     is_first: bool,
     dropped: Vec<u64>,
 }
 
-impl Writer<'_> {
-    fn begin(&mut self) -> io::Result<()> {
+impl Part {
+    /// When the first span began, in nanoseconds since the UNIX epoch; `u64::MAX` if there is none.
+    pub(crate) fn begin(&self) -> u64 {
+        self.spans.first().map_or(u64::MAX, |span| span.begin)
+    }
+}
+
+impl<'o> Writer<'o> {
+    /// Times are written from `zero` on, in nanoseconds since the UNIX epoch.
+    pub(crate) fn new(out: &'o mut dyn Write, zero: u64) -> Writer<'o> {
+        Writer { out, zero, is_first: true, dropped: Vec::new() }
+    }
+
+    pub(crate) fn begin(&mut self) -> io::Result<()> {
         self.out.write_all(b"{\"traceEvents\":[")
     }
 
     /// The time line of one rank.
-    fn part(&mut self, rank: usize, part: Part) -> io::Result<()> {
+    pub(crate) fn part(&mut self, rank: usize, part: Part) -> io::Result<()> {
         let Part { rows, names, mut spans, dropped } = part;
         self.dropped.push(dropped);
         self.metadata(rank, 0, "process_name", MetadataArgs::Name(&format!("rank {rank}")))?;
@@ -202,7 +181,7 @@ impl Writer<'_> {
         Ok(())
     }
 
-    fn end(&mut self) -> io::Result<()> {
+    pub(crate) fn end(&mut self) -> io::Result<()> {
         let other = OtherData {
             format: FORMAT,
             ranks: self.dropped.len(),

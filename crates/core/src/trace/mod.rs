@@ -42,6 +42,7 @@ pub use file::{FORMAT, TraceError};
 pub use rows::Row;
 
 pub(crate) use axis::now;
+pub(crate) use file::{Part, Writer};
 pub(crate) use list::{List, What};
 pub(crate) use recording::Recording;
 pub(crate) use timer::Timer;
@@ -123,7 +124,7 @@ pub struct Span {
 ///     let stream = device.default_stream();
 ///     let mut exchange = pattern.bind(Field::<f64, _>::new(&device, &pattern)?)?;
 ///
-///     exchange.exchange(Schedule::DefaultStream)?;
+///     exchange.run(Schedule::DefaultStream)?;
 ///     trace.kernel("step", &device, &stream, || {
 ///         exchange.fields_mut().view_mut(0).map(|mut cells| cells.fill_with(|_, _| 1.0))
 ///     })?;

@@ -69,13 +69,13 @@
 //!
 //! ```compile_fail,E0624
 //! # use haloport_core::transport::Window;
-//! Window::new(Vec::new(), Vec::new());
+//! Window::new(());
 //! ```
 //!
 //! ```compile_fail,E0624
 //! # use haloport_core::transport::Window;
 //! # fn run(window: &Window) {
-//! window.regions();
+//! window.lent::<()>();
 //! # }
 //! ```
 //!

@@ -3,16 +3,13 @@
 //! A [`Transport`] moves memory ranges through channels that are opened once and posted many times, sends messages
 //! of any length to ranks that need not know of them, and offers the few collective operations that setting up a
 //! pattern needs. It knows nothing of devices' events, of fields or of patterns. Where ranks share memory, a [`Window`]
-//! lets a neighbour copy straight out of a field.
+//! lets a neighbour copy straight out of a field. Callers do not use a transport: they use a
+//! [`Communicator`](crate::Communicator), which owns one.
 
-mod call;
-mod collective;
-mod communicator;
 #[cfg(doctest)]
 mod compile_fail;
 mod error;
 mod in_process;
-mod patience;
 mod shared;
 mod window;
 
@@ -24,17 +21,12 @@ use std::sync::Arc;
 
 use serde::Serialize;
 
-pub use communicator::{Communicator, FREE_TAGS};
 pub use error::TransportError;
-pub use in_process::{MOST_RANKS, RanksError, run_ranks};
-pub use patience::{DEFAULT_TIME_LIMIT, DEFAULT_WARN_AFTER};
 pub use shared::{Lease, SharedMemory};
 pub use window::Window;
 
-pub(crate) use call::Call;
-pub(crate) use communicator::{decode, encode};
-pub(crate) use patience::{Limits, Patience};
-pub(crate) use window::{STATE_BYTES, WindowRegion, WindowState};
+pub(crate) use in_process::{InProcess, World};
+pub(crate) use window::{STATE_BYTES, WindowState};
 
 use crate::device::MemoryRange;
 
@@ -119,7 +111,7 @@ pub type Idle<'a> = &'a mut dyn FnMut() -> Result<(), TransportError>;
 ///
 /// Channels of the same peer, direction and tag are matched in the order of their posting. Messages have tags of their
 /// own, which never meet those of channels; those of one sender and tag are received in the order of sending.
-/// Collectives are called by all ranks in the same order ([`Communicator`] sees to that); they block, but call `idle`
+/// Collectives are called by all ranks in the same order ([`Communicator`](crate::Communicator) sees to that); they block, but call `idle`
 /// while they wait.
 ///
 /// # Safety
@@ -128,7 +120,7 @@ pub type Idle<'a> = &'a mut dyn FnMut() -> Result<(), TransportError>;
 /// nothing but what the peer has published under the tag for this rank. What `share` and `map` hand out is one memory,
 /// which nobody touches but ranks that were given its token.
 ///
-/// From the time that a [`Communicator`] owns the transport, safe code gets no other handle to it with which it could call
+/// From the time that a [`Communicator`](crate::Communicator) owns the transport, safe code gets no other handle to it with which it could call
 /// a method of this trait: messages and windows of exchanges would be taken or replaced. A transport that passes its calls
 /// on to another one keeps the promises that it was given by its callers.
 pub unsafe trait Transport: Debug + Send + Sync {

@@ -12,8 +12,6 @@ use crossbeam_utils::CachePadded;
 
 use self::sync::{AtomicU32, Ordering, Wait, word_at};
 use super::SharedMemory;
-use crate::device::{DeviceId, Pointer};
-use crate::field::BlockLayout;
 
 /// What a rank lends to one neighbour for one bound exchange. Transports hand windows on and do nothing with them.
 ///
@@ -38,11 +36,10 @@ use crate::field::BlockLayout;
 #[derive(Debug)]
 pub struct Window {
     state: Word,
-    regions: Vec<WindowRegion>,
+    /// Says what is lent, to those who know its type, and owns that memory.
+    lent: Box<dyn Any + Send + Sync>,
     /// What is lent stays as it is when the window is closed.
     lasts: bool,
-    /// Owns the memory of the regions.
-    _keep: Vec<Arc<dyn Any + Send + Sync>>,
 }
 
 /// Where the state is.
@@ -51,21 +48,6 @@ enum Word {
     Own(CachePadded<AtomicU32>),
     /// In this memory, so many bytes after its begin: a multiple of [`STATE_BYTES`], and as many are there.
     Shared(Arc<SharedMemory>, usize),
-}
-
-/// One block of one field within a window.
-#[derive(Debug, Clone)]
-pub(crate) struct WindowRegion {
-    /// The number of the field within its exchange.
-    pub(crate) field: usize,
-    /// The number of the domain within its rank.
-    pub(crate) domain: usize,
-    /// The device whose memory it is.
-    pub(crate) device: DeviceId,
-    /// The address of the block's first element.
-    pub(crate) pointer: Pointer,
-    /// How the block lies in memory.
-    pub(crate) layout: BlockLayout,
 }
 
 /// The states of a [`Window`].
@@ -102,38 +84,36 @@ impl WindowState {
 }
 
 impl Window {
-    /// A window on `regions`, whose memory lives as long as `keep`.
-    pub(crate) fn new(regions: Vec<WindowRegion>, keep: Vec<Arc<dyn Any + Send + Sync>>) -> Window {
+    /// A window on the memory that `lent` describes and owns.
+    pub(crate) fn new(lent: impl Any + Send + Sync) -> Window {
         let state = CachePadded::new(AtomicU32::new(WindowState::Idle as u32));
-        Window { state: Word::Own(state), regions, lasts: false, _keep: keep }
+        Window { state: Word::Own(state), lent: Box::new(lent), lasts: false }
     }
 
-    /// The same between processes, with the state in shared memory, `at` bytes after its begin, where all was 0 at first;
-    /// `None` where that is not shared.
+    /// As [`new`](Window::new), but between processes: the state lies in shared memory, `at` bytes after its begin, where
+    /// all was 0 at first. `None` if that is not shared.
     pub(crate) fn between_processes(
         memory: &Arc<SharedMemory>,
         at: usize,
-        regions: Vec<WindowRegion>,
-        keep: Vec<Arc<dyn Any + Send + Sync>>,
+        lent: impl Any + Send + Sync,
     ) -> Option<Window> {
         let fits = at.is_multiple_of(STATE_BYTES) && memory.covers(at..at.checked_add(STATE_BYTES)?);
         fits.then(|| Window {
             state: Word::Shared(Arc::clone(memory), at),
-            regions,
+            lent: Box::new(lent),
             lasts: false,
-            _keep: keep,
         })
     }
 
-    /// The same on a message, which lies in that memory, too.
+    /// A window between processes on a message, which lies in that memory, too.
     pub(crate) fn on_message(memory: &Arc<SharedMemory>, at: usize) -> Option<Window> {
-        let window = Window::between_processes(memory, at, Vec::new(), Vec::new())?;
+        let window = Window::between_processes(memory, at, ())?;
         Some(Window { lasts: true, ..window })
     }
 
-    /// What is lent.
-    pub(crate) fn regions(&self) -> &[WindowRegion] {
-        &self.regions
+    /// The description of what is lent; `None` if it is of another type.
+    pub(crate) fn lent<T: Any>(&self) -> Option<&T> {
+        self.lent.downcast_ref()
     }
 
     /// Whether what is lent stays as it is when the window is closed.

@@ -5,9 +5,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::{self, ThreadId};
 
+use haloport_core::comm::Communicator;
 use haloport_core::device::MemoryRange;
 use haloport_core::transport::{
-    Channel, Communicator, Direction, Idle, Incoming, Reduction, Transport, TransportError, TransportInfo,
+    Channel, Direction, Idle, Incoming, Reduction, Transport, TransportError, TransportInfo,
 };
 
 /// What the transport within does, for the thread that made it.

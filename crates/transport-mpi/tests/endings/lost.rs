@@ -3,7 +3,8 @@
 use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use haloport_core::transport::{FREE_TAGS, Incoming};
+use haloport_core::comm::FREE_TAGS;
+use haloport_core::transport::Incoming;
 use haloport_core::{
     BindOptions, Communicator, DataPath, Exchange, Field, Grid, Halo, IndexBox, Pattern, Schedule,
 };
@@ -91,7 +92,7 @@ fn errors(ways: &mut Ways) -> Result<String, Failure> {
                 continue;
             }
             let began = Instant::now();
-            let Err(found) = exchange.exchange(Schedule::Blocking) else { continue };
+            let Err(found) = exchange.run(Schedule::Blocking) else { continue };
             let (found, took) = (found.to_string(), began.elapsed());
             if !found.contains(&format!("rank {LOST}")) || took > MOST {
                 return Err(format!("{path}, after {took:?}: {found}").into());

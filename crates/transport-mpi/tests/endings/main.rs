@@ -108,13 +108,13 @@ fn time_limit(session: &MpiSession) -> Outcome {
         std::thread::sleep(Duration::from_secs(60));
         return Ok(());
     }
-    match exchange.exchange(Schedule::Blocking) {
+    match exchange.run(Schedule::Blocking) {
         Err(ExchangeError::TimeLimit { missing, .. }) if missing.contains("rank 1") => {
             println!("rank 0: missing {missing}");
         }
         other => return Err(format!("expected a time limit, found {other:?}").into()),
     }
-    let again = exchange.exchange(Schedule::Blocking);
+    let again = exchange.run(Schedule::Blocking);
     assert!(matches!(again, Err(ExchangeError::Poisoned(_))), "{again:?}");
     drop(exchange);
     session.abort(3)
@@ -153,7 +153,7 @@ fn exit_alone(session: &MpiSession) -> Outcome {
     if comm.rank() + 1 == comm.size() {
         std::process::exit(0);
     }
-    exchange.exchange(Schedule::Blocking)?;
+    exchange.run(Schedule::Blocking)?;
     Err("the exchange ended well without its neighbour".into())
 }
 

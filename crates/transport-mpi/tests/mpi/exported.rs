@@ -77,7 +77,7 @@ fn ring(comm: &Communicator, device: &Exporting<CpuDevice>, path: DataPath) -> R
     let mut values = vec![value(comm.rank()); CELLS + 2];
     (values[0], values[CELLS + 1]) = (-1.0, -1.0);
     exchange.fields_mut().copy_from(0, &values)?;
-    exchange.exchange(Schedule::Blocking)?;
+    exchange.run(Schedule::Blocking)?;
     let found = exchange.fields().to_vec(0)?;
     let expected = [value((comm.rank() + size - 1) % size), value((comm.rank() + 1) % size)];
     ensure!([found[0], found[CELLS + 1]] == expected, "found {found:?} in the halo, expected {expected:?}");

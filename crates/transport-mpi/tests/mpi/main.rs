@@ -24,7 +24,6 @@ mod exported;
 mod parts;
 mod scheduled;
 mod shared;
-mod trial;
 
 use haloport_conformance::{cubed_sphere, exchange, large, unstructured};
 use haloport_core::Communicator;
@@ -82,7 +81,6 @@ fn run(comm: &Communicator) -> Outcome {
     }
     suite(comm)?;
     parts::suite(comm)?;
-    trial::suite(comm)?;
 
     // Two groups of ranks, each of which runs on its own, at its own pace.
     let world = SimpleCommunicator::world();

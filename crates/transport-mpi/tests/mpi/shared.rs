@@ -38,7 +38,7 @@ pub(crate) fn gone_neighbour(comm: &Communicator) -> Outcome {
         .fields_mut()
         .view_mut(0)?
         .fill_with(|cell, _| if (first..first + 4).contains(&cell[0]) { value(cell[0]) } else { -1.0 });
-    exchange.exchange(Schedule::Blocking)?;
+    exchange.run(Schedule::Blocking)?;
     for cell in [first - 1, first + 4] {
         assert_eq!(exchange.fields().view(0)?.get(&[cell]), Some(value(cell)));
     }
@@ -47,7 +47,7 @@ pub(crate) fn gone_neighbour(comm: &Communicator) -> Outcome {
     comm.barrier()?;
     if let Some(mut exchange) = exchange {
         let began = Instant::now();
-        let outcome = exchange.exchange(Schedule::Blocking);
+        let outcome = exchange.run(Schedule::Blocking);
         let neighbours = [(rank + 1) % size, (rank + size - 1) % size];
         let gone = matches!(&outcome, Err(ExchangeError::Transport(TransportError::PeerGaveUp { peer }))
             if neighbours.contains(peer));
@@ -145,7 +145,7 @@ fn travel<F: FieldSet>(
         let inside = first..first + CELLS;
         view_mut(exchange.fields_mut(), 0)?
             .fill_with(|cell, _| if inside.contains(&cell[0]) { value(cell[0]) } else { f64::NAN });
-        exchange.exchange(Schedule::Blocking)?;
+        exchange.run(Schedule::Blocking)?;
         for cell in first - 1..=first + CELLS {
             assert_eq!(view(exchange.fields(), 0)?.get(&[cell]), Some(value(cell)), "{path}");
         }

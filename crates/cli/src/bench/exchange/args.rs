@@ -12,8 +12,8 @@ use crate::trace::TraceArgs;
 const EXAMPLES: &str = "\
 Examples:
   haloport bench exchange --local 64,64,64 --ranks 2
-  haloport bench exchange --halo 2 --fields 4 --dtype f32 --trial
-  haloport bench exchange --split balanced --plan-file plans.json --json";
+  haloport bench exchange --halo 2 --fields 4 --dtype f32 --path messages
+  haloport bench exchange --split balanced --json";
 
 /// Arguments of `haloport bench exchange`.
 #[derive(Debug, Args)]

@@ -37,14 +37,14 @@ impl<T: Element, F: FieldSet + Block<T>> Library<T, F> {
 
     /// How that was chosen.
     pub(super) fn choice(&self) -> Choice {
-        self.exchange.choice().clone()
+        *self.exchange.choice()
     }
 }
 
 impl<T: Element, F: FieldSet + Block<T>> Contestant for Library<T, F> {
     fn run(&mut self, batch: usize) -> Result<(), Failure> {
         for _ in 0..batch {
-            self.exchange.exchange(Schedule::Blocking)?;
+            self.exchange.run(Schedule::Blocking)?;
         }
         Ok(())
     }

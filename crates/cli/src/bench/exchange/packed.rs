@@ -107,7 +107,7 @@ impl<T: Element, D: Device> Contestant for Packed<T, D> {
             // those of sends, and `own` none.
             unsafe {
                 let run = |copies: &[RowCopies<T>]| copies.iter().for_each(|copies| copies.run());
-                self.messages.exchange(|| run(&self.pack), || run(&self.own), || run(&self.unpack))?;
+                self.messages.run(|| run(&self.pack), || run(&self.own), || run(&self.unpack))?;
             }
         }
         Ok(())

@@ -135,7 +135,7 @@ impl print::Report for Report {
             "{} bytes of halo on each rank, by {}; every halo cell checked",
             self.bytes, self.path
         )?;
-        writeln!(out, "{}", self.choice)?;
+        writeln!(out, "path and order: {}", self.choice)?;
         if let Some([before, after]) = self.handover_ns {
             writeln!(
                 out,

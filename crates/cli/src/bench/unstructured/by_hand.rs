@@ -114,7 +114,7 @@ impl<D: Device> Contestant for ByHand<'_, D> {
         for _ in 0..batch {
             // SAFETY: the lists are those of the pattern for these fields; packing touches the buffers of sends.
             unsafe {
-                self.messages.exchange(
+                self.messages.run(
                     || self.pack.iter().for_each(|listed| listed.run(true)),
                     || {},
                     || self.unpack.iter().for_each(|listed| listed.run(false)),

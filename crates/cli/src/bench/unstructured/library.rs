@@ -36,14 +36,14 @@ impl<'a, F: FieldSet + Block<f64>> Library<'a, F> {
 
     /// How that was chosen.
     pub(super) fn choice(&self) -> Choice {
-        self.exchange.choice().clone()
+        *self.exchange.choice()
     }
 }
 
 impl<F: FieldSet + Block<f64>> Contestant for Library<'_, F> {
     fn run(&mut self, batch: usize) -> Result<(), Failure> {
         for _ in 0..batch {
-            self.exchange.exchange(Schedule::Blocking)?;
+            self.exchange.run(Schedule::Blocking)?;
         }
         Ok(())
     }

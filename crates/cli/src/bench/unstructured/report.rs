@@ -118,7 +118,7 @@ impl print::Report for Report {
             self.owned, self.halo, self.fields
         )?;
         writeln!(out, "{} bytes of halo, by {}; every cell checked", self.bytes, self.path)?;
-        writeln!(out, "{}", self.choice)?;
+        writeln!(out, "path and order: {}", self.choice)?;
         writeln!(
             out,
             "{} of each, in turns; times per exchange in µs\n",

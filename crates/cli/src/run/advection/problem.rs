@@ -2,7 +2,7 @@
 
 use std::sync::OnceLock;
 
-use haloport::{AnyDevice, Describe};
+use haloport::AnyDevice;
 use haloport_cli::advection::norms::areas;
 use haloport_cli::advection::tracer::Tracer;
 use haloport_cli::advection::wind::Wind;
@@ -62,7 +62,7 @@ impl Problem {
     fn new(args: &AdvectionArgs, device: &AnyDevice) -> Result<Problem, Failure> {
         let cells = args.mesh.cells().unwrap_or(usize::MAX) as u128;
         let needed = cells.saturating_mul(BYTES_PER_CELL + BYTES_PER_LEVEL * args.levels as u128);
-        if let Some(room) = room(device.properties()).filter(|room| room.is_below(needed)) {
+        if let Some(room) = room(device.info()).filter(|room| room.is_below(needed)) {
             return Err(Failure::BadInput(format!(
                 "--mesh: expected a mesh that fits into the {room}, found {} with {} levels, which needs about {:.1} GiB",
                 args.mesh,

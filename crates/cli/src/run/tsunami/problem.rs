@@ -2,7 +2,7 @@
 
 use std::sync::OnceLock;
 
-use haloport::{AnyDevice, Describe};
+use haloport::AnyDevice;
 use haloport_cli::tsunami::decomposition::decompose;
 use haloport_cli::tsunami::gauges::{PlacedGauge, default_gauges, places};
 use haloport_cli::tsunami::relief::Relief;
@@ -63,7 +63,7 @@ impl Problem {
         };
         let cells = (args.refine as u128).saturating_mul(args.refine as u128);
         let needed = cells.saturating_mul(coarse.elevation.len() as u128).saturating_mul(BYTES_PER_CELL);
-        if let Some(room) = room(device.properties()).filter(|room| room.is_below(needed)) {
+        if let Some(room) = room(device.info()).filter(|room| room.is_below(needed)) {
             return Err(Failure::BadInput(format!(
                 "--refine: expected a refinement that fits into the {room}, found {}, which needs about {:.1} GiB",
                 args.refine,

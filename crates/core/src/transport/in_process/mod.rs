@@ -1,6 +1,8 @@
 //! Ranks as threads of one process.
 //!
-//! - [`run_ranks`] starts them and gathers what they return;
+//! [`run_ranks`](crate::run_ranks) starts them.
+//!
+//! - `transport` is what each rank has;
 //! - `world` is what they share: who has failed, the bells that wake them, collectives and published windows;
 //! - `pipe` is one channel between two of them: the later of the two to post copies the message;
 //! - `mail` keeps messages that receivers need not know of.
@@ -9,8 +11,8 @@ mod collective;
 mod lock;
 mod mail;
 mod pipe;
-mod ranks;
 mod transport;
 mod world;
 
-pub use ranks::{MOST_RANKS, RanksError, run_ranks};
+pub(crate) use transport::InProcess;
+pub(crate) use world::World;

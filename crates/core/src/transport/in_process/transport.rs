@@ -11,7 +11,7 @@ use crate::transport::{
 };
 
 #[derive(Debug)]
-pub(super) struct InProcess {
+pub(crate) struct InProcess {
     rank: usize,
     world: Arc<World>,
     /// By number; numbers are not used again.
@@ -27,7 +27,7 @@ struct Open {
 }
 
 impl InProcess {
-    pub(super) fn new(rank: usize, world: Arc<World>) -> InProcess {
+    pub(crate) fn new(rank: usize, world: Arc<World>) -> InProcess {
         InProcess { rank, world, channels: RwLock::default() }
     }
 

@@ -25,7 +25,7 @@ const NAP: Duration = Duration::from_millis(1);
 pub(super) type Address = (usize, usize, u32);
 
 #[derive(Debug)]
-pub(super) struct World {
+pub(crate) struct World {
     bells: Vec<CachePadded<Bell>>,
     /// The first rank that failed, and why.
     failed: OnceLock<(usize, String)>,
@@ -48,7 +48,7 @@ struct Bell {
 }
 
 impl World {
-    pub(super) fn new(size: usize) -> World {
+    pub(crate) fn new(size: usize) -> World {
         // Spinning while others wait for the core only delays them.
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         World {
@@ -67,13 +67,13 @@ impl World {
     }
 
     /// Marks a rank as failed, unless another has failed before, and wakes everybody.
-    pub(super) fn fail(&self, rank: usize, why: String) {
+    pub(crate) fn fail(&self, rank: usize, why: String) {
         // A second failure is a consequence of the first or is reported by its own rank.
         let _ = self.failed.set((rank, why));
         self.ring_all();
     }
 
-    pub(super) fn failure(&self) -> Option<&(usize, String)> {
+    pub(crate) fn failure(&self) -> Option<&(usize, String)> {
         self.failed.get()
     }
 

@@ -63,13 +63,13 @@ fn check(model: impl Fn() + Send + Sync + 'static) {
 /// Checks a model with a window on fields between threads, and with one between processes: the owner's and the reader's.
 fn on_fields(model: impl Fn(Arc<Window>, Arc<Window>) + Copy + Send + Sync + 'static) {
     check(move || {
-        let window = Arc::new(Window::new(Vec::new(), Vec::new()));
+        let window = Arc::new(Window::new(()));
         model(Arc::clone(&window), window);
     });
     check(move || {
         let memory = memory();
         let end = || {
-            let window = Window::between_processes(&memory, STATE_BYTES, Vec::new(), Vec::new());
+            let window = Window::between_processes(&memory, STATE_BYTES, ());
             Arc::new(window.expect("there is room"))
         };
         model(end(), end());

@@ -1,0 +1,119 @@
+//! What a collective call is about, so that ranks which come to different ones notice.
+
+use std::fmt;
+use std::thread::ThreadId;
+
+use crate::transport::{Reduction, TransportError};
+
+/// A collective call. All ranks make the same, in the same order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Call {
+    Barrier,
+    Reduction { reduction: Reduction, values: usize },
+    Broadcast { root: usize },
+    Messages,
+    Agreement,
+    WriteTrace,
+    Pattern,
+    Bind { pattern: u32 },
+    Plan { pattern: u32 },
+    SparseExchange { fixed: bool },
+    Line,
+    LineExchange { line: u32 },
+    LineRound { exchange: u32 },
+}
+
+/// The bits of a word that tell calls of one kind apart.
+const DETAIL_BITS: u32 = 56;
+
+impl Call {
+    /// The number of kinds of calls.
+    pub(super) const KINDS: usize = 13;
+
+    /// The kind of call, from 0.
+    pub(super) fn kind(self) -> usize {
+        self.parts().0
+    }
+
+    /// Different for calls that differ.
+    pub(super) fn word(self) -> u64 {
+        let (kind, detail) = self.parts();
+        (kind as u64) << DETAIL_BITS | detail & !(u64::MAX << DETAIL_BITS)
+    }
+
+    /// What a rank waits for in the call, where nobody knows who is missing.
+    pub(super) fn all_ranks(self) -> &'static str {
+        match self {
+            Call::Barrier => "all ranks at a barrier",
+            Call::Reduction { .. } => "all ranks at a reduction",
+            Call::Broadcast { .. } => "all ranks at a broadcast",
+            Call::Messages => "all ranks at a sparse exchange",
+            Call::Agreement => "all ranks at an agreement",
+            Call::WriteTrace => "all ranks at the writing of a time line",
+            Call::Pattern => "all ranks at the making of a pattern",
+            Call::Bind { .. } => "all ranks at the binding of fields",
+            Call::Plan { .. } => "all ranks at the making of a plan",
+            Call::SparseExchange { .. } => "all ranks at the making of a sparse exchange",
+            Call::Line => "all ranks at the making of a line",
+            Call::LineExchange { .. } => "all ranks at the making of a line exchange",
+            Call::LineRound { .. } => "all ranks at a round of a line exchange",
+        }
+    }
+
+    fn parts(self) -> (usize, u64) {
+        match self {
+            Call::Barrier => (0, 0),
+            Call::Reduction { reduction, values } => (1, (values as u64) << 2 | reduction as u64),
+            Call::Broadcast { root } => (2, root as u64),
+            Call::Messages => (3, 0),
+            Call::Agreement => (4, 0),
+            Call::WriteTrace => (5, 0),
+            Call::Pattern => (6, 0),
+            Call::Bind { pattern } => (7, pattern.into()),
+            Call::SparseExchange { fixed } => (8, fixed.into()),
+            Call::Line => (9, 0),
+            Call::LineExchange { line } => (10, line.into()),
+            Call::LineRound { exchange } => (11, exchange.into()),
+            Call::Plan { pattern } => (12, pattern.into()),
+        }
+    }
+}
+
+impl fmt::Display for Call {
+    /// Different for calls that differ.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Call::Barrier => f.write_str("a barrier"),
+            Call::Reduction { reduction, values } => {
+                write!(f, "a reduction ({reduction:?}) of {values} values")
+            }
+            Call::Broadcast { root } => write!(f, "a broadcast from rank {root}"),
+            Call::Messages => f.write_str("a sparse exchange of messages"),
+            Call::Agreement => f.write_str("an agreement"),
+            Call::WriteTrace => f.write_str("the writing of a time line"),
+            Call::Pattern => f.write_str("the making of a pattern"),
+            Call::Bind { pattern } => write!(f, "the binding of fields to pattern {pattern}"),
+            Call::Plan { pattern } => write!(f, "the making of a plan of pattern {pattern}"),
+            Call::SparseExchange { fixed: true } => {
+                f.write_str("the making of a sparse exchange between fixed neighbours")
+            }
+            Call::SparseExchange { fixed: false } => {
+                f.write_str("the making of a sparse exchange between any ranks")
+            }
+            Call::Line => f.write_str("the making of a line"),
+            Call::LineExchange { line } => write!(f, "the making of a line exchange of line {line}"),
+            Call::LineRound { exchange } => write!(f, "a round of line exchange {exchange}"),
+        }
+    }
+}
+
+/// What a communicator keeps between its collective calls. Locked during each step, so that steps are not interleaved.
+#[derive(Debug, Default)]
+pub(super) struct Collectives {
+    /// The first error after which ranks may be at different steps: there is no further call.
+    pub(super) failed: Option<TransportError>,
+    /// The thread that is in a call of several steps.
+    pub(super) within: Option<ThreadId>,
+    /// How many calls of each kind the ranks have come to together.
+    pub(super) counts: [u32; Call::KINDS],
+}

@@ -1,0 +1,145 @@
+//! Starting ranks as threads.
+
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use super::communicator::Communicator;
+use super::patience::Limits;
+use crate::Error;
+use crate::callback::panic_text;
+use crate::error::write_with_causes;
+use crate::transport::{InProcess, World};
+
+/// Why [`run_ranks`] failed.
+#[derive(thiserror::Error)]
+#[non_exhaustive]
+pub enum RanksError {
+    /// A rank ended with an error, the first one to do so.
+    #[error("rank {rank}: {error}")]
+    Failed {
+        /// The rank.
+        rank: usize,
+        /// Its error.
+        #[source]
+        error: Box<dyn std::error::Error + Send + Sync>,
+    },
+    /// A rank panicked, before any other failed.
+    #[error("rank {rank} panicked: {message}")]
+    Panicked {
+        /// The rank.
+        rank: usize,
+        /// The message of the panic.
+        message: String,
+    },
+    /// The ranks could not be started.
+    #[error("{0}")]
+    Start(String),
+}
+
+/// The text and its causes, which is what is printed if `main` returns the error.
+impl fmt::Debug for RanksError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write_with_causes(self, f)
+    }
+}
+
+/// The most ranks that may be threads of one process.
+pub const MOST_RANKS: usize = 1 << 16;
+
+/// Runs `body` on `ranks` ranks, each a thread of this process, and returns what they return, in the order of the
+/// ranks. Blocks until all have ended.
+///
+/// A rank that panics or returns an error makes every other rank that waits for anyone end with
+/// [`TransportError::PeerFailed`](crate::transport::TransportError::PeerFailed), which names it. Within `body`, `?` takes
+/// any error: see [`Error`].
+///
+/// ```
+/// let sums = haloport_core::run_ranks(4, |comm| {
+///     let mut sum = [comm.rank() as u64];
+///     comm.all_reduce(&mut sum, haloport_core::transport::Reduction::Sum)?;
+///     Ok(sum[0])
+/// })?;
+/// assert_eq!(sums, [6, 6, 6, 6]);
+/// # Ok::<(), haloport_core::RanksError>(())
+/// ```
+///
+/// # Errors
+/// The error or the panic of the rank that failed first, or that threads could not be started, or that an environment
+/// variable which sets a limit of waiting ([`Communicator`]) cannot be understood.
+pub fn run_ranks<T, F>(ranks: usize, body: F) -> Result<Vec<T>, RanksError>
+where
+    T: Send,
+    F: Fn(Communicator) -> Result<T, Error> + Sync,
+{
+    if ranks == 0 || ranks > MOST_RANKS {
+        return Err(RanksError::Start(format!("{ranks} ranks were asked for, expected 1 to {MOST_RANKS}")));
+    }
+    let limits = Limits::from_environment().map_err(|error| RanksError::Start(error.to_string()))?;
+    let world = Arc::new(World::new(ranks));
+    let ends = std::thread::scope(|scope| {
+        let mut threads = Vec::with_capacity(ranks);
+        for rank in 0..ranks {
+            let (body, world_of_rank) = (&body, Arc::clone(&world));
+            let thread = std::thread::Builder::new()
+                .name(format!("rank {rank}"))
+                .spawn_scoped(scope, move || run_one(rank, world_of_rank, limits, body));
+            match thread {
+                Ok(thread) => threads.push(thread),
+                Err(error) => {
+                    let why = format!("the thread of rank {rank} of {ranks} could not be started: {error}");
+                    world.fail(rank, why.clone());
+                    return Err(RanksError::Start(why));
+                }
+            }
+        }
+        // `run_one` catches every panic of the body, so a join that fails is one of its own.
+        Ok(threads
+            .into_iter()
+            .map(|thread| thread.join().unwrap_or_else(|panic| End::Panicked(panic_text(&*panic))))
+            .collect::<Vec<_>>())
+    })?;
+    let first = world.failure().map(|(rank, _)| *rank);
+    let mut results = Vec::with_capacity(ranks);
+    let mut failures = Vec::new();
+    for (rank, end) in ends.into_iter().enumerate() {
+        match end {
+            End::Returned(value) => results.push(value),
+            End::Failed(error) => {
+                failures.push((rank, RanksError::Failed { rank, error: error.into_inner() }))
+            }
+            End::Panicked(message) => failures.push((rank, RanksError::Panicked { rank, message })),
+        }
+    }
+    let culprit = failures.iter().position(|(rank, _)| Some(*rank) == first).unwrap_or(0);
+    if failures.is_empty() { Ok(results) } else { Err(failures.swap_remove(culprit).1) }
+}
+
+/// How a rank ended.
+enum End<T> {
+    Returned(T),
+    Failed(Error),
+    Panicked(String),
+}
+
+fn run_one<T>(
+    rank: usize,
+    world: Arc<World>,
+    limits: Limits,
+    body: &(impl Fn(Communicator) -> Result<T, Error> + Sync),
+) -> End<T> {
+    let comm = Communicator::with_limits(InProcess::new(rank, Arc::clone(&world)), limits);
+    // What a panicking body leaves behind is seen by nobody but the other ranks' `PeerFailed`.
+    match catch_unwind(AssertUnwindSafe(|| body(comm))) {
+        Ok(Ok(value)) => End::Returned(value),
+        Ok(Err(error)) => {
+            world.fail(rank, error.to_string());
+            End::Failed(error)
+        }
+        Err(panic) => {
+            let message = panic_text(&*panic);
+            world.fail(rank, format!("it panicked: {message}"));
+            End::Panicked(message)
+        }
+    }
+}

@@ -1,0 +1,44 @@
+//! The time lines of all ranks, collected in one file.
+
+use std::io::Write;
+
+use super::{Call, Communicator};
+use crate::trace::{Part, Trace, TraceError, Writer};
+use crate::transport::Reduction;
+
+impl Trace {
+    /// Collective: writes the time lines of all ranks to `out` on rank 0, which nobody else uses, as trace events of Chrome
+    /// in JSON. One rank's is in the memory of rank 0 at a time. Waits for work that is still in streams.
+    ///
+    /// Processes are ranks and threads are rows. Each event has its [`Phase`](crate::trace::Phase) as category, and `args.bytes`. How many spans
+    /// each rank has [dropped](Trace::dropped) is in `otherData.dropped`. A rank that has not begun its time line has none.
+    ///
+    /// # Errors
+    /// [`TraceError`].
+    pub fn write(&self, comm: &Communicator, out: &mut dyn Write) -> Result<(), TraceError> {
+        let _steps = comm.enter(Call::WriteTrace)?;
+        let part = self.part();
+        let mut first = [part.begin()];
+        let mut mine = Some(part);
+        comm.all_reduce(&mut first, Reduction::Min)?;
+        let mut writer = Writer::new(out, first[0]);
+        let mut written = if comm.rank() == 0 { writer.begin() } else { Ok(()) };
+        for rank in 0..comm.size() {
+            let sent = mine.take_if(|_| rank == comm.rank());
+            let part = if rank == 0 {
+                sent
+            } else {
+                let sent: Vec<(usize, Part)> = sent.into_iter().map(|part| (0, part)).collect();
+                comm.sparse_exchange(&sent)?.pop().map(|(_, part)| part)
+            };
+            if let Some(part) = part.filter(|_| comm.rank() == 0) {
+                written = written.and_then(|()| writer.part(rank, part));
+            }
+        }
+        if comm.rank() == 0 {
+            written = written.and_then(|()| writer.end());
+        }
+        let complaint = written.err().map(|error| error.to_string());
+        comm.agree(complaint)?.map_err(TraceError::Write)
+    }
+}

@@ -1,0 +1,92 @@
+//! What ranks must agree on about the fields that are bound, and what fits a pattern.
+
+use crate::domain::MAX_AXES;
+use crate::element::ElementType;
+use crate::field::{BlockLayout, BoundField, VectorAxes};
+use crate::pattern::Pattern;
+
+/// What all ranks must agree on about one field: its number, its element type and its vectors.
+pub(crate) type FieldSignature = (usize, ElementType, VectorAxes);
+
+/// The number of entries of a [`FieldShape`].
+const SHAPE_ENTRIES: usize = 2 * MAX_AXES;
+
+/// What else all ranks must agree on about a field: its components, its axes, and along each axis beside that of
+/// unstructured cells how many levels are exchanged, from which one on.
+pub(crate) type FieldShape = [u64; SHAPE_ENTRIES];
+
+/// The first entry in which two shapes differ, in words.
+pub(crate) fn difference(here: &FieldShape, there: &FieldShape) -> Option<String> {
+    let entry = (0..SHAPE_ENTRIES).find(|&entry| here[entry] != there[entry])?;
+    let (here, there) = (here[entry] as i64, there[entry] as i64);
+    Some(match (entry, entry / 2) {
+        (0, _) => format!("{here} components here and {there}"),
+        (1, _) => format!("{here} axes here and {there}"),
+        (_, axis) if entry % 2 == 0 => format!("{here} exchanged levels along axis {axis} here and {there}"),
+        (_, axis) => {
+            format!("the exchanged levels along axis {axis} from {here} on here and from {there} on")
+        }
+    })
+}
+
+/// The shape of a field. Of the axes of a grid, the pattern has seen to it that all agree.
+pub(crate) fn shape(pattern: &Pattern, layout: &BlockLayout) -> FieldShape {
+    let mut shape = FieldShape::default();
+    shape[0] = layout.components() as u64;
+    shape[1] = layout.owned().axes() as u64;
+    if pattern.grid().is_none() {
+        for axis in 1..MAX_AXES {
+            shape[2 * axis] = layout.owned().extent(axis) as u64;
+            shape[2 * axis + 1] = layout.owned().bounds(axis).0 as u64;
+        }
+    }
+    shape
+}
+
+/// Checks that a field has a block for each domain, with the cells that the domain owns and those of its halo.
+pub(crate) fn misfit(pattern: &Pattern, number: usize, field: &BoundField) -> Option<String> {
+    let domains = pattern.domain_count();
+    if field.blocks.len() != domains {
+        let found = field.blocks.len();
+        return Some(format!(
+            "field {number} has {found} blocks, expected one for each of the {domains} domains"
+        ));
+    }
+    if let Some(misfit) = pattern.grid().and_then(|grid| field.vector.misfit(grid)) {
+        return Some(format!("field {number} has {misfit}"));
+    }
+    field.blocks.iter().enumerate().find_map(|(domain, (pointer, layout))| {
+        let owned = layout.owned();
+        if let Some(expected) = pattern.boxes().get(domain).filter(|expected| !expected.is_empty())
+            && owned != *expected
+        {
+            return Some(format!("field {number} has the cells {owned} as domain {domain}, expected {expected}"));
+        }
+        if let Some(set) = pattern.index_sets().get(domain)
+            && owned.bounds(0) != (0, set.len() as i64)
+        {
+            let (lower, upper) = owned.bounds(0);
+            let cells = set.len();
+            return Some(format!(
+                "field {number} has the cells {lower}..{upper} as domain {domain}, expected its 0..{cells}, halo included"
+            ));
+        }
+        if let Some((_, first)) = field.blocks.first()
+            && let Some(difference) = difference(&shape(pattern, layout), &shape(pattern, first))
+        {
+            return Some(format!("field {number}, domain {domain}: it has {difference} in domain 0"));
+        }
+        if !layout.allocated().is_empty() && pointer.as_ptr().addr() % field.alignment != 0 {
+            let alignment = field.alignment;
+            return Some(format!("field {number} is not aligned to {alignment} bytes, as its elements are"));
+        }
+        let mut targets = pattern.receives().values().flatten().filter(|piece| piece.target_domain == domain);
+        let allocated = layout.allocated();
+        let missing = targets.find_map(|piece| piece.target.as_box().filter(|cells| !allocated.encloses(cells)));
+        missing.map(|cells| {
+            format!(
+                "field {number} has memory for the cells {allocated} of domain {domain}, expected also the halo cells {cells}"
+            )
+        })
+    })
+}

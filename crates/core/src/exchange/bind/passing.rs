@@ -1,0 +1,119 @@
+//! Fields that are passed to a plan at each start: what they must be like, and where they lie this time.
+//!
+//! Comparing them allocates nothing, once lists are as long as the plan has fields.
+
+use std::sync::Arc;
+
+use crate::device::{DeviceId, Pointer};
+use crate::element::ElementType;
+use crate::exchange::options::ExchangeError;
+use crate::field::{BlockLayout, FieldRef, Storage, VectorAxes};
+
+/// What a plan knows of each of its fields.
+#[derive(Debug)]
+pub(crate) struct ExpectedField {
+    device: DeviceId,
+    element: ElementType,
+    vector: VectorAxes,
+    layouts: Vec<BlockLayout>,
+}
+
+/// The fields of one start.
+#[derive(Debug, Default)]
+pub(crate) struct Passing {
+    expected: Arc<[ExpectedField]>,
+    /// What tells each field from others that are alive.
+    pub(crate) identities: Vec<usize>,
+    /// Where the blocks of all fields begin.
+    pub(crate) addresses: Vec<Pointer>,
+    /// The memory of the fields that own theirs.
+    pub(crate) storages: Vec<Arc<Storage>>,
+    misfit: Option<ExchangeError>,
+}
+
+impl ExpectedField {
+    pub(crate) fn new(device: DeviceId, field: &FieldRef<'_>) -> ExpectedField {
+        ExpectedField {
+            device,
+            element: field.element,
+            vector: field.vector.clone(),
+            layouts: field.blocks.iter().map(|(_, layout)| layout.clone()).collect(),
+        }
+    }
+
+    /// What distinguishes the field from the expected one: the property, what was expected and what was found.
+    fn difference(&self, device: DeviceId, field: &FieldRef<'_>) -> Option<(&'static str, String, String)> {
+        let found = || field.blocks.iter().map(|(_, layout)| layout);
+        if self.device != device {
+            return Some(("device", self.device.to_string(), device.to_string()));
+        }
+        if self.element != field.element {
+            return Some(("element type", self.element.to_string(), field.element.to_string()));
+        }
+        if self.vector != *field.vector {
+            return Some(("vector components", self.vector.to_string(), field.vector.to_string()));
+        }
+        if self.layouts.len() != field.blocks.len() {
+            return Some((
+                "number of blocks",
+                self.layouts.len().to_string(),
+                field.blocks.len().to_string(),
+            ));
+        }
+        let (expected, found) =
+            self.layouts.iter().zip(found()).find(|(expected, found)| expected != found)?;
+        Some(("layout", describe(expected), describe(found)))
+    }
+}
+
+fn describe(layout: &BlockLayout) -> String {
+    let (allocated, owned, strides) = (layout.allocated(), layout.owned(), layout.strides());
+    let components = match layout.components() {
+        1 => String::new(),
+        count => format!(", {count} components {} apart", layout.component_stride()),
+    };
+    format!("{allocated} ({owned} owned, strides {strides:?}{components})")
+}
+
+impl Passing {
+    /// For fields like these.
+    pub(crate) fn new(expected: Vec<ExpectedField>) -> Passing {
+        Passing { expected: expected.into(), ..Passing::default() }
+    }
+
+    /// Forgets the fields of the last start.
+    pub(crate) fn begin(&mut self) {
+        self.identities.clear();
+        self.addresses.clear();
+        self.storages.clear();
+        self.misfit = None;
+    }
+
+    /// Takes the next field.
+    pub(crate) fn take(&mut self, device: DeviceId, identity: usize, field: &FieldRef<'_>) {
+        let number = self.identities.len();
+        self.identities.push(identity);
+        let Some(expected) = self.expected.get(number).filter(|_| self.misfit.is_none()) else { return };
+        if let Some((what, expected, found)) = expected.difference(device, field) {
+            self.misfit = Some(ExchangeError::FieldDiffers { number, what, expected, found });
+            return;
+        }
+        self.addresses.extend(field.blocks.iter().map(|(pointer, _)| *pointer));
+        self.storages.extend(field.storage.cloned());
+    }
+
+    /// Whether all fields own their memory.
+    pub(crate) fn own_all(&self) -> bool {
+        self.storages.len() == self.identities.len()
+    }
+
+    /// Whether the fields that were taken are those of the plan.
+    pub(crate) fn end(&mut self) -> Result<(), ExchangeError> {
+        let (expected, found) = (self.expected.len(), self.identities.len());
+        match self.misfit.take() {
+            Some(misfit) => Err(misfit),
+            None if expected == found => Ok(()),
+            None => Err(ExchangeError::FieldCount { expected, found }),
+        }
+    }
+}

@@ -1,0 +1,201 @@
+//! Sets of fields that travel in one exchange.
+
+use std::sync::Arc;
+
+use super::fields::PartFields;
+use super::passing::{ExpectedField, Passing};
+use crate::device::{Device, Pointer};
+use crate::element::Element;
+use crate::field::{BorrowedField, BoundField, Field, FieldRef};
+
+/// The fields of one exchange: a field, or a tuple, an array or a vector of sets of fields. For a struct of fields,
+/// [`field_set!`](crate::field_set) writes the implementation.
+///
+/// # Safety
+/// Whoever owns the set, or borrows it exclusively, has exclusive access to its fields: a set that shares a field
+/// with anybody else (`Rc`, `&`) must not implement this. [`bind`](FieldSet::bind) does nothing but call `bind` of
+/// those fields, all of them, in an order that is always the same.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a set of fields that the exchange has to itself",
+    label = "neither fields nor a tuple, an array or a vector of sets of fields",
+    note = "tuples have at most 8 entries: put tuples into tuples, fields of one type into a `Vec`, or fields into a struct \
+            with `field_set!`",
+    note = "fields that others can reach, behind `&`, `Rc` or `Arc`, cannot be bound: give the field itself, or `&mut`"
+)]
+pub unsafe trait FieldSet {
+    /// Shows every field to `binder`, in a fixed order that is the same on every rank.
+    fn bind(&self, binder: &mut Binder);
+}
+
+/// Sees the fields of an exchange: once to bind them, and at each start to be sure that they are still the same, or to
+/// learn where they are this time.
+pub struct Binder {
+    purpose: Purpose,
+}
+
+enum Purpose {
+    /// Collects the fields by device, and what tells each from any other that is alive.
+    Collect { parts: Vec<PartFields>, identities: Vec<usize> },
+    /// Collects the layouts by device, and the addresses of all blocks. The memory is taken as merely lent.
+    CollectLayouts { parts: Vec<PartFields>, expected: Vec<ExpectedField>, addresses: Vec<Pointer> },
+    /// Compares with identities; counts those that were right so far, `None` after one that was not.
+    Compare { identities: Arc<[usize]>, count: Option<usize> },
+    /// Compares with layouts, and collects addresses.
+    Pass(Passing),
+}
+
+impl Binder {
+    /// The fields of `set` by device, and what tells them from others.
+    pub(crate) fn collect(set: &impl FieldSet) -> (Vec<PartFields>, Arc<[usize]>) {
+        let mut binder = Binder { purpose: Purpose::Collect { parts: Vec::new(), identities: Vec::new() } };
+        set.bind(&mut binder);
+        let Purpose::Collect { parts, identities } = binder.purpose else { return Default::default() };
+        (parts, identities.into())
+    }
+
+    /// The layouts of the fields of `set` by device, what later fields must be like, and the addresses of all blocks.
+    pub(crate) fn collect_layouts(set: &impl FieldSet) -> (Vec<PartFields>, Passing, Vec<Pointer>) {
+        let (parts, expected, addresses) = Default::default();
+        let mut binder = Binder { purpose: Purpose::CollectLayouts { parts, expected, addresses } };
+        set.bind(&mut binder);
+        let Purpose::CollectLayouts { parts, expected, addresses } = binder.purpose else {
+            return Default::default();
+        };
+        (parts, Passing::new(expected), addresses)
+    }
+
+    /// Whether the fields of `set` are the ones that `identities` came from. Allocates nothing.
+    pub(crate) fn is_same(set: &impl FieldSet, identities: &Arc<[usize]>) -> bool {
+        let expected = identities.len();
+        let compare = Purpose::Compare { identities: Arc::clone(identities), count: Some(0) };
+        let mut binder = Binder { purpose: compare };
+        set.bind(&mut binder);
+        matches!(binder.purpose, Purpose::Compare { count: Some(count), .. } if count == expected)
+    }
+
+    /// Takes the fields of `set` as those of the next exchange. Allocates nothing that `passing` has room for.
+    pub(crate) fn pass(set: &impl FieldSet, passing: &mut Passing) {
+        passing.begin();
+        let mut binder = Binder { purpose: Purpose::Pass(std::mem::take(passing)) };
+        set.bind(&mut binder);
+        if let Purpose::Pass(passed) = binder.purpose {
+            *passing = passed;
+        }
+    }
+
+    pub(crate) fn add<D: Device>(&mut self, device: &D, identity: usize, field: FieldRef<'_>) {
+        match &mut self.purpose {
+            Purpose::Compare { identities, count } => {
+                *count = count.filter(|&count| identities.get(count) == Some(&identity)).map(|n| n + 1);
+            }
+            Purpose::Pass(passing) => passing.take(device.id(), identity, &field),
+            Purpose::Collect { parts, identities } => {
+                add_to(parts, device, identities.len(), field.bound());
+                identities.push(identity);
+            }
+            Purpose::CollectLayouts { parts, expected, addresses } => {
+                let anchor = Some(addresses.len() as u32);
+                let bound = BoundField { storage: None, anchor, ..field.bound() };
+                add_to(parts, device, expected.len(), bound);
+                expected.push(ExpectedField::new(device.id(), &field));
+                addresses.extend(field.blocks.iter().map(|(pointer, _)| *pointer));
+            }
+        }
+    }
+}
+
+/// Adds a field, with its number in the set, to the part of its device.
+fn add_to<D: Device>(parts: &mut Vec<PartFields>, device: &D, number: usize, field: BoundField) {
+    match parts.iter_mut().find(|part| part.device.info().id == device.id()) {
+        Some(part) => part.fields.push((number, field)),
+        None => parts.push(PartFields { device: Box::new(device.clone()), fields: vec![(number, field)] }),
+    }
+}
+
+/// Implements [`FieldSet`] for a struct whose named members are sets of fields.
+///
+/// ```
+/// # use haloport_core::{Field, device::Device, field_set};
+/// struct Flow<D: Device> {
+///     depth: Field<f64, D>,
+///     velocity: [Field<f32, D>; 2],
+/// }
+/// field_set!(impl[D: Device] for Flow<D> { depth, velocity });
+/// ```
+#[macro_export]
+macro_rules! field_set {
+    (impl $([$($generics:tt)*])? for $set:ty { $($member:ident),+ $(,)? }) => {
+        // SAFETY: the members are owned by value and are sets of fields themselves, and all are shown in order.
+        unsafe impl $(<$($generics)*>)? $crate::FieldSet for $set {
+            fn bind(&self, binder: &mut $crate::Binder) {
+                // Not `self.member`, which would also reach through a `Deref` to what somebody else shares.
+                let Self { $($member,)+ .. } = self;
+                $($crate::FieldSet::bind($member, binder);)+
+            }
+        }
+    };
+}
+
+// SAFETY: a field has exclusive access to its storage, except for exchanges, which mark it as in flight.
+unsafe impl<T: Element, D: Device> FieldSet for Field<T, D> {
+    fn bind(&self, binder: &mut Binder) {
+        binder.add(self.device(), self.identity(), self.as_ref());
+    }
+}
+
+// SAFETY: the field borrows its slices exclusively.
+unsafe impl<T: Element, D: Device> FieldSet for BorrowedField<'_, T, D> {
+    fn bind(&self, binder: &mut Binder) {
+        binder.add(self.device(), self.identity(), self.as_ref());
+    }
+}
+
+// SAFETY: the fields are owned by value.
+unsafe impl<F: FieldSet, const N: usize> FieldSet for [F; N] {
+    fn bind(&self, binder: &mut Binder) {
+        self.iter().for_each(|field| field.bind(binder));
+    }
+}
+
+// SAFETY: the fields are owned by value.
+unsafe impl<F: FieldSet> FieldSet for Vec<F> {
+    fn bind(&self, binder: &mut Binder) {
+        self.iter().for_each(|field| field.bind(binder));
+    }
+}
+
+// SAFETY: the fields are owned by value.
+unsafe impl<F: FieldSet + ?Sized> FieldSet for Box<F> {
+    fn bind(&self, binder: &mut Binder) {
+        (**self).bind(binder);
+    }
+}
+
+// SAFETY: the fields are borrowed exclusively for as long as the reference lives.
+unsafe impl<F: FieldSet + ?Sized> FieldSet for &mut F {
+    fn bind(&self, binder: &mut Binder) {
+        (**self).bind(binder);
+    }
+}
+
+macro_rules! tuples {
+    ($($name:ident)+) => {
+        // SAFETY: the fields are owned by value.
+        unsafe impl<$($name: FieldSet),+> FieldSet for ($($name,)+) {
+            #[allow(non_snake_case, reason = "each variable is named as its type")]
+            fn bind(&self, binder: &mut Binder) {
+                let ($($name,)+) = self;
+                $($name.bind(binder);)+
+            }
+        }
+    };
+}
+
+tuples!(A);
+tuples!(A B);
+tuples!(A B C);
+tuples!(A B C D);
+tuples!(A B C D E);
+tuples!(A B C D E F);
+tuples!(A B C D E F G);
+tuples!(A B C D E F G H);

@@ -1,0 +1,20 @@
+//! The words of an exchange: what can be asked for, and what is reported.
+
+mod bind_options;
+mod choice;
+mod error;
+mod names;
+mod order;
+mod path;
+mod schedule;
+mod traffic;
+
+pub use bind_options::{BindOptions, Completion, DEFAULT_STAGING_CHUNK};
+pub use choice::Choice;
+pub use error::{BindError, ExchangeError, StepError};
+pub use order::HaloOrder;
+pub use path::DataPath;
+pub use schedule::Schedule;
+pub use traffic::Traffic;
+
+pub(crate) use path::Way;

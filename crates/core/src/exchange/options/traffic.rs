@@ -1,0 +1,60 @@
+//! What an exchange moves.
+
+/// What one exchange moves on this rank.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Traffic {
+    /// Messages sent to other ranks.
+    pub messages: usize,
+    /// Bytes sent in messages.
+    pub message_bytes: usize,
+    /// Of these, bytes that are staged in chunks through memory of the host, each a message
+    /// ([`BindOptions::staging_chunk`](crate::exchange::BindOptions::staging_chunk)).
+    pub chunked_bytes: usize,
+    /// Of these, bytes that are sent from the field itself, without packing.
+    pub sent_in_place_bytes: usize,
+    /// Bytes of messages that are received in the halo itself, without unpacking.
+    pub received_in_place_bytes: usize,
+    /// Bytes packed into memory that neighbours share, and unpacked from it by them.
+    pub shared_bytes: usize,
+    /// Bytes copied straight from neighbours' fields.
+    pub direct_bytes: usize,
+    /// Bytes that the rank's domains copy from each other or from themselves.
+    pub local_bytes: usize,
+    /// How often neighbours wait for each other: 1, or the number of axes where halos are filled
+    /// [axis by axis](crate::exchange::HaloOrder::AxisByAxis).
+    pub steps: usize,
+}
+
+impl Traffic {
+    /// How data gets to other ranks, in words.
+    pub fn path(&self) -> String {
+        let ways = [
+            (self.direct_bytes, "direct copies from neighbours' fields"),
+            (self.shared_bytes, "memory shared with neighbours"),
+            (self.message_bytes.saturating_sub(self.chunked_bytes), "messages"),
+            (self.chunked_bytes, "messages in chunks"),
+        ];
+        let taken: Vec<&str> = ways.into_iter().filter(|(bytes, _)| *bytes > 0).map(|(_, way)| way).collect();
+        if taken.is_empty() { "copies within the rank".into() } else { taken.join(" and ") }
+    }
+
+    /// That of two parts of which one is done after the other.
+    pub(crate) fn then(self, next: Traffic) -> Traffic {
+        Traffic { steps: self.steps + next.steps, ..self.beside(next) }
+    }
+
+    /// That of two parts together.
+    pub(crate) fn beside(self, other: Traffic) -> Traffic {
+        Traffic {
+            messages: self.messages + other.messages,
+            message_bytes: self.message_bytes + other.message_bytes,
+            chunked_bytes: self.chunked_bytes + other.chunked_bytes,
+            sent_in_place_bytes: self.sent_in_place_bytes + other.sent_in_place_bytes,
+            received_in_place_bytes: self.received_in_place_bytes + other.received_in_place_bytes,
+            shared_bytes: self.shared_bytes + other.shared_bytes,
+            direct_bytes: self.direct_bytes + other.direct_bytes,
+            local_bytes: self.local_bytes + other.local_bytes,
+            steps: self.steps.max(other.steps),
+        }
+    }
+}

@@ -1,0 +1,34 @@
+//! The end of an exchange on the device, which may come after `finish` has returned: access from the host waits for it.
+
+use std::sync::Arc;
+
+use crate::device::{Device, DeviceError};
+use crate::field::{BoundField, LastWrite};
+
+/// The events that all halos of a part are filled, of the even exchanges and of the odd ones: while one is being put into
+/// streams, the end of the one before may still be waited for.
+#[derive(Debug)]
+pub(crate) struct Unpacked<D: Device> {
+    device: D,
+    pub(crate) events: [D::Event; 2],
+}
+
+impl<D: Device> Unpacked<D> {
+    /// The events for the part of `fields`, whose access from the host waits for it from now on.
+    pub(crate) fn new(device: &D, fields: &[(usize, BoundField)]) -> Result<Arc<Unpacked<D>>, DeviceError> {
+        let events = [device.create_event(false)?, device.create_event(false)?];
+        let unpacked = Arc::new(Unpacked { device: device.clone(), events });
+        if device.info().asynchronous {
+            for storage in fields.iter().filter_map(|(_, field)| field.storage.as_ref()) {
+                storage.written_by(&unpacked);
+            }
+        }
+        Ok(unpacked)
+    }
+}
+
+impl<D: Device> LastWrite for Unpacked<D> {
+    fn wait(&self) -> Result<(), DeviceError> {
+        self.events.iter().try_for_each(|event| self.device.host_wait(event))
+    }
+}
