@@ -1,23 +1,46 @@
 //! The exchange: a pattern bound to fields, run as often as wanted.
 //!
-//! Read in this order:
-//! - this file: [`Exchange`], what a user holds, and `options`: what can be said when it is bound;
-//! - `path`: how cells may get to a neighbour, `order`: halos filled all at once or axis by axis, and `cost`: what either
-//!   is expected to cost;
-//! - `agree`: what ranks agree on at [`bind`](crate::Pattern::bind), `fits`: what fields must be like, `settle`: the way
-//!   of each field, with its `places` in memory that neighbours reach, `layout`: where cells lie in messages, and in the
-//!   `chunks` that large ones are `cut` into, and `bind`: copies bound, each between two `side`s, to messages of which some
-//!   lie in a `segment` that two processes share; `exported`: which of them is done first with a device's memory;
-//! - `part`: what one device does in each phase of an exchange, `message`: with each message, in the memory that `buffers`
-//!   has, `groups`: with chunks, and `windows`: with memory that ranks lend each other, until all is `unpacked`; `staged`:
-//!   the same axis by axis; and what it moves, as `traffic`;
-//! - `flight`: the parts together, from start to finish, and poisoning; `bound`: a flight between its ranks;
-//! - `engine`: what drives the flights of a rank, and `progress`: the thread that does so while the host goes on;
-//! - `traced`: what the time line of the rank is told, if there is one;
-//! - `pending`: the borrow that keeps fields from being touched in flight, and `overlap`: work between start and finish;
-//! - `recorded`: an exchange with the work beside it, captured, and `step`: what a user holds of it;
-//! - `plan`: an exchange of fields that are passed at each start, and `passing`: what these must be like;
-//! - `names`: values that are written and read by name.
+//! # What is done once
+//! [`Pattern::bind`] is collective. The fields are collected by device. All ranks agree that they bind the same fields to the
+//! same pattern, and on the order in which halos are filled. Then each rank negotiates with each neighbour how the cells of
+//! each field get there: the sender offers, the receiver chooses.
+//!
+//! - If the receiver reaches the field of the sender, as a thread of the same process or in memory that processes of a node
+//!   share, it copies straight from the field into its halo: the sender lends a *window* on the field.
+//! - If both are processes of one node, the sender packs into memory that both have mapped, and the receiver unpacks from it:
+//!   the sender lends a window on the *message*.
+//! - Otherwise the cells travel in a message of the transport, from a buffer or, if they lie in the field as they would lie
+//!   there, from the field itself. If both ends stage messages through memory of the host, a large one goes in chunks.
+//!
+//! What comes of it is a *part* for each device: buffers, channels of the transport, windows, and lists of copies, which the
+//! device has bound so that running one costs a launch at most.
+//!
+//! # What is done every time
+//! `start` packs and sends; progress is made by whoever polls; `finish` unpacks what is left. Nothing of it allocates.
+//!
+//! **On a device that is done when a call returns** (the CPU), `start` posts the receives, packs the messages, sends them,
+//! opens the windows for neighbours, and copies what the rank sends to itself. Every call that waits, and
+//! [`Pending::is_ready`], polls: it copies from the windows that neighbours have opened, and unpacks messages that have come.
+//! `finish` waits until all has come. Memory that is merely borrowed is touched by `start` and `finish` alone.
+//!
+//! **On an asynchronous device** (a GPU), `start` records an event on the caller's stream, has the part's own stream wait for it,
+//! puts the packing and the own copies into that, and returns. Polling, by a thread for progress or by calls that wait, asks
+//! for the event behind the packing and then sends; it sees messages come. `finish` puts a *gate* into the caller's stream and
+//! the unpacking behind it, and returns; when all messages have come, polling opens the gate. On a device without gates, and
+//! with [`Schedule::Blocking`], `finish` waits for the messages first.
+//!
+//! # Who owns what
+//! An [`Exchange`] owns its fields, or borrows them as its caller wishes; a [`Plan`] is given them at each start. Between
+//! `start` and `finish` the [`Pending`] exchange borrows them, so that the compiler refuses to touch halos in flight; memory of
+//! the library's is marked as in flight as well, for a `Pending` that was forgotten. What is bound is a *flight*, shared by
+//! the exchange and the engine of its communicator, which polls it. If an exchange fails, its flight is abandoned: channels
+//! and windows are closed, memory that the transport may still be using is kept until it lets go of it, and every later use
+//! says that the exchange is poisoned.
+//!
+//! # Where to read on
+//! From the bottom up, and no file imports from a folder above its own: `options`, the words of an exchange; `layout`, where
+//! cells lie in fields and messages; `run`, what is done every time; `bind`, what is done once; and beside this file, what a
+//! user holds: `pending` (and work beside it, `overlap`), `plan`, and `step`, an exchange recorded with the work beside it.
 
 mod bind;
 #[cfg(doctest)]

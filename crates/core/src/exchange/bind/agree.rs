@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 use super::cost::quicker_order;
 use super::fields::PartFields;
 use super::fits::{FieldSignature, difference};
-use super::negotiate::{Settlement, settle};
+use super::negotiate::{Negotiated, negotiate};
 use crate::domain::MAX_AXES;
 use crate::exchange::options::{BindError, BindOptions, Choice, DEFAULT_STAGING_CHUNK, DataPath, HaloOrder};
 use crate::exchange::run::axis_by_axis::StagedPart;
@@ -124,16 +124,16 @@ impl Agreement {
         let mut kept = Vec::new();
         for (step, pattern) in steps.iter().enumerate() {
             let tag = tag + (step * MOST_PARTS) as u32;
-            let Settlement { parts: settled, names, chunks } =
-                settle(pattern, parts, tag, choice.path, self.chunk)?;
+            let Negotiated { parts: ways, names, chunks } =
+                negotiate(pattern, parts, tag, choice.path, self.chunk)?;
             kept.extend(names);
             let later_chunks = chunks.saturating_sub(1);
             let chunk_tag = comm.take_tags((later_chunks * parts.len()) as u32);
-            for (number, (part, mut settled)) in parts.iter().zip(settled).enumerate() {
+            for (number, (part, mut ways)) in parts.iter().zip(ways).enumerate() {
                 let tag = tag + number as u32;
-                settled.chunk_tag = chunk_tag + (later_chunks * number) as u32;
+                ways.chunk_tag = chunk_tag + (later_chunks * number) as u32;
                 if failed.is_none() {
-                    match part.device.build(&part.fields, pattern, tag, settled, trace.as_ref()) {
+                    match part.device.build(&part.fields, pattern, tag, ways, trace.as_ref()) {
                         Ok(built) => stages[number].push(built),
                         Err(error) => failed = Some(error.to_string()),
                     }

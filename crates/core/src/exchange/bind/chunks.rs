@@ -1,67 +1,16 @@
-//! Messages that are staged in chunks: which are, and where their chunks lie.
+//! Messages that are staged in chunks: which are, and how they are cut.
 //!
-//! A device that goes on by itself, and whose memory the transport cannot read, packs messages into memory of the host. What
-//! is larger than a chunk goes there chunk by chunk where the neighbour stages as well, so that the next chunk is packed, and
-//! the one before unpacked, while one is on the wire. Chunk k of each neighbour is in group k, and the messages that go whole
-//! are in the first group.
+//! A device that goes on by itself, and whose memory the transport cannot read, packs messages into memory of the host. A
+//! message that is larger than a chunk is packed chunk by chunk if the neighbour stages as well, so that the next chunk is
+//! packed, and the one before unpacked, while one is on the wire.
 
 use super::fields::PartFields;
-use super::offer::{Offer, Settled};
-use crate::device::MAX_COPY_AXES;
-use crate::domain::Orientation;
+use super::offer::Offer;
 use crate::exchange::layout::cut::{Extents, cut};
-use crate::exchange::layout::messages::{Messages, Placing};
-use crate::exchange::layout::side::Side;
+use crate::exchange::layout::messages::{MessageSet, PackedCells, cells_of, targets};
 use crate::exchange::options::Way;
 use crate::field::BoundField;
-use crate::pattern::{Cells, Pattern};
-
-/// What a part sends and receives in chunks.
-pub(crate) struct Chunks {
-    /// The first chunk of each message.
-    pub(crate) first: Messages,
-    /// The second ones, the third ones, and so on.
-    pub(crate) later: Vec<Messages>,
-    /// All that come.
-    pub(crate) received: Messages,
-}
-
-impl Chunks {
-    /// Of all that was settled to go so.
-    pub(crate) fn new(fields: &[(usize, BoundField)], pattern: &Pattern, settled: &Settled) -> Chunks {
-        let mut all = Chunks { first: Messages::new(), later: Vec::new(), received: Messages::new() };
-        for (&peer, (ways, _)) in &settled.lent {
-            let pieces = pattern.sends().get(&peer).map_or(&[][..], Vec::as_slice);
-            let unturned = Orientation::default();
-            let sources = pieces.iter().map(|piece| (piece.source_domain, &piece.source, unturned));
-            let in_order = |position: usize| fields[position].1.memory_order();
-            let travels = |position: usize| (ways[position] == Way::Chunks).then(|| in_order(position));
-            let chunks = chunks_of(fields, travels, sources, settled.chunk);
-            for (number, chunk) in chunks.into_iter().enumerate() {
-                all.group(number).add_chunk(peer, number, chunk, fields);
-            }
-        }
-        for (&peer, (offer, ways, _)) in &settled.borrowed {
-            let pieces = pattern.receives().get(&peer).map_or(&[][..], Vec::as_slice);
-            let targets = pieces.iter().map(|piece| (piece.target_domain, &piece.target, piece.orientation));
-            let in_order = |position: usize| offer.fields[position].order;
-            let travels = |position: usize| (ways[position] == Way::Chunks).then(|| in_order(position));
-            let chunks = chunks_of(fields, travels, targets, settled.chunk);
-            for (number, chunk) in chunks.into_iter().enumerate() {
-                all.received.add_chunk(peer, number, chunk, fields);
-            }
-        }
-        all
-    }
-
-    fn group(&mut self, number: usize) -> &mut Messages {
-        let Some(later) = number.checked_sub(1) else { return &mut self.first };
-        if self.later.len() <= later {
-            self.later.resize_with(later + 1, Messages::new);
-        }
-        &mut self.later[later]
-    }
-}
+use crate::pattern::Pattern;
 
 impl PartFields {
     /// Whether messages are staged, so that they may go in chunks.
@@ -70,8 +19,8 @@ impl PartFields {
         info.asynchronous && !info.host_accessible && !pattern.comm().info().device_memory
     }
 
-    /// Has what goes in the message of `peer` go in chunks of so many bytes, if it is more and both ends stage it. The number
-    /// of chunks; 0 where it goes whole.
+    /// If both ends stage the message from `peer` and it has more than `chunk` bytes, has it come in chunks. The number of
+    /// chunks; 0 if it comes whole.
     pub(crate) fn set_chunks(
         &self,
         pattern: &Pattern,
@@ -83,16 +32,15 @@ impl PartFields {
         if !(offer.stages && self.stages(pattern)) {
             return 0;
         }
-        let pieces = pattern.receives().get(&peer).map_or(&[][..], Vec::as_slice);
-        let targets = pieces.iter().map(|piece| (piece.target_domain, &piece.target, piece.orientation));
         let order = |position: usize| offer.fields[position].order;
         let travels = |position: usize| (ways[position] == Way::Message).then(|| order(position));
-        let mut whole = Messages::new();
-        whole.add(peer, &self.fields, travels, targets.clone());
+        let cells = cells_of(&self.fields, travels, targets(pattern, peer));
+        let mut whole = MessageSet::new();
+        whole.add(peer, None, cells.clone(), &self.fields);
         if whole.bytes <= chunk {
             return 0;
         }
-        let chunks = chunks_of(&self.fields, travels, targets, chunk).len();
+        let chunks = in_chunks(cells, &self.fields, chunk).len();
         if chunks < 2 {
             return 0;
         }
@@ -101,29 +49,23 @@ impl PartFields {
     }
 }
 
-/// The chunks of the message for one neighbour, or from it: of each field that `travels`, every piece.
-fn chunks_of<'p>(
+/// The cells of a message, cut into chunks of at most so many `bytes`.
+pub(crate) fn in_chunks(
+    whole: Vec<PackedCells>,
     fields: &[(usize, BoundField)],
-    travels: impl Fn(usize) -> Option<[u8; MAX_COPY_AXES]>,
-    pieces: impl Iterator<Item = (usize, &'p Cells, Orientation)> + Clone,
     bytes: usize,
-) -> Vec<Vec<Placing>> {
-    let (mut whole, mut extents) = (Vec::new(), Vec::new());
-    for (position, (_, field)) in fields.iter().enumerate() {
-        let Some(order) = travels(position) else { continue };
-        for (domain, cells, orientation) in pieces.clone() {
-            let cells = Side::of_field(field, domain, cells);
-            let along = cells.extents(&orientation);
-            extents.push(Extents { along, order, element_bytes: field.element.bytes() });
-            whole.push(Placing { field: position, cells, at: 0, order, orientation });
-        }
-    }
-    let chunks = cut(&extents, bytes).into_iter().map(|chunk| {
-        let placings = chunk.into_iter().map(|(number, slab)| {
-            let Placing { field, ref cells, at, order, orientation } = whole[number];
-            Placing { field, cells: cells.within(&slab, &orientation), at, order, orientation }
+) -> Vec<Vec<PackedCells>> {
+    let extents = whole.iter().map(|packed| Extents {
+        along: packed.cells.extents(&packed.orientation),
+        order: packed.order,
+        element_bytes: fields[packed.field].1.element.bytes(),
+    });
+    let chunks = cut(&extents.collect::<Vec<_>>(), bytes).into_iter().map(|chunk| {
+        let parts = chunk.into_iter().map(|(number, slab)| {
+            let packed = whole[number].clone();
+            PackedCells { cells: packed.cells.within(&slab, &packed.orientation), ..packed }
         });
-        placings.collect::<Vec<_>>()
+        parts.collect()
     });
     chunks.collect()
 }

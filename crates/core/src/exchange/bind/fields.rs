@@ -4,7 +4,7 @@ use std::any::Any;
 use std::sync::Arc;
 
 use super::fits::{FieldShape, FieldSignature, misfit, shape};
-use super::offer::Settled;
+use super::offer::PartWays;
 use crate::device::{DeviceError, DeviceId, DeviceInfo, Pointer};
 use crate::exchange::run::part::Part;
 use crate::exchange::run::trace::ExchangeTrace;
@@ -38,7 +38,7 @@ pub(crate) trait PartDevice {
         fields: &[(usize, BoundField)],
         pattern: &Pattern,
         tag: u32,
-        settled: Settled,
+        ways: PartWays,
         trace: Option<&ExchangeTrace>,
     ) -> Result<Box<dyn Part>, BuildError>;
 }

@@ -5,7 +5,8 @@
 //! - `agree`: the ranks agree that they bind the same fields (`fits`), and on the order in which halos are filled (`cost`);
 //! - `negotiate`: neighbours settle the way of each field: the sender makes an `offer`, the receiver chooses; `places` finds
 //!   fields in memory that processes share, `exported` keeps such memory of devices, `chunks` cuts what is staged;
-//! - `build`: messages are laid out, copies bound and channels opened: the parts of the exchange, one for each device.
+//! - `build`: the part of each device is bound: its `messages`, laid out as `message_sets` says, its `windows` and the rank's
+//!   `own_cells`; and its channels are opened.
 
 mod agree;
 mod build;
@@ -14,11 +15,15 @@ mod cost;
 mod exported;
 mod fields;
 mod fits;
+mod message_sets;
+mod messages;
 mod negotiate;
 mod offer;
+mod own_cells;
 mod passing;
 mod places;
 mod set;
+mod windows;
 
 pub use set::{Binder, FieldSet};
 

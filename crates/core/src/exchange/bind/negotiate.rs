@@ -10,7 +10,7 @@ use std::sync::Arc;
 use super::exported::{Exported, Imported, free_released};
 use super::fields::PartFields;
 use super::offer::{
-    Accepted, Answer, FieldOffer, LentBlock, LentFields, Offer, Settled, Windows, lent_blocks,
+    Accepted, Answer, FieldOffer, LentBlock, LentFields, Offer, PartWays, PeerWindows, lent_blocks,
 };
 use crate::device::MAX_COPY_AXES;
 use crate::domain::Orientation;
@@ -28,8 +28,8 @@ const APART_BYTES: usize = 16 << 10;
 
 /// What was settled about all parts.
 #[derive(Default)]
-pub(crate) struct Settlement {
-    pub(crate) parts: Vec<Settled>,
+pub(crate) struct Negotiated {
+    pub(crate) parts: Vec<PartWays>,
     /// Kept until all ranks have what they need.
     pub(crate) names: Vec<Box<dyn Any + Send + Sync>>,
     /// The most chunks that any message of any rank has; 0 where all go whole.
@@ -37,13 +37,13 @@ pub(crate) struct Settlement {
 }
 
 /// Settles with every neighbour how each field gets there. What is staged goes in chunks of at most `chunk` bytes.
-pub(crate) fn settle(
+pub(crate) fn negotiate(
     pattern: &Pattern,
     parts: &[PartFields],
     tag: u32,
     path: DataPath,
     chunk: usize,
-) -> Result<Settlement, TransportError> {
+) -> Result<Negotiated, TransportError> {
     free_released();
     let comm = pattern.comm();
     let others = |peer: &&usize| **peer != comm.rank();
@@ -59,8 +59,8 @@ pub(crate) fn settle(
         offers.push((peer, to_send));
         published.insert(peer, windows);
     }
-    let mut settlement = Settlement::default();
-    settlement.parts.extend(parts.iter().map(|_| Settled { chunk, ..Settled::default() }));
+    let mut negotiated = Negotiated::default();
+    negotiated.parts.extend(parts.iter().map(|_| PartWays { chunk, ..PartWays::default() }));
     let mut answers: Vec<(usize, Vec<Answer>)> = Vec::new();
     for (peer, offers) in comm.sparse_exchange(&offers)? {
         let mut answer = Vec::with_capacity(offers.len());
@@ -68,10 +68,10 @@ pub(crate) fn settle(
             let (tag, wanted) = (tag + number as u32, (path, chunk));
             let accepted = parts[number].accept(pattern, peer, tag, wanted, &offer)?;
             let Accepted { ways, chunks, windows, token, name } = accepted;
-            settlement.names.extend(name);
-            settlement.chunks = settlement.chunks.max(chunks);
+            negotiated.names.extend(name);
+            negotiated.chunks = negotiated.chunks.max(chunks);
             answer.push((ways.clone(), token));
-            settlement.parts[number].borrowed.insert(peer, (offer, ways, windows));
+            negotiated.parts[number].borrowed.insert(peer, (offer, ways, windows));
         }
         answers.push((peer, answer));
     }
@@ -86,35 +86,35 @@ pub(crate) fn settle(
                 unmapped.push(number);
                 in_messages(&mut ways)
             });
-            settlement.parts[number].lent.insert(peer, (ways, windows));
+            negotiated.parts[number].lent.insert(peer, (ways, windows));
         }
         if !unmapped.is_empty() {
             refused.push((peer, unmapped));
         }
     }
-    let mut most = [u64::from(!refused.is_empty()), settlement.chunks as u64];
+    let mut most = [u64::from(!refused.is_empty()), negotiated.chunks as u64];
     if path != DataPath::Messages || chunk < usize::MAX {
         comm.all_reduce(&mut most, Reduction::Max)?;
     }
     let [any_refused, chunks] = most;
-    settlement.chunks = chunks as usize;
+    negotiated.chunks = chunks as usize;
     if any_refused > 0 {
         for (peer, unmapped) in comm.sparse_exchange(&refused)? {
             for number in unmapped {
-                let borrowed = settlement.parts.get_mut(number).and_then(|part| part.borrowed.get_mut(&peer));
+                let borrowed = negotiated.parts.get_mut(number).and_then(|part| part.borrowed.get_mut(&peer));
                 if let Some((_, ways, windows)) = borrowed {
                     *windows = in_messages(ways);
                 }
             }
         }
     }
-    Ok(settlement)
+    Ok(negotiated)
 }
 
 /// Has all fields go in the message, as both ends do where one cannot map what the other shares.
-fn in_messages(ways: &mut [Way]) -> Windows {
+fn in_messages(ways: &mut [Way]) -> PeerWindows {
     ways.fill(Way::Message);
-    Windows::default()
+    PeerWindows::default()
 }
 
 impl PartFields {
@@ -185,7 +185,7 @@ impl PartFields {
             ways.collect()
         };
         let mut ways = choose(near);
-        let mut windows = Windows::default();
+        let mut windows = PeerWindows::default();
         let (mut token, mut name) = (None, None);
         let between_processes = attached.is_none() && ways.contains(&Way::Direct);
         if between_processes || ways.contains(&Way::Shared) {
@@ -253,10 +253,10 @@ impl PartFields {
         peer: usize,
         (ways, token): &Answer,
         published: Option<Arc<Window>>,
-    ) -> Result<Option<Windows>, TransportError> {
+    ) -> Result<Option<PeerWindows>, TransportError> {
         let direct = ways.contains(&Way::Direct);
         let Some(token) = token else {
-            return Ok(Some(Windows { direct: published.filter(|_| direct), slots: None }));
+            return Ok(Some(PeerWindows { direct: published.filter(|_| direct), slots: None }));
         };
         let Some(memory) = pattern.comm().transport().map(peer, token)? else { return Ok(None) };
         let segment = Segment::new(memory);
@@ -271,7 +271,7 @@ impl PartFields {
         let lent = || LentFields { blocks: Vec::new(), _owners: owners() };
         let direct = direct.then(|| Window::between_processes(memory, at, lent()));
         let slots = segment.slots().filter(|_| ways.contains(&Way::Shared));
-        Ok(Some(Windows { direct: direct.flatten().map(Arc::new), slots }))
+        Ok(Some(PeerWindows { direct: direct.flatten().map(Arc::new), slots }))
     }
 
     /// Whether the device reaches all that a neighbour in this process lends.

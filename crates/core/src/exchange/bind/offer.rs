@@ -79,7 +79,7 @@ pub(crate) type Answer = (Vec<Way>, Option<Vec<u8>>);
 
 /// What the two ends have between them for one part.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Windows {
+pub(crate) struct PeerWindows {
     /// On the fields.
     pub(crate) direct: Option<Arc<Window>>,
     /// On messages in shared memory.
@@ -91,7 +91,7 @@ pub(crate) struct Accepted {
     pub(crate) ways: Vec<Way>,
     /// In how many chunks messages come; 0 where they come whole.
     pub(crate) chunks: usize,
-    pub(crate) windows: Windows,
+    pub(crate) windows: PeerWindows,
     pub(crate) token: Option<Vec<u8>>,
     /// The token is good as long as this is kept.
     pub(crate) name: Option<Box<dyn Any + Send + Sync>>,
@@ -99,11 +99,11 @@ pub(crate) struct Accepted {
 
 /// What was settled with the neighbours about one part.
 #[derive(Debug, Default)]
-pub(crate) struct Settled {
+pub(crate) struct PartWays {
     /// For each rank that we send to: the way of each field, and the windows that it needs.
-    pub(crate) lent: BTreeMap<usize, (Vec<Way>, Windows)>,
+    pub(crate) lent: BTreeMap<usize, (Vec<Way>, PeerWindows)>,
     /// For each rank that sends to us: its offer, the way of each field, and the windows that we need.
-    pub(crate) borrowed: BTreeMap<usize, (Offer, Vec<Way>, Windows)>,
+    pub(crate) borrowed: BTreeMap<usize, (Offer, Vec<Way>, PeerWindows)>,
     /// The most bytes of a chunk.
     pub(crate) chunk: usize,
     /// The first tag of later chunks.

@@ -23,9 +23,9 @@ use crate::pattern::{Cells, Pattern};
 use crate::transport::Direction;
 
 /// The copies between fields and messages in one direction, with the addresses in the messages still relative.
-pub(crate) struct Messages {
-    pub(crate) placed: Vec<Placed>,
-    items: Vec<Placing>,
+pub(crate) struct MessageSet {
+    pub(crate) messages: Vec<MessageLayout>,
+    items: Vec<PackedCells>,
     /// Where they begin in the buffer.
     pub(crate) begin: usize,
     /// Where they end in the buffer, and what comes next begins.
@@ -34,7 +34,7 @@ pub(crate) struct Messages {
 
 /// A message to or from `peer`.
 #[derive(Debug, Clone)]
-pub(crate) struct Placed {
+pub(crate) struct MessageLayout {
     pub(crate) peer: usize,
     /// Its number among the chunks of what goes to that neighbour; `None` where that goes whole.
     chunk: Option<usize>,
@@ -46,13 +46,13 @@ pub(crate) struct Placed {
 /// A part of a message that lies in one place.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Stretch {
-    pub(crate) place: Place,
+    pub(crate) location: Location,
     pub(crate) bytes: usize,
 }
 
 /// Where a part of a message lies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Place {
+pub(crate) enum Location {
     /// At this offset in the buffer.
     Buffer(usize),
     /// At this address of the field with this place in its part.
@@ -60,7 +60,8 @@ pub(crate) enum Place {
 }
 
 /// Cells of a field and their place in a message.
-pub(crate) struct Placing {
+#[derive(Debug, Clone)]
+pub(crate) struct PackedCells {
     /// The place of the field in its part.
     pub(crate) field: usize,
     pub(crate) cells: Side,
@@ -72,6 +73,23 @@ pub(crate) struct Placing {
     pub(crate) orientation: Orientation,
 }
 
+/// Of each field that `travels`, the cells of every piece in the order of axes that it gives.
+pub(crate) fn cells_of<'p>(
+    fields: &[(usize, BoundField)],
+    travels: impl Fn(usize) -> Option<[u8; MAX_COPY_AXES]>,
+    pieces: impl Iterator<Item = (usize, &'p Cells, Orientation)> + Clone,
+) -> Vec<PackedCells> {
+    let mut all = Vec::new();
+    for (position, (_, field)) in fields.iter().enumerate() {
+        let Some(order) = travels(position) else { continue };
+        all.extend(pieces.clone().map(|(domain, cells, orientation)| {
+            let cells = Side::of_field(field, domain, cells);
+            PackedCells { field: position, cells, at: 0, order, orientation }
+        }));
+    }
+    all
+}
+
 /// The bytes of what comes from `peer` through shared memory, from fields whose axes are in `orders` there.
 pub(crate) fn packed_bytes(
     fields: &[(usize, BoundField)],
@@ -80,12 +98,28 @@ pub(crate) fn packed_bytes(
     orders: &[[u8; MAX_COPY_AXES]],
     ways: &[Way],
 ) -> usize {
-    let pieces = pattern.receives().get(&peer).map_or(&[][..], Vec::as_slice);
-    let targets = pieces.iter().map(|piece| (piece.target_domain, &piece.target, piece.orientation));
-    let mut message = Messages::new();
     let packed = |position: usize| (ways[position] == Way::Shared).then(|| orders[position]);
-    message.add(peer, fields, packed, targets);
+    let mut message = MessageSet::new();
+    message.add(peer, None, cells_of(fields, packed, targets(pattern, peer)), fields);
     message.bytes
+}
+
+/// The cells that go to `peer`, with their domains, as they lie here.
+pub(crate) fn sources(
+    pattern: &Pattern,
+    peer: usize,
+) -> impl Iterator<Item = (usize, &Cells, Orientation)> + Clone {
+    let pieces = pattern.sends().get(&peer).map_or(&[][..], Vec::as_slice);
+    pieces.iter().map(|piece| (piece.source_domain, &piece.source, Orientation::default()))
+}
+
+/// The cells that come from `peer`, with their domains, and how they are turned.
+pub(crate) fn targets(
+    pattern: &Pattern,
+    peer: usize,
+) -> impl Iterator<Item = (usize, &Cells, Orientation)> + Clone {
+    let pieces = pattern.receives().get(&peer).map_or(&[][..], Vec::as_slice);
+    pieces.iter().map(|piece| (piece.target_domain, &piece.target, piece.orientation))
 }
 
 /// Where cells of a field begin, if they lie there as they would lie in a message and the transport may use them there:
@@ -102,38 +136,37 @@ pub(crate) fn in_place(
         .filter(|_| field.storage.is_some() && !turned)
 }
 
-impl Messages {
-    pub(crate) fn new() -> Messages {
-        Messages { placed: Vec::new(), items: Vec::new(), begin: 0, bytes: 0 }
+impl MessageSet {
+    pub(crate) fn new() -> MessageSet {
+        MessageSet { messages: Vec::new(), items: Vec::new(), begin: 0, bytes: 0 }
     }
 
-    /// Adds to the message for one neighbour: of each field that `travels`, every piece, in one part.
-    pub(crate) fn add<'p>(
+    /// Adds a message of these cells to or from `peer`, in one part; nothing if there are none. `chunk`: its number among the
+    /// chunks of what goes there, if it is one.
+    pub(crate) fn add(
         &mut self,
         peer: usize,
+        chunk: Option<usize>,
+        cells: Vec<PackedCells>,
         fields: &[(usize, BoundField)],
-        travels: impl Fn(usize) -> Option<[u8; MAX_COPY_AXES]>,
-        pieces: impl Iterator<Item = (usize, &'p Cells, Orientation)> + Clone,
     ) {
         let begin = self.bytes.next_multiple_of(MESSAGE_ALIGNMENT);
         let (mut end, first) = (begin, self.items.len());
-        for (position, (_, field)) in fields.iter().enumerate() {
-            let Some(order) = travels(position) else { continue };
-            for (domain, cells, orientation) in pieces.clone() {
-                let at = end.next_multiple_of(ALIGNMENT);
-                let cells = Side::of_field(field, domain, cells);
-                end = at + cells.elements() * field.element.bytes();
-                self.items.push(Placing { field: position, cells, at, order, orientation });
-            }
+        for packed in cells {
+            let at = end.next_multiple_of(ALIGNMENT);
+            end = at + packed.cells.elements() * fields[packed.field].1.element.bytes();
+            self.items.push(PackedCells { at, ..packed });
         }
         if end > begin {
             self.bytes = end;
-            self.append(peer, first, Stretch { place: Place::Buffer(begin), bytes: end - begin });
+            let stretches = vec![Stretch { location: Location::Buffer(begin), bytes: end - begin }];
+            self.messages.push(MessageLayout { peer, chunk, stretches, items: first..self.items.len() });
         }
     }
 
-    /// As [`add`](Messages::add), each piece in a part of its own; in the field where it lies so and `reached` says that
-    /// the transport can reach it there.
+    /// Adds to the message to or from `peer`, which is the last one: of each field that `travels`, every piece in a part of its
+    /// own. That lies in the field if the piece lies there as it would in a message, and `reached` says that the transport can
+    /// reach it there.
     pub(crate) fn add_apart<'p>(
         &mut self,
         peer: usize,
@@ -151,48 +184,28 @@ impl Messages {
                 if bytes == 0 {
                     continue;
                 }
-                let place = if let Some(pointer) = lies {
-                    Place::Field(pointer, position)
+                let location = if let Some(pointer) = lies {
+                    Location::Field(pointer, position)
                 } else {
                     let at = self.bytes.next_multiple_of(MESSAGE_ALIGNMENT);
-                    self.items.push(Placing { field: position, cells, at, order, orientation });
+                    self.items.push(PackedCells { field: position, cells, at, order, orientation });
                     self.bytes = at + bytes;
-                    Place::Buffer(at)
+                    Location::Buffer(at)
                 };
-                self.append(peer, first, Stretch { place, bytes });
+                self.append(peer, first, Stretch { location, bytes });
             }
         }
     }
 
-    /// Adds a message for one neighbour that is chunk `number` of what goes there.
-    pub(crate) fn add_chunk(
-        &mut self,
-        peer: usize,
-        number: usize,
-        chunk: Vec<Placing>,
-        fields: &[(usize, BoundField)],
-    ) {
-        let begin = self.bytes.next_multiple_of(MESSAGE_ALIGNMENT);
-        let (mut end, first) = (begin, self.items.len());
-        for placing in chunk {
-            let at = end.next_multiple_of(ALIGNMENT);
-            end = at + placing.cells.elements() * fields[placing.field].1.element.bytes();
-            self.items.push(Placing { at, ..placing });
-        }
-        self.bytes = end;
-        let stretches = vec![Stretch { place: Place::Buffer(begin), bytes: end - begin }];
-        self.placed.push(Placed { peer, chunk: Some(number), stretches, items: first..self.items.len() });
-    }
-
     /// Moves what lies in the buffer behind what ends there at `end`. The end of both.
     pub(crate) fn move_behind(&mut self, end: usize) -> usize {
-        if self.placed.is_empty() {
+        if self.messages.is_empty() {
             return end;
         }
         let distance = end.next_multiple_of(MESSAGE_ALIGNMENT);
-        self.items.iter_mut().for_each(|placing| placing.at += distance);
-        for stretch in self.placed.iter_mut().flat_map(|message| &mut message.stretches) {
-            if let Place::Buffer(at) = &mut stretch.place {
+        self.items.iter_mut().for_each(|packed| packed.at += distance);
+        for stretch in self.messages.iter_mut().flat_map(|message| &mut message.stretches) {
+            if let Location::Buffer(at) = &mut stretch.location {
                 *at += distance;
             }
         }
@@ -203,14 +216,14 @@ impl Messages {
 
     /// Appends a part, whose copies are those from `first` on, to the message for `peer`, which is the last one.
     fn append(&mut self, peer: usize, first: usize, stretch: Stretch) {
-        match self.placed.last_mut().filter(|last| last.peer == peer) {
+        match self.messages.last_mut().filter(|last| last.peer == peer) {
             Some(last) => last.stretches.push(stretch),
             None => {
                 let stretches = vec![stretch];
-                self.placed.push(Placed { peer, chunk: None, stretches, items: first..first });
+                self.messages.push(MessageLayout { peer, chunk: None, stretches, items: first..first });
             }
         }
-        if let Some(last) = self.placed.last_mut() {
+        if let Some(last) = self.messages.last_mut() {
             last.items.end = self.items.len();
         }
     }
@@ -237,7 +250,7 @@ impl Messages {
     /// The same of one message alone.
     pub(crate) fn copies_of_message(
         &self,
-        message: &Placed,
+        message: &MessageLayout,
         fields: &[(usize, BoundField)],
         buffer: Pointer,
         direction: Direction,
@@ -253,7 +266,7 @@ impl Messages {
         direction: Direction,
     ) -> Result<Vec<CopyItem>, DeviceError> {
         let mut copies = Vec::with_capacity(items.len());
-        for Placing { field, cells, at, order, orientation } in &self.items[items] {
+        for PackedCells { field, cells, at, order, orientation } in &self.items[items] {
             let field = &fields[*field].1;
             let size = field.element.bytes();
             let message = cells.packed(buffer.offset(*at as isize), order, size, orientation);
@@ -266,12 +279,12 @@ impl Messages {
     }
 
     /// Whether a message is copied to or from memory that is merely borrowed.
-    pub(crate) fn is_borrowed(&self, message: &Placed, fields: &[(usize, BoundField)]) -> bool {
-        self.items[message.items.clone()].iter().any(|placing| fields[placing.field].1.storage.is_none())
+    pub(crate) fn is_borrowed(&self, message: &MessageLayout, fields: &[(usize, BoundField)]) -> bool {
+        self.items[message.items.clone()].iter().any(|packed| fields[packed.field].1.storage.is_none())
     }
 }
 
-impl Placed {
+impl MessageLayout {
     pub(crate) fn bytes(&self) -> usize {
         self.stretches.iter().map(|stretch| stretch.bytes).sum()
     }
@@ -291,18 +304,18 @@ impl Placed {
 
     /// From where to where it lies in the buffer.
     pub(crate) fn in_buffer(&self) -> Range<usize> {
-        let ranges = self.stretches.iter().filter_map(|stretch| match stretch.place {
-            Place::Buffer(at) => Some(at..at + stretch.bytes),
-            Place::Field(..) => None,
+        let ranges = self.stretches.iter().filter_map(|stretch| match stretch.location {
+            Location::Buffer(at) => Some(at..at + stretch.bytes),
+            Location::Field(..) => None,
         });
         ranges.reduce(|all, next| all.start..next.end).unwrap_or_default()
     }
 
     /// The fields that the message lies in, by their place in the part, and how many of its bytes in each.
     pub(crate) fn in_fields(&self) -> impl Iterator<Item = (usize, usize)> {
-        self.stretches.iter().filter_map(|stretch| match stretch.place {
-            Place::Field(_, field) => Some((field, stretch.bytes)),
-            Place::Buffer(_) => None,
+        self.stretches.iter().filter_map(|stretch| match stretch.location {
+            Location::Field(_, field) => Some((field, stretch.bytes)),
+            Location::Buffer(_) => None,
         })
     }
 }

@@ -17,15 +17,6 @@ pub(crate) struct Buffers<D: Device> {
     received: MessageMemory<D>,
 }
 
-/// How much room messages of one direction need.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Room {
-    /// For those that are packed or unpacked all at once, which come first.
-    pub(crate) at_once: usize,
-    /// For all.
-    pub(crate) bytes: usize,
-}
-
 /// A copy between a device's own memory and plain memory of the host, behind the packing or before the unpacking.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Detour {
@@ -37,22 +28,20 @@ pub(crate) struct Detour {
 /// The memory of all messages of one direction.
 #[derive(Debug)]
 struct MessageMemory<D: Device> {
-    /// Bytes of those that are packed or unpacked all at once.
-    at_once: usize,
     buffer: D::Buffer,
     /// The same as transports see it, where they cannot read the buffer; atomics, since nobody borrows it meanwhile.
     host: Option<Box<[AtomicU64]>>,
 }
 
 impl<D: Device> Buffers<D> {
-    /// Room for what is sent and received. `readable`: whether transports reach memory of the device.
+    /// Room for so many bytes sent and received. `readable`: whether transports reach memory of the device.
     pub(crate) fn new(
         device: &D,
-        sent: Room,
-        received: Room,
+        sent: usize,
+        received: usize,
         readable: bool,
     ) -> Result<Buffers<D>, DeviceError> {
-        let memory = |room| MessageMemory::new(device, room, readable);
+        let memory = |bytes| MessageMemory::new(device, bytes, readable);
         Ok(Buffers { sent: memory(sent)?, received: memory(received)? })
     }
 
@@ -70,24 +59,6 @@ impl<D: Device> Buffers<D> {
         }
     }
 
-    /// Brings what was packed all at once to where the transport reads it, in the order of `stream`.
-    ///
-    /// # Safety
-    /// Nobody else uses the memory of these messages until that is done, and `self` lives until then.
-    pub(crate) unsafe fn bring_to_wire(&self, device: &D, stream: &D::Stream) -> Result<(), DeviceError> {
-        // SAFETY: the caller's promise.
-        unsafe { self.detour_of_all(Direction::Send, device, stream) }
-    }
-
-    /// Brings what is unpacked all at once, and has arrived, to where the device unpacks it, in the order of `stream`.
-    ///
-    /// # Safety
-    /// Nobody else uses the memory of these messages until that is done, and `self` lives until then.
-    pub(crate) unsafe fn take_from_wire(&self, device: &D, stream: &D::Stream) -> Result<(), DeviceError> {
-        // SAFETY: the caller's promise.
-        unsafe { self.detour_of_all(Direction::Receive, device, stream) }
-    }
-
     /// The way between the device and the wire of what lies in `range` of the buffer, where there is a way between them.
     pub(crate) fn detour(&self, direction: Direction, range: Range<usize>) -> Option<Detour> {
         self.of(direction).host.as_ref().filter(|_| !range.is_empty())?;
@@ -101,21 +72,6 @@ impl<D: Device> Buffers<D> {
         Some(Detour { source, target, bytes: range.len() })
     }
 
-    /// # Safety
-    /// As for the two that call it.
-    unsafe fn detour_of_all(
-        &self,
-        direction: Direction,
-        device: &D,
-        stream: &D::Stream,
-    ) -> Result<(), DeviceError> {
-        if let Some(detour) = self.detour(direction, 0..self.of(direction).at_once) {
-            // SAFETY: the caller's promise.
-            unsafe { detour.run(device, stream)? };
-        }
-        Ok(())
-    }
-
     fn of(&self, direction: Direction) -> &MessageMemory<D> {
         match direction {
             Direction::Send => &self.sent,
@@ -125,19 +81,18 @@ impl<D: Device> Buffers<D> {
 }
 
 impl<D: Device> MessageMemory<D> {
-    fn new(device: &D, room: Room, readable: bool) -> Result<MessageMemory<D>, DeviceError> {
-        let Room { at_once, bytes } = room;
+    fn new(device: &D, bytes: usize, readable: bool) -> Result<MessageMemory<D>, DeviceError> {
         let allocate = |kind| device.allocate(bytes, kind);
         if readable {
-            return Ok(MessageMemory { at_once, buffer: allocate(MemoryKind::Device)?, host: None });
+            return Ok(MessageMemory { buffer: allocate(MemoryKind::Device)?, host: None });
         }
         match allocate(MemoryKind::Pinned) {
             Err(DeviceError::Unsupported { .. }) => {
                 let words = (0..bytes.div_ceil(size_of::<AtomicU64>())).map(|_| AtomicU64::new(0));
                 let host = Some(words.collect());
-                Ok(MessageMemory { at_once, buffer: allocate(MemoryKind::Device)?, host })
+                Ok(MessageMemory { buffer: allocate(MemoryKind::Device)?, host })
             }
-            pinned => Ok(MessageMemory { at_once, buffer: pinned?, host: None }),
+            pinned => Ok(MessageMemory { buffer: pinned?, host: None }),
         }
     }
 }

@@ -17,8 +17,7 @@
 use std::sync::Arc;
 
 use super::capture::{Half, Recordable, Recorded, RecordedStep, Work};
-use super::message::{Incoming, Outgoing};
-use super::part::{DevicePart, Gate, Phase};
+use super::part::{DevicePart, Gate, PartState};
 use crate::device::{Device, DeviceError, Flag, Stream as _};
 use crate::exchange::options::{ExchangeError, Schedule};
 use crate::field::LastWrite as _;
@@ -26,11 +25,11 @@ use crate::field::LastWrite as _;
 impl<D: Device> Recordable for DevicePart<D> {
     fn record(&mut self, schedule: &Schedule<'_>, work: Work<'_>) -> Result<Option<String>, ExchangeError> {
         self.forget();
-        if !self.lent.is_empty() || !self.borrowed.is_empty() {
+        if !self.windows.are_none() {
             let why = "halos are copied from memory that neighbours lend, when they are ready, and not from messages";
             return Ok(Some(why.into()));
         }
-        if self.groups.are_any() {
+        if self.messages.are_chunked() {
             return Ok(Some(
                 "its messages are staged in chunks, each of which is sent when it is packed".into(),
             ));
@@ -50,14 +49,11 @@ impl<D: Device> Recordable for DevicePart<D> {
     }
 
     fn replay(&mut self, schedule: &Schedule<'_>) -> Result<(), ExchangeError> {
+        self.begin(schedule)?;
         let (Some(recorded), Some(on)) = (&mut self.recorded, schedule.stream(&self.device)) else {
             let what = "a replay of what was not recorded";
             return Err(DeviceError::Unsupported { what, device: self.device.id() }.into());
         };
-        self.sends.iter_mut().for_each(Outgoing::begin);
-        self.receives.iter_mut().for_each(Incoming::begin);
-        self.round ^= 1;
-        self.streams.choose(&self.device, schedule)?;
         if recorded.stream != on.handle() {
             // One step after the other, whatever they are put into.
             self.device.stream_wait(&on, &self.unpacked.events[1 - self.round])?;
@@ -74,7 +70,7 @@ impl<D: Device> Recordable for DevicePart<D> {
         unsafe { step.work.replay(&on)? };
         let (packed, arrived) = (Arc::clone(&step.packed), Arc::clone(&step.arrived));
         self.gate = Some(Gate::Step { packed, arrived });
-        self.phase = Phase::Packing { receiving: false };
+        self.state = PartState::Packing { receiving: false };
         let recorded = self.device.record(&self.unpacked.events[self.round], &on);
         if recorded.is_err() {
             // No event says when it has run.
@@ -102,21 +98,15 @@ impl<D: Device> DevicePart<D> {
             self.device.record(&self.before, on)?;
             self.device.stream_wait(self.streams.now(), &self.before)?;
             // SAFETY: it is captured, not done; the replay answers for it.
-            unsafe {
-                self.device.run_copies(&self.pack[round % self.pack.len()], self.streams.now())?;
-                self.buffers.bring_to_wire(&self.device, self.streams.now())?;
-            }
+            unsafe { self.messages.put_packing(&self.device, self.streams.now(), round)? };
             packed.set_in(self.streams.now())?;
             // SAFETY: as above.
-            unsafe { self.device.run_copies(&self.local, self.streams.now())? };
+            unsafe { self.own_cells.put(&self.device, self.streams.now())? };
             work(Half::Interior)?;
             self.wait_for_copies(on)?;
             arrived.wait_in(on)?;
             // SAFETY: as above.
-            unsafe {
-                self.buffers.take_from_wire(&self.device, on)?;
-                self.device.run_copies(&self.unpack, on)?;
-            }
+            unsafe { self.messages.put_unpacking(&self.device, on)? };
             work(Half::Boundary)
         })?;
         Ok(RecordedStep { work: captured, packed, arrived })

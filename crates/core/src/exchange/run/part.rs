@@ -18,18 +18,16 @@
 
 use std::sync::Arc;
 
-use super::buffers::Buffers;
 use super::capture::{Recordable, Recorded};
-use super::groups::Groups;
-use super::message::{Incoming, Kept, Outgoing};
+use super::copy_list::{CopyList, Lane};
+use super::messages::Messages;
 use super::streams::OwnStreams;
 use super::trace::PartTrace;
 use super::unpacked::Unpacked;
-use super::windows::{Borrowed, Lent};
+use super::windows::Windows;
 use crate::device::{Device, DeviceError, DeviceId, Flag, Pointer, Stream as _};
 use crate::exchange::options::{ExchangeError, Schedule, Traffic};
 use crate::field::{LastWrite as _, Storage};
-use crate::trace;
 use crate::transport::Transport;
 
 /// One device's share of a bound exchange.
@@ -87,47 +85,23 @@ pub(crate) struct DevicePart<D: Device> {
     pub(crate) recorded: Option<Recorded<D>>,
     /// Packing, copies to oneself and from neighbours run here.
     pub(crate) streams: OwnStreams<D>,
-    /// One list, or one for the even exchanges and one for the odd ones.
-    pub(crate) pack: Vec<D::Copies>,
-    pub(crate) local: D::Copies,
-    pub(crate) unpack: D::Copies,
-    pub(crate) sends: Vec<Outgoing<D>>,
-    pub(crate) receives: Vec<Incoming<D>>,
-    /// Chunks of messages after the first ones.
-    pub(crate) groups: Groups<D>,
-    /// Windows lent to neighbours.
-    pub(crate) lent: Vec<Lent>,
-    /// Windows borrowed from neighbours.
-    pub(crate) borrowed: Vec<Borrowed<D>>,
-    /// Owns the memory of all messages that do not lie in fields.
-    pub(crate) buffers: Arc<Buffers<D>>,
-    /// The fields that messages lie in.
-    pub(crate) in_place: Vec<Arc<Storage>>,
+    pub(crate) messages: Messages<D>,
+    pub(crate) windows: Windows<D>,
+    /// What the rank sends to itself.
+    pub(crate) own_cells: CopyList<D>,
     pub(crate) traffic: Traffic,
     /// The number of exchanges that were started, modulo 2.
     pub(crate) round: usize,
     /// The work before `start` on the caller's stream.
     pub(crate) before: D::Event,
-    /// Packing is done.
-    pub(crate) packed: D::Event,
-    /// All copies on `stream` are done.
+    /// All copies on the part's own stream are done.
     pub(crate) moved: D::Event,
     /// Unpacking is done.
     pub(crate) unpacked: Arc<Unpacked<D>>,
-    pub(crate) phase: Phase,
+    pub(crate) state: PartState,
     /// Opens the gate that holds the end of the exchange back in the caller's stream.
     pub(crate) gate: Option<Gate<D>>,
     pub(crate) trace: PartTrace<D>,
-    /// What `pack`, `local` and `unpack` move.
-    pub(crate) bytes: Bytes,
-}
-
-/// How many bytes each list of copies of a part moves.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Bytes {
-    pub(crate) packed: usize,
-    pub(crate) local: usize,
-    pub(crate) unpacked: usize,
 }
 
 /// A gate that is closed.
@@ -140,7 +114,7 @@ pub(crate) enum Gate<D: Device> {
 
 /// How far a part has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Phase {
+pub(crate) enum PartState {
     /// Between exchanges.
     Idle,
     /// The receives are not posted yet, or the packing is not done.
@@ -153,6 +127,13 @@ pub(crate) enum Phase {
     Abandoned,
 }
 
+/// The stream of a part's own in which the present exchange is, as a [`Lane`]. A macro, since it borrows these fields alone.
+macro_rules! own_lane {
+    ($part:expr) => {
+        Lane { device: &$part.device, stream: $part.streams.now(), trace: &$part.trace }
+    };
+}
+
 impl<D: Device> Part for DevicePart<D> {
     fn device(&self) -> DeviceId {
         self.device.id()
@@ -163,44 +144,26 @@ impl<D: Device> Part for DevicePart<D> {
     }
 
     fn start(&mut self, transport: &dyn Transport, schedule: &Schedule<'_>) -> Result<(), ExchangeError> {
-        self.sends.iter_mut().for_each(Outgoing::begin);
-        self.receives.iter_mut().for_each(Incoming::begin);
-        self.round ^= 1;
-        self.lent.iter_mut().for_each(Lent::begin);
-        self.borrowed.iter_mut().for_each(Borrowed::begin);
-        self.streams.choose(&self.device, schedule)?;
+        self.begin(schedule)?;
         if let Some(stream) = schedule.stream(&self.device) {
             self.device.record(&self.before, &stream)?;
             self.device.stream_wait(self.streams.now(), &self.before)?;
         }
         let receiving = self.device.info().runs_on_host();
         if receiving {
-            self.receive(transport)?;
+            // SAFETY: the last exchange was unpacked, and the work before is done, as on every device of the host; halo cells
+            // are in flight, and the exchange fills each of them once.
+            unsafe { self.messages.receive(transport)? };
         }
-        for message in &mut self.sends {
-            // SAFETY: as for packing below.
-            unsafe { message.pack_and_send(&self.device, self.streams.now(), transport, &self.trace)? };
-        }
-        let packing = (trace::Phase::Packing, "pack", self.bytes.packed);
-        self.trace.time(packing, &self.device, self.streams.now(), || -> Result<(), ExchangeError> {
-            // SAFETY: the exchange owns the fields and is borrowed exclusively from here to the end, and no exchange of
-            // them is in flight, so nobody else touches the fields; the send buffers are free since the last exchange
-            // has completed. Work of the caller is ordered before by `before`.
-            unsafe { self.device.run_copies(&self.pack[self.round % self.pack.len()], self.streams.now())? };
-            // SAFETY: as for packing.
-            unsafe { self.buffers.bring_to_wire(&self.device, self.streams.now())? };
-            Ok(())
-        })?;
-        self.device.record(&self.packed, self.streams.now())?;
-        // SAFETY: as for packing.
-        unsafe { self.groups.pack(&self.device, self.streams.now(), &self.trace)? };
-        self.phase = Phase::Packing { receiving };
+        // SAFETY: the exchange owns the fields and is borrowed exclusively from here to the end, and no exchange of them is
+        // in flight, so nobody else touches the fields; the send buffers are free since the last exchange has completed.
+        // Work of the caller is ordered before by `before`.
+        unsafe { self.messages.pack(&own_lane!(self), self.round, transport)? };
+        self.state = PartState::Packing { receiving };
         // Neighbours can begin while we copy what is our own.
         self.send(transport)?;
-        let copying = (trace::Phase::Unpacking, "copy own cells", self.bytes.local);
         // SAFETY: as for packing; the copies go from owned cells to halo cells, which do not overlap.
-        let copy = || unsafe { self.device.run_copies(&self.local, self.streams.now()) };
-        self.trace.time(copying, &self.device, self.streams.now(), copy)?;
+        unsafe { self.own_cells.run(&own_lane!(self))? };
         Ok(())
     }
 
@@ -210,47 +173,31 @@ impl<D: Device> Part for DevicePart<D> {
         if finishing && !closing {
             self.wait_for_device()?;
         }
-        if matches!(self.phase, Phase::Packing { .. }) {
-            self.send(transport)?;
-        }
-        if !matches!(self.phase, Phase::Packing { .. } | Phase::Travelling) {
+        self.send(transport)?;
+        let travelling = self.state == PartState::Travelling;
+        if !travelling && !matches!(self.state, PartState::Packing { .. }) {
             return Ok(true);
         }
-        let mut complete = self.phase == Phase::Travelling;
-        let finishing = finishing || closing;
-        for borrowed in &mut self.borrowed {
-            let on = (&self.device, self.streams.now());
-            complete &= borrowed.advance(self.round, on, transport, finishing, &self.trace)?;
-        }
-        for lent in &mut self.lent {
-            complete &= lent.returned(self.round)?;
-        }
-        if self.phase == Phase::Travelling {
-            // SAFETY: nobody writes the buffer before the next start.
-            unsafe { self.groups.send(&mut self.sends, &self.device, transport)? };
-            for message in &mut self.receives {
-                // SAFETY: the halo cells are in flight, and borrowed exclusively where they are merely borrowed.
-                complete &= unsafe {
-                    message.advance(&self.device, self.streams.now(), transport, finishing, &self.trace)?
-                };
-            }
-            for message in &mut self.sends {
-                complete &= message.is_complete(transport)?;
-            }
+        let (lane, finishing) = (own_lane!(self), finishing || closing);
+        let mut complete = self.windows.advance(&lane, self.round, transport, finishing)? && travelling;
+        if travelling {
+            // SAFETY: nobody writes the buffers before the next start; the halo cells are in flight, and borrowed exclusively
+            // where they are merely borrowed.
+            complete &= unsafe { self.messages.advance(&lane, transport, finishing)? };
         }
         if complete && closing {
             // What is behind the gate does not wait for our stream.
-            complete = self.groups.are_unpacked(&self.device, self.streams.now())?;
+            complete = self.messages.are_chunks_unpacked(&lane)?;
         }
         if complete {
-            self.phase = if closing { Phase::Idle } else { Phase::Arrived };
+            self.state = if closing { PartState::Idle } else { PartState::Arrived };
             self.open_gate();
         }
         Ok(complete)
     }
 
     fn finish(&mut self, transport: &dyn Transport, schedule: &Schedule<'_>) -> Result<(), ExchangeError> {
-        if self.phase == Phase::Idle {
+        if self.state == PartState::Idle {
             // Its end is in the stream already, behind a gate that was opened before the caller came here.
             return Ok(());
         }
@@ -259,20 +206,18 @@ impl<D: Device> Part for DevicePart<D> {
         if stream.is_some() {
             self.wait_for_copies(on)?;
         }
-        // SAFETY: all messages have arrived.
-        unsafe { self.unpack(on)? };
-        for message in &mut self.receives {
-            // SAFETY: as for the list that serves all messages.
-            unsafe { message.unpack(&self.device, on, &self.trace)? };
-        }
-        for borrowed in &mut self.borrowed {
-            borrowed.finish(self.round, (&self.device, self.streams.now()), transport, &self.trace)?;
-        }
+        let lane = Lane { device: &self.device, stream: on, trace: &self.trace };
+        // SAFETY: all messages have arrived; the fields are borrowed exclusively through the exchange until here, and
+        // afterwards the order in `on`, and access from the host that waits, keep others away.
+        unsafe { self.messages.unpack(&lane)? };
+        // SAFETY: as above.
+        unsafe { self.messages.unpack_rest(&lane)? };
+        self.windows.finish(&own_lane!(self), self.round, transport)?;
         self.device.record(&self.unpacked.events[self.round], on)?;
         if stream.is_none() && self.is_asynchronous() {
             self.trace.wait("finish", || self.device.host_wait(&self.unpacked.events[self.round]))?;
         }
-        self.phase = Phase::Idle;
+        self.state = PartState::Idle;
         Ok(())
     }
 
@@ -281,7 +226,7 @@ impl<D: Device> Part for DevicePart<D> {
     }
 
     fn close(&mut self, schedule: &Schedule<'_>, sharing: Sharing) -> Result<(), ExchangeError> {
-        let in_flight = matches!(self.phase, Phase::Packing { .. } | Phase::Travelling);
+        let in_flight = matches!(self.state, PartState::Packing { .. } | PartState::Travelling);
         let Some(on) = schedule.stream(&self.device).filter(|_| in_flight && self.is_asynchronous()) else {
             return Ok(());
         };
@@ -297,8 +242,8 @@ impl<D: Device> Part for DevicePart<D> {
         self.wait_for_copies(&on)?;
         // SAFETY: the gate is opened when all messages have arrived. Where it is opened because the exchange has failed,
         // the halos are unspecified, and memory that the transport may still be writing is kept, as are the buffers
-        // until this is done.
-        unsafe { self.unpack(&on)? };
+        // until this is done. The order in `on`, and access from the host that waits, keep others away from the fields.
+        unsafe { self.messages.unpack(&Lane { device: &self.device, stream: &on, trace: &self.trace })? };
         self.device.record(&self.unpacked.events[self.round], &on)?;
         self.gate = Some(Gate::InStream(gate));
         Ok(())
@@ -309,11 +254,8 @@ impl<D: Device> Part for DevicePart<D> {
     }
 
     fn is_packing(&self) -> bool {
-        match self.phase {
-            Phase::Packing { .. } => true,
-            Phase::Travelling => !self.groups.are_sent() || self.groups.are_being_unpacked(),
-            _ => false,
-        }
+        let in_flight = matches!(self.state, PartState::Packing { .. } | PartState::Travelling);
+        in_flight && self.messages.are_on_device()
     }
 
     fn synchronize(&self) -> Result<(), DeviceError> {
@@ -321,13 +263,11 @@ impl<D: Device> Part for DevicePart<D> {
     }
 
     unsafe fn relocate(&mut self, from: &[Pointer], to: &[Pointer]) -> Result<(), DeviceError> {
-        let lists = self.pack.iter_mut().chain([&mut self.local, &mut self.unpack]);
-        let own = self.sends.iter_mut().filter_map(Outgoing::copies);
-        let own = own.chain(self.receives.iter_mut().filter_map(Incoming::copies));
-        let own = own.chain(self.groups.copies()).chain(self.borrowed.iter_mut().flat_map(Borrowed::copies));
-        let mut all = lists.chain(own.map(|own| &mut own.copies));
+        let lists = self.messages.lists_mut().chain(self.windows.lists_mut()).chain([&mut self.own_cells]);
         // SAFETY: the caller's promise.
-        all.try_for_each(|copies| unsafe { self.device.relocate_copies(copies, from, to) })
+        lists
+            .map(CopyList::copies_mut)
+            .try_for_each(|copies| unsafe { self.device.relocate_copies(copies, from, to) })
     }
 
     fn writes(&self, storage: &Storage) {
@@ -337,13 +277,8 @@ impl<D: Device> Part for DevicePart<D> {
     }
 
     fn missing(&self) -> Vec<String> {
-        let messages = self.receives.iter().map(Incoming::missing);
-        let all = messages
-            .chain(self.borrowed.iter().map(Borrowed::missing))
-            .chain(self.sends.iter().map(Outgoing::missing))
-            .chain(self.lent.iter().map(Lent::missing));
         // Chunks of a neighbour are mostly of one length: that is said once.
-        all.flatten().fold(Vec::new(), |mut told, missing| {
+        self.messages.missing().chain(self.windows.missing()).fold(Vec::new(), |mut told, missing| {
             if !told.contains(&missing) {
                 told.push(missing);
             }
@@ -352,14 +287,12 @@ impl<D: Device> Part for DevicePart<D> {
     }
 
     fn abandon(&mut self, transport: &dyn Transport) {
-        if self.phase == Phase::Abandoned {
+        if self.state == PartState::Abandoned {
             return;
         }
-        self.phase = Phase::Abandoned;
-        self.sends.iter_mut().for_each(|message| message.wire().fail());
-        self.receives.iter_mut().for_each(|message| message.wire().fail());
-        self.lent.iter_mut().for_each(|lent| lent.wire().fail());
-        self.borrowed.iter_mut().for_each(|borrowed| borrowed.wire().fail());
+        self.state = PartState::Abandoned;
+        self.messages.fail();
+        self.windows.fail();
         // No call waits for a device that a gate holds back.
         self.open_gate();
         // The device must have stopped writing before anybody may touch the memory again. Its error, if any, is the
@@ -367,20 +300,8 @@ impl<D: Device> Part for DevicePart<D> {
         let _ = self.device.synchronize(self.streams.now());
         // The last unpacking was put on a stream of the caller's.
         let _ = self.unpacked.wait();
-        self.borrowed.iter().for_each(|borrowed| borrowed.leave(transport));
-        self.lent.iter().for_each(|lent| lent.close(transport));
-        // What the transport may still be using of fields stays in flight until it lets go of it.
-        let in_use =
-            self.sends.iter().any(Outgoing::is_in_field) || self.receives.iter().any(Incoming::is_in_field);
-        let fields = if in_use { std::mem::take(&mut self.in_place) } else { Vec::new() };
-        let kept = Arc::new(Kept::new(Arc::clone(&self.buffers) as _, fields));
-        for channel in
-            self.sends.iter().map(Outgoing::channel).chain(self.receives.iter().map(Incoming::channel))
-        {
-            // SAFETY: the channel is ours; `buffers` owns the memory of all messages that do not lie in fields, and the
-            // fields that a message under way lies in are kept as well.
-            unsafe { transport.close(channel, Arc::clone(&kept) as _) };
-        }
+        self.windows.close(transport);
+        self.messages.close(transport);
     }
 
     fn recordable(&mut self) -> Option<&mut dyn Recordable> {
@@ -389,9 +310,12 @@ impl<D: Device> Part for DevicePart<D> {
 }
 
 impl<D: Device> DevicePart<D> {
-    /// The unpacking of the exchange before the present one.
-    fn unpacked_before(&self) -> &D::Event {
-        &self.unpacked.events[1 - self.round]
+    /// Begins the next exchange.
+    pub(crate) fn begin(&mut self, schedule: &Schedule<'_>) -> Result<(), DeviceError> {
+        self.messages.begin();
+        self.windows.begin();
+        self.round ^= 1;
+        self.streams.choose(&self.device, schedule)
     }
 
     /// Lets go on what is held back in the caller's stream.
@@ -403,93 +327,59 @@ impl<D: Device> DevicePart<D> {
         }
     }
 
-    /// Whether what is sent is packed.
-    fn is_packed(&self) -> Result<bool, DeviceError> {
-        match &self.gate {
-            // A device that has failed sets no flag: it says so when it is asked for the end of the step.
-            Some(Gate::Step { packed, .. }) => {
-                Ok(packed.is_set() || self.device.query(&self.unpacked.events[self.round])?)
-            }
-            _ => self.device.query(&self.packed),
-        }
-    }
-
     /// Has later work in `on` wait for the copies that are on our stream now.
     pub(crate) fn wait_for_copies(&self, on: &D::Stream) -> Result<(), DeviceError> {
         self.device.record(&self.moved, self.streams.now())?;
         self.device.stream_wait(on, &self.moved)
     }
 
-    /// Puts into `on` what unpacks all messages.
-    ///
-    /// # Safety
-    /// They have arrived when it is run.
-    unsafe fn unpack(&self, on: &D::Stream) -> Result<(), ExchangeError> {
-        let unpacking = (trace::Phase::Unpacking, "unpack", self.bytes.unpacked);
-        self.trace.time(unpacking, &self.device, on, || {
-            // SAFETY: the receive buffers are ours until the next receives, which wait for this; the fields are borrowed
-            // exclusively through the exchange until `finish`, and afterwards the order in `on`, and access from the host
-            // that waits, keep others away. The rest is the caller's promise.
-            unsafe {
-                self.buffers.take_from_wire(&self.device, on)?;
-                self.device.run_copies(&self.unpack, on)?;
+    /// Whether what is sent first is packed.
+    fn is_packed(&self) -> Result<bool, DeviceError> {
+        match &self.gate {
+            // A device that has failed sets no flag: it says so when it is asked for the end of the step.
+            Some(Gate::Step { packed, .. }) => {
+                Ok(packed.is_set() || self.device.query(&self.unpacked.events[self.round])?)
             }
-            Ok(())
-        })
+            _ => self.messages.is_packed(&self.device),
+        }
     }
 
     /// Waits for the device where nothing but its copies is missing before others can go on. A caller who waits anyway
     /// leaves its core to them; on devices that are the CPU it even works on them.
-    fn wait_for_device(&self) -> Result<(), ExchangeError> {
-        match self.phase {
-            Phase::Packing { .. } => self.device.host_wait(&self.packed)?,
-            Phase::Travelling if !self.groups.are_sent() => self.groups.wait(&self.device)?,
-            Phase::Travelling if !self.borrowed.iter().any(Borrowed::is_waiting) => {
-                self.borrowed.iter().try_for_each(|borrowed| borrowed.wait_for_copies(&self.device))?;
+    fn wait_for_device(&self) -> Result<(), DeviceError> {
+        match self.state {
+            PartState::Packing { .. } => self.messages.wait_for_packing(&self.device),
+            PartState::Travelling if !self.messages.are_sent() => {
+                self.messages.wait_for_packing(&self.device)
             }
-            _ => {}
+            PartState::Travelling => self.windows.wait_for_copies(&self.device),
+            _ => Ok(()),
         }
-        Ok(())
     }
 
-    /// Posts receives and sends and lends the windows, as soon as each may be done.
+    /// Posts receives, sends the first messages and lends the windows, as soon as each may be done. Does nothing later.
     fn send(&mut self, transport: &dyn Transport) -> Result<(), ExchangeError> {
-        let Phase::Packing { mut receiving } = self.phase else { return Ok(()) };
-        // Buffers are ours once they were unpacked; halos once the work before is done, which packing waits for.
-        let free = |at: &Self| -> Result<bool, ExchangeError> {
-            let unpacked = at.device.query(at.unpacked_before())?;
-            Ok(unpacked && (at.in_place.is_empty() || at.is_packed()?))
-        };
-        if !receiving && free(self)? {
-            self.receive(transport)?;
-            receiving = true;
-            self.phase = Phase::Packing { receiving };
+        let PartState::Packing { mut receiving } = self.state else { return Ok(()) };
+        if !receiving {
+            // Buffers are ours once they were unpacked; halos once the work before is done, which packing waits for.
+            let unpacked = self.device.query(&self.unpacked.events[1 - self.round])?;
+            receiving = unpacked && (self.messages.in_place.is_empty() || self.is_packed()?);
+            if receiving {
+                // SAFETY: the last exchange was unpacked, and the work before this one is done if messages lie in halos;
+                // halo cells are in flight, and the exchange fills each of them once.
+                unsafe { self.messages.receive(transport)? };
+                self.state = PartState::Packing { receiving };
+            }
         }
         if !receiving || !self.is_packed()? {
             return Ok(());
         }
-        for message in self.groups.first(&mut self.sends) {
-            // SAFETY: packing is done, and nobody writes the buffer before the next start, nor what is sent of the
-            // fields while they are in flight.
-            unsafe { message.send(transport)? };
-        }
-        for lent in &mut self.lent {
-            lent.open(self.round, transport)?;
-        }
-        // What comes counts from here on: before, nothing was waited for.
-        self.receives.iter_mut().for_each(|message| message.wire().begin());
-        self.borrowed.iter_mut().for_each(|borrowed| borrowed.wire().begin());
-        self.phase = Phase::Travelling;
-        Ok(())
-    }
-
-    /// Posts all receives. The last exchange was unpacked, and the work before this one is done if messages lie in halos.
-    fn receive(&mut self, transport: &dyn Transport) -> Result<(), ExchangeError> {
-        for message in &mut self.receives {
-            // SAFETY: the buffer was unpacked, and nobody touches it before the message has come; halo cells are in
-            // flight, and the exchange fills each of them once.
-            unsafe { message.receive(transport)? };
-        }
+        // SAFETY: packing is done, and nobody writes the buffer before the next start, nor what is sent of the fields
+        // while they are in flight.
+        unsafe { self.messages.send_group(transport)? };
+        self.windows.open(self.round, transport)?;
+        self.messages.await_all();
+        self.state = PartState::Travelling;
         Ok(())
     }
 }

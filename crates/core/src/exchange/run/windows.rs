@@ -6,17 +6,24 @@
 
 use std::sync::Arc;
 
-use super::message::OwnCopies;
-use super::trace::{PartTrace, Wire};
+use super::copy_list::{CopyList, Lane};
+use super::trace::Wire;
 use crate::comm::drive_meanwhile;
 use crate::device::{Device, DeviceError};
 use crate::exchange::options::ExchangeError;
-use crate::trace::Phase;
 use crate::transport::{Transport, TransportError, Window, WindowState};
+
+/// All windows of a part.
+pub(crate) struct Windows<D: Device> {
+    /// Lent to neighbours.
+    pub(crate) lent: Vec<LentWindow>,
+    /// Borrowed from neighbours.
+    pub(crate) borrowed: Vec<BorrowedWindow<D>>,
+}
 
 /// What is lent to a neighbour.
 #[derive(Debug)]
-pub(crate) struct Lent {
+pub(crate) struct LentWindow {
     peer: usize,
     /// For the even exchanges and for the odd ones.
     windows: [Arc<Window>; 2],
@@ -27,20 +34,20 @@ pub(crate) struct Lent {
 }
 
 /// What a neighbour lends, and what is copied from it.
-pub(crate) struct Borrowed<D: Device> {
+pub(crate) struct BorrowedWindow<D: Device> {
     peer: usize,
     windows: [Arc<Window>; 2],
     /// One list, or one for the even exchanges and one for the odd ones.
-    copies: Vec<OwnCopies<D>>,
+    copies: Vec<CopyList<D>>,
     copied: D::Event,
     /// Whether it is copied while the caller waits in `finish` alone, as to memory that is merely borrowed.
     late: bool,
-    progress: Progress,
+    reading: Reading,
     wire: Wire,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Progress {
+enum Reading {
     /// The window is the neighbour's still.
     Waiting,
     /// The window is ours; `finish` copies.
@@ -49,15 +56,95 @@ enum Progress {
     Done,
 }
 
-impl Lent {
+impl<D: Device> Windows<D> {
+    pub(crate) fn are_none(&self) -> bool {
+        self.lent.is_empty() && self.borrowed.is_empty()
+    }
+
+    /// Begins an exchange.
+    pub(crate) fn begin(&mut self) {
+        self.lent.iter_mut().for_each(LentWindow::begin);
+        self.borrowed.iter_mut().for_each(BorrowedWindow::begin);
+    }
+
+    /// Lends all windows: what is lent is ready to be read.
+    pub(crate) fn open(&mut self, round: usize, transport: &dyn Transport) -> Result<(), ExchangeError> {
+        self.lent.iter_mut().try_for_each(|lent| lent.open(round, transport))?;
+        // What comes counts from here on: before, nothing was waited for.
+        self.borrowed.iter_mut().for_each(|borrowed| borrowed.wire.begin());
+        Ok(())
+    }
+
+    /// Copies from the windows that neighbours have opened, those to borrowed memory only if `finishing`. Whether no
+    /// neighbour is waited for.
+    pub(crate) fn advance(
+        &mut self,
+        lane: &Lane<'_, D>,
+        round: usize,
+        transport: &dyn Transport,
+        finishing: bool,
+    ) -> Result<bool, ExchangeError> {
+        let mut complete = true;
+        for borrowed in &mut self.borrowed {
+            complete &= borrowed.advance(lane, round, transport, finishing)?;
+        }
+        for lent in &mut self.lent {
+            complete &= lent.returned(round)?;
+        }
+        Ok(complete)
+    }
+
+    /// Blocks until what is being copied from neighbours has been, unless a neighbour has still to open its window.
+    pub(crate) fn wait_for_copies(&self, device: &D) -> Result<(), DeviceError> {
+        if self.borrowed.iter().any(|borrowed| borrowed.reading == Reading::Waiting) {
+            return Ok(());
+        }
+        self.borrowed.iter().try_for_each(|borrowed| borrowed.wait_for_copies(device))
+    }
+
+    /// Copies what was left to `finish`.
+    pub(crate) fn finish(
+        &mut self,
+        lane: &Lane<'_, D>,
+        round: usize,
+        transport: &dyn Transport,
+    ) -> Result<(), ExchangeError> {
+        self.borrowed.iter_mut().try_for_each(|borrowed| borrowed.finish(lane, round, transport))
+    }
+
+    /// All lists of copies.
+    pub(crate) fn lists_mut(&mut self) -> impl Iterator<Item = &mut CopyList<D>> {
+        self.borrowed.iter_mut().flat_map(|borrowed| &mut borrowed.copies)
+    }
+
+    /// The neighbours that are still waited for, in words.
+    pub(crate) fn missing(&self) -> impl Iterator<Item = String> {
+        let borrowed = self.borrowed.iter().filter_map(BorrowedWindow::missing);
+        borrowed.chain(self.lent.iter().filter_map(LentWindow::missing))
+    }
+
+    /// Tells the time line that what is under way has failed.
+    pub(crate) fn fail(&mut self) {
+        self.lent.iter_mut().for_each(|lent| lent.wire.fail());
+        self.borrowed.iter_mut().for_each(|borrowed| borrowed.wire.fail());
+    }
+
+    /// Takes the windows away from neighbours, and reads theirs no more, for ever.
+    pub(crate) fn close(&self, transport: &dyn Transport) {
+        self.borrowed.iter().for_each(|borrowed| borrowed.leave(transport));
+        self.lent.iter().for_each(|lent| lent.close(transport));
+    }
+}
+
+impl LentWindow {
     /// Fields, which the neighbour must have copied before an exchange ends.
-    pub(crate) fn fields(peer: usize, window: Arc<Window>, wire: Wire) -> Lent {
-        Lent { peer, windows: [Arc::clone(&window), window], in_turn: false, returned: true, wire }
+    pub(crate) fn fields(peer: usize, window: Arc<Window>, wire: Wire) -> LentWindow {
+        LentWindow { peer, windows: [Arc::clone(&window), window], in_turn: false, returned: true, wire }
     }
 
     /// Two messages, used in turn.
-    pub(crate) fn message(peer: usize, windows: [Arc<Window>; 2], wire: Wire) -> Lent {
-        Lent { peer, windows, in_turn: true, returned: true, wire }
+    pub(crate) fn message(peer: usize, windows: [Arc<Window>; 2], wire: Wire) -> LentWindow {
+        LentWindow { peer, windows, in_turn: true, returned: true, wire }
     }
 
     pub(crate) fn begin(&mut self) {
@@ -94,11 +181,6 @@ impl Lent {
         Ok(self.returned)
     }
 
-    /// What the time line is told of its way.
-    pub(crate) fn wire(&mut self) -> &mut Wire {
-        &mut self.wire
-    }
-
     /// Takes it away from the neighbour, for ever.
     pub(crate) fn close(&self, transport: &dyn Transport) {
         // A neighbour that is a thread of this process may have been reading through this very thread.
@@ -112,94 +194,85 @@ impl Lent {
     }
 }
 
-impl<D: Device> Borrowed<D> {
+impl<D: Device> BorrowedWindow<D> {
     /// Fields.
     pub(crate) fn fields(
         peer: usize,
         window: Arc<Window>,
-        copies: OwnCopies<D>,
+        copies: CopyList<D>,
         copied: D::Event,
         wire: Wire,
-    ) -> Borrowed<D> {
+    ) -> BorrowedWindow<D> {
         let windows = [Arc::clone(&window), window];
-        Borrowed { peer, windows, copies: vec![copies], copied, late: false, progress: Progress::Done, wire }
+        BorrowedWindow {
+            peer,
+            windows,
+            copies: vec![copies],
+            copied,
+            late: false,
+            reading: Reading::Done,
+            wire,
+        }
     }
 
     /// Two messages, used in turn, with the copies from each.
     pub(crate) fn message(
         peer: usize,
         windows: [Arc<Window>; 2],
-        copies: Vec<OwnCopies<D>>,
+        copies: Vec<CopyList<D>>,
         copied: D::Event,
         late: bool,
         wire: Wire,
-    ) -> Borrowed<D> {
-        Borrowed { peer, windows, copies, copied, late, progress: Progress::Done, wire }
+    ) -> BorrowedWindow<D> {
+        BorrowedWindow { peer, windows, copies, copied, late, reading: Reading::Done, wire }
     }
 
     pub(crate) fn begin(&mut self) {
-        self.progress = Progress::Waiting;
+        self.reading = Reading::Waiting;
         self.wire.open();
     }
 
-    /// What the time line is told of its way.
-    pub(crate) fn wire(&mut self) -> &mut Wire {
-        &mut self.wire
-    }
-
-    /// What copies from it.
-    pub(crate) fn copies(&mut self) -> impl Iterator<Item = &mut OwnCopies<D>> {
-        self.copies.iter_mut()
-    }
-
-    /// Whether the neighbour has not opened the window yet.
-    pub(crate) fn is_waiting(&self) -> bool {
-        self.progress == Progress::Waiting
-    }
-
     /// Blocks until what is being copied has been.
-    pub(crate) fn wait_for_copies(&self, device: &D) -> Result<(), DeviceError> {
-        if self.progress == Progress::Copying { device.host_wait(&self.copied) } else { Ok(()) }
+    fn wait_for_copies(&self, device: &D) -> Result<(), DeviceError> {
+        if self.reading == Reading::Copying { device.host_wait(&self.copied) } else { Ok(()) }
     }
 
     /// Copies from the window once it is open, unless that is up to `finish`, and gives it back once that is done. Whether
     /// nobody is waited for any more.
     pub(crate) fn advance(
         &mut self,
+        lane: &Lane<'_, D>,
         round: usize,
-        on: (&D, &D::Stream),
         transport: &dyn Transport,
         finishing: bool,
-        trace: &PartTrace<D>,
     ) -> Result<bool, ExchangeError> {
-        if self.progress == Progress::Waiting {
+        if self.reading == Reading::Waiting {
             if !self.windows[round].begin_read() {
                 if self.windows[round].is_withdrawn() {
                     return Err(TransportError::PeerGaveUp { peer: self.peer }.into());
                 }
                 return Ok(false);
             }
-            self.progress = Progress::Ready;
+            self.reading = Reading::Ready;
         }
-        if self.progress == Progress::Ready && (finishing || !self.late) {
-            self.copy(round, on, trace)?;
+        if self.reading == Reading::Ready && (finishing || !self.late) {
+            self.copy(lane, round)?;
         }
-        if self.progress == Progress::Copying && on.0.query(&self.copied)? {
+        if self.reading == Reading::Copying && lane.device.query(&self.copied)? {
             self.give_back(round, transport)?;
         }
-        Ok(matches!(self.progress, Progress::Ready | Progress::Done))
+        Ok(matches!(self.reading, Reading::Ready | Reading::Done))
     }
 
     /// Copies what was left to `finish`.
     pub(crate) fn finish(
         &mut self,
+        lane: &Lane<'_, D>,
         round: usize,
-        on: (&D, &D::Stream),
         transport: &dyn Transport,
-        trace: &PartTrace<D>,
     ) -> Result<(), ExchangeError> {
-        if self.progress == Progress::Ready {
-            self.copy(round, on, trace)?;
+        if self.reading == Reading::Ready {
+            self.copy(lane, round)?;
             self.give_back(round, transport)?;
         }
         Ok(())
@@ -211,24 +284,19 @@ impl<D: Device> Borrowed<D> {
         transport.notify(self.peer);
     }
 
-    fn copy(
-        &mut self,
-        round: usize,
-        (device, stream): (&D, &D::Stream),
-        trace: &PartTrace<D>,
-    ) -> Result<(), ExchangeError> {
-        self.progress = Progress::Copying;
+    fn copy(&mut self, lane: &Lane<'_, D>, round: usize) -> Result<(), ExchangeError> {
+        self.reading = Reading::Copying;
         let copies = &self.copies[round % self.copies.len()];
         // SAFETY: the window is open to us, so its owner neither writes what it lent nor frees it until we say that we
         // have read; the targets are halo cells of our own fields, which are in flight, and are touched by `finish`
         // alone where the fields are merely borrowed.
-        unsafe { copies.run(Phase::Unpacking, device, stream, trace)? };
-        device.record(&self.copied, stream)?;
+        unsafe { copies.run(lane)? };
+        lane.device.record(&self.copied, lane.stream)?;
         Ok(())
     }
 
     fn give_back(&mut self, round: usize, transport: &dyn Transport) -> Result<(), ExchangeError> {
-        self.progress = Progress::Done;
+        self.reading = Reading::Done;
         let was_whole = self.windows[round].end_read();
         transport.notify(self.peer);
         if !was_whole {
@@ -240,7 +308,7 @@ impl<D: Device> Borrowed<D> {
 
     pub(crate) fn missing(&self) -> Option<String> {
         let what = if self.windows[0].lasts() { "message" } else { "field" };
-        let missing = matches!(self.progress, Progress::Waiting | Progress::Copying);
+        let missing = matches!(self.reading, Reading::Waiting | Reading::Copying);
         missing.then(|| format!("the {what} of rank {}", self.peer))
     }
 }

@@ -1,0 +1,161 @@
+//! The windows of a part: what is lent to neighbours, and what is copied from theirs.
+
+use std::sync::Arc;
+
+use super::offer::{PartWays, PeerWindows, lent_blocks};
+use crate::device::{CopyItem, Device, DeviceError};
+use crate::exchange::layout::messages::{MessageSet, cells_of, sources, targets};
+use crate::exchange::layout::segment::Slot;
+use crate::exchange::layout::side::{Side, fill};
+use crate::exchange::options::Way;
+use crate::exchange::run::copy_list::{CopyList, Purpose, bytes};
+use crate::exchange::run::trace::PartTrace;
+use crate::exchange::run::windows::{BorrowedWindow, LentWindow, Windows};
+use crate::field::BoundField;
+use crate::pattern::{Pattern, Piece};
+use crate::trace::Row;
+use crate::transport::{Direction, Window};
+
+/// The windows of a part, and what goes with them.
+pub(crate) struct BoundWindows<D: Device> {
+    pub(crate) windows: Windows<D>,
+    /// What packs one and the other of the two messages in shared memory.
+    pub(crate) packed: [Vec<CopyItem>; 2],
+    /// The bytes that are packed into shared memory.
+    pub(crate) shared_bytes: usize,
+    /// The bytes that are copied straight from neighbours' fields.
+    pub(crate) direct_bytes: usize,
+}
+
+/// Binds what is lent and borrowed by `ways`.
+pub(crate) fn bind_windows<D: Device>(
+    device: &D,
+    fields: &[(usize, BoundField)],
+    pattern: &Pattern,
+    ways: &PartWays,
+    trace: &PartTrace<D>,
+) -> Result<BoundWindows<D>, DeviceError> {
+    let windows = Windows { lent: Vec::new(), borrowed: Vec::new() };
+    let mut bound = BoundWindows { windows, packed: Default::default(), shared_bytes: 0, direct_bytes: 0 };
+    for (&peer, (ways, windows)) in &ways.lent {
+        bound.lend(fields, pattern, peer, (ways, windows), trace)?;
+    }
+    for (&peer, (offer, ways, windows)) in &ways.borrowed {
+        let order = |position: usize| offer.fields[position].order;
+        let shared = |position: usize| (ways[position] == Way::Shared).then(|| order(position));
+        let mut message = MessageSet::new();
+        message.add(peer, None, cells_of(fields, shared, targets(pattern, peer)), fields);
+        bound.borrow(device, fields, pattern, peer, (ways, windows, &message), trace)?;
+    }
+    Ok(bound)
+}
+
+impl<D: Device> BoundWindows<D> {
+    /// Adds what is lent to `peer`.
+    fn lend(
+        &mut self,
+        fields: &[(usize, BoundField)],
+        pattern: &Pattern,
+        peer: usize,
+        (ways, windows): (&[Way], &PeerWindows),
+        trace: &PartTrace<D>,
+    ) -> Result<(), DeviceError> {
+        if let Some(pair) = &windows.slots {
+            let order = |position: usize| fields[position].1.memory_order();
+            let shared = |position: usize| (ways[position] == Way::Shared).then(|| order(position));
+            let mut message = MessageSet::new();
+            message.add(peer, None, cells_of(fields, shared, sources(pattern, peer)), fields);
+            for (items, slot) in self.packed.iter_mut().zip(pair) {
+                items.extend(message.copies(fields, message.place_in(slot)?, Direction::Send)?);
+            }
+            self.shared_bytes += message.bytes;
+            let wire = trace.wire(Row::To(peer), "lend message", message.bytes);
+            self.windows.lent.push(LentWindow::message(peer, windows_of(pair), wire));
+        }
+        if let Some(window) = &windows.direct {
+            let pieces = pattern.sends().get(&peer).map_or(&[][..], Vec::as_slice);
+            let wire = trace.wire(Row::To(peer), "lend field", direct_bytes(fields, ways, pieces));
+            self.windows.lent.push(LentWindow::fields(peer, Arc::clone(window), wire));
+        }
+        Ok(())
+    }
+
+    /// Adds what is borrowed from `peer`: fields, and a message in shared memory.
+    fn borrow(
+        &mut self,
+        device: &D,
+        fields: &[(usize, BoundField)],
+        pattern: &Pattern,
+        peer: usize,
+        (ways, windows, message): (&[Way], &PeerWindows, &MessageSet),
+        trace: &PartTrace<D>,
+    ) -> Result<(), DeviceError> {
+        let bind = |items| CopyList::bind(device, Purpose::Unpacking, items, None);
+        if let Some(window) = &windows.direct {
+            let pieces = pattern.receives().get(&peer).map_or(&[][..], Vec::as_slice);
+            let items = direct_copies(fields, ways, window, pieces)?;
+            self.direct_bytes += bytes(&items);
+            let wire = trace.wire(Row::From(peer), "read field", bytes(&items));
+            let copied = device.create_event(false)?;
+            let window = BorrowedWindow::fields(peer, Arc::clone(window), bind(items)?, copied, wire);
+            self.windows.borrowed.push(window);
+        }
+        if let Some(pair) = &windows.slots {
+            let copies = |slot| bind(message.copies(fields, message.place_in(slot)?, Direction::Receive)?);
+            let copies = pair.iter().map(copies).collect::<Result<_, DeviceError>>()?;
+            let lent =
+                |(field, way): (&(usize, BoundField), &Way)| *way == Way::Shared && field.1.storage.is_none();
+            let late = fields.iter().zip(ways).any(lent);
+            let wire = trace.wire(Row::From(peer), "read message", message.bytes);
+            let copied = device.create_event(false)?;
+            let window = BorrowedWindow::message(peer, windows_of(pair), copies, copied, late, wire);
+            self.windows.borrowed.push(window);
+        }
+        Ok(())
+    }
+}
+
+fn windows_of(pair: &[Slot; 2]) -> [Arc<Window>; 2] {
+    pair.each_ref().map(|slot| Arc::clone(&slot.window))
+}
+
+/// What is copied straight from a neighbour's fields.
+fn direct_copies(
+    fields: &[(usize, BoundField)],
+    ways: &[Way],
+    window: &Window,
+    pieces: &[Piece],
+) -> Result<Vec<CopyItem>, DeviceError> {
+    let mut items = Vec::new();
+    for (position, (_, field)) in
+        fields.iter().enumerate().filter(|(position, _)| ways[*position] == Way::Direct)
+    {
+        let size = field.element.bytes();
+        for piece in pieces {
+            let lent = lent_blocks(window)
+                .iter()
+                .find(|block| block.field == position && block.domain == piece.source_domain);
+            let source = lent.and_then(|lent| Side::new(lent.pointer, &lent.layout, &piece.source, size));
+            let Some(source) = source else {
+                return Err(DeviceError::invalid(
+                    "the field that a neighbour lends",
+                    format!("field {position}, domain {}, with what it sends", piece.source_domain),
+                    "none that holds it",
+                ));
+            };
+            let target = Side::of_field(field, piece.target_domain, &piece.target);
+            fill(&mut items, &source.turned(&piece.orientation), &target, field, &piece.orientation)?;
+        }
+    }
+    Ok(items)
+}
+
+/// How many bytes a neighbour copies straight from our fields.
+fn direct_bytes(fields: &[(usize, BoundField)], ways: &[Way], pieces: &[Piece]) -> usize {
+    let direct = fields.iter().zip(ways).filter(|(_, way)| **way == Way::Direct);
+    let bytes = direct.flat_map(|((_, field), _)| {
+        let of_piece = |piece: &Piece| Side::of_field(field, piece.source_domain, &piece.source).elements();
+        pieces.iter().map(move |piece| of_piece(piece) * field.element.bytes())
+    });
+    bytes.sum()
+}
