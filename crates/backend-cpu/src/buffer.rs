@@ -6,15 +6,15 @@ use std::ptr::NonNull;
 use haloport_core::device::{Buffer, DeviceError, DeviceId, MemoryKind, Pointer};
 use memmap2::{MmapOptions, MmapRaw};
 
-/// Alignment of every buffer in bytes: a cache line.
+/// The alignment of buffers in bytes: a cache line.
 const ALIGNMENT: usize = align_of::<Line>();
 
 /// A cache line.
 #[repr(align(64))]
 struct Line;
 
-/// Buffers of at least this many bytes are mapped, and large pages asked for: a sweep over strided cells of a field touches
-/// another page every few rows, and looking those up can take as long as the cells. (NumPy does so from the same size on.)
+/// Buffers of at least this many bytes are mapped, with a request for large pages: a sweep over strided cells of a field
+/// touches another page every few rows, and the lookup of pages can take as long as the copy. (NumPy uses the same size.)
 const MAPPED_BYTES: usize = 4 << 20;
 
 /// Host memory, aligned to a cache line and freed on drop.
@@ -33,13 +33,13 @@ enum Memory {
     Mapped(MmapRaw),
 }
 
-// SAFETY: the buffer owns its memory and gives nothing but its address; see `Pointer`.
+// SAFETY: the buffer owns its memory and hands out only its address; see `Pointer`.
 unsafe impl Send for CpuBuffer {}
 // SAFETY: as for `Send`.
 unsafe impl Sync for CpuBuffer {}
 
 impl CpuBuffer {
-    /// Zeroed memory. Large buffers get their pages on first touch.
+    /// Allocates zeroed memory. Large buffers get their pages on first access.
     pub(crate) fn new(bytes: usize, kind: MemoryKind, device: DeviceId) -> Result<CpuBuffer, DeviceError> {
         let memory = match bytes {
             0 => Some(Memory::Empty),
@@ -60,7 +60,7 @@ fn on_heap(bytes: usize) -> Option<Memory> {
 
 fn mapped(bytes: usize) -> Option<Memory> {
     let mapping = MmapRaw::from(MmapOptions::new().len(bytes).map_anon().ok()?);
-    // Where there are no large pages, small ones serve.
+    // A refusal does not matter: small pages work, too.
     #[cfg(target_os = "linux")]
     let _ = mapping.advise(memmap2::Advice::HugePage);
     Some(Memory::Mapped(mapping))
@@ -75,7 +75,7 @@ impl Drop for CpuBuffer {
     }
 }
 
-// SAFETY: the memory is as long as it says, zeroed, aligned (a mapping to a page), and freed on drop.
+// SAFETY: the memory has the length that `bytes` returns, is zeroed, aligned (a mapping to a page), and freed on drop.
 unsafe impl Buffer for CpuBuffer {
     fn pointer(&self) -> Pointer {
         Pointer::new(match &self.memory {

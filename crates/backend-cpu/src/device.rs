@@ -1,4 +1,4 @@
-//! The device: host threads.
+//! The device.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,14 +11,15 @@ use haloport_core::device::{
 use rayon::prelude::*;
 
 use crate::buffer::CpuBuffer;
-use crate::copies::{CpuCopies, run_box};
+use crate::copies::boxes::run_box;
+use crate::copies::list::CpuCopies;
+use crate::copies::stores::Plain;
 use crate::kernels::{CpuKernel, CpuLaunch};
-use crate::stores::Plain;
 
 const ID: DeviceId = DeviceId { backend: "cpu", index: 0, context: 0 };
 
-/// More threads than this are a mistake.
-const MOST_THREADS: usize = 1 << 16;
+/// From this number on, a number of threads is taken for a mistake.
+const TOO_MANY_THREADS: usize = 1 << 16;
 
 /// The CPU as a device.
 #[derive(Debug, Clone)]
@@ -29,7 +30,7 @@ pub struct CpuDevice {
 #[derive(Debug)]
 struct Inner {
     info: DeviceInfo,
-    /// `None` where all work stays on the calling thread.
+    /// `None` if all work stays on the calling thread.
     pool: Option<rayon::ThreadPool>,
 }
 
@@ -37,10 +38,10 @@ struct Inner {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CpuStream;
 
-/// An event of the CPU: a no-op with the handle 0, and a time where it was made with timing.
+/// An event of the CPU: a no-op with the handle 0, and a time if it was created with timing.
 #[derive(Debug)]
 pub struct CpuEvent {
-    /// When it was recorded; `None` in an event without timing.
+    /// The time when it was recorded; the outer `None` if it has no timing.
     recorded: Option<Mutex<Option<Instant>>>,
 }
 
@@ -48,20 +49,20 @@ impl CpuDevice {
     /// The CPU with as many threads as the machine offers to this process.
     ///
     /// # Errors
-    /// [`DeviceError::Driver`] where the threads cannot be started.
+    /// [`DeviceError::Driver`] if the threads cannot be started.
     pub fn new() -> Result<CpuDevice, DeviceError> {
         CpuDevice::with_threads(std::thread::available_parallelism().map_or(1, usize::from))
     }
 
-    /// The CPU with `threads` threads; with 1, all work is done by the calling thread, which is right where every
-    /// core has a rank of its own.
+    /// The CPU with `threads` threads. With 1, the calling thread does all work, which suits programs with one rank per core.
     ///
     /// # Errors
-    /// [`DeviceError::InvalidArgument`] for 0 threads; [`DeviceError::Driver`] where they cannot be started.
+    /// [`DeviceError::InvalidArgument`] if `threads` is 0 or more than 65535; [`DeviceError::Driver`] if the threads cannot be
+    /// started.
     pub fn with_threads(threads: usize) -> Result<CpuDevice, DeviceError> {
         let pool = match threads {
-            0 | MOST_THREADS.. => {
-                let expected = format!("1 to {}", MOST_THREADS - 1);
+            0 | TOO_MANY_THREADS.. => {
+                let expected = format!("1 to {}", TOO_MANY_THREADS - 1);
                 return Err(DeviceError::invalid("the threads of the CPU device", expected, threads));
             }
             1 => None,
@@ -127,7 +128,7 @@ impl CpuEvent {
     }
 }
 
-// SAFETY: all work is done when a call returns, so streams and events, which say so, are right.
+// SAFETY: all work is done when a call returns, as streams and events report.
 unsafe impl Device for CpuDevice {
     type Stream = CpuStream;
     type Event = CpuEvent;
@@ -193,7 +194,7 @@ unsafe impl Device for CpuDevice {
     }
 
     fn call_host(&self, _stream: &CpuStream, function: Box<dyn FnOnce() + Send>) -> Result<(), DeviceError> {
-        // A panic stays within, as on devices whose driver calls; the hook has reported it.
+        // As on devices whose driver calls the function, a panic ends here; the hook has reported it.
         let _ = catch_unwind(AssertUnwindSafe(function));
         Ok(())
     }
@@ -215,18 +216,18 @@ unsafe impl Device for CpuDevice {
     }
 
     unsafe fn copy_box(&self, copy: &BoxCopy, _stream: &CpuStream) -> Result<(), DeviceError> {
-        // SAFETY: the caller promised the box on both sides, and that nothing else touches it meanwhile.
+        // SAFETY: the caller promised the box on both sides, and that nobody else accesses it meanwhile.
         unsafe { run_box::<Plain>(copy) };
         Ok(())
     }
 
     unsafe fn write(&self, source: &[u8], target: Pointer, stream: &CpuStream) -> Result<(), DeviceError> {
-        // SAFETY: the slice is readable, the caller promised the target; the address is only read from.
+        // SAFETY: the slice is readable, and only read; the caller promised the target.
         unsafe { self.copy(Pointer::new(source.as_ptr().cast_mut()), target, source.len(), stream) }
     }
 
     unsafe fn read(&self, source: Pointer, target: &mut [u8], stream: &CpuStream) -> Result<(), DeviceError> {
-        // SAFETY: the slice is writable and ours alone, the caller promised the source.
+        // SAFETY: the slice is writable and borrowed exclusively; the caller promised the source.
         unsafe { self.copy(source, Pointer::new(target.as_mut_ptr()), target.len(), stream) }
     }
 
@@ -282,7 +283,7 @@ unsafe impl Device for CpuDevice {
     unsafe fn run_copies(&self, copies: &CpuCopies, _stream: &CpuStream) -> Result<(), DeviceError> {
         copies.run_by(|list| match &self.inner.pool {
             Some(pool) if list.parallel => pool.install(|| {
-                // SAFETY: the caller promised every item; no two targets overlap, so they may run side by side.
+                // SAFETY: the caller promised every item; no two targets overlap, so items may run at the same time.
                 list.items.par_chunks(1).with_max_len(1).for_each(|item| unsafe { list.run(item) });
             }),
             // SAFETY: the caller promised every item of the list.
@@ -319,12 +320,12 @@ unsafe impl Device for CpuDevice {
     unsafe fn launch(&self, launch: &CpuLaunch, _stream: &CpuStream) -> Result<(), DeviceError> {
         match &self.inner.pool {
             Some(pool) if launch.ranges.len() > 1 => pool.install(|| {
-                // SAFETY: the caller promised what the kernel accesses; ranges are disjoint.
+                // SAFETY: the caller promised the memory that the kernel accesses; ranges are disjoint.
                 launch.ranges.par_iter().with_max_len(1).for_each(|range| unsafe { launch.run(range) });
             }),
             _ => {
                 for range in &launch.ranges {
-                    // SAFETY: the caller promised what the kernel accesses.
+                    // SAFETY: the caller promised the memory that the kernel accesses.
                     unsafe { launch.run(range) };
                 }
             }
@@ -333,7 +334,7 @@ unsafe impl Device for CpuDevice {
     }
 }
 
-/// The processor's name, where the system tells.
+/// The name of the processor, or its architecture if the system does not report a name.
 fn processor_name() -> String {
     std::fs::read_to_string("/proc/cpuinfo")
         .ok()
@@ -345,7 +346,7 @@ fn processor_name() -> String {
         .unwrap_or_else(|| format!("{} processor", std::env::consts::ARCH))
 }
 
-/// All memory of the machine in bytes, where the system tells.
+/// The memory of the machine in bytes, if the system reports it.
 fn memory_bytes() -> Option<u64> {
     let text = std::fs::read_to_string("/proc/meminfo").ok()?;
     let line = text.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;

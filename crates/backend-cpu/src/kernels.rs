@@ -4,18 +4,18 @@ use haloport_core::device::{IndexRange, KernelArgument, KernelSource, LaunchConf
 
 /// Below this many indices a kernel stays on the calling thread.
 ///
-/// Measured by `cargo bench -p haloport-cpu` (see `docs/performance.md`): waking the pool and joining it costs about
-/// 15 µs; a kernel of 2 ns per index wins with two threads from 65536 indices on, one of 0.2 ns from a million, and one
-/// of 30 ns, such as a stage of the tsunami, by this reckoning from a few thousand.
+/// Measured by `cargo bench -p haloport-cpu` (see `docs/performance.md`): waking and joining the pool costs about 15 µs. Two
+/// threads are faster from 65536 indices on for a kernel of 2 ns per index, and from a million on for one of 0.2 ns; for one
+/// of 30 ns, such as a stage of the tsunami, that makes a few thousand.
 pub const KERNEL_INLINE_INDICES: usize = 1 << 15;
 
-/// A kernel: on the CPU, its Rust function.
+/// A kernel, which on the CPU is its Rust function.
 #[derive(Debug, Clone, Copy)]
 pub struct CpuKernel {
     pub(crate) source: KernelSource,
 }
 
-/// A kernel with its arguments, and the ranges that its threads compute.
+/// A kernel with its arguments and the ranges of indices that its threads compute.
 #[derive(Debug)]
 pub struct CpuLaunch {
     pub(crate) source: KernelSource,
@@ -37,7 +37,7 @@ impl CpuLaunch {
     /// Runs the kernel over one of the launch's ranges.
     ///
     /// # Safety
-    /// As for the host kernel: the pointers among the arguments are valid for what it reads and writes.
+    /// As for the host kernel: the pointers among the arguments are valid for all that it reads and writes.
     pub(crate) unsafe fn run(&self, range: &IndexRange) {
         // SAFETY: the types were checked when the arguments were bound; the rest is the caller's promise.
         unsafe { (self.source.host)(range, &self.arguments) }

@@ -1,23 +1,20 @@
-//! The CPU backend: work is done when the call returns, streams and events are no-ops with the handle 0, and
-//! kernels and large copies run on rayon.
+//! The CPU backend of Haloport: the threads of the host as a device.
 //!
-//! What it costs to wake the pool is measured by `cargo bench -p haloport-cpu`; the thresholds below which work
-//! stays on the calling thread are in [`COPY_INLINE_BYTES`] and [`KERNEL_INLINE_INDICES`].
+//! **What it needs.** Nothing but Rust: it works on every machine, and starts its threads with rayon.
+//!
+//! **How it works.** All work is done when a call returns; streams and events are no-ops with the handle 0. Kernels, which
+//! are Rust functions, and large copies are spread over the threads of a pool. Smaller ones stay on the calling thread,
+//! because waking the pool costs more than it saves: see [`COPY_INLINE_BYTES`] and [`KERNEL_INLINE_INDICES`], which
+//! `cargo bench -p haloport-cpu` measures. A bound list of copies is cut, paired and ordered once; each run then only copies.
 
 #![warn(missing_docs)]
 
 mod buffer;
 mod copies;
 mod device;
-mod fetch;
 mod kernels;
-mod negate;
-mod rows;
-mod stores;
-mod sweeps;
-mod trial;
 
 pub use buffer::CpuBuffer;
-pub use copies::{COPY_INLINE_BYTES, CpuCopies};
+pub use copies::list::{COPY_INLINE_BYTES, CpuCopies};
 pub use device::{CpuDevice, CpuEvent, CpuStream};
 pub use kernels::{CpuKernel, CpuLaunch, KERNEL_INLINE_INDICES};

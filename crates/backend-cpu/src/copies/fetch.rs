@@ -1,17 +1,16 @@
 //! Fetching lines of memory into the caches before they are needed.
 //!
-//! Runs that lie apart are found by the processor's own look-ahead only within the few dozen instructions that it works on at
-//! a time. Where what is copied does not lie in the caches next to the processor, asking for runs further on lets it wait for
-//! more lines at once.
+//! The processor itself looks ahead only by the few dozen instructions that it works on at a time. If the source does not lie
+//! in the nearest caches, asking for later runs lets the processor wait for more lines at once.
 
-/// Lines are fetched ahead where a copy touches more of them than the caches next to the processor hold; within those, it
-/// would take longer than it spares.
+/// Copies fetch ahead only if they touch more lines than this, about as many as the nearest caches hold: within the caches,
+/// fetching takes longer than it saves.
 pub(crate) const FETCHED_LINES: usize = (512 << 10) / LINE_BYTES;
 
-/// A line of the cache.
+/// The bytes of a cache line.
 pub(crate) const LINE_BYTES: usize = 64;
 
-/// Asks for a line of the cache; any address will do.
+/// Asks for the cache line of an address, which need not be valid.
 #[inline(always)]
 pub(crate) fn fetch(address: *mut u8) {
     #[cfg(target_arch = "x86_64")]

@@ -1,78 +1,50 @@
 //! Two strided copies of the same form in one sweep.
 //!
-//! The two faces of a block along its fastest axis lie in the same lines of the cache: the end of one row and the begin of
-//! the next. Copied one after the other, each line is fetched twice; copied row by row together, once, and the processor
-//! waits for twice as many lines at a time.
-
-use std::collections::HashMap;
+//! The two faces of a block along its fastest axis share cache lines: the end of one row and the begin of the next. If the
+//! faces are copied one after the other, each line is fetched twice. If they are copied together, row by row, it is fetched
+//! once, and the processor waits for twice as many lines at a time.
 
 use haloport_core::device::{Anchors, BoxCopy, CopyAxis, Pointer};
 
-use crate::copies::{Item, for_each_line, match_run_bytes};
-use crate::fetch::{FETCHED_LINES, LINE_BYTES, fetch};
-use crate::stores::{PastCaches, Plain, Store, Writing};
+use crate::copies::fetch::{FETCHED_LINES, LINE_BYTES, fetch};
+use crate::copies::lines::{for_each_line, match_run_bytes};
+use crate::copies::stores::{PastCaches, Plain, Store, Writing};
 
-/// So many runs ahead what they are copied from and to is fetched into the cache.
+/// The distance, in runs, at which sources and targets are fetched into the cache ahead of the copy.
 const RUNS_AHEAD: isize = 32;
 
-/// What two copies must have in common: the bytes of a run, the axes, how they are written, and the blocks of memory that
-/// they move along with.
-type Form = (usize, Vec<CopyAxis>, Writing, Anchors);
+/// The properties that two copies must share: the bytes of a run, the axes, the way of writing, and the blocks of memory that
+/// they are anchored to.
+pub(crate) type Form = (usize, Vec<CopyAxis>, Writing, Anchors);
 
 /// Two copies of the same form.
 #[derive(Debug)]
 pub(crate) struct Sweep {
     first: BoxCopy,
-    /// Bytes from the source of the first to that of the second, and from target to target.
+    /// The bytes from the source of the first to that of the second, and from target to target.
     source_offset: isize,
     target_offset: isize,
-    ahead: Ahead,
+    prefetch: Prefetch,
     writing: Writing,
 }
 
-/// Of what lines of the cache are fetched ahead.
+/// The copies whose cache lines are fetched ahead.
 #[derive(Debug, Clone, Copy)]
-enum Ahead {
+enum Prefetch {
     Nothing,
-    /// Of the second copy; its source lies beside the target of the first, and its target beside that one's source.
+    /// Only the second: its source lies beside the target of the first, and its target beside the source of the first.
     Second,
     Both,
 }
 
-/// Joins short copies of the same form, two and two.
-pub(crate) fn pair_up(items: Vec<Item>) -> Vec<Item> {
-    let mut waiting: HashMap<Form, usize> = HashMap::new();
-    let mut paired: Vec<Item> = Vec::with_capacity(items.len());
-    for item in items {
-        let Item::Box(copy, writing) = item else {
-            paired.push(item);
-            continue;
-        };
-        let form = Sweep::form(&copy, writing);
-        match form.as_ref().and_then(|form| waiting.remove(form)) {
-            Some(place) => {
-                if let Item::Box(first, writing) = paired[place] {
-                    paired[place] = Item::Sweep(Sweep::new(first, &copy, writing));
-                }
-            }
-            None => {
-                waiting.extend(form.map(|form| (form, paired.len())));
-                paired.push(Item::Box(copy, writing));
-            }
-        }
-    }
-    paired
-}
-
 impl Sweep {
-    /// What two copies must have in common; `None` for a copy that gains nothing from another one: runs as long as a line of
-    /// the cache, or longer, share none.
-    fn form(copy: &BoxCopy, writing: Writing) -> Option<Form> {
+    /// The form of a copy; `None` if it gains nothing from a partner, because runs of a cache line or more share none.
+    pub(crate) fn form(copy: &BoxCopy, writing: Writing) -> Option<Form> {
         let short = copy.run_bytes() < LINE_BYTES && copy.sign_change().is_none() && !copy.axes().is_empty();
         short.then(|| (copy.run_bytes(), copy.axes().to_vec(), writing, copy.anchors()))
     }
 
-    fn new(first: BoxCopy, second: &BoxCopy, writing: Writing) -> Sweep {
+    pub(crate) fn new(first: BoxCopy, second: &BoxCopy, writing: Writing) -> Sweep {
         let offset =
             |from: Pointer, to: Pointer| to.as_ptr().addr().wrapping_sub(from.as_ptr().addr()) as isize;
         let beside = |one: Pointer, other: Pointer| offset(one, other).unsigned_abs() <= LINE_BYTES;
@@ -81,12 +53,12 @@ impl Sweep {
             first,
             source_offset: offset(first.source(), second.source()),
             target_offset: offset(first.target(), second.target()),
-            ahead: if lines <= FETCHED_LINES {
-                Ahead::Nothing
+            prefetch: if lines <= FETCHED_LINES {
+                Prefetch::Nothing
             } else if beside(first.target(), second.source()) && beside(first.source(), second.target()) {
-                Ahead::Second
+                Prefetch::Second
             } else {
-                Ahead::Both
+                Prefetch::Both
             },
             writing,
         }
@@ -96,7 +68,7 @@ impl Sweep {
         self.writing
     }
 
-    /// Moves both copies along with the blocks of memory that they are anchored to, which are the same for both.
+    /// Moves both copies with the blocks of memory that they are anchored to, which are the same for both.
     pub(crate) fn relocate(&mut self, from: &[Pointer], to: &[Pointer]) {
         self.first.relocate(from, to);
     }
@@ -104,7 +76,7 @@ impl Sweep {
     /// Runs both copies on the calling thread.
     ///
     /// # Safety
-    /// As for [`List::run`](crate::copies::List::run).
+    /// As for [`List::run`](crate::copies::list::List::run).
     pub(crate) unsafe fn run(&self) {
         // SAFETY: the caller's promise.
         unsafe {
@@ -127,15 +99,15 @@ impl Sweep {
             };
         }
         match_run_bytes!(self.first.run_bytes(),
-            N => match self.ahead {
-                Ahead::Nothing => run!(Sweep::line::<S, N, 0>),
-                Ahead::Second => run!(Sweep::line::<S, N, 1>),
-                Ahead::Both => run!(Sweep::line::<S, N, 2>),
+            N => match self.prefetch {
+                Prefetch::Nothing => run!(Sweep::line::<S, N, 0>),
+                Prefetch::Second => run!(Sweep::line::<S, N, 1>),
+                Prefetch::Both => run!(Sweep::line::<S, N, 2>),
             },
             _bytes => run!(Sweep::any_line::<S>))
     }
 
-    /// Copies a line of runs of `N` bytes of both, and fetches ahead for `FETCHED` of them.
+    /// Copies a line of runs of `N` bytes of both copies, and fetches ahead for `FETCHED` of them.
     ///
     /// # Safety
     /// As for [`run`](Sweep::run), for the line.
@@ -162,14 +134,14 @@ impl Sweep {
                     fetch(to.wrapping_offset(RUNS_AHEAD * line.target_stride));
                 }
             }
-            // SAFETY: all four lie in their lines, and what is written does not overlap with anything.
+            // SAFETY: all four lie in their lines, and no target overlaps with another range.
             unsafe { S::copy_runs::<N>([from, second_from], [to, second_to]) };
             from = from.wrapping_offset(line.source_stride);
             to = to.wrapping_offset(line.target_stride);
         }
     }
 
-    /// Copies a line of runs of any length of both.
+    /// Copies a line of runs of any length of both copies.
     ///
     /// # Safety
     /// As for [`run`](Sweep::run), for the line.
@@ -179,7 +151,7 @@ impl Sweep {
         for _ in 0..line.extent {
             let (second_from, second_to) =
                 (from.wrapping_offset(self.source_offset), to.wrapping_offset(self.target_offset));
-            // SAFETY: all four lie in their lines, and what is written does not overlap with anything.
+            // SAFETY: all four lie in their lines, and no target overlaps with another range.
             unsafe {
                 S::copy(from, to, bytes);
                 S::copy(second_from, second_to, bytes);

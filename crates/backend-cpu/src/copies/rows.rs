@@ -2,58 +2,59 @@
 
 use haloport_core::device::{CopyAxis, IndexedCopy, Pointer};
 
-use crate::copies::{copy_line, copy_rows, for_each_line, run_box, step};
-use crate::fetch::{FETCHED_LINES, fetch};
-use crate::stores::{PastCaches, Plain, Store, Writing, gapless_bytes};
+use crate::copies::boxes::run_box;
+use crate::copies::fetch::{FETCHED_LINES, fetch};
+use crate::copies::lines::{copy_line, copy_rows, for_each_line, step};
+use crate::copies::stores::{PastCaches, Plain, Store, Writing, gapless_bytes};
 
-/// So many runs ahead what they are copied from is fetched into the cache: cells of a mesh that are listed together often
-/// share lines of the cache, and this many are some eighty lines.
+/// The distance, in runs, at which sources are fetched into the cache ahead of the copy. Neighbouring cells in a list often
+/// share cache lines; this many are about eighty lines.
 const RUNS_AHEAD: usize = 256;
 
-/// So many listed rows are copied in one turn of a loop.
+/// The listed rows that one iteration of a loop copies.
 const BLOCK: usize = 8;
 
-/// Runs of consecutive rows are kept instead of index lists where they have at least this many rows on average.
-const ROWS_PER_RUN: usize = 2;
+/// Ranges of consecutive rows replace index lists if they have at least this many rows on average.
+const ROWS_PER_RANGE: usize = 2;
 
-/// A copy of indexed rows, with what the order of the rows allows found out once.
+/// A copy of indexed rows, in an order that is chosen once.
 #[derive(Debug)]
 pub(crate) struct RowCopy {
     copy: IndexedCopy,
     order: Order,
     writing: Writing,
-    ahead: Option<Ahead>,
+    ahead: Option<Distance>,
 }
 
-/// How far ahead of the rows of a point others are fetched: so many points, and rows of the next.
+/// The distance at which rows are fetched ahead: whole points, and rows of the next point.
 #[derive(Debug, Clone, Copy)]
-struct Ahead {
+struct Distance {
     points: usize,
     rows: usize,
 }
 
-/// In which order the elements are visited.
+/// The order in which the elements are copied.
 #[derive(Debug)]
 enum Order {
     /// Row after row, each a box of its own.
     RowByRow,
     /// For each point of a row, one run of bytes, all rows.
     PointByPoint,
-    /// The same, with runs of rows that follow each other on both sides.
-    InRuns(Vec<Run>),
+    /// The same, in ranges of rows that are consecutive on both sides.
+    InRanges(Vec<RowRange>),
 }
 
-/// Rows that follow each other on both sides.
+/// Rows that are consecutive on both sides.
 #[derive(Debug)]
-struct Run {
-    /// Bytes from row 0 to the first row.
+struct RowRange {
+    /// The bytes from row 0 to the first row.
     source: isize,
     target: isize,
     rows: usize,
 }
 
 impl RowCopy {
-    /// Written in a way if that suits it.
+    /// Chooses the order, and `writing` if it suits the copy.
     pub(crate) fn new(copy: IndexedCopy, writing: Writing) -> RowCopy {
         let (source, target) = (copy.source().stride, copy.target().stride);
         let step = source.unsigned_abs().max(target.unsigned_abs());
@@ -65,12 +66,16 @@ impl RowCopy {
         let order = if within.max().is_some_and(|within| within < step) {
             Order::RowByRow
         } else {
-            let runs = runs(&copy);
-            if runs.len() * ROWS_PER_RUN <= copy.rows() { Order::InRuns(runs) } else { Order::PointByPoint }
+            let ranges = ranges(&copy);
+            if ranges.len() * ROWS_PER_RANGE <= copy.rows() {
+                Order::InRanges(ranges)
+            } else {
+                Order::PointByPoint
+            }
         };
         let writing = writing.of(copy.row(), is_gapless(&copy, &order));
         let runs = copy.bytes() / copy.row().run_bytes();
-        let ahead = Ahead { points: RUNS_AHEAD / copy.rows(), rows: RUNS_AHEAD % copy.rows() };
+        let ahead = Distance { points: RUNS_AHEAD / copy.rows(), rows: RUNS_AHEAD % copy.rows() };
         RowCopy { copy, order, writing, ahead: (runs > FETCHED_LINES).then_some(ahead) }
     }
 
@@ -78,7 +83,7 @@ impl RowCopy {
         self.writing
     }
 
-    /// Moves the rows along with the blocks of memory that they are anchored to.
+    /// Moves the rows with the blocks of memory that they are anchored to.
     pub(crate) fn relocate(&mut self, from: &[Pointer], to: &[Pointer]) {
         self.copy.relocate(from, to);
     }
@@ -113,7 +118,7 @@ impl RowCopy {
             }
             return;
         }
-        // The size of a run of bytes is settled once, outside all loops.
+        // The size of a run of bytes is known before the loops.
         // SAFETY: the caller's promise; the sizes are equal.
         unsafe {
             match row.run_bytes() {
@@ -127,7 +132,7 @@ impl RowCopy {
         }
     }
 
-    /// Copies point by point; `N` is the number of bytes at each, 0 if it is another one.
+    /// Copies point by point. `N` is the number of bytes at each point, or 0 for other numbers.
     ///
     /// # Safety
     /// As for [`run`](RowCopy::run).
@@ -141,8 +146,8 @@ impl RowCopy {
         });
     }
 
-    /// Copies one point of every row. `source` and `target` are its addresses in row 0, and the next point is so many bytes
-    /// further in the source.
+    /// Copies one point of every row. `source` and `target` are its addresses in row 0, and `next_point` is the distance to
+    /// the next point in the source, in bytes.
     ///
     /// # Safety
     /// As for [`run`](RowCopy::run).
@@ -161,19 +166,19 @@ impl RowCopy {
             }
         };
         let in_order = |row: usize| source.offset(row as isize * sources.stride);
-        if let Order::InRuns(runs) = &self.order {
+        if let Order::InRanges(ranges) = &self.order {
             let together = sources.stride == bytes as isize && targets.stride == bytes as isize;
-            for run in runs {
-                let (from, to) = (source.offset(run.source), target.offset(run.target));
+            for range in ranges {
+                let (from, to) = (source.offset(range.source), target.offset(range.target));
                 let line = CopyAxis {
-                    extent: if together { 1 } else { run.rows },
+                    extent: if together { 1 } else { range.rows },
                     source_stride: sources.stride,
                     target_stride: targets.stride,
                 };
-                // SAFETY: the caller promised every row of the run.
+                // SAFETY: the caller promised every row of the range.
                 unsafe {
                     if together || N == 0 {
-                        copy_rows::<S>(from, to, &line, if together { run.rows * bytes } else { bytes });
+                        copy_rows::<S>(from, to, &line, if together { range.rows * bytes } else { bytes });
                     } else {
                         copy_line::<S, N>(from, to, &line);
                     }
@@ -183,11 +188,11 @@ impl RowCopy {
         }
         match (&sources.indices, &targets.indices) {
             (Some(from), None) => {
-                self.for_each_row::<N>(from, source, next_point, |place, from| copy_row(from, place));
+                self.for_each_row::<N>(from, source, next_point, |position, from| copy_row(from, position));
             }
             (Some(from), Some(to)) => {
-                self.for_each_row::<N>(from, source, next_point, |place, from| {
-                    copy_row(from, to[place] as usize);
+                self.for_each_row::<N>(from, source, next_point, |position, from| {
+                    copy_row(from, to[position] as usize);
                 });
             }
             (None, Some(to)) => {
@@ -197,7 +202,7 @@ impl RowCopy {
         }
     }
 
-    /// Calls `copy` with the place in the list and the address of each row of the source, and fetches others ahead.
+    /// Calls `copy` with the position in the list and the address of each row of the source, and fetches later rows ahead.
     #[inline(always)]
     fn for_each_row<const N: usize>(
         &self,
@@ -207,7 +212,7 @@ impl RowCopy {
         copy: impl Fn(usize, Pointer),
     ) {
         let stride = self.copy.source().stride;
-        // Rows that lie side by side are common: their addresses need no multiplication.
+        // Adjacent rows are common; with a constant stride, their addresses need no multiplication.
         if N > 0 && stride == N as isize {
             self.for_each_offset(rows, source, next_point, |row| row as isize * N as isize, copy);
         } else {
@@ -215,7 +220,7 @@ impl RowCopy {
         }
     }
 
-    /// The same, with the bytes from row 0 to each row.
+    /// The same; `offset` returns the bytes from row 0 to a row.
     #[inline(always)]
     fn for_each_offset(
         &self,
@@ -226,34 +231,34 @@ impl RowCopy {
         copy: impl Fn(usize, Pointer),
     ) {
         let Some(ahead) = self.ahead else {
-            let places = rows.iter().enumerate();
-            return places.for_each(|(place, &row)| copy(place, source.offset(offset(row))));
+            let positions = rows.iter().enumerate();
+            return positions.for_each(|(position, &row)| copy(position, source.offset(offset(row))));
         };
         let later = source.offset(ahead.points as isize * next_point);
-        // The rows from there on, and then the first ones of the next point.
+        // First the rows from that distance on, then the first rows of the next point.
         let (first, rest) = rows.split_at(ahead.rows);
         for (begin, point, fetched) in [(0, later, rest), (rest.len(), later.offset(next_point), first)] {
-            let step = |place: usize, row: u32, later: u32| {
+            let copy_row = |position: usize, row: u32, later: u32| {
                 fetch(point.offset(offset(later)).as_ptr());
-                copy(begin + place, source.offset(offset(row)));
+                copy(begin + position, source.offset(offset(row)));
             };
             let rows = &rows[begin..begin + fetched.len()];
-            // In blocks, which the compiler unrolls.
+            // The compiler unrolls blocks.
             let (blocks, left) = rows.as_chunks::<BLOCK>();
             let (later_blocks, later_left) = fetched.as_chunks::<BLOCK>();
             for (block, (rows, later)) in blocks.iter().zip(later_blocks).enumerate() {
-                for place in 0..BLOCK {
-                    step(block * BLOCK + place, rows[place], later[place]);
+                for at in 0..BLOCK {
+                    copy_row(block * BLOCK + at, rows[at], later[at]);
                 }
             }
-            for (place, (&row, &later)) in left.iter().zip(later_left).enumerate() {
-                step(blocks.len() * BLOCK + place, row, later);
+            for (at, (&row, &later)) in left.iter().zip(later_left).enumerate() {
+                copy_row(blocks.len() * BLOCK + at, row, later);
             }
         }
     }
 }
 
-/// Whether the runs of a copy lie side by side in its target, in the order in which they are copied.
+/// Whether the runs of a copy lie side by side in its target, in the order of copying.
 fn is_gapless(copy: &IndexedCopy, order: &Order) -> bool {
     let stride = copy.target().stride;
     if copy.target().indices.is_some() {
@@ -262,7 +267,7 @@ fn is_gapless(copy: &IndexedCopy, order: &Order) -> bool {
     if matches!(order, Order::RowByRow) {
         return gapless_bytes(copy.row()).is_some_and(|bytes| stride == bytes as isize);
     }
-    // All rows of a point, then the next point.
+    // The runs of all rows at a point, then those at the next point.
     let bytes = copy.row().run_bytes();
     let of_a_point = bytes * copy.rows();
     let points = copy.row().axes().iter().rev().try_fold(of_a_point, |bytes, axis| {
@@ -271,16 +276,16 @@ fn is_gapless(copy: &IndexedCopy, order: &Order) -> bool {
     stride == bytes as isize && points.is_some()
 }
 
-/// The rows in runs that follow each other on both sides.
-fn runs(copy: &IndexedCopy) -> Vec<Run> {
+/// The rows, in ranges that are consecutive on both sides.
+fn ranges(copy: &IndexedCopy) -> Vec<RowRange> {
     let (sources, targets) = (copy.source(), copy.target());
-    let mut runs: Vec<Run> = Vec::new();
+    let mut ranges: Vec<RowRange> = Vec::new();
     let mut next = None;
     for position in 0..copy.rows() {
         let (source, target) = (sources.index(position), targets.index(position));
-        match runs.last_mut() {
-            Some(run) if next == Some((source, target)) => run.rows += 1,
-            _ => runs.push(Run {
+        match ranges.last_mut() {
+            Some(range) if next == Some((source, target)) => range.rows += 1,
+            _ => ranges.push(RowRange {
                 source: source as isize * sources.stride,
                 target: target as isize * targets.stride,
                 rows: 1,
@@ -288,5 +293,5 @@ fn runs(copy: &IndexedCopy) -> Vec<Run> {
         }
         next = Some((source + 1, target + 1));
     }
-    runs
+    ranges
 }

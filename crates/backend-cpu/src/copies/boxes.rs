@@ -1,14 +1,35 @@
-//! Copies that change signs.
+//! Copies between strided boxes, with or without a change of sign.
 
 use haloport_core::device::{BoxCopy, SignChange};
 
-use crate::copies::{for_each_line, step};
+use crate::copies::lines::{copy_line, copy_rows, for_each_line, match_run_bytes, step};
+use crate::copies::stores::Store;
+
+/// Runs a box copy on the calling thread.
+///
+/// # Safety
+/// As for [`List::run`](crate::copies::list::List::run), and the caller finishes the store.
+pub(crate) unsafe fn run_box<S: Store>(copy: &BoxCopy) {
+    if let Some(change) = copy.sign_change() {
+        // SAFETY: the caller's promise.
+        return unsafe { run_negated(copy, change) };
+    }
+    // The size of a run is known before the loops.
+    macro_rules! run {
+        ($copy_line:expr) => {
+            // SAFETY: the line lies within the box, which the caller promised.
+            for_each_line(copy, |source, target, line| unsafe { $copy_line(source, target, line) })
+        };
+    }
+    match_run_bytes!(copy.run_bytes(), N => run!(copy_line::<S, N>),
+        bytes => run!(|source, target, line| copy_rows::<S>(source, target, line, bytes)))
+}
 
 /// Runs a box copy that changes signs on the calling thread.
 ///
 /// # Safety
-/// As for [`run_box`](crate::copies::run_box).
-pub(crate) unsafe fn run_negated(copy: &BoxCopy, change: SignChange) {
+/// As for [`run_box`].
+unsafe fn run_negated(copy: &BoxCopy, change: SignChange) {
     macro_rules! run {
         ($number:ty, $negated:expr) => {
             // SAFETY: the caller's promise.
@@ -32,7 +53,7 @@ pub(crate) unsafe fn run_negated(copy: &BoxCopy, change: SignChange) {
     }
 }
 
-/// Copies number by number, of `N` bytes each.
+/// Copies number by number; each has `N` bytes.
 ///
 /// # Safety
 /// As for [`run_negated`].

@@ -1,25 +1,25 @@
-//! How copies write: through the caches, or past them.
+//! Writing through the caches or past them.
 //!
-//! A buffer that another core reads after each time it is written lies in that core's cache as well. Writing a line of
-//! it again means to fetch it and to take it away from there first, which for messages between processes can be most of
-//! the time of packing. Stores past the caches (non-temporal ones) need neither, where they write whole lines: a line
-//! that is written in both ways, or in pieces with others between, costs more than it spares. So runs shorter than a line are
-//! written past the caches only where they fill the target one after the other. Which way is quicker is found by trial
-//! (`trial.rs`); `cargo bench -p haloport-cpu --bench stores` measures it.
+//! If another core reads a buffer each time it is written, the buffer also lies in that core's cache. To write a line again,
+//! this core first fetches it and takes it away from there. For messages between processes, that can be most of the time of
+//! packing. Stores past the caches (non-temporal stores) avoid both if they write whole lines; a line that is written in both
+//! ways, or in pieces with other lines between, costs more than it saves. Therefore runs shorter than a line are written past
+//! the caches only if they fill the target one after the other. `choice.rs` measures which way is faster;
+//! `cargo bench -p haloport-cpu --bench stores` shows the difference.
 
 use haloport_core::device::BoxCopy;
 
-use crate::fetch::LINE_BYTES;
+use crate::copies::fetch::LINE_BYTES;
 
-/// What is written past the caches consists of whole words of so many bytes.
+/// The bytes of a word: stores past the caches write whole, aligned words.
 const WORD: usize = 4;
 
-/// Shorter lists are written through the caches: the memory behind them is further away than the other core's.
+/// Lists of fewer bytes are always written through the caches: memory is further away than the other core's cache.
 pub(crate) const LIST_BYTES: usize = 8192;
 
-/// How runs of bytes of any length are written.
+/// A way to write runs of bytes.
 pub(crate) trait Store {
-    /// Whether the lines that are written come into the caches first, so that fetching them ahead helps.
+    /// Whether written lines first come into the caches, so that fetching them ahead helps.
     const FETCHES: bool;
 
     /// Copies a run of `N` bytes.
@@ -44,36 +44,36 @@ pub(crate) trait Store {
     /// Copies a run of any length.
     ///
     /// # Safety
-    /// They are readable at `from` and writable at `to`, and do not overlap. Before any other access to what was
-    /// written, the same thread calls [`finish`](Store::finish).
+    /// The bytes are readable at `from` and writable at `to`, and do not overlap. Before any other access to the written
+    /// bytes, the same thread calls [`finish`](Store::finish).
     unsafe fn copy(from: *const u8, to: *mut u8, bytes: usize);
 
-    /// Orders all that was written before whatever this thread does next.
+    /// Orders all writes before the next actions of this thread.
     fn finish();
 }
 
 /// Through the caches.
 pub(crate) struct Plain;
 
-/// Past the caches, where the processor can.
+/// Past the caches, if the processor can.
 pub(crate) struct PastCaches;
 
-/// How the runs of a copy are written.
+/// The way to write the runs of a copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Writing {
     /// Through the caches.
     Plain,
-    /// Past them.
+    /// Past the caches.
     PastCaches,
 }
 
 impl Writing {
-    /// How to write a copy of runs that is to be written in this way if it suits it. Each run is of the form of `row`;
-    /// `gapless` says that all of them lie side by side in the target in the order in which they are copied.
+    /// The way to write a copy for which this way is wanted: this way if it suits the copy, else through the caches. Each run
+    /// has the form of `row`; `gapless` means that the runs lie side by side in the target, in the order of copying.
     pub(crate) fn of(self, row: &BoxCopy, gapless: bool) -> Writing {
         let words = row.run_bytes().is_multiple_of(WORD) && row.target().as_ptr().addr().is_multiple_of(WORD);
         let aligned = row.axes().iter().all(|axis| axis.target_stride % WORD as isize == 0);
-        // A target that moves may come to lie between words.
+        // A target that moves may become unaligned.
         let moves = row.anchors().target.is_some();
         if self == Writing::Plain || !words || !aligned || moves {
             Writing::Plain
@@ -85,7 +85,7 @@ impl Writing {
     }
 }
 
-/// The bytes of all runs of a copy, if they lie side by side in its target in the order in which they are copied.
+/// The bytes of all runs of a copy, if they lie side by side in its target, in the order of copying.
 pub(crate) fn gapless_bytes(copy: &BoxCopy) -> Option<usize> {
     copy.axes().iter().rev().try_fold(copy.run_bytes(), |bytes, axis| {
         (axis.target_stride == bytes as isize).then(|| bytes * axis.extent)
@@ -101,7 +101,7 @@ impl Store for Plain {
         unsafe { to.cast::<[u8; N]>().write(from.cast::<[u8; N]>().read()) };
     }
 
-    /// Reads both before it writes either: no read then waits to see whether the write before was to the same place.
+    /// Reads both before it writes either, so that no read waits for a write to a possibly equal address.
     #[inline(always)]
     unsafe fn copy_runs<const N: usize>(from: [*const u8; 2], to: [*mut u8; 2]) {
         // SAFETY: the caller's promise; `[u8; N]` has the alignment 1.
@@ -153,8 +153,8 @@ impl Store for PastCaches {
             return unsafe { Plain::copy(from, to, bytes) };
         }
         let mut at = 0;
-        // SAFETY: the caller's promise, for words of 4 aligned bytes up to the first and from the last aligned block of
-        // 16 bytes on, and for the blocks between.
+        // SAFETY: the caller's promise, for aligned words of 4 bytes before the first and after the last aligned block of
+        // 16 bytes, and for the blocks between.
         unsafe {
             while at < bytes && !to.addr().wrapping_add(at).is_multiple_of(16) {
                 _mm_stream_si32(to.add(at).cast(), from.add(at).cast::<i32>().read_unaligned());

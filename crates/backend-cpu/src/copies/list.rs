@@ -1,0 +1,169 @@
+//! Bound lists of copies.
+
+use std::collections::HashMap;
+
+use haloport_core::device::{BoxCopy, CopyItem, NextReader, Pointer};
+
+use crate::copies::boxes::run_box;
+use crate::copies::choice::WritingChoice;
+use crate::copies::rows::RowCopy;
+use crate::copies::stores::{LIST_BYTES, PastCaches, Plain, Store, Writing, gapless_bytes};
+use crate::copies::sweeps::{Form, Sweep};
+
+/// Below this many bytes a copy stays on the calling thread.
+///
+/// Measured by `cargo bench -p haloport-cpu` (see `docs/performance.md`): waking and joining the pool costs about 15 µs.
+/// Two threads are faster from 128 KiB on with rows of 8 bytes, from 0.5 to 1 MiB with rows of 24 bytes, and from 4 MiB with
+/// rows of 1 KiB.
+pub const COPY_INLINE_BYTES: usize = 1 << 20;
+
+/// A list of copies.
+#[derive(Debug)]
+pub struct CpuCopies {
+    through: List,
+    /// The same copies past the caches, if that may be faster.
+    past: Option<(List, WritingChoice)>,
+}
+
+/// Copies written in one way; large lists are cut into pieces of similar size for several threads.
+#[derive(Debug)]
+pub(crate) struct List {
+    pub(crate) items: Vec<Item>,
+    pub(crate) parallel: bool,
+    writing: Writing,
+}
+
+/// One entry of the list.
+#[derive(Debug)]
+pub(crate) enum Item {
+    Box(BoxCopy, Writing),
+    Sweep(Sweep),
+    Rows(RowCopy),
+}
+
+impl CpuCopies {
+    pub(crate) fn new(items: Vec<CopyItem>, reader: NextReader, threads: usize) -> CpuCopies {
+        let items: Vec<CopyItem> = items.into_iter().filter(|item| item.bytes() > 0).collect();
+        let bytes: usize = items.iter().map(CopyItem::bytes).sum();
+        let past = (reader == NextReader::Elsewhere && bytes >= LIST_BYTES)
+            .then(|| List::new(items.clone(), Writing::PastCaches, bytes, threads))
+            .filter(|list| list.items.iter().any(|item| item.writing() == Writing::PastCaches));
+        let through = List::new(items, Writing::Plain, bytes, threads);
+        CpuCopies { through, past: past.map(|list| (list, WritingChoice::default())) }
+    }
+
+    /// Moves every copy with the blocks of memory that it is anchored to.
+    pub(crate) fn relocate(&mut self, from: &[Pointer], to: &[Pointer]) {
+        self.through.relocate(from, to);
+        if let Some((past, _)) = &mut self.past {
+            past.relocate(from, to);
+        }
+    }
+
+    /// Calls `run` once, with the list to run now.
+    pub(crate) fn run_by(&self, run: impl FnOnce(&List)) {
+        match &self.past {
+            Some((past, choice)) => choice.run(|writing| match writing {
+                Writing::Plain => run(&self.through),
+                Writing::PastCaches => run(past),
+            }),
+            None => run(&self.through),
+        }
+    }
+}
+
+impl List {
+    /// A list of `total` bytes. Copies that `writing` does not suit are written through the caches.
+    fn new(items: Vec<CopyItem>, writing: Writing, total: usize, threads: usize) -> List {
+        let parallel = threads > 1 && total >= COPY_INLINE_BYTES;
+        let piece = if parallel { (total / (4 * threads)).max(COPY_INLINE_BYTES / 16) } else { usize::MAX };
+        let mut cut = Vec::with_capacity(items.len());
+        for item in items {
+            let pieces = item.bytes().div_ceil(piece);
+            match item {
+                CopyItem::Box(copy) if pieces == 1 => cut.push(Item::of_box(copy, writing)),
+                CopyItem::Box(copy) => {
+                    cut.extend(copy.split(pieces).into_iter().map(|part| Item::of_box(part, writing)));
+                }
+                CopyItem::Indexed(copy) if pieces == 1 => cut.push(Item::Rows(RowCopy::new(copy, writing))),
+                CopyItem::Indexed(copy) => {
+                    let parts = copy.split(pieces).into_iter();
+                    cut.extend(parts.map(|part| Item::Rows(RowCopy::new(part, writing))));
+                }
+            }
+        }
+        List { items: pair_up(cut), parallel, writing }
+    }
+
+    fn relocate(&mut self, from: &[Pointer], to: &[Pointer]) {
+        for item in &mut self.items {
+            match item {
+                Item::Box(copy, _) => copy.relocate(from, to),
+                Item::Sweep(sweep) => sweep.relocate(from, to),
+                Item::Rows(copy) => copy.relocate(from, to),
+            }
+        }
+    }
+
+    /// Runs some copies of the list on the calling thread.
+    ///
+    /// # Safety
+    /// The sources are readable and the targets writable over all of each copy, and do not overlap. Meanwhile no other thread
+    /// writes the sources or accesses the targets.
+    pub(crate) unsafe fn run(&self, items: &[Item]) {
+        for item in items {
+            // SAFETY: the caller's promise.
+            unsafe {
+                match item {
+                    Item::Box(copy, Writing::Plain) => run_box::<Plain>(copy),
+                    Item::Box(copy, Writing::PastCaches) => run_box::<PastCaches>(copy),
+                    Item::Sweep(sweep) => sweep.run(),
+                    Item::Rows(copy) => copy.run(),
+                }
+            }
+        }
+        if self.writing == Writing::PastCaches {
+            PastCaches::finish();
+        }
+    }
+}
+
+impl Item {
+    fn of_box(copy: BoxCopy, writing: Writing) -> Item {
+        let gapless = gapless_bytes(&copy).is_some();
+        Item::Box(copy, writing.of(&copy, gapless))
+    }
+
+    fn writing(&self) -> Writing {
+        match self {
+            Item::Box(_, writing) => *writing,
+            Item::Sweep(sweep) => sweep.writing(),
+            Item::Rows(copy) => copy.writing(),
+        }
+    }
+}
+
+/// Joins short copies of the same form in pairs.
+fn pair_up(items: Vec<Item>) -> Vec<Item> {
+    let mut waiting: HashMap<Form, usize> = HashMap::new();
+    let mut paired: Vec<Item> = Vec::with_capacity(items.len());
+    for item in items {
+        let Item::Box(copy, writing) = item else {
+            paired.push(item);
+            continue;
+        };
+        let form = Sweep::form(&copy, writing);
+        match form.as_ref().and_then(|form| waiting.remove(form)) {
+            Some(index) => {
+                if let Item::Box(first, writing) = paired[index] {
+                    paired[index] = Item::Sweep(Sweep::new(first, &copy, writing));
+                }
+            }
+            None => {
+                waiting.extend(form.map(|form| (form, paired.len())));
+                paired.push(Item::Box(copy, writing));
+            }
+        }
+    }
+    paired
+}

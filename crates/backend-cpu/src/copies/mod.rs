@@ -1,0 +1,15 @@
+//! Lists of copies between strided boxes and indexed rows.
+//!
+//! - `list`: the bound list, cut into pieces for several threads. Its items are `boxes`, `sweeps` (two boxes of the same form
+//!   copied together) and `rows` (picked by index).
+//! - `lines`: the loops that all of them share; `stores`: writing through the caches or past them; `choice`: finds out which
+//!   of the two is faster; `fetch`: prefetching.
+
+pub(crate) mod boxes;
+mod choice;
+mod fetch;
+mod lines;
+pub(crate) mod list;
+mod rows;
+pub(crate) mod stores;
+mod sweeps;
