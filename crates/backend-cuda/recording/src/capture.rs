@@ -1,53 +1,20 @@
-//! What streams are given to do: at once, or, where a stream captures, whenever the graph is launched.
+//! Work in streams: done at once, or, if the stream captures, whenever the graph is launched.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use crate::objects::Object;
-use crate::state::{
+use crate::objects::{Capture, CapturedAt, Object, Work};
+use crate::state::{State, thread};
+use crate::status::{
     CAPTURE_INVALIDATED, CAPTURE_ISOLATION, CAPTURE_UNJOINED, CAPTURE_UNSUPPORTED, CAPTURED_EVENT,
-    INVALID_HANDLE, INVALID_VALUE, State, Status, thread,
+    INVALID_HANDLE, INVALID_VALUE, Status,
 };
 
-/// What changes memory. Kernels and waits do not, here.
-#[derive(Debug, Clone)]
-pub(crate) enum Work {
-    /// So many bytes from one address to another.
-    Copy { source: u64, target: u64, bytes: usize },
-    /// These bytes again and again.
-    Fill { target: u64, pattern: Vec<u8>, count: usize },
-    /// A number that others look at meanwhile.
-    Number { target: u64, number: u32 },
-}
-
-/// A capture that goes on, by the stream that it was begun in.
-#[derive(Debug)]
-pub(crate) struct Capture {
-    thread: u32,
-    work: Vec<Work>,
-    /// How many calls each of its streams was given.
-    given: BTreeMap<usize, usize>,
-    /// And how many of those another of them has waited for.
-    joined: BTreeMap<usize, usize>,
-    /// Whether a call came that no capture allows.
-    is_invalid: bool,
-}
-
-/// Where an event was recorded in a capture.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct CapturedAt {
-    /// The stream that the capture was begun in.
-    origin: usize,
-    stream: usize,
-    /// How many calls the stream had been given.
-    given: usize,
-}
-
 impl State {
-    /// Does `work`, or captures it where the stream captures.
+    /// Does `work`, or captures it if the stream captures.
     ///
     /// # Safety
-    /// What it reads and writes is memory when it is done, as far as it is not known here.
+    /// When the work is done, the memory outside of known allocations that it reads and writes is valid.
     pub(crate) unsafe fn put(&mut self, stream: usize, work: Vec<Work>) -> Result<(), Status> {
         self.stream(stream)?;
         let mut ends = work.iter().flat_map(Work::ranges);
@@ -67,7 +34,7 @@ impl State {
     /// As for [`put`](State::put).
     pub(crate) unsafe fn perform(&self, work: &[Work]) -> Result<(), Status> {
         work.iter().try_for_each(|work| {
-            // SAFETY: the caller's promise, and ours where it was looked up.
+            // SAFETY: `holds` has checked known allocations; the rest is the caller's promise.
             unsafe {
                 match work {
                     Work::Copy { source, target, bytes } => {
@@ -105,7 +72,7 @@ impl State {
         Ok(())
     }
 
-    /// Ends a capture and gives its work.
+    /// Ends a capture and returns its work.
     pub(crate) fn end_capture(&mut self, stream: usize) -> Result<Vec<Work>, Status> {
         let capture = self.captures.remove(&stream).ok_or(INVALID_VALUE)?;
         let joined = |of: &usize| capture.joined.get(of).copied().unwrap_or(0);
@@ -118,8 +85,7 @@ impl State {
         Ok(capture.work)
     }
 
-    /// That this thread captures nothing: the call is one that no capture allows, and spoils one that goes
-    /// on.
+    /// Checks that this thread captures nothing. Used by calls that are not allowed during a capture; they invalidate it.
     pub(crate) fn outside_of_captures(&mut self) -> Result<(), Status> {
         match self.captures.values_mut().find(|capture| capture.thread == thread()) {
             Some(capture) => {
@@ -153,7 +119,7 @@ impl State {
         }
     }
 
-    /// Has a stream wait for an event; in a capture it joins it.
+    /// Makes a stream wait for an event. If the event is in a capture, the stream joins the capture.
     pub(crate) fn wait_for_event(&mut self, stream: usize, event: usize) -> Result<(), Status> {
         self.stream(stream)?;
         let Some(Object::Event { recorded, captured, .. }) = self.objects.get(&event) else {
@@ -175,7 +141,7 @@ impl State {
         Ok(())
     }
 
-    /// That the host may ask for an event.
+    /// Checks that the host may query an event.
     pub(crate) fn ask_for_event(&mut self, event: usize) -> Result<(), Status> {
         self.in_context()?;
         self.outside_of_captures()?;
@@ -186,7 +152,7 @@ impl State {
         }
     }
 
-    /// The stream in which the capture was begun that a stream is in.
+    /// The stream in which the capture of a stream began.
     fn origin_of(&self, stream: usize) -> Option<usize> {
         let found = self.captures.iter().find(|(_, capture)| capture.given.contains_key(&stream));
         found.map(|(origin, _)| *origin)
@@ -194,16 +160,5 @@ impl State {
 
     fn capture_of(&mut self, stream: usize) -> Option<&mut Capture> {
         self.captures.values_mut().find(|capture| capture.given.contains_key(&stream))
-    }
-}
-
-impl Work {
-    /// The addresses and lengths of what it reads and writes.
-    fn ranges(&self) -> Vec<(u64, usize)> {
-        match self {
-            Work::Copy { source, target, bytes } => vec![(*source, *bytes), (*target, *bytes)],
-            Work::Fill { target, pattern, count } => vec![(*target, pattern.len() * count)],
-            Work::Number { target, .. } => vec![(*target, size_of::<u32>())],
-        }
     }
 }

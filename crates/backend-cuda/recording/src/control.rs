@@ -1,48 +1,49 @@
-//! What tests ask of the driver.
+//! The functions through which tests control the driver.
 
 use std::ffi::c_void;
 
 use crate::objects::Object;
 use crate::state::{CONTEXTS, Failure, current, state, thread};
 
-/// Takes a text of so many bytes, and what the caller gave with it.
-pub type Taker = unsafe extern "C" fn(*const u8, usize, *mut c_void);
+/// A function that receives a text, its length in bytes, and the pointer that the caller passed.
+pub type Receiver = unsafe extern "C" fn(*const u8, usize, *mut c_void);
 
-/// Gives the calls of this thread since it last asked, one on a line (`NAME ARGUMENTS`), and forgets them.
+/// Passes on the calls of this thread since the last call of this function, one per line (`NAME ARGUMENTS`), and forgets
+/// them.
 ///
 /// # Safety
-/// `taker` can be called with any text and `with`.
+/// `receiver` can be called with any text and `with`.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn recording_take_calls(taker: Taker, with: *mut c_void) {
+pub unsafe extern "C" fn recording_take_calls(receiver: Receiver, with: *mut c_void) {
     let own = thread();
     let calls: Vec<String> =
         state().calls.extract_if(.., |(of, _)| *of == own).map(|(_, call)| call).collect();
     let calls = calls.join("\n");
     // SAFETY: the caller's promise.
-    unsafe { taker(calls.as_ptr(), calls.len(), with) };
+    unsafe { receiver(calls.as_ptr(), calls.len(), with) };
 }
 
-/// As [`recording_take_calls`], those of all threads, and forgets them all.
-///
-/// # Safety
-/// As there.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn recording_take_all_calls(taker: Taker, with: *mut c_void) {
-    let calls: Vec<String> = state().calls.drain(..).map(|(_, call)| call).collect();
-    let calls = calls.join("\n");
-    // SAFETY: the caller's promise.
-    unsafe { taker(calls.as_ptr(), calls.len(), with) };
-}
-
-/// Gives what lives, one on a line.
+/// As [`recording_take_calls`], for the calls of all threads.
 ///
 /// # Safety
 /// As for [`recording_take_calls`].
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn recording_living(taker: Taker, with: *mut c_void) {
+pub unsafe extern "C" fn recording_take_all_calls(receiver: Receiver, with: *mut c_void) {
+    let calls: Vec<String> = state().calls.drain(..).map(|(_, call)| call).collect();
+    let calls = calls.join("\n");
+    // SAFETY: the caller's promise.
+    unsafe { receiver(calls.as_ptr(), calls.len(), with) };
+}
+
+/// Passes on what lives, one item per line.
+///
+/// # Safety
+/// As for [`recording_take_calls`].
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn recording_living(receiver: Receiver, with: *mut c_void) {
     let living = {
         let state = state();
-        // Functions are their modules'.
+        // Functions belong to their modules.
         let objects = state
             .objects
             .iter()
@@ -53,16 +54,16 @@ pub unsafe extern "C" fn recording_living(taker: Taker, with: *mut c_void) {
         objects.chain(blocks).collect::<Vec<_>>().join("\n")
     };
     // SAFETY: the caller's promise.
-    unsafe { taker(living.as_ptr(), living.len(), with) };
+    unsafe { receiver(living.as_ptr(), living.len(), with) };
 }
 
-/// Has the call fail that comes `after` so many, with `status`; with `for_ever` other than 0, all that follow it, too.
+/// Makes one call fail with `status`, after `after` more calls. If `for_ever` is not 0, all later calls fail, too.
 #[unsafe(no_mangle)]
 pub extern "C" fn recording_fail(after: u64, status: u32, for_ever: u32) {
     state().failure = Some(Failure { after, status, for_ever: for_ever != 0, has_happened: false });
 }
 
-/// Has no call fail; 1 if the one that was to fail has.
+/// Makes no call fail any more. Returns 1 if the call that was to fail has failed, else 0.
 #[unsafe(no_mangle)]
 pub extern "C" fn recording_fail_no_more() -> u32 {
     u32::from(state().failure.take().is_some_and(|failure| failure.has_happened))
@@ -74,13 +75,13 @@ pub extern "C" fn recording_mark() {
     state().calls.push((thread(), "mark".into()));
 }
 
-/// The current context of this thread; 0 where there is none.
+/// The current context of this thread; 0 if there is none.
 #[unsafe(no_mangle)]
 pub extern "C" fn recording_current() -> usize {
     current()
 }
 
-/// Makes a context current in this thread that is somebody else's, and gives its handle.
+/// Makes a context of another program current in this thread, and returns its handle.
 #[unsafe(no_mangle)]
 pub extern "C" fn recording_enter_foreign() -> usize {
     let context = state().make(Object::Foreign);

@@ -2,8 +2,8 @@
 
 use std::ffi::c_void;
 
-use crate::capture::Work;
-use crate::state::{INVALID_VALUE, Status};
+use crate::objects::Work;
+use crate::status::{INVALID_VALUE, Status};
 
 /// One side of a copy of rows.
 #[repr(C)]
@@ -53,14 +53,14 @@ pub(crate) struct Copy3D {
 }
 
 impl Side2D {
-    /// The same with one plane.
+    /// The same side, as one of planes of `height` rows.
     pub(crate) fn planes(self, height: usize) -> Side3D {
         let Side2D { x_bytes, y, memory_type, host, device, array, pitch } = self;
         Side3D { x_bytes, y, z: 0, lod: 0, memory_type, host, device, array, reserved: host, pitch, height }
     }
 }
 
-/// The rows of a copy of planes.
+/// The copies of rows that make a copy of planes.
 pub(crate) fn copy_planes(
     source: &Side3D,
     target: &Side3D,
@@ -81,7 +81,7 @@ pub(crate) fn copy_planes(
     Ok(places.map(row).collect())
 }
 
-/// A fill with a number of these bytes.
+/// A fill with `count` elements of these bytes.
 pub(crate) fn fill(target: u64, pattern: &[u8], count: usize) -> Result<Vec<Work>, Status> {
     if !target.is_multiple_of(pattern.len() as u64) {
         return Err(INVALID_VALUE);

@@ -8,26 +8,26 @@
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 
-use crate::capture::Work;
 use crate::copies::{Copy2D, Copy3D, copy_planes, fill};
 use crate::memory::IpcHandle;
-use crate::objects::Object;
-use crate::state::{
-    CAPTURE_UNSUPPORTED, CONTEXTS, INVALID_CONTEXT, INVALID_DEVICE, INVALID_HANDLE, INVALID_VALUE, NO_DEVICE,
-    NOT_FOUND, OUT_OF_MEMORY, SUCCESS, State, Status, current, setting, state,
+use crate::objects::{Object, Work};
+use crate::state::{CONTEXTS, State, current, setting, state};
+use crate::status::{
+    CAPTURE_UNSUPPORTED, INVALID_CONTEXT, INVALID_DEVICE, INVALID_HANDLE, INVALID_VALUE, NO_DEVICE,
+    NOT_FOUND, OUT_OF_MEMORY, SUCCESS, Status,
 };
 
-/// Bytes that a device says it has.
+/// The memory that each device reports, in bytes.
 const MEMORY_BYTES: usize = 1 << 30;
 
-/// Records a call with its arguments, and does it unless it is to fail.
+/// Records a call with its arguments, and executes it unless it is to fail.
 fn call(name: &str, arguments: String, work: impl FnOnce(&mut State) -> Result<(), Status>) -> Status {
     let mut state = state();
     status(state.record(name, &arguments).and_then(|()| work(&mut state)))
 }
 
-/// As [`call`], for what gives something back: that is done even where the call is to fail, as errors of earlier work make
-/// such calls fail.
+/// As [`call`], for calls that release something: they are executed even if they are to fail, because they also report the
+/// errors of earlier work.
 fn give_back(name: &str, arguments: String, work: impl FnOnce(&mut State) -> Result<(), Status>) -> Status {
     let mut state = state();
     let recorded = state.record(name, &arguments);
@@ -47,7 +47,7 @@ fn device(ordinal: c_int) -> Result<(), Status> {
     if (0..devices()).contains(&ordinal) { Ok(()) } else { Err(INVALID_DEVICE) }
 }
 
-/// Declares functions of the driver: how each is recorded, and what it does.
+/// Declares functions of the driver: how each is recorded, and its effect.
 macro_rules! functions {
     ($($how:ident $name:ident($($argument:ident: $type:ty),* $(,)?) |$state:ident| $work:block)*) => {
         $(
@@ -56,20 +56,20 @@ macro_rules! functions {
                 #[allow(unused_mut, reason = "some take no argument")]
                 let mut arguments = String::new();
                 $(arguments += &format!("{}={} ", stringify!($argument), show($argument as u64));)*
-                // SAFETY: what the block follows are the addresses that the caller of the driver's function vouches for.
-                #[allow(unused_unsafe, unused_variables, reason = "some follow no address, some look at nothing")]
+                // SAFETY: the block follows only addresses that the caller of the driver's function vouches for.
+                #[allow(unused_unsafe, unused_variables, reason = "some follow no address, some do not use the state")]
                 $how(stringify!($name), arguments, |$state| unsafe { $work })
             }
         )*
     };
 }
 
-/// Small numbers as they are, handles and addresses with the digits that make them known.
+/// Formats small numbers in decimal, handles and addresses in hexadecimal.
 fn show(number: u64) -> String {
     if number < 0x1000 { number.to_string() } else { format!("{number:#x}") }
 }
 
-/// Takes its handle by value, as no other function does.
+/// Apart from the others, because it takes its handle by value.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn cuIpcOpenMemHandle_v2(
     address: *mut u64,
@@ -327,7 +327,7 @@ functions! {
     }
 }
 
-/// That a stream does not capture, or takes numbers all the same.
+/// Checks that a stream may write and wait for numbers: some drivers refuse that in streams that capture.
 fn takes_numbers(state: &mut State, stream: usize) -> Result<(), Status> {
     let takes = setting("HALOPORT_RECORDING_NUMBERS", 1) != 0 || !state.is_capturing(stream);
     if takes { Ok(()) } else { Err(CAPTURE_UNSUPPORTED) }
@@ -379,42 +379,4 @@ pub(crate) unsafe extern "C" fn cuStreamAddCallback(
         unsafe { callback(stream, SUCCESS, with) };
     }
     status
-}
-
-#[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn cuGetErrorName(status: Status, name: *mut *const c_char) -> Status {
-    // SAFETY: the caller's promise.
-    unsafe { text(status, name, |(_, name, _)| name) }
-}
-
-#[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn cuGetErrorString(status: Status, words: *mut *const c_char) -> Status {
-    // SAFETY: the caller's promise.
-    unsafe { text(status, words, |(_, _, words)| words) }
-}
-
-type Words = (Status, &'static CStr, &'static CStr);
-
-/// # Safety
-/// `place` is a place for an address.
-unsafe fn text(status: Status, place: *mut *const c_char, of: fn(Words) -> &'static CStr) -> Status {
-    const WORDS: [Words; 5] = [
-        (INVALID_VALUE, c"CUDA_ERROR_INVALID_VALUE", c"invalid argument"),
-        (OUT_OF_MEMORY, c"CUDA_ERROR_OUT_OF_MEMORY", c"out of memory"),
-        (46, c"CUDA_ERROR_DEVICE_UNAVAILABLE", c"device(s) is/are busy or unavailable"),
-        (719, c"CUDA_ERROR_LAUNCH_FAILED", c"unspecified launch failure"),
-        (
-            CAPTURE_UNSUPPORTED,
-            c"CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED",
-            c"operation not permitted when stream is capturing",
-        ),
-    ];
-    match WORDS.into_iter().find(|(known, ..)| *known == status) {
-        Some(words) => {
-            // SAFETY: the caller's promise.
-            unsafe { *place = of(words).as_ptr() };
-            SUCCESS
-        }
-        None => INVALID_VALUE,
-    }
 }

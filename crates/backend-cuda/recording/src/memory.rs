@@ -1,28 +1,22 @@
-//! Memory: allocations of the host, which stand for those of a device.
+//! Memory: allocations of the host that stand for those of a device.
 
 use std::alloc::{Layout, alloc, dealloc};
 
-use crate::state::{INVALID_VALUE, OUT_OF_MEMORY, State, Status};
+use crate::objects::Block;
+use crate::state::State;
+use crate::status::{INVALID_VALUE, OUT_OF_MEMORY, Status};
 
-/// Bytes that allocations are aligned to, as a driver's are.
+/// The alignment of allocations in bytes, as a driver's.
 const ALIGNMENT: usize = 256;
 
-/// An allocation.
-#[derive(Debug)]
-pub(crate) struct Block {
-    layout: Layout,
-    /// The function that frees it.
-    pub(crate) freed_by: &'static str,
-}
-
 impl State {
-    /// Memory with something else than zeros in it.
+    /// Allocates memory, filled with nonzero bytes.
     pub(crate) fn allocate(&mut self, bytes: usize, freed_by: &'static str) -> Result<usize, Status> {
         let layout = Layout::from_size_align(bytes, ALIGNMENT).map_err(|_| OUT_OF_MEMORY)?;
         if bytes == 0 {
             return Err(INVALID_VALUE);
         }
-        // SAFETY: the size is not 0, and the memory is as long as it says.
+        // SAFETY: the size is not 0, and the memory has that size.
         let memory = unsafe {
             let memory = alloc(layout);
             if memory.is_null() {
@@ -36,7 +30,7 @@ impl State {
         Ok(address)
     }
 
-    /// Gives memory back to the function that it belongs to.
+    /// Frees memory. Fails if the function `by` does not free such memory.
     pub(crate) fn free(&mut self, address: usize, by: &str) -> Result<(), Status> {
         match self.blocks.remove(&address) {
             Some(block) if block.freed_by == by => {
@@ -53,7 +47,7 @@ impl State {
         }
     }
 
-    /// That so many bytes from an address on lie in one allocation, or in memory that is not ours.
+    /// Checks that a range lies within one allocation, or in memory of another owner; returns its begin.
     pub(crate) fn holds(&self, address: u64, bytes: usize) -> Result<*mut u8, Status> {
         let begin = address as usize;
         let block = self.blocks.range(..=begin).next_back();
@@ -65,13 +59,13 @@ impl State {
     }
 }
 
-/// `CUipcMemHandle`: here, the address and the bytes of the memory.
+/// `CUipcMemHandle`: here, the address and the size of the memory.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct IpcHandle([u64; 8]);
 
 impl State {
-    /// What another process finds memory by.
+    /// The handle that another process opens memory with.
     pub(crate) fn export(&self, address: u64) -> Result<IpcHandle, Status> {
         match self.blocks.get(&(address as usize)) {
             Some(block) if block.freed_by == "cuMemFree" => {
@@ -81,7 +75,7 @@ impl State {
         }
     }
 
-    /// Other memory of that length, which stands for that of another process.
+    /// Allocates memory of the same size, which stands for that of another process.
     pub(crate) fn import(&mut self, IpcHandle([address, bytes, ..]): IpcHandle) -> Result<u64, Status> {
         if address == 0 {
             return Err(INVALID_VALUE);

@@ -1,13 +1,14 @@
-//! The run-time compiler: takes everything, and gives the source as PTX for a device that is newer than all it knows.
+//! The run-time compiler: accepts every source, and returns it as PTX for a device that is newer than all that it knows.
 
 #![allow(clippy::missing_safety_doc, reason = "the contracts are those of NVRTC's functions of these names")]
 
 use std::ffi::{CStr, CString, c_char, c_int};
 use std::ptr;
 
+/// The compute capabilities that it knows, all older than that of the devices.
 const KNOWN: [c_int; 3] = [75, 80, 90];
 
-/// A program is its text.
+/// A program: its text.
 type Program = *mut c_char;
 
 #[unsafe(no_mangle)]

@@ -1,17 +1,17 @@
-//! What lives in the driver besides memory.
+//! What the driver holds: objects, allocations and captures.
 
-use crate::capture::{CapturedAt, Work};
-use crate::state::{INVALID_CONTEXT, INVALID_HANDLE, State, Status, current};
+use std::alloc::Layout;
+use std::collections::BTreeMap;
 
 /// An object of the driver.
 #[derive(Debug, Clone)]
 pub(crate) enum Object {
-    /// A primary context, and how often it was retained.
+    /// A primary context, with the number of times that it was retained.
     Context {
         device: i32,
         retained: u32,
     },
-    /// A context of somebody else.
+    /// A context of another program.
     Foreign,
     Stream {
         context: usize,
@@ -19,22 +19,22 @@ pub(crate) enum Object {
     Event {
         timing: bool,
         recorded: bool,
-        /// Where it was recorded last, if a capture was there.
+        /// Where it was last recorded, if that was in a capture.
         captured: Option<CapturedAt>,
     },
-    /// A module, with what it was loaded from.
+    /// A module, with its source.
     Module {
         text: String,
     },
-    /// Work that was captured.
+    /// Captured work.
     Graph {
         work: Vec<Work>,
     },
-    /// The same, made ready.
+    /// Captured work that can be launched.
     ReadyGraph {
         work: Vec<Work>,
     },
-    /// A function, which lives as long as its module.
+    /// A function; it lives as long as its module.
     Function {
         module: usize,
         name: String,
@@ -56,41 +56,55 @@ impl Object {
     }
 }
 
-impl State {
-    /// That a context of ours is current.
-    pub(crate) fn in_context(&self) -> Result<usize, Status> {
-        let context = current();
-        match self.objects.get(&context) {
-            Some(Object::Context { .. }) => Ok(context),
-            _ => Err(INVALID_CONTEXT),
-        }
-    }
+/// An allocation.
+#[derive(Debug)]
+pub(crate) struct Block {
+    pub(crate) layout: Layout,
+    /// The function that frees it.
+    pub(crate) freed_by: &'static str,
+}
 
-    /// That a stream lives, or is one of the default streams, and a context is current.
-    pub(crate) fn stream(&self, handle: usize) -> Result<(), Status> {
-        self.in_context()?;
-        match (handle, self.objects.get(&handle)) {
-            (0..=2, _) | (_, Some(Object::Stream { .. })) => Ok(()),
-            _ => Err(INVALID_HANDLE),
-        }
-    }
+/// Work that changes memory. Kernels and waits change none here.
+#[derive(Debug, Clone)]
+pub(crate) enum Work {
+    /// Copies bytes from one address to another.
+    Copy { source: u64, target: u64, bytes: usize },
+    /// Repeats these bytes.
+    Fill { target: u64, pattern: Vec<u8>, count: usize },
+    /// Writes a number that other threads may read meanwhile.
+    Number { target: u64, number: u32 },
+}
 
-    pub(crate) fn event(&mut self, handle: usize) -> Result<(&mut bool, bool), Status> {
-        self.in_context()?;
-        match self.objects.get_mut(&handle) {
-            Some(Object::Event { timing, recorded, .. }) => Ok((recorded, *timing)),
-            _ => Err(INVALID_HANDLE),
-        }
-    }
+/// A capture that has not ended.
+#[derive(Debug)]
+pub(crate) struct Capture {
+    pub(crate) thread: u32,
+    pub(crate) work: Vec<Work>,
+    /// The number of calls that each of its streams got.
+    pub(crate) given: BTreeMap<usize, usize>,
+    /// The number of those that another of its streams has waited for.
+    pub(crate) joined: BTreeMap<usize, usize>,
+    /// Whether a call came that is not allowed during a capture.
+    pub(crate) is_invalid: bool,
+}
 
-    /// Takes away an object of this kind.
-    pub(crate) fn destroy(&mut self, handle: usize, kind: &str) -> Result<(), Status> {
-        match self.objects.get(&handle) {
-            Some(object) if object.kind() == kind => {
-                self.objects.remove(&handle);
-                Ok(())
-            }
-            _ => Err(INVALID_HANDLE),
+/// The position in a capture at which an event was recorded.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct CapturedAt {
+    /// The stream in which the capture began.
+    pub(crate) origin: usize,
+    pub(crate) stream: usize,
+    /// The number of calls that the stream had got.
+    pub(crate) given: usize,
+}
+
+impl Work {
+    /// The addresses and lengths of the memory that it reads and writes.
+    pub(crate) fn ranges(&self) -> Vec<(u64, usize)> {
+        match self {
+            Work::Copy { source, target, bytes } => vec![(*source, *bytes), (*target, *bytes)],
+            Work::Fill { target, pattern, count } => vec![(*target, pattern.len() * count)],
+            Work::Number { target, .. } => vec![(*target, size_of::<u32>())],
         }
     }
 }

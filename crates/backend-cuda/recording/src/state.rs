@@ -1,40 +1,22 @@
-//! What the driver remembers: the calls, what lives, and which call is to fail.
+//! The state of the driver: the recorded calls, what lives, and the call that is to fail.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use crate::capture::Capture;
-use crate::memory::Block;
-use crate::objects::Object;
-
-/// A code of the driver.
-pub(crate) type Status = u32;
-
-pub(crate) const SUCCESS: Status = 0;
-pub(crate) const INVALID_VALUE: Status = 1;
-pub(crate) const OUT_OF_MEMORY: Status = 2;
-pub(crate) const NO_DEVICE: Status = 100;
-pub(crate) const INVALID_DEVICE: Status = 101;
-pub(crate) const INVALID_CONTEXT: Status = 201;
-pub(crate) const INVALID_HANDLE: Status = 400;
-pub(crate) const NOT_FOUND: Status = 500;
-pub(crate) const CAPTURE_UNSUPPORTED: Status = 900;
-pub(crate) const CAPTURE_INVALIDATED: Status = 901;
-pub(crate) const CAPTURE_UNJOINED: Status = 904;
-pub(crate) const CAPTURE_ISOLATION: Status = 905;
-pub(crate) const CAPTURED_EVENT: Status = 907;
+use crate::objects::{Block, Capture, Object};
+use crate::status::{INVALID_CONTEXT, INVALID_HANDLE, Status};
 
 #[derive(Debug)]
 pub(crate) struct State {
-    /// Each with the number of its thread: `NAME ARGUMENTS`.
+    /// The calls, `NAME ARGUMENTS`, each with the number of its thread.
     pub(crate) calls: Vec<(u32, String)>,
-    /// What was made and is not destroyed, by its handle.
+    /// The objects that live, by their handles.
     pub(crate) objects: BTreeMap<usize, Object>,
-    /// The memory that was allocated and is not freed, by its address.
+    /// The allocations that live, by their addresses.
     pub(crate) blocks: BTreeMap<usize, Block>,
-    /// The captures that go on, by the stream that each was begun in.
+    /// The captures that have not ended, by the stream in which each began.
     pub(crate) captures: BTreeMap<usize, Capture>,
     /// The next handle.
     next: usize,
@@ -44,15 +26,15 @@ pub(crate) struct State {
 /// The call that is to fail.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Failure {
-    /// How many calls are still to succeed.
+    /// The number of calls that succeed before it.
     pub(crate) after: u64,
     pub(crate) status: Status,
-    /// Whether all that follow fail, too.
+    /// Whether all later calls fail, too.
     pub(crate) for_ever: bool,
     pub(crate) has_happened: bool,
 }
 
-/// The state, for one call.
+/// Locks the state, for one call.
 pub(crate) fn state() -> MutexGuard<'static, State> {
     static STATE: Mutex<State> = Mutex::new(State {
         calls: Vec::new(),
@@ -66,7 +48,7 @@ pub(crate) fn state() -> MutexGuard<'static, State> {
 }
 
 impl State {
-    /// Records a call, and says whether it is to fail.
+    /// Records a call. Fails if the call is to fail.
     pub(crate) fn record(&mut self, name: &str, arguments: &str) -> Result<(), Status> {
         self.calls.push((thread(), format!("{name} {arguments}").trim_end().to_string()));
         match &mut self.failure {
@@ -85,25 +67,63 @@ impl State {
         }
     }
 
-    /// Keeps an object and gives its handle.
+    /// Adds an object and returns its handle.
     pub(crate) fn make(&mut self, object: Object) -> usize {
         self.next += 0x10;
         self.objects.insert(self.next, object);
         self.next
     }
+
+    /// Checks that a primary context is current, and returns it.
+    pub(crate) fn in_context(&self) -> Result<usize, Status> {
+        let context = current();
+        match self.objects.get(&context) {
+            Some(Object::Context { .. }) => Ok(context),
+            _ => Err(INVALID_CONTEXT),
+        }
+    }
+
+    /// Checks that a stream lives or is a default stream, and that a context is current.
+    pub(crate) fn stream(&self, handle: usize) -> Result<(), Status> {
+        self.in_context()?;
+        match (handle, self.objects.get(&handle)) {
+            (0..=2, _) | (_, Some(Object::Stream { .. })) => Ok(()),
+            _ => Err(INVALID_HANDLE),
+        }
+    }
+
+    /// An event: whether it was recorded, and whether it has timing.
+    pub(crate) fn event(&mut self, handle: usize) -> Result<(&mut bool, bool), Status> {
+        self.in_context()?;
+        match self.objects.get_mut(&handle) {
+            Some(Object::Event { timing, recorded, .. }) => Ok((recorded, *timing)),
+            _ => Err(INVALID_HANDLE),
+        }
+    }
+
+    /// Removes an object of this kind.
+    pub(crate) fn destroy(&mut self, handle: usize, kind: &str) -> Result<(), Status> {
+        match self.objects.get(&handle) {
+            Some(object) if object.kind() == kind => {
+                self.objects.remove(&handle);
+                Ok(())
+            }
+            _ => Err(INVALID_HANDLE),
+        }
+    }
 }
 
 thread_local! {
-    /// The current contexts of a thread, the present one last.
+    /// The stack of current contexts of a thread.
     pub(crate) static CONTEXTS: RefCell<Vec<usize>> = const { RefCell::new(Vec::new()) };
 }
 
-/// The present context of this thread; 0 where there is none.
+/// The current context of this thread; 0 if there is none.
 pub(crate) fn current() -> usize {
     CONTEXTS.with_borrow(|contexts| contexts.last().copied().unwrap_or(0))
 }
 
-/// The number of this thread, in the order of their first calls.
+/// The number of this thread; threads count in the order of their first calls.
 pub(crate) fn thread() -> u32 {
     static THREADS: AtomicU32 = AtomicU32::new(0);
     thread_local!(static NUMBER: Cell<Option<u32>> = const { Cell::new(None) });
