@@ -1,4 +1,4 @@
-//! The device: a GPU of the CUDA driver.
+//! The device.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,35 +6,33 @@ use std::time::Duration;
 use haloport_core::device::dialect::FILL;
 use haloport_core::device::{
     BoxCopy, Captured, CopyItem, Device, DeviceError, DeviceId, DeviceInfo, Flag, KernelArgument,
-    KernelSource, LaunchConfig, MemoryKind, NextReader, Pointer, Priority, Stream as _,
+    KernelSource, LaunchConfig, MemoryKind, NextReader, Pointer, Priority,
 };
 
-use crate::context::call;
-use crate::copies::{CudaCopies, address, copy, copy_box};
-use crate::event::{self, CudaEvent};
-use crate::flag::CudaFlag;
-use crate::gate;
-use crate::graph::CudaGraph;
-use crate::kernels::{Arguments, CudaKernel, CudaLaunch, Grid, enqueue};
-use crate::memory::CudaBuffer;
-use crate::open::Opened;
-use crate::peers;
-use crate::program::{self, Function};
-use crate::select::{Selector, candidates};
-use crate::stream::{self, CudaStream};
-use crate::word;
+use crate::driver::context::call;
+use crate::driver::select::{Selector, candidates};
+use crate::memory::buffer::CudaBuffer;
+use crate::opened::Opened;
+use crate::program::loaded::{Function, Program};
+use crate::streams::event::{self, CudaEvent};
+use crate::streams::flag::CudaFlag;
+use crate::streams::gate::gate;
+use crate::streams::graph::CudaGraph;
+use crate::streams::stream::CudaStream;
+use crate::work::copies::{CudaCopies, address, copy, copy_box};
+use crate::work::kernels::{Arguments, CudaKernel, CudaLaunch, Grid, enqueue};
 
 /// An NVIDIA GPU.
 ///
-/// All handles of one device share its primary context, which is that of CUDA's runtime, so that streams, events and
-/// memory of other libraries in the process can be used with it. Calls leave the caller's current context as it is.
+/// All handles of one device share its primary context, which is that of CUDA's runtime. Streams, events and memory of other
+/// libraries in the process can therefore be used with it. Calls leave the caller's current context as it is.
 #[derive(Debug, Clone)]
 pub struct CudaDevice {
     opened: Arc<Opened>,
 }
 
 impl CudaDevice {
-    /// The first device.
+    /// Opens the first device.
     ///
     /// # Errors
     /// As for [`select`](CudaDevice::select).
@@ -42,25 +40,25 @@ impl CudaDevice {
         CudaDevice::select("cuda")
     }
 
-    /// The device of that name: `cuda`, `cuda:1`; see [`Selector`].
+    /// Opens the device of that name: `cuda`, `cuda:1`; see [`Selector`].
     ///
     /// # Errors
-    /// [`DeviceError::InvalidArgument`] for a name that means nothing; [`DeviceError::NotFound`] where the driver or the
-    /// device is missing, or the driver is too old; what the driver says.
+    /// [`DeviceError::InvalidArgument`] if the name is malformed; [`DeviceError::NotFound`] if the driver or the device is
+    /// missing, or the driver is too old; the driver's errors.
     pub fn select(name: &str) -> Result<CudaDevice, DeviceError> {
         let selector: Selector = name.parse()?;
         Ok(CudaDevice { opened: Opened::new(selector.find()?)? })
     }
 
-    /// The properties of all devices, in the order of their numbers. Opens none.
+    /// Lists the properties of all devices, in the order of their numbers. Opens none.
     ///
     /// # Errors
-    /// [`DeviceError::NotFound`] where there is none; what the driver says.
+    /// [`DeviceError::NotFound`] if there is no driver or no device; the driver's errors.
     pub fn list() -> Result<Vec<DeviceInfo>, DeviceError> {
         Ok(candidates()?.into_iter().map(|candidate| candidate.info).collect())
     }
 
-    /// The native handle: the primary `CUcontext`, alive as long as the device is open.
+    /// The native handle: the primary `CUcontext`, which lives as long as the device is open.
     pub fn native(&self) -> usize {
         self.opened.context.raw().expose_provenance()
     }
@@ -70,29 +68,29 @@ impl CudaDevice {
     /// # Errors
     /// [`DeviceError::Compile`] with the driver's log.
     pub fn compile_ptx(&self, source: &KernelSource, ptx: &str) -> Result<CudaKernel, DeviceError> {
-        let program = program::from_ptx(&self.opened, source.name, ptx)?;
-        CudaKernel::new(&self.opened, Arc::new(program), source)
+        self.load(source, &[ptx.as_bytes(), b"\0"].concat())
     }
 
-    /// Loads a kernel from a cubin: what [`CudaKernel::binary`] gave on a device of the same compute capability, or what
-    /// `nvcc --cubin` left.
+    /// Loads a kernel from a cubin: from [`CudaKernel::binary`] on a device of the same compute capability, or from
+    /// `nvcc --cubin`.
     ///
     /// # Errors
-    /// [`DeviceError::Compile`] for what is no cubin; what the driver says of one for another device.
+    /// [`DeviceError::Compile`] if the bytes are not a cubin, or one for another device, with the driver's log.
     pub fn load(&self, source: &KernelSource, binary: &[u8]) -> Result<CudaKernel, DeviceError> {
-        let program = program::from_binary(&self.opened, source.name, binary)?;
+        let program = Program::load(&self.opened.context, source.name, binary.into())?;
         CudaKernel::new(&self.opened, Arc::new(program), source)
     }
 
-    /// Captures what `work` puts into `stream` and, between events of it, into other streams, instead of doing it. May block.
+    /// Captures the work that `work` puts into `stream` and, between events of `stream`, into other streams. Nothing of it
+    /// runs. May block.
     ///
-    /// `work` puts nothing but launches, copies, fills and the order of events into streams: it neither waits nor asks
-    /// whether something is done, nor allocates, frees, writes or reads. `stream` is not the default stream, and other streams
-    /// wait for an event of it first, and it for events of them last.
+    /// `work` only puts launches, copies, fills and events into streams: it does not wait, query, allocate, free, write or
+    /// read. `stream` is not a default stream. Other streams first wait for an event of `stream`, and `stream` finally waits
+    /// for their events.
     ///
     /// # Errors
-    /// That of `work`; [`DeviceError::InvalidArgument`] for the default stream; what the driver says, which ends the capture
-    /// where `work` does what it may not.
+    /// The error of `work`; [`DeviceError::InvalidArgument`] for a default stream; the driver's errors. If `work` makes a call
+    /// that is not allowed, the driver ends the capture.
     pub fn capture_graph(
         &self,
         stream: &CudaStream,
@@ -101,7 +99,7 @@ impl CudaDevice {
         CudaGraph::capture(stream, work)
     }
 
-    /// Fills memory with elements that the driver has no fill for, or at an address where it has none.
+    /// Fills memory where the driver cannot: its own fills are limited in the size and the alignment of the element.
     ///
     /// # Safety
     /// As for [`fill`](Device::fill).
@@ -117,8 +115,8 @@ impl CudaDevice {
         let mut bytes = [0; 16];
         bytes[..element.len()].copy_from_slice(element);
         let bits = u128::from_le_bytes(bytes);
-        let program = program::portable(&self.opened, "fill", FILL)?;
-        let function = Function::new(&self.opened, program, "fill")?;
+        let program = self.opened.programs.portable(&self.opened, "fill", FILL)?;
+        let function = Function::new(&self.opened.context, program, "fill")?;
         let numbers = [bits as u64, (bits >> 64) as u64, element.len() as u64, count as u64];
         let arguments = Arguments::new([address(target)].into_iter().chain(numbers).collect());
         let grid = Grid { groups: [count.div_ceil(GROUP_THREADS), 1, 1], threads: [GROUP_THREADS, 1, 1] };
@@ -127,8 +125,8 @@ impl CudaDevice {
     }
 }
 
-// SAFETY: streams are in order; what the driver reports as complete is complete; memory is written by the work that the
-// calls put into streams and by nothing else.
+// SAFETY: streams are in order; work that the driver reports as complete is complete; memory is written only by the work
+// that the calls put into streams.
 unsafe impl Device for CudaDevice {
     type Stream = CudaStream;
     type Event = CudaEvent;
@@ -146,7 +144,8 @@ unsafe impl Device for CudaDevice {
     }
 
     fn create_stream(&self, priority: Priority) -> Result<CudaStream, DeviceError> {
-        word::prepare(&self.opened)?;
+        // While a gate is closed, nothing may allocate.
+        self.opened.words.prepare(&self.opened)?;
         CudaStream::new(&self.opened, priority)
     }
 
@@ -156,11 +155,11 @@ unsafe impl Device for CudaDevice {
     }
 
     fn synchronize(&self, stream: &CudaStream) -> Result<(), DeviceError> {
-        stream.synchronize()
+        stream.stream.synchronize()
     }
 
     fn synchronize_all(&self) -> Result<(), DeviceError> {
-        stream::synchronize_all(&self.opened.context)
+        self.opened.context.synchronize()
     }
 
     fn create_event(&self, timing: bool) -> Result<CudaEvent, DeviceError> {
@@ -188,7 +187,7 @@ unsafe impl Device for CudaDevice {
     }
 
     fn gate(&self, stream: &CudaStream) -> Result<Box<dyn FnOnce() + Send>, DeviceError> {
-        gate::gate(stream)
+        gate(stream)
     }
 
     fn call_host(&self, stream: &CudaStream, function: Box<dyn FnOnce() + Send>) -> Result<(), DeviceError> {
@@ -200,7 +199,7 @@ unsafe impl Device for CudaDevice {
         stream: &CudaStream,
         work: &mut dyn FnMut() -> Result<(), DeviceError>,
     ) -> Result<Box<dyn Captured<CudaStream>>, DeviceError> {
-        if stream.handle() <= CudaStream::LAST_DEFAULT {
+        if stream.is_default() {
             let what = "capturing what is put into a default stream";
             return Err(DeviceError::Unsupported { what, device: self.id() });
         }
@@ -220,7 +219,7 @@ unsafe impl Device for CudaDevice {
     }
 
     fn reaches(&self, other: DeviceId) -> Result<bool, DeviceError> {
-        peers::reaches(&self.opened, other)
+        self.opened.peers.reach(&self.opened.context, other)
     }
 
     fn export(&self, buffer: &CudaBuffer) -> Result<Vec<u8>, DeviceError> {
@@ -250,10 +249,10 @@ unsafe impl Device for CudaDevice {
 
     unsafe fn write(&self, source: &[u8], target: Pointer, stream: &CudaStream) -> Result<(), DeviceError> {
         let from = Pointer::new(source.as_ptr().cast_mut());
-        // SAFETY: the slice is readable until the call returns, and then the copy is done.
+        // SAFETY: the slice is readable until this function returns, and then the copy is done.
         unsafe { copy(stream, (from, target), source.len()) }?;
-        // The slice may lie in pinned memory, from which the copy goes on after the call.
-        stream.synchronize()
+        // From pinned memory, the copy goes on after the call of the driver.
+        stream.stream.synchronize()
     }
 
     unsafe fn read(
@@ -263,9 +262,9 @@ unsafe impl Device for CudaDevice {
         stream: &CudaStream,
     ) -> Result<(), DeviceError> {
         let to = Pointer::new(target.as_mut_ptr());
-        // SAFETY: the slice is writable and ours alone until the call returns, and then the copy is done.
+        // SAFETY: the slice is writable and nobody else's until this function returns, and then the copy is done.
         unsafe { copy(stream, (source, to), target.len()) }?;
-        stream.synchronize()
+        stream.stream.synchronize()
     }
 
     unsafe fn fill(
@@ -283,7 +282,7 @@ unsafe impl Device for CudaDevice {
             return Ok(());
         }
         let (to, raw) = (address(target), stream.raw());
-        // The driver fills with 1, 2 and 4 bytes, at addresses that are multiples of that.
+        // The driver fills with elements of 1, 2 and 4 bytes, at addresses that are multiples of their size.
         let narrow = (1..=4).find(|part| {
             size.is_multiple_of(*part) && element.chunks(*part).all(|each| each == &element[..*part])
         });
@@ -328,7 +327,8 @@ unsafe impl Device for CudaDevice {
             let log = "it has no source in the portable dialect".into();
             return Err(DeviceError::Compile { kernel: source.name.into(), device: self.id(), log });
         };
-        CudaKernel::new(&self.opened, program::portable(&self.opened, source.name, portable)?, source)
+        let program = self.opened.programs.portable(&self.opened, source.name, portable)?;
+        CudaKernel::new(&self.opened, program, source)
     }
 
     fn bind(

@@ -1,4 +1,4 @@
-//! The primary context of a device, and making it current.
+//! The primary context of a device, and how it becomes current.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -7,9 +7,9 @@ use std::ptr;
 use cudarc::driver::sys::{CUcontext, CUdevice};
 use haloport_core::device::{DeviceError, DeviceId};
 
-use crate::driver::{Driver, Status};
+use crate::driver::functions::{Driver, Status};
 
-/// The primary context of a device, which programs of CUDA's runtime share; kept until this is dropped.
+/// The primary context of a device, shared with programs of CUDA's runtime; retained until this is dropped.
 pub(crate) struct Context {
     pub(crate) driver: &'static Driver,
     pub(crate) id: DeviceId,
@@ -19,7 +19,7 @@ pub(crate) struct Context {
 
 // SAFETY: a context belongs to no thread.
 unsafe impl Send for Context {}
-// SAFETY: the driver's functions may be called by several threads at once.
+// SAFETY: several threads may call the driver's functions at once.
 unsafe impl Sync for Context {}
 
 impl Context {
@@ -29,16 +29,16 @@ impl Context {
         id: DeviceId,
     ) -> Result<Context, DeviceError> {
         let mut raw = ptr::null_mut();
-        // SAFETY: the device is one of the driver's; the context is written to a place of ours.
+        // SAFETY: the device is the driver's; the context is written to a local variable.
         let status = unsafe { (driver.cuDevicePrimaryCtxRetain)(&raw mut raw, device) };
         driver.checked("cuDevicePrimaryCtxRetain", status, id)?;
         Ok(Context { driver, id, device, raw })
     }
 
-    /// Makes it the current context of this thread until what this returns is dropped; then the caller's is current again.
+    /// Makes this the current context of the thread until the result is dropped; then the caller's is current again.
     pub(crate) fn enter(&self) -> Result<Entered<'_>, DeviceError> {
         let mut current = ptr::null_mut();
-        // SAFETY: it writes to a place of ours.
+        // SAFETY: the call writes to a local variable.
         let status = unsafe { (self.driver.cuCtxGetCurrent)(&raw mut current) };
         self.checked("cuCtxGetCurrent", status)?;
         if current == self.raw {
@@ -50,6 +50,13 @@ impl Context {
         Ok(Entered { context: Some(self), of_this_thread: PhantomData })
     }
 
+    /// Blocks until all work in all streams of the context is done, including those of other programs in the process.
+    pub(crate) fn synchronize(&self) -> Result<(), DeviceError> {
+        // SAFETY: the context is current during the call.
+        unsafe { call!(self, cuCtxSynchronize()) }
+    }
+
+    /// Turns the status of a call into a result.
     pub(crate) fn checked(&self, call: &'static str, status: Status) -> Result<(), DeviceError> {
         self.driver.checked(call, status, self.id)
     }
@@ -65,7 +72,7 @@ impl Context {
 
 impl Drop for Context {
     fn drop(&mut self) {
-        // SAFETY: it was retained once, and all that was made in it is gone. An error leaves nothing to be done.
+        // SAFETY: the context was retained once, and everything made in it is gone. An error needs no action.
         unsafe { (self.driver.cuDevicePrimaryCtxRelease_v2)(self.device) };
     }
 }
@@ -76,11 +83,11 @@ impl fmt::Debug for Context {
     }
 }
 
-/// While this lives, a context is current.
+/// Keeps a context current while it lives.
 pub(crate) struct Entered<'a> {
-    /// `None` if it was current before.
+    /// `None` if the context was current before.
     context: Option<&'a Context>,
-    /// Each thread has its own current context: this stays with it.
+    /// Not `Send`: each thread has its own current context.
     of_this_thread: PhantomData<*const ()>,
 }
 
@@ -88,16 +95,16 @@ impl Drop for Entered<'_> {
     fn drop(&mut self) {
         if let Some(context) = self.context {
             let mut popped = ptr::null_mut();
-            // SAFETY: this thread has pushed the context; it writes to a place of ours. An error leaves nothing to be done.
+            // SAFETY: this thread has pushed the context; the call writes to a local variable. An error needs no action.
             unsafe { (context.driver.cuCtxPopCurrent_v2)(&raw mut popped) };
         }
     }
 }
 
-/// Calls a function of the driver in a context; its status becomes a result. Stands in an `unsafe` block.
+/// Calls a function of the driver in a context and turns its status into a result. Used in an `unsafe` block.
 macro_rules! call {
     ($context:expr, $function:ident($($argument:expr),* $(,)?)) => {{
-        let context: &$crate::context::Context = $context;
+        let context: &$crate::driver::context::Context = $context;
         match context.enter() {
             Ok(_entered) => {
                 context.checked(stringify!($function), (context.driver.$function)($($argument),*))

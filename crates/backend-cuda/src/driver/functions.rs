@@ -1,4 +1,4 @@
-//! The driver's library, and what its calls say.
+//! The driver's functions and status codes.
 
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::fmt;
@@ -13,12 +13,12 @@ use cudarc::driver::sys::{
 };
 use haloport_core::device::{DeviceError, DeviceId};
 
-use crate::library::{functions, load};
+use crate::driver::library::{functions, load};
 
-/// The name that errors have before a device is chosen.
+/// The device that errors name before one is chosen.
 pub(crate) const ANY: DeviceId = DeviceId { backend: "cuda", index: 0, context: 0 };
 
-/// The oldest driver that is used, as it says its version: CUDA 12.0.
+/// The oldest supported driver, in the form of its version: CUDA 12.0.
 const OLDEST: c_int = 12_000;
 
 const ADVICE: &str = "install NVIDIA's driver, version 525 or newer (in a container, run it with access to the GPU, \
@@ -29,7 +29,7 @@ const NAMES: [&str; 2] = ["libcuda.so.1", "libcuda.so"];
 #[cfg(windows)]
 const NAMES: [&str; 1] = ["nvcuda.dll"];
 
-/// What a call gives: a code of [`CUresult`], or one that only a later driver has.
+/// The status of a call: a code of [`CUresult`], or one that only a later driver has.
 pub(crate) type Status = c_uint;
 
 pub(crate) const SUCCESS: Status = CUresult::CUDA_SUCCESS as Status;
@@ -42,11 +42,11 @@ pub(crate) const CAPTURE_UNSUPPORTED: Status = CUresult::CUDA_ERROR_STREAM_CAPTU
 const NO_DEVICE: Status = CUresult::CUDA_ERROR_NO_DEVICE as Status;
 const STUB_LIBRARY: Status = CUresult::CUDA_ERROR_STUB_LIBRARY as Status;
 
-/// What the driver calls when the work before it in a stream is done.
+/// A function that the driver calls when the work before it in a stream is done.
 pub(crate) type StreamCallback = unsafe extern "C" fn(CUstream, Status, *mut c_void);
 
 functions! {
-    /// The functions of the driver that are called.
+    /// The functions of the driver that the backend calls.
     Functions of cudarc::driver::sys;
     checked {
         cuInit(c_uint) -> CUresult;
@@ -112,7 +112,7 @@ functions! {
     own {
         cuGetErrorName(Status, *mut *const c_char) -> Status;
         cuGetErrorString(Status, *mut *const c_char) -> Status;
-        // The later `cuLaunchHostFunc` calls nothing where the work before has failed.
+        // The later `cuLaunchHostFunc` does not call the function if the work before has failed.
         cuStreamAddCallback(CUstream, Option<StreamCallback>, *mut c_void, c_uint) -> Status;
     }
     optional {
@@ -121,10 +121,10 @@ functions! {
     }
 }
 
-/// The driver.
+/// The loaded driver.
 pub(crate) struct Driver {
     functions: Functions,
-    /// The CUDA version that it offers: 1000 times the major number and 10 times the minor.
+    /// The CUDA version that it offers: 1000 times the major number plus 10 times the minor.
     pub(crate) version: c_int,
 }
 
@@ -147,15 +147,15 @@ impl Driver {
             advice: ADVICE.into(),
         })?;
         let mut driver = Driver { functions, version: 0 };
-        // SAFETY: it may be called at any time, more than once, and has no flags.
+        // SAFETY: it may be called at any time and more than once, and takes no flags.
         match unsafe { (driver.cuInit)(0) } {
             SUCCESS => {}
             NO_DEVICE => return Err(no_device()),
             STUB_LIBRARY => {
                 return Err(DeviceError::NotFound {
                     what: "the CUDA driver".into(),
-                    looked_for: format!("{}, and found a stub that is meant for linking", NAMES[0]),
-                    advice: "take the folder `stubs` of the CUDA toolkit out of LD_LIBRARY_PATH, or "
+                    looked_for: format!("{}, and found a stub for linking", NAMES[0]),
+                    advice: "remove the folder `stubs` of the CUDA toolkit from LD_LIBRARY_PATH, or "
                         .to_string()
                         + ADVICE,
                 });
@@ -163,14 +163,14 @@ impl Driver {
             status => return Err(driver.failed("cuInit", status, ANY)),
         }
         let mut version = 0;
-        // SAFETY: it writes to a place of ours.
+        // SAFETY: the call writes to a local variable.
         let status = unsafe { (driver.cuDriverGetVersion)(&raw mut version) };
         driver.checked("cuDriverGetVersion", status, ANY)?;
         driver.version = version;
         if version >= OLDEST {
             return Ok(driver);
         }
-        let found = format!("one of CUDA {} or newer, and found {}", Version(OLDEST), Version(version));
+        let found = format!("CUDA {} or newer, and found {}", Version(OLDEST), Version(version));
         Err(DeviceError::NotFound {
             what: "a CUDA driver that is new enough".into(),
             looked_for: found,
@@ -178,7 +178,7 @@ impl Driver {
         })
     }
 
-    /// Makes the status of a call a result.
+    /// Turns the status of a call into a result.
     pub(crate) fn checked(
         &self,
         call: &'static str,
@@ -188,19 +188,19 @@ impl Driver {
         if status == SUCCESS { Ok(()) } else { Err(self.failed(call, status, device)) }
     }
 
-    /// What a failed call becomes.
+    /// The error of a failed call.
     #[cold]
     pub(crate) fn failed(&self, call: &'static str, status: Status, device: DeviceId) -> DeviceError {
         let [name, text] = [self.cuGetErrorName, self.cuGetErrorString].map(|of| {
             let mut text = ptr::null();
-            // SAFETY: it writes the address of a static text to a place of ours, or null.
+            // SAFETY: the call writes the address of a static text, or null, to a local variable.
             let known = unsafe { of(status, &raw mut text) } == SUCCESS && !text.is_null();
-            // SAFETY: it is a text of C that lives as long as the library.
+            // SAFETY: the address is of a C string that lives as long as the library.
             known.then(|| unsafe { CStr::from_ptr(text) }.to_string_lossy())
         });
         let message = match (name, text) {
             (Some(name), Some(text)) => format!("{text} ({name}, {status})"),
-            _ => format!("error {status}, which the driver has no words for"),
+            _ => format!("error {status}, which the driver does not describe"),
         };
         DeviceError::Driver { call, device, message }
     }
@@ -214,18 +214,18 @@ impl Deref for Driver {
     }
 }
 
-/// Why there is nothing to open though there is a driver.
+/// The error if there is a driver but no device.
 pub(crate) fn no_device() -> DeviceError {
     let visible = std::env::var("CUDA_VISIBLE_DEVICES");
-    let only = visible.map(|list| format!(", of which CUDA_VISIBLE_DEVICES={list} shows a part"));
+    let only = visible.map(|list| format!(", restricted by CUDA_VISIBLE_DEVICES={list}"));
     DeviceError::NotFound {
         what: "a CUDA device".into(),
-        looked_for: format!("it among the devices of the CUDA driver{}", only.unwrap_or_default()),
-        advice: "see whether `nvidia-smi` lists one, and whether CUDA_VISIBLE_DEVICES hides it".into(),
+        looked_for: format!("the devices of the CUDA driver{}", only.unwrap_or_default()),
+        advice: "check that `nvidia-smi` lists one and that CUDA_VISIBLE_DEVICES does not hide it".into(),
     }
 }
 
-/// A version as CUDA has it in one number.
+/// A version in CUDA's form of one number.
 pub(crate) struct Version(pub(crate) c_int);
 
 impl fmt::Display for Version {

@@ -1,10 +1,10 @@
-//! Objects of the driver that are ours: destroyed when they are dropped, in their context, and never with a panic.
+//! Objects of the driver that the backend owns: dropping one destroys it in its context, and never panics.
 
 use std::sync::Arc;
 
 use cudarc::driver::sys::{CUevent, CUgraph, CUgraphExec, CUmodule, CUstream};
 
-use crate::context::Context;
+use crate::driver::context::Context;
 
 macro_rules! handle {
     ($(#[$doc:meta])* $name:ident, $raw:ty, $destroy:ident) => {
@@ -17,7 +17,7 @@ macro_rules! handle {
 
         impl $name {
             /// # Safety
-            /// `raw` is a live object of `context`, and ours to destroy.
+            /// `raw` is a live object of `context`, which nobody else destroys.
             pub(crate) unsafe fn own(context: &Arc<Context>, raw: $raw) -> $name {
                 $name { context: Arc::clone(context), raw }
             }
@@ -29,23 +29,23 @@ macro_rules! handle {
 
         impl Drop for $name {
             fn drop(&mut self) {
-                // Even where the context cannot be made current, which a lost device says, the object is given back.
+                // On a lost device the context cannot be made current; the object is destroyed all the same.
                 let _entered = self.context.enter();
-                // SAFETY: the object is ours and destroyed once. An error is one of earlier work, or leaves nothing to
-                // be done.
+                // SAFETY: the handle owns the object and destroys it once. An error is one of earlier work, or needs no
+                // action.
                 unsafe { (self.context.driver.$destroy)(self.raw) };
             }
         }
 
         // SAFETY: objects of the driver belong to no thread.
         unsafe impl Send for $name {}
-        // SAFETY: the driver's functions may be called by several threads at once.
+        // SAFETY: several threads may call the driver's functions at once.
         unsafe impl Sync for $name {}
     };
 }
 
 handle!(
-    /// A stream. Work that is still in it is done all the same after it was destroyed.
+    /// A stream. Work that is still in it when it is destroyed is done all the same.
     StreamHandle, CUstream, cuStreamDestroy_v2
 );
 handle!(
@@ -57,10 +57,10 @@ handle!(
     Module, CUmodule, cuModuleUnload
 );
 handle!(
-    /// Work that was captured.
+    /// Captured work.
     CapturedGraph, CUgraph, cuGraphDestroy
 );
 handle!(
-    /// Captured work, made ready to be put into streams.
+    /// Captured work that can be launched.
     ReadyGraph, CUgraphExec, cuGraphExecDestroy
 );

@@ -1,4 +1,4 @@
-//! Which devices there are, and which one a string means.
+//! Lists the devices and finds the one that a name means.
 
 use std::ffi::{CStr, c_char, c_int};
 use std::fmt;
@@ -7,25 +7,25 @@ use std::str::FromStr;
 use cudarc::driver::sys::{CUdevice, CUdevice_attribute};
 use haloport_core::device::{DeviceError, DeviceId, DeviceInfo};
 
-use crate::driver::{ANY, Driver, Version, driver, no_device};
+use crate::driver::functions::{ANY, Driver, Version, driver, no_device};
 
-/// Which device, by its number.
+/// The choice of a device by its number.
 ///
-/// | string | device |
+/// | name | device |
 /// | --- | --- |
-/// | `cuda` | the first one |
-/// | `cuda:1` | the second one, in the order of the driver, which `CUDA_VISIBLE_DEVICES` and `CUDA_DEVICE_ORDER` change |
+/// | `cuda` | the first |
+/// | `cuda:1` | the second in the order of the driver, which `CUDA_VISIBLE_DEVICES` and `CUDA_DEVICE_ORDER` change |
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Selector {
     number: Option<u32>,
 }
 
-/// A device that there is.
+/// A device that the driver offers, not yet opened.
 #[derive(Clone)]
 pub(crate) struct Candidate {
     pub(crate) driver: &'static Driver,
     pub(crate) device: CUdevice,
-    /// 10 times the major number and the minor of its compute capability.
+    /// The compute capability: 10 times the major number plus the minor.
     pub(crate) capability: c_int,
     pub(crate) info: DeviceInfo,
 }
@@ -38,7 +38,7 @@ impl FromStr for Selector {
             || DeviceError::invalid("the name of a CUDA device", "`cuda` or `cuda:1`", format!("`{text}`"));
         let number = match text.split_once(':') {
             None if text == "cuda" => None,
-            // Not `+1`, which a number may begin with.
+            // Digits only: `parse` alone would accept `+1`.
             Some(("cuda", number)) if number.bytes().all(|byte| byte.is_ascii_digit()) => {
                 Some(number.parse().map_err(|_| wrong())?)
             }
@@ -56,14 +56,17 @@ impl fmt::Display for Selector {
 }
 
 impl Selector {
-    /// The device that it means.
+    /// Finds the device.
+    ///
+    /// # Errors
+    /// [`DeviceError::NotFound`] if the driver or the device is missing.
     pub(crate) fn find(&self) -> Result<Candidate, DeviceError> {
         let found = candidates()?;
-        let there: Vec<String> = found.iter().map(Candidate::to_string).collect();
+        let names: Vec<String> = found.iter().map(Candidate::to_string).collect();
         found.into_iter().nth(self.number.unwrap_or(0) as usize).ok_or_else(|| DeviceError::NotFound {
             what: format!("the device `{self}`"),
             looked_for: "it among the devices of the CUDA driver".into(),
-            advice: format!("there is {}", there.join(", ")),
+            advice: format!("choose one of {}", names.join(", ")),
         })
     }
 }
@@ -72,7 +75,7 @@ impl Selector {
 pub(crate) fn candidates() -> Result<Vec<Candidate>, DeviceError> {
     let driver = driver()?;
     let mut count = 0;
-    // SAFETY: it writes to a place of ours.
+    // SAFETY: the call writes to a local variable.
     driver.checked("cuDeviceGetCount", unsafe { (driver.cuDeviceGetCount)(&raw mut count) }, ANY)?;
     if count <= 0 {
         return Err(no_device());
@@ -86,7 +89,7 @@ impl Candidate {
 
         let id = DeviceId { backend: "cuda", index: ordinal as u32, context: 0 };
         let (mut device, mut bytes, mut name) = (0, 0, [0 as c_char; 256]);
-        // SAFETY: the calls write to places of ours, the name with its zero into as many bytes as are said.
+        // SAFETY: the calls write to local variables, the name with its zero into at most the given number of bytes.
         let name = unsafe {
             driver.checked("cuDeviceGet", (driver.cuDeviceGet)(&raw mut device, ordinal), id)?;
             driver.checked("cuDeviceTotalMem", (driver.cuDeviceTotalMem_v2)(&raw mut bytes, device), id)?;
@@ -113,13 +116,13 @@ impl Candidate {
             double_precision: true,
             half_precision: capability >= 53,
             stream_priorities: of(Of::CU_DEVICE_ATTRIBUTE_STREAM_PRIORITIES_SUPPORTED)? != 0,
-            // CUDA's IPC is there on Linux, but not on integrated devices.
+            // CUDA's IPC exists on Linux, but not for integrated devices.
             exports_memory: cfg!(target_os = "linux") && of(Of::CU_DEVICE_ATTRIBUTE_INTEGRATED)? == 0,
         };
         Ok(Candidate { driver, device, capability, info })
     }
 
-    /// Whether the device has what an attribute names.
+    /// Whether the device has a capability.
     pub(crate) fn has(&self, attribute: CUdevice_attribute) -> Result<bool, DeviceError> {
         Ok(self.driver.attribute(attribute, self.device, self.info.id)? != 0)
     }
@@ -133,7 +136,7 @@ impl Driver {
         id: DeviceId,
     ) -> Result<c_int, DeviceError> {
         let mut value = 0;
-        // SAFETY: the device is one of the driver's; it writes to a place of ours.
+        // SAFETY: the device is the driver's; the call writes to a local variable.
         let status = unsafe { (self.cuDeviceGetAttribute)(&raw mut value, attribute, device) };
         self.checked("cuDeviceGetAttribute", status, id)?;
         Ok(value)

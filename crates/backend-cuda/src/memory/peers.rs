@@ -5,37 +5,38 @@ use std::sync::{Mutex, PoisonError};
 
 use haloport_core::device::{DeviceError, DeviceId};
 
-use crate::context::Context;
-use crate::driver::{PEER_ACCESS_ALREADY_ENABLED, SUCCESS};
-use crate::open::Opened;
+use crate::driver::context::Context;
+use crate::driver::functions::{PEER_ACCESS_ALREADY_ENABLED, SUCCESS};
 
-/// The context of each device that was asked for, by its number; `None` where its memory is not reached.
+/// The context of each device that was asked for, by its number; `None` if its memory is out of reach.
 #[derive(Debug, Default)]
 pub(crate) struct Peers(Mutex<HashMap<u32, Option<Context>>>);
 
-/// Whether kernels and copies of the device reach memory that `other` has allocated in its primary context. Has the driver
-/// see to it, the first time.
-pub(crate) fn reaches(opened: &Opened, other: DeviceId) -> Result<bool, DeviceError> {
-    let own = opened.id();
-    if other == own {
-        return Ok(true);
+impl Peers {
+    /// Returns whether kernels and copies in the context `own` reach memory that `other` has allocated in its primary
+    /// context. The first call for a device makes the driver enable the access.
+    pub(crate) fn reach(&self, own: &Context, other: DeviceId) -> Result<bool, DeviceError> {
+        if other == own.id {
+            return Ok(true);
+        }
+        if (other.backend, other.context) != (own.id.backend, own.id.context) {
+            return Ok(false);
+        }
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(context) = known.get(&other.index) {
+            return Ok(context.is_some());
+        }
+        let reached = enable(own, other)?;
+        Ok(known.entry(other.index).insert_entry(reached).get().is_some())
     }
-    if (other.backend, other.context) != (own.backend, own.context) {
-        return Ok(false);
-    }
-    let mut known = opened.peers.0.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some(context) = known.get(&other.index) {
-        return Ok(context.is_some());
-    }
-    let reached = enable(&opened.context, other)?;
-    Ok(known.entry(other.index).insert_entry(reached).get().is_some())
 }
 
-/// The other device's context, which that of this one reaches from now on; `None` where it cannot.
+/// Gives `context` access to the memory of another device. Returns the context of that device, or `None` if the driver does
+/// not offer the access.
 fn enable(context: &Context, other: DeviceId) -> Result<Option<Context>, DeviceError> {
     let driver = context.driver;
     let (mut device, mut can) = (0, 0);
-    // SAFETY: the calls write to places of ours, and both devices are the driver's.
+    // SAFETY: the calls write to local variables, and both devices are the driver's.
     unsafe {
         let found = (driver.cuDeviceGet)(&raw mut device, other.index as i32);
         driver.checked("cuDeviceGet", found, other)?;

@@ -1,4 +1,4 @@
-//! NVRTC, CUDA's run-time compiler: from the portable dialect to what the driver loads.
+//! NVRTC, CUDA's run-time compiler.
 
 use std::ffi::{CStr, CString, c_char, c_int};
 use std::ptr;
@@ -8,20 +8,21 @@ use cudarc::nvrtc::sys::{nvrtcProgram, nvrtcResult};
 use haloport_core::device::dialect::CUDA_OPTIONS;
 use haloport_core::device::{DeviceError, DeviceId};
 
-use crate::library::{functions, load};
+use crate::driver::functions::ANY;
+use crate::driver::library::{functions, load};
 
-/// A program in CUDA C++, made ready for a compute capability.
+/// A program in CUDA C++ to be compiled for a compute capability.
 pub(crate) struct Request<'a> {
     /// For error messages.
     pub(crate) name: &'a str,
     pub(crate) text: &'a str,
-    /// 10 times the major number and the minor.
+    /// 10 times the major number plus the minor.
     pub(crate) capability: c_int,
     pub(crate) device: DeviceId,
 }
 
 functions! {
-    /// The functions of NVRTC that are called.
+    /// The functions of NVRTC that the backend calls.
     Nvrtc of cudarc::nvrtc::sys;
     checked {
         nvrtcVersion(*mut c_int, *mut c_int) -> nvrtcResult;
@@ -45,25 +46,25 @@ functions! {
     optional {}
 }
 
-/// The compiler, and what it can make.
+/// The loaded compiler.
 pub(crate) struct Compiler {
     nvrtc: Nvrtc,
-    /// `NVRTC 12.9`.
+    /// Name and version, such as `NVRTC 12.9`.
     pub(crate) version: String,
-    /// The compute capabilities that it knows, 10 times the major number and the minor, lowest first.
+    /// The compute capabilities that it knows: 10 times the major number plus the minor, lowest first.
     known: Vec<c_int>,
 }
 
-/// What a program is compiled to.
+/// The form that a program is compiled to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Target {
     /// The machine code of this compute capability.
     Machine(c_int),
-    /// PTX of this one, which the driver compiles for a device that is newer than the compiler.
+    /// PTX for this one. The driver compiles it for a device that is newer than the compiler.
     Ptx(c_int),
 }
 
-/// The compiler, loaded once; of several that are there the one that suits a driver of CUDA `driver_major` best.
+/// The compiler, loaded once per process. Of several compilers, the one that suits a driver of CUDA `driver_major` best.
 pub(crate) fn compiler(driver_major: c_int) -> Result<&'static Compiler, DeviceError> {
     static COMPILER: OnceLock<Result<Compiler, DeviceError>> = OnceLock::new();
     COMPILER.get_or_init(|| Compiler::new(driver_major)).as_ref().map_err(Clone::clone)
@@ -72,7 +73,7 @@ pub(crate) fn compiler(driver_major: c_int) -> Result<&'static Compiler, DeviceE
 impl Compiler {
     fn new(driver_major: c_int) -> Result<Compiler, DeviceError> {
         const ADVICE: &str = "install the package libnvrtc of a CUDA toolkit of the driver's version (or the Python package \
-                              nvidia-cuda-nvrtc), and name the file in HALOPORT_NVRTC if it is where the loader does not look";
+                              nvidia-cuda-nvrtc); if the loader does not find the file, name it in HALOPORT_NVRTC";
         let not_found = |what: &str, looked_for| DeviceError::NotFound {
             what: what.into(),
             looked_for,
@@ -83,7 +84,7 @@ impl Compiler {
         let nvrtc = Nvrtc::load(library)
             .map_err(|symbol| not_found(what, format!("a library with the function {symbol}")))?;
         let (mut major, mut minor, mut count) = (0, 0, 0);
-        // SAFETY: the calls write numbers to places of ours, and as many capabilities as they say.
+        // SAFETY: the calls write to local variables, and as many capabilities as the second call returns.
         let known = unsafe {
             nvrtc.checked("nvrtcVersion", (nvrtc.nvrtcVersion)(&raw mut major, &raw mut minor))?;
             let status = (nvrtc.nvrtcGetNumSupportedArchs)(&raw mut count);
@@ -96,10 +97,10 @@ impl Compiler {
         Ok(Compiler { nvrtc, version: format!("NVRTC {major}.{minor}"), known })
     }
 
-    /// The options for a compute capability.
+    /// The options for the compute capability of a request.
     ///
     /// # Errors
-    /// [`DeviceError::Compile`] where the compiler knows none that is so old.
+    /// [`DeviceError::Compile`] if the capability is older than all that the compiler knows.
     pub(crate) fn options(&self, request: &Request<'_>) -> Result<Vec<String>, DeviceError> {
         let architecture = match self.target(request)? {
             Target::Machine(capability) => format!("--gpu-architecture=sm_{capability}"),
@@ -108,20 +109,21 @@ impl Compiler {
         Ok(CUDA_OPTIONS.iter().map(ToString::to_string).chain([architecture]).collect())
     }
 
-    /// The program as the driver loads it: a cubin, or PTX that ends with a zero.
+    /// Compiles a program to an image that the driver loads: a cubin, or PTX that ends with a zero byte.
     pub(crate) fn compile(&self, request: &Request<'_>) -> Result<Vec<u8>, DeviceError> {
         let wrong =
             |log: String| DeviceError::Compile { kernel: request.name.into(), device: request.device, log };
-        let in_c = |text: &str| CString::new(text).map_err(|_| wrong("the text has a zero in it".into()));
+        let in_c =
+            |text: &str| CString::new(text).map_err(|_| wrong("expected a text without zero bytes".into()));
         let (text, name) = (in_c(request.text)?, in_c(request.name)?);
         let options =
             self.options(request)?.iter().map(|option| in_c(option)).collect::<Result<Vec<_>, _>>()?;
         let options: Vec<*const c_char> = options.iter().map(|option| option.as_ptr()).collect();
 
-        let mut program = Program { nvrtc: &self.nvrtc, raw: ptr::null_mut() };
+        let mut program = NvrtcProgram { nvrtc: &self.nvrtc, raw: ptr::null_mut() };
         let (no_count, none) = (0, ptr::null());
         let nvrtc = &self.nvrtc;
-        // SAFETY: the texts end with a zero and outlive the program; there are as many options as is said.
+        // SAFETY: the texts end with a zero and outlive the program; the number of options is that of the list.
         let status = unsafe {
             let create = nvrtc.nvrtcCreateProgram;
             let status = create(&raw mut program.raw, text.as_ptr(), name.as_ptr(), no_count, none, none);
@@ -152,7 +154,7 @@ impl Compiler {
             kernel: request.name.into(),
             device: request.device,
             log: format!(
-                "the device has compute capability {}, and {} knows none but {:?}: an older CUDA toolkit compiles for it",
+                "the device has compute capability {}, and {} knows only {:?}: an older CUDA toolkit compiles for it",
                 request.capability, self.version, self.known
             ),
         })
@@ -160,13 +162,13 @@ impl Compiler {
 }
 
 /// A program of NVRTC, destroyed on drop.
-struct Program<'a> {
+struct NvrtcProgram<'a> {
     nvrtc: &'a Nvrtc,
     raw: nvrtcProgram,
 }
 
-impl Program<'_> {
-    /// What one function gives, as long as another says.
+impl NvrtcProgram<'_> {
+    /// The output of the function `content`, whose length the function `size` returns.
     fn output(
         &self,
         size: unsafe extern "C" fn(nvrtcProgram, *mut usize) -> u32,
@@ -174,7 +176,7 @@ impl Program<'_> {
         call: &'static str,
     ) -> Result<Vec<u8>, DeviceError> {
         let mut bytes = 0;
-        // SAFETY: the program is live, and the second call writes as many bytes as the first says.
+        // SAFETY: the program is live, and the second call writes as many bytes as the first returns.
         unsafe {
             self.nvrtc.checked(call, size(self.raw, &raw mut bytes))?;
             let mut output = vec![0u8; bytes];
@@ -184,10 +186,10 @@ impl Program<'_> {
     }
 }
 
-impl Drop for Program<'_> {
+impl Drop for NvrtcProgram<'_> {
     fn drop(&mut self) {
         if !self.raw.is_null() {
-            // SAFETY: the program is ours and destroyed once. An error leaves nothing to be done.
+            // SAFETY: the program is live and destroyed once. An error needs no action.
             unsafe { (self.nvrtc.nvrtcDestroyProgram)(&raw mut self.raw) };
         }
     }
@@ -197,12 +199,12 @@ impl Nvrtc {
     fn checked(&self, call: &'static str, status: u32) -> Result<(), DeviceError> {
         match status {
             0 => Ok(()),
-            _ => Err(DeviceError::Driver { call, device: crate::driver::ANY, message: self.text(status) }),
+            _ => Err(DeviceError::Driver { call, device: ANY, message: self.text(status) }),
         }
     }
 
     fn text(&self, status: u32) -> String {
-        // SAFETY: it gives a static text of C for any number, or null.
+        // SAFETY: for every number, the function returns a static C string or null.
         let text = unsafe {
             let text = (self.nvrtcGetErrorString)(status);
             (!text.is_null()).then(|| CStr::from_ptr(text))
@@ -211,8 +213,9 @@ impl Nvrtc {
     }
 }
 
-/// Where the compiler may be: what the user names, then where the loader looks, then in a toolkit's folder. What it makes
-/// can be loaded by a driver of the same major version or a later one, so the driver's comes first.
+/// The names under which the compiler is looked for: those of the user, then those that the loader finds, then those in the
+/// folder of a toolkit. A driver loads the output of a compiler of its own major version or an earlier one, so the driver's
+/// version comes first.
 fn names(driver_major: c_int) -> Vec<String> {
     let named = std::env::var("HALOPORT_NVRTC").unwrap_or_default();
     let mut names: Vec<String> =
@@ -253,7 +256,7 @@ mod tests {
             name: "f",
             text: "extern \"C\" __global__ void f(int *x) { *x = 1; }",
             capability,
-            device: crate::driver::ANY,
+            device: ANY,
         };
         let newest = *compiler.known.last().unwrap();
         assert!(compiler.compile(&request(newest)).unwrap().starts_with(b"\x7fELF"));

@@ -1,12 +1,12 @@
-//! Whether bytes are machine code for NVIDIA GPUs: the driver is given an address and no length, and follows what stands
-//! there.
+//! Checks that bytes are complete machine code for NVIDIA GPUs: the driver gets an address without a length, and follows the
+//! offsets that it finds there.
 
 /// `EM_CUDA`, the machine in the header of an ELF file.
 const MACHINE: u64 = 190;
 
-/// Whether `bytes` are a file in the format ELF, for NVIDIA GPUs, whose tables and sections lie within it.
+/// Whether `bytes` are an ELF file for NVIDIA GPUs whose tables and sections lie within it.
 ///
-/// Numbers and places are those of "Tool Interface Standard, Executable and Linking Format", for files of 64 bits, lowest
+/// The numbers and offsets are those of "Tool Interface Standard, Executable and Linking Format", for files of 64 bits, lowest
 /// byte first.
 pub(crate) fn is_whole(bytes: &[u8]) -> bool {
     whole(bytes).unwrap_or(false)
@@ -41,7 +41,7 @@ fn whole(bytes: &[u8]) -> Option<bool> {
     Some(true)
 }
 
-/// A number of some bytes, lowest first.
+/// The number in `length` bytes from `begin` on, lowest byte first.
 fn number(bytes: &[u8], begin: usize, length: usize) -> Option<u64> {
     let bytes = bytes.get(begin..begin.checked_add(length)?)?;
     Some(bytes.iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte)))
@@ -50,7 +50,7 @@ fn number(bytes: &[u8], begin: usize, length: usize) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::compiler::{Request, compiler};
+    use crate::program::compiler::{Request, compiler};
 
     #[test]
     fn what_is_cut_off_or_of_another_machine_is_none() {
@@ -62,11 +62,11 @@ mod tests {
             return;
         };
         let text = "extern \"C\" __global__ void f(int *x) { *x = 1; }";
-        let request = Request { name: "f", text, capability: 80, device: crate::driver::ANY };
+        let request = Request { name: "f", text, capability: 80, device: crate::driver::functions::ANY };
         let cubin = compiler.compile(&request).unwrap();
         assert!(is_whole(&cubin));
         for length in 0..cubin.len() {
-            // Behind the tables nothing may be missing but what fills up the last of them.
+            // Only padding behind the last table may be missing.
             assert!(!is_whole(&cubin[..length]) || length + 64 > cubin.len(), "the first {length} bytes");
         }
     }

@@ -1,4 +1,4 @@
-//! Events, and calls of the host: points in streams.
+//! Events, and calls of host functions from streams.
 
 use std::ffi::c_void;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -10,12 +10,12 @@ use std::time::Duration;
 use cudarc::driver::sys::{CUevent_flags, CUstream};
 use haloport_core::device::{DeviceError, Event};
 
-use crate::context::{Context, call};
-use crate::driver::{NOT_READY, SUCCESS, Status};
-use crate::handles::EventHandle;
-use crate::stream::CudaStream;
+use crate::driver::context::{Context, call};
+use crate::driver::functions::{NOT_READY, SUCCESS, Status};
+use crate::driver::handles::EventHandle;
+use crate::streams::stream::CudaStream;
 
-/// A point in a stream: a `cudaEvent_t`. A wait keeps the recording that it was made for.
+/// A point in a stream (`cudaEvent_t`). If the event is recorded anew, a wait still refers to the earlier recording.
 #[derive(Debug)]
 pub struct CudaEvent {
     handle: EventHandle,
@@ -28,7 +28,7 @@ impl CudaEvent {
         let flags =
             if timing { CUevent_flags::CU_EVENT_DEFAULT } else { CUevent_flags::CU_EVENT_DISABLE_TIMING };
         let mut raw = ptr::null_mut();
-        // SAFETY: it writes to a place of ours, and the event that is made is ours.
+        // SAFETY: the call writes to a local variable, and the new event belongs to the handle.
         let handle = unsafe {
             call!(context, cuEventCreate(&raw mut raw, flags as u32))?;
             EventHandle::own(context, raw)
@@ -45,7 +45,7 @@ impl CudaEvent {
 
     pub(crate) fn make_wait(&self, stream: &CudaStream) -> Result<(), DeviceError> {
         let no_flags = 0;
-        // SAFETY: event and stream are live. An event that was never recorded holds nothing back.
+        // SAFETY: event and stream are live. An event that was never recorded delays nothing.
         unsafe { call!(stream.context(), cuStreamWaitEvent(stream.raw(), self.handle.raw(), no_flags)) }
     }
 
@@ -65,7 +65,7 @@ impl CudaEvent {
         }
     }
 
-    /// That it has a time.
+    /// Checks that it has a time.
     fn check(&self, which: &'static str) -> Result<(), DeviceError> {
         let wrong = |expected: &str, found: &str| Err(DeviceError::invalid(which, expected, found));
         match (self.timing, self.recorded.load(Ordering::Acquire)) {
@@ -77,22 +77,22 @@ impl CudaEvent {
     }
 }
 
-/// The time from one event to the other, to about half a microsecond.
+/// The time from one event to the other, with a resolution of about half a microsecond.
 pub(crate) fn elapsed(begin: &CudaEvent, end: &CudaEvent) -> Result<Duration, DeviceError> {
     begin.check("the first event of an elapsed time")?;
     end.check("the second event of an elapsed time")?;
     let mut milliseconds = 0.0;
     let (first, second) = (begin.handle.raw(), end.handle.raw());
-    // SAFETY: the events are live and recorded; it writes to a place of ours.
+    // SAFETY: the events are live and recorded; the call writes to a local variable.
     unsafe { call!(&begin.handle.context, cuEventElapsedTime(&raw mut milliseconds, first, second)) }?;
     Ok(Duration::try_from_secs_f64(f64::from(milliseconds) / 1000.0).unwrap_or(Duration::ZERO))
 }
 
-/// Calls `function` when what is now in `stream` is done.
+/// Calls `function` when the work that is now in `stream` is done.
 pub(crate) fn call_host(stream: &CudaStream, function: Box<dyn FnOnce() + Send>) -> Result<(), DeviceError> {
     let function: *mut HostFunction = Box::into_raw(Box::new(function));
     let no_flags = 0;
-    // SAFETY: the stream is live, and the driver calls the function once, whatever becomes of the work before.
+    // SAFETY: the stream is live, and the driver calls the function once, even if the work before fails.
     let put = unsafe {
         call!(
             stream.context(),
@@ -100,7 +100,7 @@ pub(crate) fn call_host(stream: &CudaStream, function: Box<dyn FnOnce() + Send>)
         )
     };
     if put.is_err() {
-        // SAFETY: the driver refused it, so that it is still ours alone.
+        // SAFETY: the driver refused the function, so nobody else has it.
         drop(unsafe { Box::from_raw(function) });
     }
     put
@@ -109,7 +109,7 @@ pub(crate) fn call_host(stream: &CudaStream, function: Box<dyn FnOnce() + Send>)
 type HostFunction = Box<dyn FnOnce() + Send>;
 
 unsafe extern "C" fn run_host_function(_stream: CUstream, _status: Status, function: *mut c_void) {
-    // SAFETY: it is the box that `call_host` gave away, and the driver calls this once.
+    // SAFETY: the address is that of the box from `call_host`, and the driver calls this once.
     let function = unsafe { Box::from_raw(function.cast::<HostFunction>()) };
     // A panic must not reach the driver; the hook has reported it.
     let _ = catch_unwind(AssertUnwindSafe(function));

@@ -1,52 +1,98 @@
 //! Flags: numbers in pinned host memory that streams and the host set and wait for.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 
-use haloport_core::device::{DeviceError, Flag};
+use cudarc::driver::sys::{CUstreamWaitValue_flags, CUstreamWriteValue_flags};
+use haloport_core::device::{DeviceError, Flag, Stream as _};
 
-use crate::open::Opened;
-use crate::stream::CudaStream;
-use crate::word::Word;
+use crate::driver::functions::{CAPTURE_UNSUPPORTED, NOT_SUPPORTED, SUCCESS, Status};
+use crate::memory::allocation::Allocation;
+use crate::opened::Opened;
+use crate::streams::stream::CudaStream;
 
-/// A flag: set where its number stands in the word.
+/// A flag, with a word of its own until it is dropped. It is set if the word holds its number.
 #[derive(Debug)]
 pub(crate) struct CudaFlag {
-    word: Word,
+    opened: Arc<Opened>,
+    /// The memory of all words.
+    memory: Arc<Allocation>,
+    /// The index of its word.
+    index: usize,
     number: u32,
 }
 
 impl CudaFlag {
     pub(crate) fn new(opened: &Arc<Opened>) -> Result<CudaFlag, DeviceError> {
-        let (word, last) = Word::new(opened)?;
-        Ok(CudaFlag { word, number: last.wrapping_add(1) })
+        let (memory, index, last) = opened.words.take(opened)?;
+        Ok(CudaFlag { opened: Arc::clone(opened), memory, index, number: last.wrapping_add(1) })
+    }
+
+    fn word(&self) -> &AtomicU32 {
+        // SAFETY: the word lies in host memory that `memory` keeps alive; all other accesses are atomic or by the device.
+        unsafe { AtomicU32::from_ptr(self.pointer()) }
+    }
+
+    fn address(&self) -> u64 {
+        self.pointer().addr() as u64
+    }
+
+    fn pointer(&self) -> *mut u32 {
+        self.memory.pointer().as_ptr().cast::<u32>().wrapping_add(self.index)
     }
 }
 
 impl Flag<CudaStream> for CudaFlag {
+    /// If it is set, what was written before it was set is visible after this call.
     fn is_set(&self) -> bool {
-        self.word.read() == self.number
+        self.word().load(Ordering::Acquire) == self.number
     }
 
     fn set(&self) {
-        self.word.write(self.number);
+        self.word().store(self.number, Ordering::Release);
     }
 
     fn clear(&self) {
-        self.word.write(self.number.wrapping_sub(1));
+        self.word().store(self.number.wrapping_sub(1), Ordering::Release);
     }
 
     fn set_in(&self, stream: &CudaStream) -> Result<(), DeviceError> {
-        self.word.write_in(self.number, stream)
+        let flags = CUstreamWriteValue_flags::CU_STREAM_WRITE_VALUE_DEFAULT as u32;
+        let (_entered, driver) = (stream.context().enter()?, stream.context().driver);
+        // SAFETY: stream and memory are live, and the memory lives as long as the device is open, which the stream ensures.
+        let status =
+            unsafe { (driver.cuStreamWriteValue32_v2)(stream.raw(), self.address(), self.number, flags) };
+        checked(stream, "cuStreamWriteValue32_v2", status)
     }
 
+    /// Waits for this number or a later one (modulo 2³²). So a stream that looks late, when the word already serves another
+    /// flag, goes on.
     fn wait_in(&self, stream: &CudaStream) -> Result<(), DeviceError> {
-        self.word.wait_in(self.number, stream)
+        let flags = CUstreamWaitValue_flags::CU_STREAM_WAIT_VALUE_GEQ as u32;
+        let (_entered, driver) = (stream.context().enter()?, stream.context().driver);
+        // SAFETY: as in `set_in`.
+        let status =
+            unsafe { (driver.cuStreamWaitValue32_v2)(stream.raw(), self.address(), self.number, flags) };
+        checked(stream, "cuStreamWaitValue32_v2", status)
     }
 }
 
 impl Drop for CudaFlag {
     fn drop(&mut self) {
-        // The next user of the word counts from here: a stream that looks at it late goes through.
+        // The next user of the word counts on from here.
         self.set();
+        self.opened.words.give_back(self.index, self.number);
+    }
+}
+
+/// The result of a call that some drivers refuse, some of them only in streams that capture.
+fn checked(stream: &CudaStream, call: &'static str, status: Status) -> Result<(), DeviceError> {
+    match status {
+        SUCCESS => Ok(()),
+        NOT_SUPPORTED | CAPTURE_UNSUPPORTED => {
+            let what = "writing and awaiting numbers in streams, or not in captured work";
+            Err(DeviceError::Unsupported { what, device: stream.device() })
+        }
+        status => stream.context().checked(call, status),
     }
 }

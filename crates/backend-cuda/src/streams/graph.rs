@@ -1,16 +1,16 @@
-//! Work that is captured once and put into streams with one call.
+//! Work that is captured once and launched with one call.
 
 use std::ptr;
 
 use cudarc::driver::sys::{CUgraph, CUgraphInstantiate_flags, CUstreamCaptureMode};
 use haloport_core::device::{Captured, DeviceError, Stream};
 
-use crate::context::call;
-use crate::handles::{CapturedGraph, ReadyGraph};
-use crate::stream::CudaStream;
+use crate::driver::context::call;
+use crate::driver::handles::{CapturedGraph, ReadyGraph};
+use crate::streams::stream::CudaStream;
 
-/// Launches, copies and fills that [`CudaDevice::capture`](crate::CudaDevice::capture_graph) has captured, with their arguments
-/// and their order.
+/// Launches, copies and fills that [`CudaDevice::capture_graph`](crate::CudaDevice::capture_graph) has captured, with their
+/// arguments and their order.
 #[derive(Debug)]
 pub struct CudaGraph {
     ready: ReadyGraph,
@@ -21,12 +21,12 @@ impl CudaGraph {
         stream: &CudaStream,
         work: impl FnOnce() -> Result<(), DeviceError>,
     ) -> Result<CudaGraph, DeviceError> {
-        if stream.handle() <= CudaStream::LAST_DEFAULT {
+        if stream.is_default() {
             let found = format!("the default stream of handle {}", stream.handle());
             return Err(DeviceError::invalid("the stream of a capture", "one that was made", found));
         }
         let (context, raw) = (stream.context(), stream.raw());
-        // What other threads do meanwhile does not end the capture.
+        // Calls of other threads meanwhile do not end the capture.
         let mode = CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL;
         // SAFETY: the stream is live.
         unsafe { call!(context, cuStreamBeginCapture_v2(raw, mode)) }?;
@@ -36,24 +36,24 @@ impl CudaGraph {
         worked?;
         let captured = captured?;
         let mut ready = ptr::null_mut();
-        // Packing before other work, as in the streams that were captured.
+        // With the priorities of the captured streams: packing before other work.
         let flags = CUgraphInstantiate_flags::CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY.0;
-        // SAFETY: the graph is live; it writes to a place of ours, and what is made is ours.
+        // SAFETY: the graph is live; the call writes to a local variable, and the new object belongs to the result.
         unsafe {
             call!(context, cuGraphInstantiateWithFlags(&raw mut ready, captured.raw(), flags.into()))?;
             Ok(CudaGraph { ready: ReadyGraph::own(context, ready) })
         }
     }
 
-    /// Puts the captured work into a stream: it begins after all that is there, and ends before all that follows. It runs
-    /// with the arguments that it was captured with; a graph does not run beside itself.
+    /// Puts the captured work into a stream. It begins after all earlier work of the stream, ends before all later work, and
+    /// uses the arguments that it was captured with. Two launches of one graph do not overlap. Does not block.
     ///
     /// # Safety
-    /// What was promised for the captured calls holds anew, from this call until the work has finished in stream order. The
-    /// graph, and the kernels, launches and lists of copies that were captured, live until then.
+    /// The promises for the captured calls hold again, from this call until the work has finished in stream order. The graph
+    /// and the captured kernels, launches and lists of copies live until then.
     ///
     /// # Errors
-    /// What the driver says.
+    /// The driver's errors.
     pub unsafe fn launch(&self, stream: &CudaStream) -> Result<(), DeviceError> {
         // SAFETY: graph and stream are live, and the rest is the caller's promise.
         unsafe { call!(stream.context(), cuGraphLaunch(self.ready.raw(), stream.raw())) }
@@ -67,7 +67,7 @@ impl Captured<CudaStream> for CudaGraph {
     }
 }
 
-/// A stream that captures, at the latest until this is dropped: also where the work panics.
+/// A stream that captures. Dropping this ends the capture, so it also ends if the work panics.
 struct Capturing<'a>(&'a CudaStream);
 
 impl Capturing<'_> {
@@ -77,7 +77,7 @@ impl Capturing<'_> {
         end(stream)?.ok_or_else(|| DeviceError::Driver {
             call: "cuStreamEndCapture",
             device: stream.device(),
-            message: "the capture was broken off by a call that no capture allows".into(),
+            message: "a call that is not allowed during a capture has ended it".into(),
         })
     }
 }
@@ -88,14 +88,14 @@ impl Drop for Capturing<'_> {
     }
 }
 
-/// Ends a capture, also where the context cannot be made current; the graph, if there is one.
+/// Ends a capture, even if the context cannot be made current. Returns the graph, if there is one.
 fn end(stream: &CudaStream) -> Result<Option<CapturedGraph>, DeviceError> {
     let context = stream.context();
     let entered = context.enter();
     let mut graph: CUgraph = ptr::null_mut();
-    // SAFETY: the stream is live and captures; it writes to a place of ours.
+    // SAFETY: the stream is live and captures; the call writes to a local variable.
     let status = unsafe { (context.driver.cuStreamEndCapture)(stream.raw(), &raw mut graph) };
-    // SAFETY: it was just made, and is ours.
+    // SAFETY: the graph is new and belongs to the result.
     let graph = (!graph.is_null()).then(|| unsafe { CapturedGraph::own(context, graph) });
     entered?;
     context.checked("cuStreamEndCapture", status)?;

@@ -1,34 +1,34 @@
 //! Copies of boxes and of indexed rows.
 
 use std::ptr;
+use std::sync::Arc;
 
 use cudarc::driver::sys::{CUDA_MEMCPY2D, CUDA_MEMCPY3D, CUdeviceptr, CUmemorytype};
 use haloport_core::device::dialect::{COPIES, COPY_GROUP_THREADS, CopyEntry, CopyTable, entry_of_box};
 use haloport_core::device::{BoxCopy, Buffer, CopyItem, DeviceError, MemoryKind, Pointer};
-use std::sync::Arc;
 
-use crate::context::call;
-use crate::kernels::{Arguments, Grid, enqueue, enqueue_places};
-use crate::memory::CudaBuffer;
-use crate::open::Opened;
-use crate::program::{self, Function};
-use crate::stream::{CudaStream, synchronize};
+use crate::driver::context::call;
+use crate::memory::buffer::CudaBuffer;
+use crate::opened::Opened;
+use crate::program::loaded::Function;
+use crate::streams::stream::CudaStream;
+use crate::work::kernels::{Arguments, Grid, enqueue, enqueue_at};
 
-/// What a group of threads takes: a few words of 16 bytes each.
+/// The bytes that a group of threads copies: a few words of 16 bytes per thread.
 const GROUP_TILE_BYTES: usize = COPY_GROUP_THREADS * 16 * 4;
 
-/// Rows of a box from this many bytes on are copied by the GPU's copy engines, shorter ones by a kernel.
+/// Boxes whose rows have at least this many bytes are copied by the GPU's copy engines, others by a kernel.
 const LEAST_ROW_BYTES: usize = 256;
 
-/// The longest distance between rows that every device's copy engines take.
+/// The largest distance between rows, in bytes, that the copy engines of every device accept.
 const MOST_PITCH_BYTES: usize = i32::MAX as usize;
 
-/// A list of copies, which is one launch: all its entries stand in a table in device memory.
+/// A list of copies, run by one launch: its entries are in a table in device memory.
 #[derive(Debug)]
 pub struct CudaCopies {
-    /// `None` where nothing is copied.
+    /// `None` if there is nothing to copy.
     launch: Option<Launch>,
-    /// What is laid out anew when the list is moved; empty for a list that stays where it is.
+    /// The copies from which the table is built again when the list moves; empty if the list never moves.
     moving: Vec<CopyItem>,
 }
 
@@ -49,7 +49,7 @@ impl CudaCopies {
     }
 
     /// See [`Device::relocate_copies`](haloport_core::device::Device::relocate_copies). The width of words depends on the
-    /// addresses, so the table is laid out anew.
+    /// addresses, so the table is built again.
     pub(crate) fn relocate(
         &mut self,
         opened: &Arc<Opened>,
@@ -84,12 +84,11 @@ impl Launch {
         }
         let memory = CudaBuffer::new(opened, table.bytes(), MemoryKind::Device)?;
         let bytes = table.place(memory.pointer());
-        let (from, to, setup) =
-            (address(Pointer::new(bytes.as_ptr().cast_mut())), memory.pointer(), opened.setup.raw());
-        // SAFETY: the buffer is as long as the table, and the copy is done before either is touched again.
-        unsafe { call!(&opened.context, cuMemcpyAsync(address(to), from, bytes.len(), setup)) }?;
-        synchronize(&opened.context, setup)?;
         let entries = address(memory.pointer());
+        let (from, setup) = (address(Pointer::new(bytes.as_ptr().cast_mut())), &opened.setup);
+        // SAFETY: the buffer is as long as the table, and the copy is done before either is used again.
+        unsafe { call!(&opened.context, cuMemcpyAsync(entries, from, bytes.len(), setup.raw())) }?;
+        setup.synchronize()?;
         let tiles = entries + table.tiles_begin() as u64;
         Ok(Launch {
             function: copy_function(opened, "copy_words")?,
@@ -108,7 +107,7 @@ pub(crate) unsafe fn copy_box(copy: &BoxCopy, stream: &CudaStream) -> Result<(),
     if copy.bytes() == 0 {
         return Ok(());
     }
-    let rows = Rows::of(copy);
+    let rows = PitchedRows::of(copy);
     // SAFETY: the caller's promise, in all three.
     unsafe {
         match (copy.axes(), rows, copy.sign_change()) {
@@ -131,7 +130,7 @@ pub(crate) unsafe fn copy(
     if bytes == 0 {
         return Ok(());
     }
-    // SAFETY: the caller's promise; which memory it is the driver knows by the addresses, which are unified.
+    // SAFETY: the caller's promise; addresses are unified, so the driver knows the kind of memory by them.
     unsafe { call!(stream.context(), cuMemcpyAsync(address(target), address(source), bytes, stream.raw())) }
 }
 
@@ -148,24 +147,24 @@ unsafe fn copy_by_kernel(copy: &BoxCopy, stream: &CudaStream) -> Result<(), Devi
     }
     let groups = groups.div_ceil(each as usize);
     let function = copy_function(&stream.opened, "copy_entry")?;
-    let mut places = [(&raw mut entry).cast(), (&raw mut each).cast()];
+    let mut addresses = [(&raw mut entry).cast(), (&raw mut each).cast()];
     let grid = Grid { groups: [groups, 1, 1], threads: [threads, 1, 1] };
     // SAFETY: the caller's promise; the arguments are those of `copy_entry`.
-    unsafe { enqueue_places(&function, grid, places.as_mut_ptr(), stream) }
+    unsafe { enqueue_at(&function, grid, addresses.as_mut_ptr(), stream) }
 }
 
-/// A box that copy engines take: rows without a gap, in planes, in a box, on both sides.
+/// A box that copy engines accept: on both sides, rows without gaps that form planes that form the box.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Rows {
+struct PitchedRows {
     /// The source and the target.
-    sides: [RowsOfSide; 2],
+    sides: [PitchedSide; 2],
     row_bytes: usize,
     rows: usize,
     planes: usize,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct RowsOfSide {
+struct PitchedSide {
     address: CUdeviceptr,
     /// Bytes from one row to the next.
     pitch: usize,
@@ -173,8 +172,9 @@ struct RowsOfSide {
     height: usize,
 }
 
-impl Rows {
-    fn of(copy: &BoxCopy) -> Option<Rows> {
+impl PitchedRows {
+    /// `None` if copy engines do not accept the box.
+    fn of(copy: &BoxCopy) -> Option<PitchedRows> {
         let row_bytes = copy.run_bytes();
         let (planes, rows) = match copy.axes() {
             [rows] => (None, rows),
@@ -192,13 +192,22 @@ impl Rows {
                 Some(Ok(stride)) if fits && stride.is_multiple_of(pitch) => stride / pitch,
                 Some(_) => return None,
             };
-            (fits && height >= rows.extent).then_some(RowsOfSide { address: address(pointer), pitch, height })
+            (fits && height >= rows.extent).then_some(PitchedSide {
+                address: address(pointer),
+                pitch,
+                height,
+            })
         };
         let sides = [
             side(copy.source(), rows.source_stride, planes.map(|axis| axis.source_stride))?,
             side(copy.target(), rows.target_stride, planes.map(|axis| axis.target_stride))?,
         ];
-        Some(Rows { sides, row_bytes, rows: rows.extent, planes: planes.map_or(1, |axis| axis.extent) })
+        Some(PitchedRows {
+            sides,
+            row_bytes,
+            rows: rows.extent,
+            planes: planes.map_or(1, |axis| axis.extent),
+        })
     }
 
     /// # Safety
@@ -260,13 +269,13 @@ impl Rows {
     }
 }
 
-/// An address as the driver takes it.
+/// An address in the driver's form.
 pub(crate) fn address(pointer: Pointer) -> CUdeviceptr {
     pointer.as_ptr().expose_provenance() as CUdeviceptr
 }
 
 fn copy_function(opened: &Opened, name: &str) -> Result<Function, DeviceError> {
-    Function::new(opened, program::portable(opened, "copies", COPIES)?, name)
+    Function::new(&opened.context, opened.programs.portable(opened, "copies", COPIES)?, name)
 }
 
 #[cfg(test)]
@@ -275,14 +284,14 @@ mod tests {
 
     use super::*;
 
-    fn rows_of(element_bytes: usize, axes: &[[isize; 3]]) -> Option<Rows> {
+    fn rows_of(element_bytes: usize, axes: &[[isize; 3]]) -> Option<PitchedRows> {
         let axes = axes.iter().map(|[extent, source_stride, target_stride]| CopyAxis {
             extent: *extent as usize,
             source_stride: *source_stride,
             target_stride: *target_stride,
         });
         let [source, target] = [4096, 8192].map(|address| Pointer::new(ptr::without_provenance_mut(address)));
-        Rows::of(&BoxCopy::new(source, target, element_bytes, &axes.collect::<Vec<_>>()).unwrap())
+        PitchedRows::of(&BoxCopy::new(source, target, element_bytes, &axes.collect::<Vec<_>>()).unwrap())
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Kernels, and kernels with their arguments.
+//! Kernels and their launches.
 
 use std::ffi::{c_uint, c_void};
 use std::ptr;
@@ -6,14 +6,14 @@ use std::sync::Arc;
 
 use haloport_core::device::{DeviceError, KernelArgument, KernelSource, LaunchConfig, ParameterType};
 
-use crate::context::call;
-use crate::driver::SUCCESS;
-use crate::open::Opened;
-use crate::program::{Function, Program};
-use crate::stream::CudaStream;
+use crate::driver::context::call;
+use crate::driver::functions::SUCCESS;
+use crate::opened::Opened;
+use crate::program::loaded::{Function, Program};
+use crate::streams::stream::CudaStream;
 
-/// Threads of a group where the author of a kernel asks for no number: with the most registers that a thread can have, a
-/// group of so many still fits on every GPU.
+/// The threads of a group if the author of a kernel does not choose: a group of this size fits on every GPU even if each
+/// thread uses the most registers that it can have.
 const GROUP_THREADS: usize = 256;
 
 /// The most groups along the axes, and the most threads of one group along axis 2: "CUDA C++ Programming Guide", table of
@@ -35,7 +35,7 @@ pub struct CudaLaunch {
     function: Function,
     source: KernelSource,
     arguments: Arguments,
-    /// `None` where there is nothing to compute.
+    /// `None` if there are no indices.
     grid: Option<Grid>,
 }
 
@@ -46,17 +46,17 @@ pub(crate) struct Grid {
     pub(crate) threads: [usize; 3],
 }
 
-/// The values of arguments, and where they are, as the driver takes them.
+/// The values of arguments and their addresses, in the driver's form.
 #[derive(Debug)]
 pub(crate) struct Arguments {
-    /// One argument each, its bytes first.
+    /// One argument each; its bytes come first.
     values: Vec<u64>,
-    places: Vec<*mut c_void>,
+    addresses: Vec<*mut c_void>,
 }
 
-// SAFETY: the places are those of the values, which the structure owns.
+// SAFETY: the addresses are those of the values, which the structure owns.
 unsafe impl Send for Arguments {}
-// SAFETY: shared, they are only read.
+// SAFETY: shared, the addresses are only read.
 unsafe impl Sync for Arguments {}
 
 impl CudaKernel {
@@ -65,14 +65,14 @@ impl CudaKernel {
         program: Arc<Program>,
         source: &KernelSource,
     ) -> Result<CudaKernel, DeviceError> {
-        let function = Function::new(opened, program, source.name)?;
+        let function = Function::new(&opened.context, program, source.name)?;
         let kernel = CudaKernel { opened: Arc::clone(opened), function, source: *source };
         kernel.check_parameters()?;
         Ok(kernel)
     }
 
-    /// The kernel as the compiler left it, for [`CudaDevice::load`](crate::CudaDevice::load): a cubin, or PTX where the
-    /// compiler does not know the device.
+    /// The compiled kernel, for [`CudaDevice::load`](crate::CudaDevice::load): a cubin, or PTX if the compiler does not know
+    /// the device.
     pub fn binary(&self) -> &[u8] {
         self.function.program().image()
     }
@@ -91,15 +91,15 @@ impl CudaKernel {
         })
     }
 
-    /// That the compiled kernel takes what its declaration says, where the driver can tell: it follows as many arguments
-    /// as the kernel has parameters.
+    /// Checks, if the driver can tell, that the compiled kernel has the parameters of its declaration: a launch reads as many
+    /// arguments as the kernel has parameters.
     fn check_parameters(&self) -> Result<(), DeviceError> {
         let context = &self.opened.context;
         let Some(information) = context.driver.cuFuncGetParamInfo else { return Ok(()) };
         let _entered = context.enter()?;
         let size_of = |index: usize| {
             let (mut offset, mut bytes) = (0, 0);
-            // SAFETY: the function is live; it writes to places of ours, or refuses an index past the last.
+            // SAFETY: the function is live; the call writes to local variables, or refuses an index past the last.
             let status = unsafe { information(self.function.raw(), index, &raw mut offset, &raw mut bytes) };
             (status == SUCCESS).then_some(bytes)
         };
@@ -110,8 +110,8 @@ impl CudaKernel {
             return Ok(());
         }
         let log = format!(
-            "its source has parameters of {found:?} bytes (looking no further than one past the last), its declaration of \
-             {expected:?}"
+            "its declaration has parameters of {expected:?} bytes; its source has parameters of {found:?} bytes (checked up \
+             to one past the last)"
         );
         Err(DeviceError::Compile { kernel: self.source.name.into(), device: self.opened.id(), log })
     }
@@ -136,7 +136,7 @@ impl CudaLaunch {
 }
 
 impl Grid {
-    /// Groups that hold all indices; `None` where there are none.
+    /// Groups that cover all indices; `None` if there are none.
     fn of(config: LaunchConfig, most_threads: usize) -> Result<Option<Grid>, DeviceError> {
         if config.global.contains(&0) {
             return Ok(None);
@@ -161,8 +161,8 @@ impl Grid {
     }
 }
 
-/// The threads of a group: as many along the fastest axis as there are indices, then along the next. Where that makes too
-/// many groups along a later axis, threads go there.
+/// The threads of a group: as many along the fastest axis as there are indices, then along the next. If that makes too many
+/// groups along a later axis, threads move there.
 fn group_of(global: [usize; 3], most_threads: usize) -> [usize; 3] {
     let mut left = GROUP_THREADS.min(most_threads.max(1));
     left = 1 << left.ilog2();
@@ -186,23 +186,23 @@ fn group_of(global: [usize; 3], most_threads: usize) -> [usize; 3] {
 
 impl Arguments {
     pub(crate) fn new(values: Vec<u64>) -> Arguments {
-        let mut arguments = Arguments { values, places: Vec::new() };
-        arguments.find_places();
+        let mut arguments = Arguments { values, addresses: Vec::new() };
+        arguments.find_addresses();
         arguments
     }
 
     fn set(&mut self, index: usize, value: u64) {
         self.values[index] = value;
-        self.find_places();
+        self.find_addresses();
     }
 
-    fn find_places(&mut self) {
+    fn find_addresses(&mut self) {
         let first = self.values.as_mut_ptr();
-        self.places = (0..self.values.len()).map(|index| first.wrapping_add(index).cast()).collect();
+        self.addresses = (0..self.values.len()).map(|index| first.wrapping_add(index).cast()).collect();
     }
 }
 
-/// The bytes of an argument; those of a smaller number come first.
+/// The bytes of an argument; those of a shorter one come first.
 fn value(argument: KernelArgument) -> u64 {
     match argument {
         KernelArgument::Pointer(pointer) => pointer.as_ptr().expose_provenance() as u64,
@@ -231,20 +231,20 @@ pub(crate) unsafe fn enqueue(
     stream: &CudaStream,
 ) -> Result<(), DeviceError> {
     // The driver only reads the list.
-    let places = arguments.places.as_ptr().cast_mut();
-    // SAFETY: function and stream are live, and there are as many arguments as parameters. What the kernel does is the
-    // caller's promise.
-    unsafe { enqueue_places(function, grid, places, stream) }
+    let addresses = arguments.addresses.as_ptr().cast_mut();
+    // SAFETY: function and stream are live, and there are as many arguments as parameters. The caller promised the memory
+    // that the kernel accesses.
+    unsafe { enqueue_at(function, grid, addresses, stream) }
 }
 
-/// As [`enqueue`], with the places of the arguments.
+/// As [`enqueue`], with the addresses of the arguments.
 ///
 /// # Safety
-/// As for [`enqueue`]; at `places` stand the addresses of all arguments, each of its parameter's type.
-pub(crate) unsafe fn enqueue_places(
+/// As for [`enqueue`]; `addresses` points to the addresses of all arguments, each of its parameter's type.
+pub(crate) unsafe fn enqueue_at(
     function: &Function,
     Grid { groups, threads }: Grid,
-    places: *mut *mut c_void,
+    addresses: *mut *mut c_void,
     stream: &CudaStream,
 ) -> Result<(), DeviceError> {
     let ([x, y, z], [tx, ty, tz]) = (groups.map(|n| n as c_uint), threads.map(|n| n as c_uint));
@@ -253,7 +253,7 @@ pub(crate) unsafe fn enqueue_places(
     unsafe {
         call!(
             stream.context(),
-            cuLaunchKernel(function.raw(), x, y, z, tx, ty, tz, no_memory, stream.raw(), places, no_extra)
+            cuLaunchKernel(function.raw(), x, y, z, tx, ty, tz, no_memory, stream.raw(), addresses, no_extra)
         )
     }
 }

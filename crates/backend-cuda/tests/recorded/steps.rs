@@ -198,7 +198,7 @@ fn where_streams_that_capture_take_no_flags_steps_are_done_anew() {
                 )?
             };
             let why =
-                "cuda:0 does not offer streams that write and wait for numbers, or not in captured work";
+                "cuda:0 does not offer writing and awaiting numbers in streams, or not in captured work";
             assert_eq!(step.fallback_reason(), Some(why));
             for _ in 0..3 {
                 step.replay()?;

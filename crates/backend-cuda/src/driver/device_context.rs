@@ -1,0 +1,53 @@
+//! Opening a device: its context, its properties, and a stream for set-up work.
+
+use std::ffi::c_int;
+use std::sync::Arc;
+
+use cudarc::driver::sys::CUdevice_attribute;
+use haloport_core::device::{DeviceError, DeviceId, DeviceInfo, Priority};
+
+use crate::driver::context::Context;
+use crate::driver::raw_stream::{RawStream, priorities};
+use crate::driver::select::Candidate;
+
+/// The primary context of a device, with the properties of the device.
+pub(crate) struct DeviceContext {
+    pub(crate) info: DeviceInfo,
+    /// The compute capability: 10 times the major number plus the minor.
+    pub(crate) capability: c_int,
+    pub(crate) offers: Offers,
+    /// For work that the host waits for at once, independent of all other streams.
+    pub(crate) setup: RawStream,
+    pub(crate) context: Arc<Context>,
+}
+
+/// Capabilities that only some devices have.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Offers {
+    /// Memory that the host may use while the device computes.
+    pub(crate) shared_memory: bool,
+    /// Memory that is allocated and freed in stream order.
+    pub(crate) pools: bool,
+    /// The least and the most urgent priority of streams; the more urgent is the lower number.
+    pub(crate) priorities: [c_int; 2],
+}
+
+impl DeviceContext {
+    pub(crate) fn new(candidate: Candidate) -> Result<DeviceContext, DeviceError> {
+        use CUdevice_attribute as Of;
+
+        let context = Arc::new(Context::new(candidate.driver, candidate.device, candidate.info.id)?);
+        let offers = Offers {
+            shared_memory: candidate.has(Of::CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS)?,
+            pools: candidate.has(Of::CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED)?,
+            priorities: priorities(&context)?,
+        };
+        let setup = RawStream::new(&context, Priority::Normal, offers.priorities)?;
+        let Candidate { info, capability, .. } = candidate;
+        Ok(DeviceContext { info, capability, offers, setup, context })
+    }
+
+    pub(crate) fn id(&self) -> DeviceId {
+        self.info.id
+    }
+}

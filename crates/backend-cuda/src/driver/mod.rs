@@ -1,0 +1,14 @@
+//! The driver's library and what it hands out; nothing here knows of programs, buffers or copies.
+//!
+//! - `library`: loads a library and declares a table of its functions; `functions`: that table for the driver.
+//! - `context`: the primary context of a device, and the macro `call!`; `handles`: objects that are destroyed on drop;
+//!   `raw_stream`: streams.
+//! - `select`: lists the devices and finds the one that a name means; `device_context`: opens it.
+
+pub(crate) mod context;
+pub(crate) mod device_context;
+pub(crate) mod functions;
+pub(crate) mod handles;
+pub(crate) mod library;
+pub(crate) mod raw_stream;
+pub(crate) mod select;
