@@ -1,4 +1,4 @@
-//! The device: a device of OpenCL with unified memory.
+//! The device: an OpenCL device with unified memory.
 
 use std::ffi::c_void;
 use std::sync::Arc;
@@ -10,27 +10,29 @@ use haloport_core::device::{
     MemoryKind, NextReader, Pointer, Priority,
 };
 
-use crate::copies::{Sharing, SyclCopies, address, copy, copy_box};
+use crate::buffer::SyclBuffer;
 use crate::event::{self, SyclEvent};
-use crate::kernels::{Grid, SyclKernel, SyclLaunch, enqueue, set_value};
-use crate::memory::SyclBuffer;
-use crate::open::{Opened, info_of};
-use crate::program;
-use crate::queue::{self, IMMEDIATE_QUEUES, SyclStream, WorkQueue};
-use crate::select::{Kind, Selector, candidates, has_extension};
+use crate::kernel::copies::{Division, SyclCopies, address, copy, copy_box};
+use crate::kernel::launch::{NdRange, SyclKernel, SyclLaunch, enqueue, set_address, set_value};
+use crate::kernel::program;
+use crate::opencl::library::has_extension;
+use crate::opencl::opened::{Opened, info_of};
+use crate::opencl::queue::{IMMEDIATE_QUEUES, WorkQueue};
+use crate::opencl::select::{Kind, Selector, candidates};
+use crate::stream::{SyclStream, finish_all};
 
-/// A GPU, a CPU or an accelerator that an OpenCL driver offers, with unified memory.
+/// A GPU, a CPU or an accelerator with an OpenCL driver and unified memory.
 ///
-/// All handles of one device share a context and a default stream, however often it is opened. To use memory and queues of
-/// another program, open it in that program's context: [`from_queue`](SyclDevice::from_queue).
+/// All handles of one device share a context and a default stream. To use memory and queues of another program, open the
+/// device in that program's context: [`from_queue`](SyclDevice::from_queue).
 #[derive(Debug, Clone)]
 pub struct SyclDevice {
     opened: Arc<Opened>,
-    sharing: Sharing,
+    division: Division,
 }
 
 impl SyclDevice {
-    /// The best device there is: the first GPU, else the first accelerator, else the first CPU.
+    /// Opens the best device: the first GPU, else the first accelerator, else the first CPU.
     ///
     /// # Errors
     /// As for [`select`](SyclDevice::select).
@@ -38,58 +40,58 @@ impl SyclDevice {
         SyclDevice::select("sycl")
     }
 
-    /// The device of that name: `sycl`, `sycl:cpu:0`, `sycl:gpu:1`, `opencl:cpu:0`; see [`Selector`].
+    /// Opens the device with this name: `sycl`, `sycl:cpu:0`, `sycl:gpu:1`, `opencl:cpu:0`; see [`Selector`].
     ///
     /// # Errors
-    /// [`DeviceError::InvalidArgument`] for a name that means nothing; [`DeviceError::NotFound`] where the library, a
-    /// platform or the device is missing, or has neither unified shared memory nor shared virtual memory; what the driver
-    /// says.
+    /// [`DeviceError::InvalidArgument`] if the name is not one of those forms; [`DeviceError::NotFound`] if the library, a
+    /// platform or the device is missing, or if the device has neither unified shared memory nor shared virtual memory;
+    /// [`DeviceError::Driver`].
     pub fn select(name: &str) -> Result<SyclDevice, DeviceError> {
         let selector: Selector = name.parse()?;
         Ok(SyclDevice::of(Opened::new(selector.find()?)?))
     }
 
-    /// The properties of all devices, in the order of their numbers. Opens none.
+    /// The properties of all devices, in the order of their numbers. Opens none of them.
     ///
     /// # Errors
-    /// [`DeviceError::NotFound`] where there is none.
+    /// [`DeviceError::NotFound`] if there is none.
     pub fn list() -> Result<Vec<DeviceInfo>, DeviceError> {
         Ok(candidates()?.iter().map(info_of).collect())
     }
 
     /// The native handles: a `cl_context` and a `cl_device_id`, alive as long as the device is open.
     pub fn native(&self) -> (usize, usize) {
-        (self.opened.context.raw().addr(), self.opened.device.addr())
+        (self.opened.context.raw().addr(), self.opened.device.id().addr())
     }
 
     /// Builds a kernel from a SPIR-V module instead of its portable source. May block.
     ///
     /// # Errors
-    /// [`DeviceError::Unsupported`] where the device takes none; [`DeviceError::Compile`] with the compiler's log.
+    /// [`DeviceError::Unsupported`] if the device does not take SPIR-V; [`DeviceError::Compile`] with the compiler's log.
     pub fn compile_spirv(&self, source: &KernelSource, module: &[u8]) -> Result<SyclKernel, DeviceError> {
         let program = program::from_spirv(&self.opened, source.name, module)?;
         SyclKernel::new(&self.opened, Arc::new(program), source)
     }
 
-    /// Builds a kernel from what [`SyclKernel::binary`] gave on the same device and driver.
+    /// Builds a kernel from a [binary](SyclKernel::binary) of the same device and driver.
     ///
     /// # Errors
-    /// What the driver says of a binary that is damaged or of another device.
+    /// [`DeviceError::Driver`] or [`DeviceError::Compile`] if the binary is damaged or of another device.
     pub fn load(&self, source: &KernelSource, binary: &[u8]) -> Result<SyclKernel, DeviceError> {
         let program = program::from_binary(&self.opened, source.name, binary)?;
         SyclKernel::new(&self.opened, Arc::new(program), source)
     }
 
     pub(crate) fn of(opened: Arc<Opened>) -> SyclDevice {
-        let sharing = Sharing::of(opened.kind);
-        SyclDevice { opened, sharing }
+        let division = Division::of(opened.kind);
+        SyclDevice { opened, division }
     }
 
     pub(crate) fn opened(&self) -> &Opened {
         &self.opened
     }
 
-    /// Fills memory that is not aligned as the driver's own fill wants it.
+    /// Fills memory that is not aligned as the driver's own fill requires.
     ///
     /// # Safety
     /// As for [`fill`](Device::fill).
@@ -105,23 +107,21 @@ impl SyclDevice {
         bytes[..element.len()].copy_from_slice(element);
         let element_bits = u128::from_le_bytes(bytes);
         let mut kernel = program::kernel(opened, &*program::portable(opened, "fill", FILL)?, "fill")?;
-        // SAFETY: the kernel is ours alone.
-        let status = unsafe { opened.unified.set_argument(opened.library, kernel.raw(), 0, target) };
-        crate::driver::checked(status, "setting the target of a fill", opened.id())?;
+        set_address(opened, &mut kernel, 0, target, "setting the target of a fill")?;
         set_value(opened, &mut kernel, 1, &(element_bits as u64))?;
         set_value(opened, &mut kernel, 2, &((element_bits >> 64) as u64))?;
         set_value(opened, &mut kernel, 3, &(element.len() as i64))?;
         set_value(opened, &mut kernel, 4, &(count as i64))?;
-        match Grid::of(LaunchConfig::linear(count)) {
+        match NdRange::of(LaunchConfig::linear(count)) {
             // SAFETY: the caller's promise; the driver keeps the kernel until it has run.
-            Some(grid) => unsafe { enqueue(opened, &kernel, grid, stream) },
+            Some(range) => unsafe { enqueue(opened, &kernel, range, stream) },
             None => Ok(()),
         }
     }
 }
 
-// SAFETY: queues are in order, or made so by barriers; events are markers behind the work; what the driver reports as
-// complete is complete; memory is written by the commands that the calls put into queues and by nothing else.
+// SAFETY: queues are in order, or barriers put their commands in order; events are markers after the work; work that the
+// driver reports as complete is complete; only the commands that these calls put into queues write memory.
 unsafe impl Device for SyclDevice {
     type Stream = SyclStream;
     type Event = SyclEvent;
@@ -140,7 +140,7 @@ unsafe impl Device for SyclDevice {
 
     fn create_stream(&self, priority: Priority) -> Result<SyclStream, DeviceError> {
         let Opened { context, device, info, .. } = &*self.opened;
-        let queue = WorkQueue::new(context, *device, info.id, priority, info.stream_priorities)?;
+        let queue = WorkQueue::new(context, *device, info, priority)?;
         Ok(SyclStream::with_queue(&self.opened, queue))
     }
 
@@ -166,7 +166,7 @@ unsafe impl Device for SyclDevice {
     }
 
     fn synchronize_all(&self) -> Result<(), DeviceError> {
-        queue::finish_all(&self.opened)
+        finish_all(&self.opened)
     }
 
     fn create_event(&self, timing: bool) -> Result<SyclEvent, DeviceError> {
@@ -222,11 +222,11 @@ unsafe impl Device for SyclDevice {
 
     unsafe fn copy_box(&self, copy: &BoxCopy, stream: &SyclStream) -> Result<(), DeviceError> {
         // SAFETY: the caller's promise.
-        unsafe { copy_box(&self.opened, copy, self.sharing, stream) }
+        unsafe { copy_box(&self.opened, copy, self.division, stream) }
     }
 
     unsafe fn write(&self, source: &[u8], target: Pointer, stream: &SyclStream) -> Result<(), DeviceError> {
-        // SAFETY: the slice is readable until the call returns, and then the copy is done.
+        // SAFETY: the slice is readable until the call returns, when the copy is complete.
         unsafe { copy(stream, (address(source), target), source.len(), true) }
     }
 
@@ -237,7 +237,7 @@ unsafe impl Device for SyclDevice {
         stream: &SyclStream,
     ) -> Result<(), DeviceError> {
         let to = Pointer::new(target.as_mut_ptr());
-        // SAFETY: the slice is writable and ours alone until the call returns, and then the copy is done.
+        // SAFETY: the slice is borrowed exclusively until the call returns, when the copy is complete.
         unsafe { copy(stream, (source, to), target.len(), true) }
     }
 
@@ -267,7 +267,7 @@ unsafe impl Device for SyclDevice {
     }
 
     fn bind_copies(&self, items: Vec<CopyItem>, _reader: NextReader) -> Result<SyclCopies, DeviceError> {
-        SyclCopies::new(&self.opened, items, self.sharing)
+        SyclCopies::new(&self.opened, items, self.division)
     }
 
     unsafe fn relocate_copies(
@@ -320,14 +320,14 @@ unsafe impl Device for SyclDevice {
 mod tests {
     use super::*;
 
-    /// A CPU runs lists of copies as a GPU does, so that the kernel for GPUs is tested without one.
+    /// A CPU runs lists of copies like a GPU, to test the kernel for GPUs without one.
     #[test]
     fn the_suite_passes_with_copies_as_on_a_gpu() {
         let Ok(mut device) = SyclDevice::new() else {
             eprintln!("skipped: no OpenCL device");
             return;
         };
-        device.sharing = Sharing::Words;
+        device.division = Division::Words;
         haloport_conformance::device::suite(&device, &[]).unwrap();
     }
 }

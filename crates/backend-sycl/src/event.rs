@@ -1,4 +1,4 @@
-//! Events, gates, and calls of the host: points in streams.
+//! Points in streams: events, gates and calls of the host.
 
 use std::ffi::c_void;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -6,53 +6,54 @@ use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use cl3::event::{
-    CL_COMPLETE, CL_PROFILING_COMMAND_END, create_user_event, get_event_profiling_data, set_event_callback,
+    CL_COMPLETE, CL_PROFILING_COMMAND_END, create_user_event, get_event_profiling_info, set_event_callback,
     set_user_event_status, wait_for_events,
 };
 use cl3::types::{cl_event, cl_int};
 use haloport_core::device::{DeviceError, DeviceId, Event};
 
-use crate::driver::{failed, number};
-use crate::handles::EventHandle;
-use crate::open::Opened;
-use crate::queue::{Marker, SyclStream};
-use crate::select::Kind;
+use crate::opencl::handles::EventHandle;
+use crate::opencl::library::failed;
+use crate::opencl::opened::Opened;
+use crate::opencl::queue::Marker;
+use crate::opencl::select::Kind;
+use crate::stream::SyclStream;
 
-/// How long a driver may take to tell that an event is reached, after it says so when it is asked.
+/// The longest time from when an event is reached until the driver makes the call that it was asked for.
 const LATEST_CALL: Duration = Duration::from_secs(10);
 
-/// A point in a stream: each recording is a `cl_event` of its own, so that a wait for an earlier one keeps that.
+/// A point in a stream. Each time it is recorded, a new `cl_event` is made, so that a wait for an earlier point still holds.
 #[derive(Debug)]
 pub struct SyclEvent {
     device: DeviceId,
     timing: bool,
-    latest: Mutex<Option<Arc<Recording>>>,
+    latest: Mutex<Option<Arc<Point>>>,
 }
 
+/// The point at which an event was recorded.
 #[derive(Debug)]
-struct Recording {
+struct Point {
     reached: Marker,
-    /// Of an event with timing.
+    /// `None` for events without timing.
     time: Option<Time>,
 }
 
-/// Where the time of a recording is to be found.
+/// The source of the time of a point.
 #[derive(Debug)]
 enum Time {
-    /// In its own profile.
+    /// The profile of the marker itself.
     Profile,
-    /// In the profile of another event, which is reached with it.
+    /// The profile of another event, which is reached together with the marker.
     OtherProfile(EventHandle),
-    /// On the host's clock: the driver calls when it is reached. Other events of a CPU would wait for a thread that has
-    /// nothing else to do, and be late.
+    /// The host's clock, read when the driver calls. On a CPU, another event would be late: it waits for an idle thread.
     Host(Arc<HostTime>),
 }
 
-/// When an event was reached, in nanoseconds of the host's clock.
+/// The time at which an event was reached, in nanoseconds of the host's clock.
 #[derive(Debug, Default)]
 struct HostTime {
     at: Mutex<Option<u64>>,
-    told: Condvar,
+    is_set: Condvar,
 }
 
 impl SyclEvent {
@@ -69,53 +70,52 @@ impl SyclEvent {
             None if self.timing => Some(stream.clock(&reached)?.map_or(Time::Profile, Time::OtherProfile)),
             time => time,
         };
-        *self.latest.lock().unwrap_or_else(PoisonError::into_inner) =
-            Some(Arc::new(Recording { reached, time }));
+        *self.latest.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(Point { reached, time }));
         Ok(())
     }
 
-    /// Has `stream` wait. Where its work is done in the call, so does the host: Intel's CPU runtime (2026.2) crashes where a
-    /// barrier of such a queue is given an event that is not reached.
+    /// Makes `stream` wait for the event. If `stream` is immediate, the host waits instead: Intel's CPU runtime (2026.2)
+    /// crashes if a barrier of such a queue waits for an event that is not reached.
     pub(crate) fn make_wait(&self, stream: &SyclStream) -> Result<(), DeviceError> {
         match self.latest() {
-            Some(recording) if stream.is_immediate() => recording.reached.wait(),
-            Some(recording) => stream.barrier(&[recording.reached.raw()]),
+            Some(point) if stream.is_immediate() => point.reached.wait(),
+            Some(point) => stream.barrier(&[point.reached.raw()]),
             None => Ok(()),
         }
     }
 
     pub(crate) fn wait(&self) -> Result<(), DeviceError> {
-        self.latest().map_or(Ok(()), |recording| recording.reached.wait())
+        self.latest().map_or(Ok(()), |point| point.reached.wait())
     }
 
     pub(crate) fn is_reached(&self) -> Result<bool, DeviceError> {
-        self.latest().map_or(Ok(true), |recording| recording.reached.is_reached())
+        self.latest().map_or(Ok(true), |point| point.reached.is_reached())
     }
 
-    /// Nanoseconds of the device's clock.
+    /// The time of the point, in nanoseconds of the clock that it was taken from.
     fn time(&self, which: &'static str) -> Result<u64, DeviceError> {
         let wrong = |expected: &str, found: &str| Err(DeviceError::invalid(which, expected, found));
         if !self.timing {
             return wrong("an event made with timing", "one made without");
         }
-        let Some(recording) = self.latest() else {
+        let Some(point) = self.latest() else {
             return wrong("a recorded event", "one that was never recorded");
         };
-        if !recording.reached.is_reached()? {
+        if !point.reached.is_reached()? {
             return wrong("an event that is complete", "one that is not");
         }
-        let event = match &recording.time {
+        let event = match &point.time {
             Some(Time::Host(time)) => return time.wait(self.device),
             Some(Time::OtherProfile(other)) => other.raw(),
-            Some(Time::Profile) | None => recording.reached.raw(),
+            Some(Time::Profile) | None => point.reached.raw(),
         };
         wait_for_events(&[event]).map_err(failed("clWaitForEvents", self.device))?;
-        let time = get_event_profiling_data(event, CL_PROFILING_COMMAND_END)
-            .map_err(failed("clGetEventProfilingInfo", self.device))?;
-        Ok(number(Ok(time)))
+        get_event_profiling_info(event, CL_PROFILING_COMMAND_END)
+            .map(u64::from)
+            .map_err(failed("clGetEventProfilingInfo", self.device))
     }
 
-    fn latest(&self) -> Option<Arc<Recording>> {
+    fn latest(&self) -> Option<Arc<Point>> {
         self.latest.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
@@ -127,20 +127,20 @@ pub(crate) fn elapsed(begin: &SyclEvent, end: &SyclEvent) -> Result<Duration, De
     Ok(Duration::from_nanos(end.saturating_sub(begin)))
 }
 
-/// Holds `stream` back until what this returns is called or dropped.
+/// Holds `stream` back until the returned function is called or dropped.
 pub(crate) fn gate(opened: &Opened, stream: &SyclStream) -> Result<Box<dyn FnOnce() + Send>, DeviceError> {
     if stream.is_immediate() {
         return Err(DeviceError::Unsupported { what: "gates in an immediate stream", device: opened.id() });
     }
     let event = create_user_event(opened.context.raw()).map_err(failed("clCreateUserEvent", opened.id()))?;
-    // SAFETY: the event was just made, and is ours.
+    // SAFETY: the event is new, and nobody else has the reference.
     let gate = Gate(unsafe { EventHandle::own(event) });
     stream.barrier(&[gate.0.raw()])?;
     stream.flush()?;
     Ok(Box::new(move || drop(gate)))
 }
 
-/// Calls `function` when what is now in `stream` is done.
+/// Calls `function` when all commands that are now in `stream` are complete.
 pub(crate) fn call_host(stream: &SyclStream, function: Box<dyn FnOnce() + Send>) -> Result<(), DeviceError> {
     let reached = stream.marker()?;
     call_when_reached(&reached, stream.opened.id(), function)?;
@@ -151,7 +151,7 @@ fn call_when_reached(reached: &Marker, device: DeviceId, function: HostFunction)
     let function: *mut HostFunction = Box::into_raw(Box::new(function));
     let set = set_event_callback(reached.raw(), CL_COMPLETE, run_host_function, function.cast());
     if let Err(code) = set {
-        // SAFETY: the driver refused it, so that it is still ours alone.
+        // SAFETY: the driver has refused it, and nobody else has it.
         drop(unsafe { Box::from_raw(function) });
         return Err(failed("clSetEventCallback", device)(code));
     }
@@ -159,25 +159,26 @@ fn call_when_reached(reached: &Marker, device: DeviceId, function: HostFunction)
 }
 
 impl HostTime {
-    /// That of an event.
+    /// Asks the driver to call when `reached` is reached.
     fn of(reached: &Marker, device: DeviceId) -> Result<Arc<HostTime>, DeviceError> {
         static BEGIN: OnceLock<Instant> = OnceLock::new();
 
         let begin = *BEGIN.get_or_init(Instant::now);
         let time = Arc::new(HostTime::default());
-        let told = Arc::clone(&time);
-        let tell = move || {
-            *told.at.lock().unwrap_or_else(PoisonError::into_inner) = Some(begin.elapsed().as_nanos() as u64);
-            told.told.notify_all();
+        let at_call = Arc::clone(&time);
+        let set = move || {
+            *at_call.at.lock().unwrap_or_else(PoisonError::into_inner) =
+                Some(begin.elapsed().as_nanos() as u64);
+            at_call.is_set.notify_all();
         };
-        call_when_reached(reached, device, Box::new(tell))?;
+        call_when_reached(reached, device, Box::new(set))?;
         Ok(time)
     }
 
-    /// The event is reached: it is a matter of microseconds until the driver has called.
+    /// Blocks until the driver has called: some microseconds, since the event is reached.
     fn wait(&self, device: DeviceId) -> Result<u64, DeviceError> {
         let at = self.at.lock().unwrap_or_else(PoisonError::into_inner);
-        let waited = self.told.wait_timeout_while(at, LATEST_CALL, |at| at.is_none());
+        let waited = self.is_set.wait_timeout_while(at, LATEST_CALL, |at| at.is_none());
         let (at, _) = waited.unwrap_or_else(PoisonError::into_inner);
         at.ok_or_else(|| {
             let found = format!("no call of {device} within {LATEST_CALL:?}");
@@ -189,13 +190,13 @@ impl HostTime {
 type HostFunction = Box<dyn FnOnce() + Send>;
 
 extern "C" fn run_host_function(_event: cl_event, _status: cl_int, function: *mut c_void) {
-    // SAFETY: it is the box that `call_host` gave away, and the driver calls this once.
+    // SAFETY: `function` is the box that `call_when_reached` gave to the driver, which calls this once.
     let function = unsafe { Box::from_raw(function.cast::<HostFunction>()) };
-    // A panic must not reach the driver; the hook has reported it.
+    // A panic must not reach the driver; the panic hook has reported it.
     let _ = catch_unwind(AssertUnwindSafe(function));
 }
 
-/// An event that the host sets, at the latest when it is dropped.
+/// An event that the host completes when this is dropped.
 struct Gate(EventHandle);
 
 impl Drop for Gate {
@@ -205,8 +206,8 @@ impl Drop for Gate {
 }
 
 impl Event for SyclEvent {
-    /// The `cl_event` of the latest recording, alive until the next; 0 before the first.
+    /// The `cl_event` of the latest point, alive until the event is recorded again; 0 before it is first recorded.
     fn handle(&self) -> usize {
-        self.latest().map_or(0, |recording| recording.reached.raw().addr())
+        self.latest().map_or(0, |point| point.reached.raw().addr())
     }
 }

@@ -1,47 +1,54 @@
-//! The SYCL backend: OpenCL with unified shared memory.
+//! OpenCL devices with unified shared memory: GPUs, CPUs and accelerators, the runtimes that SYCL programs run on.
 //!
-//! It is called so because it drives the runtimes that SYCL programs run on, and shares with them what they work on:
-//! a `sycl::queue`, `sycl::context` or `sycl::event` of SYCL's OpenCL backend is an OpenCL object behind a native handle,
-//! and memory from `sycl::malloc_device` is an address that OpenCL kernels of the same context can follow. Nothing of SYCL
-//! itself is needed, neither to build nor to run.
+//! [`SyclDevice`] implements [`Device`](haloport_core::device::Device). It shares memory and queues with SYCL programs: a
+//! `sycl::queue`, `sycl::context` or `sycl::event` of SYCL's OpenCL backend is an OpenCL object behind a native handle, and
+//! OpenCL kernels of the same context can follow an address from `sycl::malloc_device`. [`SyclDevice::from_queue`], and
+//! [`SyclDevice::from_sycl_queue`] for SYCL programs, open a device in the context of another program; its memory and
+//! queues cannot be used in any other context. [`SyclDevice::allocation`] asks the driver which memory an address belongs
+//! to.
 //!
-//! - The library (`libOpenCL.so.1`) is loaded at run time. Without it, and without a platform or a device, there is an
-//!   error that says what was looked for.
-//! - Memory is *unified shared memory* (Intel's extension `cl_intel_unified_shared_memory`) where the device has it, else
-//!   the shared virtual memory of OpenCL 2: device memory is coarse-grained, pinned and shared memory fine-grained.
-//! - Streams are in-order queues. A queue that somebody else made may be out of order: each of our commands then stands
-//!   between two barriers.
-//! - A device is opened in a context of ours, or in that of another program ([`SyclDevice::from_queue`], and
-//!   [`SyclDevice::from_sycl_queue`] for SYCL programs), whose memory and queues are of no use in any other. What memory an
-//!   address belongs to is asked of the driver ([`SyclDevice::allocation`]).
-//! - Everything is asynchronous, on CPUs too.
-//! - The crate stands on `cl3`, the functions beneath `opencl3`, whose owners of contexts, queues and events would panic
-//!   where a release fails; those of this crate do not.
+//! # What it needs
+//!
+//! To build, nothing but Rust. To run, an OpenCL loader (`libOpenCL.so.1`) and a driver, but nothing of SYCL. The loader is
+//! opened at run time: if it, a platform or a device is missing, an error says what was looked for.
+//!
+//! # How it works
+//!
+//! - Memory is *unified shared memory* (Intel's extension `cl_intel_unified_shared_memory`) if the device has it, else the
+//!   shared virtual memory of OpenCL 2: device memory is coarse-grained, pinned and shared memory fine-grained.
+//! - Streams are in-order queues. If a queue of another program is out of order, each command that Haloport puts into it
+//!   stands between two barriers.
+//! - All work is asynchronous, on CPUs too.
+//!
+//! # What it uses of `opencl3` and of `cl3`
+//!
+//! `opencl3` finds platforms and devices, answers queries about them, and names errors. Its `Platform` and `Device` are
+//! plain identifiers without `Drop`, and each query returns an error value. The rest is called through `cl3`, on which
+//! `opencl3` is built:
+//!
+//! - Contexts, programs, queues, events and kernels: `opencl3` panics in `Drop` if the driver refuses to release one, as
+//!   drivers do while a process exits. The owners of this crate ignore that error.
+//! - Contexts and queues of other programs: `From<Context> for cl_context`, like `From<Program>`, returns a handle that is
+//!   released already, and safe constructors take any address. Here, taking a reference is `unsafe` and returns an error.
+//! - Builds: `Program::build` also asks for the names of all kernels, and panics on options that contain a zero byte.
+//! - Commands: `opencl3` makes an event for each command, which costs as much as the command.
+//! - Unified shared memory: `opencl3` lacks the extension, and its vectors in shared virtual memory cannot be fields.
+//! - The loader: `opencl3` does not export the function that opens it and says why it cannot be opened.
 
 #![warn(missing_docs)]
 
-mod allocation;
-mod copies;
+mod buffer;
 mod device;
-mod driver;
 mod event;
-mod handles;
-mod kernels;
-mod libsycl;
-mod memory;
-mod open;
-mod program;
-mod queue;
-mod select;
-mod shared;
-mod unified;
+mod foreign;
+mod kernel;
+mod opencl;
+mod stream;
 
-pub use allocation::Allocation;
-pub use copies::SyclCopies;
+pub use buffer::SyclBuffer;
 pub use device::SyclDevice;
-pub use driver::blocking_calls;
 pub use event::SyclEvent;
-pub use kernels::{SyclKernel, SyclLaunch};
-pub use memory::SyclBuffer;
-pub use queue::SyclStream;
-pub use select::Selector;
+pub use foreign::Allocation;
+pub use kernel::{SyclCopies, SyclKernel, SyclLaunch};
+pub use opencl::{Selector, blocking_calls};
+pub use stream::SyclStream;

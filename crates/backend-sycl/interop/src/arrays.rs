@@ -1,13 +1,12 @@
-//! Arrays as the test program gives them.
+//! Arrays as the test program describes them.
 
+use haloport_core::Error;
 use haloport_core::interop::sycl_usm::{SyclObject, SyclOwner, SyclUsmArrayInterface};
 use haloport_sycl::SyclDevice;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::Failure;
-
-/// The members of `__sycl_usm_array_interface__`, with those that are absent or `None` left out.
+/// The members of `__sycl_usm_array_interface__` that are neither absent nor `None`.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Array {
     shape: Option<Vec<i64>>,
@@ -19,7 +18,7 @@ pub(crate) struct Array {
     syclobj: Option<Object>,
 }
 
-/// The forms of `syclobj`, as the test program tells them apart.
+/// The forms of `syclobj` that the test program distinguishes.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Object {
@@ -52,26 +51,29 @@ impl Array {
     }
 }
 
-/// The device that an array is on, in the context that it belongs to.
+/// The device of an array, in the context that the array belongs to.
 ///
 /// # Safety
 /// The object is alive.
-unsafe fn device_of(owner: &SyclOwner) -> Result<SyclDevice, Failure> {
+unsafe fn device_of(owner: &SyclOwner) -> Result<SyclDevice, Error> {
     // SAFETY: the caller's promise.
     unsafe {
         match owner {
             SyclOwner::Queue(queue) => Ok(SyclDevice::from_sycl_queue(*queue)?.0),
             SyclOwner::Context(context) => Ok(SyclDevice::from_sycl_context(*context, None)?),
-            SyclOwner::Device(filter) => Err(format!("the context of `{filter:?}` is SYCL's to find").into()),
+            SyclOwner::Device(filter) => Err(format!(
+                "expected a queue or a context, found `{filter:?}`, whose context only SYCL can find"
+            )
+            .into()),
         }
     }
 }
 
-/// What the checks say.
+/// The results of the checks of an array, as JSON.
 ///
 /// # Safety
-/// What `syclobj` names is alive.
-pub(crate) unsafe fn described(array: &Array) -> Result<Value, Failure> {
+/// The object in `syclobj` is alive.
+pub(crate) unsafe fn described(array: &Array) -> Result<Value, Error> {
     let interface = array.interface();
     let (description, owner) = interface.describe()?;
     // SAFETY: the caller's promise.

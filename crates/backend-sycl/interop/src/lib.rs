@@ -1,6 +1,7 @@
-//! The SYCL backend as a SYCL program in Python calls it, for the tests in `program.py`: a few C functions.
+//! C functions by which a SYCL program in Python calls the SYCL backend, for the tests in `program.py`.
 //!
-//! Every function that can fail returns null, or a text that [`haloport_forget`] takes back and that says why.
+//! Every function that can fail returns null on success, else a text with the error, which the caller passes to
+//! [`haloport_forget`].
 
 mod arrays;
 mod session;
@@ -8,24 +9,21 @@ mod session;
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use haloport_core::{Communicator, run_ranks};
+use haloport_core::{Communicator, Error, run_ranks};
 
 use arrays::{Array, described};
 use session::Session;
 
-/// What a test program is told when something fails.
-type Failure = haloport_core::Error;
-
-/// A rank of the test program: returns 0, or another number where it has failed.
+/// A rank of the test program: returns 0, or another number if it has failed.
 type Rank = unsafe extern "C" fn(comm: *const c_void, rank: c_int) -> c_int;
 
 /// Part of the test program.
 type Between = unsafe extern "C" fn();
 
-/// Runs `body` on so many ranks, each a thread.
+/// Runs `body` on `ranks` ranks, each a thread.
 ///
 /// # Safety
-/// `body` can be called by any thread, with the communicator of a rank, which it uses until it returns.
+/// Any thread may call `body`, which uses the communicator of its rank only until it returns.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn haloport_ranks(ranks: c_int, body: Rank) -> *mut c_char {
     answer(|| {
@@ -40,11 +38,11 @@ pub unsafe extern "C" fn haloport_ranks(ranks: c_int, body: Rank) -> *mut c_char
     })
 }
 
-/// What the checks of an array say, as JSON: the members of `interface` in, the same array as members out, and its
-/// allocation in the context of the queue or context that it names.
+/// Checks an array, and puts the results into `found` as JSON: the members of `interface` made again from the array, and its
+/// allocation in the context that `syclobj` names.
 ///
 /// # Safety
-/// `interface` is a text that ends with 0, and `syclobj` in it names a live object; a text is put into `found`.
+/// `interface` is a text that ends with 0, and `syclobj` in it names a live object; an address can be written to `found`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn haloport_describe(interface: *const c_char, found: *mut *mut c_char) -> *mut c_char {
     answer(|| {
@@ -58,11 +56,12 @@ pub unsafe extern "C" fn haloport_describe(interface: *const c_char, found: *mut
     })
 }
 
-/// Collective: binds fields in arrays of the test program. `request` is JSON, see [`session::Request`].
+/// Collective: binds fields in arrays of the test program, and puts the session into `session`. `request` is JSON, see
+/// [`session::Request`].
 ///
 /// # Safety
-/// `comm` is what a rank was given; `request` is a text that ends with 0, of live objects and true descriptions, of memory
-/// that outlives the session; the session is put into `session`.
+/// `comm` is the communicator passed to a rank; `request` is a text that ends with 0, of live objects and correct
+/// descriptions of memory that outlives the session; an address can be written to `session`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn haloport_bind(
     comm: *const c_void,
@@ -83,7 +82,7 @@ pub unsafe extern "C" fn haloport_bind(
 /// Starts an exchange on the queue of the session, calls `between`, and finishes the exchange on the queue.
 ///
 /// # Safety
-/// `session` came from [`haloport_bind`], and nobody else uses it meanwhile; `between` can be called.
+/// `session` came from [`haloport_bind`], and no other thread uses it meanwhile; `between` can be called.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn haloport_exchange(session: *mut c_void, between: Between) -> *mut c_char {
     // SAFETY: the caller's promise.
@@ -93,28 +92,28 @@ pub unsafe extern "C" fn haloport_exchange(session: *mut c_void, between: Betwee
 /// Ends a session.
 ///
 /// # Safety
-/// `session` came from [`haloport_bind`] and is not used any more.
+/// `session` came from [`haloport_bind`], and is not used afterwards.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn haloport_end(session: *mut c_void) {
     // SAFETY: the caller's promise.
     drop(unsafe { Box::from_raw(session.cast::<Session>()) });
 }
 
-/// Takes a text back.
+/// Frees a text.
 ///
 /// # Safety
-/// `text` came from one of these functions and is not used any more.
+/// `text` came from one of these functions, and is not used afterwards.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn haloport_forget(text: *mut c_char) {
     // SAFETY: the caller's promise.
     drop(unsafe { CString::from_raw(text) });
 }
 
-/// Null, or what went wrong; a panic must not reach the program.
-fn answer(call: impl FnOnce() -> Result<(), Failure>) -> *mut c_char {
+/// Null, or the text of an error; a panic must not reach the program.
+fn answer(call: impl FnOnce() -> Result<(), Error>) -> *mut c_char {
     let failed = match catch_unwind(AssertUnwindSafe(call)) {
         Ok(Ok(())) => return std::ptr::null_mut(),
-        Ok(Err(failure)) => failure.to_string(),
+        Ok(Err(error)) => error.to_string(),
         Err(_) => "it panicked".into(),
     };
     CString::new(failed.replace('\0', " ")).map_or(std::ptr::null_mut(), CString::into_raw)

@@ -1,29 +1,28 @@
 //! An exchange of fields in arrays of the test program, on one of its queues.
 
 use haloport_core::{
-    BindOptions, BlockLayout, Communicator, DataPath, Element, ElementType, Exchange, Field, Grid, Halo,
-    IndexBox, Pattern, Schedule,
+    BindOptions, BlockLayout, Communicator, DataPath, Element, ElementType, Error, Exchange, Field, Grid,
+    Halo, IndexBox, Pattern, Schedule,
 };
 use haloport_sycl::{SyclDevice, SyclStream};
 use serde::Deserialize;
 
-use crate::Failure;
 use crate::arrays::Array;
 
-/// What to bind: a grid, and for the one domain of this rank an array for each field.
+/// A request to bind fields: a grid, and for the one domain of this rank an array for each field.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Request {
     /// The extents of the grid, periodic along all axes.
     grid: Vec<usize>,
     /// The width of the halo.
     halo: usize,
-    /// The cells that the rank owns: the lower corner and the upper one.
+    /// The lower and the upper corner of the cells that the rank owns.
     owned: (Vec<i64>, Vec<i64>),
     /// The address of the `sycl::queue` to work on.
     queue: usize,
-    /// An array for each field, of all cells that are owned and the halo around them; all of one element type.
+    /// An array for each field, of the owned cells and the halo around them; all of one element type.
     arrays: Vec<Array>,
-    /// How cells get to other ranks.
+    /// The path of cells to other ranks.
     path: DataPath,
 }
 
@@ -35,8 +34,8 @@ pub(crate) struct Session {
 
 impl Session {
     /// # Safety
-    /// Objects are alive, and arrays true and alive as long as the session.
-    pub(crate) unsafe fn new(comm: &Communicator, request: &Request) -> Result<Session, Failure> {
+    /// The objects in `request` are alive, and the arrays are described correctly and outlive the session.
+    pub(crate) unsafe fn new(comm: &Communicator, request: &Request) -> Result<Session, Error> {
         let grid = Grid::new(&request.grid)?.periodic(vec![true; request.grid.len()])?;
         let owned = IndexBox::new(&request.owned.0, &request.owned.1);
         let pattern = Pattern::structured(comm, &grid, &[owned], &Halo::uniform(request.halo))?;
@@ -54,8 +53,8 @@ impl Session {
         Ok(Session { exchange, stream })
     }
 
-    /// An exchange with `between` in its middle. No host waits for the queue but where messages have to be packed first.
-    pub(crate) fn exchange(&mut self, between: impl FnOnce()) -> Result<(), Failure> {
+    /// Runs an exchange, and `between` in its middle. The host waits for the queue only if messages must be packed first.
+    pub(crate) fn exchange(&mut self, between: impl FnOnce()) -> Result<(), Error> {
         let mut between = Some(between);
         self.exchange.run(&self.stream, &mut || {
             if let Some(between) = between.take() {
@@ -67,11 +66,11 @@ impl Session {
 
 /// An exchange of fields of any type.
 trait Run {
-    fn run(&mut self, stream: &SyclStream, between: &mut dyn FnMut()) -> Result<(), Failure>;
+    fn run(&mut self, stream: &SyclStream, between: &mut dyn FnMut()) -> Result<(), Error>;
 }
 
 impl<T: Element> Run for Exchange<Vec<Field<T, SyclDevice>>> {
-    fn run(&mut self, stream: &SyclStream, between: &mut dyn FnMut()) -> Result<(), Failure> {
+    fn run(&mut self, stream: &SyclStream, between: &mut dyn FnMut()) -> Result<(), Error> {
         let pending = self.start(Schedule::On(stream))?;
         between();
         Ok(pending.finish(Schedule::On(stream))?)
@@ -85,7 +84,7 @@ unsafe fn bound<T: Element>(
     device: &SyclDevice,
     request: &Request,
     owned: IndexBox,
-) -> Result<Box<dyn Run>, Failure> {
+) -> Result<Box<dyn Run>, Error> {
     let width = request.halo as i64;
     let lower: Vec<i64> = request.owned.0.iter().map(|lower| lower - width).collect();
     let upper: Vec<i64> = request.owned.1.iter().map(|upper| upper + width).collect();

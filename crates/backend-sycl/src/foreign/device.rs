@@ -1,41 +1,40 @@
-//! Devices in contexts that other programs made: SYCL programs, and programs on OpenCL.
+//! Devices in contexts of other programs: SYCL programs, and programs that use OpenCL.
 
 use std::any::Any;
 use std::ffi::c_void;
 
-use cl3::command_queue::{CL_QUEUE_CONTEXT, CL_QUEUE_DEVICE, get_command_queue_data};
-use cl3::context::{CL_CONTEXT_DEVICES, get_context_data};
-use cl3::types::{cl_context, cl_device_id};
+use cl3::command_queue::{CL_QUEUE_CONTEXT, CL_QUEUE_DEVICE, get_command_queue_info};
+use cl3::context::{CL_CONTEXT_DEVICES, get_context_info};
 use haloport_core::device::DeviceError;
 use haloport_core::element::Element;
 use haloport_core::interop::ArrayDescription;
 use haloport_core::{BlockLayout, Field, FieldError};
 
+use super::libsycl;
 use crate::SyclDevice;
-use crate::driver::{ANY, failed, handle, library};
-use crate::handles::{Context, Queue};
-use crate::libsycl;
-use crate::open::Opened;
-use crate::queue::SyclStream;
-use crate::select::candidate_of;
+use crate::opencl::handles::{Context, Queue};
+use crate::opencl::library::{ANY, failed, library};
+use crate::opencl::opened::Opened;
+use crate::opencl::select::candidate_of;
+use crate::stream::SyclStream;
 
-/// Where memory and queues of another program are to be used, the device is opened in that program's context: another
-/// context of the same device is another device, with an [identity](haloport_core::device::DeviceId) of its own. Contexts
-/// and queues are kept alive as long as they are used here.
+/// To use memory and queues of another program, open the device in that program's context: another context of the same device
+/// is another device, with an [identity](haloport_core::device::DeviceId) of its own. Contexts and queues stay alive as long
+/// as they are used here.
 impl SyclDevice {
-    /// The device of a `cl_command_queue` that somebody else made, in the context of that queue, and the queue as a stream.
+    /// The device of a `cl_command_queue` of another program, in the context of that queue, and the queue as a stream.
     ///
-    /// The queue may be out of order. Work that is put into the stream then waits for all that was put into the queue
-    /// before, and all that is put into the queue afterwards waits for it: an exchange that is started and finished
-    /// [on](haloport_core::Schedule::On) the stream reads what commands before have written, and its last command is a
-    /// barrier in the queue, so that the next command, whoever puts it there, sees the halos. No host waits for that.
+    /// The queue may be out of order. Work in the stream then waits for all earlier commands of the queue, and all later
+    /// commands wait for it: an exchange that is started and finished [on](haloport_core::Schedule::On) the stream reads what
+    /// earlier commands have written, and ends with a barrier in the queue, so that the next command of either program sees
+    /// the halos. The host does not wait for that.
     ///
     /// # Safety
     /// `queue` is a live `cl_command_queue` of the process's OpenCL library.
     ///
     /// # Errors
-    /// [`DeviceError::InvalidArgument`] for null; [`DeviceError::NotFound`] for a device that Haloport does not use; what
-    /// the driver says.
+    /// [`DeviceError::InvalidArgument`] if `queue` is null; [`DeviceError::NotFound`] if Haloport cannot use the device;
+    /// [`DeviceError::Driver`].
     pub unsafe fn from_queue(queue: usize) -> Result<(SyclDevice, SyclStream), DeviceError> {
         let raw = not_null(queue, "the handle of a queue", "a `cl_command_queue`")?;
         library()?;
@@ -44,15 +43,15 @@ impl SyclDevice {
         SyclDevice::of_queue(queue)
     }
 
-    /// The device of a `cl_context` that somebody else made, in that context. `device` is a `cl_device_id` of it, which need
-    /// not be said of a context of one device.
+    /// The device of a `cl_context` of another program, in that context. `device` is a `cl_device_id` of the context, and
+    /// may be `None` if the context has one device.
     ///
     /// # Safety
     /// `context` is a live `cl_context` of the process's OpenCL library.
     ///
     /// # Errors
-    /// [`DeviceError::InvalidArgument`] for null, for a device of another context, and for a context of several devices
-    /// where none is named; [`DeviceError::NotFound`] for a device that Haloport does not use; what the driver says.
+    /// [`DeviceError::InvalidArgument`] if `context` is null, if `device` is of another context, and if it is `None` for a
+    /// context of several devices; [`DeviceError::NotFound`] if Haloport cannot use the device; [`DeviceError::Driver`].
     pub unsafe fn from_context(context: usize, device: Option<usize>) -> Result<SyclDevice, DeviceError> {
         let raw = not_null(context, "the handle of a context", "a `cl_context`")?;
         library()?;
@@ -61,24 +60,24 @@ impl SyclDevice {
         SyclDevice::in_context(context, device)
     }
 
-    /// As [`from_queue`](SyclDevice::from_queue), for a `sycl::queue` of SYCL's OpenCL backend, as the capsules
-    /// `SyclQueueRef` of Python packages hold one. Commands that SYCL still holds back on the host, as it does behind host
-    /// tasks and accessors of buffers, are not in the queue yet, so that nothing here is ordered with them.
+    /// Like [`from_queue`](SyclDevice::from_queue), for a `sycl::queue` of SYCL's OpenCL backend, such as those in the
+    /// `SyclQueueRef` capsules of Python packages. Work in the stream is not ordered with commands that SYCL still holds back
+    /// on the host, as it does behind host tasks and accessors of buffers: they are not yet in the queue.
     ///
     /// # Safety
     /// `queue` is the address of a live `sycl::queue` of the SYCL library that this process has loaded.
     ///
     /// # Errors
-    /// As for `from_queue`; [`DeviceError::NotFound`] where the process has loaded no SYCL library that is known;
-    /// [`DeviceError::InvalidArgument`] for a queue of another backend of SYCL.
+    /// As for `from_queue`; [`DeviceError::NotFound`] if the process has not loaded a known SYCL library;
+    /// [`DeviceError::InvalidArgument`] if the queue is of another backend of SYCL.
     pub unsafe fn from_sycl_queue(queue: usize) -> Result<(SyclDevice, SyclStream), DeviceError> {
         let queue = not_null(queue, "the address of a queue", "that of a `sycl::queue`")?;
         // SAFETY: the caller's promise.
         SyclDevice::of_queue(unsafe { libsycl::native_queue(queue) }?)
     }
 
-    /// As [`from_context`](SyclDevice::from_context), for a `sycl::context` of SYCL's OpenCL backend, as the capsules
-    /// `SyclContextRef` of Python packages hold one.
+    /// Like [`from_context`](SyclDevice::from_context), for a `sycl::context` of SYCL's OpenCL backend, such as those in the
+    /// `SyclContextRef` capsules of Python packages.
     ///
     /// # Safety
     /// `context` is the address of a live `sycl::context` of the SYCL library that this process has loaded.
@@ -94,14 +93,15 @@ impl SyclDevice {
         SyclDevice::in_context(unsafe { libsycl::native_context(context) }?, device)
     }
 
-    /// A field in arrays of another program in unified shared memory: see [`Field::in_arrays`]. The memory is checked to
-    /// belong to the context of this device; the host may use it where it is not device memory.
+    /// A field in arrays of another program in unified shared memory: see [`Field::in_arrays`]. The memory must belong to the
+    /// context of this device, which is checked; the host may use it if it is not device memory.
     ///
     /// # Errors
-    /// As for [`Field::in_arrays`], and [`FieldError::Device`] with what [`allocation_of`](SyclDevice::allocation_of) says.
+    /// As for [`Field::in_arrays`], and [`FieldError::Device`] with the error of
+    /// [`allocation_of`](SyclDevice::allocation_of).
     ///
     /// # Safety
-    /// As for [`Field::in_arrays`]; what is checked here, that the device can reach the memory, need not be promised.
+    /// As for [`Field::in_arrays`], except that the device can reach the memory, which is checked here.
     pub unsafe fn field_in_arrays<T: Element>(
         &self,
         blocks: Vec<(ArrayDescription, BlockLayout)>,
@@ -118,10 +118,12 @@ impl SyclDevice {
     }
 
     fn of_queue(queue: Queue) -> Result<(SyclDevice, SyclStream), DeviceError> {
-        let of =
-            |name| get_command_queue_data(queue.raw(), name).map_err(failed("clGetCommandQueueInfo", ANY));
-        let context: cl_context = handle(Ok(of(CL_QUEUE_CONTEXT)?));
-        let device: cl_device_id = handle(Ok(of(CL_QUEUE_DEVICE)?));
+        let handle = |name| {
+            let found =
+                get_command_queue_info(queue.raw(), name).map_err(failed("clGetCommandQueueInfo", ANY));
+            found.map(|handle| isize::from(handle) as *mut c_void)
+        };
+        let (context, device) = (handle(CL_QUEUE_CONTEXT)?, handle(CL_QUEUE_DEVICE)?);
         // SAFETY: a live queue keeps its context alive.
         let context = unsafe { Context::retain(context) }.map_err(failed("clRetainContext", ANY))?;
         let opened = Opened::in_context(candidate_of(device)?, context)?;
@@ -131,9 +133,8 @@ impl SyclDevice {
 
     fn in_context(context: Context, device: Option<usize>) -> Result<SyclDevice, DeviceError> {
         let devices =
-            get_context_data(context.raw(), CL_CONTEXT_DEVICES).map_err(failed("clGetContextInfo", ANY))?;
-        let devices: Vec<usize> =
-            devices.chunks(size_of::<usize>()).map(|bytes| handle(Ok(bytes.to_vec())).addr()).collect();
+            get_context_info(context.raw(), CL_CONTEXT_DEVICES).map_err(failed("clGetContextInfo", ANY))?;
+        let devices: Vec<usize> = Vec::<isize>::from(devices).into_iter().map(isize::cast_unsigned).collect();
         let device = match (device, &devices[..]) {
             (Some(device), devices) if devices.contains(&device) => device,
             (None, [device]) => *device,
@@ -145,7 +146,7 @@ impl SyclDevice {
                 ));
             }
         };
-        Ok(SyclDevice::of(Opened::in_context(candidate_of(device as cl_device_id)?, context)?))
+        Ok(SyclDevice::of(Opened::in_context(candidate_of(device as *mut c_void)?, context)?))
     }
 }
 

@@ -6,34 +6,35 @@ use std::sync::Arc;
 
 use haloport_core::device::{Buffer, DeviceError, DeviceId, MemoryKind, Pointer};
 
-use crate::open::Opened;
-use crate::queue::{Marker, SyclStream};
+use crate::opencl::opened::Opened;
+use crate::opencl::queue::Marker;
 #[cfg(target_os = "linux")]
-use crate::select::Kind;
+use crate::opencl::select::Kind;
+use crate::stream::SyclStream;
 
-/// Memory that the device allocated; freed on drop.
+/// Memory that the device allocated, freed on drop.
 #[derive(Debug)]
 pub struct SyclBuffer {
     opened: Arc<Opened>,
-    /// Null where there are no bytes.
+    /// Null if there are no bytes.
     memory: *mut c_void,
     bytes: usize,
     kind: MemoryKind,
-    /// When it is zeroed, where a stream does that in its order.
+    /// The point at which the memory is zeroed, if that is done in the order of a stream.
     zeroed: Option<Marker>,
 }
 
-// SAFETY: the buffer owns its memory and gives nothing but its address; see `Pointer`.
+// SAFETY: the buffer owns its memory and shows nothing but its address; see `Pointer`.
 unsafe impl Send for SyclBuffer {}
 // SAFETY: as for `Send`.
 unsafe impl Sync for SyclBuffer {}
 
-/// An address that is aligned as buffers are, and leads nowhere.
+/// The alignment of buffers, for the address of an empty one.
 #[repr(align(64))]
-struct Line;
+struct Aligned;
 
 impl SyclBuffer {
-    /// Zeroed memory.
+    /// Allocates zeroed memory.
     pub(crate) fn new(
         opened: &Arc<Opened>,
         bytes: usize,
@@ -41,7 +42,7 @@ impl SyclBuffer {
     ) -> Result<SyclBuffer, DeviceError> {
         let buffer = SyclBuffer::uninitialised(opened, bytes, kind)?;
         if buffer.host_accessible() && bytes > 0 {
-            // SAFETY: the memory is that long, ours alone, and the host may follow its address.
+            // SAFETY: the memory has that length, nobody else has it, and the host may follow its address.
             unsafe { buffer.memory.cast::<u8>().write_bytes(0, bytes) };
         } else {
             let stream = SyclStream::new(opened, Arc::clone(&opened.setup));
@@ -51,14 +52,14 @@ impl SyclBuffer {
         Ok(buffer)
     }
 
-    /// Device memory that is zeroed in the order of `stream`.
+    /// Allocates device memory that is zeroed in the order of `stream`.
     pub(crate) fn on(stream: &SyclStream, bytes: usize) -> Result<SyclBuffer, DeviceError> {
         let mut buffer = SyclBuffer::uninitialised(&stream.opened, bytes, MemoryKind::Device)?;
         buffer.zero(stream)?;
         buffer.zeroed = match stream.marker() {
             Ok(marker) => Some(marker),
             Err(error) => {
-                // Without a marker, only this tells when the memory may be freed.
+                // Without a marker, wait for the stream: the fill must be complete before the memory is freed.
                 stream.finish()?;
                 return Err(error);
             }
@@ -82,7 +83,7 @@ impl SyclBuffer {
         }
         let memory = match bytes {
             0 => ptr::null_mut(),
-            _ => opened.unified.allocate(opened.context.raw(), opened.device, bytes, kind),
+            _ => opened.unified.allocate(opened.context.raw(), opened.device.id(), bytes, kind),
         };
         if bytes > 0 && memory.is_null() {
             return Err(DeviceError::OutOfMemory { bytes, kind, device: opened.id() });
@@ -100,15 +101,15 @@ impl SyclBuffer {
         }
         let Opened { unified, library, .. } = &*self.opened;
         stream.put("filling fresh memory with zeros", |queue| {
-            // SAFETY: the memory is that long and ours alone; the buffer lives until the fill is done: `new` waits for
-            // it, and so does `drop` for that of `on`.
+            // SAFETY: the memory has that length, and nobody else has it; the buffer lives until the fill is complete, for
+            // which `new` waits, and `drop` after `on`.
             unsafe { unified.fill(library, queue, self.pointer(), &[0], self.bytes) }
         })
     }
 }
 
-/// Asks for large pages, before memory of the host is touched for the first time: a device that is the CPU spends more time
-/// on finding the small pages of a face than on copying it. Where there are none, small ones serve.
+/// Asks for large pages before memory of the host is first touched: with small ones, a CPU spends more time on finding the
+/// pages of a face than on copying it. If the system has no large pages, small ones stay.
 #[cfg(target_os = "linux")]
 fn ask_for_large_pages(memory: *mut c_void, bytes: usize) {
     const LARGE_PAGE: usize = 2 << 20;
@@ -116,7 +117,7 @@ fn ask_for_large_pages(memory: *mut c_void, bytes: usize) {
     let whole = (memory.addr() + bytes).saturating_sub(begin) / LARGE_PAGE * LARGE_PAGE;
     if whole > 0 {
         let begin = memory.wrapping_byte_add(begin - memory.addr());
-        // SAFETY: the pages lie within the allocation, and their content stays what it is.
+        // SAFETY: the pages lie within the allocation, and the advice does not change their content.
         let _ = unsafe { rustix::mm::madvise(begin, whole, rustix::mm::Advice::LinuxHugepage) };
     }
 }
@@ -127,18 +128,18 @@ impl Drop for SyclBuffer {
             let _ = zeroed.wait();
         }
         if !self.memory.is_null() {
-            // SAFETY: it came from `allocate`; whoever put work on the memory promised that it outlives that.
+            // SAFETY: it came from `allocate`; callers that enqueued work on the memory promised that the buffer outlives it.
             unsafe { self.opened.unified.free(self.opened.context.raw(), self.memory) };
         }
     }
 }
 
-// SAFETY: the memory is as long as it says, zeroed before anything that its user orders after it, aligned as it was asked
-// for, and freed on drop.
+// SAFETY: the memory has the length in `bytes`, is zeroed before any work that is ordered after its allocation, is aligned as
+// buffers must be, and is freed on drop.
 unsafe impl Buffer for SyclBuffer {
     fn pointer(&self) -> Pointer {
         match self.memory.is_null() {
-            true => Pointer::new(ptr::NonNull::<Line>::dangling().as_ptr().cast()),
+            true => Pointer::new(ptr::NonNull::<Aligned>::dangling().as_ptr().cast()),
             false => Pointer::new(self.memory.cast()),
         }
     }

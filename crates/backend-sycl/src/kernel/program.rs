@@ -1,28 +1,25 @@
-//! Programs: built from source, from SPIR-V, or from what a compiler left earlier.
+//! Programs: built from source, from SPIR-V, or from a binary of an earlier build.
 
 use std::ffi::{CStr, CString};
 use std::ptr;
 use std::sync::{Arc, PoisonError};
 
-use cl3::device::{
-    CL_DEVICE_IL_VERSION, CL_DEVICE_NAME, CL_DEVICE_NATIVE_VECTOR_WIDTH_CHAR, CL_DEVICE_OPENCL_C_VERSION,
-    CL_DEVICE_SINGLE_FP_CONFIG, CL_DEVICE_VENDOR, CL_DEVICE_VERSION, get_device_data,
-};
-use cl3::info_type::InfoType;
+use cl3::device::CL_FP_CORRECTLY_ROUNDED_DIVIDE_SQRT;
+use cl3::kernel::create_kernel;
 use cl3::program::{
     CL_PROGRAM_BINARIES, CL_PROGRAM_BUILD_LOG, build_program, create_program_with_binary,
-    create_program_with_il, create_program_with_source, get_program_build_data, get_program_info,
+    create_program_with_il, create_program_with_source, get_program_build_info, get_program_info,
 };
 use cl3::types::cl_program;
 use haloport_core::device::{DeviceError, KernelCache, KernelKey, KernelParts, dialect};
 
-use crate::driver::{failed, number, text as text_of};
-use crate::handles::{KernelHandle, Program};
-use crate::open::Opened;
-use crate::select::Kind;
+use crate::opencl::handles::{KernelHandle, Program};
+use crate::opencl::library::{failed, text as text_of};
+use crate::opencl::opened::Opened;
+use crate::opencl::select::Kind;
 
-/// The program of a source in the portable dialect; each is built once for all who have opened the device, and compiled
-/// only where the kernel cache of the process has none.
+/// The program of a source in the portable dialect, built once for all handles of the device, and compiled only if the
+/// kernel cache of the process does not have it.
 pub(crate) fn portable(
     opened: &Opened,
     name: &str,
@@ -32,7 +29,7 @@ pub(crate) fn portable(
     if let Some(program) = known().get(source) {
         return Ok(Arc::clone(program));
     }
-    // Built without the lock: threads may build at once, and the first one's program stays.
+    // Built without the lock: several threads may build at once, and all use the program that is stored first.
     let text = match opened.kind {
         Kind::Cpu => dialect::opencl_for_cores(source),
         _ => dialect::opencl(source),
@@ -41,24 +38,23 @@ pub(crate) fn portable(
     Ok(Arc::clone(known().entry(source).or_insert(program)))
 }
 
-/// The program of a text in OpenCL C, from its binary in the cache, or else compiled. A binary that the driver refuses
-/// is forgotten, and the text is compiled again.
+/// The program of a text in OpenCL C, from its binary in the cache, else compiled. If the driver refuses a binary, it is
+/// removed from the cache, and the text is compiled again.
 ///
-/// A driver may keep what it compiles in a cache of its own, as PoCL does (`POCL_CACHE_DIR`); this one knows nothing of
-/// that, and saves it from being asked.
+/// A driver may have a cache of its own, such as PoCL's (`POCL_CACHE_DIR`), which is asked only after this one.
 fn cached(cache: &KernelCache, opened: &Opened, name: &str, text: &str) -> Result<Program, DeviceError> {
     let key = key(opened, text);
-    // Another thread may meanwhile have put back what the driver refuses; not for ever.
+    // Another thread may meanwhile have stored again what the driver refuses; two attempts suffice.
     for _ in 0..2 {
         let mut compiled = None;
         let found = cache.get_or_compile(&key, || {
             let program = from_source(opened, name, text)?;
             tracing::debug!(kernel = name, device = %opened.id(), "compiled from source");
-            let kept = binary(opened, &program);
+            let binary = binary(opened, &program);
             compiled = Some(program);
-            kept
+            binary
         });
-        // A driver that gives no binary has compiled all the same.
+        // Also if the driver returns no binary, the program is compiled.
         if let Some(program) = compiled {
             return Ok(program);
         }
@@ -77,14 +73,14 @@ fn cached(cache: &KernelCache, opened: &Opened, name: &str, text: &str) -> Resul
     from_source(opened, name, text)
 }
 
-/// What a binary depends on: the text, the options, the platform and the driver with their versions, and the device. Its
-/// vector width stands for the instructions that a virtual machine leaves to a processor of that name.
+/// Everything a binary depends on: the text, the options, the platform and the driver with their versions, and the device.
+/// The vector width tells processors of one name apart: a virtual machine may withhold some of their instructions.
 fn key(opened: &Opened, text: &str) -> KernelKey {
-    let of = |name| text_of(get_device_data(opened.device, name));
-    let width = number(get_device_data(opened.device, CL_DEVICE_NATIVE_VECTOR_WIDTH_CHAR));
-    let device = [of(CL_DEVICE_NAME), of(CL_DEVICE_VENDOR), width.to_string()].join("\n");
+    let Opened { device, info, .. } = opened;
+    let width = device.native_vector_width_char().unwrap_or(0);
     let compiler =
-        [opened.info.driver.clone(), of(CL_DEVICE_VERSION), of(CL_DEVICE_OPENCL_C_VERSION)].join("\n");
+        [info.driver.clone(), text_of(device.version()), text_of(device.opencl_c_version())].join("\n");
+    let device = [text_of(device.name()), text_of(device.vendor()), width.to_string()].join("\n");
     let options = options(opened).to_string_lossy();
     KernelKey::new(&KernelParts {
         source: text.as_bytes(),
@@ -102,7 +98,7 @@ fn from_source(opened: &Opened, name: &str, text: &str) -> Result<Program, Devic
 
 /// The program of a SPIR-V module.
 pub(crate) fn from_spirv(opened: &Opened, name: &str, module: &[u8]) -> Result<Program, DeviceError> {
-    if text_of(get_device_data(opened.device, CL_DEVICE_IL_VERSION)).is_empty() {
+    if text_of(opened.device.il_version()).is_empty() {
         return Err(DeviceError::Unsupported { what: "kernels in SPIR-V", device: opened.id() });
     }
     let program = create_program_with_il(opened.context.raw(), module)
@@ -110,22 +106,21 @@ pub(crate) fn from_spirv(opened: &Opened, name: &str, module: &[u8]) -> Result<P
     build(opened, name, program)
 }
 
-/// The program that [`binary`] gave of the same device and driver.
+/// The program of a [`binary`] of the same device and driver.
 pub(crate) fn from_binary(opened: &Opened, name: &str, binary: &[u8]) -> Result<Program, DeviceError> {
-    // SAFETY: the context is live; the driver checks what it is given.
-    let program = unsafe { create_program_with_binary(opened.context.raw(), &[opened.device], &[binary]) }
-        .map_err(failed("clCreateProgramWithBinary", opened.id()))?;
+    // SAFETY: the context is live, and the device belongs to it; the driver checks the binary.
+    let program =
+        unsafe { create_program_with_binary(opened.context.raw(), &[opened.device.id()], &[binary]) }
+            .map_err(failed("clCreateProgramWithBinary", opened.id()))?;
     build(opened, name, program)
 }
 
-/// A program as the driver keeps it.
+/// The binary of a program, for [`from_binary`].
 pub(crate) fn binary(opened: &Opened, program: &Program) -> Result<Vec<u8>, DeviceError> {
     let call = "clGetProgramInfo";
     let found = get_program_info(program.raw(), CL_PROGRAM_BINARIES).map_err(failed(call, opened.id()))?;
-    match found {
-        InfoType::VecVecUchar(mut binaries) if binaries.len() == 1 && !binaries[0].is_empty() => {
-            Ok(binaries.swap_remove(0))
-        }
+    match &mut Vec::<Vec<u8>>::from(found)[..] {
+        [binary] if !binary.is_empty() => Ok(std::mem::take(binary)),
         _ => Err(DeviceError::Driver { call, device: opened.id(), message: "there is no binary".into() }),
     }
 }
@@ -133,31 +128,34 @@ pub(crate) fn binary(opened: &Opened, program: &Program) -> Result<Vec<u8>, Devi
 /// A kernel of a program, without arguments.
 pub(crate) fn kernel(opened: &Opened, program: &Program, name: &str) -> Result<KernelHandle, DeviceError> {
     let c_name = CString::new(name).map_err(|_| no_kernel(opened, name))?;
-    let kernel = cl3::kernel::create_kernel(program.raw(), &c_name).map_err(|_| no_kernel(opened, name))?;
-    // SAFETY: the kernel was just made, and is ours.
+    let kernel = create_kernel(program.raw(), &c_name).map_err(|_| no_kernel(opened, name))?;
+    // SAFETY: the kernel is new, and nobody else has the reference.
     Ok(unsafe { KernelHandle::own(kernel) })
 }
 
-/// Builds a program, which is ours from here on.
+/// Builds a new program, and takes its reference.
 fn build(opened: &Opened, name: &str, program: cl_program) -> Result<Program, DeviceError> {
-    // SAFETY: the caller just made it.
+    // SAFETY: the program is new, and the caller gives its reference away.
     let program = unsafe { Program::own(program) };
-    build_program(program.raw(), &[opened.device], options(opened), None, ptr::null_mut()).map_err(
-        |code| {
-            let log = text_of(get_program_build_data(program.raw(), opened.device, CL_PROGRAM_BUILD_LOG));
-            let code = failed("clBuildProgram", opened.id())(code);
-            DeviceError::Compile { kernel: name.into(), device: opened.id(), log: format!("{code}\n{log}") }
-        },
-    )?;
-    Ok(program)
+    let device = opened.device.id();
+    match build_program(program.raw(), &[device], options(opened), None, ptr::null_mut()) {
+        Ok(()) => Ok(program),
+        Err(code) => {
+            let error = failed("clBuildProgram", opened.id())(code);
+            let log = text_of(get_program_build_info(program.raw(), device, CL_PROGRAM_BUILD_LOG));
+            Err(DeviceError::Compile {
+                kernel: name.into(),
+                device: opened.id(),
+                log: format!("{error}\n{log}"),
+            })
+        }
+    }
 }
 
-/// Without warnings (`-w`), which some drivers print. Floats of 32 bits are divided as on the host, where the device can.
-/// (Those of 64 bits always are.)
+/// The options of the compiler: no warnings (`-w`), which some drivers print; and, if the device can, 32-bit floats are divided
+/// as on the host (64-bit floats always are).
 fn options(opened: &Opened) -> &'static CStr {
-    const CL_FP_CORRECTLY_ROUNDED_DIVIDE_SQRT: u64 = 1 << 7;
-    let config = number(get_device_data(opened.device, CL_DEVICE_SINGLE_FP_CONFIG));
-    match config & CL_FP_CORRECTLY_ROUNDED_DIVIDE_SQRT {
+    match opened.device.single_fp_config().unwrap_or(0) & CL_FP_CORRECTLY_ROUNDED_DIVIDE_SQRT {
         0 => c"-w",
         _ => c"-w -cl-fp32-correctly-rounded-divide-sqrt",
     }
@@ -171,9 +169,9 @@ fn no_kernel(opened: &Opened, name: &str) -> DeviceError {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::select::Selector;
+    use crate::opencl::select::Selector;
 
-    /// A CPU compiles what a GPU is given, which differs from what it is given itself.
+    /// A CPU compiles the text for GPUs, which differs from the text for CPUs.
     #[test]
     fn the_text_for_gpus_compiles() {
         let Ok(candidate) = "sycl".parse::<Selector>().unwrap().find() else {
@@ -185,7 +183,7 @@ mod tests {
         kernel(&opened, &program, "copy_words").unwrap();
     }
 
-    /// What the checksum of an entry cannot find: a binary that is whole, and that the driver does not take.
+    /// A binary with a correct checksum that the driver refuses.
     #[test]
     fn a_binary_that_the_driver_refuses_is_compiled_again() {
         let Ok(candidate) = "sycl".parse::<Selector>().unwrap().find() else {
@@ -199,9 +197,9 @@ mod tests {
         cache.get_or_compile(&key, || Ok::<_, DeviceError>(b"no binary".to_vec())).unwrap();
         let program = cached(&cache, &opened, "f", &text).unwrap();
         kernel(&opened, &program, "f").unwrap();
-        let kept = cache.get_or_compile(&key, || Err(DeviceError::invalid("", "", "nothing was kept")));
-        assert_eq!(kept.unwrap()[..], binary(&opened, &program).unwrap());
-        // What is kept now is taken.
+        let stored = cache.get_or_compile(&key, || Err(DeviceError::invalid("", "", "nothing is stored")));
+        assert_eq!(stored.unwrap()[..], binary(&opened, &program).unwrap());
+        // The driver takes the binary that is stored now.
         kernel(&opened, &cached(&cache, &opened, "f", &text).unwrap(), "f").unwrap();
     }
 }

@@ -1,28 +1,26 @@
-//! Which devices there are, and which one a string means.
+//! The devices that there are, and the one that a name means.
 
 use std::fmt;
 use std::str::FromStr;
 use std::sync::{Mutex, PoisonError};
 
-use cl3::device::{
-    CL_DEVICE_ADDRESS_BITS, CL_DEVICE_AVAILABLE, CL_DEVICE_COMPILER_AVAILABLE, CL_DEVICE_ENDIAN_LITTLE,
-    CL_DEVICE_EXTENSIONS, CL_DEVICE_NAME, CL_DEVICE_TYPE, CL_DEVICE_TYPE_ACCELERATOR, CL_DEVICE_TYPE_ALL,
-    CL_DEVICE_TYPE_CPU, CL_DEVICE_TYPE_GPU, get_device_data, get_device_ids,
-};
-use cl3::platform::{CL_PLATFORM_NAME, get_platform_data, get_platform_ids};
-use cl3::types::{cl_device_id, cl_device_type, cl_platform_id};
+use cl3::device::{CL_DEVICE_TYPE_ACCELERATOR, CL_DEVICE_TYPE_ALL, CL_DEVICE_TYPE_CPU, CL_DEVICE_TYPE_GPU};
+use cl3::types::cl_device_id;
 use haloport_core::device::DeviceError;
+use opencl3::device::Device;
+use opencl3::error_codes::{CL_PLATFORM_NOT_FOUND_KHR, ClError};
+use opencl3::platform::{Platform, get_platforms};
 
-use crate::driver::{ANY, failed, library, number, text};
-use crate::unified::Unified;
+use super::library::{ANY, failed, library, text};
+use super::unified::Unified;
 
-/// Which device: of any type or of one, and its number among those.
+/// The name of a device: its type, if given, and its number among the devices of that type.
 ///
 /// | string | device |
 /// | --- | --- |
 /// | `sycl` | the first GPU, else the first accelerator, else the first CPU |
-/// | `sycl:1` | the second of all devices, as [`SyclDevice::list`](crate::SyclDevice::list) has them |
-/// | `sycl:cpu`, `sycl:cpu:0`, `sycl:gpu:1`, `sycl:accelerator:0` | the device of that type with that number, from 0 |
+/// | `sycl:1` | the second of all devices, in the order of [`SyclDevice::list`](crate::SyclDevice::list) |
+/// | `sycl:cpu`, `sycl:cpu:0`, `sycl:gpu:1`, `sycl:accelerator:0` | the device of that type with that number, counted from 0 |
 /// | `opencl`, `opencl:cpu:0`, … | the same: SYCL's filter strings |
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Selector {
@@ -38,13 +36,13 @@ pub(crate) enum Kind {
     Cpu,
 }
 
-/// A device that can be used.
+/// A device that Haloport can use.
 #[derive(Debug)]
 pub(crate) struct Candidate {
-    pub(crate) platform: cl_platform_id,
-    pub(crate) device: cl_device_id,
+    pub(crate) platform: Platform,
+    pub(crate) device: Device,
     pub(crate) kind: Kind,
-    /// Its number among all devices.
+    /// Its number among all usable devices.
     pub(crate) index: u32,
     pub(crate) unified: Unified,
 }
@@ -83,7 +81,7 @@ impl fmt::Display for Selector {
 }
 
 impl Selector {
-    /// The device that it means.
+    /// The device of this name.
     pub(crate) fn find(&self) -> Result<Candidate, DeviceError> {
         let mut found = candidates()?;
         let there: Vec<String> = found.iter().map(Candidate::to_string).collect();
@@ -94,15 +92,15 @@ impl Selector {
         found.into_iter().nth(self.number.unwrap_or(0)).ok_or_else(|| DeviceError::NotFound {
             what: format!("the device `{self}`"),
             looked_for: "it among the devices of all OpenCL platforms".into(),
-            advice: format!("there is {}", there.join(", ")),
+            advice: format!("choose one of those that there are: {}", there.join(", ")),
         })
     }
 }
 
-/// All devices that can be used, in the order of the platforms.
+/// All usable devices, in the order of the platforms.
 pub(crate) fn candidates() -> Result<Vec<Candidate>, DeviceError> {
-    /// Drivers set themselves up when they are first asked for devices, and PoCL does so badly for two threads at once:
-    /// one finds none, or the process ends.
+    /// Drivers initialise themselves when they are first asked for devices. If two threads ask PoCL at once, one finds no
+    /// device, or the process crashes.
     static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
     let library = library()?;
@@ -110,23 +108,23 @@ pub(crate) fn candidates() -> Result<Vec<Candidate>, DeviceError> {
     let mut found = Vec::new();
     let mut refused = Vec::new();
     for platform in platforms()? {
-        // A platform without a device says so with an error.
-        for device in get_device_ids(platform, CL_DEVICE_TYPE_ALL).unwrap_or_default() {
-            let name = text(get_device_data(device, CL_DEVICE_NAME));
+        // If a platform has no device, the call fails.
+        for device in platform.get_devices(CL_DEVICE_TYPE_ALL).unwrap_or_default() {
+            let device = Device::new(device);
             match usable(device).and_then(|kind| {
-                let unified = Unified::of(library, platform, device);
+                let unified = Unified::of(library, platform.id(), device);
                 Ok((kind, unified.ok_or("it has neither unified shared memory nor shared virtual memory")?))
             }) {
                 Ok((kind, unified)) => {
                     let index = found.len() as u32;
                     found.push(Candidate { platform, device, kind, index, unified });
                 }
-                Err(why) => refused.push(format!("`{name}` cannot be used: {why}")),
+                Err(reason) => refused.push(format!("`{}` cannot be used: {reason}", text(device.name()))),
             }
         }
     }
     if found.is_empty() {
-        let names: Vec<_> = platforms()?.into_iter().map(platform_name).collect();
+        let names: Vec<_> = platforms()?.iter().map(|platform| text(platform.name())).collect();
         return Err(DeviceError::NotFound {
             what: "a SYCL device".into(),
             looked_for: format!("devices of the OpenCL platforms {}", names.join(", ")),
@@ -139,9 +137,9 @@ pub(crate) fn candidates() -> Result<Vec<Candidate>, DeviceError> {
     Ok(found)
 }
 
-/// The candidate that is this device.
+/// The candidate for a device of another program's context.
 pub(crate) fn candidate_of(device: cl_device_id) -> Result<Candidate, DeviceError> {
-    candidates()?.into_iter().find(|candidate| candidate.device == device).ok_or_else(|| {
+    candidates()?.into_iter().find(|candidate| candidate.device.id() == device).ok_or_else(|| {
         DeviceError::NotFound {
             what: format!("the device {device:p} of a context that was given"),
             looked_for: "it among the usable devices of all OpenCL platforms".into(),
@@ -151,49 +149,38 @@ pub(crate) fn candidate_of(device: cl_device_id) -> Result<Candidate, DeviceErro
     })
 }
 
-/// The platforms; none is an error.
-fn platforms() -> Result<Vec<cl_platform_id>, DeviceError> {
-    /// The loader's code for "no platform".
-    const PLATFORM_NOT_FOUND: i32 = -1001;
-    let found = match get_platform_ids() {
-        Ok(found) => found,
-        Err(PLATFORM_NOT_FOUND) => Vec::new(),
-        Err(code) => return Err(failed("clGetPlatformIDs", ANY)(code)),
+/// All platforms; an error if there is none.
+fn platforms() -> Result<Vec<Platform>, DeviceError> {
+    let found = match get_platforms() {
+        Err(ClError(CL_PLATFORM_NOT_FOUND_KHR)) => Vec::new(),
+        found => found.map_err(failed("clGetPlatformIDs", ANY))?,
     };
     if found.is_empty() {
-        let place = std::env::var("OCL_ICD_VENDORS").unwrap_or_else(|_| "/etc/OpenCL/vendors".into());
+        let folder = std::env::var("OCL_ICD_VENDORS").unwrap_or_else(|_| "/etc/OpenCL/vendors".into());
         return Err(DeviceError::NotFound {
             what: "an OpenCL platform".into(),
-            looked_for: format!("drivers named in {place}"),
-            advice: "install a driver with OpenCL, for example Debian's package pocl-opencl-icd for the CPU, or let \
-                     OCL_ICD_VENDORS name the folder of its .icd file"
-                .into(),
+            looked_for: format!("drivers named in {folder}"),
+            advice:
+                "install an OpenCL driver, for example Debian's package pocl-opencl-icd for the CPU, or set \
+                     OCL_ICD_VENDORS to the folder of its .icd file"
+                    .into(),
         });
     }
     Ok(found)
 }
 
-pub(crate) fn platform_name(platform: cl_platform_id) -> String {
-    text(get_platform_data(platform, CL_PLATFORM_NAME))
-}
-
-pub(crate) fn has_extension(device: cl_device_id, name: &str) -> bool {
-    text(get_device_data(device, CL_DEVICE_EXTENSIONS)).split_whitespace().any(|have| have == name)
-}
-
-/// The type of a device that has what kernels and tables of addresses need.
-fn usable(device: cl_device_id) -> Result<Kind, &'static str> {
-    let info = |name| number(get_device_data(device, name));
-    if info(CL_DEVICE_AVAILABLE) == 0 {
+/// The type of a device, if it has what kernels and tables of addresses need.
+fn usable(device: Device) -> Result<Kind, &'static str> {
+    if !device.available().unwrap_or(false) {
         return Err("its driver says that it is not available");
     }
-    if info(CL_DEVICE_COMPILER_AVAILABLE) == 0 {
+    if !device.compiler_available().unwrap_or(false) {
         return Err("its driver has no compiler");
     }
-    if info(CL_DEVICE_ADDRESS_BITS) != 64 || info(CL_DEVICE_ENDIAN_LITTLE) == 0 {
-        return Err("its addresses are not of 64 bits, lowest byte first");
+    if device.address_bits() != Ok(64) || !device.endian_little().unwrap_or(false) {
+        return Err("its addresses do not have 64 bits, lowest byte first");
     }
-    match info(CL_DEVICE_TYPE) as cl_device_type {
+    match device.dev_type().unwrap_or(0) {
         kind if kind & CL_DEVICE_TYPE_GPU != 0 => Ok(Kind::Gpu),
         kind if kind & CL_DEVICE_TYPE_ACCELERATOR != 0 => Ok(Kind::Accelerator),
         kind if kind & CL_DEVICE_TYPE_CPU != 0 => Ok(Kind::Cpu),
@@ -203,8 +190,7 @@ fn usable(device: cl_device_id) -> Result<Kind, &'static str> {
 
 impl fmt::Display for Candidate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let name = text(get_device_data(self.device, CL_DEVICE_NAME));
-        write!(f, "sycl:{} ({}: {name})", self.index, self.kind)
+        write!(f, "sycl:{} ({}: {})", self.index, self.kind, text(self.device.name()))
     }
 }
 

@@ -1,7 +1,7 @@
 //! The OpenCL objects behind objects of a SYCL library.
 //!
-//! All that depends on the binary interface of a C++ library stands here. The library is one that the process has loaded
-//! already, since it is what made the objects: it is looked for by its name, and never loaded by us.
+//! All code that depends on the binary interface of a C++ library is here. The process has loaded that library already, since
+//! it made the objects: it is looked for by its name, and never loaded here.
 
 use std::ffi::{c_char, c_int, c_void};
 use std::sync::OnceLock;
@@ -9,9 +9,9 @@ use std::sync::OnceLock;
 use haloport_core::device::DeviceError;
 use libloading::os::unix::{Library, RTLD_NOW};
 
-use crate::handles::{Context, Queue};
+use crate::opencl::handles::{Context, Queue};
 
-/// The names of the library, by the versions of its binary interface that have the functions below.
+/// The names of the library, one for each version of its binary interface that has the functions below.
 const NAMES: [&str; 3] = ["libsycl.so.9", "libsycl.so.8", "libsycl.so.7"];
 
 /// `sycl::backend::opencl`.
@@ -21,14 +21,14 @@ const OPENCL: c_char = 1;
 /// byte.
 type BackendOf = unsafe extern "C" fn(object: *const c_void) -> c_char;
 
-/// `sycl::queue::getNative(int &) const`: takes a reference for the caller, and says in the number of which kind the handle
-/// is, which on OpenCL is always the same.
+/// `sycl::queue::getNative(int &) const`: takes a reference for the caller, and writes the kind of the handle to the number,
+/// which is always the same for OpenCL.
 type NativeQueue = unsafe extern "C" fn(queue: *const c_void, kind: *mut c_int) -> *mut c_void;
 
 /// `sycl::context::getNative() const`: takes a reference for the caller.
 type NativeContext = unsafe extern "C" fn(context: *const c_void) -> *mut c_void;
 
-/// The functions.
+/// The functions of the library.
 struct Functions {
     queue_backend: BackendOf,
     queue_native: NativeQueue,
@@ -45,7 +45,7 @@ pub(crate) unsafe fn native_queue(queue: *mut c_void) -> Result<Queue, DeviceErr
     // SAFETY: the caller's promise. Member functions take the object as their first argument.
     on_opencl("a `sycl::queue`", unsafe { (functions.queue_backend)(queue) })?;
     let mut kind = 0;
-    // SAFETY: the same; the number is ours, and so is the reference that is returned, to a `cl_command_queue`.
+    // SAFETY: the same; the number is a local variable, and the returned reference to a `cl_command_queue` is the caller's.
     let raw = unsafe { (functions.queue_native)(queue, &raw mut kind) };
     match raw.is_null() {
         true => Err(DeviceError::invalid("a `sycl::queue`", "a queue of OpenCL behind it", "null")),
@@ -62,7 +62,7 @@ pub(crate) unsafe fn native_context(context: *mut c_void) -> Result<Context, Dev
     let functions = functions()?;
     // SAFETY: the caller's promise. Member functions take the object as their first argument.
     on_opencl("a `sycl::context`", unsafe { (functions.context_backend)(context) })?;
-    // SAFETY: the same; the reference that is returned, to a `cl_context`, is ours.
+    // SAFETY: the same; the returned reference to a `cl_context` is the caller's.
     let raw = unsafe { (functions.context_native)(context) };
     match raw.is_null() {
         true => Err(DeviceError::invalid("a `sycl::context`", "a context of OpenCL behind it", "null")),
@@ -75,9 +75,9 @@ fn on_opencl(what: &'static str, backend: c_char) -> Result<(), DeviceError> {
     let expected = "one of SYCL's OpenCL backend: choose its device as `opencl:cpu` or `opencl:gpu`";
     let found = match backend {
         OPENCL => return Ok(()),
-        2 => "one of the backend Level Zero".into(),
-        3 => "one of the backend CUDA".into(),
-        6 => "one of the backend HIP".into(),
+        2 => "one of the Level Zero backend".into(),
+        3 => "one of the CUDA backend".into(),
+        6 => "one of the HIP backend".into(),
         other => format!("one of the backend with the number {other}"),
     };
     Err(DeviceError::invalid(what, expected, found))
@@ -90,31 +90,33 @@ fn functions() -> Result<&'static Functions, DeviceError> {
     if let Some(found) = FOUND.get() {
         return Ok(found);
     }
-    // Not kept where it fails: the library may be loaded later.
+    // An error is not stored: the library may be loaded later.
     let found = Functions::load()?;
     Ok(FOUND.get_or_init(|| found))
 }
 
 impl Functions {
     fn load() -> Result<Functions, DeviceError> {
-        // SAFETY: with RTLD_NOLOAD nothing is loaded, so that no code of the library runs.
+        // SAFETY: with RTLD_NOLOAD nothing is loaded, so no code of the library runs.
         let open = |name| unsafe { Library::open(Some(name), RTLD_NOW | libc::RTLD_NOLOAD) };
         let Some((name, library)) = NAMES.iter().find_map(|name| Some((name, open(*name).ok()?))) else {
             return Err(DeviceError::NotFound {
                 what: "the SYCL library".into(),
                 looked_for: format!("{} among the libraries that this process has loaded", NAMES.join(", ")),
-                advice: "make queue and context by one of these, or give their native OpenCL handles".into(),
+                advice:
+                    "make the queue and the context with one of these, or pass their native OpenCL handles"
+                        .into(),
             });
         };
         macro_rules! function {
             ($symbol:literal) => {
-                // SAFETY: the library exports the member function of this name, whose type is written above; it stays
+                // SAFETY: the library exports the member function of this name, whose type is declared above; it stays
                 // loaded, since it is never closed.
                 *unsafe { library.get(concat!($symbol, "\0").as_bytes()) }.map_err(|error| {
                     DeviceError::NotFound {
                         what: format!("a function of the SYCL library {name}"),
                         looked_for: format!("the symbol {} ({error})", $symbol),
-                        advice: "give the native OpenCL handles of queue and context".into(),
+                        advice: "pass the native OpenCL handles of the queue and the context".into(),
                     }
                 })?
             };
@@ -125,7 +127,7 @@ impl Functions {
             context_backend: function!("_ZNK4sycl3_V17context11get_backendEv"),
             context_native: function!("_ZNK4sycl3_V17context9getNativeEv"),
         };
-        // The functions are used as long as the process runs.
+        // Never closed: the functions are used as long as the process runs.
         std::mem::forget(library);
         Ok(functions)
     }

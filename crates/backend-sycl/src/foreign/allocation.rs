@@ -1,4 +1,4 @@
-//! What memory an address belongs to.
+//! The memory that an address belongs to.
 
 use std::ops::Range;
 use std::ptr;
@@ -12,16 +12,16 @@ use haloport_core::device::{Device, DeviceError, MemoryKind, Pointer};
 use haloport_core::interop::{ArrayDescription, ArrayDeviceKind};
 
 use crate::SyclDevice;
-use crate::driver::checked;
-use crate::open::Opened;
-use crate::unified::{Unified, Usm};
+use crate::opencl::library::checked;
+use crate::opencl::opened::Opened;
+use crate::opencl::unified::{Unified, Usm};
 
-/// An allocation of unified shared memory, whoever made it.
+/// An allocation of unified shared memory, by Haloport or by another program.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Allocation {
     /// The kind of the memory.
     pub kind: MemoryKind,
-    /// The addresses of its bytes; `None` where the driver does not tell.
+    /// The addresses of its bytes; `None` if the driver does not know them.
     pub addresses: Option<Range<usize>>,
 }
 
@@ -33,17 +33,17 @@ impl Allocation {
 }
 
 impl SyclDevice {
-    /// The allocation that `pointer` leads into. The address is not followed.
+    /// The allocation that `pointer` points into. The address is not followed.
     ///
     /// # Errors
-    /// [`DeviceError::InvalidArgument`] for an address that belongs to no unified shared memory of the device's context, or
-    /// to another device of that context; [`DeviceError::Unsupported`] for a device without unified shared memory, which
-    /// cannot tell; what the driver says.
+    /// [`DeviceError::InvalidArgument`] if the address belongs to no unified shared memory of the device's context, or to
+    /// another device of that context; [`DeviceError::Unsupported`] if the device has no unified shared memory, so that its
+    /// driver cannot look the address up; [`DeviceError::Driver`].
     pub fn allocation(&self, pointer: Pointer) -> Result<Allocation, DeviceError> {
         let opened = self.opened();
         let Unified::Usm(usm) = &opened.unified else {
             return Err(DeviceError::Unsupported {
-                what: "unified shared memory, and cannot tell what memory of others belongs to",
+                what: "unified shared memory, so memory of other programs cannot be looked up",
                 device: self.id(),
             });
         };
@@ -55,12 +55,12 @@ impl SyclDevice {
                 return Err(foreign(
                     opened,
                     pointer,
-                    "one of another context, or of no unified shared memory",
+                    "one of another context, or not of unified shared memory",
                 ));
             }
         };
         let owner = ask::<usize>(opened, usm, pointer, CL_MEM_ALLOC_DEVICE_INTEL)?;
-        if kind == MemoryKind::Device && owner != opened.device.addr() {
+        if kind == MemoryKind::Device && owner != opened.device.id().addr() {
             return Err(foreign(opened, pointer, &format!("one of its device {owner:#x}")));
         }
         let base = ask::<usize>(opened, usm, pointer, CL_MEM_ALLOC_BASE_PTR_INTEL)?;
@@ -69,11 +69,11 @@ impl SyclDevice {
         Ok(Allocation { kind, addresses: known.then(|| base..base.saturating_add(bytes)) })
     }
 
-    /// The allocation that all elements of an array lie in; `None` for an array without elements, which need lie in none.
+    /// The allocation that holds all elements of an array; `None` for an array without elements.
     ///
     /// # Errors
-    /// As for [`allocation`](SyclDevice::allocation); [`DeviceError::InvalidArgument`] for an array of another kind of
-    /// memory, and for one that reaches out of its allocation.
+    /// As for [`allocation`](SyclDevice::allocation); [`DeviceError::InvalidArgument`] if the array is in another kind of
+    /// memory, or extends beyond its allocation.
     pub fn allocation_of(&self, array: &ArrayDescription) -> Result<Option<Allocation>, DeviceError> {
         if array.is_empty() {
             return Ok(None);
@@ -97,19 +97,19 @@ impl SyclDevice {
     }
 }
 
-/// What the driver says of an address; 0 where it says nothing.
+/// Asks the driver about an address; 0 if it does not know the answer.
 fn ask<T: Default>(
     opened: &Opened,
     usm: &Usm,
     pointer: Pointer,
-    what: cl_mem_info_intel,
+    property: cl_mem_info_intel,
 ) -> Result<T, DeviceError> {
     let mut answer = T::default();
     let (context, address) = (opened.context.raw(), pointer.as_ptr().cast());
-    // SAFETY: the context is live; the address is not followed; the answer has the size that is said, and each question is
-    // asked for the type that the extension gives its answer.
+    // SAFETY: the context is live; the address is not followed; the answer has the given size, and each property is asked for
+    // with the type that the extension specifies.
     let status = usm.info.map(|info| unsafe {
-        info(context, address, what, size_of::<T>(), (&raw mut answer).cast(), ptr::null_mut())
+        info(context, address, property, size_of::<T>(), (&raw mut answer).cast(), ptr::null_mut())
     });
     checked(status, "clGetMemAllocInfoINTEL", opened.id()).map(|()| answer)
 }
@@ -118,8 +118,8 @@ fn foreign(opened: &Opened, pointer: Pointer, found: &str) -> DeviceError {
     DeviceError::invalid(
         "an address of another program",
         format!(
-            "one of unified shared memory of the context {:p} of {}; open the device in the context, or from the queue, that \
-             the memory was allocated with",
+            "one in unified shared memory of the context {:p} of {}; open the device in the context that the memory was \
+             allocated in, or from a queue of it",
             opened.context.raw(),
             opened.id()
         ),

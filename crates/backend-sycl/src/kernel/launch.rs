@@ -4,21 +4,21 @@ use std::ffi::c_void;
 use std::ptr;
 use std::sync::Arc;
 
-use cl3::kernel::{CL_KERNEL_NUM_ARGS, get_kernel_data};
+use cl3::kernel::{CL_KERNEL_NUM_ARGS, get_kernel_info};
 use cl3::types::cl_uint;
-use haloport_core::device::{DeviceError, KernelArgument, KernelSource, LaunchConfig};
+use haloport_core::device::{DeviceError, KernelArgument, KernelSource, LaunchConfig, Pointer};
 
-use crate::driver::{checked, number};
-use crate::handles::{KernelHandle, Program};
-use crate::open::Opened;
-use crate::program;
-use crate::queue::SyclStream;
+use super::program;
+use crate::opencl::handles::{KernelHandle, Program};
+use crate::opencl::library::checked;
+use crate::opencl::opened::Opened;
+use crate::stream::SyclStream;
 
-/// The most threads of a group, where the author of a kernel says nothing.
+/// The largest number of threads in a group, if the author of a kernel does not choose one.
 ///
-/// The choice is not left to the driver. PoCL compiles a kernel again for each size of its groups, and would choose another
-/// one for every number of indices; by the choice of Intel's CPU runtime, planes with one index along axis 0 took four times
-/// as long.
+/// The driver is not left to choose: PoCL compiles a kernel again for each group size, and would choose another size for
+/// every number of indices; with the choice of Intel's CPU runtime, planes with one index along axis 0 took four times as
+/// long.
 const GROUP_THREADS: usize = 64;
 
 /// A compiled kernel.
@@ -29,19 +29,19 @@ pub struct SyclKernel {
     source: KernelSource,
 }
 
-/// A kernel with its arguments. Arguments belong to the kernel's OpenCL object, so each launch has its own.
+/// A kernel with its arguments. OpenCL stores arguments in the kernel object, so each launch has its own.
 #[derive(Debug)]
 pub struct SyclLaunch {
     opened: Arc<Opened>,
     kernel: KernelHandle,
     source: KernelSource,
-    /// `None` where there is nothing to compute.
-    grid: Option<Grid>,
+    /// `None` if there is nothing to compute.
+    range: Option<NdRange>,
 }
 
-/// The threads of a launch, in whole groups.
+/// The numbers of threads of a launch and of each of its groups, along three axes. Groups are whole.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Grid {
+pub(crate) struct NdRange {
     pub(crate) global: [usize; 3],
     pub(crate) group: [usize; 3],
 }
@@ -53,19 +53,19 @@ impl SyclKernel {
         source: &KernelSource,
     ) -> Result<SyclKernel, DeviceError> {
         let kernel = program::kernel(opened, &program, source.name)?;
-        let (expected, found) =
-            (source.parameters.len(), number(get_kernel_data(kernel.raw(), CL_KERNEL_NUM_ARGS)));
-        if found != expected as u64 {
+        let expected = source.parameters.len();
+        let found = get_kernel_info(kernel.raw(), CL_KERNEL_NUM_ARGS).map_or(0, cl_uint::from) as usize;
+        if found != expected {
             let log = format!("its source has {found} parameters, its declaration {expected}");
             return Err(DeviceError::Compile { kernel: source.name.into(), device: opened.id(), log });
         }
         Ok(SyclKernel { opened: Arc::clone(opened), program, source: *source })
     }
 
-    /// The kernel as its driver keeps it, for [`SyclDevice::load`](crate::SyclDevice::load).
+    /// The binary of the kernel, for [`SyclDevice::load`](crate::SyclDevice::load).
     ///
     /// # Errors
-    /// What the driver says.
+    /// [`DeviceError::Driver`].
     pub fn binary(&self) -> Result<Vec<u8>, DeviceError> {
         program::binary(&self.opened, &self.program)
     }
@@ -81,7 +81,7 @@ impl SyclKernel {
             opened: Arc::clone(&self.opened),
             kernel,
             source: self.source,
-            grid: Grid::of(config),
+            range: NdRange::of(config),
         };
         arguments.iter().enumerate().try_for_each(|(index, argument)| launch.set(index, *argument))?;
         Ok(launch)
@@ -89,7 +89,7 @@ impl SyclKernel {
 }
 
 impl SyclLaunch {
-    /// The native handle: a `cl_kernel` with the arguments that are bound, alive as long as this is.
+    /// The native handle: a `cl_kernel` with the bound arguments, alive as long as the launch.
     pub fn handle(&self) -> usize {
         self.kernel.raw().addr()
     }
@@ -102,27 +102,22 @@ impl SyclLaunch {
     /// # Safety
     /// As for [`Device::launch`](haloport_core::device::Device::launch).
     pub(crate) unsafe fn run(&self, stream: &SyclStream) -> Result<(), DeviceError> {
-        match self.grid {
+        match self.range {
             // SAFETY: the caller's promise.
-            Some(grid) => unsafe { enqueue(&self.opened, &self.kernel, grid, stream) },
+            Some(range) => unsafe { enqueue(&self.opened, &self.kernel, range, stream) },
             None => Ok(()),
         }
     }
 
     fn set(&mut self, index: usize, argument: KernelArgument) -> Result<(), DeviceError> {
         match argument {
-            KernelArgument::Pointer(pointer) => {
-                // SAFETY: `self` is borrowed exclusively, and nobody else has the kernel.
-                let status = unsafe {
-                    self.opened.unified.set_argument(
-                        self.opened.library,
-                        self.kernel.raw(),
-                        index as cl_uint,
-                        pointer,
-                    )
-                };
-                checked(status, "setting an address as a kernel argument", self.opened.id())
-            }
+            KernelArgument::Pointer(pointer) => set_address(
+                &self.opened,
+                &mut self.kernel,
+                index,
+                pointer,
+                "setting an address as a kernel argument",
+            ),
             KernelArgument::I32(value) => set_value(&self.opened, &mut self.kernel, index, &value),
             KernelArgument::I64(value) => set_value(&self.opened, &mut self.kernel, index, &value),
             KernelArgument::F32(value) => set_value(&self.opened, &mut self.kernel, index, &value),
@@ -131,9 +126,9 @@ impl SyclLaunch {
     }
 }
 
-impl Grid {
-    /// Whole groups that hold all indices, so that some threads may be past the end; `None` where there are none.
-    pub(crate) fn of(config: LaunchConfig) -> Option<Grid> {
+impl NdRange {
+    /// Whole groups that hold all indices; some threads may be past the end. `None` if there are no indices.
+    pub(crate) fn of(config: LaunchConfig) -> Option<NdRange> {
         let mut global = config.global;
         if global.contains(&0) {
             return None;
@@ -149,8 +144,22 @@ impl Grid {
         for (indices, threads) in global.iter_mut().zip(group) {
             *indices = indices.next_multiple_of(threads.max(1));
         }
-        Some(Grid { global, group })
+        Some(NdRange { global, group })
     }
+}
+
+/// Sets an address as an argument; `call` names the call in an error.
+pub(crate) fn set_address(
+    opened: &Opened,
+    kernel: &mut KernelHandle,
+    index: usize,
+    pointer: Pointer,
+    call: &'static str,
+) -> Result<(), DeviceError> {
+    // SAFETY: the kernel is borrowed exclusively.
+    let status =
+        unsafe { opened.unified.set_argument(opened.library, kernel.raw(), index as cl_uint, pointer) };
+    checked(status, call, opened.id())
 }
 
 /// Sets a plain value as an argument.
@@ -161,7 +170,7 @@ pub(crate) fn set_value<T: Copy>(
     value: &T,
 ) -> Result<(), DeviceError> {
     let value = ptr::from_ref(value).cast::<c_void>();
-    // The kernel is borrowed exclusively, and the value is as long as it says.
+    // The kernel is borrowed exclusively, and the value has the size of its type.
     let status = opened.library.clSetKernelArg(kernel.raw(), index as cl_uint, size_of::<T>(), value);
     checked(status, "clSetKernelArg", opened.id())
 }
@@ -173,19 +182,19 @@ pub(crate) fn set_value<T: Copy>(
 pub(crate) unsafe fn enqueue(
     opened: &Opened,
     kernel: &KernelHandle,
-    grid: Grid,
+    range: NdRange,
     stream: &SyclStream,
 ) -> Result<(), DeviceError> {
     stream.put("clEnqueueNDRangeKernel", |queue| {
-        // Queue and kernel are live, its arguments are set, and the sizes have three numbers each. What the kernel does is
-        // the caller's promise.
+        // Queue and kernel are live, all arguments are set, and the sizes have three numbers each. The caller promised that
+        // the kernel may run.
         opened.library.clEnqueueNDRangeKernel(
             queue,
             kernel.raw(),
             3,
             ptr::null(),
-            grid.global.as_ptr(),
-            grid.group.as_ptr(),
+            range.global.as_ptr(),
+            range.group.as_ptr(),
             0,
             ptr::null(),
             ptr::null_mut(),
@@ -206,8 +215,8 @@ mod tests {
             for y in 1..300 {
                 for z in [1, 7] {
                     let indices = [x, y, z];
-                    let Grid { global, group } =
-                        Grid::of(LaunchConfig { global: indices, group: None }).unwrap();
+                    let NdRange { global, group } =
+                        NdRange::of(LaunchConfig { global: indices, group: None }).unwrap();
                     assert!(group.iter().product::<usize>() <= GROUP_THREADS, "{indices:?}: {group:?}");
                     for axis in 0..3 {
                         assert_eq!(global[axis], indices[axis].next_multiple_of(group[axis]), "{indices:?}");
@@ -218,8 +227,8 @@ mod tests {
         }
         // There are 84 triples of powers of two whose product is at most 64.
         assert!(sizes.len() <= 84, "kernels would be compiled {} times", sizes.len());
-        assert!(Grid::of(LaunchConfig::plane(4, 0)).is_none());
-        let asked = Grid::of(LaunchConfig { global: [100, 3, 1], group: Some([32, 2, 1]) }).unwrap();
+        assert!(NdRange::of(LaunchConfig::plane(4, 0)).is_none());
+        let asked = NdRange::of(LaunchConfig { global: [100, 3, 1], group: Some([32, 2, 1]) }).unwrap();
         assert_eq!((asked.global, asked.group), ([128, 4, 1], [32, 2, 1]));
     }
 }

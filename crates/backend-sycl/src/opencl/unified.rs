@@ -1,4 +1,4 @@
-//! The two ways in which host and device share addresses: unified shared memory, and shared virtual memory.
+//! Memory that host and device address alike: unified shared memory, or shared virtual memory.
 
 use std::collections::BTreeMap;
 use std::ffi::{CStr, c_void};
@@ -7,37 +7,33 @@ use std::ptr;
 use std::sync::{Mutex, PoisonError};
 
 use cl3::OpenClRuntime;
-use cl3::device::{CL_DEVICE_SVM_CAPABILITIES, get_device_data};
+use cl3::device::{CL_DEVICE_SVM_COARSE_GRAIN_BUFFER, CL_DEVICE_SVM_FINE_GRAIN_BUFFER};
 use cl3::ext::{
+    CL_DEVICE_HOST_MEM_CAPABILITIES_INTEL, CL_DEVICE_SINGLE_DEVICE_SHARED_MEM_CAPABILITIES_INTEL,
     CL_KERNEL_EXEC_INFO_INDIRECT_DEVICE_ACCESS_INTEL, CL_KERNEL_EXEC_INFO_INDIRECT_HOST_ACCESS_INTEL,
-    CL_KERNEL_EXEC_INFO_INDIRECT_SHARED_ACCESS_INTEL, clDeviceMemAllocINTEL_fn, clEnqueueMemFillINTEL_fn,
-    clEnqueueMemcpyINTEL_fn, clGetMemAllocInfoINTEL_fn, clHostMemAllocINTEL_fn, clMemFreeINTEL_fn,
-    clSetKernelArgMemPointerINTEL_fn, clSharedMemAllocINTEL_fn,
+    CL_KERNEL_EXEC_INFO_INDIRECT_SHARED_ACCESS_INTEL, CL_UNIFIED_SHARED_MEMORY_ACCESS_INTEL,
+    clDeviceMemAllocINTEL_fn, clEnqueueMemFillINTEL_fn, clEnqueueMemcpyINTEL_fn, clGetMemAllocInfoINTEL_fn,
+    clHostMemAllocINTEL_fn, clMemFreeINTEL_fn, clSetKernelArgMemPointerINTEL_fn, clSharedMemAllocINTEL_fn,
 };
+use cl3::kernel::{CL_KERNEL_EXEC_INFO_SVM_PTRS, set_kernel_exec_info};
+use cl3::memory::{CL_MEM_READ_WRITE, CL_MEM_SVM_FINE_GRAIN_BUFFER, svm_alloc, svm_free};
 use cl3::types::{
     cl_bool, cl_command_queue, cl_context, cl_device_id, cl_int, cl_kernel, cl_platform_id, cl_uint,
 };
 use haloport_core::device::{MemoryKind, Pointer};
+use opencl3::device::Device;
 
-use crate::driver::number;
+use super::library::has_extension;
 
-/// Bytes that every allocation is aligned to: a cache line.
+/// Alignment of every allocation in bytes: a cache line.
 const ALIGNMENT: cl_uint = 64;
 
-const SVM_COARSE: u64 = 1 << 0;
-const SVM_FINE: u64 = 1 << 1;
-const CL_MEM_READ_WRITE: u64 = 1 << 0;
-const CL_MEM_SVM_FINE_GRAIN_BUFFER: u64 = 1 << 10;
-const CL_KERNEL_EXEC_INFO_SVM_PTRS: cl_uint = 0x11B6;
-const CL_DEVICE_HOST_MEM_CAPABILITIES_INTEL: cl_uint = 0x4190;
-const CL_DEVICE_SHARED_MEM_CAPABILITIES_INTEL: cl_uint = 0x4192;
-
-/// How a device shares addresses with the host.
+/// The mechanism by which a device shares addresses with the host.
 #[derive(Debug)]
 pub(crate) enum Unified {
-    /// Intel's extension.
+    /// Unified shared memory, an extension by Intel.
     Usm(Usm),
-    /// OpenCL 2.
+    /// Shared virtual memory of OpenCL 2.
     Svm(Svm),
 }
 
@@ -61,23 +57,20 @@ pub(crate) struct Usm {
 pub(crate) struct Svm {
     /// Whether host and device may use one allocation without mapping it.
     fine: bool,
-    /// The allocations there are, and their sizes: kernels are told which of them they reach through tables.
+    /// The address and size of each live allocation: a kernel needs the list of those that it reaches through tables.
     live: Mutex<BTreeMap<usize, usize>>,
 }
 
 impl Unified {
-    /// What `device` offers; `None` where it has neither.
-    pub(crate) fn of(
-        library: &OpenClRuntime,
-        platform: cl_platform_id,
-        device: cl_device_id,
-    ) -> Option<Unified> {
+    /// The better mechanism of `device`; `None` if it has neither.
+    pub(crate) fn of(library: &OpenClRuntime, platform: cl_platform_id, device: Device) -> Option<Unified> {
         if let Some(usm) = Usm::of(library, platform, device) {
             return Some(Unified::Usm(usm));
         }
-        let offered = number(get_device_data(device, CL_DEVICE_SVM_CAPABILITIES));
-        (offered & SVM_COARSE != 0)
-            .then(|| Unified::Svm(Svm { fine: offered & SVM_FINE != 0, live: Mutex::default() }))
+        let offered = device.svm_mem_capability();
+        let fine = offered & CL_DEVICE_SVM_FINE_GRAIN_BUFFER != 0;
+        (offered & CL_DEVICE_SVM_COARSE_GRAIN_BUFFER != 0)
+            .then(|| Unified::Svm(Svm { fine, live: Mutex::default() }))
     }
 
     pub(crate) fn name(&self) -> &'static str {
@@ -88,7 +81,7 @@ impl Unified {
         }
     }
 
-    /// Whether there is memory of this kind.
+    /// Whether the device has memory of this kind.
     pub(crate) fn offers(&self, kind: MemoryKind) -> bool {
         match (self, kind) {
             (_, MemoryKind::Device) => true,
@@ -98,7 +91,7 @@ impl Unified {
         }
     }
 
-    /// Memory of a kind that there is, not initialised; null where there is not enough.
+    /// Allocates memory of a kind that the device has, not initialised; null if there is not enough.
     pub(crate) fn allocate(
         &self,
         context: cl_context,
@@ -112,8 +105,7 @@ impl Unified {
             Unified::Svm(svm) => {
                 let fine = if kind == MemoryKind::Device { 0 } else { CL_MEM_SVM_FINE_GRAIN_BUFFER };
                 // SAFETY: the context is live.
-                let memory =
-                    unsafe { cl3::memory::svm_alloc(context, CL_MEM_READ_WRITE | fine, bytes, ALIGNMENT) };
+                let memory = unsafe { svm_alloc(context, CL_MEM_READ_WRITE | fine, bytes, ALIGNMENT) };
                 let memory = memory.unwrap_or(ptr::null_mut());
                 if !memory.is_null() {
                     svm.live.lock().unwrap_or_else(PoisonError::into_inner).insert(memory.addr(), bytes);
@@ -128,13 +120,13 @@ impl Unified {
     pub(crate) unsafe fn free(&self, context: cl_context, memory: *mut c_void) {
         match self {
             Unified::Usm(Usm { free, .. }) => {
-                // SAFETY: the caller's promise. An error leaves nothing to be done.
+                // SAFETY: the caller's promise. After an error there is nothing to do.
                 let _ = free.map(|free| unsafe { free(context, memory) });
             }
             Unified::Svm(svm) => {
                 svm.live.lock().unwrap_or_else(PoisonError::into_inner).remove(&memory.addr());
-                // SAFETY: the caller's promise. An error leaves nothing to be done.
-                let _ = unsafe { cl3::memory::svm_free(context, memory) };
+                // SAFETY: the caller's promise. After an error there is nothing to do.
+                let _ = unsafe { svm_free(context, memory) };
             }
         }
     }
@@ -158,18 +150,18 @@ impl Unified {
         }
     }
 
-    /// Tells a kernel that it follows `pointers`, which it finds in memory and not among its arguments.
+    /// Declares that a kernel follows `pointers`, which it finds in memory and not among its arguments.
     ///
     /// # Safety
     /// As for [`set_argument`](Unified::set_argument).
-    pub(crate) unsafe fn reaches(
+    pub(crate) unsafe fn declare_reached(
         &self,
         kernel: cl_kernel,
         pointers: impl Iterator<Item = Pointer>,
     ) -> Result<(), cl_int> {
         let set = |name: cl_uint, bytes: usize, value: *const c_void| {
-            // SAFETY: the kernel is live and ours; the value is `bytes` long.
-            unsafe { cl3::kernel::set_kernel_exec_info(kernel, name, bytes, value) }
+            // SAFETY: the kernel is live, and no other thread uses it; the value is `bytes` long.
+            unsafe { set_kernel_exec_info(kernel, name, bytes, value) }
         };
         match self {
             Unified::Usm(_) => {
@@ -218,7 +210,7 @@ impl Unified {
         }
     }
 
-    /// Puts a fill into a queue; the pattern is a power of two of bytes, and the target aligned to it.
+    /// Puts a fill into a queue. The length of the pattern is a power of two, and the target is aligned to it.
     ///
     /// # Safety
     /// As for [`Device::fill`](haloport_core::device::Device::fill), on this queue.
@@ -244,7 +236,10 @@ impl Unified {
 }
 
 impl Usm {
-    fn of(library: &OpenClRuntime, platform: cl_platform_id, device: cl_device_id) -> Option<Usm> {
+    fn of(library: &OpenClRuntime, platform: cl_platform_id, device: Device) -> Option<Usm> {
+        if !has_extension(device, "cl_intel_unified_shared_memory") {
+            return None;
+        }
         let function = |name: &CStr| {
             let address = library.clGetExtensionFunctionAddressForPlatform(platform, name.as_ptr());
             address.filter(|address| !address.is_null())
@@ -252,15 +247,16 @@ impl Usm {
         macro_rules! function {
             ($name:literal) => {{
                 let address = function($name)?;
-                // SAFETY: the platform gives the function of this name, which has the type that the extension
-                // specifies; an optional function pointer is as large as a pointer, and this one is not null.
+                // SAFETY: the platform returns the function of this name, whose type the extension specifies; an optional
+                // function pointer is as large as a pointer, and this one is not null.
                 unsafe { transmute_copy::<*mut c_void, _>(&address) }
             }};
         }
-        let capable = |name: cl_uint| number(get_device_data(device, name)) & 1 != 0;
-        if !crate::select::has_extension(device, "cl_intel_unified_shared_memory") {
-            return None;
-        }
+        let capable = |name: cl_uint| {
+            let bits =
+                device.get_data(name).ok().and_then(|bits| Some(u64::from_le_bytes(bits.try_into().ok()?)));
+            bits.is_some_and(|bits| bits & CL_UNIFIED_SHARED_MEMORY_ACCESS_INTEL != 0)
+        };
         Some(Usm {
             device_alloc: function!(c"clDeviceMemAllocINTEL"),
             host_alloc: function!(c"clHostMemAllocINTEL"),
@@ -271,12 +267,12 @@ impl Usm {
             fill: function!(c"clEnqueueMemFillINTEL"),
             copy: function!(c"clEnqueueMemcpyINTEL"),
             has_host: capable(CL_DEVICE_HOST_MEM_CAPABILITIES_INTEL),
-            has_shared: capable(CL_DEVICE_SHARED_MEM_CAPABILITIES_INTEL),
+            has_shared: capable(CL_DEVICE_SINGLE_DEVICE_SHARED_MEM_CAPABILITIES_INTEL),
         })
     }
 
     /// # Safety
-    /// Context and device are live and of the platform that gave the functions.
+    /// Context and device are live and of the platform that the functions come from.
     unsafe fn allocate(
         &self,
         context: cl_context,
@@ -286,7 +282,7 @@ impl Usm {
     ) -> *mut c_void {
         let (properties, mut status) = (ptr::null(), 0);
         let status: *mut cl_int = &raw mut status;
-        // SAFETY: the caller's promise; the list of properties may be null, the status is ours.
+        // SAFETY: the caller's promise; the list of properties may be null, and the status is a local variable.
         let memory = unsafe {
             match kind {
                 MemoryKind::Device => self
@@ -305,7 +301,7 @@ impl Usm {
 }
 
 impl Svm {
-    /// The allocations that hold these addresses. An address in memory that somebody else allocated stands for all of that.
+    /// The allocations that hold these addresses. An address in memory of another program stands for its allocation.
     fn holding(&self, pointers: impl Iterator<Item = Pointer>) -> Vec<usize> {
         let live = self.live.lock().unwrap_or_else(PoisonError::into_inner);
         pointers
