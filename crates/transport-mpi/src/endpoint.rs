@@ -1,4 +1,4 @@
-//! What a transport holds, and the door to it: every call of MPI is made by somebody who has entered.
+//! The state of a transport, and the lock under which every call of MPI is made.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -6,20 +6,19 @@ use std::time::{Duration, Instant};
 use haloport_core::TransportError;
 use haloport_core::transport::{Channel, TransportInfo};
 
-use crate::channels::Channels;
-use crate::finalize;
-use crate::ghosts::{Ghost, Ghosts, Keep};
-use crate::messages::Messages;
-use crate::node::Node;
-use crate::raw::{self, Comm, Permit};
-use crate::session::require_running;
+use crate::error::failed;
+use crate::node::reach::Node;
+use crate::raw::{self, Comm, Permit, Progress, Request};
+use crate::requests::abandoned::{AbandonedRequest, AbandonedRequests, MemoryOwner};
+use crate::requests::channels::Channels;
+use crate::requests::messages::Messages;
 use crate::threads::Threads;
 use crate::waiting::Waiting;
 
-/// How long `MPI_Finalize` is held up by messages that are still under way.
+/// The longest time for which `MPI_Finalize` waits for messages that are still under way.
 const LAST_WAIT: Duration = Duration::from_millis(100);
 
-/// The one end of a communicator that this rank has.
+/// This rank's end of a communicator.
 pub(crate) struct Endpoint {
     pub(crate) rank: usize,
     pub(crate) size: usize,
@@ -28,71 +27,79 @@ pub(crate) struct Endpoint {
     /// The other ranks of this node with which memory can be shared.
     near: Vec<usize>,
     pub(crate) waiting: Waiting,
-    /// For channels, which may use every tag.
+    /// The communicator for channels, which may use every tag.
     pub(crate) channels: Comm,
-    /// For collectives, and for messages to ranks that need not know of them.
+    /// The communicator for collectives, and for messages to ranks that need not expect them.
     pub(crate) setup: Comm,
     threads: Threads,
     state: Mutex<State>,
 }
 
-/// What changes.
+/// The part that changes.
 pub(crate) struct State {
     pub(crate) channels: Channels,
     pub(crate) messages: Messages,
-    ghosts: Ghosts,
-    /// Messages may still lie in the communicators, which are therefore never freed: their successors could find them.
-    littered: bool,
-    /// A collective was given up halfway.
+    abandoned: AbandonedRequests,
+    /// Whether messages may remain in the communicators, which are therefore never freed: later ones could receive them.
+    messages_remain: bool,
+    /// Whether a collective was given up before it was complete.
     broken: bool,
-    /// MPI is about to be finalised, or the transport was dropped.
+    /// Whether MPI is about to be finalised, or the transport was dropped.
     closed: bool,
     /// Changes with every sparse exchange.
     pub(crate) odd_round: bool,
 }
 
-/// Proof of having entered. Nobody else is inside meanwhile.
-pub(crate) struct Entry<'e> {
+/// A locked endpoint, with the permit to call MPI.
+pub(crate) struct Locked<'e> {
     pub(crate) state: MutexGuard<'e, State>,
     pub(crate) permit: Permit,
     _serial: Option<MutexGuard<'static, ()>>,
 }
 
+/// A request on the communicator for setup, with the memory that it uses. If it is dropped before it is complete, also by a
+/// panic, the endpoint keeps the memory alive.
+pub(crate) struct OwnedRequest<'e, M: Send + Sync + 'static> {
+    endpoint: &'e Endpoint,
+    pending: Option<(Request, M)>,
+}
+
 impl Endpoint {
-    /// Collective: duplicates `comm` and asks all that there is to know.
+    /// Collective: duplicates `comm`, and asks MPI for everything that the transport needs to know.
     ///
     /// # Safety
     /// `comm` is a handle of this MPI library: null, or of a communicator that nobody frees before this returns. MPI is
     /// not finalised before this returns.
     pub(crate) unsafe fn new(comm: Comm) -> Result<Arc<Endpoint>, TransportError> {
-        require_running("MPI_Comm_dup")?;
+        raw::require_running("MPI_Comm_dup")?;
         let threads = Threads::ask()?;
         let _serial = threads.serialize();
-        // SAFETY: MPI is running, as was just asked, and stays so by the caller's promise; the level allows this
-        // thread, and the others are kept out where they must.
+        // SAFETY: MPI is running, as was just checked, and stays so by the caller's promise; the thread level allows this
+        // thread, and the serial lock keeps other threads out if it must.
         let permit = unsafe { Permit::new() };
         if comm.is_null() {
-            return Err(layer(
+            return Err(failed(
                 "MPI_Comm_dup",
                 "the communicator is null: this rank is in no group of its split",
             ));
         }
         if comm.is_inter(&permit)? {
-            return Err(layer("MPI_Comm_dup", "the communicator joins two groups: merge them first"));
+            return Err(failed("MPI_Comm_dup", "the communicator joins two groups: merge them first"));
         }
         let device_memory = takes_device_memory(&permit)?;
         let channels = comm.duplicate(&permit)?;
         let setup = comm.duplicate(&permit)?;
         let (rank, size) = (setup.rank(&permit)?, setup.size(&permit)?);
         let node = setup.split_by_node(&permit)?;
-        let asked =
+        let found =
             Node::find(&permit, node, rank).and_then(|found| Ok((found, Waiting::new(&permit, node)?)));
         node.free(&permit);
-        let (Node { near, reach }, waiting) = asked?;
-        let endpoint = Arc::new(Endpoint {
+        let (Node { near, reach }, waiting) = found?;
+        let tag_bound = raw::tag_bound(&permit)?;
+        Ok(Arc::new(Endpoint {
             rank,
             size,
-            tag_bound: raw::tag_bound(&permit)?,
+            tag_bound,
             info: TransportInfo {
                 name: "mpi",
                 implementation: raw::version(),
@@ -107,19 +114,16 @@ impl Endpoint {
             threads,
             state: Mutex::new(State {
                 channels: Channels::new(rank),
-                messages: Messages::default(),
-                ghosts: Ghosts::default(),
-                littered: false,
+                messages: Messages::new(rank, tag_bound),
+                abandoned: AbandonedRequests::default(),
+                messages_remain: false,
                 broken: false,
                 closed: false,
                 odd_round: false,
             }),
-        });
-        finalize::register(&permit, &endpoint)?;
-        Ok(endpoint)
+        }))
     }
 
-    /// Whether memory can be shared with `peer`.
     pub(crate) fn is_near(&self, peer: usize) -> bool {
         self.near.contains(&peer)
     }
@@ -128,127 +132,158 @@ impl Endpoint {
         !self.near.is_empty()
     }
 
-    /// Enters, which must be short: other threads wait outside.
-    pub(crate) fn enter(&self) -> Result<Entry<'_>, TransportError> {
+    /// Locks the endpoint for calls of MPI. Other threads wait meanwhile, so the lock must be short.
+    pub(crate) fn lock(&self) -> Result<Locked<'_>, TransportError> {
         self.threads.check()?;
         let serial = self.threads.serialize();
         let state = self.state();
         if state.closed {
-            return Err(layer("the MPI transport", "MPI was finalised"));
+            return Err(failed("the MPI transport", "MPI was finalised"));
         }
-        // SAFETY: `MPI_Finalize` begins by closing this state, for which it needs the lock that we hold. The thread
-        // may call MPI, and the others are kept out where they must.
-        Ok(Entry { state, permit: unsafe { Permit::new() }, _serial: serial })
+        // SAFETY: `MPI_Finalize` begins by closing this state, for which it needs the lock that is held here. This thread
+        // may call MPI, and the serial lock keeps other threads out if it must.
+        Ok(Locked { state, permit: unsafe { Permit::new() }, _serial: serial })
     }
 
-    /// Enters for a collective.
-    pub(crate) fn enter_setup(&self) -> Result<Entry<'_>, TransportError> {
-        let entry = self.enter()?;
-        if entry.state.broken {
-            return Err(layer("the MPI transport", "an earlier collective was given up halfway"));
+    /// Locks the endpoint for a collective.
+    pub(crate) fn lock_for_collective(&self) -> Result<Locked<'_>, TransportError> {
+        let locked = self.lock()?;
+        if locked.state.broken {
+            return Err(failed(
+                "the MPI transport",
+                "an earlier collective was given up before it was complete",
+            ));
         }
-        Ok(entry)
+        Ok(locked)
     }
 
-    /// Closes a channel. `keep` stays until nobody uses the memory any more.
-    pub(crate) fn close(&self, channel: Channel, keep: Keep) {
+    /// Closes a channel. `owner` is dropped when MPI no longer uses the memory.
+    pub(crate) fn close(&self, channel: Channel, owner: MemoryOwner) {
         {
             let mut state = self.state();
-            let Some(ghosts) = state.channels.close(channel, keep) else { return };
-            for (ghost, active) in ghosts {
-                state.ghosts.add(ghost);
-                state.littered |= active;
-            }
+            let Some((requests, any_active)) = state.channels.close(channel, owner) else { return };
+            state.abandoned.add(requests);
+            state.messages_remain |= any_active;
         }
         self.sweep();
     }
 
-    /// Keeps what a collective that is given up still uses.
-    pub(crate) fn give_up(&self, ghost: Ghost) {
-        let mut state = self.state();
-        state.broken = true;
-        state.littered = true;
-        state.ghosts.add(ghost);
-    }
-
-    /// Keeps the messages that `remove` takes out until they are complete. They need not be withdrawn: a receiver may
-    /// still want them.
-    pub(crate) fn give_up_messages(&self, remove: impl FnOnce(&mut Messages) -> Vec<Ghost>) {
-        let mut state = self.state();
-        let ghosts = remove(&mut state.messages);
-        ghosts.into_iter().for_each(|ghost| state.ghosts.add(ghost));
-    }
-
-    /// Frees what was given up and is complete by now.
-    pub(crate) fn sweep(&self) {
-        // A thread that may not call MPI leaves it to the next one that may.
-        let Ok(mut entry) = self.enter() else { return };
-        let done = entry.sweep();
-        drop(entry);
-        drop(done);
-    }
-
-    /// The transport is dropped: `true` if nothing is left to be done for it.
-    pub(crate) fn retire(&self) -> bool {
-        let Ok(mut entry) = self.enter() else { return self.state().closed };
-        let done = entry.close_all();
-        let gone = entry.state.ghosts.is_empty();
-        if gone {
-            entry.state.closed = true;
-            if !entry.state.littered {
-                self.channels.free(&entry.permit);
-                self.setup.free(&entry.permit);
-            }
+    /// Abandons the messages with this tag that are under way.
+    pub(crate) fn discard_messages(&self, tag: u32) {
+        {
+            let mut state = self.state();
+            let requests = state.messages.remove(tag);
+            state.abandoned.add(requests);
         }
-        drop(entry);
-        drop(done);
-        gone
+        self.sweep();
     }
 
-    /// `MPI_Finalize` was called: nothing of this transport may be under way any longer.
+    /// Frees the abandoned requests that are complete.
+    pub(crate) fn sweep(&self) {
+        // A thread that may not call MPI leaves them to the next one that may.
+        let Ok(mut locked) = self.lock() else { return };
+        let complete = locked.take_complete();
+        drop(locked);
+        drop(complete);
+    }
+
+    /// Ends what can be ended when the transport is dropped, and returns whether nothing is left.
+    pub(crate) fn retire(&self) -> bool {
+        let Ok(mut locked) = self.lock() else { return self.state().closed };
+        let complete = locked.abandon_all();
+        let nothing_left = locked.state.abandoned.is_empty();
+        if nothing_left {
+            self.free_communicators(&mut locked);
+        }
+        drop(locked);
+        drop(complete);
+        nothing_left
+    }
+
+    /// Ends everything that is under way, for `MPI_Finalize`.
     pub(crate) fn shut(&self) {
-        let Ok(mut entry) = self.enter() else { return };
-        let mut done = entry.close_all();
+        let Ok(mut locked) = self.lock() else { return };
+        let mut complete = locked.abandon_all();
         let began = Instant::now();
-        while !entry.state.ghosts.is_empty() && began.elapsed() < LAST_WAIT {
-            done.extend(entry.sweep());
+        while !locked.state.abandoned.is_empty() && began.elapsed() < LAST_WAIT {
+            complete.extend(locked.take_complete());
             std::thread::yield_now();
         }
-        let Entry { state, permit, .. } = &mut entry;
-        state.littered |= !state.ghosts.is_empty();
-        state.ghosts.leak(permit);
-        state.closed = true;
-        if !state.littered {
-            self.channels.free(permit);
-            self.setup.free(permit);
-        }
-        drop(entry);
-        drop(done);
+        let Locked { state, permit, .. } = &mut locked;
+        state.messages_remain |= !state.abandoned.is_empty();
+        state.abandoned.leak(permit);
+        self.free_communicators(&mut locked);
+        drop(locked);
+        drop(complete);
     }
 
-    /// Locks even after a panic elsewhere: what the lock guards is never left half changed.
+    fn free_communicators(&self, locked: &mut Locked<'_>) {
+        locked.state.closed = true;
+        if !locked.state.messages_remain {
+            self.channels.free(&locked.permit);
+            self.setup.free(&locked.permit);
+        }
+    }
+
+    /// Locks the state also after a panic elsewhere: no panic leaves it half changed.
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Entry<'_> {
-    fn sweep(&mut self) -> Vec<Ghost> {
-        self.state.ghosts.sweep(&self.permit)
+impl Locked<'_> {
+    fn take_complete(&mut self) -> Vec<AbandonedRequest> {
+        self.state.abandoned.take_complete(&self.permit)
     }
 
-    fn close_all(&mut self) -> Vec<Ghost> {
-        for (ghost, active) in self.state.channels.close_all().collect::<Vec<_>>() {
-            self.state.ghosts.add(ghost);
-            self.state.littered |= active;
+    /// Abandons all requests, and removes those that are complete.
+    fn abandon_all(&mut self) -> Vec<AbandonedRequest> {
+        let state = &mut *self.state;
+        for (requests, any_active) in state.channels.close_all() {
+            state.abandoned.add(requests);
+            state.messages_remain |= any_active;
         }
-        let messages = self.state.messages.remove_all();
-        messages.into_iter().for_each(|ghost| self.state.ghosts.add(ghost));
-        self.sweep()
+        state.abandoned.add(state.messages.remove_all());
+        self.take_complete()
     }
 }
 
-/// Whether channels may name device memory: what `HALOPORT_MPI_CUDA` says (`0` or `1`), else what the library says.
+impl<'e, M: Send + Sync + 'static> OwnedRequest<'e, M> {
+    pub(crate) fn new(endpoint: &'e Endpoint, request: Request, memory: M) -> OwnedRequest<'e, M> {
+        OwnedRequest { endpoint, pending: Some((request, memory)) }
+    }
+
+    /// Whether it was not complete when it was last polled.
+    pub(crate) fn is_pending(&self) -> bool {
+        self.pending.is_some()
+    }
+
+    /// Makes progress, and returns the memory when the request is complete; `None` before that, and after the memory was
+    /// returned.
+    pub(crate) fn poll(&mut self) -> Result<Option<M>, TransportError> {
+        let Some((request, _)) = &mut self.pending else { return Ok(None) };
+        let locked = self.endpoint.lock()?;
+        match request.test(&locked.permit)? {
+            Progress::Pending => Ok(None),
+            Progress::Done(_) => Ok(self.pending.take().map(|(_, memory)| memory)),
+            Progress::Truncated(_, message) => Err(failed("MPI_Test", message)),
+        }
+    }
+}
+
+impl<M: Send + Sync + 'static> Drop for OwnedRequest<'_, M> {
+    fn drop(&mut self) {
+        if let Some((request, memory)) = self.pending.take() {
+            let owner = Some(Arc::new(memory) as _);
+            let mut state = self.endpoint.state();
+            state.broken = true;
+            state.messages_remain = true;
+            state.abandoned.add([AbandonedRequest { request, persistent: false, cancel: false, owner }]);
+        }
+    }
+}
+
+/// Whether channels may use device memory: `HALOPORT_MPI_CUDA` (`0` or `1`) if it is set, else the answer of the library.
 fn takes_device_memory(permit: &Permit) -> Result<bool, TransportError> {
     let value = std::env::var_os("HALOPORT_MPI_CUDA").unwrap_or_default();
     match value.to_str() {
@@ -256,13 +291,8 @@ fn takes_device_memory(permit: &Permit) -> Result<bool, TransportError> {
         Some("1") => Ok(true),
         Some("") => Ok(raw::cuda_support(permit)),
         _ => {
-            let found = value.display();
-            let message = format!("HALOPORT_MPI_CUDA: expected 0 or 1, found `{found}`");
-            Err(layer("the set-up of MPI", &message))
+            let message = format!("HALOPORT_MPI_CUDA: expected 0 or 1, found `{}`", value.display());
+            Err(failed("the set-up of MPI", message))
         }
     }
-}
-
-pub(crate) fn layer(call: &'static str, message: &str) -> TransportError {
-    TransportError::Layer { call, message: message.into() }
 }

@@ -1,4 +1,4 @@
-//! Which threads may call MPI, by the level that it was initialised with.
+//! The threads that may call MPI, which depend on the level that it was initialised with.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread::{self, ThreadId};
@@ -7,10 +7,10 @@ use haloport_core::TransportError;
 
 use crate::raw::{self, ThreadLevel};
 
-/// With `MPI_THREAD_SERIALIZED`, held during every call of MPI by any transport of this process.
+/// With `MPI_THREAD_SERIALIZED`, locked during every call of MPI by any transport of this process.
 static SERIAL: Mutex<()> = Mutex::new(());
 
-/// The rule about threads.
+/// The rule that says which threads may call MPI.
 #[derive(Debug)]
 pub(crate) struct Threads {
     level: ThreadLevel,
@@ -19,7 +19,7 @@ pub(crate) struct Threads {
 }
 
 impl Threads {
-    /// Asks MPI, which is running. Below `MPI_THREAD_SERIALIZED` this thread must be the one that initialised it.
+    /// Asks MPI, which is running. Below `MPI_THREAD_SERIALIZED`, this thread must be the one that initialised it.
     pub(crate) fn ask() -> Result<Threads, TransportError> {
         let threads = Threads { level: raw::thread_level()?, home: thread::current().id() };
         if threads.is_bound() && !raw::is_main_thread() {
@@ -33,12 +33,12 @@ impl Threads {
         !self.is_bound()
     }
 
-    /// Refuses a thread that may not call.
+    /// Returns an error on a thread that may not call.
     pub(crate) fn check(&self) -> Result<(), TransportError> {
         if self.is_bound() && thread::current().id() != self.home { Err(self.wrong()) } else { Ok(()) }
     }
 
-    /// Keeps other threads out of MPI, where that is needed.
+    /// Keeps other threads from calling MPI, if the level requires it.
     pub(crate) fn serialize(&self) -> Option<MutexGuard<'static, ()>> {
         (self.level == ThreadLevel::Serialized).then(|| SERIAL.lock().unwrap_or_else(PoisonError::into_inner))
     }

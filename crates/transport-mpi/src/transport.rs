@@ -11,16 +11,16 @@ use haloport_core::transport::{
     Channel, Direction, Idle, Incoming, Lease, Reduction, SharedMemory, Transport, TransportInfo,
 };
 
-use crate::endpoint::Endpoint;
+use crate::endpoint::{Endpoint, Locked};
 use crate::finalize;
+use crate::node::segment;
 use crate::raw::Comm;
-use crate::segment;
 
-/// Ranks as MPI processes. Safe code has none of it: that of a communicator belongs to its exchanges.
+/// Ranks as MPI processes. Safe code cannot reach it: the transport of a communicator belongs to its exchanges.
 ///
-/// Where the two ends of a channel disagree about its length, the receiver is told, the sender is not. It is never
-/// more than a help in finding mistakes: Open MPI 4.1 itself writes beyond the receiver's memory when a message above
-/// some kilobytes is longer than the receiver expects. What binds exchanges agrees on lengths first.
+/// If the two ends of a channel disagree about its length, the receiver gets an error, the sender does not. That error only
+/// helps to find mistakes: Open MPI 4.1 itself writes beyond the receiver's memory if a message of more than some kilobytes is
+/// longer than the receiver expects. Before they open channels, ranks that bind an exchange agree on lengths.
 pub(crate) struct MpiTransport {
     endpoint: Arc<Endpoint>,
 }
@@ -39,6 +39,7 @@ impl MpiTransport {
     pub(crate) unsafe fn new(comm: Comm) -> Result<MpiTransport, TransportError> {
         // SAFETY: the caller's promise.
         let endpoint = unsafe { Endpoint::new(comm)? };
+        finalize::register(&endpoint)?;
         Ok(MpiTransport { endpoint })
     }
 
@@ -50,15 +51,15 @@ impl MpiTransport {
 
 impl Drop for MpiTransport {
     fn drop(&mut self) {
-        // What cannot be ended now is ended when MPI is finalised.
+        // Requests that cannot be ended now are ended when MPI is finalised.
         if self.endpoint.retire() {
             finalize::unregister(&self.endpoint);
         }
     }
 }
 
-// SAFETY: MPI touches the memory of a request that was started until it says that it is complete, and channels that
-// are closed before keep their keeper until then.
+// SAFETY: MPI uses the memory of a started request only until the request is complete, and a channel that is closed earlier
+// keeps the owner of the memory until then.
 unsafe impl Transport for MpiTransport {
     fn rank(&self) -> usize {
         self.endpoint.rank
@@ -85,21 +86,20 @@ unsafe impl Transport for MpiTransport {
             return Err(TransportError::Channel(format!("tag {tag} is larger than MPI's largest, {bound}")));
         }
         self.endpoint.sweep();
-        let mut entry = self.endpoint.enter()?;
-        let (state, permit) = (&mut *entry.state, &entry.permit);
+        let Locked { state, permit, .. } = &mut self.endpoint.lock()?;
         // SAFETY: the caller's promise.
         unsafe { state.channels.open(permit, self.endpoint.channels, (direction, peer, tag), parts) }
     }
 
     unsafe fn post(&self, channel: Channel) -> Result<(), TransportError> {
-        let mut entry = self.endpoint.enter()?;
+        let Locked { state, permit, .. } = &mut self.endpoint.lock()?;
         // SAFETY: the caller's promise.
-        unsafe { entry.state.channels.post(&entry.permit, channel) }
+        unsafe { state.channels.post(permit, channel) }
     }
 
     fn test(&self, channel: Channel) -> Result<bool, TransportError> {
-        let mut entry = self.endpoint.enter()?;
-        entry.state.channels.test(&entry.permit, channel)
+        let Locked { state, permit, .. } = &mut self.endpoint.lock()?;
+        state.channels.test(permit, channel)
     }
 
     unsafe fn close(&self, channel: Channel, keep: Arc<dyn Any + Send + Sync>) {
@@ -121,15 +121,18 @@ unsafe impl Transport for MpiTransport {
 
     fn send_message(&self, peer: usize, tag: u32, bytes: Vec<u8>) -> Result<(), TransportError> {
         self.check(peer)?;
-        self.endpoint.send_message(peer, tag, bytes)
+        let Locked { state, permit, .. } = &mut self.endpoint.lock()?;
+        state.messages.send(permit, self.endpoint.setup, (peer, tag), bytes)
     }
 
     fn receive_message(&self, tag: u32) -> Result<Incoming, TransportError> {
-        self.endpoint.receive_message(tag)
+        let Locked { state, permit, .. } = &mut self.endpoint.lock()?;
+        state.messages.receive(permit, self.endpoint.setup, tag)
     }
 
     fn unreceived(&self, tag: u32) -> Result<Vec<usize>, TransportError> {
-        self.endpoint.unreceived(tag)
+        let Locked { state, permit, .. } = &mut self.endpoint.lock()?;
+        state.messages.unreceived(permit, tag)
     }
 
     fn discard_messages(&self, tag: u32) {

@@ -1,4 +1,4 @@
-//! How a rank waits: it spins while its core is its own, and makes way where ranks outnumber cores.
+//! Waiting: a rank spins if it has a core of its own, and yields early if ranks outnumber cores.
 
 use std::time::Duration;
 
@@ -6,14 +6,14 @@ use haloport_core::TransportError;
 
 use crate::raw::{Comm, Permit};
 
-/// Rounds in which a rank with a core of its own spins, then yields. A round takes about 0.1 µs.
+/// The numbers of rounds in which a rank with a core of its own spins, and then yields. A round takes about 0.1 µs.
 const OWN_CORE: (u32, u32) = (20_000, 20_000);
-/// The same where ranks share cores.
+/// The same for ranks that share cores.
 const SHARED_CORE: (u32, u32) = (4, 200);
-/// How long a rank then sleeps before it looks again; the system adds about as much.
+/// The time for which a rank then sleeps in each round; the system adds about as much.
 const NAP: Duration = Duration::from_micros(50);
 
-/// The manner of waiting.
+/// The numbers of rounds in which this rank spins, and then yields.
 #[derive(Debug)]
 pub(crate) struct Waiting {
     spins: u32,
@@ -21,7 +21,7 @@ pub(crate) struct Waiting {
 }
 
 impl Waiting {
-    /// Collective among the ranks of a node: finds out whether they outnumber its cores.
+    /// Collective among the ranks of a node: checks whether they outnumber its cores.
     pub(crate) fn new(permit: &Permit, node: Comm) -> Result<Waiting, TransportError> {
         let (spins, yields) = if is_crowded(permit, node)? { SHARED_CORE } else { OWN_CORE };
         Ok(Waiting { spins, yields })
@@ -39,28 +39,28 @@ impl Waiting {
     }
 }
 
-/// Whether the ranks of `node` outnumber the cores that they may use. A launcher often binds each rank to some
-/// cores, so what counts is those of all ranks together.
+/// Whether the ranks of `node` outnumber the cores that they may use. A launcher often binds each rank to some cores, so the
+/// cores of all ranks count together.
 fn is_crowded(permit: &Permit, node: Comm) -> Result<bool, TransportError> {
     let mine = my_cores();
     let all = node.or(permit, &mine)?;
     let together = all.iter().map(|word| word.count_ones() as usize).sum::<usize>();
-    // A quota can be smaller than the number of cores; that of one rank says nothing if it is bound to some of them.
+    // A quota can be smaller than the number of cores. If ranks are bound to different cores, the quota of one says nothing.
     let quota = std::thread::available_parallelism().map_or(1, usize::from);
     let cores = if mine == all { quota } else { together };
     Ok(node.size(permit)? > cores)
 }
 
-/// The cores that this process may use, as bits; none where they cannot be known.
+/// The cores that this process may use, as bits; no bits if they are unknown.
 #[cfg(target_os = "linux")]
 fn my_cores() -> [u64; 16] {
     let mut cores = [0u64; 16];
-    // SAFETY: the calling thread's set is written into memory of the size that is said.
+    // SAFETY: the set of the calling thread is written into memory of the given size.
     let _ = unsafe { libc::sched_getaffinity(0, size_of_val(&cores), cores.as_mut_ptr().cast()) };
     cores
 }
 
-/// The cores that this process may use, as bits; none where they cannot be known.
+/// The cores that this process may use, as bits; no bits if they are unknown.
 #[cfg(not(target_os = "linux"))]
 fn my_cores() -> [u64; 16] {
     [0; 16]

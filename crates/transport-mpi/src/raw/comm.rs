@@ -8,12 +8,12 @@ use mpi::ffi::MPI_Comm;
 
 use super::{Permit, check};
 
-/// A handle of an intracommunicator. It is plain data: whoever makes one frees it.
+/// A handle of an intracommunicator. It is plain data: the code that makes a communicator frees it.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Comm(MPI_Comm);
 
-// SAFETY: the handle is a number or the address of an object of MPI's, which is only reached through calls of MPI;
-// those take a `Permit`, which says that MPI allows them on this thread.
+// SAFETY: the handle is a number or the address of an object of MPI, which is only used in calls of MPI; those take a
+// `Permit`, which says that MPI allows them on this thread.
 unsafe impl Send for Comm {}
 // SAFETY: as for `Send`.
 unsafe impl Sync for Comm {}
@@ -40,7 +40,7 @@ impl Comm {
         self.0 == unsafe { ffi::RSMPI_COMM_NULL }
     }
 
-    /// Whether its ranks are of two groups.
+    /// Whether its ranks belong to two groups.
     pub(crate) fn is_inter(self, permit: &Permit) -> Result<bool, TransportError> {
         self.ask(permit, "MPI_Comm_test_inter", ffi::MPI_Comm_test_inter).map(|inter| inter != 0)
     }
@@ -53,7 +53,7 @@ impl Comm {
         self.ask(permit, "MPI_Comm_size", ffi::MPI_Comm_size).map(|size| usize::try_from(size).unwrap_or(1))
     }
 
-    /// Collective: a new communicator of the same ranks, which returns errors instead of ending the job.
+    /// Collective: makes a communicator of the same ranks, which returns errors instead of ending the job.
     pub(crate) fn duplicate(self, permit: &Permit) -> Result<Comm, TransportError> {
         let mut copy = self.0;
         // SAFETY: MPI is running by the permit; the handle is valid.
@@ -64,7 +64,7 @@ impl Comm {
         Ok(Comm(copy))
     }
 
-    /// Collective: a new communicator of those ranks that share memory with this one.
+    /// Collective: makes a communicator of the ranks that share memory with this one.
     pub(crate) fn split_by_node(self, permit: &Permit) -> Result<Comm, TransportError> {
         let mut node = self.0;
         // SAFETY: MPI is running by the permit; the handle is valid.
@@ -75,10 +75,10 @@ impl Comm {
         Ok(Comm(node))
     }
 
-    /// Collective: ors the words of all ranks.
+    /// Collective: the bitwise or of the words of all ranks.
     pub(crate) fn or(self, permit: &Permit, words: &[u64; 16]) -> Result<[u64; 16], TransportError> {
         let mut all = [0u64; 16];
-        // SAFETY: MPI is running by the permit; both arrays have the length that is said.
+        // SAFETY: MPI is running by the permit; both arrays have the given length.
         let code = unsafe {
             let (from, to) = (words.as_ptr().cast(), all.as_mut_ptr().cast());
             ffi::MPI_Allreduce(from, to, words.len() as c_int, ffi::RSMPI_UINT64_T, ffi::RSMPI_BOR, self.0)
@@ -87,14 +87,14 @@ impl Comm {
         Ok(all)
     }
 
-    /// Collective: the numbers that all ranks bring.
+    /// Collective: the numbers of all ranks.
     pub(crate) fn gather<const N: usize>(
         self,
         permit: &Permit,
         mine: &[u64; N],
     ) -> Result<Vec<[u64; N]>, TransportError> {
         let mut all = vec![[0u64; N]; self.size(permit)?];
-        // SAFETY: MPI is running by the permit; there is room for the numbers of each rank.
+        // SAFETY: MPI is running by the permit; the array has a row for the numbers of each rank.
         let code = unsafe {
             let (from, to, count) = (mine.as_ptr().cast(), all.as_mut_ptr().cast(), N as c_int);
             ffi::MPI_Allgather(from, count, ffi::RSMPI_UINT64_T, to, count, ffi::RSMPI_UINT64_T, self.0)
@@ -103,7 +103,7 @@ impl Comm {
         Ok(all)
     }
 
-    /// Frees it. Collective by the standard, local in fact. Its failure would leave nothing to do.
+    /// Frees it. Collective by the standard, local in practice. After an error there is nothing to do.
     pub(crate) fn free(mut self, _permit: &Permit) {
         // SAFETY: MPI is running by the permit; the handle is valid and given up here.
         let _ = unsafe { ffi::MPI_Comm_free(&mut self.0) };

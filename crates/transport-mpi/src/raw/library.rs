@@ -8,16 +8,17 @@ use mpi::ffi;
 use mpi::ffi::MPI_Comm;
 
 use super::{Permit, check};
+use crate::error::failed;
 
-/// Where in its life MPI is.
+/// Whether MPI is running.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Phase {
-    Before,
+pub(crate) enum MpiState {
+    NotInitialized,
     Running,
     Finalized,
 }
 
-/// Which threads may call MPI.
+/// The level of MPI that says which threads may call it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ThreadLevel {
     Single,
@@ -50,22 +51,31 @@ impl ThreadLevel {
     }
 }
 
-/// Where in its life MPI is. May be asked at any time, from any thread.
-pub(crate) fn phase() -> Phase {
+/// Whether MPI is running. May be called at any time, from any thread.
+pub(crate) fn mpi_state() -> MpiState {
     let (mut initialized, mut finalized): (c_int, c_int) = (0, 0);
-    // SAFETY: both may be called before, during and after MPI's life, and write one integer each.
+    // SAFETY: both may be called at any time, also before MPI is initialised, and write one integer each.
     unsafe {
         ffi::MPI_Initialized(&mut initialized);
         ffi::MPI_Finalized(&mut finalized);
     }
     match (initialized, finalized) {
-        (_, done) if done != 0 => Phase::Finalized,
-        (0, _) => Phase::Before,
-        _ => Phase::Running,
+        (_, done) if done != 0 => MpiState::Finalized,
+        (0, _) => MpiState::NotInitialized,
+        _ => MpiState::Running,
     }
 }
 
-/// Initialises MPI, asking for calls from any thread.
+/// Returns an error if MPI is not running.
+pub(crate) fn require_running(call: &'static str) -> Result<(), TransportError> {
+    match mpi_state() {
+        MpiState::NotInitialized => Err(failed(call, "MPI is not initialised")),
+        MpiState::Running => Ok(()),
+        MpiState::Finalized => Err(failed(call, "MPI was finalised")),
+    }
+}
+
+/// Initialises MPI with the highest thread level that the library has.
 ///
 /// # Safety
 /// MPI was not initialised before, and no other thread initialises it meanwhile.
@@ -83,7 +93,7 @@ pub(crate) unsafe fn initialize() -> Result<(), c_int> {
 /// # Safety
 /// MPI is running, this is the thread that initialised it, and no other thread calls MPI any more.
 pub(crate) unsafe fn finalize() {
-    // SAFETY: by the contract. An error ends the process or is of no more use.
+    // SAFETY: by the contract. After an error there is nothing to do.
     let _ = unsafe { ffi::MPI_Finalize() };
 }
 
@@ -93,7 +103,7 @@ pub(crate) fn abort(_permit: &Permit, code: i32) {
     let _ = unsafe { ffi::MPI_Abort(ffi::RSMPI_COMM_WORLD, code) };
 }
 
-/// Which threads may call MPI.
+/// The level that MPI was initialised with.
 pub(crate) fn thread_level() -> Result<ThreadLevel, TransportError> {
     let mut level: c_int = 0;
     // SAFETY: may be called from any thread once MPI is initialised; writes one integer.
@@ -101,7 +111,7 @@ pub(crate) fn thread_level() -> Result<ThreadLevel, TransportError> {
     if code == ffi::MPI_SUCCESS as c_int {
         return Ok(ThreadLevel::of(level));
     }
-    Err(TransportError::Layer { call: "MPI_Query_thread", message: format!("error code {code}") })
+    Err(failed("MPI_Query_thread", format!("error code {code}")))
 }
 
 /// Whether this thread is the one that initialised MPI.
@@ -122,17 +132,17 @@ pub(crate) fn tag_bound(permit: &Permit) -> Result<u32, TransportError> {
     };
     check(permit, "MPI_Comm_get_attr", code)?;
     if found == 0 || value.is_null() {
-        return Ok(32767); // What the standard grants.
+        return Ok(32767); // The least value that the standard allows.
     }
-    // SAFETY: MPI has just given this address of an integer that lives as long as it runs.
+    // SAFETY: MPI has just returned this address of an integer, which lives as long as MPI runs.
     Ok(u32::try_from(unsafe { *value }).unwrap_or(32767))
 }
 
-/// The first line of what the library says about itself.
+/// The first line of the library's version text.
 pub(crate) fn version() -> String {
     let mut text = vec![0u8; ffi::MPI_MAX_LIBRARY_VERSION_STRING as usize + 1];
     let mut length: c_int = 0;
-    // SAFETY: may be called at any time; the text has the length that MPI asks for.
+    // SAFETY: may be called at any time; the text has the length that MPI requires.
     let code = unsafe { ffi::MPI_Get_library_version(text.as_mut_ptr().cast::<c_char>(), &mut length) };
     if code != ffi::MPI_SUCCESS as c_int {
         return "unknown".into();
@@ -143,10 +153,10 @@ pub(crate) fn version() -> String {
     line.split_whitespace().collect::<Vec<_>>().join(" ").trim_end_matches('\0').to_string()
 }
 
-/// Whether the library says that it takes CUDA memory. One that has never heard of the question does not.
+/// Whether the library reports that it takes CUDA memory; `false` if it lacks the function to ask.
 pub(crate) fn cuda_support(_permit: &Permit) -> bool {
     const NAME: &CStr = c"MPIX_Query_cuda_support";
-    // SAFETY: the name ends with a zero byte; the process's own symbols are always there to be searched.
+    // SAFETY: the name ends with a zero byte; the symbols of the process can always be searched.
     let symbol = unsafe { libc::dlsym(libc::RTLD_DEFAULT, NAME.as_ptr()) };
     if symbol.is_null() {
         return false;
@@ -156,15 +166,15 @@ pub(crate) fn cuda_support(_permit: &Permit) -> bool {
     ask() == 1
 }
 
-/// Has `callback` called at the beginning of `MPI_Finalize`, while MPI still runs.
+/// Makes `MPI_Finalize` call `callback` first, while MPI still runs.
 pub(crate) fn set_finalize_callback(permit: &Permit, callback: fn()) -> Result<(), TransportError> {
     let mut keyval: c_int = 0;
-    // SAFETY: MPI is running by the permit; the functions have the signatures that MPI asks for.
+    // SAFETY: MPI is running by the permit; the functions have the signatures that MPI requires.
     let code = unsafe {
         ffi::MPI_Comm_create_keyval(Some(do_not_copy), Some(on_delete), &mut keyval, ptr::null_mut())
     };
     check(permit, "MPI_Comm_create_keyval", code)?;
-    // SAFETY: as above. The value is an address of code, which stays.
+    // SAFETY: as above. The value is the address of a function, which stays valid.
     let code = unsafe { ffi::MPI_Comm_set_attr(ffi::RSMPI_COMM_SELF, keyval, callback as *mut c_void) };
     check(permit, "MPI_Comm_set_attr", code)
 }
@@ -177,7 +187,7 @@ unsafe extern "C" fn do_not_copy(
     _copy: *mut c_void,
     wanted: *mut c_int,
 ) -> c_int {
-    // SAFETY: MPI gives the address of its flag.
+    // SAFETY: MPI passes the address of its flag.
     unsafe { *wanted = 0 };
     ffi::MPI_SUCCESS as c_int
 }

@@ -10,22 +10,23 @@ use mpi::ffi::{MPI_Comm, MPI_Datatype, MPI_Message, MPI_Request, MPI_Status};
 
 use super::span::{Span, byte};
 use super::{Comm, Permit, check, message};
+use crate::error::failed;
 
-/// A handle of a request. It is plain data: a persistent request is freed by [`Request::free`], any other by the
-/// test that finds it complete.
+/// A handle of a request. It is plain data: a persistent request is freed by [`Request::free`], any other by the test that
+/// finds it complete.
 ///
 /// # Safety of the functions that make one
-/// From the call on, or for a persistent request from each [`Request::start`] on, until the request is complete, the
-/// memory is valid; nobody writes what MPI reads and nobody touches what MPI writes. A persistent request is complete
-/// before its memory goes. Their communicator is valid.
+/// The communicator is valid. From the call on, or for a persistent request from each [`Request::start`] on, until the request is
+/// complete, the memory is valid; nobody writes memory that MPI reads, and nobody uses memory that MPI writes. A persistent
+/// request is complete before its memory is freed.
 #[derive(Debug)]
 pub(crate) struct Request(MPI_Request);
 
-// SAFETY: the handle is a number or the address of an object of MPI's, which is only reached through calls of MPI;
-// those take a `Permit`, which says that MPI allows them on this thread.
+// SAFETY: the handle is a number or the address of an object of MPI, which is only used in calls of MPI; those take a
+// `Permit`, which says that MPI allows them on this thread.
 unsafe impl Send for Request {}
 
-/// How far a request is.
+/// The progress of a request.
 pub(crate) enum Progress {
     Pending,
     Done(Status),
@@ -33,10 +34,10 @@ pub(crate) enum Progress {
     Truncated(Status, String),
 }
 
-/// What is known of a message that has arrived.
+/// The properties of a message that has arrived.
 pub(crate) struct Status(MPI_Status);
 
-/// A message that has been matched and can be received.
+/// A message that was matched and can be received.
 pub(crate) struct Arrival {
     message: MPI_Message,
     pub(crate) source: usize,
@@ -97,7 +98,7 @@ impl Request {
         let span = Span::new(permit, bytes)?;
         Request::make(permit, call, |request| {
             let (peer, tag) = (peer as c_int, tag as c_int);
-            // SAFETY: MPI is running by the permit; the memory is as long as the span says and as the caller promises.
+            // SAFETY: MPI is running by the permit; the memory is as long as the span; the caller's promise for it.
             unsafe { function(from.cast(), span.count, span.datatype, peer, tag, comm.handle(), request) }
         })
     }
@@ -135,7 +136,7 @@ impl Request {
         let span = Span::new(permit, arrival.bytes)?;
         let mut message = arrival.message;
         Request::make(permit, "MPI_Imrecv", |request| {
-            // SAFETY: MPI is running by the permit; the memory is as long as the message by the caller's promise.
+            // SAFETY: MPI is running by the permit; by the caller's promise the memory is as long as the message.
             unsafe { ffi::MPI_Imrecv(to.cast(), span.count, span.datatype, &mut message, request) }
         })
     }
@@ -146,8 +147,8 @@ impl Request {
         Request::make(permit, "MPI_Ibarrier", |request| unsafe { ffi::MPI_Ibarrier(comm.handle(), request) })
     }
 
-    /// Collective: begins to reduce values of all ranks into `to`; what is the largest and the smallest is judged as of
-    /// signed integers.
+    /// Collective: begins to reduce values of all ranks into `to`. The largest and the smallest are found as of signed
+    /// integers.
     ///
     /// # Safety
     /// See [`Request`]; both ranges are of the same length.
@@ -158,10 +159,8 @@ impl Request {
         to: *mut u64,
         reduction: Reduction,
     ) -> Result<Request, TransportError> {
-        let count = c_int::try_from(from.len()).map_err(|_| TransportError::Layer {
-            call: "MPI_Iallreduce",
-            message: format!("{} values are more than MPI can count", from.len()),
-        })?;
+        let too_many = || format!("{} values are more than MPI can count", from.len());
+        let count = c_int::try_from(from.len()).map_err(|_| failed("MPI_Iallreduce", too_many()))?;
         // SAFETY: constants of the library, set when it is loaded.
         let (operation, kind) = unsafe {
             match reduction {
@@ -172,12 +171,12 @@ impl Request {
         };
         Request::make(permit, "MPI_Iallreduce", |request| {
             let (from, to) = (from.as_ptr().cast(), to.cast());
-            // SAFETY: MPI is running by the permit; the memory is as the caller promises.
+            // SAFETY: MPI is running by the permit; the caller's promise for the memory.
             unsafe { ffi::MPI_Iallreduce(from, to, count, kind, operation, comm.handle(), request) }
         })
     }
 
-    /// Collective: begins to give all ranks the bytes of rank `root`.
+    /// Collective: begins to broadcast the bytes of rank `root` to all ranks.
     ///
     /// # Safety
     /// See [`Request`].
@@ -190,7 +189,7 @@ impl Request {
         let span = Span::new(permit, bytes)?;
         Request::make(permit, "MPI_Ibcast", |request| {
             let root = root as c_int;
-            // SAFETY: MPI is running by the permit; the memory is as the caller promises.
+            // SAFETY: MPI is running by the permit; the caller's promise for the memory.
             unsafe { ffi::MPI_Ibcast(memory.cast(), span.count, span.datatype, root, comm.handle(), request) }
         })
     }
@@ -200,11 +199,11 @@ impl Request {
     /// # Safety
     /// See [`Request`].
     pub(crate) unsafe fn start(&mut self, permit: &Permit) -> Result<(), TransportError> {
-        // SAFETY: MPI is running by the permit; the memory is as the caller promises.
+        // SAFETY: MPI is running by the permit; the caller's promise for the memory.
         check(permit, "MPI_Start", unsafe { ffi::MPI_Start(&mut self.0) })
     }
 
-    /// Makes progress.
+    /// Makes progress, and returns how far the request is.
     pub(crate) fn test(&mut self, permit: &Permit) -> Result<Progress, TransportError> {
         let mut complete: c_int = 0;
         let mut status = MaybeUninit::<MPI_Status>::zeroed();
@@ -227,14 +226,14 @@ impl Request {
         check(permit, "MPI_Test", code).map(|()| Progress::Pending)
     }
 
-    /// Asks to withdraw it. It must still be tested until it is complete.
+    /// Asks MPI to cancel it. It must still be tested until it is complete.
     pub(crate) fn cancel(&mut self, permit: &Permit) -> Result<(), TransportError> {
         // SAFETY: MPI is running by the permit; the request is valid.
         check(permit, "MPI_Cancel", unsafe { ffi::MPI_Cancel(&mut self.0) })
     }
 
-    /// Frees a persistent request; one that is under way goes on, and its memory must stay for ever. Open MPI has
-    /// freed one whose message was in error already.
+    /// Frees a persistent request; one that is under way goes on, and its memory must stay valid for ever. If the message of the
+    /// request has failed, Open MPI has freed it already.
     pub(crate) fn free(&mut self, permit: &Permit) -> Result<(), TransportError> {
         // SAFETY: a constant of the library, set when it is loaded.
         if self.0 == unsafe { ffi::RSMPI_REQUEST_NULL } {
@@ -274,7 +273,7 @@ impl Arrival {
         let mut status = MaybeUninit::<MPI_Status>::zeroed();
         // SAFETY: a constant of the library, set when it is loaded.
         let (mut message, any) = unsafe { (ffi::RSMPI_MESSAGE_NULL, ffi::RSMPI_ANY_SOURCE) };
-        // SAFETY: MPI is running by the permit; all that is written is our own.
+        // SAFETY: MPI is running by the permit; it writes only to local variables.
         let code = unsafe {
             let (comm, status) = (comm.handle(), status.as_mut_ptr());
             ffi::MPI_Improbe(any, tag as c_int, comm, &mut found, &mut message, status)

@@ -1,4 +1,4 @@
-//! Numbers of bytes as MPI counts them: in `int`s.
+//! Lengths in bytes as counts of MPI, which are of the type `int`.
 
 use std::ffi::c_int;
 
@@ -7,11 +7,12 @@ use mpi::ffi;
 use mpi::ffi::{MPI_Aint, MPI_Datatype};
 
 use super::{Permit, check};
+use crate::error::failed;
 
-/// The unit in which longer messages are counted.
+/// The unit of longer lengths, in bytes.
 const CHUNK: usize = 1 << 20;
 
-/// A number of bytes as a count of a datatype. It must outlive the call that makes a request, not the request.
+/// A length in bytes as a count of a datatype. It must outlive the call that makes a request, not the request.
 pub(super) struct Span<'p> {
     pub(super) count: c_int,
     pub(super) datatype: MPI_Datatype,
@@ -27,15 +28,13 @@ impl<'p> Span<'p> {
         }
     }
 
-    /// One element of a datatype made for this length: chunks, and the rest in single bytes.
+    /// One element of a datatype made for this length: chunks, then the rest in single bytes.
     fn chunked(permit: &'p Permit, bytes: usize) -> Result<Span<'p>, TransportError> {
         let (chunks, rest) = (bytes / CHUNK, bytes % CHUNK);
-        let chunks = c_int::try_from(chunks).map_err(|_| TransportError::Layer {
-            call: "MPI_Type_create_struct",
-            message: format!("a message of {bytes} bytes is longer than MPI can count"),
-        })?;
+        let too_long = || format!("a message of {bytes} bytes is longer than MPI can count");
+        let chunks = c_int::try_from(chunks).map_err(|_| failed("MPI_Type_create_struct", too_long()))?;
         let (mut chunk, mut whole) = (byte(), byte());
-        // SAFETY: MPI is running by the permit; the arrays have two entries, as is said; each type is freed once.
+        // SAFETY: MPI is running by the permit; the arrays have two entries each; each type is freed once.
         unsafe {
             check(
                 permit,
@@ -43,10 +42,15 @@ impl<'p> Span<'p> {
                 ffi::MPI_Type_contiguous(CHUNK as c_int, byte(), &mut chunk),
             )?;
             let lengths = [chunks, rest as c_int];
-            let places: [MPI_Aint; 2] = [0, (bytes - rest) as MPI_Aint];
+            let offsets: [MPI_Aint; 2] = [0, (bytes - rest) as MPI_Aint];
             let types = [chunk, byte()];
-            let code =
-                ffi::MPI_Type_create_struct(2, lengths.as_ptr(), places.as_ptr(), types.as_ptr(), &mut whole);
+            let code = ffi::MPI_Type_create_struct(
+                2,
+                lengths.as_ptr(),
+                offsets.as_ptr(),
+                types.as_ptr(),
+                &mut whole,
+            );
             ffi::MPI_Type_free(&mut chunk);
             check(permit, "MPI_Type_create_struct", code)?;
             let made = Span { count: 1, datatype: whole, made: true, permit };
@@ -60,7 +64,7 @@ impl Drop for Span<'_> {
     fn drop(&mut self) {
         let _running = self.permit;
         if self.made {
-            // SAFETY: MPI is running by the permit; we made the type and free it once. MPI keeps it for as long as
+            // SAFETY: MPI is running by the permit; `chunked` made the type, and it is freed once. MPI keeps it as long as
             // requests need it.
             let _ = unsafe { ffi::MPI_Type_free(&mut self.datatype) };
         }

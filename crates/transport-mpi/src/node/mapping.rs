@@ -1,4 +1,4 @@
-//! Addresses that a process has taken, and what lies at them: memory of its own, pages of files, or nothing.
+//! Ranges of addresses, mapped to memory of this process, to pages of files, or to nothing.
 
 use std::fs::File;
 use std::io;
@@ -6,37 +6,37 @@ use std::ops::Range;
 use std::os::fd::AsRawFd;
 use std::ptr::{self, NonNull};
 
-/// The size of a large page where it matters: on all but few machines.
+/// The size of a large page in bytes, on almost all machines.
 #[cfg(target_os = "linux")]
 const LARGE_PAGE: usize = 2 << 20;
 
-/// Addresses in a row, given back on drop. They begin on a page, and there are whole pages of them.
+/// A range of addresses, unmapped on drop. It begins on a page, and consists of whole pages.
 #[derive(Debug)]
 pub(crate) struct Mapping {
     begin: NonNull<u8>,
     bytes: usize,
 }
 
-// SAFETY: a mapping owns its addresses and gives nothing but the first of them.
+// SAFETY: a mapping owns its addresses and shows nothing but the first of them.
 unsafe impl Send for Mapping {}
 // SAFETY: as for `Send`.
 unsafe impl Sync for Mapping {}
 
 impl Mapping {
-    /// At least `bytes` bytes of memory of this process alone, all 0; with large pages where there are any.
+    /// Maps at least `bytes` bytes of memory of this process alone, all 0; on large pages if the system has any.
     pub(crate) fn private(bytes: usize) -> io::Result<Mapping> {
         let mapping = Mapping::anonymous(bytes, libc::PROT_READ | libc::PROT_WRITE, 0)?;
-        // Where there are no large pages, small ones serve.
+        // If the system has no large pages, small ones stay.
         #[cfg(target_os = "linux")]
         if bytes >= LARGE_PAGE {
-            // SAFETY: the range is a mapping of our own, and the advice changes nothing in it.
+            // SAFETY: the range is this mapping, and the advice does not change its content.
             let _ =
                 unsafe { libc::madvise(mapping.begin.as_ptr().cast(), mapping.bytes, libc::MADV_HUGEPAGE) };
         }
         Ok(mapping)
     }
 
-    /// At least `bytes` addresses at which there is nothing: whoever touches one is ended.
+    /// Reserves at least `bytes` addresses with nothing at them: access to one ends the process.
     pub(crate) fn reserved(bytes: usize) -> io::Result<Mapping> {
         Mapping::anonymous(bytes, libc::PROT_NONE, libc::MAP_NORESERVE)
     }
@@ -44,7 +44,7 @@ impl Mapping {
     fn anonymous(bytes: usize, protection: i32, further: i32) -> io::Result<Mapping> {
         let bytes = whole_pages(bytes.max(1)).ok_or(io::ErrorKind::OutOfMemory)?;
         let flags = libc::MAP_PRIVATE | libc::MAP_ANON | further;
-        // SAFETY: new addresses are asked for, which nobody uses.
+        // SAFETY: the system chooses new addresses, which nobody uses.
         let begin = unsafe { libc::mmap(ptr::null_mut(), bytes, protection, flags, -1, 0) };
         if begin == libc::MAP_FAILED {
             return Err(io::Error::last_os_error());
@@ -53,7 +53,7 @@ impl Mapping {
         Ok(Mapping { begin, bytes })
     }
 
-    /// Replaces what lies at `range`, whole pages, by the bytes of `file` from `offset` on, which others can map too.
+    /// Maps the bytes of `file` from `offset` on at `range`, which consists of whole pages; other processes can map them too.
     pub(crate) fn with_file(self, range: &Range<usize>, file: &File, offset: usize) -> io::Result<Mapping> {
         let pages = [range.start, range.end, offset].iter().all(|bound| bound.is_multiple_of(page_bytes()));
         let offset = libc::off_t::try_from(offset).ok().filter(|_| pages && !range.is_empty());
@@ -63,13 +63,13 @@ impl Mapping {
         // SAFETY: the range is within the mapping.
         let begin = unsafe { self.begin.add(range.start) };
         let (protection, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED | libc::MAP_FIXED);
-        // SAFETY: the range is ours, and nobody uses it yet: a mapping is owned here, so it has not been handed out.
+        // SAFETY: the range belongs to this mapping, and nobody uses it yet: the mapping is owned here.
         let mapped = unsafe {
             libc::mmap(begin.as_ptr().cast(), range.len(), protection, flags, file.as_raw_fd(), offset)
         };
         if mapped == libc::MAP_FAILED {
             let error = io::Error::last_os_error();
-            // The system may have taken the range from us, and given it to somebody else: it is not ours to give back.
+            // The system may have unmapped the range, and mapped it for another purpose, so it must not be unmapped again.
             std::mem::forget(self);
             return Err(error);
         }
@@ -84,19 +84,19 @@ impl Mapping {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: the range is ours, whatever lies there, and whoever uses it keeps this alive.
+        // SAFETY: the range belongs to this mapping, and every user of it keeps the mapping alive.
         unsafe { libc::munmap(self.begin.as_ptr().cast(), self.bytes) };
     }
 }
 
-/// The size of a page.
+/// The size of a page in bytes.
 pub(crate) fn page_bytes() -> usize {
     // SAFETY: the call has no conditions.
     let bytes = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
     usize::try_from(bytes).unwrap_or(4096)
 }
 
-/// The bytes of the pages that hold so many; `None` where that is more than there can be.
+/// The size in bytes of the pages that hold `bytes` bytes; `None` if it is larger than any object can be.
 pub(crate) fn whole_pages(bytes: usize) -> Option<usize> {
     bytes.checked_next_multiple_of(page_bytes()).filter(|bytes| isize::try_from(*bytes).is_ok())
 }

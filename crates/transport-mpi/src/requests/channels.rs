@@ -1,7 +1,7 @@
-//! The open channels of a transport: persistent requests in a table.
+//! The open channels of a transport: a table of persistent requests.
 //!
-//! Each part of a channel's message is a message of its own to MPI. All have the same tag: MPI matches them in the order
-//! in which they are started, which is that of the parts.
+//! Each part of a channel's message is a message of its own to MPI. All have the same tag: MPI matches them in the order in
+//! which they are started, which is the order of the parts.
 
 use std::collections::HashMap;
 
@@ -9,39 +9,42 @@ use haloport_core::TransportError;
 use haloport_core::device::MemoryRange;
 use haloport_core::transport::{Channel, Direction};
 
-use crate::ghosts::{Ghost, Keep};
+use super::abandoned::{AbandonedRequest, MemoryOwner};
+use crate::error::failed;
 use crate::raw::{Comm, Permit, Progress, Request};
 
-/// Which way, with whom, under which tag.
+/// The direction, the other rank and the tag of a channel.
 pub(crate) type Address = (Direction, usize, u32);
 
-/// The table. A channel's number is its place and, in the upper half, how often the place was used before.
+/// The open channels. A channel's number is its index in the table, and in its upper half the number of earlier channels with
+/// that index.
 pub(crate) struct Channels {
     rank: usize,
-    places: Vec<Place>,
+    table: Vec<TableEntry>,
+    /// The indices that are not in use.
     free: Vec<usize>,
     /// The lengths of the parts of all open channels.
     lengths: HashMap<Address, Vec<usize>>,
 }
 
 #[derive(Default)]
-struct Place {
+struct TableEntry {
+    /// The number of channels that had this index before.
     uses: u32,
-    line: Option<Line>,
+    channel: Option<OpenChannel>,
 }
 
-/// One open channel.
-struct Line {
-    parts: Vec<LinePart>,
+struct OpenChannel {
+    parts: Vec<Part>,
     address: Address,
-    /// What befell an earlier message, for ever.
-    failed: Option<TransportError>,
+    /// The first error, which stays.
+    error: Option<TransportError>,
 }
 
-/// One part of its messages.
-struct LinePart {
+/// One part of a channel's messages.
+struct Part {
     request: Request,
-    /// It is under way.
+    /// Whether it is under way.
     active: bool,
     bytes: usize,
 }
@@ -49,7 +52,7 @@ struct LinePart {
 impl Channels {
     /// An empty table of rank `rank`.
     pub(crate) fn new(rank: usize) -> Channels {
-        Channels { rank, places: Vec::new(), free: Vec::new(), lengths: HashMap::new() }
+        Channels { rank, table: Vec::new(), free: Vec::new(), lengths: HashMap::new() }
     }
 
     /// Makes the requests of a channel.
@@ -70,7 +73,7 @@ impl Channels {
         let mut made = Vec::with_capacity(parts.len());
         for memory in parts {
             // SAFETY: the caller's promise.
-            match unsafe { LinePart::new(permit, comm, address, memory) } {
+            match unsafe { Part::new(permit, comm, address, memory) } {
                 Ok(part) => made.push(part),
                 Err(error) => {
                     made.iter_mut().try_for_each(|part| part.request.free(permit))?;
@@ -79,13 +82,13 @@ impl Channels {
             }
         }
         let index = self.free.pop().unwrap_or_else(|| {
-            self.places.push(Place::default());
-            self.places.len() - 1
+            self.table.push(TableEntry::default());
+            self.table.len() - 1
         });
-        let place = &mut self.places[index];
-        place.line = Some(Line { parts: made, address, failed: None });
+        let entry = &mut self.table[index];
+        entry.channel = Some(OpenChannel { parts: made, address, error: None });
         self.lengths.insert(address, lengths);
-        Ok(Channel(u64::from(place.uses) << 32 | index as u64))
+        Ok(Channel(u64::from(entry.uses) << 32 | index as u64))
     }
 
     /// Starts a message.
@@ -94,12 +97,12 @@ impl Channels {
     /// As for [`post`](haloport_core::transport::Transport::post).
     pub(crate) unsafe fn post(&mut self, permit: &Permit, channel: Channel) -> Result<(), TransportError> {
         let rank = self.rank;
-        let line = self.line(channel)?;
-        if !line.test(permit, rank)? {
-            return Err(misuse(line.address, "has a message under way"));
+        let channel = self.channel(channel)?;
+        if !channel.test(permit, rank)? {
+            return Err(misuse(channel.address, "has a message under way"));
         }
-        for part in &mut line.parts {
-            // SAFETY: the request is not under way; the memory is as the caller promises.
+        for part in &mut channel.parts {
+            // SAFETY: the request is not under way; the caller's promise for the memory.
             unsafe { part.request.start(permit)? };
             part.active = true;
         }
@@ -109,11 +112,11 @@ impl Channels {
     /// Whether the last message is complete.
     pub(crate) fn test(&mut self, permit: &Permit, channel: Channel) -> Result<bool, TransportError> {
         let rank = self.rank;
-        let line = self.line(channel)?;
-        let complete = line.test(permit, rank)?;
-        let address = line.address;
+        let channel = self.channel(channel)?;
+        let complete = channel.test(permit, rank)?;
+        let address = channel.address;
         if (address.0, address.1) == (Direction::Receive, rank) {
-            // Open MPI 4.1 cuts short messages to oneself down to the receiver's length, and calls it a success.
+            // Open MPI 4.1 truncates short messages of a rank to itself to the receiver's length, and reports success.
             let lengths = |direction| self.lengths.get(&(direction, rank, address.2)).into_iter().flatten();
             let mut pairs = lengths(Direction::Send).zip(lengths(Direction::Receive));
             if complete && let Some((&found, &expected)) = pairs.find(|(found, expected)| found != expected) {
@@ -123,58 +126,62 @@ impl Channels {
         Ok(complete)
     }
 
-    /// Takes a channel out of the table: its parts, and whether each was under way; `None` if it is not open.
+    /// Removes a channel, and returns its requests and whether any was under way; `None` if the channel is not open.
     pub(crate) fn close(
         &mut self,
         channel: Channel,
-        keep: Keep,
-    ) -> Option<impl Iterator<Item = (Ghost, bool)> + use<>> {
-        let (index, uses) = split(channel);
-        let place = self.places.get_mut(index).filter(|place| place.uses == uses)?;
-        let line = place.line.take()?;
-        place.uses = place.uses.wrapping_add(1);
-        self.free.push(index);
-        self.lengths.remove(&line.address);
-        Some(line.into_ghosts(Some(keep)))
+        owner: MemoryOwner,
+    ) -> Option<(Vec<AbandonedRequest>, bool)> {
+        let entry = self.entry(channel)?;
+        let closed = entry.channel.take()?;
+        entry.uses = entry.uses.wrapping_add(1);
+        self.free.push(index_and_uses(channel).0);
+        self.lengths.remove(&closed.address);
+        Some(closed.abandon(Some(owner)))
     }
 
-    /// Takes all channels out of the table, as if each had been closed.
-    pub(crate) fn close_all(&mut self) -> impl Iterator<Item = (Ghost, bool)> {
+    /// Removes all channels, and returns for each the same as [`close`](Channels::close).
+    pub(crate) fn close_all(&mut self) -> Vec<(Vec<AbandonedRequest>, bool)> {
         self.lengths.clear();
-        let places = std::mem::take(&mut self.places);
-        places.into_iter().filter_map(|place| place.line).flat_map(|line| line.into_ghosts(None))
+        let channels = std::mem::take(&mut self.table).into_iter().filter_map(|entry| entry.channel);
+        channels.map(|channel| channel.abandon(None)).collect()
     }
 
-    fn line(&mut self, channel: Channel) -> Result<&mut Line, TransportError> {
-        let (index, uses) = split(channel);
-        let place = self.places.get_mut(index).filter(|place| place.uses == uses);
-        let line = place.and_then(|place| place.line.as_mut());
-        line.ok_or_else(|| TransportError::Channel(format!("channel {} is not open", channel.0)))
+    fn channel(&mut self, channel: Channel) -> Result<&mut OpenChannel, TransportError> {
+        let open = self.entry(channel).and_then(|entry| entry.channel.as_mut());
+        open.ok_or_else(|| TransportError::Channel(format!("channel {} is not open", channel.0)))
+    }
+
+    fn entry(&mut self, channel: Channel) -> Option<&mut TableEntry> {
+        let (index, uses) = index_and_uses(channel);
+        self.table.get_mut(index).filter(|entry| entry.uses == uses)
     }
 }
 
-impl Line {
+impl OpenChannel {
     fn test(&mut self, permit: &Permit, rank: usize) -> Result<bool, TransportError> {
         let mut complete = true;
         for part in self.parts.iter_mut().filter(|part| part.active) {
             match part.test(permit, self.address, rank) {
                 Ok(done) => complete &= done,
-                Err(error) => self.failed = self.failed.take().or(Some(error)),
+                Err(error) => self.error = self.error.take().or(Some(error)),
             }
         }
-        self.failed.clone().map_or(Ok(complete), Err)
+        self.error.clone().map_or(Ok(complete), Err)
     }
 
-    fn into_ghosts(self, keep: Option<Keep>) -> impl Iterator<Item = (Ghost, bool)> {
+    fn abandon(self, owner: Option<MemoryOwner>) -> (Vec<AbandonedRequest>, bool) {
         let receives = self.address.0 == Direction::Receive;
-        self.parts.into_iter().map(move |LinePart { request, active, .. }| {
-            let ghost = Ghost { request, persistent: true, cancel: active && receives, keep: keep.clone() };
-            (ghost, active)
-        })
+        let any_active = self.parts.iter().any(|part| part.active);
+        let requests = self.parts.into_iter().map(|Part { request, active, .. }| {
+            let (cancel, owner) = (active && receives, owner.clone());
+            AbandonedRequest { request, persistent: true, cancel, owner }
+        });
+        (requests.collect(), any_active)
     }
 }
 
-impl LinePart {
+impl Part {
     /// Makes the request of a part.
     ///
     /// # Safety
@@ -184,22 +191,22 @@ impl LinePart {
         comm: Comm,
         (direction, peer, tag): Address,
         memory: &MemoryRange,
-    ) -> Result<LinePart, TransportError> {
+    ) -> Result<Part, TransportError> {
         let (pointer, bytes) = (memory.pointer.as_ptr(), memory.bytes);
-        // SAFETY: the memory is valid until the channel is closed, when the request becomes a ghost with its keeper;
-        // that nobody else touches it meanwhile is promised anew at each `post`.
+        // SAFETY: the memory is valid until the channel is closed, when the request is abandoned together with the owner of
+        // the memory; each `post` promises that nobody else touches the memory meanwhile.
         let request = unsafe {
             match direction {
                 Direction::Send => Request::send_init(permit, comm, (pointer, bytes), peer, tag)?,
                 Direction::Receive => Request::receive_init(permit, comm, (pointer, bytes), peer, tag)?,
             }
         };
-        Ok(LinePart { request, active: false, bytes })
+        Ok(Part { request, active: false, bytes })
     }
 
-    /// Whether it is complete. It is under way.
+    /// Whether it is complete. The part is under way.
     fn test(&mut self, permit: &Permit, address: Address, rank: usize) -> Result<bool, TransportError> {
-        let judged = match self.request.test(permit) {
+        let result = match self.request.test(permit) {
             Ok(Progress::Pending) => return Ok(false),
             Ok(Progress::Done(_)) if address.0 == Direction::Send => Ok(true),
             Ok(Progress::Done(status)) => match status.bytes(permit) {
@@ -214,28 +221,25 @@ impl LinePart {
             Err(error) => Err(error),
         };
         self.active = false;
-        judged
+        result
     }
 
     fn wrong_length(&self, (_, sender, _): Address, rank: usize, found: usize) -> TransportError {
         TransportError::Length { sender, receiver: rank, expected: self.bytes, found }
     }
 
-    /// Some libraries say only that a message was longer, not how long.
+    /// The error for libraries that report only that a message was longer, not its length.
     fn too_long(&self, (_, peer, _): Address, rank: usize, message: &str) -> TransportError {
         let bytes = self.bytes;
-        TransportError::Layer {
-            call: "MPI_Test",
-            message: format!(
-                "a message from rank {peer} to rank {rank} is longer than the {bytes} bytes that the receiver \
-                 expects: {message}"
-            ),
-        }
+        let text = format!(
+            "a message from rank {peer} to rank {rank} is longer than the expected {bytes} bytes: {message}"
+        );
+        failed("MPI_Test", text)
     }
 }
 
-/// The place of a channel, and how often the place had been used.
-fn split(channel: Channel) -> (usize, u32) {
+/// The index of a channel, and the number of earlier channels with that index.
+fn index_and_uses(channel: Channel) -> (usize, u32) {
     (channel.0 as u32 as usize, (channel.0 >> 32) as u32)
 }
 

@@ -1,4 +1,4 @@
-//! Which ranks share memory with this one: found out once, by trying.
+//! The ranks that share memory with this one: found once, by trying.
 
 use std::io;
 use std::slice;
@@ -6,18 +6,17 @@ use std::slice;
 use haloport_core::TransportError;
 use haloport_core::transport::{Lease, Reach};
 
+use super::segment::{self, Token};
 use crate::raw::{Comm, Permit};
-use crate::segment::{self, Token};
 
-/// Words for the text of a refusal. What is longer is cut off.
+/// Maximum length of the text of a refusal, in words of 8 bytes; the rest is cut off.
 const TEXT_WORDS: usize = 24;
 
 /// The ranks of this node.
 pub(crate) struct Node {
-    /// The others with which this one can share memory: all of them, or, where any cannot map what another has made,
-    /// none.
+    /// The other ranks with which this one can share memory: all, or none if any rank cannot map the memory of another.
     pub(crate) near: Vec<usize>,
-    /// The same for whoever asks, with the reason.
+    /// The same for the transport's information, with the reason.
     pub(crate) reach: Reach,
 }
 
@@ -33,13 +32,13 @@ impl Node {
         let others = || all.iter().filter(|of| of[0] != rank as u64);
         let refusal = match &made {
             Err(error) => Some(error.to_string()),
-            // Who has made nothing says so itself.
+            // A rank that has no memory to share reports that itself.
             Ok(_) => others()
                 .filter(|of| of[1..] != Token::default())
                 .find_map(|of| segment::find(&[of[1], of[2], of[3], of[4]]).err())
                 .map(|error| error.to_string()),
         };
-        // The names are kept until all have looked.
+        // The files stay open until all ranks have tried.
         let refusals = node.gather(permit, &words(refusal.as_deref().unwrap_or_default()))?;
         drop(made);
 
@@ -59,11 +58,11 @@ impl Node {
     }
 }
 
-/// Whether this process can make memory for other processes of its node, and map such memory: what
-/// [`from_communicator`](crate::from_communicator) tries on all ranks, tried without MPI and by this process alone.
+/// Checks whether this process can make memory for other processes of its node, and map such memory.
+/// [`from_communicator`](crate::from_communicator) checks the same on all ranks; this does so without MPI, in this process alone.
 ///
 /// # Errors
-/// The call that the system refuses, and why.
+/// The call that the system refuses, and the reason.
 pub fn try_node_memory() -> io::Result<()> {
     let (_lease, token) = make()?;
     segment::find(&token).map(drop)

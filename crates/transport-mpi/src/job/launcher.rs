@@ -1,35 +1,36 @@
-//! What launchers say about the job of this process, and whether MPI agrees.
+//! The job that the launcher of this process describes, compared with the ranks that MPI has found.
 //!
-//! A program of one MPI under the launcher of another one would run as n jobs of one rank, all doing the same work.
+//! Under the launcher of another MPI, a program would run as n jobs of one rank, all doing the same work.
 
 use haloport_core::TransportError;
 
-/// Sizes of jobs: of Open MPI's launcher, of those that speak PMI (MPICH, Intel MPI, `srun --mpi=pmi2`, Flux), of MVAPICH2's.
+/// The variables with the size of the job: by Open MPI's launcher, by those that use PMI (MPICH, Intel MPI, `srun --mpi=pmi2`,
+/// Flux), by MVAPICH2's.
 const SIZES: [&str; 3] = ["OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MV2_COMM_WORLD_SIZE"];
 
-/// Set by Slurm for the processes of a step, and for what they start: also for an `mpirun`, and for its processes.
+/// Set by Slurm for the processes of a step and for the processes that they start: also for an `mpirun` and its processes.
 const STEP_TASKS: &str = "SLURM_STEP_NUM_TASKS";
 
-/// Steps of Slurm from this number on are batch scripts, interactive shells and the like: one process, whatever is said.
+/// Steps of Slurm from this number on are batch scripts, interactive shells and the like: always one process.
 const FIRST_SPECIAL_STEP: u64 = 0xffff_fff0;
 
-/// What the environment of a process says. MPI itself may change it.
+/// The job according to the environment of the process. MPI itself may change the environment.
 #[derive(Debug, Default)]
 pub(crate) struct Launchers {
     sizes: [Option<u64>; SIZES.len()],
-    /// The tasks of the step of Slurm that this process is a task of.
+    /// The number of tasks of the Slurm step that this process is a task of.
     step_tasks: Option<u64>,
     /// The number of this process within its job.
     pmix_rank: Option<u64>,
 }
 
 impl Launchers {
-    /// Reads the environment by `variable`. What is no number is not there.
+    /// Reads the environment through `variable`. A value that is no number counts as not set.
     pub(crate) fn read(variable: impl Fn(&str) -> Option<String>) -> Launchers {
         let number = |name: &str| variable(name).and_then(|text| text.trim().parse::<u64>().ok());
         let is_task = number("SLURM_STEP_ID").is_some_and(|step| step < FIRST_SPECIAL_STEP)
             && number("SLURM_PROCID").is_some()
-            // A shell at a terminal, which one of the tasks is: programs are started in it by hand.
+            // Not a shell at a terminal, which is one of the tasks: programs are started in it by hand.
             && variable("SLURM_PTY_PORT").is_none();
         Launchers {
             sizes: SIZES.map(number),
@@ -38,15 +39,15 @@ impl Launchers {
         }
     }
 
-    /// Whether a launcher says that there are several processes.
+    /// Whether a launcher has started several processes, by its variables.
     pub(crate) fn say_several(&self) -> bool {
         self.sizes.into_iter().chain([self.step_tasks]).flatten().any(|size| size > 1)
     }
 
-    /// Compares that with the number of ranks that MPI has found.
+    /// Compares the variables with the number of ranks that MPI has found.
     ///
-    /// More than one rank have found each other through a launcher: whatever else is said comes from an outer job. One rank
-    /// is a job of its own where the launcher of its own MPI says so, or nobody says that there are more.
+    /// Several ranks have found each other through their launcher, so other variables come from an outer job. One rank is a job
+    /// of its own if the launcher of its MPI says so, or if no variable says that there are more.
     ///
     /// # Errors
     /// [`TransportError::WrongLauncher`].
@@ -61,7 +62,7 @@ impl Launchers {
         }
         let more = match sizes().find(|(_, size)| *size > 1) {
             Some(more) => Some(more),
-            // Below an `mpirun` of one process, what Slurm and PMIx say may be about the daemons of that.
+            // Below an `mpirun` of one process, the variables of Slurm and PMIx may be those of its daemons.
             None if sizes().next().is_some() => None,
             None => {
                 let several = self.step_tasks.filter(|tasks| *tasks > 1).map(|tasks| (STEP_TASKS, tasks));
@@ -82,7 +83,7 @@ mod tests {
     const OPEN_MPI: &str = "Open MPI v4.1.4, package: Debian OpenMPI, ident: 4.1.4";
     const MPICH: &str = "MPICH Version: 4.0.2";
 
-    /// The variable that is named, or nothing where all is well.
+    /// The variable in the error, or `None` if there is no error.
     fn refusal(ranks: usize, library: &str, environment: &[(&str, &str)]) -> Option<String> {
         let variable = |name: &str| {
             environment.iter().find(|(variable, _)| *variable == name).map(|(_, value)| value.to_string())
@@ -108,10 +109,10 @@ mod tests {
         refused(MPICH, &open_mpi, "OMPI_COMM_WORLD_SIZE=3");
         refused(OPEN_MPI, &[("PMI_SIZE", "3"), ("PMI_RANK", "0")], "PMI_SIZE=3");
         refused(OPEN_MPI, &[("MV2_COMM_WORLD_SIZE", "2")], "MV2_COMM_WORLD_SIZE=2");
-        // Of another installation of the same MPI.
+        // The launcher of another installation of the same MPI.
         refused(OPEN_MPI, &open_mpi, "OMPI_COMM_WORLD_SIZE=3");
         refused(MPICH, &[("PMI_SIZE", "4")], "PMI_SIZE=4");
-        // That launcher under another one, of one process.
+        // The launcher of another MPI under one of one process.
         refused(
             MPICH,
             &[("OMPI_COMM_WORLD_SIZE", "3"), ("SLURM_STEP_NUM_TASKS", "1")],
@@ -128,7 +129,7 @@ mod tests {
         refused(OPEN_MPI, &pmi2, "PMI_SIZE=4");
         let pmix = [&task("0")[..], &[("PMIX_RANK", "0")]].concat();
         refused(MPICH, &pmix, "SLURM_STEP_NUM_TASKS=4");
-        // A launcher that says nothing but the number of the process.
+        // A launcher that sets only the number of the process.
         refused(MPICH, &[("PMIX_RANK", "2")], "PMIX_RANK=2");
     }
 
@@ -138,7 +139,7 @@ mod tests {
         healthy(3, MPICH, &[("PMI_SIZE", "3")]);
         healthy(2, MPICH, &[("PMI_SIZE", "2"), ("OMPI_COMM_WORLD_SIZE", "4"), ("PMIX_RANK", "3")]);
         healthy(2, OPEN_MPI, &[("PMI_SIZE", "4"), ("OMPI_COMM_WORLD_SIZE", "2")]);
-        // Jobs that were spawned, whose variables may be those of the job that did it.
+        // Spawned jobs, whose variables may be those of the job that spawned them.
         healthy(2, MPICH, &[("PMI_SIZE", "3")]);
     }
 
@@ -148,7 +149,7 @@ mod tests {
         healthy(1, MPICH, &[("OMPI_COMM_WORLD_SIZE", "many"), ("PMI_SIZE", "")]);
         healthy(1, OPEN_MPI, &[("OMPI_COMM_WORLD_SIZE", "1"), ("PMIX_RANK", "0")]);
         healthy(1, MPICH, &[("PMI_SIZE", "1")]);
-        // One process, whatever launcher it was.
+        // One process under any launcher.
         healthy(1, MPICH, &[("OMPI_COMM_WORLD_SIZE", "1"), ("PMIX_RANK", "0")]);
         healthy(1, OPEN_MPI, &[("PMI_SIZE", "1")]);
         // An `mpirun` of one process within a larger job of another MPI.
@@ -168,7 +169,7 @@ mod tests {
         healthy(1, MPICH, &[&at_terminal[..], &[("SLURM_PTY_PORT", "41234")]].concat());
         healthy(1, OPEN_MPI, &[("SLURM_STEP_NUM_TASKS", "4")]);
         healthy(1, OPEN_MPI, &[("SLURM_STEP_ID", "0"), ("SLURM_STEP_NUM_TASKS", "1"), ("SLURM_PROCID", "0")]);
-        // An `mpirun` there, which has its daemons started by srun, one on each node.
+        // An `mpirun` in an allocation, which starts its daemons by srun, one on each node.
         let daemons = [("SLURM_STEP_ID", "0"), ("SLURM_STEP_NUM_TASKS", "2"), ("SLURM_PROCID", "1")];
         healthy(1, OPEN_MPI, &[&daemons[..], &[("OMPI_COMM_WORLD_SIZE", "1")]].concat());
         healthy(1, MPICH, &[&daemons[..], &[("PMI_SIZE", "1")]].concat());

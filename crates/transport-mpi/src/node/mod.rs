@@ -1,0 +1,8 @@
+//! Memory that the processes of a node share: `reach` finds the ranks that share memory, `segment` makes such memory and
+//! opens that of other processes, and `mapping` puts it at addresses.
+
+mod mapping;
+pub(crate) mod reach;
+pub(crate) mod segment;
+
+pub use reach::try_node_memory;
