@@ -2,12 +2,11 @@
 
 use std::io::Write;
 
-use clap::{Args, CommandFactory};
+use clap::{Args, Command};
 use clap_complete::{Shell, generate};
 
-use crate::Cli;
-use crate::failure::Failure;
-use crate::print::to_stdout;
+use crate::command::failure::Failure;
+use crate::command::print::to_stdout;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -23,12 +22,12 @@ pub(crate) struct CompletionsArgs {
     shell: Shell,
 }
 
-/// Prints the script.
+/// Prints the script for `command`.
 ///
 /// # Errors
 /// [`Failure::Run`] where stdout cannot be written.
-pub(crate) fn run(args: &CompletionsArgs) -> Result<(), Failure> {
+pub(crate) fn run(args: &CompletionsArgs, command: &mut Command) -> Result<(), Failure> {
     let mut script = Vec::new();
-    generate(args.shell, &mut Cli::command(), "haloport", &mut script);
+    generate(args.shell, command, "haloport", &mut script);
     to_stdout(|out| out.write_all(&script))
 }

@@ -2,17 +2,17 @@
 
 use std::io::{self, Write};
 
+use crate::jobs::common::traffic::in_messages;
 use clap::Args;
 use haloport::device::DeviceInfo;
 use haloport::transport::{Reach, TransportInfo};
 use haloport::{AnyDevice, BackendReport, BackendRole, DataPath, Peers, RankPaths, backends};
-use haloport_cli::traffic::in_messages;
 use serde::Serialize;
 
-use crate::failure::Failure;
-use crate::launch::{RankArgs, launched_by, on_ranks};
-use crate::memory::room_on_host;
-use crate::print::{self, Report as _};
+use crate::command::failure::Failure;
+use crate::command::launch::{RankArgs, launched_by, on_ranks};
+use crate::command::memory::room_on_host;
+use crate::command::print::{self, Report as _};
 
 const EXAMPLES: &str = "\
 Examples:

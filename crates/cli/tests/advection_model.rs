@@ -5,12 +5,12 @@ use std::f64::consts::PI;
 
 use haloport::cpu::CpuDevice;
 use haloport::run_ranks;
-use haloport_cli::advection::norms::{Level, Norms, areas};
-use haloport_cli::advection::solver::{Model, Solver};
-use haloport_cli::advection::stencil::{flows, neighbours};
-use haloport_cli::advection::tracer::{Shape, Tracer};
-use haloport_cli::advection::wind::{PERIOD, Wind};
-use haloport_cli::numbers::differing;
+use haloport_cli::jobs::advection::model::norms::{Level, Norms, areas};
+use haloport_cli::jobs::advection::model::solver::{Model, Solver};
+use haloport_cli::jobs::advection::model::stencil::{flows, neighbours};
+use haloport_cli::jobs::advection::model::tracer::{Shape, Tracer};
+use haloport_cli::jobs::advection::model::wind::{PERIOD, Wind};
+use haloport_cli::jobs::common::numbers::differing;
 use haloport_mesh::sphere::{arc, difference, norm};
 use haloport_mesh::{Mesh, Partition, Surface};
 

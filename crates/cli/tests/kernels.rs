@@ -2,10 +2,10 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
 
 use haloport::device::KernelSource;
-use haloport_cli::{advection, tsunami};
+use haloport_cli::jobs::{advection, tsunami};
 
 fn kernels() -> Vec<KernelSource> {
-    tsunami::kernels::ALL.into_iter().chain(advection::kernels::ALL).collect()
+    tsunami::model::kernels::ALL.into_iter().chain(advection::model::kernels::ALL).collect()
 }
 
 #[test]

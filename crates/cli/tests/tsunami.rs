@@ -7,7 +7,7 @@ use std::fs::File;
 use std::path::Path;
 
 use common::{Haloport, is_png};
-use haloport_cli::tsunami::SHIPPED;
+use haloport_cli::jobs::tsunami::model::SHIPPED;
 use ndarray::{Array1, Array2};
 use ndarray_npy::NpzWriter;
 

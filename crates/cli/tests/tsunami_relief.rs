@@ -3,8 +3,8 @@
 
 use std::io::Cursor;
 
-use haloport_cli::tsunami::SHIPPED;
-use haloport_cli::tsunami::relief::{Relief, ReliefError};
+use haloport_cli::jobs::tsunami::model::SHIPPED;
+use haloport_cli::jobs::tsunami::model::relief::{Relief, ReliefError};
 use ndarray::{Array1, Array2, Array3};
 use ndarray_npy::{NpzWriter, WritableElement};
 

@@ -3,11 +3,11 @@
 
 use haloport::cpu::CpuDevice;
 use haloport::run_ranks;
-use haloport_cli::tsunami::SHIPPED;
-use haloport_cli::tsunami::relief::Relief;
-use haloport_cli::tsunami::scheme::Physics;
-use haloport_cli::tsunami::solver::{Solver, Whole};
-use haloport_cli::tsunami::uplift::{Uplift, initial_state};
+use haloport_cli::jobs::tsunami::model::SHIPPED;
+use haloport_cli::jobs::tsunami::model::relief::Relief;
+use haloport_cli::jobs::tsunami::model::scheme::Physics;
+use haloport_cli::jobs::tsunami::model::solver::{Solver, Whole};
+use haloport_cli::jobs::tsunami::model::uplift::{Uplift, initial_state};
 
 /// The fields after some steps.
 fn fields(relief: &Relief, uplift: &Uplift, ranks: usize, overlap: bool) -> Whole {

@@ -12,7 +12,7 @@ use haloport::{
 use memmap2::{MmapMut, MmapOptions};
 use serde::Serialize;
 
-use crate::failure::Failure;
+use crate::command::failure::Failure;
 
 /// Where the fields of the library are, and how their cells travel.
 #[derive(Debug, Clone, Args)]

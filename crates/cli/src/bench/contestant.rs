@@ -8,8 +8,8 @@ use std::time::Instant;
 
 use haloport::Communicator;
 
-use crate::failure::Failure;
-use crate::launch::ranks_here;
+use crate::command::failure::Failure;
+use crate::command::launch::ranks_here;
 
 /// One way to do a halo exchange, or a part of one.
 pub(super) trait Contestant {

@@ -8,8 +8,8 @@ use std::time::Instant;
 use haloport::Communicator;
 use haloport::transport::{Lease, SharedMemory};
 
-use crate::failure::Failure;
-use crate::launch::ranks_here;
+use crate::command::failure::Failure;
+use crate::command::launch::ranks_here;
 
 /// Lines of the cache that are written and read: more than the first level of a cache holds twice over, fewer than the
 /// second level does.

@@ -20,7 +20,7 @@ mod unstructured;
 
 use clap::Subcommand;
 
-use crate::failure::Failure;
+use crate::command::failure::Failure;
 
 /// What can be measured.
 #[derive(Debug, Subcommand)]

@@ -5,7 +5,7 @@ use std::ffi::c_int;
 use haloport::Element;
 use haloport::mpi::mpi::ffi;
 
-use crate::failure::Failure;
+use crate::command::failure::Failure;
 
 /// Persistent messages with a buffer each. Receives are added first, so that none of them is late.
 pub(super) struct Persistent<T> {

@@ -8,7 +8,7 @@ use haloport::transport::{Channel, Direction, Transport};
 use haloport::{Pattern, Piece};
 
 use super::contestant::Contestant;
-use crate::failure::Failure;
+use crate::command::failure::Failure;
 
 /// A tag that no exchange has.
 const TAG: u32 = FREE_TAGS.start;

@@ -8,8 +8,8 @@ use haloport_mesh::{Mesh, Surface};
 use serde::Serialize;
 
 use super::source::MeshSource;
-use crate::failure::Failure;
-use crate::print::{self, Report as _};
+use crate::command::failure::Failure;
+use crate::command::print::{self, Report as _};
 
 const EXAMPLES: &str = "\
 Examples:

@@ -1,12 +1,13 @@
 //! `haloport mesh`: unstructured meshes, and how they are cut into parts.
 
 mod info;
+pub(crate) mod name;
 mod partition;
 mod source;
 
 use clap::Subcommand;
 
-use crate::failure::Failure;
+use crate::command::failure::Failure;
 
 /// What can be done with a mesh.
 #[derive(Debug, Subcommand)]

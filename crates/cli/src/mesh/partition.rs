@@ -12,11 +12,11 @@ use haloport_mesh::{LocalMesh, Mesh, Neighbourhood, Partition, PartitionError};
 use serde::Serialize;
 
 use super::source::MeshSource;
-use crate::failure::Failure;
-use crate::options::at_least;
-use crate::output;
-use crate::print::{self, Report as _};
-use crate::run::text::counted;
+use crate::command::failure::Failure;
+use crate::command::output;
+use crate::command::print::{self, Report as _};
+use crate::command::text::counted;
+use crate::command::values::at_least;
 
 const EXAMPLES: &str = "\
 Examples:

@@ -4,11 +4,11 @@ use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use haloport_cli::mesh_name::{MeshName, UnknownMesh};
+use crate::mesh::name::{MeshName, UnknownMesh};
 use haloport_mesh::{GmshMesh, Mesh};
 
-use crate::failure::Failure;
-use crate::memory::{gib, room_on_host};
+use crate::command::failure::Failure;
+use crate::command::memory::{gib, room_on_host};
 
 /// Bytes of memory for each cell, about: the mesh, and what is found out about it.
 const BYTES_PER_CELL: u128 = 400;

@@ -2,7 +2,7 @@
 
 use std::io::Read;
 
-use super::{NpyType, NpzError, Wanted};
+use super::wanted::{NpyType, NpzError, Wanted};
 
 /// The longest header that is read, in bytes, as in NumPy.
 const MOST_BYTES: usize = 10_000;

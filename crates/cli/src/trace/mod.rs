@@ -14,13 +14,14 @@ mod read;
 mod record;
 mod steps;
 mod summary;
+pub mod time_line;
 mod window;
 
 use clap::Subcommand;
 
 pub(crate) use record::TraceArgs;
 
-use crate::failure::Failure;
+use crate::command::failure::Failure;
 
 /// What can be done with a time line.
 #[derive(Debug, Subcommand)]

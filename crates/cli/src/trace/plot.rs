@@ -11,8 +11,8 @@ use plotters::style::text_anchor::{HPos, Pos, VPos};
 
 use super::read::{RankLine, TimeLine, read};
 use super::window::window;
-use crate::failure::Failure;
-use crate::output;
+use crate::command::failure::Failure;
+use crate::command::output;
 
 const EXAMPLES: &str = "\
 Examples:

@@ -3,9 +3,9 @@
 use std::fs;
 use std::path::Path;
 
-pub(super) use haloport_cli::time_line::{RankLine, Span, TimeLine};
+pub(super) use crate::trace::time_line::{RankLine, Span, TimeLine};
 
-use crate::failure::Failure;
+use crate::command::failure::Failure;
 
 /// Reads a time line.
 ///

@@ -7,8 +7,8 @@ use clap::Args;
 use haloport::Communicator;
 use haloport::trace::{DEFAULT_SPANS, TraceError};
 
-use crate::failure::Failure;
-use crate::output::{self, Output};
+use crate::command::failure::Failure;
+use crate::command::output::{self, Output};
 
 /// Where the time line goes.
 #[derive(Debug, Clone, Args)]

@@ -7,8 +7,8 @@ use clap::Args;
 
 use super::figures::{Figures, OfPhase, OfSteps, RankFigures, Runs, Summary};
 use super::read::read;
-use crate::failure::Failure;
-use crate::print::{self, Report as _};
+use crate::command::failure::Failure;
+use crate::command::print::{self, Report as _};
 
 const EXAMPLES: &str = "\
 Examples:

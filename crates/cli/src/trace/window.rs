@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use super::read::TimeLine;
 use super::steps::begins;
-use crate::failure::Failure;
+use crate::command::failure::Failure;
 
 /// The default number of steps drawn.
 const STEPS: usize = 3;

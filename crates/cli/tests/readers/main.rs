@@ -10,10 +10,10 @@ use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::path::Path;
 
 use haloport::device::{KernelCache, KernelKey, KernelParts};
+use haloport_cli::jobs::rolling::model::table::Table;
+use haloport_cli::jobs::tsunami::model::relief::{Relief, ReliefError};
 use haloport_cli::npz::{NpyType, Npz, NpzError, Wanted};
-use haloport_cli::rolling::table::Table;
-use haloport_cli::time_line::TimeLine;
-use haloport_cli::tsunami::relief::{Relief, ReliefError};
+use haloport_cli::trace::time_line::TimeLine;
 use haloport_conformance::mutation::mutated;
 use haloport_mesh::partition::read_parts;
 use haloport_mesh::{GmshMesh, Mesh, Partition};
@@ -101,7 +101,7 @@ fn relief(fortran: bool, method: CompressionMethod) -> Vec<u8> {
 
 #[test]
 fn reliefs() {
-    let shipped = haloport_cli::tsunami::SHIPPED;
+    let shipped = haloport_cli::jobs::tsunami::model::SHIPPED;
     let [c, fortran] = [false, true].map(|fortran| relief(fortran, CompressionMethod::Deflated));
     let stored = relief(false, CompressionMethod::Stored);
     survives(&[&c, &fortran, &stored], INPUTS, |bytes| is_ok(Relief::from_bytes(bytes)));

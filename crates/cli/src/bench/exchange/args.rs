@@ -5,8 +5,8 @@ use haloport::{DeviceSpec, ElementType};
 use serde::Serialize;
 
 use crate::bench::block::MemoryArgs;
-use crate::launch::RankArgs;
-use crate::options::at_least;
+use crate::command::launch::RankArgs;
+use crate::command::values::at_least;
 use crate::trace::TraceArgs;
 
 const EXAMPLES: &str = "\

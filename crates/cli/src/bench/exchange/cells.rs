@@ -6,7 +6,7 @@
 use haloport::{Cells, Element, Grid, IndexBox, Pattern};
 
 use crate::bench::block::{Block, for_each_cell, place};
-use crate::failure::Failure;
+use crate::command::failure::Failure;
 
 /// Sets what the rank owns to the values of the grid, and its halos to a sentinel that no cell has.
 ///

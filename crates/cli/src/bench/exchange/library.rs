@@ -8,7 +8,7 @@ use haloport::{Element, Exchange, FieldSet, Pattern, Schedule};
 use super::cells::{check, fill};
 use crate::bench::block::{Block, MemoryArgs};
 use crate::bench::contestant::Contestant;
-use crate::failure::Failure;
+use crate::command::failure::Failure;
 
 /// Fields bound to the pattern.
 pub(super) struct Library<T, F> {

@@ -27,11 +27,11 @@ use super::block::{Block, CallerMemory, FieldMemory};
 use super::contestant::{Entry, measure};
 use super::handover::handover;
 use super::raw_send::RawSend;
-use crate::failure::Failure;
+use crate::command::failure::Failure;
 #[cfg(feature = "mpi")]
-use crate::launch::launched_by;
-use crate::launch::{on_ranks, ranks_here};
-use crate::print::Report as _;
+use crate::command::launch::launched_by;
+use crate::command::launch::{on_ranks, ranks_here};
+use crate::command::print::Report as _;
 use library::Library;
 use one_pass::{OnePassCopy, SharedFields};
 #[cfg(feature = "mpi")]

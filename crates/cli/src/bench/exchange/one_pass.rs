@@ -13,7 +13,7 @@ use super::cells::{as_box, check, fill};
 use super::problem::Problem;
 use super::rows::RowCopies;
 use crate::bench::contestant::Contestant;
-use crate::failure::Failure;
+use crate::command::failure::Failure;
 
 /// The fields of the ranks that are threads of this process, by rank.
 #[derive(Debug, Default)]

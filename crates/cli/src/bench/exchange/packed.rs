@@ -7,7 +7,7 @@ use super::cells::{as_box, check, fill};
 use super::rows::{Place, RowCopies};
 use crate::bench::contestant::Contestant;
 use crate::bench::persistent::Persistent;
-use crate::failure::Failure;
+use crate::command::failure::Failure;
 
 /// How many messages there are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

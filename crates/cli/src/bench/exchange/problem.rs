@@ -4,8 +4,8 @@ use haloport::device::DeviceInfo;
 use haloport::{Communicator, Grid, Halo, Pattern, Split};
 
 use super::args::{ExchangeArgs, SplitChoice};
-use crate::failure::Failure;
-use crate::memory::{gib, room};
+use crate::command::failure::Failure;
+use crate::command::memory::{gib, room};
 
 /// Equal blocks, one for each rank, that make up a grid which is periodic along every axis.
 #[derive(Debug)]

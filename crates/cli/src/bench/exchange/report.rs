@@ -12,8 +12,8 @@ use super::problem::Problem;
 use crate::bench::block::FieldMemory;
 use crate::bench::contestant::Samples;
 use crate::bench::results::{Contestant, contestants, write_table};
-use crate::print;
-use crate::run::text::counted;
+use crate::command::print;
+use crate::command::text::counted;
 
 /// The results of one run: the object that `--json` prints. Times are microseconds per exchange.
 #[derive(Debug, Serialize)]

@@ -5,7 +5,7 @@ use haloport::domain::MAX_AXES;
 use haloport::{Element, Field, IndexBox, Piece};
 
 use super::cells::as_box;
-use crate::failure::Failure;
+use crate::command::failure::Failure;
 
 /// The rows of one box of one field.
 pub(super) struct RowCopies<T> {

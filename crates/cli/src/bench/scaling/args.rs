@@ -7,8 +7,8 @@ use serde::Serialize;
 
 use super::loggp::LogGp;
 use crate::bench::exchange::Extents;
-use crate::launch::rank_count;
-use crate::options::at_least;
+use crate::command::launch::rank_count;
+use crate::command::values::at_least;
 
 const EXAMPLES: &str = "\
 Examples:

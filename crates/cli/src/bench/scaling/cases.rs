@@ -10,7 +10,7 @@ use haloport_mesh::{LocalMesh, Mesh, Neighbourhood, Partition};
 use super::args::{PartitionChoice, ScalingArgs};
 use super::loggp::Message;
 use super::simulation::{Log, simulate};
-use crate::failure::Failure;
+use crate::command::failure::Failure;
 
 /// What one rank has to do with one exchange.
 #[derive(Debug)]

@@ -18,9 +18,9 @@ mod transport;
 
 pub(crate) use args::ScalingArgs;
 
-use crate::failure::Failure;
-use crate::output;
-use crate::print::Report as _;
+use crate::command::failure::Failure;
+use crate::command::output;
+use crate::command::print::Report as _;
 use cases::{Blocks, MeshParts};
 use report::{Report, Row, Series};
 

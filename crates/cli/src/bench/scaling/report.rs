@@ -7,7 +7,7 @@ use serde::Serialize;
 use super::args::{PartitionChoice, ScalingArgs};
 use super::cases::RankCost;
 use super::loggp::{LogGp, Message};
-use crate::print;
+use crate::command::print;
 
 /// The results: the object that `--json` prints.
 #[derive(Debug, Serialize)]

@@ -15,7 +15,7 @@ use haloport::{Communicator, TransportError};
 
 use super::loggp::Message;
 use super::transport::{Outcome, Part, Simulated};
-use crate::failure::Failure;
+use crate::command::failure::Failure;
 
 /// What one rank sent and opened.
 #[derive(Debug, Clone, Default)]

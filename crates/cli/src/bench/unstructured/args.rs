@@ -7,8 +7,8 @@ use haloport::DeviceSpec;
 use serde::Serialize;
 
 use crate::bench::block::MemoryArgs;
-use crate::launch::RankArgs;
-use crate::options::at_least;
+use crate::command::launch::RankArgs;
+use crate::command::values::at_least;
 
 const EXAMPLES: &str = "\
 Examples:

@@ -7,7 +7,7 @@ use super::args::{Order, UnstructuredArgs};
 use super::values::{check, private_fields};
 use crate::bench::contestant::Contestant;
 use crate::bench::persistent::Persistent;
-use crate::failure::Failure;
+use crate::command::failure::Failure;
 
 /// Hand-packed persistent messages, straight on MPI: one for each neighbour, with all fields.
 pub(super) struct ByHand<'a, D: Device> {

@@ -4,10 +4,10 @@ use std::fs;
 use std::io::Cursor;
 use std::path::Path;
 
+use crate::npz::{NpyType, Npz, Wanted};
 use haloport::IndexSet;
-use haloport_cli::npz::{NpyType, Npz, Wanted};
 
-use crate::failure::Failure;
+use crate::command::failure::Failure;
 
 /// Two halves of an icosahedral mesh; `data/README.md` says how they were made.
 const SPHERE: &[u8] = include_bytes!("../../../../../data/sphere.npz");

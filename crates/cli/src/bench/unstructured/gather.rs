@@ -6,7 +6,7 @@ use haloport::{Field, Pattern};
 use super::args::{Order, UnstructuredArgs};
 use super::values::private_fields;
 use crate::bench::contestant::Contestant;
-use crate::failure::Failure;
+use crate::command::failure::Failure;
 
 /// Copies from cells where a neighbour has them into the halo; the fields of the neighbour are played by equal ones.
 pub(super) struct Gather<D: Device> {

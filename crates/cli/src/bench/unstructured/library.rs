@@ -7,7 +7,7 @@ use super::args::UnstructuredArgs;
 use super::values::{check, fill};
 use crate::bench::block::Block;
 use crate::bench::contestant::Contestant;
-use crate::failure::Failure;
+use crate::command::failure::Failure;
 
 /// Fields bound to the pattern.
 pub(super) struct Library<'a, F> {

@@ -25,10 +25,10 @@ pub(crate) use args::UnstructuredArgs;
 use super::block::{Block, CallerMemory, FieldMemory};
 use super::contestant::{Contestant, Entry, measure};
 use super::raw_send::RawSend;
-use crate::failure::Failure;
-use crate::launch::{on_ranks, ranks_here};
-use crate::memory::{gib, room};
-use crate::print::Report as _;
+use crate::command::failure::Failure;
+use crate::command::launch::{on_ranks, ranks_here};
+use crate::command::memory::{gib, room};
+use crate::command::print::Report as _;
 use gather::Gather;
 use library::Library;
 use report::Report;
@@ -117,7 +117,7 @@ fn by_hand<'a, D: Device>(
     pattern: &Pattern,
     args: &'a UnstructuredArgs,
 ) -> Result<Option<Box<dyn Contestant + 'a>>, Failure> {
-    if crate::launch::launched_by().is_none() || !device.info().host_accessible {
+    if crate::command::launch::launched_by().is_none() || !device.info().host_accessible {
         return Ok(None);
     }
     Ok(Some(Box::new(by_hand::ByHand::new(device, pattern, args)?)))

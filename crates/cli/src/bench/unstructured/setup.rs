@@ -6,7 +6,7 @@ use std::hint::black_box;
 use haloport::{Communicator, HaloCells, IndexSet, Pattern};
 
 use crate::bench::contestant::{Contestant, Entry};
-use crate::failure::Failure;
+use crate::command::failure::Failure;
 
 /// The contestants: the pattern first.
 pub(super) fn entries<'a>(comm: &Communicator, domain: &IndexSet) -> Vec<Entry<'a>> {
@@ -65,7 +65,7 @@ impl Contestant for SortIds {
 /// Ten rounds of 8 bytes from every rank to every rank; none without MPI.
 #[cfg(feature = "mpi")]
 fn all_to_all<'a>(comm: &Communicator) -> Option<Box<dyn Contestant + 'a>> {
-    crate::launch::launched_by()?;
+    crate::command::launch::launched_by()?;
     let words = vec![0u64; comm.size()];
     Some(Box::new(AllToAll { sent: words.clone(), received: words }))
 }

@@ -6,7 +6,7 @@ use haloport::{BlockLayout, Field, Pattern};
 
 use super::args::{Order, UnstructuredArgs};
 use crate::bench::block::{Block, place};
-use crate::failure::Failure;
+use crate::command::failure::Failure;
 
 /// The fields of a contestant, with the levels where they are asked for.
 pub(super) fn builder<D: Device>(pattern: &Pattern, args: &UnstructuredArgs) -> FieldBuilder<f64, D> {

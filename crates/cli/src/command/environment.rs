@@ -1,0 +1,91 @@
+//! The environment variables that the command reads: what `--help` says of them, and whether their values make sense.
+
+use std::env;
+use std::ffi::OsStr;
+use std::path::Path;
+
+use crate::command::failure::Failure;
+use crate::command::time_limits::{LIMITS, Limit};
+
+/// A variable.
+struct Variable {
+    name: &'static str,
+    /// What it does, as `--help` says.
+    help: &'static str,
+    /// What a value that it cannot have was expected to be.
+    check: fn(&OsStr) -> Result<(), String>,
+}
+
+/// All of them. `RUST_LOG` is checked by `logs`, which reads it.
+const VARIABLES: [Variable; 7] = [
+    Variable {
+        name: "HALOPORT_CACHE_DIR",
+        help: "Folder for compiled kernels [default: ~/.cache/haloport/kernels]; empty for none",
+        check: |value| {
+            let path = Path::new(value);
+            let is_other = path.symlink_metadata().is_ok_and(|found| !found.is_dir());
+            refuse_if(is_other, "a folder, or nothing for no kernels on disk")
+        },
+    },
+    Variable {
+        name: "HALOPORT_MPI_CUDA",
+        help: "Whether the MPI library takes memory of CUDA devices, 1 or 0 [default: the library is asked]",
+        check: |value| refuse_if(!["", "0", "1"].map(OsStr::new).contains(&value), "0 or 1"),
+    },
+    Variable {
+        name: "HALOPORT_NVRTC",
+        help: "Files of NVRTC to try first, with `:` between them",
+        check: |value| {
+            // A name without a folder is looked for by the system's loader.
+            let value = value.to_string_lossy();
+            let missing = value.split(':').any(|name| name.contains('/') && !Path::new(name).is_file());
+            refuse_if(missing, "libraries that are there, with `:` between them")
+        },
+    },
+    Variable {
+        name: "HALOPORT_TIME_LIMIT",
+        help: "Seconds after which a rank that waits for others ends with an error, or none [default: 1800]",
+        check: check_limit,
+    },
+    Variable {
+        name: "HALOPORT_WARN_AFTER",
+        help: "Seconds after which a rank that waits for others warns, or none [default: 60]",
+        check: check_limit,
+    },
+    Variable { name: "NO_COLOR", help: "If set, nothing is written in colour", check: |_| Ok(()) },
+    Variable {
+        name: "RUST_LOG",
+        help: "Log lines on standard error: off, error, warn, info, debug or trace [default: warn], or such \
+               levels of parts of the program (warn,haloport_core=debug)",
+        check: |_| Ok(()),
+    },
+];
+
+/// Refuses values that variables cannot have.
+///
+/// # Errors
+/// [`Failure::BadInput`], which names the variable, its value and what was expected.
+pub(crate) fn check() -> Result<(), Failure> {
+    for Variable { name, check, .. } in &VARIABLES {
+        let Some(value) = env::var_os(name).filter(|value| !value.is_empty()) else { continue };
+        check(&value).map_err(|expected| {
+            Failure::BadInput(format!("{name}: expected {expected}, found `{}`", value.display()))
+        })?;
+    }
+    Ok(())
+}
+
+/// The section of `--help`.
+pub(crate) fn help() -> String {
+    let lines = VARIABLES.iter().map(|Variable { name, help, .. }| format!("\n  {name}\n          {help}"));
+    lines.fold("Environment:".into(), |text, line| text + &line)
+}
+
+fn check_limit(value: &OsStr) -> Result<(), String> {
+    let limit = value.to_str().and_then(|value| value.parse::<Limit>().ok());
+    refuse_if(limit.is_none(), LIMITS)
+}
+
+fn refuse_if(is_wrong: bool, expected: &str) -> Result<(), String> {
+    if is_wrong { Err(expected.into()) } else { Ok(()) }
+}

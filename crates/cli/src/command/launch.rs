@@ -1,0 +1,138 @@
+//! Starting ranks: as threads of this process, or, under an MPI launcher, as the processes that it started.
+//!
+//! The one place that decides what a rank is.
+
+use clap::Args;
+use haloport::{Communicator, MOST_RANKS, run_ranks};
+
+use crate::command::failure::Failure;
+use crate::command::time_limits::WaitingArgs;
+
+/// How many ranks, for every command that runs on ranks.
+#[derive(Debug, Clone, Copy, Default, Args)]
+pub(crate) struct RankArgs {
+    #[arg(long, value_name = "R", value_parser = rank_count, allow_negative_numbers = true, help = ranks_help())]
+    ranks: Option<usize>,
+    #[command(flatten)]
+    waiting: WaitingArgs,
+}
+
+/// What `--help` says of `--ranks`.
+fn ranks_help() -> String {
+    format!(
+        "Number of ranks, each a thread of this process, at most {MOST_RANKS} [default: the cores of the machine]. Not \
+         under mpirun, which says how many there are"
+    )
+}
+
+/// A number of ranks, for every option that takes one.
+pub(crate) fn rank_count(text: &str) -> Result<usize, String> {
+    let count = text.trim().parse().ok().filter(|count| (1..=MOST_RANKS).contains(count));
+    count.ok_or_else(|| format!("expected 1 to {MOST_RANKS} ranks; found `{text}`"))
+}
+
+/// What launchers set in the environment of the processes that they start.
+const LAUNCHED: [&str; 4] = ["OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "PMIX_RANK", "MV2_COMM_WORLD_SIZE"];
+
+/// As [`LAUNCHED`], of a launcher that also sets it around a single shell: only a number above 1 counts.
+const LAUNCHED_SEVERAL: &str = "SLURM_STEP_NUM_TASKS";
+
+impl RankArgs {
+    /// The number of ranks that the user asked for, to be checked before any is started.
+    pub(crate) fn asked(&self) -> Option<usize> {
+        self.ranks
+    }
+
+    /// The same, with `ranks` ranks where the user did not say how many and no launcher does.
+    pub(crate) fn or(self, ranks: usize) -> RankArgs {
+        if launched_by().is_some() { self } else { RankArgs { ranks: self.ranks.or(Some(ranks)), ..self } }
+    }
+
+    /// The number of ranks in this process.
+    ///
+    /// # Errors
+    /// [`Failure::BadInput`] under a launcher of MPI processes.
+    fn in_process(&self) -> Result<usize, Failure> {
+        if let (Some(variable), false) = (launched_by(), cfg!(feature = "mpi")) {
+            return Err(Failure::BadInput(format!(
+                "this process was started by an MPI launcher ({variable} is set), but this build lacks the feature \
+                 `mpi`: build with `--features mpi`, or start it without the launcher and give `--ranks`"
+            )));
+        }
+        Ok(self.ranks.unwrap_or_else(cores))
+    }
+}
+
+/// Runs `body` on every rank and returns what rank 0 returns; `None` in a process that has no rank 0.
+///
+/// # Errors
+/// As for [`RankArgs::in_process`], and the failure of the rank that failed first.
+pub(crate) fn on_ranks<T, F>(choice: &RankArgs, body: F) -> Result<Option<T>, Failure>
+where
+    T: Send,
+    F: Fn(Communicator) -> Result<T, Failure> + Sync,
+{
+    #[cfg(feature = "mpi")]
+    if launched_by().is_some() {
+        return on_processes(choice, body);
+    }
+    let ranks = choice.in_process()?;
+    let cores = cores();
+    tracing::info!(ranks, cores, "starting ranks as threads of this process");
+    if ranks > cores {
+        tracing::warn!(
+            ranks,
+            cores,
+            "there are more ranks than cores: they take turns, and times say little"
+        );
+    }
+    let body = |comm: Communicator| {
+        choice.waiting.apply(&comm);
+        Ok(body(comm)?)
+    };
+    Ok(run_ranks(ranks, body)?.into_iter().next())
+}
+
+/// Runs `body` on the one rank of this process. If it fails anywhere, all processes end with its exit code.
+#[cfg(feature = "mpi")]
+fn on_processes<T>(
+    choice: &RankArgs,
+    body: impl FnOnce(Communicator) -> Result<T, Failure>,
+) -> Result<Option<T>, Failure> {
+    haloport::mpi::install_abort_hook();
+    let session = haloport::mpi::initialize()?;
+    let comm = session.world()?;
+    choice.waiting.apply(&comm);
+    let (rank, size) = (comm.rank(), comm.size());
+    let ended = match choice.ranks {
+        Some(ranks) if ranks != size => Err(Failure::BadInput(format!(
+            "--ranks: expected {size}, as many as the launcher started, or no --ranks at all, found {ranks}"
+        ))),
+        _ => body(comm),
+    };
+    match ended {
+        Ok(value) => Ok((rank == 0).then_some(value)),
+        Err(failure) => {
+            // Where all ranks fail alike, the lowest speaks for them, and ends the others before they do.
+            std::thread::sleep(std::time::Duration::from_millis(if rank == 0 { 0 } else { 500 }));
+            session.abort(failure.tell())
+        }
+    }
+}
+
+/// The number of ranks of `comm` that live in this process.
+pub(crate) fn ranks_here(comm: &Communicator) -> usize {
+    if comm.info().name == "mpi" { 1 } else { comm.size() }
+}
+
+fn cores() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+
+/// The environment variable by which an MPI launcher shows itself.
+pub(crate) fn launched_by() -> Option<&'static str> {
+    let several =
+        std::env::var(LAUNCHED_SEVERAL).ok().and_then(|tasks| tasks.parse().ok()).is_some_and(|n: u64| n > 1);
+    let set = LAUNCHED.into_iter().find(|variable| std::env::var_os(variable).is_some());
+    set.or(several.then_some(LAUNCHED_SEVERAL))
+}

@@ -1,0 +1,45 @@
+//! How results are printed: for people, or as one JSON object.
+
+use std::io::{self, ErrorKind, Write};
+
+use serde::Serialize;
+
+use crate::command::failure::Failure;
+
+/// The results of a command.
+pub(crate) trait Report: Serialize {
+    /// Writes them as text.
+    ///
+    /// # Errors
+    /// Where `out` cannot be written.
+    fn write(&self, out: &mut impl Write) -> io::Result<()>;
+
+    /// Prints them to stdout, as one JSON object or as text.
+    ///
+    /// # Errors
+    /// As for [`to_stdout`].
+    fn print(&self, json: bool) -> Result<(), Failure> {
+        if json {
+            let object = serde_json::to_string(self)?;
+            to_stdout(|out| writeln!(out, "{object}"))
+        } else {
+            to_stdout(|out| self.write(out))
+        }
+    }
+}
+
+/// Writes to stdout. If its reader has gone, as `head` does, the rest is not written, and that is no error.
+///
+/// # Errors
+/// [`Failure::Run`] where stdout cannot be written.
+pub(crate) fn to_stdout(
+    write: impl FnOnce(&mut io::StdoutLock<'_>) -> io::Result<()>,
+) -> Result<(), Failure> {
+    let mut out = io::stdout().lock();
+    match write(&mut out).and_then(|()| out.flush()) {
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => {
+            Err(Failure::Run(format!("cannot write to standard output: {error}")))
+        }
+        _ => Ok(()),
+    }
+}

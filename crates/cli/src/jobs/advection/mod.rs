@@ -1,0 +1,7 @@
+//! The job `haloport run advection`: a tracer carried once round the sphere on a mesh.
+
+pub mod model;
+pub mod picture;
+mod run;
+
+pub(crate) use run::{AdvectionArgs, run};

@@ -1,0 +1,115 @@
+//! The command line.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use crate::jobs::advection::model::tracer::Shape;
+use crate::mesh::name::MeshName;
+use clap::Args;
+use haloport::DeviceSpec;
+
+use crate::command::launch::RankArgs;
+use crate::command::values::degrees;
+use crate::trace::TraceArgs;
+
+/// The longest run, in days.
+const MOST_DAYS: f64 = 10_000.0;
+
+/// The most levels.
+const MOST_LEVELS: usize = 10_000;
+
+const EXAMPLES: &str = "\
+Examples:
+  haloport run advection --mesh icon:R2B5 --ranks 8
+  haloport run advection --tracer bell --limited --out here
+  haloport run advection --days 1 --verify --json";
+
+/// Arguments of `haloport run advection`.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct AdvectionArgs {
+    /// The mesh: icon:RnBk, ICON's grid of that name, or icosahedral:n, an icosahedron with its edges cut into n parts
+    #[arg(long, value_name = "MESH", default_value = "icon:R2B4")]
+    pub(super) mesh: MeshName,
+    #[command(flatten)]
+    pub(super) ranks: RankArgs,
+    /// Which rank gets which cells: curve (a space-filling curve), metis (in builds with that feature), or a file with
+    /// the number of a rank on each line
+    #[arg(long, value_name = "HOW", default_value = "curve")]
+    pub(super) partition: PartitionChoice,
+    /// The device: auto, cpu, cpu:threads=4, or, in builds with those features, cuda, cuda:1, sycl, sycl:gpu:0
+    #[arg(long, value_name = "DEVICE", default_value = "auto")]
+    pub(super) device: DeviceSpec,
+    /// Days to simulate; the wind goes round the sphere in 12
+    #[arg(long, value_name = "D", default_value_t = 12.0, value_parser = days, allow_negative_numbers = true)]
+    pub(super) days: f64,
+    /// How far the axis of the wind is tilted, degrees
+    #[arg(long, value_name = "DEGREES", default_value_t = 45.0, value_parser = degrees, allow_negative_numbers = true)]
+    pub(super) alpha: f64,
+    /// The hill of tracer: gaussian (smooth) or bell (the cosine bell, which has a kink in its slope)
+    #[arg(long, value_name = "HILL", default_value_t)]
+    pub(super) tracer: Shape,
+    /// Levels above each cell, each with a hill at another place
+    #[arg(long, value_name = "L", default_value_t = 1, value_parser = levels, allow_negative_numbers = true)]
+    pub(super) levels: usize,
+    /// Limit the slopes, so that nothing becomes negative, at the price of accuracy
+    #[arg(long)]
+    pub(super) limited: bool,
+    /// Start each exchange and finish it at once. Without this, cells that need no halo are computed in between, with the
+    /// same results
+    #[arg(long)]
+    pub(super) no_overlap: bool,
+    /// Folder for the picture
+    #[arg(long, value_name = "DIR", default_value = "out/advection")]
+    pub(super) out: PathBuf,
+    /// Check the results as well, on a device other than the host also against the CPU backend, and end with 1 if a
+    /// check fails
+    #[arg(long)]
+    pub(super) verify: bool,
+    #[command(flatten)]
+    pub(super) trace: TraceArgs,
+    /// Print one JSON object
+    #[arg(long)]
+    pub(super) json: bool,
+}
+
+/// How cells are dealt out to ranks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum PartitionChoice {
+    Curve,
+    Metis,
+    File(PathBuf),
+}
+
+impl FromStr for PartitionChoice {
+    type Err = std::convert::Infallible;
+
+    fn from_str(text: &str) -> Result<PartitionChoice, Self::Err> {
+        Ok(match text {
+            "curve" => PartitionChoice::Curve,
+            "metis" => PartitionChoice::Metis,
+            file => PartitionChoice::File(file.into()),
+        })
+    }
+}
+
+impl fmt::Display for PartitionChoice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            PartitionChoice::Curve => f.write_str("curve"),
+            PartitionChoice::Metis => f.write_str("metis"),
+            PartitionChoice::File(path) => write!(f, "{}", path.display()),
+        }
+    }
+}
+
+fn days(text: &str) -> Result<f64, String> {
+    let days = text.parse().ok().filter(|&days| days > 0.0 && days <= MOST_DAYS);
+    days.ok_or_else(|| format!("expected days above 0 and at most {MOST_DAYS}; found `{text}`"))
+}
+
+fn levels(text: &str) -> Result<usize, String> {
+    let levels = text.parse().ok().filter(|levels| (1..=MOST_LEVELS).contains(levels));
+    levels.ok_or_else(|| format!("expected a whole number from 1 to {MOST_LEVELS}; found `{text}`"))
+}

@@ -1,0 +1,153 @@
+//! The inputs, checked.
+
+use std::sync::OnceLock;
+
+use crate::jobs::advection::model::norms::areas;
+use crate::jobs::advection::model::tracer::Tracer;
+use crate::jobs::advection::model::wind::Wind;
+use crate::mesh::name::MeshName;
+use haloport::AnyDevice;
+use haloport_mesh::{Mesh, Partition, PartitionError};
+
+use super::args::{AdvectionArgs, PartitionChoice};
+use crate::command::failure::Failure;
+use crate::command::memory::{gib, room};
+
+/// Bytes of memory for each cell, about: the mesh, its parts on all ranks, and what the kernels read.
+const BYTES_PER_CELL: u128 = 1500;
+
+/// As [`BYTES_PER_CELL`], for each level of each cell: the fields of all ranks and whole fields on rank 0.
+const BYTES_PER_LEVEL: u128 = 100;
+
+/// What is computed, whoever computes it.
+#[derive(Debug)]
+pub(super) struct Problem {
+    pub(super) case: Case,
+    /// Which rank gets which cells.
+    choice: PartitionChoice,
+    partition: OnceLock<Result<Partition, String>>,
+    /// Whether the terminal shows the progress.
+    pub(super) show_progress: bool,
+}
+
+/// A tracer on a mesh.
+#[derive(Debug)]
+pub(super) struct Case {
+    pub(super) name: MeshName,
+    pub(super) mesh: Mesh,
+    /// Of each cell, steradians.
+    pub(super) areas: Vec<f64>,
+    pub(super) tracer: Tracer,
+    pub(super) days: f64,
+    pub(super) limited: bool,
+    /// Whether cells that need no halo are computed while halos travel.
+    pub(super) overlap: bool,
+}
+
+impl Problem {
+    /// As [`new`](Problem::new), once for all ranks of this process.
+    pub(super) fn shared<'p>(
+        inputs: &'p OnceLock<Result<Problem, String>>,
+        args: &AdvectionArgs,
+        device: &AnyDevice,
+    ) -> Result<&'p Problem, Failure> {
+        let made = inputs.get_or_init(|| Problem::new(args, device).map_err(|error| error.to_string()));
+        made.as_ref().map_err(|error| Failure::BadInput(error.clone()))
+    }
+
+    /// Makes the mesh.
+    ///
+    /// # Errors
+    /// [`Failure::BadInput`] for a mesh that cannot be made or is too large for the machine.
+    fn new(args: &AdvectionArgs, device: &AnyDevice) -> Result<Problem, Failure> {
+        let cells = args.mesh.cells().unwrap_or(usize::MAX) as u128;
+        let needed = cells.saturating_mul(BYTES_PER_CELL + BYTES_PER_LEVEL * args.levels as u128);
+        if let Some(room) = room(device.info()).filter(|room| room.is_below(needed)) {
+            return Err(Failure::BadInput(format!(
+                "--mesh: expected a mesh that fits into the {room}, found {} with {} levels, which needs about {:.1} GiB",
+                args.mesh,
+                args.levels,
+                gib(needed)
+            )));
+        }
+        let wind = Wind::tilted(args.alpha.to_radians());
+        let tracer = Tracer { shape: args.tracer, levels: args.levels, wind };
+        Ok(Problem {
+            case: Case::new(args.mesh, tracer, args.days, args.limited, !args.no_overlap)?,
+            choice: args.partition.clone(),
+            partition: OnceLock::new(),
+            show_progress: !args.json,
+        })
+    }
+
+    /// The partition for the ranks of the job, whose number is always the same.
+    ///
+    /// # Errors
+    /// [`Failure::BadInput`].
+    pub(super) fn partition(&self, ranks: usize) -> Result<&Partition, Failure> {
+        let made = self.partition.get_or_init(|| self.make_partition(ranks));
+        made.as_ref().map_err(|error| Failure::BadInput(error.clone()))
+    }
+
+    fn make_partition(&self, ranks: usize) -> Result<Partition, String> {
+        let mesh = &self.case.mesh;
+        let made = match &self.choice {
+            PartitionChoice::Curve => Partition::by_curve(mesh, ranks),
+            PartitionChoice::File(path) => Partition::read(mesh, path, Some(ranks)),
+            #[cfg(feature = "metis")]
+            PartitionChoice::Metis => Partition::metis(mesh, ranks),
+            #[cfg(not(feature = "metis"))]
+            PartitionChoice::Metis => {
+                return Err("--partition: this build has no METIS; build with `--features metis`, or choose `curve` or a \
+                            file"
+                    .into());
+            }
+        };
+        made.map_err(|error| match error {
+            PartitionError::MoreThanCells { .. } | PartitionError::Parts { .. } => {
+                format!("--ranks: {error}")
+            }
+            _ => format!("--partition: {error}"),
+        })
+    }
+}
+
+impl Case {
+    /// # Errors
+    /// [`Failure::BadInput`] where the mesh cannot be made.
+    pub(super) fn new(
+        name: MeshName,
+        tracer: Tracer,
+        days: f64,
+        limited: bool,
+        overlap: bool,
+    ) -> Result<Case, Failure> {
+        let mesh = name.make().map_err(|error| Failure::BadInput(format!("--mesh: {error}")))?;
+        Ok(Case { name, areas: areas(&mesh), mesh, tracer, days, limited, overlap })
+    }
+
+    /// The parts of a space-filling curve; some are empty where there are more ranks than cells.
+    ///
+    /// # Errors
+    /// [`PartitionError`].
+    pub(super) fn by_curve(&self, ranks: usize) -> Result<Partition, PartitionError> {
+        let cells = self.mesh.cells();
+        let parts = Partition::by_curve(&self.mesh, ranks.min(cells))?;
+        if ranks <= cells {
+            return Ok(parts);
+        }
+        Partition::with_empty_parts(&self.mesh, (0..cells).map(|cell| parts.part(cell)).collect(), ranks)
+    }
+
+    /// Cells dealt out like cards: every one has neighbours of other ranks.
+    ///
+    /// # Errors
+    /// [`PartitionError`].
+    pub(super) fn dealt(&self, ranks: usize) -> Result<Partition, PartitionError> {
+        Partition::with_empty_parts(
+            &self.mesh,
+            (0..self.mesh.cells()).map(|cell| cell % ranks).collect(),
+            ranks,
+        )
+    }
+}

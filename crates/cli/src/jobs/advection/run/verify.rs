@@ -1,0 +1,123 @@
+//! What `--verify` checks.
+
+use crate::jobs::common::numbers::{differing, largest_difference};
+use haloport::{AnyDevice, Communicator, device::Device, run_ranks, with_device};
+use haloport_mesh::Partition;
+
+use super::carry::{Measured, in_process, some_steps};
+use super::order::Rung;
+use super::problem::Case;
+use crate::command::failure::Failure;
+use crate::jobs::common::checks::{Check, STEPS_AS_ON_CPU, on_rank_0};
+use crate::jobs::common::progress::Progress;
+
+/// Numbers of ranks whose fields are compared.
+const RANKS: [usize; 5] = [1, 2, 3, 4, 8];
+
+/// The lowest order, of the two finest meshes.
+const ORDER: f64 = 1.8;
+
+/// What is checked of the run itself and of its errors on several meshes.
+pub(super) fn of_the_run(case: &Case, measured: &Measured, ladder: &[Rung]) -> Vec<Check> {
+    let mut checks =
+        vec![Check::below("mass", "mass is conserved: largest relative change", measured.drift, 1e-12, "")];
+    let what = "no value is negative: smallest value";
+    if case.limited {
+        checks.push(Check::at_least("positive", what, measured.extremes[0], -1e-15, ""));
+    } else {
+        let order = ladder.last().and_then(|rung| rung.order).map_or(f64::NAN, |order| order.l2);
+        checks.push(Check::at_least(
+            "order",
+            "order of the error in l2 between the two finest meshes",
+            order,
+            ORDER,
+            "",
+        ));
+    }
+    checks
+}
+
+/// Fields on several numbers of ranks, as threads, against `field`, the job's, after all steps; each in two partitions.
+///
+/// # Errors
+/// [`Failure::Run`].
+pub(super) fn same_fields_on_any_ranks<D: Device>(
+    device: &D,
+    case: &Case,
+    field: &[f64],
+    progress: &Progress,
+) -> Result<Check, Failure> {
+    let failed = |error: haloport_mesh::PartitionError| Failure::Run(error.to_string());
+    let mut different = 0;
+    for ranks in RANKS {
+        let mut partitions = vec![case.by_curve(ranks).map_err(failed)?];
+        if ranks > 1 {
+            partitions.push(case.dealt(ranks).map_err(failed)?);
+        }
+        for (partition, how) in partitions.iter().zip(["along a curve", "dealt out like cards"]) {
+            progress.say(format!("the field of {ranks} ranks, cells {how}"));
+            different += differing(&in_process(device, case, partition)?, field);
+        }
+    }
+    let ranks: Vec<String> = RANKS.iter().map(ToString::to_string).collect();
+    Ok(Check::same_fields(
+        different,
+        format!(
+            "fields on {} ranks, cells along a curve and dealt out like cards, are bit for bit the job's after all \
+             steps: values that differ",
+            ranks.join(", ")
+        ),
+    ))
+}
+
+/// Collective: the field of these ranks, which rank 0 has, against that of one rank, which it computes alone.
+///
+/// # Errors
+/// [`Failure::Run`].
+pub(super) fn same_field_as_one_rank<D: Device>(
+    comm: &Communicator,
+    device: &D,
+    case: &Case,
+    field: &[f64],
+) -> Result<Check, Failure> {
+    let alone = on_rank_0(comm, || in_process(device, case, &in_one_part(case)?))?;
+    let different = alone.map_or(0, |alone| differing(&alone, field));
+    Ok(Check::same_fields(
+        different,
+        format!(
+            "the field on {} ranks ({}) is bit for bit that on 1 rank after all steps: values that differ",
+            comm.size(),
+            comm.info().name
+        ),
+    ))
+}
+
+/// Collective: the field of these ranks on this device against that of one rank on the CPU backend.
+///
+/// # Errors
+/// [`Failure::Run`], also where this build has no CPU backend.
+pub(super) fn same_field_as_on_cpu<D: Device>(
+    comm: &Communicator,
+    device: &D,
+    case: &Case,
+    partition: &Partition,
+) -> Result<Check, Failure> {
+    let here = some_steps(comm, device, case, partition, STEPS_AS_ON_CPU)?;
+    let on_cpu = on_rank_0(comm, || {
+        let cpu = AnyDevice::select("cpu").map_err(|error| Failure::Run(format!("--verify: {error}")))?;
+        let whole = in_one_part(case)?;
+        let fields = with_device!(&cpu, |cpu| run_ranks(1, |comm| {
+            Ok(some_steps(&comm, cpu, case, &whole, STEPS_AS_ON_CPU)?)
+        }))?;
+        Ok(fields.into_iter().next().flatten().unwrap_or_default())
+    })?;
+    let difference = match (here, on_cpu) {
+        (Some(here), Some(on_cpu)) => largest_difference(&here, &on_cpu),
+        _ => 0.0,
+    };
+    Ok(Check::as_on_cpu(difference))
+}
+
+fn in_one_part(case: &Case) -> Result<Partition, Failure> {
+    case.by_curve(1).map_err(|error| Failure::Run(error.to_string()))
+}

@@ -1,0 +1,8 @@
+//! Shared by the jobs: sums and comparisons of numbers, traffic, arguments of kernels, checks, progress, the output folder.
+
+pub(crate) mod checks;
+pub(crate) mod folder;
+pub(crate) mod kernel_arguments;
+pub mod numbers;
+pub(crate) mod progress;
+pub mod traffic;

@@ -1,0 +1,38 @@
+//! `haloport run`: one folder for each job, and what they share.
+//!
+//! In the folder of a job, `model` computes, `picture` or `chart` draws, and `run` is the command: arguments, inputs,
+//! checks and the report.
+
+pub mod advection;
+pub mod common;
+pub mod rolling;
+pub mod tsunami;
+
+use clap::Subcommand;
+
+use crate::command::failure::{Failure, run_failures};
+
+/// What can be run.
+#[derive(Debug, Subcommand)]
+pub(crate) enum RunCommand {
+    /// Take rolling means by time window over a sorted table, on ranks that own consecutive rows.
+    Rolling(rolling::RollingArgs),
+    /// Carry a tracer once round the sphere on an icosahedral mesh, and compare it with the exact solution.
+    Advection(advection::AdvectionArgs),
+    /// Simulate a tsunami in the Salish Sea: shallow water on real relief.
+    Tsunami(tsunami::TsunamiArgs),
+}
+
+/// Runs a job.
+///
+/// # Errors
+/// [`Failure`].
+pub(crate) fn run(command: &RunCommand) -> Result<(), Failure> {
+    match command {
+        RunCommand::Rolling(args) => rolling::run(args),
+        RunCommand::Advection(args) => advection::run(args),
+        RunCommand::Tsunami(args) => tsunami::run(args),
+    }
+}
+
+run_failures!(advection::model::solver::SolverError, tsunami::model::solver::SolverError);

@@ -1,0 +1,93 @@
+//! The run on one rank.
+
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use crate::jobs::rolling::chart::chart;
+use crate::jobs::rolling::model::mean::rolling_mean;
+use crate::jobs::rolling::model::table::Table;
+use haloport::transport::Reduction;
+use haloport::{Communicator, Line};
+
+use super::problem::Problem;
+use crate::command::failure::Failure;
+use crate::jobs::common::folder::Folder;
+
+/// What became of the run. What only rank 0 knows is empty on the others.
+#[derive(Debug, Default)]
+pub(super) struct Done {
+    /// The means of all rows, row by row.
+    pub(super) means: Vec<f64>,
+    pub(super) rounds: usize,
+    /// Bytes that all ranks have passed on.
+    pub(super) bytes: u64,
+    /// The rows of the rank that owns fewest, and of the one that owns most.
+    pub(super) rows_of_rank: [u64; 2],
+    /// Time of the means alone, of the slowest rank.
+    pub(super) wall: Duration,
+    pub(super) record: PathBuf,
+    pub(super) picture: PathBuf,
+}
+
+/// Collective: computes the means, and gathers them on rank 0.
+///
+/// # Errors
+/// [`Failure::Run`].
+pub(super) fn compute(comm: &Communicator, table: &Table, window: f64) -> Result<Done, Failure> {
+    let line = Line::even(comm, table.rows() as u64)?;
+    comm.barrier()?;
+    let began = Instant::now();
+    let means = rolling_mean(&line, table, window)?;
+    let own = line.mine().end - line.mine().start;
+    let mut largest = [began.elapsed().as_nanos() as u64, own, !own];
+    comm.all_reduce(&mut largest, Reduction::Max)?;
+    let mut bytes = [means.bytes];
+    comm.all_reduce(&mut bytes, Reduction::Sum)?;
+    // In the order of the ranks, which is that of the rows.
+    let gathered = comm.sparse_exchange_bytes(vec![(0, bytemuck::cast_slice(&means.values).to_vec())])?;
+    let [nanoseconds, most, least] = largest;
+    Ok(Done {
+        means: gathered
+            .iter()
+            .flat_map(|(_, bytes)| bytemuck::pod_collect_to_vec::<u8, f64>(bytes))
+            .collect(),
+        rounds: means.rounds,
+        bytes: bytes[0],
+        rows_of_rank: [!least, most],
+        wall: Duration::from_nanos(nanoseconds),
+        ..Done::default()
+    })
+}
+
+/// Collective: computes the means, and writes them and a picture on rank 0.
+///
+/// # Errors
+/// [`Failure::Run`].
+pub(super) fn run(
+    comm: &Communicator,
+    problem: &Problem,
+    title: &str,
+    folder: &Folder,
+) -> Result<Done, Failure> {
+    let mut done = compute(comm, &problem.table, problem.window)?;
+    if comm.rank() == 0 {
+        done.record = folder.write("rolling.csv", &record(&problem.table, &done.means)?)?;
+        let picture = chart(&problem.table, &done.means, title);
+        let picture = picture.map_err(|error| Failure::Run(format!("cannot encode the picture: {error}")))?;
+        done.picture = folder.write("rolling.png", &picture)?;
+    }
+    Ok(done)
+}
+
+/// The means as CSV: the times as the table has them, and a column for each of the table's. Where there is no mean
+/// the cell is empty. Numbers are written so that reading gives the same bits.
+fn record(table: &Table, means: &[f64]) -> Result<Vec<u8>, Failure> {
+    let refuse = |error: csv::Error| Failure::Run(format!("cannot write the means: {error}"));
+    let mut csv = csv::Writer::from_writer(Vec::new());
+    csv.write_record(std::iter::once(&table.time).chain(&table.names)).map_err(refuse)?;
+    for (label, means) in table.labels.iter().zip(means.chunks_exact(table.names.len())) {
+        let cells = means.iter().map(|mean| if mean.is_nan() { String::new() } else { mean.to_string() });
+        csv.write_record(std::iter::once(label.clone()).chain(cells)).map_err(refuse)?;
+    }
+    csv.into_inner().map_err(|error| Failure::Run(format!("cannot write the means: {error}")))
+}

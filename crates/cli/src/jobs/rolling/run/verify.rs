@@ -1,0 +1,98 @@
+//! What `--verify` checks: the means are bit for bit those of one rank.
+
+use std::time::Duration;
+
+use crate::jobs::rolling::model::table::Table;
+use haloport::{Communicator, run_ranks};
+
+use super::job::{Done, compute};
+use super::problem::Problem;
+use crate::command::failure::Failure;
+use crate::jobs::common::checks::Check;
+
+/// Numbers of ranks whose means are compared with those of one rank.
+const RANKS: [usize; 4] = [2, 3, 4, 8];
+
+/// How long other ranks wait for rank 0's run alone.
+const PATIENCE: Duration = Duration::from_secs(3600);
+
+/// Ranks that are threads: the means on several numbers of ranks, of the window and of one that is wider than what
+/// any rank owns.
+///
+/// # Errors
+/// [`Failure::Run`].
+pub(super) fn on_any_ranks(problem: &Problem) -> Result<Vec<Check>, Failure> {
+    windows(problem)
+        .map(|(what, window)| {
+            let alone = in_process(1, &problem.table, window)?;
+            let (mut differing, mut rounds) = (0, Vec::new());
+            for ranks in RANKS {
+                let done = in_process(ranks, &problem.table, window)?;
+                differing += different(&done.means, &alone.means);
+                rounds.push(done.rounds.to_string());
+            }
+            Ok(check(differing, format!("2, 3, 4 and 8 ranks, {what} ({} rounds)", rounds.join(", "))))
+        })
+        .collect()
+}
+
+/// Collective: the means of these ranks against those of one rank, which rank 0 computes alone.
+///
+/// # Errors
+/// [`Failure::Run`].
+pub(super) fn as_on_one_rank(comm: &Communicator, problem: &Problem) -> Result<Vec<Check>, Failure> {
+    windows(problem)
+        .map(|(what, window)| {
+            let done = compute(comm, &problem.table, window)?;
+            let limit = comm.time_limit();
+            comm.set_time_limit(Some(PATIENCE));
+            let differing = if comm.rank() == 0 {
+                different(&done.means, &in_process(1, &problem.table, window)?.means)
+            } else {
+                0
+            };
+            comm.barrier()?;
+            comm.set_time_limit(limit);
+            let ranks = format!("{} ranks ({}), {what}", comm.size(), comm.info().name);
+            Ok(check(differing, format!("{ranks} ({} rounds)", done.rounds)))
+        })
+        .collect()
+}
+
+/// The window, and one of half of the table.
+fn windows(problem: &Problem) -> impl Iterator<Item = (&'static str, f64)> {
+    let times = &problem.table.times;
+    let span = times.last().zip(times.first()).map_or(0.0, |(last, first)| last - first);
+    let half = Some(("a window of half the table", span / 2.0)).filter(|(_, half)| *half > 0.0);
+    [("the window", problem.window)].into_iter().chain(half)
+}
+
+fn check(differing: usize, what: String) -> Check {
+    Check::same_fields(
+        differing,
+        format!("means are bit for bit those on 1 rank, on {what}: values that differ"),
+    )
+}
+
+/// The means on ranks that are threads.
+fn in_process(ranks: usize, table: &Table, window: f64) -> Result<Done, Failure> {
+    let done = run_ranks(ranks, |comm| Ok(compute(&comm, table, window)?))?;
+    done.into_iter().next().ok_or_else(|| Failure::Run("rank 0 has no means".into()))
+}
+
+fn different(one: &[f64], other: &[f64]) -> usize {
+    let pairs = one.iter().zip(other).filter(|(one, other)| one.to_bits() != other.to_bits()).count();
+    pairs + one.len().abs_diff(other.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn means_that_differ_in_a_bit_are_counted() {
+        assert_eq!(different(&[1.0, f64::NAN], &[1.0, f64::NAN]), 0);
+        assert_eq!(different(&[1.0, 0.0], &[1.0, -0.0]), 1);
+        assert_eq!(different(&[1.0, 2.0], &[1.0]), 1);
+    }
+}

@@ -1,0 +1,110 @@
+//! The inputs, checked.
+
+use std::sync::OnceLock;
+
+use crate::jobs::tsunami::model::decomposition::decompose;
+use crate::jobs::tsunami::model::gauges::{PlacedGauge, default_gauges, places};
+use crate::jobs::tsunami::model::relief::Relief;
+use crate::jobs::tsunami::model::scheme::Physics;
+use crate::jobs::tsunami::model::uplift::Uplift;
+use crate::jobs::tsunami::model::{SHIPPED, metric::Metric};
+use haloport::AnyDevice;
+
+use super::args::TsunamiArgs;
+use crate::command::failure::Failure;
+use crate::command::memory::{gib, room};
+
+/// Bytes of memory for each cell, about: the relief, the fields of all ranks with what lies beside them, and the
+/// whole fields on rank 0 as they are gathered.
+const BYTES_PER_CELL: u128 = 200;
+
+/// What is computed, whoever computes it.
+#[derive(Debug)]
+pub(super) struct Problem {
+    pub(super) relief: Relief,
+    /// The area of a cell of each row, square metres.
+    pub(super) area: Vec<f64>,
+    pub(super) physics: Physics,
+    pub(super) uplift: Uplift,
+    pub(super) gauges: Vec<PlacedGauge>,
+    /// The end of the run, seconds.
+    pub(super) end: f64,
+    /// Whether cells that need no halo are computed while halos travel.
+    pub(super) overlap: bool,
+    /// Whether the terminal shows the progress.
+    pub(super) show_progress: bool,
+}
+
+impl Problem {
+    /// As [`new`](Problem::new), once for all ranks of this process.
+    pub(super) fn shared<'p>(
+        inputs: &'p OnceLock<Result<Problem, String>>,
+        args: &TsunamiArgs,
+        device: &AnyDevice,
+    ) -> Result<&'p Problem, Failure> {
+        let read = inputs.get_or_init(|| Problem::new(args, device).map_err(|error| error.to_string()));
+        read.as_ref().map_err(|error| Failure::BadInput(error.clone()))
+    }
+
+    /// Reads and refines the relief.
+    ///
+    /// # Errors
+    /// [`Failure::BadInput`] for a file that is no relief, and a refinement too large for the machine.
+    fn new(args: &TsunamiArgs, device: &AnyDevice) -> Result<Problem, Failure> {
+        let coarse = match &args.bathymetry {
+            Some(path) => Relief::from_path(path).map_err(|error| {
+                // What cannot be opened is named by the error itself.
+                let at = path.display().to_string();
+                let text = error.to_string();
+                let place = if text.contains(&at) { String::new() } else { format!("{at}: ") };
+                Failure::BadInput(format!("--bathymetry: {place}{text}"))
+            })?,
+            None => Relief::from_bytes(SHIPPED).map_err(|error| Failure::BadInput(error.to_string()))?,
+        };
+        let cells = (args.refine as u128).saturating_mul(args.refine as u128);
+        let needed = cells.saturating_mul(coarse.elevation.len() as u128).saturating_mul(BYTES_PER_CELL);
+        if let Some(room) = room(device.info()).filter(|room| room.is_below(needed)) {
+            return Err(Failure::BadInput(format!(
+                "--refine: expected a refinement that fits into the {room}, found {}, which needs about {:.1} GiB",
+                args.refine,
+                gib(needed)
+            )));
+        }
+        let relief =
+            coarse.refine(args.refine).map_err(|error| Failure::BadInput(format!("--refine: {error}")))?;
+        let uplift = args.uplift.uplift().on_map(&relief);
+        let uplift = uplift.map_err(|error| Failure::BadInput(format!("--uplift-at: {error}")))?;
+        let mut gauges = Vec::new();
+        for place in places(&relief, &default_gauges()) {
+            match place {
+                Ok(gauge) => gauges.push(gauge),
+                Err(error) => tracing::debug!(%error, "a gauge is left out"),
+            }
+        }
+        Ok(Problem {
+            area: Metric::new(&relief, 0..relief.ny(), 0).area,
+            physics: Physics::default(),
+            uplift,
+            gauges,
+            end: args.hours * 3600.0,
+            overlap: !args.no_overlap,
+            show_progress: !args.json,
+            relief,
+        })
+    }
+
+    /// Whether every one of `ranks` ranks gets a block that is thick enough.
+    ///
+    /// # Errors
+    /// [`Failure::BadInput`] where they do not.
+    pub(super) fn check_ranks(&self, ranks: usize) -> Result<(), Failure> {
+        decompose(self.relief.nx(), self.relief.ny(), ranks)
+            .map(|_| ())
+            .map_err(|error| Failure::BadInput(format!("--ranks: {error}")))
+    }
+
+    /// The number of cells.
+    pub(super) fn cells(&self) -> usize {
+        self.relief.elevation.len()
+    }
+}

@@ -1,0 +1,137 @@
+//! What the tide gauges saw.
+
+use crate::jobs::tsunami::model::block::Block;
+use crate::jobs::tsunami::model::gauges::{GaugeWriter, PlacedGauge};
+use crate::jobs::tsunami::model::solver::Solver;
+use haloport::{Communicator, device::Device};
+use serde::Serialize;
+
+use super::problem::Problem;
+use crate::command::failure::Failure;
+
+/// Simulated seconds from one sample to the next, at least.
+pub(super) const SAMPLE_EVERY: f64 = 10.0;
+
+/// A wave has arrived when the water level differs by this much from what it was at first, metres.
+pub(super) const ARRIVAL: f64 = 0.02;
+
+/// The samples of the gauges that stand on one rank's cells.
+#[derive(Debug)]
+pub(super) struct Tides {
+    /// The gauge's number, its row and column in the block, and the bed.
+    here: Vec<(usize, usize, usize, f64)>,
+    times: Vec<f64>,
+    levels: Vec<Vec<f64>>,
+}
+
+/// The samples of all gauges.
+#[derive(Debug)]
+pub(super) struct Record {
+    pub(super) times: Vec<f64>,
+    /// For each gauge the level at each time, metres above sea level.
+    pub(super) levels: Vec<Vec<f64>>,
+}
+
+/// What one gauge saw, in short.
+#[derive(Debug, Serialize)]
+pub(super) struct Seen {
+    pub(super) name: String,
+    pub(super) longitude: f64,
+    pub(super) latitude: f64,
+    pub(super) depth_m: f64,
+    /// When the level first differed by [`ARRIVAL`] from what it was at first.
+    pub(super) arrival_min: Option<f64>,
+    /// The highest level and when it was; none before a wave has arrived.
+    pub(super) crest_m: Option<f64>,
+    pub(super) crest_min: Option<f64>,
+}
+
+impl Tides {
+    pub(super) fn new(gauges: &[PlacedGauge], block: &Block) -> Tides {
+        let here: Vec<_> = gauges
+            .iter()
+            .enumerate()
+            .filter(|(_, at)| block.rows.contains(&at.row) && block.columns.contains(&at.column))
+            .map(|(number, at)| {
+                let (row, column) = (at.row - block.rows.start, at.column - block.columns.start);
+                (number, row, column, block.bed[block.index(row, column)])
+            })
+            .collect();
+        Tides { levels: vec![Vec::new(); here.len()], here, times: Vec::new() }
+    }
+
+    /// Samples the gauges if it is time to.
+    ///
+    /// # Errors
+    /// [`Failure::Run`].
+    pub(super) fn sample<D: Device>(&mut self, solver: &Solver<D>, time: f64) -> Result<(), Failure> {
+        // Of each interval the first step that lies in it.
+        let interval = |time: f64| (time / SAMPLE_EVERY).floor();
+        if self.times.last().is_some_and(|&last| interval(last) == interval(time)) {
+            return Ok(());
+        }
+        self.times.push(time);
+        for ((_, row, column, bed), levels) in self.here.iter().zip(&mut self.levels) {
+            levels.push(solver.depth(*row, *column)? + bed);
+        }
+        Ok(())
+    }
+
+    /// Collective: the samples of all ranks' gauges, on rank 0.
+    ///
+    /// # Errors
+    /// [`Failure::Run`].
+    pub(super) fn gather(self, comm: &Communicator, gauges: usize) -> Result<Option<Record>, Failure> {
+        let numbers = self.here.iter().map(|(number, ..)| *number);
+        let mine: Vec<(usize, Vec<f64>)> = numbers.zip(self.levels).collect();
+        let received = comm.sparse_exchange(&[(0, mine)])?;
+        if comm.rank() != 0 {
+            return Ok(None);
+        }
+        let mut levels = vec![Vec::new(); gauges];
+        for (number, values) in received.into_iter().flat_map(|(_, values)| values) {
+            levels[number] = values;
+        }
+        Ok(Some(Record { times: self.times, levels }))
+    }
+}
+
+impl Record {
+    /// The record as CSV.
+    ///
+    /// # Errors
+    /// [`Failure::Run`].
+    pub(super) fn csv(&self, problem: &Problem) -> Result<Vec<u8>, Failure> {
+        let failed = |error: crate::jobs::tsunami::model::gauges::GaugeError| Failure::Run(error.to_string());
+        let mut bytes = Vec::new();
+        let mut writer = GaugeWriter::new(&mut bytes, &problem.gauges).map_err(failed)?;
+        for (sample, &time) in self.times.iter().enumerate() {
+            let row: Vec<f64> = self.levels.iter().map(|levels| levels[sample]).collect();
+            writer.record(time, &row).map_err(failed)?;
+        }
+        writer.finish().map_err(failed)?;
+        Ok(bytes)
+    }
+
+    /// What each gauge saw.
+    pub(super) fn seen(&self, gauges: &[PlacedGauge]) -> Vec<Seen> {
+        let seen = |(at, levels): (&PlacedGauge, &Vec<f64>)| {
+            let first = levels.first().copied().unwrap_or_default();
+            let arrival = levels.iter().position(|level| (level - first).abs() > ARRIVAL);
+            let higher =
+                |best: usize, sample: usize| if levels[sample] > levels[best] { sample } else { best };
+            let crest = arrival.map(|arrival| (arrival..levels.len()).fold(arrival, higher));
+            let minutes = |sample: usize| self.times[sample] / 60.0;
+            Seen {
+                name: at.gauge.name.clone(),
+                longitude: at.longitude,
+                latitude: at.latitude,
+                depth_m: at.depth,
+                arrival_min: arrival.map(minutes),
+                crest_m: crest.map(|sample| levels[sample]),
+                crest_min: crest.map(minutes),
+            }
+        };
+        gauges.iter().zip(&self.levels).map(seen).collect()
+    }
+}
