@@ -11,6 +11,7 @@ mod block;
 mod contestant;
 mod exchange;
 mod handover;
+mod library;
 #[cfg(feature = "mpi")]
 mod persistent;
 mod raw_send;

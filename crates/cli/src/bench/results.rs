@@ -2,9 +2,14 @@
 
 use std::io::{self, Write};
 
+use haloport::device::{DeviceId, DeviceInfo};
+use haloport::exchange::Choice;
+use haloport::{DataPath, Pattern};
 use serde::Serialize;
 
+use super::block::{FieldMemory, MemoryArgs};
 use super::contestant::Samples;
+use crate::command::text::counted;
 
 /// The results of one contestant; nothing but the name for one that did not take part.
 #[derive(Debug, Serialize)]
@@ -25,6 +30,74 @@ pub(super) struct Times {
     pub(super) ratio: f64,
     /// The median over the rounds of Haloport's time over this one.
     pub(super) round_ratio: f64,
+}
+
+/// The circumstances of a run: fields of the object that `--json` prints.
+#[derive(Debug, Serialize)]
+pub(super) struct Setting {
+    path: String,
+    ranks: usize,
+    transport: &'static str,
+    device: DeviceId,
+    device_name: String,
+    memory: FieldMemory,
+    asked_path: DataPath,
+    /// The reasons for the path and the order of halos.
+    choice: Choice,
+    samples: usize,
+    /// Halos were checked before the measurement.
+    verified: bool,
+}
+
+impl Setting {
+    pub(super) fn new(
+        pattern: &Pattern,
+        device: &DeviceInfo,
+        memory: &MemoryArgs,
+        path: String,
+        choice: Choice,
+        samples: usize,
+    ) -> Setting {
+        Setting {
+            path,
+            ranks: pattern.comm().size(),
+            transport: pattern.comm().info().name,
+            device: device.id,
+            device_name: device.name.clone(),
+            memory: memory.memory,
+            asked_path: memory.path,
+            choice,
+            samples,
+            verified: true,
+        }
+    }
+
+    /// Writes the ranks and their device.
+    ///
+    /// # Errors
+    /// Errors of `out`.
+    pub(super) fn write_ranks(&self, out: &mut impl Write) -> io::Result<()> {
+        let ranks = counted(self.ranks, "rank");
+        writeln!(out, "{ranks} ({}) on {}, {}", self.transport, self.device, self.device_name)
+    }
+
+    /// Writes how many `bytes` of halo travel on which path, and why on that one; `checked` says which cells were checked.
+    ///
+    /// # Errors
+    /// Errors of `out`.
+    pub(super) fn write_path(&self, out: &mut impl Write, bytes: &str, checked: &str) -> io::Result<()> {
+        writeln!(out, "{bytes}, by {}; {checked}", self.path)?;
+        writeln!(out, "path and order: {}", self.choice)
+    }
+
+    /// Writes the number of samples, and an empty line.
+    ///
+    /// # Errors
+    /// Errors of `out`.
+    pub(super) fn write_samples(&self, out: &mut impl Write) -> io::Result<()> {
+        let samples = counted(self.samples, "sample");
+        writeln!(out, "{samples} of each, in turns; times per exchange in µs\n")
+    }
 }
 
 /// The results of all contestants. The first is Haloport, which the others are held against; `bytes` are filled by one

@@ -1,5 +1,6 @@
 //! Shared by all commands: ranks, limits, memory, values of options, failures, log lines and output.
 
+pub(crate) mod device;
 pub(crate) mod environment;
 pub(crate) mod failure;
 pub(crate) mod launch;

@@ -1,5 +1,6 @@
 //! `haloport mesh`: unstructured meshes, and how they are cut into parts.
 
+pub(crate) mod choice;
 mod info;
 pub(crate) mod name;
 mod partition;

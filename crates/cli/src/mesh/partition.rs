@@ -1,16 +1,14 @@
 //! `haloport mesh partition`: parts, their halos and their neighbours.
 
-use std::convert::Infallible;
-use std::fmt;
 use std::io::{self, Write};
 use std::path::PathBuf;
-use std::str::FromStr;
 
 use clap::{Args, ValueEnum};
 use haloport_mesh::partition::read_parts;
 use haloport_mesh::{LocalMesh, Mesh, Neighbourhood, Partition, PartitionError};
 use serde::Serialize;
 
+use super::choice::PartitionChoice;
 use super::source::MeshSource;
 use crate::command::failure::Failure;
 use crate::command::output;
@@ -36,7 +34,7 @@ pub(crate) struct PartitionArgs {
     /// Which part gets which cells: curve (a space-filling curve), metis (in builds with that feature), or a file with
     /// the number of a part, from 0, on each line
     #[arg(long, value_name = "HOW", default_value = "curve")]
-    partition: Method,
+    partition: PartitionChoice,
     /// Allow parts that a file leaves empty
     #[arg(long)]
     allow_empty: bool,
@@ -52,13 +50,6 @@ pub(crate) struct PartitionArgs {
     /// Print one JSON object
     #[arg(long)]
     json: bool,
-}
-
-#[derive(Clone, Debug)]
-enum Method {
-    Curve,
-    Metis,
-    File(PathBuf),
 }
 
 #[derive(Clone, Copy, Debug, Serialize, ValueEnum)]
@@ -119,9 +110,9 @@ impl PartitionArgs {
         };
         let bad_parts = |error: PartitionError| Failure::BadInput(format!("--parts: {error}"));
         match &self.partition {
-            Method::Curve => Partition::by_curve(mesh, wanted()?).map_err(bad_parts),
-            Method::Metis => metis(mesh, wanted()?),
-            Method::File(path) => {
+            PartitionChoice::Curve => Partition::by_curve(mesh, wanted()?).map_err(bad_parts),
+            PartitionChoice::Metis => metis(mesh, wanted()?),
+            PartitionChoice::File(path) => {
                 if !path.is_file() {
                     let found = path.display();
                     return Err(Failure::BadInput(format!(
@@ -160,28 +151,6 @@ fn metis(mesh: &Mesh, parts: usize) -> Result<Partition, Failure> {
 fn metis(_: &Mesh, _: usize) -> Result<Partition, Failure> {
     let built = "this `haloport` was built without METIS; build it with `--features metis`, or choose --partition curve";
     Err(Failure::BadInput(format!("--partition: {built}")))
-}
-
-impl FromStr for Method {
-    type Err = Infallible;
-
-    fn from_str(text: &str) -> Result<Method, Infallible> {
-        Ok(match text {
-            "curve" => Method::Curve,
-            "metis" => Method::Metis,
-            file => Method::File(file.into()),
-        })
-    }
-}
-
-impl fmt::Display for Method {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Method::Curve => f.write_str("curve"),
-            Method::Metis => f.write_str("metis"),
-            Method::File(path) => path.display().fmt(f),
-        }
-    }
 }
 
 impl Report {

@@ -1,10 +1,11 @@
 //! The command line.
 
 use clap::{Args, ValueEnum};
-use haloport::{DeviceSpec, ElementType};
+use haloport::ElementType;
 use serde::Serialize;
 
 use crate::bench::block::MemoryArgs;
+use crate::command::device::DeviceArgs;
 use crate::command::launch::RankArgs;
 use crate::command::values::at_least;
 use crate::trace::TraceArgs;
@@ -41,9 +42,8 @@ pub(crate) struct ExchangeArgs {
     pub(super) samples: usize,
     #[command(flatten)]
     pub(super) memory: MemoryArgs,
-    /// The device: auto, cpu, cpu:threads=4, or, in builds with those features, cuda, cuda:1, sycl, sycl:gpu:0
-    #[arg(long, value_name = "DEVICE", default_value = "auto")]
-    pub(super) device: DeviceSpec,
+    #[command(flatten)]
+    pub(super) device: DeviceArgs,
     #[command(flatten)]
     pub(super) trace: TraceArgs,
     /// Print one JSON object

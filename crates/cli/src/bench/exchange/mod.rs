@@ -9,7 +9,6 @@
 
 mod args;
 mod cells;
-mod library;
 mod one_pass;
 #[cfg(feature = "mpi")]
 mod packed;
@@ -26,13 +25,13 @@ pub(super) use args::Extents;
 use super::block::{Block, CallerMemory, FieldMemory};
 use super::contestant::{Entry, measure};
 use super::handover::handover;
+use super::library::Library;
 use super::raw_send::RawSend;
 use crate::command::failure::Failure;
 #[cfg(feature = "mpi")]
 use crate::command::launch::launched_by;
 use crate::command::launch::{on_ranks, ranks_here};
 use crate::command::print::Report as _;
-use library::Library;
 use one_pass::{OnePassCopy, SharedFields};
 #[cfg(feature = "mpi")]
 use packed::{Messages, Packed};
@@ -44,9 +43,7 @@ use report::Report;
 /// # Errors
 /// [`Failure`].
 pub(crate) fn run(args: &ExchangeArgs) -> Result<(), Failure> {
-    // One thread for each rank, unless the user says otherwise.
-    let spec = args.device.clone().or_threads(1);
-    let any = spec.open().map_err(|error| Failure::BadInput(error.to_string()))?;
+    let any = args.device.open()?;
     let shared = SharedFields::default();
     let report =
         with_device!(&any, |device| on_ranks(&args.ranks, |comm| on_rank(&comm, device, args, &shared)));
@@ -116,12 +113,10 @@ fn on_elements<T: Element, D: Device>(
     #[cfg(not(feature = "mpi"))]
     let by_hand = vec![Entry::new("packed_persistent", None)];
     if memory.is_empty() {
-        let library = Library::new(&pattern, fields, &args.memory)?;
-        return compete(library, others, by_hand, device, &problem, &pattern, args, shared);
+        return compete(fields, others, by_hand, device, &problem, &pattern, args, shared);
     }
     let fields = memory.iter_mut().map(|memory| memory.lend(device)).collect::<Result<Vec<_>, _>>()?;
-    let library = Library::new(&pattern, fields, &args.memory)?;
-    compete(library, others, by_hand, device, &problem, &pattern, args, shared)
+    compete(fields, others, by_hand, device, &problem, &pattern, args, shared)
 }
 
 /// Fields for two contestants.
@@ -145,11 +140,11 @@ fn by_hand_entries<'e, T: Element, D: Device>(
     ])
 }
 
-/// Lets the library and the others take turns; `fields` are for the plain copies.
+/// Measures the library on `fields` and the other contestants, in turns; `plain` is for the plain copies.
 #[allow(clippy::too_many_arguments, reason = "each is one thing that a rank has")]
 fn compete<T: Element, F: FieldSet + Block<T>, D: Device>(
-    library: Library<T, F>,
-    fields: Vec<Field<T, D>>,
+    mut fields: Vec<F>,
+    plain: Vec<Field<T, D>>,
     by_hand: Vec<Entry<'_>>,
     device: &D,
     problem: &Problem,
@@ -157,9 +152,12 @@ fn compete<T: Element, F: FieldSet + Block<T>, D: Device>(
     args: &ExchangeArgs,
     shared: &SharedFields,
 ) -> Result<Report, Failure> {
+    cells::fill(&mut fields, pattern)?;
+    let check = |fields: &[F]| cells::check(fields, pattern, "haloport");
+    let library = Library::new(pattern, fields, &args.memory, check)?;
     let (traffic, choice) = (library.traffic(), library.choice());
     let one_pass = if device.info().host_accessible {
-        Some(OnePassCopy::new(problem, pattern, fields, shared)?)
+        Some(OnePassCopy::new(problem, pattern, plain, shared)?)
     } else {
         None
     };

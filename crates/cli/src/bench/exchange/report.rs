@@ -2,16 +2,15 @@
 
 use std::io::{self, Write};
 
-use haloport::device::{DeviceId, DeviceInfo};
+use haloport::device::DeviceInfo;
 use haloport::exchange::{Choice, Traffic};
-use haloport::{DataPath, ElementType, HaloOrder, Pattern};
+use haloport::{ElementType, HaloOrder, Pattern};
 use serde::Serialize;
 
 use super::args::{ExchangeArgs, SplitChoice};
 use super::problem::Problem;
-use crate::bench::block::FieldMemory;
 use crate::bench::contestant::Samples;
-use crate::bench::results::{Contestant, contestants, write_table};
+use crate::bench::results::{Contestant, Setting, contestants, write_table};
 use crate::command::print;
 use crate::command::text::counted;
 
@@ -25,7 +24,6 @@ pub(super) struct Report {
     bytes: u128,
     /// How fast they are filled on each rank.
     bandwidth_gb_s: f64,
-    path: String,
     one_pass_copy_us: Option<f64>,
     raw_send_us: Option<f64>,
     packed_persistent_us: Option<f64>,
@@ -37,28 +35,19 @@ pub(super) struct Report {
     ratio_to_one_pass_copy: Option<f64>,
     /// The median of the ratios of each round.
     round_ratio_to_one_pass_copy: Option<f64>,
-    ranks: usize,
-    transport: &'static str,
-    device: DeviceId,
-    device_name: String,
+    #[serde(flatten)]
+    setting: Setting,
     local: Vec<usize>,
     grid: Vec<usize>,
     split: SplitChoice,
     halo: usize,
     fields: usize,
     dtype: ElementType,
-    memory: FieldMemory,
-    asked_path: DataPath,
     halo_order: HaloOrder,
     /// How often neighbours wait for each other in one exchange.
     steps: usize,
-    /// Why it is done in this way.
-    choice: Choice,
-    samples: usize,
     /// Nanoseconds to write a line of the cache that another core has just read, before and after the samples.
     handover_ns: Option<[f64; 2]>,
-    /// Every halo cell was checked before the measurement.
-    verified: bool,
     contestants: Vec<Contestant>,
 }
 
@@ -86,7 +75,6 @@ impl Report {
             p90_us: own.map_or(f64::NAN, |own| own.p90_us),
             bytes,
             bandwidth_gb_s: own.map_or(f64::NAN, |own| own.bandwidth_gb_s),
-            path: traffic.path(),
             one_pass_copy_us: median("one_pass_copy"),
             raw_send_us: median("raw_send"),
             packed_persistent_us: median("packed_persistent"),
@@ -94,24 +82,16 @@ impl Report {
             ratio_to_packed_persistent: find("packed_persistent").map(|times| times.ratio),
             ratio_to_one_pass_copy: one_pass.map(|times| times.ratio),
             round_ratio_to_one_pass_copy: one_pass.map(|times| times.round_ratio),
-            ranks: pattern.comm().size(),
-            transport: pattern.comm().info().name,
-            device: device.id,
-            device_name: device.name.clone(),
+            setting: Setting::new(pattern, device, &args.memory, traffic.path(), choice, args.samples),
             local: args.local.0.clone(),
             grid: (0..problem.grid.axes()).map(|axis| problem.grid.extent(axis)).collect(),
             split: args.split,
             halo: args.halo,
             fields: args.fields,
             dtype: args.dtype,
-            memory: args.memory.memory,
-            asked_path: args.memory.path,
             halo_order: args.memory.halo_order,
             steps: traffic.steps,
-            choice,
-            samples: args.samples,
             handover_ns,
-            verified: true,
             contestants,
         }
     }
@@ -119,8 +99,7 @@ impl Report {
 
 impl print::Report for Report {
     fn write(&self, out: &mut impl Write) -> io::Result<()> {
-        let ranks = counted(self.ranks, "rank");
-        writeln!(out, "{ranks} ({}) on {}, {}", self.transport, self.device, self.device_name)?;
+        self.setting.write_ranks(out)?;
         writeln!(
             out,
             "{} cells on each rank, grid {}, periodic, halo {}, {} of {}",
@@ -130,19 +109,15 @@ impl print::Report for Report {
             counted(self.fields, "field"),
             self.dtype
         )?;
-        writeln!(
-            out,
-            "{} bytes of halo on each rank, by {}; every halo cell checked",
-            self.bytes, self.path
-        )?;
-        writeln!(out, "path and order: {}", self.choice)?;
+        let bytes = format!("{} bytes of halo on each rank", self.bytes);
+        self.setting.write_path(out, &bytes, "every halo cell checked")?;
         if let Some([before, after]) = self.handover_ns {
             writeln!(
                 out,
                 "a line of the cache that another core has just read is written in {before:.0} ns (afterwards {after:.0} ns)"
             )?;
         }
-        writeln!(out, "{} of each, in turns; times per exchange in µs\n", counted(self.samples, "sample"))?;
+        self.setting.write_samples(out)?;
         write_table(out, &self.contestants)
     }
 }

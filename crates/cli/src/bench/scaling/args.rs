@@ -34,7 +34,7 @@ pub(crate) struct ScalingArgs {
     pub(super) cells: u32,
     /// How the mesh is cut into parts
     #[arg(long, default_value = "curve")]
-    pub(super) partition: PartitionChoice,
+    pub(super) partition: PartitionMethod,
     /// Levels of each cell of the mesh
     #[arg(long, value_name = "L", default_value_t = 80, value_parser = at_least::<u32, 1>, allow_negative_numbers = true)]
     pub(super) levels: u32,
@@ -55,7 +55,7 @@ pub(crate) struct ScalingArgs {
 /// How a mesh is cut into parts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub(super) enum PartitionChoice {
+pub(super) enum PartitionMethod {
     /// Along Hilbert's space-filling curve.
     Curve,
     /// By METIS, in builds with that feature.

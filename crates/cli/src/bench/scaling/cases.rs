@@ -7,7 +7,7 @@ use haloport::{
 };
 use haloport_mesh::{LocalMesh, Mesh, Neighbourhood, Partition};
 
-use super::args::{PartitionChoice, ScalingArgs};
+use super::args::{PartitionMethod, ScalingArgs};
 use super::loggp::Message;
 use super::simulation::{Log, simulate};
 use crate::command::failure::Failure;
@@ -107,11 +107,11 @@ impl MeshParts {
         let mesh = Mesh::icosahedral(divisions);
         let mesh = mesh.map_err(|error| Failure::BadInput(format!("--cells: {error}")))?;
         let partition = match args.partition {
-            PartitionChoice::Curve => Partition::by_curve(&mesh, ranks),
+            PartitionMethod::Curve => Partition::by_curve(&mesh, ranks),
             #[cfg(feature = "metis")]
-            PartitionChoice::Metis => Partition::metis(&mesh, ranks),
+            PartitionMethod::Metis => Partition::metis(&mesh, ranks),
             #[cfg(not(feature = "metis"))]
-            PartitionChoice::Metis => {
+            PartitionMethod::Metis => {
                 let advice =
                     "--partition: this build has no METIS; build with `--features metis`, or choose `curve`";
                 return Err(Failure::BadInput(advice.into()));

@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use serde::Serialize;
 
-use super::args::{PartitionChoice, ScalingArgs};
+use super::args::{PartitionMethod, ScalingArgs};
 use super::cases::RankCost;
 use super::loggp::{LogGp, Message};
 use crate::command::print;
@@ -91,8 +91,8 @@ impl Series {
             "an icosahedral mesh, about {} cells a rank, cut {}, {} levels, one field of f64",
             args.cells,
             match args.partition {
-                PartitionChoice::Curve => "along Hilbert's curve",
-                PartitionChoice::Metis => "by METIS",
+                PartitionMethod::Curve => "along Hilbert's curve",
+                PartitionMethod::Metis => "by METIS",
             },
             args.levels
         );

@@ -3,10 +3,10 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use haloport::DeviceSpec;
 use serde::Serialize;
 
 use crate::bench::block::MemoryArgs;
+use crate::command::device::DeviceArgs;
 use crate::command::launch::RankArgs;
 use crate::command::values::at_least;
 
@@ -39,12 +39,18 @@ pub(crate) struct UnstructuredArgs {
     /// Number of samples of each contestant
     #[arg(long, value_name = "S", default_value_t = 200, value_parser = at_least::<u32, 1>, allow_negative_numbers = true)]
     pub(super) samples: u32,
-    /// The device: auto, cpu, cpu:threads=4, or, in builds with those features, cuda, cuda:1, sycl, sycl:gpu:0
-    #[arg(long, value_name = "DEVICE", default_value = "auto")]
-    pub(super) device: DeviceSpec,
+    #[command(flatten)]
+    pub(super) device: DeviceArgs,
     /// Print one JSON object
     #[arg(long)]
     pub(super) json: bool,
+}
+
+impl UnstructuredArgs {
+    /// The strides from one of `cells` cells to the next and from one level to the next, in values.
+    pub(super) fn strides(&self, cells: usize) -> (usize, usize) {
+        if self.order == Order::Fastest { (self.levels as usize, 1) } else { (1, cells) }
+    }
 }
 
 /// Where the levels lie in memory.

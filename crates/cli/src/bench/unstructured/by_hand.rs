@@ -3,7 +3,7 @@
 use haloport::device::Device;
 use haloport::{Field, Pattern};
 
-use super::args::{Order, UnstructuredArgs};
+use super::args::UnstructuredArgs;
 use super::values::{check, private_fields};
 use crate::bench::contestant::Contestant;
 use crate::bench::persistent::Persistent;
@@ -62,9 +62,7 @@ impl<'a, D: Device> ByHand<'a, D> {
         let length = cells.len() * levels;
         let begin = self.messages.add(peer, 0, length * self.fields.len(), send)?;
         for (number, field) in self.fields.iter().enumerate() {
-            let all = self.pattern.index_sets()[0].len();
-            let (cell_stride, level_stride) =
-                if self.args.order == Order::Fastest { (levels, 1) } else { (1, all) };
+            let (cell_stride, level_stride) = self.args.strides(self.pattern.index_sets()[0].len());
             let lists = if send { &mut self.pack } else { &mut self.unpack };
             lists.push(Listed {
                 cells: cells.to_vec(),

@@ -3,7 +3,7 @@
 use haloport::device::Device;
 use haloport::{Field, Pattern};
 
-use super::args::{Order, UnstructuredArgs};
+use super::args::UnstructuredArgs;
 use super::values::private_fields;
 use crate::bench::contestant::Contestant;
 use crate::command::failure::Failure;
@@ -43,7 +43,7 @@ impl<D: Device> Gather<D> {
             return Ok(None);
         }
         let levels = args.levels as usize;
-        let (cell_stride, level_stride) = if args.order == Order::Fastest { (levels, 1) } else { (1, all) };
+        let (cell_stride, level_stride) = args.strides(all);
         let fields = || private_fields(device, pattern, args);
         Ok(Some(Gather { cells, sources: fields()?, targets: fields()?, levels, cell_stride, level_stride }))
     }
@@ -75,9 +75,5 @@ impl<D: Device> Gather<D> {
 impl<D: Device> Contestant for Gather<D> {
     fn run(&mut self, batch: usize) -> Result<(), Failure> {
         (0..batch).try_for_each(|_| self.pass())
-    }
-
-    fn verify(&mut self) -> Result<(), Failure> {
-        Ok(())
     }
 }

@@ -12,7 +12,6 @@ mod args;
 mod by_hand;
 mod domains;
 mod gather;
-mod library;
 mod report;
 mod setup;
 mod values;
@@ -24,13 +23,13 @@ pub(crate) use args::UnstructuredArgs;
 
 use super::block::{Block, CallerMemory, FieldMemory};
 use super::contestant::{Contestant, Entry, measure};
+use super::library::Library;
 use super::raw_send::RawSend;
 use crate::command::failure::Failure;
 use crate::command::launch::{on_ranks, ranks_here};
 use crate::command::memory::{gib, room};
 use crate::command::print::Report as _;
 use gather::Gather;
-use library::Library;
 use report::Report;
 
 /// Checks and measures all contestants, and prints the results.
@@ -38,9 +37,7 @@ use report::Report;
 /// # Errors
 /// [`Failure`].
 pub(crate) fn run(args: &UnstructuredArgs) -> Result<(), Failure> {
-    // One thread for each rank, unless the user says otherwise.
-    let spec = args.device.clone().or_threads(1);
-    let any = spec.open().map_err(|error| Failure::BadInput(error.to_string()))?;
+    let any = args.device.open()?;
     let ranks = if args.domains.is_none() { args.ranks.or(domains::RANKS) } else { args.ranks };
     let report = with_device!(&any, |device| on_ranks(&ranks, |comm| on_rank(&comm, device, args)));
     report?.map_or(Ok(()), |report| report.print(args.json))
@@ -53,11 +50,11 @@ fn on_rank<D: Device>(comm: &Communicator, device: &D, args: &UnstructuredArgs) 
     let build = || args.memory.build(values::builder(&pattern, args), device);
     let fields = (0..args.fields).map(|_| build()).collect::<Result<Vec<_>, _>>()?;
     if args.memory.memory != FieldMemory::Caller {
-        return compete(Library::new(&pattern, fields, args)?, device, &pattern, &domain, args);
+        return compete(fields, device, &pattern, &domain, args);
     }
     let mut memory = fields.iter().map(CallerMemory::like).collect::<Result<Vec<_>, _>>()?;
     let lent = memory.iter_mut().map(|memory| memory.lend(device)).collect::<Result<Vec<_>, _>>()?;
-    compete(Library::new(&pattern, lent, args)?, device, &pattern, &domain, args)
+    compete(lent, device, &pattern, &domain, args)
 }
 
 /// Whether the fields of all ranks of this process, if they have as many cells as this one, fit into memory.
@@ -82,16 +79,19 @@ fn check_memory(
     }
 }
 
-/// Lets the library and the others take turns.
+/// Measures the library on `fields` and the other contestants, in turns.
 fn compete<F: FieldSet + Block<f64>, D: Device>(
-    library: Library<'_, F>,
+    mut fields: Vec<F>,
     device: &D,
     pattern: &Pattern,
     domain: &IndexSet,
     args: &UnstructuredArgs,
 ) -> Result<Report, Failure> {
     let comm = pattern.comm();
-    let (path, choice) = (library.path(), library.choice());
+    values::fill(&mut fields, pattern, args)?;
+    let check = |fields: &[F]| values::check(fields, pattern, args, "haloport");
+    let library = Library::new(pattern, fields, &args.memory, check)?;
+    let (path, choice) = (library.traffic().path(), library.choice());
     let cell_bytes = args.fields as usize * args.levels as usize * size_of::<f64>();
     let raw_send = RawSend::new(pattern, cell_bytes)?;
     let host = device.info().host_accessible;

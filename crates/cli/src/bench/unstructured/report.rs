@@ -2,15 +2,14 @@
 
 use std::io::{self, Write};
 
-use haloport::device::{DeviceId, DeviceInfo};
+use haloport::Pattern;
+use haloport::device::DeviceInfo;
 use haloport::exchange::Choice;
-use haloport::{DataPath, Pattern};
 use serde::Serialize;
 
 use super::args::{Order, UnstructuredArgs};
-use crate::bench::block::FieldMemory;
 use crate::bench::contestant::Samples;
-use crate::bench::results::{Contestant, contestants, write_table};
+use crate::bench::results::{Contestant, Setting, contestants, write_table};
 use crate::command::print;
 use crate::command::text::counted;
 
@@ -32,21 +31,11 @@ pub(super) struct Report {
     halo: u128,
     /// Bytes of them that one exchange fills.
     bytes: u128,
-    path: String,
-    ranks: usize,
-    transport: &'static str,
-    device: DeviceId,
-    device_name: String,
+    #[serde(flatten)]
+    setting: Setting,
     levels: u32,
     order: Order,
     fields: u32,
-    memory: FieldMemory,
-    asked_path: DataPath,
-    /// Why it is taken.
-    choice: Choice,
-    samples: u32,
-    /// Every cell was checked before the measurement.
-    verified: bool,
     contestants: Vec<Contestant>,
     setup: Vec<Contestant>,
 }
@@ -83,19 +72,10 @@ impl Report {
             owned: pattern.index_sets().iter().flat_map(|set| set.owned()).filter(|owned| **owned).count(),
             halo,
             bytes,
-            path,
-            ranks: pattern.comm().size(),
-            transport: pattern.comm().info().name,
-            device: device.id,
-            device_name: device.name.clone(),
+            setting: Setting::new(pattern, device, &args.memory, path, choice, args.samples as usize),
             levels: args.levels,
             order: args.order,
             fields: args.fields,
-            memory: args.memory.memory,
-            asked_path: args.memory.path,
-            choice,
-            samples: args.samples,
-            verified: true,
             contestants: exchange,
             setup,
         }
@@ -104,26 +84,20 @@ impl Report {
 
 impl print::Report for Report {
     fn write(&self, out: &mut impl Write) -> io::Result<()> {
-        let ranks = counted(self.ranks, "rank");
-        writeln!(out, "{ranks} ({}) on {}, {}", self.transport, self.device, self.device_name)?;
+        self.setting.write_ranks(out)?;
         let levels = match (self.levels, self.order) {
             (1, _) => "no levels".into(),
             (levels, Order::Fastest) => format!("{levels} levels, side by side"),
             (levels, Order::Slowest) => format!("{levels} levels, each a block of its own"),
         };
-        let plural = if self.fields == 1 { "" } else { "s" };
+        let fields = counted(self.fields as usize, "field");
         writeln!(
             out,
-            "rank 0 owns {} cells and has {} in its halo; {levels}, {} field{plural} of f64",
-            self.owned, self.halo, self.fields
+            "rank 0 owns {} cells and has {} in its halo; {levels}, {fields} of f64",
+            self.owned, self.halo
         )?;
-        writeln!(out, "{} bytes of halo, by {}; every cell checked", self.bytes, self.path)?;
-        writeln!(out, "path and order: {}", self.choice)?;
-        writeln!(
-            out,
-            "{} of each, in turns; times per exchange in µs\n",
-            counted(self.samples as usize, "sample")
-        )?;
+        self.setting.write_path(out, &format!("{} bytes of halo", self.bytes), "every cell checked")?;
+        self.setting.write_samples(out)?;
         write_table(out, &self.contestants)?;
         writeln!(out, "\nmaking the pattern, in µs\n")?;
         write_table(out, &self.setup)?;

@@ -2,7 +2,9 @@
 
 pub(crate) mod checks;
 pub(crate) mod folder;
+pub(crate) mod inputs;
 pub(crate) mod kernel_arguments;
 pub mod numbers;
+pub(crate) mod performance;
 pub(crate) mod progress;
 pub mod traffic;

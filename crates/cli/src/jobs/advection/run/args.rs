@@ -1,14 +1,13 @@
 //! The command line.
 
-use std::fmt;
 use std::path::PathBuf;
-use std::str::FromStr;
 
 use crate::jobs::advection::model::tracer::Shape;
+use crate::mesh::choice::PartitionChoice;
 use crate::mesh::name::MeshName;
 use clap::Args;
-use haloport::DeviceSpec;
 
+use crate::command::device::DeviceArgs;
 use crate::command::launch::RankArgs;
 use crate::command::values::degrees;
 use crate::trace::TraceArgs;
@@ -38,9 +37,8 @@ pub(crate) struct AdvectionArgs {
     /// the number of a rank on each line
     #[arg(long, value_name = "HOW", default_value = "curve")]
     pub(super) partition: PartitionChoice,
-    /// The device: auto, cpu, cpu:threads=4, or, in builds with those features, cuda, cuda:1, sycl, sycl:gpu:0
-    #[arg(long, value_name = "DEVICE", default_value = "auto")]
-    pub(super) device: DeviceSpec,
+    #[command(flatten)]
+    pub(super) device: DeviceArgs,
     /// Days to simulate; the wind goes round the sphere in 12
     #[arg(long, value_name = "D", default_value_t = 12.0, value_parser = days, allow_negative_numbers = true)]
     pub(super) days: f64,
@@ -72,36 +70,6 @@ pub(crate) struct AdvectionArgs {
     /// Print one JSON object
     #[arg(long)]
     pub(super) json: bool,
-}
-
-/// How cells are dealt out to ranks.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum PartitionChoice {
-    Curve,
-    Metis,
-    File(PathBuf),
-}
-
-impl FromStr for PartitionChoice {
-    type Err = std::convert::Infallible;
-
-    fn from_str(text: &str) -> Result<PartitionChoice, Self::Err> {
-        Ok(match text {
-            "curve" => PartitionChoice::Curve,
-            "metis" => PartitionChoice::Metis,
-            file => PartitionChoice::File(file.into()),
-        })
-    }
-}
-
-impl fmt::Display for PartitionChoice {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            PartitionChoice::Curve => f.write_str("curve"),
-            PartitionChoice::Metis => f.write_str("metis"),
-            PartitionChoice::File(path) => write!(f, "{}", path.display()),
-        }
-    }
 }
 
 fn days(text: &str) -> Result<f64, String> {

@@ -15,7 +15,6 @@ mod problem;
 mod report;
 mod verify;
 
-use std::sync::OnceLock;
 use std::time::Instant;
 
 use crate::jobs::advection::model::norms::Level;
@@ -29,6 +28,7 @@ use crate::command::launch::{launched_by, on_ranks, ranks_here};
 use crate::command::print::Report as _;
 use crate::jobs::common::checks::conclude;
 use crate::jobs::common::folder::Folder;
+use crate::jobs::common::inputs::{Inputs, shared};
 use crate::jobs::common::progress::Progress;
 use carry::{DAY, Measured, carry_and_measure};
 use problem::Problem;
@@ -42,11 +42,9 @@ const SHOWN: [usize; 4] = [0, 1, 2, 4];
 /// # Errors
 /// [`Failure::BadInput`] before anything is computed or written, [`Failure::Run`] where the run or a check fails.
 pub(crate) fn run(args: &AdvectionArgs) -> Result<(), Failure> {
-    // One thread for each rank, unless the user says otherwise.
-    let spec = args.device.clone().or_threads(1);
-    let any = spec.open().map_err(|error| Failure::BadInput(error.to_string()))?;
-    let inputs = OnceLock::new();
-    let problem = || Problem::shared(&inputs, args, &any);
+    let any = args.device.open()?;
+    let inputs = Inputs::new();
+    let problem = || shared(&inputs, || Problem::new(args, &any));
     // Where ranks are threads, what is wrong with the input is said before any is started.
     if launched_by().is_none() {
         let ranks = args.ranks.asked();
@@ -118,6 +116,6 @@ fn on_rank<D: Device>(
     report.picture = picture;
     report.checks = checks;
     report.in_process = in_process;
-    report.wall_s = began.elapsed().as_secs_f64();
+    report.performance.wall_s = began.elapsed().as_secs_f64();
     Ok((report, measured))
 }

@@ -1,17 +1,17 @@
 //! The inputs, checked.
 
-use std::sync::OnceLock;
-
 use crate::jobs::advection::model::norms::areas;
 use crate::jobs::advection::model::tracer::Tracer;
 use crate::jobs::advection::model::wind::Wind;
+use crate::mesh::choice::PartitionChoice;
 use crate::mesh::name::MeshName;
 use haloport::AnyDevice;
 use haloport_mesh::{Mesh, Partition, PartitionError};
 
-use super::args::{AdvectionArgs, PartitionChoice};
+use super::args::AdvectionArgs;
 use crate::command::failure::Failure;
 use crate::command::memory::{gib, room};
+use crate::jobs::common::inputs::{Inputs, shared};
 
 /// Bytes of memory for each cell, about: the mesh, its parts on all ranks, and what the kernels read.
 const BYTES_PER_CELL: u128 = 1500;
@@ -25,7 +25,7 @@ pub(super) struct Problem {
     pub(super) case: Case,
     /// Which rank gets which cells.
     choice: PartitionChoice,
-    partition: OnceLock<Result<Partition, String>>,
+    partition: Inputs<Partition>,
     /// Whether the terminal shows the progress.
     pub(super) show_progress: bool,
 }
@@ -45,21 +45,11 @@ pub(super) struct Case {
 }
 
 impl Problem {
-    /// As [`new`](Problem::new), once for all ranks of this process.
-    pub(super) fn shared<'p>(
-        inputs: &'p OnceLock<Result<Problem, String>>,
-        args: &AdvectionArgs,
-        device: &AnyDevice,
-    ) -> Result<&'p Problem, Failure> {
-        let made = inputs.get_or_init(|| Problem::new(args, device).map_err(|error| error.to_string()));
-        made.as_ref().map_err(|error| Failure::BadInput(error.clone()))
-    }
-
     /// Makes the mesh.
     ///
     /// # Errors
     /// [`Failure::BadInput`] for a mesh that cannot be made or is too large for the machine.
-    fn new(args: &AdvectionArgs, device: &AnyDevice) -> Result<Problem, Failure> {
+    pub(super) fn new(args: &AdvectionArgs, device: &AnyDevice) -> Result<Problem, Failure> {
         let cells = args.mesh.cells().unwrap_or(usize::MAX) as u128;
         let needed = cells.saturating_mul(BYTES_PER_CELL + BYTES_PER_LEVEL * args.levels as u128);
         if let Some(room) = room(device.info()).filter(|room| room.is_below(needed)) {
@@ -75,7 +65,7 @@ impl Problem {
         Ok(Problem {
             case: Case::new(args.mesh, tracer, args.days, args.limited, !args.no_overlap)?,
             choice: args.partition.clone(),
-            partition: OnceLock::new(),
+            partition: Inputs::new(),
             show_progress: !args.json,
         })
     }
@@ -85,8 +75,7 @@ impl Problem {
     /// # Errors
     /// [`Failure::BadInput`].
     pub(super) fn partition(&self, ranks: usize) -> Result<&Partition, Failure> {
-        let made = self.partition.get_or_init(|| self.make_partition(ranks));
-        made.as_ref().map_err(|error| Failure::BadInput(error.clone()))
+        shared(&self.partition, || self.make_partition(ranks))
     }
 
     fn make_partition(&self, ranks: usize) -> Result<Partition, String> {

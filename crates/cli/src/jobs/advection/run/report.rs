@@ -2,12 +2,12 @@
 
 use std::io::{self, Write};
 use std::path::PathBuf;
+use std::time::Duration;
 
 use crate::jobs::advection::model::norms::Norms;
 use crate::jobs::advection::model::wind::PERIOD;
-use crate::jobs::common::traffic::Moved;
 use haloport::Communicator;
-use haloport::device::{DeviceId, DeviceInfo};
+use haloport::device::DeviceInfo;
 use haloport_mesh::Partition;
 use serde::Serialize;
 
@@ -16,11 +16,8 @@ use super::carry::{Carried, DAY, Measured};
 use super::order::{self, Rung};
 use super::problem::{Case, Problem};
 use crate::command::print;
-use crate::command::text::{beside_exchanges, bytes, significant};
 use crate::jobs::common::checks::{Check, write_checks};
-
-/// Exchanges of halos in each step.
-const EXCHANGES_PER_STEP: usize = 2;
+use crate::jobs::common::performance::{Effort, Performance};
 
 /// The results of a run: the object that `--json` prints.
 #[derive(Debug, Serialize)]
@@ -31,35 +28,15 @@ pub(super) struct Report {
     tracer: String,
     limited: bool,
     alpha_degrees: f64,
-    ranks: usize,
+    #[serde(flatten)]
+    pub(super) performance: Performance,
     partition: String,
     /// Owned cells of the smallest and of the largest part.
     cells_of_ranks: [usize; 2],
     /// Of all ranks.
     halo_cells: usize,
-    transport: &'static str,
-    device: DeviceId,
-    device_name: String,
     simulated_days: f64,
-    steps: usize,
     time_step_s: f64,
-    /// All of the run; then of that the steps alone, without gathering, the picture, other meshes and set-up.
-    pub(super) wall_s: f64,
-    stepping_s: f64,
-    /// Levels of cells.
-    cells_per_second: f64,
-    /// Whether cells that need no halo were computed while halos travelled.
-    overlap: bool,
-    /// Part of the ranks' stepping time that they spent in exchanges; on the host, which does not
-    /// wait for halos where a device does.
-    exchange_share: f64,
-    exchanges: usize,
-    /// Of all ranks together, for one exchange and in all.
-    bytes_per_exchange: u64,
-    bytes_moved: u64,
-    moved: Moved,
-    /// How they got to other ranks, and why so.
-    path: String,
     /// Of all levels, in units of the tracer times steradians.
     mass: f64,
     mass_drift: f64,
@@ -91,8 +68,15 @@ impl Report {
         let case = &problem.case;
         let (cells, levels) = (case.mesh.cells(), case.tracer.levels);
         let sizes = || (0..partition.parts()).map(|part| partition.cells_of(part).len());
-        let stepping = carried.stepping.as_secs_f64();
-        let exchanges = EXCHANGES_PER_STEP * carried.steps;
+        let effort = Effort {
+            cells: cells * levels,
+            steps: carried.steps,
+            wall: Duration::ZERO,
+            stepping: carried.stepping,
+            exchange: carried.exchange,
+            moved: carried.moved,
+            overlap: case.overlap,
+        };
         Report {
             mesh: case.name.to_string(),
             cells,
@@ -100,26 +84,12 @@ impl Report {
             tracer: case.tracer.shape.to_string(),
             limited: case.limited,
             alpha_degrees: args.alpha,
-            ranks: comm.size(),
+            performance: Performance::new(comm, device, &effort),
             partition: args.partition.to_string(),
             cells_of_ranks: [sizes().min().unwrap_or(0), sizes().max().unwrap_or(0)],
             halo_cells: carried.halo_cells,
-            transport: comm.info().name,
-            device: device.id,
-            device_name: device.name.clone(),
             simulated_days: case.days,
-            steps: carried.steps,
             time_step_s: carried.time_step * DAY,
-            wall_s: 0.0,
-            stepping_s: stepping,
-            cells_per_second: (cells * levels * carried.steps) as f64 / stepping,
-            overlap: case.overlap,
-            exchange_share: carried.exchange.as_secs_f64() / (stepping * comm.size() as f64),
-            exchanges,
-            bytes_per_exchange: carried.moved.bytes(),
-            bytes_moved: carried.moved.bytes() * exchanges as u64,
-            moved: carried.moved,
-            path: carried.moved.path(device, &comm.info()),
             mass: measured.mass(),
             mass_drift: measured.drift,
             smallest: measured.extremes[0],
@@ -142,10 +112,8 @@ impl print::Report for Report {
         let levels = if self.levels == 1 { "1 level".into() } else { format!("{} levels", self.levels) };
         line("mesh", format!("{} cells, {levels}", self.cells))?;
         let [fewest, most] = self.cells_of_ranks;
-        line(
-            "ranks",
-            format!("{} ({}), on {}, {}", self.ranks, self.transport, self.device, self.device_name),
-        )?;
+        let Performance { ranks, transport, device, device_name, steps, .. } = &self.performance;
+        line("ranks", format!("{ranks} ({transport}), on {device}, {device_name}"))?;
         line(
             "partition",
             format!(
@@ -158,30 +126,8 @@ impl print::Report for Report {
             "tracer",
             format!("{}{limited}; the wind's axis tilted by {}°", self.tracer, self.alpha_degrees),
         )?;
-        line("steps", format!("{} of {:.0} s", self.steps, self.time_step_s))?;
-        line(
-            "speed",
-            format!(
-                "{} million cells per second; {:.1} s for the steps, {:.1} s in all",
-                significant(self.cells_per_second / 1e6),
-                self.stepping_s,
-                self.wall_s
-            ),
-        )?;
-        line(
-            "exchange",
-            format!("{}; {:.1} % of the time", beside_exchanges(self.overlap), 100.0 * self.exchange_share),
-        )?;
-        line("halos by", self.path.clone())?;
-        line(
-            "bytes moved",
-            format!(
-                "{} per exchange, {} in {} exchanges",
-                bytes(self.bytes_per_exchange),
-                bytes(self.bytes_moved),
-                self.exchanges
-            ),
-        )?;
+        line("steps", format!("{steps} of {:.0} s", self.time_step_s))?;
+        self.performance.write(&mut line, "")?;
         line("mass", format!("{:.6}; relative change {:.1e}", self.mass, self.mass_drift))?;
         line("values", format!("{:.4} to {:.4}", self.smallest, self.largest))?;
         let Norms { l1, l2, linf } = self.norms;

@@ -13,8 +13,6 @@ mod problem;
 mod report;
 mod verify;
 
-use std::sync::OnceLock;
-
 use haloport::Communicator;
 
 pub(crate) use args::RollingArgs;
@@ -24,6 +22,7 @@ use crate::command::launch::{launched_by, on_ranks, ranks_here};
 use crate::command::print::Report as _;
 use crate::jobs::common::checks::conclude;
 use crate::jobs::common::folder::Folder;
+use crate::jobs::common::inputs::{Inputs, shared};
 use problem::Problem;
 use report::Report;
 
@@ -32,8 +31,8 @@ use report::Report;
 /// # Errors
 /// [`Failure::BadInput`] before anything is computed or written, [`Failure::Run`] where the run or a check fails.
 pub(crate) fn run(args: &RollingArgs) -> Result<(), Failure> {
-    let inputs = OnceLock::new();
-    let problem = || Problem::shared(&inputs, args);
+    let inputs = Inputs::new();
+    let problem = || shared(&inputs, || Problem::new(args));
     // Where ranks are threads, what is wrong with the input is said before any is started. Processes read it for
     // themselves, once they know that the one of rank 0 speaks for all.
     if launched_by().is_none() {

@@ -1,12 +1,10 @@
 //! The inputs, checked.
 
-use std::sync::OnceLock;
-
 use crate::jobs::rolling::model::SHIPPED;
 use crate::jobs::rolling::model::table::Table;
 
 use super::args::RollingArgs;
-use crate::command::failure::Failure;
+use crate::jobs::common::inputs::about_file;
 
 /// What is computed, whoever computes it.
 #[derive(Debug)]
@@ -17,25 +15,12 @@ pub(super) struct Problem {
 }
 
 impl Problem {
-    /// As [`new`](Problem::new), once for all ranks of this process.
-    pub(super) fn shared<'p>(
-        inputs: &'p OnceLock<Result<Problem, String>>,
-        args: &RollingArgs,
-    ) -> Result<&'p Problem, Failure> {
-        let read = inputs.get_or_init(|| Problem::new(args));
-        read.as_ref().map_err(|error| Failure::BadInput(error.clone()))
-    }
-
     /// Reads the table; what is wrong with it or the window is said in one line.
-    fn new(args: &RollingArgs) -> Result<Problem, String> {
+    pub(super) fn new(args: &RollingArgs) -> Result<Problem, String> {
         let time = args.time.as_deref();
         let table = match &args.table {
-            Some(path) => Table::from_path(path, time, &args.value).map_err(|error| {
-                // What cannot be opened is named by the error itself.
-                let (at, text) = (path.display().to_string(), error.to_string());
-                let place = if text.contains(&at) { String::new() } else { format!("{at}: ") };
-                format!("--table: {place}{text}")
-            })?,
+            Some(path) => Table::from_path(path, time, &args.value)
+                .map_err(|error| format!("--table: {}", about_file(path, &error)))?,
             None => Table::from_bytes(SHIPPED, time, &args.value).map_err(|error| error.to_string())?,
         };
         let window = if table.dates { args.window.seconds() } else { args.window.plain() };

@@ -11,8 +11,7 @@ use super::job::Done;
 use super::problem::Problem;
 use crate::command::print;
 use crate::command::text::bytes;
-use crate::jobs::common::checks::Check;
-use crate::jobs::common::checks::write_checks;
+use crate::jobs::common::checks::{Check, write_checks};
 
 /// The results of a run: the object that `--json` prints.
 #[derive(Debug, Serialize)]

@@ -1,20 +1,16 @@
 //! What `--verify` checks: the means are bit for bit those of one rank.
 
-use std::time::Duration;
-
 use crate::jobs::rolling::model::table::Table;
 use haloport::{Communicator, run_ranks};
 
 use super::job::{Done, compute};
 use super::problem::Problem;
 use crate::command::failure::Failure;
-use crate::jobs::common::checks::Check;
+use crate::jobs::common::checks::{Check, on_rank_0};
+use crate::jobs::common::numbers::differing;
 
 /// Numbers of ranks whose means are compared with those of one rank.
 const RANKS: [usize; 4] = [2, 3, 4, 8];
-
-/// How long other ranks wait for rank 0's run alone.
-const PATIENCE: Duration = Duration::from_secs(3600);
 
 /// Ranks that are threads: the means on several numbers of ranks, of the window and of one that is wider than what
 /// any rank owns.
@@ -25,13 +21,13 @@ pub(super) fn on_any_ranks(problem: &Problem) -> Result<Vec<Check>, Failure> {
     windows(problem)
         .map(|(what, window)| {
             let alone = in_process(1, &problem.table, window)?;
-            let (mut differing, mut rounds) = (0, Vec::new());
+            let (mut count, mut rounds) = (0, Vec::new());
             for ranks in RANKS {
                 let done = in_process(ranks, &problem.table, window)?;
-                differing += different(&done.means, &alone.means);
+                count += differing(&done.means, &alone.means);
                 rounds.push(done.rounds.to_string());
             }
-            Ok(check(differing, format!("2, 3, 4 and 8 ranks, {what} ({} rounds)", rounds.join(", "))))
+            Ok(check(count, format!("2, 3, 4 and 8 ranks, {what} ({} rounds)", rounds.join(", "))))
         })
         .collect()
 }
@@ -44,15 +40,8 @@ pub(super) fn as_on_one_rank(comm: &Communicator, problem: &Problem) -> Result<V
     windows(problem)
         .map(|(what, window)| {
             let done = compute(comm, &problem.table, window)?;
-            let limit = comm.time_limit();
-            comm.set_time_limit(Some(PATIENCE));
-            let differing = if comm.rank() == 0 {
-                different(&done.means, &in_process(1, &problem.table, window)?.means)
-            } else {
-                0
-            };
-            comm.barrier()?;
-            comm.set_time_limit(limit);
+            let alone = on_rank_0(comm, || in_process(1, &problem.table, window))?;
+            let differing = alone.map_or(0, |alone| differing(&done.means, &alone.means));
             let ranks = format!("{} ranks ({}), {what}", comm.size(), comm.info().name);
             Ok(check(differing, format!("{ranks} ({} rounds)", done.rounds)))
         })
@@ -80,19 +69,14 @@ fn in_process(ranks: usize, table: &Table, window: f64) -> Result<Done, Failure>
     done.into_iter().next().ok_or_else(|| Failure::Run("rank 0 has no means".into()))
 }
 
-fn different(one: &[f64], other: &[f64]) -> usize {
-    let pairs = one.iter().zip(other).filter(|(one, other)| one.to_bits() != other.to_bits()).count();
-    pairs + one.len().abs_diff(other.len())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn means_that_differ_in_a_bit_are_counted() {
-        assert_eq!(different(&[1.0, f64::NAN], &[1.0, f64::NAN]), 0);
-        assert_eq!(different(&[1.0, 0.0], &[1.0, -0.0]), 1);
-        assert_eq!(different(&[1.0, 2.0], &[1.0]), 1);
+        assert_eq!(differing(&[1.0, f64::NAN], &[1.0, f64::NAN]), 0);
+        assert_eq!(differing(&[1.0, 0.0], &[1.0, -0.0]), 1);
+        assert_eq!(differing(&[1.0, 2.0], &[1.0]), 1);
     }
 }

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 
 use crate::jobs::tsunami::model::uplift::Uplift;
 use clap::Args;
-use haloport::DeviceSpec;
 
+use crate::command::device::DeviceArgs;
 use crate::command::launch::RankArgs;
 use crate::command::values::{at_least, degrees};
 use crate::trace::TraceArgs;
@@ -45,9 +45,8 @@ pub(crate) struct TsunamiArgs {
     pub(super) uplift: UpliftArgs,
     #[command(flatten)]
     pub(super) ranks: RankArgs,
-    /// The device: auto, cpu, cpu:threads=4, or, in builds with those features, cuda, cuda:1, sycl, sycl:gpu:0
-    #[arg(long, value_name = "DEVICE", default_value = "auto")]
-    pub(super) device: DeviceSpec,
+    #[command(flatten)]
+    pub(super) device: DeviceArgs,
     /// Hours to simulate
     #[arg(long, value_name = "H", default_value_t = 2.0, value_parser = hours, allow_negative_numbers = true)]
     pub(super) hours: f64,

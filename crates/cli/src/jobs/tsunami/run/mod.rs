@@ -15,8 +15,6 @@ mod report;
 mod tides;
 mod verify;
 
-use std::sync::OnceLock;
-
 use haloport::{AnyDevice, Communicator, device::Device, with_device};
 
 pub(crate) use args::TsunamiArgs;
@@ -26,6 +24,7 @@ use crate::command::launch::{launched_by, on_ranks, ranks_here};
 use crate::command::print::Report as _;
 use crate::jobs::common::checks::{Check, conclude};
 use crate::jobs::common::folder::Folder;
+use crate::jobs::common::inputs::{Inputs, shared};
 use crate::jobs::common::progress::Progress;
 use problem::Problem;
 use report::Report;
@@ -35,11 +34,9 @@ use report::Report;
 /// # Errors
 /// [`Failure::BadInput`] before anything is computed or written, [`Failure::Run`] where the run or a check fails.
 pub(crate) fn run(args: &TsunamiArgs) -> Result<(), Failure> {
-    // One thread for each rank, unless the user says otherwise.
-    let spec = args.device.clone().or_threads(1);
-    let any = spec.open().map_err(|error| Failure::BadInput(error.to_string()))?;
-    let inputs = OnceLock::new();
-    let problem = || Problem::shared(&inputs, args, &any);
+    let any = args.device.open()?;
+    let inputs = Inputs::new();
+    let problem = || shared(&inputs, || Problem::new(args, &any));
     // Where ranks are threads, what is wrong with the input is said before any is started. Processes read it for
     // themselves, once they know that the one of rank 0 speaks for all.
     if launched_by().is_none() {

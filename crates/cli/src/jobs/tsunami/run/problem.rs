@@ -1,7 +1,5 @@
 //! The inputs, checked.
 
-use std::sync::OnceLock;
-
 use crate::jobs::tsunami::model::decomposition::decompose;
 use crate::jobs::tsunami::model::gauges::{PlacedGauge, default_gauges, places};
 use crate::jobs::tsunami::model::relief::Relief;
@@ -13,6 +11,7 @@ use haloport::AnyDevice;
 use super::args::TsunamiArgs;
 use crate::command::failure::Failure;
 use crate::command::memory::{gib, room};
+use crate::jobs::common::inputs::about_file;
 
 /// Bytes of memory for each cell, about: the relief, the fields of all ranks with what lies beside them, and the
 /// whole fields on rank 0 as they are gathered.
@@ -36,29 +35,14 @@ pub(super) struct Problem {
 }
 
 impl Problem {
-    /// As [`new`](Problem::new), once for all ranks of this process.
-    pub(super) fn shared<'p>(
-        inputs: &'p OnceLock<Result<Problem, String>>,
-        args: &TsunamiArgs,
-        device: &AnyDevice,
-    ) -> Result<&'p Problem, Failure> {
-        let read = inputs.get_or_init(|| Problem::new(args, device).map_err(|error| error.to_string()));
-        read.as_ref().map_err(|error| Failure::BadInput(error.clone()))
-    }
-
     /// Reads and refines the relief.
     ///
     /// # Errors
     /// [`Failure::BadInput`] for a file that is no relief, and a refinement too large for the machine.
-    fn new(args: &TsunamiArgs, device: &AnyDevice) -> Result<Problem, Failure> {
+    pub(super) fn new(args: &TsunamiArgs, device: &AnyDevice) -> Result<Problem, Failure> {
         let coarse = match &args.bathymetry {
-            Some(path) => Relief::from_path(path).map_err(|error| {
-                // What cannot be opened is named by the error itself.
-                let at = path.display().to_string();
-                let text = error.to_string();
-                let place = if text.contains(&at) { String::new() } else { format!("{at}: ") };
-                Failure::BadInput(format!("--bathymetry: {place}{text}"))
-            })?,
+            Some(path) => Relief::from_path(path)
+                .map_err(|error| Failure::BadInput(format!("--bathymetry: {}", about_file(path, &error))))?,
             None => Relief::from_bytes(SHIPPED).map_err(|error| Failure::BadInput(error.to_string()))?,
         };
         let cells = (args.refine as u128).saturating_mul(args.refine as u128);

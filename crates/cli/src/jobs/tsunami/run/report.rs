@@ -3,10 +3,9 @@
 use std::io::{self, Write};
 use std::path::PathBuf;
 
-use crate::jobs::common::traffic::Moved;
 use crate::jobs::tsunami::model::uplift::Uplift;
 use haloport::Communicator;
-use haloport::device::{DeviceId, DeviceInfo};
+use haloport::device::DeviceInfo;
 use serde::Serialize;
 
 use super::args::TsunamiArgs;
@@ -14,12 +13,9 @@ use super::job::Done;
 use super::problem::Problem;
 use super::tides::{ARRIVAL, Seen};
 use crate::command::print;
-use crate::command::text::{beside_exchanges, bytes, significant};
 use crate::jobs::common::checks::{Check, write_checks};
+use crate::jobs::common::performance::{Effort, Performance};
 use crate::jobs::common::progress::clock;
-
-/// Exchanges of halos in each step.
-const EXCHANGES_PER_STEP: usize = 2;
 
 /// The results of a run: the object that `--json` prints.
 #[derive(Debug, Serialize)]
@@ -30,35 +26,17 @@ pub(super) struct Report {
     /// Columns and rows of the grid.
     grid: [usize; 2],
     cells: usize,
-    ranks: usize,
+    #[serde(flatten)]
+    performance: Performance,
     /// Blocks from west to east and from south to north.
     blocks: [usize; 2],
-    transport: &'static str,
-    device: DeviceId,
-    device_name: String,
     uplift: Uplift,
     /// What the edges of the grid are.
     outer_walls: &'static str,
     simulated_s: f64,
-    steps: usize,
     mean_time_step_s: f64,
-    /// All of the run; then of that the steps alone, without gathering, pictures and set-up.
-    wall_s: f64,
-    stepping_s: f64,
-    cells_per_second: f64,
-    /// Whether cells that need no halo were computed while halos travelled.
-    overlap: bool,
-    /// Parts of the ranks' stepping time: exchanges of halos, and the reduction for the time step; on the host, which does not
-    /// wait for halos where a device does.
-    exchange_share: f64,
+    /// The share of the ranks' stepping time that the host spent in the reduction for the time step.
     reduction_share: f64,
-    exchanges: usize,
-    /// Of all ranks together, for one exchange and in all.
-    bytes_per_exchange: u64,
-    bytes_moved: u64,
-    moved: Moved,
-    /// How they got to other ranks, and why so.
-    path: String,
     volume_m3: f64,
     volume_drift: f64,
     min_depth_m: f64,
@@ -87,10 +65,16 @@ impl Report {
         in_process: bool,
         checks: Option<Vec<Check>>,
     ) -> Report {
-        let stepping = done.stepping.as_secs_f64();
-        let of_ranks = stepping * comm.size() as f64;
-        let exchanges = EXCHANGES_PER_STEP * done.steps;
-        let bytes_per_exchange = done.moved.bytes();
+        let of_ranks = done.stepping.as_secs_f64() * comm.size() as f64;
+        let effort = Effort {
+            cells: problem.cells(),
+            steps: done.steps,
+            wall: done.wall,
+            stepping: done.stepping,
+            exchange: done.spent.exchange,
+            moved: done.moved,
+            overlap: problem.overlap,
+        };
         let relief = &problem.relief;
         let [row, column] = done.max_wave_at;
         Report {
@@ -98,27 +82,13 @@ impl Report {
             refine: args.refine,
             grid: [relief.nx(), relief.ny()],
             cells: problem.cells(),
-            ranks: comm.size(),
+            performance: Performance::new(comm, device, &effort),
             blocks: [done.parts[1], done.parts[0]],
-            transport: comm.info().name,
-            device: device.id,
-            device_name: device.name.clone(),
             uplift: problem.uplift,
             outer_walls: "closed: waves are reflected at the edges of the grid",
             simulated_s: problem.end,
-            steps: done.steps,
             mean_time_step_s: problem.end / done.steps as f64,
-            wall_s: done.wall.as_secs_f64(),
-            stepping_s: stepping,
-            cells_per_second: (problem.cells() * done.steps) as f64 / stepping,
-            overlap: problem.overlap,
-            exchange_share: done.spent.exchange.as_secs_f64() / of_ranks,
             reduction_share: done.spent.reduction.as_secs_f64() / of_ranks,
-            exchanges,
-            bytes_per_exchange,
-            bytes_moved: bytes_per_exchange * exchanges as u64,
-            moved: done.moved,
-            path: done.moved.path(device, &comm.info()),
             volume_m3: done.volume,
             volume_drift: done.drift,
             min_depth_m: done.min_depth,
@@ -145,42 +115,13 @@ impl print::Report for Report {
         let [nx, ny] = self.grid;
         let mut line = |name: &str, text: String| writeln!(out, "  {name:<14}{text}");
         line("grid", format!("{nx} × {ny} cells, refined {} times", self.refine))?;
-        line(
-            "ranks",
-            format!(
-                "{} ({}), {} × {} blocks, on {}, {}",
-                self.ranks, self.transport, self.blocks[0], self.blocks[1], self.device, self.device_name
-            ),
-        )?;
-        line("steps", format!("{} of {:.2} s on average", self.steps, self.mean_time_step_s))?;
-        line(
-            "speed",
-            format!(
-                "{} million cells per second; {:.1} s for the steps, {:.1} s in all",
-                significant(self.cells_per_second / 1e6),
-                self.stepping_s,
-                self.wall_s
-            ),
-        )?;
-        line(
-            "exchange",
-            format!(
-                "{}; {:.1} % of the time (and {:.1} % in the reduction for the time step)",
-                beside_exchanges(self.overlap),
-                100.0 * self.exchange_share,
-                100.0 * self.reduction_share
-            ),
-        )?;
-        line("halos by", self.path.clone())?;
-        line(
-            "bytes moved",
-            format!(
-                "{} per exchange, {} in {} exchanges",
-                bytes(self.bytes_per_exchange),
-                bytes(self.bytes_moved),
-                self.exchanges
-            ),
-        )?;
+        let Performance { ranks, transport, device, device_name, steps, .. } = &self.performance;
+        let [across, up] = self.blocks;
+        line("ranks", format!("{ranks} ({transport}), {across} × {up} blocks, on {device}, {device_name}"))?;
+        line("steps", format!("{steps} of {:.2} s on average", self.mean_time_step_s))?;
+        let reduction = 100.0 * self.reduction_share;
+        self.performance
+            .write(&mut line, &format!(" (and {reduction:.1} % in the reduction for the time step)"))?;
         line(
             "uplift",
             format!(
