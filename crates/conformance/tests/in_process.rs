@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use haloport_conformance::random::{self, cases};
-use haloport_conformance::{Failure, exchange, faults, large, line, out_of_step, steps, transport};
+use haloport_conformance::{Failure, faults, large, line, out_of_step, steps, structured, transport};
 use haloport_core::run_ranks;
 use haloport_cpu::CpuDevice;
 
@@ -68,7 +68,7 @@ fn planes_that_lie_in_fields_match_the_global_oracle() {
             run_ranks(ranks, |comm| {
                 let device = CpuDevice::with_threads(threads)?;
                 (0..cases(CASES).div_ceil(500)).try_for_each(|number| {
-                    exchange::check(&comm, &device, &exchange::Case::planes(number, comm.size()))
+                    structured::check(&comm, &device, &structured::Case::planes(number, comm.size()))
                 })
             })
             .unwrap();

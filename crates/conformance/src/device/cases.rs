@@ -7,7 +7,7 @@ use rand::RngExt;
 use rand::rngs::StdRng;
 use rand::seq::SliceRandom;
 
-use super::{random_bytes, upload_bytes};
+use super::bytes::{random_bytes, upload_bytes};
 
 /// What is in a target before.
 pub(super) const BACKGROUND: u8 = 0xA5;

@@ -4,8 +4,8 @@ use haloport_core::device::{Buffer, CopyItem, Device, MemoryKind, NextReader, Pr
 use rand::SeedableRng;
 use rand::rngs::StdRng;
 
+use super::bytes::{random_bytes, read_on};
 use super::cases::{BACKGROUND, BoxCase, Gather};
-use super::{random_bytes, read_on};
 use crate::{Failure, ensure};
 
 pub(super) fn copies<D: Device>(device: &D) -> Result<(), Failure> {

@@ -5,7 +5,7 @@ use haloport_core::device::{
     Buffer, Device, KernelArgument, KernelSource, LaunchConfig, ParameterType, Priority,
 };
 
-use super::{random_bytes, read_on, upload_bytes};
+use super::bytes::{random_bytes, read_on, upload_bytes};
 use crate::{Failure, ensure};
 
 macro_rules! kernels {

@@ -6,8 +6,8 @@ use rand::rngs::StdRng;
 use rand::seq::SliceRandom;
 use rand::{RngExt, SeedableRng};
 
+use super::bytes::{random_bytes, read_on, upload_bytes};
 use super::copies::reader_of;
-use super::{random_bytes, read_on, upload_bytes};
 use crate::{Failure, ensure};
 
 /// A block of `planes` × `rows` rows, each of a halo, `owned` elements and a halo.

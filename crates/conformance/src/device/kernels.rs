@@ -7,7 +7,7 @@ use haloport_core::device::{
     Pointer, Priority,
 };
 
-use super::{floats, read_on, upload};
+use super::bytes::{floats, read_on, upload};
 use crate::{Failure, ensure};
 
 pub(super) const SAXPY: KernelSource = KernelSource {

@@ -2,130 +2,16 @@
 
 use std::sync::mpsc;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use haloport_core::device::{
-    Buffer, Device, DeviceError, KernelArgument, KernelSource, LaunchConfig, ParameterType, Priority, Stream,
-    current_stream, make_current,
+    Buffer, Device, DeviceError, KernelArgument, LaunchConfig, Priority, Stream, current_stream, make_current,
 };
 
+use super::bytes::{floats, read_on, upload};
 use super::kernels::{SAXPY, saxpy};
-use super::{floats, read_on, upload};
+use super::slow::{RESULT, Slow, hold, is_reached_soon};
 use crate::{Failure, ensure};
-
-/// Writes `result` after `rounds` multiplications, each of which waits for the one before.
-pub(super) const SPIN: KernelSource = KernelSource {
-    name: "spin",
-    portable: Some(
-        "KERNEL void spin(GLOBAL double *value, long rounds, double result) {\n\
-               \x20   if (GLOBAL_INDEX(0) > 0) return;\n\
-               \x20   double x = 1.0;\n\
-               \x20   for (long i = 0; i < rounds; i++) x = x * 0.999999 + 0.0000001;\n\
-               \x20   value[0] = x > 2.0 ? x : result;\n\
-               }\n",
-    ),
-    host: |_, arguments| {
-        let [KernelArgument::Pointer(value), KernelArgument::I64(rounds), KernelArgument::F64(result)] =
-            arguments
-        else {
-            return;
-        };
-        let x = (0..*rounds).fold(1.0, |x, _| x * 0.999999 + 0.0000001);
-        // SAFETY: the launch promised one value.
-        unsafe { *value.as_ptr().cast::<f64>() = if x > 2.0 { x } else { *result } };
-    },
-    parameters: &[ParameterType::Pointer, ParameterType::I64, ParameterType::F64],
-};
-
-/// How long the slow kernel takes, at least.
-const SLOW: Duration = Duration::from_millis(60);
-
-/// What the slow kernel writes in the end.
-const RESULT: f64 = 42.0;
-
-/// A slow kernel with a value in device memory, 0 at first, which it sets to [`RESULT`].
-pub(crate) struct Slow<'a, D: Device> {
-    device: &'a D,
-    value: D::Buffer,
-    copy: D::Buffer,
-    launch: D::Launch,
-}
-
-impl<'a, D: Device> Slow<'a, D> {
-    fn new(device: &'a D) -> Result<Slow<'a, D>, Failure> {
-        Slow::lasting(device, SLOW)
-    }
-
-    /// A kernel that takes at least so long, on an asynchronous device.
-    pub(crate) fn lasting(device: &'a D, time: Duration) -> Result<Slow<'a, D>, Failure> {
-        let (value, copy) = (upload(device, &[0.0])?, upload(device, &[-1.0])?);
-        let kernel = device.compile(&SPIN)?;
-        let stream = device.create_stream(Priority::Normal)?;
-        for shift in 12..40 {
-            let arguments = |result| {
-                [
-                    KernelArgument::Pointer(value.pointer()),
-                    KernelArgument::I64(1 << shift),
-                    KernelArgument::F64(result),
-                ]
-            };
-            let trial = device.bind(&kernel, LaunchConfig::linear(1), &arguments(0.0))?;
-            let takes_long = || {
-                let begin = Instant::now();
-                // SAFETY: the value lives until the stream is synchronised.
-                unsafe { device.launch(&trial, &stream)? };
-                device.synchronize(&stream)?;
-                Ok::<_, DeviceError>(begin.elapsed() > time)
-            };
-            // Twice, for the first may be long because of other work on this machine. A device without streams of its own
-            // does all this in the call.
-            if !device.info().asynchronous || (takes_long()? && takes_long()?) {
-                let launch = device.bind(&kernel, LaunchConfig::linear(1), &arguments(RESULT))?;
-                return Ok(Slow { device, value, copy, launch });
-            }
-        }
-        Err("no number of rounds makes a kernel slow".into())
-    }
-
-    pub(crate) fn start(&self, stream: &D::Stream) -> Result<(), DeviceError> {
-        // SAFETY: every test keeps the value until the work is done, and reads it in order.
-        unsafe { self.device.launch(&self.launch, stream) }
-    }
-
-    /// Puts into `stream` what finds out the value there.
-    fn look(&self, stream: &D::Stream) -> Result<(), DeviceError> {
-        // SAFETY: both hold a number, and every test keeps them until the work is done.
-        unsafe { self.device.copy(self.value.pointer(), self.copy.pointer(), 8, stream) }
-    }
-
-    /// The value that the look in `stream` found.
-    fn seen(&self, stream: &D::Stream) -> Result<f64, Failure> {
-        Ok(floats(&read_on(self.device, self.copy.pointer(), 8, stream)?)[0])
-    }
-}
-
-/// Holds `stream` back where the device has gates; elsewhere only slow kernels do, and what takes how long is not tested.
-fn hold<D: Device>(device: &D, stream: &D::Stream) -> Result<Option<Opener>, DeviceError> {
-    match device.gate(stream) {
-        Ok(open) => Ok(Some(open)),
-        Err(DeviceError::Unsupported { .. }) => Ok(None),
-        Err(error) => Err(error),
-    }
-}
-
-type Opener = Box<dyn FnOnce() + Send>;
-
-/// Whether an event is reached in time, while the host makes no call that waits.
-fn is_reached_soon<D: Device>(device: &D, event: &D::Event) -> Result<bool, DeviceError> {
-    let begin = Instant::now();
-    while !device.query(event)? {
-        if begin.elapsed() > Duration::from_secs(30) {
-            return Ok(false);
-        }
-        thread::sleep(Duration::from_millis(1));
-    }
-    Ok(true)
-}
 
 pub(super) fn work_after_the_call<D: Device>(device: &D) -> Result<(), Failure> {
     let slow = Slow::new(device)?;

@@ -8,8 +8,8 @@ use haloport_core::device::{
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
+use super::bytes::{random_bytes, read_on, upload_bytes};
 use super::cases::BoxCase;
-use super::{random_bytes, read_on, upload_bytes};
 use crate::{Failure, ensure};
 
 const CHANGES: [SignChange; 8] = [

@@ -1,11 +1,22 @@
-//! Fields of any element type, in memory of their own and in memory that is lent.
+//! Fields of a case, of any element type, which fill and verify themselves: in their own memory or in memory that is lent.
 
 use haloport_core::device::Device;
-use haloport_core::{BlockLayout, BorrowedField, Element, Field};
+use haloport_core::{BlockLayout, BorrowedField, Element, Field, FieldSet};
 
+use super::truth::Described;
 use super::values::{UNTOUCHED, compare, for_each_cell, image, value};
-use super::{CaseField, Described};
 use crate::Failure;
+
+/// A field of a case, of any element type.
+pub(crate) trait CaseField: FieldSet {
+    /// Fills owned cells with the values of the round and everything else with [`UNTOUCHED`].
+    fn prepare(&mut self, round: u64) -> Result<(), Failure>;
+    /// Compares every element in memory with what it must be, before the exchange of a round or after it.
+    fn verify(&self, round: u64, after: bool) -> Result<(), Failure>;
+}
+
+/// The fields of a case on one rank.
+pub(super) type CaseFields<'m> = Vec<Box<dyn CaseField + 'm>>;
 
 pub(super) struct Owned<'m, T: Element, D: Device> {
     pub(super) described: Described<'m>,

@@ -1,17 +1,17 @@
-//! What every element in memory must be, in bytes: what is compiled for every element type and device is little.
+//! What every element in memory must be. In bytes, so that little is compiled for every element type and device.
 
 use haloport_core::{BlockLayout, ElementType, IndexBox};
 use num_complex::Complex;
 
-use super::{Described, Name};
+use super::truth::{Described, Name};
 use crate::{Failure, ensure};
 
-/// A byte that memory is filled with before an exchange, to see what was touched.
+/// The byte that memory is filled with before an exchange, which shows what was touched.
 pub(super) const UNTOUCHED: u8 = 0xA5;
 
-/// What the global array holds, of any type: as many of the bytes as an element has.
+/// A value of the global array, of any type: an element takes as many of the bytes as it has.
 pub(super) fn value(seed: u64, name: &Name, component: usize) -> [u8; 16] {
-    // Apart from the indices, so that no other cell has the same number in another component.
+    // The component is not hashed like an index: no other cell may have the same number in another component.
     let mut hash = seed ^ (component as u64) << 24 ^ 0x5851_F42D_4C95_7F2D;
     for index in *name {
         hash = (hash ^ index as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15);
@@ -20,7 +20,7 @@ pub(super) fn value(seed: u64, name: &Name, component: usize) -> [u8; 16] {
     (u128::from(hash) << 64 | u128::from(hash.wrapping_mul(0xD6E8_FEB8_6659_FD93))).to_ne_bytes()
 }
 
-/// Minus a value, as the arithmetic of its type has it. Unsigned ones stay what they are.
+/// Negates a value by the arithmetic of its type. Unsigned values stay as they are.
 fn negate(element: ElementType, value: &mut [u8]) {
     macro_rules! minus {
         ($number:ty, $minus:expr) => {{
@@ -73,7 +73,7 @@ pub(super) fn image(
     image
 }
 
-/// Holds the memory of a block against what it must be.
+/// Compares the memory of a block with what it must be.
 pub(super) fn compare(
     field: &Described<'_>,
     found: &[u8],

@@ -5,7 +5,7 @@ use haloport_core::transport::{Direction, Incoming, TransportError};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
-use super::{Memory, bare, close, until, wait};
+use super::bare::{Memory, bare, close, until, wait};
 use crate::{Failure, ensure};
 
 /// Random messages of two tags, of any length, to receivers that know only how many come: in order for each sender

@@ -3,7 +3,7 @@
 use haloport_core::comm::Communicator;
 use haloport_core::transport::Direction;
 
-use super::{Memory, bare, close, wait};
+use super::bare::{Memory, bare, close, wait};
 use crate::{Failure, ensure};
 
 /// The bytes of each buffer.

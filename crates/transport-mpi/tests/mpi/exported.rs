@@ -1,7 +1,7 @@
 //! Fields in a device's memory, which processes of one node reach in each other.
 
 use haloport_conformance::exported::{Exporting, NAME, exporting};
-use haloport_conformance::{ensure, exchange, unstructured};
+use haloport_conformance::{ensure, structured, unstructured};
 use haloport_core::{Communicator, DataPath, Exchange, Field, Grid, Halo, Pattern, Schedule, Split};
 use haloport_cpu::CpuDevice;
 
@@ -18,11 +18,11 @@ pub(crate) fn suite(comm: &Communicator, count: u64) -> Outcome {
     memory_is_kept_until_nobody_reaches_it(comm, &device)?;
     for number in 0..count {
         let size = size_of_case(number, count);
-        exchange::check(comm, &device, &exchange::Case::new(number, comm.size(), size))?;
+        structured::check(comm, &device, &structured::Case::new(number, comm.size(), size))?;
         unstructured::check(comm, &device, &unstructured::Case::new(number, comm.size(), size))?;
     }
     for number in 0..count.div_ceil(5) {
-        exchange::interleaved(comm, &device, number)?;
+        structured::interleaved(comm, &device, number)?;
     }
     comm.barrier()?;
     if comm.rank() == 0 {

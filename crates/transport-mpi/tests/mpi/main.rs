@@ -25,7 +25,7 @@ mod parts;
 mod scheduled;
 mod shared;
 
-use haloport_conformance::{cubed_sphere, exchange, large, unstructured};
+use haloport_conformance::{cubed_sphere, large, structured, unstructured};
 use haloport_core::Communicator;
 use haloport_core::transport::Transport;
 use haloport_cpu::CpuDevice;
@@ -129,7 +129,7 @@ fn cases(comm: &Communicator, count: u64) -> Outcome {
     let device = CpuDevice::with_threads(1)?;
     let (ranks, fewer) = (comm.size(), count.div_ceil(3));
     for number in 0..count {
-        exchange::check(comm, &device, &exchange::Case::new(number, ranks, size_of_case(number, count)))?;
+        structured::check(comm, &device, &structured::Case::new(number, ranks, size_of_case(number, count)))?;
     }
     for number in 0..fewer {
         let case = unstructured::Case::new(number, ranks, size_of_case(number, fewer));
@@ -138,13 +138,13 @@ fn cases(comm: &Communicator, count: u64) -> Outcome {
         cubed_sphere::check(comm, &device, &case)?;
     }
     for number in 0..fewer.div_ceil(5) {
-        exchange::check(comm, &device, &exchange::Case::slabs(number, ranks))?;
+        structured::check(comm, &device, &structured::Case::slabs(number, ranks))?;
     }
     for number in 0..fewer {
-        exchange::check(comm, &device, &exchange::Case::planes(number, ranks))?;
+        structured::check(comm, &device, &structured::Case::planes(number, ranks))?;
     }
     for number in 0..count.div_ceil(20) {
-        exchange::interleaved(comm, &device, number)?;
+        structured::interleaved(comm, &device, number)?;
     }
     for number in 0..fewer.div_ceil(20) {
         unstructured::interleaved(comm, &device, number)?;

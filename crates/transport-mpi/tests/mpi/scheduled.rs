@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use haloport_conformance::{ensure, exchange, scheduled};
+use haloport_conformance::{ensure, scheduled, structured};
 use haloport_core::device::DeviceError;
 use haloport_core::{Communicator, Progress};
 use haloport_mpi::mpi::Threading;
@@ -24,10 +24,10 @@ pub(crate) fn suite(comm: &Communicator) -> Outcome {
     ensure!(asked.is_ok() == any_thread, "a thread for progress was asked for: {asked:?}");
     comm.set_progress(Progress::Auto)?;
     for number in 0..20 {
-        let case = exchange::Case::new(number, comm.size(), 1 + number as usize / 2);
+        let case = structured::Case::new(number, comm.size(), 1 + number as usize / 2);
         // Some go in chunks.
         let case = if number % 3 == 0 { case.in_chunks(256) } else { case };
-        exchange::check(comm, &device, &case)?;
+        structured::check(comm, &device, &case)?;
     }
     scheduled::storm(comm, &device, 50)?;
     if any_thread {

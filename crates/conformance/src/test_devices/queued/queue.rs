@@ -1,17 +1,33 @@
-//! A stream as a thread that does one thing after the other, or does it in the thread that calls, and the points that it and
-//! others wait for.
+//! Streams: each a thread that does one thing after the other, or the calling thread. And what streams wait for.
 
 use std::fmt;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, mpsc};
 use std::thread;
 use std::time::Instant;
 
-use haloport_core::device::{DeviceError, DeviceId};
+use haloport_core::device::{DeviceError, DeviceId, Stream};
 
-/// What a stream is given to do: once, or, where it is captured, again and again.
+/// A stream: a thread, or the calling thread.
+#[derive(Debug, Clone)]
+pub struct QueuedStream {
+    pub(super) queue: Arc<Queue>,
+    pub(super) device: DeviceId,
+}
+
+impl Stream for QueuedStream {
+    fn handle(&self) -> usize {
+        self.queue.number
+    }
+
+    fn device(&self) -> DeviceId {
+        self.device
+    }
+}
+
+/// Work of a stream: done once, or, if it is captured, at every replay.
 pub(super) type Work = Arc<dyn Fn() -> Result<(), DeviceError> + Send + Sync>;
 
-/// A thread, which ends when nobody has its stream any more and nothing is left to do; or, without one, an immediate stream.
+/// A thread, which ends when its stream is dropped and nothing is left to do; without a thread, an immediate stream.
 pub(super) struct Queue {
     pub(super) number: usize,
     thread: Option<mpsc::Sender<Work>>,
@@ -20,7 +36,7 @@ pub(super) struct Queue {
     device: DeviceId,
 }
 
-/// A place in a stream, which is reached once.
+/// A point in a stream, which is reached once.
 #[derive(Debug, Default)]
 pub(super) struct Point {
     reached: Mutex<Option<Instant>>,
@@ -38,10 +54,10 @@ impl Queue {
     pub(super) fn new(number: usize, device: DeviceId) -> Result<Arc<Queue>, DeviceError> {
         let (sender, receiver) = mpsc::channel::<Work>();
         let failed = Arc::new(Mutex::new(None));
-        let keeps = Arc::clone(&failed);
+        let errors = Arc::clone(&failed);
         let spawned = thread::Builder::new().name(format!("stream {number}")).spawn(move || {
             for work in receiver {
-                run(&work, &keeps);
+                run(&work, &errors);
             }
         });
         match spawned {
@@ -72,7 +88,7 @@ impl Queue {
         })
     }
 
-    /// Puts a point at the end.
+    /// Puts a point behind all work.
     pub(super) fn put_point(&self) -> Result<Arc<Point>, DeviceError> {
         let point = Arc::new(Point::default());
         let reached = Arc::clone(&point);
@@ -83,14 +99,14 @@ impl Queue {
         Ok(point)
     }
 
-    /// Blocks until all that is there is done, and gives its first error.
+    /// Blocks until all work is done, and returns its first error.
     pub(super) fn synchronize(&self) -> Result<(), DeviceError> {
         self.put_point()?.wait();
         lock(&self.failed).clone().map_or(Ok(()), Err)
     }
 }
 
-/// Does `work`, and keeps its error if it is the first one.
+/// Does `work`, and stores its error if it is the first one.
 fn run(work: &Work, failed: &Mutex<Option<DeviceError>>) {
     if let Err(error) = work() {
         lock(failed).get_or_insert(error);

@@ -5,7 +5,8 @@
 use haloport_core::device::Device;
 use haloport_core::{Communicator, run_ranks};
 
-use crate::{Failure, cubed_sphere, exchange, large, sparse, unstructured};
+use super::{cubed_sphere, large, sparse, structured, unstructured};
+use crate::Failure;
 
 /// How many cases one run has: `HALOPORT_CASES`, or `usual` where that is not set.
 ///
@@ -23,7 +24,7 @@ pub fn cases(usual: u64) -> u64 {
 /// What was wrong in the first case that failed.
 pub fn boxes<D: Device>(device: &D, total: u64, most_ranks: usize) -> Result<(), Failure> {
     each(total, most_ranks, |comm, number, size| {
-        exchange::check(comm, device, &exchange::Case::new(number, comm.size(), size))
+        structured::check(comm, device, &structured::Case::new(number, comm.size(), size))
     })
 }
 
@@ -58,9 +59,9 @@ pub fn two_devices<D: Device, E: Device>(
     most_ranks: usize,
 ) -> Result<(), Failure> {
     each(total, most_ranks, |comm, number, size| {
-        let boxes = exchange::Case::new(number, comm.size(), size);
-        exchange::check_on(comm, device, other, &boxes)?;
-        exchange::check_on(comm, other, device, &boxes)?;
+        let boxes = structured::Case::new(number, comm.size(), size);
+        structured::check_on(comm, device, other, &boxes)?;
+        structured::check_on(comm, other, device, &boxes)?;
         unstructured::check_on(comm, device, other, &unstructured::Case::new(number, comm.size(), size))
     })
 }
@@ -71,7 +72,7 @@ pub fn two_devices<D: Device, E: Device>(
 /// As for [`boxes`].
 pub fn in_flight_at_once<D: Device>(device: &D, total: u64, most_ranks: usize) -> Result<(), Failure> {
     each(total, most_ranks, |comm, number, _| {
-        exchange::interleaved(comm, device, number)?;
+        structured::interleaved(comm, device, number)?;
         unstructured::interleaved(comm, device, number)
     })
 }

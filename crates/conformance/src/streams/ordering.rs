@@ -3,8 +3,6 @@
 //! Every test fails if one wait is left out. Streams are held back by gates, so that what does not wait comes too early,
 //! and what is copied is large, so that what does not wait for the end of a copy reads what was there before.
 
-pub(crate) mod line;
-
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -12,14 +10,14 @@ use std::time::{Duration, Instant};
 use haloport_core::device::{Device, Priority, make_current};
 use haloport_core::{BindOptions, Communicator, DataPath, Pending, Schedule};
 
+use super::ring::RankRing;
 use crate::{Failure, ensure};
-use line::LineOf;
 
 /// Cells that a rank owns, and its left neighbour sends it: 16 MiB.
 const CELLS: i64 = 2 << 20;
 
 /// How cells get to neighbours, by name.
-const WAYS: [(&str, Options); 3] = [
+const PATHS: [(&str, Options); 3] = [
     ("in a message", || BindOptions::default().path(DataPath::Messages).staging_chunk(usize::MAX)),
     ("in chunks", || BindOptions::default().path(DataPath::Messages).staging_chunk(3 << 20)),
     ("straight from the field", || BindOptions::default().path(DataPath::Direct)),
@@ -47,9 +45,9 @@ pub fn suite<D: Device>(
     let (one, two) = (Some(&own[0]), Some(&own[1]));
     let mut pairs = vec![(None, None), (one, one), (one, two), (one, None), (None, two)];
     pairs.extend(borrowed.iter().flat_map(|&b| [(Some(b), Some(b)), (one, Some(b)), (Some(b), two)]));
-    for (way, options) in WAYS {
+    for (path, options) in PATHS {
         let named = |what: &str, outcome: Result<(), Failure>| {
-            outcome.map_err(|error| Failure::from(format!("{what}, {way}: {error}")))
+            outcome.map_err(|error| Failure::from(format!("{what}, {path}: {error}")))
         };
         for (number, &(start, finish)) in pairs.iter().enumerate() {
             let between = between_streams(comm, device, options, start, finish);
@@ -74,17 +72,17 @@ fn between_streams<D: Device>(
     start: Option<&D::Stream>,
     finish: Option<&D::Stream>,
 ) -> Result<(), Failure> {
-    let mut line = LineOf::with_options(comm, device, options(), CELLS as usize)?;
+    let mut ring = RankRing::with_options(comm, device, options(), CELLS as usize)?;
     for round in 1..=3 {
-        let (from, to) = (line.stream(start), line.stream(finish));
+        let (from, to) = (ring.stream(start), ring.stream(finish));
         let open = device.gate(&from)?;
-        line.write(round, &from)?;
-        let pending = line.exchange.start(schedule(start))?;
+        ring.write(round, &from)?;
+        let pending = ring.exchange.start(schedule(start))?;
         poll_while_closed(&pending);
         open();
         pending.finish(schedule(finish))?;
-        line.look(&to)?;
-        line.verify(round, &to)?;
+        ring.look(&to)?;
+        ring.verify(round, &to)?;
     }
     comm.barrier()?;
     Ok(())
@@ -97,20 +95,20 @@ fn between_current_streams<D: Device>(
     options: Options,
     [from, to]: &[D::Stream; 2],
 ) -> Result<(), Failure> {
-    let mut line = LineOf::with_options(comm, device, options(), CELLS as usize)?;
+    let mut ring = RankRing::with_options(comm, device, options(), CELLS as usize)?;
     for round in 1..=3 {
         let open = device.gate(from)?;
-        line.write(round, from)?;
+        ring.write(round, from)?;
         let scope = make_current(from);
-        let pending = line.exchange.start(Schedule::Current)?;
+        let pending = ring.exchange.start(Schedule::Current)?;
         drop(scope);
         poll_while_closed(&pending);
         open();
         let scope = make_current(to);
         pending.finish(Schedule::Current)?;
         drop(scope);
-        line.look(to)?;
-        line.verify(round, to)?;
+        ring.look(to)?;
+        ring.verify(round, to)?;
     }
     comm.barrier()?;
     Ok(())
@@ -118,15 +116,15 @@ fn between_current_streams<D: Device>(
 
 /// After `finish` has blocked, any stream sees the halo, and the owned cells may be written: no neighbour reads them.
 fn blocking<D: Device>(comm: &Communicator, device: &D, options: Options) -> Result<(), Failure> {
-    let mut line = LineOf::with_options(comm, device, options(), CELLS as usize)?;
+    let mut ring = RankRing::with_options(comm, device, options(), CELLS as usize)?;
     let other = device.create_stream(Priority::Normal)?;
     for round in 1..=3 {
-        line.write(round, &other)?;
+        ring.write(round, &other)?;
         device.synchronize(&other)?;
-        line.exchange.start(Schedule::Blocking)?.finish(Schedule::Blocking)?;
-        line.look(&other)?;
-        line.write(round + 100, &other)?;
-        line.verify(round, &other)?;
+        ring.exchange.start(Schedule::Blocking)?.finish(Schedule::Blocking)?;
+        ring.look(&other)?;
+        ring.write(round + 100, &other)?;
+        ring.verify(round, &other)?;
         device.synchronize(&other)?;
     }
     comm.barrier()?;
@@ -135,26 +133,26 @@ fn blocking<D: Device>(comm: &Communicator, device: &D, options: Options) -> Res
 
 /// What a neighbour sends next does not disturb what is still being unpacked.
 fn received_next<D: Device>(comm: &Communicator, device: &D, options: Options) -> Result<(), Failure> {
-    let mut line = LineOf::with_options(comm, device, options(), CELLS as usize)?;
+    let mut ring = RankRing::with_options(comm, device, options(), CELLS as usize)?;
     let [one, two] = [device.create_stream(Priority::Normal)?, device.create_stream(Priority::Normal)?];
     let seen = device.create_event(false)?;
-    line.write(1, &one)?;
-    let pending = line.exchange.start(Schedule::On(&one))?;
+    ring.write(1, &one)?;
+    let pending = ring.exchange.start(Schedule::On(&one))?;
     wait(&pending);
     // Every second rank holds its unpacking back, and with it what it sends next; its neighbours send theirs.
     let open = if comm.rank().is_multiple_of(2) { Some(device.gate(&two)?) } else { None };
     pending.finish(Schedule::On(&two))?;
-    line.look(&two)?;
+    ring.look(&two)?;
     device.record(&seen, &two)?;
     device.stream_wait(&one, &seen)?;
-    line.write(2, &one)?;
-    let pending = line.exchange.start(Schedule::On(&one))?;
+    ring.write(2, &one)?;
+    let pending = ring.exchange.start(Schedule::On(&one))?;
     poll_while_closed(&pending);
     open.into_iter().for_each(|open| open());
     pending.finish(Schedule::On(&one))?;
-    line.verify(1, &two)?;
-    line.look(&one)?;
-    line.verify(2, &one)?;
+    ring.verify(1, &two)?;
+    ring.look(&one)?;
+    ring.verify(2, &one)?;
     comm.barrier()?;
     Ok(())
 }
@@ -162,16 +160,16 @@ fn received_next<D: Device>(comm: &Communicator, device: &D, options: Options) -
 /// Owned cells may be written once `finish` has returned: a neighbour whose copies are held back has its own of them, or
 /// `finish` waits for it. With three ranks, one waits for the late one that does not send to it.
 fn late_neighbour<D: Device>(comm: &Communicator, device: &D, options: Options) -> Result<(), Failure> {
-    let mut line = LineOf::with_options(comm, device, options(), CELLS as usize)?;
+    let mut ring = RankRing::with_options(comm, device, options(), CELLS as usize)?;
     let [stream, other] = [device.create_stream(Priority::Normal)?, device.create_stream(Priority::Normal)?];
-    line.write(1, &stream)?;
+    ring.write(1, &stream)?;
     device.synchronize(&stream)?;
     comm.barrier()?;
     let opened = if comm.rank() == 0 { Some(open_later(device.gate(&stream)?)) } else { None };
-    line.exchange.start(Schedule::On(&stream))?.finish(Schedule::Blocking)?;
-    line.look(&other)?;
-    line.write(2, &other)?;
-    line.verify(1, &other)?;
+    ring.exchange.start(Schedule::On(&stream))?.finish(Schedule::Blocking)?;
+    ring.look(&other)?;
+    ring.write(2, &other)?;
+    ring.verify(1, &other)?;
     device.synchronize(&other)?;
     opened.map_or(Ok(()), thread::JoinHandle::join).map_err(|_| "the opener panicked")?;
     comm.barrier()?;
@@ -185,24 +183,24 @@ fn two_in_flight<D: Device>(
     options: Options,
     streams: &[D::Stream; 2],
 ) -> Result<(), Failure> {
-    let line = || LineOf::with_options(comm, device, options(), CELLS as usize);
-    let mut lines = [line()?, line()?];
+    let ring = || RankRing::with_options(comm, device, options(), CELLS as usize);
+    let mut rings = [ring()?, ring()?];
     for round in 1..=3 {
         let mut open = Vec::new();
         let mut pending = Vec::new();
-        for (line, stream) in lines.iter_mut().zip(streams) {
+        for (ring, stream) in rings.iter_mut().zip(streams) {
             open.push(device.gate(stream)?);
-            line.write(round, stream)?;
-            pending.push(line.exchange.start(Schedule::On(stream))?);
+            ring.write(round, stream)?;
+            pending.push(ring.exchange.start(Schedule::On(stream))?);
         }
         for (stream, pending) in streams.iter().zip(pending).rev() {
             poll_while_closed(&pending);
             open.pop().into_iter().for_each(|open| open());
             pending.finish(Schedule::On(stream))?;
         }
-        for (line, stream) in lines.iter().zip(streams) {
-            line.look(stream)?;
-            line.verify(round, stream)?;
+        for (ring, stream) in rings.iter().zip(streams) {
+            ring.look(stream)?;
+            ring.verify(round, stream)?;
         }
     }
     comm.barrier()?;
@@ -211,23 +209,23 @@ fn two_in_flight<D: Device>(
 
 /// Copies to the host, and views where there are any, wait for an unpacking that `finish` has left in a stream.
 fn host_access<D: Device>(comm: &Communicator, device: &D, options: Options) -> Result<(), Failure> {
-    let mut line = LineOf::with_options(comm, device, options(), CELLS as usize)?;
+    let mut ring = RankRing::with_options(comm, device, options(), CELLS as usize)?;
     let stream = device.create_stream(Priority::Normal)?;
     for round in 1..=2 {
-        line.write(round, &stream)?;
-        let pending = line.exchange.start(Schedule::On(&stream))?;
+        ring.write(round, &stream)?;
+        let pending = ring.exchange.start(Schedule::On(&stream))?;
         wait(&pending);
         let open = device.gate(&stream)?;
         pending.finish(Schedule::On(&stream))?;
         let opened = open_later(open);
-        let field = line.exchange.fields();
+        let field = ring.exchange.fields();
         let halo = match field.view(0) {
-            Ok(view) if round == 2 => (0..CELLS).map(|at| view.get(&[line.begin - CELLS + at])).collect(),
+            Ok(view) if round == 2 => (0..CELLS).map(|at| view.get(&[ring.begin - CELLS + at])).collect(),
             _ => Some(field.to_vec(0)?[..CELLS as usize].to_vec()),
         };
         opened.join().map_err(|_| "the opener panicked")?;
         let halo: Vec<i64> = halo.ok_or("a cell is not there")?;
-        let wrong = halo.iter().zip(0..).find(|(found, at)| **found != line.first(round, line.left()) + at);
+        let wrong = halo.iter().zip(0..).find(|(found, at)| **found != ring.first(round, ring.left()) + at);
         ensure!(wrong.is_none(), "round {round}: found {wrong:?} in the halo");
     }
     comm.barrier()?;
@@ -237,11 +235,11 @@ fn host_access<D: Device>(comm: &Communicator, device: &D, options: Options) -> 
 /// An exchange ends when its last unpacking is done, so that memory is not freed before.
 fn dropped<D: Device>(comm: &Communicator, device: &D, options: Options) -> Result<(), Failure> {
     static OPEN: [AtomicBool; 64] = [const { AtomicBool::new(false) }; 64];
-    let mut line = LineOf::with_options(comm, device, options(), CELLS as usize)?;
+    let mut ring = RankRing::with_options(comm, device, options(), CELLS as usize)?;
     let stream = device.create_stream(Priority::Normal)?;
     let is_open = &OPEN[comm.rank() % OPEN.len()];
     is_open.store(false, Ordering::SeqCst);
-    let pending = line.exchange.start(Schedule::On(&stream))?;
+    let pending = ring.exchange.start(Schedule::On(&stream))?;
     wait(&pending);
     let open = device.gate(&stream)?;
     pending.finish(Schedule::On(&stream))?;
@@ -249,7 +247,7 @@ fn dropped<D: Device>(comm: &Communicator, device: &D, options: Options) -> Resu
         is_open.store(true, Ordering::SeqCst);
         open();
     }));
-    drop(line);
+    drop(ring);
     let waited = is_open.load(Ordering::SeqCst);
     opened.join().map_err(|_| "the opener panicked")?;
     ensure!(waited, "it was dropped while its unpacking was held back");

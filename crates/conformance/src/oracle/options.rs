@@ -1,24 +1,24 @@
-//! How the exchange of a case is done.
+//! How an exchange of a case is bound.
 
 use haloport_core::{BindOptions, DataPath, Exchange, HaloOrder, Pattern, Plan};
 use rand::RngExt;
 use rand::rngs::StdRng;
 
-use super::{CaseField, FieldSetOf};
+use super::fields::CaseFields;
 use crate::Failure;
 
-/// What a case says about how its exchange is done.
+/// The options of a case.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Ways {
+pub(crate) struct CaseOptions {
     path: DataPath,
     order: HaloOrder,
-    /// The most bytes of a message that is staged.
+    /// The most bytes of a staged message.
     chunk: Option<usize>,
 }
 
-impl Ways {
-    /// Half of the cases leave each of the two to the library.
-    pub(crate) fn random(random: &mut StdRng) -> Ways {
+impl CaseOptions {
+    /// Random options; half of them leave the path, and half the order, to the library.
+    pub(crate) fn random(random: &mut StdRng) -> CaseOptions {
         let path = match random.random_range(0..6) {
             0 => DataPath::Direct,
             1 => DataPath::Shared,
@@ -30,27 +30,27 @@ impl Ways {
             1 => HaloOrder::AxisByAxis,
             _ => HaloOrder::Quickest,
         };
-        Ways { path, order, chunk: None }
+        CaseOptions { path, order, chunk: None }
     }
 
-    /// In messages, and in chunks of at most so many bytes where they are staged.
-    pub(crate) fn in_chunks(self, bytes: usize) -> Ways {
-        Ways { path: DataPath::Messages, chunk: Some(bytes), ..self }
+    /// The same, in messages; staged ones in chunks of at most `bytes`.
+    pub(crate) fn in_chunks(self, bytes: usize) -> CaseOptions {
+        CaseOptions { path: DataPath::Messages, chunk: Some(bytes), ..self }
     }
 
-    /// Most go in messages, and axis by axis where `by_axes` says so.
-    pub(crate) fn in_messages(random: &mut StdRng, by_axes: bool) -> Ways {
-        let any = Ways::random(random);
+    /// Random options, most of them in messages; axis by axis if `by_axes`.
+    pub(crate) fn in_messages(random: &mut StdRng, by_axes: bool) -> CaseOptions {
+        let any = CaseOptions::random(random);
         let path = if random.random_bool(0.8) { DataPath::Messages } else { any.path };
-        Ways { path, order: if by_axes { HaloOrder::AxisByAxis } else { any.order }, ..any }
+        CaseOptions { path, order: if by_axes { HaloOrder::AxisByAxis } else { any.order }, ..any }
     }
 
-    /// Collective: binds fields, and sees that this changes nothing in memory.
-    pub(crate) fn bind<'m>(
+    /// Collective: binds fields, and verifies that this changes nothing in memory.
+    pub(super) fn bind<'m>(
         &self,
         pattern: &Pattern,
-        mut fields: Vec<Box<dyn CaseField + 'm>>,
-    ) -> Result<Exchange<Vec<Box<dyn CaseField + 'm>>>, Failure> {
+        mut fields: CaseFields<'m>,
+    ) -> Result<Exchange<CaseFields<'m>>, Failure> {
         for field in &mut fields {
             field.prepare(0)?;
         }
@@ -61,8 +61,8 @@ impl Ways {
         Ok(exchange)
     }
 
-    /// Collective: makes a plan for fields like these, and sees that this changes nothing in memory.
-    pub(crate) fn plan(&self, pattern: &Pattern, fields: &mut FieldSetOf<'_>) -> Result<Plan, Failure> {
+    /// Collective: makes a plan for fields like these, and verifies that this changes nothing in memory.
+    pub(super) fn plan(&self, pattern: &Pattern, fields: &mut CaseFields<'_>) -> Result<Plan, Failure> {
         for field in &mut *fields {
             field.prepare(0)?;
         }
@@ -73,8 +73,8 @@ impl Ways {
         Ok(plan)
     }
 
-    /// The options with which to bind.
-    pub(crate) fn options(&self) -> BindOptions {
+    /// The options of the library.
+    pub(super) fn options(&self) -> BindOptions {
         let options = BindOptions::default().path(self.path).order(self.order);
         self.chunk.into_iter().fold(options, BindOptions::staging_chunk)
     }

@@ -10,12 +10,13 @@ use std::time::{Duration, Instant};
 use haloport_core::device::{Device, DeviceError, MemoryKind, Priority};
 use haloport_core::{BindOptions, Communicator, DataPath, Schedule};
 
-use crate::altered::{Alteration, Altered};
-use crate::oracle::{order_of_rank, run_interleaved};
-use crate::ordering::line::LineOf;
-use crate::random::each;
-use crate::scheduled::{PATIENCE, Watched};
-use crate::{Failure, cubed_sphere, ensure, exchange, unstructured};
+use super::gate::{CALL_LIMIT, TimedGate};
+use super::ring::RankRing;
+use crate::exchange::random::each;
+use crate::exchange::{cubed_sphere, structured, unstructured};
+use crate::oracle::run_interleaved;
+use crate::test_devices::altered::{Alteration, Altered};
+use crate::{Failure, ensure};
 
 /// The most bytes of a chunk in random cases: far less than a message has, and about as many.
 const CHUNKS: [usize; 6] = [64, 100, 256, 600, 1000, 4096];
@@ -34,7 +35,7 @@ const WATCHED: Duration = Duration::from_millis(30);
 pub fn random<D: Device>(device: &D, total: u64, most_ranks: usize) -> Result<(), Failure> {
     each(total, most_ranks, |comm, number, size| {
         let (ranks, chunk) = (comm.size(), chunk_of(number));
-        exchange::check(comm, device, &exchange::Case::new(number, ranks, size).in_chunks(chunk))?;
+        structured::check(comm, device, &structured::Case::new(number, ranks, size).in_chunks(chunk))?;
         unstructured::check(comm, device, &unstructured::Case::new(number, ranks, size).in_chunks(chunk))?;
         cubed_sphere::check(comm, device, &cubed_sphere::Case::new(number, ranks, size)?.in_chunks(chunk))
     })
@@ -52,13 +53,13 @@ pub fn beside_another<D: Device, H: Device>(
 ) -> Result<(), Failure> {
     each(total, most_ranks, |comm, number, size| {
         let (ranks, chunk) = (comm.size(), chunk_of(number));
-        let boxes = exchange::Case::new(number, ranks, size).in_chunks(chunk);
+        let boxes = structured::Case::new(number, ranks, size).in_chunks(chunk);
         let lists = unstructured::Case::new(number, ranks, size).in_chunks(chunk);
         if (number >> (comm.rank() % 8)).is_multiple_of(2) {
-            exchange::check(comm, device, &boxes)?;
+            structured::check(comm, device, &boxes)?;
             unstructured::check(comm, device, &lists)
         } else {
-            exchange::check(comm, other, &boxes)?;
+            structured::check(comm, other, &boxes)?;
             unstructured::check(comm, other, &lists)
         }
     })
@@ -70,10 +71,11 @@ pub fn beside_another<D: Device, H: Device>(
 /// As for [`random`].
 pub fn in_flight_at_once<D: Device>(device: &D, total: u64, most_ranks: usize) -> Result<(), Failure> {
     each(total, most_ranks, |comm, number, _| {
-        let case = |k: usize| exchange::Case::new(number * 4 + k as u64, comm.size(), 6).in_chunks(CHUNKS[k]);
-        let cases: Vec<exchange::Case> = (0..4).map(case).collect();
-        let bound = cases.iter().map(|case| case.bind_one(comm, device)).collect::<Result<_, _>>()?;
-        run_interleaved(bound, order_of_rank(number, comm.rank()))
+        let case =
+            |k: usize| structured::Case::new(number * 4 + k as u64, comm.size(), 6).in_chunks(CHUNKS[k]);
+        let cases: Vec<structured::Case> = (0..4).map(case).collect();
+        let bound = cases.iter().map(|case| case.bind_first(comm, device)).collect::<Result<_, _>>()?;
+        run_interleaved(bound, number, comm.rank())
     })
 }
 
@@ -90,18 +92,18 @@ pub fn larger_messages_are_cut<D: Device>(comm: &Communicator, device: &D) -> Re
     for (chunk, messages) in whole.into_iter().chain(cut).chain([(None, 1)]) {
         let options = BindOptions::default().path(DataPath::Messages);
         let options = chunk.into_iter().fold(options, BindOptions::staging_chunk);
-        let mut line = LineOf::with_options(comm, device, options, CELLS)?;
-        let traffic = line.exchange.traffic();
+        let mut ring = RankRing::with_options(comm, device, options, CELLS)?;
+        let traffic = ring.exchange.traffic();
         let in_chunks = if messages > 1 { BYTES } else { 0 };
         let found = (traffic.messages, traffic.message_bytes, traffic.chunked_bytes);
         ensure!(found == (messages, BYTES, in_chunks), "with a chunk of {chunk:?} bytes: {traffic:?}");
         let named = if messages > 1 { "messages in chunks" } else { "messages" };
         ensure!(traffic.path() == named, "the path is `{}`, expected `{named}`", traffic.path());
         for round in 1..=2 {
-            line.write(round, &stream)?;
-            line.exchange.start(Schedule::On(&stream))?.finish(Schedule::On(&stream))?;
-            line.look(&stream)?;
-            line.verify(round, &stream)?;
+            ring.write(round, &stream)?;
+            ring.exchange.start(Schedule::On(&stream))?.finish(Schedule::On(&stream))?;
+            ring.look(&stream)?;
+            ring.verify(round, &stream)?;
         }
     }
     comm.barrier()?;
@@ -114,31 +116,31 @@ pub fn larger_messages_are_cut<D: Device>(comm: &Communicator, device: &D) -> Re
 /// # Errors
 /// What went otherwise.
 pub fn next_is_packed_meanwhile<D: Device>(comm: &Communicator, device: &D) -> Result<(), Failure> {
-    let stage = Stage::default();
-    let staged = Altered::new(device, stage.clone());
+    let watch = CopyWatch::default();
+    let staged = Altered::new(device, watch.clone());
     let stream = staged.create_stream(Priority::Normal)?;
     let options = BindOptions::default().path(DataPath::Messages).staging_chunk(BYTES / 4);
-    let mut line = LineOf::with_options(comm, &staged, options, CELLS)?;
+    let mut ring = RankRing::with_options(comm, &staged, options, CELLS)?;
     for round in 1..=2 {
-        line.write(round, &stream)?;
+        ring.write(round, &stream)?;
         staged.synchronize(&stream)?;
         comm.barrier()?;
         let on = Schedule::On(&stream);
         if comm.rank() == 0 {
             // Rank 1 has packed.
             comm.barrier()?;
-            stage.hold_before(2);
-            let pending = line.exchange.start(on)?;
-            let gate = Watched::new(stage.take_opener().ok_or("there is no second launch that packs")?);
+            watch.hold_before(2);
+            let pending = ring.exchange.start(on)?;
+            let gate = TimedGate::new(watch.take_opener().ok_or("there is no second launch that packs")?);
             comm.barrier()?;
             ensure!(gate.open()?, "rank 1 has waited for what follows the first chunk");
             pending.finish(on)?;
         } else {
-            let pending = line.exchange.start(on)?;
-            let packed = stage.runs();
+            let pending = ring.exchange.start(on)?;
+            let packed = watch.runs();
             comm.barrier()?;
             let begin = Instant::now();
-            while stage.runs() == packed && begin.elapsed() < PATIENCE {
+            while watch.runs() == packed && begin.elapsed() < CALL_LIMIT {
                 pending.is_ready();
                 thread::yield_now();
             }
@@ -147,22 +149,22 @@ pub fn next_is_packed_meanwhile<D: Device>(comm: &Communicator, device: &D) -> R
                 pending.is_ready();
                 thread::yield_now();
             }
-            let unpacked = stage.runs() - packed;
+            let unpacked = watch.runs() - packed;
             comm.barrier()?;
             pending.finish(on)?;
             ensure!(unpacked == 1, "{unpacked} chunks were unpacked while the second one was held back");
         }
-        line.look(&stream)?;
-        line.verify(round, &stream)?;
-        line.exchange.synchronize()?;
+        ring.look(&stream)?;
+        ring.verify(round, &stream)?;
+        ring.exchange.synchronize()?;
     }
     comm.barrier()?;
     Ok(())
 }
 
 /// `device` as if it had no pinned memory: it stages in its own memory, and in plain memory of the host.
-pub fn without_pinned_memory<D: Device>(device: &D) -> Altered<D, Stage> {
-    Altered::new(device, Stage { has_none_pinned: true, ..Stage::default() })
+pub fn without_pinned_memory<D: Device>(device: &D) -> Altered<D, CopyWatch> {
+    Altered::new(device, CopyWatch { has_none_pinned: true, ..CopyWatch::default() })
 }
 
 fn chunk_of(number: u64) -> usize {
@@ -171,26 +173,26 @@ fn chunk_of(number: u64) -> usize {
 
 /// What watches and holds back the copies of a device.
 #[derive(Debug, Clone, Default)]
-pub struct Stage {
+pub struct CopyWatch {
     has_none_pinned: bool,
     /// How many lists of copies were run.
     runs: Arc<AtomicU64>,
     /// Before which of them, counted down, the stream is held back; 0: none.
     held: Arc<AtomicU64>,
-    opener: Arc<Held>,
+    opener: Arc<HeldGate>,
 }
 
 /// What opens the gate that holds a stream back.
 #[derive(Default)]
-struct Held(Mutex<Option<Box<dyn FnOnce() + Send>>>);
+struct HeldGate(Mutex<Option<Box<dyn FnOnce() + Send>>>);
 
-impl fmt::Debug for Held {
+impl fmt::Debug for HeldGate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Held")
+        f.write_str("HeldGate")
     }
 }
 
-impl Stage {
+impl CopyWatch {
     fn runs(&self) -> u64 {
         self.runs.load(Ordering::SeqCst)
     }
@@ -205,7 +207,7 @@ impl Stage {
     }
 }
 
-impl<D: Device> Alteration<D> for Stage {
+impl<D: Device> Alteration<D> for CopyWatch {
     type Buffer = D::Buffer;
 
     fn before_copies(&self, device: &D, stream: &D::Stream) -> Result<(), DeviceError> {

@@ -9,10 +9,10 @@ use std::time::{Duration, Instant};
 use haloport_core::device::{Device, DeviceError, MemoryKind, Priority};
 use haloport_core::{BindOptions, Communicator, DataPath, Schedule};
 
-use crate::altered::{Alteration, Altered};
+use super::gate::CALL_LIMIT;
+use super::ring::RankRing;
 use crate::device::Slow;
-use crate::ordering::line::LineOf;
-use crate::scheduled::PATIENCE;
+use crate::test_devices::altered::{Alteration, Altered};
 use crate::{Failure, ensure};
 
 /// Cells that a rank sends in one exchange.
@@ -33,8 +33,8 @@ pub fn callback<D: Device>(comm: &Communicator, device: &D) -> Result<(), Failur
     let stream = device.create_stream(Priority::Normal)?;
     let options = || BindOptions::default().path(DataPath::Messages);
     let panicking = options().on_complete(|_| std::panic::panic_any(MESSAGE));
-    let mut broken = LineOf::with_options(comm, device, panicking, CELLS)?;
-    let mut whole = LineOf::with_options(comm, device, options(), CELLS)?;
+    let mut broken = RankRing::with_options(comm, device, panicking, CELLS)?;
+    let mut whole = RankRing::with_options(comm, device, options(), CELLS)?;
     let slow = Slow::lasting(device, KERNEL)?;
     slow.start(&stream)?;
     broken.exchange.start(Schedule::On(&stream))?.finish(Schedule::On(&stream))?;
@@ -56,8 +56,8 @@ pub fn driver<D: Device>(comm: &Communicator, device: &D) -> Result<(), Failure>
     let options = || BindOptions::default().path(DataPath::Messages);
     let panics = Panics::default();
     let altered = Altered::new(device, panics.clone());
-    let mut broken = LineOf::with_options(comm, &altered, options(), CELLS)?;
-    let mut whole = LineOf::with_options(comm, device, options(), CELLS)?;
+    let mut broken = RankRing::with_options(comm, &altered, options(), CELLS)?;
+    let mut whole = RankRing::with_options(comm, device, options(), CELLS)?;
     panics.armed.store(comm.rank() == 0, Ordering::SeqCst);
     let slow = Slow::lasting(device, KERNEL)?;
     slow.start(&stream)?;
@@ -79,10 +79,10 @@ pub fn driver<D: Device>(comm: &Communicator, device: &D) -> Result<(), Failure>
 }
 
 /// The error of an exchange that has been finished, which may come a little later.
-fn error_of<D: Device>(line: &mut LineOf<D>) -> Result<String, Failure> {
+fn error_of<D: Device>(ring: &mut RankRing<D>) -> Result<String, Failure> {
     let began = Instant::now();
-    while began.elapsed() < PATIENCE {
-        if let Err(error) = line.exchange.synchronize() {
+    while began.elapsed() < CALL_LIMIT {
+        if let Err(error) = ring.exchange.synchronize() {
             return Ok(error.to_string());
         }
         thread::sleep(Duration::from_millis(1));
@@ -91,16 +91,16 @@ fn error_of<D: Device>(line: &mut LineOf<D>) -> Result<String, Failure> {
 }
 
 /// Exchanges that the thread for progress ends.
-fn goes_on<D: Device>(line: &mut LineOf<D>, device: &D, stream: &D::Stream) -> Result<(), Failure> {
+fn goes_on<D: Device>(ring: &mut RankRing<D>, device: &D, stream: &D::Stream) -> Result<(), Failure> {
     let slow = Slow::lasting(device, KERNEL)?;
     for round in 1..=3 {
-        line.write(round, stream)?;
+        ring.write(round, stream)?;
         slow.start(stream)?;
-        line.exchange.start(Schedule::On(stream))?.finish(Schedule::On(stream))?;
-        line.look(stream)?;
+        ring.exchange.start(Schedule::On(stream))?.finish(Schedule::On(stream))?;
+        ring.look(stream)?;
         device.synchronize(stream)?;
-        line.exchange.synchronize()?;
-        line.verify(round, stream)?;
+        ring.exchange.synchronize()?;
+        ring.verify(round, stream)?;
     }
     Ok(())
 }

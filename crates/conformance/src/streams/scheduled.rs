@@ -13,8 +13,9 @@ use rand::rngs::StdRng;
 use rand::seq::SliceRandom;
 use rand::{RngExt, SeedableRng};
 
+use super::gate::TimedGate;
+use super::ring::RankRing;
 use crate::device::Slow;
-use crate::ordering::line::LineOf;
 use crate::{Failure, ensure};
 
 /// Cells that a rank sends in one exchange.
@@ -41,21 +42,21 @@ pub fn host_goes_on<D: Device>(
     let stream = device.create_stream(Priority::Normal)?;
     let reached = device.create_event(false)?;
     let slow = Slow::lasting(device, KERNEL)?;
-    let line = || LineOf::new(comm, device, DataPath::Quickest, CELLS);
-    let mut lines = (0..EXCHANGES).map(|_| line()).collect::<Result<Vec<_>, _>>()?;
+    let ring = || RankRing::new(comm, device, DataPath::Quickest, CELLS);
+    let mut rings = (0..EXCHANGES).map(|_| ring()).collect::<Result<Vec<_>, _>>()?;
     let mut times = Vec::with_capacity(tries);
     let rounds = tries.div_ceil(EXCHANGES) as i64;
     let mut late = 0;
     for round in 1..=rounds {
-        for line in &lines {
-            line.write(round, &stream)?;
+        for ring in &rings {
+            ring.write(round, &stream)?;
         }
         slow.start(&stream)?;
         device.record(&reached, &stream)?;
         let before = blocking();
-        for line in &mut lines {
+        for ring in &mut rings {
             let begin = Instant::now();
-            line.exchange.start(Schedule::On(&stream))?.finish(Schedule::On(&stream))?;
+            ring.exchange.start(Schedule::On(&stream))?.finish(Schedule::On(&stream))?;
             times.push(begin.elapsed());
         }
         let blocked = blocking() - before;
@@ -63,10 +64,10 @@ pub fn host_goes_on<D: Device>(
         late += i64::from(device.query(&reached)?);
         ensure!(blocked == 0, "{blocked} calls blocked the host");
         device.synchronize(&stream)?;
-        for line in &mut lines {
-            line.exchange.synchronize()?;
-            line.look(&stream)?;
-            line.verify(round, &stream)?;
+        for ring in &mut rings {
+            ring.exchange.synchronize()?;
+            ring.look(&stream)?;
+            ring.verify(round, &stream)?;
         }
         comm.barrier()?;
     }
@@ -109,40 +110,40 @@ pub fn views_wait<D: Device>(comm: &Communicator, device: &D) -> Result<(), Fail
 /// # Errors
 /// A wrong halo, or the error of a call.
 pub fn storm<D: Device>(comm: &Communicator, device: &D, rounds: i64) -> Result<(), Failure> {
-    const LINES: usize = 8;
+    const RINGS: usize = 8;
     // Streams are in order: exchanges in another order on another rank would wait for each other.
     let (mut random, mut own) = (StdRng::seed_from_u64(0), StdRng::seed_from_u64(1 + comm.rank() as u64));
     let streams = (0..4).map(|_| device.create_stream(Priority::Normal)).collect::<Result<Vec<_>, _>>()?;
     let paths = [DataPath::Direct, DataPath::Messages];
-    let mut lines = Vec::with_capacity(LINES);
-    for number in 0..LINES {
+    let mut rings = Vec::with_capacity(RINGS);
+    for number in 0..RINGS {
         // Some messages go in chunks.
-        let chunk = if number < LINES / 2 { usize::MAX } else { 256 };
+        let chunk = if number < RINGS / 2 { usize::MAX } else { 256 };
         let options = BindOptions::default().path(paths[number % 2]).staging_chunk(chunk);
-        lines.push(LineOf::with_options(comm, device, options, 64 << (number % 4))?);
+        rings.push(RankRing::with_options(comm, device, options, 64 << (number % 4))?);
     }
     for round in 1..=rounds {
-        let mut order: Vec<usize> = (0..LINES).collect();
+        let mut order: Vec<usize> = (0..RINGS).collect();
         order.shuffle(&mut random);
-        let mut looked = Vec::with_capacity(LINES);
+        let mut looked = Vec::with_capacity(RINGS);
         for number in order {
-            let line = &mut lines[number];
+            let ring = &mut rings[number];
             let [from, to] = [(); 2].map(|()| &streams[random.random_range(0..streams.len())]);
-            line.write(round, from)?;
-            let pending = line.exchange.start(Schedule::On(from))?;
+            ring.write(round, from)?;
+            let pending = ring.exchange.start(Schedule::On(from))?;
             if own.random_range(0..20) == 0 {
                 thread::sleep(Duration::from_micros(own.random_range(0..300)));
             }
             pending.finish(Schedule::On(to))?;
-            line.look(to)?;
+            ring.look(to)?;
             looked.push((number, to));
         }
         for (number, stream) in looked {
-            lines[number].verify(round, stream).map_err(|error| format!("exchange {number}: {error}"))?;
+            rings[number].verify(round, stream).map_err(|error| format!("exchange {number}: {error}"))?;
         }
     }
-    for line in &mut lines {
-        line.exchange.synchronize()?;
+    for ring in &mut rings {
+        ring.exchange.synchronize()?;
     }
     comm.barrier()?;
     Ok(())
@@ -172,7 +173,7 @@ pub fn two_devices<D: Device, H: Device>(comm: &Communicator, device: &D, host: 
         on_host.copy_from(0, &values)?;
         // No copy of a neighbour's while the gate is closed.
         comm.barrier()?;
-        let gate = Watched::new(device.gate(&stream)?);
+        let gate = TimedGate::new(device.gate(&stream)?);
         device.record(&reached, &stream)?;
         exchange.start(Schedule::On(&stream))?.finish(Schedule::On(&stream))?;
         let found = exchange.fields().1.to_vec(0)?[0];
@@ -185,33 +186,6 @@ pub fn two_devices<D: Device, H: Device>(comm: &Communicator, device: &D, host: 
         ensure!(found == value(left), "round {round}: found {found} in the halo on the device");
     }
     Ok(())
-}
-
-/// A gate that opens by itself after [`PATIENCE`], so that a call that waits for it ends.
-pub(crate) struct Watched {
-    close: mpsc::Sender<()>,
-    watch: thread::JoinHandle<bool>,
-}
-
-/// How long a call may take that waits for nothing, on a machine that does much else.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
-
-impl Watched {
-    pub(crate) fn new(open: Box<dyn FnOnce() + Send>) -> Watched {
-        let (close, closed) = mpsc::channel();
-        let watch = thread::spawn(move || {
-            let in_time = closed.recv_timeout(PATIENCE) != Err(mpsc::RecvTimeoutError::Timeout);
-            open();
-            in_time
-        });
-        Watched { close, watch }
-    }
-
-    /// Opens the gate, and tells whether it was still closed.
-    pub(crate) fn open(self) -> Result<bool, Failure> {
-        drop(self.close);
-        Ok(self.watch.join().map_err(|_| "the thread that opens the gate panicked")?)
-    }
 }
 
 /// Collective: a neighbour that does not come, for so long as the time limit of this communicator is: its right neighbour's
@@ -233,7 +207,7 @@ pub fn silent_neighbour<D: Device>(
     let options = options.on_complete(move |end| {
         let _ = sender.send(end.map_err(ToString::to_string));
     });
-    let mut line = LineOf::with_options(comm, device, options, CELLS)?;
+    let mut ring = RankRing::with_options(comm, device, options, CELLS)?;
     if comm.rank() != 0 {
         let begin = Instant::now();
         while !told.load(Ordering::SeqCst) && begin.elapsed() < Duration::from_secs(60) {
@@ -241,26 +215,26 @@ pub fn silent_neighbour<D: Device>(
         }
         return Ok(());
     }
-    let outcome = unheard(&mut line, device, &stream, &receiver, comm.size() - 1);
+    let outcome = unheard(&mut ring, device, &stream, &receiver, comm.size() - 1);
     told.store(true, Ordering::SeqCst);
     outcome
 }
 
 /// Starts and finishes an exchange to which `missing` does not come.
 fn unheard<D: Device>(
-    line: &mut LineOf<D>,
+    ring: &mut RankRing<D>,
     device: &D,
     stream: &D::Stream,
     told: &mpsc::Receiver<Result<(), String>>,
     missing: usize,
 ) -> Result<(), Failure> {
-    line.exchange.start(Schedule::On(stream))?.finish(Schedule::On(stream))?;
+    ring.exchange.start(Schedule::On(stream))?.finish(Schedule::On(stream))?;
     // Not for ever: the gate is opened all the same.
     device.synchronize(stream)?;
     let name = format!("rank {missing}");
     let told = told.recv_timeout(Duration::from_secs(60))?;
     ensure!(told.as_ref().is_err_and(|error| error.contains(&name)), "the callback was told {told:?}");
-    let error = line.exchange.synchronize();
+    let error = ring.exchange.synchronize();
     ensure!(
         matches!(&error, Err(ExchangeError::Poisoned(why)) if why.contains(&name)),
         "synchronize gave {error:?}, expected an error that names {name}"
@@ -276,16 +250,16 @@ fn unheard<D: Device>(
 pub fn neighbour_that_ends<D: Device>(comm: &Communicator, device: &D, chunk: usize) -> Result<(), Failure> {
     let stream = device.create_stream(Priority::Normal)?;
     let options = BindOptions::default().path(DataPath::Messages).staging_chunk(chunk);
-    let mut line = LineOf::with_options(comm, device, options, CELLS)?;
+    let mut ring = RankRing::with_options(comm, device, options, CELLS)?;
     if comm.rank() + 1 == comm.size() {
         return Ok(());
     }
     let mut ended = Ok(());
     for _ in 0..2 {
-        let started = line.exchange.start(Schedule::On(&stream));
+        let started = ring.exchange.start(Schedule::On(&stream));
         ended = started.and_then(|pending| pending.finish(Schedule::On(&stream)));
         device.synchronize(&stream)?;
-        ended = ended.and_then(|()| line.exchange.synchronize());
+        ended = ended.and_then(|()| ring.exchange.synchronize());
         if ended.is_err() {
             break;
         }

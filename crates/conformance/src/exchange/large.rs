@@ -5,6 +5,8 @@ use haloport_core::{
     BindOptions, Communicator, DataPath, Field, Grid, Halo, HaloCells, IndexBox, IndexSet, Pattern, Schedule,
 };
 
+use crate::transport::bare::{bare, until};
+use crate::transport::messages::next_message;
 use crate::{Failure, ensure};
 
 /// Cells, of one byte each, that the first rank owns: more than 4 GiB.
@@ -69,11 +71,11 @@ fn message(comm: &Communicator) -> Result<(), Failure> {
     if comm.rank() == 0 {
         let mut bytes = vec![0; HALO];
         samples().for_each(|place| bytes[place] = value(place));
-        crate::transport::bare(comm).send_message(1, TAG, bytes)?;
-        let received = || Ok(crate::transport::bare(comm).unreceived(TAG)?.is_empty());
-        crate::transport::until(comm, "a large message to be received", received)?;
+        bare(comm).send_message(1, TAG, bytes)?;
+        let received = || Ok(bare(comm).unreceived(TAG)?.is_empty());
+        until(comm, "a large message to be received", received)?;
     } else {
-        let (sender, bytes) = crate::transport::messages::next_message(comm, TAG)?;
+        let (sender, bytes) = next_message(comm, TAG)?;
         ensure!((sender, bytes.len()) == (0, HALO), "rank {sender} sent {} bytes", bytes.len());
         ensure!(samples().all(|place| bytes[place] == value(place)), "a byte is wrong");
     }

@@ -1,22 +1,18 @@
-//! A device that goes on working after a call has returned, with gates, flags and captured work, over one
-//! whose work is done when a call returns: each stream is a thread, but for immediate ones. So what exchanges do
-//! on such devices is tested anywhere.
-
-mod capture;
-mod queue;
+//! The device.
 
 use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, Weak};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use haloport_core::device::{
-    BoxCopy, Captured, CopyItem, Device, DeviceError, DeviceId, DeviceInfo, Event, Flag, KernelArgument,
-    KernelSource, LaunchConfig, MemoryKind, NextReader, Pointer, Priority, Stream,
+    BoxCopy, Captured, CopyItem, Device, DeviceError, DeviceInfo, Flag, KernelArgument, KernelSource,
+    LaunchConfig, MemoryKind, NextReader, Pointer, Priority,
 };
 
-use capture::{Capture, Place, QueuedFlag};
-use queue::{Point, Queue, Work, lock};
+use super::capture::{Captures, QueuedFlag};
+use super::event::{Latest, QueuedEvent};
+use super::queue::{Point, Queue, QueuedStream, lock};
 
 /// A device `D`, each of whose streams is a thread.
 #[derive(Debug, Clone)]
@@ -30,39 +26,12 @@ struct Inner<D: Device> {
     device: D,
     info: DeviceInfo,
     default: Arc<Queue>,
-    /// All others.
+    /// All streams but the default one.
     queues: Mutex<Vec<Weak<Queue>>>,
     next: AtomicUsize,
 }
 
-/// The captures that go on.
-#[derive(Debug, Clone, Default)]
-struct Captures(Arc<Mutex<Vec<Capture>>>);
-
-/// A stream: a thread, or the one that calls.
-#[derive(Debug, Clone)]
-pub struct QueuedStream {
-    queue: Arc<Queue>,
-    device: DeviceId,
-}
-
-/// A point in a stream.
-#[derive(Debug)]
-pub struct QueuedEvent {
-    timing: bool,
-    latest: Mutex<Latest>,
-}
-
-/// Where an event was recorded last.
-#[derive(Debug, Clone, Default)]
-enum Latest {
-    #[default]
-    Never,
-    At(Arc<Point>),
-    InCapture(Place),
-}
-
-/// A bound kernel. Launches that are in a stream keep theirs when it is bound to something else.
+/// A bound kernel. If it is bound to other arguments, launches in a stream keep theirs.
 pub struct QueuedLaunch<D: Device> {
     kernel: Arc<D::Kernel>,
     config: LaunchConfig,
@@ -71,10 +40,10 @@ pub struct QueuedLaunch<D: Device> {
 }
 
 impl<D: Device> Queued<D> {
-    /// Over `device`, whose work is done when a call returns.
+    /// Makes it of `device`, whose work is done when a call returns.
     ///
     /// # Errors
-    /// Where there is no thread for the default stream.
+    /// If the thread of the default stream cannot be started.
     pub fn new(device: &D) -> Result<Queued<D>, DeviceError> {
         let info = DeviceInfo { asynchronous: true, host_accessible: false, ..device.info().clone() };
         let default = Queue::new(0, info.id)?;
@@ -87,15 +56,15 @@ impl<D: Device> Queued<D> {
         self.inner.next.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// A stream that can be found by its number, as long as somebody has it.
-    fn keep(&self, queue: Arc<Queue>) -> QueuedStream {
+    /// A stream that can be found by its number as long as it lives.
+    fn registered(&self, queue: Arc<Queue>) -> QueuedStream {
         let mut queues = lock(&self.inner.queues);
         queues.retain(|queue| queue.strong_count() > 0);
         queues.push(Arc::downgrade(&queue));
         QueuedStream { queue, device: self.id() }
     }
 
-    /// Puts into `stream` what calls the device.
+    /// Puts work that calls the device into `stream`.
     fn put(
         &self,
         stream: &QueuedStream,
@@ -103,68 +72,6 @@ impl<D: Device> Queued<D> {
     ) -> Result<(), DeviceError> {
         let device = self.inner.device.clone();
         self.captures.put(stream, Arc::new(move || work(&device, &device.default_stream())))
-    }
-}
-
-impl Captures {
-    /// Does `work`, or captures it where the stream is captured.
-    fn put(&self, stream: &QueuedStream, work: Work) -> Result<(), DeviceError> {
-        let mut captures = lock(&self.0);
-        for capture in captures.iter_mut() {
-            if let Some(position) = capture.position(stream.queue.number) {
-                capture.put(position, work);
-                return Ok(());
-            }
-        }
-        // Work of an immediate stream is done here, and may take its time.
-        drop(captures);
-        stream.queue.put(work)
-    }
-
-    /// That this thread captures nothing: `call` is one that no capture allows.
-    fn refuse(&self, call: &'static str, device: DeviceId) -> Result<(), DeviceError> {
-        if lock(&self.0).iter().any(Capture::is_of_this_thread) {
-            let message = "it is not permitted while this thread captures".into();
-            return Err(DeviceError::Driver { call, device, message });
-        }
-        Ok(())
-    }
-}
-
-/// Ends a capture, also where its work panics.
-struct Ends<'a>(&'a Captures, usize);
-
-impl Ends<'_> {
-    fn end(&self) -> Option<Capture> {
-        let mut captures = lock(&self.0.0);
-        let position = captures.iter().position(|capture| capture.number == self.1)?;
-        Some(captures.remove(position))
-    }
-}
-
-impl Drop for Ends<'_> {
-    fn drop(&mut self) {
-        drop(self.end());
-    }
-}
-
-impl QueuedEvent {
-    /// The point of the latest recording, if there is one.
-    fn point(&self) -> Result<Option<Arc<Point>>, DeviceError> {
-        match &*lock(&self.latest) {
-            Latest::Never => Ok(None),
-            Latest::At(point) => Ok(Some(Arc::clone(point))),
-            Latest::InCapture(_) => {
-                Err(DeviceError::invalid("an event", "one recorded in a stream", "one that was captured"))
-            }
-        }
-    }
-
-    fn time(&self, which: &'static str) -> Result<Instant, DeviceError> {
-        let point = self.point()?.filter(|_| self.timing);
-        let reached = point.and_then(|point| point.reached());
-        let wanted = "an event made with timing, recorded and complete";
-        reached.ok_or_else(|| DeviceError::invalid(which, wanted, "another"))
     }
 }
 
@@ -177,31 +84,14 @@ impl Drop for Opens {
     }
 }
 
-impl Stream for QueuedStream {
-    fn handle(&self) -> usize {
-        self.queue.number
-    }
-
-    fn device(&self) -> DeviceId {
-        self.device
-    }
-}
-
-impl Event for QueuedEvent {
-    fn handle(&self) -> usize {
-        (&raw const *self).addr()
-    }
-}
-
 impl<D: Device> fmt::Debug for QueuedLaunch<D> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("QueuedLaunch").field(&self.bound).finish()
     }
 }
 
-// SAFETY: a stream's thread does one thing after the other; a point is reached, and a word set, by the work
-// of a stream behind all that was put in before; memory is written by the device that this one is made of and
-// by nothing else.
+// SAFETY: a stream's thread does one thing after the other; points are reached, and words set, by work that a stream does after
+// all earlier work; only the device that this one is made of writes memory.
 unsafe impl<D: Device> Device for Queued<D> {
     type Stream = QueuedStream;
     type Event = QueuedEvent;
@@ -219,11 +109,11 @@ unsafe impl<D: Device> Device for Queued<D> {
     }
 
     fn create_stream(&self, _priority: Priority) -> Result<QueuedStream, DeviceError> {
-        Ok(self.keep(Queue::new(self.number(), self.id())?))
+        Ok(self.registered(Queue::new(self.number(), self.id())?))
     }
 
     fn create_immediate_stream(&self) -> Result<Option<QueuedStream>, DeviceError> {
-        Ok(Some(self.keep(Queue::immediate(self.number(), self.id()))))
+        Ok(Some(self.registered(Queue::immediate(self.number(), self.id()))))
     }
 
     unsafe fn borrow_stream(&self, handle: usize) -> Result<QueuedStream, DeviceError> {
@@ -256,9 +146,9 @@ unsafe impl<D: Device> Device for Queued<D> {
     fn record(&self, event: &QueuedEvent, stream: &QueuedStream) -> Result<(), DeviceError> {
         let captures = lock(&self.captures.0);
         let captured =
-            captures.iter().find_map(|capture| Some(capture.place(capture.position(stream.queue.number)?)));
+            captures.iter().find_map(|capture| Some(capture.end_of(capture.index_of(stream.queue.number)?)));
         *lock(&event.latest) = match captured {
-            Some(place) => Latest::InCapture(place),
+            Some(position) => Latest::InCapture(position),
             None => Latest::At(stream.queue.put_point()?),
         };
         Ok(())
@@ -269,9 +159,9 @@ unsafe impl<D: Device> Device for Queued<D> {
         let mut captures = lock(&self.captures.0);
         match latest {
             Latest::Never => Ok(()),
-            Latest::InCapture(place) => match captures.iter_mut().find(|capture| capture.has(place)) {
+            Latest::InCapture(position) => match captures.iter_mut().find(|capture| capture.has(position)) {
                 Some(capture) => {
-                    capture.wait(stream.queue.number, place);
+                    capture.wait(stream.queue.number, position);
                     Ok(())
                 }
                 None => Err(DeviceError::invalid(
@@ -280,7 +170,7 @@ unsafe impl<D: Device> Device for Queued<D> {
                     "one of a capture that is over",
                 )),
             },
-            Latest::At(_) if captures.iter().any(|of| of.position(stream.queue.number).is_some()) => Err(
+            Latest::At(_) if captures.iter().any(|of| of.index_of(stream.queue.number).is_some()) => Err(
                 DeviceError::invalid("an event in captured work", "one of the capture", "one from outside"),
             ),
             Latest::At(point) => {
@@ -345,12 +235,9 @@ unsafe impl<D: Device> Device for Queued<D> {
             let what = "capturing what is put into its default stream";
             return Err(DeviceError::Unsupported { what, device: self.id() });
         }
-        let number = self.number();
-        lock(&self.captures.0).push(Capture::new(number, stream.queue.number));
-        let ends = Ends(&self.captures, number);
+        let capture = self.captures.begin(self.number(), stream.queue.number);
         work()?;
-        let captured = ends.end().and_then(Capture::end);
-        let captured = captured.ok_or_else(|| DeviceError::Driver {
+        let captured = capture.end().ok_or_else(|| DeviceError::Driver {
             call: "capture",
             device: self.id(),
             message: "a stream of the capture was not waited for in the end".into(),

@@ -16,23 +16,20 @@ use rand::{RngExt, SeedableRng};
 
 use crate::Failure;
 use crate::oracle::{
-    CaseField, FieldMaker, FieldSetOf, Lenders, Memory, Name, Oracle, Ways, make_field, make_owned, name_of,
-    order_of_rank, random_element, random_memory, run_interleaved, run_passed, run_rounds,
+    CaseField, CaseOptions, FieldMaker, Lenders, Name, Oracle, Rounds, name_of, random_element,
+    random_memory, run_interleaved,
 };
 
 /// A random grid, split, halo and set of fields.
 #[derive(Debug, Clone)]
 pub struct Case {
-    number: u64,
     extents: Vec<usize>,
     periodic: Vec<bool>,
     widths: Vec<(usize, usize)>,
     connectivity: Connectivity,
     /// The domains of each rank.
     domains: Vec<Vec<IndexBox>>,
-    fields: Vec<FieldCase>,
-    ways: Ways,
-    rounds: u64,
+    rounds: Rounds<FieldCase>,
 }
 
 /// A random field on a grid.
@@ -64,14 +61,16 @@ impl Case {
         let domains = cut(&mut random, &extents, ranks);
         let fields = (0..random.random_range(1..=3)).map(|_| FieldCase::new(&mut random, axes)).collect();
         Case {
-            number,
             periodic: (0..axes).map(|_| random.random_bool(0.5)).collect(),
             widths,
             connectivity: if random.random_bool(0.7) { Connectivity::All } else { Connectivity::Faces },
             domains,
-            fields,
-            ways: Ways::random(&mut random),
-            rounds: random.random_range(1..=3),
+            rounds: Rounds {
+                number,
+                fields,
+                options: CaseOptions::random(&mut random),
+                count: random.random_range(1..=3),
+            },
             extents,
         }
     }
@@ -98,14 +97,11 @@ impl Case {
             (0..3).map(|_| (random.random_range(0..=2), random.random_range(0..=2))).collect();
         widths[slowest].0 += 1;
         Case {
-            number,
             periodic: vec![true; 3],
             widths,
             connectivity: Connectivity::All,
             domains,
-            fields,
-            ways: Ways::random(&mut random),
-            rounds: 2,
+            rounds: Rounds { number, fields, options: CaseOptions::random(&mut random), count: 2 },
             extents,
         }
     }
@@ -134,21 +130,23 @@ impl Case {
         let mut width = |axis| if axis == slowest || across { random.random_range(1..=2) } else { 0 };
         let widths = (0..3).map(|axis| (width(axis), width(axis))).collect();
         Case {
-            number,
             periodic: (0..3).map(|_| random.random_bool(0.8)).collect(),
             widths,
             connectivity: Connectivity::All,
             domains,
-            fields,
-            ways: Ways::in_messages(&mut random, across),
-            rounds: 2,
+            rounds: Rounds {
+                number,
+                fields,
+                options: CaseOptions::in_messages(&mut random, across),
+                count: 2,
+            },
             extents,
         }
     }
 
-    /// The same case, in messages, and in chunks of at most so many bytes where they are staged.
+    /// The same case, in messages; staged ones in chunks of at most `bytes`.
     pub fn in_chunks(self, bytes: usize) -> Case {
-        Case { ways: self.ways.in_chunks(bytes), ..self }
+        Case { rounds: self.rounds.in_chunks(bytes), ..self }
     }
 
     /// The cell of the grid that an exchange puts at `cell` of the block of `owned`; `None` where it puts nothing.
@@ -275,26 +273,8 @@ pub fn check_on<D: Device, E: Device>(
     other: &E,
     case: &Case,
 ) -> Result<(), Failure> {
-    run(comm, device, other, case).map_err(|error| format!("case {}: {error}\n{case:?}", case.number).into())
-}
-
-fn run<D: Device, E: Device>(comm: &Communicator, device: &D, other: &E, case: &Case) -> Result<(), Failure> {
-    let pattern = case.pattern(comm)?;
-    let make = |memory| -> Result<FieldSetOf<'_>, Failure> {
-        let fields = case.fields.iter().zip(memory).enumerate();
-        let made = fields.map(|(number, (field, memory))| match number % 2 {
-            0 => make_field(device, &pattern, case, field, number, memory),
-            _ => make_field(other, &pattern, case, field, number, memory),
-        });
-        made.collect()
-    };
-    let mut memories: [Vec<Memory>; 3] = std::array::from_fn(|_| vec![Memory::new(); case.fields.len()]);
-    let [bound, first, second] = &mut memories;
-    let exchange = case.ways.bind(&pattern, make(bound)?)?;
-    run_rounds(device, exchange, case.number, case.rounds)?;
-    let mut sets = [make(first)?, make(second)?];
-    let plan = case.ways.plan(&pattern, &mut sets[0])?;
-    run_passed(device, plan, sets, case.number, case.rounds)
+    let run = || case.rounds.run(device, other, &case.pattern(comm)?, case);
+    run().map_err(|error| format!("case {}: {error}\n{case:?}", case.rounds.number).into())
 }
 
 /// Collective: several exchanges in flight at once, started and finished in an order of its own on every rank.
@@ -303,20 +283,18 @@ fn run<D: Device, E: Device>(comm: &Communicator, device: &D, other: &E, case: &
 /// The first cell that is wrong on this rank, or the error of a call.
 pub fn interleaved<D: Device>(comm: &Communicator, device: &D, number: u64) -> Result<(), Failure> {
     let cases: Vec<Case> = (0..4).map(|k| Case::new(number * 4 + k, comm.size(), 4)).collect();
-    let bound = cases.iter().map(|case| case.bind_one(comm, device)).collect::<Result<_, _>>()?;
-    run_interleaved(bound, order_of_rank(number, comm.rank()))
+    let bound = cases.iter().map(|case| case.bind_first(comm, device)).collect::<Result<_, _>>()?;
+    run_interleaved(bound, number, comm.rank())
 }
 
 impl Case {
-    /// Collective: binds the first field, in memory of its own.
-    pub(crate) fn bind_one<'m, D: Device>(
+    /// Collective: binds the first field, in its own memory.
+    pub(crate) fn bind_first<'m, D: Device>(
         &'m self,
         comm: &Communicator,
         device: &D,
     ) -> Result<Exchange<Box<dyn CaseField + 'm>>, Failure> {
-        let pattern = self.pattern(comm)?;
-        let field = make_owned(device, &pattern, self, &self.fields[0], 0)?;
-        Ok(pattern.bind_with(field, self.ways.options())?)
+        self.rounds.bind_first(device, &self.pattern(comm)?, self)
     }
 
     fn pattern(&self, comm: &Communicator) -> Result<Pattern, Failure> {
@@ -336,7 +314,7 @@ impl Oracle for Case {
     }
 
     fn seed(&self, field: usize, round: u64) -> u64 {
-        self.number ^ round << 32 ^ (field as u64) << 48
+        self.rounds.number ^ round << 32 ^ (field as u64) << 48
     }
 }
 

@@ -64,39 +64,39 @@ const SAMPLE: KernelSource = KernelSource {
 };
 
 /// A periodic line of which each rank owns as many cells, with all cells of the left neighbour as halo.
-pub(crate) struct LineOf<D: Device> {
+pub(super) struct RankRing<D: Device> {
     /// In memory that the host reads, where there is such memory.
-    pub(crate) exchange: Exchange<Field<i64, D>>,
+    pub(super) exchange: Exchange<Field<i64, D>>,
     device: D,
     /// Cells that a rank owns, and its left neighbour sends it.
     cells: i64,
     rank: i64,
     ranks: i64,
     /// The first cell that is owned.
-    pub(crate) begin: i64,
+    pub(super) begin: i64,
     samples: D::Buffer,
     write: D::Kernel,
     sample: D::Launch,
 }
 
-impl<D: Device> LineOf<D> {
+impl<D: Device> RankRing<D> {
     /// Collective: `cells` of each rank, a multiple of 64.
-    pub(crate) fn new(
+    pub(super) fn new(
         comm: &Communicator,
         device: &D,
         path: DataPath,
         cells: usize,
-    ) -> Result<LineOf<D>, Failure> {
-        LineOf::with_options(comm, device, BindOptions::default().path(path), cells)
+    ) -> Result<RankRing<D>, Failure> {
+        RankRing::with_options(comm, device, BindOptions::default().path(path), cells)
     }
 
-    /// Collective: as [`new`](LineOf::new), bound with these options.
-    pub(crate) fn with_options(
+    /// Collective: as [`new`](RankRing::new), bound with these options.
+    pub(super) fn with_options(
         comm: &Communicator,
         device: &D,
         options: BindOptions,
         cells: usize,
-    ) -> Result<LineOf<D>, Failure> {
+    ) -> Result<RankRing<D>, Failure> {
         let grid = Grid::new([cells * comm.size()])?.periodic([true])?;
         let domain = Split::even(&grid, [comm.size()])?.part(comm.rank()).ok_or("no part")?;
         let pattern = Pattern::structured(comm, &grid, &[domain], &Halo::per_side([(cells, 0)]))?;
@@ -115,7 +115,7 @@ impl<D: Device> LineOf<D> {
         ];
         let sample =
             device.bind(&device.compile(&SAMPLE)?, LaunchConfig::linear(SAMPLES as usize), &arguments)?;
-        Ok(LineOf {
+        Ok(RankRing {
             device: device.clone(),
             cells: cells as i64,
             rank: comm.rank() as i64,
@@ -128,21 +128,21 @@ impl<D: Device> LineOf<D> {
         })
     }
 
-    pub(crate) fn stream(&self, stream: Option<&D::Stream>) -> D::Stream {
+    pub(super) fn stream(&self, stream: Option<&D::Stream>) -> D::Stream {
         stream.cloned().unwrap_or_else(|| self.device.default_stream())
     }
 
-    pub(crate) fn left(&self) -> i64 {
+    pub(super) fn left(&self) -> i64 {
         (self.rank + self.ranks - 1) % self.ranks
     }
 
     /// The value of the first cell of `rank` in `round`.
-    pub(crate) fn first(&self, round: i64, rank: i64) -> i64 {
+    pub(super) fn first(&self, round: i64, rank: i64) -> i64 {
         (round * self.ranks + rank) << 32
     }
 
     /// Puts into `stream` what writes the owned cells.
-    pub(crate) fn write(&self, round: i64, stream: &D::Stream) -> Result<(), Failure> {
+    pub(super) fn write(&self, round: i64, stream: &D::Stream) -> Result<(), Failure> {
         let owned: Pointer = self.exchange.fields().pointer(0)?.offset(8 * self.cells as isize);
         let arguments = [
             KernelArgument::Pointer(owned),
@@ -157,14 +157,14 @@ impl<D: Device> LineOf<D> {
     }
 
     /// Puts into `stream` what looks at the halo.
-    pub(crate) fn look(&self, stream: &D::Stream) -> Result<(), Failure> {
+    pub(super) fn look(&self, stream: &D::Stream) -> Result<(), Failure> {
         // SAFETY: as for `write`; the samples are read after this.
         unsafe { self.device.launch(&self.sample, stream)? };
         Ok(())
     }
 
     /// Whether the look in `stream` saw what the left neighbour wrote in `round`.
-    pub(crate) fn verify(&self, round: i64, stream: &D::Stream) -> Result<(), Failure> {
+    pub(super) fn verify(&self, round: i64, stream: &D::Stream) -> Result<(), Failure> {
         let mut found = vec![0i64; SAMPLES as usize];
         // SAFETY: the samples are as many, and nothing else uses them now.
         unsafe { self.device.read(self.samples.pointer(), bytemuck::cast_slice_mut(&mut found), stream)? };

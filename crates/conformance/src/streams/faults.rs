@@ -7,8 +7,8 @@ use std::time::Duration;
 use haloport_core::device::{Device, DeviceError, MemoryKind, Priority};
 use haloport_core::{BindOptions, Communicator, DataPath, Schedule, run_ranks};
 
-use crate::altered::{Alteration, Altered};
-use crate::ordering::line::LineOf;
+use super::ring::RankRing;
+use crate::test_devices::altered::{Alteration, Altered};
 use crate::{Failure, ensure};
 
 /// What the error of a call that was made to fail says.
@@ -20,9 +20,9 @@ const CELLS: usize = 1024;
 const ROUNDS: i64 = 3;
 
 /// A way of cells to neighbours: its name, and the options that choose it.
-type NamedWay = (&'static str, fn() -> BindOptions);
+type NamedPath = (&'static str, fn() -> BindOptions);
 
-const WAYS: [NamedWay; 3] = [
+const PATHS: [NamedPath; 3] = [
     ("in a message", || BindOptions::default().path(DataPath::Messages)),
     ("in chunks", || BindOptions::default().path(DataPath::Messages).staging_chunk(2 * CELLS)),
     ("straight from the field", || BindOptions::default().path(DataPath::Direct)),
@@ -36,10 +36,10 @@ const WAYS: [NamedWay; 3] = [
 /// What went otherwise.
 pub fn every_call_fails_once<D: Device>(device: &D) -> Result<usize, Failure> {
     let mut calls = 0;
-    for (way, options) in WAYS {
+    for (path, options) in PATHS {
         let mut number = 1;
         while call_fails(device, options, number)
-            .map_err(|error| format!("{way}: call {number} fails: {error}"))?
+            .map_err(|error| format!("{path}: call {number} fails: {error}"))?
         {
             number += 1;
         }
@@ -55,12 +55,12 @@ fn call_fails<D: Device>(device: &D, options: fn() -> BindOptions, number: u64) 
         let faults = Faults::default();
         let faulty = Altered::new(device, faults.clone());
         let stream = faulty.create_stream(Priority::Normal)?;
-        let mut line = LineOf::with_options(&comm, &faulty, options(), CELLS)?;
+        let mut ring = RankRing::with_options(&comm, &faulty, options(), CELLS)?;
         comm.barrier()?;
         if comm.rank() == 0 {
             faults.fail_at(number);
         }
-        let ended = exchanges(&mut line, &faulty, &stream);
+        let ended = exchanges(&mut ring, &faulty, &stream);
         // What is left in the stream uses the field.
         device.synchronize(&stream)?;
         let came = comm.rank() == 0 && faults.has_failed();
@@ -70,14 +70,14 @@ fn call_fails<D: Device>(device: &D, options: fn() -> BindOptions, number: u64) 
     Ok(came.contains(&true))
 }
 
-fn exchanges<D: Device>(line: &mut LineOf<D>, device: &D, stream: &D::Stream) -> Result<(), Failure> {
+fn exchanges<D: Device>(ring: &mut RankRing<D>, device: &D, stream: &D::Stream) -> Result<(), Failure> {
     for round in 1..=ROUNDS {
-        line.write(round, stream)?;
-        line.exchange.start(Schedule::On(stream))?.finish(Schedule::On(stream))?;
-        line.look(stream)?;
+        ring.write(round, stream)?;
+        ring.exchange.start(Schedule::On(stream))?.finish(Schedule::On(stream))?;
+        ring.look(stream)?;
         device.synchronize(stream)?;
-        line.exchange.synchronize()?;
-        line.verify(round, stream)?;
+        ring.exchange.synchronize()?;
+        ring.verify(round, stream)?;
     }
     Ok(())
 }

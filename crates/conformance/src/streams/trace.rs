@@ -7,8 +7,8 @@ use haloport_core::device::{Device, Priority};
 use haloport_core::trace::{DEFAULT_SPANS, Phase, Row, Span};
 use haloport_core::{Communicator, DataPath, Schedule};
 
+use super::ring::RankRing;
 use crate::device::Slow;
-use crate::ordering::line::LineOf;
 use crate::{Failure, ensure};
 
 /// Cells that a rank sends in one exchange.
@@ -35,13 +35,13 @@ pub fn kernels_hide_the_wire<D: Device>(comm: &Communicator, device: &D) -> Resu
     let stream = device.create_stream(Priority::Normal)?;
     let begun = device.create_event(false)?;
     let slow = Slow::lasting(device, KERNEL)?;
-    let mut line = LineOf::new(comm, device, DataPath::Messages, CELLS)?;
-    line.write(1, &stream)?;
+    let mut ring = RankRing::new(comm, device, DataPath::Messages, CELLS)?;
+    ring.write(1, &stream)?;
     device.synchronize(&stream)?;
     comm.barrier()?;
     let before = wall_clock();
     if comm.rank() == 0 {
-        let pending = line.exchange.start(Schedule::On(&stream))?;
+        let pending = ring.exchange.start(Schedule::On(&stream))?;
         // All is packed: a device that has much else to do might run the kernel first.
         ensure!(!trace.spans().is_empty(), "there is nothing in the time line");
         thread::sleep(LATER);
@@ -53,12 +53,12 @@ pub fn kernels_hide_the_wire<D: Device>(comm: &Communicator, device: &D) -> Resu
     } else {
         comm.barrier()?;
         thread::sleep(LATER);
-        line.exchange.start(Schedule::On(&stream))?.finish(Schedule::On(&stream))?;
+        ring.exchange.start(Schedule::On(&stream))?.finish(Schedule::On(&stream))?;
     }
-    line.exchange.synchronize()?;
+    ring.exchange.synchronize()?;
     let after = wall_clock();
-    line.look(&stream)?;
-    line.verify(1, &stream)?;
+    ring.look(&stream)?;
+    ring.verify(1, &stream)?;
 
     let spans = trace.spans();
     for phase in [Phase::Packing, Phase::Wire, Phase::Unpacking] {

@@ -12,16 +12,13 @@ use haloport_core::{
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
+use super::structured::{self, split};
 use crate::Failure;
-use crate::exchange::{self, split};
-use crate::oracle::{
-    FieldMaker, FieldSetOf, Lenders, Memory, Name, Oracle, Ways, make_field, name_of, run_passed, run_rounds,
-};
+use crate::oracle::{CaseOptions, FieldMaker, Lenders, Name, Oracle, Rounds, name_of};
 
 /// A random cubed sphere, split, halo and set of fields.
 #[derive(Debug, Clone)]
 pub struct Case {
-    number: u64,
     cells: usize,
     levels: Option<usize>,
     /// Whether the levels go round.
@@ -30,15 +27,13 @@ pub struct Case {
     connectivity: Connectivity,
     /// The domains of each rank.
     domains: Vec<Vec<IndexBox>>,
-    fields: Vec<FieldCase>,
-    ways: Ways,
-    rounds: u64,
+    rounds: Rounds<FieldCase>,
 }
 
 /// A field that may hold vectors.
 #[derive(Debug, Clone)]
 struct FieldCase {
-    plain: exchange::FieldCase,
+    plain: structured::FieldCase,
     vector: Vec<usize>,
 }
 
@@ -67,22 +62,24 @@ impl Case {
         };
         let fields = (0..random.random_range(1..=3)).map(|_| FieldCase::new(&mut random, axes)).collect();
         Ok(Case {
-            number,
             cells,
             levels,
             periodic: levels.is_some() && random.random_bool(0.3),
             widths,
             connectivity: if random.random_bool(0.7) { Connectivity::All } else { Connectivity::Faces },
             domains,
-            fields,
-            ways: Ways::random(&mut random),
-            rounds: random.random_range(1..=2),
+            rounds: Rounds {
+                number,
+                fields,
+                options: CaseOptions::random(&mut random),
+                count: random.random_range(1..=2),
+            },
         })
     }
 
-    /// The same case, in messages, and in chunks of at most so many bytes where they are staged.
+    /// The same case, in messages; staged ones in chunks of at most `bytes`.
     pub fn in_chunks(self, bytes: usize) -> Case {
-        Case { ways: self.ways.in_chunks(bytes), ..self }
+        Case { rounds: self.rounds.in_chunks(bytes), ..self }
     }
 
     fn pattern(&self, comm: &Communicator) -> Result<Pattern, Failure> {
@@ -118,7 +115,7 @@ fn tiles(random: &mut StdRng, grid: &Grid, ranks: usize) -> Result<Vec<Vec<Index
 
 impl FieldCase {
     fn new(random: &mut StdRng, axes: usize) -> FieldCase {
-        let mut plain = exchange::FieldCase::new(random, axes);
+        let mut plain = structured::FieldCase::new(random, axes);
         use ElementType::{U8, U16, U32, U64, U128};
         let unsigned = matches!(plain.element, U8 | U16 | U32 | U64 | U128);
         let (y, x) = (axes - 2, axes - 1);
@@ -166,25 +163,9 @@ impl FieldMaker for FieldCase {
 /// # Errors
 /// The first cell that is wrong on this rank, or the error of a call.
 pub fn check<D: Device>(comm: &Communicator, device: &D, case: &Case) -> Result<(), Failure> {
-    run(comm, device, case).map_err(|error| format!("case {}: {error}\n{case:?}", case.number).into())
-}
-
-fn run<D: Device>(comm: &Communicator, device: &D, case: &Case) -> Result<(), Failure> {
-    let pattern = case.pattern(comm)?;
     let globe = Globe { case, steps: steps(case.cells) };
-    let make = |memory| -> Result<FieldSetOf<'_>, Failure> {
-        let fields = case.fields.iter().zip(memory).enumerate();
-        let made = fields
-            .map(|(number, (field, memory))| make_field(device, &pattern, &globe, field, number, memory));
-        made.collect()
-    };
-    let mut memories: [Vec<Memory>; 3] = std::array::from_fn(|_| vec![Memory::new(); case.fields.len()]);
-    let [bound, first, second] = &mut memories;
-    let exchange = case.ways.bind(&pattern, make(bound)?)?;
-    run_rounds(device, exchange, case.number, case.rounds)?;
-    let mut sets = [make(first)?, make(second)?];
-    let plan = case.ways.plan(&pattern, &mut sets[0])?;
-    run_passed(device, plan, sets, case.number, case.rounds)
+    let run = || case.rounds.run(device, device, &case.pattern(comm)?, &globe);
+    run().map_err(|error| format!("case {}: {error}\n{case:?}", case.rounds.number).into())
 }
 
 /// Knows where everything is on the sphere.
@@ -310,7 +291,7 @@ impl Oracle for Globe<'_> {
     }
 
     fn component(&self, field: usize, cell: &[i64], component: usize) -> (usize, bool) {
-        let vector = &self.case.fields[field].vector;
+        let vector = &self.case.rounds.fields[field].vector;
         let y = cell.len() - 2;
         let axis = vector.get(component).and_then(|axis| axis.checked_sub(y));
         let (Some(axis), Some((here, there, _))) = (axis, self.step(cell)) else { return (component, false) };
@@ -329,6 +310,6 @@ impl Oracle for Globe<'_> {
     }
 
     fn seed(&self, field: usize, round: u64) -> u64 {
-        self.case.number ^ round << 32 ^ (field as u64) << 48
+        self.case.rounds.number ^ round << 32 ^ (field as u64) << 48
     }
 }

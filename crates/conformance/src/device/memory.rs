@@ -1,0 +1,43 @@
+//! Memory of every kind.
+
+use haloport_core::device::{Buffer, Device, DeviceError, MemoryKind, Priority};
+
+use super::bytes::read;
+use crate::{Failure, ensure};
+
+pub(super) fn memory<D: Device>(device: &D) -> Result<(), Failure> {
+    for kind in [MemoryKind::Device, MemoryKind::Pinned, MemoryKind::Shared] {
+        let buffer = match device.allocate(1000, kind) {
+            Ok(buffer) => buffer,
+            Err(DeviceError::Unsupported { .. }) if kind != MemoryKind::Device => continue,
+            Err(error) => return Err(error.into()),
+        };
+        ensure!(buffer.bytes() == 1000 && buffer.kind() == kind, "{buffer:?}");
+        ensure!(buffer.device() == device.id(), "{buffer:?}");
+        ensure!(
+            buffer.pointer().as_ptr().addr() % 64 == 0,
+            "{:?} is not aligned to 64 bytes",
+            buffer.pointer()
+        );
+        let zeros = read(device, buffer.pointer(), 1000)?;
+        ensure!(zeros.iter().all(|byte| *byte == 0), "fresh memory is not zero");
+        let part = buffer.range(10..30)?;
+        ensure!(part.bytes == 20 && part.pointer == buffer.pointer().offset(10), "{part:?}");
+        for wrong in [990..1001, usize::MAX - 1..usize::MAX] {
+            ensure!(buffer.range(wrong.clone()).is_err(), "the range {wrong:?} of 1000 bytes");
+        }
+    }
+    ensure!(device.allocate(0, MemoryKind::Device)?.bytes() == 0, "an empty buffer has bytes");
+    let stream = device.create_stream(Priority::Normal)?;
+    ensure!(device.allocate_on(64, &stream)?.bytes() == 64, "a stream-ordered buffer has the wrong size");
+    device.synchronize(&stream)?;
+    Ok(())
+}
+
+pub(super) fn too_much_memory<D: Device>(device: &D) -> Result<(), Failure> {
+    for bytes in [usize::MAX, 1 << 62] {
+        let error = device.allocate(bytes, MemoryKind::Device).err();
+        ensure!(matches!(error, Some(DeviceError::OutOfMemory { .. })), "{bytes} bytes give {error:?}");
+    }
+    Ok(())
+}

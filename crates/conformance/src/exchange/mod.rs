@@ -1,0 +1,17 @@
+//! Random exchanges against oracles, on any device and transport.
+//!
+//! - `structured`, `unstructured` (with `random_cells`), `cubed_sphere`: random domains, halos and fields;
+//! - `sparse`, `line`: random rounds of sparse exchanges and of payloads along a line;
+//! - `large`: sizes beyond 32 bits;
+//! - `out_of_step`: ranks that make collective calls in different orders;
+//! - `random`: many of these cases on one device, with ranks as threads.
+
+pub mod cubed_sphere;
+pub mod large;
+pub mod line;
+pub mod out_of_step;
+pub mod random;
+mod random_cells;
+pub mod sparse;
+pub mod structured;
+pub mod unstructured;

@@ -1,0 +1,250 @@
+//! Random exchanges of unstructured domains against a global oracle.
+//!
+//! A [`Case`] is made from a number alone, as those of [`exchange`]. [`check`] runs it: every halo
+//! cell that is to be filled must hold what belongs to its id, and every other element in memory (owned cells, halo
+//! cells that are not listed, levels that are not exchanged, padding) must be untouched.
+
+use std::collections::HashSet;
+
+use haloport_core::device::{Device, MemoryKind};
+use haloport_core::{
+    BlockLayout, Communicator, ComponentPlace, Element, ElementType, Exchange, Field, HaloCells, IndexSet,
+    Pattern,
+};
+use rand::rngs::StdRng;
+use rand::seq::SliceRandom;
+use rand::{RngExt, SeedableRng};
+
+use super::random_cells::{self, Domain};
+use super::structured;
+use crate::oracle::{
+    CaseField, CaseOptions, FieldMaker, Lenders, Name, Oracle, Rounds, name_of, random_element,
+    random_memory, run_interleaved,
+};
+use crate::{Failure, ensure};
+
+/// Random ids, owners, halos and fields.
+#[derive(Debug, Clone)]
+pub struct Case {
+    /// The domains of each rank.
+    ranks: Vec<Vec<Domain>>,
+    /// For each rank the ids that its exchange fills; all if there is no list.
+    listed: Vec<Option<Vec<i64>>>,
+    rounds: Rounds<FieldCase>,
+}
+
+#[derive(Debug, Clone)]
+struct FieldCase {
+    element: ElementType,
+    further_axes: Vec<usize>,
+    levels: Option<std::ops::Range<usize>>,
+    components: usize,
+    place: ComponentPlace,
+    order: Vec<usize>,
+    padding: Vec<usize>,
+    lenders: Lenders,
+    memory: MemoryKind,
+}
+
+impl Case {
+    /// The case with this number for this many ranks. Cases grow with `size` (1 is tiny, 10 is large), which keeps
+    /// the first failure of a run small.
+    pub fn new(number: u64, ranks: usize, size: usize) -> Case {
+        let seed = number.wrapping_mul(0xD6E8_FEB8_6659_FD93) ^ ranks as u64;
+        let random = &mut StdRng::seed_from_u64(seed);
+        let cells = random.random_range(0..=20 * size);
+        let ids = random_cells::random_ids(random, cells);
+        let (owner_of, domains) = random_cells::deal(random, cells, ranks);
+        let ranks = random_cells::random_domains(random, &ids, &owner_of, &domains, ranks);
+        let listed = ranks.iter().map(|domains| random_cells::random_list(random, domains)).collect();
+        let all_listed = random.random_bool(0.5);
+        Case {
+            listed: if all_listed { listed } else { vec![None; ranks.len()] },
+            ranks,
+            rounds: Rounds {
+                number,
+                fields: (0..random.random_range(1..=4)).map(|_| FieldCase::new(random)).collect(),
+                options: CaseOptions::random(random),
+                count: random.random_range(1..=3),
+            },
+        }
+    }
+
+    /// The same case, in messages; staged ones in chunks of at most `bytes`.
+    pub fn in_chunks(self, bytes: usize) -> Case {
+        Case { rounds: self.rounds.in_chunks(bytes), ..self }
+    }
+
+    /// Collective: binds the first field, in its own memory.
+    fn bind_first<'m, D: Device>(
+        &self,
+        comm: &Communicator,
+        device: &D,
+        here: &'m Here,
+    ) -> Result<Exchange<Box<dyn CaseField + 'm>>, Failure> {
+        self.rounds.bind_first(device, &self.pattern(comm, here)?, here)
+    }
+
+    fn pattern(&self, comm: &Communicator, here: &Here) -> Result<Pattern, Failure> {
+        let sets: Vec<IndexSet> = here.domains.iter().map(Domain::index_set).collect();
+        let halo = here.listed.clone().map_or(HaloCells::All, HaloCells::Ids);
+        let pattern = Pattern::unstructured(comm, &sets, &halo)?;
+        let wanted = (0..here.domains.len())
+            .map(|domain| (0..sets[domain].len()).filter(|&cell| here.is_filled(domain, cell)).count());
+        let (wanted, found) = (wanted.sum::<usize>(), pattern.halo_cells());
+        ensure!(found == wanted as u128, "the pattern fills {found} cells, expected {wanted}");
+        Ok(pattern)
+    }
+
+    fn here(&self, rank: usize) -> Here {
+        Here {
+            number: self.rounds.number,
+            domains: self.ranks[rank].clone(),
+            listed: self.listed[rank].clone(),
+            known: self.listed[rank].iter().flatten().copied().collect(),
+        }
+    }
+}
+
+impl FieldCase {
+    fn new(random: &mut StdRng) -> FieldCase {
+        let further = [0, 1, 1, 1, 2, 3][random.random_range(0..6)];
+        let longest = [0, 9, 4, 3][further];
+        let extents = (0..further).map(|_| random.random_range(0..=longest).max(random.random_range(0..=1)));
+        let further_axes: Vec<usize> = extents.collect();
+        let levels = further_axes.last().filter(|_| random.random_bool(0.4)).map(|&levels| {
+            let begin = random.random_range(0..=levels);
+            begin..random.random_range(begin..=levels)
+        });
+        let mut order: Vec<usize> = (0..=further).collect();
+        if random.random_bool(0.5) {
+            order.shuffle(random);
+        }
+        FieldCase {
+            element: random_element(random),
+            levels,
+            components: if random.random_bool(0.7) { 1 } else { random.random_range(2..=3) },
+            place: if random.random_bool(0.5) { ComponentPlace::Fastest } else { ComponentPlace::Slowest },
+            padding: order
+                .iter()
+                .map(|_| if random.random_bool(0.7) { 0 } else { random.random_range(0..3) })
+                .collect(),
+            order,
+            further_axes,
+            lenders: Lenders::random(random),
+            memory: random_memory(random),
+        }
+    }
+}
+
+/// Collective: runs a case on all ranks.
+///
+/// # Errors
+/// The first cell that is wrong on this rank, or the error of a call.
+pub fn check<D: Device>(comm: &Communicator, device: &D, case: &Case) -> Result<(), Failure> {
+    check_on(comm, device, device, case)
+}
+
+/// Collective: as [`check`], with every second field on another device.
+///
+/// # Errors
+/// As there.
+pub fn check_on<D: Device, E: Device>(
+    comm: &Communicator,
+    device: &D,
+    other: &E,
+    case: &Case,
+) -> Result<(), Failure> {
+    let here = case.here(comm.rank());
+    let run = || case.rounds.run(device, other, &case.pattern(comm, &here)?, &here);
+    run().map_err(|error| format!("unstructured case {}: {error}\n{case:?}", case.rounds.number).into())
+}
+
+/// Collective: exchanges of unstructured domains and of boxes in flight at once, started and finished in an order of
+/// its own on every rank.
+///
+/// # Errors
+/// The first cell that is wrong on this rank, or the error of a call.
+pub fn interleaved<D: Device>(comm: &Communicator, device: &D, number: u64) -> Result<(), Failure> {
+    let ranks = comm.size();
+    let cases: Vec<Case> = (0..3).map(|k| Case::new(number * 4 + k, ranks, 4)).collect();
+    let boxes: Vec<structured::Case> =
+        (0..2).map(|k| structured::Case::new(number * 4 + k, ranks, 4)).collect();
+    let here: Vec<Here> = cases.iter().map(|case| case.here(comm.rank())).collect();
+    let mut bound = Vec::new();
+    for (case, here) in cases.iter().zip(&here) {
+        bound.push(case.bind_first(comm, device, here)?);
+    }
+    for case in &boxes {
+        bound.push(case.bind_first(comm, device)?);
+    }
+    run_interleaved(bound, number, comm.rank())
+}
+
+/// What one rank has of a case.
+#[derive(Debug)]
+struct Here {
+    number: u64,
+    domains: Vec<Domain>,
+    listed: Option<Vec<i64>>,
+    /// The ids of the list.
+    known: HashSet<i64>,
+}
+
+impl Here {
+    /// Whether an exchange fills a cell.
+    fn is_filled(&self, domain: usize, cell: usize) -> bool {
+        let Domain { ids, owned, .. } = &self.domains[domain];
+        !owned[cell] && (self.listed.is_none() || self.known.contains(&ids[cell]))
+    }
+}
+
+impl Oracle for Here {
+    fn name(&self, domain: usize, layout: &BlockLayout, cell: &[i64], after: bool) -> Option<Name> {
+        let Domain { ids, owned, .. } = &self.domains[domain];
+        let index = cell[0] as usize;
+        let exchanged = layout.owned().contains(cell);
+        let holds = owned[index] || after && exchanged && self.is_filled(domain, index);
+        holds.then(|| {
+            let mut name = name_of(cell);
+            name[0] = ids[index];
+            name
+        })
+    }
+
+    fn seed(&self, field: usize, round: u64) -> u64 {
+        !self.number ^ round << 32 ^ (field as u64) << 48
+    }
+}
+
+impl FieldMaker for FieldCase {
+    fn element(&self) -> ElementType {
+        self.element
+    }
+
+    fn lenders(&self) -> Lenders {
+        self.lenders
+    }
+
+    fn memory(&self) -> MemoryKind {
+        self.memory
+    }
+
+    fn build<T: Element, D: Device>(
+        &self,
+        device: &D,
+        pattern: &Pattern,
+        memory: MemoryKind,
+    ) -> Result<Field<T, D>, Failure> {
+        let mut builder = Field::<T, D>::builder(pattern)
+            .further_axes(&self.further_axes)
+            .components(self.components, self.place)
+            .axis_order(&self.order)
+            .padding(&self.padding)
+            .memory(memory);
+        if let Some(levels) = &self.levels {
+            builder = builder.exchanged_levels(levels.clone());
+        }
+        Ok(builder.build(device)?)
+    }
+}

@@ -1,0 +1,152 @@
+//! Makes the fields of a case: owned, borrowed, or in memory named by its address.
+
+use haloport_core::device::{Buffer, Device, MemoryKind};
+use haloport_core::{BlockLayout, BorrowedField, Element, ElementType, Field, Pattern};
+use rand::RngExt;
+use rand::rngs::StdRng;
+
+use super::element_types::for_type;
+use super::fields::{Borrowed, CaseField, Owned};
+use super::truth::{Described, Oracle};
+use super::values::UNTOUCHED;
+use crate::Failure;
+
+/// Describes a field of a case.
+pub(crate) trait FieldMaker {
+    fn element(&self) -> ElementType;
+    /// The ranks on which its memory is lent.
+    fn lenders(&self) -> Lenders;
+    /// The kind of memory, on devices that have several.
+    fn memory(&self) -> MemoryKind;
+    /// The axes along which its components point; none for scalars.
+    fn vector(&self) -> &[usize] {
+        &[]
+    }
+    fn build<T: Element, D: Device>(
+        &self,
+        device: &D,
+        pattern: &Pattern,
+        memory: MemoryKind,
+    ) -> Result<Field<T, D>, Failure>;
+}
+
+/// The ranks on which the memory of a field is lent: none, all or some of them.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Lenders(u64);
+
+impl Lenders {
+    /// No rank.
+    pub(crate) const NONE: Lenders = Lenders(0);
+
+    pub(crate) fn random(random: &mut StdRng) -> Lenders {
+        Lenders(match random.random_range(0..8) {
+            0 => u64::MAX,
+            1 | 2 => random.random(),
+            _ => 0,
+        })
+    }
+
+    fn contain(self, rank: usize) -> bool {
+        self.0 >> (rank % 64) & 1 == 1
+    }
+}
+
+/// The memory that a borrowed field borrows: one list for each domain.
+pub(super) type Memory = Vec<Vec<u128>>;
+
+/// Makes one field; if it is borrowed, it borrows `memory`.
+pub(super) fn make_field<'m, D: Device>(
+    device: &D,
+    pattern: &Pattern,
+    oracle: &'m dyn Oracle,
+    maker: &impl FieldMaker,
+    number: usize,
+    memory: &'m mut Memory,
+) -> Result<Box<dyn CaseField + 'm>, Failure> {
+    if !maker.lenders().contain(pattern.comm().rank()) {
+        return make_owned(device, pattern, oracle, maker, number);
+    }
+    let described = Described { oracle, number, element: maker.element() };
+    let kind = memory_of(device, maker);
+    for_type!(maker.element(), T => {
+        // An owned field of the same shape makes the layouts.
+        let model = maker.build::<T, D>(device, pattern, MemoryKind::Device)?;
+        make_lent(model, described, maker.vector(), kind, memory)
+    })
+}
+
+/// Makes one field in memory that is lent, with the layouts of `model`; if it is borrowed, it borrows `memory`.
+fn make_lent<'m, T: Element, D: Device>(
+    model: Field<T, D>,
+    described: Described<'m>,
+    vector: &[usize],
+    kind: MemoryKind,
+    memory: &'m mut Memory,
+) -> Result<Box<dyn CaseField + 'm>, Failure> {
+    let device = model.device();
+    let layouts = (0..model.domain_count()).map(|domain| model.layout(domain).cloned());
+    let layouts = layouts.collect::<Result<Vec<_>, _>>()?;
+    if !device.info().runs_on_host() {
+        let field = field_at_addresses::<T, D>(device, layouts, kind)?;
+        return Ok(Box::new(Owned { described, field: field.with_vector(vector)? }));
+    }
+    let untouched = u128::from_ne_bytes([UNTOUCHED; 16]);
+    let words = |layout: &BlockLayout| (layout.span().1 as usize * size_of::<T>()).div_ceil(16);
+    *memory = layouts.iter().map(|layout| vec![untouched; words(layout)]).collect();
+    let blocks = memory
+        .iter_mut()
+        .zip(&layouts)
+        .map(|(memory, layout)| (bytemuck::cast_slice_mut::<u128, T>(memory), layout.clone()));
+    let field = BorrowedField::new(device, blocks)?.with_vector(vector)?;
+    Ok(Box::new(Borrowed { described, field, layouts }))
+}
+
+/// Makes one field that owns its memory.
+pub(super) fn make_owned<'m, D: Device>(
+    device: &D,
+    pattern: &Pattern,
+    oracle: &'m dyn Oracle,
+    maker: &impl FieldMaker,
+    number: usize,
+) -> Result<Box<dyn CaseField + 'm>, Failure> {
+    let memory = memory_of(device, maker);
+    let described = Described { oracle, number, element: maker.element() };
+    for_type!(maker.element(), T => {
+        Ok(Box::new(Owned { described, field: maker.build::<T, D>(device, pattern, memory)? }))
+    })
+}
+
+/// Makes a field in memory that was allocated on the device beforehand, by address.
+fn field_at_addresses<T: Element, D: Device>(
+    device: &D,
+    layouts: Vec<BlockLayout>,
+    kind: MemoryKind,
+) -> Result<Field<T, D>, Failure> {
+    let bytes = |layout: &BlockLayout| layout.span().1 as usize * size_of::<T>();
+    let buffers =
+        layouts.iter().map(|layout| device.allocate(bytes(layout), kind)).collect::<Result<Vec<_>, _>>()?;
+    let host_accessible = buffers.iter().all(Buffer::host_accessible);
+    let blocks = buffers.iter().map(Buffer::pointer).zip(layouts).collect();
+    // SAFETY: each block is a zeroed buffer of its own, as long as its layout, which has no negative strides, and the field
+    // alone owns it.
+    Ok(unsafe { Field::from_raw(device, blocks, host_accessible, Box::new(buffers)) })
+}
+
+/// The kind of memory of a field: that of the case if the device has it, else the device's own.
+fn memory_of<D: Device>(device: &D, maker: &impl FieldMaker) -> MemoryKind {
+    let wanted = maker.memory();
+    if device.allocate(1, wanted).is_ok() { wanted } else { MemoryKind::Device }
+}
+
+/// A random element type of the suites.
+pub(crate) fn random_element(random: &mut StdRng) -> ElementType {
+    use ElementType::*;
+    let elements =
+        [I8, I16, I32, I64, I128, U8, U16, U32, U64, U128, F16, Bf16, F32, F64, Complex32, Complex64];
+    elements[random.random_range(0..elements.len())]
+}
+
+/// A random kind of memory, mostly one that the host cannot read.
+pub(crate) fn random_memory(random: &mut StdRng) -> MemoryKind {
+    [MemoryKind::Device, MemoryKind::Device, MemoryKind::Shared][random.random_range(0..3)]
+}

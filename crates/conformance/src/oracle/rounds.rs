@@ -1,0 +1,172 @@
+//! Rounds of exchanges of a case, each of them verified.
+
+use haloport_core::device::{Device, Priority};
+use haloport_core::{Exchange, Pattern, Plan, Schedule};
+use rand::rngs::StdRng;
+use rand::seq::SliceRandom;
+use rand::{RngExt, SeedableRng};
+
+use super::fields::{CaseField, CaseFields};
+use super::make::{FieldMaker, Memory, make_field, make_owned};
+use super::options::CaseOptions;
+use super::truth::Oracle;
+use crate::Failure;
+
+/// What a case of any kind has: fields, and how and how often they are exchanged.
+#[derive(Debug, Clone)]
+pub(crate) struct Rounds<F> {
+    /// The number of the case.
+    pub(crate) number: u64,
+    pub(crate) fields: Vec<F>,
+    pub(crate) options: CaseOptions,
+    pub(crate) count: u64,
+}
+
+impl<F: FieldMaker> Rounds<F> {
+    /// The same, in messages; staged ones in chunks of at most `bytes`.
+    pub(crate) fn in_chunks(self, bytes: usize) -> Rounds<F> {
+        Rounds { options: self.options.in_chunks(bytes), ..self }
+    }
+
+    /// Collective: runs the rounds, first of an exchange that owns its fields, then of a plan to which fields are passed.
+    /// Every second field is on `other`.
+    pub(crate) fn run<D: Device, E: Device>(
+        &self,
+        device: &D,
+        other: &E,
+        pattern: &Pattern,
+        oracle: &dyn Oracle,
+    ) -> Result<(), Failure> {
+        let make = |memory| -> Result<CaseFields<'_>, Failure> {
+            let fields = self.fields.iter().zip(memory).enumerate();
+            let made = fields.map(|(number, (field, memory))| match number % 2 {
+                0 => make_field(device, pattern, oracle, field, number, memory),
+                _ => make_field(other, pattern, oracle, field, number, memory),
+            });
+            made.collect()
+        };
+        let mut memories: [Vec<Memory>; 3] = std::array::from_fn(|_| vec![Memory::new(); self.fields.len()]);
+        let [bound, first, second] = &mut memories;
+        let exchange = self.options.bind(pattern, make(bound)?)?;
+        run_rounds(device, exchange, self.number, self.count)?;
+        let mut sets = [make(first)?, make(second)?];
+        let plan = self.options.plan(pattern, &mut sets[0])?;
+        run_passed(device, plan, sets, self.number, self.count)
+    }
+
+    /// Collective: binds the first field, in its own memory.
+    pub(crate) fn bind_first<'m, D: Device>(
+        &self,
+        device: &D,
+        pattern: &Pattern,
+        oracle: &'m dyn Oracle,
+    ) -> Result<Exchange<Box<dyn CaseField + 'm>>, Failure> {
+        let field = make_owned(device, pattern, oracle, &self.fields[0], 0)?;
+        Ok(pattern.bind_with(field, self.options.options())?)
+    }
+}
+
+/// Runs rounds of one exchange, each with another schedule, and verifies each.
+fn run_rounds<D: Device>(
+    device: &D,
+    mut exchange: Exchange<CaseFields<'_>>,
+    number: u64,
+    rounds: u64,
+) -> Result<(), Failure> {
+    let stream = device.create_stream(Priority::Normal)?;
+    for round in 0..rounds {
+        for field in exchange.fields_mut() {
+            field.prepare(round)?;
+        }
+        let schedules = [Schedule::Blocking, Schedule::DefaultStream, Schedule::On(&stream)];
+        match (number + round) % 4 {
+            0 => exchange.run(schedules[0])?,
+            1 => exchange.start(schedules[1])?.finish(schedules[0])?,
+            2 => exchange.start(schedules[0])?.finish(schedules[2])?,
+            _ => {
+                let pending = exchange.start(schedules[2])?;
+                while !pending.is_ready() {
+                    std::thread::yield_now();
+                }
+                pending.finish(schedules[2])?;
+            }
+        }
+        device.synchronize(&stream)?;
+        for field in exchange.fields() {
+            field.verify(round, true)?;
+        }
+    }
+    Ok(())
+}
+
+/// Runs rounds of one plan, to which this rank passes one of two sets of fields, in an order of its own. The other set must
+/// stay as it is.
+fn run_passed<D: Device>(
+    device: &D,
+    mut plan: Plan,
+    mut sets: [CaseFields<'_>; 2],
+    number: u64,
+    rounds: u64,
+) -> Result<(), Failure> {
+    let mut random = order_of_rank(number, plan.pattern().comm().rank());
+    for round in 0..rounds + 2 {
+        let passed = random.random_range(0..2);
+        for field in sets.iter_mut().flatten() {
+            field.prepare(round)?;
+        }
+        match (number + round) % 3 {
+            0 => plan.run(&mut sets[passed], Schedule::Blocking)?,
+            1 => plan.start(&mut sets[passed], Schedule::DefaultStream)?.finish(Schedule::DefaultStream)?,
+            _ => {
+                let pending = plan.start(&mut sets[passed], Schedule::Blocking)?;
+                while !pending.is_ready() {
+                    std::thread::yield_now();
+                }
+                pending.finish(Schedule::DefaultStream)?;
+            }
+        }
+        device.synchronize(&device.default_stream())?;
+        for (set, fields) in sets.iter().enumerate() {
+            for field in fields {
+                field
+                    .verify(round, set == passed)
+                    .map_err(|error| format!("of a plan, round {round}: {error}"))?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Runs rounds of several exchanges in flight at once, started and finished in an order of its own on every rank. The order
+/// is made from `number` and `rank`.
+pub(crate) fn run_interleaved(
+    mut bound: Vec<Exchange<Box<dyn CaseField + '_>>>,
+    number: u64,
+    rank: usize,
+) -> Result<(), Failure> {
+    let mut random = order_of_rank(number, rank);
+    for round in 0..5 {
+        bound.shuffle(&mut random);
+        let mut pending = Vec::new();
+        for exchange in &mut bound {
+            exchange.fields_mut().prepare(round)?;
+            pending.push(exchange.start(Schedule::DefaultStream)?);
+        }
+        pending.shuffle(&mut random);
+        for exchange in pending {
+            // Some are dropped, which finishes them, too.
+            if random.random_bool(0.8) {
+                exchange.finish(Schedule::Blocking)?;
+            }
+        }
+        for exchange in &bound {
+            exchange.fields().verify(round, true)?;
+        }
+    }
+    Ok(())
+}
+
+/// The order of one rank.
+fn order_of_rank(number: u64, rank: usize) -> StdRng {
+    StdRng::seed_from_u64(number ^ (rank as u64) << 40)
+}

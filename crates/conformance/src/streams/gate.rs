@@ -1,0 +1,34 @@
+//! A gate that does not stay closed for ever.
+
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
+
+use crate::Failure;
+
+/// How long a call that waits for nothing may take on a busy machine.
+pub(super) const CALL_LIMIT: Duration = Duration::from_secs(20);
+
+/// A gate that opens by itself after [`CALL_LIMIT`], so that a call that waits for it ends.
+pub(super) struct TimedGate {
+    close: mpsc::Sender<()>,
+    watch: thread::JoinHandle<bool>,
+}
+
+impl TimedGate {
+    pub(super) fn new(open: Box<dyn FnOnce() + Send>) -> TimedGate {
+        let (close, closed) = mpsc::channel();
+        let watch = thread::spawn(move || {
+            let in_time = closed.recv_timeout(CALL_LIMIT) != Err(mpsc::RecvTimeoutError::Timeout);
+            open();
+            in_time
+        });
+        TimedGate { close, watch }
+    }
+
+    /// Opens the gate, and returns whether it was still closed.
+    pub(super) fn open(self) -> Result<bool, Failure> {
+        drop(self.close);
+        Ok(self.watch.join().map_err(|_| "the thread that opens the gate panicked")?)
+    }
+}

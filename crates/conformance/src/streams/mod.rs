@@ -1,0 +1,19 @@
+//! Exchanges on the streams of one device, most of them on devices that go on working after a call has returned.
+//!
+//! - `ordering`: exchanges and the work around them;
+//! - `scheduled`: exchanges whose end the host does not wait for, and their failures;
+//! - `staging`: messages that are staged in chunks;
+//! - `steps`: steps that are recorded once and replayed;
+//! - `trace`: the time line of exchanges and kernels;
+//! - `faults`, `panics`: calls that fail, callbacks and drivers that panic;
+//! - `ring`, `gate`: the exchange that most of them run, and a gate that opens by itself.
+
+pub mod faults;
+mod gate;
+pub mod ordering;
+pub mod panics;
+mod ring;
+pub mod scheduled;
+pub mod staging;
+pub mod steps;
+pub mod trace;
