@@ -9,12 +9,10 @@ use haloport_cuda::CudaDevice;
 #[cfg(feature = "sycl")]
 use haloport_sycl::SyclDevice;
 
-use crate::spec::SelectError;
-
 /// A device of any backend of this build, chosen at run time.
 ///
-/// It is not a [`Device`] itself: [`with_device!`](crate::with_device) hands the device within to generic code, once,
-/// so that all that follows is compiled for it.
+/// It is not a [`Device`] itself: [`with_device!`](crate::with_device) passes the device within to generic code, which is
+/// compiled for each backend.
 ///
 /// ```
 /// use haloport::AnyDevice;
@@ -37,7 +35,7 @@ pub enum AnyDevice {
     Sycl(SyclDevice),
 }
 
-/// What every device of [`AnyDevice`] answers.
+/// The properties of any device.
 #[enum_dispatch]
 trait Describe {
     fn describe(&self) -> &DeviceInfo;
@@ -60,27 +58,10 @@ impl AnyDevice {
         self.info().id.backend
     }
 
-    /// The device that `spec` names: `auto` (the best one there is), `cpu`, `cpu:0`, `cpu:threads=4`, `sycl:gpu:0`. See
-    /// [`DeviceSpec`](crate::DeviceSpec).
-    ///
-    /// ```
-    /// use haloport::AnyDevice;
-    ///
-    /// let error = AnyDevice::select("gpu").unwrap_err();
-    /// assert!(error.to_string().starts_with("there is no device `gpu`"));
-    /// ```
+    /// The same device, with `threads` threads if it is the CPU. Ranks that are threads of one process take 1 each.
     ///
     /// # Errors
-    /// [`SelectError`], which says what was looked for, what is there, and what to do.
-    pub fn select(spec: &str) -> Result<AnyDevice, SelectError> {
-        spec.parse::<crate::DeviceSpec>()?.open()
-    }
-
-    /// The same device with `threads` threads, where it is the CPU; any other device as it is. Ranks that are threads
-    /// of one process take 1 each.
-    ///
-    /// # Errors
-    /// [`DeviceError`] for 0 threads, and where they cannot be started.
+    /// [`DeviceError`] for 0 threads, and if the threads cannot be started.
     #[cfg_attr(not(feature = "cpu"), allow(unused_variables, reason = "no device of this build has threads"))]
     pub fn with_threads(self, threads: usize) -> Result<AnyDevice, DeviceError> {
         match self {
@@ -94,10 +75,10 @@ impl AnyDevice {
     }
 }
 
-/// Runs an expression that is generic over the device with the device inside an [`AnyDevice`].
+/// Evaluates an expression that is generic over the device, with the device inside an [`AnyDevice`].
 ///
-/// The expression is compiled once for each backend of the build; this is the one place where the program looks which
-/// one it has, so put it outermost.
+/// The expression is compiled once for each backend of the build. Put it in the outermost function: nothing below it then
+/// depends on the choice at run time.
 ///
 /// ```
 /// use haloport::device::Device;
@@ -118,8 +99,8 @@ macro_rules! with_device {
     };
 }
 
-// Which arms there are is settled by the features of this crate, not by those of the caller. So each backend adds its arm
-// in a macro of its own, which is defined with the arm or without, and hands over to the next.
+// The features of this crate decide which arms there are, not those of the caller. So each backend has a macro, defined with
+// its arm or without, which calls the macro of the next backend.
 macro_rules! arm {
     ($d:tt $feature:literal $variant:ident $name:ident $next:ident) => {
         #[cfg(feature = $feature)]

@@ -1,4 +1,4 @@
-//! What this build and this machine have.
+//! The backends and transports of this build and this machine.
 
 use haloport_core::DataPath;
 #[cfg(feature = "cpu")]
@@ -10,7 +10,7 @@ use serde::Serialize;
 #[cfg(feature = "cpu")]
 use crate::spec::{BACKENDS, missing};
 
-/// What a backend is for.
+/// The role of a backend.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum BackendRole {
@@ -20,47 +20,47 @@ pub enum BackendRole {
     Transport,
 }
 
-/// One backend or transport that Haloport knows: what it has here, or why it is missing.
+/// A backend or transport that Haloport knows: what it offers on this machine, or why it is missing.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct BackendReport {
     /// Its name.
     pub name: &'static str,
-    /// What it is for.
+    /// Its role.
     pub role: BackendRole,
     /// Its devices.
     pub devices: Vec<DeviceInfo>,
-    /// How cells get from one of its ranks to others.
+    /// How cells travel between its ranks.
     pub paths: Vec<RankPaths>,
-    /// Why it cannot be used; `None` where it can.
+    /// Why it cannot be used; `None` if it can.
     pub missing: Option<String>,
 }
 
-/// Some of the other ranks, seen from one of them.
+/// A group of ranks, as seen from one rank.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Peers {
-    /// Those of the same process.
+    /// Ranks of the same process.
     Process,
-    /// Those of the same node, in other processes.
+    /// Ranks of the same node, in other processes.
     Node,
-    /// Those of other nodes.
+    /// Ranks of other nodes.
     OtherNodes,
 }
 
-/// How cells get to a rank from some of the others.
+/// How cells travel to a rank from a group of other ranks.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct RankPaths {
-    /// From which.
+    /// The other ranks.
     pub peers: Peers,
-    /// The paths, of which each gives way to the next where it cannot be taken: fields that Haloport has allocated can be
-    /// read where they lie, those in the caller's memory are packed.
+    /// The paths, the quickest first. If one cannot be taken, the next is: fields that Haloport has allocated can be read
+    /// where they lie, fields in the caller's memory are packed.
     pub paths: Vec<DataPath>,
-    /// Why there is nothing but messages, where other paths might be expected.
+    /// Why there are only messages, if other paths might be expected.
     pub refused: Option<String>,
 }
 
 impl RankPaths {
-    /// The paths of a transport between processes or threads that says this of itself.
+    /// The paths of a transport with this reach.
     pub fn of(reach: &Reach) -> Vec<RankPaths> {
         let paths = |peers, paths: &[DataPath]| RankPaths { peers, paths: paths.to_vec(), refused: None };
         let [direct, shared, messages] = [DataPath::Direct, DataPath::Shared, DataPath::Messages];
@@ -77,8 +77,8 @@ impl RankPaths {
 
 /// Every backend and transport that Haloport knows, with its devices or the reason why it is missing.
 ///
-/// MPI is not started: how its ranks exchange is what this process finds possible on its machine. What the ranks of a job
-/// have found is [`RankPaths::of`] their communicator.
+/// MPI is not started: its paths are those that this process finds possible on its machine. [`RankPaths::of`] the reach of a
+/// communicator gives those of a running job.
 ///
 /// ```
 /// let cpu = haloport::backends().into_iter().find(|backend| backend.name == "cpu").expect("it is listed");
@@ -99,7 +99,7 @@ pub fn backends() -> Vec<BackendReport> {
 
 #[cfg(feature = "mpi")]
 fn mpi() -> BackendReport {
-    // Of ranks, this process knows only itself.
+    // This process knows of no other rank.
     let reach = match haloport_mpi::try_node_memory() {
         Ok(()) => Reach::Node { ranks: 1 },
         Err(error) => Reach::Own { reason: error.to_string() },

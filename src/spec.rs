@@ -11,17 +11,17 @@ use haloport_cuda::CudaDevice;
 #[cfg(feature = "sycl")]
 use haloport_sycl::SyclDevice;
 
-use crate::AnyDevice;
+use crate::any_device::AnyDevice;
 
-/// The backends that Haloport knows, best first, with whether this build has them.
+/// The backends that Haloport knows, best first, and whether this build has them.
 pub(crate) const BACKENDS: [(&str, bool); 3] =
     [("cuda", cfg!(feature = "cuda")), ("sycl", cfg!(feature = "sycl")), ("cpu", cfg!(feature = "cpu"))];
 
-/// What a device string asks for.
+/// A device string, read.
 ///
 /// | string | device |
 /// | --- | --- |
-/// | `auto` | the best device there is: of the backends of this build the first of CUDA, SYCL and CPU that has one; of SYCL's devices a GPU or an accelerator, since the CPU backend serves a CPU better, if it is built |
+/// | `auto` | the best device there is: that of the first backend of this build, in the order CUDA, SYCL, CPU, that has one; of SYCL a GPU or an accelerator only, if the CPU backend is built, which is faster on a CPU |
 /// | `cpu`, `cpu:0` | the CPU, with a thread for each core |
 /// | `cpu:threads=4` | the CPU with 4 threads |
 /// | `cuda`, `cuda:1` | with the feature `cuda`: the first NVIDIA GPU, the second one |
@@ -55,7 +55,7 @@ enum Wanted {
     Sycl,
 }
 
-/// Why a device string gives no device.
+/// Why a device string names no device that can be opened.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SelectError {
@@ -80,13 +80,31 @@ pub enum SelectError {
     Device(#[from] DeviceError),
 }
 
+impl AnyDevice {
+    /// Opens the device that `spec` names: `auto` (the best one there is), `cpu`, `cpu:0`, `cpu:threads=4`, `sycl:gpu:0`. See
+    /// [`DeviceSpec`].
+    ///
+    /// ```
+    /// use haloport::AnyDevice;
+    ///
+    /// let error = AnyDevice::select("gpu").unwrap_err();
+    /// assert!(error.to_string().starts_with("there is no device `gpu`"));
+    /// ```
+    ///
+    /// # Errors
+    /// [`SelectError`], which says what was looked for, what is there, and what to do.
+    pub fn select(spec: &str) -> Result<AnyDevice, SelectError> {
+        spec.parse::<DeviceSpec>()?.open()
+    }
+}
+
 impl DeviceSpec {
-    /// The number of threads that the string asks for.
+    /// The number of threads that the string asks for, if it names one.
     pub fn threads(&self) -> Option<usize> {
         self.threads
     }
 
-    /// The same, with `threads` threads where the device is the CPU and the string did not say how many.
+    /// The same, with `threads` threads if the device is the CPU and the string names no number.
     #[must_use]
     pub fn or_threads(mut self, threads: usize) -> DeviceSpec {
         self.threads = self.threads.or(Some(threads));
@@ -109,10 +127,11 @@ impl DeviceSpec {
         }
     }
 
-    /// The first backend that has a device; if none has one, the reason is that of the last, which most machines have.
+    /// Opens a device of the first backend that has one. If none has, the error is that of the last backend, which most
+    /// machines have.
     fn open_best(&self) -> Result<AnyDevice, SelectError> {
-        type Way = fn(&DeviceSpec) -> Result<AnyDevice, SelectError>;
-        let best_first: &[Way] = &[
+        type Open = fn(&DeviceSpec) -> Result<AnyDevice, SelectError>;
+        let best_first: &[Open] = &[
             #[cfg(feature = "cuda")]
             |_| Ok(CudaDevice::new()?.into()),
             #[cfg(all(feature = "sycl", feature = "cpu"))]
