@@ -8,8 +8,8 @@
 
 use haloport::cpu::CpuDevice;
 use haloport::{
-    Communicator, Connectivity, Error, Field, FieldError, Grid, Halo, IndexBox, Pattern, Schedule, Split,
-    View, ViewMut,
+    Communicator, Connectivity, Error, Field, FieldError, Grid, Halo, IndexBox, Pattern, Reduction, Schedule,
+    Split, View, ViewMut,
 };
 
 /// Cells along z, y and x. In memory, those along the last axis lie side by side.
@@ -72,10 +72,12 @@ fn heat(comm: &Communicator) -> Result<(), Error> {
     let view = now.fields().view(0)?;
     let top = mine.with_axis(0, mine.upper()[0] - 1, mine.upper()[0]);
     let sum: f64 = view.rows(2, &top)?.flatten().sum();
-    for (rank, (cells, mean)) in comm.sparse_exchange(&[(0, (top, sum / top.cells() as f64))])? {
+    let means = comm.gather(0, &(top, sum / top.cells() as f64))?; // on rank 0
+    for (rank, (cells, mean)) in means.into_iter().flatten().enumerate() {
         println!("rank {rank}: mean of {cells}: {mean:.6}");
     }
-    let hottest = comm.all_max(view.rows(2, &mine)?.flatten().copied().fold(0.0, f64::max))?;
+    let hottest = view.rows(2, &mine)?.flatten().copied().fold(0.0, f64::max);
+    let hottest = comm.all_reduce(hottest, Reduction::Max)?;
     if !(0.8..1.0).contains(&hottest) {
         return Err(
             format!("the hottest cell has {hottest}, expected it to be nearly as hot as the wall").into()

@@ -31,7 +31,7 @@ pub mod sparse;
 pub mod trace;
 pub mod transport;
 
-pub use comm::{Communicator, MOST_RANKS, Progress, RanksError, run_ranks};
+pub use comm::{Communicator, MOST_RANKS, Progress, RanksError, Reducible, run_ranks};
 pub use domain::{Connectivity, Grid, GridError, Halo, HaloCells, IndexBox, IndexSet, Orientation, Split};
 pub use element::{Element, ElementType};
 pub use error::Error;
@@ -45,4 +45,4 @@ pub use field::{
 pub use line::{Line, LineExchange};
 pub use pattern::{CellRegions, Cells, Pattern, PatternError, Piece, Regions};
 pub use sparse::{SparseError, SparseExchange, SparseOptions};
-pub use transport::TransportError;
+pub use transport::{Reduction, TransportError};

@@ -6,7 +6,7 @@
 use std::sync::OnceLock;
 use std::time::Instant;
 
-use haloport::Communicator;
+use haloport::{Communicator, Reduction};
 
 use crate::command::failure::Failure;
 use crate::command::launch::ranks_here;
@@ -121,7 +121,7 @@ fn sample(comm: &Communicator, contestant: &mut dyn Contestant, batch: usize) ->
     let begin = clock.seconds();
     contestant.run(batch)?;
     let end = clock.seconds();
-    Ok(comm.all_max(end)? + comm.all_max(-begin)?)
+    Ok(comm.all_reduce(end, Reduction::Max)? - comm.all_reduce(begin, Reduction::Min)?)
 }
 
 /// A clock that all ranks share where they are threads of one process; otherwise one that begins with each sample.

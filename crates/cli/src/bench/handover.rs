@@ -5,8 +5,8 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
-use haloport::Communicator;
 use haloport::transport::{Lease, SharedMemory};
+use haloport::{Communicator, Reduction};
 
 use crate::command::failure::Failure;
 use crate::command::launch::ranks_here;
@@ -70,7 +70,7 @@ fn among(comm: &Communicator, words: Option<&[AtomicU64]>) -> Result<Option<f64>
     }
     nanoseconds.sort_by(f64::total_cmp);
     let median = nanoseconds.get(TIMES / 2).copied().unwrap_or(0.0);
-    Ok(Some(comm.all_max(median)?))
+    Ok(Some(comm.all_reduce(median, Reduction::Max)?))
 }
 
 /// The words in memory that processes share; `None` where it is too short.

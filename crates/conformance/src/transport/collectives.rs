@@ -10,7 +10,7 @@ use crate::{Failure, ensure};
 
 pub(super) fn ranks(comm: &Communicator) -> Result<(), Failure> {
     ensure!(comm.rank() < comm.size(), "rank {} of {}", comm.rank(), comm.size());
-    let mut all = [1 << comm.rank()];
+    let mut all = [1u64 << comm.rank()];
     comm.all_reduce(&mut all, Reduction::Sum)?;
     ensure!(all[0] == (1 << comm.size()) - 1, "the ranks are {:b}", all[0]);
     Ok(())
@@ -36,8 +36,21 @@ pub(super) fn reductions(comm: &Communicator) -> Result<(), Failure> {
         comm.all_reduce(&mut values, Reduction::Sum)?;
         ensure!(values == [size * (size - 1) / 2, 0u64.wrapping_sub(size)], "the sums are {values:?}");
     }
-    let largest = comm.all_max(-1.5 - rank as f64)?;
+    let largest = comm.all_reduce(-1.5 - rank as f64, Reduction::Max)?;
     ensure!(largest == -1.5, "the largest float is {largest}");
+    // Each of these is lost beside 1e16, but not their sum.
+    let sum = comm.all_reduce(if rank + 1 == size { 1e16 } else { 1.0 }, Reduction::Sum)?;
+    ensure!(sum == (size - 1) as f64 + 1e16, "the sum of the floats is {sum}");
+    Ok(())
+}
+
+pub(super) fn gathers(comm: &Communicator) -> Result<(), Failure> {
+    for root in 0..comm.size() {
+        let gathered = comm.gather(root, &vec![root; comm.rank()])?;
+        let expected: Vec<Vec<usize>> = (0..comm.size()).map(|rank| vec![root; rank]).collect();
+        let expected = (comm.rank() == root).then_some(expected);
+        ensure!(gathered == expected, "rank {root} has gathered {gathered:?}");
+    }
     Ok(())
 }
 
@@ -97,6 +110,8 @@ pub(super) fn wrong_ranks(comm: &Communicator) -> Result<(), Failure> {
     ensure!(error.as_ref() == Some(&expected), "a message to rank {peer} gives {error:?}");
     let error = comm.broadcast(peer, &1u8).err();
     ensure!(error.as_ref() == Some(&expected), "a broadcast from rank {peer} gives {error:?}");
+    let error = comm.gather(peer, &1u8).err();
+    ensure!(error.as_ref() == Some(&expected), "a gather to rank {peer} gives {error:?}");
     let buffer = Memory::new(8);
     // SAFETY: the call is refused.
     let opened = unsafe { bare(comm).open(Direction::Send, peer, 1, buffer.range(0, 8)) };

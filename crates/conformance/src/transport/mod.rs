@@ -29,6 +29,7 @@ pub fn suite(comm: &Communicator) -> Result<Report, String> {
             ("barriers", collectives::barriers),
             ("reductions", collectives::reductions),
             ("broadcasts", collectives::broadcasts),
+            ("gathers", collectives::gathers),
             ("sparse exchanges", collectives::sparse_exchanges),
             ("agreement", collectives::agreement),
             ("wrong ranks", collectives::wrong_ranks),

@@ -3,14 +3,16 @@
 use std::fmt;
 use std::thread::ThreadId;
 
+use crate::element::ElementType;
 use crate::transport::{Reduction, TransportError};
 
 /// A collective call. All ranks make the same, in the same order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Call {
     Barrier,
-    Reduction { reduction: Reduction, values: usize },
+    Reduction { reduction: Reduction, element: ElementType, values: usize },
     Broadcast { root: usize },
+    Gather { root: usize },
     Messages,
     Agreement,
     WriteTrace,
@@ -28,7 +30,7 @@ const DETAIL_BITS: u32 = 56;
 
 impl Call {
     /// The number of kinds of calls.
-    pub(super) const KINDS: usize = 13;
+    pub(super) const KINDS: usize = 14;
 
     /// The kind of call, from 0.
     pub(super) fn kind(self) -> usize {
@@ -47,6 +49,7 @@ impl Call {
             Call::Barrier => "all ranks at a barrier",
             Call::Reduction { .. } => "all ranks at a reduction",
             Call::Broadcast { .. } => "all ranks at a broadcast",
+            Call::Gather { .. } => "all ranks at a gather",
             Call::Messages => "all ranks at a sparse exchange",
             Call::Agreement => "all ranks at an agreement",
             Call::WriteTrace => "all ranks at the writing of a time line",
@@ -63,7 +66,9 @@ impl Call {
     fn parts(self) -> (usize, u64) {
         match self {
             Call::Barrier => (0, 0),
-            Call::Reduction { reduction, values } => (1, (values as u64) << 2 | reduction as u64),
+            Call::Reduction { reduction, element, values } => {
+                (1, (values as u64) << 10 | (element as u64) << 2 | reduction as u64)
+            }
             Call::Broadcast { root } => (2, root as u64),
             Call::Messages => (3, 0),
             Call::Agreement => (4, 0),
@@ -75,6 +80,7 @@ impl Call {
             Call::LineExchange { line } => (10, line.into()),
             Call::LineRound { exchange } => (11, exchange.into()),
             Call::Plan { pattern } => (12, pattern.into()),
+            Call::Gather { root } => (13, root as u64),
         }
     }
 }
@@ -84,10 +90,11 @@ impl fmt::Display for Call {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Call::Barrier => f.write_str("a barrier"),
-            Call::Reduction { reduction, values } => {
-                write!(f, "a reduction ({reduction:?}) of {values} values")
+            Call::Reduction { reduction, element, values } => {
+                write!(f, "a reduction ({reduction:?}) of {values} values of type {element}")
             }
             Call::Broadcast { root } => write!(f, "a broadcast from rank {root}"),
+            Call::Gather { root } => write!(f, "a gather to rank {root}"),
             Call::Messages => f.write_str("a sparse exchange of messages"),
             Call::Agreement => f.write_str("an agreement"),
             Call::WriteTrace => f.write_str("the writing of a time line"),

@@ -14,11 +14,16 @@ use serde::de::DeserializeOwned;
 
 use super::call::{Call, Collectives};
 use super::communicator::{Communicator, Waiting, decode, encode};
+use super::reducible::{Number, Reducible};
 use crate::callback;
+use crate::element::Element;
 use crate::transport::{Idle, Reduction, Transport, TransportError};
 
 /// The most values that travel with the word of a call.
 const RIDERS: usize = 6;
+
+/// The most words of all ranks in one reduction of a sum in the order of the ranks, unless there are more ranks: 512 KiB.
+const MOST_WORDS: usize = 1 << 16;
 
 /// A call of several steps, as long as this lives: no other call of this rank comes between them.
 #[derive(Debug)]
@@ -60,25 +65,67 @@ impl Communicator {
         self.step(Call::Barrier, |step| step.meet(&mut [], Reduction::Max))
     }
 
-    /// Collective: the largest `value` of all ranks, in the order of [`f64::total_cmp`].
+    /// Collective: reduces each of the values over all ranks, and returns the results, the same bit for bit on every rank.
+    /// All ranks bring the same number of values of the same type.
+    ///
+    /// ```
+    /// use haloport_core::{Reduction, run_ranks};
+    ///
+    /// run_ranks(4, |comm| {
+    ///     let mine = comm.rank() as f64;
+    ///     let [sum, count] = comm.all_reduce([0.5 + mine, 1.0], Reduction::Sum)?;
+    ///     let largest = comm.all_reduce(mine, Reduction::Max)?;
+    ///     assert_eq!((sum / count, largest), (2.0, 3.0));
+    ///
+    ///     let mut cells = vec![10u64, 20];
+    ///     comm.all_reduce(&mut cells, Reduction::Sum)?; // in place
+    ///     assert_eq!(cells, [40, 80]);
+    ///     Ok(())
+    /// })?;
+    /// # Ok::<(), haloport_core::RanksError>(())
+    /// ```
+    ///
+    /// - The sum of floats is taken in the order of the ranks, `((v0 + v1) + v2) + …`, so it is also the same in every run.
+    ///   The sum of integers is modulo 2^64.
+    /// - If any rank brings a NaN, the result is a NaN, whatever the reduction. -0.0 is smaller than 0.0.
+    ///
+    /// # Cost
+    /// The largest or smallest of up to 6 values take one reduction of the transport, all else takes two. In a sum of
+    /// floats, the second one has [`size`](Communicator::size) times as many words of 8 bytes, which go in pieces of
+    /// 512 KiB: on 1024 ranks, one value makes 8 KiB, and 1000 values make 16 pieces.
     ///
     /// # Errors
-    /// As for [`barrier`](Communicator::barrier).
-    pub fn all_max(&self, value: f64) -> Result<f64, TransportError> {
-        let mut ordered = [ordered_from(value)];
-        self.all_reduce(&mut ordered, Reduction::Max)?;
-        Ok(float_from(ordered[0]))
+    /// As for [`barrier`](Communicator::barrier). After [`TransportError::OutOfStep`], as where the types or numbers of
+    /// values differ, values behind a `&mut` are as they were; after any other error they may be partly reduced.
+    pub fn all_reduce<V: Reducible>(&self, mut values: V, reduction: Reduction) -> Result<V, TransportError> {
+        let numbers = values.numbers();
+        let call =
+            Call::Reduction { reduction, element: <V::Number as Element>::TYPE, values: numbers.len() };
+        self.reduce_in(call, numbers, reduction)?;
+        Ok(values)
     }
 
-    /// Collective: replaces each value by its reduction over all ranks. The lists have the same length on every rank.
+    /// Collective: gives rank `root` the values of all ranks, in the order of the ranks; other ranks get `None`.
     ///
-    /// The largest or smallest of up to 6 values take one reduction of the transport, and all else takes two.
+    /// The root receives one message from each rank and holds all values; the others send one message.
     ///
     /// # Errors
-    /// As for [`barrier`](Communicator::barrier). After [`TransportError::OutOfStep`], as where the lengths differ, the
-    /// values are as they were.
-    pub fn all_reduce(&self, values: &mut [u64], reduction: Reduction) -> Result<(), TransportError> {
-        self.reduce_in(Call::Reduction { reduction, values: values.len() }, values, reduction)
+    /// As for [`barrier`](Communicator::barrier), [`TransportError::NoSuchRank`] and [`TransportError::Malformed`].
+    pub fn gather<T: Serialize + DeserializeOwned>(
+        &self,
+        root: usize,
+        value: &T,
+    ) -> Result<Option<Vec<T>>, TransportError> {
+        self.check_rank(root)?;
+        let message = (root, encode(value, self.rank())?);
+        let received = self.step(Call::Gather { root }, |step| {
+            step.begin()?;
+            step.run(|transport, idle| transport.sparse_exchange(vec![message], idle))
+        })?;
+        if self.rank() != root {
+            return Ok(None);
+        }
+        received.iter().map(|(sender, bytes)| decode(*sender, bytes)).collect::<Result<_, _>>().map(Some)
     }
 
     /// Collective: gives every rank the value of rank `root`.
@@ -90,9 +137,7 @@ impl Communicator {
         root: usize,
         value: &T,
     ) -> Result<T, TransportError> {
-        if root >= self.size() {
-            return Err(TransportError::NoSuchRank { peer: root, size: self.size() });
-        }
+        self.check_rank(root)?;
         let mut bytes = if self.rank() == root { encode(value, root)? } else { Vec::new() };
         self.step(Call::Broadcast { root }, |step| {
             step.begin()?;
@@ -124,10 +169,7 @@ impl Communicator {
         &self,
         messages: Vec<(usize, Vec<u8>)>,
     ) -> Result<Vec<(usize, Vec<u8>)>, TransportError> {
-        let size = self.size();
-        if let Some(&(peer, _)) = messages.iter().find(|(peer, _)| *peer >= size) {
-            return Err(TransportError::NoSuchRank { peer, size });
-        }
+        messages.iter().try_for_each(|&(peer, _)| self.check_rank(peer))?;
         self.step(Call::Messages, |step| {
             step.begin()?;
             step.run(|transport, idle| transport.sparse_exchange(messages, idle))
@@ -152,20 +194,14 @@ impl Communicator {
         })
     }
 
-    /// Collective: as [`all_reduce`](Communicator::all_reduce), as part of what `call` is about.
-    pub(crate) fn reduce_in(
+    /// Collective: as [`all_reduce`](Communicator::all_reduce), in a call of another kind.
+    pub(crate) fn reduce_in<T: Number>(
         &self,
         call: Call,
-        values: &mut [u64],
+        values: &mut [T],
         reduction: Reduction,
     ) -> Result<(), TransportError> {
-        self.step(call, |step| {
-            if values.len() <= RIDERS && reduction != Reduction::Sum {
-                return step.meet(values, reduction);
-            }
-            step.begin()?;
-            step.run(|transport, idle| transport.all_reduce(values, reduction, idle))
-        })
+        self.step(call, |step| step.reduce(values, reduction))
     }
 
     /// Collective: begins a call of several steps. All that this thread calls until it ends are its steps; calls of
@@ -182,6 +218,11 @@ impl Communicator {
             Ok((number, step.is_part))
         })?;
         Ok(Steps { comm: self, number, is_part })
+    }
+
+    fn check_rank(&self, peer: usize) -> Result<(), TransportError> {
+        let size = self.size();
+        if peer < size { Ok(()) } else { Err(TransportError::NoSuchRank { peer, size }) }
     }
 
     /// Does what is done in one step.
@@ -257,6 +298,44 @@ impl Step<'_> {
         Ok(())
     }
 
+    fn reduce<T: Number>(&mut self, values: &mut [T], reduction: Reduction) -> Result<(), TransportError> {
+        if let (Reduction::Sum, Some(add)) = (reduction, T::ORDERED_ADDITION) {
+            self.begin()?;
+            return self.add_in_rank_order(values, add);
+        }
+        let mut words: Vec<u64> = values.iter().map(|value| value.to_word(reduction)).collect();
+        if words.len() <= RIDERS && reduction != Reduction::Sum {
+            self.meet(&mut words, reduction)?;
+        } else {
+            self.begin()?;
+            self.run(|transport, idle| transport.all_reduce(&mut words, reduction, idle))?;
+        }
+        values.iter_mut().zip(words).for_each(|(value, word)| *value = T::from_word(word, reduction));
+        Ok(())
+    }
+
+    /// Gives every rank the values of all ranks, piece by piece, and adds them up.
+    fn add_in_rank_order<T: Number>(
+        &self,
+        values: &mut [T],
+        add: fn(T, T) -> T,
+    ) -> Result<(), TransportError> {
+        let (rank, size) = (self.comm.rank(), self.comm.size());
+        for values in values.chunks_mut((MOST_WORDS / size).max(1)) {
+            // The words of each rank in a row, of which the other ranks bring 0.
+            let mut words = vec![0; size * values.len()];
+            let mine = &mut words[rank * values.len()..];
+            mine.iter_mut().zip(&*values).for_each(|(word, value)| *word = value.to_word(Reduction::Sum));
+            self.run(|transport, idle| transport.all_reduce(&mut words, Reduction::Sum, idle))?;
+            let number = |&word: &u64| T::from_word(word, Reduction::Sum);
+            values.iter_mut().zip(&words).for_each(|(sum, word)| *sum = number(word));
+            for words in words.chunks(values.len()).skip(1) {
+                values.iter_mut().zip(words).for_each(|(sum, word)| *sum = add(*sum, number(word)));
+            }
+        }
+        Ok(())
+    }
+
     /// Ranks are at different calls, as all of them know: agrees on the error.
     fn out_of_step(&mut self) -> Result<TransportError, TransportError> {
         let (rank, mine) = (self.comm.rank(), self.call.to_string());
@@ -304,29 +383,3 @@ impl Step<'_> {
 
 /// The most ranks that a text names.
 const MOST_NAMED: usize = 8;
-
-/// An integer that is ordered as the float is by [`f64::total_cmp`].
-fn ordered_from(value: f64) -> u64 {
-    let bits = value.to_bits();
-    if bits >> 63 == 1 { !bits } else { bits | 1 << 63 }
-}
-
-fn float_from(ordered: u64) -> f64 {
-    f64::from_bits(if ordered >> 63 == 1 { ordered & !(1 << 63) } else { !ordered })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn floats_keep_their_order_as_integers() {
-        let values = [f64::NEG_INFINITY, -2.5, -0.0, 0.0, f64::MIN_POSITIVE, 1.0, 1e300, f64::INFINITY];
-        for pair in values.windows(2) {
-            assert!(ordered_from(pair[0]) < ordered_from(pair[1]), "{pair:?}");
-        }
-        for value in values {
-            assert_eq!(float_from(ordered_from(value)).to_bits(), value.to_bits());
-        }
-    }
-}

@@ -15,12 +15,14 @@ mod engine;
 mod patience;
 mod progress;
 mod ranks;
+mod reducible;
 mod trace_file;
 
 pub use communicator::{Communicator, FREE_TAGS};
 pub use patience::{DEFAULT_TIME_LIMIT, DEFAULT_WARN_AFTER};
 pub use progress::Progress;
 pub use ranks::{MOST_RANKS, RanksError, run_ranks};
+pub use reducible::Reducible;
 
 pub(crate) use call::Call;
 pub(crate) use communicator::{decode, encode};

@@ -55,10 +55,10 @@ pub const MOST_RANKS: usize = 1 << 16;
 /// any error: see [`Error`].
 ///
 /// ```
-/// let sums = haloport_core::run_ranks(4, |comm| {
-///     let mut sum = [comm.rank() as u64];
-///     comm.all_reduce(&mut sum, haloport_core::transport::Reduction::Sum)?;
-///     Ok(sum[0])
+/// use haloport_core::{Reduction, run_ranks};
+///
+/// let sums = run_ranks(4, |comm| {
+///     Ok(comm.all_reduce(comm.rank() as u64, Reduction::Sum)?)
 /// })?;
 /// assert_eq!(sums, [6, 6, 6, 6]);
 /// # Ok::<(), haloport_core::RanksError>(())

@@ -18,10 +18,9 @@ impl Trace {
     pub fn write(&self, comm: &Communicator, out: &mut dyn Write) -> Result<(), TraceError> {
         let _steps = comm.enter(Call::WriteTrace)?;
         let part = self.part();
-        let mut first = [part.begin()];
+        let first = comm.all_reduce(part.begin(), Reduction::Min)?;
         let mut mine = Some(part);
-        comm.all_reduce(&mut first, Reduction::Min)?;
-        let mut writer = Writer::new(out, first[0]);
+        let mut writer = Writer::new(out, first);
         let mut written = if comm.rank() == 0 { writer.begin() } else { Ok(()) };
         for rank in 0..comm.size() {
             let sent = mine.take_if(|_| rank == comm.rank());

@@ -42,9 +42,8 @@ impl Line {
             None
         };
         comm.agree(flaw)?.map_err(SparseError::Refused)?;
-        let mut items = [end];
-        comm.all_reduce(&mut items, Reduction::Max)?;
-        Ok(Line { comm: comm.clone(), number: steps.number(), mine, items: items[0] })
+        let items = comm.all_reduce(end, Reduction::Max)?;
+        Ok(Line { comm: comm.clone(), number: steps.number(), mine, items })
     }
 
     /// Collective: a line of `items` items, cut into intervals of the same length or, for the last ranks, one less.

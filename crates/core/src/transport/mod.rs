@@ -50,7 +50,7 @@ pub enum Reduction {
     Max,
     /// The smallest.
     Min,
-    /// The sum, modulo 2^64.
+    /// The sum; of integers modulo 2^64.
     Sum,
 }
 

@@ -152,7 +152,7 @@ mod tests {
             comm.barrier()?;
             let mut sums = [me as u64, 1];
             comm.all_reduce(&mut sums, Reduction::Sum)?;
-            let largest = comm.all_max(-(me as f64))?;
+            let largest = comm.all_reduce(-(me as f64), Reduction::Max)?;
             let told = comm.broadcast(size - 1, &format!("from {me}"))?;
             let refused = comm.agree((me == 2).then(|| "no".to_string()))?;
             let messages = [((me + 1) % size, me), (me, 100 + me), (0, 200 + me)];

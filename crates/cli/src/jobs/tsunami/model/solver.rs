@@ -222,7 +222,7 @@ impl<D: Device> Solver<D> {
     pub fn step(&mut self, longest: f64) -> Result<f64, SolverError> {
         let mine = self.survey_rows()?;
         let began = Instant::now();
-        let rate = self.comm.all_max(mine)?;
+        let rate = self.comm.all_reduce(mine, Reduction::Max)?;
         self.spent.reduction += began.elapsed();
         let stable = self.physics.time_step(rate);
         if stable < SHORTEST_STEP {
@@ -261,7 +261,7 @@ impl<D: Device> Solver<D> {
     /// [`SolverError`].
     pub fn min_depth(&mut self) -> Result<f64, SolverError> {
         self.survey_rows()?;
-        Ok(-self.comm.all_max(-self.min_depth)?)
+        Ok(self.comm.all_reduce(self.min_depth, Reduction::Min)?)
     }
 
     /// The depth of an owned cell, counted from the block's first row and column, metres.
@@ -336,9 +336,9 @@ impl<D: Device> Solver<D> {
     /// Collective: the error that names the cell with the largest rate, found by the ranks that are `fastest`.
     fn short_step(&self, found: f64, fastest: bool) -> Result<SolverError, SolverError> {
         // One more than the number of the cell, and 0 of the other ranks.
-        let mut number = [if fastest { self.fastest_cell()? as u64 + 1 } else { 0 }];
-        self.comm.all_reduce(&mut number, Reduction::Max)?;
-        let (cell, columns) = ((number[0] as usize).saturating_sub(1), self.longitude.len());
+        let number = if fastest { self.fastest_cell()? as u64 + 1 } else { 0 };
+        let number = self.comm.all_reduce(number, Reduction::Max)?;
+        let (cell, columns) = ((number as usize).saturating_sub(1), self.longitude.len());
         let (row, column) = (cell / columns, cell % columns);
         let (longitude, latitude) = (self.longitude[column], self.latitude[row]);
         Ok(SolverError::ShortStep { found, row, column, longitude, latitude })
