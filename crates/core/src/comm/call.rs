@@ -8,7 +8,7 @@ use crate::transport::{Reduction, TransportError};
 
 /// A collective call. All ranks make the same, in the same order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Call {
+pub(crate) enum CollectiveCall {
     Barrier,
     Reduction { reduction: Reduction, element: ElementType, values: usize },
     Broadcast { root: usize },
@@ -28,7 +28,7 @@ pub(crate) enum Call {
 /// The bits of a word that tell calls of one kind apart.
 const DETAIL_BITS: u32 = 56;
 
-impl Call {
+impl CollectiveCall {
     /// The number of kinds of calls.
     pub(super) const KINDS: usize = 14;
 
@@ -46,70 +46,72 @@ impl Call {
     /// What a rank waits for in the call, where nobody knows who is missing.
     pub(super) fn all_ranks(self) -> &'static str {
         match self {
-            Call::Barrier => "all ranks at a barrier",
-            Call::Reduction { .. } => "all ranks at a reduction",
-            Call::Broadcast { .. } => "all ranks at a broadcast",
-            Call::Gather { .. } => "all ranks at a gather",
-            Call::Messages => "all ranks at a sparse exchange",
-            Call::Agreement => "all ranks at an agreement",
-            Call::WriteTrace => "all ranks at the writing of a time line",
-            Call::Pattern => "all ranks at the making of a pattern",
-            Call::Bind { .. } => "all ranks at the binding of fields",
-            Call::Plan { .. } => "all ranks at the making of a plan",
-            Call::SparseExchange { .. } => "all ranks at the making of a sparse exchange",
-            Call::Line => "all ranks at the making of a line",
-            Call::LineExchange { .. } => "all ranks at the making of a line exchange",
-            Call::LineRound { .. } => "all ranks at a round of a line exchange",
+            CollectiveCall::Barrier => "all ranks at a barrier",
+            CollectiveCall::Reduction { .. } => "all ranks at a reduction",
+            CollectiveCall::Broadcast { .. } => "all ranks at a broadcast",
+            CollectiveCall::Gather { .. } => "all ranks at a gather",
+            CollectiveCall::Messages => "all ranks at a sparse exchange",
+            CollectiveCall::Agreement => "all ranks at an agreement",
+            CollectiveCall::WriteTrace => "all ranks at the writing of a time line",
+            CollectiveCall::Pattern => "all ranks at the making of a pattern",
+            CollectiveCall::Bind { .. } => "all ranks at the binding of fields",
+            CollectiveCall::Plan { .. } => "all ranks at the making of a plan",
+            CollectiveCall::SparseExchange { .. } => "all ranks at the making of a sparse exchange",
+            CollectiveCall::Line => "all ranks at the making of a line",
+            CollectiveCall::LineExchange { .. } => "all ranks at the making of a line exchange",
+            CollectiveCall::LineRound { .. } => "all ranks at a round of a line exchange",
         }
     }
 
     fn parts(self) -> (usize, u64) {
         match self {
-            Call::Barrier => (0, 0),
-            Call::Reduction { reduction, element, values } => {
+            CollectiveCall::Barrier => (0, 0),
+            CollectiveCall::Reduction { reduction, element, values } => {
                 (1, (values as u64) << 10 | (element as u64) << 2 | reduction as u64)
             }
-            Call::Broadcast { root } => (2, root as u64),
-            Call::Messages => (3, 0),
-            Call::Agreement => (4, 0),
-            Call::WriteTrace => (5, 0),
-            Call::Pattern => (6, 0),
-            Call::Bind { pattern } => (7, pattern.into()),
-            Call::SparseExchange { fixed } => (8, fixed.into()),
-            Call::Line => (9, 0),
-            Call::LineExchange { line } => (10, line.into()),
-            Call::LineRound { exchange } => (11, exchange.into()),
-            Call::Plan { pattern } => (12, pattern.into()),
-            Call::Gather { root } => (13, root as u64),
+            CollectiveCall::Broadcast { root } => (2, root as u64),
+            CollectiveCall::Messages => (3, 0),
+            CollectiveCall::Agreement => (4, 0),
+            CollectiveCall::WriteTrace => (5, 0),
+            CollectiveCall::Pattern => (6, 0),
+            CollectiveCall::Bind { pattern } => (7, pattern.into()),
+            CollectiveCall::SparseExchange { fixed } => (8, fixed.into()),
+            CollectiveCall::Line => (9, 0),
+            CollectiveCall::LineExchange { line } => (10, line.into()),
+            CollectiveCall::LineRound { exchange } => (11, exchange.into()),
+            CollectiveCall::Plan { pattern } => (12, pattern.into()),
+            CollectiveCall::Gather { root } => (13, root as u64),
         }
     }
 }
 
-impl fmt::Display for Call {
+impl fmt::Display for CollectiveCall {
     /// Different for calls that differ.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Call::Barrier => f.write_str("a barrier"),
-            Call::Reduction { reduction, element, values } => {
+            CollectiveCall::Barrier => f.write_str("a barrier"),
+            CollectiveCall::Reduction { reduction, element, values } => {
                 write!(f, "a reduction ({reduction:?}) of {values} values of type {element}")
             }
-            Call::Broadcast { root } => write!(f, "a broadcast from rank {root}"),
-            Call::Gather { root } => write!(f, "a gather to rank {root}"),
-            Call::Messages => f.write_str("a sparse exchange of messages"),
-            Call::Agreement => f.write_str("an agreement"),
-            Call::WriteTrace => f.write_str("the writing of a time line"),
-            Call::Pattern => f.write_str("the making of a pattern"),
-            Call::Bind { pattern } => write!(f, "the binding of fields to pattern {pattern}"),
-            Call::Plan { pattern } => write!(f, "the making of a plan of pattern {pattern}"),
-            Call::SparseExchange { fixed: true } => {
+            CollectiveCall::Broadcast { root } => write!(f, "a broadcast from rank {root}"),
+            CollectiveCall::Gather { root } => write!(f, "a gather to rank {root}"),
+            CollectiveCall::Messages => f.write_str("a sparse exchange of messages"),
+            CollectiveCall::Agreement => f.write_str("an agreement"),
+            CollectiveCall::WriteTrace => f.write_str("the writing of a time line"),
+            CollectiveCall::Pattern => f.write_str("the making of a pattern"),
+            CollectiveCall::Bind { pattern } => write!(f, "the binding of fields to pattern {pattern}"),
+            CollectiveCall::Plan { pattern } => write!(f, "the making of a plan of pattern {pattern}"),
+            CollectiveCall::SparseExchange { fixed: true } => {
                 f.write_str("the making of a sparse exchange between fixed neighbours")
             }
-            Call::SparseExchange { fixed: false } => {
+            CollectiveCall::SparseExchange { fixed: false } => {
                 f.write_str("the making of a sparse exchange between any ranks")
             }
-            Call::Line => f.write_str("the making of a line"),
-            Call::LineExchange { line } => write!(f, "the making of a line exchange of line {line}"),
-            Call::LineRound { exchange } => write!(f, "a round of line exchange {exchange}"),
+            CollectiveCall::Line => f.write_str("the making of a line"),
+            CollectiveCall::LineExchange { line } => {
+                write!(f, "the making of a line exchange of line {line}")
+            }
+            CollectiveCall::LineRound { exchange } => write!(f, "a round of line exchange {exchange}"),
         }
     }
 }
@@ -122,5 +124,5 @@ pub(super) struct Collectives {
     /// The thread that is in a call of several steps.
     pub(super) within: Option<ThreadId>,
     /// How many calls of each kind the ranks have come to together.
-    pub(super) counts: [u32; Call::KINDS],
+    pub(super) counts: [u32; CollectiveCall::KINDS],
 }

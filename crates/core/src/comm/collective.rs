@@ -3,7 +3,7 @@
 //! Each call begins with one reduction of the same length on every rank, whatever the call. It carries a word that says
 //! what the call is about, so that ranks which come to different calls all notice, at once and in step; and, where there
 //! is room, the few values of the call itself: barriers, agreements, and the largest or smallest of up to
-//! [`RIDERS`] values need nothing else. A call of several steps, such as the binding of fields, begins so once, and its
+//! [`INLINE_VALUES`] values need nothing else. A call of several steps, such as the binding of fields, begins so once, and its
 //! steps go on without.
 
 use std::sync::{MutexGuard, PoisonError, TryLockError};
@@ -12,36 +12,36 @@ use std::thread;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::call::{Call, Collectives};
-use super::communicator::{Communicator, Waiting, decode, encode};
+use super::call::{CollectiveCall, Collectives};
+use super::communicator::{BlockingWait, Communicator, decode, encode};
 use super::reducible::{Number, Reducible};
 use crate::callback;
 use crate::element::Element;
 use crate::transport::{Idle, Reduction, Transport, TransportError};
 
 /// The most values that travel with the word of a call.
-const RIDERS: usize = 6;
+const INLINE_VALUES: usize = 6;
 
 /// The most words of all ranks in one reduction of a sum in the order of the ranks, unless there are more ranks: 512 KiB.
 const MOST_WORDS: usize = 1 << 16;
 
 /// A call of several steps, as long as this lives: no other call of this rank comes between them.
 #[derive(Debug)]
-pub(crate) struct Steps<'c> {
+pub(crate) struct MultiStepCall<'c> {
     comm: &'c Communicator,
     number: u32,
     /// Whether it is part of another call.
     is_part: bool,
 }
 
-impl Steps<'_> {
+impl MultiStepCall<'_> {
     /// How many calls of this kind there were on the communicator, with this one: the same on every rank.
     pub(crate) fn number(&self) -> u32 {
         self.number
     }
 }
 
-impl Drop for Steps<'_> {
+impl Drop for MultiStepCall<'_> {
     fn drop(&mut self) {
         if self.is_part {
             return;
@@ -62,7 +62,7 @@ impl Communicator {
     /// [`TransportError::OutOfStep`], [`TransportError::TimeLimit`], [`TransportError::PeerFailed`],
     /// [`TransportError::Busy`], [`TransportError::Broken`], and what the layer below says.
     pub fn barrier(&self) -> Result<(), TransportError> {
-        self.step(Call::Barrier, |step| step.meet(&mut [], Reduction::Max))
+        self.step(CollectiveCall::Barrier, |step| step.check_and_reduce(&mut [], Reduction::Max))
     }
 
     /// Collective: reduces each of the values over all ranks, and returns the results, the same bit for bit on every rank.
@@ -99,8 +99,11 @@ impl Communicator {
     /// values differ, values behind a `&mut` are as they were; after any other error they may be partly reduced.
     pub fn all_reduce<V: Reducible>(&self, mut values: V, reduction: Reduction) -> Result<V, TransportError> {
         let numbers = values.numbers();
-        let call =
-            Call::Reduction { reduction, element: <V::Number as Element>::TYPE, values: numbers.len() };
+        let call = CollectiveCall::Reduction {
+            reduction,
+            element: <V::Number as Element>::TYPE,
+            values: numbers.len(),
+        };
         self.reduce_in(call, numbers, reduction)?;
         Ok(values)
     }
@@ -118,7 +121,7 @@ impl Communicator {
     ) -> Result<Option<Vec<T>>, TransportError> {
         self.check_rank(root)?;
         let message = (root, encode(value, self.rank())?);
-        let received = self.step(Call::Gather { root }, |step| {
+        let received = self.step(CollectiveCall::Gather { root }, |step| {
             step.begin()?;
             step.run(|transport, idle| transport.sparse_exchange(vec![message], idle))
         })?;
@@ -139,7 +142,7 @@ impl Communicator {
     ) -> Result<T, TransportError> {
         self.check_rank(root)?;
         let mut bytes = if self.rank() == root { encode(value, root)? } else { Vec::new() };
-        self.step(Call::Broadcast { root }, |step| {
+        self.step(CollectiveCall::Broadcast { root }, |step| {
             step.begin()?;
             step.run(|transport, idle| transport.broadcast(root, &mut bytes, idle))
         })?;
@@ -170,7 +173,7 @@ impl Communicator {
         messages: Vec<(usize, Vec<u8>)>,
     ) -> Result<Vec<(usize, Vec<u8>)>, TransportError> {
         messages.iter().try_for_each(|&(peer, _)| self.check_rank(peer))?;
-        self.step(Call::Messages, |step| {
+        self.step(CollectiveCall::Messages, |step| {
             step.begin()?;
             step.run(|transport, idle| transport.sparse_exchange(messages, idle))
         })
@@ -183,9 +186,9 @@ impl Communicator {
     /// As for [`barrier`](Communicator::barrier). The inner result is the agreed one.
     pub fn agree(&self, complaint: Option<String>) -> Result<Result<(), String>, TransportError> {
         let rank = self.rank();
-        self.step(Call::Agreement, |step| {
+        self.step(CollectiveCall::Agreement, |step| {
             let mut lowest = [if complaint.is_some() { rank as u64 } else { u64::MAX }];
-            step.meet(&mut lowest, Reduction::Min)?;
+            step.check_and_reduce(&mut lowest, Reduction::Min)?;
             if lowest[0] == u64::MAX {
                 return Ok(Ok(()));
             }
@@ -197,7 +200,7 @@ impl Communicator {
     /// Collective: as [`all_reduce`](Communicator::all_reduce), in a call of another kind.
     pub(crate) fn reduce_in<T: Number>(
         &self,
-        call: Call,
+        call: CollectiveCall,
         values: &mut [T],
         reduction: Reduction,
     ) -> Result<(), TransportError> {
@@ -206,7 +209,7 @@ impl Communicator {
 
     /// Collective: begins a call of several steps. All that this thread calls until it ends are its steps; calls of
     /// other threads are refused.
-    pub(crate) fn enter(&self, call: Call) -> Result<Steps<'_>, TransportError> {
+    pub(crate) fn enter(&self, call: CollectiveCall) -> Result<MultiStepCall<'_>, TransportError> {
         let (number, is_part) = self.step(call, |step| {
             step.begin()?;
             let count = &mut step.state.counts[call.kind()];
@@ -217,7 +220,7 @@ impl Communicator {
             }
             Ok((number, step.is_part))
         })?;
-        Ok(Steps { comm: self, number, is_part })
+        Ok(MultiStepCall { comm: self, number, is_part })
     }
 
     fn check_rank(&self, peer: usize) -> Result<(), TransportError> {
@@ -228,8 +231,8 @@ impl Communicator {
     /// Does what is done in one step.
     fn step<R>(
         &self,
-        call: Call,
-        work: impl FnOnce(&mut Step<'_>) -> Result<R, TransportError>,
+        call: CollectiveCall,
+        work: impl FnOnce(&mut CollectiveStep<'_>) -> Result<R, TransportError>,
     ) -> Result<R, TransportError> {
         if callback::is_running() {
             return Err(TransportError::Busy);
@@ -246,9 +249,9 @@ impl Communicator {
             Some(thread) if thread != thread::current().id() => return Err(TransportError::Busy),
             within => within.is_some(),
         };
-        let mut step = Step { comm: self, call, is_part, state };
-        let outcome = match self.trace().recording() {
-            Some(recording) => recording.wait(call.all_ranks(), None, || work(&mut step), Result::is_err),
+        let mut step = CollectiveStep { comm: self, call, is_part, state };
+        let outcome = match self.trace().log() {
+            Some(log) => log.wait(call.all_ranks(), None, || work(&mut step), Result::is_err),
             None => work(&mut step),
         };
         if let Err(error) = &outcome
@@ -267,34 +270,34 @@ fn leaves_in_step(error: &TransportError) -> bool {
 }
 
 /// One step of a rank, with the state that it has locked.
-struct Step<'c> {
+struct CollectiveStep<'c> {
     comm: &'c Communicator,
-    call: Call,
+    call: CollectiveCall,
     /// Whether it is a step of another call, on which the ranks have agreed.
     is_part: bool,
     state: MutexGuard<'c, Collectives>,
 }
 
-impl Step<'_> {
+impl CollectiveStep<'_> {
     /// Agrees that all ranks are at this call, unless they have agreed on one that it is part of.
     fn begin(&mut self) -> Result<(), TransportError> {
-        if self.is_part { Ok(()) } else { self.meet(&mut [], Reduction::Max) }
+        if self.is_part { Ok(()) } else { self.check_and_reduce(&mut [], Reduction::Max) }
     }
 
-    /// Agrees that all ranks are at this call, and reduces up to [`RIDERS`] values to the largest or smallest. Blocks
+    /// Agrees that all ranks are at this call, and reduces up to [`INLINE_VALUES`] values to the largest or smallest. Blocks
     /// until all ranks have come.
-    fn meet(&mut self, values: &mut [u64], reduction: Reduction) -> Result<(), TransportError> {
+    fn check_and_reduce(&mut self, values: &mut [u64], reduction: Reduction) -> Result<(), TransportError> {
         // The smallest is the complement of the largest complement.
         let flip = if reduction == Reduction::Min { u64::MAX } else { 0 };
         let word = self.call.word();
-        let mut packet = [0; 2 + RIDERS];
+        let mut packet = [0; 2 + INLINE_VALUES];
         packet[..2].copy_from_slice(&[word, !word]);
-        packet[2..].iter_mut().zip(&*values).for_each(|(rider, value)| *rider = value ^ flip);
+        packet[2..].iter_mut().zip(&*values).for_each(|(inline, value)| *inline = value ^ flip);
         self.run(|transport, idle| transport.all_reduce(&mut packet, Reduction::Max, idle))?;
         if packet[0] != !packet[1] {
             return Err(self.out_of_step()?);
         }
-        values.iter_mut().zip(&packet[2..]).for_each(|(value, rider)| *value = rider ^ flip);
+        values.iter_mut().zip(&packet[2..]).for_each(|(value, inline)| *value = inline ^ flip);
         Ok(())
     }
 
@@ -304,8 +307,8 @@ impl Step<'_> {
             return self.add_in_rank_order(values, add);
         }
         let mut words: Vec<u64> = values.iter().map(|value| value.to_word(reduction)).collect();
-        if words.len() <= RIDERS && reduction != Reduction::Sum {
-            self.meet(&mut words, reduction)?;
+        if words.len() <= INLINE_VALUES && reduction != Reduction::Sum {
+            self.check_and_reduce(&mut words, reduction)?;
         } else {
             self.begin()?;
             self.run(|transport, idle| transport.all_reduce(&mut words, reduction, idle))?;
@@ -360,7 +363,7 @@ impl Step<'_> {
         work: impl FnOnce(&dyn Transport, Idle<'_>) -> Result<R, TransportError>,
     ) -> Result<R, TransportError> {
         let (comm, transport) = (self.comm, &**self.comm.transport());
-        let mut waiting = Waiting::new(comm);
+        let mut waiting = BlockingWait::new(comm);
         work(transport, &mut || {
             comm.engine().serve(transport);
             waiting.round(|| self.missing())

@@ -11,8 +11,8 @@ use serde::de::DeserializeOwned;
 
 use super::call::Collectives;
 use super::engine::Engine;
-use super::patience::{Limits, Patience};
 use super::progress::{Driven, Progress, drive};
+use super::wait::{WaitClock, WaitLimits};
 use crate::trace::{self, Trace};
 use crate::transport::{Reach, Transport, TransportError, TransportInfo};
 
@@ -80,9 +80,9 @@ impl Communicator {
     /// A communicator over a transport, which it owns from now on. If an environment variable that sets a limit of waiting
     /// cannot be read, warns and takes the defaults.
     pub fn new(transport: impl Transport + 'static) -> Communicator {
-        let limits = Limits::from_environment().unwrap_or_else(|error| {
+        let limits = WaitLimits::from_environment().unwrap_or_else(|error| {
             tracing::warn!("{error}; the default is used");
-            Limits::default()
+            WaitLimits::default()
         });
         Communicator::with_limits(transport, limits)
     }
@@ -92,10 +92,10 @@ impl Communicator {
     /// # Errors
     /// [`TransportError::Variable`].
     pub fn try_new(transport: impl Transport + 'static) -> Result<Communicator, TransportError> {
-        Ok(Communicator::with_limits(transport, Limits::from_environment()?))
+        Ok(Communicator::with_limits(transport, WaitLimits::from_environment()?))
     }
 
-    pub(crate) fn with_limits(transport: impl Transport + 'static, limits: Limits) -> Communicator {
+    pub(crate) fn with_limits(transport: impl Transport + 'static, limits: WaitLimits) -> Communicator {
         let transport: Arc<dyn Transport> = Arc::new(transport);
         // Asked once: what it says has texts.
         let info = transport.info();
@@ -244,8 +244,8 @@ impl Communicator {
     }
 
     /// The limits of waits that begin now.
-    pub(crate) fn limits(&self) -> Limits {
-        Limits { warn_after: self.warn_after(), time_limit: self.time_limit() }
+    pub(crate) fn limits(&self) -> WaitLimits {
+        WaitLimits { warn_after: self.warn_after(), time_limit: self.time_limit() }
     }
 
     /// Serves the pending exchanges until `done` says so, fails, or the time limit is over.
@@ -254,7 +254,7 @@ impl Communicator {
         what: impl Fn() -> String,
         mut done: impl FnMut() -> Result<bool, TransportError>,
     ) -> Result<(), TransportError> {
-        let mut waiting = Waiting::new(self);
+        let mut waiting = BlockingWait::new(self);
         loop {
             if done()? {
                 return Ok(());
@@ -279,15 +279,15 @@ impl Driven for Inner {
 }
 
 /// One wait: counts its rounds, and looks at the clock now and then.
-pub(super) struct Waiting<'c> {
+pub(super) struct BlockingWait<'c> {
     comm: &'c Communicator,
     round: u32,
-    patience: Patience,
+    clock: WaitClock,
 }
 
-impl<'c> Waiting<'c> {
-    pub(super) fn new(comm: &'c Communicator) -> Waiting<'c> {
-        Waiting { comm, round: 0, patience: Patience::new(comm.limits()) }
+impl<'c> BlockingWait<'c> {
+    pub(super) fn new(comm: &'c Communicator) -> BlockingWait<'c> {
+        BlockingWait { comm, round: 0, clock: WaitClock::new(comm.limits()) }
     }
 
     /// Waits a little for `what`.
@@ -297,7 +297,7 @@ impl<'c> Waiting<'c> {
         if self.round % ROUNDS_PER_CLOCK != 1 && self.round < u32::MAX {
             return Ok(());
         }
-        match self.patience.is_over(self.comm.rank(), &what) {
+        match self.clock.is_over(self.comm.rank(), &what) {
             None => Ok(()),
             Some(limit) => Err(TransportError::TimeLimit { what: what(), limit }),
         }

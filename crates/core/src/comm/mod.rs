@@ -12,20 +12,20 @@ mod call;
 mod collective;
 mod communicator;
 mod engine;
-mod patience;
 mod progress;
 mod ranks;
 mod reducible;
 mod trace_file;
+mod wait;
 
 pub use communicator::{Communicator, FREE_TAGS};
-pub use patience::{DEFAULT_TIME_LIMIT, DEFAULT_WARN_AFTER};
 pub use progress::Progress;
 pub use ranks::{MOST_RANKS, RanksError, run_ranks};
 pub use reducible::Reducible;
+pub use wait::{DEFAULT_TIME_LIMIT, DEFAULT_WARN_AFTER};
 
-pub(crate) use call::Call;
+pub(crate) use call::CollectiveCall;
 pub(crate) use communicator::{decode, encode};
 pub(crate) use engine::Served;
-pub(crate) use patience::{Limits, Patience};
 pub(crate) use progress::drive_meanwhile;
+pub(crate) use wait::{WaitClock, WaitLimits};

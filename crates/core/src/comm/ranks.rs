@@ -5,7 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use super::communicator::Communicator;
-use super::patience::Limits;
+use super::wait::WaitLimits;
 use crate::Error;
 use crate::callback::panic_text;
 use crate::error::write_with_causes;
@@ -75,7 +75,7 @@ where
     if ranks == 0 || ranks > MOST_RANKS {
         return Err(RanksError::Start(format!("{ranks} ranks were asked for, expected 1 to {MOST_RANKS}")));
     }
-    let limits = Limits::from_environment().map_err(|error| RanksError::Start(error.to_string()))?;
+    let limits = WaitLimits::from_environment().map_err(|error| RanksError::Start(error.to_string()))?;
     let world = Arc::new(World::new(ranks));
     let ends = std::thread::scope(|scope| {
         let mut threads = Vec::with_capacity(ranks);
@@ -125,7 +125,7 @@ enum End<T> {
 fn run_one<T>(
     rank: usize,
     world: Arc<World>,
-    limits: Limits,
+    limits: WaitLimits,
     body: &(impl Fn(Communicator) -> Result<T, Error> + Sync),
 ) -> End<T> {
     let comm = Communicator::with_limits(InProcess::new(rank, Arc::clone(&world)), limits);

@@ -2,8 +2,8 @@
 
 use std::io::Write;
 
-use super::{Call, Communicator};
-use crate::trace::{Part, Trace, TraceError, Writer};
+use super::{CollectiveCall, Communicator};
+use crate::trace::{RankTrace, Trace, TraceError, TraceWriter};
 use crate::transport::Reduction;
 
 impl Trace {
@@ -16,18 +16,18 @@ impl Trace {
     /// # Errors
     /// [`TraceError`].
     pub fn write(&self, comm: &Communicator, out: &mut dyn Write) -> Result<(), TraceError> {
-        let _steps = comm.enter(Call::WriteTrace)?;
+        let _steps = comm.enter(CollectiveCall::WriteTrace)?;
         let part = self.part();
         let first = comm.all_reduce(part.begin(), Reduction::Min)?;
         let mut mine = Some(part);
-        let mut writer = Writer::new(out, first);
+        let mut writer = TraceWriter::new(out, first);
         let mut written = if comm.rank() == 0 { writer.begin() } else { Ok(()) };
         for rank in 0..comm.size() {
             let sent = mine.take_if(|_| rank == comm.rank());
             let part = if rank == 0 {
                 sent
             } else {
-                let sent: Vec<(usize, Part)> = sent.into_iter().map(|part| (0, part)).collect();
+                let sent: Vec<(usize, RankTrace)> = sent.into_iter().map(|part| (0, part)).collect();
                 comm.sparse_exchange(&sent)?.pop().map(|(_, part)| part)
             };
             if let Some(part) = part.filter(|_| comm.rank() == 0) {

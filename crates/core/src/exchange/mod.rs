@@ -69,7 +69,7 @@ use bind::bind_fields;
 use pending::PendingFields;
 use run::bound::Bound;
 
-use crate::comm::Call;
+use crate::comm::CollectiveCall;
 use crate::pattern::Pattern;
 
 /// A pattern bound to fields: messages are laid out, buffers allocated and copies bound, once. Running it does none
@@ -116,7 +116,7 @@ impl Pattern {
 impl<F: FieldSet> Exchange<F> {
     fn bind(pattern: &Pattern, fields: F, options: BindOptions) -> Result<Exchange<F>, BindError> {
         let (builders, identities) = Binder::collect(&fields);
-        let _steps = pattern.comm().enter(Call::Bind { pattern: pattern.number() })?;
+        let _steps = pattern.comm().enter(CollectiveCall::Bind { pattern: pattern.number() })?;
         let (bound, choice) = bind_fields(pattern, builders, &options)?;
         bound.flight.on_complete(options.on_complete);
         Ok(Exchange { bound, choice, identities, fields })

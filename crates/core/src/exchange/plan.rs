@@ -10,7 +10,7 @@ use super::pending::Pending;
 use super::pending::PendingFields;
 use super::run::bound::Bound;
 use super::run::flight::Status;
-use crate::comm::Call;
+use crate::comm::CollectiveCall;
 use crate::device::Pointer;
 use crate::pattern::Pattern;
 
@@ -89,7 +89,7 @@ impl Pattern {
     /// See [`BindError`].
     pub fn plan_with<F: FieldSet>(&self, fields: F, options: BindOptions) -> Result<Plan, BindError> {
         let (builders, passing, addresses) = Binder::collect_layouts(&fields);
-        let _steps = self.comm().enter(Call::Plan { pattern: self.number() })?;
+        let _steps = self.comm().enter(CollectiveCall::Plan { pattern: self.number() })?;
         let (bound, choice) = bind_fields(self, builders, &options)?;
         bound.flight.on_complete(options.on_complete);
         Ok(Plan { bound, choice, passing, addresses })

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use crate::comm::{Call, Communicator};
+use crate::comm::{CollectiveCall, Communicator};
 use crate::sparse::SparseError;
 use crate::transport::Reduction;
 
@@ -24,7 +24,7 @@ impl Line {
     /// [`SparseError::Refused`], with the same text on every rank, where intervals leave a gap, overlap or end before
     /// they begin; [`SparseError::Transport`], as for [`SparseExchange::new`](crate::SparseExchange::new).
     pub fn new(comm: &Communicator, mine: Range<u64>) -> Result<Line, SparseError> {
-        let steps = comm.enter(Call::Line)?;
+        let steps = comm.enter(CollectiveCall::Line)?;
         let Range { start, end } = mine;
         let ends: Vec<(usize, u64)> = Some(comm.rank() + 1)
             .filter(|&next| next < comm.size())
@@ -54,7 +54,7 @@ impl Line {
         let (rank, ranks) = (comm.rank() as u64, comm.size() as u64);
         let (each, more) = (items / ranks, items % ranks);
         let start = |rank: u64| rank * each + rank.min(more);
-        let _steps = comm.enter(Call::Line)?;
+        let _steps = comm.enter(CollectiveCall::Line)?;
         let line = Line::new(comm, start(rank)..start(rank + 1))?;
         // Intervals may fit together although ranks differ about the last ones.
         let flaw = (line.items != items).then(|| {

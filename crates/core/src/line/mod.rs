@@ -34,7 +34,7 @@ mod interval;
 
 pub use interval::Line;
 
-use crate::comm::Call;
+use crate::comm::CollectiveCall;
 use crate::sparse::{SparseError, SparseExchange};
 use crate::transport::Reduction;
 
@@ -71,7 +71,7 @@ impl LineExchange {
     /// # Errors
     /// As for [`SparseExchange::between`].
     pub fn new(line: &Line) -> Result<LineExchange, SparseError> {
-        let steps = line.comm().enter(Call::LineExchange { line: line.number() })?;
+        let steps = line.comm().enter(CollectiveCall::LineExchange { line: line.number() })?;
         let neighbours: Vec<usize> = [line.left(), line.right()].into_iter().flatten().collect();
         let exchange = SparseExchange::between(line.comm(), &neighbours, &neighbours)?;
         Ok(LineExchange { line: line.clone(), number: steps.number(), exchange })
@@ -115,7 +115,11 @@ impl LineExchange {
                 return Ok(0);
             }
             let mut wanting = [if enough { u64::MAX } else { comm.rank() as u64 }];
-            comm.reduce_in(Call::LineRound { exchange: self.number }, &mut wanting, Reduction::Min)?;
+            comm.reduce_in(
+                CollectiveCall::LineRound { exchange: self.number },
+                &mut wanting,
+                Reduction::Min,
+            )?;
             match wanting[0] {
                 u64::MAX => return Ok(round),
                 rank if round + 1 == comm.size() => {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::boxes::{Directory, exchange_lists};
 use super::{Description, Domains, Pattern, PatternError, Piece, SetupCost, agree, check_sends, regions};
-use crate::comm::{Call, Communicator};
+use crate::comm::{CollectiveCall, Communicator};
 use crate::domain::{Grid, Halo, IndexBox};
 
 /// Collective: see [`Pattern::structured`].
@@ -14,7 +14,7 @@ pub(super) fn make(
     domains: &[IndexBox],
     halo: &Halo,
 ) -> Result<Pattern, PatternError> {
-    let steps = comm.enter(Call::Pattern)?;
+    let steps = comm.enter(CollectiveCall::Pattern)?;
     let widths = halo.on(grid);
     let description = widths.as_ref().map_err(ToString::to_string).map(|widths| Description::Structured {
         cells: grid.bounds(),

@@ -12,7 +12,7 @@ use super::{
     Cells, Description, Domains, Pattern, PatternError, Piece, Runs, SetupCost, agree, agree_on_findings,
     check_sends,
 };
-use crate::comm::{Call, Communicator};
+use crate::comm::{CollectiveCall, Communicator};
 use crate::domain::{HaloCells, IndexSet, Orientation};
 use crate::transport::{Reduction, TransportError};
 
@@ -54,7 +54,7 @@ pub(super) fn make(
     domains: &[IndexSet],
     halo: &HaloCells,
 ) -> Result<Pattern, PatternError> {
-    let steps = comm.enter(Call::Pattern)?;
+    let steps = comm.enter(CollectiveCall::Pattern)?;
     agree(comm, &Ok(Description::Unstructured), complaint(comm, domains, halo))?;
     let wanted = wanted(domains, halo);
     let mut cost = SetupCost::default();

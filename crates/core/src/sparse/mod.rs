@@ -43,7 +43,7 @@ use std::sync::Arc;
 pub use error::SparseError;
 pub use round::{Completing, Inserter, Round, Slot};
 
-use crate::comm::{Call, Communicator};
+use crate::comm::{CollectiveCall, Communicator};
 use shared::{Completion, Shared};
 use state::Tags;
 
@@ -131,7 +131,7 @@ impl SparseExchange {
     /// As for [`between`](SparseExchange::between).
     pub fn with_options(comm: &Communicator, options: SparseOptions) -> Result<SparseExchange, SparseError> {
         let SparseOptions { neighbours, on_complete } = options;
-        let _steps = comm.enter(Call::SparseExchange { fixed: neighbours.is_some() })?;
+        let _steps = comm.enter(CollectiveCall::SparseExchange { fixed: neighbours.is_some() })?;
         let tags = Tags(comm.take_tags(Tags::COUNT));
         let neighbours = neighbours.map(|(senders, receivers)| (sorted(senders), sorted(receivers)));
         if let Some((senders, receivers)) = &neighbours {

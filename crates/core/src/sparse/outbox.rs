@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-/// Messages and places for messages, in order for each receiver.
+/// Messages and positions for messages, in order for each receiver.
 #[derive(Debug, Default)]
 pub(super) struct Outbox {
     queues: BTreeMap<usize, Queue>,
@@ -12,14 +12,14 @@ pub(super) struct Outbox {
 
 #[derive(Debug, Default)]
 struct Queue {
-    /// How many messages were sent: the number of the first place.
+    /// How many messages were sent: the number of the first position.
     sent: u64,
-    /// A place is empty until its message is there.
-    places: VecDeque<Option<Vec<u8>>>,
+    /// A position is empty until its message is there.
+    positions: VecDeque<Option<Vec<u8>>>,
 }
 
 impl Outbox {
-    /// Takes the next place in the order of messages for `peer`, and returns its number.
+    /// Takes the next position in the order of messages for `peer`, and returns its number.
     pub(super) fn reserve(&mut self, peer: usize) -> u64 {
         self.push(peer, None)
     }
@@ -29,12 +29,12 @@ impl Outbox {
         self.push(peer, Some(bytes));
     }
 
-    /// Fills a place that was taken and is empty.
-    pub(super) fn fill(&mut self, peer: usize, place: u64, bytes: Vec<u8>) {
+    /// Fills a position that was taken and is empty.
+    pub(super) fn fill(&mut self, peer: usize, position: u64, bytes: Vec<u8>) {
         if let Some(queue) = self.queues.get_mut(&peer)
-            && let Some(empty) = place
+            && let Some(empty) = position
                 .checked_sub(queue.sent)
-                .and_then(|index| queue.places.get_mut(usize::try_from(index).ok()?))
+                .and_then(|index| queue.positions.get_mut(usize::try_from(index).ok()?))
         {
             *empty = Some(bytes);
         }
@@ -49,8 +49,8 @@ impl Outbox {
             return Ok(());
         }
         for (&peer, queue) in &mut self.queues {
-            while let Some(bytes) = queue.places.front_mut().and_then(Option::take) {
-                queue.places.pop_front();
+            while let Some(bytes) = queue.positions.front_mut().and_then(Option::take) {
+                queue.positions.pop_front();
                 queue.sent += 1;
                 self.left -= 1;
                 send(peer, bytes)?;
@@ -69,15 +69,15 @@ impl Outbox {
         self.queues.get(&peer).map_or(0, |queue| queue.sent)
     }
 
-    /// The receivers of messages that wait for an empty place to be filled.
+    /// The receivers of messages that wait for an empty position to be filled.
     pub(super) fn held_up(&self) -> impl Iterator<Item = usize> {
-        self.queues.iter().filter(|(_, queue)| !queue.places.is_empty()).map(|(&peer, _)| peer)
+        self.queues.iter().filter(|(_, queue)| !queue.positions.is_empty()).map(|(&peer, _)| peer)
     }
 
     fn push(&mut self, peer: usize, message: Option<Vec<u8>>) -> u64 {
         let queue = self.queues.entry(peer).or_default();
-        queue.places.push_back(message);
+        queue.positions.push_back(message);
         self.left += 1;
-        queue.sent + queue.places.len() as u64 - 1
+        queue.sent + queue.positions.len() as u64 - 1
     }
 }

@@ -40,7 +40,7 @@ impl<'e> Round<'e> {
         self.inserter.send(peer, bytes)
     }
 
-    /// Reserves the next place among the messages for `peer`. Does not block.
+    /// Reserves the next position among the messages for `peer`. Does not block.
     ///
     /// # Errors
     /// As for [`Inserter::send`].
@@ -171,14 +171,14 @@ impl Inserter {
         Ok(())
     }
 
-    /// Reserves the next place among the messages for `peer`, to be filled later. Messages after it wait for it. Does
+    /// Reserves the next position among the messages for `peer`, to be filled later. Messages after it wait for it. Does
     /// not block.
     ///
     /// # Errors
     /// As for [`send`](Inserter::send).
     pub fn reserve(&self, peer: usize) -> Result<Slot, SparseError> {
-        let place = self.shared.reserve(self.round, peer)?;
-        Ok(Slot { inserter: self.clone(), peer, place, filled: false })
+        let position = self.shared.reserve(self.round, peer)?;
+        Ok(Slot { inserter: self.clone(), peer, position, filled: false })
     }
 
     /// The rank may be asleep, waiting for just this.
@@ -187,7 +187,7 @@ impl Inserter {
     }
 }
 
-/// A place among the messages for one receiver. It can be filled on any thread, in any order.
+/// A position among the messages for one receiver. It can be filled on any thread, in any order.
 ///
 /// A slot that is dropped before it is filled fails the round, on this rank and on its receivers or, where neighbours
 /// are not fixed, on all ranks.
@@ -196,7 +196,7 @@ impl Inserter {
 pub struct Slot {
     inserter: Inserter,
     peer: usize,
-    place: u64,
+    position: u64,
     filled: bool,
 }
 
@@ -206,14 +206,14 @@ impl Slot {
         self.peer
     }
 
-    /// Sends the message of this place. Does not block.
+    /// Sends the message of this position. Does not block.
     ///
     /// # Errors
     /// [`SparseError::Poisoned`] where the round has failed.
     pub fn send(mut self, bytes: impl Into<Vec<u8>>) -> Result<(), SparseError> {
         self.filled = true;
         let Inserter { shared, round, .. } = &self.inserter;
-        shared.fill(*round, self.peer, self.place, bytes.into())?;
+        shared.fill(*round, self.peer, self.position, bytes.into())?;
         self.inserter.wake();
         Ok(())
     }

@@ -78,28 +78,28 @@ impl Shared {
         Ok(())
     }
 
-    /// Inserts a place for a message into a round.
+    /// Inserts a position for a message into a round.
     pub(super) fn reserve(&self, round: u64, peer: usize) -> Result<u64, SparseError> {
         let mut state = self.lock();
         state.check(round, peer)?;
         Ok(state.outbox.reserve(peer))
     }
 
-    /// Fills a place.
+    /// Fills a position.
     pub(super) fn fill(
         &self,
         round: u64,
         peer: usize,
-        place: u64,
+        position: u64,
         bytes: Vec<u8>,
     ) -> Result<(), SparseError> {
         let mut state = self.lock();
         state.check_round(round)?;
-        state.outbox.fill(peer, place, bytes);
+        state.outbox.fill(peer, position, bytes);
         Ok(())
     }
 
-    /// A place will never be filled.
+    /// A position will never be filled.
     pub(super) fn leave_empty(&self, round: u64, peer: usize) {
         let mut state = self.lock();
         if state.check_round(round).is_ok() {

@@ -8,8 +8,8 @@ use std::io::{self, Write};
 
 use serde::{Deserialize, Serialize};
 
-use super::list::Kept;
-use super::{Phase, Row, Trace, axis};
+use super::span_list::StoredSpan;
+use super::{Phase, Row, Trace, clock};
 use crate::transport::TransportError;
 
 /// What tells the file from those of other programs: `otherData.format`.
@@ -29,17 +29,17 @@ pub enum TraceError {
 
 /// The time line of one rank, as it is sent to rank 0.
 #[derive(Debug, Serialize, Deserialize)]
-pub(crate) struct Part {
+pub(crate) struct RankTrace {
     rows: Vec<Row>,
     names: Vec<String>,
     /// In the order in which they began.
-    spans: Vec<Sent>,
+    spans: Vec<SentSpan>,
     dropped: u64,
 }
 
 /// A span, whose row and name are numbers.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
-struct Sent {
+struct SentSpan {
     row: u32,
     name: u32,
     phase: Phase,
@@ -100,50 +100,50 @@ struct OtherData {
 
 impl Trace {
     /// The time line of this rank, to be sent. Waits for work that is still in streams.
-    pub(crate) fn part(&self) -> Part {
-        let (rows, spans) = self.recording().map(|recording| recording.collect()).unwrap_or_default();
+    pub(crate) fn part(&self) -> RankTrace {
+        let (rows, spans) = self.log().map(|log| log.collect()).unwrap_or_default();
         let mut names: Vec<&'static str> = Vec::new();
-        let mut sent = |kept: &Kept| {
-            let name = names.iter().position(|name| *name == kept.what.name).unwrap_or_else(|| {
-                names.push(kept.what.name);
+        let mut sent = |kept: &StoredSpan| {
+            let name = names.iter().position(|name| *name == kept.label.name).unwrap_or_else(|| {
+                names.push(kept.label.name);
                 names.len() - 1
             });
-            Sent {
-                row: kept.what.row,
+            SentSpan {
+                row: kept.label.row,
                 name: name as u32,
-                phase: kept.what.phase,
-                exchange: kept.what.exchange,
-                begin: axis::wall(kept.begin),
+                phase: kept.label.phase,
+                exchange: kept.label.exchange,
+                begin: clock::wall(kept.begin),
                 nanoseconds: kept.end - kept.begin,
-                bytes: kept.what.bytes,
+                bytes: kept.label.bytes,
                 failed: kept.failed,
             }
         };
         let spans = spans.iter().map(&mut sent).collect();
         let names = names.into_iter().map(str::to_owned).collect();
-        Part { rows, names, spans, dropped: self.dropped() }
+        RankTrace { rows, names, spans, dropped: self.dropped() }
     }
 }
 
 /// Writes the parts of all ranks, in their order.
-pub(crate) struct Writer<'o> {
+pub(crate) struct TraceWriter<'o> {
     out: &'o mut dyn Write,
     zero: u64,
     is_first: bool,
     dropped: Vec<u64>,
 }
 
-impl Part {
+impl RankTrace {
     /// When the first span began, in nanoseconds since the UNIX epoch; `u64::MAX` if there is none.
     pub(crate) fn begin(&self) -> u64 {
         self.spans.first().map_or(u64::MAX, |span| span.begin)
     }
 }
 
-impl<'o> Writer<'o> {
+impl<'o> TraceWriter<'o> {
     /// Times are written from `zero` on, in nanoseconds since the UNIX epoch.
-    pub(crate) fn new(out: &'o mut dyn Write, zero: u64) -> Writer<'o> {
-        Writer { out, zero, is_first: true, dropped: Vec::new() }
+    pub(crate) fn new(out: &'o mut dyn Write, zero: u64) -> TraceWriter<'o> {
+        TraceWriter { out, zero, is_first: true, dropped: Vec::new() }
     }
 
     pub(crate) fn begin(&mut self) -> io::Result<()> {
@@ -151,8 +151,8 @@ impl<'o> Writer<'o> {
     }
 
     /// The time line of one rank.
-    pub(crate) fn part(&mut self, rank: usize, part: Part) -> io::Result<()> {
-        let Part { rows, names, mut spans, dropped } = part;
+    pub(crate) fn part(&mut self, rank: usize, part: RankTrace) -> io::Result<()> {
+        let RankTrace { rows, names, mut spans, dropped } = part;
         self.dropped.push(dropped);
         self.metadata(rank, 0, "process_name", MetadataArgs::Name(&format!("rank {rank}")))?;
         self.metadata(rank, 0, "process_sort_index", MetadataArgs::SortIndex(rank))?;
@@ -166,7 +166,7 @@ impl<'o> Writer<'o> {
             self.metadata(rank, tid, "thread_sort_index", MetadataArgs::SortIndex(tid))?;
         }
         for (span, tid) in spans.iter().zip(lanes.of_spans) {
-            let Sent { phase, exchange, begin, nanoseconds, bytes, failed, .. } = *span;
+            let SentSpan { phase, exchange, begin, nanoseconds, bytes, failed, .. } = *span;
             self.event(&Complete {
                 ph: "X",
                 pid: rank,
@@ -222,7 +222,7 @@ struct Lanes {
 
 /// Puts each span into the first lane of its row that is free. A device does the work of a stream piece by piece: where a
 /// span begins before the last one has ended, and ends later, it is because times are rounded, and it is cut.
-fn lanes(rows: &[Row], spans: &mut [Sent]) -> Lanes {
+fn lanes(rows: &[Row], spans: &mut [SentSpan]) -> Lanes {
     // For each row the end of the last span of each of its lanes.
     let mut ends: Vec<Vec<u64>> = rows.iter().map(|_| vec![0]).collect();
     let mut lane_of = Vec::with_capacity(spans.len());

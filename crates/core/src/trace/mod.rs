@@ -16,7 +16,7 @@
 //! - **waiting**: from when a call blocks the host until it goes on, in the row of the host. On devices that are done when a
 //!   call returns the host does the copies of an exchange itself, also while it waits.
 //!
-//! Read in this order: this file; `recording`, what a rank has of it while it goes on; `list`, where spans are kept, and
+//! Read in this order: this file; `log`, what a rank has of it while it goes on; `list`, where spans are kept, and
 //! `rows`; `axis`, the axis of time, and `timer`, which brings a device's times to it; `file`, what is written.
 //!
 //! # One axis for all ranks
@@ -25,11 +25,11 @@
 //! corrected between their beginnings. Between machines, rows are as far apart as their wall clocks are: milliseconds with
 //! NTP. Lengths, and what was hidden behind kernels of the same rank, do not depend on it.
 
-mod axis;
+mod clock;
 mod file;
-mod list;
-mod recording;
 mod rows;
+mod span_list;
+mod span_log;
 mod timer;
 
 use std::fmt;
@@ -41,10 +41,10 @@ use serde::{Deserialize, Serialize};
 pub use file::{FORMAT, TraceError};
 pub use rows::Row;
 
-pub(crate) use axis::now;
-pub(crate) use file::{Part, Writer};
-pub(crate) use list::{List, What};
-pub(crate) use recording::Recording;
+pub(crate) use clock::now;
+pub(crate) use file::{RankTrace, TraceWriter};
+pub(crate) use span_list::{SpanLabel, SpanList};
+pub(crate) use span_log::SpanLog;
 pub(crate) use timer::Timer;
 
 use crate::device::Device;
@@ -138,11 +138,11 @@ pub struct Span {
 /// ```
 #[derive(Clone, Default)]
 pub struct Trace {
-    recording: Option<Arc<Recording>>,
+    log: Option<Arc<SpanLog>>,
 }
 
 /// The time line of a rank that has none.
-pub(crate) static OFF: Trace = Trace { recording: None };
+pub(crate) static OFF: Trace = Trace { log: None };
 
 impl fmt::Debug for Trace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -156,17 +156,17 @@ impl fmt::Debug for Trace {
 impl Trace {
     /// A time line of at most so many spans.
     pub(crate) fn new(limit: usize) -> Trace {
-        Trace { recording: Some(Arc::new(Recording::new(limit))) }
+        Trace { log: Some(Arc::new(SpanLog::new(limit))) }
     }
 
     /// What there is of it; `None` where it was not begun.
-    pub(crate) fn recording(&self) -> Option<&Arc<Recording>> {
-        self.recording.as_ref()
+    pub(crate) fn log(&self) -> Option<&Arc<SpanLog>> {
+        self.log.as_ref()
     }
 
     /// Whether it was begun.
     pub fn is_on(&self) -> bool {
-        self.recording.is_some()
+        self.log.is_some()
     }
 
     /// Runs `launch`, which puts one or more kernels into `stream`, and keeps when they began and ended there.
@@ -184,32 +184,32 @@ impl Trace {
         stream: &D::Stream,
         launch: impl FnOnce() -> Result<R, E>,
     ) -> Result<R, E> {
-        match &self.recording {
-            Some(recording) => recording.kernel(name, device, stream, launch),
+        match &self.log {
+            Some(log) => log.kernel(name, device, stream, launch),
             None => launch(),
         }
     }
 
     /// Runs `wait`, and keeps for how long it blocked the host.
     pub fn waiting<R>(&self, name: &'static str, wait: impl FnOnce() -> R) -> R {
-        match &self.recording {
-            Some(recording) => recording.wait(name, None, wait, |_| false),
+        match &self.log {
+            Some(log) => log.wait(name, None, wait, |_| false),
             None => wait(),
         }
     }
 
     /// All spans so far, in the order in which they began. Waits for work that is still in streams.
     pub fn spans(&self) -> Vec<Span> {
-        let Some(recording) = &self.recording else { return Vec::new() };
-        let (rows, kept) = recording.collect();
+        let Some(log) = &self.log else { return Vec::new() };
+        let (rows, kept) = log.collect();
         let spans = kept.iter().map(|kept| Span {
-            row: rows[kept.what.row as usize].clone(),
-            phase: kept.what.phase,
-            name: kept.what.name,
-            exchange: kept.what.exchange,
-            begin: Duration::from_nanos(axis::wall(kept.begin)),
-            end: Duration::from_nanos(axis::wall(kept.end)),
-            bytes: kept.what.bytes,
+            row: rows[kept.label.row as usize].clone(),
+            phase: kept.label.phase,
+            name: kept.label.name,
+            exchange: kept.label.exchange,
+            begin: Duration::from_nanos(clock::wall(kept.begin)),
+            end: Duration::from_nanos(clock::wall(kept.end)),
+            bytes: kept.label.bytes,
             failed: kept.failed,
         });
         spans.collect()
@@ -217,6 +217,6 @@ impl Trace {
 
     /// How many spans there was no room for, or could not be timed.
     pub fn dropped(&self) -> u64 {
-        self.recording.as_ref().map_or(0, |recording| recording.dropped())
+        self.log.as_ref().map_or(0, |log| log.dropped())
     }
 }

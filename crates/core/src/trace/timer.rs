@@ -8,8 +8,8 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::axis::now;
-use super::list::{List, What};
+use super::clock::now;
+use super::span_list::{SpanLabel, SpanList};
 use crate::device::{Device, DeviceError, Priority};
 
 /// How often the anchor is tried, for the recording that took the shortest time.
@@ -27,7 +27,7 @@ pub(super) struct Anchor<D: Device> {
 /// Times work of one device, for one writer at a time.
 #[derive(Debug)]
 pub(crate) struct Timer<D: Device> {
-    list: Arc<List>,
+    list: Arc<SpanList>,
     /// `None` on a device that is done when a call returns.
     clock: Option<EventClock<D>>,
 }
@@ -43,20 +43,20 @@ struct EventClock<D: Device> {
 struct Events<D: Device> {
     free: Vec<[D::Event; 2]>,
     /// From the oldest on.
-    in_use: VecDeque<Timed<D>>,
+    in_use: VecDeque<TimedWork<D>>,
 }
 
 /// Work in a stream between two events.
 #[derive(Debug)]
-struct Timed<D: Device> {
+struct TimedWork<D: Device> {
     events: [D::Event; 2],
-    what: What,
+    label: SpanLabel,
     /// When it was put there, on the axis of the host.
     put: u64,
 }
 
 /// What has spans of which the end is not known yet.
-pub(super) trait Unread: Send + Sync {
+pub(super) trait PendingTimes: Send + Sync {
     /// Reads the times of all work so far. Waits for it.
     fn read_all(&self);
 }
@@ -83,7 +83,7 @@ impl<D: Device> Anchor<D> {
     }
 
     /// Begin and end, on the axis of the host, of work that is done.
-    fn times(&self, timed: &Timed<D>) -> Result<(u64, u64), DeviceError> {
+    fn times(&self, timed: &TimedWork<D>) -> Result<(u64, u64), DeviceError> {
         let [begin, end] = &timed.events;
         let duration = self.device.elapsed(begin, end)?.as_nanos() as u64;
         let begin = self.at + self.device.elapsed(&self.event, begin)?.as_nanos() as u64;
@@ -96,7 +96,7 @@ impl<D: Device> Anchor<D> {
 impl<D: Device> Timer<D> {
     /// A timer that may be `pairs` pieces of work behind its device. It makes the events for these.
     pub(super) fn new(
-        list: Arc<List>,
+        list: Arc<SpanList>,
         anchor: Option<&Arc<Anchor<D>>>,
         pairs: usize,
     ) -> Result<Timer<D>, DeviceError> {
@@ -108,14 +108,14 @@ impl<D: Device> Timer<D> {
     }
 
     /// Where its spans are kept.
-    pub(crate) fn list(&self) -> &Arc<List> {
+    pub(crate) fn list(&self) -> &Arc<SpanList> {
         &self.list
     }
 
     /// Runs `work`, which puts work into `stream`, and keeps when that began and ended. What cannot be timed is counted.
     pub(crate) fn time<R, E>(
         &self,
-        what: What,
+        label: SpanLabel,
         device: &D,
         stream: &D::Stream,
         work: impl FnOnce() -> Result<R, E>,
@@ -123,18 +123,18 @@ impl<D: Device> Timer<D> {
         let put = now();
         let Some(clock) = &self.clock else {
             let result = work();
-            self.list.push(what, put, now(), result.is_err());
+            self.list.push(label, put, now(), result.is_err());
             return result;
         };
         let pair = self.unused(clock).filter(|[begin, _]| device.record(begin, stream).is_ok());
         let result = work();
         if result.is_err() {
-            self.list.push(what, put, now(), true);
+            self.list.push(label, put, now(), true);
             clock.events().free.extend(pair);
             return result;
         }
         match pair.filter(|[_, end]| device.record(end, stream).is_ok()) {
-            Some(events) => clock.events().in_use.push_back(Timed { events, what, put }),
+            Some(events) => clock.events().in_use.push_back(TimedWork { events, label, put }),
             None => self.list.drop_one(),
         }
         result
@@ -146,7 +146,8 @@ impl<D: Device> Timer<D> {
         let mut events = clock.events();
         if events.free.is_empty() {
             for _ in 0..events.in_use.len().div_ceil(2) {
-                let is_done = |timed: &Timed<D>| !matches!(anchor.device.query(&timed.events[1]), Ok(false));
+                let is_done =
+                    |timed: &TimedWork<D>| !matches!(anchor.device.query(&timed.events[1]), Ok(false));
                 if !events.in_use.front().is_some_and(is_done) {
                     break;
                 }
@@ -158,16 +159,16 @@ impl<D: Device> Timer<D> {
     }
 
     /// Keeps the times of work that is done, or has failed, and gives its events back.
-    fn read(&self, anchor: &Anchor<D>, timed: Timed<D>) -> [D::Event; 2] {
+    fn read(&self, anchor: &Anchor<D>, timed: TimedWork<D>) -> [D::Event; 2] {
         match anchor.times(&timed) {
-            Ok((begin, end)) => self.list.push(timed.what, begin, end, false),
-            Err(_) => self.list.push(timed.what, timed.put, timed.put, true),
+            Ok((begin, end)) => self.list.push(timed.label, begin, end, false),
+            Err(_) => self.list.push(timed.label, timed.put, timed.put, true),
         }
         timed.events
     }
 }
 
-impl<D: Device> Unread for Timer<D> {
+impl<D: Device> PendingTimes for Timer<D> {
     fn read_all(&self) {
         let Some(clock) = &self.clock else { return };
         // The lock is not held while it waits: a gate may hold the work back, and who opens it may want an event first.

@@ -20,7 +20,7 @@ use super::SharedMemory;
 /// ```text
 ///   Idle ── owner: open ──▶ Open ── reader: begin_read ──▶ Reading ── reader: end_read ──▶ Done
 ///    ▲                                                                                       │
-///    └──────────────────────────────── owner: settle ────────────────────────────────────────┘
+///    └──────────────────────────────── owner: reclaim ────────────────────────────────────────┘
 /// ```
 ///
 /// Either end can close the window at any time, for ever: then it can no longer be opened, and an open one can no
@@ -35,7 +35,7 @@ use super::SharedMemory;
 /// Between processes the state lies in memory that both have mapped, and each has a window of its own on it.
 #[derive(Debug)]
 pub struct Window {
-    state: Word,
+    state: StateWord,
     /// Says what is lent, to those who know its type, and owns that memory.
     lent: Box<dyn Any + Send + Sync>,
     /// What is lent stays as it is when the window is closed.
@@ -44,7 +44,7 @@ pub struct Window {
 
 /// Where the state is.
 #[derive(Debug)]
-enum Word {
+enum StateWord {
     Own(CachePadded<AtomicU32>),
     /// In this memory, so many bytes after its begin: a multiple of [`STATE_BYTES`], and as many are there.
     Shared(Arc<SharedMemory>, usize),
@@ -87,7 +87,7 @@ impl Window {
     /// A window on the memory that `lent` describes and owns.
     pub(crate) fn new(lent: impl Any + Send + Sync) -> Window {
         let state = CachePadded::new(AtomicU32::new(WindowState::Idle as u32));
-        Window { state: Word::Own(state), lent: Box::new(lent), lasts: false }
+        Window { state: StateWord::Own(state), lent: Box::new(lent), lasts: false }
     }
 
     /// As [`new`](Window::new), but between processes: the state lies in shared memory, `at` bytes after its begin, where
@@ -99,7 +99,7 @@ impl Window {
     ) -> Option<Window> {
         let fits = at.is_multiple_of(STATE_BYTES) && memory.covers(at..at.checked_add(STATE_BYTES)?);
         fits.then(|| Window {
-            state: Word::Shared(Arc::clone(memory), at),
+            state: StateWord::Shared(Arc::clone(memory), at),
             lent: Box::new(lent),
             lasts: false,
         })
@@ -158,7 +158,7 @@ impl Window {
     }
 
     /// Owner: takes note that the neighbour has read. `false` if it has not.
-    pub(crate) fn settle(&self) -> bool {
+    pub(crate) fn reclaim(&self) -> bool {
         self.change_either(WindowState::Done, WindowState::Idle)
     }
 
@@ -169,7 +169,7 @@ impl Window {
         if self.lasts || before & TORN != 0 {
             return;
         }
-        let between_processes = matches!(self.state, Word::Shared(..));
+        let between_processes = matches!(self.state, StateWord::Shared(..));
         let mut wait = Wait::begin();
         while self.state() == WindowState::Reading {
             wait.pause();
@@ -189,10 +189,12 @@ impl Window {
 
     fn word(&self) -> &AtomicU32 {
         match &self.state {
-            Word::Own(word) => word,
+            StateWord::Own(word) => word,
             // SAFETY: the memory is valid, initialised, aligned and long enough as long as `self` lives, and the word at
             // this place is accessed as an atomic alone, here and in the other process.
-            Word::Shared(memory, at) => unsafe { word_at(memory.pointer().offset(*at as isize).as_ptr()) },
+            StateWord::Shared(memory, at) => unsafe {
+                word_at(memory.pointer().offset(*at as isize).as_ptr())
+            },
         }
     }
 

@@ -3,7 +3,7 @@
 use super::capture::{Recordable, Work};
 use super::flight::{Flight, Status};
 use super::part::Part;
-use crate::comm::{Limits, Patience};
+use crate::comm::{WaitClock, WaitLimits};
 use crate::exchange::options::{ExchangeError, Schedule};
 use crate::transport::Transport;
 
@@ -33,11 +33,11 @@ impl Flight {
         &self,
         transport: &dyn Transport,
         schedule: &Schedule<'_>,
-        limits: Limits,
+        limits: WaitLimits,
     ) -> Result<(), ExchangeError> {
         let mut state = self.lock();
         state.take_off(schedule)?;
-        state.patience = Patience::new(limits);
+        state.patience = WaitClock::new(limits);
         let mut parts = state.parts.iter_mut().filter_map(|part| part.recordable());
         let replayed = parts.try_for_each(|part| part.replay(schedule));
         match &replayed {

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use super::part::{Part, Sharing};
 use crate::callback::Callback;
 use crate::comm::Served;
-use crate::comm::{Limits, Patience};
+use crate::comm::{WaitClock, WaitLimits};
 use crate::device::{DeviceError, Pointer};
 use crate::exchange::options::{Completion, ExchangeError, Schedule, Traffic};
 use crate::field::Storage;
@@ -26,7 +26,7 @@ pub(crate) struct State {
     /// Whether a part that no gate holds back is incomplete.
     pub(crate) waited_for: bool,
     /// How long neighbours may take once it is finished behind gates: the wait begins when nothing but them is waited for.
-    pub(crate) patience: Patience,
+    pub(crate) patience: WaitClock,
     /// The message of a panic of the completion callback, after which `finish` is still to come.
     panicked: Option<String>,
 }
@@ -64,7 +64,7 @@ impl Flight {
             status: Status::Idle,
             finishing: false,
             waited_for: true,
-            patience: Patience::new(Limits::default()),
+            patience: WaitClock::new(WaitLimits::default()),
             panicked: None,
         };
         Flight { state: Mutex::new(state), on_complete: Callback::new(None) }
@@ -177,13 +177,13 @@ impl Flight {
         transport: &dyn Transport,
         schedule: &Schedule<'_>,
         sharing: Sharing,
-        limits: Limits,
+        limits: WaitLimits,
     ) {
         let mut state = self.lock();
         if state.status != Status::Travelling || state.check_stream(schedule).is_err() {
             return;
         }
-        state.patience = Patience::new(limits);
+        state.patience = WaitClock::new(limits);
         let closed = state.parts.iter_mut().try_for_each(|part| part.close(schedule, sharing));
         if let Err(error) = closed {
             state.poison(transport, error);

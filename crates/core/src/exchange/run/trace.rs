@@ -6,12 +6,12 @@ use std::sync::Arc;
 
 use super::streams::OwnStreams;
 use crate::device::{Device, DeviceError, Stream as _};
-use crate::trace::{List, Phase, Recording, Row, Timer, Trace, What, now};
+use crate::trace::{Phase, Row, SpanLabel, SpanList, SpanLog, Timer, Trace, now};
 
 /// The time line of the rank, and the number of an exchange there.
 #[derive(Debug, Clone)]
 pub(crate) struct ExchangeTrace {
-    recording: Arc<Recording>,
+    log: Arc<SpanLog>,
     number: u32,
 }
 
@@ -34,8 +34,8 @@ pub(crate) struct Wire(Option<Box<Way>>);
 
 /// To or from a neighbour.
 struct Way {
-    list: Arc<List>,
-    what: What,
+    list: Arc<SpanList>,
+    what: SpanLabel,
     /// Whether it is of an exchange that is in flight, and has not come to its end.
     is_open: bool,
     since: Option<u64>,
@@ -47,12 +47,12 @@ const EXCHANGES: usize = 8;
 impl ExchangeTrace {
     /// For one more exchange, if the time line was begun.
     pub(crate) fn next(trace: &Trace) -> Option<ExchangeTrace> {
-        let recording = Arc::clone(trace.recording()?);
-        Some(ExchangeTrace { number: recording.next_exchange(), recording })
+        let log = Arc::clone(trace.log()?);
+        Some(ExchangeTrace { number: log.next_exchange(), log })
     }
 
-    fn what(&self, phase: Phase, name: &'static str, row: u32, bytes: usize) -> What {
-        What { phase, name, row, exchange: Some(self.number), bytes: bytes as u64 }
+    fn what(&self, phase: Phase, name: &'static str, row: u32, bytes: usize) -> SpanLabel {
+        SpanLabel { phase, name, row, exchange: Some(self.number), bytes: bytes as u64 }
     }
 }
 
@@ -69,8 +69,8 @@ impl Waits {
         wait: impl FnOnce() -> Result<T, E>,
     ) -> Result<T, E> {
         match &self.0 {
-            Some(ExchangeTrace { recording, number }) if !is_over() => {
-                recording.wait(name, Some(*number), wait, Result::is_err)
+            Some(ExchangeTrace { log, number }) if !is_over() => {
+                log.wait(name, Some(*number), wait, Result::is_err)
             }
             _ => wait(),
         }
@@ -87,9 +87,9 @@ impl<D: Device> PartTrace<D> {
         pieces: usize,
     ) -> Result<PartTrace<D>, DeviceError> {
         let Some(exchange) = exchange else { return Ok(PartTrace(None)) };
-        let timer = exchange.recording.timer(device, EXCHANGES * pieces)?;
+        let timer = exchange.log.timer(device, EXCHANGES * pieces)?;
         let name = format!("exchange {}", exchange.number);
-        let row = exchange.recording.row_of_own_stream(device, streams.now(), &name);
+        let row = exchange.log.row_of_own_stream(device, streams.now(), &name);
         Ok(PartTrace(Some(Traced { exchange: exchange.clone(), timer, own: (streams.handles(), row) })))
     }
 
@@ -105,7 +105,7 @@ impl<D: Device> PartTrace<D> {
             Some(traced) if bytes > 0 => {
                 let (own, row) = traced.own;
                 let is_own = own.contains(&stream.handle());
-                let row = if is_own { row } else { traced.exchange.recording.row_of_stream(device, stream) };
+                let row = if is_own { row } else { traced.exchange.log.row_of_stream(device, stream) };
                 let what = traced.exchange.what(phase, name, row, bytes);
                 traced.timer.time(what, device, stream, work)
             }
@@ -116,15 +116,15 @@ impl<D: Device> PartTrace<D> {
     /// Makes what it takes to time work in `stream`, where a gate is about to be closed.
     pub(crate) fn meet(&self, device: &D, stream: &D::Stream) {
         if let Some(traced) = &self.0 {
-            traced.exchange.recording.row_of_stream(device, stream);
+            traced.exchange.log.row_of_stream(device, stream);
         }
     }
 
     /// Runs `wait`, in the call of this name, which blocks the host.
     pub(crate) fn wait<T, E>(&self, name: &'static str, wait: impl FnOnce() -> Result<T, E>) -> Result<T, E> {
         match &self.0 {
-            Some(Traced { exchange: ExchangeTrace { recording, number }, .. }) => {
-                recording.wait(name, Some(*number), wait, Result::is_err)
+            Some(Traced { exchange: ExchangeTrace { log, number }, .. }) => {
+                log.wait(name, Some(*number), wait, Result::is_err)
             }
             None => wait(),
         }
@@ -133,7 +133,7 @@ impl<D: Device> PartTrace<D> {
     /// For what so many bytes go to a neighbour by, or come from one.
     pub(crate) fn wire(&self, row: Row, name: &'static str, bytes: usize) -> Wire {
         Wire(self.0.as_ref().map(|traced| {
-            let what = traced.exchange.what(Phase::Wire, name, traced.exchange.recording.row(row), bytes);
+            let what = traced.exchange.what(Phase::Wire, name, traced.exchange.log.row(row), bytes);
             Box::new(Way { list: Arc::clone(traced.timer.list()), what, is_open: false, since: None })
         }))
     }

@@ -171,7 +171,7 @@ impl LentWindow {
         if !self.returned {
             let window = &self.windows[if self.in_turn { 1 - round } else { round }];
             // The first exchange has no other before.
-            self.returned = window.settle() || self.in_turn && window.state() == WindowState::Idle;
+            self.returned = window.reclaim() || self.in_turn && window.state() == WindowState::Idle;
             if self.returned {
                 self.wire.end();
             } else if window.is_refused() {

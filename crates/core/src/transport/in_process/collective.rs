@@ -10,11 +10,11 @@ use crate::transport::{Idle, Reduction, TransportError};
 #[derive(Debug)]
 pub(super) struct Collective {
     size: usize,
-    round: Mutex<Round>,
+    round: Mutex<CollectiveRound>,
 }
 
 #[derive(Debug, Default)]
-struct Round {
+struct CollectiveRound {
     number: u64,
     arrived: usize,
     /// The number of the round that comes next for each rank.
@@ -41,7 +41,10 @@ pub(super) type Message = (usize, Vec<u8>);
 
 impl Collective {
     pub(super) fn new(size: usize) -> Collective {
-        Collective { size, round: Mutex::new(Round { next: vec![0; size], ..Round::default() }) }
+        Collective {
+            size,
+            round: Mutex::new(CollectiveRound { next: vec![0; size], ..CollectiveRound::default() }),
+        }
     }
 
     /// The ranks that have not come to the round in which `rank` waits.
@@ -54,7 +57,7 @@ impl Collective {
 
     /// Brings the part of `rank`, waits for those of all others and returns them all. `wake` is called by the last
     /// rank to come.
-    pub(super) fn meet(
+    pub(super) fn join(
         &self,
         rank: usize,
         bring: impl FnOnce(&mut Content),

@@ -27,9 +27,9 @@ struct End {
     memory: Option<Vec<MemoryRange>>,
     posted: bool,
     closed: bool,
-    /// How often it was opened. An end may be opened again before the other one is closed; only ends of the same life
+    /// How often it was opened. An end may be opened again before the other one is closed; only ends of the same generation
     /// belong together.
-    life: u64,
+    generation: u64,
 }
 
 /// What came of a call on a pipe.
@@ -54,7 +54,12 @@ impl Pipe {
         if end.memory.is_some() {
             return Outcome::Misuse("is open already");
         }
-        *end = End { memory: Some(parts.to_vec()), posted: false, closed: false, life: end.life + 1 };
+        *end = End {
+            memory: Some(parts.to_vec()),
+            posted: false,
+            closed: false,
+            generation: end.generation + 1,
+        };
         if direction == Direction::Receive {
             state.mismatch = None;
         }
@@ -114,8 +119,8 @@ impl Pipe {
     pub(super) fn close(&self, direction: Direction) -> bool {
         let mut state = lock(&self.state);
         let end = state.end(direction);
-        *end = End { memory: None, posted: false, closed: true, life: end.life };
-        state.send.closed && state.receive.closed && state.send.life == state.receive.life
+        *end = End { memory: None, posted: false, closed: true, generation: end.generation };
+        state.send.closed && state.receive.closed && state.send.generation == state.receive.generation
     }
 }
 
@@ -133,13 +138,13 @@ impl State {
             Direction::Send => (&self.send, &self.receive),
             Direction::Receive => (&self.receive, &self.send),
         };
-        other.life > mine.life || other.life == mine.life && other.closed
+        other.generation > mine.generation || other.generation == mine.generation && other.closed
     }
 
     /// The memory of both ends, if a message is to be copied.
     fn ready(&self) -> Option<(&[MemoryRange], &[MemoryRange])> {
-        let same_life = self.send.life == self.receive.life;
-        self.send.ready().zip(self.receive.ready()).filter(|_| same_life)
+        let same_generation = self.send.generation == self.receive.generation;
+        self.send.ready().zip(self.receive.ready()).filter(|_| same_generation)
     }
 }
 

@@ -15,11 +15,11 @@ pub(crate) struct InProcess {
     rank: usize,
     world: Arc<World>,
     /// By number; numbers are not used again.
-    channels: RwLock<Vec<Option<Open>>>,
+    channels: RwLock<Vec<Option<OpenChannel>>>,
 }
 
 #[derive(Debug, Clone)]
-struct Open {
+struct OpenChannel {
     pipe: Arc<Pipe>,
     direction: Direction,
     peer: usize,
@@ -43,7 +43,7 @@ impl InProcess {
         }
     }
 
-    fn with<R>(&self, channel: Channel, call: impl FnOnce(&Open) -> R) -> Result<R, TransportError> {
+    fn with<R>(&self, channel: Channel, call: impl FnOnce(&OpenChannel) -> R) -> Result<R, TransportError> {
         let channels = self.channels.read().unwrap_or_else(PoisonError::into_inner);
         let open = channels
             .get(channel.0 as usize)
@@ -53,7 +53,7 @@ impl InProcess {
     }
 }
 
-impl Open {
+impl OpenChannel {
     fn judge(&self, outcome: Outcome) -> Result<bool, TransportError> {
         let (sender, receiver, tag) = self.address;
         match outcome {
@@ -100,7 +100,7 @@ unsafe impl Transport for InProcess {
         self.check(peer)?;
         let address = self.address(direction, peer, tag);
         let (pipe, outcome) = self.world.open_pipe(address, direction, parts);
-        let open = Open { pipe, direction, peer, address };
+        let open = OpenChannel { pipe, direction, peer, address };
         open.judge(outcome)?;
         let mut channels = self.channels.write().unwrap_or_else(PoisonError::into_inner);
         channels.push(Some(open));
@@ -112,7 +112,7 @@ unsafe impl Transport for InProcess {
             // SAFETY: the caller's promise for this end; the other end's poster made the same one.
             let moved = open.judge(unsafe { open.pipe.post(open.direction) })?;
             if moved {
-                self.world.ring(open.peer);
+                self.world.wake(open.peer);
             }
             Ok(())
         })?
@@ -128,7 +128,7 @@ unsafe impl Transport for InProcess {
         drop(channels);
         if let Some(open) = removed {
             self.world.close_pipe(open.address, open.direction, &open.pipe);
-            self.world.ring(open.peer);
+            self.world.wake(open.peer);
         }
     }
 
@@ -144,13 +144,13 @@ unsafe impl Transport for InProcess {
     }
 
     fn notify(&self, peer: usize) {
-        self.world.ring(peer);
+        self.world.wake(peer);
     }
 
     fn send_message(&self, peer: usize, tag: u32, bytes: Vec<u8>) -> Result<(), TransportError> {
         self.check(peer)?;
         self.world.mail.send(self.rank, peer, tag, bytes);
-        self.world.ring(peer);
+        self.world.wake(peer);
         Ok(())
     }
 
@@ -159,7 +159,7 @@ unsafe impl Transport for InProcess {
             None => Incoming::Nothing,
             Some((sender, bytes)) => {
                 // It may wait for just that.
-                self.world.ring(sender);
+                self.world.wake(sender);
                 Incoming::Message { sender, bytes }
             }
         })
@@ -187,10 +187,10 @@ unsafe impl Transport for InProcess {
         reduction: Reduction,
         idle: Idle<'_>,
     ) -> Result<(), TransportError> {
-        let content = self.world.collective.meet(
+        let content = self.world.collective.join(
             self.rank,
             |content| content.reduce(values, reduction),
-            || self.world.ring_all(),
+            || self.world.wake_all(),
             idle,
         )?;
         if let Some((one, other)) = content.lengths {
@@ -202,14 +202,14 @@ unsafe impl Transport for InProcess {
 
     fn broadcast(&self, root: usize, bytes: &mut Vec<u8>, idle: Idle<'_>) -> Result<(), TransportError> {
         self.check(root)?;
-        let content = self.world.collective.meet(
+        let content = self.world.collective.join(
             self.rank,
             |content| {
                 if self.rank == root {
                     content.bytes = std::mem::take(bytes);
                 }
             },
-            || self.world.ring_all(),
+            || self.world.wake_all(),
             idle,
         )?;
         bytes.clone_from(&content.bytes);
@@ -222,10 +222,10 @@ unsafe impl Transport for InProcess {
         idle: Idle<'_>,
     ) -> Result<Vec<(usize, Vec<u8>)>, TransportError> {
         messages.iter().try_for_each(|(peer, _)| self.check(*peer))?;
-        let content = self.world.collective.meet(
+        let content = self.world.collective.join(
             self.rank,
             |content| content.send(self.rank, messages),
-            || self.world.ring_all(),
+            || self.world.wake_all(),
             idle,
         )?;
         Ok(content.receive(self.rank))

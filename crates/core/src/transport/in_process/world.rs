@@ -26,7 +26,7 @@ pub(super) type Address = (usize, usize, u32);
 
 #[derive(Debug)]
 pub(crate) struct World {
-    bells: Vec<CachePadded<Bell>>,
+    wakeups: Vec<CachePadded<Wakeup>>,
     /// The first rank that failed, and why.
     failed: OnceLock<(usize, String)>,
     pipes: Mutex<HashMap<Address, Arc<Pipe>>>,
@@ -36,15 +36,15 @@ pub(crate) struct World {
     spin_rounds: u32,
 }
 
-/// Wakes a rank that sleeps. It counts rings, so that none between two looks is missed.
+/// Wakes a rank that sleeps. It counts count, so that none between two looks is missed.
 #[derive(Debug, Default)]
-struct Bell {
-    rings: AtomicU64,
+struct Wakeup {
+    count: AtomicU64,
     /// The count at the last look.
-    heard: AtomicU64,
+    seen: AtomicU64,
     asleep: AtomicBool,
     lock: Mutex<()>,
-    rung: Condvar,
+    woken: Condvar,
 }
 
 impl World {
@@ -52,7 +52,7 @@ impl World {
         // Spinning while others wait for the core only delays them.
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         World {
-            bells: (0..size).map(|_| CachePadded::default()).collect(),
+            wakeups: (0..size).map(|_| CachePadded::default()).collect(),
             failed: OnceLock::new(),
             pipes: Mutex::default(),
             windows: Mutex::default(),
@@ -63,49 +63,49 @@ impl World {
     }
 
     pub(super) fn size(&self) -> usize {
-        self.bells.len()
+        self.wakeups.len()
     }
 
     /// Marks a rank as failed, unless another has failed before, and wakes everybody.
     pub(crate) fn fail(&self, rank: usize, why: String) {
         // A second failure is a consequence of the first or is reported by its own rank.
         let _ = self.failed.set((rank, why));
-        self.ring_all();
+        self.wake_all();
     }
 
     pub(crate) fn failure(&self) -> Option<&(usize, String)> {
         self.failed.get()
     }
 
-    pub(super) fn ring(&self, rank: usize) {
-        let bell = &self.bells[rank];
-        bell.rings.fetch_add(1, Ordering::SeqCst);
-        if bell.asleep.load(Ordering::SeqCst) {
-            let _guard = lock(&bell.lock);
-            bell.rung.notify_all();
+    pub(super) fn wake(&self, rank: usize) {
+        let wakeup = &self.wakeups[rank];
+        wakeup.count.fetch_add(1, Ordering::SeqCst);
+        if wakeup.asleep.load(Ordering::SeqCst) {
+            let _guard = lock(&wakeup.lock);
+            wakeup.woken.notify_all();
         }
     }
 
-    pub(super) fn ring_all(&self) {
-        (0..self.size()).for_each(|rank| self.ring(rank));
+    pub(super) fn wake_all(&self) {
+        (0..self.size()).for_each(|rank| self.wake(rank));
     }
 
-    /// Waits a little, or until the bell of `rank` rings.
+    /// Waits a little, or until the wakeup of `rank` count.
     pub(super) fn relax(&self, rank: usize, round: u32) -> Result<(), TransportError> {
         if let Some((failed, why)) = self.failure()
             && *failed != rank
         {
             return Err(TransportError::PeerFailed { rank: *failed, why: why.clone() });
         }
-        let bell = &self.bells[rank];
+        let wakeup = &self.wakeups[rank];
         if round < self.spin_rounds {
             std::hint::spin_loop();
         } else if round < self.spin_rounds + YIELD_ROUNDS {
             std::thread::yield_now();
         } else {
-            bell.sleep();
+            wakeup.sleep();
         }
-        bell.heard.store(bell.rings.load(Ordering::SeqCst), Ordering::Relaxed);
+        wakeup.seen.store(wakeup.count.load(Ordering::SeqCst), Ordering::Relaxed);
         Ok(())
     }
 
@@ -139,13 +139,13 @@ impl World {
     }
 }
 
-impl Bell {
+impl Wakeup {
     fn sleep(&self) {
         let guard = lock(&self.lock);
         self.asleep.store(true, Ordering::SeqCst);
-        if self.rings.load(Ordering::SeqCst) == self.heard.load(Ordering::Relaxed) {
+        if self.count.load(Ordering::SeqCst) == self.seen.load(Ordering::Relaxed) {
             // Woken by a ring or by the clock: either way the caller looks again.
-            let _ = self.rung.wait_timeout(guard, NAP);
+            let _ = self.woken.wait_timeout(guard, NAP);
         }
         self.asleep.store(false, Ordering::SeqCst);
     }

@@ -92,7 +92,7 @@ fn begin_read(window: &Window) -> bool {
 /// The owner's wait until the neighbour has read; `false` if it never will. As in an exchange.
 fn returned(window: &Window) -> bool {
     loop {
-        if window.settle() || window.lasts() && window.state() == WindowState::Idle {
+        if window.reclaim() || window.lasts() && window.state() == WindowState::Idle {
             return true;
         }
         if window.is_refused() {
@@ -138,7 +138,7 @@ fn an_owner_that_closes_has_its_field_back() {
     on_fields(|owner, reader| {
         let field = Cell::new();
         let theirs = Arc::clone(&field);
-        let between_processes = matches!(reader.state, Word::Shared(..));
+        let between_processes = matches!(reader.state, StateWord::Shared(..));
         let neighbour = thread::spawn(move || {
             if begin_read(&reader) {
                 assert_eq!(theirs.read(), 1);

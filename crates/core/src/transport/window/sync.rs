@@ -17,7 +17,7 @@ mod real {
     const SPINS: u32 = 100;
 
     /// How long a process that may have ended is waited for.
-    const PATIENCE: Duration = Duration::from_millis(100);
+    const LONG_WAIT: Duration = Duration::from_millis(100);
 
     /// Waiting for the other end of a window.
     pub(in super::super) struct Wait {
@@ -37,7 +37,7 @@ mod real {
 
         /// Whether it has taken longer than a living process needs.
         pub(in super::super) fn is_long(&self) -> bool {
-            self.rounds > SPINS && self.began.elapsed() > PATIENCE
+            self.rounds > SPINS && self.began.elapsed() > LONG_WAIT
         }
     }
 
@@ -56,7 +56,7 @@ mod model {
     pub(in super::super) use loom::sync::atomic::{AtomicU32, Ordering};
 
     /// The patience of a model: no time passes there, but the other end has had so many turns.
-    const PATIENCE: u32 = 2;
+    const LONG_WAIT: u32 = 2;
 
     pub(in super::super) struct Wait {
         rounds: u32,
@@ -73,7 +73,7 @@ mod model {
         }
 
         pub(in super::super) fn is_long(&self) -> bool {
-            self.rounds >= PATIENCE
+            self.rounds >= LONG_WAIT
         }
     }
 

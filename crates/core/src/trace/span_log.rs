@@ -5,9 +5,9 @@ use std::fmt;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::list::{Budget, Kept, List, What};
 use super::rows::{Row, Rows};
-use super::timer::{Anchor, Timer, Unread};
+use super::span_list::{Budget, SpanLabel, SpanList, StoredSpan};
+use super::timer::{Anchor, PendingTimes, Timer};
 use super::{Phase, now};
 use crate::device::{Device, DeviceError};
 
@@ -15,33 +15,33 @@ use crate::device::{Device, DeviceError};
 const KERNELS: usize = 1024;
 
 /// The spans of a rank, and what it takes to make more.
-pub(crate) struct Recording {
+pub(crate) struct SpanLog {
     budget: Arc<Budget>,
     rows: Mutex<Rows>,
-    lists: Mutex<Vec<Arc<List>>>,
-    unread: Mutex<Vec<Arc<dyn Unread>>>,
-    /// A [`Clock`] for each device.
+    lists: Mutex<Vec<Arc<SpanList>>>,
+    unread: Mutex<Vec<Arc<dyn PendingTimes>>>,
+    /// A [`DeviceClock`] for each device.
     clocks: Mutex<Vec<Arc<dyn Any + Send + Sync>>>,
     exchanges: AtomicU32,
-    host: Arc<List>,
+    host: Arc<SpanList>,
     host_row: u32,
 }
 
 /// What brings a device's times to the axis, and times kernels there.
-struct Clock<D: Device> {
+struct DeviceClock<D: Device> {
     device: D,
     /// `None` where the device is done when a call returns.
     anchor: Option<Arc<Anchor<D>>>,
     kernels: Arc<Timer<D>>,
 }
 
-impl Recording {
+impl SpanLog {
     /// One of at most so many spans.
-    pub(super) fn new(limit: usize) -> Recording {
+    pub(super) fn new(limit: usize) -> SpanLog {
         let budget = Arc::new(Budget::new(limit));
-        let host = Arc::new(List::new(&budget));
+        let host = Arc::new(SpanList::new(&budget));
         let mut rows = Rows::default();
-        Recording {
+        SpanLog {
             budget,
             host_row: rows.of(Row::Host),
             rows: Mutex::new(rows),
@@ -64,8 +64,8 @@ impl Recording {
         match self.clock(device) {
             Ok(clock) => {
                 let row = self.row_of_stream(device, stream);
-                let what = What { phase: Phase::Kernel, name, row, exchange: None, bytes: 0 };
-                clock.kernels.time(what, device, stream, launch)
+                let label = SpanLabel { phase: Phase::Kernel, name, row, exchange: None, bytes: 0 };
+                clock.kernels.time(label, device, stream, launch)
             }
             Err(error) => {
                 tracing::warn!(%error, "a kernel is missing in the time line");
@@ -85,8 +85,8 @@ impl Recording {
     ) -> R {
         let begin = now();
         let result = wait();
-        let what = What { phase: Phase::Waiting, name, row: self.host_row, exchange, bytes: 0 };
-        self.host.push(what, begin, now(), failed(&result));
+        let label = SpanLabel { phase: Phase::Waiting, name, row: self.host_row, exchange, bytes: 0 };
+        self.host.push(label, begin, now(), failed(&result));
         result
     }
 
@@ -122,7 +122,7 @@ impl Recording {
     }
 
     /// The rows and all spans, in the order in which they began. Waits for work that is still in streams.
-    pub(super) fn collect(&self) -> (Vec<Row>, Vec<Kept>) {
+    pub(super) fn collect(&self) -> (Vec<Row>, Vec<StoredSpan>) {
         let unread = lock(&self.unread).clone();
         unread.iter().for_each(|timer| timer.read_all());
         let mut spans = Vec::new();
@@ -136,33 +136,36 @@ impl Recording {
         anchor: Option<&Arc<Anchor<D>>>,
         pairs: usize,
     ) -> Result<Arc<Timer<D>>, DeviceError> {
-        let list = Arc::new(List::new(&self.budget));
+        let list = Arc::new(SpanList::new(&self.budget));
         let timer = Arc::new(Timer::new(Arc::clone(&list), anchor, pairs)?);
         lock(&self.lists).push(list);
-        lock(&self.unread).push(Arc::clone(&timer) as Arc<dyn Unread>);
+        lock(&self.unread).push(Arc::clone(&timer) as Arc<dyn PendingTimes>);
         Ok(timer)
     }
 
     /// That of a device, made when it is first wanted.
-    fn clock<D: Device>(&self, device: &D) -> Result<Arc<Clock<D>>, DeviceError> {
+    fn clock<D: Device>(&self, device: &D) -> Result<Arc<DeviceClock<D>>, DeviceError> {
         let mut clocks = lock(&self.clocks);
         let known = clocks.iter().find_map(|clock| {
-            Arc::clone(clock).downcast::<Clock<D>>().ok().filter(|clock| clock.device.id() == device.id())
+            Arc::clone(clock)
+                .downcast::<DeviceClock<D>>()
+                .ok()
+                .filter(|clock| clock.device.id() == device.id())
         });
         if let Some(clock) = known {
             return Ok(clock);
         }
         let anchor = if device.info().asynchronous { Some(Arc::new(Anchor::new(device)?)) } else { None };
         let kernels = self.timer_by(anchor.as_ref(), KERNELS)?;
-        let clock = Arc::new(Clock { device: device.clone(), anchor, kernels });
+        let clock = Arc::new(DeviceClock { device: device.clone(), anchor, kernels });
         clocks.push(Arc::clone(&clock) as Arc<dyn Any + Send + Sync>);
         Ok(clock)
     }
 }
 
-impl fmt::Debug for Recording {
+impl fmt::Debug for SpanLog {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Recording({} dropped)", self.dropped())
+        write!(f, "SpanLog({} dropped)", self.dropped())
     }
 }
 

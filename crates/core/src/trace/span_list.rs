@@ -10,7 +10,7 @@ const CHUNK: usize = 1024;
 
 /// What a span is of.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct What {
+pub(crate) struct SpanLabel {
     pub(crate) phase: Phase,
     pub(crate) name: &'static str,
     /// The number of its row.
@@ -22,8 +22,8 @@ pub(crate) struct What {
 
 /// A span as it is kept.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Kept {
-    pub(super) what: What,
+pub(super) struct StoredSpan {
+    pub(super) label: SpanLabel,
     /// On the [axis](super::axis) of the process.
     pub(super) begin: u64,
     pub(super) end: u64,
@@ -63,22 +63,22 @@ impl Budget {
 
 /// Spans of one writer.
 #[derive(Debug)]
-pub(crate) struct List {
+pub(crate) struct SpanList {
     budget: Arc<Budget>,
-    chunks: Mutex<Vec<Vec<Kept>>>,
+    chunks: Mutex<Vec<Vec<StoredSpan>>>,
 }
 
-impl List {
-    pub(super) fn new(budget: &Arc<Budget>) -> List {
-        List { budget: Arc::clone(budget), chunks: Mutex::default() }
+impl SpanList {
+    pub(super) fn new(budget: &Arc<Budget>) -> SpanList {
+        SpanList { budget: Arc::clone(budget), chunks: Mutex::default() }
     }
 
     /// Keeps a span, if there is room.
-    pub(crate) fn push(&self, what: What, begin: u64, end: u64, failed: bool) {
+    pub(crate) fn push(&self, label: SpanLabel, begin: u64, end: u64, failed: bool) {
         if !self.budget.admits_one() {
             return;
         }
-        let span = Kept { what, begin, end: end.max(begin), failed };
+        let span = StoredSpan { label, begin, end: end.max(begin), failed };
         let mut chunks = self.chunks.lock().unwrap_or_else(PoisonError::into_inner);
         match chunks.last_mut().filter(|last| last.len() < CHUNK) {
             Some(last) => last.push(span),
@@ -95,7 +95,7 @@ impl List {
         self.budget.drop_one();
     }
 
-    pub(super) fn copy_to(&self, spans: &mut Vec<Kept>) {
+    pub(super) fn copy_to(&self, spans: &mut Vec<StoredSpan>) {
         let chunks = self.chunks.lock().unwrap_or_else(PoisonError::into_inner);
         chunks.iter().for_each(|chunk| spans.extend_from_slice(chunk));
     }

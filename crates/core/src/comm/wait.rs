@@ -19,24 +19,24 @@ const WARN_AFTER_VARIABLE: &str = "HALOPORT_WARN_AFTER";
 
 /// The limits of each wait; `None` for never.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Limits {
+pub(crate) struct WaitLimits {
     /// After this time a warning names those that are waited for, once.
     pub(crate) warn_after: Option<Duration>,
     /// After this time the wait ends with an error.
     pub(crate) time_limit: Option<Duration>,
 }
 
-impl Default for Limits {
-    fn default() -> Limits {
-        Limits { warn_after: Some(DEFAULT_WARN_AFTER), time_limit: Some(DEFAULT_TIME_LIMIT) }
+impl Default for WaitLimits {
+    fn default() -> WaitLimits {
+        WaitLimits { warn_after: Some(DEFAULT_WARN_AFTER), time_limit: Some(DEFAULT_TIME_LIMIT) }
     }
 }
 
-impl Limits {
+impl WaitLimits {
     /// The default limits, or those that the environment sets.
-    pub(crate) fn from_environment() -> Result<Limits, TransportError> {
-        let Limits { warn_after, time_limit } = Limits::default();
-        Ok(Limits {
+    pub(crate) fn from_environment() -> Result<WaitLimits, TransportError> {
+        let WaitLimits { warn_after, time_limit } = WaitLimits::default();
+        Ok(WaitLimits {
             warn_after: read(WARN_AFTER_VARIABLE, warn_after)?,
             time_limit: read(TIME_LIMIT_VARIABLE, time_limit)?,
         })
@@ -64,16 +64,16 @@ fn parse(text: &str) -> Option<Option<Duration>> {
 
 /// Watches one wait.
 #[derive(Debug)]
-pub(crate) struct Patience {
-    limits: Limits,
+pub(crate) struct WaitClock {
+    limits: WaitLimits,
     /// When it was first looked at.
     since: Option<Instant>,
     warned: bool,
 }
 
-impl Patience {
-    pub(crate) fn new(limits: Limits) -> Patience {
-        Patience { limits, since: None, warned: false }
+impl WaitClock {
+    pub(crate) fn new(limits: WaitLimits) -> WaitClock {
+        WaitClock { limits, since: None, warned: false }
     }
 
     /// The wait begins anew at the next look.
@@ -84,7 +84,7 @@ impl Patience {
     /// Looks at the clock; the first look begins the wait. Gives the time limit once it is over. Once in a wait that is
     /// long, warns that `rank` waits for `what`.
     pub(crate) fn is_over(&mut self, rank: usize, what: impl Fn() -> String) -> Option<Duration> {
-        let Limits { warn_after, time_limit } = self.limits;
+        let WaitLimits { warn_after, time_limit } = self.limits;
         let now = Instant::now();
         let waited = now.duration_since(*self.since.get_or_insert(now));
         let over = time_limit.filter(|limit| waited > *limit);
