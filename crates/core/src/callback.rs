@@ -1,16 +1,16 @@
-//! Functions of the caller that run inside calls of the library: what they may call, and what becomes of a panic.
+//! Callbacks of the program: no collective call within one, and a panic becomes an error.
 
 use std::any::Any;
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Mutex, PoisonError};
 
-/// Called with the end of something that may fail by an `E`.
+/// Called with the result of an exchange, which may fail with an `E`.
 pub(crate) type Completion<E> = Box<dyn FnMut(Result<(), &E>) + Send>;
 
-/// A completion callback, if there is one.
+/// A completion callback, or none.
 pub(crate) struct Callback<E> {
-    /// Locked while it runs, so that calls come one after another.
+    /// Locked while it runs, so that calls do not overlap.
     call: Mutex<Option<Completion<E>>>,
 }
 
@@ -23,23 +23,23 @@ impl<E> Callback<E> {
         *self.call.lock().unwrap_or_else(PoisonError::into_inner) = call;
     }
 
-    /// Runs the callback. If it panics, gives the message of the panic: the thread may have other exchanges to drive. The
-    /// caller holds no lock that the callback may want.
+    /// Runs the callback. If it panics, returns the message of the panic, since the thread may have other exchanges to poll.
+    /// The caller holds no lock that the callback may take.
     pub(crate) fn run(&self, end: Result<(), &E>) -> Result<(), String> {
         let mut call = self.call.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(call) = &mut *call else { return Ok(()) };
         let _inside = Inside::new();
-        // What a callback leaves half changed is its own; the exchange that it belongs to is poisoned.
+        // Unwind safe: a callback changes data of its own, and its exchange is poisoned.
         catch_unwind(AssertUnwindSafe(|| call(end))).map_err(|panic| panic_text(&*panic))
     }
 }
 
 thread_local! {
-    /// How many callbacks this thread is in, one within the other.
+    /// The number of callbacks that this thread is in, one within another.
     static DEPTH: Cell<usize> = const { Cell::new(0) };
 }
 
-/// Counts a callback as long as it lives.
+/// Counts a callback while it exists.
 struct Inside;
 
 impl Inside {
@@ -55,12 +55,12 @@ impl Drop for Inside {
     }
 }
 
-/// Whether this thread is in a callback.
+/// Whether this thread runs a callback.
 pub(crate) fn is_running() -> bool {
     DEPTH.get() > 0
 }
 
-/// The message of a panic.
+/// Returns the message of a panic.
 pub(crate) fn panic_text(panic: &(dyn Any + Send)) -> String {
     let known = panic.downcast_ref::<&str>().map(ToString::to_string);
     known.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "no message".into())

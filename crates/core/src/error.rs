@@ -1,10 +1,9 @@
-//! The error that any other becomes.
+//! The error type that holds any other.
 
 use std::error::Error as StdError;
 use std::fmt;
 
-/// Any error: what functions return that call Haloport and other libraries. `?` turns every error into it, as well as
-/// text.
+/// Any error, for functions that call Haloport and other libraries. `?` turns every error into it, and text too.
 ///
 /// `main` may return it: unlike other errors it is then printed as text, followed by its causes.
 ///
@@ -20,12 +19,12 @@ use std::fmt;
 /// }
 /// ```
 ///
-/// It is not a [`std::error::Error`] itself, since then it could not be made of any; [`into_inner`](Error::into_inner)
-/// gives the one within.
+/// It is not a [`std::error::Error`] itself, since a conversion from every such error would then be impossible;
+/// [`into_inner`](Error::into_inner) returns the error within.
 pub struct Error(Box<dyn StdError + Send + Sync>);
 
 impl Error {
-    /// The error within, if it is an `E`.
+    /// Returns the error within, if it is an `E`.
     ///
     /// ```
     /// use haloport_core::{Error, Grid, GridError};
@@ -37,7 +36,7 @@ impl Error {
         self.0.downcast_ref()
     }
 
-    /// The error within.
+    /// Returns the error within.
     pub fn into_inner(self) -> Box<dyn StdError + Send + Sync> {
         self.0
     }
@@ -55,23 +54,23 @@ impl fmt::Display for Error {
     }
 }
 
-/// The text and its causes, which is what is printed if `main` returns the error.
+/// The text and its causes: what is printed if `main` returns the error.
 impl fmt::Debug for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write_with_causes(&*self.0, f)
     }
 }
 
-/// Writes the text of an error and, one a line, those of its causes that it does not repeat.
+/// Writes the text of an error and, one per line, the texts of its causes. Skips a text that the one before contains.
 pub(crate) fn write_with_causes(error: &dyn StdError, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-    let mut told = error.to_string();
-    f.write_str(&told)?;
+    let mut written = error.to_string();
+    f.write_str(&written)?;
     let mut cause = error.source();
     while let Some(error) = cause {
         let text = error.to_string();
-        if !told.contains(&text) {
+        if !written.contains(&text) {
             write!(f, "\n  because: {text}")?;
-            told = text;
+            written = text;
         }
         cause = error.source();
     }

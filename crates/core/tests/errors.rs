@@ -224,5 +224,5 @@ fn a_rank_that_errs_or_panics_ends_the_others() {
         assert!(began.elapsed() < Duration::from_secs(5));
     }
     let none = run_ranks(0, |_| -> Result<(), Failure> { Ok(()) }).unwrap_err();
-    assert_eq!(none.to_string(), "0 ranks were asked for, expected 1 to 65536");
+    assert_eq!(none.to_string(), "cannot start 0 ranks: expected 1 to 65536");
 }

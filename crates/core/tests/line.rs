@@ -91,5 +91,5 @@ fn a_rank_that_never_has_enough_is_an_error_on_every_rank() {
     })
     .unwrap();
     assert_eq!(errors[0], errors[3]);
-    assert!(errors[0].as_ref().unwrap().starts_with("rank 2 has not enough after 3 rounds"), "{errors:?}");
+    assert!(errors[0].as_ref().unwrap().starts_with("rank 2 needs more after 3 rounds"), "{errors:?}");
 }

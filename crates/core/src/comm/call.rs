@@ -1,4 +1,4 @@
-//! What a collective call is about, so that ranks which come to different ones notice.
+//! Which collective call a rank makes, so that ranks notice that their calls differ.
 
 use std::fmt;
 use std::thread::ThreadId;
@@ -6,7 +6,7 @@ use std::thread::ThreadId;
 use crate::element::ElementType;
 use crate::transport::{Reduction, TransportError};
 
-/// A collective call. All ranks make the same, in the same order.
+/// A collective call, with all that must be the same on every rank.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum CollectiveCall {
     Barrier,
@@ -25,7 +25,7 @@ pub(crate) enum CollectiveCall {
     LineRound { exchange: u32 },
 }
 
-/// The bits of a word that tell calls of one kind apart.
+/// The bits of a word that differ between calls of one kind.
 const DETAIL_BITS: u32 = 56;
 
 impl CollectiveCall {
@@ -37,13 +37,13 @@ impl CollectiveCall {
         self.parts().0
     }
 
-    /// Different for calls that differ.
+    /// A word that differs between calls that differ.
     pub(super) fn word(self) -> u64 {
         let (kind, detail) = self.parts();
         (kind as u64) << DETAIL_BITS | detail & !(u64::MAX << DETAIL_BITS)
     }
 
-    /// What a rank waits for in the call, where nobody knows who is missing.
+    /// The name of the call's wait in the time line.
     pub(super) fn all_ranks(self) -> &'static str {
         match self {
             CollectiveCall::Barrier => "all ranks at a barrier",
@@ -86,7 +86,7 @@ impl CollectiveCall {
 }
 
 impl fmt::Display for CollectiveCall {
-    /// Different for calls that differ.
+    /// Writes a text that differs between calls that differ.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             CollectiveCall::Barrier => f.write_str("a barrier"),
@@ -116,13 +116,13 @@ impl fmt::Display for CollectiveCall {
     }
 }
 
-/// What a communicator keeps between its collective calls. Locked during each step, so that steps are not interleaved.
+/// The state of a communicator between its collective calls. Locked during each step, so steps are not interleaved.
 #[derive(Debug, Default)]
 pub(super) struct Collectives {
-    /// The first error after which ranks may be at different steps: there is no further call.
+    /// The first error after which ranks may be at different steps: further calls are refused.
     pub(super) failed: Option<TransportError>,
-    /// The thread that is in a call of several steps.
+    /// The thread in a call of several steps.
     pub(super) within: Option<ThreadId>,
-    /// How many calls of each kind the ranks have come to together.
+    /// The number of calls of each kind so far, the same on every rank.
     pub(super) counts: [u32; CollectiveCall::KINDS],
 }

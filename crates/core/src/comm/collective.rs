@@ -1,10 +1,9 @@
 //! The collective calls of a communicator.
 //!
-//! Each call begins with one reduction of the same length on every rank, whatever the call. It carries a word that says
-//! what the call is about, so that ranks which come to different calls all notice, at once and in step; and, where there
-//! is room, the few values of the call itself: barriers, agreements, and the largest or smallest of up to
-//! [`INLINE_VALUES`] values need nothing else. A call of several steps, such as the binding of fields, begins so once, and its
-//! steps go on without.
+//! Each call begins with one reduction of the same length on every rank, whatever the call. It compares a word that stands
+//! for the call, so ranks with different calls all notice at once and stay in step. It also has room for a few values:
+//! barriers, agreements, and the largest or smallest of up to [`INLINE_VALUES`] values need nothing else. A call of several
+//! steps, such as the binding of fields, compares once, at its beginning.
 
 use std::sync::{MutexGuard, PoisonError, TryLockError};
 use std::thread;
@@ -19,23 +18,23 @@ use crate::callback;
 use crate::element::Element;
 use crate::transport::{Idle, Reduction, Transport, TransportError};
 
-/// The most values that travel with the word of a call.
+/// The most values that are reduced together with the word of a call.
 const INLINE_VALUES: usize = 6;
 
 /// The most words of all ranks in one reduction of a sum in the order of the ranks, unless there are more ranks: 512 KiB.
 const MOST_WORDS: usize = 1 << 16;
 
-/// A call of several steps, as long as this lives: no other call of this rank comes between them.
+/// Guards a call of several steps: as long as it lives, this rank makes no other call.
 #[derive(Debug)]
 pub(crate) struct MultiStepCall<'c> {
     comm: &'c Communicator,
     number: u32,
-    /// Whether it is part of another call.
+    /// Whether it is a step of another call.
     is_part: bool,
 }
 
 impl MultiStepCall<'_> {
-    /// How many calls of this kind there were on the communicator, with this one: the same on every rank.
+    /// The number of this call among those of its kind on the communicator, from 1; the same on every rank.
     pub(crate) fn number(&self) -> u32 {
         self.number
     }
@@ -49,18 +48,18 @@ impl Drop for MultiStepCall<'_> {
         let mut state = self.comm.collectives().lock().unwrap_or_else(PoisonError::into_inner);
         state.within = None;
         if thread::panicking() {
-            let why = "a rank panicked in the midst of a collective call".into();
+            let why = "this rank panicked within a collective call".into();
             state.failed.get_or_insert(TransportError::Broken(why));
         }
     }
 }
 
 impl Communicator {
-    /// Collective: waits until every rank has come here.
+    /// Collective: waits until every rank has called it.
     ///
     /// # Errors
     /// [`TransportError::OutOfStep`], [`TransportError::TimeLimit`], [`TransportError::PeerFailed`],
-    /// [`TransportError::Busy`], [`TransportError::Broken`], and what the layer below says.
+    /// [`TransportError::Busy`], [`TransportError::Broken`], and the errors of the layer below.
     pub fn barrier(&self) -> Result<(), TransportError> {
         self.step(CollectiveCall::Barrier, |step| step.check_and_reduce(&mut [], Reduction::Max))
     }
@@ -149,8 +148,8 @@ impl Communicator {
         decode(root, &bytes)
     }
 
-    /// Collective: sends each message to the rank beside it, and returns the messages for this rank with their
-    /// senders, in the order of the senders. Receivers need not know who sends.
+    /// Collective: sends each message to the rank paired with it, and returns the messages for this rank, paired with their
+    /// senders and in the order of the senders. Receivers need not know the senders.
     ///
     /// # Errors
     /// As for [`barrier`](Communicator::barrier), [`TransportError::NoSuchRank`] and [`TransportError::Malformed`].
@@ -164,7 +163,7 @@ impl Communicator {
         received.iter().map(|(sender, bytes)| Ok((*sender, decode(*sender, bytes)?))).collect()
     }
 
-    /// Collective: as [`sparse_exchange`](Communicator::sparse_exchange), of bytes as they are.
+    /// Collective: as [`sparse_exchange`](Communicator::sparse_exchange), without encoding.
     ///
     /// # Errors
     /// As for [`barrier`](Communicator::barrier), and [`TransportError::NoSuchRank`].
@@ -179,11 +178,11 @@ impl Communicator {
         })
     }
 
-    /// Collective: ends with the same result on every rank: `Ok` where all ranks are content, else the complaint of
-    /// the lowest rank that has one.
+    /// Collective: returns the same result on every rank: `Ok` if no rank has a complaint, else the complaint of the lowest
+    /// rank that has one.
     ///
     /// # Errors
-    /// As for [`barrier`](Communicator::barrier). The inner result is the agreed one.
+    /// As for [`barrier`](Communicator::barrier). The inner result is the one that all ranks share.
     pub fn agree(&self, complaint: Option<String>) -> Result<Result<(), String>, TransportError> {
         let rank = self.rank();
         self.step(CollectiveCall::Agreement, |step| {
@@ -207,8 +206,8 @@ impl Communicator {
         self.step(call, |step| step.reduce(values, reduction))
     }
 
-    /// Collective: begins a call of several steps. All that this thread calls until it ends are its steps; calls of
-    /// other threads are refused.
+    /// Collective: begins a call of several steps, which ends when the guard is dropped. Until then the collective calls of
+    /// this thread are its steps; those of other threads are refused.
     pub(crate) fn enter(&self, call: CollectiveCall) -> Result<MultiStepCall<'_>, TransportError> {
         let (number, is_part) = self.step(call, |step| {
             step.begin()?;
@@ -228,7 +227,7 @@ impl Communicator {
         if peer < size { Ok(()) } else { Err(TransportError::NoSuchRank { peer, size }) }
     }
 
-    /// Does what is done in one step.
+    /// Runs `work` as one step, which no other call of this rank interrupts.
     fn step<R>(
         &self,
         call: CollectiveCall,
@@ -263,29 +262,29 @@ impl Communicator {
     }
 }
 
-/// Whether ranks may go on after an error: all have got it, or the call never came to the others.
+/// Whether ranks may go on after an error: either all ranks have it, or the call reached no other rank.
 fn leaves_in_step(error: &TransportError) -> bool {
     use TransportError::{NoSuchRank, OutOfStep, WrongThread};
     matches!(error, WrongThread { .. } | NoSuchRank { .. } | OutOfStep { .. })
 }
 
-/// One step of a rank, with the state that it has locked.
+/// One step of a collective call, with the locked state.
 struct CollectiveStep<'c> {
     comm: &'c Communicator,
     call: CollectiveCall,
-    /// Whether it is a step of another call, on which the ranks have agreed.
+    /// Whether it is within a call of several steps, at which all ranks are.
     is_part: bool,
     state: MutexGuard<'c, Collectives>,
 }
 
 impl CollectiveStep<'_> {
-    /// Agrees that all ranks are at this call, unless they have agreed on one that it is part of.
+    /// Checks that all ranks make this call. Within a call of several steps, they do.
     fn begin(&mut self) -> Result<(), TransportError> {
         if self.is_part { Ok(()) } else { self.check_and_reduce(&mut [], Reduction::Max) }
     }
 
-    /// Agrees that all ranks are at this call, and reduces up to [`INLINE_VALUES`] values to the largest or smallest. Blocks
-    /// until all ranks have come.
+    /// Checks that all ranks make this call, and reduces up to [`INLINE_VALUES`] values to the largest or smallest. Blocks
+    /// until all ranks have called it.
     fn check_and_reduce(&mut self, values: &mut [u64], reduction: Reduction) -> Result<(), TransportError> {
         // The smallest is the complement of the largest complement.
         let flip = if reduction == Reduction::Min { u64::MAX } else { 0 };
@@ -317,7 +316,7 @@ impl CollectiveStep<'_> {
         Ok(())
     }
 
-    /// Gives every rank the values of all ranks, piece by piece, and adds them up.
+    /// Brings the values of all ranks to every rank, piece by piece, and adds them up in the order of the ranks.
     fn add_in_rank_order<T: Number>(
         &self,
         values: &mut [T],
@@ -339,7 +338,7 @@ impl CollectiveStep<'_> {
         Ok(())
     }
 
-    /// Ranks are at different calls, as all of them know: agrees on the error.
+    /// Agrees on the error of ranks that make different calls. All ranks know that they do.
     fn out_of_step(&mut self) -> Result<TransportError, TransportError> {
         let (rank, mine) = (self.comm.rank(), self.call.to_string());
         let first = self.text_of(0, mine.clone())?;
@@ -350,14 +349,14 @@ impl CollectiveStep<'_> {
         Ok(TransportError::OutOfStep { rank, call, first })
     }
 
-    /// The text of rank `root`.
+    /// Returns the text of rank `root`.
     fn text_of(&mut self, root: usize, mine: String) -> Result<String, TransportError> {
         let mut bytes = mine.into_bytes();
         self.run(|transport, idle| transport.broadcast(root, &mut bytes, idle))?;
         Ok(String::from_utf8_lossy(&bytes).into_owned())
     }
 
-    /// Does what blocks, within the time limit, and serves the pending exchanges meanwhile.
+    /// Runs `work`, which blocks, within the time limit, and makes progress with all exchanges meanwhile.
     fn run<R>(
         &self,
         work: impl FnOnce(&dyn Transport, Idle<'_>) -> Result<R, TransportError>,
@@ -370,7 +369,7 @@ impl CollectiveStep<'_> {
         })
     }
 
-    /// Who is waited for, in words.
+    /// The missing ranks, in words.
     fn missing(&self) -> String {
         let missing = self.comm.transport().missing_ranks();
         let named: Vec<String> = missing.iter().take(MOST_NAMED).map(ToString::to_string).collect();

@@ -1,4 +1,4 @@
-//! A rank's view of all ranks: its transport, its pending exchanges and its time limit.
+//! One rank's view of all ranks: its transport, its exchanges in flight and its limits of waiting.
 
 use std::fmt;
 use std::ops::Range;
@@ -16,37 +16,37 @@ use super::wait::{WaitClock, WaitLimits};
 use crate::trace::{self, Trace};
 use crate::transport::{Reach, Transport, TransportError, TransportInfo};
 
-/// Tags that no exchange uses: they are for callers of [`Communicator::raw_transport`].
+/// The tags for callers of [`Communicator::raw_transport`]; no exchange uses them.
 pub const FREE_TAGS: Range<u32> = 0..100;
 
-/// Rounds of waiting between two looks at the clock.
+/// The rounds of a wait between two readings of the clock.
 const ROUNDS_PER_CLOCK: u32 = 64;
 
-/// A group of ranks, seen from one of them. Cloning gives another handle to the same.
+/// A group of ranks, seen from one of them. A clone is another handle to the same communicator.
 ///
-/// While a collective call, or the end of an exchange, waits, the rank serves all its pending exchanges, so that ranks may
-/// end theirs in different orders.
+/// While a rank waits, in a collective call or at the end of an exchange, it makes progress with all its exchanges, so ranks
+/// may end theirs in different orders.
 ///
 /// # Collective calls
 ///
 /// All ranks make the same collective calls in the same order: those of this type, and the making of patterns, exchanges
-/// and lines. Each begins by telling the other ranks what it is about: the kind of call, the pattern that is bound (by its
-/// [number](crate::Pattern::number)), the root of a broadcast, or the length of a reduction. If ranks come to different
-/// calls, all of them get [`TransportError::OutOfStep`] at once, which names two of the calls, and nothing is exchanged;
-/// the communicator can still be used. A call that a rank leaves out or repeats is noticed where it meets another one; if
-/// none follows, the others end at the time limit. Two calls that are alike, such as two barriers, cannot be told apart.
+/// and lines. Each begins by comparing the calls of all ranks: the kind of call, the [number](crate::Pattern::number) of the
+/// pattern that is bound, the root of a broadcast or a gather, and the kind, type and length of a reduction. If the calls
+/// differ, all ranks get [`TransportError::OutOfStep`] at once, which names two of the calls; nothing is exchanged, and the
+/// communicator can still be used. If a rank leaves out or repeats a call, the next call that differs shows it; if none
+/// follows, the other ranks end at the time limit. Two equal calls, such as two barriers, cannot be told apart.
 ///
-/// That costs one small reduction for each call of several steps, such as [`bind`](crate::Pattern::bind), for each
-/// [`broadcast`](Communicator::broadcast), each sparse exchange, and each reduction that is a sum or has more than 6
-/// values. It costs nothing in a [`barrier`](Communicator::barrier), an [`agree`](Communicator::agree) or any other
-/// reduction: what they are about travels with their values.
+/// The comparison costs one small reduction for each call of several steps, such as [`bind`](crate::Pattern::bind), for each
+/// [`broadcast`](Communicator::broadcast), [`gather`](Communicator::gather) and sparse exchange, and for each reduction that
+/// is a sum or has more than 6 values. It costs nothing in a [`barrier`](Communicator::barrier), an
+/// [`agree`](Communicator::agree) or any other reduction, where it travels with the values.
 ///
 /// # Waiting
 ///
-/// A rank that waits for others for 60 s ([`warn_after`](Communicator::warn_after)) warns, once in each wait, and names
-/// those that it waits for as far as they are known. After 30 minutes ([`time_limit`](Communicator::time_limit)) the wait
-/// ends with an error that names them. The environment variables `HALOPORT_WARN_AFTER` and `HALOPORT_TIME_LIMIT` set
-/// both for communicators that are made from then on: in seconds, or `none`.
+/// A rank that waits for others for 60 s ([`warn_after`](Communicator::warn_after)) logs a warning, once in each wait, which
+/// names the missing ranks as far as they are known. After 30 minutes ([`time_limit`](Communicator::time_limit)) the wait
+/// ends with an error that names them. The environment variables `HALOPORT_WARN_AFTER` and `HALOPORT_TIME_LIMIT` set the two
+/// times for new communicators: in seconds, or `none`.
 #[derive(Clone)]
 pub struct Communicator {
     inner: Arc<Inner>,
@@ -62,7 +62,7 @@ struct Inner {
     time_limit: AtomicU64,
     /// A [`Progress`].
     progress: AtomicU8,
-    /// Whether the transport serves other threads.
+    /// Whether any thread may call the transport.
     any_thread: bool,
     /// Whether other ranks are threads of this process.
     has_threads: bool,
@@ -77,17 +77,17 @@ impl fmt::Debug for Communicator {
 }
 
 impl Communicator {
-    /// A communicator over a transport, which it owns from now on. If an environment variable that sets a limit of waiting
-    /// cannot be read, warns and takes the defaults.
+    /// Makes a communicator that owns a transport. If an environment variable with a limit of waiting cannot be read, logs a
+    /// warning and takes the defaults.
     pub fn new(transport: impl Transport + 'static) -> Communicator {
         let limits = WaitLimits::from_environment().unwrap_or_else(|error| {
-            tracing::warn!("{error}; the default is used");
+            tracing::warn!("{error}; Haloport uses the defaults");
             WaitLimits::default()
         });
         Communicator::with_limits(transport, limits)
     }
 
-    /// As [`new`](Communicator::new), but refuses values of environment variables that cannot be understood.
+    /// As [`new`](Communicator::new), but an environment variable that cannot be read is an error.
     ///
     /// # Errors
     /// [`TransportError::Variable`].
@@ -97,7 +97,7 @@ impl Communicator {
 
     pub(crate) fn with_limits(transport: impl Transport + 'static, limits: WaitLimits) -> Communicator {
         let transport: Arc<dyn Transport> = Arc::new(transport);
-        // Asked once: what it says has texts.
+        // Cached: `info()` allocates.
         let info = transport.info();
         Communicator {
             inner: Arc::new(Inner {
@@ -125,13 +125,13 @@ impl Communicator {
         self.inner.transport.size()
     }
 
-    /// What the transport is and can do.
+    /// Describes the transport and its abilities.
     pub fn info(&self) -> TransportInfo {
         self.inner.transport.info()
     }
 
-    /// How long this rank waits for others before it gives up with an error; `None` for ever. 30 minutes by default, or
-    /// what the environment variable `HALOPORT_TIME_LIMIT` says.
+    /// The time after which a wait for other ranks ends with an error; `None` for never. By default the value of the
+    /// environment variable `HALOPORT_TIME_LIMIT`, or 30 minutes.
     pub fn time_limit(&self) -> Option<Duration> {
         duration(&self.inner.time_limit)
     }
@@ -141,8 +141,8 @@ impl Communicator {
         self.inner.time_limit.store(nanoseconds(limit), Ordering::Relaxed);
     }
 
-    /// How long this rank waits for others before it warns, once in each wait; `None` for never. 60 s by default, or what
-    /// the environment variable `HALOPORT_WARN_AFTER` says.
+    /// The time after which a wait for other ranks logs a warning, once; `None` for never. By default the value of the
+    /// environment variable `HALOPORT_WARN_AFTER`, or 60 s.
     pub fn warn_after(&self) -> Option<Duration> {
         duration(&self.inner.warn_after)
     }
@@ -152,53 +152,53 @@ impl Communicator {
         self.inner.warn_after.store(nanoseconds(time), Ordering::Relaxed);
     }
 
-    /// Sets who drives this rank's exchanges of asynchronous devices from now on; [`Progress::Auto`] if not said. Ranks
-    /// may differ.
+    /// Sets what makes progress with this rank's exchanges on asynchronous devices from now on. The default is
+    /// [`Progress::Auto`]. Ranks may differ.
     ///
     /// # Errors
-    /// [`TransportError::WrongThread`] where a thread is asked for that the transport does not serve.
+    /// [`TransportError::WrongThread`] for [`Progress::Thread`], if only one thread may call the transport.
     pub fn set_progress(&self, progress: Progress) -> Result<(), TransportError> {
         let info = self.info();
         if progress == Progress::Thread && !info.any_thread {
             return Err(TransportError::WrongThread {
                 what: format!("the transport {} ({})", info.name, info.implementation),
-                advice: "initialise MPI with MPI_THREAD_MULTIPLE, or let the caller make progress",
+                advice: "initialise MPI with MPI_THREAD_MULTIPLE, or choose Progress::Caller",
             });
         }
         self.inner.progress.store(progress as u8, Ordering::Relaxed);
         Ok(())
     }
 
-    /// Makes whatever progress this rank's exchanges can make now. Does not block. Their errors come at their own calls.
+    /// Makes progress with this rank's exchanges. Does not block. The calls of an exchange return its errors.
     pub fn progress(&self) {
         self.inner.drive();
     }
 
-    /// Begins the [time line](crate::trace) of this rank, of at most `spans` spans, unless it was begun. Exchanges that are
-    /// bound from now on, and collective calls, write into it. Ranks may differ.
+    /// Begins the [time line](crate::trace) of this rank, of at most `spans` spans, and returns it; if it has begun, only
+    /// returns it. Exchanges that are bound from now on and collective calls write to it. Ranks may differ.
     pub fn begin_trace(&self, spans: usize) -> &Trace {
         self.inner.trace.get_or_init(|| Trace::new(spans))
     }
 
-    /// The time line of this rank. Where it was not begun, nothing is kept there.
+    /// The time line of this rank. Before [`begin_trace`](Communicator::begin_trace), it stores nothing.
     pub fn trace(&self) -> &Trace {
         self.inner.trace.get().unwrap_or(&trace::OFF)
     }
 
-    /// Whether this rank and `peer`, another process of the same node, can map memory that the other one shares.
+    /// Whether this rank and `peer` are processes of the same node that can map each other's shared memory.
     pub fn is_near(&self, peer: usize) -> bool {
         self.inner.transport.is_near(peer)
     }
 
-    /// The transport: for tests of a transport, measurements, and transports that pass their calls on to this one.
+    /// The transport: for tests and measurements of transports, and for transports that pass their calls on to this one.
     ///
     /// # Safety
     /// Through this handle and its clones
-    /// - channels are opened, windows published and attached, and messages sent, received, counted and discarded with
-    ///   [`FREE_TAGS`] alone, unless no exchange of this communicator lives meanwhile, on any rank;
-    /// - no channel is used but those opened through it;
-    /// - collectives are called by all ranks, and while no other collective of this communicator is under way: binding and
-    ///   making patterns are collectives, too.
+    /// - the caller opens channels, publishes and attaches windows, and sends, receives, counts and discards messages with
+    ///   [`FREE_TAGS`] alone, unless no exchange of this communicator exists at the time, on any rank;
+    /// - the caller uses only channels that were opened through it;
+    /// - all ranks call a collective, while no other collective of this communicator is under way; binding fields and making
+    ///   patterns are collectives, too.
     pub unsafe fn raw_transport(&self) -> &Arc<dyn Transport> {
         self.transport()
     }
@@ -208,16 +208,16 @@ impl Communicator {
         &self.inner.transport
     }
 
-    /// Has the thread of the process drive what is in flight; `false` where the caller has to.
+    /// Lets the progress thread poll what is in flight. Returns `false` if the caller has to poll.
     pub(crate) fn drive(&self) -> bool {
-        static SAID: Once = Once::new();
+        static WARNED: Once = Once::new();
         if self.inner.progress.load(Ordering::Relaxed) == Progress::Caller as u8 {
             return false;
         }
         if !self.inner.any_thread {
-            SAID.call_once(|| {
+            WARNED.call_once(|| {
                 tracing::warn!(
-                    "the transport serves no other thread: `finish` on a stream waits for messages"
+                    "only one thread may call the transport, so `finish` on a stream waits for messages"
                 );
             });
             return false;
@@ -234,7 +234,7 @@ impl Communicator {
         &self.inner.engine
     }
 
-    /// Takes `count` tags, the same on every rank: called within calls of several steps, on which ranks have agreed.
+    /// Takes `count` tags, the same on every rank. Called within a call of several steps, at which all ranks are.
     pub(crate) fn take_tags(&self, count: u32) -> u32 {
         self.inner.next_tag.fetch_add(count, Ordering::Relaxed)
     }
@@ -248,7 +248,8 @@ impl Communicator {
         WaitLimits { warn_after: self.warn_after(), time_limit: self.time_limit() }
     }
 
-    /// Serves the pending exchanges until `done` says so, fails, or the time limit is over.
+    /// Makes progress with all exchanges until `done` returns `true` or an error, or until the time limit. `what` names the
+    /// missing things.
     pub(crate) fn wait(
         &self,
         what: impl Fn() -> String,
@@ -278,7 +279,7 @@ impl Driven for Inner {
     }
 }
 
-/// One wait: counts its rounds, and looks at the clock now and then.
+/// One wait that blocks its caller. It reads the clock once in [`ROUNDS_PER_CLOCK`] rounds.
 pub(super) struct BlockingWait<'c> {
     comm: &'c Communicator,
     round: u32,
@@ -290,7 +291,7 @@ impl<'c> BlockingWait<'c> {
         BlockingWait { comm, round: 0, clock: WaitClock::new(comm.limits()) }
     }
 
-    /// Waits a little for `what`.
+    /// Waits a little. `what` names the missing things.
     pub(super) fn round(&mut self, what: impl Fn() -> String) -> Result<(), TransportError> {
         self.comm.inner.transport.relax(self.round)?;
         self.round = self.round.saturating_add(1);

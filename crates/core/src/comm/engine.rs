@@ -1,8 +1,8 @@
-//! The progress engine: it serves all exchanges of a rank that are in flight, of whatever kind.
+//! The progress engine: it polls all exchanges of a rank that are in flight, of any kind.
 //!
-//! It is driven by every call that waits and by `start`, `finish` and `is_ready`, and by the thread of `progress` while
-//! something of an asynchronous device is in flight. It knows what can be polled and the transport; fields, patterns and
-//! futures know nothing of it.
+//! Every call that waits drives it, and so do `start`, `finish` and `is_ready`, and the progress thread while an exchange on
+//! an asynchronous device is in flight. It depends on the transport and on [`Served`] alone; fields, patterns and futures do
+//! not depend on it.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -11,15 +11,15 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use crate::callback::panic_text;
 use crate::transport::Transport;
 
-/// What makes progress when it is polled.
+/// An exchange that makes progress when it is polled.
 pub(crate) trait Served: Send + Sync {
-    /// Makes whatever progress can be made now. Does not block. A failure is kept for whoever waits.
+    /// Makes the progress that is possible now. Does not block. Stores a failure for the call that waits.
     fn poll(&self, transport: &dyn Transport);
-    /// Fails for ever, as its progress cannot go on. Whoever waits gets the error.
+    /// Fails permanently, because its progress has panicked. The call that waits gets the error.
     fn give_up(&self, transport: &dyn Transport, why: String);
-    /// Whether there is progress to be made. What has ended by itself may stay with the engine until it is begun again.
+    /// Whether it can make progress. An exchange that has ended may stay in the engine until it starts again.
     fn is_under_way(&self) -> bool;
-    /// Whether it holds back a stream by a gate.
+    /// Whether it holds up a stream by a gate.
     fn is_closing(&self) -> bool {
         false
     }
@@ -33,7 +33,7 @@ pub(crate) struct Engine {
 }
 
 impl Engine {
-    /// Takes a flight into care, unless it is there.
+    /// Adds an exchange, unless it is there already.
     pub(crate) fn add<S: Served + 'static>(&self, flight: &Arc<S>) {
         let mut active = self.lock();
         if !active.iter().any(|other| std::ptr::addr_eq(Arc::as_ptr(other), Arc::as_ptr(flight))) {
@@ -42,31 +42,31 @@ impl Engine {
         self.count.store(active.len(), Ordering::Release);
     }
 
-    /// Releases a flight.
+    /// Removes an exchange.
     pub(crate) fn remove<S: Served>(&self, flight: &Arc<S>) {
         let mut active = self.lock();
         active.retain(|other| !std::ptr::addr_eq(Arc::as_ptr(other), Arc::as_ptr(flight)));
         self.count.store(active.len(), Ordering::Release);
     }
 
-    /// Whether there is no progress to be made.
+    /// Whether no exchange can make progress.
     pub(crate) fn is_idle(&self) -> bool {
         self.count.load(Ordering::Acquire) == 0 || !self.lock().iter().any(|flight| flight.is_under_way())
     }
 
-    /// Whether any holds back a stream by a gate.
+    /// Whether any exchange holds up a stream by a gate.
     pub(crate) fn is_closing(&self) -> bool {
         self.count.load(Ordering::Acquire) > 0 && self.lock().iter().any(|flight| flight.is_closing())
     }
 
-    /// Makes whatever progress can be made now. Does not block. A flight that panics, by a fault of a device or a transport,
-    /// fails alone: the thread may have others to drive.
+    /// Makes the progress that is possible now. Does not block. If the progress of an exchange panics, by a fault of a device
+    /// or a transport, that exchange alone fails: the thread may have others to poll.
     pub(crate) fn serve(&self, transport: &dyn Transport) {
         for index in 0..self.count.load(Ordering::Acquire) {
-            // The lock is not held while a flight is polled: its callback may start another exchange.
+            // Polled without the lock: a callback may start another exchange.
             let flight = self.lock().get(index).cloned();
             let Some(flight) = flight else { continue };
-            // What the panic leaves half changed is given up.
+            // Unwind safe: the exchange that the panic leaves half changed is given up.
             if let Err(panic) = catch_unwind(AssertUnwindSafe(|| flight.poll(transport))) {
                 flight.give_up(transport, format!("its progress panicked: {}", panic_text(&*panic)));
             }

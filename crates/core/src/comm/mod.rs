@@ -1,11 +1,15 @@
-//! A rank and the other ranks: collective calls, waiting with a time limit, and progress of what is in flight.
+//! A rank and the other ranks: collective calls, waits with a time limit, and the progress of exchanges in flight.
 //!
-//! - [`Communicator`]: what a rank holds; everything collective begins with it;
-//! - `collective`: the collective calls, each of which begins by comparing what the ranks are about to do (`call`);
-//! - `patience`: how long a wait may take;
-//! - `engine`: what is in flight on this rank, polled by every call that waits;
-//! - `progress`: the thread that polls for asynchronous devices while the host does something else;
-//! - [`run_ranks`]: ranks as threads of this process;
+//! A program gets a [`Communicator`] for each rank, from [`run_ranks`] or from MPI, and makes its patterns and exchanges with
+//! it. Read in this order:
+//!
+//! - `communicator`: [`Communicator`], one rank's view of all ranks, and how it waits;
+//! - `wait`: the limits of a wait;
+//! - `collective`: the collective calls. Each begins by comparing the calls of all ranks (`call`); `reducible` has the numbers
+//!   that ranks reduce;
+//! - `engine`: the exchanges of this rank that are in flight; every call that waits polls them;
+//! - `progress`: the thread that polls them for asynchronous devices while the host does something else;
+//! - `ranks`: [`run_ranks`], ranks as threads of this process;
 //! - `trace_file`: the time lines of all ranks, written to one file.
 
 mod call;

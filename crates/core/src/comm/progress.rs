@@ -1,8 +1,7 @@
-//! The thread that drives exchanges of asynchronous devices, so that the host need not wait for them.
+//! The progress thread, which polls exchanges on asynchronous devices so that the host need not wait for them.
 //!
-//! There is one for each process, begun when it is first needed. It sees that packing is done and sends, that messages
-//! have come and opens gates; it uses no core while nothing is in flight. What happens in these steps is the engine's
-//! matter: the thread does what any call that waits does.
+//! There is one for each process, started when it is first needed. When packing is done it sends; when messages have come it
+//! opens gates. It uses no core while nothing is in flight. It does what any call that waits does: it drives the engine.
 
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -14,35 +13,34 @@ use serde::Serialize;
 
 use crate::callback::panic_text;
 
-/// Who drives exchanges of asynchronous devices between `start` and the end.
+/// What makes progress with exchanges on asynchronous devices between `start` and `finish`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Progress {
-    /// A thread of the process where the transport may be called from it, else the caller; said once in the log.
+    /// A thread of the process, if it may call the transport; else the caller, which is logged once.
     #[default]
     Auto,
     /// A thread of the process.
     Thread,
-    /// The calls of the program alone: those that wait, and
-    /// [`Communicator::progress`](crate::Communicator::progress). `finish` on a stream then waits until all messages have
-    /// come, for want of somebody who opens its gate.
+    /// The calls of the program alone: those that wait, and [`Communicator::progress`](crate::Communicator::progress).
+    /// `finish` on a stream then waits until all messages have come, since no thread opens its gate later.
     Caller,
 }
 
-/// What the thread drives: the exchanges of a rank.
+/// The exchanges of a rank, as the thread polls them.
 pub(crate) trait Driven: Send + Sync {
-    /// Makes whatever progress can be made now. Does not block.
+    /// Makes the progress that is possible now. Does not block.
     fn drive(&self);
     /// Whether nothing is in flight.
     fn is_idle(&self) -> bool;
 }
 
-/// Rounds after the last call of a rank in which the thread only lets others run first, and how long it sleeps between
-/// later ones: about what waking it up takes.
+/// The rounds after the last call of a rank in which the thread yields its core; in later rounds it sleeps.
 const YIELDS: u32 = 100;
+/// The sleep of a round: about as long as waking the thread takes.
 const SLEEP: Duration = Duration::from_micros(50);
 
-/// The thread's work.
+/// The thread of the process.
 static THREAD: Driver =
     Driver { state: Mutex::new(State { ranks: Vec::new(), calls: 0, running: false }), wake: Condvar::new() };
 
@@ -52,20 +50,20 @@ struct Driver {
 }
 
 struct State {
-    /// Those with something in flight.
+    /// The ranks with something in flight.
     ranks: Vec<Arc<dyn Driven>>,
-    /// How often a rank has come here.
+    /// The number of calls of [`drive`].
     calls: u64,
     running: bool,
 }
 
-/// Has the thread drive `rank` until nothing of it is in flight. `false` where the system gives no thread.
+/// Lets the thread poll `rank` until nothing of it is in flight. Returns `false` if the system starts no thread.
 pub(crate) fn drive(rank: Arc<dyn Driven>) -> bool {
     let mut state = THREAD.lock();
     if !state.running {
         let spawned = thread::Builder::new().name("haloport-progress".into()).spawn(run);
         if let Err(error) = spawned {
-            tracing::warn!(%error, "there is no thread for progress: `finish` waits for messages");
+            tracing::warn!(%error, "the progress thread could not be started, so `finish` waits for messages");
             return false;
         }
         state.running = true;
@@ -79,12 +77,12 @@ pub(crate) fn drive(rank: Arc<dyn Driven>) -> bool {
 }
 
 thread_local! {
-    /// Whether this is the thread.
+    /// Whether this is the progress thread.
     static DRIVES: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Drives all ranks if this is the thread, which waits for one of them. Exchanges that are being driven already are left
-/// alone.
+/// On the progress thread, polls all ranks while it waits for one of them, except exchanges that are being polled. On any
+/// other thread, does nothing.
 pub(crate) fn drive_meanwhile() {
     if DRIVES.get() {
         let ranks = THREAD.lock().ranks.clone();
@@ -92,7 +90,7 @@ pub(crate) fn drive_meanwhile() {
     }
 }
 
-/// Whatever ends the thread, the next call begins another.
+/// Notes the end of the thread, also by a panic, so that the next call starts another one.
 struct Running;
 
 impl Drop for Running {
@@ -115,18 +113,21 @@ fn run() {
     }
 }
 
-/// Drives a rank, whose exchanges fail by themselves where their progress panics. Should more than that panic, the thread
-/// goes on without the rank, until that calls again.
+/// Polls a rank. An exchange whose progress panics fails by itself; if anything else panics, the thread goes on without the
+/// rank until its next call.
 fn drive_safely(rank: &Arc<dyn Driven>) {
     if let Err(panic) = catch_unwind(AssertUnwindSafe(|| rank.drive())) {
-        tracing::error!("the thread for progress lets go of a rank that panicked: {}", panic_text(&*panic));
+        tracing::error!(
+            "the progress thread stops polling a rank whose progress panicked: {}",
+            panic_text(&*panic)
+        );
         THREAD.lock().ranks.retain(|known| !Arc::ptr_eq(known, rank));
     }
 }
 
 impl Driver {
-    /// Lets go of ranks that have nothing in flight, waits until one has, `at_ease` a little in any case, and gives them,
-    /// with the number of calls.
+    /// Waits until a rank has something in flight, with `at_ease` for at least [`SLEEP`] or a call. Copies the ranks that have
+    /// to `ranks`, drops the others, and returns the number of calls.
     fn wait_for_ranks(&self, ranks: &mut Vec<Arc<dyn Driven>>, at_ease: bool) -> u64 {
         let mut state = self.lock();
         if at_ease {

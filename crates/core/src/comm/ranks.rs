@@ -1,4 +1,4 @@
-//! Starting ranks as threads.
+//! Ranks as threads of this process.
 
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -15,7 +15,7 @@ use crate::transport::{InProcess, World};
 #[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum RanksError {
-    /// A rank ended with an error, the first one to do so.
+    /// A rank returned an error, before any other failed.
     #[error("rank {rank}: {error}")]
     Failed {
         /// The rank.
@@ -37,7 +37,7 @@ pub enum RanksError {
     Start(String),
 }
 
-/// The text and its causes, which is what is printed if `main` returns the error.
+/// The text and its causes: what is printed if `main` returns the error.
 impl fmt::Debug for RanksError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write_with_causes(self, f)
@@ -47,10 +47,10 @@ impl fmt::Debug for RanksError {
 /// The most ranks that may be threads of one process.
 pub const MOST_RANKS: usize = 1 << 16;
 
-/// Runs `body` on `ranks` ranks, each a thread of this process, and returns what they return, in the order of the
-/// ranks. Blocks until all have ended.
+/// Runs `body` on `ranks` ranks, each a thread of this process, and returns their results in the order of the ranks. Blocks
+/// until all have ended.
 ///
-/// A rank that panics or returns an error makes every other rank that waits for anyone end with
+/// If a rank panics or returns an error, the waits of all other ranks end with
 /// [`TransportError::PeerFailed`](crate::transport::TransportError::PeerFailed), which names it. Within `body`, `?` takes
 /// any error: see [`Error`].
 ///
@@ -65,15 +65,16 @@ pub const MOST_RANKS: usize = 1 << 16;
 /// ```
 ///
 /// # Errors
-/// The error or the panic of the rank that failed first, or that threads could not be started, or that an environment
-/// variable which sets a limit of waiting ([`Communicator`]) cannot be understood.
+/// [`RanksError::Failed`] or [`Panicked`](RanksError::Panicked) for the rank that failed first;
+/// [`Start`](RanksError::Start) if threads cannot be started, or if an environment variable with a limit of waiting
+/// ([`Communicator`]) cannot be read.
 pub fn run_ranks<T, F>(ranks: usize, body: F) -> Result<Vec<T>, RanksError>
 where
     T: Send,
     F: Fn(Communicator) -> Result<T, Error> + Sync,
 {
     if ranks == 0 || ranks > MOST_RANKS {
-        return Err(RanksError::Start(format!("{ranks} ranks were asked for, expected 1 to {MOST_RANKS}")));
+        return Err(RanksError::Start(format!("cannot start {ranks} ranks: expected 1 to {MOST_RANKS}")));
     }
     let limits = WaitLimits::from_environment().map_err(|error| RanksError::Start(error.to_string()))?;
     let world = Arc::new(World::new(ranks));
@@ -93,7 +94,7 @@ where
                 }
             }
         }
-        // `run_one` catches every panic of the body, so a join that fails is one of its own.
+        // `run_one` catches the panics of `body`, so a join fails by a panic of `run_one` itself.
         Ok(threads
             .into_iter()
             .map(|thread| thread.join().unwrap_or_else(|panic| End::Panicked(panic_text(&*panic))))
@@ -129,7 +130,7 @@ fn run_one<T>(
     body: &(impl Fn(Communicator) -> Result<T, Error> + Sync),
 ) -> End<T> {
     let comm = Communicator::with_limits(InProcess::new(rank, Arc::clone(&world)), limits);
-    // What a panicking body leaves behind is seen by nobody but the other ranks' `PeerFailed`.
+    // Unwind safe: of a body that panics, other ranks see `PeerFailed` alone.
     match catch_unwind(AssertUnwindSafe(|| body(comm))) {
         Ok(Ok(value)) => End::Returned(value),
         Ok(Err(error)) => {

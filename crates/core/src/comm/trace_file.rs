@@ -1,4 +1,4 @@
-//! The time lines of all ranks, collected in one file.
+//! The time lines of all ranks, written to one file.
 
 use std::io::Write;
 
@@ -7,11 +7,12 @@ use crate::trace::{RankTrace, Trace, TraceError, TraceWriter};
 use crate::transport::Reduction;
 
 impl Trace {
-    /// Collective: writes the time lines of all ranks to `out` on rank 0, which nobody else uses, as trace events of Chrome
-    /// in JSON. One rank's is in the memory of rank 0 at a time. Waits for work that is still in streams.
+    /// Collective: writes the time lines of all ranks to `out` on rank 0, as trace events of Chrome in JSON; other ranks do
+    /// not use `out`. Rank 0 holds the time line of one rank at a time. Waits for work that is still in streams.
     ///
-    /// Processes are ranks and threads are rows. Each event has its [`Phase`](crate::trace::Phase) as category, and `args.bytes`. How many spans
-    /// each rank has [dropped](Trace::dropped) is in `otherData.dropped`. A rank that has not begun its time line has none.
+    /// In the file, a process is a rank and a thread is a row. The category of an event is its
+    /// [`Phase`](crate::trace::Phase), and its bytes are in `args.bytes`. `otherData.dropped` has the number of spans that
+    /// each rank has [dropped](Trace::dropped). A rank that has not begun its time line has no events.
     ///
     /// # Errors
     /// [`TraceError`].

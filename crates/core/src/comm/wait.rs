@@ -1,26 +1,26 @@
-//! How long a rank waits for others, and when it says that it does.
+//! How long a rank waits for others, and when it warns.
 
 use std::env::{self, VarError};
 use std::time::{Duration, Instant};
 
 use crate::transport::TransportError;
 
-/// How long a rank waits for others by default before it gives up with an error: 30 minutes.
+/// The default time after which a wait for other ranks ends with an error: 30 minutes.
 pub const DEFAULT_TIME_LIMIT: Duration = Duration::from_secs(30 * 60);
 
-/// How long a rank waits for others by default before it warns: 60 s.
+/// The default time after which a wait for other ranks logs a warning: 60 s.
 pub const DEFAULT_WARN_AFTER: Duration = Duration::from_secs(60);
 
-/// Sets the time limit of communicators that are made: in seconds, or `none`.
+/// The time limit of new communicators: in seconds, or `none`.
 const TIME_LIMIT_VARIABLE: &str = "HALOPORT_TIME_LIMIT";
 
-/// Sets after what time communicators that are made warn: in seconds, or `none`.
+/// The time after which new communicators warn: in seconds, or `none`.
 const WARN_AFTER_VARIABLE: &str = "HALOPORT_WARN_AFTER";
 
 /// The limits of each wait; `None` for never.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct WaitLimits {
-    /// After this time a warning names those that are waited for, once.
+    /// After this time a warning names the missing ranks, once.
     pub(crate) warn_after: Option<Duration>,
     /// After this time the wait ends with an error.
     pub(crate) time_limit: Option<Duration>,
@@ -33,7 +33,7 @@ impl Default for WaitLimits {
 }
 
 impl WaitLimits {
-    /// The default limits, or those that the environment sets.
+    /// The limits that the environment sets, or the defaults.
     pub(crate) fn from_environment() -> Result<WaitLimits, TransportError> {
         let WaitLimits { warn_after, time_limit } = WaitLimits::default();
         Ok(WaitLimits {
@@ -43,7 +43,7 @@ impl WaitLimits {
     }
 }
 
-/// The time that an environment variable gives, or `default` where it is not set.
+/// The time that an environment variable sets; `default` if it is not set.
 fn read(name: &'static str, default: Option<Duration>) -> Result<Option<Duration>, TransportError> {
     let found = match env::var(name) {
         Ok(found) => found,
@@ -62,11 +62,11 @@ fn parse(text: &str) -> Option<Option<Duration>> {
     (!time.is_zero()).then_some(Some(time))
 }
 
-/// Watches one wait.
+/// Measures one wait.
 #[derive(Debug)]
 pub(crate) struct WaitClock {
     limits: WaitLimits,
-    /// When it was first looked at.
+    /// The first reading.
     since: Option<Instant>,
     warned: bool,
 }
@@ -76,13 +76,13 @@ impl WaitClock {
         WaitClock { limits, since: None, warned: false }
     }
 
-    /// The wait begins anew at the next look.
+    /// Lets the wait begin anew at the next reading.
     pub(crate) fn restart(&mut self) {
         self.since = None;
     }
 
-    /// Looks at the clock; the first look begins the wait. Gives the time limit once it is over. Once in a wait that is
-    /// long, warns that `rank` waits for `what`.
+    /// Reads the clock; the first reading begins the wait. Returns the time limit if it has passed. If the wait is long, logs
+    /// once that `rank` waits for `what`.
     pub(crate) fn is_over(&mut self, rank: usize, what: impl Fn() -> String) -> Option<Duration> {
         let WaitLimits { warn_after, time_limit } = self.limits;
         let now = Instant::now();

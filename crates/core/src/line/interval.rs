@@ -1,4 +1,4 @@
-//! Which rank owns which items of a line.
+//! The items of a line that each rank owns.
 
 use std::ops::Range;
 
@@ -10,19 +10,18 @@ use crate::transport::Reduction;
 #[derive(Debug, Clone)]
 pub struct Line {
     comm: Communicator,
-    /// On its communicator, the same on every rank.
+    /// Its number on the communicator, the same on every rank.
     number: u32,
     mine: Range<u64>,
     items: u64,
 }
 
 impl Line {
-    /// Collective: a line of which this rank owns the items `mine`, counted from 0. The interval of a rank begins where
-    /// that of the one before ends.
+    /// Collective: makes a line of which this rank owns the items `mine`, counted from 0. The interval of a rank begins where
+    /// that of the rank before ends.
     ///
     /// # Errors
-    /// [`SparseError::Refused`], with the same text on every rank, where intervals leave a gap, overlap or end before
-    /// they begin; [`SparseError::Transport`], as for [`SparseExchange::new`](crate::SparseExchange::new).
+    /// [`SparseError::Refused`], with the same text on every rank, if intervals leave a gap, overlap or end before they begin; [`SparseError::Transport`], as for [`SparseExchange::new`](crate::SparseExchange::new).
     pub fn new(comm: &Communicator, mine: Range<u64>) -> Result<Line, SparseError> {
         let steps = comm.enter(CollectiveCall::Line)?;
         let Range { start, end } = mine;
@@ -46,19 +45,19 @@ impl Line {
         Ok(Line { comm: comm.clone(), number: steps.number(), mine, items })
     }
 
-    /// Collective: a line of `items` items, cut into intervals of the same length or, for the last ranks, one less.
+    /// Collective: makes a line of `items` items, split into intervals of equal length, or one item less for the last ranks.
     ///
     /// # Errors
-    /// As for [`new`](Line::new), where ranks differ about the number of items.
+    /// As for [`new`](Line::new), if ranks pass different numbers of items.
     pub fn even(comm: &Communicator, items: u64) -> Result<Line, SparseError> {
         let (rank, ranks) = (comm.rank() as u64, comm.size() as u64);
         let (each, more) = (items / ranks, items % ranks);
         let start = |rank: u64| rank * each + rank.min(more);
         let _steps = comm.enter(CollectiveCall::Line)?;
         let line = Line::new(comm, start(rank)..start(rank + 1))?;
-        // Intervals may fit together although ranks differ about the last ones.
+        // Intervals may fit together although the numbers of items differ.
         let flaw = (line.items != items).then(|| {
-            format!("it has a line of {items} items, where the intervals of all ranks have {}", line.items)
+            format!("its line has {items} items, but the intervals of all ranks have {}", line.items)
         });
         comm.agree(flaw)?.map_err(SparseError::Refused)?;
         Ok(line)
@@ -69,7 +68,7 @@ impl Line {
         self.mine.clone()
     }
 
-    /// The number of items of all ranks.
+    /// The number of items on all ranks.
     pub fn items(&self) -> u64 {
         self.items
     }

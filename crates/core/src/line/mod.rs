@@ -1,8 +1,8 @@
-//! Ranks along a line: each owns consecutive items, such as rows of a sorted table, and passes payloads of any length
-//! to the ranks beside it.
+//! Ranks along a line: each owns consecutive items, such as rows of a sorted table, and passes payloads of any length to the
+//! ranks beside it.
 //!
-//! Each rank wants the three items before its own. What it passes on in one round is its own items, and then what came
-//! in the round before, so that short intervals do not stop a wide window:
+//! Here each rank needs the three items before its own. In the first round it passes its own items on, and in later rounds
+//! those that came in the round before, so a window may be wider than the intervals:
 //!
 //! ```
 //! use haloport_core::line::{Payloads, NextRound};
@@ -27,8 +27,8 @@
 //! # Ok::<(), haloport_core::RanksError>(())
 //! ```
 //!
-//! - `interval`: [`Line`], which rank owns which items;
-//! - this file: [`LineExchange`], which passes payloads along it.
+//! - `interval`: [`Line`], the items of each rank;
+//! - this file: [`LineExchange`], which passes payloads along a line.
 
 mod interval;
 
@@ -38,7 +38,7 @@ use crate::comm::CollectiveCall;
 use crate::sparse::{SparseError, SparseExchange};
 use crate::transport::Reduction;
 
-/// What a rank passes to the ranks beside it, or what came from them. `None` is nothing; an empty payload is something.
+/// The payloads to or from the ranks beside this one. `None` is no payload; an empty payload is one.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Payloads {
     /// To or from the rank that owns the items before.
@@ -47,12 +47,12 @@ pub struct Payloads {
     pub right: Option<Vec<u8>>,
 }
 
-/// What a rank does between two rounds.
+/// The next round of a rank, or its last.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct NextRound {
-    /// What it passes in the next round. At the ends of the line nobody gets it.
+    /// The payloads of the next round. Those beyond the ends of the line are dropped.
     pub pass: Payloads,
-    /// Whether it wants no more for itself. It may be asked to pass on what others want.
+    /// Whether the rank needs no more items. Rounds go on until all ranks have enough.
     pub enough: bool,
 }
 
@@ -60,13 +60,13 @@ pub struct NextRound {
 #[derive(Debug)]
 pub struct LineExchange {
     line: Line,
-    /// On its communicator, the same on every rank.
+    /// Its number on the communicator, the same on every rank.
     number: u32,
     exchange: SparseExchange,
 }
 
 impl LineExchange {
-    /// Collective: between the ranks of `line`. A rank that owns nothing takes part as any other.
+    /// Collective: makes an exchange between the ranks of `line`. A rank without items takes part as any other.
     ///
     /// # Errors
     /// As for [`SparseExchange::between`].
@@ -77,8 +77,7 @@ impl LineExchange {
         Ok(LineExchange { line: line.clone(), number: steps.number(), exchange })
     }
 
-    /// One round, in which a rank waits for the two beside it and no others: passes payloads and returns those that
-    /// came.
+    /// Passes payloads in one round, and returns those that came. Waits for the two ranks beside this one and no others.
     ///
     /// # Errors
     /// As for [`Round::wait`](crate::sparse::Round::wait).
@@ -98,14 +97,14 @@ impl LineExchange {
         Ok(came)
     }
 
-    /// Collective: goes through rounds until every rank has enough, and returns how many there were. `turn` is called
-    /// before each round with what came in the one before, first with nothing, and once more after the last. One rank
-    /// alone returns at once.
+    /// Collective: goes through rounds until every rank has enough, and returns their number. Calls `turn` before each round
+    /// with the payloads of the round before, at first with none, and once more after the last round. A single rank returns
+    /// at once.
     ///
     /// # Errors
-    /// [`SparseError::Refused`], on every rank, where a rank wants more after as many rounds as there are other ranks:
-    /// by then what is passed on has come to all. As for [`pass`](LineExchange::pass), and what the reduction says by
-    /// which ranks agree that all have enough.
+    /// [`SparseError::Refused`], on every rank, if a rank needs more after as many rounds as there are other ranks: by then,
+    /// payloads that are passed on have reached all ranks. As for [`pass`](LineExchange::pass), and the errors of the
+    /// reduction by which ranks agree that all have enough.
     pub fn rounds(&mut self, mut turn: impl FnMut(Payloads) -> NextRound) -> Result<usize, SparseError> {
         let comm = self.line.comm().clone();
         let mut came = Payloads::default();
@@ -124,8 +123,8 @@ impl LineExchange {
                 u64::MAX => return Ok(round),
                 rank if round + 1 == comm.size() => {
                     return Err(SparseError::Refused(format!(
-                        "rank {rank} has not enough after {round} rounds, in which all that is passed on comes to all \
-                         ranks: pass on what comes, and end where the line does"
+                        "rank {rank} needs more after {round} rounds, in which passed-on items reach all ranks: pass on \
+                         the items that come, and have enough at the ends of the line"
                     )));
                 }
                 _ => came = self.pass(pass)?,

@@ -1,10 +1,10 @@
-//! Why a rank gives up a round.
+//! The reason for which a rank gives up a round.
 
 use serde::{Deserialize, Serialize};
 
 use super::SparseError;
 
-/// A rank and why it gives up a round.
+/// A rank, and the reason for which it gives up a round.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct Complaint {
     pub(super) rank: usize,

@@ -1,32 +1,32 @@
-//! The end of a round in which nobody knows who sends to it.
+//! The end of a round in which no rank knows its senders.
 //!
-//! A rank enters when all its messages have been found by their receivers. When every rank has entered, none can find
-//! a further message. (Hoefler, Siebert, Lumsdaine: "Scalable communication protocols for dynamic sparse data
-//! exchange", 2010.) That all have entered is known by dissemination: in step `k` a rank tells the one 2^k behind it
-//! in the circle of ranks, once it was told by the one 2^k before it in all steps before; so each sends log2(ranks)
-//! messages, rounded up. (Hensgen, Finkel, Manber: "Two algorithms for barrier synchronization", 1988.) A complaint of
-//! any rank is passed on with them, so at the end all know the one of the lowest rank.
+//! A rank enters when the receivers have found all its messages. When every rank has entered, no rank can find another
+//! message. (Hoefler, Siebert, Lumsdaine: "Scalable communication protocols for dynamic sparse data exchange", 2010.) Ranks
+//! learn by dissemination that all have entered: a rank sends the notice of step `k` to the rank 2^k after it in the circle
+//! of ranks, once it has received the notices of all steps before, each from the rank 2^step before it; so each rank sends
+//! log2(ranks) notices, rounded up. (Hensgen, Finkel, Manber: "Two algorithms for barrier synchronization", 1988.) Notices
+//! also carry a complaint of any rank, so at the end all ranks know that of the lowest rank.
 
 use super::complaint::Complaint;
 use crate::comm::{decode, encode};
 use crate::transport::{Incoming, Transport, TransportError};
 
-/// How far this rank is in one round.
+/// The state of this rank in one round.
 #[derive(Debug)]
 pub(super) struct Consensus {
     rank: usize,
     size: usize,
     entered: bool,
-    /// A bit for each step whose message has come.
-    heard: u64,
-    /// The step whose message is waited for.
+    /// A bit for each step whose notice has come.
+    received: u64,
+    /// The step whose notice this rank waits for.
     step: u32,
     complaint: Option<Complaint>,
 }
 
 impl Consensus {
     pub(super) fn new(rank: usize, size: usize) -> Consensus {
-        Consensus { rank, size, entered: false, heard: 0, step: 0, complaint: None }
+        Consensus { rank, size, entered: false, received: 0, step: 0, complaint: None }
     }
 
     pub(super) fn has_entered(&self) -> bool {
@@ -43,7 +43,7 @@ impl Consensus {
         self.complaint.as_ref().filter(|_| self.is_over())
     }
 
-    /// This rank has nothing more to be received, or a complaint.
+    /// Enters: the receivers have found all messages of this rank, or it has a complaint.
     pub(super) fn enter(
         &mut self,
         transport: &dyn Transport,
@@ -51,28 +51,28 @@ impl Consensus {
         complaint: Option<Complaint>,
     ) -> Result<(), TransportError> {
         self.entered = true;
-        self.hear(complaint);
-        if self.steps() > 0 { self.tell(transport, tag) } else { Ok(()) }
+        self.add_complaint(complaint);
+        if self.steps() > 0 { self.send_notice(transport, tag) } else { Ok(()) }
     }
 
-    /// Takes what others tell, and tells others.
+    /// Receives notices, and sends those whose turn has come.
     pub(super) fn advance(&mut self, transport: &dyn Transport, tag: u32) -> Result<(), TransportError> {
         while let Incoming::Message { sender, bytes } = transport.receive_message(tag)? {
             let distance = (self.rank + self.size - sender) % self.size;
-            self.hear(decode::<Option<Complaint>>(sender, &bytes)?);
-            // The sender of step `k` is 2^k before this rank, which is just the bit.
-            self.heard |= distance as u64;
+            self.add_complaint(decode::<Option<Complaint>>(sender, &bytes)?);
+            // The sender of step `k` is 2^k before this rank: its distance is the bit of the step.
+            self.received |= distance as u64;
         }
-        while self.entered && !self.is_over() && self.heard >> self.step & 1 == 1 {
+        while self.entered && !self.is_over() && self.received >> self.step & 1 == 1 {
             self.step += 1;
             if !self.is_over() {
-                self.tell(transport, tag)?;
+                self.send_notice(transport, tag)?;
             }
         }
         Ok(())
     }
 
-    /// Which ranks this one waits for, in words: when it hears of step `k`, 2^k ranks have entered.
+    /// The ranks that this one waits for, in words: the notice of step `k` stands for 2^k ranks.
     pub(super) fn missing(&self) -> String {
         let before = |distance: usize| (self.rank + self.size - distance % self.size) % self.size;
         let nearest = 1usize << self.step;
@@ -86,13 +86,14 @@ impl Consensus {
         }
     }
 
-    /// Tells the rank of this step.
-    fn tell(&self, transport: &dyn Transport, tag: u32) -> Result<(), TransportError> {
+    /// Sends the notice of this step.
+    fn send_notice(&self, transport: &dyn Transport, tag: u32) -> Result<(), TransportError> {
         let peer = (self.rank + (1 << self.step)) % self.size;
         transport.send_message(peer, tag, encode(&self.complaint, self.rank)?)
     }
 
-    fn hear(&mut self, complaint: Option<Complaint>) {
+    /// Keeps the complaint of the lower rank.
+    fn add_complaint(&mut self, complaint: Option<Complaint>) {
         let first = [self.complaint.take(), complaint].into_iter().flatten().min_by_key(|known| known.rank);
         self.complaint = first;
     }
@@ -103,7 +104,7 @@ impl Consensus {
     }
 }
 
-/// The ranks of a part of the circle.
+/// The ranks `first` to `last` of the circle, in words.
 fn list(size: usize, first: usize, last: usize) -> String {
     if first <= last {
         format!("{first} to {last}")

@@ -1,60 +1,60 @@
-//! What can go wrong in a sparse exchange, as values.
+//! Errors of sparse exchanges.
 
 use std::time::Duration;
 
 use crate::transport::TransportError;
 
-/// Why a sparse exchange could not be made, or a round of it failed.
+/// An error in making a sparse exchange, or in a round of it.
 ///
 /// [`NotAReceiver`](SparseError::NotAReceiver), [`Finished`](SparseError::Finished) and
-/// [`TransportError::NoSuchRank`] leave the round as it was. After any other the exchange is poisoned: every later use
-/// gives [`SparseError::Poisoned`].
+/// [`TransportError::NoSuchRank`] leave the round as it was. Any other error poisons the exchange: every later use returns
+/// [`SparseError::Poisoned`].
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SparseError {
     /// The ranks disagree, or name ranks that do not exist. Every rank gets the same error; the text names the rank.
     #[error("{0}")]
     Refused(String),
-    /// A message was for a rank that is not among the receivers that were fixed.
-    #[error("rank {peer} is not among the receivers of this rank, which were fixed as {receivers:?}")]
+    /// A message is for a rank that is not among the fixed receivers.
+    #[error("rank {peer} is not among the receivers of this rank, which are fixed as {receivers:?}")]
     NotAReceiver {
         /// The rank named.
         peer: usize,
         /// The receivers.
         receivers: Vec<usize>,
     },
-    /// A message came after the end of this rank's insertions.
+    /// A message was inserted after the end of this rank's insertions.
     #[error("the round takes no more messages of this rank: `finish` or `wait` has ended its insertions")]
     Finished,
-    /// A rank gave up the round, maybe this one.
+    /// A rank, maybe this one, gave up the round.
     #[error("rank {rank} has given up the round: {why}")]
     GivenUp {
         /// The rank.
         rank: usize,
-        /// What befell it.
+        /// The reason.
         why: String,
     },
-    /// Others did not come within the time limit.
+    /// The round did not end within the time limit.
     #[error("the round did not complete within the time limit of {limit:?}: missing {missing}")]
     TimeLimit {
-        /// Whose messages are missing, or who has not received this rank's.
+        /// The ranks whose messages are missing, and those that have not received this rank's messages.
         missing: String,
         /// The limit.
         limit: Duration,
     },
-    /// The completion callback of the exchange panicked, on whatever thread it ran.
+    /// The completion callback of the exchange panicked, on any thread.
     #[error("the completion callback of the sparse exchange panicked: {0}")]
     CallbackPanicked(String),
-    /// An earlier round failed or was given up.
+    /// An earlier round failed, or was given up.
     #[error("the sparse exchange is poisoned: {0}; make a new one")]
     Poisoned(String),
-    /// The transport's error.
+    /// An error of the transport.
     #[error(transparent)]
     Transport(#[from] TransportError),
 }
 
 impl SparseError {
-    /// What every later use of an exchange gets that failed by this.
+    /// The error of later uses of an exchange that failed with this one.
     pub(super) fn poison(&self) -> SparseError {
         match self {
             SparseError::Poisoned(why) => SparseError::Poisoned(why.clone()),

@@ -1,7 +1,6 @@
 //! Sparse exchanges: messages of any length between ranks that change from round to round.
 //!
-//! Each rank names whom it sends to; receivers need not know. Three ranks, each of which sends its number to all that
-//! are below it:
+//! Each rank names its receivers, which need not know. Here, three ranks send their numbers to all ranks below:
 //!
 //! ```
 //! use haloport_core::{SparseExchange, run_ranks};
@@ -18,15 +17,15 @@
 //! # Ok::<(), haloport_core::RanksError>(())
 //! ```
 //!
-//! Messages are bytes in host memory; what is on a device is copied to the host by the caller. Memory and messages of
-//! a rank grow with its own messages and neighbours, and with the logarithm of the number of ranks.
+//! Messages are bytes in host memory; the caller copies data of a device to the host. Memory and messages of a rank grow with
+//! its own messages and neighbours, and with the logarithm of the number of ranks.
 //!
 //! Read in this order:
 //! - this file: [`SparseExchange`], made once;
-//! - `round`: one round, as its users see it;
-//! - `shared` and `state`: how a round makes progress, served by the same engine as exchanges of halos;
+//! - `round`: one round, as its callers see it;
+//! - `shared` and `state`: the progress of a round, by the same engine as exchanges of halos;
 //! - `outbox`: the order of messages;
-//! - `consensus` and `notices`: how a round ends, where neighbours are unknown and where they are fixed.
+//! - `consensus` and `notices`: the end of a round, with unknown and with fixed neighbours.
 
 mod complaint;
 mod consensus;
@@ -64,18 +63,18 @@ impl fmt::Debug for SparseOptions {
 }
 
 impl SparseOptions {
-    /// Fixes whom this rank gets messages from and whom it sends to, in any order; it may be among them itself. Where
-    /// one rank does so, all do. A round then ends between neighbours, and no rank waits for those far away.
+    /// Fixes the senders and receivers of this rank, in any order; the rank itself may be among them. If one rank fixes them,
+    /// all do. A round then ends between neighbours, and no rank waits for distant ones.
     #[must_use]
     pub fn between(mut self, senders: &[usize], receivers: &[usize]) -> Self {
         self.neighbours = Some((senders.to_vec(), receivers.to_vec()));
         self
     }
 
-    /// Calls `call` each time a round is complete, so that [`Round::wait`] would not wait, or has failed. It runs
-    /// inside the call that makes the last progress, whichever that is, and may use other exchanges; it must not wait
-    /// for other ranks, nor touch the exchange that it belongs to. If it panics, the exchange is poisoned:
-    /// [`Round::wait`], or whatever is called next, gives [`SparseError::CallbackPanicked`].
+    /// Sets a function to be called each time a round has failed, or is complete so that [`Round::wait`] would not wait. It
+    /// runs inside the call that makes the last progress, on any thread, and may use other exchanges; it must not wait for
+    /// other ranks, nor use its own exchange. If it panics, the exchange is poisoned: [`Round::wait`] or the next call returns
+    /// [`SparseError::CallbackPanicked`].
     #[must_use]
     pub fn on_complete(mut self, call: impl FnMut(Result<(), &SparseError>) + Send + 'static) -> Self {
         self.on_complete = Some(Box::new(call));
@@ -85,9 +84,9 @@ impl SparseOptions {
 
 /// Messages of any length between ranks, in rounds.
 ///
-/// All ranks make it together, and all of them go through the same number of rounds, one after another. Rounds of
-/// different exchanges may be under way at the same time, as may exchanges of halos, and ranks may wait for theirs in
-/// different orders once they have [finished](Round::finish) their insertions into all of them.
+/// All ranks make it together, and go through the same number of rounds, one after another. Rounds of different exchanges and
+/// exchanges of halos may be under way at the same time. Once ranks have [finished](Round::finish) their insertions into all
+/// of them, they may wait for them in different orders.
 pub struct SparseExchange {
     comm: Communicator,
     shared: Arc<Shared>,
@@ -100,23 +99,23 @@ impl fmt::Debug for SparseExchange {
 }
 
 impl SparseExchange {
-    /// Collective: an exchange in which any rank may send to any other, which need not know.
+    /// Collective: makes an exchange in which any rank may send to any other, which need not know.
     ///
     /// A round is complete when all messages of all ranks have been received, so every rank waits for all others.
     ///
     /// # Errors
-    /// [`SparseError::Transport`], within which [`TransportError::OutOfStep`](crate::TransportError::OutOfStep) where a
-    /// rank makes another [collective call](Communicator), such as an exchange between fixed neighbours.
+    /// [`SparseError::Transport`] with [`TransportError::OutOfStep`](crate::TransportError::OutOfStep) if a rank makes another
+    /// [collective call](Communicator), such as an exchange between fixed neighbours.
     pub fn new(comm: &Communicator) -> Result<SparseExchange, SparseError> {
         SparseExchange::with_options(comm, SparseOptions::default())
     }
 
-    /// Collective: an exchange between fixed neighbours, see [`SparseOptions::between`]. Who expects whom is checked
-    /// here, once.
+    /// Collective: makes an exchange between fixed neighbours, see [`SparseOptions::between`]. Checks once that senders and
+    /// receivers match.
     ///
     /// # Errors
-    /// [`SparseError::Refused`], with the same text on every rank, where a rank does not exist, is named twice, or is
-    /// expected to send and does not; [`SparseError::Transport`], as for [`new`](SparseExchange::new).
+    /// [`SparseError::Refused`], with the same text on every rank, if a rank does not exist or is named twice, or if a sender
+    /// or receiver does not match; [`SparseError::Transport`], as for [`new`](SparseExchange::new).
     pub fn between(
         comm: &Communicator,
         senders: &[usize],
@@ -125,7 +124,7 @@ impl SparseExchange {
         SparseExchange::with_options(comm, SparseOptions::default().between(senders, receivers))
     }
 
-    /// Collective: an exchange with options.
+    /// Collective: makes an exchange with options.
     ///
     /// # Errors
     /// As for [`between`](SparseExchange::between).
@@ -142,11 +141,11 @@ impl SparseExchange {
         Ok(SparseExchange { comm: comm.clone(), shared })
     }
 
-    /// Begins a round; others need not have come as far. If an earlier round was forgotten, it is completed first, and
-    /// its messages are lost.
+    /// Begins a round; other ranks may still be in the round before. If the earlier round was leaked by `mem::forget`, first
+    /// completes it and discards its messages.
     ///
     /// # Errors
-    /// [`SparseError::Poisoned`], and what an earlier round runs into.
+    /// [`SparseError::Poisoned`], and the errors of the earlier round.
     pub fn begin(&mut self) -> Result<Round<'_>, SparseError> {
         if self.shared.is_open() {
             self.complete_forgotten()?;
@@ -176,7 +175,7 @@ fn sorted(mut ranks: Vec<usize>) -> Vec<usize> {
     ranks
 }
 
-/// Collective: whether all neighbours exist and expect each other.
+/// Collective: checks that all neighbours exist and expect each other.
 fn check_neighbours(comm: &Communicator, senders: &[usize], receivers: &[usize]) -> Result<(), SparseError> {
     let size = comm.size();
     let flaw = [("senders", senders), ("receivers", receivers)].into_iter().find_map(|(what, ranks)| {

@@ -1,4 +1,4 @@
-//! The end of a round whose senders and receivers are fixed: each sender says how many messages it has sent.
+//! The end of a round with fixed senders and receivers: each sender sends the number of its messages.
 
 use std::collections::BTreeMap;
 
@@ -9,23 +9,23 @@ use super::outbox::Outbox;
 use crate::comm::{decode, encode};
 use crate::transport::{Incoming, Transport, TransportError};
 
-/// What a rank says to a neighbour beside the messages themselves.
+/// A notice to a neighbour, apart from the messages.
 #[derive(Debug, Serialize, Deserialize)]
 enum Notice {
-    /// So many messages were sent in this round.
+    /// The number of messages that were sent in this round.
     End(u64),
-    /// There will be no further.
+    /// The sender gives up the round.
     GivenUp(Complaint),
 }
 
-/// The neighbours of a rank, and what is known of their round.
+/// The neighbours of a rank, and the state of their round.
 #[derive(Debug)]
 pub(super) struct Notices {
     rank: usize,
     receivers: Vec<usize>,
     senders: BTreeMap<usize, Count>,
-    /// Whether the receivers were told.
-    told: bool,
+    /// Whether the receivers have their notices.
+    notified: bool,
 }
 
 /// The messages of one sender.
@@ -38,7 +38,7 @@ struct Count {
 impl Notices {
     pub(super) fn new(rank: usize, senders: &[usize], receivers: &[usize]) -> Notices {
         let senders = senders.iter().map(|&sender| (sender, Count::default())).collect();
-        Notices { rank, receivers: receivers.to_vec(), senders, told: false }
+        Notices { rank, receivers: receivers.to_vec(), senders, notified: false }
     }
 
     pub(super) fn receivers(&self) -> &[usize] {
@@ -47,23 +47,23 @@ impl Notices {
 
     /// Begins a round.
     pub(super) fn reset(&mut self) {
-        self.told = false;
+        self.notified = false;
         self.senders.values_mut().for_each(|count| *count = Count::default());
     }
 
-    /// A message of `sender` has come.
+    /// Counts a message from `sender`.
     pub(super) fn count(&mut self, sender: usize) {
         self.senders.entry(sender).or_default().found += 1;
     }
 
-    /// Tells the receivers, once, how many messages they get.
-    pub(super) fn tell(
+    /// Sends each receiver, once, the number of its messages.
+    pub(super) fn notify(
         &mut self,
         transport: &dyn Transport,
         tag: u32,
         outbox: &Outbox,
     ) -> Result<(), TransportError> {
-        if std::mem::replace(&mut self.told, true) {
+        if std::mem::replace(&mut self.notified, true) {
             return Ok(());
         }
         self.receivers.iter().try_for_each(|&receiver| {
@@ -72,7 +72,7 @@ impl Notices {
         })
     }
 
-    /// Takes what neighbours tell; a complaint if there is one.
+    /// Receives notices; returns a complaint if there is one.
     pub(super) fn advance(
         &mut self,
         transport: &dyn Transport,
@@ -87,30 +87,31 @@ impl Notices {
         Ok(None)
     }
 
-    /// Whether the receivers were told and everything of all senders is here.
+    /// Whether the receivers have their notices and all messages of all senders are here.
     pub(super) fn is_over(&self) -> bool {
-        self.told && self.senders.values().all(Count::is_complete)
+        self.notified && self.senders.values().all(Count::is_complete)
     }
 
-    /// Tells all neighbours that this rank gives up, whichever round they are in. They fail by it, or else in time.
+    /// Sends all neighbours the notice that this rank gives up, in either round. A neighbour that does not get it fails at its
+    /// time limit.
     pub(super) fn give_up(&self, transport: &dyn Transport, tags: [u32; 2], complaint: &Complaint) {
         let Ok(notice) = encode(&Notice::GivenUp(complaint.clone()), self.rank) else { return };
         let others = self.receivers.iter().filter(|rank| !self.senders.contains_key(rank));
         for &peer in self.senders.keys().chain(others).filter(|&&peer| peer != self.rank) {
             for tag in tags {
                 if let Err(error) = transport.send_message(peer, tag, notice.clone()) {
-                    tracing::debug!(%error, peer, "a neighbour could not be told that a round was given up");
+                    tracing::debug!(%error, peer, "a neighbour could not be notified that this rank gives up a round");
                 }
             }
         }
     }
 
-    /// Whose messages are missing, in words.
+    /// The senders whose messages are missing, in words.
     pub(super) fn missing(&self) -> impl Iterator<Item = String> {
         self.senders.iter().filter(|(_, count)| !count.is_complete()).map(|(sender, count)| {
             match count.sent {
                 None => format!("rank {sender}, which has not ended its round"),
-                Some(sent) => format!("rank {sender}, of whose {sent} messages {} are here", count.found),
+                Some(sent) => format!("rank {sender}, with {} of its {sent} messages here", count.found),
             }
         })
     }

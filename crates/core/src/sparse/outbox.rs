@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-/// Messages and positions for messages, in order for each receiver.
+/// Messages and reserved positions, in order for each receiver.
 #[derive(Debug, Default)]
 pub(super) struct Outbox {
     queues: BTreeMap<usize, Queue>,
@@ -12,24 +12,24 @@ pub(super) struct Outbox {
 
 #[derive(Debug, Default)]
 struct Queue {
-    /// How many messages were sent: the number of the first position.
+    /// The number of messages sent, which is the number of the first position.
     sent: u64,
     /// A position is empty until its message is there.
     positions: VecDeque<Option<Vec<u8>>>,
 }
 
 impl Outbox {
-    /// Takes the next position in the order of messages for `peer`, and returns its number.
+    /// Reserves the next position among the messages for `peer`, and returns its number.
     pub(super) fn reserve(&mut self, peer: usize) -> u64 {
         self.push(peer, None)
     }
 
-    /// A message after all others for `peer`.
+    /// Adds a message after all others for `peer`.
     pub(super) fn insert(&mut self, peer: usize, bytes: Vec<u8>) {
         self.push(peer, Some(bytes));
     }
 
-    /// Fills a position that was taken and is empty.
+    /// Fills a reserved position.
     pub(super) fn fill(&mut self, peer: usize, position: u64, bytes: Vec<u8>) {
         if let Some(queue) = self.queues.get_mut(&peer)
             && let Some(empty) = position
@@ -40,7 +40,7 @@ impl Outbox {
         }
     }
 
-    /// Gives `send` all messages whose turn it is.
+    /// Passes to `send` all messages with no empty position before them.
     pub(super) fn send_ready<E>(
         &mut self,
         mut send: impl FnMut(usize, Vec<u8>) -> Result<(), E>,
@@ -59,17 +59,17 @@ impl Outbox {
         Ok(())
     }
 
-    /// Whether everything was sent.
+    /// Whether all messages were sent.
     pub(super) fn is_empty(&self) -> bool {
         self.left == 0
     }
 
-    /// How many messages were sent to `peer`.
+    /// The number of messages sent to `peer`.
     pub(super) fn sent(&self, peer: usize) -> u64 {
         self.queues.get(&peer).map_or(0, |queue| queue.sent)
     }
 
-    /// The receivers of messages that wait for an empty position to be filled.
+    /// The receivers of messages that wait behind an empty position.
     pub(super) fn held_up(&self) -> impl Iterator<Item = usize> {
         self.queues.iter().filter(|(_, queue)| !queue.positions.is_empty()).map(|(&peer, _)| peer)
     }

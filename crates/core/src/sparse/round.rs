@@ -1,4 +1,4 @@
-//! One round of a sparse exchange, as its users see it.
+//! One round of a sparse exchange, as its callers see it.
 
 use std::fmt;
 use std::future::{Future, IntoFuture};
@@ -13,12 +13,12 @@ use crate::transport::TransportError;
 
 /// A round of a [`SparseExchange`] under way.
 ///
-/// Messages are inserted here, through an [`Inserter`] or through [`Slot`]s, from any thread; they leave, and others
-/// arrive, whenever a rank waits for anything or calls [`is_ready`](Round::is_ready) or [`try_next`](Round::try_next).
+/// Messages are inserted here, through an [`Inserter`] or through [`Slot`]s, from any thread. They are sent, and others
+/// arrive, whenever a rank waits or calls [`is_ready`](Round::is_ready) or [`try_next`](Round::try_next).
 ///
-/// Dropping a round completes it first, within the time limit, and throws its messages away; while its thread is
-/// panicking it is given up instead, and the exchange is poisoned.
-#[must_use = "dropping a round waits for it and throws its messages away; call `wait`"]
+/// Dropping a round first completes it, within the time limit, and discards its messages. If its thread is panicking, the
+/// round is given up instead, and the exchange is poisoned.
+#[must_use = "dropping a round waits for it and discards its messages; call `wait`"]
 #[derive(Debug)]
 pub struct Round<'e> {
     exchange: &'e mut SparseExchange,
@@ -48,12 +48,12 @@ impl<'e> Round<'e> {
         self.inserter.reserve(peer)
     }
 
-    /// A handle to insert messages with, for other threads.
+    /// Returns a handle that inserts messages, for other threads.
     pub fn inserter(&self) -> Inserter {
         self.inserter.clone()
     }
 
-    /// Ends the insertions of this rank; slots that are reserved can still be filled. Does not block.
+    /// Ends the insertions of this rank; reserved slots can still be filled. Does not block.
     pub fn finish(&self) {
         self.inserter.shared.finish();
         self.serve();
@@ -66,11 +66,11 @@ impl<'e> Round<'e> {
         !self.inserter.shared.is_travelling()
     }
 
-    /// Takes the next message that has come, with its sender. Those of one sender come in their order, those of several
-    /// as they arrive. Makes progress; does not block.
+    /// Takes the next message that has come, with its sender. Messages of one sender are in order, those of different senders
+    /// in the order of their arrival. Makes progress; does not block.
     ///
     /// # Errors
-    /// The failure of the round, and [`TransportError::WrongThread`].
+    /// The error of the round, and [`TransportError::WrongThread`].
     pub fn try_next(&self) -> Result<Option<(usize, Vec<u8>)>, SparseError> {
         self.serve();
         let shared = &self.inserter.shared;
@@ -81,13 +81,12 @@ impl<'e> Round<'e> {
         }
     }
 
-    /// Ends the insertions of this rank, waits until the round is complete, and returns the messages that were not
-    /// taken yet, with their senders: sender by sender, those of one in their order.
+    /// Ends the insertions of this rank, waits until the round is complete, and returns the messages that were not taken yet,
+    /// with their senders: in the order of the senders, and those of one sender in order.
     ///
     /// # Errors
-    /// [`SparseError::TimeLimit`], which names what is missing; [`SparseError::GivenUp`] where a slot was dropped before
-    /// it was filled, on this or, as a rule at once, on another rank; [`SparseError::Transport`]. The exchange is
-    /// poisoned.
+    /// [`SparseError::TimeLimit`], which names the missing ranks; [`SparseError::GivenUp`] if a slot was dropped before it was
+    /// filled, on this rank or on another, usually at once; [`SparseError::Transport`]. The exchange is then poisoned.
     pub fn wait(mut self) -> Result<Vec<(usize, Vec<u8>)>, SparseError> {
         self.open = false;
         self.exchange.end()
@@ -123,7 +122,7 @@ impl SparseExchange {
         shared.conclude(transport)
     }
 
-    /// Completes a round that was forgotten.
+    /// Completes a round that was leaked.
     pub(super) fn complete_forgotten(&mut self) -> Result<(), SparseError> {
         self.end().map(drop)
     }
@@ -139,7 +138,7 @@ impl Drop for Round<'_> {
             self.exchange.shared.abandon(&**self.exchange.comm.transport(), error);
             self.exchange.comm.engine().remove(&self.exchange.shared);
         } else if let Err(error) = self.exchange.end() {
-            // Not lost: the exchange is poisoned and says so at its next use.
+            // Not lost: the exchange is poisoned, and its next use returns an error.
             tracing::error!(%error, "a round of a sparse exchange failed while it was dropped");
         }
     }
@@ -160,7 +159,7 @@ impl fmt::Debug for Inserter {
 }
 
 impl Inserter {
-    /// Sends a message, after all others that were sent or reserved for this receiver. Does not block.
+    /// Sends a message, after all messages and slots for this receiver so far. Does not block.
     ///
     /// # Errors
     /// [`SparseError::Finished`], [`SparseError::NotAReceiver`], [`SparseError::Poisoned`] and, within
@@ -171,8 +170,8 @@ impl Inserter {
         Ok(())
     }
 
-    /// Reserves the next position among the messages for `peer`, to be filled later. Messages after it wait for it. Does
-    /// not block.
+    /// Reserves the next position among the messages for `peer`, to be filled later. Messages after it wait for it. Does not
+    /// block.
     ///
     /// # Errors
     /// As for [`send`](Inserter::send).
@@ -181,16 +180,16 @@ impl Inserter {
         Ok(Slot { inserter: self.clone(), peer, position, filled: false })
     }
 
-    /// The rank may be asleep, waiting for just this.
+    /// Wakes this rank, which may sleep until a message is inserted.
     fn wake(&self) {
         self.comm.transport().notify(self.comm.rank());
     }
 }
 
-/// A position among the messages for one receiver. It can be filled on any thread, in any order.
+/// A reserved position among the messages for one receiver. Slots can be filled on any thread, in any order.
 ///
-/// A slot that is dropped before it is filled fails the round, on this rank and on its receivers or, where neighbours
-/// are not fixed, on all ranks.
+/// If a slot is dropped before it is filled, the round fails: with fixed neighbours on this rank and its neighbours, otherwise
+/// on all ranks.
 #[must_use = "a slot that is dropped before it is filled fails the round"]
 #[derive(Debug)]
 pub struct Slot {
@@ -209,7 +208,7 @@ impl Slot {
     /// Sends the message of this position. Does not block.
     ///
     /// # Errors
-    /// [`SparseError::Poisoned`] where the round has failed.
+    /// [`SparseError::Poisoned`] if the round has failed.
     pub fn send(mut self, bytes: impl Into<Vec<u8>>) -> Result<(), SparseError> {
         self.filled = true;
         let Inserter { shared, round, .. } = &self.inserter;
@@ -228,10 +227,10 @@ impl Drop for Slot {
     }
 }
 
-/// Ends a round as a future, from `round.await`.
+/// The future of `round.await`, which ends the round.
 ///
-/// It knows no time limit: give it one with what the executor has for that. Dropping it completes the round as
-/// dropping the [`Round`] does, within the time limit of the ranks.
+/// It has no time limit: use a timeout of the executor. Dropping it completes the round, as dropping the [`Round`] does, within
+/// the time limit of the communicator.
 #[derive(Debug)]
 pub struct Completing<'e> {
     round: Option<Round<'e>>,
@@ -258,7 +257,7 @@ impl Future for Completing<'_> {
             return Poll::Ready(round.wait());
         }
         self.round = Some(round);
-        // Nobody else drives the round: ask to be polled again.
+        // Nothing else polls the round: ask the executor to poll again.
         context.waker().wake_by_ref();
         Poll::Pending
     }

@@ -1,4 +1,4 @@
-//! A sparse exchange as the exchange itself, those who insert messages and the engine share it: the lock on its state.
+//! The state of a sparse exchange behind a lock, shared by the exchange, its inserters and the engine.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
@@ -23,7 +23,7 @@ pub(super) struct Shared {
 }
 
 impl Shared {
-    /// An exchange whose neighbours are fixed: senders and receivers; or not.
+    /// Makes an exchange. `neighbours` are the fixed senders and receivers.
     pub(super) fn new(
         (rank, size): (usize, usize),
         tags: Tags,
@@ -50,7 +50,7 @@ impl Shared {
         Shared { state: Mutex::new(state), on_complete: Callback::new(on_complete) }
     }
 
-    /// Begins a round, whose number is returned. The last one is over.
+    /// Begins a round and returns its number. The last round is over.
     pub(super) fn begin(&self) -> Result<u64, SparseError> {
         let mut state = self.lock();
         if let Status::Poisoned(error) = &state.status {
@@ -78,14 +78,14 @@ impl Shared {
         Ok(())
     }
 
-    /// Inserts a position for a message into a round.
+    /// Reserves a position for a message in a round, and returns its number.
     pub(super) fn reserve(&self, round: u64, peer: usize) -> Result<u64, SparseError> {
         let mut state = self.lock();
         state.check(round, peer)?;
         Ok(state.outbox.reserve(peer))
     }
 
-    /// Fills a position.
+    /// Fills a reserved position.
     pub(super) fn fill(
         &self,
         round: u64,
@@ -99,7 +99,7 @@ impl Shared {
         Ok(())
     }
 
-    /// A position will never be filled.
+    /// Notes that a reserved position will never be filled: the rank gives up the round.
     pub(super) fn leave_empty(&self, round: u64, peer: usize) {
         let mut state = self.lock();
         if state.check_round(round).is_ok() {
@@ -108,22 +108,22 @@ impl Shared {
         }
     }
 
-    /// Nothing more is inserted into the round that was begun last.
+    /// Ends the insertions into the current round.
     pub(super) fn finish(&self) {
         self.lock().finished = true;
     }
 
-    /// The next message that has come in this round.
+    /// Takes the next message that has come in this round.
     pub(super) fn next(&self) -> Option<Message> {
         self.lock().received.pop_front()
     }
 
-    /// Whether a round was begun that nobody has ended.
+    /// Whether a round has begun and not been ended.
     pub(super) fn is_open(&self) -> bool {
         matches!(self.lock().status, Status::Travelling | Status::Arrived)
     }
 
-    /// Whether something is still missing.
+    /// Whether the round is not complete yet.
     pub(super) fn is_travelling(&self) -> bool {
         matches!(self.lock().status, Status::Travelling)
     }
@@ -136,7 +136,7 @@ impl Shared {
         }
     }
 
-    /// Makes progress, and says what keeps this thread from it.
+    /// Makes progress. An error means that this thread may not; the round goes on.
     pub(super) fn progress(&self, transport: &dyn Transport) -> Result<(), TransportError> {
         let mut state = match self.state.try_lock() {
             Ok(state) => state,
@@ -149,7 +149,7 @@ impl Shared {
         match state.advance(transport) {
             Ok(false) => return Ok(()),
             Ok(true) => state.status = Status::Arrived,
-            // The round goes on, on a thread that may.
+            // The round goes on, on a thread that may call the transport.
             Err(SparseError::Transport(error @ TransportError::WrongThread { .. })) => return Err(error),
             Err(error) => state.poison(transport, error),
         }
@@ -157,7 +157,7 @@ impl Shared {
         Ok(())
     }
 
-    /// Ends a round that is complete: what was not taken of it, sender by sender.
+    /// Ends a round that is complete, and returns the messages that were not taken yet, in the order of the senders.
     pub(super) fn conclude(&self, transport: &dyn Transport) -> Result<Vec<Message>, SparseError> {
         let mut state = self.lock();
         if let Status::Poisoned(error) = &state.status {
@@ -170,12 +170,12 @@ impl Shared {
         }
         state.status = Status::Idle;
         let mut received: Vec<Message> = std::mem::take(&mut state.received).into();
-        // Stable: those of one sender stay in their order.
+        // Stable: messages of one sender stay in order.
         received.sort_by_key(|(sender, _)| *sender);
         Ok(received)
     }
 
-    /// Gives up.
+    /// Gives up the round, or poisons the exchange between rounds.
     pub(super) fn abandon(&self, transport: &dyn Transport, error: SparseError) {
         let mut state = self.lock();
         match state.status {
@@ -188,19 +188,19 @@ impl Shared {
         }
     }
 
-    /// What is missing, in words.
+    /// The ranks and messages that are missing, in words.
     pub(super) fn missing(&self, transport: &dyn Transport) -> String {
         self.lock().missing(transport)
     }
 
-    /// Throws away what came for this exchange.
+    /// Discards the messages that have come for this exchange.
     pub(super) fn discard(&self, transport: &dyn Transport) {
         let Tags(first) = self.lock().tags;
         (first..first + Tags::COUNT).for_each(|tag| transport.discard_messages(tag));
     }
 
-    /// Runs the callback, with the state's lock released so that it may use other exchanges. If it panics, the exchange is
-    /// poisoned: by the end of the round, if that is still to come.
+    /// Runs the callback without the lock of the state, so that it may use other exchanges. If it panics, the exchange is
+    /// poisoned, during a round at the end of the round.
     fn report(&self, transport: &dyn Transport, state: MutexGuard<'_, State>) {
         let error = match &state.status {
             Status::Poisoned(error) => Some(error.clone()),
@@ -218,7 +218,7 @@ impl Shared {
         }
     }
 
-    /// Locks even after a panic: what the lock guards is never left half changed.
+    /// Locks, also after a panic: the state is never half changed.
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -226,7 +226,7 @@ impl Shared {
 
 impl Served for Shared {
     fn poll(&self, transport: &dyn Transport) {
-        // A thread that may not make progress makes none.
+        // If this thread may not call the transport, another one makes progress.
         let _ = self.progress(transport);
     }
 

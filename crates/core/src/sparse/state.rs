@@ -1,4 +1,4 @@
-//! How a round makes progress.
+//! The state of a sparse exchange, and the progress of a round.
 
 use std::collections::VecDeque;
 
@@ -12,46 +12,46 @@ use crate::transport::{Incoming, Transport, TransportError};
 /// A sender and its message.
 pub(super) type Message = (usize, Vec<u8>);
 
-/// One sparse exchange of one rank.
+/// The state of one sparse exchange on one rank.
 pub(super) struct State {
     pub(super) rank: usize,
     pub(super) size: usize,
     pub(super) tags: Tags,
     pub(super) status: Status,
-    /// The number of the round that was begun last, from 1.
+    /// The number of the current or last round, from 1.
     pub(super) round: u64,
     pub(super) outbox: Outbox,
-    /// Nothing more is inserted.
+    /// Whether the insertions have ended.
     pub(super) finished: bool,
-    /// Why this rank gives up.
+    /// The reason for which this rank gives up.
     pub(super) complaint: Option<Complaint>,
     pub(super) ending: Ending,
     /// In the order of coming.
     pub(super) received: VecDeque<Message>,
-    /// The message of a panic of the completion callback, in a round that nobody has ended yet.
+    /// The message of a panic of the completion callback in a round that has not been ended yet.
     pub(super) panicked: Option<String>,
 }
 
-/// How it is known that a round is complete.
+/// The way in which ranks learn that a round is complete.
 pub(super) enum Ending {
     Consensus(Consensus),
     Notices(Notices),
 }
 
-/// How far a round is.
+/// The status of an exchange.
 pub(super) enum Status {
     /// Between rounds.
     Idle,
-    /// Something is still missing.
+    /// In a round that is not complete.
     Travelling,
-    /// `wait` would not wait.
+    /// In a complete round: `wait` would not wait.
     Arrived,
-    /// It failed, for ever.
+    /// Failed permanently.
     Poisoned(SparseError),
 }
 
-/// The tags of an exchange. A rank can be in the next round while another still is in this one, never further, so
-/// two in turn keep the rounds apart.
+/// The tags of an exchange. A rank is at most one round ahead of another, so two sets of tags, used in turn, separate the
+/// rounds.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Tags(pub(super) u32);
 
@@ -96,9 +96,10 @@ impl State {
     /// Makes whatever progress can be made now; `true` once the round is complete.
     pub(super) fn advance(&mut self, transport: &dyn Transport) -> Result<bool, SparseError> {
         let (tag, ending_tag) = (self.tags.messages(self.round), self.tags.ending(self.round));
-        // Asked before what has come is taken: afterwards it would say nothing about that.
+        // Asked before messages are taken: afterwards, more may have come that belong to the round.
         let was_over = matches!(&self.ending, Ending::Consensus(consensus) if consensus.is_over());
-        // Before anything is sent: a thread that may not make progress is refused here, with all messages in place.
+        // Received before anything is sent: a thread that may not call the transport gets its error here, and no message is
+        // lost.
         let nothing_left = self.receive(transport, tag)?;
         self.outbox.send_ready(|peer, bytes| transport.send_message(peer, tag, bytes))?;
         let all_sent = self.finished && self.outbox.is_empty();
@@ -119,7 +120,7 @@ impl State {
                     return Err(complaint.into());
                 }
                 if all_sent {
-                    notices.tell(transport, ending_tag, &self.outbox)?;
+                    notices.notify(transport, ending_tag, &self.outbox)?;
                 }
                 if let Some(complaint) = notices.advance(transport, ending_tag)? {
                     return Err(complaint.into());
@@ -131,7 +132,7 @@ impl State {
         }
     }
 
-    /// Takes what has come; `true` if nothing more is here.
+    /// Takes the messages that have come; returns `true` if no other is on its way.
     fn receive(&mut self, transport: &dyn Transport, tag: u32) -> Result<bool, TransportError> {
         loop {
             match transport.receive_message(tag)? {
@@ -171,7 +172,7 @@ impl State {
         if missing.is_empty() { "nothing".into() } else { missing.join("; ") }
     }
 
-    /// Fails for ever, and tells the neighbours if they are known.
+    /// Fails permanently, and notifies the neighbours if they are fixed.
     pub(super) fn poison(&mut self, transport: &dyn Transport, error: SparseError) {
         if let Ending::Notices(notices) = &self.ending {
             let complaint = match &error {

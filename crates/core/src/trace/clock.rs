@@ -1,14 +1,14 @@
-//! The axis of time of a process: nanoseconds of its monotonic clock, of which one moment is known by the wall clock.
+//! The time axis of a process: nanoseconds of its monotonic clock, with one moment that the wall clock gives too.
 
 use std::sync::OnceLock;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
-/// How often both clocks are read at first, to find a moment at which they were read together.
+/// The attempts to read both clocks at the same moment.
 const TRIES: usize = 20;
 
 static ORIGIN: OnceLock<Origin> = OnceLock::new();
 
-/// Where the axis begins.
+/// The beginning of the axis.
 struct Origin {
     instant: Instant,
     /// Nanoseconds since the UNIX epoch.
@@ -20,7 +20,7 @@ pub(crate) fn now() -> u64 {
     nanoseconds(origin().instant.elapsed())
 }
 
-/// A moment of the axis in nanoseconds since the UNIX epoch: what ranks of several processes have in common.
+/// A moment of the axis in nanoseconds since the UNIX epoch, which all processes share.
 pub(super) fn wall(at: u64) -> u64 {
     origin().wall.saturating_add(at)
 }

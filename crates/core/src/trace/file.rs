@@ -1,8 +1,9 @@
-//! The file of a time line: the trace events of Chrome, which Perfetto reads as well.
+//! The file of a time line: trace events of Chrome, which Perfetto reads too.
 //!
 //! The format: <https://docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU>. A process is a rank, a
-//! thread is a row, and every span is a complete event (`X`), with times in microseconds since the first span of all ranks.
-//! Events of one thread must not overlap, so rows of which spans do, as two messages to one neighbour, are shown as several.
+//! thread is a row, and each span is a complete event (`X`), with times in microseconds since the first span of all ranks.
+//! Events of one thread must not overlap, so a row with spans that do, such as two messages to one neighbour, becomes several
+//! threads.
 
 use std::io::{self, Write};
 
@@ -12,32 +13,32 @@ use super::span_list::StoredSpan;
 use super::{Phase, Row, Trace, clock};
 use crate::transport::TransportError;
 
-/// What tells the file from those of other programs: `otherData.format`.
+/// The value of `otherData.format`, which marks the files of Haloport.
 pub const FORMAT: &str = "haloport-trace-1";
 
-/// Why a time line could not be written. Every rank gets the same error.
+/// An error in writing a time line. Every rank gets the same.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum TraceError {
-    /// Rank 0 could not write.
+    /// Rank 0 could not write the file.
     #[error("the time line could not be written: {0}")]
     Write(String),
-    /// The ranks could not talk to each other.
+    /// The error of a collective call.
     #[error(transparent)]
     Transport(#[from] TransportError),
 }
 
-/// The time line of one rank, as it is sent to rank 0.
+/// The time line of one rank, in the form that is sent to rank 0.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct RankTrace {
     rows: Vec<Row>,
     names: Vec<String>,
-    /// In the order in which they began.
+    /// In the order of their beginnings.
     spans: Vec<SentSpan>,
     dropped: u64,
 }
 
-/// A span, whose row and name are numbers.
+/// A span with numbers for its row and its name.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 struct SentSpan {
     row: u32,
@@ -92,31 +93,31 @@ enum MetadataArgs<'a> {
 struct OtherData {
     format: &'static str,
     ranks: usize,
-    /// The first span of all ranks, in nanoseconds since the UNIX epoch.
+    /// The beginning of the first span of all ranks, in nanoseconds since the UNIX epoch.
     begin_unix_ns: u64,
     /// Of each rank.
     dropped: Vec<u64>,
 }
 
 impl Trace {
-    /// The time line of this rank, to be sent. Waits for work that is still in streams.
+    /// Returns the time line of this rank in the form that is sent. Waits for work that is still in streams.
     pub(crate) fn part(&self) -> RankTrace {
         let (rows, spans) = self.log().map(|log| log.collect()).unwrap_or_default();
         let mut names: Vec<&'static str> = Vec::new();
-        let mut sent = |kept: &StoredSpan| {
-            let name = names.iter().position(|name| *name == kept.label.name).unwrap_or_else(|| {
-                names.push(kept.label.name);
+        let mut sent = |span: &StoredSpan| {
+            let name = names.iter().position(|name| *name == span.label.name).unwrap_or_else(|| {
+                names.push(span.label.name);
                 names.len() - 1
             });
             SentSpan {
-                row: kept.label.row,
+                row: span.label.row,
                 name: name as u32,
-                phase: kept.label.phase,
-                exchange: kept.label.exchange,
-                begin: clock::wall(kept.begin),
-                nanoseconds: kept.end - kept.begin,
-                bytes: kept.label.bytes,
-                failed: kept.failed,
+                phase: span.label.phase,
+                exchange: span.label.exchange,
+                begin: clock::wall(span.begin),
+                nanoseconds: span.end - span.begin,
+                bytes: span.label.bytes,
+                failed: span.failed,
             }
         };
         let spans = spans.iter().map(&mut sent).collect();
@@ -125,7 +126,7 @@ impl Trace {
     }
 }
 
-/// Writes the parts of all ranks, in their order.
+/// Writes the time lines of all ranks, in the order of the ranks.
 pub(crate) struct TraceWriter<'o> {
     out: &'o mut dyn Write,
     zero: u64,
@@ -141,7 +142,7 @@ impl RankTrace {
 }
 
 impl<'o> TraceWriter<'o> {
-    /// Times are written from `zero` on, in nanoseconds since the UNIX epoch.
+    /// Makes a writer of times since `zero`, which is in nanoseconds since the UNIX epoch.
     pub(crate) fn new(out: &'o mut dyn Write, zero: u64) -> TraceWriter<'o> {
         TraceWriter { out, zero, is_first: true, dropped: Vec::new() }
     }
@@ -150,7 +151,7 @@ impl<'o> TraceWriter<'o> {
         self.out.write_all(b"{\"traceEvents\":[")
     }
 
-    /// The time line of one rank.
+    /// Writes the time line of one rank.
     pub(crate) fn part(&mut self, rank: usize, part: RankTrace) -> io::Result<()> {
         let RankTrace { rows, names, mut spans, dropped } = part;
         self.dropped.push(dropped);
@@ -212,18 +213,18 @@ impl<'o> TraceWriter<'o> {
     }
 }
 
-/// The threads that rows are shown as.
+/// The threads of the file: each row has one or more lanes.
 struct Lanes {
-    /// The number of the row of each, and how many of that row come before.
+    /// For each thread, the number of its row and of the lane in it.
     names: Vec<(usize, usize)>,
     /// The thread of each span.
     of_spans: Vec<usize>,
 }
 
-/// Puts each span into the first lane of its row that is free. A device does the work of a stream piece by piece: where a
-/// span begins before the last one has ended, and ends later, it is because times are rounded, and it is cut.
+/// Assigns each span to the first free lane of its row. A device does the work of a stream piece by piece: if a span begins
+/// before the last one has ended and ends later, times were rounded, and the beginning of the span is cut off.
 fn lanes(rows: &[Row], spans: &mut [SentSpan]) -> Lanes {
-    // For each row the end of the last span of each of its lanes.
+    // For each row, the end of the last span in each of its lanes.
     let mut ends: Vec<Vec<u64>> = rows.iter().map(|_| vec![0]).collect();
     let mut lane_of = Vec::with_capacity(spans.len());
     for span in &mut *spans {

@@ -1,29 +1,29 @@
-//! The time line of a rank: when kernels ran, when halos were packed, on their way and unpacked, and when the host waited.
+//! The time line of a rank: when kernels ran, when halos were packed, travelled and were unpacked, and when the host waited.
 //!
-//! A rank begins it with [`Communicator::begin_trace`](crate::Communicator::begin_trace): it belongs to the communicator, so
-//! that whatever binds an exchange there, also a library, need not be told. Exchanges that are bound from then on write into
-//! it, and so do the waits of collective calls; a program adds its kernels by [`Trace::kernel`], which does nothing more than
-//! to run them where no time line was begun. [`Trace::write`] collects the time lines of all ranks in one file, which Perfetto
-//! (<https://ui.perfetto.dev>) and Chrome show.
+//! A rank begins it with [`Communicator::begin_trace`](crate::Communicator::begin_trace). It belongs to the communicator, so a
+//! library that binds exchanges there takes part without further calls. Exchanges that are bound from then on write to it,
+//! and so do collective calls that wait; a program adds its kernels by [`Trace::kernel`], which only runs them if no time line
+//! was begun. [`Trace::write`] writes the time lines of all ranks to one file, which Perfetto (<https://ui.perfetto.dev>) and
+//! Chrome show.
 //!
-//! What the phases say:
-//! - **kernel**, **packing**, **unpacking**: from when the device began until it was done, in the row of the stream. The times
-//!   come from events, or from the host's clock on devices that are done when a call returns. A copy straight from a
-//!   neighbour's field counts as unpacking;
-//! - **wire**: from the post of a message until it is seen to be complete, in a row for each neighbour and direction. What
-//!   comes counts from when this rank has sent its own, since before that nothing is waited for. A field that is lent to a
-//!   neighbour counts until it is given back; a message in shared memory is there at once, for who sent it;
-//! - **waiting**: from when a call blocks the host until it goes on, in the row of the host. On devices that are done when a
-//!   call returns the host does the copies of an exchange itself, also while it waits.
+//! The phases:
+//! - **kernel**, **packing**, **unpacking**: from the beginning of the work on the device to its end, in the row of the stream.
+//!   The times come from events, or on synchronous devices from the host's clock. A copy straight from a neighbour's field
+//!   counts as unpacking;
+//! - **wire**: from the post of a message until the rank finds it complete, in a row for each neighbour and direction. An
+//!   incoming message counts from the time at which this rank has sent its own, since nothing waits for it before. A field
+//!   that is lent to a neighbour counts until it is returned; a message in shared memory is complete at once for its sender;
+//! - **waiting**: as long as a call blocks the host, in the row of the host. On synchronous devices the host does the copies
+//!   of an exchange itself, also while it waits.
 //!
-//! Read in this order: this file; `log`, what a rank has of it while it goes on; `list`, where spans are kept, and
-//! `rows`; `axis`, the axis of time, and `timer`, which brings a device's times to it; `file`, what is written.
+//! Read in this order: this file; `span_log`, the spans of a rank while the program runs; `span_list` and `rows`; `clock`,
+//! the time axis, and `timer`, which brings a device's times to it; `file`, the file format.
 //!
-//! # One axis for all ranks
-//! Times of a rank are those of its machine's monotonic clock, of which one moment is known by the wall clock. Ranks of one
-//! process share both; processes of one machine differ by about a microsecond, and by as much as the wall clock was
-//! corrected between their beginnings. Between machines, rows are as far apart as their wall clocks are: milliseconds with
-//! NTP. Lengths, and what was hidden behind kernels of the same rank, do not depend on it.
+//! # One time axis for all ranks
+//! Times of a rank come from its machine's monotonic clock, at one moment of which the wall clock was read. Ranks of one
+//! process share both clocks; processes of one machine differ by about a microsecond, and by corrections of the wall clock
+//! between their starts. Between machines, rows are as far apart as the wall clocks: milliseconds with NTP. Lengths of spans,
+//! and times hidden behind kernels of the same rank, do not depend on it.
 
 mod clock;
 mod file;
@@ -49,27 +49,27 @@ pub(crate) use timer::Timer;
 
 use crate::device::Device;
 
-/// How many spans a rank keeps unless told otherwise: 64 MB at most.
+/// A usual number of spans for [`Communicator::begin_trace`](crate::Communicator::begin_trace): 64 MB at most.
 pub const DEFAULT_SPANS: usize = 1_000_000;
 
-/// What is done in a span.
+/// The kind of activity in a span.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Phase {
     /// A kernel of the program.
     Kernel,
-    /// Cells are packed.
+    /// Packing of cells.
     Packing,
-    /// Something is under way to a neighbour or from one.
+    /// A message or a window on its way to a neighbour or from one.
     Wire,
-    /// Halos are filled.
+    /// Filling of halos.
     Unpacking,
-    /// The host is blocked.
+    /// A call that blocks the host.
     Waiting,
 }
 
 impl Phase {
-    /// All of them.
+    /// All phases.
     pub const ALL: [Phase; 5] =
         [Phase::Kernel, Phase::Packing, Phase::Wire, Phase::Unpacking, Phase::Waiting];
 }
@@ -86,28 +86,28 @@ impl fmt::Display for Phase {
     }
 }
 
-/// Something that took its time.
+/// One activity with its time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Span {
-    /// Where it belongs.
+    /// Its row in the time line.
     pub row: Row,
-    /// What is done.
+    /// The kind of activity.
     pub phase: Phase,
     /// The name of the kernel, of the copy or of the call.
     pub name: &'static str,
     /// The number of the exchange, from 0 in the order in which the rank bound them.
     pub exchange: Option<u32>,
-    /// When it began, since the UNIX epoch.
+    /// The beginning, since the UNIX epoch.
     pub begin: Duration,
-    /// When it ended, no sooner than it began.
+    /// The end, not before the beginning.
     pub end: Duration,
-    /// Bytes that were moved; 0 where none were, or they are not known.
+    /// The bytes that it moved; 0 if none, or if the number is not known.
     pub bytes: u64,
-    /// Whether it ended because something had failed.
+    /// Whether it ended by a failure.
     pub failed: bool,
 }
 
-/// The time line of one rank. Cloning gives another handle to the same.
+/// The time line of one rank. A clone is another handle to the same time line.
 ///
 /// ```
 /// use haloport_core::device::Device;
@@ -141,7 +141,7 @@ pub struct Trace {
     log: Option<Arc<SpanLog>>,
 }
 
-/// The time line of a rank that has none.
+/// A time line that stores nothing, for a rank that has not begun one.
 pub(crate) static OFF: Trace = Trace { log: None };
 
 impl fmt::Debug for Trace {
@@ -154,12 +154,12 @@ impl fmt::Debug for Trace {
 }
 
 impl Trace {
-    /// A time line of at most so many spans.
+    /// Makes a time line of at most `limit` spans.
     pub(crate) fn new(limit: usize) -> Trace {
         Trace { log: Some(Arc::new(SpanLog::new(limit))) }
     }
 
-    /// What there is of it; `None` where it was not begun.
+    /// Its spans; `None` if it was not begun.
     pub(crate) fn log(&self) -> Option<&Arc<SpanLog>> {
         self.log.as_ref()
     }
@@ -169,14 +169,14 @@ impl Trace {
         self.log.is_some()
     }
 
-    /// Runs `launch`, which puts one or more kernels into `stream`, and keeps when they began and ended there.
+    /// Runs `launch`, which puts one or more kernels into `stream`, and stores their span there.
     ///
-    /// Does not wait for the device. The first kernel on an asynchronous device that no exchange is bound on yet makes
-    /// events, and waits for a stream of its own. A device may be 1024 kernels behind; further ones are
+    /// Does not wait for the device. The first kernel on an asynchronous device without a bound exchange makes events, and
+    /// waits for a stream of its own. If more than 1024 kernels are in the device's streams, further ones are
     /// [dropped](Trace::dropped).
     ///
     /// # Errors
-    /// That of `launch`, passed on.
+    /// The error of `launch`.
     pub fn kernel<D: Device, R, E>(
         &self,
         name: &'static str,
@@ -190,7 +190,7 @@ impl Trace {
         }
     }
 
-    /// Runs `wait`, and keeps for how long it blocked the host.
+    /// Runs `wait`, which blocks the host, and stores its span.
     pub fn waiting<R>(&self, name: &'static str, wait: impl FnOnce() -> R) -> R {
         match &self.log {
             Some(log) => log.wait(name, None, wait, |_| false),
@@ -198,24 +198,24 @@ impl Trace {
         }
     }
 
-    /// All spans so far, in the order in which they began. Waits for work that is still in streams.
+    /// Returns all spans so far, in the order of their beginnings. Waits for work that is still in streams.
     pub fn spans(&self) -> Vec<Span> {
         let Some(log) = &self.log else { return Vec::new() };
-        let (rows, kept) = log.collect();
-        let spans = kept.iter().map(|kept| Span {
-            row: rows[kept.label.row as usize].clone(),
-            phase: kept.label.phase,
-            name: kept.label.name,
-            exchange: kept.label.exchange,
-            begin: Duration::from_nanos(clock::wall(kept.begin)),
-            end: Duration::from_nanos(clock::wall(kept.end)),
-            bytes: kept.label.bytes,
-            failed: kept.failed,
+        let (rows, spans) = log.collect();
+        let spans = spans.iter().map(|span| Span {
+            row: rows[span.label.row as usize].clone(),
+            phase: span.label.phase,
+            name: span.label.name,
+            exchange: span.label.exchange,
+            begin: Duration::from_nanos(clock::wall(span.begin)),
+            end: Duration::from_nanos(clock::wall(span.end)),
+            bytes: span.label.bytes,
+            failed: span.failed,
         });
         spans.collect()
     }
 
-    /// How many spans there was no room for, or could not be timed.
+    /// The number of spans that were not stored, for want of room or of times.
     pub fn dropped(&self) -> u64 {
         self.log.as_ref().map_or(0, |log| log.dropped())
     }

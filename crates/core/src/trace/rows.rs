@@ -7,17 +7,16 @@ use serde::{Deserialize, Serialize};
 
 use crate::device::{Device, DeviceId, Stream as _};
 
-/// Where a span belongs.
+/// The row of a span in the time line.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Row {
-    /// The program itself: where it waits.
+    /// The host, where the program waits.
     Host,
-    /// A stream of a device, by its name, such as `sycl:0 default stream`; a device that is done when a call returns, such
-    /// as `cpu:0`.
+    /// A stream of a device, by name, such as `sycl:0 default stream`; on a synchronous device, the device, such as `cpu:0`.
     Stream(Arc<str>),
-    /// What goes to this rank.
+    /// Messages and windows to this rank.
     To(usize),
-    /// What comes from this rank.
+    /// Messages and windows from this rank.
     From(usize),
 }
 
@@ -32,7 +31,7 @@ impl fmt::Display for Row {
     }
 }
 
-/// The rows that a rank has so far. A row is known by its number.
+/// The rows of a rank so far, found by their numbers.
 #[derive(Debug, Default)]
 pub(super) struct Rows {
     known: Vec<Known>,
@@ -41,12 +40,12 @@ pub(super) struct Rows {
 #[derive(Debug)]
 struct Known {
     row: Row,
-    /// The device and the handle of a stream.
+    /// The device and the handle, if it is a stream.
     stream: Option<(DeviceId, usize)>,
 }
 
 impl Rows {
-    /// The row of the host, or of a neighbour.
+    /// Returns the row of the host or of a neighbour.
     pub(super) fn of(&mut self, row: Row) -> u32 {
         match self.known.iter().position(|known| known.row == row) {
             Some(number) => number as u32,
@@ -54,7 +53,7 @@ impl Rows {
         }
     }
 
-    /// The row of a stream. Calls `is_new` where it is not known yet.
+    /// Returns the row of a stream. Calls `is_new` if it has none yet.
     pub(super) fn of_stream<D: Device>(
         &mut self,
         device: &D,
@@ -62,7 +61,7 @@ impl Rows {
         is_new: impl FnOnce(),
     ) -> u32 {
         let key = key(device, stream);
-        // The latest: a stream may have the handle of one that is gone.
+        // The last one: a stream may have the handle of an earlier one that no longer exists.
         match self.known.iter().rposition(|known| known.stream == Some(key)) {
             Some(number) => number as u32,
             None => {
@@ -73,7 +72,7 @@ impl Rows {
         }
     }
 
-    /// The row of a new stream of our own, named after its `purpose`; a device that is done when a call returns has but one.
+    /// Returns the row of a new stream of an exchange, named after its `purpose`; a synchronous device has only one row.
     pub(super) fn of_own_stream<D: Device>(&mut self, device: &D, stream: &D::Stream, purpose: &str) -> u32 {
         if !device.info().asynchronous {
             return self.of_stream(device, stream, || {});

@@ -1,36 +1,36 @@
-//! Where spans are kept: in lists of which each has one writer, so that nobody waits for its lock but who collects.
+//! Single-writer lists of spans: only the collector contends for a lock.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::Phase;
 
-/// Spans for which memory is taken at a time. Those that are there already never move.
+/// The spans of one allocation. Stored spans never move.
 const CHUNK: usize = 1024;
 
-/// What a span is of.
+/// The description of a span, without its times.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct SpanLabel {
     pub(crate) phase: Phase,
     pub(crate) name: &'static str,
     /// The number of its row.
     pub(crate) row: u32,
-    /// The number of the exchange.
+    /// The number of the exchange, if there is one.
     pub(crate) exchange: Option<u32>,
     pub(crate) bytes: u64,
 }
 
-/// A span as it is kept.
+/// A span in a list.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct StoredSpan {
     pub(super) label: SpanLabel,
-    /// On the [axis](super::axis) of the process.
+    /// On the [time axis](super::clock) of the process.
     pub(super) begin: u64,
     pub(super) end: u64,
     pub(super) failed: bool,
 }
 
-/// How many spans a rank may keep, and how many it has.
+/// The number of spans that a rank may store, and the numbers of those asked for and dropped.
 #[derive(Debug)]
 pub(super) struct Budget {
     limit: usize,
@@ -43,7 +43,7 @@ impl Budget {
         Budget { limit, asked: AtomicUsize::new(0), dropped: AtomicU64::new(0) }
     }
 
-    /// Whether there is room for one more span, which is counted as dropped otherwise.
+    /// Whether there is room for one more span. If not, counts it as dropped.
     fn admits_one(&self) -> bool {
         let admitted = self.asked.fetch_add(1, Ordering::Relaxed) < self.limit;
         if !admitted {
@@ -61,7 +61,7 @@ impl Budget {
     }
 }
 
-/// Spans of one writer.
+/// The spans of one writer.
 #[derive(Debug)]
 pub(crate) struct SpanList {
     budget: Arc<Budget>,
@@ -73,7 +73,7 @@ impl SpanList {
         SpanList { budget: Arc::clone(budget), chunks: Mutex::default() }
     }
 
-    /// Keeps a span, if there is room.
+    /// Stores a span, if there is room.
     pub(crate) fn push(&self, label: SpanLabel, begin: u64, end: u64, failed: bool) {
         if !self.budget.admits_one() {
             return;
@@ -90,7 +90,7 @@ impl SpanList {
         }
     }
 
-    /// Counts a span that could not be timed.
+    /// Counts a span that could not be timed as dropped.
     pub(super) fn drop_one(&self) {
         self.budget.drop_one();
     }

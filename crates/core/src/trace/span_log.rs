@@ -1,4 +1,4 @@
-//! What a rank has of its time line while it goes on.
+//! The spans of a rank while the program runs, and the clocks of its devices.
 
 use std::any::Any;
 use std::fmt;
@@ -11,10 +11,10 @@ use super::timer::{Anchor, PendingTimes, Timer};
 use super::{Phase, now};
 use crate::device::{Device, DeviceError};
 
-/// How many kernels may be in a device's streams whose times were not read yet.
+/// The most kernels in a device's streams whose times have not been read yet.
 const KERNELS: usize = 1024;
 
-/// The spans of a rank, and what it takes to make more.
+/// The spans of a rank, its rows, and the timers that add spans.
 pub(crate) struct SpanLog {
     budget: Arc<Budget>,
     rows: Mutex<Rows>,
@@ -27,16 +27,16 @@ pub(crate) struct SpanLog {
     host_row: u32,
 }
 
-/// What brings a device's times to the axis, and times kernels there.
+/// Brings a device's times to the time axis, and times its kernels.
 struct DeviceClock<D: Device> {
     device: D,
-    /// `None` where the device is done when a call returns.
+    /// `None` on a synchronous device.
     anchor: Option<Arc<Anchor<D>>>,
     kernels: Arc<Timer<D>>,
 }
 
 impl SpanLog {
-    /// One of at most so many spans.
+    /// Makes a log of at most `limit` spans.
     pub(super) fn new(limit: usize) -> SpanLog {
         let budget = Arc::new(Budget::new(limit));
         let host = Arc::new(SpanList::new(&budget));
@@ -75,7 +75,8 @@ impl SpanLog {
         }
     }
 
-    /// Runs `wait`, which blocks the host, maybe in an exchange. `failed` says whether that was in vain.
+    /// Runs `wait`, which blocks the host, and stores its span, maybe as one of an exchange. `failed` returns whether the
+    /// result is an error.
     pub(crate) fn wait<R>(
         &self,
         name: &'static str,
@@ -90,28 +91,28 @@ impl SpanLog {
         result
     }
 
-    /// The number of one more exchange.
+    /// The number of a new exchange.
     pub(crate) fn next_exchange(&self) -> u32 {
         self.exchanges.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// A timer for one writer, which may be so many pieces of work behind its device.
+    /// Makes a timer for one writer. Up to `pairs` pieces of work may have times that have not been read yet.
     pub(crate) fn timer<D: Device>(&self, device: &D, pairs: usize) -> Result<Arc<Timer<D>>, DeviceError> {
         let anchor = self.clock(device)?.anchor.clone();
         self.timer_by(anchor.as_ref(), pairs)
     }
 
-    /// The number of the row of a neighbour.
+    /// The number of a neighbour's row.
     pub(crate) fn row(&self, row: Row) -> u32 {
         lock(&self.rows).of(row)
     }
 
-    /// The number of the row of a stream. The first time, makes what events with timing need there.
+    /// The number of a stream's row. The first call prepares the stream for events with timing.
     pub(crate) fn row_of_stream<D: Device>(&self, device: &D, stream: &D::Stream) -> u32 {
         lock(&self.rows).of_stream(device, stream, || prepare(device, stream))
     }
 
-    /// The same of a new stream of our own.
+    /// The number of the row of a new stream of an exchange. Prepares the stream for events with timing.
     pub(crate) fn row_of_own_stream<D: Device>(&self, device: &D, stream: &D::Stream, purpose: &str) -> u32 {
         prepare(device, stream);
         lock(&self.rows).of_own_stream(device, stream, purpose)
@@ -121,7 +122,7 @@ impl SpanLog {
         self.budget.dropped()
     }
 
-    /// The rows and all spans, in the order in which they began. Waits for work that is still in streams.
+    /// Returns the rows and all spans in the order of their beginnings. Waits for work that is still in streams.
     pub(super) fn collect(&self) -> (Vec<Row>, Vec<StoredSpan>) {
         let unread = lock(&self.unread).clone();
         unread.iter().for_each(|timer| timer.read_all());
@@ -143,7 +144,7 @@ impl SpanLog {
         Ok(timer)
     }
 
-    /// That of a device, made when it is first wanted.
+    /// Returns the clock of a device, which the first call makes.
     fn clock<D: Device>(&self, device: &D) -> Result<Arc<DeviceClock<D>>, DeviceError> {
         let mut clocks = lock(&self.clocks);
         let known = clocks.iter().find_map(|clock| {
@@ -169,13 +170,13 @@ impl fmt::Debug for SpanLog {
     }
 }
 
-/// Has the driver make what the first event with timing needs in a stream, which may be more than an event.
+/// Records an event with timing in a stream, for which the driver may allocate more than the event.
 fn prepare<D: Device>(device: &D, stream: &D::Stream) {
-    // Where it fails, so does the first timing.
+    // If it fails, so does the first timing.
     let _ = device.create_event(true).and_then(|event| device.record(&event, stream));
 }
 
-/// Locks even after a panic: nothing here is left half done.
+/// Locks, also after a panic: the data here is never half changed.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

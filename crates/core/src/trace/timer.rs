@@ -1,9 +1,9 @@
-//! When work on a device began and ended, on the axis of the host.
+//! The beginning and end of work on a device, on the time axis of the host.
 //!
-//! A device that is done when a call returns is timed by the host's clock. On any other, an event before the work and one
-//! after it have the device's time, and one event of which the host's time is known, the anchor, brings it to the host's
-//! axis. Events are made at first, used in turn, and read when they are wanted again, or when the time line is collected:
-//! what puts work into a stream waits for none of them.
+//! Work of a synchronous device is timed by the host's clock. On an asynchronous device, one event before the work and one
+//! after it have the device's time, and an event whose host time is known, the anchor, brings them to the host's axis. Events
+//! are made in advance, used in turn, and read when they are needed again or when the time line is collected. A call that
+//! puts work into a stream waits for none of them.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,27 +12,27 @@ use super::clock::now;
 use super::span_list::{SpanLabel, SpanList};
 use crate::device::{Device, DeviceError, Priority};
 
-/// How often the anchor is tried, for the recording that took the shortest time.
+/// The attempts to record an anchor; the one that took the shortest time counts.
 const TRIES: usize = 10;
 
-/// A moment of which both the device's time and the host's are known.
+/// A moment at which the times of the device and of the host are known.
 #[derive(Debug)]
 pub(super) struct Anchor<D: Device> {
     device: D,
     event: D::Event,
-    /// On the axis of the host.
+    /// On the time axis of the host.
     at: u64,
 }
 
-/// Times work of one device, for one writer at a time.
+/// Times the work of one device, for one writer at a time.
 #[derive(Debug)]
 pub(crate) struct Timer<D: Device> {
     list: Arc<SpanList>,
-    /// `None` on a device that is done when a call returns.
+    /// `None` on a synchronous device.
     clock: Option<EventClock<D>>,
 }
 
-/// The clock of a device that goes on working after a call has returned.
+/// The clock of an asynchronous device.
 #[derive(Debug)]
 struct EventClock<D: Device> {
     anchor: Arc<Anchor<D>>,
@@ -42,7 +42,7 @@ struct EventClock<D: Device> {
 #[derive(Debug)]
 struct Events<D: Device> {
     free: Vec<[D::Event; 2]>,
-    /// From the oldest on.
+    /// The oldest first.
     in_use: VecDeque<TimedWork<D>>,
 }
 
@@ -51,18 +51,18 @@ struct Events<D: Device> {
 struct TimedWork<D: Device> {
     events: [D::Event; 2],
     label: SpanLabel,
-    /// When it was put there, on the axis of the host.
+    /// The time of the call that put it there, on the time axis of the host.
     put: u64,
 }
 
-/// What has spans of which the end is not known yet.
+/// Spans whose ends are not known yet.
 pub(super) trait PendingTimes: Send + Sync {
-    /// Reads the times of all work so far. Waits for it.
+    /// Waits for all work so far, and reads its times.
     fn read_all(&self);
 }
 
 impl<D: Device> Anchor<D> {
-    /// Waits for a stream that is otherwise empty.
+    /// Records the anchor in a new stream, and waits for it.
     pub(super) fn new(device: &D) -> Result<Anchor<D>, DeviceError> {
         let stream = device.create_stream(Priority::Normal)?;
         let mut best = None;
@@ -71,7 +71,7 @@ impl<D: Device> Anchor<D> {
             let before = now();
             device.record(&event, &stream)?;
             device.host_wait(&event)?;
-            // Its time may come a little later than the event.
+            // The time of an event may be known a little later than its completion.
             device.elapsed(&event, &event)?;
             let taken = now() - before;
             if best.as_ref().is_none_or(|(least, _)| taken < *least) {
@@ -82,19 +82,19 @@ impl<D: Device> Anchor<D> {
         best.map(|(_, anchor)| anchor).ok_or_else(none)
     }
 
-    /// Begin and end, on the axis of the host, of work that is done.
+    /// The beginning and end of completed work, on the time axis of the host.
     fn times(&self, timed: &TimedWork<D>) -> Result<(u64, u64), DeviceError> {
         let [begin, end] = &timed.events;
         let duration = self.device.elapsed(begin, end)?.as_nanos() as u64;
         let begin = self.at + self.device.elapsed(&self.event, begin)?.as_nanos() as u64;
-        // Nothing begins before it is asked for: an anchor is as exact as its recording was quick.
+        // No work begins before the call that starts it; the anchor has an error as long as its recording took.
         let begin = begin.max(timed.put);
         Ok((begin, begin + duration))
     }
 }
 
 impl<D: Device> Timer<D> {
-    /// A timer that may be `pairs` pieces of work behind its device. It makes the events for these.
+    /// Makes a timer with events for `pairs` pieces of work whose times have not been read.
     pub(super) fn new(
         list: Arc<SpanList>,
         anchor: Option<&Arc<Anchor<D>>>,
@@ -107,12 +107,12 @@ impl<D: Device> Timer<D> {
         Ok(Timer { list, clock: Some(EventClock { anchor: Arc::clone(anchor), events }) })
     }
 
-    /// Where its spans are kept.
+    /// The list of its spans.
     pub(crate) fn list(&self) -> &Arc<SpanList> {
         &self.list
     }
 
-    /// Runs `work`, which puts work into `stream`, and keeps when that began and ended. What cannot be timed is counted.
+    /// Runs `work`, which puts work into `stream`, and stores its span. If it cannot be timed, counts it as dropped.
     pub(crate) fn time<R, E>(
         &self,
         label: SpanLabel,
@@ -140,7 +140,7 @@ impl<D: Device> Timer<D> {
         result
     }
 
-    /// Two events that nobody uses. Where all are in use, reads the older half of them, as far as the work is done.
+    /// Returns two events that are not in use. If all are, first reads those of the older half whose work is done.
     fn unused(&self, clock: &EventClock<D>) -> Option<[D::Event; 2]> {
         let anchor = &clock.anchor;
         let mut events = clock.events();
@@ -158,7 +158,7 @@ impl<D: Device> Timer<D> {
         events.free.pop()
     }
 
-    /// Keeps the times of work that is done, or has failed, and gives its events back.
+    /// Stores the span of work that is done or has failed, and returns its events.
     fn read(&self, anchor: &Anchor<D>, timed: TimedWork<D>) -> [D::Event; 2] {
         match anchor.times(&timed) {
             Ok((begin, end)) => self.list.push(timed.label, begin, end, false),
@@ -171,10 +171,10 @@ impl<D: Device> Timer<D> {
 impl<D: Device> PendingTimes for Timer<D> {
     fn read_all(&self) {
         let Some(clock) = &self.clock else { return };
-        // The lock is not held while it waits: a gate may hold the work back, and who opens it may want an event first.
+        // Waits without the lock: a gate may hold up the work, and the thread that opens it may first need an event.
         let in_use = std::mem::take(&mut clock.events().in_use);
         for timed in in_use {
-            // Its error comes out of `read`, as a span that has failed.
+            // An error shows in `read`, as a span that has failed.
             let _ = clock.anchor.device.host_wait(&timed.events[1]);
             let unused = self.read(&clock.anchor, timed);
             clock.events().free.push(unused);

@@ -1,7 +1,7 @@
-//! What must not compile: code without `unsafe` that would send, take or lend what belongs to exchanges. Each case is one
-//! line away from code that compiles, and the error code is the expected one.
+//! Code that must not compile: without `unsafe`, no code sends, takes or lends messages and windows of exchanges. Each case
+//! differs by one line from code that compiles, and names the expected error code.
 //!
-//! What compiles:
+//! Code that compiles:
 //!
 //! ```
 //! # use haloport_core::*;
@@ -27,7 +27,7 @@
 //! # }
 //! ```
 //!
-//! Two communicators on one transport, whose exchanges would have the same tags:
+//! Two communicators on one transport: their exchanges would have the same tags:
 //!
 //! ```compile_fail,E0382
 //! # use haloport_core::{*, transport::Transport};
@@ -37,7 +37,7 @@
 //! # }
 //! ```
 //!
-//! Calling a transport that a communicator has:
+//! Calling a transport that a communicator owns:
 //!
 //! ```compile_fail,E0382
 //! # use haloport_core::{*, transport::Transport};
@@ -47,7 +47,7 @@
 //! # Ok(()) }
 //! ```
 //!
-//! Keeping another handle to it:
+//! Another handle to the transport of a communicator:
 //!
 //! ```compile_fail,E0277
 //! # use haloport_core::{*, transport::Transport}; use std::sync::Arc;
@@ -56,7 +56,7 @@
 //! # }
 //! ```
 //!
-//! Taking tags, so that ranks would have others for the same exchange:
+//! Taking tags: ranks would then have different tags for the same exchange:
 //!
 //! ```compile_fail,E0624
 //! # use haloport_core::*;
@@ -65,7 +65,7 @@
 //! # }
 //! ```
 //!
-//! Making a window on any memory, and looking into one:
+//! Making a window on any memory, and reading the memory of one:
 //!
 //! ```compile_fail,E0624
 //! # use haloport_core::transport::Window;
@@ -86,7 +86,7 @@
 //! # }
 //! ```
 //!
-//! Claiming that some memory is shared:
+//! Declaring memory to be shared:
 //!
 //! ```compile_fail,E0133
 //! # use haloport_core::{device::Pointer, transport::SharedMemory};

@@ -1,12 +1,12 @@
-//! What can go wrong between ranks, as values.
+//! Errors of transports and of collective calls.
 
 use std::time::Duration;
 
-/// An error of a transport or of a collective operation.
+/// An error of a transport or of a collective call.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum TransportError {
-    /// A rank that does not exist was named.
+    /// A call names a rank that does not exist.
     #[error("there is no rank {peer}: the communicator has {size} ranks, numbered from 0")]
     NoSuchRank {
         /// The rank named.
@@ -22,15 +22,15 @@ pub enum TransportError {
         /// Its error or the message of its panic.
         why: String,
     },
-    /// Waiting took longer than the time limit.
+    /// A wait took longer than the time limit.
     #[error("waiting for {what} took longer than the time limit of {limit:?}")]
     TimeLimit {
-        /// What was waited for.
+        /// The missing ranks or messages.
         what: String,
         /// The limit.
         limit: Duration,
     },
-    /// A message has another length than its channel.
+    /// The length of a message is not that of its channel.
     #[error(
         "a message from rank {sender} to rank {receiver} has {found} bytes where the receiver expects {expected}"
     )]
@@ -44,17 +44,17 @@ pub enum TransportError {
         /// Bytes sent.
         found: usize,
     },
-    /// A channel was used in a way that its contract forbids.
+    /// A call breaks the contract of a channel.
     #[error("{0}")]
     Channel(String),
-    /// A collective was called while another one was under way on the same communicator.
+    /// A collective was called while another one was under way on the same communicator, or within a completion callback.
     #[error(
-        "another collective call is under way on this communicator: they are made one after another, \
+        "another collective call is under way on this communicator: make collective calls one after another, \
          and never from a completion callback"
     )]
     Busy,
-    /// Ranks came to different collective calls. Every rank gets the same error, and none has done anything; the
-    /// communicator can still be used.
+    /// Ranks made different collective calls. Every rank gets the same error, and no call has an effect; the communicator can
+    /// still be used.
     #[error(
         "the ranks are out of step: rank {rank} has come to {call}, and rank 0 to {first}; all ranks make the same \
          collective calls in the same order"
@@ -67,62 +67,66 @@ pub enum TransportError {
         /// The call of rank 0.
         first: String,
     },
-    /// An environment variable has a value that cannot be understood.
+    /// The value of an environment variable cannot be read.
     #[error(
         "the environment variable {name} is `{found}`, expected a number of seconds above 0, or `none`: correct it, \
          or unset it"
     )]
     Variable {
-        /// Its name.
+        /// The name.
         name: &'static str,
-        /// Its value.
+        /// The value.
         found: String,
     },
-    /// An earlier collective failed on this rank.
-    #[error("an earlier collective call failed, so ranks may have come to different ones: {0}")]
+    /// An earlier collective call failed on this rank.
+    #[error(
+        "an earlier collective call failed, so ranks may be at different calls: {0}; make a new communicator"
+    )]
     Broken(String),
-    /// Ranks brought lists of different lengths to a reduction.
-    #[error("ranks brought {one} and {other} values to the same reduction")]
+    /// The ranks' lists of values in a reduction have different lengths.
+    #[error(
+        "one rank has {one} values in a reduction and another has {other}: all ranks bring the same number"
+    )]
     Lengths {
         /// One rank's number of values.
         one: usize,
         /// Another rank's.
         other: usize,
     },
-    /// The other end of a window or of a channel was closed while this end waited for it.
+    /// The peer closed its end of a window or of a channel while this rank waited for it.
     #[error("rank {peer} has given up the exchange")]
     PeerGaveUp {
         /// The rank at the other end.
         peer: usize,
     },
-    /// A message used in setting up could not be understood.
-    #[error("a setup message from rank {sender} could not be understood: {why}")]
+    /// A value from another rank could not be decoded.
+    #[error("a value from rank {sender} could not be decoded: {why}")]
     Malformed {
         /// The rank that sent it.
         sender: usize,
-        /// What the decoder says.
+        /// The error of the decoder.
         why: String,
     },
-    /// The transport was called from a thread that may not call it.
+    /// A thread called a transport that it may not call.
     #[error("{what}, called from another thread than the one that made it: {advice}")]
     WrongThread {
         /// The transport and its thread level.
         what: String,
-        /// What to do.
+        /// The advice to the caller.
         advice: &'static str,
     },
-    /// A launcher has started several processes, and the layer below knows of this one alone.
+    /// A launcher has started several processes, but the layer below finds fewer ranks.
     #[error(
         "{library} finds {ranks} rank here, but {variable}={value} says that the launcher has started more: they are of \
-         different MPIs, and each process would run alone. Start it with the launcher of {library}, or build it for the \
-         launcher's MPI (`MPICC` chooses which); if it is meant to run alone, unset {variable}"
+         different MPIs, and each process would run alone. Start the program with the launcher of {library}, or build it \
+         for the launcher's MPI (`MPICC` chooses which); if it is meant to run alone, unset {variable}"
     )]
     WrongLauncher {
         /// The layer below and its version.
         library: String,
         /// The ranks that it finds.
         ranks: usize,
-        /// The environment variable by which the launcher says that there are more.
+        /// The launcher's environment variable with the number of processes.
         variable: &'static str,
         /// Its value.
         value: u64,

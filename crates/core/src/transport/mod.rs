@@ -1,10 +1,12 @@
 //! How bytes travel between ranks.
 //!
-//! A [`Transport`] moves memory ranges through channels that are opened once and posted many times, sends messages
-//! of any length to ranks that need not know of them, and offers the few collective operations that setting up a
-//! pattern needs. It knows nothing of devices' events, of fields or of patterns. Where ranks share memory, a [`Window`]
-//! lets a neighbour copy straight out of a field. Callers do not use a transport: they use a
-//! [`Communicator`](crate::Communicator), which owns one.
+//! A [`Transport`] moves memory ranges through channels, which are opened once and posted many times; sends messages of any
+//! length to ranks that need not expect them; and has a few collective operations, for setting up patterns. It depends on
+//! no event of a device, no field and no pattern. If ranks share memory, a neighbour copies straight out of a field through a
+//! [`Window`]. Programs do not call a transport: they call a [`Communicator`](crate::Communicator), which owns one.
+//!
+//! Read in this order: this file; `window` and its states; `shared`, memory of several processes; `in_process`, ranks as
+//! threads. Ranks as MPI processes are in the crate `haloport-mpi`.
 
 #[cfg(doctest)]
 mod compile_fail;
@@ -34,7 +36,7 @@ use crate::device::MemoryRange;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Channel(pub u64);
 
-/// Which way a channel goes, seen from this rank.
+/// The direction of a channel, seen from this rank.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Direction {
     /// From this rank to the peer.
@@ -43,7 +45,7 @@ pub enum Direction {
     Receive,
 }
 
-/// How the values of all ranks become one.
+/// How the values of all ranks are combined.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reduction {
     /// The largest.
@@ -54,14 +56,14 @@ pub enum Reduction {
     Sum,
 }
 
-/// What a transport is and can do.
+/// The description of a transport, and its abilities.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct TransportInfo {
     /// The name: `in-process`, `mpi`.
     pub name: &'static str,
     /// The implementation and its version.
     pub implementation: String,
-    /// Whose memory this rank can read.
+    /// The ranks whose memory this rank can read.
     pub reach: Reach,
     /// Whether channels may name device memory.
     pub device_memory: bool,
@@ -69,60 +71,58 @@ pub struct TransportInfo {
     pub any_thread: bool,
 }
 
-/// Whose memory a rank can read: cells of those ranks need not travel in messages.
+/// The ranks whose memory a rank can read: cells of those ranks need not travel in messages.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Reach {
-    /// That of all ranks: they are threads of one process ([`Transport::publish`]).
+    /// All ranks: they are threads of one process ([`Transport::publish`]).
     Process,
-    /// That of the ranks of its node, processes which map what others share ([`Transport::share`]).
+    /// The ranks of its node: processes that map each other's shared memory ([`Transport::share`]).
     Node {
-        /// How many they are, with this rank.
+        /// Their number, with this rank.
         ranks: usize,
     },
-    /// Its own alone.
+    /// This rank alone.
     Own {
-        /// Why.
+        /// The reason.
         reason: String,
     },
 }
 
-/// What a rank finds when it asks for a message ([`Transport::receive_message`]).
+/// The answer of [`Transport::receive_message`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Incoming {
-    /// No message is here.
+    /// No message has come.
     Nothing,
-    /// A message has been found, and its bytes are still on their way. Ask again.
+    /// A message has been found, but its bytes have not all come: call again.
     Arriving,
     /// A message.
     Message {
         /// The rank that sent it.
         sender: usize,
-        /// What it holds.
+        /// Its content.
         bytes: Vec<u8>,
     },
 }
 
-/// Called again and again while a collective waits: serves pending exchanges and watches the time limit. Its error
-/// ends the collective.
+/// The function that a collective calls repeatedly while it waits: it makes progress with exchanges and checks the time
+/// limit. Its error ends the collective.
 pub type Idle<'a> = &'a mut dyn FnMut() -> Result<(), TransportError>;
 
 /// Moves bytes between ranks.
 ///
-/// Channels of the same peer, direction and tag are matched in the order of their posting. Messages have tags of their
-/// own, which never meet those of channels; those of one sender and tag are received in the order of sending.
-/// Collectives are called by all ranks in the same order ([`Communicator`](crate::Communicator) sees to that); they block, but call `idle`
-/// while they wait.
+/// Channels of the same peer, direction and tag are matched in the order of their posting. The tags of messages are apart from
+/// those of channels; messages of one sender and tag are received in the order of sending. All ranks call collectives in the
+/// same order, which [`Communicator`](crate::Communicator) ensures; collectives block, but call `idle` while they wait.
 ///
 /// # Safety
-/// An implementation touches the memory of a channel only between a `post` and the `test` that says that the message
-/// is complete, or after a `close`, as long as the keeper lives; and never beyond the channel's range. `attach` returns
-/// nothing but what the peer has published under the tag for this rank. What `share` and `map` hand out is one memory,
-/// which nobody touches but ranks that were given its token.
-///
-/// From the time that a [`Communicator`](crate::Communicator) owns the transport, safe code gets no other handle to it with which it could call
-/// a method of this trait: messages and windows of exchanges would be taken or replaced. A transport that passes its calls
-/// on to another one keeps the promises that it was given by its callers.
+/// - An implementation touches the memory of a channel only between a `post` and the `test` that finds the message complete,
+///   or after a `close` as long as the keeper exists; and never beyond the channel's range.
+/// - `attach` returns only a window that the peer has published under the tag for this rank.
+/// - `share` and `map` return the same memory, which only ranks with its token touch.
+/// - From the time that a [`Communicator`](crate::Communicator) owns the transport, safe code gets no other handle on which
+///   it could call a method of this trait: it could take or replace messages and windows of exchanges. A transport that
+///   passes its calls on to another one keeps the promises that its callers gave.
 pub unsafe trait Transport: Debug + Send + Sync {
     /// The number of this rank, from 0.
     fn rank(&self) -> usize;
@@ -130,11 +130,11 @@ pub unsafe trait Transport: Debug + Send + Sync {
     /// The number of ranks.
     fn size(&self) -> usize;
 
-    /// What the transport is and can do.
+    /// Describes the transport and its abilities.
     fn info(&self) -> TransportInfo;
 
-    /// Opens a channel for messages of exactly `memory.bytes` bytes. Both ends open with the same tag and length,
-    /// in any order; opening sends nothing.
+    /// Opens a channel for messages of exactly `memory.bytes` bytes. Both ends open with the same tag and length, in any
+    /// order; opening sends nothing.
     ///
     /// # Safety
     /// As for [`open_parts`](Transport::open_parts).
@@ -152,13 +152,12 @@ pub unsafe trait Transport: Debug + Send + Sync {
         unsafe { self.open_parts(direction, peer, tag, slice::from_ref(&memory)) }
     }
 
-    /// Opens a channel for messages in parts, which lie apart from each other: the bytes of each part of the sender
-    /// arrive in the same part of the receiver. Both ends open with the same tag and with parts of the same lengths in
-    /// the same order.
+    /// Opens a channel for messages in separate parts: the bytes of each part of the sender arrive in the same part of the
+    /// receiver. Both ends open with the same tag and with parts of the same lengths in the same order.
     ///
     /// # Safety
-    /// All `parts` stay valid until the channel is closed, or, if it is closed while a message is under way, as long
-    /// as the keeper given to [`close`](Transport::close) lives.
+    /// All `parts` stay valid until the channel is closed or, if it is closed while a message is under way, as long as the
+    /// keeper given to [`close`](Transport::close) exists.
     ///
     /// # Errors
     /// A peer that does not exist, memory that the transport cannot reach, a channel that is already open.
@@ -170,31 +169,31 @@ pub unsafe trait Transport: Debug + Send + Sync {
         parts: &[MemoryRange],
     ) -> Result<Channel, TransportError>;
 
-    /// Starts one message on a channel whose last one is complete. Does not block.
+    /// Starts one message on a channel whose last message is complete. Does not block.
     ///
     /// # Safety
-    /// Until [`test`](Transport::test) says that the message is complete, nothing writes the memory of a sending
-    /// channel, and nothing reads or writes that of a receiving one.
+    /// Until [`test`](Transport::test) finds the message complete, nothing writes the memory of a sending channel, and nothing
+    /// reads or writes that of a receiving one.
     ///
     /// # Errors
-    /// An unknown channel, one whose message is still under way, and what the underlying layer says.
+    /// An unknown channel, one whose message is still under way, and errors of the layer below.
     unsafe fn post(&self, channel: Channel) -> Result<(), TransportError>;
 
-    /// Whether the last message posted on the channel is complete: received, or its memory free to be written
-    /// again. Makes progress; does not block. A channel that was never posted is complete.
+    /// Whether the last message posted on the channel is complete: received, or its memory free to be written again. A
+    /// channel that was never posted is complete. Makes progress; does not block.
     ///
     /// # Errors
-    /// An unknown channel, a message of another length than the channel's, and what the underlying layer says.
+    /// An unknown channel, a message of another length than the channel's, and errors of the layer below.
     fn test(&self, channel: Channel) -> Result<bool, TransportError>;
 
-    /// Closes a channel. If a message is under way it is withdrawn where that is possible; else `keep`, which owns
-    /// the memory, is kept until the message is complete. Does not block for longer than a copy of the message.
+    /// Closes a channel. If a message is under way, the transport withdraws it or, if that is impossible, holds `keep`, which
+    /// owns the memory, until the message is complete. Does not block for longer than a copy of the message.
     ///
     /// # Safety
     /// `keep` owns the memory that the channel was opened for, and the channel is the caller's own.
     unsafe fn close(&self, channel: Channel, keep: Arc<dyn Any + Send + Sync>);
 
-    /// Lends `window` to `peer`, which finds it under `tag`. `false` where the two share no memory.
+    /// Lends `window` to `peer`, which finds it under `tag`. Returns `false` if the two ranks share no memory.
     ///
     /// # Errors
     /// A peer that does not exist.
@@ -202,7 +201,7 @@ pub unsafe trait Transport: Debug + Send + Sync {
         Ok(false)
     }
 
-    /// Takes the window that `peer` published for this rank under `tag`; `None` where there is none.
+    /// Takes the window that `peer` published for this rank under `tag`; `None` if there is none.
     ///
     /// # Errors
     /// A peer that does not exist.
@@ -210,27 +209,26 @@ pub unsafe trait Transport: Debug + Send + Sync {
         Ok(None)
     }
 
-    /// Whether `peer`, another rank, can map memory that this rank [`share`](Transport::share)s, and the other way round.
+    /// Whether this rank and `peer`, another one, can map the memory that the other [`share`](Transport::share)s.
     fn is_near(&self, _peer: usize) -> bool {
         false
     }
 
-    /// Makes memory of at least `bytes` bytes, all 0, which near peers can map; `None` where there are none, or no more
-    /// of it.
+    /// Allocates at least `bytes` bytes, all 0, which near peers can map; `None` if there are no near peers, or no memory is
+    /// left.
     fn share(&self, bytes: usize) -> Option<Lease> {
         self.share_parts(bytes, slice::from_ref(&(0..bytes)))
     }
 
-    /// As [`share`](Transport::share), but near peers can map only the bytes of `parts`, and of what lies around them as
-    /// much as the system cannot tell apart: the pages that they are in. The rest is memory of this process alone, with
-    /// large pages where the system has them: a sweep over strided cells touches another page every few rows, and memory
-    /// that processes share mostly has small ones.
+    /// As [`share`](Transport::share), but near peers can map only the pages with the bytes of `parts`. The rest is memory of
+    /// this process alone, with large pages if the system has them: a sweep over strided cells touches another page every
+    /// few rows, and memory that processes share mostly has small pages.
     fn share_parts(&self, _bytes: usize, _parts: &[Range<usize>]) -> Option<Lease> {
         None
     }
 
-    /// Maps memory that `peer` has shared, by its token, as far as it is shared: what lies between the parts must not be
-    /// touched ([`SharedMemory::covers`]). `None` where it cannot be found.
+    /// Maps the shared parts of memory of `peer`, by its token; the bytes between them must not be touched
+    /// ([`SharedMemory::covers`]). `None` if it cannot be found.
     ///
     /// # Errors
     /// A peer that does not exist.
@@ -238,43 +236,43 @@ pub unsafe trait Transport: Debug + Send + Sync {
         Ok(None)
     }
 
-    /// Tells `peer`, should it be waiting, that a window's state has changed.
+    /// Wakes `peer`, if it waits, because a window's state has changed.
     fn notify(&self, _peer: usize) {}
 
-    /// Begins to send a message of any length, also of none, to any rank, also to oneself. Does not block; the transport
-    /// owns the bytes from now on.
+    /// Begins to send a message of any length, also 0, to any rank, also to this one. Does not block; the transport owns the
+    /// bytes from now on.
     ///
     /// # Errors
-    /// A peer that does not exist, a tag beyond the transport's largest, and what the underlying layer says.
+    /// A peer that does not exist, a tag beyond the transport's largest, and errors of the layer below.
     fn send_message(&self, peer: usize, tag: u32, bytes: Vec<u8>) -> Result<(), TransportError>;
 
-    /// Takes the next message with this tag, whoever sent it. Makes progress; does not block.
+    /// Takes the next message with this tag, from any sender. Makes progress; does not block.
     ///
     /// # Errors
-    /// What the underlying layer says.
+    /// Those of the layer below.
     fn receive_message(&self, tag: u32) -> Result<Incoming, TransportError>;
 
-    /// The ranks, each once and in ascending order, that have not yet found every message which this rank has sent
-    /// them with this tag. Once a rank is not among them, its own [`receive_message`](Transport::receive_message)
-    /// returns [`Incoming::Nothing`] only after it has returned all of these. Makes progress; does not block.
+    /// The ranks, each once and in ascending order, that have not yet found all messages which this rank has sent them with
+    /// this tag. Once a rank is not among them, its [`receive_message`](Transport::receive_message) returns
+    /// [`Incoming::Nothing`] only after it has returned all of these messages. Makes progress; does not block.
     ///
     /// # Errors
-    /// What the underlying layer says.
+    /// Those of the layer below.
     fn unreceived(&self, tag: u32) -> Result<Vec<usize>, TransportError>;
 
-    /// Throws away what has come for this rank with this tag, and forgets what it has sent, which still reaches
-    /// receivers that ask for it. Called when this rank has done with the tag.
+    /// Discards the messages that have come for this rank with this tag, and stops counting those that it has sent, which
+    /// still reach receivers that ask for them. Called when this rank no longer uses the tag.
     fn discard_messages(&self, tag: u32);
 
-    /// Waits a little: called with `round` = 0, 1, 2, … by a rank that finds nothing to do. Early rounds spin,
-    /// later ones yield the core or sleep for at most about a millisecond.
+    /// Waits a little: a rank without work calls it with `round` = 0, 1, 2, … Early rounds spin, later ones yield the core or
+    /// sleep for at most about a millisecond.
     ///
     /// # Errors
     /// [`TransportError::PeerFailed`] once it is known that another rank has failed.
     fn relax(&self, round: u32) -> Result<(), TransportError>;
 
-    /// The other ranks that have not come to the collective in which this rank waits, in ascending order, as far as that is
-    /// known; none where the transport cannot tell.
+    /// The other ranks that have not called the collective in which this rank waits, in ascending order; none if the transport
+    /// does not know.
     fn missing_ranks(&self) -> Vec<usize> {
         Vec::new()
     }
@@ -282,7 +280,7 @@ pub unsafe trait Transport: Debug + Send + Sync {
     /// Collective: replaces each value by its reduction over all ranks. The lists have the same length everywhere.
     ///
     /// # Errors
-    /// What `idle` or the underlying layer says.
+    /// That of `idle`, and those of the layer below.
     fn all_reduce(
         &self,
         values: &mut [u64],
@@ -290,18 +288,18 @@ pub unsafe trait Transport: Debug + Send + Sync {
         idle: Idle<'_>,
     ) -> Result<(), TransportError>;
 
-    /// Collective: gives every rank the bytes of rank `root`, of any length.
+    /// Collective: replaces the bytes by those of rank `root`, of any length.
     ///
     /// # Errors
-    /// What `idle` or the underlying layer says.
+    /// That of `idle`, and those of the layer below.
     fn broadcast(&self, root: usize, bytes: &mut Vec<u8>, idle: Idle<'_>) -> Result<(), TransportError>;
 
-    /// Collective: sends each message to the rank beside it and returns the messages for this rank with their
-    /// senders, in the order of the senders and, for one sender, of sending. Receivers need not know who sends; cost
-    /// and memory grow with a rank's own messages only. Messages to oneself and empty messages are legal.
+    /// Collective: sends each message to the rank paired with it and returns the messages for this rank, paired with their
+    /// senders, in the order of the senders and, for one sender, of sending. Receivers need not know the senders; cost and
+    /// memory grow with a rank's own messages alone. Messages to this rank and empty messages are allowed.
     ///
     /// # Errors
-    /// What `idle` or the underlying layer says.
+    /// That of `idle`, and those of the layer below.
     fn sparse_exchange(
         &self,
         messages: Vec<(usize, Vec<u8>)>,

@@ -1,4 +1,4 @@
-//! Memory that ranks of one node share, though they are processes.
+//! Memory that processes of one node share.
 
 use std::any::Any;
 use std::fmt;
@@ -6,33 +6,33 @@ use std::ops::Range;
 
 use crate::device::Pointer;
 
-/// Memory that another rank has mapped as well: all of it, or some parts.
+/// Memory that other ranks can map too: all of it, or some parts.
 pub struct SharedMemory {
     pointer: Pointer,
     bytes: usize,
-    /// What is shared: in ascending order, and none touches the next.
+    /// The shared parts, in ascending order with gaps between them.
     parts: Vec<Range<usize>>,
     /// Owns the mapping.
     _owner: Box<dyn Any + Send + Sync>,
 }
 
-/// Memory made for the ranks of this node ([`Transport::share`](super::Transport::share)).
+/// Memory allocated for the ranks of this node ([`Transport::share`](super::Transport::share)).
 #[derive(Debug)]
 pub struct Lease {
-    /// The memory, as this rank sees it: it may use all of it, also what it does not share.
+    /// The memory in this process, which may use all of it, also the parts that it does not share.
     pub memory: SharedMemory,
-    /// What peers find it by ([`Transport::map`](super::Transport::map)), as long as `name` is kept.
+    /// The token by which peers map it ([`Transport::map`](super::Transport::map)) as long as `name` exists.
     pub token: Vec<u8>,
-    /// Withdraws the token when it is dropped. Who has mapped the memory by then keeps it.
+    /// Withdraws the token when it is dropped. Existing mappings stay valid.
     pub name: Box<dyn Any + Send + Sync>,
 }
 
 impl SharedMemory {
-    /// Memory of `bytes` bytes from `pointer` on, of which `parts` are shared: ranges of bytes counted from `pointer`.
-    /// What reaches beyond the end is cut off.
+    /// Describes memory of `bytes` bytes from `pointer` on, of which `parts` are shared: ranges of bytes counted from
+    /// `pointer`, cut off at the end of the memory.
     ///
     /// # Safety
-    /// As long as `owner` lives, `pointer` is aligned to 128 bytes, and the parts are initialised, readable and writable.
+    /// As long as `owner` exists, `pointer` is aligned to 128 bytes, and the parts are initialised, readable and writable.
     pub unsafe fn new(
         pointer: Pointer,
         bytes: usize,
@@ -57,12 +57,12 @@ impl SharedMemory {
         self.pointer
     }
 
-    /// The length, with what is not shared between the parts. Of a peer's memory, nothing but the shared parts is there.
+    /// The length in bytes, including the gaps between the parts. Of a peer's memory, only the shared parts exist here.
     pub fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// Whether the bytes of `range`, counted from the begin, are shared. No bytes always are.
+    /// Whether the bytes of `range`, counted from the beginning, are shared. An empty range always is.
     pub fn covers(&self, range: Range<usize>) -> bool {
         let part = self.parts.partition_point(|part| part.end < range.end);
         let within = |part: &Range<usize>| part.start <= range.start && range.end <= part.end;

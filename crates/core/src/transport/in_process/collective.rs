@@ -1,4 +1,4 @@
-//! Collectives: every rank brings its part, the last one to come closes the round, every rank takes the result.
+//! Collectives: every rank brings its part, the last one completes the round, and every rank takes the result.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use super::lock::lock;
 use crate::transport::{Idle, Reduction, TransportError};
 
-/// The place where ranks meet. Rounds are numbered; a rank can be at most one round ahead of another.
+/// The collectives of all ranks. Rounds are numbered; a rank is at most one round ahead of another.
 #[derive(Debug)]
 pub(super) struct Collective {
     size: usize,
@@ -17,22 +17,23 @@ pub(super) struct Collective {
 struct CollectiveRound {
     number: u64,
     arrived: usize,
-    /// The number of the round that comes next for each rank.
+    /// The number of the next round of each rank.
     next: Vec<u64>,
     gathering: Content,
-    /// The content of the round before, which slower ranks still have to take.
+    /// The content of the last round, for ranks that have not taken it yet.
     complete: Arc<Content>,
 }
 
-/// What the ranks bring in one round.
+/// The parts of all ranks in one round.
 #[derive(Debug, Default)]
 pub(super) struct Content {
     pub(super) values: Vec<u64>,
-    /// Two lengths of lists of values that differ.
+    /// The lengths of two lists of values, if they differ.
     pub(super) lengths: Option<(usize, usize)>,
-    brought: bool,
+    /// Whether a rank has brought values.
+    has_values: bool,
     pub(super) bytes: Vec<u8>,
-    /// By receiver, who takes them away.
+    /// By receiver, which removes them.
     messages: Mutex<HashMap<usize, Vec<Message>>>,
 }
 
@@ -47,16 +48,16 @@ impl Collective {
         }
     }
 
-    /// The ranks that have not come to the round in which `rank` waits.
+    /// The ranks that have not joined the round in which `rank` waits.
     pub(super) fn missing(&self, rank: usize) -> Vec<usize> {
         let round = lock(&self.round);
-        let has_come = |rank: usize| round.next[rank] > round.number;
-        // Once all have come, the next round begins, to which `rank` has not come either.
-        (0..self.size).filter(|&other| has_come(rank) && !has_come(other)).collect()
+        let has_joined = |rank: usize| round.next[rank] > round.number;
+        // Once all have joined, the next round begins, which `rank` has not joined either.
+        (0..self.size).filter(|&other| has_joined(rank) && !has_joined(other)).collect()
     }
 
-    /// Brings the part of `rank`, waits for those of all others and returns them all. `wake` is called by the last
-    /// rank to come.
+    /// Brings the part of `rank` to the round, waits for the parts of all other ranks, and returns all of them. The last rank
+    /// calls `wake`.
     pub(super) fn join(
         &self,
         rank: usize,
@@ -94,7 +95,7 @@ impl Collective {
 }
 
 impl Content {
-    /// Brings the messages of rank `sender`, each with its receiver.
+    /// Adds the messages of rank `sender`, each paired with its receiver.
     pub(super) fn send(&mut self, sender: usize, messages: Vec<Message>) {
         let buckets = self.messages.get_mut().unwrap_or_else(PoisonError::into_inner);
         for (receiver, bytes) in messages {
@@ -105,14 +106,14 @@ impl Content {
     /// Takes the messages for rank `receiver`, in the order of their senders.
     pub(super) fn receive(&self, receiver: usize) -> Vec<Message> {
         let mut received = lock(&self.messages).remove(&receiver).unwrap_or_default();
-        // Stable: those of one sender stay in their order.
+        // Stable: messages of one sender stay in order.
         received.sort_by_key(|(sender, _)| *sender);
         received
     }
 
-    /// Takes `values` into those brought so far.
+    /// Reduces `values` into those of the ranks before.
     pub(super) fn reduce(&mut self, values: &[u64], reduction: Reduction) {
-        if !std::mem::replace(&mut self.brought, true) {
+        if !std::mem::replace(&mut self.has_values, true) {
             self.values.extend_from_slice(values);
             return;
         }

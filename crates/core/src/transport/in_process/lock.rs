@@ -1,8 +1,8 @@
-//! How the locks here are taken.
+//! Taking the locks of this folder.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Locks even after a panic elsewhere: what the locks here guard is never left half changed.
+/// Locks, also after a panic elsewhere: the data behind these locks is never half changed.
 pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

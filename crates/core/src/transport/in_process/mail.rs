@@ -1,4 +1,4 @@
-//! Messages that receivers need not know of: one mailbox for each rank.
+//! Messages that receivers need not expect: one mailbox for each rank.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Mutex;
@@ -14,9 +14,9 @@ pub(super) struct Mail(Vec<CachePadded<Mailbox>>);
 
 #[derive(Debug, Default)]
 struct Mailbox {
-    /// What has come, by tag, in the order of coming.
+    /// The messages that have come, by tag, in the order of coming.
     incoming: Mutex<HashMap<u32, VecDeque<Message>>>,
-    /// How many messages were sent and not yet taken, by tag and receiver.
+    /// The number of messages that this rank has sent and that are not taken yet, by tag and receiver.
     unreceived: Mutex<BTreeMap<(u32, usize), usize>>,
 }
 
@@ -26,7 +26,7 @@ impl Mail {
     }
 
     pub(super) fn send(&self, sender: usize, receiver: usize, tag: u32, bytes: Vec<u8>) {
-        // Counted before it can be taken.
+        // Counted first: once it is in the queue, it can be taken.
         *lock(&self.0[sender].unreceived).entry((tag, receiver)).or_default() += 1;
         lock(&self.0[receiver].incoming).entry(tag).or_default().push_back((sender, bytes));
     }
@@ -45,13 +45,13 @@ impl Mail {
         Some(message)
     }
 
-    /// The receivers of messages with this tag that were not taken.
+    /// The receivers of messages with this tag that are not taken yet.
     pub(super) fn unreceived(&self, sender: usize, tag: u32) -> Vec<usize> {
         let unreceived = lock(&self.0[sender].unreceived);
         unreceived.range((tag, 0)..=(tag, usize::MAX)).map(|(&(_, receiver), _)| receiver).collect()
     }
 
-    /// Throws away what has come for `rank` with this tag.
+    /// Discards the messages that have come for `rank` with this tag, and the counts of those that it has sent.
     pub(super) fn discard(&self, rank: usize, tag: u32) {
         lock(&self.0[rank].incoming).remove(&tag);
         lock(&self.0[rank].unreceived).retain(|&(other, _), _| other != tag);

@@ -1,11 +1,10 @@
-//! Ranks as threads of one process.
+//! Ranks as threads of one process, which [`run_ranks`](crate::run_ranks) starts.
 //!
-//! [`run_ranks`](crate::run_ranks) starts them.
-//!
-//! - `transport` is what each rank has;
-//! - `world` is what they share: who has failed, the bells that wake them, collectives and published windows;
-//! - `pipe` is one channel between two of them: the later of the two to post copies the message;
-//! - `mail` keeps messages that receivers need not know of.
+//! - `transport`: the transport of one rank;
+//! - `world`: the data that all ranks share: the first failure, wake-ups, channels and published windows;
+//! - `pipe`: one channel between two ranks: the later of the two to post copies the message;
+//! - `mail`: messages that receivers need not expect;
+//! - `collective`: the collectives.
 
 mod collective;
 mod lock;

@@ -6,8 +6,8 @@ use super::lock::lock;
 use crate::device::MemoryRange;
 use crate::transport::Direction;
 
-/// Both ends of a channel. The later of the two to post copies the message, under the lock, so that an end that
-/// closes gets its memory back at once or after one copy.
+/// Both ends of a channel. The later of the two to post copies the message, under the lock, so an end that closes gets its
+/// memory back at once or after one copy.
 #[derive(Debug, Default)]
 pub(super) struct Pipe {
     state: Mutex<State>,
@@ -17,29 +17,29 @@ pub(super) struct Pipe {
 struct State {
     send: End,
     receive: End,
-    /// Bytes sent and expected, once the two ends have disagreed: the pipe is of no more use.
+    /// The bytes sent and expected, if they differed: the pipe can no longer be used.
     mismatch: Option<(usize, usize)>,
 }
 
 #[derive(Debug, Default)]
 struct End {
-    /// Its parts; `None` where it is not open.
+    /// Its parts; `None` if it is not open.
     memory: Option<Vec<MemoryRange>>,
     posted: bool,
     closed: bool,
-    /// How often it was opened. An end may be opened again before the other one is closed; only ends of the same generation
-    /// belong together.
+    /// The number of times it was opened. An end may be opened again before the other one is closed; only ends of one
+    /// generation belong together.
     generation: u64,
 }
 
-/// What came of a call on a pipe.
+/// The result of a call on a pipe.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Outcome {
-    /// The message went across; the other end should be told.
+    /// The message was copied; wake the other end.
     Moved,
     /// The other end has not posted yet.
     Waiting,
-    /// The two ends disagree about the length.
+    /// The two ends have different lengths.
     Length { sent: usize, expected: usize },
     /// The other end was closed.
     Closed,
@@ -66,7 +66,7 @@ impl Pipe {
         Outcome::Waiting
     }
 
-    /// Posts one end, and copies if the other end is posted.
+    /// Posts one end, and copies the message if the other end is posted.
     ///
     /// # Safety
     /// As for [`Transport::post`](crate::transport::Transport::post); the memory of both ends is host memory.
@@ -92,7 +92,7 @@ impl Pipe {
         }
         for (from, to) in from.iter().zip(to) {
             // SAFETY: both ends are posted and not closed, so by the contracts of `open_parts` and `post` the source is
-            // readable, the target is writable and nobody else touches it; closing takes the lock that we hold.
+            // readable, the target is writable and nothing else touches it; closing takes the lock that is held here.
             unsafe { std::ptr::copy_nonoverlapping(from.pointer.as_ptr(), to.pointer.as_ptr(), from.bytes) };
         }
         state.send.posted = false;
@@ -100,7 +100,7 @@ impl Pipe {
         Outcome::Moved
     }
 
-    /// Whether the message of this end has gone across, or what stands in its way.
+    /// Whether the message of this end was copied, and if not, why.
     pub(super) fn test(&self, direction: Direction) -> Outcome {
         let mut state = lock(&self.state);
         if let Some((sent, expected)) = state.mismatch {
@@ -115,7 +115,7 @@ impl Pipe {
         }
     }
 
-    /// Closes one end; `true` if the pipe is of no more use to anybody.
+    /// Closes one end; returns `true` if both ends are closed.
     pub(super) fn close(&self, direction: Direction) -> bool {
         let mut state = lock(&self.state);
         let end = state.end(direction);
@@ -132,7 +132,7 @@ impl State {
         }
     }
 
-    /// Whether the end that belongs to this one has been closed.
+    /// Whether the end that belongs to this one is closed.
     fn is_gone(&self, direction: Direction) -> bool {
         let (mine, other) = match direction {
             Direction::Send => (&self.send, &self.receive),
@@ -154,7 +154,7 @@ impl End {
     }
 }
 
-/// The bytes sent and expected, where the two ends do not agree on the parts: of the first that differ, or of all.
+/// The bytes sent and expected, if the parts of the two ends differ: those of the first part that differs, or of all parts.
 fn difference(from: &[MemoryRange], to: &[MemoryRange]) -> Option<(usize, usize)> {
     let all = |parts: &[MemoryRange]| parts.iter().map(|part| part.bytes).sum();
     let mut pairs = from.iter().zip(to).map(|(from, to)| (from.bytes, to.bytes));

@@ -14,7 +14,7 @@ use crate::transport::{
 pub(crate) struct InProcess {
     rank: usize,
     world: Arc<World>,
-    /// By number; numbers are not used again.
+    /// By number; a number is not used again.
     channels: RwLock<Vec<Option<OpenChannel>>>,
 }
 
@@ -70,7 +70,7 @@ impl OpenChannel {
     }
 }
 
-// SAFETY: a pipe copies between two posted ends only, under a lock that closing takes as well.
+// SAFETY: a pipe copies between two posted ends only, under a lock that closing takes too.
 unsafe impl Transport for InProcess {
     fn rank(&self) -> usize {
         self.rank
@@ -158,7 +158,7 @@ unsafe impl Transport for InProcess {
         Ok(match self.world.mail.receive(self.rank, tag) {
             None => Incoming::Nothing,
             Some((sender, bytes)) => {
-                // It may wait for just that.
+                // The sender may wait for this.
                 self.world.wake(sender);
                 Incoming::Message { sender, bytes }
             }

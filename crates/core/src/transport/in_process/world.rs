@@ -1,4 +1,4 @@
-//! What the ranks of one process share.
+//! The data that the ranks of one process share.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -14,14 +14,14 @@ use super::pipe::{Outcome, Pipe};
 use crate::device::MemoryRange;
 use crate::transport::{Direction, TransportError, Window};
 
-/// Rounds of waiting in which a rank spins. One round takes about 0.1 µs with what is polled in it.
+/// The rounds of a wait in which a rank spins. One round takes about 0.1 µs, with the polling in it.
 const SPIN_ROUNDS: u32 = 200;
-/// Rounds in which it yields its core instead.
+/// The later rounds in which it yields its core.
 const YIELD_ROUNDS: u32 = 400;
-/// How long it then sleeps at most before it looks again.
+/// The longest sleep in a later round.
 const NAP: Duration = Duration::from_millis(1);
 
-/// The channels and windows of two ranks are found by sender, receiver and tag.
+/// The key of channels and windows of two ranks: sender, receiver and tag.
 pub(super) type Address = (usize, usize, u32);
 
 #[derive(Debug)]
@@ -36,11 +36,11 @@ pub(crate) struct World {
     spin_rounds: u32,
 }
 
-/// Wakes a rank that sleeps. It counts count, so that none between two looks is missed.
+/// Wakes a rank that sleeps. It counts the calls, so that none is missed between two rounds of a wait.
 #[derive(Debug, Default)]
 struct Wakeup {
     count: AtomicU64,
-    /// The count at the last look.
+    /// The count at the end of the last round.
     seen: AtomicU64,
     asleep: AtomicBool,
     lock: Mutex<()>,
@@ -49,7 +49,7 @@ struct Wakeup {
 
 impl World {
     pub(crate) fn new(size: usize) -> World {
-        // Spinning while others wait for the core only delays them.
+        // With more ranks than cores, a rank that spins delays the others.
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         World {
             wakeups: (0..size).map(|_| CachePadded::default()).collect(),
@@ -66,9 +66,9 @@ impl World {
         self.wakeups.len()
     }
 
-    /// Marks a rank as failed, unless another has failed before, and wakes everybody.
+    /// Marks a rank as failed, unless another failed before, and wakes all ranks.
     pub(crate) fn fail(&self, rank: usize, why: String) {
-        // A second failure is a consequence of the first or is reported by its own rank.
+        // A later failure is a consequence of the first, or its own rank reports it.
         let _ = self.failed.set((rank, why));
         self.wake_all();
     }
@@ -90,7 +90,7 @@ impl World {
         (0..self.size()).for_each(|rank| self.wake(rank));
     }
 
-    /// Waits a little, or until the wakeup of `rank` count.
+    /// Waits a little, or until `rank` is woken.
     pub(super) fn relax(&self, rank: usize, round: u32) -> Result<(), TransportError> {
         if let Some((failed, why)) = self.failure()
             && *failed != rank
@@ -109,7 +109,7 @@ impl World {
         Ok(())
     }
 
-    /// Opens one end of the pipe at `address`. The pipe stays where it is until both ends are closed.
+    /// Opens one end of the pipe at `address`, which exists until both ends are closed.
     pub(super) fn open_pipe(
         &self,
         address: Address,
@@ -122,7 +122,7 @@ impl World {
         (pipe, outcome)
     }
 
-    /// Closes one end of a pipe, under the lock that opening takes, so that a pipe is not reopened while it goes.
+    /// Closes one end of a pipe, under the lock that opening takes, so that a pipe is not opened while it is removed.
     pub(super) fn close_pipe(&self, address: Address, direction: Direction, pipe: &Pipe) {
         let mut pipes = lock(&self.pipes);
         if pipe.close(direction) {
@@ -144,7 +144,7 @@ impl Wakeup {
         let guard = lock(&self.lock);
         self.asleep.store(true, Ordering::SeqCst);
         if self.count.load(Ordering::SeqCst) == self.seen.load(Ordering::Relaxed) {
-            // Woken by a ring or by the clock: either way the caller looks again.
+            // Woken by a call or by the clock: the caller polls again in both cases.
             let _ = self.woken.wait_timeout(guard, NAP);
         }
         self.asleep.store(false, Ordering::SeqCst);

@@ -1,5 +1,5 @@
-//! Both ends of windows in every order in which they can meet, by loom. What is lent are cells that loom watches: a read
-//! that a write is not ordered with fails the model, as does a wait that nobody ends.
+//! Both ends of a window in every order of their steps, by loom. The lent memory is made of cells that loom watches: a read
+//! that is not ordered with a write fails the model, and so does a wait without end.
 //!
 //! Run with `RUSTFLAGS="--cfg loom" cargo test -p haloport-core --release --lib transport::window`.
 
@@ -12,16 +12,16 @@ use loom::thread;
 use super::*;
 use crate::transport::SharedMemory;
 
-/// A state as it lies in shared memory.
+/// A state in shared memory.
 #[repr(C, align(128))]
 struct State(AtomicU32);
 
 const _: () = assert!(size_of::<State>() == STATE_BYTES);
 
-/// What a window lends: one value.
+/// The memory that a window lends: one value.
 struct Cell(UnsafeCell<u32>);
 
-// SAFETY: loom watches every access, and ends the model where two are not ordered.
+// SAFETY: loom watches every access, and fails the model if two are not ordered.
 unsafe impl Sync for Cell {}
 // SAFETY: as above.
 unsafe impl Send for Cell {}
@@ -42,16 +42,16 @@ impl Cell {
     }
 }
 
-/// Memory with the states of three windows, as a segment has them.
+/// Shared memory with the states of three windows, as in a segment.
 fn memory() -> Arc<SharedMemory> {
     let states = Arc::new([0; 3].map(|state| State(AtomicU32::new(state))));
     let begin = Pointer::new(Arc::as_ptr(&states).cast_mut().cast());
-    // SAFETY: the states are initialised and aligned, and live as long as their owner.
+    // SAFETY: the states are initialised and aligned, and exist as long as their owner.
     Arc::new(unsafe { SharedMemory::new(begin, 3 * STATE_BYTES, [0..3 * STATE_BYTES], Box::new(states)) })
 }
 
-/// Checks a model in all orders in which no thread is interrupted more often than this, where it does not wait. All
-/// orders of the long models would take hours, and faults show themselves with two.
+/// The most interruptions of threads that do not wait, in each order. All orders of the long models would take hours, and two
+/// interruptions show faults.
 const INTERRUPTIONS: usize = 3;
 
 fn check(model: impl Fn() + Send + Sync + 'static) {
@@ -60,7 +60,7 @@ fn check(model: impl Fn() + Send + Sync + 'static) {
     checker.check(model);
 }
 
-/// Checks a model with a window on fields between threads, and with one between processes: the owner's and the reader's.
+/// Checks a model with a window between threads, and with a window between processes: one for the owner, one for the reader.
 fn on_fields(model: impl Fn(Arc<Window>, Arc<Window>) + Copy + Send + Sync + 'static) {
     check(move || {
         let window = Arc::new(Window::new(()));
@@ -76,7 +76,7 @@ fn on_fields(model: impl Fn(Arc<Window>, Arc<Window>) + Copy + Send + Sync + 'st
     });
 }
 
-/// The reader's wait; `false` if it waits in vain. As in an exchange.
+/// Waits as the reader of an exchange does; returns `false` if the window was withdrawn.
 fn begin_read(window: &Window) -> bool {
     loop {
         if window.begin_read() {
@@ -89,7 +89,7 @@ fn begin_read(window: &Window) -> bool {
     }
 }
 
-/// The owner's wait until the neighbour has read; `false` if it never will. As in an exchange.
+/// Waits as the owner of an exchange does until the neighbour has read; returns `false` if it never will.
 fn returned(window: &Window) -> bool {
     loop {
         if window.reclaim() || window.lasts() && window.state() == WindowState::Idle {
@@ -102,7 +102,7 @@ fn returned(window: &Window) -> bool {
     }
 }
 
-/// The owner has gone on though the neighbour still reads.
+/// Whether the owner has gone on although the neighbour still reads.
 fn is_torn(window: &Window) -> bool {
     let now = window.word().load(Ordering::Relaxed);
     now & TORN != 0 && WindowState::of(now) == WindowState::Reading
@@ -124,7 +124,7 @@ fn a_field_is_read_between_two_writes_round_after_round() {
         for round in 1..=2 {
             field.write(round);
             assert!(owner.open());
-            // Also where the neighbour has left by now.
+            // Also if the neighbour has left by now.
             assert!(returned(&owner));
         }
         owner.close(|| {});
@@ -161,7 +161,7 @@ fn an_owner_that_closes_has_its_field_back() {
 #[test]
 fn a_reader_learns_that_its_owner_went_on_without_it() {
     on_fields(|owner, reader| {
-        // An atomic: it may well be written while it is read.
+        // An atomic: it may be written while it is read.
         let field = Arc::new(AtomicU32::new(0));
         let theirs = Arc::clone(&field);
         let neighbour = thread::spawn(move || {
@@ -173,42 +173,42 @@ fn a_reader_learns_that_its_owner_went_on_without_it() {
         field.store(1, Ordering::Relaxed);
         assert!(owner.open());
         owner.close(|| {});
-        // Again, as an exchange does that is dropped after it has failed.
+        // Again, like an exchange that is dropped after a failure.
         owner.close(|| {});
         field.store(2, Ordering::Relaxed);
         neighbour.join().expect("the neighbour ends well");
     });
 }
 
-/// How far a reader comes before it leaves.
+/// The point at which a reader leaves.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Leaves {
-    AtOnce,
+    BeforeReading,
     WhileReading,
-    HavingRead,
+    AfterReading,
 }
 
 #[test]
 fn an_owner_learns_whether_a_reader_that_left_has_read() {
-    for leaves in [Leaves::AtOnce, Leaves::WhileReading, Leaves::HavingRead] {
+    for leaves in [Leaves::BeforeReading, Leaves::WhileReading, Leaves::AfterReading] {
         on_fields(move |owner, reader| {
             let field = Cell::new();
             let theirs = Arc::clone(&field);
             let neighbour = thread::spawn(move || {
-                if leaves != Leaves::AtOnce {
+                if leaves != Leaves::BeforeReading {
                     assert!(begin_read(&reader));
                     assert_eq!(theirs.read(), 1);
                 }
-                if leaves == Leaves::HavingRead {
+                if leaves == Leaves::AfterReading {
                     assert!(reader.end_read());
                 }
                 reader.leave();
             });
             field.write(1);
             if owner.open() {
-                assert_eq!(returned(&owner), leaves == Leaves::HavingRead);
+                assert_eq!(returned(&owner), leaves == Leaves::AfterReading);
             } else {
-                assert_eq!(leaves, Leaves::AtOnce);
+                assert_eq!(leaves, Leaves::BeforeReading);
             }
             field.write(2);
             neighbour.join().expect("the neighbour ends well");
@@ -237,10 +237,10 @@ fn both_ends_may_close_a_window_at_once() {
     });
 }
 
-/// Two messages, each with its window, as one of the two processes has them.
-type Slots = [(Arc<Window>, Arc<Cell>); 2];
+/// One process's two messages, each with its window.
+type Messages = [(Arc<Window>, Arc<Cell>); 2];
 
-fn slots() -> (Slots, Slots) {
+fn two_messages() -> (Messages, Messages) {
     let memory = memory();
     let messages = [Cell::new(), Cell::new()];
     let end = || {
@@ -256,7 +256,7 @@ fn slots() -> (Slots, Slots) {
 fn two_messages_are_used_in_turn_and_the_last_is_read_though_its_owner_has_closed() {
     const EXCHANGES: usize = 3;
     check(|| {
-        let (ours, theirs) = slots();
+        let (ours, theirs) = two_messages();
         let neighbour = thread::spawn(move || {
             for exchange in 1..=EXCHANGES {
                 let (window, message) = &theirs[exchange % 2];
@@ -281,23 +281,23 @@ fn two_messages_are_used_in_turn_and_the_last_is_read_though_its_owner_has_close
 #[test]
 fn a_sender_learns_that_its_reader_has_left() {
     check(|| {
-        let (ours, theirs) = slots();
+        let (ours, theirs) = two_messages();
         let neighbour = thread::spawn(move || {
             let (window, message) = &theirs[1];
             assert!(begin_read(window));
             assert_eq!(message.read(), 1);
             theirs.iter().for_each(|(window, _)| window.leave());
         });
-        let mut told = false;
+        let mut has_learnt = false;
         for exchange in 1..=3 {
             let (window, message) = &ours[exchange % 2];
             message.write(exchange as u32);
-            told = !window.open() || !returned(&ours[(exchange + 1) % 2].0);
-            if told {
+            has_learnt = !window.open() || !returned(&ours[(exchange + 1) % 2].0);
+            if has_learnt {
                 break;
             }
         }
-        assert!(told, "at the latest when a message is used again");
+        assert!(has_learnt, "at the latest when a message is used again");
         neighbour.join().expect("the neighbour ends well");
     });
 }

@@ -1,5 +1,4 @@
-//! What windows are made of: atomics, and a little waiting. In a model they are loom's, which tries every order in which
-//! two ends can meet.
+//! The atomics and the waiting of windows. In a model they are loom's, which tries every order of the two ends.
 
 #[cfg(all(loom, test))]
 pub(super) use model::*;
@@ -13,13 +12,13 @@ mod real {
     use std::thread;
     use std::time::{Duration, Instant};
 
-    /// Rounds in which the core is not given away.
+    /// The rounds before the thread yields its core.
     const SPINS: u32 = 100;
 
-    /// How long a process that may have ended is waited for.
+    /// The longest wait for a process that may have ended.
     const LONG_WAIT: Duration = Duration::from_millis(100);
 
-    /// Waiting for the other end of a window.
+    /// A wait for the other end of a window.
     pub(in super::super) struct Wait {
         began: Instant,
         rounds: u32,
@@ -35,19 +34,19 @@ mod real {
             if self.rounds < SPINS { hint::spin_loop() } else { thread::yield_now() }
         }
 
-        /// Whether it has taken longer than a living process needs.
+        /// Whether it has taken longer than a running process needs.
         pub(in super::super) fn is_long(&self) -> bool {
             self.rounds > SPINS && self.began.elapsed() > LONG_WAIT
         }
     }
 
-    /// The atomic at this place.
+    /// Returns the atomic at this address.
     ///
     /// # Safety
-    /// The place is valid, initialised, aligned, and accessed as an atomic alone, as long as the reference is used.
-    pub(in super::super) unsafe fn word_at<'a>(place: *mut u8) -> &'a AtomicU32 {
+    /// The address is valid, initialised, aligned, and accessed as an atomic alone, as long as the reference is used.
+    pub(in super::super) unsafe fn word_at<'a>(address: *mut u8) -> &'a AtomicU32 {
         // SAFETY: the caller's promise.
-        unsafe { AtomicU32::from_ptr(place.cast()) }
+        unsafe { AtomicU32::from_ptr(address.cast()) }
     }
 }
 
@@ -55,7 +54,7 @@ mod real {
 mod model {
     pub(in super::super) use loom::sync::atomic::{AtomicU32, Ordering};
 
-    /// The patience of a model: no time passes there, but the other end has had so many turns.
+    /// The rounds of a long wait: no time passes in a model, but the other end has had as many turns.
     const LONG_WAIT: u32 = 2;
 
     pub(in super::super) struct Wait {
@@ -77,12 +76,12 @@ mod model {
         }
     }
 
-    /// The atomic at this place.
+    /// Returns the atomic at this address.
     ///
     /// # Safety
-    /// There is one, as long as the reference is used.
-    pub(in super::super) unsafe fn word_at<'a>(place: *mut u8) -> &'a AtomicU32 {
+    /// It exists as long as the reference is used.
+    pub(in super::super) unsafe fn word_at<'a>(address: *mut u8) -> &'a AtomicU32 {
         // SAFETY: the caller's promise.
-        unsafe { &*place.cast() }
+        unsafe { &*address.cast() }
     }
 }
