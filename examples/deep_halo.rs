@@ -1,4 +1,4 @@
-//! A halo of four cells and one exchange for every four steps: fewer messages, and some cells computed twice.
+//! A halo of four cells and one exchange for every four steps: fewer messages, but some cells are computed twice.
 //!
 //! ```sh
 //! cargo run --release --example deep_halo
@@ -26,7 +26,7 @@ fn main() -> Result<(), Error> {
     Ok(())
 }
 
-/// Conway's game of life. The cells of this rank after all steps, and how many exchanges they took.
+/// Plays Conway's game of life. Returns the cells of this rank after all steps, and the number of exchanges.
 fn life(comm: &Communicator, width: usize) -> Result<(Vec<u8>, usize), Error> {
     let grid = Grid::new(EXTENTS)?.periodic([true, true])?;
     let mine = Split::balanced(&grid, comm.size())?.part(comm.rank()).ok_or("more ranks than cells")?;
@@ -41,7 +41,7 @@ fn life(comm: &Communicator, width: usize) -> Result<(Vec<u8>, usize), Error> {
     let mut plan = pattern.plan(&mut now)?;
     let mut exchanges = 0;
     for step in 0..STEPS {
-        // Right after an exchange all but the outermost halo cells can be computed, then one layer less at each step.
+        // After an exchange all but the outermost halo cells can be computed; then one layer less at each step.
         let layers = width - 1 - step % width;
         if layers + 1 == width {
             plan.run(&mut now, Schedule::DefaultStream)?;

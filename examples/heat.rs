@@ -12,7 +12,7 @@ use haloport::{
     Split, View, ViewMut,
 };
 
-/// Cells along z, y and x. In memory, those along the last axis lie side by side.
+/// The numbers of cells along z, y and x. Cells along the last axis lie side by side in memory.
 const EXTENTS: [usize; 3] = [32, 40, 48];
 const STEPS: usize = 200;
 
@@ -28,7 +28,7 @@ fn main() -> Result<(), Error> {
     let session = haloport::mpi::initialize()?;
     let done = session.world().map_err(Error::from).and_then(|comm| heat(&comm));
     if let Err(error) = done {
-        // A rank that ends without this leaves the others waiting for it.
+        // Without this, the other ranks would wait for one that has ended.
         eprintln!("{error}");
         session.abort(1);
     }
@@ -36,13 +36,13 @@ fn main() -> Result<(), Error> {
 }
 
 fn heat(comm: &Communicator) -> Result<(), Error> {
-    let grid = Grid::new(EXTENTS)?; // with an end, a wall, on every side
+    let grid = Grid::new(EXTENTS)?; // not periodic: a wall on every side
     let mine = Split::balanced(&grid, comm.size())?.part(comm.rank()).ok_or("more ranks than cells")?;
     let halo = Halo::uniform(1).with_connectivity(Connectivity::Faces);
     let pattern = Pattern::structured(comm, &grid, &[mine], &halo)?;
     let device = CpuDevice::with_threads(1)?; // one core for each rank
 
-    // The halo cells beyond the walls belong to the program, and no exchange touches them. The wall below is hot.
+    // No exchange touches the halo cells beyond the walls: the program fills them, once. The wall below is hot.
     let walls = |cell: &[i64], _: usize| if cell[0] < 0 { 1.0 } else { 0.0 };
     let bind = || -> Result<_, Error> {
         let mut field = Field::<f64, _>::new(&device, &pattern)?;
@@ -68,7 +68,7 @@ fn heat(comm: &Communicator) -> Result<(), Error> {
         std::mem::swap(&mut now, &mut next);
     }
 
-    // The mean of each rank's layer farthest from its lower end, to see where the heat has come.
+    // The mean of each rank's uppermost layer shows how far the heat has come.
     let view = now.fields().view(0)?;
     let top = mine.with_axis(0, mine.upper()[0] - 1, mine.upper()[0]);
     let sum: f64 = view.rows(2, &top)?.flatten().sum();
@@ -86,12 +86,12 @@ fn heat(comm: &Communicator) -> Result<(), Error> {
     Ok(())
 }
 
-/// One step for a box of cells, row by row.
+/// Computes one step for a box of cells, row by row.
 fn step(cells: &IndexBox, now: &View<'_, f64>, next: &mut ViewMut<'_, f64>) -> Result<(), FieldError> {
     let offsets = [[0, 0, 0], [-1, 0, 0], [1, 0, 0], [0, -1, 0], [0, 1, 0], [0, 0, -1], [0, 0, 1]];
     let around = now.rows_around(2, cells, offsets)?;
     for (next, [here, below, above, south, north, west, east]) in next.rows_mut(2, cells)?.zip(around) {
-        let next = &mut next[..here.len()]; // said here, the loop need not check it for each cell
+        let next = &mut next[..here.len()]; // checks the length once, not for each cell
         for k in 0..here.len() {
             let around = below[k] + above[k] + south[k] + north[k] + west[k] + east[k];
             next[k] = here[k] + 0.15 * (around - 6.0 * here[k]);

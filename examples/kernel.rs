@@ -1,4 +1,4 @@
-//! A kernel of one's own on any device, and the exchange in order with it on one stream.
+//! A kernel of your own on any device, ordered with the exchange by one stream.
 //!
 //! ```sh
 //! cargo run --release --example kernel                        # on the CPU
@@ -13,7 +13,7 @@ use haloport::{
 const CELLS: usize = 1 << 12;
 const STEPS: usize = 100;
 
-/// The next values of a rank's cells: the sum of those on either side, as 32 bits. For devices in C, for the CPU in Rust.
+/// Sets each cell to the sum of the cells on either side, modulo 2^32. In C for devices, in Rust for the CPU.
 const ADD: KernelSource = KernelSource {
     name: "add_neighbours",
     portable: Some(
@@ -27,7 +27,7 @@ const ADD: KernelSource = KernelSource {
         let (now, next) = (now.as_ptr().cast::<i32>(), next.as_ptr().cast::<i32>());
         for i in range.begin[0]..range.end[0] {
             // SAFETY: the launch promises that both blocks hold the range and a cell on either side of it, and that
-            // nobody else uses `next` meanwhile.
+            // nothing else uses `next` meanwhile.
             unsafe { *next.add(i + 1) = (*now.add(i)).wrapping_add(*now.add(i + 2)) };
         }
     },
@@ -37,7 +37,7 @@ const ADD: KernelSource = KernelSource {
 fn main() -> Result<(), Error> {
     let name = std::env::args().nth(1).unwrap_or("cpu:threads=1".into());
     let any = AnyDevice::select(&name)?;
-    // Generic code is compiled for each backend; this is the only place where the program looks which one it has.
+    // Generic code is compiled for each backend; only this line depends on the device that was chosen.
     let on_device = |ranks| with_device!(&any, |device| run_ranks(ranks, |comm| add(&comm, device)));
     let (alone, together) = (on_device(1)?, on_device(4)?);
     if alone.concat() != together.concat() {
@@ -47,12 +47,12 @@ fn main() -> Result<(), Error> {
     Ok(())
 }
 
-/// The values of this rank's cells after all steps.
+/// Returns the values of this rank's cells after all steps.
 fn add<D: Device>(comm: &Communicator, device: &D) -> Result<Vec<i32>, Error> {
     let grid = Grid::new([CELLS])?.periodic([true])?;
     let mine = Split::even(&grid, [comm.size()])?.part(comm.rank()).ok_or("no such part")?;
     let pattern = Pattern::structured(comm, &grid, &[mine], &Halo::uniform(1))?;
-    // Two fields, which take turns, each bound to an exchange of its own.
+    // Two fields take turns, each bound to an exchange of its own.
     let bind = || -> Result<_, Error> { Ok(pattern.bind(Field::<i32, D>::new(device, &pattern)?)?) };
     let mut exchanges = [bind()?, bind()?];
     let values: Vec<i32> = (mine.lower()[0] - 1..=mine.upper()[0]).map(|cell| (cell % 89) as i32).collect();
@@ -68,8 +68,8 @@ fn add<D: Device>(comm: &Communicator, device: &D) -> Result<Vec<i32>, Error> {
     };
     let launches = [bind(ends[0], ends[1])?, bind(ends[1], ends[0])?];
 
-    // Ranks that are threads have a stream each. On a GPU the host waits for nothing in this loop: exchanges and kernels
-    // follow each other in the stream.
+    // Each rank has a stream of its own. On a GPU the host waits for nothing in this loop: exchanges and kernels follow
+    // each other in the stream.
     let stream = device.create_stream(Priority::Normal)?;
     for step in 0..STEPS {
         exchanges[step % 2].run(Schedule::On(&stream))?;

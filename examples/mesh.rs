@@ -9,7 +9,7 @@ use haloport::{
     BlockLayout, BorrowedField, Error, Field, FieldError, HaloCells, IndexSet, Pattern, Schedule, run_ranks,
 };
 
-/// Cells of the whole mesh, which is a sheet of hexagons wound round a torus.
+/// The mesh: rows and columns of hexagons on a torus.
 const ROWS: i64 = 30;
 const COLUMNS: i64 = 40;
 const LEVELS: usize = 10;
@@ -17,7 +17,7 @@ const STEPS: usize = 50;
 
 fn main() -> Result<(), Error> {
     let sums = run_ranks(4, |comm| {
-        // This rank's cells by their global ids, and those of others beside them.
+        // The global ids of this rank's cells, and of the cells of other ranks beside them.
         let (rank, ranks) = (comm.rank() as i64, comm.size() as i64);
         let owned: Vec<i64> = (rank * ROWS * COLUMNS / ranks..(rank + 1) * ROWS * COLUMNS / ranks).collect();
         let mut halo: Vec<i64> = owned.iter().flat_map(|&cell| neighbours(cell)).collect();
@@ -29,14 +29,14 @@ fn main() -> Result<(), Error> {
         let beside: Vec<[usize; 6]> = owned.iter().map(|&cell| neighbours(cell).map(local)).collect();
         let pattern = Pattern::unstructured(&comm, std::slice::from_ref(&cells), &HaloCells::All)?;
 
-        // The layout of a field with levels: those of a cell lie side by side. The values lie in vectors of ours.
+        // The layout of a field with levels: the levels of a cell lie side by side. The values lie in vectors of the program.
         let device = CpuDevice::with_threads(1)?;
         let layout = Field::<f64, _>::builder(&pattern).levels(LEVELS).build(&device)?.layout(0)?.clone();
         let value = |id: i64| (0..LEVELS).map(move |level| ((id * 37 + level as i64) % 101) as f64);
         let mut heat: Vec<f64> = cells.ids().iter().copied().flat_map(value).collect();
         let mut salt: Vec<f64> = heat.iter().map(|value| 100.0 - value).collect();
 
-        // A plan is made once, of layouts; the memory is lent at each start, and ours in between.
+        // A plan is made of layouts, once. The memory is lent at each start, and belongs to the program in between.
         let mut move_heat = pattern.plan(lend(&device, &layout, &mut heat)?)?;
         let mut move_salt = pattern.plan(lend(&device, &layout, &mut salt)?)?;
         for _ in 0..STEPS {
@@ -68,14 +68,14 @@ fn lend<'m>(
     BorrowedField::new(device, [(values, layout.clone())])
 }
 
-/// The six cells beside a hexagon, by global ids.
+/// Returns the global ids of the six cells beside a hexagon.
 fn neighbours(cell: i64) -> [i64; 6] {
     let (row, column) = (cell / COLUMNS, cell % COLUMNS);
     [[0, -1], [0, 1], [-1, 0], [1, 0], [-1, 1], [1, -1]]
         .map(|[down, right]| (row + down).rem_euclid(ROWS) * COLUMNS + (column + right).rem_euclid(COLUMNS))
 }
 
-/// Every owned cell goes some way towards the mean of those beside it, level by level.
+/// Moves every owned cell towards the mean of the cells beside it, level by level.
 fn mix(beside: &[[usize; 6]], values: &mut [f64]) {
     let old = values.to_vec();
     for (cell, beside) in beside.iter().enumerate() {

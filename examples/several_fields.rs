@@ -1,4 +1,4 @@
-//! Several domains on each rank, and fields of several types in one exchange: one message to each neighbour carries all.
+//! Several domains on each rank, and fields of several types in one exchange: one message carries all to a neighbour.
 //!
 //! ```sh
 //! cargo run --release --example several_fields
@@ -23,7 +23,7 @@ field_set!(impl for Flow { depth, velocity, is_land });
 fn main() -> Result<(), Error> {
     let traffic = run_ranks(3, |comm| {
         let grid = Grid::new([EXTENTS[0] as usize, EXTENTS[1] as usize])?.periodic([true, true])?;
-        // Each rank has two domains that do not touch: rank 0 the rows 0 to 3 and 12 to 15, and so on.
+        // Each rank has two domains that do not touch: rank 0 has rows 0 to 3 and 12 to 15, and so on.
         let first = 4 * comm.rank() as i64;
         let mine = [first, first + 12].map(|row| IndexBox::new([row, 0], [row + 4, EXTENTS[1]]));
         let pattern = Pattern::structured(&comm, &grid, &mine, &Halo::per_axis([1, 2]))?;
