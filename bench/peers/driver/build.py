@@ -1,6 +1,6 @@
 """Builds the contestants: C, PETSc, Haloport, and the environments of those that are used from Python.
 
-What cannot be built is left out, with the reason.
+A contestant that cannot be built is left out, with the reason.
 """
 
 import os
@@ -20,20 +20,20 @@ ENVIRONMENTS = {
 
 
 class Built:
-    """What there is: the libraries by name, the interpreters by name, and why anything is missing."""
+    """The libraries and interpreters by name, and the reasons why others are missing."""
 
     def __init__(self):
         self.libraries, self.pythons, self.missing = {}, {}, {}
 
 
 def folder():
-    """Where everything is built: beside what cargo builds, which git ignores."""
+    """Returns the folder of all builds, in the target folder of cargo."""
     target = os.environ.get("CARGO_TARGET_DIR") or ROOT / "target"
     return Path(target).resolve() / "peers"
 
 
 def install():
-    """What Debian has, as root or with sudo."""
+    """Installs Debian's packages, as root or with sudo."""
     sudo = [] if os.geteuid() == 0 else ["sudo"]
     environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
     subprocess.run([*sudo, "apt-get", "update", "-qq"], check=True)
@@ -41,12 +41,12 @@ def install():
 
 
 def build(groups, haloport=None):
-    """Builds what the groups of jobs need, and Haloport unless it is there as this library."""
+    """Builds what the groups of jobs need, and Haloport unless its library is given."""
     built = Built()
     folder().mkdir(parents=True, exist_ok=True)
     compiler = shutil.which("mpicc.openmpi") or shutil.which("mpicc")
     if not compiler:
-        sys.exit("no mpicc was found: install Open MPI (Debian: libopenmpi-dev openmpi-bin)")
+        sys.exit("there is no mpicc.openmpi or mpicc: install Open MPI (Debian: libopenmpi-dev openmpi-bin)")
     strategies = sorted(map(str, (PEERS / "strategies").glob("*.c")))
     failure = _compile(built, "c", [compiler, *C_FLAGS], strategies, ["-lm"])
     if failure:
@@ -63,7 +63,7 @@ def build(groups, haloport=None):
 
 
 def _compile(built, name, command, sources, libraries):
-    """Builds one library; the reason where it cannot be."""
+    """Builds one library. Returns the reason if that fails."""
     path = folder() / f"libpeers_{name}.so"
     done = subprocess.run(
         [*command, "-o", str(path), *sources, *libraries], capture_output=True, text=True, check=False
@@ -98,13 +98,13 @@ def _haloport(built, compiler):
         check=False,
     )
     if done.returncode:
-        sys.exit("Haloport cannot be built; see above")
+        sys.exit("Haloport cannot be built; the messages above say why")
     shutil.copy2(folder().parent / "release/libhaloport_peers.so", folder())
     built.libraries["haloport"] = str(folder() / "libhaloport_peers.so")
 
 
 def _environment(built, name, compiler):
-    """An environment of Python with exactly what is wanted; made once."""
+    """Makes an environment of Python with exactly the wanted packages, once."""
     place, wanted = folder() / f"python-{name}", ENVIRONMENTS[name]
     python, mark = place / "bin/python", place / "complete"
     if not (mark.exists() and mark.read_text() == "\n".join(wanted)):

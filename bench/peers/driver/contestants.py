@@ -1,4 +1,4 @@
-"""Contestants: compiled ones behind `peers.h`, and those that are written in Python."""
+"""Contestants: compiled ones with the interface of `peers.h`, and those that are written in Python."""
 
 import ctypes as c
 import sys
@@ -8,7 +8,7 @@ import interface
 
 
 class Compiled:
-    """An entry of a library's list."""
+    """A contestant of a library."""
 
     def __init__(self, strategy, comm, problem):
         self.name = strategy.name.decode()
@@ -35,7 +35,7 @@ class Compiled:
 
 
 class InPython:
-    """A function that makes one exchange of NumPy arrays."""
+    """A contestant whose exchange is a function of Python, of NumPy arrays."""
 
     stand_in, runs = 0, True
 

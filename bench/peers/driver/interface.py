@@ -53,7 +53,7 @@ class Runner(c.Structure):
 
 
 def load(path):
-    """The library of the C strategies and of the clock, with the types of its functions."""
+    """Loads the library of the C strategies and of the clock, with the types of its functions."""
     library = c.CDLL(path, mode=c.RTLD_GLOBAL)
     library.peers_max.argtypes = [c.c_int, c.c_double]
     library.peers_max.restype = c.c_double
@@ -77,7 +77,7 @@ def load(path):
 
 
 def strategies(library, mesh):
-    """The entries of a library's list."""
+    """Returns the contestants of a library."""
     try:
         begin = library.peers_mesh_strategies if mesh else library.peers_strategies
     except AttributeError:

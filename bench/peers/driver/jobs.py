@@ -1,7 +1,7 @@
-"""The jobs: what each measures, and how each is started.
+"""Defines the jobs and starts them.
 
-A job is one case on two pinned ranks: every contestant that can be in one process, in turns. Groups of contestants that
-need an interpreter of their own are jobs of their own, with the yardstick and Haloport again in each.
+A job is one case on two pinned ranks: all contestants that can run in one process take turns. Groups of contestants
+that need an interpreter of their own have jobs of their own, each again with the yardstick and Haloport.
 """
 
 import json
@@ -20,18 +20,18 @@ AXES = {"slowest": 0, "fastest": 2}
 COLUMNS = [((n, n, n), halo, fields) for n, halo, fields in
            [(32, 1, 1), (32, 3, 8), (128, 1, 1), (128, 1, 8), (128, 3, 1), (128, 3, 8)]]  # fmt: skip
 MESHES = [(80, False, 1), (80, False, 4), (80, True, 1), (80, True, 4), (1, False, 1), (1, False, 4)]
-# What is in the caches when a sample begins: what the contestants before it left, the same exchange, or something else.
+# The contents of the caches when a sample begins: those of other contestants, of the same exchange, or of other memory.
 CACHES = ["turns", "hot", "cold"]
 GROUPS = ["compiled", "mpi4py", "ghex"]
 SAMPLE_SECONDS = 1e-3
 SWEEP_BYTES = 64 << 20
 LIMIT_SECONDS = 120
-# Two such jobs at a time would each hold one core for ever and wait for the other.
+# Two such jobs at the same time could hold one core each and wait for the other core for ever.
 REALTIME_LOCK = Path(tempfile.gettempdir()) / f"haloport-peers-realtime-{os.getuid()}.lock"
 
 
 def all_cases(arguments):
-    """The cases of the problems and splits asked for, as dictionaries that say which they are."""
+    """Returns the cases of the wanted problems and splits, as dictionaries."""
     found = []
     for local, halo, fields in COLUMNS if "boxes" in arguments.problems else []:
         for split in arguments.splits:
@@ -42,21 +42,21 @@ def all_cases(arguments):
 
 
 def cases(arguments):
-    """Those of them that were named, or all."""
+    """Returns the cases that were named, or all."""
     return [case for case in all_cases(arguments) if not arguments.case or name(case) in arguments.case]
 
 
 def name(case):
-    """32^3/1/1 and so on; 80/slowest/4 for meshes."""
+    """Returns the name of a case, such as 32^3/1/1, or 80/slowest/4 for meshes."""
     if "levels" in case:
         return f"{case['levels']}/{'slowest' if case['slowest'] else 'fastest'}/{case['fields']}"
     return f"{case['local'][0]}^3/{case['halo']}/{case['fields']}"
 
 
 def run(arguments, built, failed):
-    """Runs all jobs, each case once in each round of jobs, and yields the reports of rank 0 as they come.
+    """Runs all jobs, each case once in each round of jobs, and yields the reports of rank 0 one by one.
 
-    A job that fails is named in `failed`.
+    Names the jobs that fail in `failed`.
     """
     todo = [
         (number, eager, case, group)
@@ -91,7 +91,7 @@ def _job(arguments, built, number, eager, case, group):
         "python": None if group == "compiled" else f"with_{group}",
         "case": case,
         "mesh": str(build.ROOT / "data/sphere.npz"),
-        # The first contestant, the yardstick, is always there.
+        # The first contestant, the yardstick, takes part in any case.
         "only": [""] if group == "compiled" else ["Haloport"],
         "sample_seconds": SAMPLE_SECONDS,
         "seed": 1 + number,
@@ -104,7 +104,7 @@ def _job(arguments, built, number, eager, case, group):
     launcher = shutil.which("mpirun.openmpi") or "mpirun"
     command = [launcher, "-n", "2", "--bind-to", "core", "--mca", "btl_vader_eager_limit", str(eager)]
     if arguments.realtime:
-        # In turns with others of the same priority, unlike `chrt -f`.
+        # Jobs of the same priority take turns, unlike with `chrt -f`.
         command = ["flock", str(REALTIME_LOCK), "chrt", "-r", "50", *command]
     process = subprocess.Popen(
         [*command, python, "-B", script, json.dumps(job)], env=environment, start_new_session=True
@@ -112,7 +112,7 @@ def _job(arguments, built, number, eager, case, group):
     try:
         process.wait(LIMIT_SECONDS)
     except subprocess.TimeoutExpired:
-        print(f"the job has not ended within {LIMIT_SECONDS} s", file=sys.stderr)
+        print(f"expected the job to end within {LIMIT_SECONDS} s: it is killed", file=sys.stderr)
         _end(process)
     return json.loads(out.read_text()) if process.returncode == 0 and out.exists() else None
 

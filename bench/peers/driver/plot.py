@@ -1,4 +1,4 @@
-"""The plot: for every case, each contestant's time as a ratio to the packed persistent messages, as SVG."""
+"""Draws, for every case, each contestant's time as a ratio to the packed persistent messages, as SVG."""
 
 import math
 from xml.sax.saxutils import escape
@@ -13,7 +13,7 @@ OTHERS = "#1d4ed8"
 
 
 def write(document, path):
-    """Draws what was measured in turns, with the largest eager limit."""
+    """Draws the figures of contestants in turns, with the largest eager limit."""
     reports = document["reports"]
     eager = max(report["eager"] for report in reports)
     rows = [
@@ -45,7 +45,7 @@ def write(document, path):
 
 
 def _band(body, title, results, top):
-    """One row of panels; returns where the next begins."""
+    """Draws one row of panels, and returns the top of the next."""
     contestants = [one for one in results.contestants() if one != results.yardstick()]
     begin, end = top + HEAD, top + HEAD + ROW * len(contestants)
     body.append(f'<text x="12" y="{top + 14}" font-size="13" font-weight="bold">{escape(title)}</text>')
@@ -85,7 +85,7 @@ def _dot(body, results, case, one, left, y):
         f'<line x1="{low:.1f}" x2="{high:.1f}" y1="{y}" y2="{y}" stroke="{colour}" stroke-width="2"/>'
     )
     body.append(f'<circle cx="{x:.1f}" cy="{y}" r="4" fill="{colour}"/>')
-    # Beside the bar, on the side where there is room.
+    # The figure stands beside the bar, on the side that has room.
     anchor, beside = (
         ("end", min(low, x - 4) - 3) if high > left + PANEL - 32 else ("start", max(high, x + 4) + 3)
     )

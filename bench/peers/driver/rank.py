@@ -1,6 +1,6 @@
-"""One rank of a job: makes the contestants of a case, checks them, measures them; rank 0 writes what came of it.
+"""Runs one rank of a job: makes the contestants of a case, checks and measures them. Rank 0 writes the report.
 
-Its one argument is the job in JSON: see `jobs.py`.
+The only argument is the job in JSON: see `jobs.py`.
 """
 
 import ctypes as c
@@ -14,7 +14,7 @@ import interface
 import sphere
 from contestants import Compiled
 
-# Every state of the caches is measured in so many parts, in turns: the machine changes within seconds.
+# The number of parts in which each state of the caches is measured, in turns: the machine changes within seconds.
 PARTS = 4
 
 
@@ -48,7 +48,7 @@ def main():
         one.destroy()
     sys.stdout.flush()
     library.peers_finalize()
-    os._exit(0)  # MPI is finalised: nothing may be torn down after it
+    os._exit(0)  # MPI is finalised, so no destructor may run
 
 
 def _case(case):
@@ -61,7 +61,7 @@ def _mesh(job, rank):
 
 
 def _gather(job, comm, problem, mesh, library):
-    """The contestants, why others are missing, and how the data of some travels."""
+    """Returns the contestants, the reasons why others are missing, and the paths of Haloport."""
     contestants, missing, notes = [], {}, {}
     for path in job["libraries"]:
         loaded = library if path == job["libraries"][0] else c.CDLL(path)
@@ -70,9 +70,9 @@ def _gather(job, comm, problem, mesh, library):
             if not any(word in name for word in job["only"]) and contestants:
                 continue
             one = Compiled(strategy, comm, problem)
-            # Collective: all ranks make it, or none takes part.
+            # A contestant takes part if all ranks could make it.
             if library.peers_max(comm, 0.0 if one.runs else 1.0) > 0:
-                missing[name] = "it could not be made here"
+                missing[name] = "a rank could not make it"
                 continue
             contestants.append(one)
             if hasattr(loaded, "peers_haloport_path"):
@@ -92,7 +92,7 @@ def _gather(job, comm, problem, mesh, library):
 
 
 class Checker:
-    """Whether an exchange fills every halo cell, from NaN."""
+    """Checks that an exchange fills every halo cell, which holds NaN before."""
 
     def __init__(self, library, problem, mesh, rank, size, comm):
         self.library, self.comm, self.fields = library, comm, problem.fields
@@ -108,7 +108,7 @@ class Checker:
         for field in range(self.fields):
             self.fill(field, version, one.address(field))
         one.load()
-        self.library.peers_max(self.comm, 0.0)  # nobody reads what a neighbour has not written
+        self.library.peers_max(self.comm, 0.0)  # a barrier: all fields are filled before one is read
         runner = one.runner()
         failed = runner.run(runner.state, 1)
         one.store()
@@ -118,11 +118,11 @@ class Checker:
                 self.wrong(field, version, one.stand_in, one.address(field)) for field in range(self.fields)
             )
         if self.library.peers_max(self.comm, float(wrong + bool(failed))) > 0:
-            sys.exit(f"{one.name}: {wrong} cells are wrong after an exchange (which said {failed})")
+            sys.exit(f"{one.name}: {wrong} cells are wrong after an exchange, which returned {failed}")
 
 
 def _measure(job, library, comm, contestants):
-    """For each contestant what was measured, for each state of the caches; and how far apart the cores are."""
+    """Returns the figures of each contestant for each state of the caches, and the handover times of the cores."""
     count = len(contestants)
     runners = (interface.Runner * count)(*(one.runner() for one in contestants))
     batch = (c.c_int32 * count)()
@@ -155,7 +155,7 @@ def _measure(job, library, comm, contestants):
 
 
 def _summary(columns, at, batch, contestants):
-    """Medians over the rounds; ratios are those of the rounds in which both samples are clean."""
+    """Returns medians over the rounds; ratios are those of the rounds in which both samples are clean."""
     clean = [time for time in columns[at] if time is not None]
     ratios = {}
     for other, column in enumerate(columns):

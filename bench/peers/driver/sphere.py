@@ -1,4 +1,4 @@
-"""The halves of the mesh in `data/sphere.npz`, without NumPy."""
+"""Reads the halves of the mesh in `data/sphere.npz`, without NumPy."""
 
 import ast
 import ctypes as c
@@ -9,7 +9,7 @@ import interface
 
 
 def read(path, levels, slowest, fields, rank):
-    """The half of rank 0 or 1 as `struct peers_mesh`."""
+    """Returns the half of rank 0 or 1 as `struct peers_mesh`."""
     with zipfile.ZipFile(path) as file:
         arrays = {name.removesuffix(".npy"): _integers(file.read(name)) for name in file.namelist()}
     other = 1 - rank
@@ -26,7 +26,7 @@ def read(path, levels, slowest, fields, rank):
 
 
 def _integers(data):
-    """A one-dimensional array of 64-bit integers in NumPy's format, version 1."""
+    """Reads a one-dimensional array of 64-bit integers in NumPy's format, version 1."""
     length = struct.unpack_from("<H", data, 8)[0]
     header = ast.literal_eval(data[10 : 10 + length].decode())
     if header["descr"] != "<i8" or len(header["shape"]) != 1:

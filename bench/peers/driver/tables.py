@@ -1,4 +1,4 @@
-"""The tables, in Markdown, from the reports of all jobs."""
+"""Prints the tables, in Markdown, from the reports of all jobs."""
 
 import statistics
 
@@ -10,7 +10,7 @@ MESSAGES = [f"{OWN}, MPI messages", f"{CALLERS}, MPI messages"]
 
 
 class Results:
-    """Medians over the jobs that fit."""
+    """The results of the jobs with one state of the caches, eager limit and split."""
 
     def __init__(self, reports, caches, eager, split=None):
         self.reports = [
@@ -29,11 +29,11 @@ class Results:
         return list(dict.fromkeys(one for report in self.reports for one in report["measured"][self.caches]))
 
     def yardstick(self):
-        """What all others are held against: the first contestant of every job."""
+        """Returns the first contestant of every job, to which all others are compared."""
         return self.contestants()[0]
 
     def found(self, case, contestant):
-        """What the jobs say of a contestant, by group: contestants of one group are in the same jobs."""
+        """Returns the figures of a contestant by group. Contestants of one group ran in the same jobs."""
         found = {}
         for report in self.reports:
             if jobs.name(report["case"]) == case and contestant in report["measured"][self.caches]:
@@ -41,36 +41,36 @@ class Results:
         return found
 
     def at_home(self, case, contestant):
-        """What the jobs of the first group that has it say."""
+        """Returns the figures of a contestant in the jobs of the first group that has it."""
         found = self.found(case, contestant)
         return next((found[group] for group in jobs.GROUPS if group in found), [])
 
     def median(self, case, contestant):
-        """Microseconds per exchange."""
+        """Returns the microseconds of an exchange."""
         return _median(summary["microseconds"] for summary in self.at_home(case, contestant))
 
     def to_yardstick(self, case, contestant):
-        """The ratio to the yardstick in the same rounds, with its extremes."""
+        """Returns the ratio to the yardstick in the same rounds, with its extremes."""
         return _ratio(self.at_home(case, contestant), self.yardstick())
 
     def ratio(self, case, contestant, other):
-        """Over all jobs that have both."""
+        """Returns the ratio of two contestants over all jobs that have both."""
         return _ratio([one for group in self.found(case, contestant).values() for one in group], other)
 
     def handovers(self):
-        """Nanoseconds to write a line that the other core has just read, job by job."""
+        """Returns the nanoseconds to write a line that the other core has just read, job by job."""
         return [statistics.median(report["handover"]) for report in self.reports if report.get("handover")]
 
 
 def _ratio(summaries, other):
-    """The median over the jobs of their medians over the rounds; and the extremes."""
+    """Returns the median over the jobs of their medians over the rounds, and the extremes."""
     ratios = [summary["ratio"].get(other) for summary in summaries]
     ratios = [ratio for ratio in ratios if ratio is not None]
     return (statistics.median(ratios), min(ratios), max(ratios)) if ratios else None
 
 
 def print_all(document):
-    """Every table of a document that `run` has written."""
+    """Prints every table of a document that `run` has written."""
     reports = document["reports"]
     settings = list(dict.fromkeys((report["eager"], report["case"].get("split")) for report in reports))
     settings.sort(key=lambda setting: (setting[1] is None, setting[1] or 0, setting[0]))
@@ -127,7 +127,7 @@ def _table(results, title):
 
 
 def _bounds(results, split):
-    """Haloport against what it is held to."""
+    """Prints the ratios of Haloport to its limits and rivals."""
     cases, contestants = results.cases(), results.contestants()
     haloport = [one for one in contestants if one.startswith("Haloport")]
     by_hand = [one for one in contestants if one.startswith("C:") and "raw" not in one]

@@ -1,4 +1,4 @@
-"""GHEX from Python: arrays wrapped once, all fields in one exchange."""
+"""The contestant GHEX, from Python: arrays are wrapped once, all fields travel in one exchange."""
 
 import ghex
 import numpy as np
@@ -53,5 +53,5 @@ def _contestant(communication, pattern, wrapped, arrays, keep):
     def exchange():
         communication.exchange(infos).wait()
 
-    exchange.keep = (keep, pattern, wrapped)  # GHEX itself keeps none of them alive
+    exchange.keep = (keep, pattern, wrapped)  # GHEX does not keep them alive
     return InPython("GHEX from Python", exchange, arrays)

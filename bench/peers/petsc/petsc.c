@@ -1,4 +1,4 @@
-/* PETSc among the contestants: halos of a DMDA, one vector for each field. */
+/* The contestant PETSc: halos of a DMDA, one vector for each field or one for all. */
 #include <petscdmda.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,7 +10,7 @@ struct petsc {
     DM grid;
     Vec *global, *local; /* one for each field, or one for all */
     int vectors;
-    double **fields; /* dense blocks with their halos; those of `local` where each field has a vector */
+    double **fields; /* dense blocks with their halos; the memory of `local` if each field has a vector */
     int from_local;  /* DMLocalToLocal instead of DMGlobalToLocal */
 };
 
@@ -19,7 +19,7 @@ struct petsc {
         if ((call)) return 1;                                                                                \
     } while (0)
 
-/* Where the values of a vector begin, for longer than PETSc lends them. */
+/* Returns the address of a vector's values, for longer than PETSc lends them. */
 static double *values_of(Vec vector) {
     double *lent = NULL;
     VecGetArray(vector, &lent);
@@ -71,7 +71,7 @@ static void *create(int fcomm, const void *problem, int interlaced, int from_loc
     struct petsc *petsc = calloc(1, sizeof *petsc);
     petsc->problem = problem;
     petsc->from_local = from_local;
-    /* What is left of a failure stays until the job ends. */
+    /* After a failure, the memory is not freed before the job ends. */
     return set_up(petsc, comm, interlaced) ? NULL : petsc;
 }
 
@@ -95,13 +95,13 @@ static int run(void *state, int batch) {
 
 static double *field(void *state, int number) { return ((struct petsc *)state)->fields[number]; }
 
-/* Between dense blocks and a vector that holds the fields of a cell side by side. */
+/* Copies between dense blocks and a vector that holds the fields of a cell side by side. */
 static void interlace(struct petsc *petsc, int load) {
     int fields = petsc->problem->fields;
     PetscInt values;
     double *mixed = values_of(petsc->local[0]);
     VecGetLocalSize(petsc->local[0], &values);
-    if (mixed == petsc->fields[0]) return; /* each field is a vector */
+    if (mixed == petsc->fields[0]) return; /* each field has a vector */
     for (int number = 0; number < fields; number++)
         for (PetscInt at = 0; at < values / fields; at++) {
             if (load) mixed[at * fields + number] = petsc->fields[number][at];
@@ -109,8 +109,8 @@ static void interlace(struct petsc *petsc, int load) {
         }
 }
 
-/* What was written into local vectors goes to the global ones, which hold the owned cells alone. PETSc's own
- * DMLocalToGlobal refuses periodic axes that are not split. */
+/* Copies local vectors to the global ones, which hold only the owned cells. PETSc's own DMLocalToGlobal
+ * refuses periodic axes that are not split. */
 static void load(void *state) {
     struct petsc *petsc = state;
     const struct peers_case *problem = petsc->problem;

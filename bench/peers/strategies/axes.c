@@ -1,5 +1,5 @@
-/* Axis after axis, from the fastest to the slowest: later axes carry the corners, and the faces of the
- * slowest one lie in one piece, so that MPI sends them from the field itself. */
+/* Axis after axis, from the fastest to the slowest: later axes carry the corners. The faces of the slowest
+ * axis are contiguous, so MPI sends them from the field itself. */
 #include <stdlib.h>
 
 #include "block.h"
@@ -10,13 +10,13 @@
 struct axes {
     struct block block;
     double **fields;
-    struct copies own[3], pack, unpack; /* the copies of each axis; messages are those of the split axis */
+    struct copies own[3], pack, unpack; /* copies within the rank for each axis; messages of the split axis */
     MPI_Request *requests;              /* receives, then as many sends */
     int count;
     double *sent, *received;
 };
 
-/* The face at a side, wide enough to take the halos of faster axes along. */
+/* Returns the face at a side, with the halos of faster axes. */
 static struct box face(const struct block *block, int axis, int side, int halo) {
     int towards[3] = {0};
     towards[axis] = side;
@@ -34,7 +34,7 @@ static void message(struct axes *axes, int send, double *begin, ptrdiff_t length
     else MPI_Recv_init(begin, (int)length, MPI_DOUBLE, peer, tag, axes->block.comm, request);
 }
 
-/* Packed messages of the split axis, one at each side for all fields. */
+/* Makes packed messages of the split axis, one at each side for all fields. */
 static void packed(struct axes *axes) {
     const struct block *block = &axes->block;
     struct box any = face(block, block->split, 1, 0);
@@ -61,7 +61,7 @@ static void packed(struct axes *axes) {
         }
 }
 
-/* Messages of the slowest axis, which lie in the field. */
+/* Makes messages of the slowest axis, which lie in the field. */
 static void in_place(struct axes *axes) {
     const struct block *block = &axes->block;
     for (int send = 0; send < 2; send++)

@@ -15,8 +15,8 @@ struct block block_new(int comm, const struct peers_case *problem) {
     return block;
 }
 
-/* For every (a, b) the two sides of the fastest axis, and what lies between them; the second half are the
- * opposites of the first, backwards. */
+/* For every (a, b) the two sides of the fastest axis, then the middle. The second half are the opposites of
+ * the first half, in reverse order. */
 static const int directions[DIRECTIONS][3] = {
     {-1, -1, -1}, {-1, -1, 1}, {-1, -1, 0}, {-1, 0, -1}, {-1, 0, 1},  {-1, 0, 0}, {-1, 1, -1},
     {-1, 1, 1},   {-1, 1, 0},  {0, -1, -1}, {0, -1, 1},  {0, -1, 0},  {0, 0, -1}, {0, 0, 1},

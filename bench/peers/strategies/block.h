@@ -23,18 +23,18 @@ struct box {
 
 struct block block_new(int comm, const struct peers_case *problem);
 
-/* Direction `number` of 26: steps along the three axes. Number 25 - n is the opposite of n, and the two that
- * differ by their sign along the fastest axis alone follow each other. */
+/* Returns direction `number` of 26: steps along the three axes. Number 25 - n is the opposite of n. Two
+ * directions that differ only by their sign along the fastest axis follow each other: a pair. */
 const int *direction(int number);
-/* Whether `number` and `number + 1` are such two. */
+/* Returns whether `number` and `number + 1` are a pair. */
 int opens_pair(int number);
 int block_neighbour(const struct block *block, const int *towards);
-/* What the neighbour in a direction wants, and the halo at a side. */
+/* Return the cells that the neighbour in a direction needs, and the halo at a side. */
 struct box box_sent(const struct block *block, const int *towards);
 struct box box_halo(const struct block *block, const int *side);
 ptrdiff_t box_cells(const struct box *box);
 
-/* A copy between boxes of equal extents in two fields of the block's shape. */
+/* Returns a copy between boxes of equal extents in two fields of the block's shape. */
 struct copy copy_between(const struct block *block, const double *from, const struct box *source, double *to,
                          const struct box *target);
 struct copy copy_pack(const struct block *block, const double *field, const struct box *box, double *message);

@@ -5,13 +5,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* How many rows ahead of the sweep the lines of short rows are asked for. */
+/* The distance, in rows, at which lines of short rows are prefetched. */
 enum { AHEAD = 32 };
 
 #define INLINE static inline __attribute__((always_inline))
 
 INLINE void copy_row(double *target, const double *source, ptrdiff_t row) {
-    /* Loaded before anything is stored, as a copy of a known, short length is. */
+    /* All values are loaded before one is stored, as in a copy of a known, short length. */
     double values[3];
     for (ptrdiff_t at = 0; at < row; at++) values[at] = source[at];
     for (ptrdiff_t at = 0; at < row; at++) target[at] = values[at];
@@ -46,7 +46,8 @@ static void copy_one(const struct copy *copy) {
     }
 }
 
-/* Both at once: lines that hold the end of a row's interior hold its halo as well, and are fetched once. */
+/* Runs a pair in one sweep: a line that holds the end of a row's interior also holds its halo, and is fetched
+ * once. */
 INLINE void copy_pair(const struct copy *one, const struct copy *other, ptrdiff_t row) {
     for (ptrdiff_t a = 0; a < one->rows[0]; a++) {
         const double *source = one->source + a * one->source_stride[0];
@@ -54,7 +55,7 @@ INLINE void copy_pair(const struct copy *one, const struct copy *other, ptrdiff_
         double *target = one->target + a * one->target_stride[0];
         double *target2 = other->target + a * other->target_stride[0];
         for (ptrdiff_t b = 0; b < one->rows[1]; b++) {
-            /* Lines are only asked for: an address behind the end does no harm. */
+            /* A prefetch of an address past the end does no harm. */
             __builtin_prefetch(source + AHEAD * one->source_stride[1], 0);
             __builtin_prefetch(source2 + AHEAD * other->source_stride[1], 0);
             __builtin_prefetch(target + AHEAD * one->target_stride[1], 1);
@@ -103,7 +104,7 @@ void copy_past_caches(double *target, const double *source, ptrdiff_t count) {
     for (; at < count; at++) _mm_stream_si64((long long *)(target + at), *(const long long *)(source + at));
 }
 
-/* One copy, or a pair of them in one sweep. */
+/* Runs one copy, or a pair in one sweep. */
 INLINE void stream_rows(const struct copy *copies, int count, ptrdiff_t row) {
     for (ptrdiff_t a = 0; a < copies->rows[0]; a++)
         for (ptrdiff_t b = 0; b < copies->rows[1]; b++)

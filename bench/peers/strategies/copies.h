@@ -1,5 +1,5 @@
-/* Copies of boxes, row by row: the same loops for every strategy, so that strategies differ in what they
- * copy. */
+/* Copies of boxes, row by row: the same loops for every strategy, so that strategies differ only in the cells
+ * that they copy. */
 #ifndef COPIES_H
 #define COPIES_H
 
@@ -10,7 +10,7 @@ struct copy {
     const double *source;
     double *target;
     ptrdiff_t rows[2], row, source_stride[2], target_stride[2];
-    int with_next; /* made in one sweep with the next of its list, which has as many rows */
+    int with_next; /* run in one sweep with the next copy of the list, which has as many rows */
 };
 
 struct copies {
@@ -20,7 +20,7 @@ struct copies {
 
 void copies_add(struct copies *list, struct copy copy);
 void copies_run(const struct copies *list);
-/* The same, written past the caches: for targets without gaps that another core reads next. */
+/* Runs the copies past the caches: for targets without gaps that another core reads next. */
 void copies_run_past_caches(const struct copies *list);
 void copy_past_caches(double *target, const double *source, ptrdiff_t count);
 void copies_free(struct copies *list);

@@ -1,5 +1,5 @@
-/* The limit: one pass of copies of the same cells, taken from the rank's own field, without a word between
- * ranks. No exchange that moves every value once can do with less. */
+/* The limit: one pass of copies of the same cells, from the rank's own field, without synchronisation. No
+ * exchange that moves every value once can be faster. */
 #include <stdlib.h>
 
 #include "block.h"

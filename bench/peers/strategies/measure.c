@@ -36,7 +36,7 @@ double peers_max(int comm, double value) {
     return most;
 }
 
-/* A clock that all processes of a node share. */
+/* Returns the time of a clock that all processes of a node share, in seconds. */
 static double now(void) {
     struct timespec time;
     clock_gettime(CLOCK_MONOTONIC, &time);
@@ -49,10 +49,11 @@ static long preemptions(void) {
     return usage.ru_nivcsw;
 }
 
-/* One sample: microseconds of the slowest rank since the common begin, and whether any rank was preempted. */
+/* Takes one sample: the microseconds of the slowest rank since the common start, and whether any rank was
+ * preempted. */
 static int sample(MPI_Comm comm, const struct peers_runner *runner, int batch, double *microseconds,
                   uint8_t *preempted) {
-    enum { LEAD = 15 }; /* microseconds from the last rank's arrival to the begin */
+    enum { LEAD = 15 }; /* microseconds from the last rank's arrival to the start */
     double arrival = now(), begin;
     MPI_Allreduce(&arrival, &begin, 1, MPI_DOUBLE, MPI_MAX, comm);
     begin += 1e-6 * LEAD;

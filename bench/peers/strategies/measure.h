@@ -1,4 +1,4 @@
-/* Contestants take turns, sample by sample, in a new order each round. */
+/* Measures contestants in turns, sample by sample, in a new order each round. */
 #ifndef MEASURE_H
 #define MEASURE_H
 
@@ -9,28 +9,28 @@ struct peers_runner {
     void *state;
 };
 
-/* Initialises MPI, if nobody has, and returns the Fortran handle of the world. */
+/* Initialises MPI, unless it is initialised, and returns the Fortran handle of the world. */
 int peers_init(void);
 int peers_rank(int comm);
 int peers_size(int comm);
 void peers_finalize(void);
-/* Collective: the largest of a number over the ranks. */
+/* Collective: returns the largest value of any rank. */
 double peers_max(int comm, double value);
 
-/* Collective: the nanoseconds that rank 0 needs to write a line of the cache which rank 1 has just read, of
- * many that lie in one piece; 0 where they share no memory. It tells how far apart the cores are just then. */
+/* Collective: returns the nanoseconds that rank 0 needs to write a cache line which rank 1 has just read, as a
+ * mean over many adjacent lines; 0 if the ranks share no memory. It shows how far apart the cores are now. */
 double peers_handover(int comm);
 
-/* Collective: for each runner the number of exchanges that take about `seconds`, the same on every rank.
- * Returns 0, or 1 + the number of a runner that failed. */
+/* Collective: sets `batch` of each runner to the number of exchanges that take about `seconds`, the same on
+ * every rank. Returns 0, or 1 + the number of a runner that failed. */
 int peers_calibrate(int comm, int count, const struct peers_runner *runners, double seconds, int32_t *batch);
 
 /* Collective: times rounds × count samples of `batch` exchanges each, in a random order that follows from
- * `seed`, and stops early after `budget` seconds. `microseconds` are per exchange, the largest over the ranks
- * since a begin that all agreed on; `preempted` says whether any rank lost its core meanwhile. With `warm`, a
- * sample follows an exchange of the same contestant that is not timed. With `sweep` bytes, a sample is one
- * exchange, before which each rank writes that much other memory. Returns the rounds made, or minus 1 + the
- * number of a runner that failed. */
+ * `seed`, and stops early after `budget` seconds. `microseconds` are for one exchange: the largest time of any
+ * rank since a common start. `preempted` is set if any rank lost its core meanwhile. With `warm`, a sample
+ * follows an exchange of the same contestant that is not timed. With `sweep` bytes, a sample is one exchange,
+ * before which each rank writes that much other memory. Returns the number of rounds, or minus (1 + the number
+ * of a runner that failed). */
 int peers_measure(int comm, int count, const struct peers_runner *runners, const int32_t *batch, int rounds,
                   double budget, uint64_t seed, int warm, int64_t sweep, double *microseconds,
                   uint8_t *preempted);

@@ -60,7 +60,7 @@ void flag_raise(struct flag *flag, uint64_t count) {
 
 void flag_await(struct flag *flag, uint64_t count) {
     for (int spins = 0; atomic_load_explicit(&flag->count, memory_order_acquire) < count; spins++) {
-        /* With more ranks than cores, the one that is awaited needs this core. */
+        /* With more ranks than cores, the awaited rank may need this core. */
         if (spins > 10000) sched_yield();
         else __builtin_ia32_pause();
     }

@@ -1,4 +1,4 @@
-/* The memory of fields, and flags that two ranks of a node see. */
+/* The memory of fields, and flags that ranks of a node share. */
 #ifndef MEMORY_H
 #define MEMORY_H
 
@@ -7,23 +7,23 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Zeroed memory of this process, in huge pages where the system gives them, asked for as NumPy does. */
+/* Returns zeroed memory of this process, in huge pages if the system has them, requested as NumPy does. */
 void *private_new(size_t bytes);
 
-/* Memory that all ranks of the communicator see, `bytes` for each rank. */
+/* Memory that all ranks of the communicator share, `bytes` for each rank. */
 struct shared {
     MPI_Win window;
     MPI_Comm comm;
     int rank;
 };
 
-/* 0, or 1 on every rank where the ranks do not share a node. Collective. */
+/* Collective: returns 0, or 1 on every rank if the ranks are not on one node. */
 int shared_new(struct shared *shared, MPI_Comm comm, size_t bytes);
 void *shared_of(const struct shared *shared, int rank);
 /* Collective. */
 void shared_free(struct shared *shared);
 
-/* A counter on lines of its own, written by one rank. */
+/* A counter on cache lines of its own, written by one rank. */
 struct flag {
     _Alignas(128) _Atomic uint64_t count;
     char rest[128 - sizeof(uint64_t)];

@@ -28,8 +28,8 @@ struct mesh {
     int32_t *halo; /* local numbers of the halo cells */
 };
 
-/* Copies listed cells, with all levels, to listed cells; a null list says one after the other. `stride` is
- * the number of cells on a side, for levels that are slowest. */
+/* Copies listed cells, with all levels, to listed cells; a null list means consecutive cells. Each stride is
+ * the number of cells on that side, for levels that are slowest. */
 static void copy_cells(const struct peers_mesh *mesh, int count, const double *source, const int32_t *from,
                        ptrdiff_t source_stride, double *target, const int32_t *to, ptrdiff_t target_stride) {
     if (!mesh->levels_slowest) {
@@ -71,7 +71,7 @@ static void *create(int comm, const void *problem, enum place place, enum buffer
     size_t sent = (size_t)mesh->sends * column, received = (size_t)mesh->halo * column;
     size_t room = (sent > received ? sent : received) + 128;
     made->is_shared = place == SHARED_FIELDS || buffers == SHARED_BUFFERS;
-    /* The ranks may differ in what they send: room for the larger. */
+    /* The ranks may send different numbers of cells: room for the larger number. */
     MPI_Allreduce(MPI_IN_PLACE, &room, 1, MPI_UNSIGNED_LONG, MPI_MAX, made->comm);
     size_t bytes = sizeof(struct segment) + 2 * room + (place == SHARED_FIELDS ? fields * field_bytes : 0);
     if (size != 2 || fields > 16 || (made->is_shared && shared_new(&made->shared, made->comm, bytes))) {
@@ -161,7 +161,7 @@ static int run_raw(void *state, int batch) {
     return failed;
 }
 
-/* Columns as they are; single values by way of a few that lie together. */
+/* Packs columns directly, and single values through a small contiguous buffer. */
 static void pack_past_caches(struct mesh *made, double *message) {
     enum { TOGETHER = 512 };
     const struct peers_mesh *mesh = made->mesh;

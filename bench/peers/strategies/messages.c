@@ -44,7 +44,7 @@ void messages_copies(const struct messages *messages, const struct block *block,
             double *values = fields[field];
             struct box from = box_sent(block, direction(number)),
                        to = box_halo(block, direction(25 - number));
-            /* Both of a pair are messages, or none is: they differ along the fastest axis by sign alone. */
+            /* Both of a pair are messages, or none: they differ only by the sign along the fastest axis. */
             int with_next = choice.paired && opens_pair(number);
             if (!is_message(block, choice, number)) {
                 struct copy copy = copy_between(block, values, &from, values, &to);

@@ -1,4 +1,4 @@
-/* Messages that are packed by hand, sent with persistent requests of MPI, and unpacked. */
+/* Messages that are packed by hand, sent by persistent MPI requests, and unpacked. */
 #include <stdlib.h>
 
 #include "block.h"

@@ -1,11 +1,11 @@
-/* Fields in memory that the ranks of a node share: pulled from the neighbour's field straight into halos. */
+/* Fields in memory that the ranks of a node share: copied from the neighbour's field straight into halos. */
 #include <stdlib.h>
 
 #include "block.h"
 #include "memory.h"
 #include "strategies.h"
 
-/* What a rank shows to the others; its fields follow. */
+/* The shared memory of a rank; its fields follow. */
 struct segment {
     struct flag written, read;
 };
@@ -59,7 +59,7 @@ static int pull(void *state, int batch) {
         copies_run(&pulled->own);
         for (int up = 0; up < 2; up++) flag_await(&pulled->peers[up]->written, number);
         copies_run(&pulled->pull);
-        /* The caller may write the cells that it owns as soon as nobody reads them any more. */
+        /* The caller may write its owned cells when both neighbours have read them. */
         flag_raise(&pulled->mine->read, number);
         for (int up = 0; up < 2; up++) flag_await(&pulled->peers[up]->read, number);
     }

@@ -1,5 +1,4 @@
-/* Packed into memory that the ranks of a node share, and unpacked from it by the neighbour; no message of
- * MPI. */
+/* Packed into memory that the ranks of a node share, and unpacked from it by the neighbour; no MPI message. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,14 +8,14 @@
 #include "messages.h"
 #include "strategies.h"
 
-/* What a rank shows to the others; its messages follow, of even exchanges and then of odd ones. */
+/* The shared memory of a rank; its messages follow, of even exchanges and then of odd ones. */
 struct segment {
     struct flag packed;
     ptrdiff_t begin[MESSAGES];
 };
 
-/* Two buffers in turn. A rank that has seen exchange n - 1 of its neighbour packed knows that exchange n - 2
- * is unpacked there, and so that the buffer of n is free: one flag for each rank says all. */
+/* Two buffers in turn. If the neighbour has packed exchange n - 1, it has unpacked exchange n - 2, so that the
+ * buffer of n is free: one flag for each rank suffices. */
 struct staged {
     struct block block;
     double **fields;

@@ -2,7 +2,7 @@
 
 #include <stddef.h>
 
-/* The first is what all others are held against. A line for each; C wants the structures copied. */
+/* One line for each contestant; all others are compared to the first. C requires a copy of the structures. */
 const struct peers_strategy *peers_strategies(void) {
     static struct peers_strategy list[16];
     const struct peers_strategy *all[] = {

@@ -6,7 +6,7 @@ static int64_t cells_along(const struct peers_case *problem, int axis, int size)
     return axis == problem->split ? (int64_t)size * problem->local[axis] : problem->local[axis];
 }
 
-/* The global number along an axis of a place that is counted from the first owned cell. */
+/* Returns the global number, along an axis, of a place that is counted from the first owned cell. */
 static int64_t number_of(const struct peers_case *problem, int axis, int rank, int size, int stand_in,
                          int place) {
     int64_t local = problem->local[axis], global = cells_along(problem, axis, size);
@@ -14,7 +14,7 @@ static int64_t number_of(const struct peers_case *problem, int axis, int rank, i
     return stand_in ? first + (place + local) % local : (first + place + global) % global;
 }
 
-/* A value is that of its row plus that of its column; here those of the columns. */
+/* Computes the values of the columns. The value of a cell is the sum of its row's and its column's. */
 static void fill_columns(const struct peers_case *problem, int rank, int size, int field, int version,
                          int stand_in, double *columns) {
     for (int c = -problem->halo; c < problem->local[2] + problem->halo; c++)
