@@ -1,4 +1,4 @@
-/* Packed into memory that the ranks of a node share, and unpacked from it by the neighbour; no MPI message. */
+/* Packed into memory that the ranks of a node share, and unpacked from it by the neighbour; without MPI. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,8 +14,8 @@ struct segment {
     ptrdiff_t begin[MESSAGES];
 };
 
-/* Two buffers in turn. If the neighbour has packed exchange n - 1, it has unpacked exchange n - 2, so that the
- * buffer of n is free: one flag for each rank suffices. */
+/* Two buffers in turn. If the neighbour has packed exchange n - 1, it has unpacked exchange n - 2, so that
+ * the buffer of n is free: one flag for each rank suffices. */
 struct staged {
     struct block block;
     double **fields;

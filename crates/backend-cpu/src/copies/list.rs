@@ -12,7 +12,8 @@ use crate::copies::sweeps::{Form, Sweep};
 
 /// Below this many bytes a copy stays on the calling thread.
 ///
-/// Measured by `cargo bench -p haloport-cpu` (see `docs/performance.md`): waking and joining the pool costs about 15 µs.
+/// Measured by `cargo bench -p haloport-cpu` (see
+/// `docs/measurements/2026-11-21-cpu-backend.md`): waking and joining the pool costs about 15 µs.
 /// Two threads are faster from 128 KiB on with rows of 8 bytes, from 0.5 to 1 MiB with rows of 24 bytes, and from 4 MiB with
 /// rows of 1 KiB.
 pub const COPY_INLINE_BYTES: usize = 1 << 20;
