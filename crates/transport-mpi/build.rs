@@ -1,4 +1,4 @@
-//! Refuses an `MPICC` that cannot be run: the bindings would be those of any MPI that is found otherwise.
+//! Refuses an `MPICC` that cannot be run: else the bindings would be made for any other MPI that is found.
 
 use std::env;
 use std::process::Command;
@@ -6,7 +6,7 @@ use std::process::Command;
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
     println!("cargo::rerun-if-env-changed=MPICC");
-    // With these, the bindings do not ask for it.
+    // With these, the bindings do not use it.
     let chosen_otherwise = ["MPI_PKG_CONFIG", "CRAY_MPICH_DIR"];
     chosen_otherwise.iter().for_each(|name| println!("cargo::rerun-if-env-changed={name}"));
     if cfg!(windows) || chosen_otherwise.iter().any(|name| env::var_os(name).is_some()) {

@@ -1,16 +1,16 @@
-//! An exchange on an OpenCL device beside the same on the CPU backend, and where the time of the device goes.
+//! An exchange on an OpenCL device, compared with the same on the CPU backend, and the parts of its time.
 //!
 //!     OCL_ICD_VENDORS=$folder cargo bench -p haloport-sycl --bench exchange
 //!
-//! Two ranks, threads of this process, own 128³ cells of `f64` each. Each keeps to a core of its own, as launchers of
-//! processes have it. Both exchanges pack into messages and unpack from them, to all neighbours at once, and take turns in one
-//! run. After a check of every halo cell, the medians are printed:
-//! - the two exchanges, whose caller waits, and their ratio;
-//! - of the exchange on the device: `start`, and `finish`, which waits for the neighbour;
-//! - the exchange on the device in a stream, which the caller synchronises then;
-//! - what the device needs to pack and to unpack all faces of one rank, alone, and the CPU backend for the same: in an
-//!   immediate stream, where the device has those, and in a queued one;
-//! - a list of copies of one cell in each of them: launching it and waiting for it.
+//! Two ranks, threads of this process, own 128³ cells of `f64` each. Each runs on a core of its own, as under launchers of
+//! processes. Both exchanges pack into messages and unpack from them, to all neighbours at once, and alternate in one run. After
+//! a check of every halo cell, the medians are printed:
+//! - the two blocking exchanges, and their ratio
+//! - of the exchange on the device: `start`, and `finish`, which waits for the neighbour
+//! - the exchange on the device in a stream, which the caller then synchronises
+//! - the times to pack and to unpack all faces of one rank, alone, on the device and on the CPU backend: in an immediate stream,
+//!   if the device has those, and in a queued one
+//! - a list of copies of one cell in each stream: the times to launch it, and to wait for it
 
 #![allow(clippy::unwrap_used, reason = "a benchmark fails by panicking")]
 
@@ -26,7 +26,7 @@ use haloport_core::{
 use haloport_cpu::CpuDevice;
 use haloport_sycl::{SyclDevice, SyclStream};
 
-/// Cells that a rank owns along each axis.
+/// The number of cells that a rank owns along each axis.
 const LOCAL: usize = 128;
 const RANKS: usize = 2;
 const SAMPLES: usize = 300;
@@ -51,24 +51,24 @@ fn main() {
     let streams = immediate.iter().map(|stream| (stream, "immediate")).chain([(&queued, "queued")]);
     for (stream, kind) in streams {
         for halo in [1, 3] {
-            println!("\nhalo {halo}, the faces of one rank alone in a stream that is {kind}");
+            println!("\nhalo {halo}, the faces of one rank alone in the {kind} stream");
             let (pack, unpack) = faces(&device, stream, halo).unwrap();
             let cpu = CpuDevice::with_threads(1).unwrap();
             let (cpu_pack, cpu_unpack) = faces(&cpu, &cpu.default_stream(), halo).unwrap();
             row("packed by the device", pack, Some(cpu_pack));
             row("unpacked by the device", unpack, Some(cpu_unpack));
         }
-        println!("\na list of copies of one cell in a stream that is {kind}");
+        println!("\na list of copies of one cell in the {kind} stream");
         let (launch, wait) = smallest(&device, stream).unwrap();
         row("launch", launch, None);
         row("wait", wait, None);
     }
 }
 
-/// One line of results; `beside`: the time of the CPU backend.
-fn row(name: &str, time: Duration, beside: Option<Duration>) {
+/// Prints a line of results; `cpu`: the time of the CPU backend.
+fn row(name: &str, time: Duration, cpu: Option<Duration>) {
     let micros = |time: Duration| time.as_secs_f64() * 1e6;
-    match beside {
+    match cpu {
         Some(cpu) => println!(
             "  {name:28} {:9.1}   {:9.1} on the CPU backend   ratio {:.2}",
             micros(time),
@@ -79,7 +79,7 @@ fn row(name: &str, time: Duration, beside: Option<Duration>) {
     }
 }
 
-/// Collective: both exchanges in turns.
+/// Collective: runs both exchanges, alternating.
 fn exchanges(
     comm: &Communicator,
     device: &SyclDevice,
@@ -113,7 +113,7 @@ fn exchanges(
             times.iter_mut().zip(all).for_each(|(times, time)| times.push(time));
         }
     }
-    // Apart, since the threads of the device that it wakes go on looking for work for a while.
+    // In a loop of its own, since the device's threads, once awake, look for work for a while.
     let stream = device.create_stream(Priority::High)?;
     let mut in_stream = Vec::new();
     for _ in 0..SAMPLES / 3 {
@@ -135,18 +135,18 @@ fn exchanges(
     Ok(())
 }
 
-/// Has this thread run on that core alone of those that it may run on, counted from 0. Says where that cannot be had.
+/// Binds this thread to one of the cores that it may run on, counted from 0. Prints a line if the system refuses.
 fn keep_to_core(number: usize) {
     #[cfg(target_os = "linux")]
     {
         use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
-        let kept = sched_getaffinity(None).and_then(|allowed| {
+        let bound = sched_getaffinity(None).and_then(|allowed| {
             let mut cores = (0..CpuSet::MAX_CPU).filter(|&core| allowed.is_set(core));
             let mut one = CpuSet::new();
             one.set(cores.nth(number % (allowed.count() as usize).max(1)).unwrap_or(0));
             sched_setaffinity(None, &one)
         });
-        if let Err(error) = kept {
+        if let Err(error) = bound {
             println!("  rank {number} runs on any core: {error}");
         }
     }
@@ -154,7 +154,7 @@ fn keep_to_core(number: usize) {
     println!("  rank {number} runs on any core");
 }
 
-/// A field whose cells have their own values, bound so that it travels in messages.
+/// A field whose cells all differ, bound so that it travels in messages.
 fn bound<D: Device>(pattern: &Pattern, device: &D) -> Result<Exchange<Field<f64, D>>, Failure> {
     let mut field = Field::<f64, D>::new(device, pattern)?;
     let layout = field.layout(0)?.clone();
@@ -192,7 +192,7 @@ fn for_each_cell(lower: &[i64], upper: &[i64], mut visit: impl FnMut(&[i64])) {
     }
 }
 
-/// How long it takes to pack the six faces of a block of [`LOCAL`]³ cells in a halo, and to unpack them.
+/// The times to pack the six faces of a block of [`LOCAL`]³ cells in a halo, and to unpack them.
 fn faces<D: Device>(device: &D, stream: &D::Stream, halo: usize) -> Result<(Duration, Duration), Failure> {
     let allocated = LOCAL + 2 * halo;
     let strides = [8 * allocated * allocated, 8 * allocated, 8];
@@ -204,7 +204,7 @@ fn faces<D: Device>(device: &D, stream: &D::Stream, halo: usize) -> Result<(Dura
         for side in 0..2 {
             let mut extents = [LOCAL; 3];
             extents[axis] = halo;
-            // The cells beside the halo are sent, those of the halo received.
+            // The cells next to the halo are sent, those of the halo received.
             let first = |begin: usize| -> isize {
                 (0..3).map(|it| strides[it] * if it == axis { begin } else { halo }).sum::<usize>() as isize
             };
@@ -228,14 +228,14 @@ fn faces<D: Device>(device: &D, stream: &D::Stream, halo: usize) -> Result<(Dura
     Ok((total(time(device, stream, pack)?), total(time(device, stream, unpack)?)))
 }
 
-/// How long it takes to launch a list of one copy of one cell, and to wait for it.
+/// The times to launch a list of one copy of one cell, and to wait for it.
 fn smallest(device: &SyclDevice, stream: &SyclStream) -> Result<(Duration, Duration), Failure> {
     let memory = device.allocate(16, MemoryKind::Device)?;
     let copy = BoxCopy::new(memory.pointer(), memory.pointer().offset(8), 8, &[])?;
     time(device, stream, vec![CopyItem::Box(copy)])
 }
 
-/// How long it takes to launch a list, and then to wait for it.
+/// The times to launch a list, and then to wait for it.
 fn time<D: Device>(
     device: &D,
     stream: &D::Stream,
@@ -245,7 +245,7 @@ fn time<D: Device>(
     let (mut launches, mut waits) = (Vec::new(), Vec::new());
     for _ in 0..SAMPLES {
         let begin = Instant::now();
-        // SAFETY: the memory of the list lives in the caller, and is used by nothing else.
+        // SAFETY: the caller owns the memory of the list, and nothing else uses it.
         unsafe { device.run_copies(&list, stream)? };
         launches.push(begin.elapsed());
         device.synchronize(stream)?;

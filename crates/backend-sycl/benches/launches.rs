@@ -1,8 +1,8 @@
-//! Measures what a bound launch costs the host, beside the raw call of OpenCL with the same kernel object, whose
+//! Measures the host's time for a bound launch, compared with the raw call of OpenCL with the same kernel object, whose
 //! arguments are set.
 //!
-//! The two take turns in batches; between batches the queue runs empty, which is not timed. What is given are medians.
-//! Run it with `cargo bench -p haloport-sycl`, and with `OCL_ICD_VENDORS` to choose the driver.
+//! The two alternate in batches; between batches the queue runs empty, which is not timed. The results are medians. Run it with
+//! `cargo bench -p haloport-sycl`, and with `OCL_ICD_VENDORS` to choose the driver.
 #![allow(missing_docs, clippy::unwrap_used, reason = "a benchmark ends by panicking")]
 
 use std::ffi::c_void;
@@ -18,7 +18,7 @@ use libloading::{Library, Symbol};
 const BATCH: usize = 100;
 const ROUNDS: usize = 401;
 
-/// Short, with arguments of every size.
+/// A short kernel with arguments of every size.
 const SHORT: KernelSource = KernelSource {
     name: "short_one",
     portable: Some(
@@ -31,7 +31,7 @@ const SHORT: KernelSource = KernelSource {
     parameters: &[ParameterType::Pointer, ParameterType::Pointer, ParameterType::I64, ParameterType::F64],
 };
 
-/// `clEnqueueNDRangeKernel` as CL/cl.h has it.
+/// The type of `clEnqueueNDRangeKernel` in CL/cl.h.
 type Enqueue = unsafe extern "C" fn(
     *mut c_void,
     *mut c_void,
@@ -87,9 +87,9 @@ fn main() {
     };
     let mut times = [Vec::new(), Vec::new()];
     for round in 0..ROUNDS {
-        // Each is the first in every other round.
-        for place in [round % 2, 1 - round % 2] {
-            times[place].push(if place == 0 { timed(bound) } else { timed(raw) });
+        // Each is first in every other round.
+        for which in [round % 2, 1 - round % 2] {
+            times[which].push(if which == 0 { timed(bound) } else { timed(raw) });
             device.synchronize(&stream).unwrap();
         }
     }
@@ -103,7 +103,7 @@ fn main() {
     println!("| {bound:.3} | {raw:.3} | {:.3} |", bound / raw);
 }
 
-/// Microseconds of one of many calls.
+/// The time of one call in microseconds, from a batch of them.
 fn timed(call: impl Fn()) -> f64 {
     let began = Instant::now();
     (0..BATCH).for_each(|_| call());

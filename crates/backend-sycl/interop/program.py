@@ -1,7 +1,7 @@
 """A SYCL program in Python that lets Haloport fill its halos in place: `python program.py LIBRARY [TEST ...]`.
 
-LIBRARY is what `cargo build -p haloport-sycl-interop` makes. Wanted: dpctl, dpnp and numpy, and an OpenCL driver with
-unified shared memory for a CPU in the folder that OCL_ICD_VENDORS names; `scripts/opencl --install` gets them.
+`cargo build -p haloport-sycl-interop` makes LIBRARY. The program needs dpctl, dpnp and numpy, and in the folder that
+OCL_ICD_VENDORS names an OpenCL driver for a CPU with unified shared memory; `scripts/opencl --install` installs them.
 """
 
 import ctypes
@@ -25,7 +25,7 @@ library.haloport_end.argtypes = [ctypes.c_void_p]
 
 
 class Refused(Exception):
-    """Haloport's error."""
+    """An error of Haloport."""
 
 
 def call(name, *arguments):
@@ -38,14 +38,14 @@ def call(name, *arguments):
 
 
 def text(address):
-    """Takes a text from the library."""
+    """Returns a text of the library, and frees it there."""
     found = ctypes.string_at(address).decode()
     library.haloport_forget(address)
     return found
 
 
 def form(syclobj):
-    """The form that a `syclobj` has, as the library wants to hear it."""
+    """The form of a `syclobj`, as the library expects it."""
     if isinstance(syclobj, str):
         return {"filter": syclobj}
     if isinstance(syclobj, dpctl.SyclQueue):
@@ -55,9 +55,9 @@ def form(syclobj):
     if type(syclobj).__name__ == "PyCapsule":
         return {"capsule": capsule(syclobj)}
     if hasattr(syclobj, "_get_capsule"):
-        # The object that the capsule points to ends with the capsule.
-        syclobj.kept = syclobj._get_capsule()
-        return {"with_capsule": capsule(syclobj.kept)}
+        # The object that the capsule points to lives only as long as the capsule.
+        syclobj.capsule = syclobj._get_capsule()
+        return {"with_capsule": capsule(syclobj.capsule)}
     return {"other": type(syclobj).__name__}
 
 
@@ -72,7 +72,7 @@ def capsule(found):
 
 
 def members(array, **other):
-    """The members of an array's interface as JSON has them; `other` replaces some."""
+    """The members of an array's interface for JSON; `other` replaces some of them."""
     interface = array if isinstance(array, dict) else array.__sycl_usm_array_interface__
     found = {**interface, **other}
     found["syclobj"] = form(found["syclobj"])
@@ -80,14 +80,14 @@ def members(array, **other):
 
 
 def describe(array, **other):
-    """What the library says of an array."""
+    """The library's description of an array."""
     found = ctypes.c_void_p()
     call("haloport_describe", json.dumps(members(array, **other)).encode(), ctypes.byref(found))
     return json.loads(text(found.value))
 
 
 class Session:
-    """An exchange of the halos of arrays, on a queue; `path` is how cells get to other ranks."""
+    """An exchange of the halos of arrays, on a queue; `path` is the path of cells to other ranks."""
 
     def __init__(self, comm, queue, grid, halo, owned, arrays, path="quickest"):
         request = {
@@ -113,7 +113,7 @@ class Session:
 
 
 def ranks(count, body):
-    """Runs `body(comm, rank)` on so many ranks, each a thread."""
+    """Runs `body(comm, rank)` on `count` ranks, each a thread."""
     failures = []
 
     def run(comm, rank):
@@ -131,7 +131,7 @@ def ranks(count, body):
 
 
 def must_refuse(parts, function, *arguments, **keywords):
-    """The call is refused, with all these parts in the message."""
+    """Checks that the call fails, with all these parts in the message."""
     try:
         function(*arguments, **keywords)
     except Refused as refused:
@@ -141,9 +141,8 @@ def must_refuse(parts, function, *arguments, **keywords):
     raise AssertionError(f"{arguments} {keywords} was not refused; expected {parts}")
 
 
-# Grids: the cells of each rank are rows of a periodic grid.
-
-# Most cells of an array are its halo, so that whoever reads before the unpacking is done finds some not filled yet.
+# The cells of each rank are rows of a periodic grid. Most cells of an array are its halo, so that a command that reads before the
+# unpacking is complete finds some cells that are not filled yet.
 HALO = 96
 ROWS, COLUMNS = 96, 256
 
@@ -154,7 +153,7 @@ def block(rank, count):
 
 
 def cells(rank, count, number, owned_alone):
-    """The values of a rank's array: `number` tells one exchange from others; halos are -1, or as an exchange fills them."""
+    """The values of a rank's array: `number` distinguishes exchanges; halos are -1, or as an exchange fills them."""
     (first, _), shape = block(rank, count)
     row = (numpy.arange(shape[0]) + first - HALO) % (ROWS * count)
     column = (numpy.arange(shape[1]) - HALO) % COLUMNS
@@ -176,8 +175,8 @@ __kernel void slow(__global double *value, long rounds) {
 
 
 def order(kind, count, path, rounds):
-    """SYCL's slow kernel and copy, an exchange with another slow kernel in its middle, SYCL's copy; nobody waits between.
-    Returns how many halo values of how many were wrong, and some of them."""
+    """Runs a slow kernel and a copy of SYCL, an exchange with another slow kernel in its middle, and a copy of SYCL, without a
+    wait between them. Returns the number of wrong halo values, the number of all, and some wrong ones."""
     device = dpctl.SyclDevice("opencl:cpu")
     properties = {"in order": "in_order", "out of order": [], "with times": ["in_order", "enable_profiling"]}
     wrong, seen, lock = 0, [], threading.Lock()
@@ -190,7 +189,7 @@ def order(kind, count, path, rounds):
         slow = program.get_sycl_kernel("slow")
         scratch = [dpctl.memory.MemoryUSMDevice(64, queue=queue) for _ in range(2)]
         (first, past), shape = block(rank, count)
-        # The default of dpnp's arrays is another queue of the same context.
+        # By default, dpnp's arrays are on another queue of the same context.
         field = dpnp.zeros(shape, dtype="f8", sycl_queue=queue)
         memory = field.get_array().usm_data
         sources = [dpctl.memory.MemoryUSMDevice(memory.nbytes, queue=queue) for _ in range(rounds)]
@@ -199,7 +198,7 @@ def order(kind, count, path, rounds):
             source.copy_from_host(cells(rank, count, number, True).view("u1").reshape(-1))
         queue.wait()
         delay = ctypes.c_longlong(4_000_000)
-        # What SYCL must be told where the queue does not keep the order. Of the exchange it is told nothing.
+        # The events that SYCL must know if the queue is out of order. It knows nothing of the exchange.
         after = (lambda *events: list(events)) if kind == "out of order" else lambda *_: None
         owned = [[first, 0], [past, COLUMNS]]
         with Session(comm, queue, [ROWS * count, COLUMNS], HALO, owned, [field], path) as session:
@@ -217,8 +216,8 @@ def order(kind, count, path, rounds):
             bad = numpy.argwhere(found != expected)
             with lock:
                 wrong += len(bad)
-                for place in map(tuple, bad[: 3 - len(seen)].tolist()):
-                    seen.append(f"round {number} rank {rank} {place}: {found[place]} for {expected[place]}")
+                for cell in map(tuple, bad[: 3 - len(seen)].tolist()):
+                    seen.append(f"round {number} rank {rank} {cell}: expected {expected[cell]}, found {found[cell]}")
 
     ranks(count, body)
     halo_cells = block(0, count)[1][0] * block(0, count)[1][1] - ROWS * COLUMNS
@@ -290,13 +289,13 @@ def test_arrays_of_sycl_programs_are_what_they_say():
             assert said["allocation"][0] <= memory._pointer < said["allocation"][1]
             for extent, stride, bytes_apart in zip(array.shape, said["strides"], array.strides):
                 assert stride * item == (bytes_apart if extent > 1 else item)
-        # And out again, to dpctl itself.
+        # The other way: dpctl reads the interface that Haloport makes.
         if array.size and min(array.strides, default=1) > 0:
             given = type("Given", (), {})()
             given.__sycl_usm_array_interface__ = {**said["interface"], "syclobj": queue}
             memory = dpctl.memory.as_usm_memory(given)
             assert memory._pointer == said["first"] and memory.sycl_context == queue.sycl_context
-    # Memory without axes of its own, of every kind, and every form of what it belongs to.
+    # Memory without axes, of every kind, with every form of `syclobj`.
     for kind, name in [("Device", "device"), ("Shared", "shared"), ("Host", "pinned host")]:
         memory = getattr(dpctl.memory, f"MemoryUSM{kind}")(64, queue=queue)
         assert describe(memory)["kind"] == name
@@ -315,7 +314,7 @@ def test_memory_of_others_is_refused():
     queue = dpctl.SyclQueue("opencl:cpu")
     other = dpctl.SyclQueue(dpctl.SyclContext([queue.sycl_device]), queue.sycl_device)
     assert other.sycl_context != queue.sycl_context
-    foreign = ["an address of another program", "of unified shared memory of the context", "of another context"]
+    foreign = ["an address of another program", "in unified shared memory of the context", "of another context"]
     open_it = ["open the device in the context"]
     for kind in ["Device", "Shared", "Host"]:
         memory = getattr(dpctl.memory, f"MemoryUSM{kind}")(64, queue=other)
@@ -325,12 +324,12 @@ def test_memory_of_others_is_refused():
     of_numpy = numpy.zeros((8, 8))
     interface = {"data": (of_numpy.ctypes.data, False), "shape": (8, 8), "typestr": "<f8", "version": 1, "syclobj": queue}
     must_refuse(foreign, describe, interface)
-    # The driver tells how long an allocation is.
+    # The driver knows the length of an allocation.
     memory = dpctl.memory.MemoryUSMDevice(4096, queue=queue)
     must_refuse(["the elements of an array", "in the allocation"], describe, memory, shape=(4097,))
     must_refuse(["the elements of an array"], describe, memory, offset=1)
     must_refuse(["the elements of an array"], describe, memory, strides=(-1,))
-    # The same where an exchange is bound, together with what cannot be written.
+    # The same when an exchange is bound, and arrays that cannot be fields.
     grid = [8, 8]
 
     def bind(array):

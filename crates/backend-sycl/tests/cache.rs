@@ -1,7 +1,7 @@
-//! Kernels of one process are there for the next. The test binary runs itself as the other processes.
+//! A process finds the kernels of an earlier process in the cache. The test binary runs itself as the other processes.
 //!
-//! What is counted is what this backend gives to the driver's compiler. PoCL has a cache of its own beneath that, which
-//! is empty for each process here, so that it cannot be what saves the second one from compiling.
+//! The tests count the programs that this backend passes to the driver's compiler. PoCL also has a cache of its own, which is
+//! empty for each process here, so that the second one cannot find the kernel there.
 #![cfg(unix)]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -44,7 +44,7 @@ fn a_second_process_compiles_nothing() {
     assert_eq!(compiled_and_taken(&kernels), [0, 1]);
 }
 
-/// Runs the kernel in another process; how often it was compiled and how often it came from the cache.
+/// Runs the kernel in another process, and returns how often it was compiled and how often it came from the cache.
 fn compiled_and_taken(kernels: &Path) -> [usize; 2] {
     let own_cache = tempfile::tempdir().unwrap();
     let output = Command::new(std::env::current_exe().unwrap())
@@ -54,12 +54,12 @@ fn compiled_and_taken(kernels: &Path) -> [usize; 2] {
         .env("POCL_CACHE_DIR", own_cache.path())
         .output()
         .unwrap();
-    let told = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{told}");
-    ["compiled from source", "taken from the kernel cache"].map(|event| told.matches(event).count())
+    let log = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{log}");
+    ["compiled from source", "taken from the kernel cache"].map(|event| log.matches(event).count())
 }
 
-/// What the other processes do; nothing in the process that cargo starts.
+/// The work of the other processes; does nothing in the process that cargo starts.
 #[test]
 fn another_process() {
     if std::env::var_os("HALOPORT_TEST_ROLE").is_none() {
@@ -72,7 +72,7 @@ fn another_process() {
     let device = SyclDevice::new().unwrap();
     let buffer = device.allocate(4, MemoryKind::Device).unwrap();
     let kernel = device.compile(&NUMBER).unwrap();
-    // Asked for again, it is there.
+    // The second time, the device has it.
     device.compile(&NUMBER).unwrap();
     let arguments = [KernelArgument::Pointer(buffer.pointer())];
     let launch = device.bind(&kernel, LaunchConfig::linear(1), &arguments).unwrap();

@@ -6,7 +6,7 @@ use haloport_conformance::Exception;
 use haloport_conformance::device::suite;
 use haloport_core::device::Device;
 
-/// What a driver cannot do, by a part of its name, with the reason. An exception that passes fails the suite.
+/// For each driver, by a part of its name, the checks that it fails, with the reason. An exception that passes fails the suite.
 const EXCEPTIONS: [(&str, &[Exception]); 2] =
     [("Intel(R) OpenCL", &[]), ("Portable Computing Language", &[])];
 
@@ -20,7 +20,7 @@ fn the_device_suite_passes() {
     assert!(report.passed.len() >= 29, "{report:?}");
 }
 
-/// Elsewhere the suite has nothing to test of them, and exchanges whose caller waits are slower.
+/// Without them, the suite does not test immediate streams, and blocking exchanges are slower.
 #[test]
 fn intels_cpu_runtime_has_immediate_streams() {
     let Some(device) = common::device() else { return };

@@ -1,11 +1,11 @@
-//! Without a library, a platform or a device there is an error that says what was looked for.
+//! If the library, a platform or a device is missing, an error says what was looked for.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::process::Command;
 
 use haloport_sycl::SyclDevice;
 
-/// Run by the tests below in a process of its own, whose environment says what is missing.
+/// Run by the tests below in a process of its own, from whose environment something is missing.
 #[test]
 #[ignore = "prints, for the other tests"]
 fn prints_why_there_is_no_device() {

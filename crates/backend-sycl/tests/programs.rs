@@ -1,4 +1,4 @@
-//! Kernels from what is not source: a cached binary, SPIR-V.
+//! Kernels from other forms than source: a binary, SPIR-V.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod common;
@@ -26,7 +26,7 @@ fn a_kernel_comes_back_from_its_binary() {
     let binary = device.compile(&FILL_WITH).unwrap().binary().unwrap();
     assert!(!binary.is_empty());
     assert_eq!(filled(&device, &device.load(&FILL_WITH, &binary).unwrap()), [7; 100]);
-    // What is no binary is an error, and nothing worse.
+    // Other bytes are an error, not a crash.
     assert!(device.load(&FILL_WITH, b"no binary").is_err());
 }
 
@@ -57,8 +57,8 @@ fn a_kernel_in_spirv_runs_where_the_device_takes_it() {
     assert!(device.compile_spirv(&FILL_WITH, b"no module").is_err());
 }
 
-/// `fill_with` as a SPIR-V 1.0 module, instruction by instruction; names of instructions and numbers are those of the
-/// specification, <https://registry.khronos.org/SPIR-V/specs/unified1/SPIRV.html>.
+/// `fill_with` as a SPIR-V 1.0 module, instruction by instruction; the names and the numbers are those of the specification,
+/// <https://registry.khronos.org/SPIR-V/specs/unified1/SPIRV.html>.
 fn fill_with_in_spirv() -> Vec<u32> {
     let [void, u32_type, u64_type, v3_type, input, global, function_type, bool_type] =
         [1, 2, 3, 4, 5, 6, 7, 8];

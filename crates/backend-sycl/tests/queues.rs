@@ -1,4 +1,4 @@
-//! Queues that somebody else made: also out of order, and of another context.
+//! Queues of other programs: also out of order, and of another context.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod common;
@@ -16,7 +16,7 @@ use haloport_core::device::{
     Buffer, Device, KernelArgument, KernelSource, LaunchConfig, MemoryKind, ParameterType, Pointer, Stream,
 };
 
-/// Adds 1 after so many multiplications, so that a later command that does not wait overtakes it.
+/// Adds 1 after `rounds` multiplications, so that a later command overtakes it unless it waits.
 const SLOWLY_ADD_ONE: KernelSource = KernelSource {
     name: "slowly_add_one",
     portable: Some(
@@ -45,7 +45,7 @@ fn a_borrowed_queue_that_is_out_of_order_is_kept_in_order() {
     let launch = device.bind(&kernel, LaunchConfig::linear(1), &arguments).unwrap();
     for round in 1..=10 {
         let mut found = [0; 8];
-        // SAFETY: all buffers hold a number and live until the read has returned.
+        // SAFETY: each buffer holds a number, and lives until the read has returned.
         unsafe {
             device.launch(&launch, &stream).unwrap();
             device.copy(value.pointer(), copy.pointer(), 8, &stream).unwrap();
@@ -55,7 +55,7 @@ fn a_borrowed_queue_that_is_out_of_order_is_kept_in_order() {
     }
 }
 
-/// A command of ours comes after those that somebody else has put into such a queue, and before those that follow.
+/// A command of Haloport runs after the earlier commands of another program in such a queue, and before its later ones.
 #[test]
 fn commands_of_somebody_else_in_a_queue_out_of_order_are_not_overtaken_and_do_not_overtake() {
     const BYTES: usize = 32 << 20;
@@ -67,10 +67,10 @@ fn commands_of_somebody_else_in_a_queue_out_of_order_are_not_overtaken_and_do_no
     let (before, ours, after) = (buffer(BYTES), buffer(BYTES), buffer(1));
     let source = [1u8];
     for round in 1..=5u8 {
-        // SAFETY: shared memory that nothing uses now.
+        // SAFETY: the host may write shared memory that no command uses.
         unsafe { before.pointer().as_ptr().write_bytes(round, BYTES) };
         let last = BYTES as isize - 1;
-        // SAFETY: all memory lives until the queue is empty; the events are ours.
+        // SAFETY: all memory lives until the queue is empty; nobody else has the references to the events.
         unsafe {
             let gate = create_user_event(device.native().0 as *mut c_void).unwrap();
             let put = |to: Pointer, from: *const u8, waits_for: &[cl_event]| {
@@ -91,7 +91,7 @@ fn commands_of_somebody_else_in_a_queue_out_of_order_are_not_overtaken_and_do_no
             assert_eq!(
                 ours.pointer().offset(last).as_ptr().read(),
                 1,
-                "overtook what was there, round {round}"
+                "overtook an earlier command, round {round}"
             );
             assert_eq!(after.pointer().as_ptr().read(), 1, "was overtaken, round {round}");
             ours.pointer().as_ptr().write_bytes(0, BYTES);
@@ -104,7 +104,7 @@ fn a_queue_of_another_context_is_refused() {
     let Some(device) = common::device() else { return };
     let id = device.native().1 as *mut c_void;
     let context = create_context(&[id], std::ptr::null(), None, std::ptr::null_mut()).unwrap();
-    // SAFETY: the handles are live; both objects are released in the end.
+    // SAFETY: the handles are live; both objects are released at the end.
     unsafe {
         let queue = create_command_queue_with_properties(context, id, std::ptr::null()).unwrap();
         let error = device.borrow_stream(queue.addr()).unwrap_err().to_string();

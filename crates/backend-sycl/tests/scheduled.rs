@@ -1,4 +1,4 @@
-//! Exchanges whose end the host does not wait for, on the OpenCL driver that `OCL_ICD_VENDORS` names.
+//! Exchanges that end without a wait of the host, on the OpenCL driver that `OCL_ICD_VENDORS` names.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod common;
@@ -11,7 +11,7 @@ use haloport_conformance::{Failure, ensure, faults, scheduled};
 use haloport_core::{Progress, run_ranks};
 use haloport_cpu::CpuDevice;
 
-/// Messages whole, and in chunks.
+/// The chunk sizes in bytes of the tests: whole messages, and small chunks.
 const CHUNKS: [usize; 2] = [usize::MAX, 1000];
 
 #[test]
@@ -79,7 +79,7 @@ fn a_call_that_fails_is_an_error_of_its_rank_and_hangs_no_other() {
     println!("{} calls failed in turn", faults::every_call_fails_once(&device).unwrap());
 }
 
-/// Without the thread, `finish` waits for messages, and all is right all the same.
+/// Without the thread, `finish` waits for messages, and the results are the same.
 #[test]
 fn progress_by_the_caller() {
     let Some(device) = common::device() else { return };
@@ -90,7 +90,7 @@ fn progress_by_the_caller() {
     .unwrap();
 }
 
-/// The memory of this process that is in use.
+/// The resident memory of this process, in bytes.
 fn resident_bytes() -> u64 {
     let status = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
     let pages = status.split_whitespace().nth(1).and_then(|pages| pages.parse::<u64>().ok());

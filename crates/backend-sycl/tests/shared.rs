@@ -1,4 +1,4 @@
-//! Devices in contexts that somebody else made, by their native handles, and memory that belongs to one of them alone.
+//! Devices in contexts of other programs, by their native handles, and memory that belongs to one context.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod common;
@@ -37,9 +37,9 @@ impl Other {
         unsafe { SyclDevice::from_queue(self.queue.addr()) }.unwrap()
     }
 
-    /// Gives up what the other program holds.
+    /// Releases the references of the other program.
     fn release(self) {
-        // SAFETY: both are ours, and released once.
+        // SAFETY: this program owns both references, and releases each once.
         unsafe { release_command_queue(self.queue).and_then(|()| release_context(self.context)).unwrap() };
     }
 }
@@ -64,7 +64,7 @@ fn a_context_is_a_device_of_its_own_and_one_device_however_it_is_named() {
         for id in [None, Some(device.native().1)] {
             assert_eq!(SyclDevice::from_context(one.context.addr(), id).unwrap().id(), first.id());
         }
-        // Our own context is the device that it was made for.
+        // The context of Haloport gives the device that it was made for.
         assert_eq!(SyclDevice::from_context(device.native().0, None).unwrap().id(), device.id());
         assert!(first.borrow_stream(two.queue.addr()).is_err());
         let wrong = SyclDevice::from_context(one.context.addr(), Some(1)).unwrap_err();
@@ -80,7 +80,7 @@ fn a_context_is_a_device_of_its_own_and_one_device_however_it_is_named() {
 
 #[test]
 fn without_a_sycl_library_the_error_says_so() {
-    // SAFETY: no library is there to follow the address.
+    // SAFETY: no library is loaded that could follow the address.
     let error = unsafe { SyclDevice::from_sycl_queue(64) }.unwrap_err();
     assert!(matches!(error, DeviceError::NotFound { .. }), "{error}");
     assert!(error.to_string().contains("looked for libsycl.so.9, "), "{error}");
@@ -99,7 +99,7 @@ fn queues_outlive_the_program_that_made_them_and_all_that_a_device_does_works_in
         haloport_conformance::device::suite(&shared, &[]).unwrap();
         let buffer = shared.allocate(8, MemoryKind::Device).unwrap();
         let mut found = [0; 8];
-        // SAFETY: the buffer is that long, and read before it is dropped.
+        // SAFETY: the buffer has that length, and is read before it is dropped.
         unsafe {
             shared.fill(buffer.pointer(), &[7], 8, &stream).unwrap();
             shared.read(buffer.pointer(), &mut found, &stream).unwrap();
@@ -116,7 +116,7 @@ fn memory_belongs_to_one_context() {
     let kinds = [MemoryKind::Device, MemoryKind::Pinned, MemoryKind::Shared];
     if !has_usm(&device) {
         let error = device.allocation(Pointer::new(std::ptr::null_mut())).unwrap_err();
-        assert!(error.to_string().contains("cannot tell what memory of others belongs to"), "{error}");
+        assert!(error.to_string().contains("memory of other programs cannot be looked up"), "{error}");
         return;
     }
     for kind in kinds {
@@ -128,7 +128,7 @@ fn memory_belongs_to_one_context() {
             assert!(found.addresses.is_none_or(|there| there.start == begin && there.end >= begin + 1000));
         }
         let error = device.allocation(buffer.pointer()).unwrap_err().to_string();
-        assert!(error.contains("one of another context, or of no unified shared memory"), "{error}");
+        assert!(error.contains("one of another context, or not of unified shared memory"), "{error}");
         assert!(error.contains("open the device in the context"), "{error}");
     }
     let mut of_host = vec![0_u8; 64];
@@ -143,8 +143,8 @@ fn fields_in_arrays_are_those_of_the_context_alone() {
     let other = Other::new(&device, true);
     let (shared, stream) = other.open();
     let array = |pointer: Pointer, kind: ArrayDeviceKind, shape: [i64; 2]| {
-        let place = ArrayDevice { kind, index: None };
-        ArrayDescription::new(ElementType::F64, pointer, &shape, &[shape[1], 1], place).unwrap()
+        let array_device = ArrayDevice { kind, index: None };
+        ArrayDescription::new(ElementType::F64, pointer, &shape, &[shape[1], 1], array_device).unwrap()
     };
     let (ours, theirs) = (device.allocate(48 * 8, MemoryKind::Shared).unwrap(), {
         shared.allocate(48 * 8, MemoryKind::Shared).unwrap()
@@ -152,7 +152,7 @@ fn fields_in_arrays_are_those_of_the_context_alone() {
     let owned = IndexBox::new([0, 0], [4, 6]);
     let field = |device: &SyclDevice, array: &ArrayDescription| {
         let layout = BlockLayout::of_array(owned, IndexBox::new([-1, -1], [5, 7]), array, None)?;
-        // SAFETY: a field that is made is dropped before the memory.
+        // SAFETY: the field is dropped before the memory.
         unsafe { device.field_in_arrays::<f64>(vec![(array.clone(), layout)], Box::new(())) }
     };
     let usm = ArrayDeviceKind::Usm;

@@ -1,5 +1,5 @@
-//! Steps that are recorded and replayed, on the OpenCL driver that `OCL_ICD_VENDORS` names, which captures
-//! nothing: each replay is done anew.
+//! Steps that are recorded and replayed, on the OpenCL driver that `OCL_ICD_VENDORS` names. It cannot capture them: each replay
+//! makes the same calls again.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod common;

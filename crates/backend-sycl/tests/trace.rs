@@ -1,4 +1,4 @@
-//! The time line, on the OpenCL driver that `OCL_ICD_VENDORS` names.
+//! The time line on the OpenCL driver that `OCL_ICD_VENDORS` names.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod common;
@@ -11,7 +11,7 @@ use haloport_core::device::Device;
 use haloport_core::run_ranks;
 use haloport_core::trace::{DEFAULT_SPANS, Phase};
 
-/// One test at a time: how long kernels take is part of them.
+/// Runs one test at a time: they measure the times of kernels.
 fn alone() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
@@ -24,7 +24,7 @@ fn a_kernel_hides_the_wire() {
     run_ranks(2, |comm| trace::kernels_hide_the_wire(&comm, &device)).unwrap();
 }
 
-/// A time line makes no call wait.
+/// With a time line, no call waits.
 #[test]
 fn start_and_finish_return_while_a_kernel_runs() {
     let _alone = alone();
@@ -38,8 +38,8 @@ fn start_and_finish_return_while_a_kernel_runs() {
     println!("a start and its finish take {:?} by the median", times.unwrap());
 }
 
-/// Times of more kernels than there are events for are read while they are put into the stream; those of a device that is
-/// too far behind are counted.
+/// If there are more kernels than events for them, earlier times are read when later kernels are put into the stream; if the
+/// device is too far behind, the kernels without a time are counted.
 #[test]
 fn kernels_are_timed_or_counted() {
     let _alone = alone();

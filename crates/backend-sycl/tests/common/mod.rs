@@ -1,4 +1,4 @@
-//! The device under test: what the OpenCL drivers that `OCL_ICD_VENDORS` names offer.
+//! The device under test: the best one of the OpenCL driver that `OCL_ICD_VENDORS` names.
 
 #![allow(dead_code, reason = "each test binary uses its own part")]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
@@ -12,7 +12,7 @@ use cl3::command_queue::{
 use haloport_core::device::{Device, DeviceError};
 use haloport_sycl::SyclDevice;
 
-/// The device, or `None`, said plainly, where there is none and `HALOPORT_SYCL` does not say that there must be one.
+/// The device; `None`, with a line on the error stream, if there is none and `HALOPORT_SYCL` is not set.
 pub(crate) fn device() -> Option<SyclDevice> {
     match SyclDevice::new() {
         Ok(device) => {
@@ -27,7 +27,7 @@ pub(crate) fn device() -> Option<SyclDevice> {
     }
 }
 
-/// A queue that is out of order, as somebody else may have made it.
+/// A queue that is out of order, like one of another program.
 pub(crate) struct OutOfOrder(pub(crate) *mut c_void);
 
 impl OutOfOrder {
@@ -52,7 +52,7 @@ impl OutOfOrder {
 
 impl Drop for OutOfOrder {
     fn drop(&mut self) {
-        // SAFETY: it is still ours: borrowing has not released it.
+        // SAFETY: borrowing the queue has not released this reference.
         unsafe { release_command_queue(self.0) }.unwrap();
     }
 }

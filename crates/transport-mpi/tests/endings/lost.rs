@@ -1,4 +1,4 @@
-//! A rank that is killed or stopped amid exchanges, which its neighbours find out for themselves.
+//! A rank that is killed or stopped during exchanges, and the errors of its neighbours.
 
 use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -13,44 +13,44 @@ use haloport_mpi::MpiSession;
 
 use crate::{Failure, Outcome};
 
-/// How long ranks wait for each other.
+/// The time limit of the ranks.
 const LIMIT: Duration = Duration::from_secs(1);
 
-/// More than the limit, for busy machines.
+/// The longest time until an error, with a reserve for busy machines.
 const MOST: Duration = Duration::from_secs(8);
 
-/// The ways to the neighbour, each with an exchange of its own.
+/// The paths to the neighbour, each with an exchange of its own.
 const PATHS: [DataPath; 3] = [DataPath::Direct, DataPath::Shared, DataPath::Messages];
 
-/// The rank that is lost: the neighbour of both others.
+/// The lost rank, the neighbour of both others.
 const LOST: usize = 1;
 
-type Ways = [Exchange<Field<f64, CpuDevice>>; 3];
+type Exchanges = [Exchange<Field<f64, CpuDevice>>; 3];
 
-/// Sends `signal` to the middle one of 3 ranks while exchanges go on on every path. Each of the others gets an error that
-/// names it, on each path and within the limit; then they end the job with code 3.
+/// Sends `signal` to the middle one of 3 ranks during exchanges on every path. Each other rank gets an error that names it, on
+/// each path and within the limit; then they end the job with code 3.
 pub(crate) fn lose(session: &MpiSession, signal: i32) -> Outcome {
     let comm = session.world()?;
     if comm.size() != 3 {
         return Err("this takes 3 ranks".into());
     }
-    let mut ways = ways(&comm)?;
+    let mut exchanges = exchanges(&comm)?;
     comm.barrier()?;
     if comm.rank() == LOST {
         signal_oneself_soon(signal);
     }
     comm.set_time_limit(Some(LIMIT));
-    let found = errors(&mut ways)?;
+    let found = errors(&mut exchanges)?;
     if comm.rank() == LOST {
         return Err(format!("the other ranks were lost: {found}").into());
     }
-    drop(ways);
+    drop(exchanges);
     report(&comm, found)?;
     session.abort(3)
 }
 
-/// One exchange for each path, of slabs one behind the other.
-fn ways(comm: &Communicator) -> Result<Ways, Failure> {
+/// One exchange for each path, of slabs in a row.
+fn exchanges(comm: &Communicator) -> Result<Exchanges, Failure> {
     let (planes, row) = (4, 100);
     let grid = Grid::new([3 * planes, row])?;
     let lower = (planes * comm.rank()) as i64;
@@ -61,33 +61,33 @@ fn ways(comm: &Communicator) -> Result<Ways, Failure> {
         let field = Field::<f64, _>::new(&device, &pattern)?;
         Ok(pattern.bind_with(field, BindOptions::default().path(path))?)
     };
-    let ways = [bind(PATHS[0])?, bind(PATHS[1])?, bind(PATHS[2])?];
+    let exchanges = [bind(PATHS[0])?, bind(PATHS[1])?, bind(PATHS[2])?];
     if comm.is_near(if comm.rank() == LOST { 0 } else { LOST }) {
-        let traffic = ways.each_ref().map(|exchange| exchange.traffic());
+        let traffic = exchanges.each_ref().map(|exchange| exchange.traffic());
         let bytes = [traffic[0].direct_bytes, traffic[1].shared_bytes, traffic[2].message_bytes];
         assert!(!bytes.contains(&0), "not every path is taken: {traffic:?}");
     } else if comm.rank() == 0 {
-        println!("these ranks share no memory: all paths are that of messages");
+        println!("these ranks share no memory: all paths use messages");
     }
-    Ok(ways)
+    Ok(exchanges)
 }
 
-/// Anywhere in an exchange.
+/// Sends `signal` to this process at a random moment of an exchange.
 fn signal_oneself_soon(signal: i32) {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let soon = Duration::from_micros(20_000 + u64::from(now.subsec_micros()) % 50_000);
     thread::spawn(move || {
         thread::sleep(soon);
-        // SAFETY: the process may be ended or stopped anywhere.
+        // SAFETY: the process may be ended or stopped at any point.
         unsafe { libc::kill(libc::getpid(), signal) };
     });
 }
 
-/// Exchanges on all paths until each has failed; the error of each, which names the lost rank.
-fn errors(ways: &mut Ways) -> Result<String, Failure> {
+/// Exchanges on all paths until each has failed, and returns their errors, which name the lost rank.
+fn errors(exchanges: &mut Exchanges) -> Result<String, Failure> {
     let mut errors = [const { None::<String> }; PATHS.len()];
     while errors.contains(&None) {
-        for ((exchange, error), path) in ways.iter_mut().zip(&mut errors).zip(PATHS) {
+        for ((exchange, error), path) in exchanges.iter_mut().zip(&mut errors).zip(PATHS) {
             if error.is_some() {
                 continue;
             }
@@ -103,9 +103,9 @@ fn errors(ways: &mut Ways) -> Result<String, Failure> {
     Ok(errors.into_iter().flatten().collect::<Vec<_>>().join("\n  "))
 }
 
-/// Rank 0 waits for what the last rank has found, and prints both. The last rank is ended by it.
+/// Rank 0 waits for the errors of the last rank, prints both, and ends the last rank.
 fn report(comm: &Communicator, found: String) -> Outcome {
-    // SAFETY: no exchange lives on this rank, and the tag is one that none has.
+    // SAFETY: no exchange lives on this rank, and no exchange has this tag.
     let transport = unsafe { comm.raw_transport() };
     let tag = FREE_TAGS.start;
     if comm.rank() != 0 {
@@ -123,11 +123,11 @@ fn report(comm: &Communicator, found: String) -> Outcome {
         if let Incoming::Message { sender, bytes } = transport.receive_message(tag)? {
             println!("rank {sender}:\n  {}", String::from_utf8_lossy(&bytes));
             println!("found on every path that rank {LOST} is missing");
-            // Launchers that end a job may lose what it has just printed.
+            // A launcher that ends a job may lose its last lines.
             thread::sleep(Duration::from_millis(500));
             return Ok(());
         }
         thread::sleep(Duration::from_millis(1));
     }
-    Err("the last rank has found nothing".into())
+    Err("no message of the last rank".into())
 }

@@ -1,12 +1,12 @@
-//! How ranks end. The argument says how:
+//! Ways in which ranks end, chosen by the argument:
 //!
-//! - none or `finalize-first`: MPI is finalised before its transports are dropped, with messages under way; all is well.
+//! - none or `finalize-first`: MPI is finalised before its transports are dropped, with messages under way; the job succeeds.
 //! - `time-limit`: rank 1 never starts its exchange; rank 0 names it and ends the job with code 3.
-//! - `time-limit-on-stream`: the same on the OpenCL device, if there is one, where nobody waits in `finish`; it ends with code 3
-//!   in any case.
+//! - `time-limit-on-stream`: the same on the OpenCL device, if there is one, without a wait in `finish`; the job always ends with
+//!   code 3.
 //! - `exit`: the last rank exits with 0 while the others wait; the job ends with a code other than 0.
-//! - `killed` and `stopped`: the middle one of 3 ranks gets SIGKILL or SIGSTOP amid exchanges on every path; the others name it
-//!   and end the job with code 3. The launcher is to go on after a rank was killed.
+//! - `killed` and `stopped`: the middle one of 3 ranks gets SIGKILL or SIGSTOP during exchanges on every path; the others name it
+//!   and end the job with code 3. The launcher must go on after a rank was killed.
 //! - `panic`: the last rank panics while the others wait; the job ends with code 101.
 //!
 //! ```text
@@ -47,7 +47,9 @@ fn run() -> Outcome {
         Some("killed") => lost::lose(&session, libc::SIGKILL),
         Some("stopped") => lost::lose(&session, libc::SIGSTOP),
         Some("panic") => panic_alone(&session),
-        Some(other) => Err(format!("no ending `{other}`").into()),
+        Some(other) => {
+            Err(format!("expected one of the endings in the head of this file, found `{other}`").into())
+        }
     }
 }
 
@@ -61,10 +63,10 @@ fn finalize_first(session: MpiSession) -> Outcome {
         bytes: memory.len(),
     };
     let memory = Arc::new(memory);
-    // SAFETY: no exchange lives.
+    // SAFETY: no exchange exists.
     let transport = Arc::clone(unsafe { comm.raw_transport() });
     let peer = (comm.rank() + 1) % comm.size();
-    // SAFETY: the memory is not touched, and outlives the channels.
+    // SAFETY: nobody uses the memory, which outlives the channels.
     let (receive, unanswered) = unsafe {
         let receive = transport.open(Direction::Receive, peer, 1, range)?;
         let unanswered = transport.open(Direction::Send, peer, 2, range)?;
@@ -73,7 +75,7 @@ fn finalize_first(session: MpiSession) -> Outcome {
         transport.post(unanswered)?;
         (receive, unanswered)
     };
-    // SAFETY: the keeper owns the memory of the channel.
+    // SAFETY: the second argument owns the memory of the channel.
     unsafe { transport.close(unanswered, Arc::clone(&memory) as _) };
     comm.barrier()?;
     let rank = comm.rank();
@@ -88,7 +90,7 @@ fn finalize_first(session: MpiSession) -> Outcome {
     for error in &errors {
         assert!(error.as_ref().is_some_and(|error| error.contains("finalised")), "{errors:?}");
     }
-    // SAFETY: the keeper owns the memory of the channel.
+    // SAFETY: the second argument owns the memory of the channel.
     unsafe { transport.close(receive, memory) };
     drop(transport);
     drop(comm);
@@ -104,7 +106,7 @@ fn time_limit(session: &MpiSession) -> Outcome {
     }
     let mut exchange = exchange(&comm, &CpuDevice::with_threads(1)?)?;
     if comm.rank() == 1 {
-        // Ended by the other rank.
+        // The other rank ends this one.
         std::thread::sleep(Duration::from_secs(60));
         return Ok(());
     }
@@ -132,7 +134,7 @@ fn time_limit_on_stream(session: &MpiSession) -> Outcome {
     };
     let mut exchange = exchange(&comm, &device)?;
     if comm.rank() == 1 {
-        // Ended by the other rank.
+        // The other rank ends this one.
         std::thread::sleep(Duration::from_secs(60));
         return Ok(());
     }
@@ -154,7 +156,7 @@ fn exit_alone(session: &MpiSession) -> Outcome {
         std::process::exit(0);
     }
     exchange.run(Schedule::Blocking)?;
-    Err("the exchange ended well without its neighbour".into())
+    Err("expected an error: the exchange succeeded without its neighbour".into())
 }
 
 fn panic_alone(session: &MpiSession) -> Outcome {

@@ -9,7 +9,7 @@ use haloport_core::{Communicator, TransportError};
 
 use crate::{Outcome, bare};
 
-/// Memory that channels use. Owned by an `Arc`, as the keeper of a channel.
+/// Memory that channels use, in an `Arc`, which each channel takes as its owner.
 struct Memory {
     pointer: Pointer,
     bytes: usize,
@@ -30,7 +30,7 @@ impl Memory {
     /// # Safety
     /// No message is under way.
     unsafe fn holds(&self, value: u8) -> bool {
-        // SAFETY: the memory is this long, and by the contract nobody else touches it.
+        // SAFETY: the memory has this length, and by the contract nobody else uses it.
         let bytes = unsafe { std::slice::from_raw_parts(self.pointer.as_ptr(), self.bytes) };
         bytes.iter().all(|byte| *byte == value)
     }
@@ -52,17 +52,17 @@ fn open(
     tag: u32,
     memory: &Memory,
 ) -> Result<Channel, TransportError> {
-    // SAFETY: each test closes its channels with the memory as keeper.
+    // SAFETY: each test closes its channels, and passes the owner of the memory.
     unsafe { bare(comm).open(direction, peer, tag, memory.range()) }
 }
 
 fn post(comm: &Communicator, channel: Channel) -> Result<(), TransportError> {
-    // SAFETY: the tests touch the memory before posting and after completion only.
+    // SAFETY: the tests use the memory only before a message is posted and after it is complete.
     unsafe { bare(comm).post(channel) }
 }
 
-/// The receiver learns of a message that is shorter or longer than its channel, and goes on saying so. (Long messages
-/// that are longer still are left out: there Open MPI 4.1 writes beyond the receiver's memory.)
+/// If a message is shorter or longer than its channel, the receiver gets an error, then and on each later test. (Not tested: long
+/// messages that are longer than expected, with which Open MPI 4.1 writes beyond the receiver's memory.)
 pub(crate) fn wrong_lengths(comm: &Communicator) -> Outcome {
     let transport = bare(comm);
     let (rank, size) = (comm.rank(), comm.size());
@@ -74,24 +74,24 @@ pub(crate) fn wrong_lengths(comm: &Communicator) -> Outcome {
         post(comm, receive)?;
         post(comm, send)?;
         let Err(error) = wait(transport, receive) else {
-            return Err(format!("{sent} bytes passed for {expected}").into());
+            return Err(format!("expected an error: {sent} bytes were sent for {expected}").into());
         };
         assert_eq!(transport.test(receive), Err(error.clone()));
         let length = TransportError::Length { sender: before, receiver: rank, expected, found: sent };
-        // Some libraries do not say how long a message is that was too long.
+        // Some libraries do not report the length of a message that was too long.
         let known = error == length || (sent > expected && error.to_string().contains("longer than"));
         assert!(known, "{error}");
         wait(transport, send)?;
-        // SAFETY: the keeper owns the memory of the channel.
+        // SAFETY: the second argument owns the memory of the channel.
         unsafe { transport.close(receive, into) };
-        // SAFETY: the keeper owns the memory of the channel.
+        // SAFETY: the second argument owns the memory of the channel.
         unsafe { transport.close(send, out) };
     }
     comm.barrier()?;
     Ok(())
 }
 
-/// A message whose channel was closed still arrives, from memory that is kept until then.
+/// If a channel is closed while its message is under way, the message still arrives, and its memory lives until then.
 pub(crate) fn close_sending(comm: &Communicator) -> Outcome {
     let transport = bare(comm);
     let (rank, size) = (comm.rank(), comm.size());
@@ -100,7 +100,7 @@ pub(crate) fn close_sending(comm: &Communicator) -> Outcome {
     let out = Memory::new(bytes, rank as u8);
     let send = open(comm, Direction::Send, next, 31, &out)?;
     post(comm, send)?;
-    // SAFETY: the keeper owns the memory of the channel.
+    // SAFETY: the second argument owns the memory of the channel.
     unsafe { transport.close(send, Arc::clone(&out) as _) };
     let weak = Arc::downgrade(&out);
     drop(out);
@@ -111,16 +111,16 @@ pub(crate) fn close_sending(comm: &Communicator) -> Outcome {
     wait(transport, receive)?;
     // SAFETY: the message has arrived.
     assert!(unsafe { into.holds(before as u8) });
-    // SAFETY: the keeper owns the memory of the channel.
+    // SAFETY: the second argument owns the memory of the channel.
     unsafe { transport.close(receive, into) };
     comm.barrier()?;
-    // Whatever is called next finds that the message is complete.
+    // Each later call checks whether the message is complete.
     let other = Memory::new(1, 0);
     let began = Instant::now();
     while weak.strong_count() > 0 {
         assert!(began.elapsed() < Duration::from_secs(20), "the memory is free once the message is received");
         let channel = open(comm, Direction::Send, rank, 32, &other)?;
-        // SAFETY: the keeper owns the memory of the channel.
+        // SAFETY: the second argument owns the memory of the channel.
         unsafe { transport.close(channel, Arc::clone(&other) as _) };
     }
     comm.barrier()?;

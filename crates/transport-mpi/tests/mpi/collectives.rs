@@ -1,4 +1,4 @@
-//! Collectives.
+//! Collectives, and calls from other threads.
 
 use haloport_core::{Communicator, SparseError, SparseExchange, TransportError};
 
@@ -8,7 +8,7 @@ use crate::{Outcome, bare};
 pub(crate) fn random_rounds(comm: &Communicator, rounds: u64) -> Outcome {
     let (rank, size) = (comm.rank(), comm.size());
     for round in 0..rounds {
-        // Every rank knows what all send.
+        // Every rank computes the messages of all.
         let sent_by = |sender: usize| -> Vec<(usize, Vec<u8>)> {
             let mut state = round * 1_000 + sender as u64 + 1;
             let mut random = |below: usize| {
@@ -33,7 +33,7 @@ pub(crate) fn random_rounds(comm: &Communicator, rounds: u64) -> Outcome {
     Ok(())
 }
 
-/// Where the thread level allows it, another thread may call; else it gets an error.
+/// If the thread level allows it, another thread may call; else it gets an error.
 pub(crate) fn from_threads(comm: &Communicator) -> Outcome {
     let outcome = std::thread::scope(|scope| scope.spawn(|| comm.barrier()).join());
     let outcome = outcome.map_err(|_| "the thread panicked")?;
@@ -45,7 +45,7 @@ pub(crate) fn from_threads(comm: &Communicator) -> Outcome {
     Ok(())
 }
 
-/// A thread that may not call MPI loses no message by asking for one.
+/// If a thread that may not call MPI asks for a message, no message is lost.
 pub(crate) fn messages_from_threads(comm: &Communicator) -> Outcome {
     let (rank, size) = (comm.rank(), comm.size());
     let (next, before) = ((rank + 1) % size, (rank + size - 1) % size);

@@ -1,4 +1,4 @@
-//! Fields in a device's memory, which processes of one node reach in each other.
+//! Fields in a device's memory that other processes of the node can map.
 
 use haloport_conformance::exported::{Exporting, NAME, exporting};
 use haloport_conformance::{ensure, structured, unstructured};
@@ -7,12 +7,12 @@ use haloport_cpu::CpuDevice;
 
 use crate::{Failure, Outcome, size_of_case};
 
-type Ring = Exchange<Field<f64, Exporting<CpuDevice>>>;
+type RingExchange = Exchange<Field<f64, Exporting<CpuDevice>>>;
 
 /// The cells of each rank, in a ring.
 const CELLS: usize = 100;
 
-/// `count` random exchanges of boxes and of lists against their oracles, and how long memory is kept.
+/// `count` random exchanges of boxes and of lists against their oracles, and the lifetime of mapped memory.
 pub(crate) fn suite(comm: &Communicator, count: u64) -> Outcome {
     let device = exporting(&CpuDevice::with_threads(1)?);
     memory_is_kept_until_nobody_reaches_it(comm, &device)?;
@@ -34,25 +34,25 @@ pub(crate) fn suite(comm: &Communicator, count: u64) -> Outcome {
     Ok(())
 }
 
-/// Rank 0 drops its field while its neighbours still have theirs: what they reach of it stays until they drop theirs.
+/// Rank 0 drops its field before its neighbours: the memory that they have mapped stays until they drop theirs.
 fn memory_is_kept_until_nobody_reaches_it(comm: &Communicator, device: &Exporting<CpuDevice>) -> Outcome {
     let before = mapped()?;
     let exchange = ring(comm, device, DataPath::Direct)?;
     let near = comm.size() > 1 && (0..comm.size()).all(|peer| peer == comm.rank() || comm.is_near(peer));
     ensure!(
         !near || exchange.traffic().direct_bytes > 0,
-        "fields of neighbours on the same node are not reached"
+        "fields of neighbours on the same node are not read"
     );
     comm.barrier()?;
     let exchange = Some(exchange).filter(|_| comm.rank() != 0);
     comm.barrier()?;
     if near && comm.rank() == 0 {
-        ensure!(mapped()? > before, "memory was freed that a neighbour reaches");
+        ensure!(mapped()? > before, "memory was freed that a neighbour has mapped");
     }
     comm.barrier()?;
     drop(exchange);
     comm.barrier()?;
-    // What was kept is freed when the next exchange is bound, which exports nothing.
+    // The memory is freed when the next exchange is bound, which exports nothing.
     drop(ring(comm, device, DataPath::Messages)?);
     let after = mapped()?;
     ensure!(after == before, "{after} mappings are left, there were {before}");
@@ -60,13 +60,13 @@ fn memory_is_kept_until_nobody_reaches_it(comm: &Communicator, device: &Exportin
     Ok(())
 }
 
-/// How much memory of such devices is mapped in this process.
+/// The number of mappings of such memory in this process.
 fn mapped() -> Result<usize, Failure> {
     Ok(std::fs::read_to_string("/proc/self/maps")?.lines().filter(|line| line.contains(NAME)).count())
 }
 
 /// A ring of all ranks, bound and exchanged once.
-fn ring(comm: &Communicator, device: &Exporting<CpuDevice>, path: DataPath) -> Result<Ring, Failure> {
+fn ring(comm: &Communicator, device: &Exporting<CpuDevice>, path: DataPath) -> Result<RingExchange, Failure> {
     let size = comm.size();
     let grid = Grid::new([CELLS * size])?.periodic([true])?;
     let mine = Split::even(&grid, [size])?.part(comm.rank()).ok_or("no part")?;

@@ -5,18 +5,18 @@
 //! cargo test -p haloport-mpi --test mpi
 //! ```
 //!
-//! The argument says what is run:
+//! The arguments choose the tests:
 //!
-//! - none: the conformance suite and what only MPI can get wrong; `funneled` and `serialized`: the same, with MPI
-//!   initialised by the test, with that thread level;
-//! - `cases N`: `N` random exchanges of boxes, and a third as many of unstructured domains and on cubed spheres,
-//!   against their oracles, some of large fields of which only parts are shared, and exchanges in flight at once;
-//! - `exported N`: `N` random exchanges of boxes and of unstructured domains on a device whose memory processes of a node
-//!   reach in each other, and how long it is kept;
-//! - `sparse N`: `N` random sparse exchanges, and as many lines, against oracles;
-//! - `scheduled`: exchanges whose end the host does not wait for, on the OpenCL device, if there is one; `scheduled
-//!   funneled` and `scheduled serialized`: the same with that thread level;
-//! - `large`: messages above 2 GiB, of boxes and of unstructured domains, on 2 ranks.
+//! - none: the conformance suite and the tests of MPI alone; `funneled` and `serialized`: the same, with MPI initialised by the
+//!   test, with that thread level
+//! - `cases N`: `N` random exchanges of boxes, and a third as many of unstructured domains and on cubed spheres, against their
+//!   oracles, some of large fields of which only parts are shared, and exchanges in flight at once
+//! - `exported N`: `N` random exchanges of boxes and of unstructured domains on a device whose memory processes of a node can
+//!   map, and the lifetime of that memory
+//! - `sparse N`: `N` random sparse exchanges, and as many lines, against oracles
+//! - `scheduled`: exchanges that end without a wait of the host, on the OpenCL device, if there is one; `scheduled funneled` and
+//!   `scheduled serialized`: the same with that thread level
+//! - `large`: messages above 2 GiB, of boxes and of unstructured domains, on 2 ranks
 
 mod channels;
 mod collectives;
@@ -53,7 +53,9 @@ fn main() {
         ["scheduled", "serialized"] => within(Threading::Serialized, scheduled::suite),
         ["funneled"] => within(Threading::Funneled, run),
         ["serialized"] => within(Threading::Serialized, run),
-        _ => Err(format!("the arguments {arguments:?} mean nothing").into()),
+        _ => {
+            Err(format!("expected one of the arguments in the head of this file, found {arguments:?}").into())
+        }
     };
     if let Err(error) = outcome {
         // A panic ends all ranks.
@@ -61,14 +63,14 @@ fn main() {
     }
 }
 
-/// With MPI initialised by the crate.
+/// Runs `body` with MPI initialised by the crate.
 fn alone(body: impl FnOnce(&Communicator) -> Outcome) -> Outcome {
     let session = haloport_mpi::initialize()?;
     assert!(haloport_mpi::initialize().is_err(), "MPI cannot be initialised twice");
     body(&session.world()?)
 }
 
-/// With MPI initialised by its user.
+/// Runs `body` with MPI initialised by the test.
 fn within(threading: Threading, body: impl FnOnce(&Communicator) -> Outcome) -> Outcome {
     let (universe, _) =
         haloport_mpi::mpi::initialize_with_threading(threading).ok_or("MPI is initialised already")?;
@@ -82,7 +84,7 @@ fn run(comm: &Communicator) -> Outcome {
     suite(comm)?;
     parts::suite(comm)?;
 
-    // Two groups of ranks, each of which runs on its own, at its own pace.
+    // Two groups of ranks, which run independently.
     let world = SimpleCommunicator::world();
     let colour = Color::with_value((comm.rank() % 2) as i32);
     let half = world.split_by_color_with_key(colour, -(comm.rank() as i32));
@@ -93,7 +95,7 @@ fn run(comm: &Communicator) -> Outcome {
     drop(half);
     comm.barrier()?;
 
-    // A second communicator of the same ranks beside the first, from a raw handle.
+    // A second communicator of the same ranks, from a raw handle.
     // SAFETY: the world lives until MPI is finalised, after this.
     let second = unsafe { haloport_mpi::from_raw(world.as_raw())? };
     suite(&second)?;
@@ -106,8 +108,8 @@ fn run(comm: &Communicator) -> Outcome {
 
 /// The transport under a communicator.
 fn bare(comm: &Communicator) -> &dyn Transport {
-    // SAFETY: the tests use the tags that no exchange has, and the channels that they have opened. All ranks call a collective
-    // of it, and no other one meanwhile.
+    // SAFETY: the tests use tags that no exchange has, and the channels that they have opened. All ranks call the same
+    // collective of it, and no other collective meanwhile.
     unsafe { &**comm.raw_transport() }
 }
 

@@ -1,4 +1,4 @@
-//! Large fields, of which ranks of one node share only what their neighbours read.
+//! Large fields, of which ranks of one node share only the parts that their neighbours read.
 
 use std::fs::OpenOptions;
 use std::os::unix::fs::FileExt;
@@ -12,11 +12,11 @@ use haloport_cpu::CpuDevice;
 
 use crate::{Outcome, bare};
 
-/// Planes of a slab, and the cells of a plane along each axis.
+/// The number of planes of a slab, and of cells of a plane along each axis.
 const PLANES: usize = 40;
 const ROW: usize = 120;
 
-/// All tests; where no ranks share memory, that is said, and nothing is left to test.
+/// All tests; if no ranks share memory, prints that they are skipped.
 pub(crate) fn suite(comm: &Communicator) -> Outcome {
     let others = (0..comm.size()).filter(|&peer| peer != comm.rank());
     let mut alone = [u64::from(!others.clone().all(|peer| comm.is_near(peer)))];
@@ -33,14 +33,14 @@ pub(crate) fn suite(comm: &Communicator) -> Outcome {
     spoilt_heads(comm)
 }
 
-/// Slabs across the slowest axis are read straight from their ends; what is scattered over a field is packed.
+/// The ends of slabs across the slowest axis are read from the neighbour's field; cells scattered over a field are packed.
 fn boxes(comm: &Communicator) -> Outcome {
     let device = CpuDevice::with_threads(1)?;
     for slowest in 0..3 {
         let order = [slowest, (slowest + 1) % 3, (slowest + 2) % 3];
         let pattern = slabs(comm, slowest, 1)?;
         let plain = Field::builder(&pattern).axis_order(order).build(&device)?;
-        // Two planes of two components, in a block with more of everything.
+        // Two planes of two components, in a block with padding and a wider margin.
         let padded = Field::builder(&pattern)
             .axis_order(order)
             .padding([1, 2, 3])
@@ -52,7 +52,7 @@ fn boxes(comm: &Communicator) -> Outcome {
         let traffic = exchange.traffic();
         assert!(traffic.direct_bytes > 0 && traffic.shared_bytes == 0, "{traffic:?}");
 
-        // The same ends with the halo around them, where edges and corners travel along with the faces.
+        // The same ends with the halo around them: edges and corners travel with the faces.
         let in_turn = BindOptions::default().order(HaloOrder::AxisByAxis);
         let mut exchange = pattern.bind_with(exchange.into_fields()?, in_turn)?;
         check(&mut exchange, slowest)?;
@@ -70,7 +70,7 @@ fn boxes(comm: &Communicator) -> Outcome {
     Ok(())
 }
 
-/// What another pattern reads beyond that is packed.
+/// If another pattern reads more cells, they are packed.
 fn wider_halo(comm: &Communicator) -> Outcome {
     let device = CpuDevice::with_threads(1)?;
     let (near, far) = (slabs(comm, 0, 1)?, slabs(comm, 0, 3)?);
@@ -84,7 +84,7 @@ fn wider_halo(comm: &Communicator) -> Outcome {
     check(&mut exchange, 0)?;
     assert!(exchange.traffic().direct_bytes > 0, "{:?}", exchange.traffic());
 
-    // And less than what is shared is read from it.
+    // Fewer cells than those that are shared are read from the field.
     let field = Field::<f64, _>::new(&device, &far)?;
     let mut exchange = near.bind([field])?;
     check(&mut exchange, 0)?;
@@ -92,7 +92,7 @@ fn wider_halo(comm: &Communicator) -> Outcome {
     Ok(())
 }
 
-/// Cells in a row, of which the ends or every tenth one are sent, whatever the runs that they lie in.
+/// Cells in a row, of which the ends or every tenth one are sent: contiguous or scattered in memory.
 fn meshes(comm: &Communicator) -> Outcome {
     let (rank, size) = (comm.rank() as i64, comm.size() as i64);
     let (cells, levels) = (20_000i64, 40);
@@ -128,13 +128,13 @@ fn meshes(comm: &Communicator) -> Outcome {
     Ok(())
 }
 
-/// Who finds parts in a file's head that cannot be there does not map it.
+/// If the head of a file lists impossible parts, the file is not mapped.
 fn spoilt_heads(comm: &Communicator) -> Outcome {
     let transport = bare(comm);
     let peer = (comm.rank() + 1) % comm.size();
     let page = 65536;
     let (bytes, parts) = (20 * page, [2 * page..3 * page, 7 * page..8 * page]);
-    // The words of the head: a number, the bytes, the number of parts, and the begin and the end of each.
+    // The words of the head: a number, the size in bytes, the number of parts, and the begin and the end of each.
     let words =
         |list: &[usize]| list.iter().flat_map(|word| (*word as u64).to_ne_bytes()).collect::<Vec<u8>>();
     let [a, b] = parts.clone();
@@ -147,8 +147,8 @@ fn spoilt_heads(comm: &Communicator) -> Outcome {
         ("parts that overlap", 3, words(&[a.start, a.end, a.start, a.end])),
         ("parts that are longer than the file", 3, words(&[a.start, a.start + 4 * page])),
         ("a part beyond the end", 5, words(&[b.start + bytes, b.end + bytes])),
-        ("more parts than there is room for", 2, words(&[1 << 20])),
-        ("more bytes than there can be", 1, words(&[usize::MAX])),
+        ("more parts than fit into the head", 2, words(&[1 << 20])),
+        ("more bytes than memory can have", 1, words(&[usize::MAX])),
     ];
     for (what, word, bytes_there) in spoilt {
         let lease = transport.share_parts(bytes, &parts).ok_or("no shared memory")?;
@@ -180,7 +180,7 @@ fn slabs(comm: &Communicator, axis: usize, halo: usize) -> Result<Pattern, crate
     Ok(Pattern::structured(comm, &grid, &[mine], &Halo::uniform(halo))?)
 }
 
-/// Exchanges twice and looks at every cell around the domain.
+/// Exchanges twice, and checks every cell around the domain.
 fn check<const N: usize>(exchange: &mut Exchange<[Field<f64, CpuDevice>; N]>, axis: usize) -> Outcome {
     let pattern = exchange.pattern().clone();
     let owned = pattern.boxes()[0];

@@ -1,4 +1,4 @@
-//! Exchanges whose end the host does not wait for, on the OpenCL device, if there is one.
+//! Exchanges that end without a wait of the host, on the OpenCL device, if there is one.
 
 use std::time::Duration;
 
@@ -20,12 +20,12 @@ pub(crate) fn suite(comm: &Communicator) -> Outcome {
         Err(error) => return Err(error.into()),
     };
     let any_thread = haloport_mpi::mpi::environment::threading_support() >= Threading::Serialized;
-    let asked = comm.set_progress(Progress::Thread);
-    ensure!(asked.is_ok() == any_thread, "a thread for progress was asked for: {asked:?}");
+    let result = comm.set_progress(Progress::Thread);
+    ensure!(result.is_ok() == any_thread, "the result of asking for a progress thread: {result:?}");
     comm.set_progress(Progress::Auto)?;
     for number in 0..20 {
         let case = structured::Case::new(number, comm.size(), 1 + number as usize / 2);
-        // Some go in chunks.
+        // A third of them in chunks.
         let case = if number % 3 == 0 { case.in_chunks(256) } else { case };
         structured::check(comm, &device, &case)?;
     }

@@ -13,10 +13,10 @@ use haloport_cpu::CpuDevice;
 
 use crate::{Failure, Outcome};
 
-/// The cells of each rank, in a ring.
+/// The number of cells of each rank, in a ring.
 const CELLS: i64 = 4;
 
-/// A neighbour that has gone is known at once, by everybody who would wait for it.
+/// If a rank has gone, each of its neighbours gets an error at once.
 pub(crate) fn gone_neighbour(comm: &Communicator) -> Outcome {
     let (rank, size) = (comm.rank(), comm.size());
     let grid = Grid::new([4 * size])?.periodic([true])?;
@@ -51,7 +51,7 @@ pub(crate) fn gone_neighbour(comm: &Communicator) -> Outcome {
         let neighbours = [(rank + 1) % size, (rank + size - 1) % size];
         let gone = matches!(&outcome, Err(ExchangeError::Transport(TransportError::PeerGaveUp { peer }))
             if neighbours.contains(peer));
-        // Who is no neighbour of the rank that has gone learns of it, if at all, from those who are.
+        // Other ranks get an error, if any, from its neighbours.
         assert!(gone || outcome.is_ok() && !neighbours.contains(&(size - 1)), "{outcome:?}");
         assert!(began.elapsed() < Duration::from_secs(5), "it took {:?}", began.elapsed());
     }
@@ -59,7 +59,7 @@ pub(crate) fn gone_neighbour(comm: &Communicator) -> Outcome {
     Ok(())
 }
 
-/// What cannot be read where it lies goes through shared memory, and what cannot be there goes in messages.
+/// Cells that cannot be read from the field go through shared memory; without shared memory, they go in messages.
 pub(crate) fn fallbacks(comm: &Communicator) -> Outcome {
     let size = comm.size();
     let grid = Grid::new([CELLS as usize * size])?.periodic([true])?;
@@ -86,7 +86,7 @@ pub(crate) fn fallbacks(comm: &Communicator) -> Outcome {
     let layout = owned(false)?.layout(0)?.clone();
     let mut memory = vec![0.0; CELLS as usize + 2];
     let blocks = vec![(Pointer::new(memory.as_mut_ptr().cast()), layout.clone())];
-    // SAFETY: the memory is long enough, initialised and aligned, and kept by its owner; nobody else uses it.
+    // SAFETY: the memory is long enough, initialised and aligned, and its owner lives as long as the field; nobody else uses it.
     let raw = unsafe { Field::from_raw(&device, blocks, true, Box::new(memory)) };
     assert_eq!(ways(travel(raw, DataPath::Direct)?), shared);
 
@@ -97,7 +97,7 @@ pub(crate) fn fallbacks(comm: &Communicator) -> Outcome {
     };
     assert_eq!(ways(lent(DataPath::Direct)?), shared);
 
-    // No rank can make files any more, so there is no shared memory.
+    // From here on no rank can make files, so there is no shared memory.
     comm.barrier()?;
     let before = limit_of_files(None)?;
     limit_of_files(Some(0))?;
@@ -109,7 +109,7 @@ pub(crate) fn fallbacks(comm: &Communicator) -> Outcome {
     }
     comm.barrier()?;
 
-    // Every other rank alone can make and find none: who shares with it is told, and sends messages too.
+    // Only every other rank can make and open files: its neighbours learn that, and send messages too.
     for out in [0, 1] {
         let without = comm.rank() % 2 == out;
         if without {
@@ -119,14 +119,14 @@ pub(crate) fn fallbacks(comm: &Communicator) -> Outcome {
             .map(|path| Ok::<_, Failure>([travel(owned(true)?, path)?, lent(path)?]));
         limit_of_files(Some(before))?;
         for traffic in kinds.into_iter().collect::<Result<Vec<_>, _>>()?.concat() {
-            // Around a ring of an even number, all neighbours of one are the other.
+            // In a ring of an even number of ranks, every neighbour of a rank that can is one that cannot.
             if without || size.is_multiple_of(2) {
                 assert_eq!((ways(traffic), traffic.path().as_str()), (messages, "messages"));
             }
         }
         comm.barrier()?;
     }
-    assert_eq!(ways(travel(owned(true)?, DataPath::Direct)?), straight, "and there it is again");
+    assert_eq!(ways(travel(owned(true)?, DataPath::Direct)?), straight, "shared memory is available again");
     Ok(())
 }
 
@@ -153,17 +153,17 @@ fn travel<F: FieldSet>(
     Ok(exchange.traffic())
 }
 
-/// The number of files that this process may have open, and sets it.
+/// Returns the number of files that this process may open, and sets it to `to`.
 fn limit_of_files(to: Option<u64>) -> Result<u64, Failure> {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-    // SAFETY: the limit is written to a place of its type.
+    // SAFETY: the limit is written to a variable of its type.
     if unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &mut limit) } != 0 {
         return Err(std::io::Error::last_os_error().into());
     }
     let before = limit.rlim_cur;
     if let Some(to) = to {
         limit.rlim_cur = to;
-        // SAFETY: the limit is read from a place of its type.
+        // SAFETY: the limit is read from a variable of its type.
         if unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &limit) } != 0 {
             return Err(std::io::Error::last_os_error().into());
         }
