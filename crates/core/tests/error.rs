@@ -1,4 +1,4 @@
-//! Errors as functions and `main` return them.
+//! Errors that functions and `main` return.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod common;
@@ -10,7 +10,7 @@ use std::io;
 use common::*;
 use haloport_core::*;
 
-/// An error that names its cause in no text of its own.
+/// An error whose text does not contain its cause.
 #[derive(Debug)]
 struct Unread(io::Error);
 

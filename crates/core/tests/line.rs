@@ -1,4 +1,4 @@
-//! Lines and exchanges along them at their edges.
+//! Lines and exchanges along them in rare cases.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::ops::Range;
@@ -85,7 +85,7 @@ fn a_rank_that_never_has_enough_is_an_error_on_every_rank() {
         let mut exchange = LineExchange::new(&Line::even(&comm, 10)?)?;
         let rank = comm.rank();
         let never = exchange.rounds(|_| NextRound { pass: Payloads::default(), enough: rank != 2 });
-        // The ranks are still together.
+        // The ranks are still in step.
         assert_eq!(exchange.rounds(|_| NextRound { pass: Payloads::default(), enough: true })?, 0);
         Ok(never.err().map(|error| error.to_string()))
     })

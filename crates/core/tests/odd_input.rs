@@ -1,4 +1,4 @@
-//! Sizes, strides and uses that nobody means: refused or served, never unsound and never a hang.
+//! Unusual sizes, strides and uses: refused or correct, never unsound and never a hang.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod common;
@@ -29,7 +29,7 @@ fn fields_too_large_for_memory_are_refused() {
             let many = Field::<f64, CpuDevice>::builder(&pattern).components(huge, ComponentPlace::Fastest);
             assert!(many.build(&device()?).is_err(), "{huge} components");
         }
-        // Each block would fit into an address space, all of them do not.
+        // Each block fits into an address space, but all of them together do not.
         let grid = Grid::new([16, 2])?;
         let split = Split::even(&grid, [8, 1])?;
         let domains: Vec<IndexBox> = (0..8).filter_map(|part| split.part(part)).collect();
@@ -64,7 +64,7 @@ fn grids_halos_and_splits_beyond_all_measure_are_refused() {
     assert!(!all.shifted(&[i64::MAX; 4]).is_empty());
 }
 
-/// What lies along an axis of one cell does not matter: foreign arrays have anything there.
+/// The stride of an axis of one cell does not matter: foreign arrays may have any value there.
 #[test]
 fn strides_along_axes_of_one_cell_may_be_anything() {
     alone(|comm| {
@@ -92,7 +92,7 @@ fn complex_numbers_need_no_more_than_their_own_alignment() {
         let model = Field::<num_complex::Complex<f32>, CpuDevice>::new(&device()?, &pattern)?;
         let mut memory = [0u64; 8];
         let numbers: &mut [f32] = bytemuck::cast_slice_mut(&mut memory);
-        // One float from the start: aligned to 4 bytes and no more.
+        // One float after the start: aligned to 4 bytes only.
         let numbers: &mut [num_complex::Complex<f32>] = bytemuck::cast_slice_mut(&mut numbers[1..15]);
         let field = BorrowedField::new(&device()?, vec![(numbers, model.layout(0)?.clone())])?;
         pattern.bind(field)?.run(DEFAULT)?;
@@ -122,7 +122,7 @@ fn lent_fields_are_told_apart() {
     });
 }
 
-/// A neighbour that closes its channels is known at once, without shared memory too.
+/// A rank learns at once that a neighbour has closed its channels, also without shared memory.
 #[test]
 fn a_neighbour_that_has_gone_is_known_at_once_by_messages_as_well() {
     run_ranks(2, |comm| -> Result<(), Failure> {

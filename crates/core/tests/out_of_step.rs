@@ -1,5 +1,5 @@
-//! Ranks that come to different collective calls: the same error on every rank, at once. Every pair of calls is tried in
-//! the conformance suite.
+//! Ranks that make different collective calls: every rank gets the same error at once. The conformance suite tries every pair
+//! of calls.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod common;
@@ -10,7 +10,7 @@ use common::*;
 use haloport_core::transport::TransportError;
 use haloport_core::*;
 
-/// Ranks bind two patterns of the same shape in different orders, so that all messages have the lengths that are expected.
+/// Ranks bind two patterns of the same shape in different orders: all messages have the expected lengths.
 #[test]
 fn patterns_that_are_bound_in_swapped_orders_are_refused_on_every_rank() {
     for ranks in [2, 3] {
@@ -39,7 +39,7 @@ fn patterns_that_are_bound_in_swapped_orders_are_refused_on_every_rank() {
     }
 }
 
-/// After the error, which all ranks get, patterns and calls are as if the call had not been made.
+/// After the error, patterns and calls are as if the call had not been made.
 #[test]
 fn a_communicator_is_used_on_after_ranks_were_out_of_step() {
     run_ranks(3, |comm| -> Result<(), Failure> {

@@ -1,4 +1,4 @@
-//! Sparse exchanges at their edges: what is refused, what fails, and that nothing hangs.
+//! Sparse exchanges in rare cases: refused arguments, failures, and no hangs.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use haloport_core::*;
 
 type Failure = haloport_core::Error;
 
-/// Long enough for what comes at once, short enough to be told from the time limit.
+/// Long enough for errors that come at once, and shorter than the time limit.
 const SOON: Duration = Duration::from_secs(20);
 
 #[test]
@@ -97,7 +97,7 @@ fn misuse_leaves_the_round_as_it_was() {
         let late = round.inserter();
         assert_eq!(round.wait()?, [((comm.rank() + 2) % 3, b"one".to_vec())]);
         assert_eq!(late.send(next, "three"), Err(SparseError::Finished));
-        // Nor does it belong to the next round.
+        // It does not belong to the next round either.
         let round = exchange.begin()?;
         assert_eq!(late.send(next, "three"), Err(SparseError::Finished));
         assert_eq!(round.wait()?, []);
@@ -108,7 +108,7 @@ fn misuse_leaves_the_round_as_it_was() {
 
 #[test]
 fn neighbours_that_do_not_fit_are_refused_alike_on_every_rank() {
-    // Senders and receivers of three ranks, and what is wrong with them.
+    // The senders and receivers of three ranks, and the expected error.
     type Sets = [(&'static [usize], &'static [usize]); 3];
     let cases: [(Sets, &str); 4] = [
         (
@@ -129,7 +129,7 @@ fn neighbours_that_do_not_fit_are_refused_alike_on_every_rank() {
         let errors = run_ranks(3, |comm| -> Result<SparseError, Failure> {
             let (senders, receivers) = sets[comm.rank()];
             let error = SparseExchange::between(&comm, senders, receivers).err();
-            // The ranks are still together.
+            // The ranks are still in step.
             comm.barrier()?;
             Ok(error.ok_or("it was not refused")?)
         })
@@ -207,7 +207,7 @@ fn a_slot_that_is_dropped_fails_the_round_at_once_on_all_who_wait_for_it() {
         let why = format!("a message reserved for rank {} was dropped before it was filled", 1 % ranks);
         let expected = SparseError::GivenUp { rank: 0, why };
         for (rank, error) in errors.into_iter().enumerate() {
-            // Where neighbours are fixed, the rounds of those that get nothing of rank 0 may be complete.
+            // With fixed neighbours, the rounds of ranks that get no message from rank 0 may be complete.
             assert!(
                 error.as_ref() == Some(&expected) || fixed && rank > 1 && error.is_none(),
                 "{rank}: {error:?}"
@@ -240,7 +240,7 @@ fn a_rank_that_does_not_come_is_named() {
         assert!(errors[2].is_none());
         let told: Vec<String> = errors.iter().flatten().map(ToString::to_string).collect();
         assert_eq!(told.len(), 3);
-        // With fixed neighbours, the first to give up may have told the others.
+        // With fixed neighbours, the first rank to give up may have notified the others.
         assert!(told.iter().all(|error| error.contains("time limit of 200ms")), "{told:?}");
         if fixed {
             assert!(
@@ -248,7 +248,7 @@ fn a_rank_that_does_not_come_is_named() {
                 "{told:?}"
             );
         } else {
-            // The next rank knows it for sure, another knows that it is among some.
+            // The next rank names it; another rank names a range with it.
             assert!(errors[3].as_ref().unwrap().to_string().contains("missing rank 2, which"), "{told:?}");
             assert!(
                 errors[0].as_ref().unwrap().to_string().contains("one of the ranks 1 to 2, which"),
@@ -291,7 +291,7 @@ fn a_panic_of_one_rank_ends_the_others() {
             slot.send("")?;
             Ok(round.wait().map(drop)?)
         });
-        // Either the panic is reported, or what the slot that went with it did to another rank.
+        // The error is the panic, or the effect of its dropped slot on another rank.
         assert!(ended.is_err());
         assert!(began.elapsed() < SOON, "{:?}", began.elapsed());
     }
@@ -326,7 +326,7 @@ fn completion_is_called_once_for_each_round() {
             let round = exchange.begin()?;
             round.send((comm.rank() + number) % 3, "")?;
             round.finish();
-            // Whoever waits for anything serves the round.
+            // Every wait makes progress with the round.
             while !round.is_ready() {
                 std::thread::yield_now();
             }
@@ -368,7 +368,7 @@ fn many_ranks_send_few_messages() {
         let mut received = 0;
         for number in 0..2 {
             let round = exchange.begin()?;
-            // Some rank gets many, most get none.
+            // One rank gets many messages, most ranks get none.
             round.send((comm.rank() * number) % 7, comm.rank().to_le_bytes())?;
             let messages = round.wait()?;
             assert!(messages.iter().all(|(sender, bytes)| bytes[..] == sender.to_le_bytes()));

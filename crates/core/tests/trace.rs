@@ -1,4 +1,4 @@
-//! The time line: what exchanges, kernels and waits leave there, and the file that is made of it.
+//! The time line: the spans of exchanges, kernels and waits, and the file.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod common;
@@ -16,7 +16,7 @@ use serde_json::Value;
 const DEFAULT: Schedule<'static> = Schedule::DefaultStream;
 const PATHS: [DataPath; 2] = [DataPath::Direct, DataPath::Messages];
 
-/// Between the monotonic clock and the wall clock, which may be corrected in the meantime.
+/// The largest difference between the monotonic clock and the wall clock, which may be corrected meanwhile.
 const CLOCKS: Duration = Duration::from_millis(50);
 
 fn bytes<'s>(spans: impl IntoIterator<Item = &'s Span>) -> usize {
@@ -135,7 +135,7 @@ fn kernels_and_waits_are_kept_and_what_they_give_is_passed_on() {
         assert_eq!((named("for nothing").phase, &named("for nothing").row), (Phase::Waiting, &Row::Host));
         assert_eq!(named("all ranks at a barrier").phase, Phase::Waiting);
         assert_eq!(spans.len(), 4);
-        // It was begun already.
+        // It has begun already.
         assert_eq!(comm.begin_trace(1).spans().len(), 4);
         Ok(())
     })
@@ -150,7 +150,7 @@ fn a_failed_exchange_ends_its_spans() {
             comm.begin_trace(DEFAULT_SPANS);
             let mut exchange = bound_plane(&comm, path)?;
             if comm.rank() == 1 {
-                // Lives until the other has given up.
+                // Exists until the other rank has given up.
                 std::thread::sleep(4 * limit);
                 return Ok(());
             }
@@ -165,7 +165,7 @@ fn a_failed_exchange_ends_its_spans() {
             assert!(missing.iter().all(|span| span.end - span.begin >= limit), "{missing:#?}");
             let wait = spans.iter().find(|span| span.name == "finish").unwrap();
             assert!(wait.failed && wait.end - wait.begin >= limit, "{wait:?}");
-            // It is said once.
+            // The warning comes once.
             let count = spans.len();
             drop(exchange);
             assert_eq!(comm.trace().spans().len(), count);
@@ -196,7 +196,7 @@ fn spans_beyond_the_limit_are_counted() {
     .unwrap();
 }
 
-/// Collective: the file as JSON on rank 0, nothing on the others.
+/// Collective: returns the file as JSON on rank 0, `None` on the others.
 fn written(trace: &Trace, comm: &Communicator) -> Result<Value, Failure> {
     let mut file = Vec::new();
     trace.write(comm, &mut file)?;
@@ -256,7 +256,7 @@ fn the_file_has_processes_threads_and_events_that_do_not_overlap() {
                 }
             }
         }
-        // Two messages from a neighbour were under way at once.
+        // Two messages from a neighbour were on their way at the same time.
         assert!(overlapping > 0);
         let first = events.iter().filter(complete).map(|event| event["ts"].as_f64().unwrap());
         assert_eq!(first.fold(f64::INFINITY, f64::min), 0.0);
@@ -285,7 +285,7 @@ fn every_rank_hears_that_the_file_could_not_be_written() {
         comm.barrier()?;
         let error = trace.write(comm, &mut Full).unwrap_err();
         assert!(matches!(error, TraceError::Write(_)));
-        // The ranks are together still.
+        // The ranks are still in step.
         comm.barrier()?;
         Err(error.into())
     });

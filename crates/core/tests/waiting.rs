@@ -1,4 +1,4 @@
-//! How long ranks wait: warnings that name neighbours, and the limits that options and the environment set.
+//! Waits of ranks: warnings that name neighbours, and the limits of options and of the environment.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod common;
@@ -12,7 +12,7 @@ use common::*;
 use haloport_core::comm::{DEFAULT_TIME_LIMIT, DEFAULT_WARN_AFTER};
 use haloport_core::*;
 
-/// What was logged.
+/// The logged bytes.
 #[derive(Clone, Default)]
 struct Log(Arc<Mutex<Vec<u8>>>);
 
@@ -26,7 +26,7 @@ impl Write for Log {
     }
 }
 
-/// The lines that `body` logs on this thread.
+/// Returns the lines that `body` logs on this thread.
 fn logged(body: impl FnOnce() -> Result<(), Failure>) -> Result<Vec<String>, Failure> {
     let log = Log::default();
     let writer = log.clone();
@@ -116,7 +116,7 @@ fn limits_are_those_of_the_environment() {
     assert_eq!(DEFAULT_WARN_AFTER, Duration::from_secs(60));
 }
 
-/// What the other processes do; nothing in the process that cargo starts.
+/// The body of the other processes; in the process that cargo starts it does nothing.
 #[test]
 fn another_process() {
     if std::env::var_os("HALOPORT_TEST_ROLE").is_none() {

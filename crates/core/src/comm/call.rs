@@ -39,48 +39,41 @@ impl CollectiveCall {
 
     /// A word that differs between calls that differ.
     pub(super) fn word(self) -> u64 {
-        let (kind, detail) = self.parts();
+        let (kind, detail, _) = self.parts();
         (kind as u64) << DETAIL_BITS | detail & !(u64::MAX << DETAIL_BITS)
     }
 
     /// The name of the call's wait in the time line.
-    pub(super) fn all_ranks(self) -> &'static str {
-        match self {
-            CollectiveCall::Barrier => "all ranks at a barrier",
-            CollectiveCall::Reduction { .. } => "all ranks at a reduction",
-            CollectiveCall::Broadcast { .. } => "all ranks at a broadcast",
-            CollectiveCall::Gather { .. } => "all ranks at a gather",
-            CollectiveCall::Messages => "all ranks at a sparse exchange",
-            CollectiveCall::Agreement => "all ranks at an agreement",
-            CollectiveCall::WriteTrace => "all ranks at the writing of a time line",
-            CollectiveCall::Pattern => "all ranks at the making of a pattern",
-            CollectiveCall::Bind { .. } => "all ranks at the binding of fields",
-            CollectiveCall::Plan { .. } => "all ranks at the making of a plan",
-            CollectiveCall::SparseExchange { .. } => "all ranks at the making of a sparse exchange",
-            CollectiveCall::Line => "all ranks at the making of a line",
-            CollectiveCall::LineExchange { .. } => "all ranks at the making of a line exchange",
-            CollectiveCall::LineRound { .. } => "all ranks at a round of a line exchange",
-        }
+    pub(super) fn wait_name(self) -> &'static str {
+        self.parts().2
     }
 
-    fn parts(self) -> (usize, u64) {
+    /// The kind, the detail that differs between calls of this kind, and the name of the wait.
+    fn parts(self) -> (usize, u64, &'static str) {
         match self {
-            CollectiveCall::Barrier => (0, 0),
+            CollectiveCall::Barrier => (0, 0, "all ranks at a barrier"),
             CollectiveCall::Reduction { reduction, element, values } => {
-                (1, (values as u64) << 10 | (element as u64) << 2 | reduction as u64)
+                let detail = (values as u64) << 10 | (element as u64) << 2 | reduction as u64;
+                (1, detail, "all ranks at a reduction")
             }
-            CollectiveCall::Broadcast { root } => (2, root as u64),
-            CollectiveCall::Messages => (3, 0),
-            CollectiveCall::Agreement => (4, 0),
-            CollectiveCall::WriteTrace => (5, 0),
-            CollectiveCall::Pattern => (6, 0),
-            CollectiveCall::Bind { pattern } => (7, pattern.into()),
-            CollectiveCall::SparseExchange { fixed } => (8, fixed.into()),
-            CollectiveCall::Line => (9, 0),
-            CollectiveCall::LineExchange { line } => (10, line.into()),
-            CollectiveCall::LineRound { exchange } => (11, exchange.into()),
-            CollectiveCall::Plan { pattern } => (12, pattern.into()),
-            CollectiveCall::Gather { root } => (13, root as u64),
+            CollectiveCall::Broadcast { root } => (2, root as u64, "all ranks at a broadcast"),
+            CollectiveCall::Messages => (3, 0, "all ranks at a sparse exchange"),
+            CollectiveCall::Agreement => (4, 0, "all ranks at an agreement"),
+            CollectiveCall::WriteTrace => (5, 0, "all ranks at the writing of a time line"),
+            CollectiveCall::Pattern => (6, 0, "all ranks at the making of a pattern"),
+            CollectiveCall::Bind { pattern } => (7, pattern.into(), "all ranks at the binding of fields"),
+            CollectiveCall::SparseExchange { fixed } => {
+                (8, fixed.into(), "all ranks at the making of a sparse exchange")
+            }
+            CollectiveCall::Line => (9, 0, "all ranks at the making of a line"),
+            CollectiveCall::LineExchange { line } => {
+                (10, line.into(), "all ranks at the making of a line exchange")
+            }
+            CollectiveCall::LineRound { exchange } => {
+                (11, exchange.into(), "all ranks at a round of a line exchange")
+            }
+            CollectiveCall::Plan { pattern } => (12, pattern.into(), "all ranks at the making of a plan"),
+            CollectiveCall::Gather { root } => (13, root as u64, "all ranks at a gather"),
         }
     }
 }

@@ -250,7 +250,7 @@ impl Communicator {
         };
         let mut step = CollectiveStep { comm: self, call, is_part, state };
         let outcome = match self.trace().log() {
-            Some(log) => log.wait(call.all_ranks(), None, || work(&mut step), Result::is_err),
+            Some(log) => log.wait(call.wait_name(), None, || work(&mut step), Result::is_err),
             None => work(&mut step),
         };
         if let Err(error) = &outcome

@@ -45,7 +45,7 @@ pub enum Direction {
     Receive,
 }
 
-/// How the values of all ranks are combined.
+/// How the values of all ranks are combined, see [`Communicator::all_reduce`](crate::Communicator::all_reduce).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reduction {
     /// The largest.
