@@ -29,6 +29,11 @@ fn deep_halo() {
     assert!(text.contains(" 48 exchanges\n") && text.contains(" 12 exchanges\n"), "{text}");
 }
 
+#[test]
+fn particles() {
+    assert!(printed("particles").starts_with("10000 particles are where they should be; "));
+}
+
 /// What an example prints. Cargo builds examples along with tests, into a folder beside theirs.
 fn printed(example: &str) -> String {
     let test = std::env::current_exe().expect("the path of this test");
