@@ -2,14 +2,14 @@
 //!
 //!     OCL_ICD_VENDORS=$folder cargo bench -p haloport-sycl --bench exchange
 //!
-//! Two ranks, threads of this process, own 128³ cells of `f64` each. Each runs on a core of its own, as under launchers of
-//! processes. Both exchanges pack into messages and unpack from them, to all neighbours at once, and alternate in one run. After
-//! a check of every halo cell, the medians are printed:
+//! Two ranks, threads of this process, own 128³ cells of `f64` each. Each runs on a core of its own, as under launchers
+//! of processes. Both exchanges pack into messages and unpack from them, to all neighbours at once, and alternate in
+//! one run. After a check of every halo cell, the medians are printed:
 //! - the two blocking exchanges, and their ratio
 //! - of the exchange on the device: `start`, and `finish`, which waits for the neighbour
 //! - the exchange on the device in a stream, which the caller then synchronises
-//! - the times to pack and to unpack all faces of one rank, alone, on the device and on the CPU backend: in an immediate stream,
-//!   if the device has those, and in a queued one
+//! - the times to pack and to unpack all faces of one rank, alone, on the device and on the CPU backend: in an
+//!   immediate stream, if the device has those, and in a queued one
 //! - a list of copies of one cell in each stream: the times to launch it, and to wait for it
 
 #![allow(clippy::unwrap_used, reason = "a benchmark fails by panicking")]

@@ -1,8 +1,8 @@
 //! Measures the host's time for a bound launch, compared with the raw call of OpenCL with the same kernel object, whose
 //! arguments are set.
 //!
-//! The two alternate in batches; between batches the queue runs empty, which is not timed. The results are medians. Run it with
-//! `cargo bench -p haloport-sycl`, and with `OCL_ICD_VENDORS` to choose the driver.
+//! The two alternate in batches; between batches the queue runs empty, which is not timed. The results are medians. Run
+//! it with `cargo bench -p haloport-sycl`, and with `OCL_ICD_VENDORS` to choose the driver.
 #![allow(missing_docs, clippy::unwrap_used, reason = "a benchmark ends by panicking")]
 
 use std::ffi::c_void;

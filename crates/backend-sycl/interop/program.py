@@ -141,8 +141,8 @@ def must_refuse(parts, function, *arguments, **keywords):
     raise AssertionError(f"{arguments} {keywords} was not refused; expected {parts}")
 
 
-# The cells of each rank are rows of a periodic grid. Most cells of an array are its halo, so that a command that reads before the
-# unpacking is complete finds some cells that are not filled yet.
+# The cells of each rank are rows of a periodic grid. Most cells of an array are its halo, so that a command that reads
+# before the unpacking is complete finds some cells that are not filled yet.
 HALO = 96
 ROWS, COLUMNS = 96, 256
 
@@ -175,8 +175,8 @@ __kernel void slow(__global double *value, long rounds) {
 
 
 def order(kind, count, path, rounds):
-    """Runs a slow kernel and a copy of SYCL, an exchange with another slow kernel in its middle, and a copy of SYCL, without a
-    wait between them. Returns the number of wrong halo values, the number of all, and some wrong ones."""
+    """Runs a slow kernel and a copy of SYCL, an exchange with another slow kernel in its middle, and a copy of SYCL,
+    without a wait between them. Returns the number of wrong halo values, the number of all, and some wrong ones."""
     device = dpctl.SyclDevice("opencl:cpu")
     properties = {"in order": "in_order", "out of order": [], "with times": ["in_order", "enable_profiling"]}
     wrong, seen, lock = 0, [], threading.Lock()

@@ -101,15 +101,15 @@ impl SyclBuffer {
         }
         let Opened { unified, library, .. } = &*self.opened;
         stream.put("filling fresh memory with zeros", |queue| {
-            // SAFETY: the memory has that length, and nobody else has it; the buffer lives until the fill is complete, for
-            // which `new` waits, and `drop` after `on`.
+            // SAFETY: the memory has that length, and nobody else has it; the buffer lives until the fill is complete,
+            // for which `new` waits, and `drop` after `on`.
             unsafe { unified.fill(library, queue, self.pointer(), &[0], self.bytes) }
         })
     }
 }
 
-/// Asks for large pages before memory of the host is first touched: with small ones, a CPU spends more time on finding the
-/// pages of a face than on copying it. If the system has no large pages, small ones stay.
+/// Asks for large pages before memory of the host is first touched: with small ones, a CPU spends more time on finding
+/// the pages of a face than on copying it. If the system has no large pages, small ones stay.
 #[cfg(target_os = "linux")]
 fn ask_for_large_pages(memory: *mut c_void, bytes: usize) {
     const LARGE_PAGE: usize = 2 << 20;
@@ -128,14 +128,15 @@ impl Drop for SyclBuffer {
             let _ = zeroed.wait();
         }
         if !self.memory.is_null() {
-            // SAFETY: it came from `allocate`; callers that enqueued work on the memory promised that the buffer outlives it.
+            // SAFETY: it came from `allocate`; callers that enqueued work on the memory promised that the buffer
+            // outlives it.
             unsafe { self.opened.unified.free(self.opened.context.raw(), self.memory) };
         }
     }
 }
 
-// SAFETY: the memory has the length in `bytes`, is zeroed before any work that is ordered after its allocation, is aligned as
-// buffers must be, and is freed on drop.
+// SAFETY: the memory has the length in `bytes`, is zeroed before any work that is ordered after its allocation, is
+// aligned as buffers must be, and is freed on drop.
 unsafe impl Buffer for SyclBuffer {
     fn pointer(&self) -> Pointer {
         match self.memory.is_null() {

@@ -23,8 +23,8 @@ use crate::stream::{SyclStream, finish_all};
 
 /// A GPU, a CPU or an accelerator with an OpenCL driver and unified memory.
 ///
-/// All handles of one device share a context and a default stream. To use memory and queues of another program, open the
-/// device in that program's context: [`from_queue`](SyclDevice::from_queue).
+/// All handles of one device share a context and a default stream. To use memory and queues of another program, open
+/// the device in that program's context: [`from_queue`](SyclDevice::from_queue).
 #[derive(Debug, Clone)]
 pub struct SyclDevice {
     opened: Arc<Opened>,
@@ -32,7 +32,7 @@ pub struct SyclDevice {
 }
 
 impl SyclDevice {
-    /// Opens the best device: the first GPU, else the first accelerator, else the first CPU.
+    /// Opens the best device: the first GPU, otherwise the first accelerator, otherwise the first CPU.
     ///
     /// # Errors
     /// As for [`select`](SyclDevice::select).
@@ -43,9 +43,9 @@ impl SyclDevice {
     /// Opens the device with this name: `sycl`, `sycl:cpu:0`, `sycl:gpu:1`, `opencl:cpu:0`; see [`Selector`].
     ///
     /// # Errors
-    /// [`DeviceError::InvalidArgument`] if the name is not one of those forms; [`DeviceError::NotFound`] if the library, a
-    /// platform or the device is missing, or if the device has neither unified shared memory nor shared virtual memory;
-    /// [`DeviceError::Driver`].
+    /// [`DeviceError::InvalidArgument`] if the name is not one of those forms; [`DeviceError::NotFound`] if the
+    /// library, a platform or the device is missing, or if the device has neither unified shared memory nor shared
+    /// virtual memory; [`DeviceError::Driver`].
     pub fn select(name: &str) -> Result<SyclDevice, DeviceError> {
         let selector: Selector = name.parse()?;
         Ok(SyclDevice::of(Opened::new(selector.find()?)?))
@@ -67,7 +67,8 @@ impl SyclDevice {
     /// Builds a kernel from a SPIR-V module instead of its portable source. May block.
     ///
     /// # Errors
-    /// [`DeviceError::Unsupported`] if the device does not take SPIR-V; [`DeviceError::Compile`] with the compiler's log.
+    /// [`DeviceError::Unsupported`] if the device does not take SPIR-V; [`DeviceError::Compile`] with the compiler's
+    /// log.
     pub fn compile_spirv(&self, source: &KernelSource, module: &[u8]) -> Result<SyclKernel, DeviceError> {
         let program = program::from_spirv(&self.opened, source.name, module)?;
         SyclKernel::new(&self.opened, Arc::new(program), source)
@@ -120,8 +121,8 @@ impl SyclDevice {
     }
 }
 
-// SAFETY: queues are in order, or barriers put their commands in order; events are markers after the work; work that the
-// driver reports as complete is complete; only the commands that these calls put into queues write memory.
+// SAFETY: queues are in order, or barriers put their commands in order; events are markers after the work; work that
+// the driver reports as complete is complete; only the commands that these calls put into queues write memory.
 unsafe impl Device for SyclDevice {
     type Stream = SyclStream;
     type Event = SyclEvent;

@@ -22,7 +22,8 @@ use crate::stream::SyclStream;
 /// The longest time from when an event is reached until the driver makes the call that it was asked for.
 const LATEST_CALL: Duration = Duration::from_secs(10);
 
-/// A point in a stream. Each time it is recorded, a new `cl_event` is made, so that a wait for an earlier point still holds.
+/// A point in a stream. Each time it is recorded, a new `cl_event` is made, so that a wait for an earlier point still
+/// holds.
 #[derive(Debug)]
 pub struct SyclEvent {
     device: DeviceId,
@@ -45,7 +46,8 @@ enum Time {
     Profile,
     /// The profile of another event, which is reached together with the marker.
     OtherProfile(EventHandle),
-    /// The host's clock, read when the driver calls. On a CPU, another event would be late: it waits for an idle thread.
+    /// The host's clock, read when the driver calls. On a CPU, another event would be late: it waits for an idle
+    /// thread.
     Host(Arc<HostTime>),
 }
 
@@ -74,8 +76,8 @@ impl SyclEvent {
         Ok(())
     }
 
-    /// Makes `stream` wait for the event. If `stream` is immediate, the host waits instead: Intel's CPU runtime (2026.2)
-    /// crashes if a barrier of such a queue waits for an event that is not reached.
+    /// Makes `stream` wait for the event. If `stream` is immediate, the host waits instead: Intel's CPU runtime
+    /// (2026.2) crashes if a barrier of such a queue waits for an event that is not reached.
     pub(crate) fn make_wait(&self, stream: &SyclStream) -> Result<(), DeviceError> {
         match self.latest() {
             Some(point) if stream.is_immediate() => point.reached.wait(),

@@ -34,8 +34,8 @@ impl SyclStream {
         SyclStream::new(opened, queue)
     }
 
-    /// Makes a stream of a queue that another program made and keeps alive. The stream has a reference of its own: a thread
-    /// that waits for all streams may still use the queue when the last clone of the stream is dropped.
+    /// Makes a stream of a queue that another program made and keeps alive. The stream has a reference of its own: a
+    /// thread that waits for all streams may still use the queue when the last clone of the stream is dropped.
     ///
     /// # Safety
     /// `raw` is a live queue, and outlives all clones of the stream.
@@ -89,8 +89,8 @@ impl SyclStream {
             ptr::null_mut(),
         );
         checked(status, "clEnqueueBarrierWithWaitList", self.opened.id())?;
-        // In a queue that is out of order, PoCL 3.1 makes commands wait for the last barrier alone, and that barrier for its
-        // events alone, not for the barrier before it. A barrier without events waits for everything.
+        // In a queue that is out of order, PoCL 3.1 makes commands wait for the last barrier alone, and that barrier
+        // for its events alone, not for the barrier before it. A barrier without events waits for everything.
         if self.queue.in_order || events.is_empty() { Ok(()) } else { self.barrier(&[]) }
     }
 
@@ -99,8 +99,8 @@ impl SyclStream {
         self.queue.marker(self.opened.id())
     }
 
-    /// An event whose profile holds the time at which `reached`, a marker of this stream, is reached; `None` if that event
-    /// is `reached` itself. Not for CPUs, which may have no thread free for it.
+    /// An event whose profile holds the time at which `reached`, a marker of this stream, is reached; `None` if that
+    /// event is `reached` itself. Not for CPUs, which may have no thread free for it.
     pub(crate) fn clock(&self, reached: &Marker) -> Result<Option<EventHandle>, DeviceError> {
         if self.queue.profiling {
             return Ok(None);

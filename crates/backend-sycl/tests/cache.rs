@@ -1,7 +1,7 @@
 //! A process finds the kernels of an earlier process in the cache. The test binary runs itself as the other processes.
 //!
-//! The tests count the programs that this backend passes to the driver's compiler. PoCL also has a cache of its own, which is
-//! empty for each process here, so that the second one cannot find the kernel there.
+//! The tests count the programs that this backend passes to the driver's compiler. PoCL also has a cache of its own,
+//! which is empty for each process here, so that the second one cannot find the kernel there.
 #![cfg(unix)]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 

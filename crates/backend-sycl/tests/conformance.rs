@@ -6,7 +6,8 @@ use haloport_conformance::Exception;
 use haloport_conformance::device::suite;
 use haloport_core::device::Device;
 
-/// For each driver, by a part of its name, the checks that it fails, with the reason. An exception that passes fails the suite.
+/// For each driver, by a part of its name, the checks that it fails, with the reason. An exception that passes fails
+/// the suite.
 const EXCEPTIONS: [(&str, &[Exception]); 2] =
     [("Intel(R) OpenCL", &[]), ("Portable Computing Language", &[])];
 

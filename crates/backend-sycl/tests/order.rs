@@ -24,7 +24,8 @@ fn exchanges_are_ordered_with_the_work_around_them() {
     }
 }
 
-/// In a queue that is out of order, a command of another program after `finish` sees the halos, without waiting for an event.
+/// In a queue that is out of order, a command of another program after `finish` sees the halos, without waiting for an
+/// event.
 #[test]
 fn the_next_command_of_somebody_else_sees_the_halos() {
     let Some(device) = common::device() else { return };
@@ -49,7 +50,8 @@ fn next_command_sees(device: &SyclDevice, path: DataPath) {
             exchange.start(Schedule::Blocking)?.finish(Schedule::On(&borrowed))?;
             let last: Pointer = exchange.fields().pointer(0)?.offset(8 * (CELLS as isize - 1));
             let (to, from) = (seen.pointer().as_ptr().cast(), last.as_ptr().cast_const().cast());
-            // SAFETY: both ends are 8 bytes that live until the queue is empty; nobody else has the reference to the event.
+            // SAFETY: both ends are 8 bytes that live until the queue is empty; nobody else has the reference to the
+            // event.
             unsafe {
                 release_event(enqueue_svm_mem_cpy(queue.0, 0, to, from, 8, 0, std::ptr::null()).unwrap())
                     .unwrap()

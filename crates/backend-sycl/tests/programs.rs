@@ -57,8 +57,8 @@ fn a_kernel_in_spirv_runs_where_the_device_takes_it() {
     assert!(device.compile_spirv(&FILL_WITH, b"no module").is_err());
 }
 
-/// `fill_with` as a SPIR-V 1.0 module, instruction by instruction; the names and the numbers are those of the specification,
-/// <https://registry.khronos.org/SPIR-V/specs/unified1/SPIRV.html>.
+/// `fill_with` as a SPIR-V 1.0 module, instruction by instruction; the names and the numbers are those of the
+/// specification, <https://registry.khronos.org/SPIR-V/specs/unified1/SPIRV.html>.
 fn fill_with_in_spirv() -> Vec<u32> {
     let [void, u32_type, u64_type, v3_type, input, global, function_type, bool_type] =
         [1, 2, 3, 4, 5, 6, 7, 8];

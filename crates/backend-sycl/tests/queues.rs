@@ -64,7 +64,7 @@ fn commands_of_somebody_else_in_a_queue_out_of_order_are_not_overtaken_and_do_no
     // SAFETY: the queue outlives the stream.
     let stream = unsafe { device.borrow_stream(queue.handle()) }.unwrap();
     let buffer = |bytes| device.allocate(bytes, MemoryKind::Shared).unwrap();
-    let (before, ours, after) = (buffer(BYTES), buffer(BYTES), buffer(1));
+    let (before, copied, after) = (buffer(BYTES), buffer(BYTES), buffer(1));
     let source = [1u8];
     for round in 1..=5u8 {
         // SAFETY: the host may write shared memory that no command uses.
@@ -81,20 +81,20 @@ fn commands_of_somebody_else_in_a_queue_out_of_order_are_not_overtaken_and_do_no
                 release_event(event).unwrap();
             };
             put(before.pointer().offset(last), source.as_ptr(), &[gate]);
-            device.copy(before.pointer(), ours.pointer(), BYTES, &stream).unwrap();
-            put(after.pointer(), ours.pointer().offset(last).as_ptr(), &[]);
+            device.copy(before.pointer(), copied.pointer(), BYTES, &stream).unwrap();
+            put(after.pointer(), copied.pointer().offset(last).as_ptr(), &[]);
             flush(queue.0).unwrap();
             std::thread::sleep(Duration::from_millis(30));
             set_user_event_status(gate, CL_COMPLETE).unwrap();
             device.synchronize(&stream).unwrap();
             release_event(gate).unwrap();
             assert_eq!(
-                ours.pointer().offset(last).as_ptr().read(),
+                copied.pointer().offset(last).as_ptr().read(),
                 1,
                 "overtook an earlier command, round {round}"
             );
             assert_eq!(after.pointer().as_ptr().read(), 1, "was overtaken, round {round}");
-            ours.pointer().as_ptr().write_bytes(0, BYTES);
+            copied.pointer().as_ptr().write_bytes(0, BYTES);
         }
     }
 }

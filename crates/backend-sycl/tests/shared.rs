@@ -64,7 +64,7 @@ fn a_context_is_a_device_of_its_own_and_one_device_however_it_is_named() {
         for id in [None, Some(device.native().1)] {
             assert_eq!(SyclDevice::from_context(one.context.addr(), id).unwrap().id(), first.id());
         }
-        // The context of Haloport gives the device that it was made for.
+        // In the context of Haloport, it is the device that was opened first.
         assert_eq!(SyclDevice::from_context(device.native().0, None).unwrap().id(), device.id());
         assert!(first.borrow_stream(two.queue.addr()).is_err());
         let wrong = SyclDevice::from_context(one.context.addr(), Some(1)).unwrap_err();
@@ -146,7 +146,7 @@ fn fields_in_arrays_are_those_of_the_context_alone() {
         let array_device = ArrayDevice { kind, index: None };
         ArrayDescription::new(ElementType::F64, pointer, &shape, &[shape[1], 1], array_device).unwrap()
     };
-    let (ours, theirs) = (device.allocate(48 * 8, MemoryKind::Shared).unwrap(), {
+    let (own_memory, other_memory) = (device.allocate(48 * 8, MemoryKind::Shared).unwrap(), {
         shared.allocate(48 * 8, MemoryKind::Shared).unwrap()
     });
     let owned = IndexBox::new([0, 0], [4, 6]);
@@ -156,16 +156,16 @@ fn fields_in_arrays_are_those_of_the_context_alone() {
         unsafe { device.field_in_arrays::<f64>(vec![(array.clone(), layout)], Box::new(())) }
     };
     let usm = ArrayDeviceKind::Usm;
-    assert!(field(&shared, &array(ours.pointer(), usm, [6, 8])).is_err());
-    assert!(field(&shared, &array(theirs.pointer(), ArrayDeviceKind::Host, [6, 8])).is_err());
-    assert!(field(&shared, &array(theirs.pointer().offset(64), usm, [6, 8])).is_err());
-    let read_only = array(theirs.pointer(), usm, [6, 8]).for_reading();
+    assert!(field(&shared, &array(own_memory.pointer(), usm, [6, 8])).is_err());
+    assert!(field(&shared, &array(other_memory.pointer(), ArrayDeviceKind::Host, [6, 8])).is_err());
+    assert!(field(&shared, &array(other_memory.pointer().offset(64), usm, [6, 8])).is_err());
+    let read_only = array(other_memory.pointer(), usm, [6, 8]).for_reading();
     assert!(matches!(field(&shared, &read_only), Err(FieldError::Array(_))));
 
     run_ranks(1, |comm| {
         let grid = Grid::new([4, 6])?.periodic([true, true])?;
         let pattern = Pattern::structured(&comm, &grid, &[owned], &Halo::uniform(1))?;
-        let mut right = field(&shared, &array(theirs.pointer(), usm, [6, 8]))?;
+        let mut right = field(&shared, &array(other_memory.pointer(), usm, [6, 8]))?;
         right.view_mut(0)?.fill_with(|cell, _| (10 * cell[0] + cell[1]) as f64);
         let mut exchange = pattern.bind(right)?;
         exchange.run(Schedule::On(&stream))?;
@@ -180,6 +180,6 @@ fn fields_in_arrays_are_those_of_the_context_alone() {
         Ok(())
     })
     .unwrap();
-    drop((ours, theirs, shared, stream));
+    drop((own_memory, other_memory, shared, stream));
     other.release();
 }

@@ -1,5 +1,5 @@
-//! Steps that are recorded and replayed, on the OpenCL driver that `OCL_ICD_VENDORS` names. It cannot capture them: each replay
-//! makes the same calls again.
+//! Steps that are recorded and replayed, on the OpenCL driver that `OCL_ICD_VENDORS` names. It cannot capture them:
+//! each replay makes the same calls again.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod common;

@@ -38,8 +38,8 @@ fn start_and_finish_return_while_a_kernel_runs() {
     println!("a start and its finish take {:?} by the median", times.unwrap());
 }
 
-/// If there are more kernels than events for them, earlier times are read when later kernels are put into the stream; if the
-/// device is too far behind, the kernels without a time are counted.
+/// If there are more kernels than events for them, earlier times are read when later kernels are put into the stream;
+/// if the device is too far behind, the kernels without a time are counted.
 #[test]
 fn kernels_are_timed_or_counted() {
     let _alone = alone();

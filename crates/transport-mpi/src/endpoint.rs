@@ -40,7 +40,8 @@ pub(crate) struct State {
     pub(crate) channels: Channels,
     pub(crate) messages: Messages,
     abandoned: AbandonedRequests,
-    /// Whether messages may remain in the communicators, which are therefore never freed: later ones could receive them.
+    /// Whether messages may remain in the communicators, which are therefore never freed: later ones could receive
+    /// them.
     messages_remain: bool,
     /// Whether a collective was given up before it was complete.
     broken: bool,
@@ -57,8 +58,8 @@ pub(crate) struct Locked<'e> {
     _serial: Option<MutexGuard<'static, ()>>,
 }
 
-/// A request on the communicator for setup, with the memory that it uses. If it is dropped before it is complete, also by a
-/// panic, the endpoint keeps the memory alive.
+/// A request on the communicator for setup, with the memory that it uses. If it is dropped before it is complete, also
+/// by a panic, the endpoint keeps the memory alive.
 pub(crate) struct OwnedRequest<'e, M: Send + Sync + 'static> {
     endpoint: &'e Endpoint,
     pending: Option<(Request, M)>,
@@ -74,8 +75,8 @@ impl Endpoint {
         raw::require_running("MPI_Comm_dup")?;
         let threads = Threads::ask()?;
         let _serial = threads.serialize();
-        // SAFETY: MPI is running, as was just checked, and stays so by the caller's promise; the thread level allows this
-        // thread, and the serial lock keeps other threads out if it must.
+        // SAFETY: MPI is running, as was just checked, and stays so by the caller's promise; the thread level allows
+        // this thread, and the serial lock keeps other threads out if it must.
         let permit = unsafe { Permit::new() };
         if comm.is_null() {
             return Err(failed(
@@ -140,8 +141,8 @@ impl Endpoint {
         if state.closed {
             return Err(failed("the MPI transport", "MPI was finalised"));
         }
-        // SAFETY: `MPI_Finalize` begins by closing this state, for which it needs the lock that is held here. This thread
-        // may call MPI, and the serial lock keeps other threads out if it must.
+        // SAFETY: `MPI_Finalize` begins by closing this state, for which it needs the lock that is held here. This
+        // thread may call MPI, and the serial lock keeps other threads out if it must.
         Ok(Locked { state, permit: unsafe { Permit::new() }, _serial: serial })
     }
 
@@ -258,8 +259,8 @@ impl<'e, M: Send + Sync + 'static> OwnedRequest<'e, M> {
         self.pending.is_some()
     }
 
-    /// Makes progress, and returns the memory when the request is complete; `None` before that, and after the memory was
-    /// returned.
+    /// Makes progress, and returns the memory when the request is complete; `None` before that, and after the memory
+    /// was returned.
     pub(crate) fn poll(&mut self) -> Result<Option<M>, TransportError> {
         let Some((request, _)) = &mut self.pending else { return Ok(None) };
         let locked = self.endpoint.lock()?;
@@ -283,7 +284,8 @@ impl<M: Send + Sync + 'static> Drop for OwnedRequest<'_, M> {
     }
 }
 
-/// Whether channels may use device memory: `HALOPORT_MPI_CUDA` (`0` or `1`) if it is set, else the answer of the library.
+/// Whether channels may use device memory: `HALOPORT_MPI_CUDA` (`0` or `1`) if it is set, otherwise the answer of the
+/// library.
 fn takes_device_memory(permit: &Permit) -> Result<bool, TransportError> {
     let value = std::env::var_os("HALOPORT_MPI_CUDA").unwrap_or_default();
     match value.to_str() {

@@ -15,19 +15,19 @@
 //! # What it needs
 //!
 //! The crate is built for one MPI library: the one whose compiler wrapper is named by the environment variable `MPICC`
-//! (`mpicc` if it is not set). The build also needs libclang. A program must be started by the launcher of the same MPI:
-//! [`initialize`] refuses to run in processes that the launcher of another MPI has started.
+//! (`mpicc` if it is not set). The build also needs libclang. A program must be started by the launcher of the same
+//! MPI: [`initialize`] refuses to run in processes that the launcher of another MPI has started.
 //!
-//! `HALOPORT_MPI_CUDA=1` says that the MPI library takes device memory, `0` that it does not; if the variable is not set, the
-//! library is asked (`MPIX_Query_cuda_support`).
+//! `HALOPORT_MPI_CUDA=1` says that the MPI library takes device memory, `0` that it does not; if the variable is not
+//! set, the library is asked (`MPIX_Query_cuda_support`).
 //!
 //! # How it works
 //!
-//! Ranks of one node share memory, in files without a name. Halos for other ranks travel in persistent requests, one for each
-//! part of a message. Every call of MPI is made under the lock of its transport, and holds a permit, which proves that MPI is
-//! running and that this thread may call it. If a channel is closed or a collective is given up before its request is complete,
-//! the request is abandoned: the transport keeps its memory alive until MPI no longer uses it. When MPI is finalised, all
-//! transports are shut first.
+//! Ranks of one node share memory, in files without a name. Halos for other ranks travel in persistent requests, one
+//! for each part of a message. Every call of MPI is made under the lock of its transport, and holds a permit, which
+//! proves that MPI is running and that this thread may call it. If a channel is closed or a collective is given up
+//! before its request is complete, the request is abandoned: the transport keeps its memory alive until MPI no longer
+//! uses it. When MPI is finalised, all transports are shut first.
 //!
 //! From the top down:
 //!

@@ -18,9 +18,10 @@ use crate::raw::Comm;
 
 /// Ranks as MPI processes. Safe code cannot reach it: the transport of a communicator belongs to its exchanges.
 ///
-/// If the two ends of a channel disagree about its length, the receiver gets an error, the sender does not. That error only
-/// helps to find mistakes: Open MPI 4.1 itself writes beyond the receiver's memory if a message of more than some kilobytes is
-/// longer than the receiver expects. Before they open channels, ranks that bind an exchange agree on lengths.
+/// If the two ends of a channel disagree about its length, the receiver gets an error, the sender does not. That error
+/// only helps to find mistakes: Open MPI 4.1 itself writes beyond the receiver's memory if a message of more than some
+/// kilobytes is longer than the receiver expects. Before they open channels, ranks that bind an exchange agree on
+/// lengths.
 pub(crate) struct MpiTransport {
     endpoint: Arc<Endpoint>,
 }
@@ -58,8 +59,8 @@ impl Drop for MpiTransport {
     }
 }
 
-// SAFETY: MPI uses the memory of a started request only until the request is complete, and a channel that is closed earlier
-// keeps the owner of the memory until then.
+// SAFETY: MPI uses the memory of a started request only until the request is complete, and a channel that is closed
+// earlier keeps the owner of the memory until then.
 unsafe impl Transport for MpiTransport {
     fn rank(&self) -> usize {
         self.endpoint.rank

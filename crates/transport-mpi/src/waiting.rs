@@ -39,13 +39,14 @@ impl Waiting {
     }
 }
 
-/// Whether the ranks of `node` outnumber the cores that they may use. A launcher often binds each rank to some cores, so the
-/// cores of all ranks count together.
+/// Whether the ranks of `node` outnumber the cores that they may use. A launcher often binds each rank to some cores,
+/// so the cores of all ranks count together.
 fn is_crowded(permit: &Permit, node: Comm) -> Result<bool, TransportError> {
     let mine = my_cores();
     let all = node.or(permit, &mine)?;
     let together = all.iter().map(|word| word.count_ones() as usize).sum::<usize>();
-    // A quota can be smaller than the number of cores. If ranks are bound to different cores, the quota of one says nothing.
+    // A quota can be smaller than the number of cores. If ranks are bound to different cores, the quota of one says
+    // nothing.
     let quota = std::thread::available_parallelism().map_or(1, usize::from);
     let cores = if mine == all { quota } else { together };
     Ok(node.size(permit)? > cores)

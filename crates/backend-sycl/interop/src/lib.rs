@@ -38,11 +38,12 @@ pub unsafe extern "C" fn haloport_ranks(ranks: c_int, body: Rank) -> *mut c_char
     })
 }
 
-/// Checks an array, and puts the results into `found` as JSON: the members of `interface` made again from the array, and its
-/// allocation in the context that `syclobj` names.
+/// Checks an array, and puts the results into `found` as JSON: the members of `interface` made again from the array,
+/// and its allocation in the context that `syclobj` names.
 ///
 /// # Safety
-/// `interface` is a text that ends with 0, and `syclobj` in it names a live object; an address can be written to `found`.
+/// `interface` is a text that ends with 0, and `syclobj` in it names a live object; an address can be written to
+/// `found`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn haloport_describe(interface: *const c_char, found: *mut *mut c_char) -> *mut c_char {
     answer(|| {

@@ -53,7 +53,8 @@ impl Session {
         Ok(Session { exchange, stream })
     }
 
-    /// Runs an exchange, and `between` in its middle. The host waits for the queue only if messages must be packed first.
+    /// Runs an exchange, and `between` in its middle. The host waits for the queue only if messages must be packed
+    /// first.
     pub(crate) fn exchange(&mut self, between: impl FnOnce()) -> Result<(), Error> {
         let mut between = Some(between);
         self.exchange.run(&self.stream, &mut || {

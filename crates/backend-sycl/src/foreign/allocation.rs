@@ -36,9 +36,9 @@ impl SyclDevice {
     /// The allocation that `pointer` points into. The address is not followed.
     ///
     /// # Errors
-    /// [`DeviceError::InvalidArgument`] if the address belongs to no unified shared memory of the device's context, or to
-    /// another device of that context; [`DeviceError::Unsupported`] if the device has no unified shared memory, so that its
-    /// driver cannot look the address up; [`DeviceError::Driver`].
+    /// [`DeviceError::InvalidArgument`] if the address belongs to no unified shared memory of the device's context, or
+    /// to another device of that context; [`DeviceError::Unsupported`] if the device has no unified shared memory, so
+    /// that its driver cannot look the address up; [`DeviceError::Driver`].
     pub fn allocation(&self, pointer: Pointer) -> Result<Allocation, DeviceError> {
         let opened = self.opened();
         let Unified::Usm(usm) = &opened.unified else {
@@ -72,8 +72,8 @@ impl SyclDevice {
     /// The allocation that holds all elements of an array; `None` for an array without elements.
     ///
     /// # Errors
-    /// As for [`allocation`](SyclDevice::allocation); [`DeviceError::InvalidArgument`] if the array is in another kind of
-    /// memory, or extends beyond its allocation.
+    /// As for [`allocation`](SyclDevice::allocation); [`DeviceError::InvalidArgument`] if the array is in another kind
+    /// of memory, or extends beyond its allocation.
     pub fn allocation_of(&self, array: &ArrayDescription) -> Result<Option<Allocation>, DeviceError> {
         if array.is_empty() {
             return Ok(None);
@@ -106,8 +106,8 @@ fn ask<T: Default>(
 ) -> Result<T, DeviceError> {
     let mut answer = T::default();
     let (context, address) = (opened.context.raw(), pointer.as_ptr().cast());
-    // SAFETY: the context is live; the address is not followed; the answer has the given size, and each property is asked for
-    // with the type that the extension specifies.
+    // SAFETY: the context is live; the address is not followed; the answer has the given size, and each property is
+    // asked for with the type that the extension specifies.
     let status = usm.info.map(|info| unsafe {
         info(context, address, property, size_of::<T>(), (&raw mut answer).cast(), ptr::null_mut())
     });

@@ -18,23 +18,23 @@ use crate::opencl::opened::Opened;
 use crate::opencl::select::candidate_of;
 use crate::stream::SyclStream;
 
-/// To use memory and queues of another program, open the device in that program's context: another context of the same device
-/// is another device, with an [identity](haloport_core::device::DeviceId) of its own. Contexts and queues stay alive as long
-/// as they are used here.
+/// To use memory and queues of another program, open the device in that program's context: another context of the same
+/// device is another device, with an [identity](haloport_core::device::DeviceId) of its own. Contexts and queues stay
+/// alive as long as they are used here.
 impl SyclDevice {
     /// The device of a `cl_command_queue` of another program, in the context of that queue, and the queue as a stream.
     ///
-    /// The queue may be out of order. Work in the stream then waits for all earlier commands of the queue, and all later
-    /// commands wait for it: an exchange that is started and finished [on](haloport_core::Schedule::On) the stream reads what
-    /// earlier commands have written, and ends with a barrier in the queue, so that the next command of either program sees
-    /// the halos. The host does not wait for that.
+    /// The queue may be out of order. Work in the stream then waits for all earlier commands of the queue, and all
+    /// later commands wait for it: an exchange that is started and finished [on](haloport_core::Schedule::On) the
+    /// stream reads what earlier commands have written, and ends with a barrier in the queue, so that the next command
+    /// of either program sees the halos. The host does not wait for that.
     ///
     /// # Safety
     /// `queue` is a live `cl_command_queue` of the process's OpenCL library.
     ///
     /// # Errors
-    /// [`DeviceError::InvalidArgument`] if `queue` is null; [`DeviceError::NotFound`] if Haloport cannot use the device;
-    /// [`DeviceError::Driver`].
+    /// [`DeviceError::InvalidArgument`] if `queue` is null; [`DeviceError::NotFound`] if Haloport cannot use the
+    /// device; [`DeviceError::Driver`].
     pub unsafe fn from_queue(queue: usize) -> Result<(SyclDevice, SyclStream), DeviceError> {
         let raw = not_null(queue, "the handle of a queue", "a `cl_command_queue`")?;
         library()?;
@@ -43,15 +43,16 @@ impl SyclDevice {
         SyclDevice::of_queue(queue)
     }
 
-    /// The device of a `cl_context` of another program, in that context. `device` is a `cl_device_id` of the context, and
-    /// may be `None` if the context has one device.
+    /// The device of a `cl_context` of another program, in that context. `device` is a `cl_device_id` of the context,
+    /// and may be `None` if the context has one device.
     ///
     /// # Safety
     /// `context` is a live `cl_context` of the process's OpenCL library.
     ///
     /// # Errors
-    /// [`DeviceError::InvalidArgument`] if `context` is null, if `device` is of another context, and if it is `None` for a
-    /// context of several devices; [`DeviceError::NotFound`] if Haloport cannot use the device; [`DeviceError::Driver`].
+    /// [`DeviceError::InvalidArgument`] if `context` is null, if `device` is of another context, and if it is `None`
+    /// for a context of several devices; [`DeviceError::NotFound`] if Haloport cannot use the device;
+    /// [`DeviceError::Driver`].
     pub unsafe fn from_context(context: usize, device: Option<usize>) -> Result<SyclDevice, DeviceError> {
         let raw = not_null(context, "the handle of a context", "a `cl_context`")?;
         library()?;
@@ -61,8 +62,8 @@ impl SyclDevice {
     }
 
     /// Like [`from_queue`](SyclDevice::from_queue), for a `sycl::queue` of SYCL's OpenCL backend, such as those in the
-    /// `SyclQueueRef` capsules of Python packages. Work in the stream is not ordered with commands that SYCL still holds back
-    /// on the host, as it does behind host tasks and accessors of buffers: they are not yet in the queue.
+    /// `SyclQueueRef` capsules of Python packages. Work in the stream is not ordered with commands that SYCL still
+    /// holds back on the host, as it does behind host tasks and accessors of buffers: they are not yet in the queue.
     ///
     /// # Safety
     /// `queue` is the address of a live `sycl::queue` of the SYCL library that this process has loaded.
@@ -76,8 +77,8 @@ impl SyclDevice {
         SyclDevice::of_queue(unsafe { libsycl::native_queue(queue) }?)
     }
 
-    /// Like [`from_context`](SyclDevice::from_context), for a `sycl::context` of SYCL's OpenCL backend, such as those in the
-    /// `SyclContextRef` capsules of Python packages.
+    /// Like [`from_context`](SyclDevice::from_context), for a `sycl::context` of SYCL's OpenCL backend, such as those
+    /// in the `SyclContextRef` capsules of Python packages.
     ///
     /// # Safety
     /// `context` is the address of a live `sycl::context` of the SYCL library that this process has loaded.
@@ -93,8 +94,8 @@ impl SyclDevice {
         SyclDevice::in_context(unsafe { libsycl::native_context(context) }?, device)
     }
 
-    /// A field in arrays of another program in unified shared memory: see [`Field::in_arrays`]. The memory must belong to the
-    /// context of this device, which is checked; the host may use it if it is not device memory.
+    /// A field in arrays of another program in unified shared memory: see [`Field::in_arrays`]. The memory must belong
+    /// to the context of this device, which is checked; the host may use it if it is not device memory.
     ///
     /// # Errors
     /// As for [`Field::in_arrays`], and [`FieldError::Device`] with the error of

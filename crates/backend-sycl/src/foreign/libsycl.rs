@@ -1,7 +1,7 @@
 //! The OpenCL objects behind objects of a SYCL library.
 //!
-//! All code that depends on the binary interface of a C++ library is here. The process has loaded that library already, since
-//! it made the objects: it is looked for by its name, and never loaded here.
+//! All code that depends on the binary interface of a C++ library is here. The process has loaded that library already,
+//! since it made the objects: it is looked for by its name, and never loaded here.
 
 use std::ffi::{c_char, c_int, c_void};
 use std::sync::OnceLock;
@@ -17,12 +17,12 @@ const NAMES: [&str; 3] = ["libsycl.so.9", "libsycl.so.8", "libsycl.so.7"];
 /// `sycl::backend::opencl`.
 const OPENCL: c_char = 1;
 
-/// `sycl::queue::get_backend() const` and `sycl::context::get_backend() const`: a `sycl::backend`, an enumeration of one
-/// byte.
+/// `sycl::queue::get_backend() const` and `sycl::context::get_backend() const`: a `sycl::backend`, an enumeration of
+/// one byte.
 type BackendOf = unsafe extern "C" fn(object: *const c_void) -> c_char;
 
-/// `sycl::queue::getNative(int &) const`: takes a reference for the caller, and writes the kind of the handle to the number,
-/// which is always the same for OpenCL.
+/// `sycl::queue::getNative(int &) const`: takes a reference for the caller, and writes the kind of the handle to the
+/// number, which is always the same for OpenCL.
 type NativeQueue = unsafe extern "C" fn(queue: *const c_void, kind: *mut c_int) -> *mut c_void;
 
 /// `sycl::context::getNative() const`: takes a reference for the caller.
@@ -45,7 +45,8 @@ pub(crate) unsafe fn native_queue(queue: *mut c_void) -> Result<Queue, DeviceErr
     // SAFETY: the caller's promise. Member functions take the object as their first argument.
     on_opencl("a `sycl::queue`", unsafe { (functions.queue_backend)(queue) })?;
     let mut kind = 0;
-    // SAFETY: the same; the number is a local variable, and the returned reference to a `cl_command_queue` is the caller's.
+    // SAFETY: the same; the number is a local variable, and the returned reference to a `cl_command_queue` is the
+    // caller's.
     let raw = unsafe { (functions.queue_native)(queue, &raw mut kind) };
     match raw.is_null() {
         true => Err(DeviceError::invalid("a `sycl::queue`", "a queue of OpenCL behind it", "null")),

@@ -78,8 +78,8 @@ impl SyclCopies {
         Ok(SyclCopies { opened: Arc::clone(opened), division, launch, items })
     }
 
-    /// See [`Device::relocate_copies`](haloport_core::device::Device::relocate_copies). The table is made again, since the
-    /// width of words depends on the addresses.
+    /// See [`Device::relocate_copies`](haloport_core::device::Device::relocate_copies). The table is made again, since
+    /// the width of words depends on the addresses.
     pub(crate) fn relocate(&mut self, from: &[Pointer], to: &[Pointer]) -> Result<(), DeviceError> {
         if self.items.is_empty() {
             return Ok(());

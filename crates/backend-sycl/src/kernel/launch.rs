@@ -16,9 +16,9 @@ use crate::stream::SyclStream;
 
 /// The largest number of threads in a group, if the author of a kernel does not choose one.
 ///
-/// The driver is not left to choose: PoCL compiles a kernel again for each group size, and would choose another size for
-/// every number of indices; with the choice of Intel's CPU runtime, planes with one index along axis 0 took four times as
-/// long.
+/// The driver is not left to choose: PoCL compiles a kernel again for each group size, and would choose another size
+/// for every number of indices; with the choice of Intel's CPU runtime, planes with one index along axis 0 took four
+/// times as long.
 const GROUP_THREADS: usize = 64;
 
 /// A compiled kernel.
@@ -186,8 +186,8 @@ pub(crate) unsafe fn enqueue(
     stream: &SyclStream,
 ) -> Result<(), DeviceError> {
     stream.put("clEnqueueNDRangeKernel", |queue| {
-        // Queue and kernel are live, all arguments are set, and the sizes have three numbers each. The caller promised that
-        // the kernel may run.
+        // Queue and kernel are live, all arguments are set, and the sizes have three numbers each. The caller promised
+        // that the kernel may run.
         opened.library.clEnqueueNDRangeKernel(
             queue,
             kernel.raw(),

@@ -1,5 +1,5 @@
-//! Kernels: `program` builds them, `launch` gives them arguments and runs them, and `copies` runs those that copy boxes and
-//! indexed rows.
+//! Kernels: `program` builds them, `launch` sets their arguments and runs them, and `copies` runs those that copy boxes
+//! and indexed rows.
 
 pub(crate) mod copies;
 pub(crate) mod launch;

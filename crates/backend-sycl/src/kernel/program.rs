@@ -38,8 +38,8 @@ pub(crate) fn portable(
     Ok(Arc::clone(known().entry(source).or_insert(program)))
 }
 
-/// The program of a text in OpenCL C, from its binary in the cache, else compiled. If the driver refuses a binary, it is
-/// removed from the cache, and the text is compiled again.
+/// The program of a text in OpenCL C, from its binary in the cache, else compiled. If the driver refuses a binary, it
+/// is removed from the cache, and the text is compiled again.
 ///
 /// A driver may have a cache of its own, such as PoCL's (`POCL_CACHE_DIR`), which is asked only after this one.
 fn cached(cache: &KernelCache, opened: &Opened, name: &str, text: &str) -> Result<Program, DeviceError> {
@@ -73,8 +73,9 @@ fn cached(cache: &KernelCache, opened: &Opened, name: &str, text: &str) -> Resul
     from_source(opened, name, text)
 }
 
-/// Everything a binary depends on: the text, the options, the platform and the driver with their versions, and the device.
-/// The vector width tells processors of one name apart: a virtual machine may withhold some of their instructions.
+/// Everything a binary depends on: the text, the options, the platform and the driver with their versions, and the
+/// device. The vector width tells processors of one name apart: a virtual machine may withhold some of their
+/// instructions.
 fn key(opened: &Opened, text: &str) -> KernelKey {
     let Opened { device, info, .. } = opened;
     let width = device.native_vector_width_char().unwrap_or(0);
@@ -152,8 +153,8 @@ fn build(opened: &Opened, name: &str, program: cl_program) -> Result<Program, De
     }
 }
 
-/// The options of the compiler: no warnings (`-w`), which some drivers print; and, if the device can, 32-bit floats are divided
-/// as on the host (64-bit floats always are).
+/// The options of the compiler: no warnings (`-w`), which some drivers print; and, if the device can, 32-bit floats are
+/// divided as on the host (64-bit floats always are).
 fn options(opened: &Opened) -> &'static CStr {
     match opened.device.single_fp_config().unwrap_or(0) & CL_FP_CORRECTLY_ROUNDED_DIVIDE_SQRT {
         0 => c"-w",

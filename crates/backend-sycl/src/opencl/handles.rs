@@ -1,5 +1,5 @@
-//! Owners of OpenCL objects. Each releases its reference when it is dropped, and ignores an error: nothing can be done then,
-//! and `Drop` must not panic.
+//! Owners of OpenCL objects. Each releases its reference when it is dropped, and ignores an error: nothing can be done
+//! then, and `Drop` must not panic.
 
 use cl3::types::{cl_command_queue, cl_context, cl_event, cl_int, cl_kernel, cl_program};
 use cl3::{command_queue, context, event, kernel, program};

@@ -24,7 +24,8 @@ thread_local! {
     static BLOCKING_CALLS: Cell<u64> = const { Cell::new(0) };
 }
 
-/// The number of driver calls so far that have made this thread wait for a device. For tests that something does not wait.
+/// The number of driver calls so far that have made this thread wait for a device. For tests that something does not
+/// wait.
 pub fn blocking_calls() -> u64 {
     BLOCKING_CALLS.get()
 }
@@ -42,11 +43,12 @@ pub(crate) fn failed<E: Into<ClError>>(call: &'static str, device: DeviceId) -> 
     }
 }
 
-/// Makes a result of the status that a function of the loaded library has returned; `None`: the library lacks the function.
+/// Makes a result of the status that a function of the loaded library has returned; `None`: the library lacks the
+/// function.
 ///
-/// `cl3` declares the functions of [`library`] safe, which they are not: each call stands in an unsafe function, or beside
-/// a comment that says why its handles and pointers are valid. They are called where `cl3`'s own functions would make an
-/// event that nobody uses, which costs as much as the command.
+/// `cl3` declares the functions of [`library`] safe, which they are not: each call stands in an unsafe function, or
+/// beside a comment that says why its handles and pointers are valid. They are called where `cl3`'s own functions would
+/// make an event that nobody uses, which costs as much as the command.
 pub(crate) fn checked(
     status: Option<cl_int>,
     call: &'static str,

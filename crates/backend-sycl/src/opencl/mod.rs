@@ -1,4 +1,4 @@
-//! What the crate uses of OpenCL, from the bottom up:
+//! The part of OpenCL that the crate uses, from the bottom up:
 //!
 //! - `library`: the loaded library, and the results of its calls
 //! - `handles`: owners of OpenCL objects

@@ -1,4 +1,5 @@
-//! An open device: one context, one default stream and the programs that were built, shared by all handles of the device.
+//! An open device: one context, one default stream and the programs that were built, shared by all handles of the
+//! device.
 
 use std::collections::HashMap;
 use std::fmt;

@@ -131,9 +131,9 @@ impl Marker {
 
     /// Blocks until the marker is reached, or a command before it has failed. The queue was flushed.
     ///
-    /// For a queue that is out of order, the thread polls: in Intel's CPU runtime (2026.2), a thread that waits for such a
-    /// queue executes commands meanwhile and takes on the waits of other threads, so that two threads can wait for each
-    /// other for ever.
+    /// For a queue that is out of order, the thread polls: in Intel's CPU runtime (2026.2), a thread that waits for
+    /// such a queue executes commands meanwhile and takes on the waits of other threads, so that two threads can wait
+    /// for each other for ever.
     pub(crate) fn wait(&self) -> Result<(), DeviceError> {
         const YIELDS: u32 = 200;
         count_blocking_call();
@@ -182,8 +182,8 @@ fn mark(queue: cl_command_queue, events: &[cl_event], id: DeviceId) -> Result<Ev
         .map_err(failed("clEnqueueMarkerWithWaitList", id))
 }
 
-/// Whether the thread that puts a command into a queue executes it. The driver shows this only in the list of properties
-/// that the queue was made with.
+/// Whether the thread that puts a command into a queue executes it. The driver shows this only in the list of
+/// properties that the queue was made with.
 fn is_immediate(queue: cl_command_queue) -> bool {
     let properties =
         get_command_queue_info(queue, CL_QUEUE_PROPERTIES_ARRAY).map_or(Vec::new(), Vec::<u64>::from);

@@ -18,7 +18,7 @@ use super::unified::Unified;
 ///
 /// | string | device |
 /// | --- | --- |
-/// | `sycl` | the first GPU, else the first accelerator, else the first CPU |
+/// | `sycl` | the first GPU, otherwise the first accelerator, otherwise the first CPU |
 /// | `sycl:1` | the second of all devices, in the order of [`SyclDevice::list`](crate::SyclDevice::list) |
 /// | `sycl:cpu`, `sycl:cpu:0`, `sycl:gpu:1`, `sycl:accelerator:0` | the device of that type with that number, counted from 0 |
 /// | `opencl`, `opencl:cpu:0`, … | the same: SYCL's filter strings |
@@ -99,8 +99,8 @@ impl Selector {
 
 /// All usable devices, in the order of the platforms.
 pub(crate) fn candidates() -> Result<Vec<Candidate>, DeviceError> {
-    /// Drivers initialise themselves when they are first asked for devices. If two threads ask PoCL at once, one finds no
-    /// device, or the process crashes.
+    /// Drivers initialise themselves when they are first asked for devices. If two threads ask PoCL at once, one finds
+    /// no device, or the process crashes.
     static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
     let library = library()?;
@@ -143,8 +143,9 @@ pub(crate) fn candidate_of(device: cl_device_id) -> Result<Candidate, DeviceErro
         DeviceError::NotFound {
             what: format!("the device {device:p} of a context that was given"),
             looked_for: "it among the usable devices of all OpenCL platforms".into(),
-            advice: "give a context of a whole device, not of a part of one, with unified or shared virtual memory"
-                .into(),
+            advice:
+                "use a context of a whole device, not of a part of one, with unified or shared virtual memory"
+                    .into(),
         }
     })
 }

@@ -247,8 +247,8 @@ impl Usm {
         macro_rules! function {
             ($name:literal) => {{
                 let address = function($name)?;
-                // SAFETY: the platform returns the function of this name, whose type the extension specifies; an optional
-                // function pointer is as large as a pointer, and this one is not null.
+                // SAFETY: the platform returns the function of this name, whose type the extension specifies; an
+                // optional function pointer is as large as a pointer, and this one is not null.
                 unsafe { transmute_copy::<*mut c_void, _>(&address) }
             }};
         }

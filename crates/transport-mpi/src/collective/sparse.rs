@@ -1,16 +1,16 @@
 //! The sparse exchange: messages to receivers that do not know who sends.
 //!
-//! Each rank sends its messages in a mode that shows when the receiver has begun to receive each of them, and receives messages
-//! of any rank. When all its messages are received, it enters a barrier, and goes on receiving until the barrier is complete:
-//! then the messages of every rank are received. (Hoefler, Siebert, Lumsdaine: "Scalable communication protocols for dynamic
-//! sparse data exchange", 2010.) A rank can be in the next round while another still waits at the barrier of this one, but not
-//! further ahead, so two alternating tags keep the rounds apart.
+//! Each rank sends its messages in a mode that shows when the receiver has begun to receive each of them, and receives
+//! messages of any rank. When all its messages are received, it enters a barrier, and goes on receiving until the
+//! barrier is complete: then the messages of every rank are received. (Hoefler, Siebert, Lumsdaine: "Scalable
+//! communication protocols for dynamic sparse data exchange", 2010.) A rank can be in the next round while another
+//! still waits at the barrier of this one, but not further ahead, so two alternating tags keep the rounds apart.
 
 use haloport_core::TransportError;
 use haloport_core::transport::Idle;
 
 use crate::endpoint::{Endpoint, OwnedRequest};
-use crate::raw::{Arrival, Request};
+use crate::raw::{Arrival, Request, SendMode};
 
 /// A message with its sender or receiver.
 type Message = (usize, Vec<u8>);
@@ -77,7 +77,7 @@ impl Round<'_> {
         let memory = (bytes.as_ptr(), bytes.len());
         // SAFETY: the request owns the bytes until it is complete.
         let request = unsafe {
-            Request::synchronous_send(&locked.permit, self.endpoint.setup, memory, peer, self.tag)?
+            Request::send(&locked.permit, SendMode::Synchronous, self.endpoint.setup, memory, peer, self.tag)?
         };
         drop(locked);
         self.sends.push(OwnedRequest::new(self.endpoint, request, bytes));

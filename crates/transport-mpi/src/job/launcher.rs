@@ -4,11 +4,12 @@
 
 use haloport_core::TransportError;
 
-/// The variables with the size of the job: by Open MPI's launcher, by those that use PMI (MPICH, Intel MPI, `srun --mpi=pmi2`,
-/// Flux), by MVAPICH2's.
+/// The variables with the size of the job: by Open MPI's launcher, by those that use PMI (MPICH, Intel MPI, `srun
+/// --mpi=pmi2`, Flux), by MVAPICH2's.
 const SIZES: [&str; 3] = ["OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MV2_COMM_WORLD_SIZE"];
 
-/// Set by Slurm for the processes of a step and for the processes that they start: also for an `mpirun` and its processes.
+/// Set by Slurm for the processes of a step and for the processes that they start: also for an `mpirun` and its
+/// processes.
 const STEP_TASKS: &str = "SLURM_STEP_NUM_TASKS";
 
 /// Steps of Slurm from this number on are batch scripts, interactive shells and the like: always one process.
@@ -46,8 +47,8 @@ impl Launchers {
 
     /// Compares the variables with the number of ranks that MPI has found.
     ///
-    /// Several ranks have found each other through their launcher, so other variables come from an outer job. One rank is a job
-    /// of its own if the launcher of its MPI says so, or if no variable says that there are more.
+    /// Several ranks have found each other through their launcher, so other variables come from an outer job. One rank
+    /// is a job of its own if the launcher of its MPI says so, or if no variable says that there are more.
     ///
     /// # Errors
     /// [`TransportError::WrongLauncher`].

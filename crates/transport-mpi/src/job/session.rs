@@ -14,17 +14,17 @@ use crate::raw::{self, Comm, MpiState, Permit};
 
 /// Initialises MPI for a program, with calls from any thread if the library allows that.
 ///
-/// From then on, if a process exits while MPI is running, for example by [`exit`](std::process::exit), the job ends with a code
-/// other than 0. The launcher of Open MPI ends it; with other libraries, whose launchers may report success, the process itself
-/// ends all ranks with code 1.
+/// From then on, if a process exits while MPI is running, for example by [`exit`](std::process::exit), the job ends
+/// with a code other than 0. The launcher of Open MPI ends it; with other libraries, whose launchers may report
+/// success, the process itself ends all ranks with code 1.
 ///
 /// A library takes a communicator instead: [`from_communicator`](crate::from_communicator).
 ///
 /// # Errors
 /// [`TransportError::Layer`] if MPI is initialised already or was finalised, and if `MPI_Init_thread` fails;
-/// [`TransportError::WrongLauncher`] if a launcher has started several processes and each would be a job of its own, as under
-/// the `mpirun` of another MPI. With MPICH, `Layer` also if a job of several ranks finds `/dev/shm` full: a signal would end
-/// MPICH itself.
+/// [`TransportError::WrongLauncher`] if a launcher has started several processes and each would be a job of its own, as
+/// under the `mpirun` of another MPI. With MPICH, `Layer` also if a job of several ranks finds `/dev/shm` full: a
+/// signal would end MPICH itself.
 pub fn initialize() -> Result<MpiSession, TransportError> {
     static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
     let _one = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
@@ -60,9 +60,9 @@ pub fn initialize() -> Result<MpiSession, TransportError> {
 
 /// MPI, initialised by this thread, which finalises it on drop.
 ///
-/// `MPI_Finalize` waits for all ranks. A rank that ends with an error must call [`abort`](MpiSession::abort), or the others wait
-/// for it. If its thread is panicking, dropping the session does not finalise MPI, so that the job ends with the process. See
-/// also [`install_abort_hook`].
+/// `MPI_Finalize` waits for all ranks. A rank that ends with an error must call [`abort`](MpiSession::abort), or the
+/// others wait for it. If its thread is panicking, dropping the session does not finalise MPI, so that the job ends
+/// with the process. See also [`install_abort_hook`].
 #[derive(Debug)]
 pub struct MpiSession {
     /// Not `Send`: the thread that initialises MPI must finalise it.
@@ -89,15 +89,15 @@ impl MpiSession {
 impl Drop for MpiSession {
     fn drop(&mut self) {
         if !std::thread::panicking() && raw::mpi_state() == MpiState::Running {
-            // SAFETY: MPI is running, and this thread initialised it, since a session is not `Send`. `MPI_Finalize` shuts
-            // the transports first.
+            // SAFETY: MPI is running, and this thread initialised it, since a session is not `Send`. `MPI_Finalize`
+            // shuts the transports first.
             unsafe { raw::finalize() };
         }
     }
 }
 
-/// Makes a panic on any thread end all ranks of the job with code 101, after its message is shown; also a panic that is caught.
-/// For programs: without it, the other ranks wait for a rank that has panicked.
+/// Makes a panic on any thread end all ranks of the job with code 101, after its message is shown; also a panic that is
+/// caught. For programs: without it, the other ranks wait for a rank that has panicked.
 pub fn install_abort_hook() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
@@ -109,8 +109,8 @@ pub fn install_abort_hook() {
     });
 }
 
-/// Makes the job end when this process exits while MPI is running. Not for Open MPI, where `MPI_Abort` can block for ever if a
-/// process calls it while it exits.
+/// Makes the job end when this process exits while MPI is running. Not for Open MPI, where `MPI_Abort` can block for
+/// ever if a process calls it while it exits.
 fn abort_at_exit() {
     extern "C" fn abort() {
         // A library may call `exit` to end the job, whose code was set first.
@@ -132,8 +132,8 @@ static ENDING: AtomicBool = AtomicBool::new(false);
 fn abort_if_running(code: i32) {
     if raw::mpi_state() == MpiState::Running {
         ENDING.store(true, Ordering::SeqCst);
-        // SAFETY: MPI is running, as was just checked. The job must end at once: at worst, on a thread that may not call
-        // MPI, the call fails or ends the process in another way.
+        // SAFETY: MPI is running, as was just checked. The job must end at once: at worst, on a thread that may not
+        // call MPI, the call fails or ends the process in another way.
         raw::abort(&unsafe { Permit::new() }, code);
     }
 }

@@ -1,7 +1,7 @@
 //! Space for the memory that the processes of a node share.
 //!
-//! Haloport reserves its memory before it touches it (see `segment`), and Open MPI and UCX check first, too. MPICH does not: if
-//! `/dev/shm` is full, a signal ends the process when it touches the memory that MPICH maps there at its start.
+//! Haloport reserves its memory before it touches it (see `segment`), and Open MPI and UCX check first, too. MPICH does
+//! not: if `/dev/shm` is full, a signal ends the process when it touches the memory that MPICH maps there at its start.
 
 use haloport_core::TransportError;
 

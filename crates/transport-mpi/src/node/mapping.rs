@@ -53,7 +53,8 @@ impl Mapping {
         Ok(Mapping { begin, bytes })
     }
 
-    /// Maps the bytes of `file` from `offset` on at `range`, which consists of whole pages; other processes can map them too.
+    /// Maps the bytes of `file` from `offset` on at `range`, which consists of whole pages; other processes can map
+    /// them too.
     pub(crate) fn with_file(self, range: &Range<usize>, file: &File, offset: usize) -> io::Result<Mapping> {
         let pages = [range.start, range.end, offset].iter().all(|bound| bound.is_multiple_of(page_bytes()));
         let offset = libc::off_t::try_from(offset).ok().filter(|_| pages && !range.is_empty());
@@ -69,7 +70,8 @@ impl Mapping {
         };
         if mapped == libc::MAP_FAILED {
             let error = io::Error::last_os_error();
-            // The system may have unmapped the range, and mapped it for another purpose, so it must not be unmapped again.
+            // The system may have unmapped the range, and mapped it for another purpose, so it must not be unmapped
+            // again.
             std::mem::forget(self);
             return Err(error);
         }

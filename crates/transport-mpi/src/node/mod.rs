@@ -1,5 +1,5 @@
-//! Memory that the processes of a node share: `reach` finds the ranks that share memory, `segment` makes such memory and
-//! opens that of other processes, and `mapping` puts it at addresses.
+//! Memory that the processes of a node share: `reach` finds the ranks that share memory, `segment` makes such memory
+//! and opens that of other processes, and `mapping` puts it at addresses.
 
 mod mapping;
 pub(crate) mod reach;

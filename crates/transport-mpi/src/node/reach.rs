@@ -59,7 +59,8 @@ impl Node {
 }
 
 /// Checks whether this process can make memory for other processes of its node, and map such memory.
-/// [`from_communicator`](crate::from_communicator) checks the same on all ranks; this does so without MPI, in this process alone.
+/// [`from_communicator`](crate::from_communicator) checks the same on all ranks; this does so without MPI, in this
+/// process alone.
 ///
 /// # Errors
 /// The call that the system refuses, and the reason.

@@ -1,11 +1,12 @@
 //! Memory that processes of one node share: files in memory that never have a name.
 //!
-//! A peer opens such a file through the process that made it (`/proc/PID/fd/FD`), which the system allows to processes of
-//! the same user. Nothing remains after a process has ended in any way. The files are sealed: no process can shrink them, so
-//! access to mapped pages cannot fail.
+//! A peer opens such a file through the process that made it (`/proc/PID/fd/FD`), which the system allows to processes
+//! of the same user. Nothing remains after a process has ended in any way. The files are sealed: no process can shrink
+//! them, so access to mapped pages cannot fail.
 //!
-//! A file may hold only some parts of the memory. They follow each other in the file, and each process maps them at the distances
-//! that they have in memory. Between them, the process that made the file has memory of its own, and the others have nothing.
+//! A file may hold only some parts of the memory. They follow each other in the file, and each process maps them at the
+//! distances that they have in memory. Between them, the process that made the file has memory of its own, and the
+//! others have nothing.
 
 use std::fs::{File, OpenOptions};
 use std::hash::{BuildHasher, RandomState};
@@ -20,9 +21,9 @@ use haloport_core::transport::{Lease, SharedMemory};
 
 use super::mapping::{Mapping, page_bytes, whole_pages};
 
-/// The number of words at the beginning of a file's first page: a number that distinguishes this file from one with the same
-/// token on another machine, the size of the memory in bytes, and the number of shared parts. Two words for each part follow: its
-/// begin and its end. The pages of the parts are the rest of the file, one part after the other.
+/// The number of words at the beginning of a file's first page: a number that distinguishes this file from one with the
+/// same token on another machine, the size of the memory in bytes, and the number of shared parts. Two words for each
+/// part follow: its begin and its end. The pages of the parts are the rest of the file, one part after the other.
 const HEAD_WORDS: usize = 3;
 const WORD: usize = size_of::<u64>();
 
@@ -40,8 +41,8 @@ struct OpenFile {
     file: File,
 }
 
-/// Makes memory of which the other processes of this node can map `parts`; `None`, and a line in the log, if the system refuses
-/// it.
+/// Makes memory of which the other processes of this node can map `parts`; `None`, and a line in the log, if the system
+/// refuses it.
 pub(crate) fn share(bytes: usize, parts: &[Range<usize>]) -> Option<Lease> {
     make(bytes, parts)
         .inspect_err(|error| tracing::info!(bytes, %error, "no shared memory, messages instead"))
@@ -91,7 +92,7 @@ pub(crate) fn find([number, process, descriptor, inode]: &Token) -> io::Result<S
     let me = unsafe { libc::geteuid() };
     let is_ours = found.is_file() && found.uid() == me && found.ino() == *inode && is_sealed(&file);
     if !is_ours || found.len() < page_bytes() as u64 {
-        return Err(refused(format!("{path} is not what was shared")));
+        return Err(refused(format!("{path} is not the file that was shared")));
     }
     let mut head = vec![0u64; page_bytes() / WORD];
     file.read_exact_at(bytemuck::cast_slice_mut(&mut head), 0)?;
@@ -105,8 +106,8 @@ pub(crate) fn find([number, process, descriptor, inode]: &Token) -> io::Result<S
     Ok(hand_out(mapping, bytes, parts))
 }
 
-/// The size of the memory in bytes and its parts, from the head of a file of `length` bytes; `None` if the parts are not in order
-/// or not in the file.
+/// The size of the memory in bytes and its parts, from the head of a file of `length` bytes; `None` if the parts are
+/// not in order or not in the file.
 fn read_head(head: &[u64], length: u64) -> Option<(usize, Vec<Range<usize>>)> {
     let (fixed, bounds) = head.split_at_checked(HEAD_WORDS)?;
     let bounds = bounds.get(..usize::try_from(fixed[2]).ok()?.checked_mul(2)?)?;
@@ -164,8 +165,8 @@ fn failed_in(what: &str) -> impl FnOnce(io::Error) -> io::Error {
     move |error| io::Error::new(error.kind(), format!("{what}: {error}"))
 }
 
-/// A number that no other call returns, on this machine or another, except by chance. It distinguishes files, and protects none:
-/// for that, the owner of the file is checked.
+/// A number that no other call returns, on this machine or another, except by chance. It distinguishes files, and
+/// protects none: for that, the owner of the file is checked.
 fn random() -> u64 {
     RandomState::new().hash_one(())
 }

@@ -20,7 +20,8 @@ unsafe impl Sync for Comm {}
 
 impl Comm {
     /// # Safety
-    /// `comm` is a handle of this MPI library: null, or of a communicator that is not freed as long as this one is used.
+    /// `comm` is a handle of this MPI library: null, or of a communicator that is not freed as long as this one is
+    /// used.
     pub(crate) unsafe fn new(comm: MPI_Comm) -> Comm {
         Comm(comm)
     }

@@ -1,7 +1,7 @@
 //! The calls of MPI that the safe interface of rsmpi lacks, each with its error as a value.
 //!
-//! A [`Permit`] proves that MPI may be called here and now, so that calls without memory of the caller are safe. Requests are
-//! made by unsafe functions, whose contracts say how long the memory must live.
+//! A [`Permit`] proves that MPI may be called here and now, so that calls without memory of the caller are safe.
+//! Requests are made by unsafe functions, whose contracts say how long the memory must live.
 //!
 //! - `library`: the library as a whole
 //! - `comm`: communicators
@@ -24,7 +24,7 @@ pub(crate) use library::{
     MpiState, ThreadLevel, abort, cuda_support, finalize, initialize, is_main_thread, mpi_state,
     require_running, set_finalize_callback, tag_bound, thread_level, version,
 };
-pub(crate) use request::{Arrival, Progress, Request};
+pub(crate) use request::{Arrival, Progress, Request, SendMode};
 
 /// Proof that MPI is initialised and not finalised, and that this thread may call it.
 pub(crate) struct Permit(());

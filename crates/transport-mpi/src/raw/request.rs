@@ -1,24 +1,24 @@
 //! Requests: messages and collectives under way.
 
-use std::ffi::{c_int, c_void};
+use std::ffi::c_int;
 use std::mem::MaybeUninit;
 
 use haloport_core::TransportError;
 use haloport_core::transport::Reduction;
 use mpi::ffi;
-use mpi::ffi::{MPI_Comm, MPI_Datatype, MPI_Message, MPI_Request, MPI_Status};
+use mpi::ffi::{MPI_Message, MPI_Request, MPI_Status};
 
 use super::span::{Span, byte};
 use super::{Comm, Permit, check, message};
 use crate::error::failed;
 
-/// A handle of a request. It is plain data: a persistent request is freed by [`Request::free`], any other by the test that
-/// finds it complete.
+/// A handle of a request. It is plain data: a persistent request is freed by [`Request::free`], any other by the test
+/// that finds it complete.
 ///
 /// # Safety of the functions that make one
-/// The communicator is valid. From the call on, or for a persistent request from each [`Request::start`] on, until the request is
-/// complete, the memory is valid; nobody writes memory that MPI reads, and nobody uses memory that MPI writes. A persistent
-/// request is complete before its memory is freed.
+/// The communicator is valid. From the call on, or for a persistent request from each [`Request::start`] on, until the
+/// request is complete, the memory is valid; nobody writes memory that MPI reads, and nobody uses memory that MPI
+/// writes. A persistent request is complete before its memory is freed.
 #[derive(Debug)]
 pub(crate) struct Request(MPI_Request);
 
@@ -44,62 +44,45 @@ pub(crate) struct Arrival {
     pub(crate) bytes: usize,
 }
 
-/// A call that makes a request to send.
-type SendCall = unsafe extern "C" fn(
-    *const c_void,
-    c_int,
-    MPI_Datatype,
-    c_int,
-    c_int,
-    MPI_Comm,
-    *mut MPI_Request,
-) -> c_int;
+/// The mode of a request to send.
+pub(crate) enum SendMode {
+    /// Persistent: started by [`Request::start`].
+    Persistent,
+    /// Begun at once, and complete when its receiver has begun to receive it.
+    Synchronous,
+}
 
 impl Request {
-    /// A persistent request to send.
+    /// A request to send.
     ///
     /// # Safety
     /// See [`Request`].
-    pub(crate) unsafe fn send_init(
+    pub(crate) unsafe fn send(
         permit: &Permit,
-        comm: Comm,
-        memory: (*const u8, usize),
-        peer: usize,
-        tag: u32,
-    ) -> Result<Request, TransportError> {
-        // SAFETY: the caller's promise.
-        unsafe { Request::send(permit, "MPI_Send_init", ffi::MPI_Send_init, comm, memory, peer, tag) }
-    }
-
-    /// Begins to send a message; complete once its receiver has begun to receive it.
-    ///
-    /// # Safety
-    /// See [`Request`].
-    pub(crate) unsafe fn synchronous_send(
-        permit: &Permit,
-        comm: Comm,
-        memory: (*const u8, usize),
-        peer: usize,
-        tag: u32,
-    ) -> Result<Request, TransportError> {
-        // SAFETY: the caller's promise.
-        unsafe { Request::send(permit, "MPI_Issend", ffi::MPI_Issend, comm, memory, peer, tag) }
-    }
-
-    unsafe fn send(
-        permit: &Permit,
-        call: &'static str,
-        function: SendCall,
+        mode: SendMode,
         comm: Comm,
         (from, bytes): (*const u8, usize),
         peer: usize,
         tag: u32,
     ) -> Result<Request, TransportError> {
         let span = Span::new(permit, bytes)?;
+        let call = match mode {
+            SendMode::Persistent => "MPI_Send_init",
+            SendMode::Synchronous => "MPI_Issend",
+        };
         Request::make(permit, call, |request| {
-            let (peer, tag) = (peer as c_int, tag as c_int);
+            let (from, peer, tag, comm) = (from.cast(), peer as c_int, tag as c_int, comm.handle());
             // SAFETY: MPI is running by the permit; the memory is as long as the span; the caller's promise for it.
-            unsafe { function(from.cast(), span.count, span.datatype, peer, tag, comm.handle(), request) }
+            unsafe {
+                match mode {
+                    SendMode::Persistent => {
+                        ffi::MPI_Send_init(from, span.count, span.datatype, peer, tag, comm, request)
+                    }
+                    SendMode::Synchronous => {
+                        ffi::MPI_Issend(from, span.count, span.datatype, peer, tag, comm, request)
+                    }
+                }
+            }
         })
     }
 
@@ -232,8 +215,8 @@ impl Request {
         check(permit, "MPI_Cancel", unsafe { ffi::MPI_Cancel(&mut self.0) })
     }
 
-    /// Frees a persistent request; one that is under way goes on, and its memory must stay valid for ever. If the message of the
-    /// request has failed, Open MPI has freed it already.
+    /// Frees a persistent request; one that is under way goes on, and its memory must stay valid for ever. If the
+    /// message of the request has failed, Open MPI has freed it already.
     pub(crate) fn free(&mut self, permit: &Permit) -> Result<(), TransportError> {
         // SAFETY: a constant of the library, set when it is loaded.
         if self.0 == unsafe { ffi::RSMPI_REQUEST_NULL } {

@@ -64,8 +64,8 @@ impl Drop for Span<'_> {
     fn drop(&mut self) {
         let _running = self.permit;
         if self.made {
-            // SAFETY: MPI is running by the permit; `chunked` made the type, and it is freed once. MPI keeps it as long as
-            // requests need it.
+            // SAFETY: MPI is running by the permit; `chunked` made the type, and it is freed once. MPI keeps it as long
+            // as requests need it.
             let _ = unsafe { ffi::MPI_Type_free(&mut self.datatype) };
         }
     }

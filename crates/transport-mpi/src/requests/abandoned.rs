@@ -31,7 +31,8 @@ impl AbandonedRequests {
         self.0.is_empty()
     }
 
-    /// Removes the requests that are complete. The caller drops them when it holds no lock: dropping memory may run any code.
+    /// Removes the requests that are complete. The caller drops them when it holds no lock: dropping memory may run any
+    /// code.
     #[must_use]
     pub(crate) fn take_complete(&mut self, permit: &Permit) -> Vec<AbandonedRequest> {
         self.0.extract_if(.., |abandoned| abandoned.complete(permit)).collect()

@@ -1,7 +1,7 @@
 //! The open channels of a transport: a table of persistent requests.
 //!
-//! Each part of a channel's message is a message of its own to MPI. All have the same tag: MPI matches them in the order in
-//! which they are started, which is the order of the parts.
+//! Each part of a channel's message is a message of its own to MPI. All have the same tag: MPI matches them in the
+//! order in which they are started, which is the order of the parts.
 
 use std::collections::HashMap;
 
@@ -11,13 +11,13 @@ use haloport_core::transport::{Channel, Direction};
 
 use super::abandoned::{AbandonedRequest, MemoryOwner};
 use crate::error::failed;
-use crate::raw::{Comm, Permit, Progress, Request};
+use crate::raw::{Comm, Permit, Progress, Request, SendMode};
 
 /// The direction, the other rank and the tag of a channel.
 pub(crate) type Address = (Direction, usize, u32);
 
-/// The open channels. A channel's number is its index in the table, and in its upper half the number of earlier channels with
-/// that index.
+/// The open channels. A channel's number is its index in the table, and in its upper half the number of earlier
+/// channels with that index.
 pub(crate) struct Channels {
     rank: usize,
     table: Vec<TableEntry>,
@@ -193,11 +193,13 @@ impl Part {
         memory: &MemoryRange,
     ) -> Result<Part, TransportError> {
         let (pointer, bytes) = (memory.pointer.as_ptr(), memory.bytes);
-        // SAFETY: the memory is valid until the channel is closed, when the request is abandoned together with the owner of
-        // the memory; each `post` promises that nobody else touches the memory meanwhile.
+        // SAFETY: the memory is valid until the channel is closed, when the request is abandoned together with the
+        // owner of the memory; each `post` promises that nobody else touches the memory meanwhile.
         let request = unsafe {
             match direction {
-                Direction::Send => Request::send_init(permit, comm, (pointer, bytes), peer, tag)?,
+                Direction::Send => {
+                    Request::send(permit, SendMode::Persistent, comm, (pointer, bytes), peer, tag)?
+                }
                 Direction::Receive => Request::receive_init(permit, comm, (pointer, bytes), peer, tag)?,
             }
         };

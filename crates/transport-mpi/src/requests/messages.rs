@@ -1,7 +1,8 @@
 //! Messages of any length to ranks that need not expect them.
 //!
-//! They are sent in a mode that shows when the receiver has begun to receive each of them, on the communicator for setup, with
-//! tags of their own. A receiver probes for messages of any rank, allocates memory for each, and receives it.
+//! They are sent in a mode that shows when the receiver has begun to receive each of them, on the communicator for
+//! setup, with tags of their own. A receiver probes for messages of any rank, allocates memory for each, and receives
+//! it.
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
@@ -11,7 +12,7 @@ use haloport_core::transport::Incoming;
 
 use super::abandoned::AbandonedRequest;
 use crate::error::failed;
-use crate::raw::{Arrival, Comm, Permit, Progress, Request};
+use crate::raw::{Arrival, Comm, Permit, Progress, Request, SendMode};
 
 /// The first tag of messages; those below are for sparse exchanges.
 const FIRST_TAG: u32 = 2;
@@ -57,7 +58,8 @@ impl Messages {
         }
         let memory = (bytes.as_ptr(), bytes.len());
         // SAFETY: the bytes live, in a transfer or in an abandoned request, until the request is complete.
-        let request = unsafe { Request::synchronous_send(permit, comm, memory, peer, tag + FIRST_TAG)? };
+        let request =
+            unsafe { Request::send(permit, SendMode::Synchronous, comm, memory, peer, tag + FIRST_TAG)? };
         let leaving = self.leaving.entry(tag).or_default();
         leaving.push((peer, Transfer { request: Some(request), bytes }));
         // Now and then, for senders that never call `unreceived`.
@@ -65,8 +67,8 @@ impl Messages {
         if many { self.unreceived(permit, tag).map(drop) } else { Ok(()) }
     }
 
-    /// Begins to receive all messages that have arrived, and returns the first that is complete and follows no incomplete
-    /// one of the same sender.
+    /// Begins to receive all messages that have arrived, and returns the first that is complete and follows no
+    /// incomplete one of the same sender.
     pub(crate) fn receive(
         &mut self,
         permit: &Permit,
@@ -79,8 +81,8 @@ impl Messages {
                 .try_reserve_exact(arrival.bytes)
                 .map_err(|_| failed("MPI_Imrecv", format!("no memory for {} bytes", arrival.bytes)))?;
             bytes.resize(arrival.bytes, 0u8);
-            // SAFETY: the bytes are as long as the message and live, in a transfer or in an abandoned request, until the
-            // request is complete.
+            // SAFETY: the bytes are as long as the message and live, in a transfer or in an abandoned request, until
+            // the request is complete.
             let request = unsafe { Request::receive(permit, arrival, bytes.as_mut_ptr())? };
             let transfer = Transfer { request: Some(request), bytes };
             self.arriving.entry(tag).or_default().push_back((source, transfer));

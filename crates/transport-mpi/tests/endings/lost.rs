@@ -27,8 +27,8 @@ const LOST: usize = 1;
 
 type Exchanges = [Exchange<Field<f64, CpuDevice>>; 3];
 
-/// Sends `signal` to the middle one of 3 ranks during exchanges on every path. Each other rank gets an error that names it, on
-/// each path and within the limit; then they end the job with code 3.
+/// Sends `signal` to the middle one of 3 ranks during exchanges on every path. Each other rank gets an error that names
+/// it, on each path and within the limit; then they end the job with code 3.
 pub(crate) fn lose(session: &MpiSession, signal: i32) -> Outcome {
     let comm = session.world()?;
     if comm.size() != 3 {

@@ -1,12 +1,13 @@
 //! Ways in which ranks end, chosen by the argument:
 //!
-//! - none or `finalize-first`: MPI is finalised before its transports are dropped, with messages under way; the job succeeds.
+//! - none or `finalize-first`: MPI is finalised before its transports are dropped, with messages under way; the job
+//!   succeeds.
 //! - `time-limit`: rank 1 never starts its exchange; rank 0 names it and ends the job with code 3.
-//! - `time-limit-on-stream`: the same on the OpenCL device, if there is one, without a wait in `finish`; the job always ends with
-//!   code 3.
+//! - `time-limit-on-stream`: the same on the OpenCL device, if there is one, without a wait in `finish`; the job always
+//!   ends with code 3.
 //! - `exit`: the last rank exits with 0 while the others wait; the job ends with a code other than 0.
-//! - `killed` and `stopped`: the middle one of 3 ranks gets SIGKILL or SIGSTOP during exchanges on every path; the others name it
-//!   and end the job with code 3. The launcher must go on after a rank was killed.
+//! - `killed` and `stopped`: the middle one of 3 ranks gets SIGKILL or SIGSTOP during exchanges on every path; the
+//!   others name it and end the job with code 3. The launcher must go on after a rank was killed.
 //! - `panic`: the last rank panics while the others wait; the job ends with code 101.
 //!
 //! ```text

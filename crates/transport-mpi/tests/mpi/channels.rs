@@ -61,8 +61,8 @@ fn post(comm: &Communicator, channel: Channel) -> Result<(), TransportError> {
     unsafe { bare(comm).post(channel) }
 }
 
-/// If a message is shorter or longer than its channel, the receiver gets an error, then and on each later test. (Not tested: long
-/// messages that are longer than expected, with which Open MPI 4.1 writes beyond the receiver's memory.)
+/// If a message is shorter or longer than its channel, the receiver gets an error, then and on each later test. (Not
+/// tested: long messages that are longer than expected, with which Open MPI 4.1 writes beyond the receiver's memory.)
 pub(crate) fn wrong_lengths(comm: &Communicator) -> Outcome {
     let transport = bare(comm);
     let (rank, size) = (comm.rank(), comm.size());

@@ -7,15 +7,15 @@
 //!
 //! The arguments choose the tests:
 //!
-//! - none: the conformance suite and the tests of MPI alone; `funneled` and `serialized`: the same, with MPI initialised by the
-//!   test, with that thread level
-//! - `cases N`: `N` random exchanges of boxes, and a third as many of unstructured domains and on cubed spheres, against their
-//!   oracles, some of large fields of which only parts are shared, and exchanges in flight at once
-//! - `exported N`: `N` random exchanges of boxes and of unstructured domains on a device whose memory processes of a node can
-//!   map, and the lifetime of that memory
+//! - none: the conformance suite and the tests of MPI alone; `funneled` and `serialized`: the same, with MPI
+//!   initialised by the test, with that thread level
+//! - `cases N`: `N` random exchanges of boxes, and a third as many of unstructured domains and on cubed spheres,
+//!   against their oracles, some of large fields of which only parts are shared, and exchanges in flight at once
+//! - `exported N`: `N` random exchanges of boxes and of unstructured domains on a device whose memory processes of a
+//!   node can map, and the lifetime of that memory
 //! - `sparse N`: `N` random sparse exchanges, and as many lines, against oracles
-//! - `scheduled`: exchanges that end without a wait of the host, on the OpenCL device, if there is one; `scheduled funneled` and
-//!   `scheduled serialized`: the same with that thread level
+//! - `scheduled`: exchanges that end without a wait of the host, on the OpenCL device, if there is one; `scheduled
+//!   funneled` and `scheduled serialized`: the same with that thread level
 //! - `large`: messages above 2 GiB, of boxes and of unstructured domains, on 2 ranks
 
 mod channels;

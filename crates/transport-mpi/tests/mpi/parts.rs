@@ -33,7 +33,8 @@ pub(crate) fn suite(comm: &Communicator) -> Outcome {
     spoilt_heads(comm)
 }
 
-/// The ends of slabs across the slowest axis are read from the neighbour's field; cells scattered over a field are packed.
+/// The ends of slabs across the slowest axis are read from the neighbour's field; cells scattered over a field are
+/// packed.
 fn boxes(comm: &Communicator) -> Outcome {
     let device = CpuDevice::with_threads(1)?;
     for slowest in 0..3 {

@@ -86,7 +86,8 @@ pub(crate) fn fallbacks(comm: &Communicator) -> Outcome {
     let layout = owned(false)?.layout(0)?.clone();
     let mut memory = vec![0.0; CELLS as usize + 2];
     let blocks = vec![(Pointer::new(memory.as_mut_ptr().cast()), layout.clone())];
-    // SAFETY: the memory is long enough, initialised and aligned, and its owner lives as long as the field; nobody else uses it.
+    // SAFETY: the memory is long enough, initialised and aligned, and its owner lives as long as the field; nobody else
+    // uses it.
     let raw = unsafe { Field::from_raw(&device, blocks, true, Box::new(memory)) };
     assert_eq!(ways(travel(raw, DataPath::Direct)?), shared);
 
