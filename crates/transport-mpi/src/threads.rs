@@ -4,8 +4,10 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread::{self, ThreadId};
 
 use haloport_core::TransportError;
+use mpi::Threading;
+use mpi::environment::threading_support;
 
-use crate::raw::{self, ThreadLevel};
+use crate::raw;
 
 /// With `MPI_THREAD_SERIALIZED`, locked during every call of MPI by any transport of this process.
 static SERIAL: Mutex<()> = Mutex::new(());
@@ -13,7 +15,7 @@ static SERIAL: Mutex<()> = Mutex::new(());
 /// The rule that says which threads may call MPI.
 #[derive(Debug)]
 pub(crate) struct Threads {
-    level: ThreadLevel,
+    level: Threading,
     /// The thread that made the transport.
     home: ThreadId,
 }
@@ -21,7 +23,7 @@ pub(crate) struct Threads {
 impl Threads {
     /// Asks MPI, which is running. Below `MPI_THREAD_SERIALIZED`, this thread must be the one that initialised it.
     pub(crate) fn ask() -> Result<Threads, TransportError> {
-        let threads = Threads { level: raw::thread_level()?, home: thread::current().id() };
+        let threads = Threads { level: threading_support(), home: thread::current().id() };
         if threads.is_bound() && !raw::is_main_thread() {
             return Err(threads.wrong());
         }
@@ -40,16 +42,17 @@ impl Threads {
 
     /// Keeps other threads from calling MPI, if the level requires it.
     pub(crate) fn serialize(&self) -> Option<MutexGuard<'static, ()>> {
-        (self.level == ThreadLevel::Serialized).then(|| SERIAL.lock().unwrap_or_else(PoisonError::into_inner))
+        (self.level == Threading::Serialized).then(|| SERIAL.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     fn is_bound(&self) -> bool {
-        matches!(self.level, ThreadLevel::Single | ThreadLevel::Funneled)
+        self.level < Threading::Serialized
     }
 
     fn wrong(&self) -> TransportError {
+        let level = format!("{:?}", self.level);
         TransportError::WrongThread {
-            what: format!("the MPI transport (thread level {})", self.level.name()),
+            what: format!("the MPI transport (thread level MPI_THREAD_{})", level.to_uppercase()),
             advice: "call it from the thread that initialised MPI, or initialise MPI with MPI_THREAD_MULTIPLE",
         }
     }

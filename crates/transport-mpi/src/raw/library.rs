@@ -1,9 +1,10 @@
-//! The MPI library as a whole: its state, its thread level, its version.
+//! The MPI library as a whole: its state, its version, and what it supports.
 
-use std::ffi::{CStr, c_char, c_int, c_void};
+use std::ffi::{CStr, c_int, c_void};
 use std::ptr;
 
 use haloport_core::TransportError;
+use mpi::environment::{is_finalized, is_initialized, library_version};
 use mpi::ffi;
 use mpi::ffi::MPI_Comm;
 
@@ -18,50 +19,11 @@ pub(crate) enum MpiState {
     Finalized,
 }
 
-/// The level of MPI that says which threads may call it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum ThreadLevel {
-    Single,
-    Funneled,
-    Serialized,
-    Multiple,
-}
-
-impl ThreadLevel {
-    /// The name in the MPI standard.
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            ThreadLevel::Single => "MPI_THREAD_SINGLE",
-            ThreadLevel::Funneled => "MPI_THREAD_FUNNELED",
-            ThreadLevel::Serialized => "MPI_THREAD_SERIALIZED",
-            ThreadLevel::Multiple => "MPI_THREAD_MULTIPLE",
-        }
-    }
-
-    fn of(level: c_int) -> ThreadLevel {
-        // SAFETY: constants of the library, set when it is loaded.
-        let (multiple, serialized, funneled) =
-            unsafe { (ffi::RSMPI_THREAD_MULTIPLE, ffi::RSMPI_THREAD_SERIALIZED, ffi::RSMPI_THREAD_FUNNELED) };
-        match level {
-            level if level == multiple => ThreadLevel::Multiple,
-            level if level == serialized => ThreadLevel::Serialized,
-            level if level == funneled => ThreadLevel::Funneled,
-            _ => ThreadLevel::Single,
-        }
-    }
-}
-
 /// Whether MPI is running. May be called at any time, from any thread.
 pub(crate) fn mpi_state() -> MpiState {
-    let (mut initialized, mut finalized): (c_int, c_int) = (0, 0);
-    // SAFETY: both may be called at any time, also before MPI is initialised, and write one integer each.
-    unsafe {
-        ffi::MPI_Initialized(&mut initialized);
-        ffi::MPI_Finalized(&mut finalized);
-    }
-    match (initialized, finalized) {
-        (_, done) if done != 0 => MpiState::Finalized,
-        (0, _) => MpiState::NotInitialized,
+    match (is_initialized(), is_finalized()) {
+        (_, true) => MpiState::Finalized,
+        (false, _) => MpiState::NotInitialized,
         _ => MpiState::Running,
     }
 }
@@ -103,17 +65,6 @@ pub(crate) fn abort(_permit: &Permit, code: i32) {
     let _ = unsafe { ffi::MPI_Abort(ffi::RSMPI_COMM_WORLD, code) };
 }
 
-/// The level that MPI was initialised with.
-pub(crate) fn thread_level() -> Result<ThreadLevel, TransportError> {
-    let mut level: c_int = 0;
-    // SAFETY: may be called from any thread once MPI is initialised; writes one integer.
-    let code = unsafe { ffi::MPI_Query_thread(&mut level) };
-    if code == ffi::MPI_SUCCESS as c_int {
-        return Ok(ThreadLevel::of(level));
-    }
-    Err(failed("MPI_Query_thread", format!("error code {code}")))
-}
-
 /// Whether this thread is the one that initialised MPI.
 pub(crate) fn is_main_thread() -> bool {
     let mut main: c_int = 0;
@@ -140,15 +91,7 @@ pub(crate) fn tag_bound(permit: &Permit) -> Result<u32, TransportError> {
 
 /// The first line of the library's version text.
 pub(crate) fn version() -> String {
-    let mut text = vec![0u8; ffi::MPI_MAX_LIBRARY_VERSION_STRING as usize + 1];
-    let mut length: c_int = 0;
-    // SAFETY: may be called at any time; the text has the length that MPI requires.
-    let code = unsafe { ffi::MPI_Get_library_version(text.as_mut_ptr().cast::<c_char>(), &mut length) };
-    if code != ffi::MPI_SUCCESS as c_int {
-        return "unknown".into();
-    }
-    text.truncate(usize::try_from(length).unwrap_or(0));
-    let text = String::from_utf8_lossy(&text);
+    let text = library_version().unwrap_or_default();
     let line = text.lines().next().unwrap_or("unknown");
     line.split_whitespace().collect::<Vec<_>>().join(" ").trim_end_matches('\0').to_string()
 }

@@ -21,8 +21,8 @@ use crate::error::failed;
 
 pub(crate) use comm::Comm;
 pub(crate) use library::{
-    MpiState, ThreadLevel, abort, cuda_support, finalize, initialize, is_main_thread, mpi_state,
-    require_running, set_finalize_callback, tag_bound, thread_level, version,
+    MpiState, abort, cuda_support, finalize, initialize, is_main_thread, mpi_state, require_running,
+    set_finalize_callback, tag_bound, version,
 };
 pub(crate) use request::{Arrival, Progress, Request, SendMode};
 
