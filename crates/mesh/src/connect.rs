@@ -8,15 +8,15 @@ use crate::lists::Lists;
 /// The edges of a mesh.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Edges {
-    /// The ends of each edge, in the order in which its first cell meets them.
+    /// The ends of each edge, in the order of its first cell.
     pub(crate) vertices: Vec<[usize; 2]>,
-    /// The cell that met the edge first, and the one on the other side.
+    /// The first cell of each edge, and the one on the other side.
     pub(crate) cells: Vec<(usize, Option<usize>)>,
     /// The edges of each cell: edge `k` leads from its vertex `k` to the next one.
     pub(crate) of_cells: Lists,
 }
 
-/// Numbers the edges in the order in which the cells, one after the other, meet them.
+/// Numbers the edges in the order of the cells, and of the edges within a cell.
 pub(crate) fn edges(cell_vertices: &Lists) -> Result<Edges, MeshError> {
     let expected = cell_vertices.total() / 2 + 1;
     let mut numbers: HashMap<[usize; 2], usize> = HashMap::with_capacity(expected);
@@ -26,7 +26,7 @@ pub(crate) fn edges(cell_vertices: &Lists) -> Result<Edges, MeshError> {
         of_cells: Lists::new(),
     };
     let mut around = Vec::new();
-    // That an edge has three cells says more than that two of them run in the same direction.
+    // If an edge has three cells, that is the better error, although two of them also run in the same direction.
     let mut misoriented = None;
     for (cell, vertices) in cell_vertices.iter().enumerate() {
         around.clear();
@@ -51,7 +51,7 @@ pub(crate) fn edges(cell_vertices: &Lists) -> Result<Edges, MeshError> {
 }
 
 impl Edges {
-    /// `cell` meets `edge`, which another cell has met before.
+    /// Adds `cell` to `edge`, which has another cell already.
     fn join(&mut self, edge: usize, cell: usize) -> Result<(), MeshError> {
         match self.cells[edge] {
             (first, None) => {

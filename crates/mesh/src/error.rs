@@ -1,30 +1,30 @@
-//! What may be wrong with a mesh.
+//! Errors of meshes.
 
 use thiserror::Error;
 
-/// Why something is no mesh.
+/// Why cells and vertices form no mesh.
 #[derive(Clone, Debug, PartialEq, Error)]
 #[non_exhaustive]
 pub enum MeshError {
-    /// A mesh has at least one cell.
+    /// The mesh has no cells.
     #[error("the mesh has no cells")]
     NoCells,
-    /// A cell is a polygon.
+    /// A cell has fewer than three vertices.
     #[error("cell {cell} has {found} vertices; expected at least 3")]
     TooFewVertices {
         /// The cell.
         cell: usize,
-        /// How many vertices it has.
+        /// The number of its vertices.
         found: usize,
     },
-    /// A cell names a vertex that is not there.
+    /// A cell names a missing vertex.
     #[error("cell {cell} has a vertex {vertex}, but the mesh has {vertices} vertices, numbered from 0")]
     NoSuchVertex {
         /// The cell.
         cell: usize,
-        /// The vertex it names.
+        /// The missing vertex.
         vertex: usize,
-        /// How many vertices there are.
+        /// The number of vertices of the mesh.
         vertices: usize,
     },
     /// A cell has the same vertex twice.
@@ -35,13 +35,13 @@ pub enum MeshError {
         /// The vertex.
         vertex: usize,
     },
-    /// A vertex that no cell has.
+    /// No cell has a vertex.
     #[error("vertex {vertex} belongs to no cell; leave it out")]
     UnusedVertex {
         /// The vertex.
         vertex: usize,
     },
-    /// A position that is no place.
+    /// A position is not finite.
     #[error("vertex {vertex} is at {position:?}: expected finite numbers")]
     NotFinite {
         /// The vertex.
@@ -49,7 +49,7 @@ pub enum MeshError {
         /// Its position.
         position: [f64; 3],
     },
-    /// A vertex of a spherical mesh that is not on the unit sphere.
+    /// A vertex of a spherical mesh is not on the unit sphere.
     #[error("vertex {vertex} is {radius} from the origin; expected 1, since the mesh is on the unit sphere")]
     NotOnSphere {
         /// The vertex.
@@ -57,7 +57,7 @@ pub enum MeshError {
         /// Its distance from the origin.
         radius: f64,
     },
-    /// A surface has one or two cells at each edge.
+    /// Three cells share an edge.
     #[error(
         "the edge between vertices {} and {} has three cells, {}, {} and {}; expected one or two: \
          the cells do not form a surface", .vertices[0], .vertices[1], .cells[0], .cells[1], .cells[2]
@@ -79,12 +79,12 @@ pub enum MeshError {
         /// The cells that have it.
         cells: [usize; 2],
     },
-    /// A generator was asked for no cells, or for more than fit.
+    /// A generator was asked for no cells, or for more than its limit.
     #[error("{what} would have {cells} cells; expected 1 to {limit}")]
     Size {
         /// The mesh that was asked for.
         what: String,
-        /// How many cells it would have; the largest number of the type where there are more.
+        /// The number of cells that it would have, at most the largest number of the type.
         cells: u128,
         /// The most cells that a generator makes.
         limit: usize,

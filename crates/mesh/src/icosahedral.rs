@@ -10,27 +10,27 @@ use crate::sphere;
 const LIMIT: usize = 1 << 27;
 
 impl Mesh {
-    /// The icosahedral mesh whose original edges are cut into `divisions` parts: 20 n² triangles, 30 n² edges and
+    /// Makes the icosahedral mesh whose original edges are cut into `divisions` parts: 20 n² triangles, 30 n² edges and
     /// 10 n² + 2 vertices on the unit sphere. The first and the last of the twelve original vertices are the poles.
     ///
-    /// Original edges are cut into equal arcs. A point inside of an original triangle is the sum of its corners with
-    /// the weights sin(θ i/n), where θ is the angle of an original edge and i/n are the barycentric coordinates,
-    /// brought back to the sphere: the sine weights of spherical interpolation, continued to triangles.
+    /// Original edges are cut into equal arcs. A point inside an original triangle is the sum of its corners with the
+    /// weights sin(θ i/n), projected onto the sphere, where θ is the angle of an original edge and i/n are the
+    /// barycentric coordinates: the sine weights of spherical interpolation, extended to triangles.
     ///
     /// # Errors
-    /// [`MeshError::Size`] for no divisions, or too many.
+    /// [`MeshError::Size`] for no divisions or too many.
     pub fn icosahedral(divisions: usize) -> Result<Mesh, MeshError> {
         check_size(&format!("an icosahedral mesh of {divisions} divisions"), divisions, 0)?;
         cut(&icosahedron()?, divisions)
     }
 
-    /// ICON's grid R`root`B`bisections`: the icosahedral mesh of `root` divisions, each of whose triangles is cut
-    /// into four at the middles of its edges, `bisections` times (G. Zängl et al., "The ICON (ICOsahedral
+    /// Makes ICON's grid R`root`B`bisections`: the icosahedral mesh of `root` divisions, whose triangles are each cut
+    /// into four at the middles of their edges, `bisections` times (G. Zängl et al., "The ICON (ICOsahedral
     /// Non-hydrostatic) modelling framework of DWD and MPI-M", Q. J. R. Meteorol. Soc. 141 (2015), section 2.1; without
     /// the spring optimisation that some of ICON's grids have). The four triangles from cell `c` are 4`c` to 4`c` + 3.
     ///
     /// # Errors
-    /// [`MeshError::Size`] for a root of 0, or too many cells.
+    /// [`MeshError::Size`] for a root of 0 or too many cells.
     pub fn icon(root: usize, bisections: u32) -> Result<Mesh, MeshError> {
         check_size(&format!("R{root}B{bisections:02}"), root, bisections)?;
         let mut mesh = Mesh::icosahedral(root)?;
@@ -75,9 +75,9 @@ fn icosahedron() -> Result<Mesh, MeshError> {
     Mesh::new(Surface::UnitSphere, positions, (0..5).flat_map(belt))
 }
 
-/// Cuts each edge of a mesh of triangles into `n` equal arcs, and each triangle into `n`² that are numbered one after
-/// the other. The old vertices keep their numbers; those on edges follow, by edge, and those inside of triangles, by
-/// triangle. Points inside assume equilateral triangles; there are none where `n` is 2.
+/// Cuts each edge of a mesh of triangles into `n` equal arcs, and each triangle into `n`² with consecutive numbers. The
+/// old vertices keep their numbers; then come those on edges, by edge, and those inside triangles, by triangle. Points
+/// inside assume equilateral triangles; if `n` is 2, there are none.
 fn cut(mesh: &Mesh, n: usize) -> Result<Mesh, MeshError> {
     let inside = (n - 1) * n.saturating_sub(2) / 2;
     let first_on_edges = mesh.vertices();

@@ -1,14 +1,15 @@
-//! Unstructured meshes: where they come from, how they are cut into parts, and what one part of them holds.
+//! Unstructured meshes: generating and reading them, cutting them into parts, and the cells, edges and vertices of a
+//! part.
 //!
-//! - [`Mesh`]: cells (polygons), edges and vertices of a surface, and who is next to whom;
+//! - [`Mesh`]: cells (polygons), edges and vertices of a surface, and their neighbours;
 //! - [`Mesh::icosahedral`] and [`Mesh::icon`]: triangles on the unit sphere;
-//! - [`Partition`]: which part gets which cells, by a space-filling curve, by METIS (feature `metis`), or as given;
-//! - [`LocalMesh`]: what one part holds, with halo levels by distance;
+//! - [`Partition`]: the part of every cell, by a space-filling curve, by METIS (feature `metis`), or as given;
+//! - [`LocalMesh`]: the cells, edges and vertices of one part, with halo levels by distance;
 //! - [`GmshMesh`]: meshes from files of Gmsh;
 //! - [`sphere`]: lengths, areas and centres on the unit sphere.
 //!
-//! Everything is numbered from 0, and the same input gives the same numbers on every rank: the number
-//! of a cell, an edge or a vertex is its global id. This crate knows nothing of ranks, fields and exchanges.
+//! Everything is numbered from 0, and the same input gives the same numbers on every rank: the number of a cell, an
+//! edge or a vertex is its global id. This crate does not depend on ranks, fields and exchanges.
 //!
 //! ```
 //! use haloport_mesh::{LocalMesh, Mesh, Neighbourhood, Partition};
@@ -17,7 +18,7 @@
 //! let partition = Partition::by_curve(&mesh, 4)?;
 //! let local = LocalMesh::new(&mesh, &partition, 0, 2, Neighbourhood::Edges);
 //! assert_eq!(local.cells().owned(), 320);
-//! let ids: &[i64] = local.cells().ids(); // global: owned first, then the halo, as a pattern wants them
+//! let ids: &[i64] = local.cells().ids(); // global: owned first, then the halo, in the order of a pattern
 //! let across: &[Option<usize>] = local.cell_neighbours(0); // local numbers
 //! # assert!(ids.len() > 320 && across.len() == 3);
 //! # Ok::<(), Box<dyn std::error::Error>>(())

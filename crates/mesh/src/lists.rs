@@ -2,21 +2,21 @@
 
 use std::ops::Range;
 
-/// Many lists of indices, one after the other.
+/// Lists of indices, one after the other.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Lists {
-    /// Where each list starts in `items`, and where the last one ends.
+    /// The start of each list in `items`, then the end of the last one.
     starts: Vec<usize>,
     items: Vec<usize>,
 }
 
 impl Lists {
-    /// No list yet.
+    /// Makes no list.
     pub(crate) fn new() -> Lists {
         Lists { starts: vec![0], items: Vec::new() }
     }
 
-    /// `items`, a list of which is `lengths[i]` long.
+    /// Cuts `items` into lists of `lengths`.
     pub(crate) fn from_lengths(lengths: &[usize], items: Vec<usize>) -> Lists {
         let mut starts = vec![0];
         starts.extend(lengths.iter().scan(0, |end, length| {
@@ -27,7 +27,7 @@ impl Lists {
         Lists { starts, items }
     }
 
-    /// The lists `0..len` such that list `key` holds the `values` that came with it, in the order they came.
+    /// Makes the lists `0..len`, such that list `key` has the values paired with `key`, in their order.
     pub(crate) fn grouped(len: usize, pairs: impl Iterator<Item = (usize, usize)> + Clone) -> Lists {
         let mut lengths = vec![0; len];
         pairs.clone().for_each(|(key, _)| lengths[key] += 1);
@@ -46,12 +46,12 @@ impl Lists {
         self.starts.push(self.items.len());
     }
 
-    /// How many lists there are.
+    /// The number of lists.
     pub(crate) fn len(&self) -> usize {
         self.starts.len() - 1
     }
 
-    /// How many items all lists have together.
+    /// The number of items of all lists.
     pub(crate) fn total(&self) -> usize {
         self.items.len()
     }
@@ -61,7 +61,7 @@ impl Lists {
         &self.items[self.range(index)]
     }
 
-    /// Where list `index` is among the items of all lists.
+    /// The range of list `index` among the items of all lists.
     pub(crate) fn range(&self, index: usize) -> Range<usize> {
         self.starts[index]..self.starts[index + 1]
     }

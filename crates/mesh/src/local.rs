@@ -1,4 +1,4 @@
-//! What one part of a partitioned mesh holds: its own cells and the halo around them.
+//! One part of a partitioned mesh: its own cells and the halo around them.
 
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
@@ -7,19 +7,19 @@ use crate::lists::Lists;
 use crate::mesh::Mesh;
 use crate::partition::Partition;
 
-/// Which cells are one step apart.
+/// The cells that are one step apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Neighbourhood {
-    /// Those that share an edge.
+    /// Cells that share an edge.
     Edges,
-    /// Those that share a vertex.
+    /// Cells that share a vertex.
     Vertices,
 }
 
 /// The cells that a part owns, the halo cells around them, and the edges and vertices of both, numbered locally.
 ///
-/// Halo level 1 are the cells one step from an owned cell, level 2 those one step further, and so on. Every list of
-/// connectivity is in the order in which the whole mesh has it, so that a sum along it is the same on every part.
+/// Halo level 1 has the cells one step from an owned cell, level 2 those one step further, and so on. Every list of
+/// connectivity has the order of the whole mesh, so that a sum along it is the same on every part.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LocalMesh {
     cells: LocalItems,
@@ -34,11 +34,11 @@ pub struct LocalMesh {
 }
 
 impl LocalMesh {
-    /// What `part` of `partition`, which was made for `mesh`, holds with `levels` levels of halo cells. A part without
+    /// Makes the part `part` of `partition`, a partition of `mesh`, with `levels` levels of halo cells. A part without
     /// cells holds nothing.
     ///
     /// # Panics
-    /// Where there is no such part, as indexing a slice does.
+    /// If there is no such part, like the indexing of a slice.
     pub fn new(
         mesh: &Mesh,
         partition: &Partition,
@@ -83,37 +83,38 @@ impl LocalMesh {
         &self.vertices
     }
 
-    /// The edges of `cell`: edge `k` leads from its vertex `k` to its next vertex. All numbers are local, here and
-    /// below.
+    /// The edges of `cell`: edge `k` leads from its vertex `k` to its next vertex. All numbers here and below are
+    /// local.
     ///
     /// # Panics
-    /// This and the methods below panic where there is no such cell, edge or vertex, as indexing a slice does.
+    /// Like the indexing of a slice, this and the methods below panic if there is no such cell, edge or vertex.
     pub fn cell_edges(&self, cell: usize) -> &[usize] {
         self.cell_edges.of(cell)
     }
 
-    /// The vertices of `cell`, counter-clockwise seen from outside.
+    /// The vertices of `cell`, counter-clockwise as seen from outside.
     pub fn cell_vertices(&self, cell: usize) -> &[usize] {
         self.cell_vertices.of(cell)
     }
 
-    /// The cell across each edge of `cell`: none at the boundary of the mesh and where the neighbour is not held, which
-    /// happens only to cells of the outermost level.
+    /// The cell across each edge of `cell`; `None` at the boundary of the mesh, and if the part does not hold the
+    /// neighbour, which happens only to cells of the outermost level.
     pub fn cell_neighbours(&self, cell: usize) -> &[Option<usize>] {
         &self.cell_neighbours[self.cell_edges.range(cell)]
     }
 
-    /// The cells on the left and on the right of `edge`: none at the boundary of the mesh and where it is not held.
+    /// The cells on the left and on the right of `edge`; `None` at the boundary of the mesh, and if the part does not
+    /// hold the cell.
     pub fn edge_cells(&self, edge: usize) -> [Option<usize>; 2] {
         self.edge_cells[edge]
     }
 
-    /// The ends of `edge`; its left cell is on the left seen from the first to the second.
+    /// The ends of `edge`. Its left cell is on the left as seen from the first end to the second.
     pub fn edge_vertices(&self, edge: usize) -> [usize; 2] {
         self.edge_vertices[edge]
     }
 
-    /// Those cells around `vertex` that are held, in the order of their global ids.
+    /// The cells around `vertex` that the part holds, ascending by global id.
     pub fn vertex_cells(&self, vertex: usize) -> &[usize] {
         self.vertex_cells.of(vertex)
     }
@@ -141,7 +142,7 @@ impl LocalMesh {
         for edge in edges.globals() {
             let (left, right) = mesh.edge_cells(edge);
             self.edge_cells.push([cells.local(left), right.and_then(|right| cells.local(right))]);
-            // Both ends are vertices of a cell that is held.
+            // Both ends are vertices of a cell that the part holds.
             self.edge_vertices.push(mesh.edge_vertices(edge).map(|end| vertices.number[&end]));
         }
         for vertex in vertices.globals() {
@@ -150,30 +151,30 @@ impl LocalMesh {
     }
 }
 
-/// The cells, edges or vertices that a part holds: those it owns first, then the halo by level; each group ascending
-/// by global id.
+/// The cells, edges or vertices that a part holds: first those it owns, then the halo by level; each group ascending by
+/// global id.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LocalItems {
     ids: Vec<i64>,
-    /// Where each level starts, level 0 being the owned ones; and where the last one ends.
+    /// The start of each level, from level 0, the owned items, on; then the end of the last one.
     starts: Vec<usize>,
     owners: Vec<usize>,
-    /// The local number of each global one.
+    /// The local number of each global number.
     number: HashMap<usize, usize>,
 }
 
 impl LocalItems {
-    /// How many are held.
+    /// The number of items.
     pub fn len(&self) -> usize {
         self.ids.len()
     }
 
-    /// Whether none is held.
+    /// Whether there are no items.
     pub fn is_empty(&self) -> bool {
         self.ids.is_empty()
     }
 
-    /// How many are owned; their local numbers are below it.
+    /// The number of owned items. Their local numbers are below it.
     pub fn owned(&self) -> usize {
         self.starts[1]
     }
@@ -183,14 +184,15 @@ impl LocalItems {
         self.owned()..self.len()
     }
 
-    /// The global ids by local number, as patterns want them.
+    /// The global ids by local number, in the order of a pattern.
     pub fn ids(&self) -> &[i64] {
         &self.ids
     }
 
-    /// The local numbers of `level`; level 0 is what is owned. For cells, levels are steps from an owned cell. Halo
-    /// edges and vertices are at level 1 where an owned cell touches them, and at level `l` + 1 where a cell of level
-    /// `l` does, but none of a lower level: one level more than there are of cells. Empty where nothing is at `level`.
+    /// The local numbers of `level`; level 0 has the owned items. For cells, the level is the number of steps from an
+    /// owned cell. Halo edges and vertices that an owned cell touches have level 1; those that a cell of level `l`
+    /// touches, but none of a lower level, have level `l` + 1. So they have one level more than cells. Empty if `level`
+    /// has no items.
     pub fn level(&self, level: usize) -> Range<usize> {
         let start = |level: usize| self.starts.get(level).map_or(self.len(), |&start| start);
         start(level)..start(level.saturating_add(1))
@@ -204,22 +206,22 @@ impl LocalItems {
     /// The part that owns a local number.
     ///
     /// # Panics
-    /// This and the next panic where there is no such local number.
+    /// This and the next method panic if there is no such local number.
     pub fn owner(&self, local: usize) -> usize {
         self.owners[local]
     }
 
-    /// The global number of a local one.
+    /// The global number of a local number.
     pub fn global(&self, local: usize) -> usize {
         self.ids[local] as usize
     }
 
-    /// The local number of a global one, if it is held.
+    /// The local number of a global number, if the part holds the item.
     pub fn local(&self, global: usize) -> Option<usize> {
         self.number.get(&global).copied()
     }
 
-    /// Numbers what each level holds.
+    /// Numbers the items of each level.
     fn new(levels: Vec<Vec<usize>>, owner: impl Fn(usize) -> usize) -> LocalItems {
         let mut starts = vec![0];
         let mut ids = Vec::new();
@@ -233,7 +235,7 @@ impl LocalItems {
         LocalItems { ids, starts, owners, number }
     }
 
-    /// What the cells touch, according to `of_cell`.
+    /// Numbers the edges or vertices that the cells touch, according to `of_cell`.
     fn touched<'a>(
         cells: &LocalItems,
         part: usize,
@@ -258,7 +260,7 @@ impl LocalItems {
     }
 }
 
-/// `owned`, the cells one step from them, those two steps from them, and so on.
+/// The levels of cells: `owned`, the cells one step from them, those two steps from them, and so on.
 fn cells_by_level(
     mesh: &Mesh,
     owned: &[usize],

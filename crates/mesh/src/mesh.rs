@@ -1,26 +1,26 @@
-//! A mesh: cells, edges, vertices, and who is next to whom.
+//! A mesh: cells, edges, vertices and their neighbours.
 
 use crate::connect::{self, Edges};
 use crate::error::MeshError;
 use crate::lists::Lists;
 use crate::sphere;
 
-/// How far from the unit sphere the vertices of a spherical mesh may be.
+/// The largest distance of a spherical mesh's vertices from the unit sphere.
 const ON_SPHERE: f64 = 1e-9;
 
-/// What cells and edges are made of.
+/// The kind of surface that cells and edges lie on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Surface {
     /// Edges are arcs of great circles, cells are spherical polygons; vertices have length 1.
     UnitSphere,
-    /// Edges are straight, cells are polygons that are flat or nearly so.
+    /// Edges are straight, cells are flat polygons, or nearly flat ones.
     Flat,
 }
 
 /// Cells (polygons), edges and vertices of a surface in space.
 ///
-/// All three are numbered from 0; the numbers follow from the list of cells alone and serve as global ids. A surface
-/// has one or two cells at each edge; it may have holes and several pieces.
+/// All three are numbered from 0. The numbers depend only on the list of cells and serve as global ids. A surface has
+/// one or two cells at each edge; it may have holes and several pieces.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Mesh {
     surface: Surface,
@@ -31,13 +31,13 @@ pub struct Mesh {
 }
 
 impl Mesh {
-    /// The mesh with vertices at `positions`, whose cell `c` has the vertices `cells[c]`, at least three,
-    /// counter-clockwise seen from outside (or from above).
+    /// Makes the mesh with vertices at `positions` whose cell `c` has the vertices `cells[c]`: at least three,
+    /// counter-clockwise as seen from outside (or from above).
     ///
     /// # Errors
-    /// [`MeshError`] where the cells form no surface: a vertex that is not there, repeated or unused; an edge of three
-    /// cells; neighbours of opposite orientation. Also for positions that are not finite or, on
-    /// [`Surface::UnitSphere`], not on the unit sphere.
+    /// [`MeshError`] if the cells form no surface: a vertex is missing, repeated or unused; an edge has three cells;
+    /// neighbours have opposite orientations. Also if positions are not finite or, on [`Surface::UnitSphere`], not on
+    /// the unit sphere.
     pub fn new<C: AsRef<[usize]>>(
         surface: Surface,
         positions: Vec<[f64; 3]>,
@@ -56,30 +56,30 @@ impl Mesh {
         Ok(Mesh { surface, positions, cell_vertices, edges, vertex_cells })
     }
 
-    /// What its cells and edges are made of.
+    /// The kind of surface.
     pub fn surface(&self) -> Surface {
         self.surface
     }
 
-    /// How many cells there are.
+    /// The number of cells.
     pub fn cells(&self) -> usize {
         self.cell_vertices.len()
     }
 
-    /// How many edges there are.
+    /// The number of edges.
     pub fn edges(&self) -> usize {
         self.edges.vertices.len()
     }
 
-    /// How many vertices there are.
+    /// The number of vertices.
     pub fn vertices(&self) -> usize {
         self.positions.len()
     }
 
-    /// The vertices of `cell`, counter-clockwise seen from outside.
+    /// The vertices of `cell`, counter-clockwise as seen from outside.
     ///
     /// # Panics
-    /// This and the methods below panic where there is no such cell, edge or vertex, as indexing a slice does.
+    /// Like the indexing of a slice, this and the methods below panic if there is no such cell, edge or vertex.
     pub fn cell_vertices(&self, cell: usize) -> &[usize] {
         self.cell_vertices.of(cell)
     }
@@ -89,13 +89,13 @@ impl Mesh {
         self.edges.of_cells.of(cell)
     }
 
-    /// The cells next to `cell`: the one across its edge `k` is the `k`th, and none at the boundary of the mesh.
+    /// The cells next to `cell`. The `k`th is the one across edge `k`; `None` at the boundary of the mesh.
     pub fn cell_neighbours(&self, cell: usize) -> impl ExactSizeIterator<Item = Option<usize>> {
         self.cell_edges(cell).iter().map(move |&edge| self.across(edge, cell))
     }
 
-    /// The cells of `edge`: the one on its left, seen along the edge from its first vertex to its second, and the one
-    /// on its right, or none where the edge is on the boundary. The left one has the lower number.
+    /// The cells on the left and on the right of `edge`, as seen from its first vertex to its second; `None` on the
+    /// right if the edge is on the boundary. The left one has the lower number.
     pub fn edge_cells(&self, edge: usize) -> (usize, Option<usize>) {
         self.edges.cells[edge]
     }
@@ -110,18 +110,18 @@ impl Mesh {
         self.vertex_cells.of(vertex)
     }
 
-    /// Where `vertex` is.
+    /// The position of `vertex`.
     pub fn position(&self, vertex: usize) -> [f64; 3] {
         self.positions[vertex]
     }
 
-    /// Where all vertices are, by their numbers.
+    /// The positions of all vertices, by their numbers.
     pub fn positions(&self) -> &[[f64; 3]] {
         &self.positions
     }
 
-    /// The mean of the vertices of `cell`; on the sphere, that mean brought back to the sphere. Where the cell is a
-    /// triangle this is its centroid, on the sphere up to the square of its size.
+    /// The mean of the vertices of `cell`, projected onto the sphere on [`Surface::UnitSphere`]. If the cell is a
+    /// triangle, this is its centroid; on the sphere, up to the square of its size.
     pub fn cell_centre(&self, cell: usize) -> [f64; 3] {
         self.centre(self.cell_vertices(cell))
     }
@@ -131,7 +131,7 @@ impl Mesh {
         self.centre(&self.edge_vertices(edge))
     }
 
-    /// The area of `cell`; on the unit sphere by its spherical excess.
+    /// The area of `cell`; on the unit sphere, its spherical excess.
     pub fn cell_area(&self, cell: usize) -> f64 {
         let corners: Vec<[f64; 3]> = self.cell_vertices(cell).iter().map(|&v| self.position(v)).collect();
         match self.surface {
@@ -154,7 +154,7 @@ impl Mesh {
         self.vertices() as i64 - self.edges() as i64 + self.cells() as i64
     }
 
-    /// How many edges have a cell on one side only.
+    /// The number of edges with a cell on one side only.
     pub fn boundary_edges(&self) -> usize {
         self.edges.cells.iter().filter(|(_, other)| other.is_none()).count()
     }

@@ -1,7 +1,7 @@
-//! Geometry on the unit sphere, and the little vector arithmetic it takes.
+//! Geometry on the unit sphere, and the vector arithmetic that it needs.
 //!
-//! Points are vectors of length 1; lengths are angles in radians, and areas are in steradians, so that the whole
-//! sphere has 4π. The formulas stay accurate for points that are very close together.
+//! Points are vectors of length 1. Lengths are angles in radians; areas are in steradians, so the whole sphere has 4π.
+//! The formulas are accurate for points that are very close together.
 
 use std::array;
 
@@ -39,7 +39,7 @@ pub fn arc(a: Vector, b: Vector) -> f64 {
     norm(cross(a, b)).atan2(dot(a, b))
 }
 
-/// The point on the arc from `a` to `b` at the `fraction` 0 to 1 of its length (spherical linear interpolation:
+/// The point on the arc from `a` to `b` at the given fraction, 0 to 1, of its length (spherical linear interpolation:
 /// K. Shoemake, "Animating rotation with quaternion curves", SIGGRAPH 1985). `a` and `b` must not be opposite.
 pub fn along(a: Vector, b: Vector, fraction: f64) -> Vector {
     let angle = arc(a, b);
@@ -50,7 +50,7 @@ pub fn along(a: Vector, b: Vector, fraction: f64) -> Vector {
     unit(array::from_fn(|axis| from * a[axis] + to * b[axis]))
 }
 
-/// The area of the spherical triangle `a`, `b`, `c`, positive where they are counter-clockwise seen from outside. The
+/// The area of the spherical triangle `a`, `b`, `c`, positive if they are counter-clockwise as seen from outside: the
 /// spherical excess by A. van Oosterom and J. Strackee, "The solid angle of a plane triangle", IEEE Trans. Biomed.
 /// Eng. 30 (1983), with the triple product from differences, which does not cancel in small triangles.
 pub fn triangle_area(a: Vector, b: Vector, c: Vector) -> f64 {
@@ -58,13 +58,13 @@ pub fn triangle_area(a: Vector, b: Vector, c: Vector) -> f64 {
     2.0 * triple.atan2(1.0 + dot(a, b) + dot(b, c) + dot(c, a))
 }
 
-/// The area of the spherical polygon with these corners, positive where they are counter-clockwise seen from outside.
+/// The area of the spherical polygon with these corners, positive if they are counter-clockwise as seen from outside.
 pub fn polygon_area(corners: &[Vector]) -> f64 {
     let fan = |pair: &[Vector]| triangle_area(corners[0], pair[0], pair[1]);
     corners.get(1..).unwrap_or_default().windows(2).map(fan).sum()
 }
 
-/// The point that is equally far from the three corners, on their side of the sphere where they are counter-clockwise.
+/// The point that is equally far from the three corners; if they are counter-clockwise, on their side of the sphere.
 /// The corners must not lie on one great circle through two equal points.
 pub fn circumcentre(a: Vector, b: Vector, c: Vector) -> Vector {
     unit(cross(difference(b, a), difference(c, a)))

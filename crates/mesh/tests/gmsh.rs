@@ -23,7 +23,7 @@ fn normal(mesh: &Mesh, cell: usize) -> [f64; 3] {
     cross(difference(b, a), difference(c, a))
 }
 
-/// A file with these nodes (tag, x, y), and elements (tag, nodes) of the type with this number and dimension.
+/// A file with these nodes (tag, x, y) and elements (tag, nodes) of the type with this dimension and number.
 fn file(nodes: &[(u64, f64, f64)], (dimension, kind): (i32, i32), elements: &[(u64, &[u64])]) -> String {
     let mut text =
         format!("$MeshFormat\n4.1 0 8\n$EndMeshFormat\n$Nodes\n1 {} 1 {}\n", nodes.len(), nodes.len());
@@ -57,7 +57,7 @@ fn a_plate_of_triangles_and_quadrangles() {
     assert!(corners.iter().all(|&count| count == 3 || count == 4));
     // A disc with one hole, and as many vertices as the file has nodes.
     assert_eq!((mesh.euler_characteristic(), mesh.vertices()), (0, 123));
-    // The hole is a polygon with a little less area than the circle.
+    // The hole is a polygon; its area is a little smaller than that of the circle.
     let hole = 3.0 - area(&mesh);
     assert!(hole < std::f64::consts::PI / 16.0 && hole > 0.15, "{hole}");
     assert!((0..mesh.cells()).all(|cell| normal(&mesh, cell)[2] > 0.0));
@@ -114,7 +114,7 @@ fn a_sphere_has_no_boundary() {
 #[test]
 fn tags_may_have_gaps_and_any_order_and_nodes_may_be_unused() {
     let nodes = [(40, 0.0, 1.0), (7, 9.0, 9.0), (3, 1.0, 1.0), (2, 1.0, 0.0), (1, 0.0, 0.0)];
-    // The second triangle runs clockwise, and is turned.
+    // The second triangle is clockwise, so it is reversed.
     let text = file(&nodes, TRIANGLES, &[(9, &[1, 2, 3]), (5, &[1, 40, 3])]);
     let GmshMesh { mesh, node_tags, element_tags } = GmshMesh::parse(text.as_bytes()).unwrap();
     assert_eq!((node_tags, element_tags), (vec![40, 3, 2, 1], vec![9, 5]));
@@ -139,7 +139,7 @@ fn a_file_that_is_cut_off_says_so() {
     assert_eq!(at("4.1", 0), "the file is cut off: it ends within the section $MeshFormat");
     assert!(at("$Elements", 0).contains("no triangles"));
     assert!(problem("").contains("not a mesh of Gmsh"));
-    // Lines are lost inside.
+    // Lines are missing inside.
     let within = text.replace("$EndNodes\n", "");
     assert_eq!(problem(&within), "the file is cut off: it ends within the section $Nodes");
     let nodes = text.find("$Nodes").unwrap();
@@ -186,7 +186,7 @@ fn what_is_no_surface_gets_one_clear_line() {
 
 #[test]
 fn a_strip_with_one_side_is_refused() {
-    // Möbius: a ring of five squares, the last of which is joined with a twist.
+    // A Möbius strip: a ring of five squares; the last one is joined with a twist.
     let nodes: Vec<(u64, f64, f64)> = (1..=10).map(|tag| (tag, tag as f64, (tag * tag) as f64)).collect();
     let quads: [&[u64]; 5] = [&[1, 3, 4, 2], &[3, 5, 6, 4], &[5, 7, 8, 6], &[7, 9, 10, 8], &[9, 2, 1, 10]];
     let elements: Vec<(u64, &[u64])> = (1..).zip(quads).collect();

@@ -1,4 +1,4 @@
-//! Meshes: counts, orientation, neighbours, geometry, and what is refused.
+//! Meshes: counts, orientation, neighbours, geometry and refusals.
 
 use std::f64::consts::PI;
 
@@ -8,7 +8,7 @@ fn icosahedral(divisions: usize) -> Mesh {
     Mesh::icosahedral(divisions).expect("a mesh")
 }
 
-/// A triangle and a square with one common edge: vertices 0 to 4 from left to right, bottom to top.
+/// A triangle and a square with a common edge; vertices 0 to 4 from left to right, bottom to top.
 fn mixed() -> Mesh {
     let positions = vec![[0.0, 0.0, 0.0], [1.0, 0.0, 0.0], [2.0, 0.0, 0.0], [1.0, 1.0, 0.0], [2.0, 1.0, 0.0]];
     let cells: [&[usize]; 2] = [&[0, 1, 3], &[1, 2, 4, 3]];
@@ -144,7 +144,7 @@ fn the_circumcentre_is_equally_far_from_the_corners() {
 
 #[test]
 fn small_triangles_keep_their_area() {
-    // A right triangle of legs 1e-6 around the equator: flat up to its square.
+    // A right triangle with legs of 1e-6 at the equator is flat up to the square of its size.
     let h = 1e-6_f64;
     let (a, b, c) = ([1.0, 0.0, 0.0], [h.cos(), h.sin(), 0.0], [h.cos(), 0.0, h.sin()]);
     assert!((sphere::triangle_area(a, b, c) / (h * h / 2.0) - 1.0).abs() < 1e-9);

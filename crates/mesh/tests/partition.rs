@@ -1,4 +1,4 @@
-//! Partitions, and what a part holds, against searches through the whole mesh.
+//! Partitions and their parts, compared with searches through the whole mesh.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,7 +10,7 @@ fn icosahedral(divisions: usize) -> Mesh {
     Mesh::icosahedral(divisions).expect("a mesh")
 }
 
-/// A plane of `columns` × `rows` unit squares, every third of which is cut into two triangles.
+/// A plane of `columns` × `rows` unit squares; every third one is cut into two triangles.
 fn plane(columns: usize, rows: usize) -> Mesh {
     let vertex = |column: usize, row: usize| row * (columns + 1) + column;
     let mut cells = Vec::new();
@@ -27,7 +27,7 @@ fn plane(columns: usize, rows: usize) -> Mesh {
     Mesh::new(Surface::Flat, positions.collect(), cells).expect("a mesh")
 }
 
-/// The part of every cell, by asking for the cells of every part.
+/// The part of every cell, taken from the cells of every part.
 fn parts_of_cells(partition: &Partition, mesh: &Mesh) -> Vec<usize> {
     let mut parts = vec![None; mesh.cells()];
     for part in 0..partition.parts() {
@@ -58,7 +58,7 @@ fn the_curve_gives_every_cell_once_and_balances_within_one() {
 
 #[test]
 fn a_strip_of_cells_is_cut_across() {
-    // The centres differ along one axis alone.
+    // The centres differ along one axis only.
     let positions = (0..=20).flat_map(|step| [[f64::from(step), 0.0, 0.0], [f64::from(step), 1.0, 0.0]]);
     let cells = (0..20).map(|cell| [2 * cell, 2 * cell + 2, 2 * cell + 3, 2 * cell + 1]);
     let strip = Mesh::new(Surface::Flat, positions.collect(), cells).unwrap();
@@ -69,8 +69,8 @@ fn a_strip_of_cells_is_cut_across() {
 
 #[test]
 fn the_curve_gives_compact_parts() {
-    // A compact part of c cells has about 4 √c edges around it on the plane, and each edge is cut for two parts; a
-    // random partition cuts most of the edges.
+    // On the plane, a compact part of c cells has about 4 √c edges around it, each shared by two parts. A random
+    // partition cuts most edges.
     let mesh = plane(32, 32);
     let cut = Partition::by_curve(&mesh, 16).unwrap().edge_cut(&mesh);
     assert!(cut < 16 * 36 / 2 * 3 / 2, "{cut}");
@@ -179,7 +179,7 @@ fn steps(mesh: &Mesh, neighbourhood: Neighbourhood) -> Vec<BTreeSet<usize>> {
     (0..mesh.cells()).map(near).collect()
 }
 
-/// The distance of every cell that is at most `levels` steps from `part`.
+/// The distances of the cells that are at most `levels` steps from `part`.
 fn distances(
     steps: &[BTreeSet<usize>],
     parts: &[usize],
@@ -198,7 +198,7 @@ fn distances(
     known
 }
 
-/// The items are exactly those with a level, in the order that is promised.
+/// The items are exactly those with a level, in the documented order.
 fn check_items(items: &LocalItems, levels: &BTreeMap<usize, usize>, owner: impl Fn(usize) -> usize) {
     let mut expected: Vec<(usize, usize)> = levels.iter().map(|(&global, &level)| (level, global)).collect();
     expected.sort_unstable();
@@ -243,7 +243,7 @@ fn check_part(mesh: &Mesh, partition: &Partition, part: usize, levels: usize, ne
     assert!(local.neighbours().into_iter().eq(others));
 }
 
-/// The local connectivity, translated back, is that of the mesh, as far as it is held.
+/// The local connectivity, translated back, is that of the mesh, as far as the part holds it.
 fn check_connectivity(mesh: &Mesh, local: &LocalMesh) {
     let (cells, edges, vertices) = (local.cells(), local.edges(), local.vertices());
     let globals = |items: &LocalItems, list: &[usize]| -> Vec<usize> {
@@ -280,7 +280,7 @@ fn a_part_holds_what_a_search_finds() {
         let count = random.random_range(1..=6);
         let partition = match case % 3 {
             0 => Partition::by_curve(mesh, count).unwrap(),
-            // Scattered parts, some of which may be empty.
+            // Scattered parts; some may be empty.
             _ => {
                 let parts = (0..mesh.cells()).map(|_| random.random_range(0..count)).collect();
                 Partition::with_empty_parts(mesh, parts, count + 1).unwrap()

@@ -1,4 +1,4 @@
-//! What may be wrong with a file of Gmsh.
+//! Errors of Gmsh's files.
 
 use std::path::PathBuf;
 
@@ -6,7 +6,7 @@ use thiserror::Error;
 
 use crate::error::MeshError;
 
-/// A file that gives no mesh.
+/// The error of a file that holds no mesh.
 #[derive(Debug, Error)]
 #[error("{}: {problem}", path.display())]
 pub struct GmshError {
@@ -16,31 +16,31 @@ pub struct GmshError {
     pub problem: GmshProblem,
 }
 
-/// What is wrong with a file of Gmsh. Nodes and elements go by their tags in the file.
+/// The problem of a file of Gmsh. Nodes and elements are named by their tags in the file.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum GmshProblem {
-    /// It cannot be read.
+    /// The file cannot be read.
     #[error("{0}")]
     File(std::io::Error),
-    /// It does not begin as such files do.
+    /// The file does not begin with a header of Gmsh.
     #[error("not a mesh of Gmsh: expected `$MeshFormat` in the first line, and numbers in the second")]
     NotGmsh,
-    /// It has another version of the format.
+    /// The file has another version of the format.
     #[error(
         "expected version 4.1 of the MSH format, found {0}; convert it with `gmsh -0 -format msh41 FILE`"
     )]
     Version(String),
-    /// It is binary.
+    /// The file is binary.
     #[error("expected an ASCII file, found a binary one; convert it with `gmsh -0 -format msh41 FILE`")]
     Binary,
-    /// It ends too early.
+    /// The file ends too early.
     #[error("the file is cut off: it ends within the section ${0}")]
     Truncated(String),
-    /// A section that a mesh needs is not there.
+    /// A section that a mesh needs is missing.
     #[error("the file has no section ${0}")]
     NoSection(&'static str),
-    /// It does not go on as such files do.
+    /// A line is not what the format requires.
     #[error("line {line}: {what}")]
     Content {
         /// The line, from 1.
@@ -51,7 +51,7 @@ pub enum GmshProblem {
     /// There are no cells.
     #[error("the file has no triangles or quadrangles; make a mesh of two dimensions (`gmsh -2`)")]
     NoCells,
-    /// Elements that are no cells of a surface.
+    /// Some elements are not cells of a surface.
     #[error(
         "elements of {dimension} dimensions and type {name} (number {number} in Gmsh); expected a surface of \
          triangles and quadrangles of first order"
@@ -64,7 +64,7 @@ pub enum GmshProblem {
         /// The dimension.
         dimension: i64,
     },
-    /// A cell names a node that is not there.
+    /// A cell names a missing node.
     #[error("element {element} has a node {node}, which is missing from the section $Nodes")]
     MissingNode {
         /// The element.
@@ -75,7 +75,7 @@ pub enum GmshProblem {
     /// Two nodes have the same tag.
     #[error("two nodes have the tag {0}")]
     RepeatedNode(u64),
-    /// A position that is no place.
+    /// A position is not finite.
     #[error("node {node} is at {position:?}: expected finite numbers")]
     NotFinite {
         /// The node.
@@ -91,10 +91,10 @@ pub enum GmshProblem {
         /// The node.
         node: u64,
     },
-    /// A cell is there twice.
+    /// Two cells have the same nodes.
     #[error("elements {} and {} have the same nodes", .0[0], .0[1])]
     RepeatedElement([u64; 2]),
-    /// More than two cells at an edge.
+    /// An edge has more than two cells.
     #[error(
         "the edge between nodes {} and {} has three elements, {}, {} and {}; expected one or two: they do not form \
          a surface", .nodes[0], .nodes[1], .elements[0], .elements[1], .elements[2]
@@ -105,7 +105,7 @@ pub enum GmshProblem {
         /// The elements.
         elements: [u64; 3],
     },
-    /// A surface with one side.
+    /// The surface has only one side.
     #[error(
         "elements {} and {} run along the edge between nodes {} and {} in the same sense, and cannot be turned: \
          the surface has one side only", .elements[0], .elements[1], .nodes[0], .nodes[1]
@@ -116,13 +116,13 @@ pub enum GmshProblem {
         /// The elements.
         elements: [u64; 2],
     },
-    /// Anything else that is wrong with the mesh, by its own numbers.
+    /// Another error of the mesh, with the mesh's own numbers.
     #[error(transparent)]
     Mesh(MeshError),
 }
 
 impl GmshProblem {
-    /// The same in the words of the file.
+    /// The same error with the tags of the file.
     pub(super) fn of_mesh(error: MeshError, nodes: &[u64], elements: &[u64]) -> GmshProblem {
         match error {
             MeshError::NotFinite { vertex, position } => {

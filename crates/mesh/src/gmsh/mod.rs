@@ -13,10 +13,10 @@ pub use error::{GmshError, GmshProblem};
 use crate::mesh::{Mesh, Surface};
 use read::{Cells, Nodes};
 
-/// A mesh from a file of Gmsh, with the numbers (tags) that nodes and elements have there.
+/// A mesh from a file of Gmsh, with the tags that nodes and elements have there.
 #[derive(Clone, Debug, PartialEq)]
 pub struct GmshMesh {
-    /// The mesh: cells in the order of the file's triangles and quadrangles, vertices in that of its nodes.
+    /// The mesh: cells in the order of the file's triangles and quadrangles, vertices in the order of its nodes.
     pub mesh: Mesh,
     /// The tag of each vertex.
     pub node_tags: Vec<u64>,
@@ -28,28 +28,28 @@ impl GmshMesh {
     /// Reads the surface in the file at `path`: an ASCII file of version 4.1 whose elements of two dimensions are
     /// triangles and quadrangles of first order. Points and lines are skipped, and so are nodes that no cell has.
     ///
-    /// Gmsh does not promise that neighbouring surfaces run in the same sense. Cells are turned where they do not: a
-    /// closed piece becomes counter-clockwise seen from outside, any other seen from above (from +z).
+    /// In Gmsh, neighbouring surfaces may have opposite orientations. Cells are reversed so that a closed piece becomes
+    /// counter-clockwise as seen from outside, and any other piece as seen from above (from +z).
     ///
     /// # Errors
-    /// [`GmshError`] for a file that cannot be read or is cut off, other versions, binary files, nodes that are
-    /// missing or there twice, volumes and elements of other types, and cells that form no surface.
+    /// [`GmshError`] for a file that cannot be read, is cut off, is binary or has another version, for missing or
+    /// repeated nodes, for volumes and elements of other types, and for cells that form no surface.
     pub fn read(path: &Path) -> Result<GmshMesh, GmshError> {
         let read = fs::read(path).map_err(GmshProblem::File).and_then(|bytes| GmshMesh::parse(&bytes));
         read.map_err(|problem| GmshError { path: path.into(), problem })
     }
 
-    /// As [`read`](GmshMesh::read), from the content of a file.
+    /// Reads the content of a file, like [`read`](GmshMesh::read).
     ///
     /// # Errors
-    /// As those of [`read`](GmshMesh::read).
+    /// Those of [`read`](GmshMesh::read).
     pub fn parse(content: &[u8]) -> Result<GmshMesh, GmshProblem> {
         let (nodes, cells) = read::read(content)?;
         assemble(&nodes, cells)
     }
 }
 
-/// The mesh of the nodes that cells have.
+/// Makes the mesh of the nodes that cells have.
 fn assemble(nodes: &Nodes, Cells { tags: element_tags, corners }: Cells) -> Result<GmshMesh, GmshProblem> {
     let mut place_of_tag = HashMap::with_capacity(nodes.tags.len());
     for (place, &tag) in nodes.tags.iter().enumerate() {

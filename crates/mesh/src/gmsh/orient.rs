@@ -1,12 +1,11 @@
-//! Cells that all run in the same sense.
+//! The orientation of cells.
 
 use std::collections::HashMap;
 
 use crate::sphere::{cross, difference, dot};
 
-/// Turns cells such that neighbours run along their common edge in opposite senses, as far as that is possible; and
-/// each connected piece such that it is counter-clockwise seen from outside where it is closed, and seen from above
-/// otherwise.
+/// Reverses cells such that neighbours run along their common edge in opposite directions, as far as possible, and such
+/// that each connected piece is counter-clockwise: as seen from outside if it is closed, else as seen from above.
 pub(super) fn orient(positions: &[[f64; 3]], cells: &mut [Vec<usize>]) {
     let mut cells_of_edge: HashMap<[usize; 2], Vec<usize>> = HashMap::new();
     for (cell, vertices) in cells.iter().enumerate() {
@@ -24,7 +23,7 @@ pub(super) fn orient(positions: &[[f64; 3]], cells: &mut [Vec<usize>]) {
             for ends in edges(&cells[cell].clone()) {
                 let here = &cells_of_edge[&sorted(ends)];
                 closed &= here.len() == 2;
-                // An edge with more cells is refused afterwards, whichever way they run.
+                // An edge with more cells is refused later, whatever their orientation.
                 for &other in here.iter().take(2) {
                     if !std::mem::replace(&mut known[other], true) {
                         if edges(&cells[other]).any(|its| its == ends) {
@@ -44,8 +43,8 @@ pub(super) fn orient(positions: &[[f64; 3]], cells: &mut [Vec<usize>]) {
     }
 }
 
-/// What a cell adds to the volume of its closed piece, which has `origin` on it, or to the area of its open piece seen
-/// from above; both positive where cells are counter-clockwise. Up to a factor.
+/// The share of a cell in the volume of its closed piece, on which `origin` lies, or in the area of its open piece as
+/// seen from above, up to a factor; positive if cells are counter-clockwise.
 fn signed_size(positions: &[[f64; 3]], cell: &[usize], origin: Option<[f64; 3]>) -> f64 {
     let corner = |vertex: usize| positions[vertex];
     let fan = cell[1..].windows(2).map(|pair| {
@@ -56,7 +55,7 @@ fn signed_size(positions: &[[f64; 3]], cell: &[usize], origin: Option<[f64; 3]>)
     fan.sum()
 }
 
-/// The edges of a cell, as it runs along them.
+/// The edges of a cell, in its direction.
 fn edges(vertices: &[usize]) -> impl Iterator<Item = [usize; 2]> + '_ {
     (0..vertices.len()).map(|k| [vertices[k], vertices[(k + 1) % vertices.len()]])
 }

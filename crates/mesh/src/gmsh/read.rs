@@ -1,7 +1,7 @@
-//! What Gmsh's files of version 4.1 hold of a surface: its nodes, its triangles and its quadrangles.
+//! The nodes, triangles and quadrangles of a surface in Gmsh's files of version 4.1.
 //!
-//! The format: <https://gmsh.info/doc/texinfo/gmsh.html#MSH-file-format>. Every entry is a line of numbers. What a section
-//! says about its size is held against the lines that are there; no memory is taken for what is only promised.
+//! The format: <https://gmsh.info/doc/texinfo/gmsh.html#MSH-file-format>. Every entry is a line of numbers. The size
+//! that a section promises is compared with its lines; no memory is allocated for a promise.
 
 use super::GmshProblem;
 
@@ -20,7 +20,7 @@ pub(super) struct Cells {
     pub(super) corners: Vec<Vec<u64>>,
 }
 
-/// The names of the types of elements by their numbers from 1 on, with the number of nodes behind each name.
+/// The names of the types of elements by their numbers, from 1 on. Each name ends with the number of nodes.
 const TYPES: [&str; 31] = [
     "Lin2", "Tri3", "Qua4", "Tet4", "Hex8", "Pri6", "Pyr5", "Lin3", "Tri6", "Qua9", "Tet10", "Hex27",
     "Pri18", "Pyr14", "Pnt1", "Qua8", "Hex20", "Pri15", "Pyr13", "Tri9", "Tri10", "Tri12", "Tri15", "Tri15I",
@@ -55,8 +55,8 @@ fn check_format(content: &[u8]) -> Result<(), GmshProblem> {
     }
 }
 
-/// The sections `$Nodes` and `$Elements`. A section that begins within another does not end it: then the other was cut
-/// off, which shows at the end.
+/// The sections `$Nodes` and `$Elements`. A section that begins within another one does not end it: the other one is
+/// cut off, which is found at the end.
 fn sections(text: &str) -> Result<[Option<Lines<'_>>; 2], GmshProblem> {
     let mut found = [None, None];
     let mut open: Option<(&str, usize, usize)> = None;
@@ -124,7 +124,7 @@ fn cells(mut lines: Lines<'_>) -> Result<Cells, GmshProblem> {
 }
 
 impl Cells {
-    /// Adds a cell by its tag and those of its corners.
+    /// Adds a cell, given its tag and those of its corners.
     fn add<const N: usize>(&mut self, numbers: [u64; N]) {
         self.tags.push(numbers[0]);
         self.corners.push(numbers[1..].to_vec());
@@ -135,7 +135,7 @@ impl Cells {
 #[derive(Debug, Clone, Copy)]
 struct Lines<'t> {
     rest: &'t str,
-    /// The number of the line before.
+    /// The number of the last line that was read.
     number: usize,
 }
 
@@ -154,7 +154,7 @@ impl<'t> Lines<'t> {
         Err(self.problem(format!("expected {expected}, found the end of the section")))
     }
 
-    /// The numbers of the next line, which has `N` of them.
+    /// The numbers of the next line, which has exactly `N`.
     fn numbers<T: std::str::FromStr, const N: usize>(
         &mut self,
         expected: &str,
@@ -176,7 +176,7 @@ impl<'t> Lines<'t> {
         numbers.ok_or_else(|| self.no_numbers(expected, N, line))
     }
 
-    /// Checks that all was read, and that it is what was promised.
+    /// Checks that the section has been read to its end, and that it has the promised number of entries.
     fn end(mut self, promised: u64, found: usize) -> Result<(), GmshProblem> {
         if promised != found as u64 {
             return Err(
@@ -209,14 +209,14 @@ impl<'t> Lines<'t> {
     }
 }
 
-/// The numbers of a line; `None` unless there are `count`, and nothing else.
+/// The numbers of a line; `None` unless the line has exactly `count`.
 fn numbers_of<T: std::str::FromStr>(line: &str, count: usize) -> Option<Vec<T>> {
     let mut words = line.split_whitespace();
     let numbers = words.by_ref().take(count).map(|word| word.parse().ok()).collect();
     words.next().map_or(numbers, |_| None)
 }
 
-/// The begin of a text from a file, in one line.
+/// The beginning of a text from a file, in one line.
 fn shown(text: &str) -> String {
     text.trim().chars().take(40).map(|c| if c.is_control() { ' ' } else { c }).collect()
 }

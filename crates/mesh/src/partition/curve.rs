@@ -2,22 +2,22 @@
 
 use crate::mesh::Mesh;
 
-/// How flat a mesh must be along an axis, relative to its widest one, for the axis not to count.
+/// The extent along an axis, relative to the widest one, below which the axis is ignored.
 const FLAT: f64 = 1e-9;
 /// All coordinates of a key together fit into 64 bits.
 const KEY_BITS: u32 = 63;
 
-/// The cells of `mesh` in the order in which the curve meets their centres.
+/// The cells of `mesh` in the order of their centres along the curve.
 pub(super) fn order(mesh: &Mesh) -> Vec<usize> {
     let centres: Vec<[f64; 3]> = (0..mesh.cells()).map(|cell| mesh.cell_centre(cell)).collect();
     let bounds = [0, 1, 2].map(|axis| {
         let along = centres.iter().map(|centre| centre[axis]);
         (along.clone().fold(f64::INFINITY, f64::min), along.fold(f64::NEG_INFINITY, f64::max))
     });
-    // One scale for all axes, so that near on the curve is near in space.
+    // One scale for all axes, so that cells that are close on the curve are close in space.
     let width = bounds.iter().map(|(low, high)| high - low).fold(f64::MIN_POSITIVE, f64::max);
     let axes: Vec<usize> = (0..3).filter(|&axis| bounds[axis].1 - bounds[axis].0 > FLAT * width).collect();
-    // No more than a coordinate has itself: the largest step would be rounded to one beyond.
+    // No more bits than a coordinate has: the largest step would be rounded up beyond the range.
     let bits = (KEY_BITS / axes.len().max(1) as u32).min(f64::MANTISSA_DIGITS);
     let steps = ((1_u64 << bits) - 1) as f64;
 
@@ -31,8 +31,8 @@ pub(super) fn order(mesh: &Mesh) -> Vec<usize> {
     keyed.into_iter().map(|(_, cell)| cell).collect()
 }
 
-/// How far along Hilbert's curve the point `place` is, whose coordinates have `bits` bits each: `AxestoTranspose` of
-/// J. Skilling, "Programming the Hilbert curve", AIP Conf. Proc. 707 (2004), and the interleaving of its result.
+/// The distance along Hilbert's curve of the point `place`, whose coordinates have `bits` bits each: `AxestoTranspose`
+/// of J. Skilling, "Programming the Hilbert curve", AIP Conf. Proc. 707 (2004), and the interleaving of its result.
 fn hilbert_key(place: &mut [u64], bits: u32) -> u64 {
     let Some(last) = place.len().checked_sub(1) else { return 0 };
     // Undo the reflections and rotations, from the coarsest cubes to the finest.

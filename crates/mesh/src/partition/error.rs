@@ -1,35 +1,35 @@
-//! What may be wrong with a partition.
+//! Errors of partitions.
 
 use std::path::PathBuf;
 
 use thiserror::Error;
 
-/// Why a mesh cannot be cut into parts like this.
+/// Why a mesh cannot be cut into these parts.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum PartitionError {
-    /// No parts, or too many.
+    /// The number of parts is 0 or above the limit.
     #[error("a partition has 1 to {limit} parts; found {found}")]
     Parts {
-        /// How many were asked for.
+        /// The number of parts that was asked for.
         found: usize,
-        /// The most that are possible.
+        /// The most parts.
         limit: usize,
     },
-    /// There are too few cells for the parts.
+    /// There are more parts than cells.
     #[error("{parts} parts of {cells} cells would leave parts empty; choose at most {cells} parts")]
     MoreThanCells {
-        /// How many parts were asked for.
+        /// The number of parts that was asked for.
         parts: usize,
-        /// How many cells there are.
+        /// The number of cells of the mesh.
         cells: usize,
     },
-    /// There is not one part for each cell.
+    /// The partition is not of as many cells as the mesh has.
     #[error("the partition is of {found} cells, but the mesh has {cells}")]
     Length {
-        /// How many cells have a part.
+        /// The number of cells of the partition.
         found: usize,
-        /// How many cells there are.
+        /// The number of cells of the mesh.
         cells: usize,
     },
     /// A cell is in a part that does not exist.
@@ -39,15 +39,15 @@ pub enum PartitionError {
         cell: usize,
         /// Its part.
         part: usize,
-        /// How many parts there are.
+        /// The number of parts.
         parts: usize,
     },
-    /// A part has no cell, where that is not allowed.
+    /// A part has no cells, and empty parts are not allowed.
     #[error("part {part} of {parts} has no cells; choose fewer parts, or allow empty ones")]
     EmptyPart {
         /// The lowest part that is empty.
         part: usize,
-        /// How many parts there are.
+        /// The number of parts.
         parts: usize,
     },
     /// A file of parts cannot be read or written.
@@ -55,17 +55,17 @@ pub enum PartitionError {
     File {
         /// The file.
         path: PathBuf,
-        /// What the system says.
+        /// The error of the system.
         error: std::io::Error,
     },
-    /// A line of a file of parts is no number.
+    /// A line of a file of parts is not a number.
     #[error("{}, line {line}: expected the number of a part, found `{found}`", path.display())]
     Line {
         /// The file.
         path: PathBuf,
         /// The line, from 1.
         line: usize,
-        /// What stands there.
+        /// The line that was found.
         found: String,
     },
     /// METIS failed.

@@ -7,9 +7,9 @@ use super::{Partition, PartitionError};
 use crate::mesh::Mesh;
 
 impl Partition {
-    /// Reads the part of every cell: a number on each line, from 0, as METIS's `gpmetis` writes it. There are as many
-    /// parts as the highest number says, or `parts` where that is given. No part may be empty; for others read the
-    /// file with [`read_parts`] and use [`Partition::with_empty_parts`].
+    /// Reads the part of every cell: a number on each line, from 0, as METIS's `gpmetis` writes it. The number of parts
+    /// is `parts` if that is given, else one more than the highest number. No part may be empty; to allow empty parts,
+    /// read the file with [`read_parts`] and use [`Partition::with_empty_parts`].
     ///
     /// # Errors
     /// [`PartitionError`] for a file that cannot be read or holds anything but numbers, and those of
@@ -28,10 +28,10 @@ impl Partition {
         self.part_of_cell.iter().map(|part| format!("{part}\n")).collect()
     }
 
-    /// Writes the part of every cell, as [`read`](Partition::read) reads it.
+    /// Writes the part of every cell, for [`read`](Partition::read).
     ///
     /// # Errors
-    /// [`PartitionError::File`] where the file cannot be written.
+    /// [`PartitionError::File`] if the file cannot be written.
     pub fn write(&self, path: &Path) -> Result<(), PartitionError> {
         fs::write(path, self.to_text()).map_err(|error| PartitionError::File { path: path.into(), error })
     }

@@ -1,4 +1,4 @@
-//! METIS, on the graph whose nodes are the cells and whose links are the shared edges.
+//! METIS, on the graph whose nodes are cells and whose links are shared edges.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -7,8 +7,8 @@ use metis::{Graph, Idx, option};
 use super::PartitionError;
 use crate::mesh::Mesh;
 
-/// METIS draws from the C library's random numbers, which all threads share: two calls at once would disturb each
-/// other, and the partition would not be the same on every rank.
+/// METIS takes random numbers of the C library, which all threads share: two calls at once would disturb each other,
+/// and ranks would get different partitions.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
 /// The part that METIS gives to each cell.

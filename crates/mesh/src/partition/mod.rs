@@ -1,4 +1,4 @@
-//! Which part gets which cells.
+//! Partitions: the part of every cell.
 
 mod curve;
 mod error;
@@ -12,13 +12,13 @@ pub use file::read_parts;
 use crate::lists::Lists;
 use crate::mesh::Mesh;
 
-/// The most parts: METIS counts in 32 bits, and every part costs a few words.
+/// The most parts: METIS counts in 32 bits, and every part takes a few words.
 const LIMIT: usize = 1 << 24;
 
 /// The part of every cell of a mesh. Parts are numbered from 0.
 ///
-/// The same mesh and number of parts give the same partition on every rank, so that ranks that have the mesh need not
-/// talk about it.
+/// The same mesh and number of parts give the same partition on every rank, so ranks that have the mesh need not
+/// communicate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Partition {
     part_of_cell: Vec<usize>,
@@ -27,10 +27,10 @@ pub struct Partition {
 
 impl Partition {
     /// Cuts a space-filling curve through the centres of the cells into `parts` pieces whose numbers of cells differ
-    /// by one at most: Hilbert's curve in space, or in the plane where the mesh lies in one of x, y or z.
+    /// by one at most. It is Hilbert's curve in space, or in the plane if the mesh is flat along x, y or z.
     ///
     /// # Errors
-    /// [`PartitionError`] for no parts, or more than there are cells.
+    /// [`PartitionError`] for no parts, or for more parts than cells.
     pub fn by_curve(mesh: &Mesh, parts: usize) -> Result<Partition, PartitionError> {
         check_parts(mesh, parts)?;
         let mut part_of_cell = vec![0; mesh.cells()];
@@ -40,24 +40,24 @@ impl Partition {
         Partition::given(mesh, part_of_cell, parts)
     }
 
-    /// Asks METIS (multilevel k-way, G. Karypis and V. Kumar, SIAM J. Sci. Comput. 20 (1998)) for parts of nearly
-    /// equal size that share few edges. Needs the feature `metis`.
+    /// Makes METIS (multilevel k-way, G. Karypis and V. Kumar, SIAM J. Sci. Comput. 20 (1998)) cut the mesh into parts
+    /// of nearly equal size that share few edges. Needs the feature `metis`.
     ///
     /// # Errors
-    /// [`PartitionError`] for no parts, more than there are cells, a part that METIS left empty, or an error of METIS.
+    /// [`PartitionError`] for no parts, more parts than cells, a part that METIS left empty, or an error of METIS.
     #[cfg(feature = "metis")]
     pub fn metis(mesh: &Mesh, parts: usize) -> Result<Partition, PartitionError> {
         check_parts(mesh, parts)?;
         Partition::given(mesh, metis::part_of_cell(mesh, parts)?, parts)
     }
 
-    /// The partition in which cell `c` is in part `part_of_cell[c]` of `parts`, each of which has a cell.
+    /// Makes the partition whose cell `c` is in part `part_of_cell[c]` of `parts` parts. Each part must have a cell.
     ///
     /// # Errors
-    /// [`PartitionError`] where there is not one part for each cell, a part is not below `parts`, or a part is empty.
+    /// [`PartitionError`] if the list has not one part for each cell, a part is not below `parts`, or a part is empty.
     pub fn given(mesh: &Mesh, part_of_cell: Vec<usize>, parts: usize) -> Result<Partition, PartitionError> {
         check_given(mesh, &part_of_cell, parts)?;
-        // Before anything is made for each part: a file may name parts far beyond the number of cells.
+        // Checked before memory is allocated for each part: a file may name parts far beyond the number of cells.
         let mut has_cell = vec![false; parts.min(mesh.cells() + 1)];
         for &part in &part_of_cell {
             if let Some(has_cell) = has_cell.get_mut(part) {
@@ -70,10 +70,10 @@ impl Partition {
         }
     }
 
-    /// As [`given`](Partition::given), and parts may be empty.
+    /// The same as [`given`](Partition::given), but parts may be empty.
     ///
     /// # Errors
-    /// As those of [`given`](Partition::given), without empty parts.
+    /// Those of [`given`](Partition::given), except for empty parts.
     pub fn with_empty_parts(
         mesh: &Mesh,
         part_of_cell: Vec<usize>,
@@ -85,7 +85,7 @@ impl Partition {
         Ok(Partition { part_of_cell, cells_of_part })
     }
 
-    /// How many parts there are.
+    /// The number of parts.
     pub fn parts(&self) -> usize {
         self.cells_of_part.len()
     }
@@ -93,7 +93,7 @@ impl Partition {
     /// The part of `cell`.
     ///
     /// # Panics
-    /// This and the next panic where there is no such cell or part, as indexing a slice does.
+    /// Like the indexing of a slice, this and the next method panic if there is no such cell or part.
     pub fn part(&self, cell: usize) -> usize {
         self.part_of_cell[cell]
     }
@@ -103,7 +103,7 @@ impl Partition {
         self.cells_of_part.of(part)
     }
 
-    /// How many edges of `mesh`, for which the partition was made, have cells of two parts.
+    /// The number of edges of `mesh`, for which the partition was made, between cells of two parts.
     pub fn edge_cut(&self, mesh: &Mesh) -> usize {
         let cut = |edge: &usize| {
             let (left, right) = mesh.edge_cells(*edge);
