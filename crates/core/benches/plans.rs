@@ -1,9 +1,9 @@
-//! Measures what it costs to pass fields at each start: plans beside bound exchanges, all of memory that is lent.
+//! Measures the cost of passing fields at each start: plans beside bound exchanges, all of lent memory.
 //!
-//! Two ranks, as threads, exchange halos one cell wide. In every round each contestant has its turn: a bound exchange and a
-//! plan with one set of fields, then two bound exchanges and one plan, each with two sets of fields in turn: the copies of
-//! that plan move at every start. Given are the medians of rank 0 and their ratios; the halos are compared at the end. Run
-//! it with `cargo bench -p haloport-core --bench plans`.
+//! Two ranks, as threads, exchange halos one cell wide. Every round runs each contestant once: a bound exchange and a
+//! plan with one set of fields, then two bound exchanges and one plan with two sets of fields in turn, so that the
+//! copies of that plan move at every start. Prints the medians of rank 0 and their ratios; the halos are compared at
+//! the end. Run it with `cargo bench -p haloport-core --bench plans`.
 #![allow(missing_docs, reason = "a benchmark has no users")]
 
 use std::time::Instant;

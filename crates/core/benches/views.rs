@@ -1,10 +1,10 @@
-//! Measures a stencil of 7 points on 128³ cells of `f64` through each kind of access that a view offers, beside the same
-//! over a plain slice.
+//! Measures a 7-point stencil on 128³ cells of `f64` through each kind of access that a view offers, and over a plain
+//! slice.
 //!
-//! All take turns, on one thread; what is given are medians, and their ratios to the plain slice. The results are compared
-//! bit for bit. Run it with `cargo bench -p haloport-core --features ndarray --bench views`. With the name of one way
-//! behind `--`, that way alone is run, once: `valgrind --tool=callgrind --toggle-collect='*rows_of_views*'` and the like
-//! then count its instructions, which other work on the machine does not change.
+//! They take turns on one thread. Prints medians and their ratios to the plain slice. The results are compared bit for
+//! bit. Run it with `cargo bench -p haloport-core --features ndarray --bench views`. With the name of one kind of
+//! access behind `--`, only that one runs, once: `valgrind --tool=callgrind --toggle-collect='*rows_of_views*'` and the
+//! like then count its instructions, which other work on the machine does not change.
 #![allow(missing_docs, clippy::unwrap_used, reason = "a benchmark ends by panicking")]
 
 use std::hint::black_box;
@@ -41,7 +41,7 @@ fn main() {
         let mut now = Field::<f64, _>::new(&device, &pattern)?;
         now.view_mut(0)?.fill_with(|cell, _| ((cell[0] * 7 + cell[1] * 5 + cell[2] * 3) % 101) as f64 / 7.0);
         let mut exchange = pattern.bind(now)?;
-        // As while halos travel.
+        // The access while halos travel.
         let pending = exchange.start(Schedule::DefaultStream)?;
         let now = pending.owned(|field| field, 0)?;
         let mut run = |way: Stencil| -> Result<f64, Error> {
@@ -62,7 +62,7 @@ fn main() {
                 times.push(run(way)?);
             }
         }
-        // Every way alone, after the next field was cleared.
+        // Each kind of access by itself, after the next field was cleared.
         let mut results: Vec<Vec<f64>> = Vec::new();
         for (_, way) in WAYS {
             next.view_mut(0)?.fill_with(|_, _| 0.0);

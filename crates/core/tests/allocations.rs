@@ -30,7 +30,7 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// Allocations of all ranks during 100 exchanges that follow a first one.
+/// Allocations of all ranks during 100 exchanges after a first one.
 fn allocations(ranks: usize, path: DataPath, borrowed: bool) -> usize {
     let counts = run_ranks(ranks, |comm| -> Result<usize, Failure> {
         let pattern = line(&comm)?;
@@ -52,7 +52,7 @@ fn allocations(ranks: usize, path: DataPath, borrowed: bool) -> usize {
 
 fn count<F: FieldSet>(comm: &Communicator, exchange: &mut Exchange<F>) -> Result<usize, Failure> {
     exchange.run(Schedule::DefaultStream)?;
-    // Barriers may allocate, so no rank may be in one while another counts: all are in exchanges, which order them.
+    // Barriers may allocate, so no rank may be in a barrier while another one counts. Exchanges order the ranks here.
     comm.barrier()?;
     exchange.run(Schedule::DefaultStream)?;
     exchange.run(Schedule::DefaultStream)?;

@@ -1,4 +1,4 @@
-//! The cubed sphere: one edge by hand, where its cells are, and what is refused.
+//! The cubed sphere: one edge by hand, the places of cells, and refusals.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod common;
@@ -9,8 +9,8 @@ use haloport_cpu::CpuDevice;
 
 const CELLS: i64 = 4;
 
-/// Beyond the upper edge in y of tile 0 lies the left column of tile 2, top down: its x is where y would go on, and
-/// its y where x came from.
+/// Beyond the upper edge in y of tile 0 lies the left column of tile 2, top down: its x continues y, and its y is x
+/// reversed.
 #[test]
 fn a_vector_arrives_in_the_axes_of_the_tile_that_it_arrives_in() {
     for ranks in [1, 2, 3, 6, 12] {
@@ -24,7 +24,7 @@ fn a_vector_arrives_in_the_axes_of_the_tile_that_it_arrives_in() {
                 .build(&device()?)?;
             let mut exchange = pattern.bind(wind)?;
             let number = |cell: [i64; 3]| (100 * cell[0] + 10 * cell[1] + cell[2]) as f64;
-            // Along y, along x, and a scalar.
+            // A component along y, one along x, and a scalar.
             exchange.fields_mut().view_mut(0)?.fill_with(|cell, component| {
                 let owned = mine.contains(cell);
                 if owned { 1000.0 * component as f64 + number([cell[0], cell[1], cell[2]]) } else { -1.0 }
@@ -42,7 +42,7 @@ fn a_vector_arrives_in_the_axes_of_the_tile_that_it_arrives_in() {
                     assert_eq!(found, [Some(1000.0 + from), Some(-from), Some(2000.0 + from)], "{cell:?}");
                 }
             }
-            // Three tiles meet beyond the corner: nothing is there.
+            // Three tiles meet at the corner: nothing lies beyond it.
             assert_eq!(view.component(&[0, CELLS, CELLS], 0), Some(-1.0));
             Ok(())
         })
@@ -60,7 +60,7 @@ fn points_of_cells_are_on_the_sphere_where_the_tiles_are() {
     };
     close(grid.point_on_sphere(&[0, 1, 2, 2]), [1.0, 0.0, 0.0]);
     close(grid.point_on_sphere(&[2, 0, 2, 2]), [0.0, 0.0, 1.0]);
-    // Equiangular: one cell to the east are 90/5 degrees.
+    // Equiangular: one cell to the east is 90/5 degrees.
     let angle = std::f64::consts::PI / 10.0;
     close(grid.point_on_sphere(&[0, 1, 2, 3]), [angle.cos(), angle.sin(), 0.0]);
     assert_eq!(grid.point_on_sphere(&[0, 1, 2, 5]), None);

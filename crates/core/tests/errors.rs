@@ -1,4 +1,4 @@
-//! What is refused, and that every rank hears the same.
+//! Refusals, and that every rank gets the same one.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod common;

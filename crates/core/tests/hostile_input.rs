@@ -1,4 +1,4 @@
-//! Layouts, boxes and sizes that somebody made up, and what safe code can do with them: nothing beyond its memory.
+//! Forged layouts, boxes and sizes: safe code cannot reach beyond its memory with them.
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 type Failure = haloport_core::Error;
 
-/// Numbers at which sums and products wrap, and small ones that may fit.
+/// Numbers at which sums and products overflow, and small ones that may fit.
 const NUMBERS: [i64; 24] = [
     0,
     0,
@@ -53,7 +53,7 @@ fn read<T: serde::de::DeserializeOwned>(value: &Value) -> Result<T, String> {
     serde_json::from_value(value.clone()).map_err(|error| error.to_string())
 }
 
-/// Empty along an axis that it does not have, and long along the one that it has.
+/// A box that is empty along an axis that it does not have, and long along the one that it has.
 #[test]
 fn a_layout_that_looks_empty_has_no_rows() {
     let cells = as_box([0; 4], [1_000_000_000, 1, 1, 0], 1);
@@ -112,7 +112,7 @@ fn what_is_read_goes_through_its_constructor() {
     assert_eq!(read::<BlockLayout>(&serde_json::to_value(&layout).unwrap()).unwrap(), layout);
 }
 
-/// A block that has no cells along one axis may not be larger than memory along the others, and has no strides.
+/// A block without cells along one axis may not exceed memory along the others, and has no strides.
 #[test]
 fn blocks_without_cells_have_no_rows_whatever_their_extents() {
     let block = |upper: [i64; 3]| {
@@ -130,7 +130,7 @@ fn blocks_without_cells_have_no_rows_whatever_their_extents() {
     assert!(BlockLayout::new(none, held, [2, 1], 1, 1).is_err(), "an owned box");
 }
 
-/// Whatever the layout of memory that is lent, and whatever is bound to it, no access leaves the memory.
+/// For any layout of lent memory, and anything bound to it, no access leaves the memory.
 #[test]
 fn random_layouts_stay_within_their_memory() {
     const GUARD: f64 = 7.5;
@@ -186,11 +186,11 @@ fn random_layouts_stay_within_their_memory() {
     .unwrap();
 }
 
-/// A layout of numbers that nobody means, from its constructor or from what is read; `None` where it is refused.
+/// A layout of random numbers, from its constructor or by serde; `None` if it is refused.
 fn hostile_layout(random: &mut StdRng) -> Option<BlockLayout> {
     let number = |random: &mut StdRng| *NUMBERS.choose(random).unwrap();
     let axes = random.random_range(0..=4);
-    // Many layouts are small ones, with one number out of place.
+    // Many layouts are small ones with one wrong number.
     let small = random.random_bool(0.7);
     let (mut lower, mut upper, mut strides) = ([0; 4], [1; 4], [1; 4]);
     let mut stride = 1;
@@ -234,7 +234,7 @@ fn hostile_layout(random: &mut StdRng) -> Option<BlockLayout> {
     read(&value).ok()
 }
 
-/// Indices in and around a box: those at its corners, and some that are far away.
+/// Indices in and around a box: at its corners, and some far away.
 fn indices(cells: &IndexBox) -> Vec<Vec<i64>> {
     let mut all = vec![Vec::new(), vec![i64::MIN; cells.axes()], vec![i64::MAX; cells.axes()], vec![0; 5]];
     for (corner, step) in [(cells.lower(), 0), (cells.lower(), -1), (cells.upper(), 0), (cells.upper(), -1)] {
@@ -248,7 +248,7 @@ fn indices(cells: &IndexBox) -> Vec<Vec<i64>> {
     all
 }
 
-/// Empty domains may lie anywhere, with any bounds.
+/// Empty domains may have any bounds.
 #[test]
 fn empty_domains_of_any_bounds_are_domains_without_cells() {
     run_ranks(1, |comm| -> Result<(), Failure> {
@@ -314,7 +314,7 @@ fn copies_larger_than_memory_are_refused() {
     }
 }
 
-/// Arrays of any shape and strides give a layout that keeps to them, or an error.
+/// Arrays of any shape and strides give a layout that stays within them, or an error.
 #[test]
 fn layouts_of_random_arrays_stay_within_them() {
     let mut made = 0;

@@ -12,7 +12,7 @@ use haloport_core::*;
 /// Cells of a plane along each axis: one plane of `f64` has 20,000 bytes.
 const ROW: i64 = 50;
 
-/// Slabs of four planes across the first axis of a periodic grid, with halos of one plane across it alone.
+/// Slabs of four planes across the first axis of a periodic grid, with halos of one plane across that axis only.
 fn slabs(comm: &Communicator) -> Result<Pattern, Failure> {
     let (rank, size) = (comm.rank() as i64, comm.size());
     let grid = Grid::new([4 * size, ROW as usize, ROW as usize])?.periodic([true; 3])?;
@@ -39,7 +39,7 @@ fn verify(view: &View<'_, f64>, planes: i64, round: i64) {
     }
 }
 
-/// Exchanges fields of the library three times; says what was moved.
+/// Exchanges fields of the library three times; returns the traffic.
 fn exchanged(pattern: &Pattern, fields: Vec<Numbers>) -> Result<Traffic, Failure> {
     let planes = 4 * pattern.comm().size() as i64;
     let mut exchange = pattern.bind_with(fields, BindOptions::default().path(DataPath::Messages))?;
@@ -74,7 +74,7 @@ fn planes_without_gaps_are_never_packed() {
             };
             assert_eq!(of(exchanged(&pattern, vec![whole()?, whole()?])?), [4, 4, 4]);
             assert_eq!(of(exchanged(&pattern, vec![whole()?, gaps()?, turned()?])?), [6, 2, 2]);
-            // One rank alone has gaps: the others need not pack for its sake.
+            // Only one rank has gaps: the others need not pack for it.
             let mixed = exchanged(&pattern, vec![if comm.rank() == 0 { gaps()? } else { whole()? }])?;
             assert_eq!(of(mixed), if comm.rank() == 0 { [2, 0, 0] } else { [2, 2, 2] });
             Ok(())
@@ -106,7 +106,7 @@ fn lent_memory_is_never_used_by_messages_under_way() {
             std::mem::forget(exchange.start(Schedule::DefaultStream)?);
             std::mem::forget(exchange);
         }
-        // Messages still arrive and are served, but nobody writes here, nor reads: rank 1 begins once rank 0 is here.
+        // Messages still arrive and are served, but no rank writes or reads here: rank 1 begins once rank 0 is here.
         memory.fill(7.0);
         if comm.rank() == 0 {
             comm.barrier()?;
@@ -138,7 +138,7 @@ fn a_forgotten_exchange_leaves_its_field_in_flight_until_it_is_completed() {
     .unwrap();
 }
 
-/// The neighbour may come at any time, and finds nothing of a field that is somebody else's by then.
+/// The neighbour may take part at any time, and does not reach a field that has another owner by then.
 #[test]
 fn a_field_is_at_rest_once_no_message_that_was_given_up_can_touch_it() {
     run_ranks(2, |comm| -> Result<(), Failure> {

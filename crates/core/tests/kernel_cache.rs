@@ -1,4 +1,4 @@
-//! The kernel cache in one process: what is found, what is a miss, and which folders are used.
+//! The kernel cache in one process: hits, misses, and the folders that it uses.
 #![cfg(unix)]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -16,7 +16,7 @@ use haloport_core::device::{KernelCache, KernelKey, KernelParts};
 const PARTS: KernelParts<'static> =
     KernelParts { source: b"kernel", options: &["-O2", "-D N=3"], compiler: "cc 1", device: "gpu" };
 
-/// What the cache gives for `PARTS`, and whether `kernel` had to be compiled for it.
+/// The kernel that the cache returns for `PARTS`, and whether `kernel` was compiled for that.
 fn ask(cache: &KernelCache, kernel: &[u8]) -> (Arc<[u8]>, bool) {
     let mut compiled = false;
     let compile = || {
@@ -27,7 +27,7 @@ fn ask(cache: &KernelCache, kernel: &[u8]) -> (Arc<[u8]>, bool) {
     (found, compiled)
 }
 
-/// Whether a process that comes later finds `kernel` in `folder`.
+/// Whether a later process finds `kernel` in `folder`.
 fn hit(folder: &Path, kernel: &[u8]) -> bool {
     let (found, compiled) = ask(&KernelCache::in_folder(folder), kernel);
     assert_eq!(*found, *kernel, "what was found is what was asked for");
@@ -76,7 +76,7 @@ fn a_kernel_is_found_in_memory_and_on_disk() {
         let (second, compiled) = ask(&cache, b"another");
         assert!(!compiled && Arc::ptr_eq(&first, &second), "memory gives the same kernel");
         assert!(hit(&folder, kernel));
-        // The device refuses it: it is gone from both, once.
+        // The device refuses it: it is removed from both caches, once.
         cache.forget(&KernelKey::new(&PARTS), &first);
         assert_eq!(fs::read_dir(&folder).unwrap().count(), 0);
     }
@@ -107,7 +107,7 @@ fn every_damage_to_an_entry_is_a_miss() {
     assert!(!hit(&folder, kernel));
     let file = folder.join(KernelKey::new(&PARTS).to_string());
     let whole = fs::read(&file).unwrap();
-    // Each miss writes the kernel again, in the place of the damaged one.
+    // Each miss writes the kernel again, over the damaged one.
     let miss = |what: &str| {
         assert!(!hit(&folder, kernel), "{what} is a miss");
         assert!(hit(&folder, kernel), "{what} is mended");
@@ -186,7 +186,7 @@ fn folders_that_are_not_the_users_own_are_not_used_and_that_is_said_once() {
         fs::set_permissions(&folder, Permissions::from_mode(mode)).unwrap();
         folder
     };
-    // In each folder lies a valid entry, which would be found if it were looked for.
+    // Each folder has a valid entry, which would be found if the cache looked there.
     let refused = |folder: &Path, holds: &Path, why: &str| {
         let entries = || fs::read_dir(holds).map(|entries| entries.count()).unwrap_or(0);
         let before = entries();
@@ -233,7 +233,7 @@ fn folders_that_are_not_the_users_own_are_not_used_and_that_is_said_once() {
     }
 }
 
-/// What is said through `tracing`, warnings and above.
+/// The logged warnings and errors.
 fn said_during(body: impl FnOnce()) -> String {
     #[derive(Clone, Default)]
     struct Said(Arc<Mutex<Vec<u8>>>);
@@ -311,7 +311,7 @@ fn after_a_failure_or_a_panic_the_next_tries() {
     assert!(catch_unwind(AssertUnwindSafe(panics)).is_err());
     assert!(!folder.exists(), "failures leave nothing on disk");
 
-    // The same while others wait.
+    // The same while other threads wait.
     let (tries, together) = (AtomicUsize::new(0), Barrier::new(4));
     let ends: Vec<_> = std::thread::scope(|scope| {
         let threads: Vec<_> = (0..4)

@@ -1,4 +1,4 @@
-//! The kernel cache between processes: many that start at once on an empty folder, writers that are killed, and the
+//! The kernel cache between processes: many that start at once with an empty folder, writers that are killed, and the
 //! variables that choose the folder. The test binary runs itself as the other processes.
 #![cfg(unix)]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
@@ -27,7 +27,7 @@ fn kernel(number: usize, bytes: usize) -> Vec<u8> {
     (0..bytes).map(|at| (at * 31 + number * 7) as u8).collect()
 }
 
-/// This binary again, in the part that `role` names. It says a line when it is ready.
+/// Starts this binary in the given role. It prints a line when it is ready.
 fn process(role: &str, folder: &Path) -> Child {
     Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "another_process", "--nocapture", "--test-threads=1"])
@@ -39,7 +39,7 @@ fn process(role: &str, folder: &Path) -> Child {
         .unwrap()
 }
 
-/// What the other processes do; nothing in the process that cargo starts.
+/// The job of the other processes; nothing in the process that cargo starts.
 #[test]
 fn another_process() {
     match std::env::var("HALOPORT_TEST_ROLE").as_deref() {
@@ -53,7 +53,7 @@ fn another_process() {
             println!("ready");
             let cache = KernelCache::of_user();
             for number in 0.. {
-                // The same few kernels again and again, each time as by a process that finds none.
+                // The same few kernels again and again, each time like a process that finds none.
                 let found =
                     cache.get_or_compile(&key(number % 4), || Ok::<_, ()>(kernel(number % 4, 1 << 20)));
                 cache.forget(&key(number % 4), &found.unwrap());
@@ -61,7 +61,7 @@ fn another_process() {
         }
         Ok("default") => {
             if std::env::var("HALOPORT_CACHE_DIR").is_ok_and(|folder| folder.is_empty()) {
-                // Not a folder without a name, which would be tried and warned about.
+                // Without the variable: an empty value would be tried as a folder, with a warning.
                 assert!(format!("{:?}", KernelCache::of_user()).contains("None"));
             }
             KernelCache::of_process().get_or_compile(&key(0), || Ok::<_, ()>(kernel(0, 10))).unwrap();
@@ -70,7 +70,7 @@ fn another_process() {
     }
 }
 
-/// All kernels from each of the threads, in different orders; gives how often one was compiled.
+/// Gets all kernels on each of the threads, in different orders; returns the number of compilations.
 fn ask_from_threads() -> usize {
     let compiled = AtomicUsize::new(0);
     let together = Barrier::new(THREADS);
@@ -134,7 +134,7 @@ fn a_writer_killed_at_any_moment_leaves_no_damage() {
         assert!(Instant::now() < deadline, "of {kills} killed writers, {cut} were writing");
         let mut child = process("write", &folder);
         assert!(line_with(&mut lines_of(&mut child), "ready").is_some());
-        // As soon as a file is being written, or a little later.
+        // Once a file is being written, or a little later.
         while half_written(&folder) == cut && Instant::now() < deadline {}
         std::thread::sleep(Duration::from_micros(97 * (kills % 7)));
         child.kill().unwrap();
@@ -187,7 +187,7 @@ fn lines_of(child: &mut Child) -> impl Iterator<Item = String> + use<> {
     BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok)
 }
 
-/// The next line that has `text` in it; `None` if the process ends first.
+/// The next line that contains `text`; `None` if the process ends first.
 fn line_with(lines: &mut impl Iterator<Item = String>, text: &str) -> Option<String> {
     lines.find(|line| line.contains(text))
 }

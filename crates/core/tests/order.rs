@@ -6,7 +6,7 @@ mod common;
 use common::*;
 use haloport_core::*;
 
-/// A grid of 8 × 6 × 4 cells, the first axis not periodic, on ranks of which each owns the boxes that `mine` says.
+/// A grid of 8 × 6 × 4 cells, periodic except along the first axis. Each rank owns the boxes that `mine` returns.
 fn pattern(comm: &Communicator, halo: &Halo, mine: &[IndexBox]) -> Result<Pattern, Failure> {
     let grid = Grid::new([8, 6, 4])?.periodic([false, true, true])?;
     Ok(Pattern::structured(comm, &grid, mine, halo)?)
@@ -24,7 +24,7 @@ fn value(cell: &[i64]) -> f64 {
     (100 * z + 10 * y + x) as f64
 }
 
-/// Fills, exchanges and checks a field, twice; gives what was moved.
+/// Fills, exchanges and checks a field, twice; returns the traffic.
 fn exchanged(pattern: &Pattern, options: BindOptions) -> Result<exchange::Traffic, Failure> {
     let field = Numbers::new(&device()?, pattern)?;
     let mut exchange = pattern.bind_with(field, options)?;
@@ -44,7 +44,7 @@ fn exchanged(pattern: &Pattern, options: BindOptions) -> Result<exchange::Traffi
     Ok(exchange.traffic())
 }
 
-/// What lies beyond the grid is left as it was.
+/// Cells beyond the grid stay as they are.
 fn check(view: &View<'_, f64>) {
     let all = view.region();
     for z in all.lower()[0]..all.upper()[0] {
@@ -71,7 +71,7 @@ fn products_take_a_step_for_each_axis_and_talk_across_faces_alone() {
                 let quickest = exchanged(&pattern, options(HaloOrder::Quickest))?;
                 assert_eq!(quickest.steps, if ranks <= 2 { 3 } else { 1 });
                 if ranks == 4 && path == DataPath::Messages {
-                    // The one across y and the one across z, and that beyond the edge.
+                    // The neighbour across y, the one across z, and the one beyond the edge.
                     assert_eq!((at_once.messages, in_turn.messages), (3, 2));
                 }
                 Ok(())
@@ -94,7 +94,7 @@ fn what_is_no_product_is_filled_at_once() {
         // Halos along one axis have no edges.
         let one_axis = pattern(&comm, &Halo::per_axis([1, 0, 0]), &blocks(&comm))?;
         assert_eq!(exchanged(&one_axis, order())?.steps, 1);
-        // Memory that one rank lends.
+        // One rank lends its memory.
         let half = IndexBox::new([4 * comm.rank() as i64, 0, 0], [4 * comm.rank() as i64 + 4, 6, 4]);
         let lent = pattern(&comm, &Halo::uniform(1), &[half])?;
         let model = Numbers::new(&device()?, &lent)?;

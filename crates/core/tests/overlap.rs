@@ -1,4 +1,4 @@
-//! Work beside an exchange: which cells it may compute, and in which order things are done.
+//! Work beside an exchange: the cells that it may compute, and the order of the calls.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod common;
@@ -179,7 +179,7 @@ fn a_halo_that_is_wider_on_one_side_cuts_that_side() {
         let mine = Split::even(&grid, [2])?.part(comm.rank()).ok_or("no part")?;
         let pattern = Pattern::structured(&comm, &grid, &[mine], &Halo::per_side([(3, 1)]))?;
         let first = 10 * comm.rank() as i64;
-        // The neighbour above reads three cells, the one below one.
+        // The neighbour above reads three cells, the one below reads one.
         assert_eq!(pattern.interior(0), Some(IndexBox::new([first + 1], [first + 7])));
         let regions = pattern.regions(0).unwrap();
         assert_eq!(regions.interior, Some(IndexBox::new([first + 3], [first + 9])));
@@ -201,7 +201,7 @@ fn the_interior_of_lists_is_what_reads_no_cell_that_is_filled() {
             let mut random = StdRng::seed_from_u64(number * 10 + comm.rank() as u64);
             let mut ids: Vec<i64> = (0..count as i64).filter(|_| random.random_bool(0.7)).collect();
             ids.sort_by_key(|id| (id * 7919) % 101);
-            // What is owned must be there, wherever it stands.
+            // All owned cells must be there, wherever they are in the list.
             let missing = (0..count as i64).filter(|&id| owners[id as usize] == comm.rank());
             let missing: Vec<i64> = missing.filter(|id| !ids.contains(id)).collect();
             ids.extend(missing);
@@ -215,7 +215,7 @@ fn the_interior_of_lists_is_what_reads_no_cell_that_is_filled() {
             };
             let set = IndexSet::in_order(ids.clone(), owned.clone());
             let pattern = Pattern::unstructured(&comm, &[IndexSet::new(&[], &[]), set], &wanted)?;
-            // Up to three cells, of which one may be beyond the last.
+            // Up to three cells; one may be beyond the last.
             let reads: Vec<Vec<usize>> = (0..ids.len())
                 .map(|_| (0..random.random_range(0..4)).map(|_| random.random_range(0..=ids.len())).collect())
                 .collect();
@@ -288,7 +288,7 @@ fn an_interior_that_fails_fails_after_the_neighbours_have_their_halos() {
             Ok(()) => assert_ne!(comm.rank(), 1),
         }
         verify(exchange.fields(), 1, comm.size())?;
-        // It goes on as if nothing had been.
+        // The exchange can be used as before.
         prepare(exchange.fields_mut(), 2)?;
         exchange.run(DEFAULT)?;
         verify(exchange.fields(), 2, comm.size())

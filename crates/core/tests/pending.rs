@@ -1,4 +1,4 @@
-//! What may be done with a pending exchange, and what happens when it is dropped, forgotten or given up.
+//! Pending exchanges: what they allow, and what happens if they are dropped, forgotten or given up.
 
 mod common;
 
@@ -59,13 +59,13 @@ fn a_forgotten_pending_exchange_leaves_the_field_in_flight_until_it_is_completed
         exchange.complete()?;
         verify(exchange.fields(), 1, comm.size())?;
 
-        // The next start completes a forgotten one as well.
+        // The next start completes a forgotten exchange, too.
         prepare(exchange.fields_mut(), 2)?;
         std::mem::forget(exchange.start(DEFAULT)?);
         exchange.run(DEFAULT)?;
         verify(exchange.fields(), 2, comm.size())?;
 
-        // And so does taking the fields back.
+        // So does taking the fields back.
         prepare(exchange.fields_mut(), 3)?;
         std::mem::forget(exchange.start(DEFAULT)?);
         verify(&exchange.into_fields()?, 3, comm.size())
@@ -88,7 +88,7 @@ fn dropping_an_exchange_with_a_forgotten_flight_serves_the_neighbours() {
     });
 }
 
-/// The memory is lent for the life of the exchange; after a forgotten flight it may be used again.
+/// Memory is lent as long as the exchange lives. After a forgotten pending exchange it may be used again.
 #[test]
 fn forgetting_an_exchange_of_borrowed_memory_is_safe() {
     everywhere(|comm, _| {
@@ -101,7 +101,7 @@ fn forgetting_an_exchange_of_borrowed_memory_is_safe() {
             std::mem::forget(exchange.start(DEFAULT)?);
             std::mem::forget(exchange);
         }
-        // Messages still arrive and are served, but nobody writes here.
+        // Messages still arrive and are served, but no rank writes here.
         let before = memory.clone();
         comm.barrier()?;
         comm.barrier()?;
@@ -242,7 +242,7 @@ fn a_panic_poisons_the_exchange_and_ends_the_neighbours() {
                     std::panic::panic_any("on purpose");
                 }));
                 assert!(caught.is_err());
-                // One of the neighbours may have come so far that nothing was left to give up; then it is whole.
+                // A neighbour may have come so far that nothing was left to give up. Then its halos are complete.
                 let after = exchange.run(DEFAULT).unwrap_err();
                 assert!(matches!(after, ExchangeError::Poisoned(_)), "{after}");
                 return Err("gone".into());
@@ -315,7 +315,7 @@ fn a_callback_that_panics_is_an_error_of_its_exchange_alone() {
             BindOptions::default().path(path).on_complete(move |_| assert!(!panics, "out of {}", "fish"));
         let mut broken = pattern.bind_with(Numbers::new(&device()?, &pattern)?, options)?;
         let mut whole = bound(comm, path)?;
-        // Whichever call makes the last progress, it goes on.
+        // The exchange goes on, whichever call makes the last progress.
         let (one, other) = (broken.start(DEFAULT)?, whole.start(DEFAULT)?);
         other.finish(DEFAULT)?;
         let ended = one.finish(DEFAULT);
@@ -345,7 +345,7 @@ fn a_collective_in_a_callback_is_an_error_and_not_a_deadlock() {
         let pattern = line(&comm)?;
         let mut exchange = pattern.bind_with(Numbers::new(&device()?, &pattern)?, options)?;
         if comm.rank() == 0 {
-            // Rank 1 starts later, so this exchange becomes complete while rank 0 waits at the barrier.
+            // Rank 1 starts later, so this exchange completes while rank 0 waits at the barrier.
             let pending = exchange.start(DEFAULT)?;
             comm.barrier()?;
             pending.finish(DEFAULT)?;
@@ -401,7 +401,7 @@ fn a_rank_at_a_barrier_or_in_a_bind_serves_its_pending_exchange() {
         prepare(exchange.fields_mut(), 1)?;
         let pending = exchange.start(DEFAULT)?;
         if comm.rank() == 0 {
-            // The others finish first, which takes rank 0's part in it.
+            // The others finish first, for which rank 0 must do its part.
             comm.barrier()?;
             bound(comm, path)?;
             pending.finish(DEFAULT)?;

@@ -149,7 +149,7 @@ fn a_forgotten_pending_exchange_leaves_its_fields_in_flight_until_it_is_complete
         plan.complete()?;
         verify(&field, 1, comm.size())?;
 
-        // The next start completes a forgotten one as well, and so does the end of the plan.
+        // The next start completes a forgotten exchange, and so does dropping the plan.
         prepare(&mut field, 2)?;
         prepare(&mut other, 3)?;
         std::mem::forget(plan.start(&mut field, DEFAULT)?);
@@ -172,7 +172,7 @@ fn forgetting_a_pending_exchange_of_lent_memory_leaves_that_alone_and_poisons_th
         let before = values.clone();
         comm.barrier()?;
         comm.barrier()?;
-        // A rank that exchanges with itself alone has its halo already.
+        // A rank that exchanges only with itself has its halo already.
         if comm.size() > 1 {
             assert_eq!(values, before);
         }

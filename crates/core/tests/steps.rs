@@ -1,5 +1,4 @@
-//! Steps that are recorded and replayed on a device that captures nothing: in which order things are done,
-//! and how they fail.
+//! Steps that are recorded and replayed on a device that captures nothing: the order of the calls, and failures.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod common;
@@ -54,7 +53,7 @@ fn a_replay_runs_the_interior_before_the_halo_is_there_and_the_boundary_after() 
             step.replay()?;
             step.synchronize()?;
             drop(step);
-            // The exchange is what it was.
+            // The exchange can be used as before.
             exchange.run(DEFAULT)?;
             verify(exchange.fields(), 78, comm.size())
         })

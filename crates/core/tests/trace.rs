@@ -23,8 +23,8 @@ fn bytes<'s>(spans: impl IntoIterator<Item = &'s Span>) -> usize {
     spans.into_iter().map(|span| span.bytes as usize).sum()
 }
 
-/// A bound exchange of two fields on a periodic plane, of which each rank has 40 × 24 cells, with
-/// halos beside its faces: messages have no gaps.
+/// A bound exchange of two fields on a periodic plane, with 40 × 24 cells on each rank and halos across faces only:
+/// messages have no gaps.
 fn bound_plane(comm: &Communicator, path: DataPath) -> Result<Exchange<[Numbers; 2]>, Failure> {
     let grid = Grid::new([40 * comm.size(), 24])?.periodic([true, true])?;
     let mine = Split::even(&grid, [comm.size(), 1])?.part(comm.rank()).ok_or("no part")?;
@@ -98,7 +98,7 @@ fn spans_follow_each_other_and_lie_between_the_calls() {
             of(Phase::Unpacking, device).into_iter().filter(|span| span.name == "unpack").collect();
         for (earlier, later) in [(&packed, &sent), (&received, &unpacked)] {
             assert!(!earlier.is_empty() && !later.is_empty(), "{spans:#?}");
-            // The first of each exchange.
+            // The first span of each exchange.
             for round in 0..2 {
                 let of_round = |all: &[&Span]| all[round * all.len() / 2].clone();
                 let (earlier, later) = (of_round(earlier), of_round(later));

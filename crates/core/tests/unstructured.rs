@@ -1,4 +1,4 @@
-//! Patterns of numbered cells: a small mesh by hand, and what is refused.
+//! Patterns of cells with ids: a small mesh by hand, and refusals.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod common;
@@ -11,7 +11,7 @@ use haloport_core::field::FieldBuilder;
 use haloport_core::*;
 use haloport_cpu::CpuDevice;
 
-/// Ids far apart; rank `r` owns those of its three cells, and has its neighbours' nearest ones in its halo.
+/// Ids far apart. Rank `r` owns the ids of its three cells, and has the nearest ones of its neighbours in its halo.
 fn ring(comm: &Communicator) -> IndexSet {
     let ranks = comm.size() as i64;
     let id = |place: i64| place.rem_euclid(3 * ranks) * 5_000_000_007;
@@ -56,7 +56,7 @@ fn halos_are_filled_in_any_local_order_with_levels() {
     }
 }
 
-/// Rank `r` owns the ids 10 r and 10 r + 1, as domain 1 of two, and wants those of the next rank.
+/// Rank `r` owns the ids 10 r and 10 r + 1, as domain 1 of two, and has those of the next rank in its halo.
 fn pairs(comm: &Communicator) -> [IndexSet; 2] {
     let (rank, ranks) = (comm.rank() as i64, comm.size() as i64);
     let next = (rank + 1) % ranks * 10;
@@ -70,7 +70,7 @@ fn named(comm: &Communicator) -> [IndexSet; 2] {
     [empty.with_owners([next]), pair.with_owners([next, next])]
 }
 
-/// The text with which all ranks refuse domains that `change` has spoilt on rank `on`.
+/// The error with which all ranks refuse domains that `change` has spoilt on rank `on`.
 fn spoilt(ranks: usize, on: usize, change: impl Fn(&mut [IndexSet; 2]) + Sync) -> String {
     refused(ranks, |comm| {
         let mut domains = pairs(comm);
@@ -104,7 +104,7 @@ fn ids_that_are_owned_twice_are_refused() {
     let text = spoilt(2, 1, |domains| domains[0] = IndexSet::new(&[11], &halo));
     assert_eq!(text, "the id 11 is owned twice: by domain 0 of rank 1 and by domain 1 of rank 1");
     for ranks in [3, 5] {
-        // The keeper finds it, whichever rank that is.
+        // The rank that keeps the id in the directory finds the error, whichever rank that is.
         for id in [0, 1, 20, 21] {
             let text = spoilt(ranks, 1, |domains| domains[0] = IndexSet::new(&[id], &[]));
             let rank = id / 10;
@@ -115,7 +115,7 @@ fn ids_that_are_owned_twice_are_refused() {
             assert_eq!(text, format!("the id {id} is owned twice: by {} and by {}", owners[0], owners[1]));
         }
     }
-    // With named owners each rank still sees its own.
+    // With named owners, each rank still sees its own error.
     let text = refused(2, |comm| {
         let mut domains = named(comm);
         if comm.rank() == 1 {
@@ -126,7 +126,7 @@ fn ids_that_are_owned_twice_are_refused() {
     assert_eq!(text, "the id 10 is owned twice: by domain 0 of rank 1 and by domain 1 of rank 1");
 }
 
-/// Whether anybody wants a cell or not.
+/// The same whether any rank wants a cell or not.
 #[test]
 fn ids_that_are_owned_twice_are_refused_without_halos_as_well() {
     for halo in [HaloCells::All, HaloCells::Ids(vec![])] {
@@ -158,7 +158,7 @@ fn lists_that_make_no_sense_are_refused() {
         Ok(Pattern::unstructured(comm, &pairs(comm), &halo).map(|_| ())?)
     });
     assert_eq!(text, "rank 1: the list of halo cells has the id 21, which is in no halo of this rank");
-    // An id of one's own is in no halo either.
+    // A rank's own id is not in a halo either.
     let text = refused(2, |comm| {
         let halo = HaloCells::Ids(vec![10 * comm.rank() as i64]);
         Ok(Pattern::unstructured(comm, &pairs(comm), &halo).map(|_| ())?)
@@ -168,7 +168,7 @@ fn lists_that_make_no_sense_are_refused() {
 
 #[test]
 fn owners_that_are_wrong_are_refused() {
-    // Whether all ranks name owners, or the directory finds them.
+    // All ranks name owners, or the directory finds them.
     for all in [true, false] {
         let text = refused(3, |comm| {
             let mut domains = if all || comm.rank() == 2 { named(comm) } else { pairs(comm) };
@@ -214,12 +214,12 @@ fn patterns_of_different_kinds_are_refused() {
     }
 }
 
-/// The text with which all ranks refuse a field of [`pairs`] that `build` has made differently on rank 1.
+/// The error with which all ranks refuse a field of [`pairs`] that `build` makes differently on rank 1.
 fn refused_field(
     build: impl Fn(FieldBuilder<f64, CpuDevice>, bool) -> FieldBuilder<f64, CpuDevice> + Sync,
 ) -> String {
     refused(3, |comm| {
-        // A rank without domains has no say.
+        // A rank without domains agrees with any field.
         let domains = if comm.rank() == 0 { vec![] } else { pairs(comm).to_vec() };
         let halo = HaloCells::Ids(vec![]);
         let pattern = Pattern::unstructured(comm, &domains, &halo)?;
@@ -342,7 +342,7 @@ fn levels_that_are_not_there_are_refused() {
 fn views_in_flight_reach_neither_halo_nor_sent_cells() {
     for path in [DataPath::Quickest, DataPath::Messages] {
         run_ranks(2, |comm| -> Result<(), Failure> {
-            // Owned are 1..3 and 5..10, between the halo; the other rank wants cell 6.
+            // Cells 1..3 and 5..10 are owned, with the halo between them; the other rank wants cell 6.
             let (rank, other) = (comm.rank() as i64, 1 - comm.rank() as i64);
             let owned: Vec<bool> = (0..11).map(|cell| ![0, 3, 4, 10].contains(&cell)).collect();
             let ids = (0..11)
@@ -396,7 +396,7 @@ fn views_in_flight_end_where_the_memory_ends() {
         let layout = BlockLayout::new(none, held, [1, 2], 1, 1)?;
         let mut memory = vec![0.0; 6];
         let blocks = vec![(Pointer::new(memory.as_mut_ptr().cast()), layout)];
-        // SAFETY: the block is as long as the memory, which nobody else knows and which the field keeps.
+        // SAFETY: the block is as long as the memory, which nothing else uses and which the field keeps alive.
         let field = unsafe { Field::<f64, _>::from_raw(&device()?, blocks, true, Box::new(memory)) };
         let mut exchange = pattern.bind(field)?;
         let mut pending = exchange.start(Schedule::DefaultStream)?;
@@ -410,7 +410,7 @@ fn views_in_flight_end_where_the_memory_ends() {
     .unwrap();
 }
 
-/// Cells of a rank's own may fill its halo, of the same domain too, whatever the owners' rank sends elsewhere.
+/// A rank's own cells may fill its halo, even in the same domain, whatever the rank sends elsewhere.
 #[test]
 fn what_a_domain_sends_to_itself_is_no_interior() {
     run_ranks(1, |comm| -> Result<(), Failure> {

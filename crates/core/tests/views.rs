@@ -1,4 +1,4 @@
-//! Views of cells: every way to a cell leads to the same one, and none beyond the view.
+//! Views of cells: every kind of access to a cell reaches the same one, and none reaches beyond the view.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod common;
@@ -10,7 +10,7 @@ use haloport_cpu::CpuDevice;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
-/// A random layout of a random block, whose elements hold their offset from the first one.
+/// A random layout of a random block. Its elements hold their offsets from the first one.
 struct Block {
     memory: Vec<i64>,
     layout: BlockLayout,
@@ -23,7 +23,7 @@ impl Block {
         let upper: Vec<i64> = lower.iter().map(|lower| lower + random.random_range(1..6)).collect();
         let allocated = IndexBox::new(&lower, &upper);
         let components = random.random_range(1..=3);
-        // Axes and components in any order of memory, some with gaps, some backwards.
+        // Axes and components in any order in memory, some with gaps, some reversed.
         let mut order: Vec<usize> = (0..=axes).collect();
         (0..order.len()).for_each(|at| order.swap(at, random.random_range(0..=at)));
         let (mut strides, mut component_stride, mut next) = (vec![0; axes], 0, 1);
@@ -39,7 +39,7 @@ impl Block {
         Block { memory, layout }
     }
 
-    /// The field, which is used as long as the block lives and no other of it is.
+    /// A field of the block. It must be dropped before the block, and before another field of it is made.
     fn field(&mut self) -> Field<i64, CpuDevice> {
         let first = self.memory.as_mut_ptr().wrapping_offset(-self.layout.span().0);
         let blocks = vec![(Pointer::new(first.cast()), self.layout.clone())];
@@ -99,7 +99,7 @@ fn every_way_to_a_cell_leads_to_the_same_one() {
                 assert_eq!(view.component(&cell, component), Some(place), "{number}");
                 assert_eq!((one.get(&cell), indexed(&one, &cell)), (Some(place), place), "{number}");
             }
-            // A box within, and the same moved by one cell along each axis.
+            // A box within the view, and the same box moved by one cell along each axis.
             let bounds = (0..all.axes()).map(|axis| {
                 let lower = random.random_range(all.lower()[axis]..all.upper()[axis]);
                 (lower, random.random_range(lower..=all.upper()[axis]))
@@ -185,7 +185,7 @@ fn a_view_in_flight_gives_no_slice_of_cells_that_it_does_not_hold() {
     while_pending(|view| {
         let region = IndexBox::new([0, -1], [4, 7]);
         assert_eq!(view.region(), region);
-        // All columns: the region lies in one piece, and ends where the halo begins.
+        // All columns: the region is contiguous, and ends where the halo begins.
         assert_eq!(view.as_slice().map(|slice| (slice.len(), slice[0], slice[31])), Some((32, -1.0, 36.0)));
         assert_eq!(view.row(&[3, 2]).map(<[f64]>::len), Some(5));
         let sums = view.rows_around(1, &IndexBox::new([1, 0], [3, 6]), [[-1, 0], [1, -1]]).unwrap();

@@ -1,4 +1,4 @@
-//! Work beside exchanges on grids with ends: the cells beyond them, which the program fills, may be read meanwhile.
+//! Work beside exchanges on grids with ends: the cells beyond the ends, which the program fills, may be read meanwhile.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod common;
@@ -9,7 +9,7 @@ use haloport_core::*;
 const EXTENTS: [usize; 2] = [13, 11];
 const STEPS: usize = 8;
 
-/// What a cell beyond an end of the grid holds in a step.
+/// The value of a cell beyond an end of the grid in a step.
 fn wall(cell: &[i64], step: usize) -> f64 {
     (cell[0] * 31 + cell[1] * 17 + step as i64 * 7) as f64 / 64.0
 }
@@ -130,7 +130,7 @@ fn cells_beyond_an_end_may_be_written_while_halos_travel() {
         let field = Field::<i32, _>::builder(&pattern).build(&device()?)?;
         let mut exchange = pattern.bind(field)?;
         let mut pending = exchange.start(Schedule::DefaultStream)?;
-        // Two planes are sent to the other rank, and two columns around the periodic axis to oneself.
+        // Two planes go to the other rank, and two columns around the periodic axis to the rank itself.
         let (readable, writable) = match comm.rank() {
             0 => ([-2, 4], [-2, 2]),
             _ => ([4, 10], [6, 10]),

@@ -1,4 +1,4 @@
-//! What the exchange tests share: a small periodic domain, and how refusals are heard.
+//! Shared by the tests of exchanges: a small periodic domain, and refusals that all ranks agree on.
 #![allow(dead_code, reason = "each test binary uses its own part")]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -16,7 +16,7 @@ pub(crate) fn device() -> Result<CpuDevice, Failure> {
     Ok(CpuDevice::with_threads(1)?)
 }
 
-/// A periodic line of 4 cells for each rank, halo 1.
+/// A periodic line with 4 cells on each rank and a halo of 1.
 pub(crate) fn line(comm: &Communicator) -> Result<Pattern, Failure> {
     let grid = Grid::new([4 * comm.size()])?.periodic([true])?;
     let split = Split::even(&grid, [comm.size()])?;

@@ -1,4 +1,4 @@
-//! A transport that only one thread may call, as MPI below `MPI_THREAD_SERIALIZED`.
+//! A transport that only one thread may call, like MPI below `MPI_THREAD_SERIALIZED`.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -11,12 +11,12 @@ use haloport_core::transport::{
     Channel, Direction, Idle, Incoming, Reduction, Transport, TransportError, TransportInfo,
 };
 
-/// What the transport within does, for the thread that made it.
+/// Passes calls of the thread that made it on to the transport within.
 #[derive(Debug)]
 pub(crate) struct OneThread {
     inner: Arc<dyn Transport>,
     home: ThreadId,
-    /// How many messages may still be posted.
+    /// The number of messages that may still be posted.
     posts: AtomicUsize,
 }
 
@@ -26,9 +26,9 @@ impl OneThread {
         OneThread::failing_after(comm, usize::MAX)
     }
 
-    /// The same, on a transport that fails after so many messages were posted.
+    /// The same, on a transport that fails once this number of messages has been posted.
     pub(crate) fn failing_after(comm: &Communicator, posts: usize) -> Communicator {
-        // SAFETY: the tests use the communicator within for nothing else meanwhile.
+        // SAFETY: meanwhile the tests use the communicator within for nothing else.
         let inner = Arc::clone(unsafe { comm.raw_transport() });
         Communicator::new(OneThread { inner, home: thread::current().id(), posts: posts.into() })
     }
@@ -44,7 +44,7 @@ impl OneThread {
     }
 }
 
-// SAFETY: every call goes to the transport within, or nowhere.
+// SAFETY: every call goes to the transport within, or is refused.
 unsafe impl Transport for OneThread {
     fn rank(&self) -> usize {
         self.inner.rank()

@@ -1,4 +1,4 @@
-//! The description itself: random arrays that can be, and numbers that cannot.
+//! Descriptions of arrays: random valid ones, and impossible numbers.
 
 use haloport_core::ElementType;
 use haloport_core::device::Pointer;
@@ -40,8 +40,8 @@ pub(crate) fn made(shape: &[i64], strides: &[i64], kind: ArrayDeviceKind) -> Arr
     ArrayDescription::new(ElementType::F64, address(0x10000), shape, strides, device).unwrap()
 }
 
-/// A view of a random block: axes in any order, cut, with steps, reversed; with the lowest and the highest element that
-/// it has, by going through all of them.
+/// A view of a random block: axes in any order, cut, with steps, reversed. With its lowest and its highest element,
+/// found by looking at all of them.
 #[test]
 fn random_views_are_described_and_come_back_by_every_protocol() {
     let mut random = StdRng::seed_from_u64(5);
@@ -75,7 +75,7 @@ fn random_views_are_described_and_come_back_by_every_protocol() {
         let array =
             ArrayDescription::new(element, address(first as usize), &shape, &strides, device).unwrap();
 
-        // Against the numbers as they were given, element by element.
+        // Compared with the given numbers, element by element.
         let all = places(&array);
         assert_eq!(all.len(), array.elements());
         assert_eq!(all.len() as i64, shape.iter().product::<i64>());
@@ -121,7 +121,7 @@ fn comes_back(array: &ArrayDescription) {
             continue;
         }
         let raw = tensor.unwrap().into_raw();
-        // SAFETY: the tensor was just made, and is ours.
+        // SAFETY: the tensor was just made, and this test owns it.
         let taken = unsafe { raw.take() }.unwrap();
         same(taken.array(), "DLPack");
         assert_eq!(taken.array().read_only(), array.read_only());
@@ -164,7 +164,7 @@ fn random_numbers_are_accepted_exactly_where_they_can_be() {
         assert_eq!(found.is_ok(), expected, "{element} at {first:#x}, {shape:?}, {strides:?}: {found:?}");
         accepted += usize::from(expected);
 
-        // In bytes the same, as far as the strides can be said in bytes.
+        // The same in bytes, if the strides in bytes can be represented.
         let bytes: Option<Vec<i64>> =
             strides.iter().map(|stride| stride.checked_mul(element.bytes() as i64)).collect();
         let typed = !matches!(element, ElementType::Bf16 | ElementType::I128 | ElementType::U128);
@@ -191,7 +191,7 @@ fn can_be(element: ElementType, first: usize, shape: &[i64], strides: &[i64]) ->
     if shape.contains(&0) {
         return true;
     }
-    // The lowest and the highest byte, and the number of elements; `None` where not even 128 bits hold them.
+    // The lowest and the highest byte, and the number of elements; `None` if 128 bits cannot hold them.
     let bytes = || {
         let (mut low, mut high, mut count) = (0_i128, element.bytes() as i128, 1_i128);
         for (extent, stride) in shape.iter().zip(strides) {
@@ -217,7 +217,7 @@ fn numbers_and_empty_arrays() {
     let number = made(&[], &[], ArrayDeviceKind::Cuda);
     assert_eq!((number.elements(), number.span(), number.is_contiguous()), (1, (0, 1), true));
     assert_eq!(number.addresses(), 0x10000..0x10008);
-    // An empty array may have any strides, be anywhere, and have extents whose product is past all bounds.
+    // An empty array may have any strides and any address, and extents whose product overflows.
     let strides = [i64::MAX, i64::MIN, 3];
     for address_of in [0, 3, usize::MAX] {
         let empty = ArrayDescription::new(

@@ -46,7 +46,7 @@ fn members_are_read() {
 
     let empty = CudaArrayInterface { shape: Some(vec![0, 4]), data: Some((0, false)), ..whole() };
     assert_eq!(empty.describe().unwrap().0.elements(), 0);
-    // Along an axis of one place a stride says nothing.
+    // The stride along an axis of one element does not matter.
     let odd = CudaArrayInterface { shape: Some(vec![1, 4]), strides: Some(vec![5, 8]), ..whole() };
     assert_eq!(odd.describe().unwrap().0.strides(), [1, 1]);
 }

@@ -35,7 +35,7 @@ fn versioned(dl_tensor: DLTensor) -> DLManagedTensorVersioned {
 
 fn read(mut managed: DLManagedTensorVersioned) -> Result<ArrayDescription, InteropError> {
     let tensor = ManagedTensor::Versioned(NonNull::from(&mut managed));
-    // SAFETY: the tensor lives as long as the call, with as many numbers as its axes ask for.
+    // SAFETY: the tensor lives as long as the call, with one extent and one stride for each axis.
     unsafe { tensor.describe() }
 }
 
@@ -137,7 +137,7 @@ fn each_malformed_field_has_its_own_error() {
     no(DLTensor { data: null_mut(), ..tensor() }, "data", ValueError, "null");
     no(DLTensor { byte_offset: 4, ..tensor() }, "data", BufferError, "0x10004");
     no(DLTensor { byte_offset: u64::MAX, ..tensor() }, "byte_offset", ValueError, "18446744073709551615");
-    // Of an empty array, neither is followed.
+    // Neither address of an empty array is followed.
     let mut empty = [3, 0];
     read(versioned(DLTensor { shape: empty.as_mut_ptr(), data: null_mut(), byte_offset: 3, ..tensor() }))
         .unwrap();
@@ -221,17 +221,17 @@ fn what_owns_the_memory_is_freed_once_by_whoever_has_the_tensor() {
         assert_eq!(count(), before + 1, "we had it");
         let raw = export(form).into_raw();
         assert_eq!(count(), before + 1);
-        // SAFETY: the tensor is live, and nobody uses it afterwards.
+        // SAFETY: the tensor is live, and nothing uses it afterwards.
         unsafe { raw.delete() };
         assert_eq!(count(), before + 2, "the consumer deleted it");
         let raw = export(form).into_raw();
-        // SAFETY: the tensor is live and ours, and may be deleted by any thread.
+        // SAFETY: the tensor is live, this test owns it, and any thread may delete it.
         let taken = unsafe { raw.take() }.unwrap();
         assert_eq!(taken.array(), &array);
         std::thread::spawn(move || drop(taken)).join().unwrap();
         assert_eq!(count(), before + 3, "another thread dropped it");
     }
-    // What is refused gives its owner back to nobody: it is dropped.
+    // If an array is refused, its owner is dropped.
     let refused_one =
         OwnedTensor::export(array.clone().for_reading(), Form::Unversioned, Counted(dropped.clone()));
     refused(refused_one, HERE, "flags", BufferError, "read-only");
@@ -255,7 +255,7 @@ fn a_tensor_that_is_refused_stays_with_its_owner() {
     // SAFETY: as above.
     drop(unsafe { raw.take() }.unwrap());
     assert_eq!(DELETED.load(Ordering::SeqCst), 1);
-    // A tensor without a deleter has nothing to end.
+    // A tensor without a deleter is dropped without a call.
     managed.deleter = None;
     let raw = ManagedTensor::Versioned(NonNull::from(&mut managed));
     // SAFETY: as above.

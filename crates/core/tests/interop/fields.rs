@@ -10,7 +10,7 @@ use rand::rngs::StdRng;
 use crate::arrays::made;
 use haloport_core::interop::ArrayDeviceKind::Host;
 
-/// Cells from (-1, 2) on, of which all but a margin of one are owned.
+/// Cells from (-1, 2) on; all but a margin of one are owned.
 fn boxes(extents: [i64; 2]) -> (IndexBox, IndexBox) {
     let [rows, columns] = extents;
     (IndexBox::new([0, 3], [rows - 2, columns + 1]), IndexBox::new([-1, 2], [rows - 1, columns + 2]))
@@ -33,7 +33,7 @@ fn cells_lie_where_the_array_has_them() {
         if let Some(at) = at {
             shape.insert(at, components);
         }
-        // Axes in any order in memory, padded, forwards and backwards.
+        // Axes in any order in memory, padded, forwards and reversed.
         let mut order: Vec<usize> = (0..shape.len()).collect();
         order.shuffle(&mut random);
         let mut strides = vec![0; shape.len()];
@@ -102,7 +102,7 @@ fn fields_are_made_of_arrays_that_can_be_written_and_hold_them() {
         array: ArrayDescription,
         layout: &BlockLayout,
     ) -> Result<Field<T, CpuDevice>, FieldError> {
-        // SAFETY: the values outlive every field that is made.
+        // SAFETY: the values outlive every field of them.
         unsafe { Field::in_arrays(device, vec![(array, layout.clone())], true, Box::new(())) }
     }
 

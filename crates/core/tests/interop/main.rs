@@ -1,4 +1,4 @@
-//! Arrays and streams of other programs: what is read, what is refused and how, and what goes out again.
+//! Arrays and streams of other programs: reading, refusals, and exporting them again.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod arrays;

@@ -34,7 +34,7 @@ fn every_type_comes_back() {
         assert_eq!(typestr::parse(Protocol::CudaArray, &format!("{NATIVE}{text}")), Ok(element));
     }
     assert_eq!(typestr::parse(Protocol::CudaArray, "|u1"), Ok(ElementType::U8));
-    // As dpnp gives it.
+    // As dpnp writes it.
     assert_eq!(typestr::parse(Protocol::SyclUsmArray, "|f8"), Ok(ElementType::F64));
     assert_eq!(typestr::of(Protocol::CudaArray, ElementType::U8).unwrap(), "|u1");
 }
