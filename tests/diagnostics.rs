@@ -1,4 +1,4 @@
-//! What the compiler says of common mistakes: the advice in the library's own words.
+//! The compiler's errors for common mistakes give the library's advice.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::ffi::OsStr;
@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::time::SystemTime;
 
-/// Compiles a program with this build of the library. Returns what the compiler says, `None` if nothing.
+/// Compiles a program with this build of the library. Returns the compiler's errors, `None` if it compiles.
 fn compile(program: &str) -> Result<Option<String>, String> {
     let (library, folder) = library().ok_or("the compiled library is not beside this test")?;
     let out = tempfile::tempdir().map_err(|error| error.to_string())?;
@@ -85,7 +85,10 @@ fn mistakes_are_named_with_what_to_do_instead() {
     for (program, expected) in mistakes {
         let said = compile(&format!("{FIELD}{program}")).unwrap().expect("it compiles");
         for text in expected {
-            assert!(said.contains(text), "`{text}` is not in what the compiler says of {program}:\n{said}");
+            assert!(
+                said.contains(text),
+                "`{text}` is missing from the compiler's errors for {program}:\n{said}"
+            );
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Every example runs and says that it is right.
+//! Every example runs and prints the right result.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -34,7 +34,7 @@ fn particles() {
     assert!(printed("particles").starts_with("10000 particles are where they should be; "));
 }
 
-/// What an example prints. Cargo builds examples along with tests, into a folder beside theirs.
+/// The output of an example. Cargo builds examples with tests, into a folder beside those of the tests.
 fn printed(example: &str) -> String {
     let test = std::env::current_exe().expect("the path of this test");
     let folder = test.parent().and_then(|deps| deps.parent()).expect("the folder of the build");

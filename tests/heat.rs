@@ -1,5 +1,5 @@
-//! A solver as a user writes it: the heat equation, computed in the interior while halos travel, on a device chosen at
-//! run time. On any number of ranks the field is, bit for bit, that of one rank.
+//! A solver as a user writes it: the heat equation, with the interior computed while halos travel, on a device chosen
+//! at run time. On any number of ranks, the field equals that of one rank bit for bit.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use haloport::device::Device;
