@@ -2,8 +2,8 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
+use haloport_conformance::backend::printed_by;
 use haloport_cuda::CudaDevice;
 
 /// Run by the tests below in a process of its own, whose environment says what is missing.
@@ -70,16 +70,10 @@ fn assert_says_what_is_missing(text: &str, looked_for: &str) {
     assert!(text.contains("; install NVIDIA's driver, version 525 or newer"), "{text}");
 }
 
-/// What the first test prints with this in its environment; it must end well.
+/// What the first test prints with this in its environment.
 fn errors(variable: &str, value: &Path) -> String {
-    let output = Command::new(std::env::current_exe().unwrap())
-        .args(["--ignored", "--nocapture", "prints_why_there_is_no_device"])
-        .env(variable, value)
-        .output()
-        .unwrap();
+    let text = printed_by("prints_why_there_is_no_device", variable, value).unwrap();
     std::fs::remove_dir_all(value).unwrap();
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    assert!(output.status.success(), "{text}{}", String::from_utf8_lossy(&output.stderr));
     text
 }
 

@@ -3,49 +3,23 @@
 
 mod common;
 
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
-use std::time::Duration;
-
 use haloport_conformance::steps;
-use haloport_core::run_ranks;
-use haloport_cuda::CudaDevice;
+
+haloport_conformance::backend_tests! { common::device:
+    steps_in_messages_are_captured_and_others_say_why_not,
+    a_neighbour_that_does_not_replay_hangs_no_stream,
+}
 
 #[test]
 fn steps_that_are_recorded_are_those_of_overlap() {
     let Some(device) = common::device() else { return };
-    [1, 2].into_iter().for_each(|ranks| suite_on(&device, ranks));
+    steps::suite_on_ranks(&device, 1..=2, true).unwrap();
 }
 
-/// More streams than the driver has queues by itself, of which each waits for what is in others:
-/// `CUDA_DEVICE_MAX_CONNECTIONS=32` gives it more.
+/// More streams than the driver has queues by default, each waiting for work in others:
+/// `CUDA_DEVICE_MAX_CONNECTIONS=32` gives it more queues.
 #[test]
 fn steps_of_four_ranks_on_one_device_are_those_of_overlap() {
     let Some(device) = common::device() else { return };
-    [3, 4].into_iter().for_each(|ranks| suite_on(&device, ranks));
-}
-
-fn suite_on(device: &CudaDevice, ranks: usize) {
-    let captured = run_ranks(ranks, |comm| steps::suite(&comm, device)).unwrap();
-    println!("{ranks} ranks: {captured:?} ways of a step were captured");
-    assert!(captured.iter().all(|count| *count > 0), "{captured:?}");
-}
-
-#[test]
-fn steps_in_messages_are_captured_and_others_say_why_not() {
-    let Some(device) = common::device() else { return };
-    for ranks in [1, 2] {
-        run_ranks(ranks, |comm| steps::capturing(&comm, &device)).unwrap();
-    }
-}
-
-#[test]
-fn a_neighbour_that_does_not_replay_hangs_no_stream() {
-    let Some(device) = common::device() else { return };
-    let told = Arc::new(AtomicBool::new(false));
-    run_ranks(2, |comm| {
-        comm.set_time_limit(Some(Duration::from_millis(300)));
-        steps::silent_neighbour(&comm, &device, &told)
-    })
-    .unwrap();
+    steps::suite_on_ranks(&device, 3..=4, true).unwrap();
 }

@@ -1,8 +1,7 @@
 //! If the library, a platform or a device is missing, an error says what was looked for.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use std::process::Command;
-
+use haloport_conformance::backend::printed_by;
 use haloport_sycl::SyclDevice;
 
 /// Run by the tests below in a process of its own, from whose environment something is missing.
@@ -14,15 +13,9 @@ fn prints_why_there_is_no_device() {
     }
 }
 
+/// What the first test prints with this in its environment.
 fn errors(variable: &str, value: &std::path::Path) -> String {
-    let output = Command::new(std::env::current_exe().unwrap())
-        .args(["--ignored", "--nocapture", "prints_why_there_is_no_device"])
-        .env(variable, value)
-        .output()
-        .unwrap();
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    assert!(output.status.success(), "{text}{}", String::from_utf8_lossy(&output.stderr));
-    text
+    printed_by("prints_why_there_is_no_device", variable, value).unwrap()
 }
 
 #[test]

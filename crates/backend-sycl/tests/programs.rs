@@ -3,29 +3,15 @@
 
 mod common;
 
-use haloport_core::device::{
-    Buffer, Device, DeviceError, KernelArgument, KernelSource, LaunchConfig, MemoryKind, ParameterType,
-};
-use haloport_sycl::{SyclDevice, SyclKernel};
-
-const FILL_WITH: KernelSource = KernelSource {
-    name: "fill_with",
-    portable: Some(
-        "KERNEL void fill_with(GLOBAL int *x, int value, long n) {\n\
-               \x20   long i = GLOBAL_INDEX(0);\n\
-               \x20   if (i < n) x[i] = value;\n\
-               }\n",
-    ),
-    host: |_, _| {},
-    parameters: &[ParameterType::Pointer, ParameterType::I32, ParameterType::I64],
-};
+use haloport_conformance::device::programs::{FILL_WITH, fills, wrong_sources_are_refused};
+use haloport_core::device::{Device, DeviceError, KernelSource, ParameterType};
 
 #[test]
 fn a_kernel_comes_back_from_its_binary() {
     let Some(device) = common::device() else { return };
     let binary = device.compile(&FILL_WITH).unwrap().binary().unwrap();
     assert!(!binary.is_empty());
-    assert_eq!(filled(&device, &device.load(&FILL_WITH, &binary).unwrap()), [7; 100]);
+    fills(&device, &device.load(&FILL_WITH, &binary).unwrap()).unwrap();
     // Other bytes are an error, not a crash.
     assert!(device.load(&FILL_WITH, b"no binary").is_err());
 }
@@ -33,16 +19,10 @@ fn a_kernel_comes_back_from_its_binary() {
 #[test]
 fn what_is_no_kernel_is_refused_with_the_compilers_words() {
     let Some(device) = common::device() else { return };
-    let wrong = |name, portable, parameters| {
-        let error = device.compile(&KernelSource { name, portable, parameters, ..FILL_WITH }).unwrap_err();
-        assert!(matches!(error, DeviceError::Compile { .. }), "{error}");
-        error.to_string()
-    };
-    let log = wrong("f", Some("KERNEL void f(GLOBAL int *x) { x[0] = unknown_name; }"), FILL_WITH.parameters);
-    assert!(log.contains("unknown_name"), "{log}");
-    wrong("absent", FILL_WITH.portable, FILL_WITH.parameters);
-    wrong("fill_with", FILL_WITH.portable, &[ParameterType::Pointer]);
-    wrong("fill_with", None, FILL_WITH.parameters);
+    wrong_sources_are_refused(&device).unwrap();
+    let other = KernelSource { parameters: &[ParameterType::Pointer], ..FILL_WITH };
+    let error = device.compile(&other).unwrap_err();
+    assert!(matches!(error, DeviceError::Compile { .. }), "{error}");
 }
 
 #[test]
@@ -50,7 +30,7 @@ fn a_kernel_in_spirv_runs_where_the_device_takes_it() {
     let Some(device) = common::device() else { return };
     let module: Vec<u8> = fill_with_in_spirv().into_iter().flat_map(u32::to_le_bytes).collect();
     match device.compile_spirv(&FILL_WITH, &module) {
-        Ok(kernel) => assert_eq!(filled(&device, &kernel), [7; 100]),
+        Ok(kernel) => fills(&device, &kernel).unwrap(),
         Err(error @ DeviceError::Unsupported { .. }) => return eprintln!("skipped: {error}"),
         Err(error) => panic!("{error}"),
     }
@@ -104,19 +84,4 @@ fn fill_with_in_spirv() -> Vec<u32> {
     put(253, &[]); // OpReturn
     put(56, &[]); // OpFunctionEnd
     words
-}
-
-fn filled(device: &SyclDevice, kernel: &SyclKernel) -> [i32; 100] {
-    let buffer = device.allocate(400, MemoryKind::Device).unwrap();
-    let arguments =
-        [KernelArgument::Pointer(buffer.pointer()), KernelArgument::I32(7), KernelArgument::I64(100)];
-    let launch = device.bind(kernel, LaunchConfig::linear(100), &arguments).unwrap();
-    let stream = device.default_stream();
-    let mut found = [0; 400];
-    // SAFETY: the buffer holds 100 numbers and lives until the read has returned.
-    unsafe {
-        device.launch(&launch, &stream).unwrap();
-        device.read(buffer.pointer(), &mut found, &stream).unwrap();
-    }
-    std::array::from_fn(|at| i32::from_ne_bytes(std::array::from_fn(|byte| found[4 * at + byte])))
 }

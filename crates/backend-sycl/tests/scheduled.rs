@@ -3,13 +3,14 @@
 
 mod common;
 
-use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use haloport_conformance::{Failure, ensure, faults, scheduled};
+use haloport_conformance::{Failure, ensure, scheduled};
 use haloport_core::{Progress, run_ranks};
 use haloport_cpu::CpuDevice;
+
+haloport_conformance::backend_tests! { common::device: a_call_that_fails_is_an_error_of_its_rank_and_hangs_no_other }
 
 /// The chunk sizes in bytes of the tests: whole messages, and small chunks.
 const CHUNKS: [usize; 2] = [usize::MAX, 1000];
@@ -52,7 +53,7 @@ fn ten_thousand_exchanges_on_four_streams() {
 fn a_neighbour_that_does_not_come_hangs_no_stream() {
     let Some(device) = common::device() else { return };
     for chunk in CHUNKS {
-        let told = Arc::new(AtomicBool::new(false));
+        let told = AtomicBool::new(false);
         run_ranks(2, |comm| {
             comm.set_time_limit(Some(Duration::from_millis(300)));
             scheduled::silent_neighbour(&comm, &device, chunk, &told)
@@ -71,12 +72,6 @@ fn a_neighbour_that_ends_is_named() {
         })
         .unwrap();
     }
-}
-
-#[test]
-fn a_call_that_fails_is_an_error_of_its_rank_and_hangs_no_other() {
-    let Some(device) = common::device() else { return };
-    println!("{} calls failed in turn", faults::every_call_fails_once(&device).unwrap());
 }
 
 /// Without the thread, `finish` waits for messages, and the results are the same.

@@ -1,8 +1,8 @@
 //! The suites that every backend and every transport passes.
 //!
 //! A backend joins with one line, `haloport_conformance::device::suite(&device, &[])`; a transport joins with
-//! `haloport_conformance::transport::suite(&comm)` on every rank. If a backend cannot do something, an [`Exception`] with a
-//! reason says so. An exception that passes fails the suite.
+//! `haloport_conformance::transport::suite(&comm)` on every rank. If a backend cannot do something, an [`Exception`]
+//! with a reason says so. An exception that passes fails the suite.
 //!
 //! | folder | modules |
 //! | --- | --- |
@@ -12,10 +12,12 @@
 //! | `streams` | exchanges on streams: their [`ordering`] with other work, [`scheduled`] ends, [`staging`] in chunks, recorded [`steps`], the time line ([`trace`]), [`faults`] and [`panics`] |
 //! | `oracle` | what every element in memory must be |
 //! | `test_devices` | devices made of another one: [`queued`], which goes on working after a call has returned; [`altered`], in which something differs; [`exported`], whose memory other processes reach |
+//! | `backend` | [`backend`]: tests that backends share, for their test binaries |
 //! | `mutation` | [`mutation`]: damaged inputs for readers |
 
 #![warn(missing_docs)]
 
+pub mod backend;
 pub mod device;
 mod exchange;
 pub mod mutation;

@@ -1,13 +1,13 @@
-//! Damaged inputs for readers: what is flipped, cut off, doubled, moved, or has other numbers.
+//! Damaged inputs for readers: with bits flipped, parts cut off, repeated or moved, or other numbers.
 
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
 use rand::{Rng, RngExt, SeedableRng};
 
-/// The longest input that is made, unless the originals are longer: what is repeated stays below it.
+/// The most bytes of an input in which a part is repeated.
 const LONGEST: usize = 64 << 10;
 
-/// Numbers that lie at a limit of some type, or beyond all.
+/// Numbers at the limits of types, or beyond them.
 const EXTREMES: [i128; 16] = [
     0,
     1,
@@ -27,12 +27,11 @@ const EXTREMES: [i128; 16] = [
     i128::MAX,
 ];
 
-/// What may stand in a text in the place of a number.
+/// Words that replace a number in a text.
 const WORDS: [&str; 8] =
     ["nan", "inf", "-1e999", "1e-999", "", "-", "0.0000000000000000000001", "99999999999999999999999"];
 
-/// Input `number` of those that are made of `originals`: one of them, changed in one to three places. The same number
-/// gives the same input.
+/// One of the `originals`, changed in one to three places. The same `number` gives the same input.
 pub fn mutated(originals: &[&[u8]], number: u64) -> Vec<u8> {
     let mut random = StdRng::seed_from_u64(number);
     let mut input = originals.choose(&mut random).map_or_else(Vec::new, |original| original.to_vec());

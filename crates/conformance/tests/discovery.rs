@@ -1,4 +1,5 @@
-//! Finding the owners of halos on many ranks: right, and no more work for a rank than its own cells and neighbours make.
+//! Finding the owners of halos on many ranks: the result is right, and the work of a rank depends only on its own cells
+//! and neighbours.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -17,7 +18,7 @@ use haloport_mesh::{LocalItems, LocalMesh, Mesh, Neighbourhood, Partition};
 
 const RANKS: usize = 1024;
 
-/// What a rank may hold and send, as a multiple of its own ids.
+/// The most that a rank may hold and send, as a multiple of its own ids.
 const MOST: f64 = 4.0;
 
 #[test]
@@ -34,7 +35,7 @@ fn owners_on_1024_ranks_are_found_at_the_cost_of_ones_own_cells() {
             for (what, items) in
                 [("cells", local.cells()), ("edges", local.edges()), ("vertices", local.vertices())]
             {
-                // A part whose vertices are owned by others owns none; its own ids are those of its halo.
+                // A part may own no vertices; its own ids are then those of its halo.
                 for named in [false, true] {
                     let set = index_set(items, named);
                     let cost = discover(&comm, &counters, &set)?;
@@ -73,7 +74,7 @@ fn index_set(items: &LocalItems, named: bool) -> IndexSet {
     if named { set.with_owners(owners) } else { set }
 }
 
-/// Makes the pattern, looks whether it is right, and returns what it cost, which is counted at the transport as well.
+/// Makes the pattern, verifies it, and returns its cost, which is also counted at the transport.
 fn discover(comm: &Communicator, counters: &Counters, set: &IndexSet) -> Result<SetupCost, Failure> {
     counters.take();
     let pattern = Pattern::unstructured(comm, std::slice::from_ref(set), &HaloCells::All)?;
@@ -103,7 +104,7 @@ fn discover(comm: &Communicator, counters: &Counters, set: &IndexSet) -> Result<
 
 #[test]
 fn runs_of_ids_are_kept_together() {
-    // Of a rank's 4096 ids each would have another keeper, and every rank would tell almost every other.
+    // If each of a rank's 4096 ids had another keeper, every rank would send to almost every other one.
     const OWNED: i64 = 4096;
     let all = RANKS as i64 * OWNED;
     run_ranks(RANKS, |comm| -> Result<(), Failure> {
@@ -131,7 +132,7 @@ fn boxes_of_any_shape_are_found_at_the_cost_of_ones_own_neighbours() {
             let pattern = Pattern::structured(&comm, &grid, mine.as_slice(), &Halo::uniform(1))?;
             let (cost, counts) = (pattern.setup_cost(), counters.take());
             ensure!(cost.messages == counts.sent, "{cost:?}, and the transport counts {counts:?}");
-            // A question, an answer and a request for each neighbour, and nobody else hears of the domain.
+            // A question, an answer and a request for each neighbour; no other rank gets a message about the domain.
             ensure!(cost.messages <= 3 * neighbours, "{cost:?} for {neighbours} neighbours, {parts:?} parts");
             ensure!(
                 counts.received <= 3 * neighbours,

@@ -2,8 +2,6 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use haloport_conformance::random::{self, cases};
@@ -11,7 +9,7 @@ use haloport_conformance::{Failure, faults, large, line, out_of_step, steps, str
 use haloport_core::run_ranks;
 use haloport_cpu::CpuDevice;
 
-/// Random cases of boxes in one run, with a fifth as many of unstructured domains and a tenth as many of cubed spheres.
+/// Random structured cases of one run; there are a fifth as many unstructured ones and a tenth as many cubed spheres.
 const CASES: u64 = 10_000;
 
 const RANKS: usize = 8;
@@ -60,7 +58,8 @@ fn random_exchanges_match_the_global_oracle() {
     random::boxes(&device(), cases(CASES), RANKS).unwrap();
 }
 
-/// Messages in parts, of which some lie in fields; with one thread, and with several, which pack all messages at once.
+/// Messages in parts, some of which are sent from fields; with one thread, and with several, which pack all messages at
+/// once.
 #[test]
 fn planes_that_lie_in_fields_match_the_global_oracle() {
     for ranks in [2, 3] {
@@ -96,23 +95,15 @@ fn a_call_that_fails_is_an_error_of_its_rank_and_hangs_no_other() {
     println!("{} calls failed in turn", faults::every_call_fails_once(&device()).unwrap());
 }
 
-/// The CPU captures nothing: each replay is done anew.
+/// The CPU captures nothing: each replay does the work anew.
 #[test]
 fn steps_that_are_recorded_are_those_of_overlap() {
-    for ranks in 1..=4 {
-        let captured = run_ranks(ranks, |comm| steps::suite(&comm, &device())).unwrap();
-        assert!(captured.iter().all(|count| *count == 0), "{captured:?}");
-    }
+    steps::suite_on_ranks(&device(), 1..=4, false).unwrap();
 }
 
 #[test]
 fn a_neighbour_that_does_not_replay_is_named() {
-    let told = Arc::new(AtomicBool::new(false));
-    run_ranks(2, |comm| {
-        comm.set_time_limit(Some(Duration::from_millis(300)));
-        steps::silent_neighbour(&comm, &device(), &told)
-    })
-    .unwrap();
+    steps::silent_neighbour(&device()).unwrap();
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! All kernels of the portable dialect that are core's or the suites' are compiled by CUDA's run-time compiler.
+//! CUDA's run-time compiler compiles all kernels of core and of the suites.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use haloport_conformance::device::kernel_sources;

@@ -1,13 +1,8 @@
-//! The suites for devices that go on working after a call has returned, on the CPU with a thread for each
-//! stream. It also captures work: what no other device does on a machine without a GPU.
+//! The suites for devices that go on working after a call has returned, on the CPU with a thread for each stream. It
+//! also captures work, which on a machine without a GPU no other device does.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
-use std::time::Duration;
-
 use haloport_conformance::queued::Queued;
-use haloport_conformance::random::{self, cases};
 use haloport_conformance::{device, ordering, panics, scheduled, steps};
 use haloport_core::{Progress, run_ranks};
 use haloport_cpu::CpuDevice;
@@ -16,15 +11,20 @@ fn queued() -> Queued<CpuDevice> {
     Queued::new(&CpuDevice::with_threads(1).unwrap()).unwrap()
 }
 
+fn some_queued() -> Option<Queued<CpuDevice>> {
+    Some(queued())
+}
+
+haloport_conformance::backend_tests! { some_queued:
+    random_exchanges_match_the_global_oracle,
+    steps_in_messages_are_captured_and_others_say_why_not,
+    a_neighbour_that_does_not_replay_hangs_no_stream,
+}
+
 #[test]
 fn the_device_suite_passes() {
     let report = device::suite(&queued(), &[]).unwrap();
     assert!(report.excused.is_empty() && report.passed.len() >= 28, "{report:?}");
-}
-
-#[test]
-fn random_exchanges_match_the_global_oracle() {
-    random::boxes(&queued(), cases(500), 5).unwrap();
 }
 
 #[test]
@@ -62,15 +62,10 @@ fn a_driver_that_panics_fails_its_exchange_alone() {
     }
 }
 
-/// Two of the three ways of data: in messages, whichever was asked for, and on one rank.
+/// Steps whose halos come in messages are captured; on one rank, other steps as well.
 #[test]
 fn steps_that_are_captured_are_those_of_overlap() {
-    for ranks in 1..=4 {
-        let device = queued();
-        let captured = run_ranks(ranks, |comm| steps::suite(&comm, &device)).unwrap();
-        println!("{ranks} ranks: {captured:?} ways of a step were captured");
-        assert!(captured.iter().all(|count| *count > 0), "{captured:?}");
-    }
+    steps::suite_on_ranks(&queued(), 1..=4, true).unwrap();
 }
 
 #[test]
@@ -79,24 +74,6 @@ fn without_a_thread_captured_steps_are_the_same() {
     run_ranks(3, |comm| {
         comm.set_progress(Progress::Caller)?;
         steps::suite(&comm, &device)
-    })
-    .unwrap();
-}
-
-#[test]
-fn steps_in_messages_are_captured_and_others_say_why_not() {
-    let device = queued();
-    for ranks in [1, 2] {
-        run_ranks(ranks, |comm| steps::capturing(&comm, &device)).unwrap();
-    }
-}
-
-#[test]
-fn a_neighbour_that_does_not_replay_hangs_no_stream() {
-    let (device, told) = (queued(), Arc::new(AtomicBool::new(false)));
-    run_ranks(2, |comm| {
-        comm.set_time_limit(Some(Duration::from_millis(300)));
-        steps::silent_neighbour(&comm, &device, &told)
     })
     .unwrap();
 }

@@ -1,4 +1,5 @@
-//! Warnings of exchanges that nobody waits for: the thread for progress gives them, so this test has its process for itself.
+//! Warnings of exchanges for which no thread waits: the progress thread logs them, so this test has a process of its
+//! own.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::io::{self, Write};
@@ -11,7 +12,7 @@ use haloport_conformance::scheduled;
 use haloport_core::run_ranks;
 use haloport_cpu::CpuDevice;
 
-/// What was logged.
+/// The log.
 #[derive(Clone, Default)]
 struct Log(Arc<Mutex<Vec<u8>>>);
 
@@ -31,7 +32,7 @@ fn an_exchange_behind_gates_warns_once_and_names_its_neighbour() {
     let writer = log.clone();
     tracing_subscriber::fmt().with_writer(move || writer.clone()).with_ansi(false).init();
     let device = Queued::new(&CpuDevice::with_threads(1).unwrap()).unwrap();
-    let told = Arc::new(AtomicBool::new(false));
+    let told = AtomicBool::new(false);
     run_ranks(2, |comm| {
         comm.set_warn_after(Some(Duration::from_millis(50)));
         comm.set_time_limit(Some(Duration::from_millis(300)));

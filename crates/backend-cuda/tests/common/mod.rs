@@ -1,21 +1,9 @@
 //! The device under test: the first one of the CUDA driver.
 
-#![allow(dead_code, reason = "each test binary uses its own part")]
-
-use haloport_core::device::{Device, DeviceError};
+use haloport_conformance::backend::device_under_test;
 use haloport_cuda::CudaDevice;
 
-/// The device, or `None`, said plainly, where there is none and `HALOPORT_CUDA` does not say that there must be one.
+/// The device; `None` if it is missing and `HALOPORT_CUDA` does not require it.
 pub(crate) fn device() -> Option<CudaDevice> {
-    match CudaDevice::new() {
-        Ok(device) => {
-            eprintln!("on {}: {}", device.info().name, device.info().driver);
-            Some(device)
-        }
-        Err(error @ DeviceError::NotFound { .. }) if std::env::var_os("HALOPORT_CUDA").is_none() => {
-            eprintln!("skipped: {error}");
-            None
-        }
-        Err(error) => panic!("{error}"),
-    }
+    device_under_test(CudaDevice::new(), "HALOPORT_CUDA")
 }

@@ -9,22 +9,12 @@ use cl3::command_queue::{
     CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE, CL_QUEUE_PROPERTIES, create_command_queue_with_properties,
     release_command_queue,
 };
-use haloport_core::device::{Device, DeviceError};
+use haloport_conformance::backend::device_under_test;
 use haloport_sycl::SyclDevice;
 
 /// The device; `None`, with a line on the error stream, if there is none and `HALOPORT_SYCL` is not set.
 pub(crate) fn device() -> Option<SyclDevice> {
-    match SyclDevice::new() {
-        Ok(device) => {
-            eprintln!("on {}: {}", device.info().name, device.info().driver);
-            Some(device)
-        }
-        Err(error @ DeviceError::NotFound { .. }) if std::env::var_os("HALOPORT_SYCL").is_none() => {
-            eprintln!("skipped: {error}");
-            None
-        }
-        Err(error) => panic!("{error}"),
-    }
+    device_under_test(SyclDevice::new(), "HALOPORT_SYCL")
 }
 
 /// A queue that is out of order, like one of another program.

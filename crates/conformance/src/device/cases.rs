@@ -1,4 +1,4 @@
-//! Random copies with their expected outcomes.
+//! Random copies with their expected results.
 
 use std::sync::Arc;
 
@@ -9,10 +9,10 @@ use rand::seq::SliceRandom;
 
 use super::bytes::{random_bytes, upload_bytes};
 
-/// What is in a target before.
+/// The byte that fills a target before a copy.
 pub(super) const BACKGROUND: u8 = 0xA5;
 
-/// A random strided copy with its expected outcome.
+/// A random strided copy with its expected result.
 #[derive(Debug)]
 pub(super) struct BoxCase {
     pub(super) element_bytes: usize,
@@ -95,7 +95,7 @@ pub(super) struct Gather {
     pub(super) target: GatherSide,
 }
 
-/// Where the rows of one side lie: some are not copied.
+/// The rows of one side, some of which are not copied.
 #[derive(Debug)]
 pub(super) struct GatherSide {
     pub(super) bytes: usize,
@@ -106,14 +106,14 @@ pub(super) struct GatherSide {
 }
 
 impl Gather {
-    /// At most `most_bytes` of row after row, but at least a few rows.
+    /// A random copy of about `most_bytes` bytes, and of a few rows at least.
     pub(super) fn random(random: &mut StdRng, extent: usize, most_bytes: usize) -> Gather {
         let mut row = BoxCase::random(random, extent);
         let rows = random.random_range(1..=(most_bytes / row.source_bytes.max(row.target_bytes)).max(30));
         let held = rows + random.random_range(0..=1 + rows / 4);
-        // The rows are the slowest or the fastest axis of either side, padded or not, upwards or downwards: the bytes
-        // of all rows and from row to row, and what the strides within a row are multiplied by.
-        let mut place = |bytes: usize| {
+        // On either side, rows are the slowest or the fastest axis, padded or not, upwards or downwards. This returns
+        // their bytes and stride, and the factor for the strides within a row.
+        let mut lay_out = |bytes: usize| {
             let (stride, bytes, scale) = if random.random_bool(0.5) {
                 let stride = bytes + random.random_range(0..3) * row.element_bytes;
                 (stride, stride * held, 1)
@@ -125,8 +125,8 @@ impl Gather {
             let stride = if downwards { -(stride as isize) } else { stride as isize };
             (GatherSide { bytes, begin, stride, indices: None }, scale as isize)
         };
-        let (mut source, source_scale) = place(row.source_bytes);
-        let (mut target, target_scale) = place(row.target_bytes);
+        let (mut source, source_scale) = lay_out(row.source_bytes);
+        let (mut target, target_scale) = lay_out(row.target_bytes);
         for axis in &mut row.axes {
             axis.source_stride *= source_scale;
             axis.target_stride *= target_scale;
@@ -173,7 +173,7 @@ impl Gather {
     }
 }
 
-/// `rows` of the rows held, each at most once; half of the lists have runs of rows that follow each other.
+/// Picks `rows` of the rows held, each at most once; in half of the lists, runs of consecutive rows.
 fn in_runs(random: &mut StdRng, rows: usize, held: usize) -> Arc<[u32]> {
     let run = if random.random_bool(0.5) { 1 } else { random.random_range(2..=50) };
     let mut starts: Vec<usize> = (0..held).step_by(run).collect();

@@ -1,4 +1,4 @@
-//! Copies and fills, called one by one and bound to lists.
+//! Copies and fills, called one by one, and lists of bound copies.
 
 use haloport_core::device::{Buffer, CopyItem, Device, MemoryKind, NextReader, Priority};
 use rand::SeedableRng;
@@ -59,12 +59,13 @@ pub(super) fn fills<D: Device>(device: &D) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Who is said to read what the lists of a round write, which changes the speed alone.
+/// The next reader that the lists of a round name, which affects only the speed.
 pub(super) fn reader_of(round: usize) -> NextReader {
     if round.is_multiple_of(2) { NextReader::Here } else { NextReader::Elsewhere }
 }
 
-/// How often the list of a round is run: for another reader, a device may try several ways before it keeps to one.
+/// How often the list of a round is run: if the reader is elsewhere, a device may try several methods before it chooses
+/// one.
 fn runs_of(round: usize) -> usize {
     if reader_of(round) == NextReader::Here { 1 } else { 4 }
 }

@@ -1,4 +1,4 @@
-//! The names that the portable dialect has for the element types.
+//! The names of the element types in the portable dialect.
 
 use haloport_core::ElementType;
 use haloport_core::device::{
@@ -33,7 +33,7 @@ macro_rules! kernels {
         })),*]
     };
 }
-/// A kernel for each element type, which copies elements one by one if they are as large as they should be.
+/// A kernel for each element type, which copies elements if they have the right size.
 pub(super) const KERNELS: [(ElementType, KernelSource); 16] = kernels! {
     I8 "i8" 1, I16 "i16" 2, I32 "i32" 4, I64 "i64" 8, I128 "i128" 16,
     U8 "u8" 1, U16 "u16" 2, U32 "u32" 4, U64 "u64" 8, U128 "u128" 16,
@@ -58,10 +58,13 @@ pub(super) fn element_types<D: Device>(device: &D) -> Result<(), Failure> {
         ];
         let kernel = device.compile(&source)?;
         let launch = device.bind(&kernel, LaunchConfig::linear(COUNT), &arguments)?;
-        // SAFETY: both buffers hold so many elements and live until the read has returned.
+        // SAFETY: both buffers hold `COUNT` elements and live until the read has returned.
         unsafe { device.launch(&launch, &stream)? };
         let found = read_on(device, y.pointer(), bytes, &stream)?;
-        ensure!(found == values, "elements of type {element} are wrong: is that their size?");
+        ensure!(
+            found == values,
+            "elements of type {element} are wrong: their size may differ from the host's"
+        );
     }
     Ok(())
 }

@@ -1,5 +1,5 @@
-//! The halos along the fastest axis of periodic blocks: strided copies of the same form that lie in the same rows, which
-//! a backend may join.
+//! The halos along the fastest axis of periodic blocks: strided copies of the same shape in the same rows, which a
+//! backend may join.
 
 use haloport_core::device::{BoxCopy, Buffer, CopyAxis, CopyItem, Device, Pointer, Priority};
 use rand::rngs::StdRng;
@@ -23,7 +23,7 @@ struct Block {
     seed: u64,
 }
 
-/// Lists of several blocks, in any order, once with few and once with many rows.
+/// Lists of copies of several blocks, in random order, with few rows and with many.
 pub(super) fn faces<D: Device>(device: &D) -> Result<(), Failure> {
     let stream = device.create_stream(Priority::Normal)?;
     let mut random = StdRng::seed_from_u64(11);
@@ -39,8 +39,8 @@ pub(super) fn faces<D: Device>(device: &D) -> Result<(), Failure> {
         }
         items.shuffle(&mut random);
         let list = device.bind_copies(items, reader_of(round))?;
-        // SAFETY: every item stays within its block, which lives until the reads have returned; halos are written, other
-        // elements read.
+        // SAFETY: every item stays within its block, which lives until the reads have returned; halos are written,
+        // other elements read.
         unsafe { device.run_copies(&list, &stream)? };
         for (number, (block, buffer)) in blocks.iter().zip(&memory).enumerate() {
             let found = read_on(device, buffer.pointer(), block.bytes(), &stream)?;
@@ -72,12 +72,12 @@ impl Block {
         self.planes * self.rows * self.row_bytes()
     }
 
-    /// From which element of a row to which the two halos are copied.
+    /// For each of the two halos, the elements of a row that it is copied from and to.
     fn halos(&self) -> [(usize, usize); 2] {
         [(self.owned, 0), (self.halo, self.halo + self.owned)]
     }
 
-    /// Both halos of all rows but those of the first plane, which each have a copy of their own.
+    /// Both halos of all rows. The first plane has copies of its own.
     fn copies(&self, begin: Pointer) -> Result<Vec<CopyItem>, Failure> {
         let row = self.row_bytes() as isize;
         let along =

@@ -5,6 +5,7 @@
 //! - `kernels`, `elements`: kernels, their arguments and element types;
 //! - `order`, `slow`: what is asynchronous and what waits, shown with a slow kernel;
 //! - `bytes`: bytes to a device and back;
+//! - `programs`: a kernel for backends that load others than sources;
 //! - `nvrtc`: whether CUDA's compiler takes kernels, which needs no device.
 
 mod bytes;
@@ -16,6 +17,7 @@ mod kernels;
 mod memory;
 pub mod nvrtc;
 mod order;
+pub mod programs;
 mod signs;
 mod slow;
 mod streams;
@@ -25,7 +27,7 @@ use haloport_core::device::{Device, KernelSource};
 use crate::{Exception, Report, judge};
 pub(crate) use slow::Slow;
 
-/// The kernels of the suite, for compilers without a device.
+/// The kernels of the suites, for compilers without a device.
 pub fn kernel_sources() -> Vec<KernelSource> {
     [kernels::SAXPY, kernels::COUNT, slow::SPIN]
         .into_iter()
@@ -37,7 +39,7 @@ pub fn kernel_sources() -> Vec<KernelSource> {
 /// Runs all device tests.
 ///
 /// # Errors
-/// The failures, one on a line; an exception that passes is one.
+/// The failures, one per line; an exception that passes is one.
 pub fn suite<D: Device>(device: &D, exceptions: &[Exception]) -> Result<Report, String> {
     judge(
         device,

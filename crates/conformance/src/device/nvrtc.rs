@@ -1,4 +1,4 @@
-//! CUDA's run-time compiler, to see whether it takes kernels of the portable dialect; no GPU is needed.
+//! CUDA's run-time compiler: whether it takes kernels of the portable dialect. No GPU is needed.
 //!
 //! `HALOPORT_NVRTC` names its library (several with `:` between them); `scripts/opencl --install` gets it.
 
@@ -10,15 +10,15 @@ use libloading::{Library, Symbol};
 type Program = *mut c_void;
 type Status = c_int;
 
-/// The compute capabilities that are compiled for, as far as a compiler knows them: Turing, Ampere, Hopper, Blackwell.
+/// The compute capabilities to compile for, if the compiler knows them: Turing, Ampere, Hopper, Blackwell.
 const CAPABILITIES: [c_int; 4] = [75, 80, 90, 100];
 
-/// Compiles every source, with its name, with every compiler that `HALOPORT_NVRTC` names, to the machine code of every
-/// compute capability of a list from 7.5 to 10.0 that it knows. Says how many there were, and says so where no compiler is
-/// named. Warnings are errors, and so are registers that do not suffice, so that values are spilled to memory.
+/// Compiles every source, given with its name, by every compiler that `HALOPORT_NVRTC` names, to machine code of every
+/// compute capability of a list from 7.5 to 10.0 that the compiler knows. Prints the number of kernels, or that no
+/// compiler is named. Warnings are errors, and so are spills of registers to memory.
 ///
 /// # Errors
-/// The compiler's log of the first source that it refuses, and a library that cannot be loaded.
+/// The log of the first source that a compiler refuses, or the error of a library that cannot be loaded.
 pub fn compile_all(sources: &[(&str, &str)]) -> Result<(), String> {
     let Ok(paths) = std::env::var("HALOPORT_NVRTC") else {
         eprintln!("skipped: HALOPORT_NVRTC names no libnvrtc.so; scripts/opencl --install gets one");
@@ -44,7 +44,7 @@ pub fn compile_all(sources: &[(&str, &str)]) -> Result<(), String> {
             }
         }
         if compile(&nvrtc, &cuda("KERNEL void wrong(GLOBAL nothing *x) {}"), capabilities[0]).is_ok() {
-            return Err(format!("{path} compiles what is no program"));
+            return Err(format!("{path} compiles a program with an unknown type"));
         }
         eprintln!("{} kernels compiled for {capabilities:?} with {path}, without spills", sources.len());
     }
@@ -68,7 +68,7 @@ fn known(nvrtc: &Library) -> Result<Vec<c_int>, String> {
     }
 }
 
-/// That an assembler's log tells of nothing but properties of functions, among them no spills.
+/// Returns the log as an error if it has anything but properties of functions, or if those have spills.
 fn without_spills(log: String) -> Result<(), String> {
     let spills = |line: &str| {
         // `288 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads`
@@ -87,12 +87,12 @@ fn without_spills(log: String) -> Result<(), String> {
     }
 }
 
-/// Compiles a program to machine code and gives the compiler's log, as the error if it refuses.
+/// Compiles a program to machine code and returns the compiler's log, as an error if it refuses the program.
 fn compile(nvrtc: &Library, source: &str, capability: c_int) -> Result<String, String> {
     let in_c = |text: &str| CString::new(text).map_err(|error| error.to_string());
     let missing = |error: libloading::Error| error.to_string();
     let source = in_c(source)?;
-    // The compiler has an assembler in it, which tells of each function what it takes.
+    // The assembler within the compiler logs the resources of each function.
     let more = [format!("--gpu-architecture=sm_{capability}"), "--ptxas-options=-v".into()];
     let options = CUDA_OPTIONS.into_iter().chain(more.iter().map(String::as_str)).map(in_c);
     let options: Vec<CString> = options.collect::<Result<_, _>>()?;

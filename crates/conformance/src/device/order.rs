@@ -1,4 +1,4 @@
-//! What is asynchronous and what waits, shown with a kernel that takes its time.
+//! What is asynchronous and what waits, shown with a slow kernel.
 
 use std::sync::mpsc;
 use std::thread;
@@ -32,7 +32,7 @@ pub(super) fn work_after_the_call<D: Device>(device: &D) -> Result<(), Failure> 
     Ok(())
 }
 
-/// What is put into an immediate stream is done when the call returns, and after what the stream was told to wait for.
+/// Work put into an immediate stream is done when the call returns, and after the events that the stream waits for.
 pub(super) fn work_in_the_call<D: Device>(device: &D) -> Result<(), Failure> {
     let Some(immediate) = device.create_immediate_stream()? else { return Ok(()) };
     let (slow, long) = (Slow::new(device)?, Slow::new(device)?);
@@ -53,7 +53,7 @@ pub(super) fn work_in_the_call<D: Device>(device: &D) -> Result<(), Failure> {
         "an immediate stream has a gate, which its thread could not open"
     );
 
-    // The same stream, borrowed: after the work of another stream, which wants to be waited for, and before that of another.
+    // The same stream, borrowed: it waits for the work of one stream, and another stream waits for its work.
     // SAFETY: the stream outlives what is borrowed.
     let stream = unsafe { device.borrow_stream(immediate.handle())? };
     let (before, after) = (device.create_stream(Priority::Normal)?, device.create_stream(Priority::Normal)?);
@@ -104,10 +104,10 @@ pub(super) fn streams_side_by_side<D: Device>(device: &D) -> Result<(), Failure>
     Ok(())
 }
 
-/// Waiting for a device waits for every stream of it: the default one, one that was made, and one that is borrowed.
+/// Waiting for a device waits for all its streams: the default one, a stream that was made, and a borrowed one.
 pub(super) fn all_streams<D: Device>(device: &D) -> Result<(), Failure> {
     let (made, lent) = (device.create_stream(Priority::Normal)?, device.create_stream(Priority::Low)?);
-    // SAFETY: the stream that is borrowed lives to the end.
+    // SAFETY: the lent stream lives to the end.
     let borrowed = unsafe { device.borrow_stream(lent.handle())? };
     let streams = [device.default_stream(), made, borrowed];
     let slow = streams.iter().map(|_| Slow::new(device)).collect::<Result<Vec<_>, _>>()?;
@@ -122,7 +122,7 @@ pub(super) fn all_streams<D: Device>(device: &D) -> Result<(), Failure> {
     }
     let reached = events.iter().map(|event| device.query(event)).collect::<Result<Vec<_>, _>>();
     each(&streams, |stream| device.synchronize(stream))?;
-    ensure!(reached? == [true; 3], "work was left over in the default stream, one made or one borrowed");
+    ensure!(reached? == [true; 3], "work was left in the default stream, the one made or the one borrowed");
     Ok(())
 }
 
@@ -130,7 +130,7 @@ fn each<T>(of: &[T], call: impl FnMut(&T) -> Result<(), DeviceError>) -> Result<
     Ok(of.iter().try_for_each(call)?)
 }
 
-/// The current stream is what was made so last and still is, in this thread.
+/// The current stream of a thread is the one that was made current last and whose scope has not ended.
 pub(super) fn current_streams<D: Device>(device: &D) -> Result<(), Failure> {
     let (one, two) = (device.create_stream(Priority::Normal)?, device.create_stream(Priority::High)?);
     let default = device.default_stream();
@@ -146,7 +146,10 @@ pub(super) fn current_streams<D: Device>(device: &D) -> Result<(), Failure> {
         let _inner = make_current(&two);
         is(&two, "within two scopes")?;
         let there = thread::scope(|scope| scope.spawn(|| current_stream(device).handle()).join());
-        ensure!(there.is_ok_and(|handle| handle == default.handle()), "another thread has this one's stream");
+        ensure!(
+            there.is_ok_and(|handle| handle == default.handle()),
+            "another thread has the current stream of this one"
+        );
     }
     is(&one, "after the inner scope")?;
     let later = make_current(&two);
@@ -230,7 +233,7 @@ pub(super) fn calls_of_the_host<D: Device>(device: &D) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Two threads bind one kernel and launch what they bound at the same time.
+/// Two threads bind one kernel and launch it at the same time.
 pub(super) fn launches_by_several_threads<D: Device>(device: &D) -> Result<(), Failure> {
     const ROUNDS: usize = 200;
     let kernel = device.compile(&SAXPY)?;
@@ -242,7 +245,7 @@ pub(super) fn launches_by_several_threads<D: Device>(device: &D) -> Result<(), F
         for round in 0..ROUNDS {
             let sign = if round % 4 == 3 { -1.0 } else { 1.0 };
             device.rebind(&mut launch, 2, KernelArgument::F64(sign * factor))?;
-            // SAFETY: the buffers live until the read has returned, and belong to this thread alone.
+            // SAFETY: the buffers live until the read has returned, and this thread alone uses them.
             unsafe { device.launch(&launch, &stream)? };
         }
         let found = floats(&read_on(device, y.pointer(), 64 * 8, &stream)?);
@@ -257,7 +260,7 @@ pub(super) fn launches_by_several_threads<D: Device>(device: &D) -> Result<(), F
     })
 }
 
-/// Memory of a stream is zero for what follows in it, and may be given back at once.
+/// Memory allocated on a stream is zero for later work there, and may be dropped at once.
 pub(super) fn buffers_of_a_stream<D: Device>(device: &D) -> Result<(), Failure> {
     let stream = device.create_stream(Priority::Normal)?;
     let ones = 1.0f64.to_ne_bytes();
@@ -266,7 +269,7 @@ pub(super) fn buffers_of_a_stream<D: Device>(device: &D) -> Result<(), Failure> 
         let buffer = device.allocate_on(count * 8, &stream)?;
         drop(device.allocate_on(count * 8, &stream)?);
         let zeros = read_on(device, buffer.pointer(), count * 8, &stream)?;
-        ensure!(zeros.iter().all(|byte| *byte == 0), "memory of a stream is not zero");
+        ensure!(zeros.iter().all(|byte| *byte == 0), "memory allocated on a stream is not zero");
         // SAFETY: the buffer is that long, and the stream is synchronised before it is dropped.
         unsafe { device.fill(buffer.pointer(), &ones, count, &stream)? };
         device.synchronize(&stream)?;

@@ -1,4 +1,4 @@
-//! Copies that change signs, with axes of the source that run backwards, as across the edges of a cubed sphere.
+//! Copies that change signs and reverse axes of the source, as across the edges of a cubed sphere.
 
 use half::f16;
 use haloport_core::device::{
@@ -27,7 +27,7 @@ pub(super) fn sign_changes<D: Device>(device: &D) -> Result<(), Failure> {
     let stream = device.create_stream(Priority::Normal)?;
     let mut random = StdRng::seed_from_u64(6);
     for round in 0..24 {
-        // Large enough to be spread over threads, now and then.
+        // Some are large enough to be spread over threads.
         let extent = if round % 8 == 7 { 24 } else { 6 };
         let mut cases: Vec<SignCase> = (0..12).map(|_| SignCase::random(&mut random, extent)).collect();
         if round == 23 {
@@ -58,7 +58,7 @@ pub(super) fn sign_changes<D: Device>(device: &D) -> Result<(), Failure> {
     refusals(device)
 }
 
-/// What does not go together.
+/// Elements and sign changes that do not fit together.
 fn refusals<D: Device>(device: &D) -> Result<(), Failure> {
     let buffer = upload_bytes(device, &[0; 64])?;
     let copy = BoxCopy::new(buffer.pointer(), buffer.pointer().offset(32), 12, &[])?;
@@ -69,7 +69,7 @@ fn refusals<D: Device>(device: &D) -> Result<(), Failure> {
     Ok(())
 }
 
-/// A random copy with changed signs, and along which axes it walks the source backwards.
+/// A random copy with changed signs, and the axes along which it reverses the source.
 #[derive(Debug)]
 struct SignCase {
     case: BoxCase,
@@ -87,7 +87,7 @@ impl SignCase {
         SignCase { case, backwards, change }
     }
 
-    /// Elements without gaps, which may be cut between any two numbers.
+    /// Elements without gaps, which a device may cut between any two numbers.
     fn one_run() -> SignCase {
         let (element_bytes, extent) = (24, 100_001);
         let axes = vec![CopyAxis { extent, source_stride: 24, target_stride: 24 }];
@@ -107,7 +107,7 @@ impl SignCase {
             .with_sign_change(self.change)
     }
 
-    /// Random numbers, among them zeros, the lowest ones and what is no number.
+    /// Random numbers, among them zeros, the lowest numbers and NaNs.
     fn source(&self) -> Vec<u8> {
         let mut bytes = random_bytes(self.case.seed, self.case.source_bytes);
         for (number, bytes) in bytes.chunks_exact_mut(self.change.bytes()).enumerate() {
@@ -125,7 +125,7 @@ impl SignCase {
         bytes
     }
 
-    /// The target as it should be, number by number.
+    /// The target after the copy, number by number.
     fn expected(&self) -> Vec<u8> {
         let BoxCase { element_bytes, axes, target_bytes, .. } = &self.case;
         let source = self.source();
@@ -150,7 +150,7 @@ impl SignCase {
     }
 }
 
-/// Minus a number, as Rust's arithmetic has it.
+/// Negates a number by Rust's arithmetic.
 fn negated(change: SignChange, bytes: &[u8]) -> Vec<u8> {
     macro_rules! minus {
         ($number:ty, $minus:expr) => {{

@@ -1,4 +1,4 @@
-//! A kernel that takes its time, gates that hold a stream back, and whether an event is reached meanwhile.
+//! A slow kernel, gates that hold a stream back, and waiting for events without blocking.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -10,7 +10,7 @@ use haloport_core::device::{
 use super::bytes::{floats, read_on, upload};
 use crate::Failure;
 
-/// Writes `result` after `rounds` multiplications, each of which waits for the one before.
+/// Writes `result` after `rounds` multiplications, each of which depends on the one before.
 pub(super) const SPIN: KernelSource = KernelSource {
     name: "spin",
     portable: Some(
@@ -34,13 +34,13 @@ pub(super) const SPIN: KernelSource = KernelSource {
     parameters: &[ParameterType::Pointer, ParameterType::I64, ParameterType::F64],
 };
 
-/// How long the slow kernel takes, at least.
+/// The least time that the slow kernel takes.
 const SLOW: Duration = Duration::from_millis(60);
 
-/// What the slow kernel writes in the end.
+/// The number that the slow kernel writes.
 pub(super) const RESULT: f64 = 42.0;
 
-/// A slow kernel with a value in device memory, 0 at first, which it sets to [`RESULT`].
+/// A slow kernel, which sets a value in device memory from 0 to [`RESULT`].
 pub(crate) struct Slow<'a, D: Device> {
     device: &'a D,
     value: D::Buffer,
@@ -53,7 +53,7 @@ impl<'a, D: Device> Slow<'a, D> {
         Slow::lasting(device, SLOW)
     }
 
-    /// A kernel that takes at least so long, on an asynchronous device.
+    /// A kernel that takes at least `time`, on an asynchronous device.
     pub(crate) fn lasting(device: &'a D, time: Duration) -> Result<Slow<'a, D>, Failure> {
         let (value, copy) = (upload(device, &[0.0])?, upload(device, &[-1.0])?);
         let kernel = device.compile(&SPIN)?;
@@ -74,8 +74,8 @@ impl<'a, D: Device> Slow<'a, D> {
                 device.synchronize(&stream)?;
                 Ok::<_, DeviceError>(begin.elapsed() > time)
             };
-            // Twice, for the first may be long because of other work on this machine. A device without streams of its own
-            // does all this in the call.
+            // Twice, since other work on the machine may have slowed down the first launch. A synchronous device does
+            // all work in the call, so any kernel will do.
             if !device.info().asynchronous || (takes_long()? && takes_long()?) {
                 let launch = device.bind(&kernel, LaunchConfig::linear(1), &arguments(RESULT))?;
                 return Ok(Slow { device, value, copy, launch });
@@ -89,19 +89,19 @@ impl<'a, D: Device> Slow<'a, D> {
         unsafe { self.device.launch(&self.launch, stream) }
     }
 
-    /// Puts into `stream` what finds out the value there.
+    /// Puts a copy of the value into `stream`, for [`seen`](Slow::seen).
     pub(super) fn look(&self, stream: &D::Stream) -> Result<(), DeviceError> {
         // SAFETY: both hold a number, and every test keeps them until the work is done.
         unsafe { self.device.copy(self.value.pointer(), self.copy.pointer(), 8, stream) }
     }
 
-    /// The value that the look in `stream` found.
+    /// The value that the last look in `stream` found.
     pub(super) fn seen(&self, stream: &D::Stream) -> Result<f64, Failure> {
         Ok(floats(&read_on(self.device, self.copy.pointer(), 8, stream)?)[0])
     }
 }
 
-/// Holds `stream` back where the device has gates; elsewhere only slow kernels do, and what takes how long is not tested.
+/// Holds `stream` back if the device has gates. On others only slow kernels hold it back, and nothing is measured.
 pub(super) fn hold<D: Device>(device: &D, stream: &D::Stream) -> Result<Option<Opener>, DeviceError> {
     match device.gate(stream) {
         Ok(open) => Ok(Some(open)),
@@ -112,7 +112,7 @@ pub(super) fn hold<D: Device>(device: &D, stream: &D::Stream) -> Result<Option<O
 
 pub(super) type Opener = Box<dyn FnOnce() + Send>;
 
-/// Whether an event is reached in time, while the host makes no call that waits.
+/// Whether an event is reached within 30 s, while the host makes no call that waits.
 pub(super) fn is_reached_soon<D: Device>(device: &D, event: &D::Event) -> Result<bool, DeviceError> {
     let begin = Instant::now();
     while !device.query(event)? {

@@ -1,7 +1,8 @@
-//! Random exchanges on cubed spheres against an oracle that knows geometry alone.
+//! Random exchanges on cubed spheres against an oracle that knows only geometry.
 //!
-//! A halo cell beyond the edge of a tile is, in the neighbour whose edge runs through the same points of the sphere, the
-//! cell as deep behind that edge. A component of a vector there is the one of the neighbour that points the same way.
+//! A halo cell beyond the edge of a tile is a cell of the neighbour whose edge runs through the same points of the
+//! sphere, at the same distance from that edge. A component of a vector there is the neighbour's component that points
+//! the same way.
 
 use haloport_core::device::{Device, MemoryKind};
 use haloport_core::domain::cubed_sphere::TILES;
@@ -21,7 +22,7 @@ use crate::oracle::{CaseOptions, FieldMaker, Lenders, Name, Oracle, Rounds, name
 pub struct Case {
     cells: usize,
     levels: Option<usize>,
-    /// Whether the levels go round.
+    /// Whether the levels are periodic.
     periodic: bool,
     widths: Vec<(usize, usize)>,
     connectivity: Connectivity,
@@ -30,7 +31,7 @@ pub struct Case {
     rounds: Rounds<FieldCase>,
 }
 
-/// A field that may hold vectors.
+/// A random field that may hold vectors.
 #[derive(Debug, Clone)]
 struct FieldCase {
     plain: structured::FieldCase,
@@ -38,10 +39,10 @@ struct FieldCase {
 }
 
 impl Case {
-    /// The case with this number for this many ranks. Cases grow with `size` (1 is tiny, 10 is large).
+    /// The case with this number for this number of ranks. Cases grow with `size` (1 is tiny, 10 is large).
     ///
     /// # Errors
-    /// That of a grid or a split that cannot be made.
+    /// The error of a grid or a split that cannot be made.
     pub fn new(number: u64, ranks: usize, size: usize) -> Result<Case, Failure> {
         let mut random = StdRng::seed_from_u64(number.wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ ranks as u64);
         let cells = random.random_range(1..=(1 + size).min(7));
@@ -120,7 +121,7 @@ impl FieldCase {
         let unsigned = matches!(plain.element, U8 | U16 | U32 | U64 | U128);
         let (y, x) = (axes - 2, axes - 1);
         let choices = [vec![], vec![y, x], vec![x, y], vec![x, y, y, x], vec![1, y, x]];
-        // The last, a vector with a component along the levels, is for grids that have them.
+        // The last one has a component along the levels, so the grid must have levels.
         let count = choices.len() - usize::from(axes == 3);
         let chosen = if unsigned { 0 } else { random.random_range(0..count) };
         let vector = choices[chosen].clone();
@@ -168,13 +169,13 @@ pub fn check<D: Device>(comm: &Communicator, device: &D, case: &Case) -> Result<
     run().map_err(|error| format!("case {}: {error}\n{case:?}", case.rounds.number).into())
 }
 
-/// Knows where everything is on the sphere.
+/// The oracle: knows where every cell is on the sphere.
 struct Globe<'c> {
     case: &'c Case,
     steps: Vec<Step>,
 }
 
-/// The piece of an edge that one cell beside it has, where one steps from a tile into the next.
+/// The piece of a tile's edge beside one cell: a step from the tile into the next.
 #[derive(Debug, Clone, Copy)]
 struct Step {
     tile: i64,
@@ -195,15 +196,15 @@ fn steps(cells: usize) -> Vec<Step> {
     for (tile, number) in TILES.iter().zip(0..) {
         for (across, upper) in [(0, false), (0, true), (1, false), (1, true)] {
             for position in 0..cells {
-                let mut place = [(position as f64 + 0.5) / cells as f64; 2];
-                place[across] = if upper { 1.0 } else { 0.0 };
+                let mut point = [(position as f64 + 0.5) / cells as f64; 2];
+                point[across] = if upper { 1.0 } else { 0.0 };
                 let directions = [0, 1].map(|axis| {
-                    let (mut below, mut above) = (place, place);
+                    let (mut below, mut above) = (point, point);
                     below[axis] -= 1e-5;
                     above[axis] += 1e-5;
                     minus(tile.point(above[0], above[1]), tile.point(below[0], below[1]))
                 });
-                let middle = tile.point(place[0], place[1]);
+                let middle = tile.point(point[0], point[1]);
                 steps.push(Step {
                     tile: number,
                     across,
@@ -227,8 +228,8 @@ fn dot(a: [f64; 3], b: [f64; 3]) -> f64 {
 }
 
 impl Globe<'_> {
-    /// The step out of the tile that leads to a cell beyond one edge, that step from the other side, and how many cells
-    /// from the edge the cell is (0 for the first). `None` for a cell within the tile, and one beyond two edges.
+    /// For a cell beyond one edge: the step out of the tile, the same step from the other side, and the distance of the
+    /// cell from the edge (0 for the first). `None` for a cell within the tile, and for one beyond two edges.
     fn step(&self, cell: &[i64]) -> Option<(&Step, &Step, i64)> {
         let cells = self.case.cells as i64;
         let face = [cell[cell.len() - 2], cell[cell.len() - 1]];
@@ -246,7 +247,7 @@ impl Globe<'_> {
         there.next().is_none().then_some((here, found, depth))
     }
 
-    /// The cell that an exchange puts at `cell` of the block of `owned`; `None` where it puts nothing.
+    /// The cell that an exchange puts at `cell` of the block of `owned`; `None` if it puts nothing there.
     fn source(&self, owned: &IndexBox, cell: &[i64]) -> Option<Name> {
         let mut outside = 0;
         for (axis, &index) in cell.iter().enumerate() {
@@ -297,7 +298,7 @@ impl Oracle for Globe<'_> {
         let (Some(axis), Some((here, there, _))) = (axis, self.step(cell)) else { return (component, false) };
         let along = here.directions[1 - here.across];
         let (source, direction) = if axis == here.across {
-            // What is across the edge is compared without its share along the edge: the axes bend there.
+            // Directions across the edge are compared without their component along it, since axes bend at the edge.
             let across = there.directions[there.across];
             let share = dot(across, along) / dot(along, along);
             (there.across, minus(across, along.map(|part| share * part)))

@@ -1,4 +1,4 @@
-//! A field above 4 GiB, messages above 2 GiB, and more indices for one neighbour than 16 and 19 bits count.
+//! A field above 4 GiB, messages above 2 GiB, and more indices for one neighbour than 16 or 19 bits can count.
 
 use haloport_core::device::{Device, MemoryKind};
 use haloport_core::{
@@ -9,24 +9,24 @@ use crate::transport::bare::{bare, until};
 use crate::transport::messages::next_message;
 use crate::{Failure, ensure};
 
-/// Cells, of one byte each, that the first rank owns: more than 4 GiB.
+/// Cells of one byte that the first rank owns: more than 4 GiB.
 const OWNED: i64 = 4_500_000_001;
 
-/// Cells of the second rank's halo, and bytes of the message that fills it: more than 2 GiB.
+/// Halo cells of the second rank, and bytes of the message that fills them: more than 2 GiB.
 const HALO: usize = 2_200_000_003;
 
-/// Cells that the second rank gets in [`check_indices`]: more than 2^19.
+/// Halo cells of the second rank in [`check_indices`]: more than 2^19.
 const INDICES: usize = 600_011;
 
-/// Levels with which the message of [`check_indices`] is above 2 GiB.
+/// The number of levels with which the message of [`check_indices`] is above 2 GiB.
 pub const LEVELS: usize = 3_700;
 
-/// Bytes of memory that [`check`], and [`check_indices`] with [`LEVELS`], touch at most; the fields of the one are
+/// The most bytes of memory that [`check`], and [`check_indices`] with [`LEVELS`], touch. The fields of `check` are
 /// larger, but mostly never written.
 pub const TOUCHED_BYTES: u64 = 9_000_000_000;
 
-/// Collective, on two ranks and a device that the host can access: one exchange with 64-bit sizes everywhere, once
-/// by message and, where the ranks share memory, once directly; then a message that its receiver knows nothing of.
+/// Collective, on two ranks and a device whose memory the host can access: one exchange with 64-bit sizes by each data
+/// path, then a message that its receiver does not expect.
 ///
 /// # Errors
 /// The first cell that is wrong on this rank, or the error of a call.
@@ -83,8 +83,8 @@ fn message(comm: &Communicator) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Collective, on two ranks and a device with memory that the host can access: an exchange of more than 2^19 cells for one
-/// neighbour, in an order of its own and with ids above 2^32, with `levels` values of one byte each.
+/// Collective, on two ranks and a device with memory that the host can access: an exchange of more than 2^19 cells for
+/// one neighbour, in another order and with ids above 2^32, each with `levels` values of one byte.
 ///
 /// # Errors
 /// The first cell that is wrong on this rank, or the error of a call.
@@ -95,7 +95,7 @@ pub fn check_indices<D: Device>(comm: &Communicator, device: &D, levels: usize) 
         let owned: Vec<i64> = (0..INDICES).map(id).collect();
         IndexSet::new(&owned, &[id(INDICES)])
     } else {
-        // 600,011 is a prime: every cell once.
+        // 600,011 is prime, so this takes every cell once.
         let halo: Vec<i64> = (0..INDICES).map(|place| id(place * 1_009 % INDICES)).collect();
         IndexSet::new(&[id(INDICES)], &halo)
     };
@@ -111,7 +111,7 @@ pub fn check_indices<D: Device>(comm: &Communicator, device: &D, levels: usize) 
         let mut exchange = pattern.bind_with(field, BindOptions::default().path(path))?;
         if comm.rank() == 0 {
             let mut view = exchange.fields_mut().view_mut(0)?;
-            // The cell `place` of the halo is the owned cell `place * 1_009 % INDICES`.
+            // Halo cell `place` is owned cell `place * 1_009 % INDICES`.
             for [place, level] in samples() {
                 let cell = place * 1_009 % INDICES as i64;
                 view[[cell, level]] = value(cell, level);

@@ -7,11 +7,11 @@ use rand::{RngExt, SeedableRng};
 
 use crate::{Failure, ensure};
 
-/// Collective: intervals of random lengths, many of them empty, and random windows, which reach over several ranks or
-/// none. The case is made from `number`.
+/// Collective: intervals of random lengths, many of them empty, and random windows over several ranks or none. The case
+/// is made from `number`.
 ///
 /// # Errors
-/// The first window that is not what the line holds, or the error of a call.
+/// The first window that differs from the line, or the error of a call.
 pub fn check(comm: &Communicator, number: u64) -> Result<(), Failure> {
     let (rank, size) = (comm.rank(), comm.size());
     let mut random = StdRng::seed_from_u64(number);
@@ -30,7 +30,7 @@ pub fn check(comm: &Communicator, number: u64) -> Result<(), Failure> {
 
         let own = items[begins[rank]..begins[rank + 1]].to_vec();
         let (mut left, mut right) = (Vec::<u8>::new(), Vec::<u8>::new());
-        // A rank without items begins with nothing; afterwards each passes on what came.
+        // A rank with items sends them first; afterwards each rank passes on what it gets.
         let mut first = Some(own.clone())
             .filter(|own| !own.is_empty())
             .map(|own| Payloads { left: Some(own.clone()), right: Some(own) });
@@ -57,7 +57,7 @@ pub fn check(comm: &Communicator, number: u64) -> Result<(), Failure> {
     Ok(())
 }
 
-/// How many ranks away the farthest item is that a rank wants, with those between it and the item that own nothing.
+/// The distance in ranks to the farthest item that a rank wants; ranks without items count.
 fn reach(begins: &[usize], rank: usize, window: usize) -> usize {
     let ranks = begins.len() - 1;
     let (first, last) = (begins[rank].saturating_sub(window), begins[ranks].min(begins[rank + 1] + window));

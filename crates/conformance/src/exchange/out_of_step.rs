@@ -1,5 +1,5 @@
-//! Ranks that make collective calls in different orders: each call of the library, swapped with every other one, left out
-//! and repeated on one rank.
+//! Ranks that make collective calls in different orders: each call of the library is swapped with every other one, left
+//! out, and repeated on one rank.
 
 use haloport_core::comm::Communicator;
 use haloport_core::device::Device;
@@ -12,7 +12,7 @@ use haloport_core::{
 
 use crate::{Failure, ensure};
 
-/// What calls work on: two patterns and two lines that are alike but for what they are about.
+/// The objects of calls: two patterns and two lines, alike but different objects.
 pub struct Made<D> {
     comm: Communicator,
     device: D,
@@ -21,10 +21,10 @@ pub struct Made<D> {
     lines: [Line; 2],
 }
 
-/// A collective call by name.
+/// A collective call with its name.
 pub type Call<D> = (&'static str, fn(&Made<D>) -> Result<(), Failure>);
 
-/// Collective calls of the library, each of which differs from every other one.
+/// Collective calls of the library, no two alike.
 pub fn calls<D: Device>() -> Vec<Call<D>> {
     vec![
         ("a pattern", |made| made.pattern().map(drop)),
@@ -63,7 +63,7 @@ fn barrier<D>() -> Call<D> {
     ("a barrier", |made| Ok(made.comm.barrier()?))
 }
 
-/// Calls that are of the same kind as one of [`calls`].
+/// Calls of the same kind as one of [`calls`].
 pub fn variants<D: Device>() -> Vec<Call<D>> {
     vec![
         ("an unstructured pattern", |made| made.unstructured().map(drop)),
@@ -73,7 +73,7 @@ pub fn variants<D: Device>() -> Vec<Call<D>> {
 }
 
 impl<D: Device> Made<D> {
-    /// Collective: makes the patterns and lines.
+    /// Collective: makes the objects.
     ///
     /// # Errors
     /// The error of a call.
@@ -118,8 +118,8 @@ fn pattern_of(comm: &Communicator, grid: &Grid) -> Result<Pattern, Failure> {
     Ok(Pattern::structured(comm, grid, &[domain], &Halo::uniform(1))?)
 }
 
-/// Collective: the last rank swaps two calls, leaves one out, and repeats one. Every rank gets the same error, at once, and
-/// the communicator can be used on.
+/// Collective: the last rank swaps two calls, leaves one out, and repeats one. Every rank gets the same error at once,
+/// and the communicator can still be used.
 ///
 /// # Errors
 /// What went otherwise.
@@ -146,7 +146,7 @@ pub fn check<D: Device>(comm: &Communicator, device: &D) -> Result<(), Failure> 
     Ok(())
 }
 
-/// Collective: makes calls up to the first that fails: those of `last` on the last rank.
+/// Collective: makes calls until one fails; on the last rank those of `last`.
 fn disagree<D: Device>(made: &Made<D>, others: &[Call<D>], last: &[Call<D>]) -> Result<(), Failure> {
     let comm = &made.comm;
     let named = |calls: &[Call<D>]| calls.iter().map(|call| call.0).collect::<Vec<_>>().join(", ");
@@ -156,9 +156,9 @@ fn disagree<D: Device>(made: &Made<D>, others: &[Call<D>], last: &[Call<D>]) -> 
     let text = error.map_or_else(|| "no error".to_string(), |error| error.to_string());
     let first = comm.broadcast(0, &text).map_err(|error| format!("{context}: {text}, then {error}"))?;
     let expected = format!("rank {} has come to", comm.size() - 1);
-    let flaw = (text != first || !text.contains("out of step") || !text.contains(&expected))
+    let complaint = (text != first || !text.contains("out of step") || !text.contains(&expected))
         .then(|| format!("{context}: {text}"));
-    let agreed = comm.agree(flaw)?;
+    let agreed = comm.agree(complaint)?;
     ensure!(agreed.is_ok(), "{agreed:?}");
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! Many random exchanges on one device, with ranks as threads: what each backend's own tests run.
+//! Many random exchanges on one device, with ranks as threads: the tests of each backend run them.
 //!
 //! Each function runs `total` cases on 1 to `most_ranks` ranks, the small ones first. A failure names its case.
 
@@ -8,7 +8,7 @@ use haloport_core::{Communicator, run_ranks};
 use super::{cubed_sphere, large, sparse, structured, unstructured};
 use crate::Failure;
 
-/// How many cases one run has: `HALOPORT_CASES`, or `usual` where that is not set.
+/// The number of cases of one run: `HALOPORT_CASES`, or `usual` if that is not set.
 ///
 /// # Panics
 /// If `HALOPORT_CASES` is no number.
@@ -18,10 +18,10 @@ pub fn cases(usual: u64) -> u64 {
     number.unwrap_or_else(|| panic!("HALOPORT_CASES: expected a number of cases, found `{}`", text.display()))
 }
 
-/// Boxes, against the global oracle.
+/// Structured domains, against the global oracle.
 ///
 /// # Errors
-/// What was wrong in the first case that failed.
+/// The first case that failed, and why.
 pub fn boxes<D: Device>(device: &D, total: u64, most_ranks: usize) -> Result<(), Failure> {
     each(total, most_ranks, |comm, number, size| {
         structured::check(comm, device, &structured::Case::new(number, comm.size(), size))
@@ -66,7 +66,7 @@ pub fn two_devices<D: Device, E: Device>(
     })
 }
 
-/// Exchanges of boxes and of lists that are in flight at once.
+/// Exchanges of structured and unstructured domains in flight at once.
 ///
 /// # Errors
 /// As for [`boxes`].
@@ -77,7 +77,7 @@ pub fn in_flight_at_once<D: Device>(device: &D, total: u64, most_ranks: usize) -
     })
 }
 
-/// Sparse exchanges with exchanges of halos in flight, against an oracle.
+/// Sparse exchanges while exchanges of halos are in flight, against an oracle.
 ///
 /// # Errors
 /// As for [`boxes`].
@@ -94,7 +94,7 @@ pub fn many_indices<D: Device>(device: &D) -> Result<(), Failure> {
     Ok(())
 }
 
-/// One start of the ranks serves many cases.
+/// Checks `total` cases on 1 to `most_ranks` ranks, many with the same threads.
 pub(crate) fn each(
     total: u64,
     most_ranks: usize,

@@ -11,7 +11,7 @@ use rand::seq::{IndexedRandom, SliceRandom};
 pub(super) struct Domain {
     pub(super) ids: Vec<i64>,
     pub(super) owned: Vec<bool>,
-    /// The owners of the cells of the halo, where they are named.
+    /// The owners of the halo cells, if they are named.
     owners: Option<Vec<usize>>,
 }
 
@@ -30,7 +30,7 @@ impl Domain {
     }
 }
 
-/// Ids that are not negative, each once, as a list in which neighbours belong together.
+/// Distinct ids, none negative, in an order in which neighbours belong together.
 pub(super) fn random_ids(random: &mut StdRng, cells: usize) -> Vec<i64> {
     let count = cells as i64;
     match random.random_range(0..6) {
@@ -56,18 +56,18 @@ pub(super) fn random_ids(random: &mut StdRng, cells: usize) -> Vec<i64> {
     }
 }
 
-/// The domain that owns each cell, and the rank of each domain: domains of very different sizes, some that own
-/// nothing, ranks with several of them or none.
+/// The domain that owns each cell, and the rank of each domain. Domains have very different sizes, some own nothing;
+/// ranks have several domains or none.
 pub(super) fn deal(random: &mut StdRng, cells: usize, ranks: usize) -> (Vec<usize>, Vec<usize>) {
     let count = random.random_range(1..=2 * ranks);
-    let place = |number: usize, random: &mut StdRng| {
+    let rank = |number: usize, random: &mut StdRng| {
         if number < ranks && random.random_bool(0.8) { number } else { random.random_range(0..ranks) }
     };
-    let rank_of = (0..count).map(|number| place(number, random)).collect();
+    let rank_of = (0..count).map(|number| rank(number, random)).collect();
     let owner_of = if random.random_bool(0.3) {
         (0..cells).map(|_| random.random_range(0..count)).collect()
     } else {
-        // Intervals, whose ends crowd at the beginning.
+        // Intervals, shorter at the beginning.
         let mut ends: Vec<usize> = (1..count)
             .map(|_| (random.random::<f64>().powi(2) * (cells + 1) as f64) as usize)
             .chain([cells])
@@ -85,7 +85,7 @@ pub(super) fn random_domains(
     rank_of: &[usize],
     ranks: usize,
 ) -> Vec<Vec<Domain>> {
-    // Owners are named by all domains, by some, or by none.
+    // All domains name owners, or some, or none.
     let named = [0.0, 0.0, 0.5, 1.0][random.random_range(0..4)];
     let scattered = random.random_bool(0.3);
     let reach = random.random_range(1..=4);
@@ -107,7 +107,7 @@ pub(super) fn random_domains(
                 }
                 _ => random.random_range(0..ids.len()),
             };
-            // Cells of one's own are seldom in a halo; ids stand there several times.
+            // A domain's own cells are seldom in its halo; an id may be there several times.
             if owner_of[cell] != domain || random.random_bool(0.1) {
                 cells.push((cell, false));
             }
@@ -132,7 +132,7 @@ pub(super) fn random_domains(
     made
 }
 
-/// A list of some ids of the halos, some of them twice; now and then none, or no list.
+/// A list of some ids of the halos, some of them twice, or an empty list; `None` for no list.
 pub(super) fn random_list(random: &mut StdRng, domains: &[Domain]) -> Option<Vec<i64>> {
     if random.random_bool(0.2) {
         return None;

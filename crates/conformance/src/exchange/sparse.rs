@@ -1,4 +1,4 @@
-//! Random rounds of sparse exchanges against an oracle: every rank knows what all send.
+//! Random rounds of sparse exchanges against an oracle: every rank knows what all ranks send.
 
 use std::task::{Context, Poll, Waker};
 use std::thread::JoinHandle;
@@ -15,20 +15,20 @@ use rand::{RngExt, SeedableRng};
 
 use crate::{Failure, ensure};
 
-/// Threads that insert messages beside the rank's own.
+/// Threads of a rank that insert messages.
 const THREADS: usize = 3;
 
 /// How long a round may take that is not waited for.
-const PATIENCE: Duration = Duration::from_secs(30);
+const ROUND_LIMIT: Duration = Duration::from_secs(30);
 
 /// A rank and a message to or from it.
 type Message = (usize, Vec<u8>);
 
-/// Collective: several rounds of two sparse exchanges, one of which has fixed neighbours, with an exchange of halos in
-/// flight meanwhile. The case is made from `number`.
+/// Collective: several rounds of two sparse exchanges, one with fixed neighbours, while an exchange of halos is in
+/// flight. The case is made from `number`.
 ///
 /// # Errors
-/// The first round that brings something else than was sent, or the error of a call.
+/// The first round that receives anything but what was sent, or the error of a call.
 pub fn check<D: Device>(comm: &Communicator, device: &D, number: u64) -> Result<(), Failure> {
     let (rank, size) = (comm.rank(), comm.size());
     let mut all = StdRng::seed_from_u64(number);
@@ -49,7 +49,7 @@ pub fn check<D: Device>(comm: &Communicator, device: &D, number: u64) -> Result<
         let (first, second) = (open.begin()?, fixed.begin()?);
         let mut threads = insert(&first, anyone.of(rank), &mut mine)?;
         threads.extend(insert(&second, neighbours.of(rank), &mut mine)?);
-        // Ranks end theirs in different orders, and while messages are still on their way to the transport.
+        // Ranks end their rounds in different orders, and before the transport has all messages.
         let (from_anyone, from_neighbours) = if mine.random() {
             second.finish();
             let got = take(first, &mut mine)?;
@@ -69,7 +69,7 @@ pub fn check<D: Device>(comm: &Communicator, device: &D, number: u64) -> Result<
     Ok(())
 }
 
-/// What every rank sends in one round: receivers and messages.
+/// The messages of one round, by their senders, with their receivers.
 struct Sent(Vec<Vec<Message>>);
 
 impl Sent {
@@ -87,7 +87,7 @@ impl Sent {
                 };
                 let mark: u8 = random.random();
                 if may(sender, receiver) {
-                    messages.push((receiver, (0..length).map(|place| mark ^ place as u8).collect()));
+                    messages.push((receiver, (0..length).map(|at| mark ^ at as u8).collect()));
                 }
             }
             sent.push(messages);
@@ -99,7 +99,7 @@ impl Sent {
         &self.0[sender]
     }
 
-    /// What rank `receiver` gets, in order.
+    /// The messages to rank `receiver`, in order.
     fn to(&self, receiver: usize) -> Vec<Message> {
         let sent = self.0.iter().enumerate();
         sent.flat_map(|(sender, messages)| messages.iter().map(move |message| (sender, message)))
@@ -112,28 +112,28 @@ impl Sent {
 /// A thread that inserts messages.
 type Thread = JoinHandle<Result<(), SparseError>>;
 
-/// Inserts `messages` in one of several ways. The threads that are returned have places to fill.
+/// Inserts `messages`, by one of three methods. The threads that are returned have reserved slots to fill.
 fn insert(round: &Round<'_>, messages: &[Message], random: &mut StdRng) -> Result<Vec<Thread>, SparseError> {
     match random.random_range(0..3) {
         0 => {
             messages.iter().try_for_each(|(peer, bytes)| round.send(*peer, &bytes[..]))?;
             Ok(Vec::new())
         }
-        // Places in order, filled in any order by several threads.
+        // Slots that are reserved in order, and filled by several threads in any order.
         1 => {
-            let places = messages.iter().map(|(peer, bytes)| Ok((round.reserve(*peer)?, bytes.clone())));
-            let mut places = places.collect::<Result<Vec<_>, SparseError>>()?;
-            places.shuffle(random);
+            let slots = messages.iter().map(|(peer, bytes)| Ok((round.reserve(*peer)?, bytes.clone())));
+            let mut slots = slots.collect::<Result<Vec<_>, SparseError>>()?;
+            slots.shuffle(random);
             let mut shares: [Vec<(Slot, Vec<u8>)>; THREADS] = Default::default();
-            for (index, place) in places.into_iter().enumerate() {
-                shares[index % THREADS].push(place);
+            for (index, slot) in slots.into_iter().enumerate() {
+                shares[index % THREADS].push(slot);
             }
             let fill = |share: Vec<(Slot, Vec<u8>)>| {
                 share.into_iter().try_for_each(|(slot, bytes)| slot.send(bytes))
             };
             Ok(shares.into_iter().map(|share| std::thread::spawn(move || fill(share))).collect())
         }
-        // Each thread sends to receivers of its own.
+        // Each thread has its own receivers.
         _ => {
             let threads = (0..THREADS).map(|number| {
                 let inserter = round.inserter();
@@ -163,7 +163,7 @@ fn take(round: Round<'_>, random: &mut StdRng) -> Result<Vec<Message>, SparseErr
         1 => {
             let mut taken = Vec::new();
             round.finish();
-            while !round.is_ready() && began.elapsed() < PATIENCE {
+            while !round.is_ready() && began.elapsed() < ROUND_LIMIT {
                 taken.extend(round.try_next()?);
                 std::thread::yield_now();
             }
@@ -176,7 +176,7 @@ fn take(round: Round<'_>, random: &mut StdRng) -> Result<Vec<Message>, SparseErr
             loop {
                 match completing.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
                     Poll::Ready(taken) => break taken,
-                    Poll::Pending if began.elapsed() > PATIENCE => {
+                    Poll::Pending if began.elapsed() > ROUND_LIMIT => {
                         break Err(SparseError::Poisoned("a future took too long".into()));
                     }
                     Poll::Pending => std::thread::yield_now(),
@@ -195,7 +195,7 @@ fn halos<D: Device>(comm: &Communicator, device: &D) -> Result<Exchange<Field<i3
     Ok(pattern.bind(Field::new(device, &pattern)?)?)
 }
 
-/// Owned cells hold their index and the round, the halo nothing of use.
+/// Fills owned cells with their index and the round, and the halo with -1.
 fn prepare<D: Device>(halos: &mut Exchange<Field<i32, D>>, round: u64) -> Result<(), Failure> {
     let field = halos.fields_mut();
     let owned = field.layout(0)?.owned();

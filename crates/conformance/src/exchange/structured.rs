@@ -1,8 +1,8 @@
-//! Random exchanges against a global oracle.
+//! Random exchanges of structured domains against a global oracle.
 //!
-//! A [`Case`] is made from a number alone, so every rank of a communicator makes the same one and a failure can be
-//! run again. [`check`] runs it: every halo cell must hold what the global array has there, and every other element
-//! in memory (owned cells, margins, padding, cells beyond the ends of the grid) must be untouched.
+//! A [`Case`] is made from a number alone, so every rank makes the same one, and a failure can be run again. [`check`]
+//! runs it: every halo cell must hold the value of the global array, and every other element in memory (owned cells,
+//! margins, padding, cells beyond the ends of the grid) must be untouched.
 
 use haloport_core::device::{Device, MemoryKind};
 use haloport_core::field::FieldBuilder;
@@ -46,8 +46,8 @@ pub(crate) struct FieldCase {
 }
 
 impl Case {
-    /// The case with this number for this many ranks. Cases grow with `size` (1 is tiny, 10 is large), which keeps
-    /// the first failure of a run small.
+    /// The case with this number for this number of ranks. Cases grow with `size` (1 is tiny, 10 is large), so that the
+    /// first failure of a run is small.
     pub fn new(number: u64, ranks: usize, size: usize) -> Case {
         let mut random = StdRng::seed_from_u64(number.wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ ranks as u64);
         let axes = random.random_range(1..=4);
@@ -75,13 +75,13 @@ impl Case {
         }
     }
 
-    /// The case with this number for this many ranks in which the first field has some MiB on each rank, in slabs across
-    /// its slowest axis: of such a field, ranks of a node share the ends of the slabs alone.
+    /// The case with this number for this number of ranks whose first field has some MiB on each rank, in slabs across
+    /// its slowest axis. Of such a field, ranks of a node share only the ends of the slabs.
     pub fn slabs(number: u64, ranks: usize) -> Case {
         let mut random = StdRng::seed_from_u64(number.wrapping_mul(0xA24B_AED4_963E_E407) ^ ranks as u64);
         let mut fields: Vec<FieldCase> = (0..2).map(|_| FieldCase::new(&mut random, 3)).collect();
         fields[0].lenders = Lenders::NONE;
-        // Small elements would be too many to look at.
+        // Fields with smaller elements would take too long to verify.
         while fields[0].element.bytes() < 4 {
             fields[0].element = random_element(&mut random);
         }
@@ -106,8 +106,8 @@ impl Case {
         }
     }
 
-    /// The case with this number for this many ranks with thin slabs, whose planes are large enough to travel apart from
-    /// each other: of some fields they lie without gaps, on all ranks or on some.
+    /// The case with this number for this number of ranks with thin slabs, whose planes are large enough to be parts of
+    /// their own of a message. In some fields, on all ranks or on some, planes have no gaps.
     pub fn planes(number: u64, ranks: usize) -> Case {
         let mut random = StdRng::seed_from_u64(number.wrapping_mul(0xD6E8_FEB8_6659_FD93) ^ ranks as u64);
         let mut fields: Vec<FieldCase> =
@@ -149,7 +149,7 @@ impl Case {
         Case { rounds: self.rounds.in_chunks(bytes), ..self }
     }
 
-    /// The cell of the grid that an exchange puts at `cell` of the block of `owned`; `None` where it puts nothing.
+    /// The cell of the grid that an exchange puts at `cell` of the block of `owned`; `None` if it puts nothing there.
     fn source(&self, owned: &IndexBox, cell: &[i64]) -> Option<Name> {
         let mut outside = 0;
         let mut source = name_of(&[]);
@@ -201,7 +201,7 @@ impl FieldCase {
     }
 }
 
-/// Cuts the grid at random into boxes and deals them to the ranks; some ranks may get none, some several.
+/// Cuts the grid at random into boxes and deals them to the ranks; some ranks may get none, others several.
 pub(crate) fn split(random: &mut StdRng, extents: &[usize], ranks: usize) -> Vec<Vec<IndexBox>> {
     let upper: Vec<i64> = extents.iter().map(|&extent| extent as i64).collect();
     let mut boxes = vec![IndexBox::new(vec![0; upper.len()], upper)];
@@ -214,7 +214,7 @@ pub(crate) fn split(random: &mut StdRng, extents: &[usize], ranks: usize) -> Vec
         let axis = random.random_range(0..extents.len());
         let whole = boxes[number];
         let (lower, upper) = (whole.lower()[axis], whole.upper()[axis]);
-        // Now and then a cut at the end leaves an empty domain.
+        // Some cuts are at the end, which leaves an empty domain.
         let cut = if upper - lower > 1 && random.random_bool(0.95) {
             random.random_range(lower + 1..upper)
         } else {
@@ -244,7 +244,7 @@ fn product(random: &mut StdRng, extents: &[usize], ranks: usize) -> Vec<Vec<Inde
     deal(random, boxes, ranks)
 }
 
-/// Deals boxes to the ranks; some may get none, some several.
+/// Deals boxes to the ranks; some may get none, others several.
 fn deal(random: &mut StdRng, boxes: Vec<IndexBox>, ranks: usize) -> Vec<Vec<IndexBox>> {
     let mut domains = vec![Vec::new(); ranks];
     for (number, domain) in boxes.into_iter().enumerate() {
@@ -277,7 +277,7 @@ pub fn check_on<D: Device, E: Device>(
     run().map_err(|error| format!("case {}: {error}\n{case:?}", case.rounds.number).into())
 }
 
-/// Collective: several exchanges in flight at once, started and finished in an order of its own on every rank.
+/// Collective: several exchanges in flight at once, started and finished in a different order on every rank.
 ///
 /// # Errors
 /// The first cell that is wrong on this rank, or the error of a call.
@@ -341,7 +341,7 @@ impl FieldMaker for FieldCase {
     }
 }
 
-/// Slabs of the grid across an axis, dealt out to the ranks in turn.
+/// Slabs of the grid across an axis, dealt to the ranks in turn.
 fn in_slabs(extents: &[usize], axis: usize, thickness: usize, ranks: usize) -> Vec<Vec<IndexBox>> {
     let whole = IndexBox::new([0; 3], extents.iter().map(|&extent| extent as i64).collect::<Vec<_>>());
     let mut domains = vec![Vec::new(); ranks];

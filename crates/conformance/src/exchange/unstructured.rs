@@ -1,8 +1,8 @@
 //! Random exchanges of unstructured domains against a global oracle.
 //!
-//! A [`Case`] is made from a number alone, as those of [`exchange`]. [`check`] runs it: every halo
-//! cell that is to be filled must hold what belongs to its id, and every other element in memory (owned cells, halo
-//! cells that are not listed, levels that are not exchanged, padding) must be untouched.
+//! A [`Case`] is made from a number alone, as those of [`structured`]. [`check`] runs it: every halo cell that is to be
+//! filled must hold the value of its id, and every other element in memory (owned cells, halo cells that are not
+//! listed, levels that are not exchanged, padding) must be untouched.
 
 use std::collections::HashSet;
 
@@ -28,7 +28,7 @@ use crate::{Failure, ensure};
 pub struct Case {
     /// The domains of each rank.
     ranks: Vec<Vec<Domain>>,
-    /// For each rank the ids that its exchange fills; all if there is no list.
+    /// For each rank, the ids that its exchange fills; all if there is no list.
     listed: Vec<Option<Vec<i64>>>,
     rounds: Rounds<FieldCase>,
 }
@@ -47,8 +47,8 @@ struct FieldCase {
 }
 
 impl Case {
-    /// The case with this number for this many ranks. Cases grow with `size` (1 is tiny, 10 is large), which keeps
-    /// the first failure of a run small.
+    /// The case with this number for this number of ranks. Cases grow with `size` (1 is tiny, 10 is large), so that the
+    /// first failure of a run is small.
     pub fn new(number: u64, ranks: usize, size: usize) -> Case {
         let seed = number.wrapping_mul(0xD6E8_FEB8_6659_FD93) ^ ranks as u64;
         let random = &mut StdRng::seed_from_u64(seed);
@@ -160,8 +160,8 @@ pub fn check_on<D: Device, E: Device>(
     run().map_err(|error| format!("unstructured case {}: {error}\n{case:?}", case.rounds.number).into())
 }
 
-/// Collective: exchanges of unstructured domains and of boxes in flight at once, started and finished in an order of
-/// its own on every rank.
+/// Collective: exchanges of unstructured and structured domains in flight at once, started and finished in a different
+/// order on every rank.
 ///
 /// # Errors
 /// The first cell that is wrong on this rank, or the error of a call.
@@ -181,7 +181,7 @@ pub fn interleaved<D: Device>(comm: &Communicator, device: &D, number: u64) -> R
     run_interleaved(bound, number, comm.rank())
 }
 
-/// What one rank has of a case.
+/// The part of a case that one rank has.
 #[derive(Debug)]
 struct Here {
     number: u64,

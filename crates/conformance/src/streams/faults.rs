@@ -1,4 +1,4 @@
-//! Calls of a device that are made to fail, and exchanges with them.
+//! Exchanges on a device of which one call fails.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -11,7 +11,7 @@ use super::ring::RankRing;
 use crate::test_devices::altered::{Alteration, Altered};
 use crate::{Failure, ensure};
 
-/// What the error of a call that was made to fail says.
+/// The error of a call that was made to fail.
 const MADE_TO_FAIL: &str = "it was made to fail";
 
 /// Cells that a rank sends in one exchange.
@@ -19,7 +19,7 @@ const CELLS: usize = 1024;
 
 const ROUNDS: i64 = 3;
 
-/// A way of cells to neighbours: its name, and the options that choose it.
+/// A data path: its name, and the options that choose it.
 type NamedPath = (&'static str, fn() -> BindOptions);
 
 const PATHS: [NamedPath; 3] = [
@@ -28,9 +28,9 @@ const PATHS: [NamedPath; 3] = [
     ("straight from the field", || BindOptions::default().path(DataPath::Direct)),
 ];
 
-/// On three ranks that are threads, makes every call of rank 0's device fail in turn, from the first after binding on, with
-/// messages, also in chunks, and with memory that ranks reach in each other. The rank whose call fails gets that error, and
-/// the others either right halos or an error that names a rank; nobody hangs. Gives the number of calls.
+/// On three ranks that are threads, makes every call of rank 0's device after binding fail in turn: with messages, with
+/// messages in chunks, and with copies from the neighbour's field. Rank 0 gets the error of the call, the others either
+/// right halos or an error that names a rank; no rank hangs. Returns the number of calls.
 ///
 /// # Errors
 /// What went otherwise.
@@ -48,9 +48,9 @@ pub fn every_call_fails_once<D: Device>(device: &D) -> Result<usize, Failure> {
     Ok(calls)
 }
 
-/// Has call `number` of rank 0 fail; `false` where there are not as many.
+/// Makes call `number` of rank 0 fail; returns `false` if there are fewer calls.
 fn call_fails<D: Device>(device: &D, options: fn() -> BindOptions, number: u64) -> Result<bool, Failure> {
-    let came = run_ranks(3, |comm| {
+    let failed = run_ranks(3, |comm| {
         comm.set_time_limit(Some(Duration::from_secs(10)));
         let faults = Faults::default();
         let faulty = Altered::new(device, faults.clone());
@@ -61,13 +61,13 @@ fn call_fails<D: Device>(device: &D, options: fn() -> BindOptions, number: u64) 
             faults.fail_at(number);
         }
         let ended = exchanges(&mut ring, &faulty, &stream);
-        // What is left in the stream uses the field.
+        // Work left in the stream uses the field.
         device.synchronize(&stream)?;
-        let came = comm.rank() == 0 && faults.has_failed();
-        judge_end(&comm, came, &ended)?;
-        Ok::<_, Failure>(came)
+        let failed = comm.rank() == 0 && faults.has_failed();
+        judge_end(&comm, failed, &ended)?;
+        Ok::<_, Failure>(failed)
     })?;
-    Ok(came.contains(&true))
+    Ok(failed.contains(&true))
 }
 
 fn exchanges<D: Device>(ring: &mut RankRing<D>, device: &D, stream: &D::Stream) -> Result<(), Failure> {
@@ -82,32 +82,32 @@ fn exchanges<D: Device>(ring: &mut RankRing<D>, device: &D, stream: &D::Stream) 
     Ok(())
 }
 
-fn judge_end(comm: &Communicator, came: bool, ended: &Result<(), Failure>) -> Result<(), Failure> {
-    let said = ended.as_ref().err().map(ToString::to_string);
-    let right = match &said {
-        Some(error) if came => error.contains(MADE_TO_FAIL),
+fn judge_end(comm: &Communicator, failed: bool, ended: &Result<(), Failure>) -> Result<(), Failure> {
+    let text = ended.as_ref().err().map(ToString::to_string);
+    let right = match &text {
+        Some(error) if failed => error.contains(MADE_TO_FAIL),
         Some(error) => comm.rank() != 0 && error.contains("rank "),
-        None => !came,
+        None => !failed,
     };
-    ensure!(right, "rank {} ended with {said:?}", comm.rank());
+    ensure!(right, "rank {} ended with {text:?}", comm.rank());
     Ok(())
 }
 
-/// What makes a call of a device fail, which then does nothing.
+/// An alteration that makes one call fail, which then does nothing.
 #[derive(Debug, Clone, Default)]
 pub struct Faults {
-    /// The number of the call that fails, counted down; 0: none.
+    /// The number of calls until the one that fails; 0: none fails.
     left: Arc<AtomicU64>,
     failed: Arc<AtomicBool>,
 }
 
 impl Faults {
-    /// Has a later call fail: 1 is the next one.
+    /// Makes a later call fail: 1 is the next one.
     pub fn fail_at(&self, number: u64) {
         self.left.store(number, Ordering::SeqCst);
     }
 
-    /// Whether the call came.
+    /// Whether the call was made.
     pub fn has_failed(&self) -> bool {
         self.failed.load(Ordering::SeqCst)
     }

@@ -1,8 +1,9 @@
-//! A gate that does not stay closed for ever.
+//! Waiting that ends: gates that open by themselves, and flags of the test.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::Failure;
 
@@ -30,5 +31,13 @@ impl TimedGate {
     pub(super) fn open(self) -> Result<bool, Failure> {
         drop(self.close);
         Ok(self.watch.join().map_err(|_| "the thread that opens the gate panicked")?)
+    }
+}
+
+/// Waits until another rank, a thread of this process, has set a flag; at most a minute.
+pub(super) fn wait_until_set(flag: &AtomicBool) {
+    let begin = Instant::now();
+    while !flag.load(Ordering::SeqCst) && begin.elapsed() < Duration::from_secs(60) {
+        thread::sleep(Duration::from_millis(1));
     }
 }

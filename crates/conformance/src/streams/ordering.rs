@@ -1,7 +1,7 @@
-//! How exchanges are ordered with the work around them, on devices that go on working after a call has returned.
+//! The order of exchanges with the work around them, on devices that go on working after a call has returned.
 //!
-//! Every test fails if one wait is left out. Streams are held back by gates, so that what does not wait comes too early,
-//! and what is copied is large, so that what does not wait for the end of a copy reads what was there before.
+//! If one wait is missing, a test fails: gates hold streams back, so that work that does not wait comes too early; and
+//! copies are large, so that work that does not wait for their end reads old values.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -13,10 +13,10 @@ use haloport_core::{BindOptions, Communicator, DataPath, Pending, Schedule};
 use super::ring::RankRing;
 use crate::{Failure, ensure};
 
-/// Cells that a rank owns, and its left neighbour sends it: 16 MiB.
+/// Cells that a rank owns, and that its left neighbour sends to it: 16 MiB.
 const CELLS: i64 = 2 << 20;
 
-/// How cells get to neighbours, by name.
+/// Data paths by name.
 const PATHS: [(&str, Options); 3] = [
     ("in a message", || BindOptions::default().path(DataPath::Messages).staging_chunk(usize::MAX)),
     ("in chunks", || BindOptions::default().path(DataPath::Messages).staging_chunk(3 << 20)),
@@ -25,14 +25,14 @@ const PATHS: [(&str, Options); 3] = [
 
 type Options = fn() -> BindOptions;
 
-/// How long a gate is closed, so that what does not wait for it is done before.
+/// How long a gate is closed: work that does not wait for it is done by then.
 const CLOSED: Duration = Duration::from_millis(30);
 
-/// Collective: all tests, on a device with gates; nothing on one without, whose work is done when a call returns.
-/// `borrowed` is a stream that somebody else made, if there is one.
+/// Collective: runs all tests on an asynchronous device, which must have gates; on a synchronous one, nothing.
+/// `borrowed` is a stream that another program made, if there is one.
 ///
 /// # Errors
-/// What came too early or too late, or the error of a call.
+/// The work that came too early or too late, or the error of a call.
 pub fn suite<D: Device>(
     comm: &Communicator,
     device: &D,
@@ -64,7 +64,7 @@ pub fn suite<D: Device>(
     Ok(())
 }
 
-/// Packing waits for a kernel that writes the field, and a look at the halo waits for the unpacking.
+/// Packing waits for a kernel that writes the field, and reading the halo waits for the unpacking.
 fn between_streams<D: Device>(
     comm: &Communicator,
     device: &D,
@@ -88,7 +88,7 @@ fn between_streams<D: Device>(
     Ok(())
 }
 
-/// As between streams, of which each is the current one for a while.
+/// The same between current streams.
 fn between_current_streams<D: Device>(
     comm: &Communicator,
     device: &D,
@@ -114,7 +114,7 @@ fn between_current_streams<D: Device>(
     Ok(())
 }
 
-/// After `finish` has blocked, any stream sees the halo, and the owned cells may be written: no neighbour reads them.
+/// After a blocking `finish`, every stream sees the halo, and the owned cells may be written: no neighbour reads them.
 fn blocking<D: Device>(comm: &Communicator, device: &D, options: Options) -> Result<(), Failure> {
     let mut ring = RankRing::with_options(comm, device, options(), CELLS as usize)?;
     let other = device.create_stream(Priority::Normal)?;
@@ -131,7 +131,7 @@ fn blocking<D: Device>(comm: &Communicator, device: &D, options: Options) -> Res
     Ok(())
 }
 
-/// What a neighbour sends next does not disturb what is still being unpacked.
+/// The next message of a neighbour does not disturb one that is still being unpacked.
 fn received_next<D: Device>(comm: &Communicator, device: &D, options: Options) -> Result<(), Failure> {
     let mut ring = RankRing::with_options(comm, device, options(), CELLS as usize)?;
     let [one, two] = [device.create_stream(Priority::Normal)?, device.create_stream(Priority::Normal)?];
@@ -139,7 +139,7 @@ fn received_next<D: Device>(comm: &Communicator, device: &D, options: Options) -
     ring.write(1, &one)?;
     let pending = ring.exchange.start(Schedule::On(&one))?;
     wait(&pending);
-    // Every second rank holds its unpacking back, and with it what it sends next; its neighbours send theirs.
+    // Every second rank holds back its unpacking, and with it its next messages; its neighbours send theirs.
     let open = if comm.rank().is_multiple_of(2) { Some(device.gate(&two)?) } else { None };
     pending.finish(Schedule::On(&two))?;
     ring.look(&two)?;
@@ -157,8 +157,9 @@ fn received_next<D: Device>(comm: &Communicator, device: &D, options: Options) -
     Ok(())
 }
 
-/// Owned cells may be written once `finish` has returned: a neighbour whose copies are held back has its own of them, or
-/// `finish` waits for it. With three ranks, one waits for the late one that does not send to it.
+/// Owned cells may be written once `finish` has returned: if the copies of a neighbour are held back, it reads a copy
+/// of the cells, or `finish` waits for it. Of three ranks, one waits for the late rank although that does not send to
+/// it.
 fn late_neighbour<D: Device>(comm: &Communicator, device: &D, options: Options) -> Result<(), Failure> {
     let mut ring = RankRing::with_options(comm, device, options(), CELLS as usize)?;
     let [stream, other] = [device.create_stream(Priority::Normal)?, device.create_stream(Priority::Normal)?];
@@ -176,7 +177,7 @@ fn late_neighbour<D: Device>(comm: &Communicator, device: &D, options: Options) 
     Ok(())
 }
 
-/// Two exchanges on two streams, of which the one that was started first is held back longer.
+/// Two exchanges on two streams; the one that was started first is held back longer.
 fn two_in_flight<D: Device>(
     comm: &Communicator,
     device: &D,
@@ -207,7 +208,8 @@ fn two_in_flight<D: Device>(
     Ok(())
 }
 
-/// Copies to the host, and views where there are any, wait for an unpacking that `finish` has left in a stream.
+/// Copies to the host, and views if the host can read the memory, wait for an unpacking that `finish` has left in a
+/// stream.
 fn host_access<D: Device>(comm: &Communicator, device: &D, options: Options) -> Result<(), Failure> {
     let mut ring = RankRing::with_options(comm, device, options(), CELLS as usize)?;
     let stream = device.create_stream(Priority::Normal)?;
@@ -232,7 +234,7 @@ fn host_access<D: Device>(comm: &Communicator, device: &D, options: Options) -> 
     Ok(())
 }
 
-/// An exchange ends when its last unpacking is done, so that memory is not freed before.
+/// Dropping an exchange waits for its last unpacking, so that memory is not freed before.
 fn dropped<D: Device>(comm: &Communicator, device: &D, options: Options) -> Result<(), Failure> {
     static OPEN: [AtomicBool; 64] = [const { AtomicBool::new(false) }; 64];
     let mut ring = RankRing::with_options(comm, device, options(), CELLS as usize)?;
@@ -268,7 +270,7 @@ fn schedule<S: haloport_core::device::Stream>(stream: Option<&S>) -> Schedule<'_
     stream.map_or(Schedule::DefaultStream, |stream| Schedule::On(stream))
 }
 
-/// Makes progress while a gate is closed: what can go wrong now does.
+/// Makes progress while a gate is closed, so that missing waits show.
 fn poll_while_closed<F>(pending: &Pending<'_, F>) {
     let begin = Instant::now();
     while begin.elapsed() < CLOSED {
@@ -277,7 +279,7 @@ fn poll_while_closed<F>(pending: &Pending<'_, F>) {
     }
 }
 
-/// Waits until `finish` would wait for nobody.
+/// Waits until `finish` would wait for no other rank.
 fn wait<F>(pending: &Pending<'_, F>) {
     while !pending.is_ready() {
         thread::yield_now();

@@ -1,5 +1,5 @@
-//! Panics on the thread for progress, on devices that go on working after a call has returned: the exchange whose callback or
-//! device it was gives an error, and the others go on.
+//! Panics on the progress thread, on asynchronous devices: the exchange whose callback or device panicked returns an
+//! error, and other exchanges go on.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,14 +18,14 @@ use crate::{Failure, ensure};
 /// Cells that a rank sends in one exchange.
 const CELLS: usize = 1024;
 
-/// How long a kernel takes behind which exchanges are started, so that the thread has to come back to them.
+/// The time of the kernel before an exchange, so that the progress thread must return to the exchange.
 const KERNEL: Duration = Duration::from_millis(30);
 
-/// What panics say.
+/// The message of panics.
 const MESSAGE: &str = "out of fish";
 
-/// Collective: the completion callback of an exchange panics on each rank. The exchange gives that as its error, and another
-/// one is done as before.
+/// Collective: the completion callback of an exchange panics on each rank. The exchange returns that as its error, and
+/// another exchange works as before.
 ///
 /// # Errors
 /// What went otherwise.
@@ -40,14 +40,14 @@ pub fn callback<D: Device>(comm: &Communicator, device: &D) -> Result<(), Failur
     broken.exchange.start(Schedule::On(&stream))?.finish(Schedule::On(&stream))?;
     device.synchronize(&stream)?;
     let error = error_of(&mut broken)?;
-    ensure!(error.contains("callback") && error.contains(MESSAGE), "the exchange gave `{error}`");
+    ensure!(error.contains("callback") && error.contains(MESSAGE), "the exchange returned `{error}`");
     goes_on(&mut whole, device, &stream)?;
     comm.barrier()?;
     Ok(())
 }
 
-/// Collective: the device of rank 0 panics while the thread for progress calls it. The exchange gives that as its error, the
-/// rank that waits for its message is told, and another exchange is done as before.
+/// Collective: the device of rank 0 panics while the progress thread calls it. The exchange returns that as its error,
+/// the rank that waits for its message gets an error, and another exchange works as before.
 ///
 /// # Errors
 /// What went otherwise.
@@ -64,21 +64,21 @@ pub fn driver<D: Device>(comm: &Communicator, device: &D) -> Result<(), Failure>
     let started = broken.exchange.start(Schedule::On(&stream));
     let ended = started.and_then(|pending| pending.finish(Schedule::On(&stream)));
     device.synchronize(&stream)?;
-    // Ranks further on wait for none of its messages.
+    // Other ranks wait for no message of rank 0.
     if comm.rank() < 2 {
         let error = match ended {
             Ok(()) => error_of(&mut broken)?,
             Err(error) => error.to_string(),
         };
         let expected = if comm.rank() == 0 { MESSAGE } else { "rank " };
-        ensure!(error.contains(expected), "the exchange gave `{error}`");
+        ensure!(error.contains(expected), "the exchange returned `{error}`");
     }
     goes_on(&mut whole, device, &stream)?;
     comm.barrier()?;
     Ok(())
 }
 
-/// The error of an exchange that has been finished, which may come a little later.
+/// The error of a finished exchange, which may come a little later.
 fn error_of<D: Device>(ring: &mut RankRing<D>) -> Result<String, Failure> {
     let began = Instant::now();
     while began.elapsed() < CALL_LIMIT {
@@ -87,10 +87,10 @@ fn error_of<D: Device>(ring: &mut RankRing<D>) -> Result<String, Failure> {
         }
         thread::sleep(Duration::from_millis(1));
     }
-    Err("the exchange gave no error".into())
+    Err("the exchange returned no error".into())
 }
 
-/// Exchanges that the thread for progress ends.
+/// Runs exchanges that the progress thread ends.
 fn goes_on<D: Device>(ring: &mut RankRing<D>, device: &D, stream: &D::Stream) -> Result<(), Failure> {
     let slow = Slow::lasting(device, KERNEL)?;
     for round in 1..=3 {
@@ -105,7 +105,7 @@ fn goes_on<D: Device>(ring: &mut RankRing<D>, device: &D, stream: &D::Stream) ->
     Ok(())
 }
 
-/// Has a device panic, once, when the thread for progress asks whether work is done.
+/// An alteration that panics once, when the progress thread queries an event.
 #[derive(Debug, Clone, Default)]
 struct Panics {
     armed: Arc<AtomicBool>,

@@ -1,4 +1,4 @@
-//! A line of ranks, of which each sends all its cells to the next: what the tests write, exchange and look at.
+//! A ring of ranks, each of which sends all its cells to the next one: the exchange that most tests of streams run.
 
 use haloport_core::device::{
     Buffer, Device, DeviceError, KernelArgument, KernelSource, LaunchConfig, MemoryKind, ParameterType,
@@ -8,7 +8,7 @@ use haloport_core::{BindOptions, Communicator, DataPath, Exchange, Field, Grid, 
 
 use crate::{Failure, ensure};
 
-/// How many cells are looked at.
+/// The number of halo cells that are verified.
 const SAMPLES: i64 = 64;
 
 /// `cells[i] = first + i`.
@@ -27,14 +27,14 @@ const WRITE: KernelSource = KernelSource {
             return;
         };
         for i in range.begin[0]..range.end[0].min(*count as usize) {
-            // SAFETY: the launch promised as many cells, and this one to this call alone.
+            // SAFETY: the launch promised `count` cells, and this one to this call alone.
             unsafe { cells.as_ptr().cast::<i64>().add(i).write(first + i as i64) };
         }
     },
     parameters: &[ParameterType::Pointer, ParameterType::I64, ParameterType::I64],
 };
 
-/// The last of every `stride` cells.
+/// Samples the last of every `stride` cells.
 const SAMPLE: KernelSource = KernelSource {
     name: "sample",
     portable: Some(
@@ -56,23 +56,23 @@ const SAMPLE: KernelSource = KernelSource {
         let (cells, samples) = (cells.as_ptr().cast::<i64>(), samples.as_ptr().cast::<i64>());
         let stride = *stride as usize;
         for i in range.begin[0]..range.end[0].min(*count as usize) {
-            // SAFETY: the launch promised as many samples, of strides of cells, and this one to this call alone.
+            // SAFETY: the launch promised `count` samples, each of `stride` cells, and this one to this call alone.
             unsafe { *samples.add(i) = *cells.add(i * stride + stride - 1) };
         }
     },
     parameters: &[ParameterType::Pointer, ParameterType::Pointer, ParameterType::I64, ParameterType::I64],
 };
 
-/// A periodic line of which each rank owns as many cells, with all cells of the left neighbour as halo.
+/// A ring of ranks with the same number of cells each. The halo of a rank is all cells of its left neighbour.
 pub(super) struct RankRing<D: Device> {
-    /// In memory that the host reads, where there is such memory.
+    /// Its field is in memory that the host can read, if the device has such memory.
     pub(super) exchange: Exchange<Field<i64, D>>,
     device: D,
-    /// Cells that a rank owns, and its left neighbour sends it.
+    /// Cells that a rank owns, and that its left neighbour sends to it.
     cells: i64,
     rank: i64,
     ranks: i64,
-    /// The first cell that is owned.
+    /// The first owned cell.
     pub(super) begin: i64,
     samples: D::Buffer,
     write: D::Kernel,
@@ -80,7 +80,7 @@ pub(super) struct RankRing<D: Device> {
 }
 
 impl<D: Device> RankRing<D> {
-    /// Collective: `cells` of each rank, a multiple of 64.
+    /// Collective: each rank has `cells` cells, a multiple of 64.
     pub(super) fn new(
         comm: &Communicator,
         device: &D,
@@ -90,7 +90,7 @@ impl<D: Device> RankRing<D> {
         RankRing::with_options(comm, device, BindOptions::default().path(path), cells)
     }
 
-    /// Collective: as [`new`](RankRing::new), bound with these options.
+    /// Collective: the same, bound with these options.
     pub(super) fn with_options(
         comm: &Communicator,
         device: &D,
@@ -141,7 +141,7 @@ impl<D: Device> RankRing<D> {
         (round * self.ranks + rank) << 32
     }
 
-    /// Puts into `stream` what writes the owned cells.
+    /// Puts a kernel that writes the owned cells into `stream`.
     pub(super) fn write(&self, round: i64, stream: &D::Stream) -> Result<(), Failure> {
         let owned: Pointer = self.exchange.fields().pointer(0)?.offset(8 * self.cells as isize);
         let arguments = [
@@ -151,22 +151,22 @@ impl<D: Device> RankRing<D> {
         ];
         let launch = self.device.bind(&self.write, LaunchConfig::linear(self.cells as usize), &arguments)?;
         // SAFETY: the cells live until a test has synchronised with the stream, and every exchange and every look is
-        // ordered with it: that is what is tested.
+        // ordered with this launch, which is what the tests verify.
         unsafe { self.device.launch(&launch, stream)? };
         Ok(())
     }
 
-    /// Puts into `stream` what looks at the halo.
+    /// Puts a kernel that samples the halo into `stream`.
     pub(super) fn look(&self, stream: &D::Stream) -> Result<(), Failure> {
         // SAFETY: as for `write`; the samples are read after this.
         unsafe { self.device.launch(&self.sample, stream)? };
         Ok(())
     }
 
-    /// Whether the look in `stream` saw what the left neighbour wrote in `round`.
+    /// Verifies that the last look in `stream` saw what the left neighbour wrote in `round`.
     pub(super) fn verify(&self, round: i64, stream: &D::Stream) -> Result<(), Failure> {
         let mut found = vec![0i64; SAMPLES as usize];
-        // SAFETY: the samples are as many, and nothing else uses them now.
+        // SAFETY: the buffer holds `SAMPLES` samples, and nothing else uses them now.
         unsafe { self.device.read(self.samples.pointer(), bytemuck::cast_slice_mut(&mut found), stream)? };
         let stride = self.cells / SAMPLES;
         let expected = |sample: i64| self.first(round, self.left()) + (sample + 1) * stride - 1;

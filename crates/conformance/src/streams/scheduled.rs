@@ -1,7 +1,7 @@
 //! Exchanges whose end the host does not wait for, on devices that go on working after a call has returned.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, mpsc};
+use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -13,7 +13,7 @@ use rand::rngs::StdRng;
 use rand::seq::SliceRandom;
 use rand::{RngExt, SeedableRng};
 
-use super::gate::TimedGate;
+use super::gate::{TimedGate, wait_until_set};
 use super::ring::RankRing;
 use crate::device::Slow;
 use crate::{Failure, ensure};
@@ -21,15 +21,15 @@ use crate::{Failure, ensure};
 /// Cells that a rank sends in one exchange.
 const CELLS: usize = 1024;
 
-/// How long a kernel takes while which exchanges are started and finished.
+/// The time of the kernel during which exchanges are started and finished.
 const KERNEL: Duration = Duration::from_millis(300);
 
 /// Exchanges in flight behind one kernel.
 const EXCHANGES: usize = 10;
 
-/// Collective: while a kernel of 300 ms runs, `start` and `finish` of exchanges on its stream return, and the halos are
-/// right after the device has been synchronised. `blocking` counts the calls of the driver that have blocked this thread.
-/// Gives the median time of a `start` and its `finish`, over at least `tries`.
+/// Collective: while a kernel of 300 ms runs, `start` and `finish` of exchanges on its stream return. After the stream
+/// has been synchronised, the halos are right. `blocking` counts the calls of the driver that have blocked this thread.
+/// Returns the median time of a `start` and its `finish`, of at least `tries`.
 ///
 /// # Errors
 /// A call that waited, a wrong halo, or the error of a call.
@@ -60,7 +60,7 @@ pub fn host_goes_on<D: Device>(
             times.push(begin.elapsed());
         }
         let blocked = blocking() - before;
-        // A busy machine may have kept this thread so long once; a call that waits does so in every round.
+        // A busy machine may delay this thread in some rounds; a call that waits does so in every round.
         late += i64::from(device.query(&reached)?);
         ensure!(blocked == 0, "{blocked} calls blocked the host");
         device.synchronize(&stream)?;
@@ -76,8 +76,8 @@ pub fn host_goes_on<D: Device>(
     Ok(times[times.len() / 2])
 }
 
-/// Collective: while an exchange of a field is pending, what it lends holds what an earlier exchange of that field writes,
-/// whose end the host has not waited for.
+/// Collective: cells that a pending exchange of a field lends hold what an earlier exchange of that field writes,
+/// although the host has not waited for the earlier one.
 ///
 /// # Errors
 /// A halo that was lent before it was filled, or the error of a call.
@@ -85,7 +85,7 @@ pub fn views_wait<D: Device>(comm: &Communicator, device: &D) -> Result<(), Fail
     let grid = Grid::new([4 * comm.size()])?.periodic([true])?;
     let mine = Split::even(&grid, [comm.size()])?.part(comm.rank()).ok_or("no part")?;
     let around = Pattern::structured(comm, &grid, &[mine], &Halo::uniform(1))?;
-    // It fills nothing below the domain, and so lends that while it is pending.
+    // It fills nothing below the domain, so it lends those cells while it is pending.
     let above = Pattern::structured(comm, &grid, &[mine], &Halo::per_side([(0, 1)]))?;
     let mut field = Field::<i64, D>::new(device, &around)?;
     field.view_mut(0)?.fill_with(|_, _| comm.rank() as i64);
@@ -104,14 +104,14 @@ pub fn views_wait<D: Device>(comm: &Communicator, device: &D) -> Result<(), Fail
     Ok(())
 }
 
-/// Collective: `rounds` rounds of 8 exchanges in random order on four streams, the same on every rank, with delays that
-/// differ. Every halo is looked at.
+/// Collective: `rounds` rounds of 8 exchanges in random order on four streams. The order is the same on every rank, the
+/// delays differ. Every halo is verified.
 ///
 /// # Errors
 /// A wrong halo, or the error of a call.
 pub fn storm<D: Device>(comm: &Communicator, device: &D, rounds: i64) -> Result<(), Failure> {
     const RINGS: usize = 8;
-    // Streams are in order: exchanges in another order on another rank would wait for each other.
+    // Streams do work in order, so exchanges in different orders on two ranks would wait for each other.
     let (mut random, mut own) = (StdRng::seed_from_u64(0), StdRng::seed_from_u64(1 + comm.rank() as u64));
     let streams = (0..4).map(|_| device.create_stream(Priority::Normal)).collect::<Result<Vec<_>, _>>()?;
     let paths = [DataPath::Direct, DataPath::Messages];
@@ -149,8 +149,9 @@ pub fn storm<D: Device>(comm: &Communicator, device: &D, rounds: i64) -> Result<
     Ok(())
 }
 
-/// Collective: fields of the device and of the host in one exchange. While a gate holds the stream back, `finish` on it
-/// returns with the halos of the host's field in place, and leaves the device's behind the gate. For devices with gates.
+/// Collective, for devices with gates: fields of the device and of the host in one exchange. While a gate holds the
+/// stream back, `finish` on it fills the halos of the host's field, leaves those of the device's behind the gate, and
+/// returns.
 ///
 /// # Errors
 /// A call that waited for the stream, a wrong halo, or the error of a call.
@@ -166,12 +167,12 @@ pub fn two_devices<D: Device, H: Device>(comm: &Communicator, device: &D, host: 
     for round in 1..=3 {
         let value = |rank: usize| 100 * round + rank as i64;
         let mut values = vec![value(comm.rank()); CELLS + 1];
-        // The halo, which nothing but the exchange sets right.
+        // The halo, which only the exchange sets right.
         values[0] = -1;
         let (on_device, on_host) = exchange.fields_mut();
         on_device.copy_from(0, &values)?;
         on_host.copy_from(0, &values)?;
-        // No copy of a neighbour's while the gate is closed.
+        // No neighbour copies while the gate is closed.
         comm.barrier()?;
         let gate = TimedGate::new(device.gate(&stream)?);
         device.record(&reached, &stream)?;
@@ -188,10 +189,10 @@ pub fn two_devices<D: Device, H: Device>(comm: &Communicator, device: &D, host: 
     Ok(())
 }
 
-/// Collective: a neighbour that does not come, for so long as the time limit of this communicator is: its right neighbour's
-/// stream goes on, and the error names it, at the next call and to the completion callback. Leaves ranks with different
-/// counts of exchanges, so that nothing else is done with `comm` afterwards. Of 8 KiB, what is staged goes in chunks of `chunk`
-/// bytes.
+/// Collective: rank 0 exchanges, the others do not, until the time limit of `comm` has passed. The stream of rank 0
+/// goes on, and both the completion callback and the next call get an error that names the missing neighbour. Messages
+/// have 8 KiB; staged ones go in chunks of `chunk` bytes. `told` is set when rank 0 has its errors. Ranks are left with
+/// different counts of exchanges, so `comm` must not be used afterwards.
 ///
 /// # Errors
 /// What went otherwise.
@@ -199,7 +200,7 @@ pub fn silent_neighbour<D: Device>(
     comm: &Communicator,
     device: &D,
     chunk: usize,
-    told: &Arc<AtomicBool>,
+    told: &AtomicBool,
 ) -> Result<(), Failure> {
     let (sender, receiver) = mpsc::channel();
     let stream = device.create_stream(Priority::Normal)?;
@@ -209,10 +210,7 @@ pub fn silent_neighbour<D: Device>(
     });
     let mut ring = RankRing::with_options(comm, device, options, CELLS)?;
     if comm.rank() != 0 {
-        let begin = Instant::now();
-        while !told.load(Ordering::SeqCst) && begin.elapsed() < Duration::from_secs(60) {
-            thread::sleep(Duration::from_millis(1));
-        }
+        wait_until_set(told);
         return Ok(());
     }
     let outcome = unheard(&mut ring, device, &stream, &receiver, comm.size() - 1);
@@ -220,7 +218,7 @@ pub fn silent_neighbour<D: Device>(
     outcome
 }
 
-/// Starts and finishes an exchange to which `missing` does not come.
+/// Starts and finishes an exchange in which rank `missing` takes no part.
 fn unheard<D: Device>(
     ring: &mut RankRing<D>,
     device: &D,
@@ -229,7 +227,7 @@ fn unheard<D: Device>(
     missing: usize,
 ) -> Result<(), Failure> {
     ring.exchange.start(Schedule::On(stream))?.finish(Schedule::On(stream))?;
-    // Not for ever: the gate is opened all the same.
+    // Returns in time: the gate is opened all the same.
     device.synchronize(stream)?;
     let name = format!("rank {missing}");
     let told = told.recv_timeout(Duration::from_secs(60))?;
@@ -242,8 +240,8 @@ fn unheard<D: Device>(
     Ok(())
 }
 
-/// Collective: the last rank ends after it has bound its exchange. The others get an error that names it, or a neighbour of
-/// whom they did not hear for that reason. Of 8 KiB, what is staged goes in chunks of `chunk` bytes.
+/// Collective: the last rank ends after it has bound its exchange. The others get an error that names it, or a
+/// neighbour that sent nothing for that reason. Messages have 8 KiB; staged ones go in chunks of `chunk` bytes.
 ///
 /// # Errors
 /// What went otherwise.

@@ -1,5 +1,4 @@
-//! Messages that are staged in chunks, on devices that go on working after a call has returned and whose memory the transport
-//! cannot read.
+//! Messages that are staged in chunks, on asynchronous devices whose memory the transport cannot read.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -18,20 +17,20 @@ use crate::oracle::run_interleaved;
 use crate::test_devices::altered::{Alteration, Altered};
 use crate::{Failure, ensure};
 
-/// The most bytes of a chunk in random cases: far less than a message has, and about as many.
+/// The most bytes of a chunk in random cases: from far fewer than a message has to about as many.
 const CHUNKS: [usize; 6] = [64, 100, 256, 600, 1000, 4096];
 
 /// Cells that a rank sends in one exchange, and their bytes.
 const CELLS: usize = 1024;
 const BYTES: usize = 8 * CELLS;
 
-/// How long it is watched that something does not happen.
+/// How long a test watches that nothing is unpacked.
 const WATCHED: Duration = Duration::from_millis(30);
 
-/// Random exchanges of boxes, of unstructured domains and on cubed spheres in small chunks, against their oracles.
+/// Random exchanges of structured domains, unstructured ones and cubed spheres, in small chunks, against their oracles.
 ///
 /// # Errors
-/// What was wrong in the first case that failed.
+/// The first case that failed, and why.
 pub fn random<D: Device>(device: &D, total: u64, most_ranks: usize) -> Result<(), Failure> {
     each(total, most_ranks, |comm, number, size| {
         let (ranks, chunk) = (comm.size(), chunk_of(number));
@@ -41,7 +40,7 @@ pub fn random<D: Device>(device: &D, total: u64, most_ranks: usize) -> Result<()
     })
 }
 
-/// The same, where some ranks have their fields on another device, which stages nothing.
+/// The same, with the fields of some ranks on another device, which stages nothing.
 ///
 /// # Errors
 /// As for [`random`].
@@ -79,11 +78,11 @@ pub fn in_flight_at_once<D: Device>(device: &D, total: u64, most_ranks: usize) -
     })
 }
 
-/// Collective, of two or more ranks: a message goes in chunks where it is larger than one, in as many as it takes, and
-/// otherwise whole.
+/// Collective, on two or more ranks: a message that is larger than a chunk goes in as many chunks as it takes, any
+/// other goes whole.
 ///
 /// # Errors
-/// What it was instead.
+/// The traffic that was found instead.
 pub fn larger_messages_are_cut<D: Device>(comm: &Communicator, device: &D) -> Result<(), Failure> {
     let stream = device.create_stream(Priority::Normal)?;
     let whole = [BYTES, 2 * BYTES, usize::MAX].map(|chunk| (Some(chunk), 1));
@@ -110,8 +109,8 @@ pub fn larger_messages_are_cut<D: Device>(comm: &Communicator, device: &D) -> Re
     Ok(())
 }
 
-/// Collective, of two ranks: while rank 0 still packs what follows its first chunk, that one is sent, received and
-/// unpacked. For devices with gates.
+/// Collective, on two ranks, for devices with gates: while rank 0 still packs its second chunk, the first one is sent,
+/// received and unpacked.
 ///
 /// # Errors
 /// What went otherwise.
@@ -127,13 +126,13 @@ pub fn next_is_packed_meanwhile<D: Device>(comm: &Communicator, device: &D) -> R
         comm.barrier()?;
         let on = Schedule::On(&stream);
         if comm.rank() == 0 {
-            // Rank 1 has packed.
+            // Until rank 1 has packed.
             comm.barrier()?;
             watch.hold_before(2);
             let pending = ring.exchange.start(on)?;
             let gate = TimedGate::new(watch.take_opener().ok_or("there is no second launch that packs")?);
             comm.barrier()?;
-            ensure!(gate.open()?, "rank 1 has waited for what follows the first chunk");
+            ensure!(gate.open()?, "rank 1 has waited for the second chunk");
             pending.finish(on)?;
         } else {
             let pending = ring.exchange.start(on)?;
@@ -162,7 +161,7 @@ pub fn next_is_packed_meanwhile<D: Device>(comm: &Communicator, device: &D) -> R
     Ok(())
 }
 
-/// `device` as if it had no pinned memory: it stages in its own memory, and in plain memory of the host.
+/// `device` as if it had no pinned memory: it stages in its own memory and in plain memory of the host.
 pub fn without_pinned_memory<D: Device>(device: &D) -> Altered<D, CopyWatch> {
     Altered::new(device, CopyWatch { has_none_pinned: true, ..CopyWatch::default() })
 }
@@ -171,18 +170,18 @@ fn chunk_of(number: u64) -> usize {
     CHUNKS[number as usize % CHUNKS.len()]
 }
 
-/// What watches and holds back the copies of a device.
+/// An alteration that counts the copies of a device and holds them back.
 #[derive(Debug, Clone, Default)]
 pub struct CopyWatch {
     has_none_pinned: bool,
-    /// How many lists of copies were run.
+    /// The number of lists of copies that were run.
     runs: Arc<AtomicU64>,
-    /// Before which of them, counted down, the stream is held back; 0: none.
+    /// The number of lists until the one before which the stream is held back; 0: none.
     held: Arc<AtomicU64>,
     opener: Arc<HeldGate>,
 }
 
-/// What opens the gate that holds a stream back.
+/// The opener of the gate that holds a stream back.
 #[derive(Default)]
 struct HeldGate(Mutex<Option<Box<dyn FnOnce() + Send>>>);
 
@@ -197,7 +196,7 @@ impl CopyWatch {
         self.runs.load(Ordering::SeqCst)
     }
 
-    /// Holds back the stream of a later list of copies, and with it what follows there: 1 is the next list.
+    /// Holds back the stream of a later list of copies, and all that follows there: 1 is the next list.
     fn hold_before(&self, number: u64) {
         self.held.store(number, Ordering::SeqCst);
     }

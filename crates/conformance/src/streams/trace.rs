@@ -1,4 +1,4 @@
-//! The time line on devices that go on working after a call has returned.
+//! The time line of exchanges and kernels, on devices that go on working after a call has returned.
 
 use std::thread;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -14,19 +14,19 @@ use crate::{Failure, ensure};
 /// Cells that a rank sends in one exchange.
 const CELLS: usize = 1024;
 
-/// How long the slow kernel takes where the machine has something else to do as well while that is found out, and how long
-/// at least.
+/// The time for which the slow kernel is chosen, and its least time, since a busy machine may have slowed down the
+/// choice.
 const KERNEL: Duration = Duration::from_millis(200);
 const AT_LEAST: Duration = Duration::from_millis(50);
 
-/// When the other rank begins: while the kernel runs.
+/// The delay after which the other rank begins: the kernel runs by then.
 const LATER: Duration = Duration::from_millis(20);
 
-/// How exact times of a device are on the axis of the host, and that is against the wall clock.
+/// The precision of a device's times on the host's clock, and of that clock against the wall clock.
 const EXACT: Duration = Duration::from_millis(2);
 
-/// Collective, of two ranks: while a slow kernel runs on rank 0, rank 1 begins an exchange that rank 0 has started. The
-/// device's times lie between those of the host around, and the kernel hides the wire.
+/// Collective, on two ranks: while a slow kernel runs on rank 0, rank 1 begins an exchange that rank 0 has started. The
+/// times of the device lie between those of the host before and after, and the kernel hides the wire.
 ///
 /// # Errors
 /// What went otherwise.
@@ -42,7 +42,7 @@ pub fn kernels_hide_the_wire<D: Device>(comm: &Communicator, device: &D) -> Resu
     let before = wall_clock();
     if comm.rank() == 0 {
         let pending = ring.exchange.start(Schedule::On(&stream))?;
-        // All is packed: a device that has much else to do might run the kernel first.
+        // All is packed by now. Otherwise a busy device might run the kernel first.
         ensure!(!trace.spans().is_empty(), "there is nothing in the time line");
         thread::sleep(LATER);
         device.record(&begun, &stream)?;

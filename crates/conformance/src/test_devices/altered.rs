@@ -1,4 +1,4 @@
-//! A device that does what another one does, but for something.
+//! A device that does what another one does, but for an alteration.
 
 use std::fmt::Debug;
 use std::time::Duration;
@@ -15,28 +15,28 @@ pub struct Altered<D, A> {
     alteration: A,
 }
 
-/// What is otherwise than with the device itself.
+/// An alteration: what differs from the device itself.
 pub trait Alteration<D: Device>: Clone + Debug + Send + Sync + 'static {
-    /// The memory that is allocated.
+    /// The memory of the altered device.
     type Buffer: Buffer;
 
-    /// Comes before every call of the device that can fail.
+    /// Is called before every call of the device that can fail.
     ///
     /// # Errors
-    /// That of the call, which is not made then.
+    /// The error of that call, which is then not made.
     fn before(&self, _call: &'static str, _device: &D) -> Result<(), DeviceError> {
         Ok(())
     }
 
-    /// Comes before what puts a list of copies into `stream`.
+    /// Is called before a list of copies is put into `stream`.
     ///
     /// # Errors
-    /// That of the call, which is not made then.
+    /// The error of that call, which is then not made.
     fn before_copies(&self, _device: &D, _stream: &D::Stream) -> Result<(), DeviceError> {
         Ok(())
     }
 
-    /// The properties, given those of the device.
+    /// The properties of the altered device, given those of the device.
     fn info<'a>(&'a self, device: &'a DeviceInfo) -> &'a DeviceInfo {
         device
     }
@@ -70,7 +70,7 @@ pub trait Alteration<D: Device>: Clone + Debug + Send + Sync + 'static {
 }
 
 impl<D: Device, A: Alteration<D>> Altered<D, A> {
-    /// The device, altered.
+    /// The altered device.
     pub fn new(device: &D, alteration: A) -> Altered<D, A> {
         Altered { device: device.clone(), alteration }
     }
@@ -81,8 +81,8 @@ impl<D: Device, A: Alteration<D>> Altered<D, A> {
     }
 }
 
-// SAFETY: every call is one of a device that keeps these promises, or does nothing and gives an error, or is one of an
-// alteration that keeps them.
+// SAFETY: every call is that of a device that keeps these promises or of an alteration that keeps them, or does nothing
+// and returns an error.
 unsafe impl<D: Device, A: Alteration<D>> Device for Altered<D, A> {
     type Stream = D::Stream;
     type Event = D::Event;

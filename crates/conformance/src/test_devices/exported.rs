@@ -1,4 +1,4 @@
-//! A device whose memory no transport reads, but which exports it to other processes of its node, as GPUs do.
+//! A device that exports its memory to other processes of its node, as GPUs do; no transport reads that memory.
 
 use std::fs::File;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -9,13 +9,13 @@ use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
 
 use crate::altered::{Alteration, Altered};
 
-/// The name of the files of its memory, by which `/proc/self/maps` tells what is mapped.
+/// The name of the files of its memory, which `/proc/self/maps` shows if they are mapped.
 pub const NAME: &str = "haloport-exporting";
 
-/// A device that is done when a call returns, so altered that its own memory is in files of no name.
+/// A synchronous device whose own memory is in anonymous files.
 pub type Exporting<D> = Altered<D, Export>;
 
-/// The alteration.
+/// The alteration: memory in anonymous files.
 #[derive(Debug, Clone)]
 pub struct Export {
     info: DeviceInfo,
@@ -24,23 +24,23 @@ pub struct Export {
 /// Memory of such a device.
 #[derive(Debug)]
 pub enum ExportedBuffer<B> {
-    /// Its own, here or in another process.
+    /// Memory of the device, of this process or of another one.
     Mapped(Mapped),
     /// Memory of the host.
     OfHost(B),
 }
 
-/// A file that is mapped.
+/// A mapped file.
 #[derive(Debug)]
 pub struct Mapped {
     memory: MmapRaw,
     bytes: usize,
     device: DeviceId,
-    /// `None` in a process that has not made it.
+    /// `None` in processes that did not create it.
     file: Option<OwnedFd>,
 }
 
-/// `device`, altered. It must do what it does by plain access to memory.
+/// Makes such a device of `device`, which must access memory as the host does.
 pub fn exporting<D: Device>(device: &D) -> Exporting<D> {
     Altered::new(
         device,
@@ -85,7 +85,10 @@ impl<D: Device> Alteration<D> for Export {
             ExportedBuffer::Mapped(Mapped { file: Some(file), bytes, .. }) => {
                 Ok(format!("{bytes} /proc/{}/fd/{}", std::process::id(), file.as_raw_fd()).into_bytes())
             }
-            _ => Err(DeviceError::Unsupported { what: "memory of others, exported", device: device.id() }),
+            _ => Err(DeviceError::Unsupported {
+                what: "exporting memory that it did not allocate",
+                device: device.id(),
+            }),
         }
     }
 
@@ -106,7 +109,7 @@ fn failed(call: &'static str, device: DeviceId, error: &std::io::Error) -> Devic
     DeviceError::Driver { call, device, message: error.to_string() }
 }
 
-// SAFETY: a mapping is as long as it says, zeroed where it is new, and aligned to a page; what is of the host is a buffer.
+// SAFETY: a mapping is as long as it says, zeroed if it is new, and aligned to a page; memory of the host is a buffer.
 unsafe impl<B: Buffer> Buffer for ExportedBuffer<B> {
     fn pointer(&self) -> Pointer {
         match self {

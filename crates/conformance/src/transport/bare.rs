@@ -8,13 +8,13 @@ use haloport_core::comm::Communicator;
 use haloport_core::device::{DeviceId, MemoryRange, Pointer};
 use haloport_core::transport::{Channel, Transport, TransportError};
 
-/// The transport under a communicator.
+/// The transport below a communicator.
 pub(crate) fn bare(comm: &Communicator) -> &dyn Transport {
-    // SAFETY: the tests use the tags that no exchange has, the channels that they have opened, and no collective.
+    // SAFETY: the tests use tags that no exchange has and channels that they have opened, and make no collective calls.
     unsafe { &**comm.raw_transport() }
 }
 
-/// Waits until `done`.
+/// Waits until `done` returns true, at most 30 s.
 pub(crate) fn until(
     comm: &Communicator,
     what: &str,
@@ -46,7 +46,7 @@ pub(super) fn wait(comm: &Communicator, channels: &[Channel]) -> Result<(), Tran
 
 /// Closes a channel that was opened on `memory`.
 pub(super) fn close(comm: &Communicator, channel: Channel, memory: &Memory) {
-    // SAFETY: the memory that is handed over is shared by all its clones.
+    // SAFETY: the clone that is passed keeps the memory of the channel alive.
     unsafe { bare(comm).close(channel, memory.keep()) }
 }
 
@@ -54,7 +54,7 @@ pub(super) fn close(comm: &Communicator, channel: Channel, memory: &Memory) {
 #[derive(Clone)]
 pub(super) struct Memory(Arc<[UnsafeCell<u8>]>);
 
-// SAFETY: the tests access it only while no message is under way.
+// SAFETY: the tests access it only while no message is in flight.
 unsafe impl Send for Memory {}
 // SAFETY: as for `Send`.
 unsafe impl Sync for Memory {}
@@ -83,7 +83,7 @@ impl Memory {
 
     pub(super) fn fill_range(&mut self, begin: usize, bytes: usize, value: u8) {
         assert!(begin + bytes <= self.0.len());
-        // SAFETY: within the memory, and no message is under way.
+        // SAFETY: within the memory, and no message is in flight.
         unsafe { self.pointer().add(begin).write_bytes(value, bytes) }
     }
 
@@ -92,7 +92,7 @@ impl Memory {
     }
 
     pub(super) fn all_range(&self, begin: usize, bytes: usize, value: u8) -> bool {
-        // SAFETY: no message is under way; every cell is initialised.
+        // SAFETY: no message is in flight; every cell is initialised.
         self.0[begin..begin + bytes].iter().all(|cell| unsafe { *cell.get() } == value)
     }
 }

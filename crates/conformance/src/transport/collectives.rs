@@ -65,11 +65,11 @@ pub(super) fn broadcasts(comm: &Communicator) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Random senders, receivers and lengths, empty messages and messages to oneself among them.
+/// Random senders, receivers and lengths, with empty messages and messages to the sender itself.
 pub(super) fn sparse_exchanges(comm: &Communicator) -> Result<(), Failure> {
     let size = comm.size();
     for round in 0..30u64 {
-        // Every rank knows what all send, so it knows what it should get.
+        // Every rank knows what all ranks send.
         let mut random = StdRng::seed_from_u64(round);
         let mut expected = Vec::new();
         let mut mine = Vec::new();
@@ -95,7 +95,7 @@ pub(super) fn sparse_exchanges(comm: &Communicator) -> Result<(), Failure> {
 }
 
 pub(super) fn agreement(comm: &Communicator) -> Result<(), Failure> {
-    ensure!(comm.agree(None)?.is_ok(), "all are content, but there is a complaint");
+    ensure!(comm.agree(None)?.is_ok(), "no rank complains, but there is a complaint");
     let last = comm.size() - 1;
     let complaint = (comm.rank() == last).then(|| "too hot".to_string());
     let agreed = comm.agree(complaint)?;

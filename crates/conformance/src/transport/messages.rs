@@ -1,4 +1,4 @@
-//! Messages that receivers need not know of.
+//! Messages that their receivers need not know of.
 
 use haloport_core::comm::Communicator;
 use haloport_core::transport::{Direction, Incoming, TransportError};
@@ -8,8 +8,8 @@ use rand::{RngExt, SeedableRng};
 use super::bare::{Memory, bare, close, until, wait};
 use crate::{Failure, ensure};
 
-/// Random messages of two tags, of any length, to receivers that know only how many come: in order for each sender
-/// and tag.
+/// Random messages of two tags and any length, to receivers that know only their number. They arrive in order for each
+/// sender and tag.
 pub(super) fn messages(comm: &Communicator) -> Result<(), Failure> {
     let (rank, size, transport) = (comm.rank(), comm.size(), bare(comm));
     for round in 0..20u64 {
@@ -62,7 +62,7 @@ pub(super) fn messages_beside_channels(comm: &Communicator) -> Result<(), Failur
         )
     };
     transport.send_message(next, 72, vec![9; 8])?;
-    // SAFETY: nothing was posted before; the buffers are left alone until the messages are complete.
+    // SAFETY: nothing was posted before; nothing touches the buffers until the messages are complete.
     unsafe {
         transport.post(send)?;
         transport.post(receive)?;
@@ -77,7 +77,7 @@ pub(super) fn messages_beside_channels(comm: &Communicator) -> Result<(), Failur
     Ok(())
 }
 
-/// A sender can tell whose messages are still to be found, however short they are.
+/// A sender can tell which of its messages are still to be found, however short they are.
 pub(super) fn unreceived(comm: &Communicator) -> Result<(), Failure> {
     let (rank, size, transport) = (comm.rank(), comm.size(), bare(comm));
     let others: Vec<usize> = (0..size).filter(|&peer| peer != rank).collect();
@@ -86,7 +86,7 @@ pub(super) fn unreceived(comm: &Communicator) -> Result<(), Failure> {
     }
     ensure!(transport.unreceived(74)?.is_empty(), "messages of another tag are counted");
     comm.barrier()?;
-    // Nobody has asked for one.
+    // No rank has asked for a message yet.
     ensure!(transport.unreceived(73)? == others, "{:?} instead of {others:?}", transport.unreceived(73)?);
     comm.barrier()?;
     for _ in 0..2 * others.len() {
@@ -97,22 +97,22 @@ pub(super) fn unreceived(comm: &Communicator) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Messages that were thrown away are gone on the receiver; what others still want reaches them.
+/// Discarded messages are gone on the receiver; those of other tags arrive.
 pub(super) fn unwanted(comm: &Communicator) -> Result<(), Failure> {
     let (rank, size, transport) = (comm.rank(), comm.size(), bare(comm));
     let next = (rank + 1) % size;
     transport.send_message(next, 75, vec![1; 10])?;
     transport.discard_messages(75);
-    ensure!(transport.unreceived(75)?.is_empty(), "what was forgotten is still counted");
+    ensure!(transport.unreceived(75)?.is_empty(), "discarded messages are still counted");
     comm.barrier()?;
-    // What had not come by then may still be found.
+    // Messages that had not arrived by then may still be found.
     while transport.receive_message(75)? != Incoming::Nothing {}
     comm.barrier()?;
     transport.send_message(next, 77, vec![2; 10])?;
     comm.barrier()?;
     until(comm, "a message", || Ok(transport.receive_message(77)? != Incoming::Nothing))?;
     transport.discard_messages(77);
-    ensure!(transport.receive_message(77)? == Incoming::Nothing, "a message came back");
+    ensure!(transport.receive_message(77)? == Incoming::Nothing, "a discarded message was found");
     comm.barrier()?;
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! Channels in parts.
+//! Channels whose messages are gathered from several parts of memory.
 
 use haloport_core::comm::Communicator;
 use haloport_core::transport::Direction;
@@ -6,14 +6,13 @@ use haloport_core::transport::Direction;
 use super::bare::{Memory, bare, close, wait};
 use crate::{Failure, ensure};
 
-/// The bytes of each buffer.
+/// Bytes of each buffer.
 const ALL: usize = 300_000;
 
-/// The parts: their lengths, and where each begins at the sender and at the receiver.
+/// The parts: bytes, and the offsets at the sender and at the receiver.
 const PARTS: [(usize, usize, usize); 4] = [(8, 40, 0), (100_000, 1000, 200_000), (0, 0, 0), (5, 3, 100_000)];
 
-/// Parts that lie anywhere arrive each in its own place and touch nothing beside it; also where there is one part, an
-/// empty one or none.
+/// Each part arrives at its offset, and nothing beside it is written; also if there is one part, an empty one or none.
 pub(super) fn channels_in_parts(comm: &Communicator) -> Result<(), Failure> {
     let (rank, size, transport) = (comm.rank(), comm.size(), bare(comm));
     let (next, previous) = ((rank + 1) % size, (rank + size - 1) % size);
@@ -35,7 +34,7 @@ pub(super) fn channels_in_parts(comm: &Communicator) -> Result<(), Failure> {
             for (number, &(bytes, here, _)) in parts.iter().enumerate() {
                 out.fill_range(here, bytes, round * 16 + number as u8);
             }
-            // SAFETY: earlier messages are complete; the buffers are left alone until these are.
+            // SAFETY: earlier messages are complete; nothing touches the buffers until these are.
             unsafe {
                 transport.post(receive)?;
                 transport.post(send)?;

@@ -6,7 +6,7 @@ use haloport_core::transport::Reach;
 use super::bare::bare;
 use crate::{Failure, ensure};
 
-/// Every rank makes memory for every other, where they share any; what one writes the other reads.
+/// Every rank makes memory for every rank that it can share memory with; what one writes the other reads.
 pub(super) fn shared_memory(comm: &Communicator) -> Result<(), Failure> {
     let transport = bare(comm);
     let others: Vec<usize> = (0..comm.size()).filter(|&peer| peer != comm.rank()).collect();
@@ -27,7 +27,7 @@ pub(super) fn shared_memory(comm: &Communicator) -> Result<(), Failure> {
             ensure!(lease.memory.bytes() >= bytes_for(peer), "{} bytes for {peer}", lease.memory.bytes());
             let pointer = lease.memory.pointer().as_ptr();
             ensure!(pointer.addr().is_multiple_of(128), "shared memory is not aligned: {pointer:?}");
-            // SAFETY: the memory is initialised and as long as was asked for; nobody writes it now.
+            // SAFETY: the memory is initialised and as long as was asked for; no rank writes it now.
             let all = unsafe { std::slice::from_raw_parts(pointer, bytes_for(peer)) };
             ensure!(all.iter().all(|byte| *byte == 0), "shared memory is not 0 at first");
             leases.push((peer, lease));
@@ -43,11 +43,11 @@ pub(super) fn shared_memory(comm: &Communicator) -> Result<(), Failure> {
         mapped.push((*owner, memory));
     }
     comm.barrier()?;
-    // The names go, the memory stays.
+    // The tokens are withdrawn, the memory stays.
     let leases: Vec<_> = leases.into_iter().map(|(peer, lease)| (peer, lease.memory)).collect();
     comm.barrier()?;
     for (owner, token) in &tokens {
-        ensure!(transport.map(*owner, token)?.is_none(), "a token was withdrawn and still works");
+        ensure!(transport.map(*owner, token)?.is_none(), "a withdrawn token still works");
     }
     for (peer, memory) in &leases {
         // SAFETY: the memory is long enough and aligned; the peer reads after the barrier.
@@ -60,12 +60,12 @@ pub(super) fn shared_memory(comm: &Communicator) -> Result<(), Failure> {
         let expected = word(*owner, comm.rank());
         ensure!(found == expected, "rank {owner} wrote {expected}, found {found}");
     }
-    ensure!(transport.map(0, b"no token of ours")?.is_none(), "a token that nobody made works");
+    ensure!(transport.map(0, b"no token of ours")?.is_none(), "a token that no rank made works");
     comm.barrier()?;
     Ok(())
 }
 
-/// Every rank makes memory of which it shares two parts: those, and no others, are what peers say is shared.
+/// Every rank makes memory of which it shares two parts. Its peers find those shared, and nothing else.
 pub(super) fn shared_parts(comm: &Communicator) -> Result<(), Failure> {
     let transport = bare(comm);
     let bytes = 5_000_000;
@@ -78,7 +78,8 @@ pub(super) fn shared_parts(comm: &Communicator) -> Result<(), Failure> {
         ensure!(lease.memory.bytes() >= bytes, "{} bytes, expected {bytes}", lease.memory.bytes());
         let pointer = lease.memory.pointer().as_ptr();
         ensure!(pointer.addr().is_multiple_of(128), "shared memory is not aligned: {pointer:?}");
-        // SAFETY: the memory is initialised and as long as was asked for, also between the parts, and nobody else has it.
+        // SAFETY: the memory is initialised and as long as was asked for, also between the parts, and no other rank has
+        // it.
         let all = unsafe { std::slice::from_raw_parts_mut(pointer, bytes) };
         ensure!(all.iter().all(|byte| *byte == 0), "shared memory is not 0 at first");
         all.iter_mut().enumerate().for_each(|(at, byte)| *byte = value(comm.rank(), at));
@@ -92,7 +93,7 @@ pub(super) fn shared_parts(comm: &Communicator) -> Result<(), Failure> {
         for part in &parts {
             ensure!(memory.covers(part.clone()), "{part:?} is not shared: {memory:?}");
             for at in part.clone() {
-                // SAFETY: the byte is shared, and its owner wrote it before it gave the token away.
+                // SAFETY: the byte is shared, and its owner wrote it before it sent the token.
                 let found = unsafe { memory.pointer().as_ptr().add(at).read() };
                 ensure!(found == value(*owner, at), "byte {at} of rank {owner} is {found}");
             }

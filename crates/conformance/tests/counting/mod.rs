@@ -1,4 +1,4 @@
-//! A transport that counts what another one carries.
+//! A transport that counts the messages of another one.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -31,10 +31,10 @@ pub(crate) struct Counts {
 }
 
 impl Counting {
-    /// The same ranks, counted.
+    /// The same ranks, with their messages counted.
     pub(crate) fn around(comm: &Communicator) -> (Communicator, Arc<Counters>) {
         let counters = Arc::new(Counters::default());
-        // SAFETY: the tests use the communicator within for nothing else meanwhile.
+        // SAFETY: meanwhile the tests use the communicator within for nothing else.
         let inner = Arc::clone(unsafe { comm.raw_transport() });
         let counted = Communicator::new(Counting { inner, counters: Arc::clone(&counters) });
         counted.set_time_limit(comm.time_limit());

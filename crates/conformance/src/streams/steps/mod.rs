@@ -1,17 +1,17 @@
-//! Steps that are recorded once and replayed, held against the same steps with `overlap`, and against a whole
-//! grid on the host.
+//! Steps that are recorded once and replayed, compared with the same steps by `overlap` and with a whole grid on the
+//! host.
 
 mod solver;
 
 use std::cell::Cell;
-use std::sync::Arc;
+use std::ops::RangeInclusive;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use haloport_core::device::{Device, Priority};
-use haloport_core::{Communicator, DataPath, Schedule};
+use haloport_core::{Communicator, DataPath, Schedule, run_ranks};
 
+use super::gate::wait_until_set;
 use crate::{Failure, ensure};
 pub(crate) use solver::KERNELS;
 use solver::{Solver, verify};
@@ -19,11 +19,10 @@ use solver::{Solver, verify};
 /// How often a step is replayed.
 const STEPS: usize = 13;
 
-/// Collective: steps replayed many times on streams of either kind, by every way of data, are those of
-/// `overlap` bit for bit; also when the host looks at the field in between, when another exchange goes on
-/// beside it in turns, when they are recorded anew, and when they are dropped or forgotten with a replay in
-/// flight. What fails when it is recorded or replayed leaves an exchange that goes on. Gives the number of
-/// those that were captured.
+/// Collective: replayed steps equal those of `overlap` bit for bit, on both kinds of streams and by every data path.
+/// They do so too if the host reads the field in between, if two exchanges are replayed in turns, if a step is recorded
+/// anew, and if it is dropped or forgotten with a replay in flight. If recording or replaying fails, the exchange can
+/// still be used. Returns the number of steps that were captured.
 ///
 /// # Errors
 /// A wrong cell, or the error of a call.
@@ -45,11 +44,11 @@ pub fn suite<D: Device>(comm: &Communicator, device: &D) -> Result<usize, Failur
     Ok(captured)
 }
 
-/// Collective: what a device that captures work captures: steps on a stream that was made, whose halos come
-/// in messages. For the others there is a reason.
+/// Collective, for a device that captures work: it captures steps on a stream that was made, if halos come in messages.
+/// Other steps name a reason.
 ///
 /// # Errors
-/// What is captured and should not be, or the other way round.
+/// A step that is captured and should not be, or the other way round.
 pub fn capturing<D: Device>(comm: &Communicator, device: &D) -> Result<(), Failure> {
     let own = device.create_stream(Priority::Normal)?;
     let default = device.default_stream();
@@ -74,42 +73,63 @@ pub fn capturing<D: Device>(comm: &Communicator, device: &D) -> Result<(), Failu
     Ok(())
 }
 
-/// Collective: a neighbour that does not replay, for so long as the time limit of this communicator is: the
-/// stream of rank 0 goes on, and its next call names the neighbour. Leaves ranks with different counts of
-/// exchanges, so that nothing else is done with `comm` afterwards.
+/// Runs the suite on these numbers of ranks, on a device that captures steps or on one that does not.
+///
+/// # Errors
+/// As for [`suite`]; and steps that are captured and should not be, or none that are.
+pub fn suite_on_ranks<D: Device>(
+    device: &D,
+    counts: RangeInclusive<usize>,
+    captures: bool,
+) -> Result<(), Failure> {
+    for ranks in counts {
+        let captured = run_ranks(ranks, |comm| suite(&comm, device))?;
+        println!("{ranks} ranks: {captured:?} ways of a step were captured");
+        ensure!(
+            captured.iter().all(|count| (*count > 0) == captures),
+            "{ranks} ranks: {captured:?} ways of a step were captured, on a device that captures: {captures}"
+        );
+    }
+    Ok(())
+}
+
+/// Two ranks, of which one does not replay until the time limit has passed: the stream of the other one goes on, and
+/// its next call names the missing rank.
 ///
 /// # Errors
 /// What went otherwise.
-pub fn silent_neighbour<D: Device>(
-    comm: &Communicator,
-    device: &D,
-    told: &Arc<AtomicBool>,
-) -> Result<(), Failure> {
+pub fn silent_neighbour<D: Device>(device: &D) -> Result<(), Failure> {
+    let told = AtomicBool::new(false);
+    run_ranks(2, |comm| {
+        comm.set_time_limit(Some(Duration::from_millis(300)));
+        waits_for_a_replay(&comm, device, &told)
+    })?;
+    Ok(())
+}
+
+/// Rank 0 replays a step, the others do not. Sets `told` when rank 0 has its error.
+fn waits_for_a_replay<D: Device>(comm: &Communicator, device: &D, told: &AtomicBool) -> Result<(), Failure> {
     let stream = device.create_stream(Priority::Normal)?;
     let mut solver = Solver::new(comm, device, DataPath::Messages, &stream)?;
     let mut step = solver.record(Schedule::On(&stream))?;
     comm.barrier()?;
     if comm.rank() != 0 {
-        let begin = Instant::now();
-        while !told.load(Ordering::SeqCst) && begin.elapsed() < Duration::from_secs(60) {
-            thread::sleep(Duration::from_millis(1));
-        }
+        wait_until_set(told);
         return Ok(());
     }
     let replayed = step.replay();
-    // Not for ever: what holds it back is opened all the same.
+    // Returns in time: what holds the stream back is opened all the same.
     let synchronised = device.synchronize(&stream);
     let ended = replayed.and_then(|()| Ok(step.synchronize()?));
     told.store(true, Ordering::SeqCst);
     synchronised?;
-    let said = ended.as_ref().err().map(ToString::to_string).unwrap_or_default();
-    ensure!(said.contains("rank "), "a step without its neighbour gave {ended:?}");
-    let again = step.replay();
-    ensure!(again.is_err(), "a poisoned step was replayed");
+    let text = ended.as_ref().err().map(ToString::to_string).unwrap_or_default();
+    ensure!(text.contains("rank "), "a step without its neighbour gave {ended:?}");
+    ensure!(step.replay().is_err(), "a poisoned step was replayed");
     Ok(())
 }
 
-/// Whether it was captured.
+/// Returns whether the step was captured.
 fn many_replays<D: Device>(
     comm: &Communicator,
     device: &D,
@@ -128,7 +148,7 @@ fn many_replays<D: Device>(
     for number in 1..=STEPS {
         step.replay()?;
         if number % 5 == 0 {
-            // Access from the host waits for all of a captured step, and for no more than the halos of another one.
+            // Access from the host waits for all of a captured step, but only for the halos of another one.
             if !captured {
                 step.synchronize()?;
                 device.synchronize(stream)?;
@@ -142,7 +162,7 @@ fn many_replays<D: Device>(
         "not the field that `overlap` leaves"
     );
     drop(step);
-    // The exchange goes on by itself, and is recorded anew.
+    // The exchange can be used without the step, and recorded anew.
     (0..2).try_for_each(|_| solver.overlap(Schedule::On(stream)))?;
     comm.barrier()?;
     let mut step = solver.record(Schedule::On(stream))?;
@@ -177,7 +197,7 @@ fn two_in_turns<D: Device>(
     Ok(())
 }
 
-/// Steps that end with a replay in flight.
+/// Steps that are dropped or forgotten with a replay in flight.
 fn ends<D: Device>(
     comm: &Communicator,
     device: &D,
@@ -197,7 +217,7 @@ fn ends<D: Device>(
     solver.overlap(Schedule::On(stream))?;
     device.synchronize(stream)?;
     solver.verify(3)?;
-    // With an exchange, too. It waits for what it has put into streams itself.
+    // The exchange is dropped as well; it waits for the work that it has put into streams itself.
     let mut step = solver.record(Schedule::On(stream))?;
     comm.barrier()?;
     step.replay()?;
@@ -211,7 +231,7 @@ fn ends<D: Device>(
     Ok(())
 }
 
-/// Work that fails when it is recorded, or, where it is not captured, when it is replayed.
+/// Work that fails when it is recorded or, if it is not captured, when it is replayed.
 fn failures<D: Device>(
     comm: &Communicator,
     device: &D,
@@ -220,9 +240,9 @@ fn failures<D: Device>(
 ) -> Result<(), Failure> {
     let mut solver = Solver::new(comm, device, path, stream)?;
     for fails_inside in [true, false] {
-        let came = Cell::new(0);
+        let calls = Cell::new(0);
         let fail = |now: bool| -> Result<(), Failure> {
-            came.set(came.get() + 1);
+            calls.set(calls.get() + 1);
             if now { Err("it was made to fail".into()) } else { Ok(()) }
         };
         // SAFETY: nothing is put into streams.
@@ -234,12 +254,16 @@ fn failures<D: Device>(
                 |_, ()| fail(!fails_inside),
             )
         };
-        let said = match recorded.and_then(|mut step| step.replay()) {
+        let text = match recorded.and_then(|mut step| step.replay()) {
             Ok(()) => "nothing".into(),
             Err(error) => error.to_string(),
         };
-        ensure!(said == "it was made to fail", "work that fails gave {said}");
-        ensure!(came.get() == if fails_inside { 1 } else { 2 }, "both functions came {} times", came.get());
+        ensure!(text == "it was made to fail", "work that fails gave {text}");
+        ensure!(
+            calls.get() == if fails_inside { 1 } else { 2 },
+            "the functions were called {} times",
+            calls.get()
+        );
     }
     comm.barrier()?;
     solver.overlap(Schedule::On(stream))?;

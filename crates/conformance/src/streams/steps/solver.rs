@@ -1,4 +1,4 @@
-//! What is recorded: a stencil on a periodic grid, in whole numbers, computed by kernels.
+//! The steps that are recorded: a stencil on a periodic grid of integers, computed by kernels.
 
 use haloport_core::device::{
     Device, IndexRange, KernelArgument, KernelSource, LaunchConfig, ParameterType, Pointer,
@@ -14,7 +14,7 @@ use crate::{Failure, ensure};
 const EXTENTS: [usize; 2] = [24, 20];
 
 /// The kernels, for compilers without a device.
-pub(crate) const KERNELS: [KernelSource; 2] = [MIX, KEEP];
+pub(crate) const KERNELS: [KernelSource; 2] = [MIX, ADVANCE];
 
 const PARAMETERS: &[ParameterType] = &[
     ParameterType::Pointer,
@@ -25,7 +25,7 @@ const PARAMETERS: &[ParameterType] = &[
     ParameterType::I64,
 ];
 
-/// The next values of a box of cells, from those and their neighbours: as in [`mixed`].
+/// Computes the next values of a box of cells from those and their neighbours, by the formula of [`mixed`].
 const MIX: KernelSource = KernelSource {
     name: "mix_cells",
     portable: Some(
@@ -41,8 +41,7 @@ const MIX: KernelSource = KernelSource {
     ),
     host: |range, arguments| {
         let mix = |now: *mut i64, next: *mut i64, c: isize, row: isize| {
-            // SAFETY: the launch promised these cells and the ones around them, and this one to this call
-            // alone.
+            // SAFETY: the launch promised these cells and the ones around them, and this one to this call alone.
             unsafe {
                 let at = |c: isize| *now.offset(c);
                 *next.offset(c) = mixed(at(c), [at(c - 1), at(c + 1), at(c - row), at(c + row)]);
@@ -53,11 +52,11 @@ const MIX: KernelSource = KernelSource {
     parameters: PARAMETERS,
 };
 
-/// The next values of a box of cells become the present ones.
-const KEEP: KernelSource = KernelSource {
-    name: "keep_cells",
+/// Copies the next values of a box of cells over the present ones.
+const ADVANCE: KernelSource = KernelSource {
+    name: "advance_cells",
     portable: Some(
-        "KERNEL void keep_cells(\n\
+        "KERNEL void advance_cells(\n\
                \x20   GLOBAL long *now, GLOBAL const long *next, long first, long row, long rows, long columns\n\
                ) {\n\
                \x20   long i = GLOBAL_INDEX(0), j = GLOBAL_INDEX(1);\n\
@@ -104,7 +103,7 @@ fn mixed(cell: i64, [left, right, below, above]: [i64; 4]) -> i64 {
 pub(super) struct Solver<D: Device> {
     pub(super) exchange: Exchange<Field<i64, D>>,
     launches: Launches<D>,
-    /// Where the kernels put what comes next.
+    /// The next values.
     _next: Field<i64, D>,
 }
 
@@ -112,7 +111,7 @@ struct Launches<D: Device> {
     device: D,
     stream: D::Stream,
     interior: Vec<D::Launch>,
-    /// And what makes the next values the present ones.
+    /// With the launch that copies the next values over the present ones.
     boundary: Vec<D::Launch>,
 }
 
@@ -131,7 +130,7 @@ impl<D: Device> Solver<D> {
         begin(&mut now)?;
         let ends = [now.pointer(0)?, next.pointer(0)?];
         let regions = pattern.regions(0).ok_or("this rank has no domain")?;
-        let [mix, keep] = [device.compile(&MIX)?, device.compile(&KEEP)?];
+        let [mix, advance] = [device.compile(&MIX)?, device.compile(&ADVANCE)?];
         let layout = now.layout(0)?.clone();
         let bind = |kernel: &D::Kernel, cells: &IndexBox| bind(device, kernel, ends, &layout, cells);
         let interior = regions.interior.iter().map(|cells| bind(&mix, cells));
@@ -140,7 +139,7 @@ impl<D: Device> Solver<D> {
             device: device.clone(),
             stream: stream.clone(),
             interior: interior.collect::<Result<_, _>>()?,
-            boundary: outside.chain([bind(&keep, &domain)]).collect::<Result<_, _>>()?,
+            boundary: outside.chain([bind(&advance, &domain)]).collect::<Result<_, _>>()?,
         };
         let exchange = pattern.bind_with(now, BindOptions::default().path(path))?;
         Ok(Solver { exchange, launches, _next: next })
@@ -160,9 +159,9 @@ impl<D: Device> Solver<D> {
     ) -> Result<Step<'s, Field<i64, D>>, Failure> {
         let Solver { exchange, launches, .. } = self;
         let launches: &'s Launches<D> = launches;
-        // SAFETY: the launches are the same each time, into the stream of the schedule, and nothing else is
-        // done; they and the fields live as long as the exchange, which the solver owns, and what they read
-        // and write is ordered by the stream alone.
+        // SAFETY: the functions only put the same launches into the stream of the schedule each time. Launches and
+        // fields live as long as the exchange, which the solver owns, and the stream alone orders what they read and
+        // write.
         unsafe {
             Ok(exchange.record(
                 schedule,
@@ -173,7 +172,7 @@ impl<D: Device> Solver<D> {
         }
     }
 
-    /// Whether the owned cells are those after so many steps. The stream is empty.
+    /// Verifies that the owned cells have the values after `steps` steps. The stream must be empty.
     pub(super) fn verify(&self, steps: usize) -> Result<(), Failure> {
         verify(self.exchange.fields(), steps)
     }
@@ -182,33 +181,33 @@ impl<D: Device> Solver<D> {
 impl<D: Device> Launches<D> {
     fn run(&self, launches: &[D::Launch]) -> Result<(), Failure> {
         for launch in launches {
-            // SAFETY: the fields live as long as the solver, which every test keeps until its stream is
-            // empty; the work of a solver, and its exchange, are in one stream, or ordered with it.
+            // SAFETY: the fields live as long as the solver, which every test keeps until its stream is empty; the
+            // launches and the exchange of a solver are in one stream, or ordered with it.
             unsafe { self.device.launch(launch, &self.stream)? };
         }
         Ok(())
     }
 }
 
-/// Whether the owned cells are those after so many steps.
+/// Verifies that the owned cells have the values after `steps` steps.
 pub(super) fn verify<D: Device>(field: &Field<i64, D>, steps: usize) -> Result<(), Failure> {
     let (found, expected) = (field.to_vec(0)?, grid_after(steps));
     for (cell, at) in cells(field.layout(0)?) {
-        let wanted = expected[place(cell)];
+        let wanted = expected[offset(cell)];
         ensure!(found[at] == wanted, "after {steps} steps, {cell:?} holds {}, expected {wanted}", found[at]);
     }
     Ok(())
 }
 
-/// Fills the owned cells with what is there in the beginning, and the halo with something else.
+/// Fills the owned cells with the initial values, and the halo with -1.
 fn begin<D: Device>(field: &mut Field<i64, D>) -> Result<(), Failure> {
     let grid = grid_after(0);
     let mut values = vec![-1; field.to_vec(0)?.len()];
-    cells(field.layout(0)?).into_iter().for_each(|(cell, at)| values[at] = grid[place(cell)]);
+    cells(field.layout(0)?).into_iter().for_each(|(cell, at)| values[at] = grid[offset(cell)]);
     Ok(field.copy_from(0, &values)?)
 }
 
-/// The owned cells, and where each is in the block.
+/// The owned cells, and the offset of each in the block.
 fn cells(layout: &BlockLayout) -> Vec<([i64; 2], usize)> {
     let owned = layout.owned();
     let rows = owned.lower()[0]..owned.upper()[0];
@@ -216,25 +215,25 @@ fn cells(layout: &BlockLayout) -> Vec<([i64; 2], usize)> {
     cells.filter_map(|cell| Some((cell, layout.offset(&cell, 0)? as usize))).collect()
 }
 
-/// The whole grid after so many steps.
+/// The whole grid after `steps` steps.
 fn grid_after(steps: usize) -> Vec<i64> {
     let all = || (0..EXTENTS[0] as i64).flat_map(|i| (0..EXTENTS[1] as i64).map(move |j| [i, j]));
     let first: Vec<i64> = all().map(|[i, j]| (31 * i + 17 * j * j) % 1000).collect();
     (0..steps).fold(first, |now, _| {
-        let at = |i, j| now[place([i, j])];
+        let at = |i, j| now[offset([i, j])];
         all()
             .map(|[i, j]| mixed(at(i, j), [at(i, j - 1), at(i, j + 1), at(i - 1, j), at(i + 1, j)]))
             .collect()
     })
 }
 
-/// Where a cell is in the whole grid, around its ends.
-fn place([i, j]: [i64; 2]) -> usize {
+/// The offset of a cell in the whole grid, which is periodic.
+fn offset([i, j]: [i64; 2]) -> usize {
     let [rows, columns] = EXTENTS.map(|extent| extent as i64);
     (i.rem_euclid(rows) * columns + j.rem_euclid(columns)) as usize
 }
 
-/// A launch over a box of cells of both fields, which lie alike.
+/// A launch over a box of cells of both fields, which have the same layout.
 fn bind<D: Device>(
     device: &D,
     kernel: &D::Kernel,

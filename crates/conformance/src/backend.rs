@@ -1,0 +1,134 @@
+//! Tests that backends share: functions of one device, each with the name of its test. A test binary lists those that
+//! its backend passes:
+//!
+//! ```ignore
+//! haloport_conformance::backend_tests! { common::device: exchanges_in_flight_at_once_keep_apart, … }
+//! ```
+#![allow(
+    missing_docs,
+    clippy::missing_errors_doc,
+    reason = "the name says what is tested, the error what is wrong"
+)]
+
+use std::ffi::OsStr;
+use std::process::Command;
+
+use haloport_core::device::{Device, DeviceError};
+use haloport_core::{Communicator, run_ranks};
+
+use crate::random::{self, cases};
+use crate::{Failure, faults, staging, steps};
+
+/// The most ranks of random exchanges.
+const RANKS: usize = 5;
+
+/// Defines a test for each function of [`backend`](crate::backend) that is listed, on the device that `$device()`
+/// returns. If it returns `None`, the tests are skipped.
+#[macro_export]
+macro_rules! backend_tests {
+    ($device:path: $($test:ident),* $(,)?) => {
+        $(
+            #[test]
+            fn $test() {
+                if let Some(device) = $device() {
+                    $crate::backend::$test(&device).unwrap();
+                }
+            }
+        )*
+    };
+}
+
+/// The device under test. If it is missing and the variable `required` is not set, says so and returns `None`.
+///
+/// # Panics
+/// If the device cannot be opened for another reason, or is missing although the variable is set.
+pub fn device_under_test<D: Device>(opened: Result<D, DeviceError>, required: &str) -> Option<D> {
+    match opened {
+        Ok(device) => {
+            eprintln!("on {}: {}", device.info().name, device.info().driver);
+            Some(device)
+        }
+        Err(error @ DeviceError::NotFound { .. }) if std::env::var_os(required).is_none() => {
+            eprintln!("skipped: {error}");
+            None
+        }
+        Err(error) => panic!("{error}"),
+    }
+}
+
+/// What the ignored test `name` of this binary prints in a process of its own, with a variable set. It must pass.
+pub fn printed_by(name: &str, variable: &str, value: impl AsRef<OsStr>) -> Result<String, Failure> {
+    let mut test = Command::new(std::env::current_exe()?);
+    let output = test.args(["--ignored", "--nocapture", name]).env(variable, value).output()?;
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    crate::ensure!(output.status.success(), "{text}{}", String::from_utf8_lossy(&output.stderr));
+    Ok(text)
+}
+
+pub fn random_exchanges_match_the_global_oracle<D: Device>(device: &D) -> Result<(), Failure> {
+    random::boxes(device, cases(500), RANKS)
+}
+
+pub fn random_unstructured_exchanges_match_the_global_oracle<D: Device>(device: &D) -> Result<(), Failure> {
+    random::lists(device, cases(500), RANKS)
+}
+
+pub fn random_exchanges_on_cubed_spheres_match_geometry<D: Device>(device: &D) -> Result<(), Failure> {
+    random::cubed_spheres(device, cases(500).div_ceil(5), RANKS)
+}
+
+pub fn exchanges_in_flight_at_once_keep_apart<D: Device>(device: &D) -> Result<(), Failure> {
+    random::in_flight_at_once(device, 15, 3)
+}
+
+pub fn sparse_exchanges_with_halos_in_flight_match_the_oracle<D: Device>(device: &D) -> Result<(), Failure> {
+    random::sparse_exchanges(device, 50, RANKS)
+}
+
+pub fn more_than_2_to_the_19_indices_for_one_neighbour<D: Device>(device: &D) -> Result<(), Failure> {
+    random::many_indices(device)
+}
+
+pub fn random_exchanges_in_chunks_match_the_oracles<D: Device>(device: &D) -> Result<(), Failure> {
+    staging::random(device, cases(240), RANKS)
+}
+
+pub fn exchanges_in_chunks_without_pinned_memory_match_the_oracles<D: Device>(
+    device: &D,
+) -> Result<(), Failure> {
+    staging::random(&staging::without_pinned_memory(device), cases(120), RANKS)
+}
+
+pub fn exchanges_in_chunks_in_flight_at_once_keep_apart<D: Device>(device: &D) -> Result<(), Failure> {
+    staging::in_flight_at_once(device, 15, 3)
+}
+
+pub fn messages_larger_than_a_chunk_are_cut<D: Device>(device: &D) -> Result<(), Failure> {
+    on_ranks([2, 3], |comm| staging::larger_messages_are_cut(comm, device))
+}
+
+pub fn a_chunk_arrives_while_the_next_one_is_packed<D: Device>(device: &D) -> Result<(), Failure> {
+    on_ranks([2], |comm| staging::next_is_packed_meanwhile(comm, device))
+}
+
+pub fn steps_in_messages_are_captured_and_others_say_why_not<D: Device>(device: &D) -> Result<(), Failure> {
+    on_ranks([1, 2], |comm| steps::capturing(comm, device))
+}
+
+pub fn a_neighbour_that_does_not_replay_hangs_no_stream<D: Device>(device: &D) -> Result<(), Failure> {
+    steps::silent_neighbour(device)
+}
+
+pub fn a_call_that_fails_is_an_error_of_its_rank_and_hangs_no_other<D: Device>(
+    device: &D,
+) -> Result<(), Failure> {
+    println!("{} calls failed in turn", faults::every_call_fails_once(device)?);
+    Ok(())
+}
+
+fn on_ranks<const N: usize>(
+    counts: [usize; N],
+    test: impl Fn(&Communicator) -> Result<(), Failure> + Sync,
+) -> Result<(), Failure> {
+    counts.into_iter().try_for_each(|ranks| Ok(run_ranks(ranks, |comm| test(&comm)).map(drop)?))
+}
