@@ -25,9 +25,9 @@ pub(crate) const BACKENDS: [(&str, bool); 3] =
 /// | `cpu`, `cpu:0` | the CPU, with a thread for each core |
 /// | `cpu:threads=4` | the CPU with 4 threads |
 /// | `cuda`, `cuda:1` | with the feature `cuda`: the first NVIDIA GPU, the second one |
-/// | `sycl` | with the feature `sycl`: the first GPU that OpenCL offers, else the first accelerator, else the first CPU |
+/// | `sycl` | with the feature `sycl`: the first GPU that OpenCL offers; without a GPU, the first accelerator; without either, the first CPU |
 /// | `sycl:gpu:0`, `sycl:cpu:1`, `sycl:2` | the device of that type with that number, or the one of any type |
-/// | `opencl:gpu:0`, … | the same, as SYCL's filter strings have it |
+/// | `opencl:gpu:0`, … | the same, in the spelling of SYCL's filter strings |
 ///
 /// ```
 /// use haloport::DeviceSpec;

@@ -5,8 +5,8 @@ use std::io::{self, Write};
 use crate::jobs::common::traffic::in_messages;
 use clap::Args;
 use haloport::device::DeviceInfo;
-use haloport::transport::{Reach, TransportInfo};
 use haloport::{AnyDevice, BackendReport, BackendRole, DataPath, Peers, RankPaths, backends};
+use haloport::{Reach, TransportInfo};
 use serde::Serialize;
 
 use crate::command::failure::Failure;

@@ -1,7 +1,7 @@
 //! The problems of `peers.h`: their patterns, and how their fields lie in memory.
 
+use haloport::FieldBuilder;
 use haloport::cpu::CpuDevice;
-use haloport::field::FieldBuilder;
 use haloport::{BlockLayout, Communicator, Field, Grid, Halo, HaloCells, IndexSet, Pattern, Split};
 
 /// What goes wrong is printed.

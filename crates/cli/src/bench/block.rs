@@ -3,8 +3,8 @@
 use std::marker::PhantomData;
 
 use clap::{Args, ValueEnum};
+use haloport::FieldBuilder;
 use haloport::device::Device;
-use haloport::field::FieldBuilder;
 use haloport::{
     BindOptions, BlockLayout, BorrowedField, DataPath, Element, Exchange, Field, FieldError, FieldSet,
     HaloOrder, IndexBox, Pattern,

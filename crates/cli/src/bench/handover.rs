@@ -5,8 +5,8 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
-use haloport::transport::{Lease, SharedMemory};
 use haloport::{Communicator, Reduction};
+use haloport_core::transport::{Lease, SharedMemory};
 
 use crate::command::failure::Failure;
 use crate::command::launch::ranks_here;

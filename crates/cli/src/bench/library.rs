@@ -1,6 +1,6 @@
 //! The contestant under test: Haloport's exchange.
 
-use haloport::exchange::{Choice, Traffic};
+use haloport::{Choice, Traffic};
 use haloport::{Exchange, FieldSet, Pattern, Schedule};
 
 use super::block::MemoryArgs;

@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
-use haloport::comm::FREE_TAGS;
-use haloport::device::{DeviceId, MemoryRange, Pointer};
-use haloport::transport::{Channel, Direction, Transport};
+use haloport::device::{DeviceId, Pointer};
 use haloport::{Pattern, Piece};
+use haloport_core::comm::FREE_TAGS;
+use haloport_core::device::MemoryRange;
+use haloport_core::transport::{Channel, Direction, Transport};
 
 use super::contestant::Contestant;
 use crate::command::failure::Failure;

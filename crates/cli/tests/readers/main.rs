@@ -9,12 +9,12 @@ use std::io::{Cursor, Write as _};
 use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::path::Path;
 
-use haloport::device::{KernelCache, KernelKey, KernelParts};
 use haloport_cli::jobs::rolling::model::table::Table;
 use haloport_cli::jobs::tsunami::model::relief::{Relief, ReliefError};
 use haloport_cli::npz::{NpyType, Npz, NpzError, Wanted};
 use haloport_cli::trace::time_line::TimeLine;
 use haloport_conformance::mutation::mutated;
+use haloport_core::device::{KernelCache, KernelKey, KernelParts};
 use haloport_mesh::partition::read_parts;
 use haloport_mesh::{GmshMesh, Mesh, Partition};
 use memory::most_bytes;

@@ -5,8 +5,8 @@ use std::any::Any;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use haloport::MAX_AXES;
 use haloport::device::Device;
-use haloport::domain::MAX_AXES;
 use haloport::{Cells, Element, Field, Pattern, Piece};
 
 use super::cells::{as_box, check, fill};

@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use haloport::device::DeviceInfo;
-use haloport::exchange::{Choice, Traffic};
+use haloport::{Choice, Traffic};
 use haloport::{ElementType, HaloOrder, Pattern};
 use serde::Serialize;
 

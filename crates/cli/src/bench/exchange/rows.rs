@@ -1,7 +1,7 @@
 //! Plain copies, row by row: what somebody writes who copies boxes by hand.
 
+use haloport::MAX_AXES;
 use haloport::device::Device;
-use haloport::domain::MAX_AXES;
 use haloport::{Element, Field, IndexBox, Piece};
 
 use super::cells::as_box;

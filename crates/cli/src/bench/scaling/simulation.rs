@@ -10,7 +10,7 @@ use std::num::NonZero;
 use std::sync::Arc;
 use std::thread;
 
-use haloport::transport::Reduction;
+use haloport::Reduction;
 use haloport::{Communicator, TransportError};
 
 use super::loggp::Message;

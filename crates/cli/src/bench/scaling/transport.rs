@@ -5,8 +5,10 @@ use std::mem;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use haloport::TransportError;
-use haloport::device::MemoryRange;
-use haloport::transport::{Channel, Direction, Idle, Incoming, Reach, Reduction, Transport, TransportInfo};
+use haloport_core::device::MemoryRange;
+use haloport_core::transport::{
+    Channel, Direction, Idle, Incoming, Reach, Reduction, Transport, TransportInfo,
+};
 
 use super::loggp::Message;
 

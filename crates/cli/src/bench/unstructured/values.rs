@@ -1,7 +1,7 @@
 //! What is in the fields, and whether it arrived: every value follows from the global id of its cell.
 
+use haloport::FieldBuilder;
 use haloport::device::Device;
-use haloport::field::FieldBuilder;
 use haloport::{BlockLayout, Field, Pattern};
 
 use super::args::{Order, UnstructuredArgs};

@@ -2,10 +2,10 @@
 
 use std::time::{Duration, Instant};
 
+use haloport::Traffic;
 use haloport::device::DeviceInfo;
-use haloport::exchange::Traffic;
-use haloport::transport::{Reduction, TransportInfo};
 use haloport::{Communicator, Error, Exchange, FieldSet, Schedule, StepError, TransportError};
+use haloport::{Reduction, TransportInfo};
 use serde::Serialize;
 
 /// The bytes that one exchange moves, of all ranks together.

@@ -6,7 +6,7 @@ use crate::jobs::advection::model::norms::{Level, Norms};
 use crate::jobs::advection::model::solver::{Model, Solver};
 use crate::jobs::common::numbers::{larger, smaller};
 use crate::jobs::common::traffic::{Moved, total};
-use haloport::transport::Reduction;
+use haloport::Reduction;
 use haloport::{Communicator, device::Device, run_ranks};
 use haloport_mesh::Partition;
 

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use crate::jobs::rolling::chart::chart;
 use crate::jobs::rolling::model::mean::rolling_mean;
 use crate::jobs::rolling::model::table::Table;
-use haloport::transport::Reduction;
+use haloport::Reduction;
 use haloport::{Communicator, Line};
 
 use super::problem::Problem;

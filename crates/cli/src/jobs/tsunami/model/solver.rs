@@ -2,8 +2,8 @@
 
 use std::time::{Duration, Instant};
 
+use haloport::Reduction;
 use haloport::device::{Buffer, Device, DeviceError, MemoryKind, Pointer, Priority};
-use haloport::transport::Reduction;
 use haloport::{
     BindError, Communicator, Connectivity, Exchange, Field, FieldError, Halo, Pattern, PatternError, Regions,
     Schedule, StepError, TransportError,
