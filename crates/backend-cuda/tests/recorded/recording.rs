@@ -90,7 +90,7 @@ impl Recording {
         self.text(b"recording_living\0")
     }
 
-    /// Has the call fail that comes after so many, and all that follow it, if `for_ever`.
+    /// Makes the call after the next `after` calls fail; if `for_ever`, all later calls as well.
     pub(crate) fn fail(&self, after: u64, status: u32, for_ever: bool) {
         // SAFETY: the function has this type.
         unsafe {

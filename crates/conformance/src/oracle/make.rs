@@ -132,7 +132,7 @@ fn field_at_addresses<T: Element, D: Device>(
     Ok(unsafe { Field::from_raw(device, blocks, host_accessible, Box::new(buffers)) })
 }
 
-/// The kind of memory of a field: that of the case if the device has it, else the device's own.
+/// The kind of memory of a field: that of the case if the device has it, and otherwise the device's own.
 fn memory_of<D: Device>(device: &D, maker: &impl FieldMaker) -> MemoryKind {
     let wanted = maker.memory();
     if device.allocate(1, wanted).is_ok() { wanted } else { MemoryKind::Device }

@@ -1,4 +1,4 @@
-//! Exchanges on a device of which one call fails.
+//! Exchanges on a device that fails in one call.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

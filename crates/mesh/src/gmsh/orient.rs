@@ -5,7 +5,8 @@ use std::collections::HashMap;
 use crate::sphere::{cross, difference, dot};
 
 /// Reverses cells such that neighbours run along their common edge in opposite directions, as far as possible, and such
-/// that each connected piece is counter-clockwise: as seen from outside if it is closed, else as seen from above.
+/// that each connected piece is counter-clockwise: as seen from outside if it is closed, and otherwise
+/// as seen from above.
 pub(super) fn orient(positions: &[[f64; 3]], cells: &mut [Vec<usize>]) {
     let mut cells_of_edge: HashMap<[usize; 2], Vec<usize>> = HashMap::new();
     for (cell, vertices) in cells.iter().enumerate() {

@@ -8,8 +8,8 @@ use crate::mesh::Mesh;
 
 impl Partition {
     /// Reads the part of every cell: a number on each line, from 0, as METIS's `gpmetis` writes it. The number of parts
-    /// is `parts` if that is given, else one more than the highest number. No part may be empty; to allow empty parts,
-    /// read the file with [`read_parts`] and use [`Partition::with_empty_parts`].
+    /// is `parts` if that is given, and otherwise one more than the highest number. No part may be empty; to allow
+    /// empty parts, read the file with [`read_parts`] and use [`Partition::with_empty_parts`].
     ///
     /// # Errors
     /// [`PartitionError`] for a file that cannot be read or holds anything but numbers, and those of

@@ -93,8 +93,8 @@ pub fn suite_on_ranks<D: Device>(
     Ok(())
 }
 
-/// Two ranks, of which one does not replay until the time limit has passed: the stream of the other one goes on, and
-/// its next call names the missing rank.
+/// On two ranks, rank 1 does not replay until the time limit has passed: the stream of rank 0 goes on, and its next call
+/// names rank 1.
 ///
 /// # Errors
 /// What went otherwise.
