@@ -21,7 +21,7 @@ pub(crate) struct OneThread {
 }
 
 impl OneThread {
-    /// The same ranks, for this thread.
+    /// A communicator of the same ranks, for this thread.
     pub(crate) fn around(comm: &Communicator) -> Communicator {
         OneThread::failing_after(comm, usize::MAX)
     }
