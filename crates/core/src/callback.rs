@@ -23,8 +23,8 @@ impl<E> Callback<E> {
         *self.call.lock().unwrap_or_else(PoisonError::into_inner) = call;
     }
 
-    /// Runs the callback. If it panics, returns the message of the panic, since the thread may have other exchanges to poll.
-    /// The caller holds no lock that the callback may take.
+    /// Runs the callback. If it panics, returns the message of the panic, since the thread may have other exchanges to
+    /// poll. The caller holds no lock that the callback may take.
     pub(crate) fn run(&self, end: Result<(), &E>) -> Result<(), String> {
         let mut call = self.call.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(call) = &mut *call else { return Ok(()) };

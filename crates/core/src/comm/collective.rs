@@ -1,9 +1,9 @@
 //! The collective calls of a communicator.
 //!
-//! Each call begins with one reduction of the same length on every rank, whatever the call. It compares a word that stands
-//! for the call, so ranks with different calls all notice at once and stay in step. It also has room for a few values:
-//! barriers, agreements, and the largest or smallest of up to [`INLINE_VALUES`] values need nothing else. A call of several
-//! steps, such as the binding of fields, compares once, at its beginning.
+//! Each call begins with one reduction of the same length on every rank, whatever the call. It compares a word that
+//! stands for the call, so ranks with different calls all notice at once and stay in step. It also has room for a few
+//! values: barriers, agreements, and the largest or smallest of up to [`INLINE_VALUES`] values need nothing else. A
+//! call of several steps, such as the binding of fields, compares once, at its beginning.
 
 use std::sync::{MutexGuard, PoisonError, TryLockError};
 use std::thread;
@@ -21,7 +21,7 @@ use crate::transport::{Idle, Reduction, Transport, TransportError};
 /// The most values that are reduced together with the word of a call.
 const INLINE_VALUES: usize = 6;
 
-/// The most words of all ranks in one reduction of a sum in the order of the ranks, unless there are more ranks: 512 KiB.
+/// The most words in one reduction of a sum in the order of the ranks, unless there are more ranks: 512 KiB.
 const MOST_WORDS: usize = 1 << 16;
 
 /// Guards a call of several steps: as long as it lives, this rank makes no other call.
@@ -64,8 +64,8 @@ impl Communicator {
         self.step(CollectiveCall::Barrier, |step| step.check_and_reduce(&mut [], Reduction::Max))
     }
 
-    /// Collective: reduces each of the values over all ranks, and returns the results, the same bit for bit on every rank.
-    /// All ranks bring the same number of values of the same type.
+    /// Collective: reduces each of the values over all ranks, and returns the results, the same bit for bit on every
+    /// rank. All ranks bring the same number of values of the same type.
     ///
     /// ```
     /// use haloport_core::{Reduction, run_ranks};
@@ -84,8 +84,8 @@ impl Communicator {
     /// # Ok::<(), haloport_core::RanksError>(())
     /// ```
     ///
-    /// - The sum of floats is taken in the order of the ranks, `((v0 + v1) + v2) + …`, so it is also the same in every run.
-    ///   The sum of integers is modulo 2^64.
+    /// - The sum of floats is taken in the order of the ranks, `((v0 + v1) + v2) + …`, so it is also the same in every
+    ///   run. The sum of integers is modulo 2^64.
     /// - If any rank brings a NaN, the result is a NaN, whatever the reduction. -0.0 is smaller than 0.0.
     ///
     /// # Cost
@@ -148,8 +148,8 @@ impl Communicator {
         decode(root, &bytes)
     }
 
-    /// Collective: sends each message to the rank paired with it, and returns the messages for this rank, paired with their
-    /// senders and in the order of the senders. Receivers need not know the senders.
+    /// Collective: sends each message to the rank paired with it, and returns the messages for this rank, paired with
+    /// their senders and in the order of the senders. Receivers need not know the senders.
     ///
     /// # Errors
     /// As for [`barrier`](Communicator::barrier), [`TransportError::NoSuchRank`] and [`TransportError::Malformed`].
@@ -178,8 +178,8 @@ impl Communicator {
         })
     }
 
-    /// Collective: returns the same result on every rank: `Ok` if no rank has a complaint, else the complaint of the lowest
-    /// rank that has one.
+    /// Collective: returns the same result on every rank: `Ok` if no rank has a complaint, otherwise the complaint of
+    /// the lowest rank that has one.
     ///
     /// # Errors
     /// As for [`barrier`](Communicator::barrier). The inner result is the one that all ranks share.
@@ -206,8 +206,8 @@ impl Communicator {
         self.step(call, |step| step.reduce(values, reduction))
     }
 
-    /// Collective: begins a call of several steps, which ends when the guard is dropped. Until then the collective calls of
-    /// this thread are its steps; those of other threads are refused.
+    /// Collective: begins a call of several steps, which ends when the guard is dropped. Until then the collective
+    /// calls of this thread are its steps; those of other threads are refused.
     pub(crate) fn enter(&self, call: CollectiveCall) -> Result<MultiStepCall<'_>, TransportError> {
         let (number, is_part) = self.step(call, |step| {
             step.begin()?;
@@ -283,8 +283,8 @@ impl CollectiveStep<'_> {
         if self.is_part { Ok(()) } else { self.check_and_reduce(&mut [], Reduction::Max) }
     }
 
-    /// Checks that all ranks make this call, and reduces up to [`INLINE_VALUES`] values to the largest or smallest. Blocks
-    /// until all ranks have called it.
+    /// Checks that all ranks make this call, and reduces up to [`INLINE_VALUES`] values to the largest or smallest.
+    /// Blocks until all ranks have called it.
     fn check_and_reduce(&mut self, values: &mut [u64], reduction: Reduction) -> Result<(), TransportError> {
         // The smallest is the complement of the largest complement.
         let flip = if reduction == Reduction::Min { u64::MAX } else { 0 };

@@ -24,29 +24,30 @@ const ROUNDS_PER_CLOCK: u32 = 64;
 
 /// A group of ranks, seen from one of them. A clone is another handle to the same communicator.
 ///
-/// While a rank waits, in a collective call or at the end of an exchange, it makes progress with all its exchanges, so ranks
-/// may end theirs in different orders.
+/// While a rank waits, in a collective call or at the end of an exchange, it makes progress with all its exchanges, so
+/// ranks may end theirs in different orders.
 ///
 /// # Collective calls
 ///
-/// All ranks make the same collective calls in the same order: those of this type, and the making of patterns, exchanges
-/// and lines. Each begins by comparing the calls of all ranks: the kind of call, the [number](crate::Pattern::number) of the
-/// pattern that is bound, the root of a broadcast or a gather, and the kind, type and length of a reduction. If the calls
-/// differ, all ranks get [`TransportError::OutOfStep`] at once, which names two of the calls; nothing is exchanged, and the
-/// communicator can still be used. If a rank leaves out or repeats a call, the next call that differs shows it; if none
-/// follows, the other ranks end at the time limit. Two equal calls, such as two barriers, cannot be told apart.
+/// All ranks make the same collective calls in the same order: those of this type, and the making of patterns,
+/// exchanges and lines. Each begins by comparing the calls of all ranks: the kind of call, the
+/// [number](crate::Pattern::number) of the pattern that is bound, the root of a broadcast or a gather, and the kind,
+/// type and length of a reduction. If the calls differ, all ranks get [`TransportError::OutOfStep`] at once, which
+/// names two of the calls; nothing is exchanged, and the communicator can still be used. If a rank leaves out or
+/// repeats a call, the next call that differs shows it; if none follows, the other ranks end at the time limit. Two
+/// equal calls, such as two barriers, cannot be distinguished.
 ///
-/// The comparison costs one small reduction for each call of several steps, such as [`bind`](crate::Pattern::bind), for each
-/// [`broadcast`](Communicator::broadcast), [`gather`](Communicator::gather) and sparse exchange, and for each reduction that
-/// is a sum or has more than 6 values. It costs nothing in a [`barrier`](Communicator::barrier), an
+/// The comparison costs one small reduction for each call of several steps, such as [`bind`](crate::Pattern::bind), for
+/// each [`broadcast`](Communicator::broadcast), [`gather`](Communicator::gather) and sparse exchange, and for each
+/// reduction that is a sum or has more than 6 values. It costs nothing in a [`barrier`](Communicator::barrier), an
 /// [`agree`](Communicator::agree) or any other reduction, where it travels with the values.
 ///
 /// # Waiting
 ///
-/// A rank that waits for others for 60 s ([`warn_after`](Communicator::warn_after)) logs a warning, once in each wait, which
-/// names the missing ranks as far as they are known. After 30 minutes ([`time_limit`](Communicator::time_limit)) the wait
-/// ends with an error that names them. The environment variables `HALOPORT_WARN_AFTER` and `HALOPORT_TIME_LIMIT` set the two
-/// times for new communicators: in seconds, or `none`.
+/// A rank that waits for others for 60 s ([`warn_after`](Communicator::warn_after)) logs a warning, once in each wait,
+/// which names the missing ranks as far as they are known. After 30 minutes ([`time_limit`](Communicator::time_limit))
+/// the wait ends with an error that names them. The environment variables `HALOPORT_WARN_AFTER` and
+/// `HALOPORT_TIME_LIMIT` set the two times for new communicators: in seconds, or `none`.
 #[derive(Clone)]
 pub struct Communicator {
     inner: Arc<Inner>,
@@ -77,8 +78,8 @@ impl fmt::Debug for Communicator {
 }
 
 impl Communicator {
-    /// Makes a communicator that owns a transport. If an environment variable with a limit of waiting cannot be read, logs a
-    /// warning and takes the defaults.
+    /// Makes a communicator that owns a transport. If an environment variable with a limit of waiting cannot be read,
+    /// logs a warning and takes the defaults.
     pub fn new(transport: impl Transport + 'static) -> Communicator {
         let limits = WaitLimits::from_environment().unwrap_or_else(|error| {
             tracing::warn!("{error}; Haloport uses the defaults");
@@ -174,8 +175,8 @@ impl Communicator {
         self.inner.drive();
     }
 
-    /// Begins the [time line](crate::trace) of this rank, of at most `spans` spans, and returns it; if it has begun, only
-    /// returns it. Exchanges that are bound from now on and collective calls write to it. Ranks may differ.
+    /// Begins the [time line](crate::trace) of this rank, of at most `spans` spans, and returns it; if it has begun,
+    /// only returns it. Exchanges that are bound from now on and collective calls write to it. Ranks may differ.
     pub fn begin_trace(&self, spans: usize) -> &Trace {
         self.inner.trace.get_or_init(|| Trace::new(spans))
     }
@@ -190,15 +191,15 @@ impl Communicator {
         self.inner.transport.is_near(peer)
     }
 
-    /// The transport: for tests and measurements of transports, and for transports that pass their calls on to this one.
+    /// The transport: for tests and measurements of transports, and for transports that wrap this one.
     ///
     /// # Safety
     /// Through this handle and its clones
-    /// - the caller opens channels, publishes and attaches windows, and sends, receives, counts and discards messages with
-    ///   [`FREE_TAGS`] alone, unless no exchange of this communicator exists at the time, on any rank;
+    /// - the caller opens channels, publishes and attaches windows, and sends, receives, counts and discards messages
+    ///   with [`FREE_TAGS`] alone, unless no exchange of this communicator exists at the time, on any rank;
     /// - the caller uses only channels that were opened through it;
-    /// - all ranks call a collective, while no other collective of this communicator is under way; binding fields and making
-    ///   patterns are collectives, too.
+    /// - all ranks call a collective, while no other collective of this communicator is under way; binding fields and
+    ///   making patterns are collectives, too.
     pub unsafe fn raw_transport(&self) -> &Arc<dyn Transport> {
         self.transport()
     }
@@ -248,8 +249,8 @@ impl Communicator {
         WaitLimits { warn_after: self.warn_after(), time_limit: self.time_limit() }
     }
 
-    /// Makes progress with all exchanges until `done` returns `true` or an error, or until the time limit. `what` names the
-    /// missing things.
+    /// Makes progress with all exchanges until `done` returns `true` or an error, or until the time limit. `what` names
+    /// the missing things.
     pub(crate) fn wait(
         &self,
         what: impl Fn() -> String,

@@ -1,8 +1,8 @@
 //! The progress engine: it polls all exchanges of a rank that are in flight, of any kind.
 //!
-//! Every call that waits drives it, and so do `start`, `finish` and `is_ready`, and the progress thread while an exchange on
-//! an asynchronous device is in flight. It depends on the transport and on [`Served`] alone; fields, patterns and futures do
-//! not depend on it.
+//! Every call that waits drives it, and so do `start`, `finish` and `is_ready`, and the progress thread while an
+//! exchange on an asynchronous device is in flight. It depends on the transport and on [`Served`] alone; fields,
+//! patterns and futures do not depend on it.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -59,8 +59,8 @@ impl Engine {
         self.count.load(Ordering::Acquire) > 0 && self.lock().iter().any(|flight| flight.is_closing())
     }
 
-    /// Makes the progress that is possible now. Does not block. If the progress of an exchange panics, by a fault of a device
-    /// or a transport, that exchange alone fails: the thread may have others to poll.
+    /// Makes the progress that is possible now. Does not block. If the progress of an exchange panics, by a fault of a
+    /// device or a transport, that exchange alone fails: the thread may have others to poll.
     pub(crate) fn serve(&self, transport: &dyn Transport) {
         for index in 0..self.count.load(Ordering::Acquire) {
             // Polled without the lock: a callback may start another exchange.

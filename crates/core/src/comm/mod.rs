@@ -1,12 +1,12 @@
 //! A rank and the other ranks: collective calls, waits with a time limit, and the progress of exchanges in flight.
 //!
-//! A program gets a [`Communicator`] for each rank, from [`run_ranks`] or from MPI, and makes its patterns and exchanges with
-//! it. Read in this order:
+//! A program gets a [`Communicator`] for each rank, from [`run_ranks`] or from MPI, and makes its patterns and
+//! exchanges with it. Read in this order:
 //!
 //! - `communicator`: [`Communicator`], one rank's view of all ranks, and how it waits;
 //! - `wait`: the limits of a wait;
-//! - `collective`: the collective calls. Each begins by comparing the calls of all ranks (`call`); `reducible` has the numbers
-//!   that ranks reduce;
+//! - `collective`: the collective calls. Each begins by comparing the calls of all ranks (`call`); `reducible` has the
+//!   numbers that ranks reduce;
 //! - `engine`: the exchanges of this rank that are in flight; every call that waits polls them;
 //! - `progress`: the thread that polls them for asynchronous devices while the host does something else;
 //! - `ranks`: [`run_ranks`], ranks as threads of this process;

@@ -1,7 +1,8 @@
 //! The progress thread, which polls exchanges on asynchronous devices so that the host need not wait for them.
 //!
-//! There is one for each process, started when it is first needed. When packing is done it sends; when messages have come it
-//! opens gates. It uses no core while nothing is in flight. It does what any call that waits does: it drives the engine.
+//! There is one for each process, started when it is first needed. When packing is done it sends; when messages have
+//! come it opens gates. It uses no core while nothing is in flight. It does what any call that waits does: it drives
+//! the engine.
 
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -81,8 +82,8 @@ thread_local! {
     static DRIVES: Cell<bool> = const { Cell::new(false) };
 }
 
-/// On the progress thread, polls all ranks while it waits for one of them, except exchanges that are being polled. On any
-/// other thread, does nothing.
+/// On the progress thread, polls all ranks while it waits for one of them, except exchanges that are being polled. On
+/// any other thread, does nothing.
 pub(crate) fn drive_meanwhile() {
     if DRIVES.get() {
         let ranks = THREAD.lock().ranks.clone();
@@ -113,8 +114,8 @@ fn run() {
     }
 }
 
-/// Polls a rank. An exchange whose progress panics fails by itself; if anything else panics, the thread goes on without the
-/// rank until its next call.
+/// Polls a rank. An exchange whose progress panics fails by itself; if anything else panics, the thread goes on without
+/// the rank until its next call.
 fn drive_safely(rank: &Arc<dyn Driven>) {
     if let Err(panic) = catch_unwind(AssertUnwindSafe(|| rank.drive())) {
         tracing::error!(
@@ -126,8 +127,8 @@ fn drive_safely(rank: &Arc<dyn Driven>) {
 }
 
 impl Driver {
-    /// Waits until a rank has something in flight, with `at_ease` for at least [`SLEEP`] or a call. Copies the ranks that have
-    /// to `ranks`, drops the others, and returns the number of calls.
+    /// Waits until a rank has something in flight, with `at_ease` for at least [`SLEEP`] or a call. Copies the ranks
+    /// that have to `ranks`, drops the others, and returns the number of calls.
     fn wait_for_ranks(&self, ranks: &mut Vec<Arc<dyn Driven>>, at_ease: bool) -> u64 {
         let mut state = self.lock();
         if at_ease {

@@ -47,12 +47,12 @@ impl fmt::Debug for RanksError {
 /// The most ranks that may be threads of one process.
 pub const MOST_RANKS: usize = 1 << 16;
 
-/// Runs `body` on `ranks` ranks, each a thread of this process, and returns their results in the order of the ranks. Blocks
-/// until all have ended.
+/// Runs `body` on `ranks` ranks, each a thread of this process, and returns their results in the order of the ranks.
+/// Blocks until all have ended.
 ///
 /// If a rank panics or returns an error, the waits of all other ranks end with
-/// [`TransportError::PeerFailed`](crate::transport::TransportError::PeerFailed), which names it. Within `body`, `?` takes
-/// any error: see [`Error`].
+/// [`TransportError::PeerFailed`](crate::transport::TransportError::PeerFailed), which names it. Within `body`, `?`
+/// takes any error: see [`Error`].
 ///
 /// ```
 /// use haloport_core::{Reduction, run_ranks};

@@ -3,26 +3,26 @@
 use crate::element::Element;
 use crate::transport::Reduction;
 
-/// The values that [`Communicator::all_reduce`](crate::Communicator::all_reduce) takes: a number (`f32`, `f64`, `i64` or
-/// `u64`), an array, a slice or a [`Vec`] of such numbers, or a `&mut` to one of these, which is then reduced in place.
+/// The values that [`Communicator::all_reduce`](crate::Communicator::all_reduce) takes: a number (`f32`, `f64`, `i64`
+/// or `u64`), an array, a slice or a [`Vec`] of numbers, or a `&mut` to one of these, which is reduced in place.
 ///
 /// It is sealed.
 #[diagnostic::on_unimplemented(
     message = "ranks cannot reduce `{Self}`",
     label = "neither `f32`, `f64`, `i64` or `u64` nor an array, a slice or a `Vec` of them",
-    note = "convert the values first: an `i32` to an `i64`, a `usize` to a `u64`; for other types, `Communicator::gather` them"
+    note = "convert the values first: an `i32` to an `i64`, a `usize` to a `u64`; other types: `Communicator::gather`"
 )]
 pub trait Reducible: sealed::Values {}
 
 impl<V: sealed::Values + ?Sized> Reducible for V {}
 
-/// A number of which each value becomes one word.
+/// A number that becomes one word of a reduction.
 pub trait Number: Element {
     /// The addition, if the order of the terms matters; the transport adds up the words of other numbers.
     const ORDERED_ADDITION: Option<fn(Self, Self) -> Self>;
 
-    /// The word that takes part in a reduction. For the largest and the smallest value, words are ordered as the numbers
-    /// are, and a NaN wins.
+    /// The word that takes part in a reduction. For the largest and the smallest value, words are ordered as the
+    /// numbers are, and a NaN wins.
     fn to_word(self, reduction: Reduction) -> u64;
 
     /// The number of a reduced word.

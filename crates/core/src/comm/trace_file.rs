@@ -7,12 +7,13 @@ use crate::trace::{RankTrace, Trace, TraceError, TraceWriter};
 use crate::transport::Reduction;
 
 impl Trace {
-    /// Collective: writes the time lines of all ranks to `out` on rank 0, as trace events of Chrome in JSON; other ranks do
-    /// not use `out`. Rank 0 holds the time line of one rank at a time. Waits for work that is still in streams.
+    /// Collective: writes the time lines of all ranks to `out` on rank 0, as trace events of Chrome in JSON; other
+    /// ranks do not use `out`. Rank 0 holds the time line of one rank at a time. Waits for work that is still in
+    /// streams.
     ///
     /// In the file, a process is a rank and a thread is a row. The category of an event is its
-    /// [`Phase`](crate::trace::Phase), and its bytes are in `args.bytes`. `otherData.dropped` has the number of spans that
-    /// each rank has [dropped](Trace::dropped). A rank that has not begun its time line has no events.
+    /// [`Phase`](crate::trace::Phase), and its bytes are in `args.bytes`. `otherData.dropped` has the number of spans
+    /// that each rank has [dropped](Trace::dropped). A rank that has not begun its time line has no events.
     ///
     /// # Errors
     /// [`TraceError`].

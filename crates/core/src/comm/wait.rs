@@ -81,8 +81,8 @@ impl WaitClock {
         self.since = None;
     }
 
-    /// Reads the clock; the first reading begins the wait. Returns the time limit if it has passed. If the wait is long, logs
-    /// once that `rank` waits for `what`.
+    /// Reads the clock; the first reading begins the wait. Returns the time limit if it has passed. If the wait is
+    /// long, logs once that `rank` waits for `what`.
     pub(crate) fn is_over(&mut self, rank: usize, what: impl Fn() -> String) -> Option<Duration> {
         let WaitLimits { warn_after, time_limit } = self.limits;
         let now = Instant::now();

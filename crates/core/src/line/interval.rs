@@ -6,7 +6,7 @@ use crate::comm::{CollectiveCall, Communicator};
 use crate::sparse::SparseError;
 use crate::transport::Reduction;
 
-/// Items in a line, cut into intervals: each rank owns consecutive ones, in the order of the ranks. A rank may own none.
+/// Items in a line, cut into intervals: each rank owns consecutive items, or none, in the order of the ranks.
 #[derive(Debug, Clone)]
 pub struct Line {
     comm: Communicator,
@@ -17,11 +17,12 @@ pub struct Line {
 }
 
 impl Line {
-    /// Collective: makes a line of which this rank owns the items `mine`, counted from 0. The interval of a rank begins where
-    /// that of the rank before ends.
+    /// Collective: makes a line of which this rank owns the items `mine`, counted from 0. The interval of a rank begins
+    /// where that of the rank before ends.
     ///
     /// # Errors
-    /// [`SparseError::Refused`], with the same text on every rank, if intervals leave a gap, overlap or end before they begin; [`SparseError::Transport`], as for [`SparseExchange::new`](crate::SparseExchange::new).
+    /// [`SparseError::Refused`], with the same text on every rank, if intervals leave a gap, overlap or end before they
+    /// begin; [`SparseError::Transport`], as for [`SparseExchange::new`](crate::SparseExchange::new).
     pub fn new(comm: &Communicator, mine: Range<u64>) -> Result<Line, SparseError> {
         let steps = comm.enter(CollectiveCall::Line)?;
         let Range { start, end } = mine;
@@ -45,7 +46,7 @@ impl Line {
         Ok(Line { comm: comm.clone(), number: steps.number(), mine, items })
     }
 
-    /// Collective: makes a line of `items` items, split into intervals of equal length, or one item less for the last ranks.
+    /// Collective: makes a line of `items` items in intervals of equal length, or one item less for the last ranks.
     ///
     /// # Errors
     /// As for [`new`](Line::new), if ranks pass different numbers of items.

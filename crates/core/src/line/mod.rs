@@ -1,8 +1,8 @@
-//! Ranks along a line: each owns consecutive items, such as rows of a sorted table, and passes payloads of any length to the
-//! ranks beside it.
+//! Ranks along a line: each owns consecutive items, such as rows of a sorted table, and passes payloads of any length
+//! to the ranks beside it.
 //!
-//! Here each rank needs the three items before its own. In the first round it passes its own items on, and in later rounds
-//! those that came in the round before, so a window may be wider than the intervals:
+//! Here each rank needs the three items before its own. In the first round it passes its own items on, and in later
+//! rounds those that came in the round before, so a window may be wider than the intervals:
 //!
 //! ```
 //! use haloport_core::line::{Payloads, NextRound};
@@ -77,7 +77,7 @@ impl LineExchange {
         Ok(LineExchange { line: line.clone(), number: steps.number(), exchange })
     }
 
-    /// Passes payloads in one round, and returns those that came. Waits for the two ranks beside this one and no others.
+    /// Passes payloads in one round, and returns those that came. Waits for the two ranks beside this one alone.
     ///
     /// # Errors
     /// As for [`Round::wait`](crate::sparse::Round::wait).
@@ -97,14 +97,14 @@ impl LineExchange {
         Ok(came)
     }
 
-    /// Collective: goes through rounds until every rank has enough, and returns their number. Calls `turn` before each round
-    /// with the payloads of the round before, at first with none, and once more after the last round. A single rank returns
-    /// at once.
+    /// Collective: goes through rounds until every rank has enough, and returns their number. Calls `turn` before each
+    /// round with the payloads of the round before, at first with none, and once more after the last round. A single
+    /// rank returns at once.
     ///
     /// # Errors
-    /// [`SparseError::Refused`], on every rank, if a rank needs more after as many rounds as there are other ranks: by then,
-    /// payloads that are passed on have reached all ranks. As for [`pass`](LineExchange::pass), and the errors of the
-    /// reduction by which ranks agree that all have enough.
+    /// [`SparseError::Refused`], on every rank, if a rank needs more after as many rounds as there are other ranks: by
+    /// then, payloads that are passed on have reached all ranks. As for [`pass`](LineExchange::pass), and the errors of
+    /// the reduction by which ranks agree that all have enough.
     pub fn rounds(&mut self, mut turn: impl FnMut(Payloads) -> NextRound) -> Result<usize, SparseError> {
         let comm = self.line.comm().clone();
         let mut came = Payloads::default();
@@ -123,8 +123,8 @@ impl LineExchange {
                 u64::MAX => return Ok(round),
                 rank if round + 1 == comm.size() => {
                     return Err(SparseError::Refused(format!(
-                        "rank {rank} needs more after {round} rounds, in which passed-on items reach all ranks: pass on \
-                         the items that come, and have enough at the ends of the line"
+                        "rank {rank} needs more after {round} rounds, in which passed-on items reach all ranks: pass \
+                         on the items that come, and have enough at the ends of the line"
                     )));
                 }
                 _ => came = self.pass(pass)?,

@@ -6,9 +6,8 @@ use crate::transport::TransportError;
 
 /// An error in making a sparse exchange, or in a round of it.
 ///
-/// [`NotAReceiver`](SparseError::NotAReceiver), [`Finished`](SparseError::Finished) and
-/// [`TransportError::NoSuchRank`] leave the round as it was. Any other error poisons the exchange: every later use returns
-/// [`SparseError::Poisoned`].
+/// [`NotAReceiver`](SparseError::NotAReceiver), [`Finished`](SparseError::Finished) and [`TransportError::NoSuchRank`]
+/// leave the round as it was. Any other error poisons the exchange: every later use returns [`SparseError::Poisoned`].
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SparseError {

@@ -17,8 +17,8 @@
 //! # Ok::<(), haloport_core::RanksError>(())
 //! ```
 //!
-//! Messages are bytes in host memory; the caller copies data of a device to the host. Memory and messages of a rank grow with
-//! its own messages and neighbours, and with the logarithm of the number of ranks.
+//! Messages are bytes in host memory; the caller copies data of a device to the host. Memory and messages of a rank
+//! grow with its own messages and neighbours, and with the logarithm of the number of ranks.
 //!
 //! Read in this order:
 //! - this file: [`SparseExchange`], made once;
@@ -63,18 +63,18 @@ impl fmt::Debug for SparseOptions {
 }
 
 impl SparseOptions {
-    /// Fixes the senders and receivers of this rank, in any order; the rank itself may be among them. If one rank fixes them,
-    /// all do. A round then ends between neighbours, and no rank waits for distant ones.
+    /// Fixes the senders and receivers of this rank, in any order; the rank itself may be among them. If one rank fixes
+    /// them, all do. A round then ends between neighbours, and no rank waits for distant ones.
     #[must_use]
     pub fn between(mut self, senders: &[usize], receivers: &[usize]) -> Self {
         self.neighbours = Some((senders.to_vec(), receivers.to_vec()));
         self
     }
 
-    /// Sets a function to be called each time a round has failed, or is complete so that [`Round::wait`] would not wait. It
-    /// runs inside the call that makes the last progress, on any thread, and may use other exchanges; it must not wait for
-    /// other ranks, nor use its own exchange. If it panics, the exchange is poisoned: [`Round::wait`] or the next call returns
-    /// [`SparseError::CallbackPanicked`].
+    /// Sets a function to be called each time a round has failed, or is complete so that [`Round::wait`] would not
+    /// wait. It runs inside the call that makes the last progress, on any thread, and may use other exchanges; it must
+    /// not wait for other ranks, nor use its own exchange. If it panics, the exchange is poisoned: [`Round::wait`] or
+    /// the next call returns [`SparseError::CallbackPanicked`].
     #[must_use]
     pub fn on_complete(mut self, call: impl FnMut(Result<(), &SparseError>) + Send + 'static) -> Self {
         self.on_complete = Some(Box::new(call));
@@ -84,9 +84,9 @@ impl SparseOptions {
 
 /// Messages of any length between ranks, in rounds.
 ///
-/// All ranks make it together, and go through the same number of rounds, one after another. Rounds of different exchanges and
-/// exchanges of halos may be under way at the same time. Once ranks have [finished](Round::finish) their insertions into all
-/// of them, they may wait for them in different orders.
+/// All ranks make it together, and go through the same number of rounds, one after another. Rounds of different
+/// exchanges and exchanges of halos may be under way at the same time. Once ranks have [finished](Round::finish) their
+/// insertions into all of them, they may wait for them in different orders.
 pub struct SparseExchange {
     comm: Communicator,
     shared: Arc<Shared>,
@@ -104,18 +104,18 @@ impl SparseExchange {
     /// A round is complete when all messages of all ranks have been received, so every rank waits for all others.
     ///
     /// # Errors
-    /// [`SparseError::Transport`] with [`TransportError::OutOfStep`](crate::TransportError::OutOfStep) if a rank makes another
-    /// [collective call](Communicator), such as an exchange between fixed neighbours.
+    /// [`SparseError::Transport`] with [`TransportError::OutOfStep`](crate::TransportError::OutOfStep) if a rank makes
+    /// another [collective call](Communicator), such as an exchange between fixed neighbours.
     pub fn new(comm: &Communicator) -> Result<SparseExchange, SparseError> {
         SparseExchange::with_options(comm, SparseOptions::default())
     }
 
-    /// Collective: makes an exchange between fixed neighbours, see [`SparseOptions::between`]. Checks once that senders and
-    /// receivers match.
+    /// Collective: makes an exchange between fixed neighbours, see [`SparseOptions::between`]. Checks once that senders
+    /// and receivers match.
     ///
     /// # Errors
-    /// [`SparseError::Refused`], with the same text on every rank, if a rank does not exist or is named twice, or if a sender
-    /// or receiver does not match; [`SparseError::Transport`], as for [`new`](SparseExchange::new).
+    /// [`SparseError::Refused`], with the same text on every rank, if a rank does not exist or is named twice, or if a
+    /// sender or receiver does not match; [`SparseError::Transport`], as for [`new`](SparseExchange::new).
     pub fn between(
         comm: &Communicator,
         senders: &[usize],
@@ -141,8 +141,8 @@ impl SparseExchange {
         Ok(SparseExchange { comm: comm.clone(), shared })
     }
 
-    /// Begins a round; other ranks may still be in the round before. If the earlier round was leaked by `mem::forget`, first
-    /// completes it and discards its messages.
+    /// Begins a round; other ranks may still be in the round before. If the earlier round was leaked by `mem::forget`,
+    /// first completes it and discards its messages.
     ///
     /// # Errors
     /// [`SparseError::Poisoned`], and the errors of the earlier round.

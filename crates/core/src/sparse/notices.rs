@@ -92,8 +92,8 @@ impl Notices {
         self.notified && self.senders.values().all(Count::is_complete)
     }
 
-    /// Sends all neighbours the notice that this rank gives up, in either round. A neighbour that does not get it fails at its
-    /// time limit.
+    /// Sends all neighbours the notice that this rank gives up, in either round. A neighbour that does not get it fails
+    /// at its time limit.
     pub(super) fn give_up(&self, transport: &dyn Transport, tags: [u32; 2], complaint: &Complaint) {
         let Ok(notice) = encode(&Notice::GivenUp(complaint.clone()), self.rank) else { return };
         let others = self.receivers.iter().filter(|rank| !self.senders.contains_key(rank));

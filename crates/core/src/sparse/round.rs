@@ -16,8 +16,8 @@ use crate::transport::TransportError;
 /// Messages are inserted here, through an [`Inserter`] or through [`Slot`]s, from any thread. They are sent, and others
 /// arrive, whenever a rank waits or calls [`is_ready`](Round::is_ready) or [`try_next`](Round::try_next).
 ///
-/// Dropping a round first completes it, within the time limit, and discards its messages. If its thread is panicking, the
-/// round is given up instead, and the exchange is poisoned.
+/// Dropping a round first completes it, within the time limit, and discards its messages. If its thread is panicking,
+/// the round is given up instead, and the exchange is poisoned.
 #[must_use = "dropping a round waits for it and discards its messages; call `wait`"]
 #[derive(Debug)]
 pub struct Round<'e> {
@@ -66,8 +66,8 @@ impl<'e> Round<'e> {
         !self.inserter.shared.is_travelling()
     }
 
-    /// Takes the next message that has come, with its sender. Messages of one sender are in order, those of different senders
-    /// in the order of their arrival. Makes progress; does not block.
+    /// Takes the next message that has come, with its sender. Messages of one sender are in order, those of different
+    /// senders in the order of their arrival. Makes progress; does not block.
     ///
     /// # Errors
     /// The error of the round, and [`TransportError::WrongThread`].
@@ -81,12 +81,13 @@ impl<'e> Round<'e> {
         }
     }
 
-    /// Ends the insertions of this rank, waits until the round is complete, and returns the messages that were not taken yet,
-    /// with their senders: in the order of the senders, and those of one sender in order.
+    /// Ends the insertions of this rank, waits until the round is complete, and returns the messages that were not
+    /// taken yet, with their senders: in the order of the senders, and those of one sender in order.
     ///
     /// # Errors
-    /// [`SparseError::TimeLimit`], which names the missing ranks; [`SparseError::GivenUp`] if a slot was dropped before it was
-    /// filled, on this rank or on another, usually at once; [`SparseError::Transport`]. The exchange is then poisoned.
+    /// [`SparseError::TimeLimit`], which names the missing ranks; [`SparseError::GivenUp`] if a slot was dropped before
+    /// it was filled, on this rank or on another, usually at once; [`SparseError::Transport`]. The exchange is then
+    /// poisoned.
     pub fn wait(mut self) -> Result<Vec<(usize, Vec<u8>)>, SparseError> {
         self.open = false;
         self.exchange.end()
@@ -170,8 +171,8 @@ impl Inserter {
         Ok(())
     }
 
-    /// Reserves the next position among the messages for `peer`, to be filled later. Messages after it wait for it. Does not
-    /// block.
+    /// Reserves the next position among the messages for `peer`, to be filled later. Messages after it wait for it.
+    /// Does not block.
     ///
     /// # Errors
     /// As for [`send`](Inserter::send).
@@ -188,8 +189,8 @@ impl Inserter {
 
 /// A reserved position among the messages for one receiver. Slots can be filled on any thread, in any order.
 ///
-/// If a slot is dropped before it is filled, the round fails: with fixed neighbours on this rank and its neighbours, otherwise
-/// on all ranks.
+/// If a slot is dropped before it is filled, the round fails: with fixed neighbours on this rank and its neighbours,
+/// otherwise on all ranks.
 #[must_use = "a slot that is dropped before it is filled fails the round"]
 #[derive(Debug)]
 pub struct Slot {
@@ -229,8 +230,8 @@ impl Drop for Slot {
 
 /// The future of `round.await`, which ends the round.
 ///
-/// It has no time limit: use a timeout of the executor. Dropping it completes the round, as dropping the [`Round`] does, within
-/// the time limit of the communicator.
+/// It has no time limit: use a timeout of the executor. Dropping it completes the round, as dropping the [`Round`]
+/// does, within the time limit of the communicator.
 #[derive(Debug)]
 pub struct Completing<'e> {
     round: Option<Round<'e>>,

@@ -199,8 +199,8 @@ impl Shared {
         (first..first + Tags::COUNT).for_each(|tag| transport.discard_messages(tag));
     }
 
-    /// Runs the callback without the lock of the state, so that it may use other exchanges. If it panics, the exchange is
-    /// poisoned, during a round at the end of the round.
+    /// Runs the callback without the lock of the state, so that it may use other exchanges. If it panics, the exchange
+    /// is poisoned, during a round at the end of the round.
     fn report(&self, transport: &dyn Transport, state: MutexGuard<'_, State>) {
         let error = match &state.status {
             Status::Poisoned(error) => Some(error.clone()),

@@ -50,8 +50,8 @@ pub(super) enum Status {
     Poisoned(SparseError),
 }
 
-/// The tags of an exchange. A rank is at most one round ahead of another, so two sets of tags, used in turn, separate the
-/// rounds.
+/// The tags of an exchange. A rank is at most one round ahead of another, so two sets of tags, used in turn, separate
+/// the rounds.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Tags(pub(super) u32);
 
@@ -98,8 +98,8 @@ impl State {
         let (tag, ending_tag) = (self.tags.messages(self.round), self.tags.ending(self.round));
         // Asked before messages are taken: afterwards, more may have come that belong to the round.
         let was_over = matches!(&self.ending, Ending::Consensus(consensus) if consensus.is_over());
-        // Received before anything is sent: a thread that may not call the transport gets its error here, and no message is
-        // lost.
+        // Received before anything is sent: a thread that may not call the transport gets its error here, and no
+        // message is lost.
         let nothing_left = self.receive(transport, tag)?;
         self.outbox.send_ready(|peer, bytes| transport.send_message(peer, tag, bytes))?;
         let all_sent = self.finished && self.outbox.is_empty();

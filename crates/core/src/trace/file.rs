@@ -1,9 +1,9 @@
 //! The file of a time line: trace events of Chrome, which Perfetto reads too.
 //!
-//! The format: <https://docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU>. A process is a rank, a
-//! thread is a row, and each span is a complete event (`X`), with times in microseconds since the first span of all ranks.
-//! Events of one thread must not overlap, so a row with spans that do, such as two messages to one neighbour, becomes several
-//! threads.
+//! The format: <https://docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU>. A process is a rank,
+//! a thread is a row, and each span is a complete event (`X`), with times in microseconds since the first span of all
+//! ranks. Events of one thread must not overlap, so a row with spans that do, such as two messages to one neighbour,
+//! becomes several threads.
 
 use std::io::{self, Write};
 
@@ -221,8 +221,8 @@ struct Lanes {
     of_spans: Vec<usize>,
 }
 
-/// Assigns each span to the first free lane of its row. A device does the work of a stream piece by piece: if a span begins
-/// before the last one has ended and ends later, times were rounded, and the beginning of the span is cut off.
+/// Assigns each span to the first free lane of its row. A device does the work of a stream piece by piece: if a span
+/// begins before the last one has ended and ends later, times were rounded, and the beginning of the span is cut off.
 fn lanes(rows: &[Row], spans: &mut [SentSpan]) -> Lanes {
     // For each row, the end of the last span in each of its lanes.
     let mut ends: Vec<Vec<u64>> = rows.iter().map(|_| vec![0]).collect();

@@ -1,29 +1,31 @@
-//! The time line of a rank: when kernels ran, when halos were packed, travelled and were unpacked, and when the host waited.
+//! The time line of a rank: when kernels ran, when halos were packed, travelled and were unpacked, and when the host
+//! waited.
 //!
-//! A rank begins it with [`Communicator::begin_trace`](crate::Communicator::begin_trace). It belongs to the communicator, so a
-//! library that binds exchanges there takes part without further calls. Exchanges that are bound from then on write to it,
-//! and so do collective calls that wait; a program adds its kernels by [`Trace::kernel`], which only runs them if no time line
-//! was begun. [`Trace::write`] writes the time lines of all ranks to one file, which Perfetto (<https://ui.perfetto.dev>) and
-//! Chrome show.
+//! A rank begins it with [`Communicator::begin_trace`](crate::Communicator::begin_trace). It belongs to the
+//! communicator, so a library that binds exchanges there takes part without further calls. Exchanges that are bound
+//! from then on write to it, and so do collective calls that wait; a program adds its kernels by [`Trace::kernel`],
+//! which only runs them if no time line was begun. [`Trace::write`] writes the time lines of all ranks to one file,
+//! which Perfetto (<https://ui.perfetto.dev>) and Chrome show.
 //!
 //! The phases:
-//! - **kernel**, **packing**, **unpacking**: from the beginning of the work on the device to its end, in the row of the stream.
-//!   The times come from events, or on synchronous devices from the host's clock. A copy straight from a neighbour's field
-//!   counts as unpacking;
-//! - **wire**: from the post of a message until the rank finds it complete, in a row for each neighbour and direction. An
-//!   incoming message counts from the time at which this rank has sent its own, since nothing waits for it before. A field
-//!   that is lent to a neighbour counts until it is returned; a message in shared memory is complete at once for its sender;
-//! - **waiting**: as long as a call blocks the host, in the row of the host. On synchronous devices the host does the copies
-//!   of an exchange itself, also while it waits.
+//! - **kernel**, **packing**, **unpacking**: from the beginning of the work on the device to its end, in the row of the
+//!   stream. The times come from events, or on synchronous devices from the host's clock. A copy straight from a
+//!   neighbour's field counts as unpacking;
+//! - **wire**: from the post of a message until the rank finds it complete, in a row for each neighbour and direction.
+//!   An incoming message counts from the time at which this rank has sent its own, since nothing waits for it before. A
+//!   field that is lent to a neighbour counts until it is returned; a message in shared memory is complete at once for
+//!   its sender;
+//! - **waiting**: as long as a call blocks the host, in the row of the host. On synchronous devices the host does the
+//!   copies of an exchange itself, also while it waits.
 //!
-//! Read in this order: this file; `span_log`, the spans of a rank while the program runs; `span_list` and `rows`; `clock`,
-//! the time axis, and `timer`, which brings a device's times to it; `file`, the file format.
+//! Read in this order: this file; `span_log`, the spans of a rank while the program runs; `span_list` and `rows`;
+//! `clock`, the time axis, and `timer`, which brings a device's times to it; `file`, the file format.
 //!
 //! # One time axis for all ranks
-//! Times of a rank come from its machine's monotonic clock, at one moment of which the wall clock was read. Ranks of one
-//! process share both clocks; processes of one machine differ by about a microsecond, and by corrections of the wall clock
-//! between their starts. Between machines, rows are as far apart as the wall clocks: milliseconds with NTP. Lengths of spans,
-//! and times hidden behind kernels of the same rank, do not depend on it.
+//! Times of a rank come from its machine's monotonic clock, at one moment of which the wall clock was read. Ranks of
+//! one process share both clocks; processes of one machine differ by about a microsecond, and by corrections of the
+//! wall clock between their starts. Between machines, rows are as far apart as the wall clocks: milliseconds with NTP.
+//! Lengths of spans, and times hidden behind kernels of the same rank, do not depend on it.
 
 mod clock;
 mod file;
@@ -171,8 +173,8 @@ impl Trace {
 
     /// Runs `launch`, which puts one or more kernels into `stream`, and stores their span there.
     ///
-    /// Does not wait for the device. The first kernel on an asynchronous device without a bound exchange makes events, and
-    /// waits for a stream of its own. If more than 1024 kernels are in the device's streams, further ones are
+    /// Does not wait for the device. The first kernel on an asynchronous device without a bound exchange makes events,
+    /// and waits for a stream of its own. If more than 1024 kernels are in the device's streams, further ones are
     /// [dropped](Trace::dropped).
     ///
     /// # Errors
@@ -215,7 +217,7 @@ impl Trace {
         spans.collect()
     }
 
-    /// The number of spans that were not stored, for want of room or of times.
+    /// The number of spans that were not stored, because there was no room or their times were not known.
     pub fn dropped(&self) -> u64 {
         self.log.as_ref().map_or(0, |log| log.dropped())
     }

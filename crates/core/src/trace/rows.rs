@@ -12,7 +12,8 @@ use crate::device::{Device, DeviceId, Stream as _};
 pub enum Row {
     /// The host, where the program waits.
     Host,
-    /// A stream of a device, by name, such as `sycl:0 default stream`; on a synchronous device, the device, such as `cpu:0`.
+    /// A stream of a device, by name, such as `sycl:0 default stream`; on a synchronous device, the device, such as
+    /// `cpu:0`.
     Stream(Arc<str>),
     /// Messages and windows to this rank.
     To(usize),
@@ -72,7 +73,8 @@ impl Rows {
         }
     }
 
-    /// Returns the row of a new stream of an exchange, named after its `purpose`; a synchronous device has only one row.
+    /// Returns the row of a new stream of an exchange, named after its `purpose`; a synchronous device has only one
+    /// row.
     pub(super) fn of_own_stream<D: Device>(&mut self, device: &D, stream: &D::Stream, purpose: &str) -> u32 {
         if !device.info().asynchronous {
             return self.of_stream(device, stream, || {});

@@ -75,8 +75,8 @@ impl SpanLog {
         }
     }
 
-    /// Runs `wait`, which blocks the host, and stores its span, maybe as one of an exchange. `failed` returns whether the
-    /// result is an error.
+    /// Runs `wait`, which blocks the host, and stores its span, maybe as one of an exchange. `failed` returns whether
+    /// the result is an error.
     pub(crate) fn wait<R>(
         &self,
         name: &'static str,

@@ -1,9 +1,9 @@
 //! The beginning and end of work on a device, on the time axis of the host.
 //!
-//! Work of a synchronous device is timed by the host's clock. On an asynchronous device, one event before the work and one
-//! after it have the device's time, and an event whose host time is known, the anchor, brings them to the host's axis. Events
-//! are made in advance, used in turn, and read when they are needed again or when the time line is collected. A call that
-//! puts work into a stream waits for none of them.
+//! Work of a synchronous device is timed by the host's clock. On an asynchronous device, one event before the work and
+//! one after it have the device's time, and an event whose host time is known, the anchor, brings them to the host's
+//! axis. Events are made in advance, used in turn, and read when they are needed again or when the time line is
+//! collected. A call that puts work into a stream waits for none of them.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -1,5 +1,5 @@
-//! Code that must not compile: without `unsafe`, no code sends, takes or lends messages and windows of exchanges. Each case
-//! differs by one line from code that compiles, and names the expected error code.
+//! Code that must not compile: without `unsafe`, no code sends, takes or lends messages and windows of exchanges. Each
+//! case differs by one line from code that compiles, and names the expected error code.
 //!
 //! Code that compiles:
 //!

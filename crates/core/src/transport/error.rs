@@ -47,14 +47,15 @@ pub enum TransportError {
     /// A call breaks the contract of a channel.
     #[error("{0}")]
     Channel(String),
-    /// A collective was called while another one was under way on the same communicator, or within a completion callback.
+    /// A collective was called while another one was under way on the same communicator, or within a completion
+    /// callback.
     #[error(
         "another collective call is under way on this communicator: make collective calls one after another, \
          and never from a completion callback"
     )]
     Busy,
-    /// Ranks made different collective calls. Every rank gets the same error, and no call has an effect; the communicator can
-    /// still be used.
+    /// Ranks made different collective calls. Every rank gets the same error, and no call has an effect; the
+    /// communicator can still be used.
     #[error(
         "the ranks are out of step: rank {rank} has come to {call}, and rank 0 to {first}; all ranks make the same \
          collective calls in the same order"
@@ -117,9 +118,9 @@ pub enum TransportError {
     },
     /// A launcher has started several processes, but the layer below finds fewer ranks.
     #[error(
-        "{library} finds {ranks} rank here, but {variable}={value} says that the launcher has started more: they are of \
-         different MPIs, and each process would run alone. Start the program with the launcher of {library}, or build it \
-         for the launcher's MPI (`MPICC` chooses which); if it is meant to run alone, unset {variable}"
+        "{library} finds {ranks} rank here, but {variable}={value} says that the launcher has started more: they are \
+         of different MPIs, and each process would run alone. Start the program with the launcher of {library}, or \
+         build it for the launcher's MPI (`MPICC` chooses which); if it is meant to run alone, unset {variable}"
     )]
     WrongLauncher {
         /// The layer below and its version.

@@ -1,12 +1,13 @@
 //! How bytes travel between ranks.
 //!
-//! A [`Transport`] moves memory ranges through channels, which are opened once and posted many times; sends messages of any
-//! length to ranks that need not expect them; and has a few collective operations, for setting up patterns. It depends on
-//! no event of a device, no field and no pattern. If ranks share memory, a neighbour copies straight out of a field through a
-//! [`Window`]. Programs do not call a transport: they call a [`Communicator`](crate::Communicator), which owns one.
+//! A [`Transport`] moves memory ranges through channels, which are opened once and posted many times; sends messages of
+//! any length to ranks that need not expect them; and has a few collective operations, for setting up patterns. It
+//! depends on no event of a device, no field and no pattern. If ranks share memory, a neighbour copies straight out of
+//! a field through a [`Window`]. Programs do not call a transport: they call a [`Communicator`](crate::Communicator),
+//! which owns one.
 //!
-//! Read in this order: this file; `window` and its states; `shared`, memory of several processes; `in_process`, ranks as
-//! threads. Ranks as MPI processes are in the crate `haloport-mpi`.
+//! Read in this order: this file; `window` and its states; `shared`, memory of several processes; `in_process`, ranks
+//! as threads. Ranks as MPI processes are in the crate `haloport-mpi`.
 
 #[cfg(doctest)]
 mod compile_fail;
@@ -111,18 +112,19 @@ pub type Idle<'a> = &'a mut dyn FnMut() -> Result<(), TransportError>;
 
 /// Moves bytes between ranks.
 ///
-/// Channels of the same peer, direction and tag are matched in the order of their posting. The tags of messages are apart from
-/// those of channels; messages of one sender and tag are received in the order of sending. All ranks call collectives in the
-/// same order, which [`Communicator`](crate::Communicator) ensures; collectives block, but call `idle` while they wait.
+/// Channels of the same peer, direction and tag are matched in the order of their posting. The tags of messages are
+/// apart from those of channels; messages of one sender and tag are received in the order of sending. All ranks call
+/// collectives in the same order, which [`Communicator`](crate::Communicator) ensures; collectives block, but call
+/// `idle` while they wait.
 ///
 /// # Safety
-/// - An implementation touches the memory of a channel only between a `post` and the `test` that finds the message complete,
-///   or after a `close` as long as the keeper exists; and never beyond the channel's range.
+/// - An implementation touches the memory of a channel only between a `post` and the `test` that finds the message
+///   complete, or after a `close` as long as the keeper exists; and never beyond the channel's range.
 /// - `attach` returns only a window that the peer has published under the tag for this rank.
 /// - `share` and `map` return the same memory, which only ranks with its token touch.
-/// - From the time that a [`Communicator`](crate::Communicator) owns the transport, safe code gets no other handle on which
-///   it could call a method of this trait: it could take or replace messages and windows of exchanges. A transport that
-///   passes its calls on to another one keeps the promises that its callers gave.
+/// - From the time that a [`Communicator`](crate::Communicator) owns the transport, safe code gets no other handle on
+///   which it could call a method of this trait: it could take or replace messages and windows of exchanges. A
+///   transport that passes its calls on to another one keeps the promises that its callers gave.
 pub unsafe trait Transport: Debug + Send + Sync {
     /// The number of this rank, from 0.
     fn rank(&self) -> usize;
@@ -133,8 +135,8 @@ pub unsafe trait Transport: Debug + Send + Sync {
     /// Describes the transport and its abilities.
     fn info(&self) -> TransportInfo;
 
-    /// Opens a channel for messages of exactly `memory.bytes` bytes. Both ends open with the same tag and length, in any
-    /// order; opening sends nothing.
+    /// Opens a channel for messages of exactly `memory.bytes` bytes. Both ends open with the same tag and length, in
+    /// any order; opening sends nothing.
     ///
     /// # Safety
     /// As for [`open_parts`](Transport::open_parts).
@@ -152,12 +154,12 @@ pub unsafe trait Transport: Debug + Send + Sync {
         unsafe { self.open_parts(direction, peer, tag, slice::from_ref(&memory)) }
     }
 
-    /// Opens a channel for messages in separate parts: the bytes of each part of the sender arrive in the same part of the
-    /// receiver. Both ends open with the same tag and with parts of the same lengths in the same order.
+    /// Opens a channel for messages in separate parts: the bytes of each part of the sender arrive in the same part of
+    /// the receiver. Both ends open with the same tag and with parts of the same lengths in the same order.
     ///
     /// # Safety
-    /// All `parts` stay valid until the channel is closed or, if it is closed while a message is under way, as long as the
-    /// keeper given to [`close`](Transport::close) exists.
+    /// All `parts` stay valid until the channel is closed or, if it is closed while a message is under way, as long as
+    /// the keeper given to [`close`](Transport::close) exists.
     ///
     /// # Errors
     /// A peer that does not exist, memory that the transport cannot reach, a channel that is already open.
@@ -172,8 +174,8 @@ pub unsafe trait Transport: Debug + Send + Sync {
     /// Starts one message on a channel whose last message is complete. Does not block.
     ///
     /// # Safety
-    /// Until [`test`](Transport::test) finds the message complete, nothing writes the memory of a sending channel, and nothing
-    /// reads or writes that of a receiving one.
+    /// Until [`test`](Transport::test) finds the message complete, nothing writes the memory of a sending channel, and
+    /// nothing reads or writes that of a receiving one.
     ///
     /// # Errors
     /// An unknown channel, one whose message is still under way, and errors of the layer below.
@@ -186,8 +188,8 @@ pub unsafe trait Transport: Debug + Send + Sync {
     /// An unknown channel, a message of another length than the channel's, and errors of the layer below.
     fn test(&self, channel: Channel) -> Result<bool, TransportError>;
 
-    /// Closes a channel. If a message is under way, the transport withdraws it or, if that is impossible, holds `keep`, which
-    /// owns the memory, until the message is complete. Does not block for longer than a copy of the message.
+    /// Closes a channel. If a message is under way, the transport withdraws it or, if that is impossible, holds `keep`,
+    /// which owns the memory, until the message is complete. Does not block for longer than a copy of the message.
     ///
     /// # Safety
     /// `keep` owns the memory that the channel was opened for, and the channel is the caller's own.
@@ -214,15 +216,15 @@ pub unsafe trait Transport: Debug + Send + Sync {
         false
     }
 
-    /// Allocates at least `bytes` bytes, all 0, which near peers can map; `None` if there are no near peers, or no memory is
-    /// left.
+    /// Allocates at least `bytes` bytes, all 0, which near peers can map; `None` if there are no near peers, or no
+    /// memory is left.
     fn share(&self, bytes: usize) -> Option<Lease> {
         self.share_parts(bytes, slice::from_ref(&(0..bytes)))
     }
 
-    /// As [`share`](Transport::share), but near peers can map only the pages with the bytes of `parts`. The rest is memory of
-    /// this process alone, with large pages if the system has them: a sweep over strided cells touches another page every
-    /// few rows, and memory that processes share mostly has small pages.
+    /// As [`share`](Transport::share), but near peers can map only the pages with the bytes of `parts`. The rest is
+    /// memory of this process alone, with large pages if the system has them: a sweep over strided cells touches
+    /// another page every few rows, and memory that processes share mostly has small pages.
     fn share_parts(&self, _bytes: usize, _parts: &[Range<usize>]) -> Option<Lease> {
         None
     }
@@ -239,8 +241,8 @@ pub unsafe trait Transport: Debug + Send + Sync {
     /// Wakes `peer`, if it waits, because a window's state has changed.
     fn notify(&self, _peer: usize) {}
 
-    /// Begins to send a message of any length, also 0, to any rank, also to this one. Does not block; the transport owns the
-    /// bytes from now on.
+    /// Begins to send a message of any length, also 0, to any rank, also to this one. Does not block; the transport
+    /// owns the bytes from now on.
     ///
     /// # Errors
     /// A peer that does not exist, a tag beyond the transport's largest, and errors of the layer below.
@@ -252,27 +254,27 @@ pub unsafe trait Transport: Debug + Send + Sync {
     /// Those of the layer below.
     fn receive_message(&self, tag: u32) -> Result<Incoming, TransportError>;
 
-    /// The ranks, each once and in ascending order, that have not yet found all messages which this rank has sent them with
-    /// this tag. Once a rank is not among them, its [`receive_message`](Transport::receive_message) returns
+    /// The ranks, each once and in ascending order, that have not yet found all messages which this rank has sent them
+    /// with this tag. Once a rank is not among them, its [`receive_message`](Transport::receive_message) returns
     /// [`Incoming::Nothing`] only after it has returned all of these messages. Makes progress; does not block.
     ///
     /// # Errors
     /// Those of the layer below.
     fn unreceived(&self, tag: u32) -> Result<Vec<usize>, TransportError>;
 
-    /// Discards the messages that have come for this rank with this tag, and stops counting those that it has sent, which
-    /// still reach receivers that ask for them. Called when this rank no longer uses the tag.
+    /// Discards the messages that have come for this rank with this tag, and stops counting those that it has sent,
+    /// which still reach receivers that ask for them. Called when this rank no longer uses the tag.
     fn discard_messages(&self, tag: u32);
 
-    /// Waits a little: a rank without work calls it with `round` = 0, 1, 2, … Early rounds spin, later ones yield the core or
-    /// sleep for at most about a millisecond.
+    /// Waits a little: a rank without work calls it with `round` = 0, 1, 2, … Early rounds spin, later ones yield the
+    /// core or sleep for at most about a millisecond.
     ///
     /// # Errors
     /// [`TransportError::PeerFailed`] once it is known that another rank has failed.
     fn relax(&self, round: u32) -> Result<(), TransportError>;
 
-    /// The other ranks that have not called the collective in which this rank waits, in ascending order; none if the transport
-    /// does not know.
+    /// The other ranks that have not called the collective in which this rank waits, in ascending order; none if the
+    /// transport does not know.
     fn missing_ranks(&self) -> Vec<usize> {
         Vec::new()
     }
@@ -294,9 +296,9 @@ pub unsafe trait Transport: Debug + Send + Sync {
     /// That of `idle`, and those of the layer below.
     fn broadcast(&self, root: usize, bytes: &mut Vec<u8>, idle: Idle<'_>) -> Result<(), TransportError>;
 
-    /// Collective: sends each message to the rank paired with it and returns the messages for this rank, paired with their
-    /// senders, in the order of the senders and, for one sender, of sending. Receivers need not know the senders; cost and
-    /// memory grow with a rank's own messages alone. Messages to this rank and empty messages are allowed.
+    /// Collective: sends each message to the rank paired with it and returns the messages for this rank, paired with
+    /// their senders, in the order of the senders and, for one sender, of sending. Receivers need not know the senders;
+    /// cost and memory grow with a rank's own messages alone. Messages to this rank and empty messages are allowed.
     ///
     /// # Errors
     /// That of `idle`, and those of the layer below.

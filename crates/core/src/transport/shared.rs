@@ -32,7 +32,8 @@ impl SharedMemory {
     /// `pointer`, cut off at the end of the memory.
     ///
     /// # Safety
-    /// As long as `owner` exists, `pointer` is aligned to 128 bytes, and the parts are initialised, readable and writable.
+    /// As long as `owner` exists, `pointer` is aligned to 128 bytes, and the parts are initialised, readable and
+    /// writable.
     pub unsafe fn new(
         pointer: Pointer,
         bytes: usize,

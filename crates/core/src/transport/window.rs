@@ -23,14 +23,14 @@ use super::SharedMemory;
 ///    └──────────────────────────────── owner: reclaim ────────────────────────────────────────┘
 /// ```
 ///
-/// Either end can close the window at any time, permanently: a closed window cannot be opened, and if it is open it cannot be
-/// read. The owner does not touch the lent memory from `open` until it has reclaimed or closed the window, and the reader
-/// reads only between `begin_read` and `end_read`. A read takes one copy, so the owner always gets its memory back, whatever
-/// the neighbour does. The neighbour may be a process that has ended: then the owner waits only briefly, and sets a bit in
-/// the state.
+/// Either end can close the window at any time, permanently: a closed window cannot be opened, and if it is open it
+/// cannot be read. The owner does not touch the lent memory from `open` until it has reclaimed or closed the window,
+/// and the reader reads only between `begin_read` and `end_read`. A read takes one copy, so the owner always gets its
+/// memory back, whatever the neighbour does. The neighbour may be a process that has ended: then the owner waits only
+/// briefly, and sets a bit in the state.
 ///
-/// A window on a message lasts: after closing the window its owner no longer writes the message, so an open window can still
-/// be read.
+/// A window on a message lasts: after closing the window its owner no longer writes the message, so an open window can
+/// still be read.
 ///
 /// Between processes, the state lies in memory that both have mapped, and each process has its own window on it.
 #[derive(Debug)]
@@ -90,8 +90,8 @@ impl Window {
         Window { state: StateWord::Own(state), lent: Box::new(lent), lasts: false }
     }
 
-    /// As [`new`](Window::new), but between processes: the state lies `at` bytes after the beginning of shared memory, which
-    /// was all 0 at first. `None` if those bytes are not shared.
+    /// As [`new`](Window::new), but between processes: the state lies `at` bytes after the beginning of shared memory,
+    /// which was all 0 at first. `None` if those bytes are not shared.
     pub(crate) fn between_processes(
         memory: &Arc<SharedMemory>,
         at: usize,
@@ -162,8 +162,8 @@ impl Window {
         self.change_either(WindowState::Done, WindowState::Idle)
     }
 
-    /// Owner: closes the window permanently, and returns when the neighbour no longer reads, which may take as long as one
-    /// copy. Calls `meanwhile` repeatedly until then.
+    /// Owner: closes the window permanently, and returns when the neighbour no longer reads, which may take as long as
+    /// one copy. Calls `meanwhile` repeatedly until then.
     pub(crate) fn close(&self, meanwhile: impl Fn()) {
         let before = self.word().fetch_or(CLOSED, Ordering::AcqRel);
         if self.lasts || before & TORN != 0 {
@@ -190,8 +190,8 @@ impl Window {
     fn word(&self) -> &AtomicU32 {
         match &self.state {
             StateWord::Own(word) => word,
-            // SAFETY: the memory is valid, initialised, aligned and long enough as long as `self` exists, and both processes
-            // access the word at this offset as an atomic alone.
+            // SAFETY: the memory is valid, initialised, aligned and long enough as long as `self` exists, and both
+            // processes access the word at this offset as an atomic alone.
             StateWord::Shared(memory, at) => unsafe {
                 word_at(memory.pointer().offset(*at as isize).as_ptr())
             },
@@ -199,7 +199,8 @@ impl Window {
     }
 
     fn change(&self, from: u32, to: u32) -> bool {
-        // Release: the other end sees all that this one did before. Acquire: this end sees all that the other did before.
+        // Release: the other end sees all that this one did before. Acquire: this end sees all that the other did
+        // before.
         self.word().compare_exchange(from, to, Ordering::AcqRel, Ordering::Acquire).is_ok()
     }
 

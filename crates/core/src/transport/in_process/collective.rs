@@ -56,8 +56,8 @@ impl Collective {
         (0..self.size).filter(|&other| has_joined(rank) && !has_joined(other)).collect()
     }
 
-    /// Brings the part of `rank` to the round, waits for the parts of all other ranks, and returns all of them. The last rank
-    /// calls `wake`.
+    /// Brings the part of `rank` to the round, waits for the parts of all other ranks, and returns all of them. The
+    /// last rank calls `wake`.
     pub(super) fn join(
         &self,
         rank: usize,

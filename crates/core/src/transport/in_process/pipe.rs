@@ -6,8 +6,8 @@ use super::lock::lock;
 use crate::device::MemoryRange;
 use crate::transport::Direction;
 
-/// Both ends of a channel. The later of the two to post copies the message, under the lock, so an end that closes gets its
-/// memory back at once or after one copy.
+/// Both ends of a channel. The later of the two to post copies the message, under the lock, so an end that closes gets
+/// its memory back at once or after one copy.
 #[derive(Debug, Default)]
 pub(super) struct Pipe {
     state: Mutex<State>,
@@ -154,7 +154,8 @@ impl End {
     }
 }
 
-/// The bytes sent and expected, if the parts of the two ends differ: those of the first part that differs, or of all parts.
+/// The bytes sent and expected, if the parts of the two ends differ: those of the first part that differs, or of all
+/// parts.
 fn difference(from: &[MemoryRange], to: &[MemoryRange]) -> Option<(usize, usize)> {
     let all = |parts: &[MemoryRange]| parts.iter().map(|part| part.bytes).sum();
     let mut pairs = from.iter().zip(to).map(|(from, to)| (from.bytes, to.bytes));

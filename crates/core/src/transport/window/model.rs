@@ -1,5 +1,5 @@
-//! Both ends of a window in every order of their steps, by loom. The lent memory is made of cells that loom watches: a read
-//! that is not ordered with a write fails the model, and so does a wait without end.
+//! Both ends of a window in every order of their steps, by loom. The lent memory is made of cells that loom watches: a
+//! read that is not ordered with a write fails the model, and so does a wait without end.
 //!
 //! Run with `RUSTFLAGS="--cfg loom" cargo test -p haloport-core --release --lib transport::window`.
 
@@ -50,8 +50,8 @@ fn memory() -> Arc<SharedMemory> {
     Arc::new(unsafe { SharedMemory::new(begin, 3 * STATE_BYTES, [0..3 * STATE_BYTES], Box::new(states)) })
 }
 
-/// The most interruptions of threads that do not wait, in each order. All orders of the long models would take hours, and two
-/// interruptions show faults.
+/// The most interruptions of threads that do not wait, in each order. All orders of the long models would take hours,
+/// and two interruptions show faults.
 const INTERRUPTIONS: usize = 3;
 
 fn check(model: impl Fn() + Send + Sync + 'static) {
@@ -60,7 +60,8 @@ fn check(model: impl Fn() + Send + Sync + 'static) {
     checker.check(model);
 }
 
-/// Checks a model with a window between threads, and with a window between processes: one for the owner, one for the reader.
+/// Checks a model with a window between threads, and with a window between processes: one for the owner, one for the
+/// reader.
 fn on_fields(model: impl Fn(Arc<Window>, Arc<Window>) + Copy + Send + Sync + 'static) {
     check(move || {
         let window = Arc::new(Window::new(()));
@@ -153,7 +154,7 @@ fn an_owner_that_closes_has_its_field_back() {
         if !torn {
             field.write(2);
         }
-        assert!(!owner.open(), "closed for ever");
+        assert!(!owner.open(), "closed permanently");
         neighbour.join().expect("the neighbour ends well");
     });
 }
