@@ -10,7 +10,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::Instant;
 
-use haloport_core::device::{BoxCopy, Buffer, CopyItem, Device, IndexedCopy, MemoryKind, NextReader, Rows};
+use haloport_core::device::{
+    BoxCopy, Buffer, CopyItem, CopyRows, Device, IndexedCopy, MemoryKind, NextReader,
+};
 use haloport_cpu::{CpuBuffer, CpuCopies, CpuDevice};
 
 const ROUNDS: usize = 401;
@@ -37,8 +39,8 @@ fn packing(row: usize, bytes: usize) -> [f64; 2] {
             let one = BoxCopy::new(field.pointer(), buffer.pointer(), row, &[]).unwrap();
             // Scattered, each once: the number of rows of the field is a multiple of 4 and 7919 a prime.
             let indices = (0..rows).map(|place| (place * 7919 % (4 * rows)) as u32).collect();
-            let source = Rows { stride: row as isize, indices: Some(indices) };
-            let target = Rows { stride: row as isize, indices: None };
+            let source = CopyRows { stride: row as isize, indices: Some(indices) };
+            let target = CopyRows { stride: row as isize, indices: None };
             let copy = IndexedCopy::new(one, rows, source, target).unwrap();
             (device.bind_copies(vec![CopyItem::Indexed(copy)], reader).unwrap(), buffer)
         })

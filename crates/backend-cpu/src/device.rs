@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use haloport_core::device::{
-    BoxCopy, CopyItem, Device, DeviceError, DeviceId, DeviceInfo, Event, KernelArgument, KernelSource,
-    LaunchConfig, MemoryKind, NextReader, Pointer, Priority, Stream,
+    BoxCopy, Capabilities, CopyItem, Device, DeviceError, DeviceId, DeviceInfo, Event, KernelArgument,
+    KernelSource, LaunchConfig, MemoryKind, NextReader, Pointer, Priority, Stream,
 };
 use rayon::prelude::*;
 
@@ -89,7 +89,14 @@ impl CpuDevice {
             double_precision: true,
             half_precision: true,
             stream_priorities: false,
-            exports_memory: false,
+            capabilities: Capabilities {
+                all_streams: true,
+                host_calls: true,
+                pinned_memory: true,
+                shared_memory: true,
+                relocation: true,
+                ..Capabilities::default()
+            },
         };
         Ok(CpuDevice { inner: Arc::new(Inner { info, pool }) })
     }

@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
 
 use haloport_core::device::{
-    BoxCopy, Buffer, CopyAxis, CopyItem, Device, IndexedCopy, MemoryKind, NextReader, Pointer, Rows,
+    BoxCopy, Buffer, CopyAxis, CopyItem, CopyRows, Device, IndexedCopy, MemoryKind, NextReader, Pointer,
 };
 use haloport_cpu::{CpuBuffer, CpuDevice};
 
@@ -110,8 +110,8 @@ fn listed_cells_are_packed_level_by_level() {
                 target_stride: (rows * bytes) as isize,
             };
             let row = BoxCopy::new(fields.source(0), fields.target(0), bytes, &[axis]).unwrap();
-            let source = Rows { stride: bytes as isize, indices: Some(picked.clone().into()) };
-            let target = Rows { stride: bytes as isize, indices: None };
+            let source = CopyRows { stride: bytes as isize, indices: Some(picked.clone().into()) };
+            let target = CopyRows { stride: bytes as isize, indices: None };
             let copy = IndexedCopy::new(row, rows, source, target).unwrap();
             let sources: Vec<usize> = (0..levels)
                 .flat_map(|level| picked.iter().map(move |&cell| level * level_bytes + cell as usize * bytes))

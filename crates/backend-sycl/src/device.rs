@@ -15,10 +15,9 @@ use crate::event::{self, SyclEvent};
 use crate::kernel::copies::{Division, SyclCopies, address, copy, copy_box};
 use crate::kernel::launch::{NdRange, SyclKernel, SyclLaunch, enqueue, set_address, set_value};
 use crate::kernel::program;
-use crate::opencl::library::has_extension;
 use crate::opencl::opened::{Opened, info_of};
-use crate::opencl::queue::{IMMEDIATE_QUEUES, WorkQueue};
-use crate::opencl::select::{Kind, Selector, candidates};
+use crate::opencl::queue::WorkQueue;
+use crate::opencl::select::{Selector, candidates};
 use crate::stream::{SyclStream, finish_all};
 
 /// A GPU, a CPU or an accelerator with an OpenCL driver and unified memory.
@@ -145,13 +144,13 @@ unsafe impl Device for SyclDevice {
         Ok(SyclStream::with_queue(&self.opened, queue))
     }
 
-    fn create_immediate_stream(&self) -> Result<Option<SyclStream>, DeviceError> {
-        let Opened { context, device, info, kind, .. } = &*self.opened;
-        if *kind != Kind::Cpu || !has_extension(*device, IMMEDIATE_QUEUES) {
-            return Ok(None);
+    fn create_immediate_stream(&self) -> Result<SyclStream, DeviceError> {
+        let Opened { context, device, info, .. } = &*self.opened;
+        if !info.capabilities.immediate_streams {
+            return Err(DeviceError::Unsupported { what: "immediate streams", device: info.id });
         }
         let queue = WorkQueue::immediate(context, *device, info.id)?;
-        Ok(Some(SyclStream::with_queue(&self.opened, queue)))
+        Ok(SyclStream::with_queue(&self.opened, queue))
     }
 
     unsafe fn borrow_stream(&self, handle: usize) -> Result<SyclStream, DeviceError> {

@@ -29,5 +29,5 @@ fn intels_cpu_runtime_has_immediate_streams() {
     if !driver.contains("Intel(R) OpenCL") {
         return println!("skipped: another driver, {driver}");
     }
-    assert!(device.create_immediate_stream().unwrap().is_some(), "{driver}");
+    assert!(device.info().capabilities.immediate_streams, "{driver}");
 }

@@ -121,7 +121,7 @@ impl Report {
         if device.runs_on_host() {
             return None;
         }
-        let near = if device.exports_memory && matches!(transport.reach, Reach::Node { .. }) {
+        let near = if device.capabilities.memory_export && matches!(transport.reach, Reach::Node { .. }) {
             "straight from the neighbour's memory on the same node, else "
         } else {
             ""

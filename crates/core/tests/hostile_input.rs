@@ -2,7 +2,7 @@
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use haloport_core::device::{BoxCopy, CopyAxis, IndexedCopy, Pointer, Rows};
+use haloport_core::device::{BoxCopy, CopyAxis, CopyRows, IndexedCopy, Pointer};
 use haloport_core::interop::{ArrayDescription, ArrayDevice};
 use haloport_core::*;
 use haloport_cpu::CpuDevice;
@@ -308,7 +308,7 @@ fn copies_larger_than_memory_are_refused() {
     assert_eq!(large.split(1000).iter().map(BoxCopy::bytes).sum::<usize>(), 1 << 62);
 
     let row = BoxCopy::new(pointer, pointer, 8, &[]).unwrap();
-    let rows = |stride| Rows { stride, indices: None };
+    let rows = |stride| CopyRows { stride, indices: None };
     for (count, stride) in [(usize::MAX, 8), (1 << 60, 8), (2, isize::MIN), (3, isize::MAX)] {
         assert!(IndexedCopy::new(row, count, rows(8), rows(stride)).is_err(), "{count} rows {stride} apart");
     }

@@ -169,11 +169,11 @@ fn reductions_of_different_lengths_are_refused() {
 
 #[test]
 fn an_index_list_of_the_wrong_length_is_refused() {
-    use haloport_core::device::{BoxCopy, IndexedCopy, Pointer, Rows};
+    use haloport_core::device::{BoxCopy, CopyRows, IndexedCopy, Pointer};
     let mut memory = [0u8; 64];
     let pointer = Pointer::new(memory.as_mut_ptr());
     let row = BoxCopy::new(pointer, pointer.offset(32), 4, &[]).unwrap();
-    let rows = |indices: Option<&[u32]>| Rows { stride: 4, indices: indices.map(Into::into) };
+    let rows = |indices: Option<&[u32]>| CopyRows { stride: 4, indices: indices.map(Into::into) };
     assert!(IndexedCopy::new(row, 3, rows(None), rows(Some(&[2, 0, 1]))).is_ok());
     let error = IndexedCopy::new(row, 3, rows(Some(&[0, 1])), rows(None)).unwrap_err();
     assert_eq!(error.to_string(), "the index list of a copy: expected 3, found 2");

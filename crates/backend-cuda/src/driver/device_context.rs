@@ -21,11 +21,9 @@ pub(crate) struct DeviceContext {
     pub(crate) context: Arc<Context>,
 }
 
-/// Capabilities that only some devices have.
+/// Abilities of the driver that differ between devices, beside the capabilities in `info`.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Offers {
-    /// Memory that the host may use while the device computes.
-    pub(crate) shared_memory: bool,
     /// Memory that is allocated and freed in stream order.
     pub(crate) pools: bool,
     /// The least and the most urgent priority of streams; the more urgent is the lower number.
@@ -38,7 +36,6 @@ impl DeviceContext {
 
         let context = Arc::new(Context::new(candidate.driver, candidate.device, candidate.info.id)?);
         let offers = Offers {
-            shared_memory: candidate.has(Of::CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS)?,
             pools: candidate.has(Of::CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED)?,
             priorities: priorities(&context)?,
         };

@@ -5,7 +5,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use cudarc::driver::sys::{CUdevice, CUdevice_attribute};
-use haloport_core::device::{DeviceError, DeviceId, DeviceInfo};
+use haloport_core::device::{Capabilities, DeviceError, DeviceId, DeviceInfo};
 
 use crate::driver::functions::{ANY, Driver, Version, driver, no_device};
 
@@ -116,8 +116,18 @@ impl Candidate {
             double_precision: true,
             half_precision: capability >= 53,
             stream_priorities: of(Of::CU_DEVICE_ATTRIBUTE_STREAM_PRIORITIES_SUPPORTED)? != 0,
-            // CUDA's IPC exists on Linux, but not for integrated devices.
-            exports_memory: cfg!(target_os = "linux") && of(Of::CU_DEVICE_ATTRIBUTE_INTEGRATED)? == 0,
+            capabilities: Capabilities {
+                all_streams: true,
+                immediate_streams: false,
+                gates: true,
+                host_calls: true,
+                capture: true,
+                pinned_memory: true,
+                shared_memory: of(Of::CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS)? != 0,
+                // CUDA's IPC exists on Linux, but not for integrated devices.
+                memory_export: cfg!(target_os = "linux") && of(Of::CU_DEVICE_ATTRIBUTE_INTEGRATED)? == 0,
+                relocation: true,
+            },
         };
         Ok(Candidate { driver, device, capability, info })
     }

@@ -49,7 +49,7 @@ impl Allocation {
         kind: MemoryKind,
     ) -> Result<Allocation, DeviceError> {
         let context = &device.context;
-        if kind == MemoryKind::Shared && !device.offers.shared_memory {
+        if !device.info.offers(kind) {
             let what = "memory that the host uses while the device computes";
             return Err(DeviceError::Unsupported { what, device: device.id() });
         }

@@ -83,7 +83,7 @@ impl Launch {
             return Err(DeviceError::invalid("a list of copies", most, "more"));
         }
         let memory = CudaBuffer::new(opened, table.bytes(), MemoryKind::Device)?;
-        let bytes = table.place(memory.pointer());
+        let bytes = table.bytes_at(memory.pointer());
         let entries = address(memory.pointer());
         let (from, setup) = (address(Pointer::new(bytes.as_ptr().cast_mut())), &opened.setup);
         // SAFETY: the buffer is as long as the table, and the copy is done before either is used again.

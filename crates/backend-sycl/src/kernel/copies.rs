@@ -110,7 +110,7 @@ impl Launch {
     ) -> Result<Launch, DeviceError> {
         let memory = SyclBuffer::new(opened, table.bytes(), MemoryKind::Device)?;
         let setup = SyclStream::new(opened, Arc::clone(&opened.setup));
-        let bytes = table.place(memory.pointer());
+        let bytes = table.bytes_at(memory.pointer());
         // SAFETY: the buffer is as long as the table, and the copy is complete when the call returns.
         unsafe { copy(&setup, (address(&bytes), memory.pointer()), bytes.len(), true)? };
 

@@ -8,12 +8,12 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use cl3::OpenClRuntime;
 use cl3::context::{CL_CONTEXT_PLATFORM, create_context};
-use haloport_core::device::{DeviceError, DeviceId, DeviceInfo, Priority};
+use haloport_core::device::{Capabilities, DeviceError, DeviceId, DeviceInfo, MemoryKind, Priority};
 use opencl3::device::Device;
 
 use super::handles::{Context, Program};
 use super::library::{failed, has_extension, library, text};
-use super::queue::WorkQueue;
+use super::queue::{IMMEDIATE_QUEUES, WorkQueue};
 use super::select::{Candidate, Kind};
 use super::unified::Unified;
 
@@ -106,7 +106,7 @@ fn new_context(candidate: &Candidate) -> Result<Context, DeviceError> {
 
 /// The properties of a device.
 pub(crate) fn info_of(candidate: &Candidate) -> DeviceInfo {
-    let Candidate { platform, device, index, unified, .. } = candidate;
+    let Candidate { platform, device, kind, index, unified } = candidate;
     DeviceInfo {
         id: DeviceId { backend: "sycl", index: *index, context: 0 },
         name: text(device.name()),
@@ -118,6 +118,16 @@ pub(crate) fn info_of(candidate: &Candidate) -> DeviceInfo {
         double_precision: device.double_fp_config().is_ok_and(|config| config != 0),
         half_precision: has_extension(*device, "cl_khr_fp16"),
         stream_priorities: has_extension(*device, "cl_khr_priority_hints"),
-        exports_memory: false,
+        capabilities: Capabilities {
+            all_streams: true,
+            immediate_streams: *kind == Kind::Cpu && has_extension(*device, IMMEDIATE_QUEUES),
+            gates: true,
+            host_calls: true,
+            capture: false,
+            pinned_memory: unified.offers(MemoryKind::Pinned),
+            shared_memory: unified.offers(MemoryKind::Shared),
+            memory_export: false,
+            relocation: true,
+        },
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use haloport_core::device::{BoxCopy, CopyAxis, Device, DeviceError, IndexedCopy, Pointer, Rows};
+use haloport_core::device::{BoxCopy, CopyAxis, CopyRows, Device, DeviceError, IndexedCopy, Pointer};
 use rand::RngExt;
 use rand::rngs::StdRng;
 use rand::seq::SliceRandom;
@@ -155,7 +155,7 @@ impl Gather {
     pub(super) fn copy(&self, source: Pointer, target: Pointer) -> Result<IndexedCopy, DeviceError> {
         let first = |side: &GatherSide, pointer: Pointer| pointer.offset(side.begin as isize);
         let row = self.row.copy(first(&self.source, source), first(&self.target, target))?;
-        let rows = |side: &GatherSide| Rows { stride: side.stride, indices: side.indices.clone() };
+        let rows = |side: &GatherSide| CopyRows { stride: side.stride, indices: side.indices.clone() };
         IndexedCopy::new(row, self.rows, rows(&self.source), rows(&self.target))
     }
 

@@ -3,15 +3,17 @@
 use haloport_core::device::{Buffer, Device, DeviceError, MemoryKind, Priority};
 
 use super::bytes::read;
+use super::refused::refused;
 use crate::{Failure, ensure};
 
 pub(super) fn memory<D: Device>(device: &D) -> Result<(), Failure> {
     for kind in [MemoryKind::Device, MemoryKind::Pinned, MemoryKind::Shared] {
-        let buffer = match device.allocate(1000, kind) {
-            Ok(buffer) => buffer,
-            Err(DeviceError::Unsupported { .. }) if kind != MemoryKind::Device => continue,
-            Err(error) => return Err(error.into()),
-        };
+        let allocated = device.allocate(1000, kind);
+        if !device.info().offers(kind) {
+            refused(kind, allocated)?;
+            continue;
+        }
+        let buffer = allocated?;
         ensure!(buffer.bytes() == 1000 && buffer.kind() == kind, "{buffer:?}");
         ensure!(buffer.device() == device.id(), "{buffer:?}");
         ensure!(

@@ -6,6 +6,7 @@
 //! - `order`, `slow`: what is asynchronous and what waits, shown with a slow kernel;
 //! - `bytes`: bytes to a device and back;
 //! - `programs`: a kernel for backends that load others than sources;
+//! - `refused`: calls of a capability that the device does not have;
 //! - `nvrtc`: whether CUDA's compiler takes kernels, which needs no device.
 
 mod bytes;
@@ -18,6 +19,7 @@ mod memory;
 pub mod nvrtc;
 mod order;
 pub mod programs;
+mod refused;
 mod signs;
 mod slow;
 mod streams;

@@ -10,6 +10,7 @@ use haloport_core::device::{
 
 use super::bytes::{floats, read_on, upload};
 use super::kernels::{SAXPY, saxpy};
+use super::refused::refused;
 use super::slow::{RESULT, Slow, hold, is_reached_soon};
 use crate::{Failure, ensure};
 
@@ -34,7 +35,11 @@ pub(super) fn work_after_the_call<D: Device>(device: &D) -> Result<(), Failure> 
 
 /// Work put into an immediate stream is done when the call returns, and after the events that the stream waits for.
 pub(super) fn work_in_the_call<D: Device>(device: &D) -> Result<(), Failure> {
-    let Some(immediate) = device.create_immediate_stream()? else { return Ok(()) };
+    let immediate = device.create_immediate_stream();
+    if !device.info().capabilities.immediate_streams {
+        return refused("immediate streams", immediate);
+    }
+    let immediate = immediate?;
     let (slow, long) = (Slow::new(device)?, Slow::new(device)?);
     let event = device.create_event(true)?;
     let is_done = |what: &str| -> Result<(), Failure> {
@@ -116,10 +121,12 @@ pub(super) fn all_streams<D: Device>(device: &D) -> Result<(), Failure> {
         slow.start(stream)?;
         device.record(event, stream)?;
     }
-    match device.clone().synchronize_all() {
-        Err(DeviceError::Unsupported { .. }) => return each(&streams, |stream| device.synchronize(stream)),
-        waited => waited?,
+    let waited = device.clone().synchronize_all();
+    if !device.info().capabilities.all_streams {
+        each(&streams, |stream| device.synchronize(stream))?;
+        return refused("waiting for all streams at once", waited);
     }
+    waited?;
     let reached = events.iter().map(|event| device.query(event)).collect::<Result<Vec<_>, _>>();
     each(&streams, |stream| device.synchronize(stream))?;
     ensure!(reached? == [true; 3], "work was left in the default stream, the one made or the one borrowed");
@@ -186,11 +193,11 @@ pub(super) fn gates<D: Device>(device: &D) -> Result<(), Failure> {
     let kernel = device.compile(&SAXPY)?;
     let launch = device.bind(&kernel, LaunchConfig::linear(10), &saxpy(x.pointer(), y.pointer(), 2.0, 10))?;
     for called in [true, false] {
-        let open = match device.gate(&stream) {
-            Ok(open) => open,
-            Err(DeviceError::Unsupported { .. }) => return Ok(()),
-            Err(error) => return Err(error.into()),
-        };
+        let gate = device.gate(&stream);
+        if !device.info().capabilities.gates {
+            return refused("gates", gate);
+        }
+        let open = gate?;
         // SAFETY: the buffers live until the read has returned.
         unsafe { device.launch(&launch, &stream)? };
         device.record(&event, &stream)?;
@@ -219,11 +226,12 @@ pub(super) fn calls_of_the_host<D: Device>(device: &D) -> Result<(), Failure> {
     let call = Box::new(move || {
         let _ = sender.send(());
     });
-    match device.call_host(&stream, call) {
-        Ok(()) => {}
-        Err(DeviceError::Unsupported { .. }) => return Ok(device.synchronize(&stream)?),
-        Err(error) => return Err(error.into()),
+    let put = device.call_host(&stream, call);
+    if !device.info().capabilities.host_calls {
+        device.synchronize(&stream)?;
+        return refused("calls of the host", put);
     }
+    put?;
     let at_once = receiver.try_recv().is_ok();
     let early = at_once && !device.query(&event)?;
     let called = at_once || receiver.recv_timeout(Duration::from_secs(60)).is_ok();

@@ -2,8 +2,8 @@
 
 use half::f16;
 use haloport_core::device::{
-    BoxCopy, Buffer, CopyAxis, CopyItem, Device, DeviceError, IndexedCopy, NextReader, Pointer, Priority,
-    Rows, SignChange,
+    BoxCopy, Buffer, CopyAxis, CopyItem, CopyRows, Device, DeviceError, IndexedCopy, NextReader, Pointer,
+    Priority, SignChange,
 };
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
@@ -63,7 +63,7 @@ fn refusals<D: Device>(device: &D) -> Result<(), Failure> {
     let buffer = upload_bytes(device, &[0; 64])?;
     let copy = BoxCopy::new(buffer.pointer(), buffer.pointer().offset(32), 12, &[])?;
     ensure!(copy.with_sign_change(SignChange::Float64).is_err(), "12 bytes were taken for floats of 8");
-    let rows = || Rows { stride: 12, indices: None };
+    let rows = || CopyRows { stride: 12, indices: None };
     let refused = IndexedCopy::new(copy.with_sign_change(SignChange::Int32)?, 2, rows(), rows());
     ensure!(refused.is_err(), "an indexed copy took a row that changes signs");
     Ok(())

@@ -103,11 +103,7 @@ impl<'a, D: Device> Slow<'a, D> {
 
 /// Holds `stream` back if the device has gates. On others only slow kernels hold it back, and nothing is measured.
 pub(super) fn hold<D: Device>(device: &D, stream: &D::Stream) -> Result<Option<Opener>, DeviceError> {
-    match device.gate(stream) {
-        Ok(open) => Ok(Some(open)),
-        Err(DeviceError::Unsupported { .. }) => Ok(None),
-        Err(error) => Err(error),
-    }
+    device.info().capabilities.gates.then(|| device.gate(stream)).transpose()
 }
 
 pub(super) type Opener = Box<dyn FnOnce() + Send>;

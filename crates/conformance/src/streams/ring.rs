@@ -1,8 +1,7 @@
 //! A ring of ranks, each of which sends all its cells to the next one: the exchange that most tests of streams run.
 
 use haloport_core::device::{
-    Buffer, Device, DeviceError, KernelArgument, KernelSource, LaunchConfig, MemoryKind, ParameterType,
-    Pointer,
+    Buffer, Device, KernelArgument, KernelSource, LaunchConfig, MemoryKind, ParameterType, Pointer,
 };
 use haloport_core::{BindOptions, Communicator, DataPath, Exchange, Field, Grid, Halo, Pattern, Split};
 
@@ -100,10 +99,8 @@ impl<D: Device> RankRing<D> {
         let grid = Grid::new([cells * comm.size()])?.periodic([true])?;
         let domain = Split::even(&grid, [comm.size()])?.part(comm.rank()).ok_or("no part")?;
         let pattern = Pattern::structured(comm, &grid, &[domain], &Halo::per_side([(cells, 0)]))?;
-        let kind = match device.allocate(1, MemoryKind::Shared) {
-            Err(DeviceError::Unsupported { .. }) => MemoryKind::Device,
-            _ => MemoryKind::Shared,
-        };
+        let shared = device.info().offers(MemoryKind::Shared);
+        let kind = if shared { MemoryKind::Shared } else { MemoryKind::Device };
         let field = Field::<i64, D>::builder(&pattern).memory(kind).build(device)?;
         let halo = field.pointer(0)?;
         let samples = device.allocate(8 * SAMPLES as usize, MemoryKind::Device)?;

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use haloport_core::device::{Device, DeviceError, MemoryKind, Priority};
+use haloport_core::device::{Device, DeviceError, DeviceInfo, MemoryKind, Priority};
 use haloport_core::{BindOptions, Communicator, DataPath, Schedule};
 
 use super::gate::{CALL_LIMIT, TimedGate};
@@ -163,7 +163,9 @@ pub fn next_is_packed_meanwhile<D: Device>(comm: &Communicator, device: &D) -> R
 
 /// `device` as if it had no pinned memory: it stages in its own memory and in plain memory of the host.
 pub fn without_pinned_memory<D: Device>(device: &D) -> Altered<D, CopyWatch> {
-    Altered::new(device, CopyWatch { has_none_pinned: true, ..CopyWatch::default() })
+    let mut info = device.info().clone();
+    info.capabilities.pinned_memory = false;
+    Altered::new(device, CopyWatch { without_pinned: Some(info), ..CopyWatch::default() })
 }
 
 fn chunk_of(number: u64) -> usize {
@@ -173,7 +175,8 @@ fn chunk_of(number: u64) -> usize {
 /// An alteration that counts the copies of a device and holds them back.
 #[derive(Debug, Clone, Default)]
 pub struct CopyWatch {
-    has_none_pinned: bool,
+    /// The properties of a device without pinned memory; `None` leaves the device as it is.
+    without_pinned: Option<DeviceInfo>,
     /// The number of lists of copies that were run.
     runs: Arc<AtomicU64>,
     /// The number of lists until the one before which the stream is held back; 0: none.
@@ -209,6 +212,10 @@ impl CopyWatch {
 impl<D: Device> Alteration<D> for CopyWatch {
     type Buffer = D::Buffer;
 
+    fn info<'a>(&'a self, device: &'a DeviceInfo) -> &'a DeviceInfo {
+        self.without_pinned.as_ref().unwrap_or(device)
+    }
+
     fn before_copies(&self, device: &D, stream: &D::Stream) -> Result<(), DeviceError> {
         self.runs.fetch_add(1, Ordering::SeqCst);
         let next = |left: u64| left.checked_sub(1);
@@ -220,7 +227,7 @@ impl<D: Device> Alteration<D> for CopyWatch {
     }
 
     fn allocate(&self, device: &D, bytes: usize, kind: MemoryKind) -> Result<D::Buffer, DeviceError> {
-        if self.has_none_pinned && kind == MemoryKind::Pinned {
+        if self.without_pinned.is_some() && kind == MemoryKind::Pinned {
             return Err(DeviceError::Unsupported { what: "pinned memory", device: device.id() });
         }
         device.allocate(bytes, kind)

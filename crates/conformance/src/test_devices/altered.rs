@@ -103,7 +103,7 @@ unsafe impl<D: Device, A: Alteration<D>> Device for Altered<D, A> {
         self.call("create_stream")?.create_stream(priority)
     }
 
-    fn create_immediate_stream(&self) -> Result<Option<D::Stream>, DeviceError> {
+    fn create_immediate_stream(&self) -> Result<D::Stream, DeviceError> {
         self.call("create_immediate_stream")?.create_immediate_stream()
     }
 

@@ -3,7 +3,9 @@
 use std::fs::File;
 use std::os::fd::{AsRawFd, OwnedFd};
 
-use haloport_core::device::{Buffer, Device, DeviceError, DeviceId, DeviceInfo, MemoryKind, Pointer};
+use haloport_core::device::{
+    Buffer, Capabilities, Device, DeviceError, DeviceId, DeviceInfo, MemoryKind, Pointer,
+};
 use memmap2::{MmapOptions, MmapRaw};
 use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
 
@@ -42,10 +44,9 @@ pub struct Mapped {
 
 /// Makes such a device of `device`, which must access memory as the host does.
 pub fn exporting<D: Device>(device: &D) -> Exporting<D> {
-    Altered::new(
-        device,
-        Export { info: DeviceInfo { host_accessible: false, exports_memory: true, ..device.info().clone() } },
-    )
+    let capabilities = Capabilities { memory_export: true, ..device.info().capabilities };
+    let info = DeviceInfo { host_accessible: false, capabilities, ..device.info().clone() };
+    Altered::new(device, Export { info })
 }
 
 impl<D: Device> Alteration<D> for Export {

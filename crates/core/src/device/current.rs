@@ -1,4 +1,4 @@
-//! The current stream of a thread: the one in which it works unless it says otherwise.
+//! The current stream of a thread: the stream in which it works unless it names another one.
 
 use std::any::Any;
 use std::cell::RefCell;
@@ -7,28 +7,28 @@ use std::marker::PhantomData;
 use super::{AnyStream, Device, Stream};
 
 thread_local! {
-    static CURRENT: RefCell<Streams> = const { RefCell::new(Streams { next: 0, made: Vec::new() }) };
+    static CURRENT: RefCell<Streams> = const { RefCell::new(Streams { next: 0, scopes: Vec::new() }) };
 }
 
-/// What was made current in a thread and is still, each with its number; the latest last.
+/// The streams that are current in a thread, each with the number of its scope; the latest last.
 struct Streams {
     next: u64,
-    made: Vec<(u64, Box<dyn AnyStream>)>,
+    scopes: Vec<(u64, Box<dyn AnyStream>)>,
 }
 
-/// As long as it lives, a stream is the current one of its device in this thread. See [`make_current`].
-#[must_use = "the stream is current as long as this lives"]
+/// A scope in which a stream is the current one of its device in this thread; from [`make_current`]. It ends on drop.
+#[must_use = "the stream is current only until this is dropped"]
 #[derive(Debug)]
 pub struct CurrentStream {
     number: u64,
-    /// Every thread has current streams of its own: this stays with it.
+    /// Not `Send`: each thread has its own current streams.
     of_this_thread: PhantomData<*const ()>,
 }
 
-/// Makes `stream` the current stream of its device in this thread until what this returns is dropped; then it is the one that
-/// it was before. Streams of other devices, and other threads, keep theirs. On the CPU nothing changes.
+/// Makes `stream` the current stream of its device in this thread, until the returned scope is dropped; then the earlier one is
+/// current again. Other devices and other threads keep their current streams. On the CPU nothing changes.
 ///
-/// [`Schedule::Current`](crate::Schedule::Current) orders exchanges with it; what takes a stream as an argument can be given
+/// [`Schedule::Current`](crate::Schedule::Current) orders exchanges with it; calls that take a stream can take
 /// [`current_stream`].
 ///
 /// ```
@@ -49,17 +49,16 @@ pub struct CurrentStream {
 pub fn make_current<S: Stream>(stream: &S) -> CurrentStream {
     let number = CURRENT.with_borrow_mut(|streams| {
         streams.next += 1;
-        streams.made.push((streams.next, Box::new(stream.clone())));
+        streams.scopes.push((streams.next, Box::new(stream.clone())));
         streams.next
     });
     CurrentStream { number, of_this_thread: PhantomData }
 }
 
-/// The stream of `device` that was last [made current](make_current) in this thread and still is; its default stream where
-/// there is none.
+/// The current stream of `device` in this thread: that of the latest scope of [`make_current`], else the default stream.
 pub fn current_stream<D: Device>(device: &D) -> D::Stream {
     let found = CURRENT.with_borrow(|streams| {
-        let mut latest_first = streams.made.iter().rev();
+        let mut latest_first = streams.scopes.iter().rev();
         let (_, stream) = latest_first.find(|(_, stream)| stream.device_id() == device.id())?;
         let stream: &dyn Any = stream.as_any();
         stream.downcast_ref::<D::Stream>().cloned()
@@ -69,12 +68,12 @@ pub fn current_stream<D: Device>(device: &D) -> D::Stream {
 
 impl Drop for CurrentStream {
     fn drop(&mut self) {
-        // At the end of a thread there may be none any more. A stream is dropped when nothing is borrowed.
-        let gone = CURRENT.try_with(|streams| {
-            let made = &mut streams.borrow_mut().made;
-            let place = made.iter().position(|(number, _)| *number == self.number)?;
-            Some(made.remove(place))
+        // At the end of a thread, its streams may be gone already. The stream is dropped after the borrow has ended.
+        let ended = CURRENT.try_with(|streams| {
+            let scopes = &mut streams.borrow_mut().scopes;
+            let position = scopes.iter().position(|(number, _)| *number == self.number)?;
+            Some(scopes.remove(position))
         });
-        drop(gone);
+        drop(ended);
     }
 }

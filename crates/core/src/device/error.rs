@@ -1,39 +1,39 @@
-//! What can go wrong on a device, as values.
+//! The errors of devices.
 
 use super::DeviceId;
 
 /// An error of a device or of its backend.
 ///
-/// Every message names what was looked for or asked, what was found, and what to do.
+/// Each message names the thing looked for, the thing found, and what to do.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum DeviceError {
-    /// The backend does not offer this operation.
+    /// The device does not offer this operation; see [`Capabilities`](super::Capabilities).
     #[error("{device} does not offer {what}")]
     Unsupported {
         /// The operation.
         what: &'static str,
-        /// The device that was asked.
+        /// The device.
         device: DeviceId,
     },
     /// A library, a platform or a device is missing.
     #[error("{what} was not found: looked for {looked_for}; {advice}")]
     NotFound {
-        /// What is missing.
+        /// The missing thing.
         what: String,
         /// The names and places that were tried.
         looked_for: String,
-        /// What to do about it.
+        /// What to do.
         advice: String,
     },
     /// Memory could not be allocated.
     #[error("{device} could not allocate {bytes} bytes of {kind} memory")]
     OutOfMemory {
-        /// The size asked for.
+        /// The size, in bytes.
         bytes: usize,
-        /// The kind of memory asked for.
+        /// The kind of memory.
         kind: super::MemoryKind,
-        /// The device that was asked.
+        /// The device.
         device: DeviceId,
     },
     /// An argument does not fit the call.
@@ -41,9 +41,9 @@ pub enum DeviceError {
     InvalidArgument {
         /// The argument.
         what: &'static str,
-        /// What would have been right.
+        /// The values that are valid.
         expected: String,
-        /// What was given.
+        /// The value that was passed.
         found: String,
     },
     /// A kernel did not compile.
@@ -51,9 +51,9 @@ pub enum DeviceError {
     Compile {
         /// The name of the kernel.
         kernel: String,
-        /// The device it was compiled for.
+        /// The device.
         device: DeviceId,
-        /// What the compiler said.
+        /// The messages of the compiler.
         log: String,
     },
     /// A call of the backend's driver failed.
@@ -69,7 +69,7 @@ pub enum DeviceError {
 }
 
 impl DeviceError {
-    /// An [`DeviceError::InvalidArgument`] from anything that can be shown.
+    /// A [`DeviceError::InvalidArgument`], with the texts of `expected` and `found`.
     pub fn invalid(
         what: &'static str,
         expected: impl std::fmt::Display,

@@ -1,20 +1,22 @@
-//! Who a device is and what it can do, as plain data.
+//! The identity of a device, its properties and its capabilities, as plain data.
 
 use std::fmt;
 
 use serde::{Serialize, Serializer};
 
-/// The identity of a device: its backend's name, its number there, and the context in which it is used. Shown as `cpu:0`,
-/// and as `sycl:0#1` in a context that is not the backend's own.
+use super::MemoryKind;
+
+/// The identity of a device: the name of its backend, its number there, and the context in which it is used. Shown as `cpu:0`,
+/// and as `sycl:0#1` in a context that the backend did not open itself.
 ///
 /// Devices with one identity reach each other's memory, streams and events; two contexts of one device do not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct DeviceId {
-    /// The backend: `cpu`, `cuda`, `sycl`, or the name of a backend made elsewhere.
+    /// The backend: `cpu`, `cuda`, `sycl`, or the name of a backend from elsewhere.
     pub backend: &'static str,
     /// The number of the device within its backend, from 0.
     pub index: u32,
-    /// 0 for the context that the backend itself opened, else the number of one that somebody else made.
+    /// 0 for the context that the backend opened itself, else the number of a context that the caller made.
     pub context: u32,
 }
 
@@ -42,11 +44,11 @@ pub struct DeviceInfo {
     pub driver: String,
     /// Compute units (CPU threads, multiprocessors).
     pub compute_units: usize,
-    /// Total memory in bytes, where it is known.
+    /// Total memory in bytes, if it is known.
     pub memory_bytes: Option<u64>,
     /// Whether work goes on after a call has returned; `false` means that streams and events are no-ops.
     pub asynchronous: bool,
-    /// Whether the host can read and write what [`MemoryKind::Device`](super::MemoryKind::Device) gives.
+    /// Whether the host can read and write memory of the kind [`MemoryKind::Device`].
     pub host_accessible: bool,
     /// Whether kernels may use 64-bit floats.
     pub double_precision: bool,
@@ -54,13 +56,54 @@ pub struct DeviceInfo {
     pub half_precision: bool,
     /// Whether streams of different priority are scheduled differently.
     pub stream_priorities: bool,
-    /// Whether other processes of the node can be given its own memory ([`Device::export`](super::Device::export)).
-    pub exports_memory: bool,
+    /// The optional methods that it offers.
+    pub capabilities: Capabilities,
+}
+
+/// The optional groups of methods of [`Device`](super::Device) that a device offers; by default none.
+///
+/// If a flag is `false`, the methods of its group return [`DeviceError::Unsupported`](super::DeviceError::Unsupported) for
+/// every argument. If it is `true`, they may still return it for a particular stream or buffer, as each method says.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct Capabilities {
+    /// Waiting for all streams at once: [`synchronize_all`](super::Device::synchronize_all). Without it, callers wait for
+    /// each stream.
+    pub all_streams: bool,
+    /// Streams whose work the calling thread does: [`create_immediate_stream`](super::Device::create_immediate_stream).
+    /// Without it, a thread of the driver wakes up for each blocking exchange. For asynchronous devices only.
+    pub immediate_streams: bool,
+    /// Points in a stream that the host opens: [`gate`](super::Device::gate). Without it, `finish` on a stream blocks the host
+    /// until all messages have arrived.
+    pub gates: bool,
+    /// Calls of the host from a stream: [`call_host`](super::Device::call_host). Without it, callers wait for events.
+    pub host_calls: bool,
+    /// Captured work and flags: [`capture`](super::Device::capture) and [`create_flag`](super::Device::create_flag).
+    /// Without it, a replayed step makes the same calls anew.
+    pub capture: bool,
+    /// Memory of the kind [`MemoryKind::Pinned`]. Without it, messages are staged in plain memory of the host.
+    pub pinned_memory: bool,
+    /// Memory of the kind [`MemoryKind::Shared`].
+    pub shared_memory: bool,
+    /// Memory that other processes of the node reach: [`export`](super::Device::export) and
+    /// [`import`](super::Device::import). Without it, the fields of asynchronous devices reach other processes in messages.
+    pub memory_export: bool,
+    /// Lists of copies that move to other addresses: [`relocate_copies`](super::Device::relocate_copies).
+    /// Without it, a plan cannot be passed other fields.
+    pub relocation: bool,
 }
 
 impl DeviceInfo {
     /// Whether its copies read and write any memory of the host, and are done when a call returns.
     pub fn runs_on_host(&self) -> bool {
         self.host_accessible && !self.asynchronous
+    }
+
+    /// Whether it allocates memory of this kind.
+    pub fn offers(&self, kind: MemoryKind) -> bool {
+        match kind {
+            MemoryKind::Device => true,
+            MemoryKind::Pinned => self.capabilities.pinned_memory,
+            MemoryKind::Shared => self.capabilities.shared_memory,
+        }
     }
 }

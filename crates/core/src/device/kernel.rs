@@ -1,19 +1,19 @@
-//! Kernels: what is computed, on which range of indices, with which arguments.
+//! Kernels: their sources, ranges of indices and arguments.
 
 use super::{DeviceError, Pointer};
 
-/// A kernel as its author writes it: a Rust function for the CPU, and a source in the portable C dialect for
-/// devices that compile at run time.
+/// A kernel as its author writes it: a Rust function for the CPU, and a source in the portable C dialect for devices that
+/// compile at run time.
 #[derive(Debug, Clone, Copy)]
 pub struct KernelSource {
     /// The name of the kernel function in `portable`, and in error messages.
     pub name: &'static str,
-    /// The source in the portable [`dialect`](super::dialect): C that both CUDA C++ and OpenCL C compile after a prelude.
-    /// `None` for a kernel that only devices on the host can run; others refuse to compile it.
+    /// The source in the portable [`dialect`](super::dialect), a C dialect that both CUDA C++ and OpenCL C compile after a
+    /// prelude. `None` for a kernel for devices on the host alone; others refuse to compile it.
     pub portable: Option<&'static str>,
     /// The same computation on the host.
     pub host: HostKernel,
-    /// The types of the parameters, in order; arguments are checked against them when they are bound.
+    /// The types of the parameters, in order, against which arguments are checked when they are bound.
     pub parameters: &'static [ParameterType],
 }
 
@@ -61,9 +61,8 @@ impl KernelSource {
 /// It is called for disjoint ranges that together make up the launch, possibly from several threads at once.
 ///
 /// # Safety
-/// The caller promises that the arguments have the types of [`KernelSource::parameters`], that pointers are valid
-/// for all that the kernel reads and writes over the range, and that nothing else accesses what it writes
-/// meanwhile.
+/// The caller promises that the arguments have the types of [`KernelSource::parameters`], that pointers are valid for all that
+/// the kernel reads and writes over the range, and that nothing else accesses meanwhile what it writes.
 pub type HostKernel = unsafe fn(&IndexRange, &[KernelArgument]);
 
 /// The part of a launch that one call of a [`HostKernel`] computes. Axis 0 is the fastest.
@@ -80,7 +79,7 @@ pub struct IndexRange {
 pub struct LaunchConfig {
     /// The number of indices along each axis; axis 0 is the fastest.
     pub global: [usize; 3],
-    /// Threads of a group along each axis, where the author knows better than the backend.
+    /// Threads of a group along each axis; `None` leaves them to the backend.
     pub group: Option<[usize; 3]>,
 }
 
@@ -95,7 +94,7 @@ impl LaunchConfig {
         LaunchConfig { global: [x, y, 1], group: None }
     }
 
-    /// The number of indices in all.
+    /// The total number of indices.
     pub fn indices(&self) -> usize {
         self.global.iter().product()
     }
@@ -132,7 +131,7 @@ pub enum KernelArgument {
 }
 
 impl KernelArgument {
-    /// The type that it fits.
+    /// The type of the parameter that it fits.
     pub fn parameter_type(&self) -> ParameterType {
         match self {
             KernelArgument::Pointer(_) => ParameterType::Pointer,

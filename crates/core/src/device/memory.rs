@@ -1,4 +1,4 @@
-//! Memory of a device: addresses, buffers and checked parts of them.
+//! Memory of a device: addresses, buffers and checked ranges of them.
 
 use std::fmt;
 use std::ops::Range;
@@ -8,19 +8,19 @@ use super::{DeviceError, DeviceId, MemoryKind};
 
 /// An address in a device's memory: plain data, which may be sent to other threads.
 ///
-/// Holding one promises nothing about the memory behind it; reading or writing through it is up to the unsafe
-/// calls of [`Device`](super::Device) and their contracts. Its provenance is exposed (see [`std::ptr`]): an address that is
-/// kept may be followed again if the memory is lent again.
+/// It promises nothing about the memory there: only the unsafe calls of [`Device`](super::Device) read or write through it,
+/// under their contracts. Its provenance is exposed (see [`std::ptr`]), so that an address may be followed again when the
+/// memory is lent again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Pointer(*mut u8);
 
-// SAFETY: a `Pointer` is an address. It is only followed inside unsafe calls whose contracts rule out data races.
+// SAFETY: a `Pointer` is an address. Only unsafe calls follow it, and their contracts rule out data races.
 unsafe impl Send for Pointer {}
 // SAFETY: as for `Send`; a shared `Pointer` gives nothing but the address.
 unsafe impl Sync for Pointer {}
 
 impl Pointer {
-    /// The address `address` as it stands.
+    /// The address of `address`, whose provenance this exposes.
     pub fn new(address: *mut u8) -> Pointer {
         address.expose_provenance();
         Pointer(address)
@@ -31,19 +31,19 @@ impl Pointer {
         ptr::with_exposed_provenance_mut(self.0.addr())
     }
 
-    /// The address moved by `bytes`, which may lead anywhere as long as it is not followed there.
+    /// The address moved by `bytes`. It may lie anywhere, if it is not followed there.
     #[must_use]
     pub fn offset(self, bytes: isize) -> Pointer {
         Pointer(self.0.wrapping_offset(bytes))
     }
 }
 
-/// A range of a device's memory as plain data.
+/// A range of a device's memory, as plain data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MemoryRange {
-    /// The device that the memory belongs to.
+    /// The device of the memory.
     pub device: DeviceId,
-    /// Where it begins.
+    /// The first address.
     pub pointer: Pointer,
     /// Its length in bytes.
     pub bytes: usize,
@@ -53,10 +53,10 @@ pub struct MemoryRange {
 ///
 /// # Safety
 /// [`pointer`](Buffer::pointer) is the address of [`bytes`](Buffer::bytes) bytes of initialised memory, aligned to at
-/// least 64 bytes, which nobody else uses until the buffer is dropped, and which the host may follow where
-/// [`host_accessible`](Buffer::host_accessible) says so.
+/// least 64 bytes. Nothing else uses that memory until the buffer is dropped. If
+/// [`host_accessible`](Buffer::host_accessible) is true, the host may follow the address.
 pub unsafe trait Buffer: fmt::Debug + Send + Sync + 'static {
-    /// Where it begins. Aligned to at least 64 bytes.
+    /// The first address, aligned to at least 64 bytes.
     fn pointer(&self) -> Pointer;
 
     /// Its length in bytes.
@@ -68,13 +68,13 @@ pub unsafe trait Buffer: fmt::Debug + Send + Sync + 'static {
     /// The device that allocated it.
     fn device(&self) -> DeviceId;
 
-    /// Whether the host may follow its pointer.
+    /// Whether the host may follow the address.
     fn host_accessible(&self) -> bool;
 
-    /// The part `range` (in bytes) of it.
+    /// The range `range` (in bytes) of the buffer.
     ///
     /// # Errors
-    /// [`DeviceError::InvalidArgument`] where the range does not lie within the buffer.
+    /// [`DeviceError::InvalidArgument`] if the range does not lie within the buffer.
     fn range(&self, range: Range<usize>) -> Result<MemoryRange, DeviceError> {
         if range.start > range.end || range.end > self.bytes() {
             return Err(DeviceError::invalid(

@@ -1,17 +1,17 @@
-//! The kinds of memory that devices offer.
+//! The kinds of memory.
 
 use std::fmt;
 
 use serde::Serialize;
 
-/// The kinds of memory a device may offer.
+/// A kind of memory. All devices have [`Device`](MemoryKind::Device); see [`DeviceInfo::offers`](super::DeviceInfo::offers).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum MemoryKind {
     /// Memory of the device itself; plain host memory on the CPU.
     #[default]
     Device,
-    /// Host memory that the device can copy from and to without a detour.
+    /// Page-locked host memory, from and to which the device copies directly.
     Pinned,
     /// Memory that both host and device address (managed memory, USM shared).
     Shared,

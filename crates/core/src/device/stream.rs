@@ -1,4 +1,4 @@
-//! Streams and events: how work on a device is ordered.
+//! Streams and events, which order the work of a device.
 
 use std::any::Any;
 use std::fmt::Debug;
@@ -10,24 +10,22 @@ pub trait Stream: Clone + Debug + Send + Sync + 'static {
     /// The native handle as an integer: a `cudaStream_t`, a `cl_command_queue`, and 0 on the CPU.
     fn handle(&self) -> usize;
 
-    /// The device whose work it orders.
+    /// The device of the stream.
     fn device(&self) -> DeviceId;
 }
 
-/// A point in a stream. An event that was never recorded counts as complete.
+/// A point in a stream. An event that was never recorded counts as reached.
 pub trait Event: Debug + Send + Sync + 'static {
     /// The native handle as an integer: a `cudaEvent_t`, a `cl_event`, and 0 on the CPU.
     fn handle(&self) -> usize;
 }
 
-/// A stream of any device, for calls that take streams of several devices at once.
-///
-/// Every [`Stream`] is one; there is nothing to implement.
+/// A stream of any device, for calls that take streams of several devices. Every [`Stream`] implements it.
 pub trait AnyStream: Send + Sync {
-    /// The stream itself, to be downcast to its backend's type.
+    /// The stream, to be downcast to its backend's type.
     fn as_any(&self) -> &dyn Any;
 
-    /// The device whose work it orders.
+    /// The device of the stream.
     fn device_id(&self) -> DeviceId;
 }
 
@@ -41,7 +39,7 @@ impl<S: Stream> AnyStream for S {
     }
 }
 
-/// How urgent the work of a stream is, where the device can tell.
+/// How urgent the work of a stream is, on devices with [`stream_priorities`](super::DeviceInfo::stream_priorities).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Priority {
     /// After other work.

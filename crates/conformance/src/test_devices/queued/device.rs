@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
 use haloport_core::device::{
-    BoxCopy, Captured, CopyItem, Device, DeviceError, DeviceInfo, Flag, KernelArgument, KernelSource,
-    LaunchConfig, MemoryKind, NextReader, Pointer, Priority,
+    BoxCopy, Capabilities, Captured, CopyItem, Device, DeviceError, DeviceInfo, Flag, KernelArgument,
+    KernelSource, LaunchConfig, MemoryKind, NextReader, Pointer, Priority,
 };
 
 use super::capture::{Captures, QueuedFlag};
@@ -45,7 +45,16 @@ impl<D: Device> Queued<D> {
     /// # Errors
     /// If the thread of the default stream cannot be started.
     pub fn new(device: &D) -> Result<Queued<D>, DeviceError> {
-        let info = DeviceInfo { asynchronous: true, host_accessible: false, ..device.info().clone() };
+        let capabilities = Capabilities {
+            all_streams: true,
+            immediate_streams: true,
+            gates: true,
+            capture: true,
+            memory_export: false,
+            ..device.info().capabilities
+        };
+        let info =
+            DeviceInfo { asynchronous: true, host_accessible: false, capabilities, ..device.info().clone() };
         let default = Queue::new(0, info.id)?;
         let (queues, next) = (Mutex::default(), AtomicUsize::new(1));
         let inner = Arc::new(Inner { device: device.clone(), info, default, queues, next });
@@ -112,8 +121,8 @@ unsafe impl<D: Device> Device for Queued<D> {
         Ok(self.registered(Queue::new(self.number(), self.id())?))
     }
 
-    fn create_immediate_stream(&self) -> Result<Option<QueuedStream>, DeviceError> {
-        Ok(Some(self.registered(Queue::immediate(self.number(), self.id()))))
+    fn create_immediate_stream(&self) -> Result<QueuedStream, DeviceError> {
+        Ok(self.registered(Queue::immediate(self.number(), self.id())))
     }
 
     unsafe fn borrow_stream(&self, handle: usize) -> Result<QueuedStream, DeviceError> {

@@ -1,10 +1,10 @@
-//! A kernel as it lies in a file: magic, version, key, length, the kernel, and the SHA-256 of all before it.
+//! The format of a file with a kernel: magic, version, key, length, the kernel, and the SHA-256 of all that.
 
 use sha2::{Digest, Sha256};
 
 use super::KernelKey;
 
-/// The largest file that is read or written, in bytes.
+/// The size of the largest file that the cache reads or writes, in bytes.
 pub(super) const MAX_ENTRY_BYTES: u64 = 1 << 28;
 
 const MAGIC: [u8; 8] = *b"HALOKERN";
@@ -12,7 +12,7 @@ const VERSION: u32 = 1;
 const KERNEL_AT: usize = 8 + 4 + 32 + 8;
 const CHECKSUM_BYTES: usize = 32;
 
-/// The file that holds `kernel`; `None` where it would be too large.
+/// The contents of the file for `kernel`; `None` if it would be too large.
 pub(super) fn encode(key: &KernelKey, kernel: &[u8]) -> Option<Vec<u8>> {
     if kernel.len() as u64 > MAX_ENTRY_BYTES - (KERNEL_AT + CHECKSUM_BYTES) as u64 {
         return None;
@@ -25,7 +25,7 @@ pub(super) fn encode(key: &KernelKey, kernel: &[u8]) -> Option<Vec<u8>> {
     Some(file)
 }
 
-/// The kernel in `file`; `None` unless the file is whole and undamaged, and of this key.
+/// The kernel in `file`; `None` unless the file is whole, undamaged and has this key.
 pub(super) fn decode(key: &KernelKey, mut file: Vec<u8>) -> Option<Vec<u8>> {
     let checked = file.len().checked_sub(CHECKSUM_BYTES)?;
     let length = checked.checked_sub(KERNEL_AT)?;

@@ -1,5 +1,5 @@
-//! The folder of the cache on disk. Everything happens relative to the open folder that was checked, so that nobody
-//! can put another one in its place between the check and the use.
+//! The folder of the cache on disk. All calls are relative to the open folder that was checked, so that nobody can replace it
+//! between the check and the use.
 
 use std::fs::{DirBuilder, File};
 use std::io::{self, Read, Write};
@@ -16,14 +16,14 @@ use rustix::process::geteuid;
 
 use super::{KernelKey, entry};
 
-/// Rights of anybody but the owner.
+/// The rights of everybody but the owner.
 const OF_OTHERS: Mode = Mode::RWXG.union(Mode::RWXO);
-/// The rights to a file.
+/// The mode of a file.
 const FILE_MODE: Mode = Mode::RUSR.union(Mode::WUSR);
 
-/// How the names of files begin that are being written.
+/// The begin of the names of unfinished files.
 const WRITING: &str = ".writing-";
-/// A writer that has been at it for longer was killed.
+/// After this time, the writer of an unfinished file counts as killed.
 const ABANDONED: Duration = Duration::from_secs(3600);
 
 /// A folder that may not exist yet.
@@ -38,26 +38,27 @@ pub(super) struct Folder {
 pub(super) enum FolderError {
     #[error("the cache folder {path} is not a folder, but a file or a link: {ADVICE}")]
     NotAFolder { path: PathBuf },
-    #[error("the cache folder {path} belongs to user {owner}, and this is user {user}: {ADVICE}")]
+    #[error("the cache folder {path} belongs to user {owner}, but this is user {user}: {ADVICE}")]
     OfAnother { path: PathBuf, owner: u32, user: u32 },
-    #[error("the cache folder {path} is open to others (mode {:o}, looked for 700): {ADVICE}", mode.bits())]
+    #[error("the cache folder {path} is open to others (mode {:o}, expected 700): {ADVICE}", mode.bits())]
     Open { path: PathBuf, mode: Mode },
     #[error("the cache folder {path}: {what}: {error}: {ADVICE}")]
     System { path: PathBuf, what: &'static str, error: io::Error },
 }
 
 const ADVICE: &str =
-    "set HALOPORT_CACHE_DIR to a folder of your own with mode 700, or to nothing for no cache on disk";
+    "set HALOPORT_CACHE_DIR to a folder of your own with mode 700, or leave it empty for no cache on disk";
 
 impl Folder {
-    /// A folder at `path`, which is not touched.
+    /// A folder at `path`. Touches no file.
     pub(super) fn new(path: &Path) -> Option<Folder> {
-        // A later change of the working folder changes nothing; and a slash at the end would follow a link.
+        // Absolute, so that a change of the working folder does not matter; without a slash at the end, which would follow
+        // a link.
         let path = std::path::absolute(path).unwrap_or_else(|_| path.to_path_buf());
         Some(Folder { path: path.components().collect(), swept: Once::new() })
     }
 
-    /// The kernel `key`; `None` where there is none that is whole.
+    /// The kernel `key`; `None` if the folder has no valid entry for it.
     pub(super) fn read(&self, key: &KernelKey) -> Result<Option<Vec<u8>>, FolderError> {
         let Some(folder) = self.open()? else { return Ok(None) };
         let kernel = read_entry(&folder, key);
@@ -67,7 +68,7 @@ impl Folder {
         Ok(kernel.ok())
     }
 
-    /// Writes a kernel, in the place of one that is there.
+    /// Writes a kernel, and replaces an existing one.
     pub(super) fn write(&self, key: &KernelKey, kernel: &[u8]) -> Result<(), FolderError> {
         let Some(file) = entry::encode(key, kernel) else {
             tracing::debug!(%key, bytes = kernel.len(), "a kernel is too large for the cache on disk");
@@ -99,7 +100,7 @@ impl Folder {
         self.open()?.ok_or_else(|| self.system("it could not be opened", Errno::NOENT.into()))
     }
 
-    /// The folder, if there is one and it is the user's alone.
+    /// The folder, which must belong to the user alone; `None` if it does not exist.
     fn open(&self) -> Result<Option<OwnedFd>, FolderError> {
         let path = || self.path.clone();
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
@@ -126,9 +127,9 @@ impl Folder {
     }
 }
 
-/// An entry that is the user's own, of a likely size, and whole; any other is an error.
+/// A valid entry that belongs to the user; any other file is an error.
 fn read_entry(folder: &OwnedFd, key: &KernelKey) -> io::Result<Vec<u8>> {
-    // Not to wait for a writer, should somebody have put a pipe there.
+    // NONBLOCK: if the file is a pipe, opening it does not wait for a writer.
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let file = openat(folder, key.to_string(), flags, Mode::empty())?;
     let found = fstat(&file)?;
@@ -146,21 +147,21 @@ fn read_entry(folder: &OwnedFd, key: &KernelKey) -> io::Result<Vec<u8>> {
     entry::decode(key, content).ok_or_else(|| io::ErrorKind::InvalidData.into())
 }
 
-/// Writes a file of another name, which then takes its place in one step. What a crash of the machine leaves half on the
-/// disk fails its checksum, so nothing is forced to the disk.
+/// Writes a temporary file and renames it in one step. Nothing is forced to the disk: if the machine crashes, an unfinished
+/// entry fails its checksum.
 fn write_entry(folder: &OwnedFd, key: &KernelKey, content: &[u8]) -> io::Result<()> {
     let (name, file) = temporary(folder)?;
     let written = File::from(file)
         .write_all(content)
         .and_then(|()| renameat(folder, &name, folder, key.to_string()).map_err(io::Error::from));
     if written.is_err() {
-        // The error of the write is what matters; a file that stays is swept away later.
+        // The caller gets the error of the write; if the file stays, a later `sweep` removes it.
         let _ = unlinkat(folder, &name, AtFlags::empty());
     }
     written
 }
 
-/// A new file in the folder and its name, which no other thread, process or machine has.
+/// A new file in the folder, and its name, which is unique among threads, processes and machines.
 fn temporary(folder: &OwnedFd) -> io::Result<(String, OwnedFd)> {
     static NUMBER: AtomicU64 = AtomicU64::new(0);
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
@@ -169,14 +170,14 @@ fn temporary(folder: &OwnedFd) -> io::Result<(String, OwnedFd)> {
         let name = format!("{WRITING}{}-{number}-{}", std::process::id(), since_1970().as_nanos());
         match openat(folder, &name, flags, FILE_MODE) {
             Ok(file) => return Ok((name, file)),
-            // Another machine that shares the folder was as quick: the next name is another.
+            // Another machine that shares the folder took the same name: try the next one.
             Err(Errno::EXIST) => {}
             Err(error) => return Err(error.into()),
         }
     }
 }
 
-/// Removes what killed writers have left. What cannot be removed stays.
+/// Removes the unfinished files of killed writers, as far as it can.
 fn sweep(folder: &OwnedFd) {
     let Ok(entries) = Dir::read_from(folder) else { return };
     for name in entries.flatten().map(|entry| entry.file_name().to_owned()) {

@@ -1,4 +1,4 @@
-//! What a compiled kernel is found by.
+//! The key of a compiled kernel.
 
 use std::fmt;
 
@@ -7,13 +7,13 @@ use sha2::{Digest, Sha256};
 /// Everything that a compiled kernel depends on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct KernelParts<'a> {
-    /// The source as the compiler reads it, with the backend's prelude and all that it includes; or SPIR-V.
+    /// The source as the compiler reads it, with the backend's prelude and all included files; or SPIR-V.
     pub source: &'a [u8],
     /// The options of the compiler, in order.
     pub options: &'a [&'a str],
-    /// The compiler and its version, with that of the driver that it stands in.
+    /// The compiler and its version, with the version of the driver that contains it.
     pub compiler: &'a str,
-    /// The device as far as the compiler knows it: its name and vendor, or its architecture.
+    /// The device as the compiler knows it: its name and vendor, or its architecture.
     pub device: &'a str,
 }
 
@@ -22,10 +22,10 @@ pub struct KernelParts<'a> {
 pub struct KernelKey([u8; 32]);
 
 impl KernelKey {
-    /// The key of a kernel that is made from `parts`.
+    /// The key of a kernel made from `parts`.
     pub fn new(parts: &KernelParts<'_>) -> KernelKey {
         let mut hash = Sha256::new();
-        // With its length before each part, no byte can move from one part into the next.
+        // The length before each part keeps parts apart: no byte can move from one into the next.
         let mut add = |part: &[u8]| {
             hash.update((part.len() as u64).to_le_bytes());
             hash.update(part);

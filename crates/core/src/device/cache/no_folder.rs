@@ -1,4 +1,4 @@
-//! Where owners and modes of files cannot be checked, there is no cache on disk.
+//! The folder on systems without owners and modes of files: no cache on disk.
 
 use std::convert::Infallible;
 use std::path::Path;

@@ -1,7 +1,7 @@
 // A list of copies between strided boxes and between indexed rows, run as one launch.
 //
-// An entry of the list is a grid of at most COPY_AXES axes, outermost first, whose points are words of 1, 2, 4, 8 or 16
-// bytes. Axes that are not needed come first and have the extent 1. `table.rs` makes the entries; the two agree.
+// An entry of the list is a grid of at most COPY_AXES axes, outermost first. Its points are words of 1, 2, 4, 8 or 16 bytes.
+// Unused axes come first and have the extent 1. `table.rs` makes the entries and defines the same structures.
 
 #define COPY_AXES 7
 #define NO_AXIS COPY_AXES
@@ -10,20 +10,20 @@
 
 typedef struct {
     u64 source, target;           // the addresses of the first word
-    u64 source_rows, target_rows; // the addresses of lists of u32 that pick the rows, or 0
-    u64 words;                    // the points of the grid
+    u64 source_rows, target_rows; // the addresses of lists of u32 with the indices of rows, or 0
+    u64 words;                    // the number of points of the grid
     u64 extents[COPY_AXES];
     i64 source_strides[COPY_AXES]; // bytes
     i64 target_strides[COPY_AXES];
     u32 word;      // bytes
-    u32 axes;      // how many are needed
-    u32 rows_axis; // which one is picked by index, or NO_AXIS
-    u32 sign;      // how words change their sign, or 0
-    u32 unaligned; // whether words that change their sign lie at any address
+    u32 axes;      // the number of axes in use
+    u32 rows_axis; // the axis with lists of indices, or NO_AXIS
+    u32 sign;      // SIGN_OF_FLOAT, SIGN_OF_INTEGER, or 0 for no change of sign
+    u32 unaligned; // whether words that change their sign may lie at any address
     u32 unused;
 } CopyEntry;
 
-// Some words of an entry, one after the other.
+// Consecutive words of an entry.
 typedef struct {
     u64 first;
     u32 count;
@@ -71,7 +71,7 @@ DEVICE_FUNCTION void store_bytes(u64 address, u32 bytes, u128 number)
         ((GLOBAL u8 *)address)[at] = (u8)(at < 8 ? number.low >> (8 * at) : number.high >> (8 * (at - 8)));
 }
 
-// Minus a number of at most 8 bytes; a float's highest bit is flipped, whatever it is.
+// Minus a number of at most 8 bytes; for any float, the highest bit flipped.
 DEVICE_FUNCTION u64 minus(u64 number, u32 bytes, u32 sign)
 {
     return sign == SIGN_OF_FLOAT ? number ^ ((u64)1 << (8 * bytes - 1)) : (u64)0 - number;
@@ -120,11 +120,11 @@ DEVICE_FUNCTION void move_word(CopyPlace place, u32 word)
     }
 }
 
-// So many runs ahead what they are copied from and to is fetched into the cache.
+// The source and the target of a run are fetched into the cache this number of runs ahead.
 #define RUNS_AHEAD 32
 
-// Lines of the same length, with the same gap after every word on each side. The faces of a grid across its fastest axis
-// have lines as long as the halo is wide: a loop over two to four words would take longer than the words.
+// Lines of equal length, with equal gaps between words on each side. On the faces of a grid across its fastest axis, a line is
+// as long as the halo is wide: a loop over two to four words would take longer than copying them.
 #define MOVE_LINES(type)                                                                                      \
     switch (lines.count) {                                                                                    \
     case 2: MOVE_SHORT_LINES(type, 2) break;                                                                  \
@@ -174,7 +174,7 @@ DEVICE_FUNCTION void move_whole_lines(CopyLines lines, u32 word)
     }
 }
 
-// One line of rows that are picked by index.
+// One line of rows that are selected by index.
 #define MOVE_ROWS(type)                                                                                       \
     for (u64 at = 0; at < count; at++)                                                                        \
         MOVE(type, place.source + row_offset(entry.source_rows, first + at, source_stride),                   \
@@ -192,7 +192,7 @@ DEVICE_FUNCTION void move_rows(CopyPlace place, CopyEntry entry, u64 first, u64 
     }
 }
 
-// How many lines can be moved at once: all that are left, as far as they have the same gap between them.
+// The number of lines that can be moved at once: all remaining lines with equal gaps between them.
 DEVICE_FUNCTION u64 lines_at_once(CopyEntry entry, const u64 *index, u64 count)
 {
     const int inner = COPY_AXES - 1, next = COPY_AXES - 2;
@@ -203,7 +203,7 @@ DEVICE_FUNCTION u64 lines_at_once(CopyEntry entry, const u64 *index, u64 count)
     return whole < left ? whole : left;
 }
 
-// Words one after the other by one thread, line by line: right where a thread is a core.
+// Consecutive words by one thread, line by line: for devices whose threads are cores.
 DEVICE_FUNCTION void move_lines(CopyEntry entry, u64 first, u64 count)
 {
     const int inner = COPY_AXES - 1, next = COPY_AXES - 2, outer = COPY_AXES - (int)entry.axes;
@@ -246,7 +246,7 @@ DEVICE_FUNCTION void move_lines(CopyEntry entry, u64 first, u64 count)
     }
 }
 
-// Where word number `number` of an entry goes; numbers of 32 bits are divided faster.
+// The addresses of word `number` of an entry; divisions of 32 bits are faster.
 #define PLACE_OF(number_type)                                                                                 \
     number_type rest = (number_type)number;                                                                   \
     _Pragma("unroll") for (int axis = COPY_AXES - 1; axis >= 0; axis--)                                       \
@@ -270,9 +270,9 @@ DEVICE_FUNCTION CopyPlace place_of(CopyEntry entry, u64 number)
     return place;
 }
 
-// No device of CUDA has threads that are cores.
+// On CUDA devices, threads are not cores.
 #ifdef __OPENCL_VERSION__
-// A list, with one thread for some tiles: each of the `threads` takes a stretch of them, whose memory lies together.
+// A list: each of the `threads` threads takes consecutive tiles, whose memory lies close together.
 KERNEL GROUP_SIZE(1) void copy_lines(GLOBAL const CopyEntry *entries, GLOBAL const CopyTile *tiles, i64 count,
                                      i64 threads)
 {
@@ -284,7 +284,7 @@ KERNEL GROUP_SIZE(1) void copy_lines(GLOBAL const CopyEntry *entries, GLOBAL con
 }
 #endif
 
-// The same list, with one group of threads for each tile, which take its words in turn.
+// The same list: each group of threads takes one tile, and its threads take the words in turn.
 KERNEL GROUP_SIZE(128) void copy_words(GLOBAL const CopyEntry *entries, GLOBAL const CopyTile *tiles, i64 count)
 {
     if (GROUP_INDEX(0) >= count)
@@ -300,7 +300,7 @@ KERNEL GROUP_SIZE(128) void copy_words(GLOBAL const CopyEntry *entries, GLOBAL c
     }
 }
 
-// One entry, given with the launch; each thread takes `each` words.
+// One entry, passed with the launch; each thread takes `each` words.
 KERNEL void copy_entry(CopyEntry entry, u64 each)
 {
     u64 first = (u64)GLOBAL_INDEX(0) * each;

@@ -1,4 +1,4 @@
-// The portable kernel dialect in CUDA C++. What the names mean stands in `mod.rs`.
+// The portable kernel dialect in CUDA C++. `mod.rs` documents the names.
 
 #define KERNEL extern "C" __global__
 #define GROUP_SIZE(threads) __launch_bounds__(threads)
@@ -7,7 +7,7 @@
 #define LOCAL __shared__
 #define RESTRICT __restrict__
 
-// `axis` is 0, 1 or 2, written as a number: the choice is made by the compiler.
+// `axis` is a literal 0, 1 or 2, so that the compiler makes the choice.
 #define HALOPORT_AXIS(of, axis) ((long)((axis) == 0 ? (of).x : (axis) == 1 ? (of).y : (of).z))
 #define GROUP_INDEX(axis) HALOPORT_AXIS(blockIdx, axis)
 #define LOCAL_INDEX(axis) HALOPORT_AXIS(threadIdx, axis)

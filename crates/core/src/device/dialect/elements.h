@@ -1,8 +1,8 @@
-// The element types that no compiler of the dialect has as numbers, as it stores them.
+// The element types that the compilers do not have as numbers, as they are stored.
 
 typedef struct { u64 low, high; } u128;
 typedef struct { u64 low, high; } i128;
-// 16-bit floats are stored and moved as they are; what computes with them converts them first.
+// 16-bit floats are stored and moved as they are; kernels convert them before they compute.
 typedef u16 f16;
 typedef u16 bf16;
 typedef struct { f32 real, imaginary; } complex32;

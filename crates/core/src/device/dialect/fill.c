@@ -1,4 +1,4 @@
-// The bytes of an element of 1 to 16 bytes, again and again, at any address.
+// Writes an element of 1 to 16 bytes `count` times, at any address.
 
 KERNEL void fill(GLOBAL u8 *target, u64 low, u64 high, i64 bytes, i64 count)
 {

@@ -1,27 +1,27 @@
-//! The portable kernel dialect: one source per kernel, which OpenCL C and CUDA C++ both compile.
+//! The portable kernel dialect: one source for each kernel, which both OpenCL C and CUDA C++ compile.
 //!
-//! A source is C with the names below, which a short prelude defines for each compiler ([`opencl`], [`cuda`]). What
-//! both languages understand in the same way is allowed: no pointer to anything but global memory as a parameter, no
-//! recursion, no templates, no generic address space.
+//! A source is C with the names below, which a short prelude defines for each compiler ([`opencl`], [`cuda`]). It may use what
+//! both languages understand in the same way: no recursion, no templates, no generic address space, and pointer parameters
+//! only to global memory.
 //!
 //! | name | meaning |
 //! | --- | --- |
 //! | `KERNEL void f(...)` | a kernel |
-//! | `KERNEL GROUP_SIZE(n) void f(...)` | a kernel that is launched in groups of `n` threads along axis 0 alone |
-//! | `DEVICE_FUNCTION` | before a function that kernels call |
+//! | `KERNEL GROUP_SIZE(n) void f(...)` | a kernel that is launched in groups of `n` threads, along axis 0 only |
+//! | `DEVICE_FUNCTION` | precedes a function that kernels call |
 //! | `GLOBAL T *` | an address in the memory of the device |
-//! | `LOCAL T x[n];` | memory of a group, declared in the kernel's outermost block |
-//! | `RESTRICT` | nothing else leads to what this pointer leads to |
+//! | `LOCAL T x[n];` | memory of a group, declared in the outermost block of the kernel |
+//! | `RESTRICT` | no other pointer leads to the same memory |
 //! | `GLOBAL_INDEX(axis)` | the index of the thread along axis 0, 1 or 2; 0 is the fastest |
-//! | `GROUP_INDEX(axis)`, `LOCAL_INDEX(axis)`, `LOCAL_SIZE(axis)` | the group's number, the thread's in it, its size |
-//! | `FETCH(address)` | the line of the cache at any address, a `u64`, is soon wanted; nothing but where a thread is a core |
-//! | `BARRIER()` | all threads of the group come here, and see what the others have written |
+//! | `GROUP_INDEX(axis)`, `LOCAL_INDEX(axis)`, `LOCAL_SIZE(axis)` | the index of the group, the index of the thread in the group, the size of the group |
+//! | `FETCH(address)` | fetches the cache line at any address, a `u64`, ahead of its use; does nothing unless a thread is a core |
+//! | `BARRIER()` | waits until all threads of the group have come here; then each sees what the others have written |
 //! | `i8` … `i64`, `u8` … `u64`, `f32`, `f64` | numbers; `long`, `int`, `double`, `float` are the same as in C on Linux |
 //! | `i128`, `u128`, `f16`, `bf16`, `complex32`, `complex64` | the other element types, as they are stored |
 //! | `bytes16` | 16 bytes that are read and written at once, at addresses that are multiples of 16 |
 //!
-//! - Devices round the number of threads up: a kernel leaves at once where its index is past the end.
-//! - `a * b + c` is rounded twice, as on the host: contraction is off ([`CUDA_OPTIONS`]; in OpenCL the prelude does it).
+//! - Devices round the number of threads up: a kernel returns at once if its index is past the end.
+//! - `a * b + c` is rounded twice, as on the host: contraction is off (by [`CUDA_OPTIONS`], and by the prelude in OpenCL).
 //! - `f64` and `complex64` need a device with double precision.
 
 mod table;
@@ -37,7 +37,7 @@ pub const COPIES: &str = include_str!("copies.c");
 /// The kernel that fills memory at any address: `fill(target, low, high, bytes, count)`.
 pub const FILL: &str = include_str!("fill.c");
 
-/// What the CUDA compiler is told besides the architecture.
+/// The options of the CUDA compiler besides the architecture.
 pub const CUDA_OPTIONS: [&str; 1] = ["--fmad=false"];
 
 const ELEMENTS: &str = include_str!("elements.h");
@@ -47,7 +47,7 @@ pub fn opencl(source: &str) -> String {
     with_prelude(include_str!("opencl.h"), source)
 }
 
-/// The same for a device whose threads are cores: what `FETCH` is for.
+/// As [`opencl`], for a device whose threads are cores: there `FETCH` has an effect.
 pub fn opencl_for_cores(source: &str) -> String {
     format!("#define HALOPORT_CORES\n{}", opencl(source))
 }

@@ -1,4 +1,4 @@
-// The portable kernel dialect in OpenCL C 1.2. What the names mean stands in `mod.rs`.
+// The portable kernel dialect in OpenCL C 1.2. `mod.rs` documents the names.
 
 // a * b + c is rounded twice, as on the host.
 #pragma OPENCL FP_CONTRACT OFF
@@ -17,7 +17,7 @@
 #define GROUP_INDEX(axis) ((long)get_group_id(axis))
 #define LOCAL_INDEX(axis) ((long)get_local_id(axis))
 #define LOCAL_SIZE(axis) ((long)get_local_size(axis))
-// Compilers without the function do without.
+// Compilers without the function skip it.
 #if defined(HALOPORT_CORES) && defined(__has_builtin)
 #if __has_builtin(__builtin_prefetch)
 #define FETCH(address) __builtin_prefetch((const void *)(address))

@@ -1,4 +1,4 @@
-//! A list of copies as the kernels of `copies.c` read it.
+//! The table that the kernels of `copies.c` read: a list of copies.
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -6,15 +6,15 @@ use std::sync::Arc;
 
 use bytemuck::{Pod, Zeroable};
 
-use crate::device::{BoxCopy, CopyAxis, CopyItem, MAX_COPY_AXES, Pointer, Rows, SignChange};
+use crate::device::{BoxCopy, CopyAxis, CopyItem, CopyRows, MAX_COPY_AXES, Pointer, SignChange};
 
-/// The threads of a group of `copy_words`, as its source says.
+/// The number of threads in a group of `copy_words`; its source has the same number.
 pub const COPY_GROUP_THREADS: usize = 128;
 
 /// The axes of an entry: those of a box, the words of a run, and the rows.
 const AXES: usize = MAX_COPY_AXES + 2;
 
-/// A copy as a grid of words, at most 16 bytes each: the widest that everything is a multiple of.
+/// A copy as a grid of words of at most 16 bytes: the widest that divide all addresses, strides and runs.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Pod, Zeroable)]
 pub struct CopyEntry {
@@ -34,7 +34,7 @@ pub struct CopyEntry {
     unused: u32,
 }
 
-/// Some words of an entry, one after the other.
+/// Consecutive words of an entry.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Pod, Zeroable)]
 pub struct CopyTile {
@@ -45,20 +45,21 @@ pub struct CopyTile {
 
 /// A list of copies as one piece of device memory: entries, tiles, and the index lists.
 ///
-/// The kernels `copy_lines` (each thread takes a stretch of tiles and goes line by line: for devices whose threads are cores)
-/// and `copy_words` (a group of [`COPY_GROUP_THREADS`] threads for each tile: for all others) take the address of the
-/// entries, the address of the tiles and the number of tiles; `copy_lines` also the number of threads.
+/// Two kernels run it. In `copy_lines`, for devices whose threads are cores, each thread takes consecutive tiles and copies them
+/// line by line. In `copy_words`, for all others, a group of [`COPY_GROUP_THREADS`] threads takes one tile. Their arguments are
+/// the address of the entries, the address of the tiles and the number of tiles; `copy_lines` also takes the number of threads.
 #[derive(Debug)]
 pub struct CopyTable {
     entries: Vec<CopyEntry>,
     tiles: Vec<CopyTile>,
-    /// The words of all index lists, and where in them the lists of each entry begin.
+    /// All index lists, one after the other.
     indices: Vec<u32>,
+    /// For each entry, the positions in `indices` where its lists of the source and of the target begin.
     lists: Vec<[Option<usize>; 2]>,
 }
 
 impl CopyEntry {
-    /// `item`, with rows that follow each other: a list of indices is up to the table.
+    /// `item`, with consecutive rows: the table adds lists of indices.
     pub(super) fn new(item: &CopyItem) -> CopyEntry {
         match item {
             CopyItem::Box(copy) => of_rows(copy, None),
@@ -66,7 +67,7 @@ impl CopyEntry {
         }
     }
 
-    /// Where the word of that number lies on the side where the words are further apart: in a field, not in a message.
+    /// The address of word `number` on the side with the words further apart: in a field, not in a message.
     fn address_of(&self, number: u64) -> u64 {
         let reach = |strides: &[i64; AXES]| {
             let axes = self.extents.iter().zip(strides);
@@ -85,12 +86,12 @@ impl CopyEntry {
         address
     }
 
-    /// The words that are copied.
+    /// The number of words.
     pub fn words(&self) -> u64 {
         self.words
     }
 
-    /// Bytes of a word.
+    /// The size of a word in bytes.
     pub fn word_bytes(&self) -> usize {
         self.word as usize
     }
@@ -108,42 +109,41 @@ impl CopyTable {
             let most = (tile_bytes as u64 / u64::from(entry.word)).clamp(1, u64::from(u32::MAX));
             let tiles = entry.words.div_ceil(most);
             table.tiles.extend((0..tiles).map(|tile| {
-                // 128 bits, since the words are numbered with 64.
+                // 128 bits, since numbers of words have 64.
                 let at = |tile: u64| (u128::from(entry.words) * u128::from(tile) / u128::from(tiles)) as u64;
                 CopyTile { first: at(tile), count: (at(tile + 1) - at(tile)) as u32, entry: number }
             }));
             let lists = match item {
                 CopyItem::Box(_) => [None; 2],
-                CopyItem::Indexed(copy) => {
-                    [copy.source(), copy.target()].map(|rows| table.keep(&mut known, rows.indices.as_ref()))
-                }
+                CopyItem::Indexed(copy) => [copy.source(), copy.target()]
+                    .map(|rows| table.add_list(&mut known, rows.indices.as_ref())),
             };
             table.entries.push(entry);
             table.lists.push(lists);
         }
-        // The two faces across the fastest axis lie on the same lines of the cache: what is close is moved one after the other.
+        // The two faces across the fastest axis lie on the same cache lines: tiles that are close are copied one after the other.
         let CopyTable { entries, tiles, .. } = &mut table;
         tiles.sort_by_cached_key(|tile| entries[tile.entry as usize].address_of(tile.first));
         table
     }
 
-    /// How many tiles there are; 0 where nothing is copied.
+    /// The number of tiles; 0 if nothing is copied.
     pub fn tiles(&self) -> usize {
         self.tiles.len()
     }
 
-    /// Bytes of device memory that it takes.
+    /// The size of the table in device memory, in bytes.
     pub fn bytes(&self) -> usize {
         self.indices_begin() + size_of_val(&self.indices[..])
     }
 
-    /// Where the tiles begin, in bytes from the entries.
+    /// The offset of the tiles, in bytes from the entries.
     pub fn tiles_begin(&self) -> usize {
         size_of_val(&self.entries[..])
     }
 
-    /// The table as it must stand at `address`, aligned to 16 bytes, in device memory.
-    pub fn place(&self, address: Pointer) -> Vec<u8> {
+    /// The bytes of the table for device memory at `address`, which is aligned to 16 bytes.
+    pub fn bytes_at(&self, address: Pointer) -> Vec<u8> {
         let indices = address.as_ptr().addr() + self.indices_begin();
         let at = |list: Option<usize>| list.map_or(0, |begin| (indices + begin * size_of::<u32>()) as u64);
         let mut bytes = Vec::with_capacity(self.bytes());
@@ -160,8 +160,12 @@ impl CopyTable {
         self.tiles_begin() + size_of_val(&self.tiles[..])
     }
 
-    /// Where `list` begins; one list of several fields is kept once.
-    fn keep(&mut self, known: &mut HashMap<*const u32, usize>, list: Option<&Arc<[u32]>>) -> Option<usize> {
+    /// Adds `list` and returns where it begins; a list of several entries is stored once.
+    fn add_list(
+        &mut self,
+        known: &mut HashMap<*const u32, usize>,
+        list: Option<&Arc<[u32]>>,
+    ) -> Option<usize> {
         let list = list?;
         Some(*known.entry(list.as_ptr()).or_insert_with(|| {
             let begin = self.indices.len();
@@ -171,10 +175,10 @@ impl CopyTable {
     }
 }
 
-/// The rows of an indexed copy: how many, and where they lie on both sides.
-type Lists<'a> = (usize, &'a Rows, &'a Rows);
+/// The rows of an indexed copy: their number, and the rows of source and target.
+type RowsOfCopy<'a> = (usize, &'a CopyRows, &'a CopyRows);
 
-fn of_rows(row: &BoxCopy, rows: Option<Lists<'_>>) -> CopyEntry {
+fn of_rows(row: &BoxCopy, rows: Option<RowsOfCopy<'_>>) -> CopyEntry {
     let along = rows.map(|(extent, source, target)| CopyAxis {
         extent,
         source_stride: source.stride,
@@ -186,7 +190,7 @@ fn of_rows(row: &BoxCopy, rows: Option<Lists<'_>>) -> CopyEntry {
         source_stride: word as isize,
         target_stride: word as isize,
     };
-    // What walks the target most nearly in sequence is innermost; the rows among the others, wherever they belong.
+    // The axis that comes closest to walking the target in sequence is innermost; rows are sorted among the others.
     let mut axes: Vec<(CopyAxis, bool)> = row.axes().iter().map(|axis| (*axis, false)).collect();
     axes.extend((run.extent > 1).then_some((run, false)));
     axes.extend(along.map(|axis| (axis, true)));
@@ -220,12 +224,12 @@ fn of_rows(row: &BoxCopy, rows: Option<Lists<'_>>) -> CopyEntry {
     entry
 }
 
-/// The widest word that addresses, strides and runs are multiples of; a number where signs change.
+/// The size of a word: a number if signs change, else the widest that divides addresses, strides and runs.
 fn word_bytes(row: &BoxCopy, rows: Option<CopyAxis>) -> usize {
     row.sign_change().map_or_else(|| common_multiple(row, rows), SignChange::bytes)
 }
 
-/// The largest power of two, at most 16, that addresses, strides and runs are multiples of.
+/// The largest power of two, at most 16, that divides addresses, strides and runs.
 fn common_multiple(row: &BoxCopy, rows: Option<CopyAxis>) -> usize {
     let mut bits = row.source().as_ptr().addr() | row.target().as_ptr().addr() | row.run_bytes();
     for axis in row.axes().iter().chain(&rows) {
@@ -234,7 +238,7 @@ fn common_multiple(row: &BoxCopy, rows: Option<CopyAxis>) -> usize {
     1 << bits.trailing_zeros().min(4)
 }
 
-/// As `copies.c` names them.
+/// The code of a sign change in `copies.c`.
 fn sign_code(change: SignChange) -> u32 {
     match change {
         SignChange::Float16 | SignChange::Float32 | SignChange::Float64 => 1,

@@ -24,7 +24,7 @@ impl PartFields {
             let all = shares(memory, sent, &blocks, field.element);
             return all.then(|| FieldPlace { memory: Token::Shared(token.clone()), blocks });
         }
-        let memory = storage.allocated().filter(|_| self.device.info().exports_memory)?;
+        let memory = storage.allocated().filter(|_| self.device.info().capabilities.memory_export)?;
         match memory.export() {
             Ok(token) => Some(FieldPlace {
                 memory: Token::Exported(self.device.info().id.backend.to_string(), token),

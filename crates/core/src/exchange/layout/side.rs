@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use super::cut::Slab;
 use crate::device::{
-    Anchors, BoxCopy, CopyAxis, CopyItem, DeviceError, IndexedCopy, MAX_COPY_AXES, Pointer, Rows, SignChange,
+    Anchors, BoxCopy, CopyAxis, CopyItem, CopyRows, DeviceError, IndexedCopy, MAX_COPY_AXES, Pointer,
+    SignChange,
 };
 use crate::domain::{MAX_AXES, Orientation};
 use crate::field::{BlockLayout, BoundField, copy_axes};
@@ -192,6 +193,6 @@ pub(crate) fn join(
         return box_copy(&axes).map(CopyItem::Box);
     }
     let rows = std::mem::replace(&mut axes[0].extent, 1);
-    let of = |side: &Side| Rows { stride: side.axes[0].1, indices: side.rows.clone() };
+    let of = |side: &Side| CopyRows { stride: side.axes[0].1, indices: side.rows.clone() };
     IndexedCopy::new(box_copy(&axes)?, rows, of(source), of(target)).map(CopyItem::Indexed)
 }

@@ -86,14 +86,12 @@ impl<D: Device> MessageMemory<D> {
         if readable {
             return Ok(MessageMemory { buffer: allocate(MemoryKind::Device)?, host: None });
         }
-        match allocate(MemoryKind::Pinned) {
-            Err(DeviceError::Unsupported { .. }) => {
-                let words = (0..bytes.div_ceil(size_of::<AtomicU64>())).map(|_| AtomicU64::new(0));
-                let host = Some(words.collect());
-                Ok(MessageMemory { buffer: allocate(MemoryKind::Device)?, host })
-            }
-            pinned => Ok(MessageMemory { buffer: pinned?, host: None }),
+        if device.info().offers(MemoryKind::Pinned) {
+            return Ok(MessageMemory { buffer: allocate(MemoryKind::Pinned)?, host: None });
         }
+        let words = (0..bytes.div_ceil(size_of::<AtomicU64>())).map(|_| AtomicU64::new(0));
+        let host = Some(words.collect());
+        Ok(MessageMemory { buffer: allocate(MemoryKind::Device)?, host })
     }
 }
 

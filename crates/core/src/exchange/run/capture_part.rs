@@ -25,6 +25,9 @@ use crate::field::LastWrite as _;
 impl<D: Device> Recordable for DevicePart<D> {
     fn record(&mut self, schedule: &Schedule<'_>, work: Work<'_>) -> Result<Option<String>, ExchangeError> {
         self.forget();
+        if !self.device.info().capabilities.capture {
+            return Ok(Some(format!("{} does not capture work", self.device.id())));
+        }
         if !self.windows.are_none() {
             let why = "halos are copied from memory that neighbours lend, when they are ready, and not from messages";
             return Ok(Some(why.into()));
@@ -43,6 +46,7 @@ impl<D: Device> Recordable for DevicePart<D> {
                 self.recorded = Some(Recorded { steps, stream: on.handle() });
                 Ok(None)
             }
+            // Not in this stream, or the driver refuses flags while it captures.
             Err(error @ DeviceError::Unsupported { .. }) => Ok(Some(error.to_string())),
             Err(error) => Err(error.into()),
         }

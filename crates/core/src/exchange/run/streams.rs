@@ -18,7 +18,9 @@ const BYTES_OF_ONE_THREAD: usize = 2 << 20;
 impl<D: Device> OwnStreams<D> {
     /// Makes the streams that the device has.
     pub(crate) fn new(device: &D) -> Result<OwnStreams<D>, DeviceError> {
-        let (queued, immediate) = (device.create_stream(Priority::High)?, device.create_immediate_stream()?);
+        let queued = device.create_stream(Priority::High)?;
+        let has_immediate = device.info().capabilities.immediate_streams;
+        let immediate = has_immediate.then(|| device.create_immediate_stream()).transpose()?;
         Ok(OwnStreams { queued, immediate, is_immediate: false })
     }
 

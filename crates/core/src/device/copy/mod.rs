@@ -1,0 +1,59 @@
+//! Copies between strided boxes and between indexed rows: the one primitive of packing, unpacking, copies within a rank and
+//! copies from a neighbour.
+
+mod box_copy;
+mod indexed_copy;
+mod sign_change;
+
+pub use box_copy::{Anchors, BoxCopy, CopyAxis, MAX_COPY_AXES};
+pub use indexed_copy::{CopyRows, IndexedCopy};
+pub use sign_change::SignChange;
+
+use super::Pointer;
+
+/// Who reads next what a list of copies writes: a hint for the device.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum NextReader {
+    /// Later work of the same device and thread.
+    #[default]
+    Here,
+    /// Another processor: a transport, another process. This device does not read it again. The list is probably run again and
+    /// again, so a device may try in its first runs which way of writing is fastest.
+    Elsewhere,
+}
+
+/// One entry of a list of copies.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum CopyItem {
+    /// A strided box.
+    Box(BoxCopy),
+    /// Rows selected by index.
+    Indexed(IndexedCopy),
+}
+
+impl CopyItem {
+    /// As [`BoxCopy::relocate`].
+    pub fn relocate(&mut self, from: &[Pointer], to: &[Pointer]) {
+        match self {
+            CopyItem::Box(copy) => copy.relocate(from, to),
+            CopyItem::Indexed(copy) => copy.relocate(from, to),
+        }
+    }
+
+    /// Whether an end of it moves along with a block of memory.
+    pub fn is_anchored(&self) -> bool {
+        let anchors = match self {
+            CopyItem::Box(copy) => copy.anchors(),
+            CopyItem::Indexed(copy) => copy.row().anchors(),
+        };
+        anchors != Anchors::default()
+    }
+
+    /// All bytes that it moves.
+    pub fn bytes(&self) -> usize {
+        match self {
+            CopyItem::Box(copy) => copy.bytes(),
+            CopyItem::Indexed(copy) => copy.bytes(),
+        }
+    }
+}
