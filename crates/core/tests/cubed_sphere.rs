@@ -94,7 +94,7 @@ fn halos_that_a_cubed_sphere_has_not_are_refused() {
     let error = Grid::cubed_sphere(4).unwrap().periodic([false, false, true]).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "axis 2 of a cubed sphere cannot be periodic: the edges of its tiles are joined as they are"
+        "axis 2 of a cubed sphere cannot be periodic: the edges of its tiles are joined already"
     );
     let levels = Grid::cubed_sphere_with_levels(4, 3).unwrap();
     assert!(levels.periodic([false, true, false, false]).is_ok());

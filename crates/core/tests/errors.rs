@@ -45,7 +45,7 @@ fn domains_outside_of_the_grid_are_refused() {
     });
     assert_eq!(text, "rank 2: domain 0 (0..9) reaches outside of the grid, which is 0..8");
     let text = refused(2, |comm| pattern(comm, &grid, &[IndexBox::new([0, 0], [8, 8])], &Halo::uniform(1)));
-    assert_eq!(text, "rank 0: domain 0 has 2 axes, expected the 1 of the grid");
+    assert_eq!(text, "rank 0: domain 0 has 2 axes, but the grid has 1");
 }
 
 #[test]

@@ -148,7 +148,7 @@ fn lists_that_make_no_sense_are_refused() {
         }
     }
     let text = spoilt(2, 1, |domains| domains[0] = IndexSet::in_order([3, 4], [true]));
-    assert_eq!(text, "rank 1: domain 0 has 2 ids and says of 1 whether it owns them");
+    assert_eq!(text, "rank 1: domain 0 has 2 ids, but 1 entries that say whether it owns them");
     let text = spoilt(2, 0, |domains| domains[1] = domains[1].clone().with_owners([1]));
     assert_eq!(text, "rank 0: domain 1 names 1 owners, expected one for each of the 2 cells of its halo");
     let text = spoilt(3, 1, |domains| domains[1] = domains[1].clone().with_owners([0, 3]));

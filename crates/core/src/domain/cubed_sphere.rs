@@ -1,8 +1,8 @@
-//! The cubed sphere: six tiles of `n` × `n` cells, the faces of a cube blown up to a sphere.
+//! The cubed sphere: six tiles of `n` × `n` cells, the faces of a cube projected onto a sphere.
 //!
-//! The tiles are numbered, and their axes laid, as in GFDL's FV3 (from 0 here): unfolded, they make stairs, which go
-//! on from the top of tile 5 to the bottom of tile 0. Across the edges of the stairs nothing turns; across all others
-//! the axes y and x change places, and one of them runs backwards.
+//! The numbers of the tiles and the directions of their axes are those of GFDL's FV3, but numbered from 0. Unfolded, the tiles
+//! form stairs, which continue from the top of tile 5 to the bottom of tile 0. Across the edges of the stairs, axes keep their
+//! directions; across all other edges, y and x are exchanged, and one of them is reversed.
 //!
 //! ```text
 //!                   ┌─────┬─────┐
@@ -14,7 +14,7 @@
 //!       └─────┴─────┘                 └ x
 //! ```
 //!
-//! A field of winds says which components are those of a vector, and gets its halo in the axes of its own tile:
+//! The builder of a field of winds names the components of the vector; they arrive in the axes of the tile that receives them:
 //!
 //! ```
 //! # use haloport_core::{ComponentPlace, Field, Grid, Halo, Pattern, Schedule, Split, run_ranks};
@@ -34,25 +34,24 @@
 //! # Ok::<(), haloport_core::RanksError>(())
 //! ```
 //!
-//! Nothing but [`TILES`] is written down: which tiles touch, and how they are turned, follows from where their axes
-//! point.
+//! [`TILES`] is the only table: the directions of the axes determine which tiles touch and how they are turned.
 
-use super::orientation::Placement;
+use super::orientation::Renumbering;
 use super::{IndexBox, MAX_AXES, Orientation};
 
 /// A tile of a cubed sphere: a face of the cube [-1, 1]³, seen from outside.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Tile {
-    /// From the middle of the cube to the middle of the face.
+    /// The direction from the centre of the cube to the centre of the face.
     pub outward: [i8; 3],
-    /// Where the axis y points, which is the last but one of the grid.
+    /// The direction of the axis y, the last but one of the grid.
     pub y: [i8; 3],
-    /// Where the axis x points, which is the last of the grid.
+    /// The direction of the axis x, the last of the grid.
     pub x: [i8; 3],
 }
 
-/// The tiles. The middle of tile 0 is at longitude and latitude 0, that of tile 1 at 90° east, the north pole is the
-/// middle of tile 2; x, y and outward are right-handed.
+/// The tiles. The centre of tile 0 is at longitude and latitude 0, that of tile 1 at 90° east, and that of tile 2 is the north
+/// pole; x, y and outward are right-handed.
 pub const TILES: [Tile; 6] = [
     Tile { outward: [1, 0, 0], y: [0, 0, 1], x: [0, 1, 0] },
     Tile { outward: [0, 1, 0], y: [0, 0, 1], x: [-1, 0, 0] },
@@ -63,14 +62,12 @@ pub const TILES: [Tile; 6] = [
 ];
 
 impl Tile {
-    /// A point of the unit sphere by its place on the tile: `y` and `x` go from 0 to 1, from one edge of the tile to
-    /// the other.
+    /// The point of the unit sphere at the coordinates `y` and `x` of the tile, which go from 0 at one edge to 1 at the other.
     ///
-    /// The projection is gnomonic and equiangular: lines of equal `x`, or equal `y`, are great circles at equal
-    /// angles. Source: C. Ronchi, R. Iacono and P. S. Paolucci, The "Cubed Sphere": A New Method for the Solution of
+    /// The projection is gnomonic and equiangular: lines of equal `x`, or equal `y`, are great circles at equal angles. Source: C. Ronchi, R. Iacono and P. S. Paolucci, The "Cubed Sphere": A New Method for the Solution of
     /// Partial Differential Equations in Spherical Geometry, J. Comput. Phys. 124 (1996), 93–114.
     pub fn point(&self, y: f64, x: f64) -> [f64; 3] {
-        let tangent = |place: f64| ((place - 0.5) * std::f64::consts::FRAC_PI_2).tan();
+        let tangent = |coordinate: f64| ((coordinate - 0.5) * std::f64::consts::FRAC_PI_2).tan();
         let (y, x) = (tangent(y), tangent(x));
         let length = (1.0 + x * x + y * y).sqrt();
         std::array::from_fn(|axis| {
@@ -79,12 +76,12 @@ impl Tile {
         })
     }
 
-    /// Where the axis y (0) or x (1) points.
+    /// The direction of the axis y (0) or x (1).
     fn direction(&self, axis: usize) -> [i8; 3] {
         if axis == 0 { self.y } else { self.x }
     }
 
-    /// Which of its axes runs along `direction`, and whether backwards; `None` for a direction that leaves the tile.
+    /// The axis that runs along `direction`, and whether it is reversed; `None` for a direction that leaves the tile.
     fn along(&self, direction: [i8; 3]) -> Option<(usize, bool)> {
         (0..2).find_map(|axis| {
             let own = self.direction(axis);
@@ -106,10 +103,10 @@ enum Edge {
     Upper,
 }
 
-/// Cuts `region` of a grid whose first axis is that of the tiles and whose last two are y and x, both of `cells` cells,
-/// into the parts that lie in one tile each, with their place there. It reaches beyond the edges of a tile by at most
-/// `cells`. What is beyond two edges at once, where three tiles meet, is left out: there are no such cells.
-pub(crate) fn images(cells: i64, region: &IndexBox) -> Vec<(IndexBox, Placement)> {
+/// Cuts `region` into parts that lie in one tile each, with their numbering there. The first axis of the grid is the axis of the
+/// tiles, the last two are y and x, both of `cells` cells. `region` extends beyond the edges of a tile by at most `cells`. The
+/// cells beyond two edges, where three tiles meet, do not exist and are left out.
+pub(crate) fn images(cells: i64, region: &IndexBox) -> Vec<(IndexBox, Renumbering)> {
     let face = [region.axes() - 2, region.axes() - 1];
     let (first, past) = region.bounds(0);
     let mut parts = Vec::new();
@@ -118,21 +115,21 @@ pub(crate) fn images(cells: i64, region: &IndexBox) -> Vec<(IndexBox, Placement)
         let inside = face
             .iter()
             .fold(region.with_axis(0, number, number + 1), |tile, &axis| tile.with_axis(axis, 0, cells));
-        let mut zones = vec![(inside, Placement::default())];
+        let mut zones = vec![(inside, Renumbering::default())];
         for (axis, edge) in [(0, Edge::Lower), (0, Edge::Upper), (1, Edge::Lower), (1, Edge::Upper)] {
             let lower = if edge == Edge::Upper { cells } else { -cells };
             let outside = inside.with_axis(face[axis], lower, lower + cells);
-            zones.extend(across(number, tile, axis, edge, cells, face).map(|placement| (outside, placement)));
+            zones.extend(across(number, tile, axis, edge, cells, face).map(|numbering| (outside, numbering)));
         }
         parts.extend(
-            zones.into_iter().filter_map(|(zone, placement)| Some((region.intersection(&zone)?, placement))),
+            zones.into_iter().filter_map(|(zone, numbering)| Some((region.intersection(&zone)?, numbering))),
         );
     }
     parts
 }
 
-/// Where the cells beyond an edge of tile `number` are. `axis` is the one across the edge, 0 for y or 1 for x; `face`
-/// are the numbers of y and x in the grid.
+/// The numbering of the cells beyond an edge of tile `number` in the tile that contains them. `axis` is the axis across the edge,
+/// 0 for y or 1 for x; `face` has the numbers of y and x in the grid.
 fn across(
     number: i64,
     tile: &Tile,
@@ -140,15 +137,15 @@ fn across(
     edge: Edge,
     cells: i64,
     face: [usize; 2],
-) -> Option<Placement> {
+) -> Option<Renumbering> {
     let upwards = tile.direction(axis);
     let out = if edge == Edge::Upper { upwards } else { opposite(upwards) };
     let (neighbour, other) = TILES.iter().enumerate().find(|(_, other)| other.outward == out)?;
-    // Whoever goes on over the edge goes down the next face of the cube; along the edge, directions stay what they are.
+    // Beyond the edge, the direction continues down the next face of the cube; directions along the edge do not change.
     let (across, enters_backwards) = other.along(opposite(tile.outward))?;
     let across_reversed = enters_backwards != (edge == Edge::Lower);
     let (beside, beside_reversed) = other.along(tile.direction(1 - axis))?;
-    // The nearest cells beyond the edge, as the tile and as its neighbour number them.
+    // The index of the nearest cells beyond the edge, in the tile and in its neighbour.
     let nearest = if edge == Edge::Upper { cells } else { -1 };
     let entered = if enters_backwards { cells - 1 } else { 0 };
 
@@ -161,7 +158,7 @@ fn across(
         face[beside],
         beside_reversed,
     );
-    Some(Placement { orientation, shift })
+    Some(Renumbering { orientation, shift })
 }
 
 #[cfg(test)]
@@ -179,7 +176,7 @@ mod tests {
         }
     }
 
-    /// The edges that touch in the drawing: nothing turns there.
+    /// Axes keep their directions across the edges that touch in the drawing.
     #[test]
     fn the_stairs_are_unturned_and_every_other_edge_is_turned() {
         let mut turned = 0;
@@ -187,8 +184,8 @@ mod tests {
             let region = IndexBox::new([number, -1, -1], [number + 1, 5, 5]);
             let parts = images(4, &region);
             assert_eq!(parts.len(), 5);
-            for (part, placement) in parts {
-                let source = placement.source(&part);
+            for (part, numbering) in parts {
+                let source = numbering.source(&part);
                 assert!(IndexBox::new([0, 0, 0], [6, 4, 4]).encloses(&source), "{part} from {source}");
                 let neighbour = source.lower()[0];
                 let stairs = part.upper()[2] == 5 && number % 2 == 0 && neighbour == number + 1
@@ -196,8 +193,8 @@ mod tests {
                     || part.lower()[2] == -1 && number % 2 == 1 && neighbour == number - 1
                     || part.lower()[1] == -1 && number % 2 == 0 && neighbour == (number + 5) % 6;
                 let inside = neighbour == number;
-                assert_eq!(placement.orientation.is_turned(), !(stairs || inside), "{part} from {source}");
-                turned += usize::from(placement.orientation.is_turned());
+                assert_eq!(numbering.orientation.is_turned(), !(stairs || inside), "{part} from {source}");
+                turned += usize::from(numbering.orientation.is_turned());
             }
         }
         assert_eq!(turned, 12);
@@ -207,16 +204,16 @@ mod tests {
     fn cells_across_an_edge_are_those_nearest_on_the_sphere() {
         let cells = 5;
         let centre = |tile: usize, y: i64, x: i64| {
-            let place = |index: i64| (index as f64 + 0.5) / cells as f64;
-            TILES[tile].point(place(y), place(x))
+            let centre = |index: i64| (index as f64 + 0.5) / cells as f64;
+            TILES[tile].point(centre(y), centre(x))
         };
         for tile in 0..6 {
             let region = IndexBox::new([tile, -1, -1], [tile + 1, cells + 1, cells + 1]);
-            for (part, placement) in images(cells, &region) {
+            for (part, numbering) in images(cells, &region) {
                 for y in part.lower()[1]..part.upper()[1] {
                     for x in part.lower()[2]..part.upper()[2] {
                         let beside = centre(tile as usize, y.clamp(0, cells - 1), x.clamp(0, cells - 1));
-                        let source = placement.source(&IndexBox::new([tile, y, x], [tile + 1, y + 1, x + 1]));
+                        let source = numbering.source(&IndexBox::new([tile, y, x], [tile + 1, y + 1, x + 1]));
                         let [other, row, column] = source.lower() else { panic!() };
                         let found = centre(*other as usize, *row, *column);
                         let distance: f64 = (0..3).map(|k| (found[k] - beside[k]).powi(2)).sum();

@@ -1,12 +1,12 @@
-//! The global grid that the domains make up together.
+//! The global grid that all domains together cover.
 
 use super::cubed_sphere::TILES;
 use super::{IndexBox, MAX_AXES};
 
-/// The largest number of cells along one axis: indices and their sums stay far from the limits of `i64`.
+/// The maximum number of cells along one axis. Indices and their sums stay far from the limits of `i64`.
 const MAX_EXTENT: usize = 1 << 48;
 
-/// The largest number of cells of a grid.
+/// The maximum number of cells of a grid.
 const MAX_CELLS: usize = 1 << 60;
 
 /// A structured grid of 1 to 4 axes, each of which may be periodic, or a cubed sphere.
@@ -17,11 +17,11 @@ pub struct Grid {
     cubed_sphere: bool,
 }
 
-/// What is wrong with the description of a grid, a halo or a split.
+/// An error in the description of a grid, a halo or a split.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum GridError {
-    /// The number of axes is not served.
+    /// The number of axes is not supported.
     #[error("a grid has 1 to {MAX_AXES} axes, found {found}")]
     AxisCount {
         /// The number of axes given.
@@ -36,30 +36,28 @@ pub enum GridError {
         found: usize,
     },
     /// The grid has too many cells.
-    #[error("a grid of {found:?} cells has too many of them, expected at most 2^60")]
+    #[error("a grid of {found:?} cells is too large, expected at most 2^60 cells")]
     Cells {
         /// The extents given.
         found: Vec<usize>,
     },
-    /// A halo is wider than can be served.
+    /// A halo is too wide.
     #[error("the halo along axis {axis} is {found} cells wide, expected at most {expected}")]
     Halo {
         /// The axis.
         axis: usize,
         /// The width given.
         found: usize,
-        /// The largest that is served.
+        /// The maximum width.
         expected: usize,
     },
     /// An axis of the tiles of a cubed sphere cannot be periodic.
-    #[error(
-        "axis {axis} of a cubed sphere cannot be periodic: the edges of its tiles are joined as they are"
-    )]
+    #[error("axis {axis} of a cubed sphere cannot be periodic: the edges of its tiles are joined already")]
     Periodic {
         /// The axis.
         axis: usize,
     },
-    /// A list has another number of entries than the grid has axes.
+    /// A list does not have one entry for each axis of the grid.
     #[error("{what} has {found} entries, expected one for each of the {expected} axes of the grid")]
     Length {
         /// The list.
@@ -70,26 +68,26 @@ pub enum GridError {
         found: usize,
     },
     /// A split has too many parts.
-    #[error("a split into {found:?} parts has too many of them, expected at most 2^48")]
+    #[error("a split into {found:?} parts has too many parts, expected at most 2^48")]
     Parts {
         /// The number of parts along each axis.
         found: Vec<usize>,
     },
-    /// A split has no part, or sizes that do not add up.
+    /// A split has no parts, or sizes that do not add up.
     #[error("the split of axis {axis} {problem}")]
     Split {
         /// The axis.
         axis: usize,
-        /// What is wrong.
+        /// The problem.
         problem: String,
     },
 }
 
 impl Grid {
-    /// A grid with the given number of cells along each axis, none of them periodic.
+    /// A grid with the given number of cells along each axis, without periodic axes.
     ///
     /// # Errors
-    /// [`GridError`] for 0 or more than 4 axes and for an axis without cells.
+    /// [`GridError`] for 0 or more than 4 axes, an axis of 0 or more than 2^48 cells, and more than 2^60 cells.
     pub fn new(extents: impl AsRef<[usize]>) -> Result<Grid, GridError> {
         let extents = extents.as_ref();
         if extents.is_empty() || extents.len() > MAX_AXES {
@@ -107,22 +105,21 @@ impl Grid {
         Ok(Grid { cells, periodic: [false; MAX_AXES], cubed_sphere: false })
     }
 
-    /// A cubed sphere of `cells` × `cells` cells on each of its six tiles, with the axes tile, y and x:
-    /// 6 × `cells` × `cells`. How the tiles lie is drawn in [`cubed_sphere`](crate::domain::cubed_sphere).
+    /// A cubed sphere with `cells` × `cells` cells on each of its six tiles. Its axes are tile, y and x:
+    /// 6 × `cells` × `cells`. [`cubed_sphere`](crate::domain::cubed_sphere) shows how the tiles lie.
     ///
-    /// A halo goes across the edges of a tile into its neighbours, whose axes may be turned; the cells beyond two edges
-    /// at once, where three tiles meet, belong to nobody and are left untouched. There is no halo along the axis of
-    /// the tiles, and the others are at most `cells` wide. Domains are boxes as in any grid: a tile, a part of one, or
-    /// the same part of several tiles.
+    /// Halos reach across the edges of a tile into the neighbouring tiles, whose axes may be turned. At a corner, where three
+    /// tiles meet, the halo cells beyond two edges do not exist; exchanges leave them untouched. There is no halo along the axis
+    /// of the tiles, and along the others it is at most `cells` wide. Domains are boxes, as in any grid: a tile, a part of one,
+    /// or the same part of several tiles.
     ///
     /// # Errors
-    /// [`GridError`] for tiles without cells or with too many.
+    /// [`GridError`] for tiles without cells or with too many cells.
     pub fn cubed_sphere(cells: usize) -> Result<Grid, GridError> {
         Ok(Grid { cubed_sphere: true, ..Grid::new([TILES.len(), cells, cells])? })
     }
 
-    /// A cubed sphere with levels, which have an axis between that of the tiles and y: 6 × `levels` × `cells` ×
-    /// `cells`.
+    /// A cubed sphere with levels. Its axes are tile, level, y and x: 6 × `levels` × `cells` × `cells`.
     ///
     /// # Errors
     /// As for [`cubed_sphere`](Grid::cubed_sphere).
@@ -133,8 +130,8 @@ impl Grid {
     /// The same grid, periodic along the axes whose entry is `true`.
     ///
     /// # Errors
-    /// [`GridError::Length`] where there is not one entry for each axis; [`GridError::Periodic`] for an axis of a cubed
-    /// sphere other than that of the levels.
+    /// [`GridError::Length`] unless there is one entry for each axis; [`GridError::Periodic`] for an axis of a cubed sphere
+    /// other than the axis of the levels.
     pub fn periodic(mut self, periodic: impl AsRef<[bool]>) -> Result<Grid, GridError> {
         let periodic = periodic.as_ref();
         self.check_length("the list of periodic axes", periodic.len())?;
@@ -150,12 +147,12 @@ impl Grid {
         self.cells.axes()
     }
 
-    /// The number of cells along `axis`; 1 along axes that the grid does not have.
+    /// The number of cells along `axis`; 1 for an axis that the grid does not have.
     pub fn extent(&self, axis: usize) -> usize {
         self.cells.extent(axis)
     }
 
-    /// Whether the grid is periodic along `axis`; not along axes that it does not have.
+    /// Whether the grid is periodic along `axis`; `false` for an axis that the grid does not have.
     pub fn is_periodic(&self, axis: usize) -> bool {
         self.periodic.get(axis).is_some_and(|periodic| *periodic)
     }
@@ -165,34 +162,34 @@ impl Grid {
         &self.periodic[..self.axes()]
     }
 
-    /// All cells.
+    /// The box of all cells.
     pub fn bounds(&self) -> IndexBox {
         self.cells
     }
 
-    /// Whether it is a cubed sphere.
+    /// Whether the grid is a cubed sphere.
     pub fn is_cubed_sphere(&self) -> bool {
         self.cubed_sphere
     }
 
-    /// The axes y and x of the tiles of a cubed sphere; `None` for any other grid.
+    /// The numbers of the axes y and x of a cubed sphere; `None` for any other grid.
     pub fn face_axes(&self) -> Option<[usize; 2]> {
         self.cubed_sphere.then(|| [self.axes() - 2, self.axes() - 1])
     }
 
-    /// The point of the unit sphere at the centre of a cell, whatever its level, of a cubed sphere
-    /// ([`Tile::point`](crate::domain::cubed_sphere::Tile::point) says how it is projected); `None` for any other
-    /// grid, and outside of the tiles.
+    /// The centre of a cell of a cubed sphere as a point of the unit sphere, the same for all levels;
+    /// [`Tile::point`](crate::domain::cubed_sphere::Tile::point) documents the projection. `None` for any other grid, and for a
+    /// cell outside of the tiles.
     pub fn point_on_sphere(&self, cell: &[i64]) -> Option<[f64; 3]> {
         let [y, x] = self.face_axes()?;
         if !self.cells.contains(cell) {
             return None;
         }
-        let place = |axis: usize| (cell[axis] as f64 + 0.5) / self.extent(axis) as f64;
-        Some(TILES[cell[0] as usize].point(place(y), place(x)))
+        let centre = |axis: usize| (cell[axis] as f64 + 0.5) / self.extent(axis) as f64;
+        Some(TILES[cell[0] as usize].point(centre(y), centre(x)))
     }
 
-    /// Whether `axis` is one of those of the tiles of a cubed sphere: that of their numbers, or y, or x.
+    /// Whether `axis` is the axis tile, y or x of a cubed sphere.
     pub(crate) fn is_tile_axis(&self, axis: usize) -> bool {
         self.cubed_sphere && (axis == 0 || axis + 2 >= self.axes())
     }

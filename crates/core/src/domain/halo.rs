@@ -1,27 +1,27 @@
-//! How wide the halo of a domain is, and which neighbours it comes from.
+//! The halo of a domain: its widths, and whether it includes edges and corners.
 
 use serde::{Deserialize, Serialize};
 
 use super::{Grid, GridError, IndexBox, MAX_AXES};
 
-/// The widest halo, in cells.
+/// The maximum width of a halo, in cells.
 const WIDEST: usize = 1 << 48;
 
-/// The most times that a halo may go round a periodic axis.
+/// The maximum number of times that a halo may go round a periodic axis.
 const MOST_IMAGES: usize = 1000;
 
-/// Which cells around a domain belong to its halo.
+/// The cells around a domain that belong to its halo.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Connectivity {
-    /// All cells within the halo widths, edges and corners too.
+    /// All cells within the halo widths, with edges and corners.
     #[default]
     All,
-    /// Only the cells straight across a face.
+    /// Only the cells directly across a face.
     Faces,
 }
 
-/// The halo of every domain of a pattern: widths in cells, per axis and side.
+/// The halo of every domain of a pattern: widths in cells for each side of each axis.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Halo {
     widths: Widths,
@@ -34,7 +34,7 @@ enum Widths {
     PerSide(Vec<(usize, usize)>),
 }
 
-/// The widths of a halo on a certain grid: below and above, along each axis.
+/// The widths of a halo on a given grid: below and above, along each axis.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct HaloWidths {
     pub(crate) lower: [i64; MAX_AXES],
@@ -43,13 +43,12 @@ pub(crate) struct HaloWidths {
 }
 
 impl Halo {
-    /// The same width on every side of every axis, but none along the axis of the tiles of a cubed sphere. 0 is a legal
-    /// width.
+    /// The same width on each side of each axis, except for the axis of the tiles of a cubed sphere. The width may be 0.
     pub fn uniform(width: usize) -> Halo {
         Halo { widths: Widths::Uniform(width), connectivity: Connectivity::All }
     }
 
-    /// A width for each axis, the same on both its sides.
+    /// A width for each axis, the same on both sides.
     pub fn per_axis(widths: impl AsRef<[usize]>) -> Halo {
         Halo::per_side(widths.as_ref().iter().map(|&width| (width, width)).collect::<Vec<_>>())
     }
@@ -66,7 +65,7 @@ impl Halo {
         self
     }
 
-    /// Which cells belong to the halo.
+    /// The cells that belong to the halo.
     pub fn connectivity(&self) -> Connectivity {
         self.connectivity
     }
@@ -85,9 +84,9 @@ impl Halo {
             };
             let expected = match grid.face_axes() {
                 Some(_) if axis == 0 => 0,
-                // A halo reaches into the next tile, and no further.
+                // A halo does not reach beyond the next tile.
                 Some(face) if face.contains(&axis) => grid.extent(axis),
-                // A halo around a periodic grid holds an image of it for each time that it goes round.
+                // A halo contains an image of a periodic grid for each time that it goes round.
                 _ if grid.is_periodic(axis) => MOST_IMAGES * grid.extent(axis),
                 _ => WIDEST,
             };
@@ -105,7 +104,7 @@ impl Halo {
 }
 
 impl HaloWidths {
-    /// `domain` with its halo on every side, corners included.
+    /// `domain` with its halo on each side, including corners.
     pub(crate) fn around(&self, domain: &IndexBox) -> IndexBox {
         (0..domain.axes()).fold(*domain, |grown, axis| {
             let (lower, upper) = domain.bounds(axis);
@@ -113,7 +112,7 @@ impl HaloWidths {
         })
     }
 
-    /// The halo of `domain` as disjoint boxes; those outside a non-periodic grid are included.
+    /// The halo of `domain` as disjoint boxes, including those outside of a non-periodic grid.
     pub(crate) fn regions(&self, domain: &IndexBox) -> Vec<IndexBox> {
         if domain.is_empty() {
             return Vec::new();

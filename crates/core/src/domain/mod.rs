@@ -1,20 +1,24 @@
-//! What a rank owns: boxes of the cells of a grid, which may be a cubed sphere, and how wide their halos are, or sets
-//! of numbered cells.
+//! Domains: the cells that a rank owns, and the widths of their halos.
+//!
+//! Structured domains are boxes of cells ([`IndexBox`]) of a [`Grid`], which may be periodic or a cubed sphere
+//! ([`cubed_sphere`]). A [`Split`] cuts a grid into such boxes, and a [`Halo`] gives the widths. Unstructured domains are sets of
+//! numbered cells ([`IndexSet`]). Everything here is plain data of one rank; a [`Pattern`](crate::Pattern) brings the domains
+//! of all ranks together.
 
-mod bounds;
 pub mod cubed_sphere;
 mod grid;
 mod halo;
+mod index_box;
 mod index_set;
 mod orientation;
 mod split;
 
-pub use bounds::{IndexBox, MAX_AXES};
 pub use grid::{Grid, GridError};
 pub use halo::{Connectivity, Halo};
+pub use index_box::{IndexBox, MAX_AXES};
 pub use index_set::{HaloCells, IndexSet};
 pub use orientation::Orientation;
 pub use split::Split;
 
 pub(crate) use halo::HaloWidths;
-pub(crate) use orientation::Placement;
+pub(crate) use orientation::Renumbering;

@@ -1,23 +1,23 @@
-//! How cells that are numbered along the axes of one tile of a grid are numbered along those of another.
+//! The numbering of the same cells along the axes of two tiles of a grid.
 
 use serde::{Deserialize, Serialize};
 
 use super::{IndexBox, MAX_AXES};
 
-/// Along which axes of its source the axes of a target run, and which of them backwards.
+/// For each axis of a target, the axis of its source that runs along it, and whether it is reversed.
 ///
-/// Within one box of cells all axes run along themselves, which is the default. Across an edge of a
+/// By default all axes run along themselves, as within one box of cells. Across an edge of a
 /// [cubed sphere](crate::Grid::cubed_sphere) an axis may run along another one, or against it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "ReadOrientation")]
 pub struct Orientation {
     /// For each axis of the target the axis of the source.
     axes: [u8; MAX_AXES],
-    /// For each axis of the target whether it runs backwards.
+    /// For each axis of the target whether it is reversed.
     reversed: [bool; MAX_AXES],
 }
 
-/// An orientation as it was read, before it is checked.
+/// A deserialised orientation that is not checked yet.
 #[derive(Deserialize)]
 struct ReadOrientation {
     axes: [u8; MAX_AXES],
@@ -37,12 +37,12 @@ impl TryFrom<ReadOrientation> for Orientation {
     }
 }
 
-/// Where the cells of a target lie in the numbering of their source.
+/// The numbering of the cells of a target in their source.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Placement {
+pub(crate) struct Renumbering {
     pub(crate) orientation: Orientation,
-    /// For each axis of the target: the index along the axis of the source is this plus the index of the target, or
-    /// minus that where the axis is reversed.
+    /// For each axis of the target: the index along the axis of the source is this plus the index of the target, or, if the
+    /// axis is reversed, this minus the index of the target.
     pub(crate) shift: [i64; MAX_AXES],
 }
 
@@ -53,7 +53,7 @@ impl Default for Orientation {
 }
 
 impl Orientation {
-    /// The axis of the source that `axis` of the target runs along, and whether it does so backwards. Axes from
+    /// The axis of the source along which `axis` of the target runs, and whether it is reversed. Axes from
     /// [`MAX_AXES`](crate::domain::MAX_AXES) on run along themselves.
     pub fn source_axis(&self, axis: usize) -> (usize, bool) {
         if axis < MAX_AXES { (usize::from(self.axes[axis]), self.reversed[axis]) } else { (axis, false) }
@@ -64,12 +64,12 @@ impl Orientation {
         (0..MAX_AXES).find(|&target| self.source_axis(target).0 == axis).unwrap_or(axis)
     }
 
-    /// Whether any axis runs along another one, or backwards.
+    /// Whether any axis runs along another one, or is reversed.
     pub fn is_turned(&self) -> bool {
         *self != Orientation::default()
     }
 
-    /// The same with `axis` of the target along `source`, which leaves another axis to be said.
+    /// The same with `axis` of the target along `source`. The caller then also sets the axis that ran along `source` before.
     pub(crate) fn with_axis(mut self, axis: usize, source: usize, reversed: bool) -> Orientation {
         self.axes[axis] = source as u8;
         self.reversed[axis] = reversed;
@@ -77,7 +77,7 @@ impl Orientation {
     }
 }
 
-impl Placement {
+impl Renumbering {
     /// The cells of the source that are those of `target`.
     pub(crate) fn source(&self, target: &IndexBox) -> IndexBox {
         (0..target.axes()).fold(*target, |source, axis| {
@@ -110,13 +110,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_placement_leads_to_the_source_and_back() {
+    fn a_renumbering_leads_to_the_source_and_back() {
         let orientation = Orientation::default().with_axis(1, 2, true).with_axis(2, 1, false);
-        let placement = Placement { orientation, shift: [3, 9, -4, 0] };
+        let renumbering = Renumbering { orientation, shift: [3, 9, -4, 0] };
         let target = IndexBox::new([0, 2, 5], [1, 4, 9]);
-        let source = placement.source(&target);
+        let source = renumbering.source(&target);
         assert_eq!(source, IndexBox::new([3, 1, 6], [4, 5, 8]));
-        assert_eq!(placement.target(&source), target);
+        assert_eq!(renumbering.target(&source), target);
         assert_eq!((orientation.target_axis(1), orientation.target_axis(2)), (2, 1));
     }
 }

@@ -1,26 +1,26 @@
-//! Cartesian splits of a grid: each axis cut into consecutive parts.
+//! Cartesian splits of a grid: each axis is cut into consecutive parts.
 
 use super::{Grid, GridError, IndexBox};
 
-/// The most parts along one axis.
+/// The maximum number of parts along one axis.
 const MOST_PARTS: usize = 1 << 24;
 
-/// The most parts of a split.
+/// The maximum number of parts of a split.
 const MOST_IN_ALL: usize = 1 << 48;
 
-/// A Cartesian split of a grid. Parts are numbered with the last axis fastest; there may be empty ones, where an
-/// axis has fewer cells than parts.
+/// A Cartesian split of a grid. Parts are numbered with the last axis fastest. If an axis has fewer cells than parts, some parts
+/// are empty.
 ///
-/// It holds no table of the parts: even cuts are computed, those of given sizes are held for each axis.
+/// It holds no table of the parts: even cuts are computed, and given sizes are stored for each axis.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Split {
     cuts: Vec<Cuts>,
 }
 
-/// How one axis is cut.
+/// The cuts of one axis.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Cuts {
-    /// Into `parts` parts of sizes that differ by at most one cell.
+    /// `parts` parts of sizes that differ by at most one cell.
     Even { extent: usize, parts: usize },
     /// The first index of each part, and the end of the axis.
     At(Vec<i64>),
@@ -34,7 +34,7 @@ impl Cuts {
         }
     }
 
-    /// The first index of part `part`, or the end of the axis for the number of parts.
+    /// The first index of part `part`; the end of the axis if `part` is the number of parts.
     fn begin(&self, part: usize) -> i64 {
         match self {
             Cuts::Even { extent, parts } => (*extent as u128 * part as u128 / *parts as u128) as i64,
@@ -42,10 +42,10 @@ impl Cuts {
         }
     }
 
-    /// How many of the parts, and the end of the axis, begin below `index`.
+    /// The number of cuts below `index`: begins of parts, and the end of the axis.
     fn begun_below(&self, index: i64) -> usize {
         match self {
-            // ⌊extent · part / parts⌋ < index just if extent · part < index · parts.
+            // ⌊extent · part / parts⌋ < index if and only if extent · part < index · parts.
             Cuts::Even { extent, parts } => {
                 let reached =
                     (u128::from(index.max(0).unsigned_abs()) * *parts as u128).div_ceil(*extent as u128);
@@ -60,7 +60,7 @@ impl Split {
     /// Cuts each axis into `parts[axis]` parts of sizes that differ by at most one cell.
     ///
     /// # Errors
-    /// [`GridError`] where there is not one entry for each axis, an entry is 0, or there are more than 2^48 parts.
+    /// [`GridError`] unless there is one entry for each axis, for an entry of 0, and for more than 2^48 parts.
     pub fn even(grid: &Grid, parts: impl AsRef<[usize]>) -> Result<Split, GridError> {
         let parts = parts.as_ref();
         grid.check_length("the list of parts", parts.len())?;
@@ -78,11 +78,10 @@ impl Split {
         Split::of(cuts)
     }
 
-    /// Cuts each axis into parts of the given sizes, which add up to the axis. A size may be 0.
+    /// Cuts each axis into parts of the given sizes, which add up to the extent of the axis. A size may be 0.
     ///
     /// # Errors
-    /// [`GridError`] where there is not one list for each axis, the sizes do not add up, or there are more than 2^48
-    /// parts.
+    /// [`GridError`] unless there is one list for each axis, for sizes that do not add up, and for more than 2^48 parts.
     pub fn sizes(grid: &Grid, sizes: &[Vec<usize>]) -> Result<Split, GridError> {
         grid.check_length("the list of part sizes", sizes.len())?;
         let cuts = sizes
@@ -108,8 +107,8 @@ impl Split {
         Split::of(cuts)
     }
 
-    /// Cuts the grid into `parts` nearly cubic parts: each prime factor, largest first, divides the axis whose
-    /// parts are longest. Of a cubed sphere, whole tiles are dealt out first, as evenly as `parts` allows.
+    /// Cuts the grid into `parts` nearly cubic parts: each prime factor, largest first, divides the axis with the longest parts.
+    /// On a cubed sphere, whole tiles are distributed first, as evenly as `parts` allows.
     ///
     /// # Errors
     /// [`GridError`] for 0 parts.
@@ -154,12 +153,12 @@ impl Split {
         (rest == 0).then(|| IndexBox::new(lower, upper))
     }
 
-    /// The number of the part at `position` (one entry for each axis).
+    /// The number of the part at `position`, which has one entry for each axis.
     pub(crate) fn number(&self, position: &[usize]) -> usize {
         self.cuts.iter().zip(position).fold(0, |number, (cuts, &at)| number * cuts.parts() + at)
     }
 
-    /// The positions of the parts along `axis` that hold cells of `lower..upper`.
+    /// The positions along `axis` of the parts that have cells in `lower..upper`.
     pub(crate) fn overlapping(&self, axis: usize, lower: i64, upper: i64) -> std::ops::Range<usize> {
         let cuts = &self.cuts[axis];
         let first = cuts.begun_below(lower + 1).saturating_sub(1);
@@ -177,7 +176,7 @@ fn balanced_counts(grid: &Grid, parts: usize) -> Vec<usize> {
             counts[0] *= factor;
             continue;
         }
-        // The first of the axes with the longest parts; exact in integers through cross multiplication.
+        // The first of the axes with the longest parts; cross multiplication compares them exactly.
         let longest = (first..counts.len()).fold(first, |best, axis| {
             let longer = grid.extent(axis) as u128 * counts[best] as u128
                 > grid.extent(best) as u128 * counts[axis] as u128;

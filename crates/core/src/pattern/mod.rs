@@ -1,19 +1,23 @@
-//! Patterns: who sends which cells to whom, derived once from what each rank owns and used for any field.
+//! Patterns: the cells that each rank sends to each other rank, derived once from the domains and used for any field.
 //!
-//! A pattern is made collectively. Each rank brings its own domains; nobody holds a table of all ranks. A directory,
-//! itself spread over the ranks, answers who owns the cells of a halo; each rank then tells the owners what it wants,
-//! and the owners send in exactly that order.
+//! A pattern is made collectively. Each rank brings its own domains, and no rank holds a table of all ranks. A directory, which
+//! is distributed over the ranks, finds the owners of the cells of a halo. Each rank then sends the owners a list of the cells
+//! that it needs, and the owners send in the order of that list.
 //!
-//! - `structured`: boxes of a grid, with the directory `boxes`;
-//! - `unstructured`: numbered cells, with the directory `ids` of `places`;
-//! - `overlap`: which cells can be computed while halos travel.
+//! - `structured`: boxes of a grid; `halo_boxes` cuts the halos, `box_directory` finds their owners;
+//! - `unstructured`: numbered cells; `id_directory` finds their owners, in tables of `locations`;
+//! - `piece`: the cells that one domain sends to another;
+//! - `regions`: the cells that can be computed while halos travel;
+//! - `axis_by_axis`: patterns that fill the same halos one axis after the other.
+//!
+//! An [exchange](crate::exchange) binds a pattern to fields.
 
-mod axes;
-mod boxes;
-mod ids;
-mod overlap;
+mod axis_by_axis;
+mod box_directory;
+mod halo_boxes;
+mod id_directory;
+mod locations;
 mod piece;
-mod places;
 mod regions;
 mod structured;
 mod unstructured;
@@ -24,15 +28,15 @@ use std::sync::{Arc, OnceLock};
 
 use serde::{Deserialize, Serialize};
 
-pub use overlap::{CellRegions, Regions};
 pub use piece::{Cells, Piece};
+pub use regions::{CellRegions, Regions};
 
 use crate::comm::Communicator;
 use crate::domain::{Grid, GridError, Halo, HaloCells, HaloWidths, IndexBox, IndexSet};
 use crate::transport::TransportError;
 
-/// Who sends which cells to whom, for one set of domains and one halo. Cloning gives another handle to the same
-/// pattern.
+/// The cells that each rank sends to each other rank, for one set of domains and one halo. Cloning gives another handle to the
+/// same pattern.
 #[derive(Debug, Clone)]
 pub struct Pattern {
     inner: Arc<Inner>,
@@ -48,7 +52,7 @@ struct Inner {
     setup: SetupCost,
 }
 
-/// What the ranks own.
+/// The domains of this rank.
 #[derive(Debug, Clone)]
 enum Domains {
     Structured { grid: Grid, widths: HaloWidths, boxes: Vec<IndexBox> },
@@ -58,47 +62,47 @@ enum Domains {
 /// The longest runs of local indices of an unstructured domain.
 #[derive(Debug, Clone)]
 struct Runs {
-    /// Owned.
+    /// Of owned cells.
     owned: Range<usize>,
-    /// Owned, and not sent.
+    /// Of owned cells that are not sent.
     interior: Range<usize>,
 }
 
-/// The block that a field has for a domain, along the axes of the pattern.
+/// The block of a field for a domain, along the axes of the pattern.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct BlockShape {
     pub(crate) owned: IndexBox,
     pub(crate) allocated: IndexBox,
 }
 
-/// What it took this rank to make a pattern.
+/// The cost of making a pattern on this rank.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct SetupCost {
     /// Messages sent to other ranks.
     pub messages: usize,
-    /// Entries of the largest table held: of cells (in a structured pattern, of boxes of them), questions or answers of
-    /// one's own, or kept for others.
+    /// Entries of the largest table that the rank held: cells (boxes of cells in a structured pattern), questions or answers,
+    /// its own or those of which it is the keeper.
     pub largest_table: usize,
 }
 
 impl SetupCost {
-    /// Notes that a table of this many entries is held.
-    fn hold(&mut self, entries: usize) {
+    /// Counts a table of `entries` entries.
+    fn count_table(&mut self, entries: usize) {
         self.largest_table = self.largest_table.max(entries);
     }
 }
 
-/// Why a pattern could not be made. Every rank gets the same error.
+/// An error in making a pattern. All ranks get the same error.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PatternError {
-    /// The halo does not fit the grid's axes.
+    /// The halo does not fit the axes of the grid.
     #[error(transparent)]
     Grid(#[from] GridError),
     /// The ranks disagree, or their domains do not fit together. The text names the rank.
     #[error("{0}")]
     Refused(String),
-    /// The ranks could not talk to each other.
+    /// The communication between ranks failed.
     #[error(transparent)]
     Transport(#[from] TransportError),
 }
@@ -106,15 +110,15 @@ pub enum PatternError {
 impl Pattern {
     /// Collective: derives the pattern of a structured grid from the domains of each rank.
     ///
-    /// `domains` are the boxes of cells that this rank owns: any number of them, empty ones too. Together, those of
-    /// all ranks are the whole grid, each cell once. Halo cells beyond a non-periodic end of the grid belong to no
-    /// domain and are left untouched by every exchange. Halos may be wider than the neighbours' blocks, and than
-    /// the grid. On a [cubed sphere](Grid::cubed_sphere) halos go across the edges of the tiles.
+    /// `domains` are the boxes of cells that this rank owns: any number of them, also empty ones. The domains of all ranks
+    /// together cover the grid, each cell once. Halo cells beyond a non-periodic end of the grid belong to no domain, and
+    /// exchanges leave them untouched. Halos may be wider than the blocks of the neighbours, and than the grid. On a
+    /// [cubed sphere](Grid::cubed_sphere), halos reach across the edges of the tiles.
     ///
     /// # Errors
-    /// [`PatternError::Refused`], with the same text on every rank, where ranks disagree about the grid or the halo,
-    /// or the domains overlap, leave gaps or lie outside of the grid; [`PatternError::Transport`], within which
-    /// [`TransportError::OutOfStep`] where a rank makes another [collective call](Communicator).
+    /// [`PatternError::Refused`], with the same text on all ranks, if ranks disagree about the grid or the halo, or if domains
+    /// overlap, leave gaps or lie outside of the grid; [`PatternError::Transport`], with [`TransportError::OutOfStep`] if a rank
+    /// makes another [collective call](Communicator).
     pub fn structured(
         comm: &Communicator,
         grid: &Grid,
@@ -124,16 +128,15 @@ impl Pattern {
         structured::make(comm, grid, domains, halo)
     }
 
-    /// Collective: derives the pattern of unstructured domains, any number of them on each rank, from the ids of
-    /// their cells. An exchange fills the cells that `halo` says in every domain, from the domain that owns them,
-    /// which may be the same one.
+    /// Collective: derives the pattern of unstructured domains, any number of them on each rank, from the ids of their cells. An
+    /// exchange fills the cells of `halo` in each domain, from the domain that owns them, which may be the same one.
     ///
-    /// Owners are looked up in a directory of ids that is spread over the ranks, unless all domains name theirs
-    /// ([`IndexSet::with_owners`]). Memory and messages of a rank grow with its own cells and neighbours.
+    /// A directory of ids, which is distributed over the ranks, finds the owners, unless all domains name them
+    /// ([`IndexSet::with_owners`]). The memory and the messages of a rank grow with its own cells and neighbours.
     ///
     /// # Errors
-    /// [`PatternError::Refused`], with the same text on every rank, where an id of a halo is owned by nobody, or not by the
-    /// rank that is named, an id is owned twice or negative, a list has the wrong length, or `halo` lists an id that is in no halo of the rank;
+    /// [`PatternError::Refused`], with the same text on all ranks, if no rank or not the named rank owns an id of a halo, if an
+    /// id is owned twice or negative, if a list has the wrong length, or if `halo` lists an id that is in no halo of the rank;
     /// [`PatternError::Transport`], as for [`structured`](Pattern::structured).
     pub fn unstructured(
         comm: &Communicator,
@@ -153,13 +156,13 @@ impl Pattern {
         Pattern { inner: Arc::new(Inner { comm: comm.clone(), number, domains, receives, sends, setup }) }
     }
 
-    /// The ranks.
+    /// The communicator of the ranks.
     pub fn comm(&self) -> &Communicator {
         &self.inner.comm
     }
 
-    /// The number of the pattern on its communicator, from 1, in the order in which patterns are made. The same on every
-    /// rank: errors name the pattern by it.
+    /// The number of the pattern on its communicator, from 1, in the order in which patterns are made. It is the same on all
+    /// ranks, and errors name it.
     pub fn number(&self) -> u32 {
         self.inner.number
     }
@@ -196,12 +199,12 @@ impl Pattern {
         }
     }
 
-    /// What this rank gets: for each sending rank (itself too) the pieces in the order in which they travel.
+    /// The pieces that this rank receives from each sending rank, itself included, in the order in which they travel.
     pub fn receives(&self) -> &BTreeMap<usize, Vec<Piece>> {
         &self.inner.receives
     }
 
-    /// What this rank sends: for each receiving rank (itself too) the pieces in the order in which they travel.
+    /// The pieces that this rank sends to each receiving rank, itself included, in the order in which they travel.
     pub fn sends(&self) -> &BTreeMap<usize, Vec<Piece>> {
         &self.inner.sends
     }
@@ -211,14 +214,14 @@ impl Pattern {
         self.inner.receives.values().flatten().map(|piece| piece.target.count()).sum()
     }
 
-    /// What it took this rank to find its neighbours.
+    /// The cost of making the pattern on this rank.
     pub fn setup_cost(&self) -> SetupCost {
         self.inner.setup
     }
 
-    /// A box of cells of `domain` that no exchange reads or writes, as large as cutting off what is sent leaves it;
-    /// `None` for a domain that is not there or has no such cell. Of an unstructured domain, the longest run of local
-    /// indices. What can be computed without the halo is another question: see [`regions`](Pattern::regions).
+    /// A box of cells of `domain` that no exchange reads or writes: the largest box left after trimming the sides that are sent,
+    /// or, for an unstructured domain, the longest run of local indices. `None` for a domain that does not exist or has no such
+    /// cell. [`regions`](Pattern::regions) returns the cells that can be computed without the halo.
     pub fn interior(&self, domain: usize) -> Option<IndexBox> {
         match &self.inner.domains {
             Domains::Structured { boxes, .. } => {
@@ -232,8 +235,8 @@ impl Pattern {
         }
     }
 
-    /// A box of cells that `domain` owns: all of them, or of an unstructured domain the longest run of local indices;
-    /// `None` for a domain that is not there or owns none.
+    /// A box of cells that `domain` owns: all of them, or, for an unstructured domain, the longest run of local indices. `None`
+    /// for a domain that does not exist or owns no cells.
     pub fn owned(&self, domain: usize) -> Option<IndexBox> {
         match &self.inner.domains {
             Domains::Structured { boxes, .. } => boxes.get(domain).copied().filter(|owned| !owned.is_empty()),
@@ -253,13 +256,13 @@ impl Pattern {
         Pattern { inner: Arc::new(inner) }
     }
 
-    /// The blocks that a field has for the domains.
+    /// The blocks of a field for the domains.
     pub(crate) fn block_shapes(&self) -> Vec<BlockShape> {
         match &self.inner.domains {
             Domains::Structured { widths, boxes, .. } => boxes
                 .iter()
                 .map(|owned| {
-                    // What is empty along one axis may be huge along the others.
+                    // A box that is empty along one axis may be huge along the others.
                     let nothing = || IndexBox::new(owned.lower(), owned.lower());
                     let allocated = if owned.is_empty() { nothing() } else { widths.around(owned) };
                     BlockShape { owned: *owned, allocated }
@@ -284,15 +287,15 @@ fn run_box(run: &Range<usize>) -> Option<IndexBox> {
     (!run.is_empty()).then(|| IndexBox::new([run.start as i64], [run.end as i64]))
 }
 
-/// What all ranks must agree on before anything else.
+/// The properties on which all ranks must agree first.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
 enum Description {
     Structured { cells: IndexBox, periodic: Vec<bool>, cubed_sphere: bool, widths: HaloWidths },
     Unstructured,
 }
 
-/// Collective: agrees on the description, and on the complaint of any rank about its own arguments. A rank whose
-/// arguments are wrong still takes part, so that all get its error.
+/// Collective: checks that all ranks have the same description and no rank has an error in its arguments. A rank with invalid
+/// arguments still takes part, so that all ranks get its error.
 fn agree(
     comm: &Communicator,
     mine: &Result<Description, String>,
@@ -311,7 +314,7 @@ fn refuse(agreed: Result<(), String>) -> Result<(), PatternError> {
     agreed.map_err(PatternError::Refused)
 }
 
-/// Checks what other ranks want of this one: cells that it `owns`.
+/// Checks that other ranks ask only for cells that this rank `owns`.
 fn check_sends(
     sends: &BTreeMap<usize, Vec<Piece>>,
     owns: impl Fn(&Piece) -> bool,
@@ -323,12 +326,14 @@ fn check_sends(
     })
 }
 
-/// Collective: agrees on what the keepers of a directory found. A keeper is not the culprit and is not named.
+/// Collective: agrees on the errors that the keepers of a directory found. The text does not name the keeper, which did not cause
+/// the error.
 fn agree_on_findings(comm: &Communicator, found: Option<String>) -> Result<(), PatternError> {
     let agreed = comm.agree(found)?;
     refuse(agreed.map_err(|text| text.split_once(": ").map_or(text.clone(), |(_, found)| found.to_string())))
 }
 
+/// The text of the first difference between the descriptions of this rank and of rank 0.
 fn disagreement(mine: &Description, first: &Description) -> Option<String> {
     use Description::{Structured, Unstructured};
     let (

@@ -1,4 +1,4 @@
-//! What travels: cells of one domain that fill the halo of another.
+//! Pieces: cells of one domain that fill the halo of another one.
 
 use std::sync::Arc;
 
@@ -11,14 +11,14 @@ use crate::domain::{IndexBox, Orientation};
 pub struct Piece {
     /// The domain of the sending rank that owns the cells.
     pub source_domain: usize,
-    /// The cells as the sender numbers them: within the grid, or by local index.
+    /// The cells in the numbering of the sender: indices of the grid, or local indices.
     pub source: Cells,
-    /// The domain of the receiving rank whose halo they fill.
+    /// The domain of the receiving rank whose halo the cells fill.
     pub target_domain: usize,
-    /// The same cells as the receiver numbers them: around its domain, possibly beyond a periodic end of the grid or an
-    /// edge of a tile, or, in the same order, by local index.
+    /// The same cells in the numbering of the receiver: indices around its domain, possibly beyond a periodic end of the grid
+    /// or an edge of a tile; or local indices in the same order.
     pub target: Cells,
-    /// Along which axes of the source those of the target run.
+    /// For each axis of the target, the axis of the source along which it runs.
     pub orientation: Orientation,
 }
 
@@ -32,7 +32,7 @@ pub enum Cells {
 }
 
 impl Cells {
-    /// How many there are.
+    /// The number of cells.
     pub fn count(&self) -> u128 {
         match self {
             Cells::Box(cells) => cells.cells(),

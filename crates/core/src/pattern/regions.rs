@@ -1,98 +1,112 @@
-//! The cells that a rank wants: the halos of its domains, as boxes of the grid.
+//! The owned cells that can be computed while halos travel, and those that need the halos.
 
-use crate::domain::{Grid, HaloWidths, IndexBox, Placement, cubed_sphere};
+use super::{Domains, Pattern};
+use crate::domain::{Grid, HaloWidths, IndexBox};
 
-/// A box of halo cells that lies within one image of the grid, or one tile of a cubed sphere.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Wanted {
-    pub(super) domain: usize,
-    /// The cells as the domain numbers them.
-    pub(super) target: IndexBox,
-    /// Where they are in the grid.
-    pub(super) placement: Placement,
+/// The owned cells of a structured domain, split by whether a stencil as wide as the halo reads cells that an exchange fills.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Regions {
+    /// Cells whose stencil reads no cell that an exchange fills: they can be computed while it is pending. `None` if there are
+    /// none.
+    pub interior: Option<IndexBox>,
+    /// The other owned cells, as disjoint boxes, at most two for each axis. The boxes at the ends of the first axis extend over
+    /// the whole domain along the other axes, so that their cells are contiguous if that axis is the slowest.
+    pub boundary: Vec<IndexBox>,
 }
 
-impl Wanted {
-    /// The cells as the grid numbers them.
-    pub(super) fn source(&self) -> IndexBox {
-        self.placement.source(&self.target)
-    }
+/// The owned cells of an unstructured domain, as ascending local indices, split by whether they need cells that an exchange
+/// fills.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct CellRegions {
+    /// Cells that need no cell that an exchange fills: they can be computed while it is pending.
+    pub interior: Vec<u32>,
+    /// The other owned cells.
+    pub boundary: Vec<u32>,
 }
 
-/// The halos of all domains, cut where they cross a periodic end of the grid or an edge of a tile; what lies beyond
-/// other ends is left out.
-pub(super) fn wanted(grid: &Grid, widths: &HaloWidths, domains: &[IndexBox]) -> Vec<Wanted> {
-    domains
-        .iter()
-        .enumerate()
-        .flat_map(|(domain, owned)| {
-            widths
-                .regions(owned)
-                .into_iter()
-                .flat_map(|region| images(grid, &region))
-                .map(move |(target, placement)| Wanted { domain, target, placement })
-        })
-        .collect()
-}
-
-/// Cuts `region` into the parts that lie in one image of the grid each, with the way back into the grid. A region
-/// wider than a periodic axis has several images along it.
-fn images(grid: &Grid, region: &IndexBox) -> Vec<(IndexBox, Placement)> {
-    let mut parts = match grid.face_axes() {
-        Some([_, x]) => cubed_sphere::images(grid.extent(x) as i64, region),
-        None => vec![(*region, Placement::default())],
-    };
-    // The axes of a tile are served by now.
-    let straight = (0..grid.axes()).filter(|axis| !grid.is_tile_axis(*axis));
-    for axis in straight {
-        let extent = grid.extent(axis) as i64;
-        let (lower, upper) = region.bounds(axis);
-        let (first, last) = if grid.is_periodic(axis) {
-            (lower.div_euclid(extent), (upper - 1).div_euclid(extent))
-        } else {
-            (0, 0)
-        };
-        parts = parts
-            .into_iter()
-            .flat_map(|(part, placement)| {
-                (first..=last).filter_map(move |image| {
-                    let cut =
-                        part.with_axis(axis, lower.max(image * extent), upper.min((image + 1) * extent));
-                    let mut placement = placement;
-                    placement.shift[axis] = -image * extent;
-                    (!cut.is_empty()).then_some((cut, placement))
-                })
-            })
-            .collect();
-    }
-    parts
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::domain::{Connectivity, Halo};
-
-    #[test]
-    fn a_halo_wider_than_a_periodic_grid_wraps_several_times() {
-        let grid = Grid::new([3]).unwrap().periodic([true]).unwrap();
-        let widths = Halo::uniform(7).on(&grid).unwrap();
-        let wanted = wanted(&grid, &widths, &[IndexBox::new([0], [3])]);
-        let cells: usize = wanted.iter().map(|piece| piece.target.extent(0)).sum();
-        assert_eq!(cells, 14);
-        for piece in &wanted {
-            assert!(grid.bounds().encloses(&piece.source()), "{piece:?}");
-            assert_eq!(piece.placement.shift[0] % 3, 0);
+impl Pattern {
+    /// The cells of `domain` that can be computed while halos travel, and the others. The stencil reads from a cell as far as
+    /// the halo is wide, on each side of each axis (with [`Connectivity::Faces`](crate::Connectivity::Faces) only along the
+    /// axes). `None` for an unstructured pattern, and for a domain that does not exist.
+    ///
+    /// Sides at the end of the grid are not trimmed: no exchange fills the cells beyond them. The program fills these cells
+    /// itself before it starts the exchange, and may read them while it is pending: [`Pending::owned`](crate::Pending::owned)
+    /// lends them, too.
+    ///
+    /// These cells need no halo. [`interior`](Pattern::interior) returns the cells that no halo of a neighbour needs, which may
+    /// be written meanwhile; the two differ if the halo is wider on one side than on the other.
+    pub fn regions(&self, domain: usize) -> Option<Regions> {
+        let Domains::Structured { grid, widths, boxes } = &self.inner.domains else { return None };
+        let owned = *boxes.get(domain)?;
+        if owned.is_empty() {
+            return Some(Regions { interior: None, boundary: Vec::new() });
         }
+        let interior = (0..owned.axes()).fold(owned, |interior, axis| {
+            let ((lower, upper), [below, above]) = (owned.bounds(axis), filled(grid, widths, &owned, axis));
+            interior.with_axis(axis, lower + below, upper - above)
+        });
+        Some(Regions {
+            interior: (!interior.is_empty()).then_some(interior),
+            boundary: owned.minus(&interior),
+        })
     }
 
-    #[test]
-    fn ends_that_are_not_periodic_have_no_halo() {
-        let grid = Grid::new([4, 4]).unwrap().periodic([false, true]).unwrap();
-        let domain = IndexBox::new([0, 0], [4, 4]);
-        let all = wanted(&grid, &Halo::uniform(1).on(&grid).unwrap(), &[domain]);
-        assert_eq!(all.iter().map(|piece| piece.target.cells()).sum::<u128>(), 8);
-        let faces = Halo::uniform(1).with_connectivity(Connectivity::Faces).on(&grid).unwrap();
-        assert_eq!(wanted(&grid, &faces, &[domain]).len(), 2);
+    /// `cells`, which `domain` owns, extended into `allocated` beyond each side that they touch and beyond which no exchange
+    /// fills cells. No exchange reads or writes the added cells. For an unstructured domain and on a cubed sphere, just `cells`.
+    pub(crate) fn with_margins(&self, domain: usize, cells: IndexBox, allocated: &IndexBox) -> IndexBox {
+        let Domains::Structured { grid, widths, boxes } = &self.inner.domains else { return cells };
+        let Some(owned) = boxes.get(domain).filter(|_| !grid.is_cubed_sphere()) else { return cells };
+        // Filled cells lie within the widths of the halo and, along axes that are not periodic, within the grid. So do halo
+        // cells that are sent on, axis by axis.
+        (0..owned.axes()).fold(cells, |grown, axis| {
+            let ((mut lower, mut upper), [below, above]) =
+                (cells.bounds(axis), filled(grid, widths, owned, axis));
+            let ((first, past), (lowest, highest)) = (owned.bounds(axis), allocated.bounds(axis));
+            if below == 0 && lower == first {
+                lower = lower.min(lowest);
+            }
+            if above == 0 && upper == past {
+                upper = upper.max(highest);
+            }
+            grown.with_axis(axis, lower, upper)
+        })
     }
+
+    /// The cells of an unstructured `domain` that can be computed while halos travel, and the others. `reads` returns the local
+    /// indices of the cells that an owned cell needs; for adjacency lists in one array,
+    /// `|cell| cells[offsets[cell]..offsets[cell + 1]].iter().copied()`. `None` for a structured pattern, and for a domain that
+    /// does not exist.
+    ///
+    /// Halo cells that the pattern does not fill count as owned ones. An index beyond the last cell of the domain counts as
+    /// filled, so that its reader waits.
+    pub fn cell_regions<R: IntoIterator<Item = usize>>(
+        &self,
+        domain: usize,
+        mut reads: impl FnMut(usize) -> R,
+    ) -> Option<CellRegions> {
+        let set = self.index_sets().get(domain)?;
+        let mut filled = vec![false; set.len()];
+        for piece in self.receives().values().flatten().filter(|piece| piece.target_domain == domain) {
+            for &index in piece.target.as_list().into_iter().flat_map(|list| list.iter()) {
+                filled[index as usize] = true;
+            }
+        }
+        let mut regions = CellRegions::default();
+        for (cell, _) in set.cells(true) {
+            let is_filled = |read: usize| filled.get(read).copied().unwrap_or(true);
+            let waits = reads(cell as usize).into_iter().any(is_filled);
+            let list = if waits { &mut regions.boundary } else { &mut regions.interior };
+            list.push(cell);
+        }
+        Some(regions)
+    }
+}
+
+/// The number of cells that an exchange fills beyond the two sides of `owned` along `axis`: below and above.
+fn filled(grid: &Grid, widths: &HaloWidths, owned: &IndexBox, axis: usize) -> [i64; 2] {
+    let (lower, upper) = owned.bounds(axis);
+    let endless = grid.is_periodic(axis) || grid.is_tile_axis(axis);
+    let below = if endless || lower > 0 { widths.lower[axis] } else { 0 };
+    let above = if endless || upper < grid.extent(axis) as i64 { widths.upper[axis] } else { 0 };
+    [below, above]
 }

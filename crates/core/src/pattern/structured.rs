@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use super::boxes::{Directory, exchange_lists};
-use super::{Description, Domains, Pattern, PatternError, Piece, SetupCost, agree, check_sends, regions};
+use super::box_directory::{Directory, exchange_lists};
+use super::halo_boxes::halo_boxes;
+use super::{Description, Domains, Pattern, PatternError, Piece, SetupCost, agree, check_sends};
 use crate::comm::{CollectiveCall, Communicator};
 use crate::domain::{Grid, Halo, IndexBox};
 
@@ -26,11 +27,11 @@ pub(super) fn make(
     let widths = widths?;
 
     let mut cost = SetupCost::default();
-    cost.hold(domains.len());
+    cost.count_table(domains.len());
     let directory = Directory::new(comm, grid, domains)?;
-    let known = directory.register(comm, domains, &mut cost)?;
-    let wanted = regions::wanted(grid, &widths, domains);
-    let receives = directory.look_up(comm, &known, &wanted, &mut cost)?;
+    let bin = directory.register(comm, domains, &mut cost)?;
+    let halo = halo_boxes(grid, &widths, domains);
+    let receives = directory.look_up(comm, &bin, &halo, &mut cost)?;
     let requests: Vec<(usize, Vec<Piece>)> =
         receives.iter().map(|(&owner, pieces)| (owner, pieces.clone())).collect();
     let sends: BTreeMap<usize, Vec<Piece>> =
@@ -45,11 +46,12 @@ pub(super) fn make(
     Ok(Pattern::new((comm, steps.number()), domains, receives, sends, cost))
 }
 
+/// The text of the error for a domain that does not fit the grid.
 fn stray_domain(grid: &Grid, domains: &[IndexBox]) -> Option<String> {
     domains.iter().enumerate().find_map(|(number, domain)| {
         if domain.axes() != grid.axes() {
             return Some(format!(
-                "domain {number} has {} axes, expected the {} of the grid",
+                "domain {number} has {} axes, but the grid has {}",
                 domain.axes(),
                 grid.axes()
             ));

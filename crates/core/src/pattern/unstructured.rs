@@ -6,8 +6,8 @@ use std::sync::OnceLock;
 
 use rustc_hash::FxHashSet;
 
-use super::ids::{self, Found, exchange_tables};
-use super::places::{Place, Places};
+use super::id_directory::{self, Found, exchange_tables};
+use super::locations::{Location, Locations};
 use super::{
     Cells, Description, Domains, Pattern, PatternError, Piece, Runs, SetupCost, agree, agree_on_findings,
     check_sends,
@@ -16,29 +16,29 @@ use crate::comm::{CollectiveCall, Communicator};
 use crate::domain::{HaloCells, IndexSet, Orientation};
 use crate::transport::{Reduction, TransportError};
 
-/// A cell of a halo.
+/// A halo cell to fill.
 #[derive(Debug, Clone, Copy)]
-struct Wanted {
+struct WantedCell {
     domain: u32,
     index: u32,
     id: i64,
-    /// Where that was said.
+    /// The owner, if the domain names it.
     owner: Option<usize>,
 }
 
-impl Wanted {
-    /// What is wrong with the place that was found for the cell, in words.
-    fn complaint(&self, comm: &Communicator, place: &Place) -> Option<String> {
-        let Wanted { domain, index, id, owner } = self;
+impl WantedCell {
+    /// The text of the error if the cell was not found, or not on the named rank.
+    fn complaint(&self, comm: &Communicator, location: &Location) -> Option<String> {
+        let WantedCell { domain, index, id, owner } = self;
         let me = comm.rank();
         match owner {
-            Some(owner) => (place.rank as usize != *owner).then(|| {
+            Some(owner) => (location.rank as usize != *owner).then(|| {
                 format!(
                     "domain {domain} of rank {me} names rank {owner} as the owner of the id {id} (local index \
                      {index}), but rank {owner} does not own it"
                 )
             }),
-            None => (*place == Place::NOWHERE).then(|| {
+            None => (*location == Location::NONE).then(|| {
                 format!(
                     "domain {domain} of rank {me} has the id {id} in its halo (local index {index}), but no rank owns \
                      it; let one domain own it, or list the halo cells to fill without it"
@@ -58,22 +58,22 @@ pub(super) fn make(
     agree(comm, &Ok(Description::Unstructured), complaint(comm, domains, halo))?;
     let wanted = wanted(domains, halo);
     let mut cost = SetupCost::default();
-    cost.hold(domains.iter().map(IndexSet::len).sum());
+    cost.count_table(domains.iter().map(IndexSet::len).sum());
 
-    // Not of what is wanted alone: only the directory sees that ids are owned by two ranks.
+    // All domains count, not only those with wanted cells: only the directory detects ids that two ranks own.
     let unknown = domains.iter().any(|set| set.owners().is_none());
-    let mut sums = [u64::from(unknown), ids::owned_ids(domains) as u64];
+    let mut sums = [u64::from(unknown), id_directory::owned_ids(domains) as u64];
     comm.all_reduce(&mut sums, Reduction::Sum)?;
     let [ranks_with_unknown, owned_by_all] = sums;
-    let (places, complaint) = if ranks_with_unknown == 0 {
+    let (locations, complaint) = if ranks_with_unknown == 0 {
         ask_owners(comm, domains, &wanted, &mut cost)?
     } else {
         let ids: Vec<i64> = wanted.iter().map(|cell| cell.id).collect();
-        ids::look_up(comm, domains, &ids, owned_by_all, &mut cost)?
+        id_directory::look_up(comm, domains, &ids, owned_by_all, &mut cost)?
     };
-    let lost = wanted.iter().zip(&places).find_map(|(cell, place)| cell.complaint(comm, place));
+    let lost = wanted.iter().zip(&locations).find_map(|(cell, location)| cell.complaint(comm, location));
     agree_on_findings(comm, complaint.or(lost))?;
-    let receives = pieces(&wanted, &places);
+    let receives = pieces(&wanted, &locations);
     let requests: Vec<(usize, Vec<Piece>)> =
         receives.iter().map(|(&owner, pieces)| (owner, pieces.clone())).collect();
     cost.messages += requests.iter().filter(|(owner, _)| *owner != comm.rank()).count();
@@ -84,12 +84,12 @@ pub(super) fn make(
             source.iter().all(|&index| set.owned().get(index as usize).is_some_and(|owned| *owned))
         })
     })?;
-    cost.hold(sends.values().flatten().map(|piece| piece.source.count() as usize).sum());
+    cost.count_table(sends.values().flatten().map(|piece| piece.source.count() as usize).sum());
     let domains = Domains::Unstructured { sets: domains.to_vec(), runs: OnceLock::new() };
     Ok(Pattern::new((comm, steps.number()), domains, receives, sends, cost))
 }
 
-/// The longest runs of local indices: of owned cells, and of owned cells that are not sent.
+/// The longest runs of local indices in each domain: of owned cells, and of owned cells that are not sent.
 pub(super) fn runs<'p>(sets: &[IndexSet], sends: impl Iterator<Item = &'p Piece>) -> Vec<Runs> {
     let mut inner: Vec<Vec<bool>> = sets.iter().map(|set| set.owned().to_vec()).collect();
     for piece in sends {
@@ -101,6 +101,7 @@ pub(super) fn runs<'p>(sets: &[IndexSet], sends: impl Iterator<Item = &'p Piece>
     runs.map(|(set, inner)| Runs { owned: longest(set.owned()), interior: longest(inner) }).collect()
 }
 
+/// The longest run of `true`.
 fn longest(marks: &[bool]) -> Range<usize> {
     let mut best = 0..0;
     let mut begin = 0;
@@ -114,6 +115,7 @@ fn longest(marks: &[bool]) -> Range<usize> {
     best
 }
 
+/// The text of the first error in the arguments of this rank.
 fn complaint(comm: &Communicator, domains: &[IndexSet], halo: &HaloCells) -> Option<String> {
     let of_domain = domains.iter().enumerate().find_map(|(number, domain)| {
         domain.complaint(comm.size()).map(|complaint| format!("domain {number} {complaint}"))
@@ -128,7 +130,7 @@ fn complaint(comm: &Communicator, domains: &[IndexSet], halo: &HaloCells) -> Opt
 }
 
 /// The cells to fill, domain by domain in local order.
-fn wanted(domains: &[IndexSet], halo: &HaloCells) -> Vec<Wanted> {
+fn wanted(domains: &[IndexSet], halo: &HaloCells) -> Vec<WantedCell> {
     let listed: Option<FxHashSet<i64>> = match halo {
         HaloCells::All => None,
         HaloCells::Ids(listed) => Some(listed.iter().copied().collect()),
@@ -138,24 +140,24 @@ fn wanted(domains: &[IndexSet], halo: &HaloCells) -> Vec<Wanted> {
         for (position, (index, id)) in set.cells(false).enumerate() {
             let owner = set.owners().map(|owners| owners[position]);
             if listed.as_ref().is_none_or(|listed| listed.contains(&id)) {
-                wanted.push(Wanted { domain: domain as u32, index, id, owner });
+                wanted.push(WantedCell { domain: domain as u32, index, id, owner });
             }
         }
     }
     wanted
 }
 
-/// Collective: finds the places of the wanted cells, whose owners are all known, by asking these.
+/// Collective: finds the locations of the wanted cells, whose owners are all named, by asking these.
 fn ask_owners(
     comm: &Communicator,
     domains: &[IndexSet],
-    wanted: &[Wanted],
+    wanted: &[WantedCell],
     cost: &mut SetupCost,
 ) -> Result<Found, TransportError> {
-    let mut places = Places::with_capacity(ids::owned_ids(domains));
+    let mut locations = Locations::with_capacity(id_directory::owned_ids(domains));
     for (domain, set) in domains.iter().enumerate() {
         for (index, id) in set.cells(true) {
-            places.add(id, Place { rank: comm.rank() as u32, domain: domain as u32, index });
+            locations.add(id, Location { rank: comm.rank() as u32, domain: domain as u32, index });
         }
     }
     let mut questions: BTreeMap<usize, Vec<i64>> = BTreeMap::new();
@@ -163,30 +165,30 @@ fn ask_owners(
         questions.entry(owner).or_default().push(id);
     }
     let questions = exchange_tables::<i64>(comm, questions.into_iter().collect(), cost)?;
-    let answer = |id: &i64| places.find(*id).unwrap_or(Place::NOWHERE);
+    let answer = |id: &i64| locations.find(*id).unwrap_or(Location::NONE);
     let answers = questions.iter().map(|(asker, ids)| (*asker, ids.iter().map(answer).collect())).collect();
-    let mut answers: BTreeMap<usize, std::vec::IntoIter<Place>> =
-        exchange_tables::<Place>(comm, answers, cost)?
+    let mut answers: BTreeMap<usize, std::vec::IntoIter<Location>> =
+        exchange_tables::<Location>(comm, answers, cost)?
             .into_iter()
-            .map(|(owner, places)| (owner, places.into_iter()))
+            .map(|(owner, locations)| (owner, locations.into_iter()))
             .collect();
-    let place = |cell: &Wanted| {
+    let location = |cell: &WantedCell| {
         let owner = cell.owner.unwrap_or_default();
         let next = answers.get_mut(&owner).and_then(Iterator::next);
         next.ok_or(TransportError::Malformed { sender: owner, why: "it left out an answer".into() })
     };
-    Ok((wanted.iter().map(place).collect::<Result<_, _>>()?, places.complaint()))
+    Ok((wanted.iter().map(location).collect::<Result<_, _>>()?, locations.complaint()))
 }
 
-/// Puts together what comes from one domain to another: the halo of the target in local order, so that what arrives
-/// is unpacked in sequence.
-fn pieces(wanted: &[Wanted], places: &[Place]) -> BTreeMap<usize, Vec<Piece>> {
+/// Collects the cells that one domain sends to another into a piece, in the local order of the target, so that they are
+/// unpacked in sequence.
+fn pieces(wanted: &[WantedCell], locations: &[Location]) -> BTreeMap<usize, Vec<Piece>> {
     type Lists = (Vec<u32>, Vec<u32>);
     let mut lists: BTreeMap<(usize, u32, u32), Lists> = BTreeMap::new();
-    for (cell, place) in wanted.iter().zip(places) {
-        let key = (place.rank as usize, cell.domain, place.domain);
+    for (cell, location) in wanted.iter().zip(locations) {
+        let key = (location.rank as usize, cell.domain, location.domain);
         let (sources, targets) = lists.entry(key).or_default();
-        sources.push(place.index);
+        sources.push(location.index);
         targets.push(cell.index);
     }
     let mut pieces: BTreeMap<usize, Vec<Piece>> = BTreeMap::new();

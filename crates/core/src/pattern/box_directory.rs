@@ -1,17 +1,17 @@
-//! Who owns which cells of a grid: a directory of boxes that is spread over the ranks.
+//! The owners of the cells of a grid: a directory of boxes that is distributed over the ranks.
 //!
-//! The grid is cut into equal bins of about the shape of a domain, no more of them than ranks, and rank `b` keeps bin
-//! `b`: the boxes that overlap it, with their owners. A rank registers its domains with the bins that they overlap and
-//! asks the bins that its halos overlap, so what it keeps and sends grows with its own cells and neighbours alone: bins
-//! of another shape would overlap the more domains the more ranks there are. The keeper of a bin sees gaps and overlaps
-//! in it.
+//! The grid is cut into equal bins of about the shape of a domain, at most one for each rank. Rank `b` is the keeper of bin `b`:
+//! it stores the domains that overlap the bin, with their owners, and detects gaps and overlaps in it. A rank registers its
+//! domains with the bins that they overlap, and asks the bins that its halos overlap. So the memory and the messages of a rank
+//! grow only with its own cells and neighbours. With bins of another shape, the number of domains that overlap a bin would grow
+//! with the number of ranks.
 
 use std::collections::BTreeMap;
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use super::regions::Wanted;
+use super::halo_boxes::HaloBox;
 use super::{Cells, PatternError, Piece, SetupCost, agree_on_findings};
 use crate::comm::Communicator;
 use crate::domain::{Grid, IndexBox, Split};
@@ -24,19 +24,19 @@ pub(super) struct Directory {
     axes: usize,
 }
 
-/// A domain and who owns it.
+/// A domain and the rank that owns it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 struct Owner {
     rank: usize,
     domain: usize,
 }
 
-/// The number of what was wanted, and a domain that holds cells of it.
+/// The number of a halo box, and a domain that owns cells of it.
 type Answer = (usize, Owner, IndexBox);
 
-/// What this rank keeps for others: the domains that overlap its bin.
+/// The domains that overlap the bin of this rank.
 #[derive(Debug)]
-pub(super) struct Known {
+pub(super) struct Bin {
     domains: Vec<(Owner, IndexBox)>,
 }
 
@@ -47,12 +47,12 @@ impl Directory {
         grid: &Grid,
         domains: &[IndexBox],
     ) -> Result<Directory, PatternError> {
-        // The number of all domains, and the sums of their extents: no more than the grid has cells, if none overlap.
+        // The number of all domains, and the sums of their extents: at most the number of cells, if no domains overlap.
         let mut sums = vec![0; 1 + grid.axes()];
         for domain in domains.iter().filter(|domain| !domain.is_empty()) {
             sums[0] += 1;
             for (axis, sum) in sums[1..].iter_mut().enumerate() {
-                // Domains that overlap, which are refused later, may have any sum.
+                // Overlapping domains, which `register` refuses, may have any sum.
                 *sum = u64::saturating_add(*sum, domain.extent(axis) as u64);
             }
         }
@@ -61,13 +61,13 @@ impl Directory {
         Ok(Directory { bins: Split::even(grid, counts)?, axes: grid.axes() })
     }
 
-    /// Collective: tells the keepers of the bins what this rank owns, and checks that every cell is owned once.
+    /// Collective: registers the domains of this rank with the bins, and checks that each cell is owned once.
     pub(super) fn register(
         &self,
         comm: &Communicator,
         domains: &[IndexBox],
         cost: &mut SetupCost,
-    ) -> Result<Known, PatternError> {
+    ) -> Result<Bin, PatternError> {
         let mut messages: BTreeMap<usize, Vec<(Owner, IndexBox)>> = BTreeMap::new();
         for (number, domain) in domains.iter().enumerate().filter(|(_, domain)| !domain.is_empty()) {
             let owner = Owner { rank: comm.rank(), domain: number };
@@ -76,26 +76,26 @@ impl Directory {
             }
         }
         let messages: Vec<_> = messages.into_iter().collect();
-        let known =
+        let domains =
             exchange_lists(comm, &messages, cost)?.into_iter().flat_map(|(_, domains)| domains).collect();
-        let complaint = self.bins.part(comm.rank()).and_then(|bin| complaint(&bin, &known));
+        let complaint = self.bins.part(comm.rank()).and_then(|bin| complaint(&bin, &domains));
         agree_on_findings(comm, complaint)?;
-        Ok(Known { domains: known })
+        Ok(Bin { domains })
     }
 
-    /// Collective: finds the owners of the wanted cells. The result is ordered by owner, and for one owner as
-    /// wanted.
+    /// Collective: finds the owners of the cells in `halo`. The result is ordered by owner, and for one owner in the order of
+    /// `halo`.
     pub(super) fn look_up(
         &self,
         comm: &Communicator,
-        known: &Known,
-        wanted: &[Wanted],
+        bin: &Bin,
+        halo: &[HaloBox],
         cost: &mut SetupCost,
     ) -> Result<BTreeMap<usize, Vec<Piece>>, PatternError> {
         let mut questions: BTreeMap<usize, Vec<(usize, IndexBox)>> = BTreeMap::new();
-        for (number, want) in wanted.iter().enumerate() {
-            for bin in self.overlapping(&want.source()) {
-                questions.entry(bin).or_default().push((number, want.source()));
+        for (number, part) in halo.iter().enumerate() {
+            for bin in self.overlapping(&part.source()) {
+                questions.entry(bin).or_default().push((number, part.source()));
             }
         }
         let questions: Vec<_> = questions.into_iter().collect();
@@ -104,7 +104,7 @@ impl Directory {
             .map(|(asker, questions)| {
                 let found = questions.iter().flat_map(|(number, source)| {
                     let overlapping =
-                        known.domains.iter().filter(|(_, domain)| domain.intersection(source).is_some());
+                        bin.domains.iter().filter(|(_, domain)| domain.intersection(source).is_some());
                     overlapping.map(|(owner, domain)| (*number, *owner, *domain))
                 });
                 (asker, found.collect())
@@ -112,28 +112,28 @@ impl Directory {
             .collect();
         let mut found: Vec<Answer> =
             exchange_lists(comm, &answers, cost)?.into_iter().flat_map(|(_, found)| found).collect();
-        // A domain that overlaps several bins is reported by each of them.
+        // Each bin that a domain overlaps reports it.
         found.sort_by_key(|(number, owner, domain)| (*number, domain.lower().to_vec(), *owner));
         found.dedup();
         let mut pieces: BTreeMap<usize, Vec<Piece>> = BTreeMap::new();
         for (number, owner, domain) in found {
-            let Some(want) = wanted.get(number) else {
-                let why = format!("box {number} of {} is answered", wanted.len());
+            let Some(part) = halo.get(number) else {
+                let why = format!("it answered question {number} of {}", halo.len());
                 return Err(TransportError::Malformed { sender: owner.rank, why }.into());
             };
-            let Some(source) = domain.intersection(&want.source()) else { continue };
+            let Some(source) = domain.intersection(&part.source()) else { continue };
             pieces.entry(owner.rank).or_default().push(Piece {
                 source_domain: owner.domain,
                 source: Cells::Box(source),
-                target_domain: want.domain,
-                target: Cells::Box(want.placement.target(&source)),
-                orientation: want.placement.orientation,
+                target_domain: part.domain,
+                target: Cells::Box(part.numbering.target(&source)),
+                orientation: part.numbering.orientation,
             });
         }
         Ok(pieces)
     }
 
-    /// The bins that hold cells of `cells`.
+    /// The numbers of the bins that overlap `cells`.
     fn overlapping(&self, cells: &IndexBox) -> Vec<usize> {
         let mut positions = vec![Vec::new()];
         for axis in 0..self.axes {
@@ -153,12 +153,12 @@ impl Directory {
     }
 }
 
-/// The number of bins along each axis, for `domains` domains whose extents have these sums: together at least half as many
-/// bins as there are domains or ranks, whichever are fewer, and no more than either.
+/// The number of bins along each axis, for `domains` domains whose extents have these sums. The total is at most the number of
+/// domains and the number of ranks, and at least half the smaller of the two.
 fn bins_per_axis(grid: &Grid, ranks: usize, domains: u64, sums: &[u64]) -> Vec<usize> {
     let most = (ranks as u128).min(u128::from(domains)).max(1);
     let extent = |axis: usize| grid.extent(axis) as u128;
-    // As many as mean domains fit.
+    // The number of domains of mean extent that fit.
     let mut counts: Vec<u128> = (0..grid.axes())
         .map(|axis| {
             let sum = u128::from(sums[axis]);
@@ -166,12 +166,12 @@ fn bins_per_axis(grid: &Grid, ranks: usize, domains: u64, sums: &[u64]) -> Vec<u
             fit.clamp(1, extent(axis).min(most))
         })
         .collect();
-    // A bin holds several domains where there are more of them than ranks.
+    // If there are more domains than ranks, a bin contains several domains.
     while counts.iter().product::<u128>() > most {
         let Some(count) = counts.iter_mut().max() else { break };
         *count = count.div_ceil(2);
     }
-    // Domains of very different shapes have a mean one of which few fit.
+    // If the shapes of domains differ much, few domains of mean extents fit.
     while 2 * counts.iter().product::<u128>() <= most {
         let can_grow = (0..counts.len()).filter(|&axis| 2 * counts[axis] <= extent(axis));
         // The axis with the longest bins, measured in mean domains.
@@ -182,7 +182,7 @@ fn bins_per_axis(grid: &Grid, ranks: usize, domains: u64, sums: &[u64]) -> Vec<u
     counts.into_iter().map(|count| count as usize).collect()
 }
 
-/// Collective: a sparse exchange of lists, which counts the messages and the entries of what is sent and received.
+/// Collective: a sparse exchange of lists. Adds the messages and the sizes of the lists to `cost`.
 pub(super) fn exchange_lists<T: Serialize + DeserializeOwned>(
     comm: &Communicator,
     messages: &[(usize, Vec<T>)],
@@ -190,16 +190,16 @@ pub(super) fn exchange_lists<T: Serialize + DeserializeOwned>(
 ) -> Result<Vec<(usize, Vec<T>)>, TransportError> {
     let entries = |lists: &[(usize, Vec<T>)]| lists.iter().map(|(_, list)| list.len()).sum();
     cost.messages += messages.iter().filter(|(peer, _)| *peer != comm.rank()).count();
-    cost.hold(entries(messages));
+    cost.count_table(entries(messages));
     let received = comm.sparse_exchange(messages)?;
-    cost.hold(entries(&received));
+    cost.count_table(entries(&received));
     Ok(received)
 }
 
-/// What is wrong in a bin: two domains that overlap, or a cell that nobody owns.
-fn complaint(bin: &IndexBox, known: &Vec<(Owner, IndexBox)>) -> Option<String> {
+/// The text of an error in a bin: two domains that overlap, or cells that no domain owns.
+fn complaint(bin: &IndexBox, domains: &Vec<(Owner, IndexBox)>) -> Option<String> {
     let name = |owner: &Owner| format!("domain {} of rank {}", owner.domain, owner.rank);
-    let mut sorted: Vec<_> = known.iter().collect();
+    let mut sorted: Vec<_> = domains.iter().collect();
     sorted.sort_by_key(|(_, domain)| domain.lower()[0]);
     for (position, (owner, domain)) in sorted.iter().enumerate() {
         let later =
@@ -215,12 +215,12 @@ fn complaint(bin: &IndexBox, known: &Vec<(Owner, IndexBox)>) -> Option<String> {
         }
     }
     let owned: u128 =
-        known.iter().filter_map(|(_, domain)| domain.intersection(bin)).map(|part| part.cells()).sum();
+        domains.iter().filter_map(|(_, domain)| domain.intersection(bin)).map(|part| part.cells()).sum();
     if owned == bin.cells() {
         return None;
     }
     let mut free = vec![*bin];
-    for (_, domain) in known {
+    for (_, domain) in domains {
         free = free.iter().flat_map(|part| part.minus(domain)).collect();
     }
     free.first().map(|gap| format!("the domains leave a gap: nobody owns {gap}"))
@@ -238,7 +238,7 @@ mod tests {
         assert_eq!(bins_per_axis(&grid, 64, 64, &[64 * 16, 64 * 16, 64 * 16]), [4, 4, 4]);
         assert_eq!(bins_per_axis(&grid, 64, 64, &[64 * 64, 64 * 8, 64 * 8]), [1, 8, 8]);
         assert_eq!(bins_per_axis(&grid, 64, 64, &[64, 64 * 64, 64 * 64]), [64, 1, 1]);
-        // Eight bricks for each rank, and bricks for some ranks alone.
+        // Eight bricks for each rank, and bricks for only some ranks.
         assert_eq!(bins_per_axis(&grid, 8, 64, &[64 * 16, 64 * 16, 64 * 16]), [2, 2, 2]);
         assert_eq!(bins_per_axis(&grid, 1000, 64, &[64 * 16, 64 * 16, 64 * 16]), [4, 4, 4]);
     }
@@ -246,7 +246,7 @@ mod tests {
     #[test]
     fn bins_are_about_as_many_as_ranks_whatever_the_domains() {
         let grid = Grid::new([100, 100]).unwrap();
-        // Strips of both directions, one large domain among specks, domains that overlap, and none.
+        // Strips in both directions, one large domain among small ones, overlapping domains, and none.
         for (domains, sums) in
             [(200, [10_100, 10_100]), (1000, [1100, 1100]), (1 << 40, [u64::MAX, 1]), (0, [0, 0])]
         {

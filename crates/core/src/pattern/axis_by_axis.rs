@@ -1,8 +1,8 @@
-//! The same halos, filled axis after axis.
+//! Patterns that fill the same halos axis by axis.
 //!
-//! Where the domains are a Cartesian product of intervals, the cells at edges and corners of a halo need not come from
-//! diagonal neighbours: along each axis in turn, domains exchange their faces with all that they have got along the axes
-//! before. There are fewer and larger pieces, and those of the slowest axis, which comes last, lie side by side in memory.
+//! If the domains are a Cartesian product of intervals, the edges and corners of a halo need not come from diagonal neighbours.
+//! Along each axis in turn, domains exchange their faces, with the halo cells that they have received along earlier axes. So
+//! pieces are fewer and larger, and the pieces of the slowest axis, which comes last, are contiguous in memory.
 
 use std::collections::BTreeMap;
 
@@ -15,9 +15,8 @@ use crate::transport::{Reduction, TransportError};
 type Steps = Vec<BTreeMap<usize, Vec<Piece>>>;
 
 impl Pattern {
-    /// Collective: patterns that one after the other fill the same halos, each along one axis. `None` on every rank where
-    /// the domains are no such product, where halos have no edges, where there is one axis alone, and where a rank does not
-    /// want it.
+    /// Collective: patterns that, one after the other, fill the same halos, each along one axis. `None` on all ranks if the
+    /// domains are not such a product, if halos have no edges, if only one axis has a halo, or if a rank does not want them.
     pub(crate) fn axis_by_axis(&self, wanted: bool) -> Result<Option<Vec<Pattern>>, TransportError> {
         let comm = self.comm();
         let agreed = |here: bool| -> Result<bool, TransportError> {
@@ -32,16 +31,16 @@ impl Pattern {
         }
         let receives = receives.unwrap_or_default();
         // Only the receiver knows where its faces end.
-        let mut letters: BTreeMap<usize, Vec<Vec<Piece>>> = BTreeMap::new();
+        let mut requests: BTreeMap<usize, Vec<Vec<Piece>>> = BTreeMap::new();
         for (step, pieces) in receives.iter().enumerate() {
             for (&peer, pieces) in pieces {
-                letters.entry(peer).or_insert_with(|| vec![Vec::new(); receives.len()])[step] =
+                requests.entry(peer).or_insert_with(|| vec![Vec::new(); receives.len()])[step] =
                     pieces.clone();
             }
         }
-        let letters: Vec<(usize, Vec<Vec<Piece>>)> = letters.into_iter().collect();
+        let requests: Vec<(usize, Vec<Vec<Piece>>)> = requests.into_iter().collect();
         let mut sends: Steps = vec![BTreeMap::new(); receives.len()];
-        for (peer, steps) in comm.sparse_exchange(&letters)? {
+        for (peer, steps) in comm.sparse_exchange(&requests)? {
             if steps.len() != sends.len() {
                 let why = format!("pieces of {} steps, expected {}", steps.len(), sends.len());
                 return Err(TransportError::Malformed { sender: peer, why });
@@ -57,8 +56,8 @@ impl Pattern {
         Ok(Some(steps.map(|(receives, sends)| self.with_pieces(receives, sends)).collect()))
     }
 
-    /// A piece that this rank sends, with all that may be sent along with it axis by axis: where it is a whole face of a
-    /// domain, with the halo beside the face. Asks nobody, so that it is right or too large, never too small.
+    /// A piece that this rank sends, extended by all cells that may be sent with it axis by axis: if the piece is a whole face of
+    /// a domain, the halo beside the face. Not collective, so the result may be too large, but never too small.
     pub(crate) fn with_edges(&self, piece: &Piece) -> Piece {
         let with_edges = || {
             let product = self.product()?;
@@ -73,7 +72,7 @@ impl Pattern {
         with_edges().unwrap_or_else(|| piece.clone())
     }
 
-    /// What may be a product of intervals.
+    /// The pattern as a product of intervals, if its domains may be one.
     fn product(&self) -> Option<Product<'_>> {
         let Domains::Structured { grid, widths, boxes } = &self.inner.domains else { return None };
         // The slowest axis of most fields is the first.
@@ -90,12 +89,12 @@ struct Product<'p> {
     grid: &'p Grid,
     widths: &'p HaloWidths,
     boxes: &'p [IndexBox],
-    /// Those with a halo, in the order in which they are served.
+    /// The axes with a halo, in the order of the steps.
     axes: Vec<usize>,
 }
 
 impl Product<'_> {
-    /// What this rank receives along each axis; `None` where a face of a domain is not covered by faces of others.
+    /// The pieces that this rank receives along each axis; `None` if faces of other domains do not cover a face of a domain.
     fn receives(&self) -> Option<Steps> {
         let mut steps = vec![BTreeMap::<usize, Vec<Piece>>::new(); self.axes.len()];
         for (&peer, pieces) in self.pattern.receives() {
@@ -114,7 +113,7 @@ impl Product<'_> {
         Some(steps)
     }
 
-    /// Whether what others want of this rank are its faces, with what it has got before.
+    /// Whether the pieces that others ask for are faces of this rank, with the halo cells of earlier steps.
     fn sends_fit(&self, sends: &Steps) -> bool {
         let fits = |step: usize, piece: &Piece| {
             let (Some(owned), Some(source)) = (self.boxes.get(piece.source_domain), piece.source.as_box())
@@ -132,7 +131,7 @@ impl Product<'_> {
             .all(|(step, pieces)| pieces.values().flatten().all(|piece| fits(step, piece)))
     }
 
-    /// The step in which a part of a halo that touches a face is filled; `None` for edges and corners.
+    /// The step that fills a part of a halo that touches a face; `None` for edges and corners.
     fn step_of(&self, target: &IndexBox, owned: &IndexBox) -> Option<usize> {
         let meets = |axis: usize| {
             let ((lower, upper), (first, past)) = (target.bounds(axis), owned.bounds(axis));
@@ -142,13 +141,13 @@ impl Product<'_> {
         beside.next().filter(|_| beside.next().is_none())
     }
 
-    /// All axes but that of a step.
+    /// All axes except the axis of a step.
     fn others(&self, step: usize) -> impl Iterator<Item = usize> {
         let own = self.axes[step];
         (0..self.grid.axes()).filter(move |axis| *axis != own)
     }
 
-    /// The cells with the halo along the axes that were served before, as far as the grid reaches.
+    /// The cells with their halo along the axes of earlier steps, within the grid.
     fn grown(&self, cells: &IndexBox, step: usize) -> IndexBox {
         self.axes[..step].iter().fold(*cells, |grown, &axis| {
             let (mut lower, mut upper) = cells.bounds(axis);

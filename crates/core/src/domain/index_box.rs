@@ -4,13 +4,13 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// The most axes a grid can have.
+/// The maximum number of axes of a grid.
 pub const MAX_AXES: usize = 4;
 
-/// A box of cells: along each axis the indices from `lower` up to but without `upper`.
+/// A box of cells: along each axis the indices from `lower` up to, but not including, `upper`.
 ///
-/// Boxes of a grid with fewer than [`MAX_AXES`] axes have the bounds 0 and 1 along the others. Global indices are
-/// signed: the halo below a domain at the lower end of an axis has negative ones.
+/// Along the axes that the grid does not have, up to [`MAX_AXES`], the bounds are 0 and 1. Global indices are signed: the halo
+/// below a domain at the lower end of an axis has negative ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(try_from = "ReadBox")]
 pub struct IndexBox {
@@ -19,7 +19,7 @@ pub struct IndexBox {
     axes: u8,
 }
 
-/// A box as it was read, before it is checked.
+/// A deserialised box that is not checked yet.
 #[derive(Deserialize)]
 struct ReadBox {
     lower: [i64; MAX_AXES],
@@ -47,8 +47,8 @@ impl TryFrom<ReadBox> for IndexBox {
 }
 
 impl IndexBox {
-    /// The box between `lower` and `upper`, which have one entry for each axis (at most [`MAX_AXES`]; of a longer
-    /// or uneven pair the common first part counts). An `upper` below its `lower` gives an empty box.
+    /// The box between `lower` and `upper`, which have one entry for each axis, at most [`MAX_AXES`]; entries beyond that, or
+    /// beyond the shorter of the two, are ignored. If an `upper` is below its `lower`, the box is empty.
     pub fn new(lower: impl AsRef<[i64]>, upper: impl AsRef<[i64]>) -> IndexBox {
         let (low, up) = (lower.as_ref(), upper.as_ref());
         let axes = low.len().min(up.len()).min(MAX_AXES);
@@ -76,7 +76,7 @@ impl IndexBox {
         &self.upper[..self.axes()]
     }
 
-    /// The number of cells along `axis`; 1 along axes that the grid does not have.
+    /// The number of cells along `axis`; 1 for an axis that the grid does not have.
     #[inline]
     pub fn extent(&self, axis: usize) -> usize {
         let (lower, upper) = self.bounds(axis);
@@ -88,25 +88,25 @@ impl IndexBox {
         (0..MAX_AXES).map(|axis| self.extent(axis) as u128).fold(1, u128::saturating_mul)
     }
 
-    /// Whether it holds no cell.
+    /// Whether the box has no cells.
     pub fn is_empty(&self) -> bool {
         (0..MAX_AXES).any(|axis| self.lower[axis] >= self.upper[axis])
     }
 
-    /// Whether the cell `index` lies in it.
+    /// Whether the cell `index` lies in the box.
     pub fn contains(&self, index: &[i64]) -> bool {
         index.len() == self.axes()
             && index.iter().enumerate().all(|(axis, &i)| self.lower[axis] <= i && i < self.upper[axis])
     }
 
-    /// Whether all of `other` lies in it.
+    /// Whether all of `other` lies in the box.
     pub fn encloses(&self, other: &IndexBox) -> bool {
         other.is_empty()
             || (0..MAX_AXES)
                 .all(|axis| self.lower[axis] <= other.lower[axis] && other.upper[axis] <= self.upper[axis])
     }
 
-    /// The cells that both hold; `None` if there are none.
+    /// The cells in both boxes; `None` if there are none.
     pub fn intersection(&self, other: &IndexBox) -> Option<IndexBox> {
         let mut both = *self;
         for axis in 0..MAX_AXES {
@@ -116,7 +116,7 @@ impl IndexBox {
         (!both.is_empty()).then_some(both)
     }
 
-    /// The cells of this box that `other` does not hold, as disjoint boxes (at most two for each axis).
+    /// The cells of this box that are not in `other`, as disjoint boxes (at most two for each axis).
     pub fn minus(&self, other: &IndexBox) -> Vec<IndexBox> {
         let Some(hole) = self.intersection(other) else {
             return if self.is_empty() { Vec::new() } else { vec![*self] };
@@ -135,8 +135,7 @@ impl IndexBox {
         pieces
     }
 
-    /// The largest box that is left when one side of this one is cut off so far that it holds nothing of `other`;
-    /// `None` if nothing is left.
+    /// The largest box that remains if one side is trimmed until no cell of `other` is left; `None` if nothing remains.
     pub(crate) fn minus_one_side(&self, other: &IndexBox) -> Option<IndexBox> {
         let Some(hole) = self.intersection(other) else { return Some(*self) };
         (0..self.axes())
@@ -162,8 +161,7 @@ impl IndexBox {
         changed
     }
 
-    /// The cells that are at most `cells` away from one of the box along each axis; of an empty box, none. Ends at the
-    /// limits of `i64`.
+    /// The box with `cells` more cells on each side; an empty box stays empty. Ends at the limits of `i64`.
     ///
     /// ```
     /// use haloport_core::IndexBox;
@@ -179,14 +177,14 @@ impl IndexBox {
         (0..self.axes()).fold(*self, |grown, axis| grown.grown_along(axis, cells, cells))
     }
 
-    /// The cells that are more than `cells` away from each side of the box, which may be none.
+    /// The box with `cells` fewer cells on each side, which may be empty.
     #[must_use]
     pub fn shrunk(&self, cells: usize) -> IndexBox {
         (0..self.axes()).fold(*self, |shrunk, axis| shrunk.shrunk_along(axis, cells, cells))
     }
 
-    /// The box with `below` and `above` more cells at the two sides along `axis`; unchanged for an axis that it does not
-    /// have, and if it is empty. Ends at the limits of `i64`.
+    /// The box with `below` and `above` more cells on the two sides along `axis`; unchanged if it is empty or does not have the
+    /// axis. Ends at the limits of `i64`.
     #[must_use]
     pub fn grown_along(&self, axis: usize, below: usize, above: usize) -> IndexBox {
         let (lower, upper) = self.bounds(axis);
@@ -196,8 +194,8 @@ impl IndexBox {
         self.with_axis(axis, lower.saturating_sub(clamped(below)), upper.saturating_add(clamped(above)))
     }
 
-    /// The box with `below` and `above` fewer cells at the two sides along `axis`, which may leave none; unchanged for an
-    /// axis that it does not have.
+    /// The box with `below` and `above` fewer cells on the two sides along `axis`, which may be empty; unchanged for an axis
+    /// that it does not have.
     #[must_use]
     pub fn shrunk_along(&self, axis: usize, below: usize, above: usize) -> IndexBox {
         let (lower, upper) = self.bounds(axis);
@@ -205,7 +203,7 @@ impl IndexBox {
         self.with_axis(axis, first, upper.saturating_sub(clamped(above)).max(first))
     }
 
-    /// The same box moved by `shift` cells along each axis. A bound stops at the limits of `i64`.
+    /// The box moved by `shift` cells along each axis. Bounds stop at the limits of `i64`.
     #[must_use]
     pub fn shifted(&self, shift: &[i64; MAX_AXES]) -> IndexBox {
         let mut moved = *self;
@@ -216,7 +214,7 @@ impl IndexBox {
         moved
     }
 
-    /// The bounds along `axis`, also of axes that the grid does not have.
+    /// The bounds along `axis`: 0 and 1 for an axis that the grid does not have.
     pub(crate) fn bounds(&self, axis: usize) -> (i64, i64) {
         if axis < MAX_AXES { (self.lower[axis], self.upper[axis]) } else { (0, 1) }
     }
@@ -247,7 +245,7 @@ mod tests {
         assert_eq!(made.grown_along(0, 2, 3), IndexBox::new([-2, 10], [7, 16]));
         assert_eq!(made.shrunk_along(1, 0, 3), IndexBox::new([0, 10], [4, 13]));
         assert_eq!((made.grown_along(2, 1, 1), made.shrunk_along(7, 1, 1)), (made, made));
-        // What is left of too much is empty, and stays so.
+        // A box that shrinks too much is empty, and stays empty.
         for none in [made.shrunk(2), made.shrunk(9), made.shrunk_along(0, 3, 2), made.shrunk(usize::MAX)] {
             assert!(none.is_empty() && none.grown(100).is_empty() && none.cells() == 0, "{none}");
         }
