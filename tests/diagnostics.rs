@@ -69,11 +69,14 @@ fn mistakes_are_named_with_what_to_do_instead() {
         ),
         (
             "fn run(device: &CpuDevice, pattern: &Pattern) { let _ = Field::<bool, _>::new(device, pattern); }",
-            &["a field cannot hold elements of `bool`", "in place of `bool` take `u8`"],
+            &["a field cannot hold elements of `bool`", "instead of `bool` take `u8`"],
         ),
         (
             "fn run(device: &CpuDevice, pattern: &Pattern) { let _ = Field::<usize, _>::new(device, pattern); }",
-            &["a field cannot hold elements of `usize`", "`usize` and `isize` `u64` and `i64`"],
+            &[
+                "a field cannot hold elements of `usize`",
+                "instead of `usize` and `isize` take `u64` and `i64`",
+            ],
         ),
         (
             "fn run(device: &CpuDevice, pattern: &Pattern) {

@@ -32,7 +32,7 @@ pub enum ElementType {
 }
 
 impl ElementType {
-    /// Bytes of one element.
+    /// The size of one element in bytes.
     pub fn bytes(self) -> usize {
         match self {
             ElementType::I8 | ElementType::U8 => 1,
@@ -43,7 +43,7 @@ impl ElementType {
         }
     }
 
-    /// Bytes of which the address of an element is a multiple.
+    /// The alignment of an element in bytes.
     pub fn alignment(self) -> usize {
         match self {
             ElementType::Complex32 => ElementType::F32.alignment(),
@@ -55,7 +55,7 @@ impl ElementType {
         }
     }
 
-    /// How a copy changes the sign of an element; `None` for unsigned integers.
+    /// The sign change that negates an element; `None` for unsigned integers.
     pub fn sign_change(self) -> Option<SignChange> {
         Some(match self {
             ElementType::I8 => SignChange::Int8,
@@ -81,14 +81,14 @@ impl fmt::Display for ElementType {
 
 /// A plain numeric type of 1 to 16 bytes that a [`Field`](crate::Field) may hold.
 ///
-/// It is sealed: sizes of memory are computed from [`TYPE`](Element::TYPE).
+/// The trait is sealed, since sizes of memory are computed from [`TYPE`](Element::TYPE).
 #[diagnostic::on_unimplemented(
     message = "a field cannot hold elements of `{Self}`",
     label = "not a numeric type of 1 to 16 bytes",
     note = "elements are integers of a fixed size, `half::f16` and `bf16`, `f32`, `f64` and `num_complex::Complex` of these \
             two",
-    note = "in place of `bool` take `u8`; of `usize` and `isize` `u64` and `i64`; of an array or a vector a number as \
-            element and several components: `Field::builder(&pattern).components(3, ComponentPlace::Slowest)`"
+    note = "instead of `bool` take `u8`; instead of `usize` and `isize` take `u64` and `i64`; instead of an array or a \
+            vector take its number type and several components: `Field::builder(&pattern).components(3, ComponentPlace::Slowest)`"
 )]
 pub trait Element: sealed::Sealed + Pod + Default + PartialEq + fmt::Debug + Send + Sync {
     /// The type as plain data.

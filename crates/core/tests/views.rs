@@ -195,9 +195,7 @@ fn a_view_in_flight_gives_no_slice_of_cells_that_it_does_not_hold() {
         let text = |error: FieldError| error.to_string();
         let beyond = view.rows(1, &IndexBox::new([0, 0], [5, 6])).map(drop).map_err(text);
         assert!(
-            beyond
-                .unwrap_err()
-                .starts_with("the view holds the cells 0..4 × -1..7, which are not all of 0..5")
+            beyond.unwrap_err().starts_with("the view has the cells 0..4 × -1..7, which are not all of 0..5")
         );
         let inner = IndexBox::new([0, 0], [4, 6]);
         for offset in [[-1, 0], [1, 0], [0, 2], [0, -2], [i64::MAX, 0], [0, i64::MIN]] {
@@ -210,7 +208,7 @@ fn a_view_in_flight_gives_no_slice_of_cells_that_it_does_not_hold() {
         let strided = view.rows(0, &inner).map(drop).map_err(text).unwrap_err();
         assert_eq!(
             strided,
-            "rows that lie in one piece: expected 1 element from one cell to the next along axis 0, found 8"
+            "the stride of contiguous rows: expected 1 element from one cell to the next along axis 0, found 8"
         );
         let huge = IndexBox::new([i64::MIN, i64::MIN], [i64::MAX, i64::MAX]);
         assert!(view.rows(1, &huge).is_err());
@@ -229,14 +227,14 @@ fn an_index_beyond_the_view_panics_and_names_both() {
         });
         error.into_inner().unwrap()
     };
-    let holds = "is outside of the view, which holds 0..4 × -1..7";
-    assert_eq!(message(|view| view[[-1, 0]]), format!("the cell [-1, 0] {holds}"));
-    assert_eq!(message(|view| view[[4, 0]]), format!("the cell [4, 0] {holds}"));
+    let outside = "is outside of the view, which has 0..4 × -1..7";
+    assert_eq!(message(|view| view[[-1, 0]]), format!("the cell [-1, 0] {outside}"));
+    assert_eq!(message(|view| view[[4, 0]]), format!("the cell [4, 0] {outside}"));
     assert_eq!(
         message(|view| view[[i64::MIN, i64::MAX]]),
-        format!("the cell {:?} {holds}", [i64::MIN, i64::MAX])
+        format!("the cell {:?} {outside}", [i64::MIN, i64::MAX])
     );
-    assert_eq!(message(|view| view[[0, 0, 0]]), format!("the cell [0, 0, 0] {holds}"));
+    assert_eq!(message(|view| view[[0, 0, 0]]), format!("the cell [0, 0, 0] {outside}"));
 }
 
 #[cfg(feature = "ndarray")]

@@ -9,12 +9,12 @@ use crate::element::Element;
 use crate::interop::{ArrayDescription, Protocol};
 
 impl BlockLayout {
-    /// The layout of an array that holds the cells `allocated`, of which the domain owns `owned`: each axis of the array
-    /// is one of the cells, in their order, with any strides. An array with one axis more holds the components along it,
-    /// which is its last axis for [`ComponentPlace::Fastest`] and its first for [`ComponentPlace::Slowest`].
+    /// The layout of an array with the cells `allocated`, of which the domain owns `owned`. The axes of the array are those of
+    /// the cells, in their order, with any strides. An array with components has one more axis: the last one for
+    /// [`ComponentPlace::Fastest`], the first one for [`ComponentPlace::Slowest`].
     ///
     /// # Errors
-    /// [`FieldError::Layout`] for an array of another shape, and what [`new`](BlockLayout::new) refuses.
+    /// [`FieldError::Layout`] for an array of another shape, and as for [`new`](BlockLayout::new).
     pub fn of_array(
         owned: IndexBox,
         allocated: IndexBox,
@@ -23,7 +23,7 @@ impl BlockLayout {
     ) -> Result<BlockLayout, FieldError> {
         let (mut shape, mut strides) = (array.shape(), array.strides());
         let (mut count, mut apart) = (1, 1);
-        let place = match components {
+        let split = match components {
             None => None,
             Some(ComponentPlace::Fastest) => shape
                 .split_last()
@@ -34,11 +34,11 @@ impl BlockLayout {
                 .zip(strides.split_first())
                 .map(|((n, shape), (by, strides))| (n, by, shape, strides)),
         };
-        if let Some((n, by, cells, apart_cells)) = place {
+        if let Some((n, by, cells, apart_cells)) = split {
             (count, apart, shape, strides) = (*n, *by as i64, cells, apart_cells);
         }
         let extents: Vec<usize> = (0..allocated.axes()).map(|axis| allocated.extent(axis)).collect();
-        if shape != extents || components.is_some() != place.is_some() {
+        if shape != extents || components.is_some() != split.is_some() {
             let axis = match components {
                 None => "",
                 Some(ComponentPlace::Fastest) => " and a last axis of components",
@@ -54,17 +54,15 @@ impl BlockLayout {
 }
 
 impl<T: Element, D: Device> Field<T, D> {
-    /// A field in arrays of another program: for each domain of the pattern the array, and a layout as
-    /// [`BlockLayout::of_array`] makes it. `owner` keeps the arrays alive; it is kept as long as the field or an exchange
-    /// of it lives.
+    /// A field in arrays of another program: for each domain of the pattern the array, and its layout, as from
+    /// [`BlockLayout::of_array`]. `owner` keeps the arrays alive, and lives as long as the field or an exchange of it.
     ///
     /// # Errors
-    /// [`FieldError::Array`] for an array that cannot be written; [`FieldError::Layout`] for elements that are not `T`, and a
-    /// layout that leads out of its array.
+    /// [`FieldError::Array`] for a read-only array; [`FieldError::Layout`] for elements that are not `T`, and a layout that
+    /// exceeds its array.
     ///
     /// # Safety
-    /// As for [`from_raw`](Field::from_raw): each description is true, its memory can be reached by `device`, and nobody
-    /// else uses it as is said there.
+    /// As for [`from_raw`](Field::from_raw). Each description is true, and `device` reaches its memory.
     pub unsafe fn in_arrays(
         device: &D,
         blocks: Vec<(ArrayDescription, BlockLayout)>,

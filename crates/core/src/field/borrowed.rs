@@ -10,12 +10,11 @@ use super::{BlockLayout, FieldError, VectorAxes, View, ViewMut};
 use crate::device::{Device, Pointer};
 use crate::element::Element;
 
-/// A field in memory that the caller lends as a slice, for a device that works on host memory and is done with it
-/// when a call returns.
+/// A field in slices that the caller lends, for a device that works on host memory and has finished when a call returns.
 ///
-/// Nothing touches the memory except the calls that start and finish an exchange: it is packed into a buffer and
-/// unpacked from one, also between ranks of one process. A [`Field`](super::Field) spares these copies: messages under way,
-/// which a forgotten exchange leaves behind, may lie in it, but never in memory that is lent.
+/// Only the calls that start and finish an exchange touch the memory: they pack it into a buffer and unpack it from one, also
+/// between ranks of one process. A [`Field`](super::Field) avoids these copies: messages may travel from and to its memory even
+/// if an exchange is forgotten, which is not allowed for memory that is lent.
 ///
 /// To use the memory between exchanges, pass it to a [`Plan`](crate::Plan) at each start:
 ///
@@ -42,22 +41,21 @@ use crate::element::Element;
 #[derive(Debug)]
 pub struct BorrowedField<'m, T: Element, D> {
     device: D,
-    /// Tells this field from any other.
+    /// Differs from that of any other field.
     identity: usize,
-    /// The slices as addresses: every access is derived from the same borrow.
+    /// The addresses of the slices: every access is derived from the same borrow.
     blocks: SmallVec<[(Pointer, BlockLayout); 1]>,
     vector: VectorAxes,
     slices: PhantomData<&'m mut [T]>,
 }
 
 impl<'m, T: Element, D: Device> BorrowedField<'m, T, D> {
-    /// A field of one slice for each domain, laid out as said beside it. Offset 0 of the layout is the first element
-    /// of the slice, so strides are not negative. Allocates nothing for a single domain.
+    /// A field with one slice and its layout for each domain. Offset 0 of the layout is the first element of the slice, so
+    /// strides are not negative. Allocates nothing for a single domain.
     ///
     /// # Errors
     /// [`FieldError::Layout`] for a slice shorter than its layout, and a layout with negative strides;
-    /// [`FieldError::NotLendable`] for a device that does not work on host memory, or goes on
-    /// working after a call has returned.
+    /// [`FieldError::NotLendable`] for a device that does not work on host memory, or is asynchronous.
     pub fn new(
         device: &D,
         blocks: impl IntoIterator<Item = (&'m mut [T], BlockLayout)>,
@@ -88,7 +86,7 @@ impl<'m, T: Element, D: Device> BorrowedField<'m, T, D> {
         Ok(BorrowedField { device, identity, blocks: lent, vector, slices: PhantomData })
     }
 
-    /// Says which components are those of vectors, as [`Field::with_vector`](super::Field::with_vector) does.
+    /// Declares vector components, as [`Field::with_vector`](super::Field::with_vector) does.
     ///
     /// # Errors
     /// As there.
@@ -97,7 +95,7 @@ impl<'m, T: Element, D: Device> BorrowedField<'m, T, D> {
         Ok(self)
     }
 
-    /// All cells of a domain, halo included, for reading.
+    /// All cells of a domain, with the halo, for reading.
     ///
     /// # Errors
     /// [`FieldError::NoSuchDomain`].
@@ -107,7 +105,7 @@ impl<'m, T: Element, D: Device> BorrowedField<'m, T, D> {
         Ok(unsafe { View::new(pointer.as_ptr().cast(), layout, layout.allocated()) })
     }
 
-    /// All cells of a domain, halo included, for reading and writing.
+    /// All cells of a domain, with the halo, for reading and writing.
     ///
     /// # Errors
     /// [`FieldError::NoSuchDomain`].
@@ -132,7 +130,7 @@ impl<'m, T: Element, D: Device> BorrowedField<'m, T, D> {
         &self.device
     }
 
-    /// Tells this field from any other.
+    /// A number that differs from that of any other field.
     pub(crate) fn identity(&self) -> usize {
         self.identity
     }

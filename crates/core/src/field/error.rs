@@ -1,4 +1,4 @@
-//! What can go wrong with a field, as values.
+//! The errors of fields.
 
 use crate::device::{DeviceError, DeviceId};
 use crate::interop::InteropError;
@@ -7,7 +7,7 @@ use crate::interop::InteropError;
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum FieldError {
-    /// An exchange of this field was started and neither finished nor dropped.
+    /// An exchange of this field was started, and neither finished nor dropped.
     #[error(
         "the field is in flight: an exchange of it was started and its pending exchange was forgotten; \
          call `complete` on the exchange first; or it failed, and the transport still uses the field"
@@ -24,46 +24,46 @@ pub enum FieldError {
     },
     /// The device does not work on memory that the host lends.
     #[error(
-        "memory of the host cannot be lent to {device}, which has memory of its own, or goes on working after a call has \
-         returned; use a `Field`, or `Field::from_raw` with memory of the device"
+        "memory of the host cannot be lent to {device}, which has its own memory or is asynchronous; use a `Field`, or \
+         `Field::from_raw` with memory of the device"
     )]
     NotLendable {
         /// The device.
         device: DeviceId,
     },
-    /// There is no such domain on this rank.
+    /// This rank has no such domain.
     #[error("there is no domain {domain} on this rank: it has {count}, numbered from 0")]
     NoSuchDomain {
-        /// The domain asked for.
+        /// The number of the domain.
         domain: usize,
         /// The number of domains of the rank.
         count: usize,
     },
-    /// Rows of cells were asked of a view that does not hold all of them.
+    /// A view does not have all cells of the rows.
     #[error(
-        "the view holds the cells {region}, which are not all of {cells}; while an exchange is pending, \
-         a view holds no cell that it fills"
+        "the view has the cells {region}, which are not all of {cells}; while an exchange is pending, a view has none of \
+         the cells that it fills"
     )]
     OutsideOfView {
-        /// The cells whose rows were asked for, and by how far they are moved.
+        /// The cells of the rows, and by how far they are moved.
         cells: String,
-        /// The cells that the view holds.
+        /// The cells of the view.
         region: String,
     },
-    /// A layout that cannot be served.
+    /// An invalid layout.
     #[error("{what}: expected {expected}, found {found}")]
     Layout {
         /// The part of the layout.
         what: &'static str,
-        /// What would have been right.
+        /// The values that are valid.
         expected: String,
-        /// What was given.
+        /// The value that was passed.
         found: String,
     },
-    /// An array of another program that halos cannot be written into.
+    /// An array of another program, into which halos cannot be written.
     #[error(transparent)]
     Array(#[from] InteropError),
-    /// The device's error.
+    /// An error of the device, such as [`DeviceError::OutOfMemory`].
     #[error(transparent)]
     Device(#[from] DeviceError),
 }

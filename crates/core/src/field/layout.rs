@@ -1,4 +1,4 @@
-//! How the cells of one domain lie in memory.
+//! The layout of the cells of one domain in memory.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,7 +6,7 @@ use super::FieldError;
 use crate::device::{CopyAxis, MAX_COPY_AXES};
 use crate::domain::{IndexBox, MAX_AXES};
 
-/// How the cells of one domain, with the margin around them, lie in memory.
+/// The layout of the cells of one domain, with the margin around them, in memory.
 ///
 /// All strides are in elements. Offset 0 is component 0 of the cell at the lower corner of
 /// [`allocated`](BlockLayout::allocated).
@@ -20,7 +20,7 @@ pub struct BlockLayout {
     component_stride: i64,
 }
 
-/// A layout as it was read, before it is checked.
+/// A deserialised layout that is not checked yet.
 #[derive(Deserialize)]
 struct ReadLayout {
     owned: IndexBox,
@@ -39,20 +39,20 @@ impl TryFrom<ReadLayout> for BlockLayout {
     }
 }
 
-/// The most elements that a block may reach over: their bytes, of any type, can be counted in `i64`.
+/// The maximum span of a block in elements: its size in bytes fits into `i64` for any element.
 const MOST_ELEMENTS: u128 = i64::MAX as u128 / 16;
 
 impl BlockLayout {
     /// A layout of the cells `allocated`, of which the domain owns `owned`.
     ///
-    /// `strides` has one entry for each axis, in elements; it may be padded, in any axis order, and negative.
-    /// `components` values of each cell lie `component_stride` elements apart. A stride along which there are no two
-    /// places says nothing, as all those of a block without cells: it may be anything, and becomes 1.
+    /// `strides` has one entry for each axis, in elements; strides may be padded, in any axis order, and negative. The
+    /// `components` values of each cell are `component_stride` elements apart. Strides that have no effect, along axes of one
+    /// cell and in blocks without cells, may have any value; they become 1.
     ///
     /// # Errors
-    /// [`FieldError::Layout`] where `allocated` does not enclose `owned`, the number of strides is not that of the
-    /// axes, there are 0 axes or 0 components, two cells would overlap in memory, or the block is larger than memory can
-    /// be; also a block without cells, if one cell along its empty axes would make it so.
+    /// [`FieldError::Layout`] if `allocated` does not enclose `owned`, if there is not one stride for each axis, for 0 axes or 0
+    /// components, if two cells overlap in memory, and for a block that is too large for memory, where an empty axis counts as
+    /// one of 1 cell.
     pub fn new(
         owned: IndexBox,
         allocated: IndexBox,
@@ -81,18 +81,18 @@ impl BlockLayout {
         if components == 0 {
             return Err(FieldError::layout("the number of components of a field", "at least 1", 0));
         }
-        // What is empty along one axis may be huge along the others, which nothing else bounds.
+        // A block that is empty along one axis may be huge along the others, which no other check bounds.
         for cells in [owned, allocated] {
             let extents = (0..cells.axes()).map(|axis| cells.extent(axis).max(1) as u128);
             let elements = extents.fold(components as u128, u128::saturating_mul);
             check_size(elements)?;
         }
-        let says = |extent: usize| extent > 1 && !allocated.is_empty();
+        let has_effect = |extent: usize| extent > 1 && !allocated.is_empty();
         let mut strides = [0; MAX_AXES];
         for (axis, &stride) in given.iter().enumerate() {
-            strides[axis] = if says(allocated.extent(axis)) { stride } else { 1 };
+            strides[axis] = if has_effect(allocated.extent(axis)) { stride } else { 1 };
         }
-        let component_stride = if says(components) { component_stride } else { 1 };
+        let component_stride = if has_effect(components) { component_stride } else { 1 };
         let made = BlockLayout { owned, allocated, strides, components, component_stride };
         made.check_overlap()?;
         Ok(made)
@@ -103,12 +103,12 @@ impl BlockLayout {
         self.owned
     }
 
-    /// The cells that there is memory for.
+    /// The cells that have memory.
     pub fn allocated(&self) -> IndexBox {
         self.allocated
     }
 
-    /// Elements from one cell to the next, along each axis; 1 along an axis of one cell.
+    /// The distance in elements from one cell to the next along each axis; 1 along an axis of one cell.
     pub fn strides(&self) -> &[i64] {
         &self.strides[..self.allocated.axes()]
     }
@@ -118,12 +118,12 @@ impl BlockLayout {
         self.components
     }
 
-    /// Elements from one component of a cell to the next.
+    /// The distance in elements from one component of a cell to the next.
     pub fn component_stride(&self) -> i64 {
         self.component_stride
     }
 
-    /// The offset in elements of a component of the cell `index`; `None` outside of what is allocated.
+    /// The offset in elements of a component of the cell `index`; `None` outside of the allocated cells.
     pub fn offset(&self, index: &[i64], component: usize) -> Option<isize> {
         (self.allocated.contains(index) && component < self.components).then(|| {
             let cells: i64 = (0..index.len())
@@ -133,7 +133,7 @@ impl BlockLayout {
         })
     }
 
-    /// The offsets in elements of the first byte and one past the last one in memory; `(0, 0)` without cells.
+    /// The lowest offset in memory and one past the highest, in elements; `(0, 0)` without cells.
     pub fn span(&self) -> (isize, isize) {
         if self.allocated.is_empty() {
             return (0, 0);
@@ -144,13 +144,13 @@ impl BlockLayout {
         })
     }
 
-    /// The axis along which neighbouring cells lie side by side, if each cell has one component.
+    /// The longest axis along which cells are contiguous, if each cell has one component.
     pub(crate) fn row_axis(&self) -> Option<usize> {
-        let side_by_side = |&axis: &usize| self.components == 1 && self.strides[axis] == 1;
-        (0..self.allocated.axes()).filter(side_by_side).max_by_key(|&axis| self.allocated.extent(axis))
+        let is_contiguous = |&axis: &usize| self.components == 1 && self.strides[axis] == 1;
+        (0..self.allocated.axes()).filter(is_contiguous).max_by_key(|&axis| self.allocated.extent(axis))
     }
 
-    /// The extents of `region` and its strides in bytes: those of the grid's axes, then that of the components.
+    /// The extents of `region` and its strides in bytes, for the axes of the grid and then for the components.
     pub(crate) fn region_axes(
         &self,
         region: &IndexBox,
@@ -163,7 +163,7 @@ impl BlockLayout {
         })
     }
 
-    /// The grid's axes and the components (as axis [`MAX_AXES`]) from the slowest to the fastest in memory.
+    /// The axes of the grid and the components (as axis [`MAX_AXES`]), from the slowest to the fastest in memory.
     pub(crate) fn memory_order(&self) -> [u8; MAX_COPY_AXES] {
         let mut order: [u8; MAX_COPY_AXES] = std::array::from_fn(|axis| axis as u8);
         order.sort_by_key(|&axis| {
@@ -183,14 +183,14 @@ impl BlockLayout {
             .chain([(self.components, self.component_stride)])
     }
 
-    /// Sorted by stride, each axis must reach beyond all that the faster ones cover.
+    /// Checks that no cells overlap: the stride of each axis must exceed the span of all faster ones.
     fn check_overlap(&self) -> Result<(), FieldError> {
         if self.allocated.is_empty() {
             return Ok(());
         }
         let mut axes: Vec<(usize, i64)> = self.all_axes().filter(|(extent, _)| *extent > 1).collect();
         axes.sort_by_key(|(_, stride)| stride.unsigned_abs());
-        // No sum wraps: a stride is below 2^64, and no axis follows one after which more than that is covered.
+        // No sum overflows: a stride is below 2^64, and if `covered` exceeds that, the next axis is an error.
         let mut covered: u128 = 1;
         for (extent, stride) in axes {
             if u128::from(stride.unsigned_abs()) < covered {
@@ -218,7 +218,7 @@ fn check_size(elements: u128) -> Result<(), FieldError> {
     Ok(())
 }
 
-/// Joins the axes of a source and of a target box of the same extents.
+/// The axes of a copy from a source box to a target box of the same extents.
 pub(crate) fn copy_axes(
     source: &[(usize, isize); MAX_COPY_AXES],
     target: &[(usize, isize); MAX_COPY_AXES],

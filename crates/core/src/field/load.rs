@@ -1,12 +1,12 @@
-//! How much of a field travels to a neighbour, and whether it gets there sooner packed or straight.
+//! The cells of a field that travel to a neighbour, and whether they arrive sooner packed or copied directly.
 //!
-//! Packing into shared memory, beside copies straight from the neighbour's field, is one pass more over all bytes
-//! ([`PASS_NS_PER_BYTE`]). Straight copies, in turn, take lines of the cache from the owner while it fills its own halo in the
-//! same lines ([`LINE_NS`]). The smaller sum is taken, for each field and neighbour. Messages of a transport between ranks of
-//! one node are packed as well, and copied within the transport: they were 1.1 to 1.8 times as slow as shared memory in all
-//! cases below, and are taken where there is nothing else.
+//! Packing into shared memory is one more pass over all bytes than a direct copy from the field of the neighbour
+//! ([`PASS_NS_PER_BYTE`]). But direct copies read cache lines while their owner fills its own halo in the same lines
+//! ([`LINE_NS`]). The path with the smaller sum is chosen for each field and neighbour. The messages of a transport between
+//! ranks of one node are packed, too, and copied again within the transport: they were 1.1 to 1.8 times as slow as shared memory
+//! in all cases below, and are the last resort.
 //!
-//! The figures come from `haloport bench exchange` on 2 cores (AMD EPYC, Open MPI 4.1), 2 ranks, f64, the six cases of
+//! The numbers come from `haloport bench exchange` on 2 cores (AMD EPYC, Open MPI 4.1), 2 ranks, f64, the six cases of
 //! `docs/performance.md`, split along the slowest and along the fastest axis.
 
 use serde::{Deserialize, Serialize};
@@ -16,28 +16,28 @@ use crate::domain::IndexBox;
 use crate::element::ElementType;
 use crate::pattern::Piece;
 
-/// One pass more over what travels. Measured, split along the slowest axis: 0.16 (32³, halo 1) to 0.2 ns (32³, halo 3).
+/// One more pass over a byte that travels. Measured, split along the slowest axis: 0.16 (32³, halo 1) to 0.2 ns (32³, halo 3).
 const PASS_NS_PER_BYTE: f64 = 0.2;
 
-/// A run shorter than a line of the cache that is copied straight, from where its owner fills the halo beside it at the same
-/// time. Measured, split along the fastest axis: 14 (32³, halo 1) to 37 ns (32³, halo 3, 8 fields); split along the slowest,
-/// where few runs are that short, below 22 ns.
+/// A direct copy of a run shorter than a cache line, whose owner fills the halo beside it at the same time. Measured, split along
+/// the fastest axis: 14 (32³, halo 1) to 37 ns (32³, halo 3, 8 fields); split along the slowest, with few runs that short, below
+/// 22 ns.
 const LINE_NS: f64 = 15.0;
 
-/// What is shorter shares lines of the cache with what lies beside it.
+/// The size of a cache line. Shorter runs share their line with the cells beside them.
 pub(crate) const LINE_BYTES: usize = 64;
 
-/// What travels of one field from one rank to another.
+/// The cells of one field that travel from one rank to another.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Load {
     bytes: usize,
-    /// How many runs are shorter than a line of the cache. Listed cells count for none: they lie apart from the halo, and
-    /// are quicker straight, however short their runs (0.4 times as long).
+    /// The number of runs shorter than a cache line. Listed cells do not count: they lie apart from the halo, and copying them
+    /// directly takes 0.4 times as long, for runs of any length.
     short_runs: usize,
 }
 
 impl Load {
-    /// Some boxes of a field where they are sent from.
+    /// The load of `pieces`, with the blocks of their source domains.
     pub(crate) fn of<'b>(
         pieces: &[Piece],
         blocks: impl IntoIterator<Item = &'b BlockLayout>,
@@ -49,7 +49,7 @@ impl Load {
             let Some(layout) = blocks.get(piece.source_domain) else { continue };
             let Some(cells) = piece.source.as_box().filter(|cells| !cells.is_empty()) else { continue };
             let (elements, run) = (cells.cells() as usize * layout.components(), run_of(cells, layout));
-            // Of fields that no memory can hold, which is found out later, sums are larger than can be.
+            // Fields that are too large for memory, which is an error later, may overflow the sums.
             load.bytes = load.bytes.saturating_add(elements * element.bytes());
             if run * element.bytes() < LINE_BYTES {
                 load.short_runs = load.short_runs.saturating_add(elements / run);
@@ -58,15 +58,15 @@ impl Load {
         load
     }
 
-    /// Whether it gets to its reader sooner if it is packed into shared memory than if it is copied straight.
+    /// Whether the cells arrive sooner packed into shared memory than copied directly.
     pub(crate) fn is_better_packed(&self) -> bool {
         PASS_NS_PER_BYTE * (self.bytes as f64) < LINE_NS * self.short_runs as f64
     }
 }
 
-/// How many elements of a box lie side by side.
+/// The number of contiguous elements in each run of a box.
 fn run_of(cells: &IndexBox, layout: &BlockLayout) -> usize {
-    // From the fastest axis on, as long as each continues the one before.
+    // From the fastest axis on, as long as each axis continues the one before.
     let mut run = if layout.component_stride() == 1 { layout.components() } else { 1 };
     let mut axes: Vec<usize> = (0..cells.axes()).collect();
     axes.sort_by_key(|&axis| layout.strides()[axis].unsigned_abs());

@@ -1,15 +1,22 @@
-//! Fields: one value (or several components) for each cell of every domain of a rank, halos included.
+//! Fields: one value, or several components, for each cell of every domain of a rank, with its halo.
+//!
+//! - [`Field`] owns its memory (`owned`, `storage`), made by a [`FieldBuilder`]; or it lies in arrays of other programs
+//!   (`arrays`). [`BorrowedField`] lies in slices that the caller lends.
+//! - [`BlockLayout`] says how the cells of one domain lie in memory.
+//! - [`View`] and [`ViewMut`] access the cells from the host.
+//! - For the exchange: `untyped` fields, the bytes that neighbours read (`byte_ranges`), the memory that processes share
+//!   (`sharing`), whether cells travel packed (`load`), and components that are turned (`vector`).
 
 mod arrays;
 mod borrowed;
 mod builder;
-mod description;
+mod byte_ranges;
 mod error;
 mod layout;
+mod layout_options;
 mod load;
 mod owned;
-mod placement;
-mod ranges;
+mod sharing;
 mod storage;
 mod untyped;
 mod vector;
@@ -17,15 +24,15 @@ mod view;
 
 pub use borrowed::BorrowedField;
 pub use builder::FieldBuilder;
-pub use description::ComponentPlace;
 pub use error::FieldError;
 pub use layout::BlockLayout;
+pub use layout_options::ComponentPlace;
 pub use owned::Field;
 pub use view::{Rows, RowsAround, RowsMut, View, ViewMut};
 
+pub(crate) use byte_ranges::ranges_of;
 pub(crate) use layout::copy_axes;
 pub(crate) use load::{LINE_BYTES, Load};
-pub(crate) use ranges::ranges_of;
 pub(crate) use storage::{LastWrite, Storage};
 pub(crate) use untyped::{BoundField, FieldRef};
 pub(crate) use vector::VectorAxes;

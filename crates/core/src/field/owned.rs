@@ -1,10 +1,10 @@
-//! Fields whose memory the library owns, or is told to treat as if it did.
+//! Fields that own their memory, or hold its owner.
 
 use std::any::Any;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-use super::placement::{Placement, placement};
+use super::sharing::shared_ranges;
 use super::storage::{Allocated, Memory, Storage};
 use super::untyped::FieldRef;
 use super::{BlockLayout, FieldError, VectorAxes, View, ViewMut};
@@ -15,8 +15,7 @@ use crate::pattern::Pattern;
 
 /// A field of `T` on the device `D`: one block for each domain of the rank, in one allocation.
 ///
-/// Its memory is shared with the exchange that it is bound to, so that a neighbour in the same process can copy
-/// straight out of it.
+/// A neighbour in the same process can copy directly from its memory, which the exchange that binds the field keeps alive.
 #[derive(Debug)]
 pub struct Field<T: Element, D: Device> {
     device: D,
@@ -27,7 +26,7 @@ pub struct Field<T: Element, D: Device> {
     element: PhantomData<T>,
 }
 
-/// Memory for a field, and where its blocks lie.
+/// Memory for a field, and its blocks there.
 struct Allocation {
     blocks: Vec<(Pointer, BlockLayout)>,
     host_accessible: bool,
@@ -35,7 +34,8 @@ struct Allocation {
 }
 
 impl Allocation {
-    /// For so many bytes and the blocks in them, whose elements are of this type; `node` is what neighbours on this node read.
+    /// Allocates `bytes` bytes for these blocks of elements of this type. `node` is the pattern whose neighbours on this node
+    /// may map the field.
     fn new<D: Device>(
         device: &D,
         (bytes, blocks): (usize, Vec<(i64, BlockLayout)>),
@@ -44,9 +44,9 @@ impl Allocation {
         node: Option<&Pattern>,
     ) -> Result<Allocation, FieldError> {
         let node = node.filter(|_| bytes > 0 && device.info().runs_on_host());
-        let lease = node.and_then(|pattern| match placement(pattern, &blocks, element, bytes) {
-            Placement::Shared(parts) => pattern.comm().transport().share_parts(bytes, &parts),
-            Placement::Private => None,
+        let lease = node.and_then(|pattern| {
+            let parts = shared_ranges(pattern, &blocks, element, bytes)?;
+            pattern.comm().transport().share_parts(bytes, &parts)
         });
         let (base, host_accessible, memory) = match lease {
             Some(lease) => (lease.memory.pointer(), true, Memory::Leased(lease)),
@@ -62,7 +62,8 @@ impl Allocation {
     }
 }
 
-/// The bytes of blocks of these layouts one behind the other, and where each begins: on a cache line of its own.
+/// The total size in bytes of blocks with these layouts, one after the other, and the offset of each, at the begin of a cache
+/// line.
 fn in_one_piece(
     layouts: Vec<BlockLayout>,
     element: ElementType,
@@ -90,15 +91,15 @@ fn in_one_piece(
 }
 
 impl<T: Element, D: Device> Field<T, D> {
-    /// A field in memory that somebody else allocated: for each domain of the pattern the address of the layout's
-    /// first element, and the layout. `owner` is kept as long as the field or an exchange of it lives.
+    /// A field in memory that the caller has allocated: for each domain of the pattern the address of the first element of the
+    /// layout, and the layout. `owner` stays alive as long as the field or an exchange of it.
     ///
     /// # Safety
-    /// The blocks do not overlap. Every block is valid memory of `device` over [`BlockLayout::span`], properly aligned,
-    /// initialised, and stays so while `owner` lives. From the start of an exchange to its end, which after an error is no
-    /// sooner than [`view`](Field::view) no longer gives [`FieldError::InFlight`], nobody writes the cells that the domain
-    /// owns or reads or writes its halo, except through this field. At any other time nobody accesses the blocks while a
-    /// view of them lives. `host_accessible` says whether the host may follow the addresses.
+    /// The blocks do not overlap. Each block is valid, aligned and initialised memory of `device` over [`BlockLayout::span`], as
+    /// long as `owner` lives. From the start of an exchange to its end, only this field may be used to write owned cells or to
+    /// read or write the halo; after an error, the end comes when [`view`](Field::view) no longer returns
+    /// [`FieldError::InFlight`]. At other times, nothing accesses the blocks while a view of them lives. `host_accessible` says
+    /// whether the host may follow the addresses.
     pub unsafe fn from_raw(
         device: &D,
         blocks: Vec<(Pointer, BlockLayout)>,
@@ -109,7 +110,7 @@ impl<T: Element, D: Device> Field<T, D> {
         unsafe { Field::in_memory(device, blocks, host_accessible, Memory::Other { _owner: owner }) }
     }
 
-    /// As [`from_raw`](Field::from_raw), whatever owns the memory.
+    /// As [`from_raw`](Field::from_raw), for any owner of the memory.
     ///
     /// # Safety
     /// As for `from_raw`.
@@ -123,13 +124,13 @@ impl<T: Element, D: Device> Field<T, D> {
         Field { device: device.clone(), storage, blocks, vector: VectorAxes::default(), element: PhantomData }
     }
 
-    /// Says that the first components are those of vectors: component `k` points along axis `axes[k]` of the grid, in
-    /// the direction of growing indices; further ones are scalars. Across the edges of a cubed sphere a vector then
-    /// arrives with its components along the axes of the tile that it arrives in: `[1, 2]` for one along y and x. On
-    /// any other grid nothing changes. The same on every rank.
+    /// Declares that the first components form vectors: component `k` points along axis `axes[k]` of the grid, in the direction
+    /// of growing indices; further components are scalars. For a vector along y and x, `axes` is `[1, 2]`. Across the edges of a
+    /// cubed sphere, vectors arrive with components along the axes of the receiving tile. On any other grid nothing changes. All
+    /// ranks declare the same.
     ///
     /// # Errors
-    /// [`FieldError::Layout`] for elements without a sign, more axes than components, and axes that are not there.
+    /// [`FieldError::Layout`] for elements without a sign, more axes than components, and axes that do not exist.
     pub fn with_vector(mut self, axes: impl AsRef<[usize]>) -> Result<Field<T, D>, FieldError> {
         self.vector = VectorAxes::new(axes.as_ref(), T::TYPE, &self.blocks)?;
         Ok(self)
@@ -159,7 +160,7 @@ impl<T: Element, D: Device> Field<T, D> {
         self.blocks.len()
     }
 
-    /// How the block of `domain` lies in memory.
+    /// The layout of the block of `domain` in memory.
     ///
     /// # Errors
     /// [`FieldError::NoSuchDomain`].
@@ -167,9 +168,8 @@ impl<T: Element, D: Device> Field<T, D> {
         Ok(&self.block(domain)?.1)
     }
 
-    /// The address of the block's first element, for kernels and foreign libraries. Following it is up to the
-    /// contracts of the unsafe calls that it is given to; while an exchange is pending, owned cells may be read and
-    /// nothing else.
+    /// The address of the first element of the block, for kernels and other libraries. Only unsafe calls follow it, under their
+    /// contracts; while an exchange is pending, they may only read owned cells.
     ///
     /// # Errors
     /// [`FieldError::NoSuchDomain`].
@@ -177,19 +177,19 @@ impl<T: Element, D: Device> Field<T, D> {
         Ok(self.block(domain)?.0)
     }
 
-    /// All cells of a domain, halo included, for reading from the host. Blocks until the last exchange has filled the halo,
-    /// on whatever stream; other work that was put on streams is up to its caller.
+    /// All cells of a domain, with the halo, for reading from the host. Blocks until the last exchange has filled the halo, on
+    /// any stream. It does not wait for other work in streams: the caller does.
     ///
     /// # Errors
     /// [`FieldError::InFlight`], [`FieldError::NotHostAccessible`], [`FieldError::NoSuchDomain`], [`FieldError::Device`].
     pub fn view(&self, domain: usize) -> Result<View<'_, T>, FieldError> {
         let (pointer, layout) = self.on_host(domain)?;
-        // SAFETY: the block is alive as long as `self`; it is not in flight, so no exchange touches it, none can be
-        // started while `self` is borrowed (that takes `&mut`), and neither can a `ViewMut` be had.
+        // SAFETY: the block is alive as long as `self`; it is not in flight, so no exchange touches it. While `self` is
+        // borrowed, no exchange can be started and no `ViewMut` can be made: both take `&mut`.
         Ok(unsafe { View::new(pointer.as_ptr().cast(), layout, layout.allocated()) })
     }
 
-    /// All cells of a domain, halo included, for reading and writing from the host. Blocks as [`view`](Field::view) does.
+    /// All cells of a domain, with the halo, for reading and writing from the host. Blocks as [`view`](Field::view) does.
     ///
     /// # Errors
     /// As for [`view`](Field::view).
@@ -199,9 +199,8 @@ impl<T: Element, D: Device> Field<T, D> {
         Ok(unsafe { ViewMut::new(pointer.as_ptr().cast(), layout, layout.allocated()) })
     }
 
-    /// A copy of the block of `domain` in host memory, as it lies in memory (see [`layout`](Field::layout)). Blocks
-    /// until all work on the device's default stream before it is done, and the last exchange has filled the halo, on
-    /// whatever stream.
+    /// A copy of the block of `domain` in host memory, in the order of its [`layout`](Field::layout). Blocks until all earlier
+    /// work in the default stream of the device is done, and the last exchange has filled the halo, on any stream.
     ///
     /// # Errors
     /// [`FieldError::InFlight`], [`FieldError::NoSuchDomain`], [`FieldError::Device`].
@@ -211,13 +210,13 @@ impl<T: Element, D: Device> Field<T, D> {
         let mut copy = vec![T::zeroed(); (high - low) as usize];
         let from = pointer.offset(low * size_of::<T>() as isize);
         let stream = self.device.default_stream();
-        // SAFETY: the span is valid memory; no exchange is in flight and `self` is borrowed, so nobody writes it but
-        // work that the caller put on a stream, which the default stream orders.
+        // SAFETY: the span is valid memory; no exchange is in flight and `self` is borrowed, so only work that the caller put
+        // into a stream writes it, which the default stream orders.
         unsafe { self.device.read(from, bytemuck::cast_slice_mut(&mut copy), &stream)? };
         Ok(copy)
     }
 
-    /// Replaces the block of `domain` by `values`, laid out as it lies in memory. In order with the default stream.
+    /// Replaces the block of `domain` by `values`, in the order of its layout. Ordered with the default stream.
     ///
     /// # Errors
     /// As for [`to_vec`](Field::to_vec), and [`FieldError::Layout`] for another number of values.
@@ -277,7 +276,7 @@ impl<T: Element, D: Device> Field<T, D> {
         }
     }
 
-    /// Tells this field from any other that is alive.
+    /// A number that differs from that of any other live field.
     pub(crate) fn identity(&self) -> usize {
         Arc::as_ptr(&self.storage).addr()
     }

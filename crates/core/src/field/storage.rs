@@ -1,4 +1,4 @@
-//! The memory of fields that own theirs, and whether an exchange is using it.
+//! The memory of fields that own it, and whether an exchange is using it.
 
 use std::any::Any;
 use std::fmt::Debug;
@@ -12,9 +12,9 @@ use crate::transport::Lease;
 #[derive(Debug)]
 pub(crate) struct Storage {
     in_flight: AtomicBool,
-    /// How many parts of exchanges that were given up have messages under way from the memory or to it.
+    /// The number of parts of abandoned exchanges with messages under way from the memory or to it.
     holds: AtomicUsize,
-    /// What devices that go on working after a call has returned may still be writing.
+    /// The work of asynchronous devices that may still be writing the memory.
     writers: Mutex<Vec<Weak<dyn LastWrite>>>,
     pub(super) host_accessible: bool,
     memory: Memory,
@@ -22,25 +22,24 @@ pub(crate) struct Storage {
 
 /// The latest work of a device that writes a field.
 pub(crate) trait LastWrite: Debug + Send + Sync {
-    /// Blocks the host until it is done.
+    /// Blocks the host until the work is done.
     fn wait(&self) -> Result<(), DeviceError>;
 }
 
-/// What owns the memory of a field.
+/// The owner of the memory of a field.
 #[derive(Debug)]
 pub(super) enum Memory {
-    /// Of which neighbours on this node can map some, or all.
+    /// Memory that neighbours on this node can map, in part or as a whole.
     Leased(Lease),
-    /// Which the device has allocated.
-    Allocated(Box<dyn Exporting>),
-    Other {
-        _owner: Box<dyn Any + Send + Sync>,
-    },
+    /// Memory that the device has allocated.
+    Allocated(Box<dyn Exportable>),
+    /// Memory of the caller.
+    Other { _owner: Box<dyn Any + Send + Sync> },
 }
 
 /// Memory that a device has allocated, and may export.
-pub(crate) trait Exporting: Debug + Send + Sync {
-    /// Where it begins.
+pub(crate) trait Exportable: Debug + Send + Sync {
+    /// The first address.
     fn begin(&self) -> Pointer;
     /// See [`Device::export`].
     fn export(&self) -> Result<Vec<u8>, DeviceError>;
@@ -53,7 +52,7 @@ pub(super) struct Allocated<D: Device> {
     pub(super) buffer: D::Buffer,
 }
 
-impl<D: Device> Exporting for Allocated<D> {
+impl<D: Device> Exportable for Allocated<D> {
     fn begin(&self) -> Pointer {
         self.buffer.pointer()
     }
@@ -78,7 +77,7 @@ impl Storage {
     }
 
     /// The memory, if a device has allocated it for the field.
-    pub(crate) fn allocated(&self) -> Option<&dyn Exporting> {
+    pub(crate) fn allocated(&self) -> Option<&dyn Exportable> {
         match &self.memory {
             Memory::Allocated(memory) => Some(&**memory),
             Memory::Leased(_) | Memory::Other { .. } => None,
@@ -90,7 +89,7 @@ impl Storage {
         if self.in_flight.swap(true, Ordering::AcqRel) {
             return false;
         }
-        // Holds begin in flight alone: after this look there are none, as long as it lasts.
+        // Holds begin only in flight: if there are none now, there are none until an exchange begins one.
         let held = self.holds.load(Ordering::Acquire) > 0;
         if held {
             self.land();
@@ -103,7 +102,7 @@ impl Storage {
         self.in_flight.store(false, Ordering::Release);
     }
 
-    /// Keeps the memory, which is in flight, from coming to rest before it is released.
+    /// Keeps the memory, which is in flight, in flight until [`release`](Storage::release).
     pub(crate) fn hold(&self) {
         self.holds.fetch_add(1, Ordering::AcqRel);
     }
@@ -113,7 +112,7 @@ impl Storage {
         self.holds.fetch_sub(1, Ordering::AcqRel);
     }
 
-    /// Has access from the host wait for `writer`, as long as that lives; it waits itself before it is dropped.
+    /// Makes access from the host wait for `writer` as long as that is alive; it waits itself before it is dropped.
     pub(crate) fn written_by<W: LastWrite + 'static>(&self, writer: &Arc<W>) {
         let mut writers = self.writers.lock().unwrap_or_else(PoisonError::into_inner);
         writers.retain(|writer| writer.strong_count() > 0);
@@ -123,7 +122,7 @@ impl Storage {
         }
     }
 
-    /// Blocks the host until no device writes the memory any more.
+    /// Blocks the host until no device writes the memory.
     pub(super) fn wait_for_writers(&self) -> Result<(), DeviceError> {
         let writers = self.writers.lock().unwrap_or_else(PoisonError::into_inner);
         writers.iter().filter_map(Weak::upgrade).try_for_each(|writer| writer.wait())

@@ -1,4 +1,4 @@
-//! Fields as an exchange sees them: blocks of memory, whatever the element and the device.
+//! Fields as an exchange sees them: blocks of memory, without types for element and device.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::element::ElementType;
 #[derive(Clone, Copy)]
 pub(crate) struct FieldRef<'f> {
     pub(crate) element: ElementType,
-    /// Of the element's Rust type, in bytes.
+    /// The alignment of the Rust type of the element, in bytes.
     pub(crate) alignment: usize,
     pub(crate) vector: &'f VectorAxes,
     /// As in [`BoundField`].
@@ -20,23 +20,23 @@ pub(crate) struct FieldRef<'f> {
     pub(crate) blocks: &'f [(Pointer, BlockLayout)],
 }
 
-/// A field as the exchange sees it: untyped blocks.
+/// A field as an exchange stores it.
 #[derive(Debug, Clone)]
 pub(crate) struct BoundField {
     pub(crate) element: ElementType,
-    /// Of the element's Rust type, in bytes.
+    /// The alignment of the Rust type of the element, in bytes.
     pub(crate) alignment: usize,
     pub(crate) vector: VectorAxes,
-    /// Set for memory that lives as long as this; `None` for memory that `start` and `finish` alone may touch.
+    /// Set for memory that lives as long as this; `None` for memory that only `start` and `finish` may touch.
     pub(crate) storage: Option<Arc<Storage>>,
-    /// The number of its first block among those of all fields, if they may be elsewhere at each start.
+    /// The number of its first block among the blocks of all fields, if the fields may be elsewhere at each start.
     pub(crate) anchor: Option<u32>,
     /// For each domain the address of the first element, and the layout.
     pub(crate) blocks: Vec<(Pointer, BlockLayout)>,
 }
 
 impl BoundField {
-    /// The axes from the slowest to the fastest in memory, as in its largest block.
+    /// The axes from the slowest to the fastest in memory, in its largest block.
     pub(crate) fn memory_order(&self) -> [u8; MAX_COPY_AXES] {
         let largest = self.blocks.iter().max_by_key(|(_, layout)| layout.allocated().cells());
         largest.map_or(std::array::from_fn(|axis| axis as u8), |(_, layout)| layout.memory_order())
@@ -44,7 +44,7 @@ impl BoundField {
 }
 
 impl FieldRef<'_> {
-    /// The field as an exchange keeps it.
+    /// The field as an exchange stores it.
     pub(crate) fn bound(&self) -> BoundField {
         let FieldRef { element, alignment, .. } = *self;
         let (storage, blocks) = (self.storage.cloned(), self.blocks.to_vec());

@@ -1,4 +1,4 @@
-//! Which components of a field are those of vectors.
+//! The components of a field that form vectors.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,16 +7,16 @@ use crate::device::Pointer;
 use crate::domain::{Grid, Orientation};
 use crate::element::ElementType;
 
-/// The axes that the first components of a field point along, in the direction of growing indices; further components
-/// are scalars. The components along one axis are told apart by their order: each belongs to a vector of its own.
+/// The axes along which the first components of a field point, in the direction of growing indices; further components are
+/// scalars. If several components point along one axis, the first belongs to the first vector, and so on.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct VectorAxes(Vec<usize>);
 
 impl VectorAxes {
-    /// Those of a field with these blocks.
+    /// The axes for a field with these blocks.
     ///
     /// # Errors
-    /// [`FieldError::Layout`] for elements without a sign, more axes than components, and axes that are not there.
+    /// [`FieldError::Layout`] for elements without a sign, more axes than components, and axes that do not exist.
     pub(crate) fn new(
         axes: &[usize],
         element: ElementType,
@@ -54,7 +54,7 @@ impl VectorAxes {
         (candidates.nth(vector).unwrap_or(component), reversed)
     }
 
-    /// What keeps the vectors from being turned as the grid asks, in words.
+    /// The text of the error if the grid turns vectors and these cannot be turned.
     pub(crate) fn misfit(&self, grid: &Grid) -> Option<String> {
         let [y, x] = grid.face_axes()?;
         let count = |axis: usize| self.0.iter().filter(|&&other| other == axis).count();

@@ -1,4 +1,4 @@
-//! The one description of an array that every protocol gives.
+//! The description of an array, the same for all protocols.
 
 use std::fmt;
 use std::ops::Range;
@@ -7,11 +7,12 @@ use super::{InteropError, Protocol};
 use crate::device::Pointer;
 use crate::element::ElementType;
 
-/// An array of another program, or one for it: where and how its elements lie. Plain data that holds nothing alive.
+/// An array of another program, or for another program: the address and the layout of its elements. Plain data that keeps nothing
+/// alive.
 ///
-/// Whatever protocol it came by: the number of elements, every offset and every address fit into the address space; the
-/// first element has an address that is not null and is aligned for its type, unless the array is empty; strides are in
-/// elements, and 1 along an axis that has at most one place, of which a stride says nothing.
+/// For every protocol, the number of elements, all offsets and all addresses fit into the address space. Unless the array is
+/// empty, the address of the first element is not null and is aligned for its type. Strides are in elements; along an axis of
+/// extent 0 or 1, where they have no effect, they are 1.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ArrayDescription {
     pub(super) element: ElementType,
@@ -24,17 +25,16 @@ pub struct ArrayDescription {
     pub(super) copied: bool,
 }
 
-/// Where the memory of an array is.
+/// The location of the memory of an array.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct ArrayDevice {
     /// The kind of memory.
     pub kind: ArrayDeviceKind,
-    /// The number of the device as its runtime counts; `None` where the protocol does not tell, so that it has to be
-    /// found from the address.
+    /// The number of the device in its runtime; `None` if the protocol does not tell. Then it follows from the address.
     pub index: Option<u32>,
 }
 
-/// The kinds of memory that arrays come in.
+/// The kinds of memory of arrays.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ArrayDeviceKind {
@@ -55,24 +55,24 @@ pub enum ArrayDeviceKind {
 }
 
 impl ArrayDescription {
-    /// The same array, for reading alone.
+    /// The same array, read-only.
     #[must_use]
     pub fn for_reading(mut self) -> ArrayDescription {
         self.read_only = true;
         self
     }
 
-    /// The type of an element. Booleans of one byte come as [`ElementType::U8`]: an exchange moves their bytes.
+    /// The type of an element. Booleans of one byte are [`ElementType::U8`]: an exchange moves their bytes.
     pub fn element(&self) -> ElementType {
         self.element
     }
 
-    /// The number of places along each axis; without axes for a single number.
+    /// The extent of each axis; no entries for a single number.
     pub fn shape(&self) -> &[usize] {
         &self.shape
     }
 
-    /// Elements from one place to the next along each axis, of either sign; 0 where all places of an axis are one.
+    /// The distance in elements between neighbours along each axis, of either sign; 0 if all of them are at one address.
     pub fn strides(&self) -> &[isize] {
         &self.strides
     }
@@ -82,24 +82,24 @@ impl ArrayDescription {
         self.first
     }
 
-    /// Where the memory is.
+    /// The location of the memory.
     pub fn device(&self) -> ArrayDevice {
         self.device
     }
 
-    /// Whether the other program forbids to write into it.
+    /// Whether the other program forbids writing to it.
     pub fn read_only(&self) -> bool {
         self.read_only
     }
 
-    /// Whether it is a copy made for us, so that the other program never sees what is written into it.
+    /// Whether it is a copy, so that the other program never sees what is written to it.
     pub fn copied(&self) -> bool {
         self.copied
     }
 
     /// The number of elements.
     pub fn elements(&self) -> usize {
-        // The product of the other extents of an empty array may be past all bounds.
+        // The product of the other extents of an empty array may overflow.
         if self.is_empty() { 0 } else { self.shape.iter().product() }
     }
 
@@ -108,7 +108,8 @@ impl ArrayDescription {
         self.shape.contains(&0)
     }
 
-    /// Offsets from the first element of the lowest one in memory and one past the highest; `(0, 0)` without elements.
+    /// The offsets of the lowest element in memory and of the end of the highest, from the first element, in elements; `(0, 0)`
+    /// without elements.
     pub fn span(&self) -> (isize, isize) {
         self.span
     }
@@ -124,7 +125,7 @@ impl ArrayDescription {
         address(self.span.0)..address(self.span.1)
     }
 
-    /// Whether the elements lie one after the other, the last axis fastest.
+    /// Whether the elements are contiguous, with the last axis fastest.
     pub fn is_contiguous(&self) -> bool {
         let mut expected = 1;
         self.is_empty()
@@ -135,16 +136,16 @@ impl ArrayDescription {
             })
     }
 
-    /// Refuses an array into which halos cannot be written so that the other program sees them.
+    /// Checks that halos can be written to the array so that the other program sees them.
     ///
     /// # Errors
-    /// `BufferError` for an array that is read-only, that is a copy, or of which several places are one.
+    /// `BufferError` for an array that is read-only, that is a copy, or that has several elements at one address.
     pub fn check_writable(&self, protocol: Protocol) -> Result<(), InteropError> {
-        const FUNCTIONAL: &str = "pass an array that can be written, or exchange a copy and take the result";
+        const FUNCTIONAL: &str = "pass a writable array, or exchange a copy and use the result";
         if self.read_only {
             return Err(protocol.fault("read-only").buffer(
-                "an array to write into",
-                "one for reading",
+                "a writable array",
+                "a read-only one",
                 FUNCTIONAL,
             ));
         }
@@ -152,9 +153,9 @@ impl ArrayDescription {
             return Err(protocol.fault("flags").buffer("the array itself", "a copy of it", FUNCTIONAL));
         }
         if let Some(axis) = self.strides.iter().position(|&stride| stride == 0) {
-            let found = format!("stride 0 along axis {axis} of {} places", self.shape[axis]);
+            let found = format!("stride 0 along axis {axis} of extent {}", self.shape[axis]);
             return Err(protocol.fault("strides").buffer(
-                "a place in memory for each element",
+                "an address of its own for each element",
                 found,
                 FUNCTIONAL,
             ));

@@ -1,12 +1,12 @@
-//! The checks that all protocols have in common. Sums and products are made in 128 bits, and each is bounded before it
-//! goes into the next, so that nothing wraps.
+//! The checks that all protocols share. Sums and products have 128 bits, and each is bounded before it enters the next one, so
+//! that nothing overflows.
 
 use super::array::{ArrayDescription, ArrayDevice};
 use super::{InteropError, Protocol};
 use crate::device::Pointer;
 use crate::element::ElementType;
 
-/// The most axes that an array may have, as in NumPy 2.
+/// The maximum number of axes of an array, as in NumPy 2.
 pub const MAX_ARRAY_AXES: usize = 64;
 
 /// An array as a protocol describes it.
@@ -17,19 +17,19 @@ pub(super) struct Unchecked<'a> {
     pointer: *mut u8,
     shape: &'a [i64],
     strides: Option<&'a [i64]>,
-    /// Bytes of what strides are counted in.
+    /// The unit of the strides, in bytes.
     stride_unit: i128,
-    /// The name of the field, and bytes from the pointer to the first element.
+    /// The name of the member with the offset, and the offset of the first element from the pointer in bytes.
     offset: (&'static str, i128),
     device: ArrayDevice,
 }
 
 impl ArrayDescription {
-    /// The array whose element `[0, 0, …]` has the address `first`. `shape` has an entry for each axis, and so has
-    /// `strides` (in elements, of either sign).
+    /// The array whose element `[0, 0, …]` has the address `first`. `shape` and `strides` have one entry for each axis; strides
+    /// are in elements, of either sign.
     ///
     /// # Errors
-    /// An [`InteropError`] for each thing that [`ArrayDescription`] says cannot be, and for a wrong number of strides.
+    /// An [`InteropError`] for each violation of the guarantees of [`ArrayDescription`], and for a wrong number of strides.
     pub fn new(
         element: ElementType,
         first: Pointer,
@@ -103,7 +103,7 @@ impl<'a> Unchecked<'a> {
         Ok(shape)
     }
 
-    /// In elements; those that say nothing become 1.
+    /// The strides in elements; strides without effect become 1.
     fn checked_strides(&self, shape: &[usize]) -> Result<Vec<isize>, InteropError> {
         let fault = self.protocol.fault("strides");
         let Some(given) = self.strides else { return Ok(contiguous(shape)) };
@@ -133,7 +133,7 @@ impl<'a> Unchecked<'a> {
         given.iter().zip(shape).map(in_elements).collect()
     }
 
-    /// Offsets in elements from the first of the lowest and one past the highest.
+    /// As [`ArrayDescription::span`].
     fn checked_span(&self, shape: &[usize], strides: &[isize]) -> Result<(isize, isize), InteropError> {
         if shape.contains(&0) {
             return Ok((0, 0));
@@ -160,7 +160,7 @@ impl<'a> Unchecked<'a> {
         let address = self.pointer.addr() as i128;
         let fault = self.protocol.fault("data");
         if low == high {
-            // Nobody follows the address of an empty array, wherever it leads.
+            // Nothing follows the address of an empty array.
             return Ok(Pointer::new(self.pointer.wrapping_offset(self.offset.1 as isize)));
         }
         if address == 0 {
@@ -188,7 +188,7 @@ impl<'a> Unchecked<'a> {
     }
 }
 
-/// The strides of an array in C order, in elements; its number of elements is known to fit.
+/// The strides of an array in C order, in elements. The number of elements has been checked.
 fn contiguous(shape: &[usize]) -> Vec<isize> {
     let mut strides = vec![1; shape.len()];
     if !shape.contains(&0) {

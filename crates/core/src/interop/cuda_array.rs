@@ -1,14 +1,14 @@
-//! `__cuda_array_interface__`, version 3 (and 2, which PyTorch still gives): arrays on CUDA devices, as members of a
-//! dictionary. <https://numba.readthedocs.io/en/stable/cuda/cuda_array_interface.html>
+//! `__cuda_array_interface__`, version 3 (and 2, which PyTorch still uses): arrays on CUDA devices, as members of a dictionary.
+//! <https://numba.readthedocs.io/en/stable/cuda/cuda_array_interface.html>
 //!
-//! There is no member for an owner: whoever uses the array holds the object that gave the dictionary.
+//! The dictionary has no member for an owner: the user of the array holds the object that gave the dictionary.
 
 use super::check::Unchecked;
 use super::stream::StreamOrder;
 use super::{ArrayDescription, ArrayDevice, ArrayDeviceKind, InteropError, Protocol, typestr};
 
-/// The members of the dictionary as they stand; `None` for one that is absent or `None`. The member `descr` says nothing
-/// that `typestr` does not for the types of fields.
+/// The unchecked members of the dictionary; `None` for a member that is absent or `None`. The member `descr` is left out: for the
+/// types of fields it repeats `typestr`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct CudaArrayInterface {
     /// The extent of each axis.
@@ -19,7 +19,7 @@ pub struct CudaArrayInterface {
     pub data: Option<(u64, bool)>,
     /// The version of the protocol.
     pub version: Option<i64>,
-    /// **Bytes** from one place to the next along each axis; `None` for C order.
+    /// The distance in **bytes** between neighbours along each axis; `None` for C order.
     pub strides: Option<Vec<i64>>,
     /// Whether there is a `mask`.
     pub masked: bool,
@@ -30,11 +30,11 @@ pub struct CudaArrayInterface {
 const FAULTS: Protocol = Protocol::CudaArray;
 
 impl CudaArrayInterface {
-    /// The checked array, and the stream to wait for and to be waited on. The number of the device is not among the
-    /// members and has to be found from the address.
+    /// The checked array, and the stream with which it is ordered. No member has the number of the device, which follows from
+    /// the address.
     ///
     /// # Errors
-    /// An [`InteropError`] for each member that is missing, malformed, or cannot be served.
+    /// An [`InteropError`] for a missing, malformed or unsupported member.
     pub fn describe(&self) -> Result<(ArrayDescription, StreamOrder), InteropError> {
         match self.version {
             Some(2 | 3) => {}
@@ -62,10 +62,10 @@ impl CudaArrayInterface {
         Ok((array, StreamOrder::from_cuda_array(self.stream)?))
     }
 
-    /// The members for an array of ours, whose last work is on `stream`.
+    /// The members for an array whose last work is in `stream`.
     ///
     /// # Errors
-    /// `BufferError` for memory that CUDA devices do not address, and for an element type without a type string.
+    /// `BufferError` for memory without CUDA addresses, and for an element type without a type string.
     pub fn of(array: &ArrayDescription, stream: StreamOrder) -> Result<CudaArrayInterface, InteropError> {
         use ArrayDeviceKind::*;
         if !matches!(array.device().kind, Cuda | CudaHost | CudaManaged) {
@@ -87,12 +87,12 @@ impl CudaArrayInterface {
     }
 }
 
-/// The address of the first element as a number, 0 without elements. Whoever gets it may follow it.
+/// The address of the first element as a number, 0 without elements. The receiver may follow it: its provenance is exposed.
 pub(super) fn address_of(array: &ArrayDescription) -> u64 {
     if array.is_empty() { 0 } else { array.first().as_ptr().expose_provenance() as u64 }
 }
 
-/// The pointer to an address that another program gave as a number.
+/// The pointer to an address from another program.
 pub(super) fn pointer(protocol: Protocol, address: u64) -> Result<*mut u8, InteropError> {
     usize::try_from(address).map(std::ptr::with_exposed_provenance_mut).map_err(|_| {
         let found = format!("{address:#x}");

@@ -1,23 +1,23 @@
-//! What can be wrong with an array or a stream of another program.
+//! The errors in arrays and streams of other programs.
 
 use std::fmt;
 
-/// A field of a protocol that is malformed or cannot be served.
+/// A malformed or unsupported member of a protocol.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{field}` of {protocol}: expected {expected}, found {found}; {advice}")]
 #[non_exhaustive]
 pub struct InteropError {
-    /// The protocol by which it came.
+    /// The protocol.
     pub protocol: Protocol,
-    /// The field, as the protocol names it.
+    /// The member, as the protocol names it.
     pub field: &'static str,
-    /// What would have been right.
+    /// The values that are valid.
     pub expected: String,
-    /// What was given.
+    /// The value that was found.
     pub found: String,
-    /// What to do about it.
+    /// What to do.
     pub advice: &'static str,
-    /// What a Python package should raise.
+    /// The exception that a Python package should raise.
     pub exception: PythonException,
 }
 
@@ -31,7 +31,7 @@ pub enum Protocol {
     CudaArray,
     /// `__sycl_usm_array_interface__`.
     SyclUsmArray,
-    /// An object that stands for a CUDA stream.
+    /// An object that represents a CUDA stream.
     StreamObject,
     /// None: an [`ArrayDescription`](super::ArrayDescription) made in Rust.
     Description,
@@ -49,14 +49,14 @@ impl fmt::Display for Protocol {
     }
 }
 
-/// What a Python package should raise; shown as Python's name for it.
+/// The exception that a Python package should raise; displayed as Python names it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum PythonException {
-    /// The object has no such protocol, or something is of the wrong type.
+    /// The object does not have the protocol, or a member has the wrong type.
     TypeError,
-    /// The array is well described and cannot be shared: its device, its element type, read-only.
+    /// The description is valid, but the array cannot be shared: because of its device, its element type, or as read-only.
     BufferError,
-    /// A field is malformed.
+    /// A member is malformed.
     ValueError,
 }
 
@@ -66,7 +66,7 @@ impl fmt::Display for PythonException {
     }
 }
 
-/// The protocol and the field that an error is about.
+/// The protocol and the member with an error.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Fault {
     pub(super) protocol: Protocol,
@@ -80,7 +80,7 @@ impl Protocol {
 }
 
 impl Fault {
-    /// A malformed field.
+    /// The error for a malformed member.
     pub(super) fn value(
         self,
         expected: impl ToString,
@@ -90,7 +90,7 @@ impl Fault {
         self.raise(PythonException::ValueError, expected, found, advice)
     }
 
-    /// An array that cannot be shared.
+    /// The error for an array that cannot be shared.
     pub(super) fn buffer(
         self,
         expected: impl ToString,
@@ -100,7 +100,7 @@ impl Fault {
         self.raise(PythonException::BufferError, expected, found, advice)
     }
 
-    /// Something of a wrong type.
+    /// The error for a member of a wrong type.
     pub(super) fn wrong_type(
         self,
         expected: impl ToString,

@@ -1,12 +1,12 @@
 //! Arrays and streams of other programs, as checked plain data.
 //!
-//! An array comes in by one of three protocols, each in a module of its own: [`dlpack`], [`cuda_array`] and
-//! [`sycl_usm`]. Each gives one and the same [`ArrayDescription`], of which everything has been checked that can be checked
-//! without following its address; the same description goes out again by each of them. [`stream`] reads the streams that
-//! come along. A field that cannot be right is an [`InteropError`] of its own, which says what Python should raise.
+//! An array arrives by one of three protocols: [`dlpack`], [`cuda_array`] and [`sycl_usm`]. All give the same
+//! [`ArrayDescription`], with every check that needs no access to the memory of the array, and all take it to hand an array to
+//! another program. [`stream`] reads the streams that come with arrays, and [`typestr`] the names of element types. An invalid
+//! member of a protocol is an [`InteropError`], which names the exception that Python should raise.
 //!
-//! Nothing here knows Python, follows an address of array memory or asks a device. Whether the memory is what the
-//! description says, and belongs to a device, is for the backend to ask.
+//! Nothing here knows Python, follows an address of array memory or calls a device. The backend checks that the memory belongs
+//! to its device. A [`Field`](crate::Field) in such arrays is made by [`in_arrays`](crate::Field::in_arrays).
 
 pub mod cuda_array;
 pub mod dlpack;

@@ -1,44 +1,44 @@
-//! The streams that come with arrays, as the protocols number them.
+//! The streams that come with arrays, in the numbers of the protocols.
 
 use super::{ArrayDeviceKind, InteropError, Protocol};
 
-/// A stream, or the wish for none.
+/// The stream with which an array is ordered, or none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum StreamOrder {
-    /// Nobody synchronises: the caller has done so already, or there are no streams.
+    /// No stream: the caller has synchronised already, or there are no streams.
     Unordered,
-    /// The device's default stream; on CUDA the legacy one.
+    /// The default stream of the device; on CUDA the legacy default stream.
     Default,
     /// CUDA's default stream of each thread.
     PerThread,
-    /// A stream by its native handle.
+    /// The stream with this native handle.
     Native(usize),
 }
 
-/// An object that stands for a stream, after the attributes by which it does, in the order in which to try them.
+/// A Python object that represents a stream, by the attribute that it has, in the order in which to try them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum StreamObject {
     /// Python's `None`: the default stream.
     None,
-    /// What `__cuda_stream__()` gave.
+    /// The result of `__cuda_stream__()`.
     CudaStream {
-        /// The version of the protocol; 0 is known.
+        /// The version of the protocol; only 0 is supported.
         version: i64,
         /// The `cudaStream_t`.
         handle: i64,
     },
-    /// What the attribute `ptr` holds, as on CuPy's streams: the `cudaStream_t`.
+    /// The value of the attribute `ptr`, as of CuPy's streams: the `cudaStream_t`.
     Ptr(i64),
-    /// None of these; the name of the object's type.
+    /// None of these; the name of the type of the object.
     Other(String),
 }
 
 impl StreamOrder {
-    /// What `stream` of `__dlpack__` means for an array of this kind.
+    /// The meaning of the argument `stream` of `__dlpack__` for an array of this kind.
     ///
     /// # Errors
-    /// `ValueError` for the numbers that DLPack forbids, `TypeError` for a number where there are none: on the host, and
-    /// for unified shared memory, whose producers take a queue object.
+    /// `ValueError` for the numbers that DLPack forbids; `TypeError` for any number on the host, which has no streams, and for
+    /// unified shared memory, whose producers take a queue object.
     pub fn from_dlpack(kind: ArrayDeviceKind, stream: Option<i64>) -> Result<StreamOrder, InteropError> {
         use ArrayDeviceKind::*;
         let fault = Protocol::DlPack.fault("stream");
@@ -67,10 +67,10 @@ impl StreamOrder {
         }
     }
 
-    /// What to pass as `stream` of `__dlpack__` so that the producer makes this stream wait.
+    /// The argument `stream` of `__dlpack__` with which the producer makes this stream wait.
     ///
     /// # Errors
-    /// `BufferError` for a stream where the protocol has no number for it.
+    /// `BufferError` for a stream without a number in the protocol.
     pub fn to_dlpack(self, kind: ArrayDeviceKind) -> Result<Option<i64>, InteropError> {
         use ArrayDeviceKind::*;
         match (kind, self) {
@@ -92,7 +92,7 @@ impl StreamOrder {
         }
     }
 
-    /// What the member `stream` of `__cuda_array_interface__` means; `None` if it is absent or `None`.
+    /// The meaning of the member `stream` of `__cuda_array_interface__`; pass `None` if it is absent or `None`.
     ///
     /// # Errors
     /// `ValueError` for 0 and for negative numbers.
@@ -120,10 +120,10 @@ impl StreamOrder {
         }
     }
 
-    /// The stream that an object stands for. Unlike in the protocols above, the handle 0 is the default stream.
+    /// The stream that an object represents. Unlike in the protocols above, the handle 0 is the default stream.
     ///
     /// # Errors
-    /// `TypeError` for an object that is no stream, `ValueError` for another version and for a negative handle.
+    /// `TypeError` for an object that is not a stream; `ValueError` for another version and for a negative handle.
     pub fn from_object(object: &StreamObject) -> Result<StreamOrder, InteropError> {
         let handle = match object {
             StreamObject::None => 0,
@@ -156,7 +156,7 @@ impl StreamOrder {
     }
 
     /// The handle for [`borrow_stream`](crate::device::Device::borrow_stream): 0 for the default stream, 2 (CUDA's
-    /// `cudaStreamPerThread`) for that of each thread; `None` where nobody synchronises.
+    /// `cudaStreamPerThread`) for the default stream of each thread; `None` for no stream.
     pub fn handle(self) -> Option<usize> {
         match self {
             StreamOrder::Unordered => None,

@@ -1,4 +1,4 @@
-//! Element types as NumPy's array interface writes them: byte order, kind and bytes, such as `<f8`.
+//! The type strings of NumPy's array interface: byte order, kind and bytes, such as `<f8`.
 
 use super::{InteropError, Protocol};
 use crate::element::ElementType;
@@ -6,10 +6,10 @@ use crate::element::ElementType;
 /// The byte order of this machine.
 const NATIVE: char = if cfg!(target_endian = "little") { '<' } else { '>' };
 
-/// The element type that `typestr` names. `|b1` gives [`ElementType::U8`].
+/// The element type of `typestr`. That of `|b1` is [`ElementType::U8`].
 ///
 /// # Errors
-/// `ValueError` for what is not a type string; `BufferError` for the other byte order and for types that no field has.
+/// `ValueError` for an invalid type string; `BufferError` for the other byte order, and for types that fields do not have.
 pub fn parse(protocol: Protocol, typestr: &str) -> Result<ElementType, InteropError> {
     let fault = protocol.fault("typestr");
     let malformed = || {
@@ -51,7 +51,7 @@ pub fn parse(protocol: Protocol, typestr: &str) -> Result<ElementType, InteropEr
         }
     };
     match order {
-        // Strictly for single bytes; dpnp writes it before every type, and NumPy reads it as the order of this machine.
+        // Strictly for single bytes. But dpnp writes it for all types, and NumPy reads it as the order of this machine.
         '|' => Ok(element),
         order if order == NATIVE => Ok(element),
         _ => {
@@ -64,7 +64,7 @@ pub fn parse(protocol: Protocol, typestr: &str) -> Result<ElementType, InteropEr
 /// The type string of an element type.
 ///
 /// # Errors
-/// `BufferError` for bfloat16 and 128-bit integers, which have none.
+/// `BufferError` for bfloat16 and 128-bit integers, which do not have one.
 pub fn of(protocol: Protocol, element: ElementType) -> Result<String, InteropError> {
     use ElementType::*;
     let kind = match element {

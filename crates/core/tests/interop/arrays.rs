@@ -266,6 +266,6 @@ fn halos_are_written_only_where_the_other_program_sees_them() {
     );
     let repeated = made(&[3, 4], &[0, 1], ArrayDeviceKind::Cuda);
     let checked = repeated.check_writable(Protocol::CudaArray);
-    refused(checked, Protocol::CudaArray, "strides", BufferError, "axis 0 of 3 places");
+    refused(checked, Protocol::CudaArray, "strides", BufferError, "axis 0 of extent 3");
     made(&[1, 4], &[0, 1], ArrayDeviceKind::Cuda).check_writable(Protocol::CudaArray).unwrap();
 }

@@ -162,7 +162,7 @@ fn types_and_devices_come_back() {
     ] {
         let device = DLDevice { device_type, device_id: 3 };
         let place = ArrayDevice { kind, index: Some(3) };
-        assert_eq!((device.place(), DLDevice::of(place)), (Ok(place), Ok(device)));
+        assert_eq!((device.array_device(), DLDevice::of(place)), (Ok(place), Ok(device)));
     }
     let unknown = ArrayDevice { kind: ArrayDeviceKind::Usm, index: None };
     refused(DLDevice::of(unknown), HERE, "device_id", BufferError, "unknown device");

@@ -4,13 +4,13 @@ use std::ptr::NonNull;
 
 use ndarray::{ArrayView, ArrayViewMut, Axis, Dimension, IxDyn, ShapeBuilder as _, StrideShape};
 
-use super::place::Place;
+use super::region::Region;
 use super::{View, ViewMut};
 use crate::field::FieldError;
 
 impl<'a, T: Copy> View<'a, T> {
-    /// The region as an array: an axis for each of the cells', and a last one for the components if there are several.
-    /// Index 0 is the lowest cell of the [`region`](View::region). Copies nothing.
+    /// The region as an array with the axes of the cells, and a last axis for the components if there are several. Index 0 is
+    /// the lowest cell of the [`region`](View::region). Copies nothing.
     ///
     /// ```
     /// # use haloport_core::{FieldError, View};
@@ -22,12 +22,12 @@ impl<'a, T: Copy> View<'a, T> {
     /// # Errors
     /// [`FieldError::Layout`] if `I` has another number of axes. `IxDyn` has any.
     pub fn array<I: Dimension>(&self) -> Result<ArrayView<'a, T, I>, FieldError> {
-        let (first, shape, turned) = shape(&self.place);
-        // SAFETY: the shape and the strides lead to the region's elements and to no others, and nobody writes them during
-        // `'a`. Strides below 0 are turned round, so `first` is the lowest address.
+        let (first, shape, reversed) = shape(&self.region);
+        // SAFETY: the shape and the strides lead to the elements of the region and to no others, and nothing writes them during
+        // `'a`. Negative strides are reversed, so `first` is the lowest address.
         let mut array =
-            unsafe { ArrayView::from_shape_ptr(shape, first_of(&self.place, self.pointer, first)) };
-        turned.into_iter().for_each(|axis| array.invert_axis(Axis(axis)));
+            unsafe { ArrayView::from_shape_ptr(shape, first_of(&self.region, self.pointer, first)) };
+        reversed.into_iter().for_each(|axis| array.invert_axis(Axis(axis)));
         let axes = array.ndim();
         array.into_dimensionality().map_err(|_| wrong_axes::<I>(axes))
     }
@@ -39,20 +39,20 @@ impl<T: Copy> ViewMut<'_, T> {
     /// # Errors
     /// As there.
     pub fn array_mut<I: Dimension>(&mut self) -> Result<ArrayViewMut<'_, T, I>, FieldError> {
-        let (first, shape, turned) = shape(&self.place);
-        let first = first_of(&self.place, self.pointer, first).cast_mut();
+        let (first, shape, reversed) = shape(&self.region);
+        let first = first_of(&self.region, self.pointer, first).cast_mut();
         // SAFETY: as in `View::array`; the elements are ours alone as long as `self` is borrowed, and no two indices lead to
         // the same one.
         let mut array = unsafe { ArrayViewMut::from_shape_ptr(shape, first) };
-        turned.into_iter().for_each(|axis| array.invert_axis(Axis(axis)));
+        reversed.into_iter().for_each(|axis| array.invert_axis(Axis(axis)));
         let axes = array.ndim();
         array.into_dimensionality().map_err(|_| wrong_axes::<I>(axes))
     }
 }
 
-/// The lowest address of the elements; without elements, one that is not null, which the block's may be.
-fn first_of<T>(place: &Place, block: *const T, first: isize) -> *const T {
-    if place.region().is_empty() { NonNull::dangling().as_ptr() } else { block.wrapping_offset(first) }
+/// The lowest address of the elements; without elements, an address that is not null, as the block's may be.
+fn first_of<T>(region: &Region, block: *const T, first: isize) -> *const T {
+    if region.cells().is_empty() { NonNull::dangling().as_ptr() } else { block.wrapping_offset(first) }
 }
 
 fn wrong_axes<I: Dimension>(expected: usize) -> FieldError {
@@ -60,20 +60,20 @@ fn wrong_axes<I: Dimension>(expected: usize) -> FieldError {
     FieldError::layout("the axes of an array of a view", expected, found)
 }
 
-/// From the first element of the block to the one at the lowest address, the shape with strides that are not negative, and
-/// the axes whose strides are.
-fn shape(place: &Place) -> (isize, StrideShape<IxDyn>, Vec<usize>) {
-    let region = place.region();
+/// The offset of the element at the lowest address from the first element of the block, the shape with absolute strides, and the
+/// axes with negative strides.
+fn shape(region: &Region) -> (isize, StrideShape<IxDyn>, Vec<usize>) {
+    let cells = region.cells();
     let mut axes: Vec<(usize, isize)> =
-        (0..region.axes()).map(|axis| (region.extent(axis), place.stride(axis))).collect();
-    if place.components() > 1 {
-        axes.push((place.components(), place.component_stride()));
+        (0..cells.axes()).map(|axis| (cells.extent(axis), region.stride(axis))).collect();
+    if region.components() > 1 {
+        axes.push((region.components(), region.component_stride()));
     }
-    let empty = region.is_empty();
+    let empty = cells.is_empty();
     let back = |(extent, stride): &(usize, isize)| stride.min(&0) * (*extent as isize - 1);
-    let first = if empty { 0 } else { place.first() + axes.iter().map(back).sum::<isize>() };
-    let turned = (0..axes.len()).filter(|&axis| axes[axis].1 < 0).collect();
+    let first = if empty { 0 } else { region.first() + axes.iter().map(back).sum::<isize>() };
+    let reversed = (0..axes.len()).filter(|&axis| axes[axis].1 < 0).collect();
     let extents: Vec<usize> = axes.iter().map(|(extent, _)| if empty { 0 } else { *extent }).collect();
     let strides: Vec<usize> = axes.iter().map(|(_, stride)| stride.unsigned_abs()).collect();
-    (first, IxDyn(&extents).strides(IxDyn(&strides)), turned)
+    (first, IxDyn(&extents).strides(IxDyn(&strides)), reversed)
 }

@@ -1,8 +1,8 @@
-//! Views of the cells of a block, from the host.
+//! Access to the cells of a block from the host.
 
 #[cfg(feature = "ndarray")]
 mod array;
-mod place;
+mod region;
 mod rows;
 
 use std::marker::PhantomData;
@@ -12,21 +12,21 @@ pub use rows::{Rows, RowsAround, RowsMut};
 
 use super::{BlockLayout, FieldError};
 use crate::domain::IndexBox;
-use place::Place;
+use region::Region;
 
 /// Read access to the cells of a region of one block, from the host. Indices are global.
 ///
-/// From the quickest to the slowest, with the same values:
-/// - [`as_slice`](View::as_slice): all of a region that lies in one piece;
-/// - [`rows`](View::rows) and [`rows_around`](View::rows_around): slices, also of a part of the region, whatever lies
-///   between them; loops over them are as quick as over a slice (the benchmark `views`);
+/// The ways to the values, from the fastest to the slowest:
+/// - [`as_slice`](View::as_slice): the whole region as one slice, if it is contiguous;
+/// - [`rows`](View::rows) and [`rows_around`](View::rows_around): the region, or a part of it, as one slice for each row; loops
+///   over rows are as fast as over one slice (the benchmark `views`);
 /// - `array`, with the feature `ndarray`: the region as an array of that crate;
-/// - `view[[i, j, k]]`: one cell, which panics outside of the region;
+/// - `view[[i, j, k]]`: one cell; panics outside of the region;
 /// - [`get`](View::get): one cell, by a slice of indices.
 ///
 /// ```
 /// # use haloport_core::{Field, FieldError, IndexBox, View};
-/// /// The sum of the four neighbours of each cell of a box, as wide as the halo within the view.
+/// /// The sum of the four neighbours of each cell of a box; the view has one more cell on each side.
 /// fn sums(view: &View<'_, f64>, cells: &IndexBox) -> Result<Vec<f64>, FieldError> {
 ///     let mut sums = Vec::new();
 ///     for [north, south, west, east] in view.rows_around(1, cells, [[-1, 0], [1, 0], [0, -1], [0, 1]])? {
@@ -39,12 +39,12 @@ use place::Place;
 pub struct View<'a, T> {
     pointer: *const T,
     layout: &'a BlockLayout,
-    place: Place,
+    region: Region,
     lifetime: PhantomData<&'a T>,
 }
 
-/// Read and write access to the cells of a region of one block, from the host. Indices are global. See [`View`] for the
-/// ways to them, which are the same.
+/// Read and write access to the cells of a region of one block, from the host. Indices are global. The ways to the values are
+/// those of [`View`].
 ///
 /// ```
 /// # use haloport_core::{Field, FieldError, IndexBox, View, ViewMut};
@@ -52,7 +52,7 @@ pub struct View<'a, T> {
 /// fn heat(cells: &IndexBox, now: &View<'_, f64>, next: &mut ViewMut<'_, f64>) -> Result<(), FieldError> {
 ///     let around = now.rows_around(1, cells, [[0, 0], [-1, 0], [1, 0], [0, -1], [0, 1]])?;
 ///     for (next, [here, north, south, west, east]) in next.rows_mut(1, cells)?.zip(around) {
-///         let next = &mut next[..here.len()]; // said here, the loop need not check it for each cell
+///         let next = &mut next[..here.len()]; // spares the loop a check for each cell
 ///         for k in 0..here.len() {
 ///             next[k] = here[k] + 0.1 * (north[k] + south[k] + west[k] + east[k] - 4.0 * here[k]);
 ///         }
@@ -64,7 +64,7 @@ pub struct View<'a, T> {
 pub struct ViewMut<'a, T> {
     pointer: *mut T,
     layout: &'a BlockLayout,
-    place: Place,
+    region: Region,
     lifetime: PhantomData<&'a mut T>,
 }
 
@@ -79,68 +79,68 @@ unsafe impl<T: Sync> Sync for ViewMut<'_, T> {}
 
 impl<'a, T: Copy> View<'a, T> {
     /// # Safety
-    /// For `'a`, `pointer` is the first element of a block with this layout, `region` lies in what the layout
-    /// allocates, and nobody writes the region's elements.
-    pub(crate) unsafe fn new(pointer: *const T, layout: &'a BlockLayout, region: IndexBox) -> View<'a, T> {
-        View { pointer, layout, place: Place::new(layout, region), lifetime: PhantomData }
+    /// During `'a`, `pointer` is the first element of a block with this layout, `cells` lie within its allocated cells, and
+    /// nothing writes their elements.
+    pub(crate) unsafe fn new(pointer: *const T, layout: &'a BlockLayout, cells: IndexBox) -> View<'a, T> {
+        View { pointer, layout, region: Region::new(layout, cells), lifetime: PhantomData }
     }
 
-    /// The cells that can be accessed.
+    /// The cells of the view.
     pub fn region(&self) -> IndexBox {
-        *self.place.region()
+        *self.region.cells()
     }
 
-    /// How the block lies in memory.
+    /// The layout of the block in memory.
     pub fn layout(&self) -> &'a BlockLayout {
         self.layout
     }
 
-    /// The same cells with one component alone, which [`get`](View::get), rows, slices and `view[[i, j]]` then are of;
-    /// `None` if there is no such component.
+    /// The same cells with only one component, which [`get`](View::get), rows, slices and `view[[i, j]]` then access; `None` if
+    /// there is no such component.
     pub fn of_component(&self, component: usize) -> Option<View<'a, T>> {
-        Some(View { place: self.place.of_component(component)?, ..*self })
+        Some(View { region: self.region.of_component(component)?, ..*self })
     }
 
     /// Component 0 of a cell; `None` outside of the region.
     #[inline]
     pub fn get(&self, index: &[i64]) -> Option<T> {
-        let offset = self.place.offset_of(index)?;
-        // SAFETY: the cell lies in the region, which nobody writes.
+        let offset = self.region.offset_of(index)?;
+        // SAFETY: the cell lies in the region, which nothing writes.
         Some(unsafe { self.pointer.offset(offset).read() })
     }
 
     /// A component of a cell; `None` outside of the region.
     #[inline]
     pub fn component(&self, index: &[i64], component: usize) -> Option<T> {
-        let offset = self.place.component_offset(index, component)?;
+        let offset = self.region.component_offset(index, component)?;
         // SAFETY: as in `get`.
         Some(unsafe { self.pointer.offset(offset).read() })
     }
 
-    /// The cells from `index` to the end of the region along the axis whose cells lie side by side; `None` outside
-    /// of the region and for layouts without such an axis.
+    /// The cells from `index` to the end of the region, along the axis with contiguous cells; `None` outside of the region, and
+    /// for layouts without such an axis.
     pub fn row(&self, index: &[i64]) -> Option<&'a [T]> {
-        let (offset, length) = row(self.layout, &self.place, index)?;
-        // SAFETY: the row lies in the region, which nobody writes during `'a`.
+        let (offset, length) = row(self.layout, &self.region, index)?;
+        // SAFETY: the row lies in the region, which nothing writes during `'a`.
         Some(unsafe { std::slice::from_raw_parts(self.pointer.offset(offset), length) })
     }
 
-    /// The rows of a box of cells along `axis`, in the order of the other axes, the last one fastest. Of a cell with
-    /// several components, the first. Allocates nothing.
+    /// The rows of a box of cells along `axis`, in the order of the other axes, the last one fastest; the first component of each
+    /// cell. Allocates nothing.
     ///
     /// # Errors
-    /// [`FieldError::OutsideOfView`] for cells that are not in the region; [`FieldError::Layout`] if the cells along `axis`
-    /// do not lie side by side: by default those of the last axis do.
+    /// [`FieldError::OutsideOfView`] for cells that are not in the region; [`FieldError::Layout`] if the cells along `axis` are
+    /// not contiguous. By default, the cells along the last axis are.
     pub fn rows(&self, axis: usize, cells: &IndexBox) -> Result<Rows<'a, T>, FieldError> {
-        // SAFETY: nobody writes the region during `'a`.
-        unsafe { Rows::new(self.pointer, &self.place, axis, cells) }
+        // SAFETY: nothing writes the region during `'a`.
+        unsafe { Rows::new(self.pointer, &self.region, axis, cells) }
     }
 
-    /// For each row of a box of cells the rows of the box moved by each of `offsets`: what a stencil reads. Each offset has
-    /// an entry for each axis, in cells. Otherwise as [`rows`](View::rows).
+    /// For each row of a box of cells, the rows that a stencil reads: those of the box moved by each of `offsets`. An offset has
+    /// one entry for each axis, in cells. Otherwise as [`rows`](View::rows).
     ///
     /// # Errors
-    /// As for [`rows`](View::rows), of the boxes that are moved.
+    /// As for [`rows`](View::rows), for the moved boxes.
     pub fn rows_around<const N: usize, const A: usize>(
         &self,
         axis: usize,
@@ -148,49 +148,48 @@ impl<'a, T: Copy> View<'a, T> {
         offsets: [[i64; A]; N],
     ) -> Result<RowsAround<'a, T, N>, FieldError> {
         // SAFETY: as in `rows`.
-        unsafe { RowsAround::new(self.pointer, &self.place, axis, cells, offsets) }
+        unsafe { RowsAround::new(self.pointer, &self.region, axis, cells, offsets) }
     }
 
-    /// All elements of the region, if they lie side by side without gaps and no stride is negative: as of a whole block with
-    /// no padding. The strides are those of the [`layout`](View::layout), the first element is that of the region's lowest
-    /// cell.
+    /// All elements of the region, if they are contiguous and no stride is negative, as in a whole block without padding. The
+    /// strides are those of the [`layout`](View::layout), and the first element belongs to the lowest cell of the region.
     pub fn as_slice(&self) -> Option<&'a [T]> {
-        let (offset, length) = self.place.in_one_piece()?;
+        let (offset, length) = self.region.contiguous()?;
         if length == 0 {
             // A block without cells may have any address.
             return Some(&[]);
         }
-        // SAFETY: these are the region's elements and no others, which nobody writes during `'a`.
+        // SAFETY: these are the region's elements and no others, which nothing writes during `'a`.
         Some(unsafe { std::slice::from_raw_parts(self.pointer.offset(offset), length) })
     }
 }
 
 impl<'a, T: Copy> ViewMut<'a, T> {
     /// # Safety
-    /// As for [`View::new`], and nobody else reads the region's elements either.
-    pub(crate) unsafe fn new(pointer: *mut T, layout: &'a BlockLayout, region: IndexBox) -> ViewMut<'a, T> {
-        ViewMut { pointer, layout, place: Place::new(layout, region), lifetime: PhantomData }
+    /// As for [`View::new`], and nothing else reads the elements.
+    pub(crate) unsafe fn new(pointer: *mut T, layout: &'a BlockLayout, cells: IndexBox) -> ViewMut<'a, T> {
+        ViewMut { pointer, layout, region: Region::new(layout, cells), lifetime: PhantomData }
     }
 
-    /// The cells that can be accessed.
+    /// The cells of the view.
     pub fn region(&self) -> IndexBox {
-        *self.place.region()
+        *self.region.cells()
     }
 
-    /// How the block lies in memory.
+    /// The layout of the block in memory.
     pub fn layout(&self) -> &'a BlockLayout {
         self.layout
     }
 
     /// Read access to the same cells.
     pub fn as_view(&self) -> View<'_, T> {
-        View { pointer: self.pointer, layout: self.layout, place: self.place, lifetime: PhantomData }
+        View { pointer: self.pointer, layout: self.layout, region: self.region, lifetime: PhantomData }
     }
 
-    /// The same cells with one component alone, as [`View::of_component`] has them.
+    /// The same cells with only one component, as [`View::of_component`].
     pub fn of_component(&mut self, component: usize) -> Option<ViewMut<'_, T>> {
-        let place = self.place.of_component(component)?;
-        Some(ViewMut { pointer: self.pointer, layout: self.layout, place, lifetime: PhantomData })
+        let region = self.region.of_component(component)?;
+        Some(ViewMut { pointer: self.pointer, layout: self.layout, region, lifetime: PhantomData })
     }
 
     /// Sets component 0 of a cell; `false` outside of the region.
@@ -204,7 +203,7 @@ impl<'a, T: Copy> ViewMut<'a, T> {
     #[inline]
     #[must_use = "`false` says that the cell is outside of the region and nothing was set"]
     pub fn set_component(&mut self, index: &[i64], component: usize, value: T) -> bool {
-        let Some(offset) = self.place.component_offset(index, component) else { return false };
+        let Some(offset) = self.region.component_offset(index, component) else { return false };
         // SAFETY: the cell lies in the region, which is ours alone.
         unsafe { self.pointer.offset(offset).write(value) };
         true
@@ -212,7 +211,7 @@ impl<'a, T: Copy> ViewMut<'a, T> {
 
     /// As [`View::row`], for writing.
     pub fn row_mut(&mut self, index: &[i64]) -> Option<&mut [T]> {
-        let (offset, length) = row(self.layout, &self.place, index)?;
+        let (offset, length) = row(self.layout, &self.region, index)?;
         // SAFETY: the row lies in the region, which is ours alone as long as `self` is borrowed.
         Some(unsafe { std::slice::from_raw_parts_mut(self.pointer.offset(offset), length) })
     }
@@ -223,12 +222,12 @@ impl<'a, T: Copy> ViewMut<'a, T> {
     /// As there.
     pub fn rows_mut(&mut self, axis: usize, cells: &IndexBox) -> Result<RowsMut<'_, T>, FieldError> {
         // SAFETY: the region is ours alone as long as `self` is borrowed.
-        unsafe { RowsMut::new(self.pointer, &self.place, axis, cells) }
+        unsafe { RowsMut::new(self.pointer, &self.region, axis, cells) }
     }
 
     /// As [`View::as_slice`], for writing.
     pub fn as_mut_slice(&mut self) -> Option<&mut [T]> {
-        let (offset, length) = self.place.in_one_piece()?;
+        let (offset, length) = self.region.contiguous()?;
         if length == 0 {
             return Some(&mut []);
         }
@@ -236,13 +235,13 @@ impl<'a, T: Copy> ViewMut<'a, T> {
         Some(unsafe { std::slice::from_raw_parts_mut(self.pointer.offset(offset), length) })
     }
 
-    /// Sets every component of every cell of the region to what `value` gives for its global index and component.
+    /// Sets each component of each cell of the region to the result of `value` for its global index and component.
     pub fn fill_with(&mut self, mut value: impl FnMut(&[i64], usize) -> T) {
-        let components = self.place.components();
+        let components = self.region.components();
         for_each_index(&self.region(), |index| {
             for component in 0..components {
                 let is_set = self.set_component(index, component, value(index, component));
-                debug_assert!(is_set, "the region holds {index:?}");
+                debug_assert!(is_set, "the region has {index:?}");
             }
         });
     }
@@ -251,17 +250,17 @@ impl<'a, T: Copy> ViewMut<'a, T> {
 /// Component 0 of a cell.
 ///
 /// # Panics
-/// Outside of the region, and for another number of axes, as slices do.
+/// Outside of the region, and for another number of axes.
 impl<T: Copy, const N: usize> Index<[i64; N]> for View<'_, T> {
     type Output = T;
 
     #[inline]
     #[track_caller]
     fn index(&self, index: [i64; N]) -> &T {
-        match self.place.offset(&index) {
-            // SAFETY: the cell lies in the region, which nobody writes as long as the view lives.
+        match self.region.offset(&index) {
+            // SAFETY: the cell lies in the region, which nothing writes as long as the view lives.
             Some(offset) => unsafe { &*self.pointer.offset(offset) },
-            None => outside(index, self.place.region()),
+            None => outside(index, self.region.cells()),
         }
     }
 }
@@ -269,17 +268,17 @@ impl<T: Copy, const N: usize> Index<[i64; N]> for View<'_, T> {
 /// Component 0 of a cell.
 ///
 /// # Panics
-/// Outside of the region, and for another number of axes, as slices do.
+/// Outside of the region, and for another number of axes.
 impl<T: Copy, const N: usize> Index<[i64; N]> for ViewMut<'_, T> {
     type Output = T;
 
     #[inline]
     #[track_caller]
     fn index(&self, index: [i64; N]) -> &T {
-        match self.place.offset(&index) {
+        match self.region.offset(&index) {
             // SAFETY: the cell lies in the region, which is ours alone, and `self` is borrowed.
             Some(offset) => unsafe { &*self.pointer.offset(offset) },
-            None => outside(index, self.place.region()),
+            None => outside(index, self.region.cells()),
         }
     }
 }
@@ -288,10 +287,10 @@ impl<T: Copy, const N: usize> IndexMut<[i64; N]> for ViewMut<'_, T> {
     #[inline]
     #[track_caller]
     fn index_mut(&mut self, index: [i64; N]) -> &mut T {
-        match self.place.offset(&index) {
+        match self.region.offset(&index) {
             // SAFETY: the cell lies in the region, which is ours alone as long as `self` is borrowed.
             Some(offset) => unsafe { &mut *self.pointer.offset(offset) },
-            None => outside(index, self.place.region()),
+            None => outside(index, self.region.cells()),
         }
     }
 }
@@ -300,7 +299,7 @@ impl<T: Copy, const N: usize> IndexMut<[i64; N]> for ViewMut<'_, T> {
 #[inline(never)]
 #[track_caller]
 fn outside<const N: usize>(index: [i64; N], region: &IndexBox) -> ! {
-    panic!("the cell {index:?} is outside of the view, which holds {region}")
+    panic!("the cell {index:?} is outside of the view, which has {region}")
 }
 
 /// Calls `visit` with the index of every cell of the region, the last axis fastest.
@@ -327,9 +326,9 @@ fn for_each_index(region: &IndexBox, mut visit: impl FnMut(&[i64])) {
     }
 }
 
-/// From the first element of the block to `index`, and how many cells follow in its row.
-fn row(layout: &BlockLayout, place: &Place, index: &[i64]) -> Option<(isize, usize)> {
+/// The offset of the cell `index` from the first element of the block, and the number of cells from there to the end of its row.
+fn row(layout: &BlockLayout, region: &Region, index: &[i64]) -> Option<(isize, usize)> {
     let axis = layout.row_axis()?;
-    let offset = place.offset_of(index)?;
-    Some((offset, (place.region().upper()[axis] - index[axis]) as usize))
+    let offset = region.offset_of(index)?;
+    Some((offset, (region.cells().upper()[axis] - index[axis]) as usize))
 }

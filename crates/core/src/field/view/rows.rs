@@ -1,8 +1,8 @@
-//! The rows of a box of cells, one after the other.
+//! Iterators over the rows of a box of cells.
 
 use std::marker::PhantomData;
 
-use super::place::Place;
+use super::region::Region;
 use crate::domain::{IndexBox, MAX_AXES};
 use crate::field::FieldError;
 
@@ -20,7 +20,7 @@ pub struct Rows<'a, T> {
 pub struct RowsAround<'a, T, const N: usize> {
     pointer: *const T,
     walk: Walk,
-    /// Where the first rows are.
+    /// The offsets of the first rows.
     starts: [isize; N],
     lifetime: PhantomData<&'a T>,
 }
@@ -44,32 +44,31 @@ unsafe impl<T: Sync, const N: usize> Send for RowsAround<'_, T, N> {}
 unsafe impl<T: Sync, const N: usize> Sync for RowsAround<'_, T, N> {}
 // SAFETY: these are exclusive borrows of elements.
 unsafe impl<T: Send> Send for RowsMut<'_, T> {}
-// SAFETY: a shared `RowsMut` gives nothing.
+// SAFETY: a shared `RowsMut` gives no access.
 unsafe impl<T: Sync> Sync for RowsMut<'_, T> {}
 
-/// The way through the rows of a box, the last axis fastest: distances from the first one, in elements.
+/// An iterator over the offsets of the rows of a box from its first row, in elements, with the last axis fastest.
 #[derive(Debug, Clone)]
 struct Walk {
     distance: isize,
     rows: usize,
-    /// Elements of each row.
+    /// The number of elements of each row.
     length: usize,
-    /// Along the other axes, the slowest first: how far it has come, the extent and the stride.
+    /// For each other axis, slowest first: the current index, the extent and the stride.
     axes: [(usize, usize, isize); MAX_AXES - 1],
 }
 
 impl<'a, T> Rows<'a, T> {
     /// # Safety
-    /// `pointer` is the first element of the block that `place` is about, and nobody writes the elements of its region
-    /// during `'a`.
+    /// `pointer` is the first element of the block of `region`, and nothing writes the elements of the region during `'a`.
     pub(super) unsafe fn new(
         pointer: *const T,
-        place: &Place,
+        region: &Region,
         axis: usize,
         cells: &IndexBox,
     ) -> Result<Self, FieldError> {
-        let walk = Walk::new(place, axis, cells)?;
-        Ok(Rows { pointer, walk, start: start(place, cells, &[0; MAX_AXES])?, lifetime: PhantomData })
+        let walk = Walk::new(region, axis, cells)?;
+        Ok(Rows { pointer, walk, start: start(region, cells, &[0; MAX_AXES])?, lifetime: PhantomData })
     }
 }
 
@@ -78,18 +77,18 @@ impl<'a, T, const N: usize> RowsAround<'a, T, N> {
     /// As for [`Rows::new`].
     pub(super) unsafe fn new<const A: usize>(
         pointer: *const T,
-        place: &Place,
+        region: &Region,
         axis: usize,
         cells: &IndexBox,
         offsets: [[i64; A]; N],
     ) -> Result<Self, FieldError> {
-        let walk = Walk::new(place, axis, cells)?;
+        let walk = Walk::new(region, axis, cells)?;
         if A != cells.axes() {
             return Err(FieldError::layout("the entries of an offset of rows", cells.axes(), A));
         }
         let mut starts = [0; N];
         for (found, offset) in starts.iter_mut().zip(&offsets) {
-            *found = start(place, cells, offset)?;
+            *found = start(region, cells, offset)?;
         }
         Ok(RowsAround { pointer, walk, starts, lifetime: PhantomData })
     }
@@ -97,15 +96,15 @@ impl<'a, T, const N: usize> RowsAround<'a, T, N> {
 
 impl<'a, T> RowsMut<'a, T> {
     /// # Safety
-    /// As for [`Rows::new`], and nobody else reads these elements either.
+    /// As for [`Rows::new`], and nothing else reads these elements.
     pub(super) unsafe fn new(
         pointer: *mut T,
-        place: &Place,
+        region: &Region,
         axis: usize,
         cells: &IndexBox,
     ) -> Result<Self, FieldError> {
-        let walk = Walk::new(place, axis, cells)?;
-        Ok(RowsMut { pointer, walk, start: start(place, cells, &[0; MAX_AXES])?, lifetime: PhantomData })
+        let walk = Walk::new(region, axis, cells)?;
+        Ok(RowsMut { pointer, walk, start: start(region, cells, &[0; MAX_AXES])?, lifetime: PhantomData })
     }
 }
 
@@ -115,7 +114,7 @@ impl<'a, T> Iterator for Rows<'a, T> {
     #[inline]
     fn next(&mut self) -> Option<&'a [T]> {
         let at = self.walk.next()? + self.start;
-        // SAFETY: the box lies in the region, and each of its rows in one piece.
+        // SAFETY: the box lies in the region, and each of its rows is contiguous.
         Some(unsafe { std::slice::from_raw_parts(self.pointer.offset(at), self.walk.length) })
     }
 
@@ -130,10 +129,10 @@ impl<'a, T, const N: usize> Iterator for RowsAround<'a, T, N> {
     #[inline]
     fn next(&mut self) -> Option<[&'a [T]; N]> {
         let distance = self.walk.next()?;
-        // Not by `map` of arrays, which is a call that is not inlined.
+        // `map` of arrays would be a call that is not inlined.
         let mut rows: [&'a [T]; N] = [&[]; N];
         for (row, start) in rows.iter_mut().zip(&self.starts) {
-            // SAFETY: each of the boxes lies in the region, and each row in one piece.
+            // SAFETY: each of the boxes lies in the region, and each row is contiguous.
             *row = unsafe {
                 std::slice::from_raw_parts(self.pointer.offset(start + distance), self.walk.length)
             };
@@ -152,7 +151,7 @@ impl<'a, T> Iterator for RowsMut<'a, T> {
     #[inline]
     fn next(&mut self) -> Option<&'a mut [T]> {
         let at = self.walk.next()? + self.start;
-        // SAFETY: the box lies in the region, each of its rows in one piece, and no two rows overlap.
+        // SAFETY: the box lies in the region, each of its rows is contiguous, and no two rows overlap.
         Some(unsafe { std::slice::from_raw_parts_mut(self.pointer.offset(at), self.walk.length) })
     }
 
@@ -166,22 +165,22 @@ impl<T, const N: usize> ExactSizeIterator for RowsAround<'_, T, N> {}
 impl<T> ExactSizeIterator for RowsMut<'_, T> {}
 
 impl Walk {
-    fn new(place: &Place, axis: usize, cells: &IndexBox) -> Result<Walk, FieldError> {
-        let axes = place.region().axes();
+    fn new(region: &Region, axis: usize, cells: &IndexBox) -> Result<Walk, FieldError> {
+        let axes = region.cells().axes();
         if cells.axes() != axes || axis >= axes {
             let found = format!("axis {axis} of {cells}");
             return Err(FieldError::layout("the axis of rows", format!("one of {axes} axes"), found));
         }
         let length = cells.extent(axis);
-        let stride = place.stride(axis);
+        let stride = region.stride(axis);
         if stride != 1 && length > 1 {
             let expected = format!("1 element from one cell to the next along axis {axis}");
-            return Err(FieldError::layout("rows that lie in one piece", expected, stride));
+            return Err(FieldError::layout("the stride of contiguous rows", expected, stride));
         }
         let mut walk = Walk { distance: 0, rows: 1, length, axes: [(0, 1, 0); MAX_AXES - 1] };
         let others = (0..axes).rev().filter(|&other| other != axis);
         for (entry, other) in walk.axes.iter_mut().rev().zip(others) {
-            *entry = (0, cells.extent(other), place.stride(other));
+            *entry = (0, cells.extent(other), region.stride(other));
             walk.rows = walk.rows.saturating_mul(entry.1);
         }
         if length == 0 {
@@ -207,8 +206,8 @@ impl Walk {
     }
 }
 
-/// From the first element of the block to the lowest of `cells` moved by `offset`.
-fn start(place: &Place, cells: &IndexBox, offset: &[i64]) -> Result<isize, FieldError> {
+/// The offset of the lowest of `cells`, moved by `offset`, from the first element of the block.
+fn start(region: &Region, cells: &IndexBox, offset: &[i64]) -> Result<isize, FieldError> {
     if cells.is_empty() {
         return Ok(0);
     }
@@ -218,7 +217,7 @@ fn start(place: &Place, cells: &IndexBox, offset: &[i64]) -> Result<isize, Field
         for (axis, at) in corner.iter().enumerate() {
             index[axis] = (at - back).checked_add(*offset.get(axis)?)?;
         }
-        place.offset_of(&index[..corner.len()])
+        region.offset_of(&index[..corner.len()])
     };
     match (moved(cells.lower(), 0), moved(cells.upper(), 1)) {
         (Some(lowest), Some(_)) => Ok(lowest),
@@ -227,7 +226,7 @@ fn start(place: &Place, cells: &IndexBox, offset: &[i64]) -> Result<isize, Field
                 offset if offset.iter().all(|cells| *cells == 0) => String::new(),
                 offset => format!(" moved by {offset:?}"),
             };
-            let (cells, region) = (format!("{cells}{moved}"), place.region().to_string());
+            let (cells, region) = (format!("{cells}{moved}"), region.cells().to_string());
             Err(FieldError::OutsideOfView { cells, region })
         }
     }

@@ -1,4 +1,4 @@
-//! The numbers of DLPack for element types and devices, both ways.
+//! The numbers of DLPack for element types and devices.
 
 use super::super::{ArrayDevice, ArrayDeviceKind, InteropError, Protocol};
 use super::{DLDataType, DLDevice};
@@ -23,10 +23,10 @@ const DEVICES: [(i32, ArrayDeviceKind); 7] = [
 ];
 
 impl DLDataType {
-    /// The element type; that of booleans of 8 bits is [`ElementType::U8`].
+    /// The element type; that of 8-bit booleans is [`ElementType::U8`].
     ///
     /// # Errors
-    /// `BufferError` for a type that no field has.
+    /// `BufferError` for a type that fields do not have.
     pub fn element(self) -> Result<ElementType, InteropError> {
         use ElementType::*;
         Ok(match (self.code, self.bits, self.lanes) {
@@ -56,7 +56,7 @@ impl DLDataType {
         })
     }
 
-    /// The type of DLPack for an element type.
+    /// The DLPack type of an element type.
     pub fn of(element: ElementType) -> DLDataType {
         use ElementType::*;
         let code = match element {
@@ -71,12 +71,12 @@ impl DLDataType {
 }
 
 impl DLDevice {
-    /// Where the memory is.
+    /// The location of the memory.
     ///
     /// # Errors
-    /// `BufferError` for a device whose memory has no addresses (OpenCL buffers) or that is not known; `ValueError` for a
+    /// `BufferError` for an unknown device, and for one whose memory has no addresses (OpenCL buffers); `ValueError` for a
     /// negative number.
-    pub fn place(self) -> Result<ArrayDevice, InteropError> {
+    pub fn array_device(self) -> Result<ArrayDevice, InteropError> {
         let index = u32::try_from(self.device_id).map_err(|_| {
             let fault = Protocol::DlPack.fault("device_id");
             fault.value("a number from 0 on", self.device_id, "correct the producer")
@@ -85,10 +85,9 @@ impl DLDevice {
             return Ok(ArrayDevice { kind: *kind, index: Some(index) });
         }
         let (found, advice) = match self.device_type {
-            OPENCL => (
-                "4 (a buffer of OpenCL, which has no address)",
-                "allocate unified shared memory (USM) instead",
-            ),
+            OPENCL => {
+                ("4 (an OpenCL buffer, which has no address)", "allocate unified shared memory (USM) instead")
+            }
             _ => ("", "copy the array to the host or to one of these devices"),
         };
         Err(Protocol::DlPack.fault("device_type").buffer(
@@ -98,19 +97,19 @@ impl DLDevice {
         ))
     }
 
-    /// The device of DLPack for a place.
+    /// The DLPack device for the location of an array.
     ///
     /// # Errors
-    /// `BufferError` where the number of the device is not known.
-    pub fn of(place: ArrayDevice) -> Result<DLDevice, InteropError> {
-        let number = DEVICES.iter().find(|(_, kind)| *kind == place.kind).map(|(number, _)| *number);
-        let index = place.index.and_then(|index| i32::try_from(index).ok());
+    /// `BufferError` if the number of the device is unknown.
+    pub fn of(location: ArrayDevice) -> Result<DLDevice, InteropError> {
+        let number = DEVICES.iter().find(|(_, kind)| *kind == location.kind).map(|(number, _)| *number);
+        let index = location.index.and_then(|index| i32::try_from(index).ok());
         match (number, index) {
             (Some(device_type), Some(device_id)) => Ok(DLDevice { device_type, device_id }),
             _ => Err(Protocol::DlPack.fault("device_id").buffer(
                 "the number of the device",
-                place,
-                "find the device from the address before the array is handed on",
+                location,
+                "find the device from the address before the array is passed on",
             )),
         }
     }

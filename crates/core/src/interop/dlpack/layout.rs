@@ -2,20 +2,20 @@
 
 use std::ffi::c_void;
 
-/// The version of the binary interface that is understood and written: 1.x.
+/// The supported major version of the binary interface: 1.x.
 pub const MAJOR_VERSION: u32 = 1;
 
 /// A bit of [`DLManagedTensorVersioned::flags`]: the consumer must not write.
 pub const FLAG_READ_ONLY: u64 = 1;
 
-/// A bit of [`DLManagedTensorVersioned::flags`]: the memory is a copy of the producer's.
+/// A bit of [`DLManagedTensorVersioned::flags`]: the memory is a copy of the memory of the producer.
 pub const FLAG_COPIED: u64 = 1 << 1;
 
-/// Where memory is.
+/// The location of memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(C)]
 pub struct DLDevice {
-    /// The kind of device, as `DLDeviceType` numbers it.
+    /// The kind of device, a number of `DLDeviceType`.
     pub device_type: i32,
     /// The number of the device.
     pub device_id: i32,
@@ -25,11 +25,11 @@ pub struct DLDevice {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(C)]
 pub struct DLDataType {
-    /// The kind of number, as `DLDataTypeCode` numbers it.
+    /// The kind of number, a number of `DLDataTypeCode`.
     pub code: u8,
-    /// Bits of one number; of both parts of a complex one.
+    /// The bits of one number, of both parts of a complex one.
     pub bits: u8,
-    /// Numbers of one element: 1, except for vector types.
+    /// The numbers in one element: 1, except for vector types.
     pub lanes: u16,
 }
 
@@ -39,7 +39,7 @@ pub struct DLDataType {
 pub struct DLTensor {
     /// The memory, from which `byte_offset` counts.
     pub data: *mut c_void,
-    /// Where the memory is.
+    /// The location of the memory.
     pub device: DLDevice,
     /// The number of axes.
     pub ndim: i32,
@@ -47,7 +47,7 @@ pub struct DLTensor {
     pub dtype: DLDataType,
     /// The extent of each axis.
     pub shape: *mut i64,
-    /// Elements from one place to the next along each axis; before version 1.2 it may be null for C order.
+    /// The distance in elements between neighbours along each axis; before version 1.2, null means C order.
     pub strides: *mut i64,
     /// Bytes from `data` to the first element.
     pub byte_offset: u64,
@@ -59,7 +59,7 @@ pub struct DLTensor {
 pub struct DLManagedTensor {
     /// The array.
     pub dl_tensor: DLTensor,
-    /// The producer's own.
+    /// Data of the producer.
     pub manager_ctx: *mut c_void,
     /// Ends the use of the tensor.
     pub deleter: Option<unsafe extern "C" fn(*mut DLManagedTensor)>,
@@ -69,9 +69,9 @@ pub struct DLManagedTensor {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(C)]
 pub struct DLPackVersion {
-    /// Versions with different numbers have nothing in common but the place of the fields before `flags`.
+    /// Versions with different major numbers share only the positions of the fields before `flags`.
     pub major: u32,
-    /// Later versions add to earlier ones.
+    /// Later minor versions add to earlier ones.
     pub minor: u32,
 }
 
@@ -79,9 +79,9 @@ pub struct DLPackVersion {
 #[derive(Debug)]
 #[repr(C)]
 pub struct DLManagedTensorVersioned {
-    /// The version, to be looked at first.
+    /// The version, to be read first.
     pub version: DLPackVersion,
-    /// The producer's own.
+    /// Data of the producer.
     pub manager_ctx: *mut c_void,
     /// Ends the use of the tensor.
     pub deleter: Option<unsafe extern "C" fn(*mut DLManagedTensorVersioned)>,

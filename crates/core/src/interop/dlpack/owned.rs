@@ -1,4 +1,4 @@
-//! Tensors that are ours: taken from another program, or made for one.
+//! Owned tensors: taken from another program, or made for one.
 
 use std::any::Any;
 use std::ffi::c_void;
@@ -19,16 +19,16 @@ pub struct OwnedTensor {
     array: ArrayDescription,
 }
 
-// SAFETY: the tensor is ours alone; its deleter may be called by any thread, as `take` is promised, and as the owner
-// given to `export`, which is `Send`, allows.
+// SAFETY: the tensor is ours alone. Any thread may call its deleter: the caller of `take` promises it, and the owner given to
+// `export` is `Send`.
 unsafe impl Send for OwnedTensor {}
-// SAFETY: a shared `OwnedTensor` gives plain data, and the address, which is followed by unsafe calls alone.
+// SAFETY: a shared `OwnedTensor` gives plain data, and the address, which only unsafe calls follow.
 unsafe impl Sync for OwnedTensor {}
 
 /// The two forms of a tensor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Form {
-    /// Before version 1.0: cannot say that it is read-only.
+    /// Before version 1.0, without a flag for read-only tensors.
     Unversioned,
     /// Version 1.0.
     Versioned,
@@ -45,35 +45,34 @@ impl Form {
 }
 
 impl ManagedTensor {
-    /// Takes the tensor from its owner, to be deleted when what this returns is dropped. On an error it stays with its
-    /// owner. The caller then renames the capsule to [`used_capsule_name`](ManagedTensor::used_capsule_name).
+    /// Takes the tensor from its owner; dropping the returned tensor deletes it. On an error it stays with its owner. On success
+    /// the caller renames the capsule to [`used_capsule_name`](ManagedTensor::used_capsule_name).
     ///
     /// # Safety
     /// As for [`describe`](ManagedTensor::describe), and
-    /// - nobody else takes or deletes the tensor;
-    /// - its deleter may be called by any thread.
+    /// - nothing else takes or deletes the tensor;
+    /// - any thread may call its deleter.
     ///
     /// # Errors
     /// As for [`describe`](ManagedTensor::describe).
     pub unsafe fn take(self) -> Result<OwnedTensor, InteropError> {
-        // SAFETY: the caller promises what both calls ask for.
+        // SAFETY: the caller's promise is that of both calls.
         unsafe { self.describe().map(|array| OwnedTensor::new(self, array)) }
     }
 }
 
 impl OwnedTensor {
     /// # Safety
-    /// The tensor is live, ours alone, described by `array`, and its deleter may be called by any thread.
+    /// The tensor is live, ours alone and described by `array`, and any thread may call its deleter.
     pub(super) unsafe fn new(tensor: ManagedTensor, array: ArrayDescription) -> OwnedTensor {
         OwnedTensor { tensor, array }
     }
 
-    /// A tensor of the array `array`, for another program. It holds `owner`, which keeps the memory of the array alive,
-    /// until it is deleted, by whatever thread.
+    /// A tensor of `array` for another program. It holds `owner`, which keeps the memory of the array alive, until any thread
+    /// deletes it.
     ///
     /// # Errors
-    /// `BufferError` for an array on a device of unknown number, and for a read-only array or a copy in the form that cannot
-    /// say so.
+    /// `BufferError` for an array on a device of unknown number, and for a read-only array or a copy in the form without flags.
     pub fn export(
         array: ArrayDescription,
         form: Form,
@@ -82,7 +81,7 @@ impl OwnedTensor {
         if form == Form::Unversioned && (array.read_only || array.copied) {
             return Err(Protocol::DlPack.fault("flags").buffer(
                 "a consumer that asks for version 1.0 or later",
-                "an array that is read-only or a copy, which earlier versions cannot say",
+                "an array that is read-only or a copy, for which earlier versions have no flag",
                 "pass `max_version=(1, 0)` to `__dlpack__`",
             ));
         }
@@ -117,7 +116,7 @@ impl OwnedTensor {
             _lengths: (shape, strides),
             _owner: Box::new(owner),
         }));
-        // SAFETY: `exported` is a live box that nobody else knows; the addresses of its fields are not null.
+        // SAFETY: `exported` is a live box that nothing else uses; the addresses of its fields are not null.
         let tensor = unsafe {
             (*exported).unversioned.manager_ctx = exported.cast();
             (*exported).versioned.manager_ctx = exported.cast();
@@ -133,12 +132,12 @@ impl OwnedTensor {
         Ok(OwnedTensor { tensor, array })
     }
 
-    /// What the tensor describes.
+    /// The array of the tensor.
     pub fn array(&self) -> &ArrayDescription {
         &self.array
     }
 
-    /// The tensor, which is from now on to be deleted by whoever gets it: the address for a capsule.
+    /// Gives up the tensor, whose next owner deletes it, and returns its address for a capsule.
     pub fn into_raw(self) -> ManagedTensor {
         let tensor = self.tensor;
         std::mem::forget(self);
@@ -148,12 +147,12 @@ impl OwnedTensor {
 
 impl Drop for OwnedTensor {
     fn drop(&mut self) {
-        // SAFETY: the tensor is live and ours alone, and nobody uses it after its owner.
+        // SAFETY: the tensor is live and ours alone, and nothing uses it from now on.
         unsafe { self.tensor.delete() }
     }
 }
 
-/// What a tensor for another program holds, in one allocation: both forms, of which one is handed out.
+/// A tensor for another program, in one allocation: both forms, one of which is passed on.
 struct Exported {
     unversioned: DLManagedTensor,
     versioned: DLManagedTensorVersioned,
@@ -162,7 +161,7 @@ struct Exported {
 }
 
 /// # Safety
-/// `tensor` is null or one that [`OwnedTensor::export`] made, and nobody uses it from now on.
+/// `tensor` is null or a tensor of [`OwnedTensor::export`], and nothing uses it from now on.
 unsafe extern "C" fn delete_unversioned(tensor: *mut DLManagedTensor) {
     if !tensor.is_null() {
         // SAFETY: the tensor is live and its context is the box around it.
@@ -180,12 +179,12 @@ unsafe extern "C" fn delete_versioned(tensor: *mut DLManagedTensorVersioned) {
 }
 
 /// # Safety
-/// `exported` is a box of [`Exported`] as a raw pointer, which nobody uses from now on.
+/// `exported` is a box of [`Exported`] as a raw pointer, and nothing uses it from now on.
 unsafe fn free(exported: *mut c_void) {
     // SAFETY: as the caller promises.
     let exported = unsafe { Box::from_raw(exported.cast::<Exported>()) };
     // A panic of the owner's drop must not unwind into another language.
     if catch_unwind(AssertUnwindSafe(|| drop(exported))).is_err() {
-        tracing::error!("what owned the memory of an exported array panicked while it was dropped");
+        tracing::error!("the owner of the memory of an exported array panicked while it was dropped");
     }
 }

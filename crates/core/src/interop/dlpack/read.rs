@@ -9,7 +9,7 @@ use super::layout::{
     DLManagedTensor, DLManagedTensorVersioned, DLTensor, FLAG_COPIED, FLAG_READ_ONLY, MAJOR_VERSION,
 };
 
-/// A tensor with its owner, by its address, as a capsule of Python holds it.
+/// The address of a tensor with its owner, as in a Python capsule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ManagedTensor {
     /// Before version 1.0.
@@ -19,7 +19,7 @@ pub enum ManagedTensor {
 }
 
 impl ManagedTensor {
-    /// The tensor in a capsule, after the name and the pointer of the capsule. Follows no pointer.
+    /// The tensor in a capsule with this name and pointer. Follows no pointer.
     ///
     /// # Errors
     /// `ValueError` for a capsule that has been used and for a null pointer, `TypeError` for one of another protocol.
@@ -31,11 +31,11 @@ impl ManagedTensor {
         } else if named("dltensor_versioned") {
             NonNull::new(pointer.cast()).map(ManagedTensor::Versioned)
         } else if named("used_dltensor") || named("used_dltensor_versioned") {
-            let expected = "a capsule that nobody has used";
+            let expected = "an unused capsule";
             return Err(fault.value(
                 expected,
                 format!("{name:?}"),
-                "call `__dlpack__` again: a capsule serves once",
+                "call `__dlpack__` again: a capsule can be used once",
             ));
         } else {
             let expected = "the name `dltensor` or `dltensor_versioned`";
@@ -44,7 +44,7 @@ impl ManagedTensor {
         tensor.ok_or_else(|| fault.value("the address of a tensor", "null", "correct the producer"))
     }
 
-    /// The name of a capsule that holds it.
+    /// The name of a capsule with this tensor.
     pub fn capsule_name(self) -> &'static CStr {
         match self {
             ManagedTensor::Unversioned(_) => c"dltensor",
@@ -52,7 +52,7 @@ impl ManagedTensor {
         }
     }
 
-    /// The name that a capsule gets whose tensor has been taken.
+    /// The name of a capsule whose tensor has been taken.
     pub fn used_capsule_name(self) -> &'static CStr {
         match self {
             ManagedTensor::Unversioned(_) => c"used_dltensor",
@@ -63,11 +63,11 @@ impl ManagedTensor {
     /// Reads and checks the tensor, which stays with its owner.
     ///
     /// # Safety
-    /// - The address is that of a live tensor of this form, which nobody changes meanwhile;
-    /// - where `ndim` is from 1 to 64, `shape`, and `strides` unless null, point to as many numbers.
+    /// - The address is that of a live tensor of this form, which nothing changes meanwhile.
+    /// - If `ndim` is from 1 to 64, `shape` points to as many numbers, and so does `strides` unless it is null.
     ///
     /// # Errors
-    /// An [`InteropError`] for each field that is malformed, and for another major version, of which nothing else is read.
+    /// An [`InteropError`] for a malformed field, and for another major version, of which nothing else is read.
     pub unsafe fn describe(self) -> Result<ArrayDescription, InteropError> {
         let (tensor, flags) = match self {
             // SAFETY: the caller promises a live tensor.
@@ -83,11 +83,11 @@ impl ManagedTensor {
                         "ask `__dlpack__` for `max_version=(1, 0)`, or use another version of the producer",
                     ));
                 }
-                // SAFETY: the caller promises a live tensor, and the version is the one whose layout this is.
+                // SAFETY: the caller promises a live tensor, and this is the layout of its version.
                 unsafe { (&raw const (*managed).dl_tensor, (*managed).flags) }
             }
         };
-        // SAFETY: the caller promises a live tensor that nobody changes.
+        // SAFETY: the caller promises a live tensor that nothing changes.
         let mut array = unsafe { describe(&*tensor) }?;
         array.read_only = flags & FLAG_READ_ONLY != 0;
         array.copied = flags & FLAG_COPIED != 0;
@@ -97,20 +97,20 @@ impl ManagedTensor {
     /// Ends the use of the tensor.
     ///
     /// # Safety
-    /// The address is that of a live tensor of this form, which nobody uses from now on.
+    /// The address is that of a live tensor of this form, which nothing uses from now on.
     pub unsafe fn delete(self) {
         match self {
             ManagedTensor::Unversioned(managed) => {
                 // SAFETY: the tensor is live.
                 if let Some(deleter) = unsafe { (*managed.as_ptr()).deleter } {
-                    // SAFETY: nobody uses the tensor any more.
+                    // SAFETY: nothing uses the tensor from now on.
                     unsafe { deleter(managed.as_ptr()) }
                 }
             }
             ManagedTensor::Versioned(managed) => {
-                // SAFETY: the tensor is live; its deleter is at the same place in every version.
+                // SAFETY: the tensor is live; its deleter has the same position in every version.
                 if let Some(deleter) = unsafe { (*managed.as_ptr()).deleter } {
-                    // SAFETY: nobody uses the tensor any more.
+                    // SAFETY: nothing uses the tensor from now on.
                     unsafe { deleter(managed.as_ptr()) }
                 }
             }
@@ -126,7 +126,7 @@ unsafe fn describe(tensor: &DLTensor) -> Result<ArrayDescription, InteropError> 
         let expected = format!("0 to {MAX_ARRAY_AXES} axes");
         fault("ndim").value(expected, tensor.ndim, "correct the producer, or reshape the array")
     })?;
-    let device = tensor.device.place()?;
+    let device = tensor.device.array_device()?;
     let element = tensor.dtype.element()?;
     let numbers = |pointer: *const i64| match axes {
         0 => Vec::new(),

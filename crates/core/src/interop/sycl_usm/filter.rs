@@ -6,15 +6,15 @@ use std::str::FromStr;
 use super::super::InteropError;
 use super::FAULTS;
 
-/// A device by a SYCL filter string: backend, kind of device and number, each of which may be left out, in this order.
-/// (The DPC++ extension `sycl_ext_oneapi_filter_selector`, without its lists of alternatives.)
+/// A SYCL filter string: backend, kind of device and number, in this order, each of them optional. This is the DPC++ extension
+/// `sycl_ext_oneapi_filter_selector`, without its lists of alternatives.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SyclFilter {
     /// The backend: `opencl`, `level_zero`, `cuda`, `hip` or `native_cpu`.
     pub backend: Option<&'static str>,
     /// The kind of device.
     pub device_type: Option<DeviceType>,
-    /// The number among the devices that fit, from 0.
+    /// The number among the devices that match, from 0.
     pub index: Option<u32>,
 }
 
@@ -37,7 +37,7 @@ impl FromStr for SyclFilter {
     fn from_str(text: &str) -> Result<SyclFilter, InteropError> {
         let mut filter = SyclFilter { backend: None, device_type: None, index: None };
         for part in text.split(':') {
-            // No part may come twice, nor after one that belongs behind it.
+            // Each part comes at most once, and in order.
             let (no_index, no_type) = (filter.index.is_none(), filter.device_type.is_none());
             let backend = BACKENDS.iter().find(|backend| **backend == part);
             if let Some(backend) = backend.filter(|_| filter.backend.is_none() && no_type && no_index) {
@@ -65,7 +65,7 @@ fn device_type(part: &str) -> Option<DeviceType> {
     }
 }
 
-/// Digits alone: no sign.
+/// Digits only: no sign.
 fn number(part: &str) -> Option<u32> {
     part.bytes().all(|byte| byte.is_ascii_digit()).then(|| part.parse().ok()).flatten()
 }

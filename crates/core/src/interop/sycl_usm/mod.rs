@@ -1,8 +1,8 @@
 //! `__sycl_usm_array_interface__`, version 1: arrays in unified shared memory (USM), as members of a dictionary.
 //! <https://intelpython.github.io/dpctl/latest/api_reference/dpctl/sycl_usm_array_interface.html>
 //!
-//! There is no member for a stream: the producer synchronises when it gives the dictionary. There is none for an owner
-//! either: whoever uses the array holds the object that gave it.
+//! The dictionary has no member for a stream: the producer synchronises before it gives the dictionary. It has none for an owner
+//! either: the user of the array holds the object that gave the dictionary.
 
 use super::check::Unchecked;
 use super::cuda_array::{address_of, pointer};
@@ -12,48 +12,48 @@ mod filter;
 
 pub use filter::{DeviceType, SyclFilter};
 
-/// The members of the dictionary as they stand; `None` for one that is absent or `None`.
+/// The unchecked members of the dictionary; `None` for a member that is absent or `None`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SyclUsmArrayInterface {
     /// The extent of each axis.
     pub shape: Option<Vec<i64>>,
     /// The element type, such as `<f8`.
     pub typestr: Option<String>,
-    /// The address from which `offset` counts, and a flag that producers use in contradictory ways: it is ignored.
+    /// The address from which `offset` counts, and a flag, which is ignored: producers disagree about its meaning.
     pub data: Option<(u64, bool)>,
     /// The version of the protocol.
     pub version: Option<i64>,
-    /// Elements from one place to the next along each axis; `None` for C order.
+    /// The distance in elements between neighbours along each axis; `None` for C order.
     pub strides: Option<Vec<i64>>,
-    /// Elements from the address to the first element; `None` for 0.
+    /// The offset of the first element from the address, in elements; `None` for 0.
     pub offset: Option<i64>,
-    /// What the memory belongs to.
+    /// The context or the device of the memory.
     pub syclobj: Option<SyclObject>,
 }
 
 /// The member `syclobj` in each of its forms.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SyclObject {
-    /// A filter string; the memory belongs to the default context of that device's platform.
+    /// A filter string: the memory belongs to the default context of the platform of that device.
     Filter(String),
-    /// A `SyclContext`, by the address of its `sycl::context`.
+    /// A `SyclContext`: the address of its `sycl::context`.
     Context(u64),
-    /// A `SyclQueue`, by the address of its `sycl::queue`.
+    /// A `SyclQueue`: the address of its `sycl::queue`.
     Queue(u64),
-    /// A capsule, by its name and the address in it.
+    /// A capsule: its name and its pointer.
     Capsule(String, u64),
-    /// An object with `_get_capsule()`, after the name and the address of the capsule that this gave.
+    /// An object with `_get_capsule()`: the name and the pointer of that capsule.
     WithCapsule(String, u64),
-    /// An object that is none of these; the name of its type.
+    /// None of these: the name of the type of the object.
     Other(String),
 }
 
-/// What the memory belongs to, as found in any form of [`SyclObject`].
+/// The context or the device of the memory, from any form of [`SyclObject`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SyclOwner {
     /// The default context of the platform of a device.
     Device(SyclFilter),
-    /// The `sycl::context` at this address. The device has to be found from the address of the array.
+    /// The `sycl::context` at this address. The device follows from the address of the array.
     Context(usize),
     /// The context and the device of the `sycl::queue` at this address.
     Queue(usize),
@@ -62,10 +62,10 @@ pub enum SyclOwner {
 const FAULTS: Protocol = Protocol::SyclUsmArray;
 
 impl SyclUsmArrayInterface {
-    /// The checked array, and what its memory belongs to. Whether that is true is for the backend to ask.
+    /// The checked array, and the owner of its memory, which the backend verifies.
     ///
     /// # Errors
-    /// An [`InteropError`] for each member that is missing, malformed, or cannot be served.
+    /// An [`InteropError`] for a missing, malformed or unsupported member.
     pub fn describe(&self) -> Result<(ArrayDescription, SyclOwner), InteropError> {
         match self.version {
             Some(1) => {}
@@ -98,7 +98,7 @@ impl SyclUsmArrayInterface {
         Ok((array, owner))
     }
 
-    /// The members for an array of ours, whose memory belongs to `syclobj`.
+    /// The members for an array whose memory belongs to `syclobj`.
     ///
     /// # Errors
     /// `BufferError` for memory that is not USM, and for an element type without a type string.
@@ -121,11 +121,11 @@ impl SyclUsmArrayInterface {
 }
 
 impl SyclObject {
-    /// What the memory belongs to, whatever form says so.
+    /// The owner of the memory, from any form.
     ///
     /// # Errors
-    /// `ValueError` for a malformed filter string, a null address and a capsule that has been used; `TypeError` for a capsule
-    /// of another name and for an object that is none of the forms.
+    /// `ValueError` for a malformed filter string, a null address and a used capsule; `TypeError` for a capsule of another name,
+    /// and for any other object.
     pub fn resolve(&self) -> Result<SyclOwner, InteropError> {
         let fault = FAULTS.fault("syclobj");
         let reference = |address: u64| {
@@ -143,8 +143,8 @@ impl SyclObject {
                     "SyclContextRef" => reference(*address).map(SyclOwner::Context),
                     "SyclQueueRef" => reference(*address).map(SyclOwner::Queue),
                     "used_SyclContextRef" | "used_SyclQueueRef" => {
-                        let advice = "ask for the interface again: a capsule serves once";
-                        Err(fault.value("a capsule that nobody has used", format!("{name:?}"), advice))
+                        let advice = "ask for the interface again: a capsule can be used once";
+                        Err(fault.value("an unused capsule", format!("{name:?}"), advice))
                     }
                     _ => {
                         let expected = "a capsule named `SyclQueueRef` or `SyclContextRef`";

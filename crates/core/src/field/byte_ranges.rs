@@ -1,22 +1,22 @@
-//! Where in the memory of a field the cells lie that somebody else reads: as a few ranges of bytes.
+//! The cells that neighbours read, as a few ranges of bytes of the memory of a field.
 
 use std::ops::Range;
 
 use super::BlockLayout;
 use crate::pattern::{Cells, Piece};
 
-/// Ranges of bytes that are no further apart count as one: sharing a few pages more costs less than a mapping of its own.
+/// Ranges that are less than this number of bytes apart are joined: sharing a few more pages costs less than another mapping.
 const GAP: i64 = 64 << 10;
 
-/// The most ranges that are kept. What lies in more is scattered all over the field.
+/// The maximum number of ranges. Cells in more ranges count as scattered over the field.
 pub(crate) const MOST_RANGES: usize = 16;
 
-/// The bytes that `pieces` are read from: at most [`MOST_RANGES`] ranges, counted from where the bytes of `blocks` are,
-/// in ascending order. The block of each domain is where its first element is, in bytes, and its layout.
+/// The bytes of the cells of `pieces`, as at most [`MOST_RANGES`] ascending ranges. Each block is the offset of its first element,
+/// in bytes, and its layout; the ranges have the same origin as these offsets.
 ///
-/// `None` where there would be more ranges, a piece is not within its block, or something lies before byte 0.
+/// `None` if there would be more ranges, if a piece is not within its block, or if a range would begin before byte 0.
 ///
-/// Of some of the cells, the ranges lie within those of all of them.
+/// The ranges of a subset of cells lie within the ranges of all cells.
 pub(crate) fn ranges_of<'p>(
     pieces: impl IntoIterator<Item = &'p Piece>,
     blocks: &[(i64, BlockLayout)],
@@ -33,7 +33,7 @@ pub(crate) fn ranges_of<'p>(
     merged(all)
 }
 
-/// Ranges in ascending order, those that are close to each other as one; `None` where there are too many.
+/// The ranges in ascending order, joined where they are close to each other; `None` if there are too many.
 pub(crate) fn merged(mut ranges: Vec<Range<usize>>) -> Option<Vec<Range<usize>>> {
     ranges.sort_by_key(|range| range.start);
     let mut merged: Vec<Range<usize>> = Vec::with_capacity(MOST_RANGES);
@@ -48,7 +48,7 @@ pub(crate) fn merged(mut ranges: Vec<Range<usize>>) -> Option<Vec<Range<usize>>>
     (merged.len() <= MOST_RANGES).then_some(merged)
 }
 
-/// The ranges of bytes of some cells, counted from the first element of their block.
+/// The ranges of bytes of `cells`, from the first element of their block.
 fn ranges_of_cells(cells: &Cells, layout: &BlockLayout, element_bytes: usize) -> Option<Vec<Range<i64>>> {
     let (region, rows) = match cells {
         Cells::Box(cells) => (*cells, None),
@@ -67,7 +67,7 @@ fn ranges_of_cells(cells: &Cells, layout: &BlockLayout, element_bytes: usize) ->
     }
     let bytes = element_bytes as i64;
     let first = i64::try_from(layout.offset(region.lower(), 0)?).ok()?.checked_mul(bytes)?;
-    // From the fastest axis on: each repeats what the faster ones cover.
+    // From the fastest axis on: each axis repeats the ranges of the faster ones.
     let mut axes: Vec<_> = layout.region_axes(&region, element_bytes).into_iter().enumerate().collect();
     axes.sort_by_key(|(_, (_, stride))| stride.unsigned_abs());
     let element = first..first.checked_add(bytes)?;
@@ -76,7 +76,7 @@ fn ranges_of_cells(cells: &Cells, layout: &BlockLayout, element_bytes: usize) ->
         let (extent, stride) = (extent as i64, stride as i64);
         ranges = match &rows {
             Some(rows) if axis == 0 => repeated(&ranges, stride, rows.iter().copied())?,
-            // What is that close is one range in the end.
+            // Repetitions that are close are one range in the end.
             _ if ranges.len() == 1 && stride.checked_abs()?.checked_sub(length(&ranges[0]))? < GAP => {
                 let reach = stride.checked_mul(extent - 1)?;
                 let Range { start, end } = ranges[0];
@@ -89,14 +89,14 @@ fn ranges_of_cells(cells: &Cells, layout: &BlockLayout, element_bytes: usize) ->
     Some(ranges)
 }
 
-/// Copies of some ranges, `stride` times each of `steps` further on, in which those that are close are one.
+/// Copies of `ranges`, moved by `stride` times each of `steps`, joined where they are close.
 fn repeated(ranges: &[Range<i64>], stride: i64, steps: impl Iterator<Item = i64>) -> Option<Vec<Range<i64>>> {
     let mut all: Vec<Range<i64>> = Vec::with_capacity(MOST_RANGES);
     for step in steps {
         let distance = stride.checked_mul(step)?;
         for range in ranges {
             let range = range.start.checked_add(distance)?..range.end.checked_add(distance)?;
-            // A stride below 0 goes back.
+            // A negative stride goes back.
             let near = |last: &&mut Range<i64>| {
                 range.start <= last.end.saturating_add(GAP - 1)
                     && last.start <= range.end.saturating_add(GAP - 1)

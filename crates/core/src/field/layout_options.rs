@@ -1,4 +1,4 @@
-//! What a field is to be like, and the layouts of its blocks that come of it.
+//! The options of a new field, and the layouts of its blocks that follow from them.
 
 use std::ops::Range;
 
@@ -6,22 +6,22 @@ use super::{BlockLayout, FieldError};
 use crate::domain::{Grid, IndexBox, MAX_AXES};
 use crate::pattern::{BlockShape, Pattern};
 
-/// Where the components of a cell lie.
+/// The position of the components of a cell in memory.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum ComponentPlace {
-    /// Side by side: an array of structures.
+    /// The components of a cell are contiguous: an array of structures.
     #[default]
     Fastest,
-    /// Each component is a block of its own: a structure of arrays.
+    /// Each component has its own block: a structure of arrays.
     Slowest,
 }
 
-/// What a [`FieldBuilder`](super::FieldBuilder) was told, whatever the elements and the device.
+/// The options of a [`FieldBuilder`](super::FieldBuilder) that determine layouts, for any element and device.
 #[derive(Debug, Clone)]
-pub(super) struct Description {
+pub(super) struct LayoutOptions {
     shapes: Vec<BlockShape>,
     structured: bool,
-    /// The number of axes of the pattern: those of the grid, or that of the cells.
+    /// The number of axes of the pattern: the axes of the grid, or 1, the axis of the cells.
     own_axes: usize,
     pub(super) further_axes: Vec<usize>,
     pub(super) levels: Option<Range<usize>>,
@@ -32,9 +32,9 @@ pub(super) struct Description {
     pub(super) wider: usize,
 }
 
-impl Description {
-    pub(super) fn new(pattern: &Pattern) -> Description {
-        Description {
+impl LayoutOptions {
+    pub(super) fn new(pattern: &Pattern) -> LayoutOptions {
+        LayoutOptions {
             shapes: pattern.block_shapes(),
             structured: pattern.grid().is_some(),
             own_axes: pattern.grid().map_or(1, Grid::axes),
@@ -106,7 +106,7 @@ impl Description {
         BlockLayout::new(owned, allocated, strides, self.components, component_stride)
     }
 
-    /// The block with the axes that the field has beside those of the pattern.
+    /// The block with the further axes that the field has beside those of the pattern.
     fn with_further_axes(&self, shape: &BlockShape) -> Result<BlockShape, FieldError> {
         if self.structured {
             if !self.further_axes.is_empty() || self.levels.is_some() {

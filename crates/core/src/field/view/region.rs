@@ -1,14 +1,15 @@
-//! Where the cells of a region lie, as numbers: what an access computes and checks.
+//! The cells of a view and their offsets in memory.
 
 use crate::domain::{IndexBox, MAX_AXES};
 use crate::field::BlockLayout;
 
-/// The cells of a region of a block, of one component each. By value, so that loops keep it in registers.
+/// A region of a block: its cells, and the numbers from which an access computes and checks offsets. It holds them by value, so
+/// that loops keep them in registers.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Place {
-    region: IndexBox,
+pub(super) struct Region {
+    cells: IndexBox,
     axes: usize,
-    /// From the first element of the block to that of the region's lowest cell.
+    /// The offset of the lowest cell of the region from the first element of the block.
     first: isize,
     lower: [i64; MAX_AXES],
     extents: [u64; MAX_AXES],
@@ -17,14 +18,14 @@ pub(super) struct Place {
     component_stride: isize,
 }
 
-impl Place {
-    /// `region` lies in what `layout` allocates.
-    pub(super) fn new(layout: &BlockLayout, region: IndexBox) -> Place {
-        let axes = region.axes();
-        let mut place = Place {
-            region,
+impl Region {
+    /// The region of `cells`, which lie within the allocated cells of `layout`.
+    pub(super) fn new(layout: &BlockLayout, cells: IndexBox) -> Region {
+        let axes = cells.axes();
+        let mut region = Region {
+            cells,
             axes,
-            first: layout.offset(region.lower(), 0).unwrap_or(0),
+            first: layout.offset(cells.lower(), 0).unwrap_or(0),
             lower: [0; MAX_AXES],
             extents: [1; MAX_AXES],
             strides: [1; MAX_AXES],
@@ -32,34 +33,34 @@ impl Place {
             component_stride: layout.component_stride() as isize,
         };
         for axis in 0..axes {
-            place.lower[axis] = region.lower()[axis];
-            place.extents[axis] = region.extent(axis) as u64;
-            place.strides[axis] = layout.strides()[axis] as isize;
+            region.lower[axis] = cells.lower()[axis];
+            region.extents[axis] = cells.extent(axis) as u64;
+            region.strides[axis] = layout.strides()[axis] as isize;
         }
-        if region.is_empty() {
-            place.extents = [0; MAX_AXES];
+        if cells.is_empty() {
+            region.extents = [0; MAX_AXES];
         }
-        place
+        region
     }
 
-    /// One component alone; `None` if there is no such component.
-    pub(super) fn of_component(&self, component: usize) -> Option<Place> {
+    /// The same cells with only one component; `None` if there is no such component.
+    pub(super) fn of_component(&self, component: usize) -> Option<Region> {
         (component < self.components).then(|| {
             let first = self.first + component as isize * self.component_stride;
-            Place { first, components: 1, ..*self }
+            Region { first, components: 1, ..*self }
         })
     }
 
     #[inline]
-    pub(super) fn region(&self) -> &IndexBox {
-        &self.region
+    pub(super) fn cells(&self) -> &IndexBox {
+        &self.cells
     }
 
     pub(super) fn components(&self) -> usize {
         self.components
     }
 
-    /// Elements from the first of the block to component 0 of a cell; `None` outside of the region.
+    /// The offset of component 0 of a cell from the first element of the block; `None` outside of the region.
     #[inline]
     pub(super) fn offset<const N: usize>(&self, index: &[i64; N]) -> Option<isize> {
         if N != self.axes {
@@ -70,13 +71,13 @@ impl Place {
         for (at, ((lower, extent), stride)) in index.iter().zip(axes) {
             let step = at.wrapping_sub(*lower);
             inside &= (step as u64) < *extent;
-            // Within the region, it does not overflow.
+            // Within the region, this does not overflow.
             offset = offset.wrapping_add((step as isize).wrapping_mul(*stride));
         }
         if inside { Some(offset) } else { None }
     }
 
-    /// As [`offset`](Place::offset), for any number of axes.
+    /// As [`offset`](Region::offset), for any number of axes.
     #[inline]
     pub(super) fn offset_of(&self, index: &[i64]) -> Option<isize> {
         match index {
@@ -88,35 +89,35 @@ impl Place {
         }
     }
 
-    /// The same of any component.
+    /// As [`offset_of`](Region::offset_of), for any component.
     #[inline]
     pub(super) fn component_offset(&self, index: &[i64], component: usize) -> Option<isize> {
         let offset = self.offset_of(index)?;
         (component < self.components).then(|| offset + component as isize * self.component_stride)
     }
 
-    /// Elements from one cell to the next along an axis.
+    /// The distance in elements from one cell to the next along an axis.
     #[inline]
     pub(super) fn stride(&self, axis: usize) -> isize {
         self.strides[axis]
     }
 
-    /// Elements from the first of the block to that of the region's lowest cell.
+    /// The offset of the lowest cell of the region from the first element of the block.
     #[cfg(feature = "ndarray")]
     pub(super) fn first(&self) -> isize {
         self.first
     }
 
-    /// Elements from one component of a cell to the next.
+    /// The distance in elements from one component of a cell to the next.
     #[cfg(feature = "ndarray")]
     pub(super) fn component_stride(&self) -> isize {
         self.component_stride
     }
 
-    /// From the first element of the block to the region's, if they all lie side by side in ascending order; and how many
-    /// there are.
-    pub(super) fn in_one_piece(&self) -> Option<(isize, usize)> {
-        if self.region.is_empty() {
+    /// The offset of the elements of the region from the first element of the block, and their number, if they are contiguous
+    /// and in ascending order.
+    pub(super) fn contiguous(&self) -> Option<(isize, usize)> {
+        if self.cells.is_empty() {
             return Some((0, 0));
         }
         let mut axes = [(self.components, self.component_stride); MAX_AXES + 1];
