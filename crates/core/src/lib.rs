@@ -27,7 +27,7 @@
 //! 6. Each call that waits polls all exchanges of its rank; on asynchronous devices, a thread does so while the host goes on.
 //!
 //! Safety does not depend on destructors: memory that a neighbour or a device may still use is kept alive and marked as in
-//! flight, even if a pending exchange is forgotten. All waits have a time limit.
+//! flight, even if a pending exchange is forgotten. Waits have a time limit, by default 30 minutes.
 //!
 //! # The modules
 //!

@@ -6,6 +6,7 @@ mod common;
 use std::time::{Duration, Instant};
 
 use common::*;
+use haloport_core::device::DeviceError;
 use haloport_core::*;
 
 fn pattern(comm: &Communicator, grid: &Grid, domains: &[IndexBox], halo: &Halo) -> Result<(), Failure> {
@@ -225,4 +226,19 @@ fn a_rank_that_errs_or_panics_ends_the_others() {
     }
     let none = run_ranks(0, |_| -> Result<(), Failure> { Ok(()) }).unwrap_err();
     assert_eq!(none.to_string(), "cannot start 0 ranks: expected 1 to 65536");
+}
+
+/// The error of the device reaches the caller as a value, not as text.
+#[test]
+fn memory_that_is_exhausted_is_a_typed_error() {
+    run_ranks(1, |comm| {
+        let grid = Grid::new([1 << 48, 1 << 9])?;
+        let pattern = Pattern::structured(&comm, &grid, &[grid.bounds()], &Halo::uniform(0))?;
+        let device = haloport_cpu::CpuDevice::with_threads(1)?;
+        let error = Field::<f64, _>::new(&device, &pattern).unwrap_err();
+        let FieldError::Device(DeviceError::OutOfMemory { bytes, .. }) = error else { panic!("{error}") };
+        assert_eq!(bytes, 1 << 60);
+        Ok(())
+    })
+    .unwrap();
 }

@@ -85,7 +85,8 @@ pub struct Capabilities {
     /// Memory of the kind [`MemoryKind::Shared`].
     pub shared_memory: bool,
     /// Memory that other processes of the node reach: [`export`](super::Device::export) and
-    /// [`import`](super::Device::import). Without it, the fields of asynchronous devices reach other processes in messages.
+    /// [`import`](super::Device::import). Without it, fields reach other processes in messages, unless the device
+    /// [runs on the host](DeviceInfo::runs_on_host).
     pub memory_export: bool,
     /// Lists of copies that move to other addresses: [`relocate_copies`](super::Device::relocate_copies).
     /// Without it, a plan cannot be passed other fields.

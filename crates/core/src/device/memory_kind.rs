@@ -11,7 +11,7 @@ pub enum MemoryKind {
     /// Memory of the device itself; plain host memory on the CPU.
     #[default]
     Device,
-    /// Page-locked host memory, from and to which the device copies directly.
+    /// Host memory from and to which the device copies directly, without staging.
     Pinned,
     /// Memory that both host and device address (managed memory, USM shared).
     Shared,

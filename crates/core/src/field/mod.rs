@@ -5,7 +5,7 @@
 //! - [`BlockLayout`] says how the cells of one domain lie in memory.
 //! - [`View`] and [`ViewMut`] access the cells from the host.
 //! - For the exchange: `untyped` fields, the bytes that neighbours read (`byte_ranges`), the memory that processes share
-//!   (`sharing`), whether cells travel packed (`load`), and components that are turned (`vector`).
+//!   (`sharing`), whether cells travel packed (`packing_cost`), and components that are turned (`vector`).
 
 mod arrays;
 mod borrowed;
@@ -14,8 +14,8 @@ mod byte_ranges;
 mod error;
 mod layout;
 mod layout_options;
-mod load;
 mod owned;
+mod packing_cost;
 mod sharing;
 mod storage;
 mod untyped;
@@ -32,7 +32,7 @@ pub use view::{Rows, RowsAround, RowsMut, View, ViewMut};
 
 pub(crate) use byte_ranges::ranges_of;
 pub(crate) use layout::copy_axes;
-pub(crate) use load::{LINE_BYTES, Load};
+pub(crate) use packing_cost::{LINE_BYTES, Load};
 pub(crate) use storage::{LastWrite, Storage};
 pub(crate) use untyped::{BoundField, FieldRef};
 pub(crate) use vector::VectorAxes;

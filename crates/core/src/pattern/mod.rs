@@ -77,6 +77,7 @@ pub(crate) struct BlockShape {
 
 /// The cost of making a pattern on this rank.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct SetupCost {
     /// Messages sent to other ranks.
     pub messages: usize,

@@ -233,10 +233,10 @@ impl<D: Device> Part for DevicePart<D> {
         if sharing == Sharing::DefaultStream && on.handle() == self.device.default_stream().handle() {
             return Ok(());
         }
+        self.trace.meet(&self.device, &on);
         if !self.device.info().capabilities.gates {
             return Ok(());
         }
-        self.trace.meet(&self.device, &on);
         let gate = match self.device.gate(&on) {
             // Not in this stream.
             Err(DeviceError::Unsupported { .. }) => return Ok(()),

@@ -5,13 +5,13 @@
 //! structs are those of `dlpack.h`, <https://dmlc.github.io/dlpack>.
 
 mod codes;
-mod layout;
-mod owned;
-mod read;
+mod managed_tensor;
+mod owned_tensor;
+mod structs;
 
-pub use layout::{
+pub use managed_tensor::ManagedTensor;
+pub use owned_tensor::{Form, OwnedTensor};
+pub use structs::{
     DLDataType, DLDevice, DLManagedTensor, DLManagedTensorVersioned, DLPackVersion, DLTensor, FLAG_COPIED,
     FLAG_READ_ONLY, MAJOR_VERSION,
 };
-pub use owned::{Form, OwnedTensor};
-pub use read::ManagedTensor;

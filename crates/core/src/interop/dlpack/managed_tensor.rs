@@ -5,7 +5,7 @@ use std::ptr::NonNull;
 
 use super::super::check::{MAX_ARRAY_AXES, Unchecked};
 use super::super::{ArrayDescription, InteropError, Protocol};
-use super::layout::{
+use super::structs::{
     DLManagedTensor, DLManagedTensorVersioned, DLTensor, FLAG_COPIED, FLAG_READ_ONLY, MAJOR_VERSION,
 };
 

@@ -6,11 +6,11 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::NonNull;
 
 use super::super::{ArrayDescription, InteropError, Protocol};
-use super::layout::{
+use super::managed_tensor::ManagedTensor;
+use super::structs::{
     DLDataType, DLDevice, DLManagedTensor, DLManagedTensorVersioned, DLPackVersion, DLTensor, FLAG_COPIED,
     FLAG_READ_ONLY, MAJOR_VERSION,
 };
-use super::read::ManagedTensor;
 
 /// A tensor that is deleted on drop.
 #[derive(Debug)]
