@@ -115,11 +115,9 @@ impl List {
         for item in items {
             // SAFETY: the caller's promise.
             unsafe {
-                match item {
-                    Item::Box(copy, Writing::Plain) => run_box::<Plain>(copy),
-                    Item::Box(copy, Writing::PastCaches) => run_box::<PastCaches>(copy),
-                    Item::Sweep(sweep) => sweep.run(),
-                    Item::Rows(copy) => copy.run(),
+                match item.writing() {
+                    Writing::Plain => item.run::<Plain>(),
+                    Writing::PastCaches => item.run::<PastCaches>(),
                 }
             }
         }
@@ -138,8 +136,23 @@ impl Item {
     fn writing(&self) -> Writing {
         match self {
             Item::Box(_, writing) => *writing,
-            Item::Sweep(sweep) => sweep.writing(),
-            Item::Rows(copy) => copy.writing(),
+            Item::Sweep(sweep) => sweep.writing,
+            Item::Rows(copy) => copy.writing,
+        }
+    }
+
+    /// Runs the copy on the calling thread.
+    ///
+    /// # Safety
+    /// As for [`List::run`], and the caller finishes the store.
+    unsafe fn run<S: Store>(&self) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            match self {
+                Item::Box(copy, _) => run_box::<S>(copy),
+                Item::Sweep(sweep) => sweep.run::<S>(),
+                Item::Rows(copy) => copy.run::<S>(),
+            }
         }
     }
 }

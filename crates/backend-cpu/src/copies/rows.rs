@@ -5,7 +5,7 @@ use haloport_core::device::{CopyAxis, IndexedCopy, Pointer};
 use crate::copies::boxes::run_box;
 use crate::copies::fetch::{FETCHED_LINES, fetch};
 use crate::copies::lines::{copy_line, copy_rows, for_each_line, step};
-use crate::copies::stores::{PastCaches, Plain, Store, Writing, gapless_bytes};
+use crate::copies::stores::{Store, Writing, gapless_bytes};
 
 /// The distance, in runs, at which sources are fetched into the cache ahead of the copy. Neighbouring cells in a list often
 /// share cache lines; this many are about eighty lines.
@@ -22,7 +22,7 @@ const ROWS_PER_RANGE: usize = 2;
 pub(crate) struct RowCopy {
     copy: IndexedCopy,
     order: Order,
-    writing: Writing,
+    pub(crate) writing: Writing,
     ahead: Option<Distance>,
 }
 
@@ -79,10 +79,6 @@ impl RowCopy {
         RowCopy { copy, order, writing, ahead: (runs > FETCHED_LINES).then_some(ahead) }
     }
 
-    pub(crate) fn writing(&self) -> Writing {
-        self.writing
-    }
-
     /// Moves the rows with the blocks of memory that they are anchored to.
     pub(crate) fn relocate(&mut self, from: &[Pointer], to: &[Pointer]) {
         self.copy.relocate(from, to);
@@ -91,22 +87,8 @@ impl RowCopy {
     /// Runs the copy on the calling thread.
     ///
     /// # Safety
-    /// As for [`run_box`].
-    pub(crate) unsafe fn run(&self) {
-        // SAFETY: the caller's promise.
-        unsafe {
-            match self.writing {
-                Writing::Plain => self.run_by::<Plain>(),
-                Writing::PastCaches => self.run_by::<PastCaches>(),
-            }
-        }
-    }
-
-    /// Runs the copy run by run.
-    ///
-    /// # Safety
-    /// As for [`run_box`].
-    unsafe fn run_by<S: Store>(&self) {
+    /// As for [`run_box`], for every row.
+    pub(crate) unsafe fn run<S: Store>(&self) {
         let row = self.copy.row();
         let (sources, targets) = (self.copy.source(), self.copy.target());
         if matches!(self.order, Order::RowByRow) {

@@ -55,8 +55,13 @@ pub(crate) trait Store {
 /// Through the caches.
 pub(crate) struct Plain;
 
-/// Past the caches, if the processor can.
+/// Past the caches.
+#[cfg(target_arch = "x86_64")]
 pub(crate) struct PastCaches;
+
+/// Other processors have no such stores here.
+#[cfg(not(target_arch = "x86_64"))]
+pub(crate) type PastCaches = Plain;
 
 /// The way to write the runs of a copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -175,23 +180,4 @@ impl Store for PastCaches {
         // SAFETY: every x86-64 processor has the instruction.
         unsafe { std::arch::x86_64::_mm_sfence() };
     }
-}
-
-#[cfg(not(target_arch = "x86_64"))]
-impl Store for PastCaches {
-    const FETCHES: bool = true;
-
-    #[inline(always)]
-    unsafe fn copy_run<const N: usize>(from: *const u8, to: *mut u8) {
-        // SAFETY: the caller's promise.
-        unsafe { Plain::copy_run::<N>(from, to) };
-    }
-
-    #[inline(always)]
-    unsafe fn copy(from: *const u8, to: *mut u8, bytes: usize) {
-        // SAFETY: the caller's promise.
-        unsafe { Plain::copy(from, to, bytes) };
-    }
-
-    fn finish() {}
 }

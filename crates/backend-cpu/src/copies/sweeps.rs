@@ -8,7 +8,7 @@ use haloport_core::device::{Anchors, BoxCopy, CopyAxis, Pointer};
 
 use crate::copies::fetch::{FETCHED_LINES, LINE_BYTES, fetch};
 use crate::copies::lines::{for_each_line, match_run_bytes};
-use crate::copies::stores::{PastCaches, Plain, Store, Writing};
+use crate::copies::stores::{Store, Writing};
 
 /// The distance, in runs, at which sources and targets are fetched into the cache ahead of the copy.
 const RUNS_AHEAD: isize = 32;
@@ -25,7 +25,7 @@ pub(crate) struct Sweep {
     source_offset: isize,
     target_offset: isize,
     prefetch: Prefetch,
-    writing: Writing,
+    pub(crate) writing: Writing,
 }
 
 /// The copies whose cache lines are fetched ahead.
@@ -64,10 +64,6 @@ impl Sweep {
         }
     }
 
-    pub(crate) fn writing(&self) -> Writing {
-        self.writing
-    }
-
     /// Moves both copies with the blocks of memory that they are anchored to, which are the same for both.
     pub(crate) fn relocate(&mut self, from: &[Pointer], to: &[Pointer]) {
         self.first.relocate(from, to);
@@ -76,20 +72,8 @@ impl Sweep {
     /// Runs both copies on the calling thread.
     ///
     /// # Safety
-    /// As for [`List::run`](crate::copies::list::List::run).
-    pub(crate) unsafe fn run(&self) {
-        // SAFETY: the caller's promise.
-        unsafe {
-            match self.writing {
-                Writing::Plain => self.run_by::<Plain>(),
-                Writing::PastCaches => self.run_by::<PastCaches>(),
-            }
-        }
-    }
-
-    /// # Safety
-    /// As for [`run`](Sweep::run).
-    unsafe fn run_by<S: Store>(&self) {
+    /// As for [`run_box`](crate::copies::boxes::run_box), for both.
+    pub(crate) unsafe fn run<S: Store>(&self) {
         macro_rules! run {
             ($copy_line:expr) => {
                 // SAFETY: the line lies within both boxes, which the caller promised.
