@@ -10,13 +10,14 @@ use haloport_core::device::{
 };
 
 use crate::driver::context::call;
+use crate::driver::raw_stream::RawStream;
 use crate::driver::select::{Selector, candidates};
+use crate::memory::allocation::Allocation;
 use crate::memory::buffer::CudaBuffer;
 use crate::opened::Opened;
 use crate::program::loaded::{Function, Program};
 use crate::streams::event::{self, CudaEvent};
-use crate::streams::flag::CudaFlag;
-use crate::streams::gate::gate;
+use crate::streams::flag::{CudaFlag, gate};
 use crate::streams::graph::CudaGraph;
 use crate::streams::stream::CudaStream;
 use crate::work::copies::{CudaCopies, address, copy, copy_box};
@@ -140,18 +141,20 @@ unsafe impl Device for CudaDevice {
     }
 
     fn default_stream(&self) -> CudaStream {
-        CudaStream::default_of(&self.opened)
+        CudaStream::new(&self.opened, RawStream::default_of(&self.opened.context))
     }
 
     fn create_stream(&self, priority: Priority) -> Result<CudaStream, DeviceError> {
         // While a gate is closed, nothing may allocate.
         self.opened.words.prepare(&self.opened)?;
-        CudaStream::new(&self.opened, priority)
+        let stream = RawStream::new(&self.opened.context, priority, self.opened.offers.priorities)?;
+        Ok(CudaStream::new(&self.opened, stream))
     }
 
     unsafe fn borrow_stream(&self, handle: usize) -> Result<CudaStream, DeviceError> {
         // SAFETY: the caller promised a live stream.
-        unsafe { CudaStream::borrow(&self.opened, handle) }
+        let stream = unsafe { RawStream::borrow(&self.opened.context, handle) }?;
+        Ok(CudaStream::new(&self.opened, stream))
     }
 
     fn synchronize(&self, stream: &CudaStream) -> Result<(), DeviceError> {
@@ -211,11 +214,12 @@ unsafe impl Device for CudaDevice {
     }
 
     fn allocate(&self, bytes: usize, kind: MemoryKind) -> Result<CudaBuffer, DeviceError> {
-        CudaBuffer::new(&self.opened, bytes, kind)
+        Ok(CudaBuffer::new(&self.opened, Allocation::new(&self.opened, bytes, kind)?))
     }
 
     fn allocate_on(&self, bytes: usize, stream: &CudaStream) -> Result<CudaBuffer, DeviceError> {
-        CudaBuffer::on(stream, bytes)
+        let memory = Allocation::on(&stream.opened, &stream.stream, bytes)?;
+        Ok(CudaBuffer::new(&stream.opened, memory))
     }
 
     fn reaches(&self, other: DeviceId) -> Result<bool, DeviceError> {
@@ -223,12 +227,13 @@ unsafe impl Device for CudaDevice {
     }
 
     fn export(&self, buffer: &CudaBuffer) -> Result<Vec<u8>, DeviceError> {
-        buffer.export()
+        buffer.memory.export()
     }
 
     unsafe fn import(&self, token: &[u8]) -> Result<CudaBuffer, DeviceError> {
         // SAFETY: the caller's promise.
-        unsafe { CudaBuffer::import(&self.opened, token) }
+        let memory = unsafe { Allocation::import(&self.opened, token) }?;
+        Ok(CudaBuffer::new(&self.opened, memory))
     }
 
     unsafe fn copy(

@@ -85,8 +85,9 @@ impl State {
         Ok(capture.work)
     }
 
-    /// Checks that this thread captures nothing. Used by calls that are not allowed during a capture; they invalidate it.
+    /// Checks that a context is current and that this thread captures nothing. Used by calls that are not allowed during a capture; they invalidate it.
     pub(crate) fn outside_of_captures(&mut self) -> Result<(), Status> {
+        self.in_context()?;
         match self.captures.values_mut().find(|capture| capture.thread == thread()) {
             Some(capture) => {
                 capture.is_invalid = true;
@@ -94,11 +95,6 @@ impl State {
             }
             None => Ok(()),
         }
-    }
-
-    /// Whether a stream captures.
-    pub(crate) fn is_capturing(&mut self, stream: usize) -> bool {
-        self.capture_of(stream).is_some()
     }
 
     /// Records an event in a stream.
@@ -143,7 +139,6 @@ impl State {
 
     /// Checks that the host may query an event.
     pub(crate) fn ask_for_event(&mut self, event: usize) -> Result<(), Status> {
-        self.in_context()?;
         self.outside_of_captures()?;
         match self.objects.get(&event) {
             Some(Object::Event { captured: None, .. }) => Ok(()),
@@ -158,7 +153,8 @@ impl State {
         found.map(|(origin, _)| *origin)
     }
 
-    fn capture_of(&mut self, stream: usize) -> Option<&mut Capture> {
+    /// The capture of a stream, if it captures.
+    pub(crate) fn capture_of(&mut self, stream: usize) -> Option<&mut Capture> {
         self.captures.values_mut().find(|capture| capture.given.contains_key(&stream))
     }
 }

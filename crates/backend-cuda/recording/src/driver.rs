@@ -150,7 +150,6 @@ functions! {
         Ok(())
     }
     call cuCtxSynchronize() |state| {
-        state.in_context()?;
         state.outside_of_captures()
     }
     call cuCtxGetStreamPriorityRange(least: *mut c_int, greatest: *mut c_int) |state| {
@@ -207,7 +206,6 @@ functions! {
         Ok(())
     }
     call cuMemAlloc_v2(address: *mut u64, bytes: usize) |state| {
-        state.in_context()?;
         state.outside_of_captures()?;
         if bytes > MEMORY_BYTES {
             return Err(OUT_OF_MEMORY);
@@ -216,13 +214,11 @@ functions! {
         Ok(())
     }
     call cuMemAllocManaged(address: *mut u64, bytes: usize, flags: u32) |state| {
-        state.in_context()?;
         state.outside_of_captures()?;
         *address = state.allocate(bytes, "cuMemFree")? as u64;
         Ok(())
     }
     call cuMemHostAlloc(address: *mut usize, bytes: usize, flags: u32) |state| {
-        state.in_context()?;
         state.outside_of_captures()?;
         *address = state.allocate(bytes, "cuMemFreeHost")?;
         Ok(())
@@ -329,7 +325,7 @@ functions! {
 
 /// Checks that a stream may write and wait for numbers: some drivers refuse that in streams that capture.
 fn takes_numbers(state: &mut State, stream: usize) -> Result<(), Status> {
-    let takes = setting("HALOPORT_RECORDING_NUMBERS", 1) != 0 || !state.is_capturing(stream);
+    let takes = setting("HALOPORT_RECORDING_NUMBERS", 1) != 0 || state.capture_of(stream).is_none();
     if takes { Ok(()) } else { Err(CAPTURE_UNSUPPORTED) }
 }
 

@@ -1,7 +1,6 @@
 //! The driver's functions and status codes.
 
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
-use std::fmt;
 use std::ops::Deref;
 use std::ptr;
 use std::sync::OnceLock;
@@ -170,7 +169,7 @@ impl Driver {
         if version >= OLDEST {
             return Ok(driver);
         }
-        let found = format!("CUDA {} or newer, and found {}", Version(OLDEST), Version(version));
+        let found = format!("CUDA {} or newer, and found {}", version_text(OLDEST), version_text(version));
         Err(DeviceError::NotFound {
             what: "a CUDA driver that is new enough".into(),
             looked_for: found,
@@ -225,11 +224,7 @@ pub(crate) fn no_device() -> DeviceError {
     }
 }
 
-/// A version in CUDA's form of one number.
-pub(crate) struct Version(pub(crate) c_int);
-
-impl fmt::Display for Version {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}.{}", self.0 / 1000, self.0 % 1000 / 10)
-    }
+/// The text of a version, which CUDA has as one number.
+pub(crate) fn version_text(version: c_int) -> String {
+    format!("{}.{}", version / 1000, version % 1000 / 10)
 }

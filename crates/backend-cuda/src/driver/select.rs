@@ -7,7 +7,7 @@ use std::str::FromStr;
 use cudarc::driver::sys::{CUdevice, CUdevice_attribute};
 use haloport_core::device::{Capabilities, DeviceError, DeviceId, DeviceInfo};
 
-use crate::driver::functions::{ANY, Driver, Version, driver, no_device};
+use crate::driver::functions::{ANY, Driver, driver, no_device, version_text};
 
 /// The choice of a device by its number.
 ///
@@ -62,7 +62,10 @@ impl Selector {
     /// [`DeviceError::NotFound`] if the driver or the device is missing.
     pub(crate) fn find(&self) -> Result<Candidate, DeviceError> {
         let found = candidates()?;
-        let names: Vec<String> = found.iter().map(Candidate::to_string).collect();
+        let names: Vec<String> = found
+            .iter()
+            .map(|candidate| format!("{} ({})", candidate.info.id, candidate.info.name))
+            .collect();
         found.into_iter().nth(self.number.unwrap_or(0) as usize).ok_or_else(|| DeviceError::NotFound {
             what: format!("the device `{self}`"),
             looked_for: "it among the devices of the CUDA driver".into(),
@@ -98,17 +101,13 @@ impl Candidate {
             CStr::from_ptr(name.as_ptr()).to_string_lossy().into_owned()
         };
         let of = |attribute| driver.attribute(attribute, device, id);
-        let capability = 10 * of(Of::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)?
-            + of(Of::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)?;
+        let major = of(Of::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)?;
+        let minor = of(Of::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)?;
+        let capability = 10 * major + minor;
         let info = DeviceInfo {
             id,
             name,
-            driver: format!(
-                "CUDA {}, compute capability {}.{}",
-                Version(driver.version),
-                capability / 10,
-                capability % 10
-            ),
+            driver: format!("CUDA {}, compute capability {major}.{minor}", version_text(driver.version)),
             compute_units: of(Of::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)? as usize,
             memory_bytes: Some(bytes as u64),
             asynchronous: true,
@@ -150,12 +149,6 @@ impl Driver {
         let status = unsafe { (self.cuDeviceGetAttribute)(&raw mut value, attribute, device) };
         self.checked("cuDeviceGetAttribute", status, id)?;
         Ok(value)
-    }
-}
-
-impl fmt::Display for Candidate {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} ({})", self.info.id, self.info.name)
     }
 }
 

@@ -2,11 +2,10 @@
 
 use std::sync::Arc;
 
-use haloport_core::device::{Buffer, DeviceError, DeviceId, MemoryKind, Pointer};
+use haloport_core::device::{Buffer, DeviceId, MemoryKind, Pointer};
 
 use crate::memory::allocation::Allocation;
 use crate::opened::Opened;
-use crate::streams::stream::CudaStream;
 
 /// Memory that the device allocated; freed on drop.
 ///
@@ -15,41 +14,13 @@ use crate::streams::stream::CudaStream;
 #[derive(Debug)]
 pub struct CudaBuffer {
     /// First: freed before the device may be closed.
-    memory: Allocation,
+    pub(crate) memory: Allocation,
     _opened: Arc<Opened>,
 }
 
 impl CudaBuffer {
-    /// Allocates zeroed memory.
-    pub(crate) fn new(
-        opened: &Arc<Opened>,
-        bytes: usize,
-        kind: MemoryKind,
-    ) -> Result<CudaBuffer, DeviceError> {
-        Ok(CudaBuffer { memory: Allocation::new(opened, bytes, kind)?, _opened: Arc::clone(opened) })
-    }
-
-    /// Allocates device memory that is zeroed in the order of `stream`.
-    pub(crate) fn on(
-        CudaStream { opened, stream }: &CudaStream,
-        bytes: usize,
-    ) -> Result<CudaBuffer, DeviceError> {
-        Ok(CudaBuffer { memory: Allocation::on(opened, stream, bytes)?, _opened: Arc::clone(opened) })
-    }
-
-    /// The token that another process opens the memory with.
-    pub(crate) fn export(&self) -> Result<Vec<u8>, DeviceError> {
-        self.memory.export()
-    }
-
-    /// Opens memory that another process has exported.
-    ///
-    /// # Safety
-    /// That process keeps the memory as long as the buffer lives.
-    pub(crate) unsafe fn import(opened: &Arc<Opened>, token: &[u8]) -> Result<CudaBuffer, DeviceError> {
-        // SAFETY: the caller's promise.
-        let memory = unsafe { Allocation::import(opened, token) }?;
-        Ok(CudaBuffer { memory, _opened: Arc::clone(opened) })
+    pub(crate) fn new(opened: &Arc<Opened>, memory: Allocation) -> CudaBuffer {
+        CudaBuffer { memory, _opened: Arc::clone(opened) }
     }
 }
 

@@ -87,11 +87,9 @@ impl Compiler {
         // SAFETY: the calls write to local variables, and as many capabilities as the second call returns.
         let known = unsafe {
             nvrtc.checked("nvrtcVersion", (nvrtc.nvrtcVersion)(&raw mut major, &raw mut minor))?;
-            let status = (nvrtc.nvrtcGetNumSupportedArchs)(&raw mut count);
-            nvrtc.checked("nvrtcGetNumSupportedArchs", status)?;
+            nvrtc.checked("nvrtcGetNumSupportedArchs", (nvrtc.nvrtcGetNumSupportedArchs)(&raw mut count))?;
             let mut known = vec![0; usize::try_from(count).unwrap_or(0)];
-            let status = (nvrtc.nvrtcGetSupportedArchs)(known.as_mut_ptr());
-            nvrtc.checked("nvrtcGetSupportedArchs", status)?;
+            nvrtc.checked("nvrtcGetSupportedArchs", (nvrtc.nvrtcGetSupportedArchs)(known.as_mut_ptr()))?;
             known
         };
         Ok(Compiler { nvrtc, version: format!("NVRTC {major}.{minor}"), known })
@@ -131,11 +129,10 @@ impl Compiler {
             (nvrtc.nvrtcCompileProgram)(program.raw, options.len() as c_int, options.as_ptr())
         };
         if status != 0 {
-            let log =
-                program.output(nvrtc.nvrtcGetProgramLogSize, nvrtc.nvrtcGetProgramLog, "nvrtcGetProgramLog");
-            let log =
-                log.map(|log| String::from_utf8_lossy(&log).trim_matches(['\0', '\n', ' ']).to_string());
-            return Err(wrong(format!("{}\n{}", nvrtc.text(status), log.unwrap_or_default())));
+            let (size, content) = (nvrtc.nvrtcGetProgramLogSize, nvrtc.nvrtcGetProgramLog);
+            let log = program.output(size, content, "nvrtcGetProgramLog").unwrap_or_default();
+            let log = String::from_utf8_lossy(&log);
+            return Err(wrong(format!("{}\n{}", nvrtc.text(status), log.trim_matches(['\0', '\n', ' ']))));
         }
         match self.target(request)? {
             Target::Machine(_) => {

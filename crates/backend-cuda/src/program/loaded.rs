@@ -12,11 +12,12 @@ use crate::driver::functions::Status;
 use crate::driver::handles::Module;
 use crate::program::cubin;
 
-/// A loaded program, with the image that it was loaded from.
+/// A loaded program.
 #[derive(Debug)]
 pub(crate) struct Program {
     module: Module,
-    image: Arc<[u8]>,
+    /// The image that it was loaded from.
+    pub(crate) image: Arc<[u8]>,
 }
 
 /// The driver's codes for an image that it cannot load.
@@ -34,7 +35,7 @@ pub(crate) struct Function {
     raw: CUfunction,
     /// The most threads of a group that its registers allow.
     pub(crate) most_threads: usize,
-    program: Arc<Program>,
+    pub(crate) program: Arc<Program>,
 }
 
 // SAFETY: a function belongs to no thread, and lives as long as its program.
@@ -84,11 +85,6 @@ impl Program {
         let module = unsafe { Module::own(context, raw) };
         Ok(Program { module, image })
     }
-
-    /// The image that it was loaded from.
-    pub(crate) fn image(&self) -> &[u8] {
-        &self.image
-    }
 }
 
 impl Function {
@@ -114,9 +110,5 @@ impl Function {
 
     pub(crate) fn raw(&self) -> CUfunction {
         self.raw
-    }
-
-    pub(crate) fn program(&self) -> &Program {
-        &self.program
     }
 }

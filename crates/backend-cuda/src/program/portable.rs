@@ -107,7 +107,7 @@ mod tests {
         cache.get_or_compile(&key, || Ok::<_, DeviceError>(b"no PTX\0".to_vec())).unwrap();
         let program = Arc::new(cached(&cache, &device, "f", &text).unwrap());
         let cached = cache.get_or_compile(&key, || Err(DeviceError::invalid("", "", "an empty cache")));
-        assert_eq!(cached.unwrap()[..], *program.image());
+        assert_eq!(cached.unwrap()[..], program.image[..]);
         Function::new(&device.context, program, "f").unwrap();
     }
 }

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use cudarc::driver::sys::CUstream;
-use haloport_core::device::{DeviceError, DeviceId, Priority, Stream};
+use haloport_core::device::{DeviceId, Stream};
 
 use crate::driver::context::Context;
 use crate::driver::raw_stream::RawStream;
@@ -18,25 +18,8 @@ pub struct CudaStream {
 }
 
 impl CudaStream {
-    /// Creates a stream.
-    pub(crate) fn new(opened: &Arc<Opened>, priority: Priority) -> Result<CudaStream, DeviceError> {
-        let stream = RawStream::new(&opened.context, priority, opened.offers.priorities)?;
-        Ok(CudaStream { opened: Arc::clone(opened), stream })
-    }
-
-    /// The legacy default stream.
-    pub(crate) fn default_of(opened: &Arc<Opened>) -> CudaStream {
-        CudaStream { opened: Arc::clone(opened), stream: RawStream::default_of(&opened.context) }
-    }
-
-    /// A stream that another program owns.
-    ///
-    /// # Safety
-    /// As for [`RawStream::borrow`].
-    pub(crate) unsafe fn borrow(opened: &Arc<Opened>, handle: usize) -> Result<CudaStream, DeviceError> {
-        // SAFETY: the caller's promise.
-        let stream = unsafe { RawStream::borrow(&opened.context, handle) }?;
-        Ok(CudaStream { opened: Arc::clone(opened), stream })
+    pub(crate) fn new(opened: &Arc<Opened>, stream: RawStream) -> CudaStream {
+        CudaStream { opened: Arc::clone(opened), stream }
     }
 
     pub(crate) fn raw(&self) -> CUstream {

@@ -8,6 +8,7 @@ use haloport_core::device::dialect::{COPIES, COPY_GROUP_THREADS, CopyEntry, Copy
 use haloport_core::device::{BoxCopy, Buffer, CopyItem, DeviceError, MemoryKind, Pointer};
 
 use crate::driver::context::call;
+use crate::memory::allocation::Allocation;
 use crate::memory::buffer::CudaBuffer;
 use crate::opened::Opened;
 use crate::program::loaded::Function;
@@ -82,7 +83,7 @@ impl Launch {
             let most = format!("at most {} bytes", i32::MAX as usize * GROUP_TILE_BYTES);
             return Err(DeviceError::invalid("a list of copies", most, "more"));
         }
-        let memory = CudaBuffer::new(opened, table.bytes(), MemoryKind::Device)?;
+        let memory = CudaBuffer::new(opened, Allocation::new(opened, table.bytes(), MemoryKind::Device)?);
         let bytes = table.bytes_at(memory.pointer());
         let entries = address(memory.pointer());
         let (from, setup) = (address(Pointer::new(bytes.as_ptr().cast_mut())), &opened.setup);
@@ -138,13 +139,10 @@ pub(crate) unsafe fn copy(
 /// As for [`copy_box`].
 unsafe fn copy_by_kernel(copy: &BoxCopy, stream: &CudaStream) -> Result<(), DeviceError> {
     let mut entry: CopyEntry = entry_of_box(copy);
-    let mut each = 1u64;
     let threads = COPY_GROUP_THREADS;
     let groups = usize::try_from(entry.words()).unwrap_or(usize::MAX).div_ceil(threads);
-    let most = i32::MAX as usize;
-    if groups > most {
-        each = groups.div_ceil(most) as u64;
-    }
+    // The words that each thread copies; a launch has at most this many groups.
+    let mut each = groups.div_ceil(i32::MAX as usize) as u64;
     let groups = groups.div_ceil(each as usize);
     let function = copy_function(&stream.opened, "copy_entry")?;
     let mut addresses = [(&raw mut entry).cast(), (&raw mut each).cast()];

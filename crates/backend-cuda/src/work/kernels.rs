@@ -74,7 +74,7 @@ impl CudaKernel {
     /// The compiled kernel, for [`CudaDevice::load`](crate::CudaDevice::load): a cubin, or PTX if the compiler does not know
     /// the device.
     pub fn binary(&self) -> &[u8] {
-        self.function.program().image()
+        &self.function.program.image
     }
 
     pub(crate) fn bind(
