@@ -4,9 +4,9 @@
 //! cargo run --release -p haloport-cli --example sphere_domains -- data/sphere.npz
 //! ```
 //!
-//! An icosahedral mesh of 45 divisions (40,500 triangles) is cut in two along Hilbert's curve. Each part numbers the cells
-//! that it owns along the curve, as models do for the sake of caches; then come the cells that share a vertex with
-//! them, in the order of their global ids, which are the mesh's own numbers.
+//! An icosahedral mesh of 45 divisions (40,500 triangles) is cut in two along Hilbert's curve. Each part numbers the
+//! cells that it owns along the curve, as models do for the sake of caches; then come the cells that share a vertex
+//! with them, in the order of their global ids, which are the mesh's own numbers.
 
 use std::fs::File;
 

@@ -1,7 +1,7 @@
 //! The command line of `haloport`: its subcommands.
 //!
-//! The command ends with 0 if all went well, 1 if a check or a run failed, and 2 for bad input. With `--json`, stdout is
-//! exactly one JSON object, `{"error": "…"}` if there are no results; logs go to stderr, chosen by `RUST_LOG`.
+//! The command ends with 0 if all went well, 1 if a check or a run failed, and 2 for bad input. With `--json`, stdout
+//! is exactly one JSON object, `{"error": "…"}` if there are no results; logs go to stderr, chosen by `RUST_LOG`.
 
 use std::process::ExitCode;
 
@@ -11,7 +11,7 @@ use crate::command::failure::Failure;
 use crate::command::{environment, logs};
 use crate::{bench, completions, devices, jobs, mesh, trace};
 
-/// Halo exchange for distributed fields: what is here, and how fast it is.
+/// Halo exchange for distributed fields: devices, jobs and benchmarks.
 #[derive(Debug, Parser)]
 #[command(name = "haloport", version, max_term_width = 100, after_help = after_help())]
 struct Cli {
@@ -21,21 +21,21 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// List the backends, their devices, the transports and how their ranks exchange, and say why any of it is missing.
+    /// List the backends, devices and transports, how ranks exchange halos, and why any of it is missing.
     Devices(devices::DevicesArgs),
-    /// Measure.
+    /// Run a benchmark.
     #[command(subcommand)]
     Bench(bench::BenchCommand),
-    /// Look at an unstructured mesh, and cut it into parts.
+    /// Measure an unstructured mesh, and cut it into parts.
     #[command(subcommand)]
     Mesh(mesh::MeshCommand),
     /// Run a job.
     #[command(subcommand)]
     Run(jobs::RunCommand),
-    /// Look at the time line that a command has written with --trace.
+    /// Read the time line that a command has written with --trace.
     #[command(subcommand)]
     Trace(trace::TraceCommand),
-    /// Print the script by which a shell completes the arguments of this command.
+    /// Print the completion script of a shell.
     Completions(completions::CompletionsArgs),
 }
 

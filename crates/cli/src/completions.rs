@@ -1,4 +1,4 @@
-//! `haloport completions`: what a shell needs to complete the command's arguments.
+//! `haloport completions`: the completion script of a shell.
 
 use std::io::Write;
 
@@ -25,7 +25,7 @@ pub(crate) struct CompletionsArgs {
 /// Prints the script for `command`.
 ///
 /// # Errors
-/// [`Failure::Run`] where stdout cannot be written.
+/// [`Failure::Run`] if stdout cannot be written.
 pub(crate) fn run(args: &CompletionsArgs, command: &mut Command) -> Result<(), Failure> {
     let mut script = Vec::new();
     generate(args.shell, command, "haloport", &mut script);

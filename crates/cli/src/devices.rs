@@ -1,8 +1,7 @@
-//! `haloport devices`: what this build and this machine have.
+//! `haloport devices`: the backends, devices and transports of this build and machine.
 
 use std::io::{self, Write};
 
-use crate::jobs::common::traffic::in_messages;
 use clap::Args;
 use haloport::device::DeviceInfo;
 use haloport::{AnyDevice, BackendReport, BackendRole, DataPath, Peers, RankPaths, backends};
@@ -13,6 +12,7 @@ use crate::command::failure::Failure;
 use crate::command::launch::{RankArgs, launched_by, on_ranks};
 use crate::command::memory::room_on_host;
 use crate::command::print::{self, Report as _};
+use crate::jobs::common::traffic::in_messages;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -35,21 +35,21 @@ struct Report {
     /// The device that `auto` means.
     auto: String,
     backends: Vec<BackendReport>,
-    /// The ranks that a launcher has started, where it has.
+    /// The ranks that a launcher has started, if any.
     job: Option<Job>,
 }
 
-/// Ranks that were started, as rank 0 sees them.
+/// The ranks of the job, as rank 0 sees them.
 #[derive(Serialize)]
 struct Job {
     ranks: usize,
     transport: TransportInfo,
 }
 
-/// Lists backends, devices, transports and how ranks exchange. Of processes that were started together, one does.
+/// Lists backends, devices, transports and how ranks exchange. Of several processes, only that of rank 0 prints.
 ///
 /// # Errors
-/// [`Failure::Run`] where MPI cannot be started or stdout cannot be written.
+/// [`Failure::Run`] if MPI cannot be started or stdout cannot be written.
 pub(crate) fn run(args: &DevicesArgs) -> Result<(), Failure> {
     if !(cfg!(feature = "mpi") && launched_by().is_some()) {
         return Report::new(None)?.print(args.json);
@@ -67,7 +67,7 @@ impl Report {
         let auto = auto.info().id.to_string();
         let mut backends = backends();
         if let Some(Job { transport, .. }) = &job {
-            // What ranks have found out together, not what this process thinks possible.
+            // The paths that the ranks have agreed on, not those that this process alone would choose.
             let used = backends.iter_mut().find(|backend| backend.name == transport.name);
             used.into_iter().for_each(|backend| backend.paths = RankPaths::of(&transport.reach));
         }
@@ -115,7 +115,7 @@ impl Report {
         }
     }
 
-    /// How halos in that device's memory get to other processes; `None` where that is up to the transport alone.
+    /// The path of halos in that device's memory to other processes; `None` if the transport alone decides.
     fn between_processes(&self, device: &DeviceInfo) -> Option<String> {
         let transport = self.job.as_ref().map(|job| &job.transport)?;
         if device.runs_on_host() {
@@ -129,12 +129,12 @@ impl Report {
         Some(format!("{near}{}", in_messages(device, transport)))
     }
 
-    /// What the host does at the end of an exchange on that device.
+    /// The work of the host at the end of an exchange on that device.
     fn finish_of(&self, device: &DeviceInfo) -> &'static str {
         let any_thread = self.job.as_ref().is_none_or(|job| job.transport.any_thread);
         match (device.asynchronous, any_thread) {
             (false, _) => "`finish` returns with the halos in place",
-            (true, true) => "`finish` on a stream returns at once, and a thread sees to messages",
+            (true, true) => "`finish` on a stream returns at once, and a thread sends and receives",
             (true, false) => {
                 "`finish` on a stream waits for messages: MPI may be called from one thread alone"
             }

@@ -1,4 +1,4 @@
-//! `haloport run advection` as its users see it: results, files, exit codes and messages.
+//! `haloport run advection` for users: results, files, exit codes and messages.
 #![allow(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
 
 mod common;
@@ -51,7 +51,7 @@ fn the_summary_tells_errors_order_mass_and_the_picture() {
         "5120 cells, 1 level",
         "curve: 1706 to 1707 cells each",
         "million cells per second",
-        "with nothing beside them; ",
+        "with nothing computed meanwhile; ",
         "% of the time",
         "relative change",
         "after 3 days ",

@@ -1,4 +1,4 @@
-//! The advection model against what must hold exactly and against the exact solution.
+//! The advection model: exact invariants, and the exact solution.
 #![allow(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
 
 use std::f64::consts::PI;
@@ -14,7 +14,7 @@ use haloport_cli::jobs::common::numbers::differing;
 use haloport_mesh::sphere::{arc, difference, norm};
 use haloport_mesh::{Mesh, Partition, Surface};
 
-/// What is run, and how.
+/// The arguments of a run.
 struct Case<'c> {
     model: Model<'c>,
     partition: Partition,
@@ -33,7 +33,7 @@ impl<'c> Case<'c> {
         self
     }
 
-    /// The whole field in the end, and how many steps it took.
+    /// The whole field in the end, and the number of steps.
     fn run(&self, start: impl Fn(usize, usize) -> f64 + Sync) -> Result<(Vec<f64>, usize), String> {
         let steps = (self.days / self.model.longest_step()).ceil() as usize;
         let fields = run_ranks(self.partition.parts(), |comm| {
@@ -52,7 +52,7 @@ impl<'c> Case<'c> {
     }
 }
 
-/// Numbers that follow no pattern, from 0 to 1.
+/// Scattered numbers from 0 to 1.
 fn random(seed: usize) -> f64 {
     let mut bits = (seed as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15);
     bits = (bits ^ (bits >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);

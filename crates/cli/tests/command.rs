@@ -1,4 +1,4 @@
-//! The command as its users see it: output, exit codes and messages.
+//! The command for users: output, exit codes and messages.
 
 mod common;
 
@@ -51,7 +51,7 @@ fn how_ranks_exchange_is_told_for_each_transport() {
     if cfg!(not(feature = "mpi")) {
         assert_eq!(paths("mpi"), json!([]));
     } else {
-        // Which it is depends on the machine; scripts/test has shared memory refused.
+        // The answer depends on the machine; scripts/test covers refused shared memory.
         let of_node = &paths("mpi")[0];
         let refused = of_node["refused"].as_str().is_some_and(|why| !why.is_empty());
         let expected = if refused { json!(["messages"]) } else { json!(["direct", "shared", "messages"]) };

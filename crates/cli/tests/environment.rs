@@ -1,4 +1,4 @@
-//! What surrounds the command: variables, limits of memory, pipes that close, terminals.
+//! The environment of the command: variables, limits of memory, pipes that close, terminals.
 #![allow(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
 
 mod common;
@@ -18,9 +18,9 @@ fn broken_values_of_variables_are_refused() {
             "haloport=loud",
             "expected off, error, warn, info, debug or trace, or such levels of parts",
         ),
-        ("HALOPORT_CACHE_DIR", "file", "expected a folder, or nothing for no kernels on disk"),
+        ("HALOPORT_CACHE_DIR", "file", "expected a folder, or nothing to keep no kernels on disk"),
         ("HALOPORT_MPI_CUDA", "yes", "expected 0 or 1"),
-        ("HALOPORT_NVRTC", "no/libnvrtc.so", "expected libraries that are there, with `:` between them"),
+        ("HALOPORT_NVRTC", "no/libnvrtc.so", "expected files that exist, separated by `:`"),
     ] {
         let line = refusal(&devices.command("--json").env(name, value).output().unwrap(), 2);
         assert!(line.starts_with(&format!("{name}: {expected}")), "{line}");
@@ -30,7 +30,7 @@ fn broken_values_of_variables_are_refused() {
     }
 }
 
-/// A number of ranks, and the arguments of a run of which the command warns.
+/// A number of ranks, and the arguments of a run that makes the command warn.
 fn more_ranks_than_cores() -> (usize, String) {
     let ranks = 1 + std::thread::available_parallelism().unwrap().get();
     (ranks, format!("--local 4 --samples 1 --ranks {ranks}"))
@@ -64,7 +64,7 @@ fn a_terminal_is_sent_escapes_unless_it_cannot_show_them() {
     }
 }
 
-/// A shell in which limits are set before it becomes the command.
+/// A shell that sets limits before it becomes the command.
 #[cfg(target_os = "linux")]
 fn under_limit(haloport: &Haloport, limit: &str, arguments: &str) -> std::process::Output {
     let direct = haloport.command(arguments);
@@ -127,7 +127,7 @@ fn a_pipe_that_closes_ends_the_command_quietly() {
         assert!(output.status.success(), "{subcommand} {arguments}: {:?}", output.status);
         assert_eq!(String::from_utf8(output.stderr).unwrap(), "", "{subcommand} {arguments}");
     }
-    // An error is still an error where nobody reads it.
+    // An error is still an error if its reader has gone.
     let mut child = Haloport::new("bench exchange")
         .command("--ranks 0 --json")
         .stdout(Stdio::piped())

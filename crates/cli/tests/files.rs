@@ -1,4 +1,4 @@
-//! What commands write to: files, links, pipes and devices.
+//! The outputs of commands: files, links, pipes and devices.
 #![cfg(unix)]
 #![allow(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
 
@@ -18,7 +18,7 @@ fn is_trace(path: &Path) -> bool {
     fs::read_to_string(path).is_ok_and(|text| text.contains("traceEvents"))
 }
 
-/// A pipe or a device in the file system; `None`, said plainly, where this system or this user may not make one.
+/// A pipe or a device in the file system; `None`, with a message, if this system or user may not make one.
 fn made(path: &Path, by: &str, arguments: &[&str]) -> Option<()> {
     let status = Command::new(by).arg(path).args(arguments).stderr(std::process::Stdio::null()).status();
     if status.is_ok_and(|status| status.success()) {
@@ -33,7 +33,7 @@ fn a_link_stays_and_the_file_that_it_names_is_written() {
     let bench = Haloport::new("bench exchange");
     fs::create_dir(bench.path("far")).unwrap();
     fs::write(bench.path("far/old.json"), "old").unwrap();
-    // Links to a file, by way of another link, and to a file that is not there yet.
+    // Links to a file, through another link, and to a file that does not exist yet.
     for (link, named) in [("one", "far/old.json"), ("two", "one"), ("new", "far/new.json")] {
         symlink(named, bench.path(link)).unwrap();
     }
@@ -82,10 +82,6 @@ fn a_pipe_and_a_device_are_written_to_and_stay() {
 #[test]
 fn every_output_is_written_in_the_same_way() {
     let any = Haloport::new("");
-    fs::write(any.path("old"), "old").unwrap();
-    let link = |name: &str| symlink("old", any.path(name)).unwrap();
-    link("plans.json");
-    any.json(&format!("bench exchange {BENCH} --plan-file missing.json"));
     any.json(&format!("bench exchange {BENCH} --trace t.json"));
     for (arguments, name) in [
         ("trace plot t.json --out plot.svg", "plot.svg"),

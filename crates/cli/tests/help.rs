@@ -7,7 +7,7 @@ use std::process::Command;
 
 use common::Haloport;
 
-/// Every command that does something.
+/// Every command that is not a group.
 const COMMANDS: [&str; 11] = [
     "devices",
     "bench exchange",
@@ -52,7 +52,7 @@ fn examples_are_understood() {
         let text = help(command, "300");
         let (_, examples) = text.split_once("\nExamples:\n").unwrap();
         for example in examples.lines().map(str::trim).filter(|line| line.starts_with("haloport ")) {
-            // A word that no command knows, after arguments that are: clap reads from the left.
+            // An unknown word after known arguments, since clap reads from the left.
             let arguments = example.trim_start_matches("haloport ").replace(" --help", "");
             let line = Haloport::new("").refusal(&format!("{arguments} --no-such-option"));
             assert!(line.contains("unexpected argument '--no-such-option'"), "{example}: {line}");

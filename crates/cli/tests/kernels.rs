@@ -1,4 +1,4 @@
-//! Every kernel of the jobs is compiled: by CUDA's run-time compiler, and by the OpenCL driver where there is one.
+//! Compiles every kernel of the jobs: by CUDA's run-time compiler, and by the OpenCL driver if there is one.
 #![allow(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
 
 use haloport::device::KernelSource;

@@ -1,4 +1,4 @@
-//! `haloport mesh` as its users see it: counts, parts, files, exit codes and messages.
+//! `haloport mesh` for users: counts, parts, files, exit codes and messages.
 #![allow(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
 
 mod common;

@@ -1,4 +1,4 @@
-//! `haloport run rolling` as its users see it: results, files, exit codes and messages.
+//! `haloport run rolling` for users: results, files, exit codes and messages.
 #![allow(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
 
 mod common;
@@ -24,7 +24,7 @@ fn means_are_the_same_on_any_ranks_and_the_results_are_complete() {
         records.push(std::fs::read_to_string(rolling.path("out/rolling/rolling.csv")).unwrap());
     }
     assert!(records[0] == records[1] && records[2] == records[3] && records[0] != records[2]);
-    // The window of the first row holds nothing else; GOOGL is there from 2004 on.
+    // The window of the first row holds no other row; GOOGL begins in 2004.
     assert!(records[0].starts_with("Date,IBM,AAPL,MSFT,XRX,AMZN,DELL,GOOGL,ADBE,^GSPC,^IXIC\n"));
     assert!(records[0].contains("\n1990-01-01,10.970438003540039,0.24251236021518707,"));
 }

@@ -1,4 +1,4 @@
-//! `haloport bench scaling`: what a rank sends and holds does not grow with the number of ranks.
+//! `haloport bench scaling`: the messages and memory of a rank do not grow with the number of ranks.
 
 mod common;
 
@@ -22,7 +22,7 @@ fn nothing_of_a_rank_grows_with_the_number_of_ranks() {
         ["neighbours", "messages", "bytes", "messages_between_nodes", "bytes_between_nodes", "collectives"];
     let setup = ["setup_messages", "setup_received", "largest_table"];
 
-    // 4 × 4 × 4 and 8 × 8 × 8 blocks: every rank has its 26 neighbours, and does the same.
+    // 4 × 4 × 4 and 8 × 8 × 8 blocks: every rank has its 26 neighbours, and the same work.
     let (few, many) = series("grid");
     assert_eq!((&few["ranks"], &many["ranks"]), (&64.into(), &512.into()));
     for name in exchange.iter().chain(&setup).filter(|name| !name.ends_with("between_nodes")) {

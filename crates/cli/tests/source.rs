@@ -1,4 +1,5 @@
-//! `haloport run tsunami` on other maps and with other uplifts: where they may lie, and which reliefs would never end.
+//! `haloport run tsunami` on other maps and with other uplifts: allowed positions, and reliefs on which a run would not
+//! end.
 #![allow(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
 
 mod common;

@@ -1,4 +1,4 @@
-//! The jobs on a device of OpenCL, whose results are those of the CPU backend.
+//! The jobs on an OpenCL device give the results of the CPU backend.
 #![cfg(feature = "sycl")]
 #![allow(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
 

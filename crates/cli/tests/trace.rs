@@ -1,4 +1,4 @@
-//! Time lines: what commands write with `--trace`, and what `haloport trace` says of them.
+//! Time lines: the files that commands write with `--trace`, and the output of `haloport trace`.
 #![allow(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
 
 mod common;
@@ -80,8 +80,8 @@ fn the_figures_of_a_time_line_made_by_hand() {
         "communication 100.0 µs, of which 70.0 µs (70 %) hidden behind kernels; the host was blocked for 10.0 µs",
         "rank 1: communication 50.0 µs, of which 50.0 µs (100 %) hidden",
         "the host waited in: waiting 10.0 µs",
-        "incomplete: spans that were dropped, for want of room: 3",
-        "spans that ended because something had failed: 1",
+        "incomplete: spans dropped for lack of room: 3",
+        "spans that ended with an error: 1",
     ] {
         assert!(out.contains(text), "{text} in {out}");
     }
@@ -102,8 +102,8 @@ fn named(
     json!({"ph": "X", "pid": rank, "tid": row, "ts": times[0], "dur": times[1], "name": name, "cat": phase, "args": args})
 }
 
-/// A time line of two ranks: set-up; steps of 100 µs, which wait 30, 31, 32 ... µs without a kernel; and after the fifth of
-/// them a picture, which takes 10 ms.
+/// A time line of two ranks: set-up; steps of 100 µs, which wait 30, 31, 32 ... µs without a kernel; and after the
+/// fifth of them a picture, which takes 10 ms.
 fn with_steps() -> String {
     let mut events = Vec::new();
     for rank in [0, 1] {
@@ -117,7 +117,7 @@ fn with_steps() -> String {
             let begin = 1000.0 + 100.0 * f64::from(step) + if step > 4 { 10_000.0 } else { 0.0 };
             let hidden = 40.0 - f64::from(step);
             add([Some(1), Some(7)], "packing", "pack", [begin, 10.0]);
-            // 60 µs under way and waited for, of which a kernel hides a part.
+            // 60 µs under way and waited for; a kernel hides a part.
             add(wire, "wire", "message", [begin + 10.0, 50.0]);
             add(stream, "kernel", "interior", [begin + 10.0, hidden]);
             add([Some(0), Some(7)], "waiting", "finish", [begin + 55.0, 15.0]);
@@ -137,7 +137,7 @@ fn with_steps() -> String {
 fn the_summary_leads_with_the_exposed_wait_of_each_step() {
     let trace = with_file(&with_steps());
     let report = trace.json("summary t.json");
-    // Ten begins of steps: nine steps, of which the fifth has the picture in it.
+    // Ten begins of steps: nine steps; the picture is in the fifth.
     assert_eq!(report["total_us"], 15_000.0);
     let steps = &report["ranks"][0]["steps"];
     assert_eq!((&steps["count"], &steps["left_out"]), (&json!(8), &json!(1)));
@@ -179,7 +179,7 @@ fn what_is_no_time_line_is_refused() {
         (Some("[1, 2]".to_owned()), "a file that is no such JSON"),
         (Some(r#"{"traceEvents": []}"#.to_owned()), "JSON of another program"),
         (Some(replaced("haloport-trace-1", "haloport-trace-9")), "the format \"haloport-trace-9\""),
-        (Some(replaced(r#""cat":"packing""#, r#""cat":"cooking""#)), "one that is damaged"),
+        (Some(replaced(r#""cat":"packing""#, r#""cat":"cooking""#)), "a damaged time line"),
         (Some(replaced(r#""dropped":[0,3]"#, r#""dropped":[0]"#)), "an event of rank 1, and 1 ranks"),
         (Some(replaced(r#""ts":140.0"#, r#""ts":-140.0"#)), "an event at -140 µs"),
     ] {
@@ -195,7 +195,7 @@ fn what_is_no_time_line_is_refused() {
     assert!(!trace.path("x.svg").exists());
 }
 
-/// The text of a picture, which is one.
+/// The text of a picture, checked to be one.
 fn picture(path: &Path) -> String {
     let text = fs::read_to_string(path).unwrap();
     assert!(text.trim_start().starts_with("<svg") && text.trim_end().ends_with("</svg>"), "{text}");

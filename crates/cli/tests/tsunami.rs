@@ -1,4 +1,4 @@
-//! `haloport run tsunami` as its users see it: results, files, exit codes and messages.
+//! `haloport run tsunami` for users: results, files, exit codes and messages.
 #![allow(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
 
 mod common;
@@ -50,7 +50,7 @@ fn the_summary_tells_speed_exchange_gauges_and_files() {
     for part in [
         "120 × 91 cells",
         "million cells per second",
-        "beside the interior; ",
+        "while the interior is computed; ",
         "% of the time",
         "halos by      direct copies from neighbours' fields",
         "per exchange",
@@ -170,7 +170,7 @@ fn files_that_are_no_relief_are_refused() {
     write_relief(&path("land.npz"), "topo", |_| 5.0);
     assert!(refused("land.npz").contains("no sea"));
 
-    // What is a relief, but too small for so many ranks.
+    // A relief that is too small for this number of ranks.
     write_relief(&path("small.npz"), "topo", |_| -50.0);
     let line = tsunami.refusal("--bathymetry small.npz --uplift-at 10.2,40.2 --refine 1 --ranks 9");
     assert!(

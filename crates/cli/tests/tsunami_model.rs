@@ -1,4 +1,4 @@
-//! The scheme against what must hold exactly and against known solutions.
+//! The scheme: exact invariants, and known solutions.
 #![allow(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
 
 use std::ops::Range;
@@ -99,7 +99,7 @@ fn blocks_and_ranges_change_no_bit() {
     }
 }
 
-/// Copies the owned cells of a block to their place in an array of the whole grid.
+/// Copies the owned cells of a block into an array of the whole grid.
 fn gather(block: &Block, field: &[f64], whole: &mut [f64], nx: usize) {
     for (row, values) in block.owned(field).chunks(block.nx()).enumerate() {
         let to = (block.rows.start + row) * nx + block.columns.start;
@@ -312,7 +312,7 @@ impl Ranks {
             for run in &mut self.runs {
                 let dt = run.physics.time_step(rate);
                 let (nx, ny) = (run.block.nx(), run.block.ny());
-                // The interior, in two lots of rows, then the frame around it.
+                // The interior, in two groups of rows, then the frame around it.
                 let (inner_x, inner_y) =
                     (2.min(nx)..nx.saturating_sub(2).max(2.min(nx)), 2..ny.saturating_sub(2).max(2));
                 let middle = (inner_y.start + inner_y.end) / 2;

@@ -1,4 +1,4 @@
-//! The tsunami on ranks: whatever is computed while halos travel, fields are the same.
+//! The tsunami on ranks: fields do not depend on the cells computed while halos travel.
 #![allow(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
 
 use haloport::cpu::CpuDevice;
@@ -37,7 +37,7 @@ fn overlap_and_ranks_change_no_bit() {
         }
     };
     let shipped = Relief::from_bytes(SHIPPED).unwrap();
-    // From blocks of several chunks of columns, with neighbours on all sides, to such as are nothing but boundary.
+    // From blocks of several chunks of columns, with neighbours on all sides, to blocks that are all boundary.
     compare(&shipped, &[1, 2, 9, 59]);
     compare(&shipped.refine(2).unwrap(), &[6, 12]);
 }

@@ -1,4 +1,4 @@
-//! How long ranks wait for each other, as the command is told.
+//! The options and variables that limit how long ranks wait for each other.
 
 mod common;
 

@@ -1,4 +1,4 @@
-//! The fields of a benchmark: where they lie, and the block of each as one list of values.
+//! The fields of a benchmark: their memory, and the block of each as a list of values.
 
 use std::marker::PhantomData;
 
@@ -14,27 +14,27 @@ use serde::Serialize;
 
 use crate::command::failure::Failure;
 
-/// Where the fields of the library are, and how their cells travel.
+/// The memory of the library's fields, and the path of their cells.
 #[derive(Debug, Clone, Args)]
 pub(super) struct MemoryArgs {
-    /// Where the fields lie
+    /// Memory of the fields
     #[arg(long, default_value = "node-shared")]
     pub(super) memory: FieldMemory,
-    /// How data gets to ranks that share memory: quickest, direct, shared or messages
+    /// Path of data between ranks that share memory: quickest, direct, shared or messages
     #[arg(long, value_name = "PATH", default_value_t = DataPath::Quickest)]
     pub(super) path: DataPath,
-    /// In which order halos of a grid are filled: quickest, all-neighbours or axis-by-axis
+    /// Order in which halos of a grid are filled: quickest, all-neighbours or axis-by-axis
     #[arg(long = "halo-order", value_name = "ORDER", default_value_t = HaloOrder::Quickest)]
     pub(super) halo_order: HaloOrder,
 }
 
-/// Where fields lie.
+/// The memory of fields.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum FieldMemory {
-    /// In memory of the library that the processes of a node can map, where there is such memory.
+    /// In memory of the library that the processes of a node can map, if there is such memory.
     NodeShared,
-    /// In memory of the library that this process alone can reach.
+    /// In memory of the library for this process alone.
     Private,
     /// In memory that the caller lends.
     Caller,
@@ -50,10 +50,10 @@ impl MemoryArgs {
         Ok(pattern.bind_with(fields, options)?)
     }
 
-    /// Makes a field of the library's contestant; if that has memory of the caller, it serves as a model.
+    /// Makes a field for the library's contestant. With memory of the caller, the field serves as a model for that.
     ///
     /// # Errors
-    /// [`Failure::Run`] where there is no memory.
+    /// [`Failure::Run`] if there is no memory.
     pub(super) fn build<T: Element, D: Device>(
         &self,
         builder: FieldBuilder<T, D>,
@@ -63,7 +63,7 @@ impl MemoryArgs {
     }
 }
 
-/// Memory that a caller has, as NumPy makes it: with large pages where it is large.
+/// Memory of a caller, as NumPy allocates it: with huge pages if it is large.
 pub(super) struct CallerMemory<T> {
     memory: MmapMut,
     layout: BlockLayout,
@@ -71,24 +71,25 @@ pub(super) struct CallerMemory<T> {
 }
 
 impl<T: Element> CallerMemory<T> {
-    /// Memory for a block like that of `field`.
+    /// Allocates memory for a block like that of `field`.
     ///
     /// # Errors
-    /// [`Failure::Run`] where there is none.
+    /// [`Failure::Run`] if there is no memory.
     pub(super) fn like<D: Device>(field: &Field<T, D>) -> Result<CallerMemory<T>, Failure> {
         let layout = field.layout(0)?.clone();
         let bytes = layout.span().1.unsigned_abs() * size_of::<T>();
         let memory = MmapOptions::new().len(bytes.max(1)).map_anon();
-        let memory = memory.map_err(|error| Failure::Run(format!("no memory of {bytes} bytes: {error}")))?;
+        let memory =
+            memory.map_err(|error| Failure::Run(format!("cannot allocate {bytes} bytes: {error}")))?;
         #[cfg(target_os = "linux")]
         let _ = memory.advise(memmap2::Advice::HugePage);
         Ok(CallerMemory { memory, layout, values: PhantomData })
     }
 
-    /// A field in this memory.
+    /// Lends this memory to a field.
     ///
     /// # Errors
-    /// [`Failure::Run`] where the device cannot use it.
+    /// [`Failure::Run`] if the device cannot use it.
     pub(super) fn lend<D: Device>(&mut self, device: &D) -> Result<BorrowedField<'_, T, D>, Failure> {
         let whole = self.memory.len() / size_of::<T>() * size_of::<T>();
         let values = bytemuck::cast_slice_mut(&mut self.memory[..whole]);
@@ -96,7 +97,7 @@ impl<T: Element> CallerMemory<T> {
     }
 }
 
-/// The block of a field as one list of values in host memory, laid out as the block is.
+/// The block of a field as a list of values in host memory, laid out as the block is.
 pub(super) trait Block<T> {
     fn layout(&self) -> Result<&BlockLayout, FieldError>;
     fn load(&self) -> Result<Vec<T>, FieldError>;
@@ -126,7 +127,7 @@ impl<T: Element, D: Device> Block<T> for BorrowedField<'_, T, D> {
         let view = self.view(0)?;
         let mut values = vec![T::default(); view.layout().span().1.unsigned_abs()];
         for_each_cell(&view.region(), |index| {
-            if let (Some(at), Some(value)) = (place(view.layout(), index), view.get(index)) {
+            if let (Some(at), Some(value)) = (list_index(view.layout(), index), view.get(index)) {
                 values[at] = value;
             }
         });
@@ -136,13 +137,13 @@ impl<T: Element, D: Device> Block<T> for BorrowedField<'_, T, D> {
     fn store(&mut self, values: &[T]) -> Result<(), FieldError> {
         let mut view = self.view_mut(0)?;
         let layout = view.layout();
-        view.fill_with(|index, _| place(layout, index).map_or_else(T::default, |at| values[at]));
+        view.fill_with(|index, _| list_index(layout, index).map_or_else(T::default, |at| values[at]));
         Ok(())
     }
 }
 
-/// Where a cell is in the list of values.
-pub(super) fn place(layout: &BlockLayout, index: &[i64]) -> Option<usize> {
+/// The index of a cell in the list of values.
+pub(super) fn list_index(layout: &BlockLayout, index: &[i64]) -> Option<usize> {
     // Offset 0 is the first value: the fields of the benchmarks have no negative strides.
     layout.offset(index, 0).map(isize::unsigned_abs)
 }

@@ -1,7 +1,7 @@
-//! What is timed, and how.
+//! Contestants, and how they are timed.
 //!
-//! Contestants take turns, sample by sample, so that whatever else the machine does meets all of them alike. A sample
-//! is a batch of exchanges between two meetings of all ranks, from the first rank's begin to the last one's end.
+//! Contestants take turns, sample by sample, so that other load on the machine affects all of them alike. A sample is
+//! a batch of exchanges between two barriers, from the first rank's begin to the last rank's end.
 
 use std::sync::OnceLock;
 use std::time::Instant;
@@ -11,7 +11,7 @@ use haloport::{Communicator, Reduction};
 use crate::command::failure::Failure;
 use crate::command::launch::ranks_here;
 
-/// One way to do a halo exchange, or a part of one.
+/// A way to do a halo exchange, or a part of one.
 pub(super) trait Contestant {
     /// Collective: makes `batch` exchanges, one after the other.
     ///
@@ -19,8 +19,8 @@ pub(super) trait Contestant {
     /// [`Failure::Run`].
     fn run(&mut self, batch: usize) -> Result<(), Failure>;
 
-    /// Collective: makes one exchange into halos that hold a sentinel, and checks every halo cell. Does nothing where
-    /// no halo is filled.
+    /// Collective: makes one exchange into halos that hold a sentinel, and checks every halo cell. The default does
+    /// nothing, for contestants that fill no halo.
     ///
     /// # Errors
     /// [`Failure::Run`].
@@ -41,11 +41,11 @@ pub(super) struct Samples {
     pub(super) name: &'static str,
     /// Exchanges in one sample.
     pub(super) batch: usize,
-    /// Microseconds per exchange, in the order of the rounds; none for a contestant that did not take part.
+    /// Microseconds per exchange, in the order of the rounds; empty if the contestant did not take part.
     pub(super) microseconds: Vec<f64>,
 }
 
-/// How long a sample should take: long beside a barrier, short beside what else the machine does.
+/// The duration of a sample, roughly: long beside a barrier, short beside other load on the machine.
 const SAMPLE_SECONDS: f64 = 1.5e-3;
 
 impl<'a> Entry<'a> {
@@ -65,7 +65,7 @@ impl<'a> Entry<'a> {
 /// Collective: times `samples` samples of each contestant, in turns.
 ///
 /// # Errors
-/// [`Failure::Run`] of a contestant or of the ranks' meetings.
+/// [`Failure::Run`] if a contestant fails, or the ranks cannot communicate.
 pub(super) fn measure(
     comm: &Communicator,
     entries: &mut [Entry<'_>],
@@ -75,7 +75,7 @@ pub(super) fn measure(
         .iter()
         .map(|entry| Samples { name: entry.name, batch: 0, microseconds: Vec::new() })
         .collect();
-    // Twice: ranks that were just started may share a core for a while, until the system moves them apart.
+    // Twice: ranks that have just started may share a core until the system moves them apart.
     for _pass in 0..2 {
         for (entry, result) in entries.iter_mut().zip(&mut results) {
             if let Some(contestant) = &mut entry.contestant {
@@ -107,14 +107,15 @@ fn calibrate(comm: &Communicator, contestant: &mut dyn Contestant) -> Result<usi
     Ok(right.clamp(1, 1 << 20))
 }
 
-/// Collective: the quickest of a few samples, which pages touched for the first time and other programs did not slow.
+/// Collective: the quickest of a few samples, undisturbed by first accesses to pages and by other programs.
 fn quickest(comm: &Communicator, contestant: &mut dyn Contestant, batch: usize) -> Result<f64, Failure> {
     (0..5).try_fold(f64::INFINITY, |best, _| Ok(sample(comm, contestant, batch)?.min(best)))
 }
 
-/// Collective: the seconds from when the first rank begins a batch until the last one ends it.
+/// Collective: the seconds from the first rank's begin of a batch to the last rank's end.
 ///
-/// Not the longest time of any one rank: where two ranks take turns on one core, each may be quick by its own clock.
+/// The longest time of any rank would be wrong: if two ranks take turns on one core, each may be quick by its own
+/// clock.
 fn sample(comm: &Communicator, contestant: &mut dyn Contestant, batch: usize) -> Result<f64, Failure> {
     comm.barrier()?;
     let clock = Clock::new(comm);
@@ -124,7 +125,7 @@ fn sample(comm: &Communicator, contestant: &mut dyn Contestant, batch: usize) ->
     Ok(comm.all_reduce(end, Reduction::Max)? - comm.all_reduce(begin, Reduction::Min)?)
 }
 
-/// A clock that all ranks share where they are threads of one process; otherwise one that begins with each sample.
+/// A clock that all ranks share if they are threads of one process; otherwise it begins with each sample.
 struct Clock(Instant);
 
 impl Clock {

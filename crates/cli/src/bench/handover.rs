@@ -1,6 +1,6 @@
-//! How far apart two cores are: what an exchange pays for that plain copies of a rank's own cells do not.
+//! The distance of two cores, which an exchange pays for and plain copies of a rank's own cells do not.
 //!
-//! Virtual machines move their cores while programs run, so a benchmark has to say where they were.
+//! Virtual machines move their cores while programs run, so a benchmark has to report it.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
@@ -11,21 +11,20 @@ use haloport_core::transport::{Lease, SharedMemory};
 use crate::command::failure::Failure;
 use crate::command::launch::ranks_here;
 
-/// Lines of the cache that are written and read: more than the first level of a cache holds twice over, fewer than the
-/// second level does.
+/// Cache lines that are written and read: more than twice the first level of a cache, less than the second.
 const LINES: usize = 1024;
 /// Words of 8 bytes in a line.
 const WORDS: usize = 8;
 const TIMES: usize = 101;
 
-/// The words of ranks that are threads of this process.
+/// The words for ranks that are threads of this process.
 static HERE: [AtomicU64; LINES * WORDS] = [const { AtomicU64::new(0) }; LINES * WORDS];
 
-/// Collective: the median time in nanoseconds that rank 0 takes to write a line of the cache that rank 1 has just read;
-/// `None` where they share no memory. Takes a few milliseconds.
+/// Collective: the median time in nanoseconds that rank 0 takes to write a cache line that rank 1 has just read;
+/// `None` if they share no memory. Takes a few milliseconds.
 ///
 /// # Errors
-/// [`Failure::Run`] of the ranks' meetings.
+/// [`Failure::Run`] if the ranks cannot communicate.
 pub(super) fn handover(comm: &Communicator) -> Result<Option<f64>, Failure> {
     if comm.size() < 2 {
         return Ok(None);
@@ -33,7 +32,7 @@ pub(super) fn handover(comm: &Communicator) -> Result<Option<f64>, Failure> {
     if ranks_here(comm) == comm.size() {
         return among(comm, Some(&HERE));
     }
-    // SAFETY: it is used to share some memory alone.
+    // SAFETY: it is used only to share memory.
     let transport = unsafe { comm.raw_transport() };
     let lease = (comm.rank() == 0).then(|| transport.share(size_of_val(&HERE))).flatten();
     let token = lease.as_ref().map(|lease| lease.token.clone()).unwrap_or_default();
@@ -46,7 +45,7 @@ pub(super) fn handover(comm: &Communicator) -> Result<Option<f64>, Failure> {
     among(comm, memory.and_then(words))
 }
 
-/// Collective: as [`handover`], over the words that ranks 0 and 1 have.
+/// Collective: as [`handover`], on the words of ranks 0 and 1.
 fn among(comm: &Communicator, words: Option<&[AtomicU64]>) -> Result<Option<f64>, Failure> {
     let missing = (comm.rank() < 2 && words.is_none()).then(|| "no memory".to_owned());
     if comm.agree(missing)?.is_err() {
@@ -73,10 +72,10 @@ fn among(comm: &Communicator, words: Option<&[AtomicU64]>) -> Result<Option<f64>
     Ok(Some(comm.all_reduce(median, Reduction::Max)?))
 }
 
-/// The words in memory that processes share; `None` where it is too short.
+/// The words in memory that processes share; `None` if it is too short.
 fn words(memory: &SharedMemory) -> Option<&[AtomicU64]> {
     let begin = memory.pointer().as_ptr().cast::<AtomicU64>();
-    // SAFETY: so many bytes from there on are shared, and so readable, writable, initialised and aligned, as long as the
-    // memory lives. Both processes access them as atomics alone.
+    // SAFETY: the length is checked, so the bytes are shared, readable, writable, initialised and aligned as long as
+    // the memory lives. Both processes access them only as atomics.
     memory.covers(0..size_of_val(&HERE)).then(|| unsafe { std::slice::from_raw_parts(begin, HERE.len()) })
 }

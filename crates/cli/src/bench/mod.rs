@@ -1,11 +1,11 @@
 //! `haloport bench`: measurements.
 //!
 //! - `block`: the fields;
-//! - `contestant`: what is timed and how, and `results`: what comes out;
-//! - `exchange` and `unstructured`: the benchmarks, with their contestants;
-//! - `handover`: how far apart the cores are, and so what an exchange cannot do without;
-//! - `scaling`: what thousands of simulated ranks send and hold;
-//! - `raw_send` and `persistent`: messages of the transport and of MPI, for both.
+//! - `contestant`: the measurement, and `results`: the figures of all contestants;
+//! - `exchange` and `unstructured`: the benchmarks, with their contestants; `library`: the one of Haloport, for both;
+//! - `handover`: the distance of the cores, which limits every exchange;
+//! - `scaling`: the messages and memory of thousands of simulated ranks;
+//! - `raw_send` and `persistent`: messages of the transport and of MPI, for both benchmarks.
 
 mod block;
 mod contestant;
@@ -23,18 +23,18 @@ use clap::Subcommand;
 
 use crate::command::failure::Failure;
 
-/// What can be measured.
+/// The benchmarks.
 #[derive(Debug, Subcommand)]
 pub(crate) enum BenchCommand {
-    /// Time the halo exchange beside plain copies of the same cells and raw sends of the same bytes, alternating.
+    /// Time the halo exchange, in turns with plain copies of the same cells and raw sends of the same bytes.
     Exchange(exchange::ExchangeArgs),
-    /// Time the exchange of an unstructured field beside messages packed by hand, and making its pattern.
+    /// Time the exchange of an unstructured field, in turns with messages packed by hand; and time making its pattern.
     Unstructured(unstructured::UnstructuredArgs),
-    /// Set up exchanges on thousands of simulated ranks, and count what each of them sends and holds.
+    /// Set up exchanges on thousands of simulated ranks, and count the messages and memory of each.
     Scaling(scaling::ScalingArgs),
 }
 
-/// Measures.
+/// Runs a benchmark.
 ///
 /// # Errors
 /// [`Failure`].

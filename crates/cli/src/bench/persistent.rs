@@ -1,4 +1,4 @@
-//! Persistent messages straight on MPI, for contestants that are written by hand.
+//! Persistent messages straight on MPI, for hand-written contestants.
 
 use std::ffi::c_int;
 
@@ -7,32 +7,32 @@ use haloport::mpi::mpi::ffi;
 
 use crate::command::failure::Failure;
 
-/// Persistent messages with a buffer each. Receives are added first, so that none of them is late.
+/// Persistent messages with a buffer each. Receives are added first, so that they can be started first.
 pub(super) struct Persistent<T> {
     requests: Vec<ffi::MPI_Request>,
     receives: usize,
     comm: ffi::MPI_Comm,
-    /// Reached through the addresses that `add` gave out and those in the requests alone.
+    /// Accessed through the addresses that `add` returned and those in the requests alone.
     _buffers: Vec<Vec<T>>,
 }
 
 impl<T: Element> Persistent<T> {
-    /// Collective: no messages yet, among the ranks of the world.
+    /// Collective: makes an empty list of messages among the ranks of the world.
     ///
     /// # Errors
-    /// [`Failure::Run`] where MPI refuses.
+    /// [`Failure::Run`] if MPI fails.
     pub(super) fn new() -> Result<Persistent<T>, Failure> {
         let mut comm = null();
-        // SAFETY: MPI runs: this rank is one of its processes. The duplicate is freed on drop.
+        // SAFETY: MPI runs, since this rank is one of its processes. The duplicate is freed on drop.
         check_code("MPI_Comm_dup", unsafe { ffi::MPI_Comm_dup(ffi::RSMPI_COMM_WORLD, &mut comm) })?;
         Ok(Persistent { requests: Vec::new(), receives: 0, comm, _buffers: Vec::new() })
     }
 
     /// Adds a message of `length` values to or from `peer`, and returns the address of its buffer, which lives as long
-    /// as this.
+    /// as `self`.
     ///
     /// # Errors
-    /// [`Failure::Run`] where MPI refuses, and [`Failure::BadInput`] for a message that is too long for one call.
+    /// [`Failure::Run`] if MPI fails, and [`Failure::BadInput`] if the message is too long for one call.
     pub(super) fn add(
         &mut self,
         peer: usize,
@@ -47,7 +47,7 @@ impl<T: Element> Persistent<T> {
             Failure::BadInput(format!("a message of {bytes} bytes is too long for this benchmark"))
         })?;
         let (pointer, peer, tag) = (begin.cast(), peer as c_int, tag as c_int);
-        // SAFETY: the buffer is as long as said and lives as long as the request, which is freed on drop.
+        // SAFETY: the buffer has `bytes` bytes and lives as long as the request, which is freed on drop.
         let (code, request) = unsafe {
             let mut request = ffi::RSMPI_REQUEST_NULL;
             let code = if send {
@@ -64,14 +64,14 @@ impl<T: Element> Persistent<T> {
         Ok(begin)
     }
 
-    /// Makes one exchange: starts the receives, packs, starts the sends, copies what is the rank's own, waits, and
+    /// Makes one exchange: starts the receives, packs, starts the sends, copies the rank's own cells, waits, and
     /// unpacks.
     ///
     /// # Safety
-    /// `pack` and `own` touch no buffer of a receive, and nobody but the three closures touches any buffer.
+    /// `pack` and `own` access no buffer of a receive, and only the three closures access any buffer.
     ///
     /// # Errors
-    /// [`Failure::Run`] where MPI fails.
+    /// [`Failure::Run`] if MPI fails.
     pub(super) unsafe fn run(
         &mut self,
         pack: impl FnOnce(),
@@ -79,7 +79,7 @@ impl<T: Element> Persistent<T> {
         unpack: impl FnOnce(),
     ) -> Result<(), Failure> {
         let (first, count) = (self.requests.as_mut_ptr(), self.requests.len() as c_int);
-        // SAFETY: the buffers are alive and ours; no message is under way while they are touched, by the caller's
+        // SAFETY: the buffers are alive and ours; while they are accessed, no message is under way, by the caller's
         // promise.
         unsafe {
             check_code("MPI_Startall", ffi::MPI_Startall(self.receives as c_int, first))?;
@@ -96,7 +96,7 @@ impl<T: Element> Persistent<T> {
 
 impl<T> Drop for Persistent<T> {
     fn drop(&mut self) {
-        // SAFETY: no message is under way, and MPI runs longer than the benchmark. An error leaves nothing to do.
+        // SAFETY: no message is under way, and MPI outlives the benchmark. Errors are ignored: nothing can be done.
         unsafe {
             for request in &mut self.requests {
                 let _ = ffi::MPI_Request_free(request);
@@ -111,7 +111,7 @@ fn null() -> ffi::MPI_Comm {
     unsafe { ffi::RSMPI_COMM_NULL }
 }
 
-/// What a call of MPI says.
+/// Turns the code of a call of MPI into a result.
 ///
 /// # Errors
 /// [`Failure::Run`] with the code.

@@ -1,4 +1,4 @@
-//! The bare transport: messages as large as those of the exchange, without packing and unpacking.
+//! The bare transport: messages of the exchange's sizes, without packing and unpacking.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use haloport_core::transport::{Channel, Direction, Transport};
 use super::contestant::Contestant;
 use crate::command::failure::Failure;
 
-/// A tag that no exchange has.
+/// A tag that no exchange uses.
 const TAG: u32 = FREE_TAGS.start;
 
 /// One message to each neighbouring rank and one from it.
@@ -22,17 +22,17 @@ pub(super) struct RawSend {
     memory: Arc<Memory>,
 }
 
-/// The memory of all messages, reached through its address alone.
+/// The memory of all messages, accessed through its address alone.
 struct Memory {
     pointer: Pointer,
     _owner: Box<[u64]>,
 }
 
 impl RawSend {
-    /// Opens the channels; `None` where this is the only rank. `cell_bytes` are the bytes of one cell in all fields.
+    /// Opens the channels; `None` if this is the only rank. `cell_bytes` are the bytes of one cell in all fields.
     ///
     /// # Errors
-    /// [`Failure::Run`] where a channel cannot be opened.
+    /// [`Failure::Run`] if a channel cannot be opened.
     pub(super) fn new(pattern: &Pattern, cell_bytes: usize) -> Result<Option<RawSend>, Failure> {
         if pattern.comm().size() == 1 {
             return Ok(None);
@@ -44,7 +44,7 @@ impl RawSend {
             let others = pieces.iter().filter(|(peer, _)| **peer != pattern.comm().rank());
             messages.extend(others.map(|(&peer, pieces)| (direction, peer, cells(pieces) * cell_bytes)));
         }
-        // Each begins on cache lines of its own.
+        // Each message begins on a cache line of its own.
         let words: usize = messages.iter().map(|(_, _, bytes)| bytes.next_multiple_of(128) / 8).sum();
         let mut owner = vec![0u64; words].into_boxed_slice();
         let memory = Arc::new(Memory { pointer: Pointer::new(owner.as_mut_ptr().cast()), _owner: owner });
@@ -54,7 +54,7 @@ impl RawSend {
             let device = DeviceId { backend: "cpu", index: 0, context: 0 };
             let range = MemoryRange { device, pointer: made.memory.pointer.offset(begin), bytes };
             begin += bytes.next_multiple_of(128) as isize;
-            // SAFETY: the memory is handed over as the keeper when the channel is closed.
+            // SAFETY: the memory is passed as the keeper when the channel is closed.
             let channel = unsafe { bare(pattern).open(direction, peer, TAG, range)? };
             match direction {
                 Direction::Receive => made.receives.push(channel),
@@ -70,7 +70,7 @@ impl Contestant for RawSend {
         let transport = bare(&self.pattern);
         for _ in 0..batch {
             for &channel in self.receives.iter().chain(&self.sends) {
-                // SAFETY: nobody but the transport touches the memory.
+                // SAFETY: only the transport accesses the memory.
                 unsafe { transport.post(channel)? };
             }
             for &channel in self.receives.iter().chain(&self.sends) {
@@ -100,7 +100,7 @@ impl Drop for RawSend {
 
 /// The transport between the ranks of a pattern.
 fn bare(pattern: &Pattern) -> &dyn Transport {
-    // SAFETY: it is used for channels of that tag, opened through it, alone.
+    // SAFETY: it is used for channels of that tag alone, opened through it.
     unsafe { &**pattern.comm().raw_transport() }
 }
 

@@ -1,4 +1,4 @@
-//! What was measured of each contestant, and the table of it.
+//! The results of each contestant, and their table.
 
 use std::io::{self, Write};
 
@@ -11,7 +11,7 @@ use super::block::{FieldMemory, MemoryArgs};
 use super::contestant::Samples;
 use crate::command::text::counted;
 
-/// The results of one contestant; nothing but the name for one that did not take part.
+/// The results of one contestant; only its name if it did not take part.
 #[derive(Debug, Serialize)]
 pub(super) struct Contestant {
     pub(super) name: &'static str,
@@ -81,7 +81,8 @@ impl Setting {
         writeln!(out, "{ranks} ({}) on {}, {}", self.transport, self.device, self.device_name)
     }
 
-    /// Writes how many `bytes` of halo travel on which path, and why on that one; `checked` says which cells were checked.
+    /// Writes how many `bytes` of halo travel on which path, and why on that one; `checked` says which cells were
+    /// checked.
     ///
     /// # Errors
     /// Errors of `out`.
@@ -100,8 +101,7 @@ impl Setting {
     }
 }
 
-/// The results of all contestants. The first is Haloport, which the others are held against; `bytes` are filled by one
-/// exchange.
+/// The results of all contestants. The others are compared with the first, Haloport; one exchange fills `bytes`.
 pub(super) fn contestants(samples: &[Samples], bytes: u128) -> Vec<Contestant> {
     let library = samples.first().map_or(&[][..], |first| &first.microseconds);
     samples
@@ -117,7 +117,7 @@ pub(super) fn contestants(samples: &[Samples], bytes: u128) -> Vec<Contestant> {
 /// Writes one line for each contestant.
 ///
 /// # Errors
-/// Of the writer.
+/// Errors of `out`.
 pub(super) fn write_table(out: &mut impl Write, contestants: &[Contestant]) -> io::Result<()> {
     writeln!(
         out,
@@ -150,7 +150,7 @@ fn times(microseconds: &[f64], library: &[f64], bytes: u128) -> Option<Times> {
     })
 }
 
-/// The value below which the given part of `values` lies, between two of them in proportion.
+/// The quantile `part` of `values`, interpolated linearly.
 pub(super) fn quantile(values: &[f64], part: f64) -> Option<f64> {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);

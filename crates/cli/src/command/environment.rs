@@ -1,4 +1,4 @@
-//! The environment variables that the command reads: what `--help` says of them, and whether their values make sense.
+//! The environment variables that the command reads: their texts in `--help`, and checks of their values.
 
 use std::env;
 use std::ffi::OsStr;
@@ -10,13 +10,13 @@ use crate::command::time_limits::{LIMITS, Limit};
 /// A variable.
 struct Variable {
     name: &'static str,
-    /// What it does, as `--help` says.
+    /// Its text in `--help`.
     help: &'static str,
-    /// What a value that it cannot have was expected to be.
+    /// Returns the expected values if a value is wrong.
     check: fn(&OsStr) -> Result<(), String>,
 }
 
-/// All of them. `RUST_LOG` is checked by `logs`, which reads it.
+/// All variables. `logs`, which reads `RUST_LOG`, checks it.
 const VARIABLES: [Variable; 7] = [
     Variable {
         name: "HALOPORT_CACHE_DIR",
@@ -24,35 +24,35 @@ const VARIABLES: [Variable; 7] = [
         check: |value| {
             let path = Path::new(value);
             let is_other = path.symlink_metadata().is_ok_and(|found| !found.is_dir());
-            refuse_if(is_other, "a folder, or nothing for no kernels on disk")
+            refuse_if(is_other, "a folder, or nothing to keep no kernels on disk")
         },
     },
     Variable {
         name: "HALOPORT_MPI_CUDA",
-        help: "Whether the MPI library takes memory of CUDA devices, 1 or 0 [default: the library is asked]",
+        help: "Whether the MPI library takes memory of CUDA devices, 1 or 0 [default: the answer of the library]",
         check: |value| refuse_if(!["", "0", "1"].map(OsStr::new).contains(&value), "0 or 1"),
     },
     Variable {
         name: "HALOPORT_NVRTC",
-        help: "Files of NVRTC to try first, with `:` between them",
+        help: "Files of NVRTC to try first, separated by `:`",
         check: |value| {
-            // A name without a folder is looked for by the system's loader.
+            // The system's loader looks for a name without a folder.
             let value = value.to_string_lossy();
             let missing = value.split(':').any(|name| name.contains('/') && !Path::new(name).is_file());
-            refuse_if(missing, "libraries that are there, with `:` between them")
+            refuse_if(missing, "files that exist, separated by `:`")
         },
     },
     Variable {
         name: "HALOPORT_TIME_LIMIT",
-        help: "Seconds after which a rank that waits for others ends with an error, or none [default: 1800]",
+        help: "Seconds that a rank waits for others before it ends with an error, or none [default: 1800]",
         check: check_limit,
     },
     Variable {
         name: "HALOPORT_WARN_AFTER",
-        help: "Seconds after which a rank that waits for others warns, or none [default: 60]",
+        help: "Seconds that a rank waits for others before it warns, or none [default: 60]",
         check: check_limit,
     },
-    Variable { name: "NO_COLOR", help: "If set, nothing is written in colour", check: |_| Ok(()) },
+    Variable { name: "NO_COLOR", help: "If set, write nothing in colour", check: |_| Ok(()) },
     Variable {
         name: "RUST_LOG",
         help: "Log lines on standard error: off, error, warn, info, debug or trace [default: warn], or such \
@@ -61,10 +61,10 @@ const VARIABLES: [Variable; 7] = [
     },
 ];
 
-/// Refuses values that variables cannot have.
+/// Refuses wrong values.
 ///
 /// # Errors
-/// [`Failure::BadInput`], which names the variable, its value and what was expected.
+/// [`Failure::BadInput`], which names the variable, its value and the expected values.
 pub(crate) fn check() -> Result<(), Failure> {
     for Variable { name, check, .. } in &VARIABLES {
         let Some(value) = env::var_os(name).filter(|value| !value.is_empty()) else { continue };
@@ -75,7 +75,7 @@ pub(crate) fn check() -> Result<(), Failure> {
     Ok(())
 }
 
-/// The section of `--help`.
+/// Returns the section of `--help`.
 pub(crate) fn help() -> String {
     let lines = VARIABLES.iter().map(|Variable { name, help, .. }| format!("\n  {name}\n          {help}"));
     lines.fold("Environment:".into(), |text, line| text + &line)

@@ -1,4 +1,4 @@
-//! How a command ends when it does not end well.
+//! Failures, and how they are reported.
 
 use std::fmt;
 use std::io::{self, Write};
@@ -6,21 +6,21 @@ use std::process::ExitCode;
 
 use haloport::RanksError;
 
-/// Why a command ends without its result.
+/// The reason why a command has no result.
 #[derive(Debug)]
 pub(crate) enum Failure {
-    /// What the user asked for cannot be done: exit code 2.
+    /// The user's input cannot be used: exit code 2.
     BadInput(String),
-    /// It was tried and failed: exit code 1.
+    /// The work failed: exit code 1.
     Run(String),
-    /// A check failed, which the printed report says as well: exit code 1.
+    /// A check failed, as the printed report says, too: exit code 1.
     Check(String),
-    /// The command line's own text: help, the version, or what is wrong with an argument.
+    /// A text of the argument parser: help, the version, or an error in an argument.
     Usage(clap::Error),
 }
 
 impl Failure {
-    /// Tells the user, and gives the exit code.
+    /// Prints the failure and returns the exit code.
     pub(crate) fn report(self) -> ExitCode {
         ExitCode::from(u8::try_from(self.tell()).unwrap_or(1))
     }
@@ -28,7 +28,7 @@ impl Failure {
     /// As [`report`](Failure::report), with the exit code as a number.
     pub(crate) fn tell(&self) -> i32 {
         match self {
-            // If the text cannot be shown either, nobody is there to be told.
+            // If the text cannot be written, nothing is left to do.
             Failure::Usage(error) if is_help(error) => {
                 let _ = error.print();
                 error.exit_code()
@@ -38,11 +38,11 @@ impl Failure {
         }
     }
 
-    /// Writes the error: a line on stderr, and with `--json` also the one object on stdout, where there is none yet.
+    /// Writes the error as a line on stderr and, with `--json`, as the one object on stdout if there is none yet.
     fn tell_error(&self, code: i32) -> i32 {
-        // If nobody reads it, there is nothing else to be done. In one piece: a launcher mixes the lines of processes.
+        // If it cannot be written, nothing is left to do. One write, since a launcher mixes the lines of processes.
         let _ = io::stderr().write_all(format!("error: {self}\n").as_bytes());
-        // Also where the arguments could not be understood.
+        // Read here, since the arguments may not have been understood.
         let json = std::env::args_os().any(|argument| argument == "--json");
         if json && !matches!(self, Failure::Check(_)) {
             let object = serde_json::json!({ "error": self.to_string() });
@@ -83,7 +83,7 @@ impl From<RanksError> for Failure {
     }
 }
 
-/// What the libraries below report is a failed run, unless the command says otherwise.
+/// Turns errors of the libraries into [`Failure::Run`].
 macro_rules! run_failures {
     ($($error:ty),* $(,)?) => {
         $(impl From<$error> for $crate::command::failure::Failure {
@@ -118,7 +118,7 @@ fn is_help(error: &clap::Error) -> bool {
     )
 }
 
-/// The message of a clap error without the usage and the hint after it.
+/// The message of a clap error, without the usage and the hint after it.
 fn one_line(text: &str) -> String {
     let lines = text.lines().map(str::trim).take_while(|line| !line.starts_with("Usage:"));
     let told: Vec<&str> = lines.filter(|line| !line.is_empty() && !line.starts_with("For more")).collect();

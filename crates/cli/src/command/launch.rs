@@ -1,6 +1,4 @@
-//! Starting ranks: as threads of this process, or, under an MPI launcher, as the processes that it started.
-//!
-//! The one place that decides what a rank is.
+//! Starting ranks: as threads of this process or, under an MPI launcher, as the processes that it has started.
 
 use clap::Args;
 use haloport::{Communicator, MOST_RANKS, run_ranks};
@@ -8,7 +6,7 @@ use haloport::{Communicator, MOST_RANKS, run_ranks};
 use crate::command::failure::Failure;
 use crate::command::time_limits::WaitingArgs;
 
-/// How many ranks, for every command that runs on ranks.
+/// `--ranks` and the limits of waiting, for every command that runs on ranks.
 #[derive(Debug, Clone, Copy, Default, Args)]
 pub(crate) struct RankArgs {
     #[arg(long, value_name = "R", value_parser = rank_count, allow_negative_numbers = true, help = ranks_help())]
@@ -17,38 +15,38 @@ pub(crate) struct RankArgs {
     waiting: WaitingArgs,
 }
 
-/// What `--help` says of `--ranks`.
+/// The help of `--ranks`.
 fn ranks_help() -> String {
     format!(
-        "Number of ranks, each a thread of this process, at most {MOST_RANKS} [default: the cores of the machine]. Not \
-         under mpirun, which says how many there are"
+        "Number of ranks, each a thread of this process, at most {MOST_RANKS} [default: the cores of the machine]. Under \
+         mpirun, the launcher sets the number"
     )
 }
 
-/// A number of ranks, for every option that takes one.
+/// Reads a number of ranks.
 pub(crate) fn rank_count(text: &str) -> Result<usize, String> {
     let count = text.trim().parse().ok().filter(|count| (1..=MOST_RANKS).contains(count));
     count.ok_or_else(|| format!("expected 1 to {MOST_RANKS} ranks; found `{text}`"))
 }
 
-/// What launchers set in the environment of the processes that they start.
+/// Variables that launchers set for the processes that they start.
 const LAUNCHED: [&str; 4] = ["OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "PMIX_RANK", "MV2_COMM_WORLD_SIZE"];
 
-/// As [`LAUNCHED`], of a launcher that also sets it around a single shell: only a number above 1 counts.
+/// As [`LAUNCHED`], but its launcher sets it around a single shell, too: only a number above 1 counts.
 const LAUNCHED_SEVERAL: &str = "SLURM_STEP_NUM_TASKS";
 
 impl RankArgs {
-    /// The number of ranks that the user asked for, to be checked before any is started.
+    /// The number of ranks in the arguments, to be checked before any rank is started.
     pub(crate) fn asked(&self) -> Option<usize> {
         self.ranks
     }
 
-    /// The same, with `ranks` ranks where the user did not say how many and no launcher does.
+    /// Returns the same choice, with `ranks` ranks unless the arguments or a launcher set the number.
     pub(crate) fn or(self, ranks: usize) -> RankArgs {
         if launched_by().is_some() { self } else { RankArgs { ranks: self.ranks.or(Some(ranks)), ..self } }
     }
 
-    /// The number of ranks in this process.
+    /// The number of ranks to start in this process.
     ///
     /// # Errors
     /// [`Failure::BadInput`] under a launcher of MPI processes.
@@ -63,7 +61,7 @@ impl RankArgs {
     }
 }
 
-/// Runs `body` on every rank and returns what rank 0 returns; `None` in a process that has no rank 0.
+/// Runs `body` on every rank and returns the result of rank 0; `None` in a process that has no rank 0.
 ///
 /// # Errors
 /// As for [`RankArgs::in_process`], and the failure of the rank that failed first.
@@ -93,7 +91,7 @@ where
     Ok(run_ranks(ranks, body)?.into_iter().next())
 }
 
-/// Runs `body` on the one rank of this process. If it fails anywhere, all processes end with its exit code.
+/// Runs `body` on the one rank of this process. If any rank fails, all processes end with its exit code.
 #[cfg(feature = "mpi")]
 fn on_processes<T>(
     choice: &RankArgs,
@@ -113,14 +111,14 @@ fn on_processes<T>(
     match ended {
         Ok(value) => Ok((rank == 0).then_some(value)),
         Err(failure) => {
-            // Where all ranks fail alike, the lowest speaks for them, and ends the others before they do.
+            // If all ranks fail alike, rank 0 reports for all and ends the job before the others report.
             std::thread::sleep(std::time::Duration::from_millis(if rank == 0 { 0 } else { 500 }));
             session.abort(failure.tell())
         }
     }
 }
 
-/// The number of ranks of `comm` that live in this process.
+/// The number of ranks of `comm` in this process.
 pub(crate) fn ranks_here(comm: &Communicator) -> usize {
     if comm.info().name == "mpi" { 1 } else { comm.size() }
 }
@@ -129,7 +127,7 @@ fn cores() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
-/// The environment variable by which an MPI launcher shows itself.
+/// The environment variable that shows that an MPI launcher started this process.
 pub(crate) fn launched_by() -> Option<&'static str> {
     let several =
         std::env::var(LAUNCHED_SEVERAL).ok().and_then(|tasks| tasks.parse().ok()).is_some_and(|n: u64| n > 1);

@@ -1,4 +1,4 @@
-//! Log lines on standard error: plain sentences, in colour on a terminal that shows colours.
+//! Log lines on standard error: plain sentences, in colour if the terminal shows colours.
 
 use std::env::{self, VarError};
 use std::fmt;
@@ -17,10 +17,10 @@ use crate::command::failure::Failure;
 /// The variable that chooses log lines.
 const VARIABLE: &str = "RUST_LOG";
 
-/// Begins to write log lines: warnings and errors, or what `RUST_LOG` asks for.
+/// Starts to write log lines: warnings and errors, or those that `RUST_LOG` chooses.
 ///
 /// # Errors
-/// [`Failure::BadInput`] for a value of `RUST_LOG` that asks for nothing.
+/// [`Failure::BadInput`] if `RUST_LOG` cannot be read.
 pub(crate) fn start() -> Result<(), Failure> {
     let filter = filter(env::var(VARIABLE)).map_err(Failure::BadInput)?;
     let fields = debug_fn(|writer, field, value| match field.name() {
@@ -37,7 +37,7 @@ pub(crate) fn start() -> Result<(), Failure> {
     Ok(())
 }
 
-/// What the value of `RUST_LOG` asks for: a level (`debug`), or levels of parts of the program (`haloport_core=debug`).
+/// Reads `RUST_LOG`: a level (`debug`), or levels of parts of the program (`haloport_core=debug`).
 fn filter(value: Result<String, VarError>) -> Result<EnvFilter, String> {
     let refuse = |found: &dyn fmt::Display| {
         format!(
@@ -50,7 +50,7 @@ fn filter(value: Result<String, VarError>) -> Result<EnvFilter, String> {
         Err(VarError::NotPresent) => String::new(),
         Err(error @ VarError::NotUnicode(_)) => return Err(refuse(&error)),
     };
-    // A word that is neither would hide every warning: it would be taken for a part of the program.
+    // Any other word would be taken for a part of the program, and hide every warning.
     let is_level = |word: &str| word.parse::<LevelFilter>().is_ok() || word.starts_with("haloport");
     let words = text.split(',').map(str::trim).filter(|word| !word.is_empty());
     let unknown = words.filter(|word| !word.contains(['=', '['])).find(|word| !is_level(word));
@@ -63,7 +63,7 @@ fn filter(value: Result<String, VarError>) -> Result<EnvFilter, String> {
     }
 }
 
-/// `warning: there are more ranks than cores; ranks: 8; cores: 2`. What is meant for developers names its module, too.
+/// `warning: there are more ranks than cores; ranks: 8; cores: 2`. Lines for developers name their module, too.
 struct Sentence;
 
 impl<S, N> FormatEvent<S, N> for Sentence

@@ -1,4 +1,4 @@
-//! How much memory a run may take: what the machine has left, and what limits leave of that.
+//! The memory that a run may take: what the machine has available, less what limits forbid.
 
 use std::fmt;
 use std::fs;
@@ -8,15 +8,15 @@ use haloport::device::DeviceInfo;
 
 use crate::command::launch::launched_by;
 
-/// Memory, and why there is no more of it.
+/// An amount of memory, and what limits it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Room {
     bytes: u64,
-    /// What the bytes are of, as in "1.5 GiB of memory of cpu:0".
+    /// The limit, as in "1.5 GiB of memory of cpu:0".
     of: String,
 }
 
-/// The memory for what ranks hold on a device.
+/// The memory for the data of ranks on a device.
 pub(crate) fn room(device: &DeviceInfo) -> Option<Room> {
     let of_device =
         device.memory_bytes.map(|bytes| Room { bytes, of: format!("of memory of {}", device.id) });
@@ -24,9 +24,9 @@ pub(crate) fn room(device: &DeviceInfo) -> Option<Room> {
     of_device.into_iter().chain(of_host).min_by_key(|room| room.bytes)
 }
 
-/// What the machine has available, and what is left of the limits on this process (`ulimit -v` and `-d`) and of those of
-/// its control groups. Where a launcher has started several processes, the limits of one of them say nothing about what all
-/// ranks need.
+/// The smallest of: the memory that the machine has available, what the limits of this process leave (`ulimit -v` and
+/// `-d`), and what those of its control groups leave. Under a launcher, `ulimit` is not read, since the limits of one
+/// process say nothing about the memory for all ranks.
 pub(crate) fn room_on_host() -> Option<Room> {
     let system = System::default();
     let of_process = if launched_by().is_none() { of_process(&system) } else { Vec::new() };
@@ -35,7 +35,7 @@ pub(crate) fn room_on_host() -> Option<Room> {
 }
 
 impl Room {
-    /// Whether `needed` bytes are more than there are.
+    /// Whether there are fewer than `needed` bytes.
     pub(crate) fn is_below(&self, needed: u128) -> bool {
         needed > u128::from(self.bytes)
     }
@@ -52,7 +52,7 @@ pub(crate) fn gib(bytes: u128) -> f64 {
     bytes as f64 / f64::from(1 << 30)
 }
 
-/// The system's files.
+/// The files of the system.
 struct System {
     root: PathBuf,
 }
@@ -64,7 +64,7 @@ impl Default for System {
 }
 
 impl System {
-    /// The text of a file; `None` where it cannot be read, as on systems that have no such file.
+    /// The text of a file; `None` if it cannot be read, as on systems that have no such file.
     fn text(&self, path: impl AsRef<Path>) -> Option<String> {
         let path = path.as_ref();
         fs::read_to_string(self.root.join(path.strip_prefix("/").unwrap_or(path))).ok()
@@ -84,7 +84,7 @@ fn available(system: &System) -> Option<Room> {
     Some(Room { bytes: kib.saturating_mul(1024), of: "of memory that this machine has available".into() })
 }
 
-/// What the limits on this process leave.
+/// The memory that the limits of this process leave.
 #[cfg(unix)]
 fn of_process(system: &System) -> Vec<Room> {
     use rustix::process::{Resource, getrlimit};
@@ -109,7 +109,7 @@ fn of_process(_: &System) -> Vec<Room> {
 struct Names {
     limit: &'static str,
     used: &'static str,
-    /// Lines of `memory.stat`: memory of files, which is given back when it is needed.
+    /// Lines of `memory.stat`: memory of files, which the system takes back when it is needed.
     files: [&'static str; 2],
 }
 
@@ -121,7 +121,7 @@ const VERSION_1: Names = Names {
 const VERSION_2: Names =
     Names { limit: "memory.max", used: "memory.current", files: ["active_file ", "inactive_file "] };
 
-/// What the limits of the control groups of this process leave, of both versions: those of its own group and of the groups
+/// The memory that the limits of control groups leave, of both versions: the group of this process and all groups
 /// around it.
 fn of_groups(system: &System) -> Vec<Room> {
     let (groups, mounts) = (system.text("/proc/self/cgroup"), system.text("/proc/self/mountinfo"));
@@ -137,7 +137,7 @@ fn of_groups(system: &System) -> Vec<Room> {
             _ => continue,
         };
         let Some(mount) = mounts.lines().filter_map(Mount::parse).find(is_its) else { continue };
-        // In a container the group may lie outside of what is mounted: then the mounted group is the nearest.
+        // In a container, the group may lie outside of the mounted tree; the mounted group is then the nearest.
         let below = Path::new(group).strip_prefix(mount.root).unwrap_or(Path::new(""));
         for group in below.ancestors() {
             rooms.extend(left_of_group(system, &mount.folder.join(group), &names));
@@ -173,7 +173,7 @@ fn is_version_2(mount: &Mount<'_>) -> bool {
     mount.kind == "cgroup2"
 }
 
-/// What is left of a group's limit; `None` where it has none.
+/// The memory that the limit of a group leaves; `None` if it has no limit.
 fn left_of_group(system: &System, group: &Path, names: &Names) -> Option<Room> {
     let limit = system.number(group.join(names.limit), "")?;
     let used = system.number(group.join(names.used), "").unwrap_or(0);

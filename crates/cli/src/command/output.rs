@@ -1,7 +1,7 @@
-//! The files that commands write: all of them are written by this module.
+//! Writes the files of all commands.
 //!
-//! A regular file is whole or not there: it gets its name when all of it is written. A device or a pipe is written to as
-//! it is, and a link stays a link: the file that it names is written.
+//! A regular file appears complete or not at all: it gets its name when all of it is written. A device or a pipe is
+//! written to directly. A link stays a link: the file that it names is written.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufWriter, ErrorKind, Write};
@@ -9,23 +9,23 @@ use std::path::{Path, PathBuf};
 
 use tempfile::{Builder, NamedTempFile};
 
-/// The most links that are followed from one to the next, as in Linux.
+/// The longest chain of links that is followed, as in Linux.
 const MOST_LINKS: usize = 40;
 
-/// Writes all of a file.
+/// Writes a whole file.
 ///
 /// # Errors
-/// What the system says.
+/// Errors of the system.
 pub(crate) fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let mut output = Output::create(path)?;
     output.write_all(bytes)?;
     output.finish()
 }
 
-/// Whether a file can be written there. Changes nothing, and opens no pipe, whose reader would take that for the end.
+/// Checks that a file can be written there. Changes nothing, and opens no pipe, since its reader would see its end.
 ///
 /// # Errors
-/// What the system says.
+/// Errors of the system.
 pub(crate) fn check(path: &Path) -> io::Result<()> {
     match Target::of(path)? {
         Target::Named(path) => new_file(folder_of(&path)).map(drop),
@@ -33,7 +33,7 @@ pub(crate) fn check(path: &Path) -> io::Result<()> {
     }
 }
 
-/// A file that is being written. Dropping it unfinished leaves the file of that name as it was.
+/// A file that is being written. If it is dropped unfinished, the file of that name stays as it was.
 #[derive(Debug)]
 pub(crate) enum Output {
     Named { file: BufWriter<NamedTempFile>, path: PathBuf },
@@ -41,10 +41,10 @@ pub(crate) enum Output {
 }
 
 impl Output {
-    /// Begins a file. Waits for a reader where the path names a pipe.
+    /// Opens a file. If the path names a pipe, blocks until it has a reader.
     ///
     /// # Errors
-    /// What the system says.
+    /// Errors of the system.
     pub(crate) fn create(path: &Path) -> io::Result<Output> {
         match Target::of(path)? {
             Target::Named(path) => {
@@ -61,10 +61,10 @@ impl Output {
         }
     }
 
-    /// Ends the file: everything is written, and it has its name.
+    /// Writes what is left, and gives the file its name.
     ///
     /// # Errors
-    /// What the system says.
+    /// Errors of the system.
     pub(crate) fn finish(self) -> io::Result<()> {
         match self {
             Output::Named { file, path } => {
@@ -92,20 +92,20 @@ impl Write for Output {
     }
 }
 
-/// A file that is gone if it is not given its name.
+/// A file that is deleted unless it gets its name.
 ///
 /// # Errors
-/// What the system says.
+/// Errors of the system.
 pub(crate) fn new_file(folder: &Path) -> io::Result<NamedTempFile> {
-    // With the rights of any other file, not for the user alone as temporary files are.
+    // With the permissions of any other file; temporary files are for the user alone.
     Builder::new().prefix(".unfinished-").make_in(folder, |path| File::create_new(path))
 }
 
-/// Where a path leads.
+/// The kind of file that a path leads to.
 enum Target {
-    /// To a regular file that may be written, or to nothing yet.
+    /// A regular file that may be written, or none yet.
     Named(PathBuf),
-    /// To a device, a pipe, or a file that is open in this process.
+    /// A device, a pipe, or a file that is open in this process.
     AsItIs(PathBuf),
 }
 
@@ -115,7 +115,7 @@ impl Target {
         match fs::metadata(&path) {
             Ok(found) if found.is_dir() => Err(io::Error::new(ErrorKind::IsADirectory, "it is a folder")),
             Ok(found) if !found.is_file() || is_descriptor(&path) => Ok(Target::AsItIs(path)),
-            // A file that is protected against writing is not replaced.
+            // A write-protected file is not replaced.
             Ok(_) => OpenOptions::new().append(true).open(&path).map(|_| Target::Named(path)),
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(Target::Named(path)),
             Err(error) => Err(error),
@@ -123,8 +123,8 @@ impl Target {
     }
 }
 
-/// The file that a link names, which may not exist yet. `/dev/stdout` and the like lead to an open file, which may have
-/// no name.
+/// The file that a link names, which may not exist yet. Paths such as `/dev/stdout` are left as they are: they lead to
+/// open files, which may have no name.
 fn behind_links(path: &Path) -> io::Result<PathBuf> {
     let mut path = path.to_path_buf();
     for _ in 0..MOST_LINKS {

@@ -1,4 +1,4 @@
-//! How results are printed: for people, or as one JSON object.
+//! Prints results as text or as one JSON object.
 
 use std::io::{self, ErrorKind, Write};
 
@@ -11,7 +11,7 @@ pub(crate) trait Report: Serialize {
     /// Writes them as text.
     ///
     /// # Errors
-    /// Where `out` cannot be written.
+    /// Errors of `out`.
     fn write(&self, out: &mut impl Write) -> io::Result<()>;
 
     /// Prints them to stdout, as one JSON object or as text.
@@ -28,10 +28,10 @@ pub(crate) trait Report: Serialize {
     }
 }
 
-/// Writes to stdout. If its reader has gone, as `head` does, the rest is not written, and that is no error.
+/// Writes to stdout. If its reader has gone, as `head` does, the rest is dropped without an error.
 ///
 /// # Errors
-/// [`Failure::Run`] where stdout cannot be written.
+/// [`Failure::Run`] if stdout cannot be written.
 pub(crate) fn to_stdout(
     write: impl FnOnce(&mut io::StdoutLock<'_>) -> io::Result<()>,
 ) -> Result<(), Failure> {

@@ -1,6 +1,6 @@
-//! Numbers and settings as people read them.
+//! Numbers and settings as text.
 
-/// Three digits.
+/// A number with three digits.
 pub(crate) fn significant(value: f64) -> String {
     let decimals = (2 - value.abs().log10().floor() as i32).clamp(0, 3) as usize;
     format!("{value:.decimals$}")
@@ -11,12 +11,12 @@ pub(crate) fn counted(count: usize, thing: &str) -> String {
     format!("{count} {thing}{}", if count == 1 { "" } else { "s" })
 }
 
-/// What was done while halos travelled.
+/// The schedule of exchanges: whether the interior is computed meanwhile.
 pub(crate) fn beside_exchanges(overlap: bool) -> &'static str {
-    if overlap { "beside the interior" } else { "with nothing beside them" }
+    if overlap { "while the interior is computed" } else { "with nothing computed meanwhile" }
 }
 
-/// Bytes in the unit that suits them.
+/// Bytes in a unit that gives few digits.
 pub(crate) fn bytes(count: u64) -> String {
     const UNITS: [&str; 5] = ["bytes", "kB", "MB", "GB", "TB"];
     let mut value = count as f64;

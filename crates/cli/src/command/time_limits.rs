@@ -1,4 +1,4 @@
-//! How long ranks wait for each other.
+//! The time that ranks wait for each other.
 
 use std::str::FromStr;
 use std::time::Duration;
@@ -6,21 +6,21 @@ use std::time::Duration;
 use clap::Args;
 use haloport::Communicator;
 
-/// The limits of waiting, for every command that runs on ranks.
+/// `--time-limit` and `--warn-after`, for every command that runs on ranks.
 #[derive(Debug, Clone, Copy, Default, Args)]
 pub(crate) struct WaitingArgs {
-    /// Seconds after which a rank that waits for others ends with an error, or `none` [default: HALOPORT_TIME_LIMIT,
+    /// Seconds that a rank waits for others before it ends with an error, or `none` [default: HALOPORT_TIME_LIMIT,
     /// else 1800]
     #[arg(long, value_name = "SECONDS")]
     time_limit: Option<Limit>,
-    /// Seconds after which a rank that waits for others warns, once in each wait, or `none` [default:
+    /// Seconds that a rank waits for others before it warns, once in each wait, or `none` [default:
     /// HALOPORT_WARN_AFTER, else 60]
     #[arg(long, value_name = "SECONDS")]
     warn_after: Option<Limit>,
 }
 
 impl WaitingArgs {
-    /// Sets what was asked for.
+    /// Sets the limits that are given.
     pub(crate) fn apply(&self, comm: &Communicator) {
         if let Some(Limit(limit)) = self.time_limit {
             comm.set_time_limit(limit);
@@ -31,10 +31,10 @@ impl WaitingArgs {
     }
 }
 
-/// What a limit may be.
+/// The values that a limit may have.
 pub(crate) const LIMITS: &str = "a number of seconds above 0, or `none`";
 
-/// A time, or `None` for never.
+/// A time; `None` for no limit.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Limit(Option<Duration>);
 

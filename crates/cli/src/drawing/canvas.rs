@@ -1,4 +1,4 @@
-//! A picture that text, lines and shapes can be drawn on.
+//! A picture made of text, lines and shapes.
 
 use tiny_skia::{
     FillRule, LineCap, LineJoin, Paint, Path, PathBuilder, Pixmap, PremultipliedColorU8, Rect, Stroke,
@@ -13,14 +13,14 @@ pub(crate) type Colour = [u8; 3];
 /// The largest width and height, pixels.
 const LARGEST: u32 = 1 << 14;
 
-/// The pixels of a picture. Places are pixels from its upper left corner, to the right and down; what lies outside of the
-/// picture is not drawn.
+/// The pixels of a picture. Positions are pixels from its upper left corner, to the right and down. Anything outside
+/// of the picture is cut off.
 #[derive(Clone, Debug)]
 pub struct Canvas {
     pixels: Pixmap,
 }
 
-/// Which part of a text is at the place that it is drawn at.
+/// The part of a text that lies at its position.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Align {
     Left,
@@ -28,20 +28,20 @@ pub(crate) enum Align {
     Right,
 }
 
-/// How a text looks.
+/// The look of a text.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Style {
     pub(crate) face: Face,
     colour: Colour,
     align: Align,
-    /// The colour of a rim, by which the text is legible on any ground.
+    /// The colour of a rim that keeps the text legible on any ground.
     rim: Option<Colour>,
     /// Whether it runs upwards.
     upwards: bool,
 }
 
 impl Style {
-    /// Text of this size, pixels, that begins where it is drawn.
+    /// Text of this size, pixels, that begins at its position.
     pub(crate) fn new(size: f32, colour: Colour) -> Style {
         let face = Face { size, bold: false };
         Style { face, colour, align: Align::Left, rim: None, upwards: false }
@@ -65,7 +65,7 @@ impl Style {
 }
 
 impl Canvas {
-    /// A picture of one colour, at most 16384 pixels wide and high.
+    /// Makes a picture of one colour, at most 16384 pixels wide and high.
     pub(crate) fn new(width: u32, height: u32, [red, green, blue]: Colour) -> Self {
         let pixels = Pixmap::new(width.clamp(1, LARGEST), height.clamp(1, LARGEST));
         let mut pixels = pixels.expect("a size that is not 0, and 1 GiB at most");
@@ -76,20 +76,20 @@ impl Canvas {
     /// Colours a pixel, if there is one at `x` and `y`.
     pub(crate) fn put(&mut self, x: i32, y: i32, [red, green, blue]: Colour) {
         let colour = PremultipliedColorU8::from_rgba(red, green, blue, 255);
-        if let (Some(place), Some(colour)) = (self.place(x, y), colour) {
-            self.pixels.pixels_mut()[place] = colour;
+        if let (Some(index), Some(colour)) = (self.index(x, y), colour) {
+            self.pixels.pixels_mut()[index] = colour;
         }
     }
 
     /// Red, green and blue of a pixel, if there is one at `x` and `y`.
     pub fn pixel(&self, x: i32, y: i32) -> Option<[u8; 3]> {
-        self.place(x, y).map(|place| bands(self.pixels.pixels()[place]))
+        self.index(x, y).map(|index| bands(self.pixels.pixels()[index]))
     }
 
-    /// The bytes of a PNG file.
+    /// Returns the bytes of a PNG file.
     ///
     /// # Errors
-    /// What the encoder says.
+    /// Errors of the encoder.
     pub fn png(&self) -> Result<Vec<u8>, png::EncodingError> {
         let mut file = Vec::new();
         let mut encoder = png::Encoder::new(&mut file, self.pixels.width(), self.pixels.height());
@@ -102,7 +102,8 @@ impl Canvas {
         Ok(file)
     }
 
-    /// Text with its middle line at `y`, left of, around or right of `x`; if it runs upwards, below, around or above.
+    /// Draws text whose middle line is at `y`, and which lies left of, around or right of `x`; if it runs upwards,
+    /// below, around or above.
     pub(crate) fn text(&mut self, text: &str, [x, y]: [f32; 2], style: Style) {
         let Some(path) = style.face.outlines(text) else { return };
         let before = match style.align {
@@ -120,28 +121,28 @@ impl Canvas {
         self.fill(&path, style.colour);
     }
 
-    /// Lines through `points`.
+    /// Draws lines through `points`.
     pub(crate) fn line(&mut self, points: &[[f32; 2]], colour: Colour, thick: f32) {
         if let Some(path) = through(points, false) {
             self.stroke(&path, colour, thick);
         }
     }
 
-    /// A shape with these corners, filled.
+    /// Fills the shape with these corners.
     pub(crate) fn polygon(&mut self, corners: &[[f32; 2]], colour: Colour) {
         if let Some(path) = through(corners, true) {
             self.fill(&path, colour);
         }
     }
 
-    /// A line around a shape with these corners.
+    /// Draws a line around the shape with these corners.
     pub(crate) fn outline(&mut self, corners: &[[f32; 2]], colour: Colour, thick: f32) {
         if let Some(path) = through(corners, true) {
             self.stroke(&path, colour, thick);
         }
     }
 
-    /// The edge of a rectangle from the upper left to the lower right corner.
+    /// Draws a rectangle from its upper left to its lower right corner.
     pub(crate) fn frame(
         &mut self,
         [[left, top], [right, bottom]]: [[f32; 2]; 2],
@@ -153,7 +154,7 @@ impl Canvas {
         }
     }
 
-    /// A disc.
+    /// Draws a disc.
     pub(crate) fn disc(&mut self, [x, y]: [f32; 2], radius: f32, colour: Colour) {
         if let Some(path) = PathBuilder::from_circle(x, y, radius) {
             self.fill(&path, colour);
@@ -170,15 +171,15 @@ impl Canvas {
         self.pixels.stroke_path(path, &paint(colour), &stroke, Transform::identity(), None);
     }
 
-    /// Where a pixel lies in the list.
-    fn place(&self, x: i32, y: i32) -> Option<usize> {
+    /// The index of a pixel in the list.
+    fn index(&self, x: i32, y: i32) -> Option<usize> {
         let (x, y) = (u32::try_from(x).ok()?, u32::try_from(y).ok()?);
         let (width, height) = (self.pixels.width(), self.pixels.height());
         (x < width && y < height).then_some(y as usize * width as usize + x as usize)
     }
 }
 
-/// `None` for fewer than two points.
+/// Returns `None` for fewer than two points.
 fn through(points: &[[f32; 2]], closed: bool) -> Option<Path> {
     let (&[x, y], others) = points.split_first()?;
     let mut path = PathBuilder::new();

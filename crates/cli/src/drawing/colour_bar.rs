@@ -1,4 +1,4 @@
-//! The bar beside a picture that says which colour is which value.
+//! The colour bar beside a picture.
 
 use super::canvas::{Canvas, Colour, Style};
 use super::ticks::{number, signed, ticks};
@@ -8,15 +8,17 @@ use super::{FAINT, INK, Palette, bytes};
 const THICK: f32 = 26.0;
 const POINT: f32 = 20.0;
 
-/// The number of colours that are told apart: a value beyond an end by less than one of them counts as within.
+/// The number of colours that can be told apart: a value counts as within if it is beyond an end by less than one
+/// colour.
 const COLOURS: f64 = 256.0;
 
 /// A vertical bar of colours with labelled ticks on its right, and its title above.
 ///
-/// An end beyond which there are values is pointed, and says how far they reach: they have the colour of that end.
+/// If values lie beyond an end, that end is pointed, and a note gives the extreme value. They have the colour of the
+/// end.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ColourBar<'t> {
-    /// The upper left corner, and the height of all, pixels.
+    /// The upper left corner, and the total height, pixels.
     pub(crate) corner: [f32; 2],
     pub(crate) tall: f32,
     pub(crate) palette: Palette,
@@ -24,7 +26,7 @@ pub(crate) struct ColourBar<'t> {
     pub(crate) range: [f64; 2],
     /// The smallest and the largest value of the picture.
     pub(crate) found: [f64; 2],
-    /// What the values are, and their unit, which may be empty.
+    /// The name of the values and their unit, which may be empty.
     pub(crate) title: &'t str,
     pub(crate) unit: &'t str,
     /// The size of the text, pixels.
@@ -62,7 +64,7 @@ impl ColourBar<'_> {
         }
     }
 
-    /// The colours from `top` to `bottom`, with points where there are values beyond the lower and the upper end.
+    /// The colours from `top` to `bottom`, with a point at each end that values exceed.
     fn colours(&self, canvas: &mut Canvas, [top, bottom]: [f32; 2], [below, above]: [bool; 2]) {
         let left = self.corner[0];
         let right = left + THICK;
@@ -87,7 +89,7 @@ impl ColourBar<'_> {
         canvas.outline(&outline, INK, 1.0);
     }
 
-    /// A value with its unit, to three digits where ticks have fewer.
+    /// A value with its unit; three digits if ticks have fewer.
     fn labelled(&self, value: f64) -> String {
         let [first, last] = self.range;
         let of_ticks = ticks(first, last, 8.0).first().map_or(0, |&(_, decimals)| decimals as i32);
@@ -95,7 +97,7 @@ impl ColourBar<'_> {
         format!("{} {}", self.number(value, digits as usize), self.unit).trim_end().to_owned()
     }
 
-    /// With its sign where there are both.
+    /// A number; with a sign if there are both signs.
     fn number(&self, value: f64, decimals: usize) -> String {
         let [first, last] = self.range;
         match (first < 0.0 && last > 0.0, value == 0.0) {
@@ -106,7 +108,7 @@ impl ColourBar<'_> {
     }
 }
 
-/// The smallest and the largest value, if they are below and above the range.
+/// The smallest and the largest value, if they exceed the range.
 fn beyond([first, last]: [f64; 2], [smallest, largest]: [f64; 2]) -> [Option<f64>; 2] {
     let colour = (last - first) / COLOURS;
     [
@@ -151,7 +153,7 @@ mod tests {
         let drawn = |found| {
             let mut canvas = Canvas::new(200, 500, PAPER);
             bar(found).draw(&mut canvas);
-            // Beside the points, where there are such, and beside the notes.
+            // Beside the points, if any, and beside the notes.
             let is_bar = |y| canvas.pixel(13, y) != Some(PAPER);
             let is_written = |rows: std::ops::Range<i32>| {
                 let mut places = rows.flat_map(|y| (114..125).map(move |x| (x, y)));

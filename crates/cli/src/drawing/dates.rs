@@ -3,12 +3,12 @@
 use jiff::civil::{DateTime, date};
 use jiff::{SignedDuration, ToSpan as _};
 
-/// Round dates, and what their labels leave out.
+/// Round dates, and the part that their labels leave out.
 #[derive(Debug, PartialEq)]
 pub(crate) struct DateTicks {
     /// Seconds from the beginning of 1970, and labels.
     pub(crate) ticks: Vec<(f64, String)>,
-    /// The day that the first time is of, where labels do not name the year.
+    /// The day of the first time, if labels do not name the year.
     pub(crate) from: Option<String>,
 }
 
@@ -17,7 +17,7 @@ const MINUTE: i64 = 60;
 const HOUR: i64 = 60 * MINUTE;
 const DAY: i64 = 24 * HOUR;
 
-/// From one date to the next.
+/// The distance between two dates.
 #[derive(Clone, Copy)]
 enum Step {
     /// Multiples of this number of seconds, counted from a Monday's midnight, and the format of a date.
@@ -63,10 +63,10 @@ const STEPS: [Step; 31] = {
     ]
 };
 
-/// Round dates from `first` to `last`, seconds from the beginning of 1970: about `most` of them, and no more.
+/// Round dates from `first` to `last`, seconds from the beginning of 1970: about `most`, and no more.
 ///
-/// They are round in the largest unit that gives as many: years that are multiples of 1, 2 or 5 times a power of ten, the first
-/// of every month or every third, Mondays, hours. If there is one time alone, that is the one date.
+/// They are round in the largest unit that gives as many: years that are multiples of 1, 2 or 5 times a power of ten,
+/// the first of every month or every third month, Mondays, hours. If `first` equals `last`, it is the only date.
 pub(crate) fn date_ticks(first: f64, last: f64, most: usize) -> DateTicks {
     if last <= first {
         let label = moment(first).map(|at| at.strftime("%Y-%m-%d %H:%M").to_string());
@@ -93,7 +93,7 @@ pub(crate) fn date_ticks(first: f64, last: f64, most: usize) -> DateTicks {
 }
 
 impl Step {
-    /// About how many seconds it has.
+    /// About the number of seconds in it.
     fn length(self) -> f64 {
         match self {
             Step::Seconds(seconds, _) => seconds as f64,
@@ -133,7 +133,7 @@ impl Step {
     }
 }
 
-/// `None` where that is in no year from −9999 to 9999.
+/// Returns `None` if the year is not from −9999 to 9999.
 fn moment(seconds: f64) -> Option<DateTime> {
     EPOCH.checked_add(SignedDuration::try_from_secs_f64(seconds.floor()).ok()?).ok()
 }

@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 use ab_glyph::{Font as _, FontRef, OutlineCurve, Point};
 use tiny_skia::{Path, PathBuilder};
 
-/// Half the height of capital letters, parts of the size: text whose baseline is so far below a line has it as its middle.
+/// Half the height of capital letters, in parts of the size: the baseline's distance below the middle of a text.
 const HALF_CAPITAL: f32 = 0.3645;
 
 static REGULAR: LazyLock<FontRef<'static>> =
@@ -29,8 +29,8 @@ impl Face {
         pen.x
     }
 
-    /// The outlines of `text`, whose left end is at 0, and so is the middle of its capital letters' height; y points down.
-    /// A character that the font lacks is a box. `None` if there is nothing to draw.
+    /// The outlines of `text`. Its left end and the middle of its capital letters are at 0; y points down. A character
+    /// that the font lacks is a box. Returns `None` if there is nothing to draw.
     pub(crate) fn outlines(self, text: &str) -> Option<Path> {
         let mut path = PathBuilder::new();
         let mut pen = Pen::new(self);
@@ -42,7 +42,7 @@ impl Face {
                 let (OutlineCurve::Line(from, to)
                 | OutlineCurve::Quad(from, _, to)
                 | OutlineCurve::Cubic(from, _, _, to)) = curve;
-                // Each contour begins where none ended.
+                // A contour begins where the last one was closed.
                 if end != Some(from) {
                     path.move_to(at(from).0, at(from).1);
                 }
@@ -60,7 +60,7 @@ impl Face {
         path.finish()
     }
 
-    /// As much of the begin of `text` as is at most `width` pixels wide, with an ellipsis where something is left out.
+    /// The beginning of `text`, at most `width` pixels wide, with an ellipsis if it is cut off.
     pub(crate) fn shortened(self, text: &str, width: f32) -> String {
         if self.width(text) <= width {
             return text.to_owned();
@@ -71,7 +71,7 @@ impl Face {
     }
 }
 
-/// Where the next letter goes.
+/// The position of the next letter.
 struct Pen {
     font: &'static FontRef<'static>,
     scale: f32,
@@ -85,7 +85,7 @@ impl Pen {
         Pen { font, scale: face.size / font.units_per_em().unwrap_or(2048.0), x: 0.0, last: None }
     }
 
-    /// Where this letter begins, and its glyph.
+    /// The position of this letter, and its glyph.
     fn next(&mut self, letter: char) -> (f32, ab_glyph::GlyphId) {
         let glyph = self.font.glyph_id(letter);
         let kern = self.last.map_or(0.0, |last| self.font.kern_unscaled(last, glyph));

@@ -1,5 +1,4 @@
-//! What pictures are drawn with: a canvas with text and lines, colours and the bar that explains them, and round numbers and
-//! dates for axes.
+//! Tools for pictures: a canvas with text and lines, colours, the colour bar, and round numbers and dates for axes.
 
 mod canvas;
 mod colour_bar;

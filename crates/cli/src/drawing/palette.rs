@@ -22,15 +22,15 @@ pub(crate) const LARGEST: Palette = Palette(&[
 pub(crate) const LAND: Palette =
     Palette(&[0x9fb08a, 0xa9b48c, 0xb9b790, 0xc2b691, 0xbeac8d, 0xb7a48b, 0xb8ab9b, 0xc9c3ba, 0xdedbd6]);
 
-/// A tracer: nothing of it like the night, most of it like fire (after Smith and van der Walt 2015, inferno, with a
-/// blue beginning).
+/// A tracer: none is dark blue, most is bright yellow (after Smith and van der Walt 2015, inferno, with a blue
+/// beginning).
 pub(crate) const TRACER: Palette = Palette(&[
     0x14233c, 0x2a2257, 0x4f1f6b, 0x7a2069, 0xa42c60, 0xcb4149, 0xe8602d, 0xf78a12, 0xfbb61a, 0xf6e26a,
     0xfcffd0,
 ]);
 
 impl Palette {
-    /// The colour at `at`, 0 for the first and 1 for the last; beyond, the nearest.
+    /// The colour at `at`, 0 for the first and 1 for the last; beyond, that of the nearer end.
     pub(crate) fn at(&self, at: f64) -> Rgb {
         let last = self.0.len() - 1;
         let place = at.clamp(0.0, 1.0) * last as f64;
@@ -39,17 +39,17 @@ impl Palette {
     }
 }
 
-/// A colour from its usual hexadecimal form.
+/// A colour from its hexadecimal form.
 pub(crate) fn rgb(hex: u32) -> Rgb {
     [16, 8, 0].map(|shift| f64::from(hex >> shift & 0xff) / 255.0)
 }
 
-/// `from` at 0, `to` at 1.
+/// Mixes two colours: `from` at 0, `to` at 1.
 pub(crate) fn blend(from: Rgb, to: Rgb, part: f64) -> Rgb {
     [0, 1, 2].map(|band| from[band] + part * (to[band] - from[band]))
 }
 
-/// A colour made lighter or darker.
+/// Scales the brightness of a colour.
 pub(crate) fn shade(colour: Rgb, light: f64) -> Rgb {
     colour.map(|band| (band * light).clamp(0.0, 1.0))
 }

@@ -21,12 +21,12 @@ pub(crate) fn nice_below(value: f64) -> f64 {
     multiples.into_iter().find(|&nice| nice <= value * (1.0 + 1e-12)).unwrap_or(power)
 }
 
-/// A number with a minus sign, where it has one, in place of a hyphen.
+/// A number; a negative one has a minus sign, not a hyphen.
 pub(crate) fn number(value: f64, decimals: usize) -> String {
     format!("{value:.decimals$}").replace('-', "−")
 }
 
-/// The same with a plus sign where it is above 0.
+/// The same; a positive one has a plus sign.
 pub(crate) fn signed(value: f64, decimals: usize) -> String {
     let text = number(value, decimals);
     match text.chars().any(|digit| ('1'..='9').contains(&digit)) {

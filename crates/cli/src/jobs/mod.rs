@@ -1,7 +1,7 @@
 //! `haloport run`: one folder for each job, and what they share.
 //!
-//! In the folder of a job, `model` computes, `picture` or `chart` draws, and `run` is the command: arguments, inputs,
-//! checks and the report.
+//! In the folder of a job, `model` computes, `picture` or `chart` draws, and `run` holds the command: arguments,
+//! inputs, checks and the report.
 
 pub mod advection;
 pub mod common;
@@ -12,10 +12,10 @@ use clap::Subcommand;
 
 use crate::command::failure::{Failure, run_failures};
 
-/// What can be run.
+/// The jobs.
 #[derive(Debug, Subcommand)]
 pub(crate) enum RunCommand {
-    /// Take rolling means by time window over a sorted table, on ranks that own consecutive rows.
+    /// Compute rolling means by time window over a sorted table, on ranks that own consecutive rows.
     Rolling(rolling::RollingArgs),
     /// Carry a tracer once round the sphere on an icosahedral mesh, and compare it with the exact solution.
     Advection(advection::AdvectionArgs),

@@ -1,14 +1,14 @@
-//! How the cells of a mesh are dealt out, as options name it.
+//! The option that says which part gets which cells.
 
 use std::convert::Infallible;
 use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-/// How cells get their parts.
+/// The way in which a mesh is cut into parts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum PartitionChoice {
-    /// By a space-filling curve.
+    /// Along a space-filling curve.
     Curve,
     /// By METIS, in builds with that feature.
     Metis,

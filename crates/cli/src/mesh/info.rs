@@ -35,7 +35,7 @@ struct Report {
     cells: usize,
     edges: usize,
     vertices: usize,
-    /// How many cells have so many vertices.
+    /// The numbers of cells by their number of vertices.
     cells_by_vertices: BTreeMap<usize, usize>,
     euler_characteristic: i64,
     boundary_edges: usize,
@@ -53,7 +53,7 @@ struct Spread {
 /// Prints counts and sizes.
 ///
 /// # Errors
-/// [`Failure::BadInput`] for what is no mesh; [`Failure::Run`] where stdout cannot be written.
+/// [`Failure::BadInput`] if the file holds no mesh; [`Failure::Run`] if stdout cannot be written.
 pub(crate) fn run(args: &InfoArgs) -> Result<(), Failure> {
     Report::new(&args.mesh, &args.mesh.load()?).print(args.json)
 }

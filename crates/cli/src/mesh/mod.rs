@@ -1,4 +1,4 @@
-//! `haloport mesh`: unstructured meshes, and how they are cut into parts.
+//! `haloport mesh`: unstructured meshes and their partitions.
 
 pub(crate) mod choice;
 mod info;
@@ -10,16 +10,16 @@ use clap::Subcommand;
 
 use crate::command::failure::Failure;
 
-/// What can be done with a mesh.
+/// The subcommands.
 #[derive(Debug, Subcommand)]
 pub(crate) enum MeshCommand {
     /// Count cells, edges and vertices, and measure them.
     Info(info::InfoArgs),
-    /// Cut a mesh into parts, and say what each part holds.
+    /// Cut a mesh into parts, and list the cells of each part.
     Partition(partition::PartitionArgs),
 }
 
-/// Does what is asked for.
+/// Runs a subcommand.
 ///
 /// # Errors
 /// [`Failure`].

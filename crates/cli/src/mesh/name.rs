@@ -6,14 +6,14 @@ use std::str::FromStr;
 use haloport_mesh::{Mesh, MeshError};
 use thiserror::Error;
 
-/// A mesh of a family, and so the way to a coarser and to a finer one.
+/// A mesh of a family, which has coarser and finer members.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum MeshName {
     /// ICON's grid RnBk: see [`Mesh::icon`].
     Icon {
         /// Parts that the icosahedron's edges are cut into first.
         root: usize,
-        /// How often all edges are halved then.
+        /// Then, how often all edges are halved.
         bisections: u32,
     },
     /// See [`Mesh::icosahedral`].
@@ -23,7 +23,7 @@ pub(crate) enum MeshName {
     },
 }
 
-/// A name that no mesh has.
+/// The error of an unknown name.
 #[derive(Debug, Error, PartialEq)]
 #[error("there is no mesh `{0}`; expected icon:RnBk (as icon:R2B4) or icosahedral:n (as icosahedral:32)")]
 pub(crate) struct UnknownMesh(String);
@@ -40,7 +40,7 @@ impl MeshName {
         }
     }
 
-    /// Parts that the icosahedron's edges are cut into in the end; `None` where no number holds it.
+    /// Parts that the icosahedron's edges are cut into in the end; `None` if that overflows.
     pub(crate) fn divisions(self) -> Option<usize> {
         match self {
             MeshName::Icon { root, bisections } => root.checked_mul(2_usize.checked_pow(bisections)?),
@@ -48,14 +48,13 @@ impl MeshName {
         }
     }
 
-    /// How many cells it has; `None` where no number holds it.
+    /// The number of cells; `None` if that overflows.
     pub(crate) fn cells(self) -> Option<usize> {
         let divisions = self.divisions()?;
         divisions.checked_mul(divisions)?.checked_mul(20)
     }
 
-    /// The mesh of the family with edges twice as long, or nearly so where the divisions are odd; `None` for the
-    /// coarsest.
+    /// The mesh of the family with edges twice as long, or nearly so if the divisions are odd; `None` for the coarsest.
     pub(crate) fn coarser(self) -> Option<MeshName> {
         match self {
             MeshName::Icon { root, bisections: 0 } => {
@@ -108,7 +107,7 @@ impl FromStr for MeshName {
     }
 }
 
-/// Digits alone: no sign.
+/// Reads digits without a sign.
 fn number<N: FromStr>(text: &str) -> Option<N> {
     text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok()).flatten()
 }

@@ -28,7 +28,7 @@ Examples:
 pub(crate) struct PartitionArgs {
     /// A file of Gmsh (MSH 4.1, ASCII), `icosahedral:N` (N divisions) or `icon:RnBk` (ICON's grids)
     mesh: MeshSource,
-    /// Number of parts; may be left out where a file gives them
+    /// Number of parts; not needed if a file gives them
     #[arg(long, value_name = "N", value_parser = at_least::<usize, 1>, allow_negative_numbers = true)]
     parts: Option<usize>,
     /// Which part gets which cells: curve (a space-filling curve), metis (in builds with that feature), or a file with
@@ -43,7 +43,7 @@ pub(crate) struct PartitionArgs {
     halo: usize,
     /// Which cells are one level apart: those with a common edge, or a common vertex
     #[arg(long, default_value = "edges")]
-    neighbours: Steps,
+    neighbours: Adjacency,
     /// Write the part of each cell to this file
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
@@ -54,7 +54,7 @@ pub(crate) struct PartitionArgs {
 
 #[derive(Clone, Copy, Debug, Serialize, ValueEnum)]
 #[serde(rename_all = "lowercase")]
-enum Steps {
+enum Adjacency {
     Edges,
     Vertices,
 }
@@ -67,7 +67,7 @@ struct Report {
     cells: usize,
     /// Levels of cells.
     halo: usize,
-    neighbours: Steps,
+    neighbours: Adjacency,
     /// Edges between cells of different parts.
     edge_cut: usize,
     min_owned: usize,
@@ -87,10 +87,11 @@ struct PartReport {
     neighbours: Vec<usize>,
 }
 
-/// Cuts the mesh and prints what the parts hold.
+/// Cuts the mesh, and prints the cells of each part.
 ///
 /// # Errors
-/// [`Failure::BadInput`] for what is no mesh or no partition of it; [`Failure::Run`] where results cannot be written.
+/// [`Failure::BadInput`] if the inputs hold no mesh or no partition of it; [`Failure::Run`] if results cannot be
+/// written.
 pub(crate) fn run(args: &PartitionArgs) -> Result<(), Failure> {
     let mesh = args.mesh.load()?;
     let partition = args.partition(&mesh)?;
@@ -156,8 +157,8 @@ fn metis(_: &Mesh, _: usize) -> Result<Partition, Failure> {
 impl Report {
     fn new(args: &PartitionArgs, mesh: &Mesh, partition: &Partition) -> Report {
         let neighbourhood = match args.neighbours {
-            Steps::Edges => Neighbourhood::Edges,
-            Steps::Vertices => Neighbourhood::Vertices,
+            Adjacency::Edges => Neighbourhood::Edges,
+            Adjacency::Vertices => Neighbourhood::Vertices,
         };
         let report = |part| {
             let local = LocalMesh::new(mesh, partition, part, args.halo, neighbourhood);
@@ -184,8 +185,8 @@ impl Report {
 impl print::Report for Report {
     fn write(&self, out: &mut impl Write) -> io::Result<()> {
         let steps = match self.neighbours {
-            Steps::Edges => "edges",
-            Steps::Vertices => "vertices",
+            Adjacency::Edges => "edges",
+            Adjacency::Vertices => "vertices",
         };
         writeln!(
             out,

@@ -1,19 +1,19 @@
-//! Meshes by name, or from files.
+//! Meshes by name or from files.
 
 use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use crate::mesh::name::{MeshName, UnknownMesh};
 use haloport_mesh::{GmshMesh, Mesh};
 
 use crate::command::failure::Failure;
 use crate::command::memory::{gib, room_on_host};
+use crate::mesh::name::{MeshName, UnknownMesh};
 
-/// Bytes of memory for each cell, about: the mesh, and what is found out about it.
+/// Bytes of memory for each cell, about: the mesh, and the figures about it.
 const BYTES_PER_CELL: u128 = 400;
 
-/// Where a mesh comes from.
+/// The source of a mesh.
 #[derive(Clone, Debug)]
 pub(super) enum MeshSource {
     /// A file of Gmsh.
@@ -26,7 +26,7 @@ impl MeshSource {
     /// Reads or makes the mesh.
     ///
     /// # Errors
-    /// [`Failure::BadInput`] for a file that gives no mesh, or a mesh that would be empty or too large.
+    /// [`Failure::BadInput`] if the file holds no mesh, or the mesh would be empty or too large.
     pub(super) fn load(&self) -> Result<Mesh, Failure> {
         let made = match self {
             MeshSource::File(path) if !path.exists() => {
@@ -57,7 +57,7 @@ fn make(name: MeshName) -> Result<Mesh, String> {
 impl FromStr for MeshSource {
     type Err = UnknownMesh;
 
-    /// Anything that names no family is a file.
+    /// Any other text is the path of a file.
     fn from_str(text: &str) -> Result<MeshSource, UnknownMesh> {
         if ["icon:", "icosahedral:"].iter().any(|family| text.starts_with(family)) {
             return text.parse().map(MeshSource::Named);

@@ -9,7 +9,7 @@ const MOST_BYTES: usize = 10_000;
 
 const MAGIC: &[u8; 6] = b"\x93NUMPY";
 
-/// What the header says.
+/// The content of a header.
 #[derive(Debug)]
 pub(super) struct Header {
     pub(super) shape: Vec<usize>,
@@ -22,7 +22,7 @@ pub(super) struct Header {
 }
 
 impl Header {
-    /// Reads a header, and says how many bytes it has.
+    /// Reads a header, and returns its length in bytes, too.
     pub(super) fn read(reader: &mut impl Read) -> Result<(Header, u64), String> {
         let mut take = |bytes: usize| {
             let mut taken = vec![0; bytes];
@@ -51,7 +51,7 @@ impl Header {
         Ok((header, (before + length) as u64))
     }
 
-    /// The type of the elements, and their bytes in all, if they are what is wanted.
+    /// The type of the elements and their total bytes, if the array is as wanted.
     pub(super) fn check(&self, wanted: Wanted<'_>) -> Result<(NpyType, usize), NpzError> {
         let element = match self.descr.trim_start_matches(['<', '>', '=']) {
             "i2" => Some(NpyType::I16),
@@ -78,22 +78,22 @@ impl Header {
         Ok((element, bytes))
     }
 
-    /// Where the element lies that comes as number `index` with the last axis fastest.
-    pub(super) fn place(&self, index: usize) -> usize {
+    /// The index in the file of element number `index` in the order with the last axis fastest.
+    pub(super) fn index_in_file(&self, index: usize) -> usize {
         if !self.fortran {
             return index;
         }
-        let (mut rest, mut place, mut stride) = (index, 0, self.shape.iter().product::<usize>());
+        let (mut rest, mut found, mut stride) = (index, 0, self.shape.iter().product::<usize>());
         for &extent in self.shape.iter().rev() {
             stride /= extent;
-            place += rest % extent * stride;
+            found += rest % extent * stride;
             rest /= extent;
         }
-        place
+        found
     }
 }
 
-/// Reads the dictionary, of which nothing but the three entries is known.
+/// Reads the dictionary; refuses all but the three known entries.
 struct Parser<'t> {
     rest: &'t str,
 }
@@ -123,7 +123,7 @@ impl<'t> Parser<'t> {
         self.rest.trim().is_empty().then_some(header)
     }
 
-    /// Takes a character, with blanks before it.
+    /// Takes a character, skipping blanks before it.
     fn mark(&mut self, mark: char) -> Option<()> {
         self.rest = self.rest.trim_start().strip_prefix(mark)?;
         Some(())
@@ -154,7 +154,7 @@ impl<'t> Parser<'t> {
             let rest = self.rest.trim_start();
             let digits = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
             shape.push(rest[..digits].parse().ok()?);
-            // Python 2 wrote `L` behind large numbers.
+            // Python 2 wrote `L` after large numbers.
             self.rest = rest[digits..].trim_start_matches('L');
             if self.mark(',').is_none() {
                 self.mark(')')?;

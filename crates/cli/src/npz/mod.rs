@@ -1,7 +1,7 @@
-//! Reading archives of NumPy arrays (`.npz`).
+//! Reads archives of NumPy arrays (`.npz`).
 //!
-//! The format of an array: <https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html>. What an archive says
-//! about sizes is held against its own length before any memory is taken for it.
+//! The format of an array: <https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html>. Sizes in the
+//! archive are checked against its length before memory is allocated for them.
 
 mod header;
 mod wanted;
@@ -18,7 +18,7 @@ pub use wanted::{NpyType, NpzError, Wanted};
 /// The most bytes that one byte of a deflated member can become.
 const MOST_INFLATED: u64 = 1032;
 
-/// An archive of arrays. Each is looked for by its name, without `.npy`.
+/// An archive of arrays. Arrays are looked up by name, without `.npy`.
 #[derive(Debug)]
 pub struct Npz<R> {
     archive: ZipArchive<R>,
@@ -34,7 +34,7 @@ pub struct NpyArray {
 }
 
 impl<R: Read + Seek> Npz<R> {
-    /// The archive that `reader` gives from its beginning to its end.
+    /// Opens the archive that fills `reader`.
     ///
     /// # Errors
     /// [`NpzError::NotNpz`].
@@ -65,7 +65,7 @@ impl<R: Read + Seek> Npz<R> {
         let said = header_bytes + data_bytes as u64;
         check_member(&member, bytes, said)?;
         let mut data = Vec::with_capacity(data_bytes);
-        // One more, so that the end is reached, where the archive's sum is checked.
+        // One byte more reaches the end, where the archive's checksum is verified.
         let read = member.take(data_bytes as u64 + 1).read_to_end(&mut data);
         read.map_err(|error| damaged(&error))?;
         if data.len() != data_bytes {
@@ -78,7 +78,7 @@ impl<R: Read + Seek> Npz<R> {
 }
 
 impl NpyArray {
-    /// The number of places along each axis.
+    /// The extent of each axis.
     pub fn shape(&self) -> &[usize] {
         &self.header.shape
     }
@@ -104,22 +104,22 @@ impl NpyArray {
         })
     }
 
-    /// What `value` makes of the bytes of each element, lowest byte first.
+    /// Converts each element; `value` is passed its bytes, lowest first.
     fn elements<const N: usize, T>(&self, value: impl Fn([u8; N]) -> T) -> Vec<T> {
         let (stored, _) = self.data.as_chunks::<N>();
-        let one = |place: usize| {
-            let mut bytes = stored[place];
+        let one = |at: usize| {
+            let mut bytes = stored[at];
             if self.header.big_endian {
                 bytes.reverse();
             }
             value(bytes)
         };
-        (0..stored.len()).map(|index| one(self.header.place(index))).collect()
+        (0..stored.len()).map(|index| one(self.header.index_in_file(index))).collect()
     }
 }
 
-/// Checks that the archive ends as those below 4 GiB do, and says how long it is. Its number of members is then one of 16
-/// bits: `zip` takes memory for as many before it looks for them.
+/// Checks that the archive ends as those below 4 GiB do, and returns its length. Its number of members then has 16
+/// bits; `zip` allocates memory for that number before it looks for them.
 ///
 /// The format: <https://pkware.cachefly.net/webdocs/casestudies/APPNOTE.TXT>, section 4.3.
 fn check_end(reader: &mut (impl Read + Seek)) -> io::Result<u64> {
@@ -143,7 +143,8 @@ fn check_end(reader: &mut (impl Read + Seek)) -> io::Result<u64> {
     Ok(bytes)
 }
 
-/// Checks that a member has `said` bytes by the archive's own account, and that they can be in the `bytes` of the archive.
+/// Checks that a member has `said` bytes by the archive's own account, and that they fit into the `bytes` of the
+/// archive.
 fn check_member<R: Read>(member: &ZipFile<'_, R>, bytes: u64, said: u64) -> Result<(), NpzError> {
     let (size, packed) = (member.size(), member.compressed_size());
     if size != said {
@@ -161,7 +162,7 @@ fn damaged(error: &dyn std::fmt::Display) -> NpzError {
     NpzError::Damaged(one_line(error))
 }
 
-/// A text from a file, or from a crate, without what would break a line.
+/// A text from a file or another crate on one line.
 fn one_line(text: &dyn std::fmt::Display) -> String {
     text.to_string().replace(char::is_control, " ")
 }

@@ -1,8 +1,8 @@
-//! What is asked of an array, and why it is refused.
+//! The demands on an array, and the errors if it does not meet them.
 
 use thiserror::Error;
 
-/// What is asked of an array.
+/// The demands on an array.
 #[derive(Clone, Copy, Debug)]
 pub struct Wanted<'a> {
     /// The types that its elements may have.
@@ -28,7 +28,7 @@ pub enum NpyType {
     F64,
 }
 
-/// Why an array could not be read.
+/// The error of an array that cannot be read.
 #[derive(Debug, Error)]
 pub enum NpzError {
     /// The bytes are no archive.
@@ -51,7 +51,7 @@ pub enum NpzError {
         /// That of the array.
         found: usize,
     },
-    /// The array is not whole, or contradicts itself.
+    /// The array is incomplete, or contradicts itself.
     #[error("{0}")]
     Damaged(String),
 }

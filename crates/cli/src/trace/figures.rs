@@ -1,4 +1,4 @@
-//! What the steps of a time line say in numbers. Times are microseconds.
+//! The figures of a time line's steps. Times are microseconds.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,17 +9,17 @@ use super::intervals::Intervals;
 use super::read::{RankLine, Span, TimeLine};
 use super::steps::{Steps, steps};
 
-/// What a time line says: the object that `--json` prints.
+/// The figures of a time line: the object that `--json` prints.
 #[derive(Debug, Serialize)]
 pub(super) struct Summary {
-    /// Over all steps of all ranks; null if no exchange was made twice: then all figures are of the whole time line.
+    /// Over all steps of all ranks; null if no exchange was made twice: all figures are then of the whole time line.
     pub(super) steps: Option<OfSteps>,
-    /// From the first begin to the last end of all ranks, with all that is left out of the other figures.
+    /// From the first begin to the last end of all ranks, including what the other figures leave out.
     pub(super) total_us: f64,
     /// Sums over the ranks.
     #[serde(flatten)]
     pub(super) all: Figures,
-    /// By their names, over all steps of all ranks.
+    /// By name, over all steps of all ranks.
     pub(super) kernels: BTreeMap<String, Runs>,
     pub(super) ranks: Vec<RankFigures>,
 }
@@ -28,11 +28,12 @@ pub(super) struct Summary {
 #[derive(Debug, Serialize)]
 pub(super) struct OfSteps {
     pub(super) count: usize,
-    /// Steps in which the host makes calls that it seldom makes.
+    /// Left-out steps: those in which the host makes rare calls.
     pub(super) left_out: usize,
-    /// How long a step takes.
+    /// The duration of a step.
     pub(super) length_us: Spread,
-    /// The time of a step in which cells are packed, under way, unpacked or waited for, and no kernel of the rank runs.
+    /// The time of a step in which cells are packed, under way, unpacked or waited for while no kernel of the rank
+    /// runs.
     pub(super) exposed_us: Spread,
 }
 
@@ -44,7 +45,7 @@ pub(super) struct RankFigures {
     pub(super) figures: Figures,
 }
 
-/// The smallest, the middle and the largest of several times.
+/// The smallest, the median and the largest of several times.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub(super) struct Spread {
     pub(super) min: f64,
@@ -64,19 +65,19 @@ pub(super) struct Runs {
 #[derive(Debug, Default, Serialize)]
 pub(super) struct Figures {
     pub(super) phases: BTreeMap<Phase, OfPhase>,
-    /// The time in which something was packed, under way or unpacked.
+    /// The time in which cells were packed, under way or unpacked.
     pub(super) communication_us: f64,
     /// Of this, the time in which a kernel of the same rank ran.
     pub(super) hidden_us: f64,
-    /// The part of the communication that was hidden; none where nothing was communicated.
+    /// The share of the communication that was hidden; `None` if there was no communication.
     pub(super) hidden: Option<f64>,
     /// The time in which the host waited.
     pub(super) blocked_us: f64,
-    /// The same, by the names of the calls that it waited in.
+    /// The same by the name of the call that waited.
     pub(super) blocked_in_us: BTreeMap<String, f64>,
-    /// Spans that the file lacks: there was no room for them.
+    /// Spans that the file lacks, since there was no room for them.
     pub(super) dropped: u64,
-    /// Spans that ended because something had failed, also outside of steps.
+    /// Spans that ended with an error, also outside of steps.
     pub(super) failed: usize,
 }
 
@@ -84,12 +85,12 @@ pub(super) struct Figures {
 pub(super) struct OfPhase {
     /// Spans that began in steps.
     pub(super) count: usize,
-    /// The time in which at least one span of it was going on.
+    /// The time in which at least one span of it was open.
     pub(super) time_us: f64,
     pub(super) bytes: u64,
 }
 
-/// A rank, its steps and what they cover.
+/// A rank, its steps, and the time that they cover.
 struct Rank<'l> {
     number: usize,
     line: &'l RankLine,
@@ -103,7 +104,7 @@ impl Summary {
         let first = spans().map(|span| span.begin).min().unwrap_or(0);
         let last = spans().map(|span| span.end).max().unwrap_or(first);
         let found: Vec<Option<Steps>> = line.ranks.values().map(steps).collect();
-        // A rank that exchanges with none has the steps of the first that does.
+        // A rank that exchanges with no other has the steps of the first rank that does.
         let usual = found.iter().flatten().next();
         let rank = |((&number, line), steps): ((&usize, _), &Option<Steps>)| {
             let steps = steps.as_ref().or(usual).cloned();
@@ -138,7 +139,7 @@ impl OfSteps {
 }
 
 impl Spread {
-    /// Of nanoseconds. `None` of nothing.
+    /// From nanoseconds; `None` if there are none.
     fn of(times: impl Iterator<Item = u64>) -> Option<Spread> {
         let mut times: Vec<u64> = times.collect();
         times.sort_unstable();
@@ -152,7 +153,7 @@ impl Spread {
 }
 
 impl Rank<'_> {
-    /// What spans cover together, also outside of steps.
+    /// The time that spans cover together, also outside of steps.
     fn covered(&self, takes_part: impl Fn(&Span) -> bool) -> Intervals {
         let spans = self.line.spans.iter().filter(|span| takes_part(span));
         Intervals::covering(spans.map(|span| (span.begin, span.end)))

@@ -1,11 +1,11 @@
-//! What several spans cover together.
+//! The time that several spans cover together.
 
 /// Intervals that do not touch, in ascending order.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Intervals(Vec<(u64, u64)>);
 
 impl Intervals {
-    /// What intervals, each from a begin to an end, cover.
+    /// The union of intervals, each from a begin to an end.
     pub(super) fn covering(intervals: impl IntoIterator<Item = (u64, u64)>) -> Intervals {
         let mut sorted: Vec<(u64, u64)> = intervals.into_iter().collect();
         sorted.sort_unstable();
@@ -19,7 +19,7 @@ impl Intervals {
         Intervals(covered)
     }
 
-    /// What both cover.
+    /// The intersection with `other`.
     pub(super) fn intersection(&self, other: &Intervals) -> Intervals {
         let mut both = Vec::new();
         let (mut mine, mut others) = (self.0.iter().peekable(), other.0.iter().peekable());
@@ -37,7 +37,7 @@ impl Intervals {
         Intervals(both)
     }
 
-    /// How much of each window is covered.
+    /// The covered time of each window.
     pub(super) fn lengths_in(&self, windows: &[(u64, u64)]) -> Vec<u64> {
         let of_window = |&(begin, end): &(u64, u64)| {
             let first = self.0.partition_point(|interval| interval.1 <= begin);
@@ -53,7 +53,7 @@ impl Intervals {
         self.0.get(first).is_some_and(|interval| interval.0 <= at)
     }
 
-    /// How long they are together.
+    /// The total length.
     pub(super) fn length(&self) -> u64 {
         self.0.iter().map(|(begin, end)| end - begin).sum()
     }
@@ -63,7 +63,7 @@ impl Intervals {
 mod tests {
     use super::*;
 
-    /// Points that are covered, one by one.
+    /// The covered points, one by one.
     fn points(intervals: &Intervals) -> Vec<u64> {
         (0..40).filter(|at| intervals.0.iter().any(|(begin, end)| begin <= at && at < end)).collect()
     }

@@ -1,17 +1,17 @@
-//! `haloport trace`: what a time line says, and `--trace`, which writes one.
+//! `haloport trace`: reads a time line; and `--trace`, which writes one.
 //!
-//! - `record`: the option, for commands that run on ranks;
-//! - `read`: the file, checked;
-//! - `intervals`: what several spans cover together;
-//! - `steps`: which parts of a time line are steps;
-//! - `summary`: the exposed wait of each step, the time of each phase and of each kernel, as `figures` has them;
-//! - `window`: which part of a time line is drawn, and `plot`: the picture.
+//! - `option`: `--trace`, for commands that run on ranks;
+//! - `time_line`: the file, checked, and `read`, which opens it;
+//! - `intervals`: the time that several spans cover together;
+//! - `steps`: the steps of a time line;
+//! - `summary`: the exposed wait of each step, the times of phases and kernels, computed in `figures`;
+//! - `window`: the part of a time line that is drawn, and `plot`: the picture.
 
 mod figures;
 mod intervals;
+mod option;
 mod plot;
 mod read;
-mod record;
 mod steps;
 mod summary;
 pub mod time_line;
@@ -19,20 +19,20 @@ mod window;
 
 use clap::Subcommand;
 
-pub(crate) use record::TraceArgs;
+pub(crate) use option::TraceArgs;
 
 use crate::command::failure::Failure;
 
-/// What can be done with a time line.
+/// The subcommands.
 #[derive(Debug, Subcommand)]
 pub(crate) enum TraceCommand {
-    /// Print how long each step waits for communication that no kernel hides, and the times of phases and kernels
+    /// Print the wait of each step for communication that no kernel hides, and the times of phases and kernels
     Summary(summary::SummaryArgs),
-    /// Draw some of it.
+    /// Draw a part of it.
     Plot(plot::PlotArgs),
 }
 
-/// Looks at a time line.
+/// Runs a subcommand.
 ///
 /// # Errors
 /// [`Failure`].

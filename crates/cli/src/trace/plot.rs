@@ -1,4 +1,4 @@
-//! `haloport trace plot`: some of a time line as a picture.
+//! `haloport trace plot`: a picture of a part of a time line.
 
 use std::ops::Range;
 use std::path::PathBuf;
@@ -28,17 +28,17 @@ pub(crate) struct PlotArgs {
     /// The picture
     #[arg(long, value_name = "F.svg")]
     out: PathBuf,
-    /// Begin of what is drawn, milliseconds from the first span [default: three steps in the middle]
+    /// Begin of the part, in milliseconds from the first span [default: three steps in the middle]
     #[arg(long, value_name = "MS", value_parser = milliseconds, allow_negative_numbers = true)]
     from: Option<f64>,
-    /// End of what is drawn, milliseconds from the first span
+    /// End of the part, in milliseconds from the first span
     #[arg(long, value_name = "MS", value_parser = milliseconds, allow_negative_numbers = true)]
     to: Option<f64>,
 }
 
-/// About as wide as pages show it, so that text stays legible.
+/// About the width of a page, so that text stays legible.
 const WIDTH: u32 = 900;
-/// Of the names of ranks and rows, and beside the last pixel.
+/// Widths of the names of ranks and rows, and right of the last pixel.
 const LEFT: i32 = 216;
 const RIGHT: i32 = 30;
 const TOP: i32 = 48;
@@ -50,11 +50,11 @@ const GAP: i32 = 10;
 const INK: RGBColor = RGBColor(0x22, 0x26, 0x2b);
 const FAINT: RGBColor = RGBColor(0xe3, 0xe6, 0xe9);
 
-/// Narrower spans are drawn so wide, in pixels.
+/// The least width of a span, pixels.
 const NARROWEST: f64 = 0.6;
-/// Wider ones have a gap after them.
+/// Spans wider than this are followed by a gap, pixels.
 const WITH_GAP: f64 = 4.0;
-/// The width in pixels that a span needs for each letter of its name.
+/// The width that a span needs for each letter of its name, pixels.
 const LETTER: f64 = 7.5;
 /// Sizes of text.
 const LARGE: u32 = 17;
@@ -77,7 +77,7 @@ fn colour(phase: Phase) -> RGBColor {
 /// Draws the picture.
 ///
 /// # Errors
-/// [`Failure::BadInput`] for what is no time line or has nothing to draw, and where the picture cannot be written.
+/// [`Failure::BadInput`] if the file is no time line or has nothing to draw, or the picture cannot be written.
 pub(super) fn run(args: &PlotArgs) -> Result<(), Failure> {
     let line = read(&args.file)?;
     let window = window(&line, args.from, args.to)?;
@@ -106,7 +106,7 @@ fn draw(line: &TimeLine, window: &Range<u64>) -> Result<String, Box<dyn std::err
     Ok(text)
 }
 
-/// Where moments lie.
+/// The horizontal positions of moments.
 struct Scale {
     window: Range<u64>,
 }
@@ -118,7 +118,7 @@ impl Scale {
         f64::from(LEFT) + (at.clamp(begin, end) - begin) / (end - begin) * width
     }
 
-    /// Moments with a label, in nanoseconds, and how many digits of milliseconds tell them apart.
+    /// The moments with a label, in nanoseconds, and the digits of milliseconds that tell them apart.
     fn ticks(&self) -> (Vec<f64>, usize) {
         let (begin, end) = (self.window.start as f64, self.window.end as f64);
         let rough = (end - begin) / 8.0;
@@ -154,7 +154,7 @@ fn draw_axis<'a>(area: &Area<'a>, scale: &Scale, bottom: i32) -> Result<(), Draw
     area.draw(&Text::new("time from the first span (ms)", (middle, bottom + 28), style))
 }
 
-/// Draws the rows of a rank from `top` on, and gives where they end.
+/// Draws the rows of a rank from `top` on, and returns where they end.
 fn draw_rank<'a>(
     area: &Area<'a>,
     scale: &Scale,
@@ -184,7 +184,7 @@ fn draw_row<'a>(
     top: i32,
 ) -> Result<(), DrawError<'a>> {
     let style = ("sans-serif", SMALL).into_font().color(&WHITE);
-    // What would be drawn over what is there, is not drawn again.
+    // A span that would cover the same pixels is not drawn again.
     let mut last: Option<(Phase, f64)> = None;
     let seen = |begin: u64, end: u64| end >= scale.window.start && begin <= scale.window.end;
     for span in line.spans.iter().filter(|span| span.row == row && seen(span.begin, span.end)) {
@@ -194,7 +194,7 @@ fn draw_row<'a>(
             continue;
         }
         last = Some((span.phase, right));
-        // What follows at once is told apart by the paper between.
+        // A gap separates spans that follow at once.
         let end = if right - left > WITH_GAP { right.floor() as i32 - 1 } else { right.ceil() as i32 };
         let corners = [(left.floor() as i32, top + 3), (end, top + ROW - 3)];
         area.draw(&Rectangle::new(corners, colour(span.phase).filled()))?;

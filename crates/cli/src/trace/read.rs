@@ -1,4 +1,4 @@
-//! The file of a time line.
+//! Opens the file of a time line.
 
 use std::fs;
 use std::path::Path;
@@ -10,7 +10,7 @@ use crate::command::failure::Failure;
 /// Reads a time line.
 ///
 /// # Errors
-/// [`Failure::BadInput`] where there is no file, or one with something else.
+/// [`Failure::BadInput`] if there is no file, or it is no time line.
 pub(super) fn read(path: &Path) -> Result<TimeLine, Failure> {
     let bad = |problem: String| Failure::BadInput(format!("{}: {problem}", path.display()));
     let bytes = fs::read(path).map_err(|error| {

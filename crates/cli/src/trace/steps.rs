@@ -1,4 +1,4 @@
-//! Which parts of a time line are steps of the program.
+//! The steps of the program in a time line.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -6,22 +6,22 @@ use haloport::trace::Phase;
 
 use super::read::{RankLine, Span};
 
-/// A host call that fewer than one in this many steps make does not belong to the steps.
+/// A host call belongs to the steps if at least one in this many steps makes it.
 const SELDOM: usize = 4;
 
 /// The steps of a rank.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Steps {
-    /// From the begin of each to that of the next, in their order.
+    /// From the begin of each step to that of the next, in order.
     pub(super) windows: Vec<(u64, u64)>,
-    /// How many are not among them.
+    /// The number of steps left out.
     pub(super) left_out: usize,
 }
 
-/// The steps of a rank: from one begin of the exchange that is made most often to the next.
+/// Finds the steps of a rank: from one begin of the most frequent exchange to the next.
 ///
-/// If the host waits during a step in calls that fewer than a quarter of the steps make, such as those that collect a field
-/// for a picture, the step is left out. `None` if no exchange was made twice.
+/// A step is left out if the host waits in calls that fewer than a quarter of the steps make, such as those that
+/// gather a field for a picture. Returns `None` if no exchange was made twice.
 pub(super) fn steps(line: &RankLine) -> Option<Steps> {
     let begins = begins(line)?;
     let windows: Vec<(u64, u64)> = begins.windows(2).map(|pair| (pair[0], pair[1])).collect();
@@ -40,7 +40,7 @@ pub(super) fn steps(line: &RankLine) -> Option<Steps> {
     Some(Steps { left_out: windows.len() - usual.len(), windows: usual })
 }
 
-/// When the exchange that was made most often began; `None` if that was once.
+/// The begins of the most frequent exchange; `None` if it was made once.
 pub(super) fn begins(line: &RankLine) -> Option<Vec<u64>> {
     let mut exchanges: BTreeMap<u32, HashMap<Kind<'_>, Vec<u64>>> = BTreeMap::new();
     for span in line.spans.iter().filter(|span| span.phase != Phase::Waiting) {
@@ -49,24 +49,24 @@ pub(super) fn begins(line: &RankLine) -> Option<Vec<u64>> {
             kinds.entry(kind(line, span)).or_default().push(span.begin);
         }
     }
-    // Something that an exchange does once each time, and first.
+    // The first span that an exchange makes exactly once each time.
     let once = |kinds: HashMap<Kind<'_>, Vec<u64>>| {
         kinds.into_values().min_by_key(|begins| (begins.len(), begins.first().copied()))
     };
     let all = exchanges.into_values().filter_map(once);
-    // Of those that are made equally often, the first.
+    // Of equally frequent exchanges, the first.
     let mut most = all.reduce(|most, other| if other.len() > most.len() { other } else { most })?;
     most.sort_unstable();
     most.dedup();
     (most.len() > 1).then_some(most)
 }
 
-/// What is done again in each exchange: in which row, which phase, by which name.
+/// A span that recurs in each exchange: its row, phase and name.
 type Kind<'l> = (&'l str, Phase, &'l str);
 
 fn kind<'l>(line: &'l RankLine, span: &'l Span) -> Kind<'l> {
     let row = line.rows.get(&span.row).map_or("", String::as_str);
-    // Spans that overlap are shown in several rows: `to rank 1`, `to rank 1 (2)`.
+    // Overlapping spans are shown in several rows: `to rank 1`, `to rank 1 (2)`.
     let row = row.rsplit_once(" (").filter(|(_, rest)| rest.ends_with(')')).map_or(row, |(row, _)| row);
     (row, span.phase, &span.name)
 }

@@ -1,4 +1,4 @@
-//! `haloport trace summary`: where the time of a step went.
+//! `haloport trace summary`: how the time of a step was spent.
 
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -29,7 +29,7 @@ pub(crate) struct SummaryArgs {
 /// Prints the summary.
 ///
 /// # Errors
-/// [`Failure::BadInput`] for what is no time line.
+/// [`Failure::BadInput`] if the file is no time line.
 pub(super) fn run(args: &SummaryArgs) -> Result<(), Failure> {
     Summary::of(&read(&args.file)?).print(args.json)
 }
@@ -43,7 +43,7 @@ impl print::Report for Summary {
                 steps.write(out)?;
                 writeln!(
                     out,
-                    "{ranks} rank{plural}, {} steps together; set-up, drawing and what else is not of a step is left out",
+                    "{ranks} rank{plural}, {} steps together; set-up, drawing and all else outside of steps is left out",
                     steps.count
                 )?;
             }
@@ -75,10 +75,10 @@ impl print::Report for Summary {
             writeln!(out, "the host waited in: {}", calls.join(", "))?;
         }
         if self.all.failed > 0 {
-            writeln!(out, "spans that ended because something had failed: {}", self.all.failed)?;
+            writeln!(out, "spans that ended with an error: {}", self.all.failed)?;
         }
         if self.all.dropped > 0 {
-            writeln!(out, "incomplete: spans that were dropped, for want of room: {}", self.all.dropped)?;
+            writeln!(out, "incomplete: spans dropped for lack of room: {}", self.all.dropped)?;
         }
         Ok(())
     }
@@ -131,7 +131,7 @@ impl Figures {
     }
 }
 
-/// A time in the unit that suits it.
+/// A time in a unit that gives few digits.
 fn time(microseconds: f64) -> String {
     match microseconds {
         short if short < 1e3 => format!("{short:.1} µs"),

@@ -9,26 +9,26 @@ use thiserror::Error;
 /// The time lines of all ranks.
 #[derive(Debug)]
 pub struct TimeLine {
-    /// By their numbers.
+    /// By rank.
     pub ranks: BTreeMap<usize, RankLine>,
 }
 
-/// Why something is no time line.
+/// The error of a file that is no time line.
 #[derive(Debug, Error)]
 #[error("expected a time line that a command of haloport has written with --trace, found {found}")]
 pub struct NoTimeLine {
-    /// What was found instead.
+    /// The content instead.
     pub found: String,
 }
 
 /// The time line of one rank.
 #[derive(Debug, Default)]
 pub struct RankLine {
-    /// The names of rows, by their numbers, in the order in which they are shown.
+    /// The names of rows by number, in the order in which they are shown.
     pub rows: BTreeMap<usize, String>,
-    /// In the order of the file: that in which they began.
+    /// In the order of the file: by begin.
     pub spans: Vec<Span>,
-    /// How many spans it has not kept.
+    /// The number of spans that were dropped.
     pub dropped: u64,
 }
 
@@ -37,23 +37,23 @@ pub struct RankLine {
 pub struct Span {
     /// The number of its row.
     pub row: usize,
-    /// What is done.
+    /// The kind of work.
     pub phase: Phase,
-    /// The name of the kernel, of the copy or of the call.
+    /// The name of the kernel, the copy or the call.
     pub name: String,
     /// The number of the exchange.
     pub exchange: Option<u32>,
-    /// When it began.
+    /// The begin.
     pub begin: u64,
-    /// When it ended.
+    /// The end.
     pub end: u64,
     /// Bytes that were moved.
     pub bytes: u64,
-    /// Whether it ended because something had failed.
+    /// Whether it ended with an error.
     pub failed: bool,
 }
 
-/// What every trace of Chrome may have: whose it is.
+/// The field by which a trace of Chrome says which program wrote it.
 #[derive(Deserialize)]
 struct Head {
     #[serde(rename = "otherData")]
@@ -101,7 +101,7 @@ impl TimeLine {
     /// Reads the content of a file.
     ///
     /// # Errors
-    /// [`NoTimeLine`] for anything but a whole time line of a version that this build reads.
+    /// [`NoTimeLine`] unless it is a complete time line of a version that this build reads.
     pub fn from_bytes(bytes: &[u8]) -> Result<TimeLine, NoTimeLine> {
         let refuse = |found: String| NoTimeLine { found: found.replace(char::is_control, " ") };
         let no_json = |error: serde_json::Error| refuse(format!("a file that is no such JSON: {error}"));
@@ -114,11 +114,11 @@ impl TimeLine {
             None => return Err(refuse("JSON of another program: it has no otherData.format".into())),
         }
         let file: File =
-            serde_json::from_slice(bytes).map_err(|error| refuse(format!("one that is damaged: {error}")))?;
+            serde_json::from_slice(bytes).map_err(|error| refuse(format!("a damaged time line: {error}")))?;
         time_line(file).map_err(refuse)
     }
 
-    /// That of a rank.
+    /// The line of a rank.
     fn of(&mut self, rank: usize) -> Result<&mut RankLine, String> {
         let count = self.ranks.len();
         let line = self.ranks.get_mut(&rank);

@@ -1,4 +1,4 @@
-//! Which part of a time line is drawn.
+//! The part of a time line that is drawn.
 
 use std::ops::Range;
 
@@ -9,10 +9,10 @@ use crate::command::failure::Failure;
 /// The default number of steps drawn.
 const STEPS: usize = 3;
 
-/// The nanoseconds that are drawn: from `from` to `to` milliseconds, or, where neither is given, some steps in the middle.
+/// The nanoseconds that are drawn: from `from` to `to` milliseconds or, if neither is given, some steps in the middle.
 ///
 /// # Errors
-/// [`Failure::BadInput`] for a time line without spans, and for a window without length.
+/// [`Failure::BadInput`] if there are no spans, or the window has no length.
 pub(super) fn window(line: &TimeLine, from: Option<f64>, to: Option<f64>) -> Result<Range<u64>, Failure> {
     let end = line.ranks.values().flat_map(|line| &line.spans).map(|span| span.end).max();
     let end = end.ok_or_else(|| Failure::BadInput("the time line has no spans".into()))?;
@@ -29,8 +29,7 @@ pub(super) fn window(line: &TimeLine, from: Option<f64>, to: Option<f64>) -> Res
     Ok(window)
 }
 
-/// Some steps in the middle of the time line of the first rank that has steps: from the begin of what an exchange does
-/// first to the same some exchanges later.
+/// Some steps in the middle of the time line, of the first rank that has steps.
 fn middle(line: &TimeLine) -> Option<Range<u64>> {
     let begins = line.ranks.values().find_map(begins)?;
     let first = (begins.len() - 1).saturating_sub(STEPS) / 2;

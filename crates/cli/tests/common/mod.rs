@@ -1,4 +1,4 @@
-//! The command as its users start it.
+//! Starts the command as users do.
 #![allow(dead_code, reason = "each file of tests is a program of its own and uses a part of this")]
 #![allow(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
 
@@ -15,7 +15,7 @@ use tempfile::TempDir;
 const LAUNCHERS: [&str; 5] =
     ["OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "PMIX_RANK", "MV2_COMM_WORLD_SIZE", "SLURM_STEP_NUM_TASKS"];
 
-/// One of the command's subcommands, run in a folder that is empty at first. Arguments are split at blanks.
+/// A subcommand with arguments, which are split at blanks, in an empty folder.
 pub(crate) struct Haloport {
     subcommand: &'static str,
     folder: TempDir,
@@ -26,12 +26,12 @@ impl Haloport {
         Haloport { subcommand, folder: tempfile::tempdir().unwrap() }
     }
 
-    /// A file or folder in the folder that it runs in.
+    /// A file or folder in its working folder.
     pub(crate) fn path(&self, name: impl AsRef<Path>) -> PathBuf {
         self.folder.path().join(name)
     }
 
-    /// Not yet started, for tests that change its environment.
+    /// The command before its start, for tests that change its environment.
     pub(crate) fn command(&self, arguments: &str) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_haloport"));
         command.args(self.subcommand.split_whitespace()).args(arguments.split_whitespace());
@@ -48,7 +48,7 @@ impl Haloport {
         self.command(arguments).output().expect("the command starts")
     }
 
-    /// The text on stdout of a run that ends well and has nothing to say on stderr.
+    /// The text on stdout of a run that ends well and writes nothing on stderr.
     pub(crate) fn out(&self, arguments: &str) -> String {
         let output = self.run(arguments);
         let err = String::from_utf8_lossy(&output.stderr);
@@ -65,7 +65,8 @@ impl Haloport {
         value
     }
 
-    /// The one line on stderr of a run that is refused, and leaves no results behind. With `--json` it also stands on stdout.
+    /// The one line on stderr of a run that is refused, and leaves no results behind. With `--json` it also stands on
+    /// stdout.
     pub(crate) fn refusal(&self, arguments: &str) -> String {
         let output = self.run(arguments);
         let line = refusal(&output, 2);
@@ -75,8 +76,8 @@ impl Haloport {
     }
 }
 
-/// The one line on stderr, without its `error: `, of a run that ended with `code` and printed no results: nothing, or with
-/// `--json` the same error.
+/// The one line on stderr, without its `error: `, of a run that ended with `code` and printed no results: nothing, or
+/// with `--json` the same error.
 pub(crate) fn refusal(output: &Output, code: i32) -> String {
     let err = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(code), "{err}");
@@ -90,7 +91,7 @@ pub(crate) fn refusal(output: &Output, code: i32) -> String {
     line
 }
 
-/// Whether there is a picture, and more than an empty one.
+/// Whether there is a picture that is not empty.
 pub(crate) fn is_png(path: &Path) -> bool {
     std::fs::read(path).is_ok_and(|bytes| bytes.starts_with(b"\x89PNG\r\n\x1a\n") && bytes.len() > 10_000)
 }

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 
 /// Runs the command with standard error on a terminal until that shows `wanted`, or the command ends; a minute at most.
-/// Gives all that the terminal showed until then.
+/// Returns all that the terminal showed until then.
 pub(crate) fn shown(command: &mut Command, wanted: &str) -> String {
     let (terminal, of_command) = open();
     let mut child = command.stderr(of_command).spawn().unwrap();
@@ -31,7 +31,7 @@ fn open() -> (File, File) {
     (terminal.into(), other)
 }
 
-/// What is written to the terminal, as it comes, until its other end is closed.
+/// The text written to the terminal, piece by piece, until its other end is closed.
 fn watch(mut terminal: File) -> Receiver<Vec<u8>> {
     let (sender, receiver) = channel();
     std::thread::spawn(move || {

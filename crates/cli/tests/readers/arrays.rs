@@ -16,12 +16,12 @@ fn numbers(numbers: &[i64]) -> Vec<u8> {
     numbers.iter().flat_map(|number| number.to_le_bytes()).collect()
 }
 
-/// Number `place` of the bytes; 0 where they end.
+/// Number `place` of the bytes; 0 beyond their end.
 fn number(bytes: &[u8], place: usize) -> i64 {
     bytes.as_chunks().0.get(place).map_or(0, |bytes| i64::from_le_bytes(*bytes))
 }
 
-/// An array that was taken keeps within the address space.
+/// An accepted array lies within the address space.
 fn is_sound(array: &ArrayDescription) -> bool {
     let (addresses, (low, high)) = (array.addresses(), array.span());
     let bytes = (high - low) as usize * array.element().bytes();

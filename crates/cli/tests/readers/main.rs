@@ -1,4 +1,5 @@
-//! Everything that reads a file, on damaged ones: an error or a result, no panic, and no memory for what is only promised.
+//! All readers of files, on damaged files: an error or a result, no panic, and no memory for sizes that a file only
+//! claims.
 #![allow(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
 
 mod arrays;
@@ -24,10 +25,11 @@ use zip::{CompressionMethod, ZipWriter};
 /// Damaged inputs of each reader.
 const INPUTS: u64 = 20_000;
 
-/// What a reader may take beside its input.
+/// The memory that a reader may use beside its input.
 const MOST: usize = 64 << 20;
 
-/// Has `read` look at one input after the other. It says whether it took it for whole: some must be, and some not.
+/// Calls `read` with one input after the other. It returns whether it accepted the input: some must be accepted, some
+/// not.
 fn survives(originals: &[&[u8]], inputs: u64, mut read: impl FnMut(&[u8]) -> bool) {
     assert!(originals.iter().all(|whole| read(whole)), "what is whole is refused");
     let mut whole = 0;
@@ -49,7 +51,7 @@ fn is_ok<T, E: std::fmt::Display>(result: Result<T, E>) -> bool {
     result.is_ok()
 }
 
-/// Gives a file other content. Not by cutting it off first: some file systems then write it to the disk at once.
+/// Replaces the content of a file, without truncating it first: some file systems then write it to the disk at once.
 fn rewrite(file: &File, bytes: &[u8]) {
     file.write_all_at(bytes, 0).unwrap();
     file.set_len(bytes.len() as u64).unwrap();
@@ -108,7 +110,7 @@ fn reliefs() {
     survives(&[shipped], INPUTS / 20, |bytes| is_ok(Relief::from_bytes(bytes)));
 }
 
-/// The sums of an archive hide most of its damages from the reader of arrays. Here they are right.
+/// Checksums of an archive hide most damage from the reader of arrays. Here they are right.
 #[test]
 fn arrays_in_archives() {
     let [topo, longitude, latitude] = relief_arrays(false);
@@ -169,7 +171,7 @@ fn promises_and_bombs() {
     let (error, bytes) = most_bytes(|| Relief::from_bytes(&archive_end).unwrap_err().to_string());
     assert!(error.contains("more than 4 GiB") && bytes < 1 << 20, "{bytes} bytes: {error}");
 
-    // 96 MiB of zeros, which the archive admits, or says to be as few as the header promises.
+    // 96 MiB of zeros; the archive gives that size, or the one that the header promises.
     let whole = npy("<f8", false, "(4, 5)", &vec![0; 96 << 20]);
     let admitted = archive(&[("topo", &whole)], CompressionMethod::Deflated);
     let size = (whole.len() as u32).to_le_bytes();

@@ -1,10 +1,10 @@
-//! The most memory that a call takes.
+//! The peak memory of a call.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
 thread_local! {
-    /// Bytes that this thread holds, and the most that it has held. What it frees for another thread counts, too.
+    /// Bytes that this thread holds, and its peak. Memory that it frees for another thread counts, too.
     static HELD: Cell<isize> = const { Cell::new(0) };
     static MOST: Cell<isize> = const { Cell::new(0) };
 }
@@ -43,7 +43,7 @@ fn count(bytes: isize) {
     });
 }
 
-/// What `call` returns, and the most bytes that this thread held meanwhile beyond those before.
+/// Returns the result of `call`, and the peak of this thread's bytes meanwhile beyond those before.
 pub(crate) fn most_bytes<R>(call: impl FnOnce() -> R) -> (R, usize) {
     let before = HELD.get();
     MOST.set(before);

@@ -34,7 +34,7 @@ pub(crate) struct ExchangeArgs {
     pub(super) dtype: ElementType,
     #[command(flatten)]
     pub(super) ranks: RankArgs,
-    /// The axis along which ranks are neighbours: the slowest in memory, the fastest, or all of them
+    /// Axis along which ranks are neighbours: the slowest in memory, the fastest, or all axes
     #[arg(long, default_value = "slowest")]
     pub(super) split: SplitChoice,
     /// Number of samples of each contestant
@@ -51,15 +51,15 @@ pub(crate) struct ExchangeArgs {
     pub(super) json: bool,
 }
 
-/// How the ranks' blocks make up the grid.
+/// The arrangement of the ranks' blocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum SplitChoice {
-    /// One after the other along the first axis.
+    /// In a row along the first axis.
     Slowest,
-    /// One after the other along the last axis.
+    /// In a row along the last axis.
     Fastest,
-    /// As nearly as many along each axis as along the others.
+    /// As nearly the same number along each axis as possible.
     Balanced,
 }
 

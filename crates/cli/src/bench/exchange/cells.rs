@@ -1,24 +1,24 @@
-//! What is in the fields, and whether it arrived.
+//! The values of the fields, and the check that they arrived.
 //!
-//! The value of a cell follows from its place in the periodic grid, so that each rank knows what its halos must hold.
+//! The value of a cell follows from its position in the periodic grid, so each rank knows the values of its halos.
 //! Values are compared as bytes, which works for every element type.
 
 use haloport::{Cells, Element, Grid, IndexBox, Pattern};
 
-use crate::bench::block::{Block, for_each_cell, place};
+use crate::bench::block::{Block, for_each_cell, list_index};
 use crate::command::failure::Failure;
 
-/// Sets what the rank owns to the values of the grid, and its halos to a sentinel that no cell has.
+/// Sets owned cells to the values of the grid, and halo cells to a sentinel that no cell has.
 ///
 /// # Errors
-/// [`Failure::Run`] where the fields cannot be reached.
+/// [`Failure::Run`] if the fields cannot be accessed.
 pub(super) fn fill<T: Element>(fields: &mut [impl Block<T>], pattern: &Pattern) -> Result<(), Failure> {
     let grid = grid(pattern)?;
     for (number, field) in fields.iter_mut().enumerate() {
         let layout = field.layout()?;
         let mut values = vec![sentinel::<T>(); layout.span().1.unsigned_abs()];
         for_each_cell(&layout.owned(), |index| {
-            if let Some(at) = place(layout, index) {
+            if let Some(at) = list_index(layout, index) {
                 values[at] = value(grid, number, index);
             }
         });
@@ -34,7 +34,7 @@ pub(super) fn fill<T: Element>(fields: &mut [impl Block<T>], pattern: &Pattern) 
 pub(super) fn check<T: Element>(
     fields: &[impl Block<T>],
     pattern: &Pattern,
-    who: &str,
+    contestant: &str,
 ) -> Result<(), Failure> {
     let grid = grid(pattern)?;
     for (number, field) in fields.iter().enumerate() {
@@ -44,7 +44,7 @@ pub(super) fn check<T: Element>(
         for region in layout.allocated().minus(&layout.owned()) {
             for_each_cell(&region, |index| {
                 let expected = value::<T>(grid, number, index);
-                let found = place(layout, index).map(|at| values[at]);
+                let found = list_index(layout, index).map(|at| values[at]);
                 if wrong.is_none() && found.is_none_or(|found| bytes(&found) != bytes(&expected)) {
                     let at = index.to_vec();
                     wrong = Some(format!(
@@ -54,16 +54,16 @@ pub(super) fn check<T: Element>(
             });
         }
         if let Some(wrong) = wrong {
-            return Err(Failure::Run(format!("the check of {who} failed: {wrong}")));
+            return Err(Failure::Run(format!("the check of {contestant} failed: {wrong}")));
         }
     }
     Ok(())
 }
 
-/// The box that a piece is, in the patterns of this benchmark.
+/// The box of a piece of the pattern.
 ///
 /// # Errors
-/// [`Failure::Run`] for a list of cells.
+/// [`Failure::Run`] if the piece is a list of cells.
 pub(super) fn as_box(cells: &Cells) -> Result<&IndexBox, Failure> {
     cells.as_box().ok_or_else(|| Failure::Run("a piece of the pattern is no box".into()))
 }
@@ -72,7 +72,7 @@ fn grid(pattern: &Pattern) -> Result<&Grid, Failure> {
     pattern.grid().ok_or_else(|| Failure::Run("the pattern is not that of a grid".into()))
 }
 
-/// The value of a cell: bits that are spread by its place, but never those of the sentinel.
+/// The value of a cell: bits that are scattered by its position, but never those of the sentinel.
 fn value<T: Element>(grid: &Grid, field: usize, index: &[i64]) -> T {
     let number = index.iter().enumerate().fold(field as u64, |number, (axis, &at)| {
         let extent = grid.extent(axis) as u64;
@@ -85,7 +85,7 @@ fn value<T: Element>(grid: &Grid, field: usize, index: &[i64]) -> T {
     bytemuck::pod_read_unaligned(&both.to_le_bytes()[..size_of::<T>()])
 }
 
-/// All bits set: not a number where there are such, -1 or the largest number otherwise.
+/// All bits set: NaN for floats, -1 or the largest number for integers.
 fn sentinel<T: Element>() -> T {
     bytemuck::pod_read_unaligned(&[0xff; 16][..size_of::<T>()])
 }

@@ -1,11 +1,11 @@
-//! `haloport bench exchange`: how long a halo exchange takes, beside what the machine could do.
+//! `haloport bench exchange`: the time of a halo exchange, beside what the machine could do.
 //!
 //! Read in this order:
 //! - this file: the contestants of one rank, checked and then measured;
-//! - `args`: the command line, and `problem`: the grid that follows from it;
-//! - `cells`: what is in the fields, and whether it arrived;
+//! - `args`: the command line, and `problem`: the grid;
+//! - `cells`: the values of the fields, and their check;
 //! - one module for each contestant;
-//! - `report`: what is printed.
+//! - `report`: the printed results.
 
 mod args;
 mod cells;
@@ -50,8 +50,8 @@ pub(crate) fn run(args: &ExchangeArgs) -> Result<(), Failure> {
     report?.map_or(Ok(()), |report| report.print(args.json))
 }
 
-/// The whole benchmark on one rank. Elements of one size and alignment are moved by the same code and are nothing but bits
-/// here (see `cells`), so one type stands for all of them.
+/// Runs the benchmark on one rank. Elements of one size and alignment are moved by the same code, and only their bits
+/// matter here (see `cells`), so one type stands for all of them.
 fn on_rank<D: Device>(
     comm: &Communicator,
     device: &D,
@@ -62,7 +62,7 @@ fn on_rank<D: Device>(
         ($($($name:ident)|* => $rust:ty),* $(,)?) => {
             match args.dtype {
                 $($(ElementType::$name)|* => on_elements::<$rust, D>(comm, device, args, shared),)*
-                other => Err(Failure::BadInput(format!("--dtype: this benchmark does not serve {other}"))),
+                other => Err(Failure::BadInput(format!("--dtype: this benchmark does not support {other}"))),
             }
         };
     }
@@ -87,12 +87,12 @@ fn on_elements<T: Element, D: Device>(
     problem.check_memory(device.info(), ranks_here(comm))?;
     args.trace.begin(comm)?;
     let pattern = problem.pattern(comm)?;
-    // Field by field for the library and for the plain copies: how the system places memory that is asked for early or
-    // late makes a difference of several percent.
+    // Fields of the library and of the plain copies are made alternately: the order of allocation changes times by
+    // several percent.
     let (mut fields, mut memory, mut others) = (Vec::new(), Vec::new(), Vec::new());
     #[cfg(feature = "mpi")]
     let mut by_hand = (Vec::new(), Vec::new());
-    // The others have the memory that suits them best.
+    // The other contestants have the memory that suits them best.
     let private = || Field::<T, D>::builder(&pattern).node_shared(false).build(device);
     for _ in 0..args.fields {
         let field = args.memory.build(Field::builder(&pattern), device)?;
@@ -123,7 +123,7 @@ fn on_elements<T: Element, D: Device>(
 #[cfg(feature = "mpi")]
 type TwoSets<T, D> = (Vec<Field<T, D>>, Vec<Field<T, D>>);
 
-/// The messages that are packed by hand, under MPI; without, none takes part.
+/// The hand-packed messages; without MPI they do not take part.
 #[cfg(feature = "mpi")]
 fn by_hand_entries<'e, T: Element, D: Device>(
     pattern: &Pattern,

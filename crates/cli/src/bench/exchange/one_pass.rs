@@ -1,5 +1,5 @@
-//! The contestant to beat: every rank copies its halos straight from its neighbours' fields, row by row with plain
-//! copies and without any word between the ranks. No exchange that moves each value once can do with less.
+//! The lower bound: every rank copies its halos straight from its neighbours' fields, row by row, without any
+//! synchronisation. No exchange that moves each value once can do less.
 
 use std::any::Any;
 use std::collections::HashMap;
@@ -15,7 +15,7 @@ use super::rows::RowCopies;
 use crate::bench::contestant::Contestant;
 use crate::command::failure::Failure;
 
-/// The fields of the ranks that are threads of this process, by rank.
+/// The fields of the ranks of this process, by rank.
 #[derive(Debug, Default)]
 pub(super) struct SharedFields(Mutex<HashMap<usize, Arc<dyn Any + Send + Sync>>>);
 
@@ -24,14 +24,14 @@ pub(super) struct OnePassCopy<T: Element, D: Device> {
     pattern: Pattern,
     fields: Arc<Vec<Field<T, D>>>,
     copies: Vec<RowCopies<T>>,
-    /// Whether each neighbour's fields are in this process; if not, equal cells of the rank's own stand in for them.
+    /// Whether each neighbour's fields are in this process; if not, equal cells of the rank's own are copied instead.
     from_neighbours: bool,
-    /// The neighbours' fields live as long as this.
+    /// Keeps the neighbours' fields alive.
     _neighbours: Vec<Arc<Vec<Field<T, D>>>>,
 }
 
 impl<T: Element, D: Device> OnePassCopy<T, D> {
-    /// Collective: fills the fields, shows them to the other ranks of this process and finds theirs.
+    /// Collective: fills the fields, shows them to the other ranks of this process, and finds theirs.
     ///
     /// # Errors
     /// [`Failure::Run`].
@@ -75,8 +75,8 @@ impl<T: Element, D: Device> Contestant for OnePassCopy<T, D> {
     fn run(&mut self, batch: usize) -> Result<(), Failure> {
         for _ in 0..batch {
             for copies in &self.copies {
-                // SAFETY: the fields of both sides are alive, and the boxes lie in them. Nobody writes the cells that a
-                // rank owns since the barrier in `new`, and nobody but this thread touches the halos of its fields.
+                // SAFETY: the fields of both sides are alive, and the boxes lie in them. No thread writes owned cells
+                // after the barrier in `new`, and only this thread accesses the halos of its fields.
                 unsafe { copies.run() };
             }
         }
@@ -98,7 +98,8 @@ impl SharedFields {
     }
 }
 
-/// The same piece with its source at the same place within the block of `owner`, which is as large as that of `peer`.
+/// The same piece with its source at the same position within the block of `owner`, which is as large as that of
+/// `peer`.
 fn moved(problem: &Problem, piece: &Piece, peer: usize, owner: usize) -> Result<Piece, Failure> {
     let (Some(from), Some(to)) = (problem.split.part(peer), problem.split.part(owner)) else {
         return Err(Failure::Run(format!("rank {peer} or {owner} has no block")));

@@ -1,20 +1,20 @@
-//! What most codes do by hand: pack, send persistent messages of MPI, unpack.
+//! The contestant that most programs write by hand: pack, send persistent MPI messages, unpack.
 
 use haloport::device::Device;
 use haloport::{Element, Field, IndexBox, Pattern, Piece};
 
 use super::cells::{as_box, check, fill};
-use super::rows::{Place, RowCopies};
+use super::rows::{RowCopies, StridedBox};
 use crate::bench::contestant::Contestant;
 use crate::bench::persistent::Persistent;
 use crate::command::failure::Failure;
 
-/// How many messages there are.
+/// The number of messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Messages {
-    /// One to each neighbouring domain (26 in three dimensions), to oneself as well, as most codes have it.
+    /// One to each neighbouring domain (26 in three dimensions), including the rank's own, as in most programs.
     PerNeighbour,
-    /// One to each neighbouring rank, and plain copies to oneself: the best that is written by hand.
+    /// One to each neighbouring rank, and plain copies within the rank: the best hand-written way.
     PerRank,
 }
 
@@ -33,7 +33,7 @@ impl<T: Element, D: Device> Packed<T, D> {
     /// Collective: makes the messages of all fields.
     ///
     /// # Errors
-    /// [`Failure::Run`] where MPI refuses, and [`Failure::BadInput`] for a message that is too long for one call.
+    /// [`Failure::Run`] if MPI fails, and [`Failure::BadInput`] if a message is too long for one call.
     pub(super) fn new(
         pattern: &Pattern,
         mut fields: Vec<Field<T, D>>,
@@ -54,7 +54,7 @@ impl<T: Element, D: Device> Packed<T, D> {
             messages: Persistent::new()?,
         };
         let me = pattern.comm().rank();
-        // Receives first, so that none of them is late.
+        // Receives first, so that they can be started first.
         for (&peer, pieces) in pattern.receives() {
             if messages == Messages::PerRank && peer == me {
                 for (field, piece) in
@@ -87,7 +87,8 @@ impl<T: Element, D: Device> Packed<T, D> {
         let mut begin = self.messages.add(peer, tag, length, send)?;
         for field in &self.fields {
             for cells in &pieces {
-                let (in_field, packed) = (Place::in_field(field, cells)?, Place::packed(begin, cells));
+                let (in_field, packed) =
+                    (StridedBox::in_field(field, cells)?, StridedBox::packed(begin, cells));
                 if send {
                     self.pack.push(RowCopies::new(&in_field, &packed, cells));
                 } else {
@@ -103,8 +104,8 @@ impl<T: Element, D: Device> Packed<T, D> {
 impl<T: Element, D: Device> Contestant for Packed<T, D> {
     fn run(&mut self, batch: usize) -> Result<(), Failure> {
         for _ in 0..batch {
-            // SAFETY: the copies lie in fields and buffers that are alive and ours, and of the buffers `pack` touches
-            // those of sends, and `own` none.
+            // SAFETY: the copies lie in fields and buffers that are alive and ours. `pack` accesses only the buffers
+            // of sends, `own` none.
             unsafe {
                 let run = |copies: &[RowCopies<T>]| copies.iter().for_each(|copies| copies.run());
                 self.messages.run(|| run(&self.pack), || run(&self.own), || run(&self.unpack))?;

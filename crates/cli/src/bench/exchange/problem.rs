@@ -7,7 +7,7 @@ use super::args::{ExchangeArgs, SplitChoice};
 use crate::command::failure::Failure;
 use crate::command::memory::{gib, room};
 
-/// Equal blocks, one for each rank, that make up a grid which is periodic along every axis.
+/// Equal blocks, one for each rank, that form a grid which is periodic along every axis.
 #[derive(Debug)]
 pub(super) struct Problem {
     pub(super) grid: Grid,
@@ -21,7 +21,7 @@ impl Problem {
     /// The grid of `ranks` blocks.
     ///
     /// # Errors
-    /// [`Failure::BadInput`] for a grid that is too large.
+    /// [`Failure::BadInput`] if the grid is too large.
     pub(super) fn new(args: &ExchangeArgs, ranks: usize) -> Result<Problem, Failure> {
         let local = &args.local.0;
         let counts = counts(local.len(), ranks, args.split)?;
@@ -43,10 +43,10 @@ impl Problem {
         Ok(Problem { grid, split, halo: args.halo, set_bytes })
     }
 
-    /// Whether all fields of `ranks` ranks fit into the memory of their device.
+    /// Checks that the fields of `ranks` ranks fit into the memory of their device.
     ///
     /// # Errors
-    /// [`Failure::BadInput`] where they do not.
+    /// [`Failure::BadInput`] if they do not.
     pub(super) fn check_memory(&self, device: &DeviceInfo, ranks: usize) -> Result<(), Failure> {
         // The library's fields, and those of the plain copies.
         let needed = self.set_bytes.saturating_mul(2 * ranks as u128);
@@ -63,7 +63,7 @@ impl Problem {
     /// Collective: the pattern in which each rank owns its block.
     ///
     /// # Errors
-    /// [`Failure::Run`] where the ranks cannot agree.
+    /// [`Failure::Run`] if the ranks cannot agree.
     pub(super) fn pattern(&self, comm: &Communicator) -> Result<Pattern, Failure> {
         let mine = self.split.part(comm.rank());
         Ok(Pattern::structured(comm, &self.grid, mine.as_slice(), &Halo::uniform(self.halo))?)
@@ -76,7 +76,7 @@ fn counts(axes: usize, ranks: usize, split: SplitChoice) -> Result<Vec<usize>, F
     match split {
         SplitChoice::Slowest => counts[0] = ranks,
         SplitChoice::Fastest => counts[axes - 1] = ranks,
-        // A cube has no axis that is longer than the others.
+        // A cube, since its axes have equal lengths.
         SplitChoice::Balanced => {
             let cube = Grid::new(vec![ranks; axes]).and_then(|cube| Split::balanced(&cube, ranks));
             counts = cube.map_err(|error| Failure::BadInput(error.to_string()))?.parts_per_axis();

@@ -1,4 +1,4 @@
-//! What is printed.
+//! The printed results.
 
 use std::io::{self, Write};
 
@@ -22,12 +22,12 @@ pub(super) struct Report {
     p90_us: f64,
     /// Bytes of halo cells that one exchange fills on one rank.
     bytes: u128,
-    /// How fast they are filled on each rank.
+    /// The speed at which each rank fills them.
     bandwidth_gb_s: f64,
     one_pass_copy_us: Option<f64>,
     raw_send_us: Option<f64>,
     packed_persistent_us: Option<f64>,
-    /// The same with one message per rank and plain copies to oneself.
+    /// With one message per rank and plain copies within the rank.
     packed_fused_us: Option<f64>,
     /// The median time over that of the hand-packed persistent messages.
     ratio_to_packed_persistent: Option<f64>,
@@ -44,9 +44,9 @@ pub(super) struct Report {
     fields: usize,
     dtype: ElementType,
     halo_order: HaloOrder,
-    /// How often neighbours wait for each other in one exchange.
+    /// The number of times that neighbours wait for each other in one exchange.
     steps: usize,
-    /// Nanoseconds to write a line of the cache that another core has just read, before and after the samples.
+    /// Nanoseconds to write a cache line that another core has just read, before and after the samples.
     handover_ns: Option<[f64; 2]>,
     contestants: Vec<Contestant>,
 }
@@ -114,7 +114,7 @@ impl print::Report for Report {
         if let Some([before, after]) = self.handover_ns {
             writeln!(
                 out,
-                "a line of the cache that another core has just read is written in {before:.0} ns (afterwards {after:.0} ns)"
+                "a cache line that another core has just read is written in {before:.0} ns (afterwards {after:.0} ns)"
             )?;
         }
         self.setting.write_samples(out)?;

@@ -1,4 +1,4 @@
-//! Plain copies, row by row: what somebody writes who copies boxes by hand.
+//! Plain copies of boxes, row by row, as written by hand.
 
 use haloport::MAX_AXES;
 use haloport::device::Device;
@@ -13,43 +13,46 @@ pub(super) struct RowCopies<T> {
     target: *mut T,
     /// For each axis but the last: its extent, and its strides in the source and in the target, in elements.
     outer: [(usize, isize, isize); MAX_AXES - 1],
-    /// The cells of a row, side by side on both sides.
+    /// The cells of a row, contiguous on both sides.
     row: usize,
-    /// From the source and the target to those of a box of the same form, which is copied in the same sweep.
+    /// Offsets from the source and the target to those of an equal box, which is copied in the same sweep.
     twin: Option<(isize, isize)>,
 }
 
-/// So many rows ahead lines of the cache are asked for in a sweep over two boxes.
+/// The number of rows by which cache lines are prefetched in a sweep over two boxes.
 const ROWS_AHEAD: isize = 32;
 
-/// Where a box begins, and its strides in elements.
-pub(super) struct Place<T> {
+/// The begin of a box, and its strides in elements.
+pub(super) struct StridedBox<T> {
     begin: *mut T,
     strides: Vec<isize>,
 }
 
-impl<T: Element> Place<T> {
+impl<T: Element> StridedBox<T> {
     /// The cells of `cells` in the only block of a field.
     ///
     /// # Errors
-    /// [`Failure::Run`] where they do not lie in it.
-    pub(super) fn in_field<D: Device>(field: &Field<T, D>, cells: &IndexBox) -> Result<Place<T>, Failure> {
+    /// [`Failure::Run`] if they do not lie in it.
+    pub(super) fn in_field<D: Device>(
+        field: &Field<T, D>,
+        cells: &IndexBox,
+    ) -> Result<StridedBox<T>, Failure> {
         let layout = field.layout(0)?;
         let offset = layout
             .offset(cells.lower(), 0)
             .ok_or_else(|| Failure::Run("a piece of the pattern lies outside of its field".into()))?;
         let begin = field.pointer(0)?.as_ptr().cast::<T>().wrapping_offset(offset);
-        Ok(Place { begin, strides: layout.strides().iter().map(|&stride| stride as isize).collect() })
+        Ok(StridedBox { begin, strides: layout.strides().iter().map(|&stride| stride as isize).collect() })
     }
 
-    /// The cells of `cells` packed one after the other from `begin` on, the last axis fastest.
+    /// The cells of `cells` packed from `begin` on, the last axis fastest.
     #[cfg(feature = "mpi")]
-    pub(super) fn packed(begin: *mut T, cells: &IndexBox) -> Place<T> {
+    pub(super) fn packed(begin: *mut T, cells: &IndexBox) -> StridedBox<T> {
         let mut strides = vec![1; cells.axes()];
         for axis in (1..cells.axes()).rev() {
             strides[axis - 1] = strides[axis] * cells.extent(axis) as isize;
         }
-        Place { begin, strides }
+        StridedBox { begin, strides }
     }
 }
 
@@ -57,30 +60,30 @@ impl<T: Element> RowCopies<T> {
     /// The copies of a piece from the field of its sender to that of its receiver.
     ///
     /// # Errors
-    /// [`Failure::Run`] where it does not lie in them.
+    /// [`Failure::Run`] if the piece does not lie in them.
     pub(super) fn between<D: Device>(
         from: &Field<T, D>,
         to: &Field<T, D>,
         piece: &Piece,
     ) -> Result<RowCopies<T>, Failure> {
         let cells = as_box(&piece.target)?;
-        let (source, target) = (Place::in_field(from, as_box(&piece.source)?)?, Place::in_field(to, cells)?);
+        let (source, target) =
+            (StridedBox::in_field(from, as_box(&piece.source)?)?, StridedBox::in_field(to, cells)?);
         Ok(RowCopies::new(&source, &target, cells))
     }
 
     /// The copies of a box as large as `cells`.
-    pub(super) fn new(source: &Place<T>, target: &Place<T>, cells: &IndexBox) -> RowCopies<T> {
+    pub(super) fn new(source: &StridedBox<T>, target: &StridedBox<T>, cells: &IndexBox) -> RowCopies<T> {
         let last = cells.axes() - 1;
         let mut outer = [(1, 0, 0); MAX_AXES - 1];
-        // Missing axes come first, so that the innermost loop is a long one.
+        // Missing axes come first, so that the innermost loop is long.
         for (axis, slot) in outer[MAX_AXES - 1 - last..].iter_mut().enumerate() {
             *slot = (cells.extent(axis), source.strides[axis], target.strides[axis]);
         }
         RowCopies { source: source.begin, target: target.begin, outer, row: cells.extent(last), twin: None }
     }
 
-    /// The same copies with those of short rows joined two and two: the faces of a block along the fastest axis lie in the
-    /// same lines of the cache.
+    /// Joins copies of short rows in pairs: the faces of a block along the fastest axis lie in the same cache lines.
     pub(super) fn paired(copies: Vec<RowCopies<T>>) -> Vec<RowCopies<T>> {
         let mut paired: Vec<RowCopies<T>> = Vec::new();
         for copy in copies {
@@ -101,10 +104,10 @@ impl<T: Element> RowCopies<T> {
     /// Copies.
     ///
     /// # Safety
-    /// All rows are readable at the source and writable at the target, they do not overlap, and nobody else writes the
-    /// ones or touches the others meanwhile.
+    /// All rows are readable at the source and writable at the target, and do not overlap. Meanwhile no other thread
+    /// writes the source or accesses the target.
     pub(super) unsafe fn run(&self) {
-        // Short rows are typed moves, decided outside of all loops; a call costs more than they do.
+        // Short rows are typed moves, chosen outside of all loops: a call would take longer than the move.
         // SAFETY: the caller's promise.
         unsafe {
             match self.row {
@@ -134,8 +137,8 @@ impl<T: Element> RowCopies<T> {
                     if let Some((to_source, to_target)) = self.twin {
                         let (source, target) =
                             (source.wrapping_byte_offset(to_source), target.wrapping_byte_offset(to_target));
-                        ask_for(target.wrapping_byte_offset(last.1));
-                        ask_for(source.wrapping_byte_offset(last.0));
+                        prefetch(target.wrapping_byte_offset(last.1));
+                        prefetch(source.wrapping_byte_offset(last.0));
                         copy_row(source, target);
                     }
                     source = source.wrapping_offset(c.1);
@@ -146,9 +149,9 @@ impl<T: Element> RowCopies<T> {
     }
 }
 
-/// Asks for a line of the cache, wherever it is.
+/// Prefetches a cache line; any address may be passed.
 #[inline(always)]
-fn ask_for<T>(address: *const T) {
+fn prefetch<T>(address: *const T) {
     #[cfg(target_arch = "x86_64")]
     // SAFETY: the instruction never faults.
     unsafe {

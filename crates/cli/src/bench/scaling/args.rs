@@ -32,7 +32,7 @@ pub(crate) struct ScalingArgs {
     /// Cells of the mesh that each rank owns, about
     #[arg(long, value_name = "C", default_value_t = 80, value_parser = at_least::<u32, 20>, allow_negative_numbers = true)]
     pub(super) cells: u32,
-    /// How the mesh is cut into parts
+    /// Method by which the mesh is cut into parts
     #[arg(long, default_value = "curve")]
     pub(super) partition: PartitionMethod,
     /// Levels of each cell of the mesh
@@ -44,7 +44,7 @@ pub(crate) struct ScalingArgs {
     /// The network: latency, overhead and gap in ns, and gap for each byte in ns
     #[arg(long, value_name = "L,o,g,G", default_value = "3700,200,5,0.04", value_parser = LogGp::parse)]
     pub(super) loggp: LogGp,
-    /// Draw the growth of all figures into this file, as an SVG picture
+    /// Write a picture of the growth of all figures to this SVG file
     #[arg(long, value_name = "F.svg")]
     pub(super) out: Option<PathBuf>,
     /// Print one JSON object
@@ -52,7 +52,7 @@ pub(crate) struct ScalingArgs {
     pub(super) json: bool,
 }
 
-/// How a mesh is cut into parts.
+/// The method by which a mesh is cut into parts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum PartitionMethod {

@@ -1,4 +1,4 @@
-//! What each simulated rank sets up: a real pattern, bound to real fields.
+//! The set-up of each simulated rank: a real pattern, bound to real fields.
 
 use haloport::cpu::CpuDevice;
 use haloport::device::Device;
@@ -12,16 +12,16 @@ use super::loggp::Message;
 use super::simulation::{Log, simulate};
 use crate::command::failure::Failure;
 
-/// What one rank has to do with one exchange.
+/// The cost of one exchange and its set-up for one rank.
 #[derive(Debug)]
 pub(super) struct RankCost {
-    /// Ranks that it gets cells from.
+    /// Ranks from which it gets cells.
     pub(super) neighbours: usize,
-    /// Entries of the largest table that it held while the pattern was made.
+    /// Entries of its largest table while the pattern was made.
     pub(super) largest_table: usize,
-    /// The messages to other ranks where each piece of the pattern is one: on a grid, one for each of the directions.
+    /// The messages to other ranks if each piece of the pattern is one: on a grid, one for each direction.
     pub(super) pieces: Vec<Message>,
-    /// What it sent in setting up, and the messages of the exchange.
+    /// Its messages during set-up, and those of the exchange.
     pub(super) log: Log,
 }
 
@@ -35,10 +35,10 @@ pub(super) struct Blocks {
 }
 
 impl Blocks {
-    /// One block for each rank.
+    /// Makes one block for each rank.
     ///
     /// # Errors
-    /// [`Failure::BadInput`] for a grid that is too large.
+    /// [`Failure::BadInput`] if the grid is too large.
     pub(super) fn new(args: &ScalingArgs, ranks: usize) -> Result<Blocks, Failure> {
         let bad = |error: haloport::GridError| Failure::BadInput(format!("--local: {error}"));
         let local = args.local.0.clone();
@@ -51,7 +51,7 @@ impl Blocks {
         Ok(Blocks { grid, split, counts, local, halo: args.halo as usize })
     }
 
-    /// What it costs each rank.
+    /// Simulates the ranks, and returns the cost of each.
     ///
     /// # Errors
     /// [`Failure`].
@@ -66,8 +66,7 @@ impl Blocks {
         })
     }
 
-    /// On paper: the messages of each rank where halos travel axis after axis, the corners with the faces of later
-    /// axes.
+    /// Computes the messages of each rank if halos travel axis by axis, corners with the faces of later axes.
     pub(super) fn axis_after_axis(&self) -> Vec<Vec<Vec<Message>>> {
         let ranks: usize = self.counts.iter().product();
         let phase = |axis: usize| {
@@ -91,17 +90,17 @@ impl Blocks {
     }
 }
 
-/// Parts of an icosahedral mesh, with the cells that share a vertex with them as their halo.
+/// Parts of an icosahedral mesh; their halos are the cells that share a vertex with them.
 pub(super) struct MeshParts {
     sets: Vec<IndexSet>,
     levels: usize,
 }
 
 impl MeshParts {
-    /// One part for each rank, of about as many cells as the arguments say.
+    /// Makes one part for each rank, with about as many cells as the arguments say.
     ///
     /// # Errors
-    /// [`Failure::BadInput`] for a mesh that is too large.
+    /// [`Failure::BadInput`] if the mesh is too large.
     pub(super) fn new(args: &ScalingArgs, ranks: usize) -> Result<MeshParts, Failure> {
         let divisions = (f64::from(args.cells) * ranks as f64 / 20.0).sqrt().round() as usize;
         let mesh = Mesh::icosahedral(divisions);
@@ -128,7 +127,8 @@ impl MeshParts {
         Ok(MeshParts { sets: (0..ranks).map(set).collect(), levels: args.levels as usize })
     }
 
-    /// What it costs each rank, where ranks name the owners of their halos or leave it to the directory to find them.
+    /// Simulates the ranks, and returns the cost of each. If `owners_named`, ranks name the owners of their halos;
+    /// otherwise the directory finds them.
     ///
     /// # Errors
     /// [`Failure`].
@@ -145,12 +145,12 @@ impl MeshParts {
     }
 }
 
-/// What `set_up` finds out.
+/// The result of `set_up`.
 type Found = (usize, usize, Vec<Message>);
 
-/// Binds the pattern, all messages between ranks, and says what that comes to.
+/// Binds the pattern with all cells in messages between ranks, and counts them.
 fn set_up<D: Device>(pattern: &Pattern, field: Field<f64, D>, cell_bytes: usize) -> Result<Found, Failure> {
-    // Which ranks share memory is for the report to say: here all are apart.
+    // The report distinguishes ranks that share memory; here none do.
     let options = BindOptions::default().path(DataPath::Messages).order(HaloOrder::AllNeighbours);
     let exchange = pattern.bind_with(field, options)?;
     let me = pattern.comm().rank();
@@ -165,7 +165,7 @@ fn set_up<D: Device>(pattern: &Pattern, field: Field<f64, D>, cell_bytes: usize)
         .collect();
     let (packed, sent) = (pieces.iter().map(|(_, bytes)| bytes).sum(), exchange.traffic().message_bytes);
     if sent < packed {
-        return Err(Failure::Run(format!("rank {me} sends {sent} bytes of the {packed} that it should")));
+        return Err(Failure::Run(format!("rank {me} sends {sent} bytes, expected at least {packed}")));
     }
     let neighbours = pattern.receives().keys().filter(|peer| others(peer)).count();
     Ok((neighbours, pattern.setup_cost().largest_table, pieces))

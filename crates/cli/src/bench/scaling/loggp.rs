@@ -1,13 +1,13 @@
 //! The time of an exchange on a network, by the LogGP model.
 //!
 //! A. Alexandrov, M. F. Ionescu, K. E. Schauser and C. Scheiman, "LogGP: incorporating long messages into the LogP
-//! model", SPAA 1995. A processor is busy for the overhead `o` with each message that it sends and each that it
-//! receives. A message of `k` bytes takes (`k` − 1) `G` to get through a port, and `L` from port to port; the gap `g`
-//! lies between two messages of a port. So one message takes `o` + (`k` − 1) `G` + `L` + `o`.
+//! model", SPAA 1995. A processor is busy for the overhead `o` with each message that it sends or receives. A message
+//! of `k` bytes takes (`k` − 1) `G` to pass a port, and `L` from port to port; between two messages of a port lies the
+//! gap `g`. So one message takes `o` + (`k` − 1) `G` + `L` + `o`.
 
 use serde::Serialize;
 
-/// A message: the rank that gets it, and its bytes.
+/// A message: its receiver and its bytes.
 pub(super) type Message = (usize, usize);
 
 /// The parameters of a network, in nanoseconds.
@@ -15,7 +15,7 @@ pub(super) type Message = (usize, usize);
 pub(super) struct LogGp {
     /// `L`: from port to port.
     pub(super) latency_ns: f64,
-    /// `o`: of a processor, for each message sent or received.
+    /// `o`: time of a processor for each message sent or received.
     pub(super) overhead_ns: f64,
     /// `g`: between two messages of a port.
     pub(super) gap_ns: f64,
@@ -27,7 +27,7 @@ impl LogGp {
     /// Reads `L,o,g,G`.
     ///
     /// # Errors
-    /// What was expected, in words.
+    /// The expected form, in words.
     pub(super) fn parse(text: &str) -> Result<LogGp, String> {
         let numbers: Option<Vec<f64>> = text.split(',').map(|number| number.trim().parse().ok()).collect();
         match numbers.as_deref() {
@@ -42,13 +42,14 @@ impl LogGp {
         }
     }
 
-    /// When the last rank has all its messages, in nanoseconds after all ranks began: `sends[r]` are those of rank `r`,
-    /// in their order. Port `port(r)` is the one of rank `r`; ranks of one port wait for each other.
+    /// The time until the last rank has all its messages, in nanoseconds from the begin of all ranks. `sends[r]` are
+    /// the messages of rank `r`, in order; `port(r)` is its port, at which ranks with the same port wait for each
+    /// other.
     pub(super) fn exchange_ns(&self, sends: &[Vec<Message>], port: impl Fn(usize) -> usize) -> f64 {
         self.phases_ns(std::slice::from_ref(&sends), port)
     }
 
-    /// The same for phases, each of which a rank begins when it has all messages of the one before.
+    /// The same for phases: a rank begins a phase when it has all messages of the one before.
     pub(super) fn phases_ns<S: AsRef<[Vec<Message>]>>(
         &self,
         phases: &[S],
@@ -60,7 +61,7 @@ impl LogGp {
         end.into_iter().fold(0.0, f64::max)
     }
 
-    /// When each rank has all its messages, where rank `r` begins to send at `processor[r]`.
+    /// The time at which each rank has all its messages, if rank `r` begins to send at `processor[r]`.
     fn phase(
         &self,
         mut processor: Vec<f64>,
@@ -77,7 +78,7 @@ impl LogGp {
                 leaving.push((processor[sender], sender, *message));
             }
         }
-        // Stable: what is ready at the same time leaves in the order of ranks.
+        // Stable: messages that are ready at the same time leave in the order of ranks.
         leaving.sort_by(|a, b| a.0.total_cmp(&b.0));
         let mut free = vec![0.0_f64; ports];
         let mut arriving: Vec<(f64, Message)> = leaving
@@ -93,7 +94,7 @@ impl LogGp {
         arriving.sort_by(|a, b| a.0.total_cmp(&b.0));
         let mut free = vec![0.0_f64; ports];
         for (arrival, (receiver, bytes)) in arriving {
-            // A port takes bytes no faster than it sends them.
+            // A port receives bytes no faster than it sends them.
             let free = &mut free[port(receiver)];
             let arrived = arrival.max(*free + through_port(bytes));
             *free = arrived + self.gap_ns;
@@ -118,13 +119,13 @@ mod tests {
 
     #[test]
     fn messages_follow_each_other_through_the_ports() {
-        // Long ones: the second leaves when the first has, and a gap later.
+        // Long messages: the second leaves a gap after the first.
         let sends = [vec![(1, 501), (2, 501)], vec![], vec![]];
         assert_eq!(NETWORK.exchange_ns(&sends, |rank| rank), 100.0 + 500.0 + 10.0 + 500.0 + 1000.0 + 100.0);
-        // Short ones: the processor is what they wait for.
+        // Short messages: they wait for the processor.
         let sends = [vec![(1, 1), (2, 1)], vec![], vec![]];
         assert_eq!(NETWORK.exchange_ns(&sends, |rank| rank), 2.0 * 100.0 + 1000.0 + 100.0);
-        // From two ranks to one, whose port takes them one after the other.
+        // From two ranks to one, whose port receives them one after the other.
         let sends = [vec![(2, 501)], vec![(2, 501)], vec![]];
         assert_eq!(NETWORK.exchange_ns(&sends, |rank| rank), 100.0 + 500.0 + 1000.0 + 10.0 + 500.0 + 100.0);
     }

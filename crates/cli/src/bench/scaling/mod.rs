@@ -1,11 +1,11 @@
-//! `haloport bench scaling`: what thousands of ranks would send and hold.
+//! `haloport bench scaling`: the messages and memory of thousands of simulated ranks.
 //!
-//! The plans are real, the ranks simulated: every rank runs the library's own setup, of a pattern and of an exchange
-//! bound to fields. Read in this order:
+//! The set-up is real, the ranks are simulated: every rank runs the library's own set-up of a pattern and of an
+//! exchange bound to fields. Read in this order:
 //! - this file, and `args`, the command line;
-//! - `cases`: what each rank sets up;
-//! - `simulation`: how one process runs all ranks, on their `transport`;
-//! - `loggp`: the time that the messages would take;
+//! - `cases`: the set-up of each rank;
+//! - `simulation`: runs all ranks in one process, on their `transport`;
+//! - `loggp`: the time of the messages on a network;
 //! - `report`: the mean and the largest figures of all ranks, printed, and `plot`: their growth, drawn.
 
 mod args;
@@ -24,7 +24,7 @@ use crate::command::print::Report as _;
 use cases::{Blocks, MeshParts};
 use report::{Report, Row, Series};
 
-/// Simulates all numbers of ranks, and prints what that comes to.
+/// Simulates all numbers of ranks, and prints the figures.
 ///
 /// # Errors
 /// [`Failure`].

@@ -5,17 +5,17 @@ use plotters::prelude::*;
 
 use super::report::{Row, Series, Spread};
 
-/// About as wide as pages show it, so that text stays legible.
+/// About the width of a page, so that text stays legible.
 const SIZE: (u32, u32) = (920, 850);
 const COLOURS: [RGBColor; 3] =
     [RGBColor(0x1b, 0x6c, 0xa8), RGBColor(0xc8, 0x55, 0x3d), RGBColor(0x5a, 0x8f, 0x3c)];
 const INK: RGBColor = RGBColor(0x22, 0x26, 0x2b);
 const FAINT: RGBColor = RGBColor(0xd5, 0xd9, 0xdd);
 
-/// The mean and the largest figure of all ranks; the mean is not drawn where there is none.
+/// The mean and the largest figure of all ranks; the mean is not drawn if it is `None`.
 type Figure = fn(&Row) -> (Option<f64>, f64);
 
-/// What is drawn: a title, the figure, and whether naming owners makes a difference to it.
+/// The diagrams: a title, the figure, and whether naming owners changes it.
 const PANELS: [(&str, Figure, bool); 6] = [
     ("messages of an exchange", |row| both(row.messages, 1.0), false),
     ("bytes of an exchange (KiB)", |row| both(row.bytes, 1024.0), false),
@@ -34,7 +34,7 @@ type DrawError<'a> = DrawingAreaErrorKind<<SVGBackend<'a> as DrawingBackend>::Er
 /// The text of an SVG file.
 ///
 /// # Errors
-/// What the drawing library says.
+/// Errors of the drawing library.
 pub(super) fn draw(series: &[Series]) -> Result<String, Box<dyn std::error::Error>> {
     let mut text = String::new();
     {
@@ -105,7 +105,7 @@ fn draw_panel<'a>(
     Ok(())
 }
 
-/// A whole number, where there is one.
+/// A whole number, or no label.
 fn whole(number: f64) -> Option<f64> {
     Some(number.round()).filter(|round| (number - round).abs() < 1e-9)
 }

@@ -1,4 +1,4 @@
-//! What is printed.
+//! The printed results.
 
 use std::io::{self, Write};
 
@@ -18,7 +18,7 @@ pub(super) struct Report<'a> {
     series: &'a [Series],
 }
 
-/// One kind of decomposition, on growing numbers of ranks.
+/// One kind of decomposition, for growing numbers of ranks.
 #[derive(Debug, Serialize)]
 pub(super) struct Series {
     pub(super) name: &'static str,
@@ -35,24 +35,24 @@ pub(super) struct Row {
     /// Messages that a rank sends in one exchange, if no ranks share memory, and their bytes.
     pub(super) messages: Spread,
     pub(super) bytes: Spread,
-    /// Those of them that go to other nodes.
+    /// Of these, those to other nodes.
     pub(super) messages_between_nodes: Spread,
     pub(super) bytes_between_nodes: Spread,
-    /// Messages that a rank sends and gets in setting up, and the bytes that it sends.
+    /// Messages that a rank sends and receives during set-up, and the bytes that it sends.
     pub(super) setup_messages: Spread,
     pub(super) setup_received: Spread,
     pub(super) setup_bytes: Spread,
-    /// Collective calls in setting up.
+    /// Collective calls during set-up.
     pub(super) collectives: Spread,
-    /// Entries of the largest table that a rank holds while the pattern is made.
+    /// Entries of a rank's largest table while the pattern is made.
     pub(super) largest_table: Spread,
-    /// The time of one exchange where each rank has a port of its own.
+    /// The time of one exchange if each rank has a port of its own.
     pub(super) own_port: Times,
-    /// The same where all ranks of a node share one port.
+    /// The same if all ranks of a node share one port.
     pub(super) shared_port: Times,
 }
 
-/// A figure of all ranks: their mean, and that of the rank that has most.
+/// A figure of all ranks: the mean and the largest.
 #[derive(Debug, Clone, Copy, Serialize)]
 pub(super) struct Spread {
     pub(super) mean: f64,
@@ -62,11 +62,11 @@ pub(super) struct Spread {
 /// Times on the network until the last rank has its halo, in µs.
 #[derive(Debug, Clone, Copy, Serialize)]
 pub(super) struct Times {
-    /// One message for each neighbour, on a grid for each direction, whatever the ranks share.
+    /// One message for each neighbour (on a grid, for each direction), whether or not ranks share memory.
     pub(super) packed_us: f64,
-    /// As the library sends, without those that share memory with the receiver.
+    /// As the library sends, without messages to ranks that share memory with the sender.
     pub(super) haloport_us: f64,
-    /// The same axis after axis; `None` where there are no axes.
+    /// The same axis by axis; `None` if there are no axes.
     pub(super) axis_after_axis_us: Option<f64>,
 }
 
@@ -79,7 +79,8 @@ impl Spread {
 }
 
 impl Series {
-    /// Those of the study, still empty: the grid, the mesh, and the mesh where ranks name the owners of their halos.
+    /// The series of the study, still empty: the grid, the mesh, and the mesh whose ranks name the owners of their
+    /// halos.
     pub(super) fn all(args: &ScalingArgs) -> [Series; 3] {
         let local: Vec<String> = args.local.0.iter().map(ToString::to_string).collect();
         let grid = format!(
@@ -106,13 +107,13 @@ impl Series {
 }
 
 impl Row {
-    /// The figures of `costs`, one for each rank, and of the phases of an exchange that goes axis after axis.
+    /// The figures of `costs`, one for each rank, and of the phases of an exchange that goes axis by axis.
     pub(super) fn new(args: &ScalingArgs, costs: &[RankCost], axes: Option<&[Vec<Vec<Message>>]>) -> Row {
         let node_of = |rank: usize| rank / args.node as usize;
         let spread = |of: fn(&RankCost) -> usize| Spread::of(costs.iter().map(of));
         let all: Vec<Vec<Message>> = costs.iter().map(|cost| cost.log.sends.clone()).collect();
         let pieces: Vec<Vec<Message>> = costs.iter().map(|cost| cost.pieces.clone()).collect();
-        // Ranks of a node read each other's cells from memory that they share.
+        // Ranks of a node read each other's cells from shared memory.
         let between_nodes = |sends: &Vec<Vec<Message>>| -> Vec<Vec<Message>> {
             let sends = sends.iter().enumerate();
             sends
@@ -176,7 +177,7 @@ impl print::Report for Report<'_> {
     }
 }
 
-/// A figure as text: the same for all ranks, or the mean and the largest.
+/// A figure as text: one number if it is the same for all ranks, else the mean and the largest.
 fn text(figure: Spread, unit: f64) -> String {
     let (mean, largest) = (figure.mean / unit, figure.largest as f64 / unit);
     let decimals = usize::from(unit > 1.0);

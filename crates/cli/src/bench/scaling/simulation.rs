@@ -1,10 +1,10 @@
-//! Thousands of ranks, one after the other.
+//! Runs thousands of ranks, one after the other.
 //!
-//! In setting up, ranks meet in collectives alone. So each rank is run until it comes to one whose outcome is not known
-//! yet, leaves its part there, and is stopped by an error. When all have come, the outcome is settled, and all are run
-//! again, from the beginning and one collective further. What a rank does depends on its number and the outcomes, so
-//! it does the same each time. Nobody waits for anybody, and only as many ranks as there are cores hold memory of their
-//! own at a time.
+//! While they set up, ranks communicate by collectives alone. So each rank runs until it reaches a collective whose
+//! outcome is not known yet, leaves its part there, and is stopped by an error. When all have reached it, the outcome
+//! is computed, and all ranks run again from the beginning, one collective further. The actions of a rank depend only
+//! on its number and the outcomes, so they are the same each time. No rank waits, and at any time only as many ranks
+//! as there are cores hold memory of their own.
 
 use std::num::NonZero;
 use std::sync::Arc;
@@ -17,26 +17,26 @@ use super::loggp::Message;
 use super::transport::{Outcome, Part, Simulated};
 use crate::command::failure::Failure;
 
-/// What one rank sent and opened.
+/// The messages of one rank.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Log {
     /// The messages of one exchange to other ranks: the channels opened for sending.
     pub(super) sends: Vec<Message>,
-    /// Messages to other ranks in setting up.
+    /// Messages to other ranks during set-up.
     pub(super) setup_messages: usize,
     /// Their bytes.
     pub(super) setup_bytes: usize,
-    /// Messages from other ranks in setting up.
+    /// Messages from other ranks during set-up.
     pub(super) setup_received: usize,
-    /// Collectives of setting up, sparse exchanges among them.
+    /// Collectives during set-up, including sparse exchanges.
     pub(super) collectives: usize,
 }
 
-/// Runs `body`, which sets up patterns and exchanges but runs none, on each of `ranks` ranks, and returns what it returns
-/// and what each rank sent, in the order of ranks. It is run several times.
+/// Runs `body`, which sets up patterns and exchanges but runs none, on each of `ranks` ranks. Returns its results and
+/// the messages of each rank, in the order of ranks. Calls `body` several times.
 ///
 /// # Errors
-/// The error of the lowest rank that ends with one; [`Failure::Run`] where ranks come to different collectives.
+/// The error of the lowest rank that ends with one; [`Failure::Run`] if ranks reach different collectives.
 pub(super) fn simulate<T: Send>(
     ranks: usize,
     body: impl Fn(&Communicator) -> Result<T, Failure> + Sync,
@@ -60,10 +60,10 @@ pub(super) fn simulate<T: Send>(
         if !results.is_empty() {
             let (waiting, ended) = (parts.len(), results.len());
             return Err(Failure::Run(format!(
-                "{waiting} simulated ranks are at a collective to which {ended} do not come"
+                "{waiting} simulated ranks are at a collective that {ended} did not reach"
             )));
         }
-        let outcomes = settle(parts, &mut logs)?;
+        let outcomes = outcomes(parts, &mut logs)?;
         transports.iter().zip(outcomes).for_each(|(transport, outcome)| transport.learn(outcome));
     }
 }
@@ -92,8 +92,8 @@ fn run_all<T: Send>(
     })
 }
 
-/// What becomes of the parts of all ranks, for each of them.
-fn settle(parts: Vec<Part>, logs: &mut [Log]) -> Result<Vec<Outcome>, Failure> {
+/// Computes the outcome of a collective for each rank.
+fn outcomes(parts: Vec<Part>, logs: &mut [Log]) -> Result<Vec<Outcome>, Failure> {
     let ranks = parts.len();
     logs.iter_mut().for_each(|log| log.collectives += 1);
     let different = || Failure::Run("simulated ranks are at different collectives".into());
@@ -162,8 +162,8 @@ mod tests {
         let real = haloport::run_ranks(5, |comm| Ok(body(&comm)?)).unwrap();
         let logs: Vec<Log> = simulated.iter().map(|(_, log)| log.clone()).collect();
         assert_eq!(simulated.into_iter().map(|(result, _)| result).collect::<Vec<_>>(), real);
-        // A barrier, a sum with what it is about, a largest value, a broadcast and messages with what they are about, the
-        // reduction and the broadcast of the refusal.
+        // A barrier, a sum, a largest value, a broadcast, messages, and the reduction and the broadcast of the refusal;
+        // a check that the calls agree comes before some of them.
         assert!(logs.iter().all(|log| log.collectives == 10));
         let counts: Vec<_> = logs.iter().map(|log| (log.setup_messages, log.setup_received)).collect();
         assert_eq!(counts, [(1, 5), (2, 1), (2, 1), (2, 1), (2, 1)]);
@@ -177,7 +177,7 @@ mod tests {
             }
             Ok(())
         });
-        assert!(matches!(one_stays_away, Err(Failure::Run(text)) if text.contains("1 do not come")));
+        assert!(matches!(one_stays_away, Err(Failure::Run(text)) if text.contains("1 did not reach")));
         let one_fails = simulate(3, |comm| -> Result<(), Failure> {
             if comm.rank() == 1 {
                 return Err(Failure::Run("of its own".into()));

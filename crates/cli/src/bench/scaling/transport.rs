@@ -1,4 +1,5 @@
-//! The transport of a simulated rank: it knows the outcomes of the first collectives, and stops its rank at the next.
+//! The transport of a simulated rank: it returns the known outcomes of the first collectives, and stops its rank at
+//! the next.
 
 use std::any::Any;
 use std::mem;
@@ -12,26 +13,26 @@ use haloport_core::transport::{
 
 use super::loggp::Message;
 
-/// What one rank brings to a collective.
+/// One rank's part in a collective.
 #[derive(Debug)]
 pub(super) enum Part {
     Reduce(Vec<u64>, Reduction),
-    /// The root, and the bytes where this is it.
+    /// The root, and the bytes if this is the root.
     Broadcast(usize, Vec<u8>),
-    /// Those to each receiver.
+    /// The messages to each receiver.
     Messages(Vec<(usize, Vec<u8>)>),
 }
 
-/// What one rank gets from a collective.
+/// The outcome of a collective for one rank.
 #[derive(Debug, Clone)]
 pub(super) enum Outcome {
     Values(Arc<[u64]>),
     Bytes(Arc<[u8]>),
-    /// Those from each sender.
+    /// The messages from each sender.
     Messages(Vec<(usize, Vec<u8>)>),
 }
 
-/// One simulated rank. No exchange runs on it. Cloning gives another handle to the same.
+/// One simulated rank, on which no exchange runs. A clone is another handle to the same rank.
 #[derive(Debug, Clone)]
 pub(super) struct Simulated {
     rank: usize,
@@ -41,11 +42,11 @@ pub(super) struct Simulated {
 
 #[derive(Debug, Default)]
 struct State {
-    /// Of the first collectives.
+    /// The outcomes of the first collectives.
     outcomes: Vec<Outcome>,
-    /// How many of them the rank has come to in this run.
+    /// The number of collectives that the rank has reached in this run.
     met: usize,
-    /// What it brought to the one at which it was stopped.
+    /// The rank's part in the collective at which it was stopped.
     part: Option<Part>,
     /// Channels opened for sending in this run.
     sends: Vec<Message>,
@@ -57,24 +58,24 @@ impl Simulated {
         Simulated { rank, size, state: Arc::default() }
     }
 
-    /// The rank is run from the beginning.
+    /// Starts a run from the beginning.
     pub(super) fn begin(&self) {
         let mut state = self.state();
         let outcomes = mem::take(&mut state.outcomes);
         *state = State { outcomes, ..State::default() };
     }
 
-    /// What the rank brought to the collective at which it was stopped; `None` where it was not.
+    /// Takes the rank's part in the collective at which it was stopped; `None` if it was not stopped.
     pub(super) fn take_part(&self) -> Option<Part> {
         self.state().part.take()
     }
 
-    /// Tells the outcome of the collective at which the rank was stopped.
+    /// Sets the outcome of the collective at which the rank was stopped.
     pub(super) fn learn(&self, outcome: Outcome) {
         self.state().outcomes.push(outcome);
     }
 
-    /// The channels that were opened for sending in the last run: the peer and the bytes of each.
+    /// Takes the channels that the last run opened for sending: the peer and the bytes of each.
     pub(super) fn take_sends(&self) -> Vec<Message> {
         mem::take(&mut self.state().sends)
     }
@@ -99,12 +100,12 @@ fn not_simulated(what: &'static str) -> TransportError {
     TransportError::Layer { call: what, message: "simulated ranks set exchanges up and run none".into() }
 }
 
-/// The outcome is of another kind than what was brought.
+/// The error if the outcome is of another kind than the rank's part.
 fn mixed_up() -> TransportError {
     TransportError::Broken("simulated ranks are at different collectives".into())
 }
 
-// SAFETY: no memory is ever touched, and nothing is sent, whatever handle it is called through.
+// SAFETY: no memory is ever accessed, and nothing is sent, through any handle.
 unsafe impl Transport for Simulated {
     fn rank(&self) -> usize {
         self.rank

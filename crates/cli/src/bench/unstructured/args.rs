@@ -26,7 +26,7 @@ pub(crate) struct UnstructuredArgs {
     /// Levels of each cell; 1 for fields without levels
     #[arg(long, value_name = "L", default_value_t = 80, value_parser = at_least::<u32, 1>, allow_negative_numbers = true)]
     pub(super) levels: u32,
-    /// Where the levels lie in memory
+    /// Order of the levels in memory
     #[arg(long, default_value = "fastest")]
     pub(super) order: Order,
     /// Number of fields in one exchange
@@ -47,18 +47,18 @@ pub(crate) struct UnstructuredArgs {
 }
 
 impl UnstructuredArgs {
-    /// The strides from one of `cells` cells to the next and from one level to the next, in values.
+    /// The strides from cell to cell and from level to level, in values, of a field with `cells` cells.
     pub(super) fn strides(&self, cells: usize) -> (usize, usize) {
         if self.order == Order::Fastest { (self.levels as usize, 1) } else { (1, cells) }
     }
 }
 
-/// Where the levels lie in memory.
+/// The order of the levels in memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Order {
-    /// Those of a cell side by side.
+    /// The levels of a cell side by side.
     Fastest,
-    /// Each level a block of its own.
+    /// Each level as a block of its own.
     Slowest,
 }

@@ -1,4 +1,5 @@
-//! What most codes do by hand: pack the listed cells, send one persistent message to each neighbour, unpack.
+//! The contestant that most programs write by hand: pack the listed cells, send one persistent message to each
+//! neighbour, unpack.
 
 use haloport::device::Device;
 use haloport::{Field, Pattern};
@@ -25,7 +26,7 @@ struct Listed {
     field: *mut f64,
     message: *mut f64,
     levels: usize,
-    /// Values from one cell to the next and from one level to the next, in the field.
+    /// Strides from cell to cell and from level to level in the field, in values.
     cell_stride: usize,
     level_stride: usize,
 }
@@ -34,7 +35,7 @@ impl<'a, D: Device> ByHand<'a, D> {
     /// Collective: makes the messages.
     ///
     /// # Errors
-    /// [`Failure::Run`] where MPI refuses, and for a pattern with several domains.
+    /// [`Failure::Run`] if MPI fails, or the pattern has several domains.
     pub(super) fn new(device: &D, pattern: &Pattern, args: &'a UnstructuredArgs) -> Result<Self, Failure> {
         let mut made = ByHand {
             pattern: pattern.clone(),
@@ -78,11 +79,11 @@ impl<'a, D: Device> ByHand<'a, D> {
 }
 
 impl Listed {
-    /// Copies the cells to the message, or from it: whole columns where a cell's levels lie side by side, otherwise level
+    /// Copies the cells to the message, or from it: whole columns if a cell's levels lie side by side, otherwise level
     /// by level.
     ///
     /// # Safety
-    /// The cells are those of the field, the message has room for them, and nobody else touches either meanwhile.
+    /// The cells are those of the field, the message has room for them, and no other thread accesses either meanwhile.
     unsafe fn run(&self, pack: bool) {
         let mut message = self.message;
         let copy = |field: *mut f64, message: *mut f64, count: usize| {
@@ -110,7 +111,7 @@ impl Listed {
 impl<D: Device> Contestant for ByHand<'_, D> {
     fn run(&mut self, batch: usize) -> Result<(), Failure> {
         for _ in 0..batch {
-            // SAFETY: the lists are those of the pattern for these fields; packing touches the buffers of sends.
+            // SAFETY: the lists are those of the pattern for these fields; packing accesses only the buffers of sends.
             unsafe {
                 self.messages.run(
                     || self.pack.iter().for_each(|listed| listed.run(true)),

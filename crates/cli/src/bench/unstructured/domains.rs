@@ -1,24 +1,24 @@
-//! The domains of the ranks, from a file.
+//! The domains of the ranks, read from a file.
 
 use std::fs;
 use std::io::Cursor;
 use std::path::Path;
 
-use crate::npz::{NpyType, Npz, Wanted};
 use haloport::IndexSet;
 
 use crate::command::failure::Failure;
+use crate::npz::{NpyType, Npz, Wanted};
 
-/// Two halves of an icosahedral mesh; `data/README.md` says how they were made.
+/// Two halves of an icosahedral mesh; `data/README.md` has their provenance.
 const SPHERE: &[u8] = include_bytes!("../../../../../data/sphere.npz");
 
-/// The ranks whose domains [`SPHERE`] has.
+/// The number of domains in [`SPHERE`].
 pub(super) const RANKS: usize = 2;
 
-/// The domain of one of `ranks` ranks.
+/// Reads the domain of `rank`, one of `ranks`.
 ///
 /// # Errors
-/// [`Failure::BadInput`] for a file that is none, or that has not the arrays of exactly that many ranks.
+/// [`Failure::BadInput`] if the file cannot be read, or does not have the arrays of exactly `ranks` ranks.
 pub(super) fn read(path: Option<&Path>, rank: usize, ranks: usize) -> Result<IndexSet, Failure> {
     let name = path.map_or("the mesh that comes with the command".into(), |path| path.display().to_string());
     let bad = |problem: String| Failure::BadInput(format!("--domains: {name}: {problem}"));

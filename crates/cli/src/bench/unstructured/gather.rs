@@ -1,4 +1,4 @@
-//! The least that an exchange can do: one gather pass over the same lists, between fields of one process.
+//! The lower bound: one gather pass over the same lists, between fields of one process.
 
 use haloport::device::Device;
 use haloport::{Field, Pattern};
@@ -8,23 +8,23 @@ use super::values::private_fields;
 use crate::bench::contestant::Contestant;
 use crate::command::failure::Failure;
 
-/// Copies from cells where a neighbour has them into the halo; the fields of the neighbour are played by equal ones.
+/// Copies cells into the halo from their position in a neighbour's field; an equal field stands in for the neighbour's.
 pub(super) struct Gather<D: Device> {
-    /// From and to which cell, in the order of the lists.
+    /// Source and target cell, in the order of the lists.
     cells: Vec<(u32, u32)>,
     sources: Vec<Field<f64, D>>,
     targets: Vec<Field<f64, D>>,
     levels: usize,
-    /// Values from one cell to the next and from one level to the next.
+    /// Strides from cell to cell and from level to level, in values.
     cell_stride: usize,
     level_stride: usize,
 }
 
 impl<D: Device> Gather<D> {
-    /// Makes the fields; `None` where a neighbour has more cells than this rank, or there are several domains.
+    /// Makes the fields; `None` if a neighbour has more cells than this rank, or there are several domains.
     ///
     /// # Errors
-    /// [`Failure::Run`] where there is no memory.
+    /// [`Failure::Run`] if there is no memory.
     pub(super) fn new(
         device: &D,
         pattern: &Pattern,
@@ -53,7 +53,8 @@ impl<D: Device> Gather<D> {
             let source = source.pointer(0)?.as_ptr().cast::<f64>();
             let target = target.pointer(0)?.as_ptr().cast::<f64>();
             let copy = |from: usize, to: usize, count: usize| {
-                // SAFETY: the cells and levels are those of the fields, which nobody else touches; both are host memory.
+                // SAFETY: the cells and levels are those of the fields, which no other thread accesses; both are host
+                // memory.
                 unsafe { std::ptr::copy_nonoverlapping(source.add(from), target.add(to), count) };
             };
             if self.level_stride == 1 {

@@ -1,11 +1,11 @@
-//! `haloport bench unstructured`: how long the exchange of an unstructured field takes, and making its pattern.
+//! `haloport bench unstructured`: the time of the exchange of an unstructured field, and of making its pattern.
 //!
 //! Read in this order:
 //! - this file: the contestants of one rank, checked and then measured;
 //! - `args`: the command line, and `domains`: the mesh;
-//! - `values`: what is in the fields, and whether it arrived;
-//! - one module for each contestant, and `setup` for those of the setup;
-//! - `report`: what is printed.
+//! - `values`: the values of the fields, and their check;
+//! - one module for each contestant, and `setup` for making the pattern;
+//! - `report`: the printed results.
 
 mod args;
 #[cfg(feature = "mpi")]
@@ -57,17 +57,17 @@ fn on_rank<D: Device>(comm: &Communicator, device: &D, args: &UnstructuredArgs) 
     compete(lent, device, &pattern, &domain, args)
 }
 
-/// Whether the fields of all ranks of this process, if they have as many cells as this one, fit into memory.
+/// Checks that the fields of `ranks` ranks, if all have as many cells as this one, fit into memory.
 ///
 /// # Errors
-/// [`Failure::BadInput`] where they do not.
+/// [`Failure::BadInput`] if they do not.
 fn check_memory(
     domain: &IndexSet,
     device: &DeviceInfo,
     ranks: usize,
     args: &UnstructuredArgs,
 ) -> Result<(), Failure> {
-    // The library's fields, those of another contestant, and what they hold while it is checked.
+    // The library's fields, those of another contestant, and their values while they are checked.
     let of_cell = 3 * u128::from(args.levels) * u128::from(args.fields) * size_of::<f64>() as u128;
     let needed = of_cell.saturating_mul((ranks * domain.len()) as u128);
     match room(device).filter(|room| room.is_below(needed)) {
@@ -110,7 +110,7 @@ fn compete<F: FieldSet + Block<f64>, D: Device>(
     Ok(Report::new(args, pattern, device.info(), path, choice, &exchange, &setup))
 }
 
-/// The messages that are packed by hand, under MPI; without, none takes part.
+/// The hand-packed messages; without MPI they do not take part.
 #[cfg(feature = "mpi")]
 fn by_hand<'a, D: Device>(
     device: &D,

@@ -1,4 +1,4 @@
-//! What is printed.
+//! The printed results.
 
 use std::io::{self, Write};
 
@@ -23,13 +23,13 @@ pub(super) struct Report {
     setup_us: Option<f64>,
     sort_ids_us: Option<f64>,
     ten_all_to_all_us: Option<f64>,
-    /// Making the pattern, over sorting the ids and ten small all-to-all rounds.
+    /// The time to make the pattern, over that of sorting the ids and ten small all-to-all rounds.
     setup_ratio: Option<f64>,
     /// Cells that rank 0 owns.
     owned: usize,
     /// Cells of its halo.
     halo: u128,
-    /// Bytes of them that one exchange fills.
+    /// Bytes of the halo that one exchange fills.
     bytes: u128,
     #[serde(flatten)]
     setting: Setting,

@@ -1,5 +1,4 @@
-//! What making the pattern takes, and what it is held against: sorting the rank's own ids, and ten small all-to-all
-//! rounds.
+//! The time to make the pattern, compared with sorting the rank's own ids and ten small all-to-all rounds.
 
 use std::hint::black_box;
 
@@ -37,7 +36,7 @@ impl Contestant for MakePattern {
     }
 }
 
-/// Sorts a copy of the ids, which come as the rank numbers its cells.
+/// Sorts a copy of the ids, which are in the order of the rank's cells.
 struct SortIds {
     ids: Vec<i64>,
     sorted: Vec<i64>,
@@ -54,7 +53,7 @@ impl Contestant for SortIds {
     }
 }
 
-/// Ten rounds of 8 bytes from every rank to every rank; none without MPI.
+/// Ten rounds of 8 bytes from every rank to every rank; `None` without MPI.
 #[cfg(feature = "mpi")]
 fn all_to_all<'a>(comm: &Communicator) -> Option<Box<dyn Contestant + 'a>> {
     crate::command::launch::launched_by()?;

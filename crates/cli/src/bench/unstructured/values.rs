@@ -1,14 +1,14 @@
-//! What is in the fields, and whether it arrived: every value follows from the global id of its cell.
+//! The values of the fields, which follow from the global ids of cells, and the check that they arrived.
 
 use haloport::FieldBuilder;
 use haloport::device::Device;
 use haloport::{BlockLayout, Field, Pattern};
 
 use super::args::{Order, UnstructuredArgs};
-use crate::bench::block::{Block, place};
+use crate::bench::block::{Block, list_index};
 use crate::command::failure::Failure;
 
-/// The fields of a contestant, with the levels where they are asked for.
+/// A builder of fields with the levels that the arguments name.
 pub(super) fn builder<D: Device>(pattern: &Pattern, args: &UnstructuredArgs) -> FieldBuilder<f64, D> {
     let builder = Field::<f64, D>::builder(pattern);
     if args.levels == 1 {
@@ -18,10 +18,10 @@ pub(super) fn builder<D: Device>(pattern: &Pattern, args: &UnstructuredArgs) -> 
     builder.levels(args.levels as usize).axis_order(order)
 }
 
-/// Filled fields of a contestant that has memory of its own process.
+/// Makes and fills the fields of a contestant, in memory of its own process.
 ///
 /// # Errors
-/// [`Failure::Run`] where there is no memory.
+/// [`Failure::Run`] if there is no memory.
 pub(super) fn private_fields<D: Device>(
     device: &D,
     pattern: &Pattern,
@@ -33,10 +33,10 @@ pub(super) fn private_fields<D: Device>(
     Ok(fields)
 }
 
-/// Sets owned cells to their values, and halo cells to one that no cell has.
+/// Sets owned cells to their values, and halo cells to NaN, which no cell has.
 ///
 /// # Errors
-/// [`Failure::Run`] where the fields cannot be reached.
+/// [`Failure::Run`] if the fields cannot be accessed.
 pub(super) fn fill(
     fields: &mut [impl Block<f64>],
     pattern: &Pattern,
@@ -63,7 +63,7 @@ pub(super) fn check(
     fields: &[impl Block<f64>],
     pattern: &Pattern,
     args: &UnstructuredArgs,
-    who: &str,
+    contestant: &str,
 ) -> Result<(), Failure> {
     for (number, field) in fields.iter().enumerate() {
         let values = field.load()?;
@@ -76,7 +76,7 @@ pub(super) fn check(
             }
         });
         if let Some(wrong) = wrong {
-            return Err(Failure::Run(format!("the check of {who} failed: {wrong}")));
+            return Err(Failure::Run(format!("the check of {contestant} failed: {wrong}")));
         }
     }
     Ok(())
@@ -86,7 +86,7 @@ fn value(field: u32, cell: i64, level: i64) -> f64 {
     (cell * 1000 + level) as f64 + f64::from(field) / 16.0
 }
 
-/// Calls `visit` for every value: whether the rank owns it, where it lies, its cell's id and its level.
+/// Calls `visit` for every value: whether the rank owns it, its index, its cell's id and its level.
 fn visit(
     pattern: &Pattern,
     args: &UnstructuredArgs,
@@ -97,7 +97,7 @@ fn visit(
     for (local, (&id, &owned)) in set.ids().iter().zip(set.owned()).enumerate() {
         for level in 0..i64::from(args.levels) {
             let index = [local as i64, level];
-            if let Some(at) = place(layout, &index[..layout.allocated().axes()]) {
+            if let Some(at) = list_index(layout, &index[..layout.allocated().axes()]) {
                 visit(owned, at, id, level);
             }
         }

@@ -1,4 +1,4 @@
-//! What `--verify` finds: figures and their bounds.
+//! The results of `--verify`: figures and their bounds.
 
 use std::io::{self, Write};
 use std::time::Duration;
@@ -8,13 +8,13 @@ use serde::Serialize;
 
 use crate::command::failure::Failure;
 
-/// Steps after which fields of another device are compared with those of the CPU backend.
+/// The number of steps after which fields of another device are compared with those of the CPU backend.
 pub(crate) const STEPS_AS_ON_CPU: usize = 100;
 
-/// How long other ranks wait for what rank 0 computes alone.
-const PATIENCE: Duration = Duration::from_secs(3600);
+/// How long other ranks wait while rank 0 computes alone.
+const ALONE_LIMIT: Duration = Duration::from_secs(3600);
 
-/// A check: a figure and its bound.
+/// A figure and its bound.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct Check {
     pub(crate) name: &'static str,
@@ -42,8 +42,8 @@ impl Check {
         Check { name, what: what.into(), value, relation: ">=", bound, unit, ok: value >= bound }
     }
 
-    /// Fields after [`STEPS_AS_ON_CPU`] steps against those of the CPU backend: the largest difference, as a part of
-    /// the largest value.
+    /// Fields after [`STEPS_AS_ON_CPU`] steps compared with those of the CPU backend: the largest difference over the
+    /// largest value.
     pub(crate) fn as_on_cpu(difference: f64) -> Check {
         let what = format!(
             "fields are those of the CPU backend after {STEPS_AS_ON_CPU} steps: largest difference, as a part of the \
@@ -58,23 +58,23 @@ impl Check {
     }
 }
 
-/// Collective: what rank 0 computes alone, to be compared with what all have computed, while the others wait.
+/// Collective: runs `compute` on rank 0 alone, while the others wait.
 ///
 /// # Errors
-/// What `compute` gives; [`Failure::Run`] where the ranks cannot wait for each other.
+/// Errors of `compute`; [`Failure::Run`] if the ranks cannot wait for each other.
 pub(crate) fn on_rank_0<T>(
     comm: &Communicator,
     compute: impl FnOnce() -> Result<T, Failure>,
 ) -> Result<Option<T>, Failure> {
     let limit = comm.time_limit();
-    comm.set_time_limit(Some(PATIENCE));
+    comm.set_time_limit(Some(ALONE_LIMIT));
     let alone = if comm.rank() == 0 { Some(compute()?) } else { None };
     comm.barrier()?;
     comm.set_time_limit(limit);
     Ok(alone)
 }
 
-/// Ends well where all checks are.
+/// Returns an error if a check has failed.
 ///
 /// # Errors
 /// [`Failure::Check`], which names the checks that failed.
@@ -86,10 +86,10 @@ pub(crate) fn conclude(checks: &[Check]) -> Result<(), Failure> {
     Err(Failure::Check(format!("{} of {} checks failed: {}", failed.len(), checks.len(), failed.join(", "))))
 }
 
-/// Prints checks, one on each line.
+/// Writes one line for each check.
 ///
 /// # Errors
-/// Where `out` cannot be written.
+/// Errors of `out`.
 pub(crate) fn write_checks(out: &mut impl Write, checks: &[Check]) -> io::Result<()> {
     writeln!(out, "\n  checks")?;
     for check in checks {
@@ -101,7 +101,7 @@ pub(crate) fn write_checks(out: &mut impl Write, checks: &[Check]) -> io::Result
     Ok(())
 }
 
-/// A figure of a check: small ones with their power of ten.
+/// A figure of a check; small and large ones have an exponent.
 fn figure(value: f64) -> String {
     if value == 0.0 || (1e-3..1e6).contains(&value.abs()) {
         let digits = format!("{value:.3}");

@@ -1,4 +1,4 @@
-//! The folder that results are written to.
+//! The folder of a job's results.
 
 use std::path::{Path, PathBuf};
 
@@ -12,10 +12,10 @@ use crate::command::output;
 pub(crate) struct Folder(PathBuf);
 
 impl Folder {
-    /// Collective: makes the folder, if rank 0 can write to it.
+    /// Collective: makes the folder and checks that rank 0 can write to it.
     ///
     /// # Errors
-    /// [`Failure::BadInput`], on every rank, if it cannot.
+    /// [`Failure::BadInput`], on every rank, if rank 0 cannot.
     pub(crate) fn agree(comm: &Communicator, path: &Path) -> Result<Folder, Failure> {
         let complaint = if comm.rank() == 0 { try_out(path).err() } else { None };
         match comm.broadcast(0, &complaint)? {
@@ -24,7 +24,7 @@ impl Folder {
         }
     }
 
-    /// Writes a file: the whole of it, or nothing.
+    /// Writes a file, complete or not at all.
     ///
     /// # Errors
     /// [`Failure::Run`].
@@ -36,7 +36,7 @@ impl Folder {
     }
 }
 
-/// Makes the folder and tries to write a file there.
+/// Makes the folder, and creates and deletes a file there.
 fn try_out(path: &Path) -> Result<(), String> {
     let refuse = |error: std::io::Error| {
         format!("--out: expected a folder that can be written to, found {}: {error}", path.display())

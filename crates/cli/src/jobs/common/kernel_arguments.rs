@@ -1,8 +1,8 @@
-//! The arguments of a kernel, as its host function sees them.
+//! The arguments of a kernel, for its function on the host.
 
 use haloport::device::KernelArgument;
 
-/// The arguments of a launch, whose number and types were checked when they were bound.
+/// The arguments of a launch; their number and types were checked when they were bound.
 #[derive(Clone, Copy)]
 pub(crate) struct Arguments<'a>(pub(crate) &'a [KernelArgument]);
 

@@ -1,4 +1,4 @@
-//! Shared by the jobs: sums and comparisons of numbers, traffic, arguments of kernels, checks, progress, the output folder.
+//! Shared by the jobs: numbers, inputs, arguments of kernels, traffic and speed, checks, progress, the output folder.
 
 pub(crate) mod checks;
 pub(crate) mod folder;

@@ -1,7 +1,7 @@
-//! Sums that do not depend on how numbers were distributed, and numbers compared bit for bit.
+//! Sums that do not depend on the distribution of the numbers, and bitwise comparison.
 
-/// A sum with compensation (Neumaier 1974): the change of a sum over a run so shows the run and not the summation.
-/// Numbers are added in an order that does not depend on who computed them.
+/// A compensated sum (Neumaier 1974), so that its change over a run is that of the numbers, not of rounding. The
+/// caller adds numbers in an order that does not depend on the ranks.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Sum {
     total: f64,
@@ -39,24 +39,24 @@ impl FromIterator<f64> for Sum {
     }
 }
 
-/// The larger of two numbers; what is none where either is none.
+/// The larger of two numbers; NaN if either is NaN.
 pub fn larger(one: f64, other: f64) -> f64 {
     if other <= one || one.is_nan() { one } else { other }
 }
 
-/// The smaller of two numbers; what is none where either is none.
+/// The smaller of two numbers; NaN if either is NaN.
 pub fn smaller(one: f64, other: f64) -> f64 {
     -larger(-one, -other)
 }
 
-/// How many values differ in any bit; values that the other list lacks count as well.
+/// The number of values that differ in any bit; values that one list lacks count, too.
 pub fn differing(one: &[f64], other: &[f64]) -> usize {
     let common = one.iter().zip(other).filter(|(one, other)| one.to_bits() != other.to_bits()).count();
     common + one.len().abs_diff(other.len())
 }
 
-/// The largest difference between two lists, as a part of the largest number of the second without its sign. Not a
-/// number where a difference is none, or where the lists are of different lengths.
+/// The largest difference between two lists over the largest magnitude in the second. NaN if a difference is NaN or
+/// the lengths differ.
 pub fn largest_difference(one: &[f64], other: &[f64]) -> f64 {
     let largest = other.iter().map(|number| number.abs()).fold(0.0, larger);
     let difference = one.iter().zip(other).map(|(one, other)| (one - other).abs()).fold(0.0, larger);

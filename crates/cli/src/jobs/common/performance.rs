@@ -29,7 +29,8 @@ pub(crate) struct Performance {
     cells_per_second: f64,
     /// Whether cells that need no halo were computed while halos travelled.
     overlap: bool,
-    /// The share of the ranks' stepping time that the host spent in exchanges. On a device, the host does not wait for halos.
+    /// The share of the ranks' stepping time that the host spent in exchanges. On a device, the host does not wait for
+    /// halos.
     exchange_share: f64,
     exchanges: usize,
     /// Bytes of one exchange, of all ranks together.
@@ -80,7 +81,8 @@ impl Performance {
         }
     }
 
-    /// Writes the lines of the report through `line`, which takes a name and a text. `rest` follows the exchanges' share.
+    /// Writes the lines of the report through `line`, which takes a name and a text. `rest` follows the exchanges'
+    /// share.
     ///
     /// # Errors
     /// Errors of `line`.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use indicatif::{HumanDuration, ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 
-/// A bar on the terminal, on standard error; nothing where that is no terminal or the rank is not the one to show it.
+/// A bar on standard error; hidden if that is no terminal, or `shown` is false.
 #[derive(Debug)]
 pub(crate) struct Progress {
     bar: ProgressBar,
@@ -19,12 +19,12 @@ impl Progress {
         progress
     }
 
-    /// A bar without an end.
+    /// A spinner, for work whose end is unknown.
     pub(crate) fn steps(shown: bool) -> Progress {
         Progress::new("checking", shown, "{prefix:>14} {spinner:.cyan} {msg}")
     }
 
-    /// No bar.
+    /// A hidden bar.
     pub(crate) fn hidden() -> Progress {
         Progress::steps(false)
     }
@@ -42,7 +42,7 @@ impl Progress {
         Progress { bar }
     }
 
-    /// Shows how far the run is, in simulated seconds.
+    /// Shows the simulated time.
     pub(crate) fn at(&self, time: f64) {
         if !self.bar.is_hidden() {
             self.bar.set_position(position(time));
@@ -51,7 +51,7 @@ impl Progress {
         }
     }
 
-    /// Shows what is being done.
+    /// Shows a message.
     pub(crate) fn say(&self, what: impl Into<String>) {
         if !self.bar.is_hidden() {
             self.bar.set_message(what.into());
@@ -65,19 +65,19 @@ impl Drop for Progress {
     }
 }
 
-/// Positions of the bar in a simulated second: even the shortest time step moves it.
+/// Positions of the bar per simulated second, so that the shortest time step moves it.
 const PER_SECOND: f64 = 1e6;
 
 fn position(seconds: f64) -> u64 {
     (seconds * PER_SECOND).round() as u64
 }
 
-/// The time that is left if the run goes on as fast as it went so far, once that can be told.
+/// Writes an estimate of the time left, once a second has passed.
 fn left(state: &ProgressState, text: &mut dyn fmt::Write) {
     let (elapsed, done) = (state.elapsed().as_secs_f64(), f64::from(state.fraction()));
     let left = Duration::try_from_secs_f64(elapsed * (1.0 - done) / done);
     if let (true, Ok(left)) = (elapsed > 1.0 && done > 0.0, left) {
-        // What cannot be written is not shown.
+        // An error means that it is not shown.
         let _ = write!(text, ", {} left", HumanDuration(left));
     }
 }

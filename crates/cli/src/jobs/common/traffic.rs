@@ -1,4 +1,4 @@
-//! What exchanges move and how long they take.
+//! The bytes that exchanges move, and the time that they take.
 
 use std::time::{Duration, Instant};
 
@@ -8,7 +8,7 @@ use haloport::{Communicator, Error, Exchange, FieldSet, Schedule, StepError, Tra
 use haloport::{Reduction, TransportInfo};
 use serde::Serialize;
 
-/// The bytes that one exchange moves, of all ranks together.
+/// The bytes that one exchange moves, summed over all ranks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Moved {
     /// In messages.
@@ -22,7 +22,7 @@ pub struct Moved {
 }
 
 impl Moved {
-    /// Collective: what one run of `exchange` moves, on every rank.
+    /// Collective: the bytes that one run of `exchange` moves, on every rank.
     ///
     /// # Errors
     /// [`TransportError`].
@@ -35,12 +35,12 @@ impl Moved {
         Ok(Moved { message_bytes, chunked_bytes, shared_bytes, direct_bytes })
     }
 
-    /// All of them.
+    /// The sum of all paths.
     pub fn bytes(&self) -> u64 {
         self.message_bytes + self.shared_bytes + self.direct_bytes
     }
 
-    /// How they get to other ranks, and why so, in words.
+    /// The path to other ranks and the reason, in words.
     pub fn path(&self, device: &DeviceInfo, transport: &TransportInfo) -> String {
         let path = Traffic {
             direct_bytes: self.direct_bytes as usize,
@@ -58,7 +58,7 @@ impl Moved {
     }
 }
 
-/// How messages get from the memory of a device to the transport, and why so, in words.
+/// The path of messages from a device's memory to the transport and the reason, in words.
 pub fn in_messages(device: &DeviceInfo, transport: &TransportInfo) -> &'static str {
     match (device.host_accessible, transport.device_memory) {
         (true, _) => "in messages from the device's memory, which the host reaches",
@@ -71,8 +71,7 @@ pub fn in_messages(device: &DeviceInfo, transport: &TransportInfo) -> &'static s
     }
 }
 
-/// Runs an exchange with work beside it, as [`Exchange::overlap`] does, and says how long this rank was busy with the exchange
-/// alone.
+/// Runs an exchange as [`Exchange::overlap`] does, and returns the time that this rank spent in the exchange alone.
 ///
 /// # Errors
 /// As for [`Exchange::overlap`].
@@ -92,7 +91,7 @@ pub fn timed_overlap<F: FieldSet>(
     Ok(began.elapsed().saturating_sub(beside))
 }
 
-/// Runs `work` and adds the time that it takes to `sum`.
+/// Runs `work` and adds its time to `sum`.
 fn timed<T>(work: impl FnOnce() -> T, sum: &mut Duration) -> T {
     let began = Instant::now();
     let done = work();

@@ -10,7 +10,7 @@ const GRID: Colour = [0xe3, 0xe6, 0xea];
 const SERIES: Colour = [0x8f, 0xb3, 0xd9];
 const MEAN: Colour = [0xb2, 0x18, 0x2b];
 
-/// Pixels of the plot of one panel, and around it.
+/// The plot of one panel and the space around it, pixels.
 const PLOT: [f32; 2] = [560.0, 190.0];
 const LEFT: f32 = 110.0;
 const RIGHT: f32 = 50.0;
@@ -26,11 +26,11 @@ const LABEL: f32 = 19.0;
 /// The most dates below a panel.
 const MOST_DATES: usize = 8;
 
-/// Draws the first [`MOST_PANELS`] columns of `table` and their `means`, row by row as its values, as the bytes of a
-/// PNG file. `title` stands above.
+/// Draws the first [`MOST_PANELS`] columns of `table` and their `means` (row by row, as its values), and returns the
+/// bytes of a PNG file. `title` stands above.
 ///
 /// # Errors
-/// What the encoder of PNG says.
+/// Errors of the PNG encoder.
 pub fn chart(table: &Table, means: &[f64], title: &str) -> Result<Vec<u8>, png::EncodingError> {
     let columns = table.names.len();
     let panels = columns.min(MOST_PANELS);
@@ -98,7 +98,7 @@ impl Panel<'_> {
                 .map(|(&value, &time)| value.is_finite().then(|| [self.x(time), self.y(value, ends)]))
                 .collect()
         };
-        // Values are joined across those that are missing; means are not.
+        // Lines of values skip missing ones; lines of means are interrupted.
         let series: Vec<[f32; 2]> = there(&self.series).into_iter().flatten().collect();
         canvas.line(&series, SERIES, 1.5);
         for means in there(&self.means).split(Option::is_none) {
@@ -154,7 +154,7 @@ impl Panel<'_> {
     }
 }
 
-/// A number of an axis: with a power of ten where it would be too long else.
+/// A number of an axis; with an exponent if it would be too long.
 fn label(value: f64, decimals: usize) -> String {
     if value == 0.0 || (1e-4..1e7).contains(&value.abs()) {
         number(value, decimals)
@@ -163,7 +163,7 @@ fn label(value: f64, decimals: usize) -> String {
     }
 }
 
-/// How far `value` is from `low` to `high`.
+/// The position of `value` from `low` (0) to `high` (1).
 fn part(value: f64, low: f64, high: f64) -> f32 {
     if high > low { ((value - low) / (high - low)) as f32 } else { 0.5 }
 }
@@ -195,7 +195,7 @@ mod tests {
         let (labels, title) = times("Date,a\n1990-01-01,1\n2022-06-28,2\n");
         assert_eq!(labels, ["1990", "1995", "2000", "2005", "2010", "2015", "2020"]);
         assert_eq!(title, "Date");
-        // Fewer of those that are wider.
+        // Wider labels are fewer.
         let (labels, _) = times("Date,a\n2020-01-01,1\n2020-02-03,2\n");
         assert_eq!(labels, ["2020-01-06", "2020-01-20", "2020-02-03"]);
         let (labels, title) = times("t,a\n2020-01-01T10:20:00,1\n2020-01-01T14:00:00,2\n");

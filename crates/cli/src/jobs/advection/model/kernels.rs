@@ -1,10 +1,10 @@
 //! The scheme as kernels of a device.
 //!
-//! Fields have the levels of a cell side by side. Index 0 of a plane is the level, index 1 the place of a cell in the
-//! list of those to compute (see [`tables`](super::tables)).
+//! Fields have the levels of a cell side by side. Index 0 of a plane is the level, index 1 the position of a cell in
+//! the list of cells to compute (see [`tables`](super::tables)).
 //!
-//! Each kernel is a Rust function here and a source in the portable dialect in `kernels/`, which does the same operations
-//! in the same order, without transcendental functions: all devices give the same bits.
+//! Each kernel is a Rust function here and a source in the portable dialect in `kernels/`, which does the same
+//! operations in the same order, without transcendental functions: all devices give the same bits.
 
 use std::ops::Range;
 use std::slice::{from_raw_parts, from_raw_parts_mut};
@@ -34,11 +34,12 @@ pub const PREDICT: KernelSource = kernel("predict", STAGE_SOURCE, predict, STAGE
 pub const CORRECT: KernelSource = kernel("correct", STAGE_SOURCE, correct, STAGE_PARAMETERS);
 
 /// The tracer and its gradient along x and y; the output; the cells to compute, their upwind cells, three for each,
-/// three terms for each of these, and the scale of each cell (see [`FlowTerms`]); the number of cells to compute; levels.
+/// three terms for each of these, and the scale of each cell (see [`FlowTerms`]); the number of cells to compute;
+/// levels.
 pub const STAGE_PARAMETERS: &[ParameterType] =
     &[Pointer, Pointer, Pointer, Pointer, Pointer, Pointer, Pointer, Pointer, I64, I64];
 
-/// All of them.
+/// All kernels.
 pub const ALL: [KernelSource; 3] = [GRADIENT, PREDICT, CORRECT];
 
 const STAGE_SOURCE: &str = include_str!("kernels/stage.c");
@@ -59,14 +60,14 @@ unsafe fn gradients(range: &IndexRange, arguments: &[KernelArgument]) {
     let rows = Rows { levels: arguments.size(7), computed: range.begin[0]..range.end[0] };
     let limited = arguments.size(8) != 0;
     let [tracer, x, y] = [0, 1, 2].map(|index| arguments.array(index));
-    for place in range.begin[1]..range.end[1] {
-        // SAFETY: the lists have entries for every place of the launch and name cells of the fields. Nobody writes the
-        // rows of the tracer that are read, and the row of the gradient belongs to this place alone.
+    for at in range.begin[1]..range.end[1] {
+        // SAFETY: the lists have entries for every index of the launch and name cells of the fields. No thread writes
+        // the rows of the tracer that are read, and the row of the gradient belongs to this index alone.
         unsafe {
-            let cell = *arguments.integers(3).add(place) as usize;
+            let cell = *arguments.integers(3).add(at) as usize;
             let terms = GradientTerms {
-                cells: &*arguments.integers(4).cast::<[i32; EDGES]>().add(place),
-                terms: &*arguments.array(5).cast::<[[f64; 4]; EDGES]>().add(place),
+                cells: &*arguments.integers(4).cast::<[i32; EDGES]>().add(at),
+                terms: &*arguments.array(5).cast::<[[f64; 4]; EDGES]>().add(at),
             };
             let out = [rows.of_mut(x, cell), rows.of_mut(y, cell)];
             gradient(terms, limited, rows.of(tracer, cell), |other| rows.of(tracer, other), out);
@@ -93,14 +94,14 @@ unsafe fn correct(range: &IndexRange, arguments: &[KernelArgument]) {
 unsafe fn stage(stage: Stage, range: &IndexRange, arguments: Arguments<'_>) {
     let rows = Rows { levels: arguments.size(9), computed: range.begin[0]..range.end[0] };
     let [tracer, x, y, output] = [0, 1, 2, 3].map(|index| arguments.array(index));
-    for place in range.begin[1]..range.end[1] {
+    for at in range.begin[1]..range.end[1] {
         // SAFETY: as in `gradients`; the output is another field than the input.
         unsafe {
-            let cell = *arguments.integers(4).add(place) as usize;
+            let cell = *arguments.integers(4).add(at) as usize;
             let terms = FlowTerms {
-                upwind: &*arguments.integers(5).cast::<[i32; EDGES]>().add(place),
-                terms: &*arguments.array(6).cast::<[[f64; 3]; EDGES]>().add(place),
-                scale: *arguments.array(7).add(place),
+                upwind: &*arguments.integers(5).cast::<[i32; EDGES]>().add(at),
+                terms: &*arguments.array(6).cast::<[[f64; 3]; EDGES]>().add(at),
+                scale: *arguments.array(7).add(at),
             };
             let upwind = |cell: usize| [rows.of(tracer, cell), rows.of(x, cell), rows.of(y, cell)];
             advance(stage, terms, rows.of(tracer, cell), upwind, rows.of_mut(output, cell));
@@ -116,14 +117,14 @@ struct Rows {
 
 impl Rows {
     /// # Safety
-    /// `field` has the row of `cell`, which nobody writes as long as the slice lives.
+    /// `field` has the row of `cell`, which no thread writes as long as the slice lives.
     unsafe fn of<'f>(&self, field: *const f64, cell: usize) -> &'f [f64] {
         // SAFETY: the caller's promise.
         unsafe { from_raw_parts(field.add(cell * self.levels + self.computed.start), self.computed.len()) }
     }
 
     /// # Safety
-    /// As for [`of`](Rows::of), and nobody reads the row either.
+    /// As for [`of`](Rows::of), and no other thread reads the row either.
     unsafe fn of_mut<'f>(&self, field: *mut f64, cell: usize) -> &'f mut [f64] {
         // SAFETY: the caller's promise.
         unsafe {

@@ -2,13 +2,13 @@
 //!
 //! This is test case 1 of Williamson et al., "A standard test set for numerical approximations to the shallow water
 //! equations in spherical geometry", J. Comput. Phys. 102 (1992): a wind like the rotation of a solid body, about an
-//! axis that may be tilted, brings every hill back to where it was after 12 days.
+//! axis that may be tilted, brings every hill back to its start after 12 days.
 //!
-//! | module | what |
+//! | module | contents |
 //! | --- | --- |
-//! | [`wind`] | the wind, its stream function, and where it carries a point |
+//! | [`wind`] | the wind, its stream function, and the paths of points |
 //! | [`tracer`] | hills of tracer, now and at any time, as means over cells |
-//! | [`stencil`] | what the scheme needs to know of each cell: weights, offsets, fluxes |
+//! | [`stencil`] | the data of each cell for the scheme: weights, offsets, fluxes |
 //! | [`scheme`] | the gradient of a cell and one stage of its time step |
 //! | [`kernels`] | the scheme as kernels of a device |
 //! | [`tables`] | the stencils of a rank's cells, in the order in which they are computed |

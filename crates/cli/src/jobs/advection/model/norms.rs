@@ -5,10 +5,10 @@ use serde::Serialize;
 
 use crate::jobs::common::numbers::{Sum, larger};
 
-/// How far a field is from the exact one, relative to it (Williamson et al. 1992, equations 82 to 84).
+/// The relative difference of a field from the exact one (Williamson et al. 1992, equations 82 to 84).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Norms {
-    /// The mean of the error, without its sign.
+    /// The mean of the error's magnitude.
     pub l1: f64,
     /// The root of its mean square.
     pub l2: f64,
@@ -21,9 +21,9 @@ pub struct Norms {
 pub struct Level<'f> {
     /// Values of all cells, levels fastest.
     pub field: &'f [f64],
-    /// How many levels there are.
+    /// The number of levels.
     pub levels: usize,
-    /// Which it is.
+    /// The number of this level.
     pub level: usize,
 }
 
@@ -38,12 +38,12 @@ impl Level<'_> {
         self.field.iter().skip(self.level).step_by(self.levels).copied()
     }
 
-    /// The mass on it, given the areas of the cells; summed in their order, with compensation.
+    /// The mass of the level, given the areas of the cells; summed in their order, with compensation.
     pub fn mass(&self, areas: &[f64]) -> f64 {
         self.values().zip(areas).map(|(value, area)| value * area).collect::<Sum>().value()
     }
 
-    /// Its error against that level of the exact field.
+    /// The error, compared with the same level of the exact field.
     pub fn norms(&self, exact: &Level<'_>, areas: &[f64]) -> Norms {
         let [mut error1, mut error2, mut all1, mut all2] = [Sum::default(); 4];
         let (mut error, mut all) = (0.0_f64, 0.0_f64);
@@ -65,7 +65,7 @@ impl Level<'_> {
 }
 
 impl Norms {
-    /// The larger one of each.
+    /// The larger of each.
     #[must_use]
     pub fn max(self, other: Norms) -> Norms {
         Norms {
@@ -75,8 +75,8 @@ impl Norms {
         }
     }
 
-    /// The powers of the cell's size that the errors go with, given these of a coarse mesh, those of a fine one, and
-    /// how many cells each has.
+    /// The orders of convergence: the powers of the cell's size, from the errors and numbers of cells of a coarse and
+    /// a fine mesh.
     #[must_use]
     pub fn order(self, fine: Norms, cells: [usize; 2]) -> Norms {
         let sizes = (cells[1] as f64 / cells[0] as f64).sqrt().ln();

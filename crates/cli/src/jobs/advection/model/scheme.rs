@@ -1,11 +1,11 @@
 //! The gradient of a cell and one stage of its time step.
 //!
 //! A second-order finite-volume scheme. The tracer is linear in each cell: its mean at the centre and the gradient of
-//! [`neighbours`](super::stencil::neighbours). Through each edge flows what the cell upwind has at the middle of the
-//! edge (B. van Leer, "Towards the ultimate conservative difference scheme V", J. Comput. Phys. 32 (1979); on
+//! [`neighbours`](super::stencil::neighbours). The flux through an edge takes the upwind cell's value at the middle of
+//! the edge (B. van Leer, "Towards the ultimate conservative difference scheme V", J. Comput. Phys. 32 (1979); on
 //! triangles: T. J. Barth and D. C. Jespersen, "The design and application of upwind schemes on unstructured meshes",
-//! AIAA 89-0366 (1989)). Time is advanced by Heun's method, the strong-stability-preserving Runge-Kutta method of second
-//! order (C.-W. Shu and S. Osher, J. Comput. Phys. 77 (1988)):
+//! AIAA 89-0366 (1989)). Time is advanced by Heun's method, the strong-stability-preserving Runge-Kutta method of
+//! second order (C.-W. Shu and S. Osher, J. Comput. Phys. 77 (1988)):
 //!
 //! ```text
 //! A dq/dt = L(q) = - [flux through the edges, outwards]
@@ -13,20 +13,20 @@
 //! correct:  q  = (q + q1 + dt L(q1) / A) / 2
 //! ```
 //!
-//! What leaves a cell through an edge enters the next one, computed from the same numbers by the same operations on
-//! both sides, so mass changes by rounding alone.
+//! Both sides of an edge compute its flux from the same numbers by the same operations, so mass changes by rounding
+//! alone.
 //!
-//! Rows are the levels of one cell. Every level is computed alike, however many there are.
+//! A row holds the levels of one cell. Every level is computed alike, whatever their number.
 
 use std::array;
 
 use super::stencil::EDGES;
 
-/// The part of its tracer that a cell may lose within a step, at most, in each stage.
+/// The largest fraction of its tracer that a cell may lose within a step, in each stage.
 pub const COURANT: f64 = 0.5;
 
-/// As [`COURANT`], with the limiter: then no edge carries off more than the third that belongs to it, and nothing
-/// becomes negative (up to rounding).
+/// As [`COURANT`], with the limiter: then no edge carries off more than its third, and no value becomes negative (up
+/// to rounding).
 pub const LIMITED_COURANT: f64 = 1.0 / 3.0;
 
 /// Levels that are computed together.
@@ -35,7 +35,7 @@ const LANES: usize = 8;
 /// The two halves of a time step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stage {
-    /// Writes q1. What the output held is not read.
+    /// Writes q1. The old output is not read.
     Predict,
     /// From q1, writes q: the output holds the old q and is updated in place.
     Correct,
@@ -104,7 +104,7 @@ pub fn advance<'q>(
     });
 }
 
-/// Calls `compute` with the first level of each lot, and whether it is of [`LANES`] levels or of one.
+/// Calls `compute` with the first level of each batch, and whether the batch has [`LANES`] levels or one.
 fn in_lanes(levels: usize, mut compute: impl FnMut(usize, bool)) {
     let whole = levels - levels % LANES;
     (0..whole).step_by(LANES).for_each(|level| compute(level, true));

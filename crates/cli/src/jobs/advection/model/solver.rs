@@ -20,7 +20,7 @@ use super::tables::{FlowTable, GradientTable, HALO_LEVELS, Tables};
 use super::wind::Wind;
 use crate::jobs::common::traffic::{Moved, timed_overlap};
 
-/// What is computed, whoever computes it.
+/// The problem, the same on all ranks.
 #[derive(Clone, Copy, Debug)]
 pub struct Model<'m> {
     /// The mesh: a closed sphere of triangles.
@@ -29,7 +29,7 @@ pub struct Model<'m> {
     pub wind: Wind,
     /// Levels above each cell.
     pub levels: usize,
-    /// Whether gradients are limited, so that nothing becomes negative.
+    /// Whether gradients are limited, so that no value becomes negative.
     pub limited: bool,
     /// Whether cells that need no halo are computed while halos travel. The results are the same.
     pub overlap: bool,
@@ -38,12 +38,12 @@ pub struct Model<'m> {
 /// The model on one rank.
 ///
 /// The tracer and the first half of each step are two fields, each with an exchange of its own. Each half of a step
-/// computes what needs no halo beside an exchange, and the rest afterwards, all in one stream, this rank's own.
+/// computes cells that need no halo during an exchange, and the rest afterwards, all in one stream, this rank's own.
 pub struct Solver<D: Device> {
     comm: Communicator,
     device: D,
     stream: D::Stream,
-    /// Owned cells of each rank, as they follow each other in a gathered field.
+    /// Owned cells of each rank, in the order of a gathered field.
     cells_of_ranks: Vec<Vec<usize>>,
     levels: usize,
     halo_cells: usize,
@@ -51,12 +51,12 @@ pub struct Solver<D: Device> {
     predicted: Exchange<Field<f64, D>>,
     predict: Half<D>,
     correct: Half<D>,
-    /// The gradient, and what kernels read besides.
+    /// The gradient, and other arrays that kernels read.
     _buffers: Vec<D::Buffer>,
     spent: Duration,
 }
 
-/// The kernels of one half of a step: what needs no halo, and the rest.
+/// The kernels of one half of a step: cells that need no halo, and the rest.
 struct Half<D: Device> {
     /// While halos travel.
     inner: [D::Launch; 2],
@@ -64,19 +64,19 @@ struct Half<D: Device> {
     outer: [D::Launch; 2],
 }
 
-/// Why the model could not be set up or run.
+/// The error of a model that cannot be set up or run.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum SolverError {
-    /// The mesh is not served.
+    /// The scheme cannot run on the mesh.
     #[error(transparent)]
     Stencil(#[from] StencilError),
-    /// There is not one part for each rank.
+    /// The partition does not have one part for each rank.
     #[error("the partition has {parts} parts; expected one for each of the {ranks} ranks")]
     Parts {
-        /// The parts.
+        /// The number of parts.
         parts: usize,
-        /// The ranks.
+        /// The number of ranks.
         ranks: usize,
     },
     /// The pattern's error.
@@ -88,7 +88,7 @@ pub enum SolverError {
     /// The error of binding an exchange.
     #[error(transparent)]
     Bind(#[from] BindError),
-    /// The error of an exchange with work beside it.
+    /// The error of an exchange with overlapped work.
     #[error(transparent)]
     Step(#[from] StepError),
     /// The transport's error.
@@ -108,7 +108,8 @@ impl Model<'_> {
 }
 
 impl<D: Device> Solver<D> {
-    /// Collective: the model with one part of `partition` on each rank and steps of `time_step` days, without tracer.
+    /// Collective: makes the model with one part of `partition` on each rank and steps of `time_step` days, without
+    /// tracer.
     ///
     /// # Errors
     /// [`SolverError`].
@@ -171,7 +172,7 @@ impl<D: Device> Solver<D> {
         })
     }
 
-    /// Sets the tracer to what `value` gives for the number of each owned cell and a level.
+    /// Sets the tracer: `value` is passed the number of each owned cell and a level.
     ///
     /// # Errors
     /// [`SolverError`].
@@ -188,15 +189,15 @@ impl<D: Device> Solver<D> {
         Ok(self.device.synchronize(&self.device.default_stream())?)
     }
 
-    /// Collective: one time step.
+    /// Collective: makes one time step.
     ///
     /// # Errors
     /// [`SolverError`].
     pub fn step(&mut self) -> Result<(), SolverError> {
         for (exchange, half) in [(&mut self.tracer, &self.predict), (&mut self.predicted, &self.correct)] {
-            // SAFETY: kernels are bound to fields and buffers of this solver, which live until its `drop` has waited
-            // for the stream. All work is in that one stream, with which access by way of the default stream is ordered
-            // by waiting. Of the field in flight the inner ones read owned cells only.
+            // SAFETY: kernels are bound to fields and buffers of this solver, which live until `drop` has waited for
+            // the stream. All work is in that one stream; accesses through the default stream are ordered with it by
+            // waiting. The inner kernels read only owned cells of the field in flight.
             let run = |launch: &D::Launch| unsafe { self.device.launch(launch, &self.stream) };
             let kernels = |name: &'static str, launches: &[D::Launch]| {
                 let all = || launches.iter().try_for_each(run);
@@ -212,17 +213,17 @@ impl<D: Device> Solver<D> {
         Ok(())
     }
 
-    /// The time that this rank spent in exchanges, what is computed between start and finish not counted.
+    /// The time that this rank spent in exchanges, without computations between start and finish.
     pub fn spent(&self) -> Duration {
         self.spent
     }
 
-    /// The halo cells of this rank.
+    /// The number of halo cells of this rank.
     pub fn halo_cells(&self) -> usize {
         self.halo_cells
     }
 
-    /// Collective: what one exchange moves, on every rank.
+    /// Collective: the bytes that one exchange moves, on every rank.
     ///
     /// # Errors
     /// [`SolverError`].
@@ -258,12 +259,12 @@ impl<D: Device> Solver<D> {
 
 impl<D: Device> Drop for Solver<D> {
     fn drop(&mut self) {
-        // Kernels may still be using the buffers. An error was or will be seen by whoever uses the device.
+        // Kernels may still use the buffers. Any other use of the device reports the error.
         let _ = self.device.synchronize(&self.stream);
     }
 }
 
-/// Binds kernels, and keeps the buffers that they read.
+/// Binds kernels, and keeps their buffers alive.
 struct KernelBinder<'d, D: Device> {
     device: &'d D,
     stream: D::Stream,
@@ -272,7 +273,7 @@ struct KernelBinder<'d, D: Device> {
     buffers: Vec<D::Buffer>,
 }
 
-/// A table of gradients and one of flows in the device's memory, and how many cells each has.
+/// A table of gradients and one of flows in the device's memory, and the number of cells of each.
 struct Uploaded {
     gradients: (usize, [KernelArgument; 3]),
     flows: (usize, [KernelArgument; 4]),
@@ -301,7 +302,7 @@ impl<D: Device> KernelBinder<'_, D> {
         })
     }
 
-    /// The gradients of a table, and then its stage.
+    /// The kernels of a table: the gradients and then the stage.
     fn bind(
         &self,
         table: &Uploaded,
@@ -325,12 +326,12 @@ impl<D: Device> KernelBinder<'_, D> {
         Ok([gradients, stage])
     }
 
-    /// Room for a value on each level of `cells` cells.
+    /// A buffer for a value on each level of `cells` cells.
     fn zeros(&mut self, cells: usize) -> Result<KernelArgument, DeviceError> {
         self.keep(cells * self.levels * size_of::<f64>())
     }
 
-    /// `values` in the device's memory.
+    /// A buffer with `values`.
     fn list<T: NoUninit>(&mut self, values: &[T]) -> Result<KernelArgument, DeviceError> {
         let made = self.keep(size_of_val(values))?;
         if let KernelArgument::Pointer(pointer) = made {

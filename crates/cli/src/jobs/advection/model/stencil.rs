@@ -1,7 +1,7 @@
-//! What the scheme needs to know of each cell: weights, offsets and fluxes.
+//! The weights, offsets and fluxes of each cell.
 //!
-//! All of it follows from the whole mesh and the wind alone, in the mesh's own order, so that every rank that computes
-//! a cell has the same to the last bit.
+//! They follow from the whole mesh and the wind alone, in the mesh's own order, so all ranks that compute a cell have
+//! the same bits.
 
 use haloport_mesh::sphere::{difference, dot};
 use haloport_mesh::{Mesh, Surface};
@@ -10,18 +10,18 @@ use thiserror::Error;
 use super::tracer::directions;
 use super::wind::Wind;
 
-/// Why a mesh is not served.
+/// The error of a mesh on which the scheme cannot run.
 #[derive(Debug, Error)]
 pub enum StencilError {
-    /// The scheme carries tracers round a closed sphere.
+    /// The mesh is no closed sphere.
     #[error("the mesh must be a closed sphere, found {edges} edges at a boundary on {surface:?}")]
     NotASphere {
-        /// Edges of one cell alone.
+        /// Edges with one cell alone.
         edges: usize,
-        /// What the mesh lies on.
+        /// The surface of the mesh.
         surface: Surface,
     },
-    /// The scheme is one of triangles.
+    /// A cell is no triangle.
     #[error("cell {cell} of the mesh has {found} vertices; expected triangles")]
     NotATriangle {
         /// The cell.
@@ -39,24 +39,24 @@ pub const EDGES: usize = 3;
 pub struct Neighbour {
     /// The cell.
     pub cell: usize,
-    /// What its difference to the cell in the middle adds to the gradient, along both axes.
+    /// Weights: the gradient is the sum, over neighbours, of weight times difference, along both axes.
     pub weights: [f64; 2],
-    /// The middle of the edge seen from the cell in the middle.
+    /// The middle of the edge, relative to the centre of the cell.
     pub offset: [f64; 2],
 }
 
-/// What flows through one edge of a cell.
+/// The flow through one edge of a cell.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Flow {
-    /// The cell that it comes from: this one or the one across the edge.
+    /// The upwind cell: this one or the one across the edge.
     pub upwind: usize,
-    /// Per unit of tracer and day, outwards: the same number with the other sign seen from the other side.
+    /// Flux per unit of tracer and day, outwards: the negative of that seen from the other side.
     pub flux: f64,
-    /// The middle of the edge seen from the upwind cell, in the plane that touches the sphere there.
+    /// The middle of the edge relative to the upwind cell, in the plane that touches the sphere there.
     pub offset: [f64; 2],
 }
 
-/// Whether the scheme can run on `mesh`.
+/// Checks that the scheme can run on `mesh`.
 ///
 /// # Errors
 /// [`StencilError`].
@@ -72,7 +72,7 @@ pub fn check(mesh: &Mesh) -> Result<(), StencilError> {
 }
 
 /// The neighbours of `cell` in the order of its edges, with the weights of the gradient that fits the differences to
-/// them best (least squares, all the same weight), in the plane that touches the sphere at the cell's centre.
+/// them best (least squares, equal weights), in the plane that touches the sphere at the cell's centre.
 pub fn neighbours(mesh: &Mesh, cell: usize) -> [Neighbour; EDGES] {
     let across = mesh.cell_neighbours(cell).map(|other| other.unwrap_or(cell));
     let mut found = [Neighbour { cell, weights: [0.0; 2], offset: [0.0; 2] }; EDGES];
@@ -91,8 +91,8 @@ pub fn neighbours(mesh: &Mesh, cell: usize) -> [Neighbour; EDGES] {
     found
 }
 
-/// What flows through the edges of `cell`, in their order: the difference of the stream function between their ends,
-/// which adds up to nothing around every cell but for rounding.
+/// The flows through the edges of `cell`, in order: differences of the stream function between their ends, whose sum
+/// around a cell is zero up to rounding.
 pub fn flows(mesh: &Mesh, wind: &Wind, cell: usize) -> [Flow; EDGES] {
     let mut flows = [Flow { upwind: cell, flux: 0.0, offset: [0.0; 2] }; EDGES];
     let across = mesh.cell_neighbours(cell).map(|other| other.unwrap_or(cell));
@@ -103,14 +103,14 @@ pub fn flows(mesh: &Mesh, wind: &Wind, cell: usize) -> [Flow; EDGES] {
         let (left, _) = mesh.edge_cells(edge);
         let is_left = left == cell;
         let flux = if is_left { rightward } else { -rightward };
-        // Where nothing flows, both sides must name the same cell as well.
+        // If the flux is zero, both sides must name the same cell, too.
         let upwind = if is_left == (rightward > 0.0) { cell } else { other };
         *place = Flow { upwind, flux, offset: seen_from(mesh, upwind, mesh.edge_centre(edge)) };
     }
     flows
 }
 
-/// The part of the tracer of a cell that is carried off within a day, the largest of all cells.
+/// The fraction of its tracer that a cell loses within a day; the largest of all cells.
 pub fn largest_outflow(mesh: &Mesh, wind: &Wind) -> f64 {
     let outflow = |cell: usize| -> f64 {
         let outward = flows(mesh, wind, cell).map(|flow| flow.flux.max(0.0));
@@ -119,10 +119,10 @@ pub fn largest_outflow(mesh: &Mesh, wind: &Wind) -> f64 {
     (0..mesh.cells()).map(outflow).fold(0.0, f64::max)
 }
 
-/// The point `at` in the plane that touches the sphere at the centre of `cell`, seen from there.
+/// The point `at` in the plane that touches the sphere at the centre of `cell`, relative to that.
 fn seen_from(mesh: &Mesh, cell: usize, at: [f64; 3]) -> [f64; 2] {
     let centre = mesh.cell_centre(cell);
-    // Any axis that is not too near the cell will do.
+    // Any axis that is not too near the cell.
     let up = if centre[2].abs() < 0.8 { [0.0, 0.0, 1.0] } else { [1.0, 0.0, 0.0] };
     directions(centre, up).map(|direction| dot(difference(at, centre), direction))
 }

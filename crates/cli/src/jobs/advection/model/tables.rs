@@ -1,9 +1,8 @@
 //! The stencils of a rank's cells, in the order in which they are computed.
 //!
-//! A rank advances the cells that it owns. That takes the gradients of those cells and of their upwind neighbours in
-//! the halo, and so the tracer two steps beyond its own cells: halo levels 1 and 2 over edges, one exchange for each
-//! stage. The gradients of halo cells are computed by each rank that needs them, which is less work than an exchange
-//! of their own.
+//! A rank advances the cells that it owns. It needs the gradients of those cells and of their upwind neighbours in the
+//! halo, and so the tracer two steps beyond its own cells: halo levels 1 and 2 over edges, with one exchange for each
+//! stage. The gradients of halo cells are computed by each rank that needs them, which is less work than an exchange.
 
 use haloport::{CellRegions, Pattern};
 use haloport_mesh::{LocalMesh, Mesh};
@@ -14,7 +13,7 @@ use super::wind::Wind;
 /// Levels of halo cells, by the number of edges to cross.
 pub const HALO_LEVELS: usize = 2;
 
-/// What is computed while halos travel, and afterwards.
+/// The cells computed while halos travel, and those afterwards.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Tables {
     /// Gradients that need no halo.
@@ -53,7 +52,8 @@ pub struct FlowTable {
 
 impl Tables {
     /// The tables for the cells of `local`, a part of `mesh` with [`HALO_LEVELS`] levels over edges, and time steps of
-    /// `time_step` days. `pattern`, of these cells, says what needs no halo; without it, all is computed afterwards.
+    /// `time_step` days. Cells that need no halo, by `pattern`, are computed while halos travel; without it, all are
+    /// computed afterwards.
     pub fn new(
         mesh: &Mesh,
         local: &LocalMesh,
@@ -64,9 +64,9 @@ impl Tables {
         let cells = local.cells();
         let flows: Vec<[Flow; EDGES]> =
             (0..cells.owned()).map(|cell| flows(mesh, wind, cells.global(cell))).collect();
-        // An upwind cell is this one or next to it, and held.
+        // An upwind cell is this one or next to it, so it is in the part.
         let upwind = |cell: usize| flows[cell].map(|flow| cells.local(flow.upwind).unwrap_or(cell));
-        // A neighbour that is not held is none of the owned cells.
+        // A neighbour outside of the part is not an owned cell.
         let beyond = cells.len();
         let around = |cell: usize| {
             let across = local.cell_neighbours(cell).iter();

@@ -1,4 +1,4 @@
-//! Hills of tracer, at the start and where the wind has carried them, as means over cells.
+//! Hills of tracer, at the start and after the wind has carried them, as means over cells.
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,10 +8,10 @@ use haloport_mesh::{Mesh, sphere};
 
 use super::wind::{PERIOD, Wind};
 
-/// Where the hill of the first level starts: longitude 270° on the equator (Williamson et al. 1992).
+/// The start of the first level's hill: longitude 270° on the equator (Williamson et al. 1992).
 const START: [f64; 3] = [0.0, -1.0, 0.0];
 
-/// How steep the Gaussian hill is (Lauritzen et al. 2012, table 1), for distances in radii.
+/// The steepness of the Gaussian hill (Lauritzen et al. 2012, table 1), for distances in radii.
 const STEEPNESS: f64 = 5.0;
 
 /// The radius of the cosine bell, in radii of the sphere (Williamson et al. 1992).
@@ -31,7 +31,7 @@ pub enum Shape {
 }
 
 impl Shape {
-    /// How much tracer there is at `at` from a hill at `top`.
+    /// The tracer at `at` of a hill at `top`.
     pub fn value(self, top: [f64; 3], at: [f64; 3]) -> f64 {
         match self {
             Shape::Gaussian => {
@@ -45,7 +45,7 @@ impl Shape {
         }
     }
 
-    /// The arc from the top to where half of it is left.
+    /// The arc from the top to half of the height.
     pub fn half_width(self) -> f64 {
         match self {
             Shape::Gaussian => 2.0 * ((2.0_f64.ln() / STEEPNESS).sqrt() / 2.0).asin(),
@@ -73,14 +73,14 @@ impl FromStr for Shape {
     }
 }
 
-/// A hill on each level. Level `l` of `n` starts `l`/`n` of the way round ahead of the first.
+/// A hill on each level. Level `l` of `n` starts ahead of the first by `l`/`n` of the way round.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Tracer {
     /// The shape of every hill.
     pub shape: Shape,
-    /// How many levels there are.
+    /// The number of levels.
     pub levels: usize,
-    /// What carries them.
+    /// The wind that carries them.
     pub wind: Wind,
 }
 
@@ -104,9 +104,9 @@ impl Tracer {
     }
 }
 
-/// The mean of `value` over a triangle of the sphere: the rule of degree 5 with 7 points by J. Radon ("Zur mechanischen
-/// Kubatur", Monatsh. Math. 52 (1948)) on the flat triangle beneath, each point weighed with the solid angle that its
-/// surroundings cover.
+/// The mean of `value` over a triangle of the sphere: the rule of degree 5 with 7 points by J. Radon ("Zur
+/// mechanischen Kubatur", Monatsh. Math. 52 (1948)) on the flat triangle beneath, each point weighted by the solid
+/// angle that its surroundings cover.
 fn mean_over(mesh: &Mesh, cell: usize, value: impl Fn([f64; 3]) -> f64) -> f64 {
     let root = 15.0_f64.sqrt();
     let rings =
@@ -130,8 +130,7 @@ fn mean_over(mesh: &Mesh, cell: usize, value: impl Fn([f64; 3]) -> f64) -> f64 {
     sum / weights
 }
 
-/// Two directions on the sphere at `at`, at right angles to each other: the right and the upper one of who looks at it
-/// from outside with `up` above.
+/// Two perpendicular directions on the sphere at `at`, seen from outside: right and up, with `up` above.
 pub(crate) fn directions(at: [f64; 3], up: [f64; 3]) -> [[f64; 3]; 2] {
     let right = sphere::unit(cross(up, at));
     [right, cross(at, right)]

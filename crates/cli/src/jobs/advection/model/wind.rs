@@ -2,7 +2,7 @@
 
 use haloport_mesh::sphere::{cross, dot};
 
-/// Days in which the wind goes round the sphere once (Williamson et al. 1992).
+/// Days in which the wind goes round the sphere (Williamson et al. 1992).
 pub const PERIOD: f64 = 12.0;
 
 /// A wind that carries every point round one axis with the same angular speed. Lengths are in radii of the sphere,
@@ -15,9 +15,9 @@ pub struct Wind {
 }
 
 impl Wind {
-    /// Once round in [`PERIOD`] days, about an axis that is tilted from the poles' by `alpha` radians, away from
-    /// longitude 0 (Williamson et al. 1992, equations 75 and 76). The point at longitude 270° on the equator is
-    /// carried along a great circle, whatever `alpha`.
+    /// A wind that goes round in [`PERIOD`] days, about an axis that is tilted from the poles' by `alpha` radians,
+    /// away from longitude 0 (Williamson et al. 1992, equations 75 and 76). It carries the point at longitude 270° on
+    /// the equator along a great circle, whatever `alpha`.
     pub fn tilted(alpha: f64) -> Wind {
         let (sine, cosine) = alpha.sin_cos();
         Wind { axis: [-sine, 0.0, cosine], rate: std::f64::consts::TAU / PERIOD }
@@ -28,13 +28,13 @@ impl Wind {
         self.axis
     }
 
-    /// What flows across any line from `a` to `b` on the sphere to its right is the stream function at `b` less that
-    /// at `a` (per unit of tracer and day). It is a multiple of the coordinate along the axis.
+    /// The stream function: the flow across any line on the sphere from `a` to `b`, to its right, is the difference of
+    /// its values at `b` and `a` (per unit of tracer and day). It is a multiple of the coordinate along the axis.
     pub fn stream_function(&self, at: [f64; 3]) -> f64 {
         self.rate * dot(self.axis, at)
     }
 
-    /// Where the wind carries the point `at` within `days` (O. Rodrigues's rotation formula, 1840).
+    /// The position of the point `at` after `days` (O. Rodrigues's rotation formula, 1840).
     pub fn carried(&self, at: [f64; 3], days: f64) -> [f64; 3] {
         let (sine, cosine) = (self.rate * days).sin_cos();
         let (aside, along) = (cross(self.axis, at), (1.0 - cosine) * dot(self.axis, at));

@@ -9,16 +9,16 @@ use crate::jobs::advection::model::tracer::{Tracer, directions};
 /// Pixels.
 pub(super) const RADIUS: i32 = 164;
 
-/// Points along each axis that a pixel is the mean of.
+/// The number of samples of a pixel along each axis.
 const SAMPLES: i32 = 3;
 
-/// Degrees from one line of the grid of latitudes and longitudes to the next.
+/// Degrees between lines of the grid of latitudes and longitudes.
 const GRATICULE: f64 = 30.0;
 
-/// Dashes around the exact hill.
+/// The number of dashes around the exact hill.
 const DASHES: f64 = 28.0;
 
-/// Where the light comes from: right, up, towards the viewer.
+/// The direction of the light: right, up, towards the viewer.
 const LIGHT: [f64; 3] = [-0.42, 0.5, 0.76];
 
 const PAPER: Rgb = [1.0; 3];
@@ -28,7 +28,7 @@ const EXACT: Rgb = [0.55, 0.93, 1.0];
 /// The tracer of one level at one time.
 #[derive(Clone, Debug)]
 pub struct Snapshot {
-    /// When, in days.
+    /// The time, days.
     pub days: f64,
     /// The value of every cell.
     pub values: Vec<f64>,
@@ -57,7 +57,7 @@ impl<'g> Globe<'g> {
     ) -> Globe<'g> {
         let top = tracer.top(0, snapshot.days);
         let ahead = cross(tracer.wind.axis(), top);
-        // A little behind the hill and north of it, so that it is seen to have gone somewhere.
+        // A little behind the hill and north of it, so that the picture shows the hill's progress.
         let viewer = unit([0, 1, 2].map(|k| top[k] - 0.3 * ahead[k] + if k == 2 { 0.35 } else { 0.0 }));
         let north = |at: [f64; 3]| if at[2].abs() < 0.999 { [0.0, 0.0, 1.0] } else { [1.0, 0.0, 0.0] };
         let [right, up] = directions(viewer, north(viewer));
@@ -81,11 +81,11 @@ impl<'g> Globe<'g> {
                 let mut sum = [0.0; 3];
                 let mut hit = false;
                 for sample in 0..SAMPLES * SAMPLES {
-                    let place = |pixel: i32, sub: i32| {
+                    let position = |pixel: i32, sub: i32| {
                         let within = (f64::from(sub) + 0.5) / f64::from(SAMPLES);
                         (f64::from(pixel) + within) / f64::from(RADIUS) - 1.0
                     };
-                    let (right, down) = (place(x, sample % SAMPLES), place(y, sample / SAMPLES));
+                    let (right, down) = (position(x, sample % SAMPLES), position(y, sample / SAMPLES));
                     let beyond = 1.0 - right * right - down * down;
                     let colour = if beyond > 0.0 {
                         hit = true;
@@ -103,7 +103,7 @@ impl<'g> Globe<'g> {
         }
     }
 
-    /// The colour of a point in the viewer's directions. `cell` is where the search begins and where it ends.
+    /// The colour of a point in the viewer's directions. The search begins at `cell` and sets it to the cell found.
     fn colour(&self, seen: [f64; 3], cell: &mut usize) -> Rgb {
         let at = [0, 1, 2].map(|axis| (0..3).map(|k| seen[k] * self.view[k][axis]).sum());
         *cell = self.find(at, *cell);
@@ -147,7 +147,7 @@ impl<'g> Globe<'g> {
         beside < 0.9 && (y.atan2(x) / std::f64::consts::TAU * DASHES).rem_euclid(1.0) < 0.55
     }
 
-    /// The cell with the point `at`: across each edge that the point is beyond, from `start` on.
+    /// Finds the cell that contains `at`, from `start` on, across each edge that the point lies beyond.
     fn find(&self, at: [f64; 3], start: usize) -> usize {
         let mut cell = start;
         for _ in 0..self.mesh.cells() {

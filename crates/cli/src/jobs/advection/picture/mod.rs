@@ -10,7 +10,7 @@ use globe::{Globe, RADIUS};
 
 mod globe;
 
-/// Why a picture could not be drawn.
+/// The error of a picture that cannot be drawn.
 #[derive(Debug, Error)]
 pub enum PictureError {
     /// A field does not cover the mesh.
@@ -30,13 +30,13 @@ const GAP: i32 = 22;
 const RIGHT: i32 = 196;
 const BOTTOM: i32 = 116;
 
-/// Sizes of text, pixels: legible where the picture is shown in half of its width.
+/// Sizes of text, pixels: legible at half the picture's width.
 const TITLE: f32 = 34.0;
 const LABEL: f32 = 26.0;
 const NOTE: f32 = 24.0;
 
-/// Draws one globe for each snapshot of the first level, each seen from where its hill is, with the borders between the
-/// parts and the exact solution's half height. `note` stands below the title.
+/// Draws one globe for each snapshot of the first level, seen from above its hill, with the borders between the parts
+/// and the exact solution's half height. `note` stands below the title.
 ///
 /// # Errors
 /// [`PictureError::Size`].

@@ -2,14 +2,14 @@
 
 use std::path::PathBuf;
 
-use crate::jobs::advection::model::tracer::Shape;
-use crate::mesh::choice::PartitionChoice;
-use crate::mesh::name::MeshName;
 use clap::Args;
 
 use crate::command::device::DeviceArgs;
 use crate::command::launch::RankArgs;
 use crate::command::values::degrees;
+use crate::jobs::advection::model::tracer::Shape;
+use crate::mesh::choice::PartitionChoice;
+use crate::mesh::name::MeshName;
 use crate::trace::TraceArgs;
 
 /// The longest run, in days.
@@ -33,8 +33,8 @@ pub(crate) struct AdvectionArgs {
     pub(super) mesh: MeshName,
     #[command(flatten)]
     pub(super) ranks: RankArgs,
-    /// Which rank gets which cells: curve (a space-filling curve), metis (in builds with that feature), or a file with
-    /// the number of a rank on each line
+    /// Partition of the cells: curve (a space-filling curve), metis (in builds with that feature), or a file with the
+    /// number of a rank on each line
     #[arg(long, value_name = "HOW", default_value = "curve")]
     pub(super) partition: PartitionChoice,
     #[command(flatten)]
@@ -42,7 +42,7 @@ pub(crate) struct AdvectionArgs {
     /// Days to simulate; the wind goes round the sphere in 12
     #[arg(long, value_name = "D", default_value_t = 12.0, value_parser = days, allow_negative_numbers = true)]
     pub(super) days: f64,
-    /// How far the axis of the wind is tilted, degrees
+    /// Tilt of the wind's axis, degrees
     #[arg(long, value_name = "DEGREES", default_value_t = 45.0, value_parser = degrees, allow_negative_numbers = true)]
     pub(super) alpha: f64,
     /// The hill of tracer: gaussian (smooth) or bell (the cosine bell, which has a kink in its slope)
@@ -51,18 +51,17 @@ pub(crate) struct AdvectionArgs {
     /// Levels above each cell, each with a hill at another place
     #[arg(long, value_name = "L", default_value_t = 1, value_parser = levels, allow_negative_numbers = true)]
     pub(super) levels: usize,
-    /// Limit the slopes, so that nothing becomes negative, at the price of accuracy
+    /// Limit the slopes, so that no value becomes negative, at the price of accuracy
     #[arg(long)]
     pub(super) limited: bool,
-    /// Start each exchange and finish it at once. Without this, cells that need no halo are computed in between, with the
-    /// same results
+    /// Compute nothing while halos travel. The results are the same
     #[arg(long)]
     pub(super) no_overlap: bool,
     /// Folder for the picture
     #[arg(long, value_name = "DIR", default_value = "out/advection")]
     pub(super) out: PathBuf,
-    /// Check the results as well, on a device other than the host also against the CPU backend, and end with 1 if a
-    /// check fails
+    /// Also check the results (on a device other than the host, also against the CPU backend), and exit with 1 if a check
+    /// fails
     #[arg(long)]
     pub(super) verify: bool,
     #[command(flatten)]

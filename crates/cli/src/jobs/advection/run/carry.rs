@@ -2,33 +2,33 @@
 
 use std::time::{Duration, Instant};
 
-use crate::jobs::advection::model::norms::{Level, Norms};
-use crate::jobs::advection::model::solver::{Model, Solver};
-use crate::jobs::common::numbers::{larger, smaller};
-use crate::jobs::common::traffic::{Moved, total};
 use haloport::Reduction;
 use haloport::{Communicator, device::Device, run_ranks};
 use haloport_mesh::Partition;
 
 use super::problem::Case;
 use crate::command::failure::Failure;
+use crate::jobs::advection::model::norms::{Level, Norms};
+use crate::jobs::advection::model::solver::{Model, Solver};
+use crate::jobs::common::numbers::{larger, smaller};
 use crate::jobs::common::progress::Progress;
+use crate::jobs::common::traffic::{Moved, total};
 
 /// Simulated seconds in a day.
 pub(super) const DAY: f64 = 86_400.0;
 
-/// A run is looked at after quarters of it.
+/// The field is measured after each of this many equal parts of a run.
 const QUARTERS: usize = 4;
 
-/// What a run took, on every rank.
+/// The effort of a run, on every rank.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Carried {
     pub(super) steps: usize,
     /// Days.
     pub(super) time_step: f64,
-    /// Of all ranks.
+    /// Summed over all ranks.
     pub(super) halo_cells: usize,
-    /// What one exchange moves, on all ranks.
+    /// The bytes that one exchange moves, summed over all ranks.
     pub(super) moved: Moved,
     /// Time of the steps alone.
     pub(super) stepping: Duration,
@@ -36,10 +36,10 @@ pub(super) struct Carried {
     pub(super) exchange: Duration,
 }
 
-/// What is measured of the whole field, on rank 0.
+/// The measures of the whole field, on rank 0.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Measured {
-    /// Of each level at first.
+    /// Of each level at the start.
     mass: Vec<f64>,
     /// The largest relative change of the mass of any level, at any quarter.
     pub(super) drift: f64,
@@ -52,11 +52,11 @@ pub(super) struct Measured {
     pub(super) field: Vec<f64>,
 }
 
-/// Collective: carries the tracer of `case` to its last day. `look` sees the whole field on rank 0 at first and after
-/// each quarter, with the number of the quarter and the day.
+/// Collective: carries the tracer of `case` to its last day. On rank 0, `look` is passed the whole field at the start
+/// and after each quarter, with the number of the quarter and the day.
 ///
 /// # Errors
-/// [`Failure::Run`], and those of `look`.
+/// [`Failure::Run`], and errors of `look`.
 pub(super) fn carry<D: Device>(
     comm: &Communicator,
     device: &D,
@@ -88,7 +88,7 @@ pub(super) fn carry<D: Device>(
         if done == QUARTERS {
             break;
         }
-        // Nobody's steps are charged with the looking.
+        // So that no rank's steps include the time of `look`.
         comm.barrier()?;
         let began = Instant::now();
         for step in 1..=quarter {
@@ -102,10 +102,10 @@ pub(super) fn carry<D: Device>(
     Ok(carried)
 }
 
-/// Collective: as [`carry`], measured. What only rank 0 knows is empty on the others.
+/// Collective: as [`carry`], with measures, which are empty on all ranks but 0.
 ///
 /// # Errors
-/// [`Failure::Run`], and those of `look`.
+/// [`Failure::Run`].
 pub(super) fn carry_and_measure<D: Device>(
     comm: &Communicator,
     device: &D,
@@ -123,7 +123,7 @@ pub(super) fn carry_and_measure<D: Device>(
     Ok((carried, measured))
 }
 
-/// The field in the end, of ranks that are threads, one for each part of `partition`.
+/// The field in the end, computed on threads, one for each part of `partition`.
 ///
 /// # Errors
 /// [`Failure::Run`].
@@ -198,7 +198,7 @@ impl Measured {
         }
     }
 
-    /// The mass of all levels at first.
+    /// The mass of all levels at the start.
     pub(super) fn mass(&self) -> f64 {
         self.mass.iter().sum()
     }

@@ -1,12 +1,12 @@
 //! `haloport run advection`: a tracer carried once round the sphere.
 //!
-//! The model is [`crate::advection`]. Read in this order:
+//! The model is [`super::model`]. Read in this order:
 //! - this file: from the arguments to the report;
 //! - `args`: the command line, and `problem`: the inputs, checked, before any rank is started;
 //! - `carry`: a run from the first day to the last, measured;
 //! - `order`: the errors over two refinements;
-//! - `verify`: what `--verify` checks;
-//! - `report`: what is printed.
+//! - `verify`: the checks of `--verify`;
+//! - `report`: the printed results.
 
 mod args;
 mod carry;
@@ -17,8 +17,6 @@ mod verify;
 
 use std::time::Instant;
 
-use crate::jobs::advection::model::norms::Level;
-use crate::jobs::advection::picture::{Snapshot, globes};
 use haloport::{Communicator, device::Device, with_device};
 
 pub(crate) use args::AdvectionArgs;
@@ -26,6 +24,8 @@ pub(crate) use args::AdvectionArgs;
 use crate::command::failure::Failure;
 use crate::command::launch::{launched_by, on_ranks, ranks_here};
 use crate::command::print::Report as _;
+use crate::jobs::advection::model::norms::Level;
+use crate::jobs::advection::picture::{Snapshot, globes};
 use crate::jobs::common::checks::conclude;
 use crate::jobs::common::folder::Folder;
 use crate::jobs::common::inputs::{Inputs, shared};
@@ -40,19 +40,19 @@ const SHOWN: [usize; 4] = [0, 1, 2, 4];
 /// Runs the job and prints its report.
 ///
 /// # Errors
-/// [`Failure::BadInput`] before anything is computed or written, [`Failure::Run`] where the run or a check fails.
+/// [`Failure::BadInput`] before anything is computed or written, [`Failure::Run`] if the run or a check fails.
 pub(crate) fn run(args: &AdvectionArgs) -> Result<(), Failure> {
     let any = args.device.open()?;
     let inputs = Inputs::new();
     let problem = || shared(&inputs, || Problem::new(args, &any));
-    // Where ranks are threads, what is wrong with the input is said before any is started.
+    // If ranks are threads, bad input is reported before any is started.
     if launched_by().is_none() {
         let ranks = args.ranks.asked();
         problem().and_then(|problem| ranks.map_or(Ok(()), |ranks| problem.partition(ranks).map(|_| ())))?;
     }
     let ended =
         with_device!(&any, |device| on_ranks(&args.ranks, |comm| on_rank(&comm, device, args, problem()?)))?;
-    // A process without rank 0 has nothing to tell.
+    // A process without rank 0 prints nothing.
     let Some((mut report, measured)) = ended else { return Ok(()) };
     if let (Some(checks), true) = (&mut report.checks, report.in_process) {
         let (case, progress) = (&problem()?.case, Progress::steps(!args.json));
@@ -64,7 +64,7 @@ pub(crate) fn run(args: &AdvectionArgs) -> Result<(), Failure> {
     report.checks.as_deref().map_or(Ok(()), conclude)
 }
 
-/// The job on one rank; rank 0's report and what it measured are those that count.
+/// Runs the job on one rank. The results of rank 0 count.
 fn on_rank<D: Device>(
     comm: &Communicator,
     device: &D,

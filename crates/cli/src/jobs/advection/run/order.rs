@@ -1,21 +1,21 @@
 //! Errors over two refinements, and the order of convergence.
 
-use crate::jobs::advection::model::norms::Norms;
-use crate::jobs::advection::model::tracer::Tracer;
-use crate::jobs::advection::model::wind::PERIOD;
-use crate::mesh::name::MeshName;
 use haloport::{Communicator, device::Device};
 use serde::Serialize;
 
 use super::carry::{DAY, carry_and_measure};
 use super::problem::{Case, Problem};
 use crate::command::failure::Failure;
+use crate::jobs::advection::model::norms::Norms;
+use crate::jobs::advection::model::tracer::Tracer;
+use crate::jobs::advection::model::wind::PERIOD;
 use crate::jobs::common::progress::Progress;
+use crate::mesh::name::MeshName;
 
-/// Divisions of the icosahedron's edges from which on the errors of a hill go with a power of the cell's size.
+/// Divisions of the icosahedron's edges from which on the errors of a hill follow a power of the cell's size.
 const FINE_ENOUGH: usize = 16;
 
-/// Days from the first on which errors are more than those of the first steps.
+/// Days after which errors are larger than those of the first steps.
 const LONG_ENOUGH: f64 = 1.0;
 
 /// The errors of the first level on one mesh.
@@ -24,19 +24,19 @@ pub(super) struct Rung {
     pub(super) mesh: String,
     pub(super) cells: usize,
     pub(super) norms: Norms,
-    /// With those of the next coarser mesh; null for the coarsest.
+    /// From those of the next coarser mesh; null for the coarsest.
     pub(super) order: Option<Norms>,
 }
 
-/// How long the runs are whose errors are compared: as long as the job, but once round at most, after which coarse
-/// meshes have little left of a hill.
+/// The length of the compared runs: that of the job, but once round at most, since coarse meshes have little left of a
+/// hill afterwards.
 pub(super) fn days(case: &Case) -> f64 {
     case.days.clamp(LONG_ENOUGH, PERIOD)
 }
 
 /// Collective: errors on three meshes of the family, each finer than the one before, after [`days`]. The finest is the
-/// job's own or a finer one where that is too coarse to show an order; `norms` are the errors of the job, which is not
-/// run again. Empty but on rank 0.
+/// job's own, or a finer one if that is too coarse to show an order. `norms` are the errors of the job, which does not
+/// run again. Empty on all ranks but 0.
 ///
 /// # Errors
 /// [`Failure::Run`].

@@ -1,29 +1,29 @@
 //! The inputs, checked.
 
-use crate::jobs::advection::model::norms::areas;
-use crate::jobs::advection::model::tracer::Tracer;
-use crate::jobs::advection::model::wind::Wind;
-use crate::mesh::choice::PartitionChoice;
-use crate::mesh::name::MeshName;
 use haloport::AnyDevice;
 use haloport_mesh::{Mesh, Partition, PartitionError};
 
 use super::args::AdvectionArgs;
 use crate::command::failure::Failure;
 use crate::command::memory::{gib, room};
+use crate::jobs::advection::model::norms::areas;
+use crate::jobs::advection::model::tracer::Tracer;
+use crate::jobs::advection::model::wind::Wind;
 use crate::jobs::common::inputs::{Inputs, shared};
+use crate::mesh::choice::PartitionChoice;
+use crate::mesh::name::MeshName;
 
-/// Bytes of memory for each cell, about: the mesh, its parts on all ranks, and what the kernels read.
+/// Bytes of memory for each cell, about: the mesh, its parts on all ranks, and the arrays of kernels.
 const BYTES_PER_CELL: u128 = 1500;
 
 /// As [`BYTES_PER_CELL`], for each level of each cell: the fields of all ranks and whole fields on rank 0.
 const BYTES_PER_LEVEL: u128 = 100;
 
-/// What is computed, whoever computes it.
+/// The problem, the same on all ranks.
 #[derive(Debug)]
 pub(super) struct Problem {
     pub(super) case: Case,
-    /// Which rank gets which cells.
+    /// The partition that the arguments choose.
     choice: PartitionChoice,
     partition: Inputs<Partition>,
     /// Whether the terminal shows the progress.
@@ -48,7 +48,7 @@ impl Problem {
     /// Makes the mesh.
     ///
     /// # Errors
-    /// [`Failure::BadInput`] for a mesh that cannot be made or is too large for the machine.
+    /// [`Failure::BadInput`] if the mesh cannot be made or is too large for the machine.
     pub(super) fn new(args: &AdvectionArgs, device: &AnyDevice) -> Result<Problem, Failure> {
         let cells = args.mesh.cells().unwrap_or(usize::MAX) as u128;
         let needed = cells.saturating_mul(BYTES_PER_CELL + BYTES_PER_LEVEL * args.levels as u128);
@@ -70,7 +70,7 @@ impl Problem {
         })
     }
 
-    /// The partition for the ranks of the job, whose number is always the same.
+    /// The partition for the job's ranks, whose number is the same at each call.
     ///
     /// # Errors
     /// [`Failure::BadInput`].
@@ -103,7 +103,7 @@ impl Problem {
 
 impl Case {
     /// # Errors
-    /// [`Failure::BadInput`] where the mesh cannot be made.
+    /// [`Failure::BadInput`] if the mesh cannot be made.
     pub(super) fn new(
         name: MeshName,
         tracer: Tracer,
@@ -115,7 +115,7 @@ impl Case {
         Ok(Case { name, areas: areas(&mesh), mesh, tracer, days, limited, overlap })
     }
 
-    /// The parts of a space-filling curve; some are empty where there are more ranks than cells.
+    /// The partition along a space-filling curve; with more ranks than cells, some parts are empty.
     ///
     /// # Errors
     /// [`PartitionError`].
@@ -128,7 +128,7 @@ impl Case {
         Partition::with_empty_parts(&self.mesh, (0..cells).map(|cell| parts.part(cell)).collect(), ranks)
     }
 
-    /// Cells dealt out like cards: every one has neighbours of other ranks.
+    /// Cells dealt out to ranks in turns, so that each has neighbours of other ranks.
     ///
     /// # Errors
     /// [`PartitionError`].

@@ -1,11 +1,9 @@
-//! What is printed.
+//! The printed results.
 
 use std::io::{self, Write};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::jobs::advection::model::norms::Norms;
-use crate::jobs::advection::model::wind::PERIOD;
 use haloport::Communicator;
 use haloport::device::DeviceInfo;
 use haloport_mesh::Partition;
@@ -16,6 +14,8 @@ use super::carry::{Carried, DAY, Measured};
 use super::order::{self, Rung};
 use super::problem::{Case, Problem};
 use crate::command::print;
+use crate::jobs::advection::model::norms::Norms;
+use crate::jobs::advection::model::wind::PERIOD;
 use crate::jobs::common::checks::{Check, write_checks};
 use crate::jobs::common::performance::{Effort, Performance};
 
@@ -44,7 +44,7 @@ pub(super) struct Report {
     largest: f64,
     /// The largest of any level.
     norms: Norms,
-    /// Errors of the first level over two refinements, and after how many days.
+    /// Errors of the first level over two refinements, after this many days.
     ladder_days: f64,
     pub(super) ladder: Vec<Rung>,
     pub(super) picture: PathBuf,
@@ -153,7 +153,7 @@ impl Report {
     }
 }
 
-/// What the picture says below its title.
+/// The note below the title of the picture.
 pub(super) fn note(args: &AdvectionArgs, case: &Case, ranks: usize, measured: &Measured) -> String {
     let ranks = if ranks == 1 { "1 rank".into() } else { format!("{ranks} ranks") };
     let drift = match measured.drift {

@@ -1,6 +1,5 @@
-//! What `--verify` checks.
+//! The checks of `--verify`.
 
-use crate::jobs::common::numbers::{differing, largest_difference};
 use haloport::{AnyDevice, Communicator, device::Device, run_ranks, with_device};
 use haloport_mesh::Partition;
 
@@ -9,15 +8,16 @@ use super::order::Rung;
 use super::problem::Case;
 use crate::command::failure::Failure;
 use crate::jobs::common::checks::{Check, STEPS_AS_ON_CPU, on_rank_0};
+use crate::jobs::common::numbers::{differing, largest_difference};
 use crate::jobs::common::progress::Progress;
 
-/// Numbers of ranks whose fields are compared.
+/// The numbers of ranks whose fields are compared.
 const RANKS: [usize; 5] = [1, 2, 3, 4, 8];
 
-/// The lowest order, of the two finest meshes.
+/// The lowest order of convergence between the two finest meshes.
 const ORDER: f64 = 1.8;
 
-/// What is checked of the run itself and of its errors on several meshes.
+/// The checks of the run itself and of its errors on several meshes.
 pub(super) fn of_the_run(case: &Case, measured: &Measured, ladder: &[Rung]) -> Vec<Check> {
     let mut checks =
         vec![Check::below("mass", "mass is conserved: largest relative change", measured.drift, 1e-12, "")];
@@ -37,7 +37,8 @@ pub(super) fn of_the_run(case: &Case, measured: &Measured, ladder: &[Rung]) -> V
     checks
 }
 
-/// Fields on several numbers of ranks, as threads, against `field`, the job's, after all steps; each in two partitions.
+/// Runs on several numbers of ranks, as threads, each with two partitions, and compares their fields with `field`, the
+/// job's, after all steps.
 ///
 /// # Errors
 /// [`Failure::Run`].
@@ -54,7 +55,7 @@ pub(super) fn same_fields_on_any_ranks<D: Device>(
         if ranks > 1 {
             partitions.push(case.dealt(ranks).map_err(failed)?);
         }
-        for (partition, how) in partitions.iter().zip(["along a curve", "dealt out like cards"]) {
+        for (partition, how) in partitions.iter().zip(["along a curve", "dealt out in turns"]) {
             progress.say(format!("the field of {ranks} ranks, cells {how}"));
             different += differing(&in_process(device, case, partition)?, field);
         }
@@ -63,14 +64,14 @@ pub(super) fn same_fields_on_any_ranks<D: Device>(
     Ok(Check::same_fields(
         different,
         format!(
-            "fields on {} ranks, cells along a curve and dealt out like cards, are bit for bit the job's after all \
+            "fields on {} ranks, cells along a curve and dealt out in turns, are bit for bit the job's after all \
              steps: values that differ",
             ranks.join(", ")
         ),
     ))
 }
 
-/// Collective: the field of these ranks, which rank 0 has, against that of one rank, which it computes alone.
+/// Collective: rank 0 runs on one rank alone, and compares that field with `field`, which it has of all ranks.
 ///
 /// # Errors
 /// [`Failure::Run`].
@@ -92,10 +93,10 @@ pub(super) fn same_field_as_one_rank<D: Device>(
     ))
 }
 
-/// Collective: the field of these ranks on this device against that of one rank on the CPU backend.
+/// Collective: compares the field of these ranks on this device with that of one rank on the CPU backend.
 ///
 /// # Errors
-/// [`Failure::Run`], also where this build has no CPU backend.
+/// [`Failure::Run`], also if this build has no CPU backend.
 pub(super) fn same_field_as_on_cpu<D: Device>(
     comm: &Communicator,
     device: &D,

@@ -1,13 +1,12 @@
 //! The rolling mean on ranks that own consecutive rows of a table.
 //!
-//! The mean of a row is that of all values in the rows before it, and in itself, whose times
-//! lie within the window that ends with it: those later than its time less the window (as
-//! `rolling(window).mean()` of pandas). Missing values are left out; where all are missing
-//! there is no mean.
+//! The mean of a row is that of all values in the rows up to it whose times lie within the window that ends with it:
+//! times later than the row's less the window (as in `rolling(window).mean()` of pandas). Missing values are left out;
+//! if all are missing, there is no mean.
 //!
-//! A rank needs rows of the ranks before it. It passes to the right what the next rank can
-//! need of its own rows, then what came from the left in the round before, until the window of
-//! the next rank is filled or the table has begun. So a window may reach over many ranks.
+//! A rank needs rows of the ranks before it. It passes the rows that the next rank can need to the right: first its
+//! own, then those received in the round before, until the next rank's window is full or the table has begun. So a
+//! window may reach over many ranks.
 
 use bytemuck::{cast_slice, pod_collect_to_vec};
 use haloport::line::{NextRound, Payloads};
@@ -15,10 +14,10 @@ use haloport::{Line, LineExchange, SparseError};
 
 use super::table::Table;
 
-/// The means of the rows that a rank owns, and what that took.
+/// The means of the rows that a rank owns, and the communication for them.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Means {
-    /// Row by row; not a number where a window holds no value.
+    /// Row by row; NaN if a window holds no value.
     pub values: Vec<f64>,
     /// Rounds in which ranks passed rows on.
     pub rounds: usize,
@@ -26,8 +25,8 @@ pub struct Means {
     pub bytes: u64,
 }
 
-/// Collective: the means of the rows that this rank owns of `table`, which every rank has the
-/// same of. `window` is in the units of its times, and above 0.
+/// Collective: computes the means of the rows of `table` that this rank owns; every rank has the same table. `window`
+/// is in the units of its times, and above 0.
 ///
 /// # Errors
 /// [`SparseError`].
@@ -35,9 +34,9 @@ pub fn rolling_mean(line: &Line, table: &Table, window: f64) -> Result<Means, Sp
     let mine = line.mine();
     let own = Rows::of(table, mine.start as usize..mine.end as usize);
     let first_of_line = line.left().is_none();
-    // What the rank after this one can need ends a window before the last row of this one.
+    // The next rank needs rows up to a window before the last row of this one.
     let reach = own.times().last().map(|last| window_begin(last, window));
-    // What this rank needs begins after this time.
+    // This rank needs rows later than this.
     let need = own.times().next().map(|first| window_begin(first, window));
 
     let mut before = Rows { width: own.width, cells: Vec::new() };
@@ -45,12 +44,12 @@ pub fn rolling_mean(line: &Line, table: &Table, window: f64) -> Result<Means, Sp
     let (mut begun, mut passed_all) = (false, line.right().is_none());
     let (mut bytes, mut passing) = (0, 0);
     let rounds = LineExchange::new(line)?.rounds(|came| {
-        // What was to be passed on has been, since this is called again.
+        // This is called again after the last rows were passed on.
         bytes += std::mem::take(&mut passing);
         let next = if std::mem::replace(&mut begun, true) {
             came.left.as_deref().map(|payload| Part::from_bytes(payload, own.width))
         } else {
-            // A rank without rows has nothing to say before something comes.
+            // A rank without rows passes nothing on before it has received something.
             (reach.is_some() || first_of_line).then(|| Part { rows: own.clone(), last: first_of_line })
         };
         if let (Some(part), Some(_)) = (&next, &came.left) {
@@ -70,7 +69,7 @@ pub fn rolling_mean(line: &Line, table: &Table, window: f64) -> Result<Means, Sp
     Ok(Means { values: before.means(first, window), rounds, bytes })
 }
 
-/// The window that ends with `time` holds what is later than this: never `time` itself, though the difference may be lost
+/// The window that ends with `time` holds times later than this: never `time` itself, even if the difference is lost
 /// in rounding.
 fn window_begin(time: f64, window: f64) -> f64 {
     (time - window).min(time.next_down())
@@ -84,10 +83,10 @@ struct Rows {
     cells: Vec<f64>,
 }
 
-/// What is passed on.
+/// The rows that are passed on.
 struct Part {
     rows: Rows,
-    /// No rank further right needs earlier rows.
+    /// Whether no rank further right needs earlier rows.
     last: bool,
 }
 
@@ -105,7 +104,7 @@ impl Rows {
         self.cells.chunks_exact(self.width).map(|row| row[0])
     }
 
-    /// Whether there is a row that a window that begins after `begin` does not hold.
+    /// Whether there is a row before any window that begins after `begin`.
     fn reaches(&self, begin: Option<f64>) -> bool {
         begin.is_some_and(|begin| self.times().next().is_some_and(|time| time <= begin))
     }
@@ -128,7 +127,7 @@ impl Rows {
     }
 }
 
-/// The mean of the values that are there, added from the first on.
+/// The mean of the values that are not missing, added from the first on.
 fn mean(values: impl Iterator<Item = f64>) -> f64 {
     let (mut sum, mut count) = (0.0, 0u32);
     for value in values.filter(|value| !value.is_nan()) {
@@ -139,8 +138,8 @@ fn mean(values: impl Iterator<Item = f64>) -> f64 {
 }
 
 impl Part {
-    /// Without the rows that no window holds which begins after `reach`. If there are any, none
-    /// before them are needed either.
+    /// Removes the rows that lie in no window that begins after `reach`. If there are any, earlier rows are not needed
+    /// either.
     fn within(mut self, reach: Option<f64>) -> Part {
         if let Some(reach) = reach {
             let early = self.rows.times().take_while(|&time| time <= reach).count();
@@ -150,7 +149,7 @@ impl Part {
         self
     }
 
-    /// The cells, then whether it is the last.
+    /// The cells, then whether these are the last rows.
     fn to_bytes(&self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(size_of_val(&self.rows.cells[..]) + 1);
         bytes.extend_from_slice(cast_slice(&self.rows.cells));
@@ -160,7 +159,7 @@ impl Part {
 
     fn from_bytes(bytes: &[u8], width: usize) -> Part {
         let (last, cells) = bytes.split_last().map_or((1, &[][..]), |(last, cells)| (*last, cells));
-        // Whole rows and no more; the sender has sent just that.
+        // Whole rows alone: the sender has sent no more.
         let whole = cells.len() / (width * size_of::<f64>()) * width * size_of::<f64>();
         Part { rows: Rows { width, cells: pod_collect_to_vec(&cells[..whole]) }, last: last != 0 }
     }
@@ -258,7 +257,7 @@ mod tests {
         let text: String = (0..1000).fold("t,a\n".into(), |text, row| text + &format!("{row},1\n"));
         let table = Table::from_bytes(text.as_bytes(), None, &[]).unwrap();
         let means = run_ranks(4, |comm| Ok(rolling_mean(&Line::even(&comm, 1000)?, &table, 10.0)?)).unwrap();
-        // Ten rows of two cells of eight bytes, and whether they are the last.
+        // Ten rows of two cells of eight bytes, and the mark of the last rows.
         assert_eq!(means.iter().map(|means| means.bytes).collect::<Vec<_>>(), [161, 161, 161, 0]);
         assert_eq!(means[0].rounds, 1);
     }

@@ -12,19 +12,19 @@ use thiserror::Error;
 pub struct Table {
     /// The name of the column of times.
     pub time: String,
-    /// Whether times are dates; then they are counted in seconds from the beginning of 1970.
+    /// Whether times are dates; they are then seconds from the beginning of 1970.
     pub dates: bool,
     /// The time of each row.
     pub times: Vec<f64>,
-    /// The time of each row as the table has it.
+    /// The time of each row as text of the table.
     pub labels: Vec<String>,
     /// The names of the columns of values.
     pub names: Vec<String>,
-    /// The values, row by row; missing ones are not a number.
+    /// The values, row by row; missing ones are NaN.
     pub values: Vec<f64>,
 }
 
-/// Why a table could not be read.
+/// The error of a table that cannot be read.
 #[derive(Debug, Error)]
 pub enum TableError {
     /// The file could not be opened.
@@ -32,7 +32,7 @@ pub enum TableError {
     Open {
         /// The file asked for.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the system.
         source: std::io::Error,
     },
     /// The text is no CSV.
@@ -46,7 +46,7 @@ pub enum TableError {
         /// The columns of the table.
         found: String,
     },
-    /// There is nothing to take a mean of.
+    /// There is no column of values.
     #[error("the table needs a column of times and at least one of values, found {found}")]
     NoValues {
         /// The columns of the table.
@@ -62,7 +62,7 @@ pub enum TableError {
         line: u64,
         /// The column.
         column: String,
-        /// What the first row has.
+        /// The expected time.
         expected: &'static str,
         /// The text of the cell.
         found: String,
@@ -104,26 +104,25 @@ impl Table {
         Table::from_bytes(&bytes, time, values)
     }
 
-    /// Reads CSV: a header, then rows in the order of the column `time` (the first if not
-    /// said), which holds dates such as `2020-01-31` or `2020-01-31T12:30:00`, or numbers. Of
-    /// `values`, all other columns if none are named, empty cells are missing, and `NaN` and
-    /// `inf` are refused. Lines that begin with `#` are comments.
+    /// Reads CSV: a header, then rows in the order of the column `time` (`None`: the first), which holds dates such as
+    /// `2020-01-31` or `2020-01-31T12:30:00`, or numbers. `values` names the columns of values; all others if it is
+    /// empty. Empty cells are missing values; `NaN` and `inf` are refused. Lines that begin with `#` are comments.
     ///
     /// # Errors
-    /// [`TableError`], of the first line that is wrong.
+    /// [`TableError`] of the first line that is wrong.
     pub fn from_bytes(bytes: &[u8], time: Option<&str>, values: &[String]) -> Result<Table, TableError> {
         let mut csv = ReaderBuilder::new().comment(Some(b'#')).trim(Trim::All).from_reader(bytes);
         let header = csv.headers()?.clone();
-        let time_place = time.map_or(Ok(0), |name| place(&header, name))?;
+        let time_column = time.map_or(Ok(0), |name| index_of(&header, name))?;
         let places = match values {
-            [] => (0..header.len()).filter(|&column| column != time_place).collect(),
-            names => names.iter().map(|name| place(&header, name)).collect::<Result<Vec<_>, _>>()?,
+            [] => (0..header.len()).filter(|&column| column != time_column).collect(),
+            names => names.iter().map(|name| index_of(&header, name)).collect::<Result<Vec<_>, _>>()?,
         };
         if places.is_empty() {
             return Err(TableError::NoValues { found: list(&header) });
         }
         let mut table = Table {
-            time: header[time_place].to_owned(),
+            time: header[time_column].to_owned(),
             dates: false,
             times: Vec::new(),
             labels: Vec::new(),
@@ -133,7 +132,7 @@ impl Table {
         for record in csv.records() {
             let record = record?;
             let line = record.position().map_or(0, csv::Position::line);
-            table.add_time(&record[time_place], line)?;
+            table.add_time(&record[time_column], line)?;
             for &place in &places {
                 table.values.push(value(&record[place]).ok_or_else(|| TableError::Value {
                     line,
@@ -184,7 +183,7 @@ impl Table {
     }
 }
 
-fn place(header: &StringRecord, name: &str) -> Result<usize, TableError> {
+fn index_of(header: &StringRecord, name: &str) -> Result<usize, TableError> {
     header
         .iter()
         .position(|column| column == name)
@@ -200,7 +199,7 @@ fn number(text: &str) -> Option<f64> {
     text.parse().ok().filter(|number: &f64| number.is_finite())
 }
 
-/// A number, or not a number where it is missing.
+/// A number; NaN if the cell is empty.
 fn value(text: &str) -> Option<f64> {
     if text.is_empty() { Some(f64::NAN) } else { number(text) }
 }

@@ -7,7 +7,7 @@ use std::str::FromStr;
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Window {
     number: f64,
-    /// Seconds, and their name.
+    /// Seconds, and the text from which they were read.
     unit: Option<(f64, &'static str)>,
 }
 

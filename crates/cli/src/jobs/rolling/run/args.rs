@@ -2,10 +2,10 @@
 
 use std::path::PathBuf;
 
-use crate::jobs::rolling::model::window::Window;
 use clap::Args;
 
 use crate::command::launch::RankArgs;
+use crate::jobs::rolling::model::window::Window;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -34,7 +34,7 @@ pub(crate) struct RollingArgs {
     /// Folder for the means and a picture
     #[arg(long, value_name = "DIR", default_value = "out/rolling")]
     pub(super) out: PathBuf,
-    /// Check the results as well, and end with 1 if a check fails
+    /// Also check the results, and exit with 1 if a check fails
     #[arg(long)]
     pub(super) verify: bool,
     /// Print one JSON object

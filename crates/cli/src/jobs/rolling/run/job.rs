@@ -3,25 +3,25 @@
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use crate::jobs::rolling::chart::chart;
-use crate::jobs::rolling::model::mean::rolling_mean;
-use crate::jobs::rolling::model::table::Table;
 use haloport::Reduction;
 use haloport::{Communicator, Line};
 
 use super::problem::Problem;
 use crate::command::failure::Failure;
 use crate::jobs::common::folder::Folder;
+use crate::jobs::rolling::chart::chart;
+use crate::jobs::rolling::model::mean::rolling_mean;
+use crate::jobs::rolling::model::table::Table;
 
-/// What became of the run. What only rank 0 knows is empty on the others.
+/// The results of the run; on ranks other than 0, some are empty.
 #[derive(Debug, Default)]
-pub(super) struct Done {
+pub(super) struct Results {
     /// The means of all rows, row by row.
     pub(super) means: Vec<f64>,
     pub(super) rounds: usize,
-    /// Bytes that all ranks have passed on.
+    /// Bytes passed on by all ranks.
     pub(super) bytes: u64,
-    /// The rows of the rank that owns fewest, and of the one that owns most.
+    /// The smallest and the largest number of rows of a rank.
     pub(super) rows_of_rank: [u64; 2],
     /// Time of the means alone, of the slowest rank.
     pub(super) wall: Duration,
@@ -33,7 +33,7 @@ pub(super) struct Done {
 ///
 /// # Errors
 /// [`Failure::Run`].
-pub(super) fn compute(comm: &Communicator, table: &Table, window: f64) -> Result<Done, Failure> {
+pub(super) fn compute(comm: &Communicator, table: &Table, window: f64) -> Result<Results, Failure> {
     let line = Line::even(comm, table.rows() as u64)?;
     comm.barrier()?;
     let began = Instant::now();
@@ -46,7 +46,7 @@ pub(super) fn compute(comm: &Communicator, table: &Table, window: f64) -> Result
     // In the order of the ranks, which is that of the rows.
     let gathered = comm.sparse_exchange_bytes(vec![(0, bytemuck::cast_slice(&means.values).to_vec())])?;
     let [nanoseconds, most, least] = largest;
-    Ok(Done {
+    Ok(Results {
         means: gathered
             .iter()
             .flat_map(|(_, bytes)| bytemuck::pod_collect_to_vec::<u8, f64>(bytes))
@@ -55,7 +55,7 @@ pub(super) fn compute(comm: &Communicator, table: &Table, window: f64) -> Result
         bytes: bytes[0],
         rows_of_rank: [!least, most],
         wall: Duration::from_nanos(nanoseconds),
-        ..Done::default()
+        ..Results::default()
     })
 }
 
@@ -68,7 +68,7 @@ pub(super) fn run(
     problem: &Problem,
     title: &str,
     folder: &Folder,
-) -> Result<Done, Failure> {
+) -> Result<Results, Failure> {
     let mut done = compute(comm, &problem.table, problem.window)?;
     if comm.rank() == 0 {
         done.record = folder.write("rolling.csv", &record(&problem.table, &done.means)?)?;
@@ -79,8 +79,8 @@ pub(super) fn run(
     Ok(done)
 }
 
-/// The means as CSV: the times as the table has them, and a column for each of the table's. Where there is no mean
-/// the cell is empty. Numbers are written so that reading gives the same bits.
+/// The means as CSV: the times as text of the table, and a column for each of the table's. A cell without a mean is
+/// empty. Reading the numbers gives the same bits.
 fn record(table: &Table, means: &[f64]) -> Result<Vec<u8>, Failure> {
     let refuse = |error: csv::Error| Failure::Run(format!("cannot write the means: {error}"));
     let mut csv = csv::Writer::from_writer(Vec::new());

@@ -1,11 +1,11 @@
 //! `haloport run rolling`: rolling means by time window over a sorted table.
 //!
-//! What is computed is [`crate::rolling`]. Read in this order:
+//! The computation is [`super::model`]. Read in this order:
 //! - this file: from the arguments to the report;
 //! - `args`: the command line, and `problem`: the inputs, checked, before any rank is started;
 //! - `job`: the run on one rank;
-//! - `verify`: what `--verify` checks;
-//! - `report`: what is printed.
+//! - `verify`: the checks of `--verify`;
+//! - `report`: the printed results.
 
 mod args;
 mod job;
@@ -29,17 +29,17 @@ use report::Report;
 /// Runs the job and prints its report.
 ///
 /// # Errors
-/// [`Failure::BadInput`] before anything is computed or written, [`Failure::Run`] where the run or a check fails.
+/// [`Failure::BadInput`] before anything is computed or written, [`Failure::Run`] if the run or a check fails.
 pub(crate) fn run(args: &RollingArgs) -> Result<(), Failure> {
     let inputs = Inputs::new();
     let problem = || shared(&inputs, || Problem::new(args));
-    // Where ranks are threads, what is wrong with the input is said before any is started. Processes read it for
-    // themselves, once they know that the one of rank 0 speaks for all.
+    // If ranks are threads, bad input is reported before any is started. Processes read the input later, when they
+    // know that rank 0 reports for all.
     if launched_by().is_none() {
         problem()?;
     }
     let report = on_ranks(&args.ranks, |comm| on_rank(&comm, args, problem()?))?;
-    // A process without rank 0 has nothing to tell.
+    // A process without rank 0 prints nothing.
     let Some(mut report) = report else { return Ok(()) };
     if let (Some(checks), true) = (&mut report.checks, report.in_process) {
         checks.extend(verify::on_any_ranks(problem()?)?);
@@ -48,7 +48,7 @@ pub(crate) fn run(args: &RollingArgs) -> Result<(), Failure> {
     report.checks.as_deref().map_or(Ok(()), conclude)
 }
 
-/// The job on one rank; rank 0's report is the one that counts.
+/// Runs the job on one rank. The report of rank 0 counts.
 fn on_rank(comm: &Communicator, args: &RollingArgs, problem: &Problem) -> Result<Report, Failure> {
     let folder = Folder::agree(comm, &args.out)?;
     let title = format!("Rolling mean over {}", args.window);

@@ -6,7 +6,7 @@ use crate::jobs::rolling::model::table::Table;
 use super::args::RollingArgs;
 use crate::jobs::common::inputs::about_file;
 
-/// What is computed, whoever computes it.
+/// The problem, the same on all ranks.
 #[derive(Debug)]
 pub(super) struct Problem {
     pub(super) table: Table,
@@ -15,7 +15,7 @@ pub(super) struct Problem {
 }
 
 impl Problem {
-    /// Reads the table; what is wrong with it or the window is said in one line.
+    /// Reads the table and the window; an error is one line.
     pub(super) fn new(args: &RollingArgs) -> Result<Problem, String> {
         let time = args.time.as_deref();
         let table = match &args.table {

@@ -1,4 +1,4 @@
-//! What is printed.
+//! The printed results.
 
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -7,7 +7,7 @@ use haloport::Communicator;
 use serde::Serialize;
 
 use super::args::RollingArgs;
-use super::job::Done;
+use super::job::Results;
 use super::problem::Problem;
 use crate::command::print;
 use crate::command::text::bytes;
@@ -26,7 +26,7 @@ pub(super) struct Report {
     window: String,
     ranks: usize,
     transport: &'static str,
-    /// Of the rank that owns fewest, and of the one that owns most.
+    /// The smallest and the largest number of rows of a rank.
     rows_of_rank: [u64; 2],
     rounds: usize,
     /// Passed on by all ranks.
@@ -48,7 +48,7 @@ struct Column {
     name: String,
     /// Cells without a value, which means leave out.
     missing: usize,
-    /// Rows without a mean, as their windows hold no value.
+    /// Rows without a mean, since their windows hold no value.
     without_mean: usize,
     /// The mean of the last row.
     last_mean: Option<f64>,
@@ -59,7 +59,7 @@ impl Report {
         args: &RollingArgs,
         problem: &Problem,
         comm: &Communicator,
-        done: Done,
+        done: Results,
         in_process: bool,
         checks: Option<Vec<Check>>,
     ) -> Report {

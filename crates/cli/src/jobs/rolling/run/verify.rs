@@ -1,19 +1,19 @@
-//! What `--verify` checks: the means are bit for bit those of one rank.
+//! The checks of `--verify`: the means are bit for bit those of one rank.
 
-use crate::jobs::rolling::model::table::Table;
 use haloport::{Communicator, run_ranks};
 
-use super::job::{Done, compute};
+use super::job::{Results, compute};
 use super::problem::Problem;
 use crate::command::failure::Failure;
 use crate::jobs::common::checks::{Check, on_rank_0};
 use crate::jobs::common::numbers::differing;
+use crate::jobs::rolling::model::table::Table;
 
-/// Numbers of ranks whose means are compared with those of one rank.
+/// The numbers of ranks whose means are compared with those of one rank.
 const RANKS: [usize; 4] = [2, 3, 4, 8];
 
-/// Ranks that are threads: the means on several numbers of ranks, of the window and of one that is wider than what
-/// any rank owns.
+/// Computes means on several numbers of ranks, as threads, for the window and for one wider than the rows of any rank,
+/// and compares them with those of one rank.
 ///
 /// # Errors
 /// [`Failure::Run`].
@@ -32,7 +32,7 @@ pub(super) fn on_any_ranks(problem: &Problem) -> Result<Vec<Check>, Failure> {
         .collect()
 }
 
-/// Collective: the means of these ranks against those of one rank, which rank 0 computes alone.
+/// Collective: compares the means of these ranks with those of one rank, which rank 0 computes alone.
 ///
 /// # Errors
 /// [`Failure::Run`].
@@ -48,7 +48,7 @@ pub(super) fn as_on_one_rank(comm: &Communicator, problem: &Problem) -> Result<V
         .collect()
 }
 
-/// The window, and one of half of the table.
+/// The window, and one over half of the table.
 fn windows(problem: &Problem) -> impl Iterator<Item = (&'static str, f64)> {
     let times = &problem.table.times;
     let span = times.last().zip(times.first()).map_or(0.0, |(last, first)| last - first);
@@ -63,8 +63,8 @@ fn check(differing: usize, what: String) -> Check {
     )
 }
 
-/// The means on ranks that are threads.
-fn in_process(ranks: usize, table: &Table, window: f64) -> Result<Done, Failure> {
+/// The means, computed on threads.
+fn in_process(ranks: usize, table: &Table, window: f64) -> Result<Results, Failure> {
     let done = run_ranks(ranks, |comm| Ok(compute(&comm, table, window)?))?;
     done.into_iter().next().ok_or_else(|| Failure::Run("rank 0 has no means".into()))
 }

@@ -10,7 +10,7 @@ use crate::jobs::tsunami::model::relief::Relief;
 /// Width of the margin on every side, cells: a second-order face looks two cells each way.
 pub const MARGIN: usize = 2;
 
-/// One rank's owned cells and everything about them that does not change in time.
+/// One rank's owned cells, and all data about them that does not change in time.
 ///
 /// Arrays of cells have `ny + 2 * MARGIN` rows of `pitch` elements, south row first, and the
 /// owned cell (row 0, column 0) at row `MARGIN`, element `MARGIN`. Elements of a row beyond
@@ -31,7 +31,7 @@ pub struct Block {
     pub metric: Metric,
 }
 
-/// What a stage reads of a block: borrowed, so that the arrays may lie anywhere. See [`Block`].
+/// The parts of a block that a stage reads, borrowed, so that the arrays may lie anywhere. See [`Block`].
 #[derive(Clone, Copy, Debug)]
 pub struct BlockView<'a> {
     /// Elements from one row of an array to the next.
@@ -77,15 +77,15 @@ pub struct StateMut<'a> {
     pub hv: &'a mut [f64],
 }
 
-/// What a stage reads of a state. It asks for no more than it computes with: other cells may be changing meanwhile.
+/// The elements of a state that a stage reads. It asks for no more, since other cells may be changing meanwhile.
 pub trait Input {
     /// These elements of the three arrays.
     fn elements(&self, elements: Range<usize>) -> State<'_>;
 }
 
-/// Where a stage puts its results.
+/// The output of a stage.
 pub trait Output {
-    /// The cells `columns` of `row` (owned, counted from the first) of the three arrays, to write.
+    /// The cells `columns` of `row` (owned, counted from the first) of the three arrays, for writing.
     fn cells(&mut self, row: usize, columns: Range<usize>) -> StateMut<'_>;
 }
 
@@ -108,7 +108,7 @@ pub struct Fields {
     pub hv: Vec<f64>,
 }
 
-/// Why a block could not be made.
+/// The error of a block that cannot be made.
 #[derive(Debug, Error, PartialEq, Eq)]
 pub enum BlockError {
     /// The block reaches beyond the grid or is too thin to fill a neighbour's margin.
@@ -116,11 +116,11 @@ pub enum BlockError {
     Extent {
         /// "columns" or "rows".
         axis: &'static str,
-        /// How many the grid has.
+        /// The number in the grid.
         available: usize,
-        /// The first one asked for.
+        /// The first one requested.
         start: usize,
-        /// One after the last one asked for.
+        /// One after the last one requested.
         end: usize,
     },
     /// The rows of the arrays would overlap.
@@ -128,7 +128,7 @@ pub enum BlockError {
     Pitch {
         /// Owned cells of a row and two margins.
         expected: usize,
-        /// The pitch asked for.
+        /// The pitch requested.
         found: usize,
     },
 }
@@ -193,7 +193,7 @@ impl Block {
         (self.ny() + 2 * MARGIN) * self.pitch
     }
 
-    /// Never: a block owns cells.
+    /// Always false: a block owns cells.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -252,7 +252,7 @@ impl Fields {
         State { h: &self.h, hu: &self.hu, hv: &self.hv }
     }
 
-    /// The owned rows `rows`, counted from the first, to write.
+    /// The owned rows `rows`, counted from the first, for writing.
     pub fn rows_mut(&mut self, block: &Block, rows: &Range<usize>) -> RowsMut<'_> {
         let span = (rows.start + MARGIN) * block.pitch..(rows.end + MARGIN) * block.pitch;
         RowsMut {
@@ -267,21 +267,21 @@ impl Fields {
     }
 }
 
-/// A margin cell behind a wall and the cell before the wall whose mirror image it is: the
-/// same depth, the velocity through the wall reversed. Exactly no mass then passes the wall.
+/// A margin cell behind a wall, and its mirror image before the wall: the margin cell gets the same depth and the
+/// reversed velocity through the wall. Then exactly no mass passes the wall.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reflection {
     /// The element of the margin cell.
     pub to: usize,
     /// The element of the owned cell.
     pub from: usize,
-    /// Whether the wall is one in the west or the east, so that `hu` is what is reversed.
+    /// Whether the wall is in the west or the east, so that `hu` is reversed.
     pub eastward: bool,
 }
 
-/// The margin cells behind the walls at both ends of one line of owned cells: of row `line`,
-/// or where `line` is `ny` or more, of column `line - ny`. Different lines have no cell in
-/// common, and corners, which the scheme does not read, are in none.
+/// The margin cells behind the walls at both ends of one line of owned cells: of row `line` or, if `line` is `ny` or
+/// more, of column `line - ny`. Different lines have no cell in common, and none has corners, which the scheme does
+/// not read.
 ///
 /// `shape` is the number of owned columns and rows, `[nx, ny]`.
 pub fn reflections(
@@ -291,7 +291,7 @@ pub fn reflections(
     line: usize,
 ) -> impl Iterator<Item = Reflection> {
     let along_row = line < ny;
-    // Both ends of the line: where it begins, the way to go from there, and its wall.
+    // Both ends of the line: its begin, the direction from there, and its wall.
     let (first, last, step, near, far) = if along_row {
         let first = (line + MARGIN) * pitch;
         (first, first + nx + 2 * MARGIN - 1, 1, walls.west, walls.east)
@@ -310,8 +310,7 @@ pub fn reflections(
 
 /// Fills the margin behind the walls; see [`reflections`].
 ///
-/// The scheme reads no corner cells, so walls may be filled before or after neighbours'
-/// cells arrive.
+/// The scheme reads no corner cells, so walls may be filled before or after neighbours' cells arrive.
 pub fn fill_walls(block: &Block, h: &mut [f64], hu: &mut [f64], hv: &mut [f64]) {
     let (nx, ny) = (block.nx(), block.ny());
     for line in 0..nx + ny {
@@ -323,8 +322,7 @@ pub fn fill_walls(block: &Block, h: &mut [f64], hu: &mut [f64], hv: &mut [f64]) 
     }
 }
 
-/// The global cell whose mirror image (at a wall) or self (within the grid) stands at
-/// `shifted - MARGIN`.
+/// The global cell at `shifted - MARGIN`, or its mirror image if that lies behind a wall.
 fn mirrored(shifted: usize, cells: usize) -> usize {
     if shifted < MARGIN {
         MARGIN - 1 - shifted

@@ -1,11 +1,11 @@
-//! Which rank owns which rectangle of the grid.
+//! The rectangle of the grid that each rank owns.
 
 use haloport::{Grid, GridError, Split};
 use thiserror::Error;
 
 use crate::jobs::tsunami::model::block::MARGIN;
 
-/// Why a grid could not be dealt out to ranks.
+/// The error of a grid that cannot be divided among ranks.
 #[derive(Debug, Error, PartialEq, Eq)]
 pub enum DecompositionError {
     /// Some ranks would get blocks that are thinner than their neighbours' margins.
@@ -14,7 +14,7 @@ pub enum DecompositionError {
          least {MARGIN} x {MARGIN} cells make up the grid, found none for {ranks}; {fewer} would do"
     )]
     TooThin {
-        /// The ranks asked for.
+        /// The number of ranks.
         ranks: usize,
         /// Columns of the grid.
         nx: usize,
@@ -23,16 +23,15 @@ pub enum DecompositionError {
         /// The next smaller number of ranks that can share it.
         fewer: usize,
     },
-    /// The grid is no grid.
+    /// There is no such grid.
     #[error(transparent)]
     Grid(#[from] GridError),
 }
 
-/// The grid of `ny` rows and `nx` columns, in this order of axes, cut into one block for each
-/// rank, at least [`MARGIN`] cells wide and high.
+/// The grid of `ny` rows and `nx` columns, in this order of axes, cut into one block for each rank, at least
+/// [`MARGIN`] cells wide and high.
 ///
-/// The split is the balanced one where that gives no thinner block, and else the one with the
-/// shortest borders.
+/// The split is the balanced one unless that gives thinner blocks, else the one with the shortest borders.
 ///
 /// # Errors
 /// [`DecompositionError`].
@@ -52,7 +51,7 @@ pub fn decompose(nx: usize, ny: usize, ranks: usize) -> Result<(Grid, Split), De
     }
 }
 
-/// Parts along rows and columns with the shortest borders of all that are thick enough.
+/// Parts along rows and columns with the shortest borders and blocks that are thick enough.
 fn thick_parts(nx: usize, ny: usize, ranks: usize) -> Option<[usize; 2]> {
     let all = (1..=ranks.min(ny)).filter(|rows| ranks.is_multiple_of(*rows)).map(|rows| [rows, ranks / rows]);
     all.filter(|&parts| is_thick([ny, nx], parts)).min_by_key(|[rows, columns]| rows * nx + columns * ny)

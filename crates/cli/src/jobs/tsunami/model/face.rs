@@ -1,4 +1,4 @@
-//! What flows through one face between two cells.
+//! The flow through one face between two cells.
 //!
 //! Written as plain arithmetic on numbers (`+ - * /`, square root, comparisons) without
 //! branches: the compiler turns loops over it into vector code, and a kernel in another
@@ -8,14 +8,14 @@
 /// Standard gravity, m/s^2.
 pub const GRAVITY: f64 = 9.806_65;
 
-/// How steep a limited slope may be, in units of the smaller one-sided slope: 1 is minmod,
-/// 2 the monotonised central limiter. Depths stay positive up to 2.
+/// The steepness of a limited slope, in units of the smaller one-sided slope: 1 is minmod, 2 the monotonised central
+/// limiter. Depths stay positive up to 2.
 pub const STEEPNESS: f64 = 1.5;
 
 /// Keeps quotients of a dry face finite.
 const TINY: f64 = 1e-100;
 
-/// A cell as its faces see it.
+/// The values of a cell at its centre, seen from a face.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Cell {
     /// Depth of the water, metres.
@@ -28,10 +28,10 @@ pub struct Cell {
     pub along: f64,
 }
 
-/// What passes a face, per metre of its length, towards the higher index.
+/// The flow through a face, per metre of its length, towards the higher index.
 ///
-/// The pressure `g h^2 / 2` of the reconstructed depth is taken off the momentum, on each
-/// side its own (see [`face_flux`]).
+/// The pressure `g h^2 / 2` of the reconstructed depth is subtracted from the momentum, on each side its own (see
+/// [`face_flux`]).
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Flux {
     /// Volume of water, m^2/s.

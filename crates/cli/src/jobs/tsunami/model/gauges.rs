@@ -1,4 +1,4 @@
-//! Tide gauges: where they stand and what they record.
+//! Tide gauges: their positions and records.
 
 use std::io::Write;
 
@@ -8,7 +8,7 @@ use thiserror::Error;
 use crate::jobs::tsunami::model::metric::EARTH_RADIUS;
 use crate::jobs::tsunami::model::relief::Relief;
 
-/// A place where the water level is recorded.
+/// A position at which the water level is recorded.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Gauge {
     /// Its name.
@@ -19,10 +19,10 @@ pub struct Gauge {
     pub latitude: f64,
 }
 
-/// A gauge and the cell of the grid that stands for it.
+/// A gauge, and the cell of the grid that stands for it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct PlacedGauge {
-    /// The gauge asked for.
+pub struct LocatedGauge {
+    /// The gauge.
     pub gauge: Gauge,
     /// Column of the cell in the whole grid.
     pub column: usize,
@@ -34,11 +34,11 @@ pub struct PlacedGauge {
     pub latitude: f64,
     /// Depth of the sea there, metres.
     pub depth: f64,
-    /// Distance of the centre from the gauge asked for, metres.
+    /// Distance of the centre from the gauge, metres.
     pub distance: f64,
 }
 
-/// Why a gauge could not be placed or its record not be written.
+/// The error of a gauge that has no cell, or of a record that cannot be written.
 #[derive(Debug, Error)]
 pub enum GaugeError {
     /// The gauge lies outside the relief.
@@ -82,10 +82,10 @@ pub enum GaugeError {
     Write(#[from] csv::Error),
 }
 
-/// The shallowest sea that a gauge is placed in, metres: it must not fall dry in a trough.
+/// The least depth of a gauge's cell, metres: it must not fall dry in a trough.
 pub const MIN_DEPTH: f64 = 5.0;
 
-/// The farthest that a gauge is moved to find such sea, metres.
+/// The largest distance from a gauge to its cell, metres.
 pub const MAX_DISTANCE: f64 = 15_000.0;
 
 /// Places on the coast of southern Vancouver Island and the Salish Sea, from the open ocean
@@ -107,20 +107,11 @@ pub fn default_gauges() -> Vec<Gauge> {
     .to_vec()
 }
 
-/// Moves each gauge to the nearest cell at least [`MIN_DEPTH`] deep of the largest joined
-/// sea of the relief, so that waves reach it. Of cells equally near, the first in row-major
-/// order is taken.
-///
-/// # Errors
-/// [`GaugeError`] of the first gauge that has no place.
-pub fn place(relief: &Relief, gauges: &[Gauge]) -> Result<Vec<PlacedGauge>, GaugeError> {
-    places(relief, gauges).into_iter().collect()
-}
-
-/// Places each gauge as [`place`] does, and says of each what keeps it from having a place.
-pub fn places(relief: &Relief, gauges: &[Gauge]) -> Vec<Result<PlacedGauge, GaugeError>> {
+/// Finds the cell of each gauge: the nearest one at least [`MIN_DEPTH`] deep in the largest connected sea of the
+/// relief, so that waves reach it. Of cells equally near, takes the first in row-major order.
+pub fn locate(relief: &Relief, gauges: &[Gauge]) -> Vec<Result<LocatedGauge, GaugeError>> {
     let open = largest_sea(relief);
-    gauges.iter().map(|gauge| place_one(relief, &open, gauge)).collect()
+    gauges.iter().map(|gauge| locate_one(relief, &open, gauge)).collect()
 }
 
 /// Writes water levels as CSV: a column `time_s`, then one of metres above sea level for
@@ -136,7 +127,7 @@ impl<W: Write> GaugeWriter<W> {
     ///
     /// # Errors
     /// [`GaugeError::Write`].
-    pub fn new(writer: W, gauges: &[PlacedGauge]) -> Result<Self, GaugeError> {
+    pub fn new(writer: W, gauges: &[LocatedGauge]) -> Result<Self, GaugeError> {
         let mut csv = csv::Writer::from_writer(writer);
         let names = gauges.iter().map(|placed| placed.gauge.name.as_str());
         csv.write_record(std::iter::once("time_s").chain(names))?;
@@ -167,7 +158,7 @@ impl<W: Write> GaugeWriter<W> {
     }
 }
 
-fn place_one(relief: &Relief, open: &[bool], gauge: &Gauge) -> Result<PlacedGauge, GaugeError> {
+fn locate_one(relief: &Relief, open: &[bool], gauge: &Gauge) -> Result<LocatedGauge, GaugeError> {
     if !inside(relief, gauge) {
         let (nx, ny) = (relief.nx(), relief.ny());
         return Err(GaugeError::Outside {
@@ -190,7 +181,7 @@ fn place_one(relief: &Relief, open: &[bool], gauge: &Gauge) -> Result<PlacedGaug
         return Err(inland(format!("it {:.1} km away", distance / 1000.0)));
     }
     let (row, column) = (cell / relief.nx(), cell % relief.nx());
-    Ok(PlacedGauge {
+    Ok(LocatedGauge {
         gauge: gauge.clone(),
         column,
         row,
@@ -217,7 +208,7 @@ fn distance(relief: &Relief, gauge: &Gauge, cell: usize) -> f64 {
     EARTH_RADIUS * east.hypot(north).to_radians()
 }
 
-/// The cells of the largest water that is joined through the sides of cells below sea level.
+/// The cells of the largest connected water, through the sides of cells below sea level.
 fn largest_sea(relief: &Relief) -> Vec<bool> {
     let mut seen: Vec<bool> = relief.elevation.iter().map(|&z| z >= 0.0).collect();
     let mut largest = Vec::new();
@@ -234,7 +225,7 @@ fn largest_sea(relief: &Relief) -> Vec<bool> {
     open
 }
 
-/// The cells not yet seen that are joined to `seed`, none if it has been seen.
+/// The cells connected to `seed`, of those not yet seen.
 fn joined(nx: usize, seed: usize, seen: &mut [bool]) -> Vec<usize> {
     let mut cells = Vec::new();
     let mut ahead = vec![seed];
@@ -259,6 +250,10 @@ fn joined(nx: usize, seed: usize, seen: &mut [bool]) -> Vec<usize> {
 mod tests {
     use super::*;
 
+    fn located(relief: &Relief, gauges: &[Gauge]) -> Result<Vec<LocatedGauge>, GaugeError> {
+        locate(relief, gauges).into_iter().collect()
+    }
+
     const SHIPPED: &[u8] = crate::jobs::tsunami::model::SHIPPED;
 
     #[test]
@@ -266,7 +261,7 @@ mod tests {
         let relief = Relief::from_bytes(SHIPPED).unwrap();
         for factor in [1, 2, 3] {
             let relief = relief.refine(factor).unwrap();
-            let placed = place(&relief, &default_gauges()).unwrap();
+            let placed = located(&relief, &default_gauges()).unwrap();
             assert_eq!(placed.len(), default_gauges().len());
             for at in placed {
                 assert!(at.depth >= MIN_DEPTH && at.distance < 13_000.0, "{at:?}");
@@ -278,7 +273,7 @@ mod tests {
     fn errors_say_what_was_expected_and_found() {
         let relief = Relief::from_bytes(SHIPPED).unwrap();
         let gauge = |name: &str, longitude, latitude| Gauge { name: name.to_owned(), longitude, latitude };
-        let message = |gauge| place(&relief, &[gauge]).unwrap_err().to_string();
+        let message = |gauge| located(&relief, &[gauge]).unwrap_err().to_string();
         assert_eq!(
             message(gauge("Hilo", 204.9, 19.7)),
             "gauge `Hilo` must lie within 234.02..237.98 degrees east and 48.02..49.98 degrees \
@@ -294,7 +289,7 @@ mod tests {
     #[test]
     fn record_is_a_table_with_a_named_column_for_each_gauge() {
         let relief = Relief::from_bytes(SHIPPED).unwrap();
-        let placed = place(&relief, &default_gauges()[..2]).unwrap();
+        let placed = located(&relief, &default_gauges()[..2]).unwrap();
         let mut bytes = Vec::new();
         let mut writer = GaugeWriter::new(&mut bytes, &placed).unwrap();
         writer.record(1.5, &[0.25, -0.125]).unwrap();

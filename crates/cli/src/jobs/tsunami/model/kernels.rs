@@ -1,11 +1,11 @@
 //! The scheme as kernels of a device.
 //!
-//! A block's arrays lie in the device's memory as [`Block`](crate::jobs::tsunami::model::block::Block) says,
-//! without padding at the end of the last row. Index 0 of a plane is the owned column, index 1
-//! the owned row, both counted from the block's first, or of a stage from its region's first.
+//! A block's arrays lie in the device's memory as described at [`Block`](crate::jobs::tsunami::model::block::Block),
+//! without padding at the end of the last row. Index 0 of a plane is the owned column, index 1 the owned row, both
+//! counted from the block's first; for a stage, from its region's first.
 //!
-//! Each kernel is a Rust function here and a source in the portable dialect in `kernels/`, which does the same operations
-//! in the same order, without transcendental functions: all devices give the same bits.
+//! Each kernel is a Rust function here and a source in the portable dialect in `kernels/`, which does the same
+//! operations in the same order, without transcendental functions: all devices give the same bits.
 
 use std::cell::RefCell;
 use std::slice::{from_raw_parts, from_raw_parts_mut};
@@ -36,7 +36,7 @@ pub const STAGE_PARAMETERS: &[ParameterType] = &[
     I64, F64, F64, F64,
 ];
 
-/// The place of the time step in [`STAGE_PARAMETERS`].
+/// The index of the time step in [`STAGE_PARAMETERS`].
 pub const STAGE_TIME_STEP: usize = 17;
 
 /// The largest rate (see [`max_rate`]) and the smallest depth of each row; one index for each
@@ -63,7 +63,7 @@ pub const RAISE_LARGEST: KernelSource = kernel(
     &[Pointer, Pointer, Pointer, I64, I64, I64],
 );
 
-/// All of them.
+/// All kernels.
 pub const ALL: [KernelSource; 5] = [PREDICT, CORRECT, EXTREMES, WALLS, RAISE_LARGEST];
 
 const STAGE_SOURCE: &str = concat!(include_str!("kernels/water.c"), include_str!("kernels/stage.c"));
@@ -105,7 +105,7 @@ unsafe fn correct(range: &IndexRange, arguments: &[KernelArgument]) {
 /// See [`HostKernel`], for arguments of [`STAGE_PARAMETERS`].
 unsafe fn stage(stage: Stage, range: &IndexRange, arguments: Arguments<'_>) {
     let shape = Shape { nx: arguments.size(8), ny: arguments.size(9), pitch: arguments.size(10) };
-    // SAFETY: the bed and the metric are arrays of this shape that nobody writes.
+    // SAFETY: the bed and the metric are arrays of this shape that no thread writes.
     let block = unsafe { shape.block(arguments.array(6), arguments.array(7)) };
     let input = Around { arrays: [0, 1, 2].map(|index| arguments.array(index).cast_const()) };
     let mut output = Plane { arrays: [3, 4, 5].map(|index| arguments.array(index)), pitch: shape.pitch };
@@ -124,7 +124,7 @@ unsafe fn stage(stage: Stage, range: &IndexRange, arguments: Arguments<'_>) {
 unsafe fn extremes(range: &IndexRange, arguments: &[KernelArgument]) {
     let arguments = Arguments(arguments);
     let shape = Shape { nx: arguments.size(6), ny: arguments.size(7), pitch: arguments.size(8) };
-    // SAFETY: all are arrays of this shape that nobody writes during the launch.
+    // SAFETY: all are arrays of this shape that no thread writes during the launch.
     let (state, block) = unsafe {
         let state = State {
             h: shape.cells(arguments.array(0)),
@@ -175,8 +175,8 @@ unsafe fn raise(range: &IndexRange, arguments: &[KernelArgument]) {
     let (columns, pitch) = (range.end[0] - range.begin[0], arguments.size(5));
     for row in range.begin[1]..range.end[1] {
         let first = (row + MARGIN) * pitch + MARGIN + range.begin[0];
-        // SAFETY: these are cells of the plane, in three arrays; nobody writes the first two, and of the third each
-        // cell belongs to one range.
+        // SAFETY: these are cells of the plane, in three arrays; no thread writes the first two, and each cell of the
+        // third belongs to one range.
         unsafe {
             let h = from_raw_parts(arguments.array(0).add(first), columns);
             let bed = from_raw_parts(arguments.array(1).add(first), columns);
@@ -186,7 +186,7 @@ unsafe fn raise(range: &IndexRange, arguments: &[KernelArgument]) {
     }
 }
 
-/// How a block's arrays lie in memory.
+/// The layout of a block's arrays in memory.
 #[derive(Clone, Copy)]
 struct Shape {
     nx: usize,
@@ -198,7 +198,7 @@ impl Shape {
     /// A whole array.
     ///
     /// # Safety
-    /// `array` is an array of this shape that nobody writes as long as the slice lives.
+    /// `array` is an array of this shape that no thread writes as long as the slice lives.
     unsafe fn cells<'a>(self, array: *const f64) -> &'a [f64] {
         let cells = (self.ny + 2 * MARGIN - 1) * self.pitch + self.nx + 2 * MARGIN;
         // SAFETY: the caller's promise; the last row has no padding.
@@ -217,16 +217,16 @@ impl Shape {
     }
 }
 
-/// The input of a stage. Made only in [`stage`], for arrays of which nobody writes the cells of the launch's region nor
-/// those two cells around it while the launch runs, and asked only for these.
+/// The input of a stage. Made only in [`stage`], for arrays in which no thread writes the cells of the launch's region
+/// or the two cells around it while the launch runs, and asked only for these.
 struct Around {
     arrays: [*const f64; 3],
 }
 
 impl Input for Around {
     fn elements(&self, elements: std::ops::Range<usize>) -> State<'_> {
-        // SAFETY: these are elements of the arrays, which nobody writes: the output is in other arrays, and an exchange
-        // that is under way writes halos beyond.
+        // SAFETY: these are elements of the arrays that no thread writes: the output is in other arrays, and an
+        // exchange that is under way writes halos beyond.
         let [h, hu, hv] =
             self.arrays.map(|array| unsafe { from_raw_parts(array.add(elements.start), elements.len()) });
         State { h, hu, hv }
@@ -244,7 +244,7 @@ impl Output for Plane {
     fn cells(&mut self, row: usize, columns: std::ops::Range<usize>) -> StateMut<'_> {
         let first = (row + MARGIN) * self.pitch + MARGIN + columns.start;
         // SAFETY: these are cells of the range that this call of the kernel computes, in arrays that it does not read
-        // as input; nobody else accesses them during the launch.
+        // as input; no other thread accesses them during the launch.
         let [h, hu, hv] =
             self.arrays.map(|array| unsafe { from_raw_parts_mut(array.add(first), columns.len()) });
         StateMut { h, hu, hv }

@@ -9,11 +9,11 @@ use crate::jobs::tsunami::model::kernels::{
 };
 use crate::jobs::tsunami::model::scheme::Physics;
 
-/// Where a block's arrays lie in the device's memory.
+/// The addresses of a block's arrays in the device's memory.
 pub(super) struct Arrays {
     /// Depth and momenta at the beginning of a step.
     pub(super) state: [Pointer; 3],
-    /// The same after the first half of it.
+    /// Depth and momenta after the first half of it.
     pub(super) predicted: [Pointer; 3],
     pub(super) bed: Pointer,
     pub(super) metric: Pointer,
@@ -35,14 +35,14 @@ pub(super) struct Launches<D: Device> {
 pub(super) struct Half<D: Device> {
     /// Before the exchange.
     pub(super) walls: D::Launch,
-    /// While halos travel; none where everything has to wait for them.
+    /// While halos travel; `None` if all cells have to wait for them.
     pub(super) interior: Option<D::Launch>,
     /// Afterwards.
     pub(super) boundary: Vec<D::Launch>,
 }
 
 impl<D: Device> Launches<D> {
-    /// Compiles and binds all kernels for `block`, of which `regions` are computed one by one. May block.
+    /// Compiles the kernels and binds them to `block`, once for each of `regions`. May block.
     pub(super) fn new(
         device: &D,
         block: &Block,
@@ -87,14 +87,14 @@ impl<D: Device> Launches<D> {
 }
 
 impl<D: Device> Half<D> {
-    /// Has later launches advance by `dt` seconds.
+    /// Sets the time step of later launches, seconds.
     pub(super) fn set_time_step(&mut self, device: &D, dt: f64) -> Result<(), DeviceError> {
         let mut stages = self.interior.iter_mut().chain(&mut self.boundary);
         stages.try_for_each(|launch| device.rebind(launch, STAGE_TIME_STEP, KernelArgument::F64(dt)))
     }
 }
 
-/// The first column and row of `cells` of the grid, and those past the last, counted from the block's first.
+/// The first column and row of `cells` of the grid, and one past the last, counted from the block's first.
 fn region(block: &Block, cells: &IndexBox) -> [i64; 4] {
     let (column, row) = (block.columns.start as i64, block.rows.start as i64);
     let (lower, upper) = (cells.lower(), cells.upper());

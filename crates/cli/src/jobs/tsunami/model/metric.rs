@@ -1,4 +1,4 @@
-//! Lengths and areas of the cells of a longitude-latitude grid, one value a row.
+//! Lengths and areas of the cells of a longitude-latitude grid, one value for each row.
 
 use std::ops::Range;
 
@@ -10,7 +10,7 @@ pub const EARTH_RADIUS: f64 = 6_371_008.8;
 /// Angular velocity of the Earth, radians per second (Moritz 2000).
 pub const EARTH_ROTATION: f64 = 7.292_115e-5;
 
-/// What a step needs to know about the rows of a block, margin rows included.
+/// The metric of the rows of a block, including margin rows.
 ///
 /// A cell of row `j` between latitudes `a` and `b` has, on a sphere of radius `R`, the area
 /// `R^2 (sin b - sin a) dlon`, a west and an east face of length `R (b - a)`, and a south
@@ -88,8 +88,8 @@ impl Metric {
         }
     }
 
-    /// The metric of global rows `rows` with `margin` rows more at either end, all computed
-    /// from global data. Rows beyond the grid repeat its first or last row.
+    /// The metric of global rows `rows` with `margin` rows more at either end, all computed from global data. Rows
+    /// beyond the grid repeat its first or last row.
     pub fn new(relief: &Relief, rows: Range<usize>, margin: usize) -> Self {
         let edges = row_edges(&relief.latitude);
         let width = relief.longitude_step().to_radians();

@@ -1,14 +1,14 @@
 //! A tsunami model: the shallow-water equations on real relief, distributed over ranks.
 //!
-//! | module | what |
+//! | module | contents |
 //! | --- | --- |
 //! | [`relief`] | the land and the sea bed: reading, checking, refining |
-//! | [`decomposition`] | which rank owns which rectangle of the grid |
-//! | [`regions`] | which cells are computed while margins travel, and which afterwards |
+//! | [`decomposition`] | the rectangle of the grid that each rank owns |
+//! | [`regions`] | the cells computed while margins travel, and those afterwards |
 //! | [`block`] | the rectangle of cells that one rank owns, its margin and its closed walls |
 //! | [`metric`] | lengths and areas of the cells of a longitude-latitude grid |
 //! | [`uplift`] | the hump of the sea surface that starts the wave |
-//! | [`face`] | what flows through one face: reconstruction and flux |
+//! | [`face`] | the flow through one face: reconstruction and flux |
 //! | [`scheme`] | one stage of the time step over a range of rows and columns |
 //! | [`kernels`] | the scheme as kernels of a device |
 //! | `launches` | the kernels of one rank, bound to its arrays |
@@ -35,6 +35,6 @@ pub mod survey;
 pub mod uplift;
 mod whole;
 
-/// The relief that is shipped: southern Vancouver Island and the Salish Sea, as a .npz file.
-/// Its provenance is in the `README.md` beside it.
+/// The shipped relief: southern Vancouver Island and the Salish Sea, as a .npz file. The `README.md` beside it has its
+/// provenance.
 pub const SHIPPED: &[u8] = include_bytes!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../data/topobathy.npz"));

@@ -1,12 +1,12 @@
-//! Which cells of a block are computed while margins travel, and which afterwards.
+//! The cells of a block that are computed while margins travel, and those afterwards.
 
 use haloport::{IndexBox, Regions};
 
 use crate::jobs::tsunami::model::scheme::CHUNK;
 
-/// The regions of the pattern, with what is computed while margins travel cut down to whole [`CHUNK`]s of columns, as they
-/// follow each other from the first column of `owned` on. A stage takes as long for two columns as for a chunk of them: with
-/// borders elsewhere, a block would be computed in more chunks than without.
+/// The regions of the pattern, whose interior is cut down to whole [`CHUNK`]s of columns, counted from the first
+/// column of `owned`. A stage takes as long for two columns as for a chunk; with other borders, a block would have
+/// more chunks.
 pub fn in_chunks(owned: &IndexBox, regions: Regions) -> Regions {
     const COLUMNS: usize = 1;
 

@@ -28,10 +28,10 @@ type Flow<D> = [Field<f64, D>; 3];
 
 /// The model on one rank.
 ///
-/// The state and the first half of each step are two sets of fields, each with an exchange of
-/// its own. The bed and the metric lie beside them on the device, and every kernel is bound to
-/// its arrays once; a step launches kernels, exchanges halos beside them, and reads back two
-/// values for each row of the block. All of it is in one stream, this rank's own.
+/// The state and the first half of each step are two sets of fields, each with an exchange of its own. The bed and the
+/// metric lie beside them on the device, and every kernel is bound to its arrays once. A step launches kernels,
+/// exchanges halos meanwhile, and reads back two values for each row of the block. All work is in one stream, this
+/// rank's own.
 pub struct Solver<D: Device> {
     comm: Communicator,
     device: D,
@@ -48,30 +48,30 @@ pub struct Solver<D: Device> {
     /// The largest rate of each row, then the smallest depth of each.
     extremes: D::Buffer,
     extremes_on_host: Vec<f64>,
-    /// What kernels read besides.
+    /// Other arrays that kernels read.
     _constant: [D::Buffer; 2],
     launches: Launches<D>,
     min_depth: f64,
     spent: Spent,
 }
 
-/// Where a rank's time went.
+/// The time of a rank.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Spent {
-    /// In exchanges of halos, what is computed between start and finish not counted.
+    /// In exchanges of halos, without computations between start and finish.
     pub exchange: Duration,
-    /// In the reduction that finds the time step, waiting for slower ranks included.
+    /// In the reduction that finds the time step, including waiting for slower ranks.
     pub reduction: Duration,
 }
 
-/// Why the model could not be set up or run.
+/// The error of a model that cannot be set up or run.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum SolverError {
-    /// The grid could not be dealt out to the ranks.
+    /// The grid cannot be divided among the ranks.
     #[error(transparent)]
     Decomposition(#[from] DecompositionError),
-    /// A rank's block could not be made.
+    /// A rank's block cannot be made.
     #[error(transparent)]
     Block(#[from] BlockError),
     /// The pattern's error.
@@ -83,7 +83,7 @@ pub enum SolverError {
     /// The error of binding an exchange.
     #[error(transparent)]
     Bind(#[from] BindError),
-    /// The error of an exchange with work beside it.
+    /// The error of an exchange with overlapped work.
     #[error(transparent)]
     Step(#[from] StepError),
     /// The transport's error.
@@ -92,7 +92,7 @@ pub enum SolverError {
     /// The device's error.
     #[error(transparent)]
     Device(#[from] DeviceError),
-    /// A cell asks for a time step with which a run would hardly get on.
+    /// A cell needs a time step with which a run would take too long.
     #[error(
         "the time step must be at least {SHORTEST_STEP:e} s, found {found:.1e} s: waves cross the cell at \
          {longitude:.4} degrees east, {latitude:.4} degrees north too quickly (row {row}, column {column} of the grid)"
@@ -118,8 +118,8 @@ pub enum SolverError {
 }
 
 impl<D: Device> Solver<D> {
-    /// Collective: the model on the grid of `relief`, one block for each rank, without water. With
-    /// `overlap`, cells that need no halo are computed while halos travel; the results are the same.
+    /// Collective: makes the model on the grid of `relief`, one block for each rank, without water. With `overlap`,
+    /// cells that need no halo are computed while halos travel; the results are the same.
     ///
     /// # Errors
     /// [`SolverError`].
@@ -188,18 +188,17 @@ impl<D: Device> Solver<D> {
         &self.block
     }
 
-    /// Blocks along the rows' axis (south to north) and along the columns' (west to east).
+    /// The numbers of blocks from south to north and from west to east.
     pub fn parts(&self) -> [usize; 2] {
         self.parts
     }
 
-    /// Where this rank's time went.
+    /// The time of this rank so far.
     pub fn spent(&self) -> Spent {
         self.spent
     }
 
-    /// Replaces the state by arrays of the layout of [`block`](Solver::block), and raises the
-    /// largest wave height to it.
+    /// Sets the state from arrays of the layout of [`block`](Solver::block), and raises the largest wave height to it.
     ///
     /// # Errors
     /// [`SolverError`].
@@ -214,8 +213,8 @@ impl<D: Device> Solver<D> {
         Ok(self.launch("largest wave", &self.launches.raise_largest)?)
     }
 
-    /// Collective: one time step, as long as is stable but at most `longest` seconds. Returns
-    /// its length, the same on every rank.
+    /// Collective: makes one time step of the longest stable length, at most `longest` seconds. Returns its length,
+    /// the same on every rank.
     ///
     /// # Errors
     /// [`SolverError`].
@@ -234,8 +233,8 @@ impl<D: Device> Solver<D> {
         }
         let Self { comm, device, stream, launches, state, predicted, spent, .. } = self;
         let kernels = |name: &'static str, launches: &[D::Launch]| {
-            // SAFETY: as in `launch`; of the fields in flight, the interior reads owned cells and what is behind walls,
-            // and its output is in other fields.
+            // SAFETY: as in `launch`; the interior reads only owned cells and those behind walls of the fields in
+            // flight, and writes other fields.
             let run = |launch: &D::Launch| unsafe { device.launch(launch, stream) };
             let all = || launches.iter().try_for_each(run);
             comm.trace().kernel(name, device, stream, all)
@@ -254,8 +253,7 @@ impl<D: Device> Solver<D> {
         Ok(dt)
     }
 
-    /// Collective: the smallest depth of any cell at the beginning of any step so far and now,
-    /// metres.
+    /// Collective: the smallest depth of any cell at the begin of all steps so far and now, metres.
     ///
     /// # Errors
     /// [`SolverError`].
@@ -272,8 +270,7 @@ impl<D: Device> Solver<D> {
         let cell = self.block.index(row, column) * size_of::<f64>();
         let from = self.state.fields()[0].pointer(0)?.offset(cell as isize);
         let mut depth = [0.0];
-        // SAFETY: the cell lies in the field, which no exchange is using; the kernels that write it are in the same
-        // stream.
+        // SAFETY: the cell lies in the field, which no exchange uses; the kernels that write it are in the same stream.
         unsafe { self.device.read(from, bytemuck::cast_slice_mut(&mut depth), &self.stream)? };
         Ok(depth[0])
     }
@@ -313,7 +310,7 @@ impl<D: Device> Solver<D> {
         Ok(Some(Whole { h, hu, hv, largest }))
     }
 
-    /// Collective: what one exchange moves, on every rank.
+    /// Collective: the bytes that one exchange moves, on every rank.
     ///
     /// # Errors
     /// [`SolverError`].
@@ -321,11 +318,11 @@ impl<D: Device> Solver<D> {
         Ok(Moved::of(&self.comm, &self.state)?)
     }
 
-    /// The largest rate of this rank's cells. Takes note of the smallest depth.
+    /// The largest rate of this rank's cells. Updates the smallest depth.
     fn survey_rows(&mut self) -> Result<f64, SolverError> {
         self.launch("extremes", &self.launches.extremes)?;
         let on_host = bytemuck::cast_slice_mut(&mut self.extremes_on_host);
-        // SAFETY: the buffer is as long, and what writes it is in the same stream.
+        // SAFETY: the buffer has this length, and the kernels that write it are in the same stream.
         let read = || unsafe { self.device.read(self.extremes.pointer(), on_host, &self.stream) };
         self.comm.trace().waiting("read extremes", read)?;
         let (rates, depths) = self.extremes_on_host.split_at(self.block.ny());
@@ -333,9 +330,9 @@ impl<D: Device> Solver<D> {
         Ok(rates.iter().copied().fold(0.0, f64::max))
     }
 
-    /// Collective: the error that names the cell with the largest rate, found by the ranks that are `fastest`.
+    /// Collective: the error that names the cell with the largest rate; the ranks that are `fastest` look for it.
     fn short_step(&self, found: f64, fastest: bool) -> Result<SolverError, SolverError> {
-        // One more than the number of the cell, and 0 of the other ranks.
+        // The number of the cell plus one; 0 from the other ranks.
         let number = if fastest { self.fastest_cell()? as u64 + 1 } else { 0 };
         let number = self.comm.all_reduce(number, Reduction::Max)?;
         let (cell, columns) = ((number as usize).saturating_sub(1), self.longitude.len());
@@ -358,11 +355,11 @@ impl<D: Device> Solver<D> {
         Ok((rows.start + row) * self.longitude.len() + columns.start + column)
     }
 
-    /// Launches a kernel, by this name in the time line.
+    /// Launches a kernel under this name in the time line.
     fn launch(&self, name: &'static str, launch: &D::Launch) -> Result<(), DeviceError> {
-        // SAFETY: kernels are bound to fields and buffers of this solver, of the shape that they are told, which live
-        // until its `drop` has waited for the stream. Kernels, copies, and starts and ends of exchanges follow each
-        // other in that one stream, with which access by way of the default stream is ordered by waiting. No exchange is
+        // SAFETY: kernels are bound to fields and buffers of this solver, with the shapes in their arguments; these
+        // live until `drop` has waited for the stream. Kernels, copies, and starts and ends of exchanges follow each
+        // other in that one stream; accesses through the default stream are ordered with it by waiting. No exchange is
         // pending.
         let run = || unsafe { self.device.launch(launch, &self.stream) };
         self.comm.trace().kernel(name, &self.device, &self.stream, run)
@@ -371,7 +368,7 @@ impl<D: Device> Solver<D> {
 
 impl<D: Device> Drop for Solver<D> {
     fn drop(&mut self) {
-        // Kernels may still be using the buffers. An error was or will be seen by whoever uses the device.
+        // Kernels may still use the buffers. Any other use of the device reports the error.
         let _ = self.device.synchronize(&self.stream);
     }
 }

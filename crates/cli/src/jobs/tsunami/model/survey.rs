@@ -12,7 +12,7 @@ use crate::jobs::tsunami::model::scheme::Physics;
 pub struct Survey {
     /// Volume of the water, cubic metres.
     pub volume: f64,
-    /// Smallest depth, metres; negative would mean that the time step was too long.
+    /// Smallest depth, metres; a negative one means that the time step was too long.
     pub min_depth: f64,
     /// Largest wave height, metres above sea level, or flow depth on land; see
     /// [`wave_height`].
@@ -25,8 +25,8 @@ impl Survey {
     /// Measures rows of cells without a margin, given the areas of a cell of each row (square
     /// metres), the bed (metres) and the state, all rows after each other.
     ///
-    /// The volume is summed in that order and with compensation (Neumaier 1974), so that its
-    /// change over a run shows the scheme and not the summation.
+    /// The volume is summed in that order and with compensation (Neumaier 1974), so that its change over a run is that
+    /// of the scheme, not of rounding.
     pub fn new(area: &[f64], bed: &[f64], physics: &Physics, state: State<'_>) -> Self {
         let mut survey = Self { volume: 0.0, min_depth: f64::INFINITY, max_wave: 0.0, max_speed: 0.0 };
         let mut volume = Sum::default();

@@ -9,10 +9,9 @@ use crate::jobs::tsunami::model::relief::Relief;
 
 /// A smooth hump of the sea surface, a Gaussian with elliptical contours.
 ///
-/// The sea surface follows the uplift of the bed at once when an earthquake lifts it over a
-/// region much wider than the sea is deep (Kajiura 1963); the default is a plain stand-in
-/// for uplift on the continental slope off Vancouver Island, parallel to the coast, not a
-/// reconstruction of an earthquake.
+/// If an earthquake lifts the bed over a region much wider than the sea is deep, the sea surface follows at once
+/// (Kajiura 1963). The default stands for uplift on the continental slope off Vancouver Island, parallel to the coast;
+/// it is not a reconstruction of an earthquake.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Uplift {
     /// Longitude of the top, degrees east.
@@ -29,11 +28,11 @@ pub struct Uplift {
     pub strike: f64,
 }
 
-/// Distance from the top, in standard deviations, beyond which nothing is lifted: the hump
-/// is there 4 millionths of its height.
+/// Distance from the top, in standard deviations, beyond which nothing is lifted: there, the hump has 4 millionths of
+/// its height.
 pub const REACH: f64 = 5.0;
 
-/// Why an uplift starts no wave on a map.
+/// The error of an uplift that starts no wave on a map.
 #[derive(Debug, Error, PartialEq)]
 pub enum UpliftError {
     /// Its top lies beyond the edges of the map.
@@ -55,7 +54,7 @@ pub enum UpliftError {
         /// Edges of the map, degrees north.
         north: f64,
     },
-    /// All that it lifts is land.
+    /// It lifts land alone.
     #[error(
         "expected a place with sea around it, found {longitude},{latitude}, where the uplift reaches nothing but land"
     )]
@@ -68,7 +67,7 @@ pub enum UpliftError {
 }
 
 impl Uplift {
-    /// The uplift itself if its top lies on the map and it lifts some of the sea.
+    /// Returns the uplift if its top lies on the map and it lifts some of the sea.
     ///
     /// # Errors
     /// [`UpliftError`].
@@ -121,8 +120,8 @@ impl Default for Uplift {
     }
 }
 
-/// The sea of `block` at rest, lifted by `uplift` where there is sea (a trough never below
-/// the bed). The margin is left dry: walls and neighbours fill it.
+/// The sea of `block` at rest, lifted by `uplift` (a trough never reaches below the bed). The margin is left dry:
+/// walls and neighbours fill it.
 pub fn initial_state(block: &Block, relief: &Relief, uplift: &Uplift) -> Fields {
     let mut fields = Fields::dry(block);
     for row in 0..block.ny() {

@@ -1,4 +1,4 @@
-//! Fields of the whole grid, and how far those of two runs are apart.
+//! Fields of the whole grid, and their differences between two runs.
 
 use crate::jobs::common::numbers::{differing, larger, largest_difference};
 use crate::jobs::tsunami::model::block::State;

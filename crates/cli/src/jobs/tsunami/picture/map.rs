@@ -1,19 +1,19 @@
-//! The map of a picture: fields between the cell centres, shore line, shaded relief.
+//! The map of a picture: fields interpolated between cell centres, shore line, shaded relief.
 
 use crate::drawing::{LAND, Palette, Rgb, blend, rgb, shade};
 use crate::jobs::tsunami::model::metric::EARTH_RADIUS;
 use crate::jobs::tsunami::model::relief::Relief;
 
-/// What a cell contributes to the map.
+/// The values of a cell for the map.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Cell {
-    /// The value to colour, none where dry.
+    /// The value to colour; `None` if dry.
     pub(crate) value: Option<f64>,
     /// Metres of water, negative on dry land; the shore runs where its blend is zero.
     pub(crate) level: f64,
 }
 
-/// The part of the sphere that is drawn and its size in pixels.
+/// The part of the sphere that is drawn, and its size in pixels.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Frame {
     /// Width of the map, pixels.
@@ -31,7 +31,7 @@ pub(crate) struct Frame {
 }
 
 impl Frame {
-    /// All cells of the relief, as large as fits.
+    /// A map of all cells of the relief, as large as the limits allow.
     pub(crate) fn new(relief: &Relief) -> Self {
         let (nx, ny) = (relief.nx(), relief.ny());
         let half = 0.5 * relief.longitude_step();
@@ -74,10 +74,10 @@ impl Frame {
     }
 }
 
-/// The pixels of the map: column, row from the north, colour.
+/// Computes the pixels of the map: column, row from the north, colour.
 ///
-/// Fields are bilinear between cell centres, values of water among the wet cells alone. The
-/// shore is where the level passes zero, smoothed over a pixel, and drawn as a thin line.
+/// Fields are bilinear between cell centres, values of water among the wet cells alone. The shore is the zero of the
+/// level, smoothed over a pixel, and drawn as a thin line.
 pub(crate) fn paint<'a>(
     relief: &'a Relief,
     frame: &'a Frame,
@@ -120,27 +120,27 @@ const WIDEST: u32 = 1000;
 const TALLEST: u32 = 1000;
 const SHORTEST: u32 = 240;
 
-/// Levels are cut at this many metres, so that steep coasts do not push the shore line out.
+/// Levels are limited to this many metres, so that steep coasts do not push the shore line out.
 const SHELF: f64 = 40.0;
 
 /// Colour of the shore line.
 const SHORE: u32 = 0x3b3a36;
 
-/// How many times steeper than it is the relief is lit.
+/// The factor by which slopes of the relief are exaggerated for its lighting.
 const EXAGGERATION: f64 = 6.0;
 
-/// The highest land and the deepest sea that colours tell apart, metres.
+/// The highest land and the deepest sea that have colours of their own, metres.
 const HIGHEST: f64 = 2000.0;
 const DEEPEST: f64 = 1500.0;
 
-/// Where the pixels lie among the cells.
+/// The positions of the pixels among the cells.
 struct Grid {
     nx: usize,
     columns: Vec<Place>,
     rows: Vec<Place>,
 }
 
-/// Between cells `low` and `low + 1` of an axis, `part` of the way.
+/// Between cells `low` and `low + 1` of an axis, at `part` of the distance.
 #[derive(Clone, Copy)]
 struct Place {
     low: usize,
@@ -201,7 +201,7 @@ impl Corners {
         pairs.map(|(&cell, weight)| weight * field[cell]).sum()
     }
 
-    /// The mean of the wet cells, none where all are dry.
+    /// The mean of the wet cells; `None` if all are dry.
     fn wet(&self, cells: &[Cell]) -> Option<f64> {
         let (mut sum, mut total) = (0.0, 0.0);
         for (&cell, weight) in self.cells.iter().zip(self.weights) {

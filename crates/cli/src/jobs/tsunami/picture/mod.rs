@@ -1,7 +1,6 @@
 //! Pictures: the sea surface and the largest wave height over shaded relief.
 //!
-//! The outer edges of the grid are closed walls, which reflect: waves that a picture shows
-//! coming from the edge of the map are such reflections.
+//! The outer edges of the grid are closed walls: waves that come from the edge of the map are reflections.
 
 use thiserror::Error;
 
@@ -9,12 +8,12 @@ use crate::drawing::{
     Align, Canvas, Colour, ColourBar, FAINT, INK, LARGEST, PAPER, Palette, SURFACE, Style, bytes, nice_below,
     signed, ticks,
 };
-use crate::jobs::tsunami::model::gauges::PlacedGauge;
+use crate::jobs::tsunami::model::gauges::LocatedGauge;
 use crate::jobs::tsunami::model::relief::Relief;
 
 mod map;
 
-/// Why a picture could not be drawn.
+/// The error of a picture that cannot be drawn.
 #[derive(Debug, Error)]
 pub enum PictureError {
     /// A field does not cover the relief.
@@ -30,7 +29,7 @@ pub enum PictureError {
     /// The end of the colour scale is no positive number.
     #[error("the colour scale must end above 0 m, found {found}")]
     Scale {
-        /// The end asked for, metres.
+        /// The end given, metres.
         found: f64,
     },
 }
@@ -47,7 +46,7 @@ pub const DRY: f64 = 0.02;
 /// [`PictureError`].
 pub fn surface(
     relief: &Relief,
-    gauges: &[PlacedGauge],
+    gauges: &[LocatedGauge],
     depth: &[f64],
     time: f64,
     scale: f64,
@@ -80,7 +79,7 @@ pub fn surface(
 /// [`PictureError`].
 pub fn largest_wave(
     relief: &Relief,
-    gauges: &[PlacedGauge],
+    gauges: &[LocatedGauge],
     largest: &[f64],
     time: f64,
     scale: f64,
@@ -115,7 +114,7 @@ const TOP: i32 = 104;
 const RIGHT: i32 = 206;
 const BOTTOM: i32 = 92;
 
-/// Sizes of text, pixels: legible where the picture is shown in 60 % of its width.
+/// Sizes of text, pixels: legible at 60 % of the picture's width.
 const TITLE: f32 = 30.0;
 const LABEL: f32 = 22.0;
 const NAME: f32 = 20.0;
@@ -123,14 +122,14 @@ const NAME: f32 = 20.0;
 /// The radius of a marker, pixels.
 const DOT: f32 = 7.0;
 
-/// A picture about to be drawn.
+/// The contents of a picture.
 struct Chart<'a> {
     relief: &'a Relief,
-    gauges: &'a [PlacedGauge],
+    gauges: &'a [LocatedGauge],
     cells: Vec<map::Cell>,
     title: String,
     note: String,
-    /// What the colours are, in metres.
+    /// The values to colour, metres.
     what: &'static str,
     palette: Palette,
     /// Values of the first and the last colour, metres.
@@ -195,7 +194,7 @@ impl Chart<'_> {
         canvas.text("Latitude (degrees)", middle, label.align(Align::Centre).upwards());
     }
 
-    /// A length in kilometres, true on the middle latitude.
+    /// A scale bar in kilometres, true on the middle latitude.
     fn scale_bar(&self, canvas: &mut Canvas, frame: &map::Frame) {
         let pixels_per_km = f64::from(frame.width) / frame.kilometres_across();
         let length = nice_below(0.22 * frame.kilometres_across());
@@ -208,9 +207,9 @@ impl Chart<'_> {
         canvas.text(&format!("{length} km"), [x + 0.5 * pixels, y - 20.0], style);
     }
 
-    /// A dot for each gauge and its name beside it, where there is most room.
+    /// A dot for each gauge, and its name beside it, at the side with most room.
     fn markers(&self, canvas: &mut Canvas, frame: &map::Frame) {
-        let spot = |gauge: &PlacedGauge| {
+        let spot = |gauge: &LocatedGauge| {
             let [x, y] = [frame.x(gauge.longitude) as f32, frame.y(gauge.latitude) as f32];
             [LEFT as f32 + x, TOP as f32 + y]
         };
@@ -227,8 +226,8 @@ impl Chart<'_> {
         let style = Style::new(NAME, INK).bold().rim(PAPER).align(Align::Centre);
         for (gauge, &spot) in self.gauges.iter().zip(&spots) {
             let name = &gauge.gauge.name;
-            let places = label_places(spot, [style.face.width(name) + 8.0, 1.2 * NAME]);
-            let best = places
+            let positions = label_positions(spot, [style.face.width(name) + 8.0, 1.2 * NAME]);
+            let best = positions
                 .into_iter()
                 .min_by(|one, other| crowding(one, &map, &taken).total_cmp(&crowding(other, &map, &taken)));
             if let Some(label) = best {
@@ -251,7 +250,7 @@ fn cells(
     Ok(pairs.map(|(&value, &bed)| cell(value, bed)).collect())
 }
 
-/// Smallest and largest value of the wet cells; zero where there are none.
+/// Smallest and largest value of the wet cells; zero if there are none.
 fn extremes(cells: &[map::Cell]) -> (f64, f64) {
     let values = || cells.iter().filter_map(|cell| cell.value);
     match values().next() {
@@ -304,7 +303,7 @@ impl Patch {
         self.size[0] * self.size[1]
     }
 
-    /// The area that both cover.
+    /// The area of the intersection.
     fn common(&self, other: &Patch) -> f32 {
         let along = |axis: usize| {
             let apart = (self.middle[axis] - other.middle[axis]).abs();
@@ -315,8 +314,8 @@ impl Patch {
     }
 }
 
-/// Where the name of a marker, of this width and height, could be.
-fn label_places([x, y]: [f32; 2], size: [f32; 2]) -> [Patch; 8] {
+/// The positions that the name of a marker, of this width and height, may have.
+fn label_positions([x, y]: [f32; 2], size: [f32; 2]) -> [Patch; 8] {
     let (across, up) = (0.5 * size[0] + DOT + 6.0, 0.5 * size[1] + DOT + 3.0);
     [
         (across, 0.0),
@@ -331,7 +330,7 @@ fn label_places([x, y]: [f32; 2], size: [f32; 2]) -> [Patch; 8] {
     .map(|(right, down)| Patch { middle: [x + right, y + down], size })
 }
 
-/// How much of a label lies outside the map or on others, square pixels.
+/// The area of a label that lies outside of the map or on other labels, square pixels.
 fn crowding(label: &Patch, map: &Patch, taken: &[Patch]) -> f32 {
     let outside = label.area() - label.common(map);
     let covered: f32 = taken.iter().map(|other| label.common(other)).sum();

@@ -3,12 +3,12 @@
 use std::fmt;
 use std::path::PathBuf;
 
-use crate::jobs::tsunami::model::uplift::Uplift;
 use clap::Args;
 
 use crate::command::device::DeviceArgs;
 use crate::command::launch::RankArgs;
 use crate::command::values::{at_least, degrees};
+use crate::jobs::tsunami::model::uplift::Uplift;
 use crate::trace::TraceArgs;
 
 /// The longest run, in simulated hours.
@@ -17,10 +17,10 @@ const MOST_HOURS: f64 = 1000.0;
 /// The highest uplift, metres.
 const MOST_HEIGHT: f64 = 1000.0;
 
-/// The longest and widest uplift.
+/// The longest and widest uplift, kilometres.
 const MOST_KILOMETRES: f64 = 10_000.0;
 
-/// What the options of the uplift are where they are not given.
+/// The defaults of the uplift's options.
 const UPLIFT: Uplift = Uplift::SHIPPED;
 
 const EXAMPLES: &str = "\
@@ -38,7 +38,7 @@ pub(crate) struct TsunamiArgs {
     /// [default: southern Vancouver Island and the Salish Sea]
     #[arg(long, value_name = "F.npz")]
     pub(super) bathymetry: Option<PathBuf>,
-    /// Cells that each cell of the relief is cut into, along each axis
+    /// Cells along each axis into which a cell of the relief is cut
     #[arg(long, value_name = "K", default_value_t = 4, value_parser = at_least::<usize, 1>, allow_negative_numbers = true)]
     pub(super) refine: usize,
     #[command(flatten)]
@@ -50,15 +50,14 @@ pub(crate) struct TsunamiArgs {
     /// Hours to simulate
     #[arg(long, value_name = "H", default_value_t = 2.0, value_parser = hours, allow_negative_numbers = true)]
     pub(super) hours: f64,
-    /// Start each exchange and finish it at once. Without this, cells that need no halo are computed in between, with the
-    /// same results
+    /// Compute nothing while halos travel. The results are the same
     #[arg(long)]
     pub(super) no_overlap: bool,
     /// Folder for pictures and tide gauges
     #[arg(long, value_name = "DIR", default_value = "out/tsunami")]
     pub(super) out: PathBuf,
-    /// Check the results as well, on a device other than the host also against the CPU backend, and end with 1 if a
-    /// check fails
+    /// Also check the results (on a device other than the host, also against the CPU backend), and exit with 1 if a check
+    /// fails
     #[arg(long)]
     pub(super) verify: bool,
     #[command(flatten)]
@@ -73,13 +72,13 @@ pub(crate) struct TsunamiArgs {
 pub(super) struct UpliftArgs {
     /// Top of the uplift of the sea surface that starts the wave: degrees east and north
     #[arg(long = "uplift-at", value_name = "LON,LAT", default_value_t = Pair([UPLIFT.longitude, UPLIFT.latitude]),
-          value_parser = place, allow_hyphen_values = true)]
+          value_parser = position, allow_hyphen_values = true)]
     at: Pair,
     /// Height of the uplift, metres; negative for a trough
     #[arg(long = "uplift-height", value_name = "M", default_value_t = UPLIFT.height, value_parser = height,
           allow_negative_numbers = true)]
     height: f64,
-    /// Length and width of the uplift, kilometres: from its top to where 0.61 of its height is left
+    /// Length and width of the uplift, kilometres: from its top to 0.61 of its height
     #[arg(long = "uplift-size", value_name = "L,W", default_value_t = Pair([UPLIFT.length / 1e3, UPLIFT.width / 1e3]),
           value_parser = size, allow_hyphen_values = true)]
     size: Pair,
@@ -97,7 +96,7 @@ impl UpliftArgs {
     }
 }
 
-/// Two numbers with a comma between them.
+/// Two numbers separated by a comma.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Pair([f64; 2]);
 
@@ -115,9 +114,9 @@ impl fmt::Display for Pair {
     }
 }
 
-fn place(text: &str) -> Result<Pair, String> {
-    let place = Pair::parse(text).filter(|Pair([east, north])| east.abs() <= 360.0 && north.abs() <= 90.0);
-    place.ok_or_else(|| {
+fn position(text: &str) -> Result<Pair, String> {
+    let position = Pair::parse(text).filter(|Pair([east, north])| east.abs() <= 360.0 && north.abs() <= 90.0);
+    position.ok_or_else(|| {
         format!("expected degrees east from -360 to 360 and north from -90 to 90, such as -125.4,48.37; found `{text}`")
     })
 }

@@ -3,38 +3,38 @@
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
+use haloport::{Communicator, device::Device};
+
+use super::problem::Problem;
+use super::tides::{GaugeSummary, Tides};
+use crate::command::failure::Failure;
 use crate::drawing::Canvas;
+use crate::jobs::common::checks::Check;
+use crate::jobs::common::folder::Folder;
 use crate::jobs::common::numbers::larger;
+use crate::jobs::common::progress::Progress;
 use crate::jobs::common::traffic::{Moved, total};
 use crate::jobs::tsunami::model::solver::{Solver, Spent, Whole};
 use crate::jobs::tsunami::model::survey::Survey;
 use crate::jobs::tsunami::model::uplift::initial_state;
 use crate::jobs::tsunami::picture::{PictureError, largest_wave, surface};
-use haloport::{Communicator, device::Device};
 
-use super::problem::Problem;
-use super::tides::{Seen, Tides};
-use crate::command::failure::Failure;
-use crate::jobs::common::checks::Check;
-use crate::jobs::common::folder::Folder;
-use crate::jobs::common::progress::Progress;
-
-/// Simulated seconds from one picture of the sea surface to the next.
+/// Simulated seconds between pictures of the sea surface.
 const PICTURE_EVERY: f64 = 600.0;
 
 /// The ends of the colour scales, metres.
 const SURFACE_SCALE: f64 = 1.0;
 const LARGEST_SCALE: f64 = 2.5;
 
-/// What became of the run. What only rank 0 knows is empty on the others.
+/// The results of the run; on ranks other than 0, some are empty.
 #[derive(Debug, Default)]
-pub(super) struct Done {
+pub(super) struct Results {
     pub(super) steps: usize,
     /// Blocks from south to north and from west to east.
     pub(super) parts: [usize; 2],
-    /// What one exchange moves, on all ranks.
+    /// The bytes that one exchange moves, summed over all ranks.
     pub(super) moved: Moved,
-    /// Time of the steps alone and of everything.
+    /// Time of the steps alone, and of the whole run.
     pub(super) stepping: Duration,
     pub(super) wall: Duration,
     /// Sums over all ranks.
@@ -43,20 +43,20 @@ pub(super) struct Done {
     pub(super) min_depth: f64,
     pub(super) pictures: Vec<PathBuf>,
     pub(super) record: PathBuf,
-    pub(super) gauges: Vec<Seen>,
-    /// Cubic metres at first.
+    pub(super) gauges: Vec<GaugeSummary>,
+    /// Cubic metres at the start.
     pub(super) volume: f64,
     /// The largest relative change of the volume at any picture.
     pub(super) drift: f64,
-    /// Metres, and m/s, at any picture.
+    /// At any picture, m/s.
     pub(super) max_speed: f64,
-    /// Metres, at any step; and where: row and column.
+    /// At any step, metres; and its row and column.
     pub(super) max_wave: f64,
     pub(super) max_wave_at: [usize; 2],
 }
 
-impl Done {
-    /// What is checked of the run itself.
+impl Results {
+    /// The checks of the run itself.
     pub(super) fn checks(&self) -> Vec<Check> {
         vec![
             Check::below(
@@ -80,13 +80,13 @@ pub(super) fn run<D: Device>(
     device: &D,
     problem: &Problem,
     folder: &Folder,
-) -> Result<Done, Failure> {
+) -> Result<Results, Failure> {
     let began = Instant::now();
     let mut solver = Solver::new(comm, device, &problem.relief, &problem.physics, problem.overlap)?;
     solver.set_state(&initial_state(solver.block(), &problem.relief, &problem.uplift))?;
     let progress = Progress::simulated(problem.end, "tsunami", problem.show_progress && comm.rank() == 0);
     let mut tides = Tides::new(&problem.gauges, solver.block());
-    let mut done = Done { parts: solver.parts(), moved: solver.moved()?, ..Done::default() };
+    let mut done = Results { parts: solver.parts(), moved: solver.moved()?, ..Results::default() };
     let mut time = 0.0;
     let mut last = None;
     loop {
@@ -96,7 +96,7 @@ pub(super) fn run<D: Device>(
             done.pictures.push(folder.write(&surface_name(time), &encoded(picture)?)?);
             last = Some(whole);
         }
-        // Nobody's steps are charged with the drawing.
+        // So that no rank's steps include the drawing.
         comm.barrier()?;
         if time >= problem.end {
             break;
@@ -128,7 +128,7 @@ pub(super) fn run<D: Device>(
     Ok(done)
 }
 
-impl Done {
+impl Results {
     /// Measures the whole state.
     fn look(&mut self, problem: &Problem, whole: &Whole, time: f64) {
         let survey = Survey::new(&problem.area, &problem.relief.elevation, &problem.physics, whole.state());
@@ -152,7 +152,7 @@ fn next_picture(time: f64) -> f64 {
     ((time / PICTURE_EVERY).floor() + 1.0) * PICTURE_EVERY
 }
 
-/// Pictures are named by their minutes; only the last one may be between them.
+/// Pictures are named by their minutes; only the last picture's time may be between minutes.
 fn surface_name(time: f64) -> String {
     if time % PICTURE_EVERY == 0.0 {
         format!("surface-{:03.0}.png", time / 60.0)

@@ -1,12 +1,12 @@
 //! `haloport run tsunami`: the shallow-water equations on real relief.
 //!
-//! The model is [`crate::tsunami`]. Read in this order:
+//! The model is [`super::model`]. Read in this order:
 //! - this file: from the arguments to the report;
 //! - `args`: the command line, and `problem`: the inputs, checked, before any rank is started;
 //! - `job`: the run on one rank, its pictures and its tide gauges;
-//! - `tides`: what the gauges saw;
-//! - `verify`: what `--verify` checks;
-//! - `report`: what is printed.
+//! - `tides`: the records of the gauges;
+//! - `verify`: the checks of `--verify`;
+//! - `report`: the printed results.
 
 mod args;
 mod job;
@@ -32,20 +32,20 @@ use report::Report;
 /// Runs the job and prints its report.
 ///
 /// # Errors
-/// [`Failure::BadInput`] before anything is computed or written, [`Failure::Run`] where the run or a check fails.
+/// [`Failure::BadInput`] before anything is computed or written, [`Failure::Run`] if the run or a check fails.
 pub(crate) fn run(args: &TsunamiArgs) -> Result<(), Failure> {
     let any = args.device.open()?;
     let inputs = Inputs::new();
     let problem = || shared(&inputs, || Problem::new(args, &any));
-    // Where ranks are threads, what is wrong with the input is said before any is started. Processes read it for
-    // themselves, once they know that the one of rank 0 speaks for all.
+    // If ranks are threads, bad input is reported before any is started. Processes read the input later, when they
+    // know that rank 0 reports for all.
     if launched_by().is_none() {
         let ranks = args.ranks.asked();
         problem().and_then(|problem| ranks.map_or(Ok(()), |ranks| problem.check_ranks(ranks)))?;
     }
     let report =
         with_device!(&any, |device| on_ranks(&args.ranks, |comm| on_rank(&comm, device, args, problem()?)))?;
-    // A process without rank 0 has nothing to tell.
+    // A process without rank 0 prints nothing.
     let Some(mut report) = report else { return Ok(()) };
     if let (Some(checks), true) = (&mut report.checks, report.in_process) {
         checks.push(with_same_fields_here(&any, problem()?, args)?);
@@ -54,7 +54,7 @@ pub(crate) fn run(args: &TsunamiArgs) -> Result<(), Failure> {
     report.checks.as_deref().map_or(Ok(()), conclude)
 }
 
-/// The job on one rank; rank 0's report is the one that counts.
+/// Runs the job on one rank. The report of rank 0 counts.
 fn on_rank<D: Device>(
     comm: &Communicator,
     device: &D,
@@ -83,7 +83,7 @@ fn on_rank<D: Device>(
     Ok(Report::new(args, problem, device.info(), comm, done, in_process, checks))
 }
 
-/// The check on several numbers of ranks, after the ranks of the job have ended.
+/// The check on several numbers of ranks, as threads, after the job's ranks have ended.
 fn with_same_fields_here(any: &AnyDevice, problem: &Problem, args: &TsunamiArgs) -> Result<Check, Failure> {
     let progress = Progress::steps(!args.json);
     with_device!(any, |device| verify::same_fields_on_any_ranks(device, problem, &progress))

@@ -1,23 +1,23 @@
 //! The inputs, checked.
 
-use crate::jobs::tsunami::model::decomposition::decompose;
-use crate::jobs::tsunami::model::gauges::{PlacedGauge, default_gauges, places};
-use crate::jobs::tsunami::model::relief::Relief;
-use crate::jobs::tsunami::model::scheme::Physics;
-use crate::jobs::tsunami::model::uplift::Uplift;
-use crate::jobs::tsunami::model::{SHIPPED, metric::Metric};
 use haloport::AnyDevice;
 
 use super::args::TsunamiArgs;
 use crate::command::failure::Failure;
 use crate::command::memory::{gib, room};
 use crate::jobs::common::inputs::about_file;
+use crate::jobs::tsunami::model::decomposition::decompose;
+use crate::jobs::tsunami::model::gauges::{LocatedGauge, default_gauges, locate};
+use crate::jobs::tsunami::model::relief::Relief;
+use crate::jobs::tsunami::model::scheme::Physics;
+use crate::jobs::tsunami::model::uplift::Uplift;
+use crate::jobs::tsunami::model::{SHIPPED, metric::Metric};
 
-/// Bytes of memory for each cell, about: the relief, the fields of all ranks with what lies beside them, and the
-/// whole fields on rank 0 as they are gathered.
+/// Bytes of memory for each cell, about: the relief, the fields of all ranks with their other arrays, and the whole
+/// fields on rank 0.
 const BYTES_PER_CELL: u128 = 200;
 
-/// What is computed, whoever computes it.
+/// The problem, the same on all ranks.
 #[derive(Debug)]
 pub(super) struct Problem {
     pub(super) relief: Relief,
@@ -25,7 +25,7 @@ pub(super) struct Problem {
     pub(super) area: Vec<f64>,
     pub(super) physics: Physics,
     pub(super) uplift: Uplift,
-    pub(super) gauges: Vec<PlacedGauge>,
+    pub(super) gauges: Vec<LocatedGauge>,
     /// The end of the run, seconds.
     pub(super) end: f64,
     /// Whether cells that need no halo are computed while halos travel.
@@ -38,7 +38,7 @@ impl Problem {
     /// Reads and refines the relief.
     ///
     /// # Errors
-    /// [`Failure::BadInput`] for a file that is no relief, and a refinement too large for the machine.
+    /// [`Failure::BadInput`] if the file holds no relief, or the refinement is too large for the machine.
     pub(super) fn new(args: &TsunamiArgs, device: &AnyDevice) -> Result<Problem, Failure> {
         let coarse = match &args.bathymetry {
             Some(path) => Relief::from_path(path)
@@ -59,8 +59,8 @@ impl Problem {
         let uplift = args.uplift.uplift().on_map(&relief);
         let uplift = uplift.map_err(|error| Failure::BadInput(format!("--uplift-at: {error}")))?;
         let mut gauges = Vec::new();
-        for place in places(&relief, &default_gauges()) {
-            match place {
+        for located in locate(&relief, &default_gauges()) {
+            match located {
                 Ok(gauge) => gauges.push(gauge),
                 Err(error) => tracing::debug!(%error, "a gauge is left out"),
             }
@@ -77,10 +77,10 @@ impl Problem {
         })
     }
 
-    /// Whether every one of `ranks` ranks gets a block that is thick enough.
+    /// Checks that each of `ranks` ranks gets a block that is thick enough.
     ///
     /// # Errors
-    /// [`Failure::BadInput`] where they do not.
+    /// [`Failure::BadInput`] if they do not.
     pub(super) fn check_ranks(&self, ranks: usize) -> Result<(), Failure> {
         decompose(self.relief.nx(), self.relief.ny(), ranks)
             .map(|_| ())

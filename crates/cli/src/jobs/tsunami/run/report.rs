@@ -1,21 +1,21 @@
-//! What is printed.
+//! The printed results.
 
 use std::io::{self, Write};
 use std::path::PathBuf;
 
-use crate::jobs::tsunami::model::uplift::Uplift;
 use haloport::Communicator;
 use haloport::device::DeviceInfo;
 use serde::Serialize;
 
 use super::args::TsunamiArgs;
-use super::job::Done;
+use super::job::Results;
 use super::problem::Problem;
-use super::tides::{ARRIVAL, Seen};
+use super::tides::{ARRIVAL, GaugeSummary};
 use crate::command::print;
 use crate::jobs::common::checks::{Check, write_checks};
 use crate::jobs::common::performance::{Effort, Performance};
 use crate::jobs::common::progress::clock;
+use crate::jobs::tsunami::model::uplift::Uplift;
 
 /// The results of a run: the object that `--json` prints.
 #[derive(Debug, Serialize)]
@@ -31,7 +31,7 @@ pub(super) struct Report {
     /// Blocks from west to east and from south to north.
     blocks: [usize; 2],
     uplift: Uplift,
-    /// What the edges of the grid are.
+    /// The behaviour of the grid's edges.
     outer_walls: &'static str,
     simulated_s: f64,
     mean_time_step_s: f64,
@@ -44,7 +44,7 @@ pub(super) struct Report {
     max_wave_m: f64,
     /// Degrees east and north.
     max_wave_at: [f64; 2],
-    gauges: Vec<Seen>,
+    gauges: Vec<GaugeSummary>,
     out: PathBuf,
     pictures: Vec<PathBuf>,
     record: PathBuf,
@@ -61,7 +61,7 @@ impl Report {
         problem: &Problem,
         device: &DeviceInfo,
         comm: &Communicator,
-        done: Done,
+        done: Results,
         in_process: bool,
         checks: Option<Vec<Check>>,
     ) -> Report {
@@ -127,12 +127,12 @@ impl print::Report for Report {
             format!(
                 "{:.1} m of sea surface at {}",
                 self.uplift.height,
-                place_of(self.uplift.longitude, self.uplift.latitude)
+                position(self.uplift.longitude, self.uplift.latitude)
             ),
         )?;
         line(
             "largest wave",
-            format!("{:.2} m at {}", self.max_wave_m, place_of(self.max_wave_at[0], self.max_wave_at[1])),
+            format!("{:.2} m at {}", self.max_wave_m, position(self.max_wave_at[0], self.max_wave_at[1])),
         )?;
         line("water", format!("{:.4e} m³; relative change {:.1e}", self.volume_m3, self.volume_drift))?;
         line("outer walls", self.outer_walls.into())?;
@@ -170,7 +170,7 @@ impl Report {
 }
 
 /// Degrees with their hemispheres.
-fn place_of(longitude: f64, latitude: f64) -> String {
+fn position(longitude: f64, latitude: f64) -> String {
     let east = (longitude + 180.0).rem_euclid(360.0) - 180.0;
     let (ew, ns) = (if east < 0.0 { "W" } else { "E" }, if latitude < 0.0 { "S" } else { "N" });
     format!("{:.2}°{ns} {:.2}°{ew}", latitude.abs(), east.abs())

@@ -1,21 +1,21 @@
-//! What the tide gauges saw.
+//! The records of the tide gauges.
 
-use crate::jobs::tsunami::model::block::Block;
-use crate::jobs::tsunami::model::gauges::{GaugeWriter, PlacedGauge};
-use crate::jobs::tsunami::model::solver::Solver;
 use haloport::{Communicator, device::Device};
 use serde::Serialize;
 
 use super::problem::Problem;
 use crate::command::failure::Failure;
+use crate::jobs::tsunami::model::block::Block;
+use crate::jobs::tsunami::model::gauges::{GaugeWriter, LocatedGauge};
+use crate::jobs::tsunami::model::solver::Solver;
 
-/// Simulated seconds from one sample to the next, at least.
+/// The least simulated time between samples, seconds.
 pub(super) const SAMPLE_EVERY: f64 = 10.0;
 
-/// A wave has arrived when the water level differs by this much from what it was at first, metres.
+/// A wave has arrived when the water level differs by this much from the first level, metres.
 pub(super) const ARRIVAL: f64 = 0.02;
 
-/// The samples of the gauges that stand on one rank's cells.
+/// The samples of the gauges in one rank's block.
 #[derive(Debug)]
 pub(super) struct Tides {
     /// The gauge's number, its row and column in the block, and the bed.
@@ -26,28 +26,28 @@ pub(super) struct Tides {
 
 /// The samples of all gauges.
 #[derive(Debug)]
-pub(super) struct Record {
+pub(super) struct TideRecord {
     pub(super) times: Vec<f64>,
     /// For each gauge the level at each time, metres above sea level.
     pub(super) levels: Vec<Vec<f64>>,
 }
 
-/// What one gauge saw, in short.
+/// The summary of one gauge.
 #[derive(Debug, Serialize)]
-pub(super) struct Seen {
+pub(super) struct GaugeSummary {
     pub(super) name: String,
     pub(super) longitude: f64,
     pub(super) latitude: f64,
     pub(super) depth_m: f64,
-    /// When the level first differed by [`ARRIVAL`] from what it was at first.
+    /// The first time at which the level differs by [`ARRIVAL`] from the first level.
     pub(super) arrival_min: Option<f64>,
-    /// The highest level and when it was; none before a wave has arrived.
+    /// The highest level and its time; `None` if no wave has arrived.
     pub(super) crest_m: Option<f64>,
     pub(super) crest_min: Option<f64>,
 }
 
 impl Tides {
-    pub(super) fn new(gauges: &[PlacedGauge], block: &Block) -> Tides {
+    pub(super) fn new(gauges: &[LocatedGauge], block: &Block) -> Tides {
         let here: Vec<_> = gauges
             .iter()
             .enumerate()
@@ -60,12 +60,12 @@ impl Tides {
         Tides { levels: vec![Vec::new(); here.len()], here, times: Vec::new() }
     }
 
-    /// Samples the gauges if it is time to.
+    /// Samples the gauges, once in each interval of [`SAMPLE_EVERY`].
     ///
     /// # Errors
     /// [`Failure::Run`].
     pub(super) fn sample<D: Device>(&mut self, solver: &Solver<D>, time: f64) -> Result<(), Failure> {
-        // Of each interval the first step that lies in it.
+        // The first step in each interval.
         let interval = |time: f64| (time / SAMPLE_EVERY).floor();
         if self.times.last().is_some_and(|&last| interval(last) == interval(time)) {
             return Ok(());
@@ -81,7 +81,7 @@ impl Tides {
     ///
     /// # Errors
     /// [`Failure::Run`].
-    pub(super) fn gather(self, comm: &Communicator, gauges: usize) -> Result<Option<Record>, Failure> {
+    pub(super) fn gather(self, comm: &Communicator, gauges: usize) -> Result<Option<TideRecord>, Failure> {
         let numbers = self.here.iter().map(|(number, ..)| *number);
         let mine: Vec<(usize, Vec<f64>)> = numbers.zip(self.levels).collect();
         let received = comm.sparse_exchange(&[(0, mine)])?;
@@ -92,11 +92,11 @@ impl Tides {
         for (number, values) in received.into_iter().flat_map(|(_, values)| values) {
             levels[number] = values;
         }
-        Ok(Some(Record { times: self.times, levels }))
+        Ok(Some(TideRecord { times: self.times, levels }))
     }
 }
 
-impl Record {
+impl TideRecord {
     /// The record as CSV.
     ///
     /// # Errors
@@ -113,16 +113,16 @@ impl Record {
         Ok(bytes)
     }
 
-    /// What each gauge saw.
-    pub(super) fn seen(&self, gauges: &[PlacedGauge]) -> Vec<Seen> {
-        let seen = |(at, levels): (&PlacedGauge, &Vec<f64>)| {
+    /// The summary of each gauge.
+    pub(super) fn seen(&self, gauges: &[LocatedGauge]) -> Vec<GaugeSummary> {
+        let seen = |(at, levels): (&LocatedGauge, &Vec<f64>)| {
             let first = levels.first().copied().unwrap_or_default();
             let arrival = levels.iter().position(|level| (level - first).abs() > ARRIVAL);
             let higher =
                 |best: usize, sample: usize| if levels[sample] > levels[best] { sample } else { best };
             let crest = arrival.map(|arrival| (arrival..levels.len()).fold(arrival, higher));
             let minutes = |sample: usize| self.times[sample] / 60.0;
-            Seen {
+            GaugeSummary {
                 name: at.gauge.name.clone(),
                 longitude: at.longitude,
                 latitude: at.latitude,

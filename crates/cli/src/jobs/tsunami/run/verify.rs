@@ -1,26 +1,26 @@
-//! What `--verify` checks.
+//! The checks of `--verify`.
 
-use crate::jobs::tsunami::model::decomposition::decompose;
-use crate::jobs::tsunami::model::solver::{Solver, Whole};
-use crate::jobs::tsunami::model::survey::Survey;
-use crate::jobs::tsunami::model::uplift::{Uplift, initial_state};
 use haloport::{AnyDevice, Communicator, device::Device, run_ranks, with_device};
 
 use super::problem::Problem;
 use crate::command::failure::Failure;
 use crate::jobs::common::checks::{Check, STEPS_AS_ON_CPU, on_rank_0};
 use crate::jobs::common::progress::Progress;
+use crate::jobs::tsunami::model::decomposition::decompose;
+use crate::jobs::tsunami::model::solver::{Solver, Whole};
+use crate::jobs::tsunami::model::survey::Survey;
+use crate::jobs::tsunami::model::uplift::{Uplift, initial_state};
 
-/// How long a lake is at rest, seconds.
+/// The duration of the lake at rest, seconds.
 const REST: f64 = 3600.0;
 
-/// Steps after which fields are compared.
+/// The number of steps after which fields are compared.
 const STEPS: usize = 200;
 
-/// Numbers of ranks whose fields are compared with those of one rank.
+/// The numbers of ranks whose fields are compared with those of one rank.
 const RANKS: [usize; 4] = [2, 3, 4, 8];
 
-/// Collective: without an uplift, nothing moves.
+/// Collective: checks that nothing moves without an uplift.
 ///
 /// # Errors
 /// [`Failure::Run`].
@@ -50,7 +50,7 @@ pub(super) fn lake_at_rest<D: Device>(
     ))
 }
 
-/// Without the job's ranks: fields on several numbers of ranks, as threads, against those of one rank.
+/// Computes fields on several numbers of ranks, as threads, and compares them with those of one rank.
 ///
 /// # Errors
 /// [`Failure::Run`].
@@ -78,7 +78,7 @@ pub(super) fn same_fields_on_any_ranks<D: Device>(
     ))
 }
 
-/// Collective: the fields of these ranks against those of one rank, which rank 0 computes alone.
+/// Collective: compares the fields of these ranks with those of one rank, which rank 0 computes alone.
 ///
 /// # Errors
 /// [`Failure::Run`].
@@ -104,10 +104,10 @@ pub(super) fn same_fields_as_one_rank<D: Device>(
     ))
 }
 
-/// Collective: the fields of these ranks on this device against those of one rank on the CPU backend.
+/// Collective: compares the fields of these ranks on this device with those of one rank on the CPU backend.
 ///
 /// # Errors
-/// [`Failure::Run`], also where this build has no CPU backend.
+/// [`Failure::Run`], also if this build has no CPU backend.
 pub(super) fn same_fields_as_on_cpu<D: Device>(
     comm: &Communicator,
     device: &D,
@@ -125,7 +125,7 @@ pub(super) fn same_fields_as_on_cpu<D: Device>(
     Ok(Check::as_on_cpu(difference))
 }
 
-/// The fields after some steps on ranks that are threads.
+/// The fields after some steps, computed on threads.
 fn in_process<D: Device>(
     ranks: usize,
     device: &D,

@@ -1,4 +1,5 @@
-// The two stages of a time step, one thread for each level of each cell; as `advance` in `scheme.rs`, in the same order.
+// The two stages of a time step, one thread for each level of each cell; as `advance` in `scheme.rs`, in the same
+// order.
 
 #define EDGES 3
 

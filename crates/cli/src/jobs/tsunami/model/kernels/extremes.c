@@ -1,5 +1,5 @@
-// The largest rate and the smallest depth of each row, one thread for each row; as `max_rate` in `scheme.rs`. Neither
-// depends on the order in which cells are looked at.
+// The largest rate and the smallest depth of each row, one thread for each row; as `max_rate` in
+// `scheme/physics.rs`. Neither depends on the order of the cells.
 
 // Cells shallower than this many metres count twice.
 #define DRAINABLE_DEPTH 100.0

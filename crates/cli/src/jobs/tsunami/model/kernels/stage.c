@@ -1,12 +1,12 @@
 // The two stages of a time step, one thread for each cell of a region of the block; the metric has the rows' values one
-// kind after the other. `nx` is there for the kernel of the host.
-// Every operation stands in the order of `face.rs` and `scheme.rs`, which say what it means, so that results agree to
+// kind after the other. The host's kernel uses `nx`.
+// Every operation stands in the order of `face.rs` and `scheme`, which say what it means, so that results agree to
 // the last bit; a face is computed for both of its cells, from the same numbers.
 
 #define STEEPNESS 1.5
 #define TINY 1e-100
 
-// A cell as its faces see it: depth, surface, velocity through the face and along it.
+// A cell seen from a face: depth, surface, velocity through the face and along it.
 typedef struct {
     f64 h, eta, normal, along;
 } Cell;
@@ -16,7 +16,7 @@ typedef struct {
     f64 h, eta, u, v;
 } Water;
 
-// What passes a face; momentum through it less the pressure on its lower and on its higher side.
+// The flow through a face; momentum through it less the pressure on its lower and on its higher side.
 typedef struct {
     f64 mass, lower, higher, along;
 } Flux;
@@ -25,7 +25,7 @@ typedef struct {
     f64 h, hu, hv;
 } Updated;
 
-// The smaller of two numbers, the second if either is no number.
+// The smaller of two numbers, the second if either is NaN.
 DEVICE_FUNCTION f64 smaller(f64 a, f64 b)
 {
     return a < b ? a : b;

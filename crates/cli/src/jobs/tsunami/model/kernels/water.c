@@ -1,11 +1,11 @@
-// What several kernels need to know of water; in Rust in `face.rs`, with the sources of the formulas.
+// Functions of several kernels; in Rust in `face.rs`, with the sources of the formulas.
 
 // Standard gravity, m/s^2.
 #define GRAVITY 9.80665
 // Width of the margin of an array on every side, cells.
 #define MARGIN 2
 
-// The larger of two numbers, the second if either is no number.
+// The larger of two numbers, the second if either is NaN.
 DEVICE_FUNCTION f64 larger(f64 a, f64 b)
 {
     return a > b ? a : b;

@@ -1,10 +1,10 @@
-//! Why a relief is refused.
+//! The errors of a relief.
 
 use std::path::PathBuf;
 
 use thiserror::Error;
 
-/// Why a relief could not be read or refined.
+/// The error of a relief that cannot be read or refined.
 #[derive(Debug, Error)]
 pub enum ReliefError {
     /// The file could not be opened.
@@ -12,13 +12,13 @@ pub enum ReliefError {
     Open {
         /// The file asked for.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the system.
         source: std::io::Error,
     },
     /// The bytes are no .npz archive.
     #[error("the relief is not a .npz archive of NumPy arrays: {reason}")]
     NotNpz {
-        /// What the reader of archives said.
+        /// The error of the archive's reader.
         reason: String,
     },
     /// An array is not in the archive.
@@ -54,7 +54,7 @@ pub enum ReliefError {
     Damaged {
         /// The array.
         name: &'static str,
-        /// What the reader of arrays said.
+        /// The error of the array's reader.
         reason: String,
     },
     /// An axis is too short.
@@ -72,7 +72,7 @@ pub enum ReliefError {
         name: &'static str,
         /// The value found.
         value: f64,
-        /// Where, in row-major order.
+        /// The index in row-major order.
         index: usize,
     },
     /// A mountain higher, or a sea deeper, than any on Earth.
@@ -83,7 +83,7 @@ pub enum ReliefError {
     Elevation {
         /// The value found.
         value: f64,
-        /// Where, in row-major order.
+        /// The index in row-major order.
         index: usize,
         /// Centre of the cell, degrees east.
         longitude: f64,
@@ -99,7 +99,7 @@ pub enum ReliefError {
         limit: f64,
         /// The value found, degrees.
         value: f64,
-        /// Where.
+        /// The index.
         index: usize,
     },
     /// The spacing of an axis changes sign, vanishes or varies too much.
@@ -109,11 +109,11 @@ pub enum ReliefError {
     Spacing {
         /// The axis.
         name: &'static str,
-        /// What is asked of it.
+        /// The expected spacing.
         expected: &'static str,
         /// The step found, degrees.
         found: f64,
-        /// The step that it is compared with, degrees.
+        /// The expected step, degrees.
         before: f64,
         /// The cell where the step begins.
         index: usize,
@@ -131,7 +131,7 @@ pub enum ReliefError {
     Refinement {
         /// The refinement asked for.
         factor: usize,
-        /// The cells before it.
+        /// The number of cells before.
         cells: usize,
     },
 }
@@ -142,6 +142,6 @@ pub const MIN_CELLS: usize = 4;
 /// The most cells that a refinement may give (2 GiB a field).
 pub const MAX_CELLS: usize = 1 << 28;
 
-/// The largest magnitude of an elevation, metres. The time step of all cells is that of the deepest: a wrong one would keep
-/// a run from ever ending.
+/// The largest magnitude of an elevation, metres. The deepest cell limits the time step of all: a wrong depth would
+/// make a run endless.
 pub const HIGHEST: f64 = 12_000.0;

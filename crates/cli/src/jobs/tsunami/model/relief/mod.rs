@@ -1,4 +1,4 @@
-//! The relief: where the land is and how deep the sea.
+//! The relief: elevations of land and sea bed.
 
 mod error;
 mod read;
@@ -24,7 +24,7 @@ pub struct Relief {
     pub elevation: Vec<f64>,
 }
 
-/// How much neighbouring steps of an axis may differ, as a fraction.
+/// The relative difference that neighbouring steps of an axis may have.
 ///
 /// Longitudes kept in single precision jitter by a fraction of a percent; the steps of a
 /// Mercator grid grow by less than this from row to row.
@@ -165,7 +165,7 @@ impl Relief {
         Ok(())
     }
 
-    /// Takes the rounding to single precision out of the longitudes.
+    /// Removes the rounding to single precision from the longitudes.
     fn smooth_longitude(&mut self) {
         let (west, step) = (self.longitude[0], self.longitude_step());
         for (column, longitude) in self.longitude.iter_mut().enumerate() {

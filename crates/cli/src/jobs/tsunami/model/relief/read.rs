@@ -39,7 +39,7 @@ pub(super) fn arrays(reader: impl Read + Seek) -> Result<Arrays, ReliefError> {
     Ok([longitude, latitude, topo.floats()])
 }
 
-/// Types by their names in an error.
+/// Types and their names in an error.
 type Types = (&'static [NpyType], &'static str);
 
 const AXIS_TYPES: Types = (&[NpyType::F32, NpyType::F64], "float32 or float64");

@@ -1,10 +1,10 @@
-//! Finer reliefs.
+//! Refines reliefs.
 
 use super::Relief;
 use super::error::{MAX_CELLS, ReliefError};
 
 impl Relief {
-    /// The same relief with `factor` times as many cells on each axis.
+    /// Returns the same relief with `factor` times as many cells on each axis.
     ///
     /// Bicubic (Catmull and Rom 1974) between the cell centres, clamped to the four cells
     /// around each new centre, so that no new peak, pit or shore appears.
@@ -54,7 +54,7 @@ struct Stencil {
     weights: [f64; 4],
 }
 
-/// Where the refined centres lie among the old ones; constant beyond the outer centres.
+/// The positions of the refined centres among the old ones; constant beyond the outer centres.
 fn stencils(cells: usize, factor: usize) -> Vec<Stencil> {
     let last = cells - 1;
     (0..cells * factor)

@@ -28,9 +28,9 @@
 //! raise_largest(q)
 //! ```
 //!
-//! Cells at least two from a border with a neighbour may be computed while the margins
-//! travel, in any split into rows and columns (see [`regions`](crate::jobs::tsunami::model::regions));
-//! corners of the margin do not matter.
+//! Cells at least two from a border with a neighbour may be computed while the margins travel, in any split into rows
+//! and columns (see [`regions`](crate::jobs::tsunami::model::regions)); the values in the margin's corners do not
+//! matter.
 //!
 //! Depths stay positive without clipping while the [Courant number](Physics::courant) is at
 //! most 1, because the faces of a cell then carry off less than it holds (Audusse et al.
@@ -53,17 +53,17 @@ use rows::{FACES, Fluxes, Row, part, y_fluxes};
 /// The two halves of a time step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stage {
-    /// From the state `q`, write `q1 = q + dt L(q)`. What the output held is not read.
+    /// From the state `q`, write `q1 = q + dt L(q)`. The old output is not read.
     Predict,
-    /// From the state `q1`, write `q = (q + q1 + dt L(q1)) / 2`: the output holds `q` and is
-    /// updated in place, each cell reading only its own old value.
+    /// From the state `q1`, write `q = (q + q1 + dt L(q1)) / 2`: the output holds `q` and is updated in place; each
+    /// cell reads only its own old value.
     Correct,
 }
 
 /// Scratch memory of [`stage_rows`], reused between calls; one for each thread.
 ///
-/// A few rows, whatever the size of the block. Every call begins with four rows more than it
-/// writes, so rows are best dealt out to threads in lots of 16 or more.
+/// A few rows, whatever the size of the block. Every call begins with four rows more than it writes, so threads are
+/// best given 16 or more rows at a time.
 #[derive(Debug, Default)]
 pub struct Workspace {
     rows: [Row; 2 * MARGIN + 1],
@@ -73,10 +73,9 @@ pub struct Workspace {
 /// Advances the owned cells `rows` x `columns` (counted from the block's first) by one stage
 /// of a step of `dt` seconds.
 ///
-/// `input` is the state at the beginning of the stage, whole arrays; it is read two cells
-/// north, south, east and west of every cell, and what stands in the corners between does
-/// not matter. Nothing beyond is read, and only the given cells of `output` are touched, so
-/// that ranges can be dealt out to threads, and computed while margins beyond travel.
+/// `input` is the state at the beginning of the stage, whole arrays. Each cell reads two cells north, south, east and
+/// west of it; the values in the corners between do not matter. No other cells are read, and only the given cells of
+/// `output` are written, so threads can compute ranges of cells, and do so while margins beyond travel.
 ///
 /// The result of a cell does not depend, to the last bit, on the ranges or the block.
 #[allow(clippy::too_many_arguments, reason = "a kernel: each is one plain input")]
@@ -122,7 +121,7 @@ struct Updated {
     hv: [f64; CHUNK],
 }
 
-/// What all cells of a row have in common.
+/// The constants of a row.
 struct RowStep {
     dt: f64,
     drag: f64,
@@ -206,15 +205,15 @@ impl RowStep {
         let h = cell.h - dt * mass;
         let hu = cell.hu + dt * (turn * cell.hv - eastward);
         let hv = cell.hv - dt * (turn * cell.hu + northward);
-        let kept = self.kept(h, (cell.u * cell.u + cell.v * cell.v).sqrt());
-        (h, hu * kept, hv * kept)
+        let remaining = self.remaining(h, (cell.u * cell.u + cell.v * cell.v).sqrt());
+        (h, hu * remaining, hv * remaining)
     }
 
-    /// The part of its momentum that water of depth `h` (metres) keeps over bottom drag at
-    /// `speed` (m/s), taken implicitly, and over damping where it is nearly dry:
-    /// `h p / (1 + dt c speed p)` with `p` of [`per_depth`], as a single quotient.
+    /// The fraction of its momentum that water of depth `h` (metres) keeps over bottom drag at `speed` (m/s), taken
+    /// implicitly, and over damping if it is nearly dry: `h p / (1 + dt c speed p)` with `p` of [`per_depth`], as a
+    /// single quotient.
     #[inline(always)]
-    fn kept(&self, h: f64, speed: f64) -> f64 {
+    fn remaining(&self, h: f64, speed: f64) -> f64 {
         let square = h * h;
         let resistance = 2.0 * self.dt * self.drag * speed * h;
         2.0 * square / (square + max(square, self.dry * self.dry) + resistance)

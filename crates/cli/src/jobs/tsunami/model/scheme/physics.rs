@@ -24,7 +24,7 @@ pub struct Physics {
 /// only need stability.
 pub const DRAINABLE_DEPTH: f64 = 100.0;
 
-/// Why a constant of the model is refused.
+/// The error of a constant of the model.
 #[derive(Debug, Error, PartialEq)]
 #[error("{name} must be {expected}, found {found}")]
 pub struct PhysicsError {
@@ -35,12 +35,12 @@ pub struct PhysicsError {
 
 impl Physics {
     /// The longest stable time step, seconds, for the largest rate of the whole grid (1/s;
-    /// see [`max_rate`]). Infinite where there is no water.
+    /// see [`max_rate`]). Infinite if there is no water.
     pub fn time_step(&self, max_rate: f64) -> f64 {
         self.courant / max_rate
     }
 
-    /// The constants themselves if they make sense.
+    /// Returns the constants if they are valid.
     ///
     /// # Errors
     /// [`PhysicsError`].
@@ -68,7 +68,7 @@ impl Default for Physics {
 
 /// The largest rate, 1/s, at which a wave crosses one of the owned cells `columns` of `row`:
 /// `(|u| + c) / width + (|v| + c) / height` with `c = sqrt(g h)`, twice that in water
-/// shallower than [`DRAINABLE_DEPTH`]. Zero where all is dry.
+/// shallower than [`DRAINABLE_DEPTH`]. Zero if all is dry.
 pub fn max_rate(
     block: BlockView<'_>,
     physics: &Physics,

@@ -6,15 +6,15 @@ use super::physics::Physics;
 use crate::jobs::tsunami::model::block::{BlockView, Input, MARGIN, State};
 use crate::jobs::tsunami::model::face::{Cell, Flux, face_flux, per_depth};
 
-/// Columns that are computed together: a narrower range takes as long as this many. Where
-/// all of them and their surroundings are dry, nothing is computed.
+/// Columns that are computed together: a narrower range takes as long as this many. If all of them and their
+/// surroundings are dry, nothing is computed.
 pub const CHUNK: usize = 32;
 
 /// Faces from west to east of a chunk, one more than its cells, made up to whole vectors.
 pub(super) const FACES: usize = CHUNK + 4;
 
-/// Cells of a row after its whole chunks: what the faces of the last chunk look at, from its first cell to three cells
-/// beyond the last face.
+/// Cells of a row after its whole chunks: those that the faces of the last chunk read, up to three cells beyond the
+/// last face.
 const BEYOND: usize = FACES + 4 - CHUNK;
 
 /// A row of cells with what the fluxes need, from two columns west of the range to two
@@ -147,7 +147,7 @@ pub(super) fn y_fluxes(rows: [&Row; 4], chunk: usize) -> Fluxes<CHUNK> {
     Fluxes::between(rows.map(|row| row.beside(chunk * CHUNK + MARGIN)))
 }
 
-/// `N` elements from `at`. The callers' rows are long enough by construction.
+/// `N` elements from `at`. Rows are long enough by construction.
 #[inline(always)]
 pub(super) fn part<const N: usize>(row: &[f64], at: usize) -> &[f64; N] {
     let (part, _) = row[at..].split_first_chunk().expect("rows are made up to whole chunks");

@@ -10,7 +10,7 @@ use haloport::trace::{DEFAULT_SPANS, TraceError};
 use crate::command::failure::Failure;
 use crate::command::output::{self, Output};
 
-/// Where the time line goes.
+/// The file of the time line.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct TraceArgs {
     /// Write a time line of all ranks to this file, for `haloport trace`, Perfetto and Chrome
@@ -19,10 +19,10 @@ pub(crate) struct TraceArgs {
 }
 
 impl TraceArgs {
-    /// Collective: begins the time line of each rank, if one is asked for.
+    /// Collective: starts the time line of each rank, if `--trace` is given.
     ///
     /// # Errors
-    /// [`Failure::BadInput`], on every rank, where rank 0 cannot write the file.
+    /// [`Failure::BadInput`], on every rank, if rank 0 cannot write the file.
     pub(crate) fn begin(&self, comm: &Communicator) -> Result<(), Failure> {
         let Some(path) = &self.file else { return Ok(()) };
         let complaint = if comm.rank() == 0 { output::check(path).err() } else { None };
@@ -36,7 +36,7 @@ impl TraceArgs {
         Ok(())
     }
 
-    /// Collective: writes the time lines so far, if they were begun.
+    /// Collective: writes the time lines so far, if they were started.
     ///
     /// # Errors
     /// [`Failure::Run`].
@@ -48,7 +48,7 @@ impl TraceArgs {
         if comm.rank() > 0 {
             return trace.write(comm, &mut io::sink()).map_err(|error| failed(&error));
         }
-        // The others come to the end in any case.
+        // The other ranks finish in any case.
         let mut file = Output::create(path);
         let written = match &mut file {
             Ok(file) => trace.write(comm, file),
@@ -63,7 +63,7 @@ impl TraceArgs {
     }
 }
 
-/// A file that cannot be made.
+/// The failure to make a file.
 struct Refusing<'e>(&'e io::Error);
 
 impl Write for Refusing<'_> {
