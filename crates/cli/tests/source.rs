@@ -86,7 +86,7 @@ fn depths_and_heights_that_are_not_on_earth_are_refused() {
 #[test]
 fn a_time_step_that_underflows_ends_the_run_and_names_the_cell() {
     let tsunami = Haloport::new("run tsunami");
-    // Cells of some micrometres, of which one is deeper than the others.
+    // Cells of some micrometres; one is deeper than the others.
     write_relief(&tsunami.path("tiny.npz"), 1e-10, |cell| if cell == 8 { -5000.0 } else { -50.0 });
     for ranks in [1, 2] {
         let arguments = "--bathymetry tiny.npz --refine 1 --uplift-at 10,40 --hours 1 --json";

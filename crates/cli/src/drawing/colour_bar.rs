@@ -8,7 +8,7 @@ use super::{FAINT, INK, Palette, bytes};
 const THICK: f32 = 26.0;
 const POINT: f32 = 20.0;
 
-/// The number of colours that can be told apart: a value counts as within if it is beyond an end by less than one
+/// The number of distinct colours: a value counts as within if it is beyond an end by less than one
 /// colour.
 const COLOURS: f64 = 256.0;
 

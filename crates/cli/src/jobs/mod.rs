@@ -35,4 +35,12 @@ pub(crate) fn run(command: &RunCommand) -> Result<(), Failure> {
     }
 }
 
-run_failures!(advection::model::solver::SolverError, tsunami::model::solver::SolverError);
+run_failures!(
+    advection::model::solver::SolverError,
+    advection::picture::PictureError,
+    tsunami::model::gauges::GaugeError,
+    tsunami::model::solver::SolverError,
+    tsunami::picture::PictureError,
+    haloport_mesh::PartitionError,
+    png::EncodingError,
+);

@@ -177,7 +177,7 @@ impl print::Report for Report<'_> {
     }
 }
 
-/// A figure as text: one number if it is the same for all ranks, else the mean and the largest.
+/// A figure as text: one number if it is the same for all ranks, otherwise the mean and the largest.
 fn text(figure: Spread, unit: f64) -> String {
     let (mean, largest) = (figure.mean / unit, figure.largest as f64 / unit);
     let decimals = usize::from(unit > 1.0);

@@ -90,10 +90,8 @@ fn on_rank<D: Device>(
     args.trace.write(comm)?;
     let picture = if comm.rank() == 0 {
         let note = report::note(args, case, comm.size(), &measured);
-        let picture = globes(&case.mesh, partition, &case.tracer, &snapshots, &note)
-            .map_err(|error| Failure::Run(error.to_string()))?;
-        let file = picture.png().map_err(|error| Failure::Run(error.to_string()))?;
-        folder.write("globe.png", &file)?
+        let picture = globes(&case.mesh, partition, &case.tracer, &snapshots, &note)?;
+        folder.write("globe.png", &picture.png()?)?
     } else {
         args.out.clone()
     };

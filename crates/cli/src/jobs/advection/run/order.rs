@@ -54,7 +54,7 @@ pub(super) fn ladder<D: Device>(
         } else {
             let Case { tracer, limited, overlap, .. } = problem.case;
             let case = Case::new(name, Tracer { levels: 1, ..tracer }, days, limited, overlap)?;
-            let partition = case.by_curve(comm.size()).map_err(|error| Failure::Run(error.to_string()))?;
+            let partition = case.by_curve(comm.size())?;
             let shown = problem.show_progress && comm.rank() == 0;
             let progress = Progress::simulated(days * DAY, "other meshes", shown);
             let (_, measured) = carry_and_measure(comm, device, &case, &partition, &progress, |_, _, _| ())?;

@@ -48,12 +48,11 @@ pub(super) fn same_fields_on_any_ranks<D: Device>(
     field: &[f64],
     progress: &Progress,
 ) -> Result<Check, Failure> {
-    let failed = |error: haloport_mesh::PartitionError| Failure::Run(error.to_string());
     let mut different = 0;
     for ranks in RANKS {
-        let mut partitions = vec![case.by_curve(ranks).map_err(failed)?];
+        let mut partitions = vec![case.by_curve(ranks)?];
         if ranks > 1 {
-            partitions.push(case.dealt(ranks).map_err(failed)?);
+            partitions.push(case.dealt(ranks)?);
         }
         for (partition, how) in partitions.iter().zip(["along a curve", "dealt out in turns"]) {
             progress.say(format!("the field of {ranks} ranks, cells {how}"));
@@ -81,7 +80,7 @@ pub(super) fn same_field_as_one_rank<D: Device>(
     case: &Case,
     field: &[f64],
 ) -> Result<Check, Failure> {
-    let alone = on_rank_0(comm, || in_process(device, case, &in_one_part(case)?))?;
+    let alone = on_rank_0(comm, || in_process(device, case, &case.by_curve(1)?))?;
     let different = alone.map_or(0, |alone| differing(&alone, field));
     Ok(Check::same_fields(
         different,
@@ -106,7 +105,7 @@ pub(super) fn same_field_as_on_cpu<D: Device>(
     let here = some_steps(comm, device, case, partition, STEPS_AS_ON_CPU)?;
     let on_cpu = on_rank_0(comm, || {
         let cpu = AnyDevice::select("cpu").map_err(|error| Failure::Run(format!("--verify: {error}")))?;
-        let whole = in_one_part(case)?;
+        let whole = case.by_curve(1)?;
         let fields = with_device!(&cpu, |cpu| run_ranks(1, |comm| {
             Ok(some_steps(&comm, cpu, case, &whole, STEPS_AS_ON_CPU)?)
         }))?;
@@ -117,8 +116,4 @@ pub(super) fn same_field_as_on_cpu<D: Device>(
         _ => 0.0,
     };
     Ok(Check::as_on_cpu(difference))
-}
-
-fn in_one_part(case: &Case) -> Result<Partition, Failure> {
-    case.by_curve(1).map_err(|error| Failure::Run(error.to_string()))
 }

@@ -31,7 +31,7 @@ pub enum DecompositionError {
 /// The grid of `ny` rows and `nx` columns, in this order of axes, cut into one block for each rank, at least
 /// [`MARGIN`] cells wide and high.
 ///
-/// The split is the balanced one unless that gives thinner blocks, else the one with the shortest borders.
+/// The split is the balanced one or, if that has thinner blocks, the one with the shortest borders.
 ///
 /// # Errors
 /// [`DecompositionError`].

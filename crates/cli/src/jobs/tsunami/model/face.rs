@@ -95,7 +95,7 @@ pub fn face_flux(cells: [Cell; 4]) -> Flux {
 }
 
 /// The limited difference across a cell from the differences to its two neighbours: zero at
-/// an extremum, else the smallest of the mean and [`STEEPNESS`] times either (van Leer 1979).
+/// an extremum, otherwise the smallest of the mean and [`STEEPNESS`] times either (van Leer 1979).
 #[inline(always)]
 pub fn limited(backward: f64, forward: f64) -> f64 {
     let mean = 0.5 * (backward + forward);
@@ -105,8 +105,8 @@ pub fn limited(backward: f64, forward: f64) -> f64 {
     rising + falling
 }
 
-/// Twice the depth over `h^2 + max(h^2, dry^2)`: one over the depth where it exceeds `dry`
-/// metres, and nothing at all where there is no water (Chertock, Cui, Kurganov and Wu 2015,
+/// Twice the depth over `h^2 + max(h^2, dry^2)`: one over the depth if it exceeds `dry`
+/// metres, and zero if there is no water (Chertock, Cui, Kurganov and Wu 2015,
 /// after Kurganov and Petrova 2007).
 #[inline(always)]
 pub fn per_depth(h: f64, dry: f64) -> f64 {

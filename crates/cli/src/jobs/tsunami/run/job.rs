@@ -8,7 +8,6 @@ use haloport::{Communicator, device::Device};
 use super::problem::Problem;
 use super::tides::{GaugeSummary, Tides};
 use crate::command::failure::Failure;
-use crate::drawing::Canvas;
 use crate::jobs::common::checks::Check;
 use crate::jobs::common::folder::Folder;
 use crate::jobs::common::numbers::larger;
@@ -17,7 +16,7 @@ use crate::jobs::common::traffic::{Moved, total};
 use crate::jobs::tsunami::model::solver::{Solver, Spent, Whole};
 use crate::jobs::tsunami::model::survey::Survey;
 use crate::jobs::tsunami::model::uplift::initial_state;
-use crate::jobs::tsunami::picture::{PictureError, largest_wave, surface};
+use crate::jobs::tsunami::picture::{largest_wave, surface};
 
 /// Simulated seconds between pictures of the sea surface.
 const PICTURE_EVERY: f64 = 600.0;
@@ -93,7 +92,7 @@ pub(super) fn run<D: Device>(
         if let Some(whole) = solver.gather()? {
             done.look(problem, &whole, time);
             let picture = surface(&problem.relief, &problem.gauges, &whole.h, time, SURFACE_SCALE);
-            done.pictures.push(folder.write(&surface_name(time), &encoded(picture)?)?);
+            done.pictures.push(folder.write(&surface_name(time), &picture?.png()?)?);
             last = Some(whole);
         }
         // So that no rank's steps include the drawing.
@@ -120,7 +119,7 @@ pub(super) fn run<D: Device>(
     let record = tides.gather(comm, problem.gauges.len())?;
     if let (Some(whole), Some(record)) = (last, record) {
         let picture = largest_wave(&problem.relief, &problem.gauges, &whole.largest, time, LARGEST_SCALE);
-        done.pictures.push(folder.write("largest.png", &encoded(picture)?)?);
+        done.pictures.push(folder.write("largest.png", &picture?.png()?)?);
         done.record = folder.write("gauges.csv", &record.csv(problem)?)?;
         done.gauges = record.seen(&problem.gauges);
     }
@@ -159,9 +158,4 @@ fn surface_name(time: f64) -> String {
     } else {
         "surface-end.png".to_owned()
     }
-}
-
-fn encoded(picture: Result<Canvas, PictureError>) -> Result<Vec<u8>, Failure> {
-    let picture = picture.map_err(|error| Failure::Run(error.to_string()))?;
-    picture.png().map_err(|error| Failure::Run(error.to_string()))
 }

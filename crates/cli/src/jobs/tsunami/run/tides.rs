@@ -102,14 +102,13 @@ impl TideRecord {
     /// # Errors
     /// [`Failure::Run`].
     pub(super) fn csv(&self, problem: &Problem) -> Result<Vec<u8>, Failure> {
-        let failed = |error: crate::jobs::tsunami::model::gauges::GaugeError| Failure::Run(error.to_string());
         let mut bytes = Vec::new();
-        let mut writer = GaugeWriter::new(&mut bytes, &problem.gauges).map_err(failed)?;
+        let mut writer = GaugeWriter::new(&mut bytes, &problem.gauges)?;
         for (sample, &time) in self.times.iter().enumerate() {
             let row: Vec<f64> = self.levels.iter().map(|levels| levels[sample]).collect();
-            writer.record(time, &row).map_err(failed)?;
+            writer.record(time, &row)?;
         }
-        writer.finish().map_err(failed)?;
+        writer.finish()?;
         Ok(bytes)
     }
 
