@@ -95,8 +95,8 @@ fn set_binary(input: &mut [u8], at: usize, random: &mut StdRng) {
 
 /// Replaces the first number in digits from `at` on by an extreme one, or by what is none.
 fn set_decimal(input: &mut Vec<u8>, at: usize, random: &mut StdRng) {
-    let Some(start) = (at..input.len()).find(|&place| input[place].is_ascii_digit()) else { return };
-    let end = (start..input.len()).find(|&place| !input[place].is_ascii_digit()).unwrap_or(input.len());
+    let Some(start) = (at..input.len()).find(|&byte| input[byte].is_ascii_digit()) else { return };
+    let end = (start..input.len()).find(|&byte| !input[byte].is_ascii_digit()).unwrap_or(input.len());
     let number = match random.random_bool(0.8) {
         true => EXTREMES.choose(random).unwrap_or(&0).to_string(),
         false => WORDS.choose(random).unwrap_or(&"").to_string(),

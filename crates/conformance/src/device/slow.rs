@@ -66,11 +66,11 @@ impl<'a, D: Device> Slow<'a, D> {
                     KernelArgument::F64(result),
                 ]
             };
-            let trial = device.bind(&kernel, LaunchConfig::linear(1), &arguments(0.0))?;
+            let attempt = device.bind(&kernel, LaunchConfig::linear(1), &arguments(0.0))?;
             let takes_long = || {
                 let begin = Instant::now();
                 // SAFETY: the value lives until the stream is synchronised.
-                unsafe { device.launch(&trial, &stream)? };
+                unsafe { device.launch(&attempt, &stream)? };
                 device.synchronize(&stream)?;
                 Ok::<_, DeviceError>(begin.elapsed() > time)
             };

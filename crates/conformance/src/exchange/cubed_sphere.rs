@@ -240,8 +240,8 @@ impl Globe<'_> {
             (step.tile, step.across, step.upper, step.position) == (cell[0], across, upper, face[1 - across])
         })?;
         let mut there = self.steps.iter().filter(|step| {
-            let way = minus(step.middle, here.middle);
-            step.tile != here.tile && dot(way, way) < 1e-16
+            let gap = minus(step.middle, here.middle);
+            step.tile != here.tile && dot(gap, gap) < 1e-16
         });
         let found = there.next()?;
         there.next().is_none().then_some((here, found, depth))

@@ -67,17 +67,17 @@ pub fn check<D: Device>(comm: &Communicator, device: &D) -> Result<(), Failure> 
 fn message(comm: &Communicator) -> Result<(), Failure> {
     const TAG: u32 = 80;
     let samples = || (0..HALO).step_by(999_983).chain([HALO - 1]);
-    let value = |place: usize| (place % 251) as u8 | 1;
+    let value = |position: usize| (position % 251) as u8 | 1;
     if comm.rank() == 0 {
         let mut bytes = vec![0; HALO];
-        samples().for_each(|place| bytes[place] = value(place));
+        samples().for_each(|position| bytes[position] = value(position));
         bare(comm).send_message(1, TAG, bytes)?;
         let received = || Ok(bare(comm).unreceived(TAG)?.is_empty());
         until(comm, "a large message to be received", received)?;
     } else {
         let (sender, bytes) = next_message(comm, TAG)?;
         ensure!((sender, bytes.len()) == (0, HALO), "rank {sender} sent {} bytes", bytes.len());
-        ensure!(samples().all(|place| bytes[place] == value(place)), "a byte is wrong");
+        ensure!(samples().all(|position| bytes[position] == value(position)), "a byte is wrong");
     }
     comm.barrier()?;
     Ok(())
@@ -96,7 +96,7 @@ pub fn check_indices<D: Device>(comm: &Communicator, device: &D, levels: usize) 
         IndexSet::new(&owned, &[id(INDICES)])
     } else {
         // 600,011 is prime, so this takes every cell once.
-        let halo: Vec<i64> = (0..INDICES).map(|place| id(place * 1_009 % INDICES)).collect();
+        let halo: Vec<i64> = (0..INDICES).map(|position| id(position * 1_009 % INDICES)).collect();
         IndexSet::new(&[id(INDICES)], &halo)
     };
     let pattern = Pattern::unstructured(comm, &[set], &HaloCells::All)?;
@@ -111,9 +111,9 @@ pub fn check_indices<D: Device>(comm: &Communicator, device: &D, levels: usize) 
         let mut exchange = pattern.bind_with(field, BindOptions::default().path(path))?;
         if comm.rank() == 0 {
             let mut view = exchange.fields_mut().view_mut(0)?;
-            // Halo cell `place` is owned cell `place * 1_009 % INDICES`.
-            for [place, level] in samples() {
-                let cell = place * 1_009 % INDICES as i64;
+            // Halo cell `position` is owned cell `position * 1_009 % INDICES`.
+            for [position, level] in samples() {
+                let cell = position * 1_009 % INDICES as i64;
                 view[[cell, level]] = value(cell, level);
             }
         }
@@ -128,8 +128,8 @@ pub fn check_indices<D: Device>(comm: &Communicator, device: &D, levels: usize) 
         }
         if comm.rank() == 1 {
             let view = exchange.fields().view(0)?;
-            for [place, level] in samples() {
-                let (found, cell) = (view.get(&[place + 1, level]), place * 1_009 % INDICES as i64);
+            for [position, level] in samples() {
+                let (found, cell) = (view.get(&[position + 1, level]), position * 1_009 % INDICES as i64);
                 let expected = value(cell, level);
                 ensure!(
                     found == Some(expected),

@@ -63,10 +63,10 @@ pub(super) fn image(
         for component in 0..layout.components() {
             let (from, negative) = oracle.component(number, cell, component);
             let offset = first as usize + component * layout.component_stride() as usize;
-            let place = &mut image[offset * size..][..size];
-            place.copy_from_slice(&value(seed, &name, from)[..size]);
+            let element_bytes = &mut image[offset * size..][..size];
+            element_bytes.copy_from_slice(&value(seed, &name, from)[..size]);
             if negative {
-                negate(element, place);
+                negate(element, element_bytes);
             }
         }
     });

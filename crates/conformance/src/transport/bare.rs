@@ -47,7 +47,7 @@ pub(super) fn wait(comm: &Communicator, channels: &[Channel]) -> Result<(), Tran
 /// Closes a channel that was opened on `memory`.
 pub(super) fn close(comm: &Communicator, channel: Channel, memory: &Memory) {
     // SAFETY: the clone that is passed keeps the memory of the channel alive.
-    unsafe { bare(comm).close(channel, memory.keep()) }
+    unsafe { bare(comm).close(channel, Arc::new(memory.clone())) }
 }
 
 /// Shared host memory for messages.
@@ -71,10 +71,6 @@ impl Memory {
     pub(super) fn range(&self, begin: usize, bytes: usize) -> MemoryRange {
         let pointer = Pointer::new(self.pointer()).offset(begin as isize);
         MemoryRange { device: DeviceId { backend: "cpu", index: 0, context: 0 }, pointer, bytes }
-    }
-
-    fn keep(&self) -> Arc<Memory> {
-        Arc::new(self.clone())
     }
 
     pub(super) fn fill(&mut self, value: u8) {
