@@ -8,7 +8,7 @@ use super::complaint::Complaint;
 use super::consensus::Consensus;
 use super::notices::Notices;
 use super::outbox::Outbox;
-use super::state::{Ending, Message, State, Status, Tags};
+use super::state::{Ending, Message, SparseState, Status, Tags};
 use crate::callback::{self, Callback};
 use crate::comm::Served;
 use crate::transport::{Transport, TransportError};
@@ -18,7 +18,7 @@ pub(super) type Completion = callback::Completion<SparseError>;
 
 /// One sparse exchange of one rank.
 pub(super) struct Shared {
-    state: Mutex<State>,
+    state: Mutex<SparseState>,
     on_complete: Callback<SparseError>,
 }
 
@@ -34,7 +34,7 @@ impl Shared {
             None => Ending::Consensus(Consensus::new(rank, size)),
             Some((senders, receivers)) => Ending::Notices(Notices::new(rank, senders, receivers)),
         };
-        let state = State {
+        let state = SparseState {
             rank,
             size,
             tags,
@@ -201,7 +201,7 @@ impl Shared {
 
     /// Runs the callback without the lock of the state, so that it may use other exchanges. If it panics, the exchange
     /// is poisoned, during a round at the end of the round.
-    fn report(&self, transport: &dyn Transport, state: MutexGuard<'_, State>) {
+    fn report(&self, transport: &dyn Transport, state: MutexGuard<'_, SparseState>) {
         let error = match &state.status {
             Status::Poisoned(error) => Some(error.clone()),
             _ => None,
@@ -219,7 +219,7 @@ impl Shared {
     }
 
     /// Locks, also after a panic: the state is never half changed.
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, SparseState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -13,7 +13,7 @@ use crate::transport::{Incoming, Transport, TransportError};
 pub(super) type Message = (usize, Vec<u8>);
 
 /// The state of one sparse exchange on one rank.
-pub(super) struct State {
+pub(super) struct SparseState {
     pub(super) rank: usize,
     pub(super) size: usize,
     pub(super) tags: Tags,
@@ -67,7 +67,7 @@ impl Tags {
     }
 }
 
-impl State {
+impl SparseState {
     /// Whether a message for `peer` may be inserted into a round.
     pub(super) fn check(&self, round: u64, peer: usize) -> Result<(), SparseError> {
         self.check_round(round)?;

@@ -10,11 +10,11 @@ use crate::transport::Direction;
 /// its memory back at once or after one copy.
 #[derive(Debug, Default)]
 pub(super) struct Pipe {
-    state: Mutex<State>,
+    ends: Mutex<Ends>,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct Ends {
     send: End,
     receive: End,
     /// The bytes sent and expected, if they differed: the pipe can no longer be used.
@@ -49,8 +49,8 @@ pub(super) enum Outcome {
 
 impl Pipe {
     pub(super) fn open(&self, direction: Direction, parts: &[MemoryRange]) -> Outcome {
-        let mut state = lock(&self.state);
-        let end = state.end(direction);
+        let mut ends = lock(&self.ends);
+        let end = ends.end(direction);
         if end.memory.is_some() {
             return Outcome::Misuse("is open already");
         }
@@ -61,7 +61,7 @@ impl Pipe {
             generation: end.generation + 1,
         };
         if direction == Direction::Receive {
-            state.mismatch = None;
+            ends.mismatch = None;
         }
         Outcome::Waiting
     }
@@ -71,8 +71,8 @@ impl Pipe {
     /// # Safety
     /// As for [`Transport::post`](crate::transport::Transport::post); the memory of both ends is host memory.
     pub(super) unsafe fn post(&self, direction: Direction) -> Outcome {
-        let mut state = lock(&self.state);
-        let end = state.end(direction);
+        let mut ends = lock(&self.ends);
+        let end = ends.end(direction);
         if end.memory.is_none() {
             return Outcome::Misuse("is not open");
         }
@@ -80,14 +80,14 @@ impl Pipe {
             return Outcome::Misuse("has a message under way");
         }
         end.posted = true;
-        if state.is_gone(direction) {
+        if ends.is_gone(direction) {
             return Outcome::Closed;
         }
-        let Some((from, to)) = state.ready() else {
+        let Some((from, to)) = ends.ready() else {
             return Outcome::Waiting;
         };
         if let Some((sent, expected)) = difference(from, to) {
-            state.mismatch = Some((sent, expected));
+            ends.mismatch = Some((sent, expected));
             return Outcome::Length { sent, expected };
         }
         for (from, to) in from.iter().zip(to) {
@@ -95,19 +95,19 @@ impl Pipe {
             // readable, the target is writable and nothing else touches it; closing takes the lock that is held here.
             unsafe { std::ptr::copy_nonoverlapping(from.pointer.as_ptr(), to.pointer.as_ptr(), from.bytes) };
         }
-        state.send.posted = false;
-        state.receive.posted = false;
+        ends.send.posted = false;
+        ends.receive.posted = false;
         Outcome::Moved
     }
 
     /// Whether the message of this end was copied, and if not, why.
     pub(super) fn test(&self, direction: Direction) -> Outcome {
-        let mut state = lock(&self.state);
-        if let Some((sent, expected)) = state.mismatch {
+        let mut ends = lock(&self.ends);
+        if let Some((sent, expected)) = ends.mismatch {
             return Outcome::Length { sent, expected };
         }
-        let gone = state.is_gone(direction);
-        match state.end(direction) {
+        let gone = ends.is_gone(direction);
+        match ends.end(direction) {
             End { memory: None, .. } => Outcome::Misuse("is not open"),
             End { posted: true, .. } if gone => Outcome::Closed,
             End { posted: true, .. } => Outcome::Waiting,
@@ -117,14 +117,14 @@ impl Pipe {
 
     /// Closes one end; returns `true` if both ends are closed.
     pub(super) fn close(&self, direction: Direction) -> bool {
-        let mut state = lock(&self.state);
-        let end = state.end(direction);
+        let mut ends = lock(&self.ends);
+        let end = ends.end(direction);
         *end = End { memory: None, posted: false, closed: true, generation: end.generation };
-        state.send.closed && state.receive.closed && state.send.generation == state.receive.generation
+        ends.send.closed && ends.receive.closed && ends.send.generation == ends.receive.generation
     }
 }
 
-impl State {
+impl Ends {
     fn end(&mut self, direction: Direction) -> &mut End {
         match direction {
             Direction::Send => &mut self.send,
