@@ -85,10 +85,11 @@ impl fmt::Display for ElementType {
 #[diagnostic::on_unimplemented(
     message = "a field cannot hold elements of `{Self}`",
     label = "not a numeric type of 1 to 16 bytes",
-    note = "elements are integers of a fixed size, `half::f16` and `bf16`, `f32`, `f64` and `num_complex::Complex` of these \
-            two",
+    note = "elements are integers of a fixed size, `half::f16` and `bf16`, `f32`, `f64` and `num_complex::Complex` of \
+            these two",
     note = "instead of `bool` take `u8`; instead of `usize` and `isize` take `u64` and `i64`; instead of an array or a \
-            vector take its number type and several components: `Field::builder(&pattern).components(3, ComponentPlace::Slowest)`"
+            vector take its number type and several components: \
+            `Field::builder(&pattern).components(3, ComponentPlace::Slowest)`"
 )]
 pub trait Element: sealed::Sealed + Pod + Default + PartialEq + fmt::Debug + Send + Sync {
     /// The type as plain data.

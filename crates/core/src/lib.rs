@@ -1,33 +1,36 @@
 //! The core of Haloport: halo exchange on any device and over any transport.
 //!
 //! A halo exchange fills the ghost cells of a distributed field from the neighbours that own them. This crate contains
-//! everything but the backends and MPI, which other crates add by implementing one of its two traits. Programs depend on the
-//! crate `haloport`, which re-exports it together with them; authors of backends and transports depend on this crate.
+//! everything but the backends and MPI, which other crates add by implementing one of its two traits. Programs depend
+//! on the crate `haloport`, which re-exports it together with them; authors of backends and transports depend on this
+//! crate.
 //!
 //! # Two traits
 //!
-//! - [`Device`](device::Device): a processor with streams, events, memory, lists of copies and kernels. Its calls are unsafe,
-//!   with written contracts. Generic code is compiled for each device. Methods beyond those that each device has are grouped
-//!   into [capabilities](device::Capabilities).
-//! - [`Transport`](transport::Transport): moves bytes between ranks. It knows no devices' events, fields or patterns. Ranks
-//!   are threads of one process, with the transport of this crate, or processes.
+//! - [`Device`](device::Device): a processor with streams, events, memory, lists of copies and kernels. Its calls are
+//!   unsafe, with written contracts. Generic code is compiled for each device. Methods beyond those that each device
+//!   has are grouped into [capabilities](device::Capabilities).
+//! - [`Transport`](transport::Transport): moves bytes between ranks. It knows no devices' events, fields or patterns.
+//!   Ranks are threads of one process, with the transport of this crate, or processes.
 //!
 //! # The way of a halo
 //!
 //! 1. Each rank describes its *domains*: boxes of a [`Grid`], or sets of numbered cells.
-//! 2. All ranks together make a [`Pattern`] once: the cells that each rank sends to each other rank. No rank holds a table of
-//!    all ranks. If ranks disagree, all of them get the same error.
+//! 2. All ranks together make a [`Pattern`] once: the cells that each rank sends to each other rank. No rank holds a
+//!    table of all ranks. If ranks disagree, all of them get the same error.
 //! 3. Each rank allocates a [`Field`], or lends memory as a [`BorrowedField`].
-//! 4. [`Pattern::bind`] makes an [`Exchange`]. It chooses how the cells reach each neighbour: copied directly from its field,
-//!    through shared memory, or in messages, with all fields for a neighbour in one message. It lays out messages, allocates
-//!    buffers, binds lists of copies and opens channels. A [`Plan`] is the same for fields that are passed at each start.
-//! 5. [`Exchange::start`] packs and sends; [`Pending::finish`] ends with the halos in place. Neither allocates. A [`Schedule`]
-//!    orders both with a stream of the device, so that the host need not wait. In between, the [`Pending`] exchange lends the
-//!    cells that can be computed meanwhile, and the compiler refuses all other access.
-//! 6. Each call that waits polls all exchanges of its rank; on asynchronous devices, a thread does so while the host goes on.
+//! 4. [`Pattern::bind`] makes an [`Exchange`]. It chooses how the cells reach each neighbour: copied directly from its
+//!    field, through shared memory, or in messages, with all fields for a neighbour in one message. It lays out
+//!    messages, allocates buffers, binds lists of copies and opens channels. A [`Plan`] is the same for fields that are
+//!    passed at each start.
+//! 5. [`Exchange::start`] packs and sends; [`Pending::finish`] ends with the halos in place. Neither allocates. A
+//!    [`Schedule`] orders both with a stream of the device, so that the host need not wait. In between, the [`Pending`]
+//!    exchange lends the cells that can be computed meanwhile, and the compiler refuses all other access.
+//! 6. Each call that waits polls all exchanges of its rank; on asynchronous devices, a thread does so while the host
+//!    goes on.
 //!
-//! Safety does not depend on destructors: memory that a neighbour or a device may still use is kept alive and marked as in
-//! flight, even if a pending exchange is forgotten. Waits have a time limit, by default 30 minutes.
+//! Safety does not depend on destructors: memory that a neighbour or a device may still use is kept alive and marked as
+//! in flight, even if a pending exchange is forgotten. Waits have a time limit, by default 30 minutes.
 //!
 //! # The modules
 //!

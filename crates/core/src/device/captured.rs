@@ -6,9 +6,9 @@ use super::{DeviceError, Stream};
 
 /// Work that [`Device::capture`](super::Device::capture) has captured, with its arguments and its order.
 pub trait Captured<S: Stream>: Debug + Send + 'static {
-    /// Puts the work into a stream with one call: it begins after all earlier work there, and ends before all later work. It
-    /// runs with the arguments with which it was captured, and never concurrently with itself. Does not block, and allocates
-    /// nothing.
+    /// Puts the work into a stream with one call: it begins after all earlier work there, and ends before all later
+    /// work. It runs with the arguments with which it was captured, and never concurrently with itself. Does not block,
+    /// and allocates nothing.
     ///
     /// # Safety
     /// The promises for the captured calls hold again, from this call until the work has finished in stream order. This
@@ -21,8 +21,8 @@ pub trait Captured<S: Stream>: Debug + Send + 'static {
 
 /// A word that the host and the streams of a device share: set or not set. A new flag is not set.
 ///
-/// A reader that finds the flag set sees all work that came before the setting, on the host or in the order of the stream. The
-/// flag must live until all work that uses it, in streams or captured, has run for the last time.
+/// A reader that finds the flag set sees all work that came before the setting, on the host or in the order of the
+/// stream. The flag must live until all work that uses it, in streams or captured, has run for the last time.
 pub trait Flag<S: Stream>: Debug + Send + Sync + 'static {
     /// Whether the flag is set, as the host sees it.
     fn is_set(&self) -> bool;
@@ -39,9 +39,9 @@ pub trait Flag<S: Stream>: Debug + Send + Sync + 'static {
     /// [`DeviceError::Unsupported`] if `stream` captures and the driver cannot capture this; errors of the driver.
     fn set_in(&self, stream: &S) -> Result<(), DeviceError>;
 
-    /// Makes later work in `stream` wait until the flag is set. The device does not know this order. So only the host sets the
-    /// flag, or earlier work in the same stream, or in a stream whose event this stream has waited for. While the flag is not
-    /// set, the host makes no call that waits for the device, allocates or frees.
+    /// Makes later work in `stream` wait until the flag is set. The device does not know this order. So only the host
+    /// sets the flag, or earlier work in the same stream, or in a stream whose event this stream has waited for. While
+    /// the flag is not set, the host makes no call that waits for the device, allocates or frees.
     ///
     /// # Errors
     /// As for [`set_in`](Flag::set_in).

@@ -25,8 +25,9 @@ pub struct CurrentStream {
     of_this_thread: PhantomData<*const ()>,
 }
 
-/// Makes `stream` the current stream of its device in this thread, until the returned scope is dropped; then the earlier one is
-/// current again. Other devices and other threads keep their current streams. On the CPU nothing changes.
+/// Makes `stream` the current stream of its device in this thread, until the returned scope is dropped; then the
+/// earlier one is current again. Other devices and other threads keep their current streams. On the CPU nothing
+/// changes.
 ///
 /// [`Schedule::Current`](crate::Schedule::Current) orders exchanges with it; calls that take a stream can take
 /// [`current_stream`].
@@ -55,7 +56,8 @@ pub fn make_current<S: Stream>(stream: &S) -> CurrentStream {
     CurrentStream { number, of_this_thread: PhantomData }
 }
 
-/// The current stream of `device` in this thread: that of the latest scope of [`make_current`], else the default stream.
+/// The current stream of `device` in this thread: that of the latest scope of [`make_current`], else the default
+/// stream.
 pub fn current_stream<D: Device>(device: &D) -> D::Stream {
     let found = CURRENT.with_borrow(|streams| {
         let mut latest_first = streams.scopes.iter().rev();

@@ -6,8 +6,8 @@ use serde::{Serialize, Serializer};
 
 use super::MemoryKind;
 
-/// The identity of a device: the name of its backend, its number there, and the context in which it is used. Shown as `cpu:0`,
-/// and as `sycl:0#1` in a context that the backend did not open itself.
+/// The identity of a device: the name of its backend, its number there, and the context in which it is used. Shown as
+/// `cpu:0`, and as `sycl:0#1` in a context that the backend did not open itself.
 ///
 /// Devices with one identity reach each other's memory, streams and events; two contexts of one device do not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -62,18 +62,19 @@ pub struct DeviceInfo {
 
 /// The optional groups of methods of [`Device`](super::Device) that a device offers; by default none.
 ///
-/// If a flag is `false`, the methods of its group return [`DeviceError::Unsupported`](super::DeviceError::Unsupported) for
-/// every argument. If it is `true`, they may still return it for a particular stream or buffer, as each method says.
+/// If a flag is `false`, the methods of its group return [`DeviceError::Unsupported`](super::DeviceError::Unsupported)
+/// for every argument. If it is `true`, they may still return it for a particular stream or buffer, as each method
+/// says.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Capabilities {
-    /// Waiting for all streams at once: [`synchronize_all`](super::Device::synchronize_all). Without it, callers wait for
-    /// each stream.
+    /// Waiting for all streams at once: [`synchronize_all`](super::Device::synchronize_all). Without it, callers wait
+    /// for each stream.
     pub all_streams: bool,
     /// Streams whose work the calling thread does: [`create_immediate_stream`](super::Device::create_immediate_stream).
     /// Without it, a thread of the driver wakes up for each blocking exchange. For asynchronous devices only.
     pub immediate_streams: bool,
-    /// Points in a stream that the host opens: [`gate`](super::Device::gate). Without it, `finish` on a stream blocks the host
-    /// until all messages have arrived.
+    /// Points in a stream that the host opens: [`gate`](super::Device::gate). Without it, `finish` on a stream blocks
+    /// the host until all messages have arrived.
     pub gates: bool,
     /// Calls of the host from a stream: [`call_host`](super::Device::call_host). Without it, callers wait for events.
     pub host_calls: bool,

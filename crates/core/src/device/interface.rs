@@ -10,33 +10,37 @@ use super::{
 
 /// A processor with memory, streams and kernels. Cloning gives another handle to the same device.
 ///
-/// Calls that take a stream return as soon as the work is in the stream, unless they say otherwise. On a device that is not
-/// [`asynchronous`](DeviceInfo::asynchronous), the work is done when they return, streams and events have the handle 0, and
-/// waiting costs nothing.
+/// Calls that take a stream return as soon as the work is in the stream, unless they say otherwise. On a device that is
+/// not [`asynchronous`](DeviceInfo::asynchronous), the work is done when they return, streams and events have the
+/// handle 0, and waiting costs nothing.
 ///
 /// # What each device has
-/// The author of a backend writes `info`; for streams `default_stream`, `create_stream`, `borrow_stream` and `synchronize`; for
-/// events `create_event`, `record`, `stream_wait`, `host_wait`, `query` and `elapsed`; for memory `allocate`, `copy`,
-/// `copy_box`, `write`, `read`, `fill`, `bind_copies` and `run_copies`; for kernels `compile`, `bind`, `rebind` and `launch`.
+/// The author of a backend writes
+/// - `info`;
+/// - for streams: `default_stream`, `create_stream`, `borrow_stream`, `synchronize`;
+/// - for events: `create_event`, `record`, `stream_wait`, `host_wait`, `query`, `elapsed`;
+/// - for memory: `allocate`, `copy`, `copy_box`, `write`, `read`, `fill`, `bind_copies`, `run_copies`;
+/// - for kernels: `compile`, `bind`, `rebind`, `launch`.
+///
 /// The defaults of `id`, `allocate_on` and `reaches` are right for most devices.
 ///
 /// # Capabilities
-/// All other methods are optional. A flag of [`Capabilities`](super::Capabilities), in [`DeviceInfo::capabilities`], says
-/// whether the device offers them, and callers ask the flag first. A backend sets the flag and writes the methods, or does
-/// neither: by default they return [`DeviceError::Unsupported`].
+/// All other methods are optional. A flag of [`Capabilities`](super::Capabilities), in [`DeviceInfo::capabilities`],
+/// says whether the device offers them, and callers ask the flag first. A backend sets the flag and writes the methods,
+/// or does neither: by default they return [`DeviceError::Unsupported`].
 ///
 /// # Safety of the unsafe calls
 /// A call that takes addresses or arguments may use them until its work has finished in stream order, not only until it
 /// returns. From the call until then the caller promises that
-/// - every address is valid memory of this device, or host memory that the device can reach, for the whole range that the
-///   call reads or writes;
-/// - nothing writes what the work reads, and nothing reads or writes what the work writes, unless streams and events order
-///   it before or after. Two overlapping accesses without such an order are a data race if one of them is a write.
+/// - every address is valid memory of this device, or host memory that the device can reach, for the whole range that
+///   the call reads or writes;
+/// - nothing writes what the work reads, and nothing reads or writes what the work writes, unless streams and events
+///   order it before or after. Without such an order, two overlapping accesses are a data race if one is a write.
 ///
 /// # Safety
 /// An implementation does to memory what its methods say and nothing else, keeps the order that streams and events
-/// give, and reports an event or a stream as complete only when the work before it is. The same holds for its buffers, its
-/// flags and its captured work. The exchange, which is safe, relies on that.
+/// give, and reports an event or a stream as complete only when the work before it is. The same holds for its buffers,
+/// its flags and its captured work. The exchange, which is safe, relies on that.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a device",
     label = "not a device",
@@ -70,7 +74,7 @@ pub unsafe trait Device: Clone + Debug + Send + Sync + 'static {
     /// The stream in which callers work unless they name another one (on CUDA the legacy default stream).
     fn default_stream(&self) -> Self::Stream;
 
-    /// Makes a stream, which waits for another stream only if [`stream_wait`](Device::stream_wait) says so.
+    /// Makes a stream, which waits for no other unless [`stream_wait`](Device::stream_wait) says so.
     ///
     /// # Errors
     /// Errors of the driver.
@@ -79,8 +83,8 @@ pub unsafe trait Device: Clone + Debug + Send + Sync + 'static {
     /// A stream that the caller owns, by its native handle. The library never destroys it.
     ///
     /// # Safety
-    /// `handle` is a live stream of this device (0 is the default stream). It outlives every clone of the returned stream and
-    /// all work in them.
+    /// `handle` is a live stream of this device (0 is the default stream). It outlives every clone of the returned
+    /// stream and all work in them.
     ///
     /// # Errors
     /// [`DeviceError::InvalidArgument`] if the handle cannot belong to this device.
@@ -135,7 +139,8 @@ pub unsafe trait Device: Clone + Debug + Send + Sync + 'static {
     /// Allocates `bytes` bytes of the given kind, filled with zeros. May block.
     ///
     /// # Errors
-    /// [`DeviceError::OutOfMemory`]; [`DeviceError::Unsupported`] for a kind that the device does not [offer](DeviceInfo::offers).
+    /// [`DeviceError::OutOfMemory`]; [`DeviceError::Unsupported`] for a kind that the device does not
+    /// [offer](DeviceInfo::offers).
     fn allocate(&self, bytes: usize, kind: MemoryKind) -> Result<Self::Buffer, DeviceError>;
 
     /// Allocates device memory and fills it with zeros, both in stream order. By default calls `allocate`.
@@ -146,8 +151,8 @@ pub unsafe trait Device: Clone + Debug + Send + Sync + 'static {
         self.allocate(bytes, MemoryKind::Device)
     }
 
-    /// Whether kernels and copies of this device reach memory that `other` has allocated in this process; enables that if
-    /// the driver requires it. By default, a device reaches only its own memory.
+    /// Whether kernels and copies of this device reach memory that `other` has allocated in this process; enables that
+    /// if the driver requires it. By default, a device reaches only its own memory.
     ///
     /// # Errors
     /// Errors of the driver.
@@ -219,8 +224,8 @@ pub unsafe trait Device: Clone + Debug + Send + Sync + 'static {
         stream: &Self::Stream,
     ) -> Result<(), DeviceError>;
 
-    /// Lays out a list of copies that is run many times. Its copies have no order among themselves, and no target overlaps
-    /// another target or a source. `reader` says who reads the targets next; it affects only the speed.
+    /// Lays out a list of copies that is run many times. Its copies have no order among themselves, and no target
+    /// overlaps another target or a source. `reader` says who reads the targets next; it affects only the speed.
     ///
     /// # Errors
     /// [`DeviceError::InvalidArgument`] for a malformed list; errors of the driver.
@@ -244,9 +249,9 @@ pub unsafe trait Device: Clone + Debug + Send + Sync + 'static {
     fn compile(&self, source: &KernelSource) -> Result<Self::Kernel, DeviceError>;
 
     /// Binds arguments to a kernel, so that [`launch`](Device::launch) takes only the stream. Argument `index` becomes
-    /// parameter `index`, in the order of [`KernelSource::parameters`]: an address as an address, a number as a number of its
-    /// type. A shape or strides are several parameters; by convention pointers come first, then shapes and strides, then
-    /// other numbers.
+    /// parameter `index`, in the order of [`KernelSource::parameters`]: an address as an address, a number as a number
+    /// of its type. A shape or strides are several parameters; by convention pointers come first, then shapes and
+    /// strides, then other numbers.
     ///
     /// # Errors
     /// [`DeviceError::InvalidArgument`] if arguments and parameters differ.
@@ -278,9 +283,8 @@ pub unsafe trait Device: Clone + Debug + Send + Sync + 'static {
     unsafe fn launch(&self, launch: &Self::Launch, stream: &Self::Stream) -> Result<(), DeviceError>;
 
     // Capability `all_streams`
-
-    /// Blocks the host until all work of every stream, handle and thread is done, and returns the first error of that work.
-    /// Borrowed streams count as long as they are borrowed.
+    /// Blocks the host until all work of every stream, handle and thread is done, and returns the first error of that
+    /// work. Borrowed streams count as long as they are borrowed.
     ///
     /// # Errors
     /// [`DeviceError::Unsupported`] without the capability; errors of the work.
@@ -289,9 +293,8 @@ pub unsafe trait Device: Clone + Debug + Send + Sync + 'static {
     }
 
     // Capability `immediate_streams`, for asynchronous devices only
-
-    /// Makes a stream whose work the calling thread does alone, before the call returns, so that no thread of the device has to
-    /// wake up. A wait for an event in it blocks the host.
+    /// Makes a stream whose work the calling thread does alone, before the call returns, so that no thread of the
+    /// device has to wake up. A wait for an event in it blocks the host.
     ///
     /// # Errors
     /// [`DeviceError::Unsupported`] without the capability; errors of the driver.
@@ -300,7 +303,6 @@ pub unsafe trait Device: Clone + Debug + Send + Sync + 'static {
     }
 
     // Capability `gates`
-
     /// Puts a gate into `stream`: later work waits until the host calls or drops the returned function. While a gate is
     /// closed, the host makes no call that waits for the device, allocates or frees.
     ///
@@ -312,10 +314,9 @@ pub unsafe trait Device: Clone + Debug + Send + Sync + 'static {
     }
 
     // Capability `host_calls`
-
-    /// Calls `function` once, from a thread of the driver, when the work that is now in `stream` is done or has failed; on a
-    /// device that is not asynchronous, before this returns. Later work may or may not wait for `function`, which returns
-    /// soon and makes no call of a device.
+    /// Calls `function` once, from a thread of the driver, when the work that is now in `stream` is done or has failed;
+    /// on a device that is not asynchronous, before this returns. Later work may or may not wait for `function`, which
+    /// returns soon and makes no call of a device.
     ///
     /// # Errors
     /// [`DeviceError::Unsupported`] without the capability; errors of the driver.
@@ -328,15 +329,14 @@ pub unsafe trait Device: Clone + Debug + Send + Sync + 'static {
     }
 
     // Capability `capture`
-
-    /// Captures what `work` puts into `stream`, instead of doing it. Between a wait for an event of `stream` and a wait of
-    /// `stream` for one of their events, other streams are captured along. May block.
-    /// `work` puts only launches, copies, fills, flags and the order of events into streams. It does not wait, ask whether
-    /// something is done, allocate, free, write or read. No other thread puts anything into these streams meanwhile.
+    /// Captures what `work` puts into `stream`, instead of doing it. Between a wait for an event of `stream` and a wait
+    /// of `stream` for one of their events, other streams are captured along. May block. `work` puts only launches,
+    /// copies, fills, flags and the order of events into streams. It does not wait, ask whether something is done,
+    /// allocate, free, write or read. No other thread puts anything into these streams meanwhile.
     ///
     /// # Errors
-    /// [`DeviceError::Unsupported`] without the capability, and for a stream that cannot be captured; the error of `work`;
-    /// errors of the driver, also if `work` does what it may not.
+    /// [`DeviceError::Unsupported`] without the capability, and for a stream that cannot be captured; the error of
+    /// `work`; errors of the driver, also if `work` does what it may not.
     fn capture(
         &self,
         _stream: &Self::Stream,
@@ -354,12 +354,11 @@ pub unsafe trait Device: Clone + Debug + Send + Sync + 'static {
     }
 
     // Capability `memory_export`
-
     /// A token by which another process of this node finds the memory of `buffer`. Moves nothing.
     ///
     /// # Errors
-    /// [`DeviceError::Unsupported`] without the capability, and for a buffer that was imported or is not device memory from
-    /// [`allocate`](Device::allocate); errors of the driver.
+    /// [`DeviceError::Unsupported`] without the capability, and for a buffer that was imported or is not device memory
+    /// from [`allocate`](Device::allocate); errors of the driver.
     fn export(&self, _buffer: &Self::Buffer) -> Result<Vec<u8>, DeviceError> {
         Err(DeviceError::Unsupported { what: "memory that other processes reach", device: self.id() })
     }
@@ -371,16 +370,15 @@ pub unsafe trait Device: Clone + Debug + Send + Sync + 'static {
     /// The other process keeps its buffer for as long.
     ///
     /// # Errors
-    /// [`DeviceError::Unsupported`] without the capability; [`DeviceError::InvalidArgument`] for anything but such a token;
-    /// errors of the driver.
+    /// [`DeviceError::Unsupported`] without the capability; [`DeviceError::InvalidArgument`] for anything but such a
+    /// token; errors of the driver.
     unsafe fn import(&self, _token: &[u8]) -> Result<Self::Buffer, DeviceError> {
         Err(DeviceError::Unsupported { what: "memory of other processes", device: self.id() })
     }
 
     // Capability `relocation`
-
-    /// Moves a list of copies along with the blocks of memory to which its copies are [anchored](BoxCopy::anchored): block
-    /// `k` begins at `to[k]` now, and began at `from[k]`. Later runs use the new addresses. May block.
+    /// Moves a list of copies along with the blocks of memory to which its copies are [anchored](BoxCopy::anchored):
+    /// block `k` begins at `to[k]` now, and began at `from[k]`. Later runs use the new addresses. May block.
     ///
     /// # Safety
     /// No run of the list is under way.

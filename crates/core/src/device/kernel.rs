@@ -2,14 +2,14 @@
 
 use super::{DeviceError, Pointer};
 
-/// A kernel as its author writes it: a Rust function for the CPU, and a source in the portable C dialect for devices that
-/// compile at run time.
+/// A kernel as its author writes it: a Rust function for the CPU, and a source in the portable C dialect for devices
+/// that compile at run time.
 #[derive(Debug, Clone, Copy)]
 pub struct KernelSource {
     /// The name of the kernel function in `portable`, and in error messages.
     pub name: &'static str,
-    /// The source in the portable [`dialect`](super::dialect), a C dialect that both CUDA C++ and OpenCL C compile after a
-    /// prelude. `None` for a kernel for devices on the host alone; others refuse to compile it.
+    /// The source in the portable [`dialect`](super::dialect), a C dialect that both CUDA C++ and OpenCL C compile
+    /// after a prelude. `None` for a kernel for devices on the host alone; others refuse to compile it.
     pub portable: Option<&'static str>,
     /// The same computation on the host.
     pub host: HostKernel,
@@ -61,8 +61,8 @@ impl KernelSource {
 /// It is called for disjoint ranges that together make up the launch, possibly from several threads at once.
 ///
 /// # Safety
-/// The caller promises that the arguments have the types of [`KernelSource::parameters`], that pointers are valid for all that
-/// the kernel reads and writes over the range, and that nothing else accesses meanwhile what it writes.
+/// The caller promises that the arguments have the types of [`KernelSource::parameters`], that pointers are valid for
+/// all that the kernel reads and writes over the range, and that nothing else accesses meanwhile what it writes.
 pub type HostKernel = unsafe fn(&IndexRange, &[KernelArgument]);
 
 /// The part of a launch that one call of a [`HostKernel`] computes. Axis 0 is the fastest.

@@ -8,9 +8,9 @@ use super::{DeviceError, DeviceId, MemoryKind};
 
 /// An address in a device's memory: plain data, which may be sent to other threads.
 ///
-/// It promises nothing about the memory there: only the unsafe calls of [`Device`](super::Device) read or write through it,
-/// under their contracts. Its provenance is exposed (see [`std::ptr`]), so that an address may be followed again when the
-/// memory is lent again.
+/// It promises nothing about the memory there: only the unsafe calls of [`Device`](super::Device) read or write through
+/// it, under their contracts. Its provenance is exposed (see [`std::ptr`]), so that an address may be followed again
+/// when the memory is lent again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Pointer(*mut u8);
 

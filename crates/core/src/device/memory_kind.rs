@@ -4,7 +4,8 @@ use std::fmt;
 
 use serde::Serialize;
 
-/// A kind of memory. All devices have [`Device`](MemoryKind::Device); see [`DeviceInfo::offers`](super::DeviceInfo::offers).
+/// A kind of memory. All devices have [`Device`](MemoryKind::Device); see
+/// [`DeviceInfo::offers`](super::DeviceInfo::offers).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum MemoryKind {

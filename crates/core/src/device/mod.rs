@@ -1,8 +1,8 @@
 //! The device layer: streams, events, memory, asynchronous copies and kernels, behind one trait.
 //!
-//! A backend implements [`Device`] and proves it with the conformance suite. The methods that each device must have come
-//! first in the trait; the optional ones are grouped by capability, and [`DeviceInfo::capabilities`] says which groups a
-//! device offers. Many of the calls are unsafe, with written contracts; the exchange above them is safe.
+//! A backend implements [`Device`] and proves it with the conformance suite. The methods that each device must have
+//! come first in the trait; the optional ones are grouped by capability, and [`DeviceInfo::capabilities`] says which
+//! groups a device offers. Many of the calls are unsafe, with written contracts; the exchange above them is safe.
 //!
 //! To read on:
 //!

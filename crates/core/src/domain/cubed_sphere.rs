@@ -1,8 +1,8 @@
 //! The cubed sphere: six tiles of `n` × `n` cells, the faces of a cube projected onto a sphere.
 //!
-//! The numbers of the tiles and the directions of their axes are those of GFDL's FV3, but numbered from 0. Unfolded, the tiles
-//! form stairs, which continue from the top of tile 5 to the bottom of tile 0. Across the edges of the stairs, axes keep their
-//! directions; across all other edges, y and x are exchanged, and one of them is reversed.
+//! The numbers of the tiles and the directions of their axes are those of GFDL's FV3, but numbered from 0. Unfolded,
+//! the tiles form stairs, which continue from the top of tile 5 to the bottom of tile 0. Across the edges of the
+//! stairs, axes keep their directions; across all other edges, y and x are exchanged, and one of them is reversed.
 //!
 //! ```text
 //!                   ┌─────┬─────┐
@@ -14,7 +14,8 @@
 //!       └─────┴─────┘                 └ x
 //! ```
 //!
-//! The builder of a field of winds names the components of the vector; they arrive in the axes of the tile that receives them:
+//! The builder of a field of winds names the components of the vector; they arrive in the axes of the tile that
+//! receives them:
 //!
 //! ```
 //! # use haloport_core::{ComponentPlace, Field, Grid, Halo, Pattern, Schedule, Split, run_ranks};
@@ -50,8 +51,8 @@ pub struct Tile {
     pub x: [i8; 3],
 }
 
-/// The tiles. The centre of tile 0 is at longitude and latitude 0, that of tile 1 at 90° east, and that of tile 2 is the north
-/// pole; x, y and outward are right-handed.
+/// The tiles. The centre of tile 0 is at longitude and latitude 0, that of tile 1 at 90° east, and that of tile 2 is
+/// the north pole; x, y and outward are right-handed.
 pub const TILES: [Tile; 6] = [
     Tile { outward: [1, 0, 0], y: [0, 0, 1], x: [0, 1, 0] },
     Tile { outward: [0, 1, 0], y: [0, 0, 1], x: [-1, 0, 0] },
@@ -62,10 +63,12 @@ pub const TILES: [Tile; 6] = [
 ];
 
 impl Tile {
-    /// The point of the unit sphere at the coordinates `y` and `x` of the tile, which go from 0 at one edge to 1 at the other.
+    /// The point of the unit sphere at the coordinates `y` and `x` of the tile, which go from 0 at one edge to 1 at the
+    /// other.
     ///
-    /// The projection is gnomonic and equiangular: lines of equal `x`, or equal `y`, are great circles at equal angles. Source: C. Ronchi, R. Iacono and P. S. Paolucci, The "Cubed Sphere": A New Method for the Solution of
-    /// Partial Differential Equations in Spherical Geometry, J. Comput. Phys. 124 (1996), 93–114.
+    /// The projection is gnomonic and equiangular: lines of equal `x`, or equal `y`, are great circles at equal angles.
+    /// Source: C. Ronchi, R. Iacono and P. S. Paolucci, The "Cubed Sphere": A New Method for the Solution of Partial
+    /// Differential Equations in Spherical Geometry, J. Comput. Phys. 124 (1996), 93–114.
     pub fn point(&self, y: f64, x: f64) -> [f64; 3] {
         let tangent = |coordinate: f64| ((coordinate - 0.5) * std::f64::consts::FRAC_PI_2).tan();
         let (y, x) = (tangent(y), tangent(x));
@@ -103,9 +106,9 @@ enum Edge {
     Upper,
 }
 
-/// Cuts `region` into parts that lie in one tile each, with their numbering there. The first axis of the grid is the axis of the
-/// tiles, the last two are y and x, both of `cells` cells. `region` extends beyond the edges of a tile by at most `cells`. The
-/// cells beyond two edges, where three tiles meet, do not exist and are left out.
+/// Cuts `region` into parts that lie in one tile each, with their numbering there. The first axis of the grid is the
+/// axis of the tiles, the last two are y and x, both of `cells` cells. `region` extends beyond the edges of a tile by
+/// at most `cells`. The cells beyond two edges, where three tiles meet, do not exist and are left out.
 pub(crate) fn images(cells: i64, region: &IndexBox) -> Vec<(IndexBox, Renumbering)> {
     let face = [region.axes() - 2, region.axes() - 1];
     let (first, past) = region.bounds(0);
@@ -128,8 +131,8 @@ pub(crate) fn images(cells: i64, region: &IndexBox) -> Vec<(IndexBox, Renumberin
     parts
 }
 
-/// The numbering of the cells beyond an edge of tile `number` in the tile that contains them. `axis` is the axis across the edge,
-/// 0 for y or 1 for x; `face` has the numbers of y and x in the grid.
+/// The numbering of the cells beyond an edge of tile `number` in the tile that contains them. `axis` is the axis across
+/// the edge, 0 for y or 1 for x; `face` has the numbers of y and x in the grid.
 fn across(
     number: i64,
     tile: &Tile,

@@ -108,10 +108,10 @@ impl Grid {
     /// A cubed sphere with `cells` × `cells` cells on each of its six tiles. Its axes are tile, y and x:
     /// 6 × `cells` × `cells`. [`cubed_sphere`](crate::domain::cubed_sphere) shows how the tiles lie.
     ///
-    /// Halos reach across the edges of a tile into the neighbouring tiles, whose axes may be turned. At a corner, where three
-    /// tiles meet, the halo cells beyond two edges do not exist; exchanges leave them untouched. There is no halo along the axis
-    /// of the tiles, and along the others it is at most `cells` wide. Domains are boxes, as in any grid: a tile, a part of one,
-    /// or the same part of several tiles.
+    /// Halos reach across the edges of a tile into the neighbouring tiles, whose axes may be turned. At a corner, where
+    /// three tiles meet, the halo cells beyond two edges do not exist; exchanges leave them untouched. There is no halo
+    /// along the axis of the tiles, and along the others it is at most `cells` wide. Domains are boxes, as in any grid:
+    /// a tile, a part of one, or the same part of several tiles.
     ///
     /// # Errors
     /// [`GridError`] for tiles without cells or with too many cells.
@@ -130,8 +130,8 @@ impl Grid {
     /// The same grid, periodic along the axes whose entry is `true`.
     ///
     /// # Errors
-    /// [`GridError::Length`] unless there is one entry for each axis; [`GridError::Periodic`] for an axis of a cubed sphere
-    /// other than the axis of the levels.
+    /// [`GridError::Length`] unless there is one entry for each axis; [`GridError::Periodic`] for an axis of a cubed
+    /// sphere other than the axis of the levels.
     pub fn periodic(mut self, periodic: impl AsRef<[bool]>) -> Result<Grid, GridError> {
         let periodic = periodic.as_ref();
         self.check_length("the list of periodic axes", periodic.len())?;
@@ -178,8 +178,8 @@ impl Grid {
     }
 
     /// The centre of a cell of a cubed sphere as a point of the unit sphere, the same for all levels;
-    /// [`Tile::point`](crate::domain::cubed_sphere::Tile::point) documents the projection. `None` for any other grid, and for a
-    /// cell outside of the tiles.
+    /// [`Tile::point`](crate::domain::cubed_sphere::Tile::point) documents the projection. `None` for any other grid,
+    /// and for a cell outside of the tiles.
     pub fn point_on_sphere(&self, cell: &[i64]) -> Option<[f64; 3]> {
         let [y, x] = self.face_axes()?;
         if !self.cells.contains(cell) {

@@ -43,7 +43,8 @@ pub(crate) struct HaloWidths {
 }
 
 impl Halo {
-    /// The same width on each side of each axis, except for the axis of the tiles of a cubed sphere. The width may be 0.
+    /// The same width on each side of each axis, except for the axis of the tiles of a cubed sphere. The width may be
+    /// 0.
     pub fn uniform(width: usize) -> Halo {
         Halo { widths: Widths::Uniform(width), connectivity: Connectivity::All }
     }

@@ -9,8 +9,8 @@ pub const MAX_AXES: usize = 4;
 
 /// A box of cells: along each axis the indices from `lower` up to, but not including, `upper`.
 ///
-/// Along the axes that the grid does not have, up to [`MAX_AXES`], the bounds are 0 and 1. Global indices are signed: the halo
-/// below a domain at the lower end of an axis has negative ones.
+/// Along the axes that the grid does not have, up to [`MAX_AXES`], the bounds are 0 and 1. Global indices are signed:
+/// the halo below a domain at the lower end of an axis has negative ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(try_from = "ReadBox")]
 pub struct IndexBox {
@@ -47,8 +47,8 @@ impl TryFrom<ReadBox> for IndexBox {
 }
 
 impl IndexBox {
-    /// The box between `lower` and `upper`, which have one entry for each axis, at most [`MAX_AXES`]; entries beyond that, or
-    /// beyond the shorter of the two, are ignored. If an `upper` is below its `lower`, the box is empty.
+    /// The box between `lower` and `upper`, which have one entry for each axis, at most [`MAX_AXES`]; entries beyond
+    /// that, or beyond the shorter of the two, are ignored. If an `upper` is below its `lower`, the box is empty.
     pub fn new(lower: impl AsRef<[i64]>, upper: impl AsRef<[i64]>) -> IndexBox {
         let (low, up) = (lower.as_ref(), upper.as_ref());
         let axes = low.len().min(up.len()).min(MAX_AXES);
@@ -183,8 +183,8 @@ impl IndexBox {
         (0..self.axes()).fold(*self, |shrunk, axis| shrunk.shrunk_along(axis, cells, cells))
     }
 
-    /// The box with `below` and `above` more cells on the two sides along `axis`; unchanged if it is empty or does not have the
-    /// axis. Ends at the limits of `i64`.
+    /// The box with `below` and `above` more cells on the two sides along `axis`; unchanged if it is empty or does not
+    /// have the axis. Ends at the limits of `i64`.
     #[must_use]
     pub fn grown_along(&self, axis: usize, below: usize, above: usize) -> IndexBox {
         let (lower, upper) = self.bounds(axis);
@@ -194,8 +194,8 @@ impl IndexBox {
         self.with_axis(axis, lower.saturating_sub(clamped(below)), upper.saturating_add(clamped(above)))
     }
 
-    /// The box with `below` and `above` fewer cells on the two sides along `axis`, which may be empty; unchanged for an axis
-    /// that it does not have.
+    /// The box with `below` and `above` fewer cells on the two sides along `axis`, which may be empty; unchanged for an
+    /// axis that it does not have.
     #[must_use]
     pub fn shrunk_along(&self, axis: usize, below: usize, above: usize) -> IndexBox {
         let (lower, upper) = self.bounds(axis);

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-/// An unstructured domain: the global ids of the cells that it owns and of those in its halo, in any local order. The local
-/// index of a cell is its position in that order, and its index along axis 0 of every field.
+/// An unstructured domain: the global ids of the cells that it owns and of those in its halo, in any local order. The
+/// local index of a cell is its position in that order, and its index along axis 0 of every field.
 ///
-/// The cells may also be edges or vertices of a mesh, each kind with its own pattern. A domain may own nothing, and an id may
-/// occur several times in its halo. An invalid domain is an error on all ranks when a pattern is made from it.
+/// The cells may also be edges or vertices of a mesh, each kind with its own pattern. A domain may own nothing, and an
+/// id may occur several times in its halo. An invalid domain is an error on all ranks when a pattern is made from it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct IndexSet {
     ids: Arc<[i64]>,
@@ -36,9 +36,9 @@ impl IndexSet {
         IndexSet { ids: ids.into(), owned: owned.into(), owners: None }
     }
 
-    /// Names the rank that owns each cell of the halo, in local order, if the caller knows it; naming a rank that does not own
-    /// the cell is an error. If all domains of all ranks name their owners, the pattern is made without looking for them, and
-    /// without the check that no other rank owns the same id.
+    /// Names the rank that owns each cell of the halo, in local order, if the caller knows it; naming a rank that does
+    /// not own the cell is an error. If all domains of all ranks name their owners, the pattern is made without looking
+    /// for them, and without the check that no other rank owns the same id.
     #[must_use]
     pub fn with_owners(mut self, owners: impl Into<Arc<[usize]>>) -> IndexSet {
         self.owners = Some(owners.into());

@@ -1,9 +1,9 @@
 //! Domains: the cells that a rank owns, and the widths of their halos.
 //!
 //! Structured domains are boxes of cells ([`IndexBox`]) of a [`Grid`], which may be periodic or a cubed sphere
-//! ([`cubed_sphere`]). A [`Split`] cuts a grid into such boxes, and a [`Halo`] gives the widths. Unstructured domains are sets of
-//! numbered cells ([`IndexSet`]). Everything here is plain data of one rank; a [`Pattern`](crate::Pattern) brings the domains
-//! of all ranks together.
+//! ([`cubed_sphere`]). A [`Split`] cuts a grid into such boxes, and a [`Halo`] gives the widths. Unstructured domains
+//! are sets of numbered cells ([`IndexSet`]). Everything here is plain data of one rank; a [`Pattern`](crate::Pattern)
+//! brings the domains of all ranks together.
 
 pub mod cubed_sphere;
 mod grid;

@@ -41,8 +41,8 @@ impl TryFrom<ReadOrientation> for Orientation {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Renumbering {
     pub(crate) orientation: Orientation,
-    /// For each axis of the target: the index along the axis of the source is this plus the index of the target, or, if the
-    /// axis is reversed, this minus the index of the target.
+    /// For each axis of the target: the index along the axis of the source is this plus the index of the target, or, if
+    /// the axis is reversed, this minus the index of the target.
     pub(crate) shift: [i64; MAX_AXES],
 }
 
@@ -69,7 +69,8 @@ impl Orientation {
         *self != Orientation::default()
     }
 
-    /// The same with `axis` of the target along `source`. The caller then also sets the axis that ran along `source` before.
+    /// The same with `axis` of the target along `source`. The caller then also sets the axis that ran along `source`
+    /// before.
     pub(crate) fn with_axis(mut self, axis: usize, source: usize, reversed: bool) -> Orientation {
         self.axes[axis] = source as u8;
         self.reversed[axis] = reversed;

@@ -8,8 +8,8 @@ const MOST_PARTS: usize = 1 << 24;
 /// The maximum number of parts of a split.
 const MOST_IN_ALL: usize = 1 << 48;
 
-/// A Cartesian split of a grid. Parts are numbered with the last axis fastest. If an axis has fewer cells than parts, some parts
-/// are empty.
+/// A Cartesian split of a grid. Parts are numbered with the last axis fastest. If an axis has fewer cells than parts,
+/// some parts are empty.
 ///
 /// It holds no table of the parts: even cuts are computed, and given sizes are stored for each axis.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -81,7 +81,8 @@ impl Split {
     /// Cuts each axis into parts of the given sizes, which add up to the extent of the axis. A size may be 0.
     ///
     /// # Errors
-    /// [`GridError`] unless there is one list for each axis, for sizes that do not add up, and for more than 2^48 parts.
+    /// [`GridError`] unless there is one list for each axis, for sizes that do not add up, and for more than 2^48
+    /// parts.
     pub fn sizes(grid: &Grid, sizes: &[Vec<usize>]) -> Result<Split, GridError> {
         grid.check_length("the list of part sizes", sizes.len())?;
         let cuts = sizes
@@ -107,8 +108,8 @@ impl Split {
         Split::of(cuts)
     }
 
-    /// Cuts the grid into `parts` nearly cubic parts: each prime factor, largest first, divides the axis with the longest parts.
-    /// On a cubed sphere, whole tiles are distributed first, as evenly as `parts` allows.
+    /// Cuts the grid into `parts` nearly cubic parts: each prime factor, largest first, divides the axis with the
+    /// longest parts. On a cubed sphere, whole tiles are distributed first, as evenly as `parts` allows.
     ///
     /// # Errors
     /// [`GridError`] for 0 parts.

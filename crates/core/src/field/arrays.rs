@@ -9,8 +9,9 @@ use crate::element::Element;
 use crate::interop::{ArrayDescription, Protocol};
 
 impl BlockLayout {
-    /// The layout of an array with the cells `allocated`, of which the domain owns `owned`. The axes of the array are those of
-    /// the cells, in their order, with any strides. An array with components has one more axis: the last one for
+    /// The layout of an array with the cells `allocated`, of which the domain owns `owned`. The axes of the array are
+    /// those of the cells, in their order, with any strides. An array with components has one more axis: the last one
+    /// for
     /// [`ComponentPlace::Fastest`], the first one for [`ComponentPlace::Slowest`].
     ///
     /// # Errors
@@ -58,8 +59,8 @@ impl<T: Element, D: Device> Field<T, D> {
     /// [`BlockLayout::of_array`]. `owner` keeps the arrays alive, and lives as long as the field or an exchange of it.
     ///
     /// # Errors
-    /// [`FieldError::Array`] for a read-only array; [`FieldError::Layout`] for elements that are not `T`, and a layout that
-    /// exceeds its array.
+    /// [`FieldError::Array`] for a read-only array; [`FieldError::Layout`] for elements that are not `T`, and a layout
+    /// that exceeds its array.
     ///
     /// # Safety
     /// As for [`from_raw`](Field::from_raw). Each description is true, and `device` reaches its memory.

@@ -10,11 +10,12 @@ use super::{BlockLayout, FieldError, VectorAxes, View, ViewMut};
 use crate::device::{Device, Pointer};
 use crate::element::Element;
 
-/// A field in slices that the caller lends, for a device that works on host memory and has finished when a call returns.
+/// A field in slices that the caller lends, for a device that works on host memory and has finished when a call
+/// returns.
 ///
-/// Only the calls that start and finish an exchange touch the memory: they pack it into a buffer and unpack it from one, also
-/// between ranks of one process. A [`Field`](super::Field) avoids these copies: messages may travel from and to its memory even
-/// if an exchange is forgotten, which is not allowed for memory that is lent.
+/// Only the calls that start and finish an exchange touch the memory: they pack it into a buffer and unpack it from
+/// one, also between ranks of one process. A [`Field`](super::Field) avoids these copies: messages may travel from and
+/// to its memory even if an exchange is forgotten, which is not allowed for memory that is lent.
 ///
 /// To use the memory between exchanges, pass it to a [`Plan`](crate::Plan) at each start:
 ///
@@ -50,8 +51,8 @@ pub struct BorrowedField<'m, T: Element, D> {
 }
 
 impl<'m, T: Element, D: Device> BorrowedField<'m, T, D> {
-    /// A field with one slice and its layout for each domain. Offset 0 of the layout is the first element of the slice, so
-    /// strides are not negative. Allocates nothing for a single domain.
+    /// A field with one slice and its layout for each domain. Offset 0 of the layout is the first element of the slice,
+    /// so strides are not negative. Allocates nothing for a single domain.
     ///
     /// # Errors
     /// [`FieldError::Layout`] for a slice shorter than its layout, and a layout with negative strides;

@@ -38,8 +38,8 @@ impl<T: Element, D: Device> FieldBuilder<T, D> {
         self
     }
 
-    /// The extents of further axes of an unstructured domain, at most three, after the axis of the cells (axis 0): `[3, 80]` for
-    /// 80 levels at each of 3 neighbours.
+    /// The extents of further axes of an unstructured domain, at most three, after the axis of the cells (axis 0): `[3,
+    /// 80]` for 80 levels at each of 3 neighbours.
     #[must_use]
     pub fn further_axes(mut self, extents: impl AsRef<[usize]>) -> Self {
         self.layout.further_axes.extend_from_slice(extents.as_ref());
@@ -68,8 +68,8 @@ impl<T: Element, D: Device> FieldBuilder<T, D> {
         self
     }
 
-    /// The axes from the slowest to the fastest in memory; by default `[0, 1, 2]`, with the last axis fastest. Axis 0 of an
-    /// unstructured domain is the axis of the cells: `[1, 0]` makes the axis of the levels the slowest.
+    /// The axes from the slowest to the fastest in memory; by default `[0, 1, 2]`, with the last axis fastest. Axis 0
+    /// of an unstructured domain is the axis of the cells: `[1, 0]` makes the axis of the levels the slowest.
     #[must_use]
     pub fn axis_order(mut self, order: impl AsRef<[usize]>) -> Self {
         self.layout.order = Some(order.as_ref().to_vec());
@@ -97,15 +97,17 @@ impl<T: Element, D: Device> FieldBuilder<T, D> {
         self
     }
 
-    /// Whether neighbours in other processes of this node may copy directly from the field, if there is memory that they can
-    /// map; by default `true`. Such memory usually has pages of 4 KiB, which slow down loops with large strides. Therefore:
+    /// Whether neighbours in other processes of this node may copy directly from the field, if there is memory that
+    /// they can map; by default `true`. Such memory usually has pages of 4 KiB, which slow down loops with large
+    /// strides. Therefore:
     /// - A field below 4 MiB is in such memory as a whole.
-    /// - Of a larger field, only the cells that the neighbours of this pattern read are, if they are at most 16 ranges and a
-    ///   quarter of the field, as for a grid that is split along the slowest axis; the rest has large pages.
-    /// - Otherwise, a field of a grid is not shared, and its cells are packed; an unstructured field is shared as a whole.
+    /// - Of a larger field, only the cells that the neighbours of this pattern read are, if they are at most 16 ranges
+    ///   and a quarter of the field, as for a grid that is split along the slowest axis; the rest has large pages.
+    /// - Otherwise, a field of a grid is not shared, and its cells are packed; an unstructured field is shared as a
+    ///   whole.
     ///
-    /// The cells of a grid that neighbours read in runs below 64 bytes are always packed; listed cells are not. An exchange of
-    /// another pattern packs the cells that are not shared.
+    /// The cells of a grid that neighbours read in runs below 64 bytes are always packed; listed cells are not. An
+    /// exchange of another pattern packs the cells that are not shared.
     #[must_use]
     pub fn node_shared(mut self, shared: bool) -> Self {
         self.node = self.node.filter(|_| shared);
@@ -115,10 +117,10 @@ impl<T: Element, D: Device> FieldBuilder<T, D> {
     /// Allocates the field, filled with zeros.
     ///
     /// # Errors
-    /// [`FieldError::Layout`] for an axis order that is not a permutation, lists of the wrong length, 0 components, axes or
-    /// margins that this kind of pattern does not have, levels that do not exist, and vectors of elements without a sign or with
-    /// more axes than components; [`FieldError::Device`], with [`DeviceError::OutOfMemory`](crate::device::DeviceError), if
-    /// memory is exhausted.
+    /// [`FieldError::Layout`] for an axis order that is not a permutation, lists of the wrong length, 0 components,
+    /// axes or margins that this kind of pattern does not have, levels that do not exist, and vectors of elements
+    /// without a sign or with more axes than components; [`FieldError::Device`], with
+    /// [`DeviceError::OutOfMemory`](crate::device::DeviceError), if memory is exhausted.
     pub fn build(self, device: &D) -> Result<Field<T, D>, FieldError> {
         let layouts = self.layout.layouts()?;
         Field::allocate(device, layouts, self.kind, self.node.as_ref())?.with_vector(&self.vector)
@@ -126,8 +128,8 @@ impl<T: Element, D: Device> FieldBuilder<T, D> {
 }
 
 impl<T: Element, D: Device> Field<T, D> {
-    /// A field of zeros for the domains of `pattern`, with one component, the last axis fastest, and a margin as wide as the
-    /// halo.
+    /// A field of zeros for the domains of `pattern`, with one component, the last axis fastest, and a margin as wide
+    /// as the halo.
     ///
     /// # Errors
     /// [`FieldError::Device`], with [`DeviceError::OutOfMemory`](crate::device::DeviceError), if memory is exhausted.

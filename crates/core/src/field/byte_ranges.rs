@@ -5,14 +5,15 @@ use std::ops::Range;
 use super::BlockLayout;
 use crate::pattern::{Cells, Piece};
 
-/// Ranges that are less than this number of bytes apart are joined: sharing a few more pages costs less than another mapping.
+/// Ranges that are less than this number of bytes apart are joined: sharing a few more pages costs less than another
+/// mapping.
 const GAP: i64 = 64 << 10;
 
 /// The maximum number of ranges. Cells in more ranges count as scattered over the field.
 pub(crate) const MOST_RANGES: usize = 16;
 
-/// The bytes of the cells of `pieces`, as at most [`MOST_RANGES`] ascending ranges. Each block is the offset of its first element,
-/// in bytes, and its layout; the ranges have the same origin as these offsets.
+/// The bytes of the cells of `pieces`, as at most [`MOST_RANGES`] ascending ranges. Each block is the offset of its
+/// first element, in bytes, and its layout; the ranges have the same origin as these offsets.
 ///
 /// `None` if there would be more ranges, if a piece is not within its block, or if a range would begin before byte 0.
 ///

@@ -41,8 +41,8 @@ pub enum FieldError {
     },
     /// A view does not have all cells of the rows.
     #[error(
-        "the view has the cells {region}, which are not all of {cells}; while an exchange is pending, a view has none of \
-         the cells that it fills"
+        "the view has the cells {region}, which are not all of {cells}; while an exchange is pending, a view has none \
+         of the cells that it fills"
     )]
     OutsideOfView {
         /// The cells of the rows, and by how far they are moved.

@@ -46,13 +46,13 @@ impl BlockLayout {
     /// A layout of the cells `allocated`, of which the domain owns `owned`.
     ///
     /// `strides` has one entry for each axis, in elements; strides may be padded, in any axis order, and negative. The
-    /// `components` values of each cell are `component_stride` elements apart. Strides that have no effect, along axes of one
-    /// cell and in blocks without cells, may have any value; they become 1.
+    /// `components` values of each cell are `component_stride` elements apart. Strides that have no effect, along axes
+    /// of one cell and in blocks without cells, may have any value; they become 1.
     ///
     /// # Errors
-    /// [`FieldError::Layout`] if `allocated` does not enclose `owned`, if there is not one stride for each axis, for 0 axes or 0
-    /// components, if two cells overlap in memory, and for a block that is too large for memory, where an empty axis counts as
-    /// one of 1 cell.
+    /// [`FieldError::Layout`] if `allocated` does not enclose `owned`, if there is not one stride for each axis, for 0
+    /// axes or 0 components, if two cells overlap in memory, and for a block that is too large for memory, where an
+    /// empty axis counts as one of 1 cell.
     pub fn new(
         owned: IndexBox,
         allocated: IndexBox,

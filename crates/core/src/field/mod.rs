@@ -4,8 +4,8 @@
 //!   (`arrays`). [`BorrowedField`] lies in slices that the caller lends.
 //! - [`BlockLayout`] says how the cells of one domain lie in memory.
 //! - [`View`] and [`ViewMut`] access the cells from the host.
-//! - For the exchange: `untyped` fields, the bytes that neighbours read (`byte_ranges`), the memory that processes share
-//!   (`sharing`), whether cells travel packed (`packing_cost`), and components that are turned (`vector`).
+//! - For the exchange: `untyped` fields, the bytes that neighbours read (`byte_ranges`), the memory that processes
+//!   share (`sharing`), whether cells travel packed (`packing_cost`), and components that are turned (`vector`).
 
 mod arrays;
 mod borrowed;

@@ -15,7 +15,8 @@ use crate::pattern::Pattern;
 
 /// A field of `T` on the device `D`: one block for each domain of the rank, in one allocation.
 ///
-/// A neighbour in the same process can copy directly from its memory, which the exchange that binds the field keeps alive.
+/// A neighbour in the same process can copy directly from its memory, which the exchange that binds the field keeps
+/// alive.
 #[derive(Debug)]
 pub struct Field<T: Element, D: Device> {
     device: D,
@@ -34,8 +35,8 @@ struct Allocation {
 }
 
 impl Allocation {
-    /// Allocates `bytes` bytes for these blocks of elements of this type. `node` is the pattern whose neighbours on this node
-    /// may map the field.
+    /// Allocates `bytes` bytes for these blocks of elements of this type. `node` is the pattern whose neighbours on
+    /// this node may map the field.
     fn new<D: Device>(
         device: &D,
         (bytes, blocks): (usize, Vec<(i64, BlockLayout)>),
@@ -62,8 +63,8 @@ impl Allocation {
     }
 }
 
-/// The total size in bytes of blocks with these layouts, one after the other, and the offset of each, at the begin of a cache
-/// line.
+/// The total size in bytes of blocks with these layouts, one after the other, and the offset of each, at the begin of a
+/// cache line.
 fn in_one_piece(
     layouts: Vec<BlockLayout>,
     element: ElementType,
@@ -91,15 +92,15 @@ fn in_one_piece(
 }
 
 impl<T: Element, D: Device> Field<T, D> {
-    /// A field in memory that the caller has allocated: for each domain of the pattern the address of the first element of the
-    /// layout, and the layout. `owner` stays alive as long as the field or an exchange of it.
+    /// A field in memory that the caller has allocated: for each domain of the pattern the address of the first element
+    /// of the layout, and the layout. `owner` stays alive as long as the field or an exchange of it.
     ///
     /// # Safety
-    /// The blocks do not overlap. Each block is valid, aligned and initialised memory of `device` over [`BlockLayout::span`], as
-    /// long as `owner` lives. From the start of an exchange to its end, only this field may be used to write owned cells or to
-    /// read or write the halo; after an error, the end comes when [`view`](Field::view) no longer returns
-    /// [`FieldError::InFlight`]. At other times, nothing accesses the blocks while a view of them lives. `host_accessible` says
-    /// whether the host may follow the addresses.
+    /// The blocks do not overlap. Each block is valid, aligned and initialised memory of `device` over
+    /// [`BlockLayout::span`], as long as `owner` lives. From the start of an exchange to its end, only this field may
+    /// be used to write owned cells or to read or write the halo; after an error, the end comes when
+    /// [`view`](Field::view) no longer returns [`FieldError::InFlight`]. At other times, nothing accesses the blocks
+    /// while a view of them lives. `host_accessible` says whether the host may follow the addresses.
     pub unsafe fn from_raw(
         device: &D,
         blocks: Vec<(Pointer, BlockLayout)>,
@@ -124,10 +125,10 @@ impl<T: Element, D: Device> Field<T, D> {
         Field { device: device.clone(), storage, blocks, vector: VectorAxes::default(), element: PhantomData }
     }
 
-    /// Declares that the first components form vectors: component `k` points along axis `axes[k]` of the grid, in the direction
-    /// of growing indices; further components are scalars. For a vector along y and x, `axes` is `[1, 2]`. Across the edges of a
-    /// cubed sphere, vectors arrive with components along the axes of the receiving tile. On any other grid nothing changes. All
-    /// ranks declare the same.
+    /// Declares that the first components form vectors: component `k` points along axis `axes[k]` of the grid, in the
+    /// direction of growing indices; further components are scalars. For a vector along y and x, `axes` is `[1, 2]`.
+    /// Across the edges of a cubed sphere, vectors arrive with components along the axes of the receiving tile. On any
+    /// other grid nothing changes. All ranks declare the same.
     ///
     /// # Errors
     /// [`FieldError::Layout`] for elements without a sign, more axes than components, and axes that do not exist.
@@ -168,8 +169,8 @@ impl<T: Element, D: Device> Field<T, D> {
         Ok(&self.block(domain)?.1)
     }
 
-    /// The address of the first element of the block, for kernels and other libraries. Only unsafe calls follow it, under their
-    /// contracts; while an exchange is pending, they may only read owned cells.
+    /// The address of the first element of the block, for kernels and other libraries. Only unsafe calls follow it,
+    /// under their contracts; while an exchange is pending, they may only read owned cells.
     ///
     /// # Errors
     /// [`FieldError::NoSuchDomain`].
@@ -177,11 +178,12 @@ impl<T: Element, D: Device> Field<T, D> {
         Ok(self.block(domain)?.0)
     }
 
-    /// All cells of a domain, with the halo, for reading from the host. Blocks until the last exchange has filled the halo, on
-    /// any stream. It does not wait for other work in streams: the caller does.
+    /// All cells of a domain, with the halo, for reading from the host. Blocks until the last exchange has filled the
+    /// halo, on any stream. It does not wait for other work in streams: the caller does.
     ///
     /// # Errors
-    /// [`FieldError::InFlight`], [`FieldError::NotHostAccessible`], [`FieldError::NoSuchDomain`], [`FieldError::Device`].
+    /// [`FieldError::InFlight`], [`FieldError::NotHostAccessible`], [`FieldError::NoSuchDomain`],
+    /// [`FieldError::Device`].
     pub fn view(&self, domain: usize) -> Result<View<'_, T>, FieldError> {
         let (pointer, layout) = self.on_host(domain)?;
         // SAFETY: the block is alive as long as `self`; it is not in flight, so no exchange touches it. While `self` is
@@ -189,7 +191,8 @@ impl<T: Element, D: Device> Field<T, D> {
         Ok(unsafe { View::new(pointer.as_ptr().cast(), layout, layout.allocated()) })
     }
 
-    /// All cells of a domain, with the halo, for reading and writing from the host. Blocks as [`view`](Field::view) does.
+    /// All cells of a domain, with the halo, for reading and writing from the host. Blocks as [`view`](Field::view)
+    /// does.
     ///
     /// # Errors
     /// As for [`view`](Field::view).
@@ -199,8 +202,9 @@ impl<T: Element, D: Device> Field<T, D> {
         Ok(unsafe { ViewMut::new(pointer.as_ptr().cast(), layout, layout.allocated()) })
     }
 
-    /// A copy of the block of `domain` in host memory, in the order of its [`layout`](Field::layout). Blocks until all earlier
-    /// work in the default stream of the device is done, and the last exchange has filled the halo, on any stream.
+    /// A copy of the block of `domain` in host memory, in the order of its [`layout`](Field::layout). Blocks until all
+    /// earlier work in the default stream of the device is done, and the last exchange has filled the halo, on any
+    /// stream.
     ///
     /// # Errors
     /// [`FieldError::InFlight`], [`FieldError::NoSuchDomain`], [`FieldError::Device`].
@@ -210,8 +214,8 @@ impl<T: Element, D: Device> Field<T, D> {
         let mut copy = vec![T::zeroed(); (high - low) as usize];
         let from = pointer.offset(low * size_of::<T>() as isize);
         let stream = self.device.default_stream();
-        // SAFETY: the span is valid memory; no exchange is in flight and `self` is borrowed, so only work that the caller put
-        // into a stream writes it, which the default stream orders.
+        // SAFETY: the span is valid memory; no exchange is in flight and `self` is borrowed, so only work that the
+        // caller put into a stream writes it, which the default stream orders.
         unsafe { self.device.read(from, bytemuck::cast_slice_mut(&mut copy), &stream)? };
         Ok(copy)
     }
@@ -236,7 +240,7 @@ impl<T: Element, D: Device> Field<T, D> {
     /// A view of `region` while an exchange is pending.
     ///
     /// # Safety
-    /// Nobody writes the cells of `region` while the view lives.
+    /// Nothing writes the cells of `region` while the view lives.
     pub(crate) unsafe fn view_in_flight(
         &self,
         domain: usize,
@@ -252,7 +256,7 @@ impl<T: Element, D: Device> Field<T, D> {
     /// A mutable view of `region` while an exchange is pending.
     ///
     /// # Safety
-    /// Nobody else reads or writes the cells of `region` while the view lives.
+    /// Nothing else reads or writes the cells of `region` while the view lives.
     pub(crate) unsafe fn view_mut_in_flight(
         &self,
         domain: usize,

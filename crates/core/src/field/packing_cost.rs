@@ -2,9 +2,9 @@
 //!
 //! Packing into shared memory is one more pass over all bytes than a direct copy from the field of the neighbour
 //! ([`PASS_NS_PER_BYTE`]). But direct copies read cache lines while their owner fills its own halo in the same lines
-//! ([`LINE_NS`]). The path with the smaller sum is chosen for each field and neighbour. The messages of a transport between
-//! ranks of one node are packed, too, and copied again within the transport: they were 1.1 to 1.8 times as slow as shared memory
-//! in all cases below, and are the last resort.
+//! ([`LINE_NS`]). The path with the smaller sum is chosen for each field and neighbour. The messages of a transport
+//! between ranks of one node are packed, too, and copied again within the transport: they were 1.1 to 1.8 times as slow
+//! as shared memory in all cases below, and are the last resort.
 //!
 //! The numbers come from `haloport bench exchange` on 2 cores (AMD EPYC, Open MPI 4.1), 2 ranks, f64, the six cases of
 //! `docs/performance.md`, split along the slowest and along the fastest axis.
@@ -16,12 +16,13 @@ use crate::domain::IndexBox;
 use crate::element::ElementType;
 use crate::pattern::Piece;
 
-/// One more pass over a byte that travels. Measured, split along the slowest axis: 0.16 (32³, halo 1) to 0.2 ns (32³, halo 3).
+/// One more pass over a byte that travels. Measured, split along the slowest axis: 0.16 (32³, halo 1) to 0.2 ns (32³,
+/// halo 3).
 const PASS_NS_PER_BYTE: f64 = 0.2;
 
-/// A direct copy of a run shorter than a cache line, whose owner fills the halo beside it at the same time. Measured, split along
-/// the fastest axis: 14 (32³, halo 1) to 37 ns (32³, halo 3, 8 fields); split along the slowest, with few runs that short, below
-/// 22 ns.
+/// A direct copy of a run shorter than a cache line, whose owner fills the halo beside it at the same time. Measured,
+/// split along the fastest axis: 14 (32³, halo 1) to 37 ns (32³, halo 3, 8 fields); split along the slowest, with few
+/// runs that short, below 22 ns.
 const LINE_NS: f64 = 15.0;
 
 /// The size of a cache line. Shorter runs share their line with the cells beside them.
@@ -31,8 +32,8 @@ pub(crate) const LINE_BYTES: usize = 64;
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Load {
     bytes: usize,
-    /// The number of runs shorter than a cache line. Listed cells do not count: they lie apart from the halo, and copying them
-    /// directly takes 0.4 times as long, for runs of any length.
+    /// The number of runs shorter than a cache line. Listed cells do not count: they lie apart from the halo, and
+    /// copying them directly takes 0.4 times as long, for runs of any length.
     short_runs: usize,
 }
 

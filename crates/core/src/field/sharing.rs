@@ -1,17 +1,18 @@
 //! The part of a field that lies in memory that the processes of a node share.
 //!
-//! Neighbours on the node copy directly from a field in memory that they can map. But such memory usually has pages of 4 KiB.
-//! If an exchange or the user's loops walk through a field with large strides, looking up these pages takes longer than the
-//! cells. So of a large field, neighbours can map only the pages that they read; the rest has large pages:
+//! Neighbours on the node copy directly from a field in memory that they can map. But such memory usually has pages of
+//! 4 KiB. If an exchange or the user's loops walk through a field with large strides, looking up these pages takes
+//! longer than the cells. So of a large field, neighbours can map only the pages that they read; the rest has large
+//! pages:
 //!
 //! - A field below [`LARGE`] is shared as a whole, since it has few pages.
-//! - A larger field shares the pages that neighbours read, if they are few ranges and a small part of the field. The planes at
-//!   the ends of the slowest axis are an example. The halo around these planes is shared, too: neighbours read it if halos are
-//!   filled axis by axis. Cells that a neighbour reads in runs shorter than a cache line are not shared, since they are packed
-//!   anyway ([`Load`]).
+//! - A larger field shares the pages that neighbours read, if they are few ranges and a small part of the field. The
+//!   planes at the ends of the slowest axis are an example. The halo around these planes is shared, too: neighbours
+//!   read it if halos are filled axis by axis. Cells that a neighbour reads in runs shorter than a cache line are not
+//!   shared, since they are packed anyway ([`Load`]).
 //! - If no cells of a field of a grid qualify, it is not shared: packing scattered cells costs less than small pages.
-//! - If neighbours read cells all over an unstructured field, it is shared as a whole: direct copies take less than half the
-//!   time of packing, and programs do not walk through such a field with large strides.
+//! - If neighbours read cells all over an unstructured field, it is shared as a whole: direct copies take less than
+//!   half the time of packing, and programs do not walk through such a field with large strides.
 
 use std::ops::Range;
 
@@ -27,8 +28,9 @@ const LARGE: usize = 4 << 20;
 /// At most this fraction of such a field is shared: one byte in four.
 const SHARED_PART: usize = 4;
 
-/// The ranges of bytes, at least, that neighbours on the node should be able to map, of a field of `bytes` bytes; `None` if the
-/// field should be in memory of this process alone. Each block is the offset of its first element in bytes, and its layout.
+/// The ranges of bytes, at least, that neighbours on the node should be able to map, of a field of `bytes` bytes;
+/// `None` if the field should be in memory of this process alone. Each block is the offset of its first element in
+/// bytes, and its layout.
 pub(super) fn shared_ranges(
     pattern: &Pattern,
     blocks: &[(i64, BlockLayout)],

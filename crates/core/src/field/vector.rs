@@ -7,8 +7,8 @@ use crate::device::Pointer;
 use crate::domain::{Grid, Orientation};
 use crate::element::ElementType;
 
-/// The axes along which the first components of a field point, in the direction of growing indices; further components are
-/// scalars. If several components point along one axis, the first belongs to the first vector, and so on.
+/// The axes along which the first components of a field point, in the direction of growing indices; further components
+/// are scalars. If several components point along one axis, the first belongs to the first vector, and so on.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct VectorAxes(Vec<usize>);
 

@@ -7,12 +7,12 @@ use super::{InteropError, Protocol};
 use crate::device::Pointer;
 use crate::element::ElementType;
 
-/// An array of another program, or for another program: the address and the layout of its elements. Plain data that keeps nothing
-/// alive.
+/// An array of another program, or for another program: the address and the layout of its elements. Plain data that
+/// keeps nothing alive.
 ///
-/// For every protocol, the number of elements, all offsets and all addresses fit into the address space. Unless the array is
-/// empty, the address of the first element is not null and is aligned for its type. Strides are in elements; along an axis of
-/// extent 0 or 1, where they have no effect, they are 1.
+/// For every protocol, the number of elements, all offsets and all addresses fit into the address space. Unless the
+/// array is empty, the address of the first element is not null and is aligned for its type. Strides are in elements;
+/// along an axis of extent 0 or 1, where they have no effect, they are 1.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ArrayDescription {
     pub(super) element: ElementType,
@@ -72,7 +72,8 @@ impl ArrayDescription {
         &self.shape
     }
 
-    /// The distance in elements between neighbours along each axis, of either sign; 0 if all of them are at one address.
+    /// The distance in elements between neighbours along each axis, of either sign; 0 if all of them are at one
+    /// address.
     pub fn strides(&self) -> &[isize] {
         &self.strides
     }
@@ -108,8 +109,8 @@ impl ArrayDescription {
         self.shape.contains(&0)
     }
 
-    /// The offsets of the lowest element in memory and of the end of the highest, from the first element, in elements; `(0, 0)`
-    /// without elements.
+    /// The offsets of the lowest element in memory and of the end of the highest, from the first element, in elements;
+    /// `(0, 0)` without elements.
     pub fn span(&self) -> (isize, isize) {
         self.span
     }

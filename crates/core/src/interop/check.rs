@@ -1,5 +1,5 @@
-//! The checks that all protocols share. Sums and products have 128 bits, and each is bounded before it enters the next one, so
-//! that nothing overflows.
+//! The checks that all protocols share. Sums and products have 128 bits, and each is bounded before it enters the next
+//! one, so that nothing overflows.
 
 use super::array::{ArrayDescription, ArrayDevice};
 use super::{InteropError, Protocol};
@@ -25,11 +25,12 @@ pub(super) struct Unchecked<'a> {
 }
 
 impl ArrayDescription {
-    /// The array whose element `[0, 0, …]` has the address `first`. `shape` and `strides` have one entry for each axis; strides
-    /// are in elements, of either sign.
+    /// The array whose element `[0, 0, …]` has the address `first`. `shape` and `strides` have one entry for each axis;
+    /// strides are in elements, of either sign.
     ///
     /// # Errors
-    /// An [`InteropError`] for each violation of the guarantees of [`ArrayDescription`], and for a wrong number of strides.
+    /// An [`InteropError`] for each violation of the guarantees of [`ArrayDescription`], and for a wrong number of
+    /// strides.
     pub fn new(
         element: ElementType,
         first: Pointer,

@@ -1,5 +1,5 @@
-//! `__cuda_array_interface__`, version 3 (and 2, which PyTorch still uses): arrays on CUDA devices, as members of a dictionary.
-//! <https://numba.readthedocs.io/en/stable/cuda/cuda_array_interface.html>
+//! `__cuda_array_interface__`, version 3 (and 2, which PyTorch still uses): arrays on CUDA devices, as members of a
+//! dictionary. <https://numba.readthedocs.io/en/stable/cuda/cuda_array_interface.html>
 //!
 //! The dictionary has no member for an owner: the user of the array holds the object that gave the dictionary.
 
@@ -7,8 +7,8 @@ use super::check::Unchecked;
 use super::stream::StreamOrder;
 use super::{ArrayDescription, ArrayDevice, ArrayDeviceKind, InteropError, Protocol, typestr};
 
-/// The unchecked members of the dictionary; `None` for a member that is absent or `None`. The member `descr` is left out: for the
-/// types of fields it repeats `typestr`.
+/// The unchecked members of the dictionary; `None` for a member that is absent or `None`. The member `descr` is left
+/// out: for the types of fields it repeats `typestr`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct CudaArrayInterface {
     /// The extent of each axis.
@@ -30,8 +30,8 @@ pub struct CudaArrayInterface {
 const FAULTS: Protocol = Protocol::CudaArray;
 
 impl CudaArrayInterface {
-    /// The checked array, and the stream with which it is ordered. No member has the number of the device, which follows from
-    /// the address.
+    /// The checked array, and the stream with which it is ordered. No member has the number of the device, which
+    /// follows from the address.
     ///
     /// # Errors
     /// An [`InteropError`] for a missing, malformed or unsupported member.
@@ -87,7 +87,8 @@ impl CudaArrayInterface {
     }
 }
 
-/// The address of the first element as a number, 0 without elements. The receiver may follow it: its provenance is exposed.
+/// The address of the first element as a number, 0 without elements. The receiver may follow it: its provenance is
+/// exposed.
 pub(super) fn address_of(array: &ArrayDescription) -> u64 {
     if array.is_empty() { 0 } else { array.first().as_ptr().expose_provenance() as u64 }
 }

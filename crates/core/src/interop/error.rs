@@ -54,7 +54,8 @@ impl fmt::Display for Protocol {
 pub enum PythonException {
     /// The object does not have the protocol, or a member has the wrong type.
     TypeError,
-    /// The description is valid, but the array cannot be shared: because of its device, its element type, or as read-only.
+    /// The description is valid, but the array cannot be shared: because of its device, its element type, or as
+    /// read-only.
     BufferError,
     /// A member is malformed.
     ValueError,

@@ -37,8 +37,8 @@ impl StreamOrder {
     /// The meaning of the argument `stream` of `__dlpack__` for an array of this kind.
     ///
     /// # Errors
-    /// `ValueError` for the numbers that DLPack forbids; `TypeError` for any number on the host, which has no streams, and for
-    /// unified shared memory, whose producers take a queue object.
+    /// `ValueError` for the numbers that DLPack forbids; `TypeError` for any number on the host, which has no streams,
+    /// and for unified shared memory, whose producers take a queue object.
     pub fn from_dlpack(kind: ArrayDeviceKind, stream: Option<i64>) -> Result<StreamOrder, InteropError> {
         use ArrayDeviceKind::*;
         let fault = Protocol::DlPack.fault("stream");

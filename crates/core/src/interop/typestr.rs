@@ -9,7 +9,8 @@ const NATIVE: char = if cfg!(target_endian = "little") { '<' } else { '>' };
 /// The element type of `typestr`. That of `|b1` is [`ElementType::U8`].
 ///
 /// # Errors
-/// `ValueError` for an invalid type string; `BufferError` for the other byte order, and for types that fields do not have.
+/// `ValueError` for an invalid type string; `BufferError` for the other byte order, and for types that fields do not
+/// have.
 pub fn parse(protocol: Protocol, typestr: &str) -> Result<ElementType, InteropError> {
     let fault = protocol.fault("typestr");
     let malformed = || {

@@ -1,8 +1,9 @@
 //! Patterns that fill the same halos axis by axis.
 //!
-//! If the domains are a Cartesian product of intervals, the edges and corners of a halo need not come from diagonal neighbours.
-//! Along each axis in turn, domains exchange their faces, with the halo cells that they have received along earlier axes. So
-//! pieces are fewer and larger, and the pieces of the slowest axis, which comes last, are contiguous in memory.
+//! If the domains are a Cartesian product of intervals, the edges and corners of a halo need not come from diagonal
+//! neighbours. Along each axis in turn, domains exchange their faces, with the halo cells that they have received along
+//! earlier axes. So pieces are fewer and larger, and the pieces of the slowest axis, which comes last, are contiguous
+//! in memory.
 
 use std::collections::BTreeMap;
 
@@ -15,8 +16,9 @@ use crate::transport::{Reduction, TransportError};
 type Steps = Vec<BTreeMap<usize, Vec<Piece>>>;
 
 impl Pattern {
-    /// Collective: patterns that, one after the other, fill the same halos, each along one axis. `None` on all ranks if the
-    /// domains are not such a product, if halos have no edges, if only one axis has a halo, or if a rank does not want them.
+    /// Collective: patterns that, one after the other, fill the same halos, each along one axis. `None` on all ranks if
+    /// the domains are not such a product, if halos have no edges, if only one axis has a halo, or if a rank does not
+    /// want them.
     pub(crate) fn axis_by_axis(&self, wanted: bool) -> Result<Option<Vec<Pattern>>, TransportError> {
         let comm = self.comm();
         let agreed = |here: bool| -> Result<bool, TransportError> {
@@ -56,8 +58,9 @@ impl Pattern {
         Ok(Some(steps.map(|(receives, sends)| self.with_pieces(receives, sends)).collect()))
     }
 
-    /// A piece that this rank sends, extended by all cells that may be sent with it axis by axis: if the piece is a whole face of
-    /// a domain, the halo beside the face. Not collective, so the result may be too large, but never too small.
+    /// A piece that this rank sends, extended by all cells that may be sent with it axis by axis: if the piece is a
+    /// whole face of a domain, the halo beside the face. Not collective, so the result may be too large, but never too
+    /// small.
     pub(crate) fn with_edges(&self, piece: &Piece) -> Piece {
         let with_edges = || {
             let product = self.product()?;
@@ -94,7 +97,8 @@ struct Product<'p> {
 }
 
 impl Product<'_> {
-    /// The pieces that this rank receives along each axis; `None` if faces of other domains do not cover a face of a domain.
+    /// The pieces that this rank receives along each axis; `None` if faces of other domains do not cover a face of a
+    /// domain.
     fn receives(&self) -> Option<Steps> {
         let mut steps = vec![BTreeMap::<usize, Vec<Piece>>::new(); self.axes.len()];
         for (&peer, pieces) in self.pattern.receives() {

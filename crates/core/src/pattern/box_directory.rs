@@ -1,10 +1,10 @@
 //! The owners of the cells of a grid: a directory of boxes that is distributed over the ranks.
 //!
-//! The grid is cut into equal bins of about the shape of a domain, at most one for each rank. Rank `b` is the keeper of bin `b`:
-//! it stores the domains that overlap the bin, with their owners, and detects gaps and overlaps in it. A rank registers its
-//! domains with the bins that they overlap, and asks the bins that its halos overlap. So the memory and the messages of a rank
-//! grow only with its own cells and neighbours. With bins of another shape, the number of domains that overlap a bin would grow
-//! with the number of ranks.
+//! The grid is cut into equal bins of about the shape of a domain, at most one for each rank. Rank `b` is the keeper of
+//! bin `b`: it stores the domains that overlap the bin, with their owners, and detects gaps and overlaps in it. A rank
+//! registers its domains with the bins that they overlap, and asks the bins that its halos overlap. So the memory and
+//! the messages of a rank grow only with its own cells and neighbours. With bins of another shape, the number of
+//! domains that overlap a bin would grow with the number of ranks.
 
 use std::collections::BTreeMap;
 
@@ -83,8 +83,8 @@ impl Directory {
         Ok(Bin { domains })
     }
 
-    /// Collective: finds the owners of the cells in `halo`. The result is ordered by owner, and for one owner in the order of
-    /// `halo`.
+    /// Collective: finds the owners of the cells in `halo`. The result is ordered by owner, and for one owner in the
+    /// order of `halo`.
     pub(super) fn look_up(
         &self,
         comm: &Communicator,
@@ -153,8 +153,8 @@ impl Directory {
     }
 }
 
-/// The number of bins along each axis, for `domains` domains whose extents have these sums. The total is at most the number of
-/// domains and the number of ranks, and at least half the smaller of the two.
+/// The number of bins along each axis, for `domains` domains whose extents have these sums. The total is at most the
+/// number of domains and the number of ranks, and at least half the smaller of the two.
 fn bins_per_axis(grid: &Grid, ranks: usize, domains: u64, sums: &[u64]) -> Vec<usize> {
     let most = (ranks as u128).min(u128::from(domains)).max(1);
     let extent = |axis: usize| grid.extent(axis) as u128;

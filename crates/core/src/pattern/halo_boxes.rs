@@ -19,7 +19,8 @@ impl HaloBox {
     }
 }
 
-/// The halos of all domains, cut at periodic ends of the grid and at edges of tiles, without the cells beyond other ends.
+/// The halos of all domains, cut at periodic ends of the grid and at edges of tiles, without the cells beyond other
+/// ends.
 pub(super) fn halo_boxes(grid: &Grid, widths: &HaloWidths, domains: &[IndexBox]) -> Vec<HaloBox> {
     domains
         .iter()
@@ -34,8 +35,8 @@ pub(super) fn halo_boxes(grid: &Grid, widths: &HaloWidths, domains: &[IndexBox])
         .collect()
 }
 
-/// Cuts `region` into parts that lie in one image of the grid each, with their numbering in the grid. A region wider than a
-/// periodic axis has several images along it.
+/// Cuts `region` into parts that lie in one image of the grid each, with their numbering in the grid. A region wider
+/// than a periodic axis has several images along it.
 fn images(grid: &Grid, region: &IndexBox) -> Vec<(IndexBox, Renumbering)> {
     let mut parts = match grid.face_axes() {
         Some([_, x]) => cubed_sphere::images(grid.extent(x) as i64, region),

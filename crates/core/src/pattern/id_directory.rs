@@ -1,9 +1,9 @@
 //! The owners of ids: a directory that is distributed over the ranks.
 //!
-//! Each id has a keeper, a rank that the hash of the id selects. Short runs of consecutive ids have the same keeper: a rank mostly
-//! owns such runs, and so registers with fewer keepers. In one request, a rank registers its owned ids with a keeper and asks for
-//! the ids of its halos; the answers come in the order of the questions. So the memory and the messages of a rank grow only with
-//! its own cells. The keeper of an id detects that two ranks own it, or none.
+//! Each id has a keeper, a rank that the hash of the id selects. Short runs of consecutive ids have the same keeper: a
+//! rank mostly owns such runs, and so registers with fewer keepers. In one request, a rank registers its owned ids with
+//! a keeper and asks for the ids of its halos; the answers come in the order of the questions. So the memory and the
+//! messages of a rank grow only with its own cells. The keeper of an id detects that two ranks own it, or none.
 
 use bytemuck::{Pod, Zeroable};
 use rustc_hash::FxHashMap;
@@ -26,7 +26,8 @@ struct Entry {
     index: u32,
 }
 
-/// The minimum number of runs of each keeper, if it has at least as many ids: enough to balance keepers in spite of chance.
+/// The minimum number of runs of each keeper, if it has at least as many ids: enough to balance keepers in spite of
+/// chance.
 const RUNS: u64 = 256;
 
 /// The mapping from ids to keepers.
@@ -48,8 +49,8 @@ impl Keepers {
     }
 }
 
-/// Collective: finds the locations of the ids `wanted`, which are not negative, in their order, among the `owned_by_all` ids
-/// that all ranks own together.
+/// Collective: finds the locations of the ids `wanted`, which are not negative, in their order, among the
+/// `owned_by_all` ids that all ranks own together.
 pub(super) fn look_up(
     comm: &Communicator,
     domains: &[IndexSet],
@@ -71,8 +72,8 @@ pub(super) fn look_up(
     Ok((keepers.iter().map(location).collect::<Result<_, _>>()?, complaint))
 }
 
-/// The answers of this rank to each asker, the keeper of each wanted id, and the text of an error in the ids of which this rank
-/// is the keeper.
+/// The answers of this rank to each asker, the keeper of each wanted id, and the text of an error in the ids of which
+/// this rank is the keeper.
 type Registered = (Vec<(usize, Vec<Location>)>, Vec<usize>, Option<String>);
 
 /// Sends requests to the keepers, and answers the questions to this rank as a keeper.
@@ -87,7 +88,8 @@ fn register(
     let keeper_of = |id| keepers.of(id);
     let owned = owned_ids(domains);
     let keepers: Vec<usize> = wanted.iter().map(|&id| keeper_of(id)).collect();
-    // A rank needs no request to itself. The largest lists are allocated first: fresh memory costs more than all the rest.
+    // A rank needs no request to itself. The largest lists are allocated first: fresh memory costs more than all the
+    // rest.
     let mut locations = Locations::with_capacity(with_slack(owned));
     let mut requests: FxHashMap<usize, Request> = FxHashMap::default();
     let expected = with_slack(owned / size);

@@ -1,8 +1,8 @@
 //! Patterns: the cells that each rank sends to each other rank, derived once from the domains and used for any field.
 //!
-//! A pattern is made collectively. Each rank brings its own domains, and no rank holds a table of all ranks. A directory, which
-//! is distributed over the ranks, finds the owners of the cells of a halo. Each rank then sends the owners a list of the cells
-//! that it needs, and the owners send in the order of that list.
+//! A pattern is made collectively. Each rank brings its own domains, and no rank holds a table of all ranks. A
+//! directory, which is distributed over the ranks, finds the owners of the cells of a halo. Each rank then sends the
+//! owners a list of the cells that it needs, and the owners send in the order of that list.
 //!
 //! - `structured`: boxes of a grid; `halo_boxes` cuts the halos, `box_directory` finds their owners;
 //! - `unstructured`: numbered cells; `id_directory` finds their owners, in tables of `locations`;
@@ -35,8 +35,8 @@ use crate::comm::Communicator;
 use crate::domain::{Grid, GridError, Halo, HaloCells, HaloWidths, IndexBox, IndexSet};
 use crate::transport::TransportError;
 
-/// The cells that each rank sends to each other rank, for one set of domains and one halo. Cloning gives another handle to the
-/// same pattern.
+/// The cells that each rank sends to each other rank, for one set of domains and one halo. Cloning gives another handle
+/// to the same pattern.
 #[derive(Debug, Clone)]
 pub struct Pattern {
     inner: Arc<Inner>,
@@ -81,8 +81,8 @@ pub(crate) struct BlockShape {
 pub struct SetupCost {
     /// Messages sent to other ranks.
     pub messages: usize,
-    /// Entries of the largest table that the rank held: cells (boxes of cells in a structured pattern), questions or answers,
-    /// its own or those of which it is the keeper.
+    /// Entries of the largest table that the rank held: cells (boxes of cells in a structured pattern), questions or
+    /// answers, its own or those of which it is the keeper.
     pub largest_table: usize,
 }
 
@@ -111,15 +111,16 @@ pub enum PatternError {
 impl Pattern {
     /// Collective: derives the pattern of a structured grid from the domains of each rank.
     ///
-    /// `domains` are the boxes of cells that this rank owns: any number of them, also empty ones. The domains of all ranks
-    /// together cover the grid, each cell once. Halo cells beyond a non-periodic end of the grid belong to no domain, and
-    /// exchanges leave them untouched. Halos may be wider than the blocks of the neighbours, and than the grid. On a
+    /// `domains` are the boxes of cells that this rank owns: any number of them, also empty ones. The domains of all
+    /// ranks together cover the grid, each cell once. Halo cells beyond a non-periodic end of the grid belong to no
+    /// domain, and exchanges leave them untouched. Halos may be wider than the blocks of the neighbours, and than the
+    /// grid. On a
     /// [cubed sphere](Grid::cubed_sphere), halos reach across the edges of the tiles.
     ///
     /// # Errors
-    /// [`PatternError::Refused`], with the same text on all ranks, if ranks disagree about the grid or the halo, or if domains
-    /// overlap, leave gaps or lie outside of the grid; [`PatternError::Transport`], with [`TransportError::OutOfStep`] if a rank
-    /// makes another [collective call](Communicator).
+    /// [`PatternError::Refused`], with the same text on all ranks, if ranks disagree about the grid or the halo, or if
+    /// domains overlap, leave gaps or lie outside of the grid; [`PatternError::Transport`], with
+    /// [`TransportError::OutOfStep`] if a rank makes another [collective call](Communicator).
     pub fn structured(
         comm: &Communicator,
         grid: &Grid,
@@ -129,16 +130,17 @@ impl Pattern {
         structured::make(comm, grid, domains, halo)
     }
 
-    /// Collective: derives the pattern of unstructured domains, any number of them on each rank, from the ids of their cells. An
-    /// exchange fills the cells of `halo` in each domain, from the domain that owns them, which may be the same one.
+    /// Collective: derives the pattern of unstructured domains, any number of them on each rank, from the ids of their
+    /// cells. An exchange fills the cells of `halo` in each domain, from the domain that owns them, which may be the
+    /// same one.
     ///
     /// A directory of ids, which is distributed over the ranks, finds the owners, unless all domains name them
     /// ([`IndexSet::with_owners`]). The memory and the messages of a rank grow with its own cells and neighbours.
     ///
     /// # Errors
-    /// [`PatternError::Refused`], with the same text on all ranks, if no rank or not the named rank owns an id of a halo, if an
-    /// id is owned twice or negative, if a list has the wrong length, or if `halo` lists an id that is in no halo of the rank;
-    /// [`PatternError::Transport`], as for [`structured`](Pattern::structured).
+    /// [`PatternError::Refused`], with the same text on all ranks, if no rank or not the named rank owns an id of a
+    /// halo, if an id is owned twice or negative, if a list has the wrong length, or if `halo` lists an id that is in
+    /// no halo of the rank; [`PatternError::Transport`], as for [`structured`](Pattern::structured).
     pub fn unstructured(
         comm: &Communicator,
         domains: &[IndexSet],
@@ -162,8 +164,8 @@ impl Pattern {
         &self.inner.comm
     }
 
-    /// The number of the pattern on its communicator, from 1, in the order in which patterns are made. It is the same on all
-    /// ranks, and errors name it.
+    /// The number of the pattern on its communicator, from 1, in the order in which patterns are made. It is the same
+    /// on all ranks, and errors name it.
     pub fn number(&self) -> u32 {
         self.inner.number
     }
@@ -220,9 +222,10 @@ impl Pattern {
         self.inner.setup
     }
 
-    /// A box of cells of `domain` that no exchange reads or writes: the largest box left after trimming the sides that are sent,
-    /// or, for an unstructured domain, the longest run of local indices. `None` for a domain that does not exist or has no such
-    /// cell. [`regions`](Pattern::regions) returns the cells that can be computed without the halo.
+    /// A box of cells of `domain` that no exchange reads or writes: the largest box left after trimming the sides that
+    /// are sent, or, for an unstructured domain, the longest run of local indices. `None` for a domain that does not
+    /// exist or has no such cell. [`regions`](Pattern::regions) returns the cells that can be computed without the
+    /// halo.
     pub fn interior(&self, domain: usize) -> Option<IndexBox> {
         match &self.inner.domains {
             Domains::Structured { boxes, .. } => {
@@ -236,8 +239,8 @@ impl Pattern {
         }
     }
 
-    /// A box of cells that `domain` owns: all of them, or, for an unstructured domain, the longest run of local indices. `None`
-    /// for a domain that does not exist or owns no cells.
+    /// A box of cells that `domain` owns: all of them, or, for an unstructured domain, the longest run of local
+    /// indices. `None` for a domain that does not exist or owns no cells.
     pub fn owned(&self, domain: usize) -> Option<IndexBox> {
         match &self.inner.domains {
             Domains::Structured { boxes, .. } => boxes.get(domain).copied().filter(|owned| !owned.is_empty()),
@@ -295,8 +298,8 @@ enum Description {
     Unstructured,
 }
 
-/// Collective: checks that all ranks have the same description and no rank has an error in its arguments. A rank with invalid
-/// arguments still takes part, so that all ranks get its error.
+/// Collective: checks that all ranks have the same description and no rank has an error in its arguments. A rank with
+/// invalid arguments still takes part, so that all ranks get its error.
 fn agree(
     comm: &Communicator,
     mine: &Result<Description, String>,
@@ -327,8 +330,8 @@ fn check_sends(
     })
 }
 
-/// Collective: agrees on the errors that the keepers of a directory found. The text does not name the keeper, which did not cause
-/// the error.
+/// Collective: agrees on the errors that the keepers of a directory found. The text does not name the keeper, which did
+/// not cause the error.
 fn agree_on_findings(comm: &Communicator, found: Option<String>) -> Result<(), PatternError> {
     let agreed = comm.agree(found)?;
     refuse(agreed.map_err(|text| text.split_once(": ").map_or(text.clone(), |(_, found)| found.to_string())))

@@ -15,8 +15,8 @@ pub struct Piece {
     pub source: Cells,
     /// The domain of the receiving rank whose halo the cells fill.
     pub target_domain: usize,
-    /// The same cells in the numbering of the receiver: indices around its domain, possibly beyond a periodic end of the grid
-    /// or an edge of a tile; or local indices in the same order.
+    /// The same cells in the numbering of the receiver: indices around its domain, possibly beyond a periodic end of
+    /// the grid or an edge of a tile; or local indices in the same order.
     pub target: Cells,
     /// For each axis of the target, the axis of the source along which it runs.
     pub orientation: Orientation,

@@ -3,19 +3,21 @@
 use super::{Domains, Pattern};
 use crate::domain::{Grid, HaloWidths, IndexBox};
 
-/// The owned cells of a structured domain, split by whether a stencil as wide as the halo reads cells that an exchange fills.
+/// The owned cells of a structured domain, split by whether a stencil as wide as the halo reads cells that an exchange
+/// fills.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Regions {
-    /// Cells whose stencil reads no cell that an exchange fills: they can be computed while it is pending. `None` if there are
-    /// none.
+    /// Cells whose stencil reads no cell that an exchange fills: they can be computed while it is pending. `None` if
+    /// there are none.
     pub interior: Option<IndexBox>,
-    /// The other owned cells, as disjoint boxes, at most two for each axis. The boxes at the ends of the first axis extend over
-    /// the whole domain along the other axes, so that their cells are contiguous if that axis is the slowest.
+    /// The other owned cells, as disjoint boxes, at most two for each axis. The boxes at the ends of the first axis
+    /// extend over the whole domain along the other axes, so that their cells are contiguous if that axis is the
+    /// slowest.
     pub boundary: Vec<IndexBox>,
 }
 
-/// The owned cells of an unstructured domain, as ascending local indices, split by whether they need cells that an exchange
-/// fills.
+/// The owned cells of an unstructured domain, as ascending local indices, split by whether they need cells that an
+/// exchange fills.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct CellRegions {
     /// Cells that need no cell that an exchange fills: they can be computed while it is pending.
@@ -25,16 +27,16 @@ pub struct CellRegions {
 }
 
 impl Pattern {
-    /// The cells of `domain` that can be computed while halos travel, and the others. The stencil reads from a cell as far as
-    /// the halo is wide, on each side of each axis (with [`Connectivity::Faces`](crate::Connectivity::Faces) only along the
-    /// axes). `None` for an unstructured pattern, and for a domain that does not exist.
+    /// The cells of `domain` that can be computed while halos travel, and the others. The stencil reads from a cell as
+    /// far as the halo is wide, on each side of each axis (with [`Connectivity::Faces`](crate::Connectivity::Faces)
+    /// only along the axes). `None` for an unstructured pattern, and for a domain that does not exist.
     ///
-    /// Sides at the end of the grid are not trimmed: no exchange fills the cells beyond them. The program fills these cells
-    /// itself before it starts the exchange, and may read them while it is pending: [`Pending::owned`](crate::Pending::owned)
-    /// lends them, too.
+    /// Sides at the end of the grid are not trimmed: no exchange fills the cells beyond them. The program fills these
+    /// cells itself before it starts the exchange, and may read them while it is pending:
+    /// [`Pending::owned`](crate::Pending::owned) lends them, too.
     ///
-    /// These cells need no halo. [`interior`](Pattern::interior) returns the cells that no halo of a neighbour needs, which may
-    /// be written meanwhile; the two differ if the halo is wider on one side than on the other.
+    /// These cells need no halo. [`interior`](Pattern::interior) returns the cells that no halo of a neighbour needs,
+    /// which may be written meanwhile; the two differ if the halo is wider on one side than on the other.
     pub fn regions(&self, domain: usize) -> Option<Regions> {
         let Domains::Structured { grid, widths, boxes } = &self.inner.domains else { return None };
         let owned = *boxes.get(domain)?;
@@ -51,13 +53,14 @@ impl Pattern {
         })
     }
 
-    /// `cells`, which `domain` owns, extended into `allocated` beyond each side that they touch and beyond which no exchange
-    /// fills cells. No exchange reads or writes the added cells. For an unstructured domain and on a cubed sphere, just `cells`.
+    /// `cells`, which `domain` owns, extended into `allocated` beyond each side that they touch and beyond which no
+    /// exchange fills cells. No exchange reads or writes the added cells. For an unstructured domain and on a cubed
+    /// sphere, just `cells`.
     pub(crate) fn with_margins(&self, domain: usize, cells: IndexBox, allocated: &IndexBox) -> IndexBox {
         let Domains::Structured { grid, widths, boxes } = &self.inner.domains else { return cells };
         let Some(owned) = boxes.get(domain).filter(|_| !grid.is_cubed_sphere()) else { return cells };
-        // Filled cells lie within the widths of the halo and, along axes that are not periodic, within the grid. So do halo
-        // cells that are sent on, axis by axis.
+        // Filled cells lie within the widths of the halo and, along axes that are not periodic, within the grid. So do
+        // halo cells that are sent on, axis by axis.
         (0..owned.axes()).fold(cells, |grown, axis| {
             let ((mut lower, mut upper), [below, above]) =
                 (cells.bounds(axis), filled(grid, widths, owned, axis));
@@ -72,13 +75,13 @@ impl Pattern {
         })
     }
 
-    /// The cells of an unstructured `domain` that can be computed while halos travel, and the others. `reads` returns the local
-    /// indices of the cells that an owned cell needs; for adjacency lists in one array,
-    /// `|cell| cells[offsets[cell]..offsets[cell + 1]].iter().copied()`. `None` for a structured pattern, and for a domain that
+    /// The cells of an unstructured `domain` that can be computed while halos travel, and the others. `reads` returns
+    /// the local indices of the cells that an owned cell needs; for adjacency lists in one array, `|cell|
+    /// cells[offsets[cell]..offsets[cell + 1]].iter().copied()`. `None` for a structured pattern, and for a domain that
     /// does not exist.
     ///
-    /// Halo cells that the pattern does not fill count as owned ones. An index beyond the last cell of the domain counts as
-    /// filled, so that its reader waits.
+    /// Halo cells that the pattern does not fill count as owned ones. An index beyond the last cell of the domain
+    /// counts as filled, so that its reader waits.
     pub fn cell_regions<R: IntoIterator<Item = usize>>(
         &self,
         domain: usize,

@@ -1,5 +1,5 @@
-//! The folder of the cache on disk. All calls are relative to the open folder that was checked, so that nobody can replace it
-//! between the check and the use.
+//! The folder of the cache on disk. All calls are relative to the open folder that was checked, so that nobody can
+//! replace it between the check and the use.
 
 use std::fs::{DirBuilder, File};
 use std::io::{self, Read, Write};
@@ -52,8 +52,8 @@ const ADVICE: &str =
 impl Folder {
     /// A folder at `path`. Touches no file.
     pub(super) fn new(path: &Path) -> Option<Folder> {
-        // Absolute, so that a change of the working folder does not matter; without a slash at the end, which would follow
-        // a link.
+        // Absolute, so that a change of the working folder does not matter; without a slash at the end, which would
+        // follow a link.
         let path = std::path::absolute(path).unwrap_or_else(|_| path.to_path_buf());
         Some(Folder { path: path.components().collect(), swept: Once::new() })
     }
@@ -147,8 +147,8 @@ fn read_entry(folder: &OwnedFd, key: &KernelKey) -> io::Result<Vec<u8>> {
     entry::decode(key, content).ok_or_else(|| io::ErrorKind::InvalidData.into())
 }
 
-/// Writes a temporary file and renames it in one step. Nothing is forced to the disk: if the machine crashes, an unfinished
-/// entry fails its checksum.
+/// Writes a temporary file and renames it in one step. Nothing is forced to the disk: if the machine crashes, an
+/// unfinished entry fails its checksum.
 fn write_entry(folder: &OwnedFd, key: &KernelKey, content: &[u8]) -> io::Result<()> {
     let (name, file) = temporary(folder)?;
     let written = File::from(file)

@@ -1,15 +1,15 @@
 //! The kernel cache: compiled kernels in memory and on disk, for every backend that compiles at run time.
 //!
-//! The [`KernelKey`] of a kernel covers everything that the kernel depends on. So no entry goes stale, and the folder may be
-//! removed at any time. The contents of the folder are executed, therefore:
-//! - The folder belongs to the user alone. Its owner and its mode (0700) are checked on each use; any other folder, or a link
-//!   in its place, is not used.
+//! The [`KernelKey`] of a kernel covers everything that the kernel depends on. So no entry goes stale, and the folder
+//! may be removed at any time. The contents of the folder are executed, therefore:
+//! - The folder belongs to the user alone. Its owner and its mode (0700) are checked on each use; any other folder, or
+//!   a link in its place, is not used.
 //! - The folder is made when the first kernel is written, not before.
-//! - An entry is written to a temporary file, which is then renamed in one step, and each entry is checked as a whole when it
-//!   is read. So any number of processes may write at once and be killed at any moment.
+//! - An entry is written to a temporary file, which is then renamed in one step, and each entry is checked as a whole
+//!   when it is read. So any number of processes may write at once and be killed at any moment.
 //!
-//! A damaged, half-written or too large entry, or one of another user, is a miss: the kernel is compiled again. If the folder
-//! cannot be used, the cache works in memory alone and warns once, through `tracing`.
+//! A damaged, half-written or too large entry, or one of another user, is a miss: the kernel is compiled again. If the
+//! folder cannot be used, the cache works in memory alone and warns once, through `tracing`.
 
 mod entry;
 #[cfg_attr(not(unix), path = "no_folder.rs")]
@@ -45,9 +45,9 @@ impl KernelCache {
         CACHE.get_or_init(KernelCache::of_user)
     }
 
-    /// A cache in memory and in the user's folder: `HALOPORT_CACHE_DIR`, or else `haloport/kernels` in
-    /// `XDG_CACHE_HOME` or in `~/.cache`. If `HALOPORT_CACHE_DIR` is set but empty, or the user has no home, the cache is in
-    /// memory alone. Touches no file.
+    /// A cache in memory and in the user's folder: `HALOPORT_CACHE_DIR`, or else `haloport/kernels` in `XDG_CACHE_HOME`
+    /// or in `~/.cache`. If `HALOPORT_CACHE_DIR` is set but empty, or the user has no home, the cache is in memory
+    /// alone. Touches no file.
     pub fn of_user() -> KernelCache {
         match folder_of_user() {
             Some(folder) => KernelCache::in_folder(folder),
@@ -68,9 +68,9 @@ impl KernelCache {
 
     /// The kernel `key`: from memory, else from disk, else from `compile`; then the cache stores it.
     ///
-    /// Blocks while another thread of the process looks for the same key: of several threads, one compiles, and if it fails or
-    /// panics, the next one tries. Two processes may both compile; each then has a valid kernel, and the last one written stays
-    /// on disk. `compile` must not ask the cache for the same key: it would wait for ever.
+    /// Blocks while another thread of the process looks for the same key: of several threads, one compiles, and if it
+    /// fails or panics, the next one tries. Two processes may both compile; each then has a valid kernel, and the last
+    /// one written stays on disk. `compile` must not ask the cache for the same key: it would wait for ever.
     ///
     /// # Errors
     /// The error of `compile`. The cache adds no error of its own.
@@ -96,8 +96,8 @@ impl KernelCache {
         Ok(kernel)
     }
 
-    /// Forgets the kernel `key`, in memory and on disk, because the device refused to load `refused`. Does nothing if another
-    /// thread has already replaced it. Then ask for the key again.
+    /// Forgets the kernel `key`, in memory and on disk, because the device refused to load `refused`. Does nothing if
+    /// another thread has already replaced it. Then ask for the key again.
     pub fn forget(&self, key: &KernelKey, refused: &Arc<[u8]>) {
         let Some(cached) = lock(&self.kernels).get(key).cloned() else { return };
         let mut cached = lock(&cached);

@@ -43,12 +43,12 @@ pub struct BoxCopy {
 }
 
 impl BoxCopy {
-    /// A copy of elements of `element_bytes` bytes along `axes`, in any order. `source` and `target` are the addresses of the
-    /// first element. Without axes, it copies one element.
+    /// A copy of elements of `element_bytes` bytes along `axes`, in any order. `source` and `target` are the addresses
+    /// of the first element. Without axes, it copies one element.
     ///
     /// # Errors
-    /// [`DeviceError::InvalidArgument`] for more than [`MAX_COPY_AXES`] axes, an element of 0 bytes, a target stride of 0
-    /// (two elements at one address), and a box that no memory can hold.
+    /// [`DeviceError::InvalidArgument`] for more than [`MAX_COPY_AXES`] axes, an element of 0 bytes, a target stride of
+    /// 0 (two elements at one address), and a box that no memory can hold.
     pub fn new(
         source: Pointer,
         target: Pointer,
@@ -136,8 +136,8 @@ impl BoxCopy {
         self.anchors
     }
 
-    /// Moves the ends along with their blocks: block `k` begins at `to[k]` now, and began at `from[k]`. A block that is not
-    /// in both lists stays where it is.
+    /// Moves the ends along with their blocks: block `k` begins at `to[k]` now, and began at `from[k]`. A block that is
+    /// not in both lists stays where it is.
     pub fn relocate(&mut self, from: &[Pointer], to: &[Pointer]) {
         let moved = |end: &mut Pointer, anchor: Option<u32>| {
             let Some(block) = anchor.map(|block| block as usize) else { return };
@@ -160,7 +160,8 @@ impl BoxCopy {
         self.target
     }
 
-    /// Bytes moved at each point of [`axes`](BoxCopy::axes): an element, or a whole row if rows are contiguous on both sides.
+    /// Bytes moved at each point of [`axes`](BoxCopy::axes): an element, or a whole row if rows are contiguous on both
+    /// sides.
     pub fn run_bytes(&self) -> usize {
         self.element_bytes
     }
@@ -183,8 +184,8 @@ impl BoxCopy {
         self
     }
 
-    /// Cuts it into at most `pieces` copies of nearly equal size: along its longest axis, or within the run of bytes if it
-    /// has no axes.
+    /// Cuts it into at most `pieces` copies of nearly equal size: along its longest axis, or within the run of bytes if
+    /// it has no axes.
     pub fn split(&self, pieces: usize) -> Vec<BoxCopy> {
         let longest = (0..self.axis_count).max_by_key(|&axis| self.axes[axis].extent);
         // If signs change, a run of bytes is cut between numbers.
@@ -236,8 +237,8 @@ impl BoxCopy {
     }
 }
 
-/// Whether the size of a box in bytes, and on both sides the distance from its first element to the end of its last one, fit
-/// into `isize`.
+/// Whether the size of a box in bytes, and on both sides the distance from its first element to the end of its last
+/// one, fit into `isize`.
 fn fits_memory(element_bytes: usize, axes: &[CopyAxis]) -> bool {
     let most = isize::MAX as u128;
     let bytes =

@@ -35,8 +35,8 @@ impl IndexedCopy {
     /// A copy of `rows` rows. `row` copies row 0, with its addresses on both sides.
     ///
     /// # Errors
-    /// [`DeviceError::InvalidArgument`] for an index list that has not `rows` entries, a row that changes signs, which only
-    /// boxes do, and more bytes than memory can hold.
+    /// [`DeviceError::InvalidArgument`] for an index list that has not `rows` entries, a row that changes signs, which
+    /// only boxes do, and more bytes than memory can hold.
     pub fn new(
         row: BoxCopy,
         rows: usize,

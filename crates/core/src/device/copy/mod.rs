@@ -1,5 +1,5 @@
-//! Copies between strided boxes and between indexed rows: the one primitive of packing, unpacking, copies within a rank and
-//! copies from a neighbour.
+//! Copies between strided boxes and between indexed rows: the one primitive of packing, unpacking, copies within a rank
+//! and copies from a neighbour.
 
 mod box_copy;
 mod indexed_copy;
@@ -17,8 +17,8 @@ pub enum NextReader {
     /// Later work of the same device and thread.
     #[default]
     Here,
-    /// Another processor: a transport, another process. This device does not read it again. The list is probably run again and
-    /// again, so a device may try in its first runs which way of writing is fastest.
+    /// Another processor: a transport, another process. This device does not read it again. The list is probably run
+    /// again and again, so a device may try in its first runs which way of writing is fastest.
     Elsewhere,
 }
 

@@ -1,6 +1,7 @@
 //! Copies that change signs.
 
-/// How a copy changes the sign of every number that it moves, such as a component of a vector that points the other way.
+/// How a copy changes the sign of every number that it moves, such as a component of a vector that points the other
+/// way.
 ///
 /// Numbers have the byte order of the machine and any alignment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,7 +1,7 @@
 // A list of copies between strided boxes and between indexed rows, run as one launch.
 //
-// An entry of the list is a grid of at most COPY_AXES axes, outermost first. Its points are words of 1, 2, 4, 8 or 16 bytes.
-// Unused axes come first and have the extent 1. `table.rs` makes the entries and defines the same structures.
+// An entry of the list is a grid of at most COPY_AXES axes, outermost first. Its points are words of 1, 2, 4, 8 or 16
+// bytes. Unused axes come first and have the extent 1. `table.rs` makes the entries and defines the same structures.
 
 #define COPY_AXES 7
 #define NO_AXIS COPY_AXES
@@ -123,8 +123,8 @@ DEVICE_FUNCTION void move_word(CopyPlace place, u32 word)
 // The source and the target of a run are fetched into the cache this number of runs ahead.
 #define RUNS_AHEAD 32
 
-// Lines of equal length, with equal gaps between words on each side. On the faces of a grid across its fastest axis, a line is
-// as long as the halo is wide: a loop over two to four words would take longer than copying them.
+// Lines of equal length, with equal gaps between words on each side. On the faces of a grid across its fastest axis, a
+// line is as long as the halo is wide: a loop over two to four words would take longer than copying them.
 #define MOVE_LINES(type)                                                                                      \
     switch (lines.count) {                                                                                    \
     case 2: MOVE_SHORT_LINES(type, 2) break;                                                                  \

@@ -1,8 +1,8 @@
 //! The portable kernel dialect: one source for each kernel, which both OpenCL C and CUDA C++ compile.
 //!
-//! A source is C with the names below, which a short prelude defines for each compiler ([`opencl`], [`cuda`]). It may use what
-//! both languages understand in the same way: no recursion, no templates, no generic address space, and pointer parameters
-//! only to global memory.
+//! A source is C with the names below, which a short prelude defines for each compiler ([`opencl`], [`cuda`]). It may
+//! use what both languages understand in the same way: no recursion, no templates, no generic address space, and
+//! pointer parameters only to global memory.
 //!
 //! | name | meaning |
 //! | --- | --- |
@@ -21,7 +21,8 @@
 //! | `bytes16` | 16 bytes that are read and written at once, at addresses that are multiples of 16 |
 //!
 //! - Devices round the number of threads up: a kernel returns at once if its index is past the end.
-//! - `a * b + c` is rounded twice, as on the host: contraction is off (by [`CUDA_OPTIONS`], and by the prelude in OpenCL).
+//! - `a * b + c` is rounded twice, as on the host: contraction is off (by [`CUDA_OPTIONS`], and by the prelude in
+//!   OpenCL).
 //! - `f64` and `complex64` need a device with double precision.
 
 mod table;

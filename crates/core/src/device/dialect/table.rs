@@ -45,9 +45,10 @@ pub struct CopyTile {
 
 /// A list of copies as one piece of device memory: entries, tiles, and the index lists.
 ///
-/// Two kernels run it. In `copy_lines`, for devices whose threads are cores, each thread takes consecutive tiles and copies them
-/// line by line. In `copy_words`, for all others, a group of [`COPY_GROUP_THREADS`] threads takes one tile. Their arguments are
-/// the address of the entries, the address of the tiles and the number of tiles; `copy_lines` also takes the number of threads.
+/// Two kernels run it. In `copy_lines`, for devices whose threads are cores, each thread takes consecutive tiles and
+/// copies them line by line. In `copy_words`, for all others, a group of [`COPY_GROUP_THREADS`] threads takes one tile.
+/// Their arguments are the address of the entries, the address of the tiles and the number of tiles; `copy_lines` also
+/// takes the number of threads.
 #[derive(Debug)]
 pub struct CopyTable {
     entries: Vec<CopyEntry>,
@@ -121,7 +122,8 @@ impl CopyTable {
             table.entries.push(entry);
             table.lists.push(lists);
         }
-        // The two faces across the fastest axis lie on the same cache lines: tiles that are close are copied one after the other.
+        // The two faces across the fastest axis lie on the same cache lines: tiles that are close are copied one after
+        // the other.
         let CopyTable { entries, tiles, .. } = &mut table;
         tiles.sort_by_cached_key(|tile| entries[tile.entry as usize].address_of(tile.first));
         table

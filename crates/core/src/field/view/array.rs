@@ -9,8 +9,8 @@ use super::{View, ViewMut};
 use crate::field::FieldError;
 
 impl<'a, T: Copy> View<'a, T> {
-    /// The region as an array with the axes of the cells, and a last axis for the components if there are several. Index 0 is
-    /// the lowest cell of the [`region`](View::region). Copies nothing.
+    /// The region as an array with the axes of the cells, and a last axis for the components if there are several.
+    /// Index 0 is the lowest cell of the [`region`](View::region). Copies nothing.
     ///
     /// ```
     /// # use haloport_core::{FieldError, View};
@@ -23,8 +23,8 @@ impl<'a, T: Copy> View<'a, T> {
     /// [`FieldError::Layout`] if `I` has another number of axes. `IxDyn` has any.
     pub fn array<I: Dimension>(&self) -> Result<ArrayView<'a, T, I>, FieldError> {
         let (first, shape, reversed) = shape(&self.region);
-        // SAFETY: the shape and the strides lead to the elements of the region and to no others, and nothing writes them during
-        // `'a`. Negative strides are reversed, so `first` is the lowest address.
+        // SAFETY: the shape and the strides lead to the elements of the region and to no others, and nothing writes
+        // them during `'a`. Negative strides are reversed, so `first` is the lowest address.
         let mut array =
             unsafe { ArrayView::from_shape_ptr(shape, first_of(&self.region, self.pointer, first)) };
         reversed.into_iter().for_each(|axis| array.invert_axis(Axis(axis)));
@@ -41,8 +41,8 @@ impl<T: Copy> ViewMut<'_, T> {
     pub fn array_mut<I: Dimension>(&mut self) -> Result<ArrayViewMut<'_, T, I>, FieldError> {
         let (first, shape, reversed) = shape(&self.region);
         let first = first_of(&self.region, self.pointer, first).cast_mut();
-        // SAFETY: as in `View::array`; the elements are ours alone as long as `self` is borrowed, and no two indices lead to
-        // the same one.
+        // SAFETY: as in `View::array`; the elements are ours alone as long as `self` is borrowed, and no two indices
+        // lead to the same one.
         let mut array = unsafe { ArrayViewMut::from_shape_ptr(shape, first) };
         reversed.into_iter().for_each(|axis| array.invert_axis(Axis(axis)));
         let axes = array.ndim();
@@ -60,8 +60,8 @@ fn wrong_axes<I: Dimension>(expected: usize) -> FieldError {
     FieldError::layout("the axes of an array of a view", expected, found)
 }
 
-/// The offset of the element at the lowest address from the first element of the block, the shape with absolute strides, and the
-/// axes with negative strides.
+/// The offset of the element at the lowest address from the first element of the block, the shape with absolute
+/// strides, and the axes with negative strides.
 fn shape(region: &Region) -> (isize, StrideShape<IxDyn>, Vec<usize>) {
     let cells = region.cells();
     let mut axes: Vec<(usize, isize)> =

@@ -18,8 +18,8 @@ use region::Region;
 ///
 /// The ways to the values, from the fastest to the slowest:
 /// - [`as_slice`](View::as_slice): the whole region as one slice, if it is contiguous;
-/// - [`rows`](View::rows) and [`rows_around`](View::rows_around): the region, or a part of it, as one slice for each row; loops
-///   over rows are as fast as over one slice (the benchmark `views`);
+/// - [`rows`](View::rows) and [`rows_around`](View::rows_around): the region, or a part of it, as one slice for each
+///   row; loops over rows are as fast as over one slice (the benchmark `views`);
 /// - `array`, with the feature `ndarray`: the region as an array of that crate;
 /// - `view[[i, j, k]]`: one cell; panics outside of the region;
 /// - [`get`](View::get): one cell, by a slice of indices.
@@ -43,8 +43,8 @@ pub struct View<'a, T> {
     lifetime: PhantomData<&'a T>,
 }
 
-/// Read and write access to the cells of a region of one block, from the host. Indices are global. The ways to the values are
-/// those of [`View`].
+/// Read and write access to the cells of a region of one block, from the host. Indices are global. The ways to the
+/// values are those of [`View`].
 ///
 /// ```
 /// # use haloport_core::{Field, FieldError, IndexBox, View, ViewMut};
@@ -79,8 +79,8 @@ unsafe impl<T: Sync> Sync for ViewMut<'_, T> {}
 
 impl<'a, T: Copy> View<'a, T> {
     /// # Safety
-    /// During `'a`, `pointer` is the first element of a block with this layout, `cells` lie within its allocated cells, and
-    /// nothing writes their elements.
+    /// During `'a`, `pointer` is the first element of a block with this layout, `cells` lie within its allocated cells,
+    /// and nothing writes their elements.
     pub(crate) unsafe fn new(pointer: *const T, layout: &'a BlockLayout, cells: IndexBox) -> View<'a, T> {
         View { pointer, layout, region: Region::new(layout, cells), lifetime: PhantomData }
     }
@@ -95,8 +95,8 @@ impl<'a, T: Copy> View<'a, T> {
         self.layout
     }
 
-    /// The same cells with only one component, which [`get`](View::get), rows, slices and `view[[i, j]]` then access; `None` if
-    /// there is no such component.
+    /// The same cells with only one component, which [`get`](View::get), rows, slices and `view[[i, j]]` then access;
+    /// `None` if there is no such component.
     pub fn of_component(&self, component: usize) -> Option<View<'a, T>> {
         Some(View { region: self.region.of_component(component)?, ..*self })
     }
@@ -117,27 +117,27 @@ impl<'a, T: Copy> View<'a, T> {
         Some(unsafe { self.pointer.offset(offset).read() })
     }
 
-    /// The cells from `index` to the end of the region, along the axis with contiguous cells; `None` outside of the region, and
-    /// for layouts without such an axis.
+    /// The cells from `index` to the end of the region, along the axis with contiguous cells; `None` outside of the
+    /// region, and for layouts without such an axis.
     pub fn row(&self, index: &[i64]) -> Option<&'a [T]> {
         let (offset, length) = row(self.layout, &self.region, index)?;
         // SAFETY: the row lies in the region, which nothing writes during `'a`.
         Some(unsafe { std::slice::from_raw_parts(self.pointer.offset(offset), length) })
     }
 
-    /// The rows of a box of cells along `axis`, in the order of the other axes, the last one fastest; the first component of each
-    /// cell. Allocates nothing.
+    /// The rows of a box of cells along `axis`, in the order of the other axes, the last one fastest; the first
+    /// component of each cell. Allocates nothing.
     ///
     /// # Errors
-    /// [`FieldError::OutsideOfView`] for cells that are not in the region; [`FieldError::Layout`] if the cells along `axis` are
-    /// not contiguous. By default, the cells along the last axis are.
+    /// [`FieldError::OutsideOfView`] for cells that are not in the region; [`FieldError::Layout`] if the cells along
+    /// `axis` are not contiguous. By default, the cells along the last axis are.
     pub fn rows(&self, axis: usize, cells: &IndexBox) -> Result<Rows<'a, T>, FieldError> {
         // SAFETY: nothing writes the region during `'a`.
         unsafe { Rows::new(self.pointer, &self.region, axis, cells) }
     }
 
-    /// For each row of a box of cells, the rows that a stencil reads: those of the box moved by each of `offsets`. An offset has
-    /// one entry for each axis, in cells. Otherwise as [`rows`](View::rows).
+    /// For each row of a box of cells, the rows that a stencil reads: those of the box moved by each of `offsets`. An
+    /// offset has one entry for each axis, in cells. Otherwise as [`rows`](View::rows).
     ///
     /// # Errors
     /// As for [`rows`](View::rows), for the moved boxes.
@@ -151,8 +151,9 @@ impl<'a, T: Copy> View<'a, T> {
         unsafe { RowsAround::new(self.pointer, &self.region, axis, cells, offsets) }
     }
 
-    /// All elements of the region, if they are contiguous and no stride is negative, as in a whole block without padding. The
-    /// strides are those of the [`layout`](View::layout), and the first element belongs to the lowest cell of the region.
+    /// All elements of the region, if they are contiguous and no stride is negative, as in a whole block without
+    /// padding. The strides are those of the [`layout`](View::layout), and the first element belongs to the lowest cell
+    /// of the region.
     pub fn as_slice(&self) -> Option<&'a [T]> {
         let (offset, length) = self.region.contiguous()?;
         if length == 0 {
@@ -326,7 +327,8 @@ fn for_each_index(region: &IndexBox, mut visit: impl FnMut(&[i64])) {
     }
 }
 
-/// The offset of the cell `index` from the first element of the block, and the number of cells from there to the end of its row.
+/// The offset of the cell `index` from the first element of the block, and the number of cells from there to the end of
+/// its row.
 fn row(layout: &BlockLayout, region: &Region, index: &[i64]) -> Option<(isize, usize)> {
     let axis = layout.row_axis()?;
     let offset = region.offset_of(index)?;

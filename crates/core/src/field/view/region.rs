@@ -3,8 +3,8 @@
 use crate::domain::{IndexBox, MAX_AXES};
 use crate::field::BlockLayout;
 
-/// A region of a block: its cells, and the numbers from which an access computes and checks offsets. It holds them by value, so
-/// that loops keep them in registers.
+/// A region of a block: its cells, and the numbers from which an access computes and checks offsets. It holds them by
+/// value, so that loops keep them in registers.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Region {
     cells: IndexBox,
@@ -114,8 +114,8 @@ impl Region {
         self.component_stride
     }
 
-    /// The offset of the elements of the region from the first element of the block, and their number, if they are contiguous
-    /// and in ascending order.
+    /// The offset of the elements of the region from the first element of the block, and their number, if they are
+    /// contiguous and in ascending order.
     pub(super) fn contiguous(&self) -> Option<(isize, usize)> {
         if self.cells.is_empty() {
             return Some((0, 0));

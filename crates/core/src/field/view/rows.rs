@@ -60,7 +60,8 @@ struct Walk {
 
 impl<'a, T> Rows<'a, T> {
     /// # Safety
-    /// `pointer` is the first element of the block of `region`, and nothing writes the elements of the region during `'a`.
+    /// `pointer` is the first element of the block of `region`, and nothing writes the elements of the region during
+    /// `'a`.
     pub(super) unsafe fn new(
         pointer: *const T,
         region: &Region,

@@ -74,8 +74,8 @@ impl DLDevice {
     /// The location of the memory.
     ///
     /// # Errors
-    /// `BufferError` for an unknown device, and for one whose memory has no addresses (OpenCL buffers); `ValueError` for a
-    /// negative number.
+    /// `BufferError` for an unknown device, and for one whose memory has no addresses (OpenCL buffers); `ValueError`
+    /// for a negative number.
     pub fn array_device(self) -> Result<ArrayDevice, InteropError> {
         let index = u32::try_from(self.device_id).map_err(|_| {
             let fault = Protocol::DlPack.fault("device_id");

@@ -19,8 +19,8 @@ pub struct OwnedTensor {
     array: ArrayDescription,
 }
 
-// SAFETY: the tensor is ours alone. Any thread may call its deleter: the caller of `take` promises it, and the owner given to
-// `export` is `Send`.
+// SAFETY: the tensor is ours alone. Any thread may call its deleter: the caller of `take` promises it, and the owner
+// given to `export` is `Send`.
 unsafe impl Send for OwnedTensor {}
 // SAFETY: a shared `OwnedTensor` gives plain data, and the address, which only unsafe calls follow.
 unsafe impl Sync for OwnedTensor {}
@@ -45,8 +45,8 @@ impl Form {
 }
 
 impl ManagedTensor {
-    /// Takes the tensor from its owner; dropping the returned tensor deletes it. On an error it stays with its owner. On success
-    /// the caller renames the capsule to [`used_capsule_name`](ManagedTensor::used_capsule_name).
+    /// Takes the tensor from its owner; dropping the returned tensor deletes it. On an error it stays with its owner.
+    /// On success the caller renames the capsule to [`used_capsule_name`](ManagedTensor::used_capsule_name).
     ///
     /// # Safety
     /// As for [`describe`](ManagedTensor::describe), and
@@ -68,11 +68,12 @@ impl OwnedTensor {
         OwnedTensor { tensor, array }
     }
 
-    /// A tensor of `array` for another program. It holds `owner`, which keeps the memory of the array alive, until any thread
-    /// deletes it.
+    /// A tensor of `array` for another program. It holds `owner`, which keeps the memory of the array alive, until any
+    /// thread deletes it.
     ///
     /// # Errors
-    /// `BufferError` for an array on a device of unknown number, and for a read-only array or a copy in the form without flags.
+    /// `BufferError` for an array on a device of unknown number, and for a read-only array or a copy in the form
+    /// without flags.
     pub fn export(
         array: ArrayDescription,
         form: Form,

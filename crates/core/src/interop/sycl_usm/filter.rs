@@ -6,8 +6,8 @@ use std::str::FromStr;
 use super::super::InteropError;
 use super::FAULTS;
 
-/// A SYCL filter string: backend, kind of device and number, in this order, each of them optional. This is the DPC++ extension
-/// `sycl_ext_oneapi_filter_selector`, without its lists of alternatives.
+/// A SYCL filter string: backend, kind of device and number, in this order, each of them optional. This is the DPC++
+/// extension `sycl_ext_oneapi_filter_selector`, without its lists of alternatives.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SyclFilter {
     /// The backend: `opencl`, `level_zero`, `cuda`, `hip` or `native_cpu`.

@@ -1,8 +1,8 @@
 //! `__sycl_usm_array_interface__`, version 1: arrays in unified shared memory (USM), as members of a dictionary.
 //! <https://intelpython.github.io/dpctl/latest/api_reference/dpctl/sycl_usm_array_interface.html>
 //!
-//! The dictionary has no member for a stream: the producer synchronises before it gives the dictionary. It has none for an owner
-//! either: the user of the array holds the object that gave the dictionary.
+//! The dictionary has no member for a stream: the producer synchronises before it gives the dictionary. It has none for
+//! an owner either: the user of the array holds the object that gave the dictionary.
 
 use super::check::Unchecked;
 use super::cuda_array::{address_of, pointer};
@@ -124,8 +124,8 @@ impl SyclObject {
     /// The owner of the memory, from any form.
     ///
     /// # Errors
-    /// `ValueError` for a malformed filter string, a null address and a used capsule; `TypeError` for a capsule of another name,
-    /// and for any other object.
+    /// `ValueError` for a malformed filter string, a null address and a used capsule; `TypeError` for a capsule of
+    /// another name, and for any other object.
     pub fn resolve(&self) -> Result<SyclOwner, InteropError> {
         let fault = FAULTS.fault("syclobj");
         let reference = |address: u64| {
