@@ -178,7 +178,7 @@ fn forgetting_a_pending_exchange_of_lent_memory_leaves_that_alone_and_poisons_th
         }
         let error = text(plan.run(lend(&mut values, &layout)?, DEFAULT));
         assert!(
-            error.starts_with("the exchange is poisoned: a pending exchange of memory that was lent"),
+            error.starts_with("the exchange is poisoned: a pending exchange of borrowed memory"),
             "{error}"
         );
         Ok(())

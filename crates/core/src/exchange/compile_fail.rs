@@ -1,4 +1,4 @@
-//! What the compiler refuses: code that touches cells in flight. Each example is the one that compiles plus one line.
+//! Code that the compiler refuses, since it touches cells in flight. Each example is one that compiles plus one line.
 //!
 //! This compiles:
 //!
@@ -115,7 +115,7 @@
 //! # Ok(()) }
 //! ```
 //!
-//! Using lent memory while an exchange is bound to it:
+//! Using borrowed memory while an exchange is bound to it:
 //!
 //! ```compile_fail,E0506
 //! # use haloport_core::*; use haloport_cpu::CpuDevice;
@@ -128,7 +128,7 @@
 //! # Ok(()) }
 //! ```
 //!
-//! Binding a field that somebody else can reach, so that starting could not stop them from looking:
+//! Binding a shared field, whose other owners could access it during an exchange:
 //!
 //! ```compile_fail,E0277
 //! # use haloport_core::*; use haloport_cpu::CpuDevice;
@@ -138,7 +138,7 @@
 //! # Ok(()) }
 //! ```
 //!
-//! Making a set of fields out of what somebody else can reach:
+//! Making a set of shared fields:
 //!
 //! ```compile_fail,E0026
 //! # use haloport_core::*; use haloport_cpu::CpuDevice; use std::rc::Rc;

@@ -1,46 +1,50 @@
-//! The exchange: a pattern bound to fields, run as often as wanted.
+//! The exchange: a pattern bound to fields once, and run as often as needed.
 //!
 //! # What is done once
-//! [`Pattern::bind`] is collective. The fields are collected by device. All ranks agree that they bind the same fields to the
-//! same pattern, and on the order in which halos are filled. Then each rank negotiates with each neighbour how the cells of
-//! each field get there: the sender offers, the receiver chooses.
+//! [`Pattern::bind`] is collective. The fields are collected by device. All ranks agree that they bind the same fields
+//! to the same pattern, and on the order in which halos are filled. Then each rank negotiates with each neighbour how
+//! the cells of each field get there: the sender offers, the receiver chooses.
 //!
-//! - If the receiver reaches the field of the sender, as a thread of the same process or in memory that processes of a node
-//!   share, it copies straight from the field into its halo: the sender lends a *window* on the field.
-//! - If both are processes of one node, the sender packs into memory that both have mapped, and the receiver unpacks from it:
-//!   the sender lends a window on the *message*.
-//! - Otherwise the cells travel in a message of the transport, from a buffer or, if they lie in the field as they would lie
-//!   there, from the field itself. If both ends stage messages through memory of the host, a large one goes in chunks.
+//! - If the receiver can reach the sender's field, as a thread of the same process or in memory that processes of a
+//!   node share, it copies straight from the field into its halo: the sender lends a *window* on the field.
+//! - If both are processes of one node, the sender packs into memory that both have mapped, and the receiver unpacks
+//!   from it: the sender lends a window on the *message*.
+//! - Otherwise the cells travel in a message of the transport, from a buffer or, if they lie in the field as they would
+//!   lie in the message, from the field itself. If both ends stage messages through memory of the host, a large one is
+//!   split into chunks.
 //!
-//! What comes of it is a *part* for each device: buffers, channels of the transport, windows, and lists of copies, which the
-//! device has bound so that running one costs a launch at most.
+//! The result is a *part* for each device: buffers, channels of the transport, windows, and lists of copies, which the
+//! device has bound so that running one costs at most a launch.
 //!
 //! # What is done every time
-//! `start` packs and sends; progress is made by whoever polls; `finish` unpacks what is left. Nothing of it allocates.
+//! `start` packs and sends; polling makes progress; `finish` unpacks the rest. None of them allocates.
 //!
-//! **On a device that is done when a call returns** (the CPU), `start` posts the receives, packs the messages, sends them,
-//! opens the windows for neighbours, and copies what the rank sends to itself. Every call that waits, and
-//! [`Pending::is_ready`], polls: it copies from the windows that neighbours have opened, and unpacks messages that have come.
-//! `finish` waits until all has come. Memory that is merely borrowed is touched by `start` and `finish` alone.
+//! **On a synchronous device** (the CPU: its work is done when a call returns), `start` posts the receives, packs the
+//! messages, sends them, opens the windows for neighbours, and copies the cells that the rank sends to itself. Every
+//! call that waits, and [`Pending::is_ready`], polls: it copies from the windows that neighbours have opened, and
+//! unpacks messages that have arrived. `finish` waits until everything has arrived. Only `start` and `finish` touch
+//! borrowed memory.
 //!
-//! **On an asynchronous device** (a GPU), `start` records an event on the caller's stream, has the part's own stream wait for it,
-//! puts the packing and the own copies into that, and returns. Polling, by a thread for progress or by calls that wait, asks
-//! for the event behind the packing and then sends; it sees messages come. `finish` puts a *gate* into the caller's stream and
-//! the unpacking behind it, and returns; when all messages have come, polling opens the gate. On a device without gates, and
-//! with [`Schedule::Blocking`], `finish` waits for the messages first.
+//! **On an asynchronous device** (a GPU), `start` records an event in the caller's stream, makes the part's own stream
+//! wait for it, puts the packing and the copies of own cells into that stream, and returns. Polling, by a progress
+//! thread or by calls that wait, queries the event behind the packing, then sends, and tests the messages. `finish`
+//! puts a *gate* into the caller's stream and the unpacking behind it, and returns; when all messages have arrived,
+//! polling opens the gate. On a device without gates, and with [`Schedule::Blocking`], `finish` waits for the messages
+//! first.
 //!
 //! # Who owns what
-//! An [`Exchange`] owns its fields, or borrows them as its caller wishes; a [`Plan`] is given them at each start. Between
-//! `start` and `finish` the [`Pending`] exchange borrows them, so that the compiler refuses to touch halos in flight; memory of
-//! the library's is marked as in flight as well, for a `Pending` that was forgotten. What is bound is a *flight*, shared by
-//! the exchange and the engine of its communicator, which polls it. If an exchange fails, its flight is abandoned: channels
-//! and windows are closed, memory that the transport may still be using is kept until it lets go of it, and every later use
-//! says that the exchange is poisoned.
+//! An [`Exchange`] owns its fields, or holds exclusive borrows of them; a [`Plan`] is passed fields at each start.
+//! Between `start` and `finish` the [`Pending`] exchange borrows them, so that the compiler refuses code that touches
+//! halos in flight. Memory of fields that own theirs is also marked as in flight, in case the `Pending` is forgotten.
+//! The bound state is a *flight*, shared by the exchange and the engine of its communicator, which polls it. If an
+//! exchange fails, its flight is abandoned: channels and windows are closed, memory that the transport may still be
+//! using is kept until the transport releases it, and every later use returns an error: the exchange is poisoned.
 //!
 //! # Where to read on
-//! From the bottom up, and no file imports from a folder above its own: `options`, the words of an exchange; `layout`, where
-//! cells lie in fields and messages; `run`, what is done every time; `bind`, what is done once; and beside this file, what a
-//! user holds: `pending` (and work beside it, `overlap`), `plan`, and `step`, an exchange recorded with the work beside it.
+//! From the bottom up (no file imports from a folder above its own): `options`, the options, errors and reports of an
+//! exchange; `layout`, the cells in fields and messages; `run`, the work of every exchange; `bind`, the work that is
+//! done once. Beside this file are the types that a user holds: `pending` and `plan`; `overlap`, an exchange with other
+//! work in one call; and `step`, an exchange recorded together with that work.
 
 mod bind;
 #[cfg(doctest)]
@@ -72,16 +76,16 @@ use run::bound::Bound;
 use crate::comm::CollectiveCall;
 use crate::pattern::Pattern;
 
-/// A pattern bound to fields: messages are laid out, buffers allocated and copies bound, once. Running it does none
-/// of that again.
+/// A pattern bound to fields. Binding lays out messages, allocates buffers and binds copies, once; running the exchange
+/// does none of that again.
 ///
-/// It owns the fields; they are reached through [`fields`](Exchange::fields) and
-/// [`fields_mut`](Exchange::fields_mut), which the compiler refuses while the exchange is pending.
+/// The exchange owns the fields. [`fields`](Exchange::fields) and [`fields_mut`](Exchange::fields_mut) give access to
+/// them; the compiler refuses both while the exchange is pending.
 pub struct Exchange<F> {
     /// Dropped before the fields.
     bound: Bound,
     choice: Choice,
-    /// What tells the fields from others.
+    /// Numbers that tell the fields from all others.
     identities: Arc<[usize]>,
     fields: F,
 }
@@ -122,10 +126,10 @@ impl<F: FieldSet> Exchange<F> {
         Ok(Exchange { bound, choice, identities, fields })
     }
 
-    /// Ends the exchange and gives the fields back. Completes what is in flight first.
+    /// Ends the exchange and returns the fields. Completes an exchange in flight first.
     ///
     /// # Errors
-    /// [`ExchangeError`] where that fails; the fields are lost with it.
+    /// [`ExchangeError`] if that fails; the fields are then lost.
     pub fn into_fields(mut self) -> Result<F, ExchangeError> {
         if self.bound.flight.is_in_flight() {
             self.complete()?;
@@ -135,11 +139,11 @@ impl<F: FieldSet> Exchange<F> {
         Ok(fields)
     }
 
-    /// Starts an exchange: packs, sends, and returns; neighbours need not have come as far. If an earlier pending
-    /// exchange was forgotten, it is completed first. Allocates nothing.
+    /// Starts an exchange: packs, sends, and returns without waiting for neighbours. If an earlier pending exchange was
+    /// forgotten, completes it first. Allocates nothing.
     ///
-    /// On an asynchronous device it puts the packing into streams and returns. Where the messages of the last exchange have
-    /// not all come yet, it waits for them first: their memory is used again.
+    /// On an asynchronous device, it puts the packing into streams and returns. If messages of the last exchange have
+    /// not arrived yet, it blocks until they have, since their memory is used again.
     ///
     /// # Errors
     /// [`ExchangeError`].
@@ -172,11 +176,11 @@ impl<F: FieldSet> Exchange<F> {
         self.bound.complete()
     }
 
-    /// Blocks until the halos of the last exchange are in place, also for the host. Does nothing where `finish` has seen to
-    /// that: with [`Schedule::Blocking`], and on the CPU.
+    /// Blocks until the halos of the last exchange are in place, also for the host. Does nothing with
+    /// [`Schedule::Blocking`] and on the CPU, where `finish` has waited for that.
     ///
     /// # Errors
-    /// [`ExchangeError`], also of an exchange that has failed since `finish` returned.
+    /// [`ExchangeError`], including that of an exchange that has failed after `finish` returned.
     pub fn synchronize(&mut self) -> Result<(), ExchangeError> {
         self.complete()?;
         self.bound.synchronize()
@@ -184,14 +188,14 @@ impl<F: FieldSet> Exchange<F> {
 }
 
 impl<F> Exchange<F> {
-    /// The fields. While a pending exchange was forgotten, access to their cells gives
+    /// The fields. If a pending exchange was forgotten, access to their cells returns
     /// [`FieldError::InFlight`](crate::FieldError::InFlight).
     pub fn fields(&self) -> &F {
         &self.fields
     }
 
-    /// The fields, for writing. Replacing one by another field makes every later use of the exchange an error,
-    /// until it is put back.
+    /// The fields, for writing. If a field is replaced by another, every later use of the exchange is an error until it
+    /// is put back.
     pub fn fields_mut(&mut self) -> &mut F {
         &mut self.fields
     }
@@ -201,12 +205,12 @@ impl<F> Exchange<F> {
         &self.bound.pattern
     }
 
-    /// What one exchange moves on this rank.
+    /// The amount of data that one exchange moves on this rank.
     pub fn traffic(&self) -> Traffic {
         self.bound.flight.traffic()
     }
 
-    /// How an exchange is done.
+    /// The path and the order of this exchange.
     pub fn choice(&self) -> &Choice {
         &self.choice
     }

@@ -1,4 +1,4 @@
-//! An exchange with work beside it, in one call.
+//! An exchange overlapped with other work, in one call.
 
 use super::Exchange;
 use super::bind::FieldSet;
@@ -8,26 +8,27 @@ use super::plan::Plan;
 use crate::Error;
 
 impl<F: FieldSet> Exchange<F> {
-    /// Starts an exchange, runs `interior` while halos travel, finishes the exchange, and runs `boundary`, which may use the
-    /// halos. Start and finish are ordered by `schedule`.
+    /// Starts an exchange, runs `interior` while halos travel, finishes the exchange, and runs `boundary`, which may
+    /// use the halos. Start and finish are ordered by `schedule`.
     ///
-    /// Both functions are given `context`, one after the other: what they write, such as the next field. It may be a tuple
-    /// of references; without one, it is `&mut ()`. Within them, `?` takes any error.
+    /// Both functions are passed `context`, one after the other. It holds the data that they write, such as the next
+    /// field; it may be a tuple of references, or `&mut ()` if there is none. Within the functions, `?` takes any
+    /// error.
     ///
-    /// Which cells are computed where is up to the pattern: [`Pattern::regions`](crate::Pattern::regions) for boxes of a
-    /// grid, [`Pattern::cell_regions`](crate::Pattern::cell_regions) for unstructured domains. On a device both functions
-    /// put kernels into the stream of `schedule`, and nothing waits on the host. Code on the host reads and writes in
-    /// `interior` through what the [`Pending`] lends it, and in `boundary` whole fields.
-    /// A step that is done again and again can be [recorded](Exchange::record).
+    /// The pattern determines the cells that each function computes: [`Pattern::regions`](crate::Pattern::regions) for
+    /// boxes of a grid, [`Pattern::cell_regions`](crate::Pattern::cell_regions) for unstructured domains. On a device,
+    /// both functions put kernels into the stream of `schedule`, and the host does not wait. Code on the host accesses
+    /// fields in `interior` through the views of [`Pending`], and in `boundary` as a whole. A step that is repeated can
+    /// be [recorded](Exchange::record).
     ///
     /// # Errors
-    /// [`StepError::Exchange`]: those of [`start`](Exchange::start) and [`finish`](Pending::finish).
-    /// [`StepError::Work`]: that of a function. If `interior` fails, the exchange is finished first, for the sake of the
-    /// neighbours, and `boundary` does not run.
+    /// [`StepError::Exchange`] from [`start`](Exchange::start) and [`finish`](Pending::finish); [`StepError::Work`]
+    /// from a function. If `interior` fails, the exchange is still finished, since neighbours wait for it, and
+    /// `boundary` does not run.
     ///
     /// # Example
-    /// A step of the heat equation on the CPU, on a rod whose ends are walls: the halo cells beyond them are filled by the
-    /// program, here once.
+    /// A step of the heat equation on the CPU, on a rod whose ends are walls: the program fills the halo cells beyond
+    /// them, here once.
     ///
     /// ```
     /// use haloport_core::{
@@ -92,10 +93,10 @@ impl<F: FieldSet> Exchange<F> {
 }
 
 impl Plan {
-    /// As [`Exchange::overlap`], of fields that are passed, which `boundary` is given.
+    /// As [`Exchange::overlap`], for `fields`, which are also passed to `boundary`.
     ///
     /// # Errors
-    /// As there, and those of [`start`](Plan::start).
+    /// As for [`Exchange::overlap`] and [`start`](Plan::start).
     pub fn overlap<F: FieldSet, C: ?Sized>(
         &mut self,
         fields: F,
@@ -108,7 +109,7 @@ impl Plan {
     }
 }
 
-/// The rest of a step whose exchange was started.
+/// Runs the rest of a step whose exchange was started.
 fn run<F, C: ?Sized>(
     mut pending: Pending<'_, F>,
     schedule: Schedule<'_>,
@@ -119,7 +120,7 @@ fn run<F, C: ?Sized>(
     let computed = interior(&mut pending, context);
     let finished = pending.end(schedule);
     if let (Err(_), Err(error)) = (&computed, &finished) {
-        // Not lost: the exchange is poisoned and says so at its next use.
+        // Not lost: the exchange is poisoned, and its next use returns the error.
         tracing::error!(%error, "an exchange failed as well as the work beside it");
     }
     computed.map_err(StepError::work)?;

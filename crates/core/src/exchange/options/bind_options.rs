@@ -1,4 +1,4 @@
-//! What can be said about an exchange when it is bound.
+//! Options for binding a pattern to fields.
 
 use std::fmt;
 
@@ -7,12 +7,12 @@ use super::order::HaloOrder;
 use super::path::DataPath;
 use crate::callback;
 
-/// What [`BindOptions::staging_chunk`] is if not said: 1 MiB. It takes some 40 µs through a network of 200 Gb/s or across a
-/// bus of 25 GB/s, about ten times what a chunk costs at its ends (a launch, an event, a message); what is smaller gains
-/// little by going in parts.
+/// Default of [`BindOptions::staging_chunk`]: 1 MiB. It takes about 40 µs through a network of 200 Gb/s or across a bus
+/// of 25 GB/s, ten times the overhead of a chunk at its two ends (a launch, an event, a message). Splitting smaller
+/// messages gains little.
 pub const DEFAULT_STAGING_CHUNK: usize = 1 << 20;
 
-/// Called when an exchange is complete, or has failed.
+/// A function that is called when an exchange is complete or has failed.
 pub type Completion = callback::Completion<ExchangeError>;
 
 /// Options of [`Pattern::bind_with`](crate::Pattern::bind_with).
@@ -21,7 +21,7 @@ pub struct BindOptions {
     pub(crate) on_complete: Option<Completion>,
     pub(crate) path: DataPath,
     pub(crate) order: HaloOrder,
-    /// [`DEFAULT_STAGING_CHUNK`] if not said.
+    /// `None`: [`DEFAULT_STAGING_CHUNK`].
     pub(crate) staging_chunk: Option<usize>,
 }
 
@@ -37,39 +37,39 @@ impl fmt::Debug for BindOptions {
 }
 
 impl BindOptions {
-    /// Calls `call` each time an exchange is complete, so that `finish` would not wait, or has failed on its way. It
-    /// runs inside the call that makes the last progress, whichever that is, and may start other exchanges; it must not
-    /// wait for other ranks, nor touch the exchange that it belongs to. What `start` and `finish` themselves run into
-    /// they return; it is not reported twice. If the call panics, the exchange is poisoned: `finish`, or whatever is called
-    /// next, gives [`CallbackPanicked`](crate::exchange::ExchangeError::CallbackPanicked).
+    /// Calls `call` each time an exchange is complete, so that `finish` would not wait, or has failed in flight. `call`
+    /// runs inside whichever library call makes the last progress. It may start other exchanges; it must neither wait
+    /// for other ranks nor touch its own exchange. Errors that `start` and `finish` return are not reported again. If
+    /// `call` panics, the exchange is poisoned: `finish`, or the next call of the exchange, returns
+    /// [`CallbackPanicked`](crate::exchange::ExchangeError::CallbackPanicked).
     #[must_use]
     pub fn on_complete(mut self, call: impl FnMut(Result<(), &ExchangeError>) + Send + 'static) -> Self {
         self.on_complete = Some(Box::new(call));
         self
     }
 
-    /// How data gets to ranks that share memory ([`DataPath::Quickest`] if not said). The same on every rank.
-    /// [`Exchange::traffic`](crate::exchange::Exchange::traffic) says what came of it.
+    /// Sets how data gets to ranks that share memory (default: [`DataPath::Quickest`]). Must be the same on every rank.
+    /// [`Exchange::traffic`](crate::exchange::Exchange::traffic) reports the paths taken.
     #[must_use]
     pub fn path(mut self, path: DataPath) -> Self {
         self.path = path;
         self
     }
 
-    /// In which order halos are filled ([`HaloOrder::Quickest`] if not said). The same on every rank.
+    /// Sets the order in which halos are filled (default: [`HaloOrder::Quickest`]). Must be the same on every rank.
     #[must_use]
     pub fn order(mut self, order: HaloOrder) -> Self {
         self.order = order;
         self
     }
 
-    /// How many bytes a message may have that is staged; a larger one goes in chunks of at most so many
-    /// ([`DEFAULT_STAGING_CHUNK`] if not said; `usize::MAX`: always whole). The same on every rank.
+    /// Sets the maximum size of a staged message in bytes; larger ones are split into chunks of at most this size
+    /// (default: [`DEFAULT_STAGING_CHUNK`]; `usize::MAX`: never split). Must be the same on every rank.
     ///
-    /// A device that goes on working after a call has returned, and whose memory the transport cannot read, packs messages
-    /// into pinned memory of the host. In chunks, the next one is packed, and the one before is unpacked by the neighbour,
-    /// while one is on the wire; each is a launch and a message of its own at either end. Small messages, other devices and
-    /// other ways are as they are without. A cell is never cut, however small the chunk.
+    /// An asynchronous device whose memory the transport cannot read *stages* messages: it packs them into pinned
+    /// memory of the host. While one chunk is on the wire, the sender packs the next and the receiver unpacks the one
+    /// before. Each chunk costs a launch and a message at either end. Smaller messages, other devices and other paths
+    /// are not affected. A cell is never split, however small the chunk.
     #[must_use]
     pub fn staging_chunk(mut self, bytes: usize) -> Self {
         self.staging_chunk = Some(bytes);

@@ -1,4 +1,4 @@
-//! How an exchange is done.
+//! The path and the order of a bound exchange.
 
 use std::fmt;
 
@@ -7,13 +7,14 @@ use serde::Serialize;
 use super::order::HaloOrder;
 use super::path::DataPath;
 
-/// How an exchange is done: from [`Exchange::choice`](crate::exchange::Exchange::choice), the same on every rank.
+/// The path and the order that were chosen for an exchange; the same on every rank. See
+/// [`Exchange::choice`](crate::exchange::Exchange::choice).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
 pub struct Choice {
-    /// How data gets to ranks that share memory; [`DataPath::Quickest`] if the model chooses for each field and
+    /// How data gets to ranks that share memory. With [`DataPath::Quickest`], the cost model chooses for each field and
     /// neighbour.
     pub path: DataPath,
-    /// In which order halos are filled; never [`HaloOrder::Quickest`].
+    /// The order in which halos are filled; never [`HaloOrder::Quickest`].
     pub order: HaloOrder,
 }
 

@@ -1,4 +1,4 @@
-//! What can go wrong in binding and in exchanging, as values.
+//! Errors of binding and of exchanging.
 
 use std::fmt;
 use std::time::Duration;
@@ -12,10 +12,10 @@ use crate::transport::TransportError;
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum BindError {
-    /// The ranks disagree, the fields do not fit the pattern, or a rank has no memory. The text names the rank.
+    /// The ranks disagree, the fields do not fit the pattern, or a rank is out of memory. The text names the rank.
     #[error("{0}")]
     Refused(String),
-    /// The ranks could not talk to each other.
+    /// The transport failed.
     #[error(transparent)]
     Transport(#[from] TransportError),
 }
@@ -23,43 +23,43 @@ pub enum BindError {
 /// Why an exchange failed.
 ///
 /// [`FieldsReplaced`](ExchangeError::FieldsReplaced), [`FieldCount`](ExchangeError::FieldCount),
-/// [`FieldDiffers`](ExchangeError::FieldDiffers), [`InFlightElsewhere`](ExchangeError::InFlightElsewhere) and, at the start,
-/// [`ForeignStream`](ExchangeError::ForeignStream) leave the exchange as it was. Any other error poisons it: its halos are
-/// unspecified, and every later use gives [`ExchangeError::Poisoned`].
+/// [`FieldDiffers`](ExchangeError::FieldDiffers), [`InFlightElsewhere`](ExchangeError::InFlightElsewhere) and, at the
+/// start, [`ForeignStream`](ExchangeError::ForeignStream) leave the exchange as it was. Any other error poisons it: its
+/// halos are unspecified, and every later use gives [`ExchangeError::Poisoned`].
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ExchangeError {
-    /// An earlier exchange failed or was given up.
+    /// An earlier exchange failed or was abandoned.
     #[error("the exchange is poisoned: {0}; bind the pattern again")]
     Poisoned(String),
-    /// Neighbours did not come within the time limit.
+    /// A neighbour's messages did not arrive within the time limit.
     #[error("the exchange did not complete within the time limit of {limit:?}: missing {missing}")]
     TimeLimit {
-        /// Which neighbours' messages are missing.
+        /// The messages that are missing, with their ranks.
         missing: String,
         /// The limit.
         limit: Duration,
     },
-    /// The completion callback of the exchange panicked, on whatever thread it ran.
+    /// The completion callback of the exchange panicked, on any thread.
     #[error("the completion callback of the exchange panicked: {0}")]
     CallbackPanicked(String),
     /// The pending exchange was dropped while its thread was panicking.
-    #[error("the exchange was given up by a panic")]
+    #[error("the exchange was abandoned: its thread panicked while it was pending")]
     Panicking,
-    /// The fields of the exchange were replaced by others through `fields_mut`.
+    /// The fields of the exchange were replaced through `fields_mut`.
     #[error(
         "the fields of the exchange are not those that were bound; put them back, or bind the pattern again"
     )]
     FieldsReplaced,
-    /// A plan was given another number of fields than it was made for.
+    /// A plan was started with a wrong number of fields.
     #[error("the plan was made for {expected} fields, found {found}; pass the same number in the same order")]
     FieldCount {
-        /// How many fields the plan was made for.
+        /// The number of fields that the plan was made for.
         expected: usize,
-        /// How many were passed.
+        /// The number of fields that were passed.
         found: usize,
     },
-    /// A plan was given a field of another layout than it was made for.
+    /// A plan was started with a field that differs from the one it was made for.
     #[error(
         "field {number} has the {what} {found}, but the plan was made for {expected}; pass a field like that, or \
         make another plan"
@@ -69,43 +69,44 @@ pub enum ExchangeError {
         number: usize,
         /// The property in which it differs.
         what: &'static str,
-        /// What the plan was made for.
+        /// The property of the field that the plan was made for.
         expected: String,
-        /// What was passed.
+        /// The property of the field that was passed.
         found: String,
     },
-    /// A pending exchange of memory that was merely lent was forgotten.
-    #[error(
-        "a pending exchange of memory that was lent was forgotten (`mem::forget`); finish or drop it instead"
-    )]
+    /// A pending exchange of borrowed memory was forgotten.
+    #[error("a pending exchange of borrowed memory was forgotten (`mem::forget`); finish or drop it instead")]
     Forgotten,
-    /// A field is in flight in another exchange, whose pending exchange was forgotten.
-    #[error("a field is in flight in another exchange; call `complete` there first")]
+    /// A field is in flight in another exchange, whose `Pending` was forgotten.
+    #[error("a field is in flight in another exchange; call `complete` of that exchange first")]
     InFlightElsewhere,
-    /// The schedule names a stream of a device that the exchange has no field on.
-    #[error("the schedule names a stream of {stream}, but the exchange has fields on {devices}")]
+    /// The schedule names a stream of a device on which the exchange has no field.
+    #[error(
+        "the schedule names a stream of {stream}, but the exchange has fields on {devices}; pass a stream of one of \
+        these devices"
+    )]
     ForeignStream {
         /// The stream's device.
         stream: crate::device::DeviceId,
         /// The devices of the exchange.
         devices: String,
     },
-    /// A device's error.
+    /// The device failed.
     #[error(transparent)]
     Device(#[from] DeviceError),
-    /// The transport's error.
+    /// The transport failed.
     #[error(transparent)]
     Transport(#[from] TransportError),
 }
 
-/// Why a step failed: an exchange with work beside it.
+/// Why a step (an exchange together with the caller's work) failed.
 #[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum StepError {
     /// The exchange failed.
     #[error(transparent)]
     Exchange(#[from] ExchangeError),
-    /// The work beside it failed; the exchange was finished.
+    /// The caller's work failed; the exchange was finished.
     #[error("{0}")]
     Work(#[source] Box<dyn std::error::Error + Send + Sync>),
 }
@@ -116,7 +117,7 @@ impl StepError {
     }
 }
 
-/// The text and its causes, which is what is printed if `main` returns the error.
+/// The text and its causes: Rust prints this if `main` returns the error.
 impl fmt::Debug for StepError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write_with_causes(self, f)

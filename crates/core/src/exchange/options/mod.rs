@@ -1,4 +1,4 @@
-//! The words of an exchange: what can be asked for, and what is reported.
+//! The options of an exchange, its schedule, its errors and its reports.
 
 mod bind_options;
 mod choice;

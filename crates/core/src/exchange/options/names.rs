@@ -1,7 +1,7 @@
-//! Values that are written and read by name.
+//! Enums that are written and read by name.
 
-/// Writes `Display` and `FromStr` for an enum without data from the name of each value. What is no name is refused with
-/// those that are.
+/// Implements `Display` and `FromStr` for an enum without data, given the name of each value. The error of `from_str`
+/// lists all names.
 macro_rules! named {
     ($kind:ty { $($value:ident => $name:literal),+ $(,)? }) => {
         impl std::fmt::Display for $kind {

@@ -1,27 +1,28 @@
-//! In which order halos are filled.
+//! The order in which halos are filled.
 
 use serde::{Deserialize, Serialize};
 
 use super::names::named;
 
-/// In which order the halos of a grid are filled.
+/// The order in which the halos of a grid are filled.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum HaloOrder {
-    /// Axis by axis where it is possible and ranks are neighbours along one axis alone, so that they wait for each other no
-    /// more often; otherwise all at once.
+    /// [`AxisByAxis`](HaloOrder::AxisByAxis) if it is possible and all ranks are neighbours along one axis only, so
+    /// that they wait for each other just once; otherwise [`AllNeighbours`](HaloOrder::AllNeighbours).
     #[default]
     Quickest,
-    /// All at once, from all neighbours, diagonal ones too.
+    /// All at once, from all neighbours, including diagonal ones.
     AllNeighbours,
-    /// Along one axis after the other, the last one first: what a rank has got along one axis it passes on along the next,
-    /// so that it has to do with the neighbours across its faces alone, and the pieces are few and large. Neighbours wait
-    /// for each other once for every axis.
+    /// Along one axis after the other, the last axis first. A rank passes the cells that it received along one axis on
+    /// along the next, so it communicates only with the neighbours across its faces, in few and large pieces.
+    /// Neighbours wait for each other once per axis.
     ///
-    /// Serves domains that are a Cartesian product of intervals, with halos that have edges and corners, on devices that
-    /// are done when a call returns, and fields of the library on all ranks; all others are served as if it were not asked
-    /// for ([`Traffic::steps`](crate::exchange::Traffic::steps) says so). Memory that is merely borrowed is touched by `start` and
-    /// `finish` alone, which could not go from one axis to the next while a rank finishes another exchange.
+    /// Requires domains that are a Cartesian product of intervals, halos that have edges and corners, a synchronous
+    /// device, and fields that own their memory, on all ranks. Otherwise halos are filled all at once;
+    /// [`Traffic::steps`](crate::exchange::Traffic::steps) tells the two apart. Borrowed memory is excluded because
+    /// only `start` and `finish` touch it: they could not go on to the next axis while the rank finishes another
+    /// exchange.
     AxisByAxis,
 }
 

@@ -1,33 +1,33 @@
-//! How an exchange is ordered with the work around it.
+//! The order of an exchange relative to other work.
 
 use std::fmt;
 
 use crate::device::{AnyStream, Device, current_stream};
 
-/// How the start or the finish of an exchange is ordered.
+/// The order of the start or the finish of an exchange relative to other work.
 ///
 /// | schedule | start | finish |
 /// | --- | --- | --- |
 /// | `Blocking` | packs and sends at once: the caller has already synchronised | returns when the halos are in place |
 /// | `DefaultStream` | packing waits for all work already on the default stream | work put on the default stream afterwards waits for the unpacking |
 /// | `Current` | the same with the thread's [current stream](crate::device::make_current) | the same with the stream that is current then |
-/// | `On(&stream)` | the same with that stream | the same with that stream, which may be another than at start |
+/// | `On(&stream)` | the same with that stream | the same with that stream, which may differ from that of the start |
 ///
-/// On the CPU all four are one: `start` sends at once, and `finish` returns with the halos in place. With `Blocking` it is so
-/// also on devices with [immediate streams](Device::create_immediate_stream), unless lists of copies are so large that several
-/// threads of the device have more to do with them: the caller's thread does the work of the exchange. In an exchange
-/// over several devices a part whose device is not the stream's keeps to its default stream.
+/// On the CPU all four do the same: `start` sends at once, and `finish` returns with the halos in place. On devices
+/// with [immediate streams](Device::create_immediate_stream), `Blocking` does so too: the caller's thread does the work
+/// of the exchange, unless a list of copies is so large that several threads of the device are faster. In an exchange
+/// over several devices, parts on other devices than the stream's use their device's default stream.
 ///
-/// Streams are in order, and so are the exchanges in them: ranks put those of one stream into it in the same order.
+/// The exchanges in a stream run in order: all ranks must put the exchanges of one stream into it in the same order.
 #[derive(Clone, Copy, Default)]
 pub enum Schedule<'s> {
-    /// The host has synchronised, and waits.
+    /// No stream: the host has synchronised before, and waits for the end.
     Blocking,
     /// In order with each device's default stream.
     #[default]
     DefaultStream,
-    /// In order with the stream of each device that is [current](crate::device::make_current) in this thread; unless one
-    /// was made so, that is the default stream.
+    /// In order with each device's [current stream](crate::device::make_current) in this thread: the default stream
+    /// unless another was made current.
     Current,
     /// In order with this stream.
     On(&'s dyn AnyStream),
@@ -45,7 +45,7 @@ impl fmt::Debug for Schedule<'_> {
 }
 
 impl Schedule<'_> {
-    /// The stream that a part on `device` is ordered with; `None` for `Blocking`.
+    /// Returns the stream with which a part on `device` is ordered; `None` for `Blocking`.
     pub(crate) fn stream<D: Device>(&self, device: &D) -> Option<D::Stream> {
         match self {
             Schedule::Blocking => None,

@@ -1,32 +1,32 @@
-//! What an exchange moves.
+//! The amount of data that an exchange moves.
 
-/// What one exchange moves on this rank.
+/// The amount of data that one exchange moves on this rank.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Traffic {
-    /// Messages sent to other ranks.
+    /// The number of messages sent to other ranks.
     pub messages: usize,
     /// Bytes sent in messages.
     pub message_bytes: usize,
-    /// Of these, bytes that are staged in chunks through memory of the host, each a message
+    /// The part of `message_bytes` that is staged in chunks through memory of the host, each chunk a message
     /// ([`BindOptions::staging_chunk`](crate::exchange::BindOptions::staging_chunk)).
     pub chunked_bytes: usize,
-    /// Of these, bytes that are sent from the field itself, without packing.
+    /// The part of `message_bytes` that is sent from the field itself, without packing.
     pub sent_in_place_bytes: usize,
-    /// Bytes of messages that are received in the halo itself, without unpacking.
+    /// Bytes of messages that are received into the halo itself, without unpacking.
     pub received_in_place_bytes: usize,
-    /// Bytes packed into memory that neighbours share, and unpacked from it by them.
+    /// Bytes packed into memory shared with neighbours, which unpack from it.
     pub shared_bytes: usize,
     /// Bytes copied straight from neighbours' fields.
     pub direct_bytes: usize,
     /// Bytes that the rank's domains copy from each other or from themselves.
     pub local_bytes: usize,
-    /// How often neighbours wait for each other: 1, or the number of axes where halos are filled
+    /// How often neighbours wait for each other: 1, or the number of axes if halos are filled
     /// [axis by axis](crate::exchange::HaloOrder::AxisByAxis).
     pub steps: usize,
 }
 
 impl Traffic {
-    /// How data gets to other ranks, in words.
+    /// Describes in words how data gets to other ranks.
     pub fn path(&self) -> String {
         let ways = [
             (self.direct_bytes, "direct copies from neighbours' fields"),
@@ -38,12 +38,12 @@ impl Traffic {
         if taken.is_empty() { "copies within the rank".into() } else { taken.join(" and ") }
     }
 
-    /// That of two parts of which one is done after the other.
+    /// Adds the traffic of a part that runs after this one.
     pub(crate) fn then(self, next: Traffic) -> Traffic {
         Traffic { steps: self.steps + next.steps, ..self.beside(next) }
     }
 
-    /// That of two parts together.
+    /// Adds the traffic of a part that runs at the same time.
     pub(crate) fn beside(self, other: Traffic) -> Traffic {
         Traffic {
             messages: self.messages + other.messages,
