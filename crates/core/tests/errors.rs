@@ -90,7 +90,10 @@ fn fields_that_differ_between_ranks_are_refused() {
         }
         Ok(())
     });
-    assert_eq!(text, "rank 1: the fields are [f32 (device 0)] here and [f64 (device 0)] on rank 0");
+    assert_eq!(
+        text,
+        "rank 1: the fields are [f32 (device 0)] here and [f64 (device 0)] on rank 0; bind the same fields on every rank"
+    );
     let text = refused(2, |comm| {
         let pattern = line(comm)?;
         let fields = (0..=comm.rank()).map(|_| Numbers::new(&device()?, &pattern).map_err(Failure::from));
@@ -104,7 +107,10 @@ fn fields_that_differ_between_ranks_are_refused() {
         pattern.bind(field.build(&device()?)?)?;
         Ok(())
     });
-    assert_eq!(text, "rank 0: field 0 has 1 components here and 2 on another rank");
+    assert_eq!(
+        text,
+        "rank 0: field 0 has 1 components here and 2 on another rank; expected the same on every rank"
+    );
     let text = refused(2, |comm| {
         let pattern = line(comm)?;
         let options =
@@ -112,14 +118,20 @@ fn fields_that_differ_between_ranks_are_refused() {
         pattern.bind_with(Numbers::new(&device()?, &pattern)?, options)?;
         Ok(())
     });
-    assert_eq!(text, "rank 1: the option `path` is Messages, that of rank 0 Direct");
+    assert_eq!(
+        text,
+        "rank 1: the option `path` is Messages here and Direct on rank 0; pass the same on every rank"
+    );
     let text = refused(3, |comm| {
         let pattern = line(comm)?;
         let options = BindOptions::default().staging_chunk(if comm.rank() == 2 { 4096 } else { 1 << 20 });
         pattern.bind_with(Numbers::new(&device()?, &pattern)?, options)?;
         Ok(())
     });
-    assert_eq!(text, "rank 2: the option `staging_chunk` is 4096 bytes, that of rank 0 1048576 bytes");
+    assert_eq!(
+        text,
+        "rank 2: the option `staging_chunk` is 4096 bytes here and 1048576 bytes on rank 0; pass the same on every rank"
+    );
 }
 
 #[test]

@@ -121,6 +121,9 @@ fn ranks_must_agree_on_the_order() {
         Ok(refused.err().map(|error| error.to_string()).unwrap_or_default())
     })
     .unwrap();
-    assert_eq!(errors[0], "rank 1: the option `order` is AxisByAxis, that of rank 0 AllNeighbours");
+    assert_eq!(
+        errors[0],
+        "rank 1: the option `order` is AxisByAxis here and AllNeighbours on rank 0; pass the same on every rank"
+    );
     assert_eq!(errors[0], errors[1]);
 }

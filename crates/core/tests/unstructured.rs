@@ -239,22 +239,37 @@ fn fields_that_differ_between_ranks_are_refused() {
         }
         Ok(())
     });
-    assert_eq!(text, "rank 1: the fields are [i64 (device 0)] here and [f64 (device 0)] on rank 0");
+    assert_eq!(
+        text,
+        "rank 1: the fields are [i64 (device 0)] here and [f64 (device 0)] on rank 0; bind the same fields on every rank"
+    );
     let text = refused_field(|field, odd| field.levels(if odd { 5 } else { 6 }));
-    assert_eq!(text, "rank 1: field 0 has 5 exchanged levels along axis 1 here and 6 on another rank");
+    assert_eq!(
+        text,
+        "rank 1: field 0 has 5 exchanged levels along axis 1 here and 6 on another rank; expected the same on every rank"
+    );
     let text = refused_field(|field, odd| field.levels(6).exchanged_levels(if odd { 1..3 } else { 2..4 }));
     assert_eq!(
         text,
-        "rank 1: field 0 has the exchanged levels along axis 1 from 1 on here and from 2 on on another rank"
+        "rank 1: field 0 has exchanged levels along axis 1 that begin at 1 here and at 2 on another rank; expected the same on every rank"
     );
     let text = refused_field(|field, odd| {
         field.levels(6).components(if odd { 2 } else { 3 }, ComponentPlace::Slowest)
     });
-    assert_eq!(text, "rank 1: field 0 has 2 components here and 3 on another rank");
+    assert_eq!(
+        text,
+        "rank 1: field 0 has 2 components here and 3 on another rank; expected the same on every rank"
+    );
     let text = refused_field(|field, odd| if odd { field } else { field.levels(1) });
-    assert_eq!(text, "rank 1: field 0 has 1 axes here and 2 on another rank");
+    assert_eq!(
+        text,
+        "rank 1: field 0 has 1 axes here and 2 on another rank; expected the same on every rank"
+    );
     let text = refused_field(|field, odd| field.further_axes(if odd { [3, 2] } else { [2, 3] }));
-    assert_eq!(text, "rank 1: field 0 has 2 exchanged levels along axis 2 here and 3 on another rank");
+    assert_eq!(
+        text,
+        "rank 1: field 0 has 2 exchanged levels along axis 2 here and 3 on another rank; expected the same on every rank"
+    );
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! An exchange that was started and not yet finished.
+//! An exchange that was started and is not yet finished.
 
 use std::fmt;
 use std::future::{Future, IntoFuture};
@@ -13,16 +13,16 @@ use crate::element::Element;
 use crate::field::{BlockLayout, Field, FieldError, View, ViewMut};
 use crate::pattern::Pattern;
 
-/// An exchange in flight, of an [`Exchange`](super::Exchange) or a [`Plan`](super::Plan). It borrows either, and the fields,
-/// until it is finished.
+/// An exchange in flight, of an [`Exchange`](super::Exchange) or a [`Plan`](super::Plan). Until it is finished, it
+/// borrows the `Exchange` or `Plan` and the fields.
 ///
-/// Dropping it completes the exchange first, within the time limit; while its thread is panicking the exchange is
-/// given up instead, and poisoned. Forgetting it (`std::mem::forget`) is safe: the fields say that they are in
-/// flight until [`Exchange::complete`](super::Exchange::complete) or [`Plan::complete`](super::Plan::complete) is called.
+/// Dropping it completes the exchange, within the time limit; if its thread is panicking, the exchange is abandoned and
+/// poisoned instead. Forgetting it (`std::mem::forget`) is safe: access to the fields returns an error until
+/// [`Exchange::complete`](super::Exchange::complete) or [`Plan::complete`](super::Plan::complete) is called.
 #[must_use = "dropping a pending exchange waits for it; call `finish`"]
 pub struct Pending<'e, F> {
     bound: &'e Bound,
-    /// What tells the fields from others.
+    /// Numbers that tell the fields from all others.
     identities: &'e [usize],
     fields: PendingFields<'e, F>,
     open: bool,
@@ -30,9 +30,9 @@ pub struct Pending<'e, F> {
 
 /// The fields of a pending exchange.
 pub(super) enum PendingFields<'e, F> {
-    /// Those of an exchange that owns them.
+    /// The fields of an exchange, which owns them.
     Bound(&'e mut F),
-    /// Those that were passed at the start.
+    /// The fields that were passed to a plan at the start.
     Passed(F),
 }
 
@@ -63,32 +63,37 @@ impl<'e, F> Pending<'e, F> {
         Pending { bound, identities, fields, open: true }
     }
 
-    /// While a step is captured: nothing is in flight, and nothing to be finished.
-    pub(super) fn of_capture(bound: &'e Bound, identities: &'e [usize], fields: &'e mut F) -> Pending<'e, F> {
+    /// For work that is captured: nothing is in flight, and dropping it does nothing.
+    pub(super) fn for_capture(
+        bound: &'e Bound,
+        identities: &'e [usize],
+        fields: &'e mut F,
+    ) -> Pending<'e, F> {
         Pending { bound, identities, fields: PendingFields::Bound(fields), open: false }
     }
 
-    /// Ends the exchange. With [`Schedule::Blocking`], and always on the CPU, the halos are in place when it returns;
-    /// with the others, for work that is put on the stream afterwards.
+    /// Finishes the exchange. With [`Schedule::Blocking`], and always on the CPU, the halos are in place when it
+    /// returns. With other schedules, they are in place for work that is put into the stream afterwards.
     ///
-    /// On an asynchronous device the others put the end into the stream and return: the host waits for nobody, as long as
-    /// there is a thread that makes [`Progress`](crate::Progress). Ranks that are threads of one process share the default
-    /// stream, and wait for neighbours' messages there: each of them wants a stream of its own.
+    /// On an asynchronous device, other schedules than `Blocking` put the end into the stream and return; the host does
+    /// not wait if a thread makes [`Progress`](crate::Progress). Exception: if ranks are threads of one process and
+    /// this stream is the default stream, which they share, the host waits for the neighbours' messages; use a stream
+    /// of its own for each rank.
     ///
     /// # Errors
-    /// [`ExchangeError`]; the exchange is poisoned. What fails after it has returned comes out of the next call of the
-    /// exchange, such as [`synchronize`](super::Exchange::synchronize), and of its completion callback.
+    /// [`ExchangeError`]; the exchange is poisoned. An error after `finish` has returned is reported by the next call
+    /// of the exchange, such as [`synchronize`](super::Exchange::synchronize), and by its completion callback.
     pub fn finish(mut self, schedule: Schedule<'_>) -> Result<(), ExchangeError> {
         self.end(schedule)
     }
 
-    /// As [`finish`](Pending::finish): nothing is in flight afterwards.
+    /// As [`finish`](Pending::finish), for a caller that needs the fields afterwards.
     pub(super) fn end(&mut self, schedule: Schedule<'_>) -> Result<(), ExchangeError> {
         self.open = false;
         self.bound.end(schedule)
     }
 
-    /// The fields, once nothing is in flight.
+    /// The fields, for writing; call it only after [`end`](Pending::end).
     pub(super) fn fields_mut(&mut self) -> &mut F {
         match &mut self.fields {
             PendingFields::Bound(fields) => fields,
@@ -96,20 +101,21 @@ impl<'e, F> Pending<'e, F> {
         }
     }
 
-    /// Whether [`finish`](Pending::finish) would return without waiting for a neighbour (also because the exchange
-    /// has failed). Makes progress; does not block.
+    /// Makes progress, and returns whether [`finish`](Pending::finish) would return without waiting for a neighbour;
+    /// also `true` if the exchange has failed. Does not block.
     pub fn is_ready(&self) -> bool {
         self.bound.is_ready()
     }
 
     /// The cells that a domain of a field owns, for reading from the host while halos travel: those of
-    /// [`Pattern::owned`](crate::Pattern::owned), and what the field holds beyond sides at which no exchange fills
-    /// anything, such as the ends of a grid that is not periodic. So it holds all that a stencil as wide as the halo reads
-    /// for [`Regions::interior`](crate::Regions::interior). `field` picks the field.
+    /// [`Pattern::owned`](crate::Pattern::owned), and the field's cells beyond sides at which no exchange fills cells,
+    /// such as the ends of a grid that is not periodic. This includes all cells that a stencil as wide as the halo
+    /// reads for [`Regions::interior`](crate::Regions::interior). `field` selects the field. On asynchronous devices,
+    /// blocks until earlier exchanges have written their halos.
     ///
     /// # Errors
-    /// [`FieldError::NotHostAccessible`], [`FieldError::NoSuchDomain`], [`FieldError::NotInExchange`],
-    /// [`FieldError::Device`]: on asynchronous devices it waits for what earlier exchanges write.
+    /// [`FieldError::NotHostAccessible`], [`FieldError::NoSuchDomain`], [`FieldError::NotInExchange`] if `field`
+    /// returns a field of another exchange, and [`FieldError::Device`].
     pub fn owned<T: Element, D: Device>(
         &self,
         field: impl FnOnce(&F) -> &Field<T, D>,
@@ -117,14 +123,14 @@ impl<'e, F> Pending<'e, F> {
     ) -> Result<View<'_, T>, FieldError> {
         let field = self.one_of_these(field(self.fields.as_ref()))?;
         let owned = self.untouched(field.layout(domain)?, domain, Pattern::owned);
-        // SAFETY: the field is this exchange's own, which writes halo cells that it fills only, and a view that writes
-        // others takes `&mut self`.
+        // SAFETY: the field belongs to this exchange, which only writes the halo cells that it fills; a view that
+        // writes other cells takes `&mut self`.
         unsafe { field.view_in_flight(domain, owned) }
     }
 
     /// The cells of a domain that no neighbour reads, for writing from the host while halos travel: those of
-    /// [`Pattern::interior`](crate::Pattern::interior), and what the field holds beyond their sides where these are sides
-    /// at which no exchange fills anything. `field` picks the field.
+    /// [`Pattern::interior`](crate::Pattern::interior), and the field's cells beyond sides at which no exchange fills
+    /// cells. `field` selects the field. On asynchronous devices, blocks as [`owned`](Pending::owned) does.
     ///
     /// # Errors
     /// As for [`owned`](Pending::owned).
@@ -135,12 +141,13 @@ impl<'e, F> Pending<'e, F> {
     ) -> Result<ViewMut<'_, T>, FieldError> {
         let field = self.one_of_these(field(self.fields.as_ref()))?;
         let interior = self.untouched(field.layout(domain)?, domain, Pattern::interior);
-        // SAFETY: the field is this exchange's own, which neither reads nor writes the interior, and other views take
+        // SAFETY: the field belongs to this exchange, which neither reads nor writes the interior; other views take
         // `&self`.
         unsafe { field.view_mut_in_flight(domain, interior) }
     }
 
-    /// A closure may return any field that it can reach: only those of this exchange are borrowed by it.
+    /// Returns an error unless the field belongs to this exchange: a closure may return any field that it can reach,
+    /// but only those of this exchange are borrowed by it.
     fn one_of_these<'f, T: Element, D: Device>(
         &self,
         field: &'f Field<T, D>,
@@ -148,8 +155,9 @@ impl<'e, F> Pending<'e, F> {
         if self.identities.contains(&field.identity()) { Ok(field) } else { Err(FieldError::NotInExchange) }
     }
 
-    /// The cells that `region` gives for a domain and those beside them that no exchange fills, with all that the block has
-    /// along axes that the pattern does not have. A block that exchanges nothing may hold fewer cells than its domain has.
+    /// The cells that `region` returns for a domain, and those beside them that no exchange fills, with the whole
+    /// extent of the block along axes that the pattern does not have. They are cut to the block, which may hold fewer
+    /// cells than its domain if it exchanges none.
     fn untouched(
         &self,
         layout: &BlockLayout,
@@ -176,13 +184,13 @@ impl<F> Drop for Pending<'_, F> {
         if std::thread::panicking() {
             self.bound.give_up(ExchangeError::Panicking);
         } else if let Err(error) = self.bound.end(Schedule::DefaultStream) {
-            // Not lost: the exchange is poisoned and says so at its next use.
+            // Not lost: the exchange is poisoned, and its next use returns the error.
             tracing::error!(%error, "an exchange failed while its pending exchange was dropped");
         }
     }
 }
 
-/// Ends a pending exchange as a future, from `pending.await`.
+/// A future that finishes a pending exchange; made by `pending.await`.
 #[derive(Debug)]
 pub struct Finish<'e, F> {
     pending: Option<Pending<'e, F>>,
@@ -197,7 +205,7 @@ impl<'e, F> IntoFuture for Pending<'e, F> {
     }
 }
 
-// Nothing in it is pinned.
+// No field is pinned.
 impl<F> Unpin for Finish<'_, F> {}
 
 impl<F> Future for Finish<'_, F> {
@@ -211,7 +219,7 @@ impl<F> Future for Finish<'_, F> {
             return Poll::Ready(pending.finish(Schedule::DefaultStream));
         }
         self.pending = Some(pending);
-        // Nobody else drives the exchange: ask to be polled again.
+        // No other thread need be driving the exchange: ask to be polled again.
         context.waker().wake_by_ref();
         Poll::Pending
     }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::bind::Passing;
+use super::bind::PassedFields;
 use super::bind::bind_fields;
 use super::bind::{Binder, FieldSet};
 use super::options::{BindError, BindOptions, Choice, ExchangeError, Schedule, Traffic};
@@ -14,15 +14,15 @@ use crate::comm::CollectiveCall;
 use crate::device::Pointer;
 use crate::pattern::Pattern;
 
-/// A pattern and the layouts of some fields: messages are laid out, buffers allocated and copies bound, once. The fields
-/// are passed at each start, and may be others each time, as long as they have these layouts.
+/// A pattern bound to the layouts of fields. Making a plan lays out messages, allocates buffers and binds copies, once.
+/// The fields are passed at each start, and may be different ones each time if they have these layouts.
 ///
-/// Use a plan if a field takes part in several exchanges, if it changes places with another one between steps, or if
-/// its memory is a slice that the program uses in between. Only making a plan is collective: at each start, every rank may
-/// pass other fields than the last time, or the same.
+/// Use a plan if a field takes part in several exchanges, if two fields are swapped between steps, or if the memory of
+/// a field is a slice that the program uses in between. Only making a plan is collective: at each start, every rank may
+/// pass different fields or the same ones.
 ///
-/// Cells are packed on their way to other ranks. An [`Exchange`](super::Exchange), which owns its fields, can have neighbours
-/// copy straight from them instead, and so is quicker between ranks that share memory.
+/// A plan packs the cells that it sends to other ranks. From the fields of an [`Exchange`](super::Exchange), which owns
+/// them, neighbours can copy directly, so it is quicker between ranks that share memory.
 ///
 /// # Example
 /// Two exchanges in each step, of (u, v) and of (u, t).
@@ -56,12 +56,12 @@ use crate::pattern::Pattern;
 /// # Ok::<(), haloport_core::RanksError>(())
 /// ```
 pub struct Plan {
-    /// Dropped before what it keeps alive.
+    /// Dropped before the memory that it uses.
     bound: Bound,
     choice: Choice,
     /// The fields of the last start.
-    passing: Passing,
-    /// Where the blocks begin that the copies lead to.
+    passed: PassedFields,
+    /// The addresses of the blocks to which the copies are bound.
     addresses: Vec<Pointer>,
 }
 
@@ -72,8 +72,8 @@ impl fmt::Debug for Plan {
 }
 
 impl Pattern {
-    /// Collective: makes a plan for fields like these: of the same devices, element types and layouts, in the same order.
-    /// See [`Plan`].
+    /// Collective: makes a plan for fields of the same devices, element types and layouts as `fields`, in the same
+    /// order. See [`Plan`].
     ///
     /// # Errors
     /// See [`BindError`]; every rank gets the same error.
@@ -82,30 +82,31 @@ impl Pattern {
     }
 
     /// As [`plan`](Pattern::plan), with options. [`DataPath::Direct`](crate::DataPath::Direct) and
-    /// [`HaloOrder::AxisByAxis`](crate::HaloOrder::AxisByAxis) are no ways for a plan: it takes the next ones that are
-    /// possible.
+    /// [`HaloOrder::AxisByAxis`](crate::HaloOrder::AxisByAxis) are not possible for a plan, which takes the next
+    /// possible path and order instead.
     ///
     /// # Errors
     /// See [`BindError`].
     pub fn plan_with<F: FieldSet>(&self, fields: F, options: BindOptions) -> Result<Plan, BindError> {
-        let (builders, passing, addresses) = Binder::collect_layouts(&fields);
+        let (builders, passed, addresses) = Binder::collect_layouts(&fields);
         let _steps = self.comm().enter(CollectiveCall::Plan { pattern: self.number() })?;
         let (bound, choice) = bind_fields(self, builders, &options)?;
         bound.flight.on_complete(options.on_complete);
-        Ok(Plan { bound, choice, passing, addresses })
+        Ok(Plan { bound, choice, passed, addresses })
     }
 }
 
 impl Plan {
-    /// Starts an exchange of these fields: packs, sends, and returns; neighbours need not have come as far. Not
-    /// collective. If an earlier pending exchange was forgotten, it is completed first.
+    /// Starts an exchange of these fields: packs, sends, and returns without waiting for neighbours. Not collective. If
+    /// an earlier pending exchange was forgotten, completes it first.
     ///
-    /// On the CPU this allocates nothing, whichever fields are passed. On an asynchronous device, if the fields are others
-    /// than the last time, it waits until the last exchange is in place and lays out its copies anew.
+    /// On the CPU this allocates nothing, whichever fields are passed. On an asynchronous device, if the fields are
+    /// different from the last ones, it blocks until the last exchange is in place, and binds its copies to the new
+    /// addresses.
     ///
     /// # Errors
-    /// [`ExchangeError::FieldCount`] and [`ExchangeError::FieldDiffers`] for other fields than those of the plan,
-    /// [`ExchangeError::InFlightElsewhere`]: the plan stays as it was. Others as for
+    /// [`ExchangeError::FieldCount`] and [`ExchangeError::FieldDiffers`] if the fields are not like those of the plan,
+    /// and [`ExchangeError::InFlightElsewhere`]; these leave the plan as it was. Others as for
     /// [`Exchange::start`](super::Exchange::start).
     pub fn start<F: FieldSet>(
         &mut self,
@@ -114,7 +115,7 @@ impl Plan {
     ) -> Result<Pending<'_, F>, ExchangeError> {
         self.take(&fields)?;
         self.bound.start(schedule)?;
-        Ok(Pending::new(&self.bound, &self.passing.identities, PendingFields::Passed(fields)))
+        Ok(Pending::new(&self.bound, &self.passed.identities, PendingFields::Passed(fields)))
     }
 
     /// Starts and finishes an exchange of these fields in one call.
@@ -130,24 +131,24 @@ impl Plan {
     /// Completes an exchange whose pending exchange was forgotten; does nothing otherwise.
     ///
     /// # Errors
-    /// [`ExchangeError`]. If memory that was merely lent was in that exchange, its owner may have it back by now: the exchange
-    /// is given up then, and the plan poisoned.
+    /// [`ExchangeError`]. If that exchange had fields in borrowed memory, whose owner may have it back by now, the
+    /// exchange is abandoned and the plan poisoned.
     pub fn complete(&mut self) -> Result<(), ExchangeError> {
         let status = self.bound.flight.status();
         if status == Status::Idle {
             return Ok(());
         }
-        if matches!(status, Status::Travelling | Status::Arrived) && !self.passing.own_all() {
+        if matches!(status, Status::Travelling | Status::Arrived) && !self.passed.own_all() {
             self.bound.give_up(ExchangeError::Forgotten);
         }
         self.bound.complete()
     }
 
-    /// Blocks until the halos of the last exchange are in place, also for the host. Does nothing if `finish` has seen to
-    /// that: with [`Schedule::Blocking`], and on the CPU.
+    /// Blocks until the halos of the last exchange are in place, also for the host. Does nothing with
+    /// [`Schedule::Blocking`] and on the CPU, where `finish` has waited for that.
     ///
     /// # Errors
-    /// [`ExchangeError`], also of an exchange that has failed since `finish` returned.
+    /// [`ExchangeError`], including that of an exchange that has failed after `finish` returned.
     pub fn synchronize(&mut self) -> Result<(), ExchangeError> {
         self.complete()?;
         self.bound.synchronize()
@@ -158,26 +159,26 @@ impl Plan {
         &self.bound.pattern
     }
 
-    /// What one exchange moves on this rank.
+    /// The amount of data that one exchange moves on this rank.
     pub fn traffic(&self) -> Traffic {
         self.bound.flight.traffic()
     }
 
-    /// How an exchange is done, and why.
+    /// The path and the order of the exchanges.
     pub fn choice(&self) -> &Choice {
         &self.choice
     }
 
-    /// Takes the fields of the next exchange, and has the copies lead to them.
+    /// Collects the fields of the next exchange, and moves the copies to their addresses.
     fn take(&mut self, fields: &impl FieldSet) -> Result<(), ExchangeError> {
         self.complete()?;
-        Binder::pass(fields, &mut self.passing);
-        self.passing.end()?;
-        let Passing { addresses, storages, .. } = &self.passing;
+        Binder::pass(fields, &mut self.passed);
+        self.passed.end()?;
+        let PassedFields { addresses, storages, .. } = &self.passed;
         if *addresses != self.addresses {
             self.bound.wait_for_gates()?;
         }
         let transport = self.bound.pattern.comm().transport();
-        self.bound.flight.carry(&**transport, &mut self.addresses, addresses, storages)
+        self.bound.flight.relocate(&**transport, &mut self.addresses, addresses, storages)
     }
 }

@@ -1,5 +1,4 @@
-//! A whole step, recorded once and replayed: an exchange with work beside it, as one launch where the device
-//! can.
+//! A step, recorded once and replayed: an exchange overlapped with other work, as one launch if the device supports it.
 
 use std::fmt;
 use std::sync::Arc;
@@ -8,38 +7,38 @@ use super::Exchange;
 use super::bind::FieldSet;
 use super::options::{ExchangeError, Schedule, StepError};
 use super::pending::Pending;
-use super::run::capture::Half;
+use super::run::capture::WorkKind;
 use crate::Error;
 use crate::device::DeviceError;
 
 /// A step that [`Exchange::record`] has recorded. It borrows the exchange, and with it the fields.
 ///
-/// Dropping it completes the replay that is in flight first, within the time limit, and waits for the device;
-/// while its thread is panicking the exchange is given up instead, and poisoned.
+/// Dropping it completes the replay in flight, within the time limit, and waits for the device. If its thread is
+/// panicking, the exchange is abandoned and poisoned instead.
 pub struct Step<'e, F> {
     exchange: &'e mut Exchange<F>,
     schedule: Schedule<'e>,
-    work: Box<dyn Work<F> + 'e>,
-    /// Why it is not captured.
+    work: Box<dyn StepWork<F> + 'e>,
+    /// The reason why it is not captured; `None` if it is.
     fallback_reason: Option<String>,
 }
 
-/// The work of a step.
-trait Work<F> {
+/// The caller's work in a step.
+trait StepWork<F> {
     /// While halos travel.
     fn interior(&mut self, pending: &mut Pending<'_, F>) -> Result<(), Error>;
     /// With the halos in place.
     fn boundary(&mut self, fields: &mut F) -> Result<(), Error>;
 }
 
-/// Two functions and what both are given.
+/// The caller's two functions and the context that is passed to both.
 struct Functions<C, I, B> {
     context: C,
     interior: I,
     boundary: B,
 }
 
-impl<F, C, I, B> Work<F> for Functions<C, I, B>
+impl<F, C, I, B> StepWork<F> for Functions<C, I, B>
 where
     I: FnMut(&mut Pending<'_, F>, &mut C) -> Result<(), Error>,
     B: FnMut(&mut F, &mut C) -> Result<(), Error>,
@@ -54,41 +53,39 @@ where
 }
 
 impl<F: FieldSet> Exchange<F> {
-    /// Records a step: what [`overlap`](Exchange::overlap) does with the same arguments, to be done again and
-    /// again by [`Step::replay`]. Nothing is done now. The step keeps `context`, which both functions are
-    /// given; it may be a reference.
+    /// Records a step: [`Step::replay`] then does what [`overlap`](Exchange::overlap) does with the same arguments, as
+    /// often as it is called. No exchange is done here. The step keeps `context`, which is passed to both functions; it
+    /// may be a reference.
     ///
-    /// Where the device can capture work (CUDA), the step is *captured*: packing, `interior`, the wait for
-    /// messages, unpacking and `boundary` are put into the stream of `schedule` with one launch, and nothing
-    /// of that is asked again. Both functions are called here, twice each, and never later. Elsewhere each
-    /// replay calls them anew, and [`fallback_reason`](Step::fallback_reason) says why: a program that is written with steps
-    /// computes the same everywhere.
+    /// If the device can capture work (CUDA), the step is *captured*: one launch puts packing, `interior`, the wait for
+    /// messages, unpacking and `boundary` into the stream of `schedule`. Both functions are called here, twice each,
+    /// and never later. If the step is not captured, each replay calls them, and
+    /// [`fallback_reason`](Step::fallback_reason) returns the reason. The results are the same in both cases.
     ///
-    /// A step is captured for fields of one device, on a stream that was made (CUDA captures no default
-    /// stream), where all that neighbours send comes in messages: as in
-    /// [`DataPath::Messages`](crate::DataPath::Messages), and from everybody who shares no memory with this
-    /// rank; not axis by axis ([`HaloOrder`](crate::HaloOrder)), and not in chunks
-    /// ([`BindOptions::staging_chunk`](crate::BindOptions::staging_chunk)). Ranks may differ. In the time line of a captured step there are its messages, and no packing or
-    /// unpacking. May block; ranks that are threads and share a device have all recorded before one of them
-    /// replays.
+    /// A step is captured if all fields are on one device, the stream of `schedule` is not the default stream (CUDA
+    /// cannot capture that one), and all cells from neighbours come in messages, neither axis by axis
+    /// ([`HaloOrder`](crate::HaloOrder)) nor in chunks
+    /// ([`BindOptions::staging_chunk`](crate::BindOptions::staging_chunk)). Cells come in messages from ranks that
+    /// share no memory with this one, and from all ranks with [`DataPath::Messages`](crate::DataPath::Messages). Some
+    /// ranks may capture a step and others not. The time line of a captured step has its messages, but no packing or
+    /// unpacking. May block. If ranks are threads that share a device, all of them must have recorded before one of
+    /// them replays.
     ///
     /// # Safety
-    /// Each time that it is called, each function puts the same launches, copies and fills into the stream of
-    /// `schedule`, or into others that wait for an event of it first, and it for events of theirs last.
-    /// On a device that may capture work, it does nothing else: it does not wait
-    /// for the device, nor ask whether something is done, nor allocate or free memory of it, nor access cells
-    /// from the host.
+    /// At each call, each function puts the same launches, copies and fills into the stream of `schedule`, or into
+    /// other streams that first wait for an event of this stream, and for whose events this stream waits last. On a
+    /// device that may capture work, a function does nothing else: it neither waits for the device, nor queries events,
+    /// nor allocates or frees memory of the device, nor accesses cells from the host.
     ///
-    /// What was promised for these calls holds for each replay, from then until its work has finished in
-    /// stream order. The kernels, launches, lists of copies and memory that they use live as long as the
-    /// step, and, if that is forgotten, as long as the exchange.
+    /// The safety conditions of these launches, copies and fills hold for each replay, from its call until its work has
+    /// finished in stream order. The kernels, launches, lists of copies and memory that they use live as long as the
+    /// step, or, if the step is forgotten, as long as the exchange.
     ///
     /// # Errors
-    /// [`StepError::Work`] of a function; [`StepError::Exchange`], of which one of the device leaves the exchange as it was.
+    /// [`StepError::Work`] from a function; [`StepError::Exchange`]. A device error leaves the exchange as it was.
     ///
     /// # Example
-    /// Cells that become the mean of their neighbours, ten times; see [`overlap`](Exchange::overlap) for
-    /// more.
+    /// All cells of a domain become their mean, ten times; see [`overlap`](Exchange::overlap) for a longer example.
     ///
     /// ```
     /// use haloport_core::{Field, Grid, Halo, Pattern, Schedule, Split, run_ranks};
@@ -100,7 +97,7 @@ impl<F: FieldSet> Exchange<F> {
     ///     let pattern = Pattern::structured(&comm, &grid, &[mine], &Halo::uniform(1))?;
     ///     let mut exchange = pattern.bind(Field::<f64, _>::new(&CpuDevice::with_threads(1)?, &pattern)?)?;
     ///     exchange.fields_mut().view_mut(0)?.fill_with(|cell, _| (cell[0] % 2) as f64);
-    ///     // SAFETY: nothing is put into a stream. A device that captures would want launches in place of views.
+    ///     // SAFETY: nothing is put into a stream. A device that captures work would need launches instead of views.
     ///     let mut step = unsafe {
     ///         exchange.record(
     ///             Schedule::DefaultStream,
@@ -128,16 +125,16 @@ impl<F: FieldSet> Exchange<F> {
         boundary: impl FnMut(&mut F, &mut C) -> Result<(), Error> + 'e,
     ) -> Result<Step<'e, F>, StepError> {
         self.complete()?;
-        let mut work: Box<dyn Work<F> + 'e> = Box::new(Functions { context, interior, boundary });
+        let mut work: Box<dyn StepWork<F> + 'e> = Box::new(Functions { context, interior, boundary });
         let flight = Arc::clone(&self.bound.flight);
         let mut failed = None;
-        let recorded = flight.record(&schedule, &mut |half| {
+        let recorded = flight.capture(&schedule, &mut |half| {
             let done = match half {
-                Half::Interior => {
+                WorkKind::Interior => {
                     let Exchange { bound, identities, fields, .. } = &mut *self;
-                    work.interior(&mut Pending::of_capture(bound, identities, fields))
+                    work.interior(&mut Pending::for_capture(bound, identities, fields))
                 }
-                Half::Boundary => work.boundary(&mut self.fields),
+                WorkKind::Boundary => work.boundary(&mut self.fields),
             };
             done.map_err(|error| {
                 failed = Some(error);
@@ -153,15 +150,14 @@ impl<F: FieldSet> Exchange<F> {
 }
 
 impl<F: FieldSet> Step<'_, F> {
-    /// Does the step once more. On an asynchronous device it puts work into the stream of the schedule and
-    /// returns, as `start` and `finish` do; a captured step is one launch and one event, and allocates
-    /// nothing.
+    /// Does the step once. On an asynchronous device it puts work into the stream of the schedule and returns, as
+    /// `start` and `finish` do; a captured step is one launch and one event, and allocates nothing.
     ///
-    /// Where the messages of the last replay have not all come yet, it waits for them first, on the host:
-    /// their memory is used again.
+    /// If messages of the last replay have not arrived yet, the host blocks until they have, since their memory is used
+    /// again.
     ///
     /// # Errors
-    /// As for [`Exchange::overlap`]. What fails after it has returned comes out of the next call.
+    /// As for [`Exchange::overlap`]. An error after `replay` has returned is reported by the next call.
     pub fn replay(&mut self) -> Result<(), StepError> {
         let Step { exchange, schedule, work, fallback_reason } = self;
         if fallback_reason.is_some() {
@@ -176,8 +172,7 @@ impl<F: FieldSet> Step<'_, F> {
         Ok(exchange.bound.replay(*schedule)?)
     }
 
-    /// Blocks until the halos of the last replay are in place, and, in a captured step, all of its work is
-    /// done.
+    /// Blocks until the halos of the last replay are in place; for a captured step, until all of its work is done.
     ///
     /// # Errors
     /// As for [`Exchange::synchronize`].
@@ -187,12 +182,13 @@ impl<F: FieldSet> Step<'_, F> {
 }
 
 impl<F> Step<'_, F> {
-    /// Whether a replay is one launch, of what both functions did when the step was recorded.
+    /// Whether the step is captured: a replay is one launch of the work that both functions did when the step was
+    /// recorded.
     pub fn is_captured(&self) -> bool {
         self.fallback_reason.is_none()
     }
 
-    /// Why each replay calls both functions anew; `None` where the step is captured.
+    /// The reason why each replay calls both functions; `None` if the step is captured.
     pub fn fallback_reason(&self) -> Option<&str> {
         self.fallback_reason.as_deref()
     }
@@ -202,8 +198,8 @@ impl<F> Step<'_, F> {
         self.exchange.fields()
     }
 
-    /// The fields, for writing from the host between replays. Replacing one by another field makes every
-    /// later replay an error, until it is put back.
+    /// The fields, for writing from the host between replays. If a field is replaced by another, every later replay is
+    /// an error until it is put back.
     pub fn fields_mut(&mut self) -> &mut F {
         self.exchange.fields_mut()
     }
@@ -212,7 +208,7 @@ impl<F> Step<'_, F> {
 impl<F> Drop for Step<'_, F> {
     fn drop(&mut self) {
         if self.is_captured() {
-            self.exchange.bound.forget_recorded();
+            self.exchange.bound.forget_captured();
         }
     }
 }

@@ -1,13 +1,13 @@
-//! What ranks agree on when a pattern is bound to fields.
+//! The agreement of all ranks when a pattern is bound to fields.
 //!
-//! They agree that they bind the same fields. Then each field of a part travels to a neighbour in one of three ways:
-//! the sender offers, the receiver chooses.
-//! - Where the receiver can reach the sender's field, as a thread of the same process or in memory that processes of a node
-//!   share, it copies straight from the field. Both must own their fields.
-//! - Where they are processes that share memory, the sender packs into it, and the neighbour unpacks from it.
-//! - Otherwise the cells travel in the one message of that part to that neighbour, in one part or, where they lie in a field
-//!   as they would lie there, in parts that are sent from the field itself. A large one that both ends stage in memory of the
-//!   host goes in chunks.
+//! First the ranks agree that they bind the same fields. Then neighbours negotiate the way of each field: the sender
+//! offers, the receiver chooses.
+//! - If the receiver can reach the sender's field, as a thread of the same process or in memory that processes of a
+//!   node share, it copies straight from the field. Both fields must own their memory.
+//! - If the two are processes that share memory, the sender packs into it, and the receiver unpacks from it.
+//! - Otherwise the cells travel in one message of that part to that neighbour. The message is contiguous in a buffer,
+//!   or, if pieces lie in a field as they would lie in the message, these are sent from the field itself. A large
+//!   message that both ends stage in memory of the host is split into chunks.
 
 use std::slice;
 use std::sync::Arc;
@@ -20,19 +20,20 @@ use super::fits::{FieldSignature, difference};
 use super::negotiate::{Negotiated, negotiate};
 use crate::domain::MAX_AXES;
 use crate::exchange::options::{BindError, BindOptions, Choice, DEFAULT_STAGING_CHUNK, DataPath, HaloOrder};
-use crate::exchange::run::axis_by_axis::StagedPart;
+use crate::exchange::run::axis_by_axis::AxisByAxisPart;
 use crate::exchange::run::bound::Bound;
 use crate::exchange::run::flight::Flight;
 use crate::exchange::run::part::Part;
-use crate::exchange::run::trace::{ExchangeTrace, Waits};
+use crate::exchange::run::trace::{ExchangeTrace, HostWaits};
 use crate::field::Storage;
 use crate::pattern::Pattern;
 use crate::transport::Reduction;
 
-/// The most devices of one exchange: each bound way takes as many tags, whatever it is bound to, so that ranks stay in step.
-const MOST_PARTS: usize = 16;
+/// Maximum number of devices of one exchange. Every exchange takes this many tags per axis, so that all ranks take
+/// equally many.
+const MAX_PARTS: usize = 16;
 
-/// What must be the same on all ranks.
+/// The options and fields that must be the same on all ranks.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
 struct Terms {
     path: DataPath,
@@ -41,18 +42,18 @@ struct Terms {
     fields: Vec<Vec<FieldSignature>>,
 }
 
-/// What all ranks have agreed on.
+/// The result of the agreement.
 pub(crate) struct Agreement {
     pattern: Pattern,
     parts: Vec<PartFields>,
-    /// The most bytes of a message that is staged.
+    /// Maximum size of a staged message in bytes.
     chunk: usize,
-    /// The patterns that fill the halos axis by axis, where that is possible and may be taken.
+    /// The patterns that fill the halos axis by axis, if that is possible and allowed.
     steps: Option<Vec<Pattern>>,
     choice: Choice,
 }
 
-/// Collective: binds the fields, and says how the exchange is done.
+/// Collective: binds the fields. Also returns the path and the order of the exchange.
 pub(crate) fn bind_fields(
     pattern: &Pattern,
     parts: Vec<PartFields>,
@@ -62,7 +63,7 @@ pub(crate) fn bind_fields(
     Ok((agreement.bind()?, agreement.choice))
 }
 
-/// Collective: agrees on what is bound, and how it is done.
+/// Collective: checks that all ranks bind the same fields with the same options, and chooses the order.
 fn agree(pattern: &Pattern, parts: Vec<PartFields>, options: &BindOptions) -> Result<Agreement, BindError> {
     let comm = pattern.comm();
     let BindOptions { path, order, .. } = *options;
@@ -74,26 +75,26 @@ fn agree(pattern: &Pattern, parts: Vec<PartFields>, options: &BindOptions) -> Re
     let complaint = disagreement(&mine, &first)
         .or_else(|| {
             let found = parts.len();
-            (found > MOST_PARTS)
-                .then(|| format!("the fields are on {found} devices, expected at most {MOST_PARTS}"))
+            (found > MAX_PARTS)
+                .then(|| format!("the fields are on {found} devices, expected at most {MAX_PARTS}"))
         })
         .or_else(|| parts.iter().find_map(|part| part.misfit(pattern)));
     refuse(comm.agree(complaint)?)?;
 
-    // A rank without blocks knows no shape and agrees with any.
+    // A rank without blocks knows no shape and agrees with all.
     let known: Vec<_> = parts.iter().flat_map(|part| part.shapes(pattern)).collect();
     let mut largest: Vec<u64> = known.iter().flat_map(|(_, shape)| shape.unwrap_or_default()).collect();
     comm.all_reduce(&mut largest, Reduction::Max)?;
     let complaint = known.iter().zip(largest.as_chunks().0).find_map(|((number, known), largest)| {
         let difference = difference(known.as_ref()?, largest)?;
-        Some(format!("field {number} has {difference} on another rank"))
+        Some(format!("field {number} has {difference} on another rank; expected the same on every rank"))
     });
     refuse(comm.agree(complaint)?)?;
 
     let steps = match order {
         HaloOrder::AllNeighbours => None,
         HaloOrder::AxisByAxis | HaloOrder::Quickest => {
-            pattern.axis_by_axis(parts.iter().all(|part| part.goes_on_alone()))?
+            pattern.axis_by_axis(parts.iter().all(|part| part.advances_when_polled()))?
         }
     };
     let order = match (&steps, order) {
@@ -105,28 +106,29 @@ fn agree(pattern: &Pattern, parts: Vec<PartFields>, options: &BindOptions) -> Re
 }
 
 impl Agreement {
-    /// The memory of the fields, where it is not merely lent.
+    /// The memory of the fields that own theirs.
     fn storages(&self) -> Vec<Arc<Storage>> {
         self.parts.iter().flat_map(PartFields::storages).collect()
     }
 
-    /// Collective: settles ways, lays out messages, and binds all copies.
+    /// Collective: negotiates ways, lays out messages, and binds all copies.
     fn bind(&self) -> Result<Bound, BindError> {
         let Agreement { pattern, parts, steps, choice, .. } = self;
         let comm = pattern.comm();
-        let tag = comm.take_tags((MAX_AXES * MOST_PARTS) as u32);
+        let tag = comm.take_tags((MAX_AXES * MAX_PARTS) as u32);
         let at_once = slice::from_ref(pattern);
         let steps = steps.as_deref().filter(|_| choice.order == HaloOrder::AxisByAxis).unwrap_or(at_once);
 
         let trace = ExchangeTrace::next(comm.trace());
-        let mut stages: Vec<Vec<Box<dyn Part>>> = parts.iter().map(|_| Vec::new()).collect();
+        // For each device one part, or one for each axis.
+        let mut built: Vec<Vec<Box<dyn Part>>> = parts.iter().map(|_| Vec::new()).collect();
         let mut failed = None;
-        let mut kept = Vec::new();
+        let mut all_names = Vec::new();
         for (step, pattern) in steps.iter().enumerate() {
-            let tag = tag + (step * MOST_PARTS) as u32;
+            let tag = tag + (step * MAX_PARTS) as u32;
             let Negotiated { parts: ways, names, chunks } =
                 negotiate(pattern, parts, tag, choice.path, self.chunk)?;
-            kept.extend(names);
+            all_names.extend(names);
             let later_chunks = chunks.saturating_sub(1);
             let chunk_tag = comm.take_tags((later_chunks * parts.len()) as u32);
             for (number, (part, mut ways)) in parts.iter().zip(ways).enumerate() {
@@ -134,7 +136,7 @@ impl Agreement {
                 ways.chunk_tag = chunk_tag + (later_chunks * number) as u32;
                 if failed.is_none() {
                     match part.device.build(&part.fields, pattern, tag, ways, trace.as_ref()) {
-                        Ok(built) => stages[number].push(built),
+                        Ok(part) => built[number].push(part),
                         Err(error) => failed = Some(error.to_string()),
                     }
                 }
@@ -142,15 +144,15 @@ impl Agreement {
         }
         let agreed = comm.agree(failed);
         if !matches!(agreed, Ok(Ok(()))) {
-            stages.iter_mut().flatten().for_each(|part| part.abandon(&**comm.transport()));
+            built.iter_mut().flatten().for_each(|part| part.abandon(&**comm.transport()));
         }
         refuse(agreed?)?;
-        drop(kept);
-        let parts = stages.into_iter().filter_map(|mut stages| {
-            if stages.len() > 1 { Some(Box::new(StagedPart::new(stages)) as _) } else { stages.pop() }
+        drop(all_names);
+        let parts = built.into_iter().filter_map(|mut axes| {
+            if axes.len() > 1 { Some(Box::new(AxisByAxisPart::new(axes)) as _) } else { axes.pop() }
         });
         let flight = Arc::new(Flight::new(parts.collect(), self.storages()));
-        Ok(Bound { pattern: pattern.clone(), flight, waits: Waits::new(trace) })
+        Ok(Bound { pattern: pattern.clone(), flight, waits: HostWaits::new(trace) })
     }
 }
 
@@ -158,26 +160,31 @@ fn refuse(agreed: Result<(), String>) -> Result<(), BindError> {
     agreed.map_err(BindError::Refused)
 }
 
+/// Describes in words how the terms of this rank differ from those of rank 0.
 fn disagreement(mine: &Terms, first: &Terms) -> Option<String> {
     if mine == first {
         return None;
     }
+    let differs = |option: &str, here: String, there: String| {
+        Some(format!(
+            "the option `{option}` is {here} here and {there} on rank 0; pass the same on every rank"
+        ))
+    };
     if mine.path != first.path {
-        return Some(format!("the option `path` is {:?}, that of rank 0 {:?}", mine.path, first.path));
+        return differs("path", format!("{:?}", mine.path), format!("{:?}", first.path));
     }
     if mine.order != first.order {
-        return Some(format!("the option `order` is {:?}, that of rank 0 {:?}", mine.order, first.order));
+        return differs("order", format!("{:?}", mine.order), format!("{:?}", first.order));
     }
     if mine.chunk != first.chunk {
-        let (here, there) = (mine.chunk, first.chunk);
-        return Some(format!("the option `staging_chunk` is {here} bytes, that of rank 0 {there} bytes"));
+        return differs("staging_chunk", format!("{} bytes", mine.chunk), format!("{} bytes", first.chunk));
     }
     let show = |parts: &Vec<Vec<FieldSignature>>| {
         let mut fields: Vec<(usize, String)> = parts
             .iter()
             .enumerate()
             .flat_map(|(part, fields)| {
-                fields.iter().map(move |(number, element, vector)| {
+                fields.iter().map(move |FieldSignature { number, element, vector }| {
                     (*number, format!("{element}{vector} (device {part})"))
                 })
             })
@@ -186,5 +193,6 @@ fn disagreement(mine: &Terms, first: &Terms) -> Option<String> {
         let fields: Vec<String> = fields.into_iter().map(|(_, text)| text).collect();
         format!("[{}]", fields.join(", "))
     };
-    Some(format!("the fields are {} here and {} on rank 0", show(&mine.fields), show(&first.fields)))
+    let (here, there) = (show(&mine.fields), show(&first.fields));
+    Some(format!("the fields are {here} here and {there} on rank 0; bind the same fields on every rank"))
 }

@@ -1,4 +1,4 @@
-//! The part of a device, bound: its messages laid out, its buffers, and every copy of every later exchange.
+//! Building the part of a device: its messages, buffers, windows, and all copies of later exchanges.
 
 use std::sync::Arc;
 
@@ -18,8 +18,8 @@ use crate::exchange::run::unpacked::Unpacked;
 use crate::field::BoundField;
 use crate::pattern::Pattern;
 
-/// On asynchronous devices, a rank's copies to itself of up to this many bytes go along with the unpacking: a launch of their
-/// own takes as long as they do.
+/// Maximum size in bytes of a rank's copies to itself that are merged into the unpacking on asynchronous devices. For
+/// so few bytes, a launch of their own would take as long as the copies.
 const OWN_BYTES_WITH_UNPACKING: usize = 1 << 20;
 
 impl<D: Device> PartDevice for D {
@@ -32,7 +32,7 @@ impl<D: Device> PartDevice for D {
     }
 
     unsafe fn import(&self, token: &[u8]) -> Result<ImportedMemory, DeviceError> {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees it.
         let buffer = unsafe { Device::import(self, token)? };
         Ok(ImportedMemory { pointer: buffer.pointer(), bytes: buffer.bytes(), owner: Arc::new(buffer) })
     }
@@ -62,8 +62,8 @@ fn build<D: Device>(
     let reached = device.info().host_accessible || transport.info().device_memory;
     let sets = MessageSets::new(fields, pattern, ways, reached);
     let mut streams = OwnStreams::new(device)?;
-    // Packing, copies to oneself and unpacking, what is copied from each neighbour, and chunks.
-    let launches = 2 + ways.borrowed.len() * 2 + sets.groups.len() + sets.chunks.messages.len();
+    // The copies of own cells, the unpacking, up to two windows from each neighbour, the packing, and received chunks.
+    let launches = 2 + ways.receives.len() * 2 + sets.groups.len() + sets.chunks.messages.len();
     let trace = PartTrace::new(trace, device, &streams, launches)?;
     let BoundWindows { windows, packed, shared_bytes, direct_bytes } =
         bind_windows(device, fields, pattern, ways, &trace)?;
@@ -78,7 +78,7 @@ fn build<D: Device>(
     }
     let first_pack = messages.groups[0].pack.first().map_or(0, CopyList::bytes);
     let largest = first_pack.max(bytes(&own_cells)).max(bytes(&messages.unpack)).max(direct_bytes);
-    streams.suit(device, largest, if comm.has_threads() { comm.size() } else { 1 });
+    streams.drop_immediate_if_slower(device, largest, if comm.has_threads() { comm.size() } else { 1 });
     let own_cells = CopyList::bind(device, Purpose::OwnCells, own_cells, None)?;
     let (before, moved) = (device.create_event(false)?, device.create_event(false)?);
     let unpacked = Unpacked::new(device, fields)?;
@@ -92,7 +92,7 @@ fn build<D: Device>(
     };
     Ok(DevicePart {
         device: device.clone(),
-        recorded: None,
+        captured: None,
         streams,
         messages,
         windows,

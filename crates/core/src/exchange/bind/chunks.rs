@@ -1,26 +1,26 @@
-//! Messages that are staged in chunks: which are, and how they are cut.
+//! Splitting staged messages into chunks.
 //!
-//! A device that goes on by itself, and whose memory the transport cannot read, packs messages into memory of the host. A
-//! message that is larger than a chunk is packed chunk by chunk if the neighbour stages as well, so that the next chunk is
-//! packed, and the one before unpacked, while one is on the wire.
+//! An asynchronous device whose memory the transport cannot read stages messages: it packs them into memory of the
+//! host. If the neighbour stages as well, a message larger than a chunk is packed, sent and unpacked chunk by chunk.
+//! While one chunk is on the wire, the sender packs the next and the receiver unpacks the one before.
 
 use super::fields::PartFields;
 use super::offer::Offer;
-use crate::exchange::layout::cut::{Extents, cut};
+use crate::exchange::layout::cut::{PackedShape, cut};
 use crate::exchange::layout::messages::{MessageSet, PackedCells, cells_of, targets};
 use crate::exchange::options::Way;
 use crate::field::BoundField;
 use crate::pattern::Pattern;
 
 impl PartFields {
-    /// Whether messages are staged, so that they may go in chunks.
-    pub(crate) fn stages(&self, pattern: &Pattern) -> bool {
+    /// Whether messages of this device are staged, and so may be split.
+    pub(crate) fn is_staged(&self, pattern: &Pattern) -> bool {
         let info = self.device.info();
         info.asynchronous && !info.host_accessible && !pattern.comm().info().device_memory
     }
 
-    /// If both ends stage the message from `peer` and it has more than `chunk` bytes, has it come in chunks. The number of
-    /// chunks; 0 if it comes whole.
+    /// Splits the message from `peer` into chunks if both ends stage it and it is larger than `chunk` bytes. Returns
+    /// the number of chunks; 0 if the message is not split.
     pub(crate) fn set_chunks(
         &self,
         pattern: &Pattern,
@@ -29,12 +29,11 @@ impl PartFields {
         offer: &Offer,
         ways: &mut [Way],
     ) -> usize {
-        if !(offer.stages && self.stages(pattern)) {
+        if !(offer.is_staged && self.is_staged(pattern)) {
             return 0;
         }
-        let order = |position: usize| offer.fields[position].order;
-        let travels = |position: usize| (ways[position] == Way::Message).then(|| order(position));
-        let cells = cells_of(&self.fields, travels, targets(pattern, peer));
+        let order = |position: usize| (ways[position] == Way::Message).then(|| offer.fields[position].order);
+        let cells = cells_of(&self.fields, order, targets(pattern, peer));
         let mut whole = MessageSet::new();
         whole.add(peer, None, cells.clone(), &self.fields);
         if whole.bytes <= chunk {
@@ -49,13 +48,13 @@ impl PartFields {
     }
 }
 
-/// The cells of a message, cut into chunks of at most so many `bytes`.
+/// Splits the cells of a message into chunks of at most `bytes`.
 pub(crate) fn in_chunks(
     whole: Vec<PackedCells>,
     fields: &[(usize, BoundField)],
     bytes: usize,
 ) -> Vec<Vec<PackedCells>> {
-    let extents = whole.iter().map(|packed| Extents {
+    let extents = whole.iter().map(|packed| PackedShape {
         along: packed.cells.extents(&packed.orientation),
         order: packed.order,
         element_bytes: fields[packed.field].1.element.bytes(),

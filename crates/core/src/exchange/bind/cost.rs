@@ -1,17 +1,17 @@
-//! The order in which halos are filled, if nothing was measured.
+//! The quicker order in which halos are filled.
 //!
-//! Axis by axis, edges and corners are no copies of their own. Where ranks are neighbours along one axis alone, nobody waits
-//! more often, and it took 0.7 to 1.0 times as long: it is taken where it is possible. Where they are neighbours along
-//! several, they would wait for each other once for each, also for one who is late, and nothing of that could be hidden behind
-//! computations: halos are filled at once.
+//! Axis by axis, edges and corners need no copies of their own. If ranks are neighbours along one axis only, they wait
+//! no more often than otherwise, and the exchange took 0.7 to 1.0 times as long: it is chosen if possible. If ranks are
+//! neighbours along several axes, they would wait for each other once per axis, also for a rank that is late, and
+//! computations could not hide these waits: halos are filled all at once.
 //!
-//! The figures are of the same measurements as those of [paths](crate::field), see `field/load.rs`.
+//! The figures are from the same measurements as those of [paths](crate::field), see `field/load.rs`.
 
 use crate::exchange::options::HaloOrder;
 use crate::pattern::Pattern;
 use crate::transport::{Reduction, TransportError};
 
-/// Collective: the quicker order, where halos can be filled along one axis after the other, as `steps` do.
+/// Collective: chooses the order, given the patterns (`steps`) that fill the halos axis by axis.
 pub(crate) fn quicker_order(steps: &[Pattern]) -> Result<HaloOrder, TransportError> {
     let Some(first) = steps.first() else { return Ok(HaloOrder::AllNeighbours) };
     let comm = first.comm();

@@ -1,18 +1,18 @@
-//! Memory of devices that processes reach in each other.
+//! Device memory that one process exports and another imports.
 //!
-//! A driver must not be asked to free memory that another process still reaches. So the reader says, in memory that both
-//! share, when it has let go, and the owner keeps what it has exported until then: where it would have to wait, in a list
-//! that is looked through whenever an exchange is bound or dropped. Neither waits for the other.
+//! A driver must not free memory that another process still has mapped. So the reader sets a flag, in memory that both
+//! share, when it has released the memory, and the owner keeps the memory until then. Neither waits for the other:
+//! memory that cannot be freed yet goes into a list, which is checked whenever an exchange is bound or dropped.
 
 use std::any::Any;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::exchange::layout::segment::ReleaseFlag;
 
-/// What owns some memory.
+/// The owners of some memory.
 type Owners = Vec<Arc<dyn Any + Send + Sync>>;
 
-/// The reader's memory of another process: it is let go of on drop.
+/// Memory of another process, mapped by the reader. Dropping it releases the memory.
 pub(crate) struct Imported {
     memory: Owners,
     released: ReleaseFlag,
@@ -31,14 +31,14 @@ impl Drop for Imported {
     }
 }
 
-/// The owner's memory that another process reaches: it outlives this until that has let go of it.
+/// Memory that another process has mapped, kept by the owner. It outlives this value until the reader has released it.
 pub(crate) struct Exported {
     memory: Owners,
     released: ReleaseFlag,
 }
 
-/// What was exported and is wanted here no more.
-static KEPT: Mutex<Vec<Exported>> = Mutex::new(Vec::new());
+/// Memory that its owner has dropped but the reader has not yet released.
+static UNRELEASED: Mutex<Vec<Exported>> = Mutex::new(Vec::new());
 
 impl Exported {
     pub(crate) fn new(memory: Owners, released: ReleaseFlag) -> Exported {
@@ -51,17 +51,18 @@ impl Drop for Exported {
         if self.memory.is_empty() {
             return;
         }
-        let kept = Exported { memory: std::mem::take(&mut self.memory), released: self.released.clone() };
-        KEPT.lock().unwrap_or_else(PoisonError::into_inner).push(kept);
+        let exported = Exported { memory: std::mem::take(&mut self.memory), released: self.released.clone() };
+        UNRELEASED.lock().unwrap_or_else(PoisonError::into_inner).push(exported);
         free_released();
     }
 }
 
-/// Frees what is kept for nobody any more.
+/// Frees memory that readers have released.
 pub(crate) fn free_released() {
-    let mut kept = KEPT.lock().unwrap_or_else(PoisonError::into_inner);
-    let mut done: Vec<Exported> = kept.extract_if(.., |kept| kept.released.is_set()).collect();
-    drop(kept);
-    // Here, and not kept a second time.
-    done.iter_mut().for_each(|exported| exported.memory.clear());
+    let mut unreleased = UNRELEASED.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut released: Vec<Exported> =
+        unreleased.extract_if(.., |exported| exported.released.is_set()).collect();
+    drop(unreleased);
+    // Freed here, so that dropping them does not add them to the list again.
+    released.iter_mut().for_each(|exported| exported.memory.clear());
 }

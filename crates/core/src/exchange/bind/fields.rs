@@ -15,11 +15,11 @@ use crate::transport::TransportError;
 /// The fields of one device, before they are bound.
 pub(crate) struct PartFields {
     pub(crate) device: Box<dyn PartDevice>,
-    /// Each with its number within the exchange.
+    /// Each with its number in the exchange.
     pub(crate) fields: Vec<(usize, BoundField)>,
 }
 
-/// What binding needs of a device, whatever its type.
+/// The operations of a device that binding needs, independent of the device's type.
 pub(crate) trait PartDevice {
     fn info(&self) -> &DeviceInfo;
 
@@ -43,14 +43,14 @@ pub(crate) trait PartDevice {
     ) -> Result<Box<dyn Part>, BuildError>;
 }
 
-/// Memory of a device of another process.
+/// Device memory of another process.
 pub(crate) struct ImportedMemory {
     pub(crate) pointer: Pointer,
     pub(crate) bytes: usize,
     pub(crate) owner: Arc<dyn Any + Send + Sync>,
 }
 
-/// Why this rank could not build a part.
+/// Why a part could not be built.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum BuildError {
     #[error(transparent)]
@@ -60,28 +60,33 @@ pub(crate) enum BuildError {
 }
 
 impl PartFields {
-    /// What must be the same on all ranks.
+    /// The properties of each field that must be the same on all ranks.
     pub(crate) fn signature(&self) -> Vec<FieldSignature> {
-        self.fields.iter().map(|(number, field)| (*number, field.element, field.vector.clone())).collect()
+        let signatures = self.fields.iter().map(|(number, field)| FieldSignature {
+            number: *number,
+            element: field.element,
+            vector: field.vector.clone(),
+        });
+        signatures.collect()
     }
 
-    /// The number and the shape of each field; `None` on a rank that has no block of it.
+    /// The number and the shape of each field; the shape is `None` on a rank without blocks.
     pub(crate) fn shapes(&self, pattern: &Pattern) -> Vec<(usize, Option<FieldShape>)> {
         let first = |field: &BoundField| field.blocks.first().map(|(_, layout)| shape(pattern, layout));
         self.fields.iter().map(|(number, field)| (*number, first(field))).collect()
     }
 
-    /// The memory of the fields, where it is not merely lent.
+    /// The memory of the fields that own theirs.
     pub(crate) fn storages(&self) -> impl Iterator<Item = Arc<Storage>> {
         self.fields.iter().filter_map(|(_, field)| field.storage.clone())
     }
 
-    /// Whether an exchange can go from one step to the next whenever it is polled.
-    pub(crate) fn goes_on_alone(&self) -> bool {
+    /// Whether an exchange can go on to the next axis whenever it is polled, so that halos may be filled axis by axis.
+    pub(crate) fn advances_when_polled(&self) -> bool {
         self.device.info().runs_on_host() && self.fields.iter().all(|(_, field)| field.storage.is_some())
     }
 
-    /// What does not fit the pattern, in words.
+    /// Describes in words the first field that does not fit the pattern.
     pub(crate) fn misfit(&self, pattern: &Pattern) -> Option<String> {
         self.fields.iter().find_map(|(number, field)| misfit(pattern, *number, field))
     }

@@ -1,21 +1,29 @@
-//! What ranks must agree on about the fields that are bound, and what fits a pattern.
+//! Checks that fields are the same on all ranks and fit the pattern.
+
+use serde::{Deserialize, Serialize};
 
 use crate::domain::MAX_AXES;
 use crate::element::ElementType;
 use crate::field::{BlockLayout, BoundField, VectorAxes};
 use crate::pattern::Pattern;
 
-/// What all ranks must agree on about one field: its number, its element type and its vectors.
-pub(crate) type FieldSignature = (usize, ElementType, VectorAxes);
+/// The properties of a field that must be the same on all ranks and that a rank without blocks knows, too.
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct FieldSignature {
+    /// The number of the field in the exchange.
+    pub(crate) number: usize,
+    pub(crate) element: ElementType,
+    pub(crate) vector: VectorAxes,
+}
 
 /// The number of entries of a [`FieldShape`].
 const SHAPE_ENTRIES: usize = 2 * MAX_AXES;
 
-/// What else all ranks must agree on about a field: its components, its axes, and along each axis beside that of
-/// unstructured cells how many levels are exchanged, from which one on.
+/// The other properties of a field that must be the same on all ranks: the number of components, the number of axes,
+/// and, for unstructured cells, along each further axis the number of exchanged levels and the first of them.
 pub(crate) type FieldShape = [u64; SHAPE_ENTRIES];
 
-/// The first entry in which two shapes differ, in words.
+/// Describes in words the first entry in which two shapes differ.
 pub(crate) fn difference(here: &FieldShape, there: &FieldShape) -> Option<String> {
     let entry = (0..SHAPE_ENTRIES).find(|&entry| here[entry] != there[entry])?;
     let (here, there) = (here[entry] as i64, there[entry] as i64);
@@ -24,12 +32,12 @@ pub(crate) fn difference(here: &FieldShape, there: &FieldShape) -> Option<String
         (1, _) => format!("{here} axes here and {there}"),
         (_, axis) if entry % 2 == 0 => format!("{here} exchanged levels along axis {axis} here and {there}"),
         (_, axis) => {
-            format!("the exchanged levels along axis {axis} from {here} on here and from {there} on")
+            format!("exchanged levels along axis {axis} that begin at {here} here and at {there}")
         }
     })
 }
 
-/// The shape of a field. Of the axes of a grid, the pattern has seen to it that all agree.
+/// Returns the shape of a field. The axes of a grid are left out: the pattern has already checked them.
 pub(crate) fn shape(pattern: &Pattern, layout: &BlockLayout) -> FieldShape {
     let mut shape = FieldShape::default();
     shape[0] = layout.components() as u64;
@@ -43,7 +51,8 @@ pub(crate) fn shape(pattern: &Pattern, layout: &BlockLayout) -> FieldShape {
     shape
 }
 
-/// Checks that a field has a block for each domain, with the cells that the domain owns and those of its halo.
+/// Checks that a field has a block for each domain that holds the domain's own cells and its halo. Describes the first
+/// misfit in words.
 pub(crate) fn misfit(pattern: &Pattern, number: usize, field: &BoundField) -> Option<String> {
     let domains = pattern.domain_count();
     if field.blocks.len() != domains {
@@ -78,7 +87,9 @@ pub(crate) fn misfit(pattern: &Pattern, number: usize, field: &BoundField) -> Op
         }
         if !layout.allocated().is_empty() && pointer.as_ptr().addr() % field.alignment != 0 {
             let alignment = field.alignment;
-            return Some(format!("field {number} is not aligned to {alignment} bytes, as its elements are"));
+            return Some(format!(
+                "field {number} is not aligned in memory, expected the alignment of its elements, {alignment} bytes"
+            ));
         }
         let mut targets = pattern.receives().values().flatten().filter(|piece| piece.target_domain == domain);
         let allocated = layout.allocated();

@@ -1,56 +1,61 @@
-//! Where fields lie in memory that processes of a node reach, and as a neighbour sees them.
+//! Fields in memory that other processes of the node can map: handles of our own fields, and mapping those of
+//! neighbours.
 
 use std::any::Any;
 use std::sync::Arc;
 
 use super::fields::PartFields;
-use super::offer::{FieldPlace, LentBlock, Token};
+use super::offer::{FieldHandle, LentBlock, MemoryToken};
 use crate::device::{DeviceError, Pointer};
 use crate::element::ElementType;
 use crate::field::{BlockLayout, BoundField, ranges_of};
 use crate::pattern::{Pattern, Piece};
 use crate::transport::{Lease, SharedMemory, TransportError};
 
-/// The blocks of a neighbour's field as this process sees them, and what owns their memory here.
-type Mapped = (Vec<LentBlock>, Arc<dyn Any + Send + Sync>);
+/// A neighbour's field, mapped by this process.
+pub(crate) struct MappedField {
+    pub(crate) blocks: Vec<LentBlock>,
+    /// Owns the mapping.
+    pub(crate) owner: Arc<dyn Any + Send + Sync>,
+}
 
 impl PartFields {
-    /// Where the blocks of a field lie in memory that processes of this node reach, if all that is sent does.
-    pub(crate) fn field_place(&self, field: &BoundField, sent: &[Piece]) -> Option<FieldPlace> {
+    /// Returns a handle by which other processes of this node can map a field; `None` if they cannot map all cells that
+    /// are `sent`.
+    pub(crate) fn field_handle(&self, field: &BoundField, sent: &[Piece]) -> Option<FieldHandle> {
         let storage = field.storage.as_ref()?;
         if self.device.info().runs_on_host() {
             let Lease { memory, token, .. } = storage.lease()?;
             let blocks = blocks_from(memory.pointer(), field);
             let all = shares(memory, sent, &blocks, field.element);
-            return all.then(|| FieldPlace { memory: Token::Shared(token.clone()), blocks });
+            return all.then(|| FieldHandle { memory: MemoryToken::Shared(token.clone()), blocks });
         }
         let memory = storage.allocated().filter(|_| self.device.info().capabilities.memory_export)?;
         match memory.export() {
-            Ok(token) => Some(FieldPlace {
-                memory: Token::Exported(self.device.info().id.backend.to_string(), token),
+            Ok(token) => Some(FieldHandle {
+                memory: MemoryToken::Exported(self.device.info().id.backend.to_string(), token),
                 blocks: blocks_from(memory.begin(), field),
             }),
             Err(DeviceError::Unsupported { .. }) => None,
             Err(error) => {
-                tracing::warn!(%error, "other processes get a field in messages, since its memory cannot be exported");
+                tracing::warn!(%error, "sending a field to other processes in messages: its memory cannot be exported");
                 None
             }
         }
     }
 
-    /// The blocks of a field of `peer` as this process sees them, and what owns their memory here; `None` where they
-    /// cannot be reached, or not all that the peer sends.
+    /// Maps a field of `peer`; returns `None` if not all cells that the peer sends can be reached.
     pub(crate) fn map_field(
         &self,
         pattern: &Pattern,
         peer: usize,
         position: usize,
-        FieldPlace { memory, blocks }: &FieldPlace,
-    ) -> Result<Option<Mapped>, TransportError> {
+        FieldHandle { memory, blocks }: &FieldHandle,
+    ) -> Result<Option<MappedField>, TransportError> {
         let on_host = self.device.info().runs_on_host();
         let element = self.fields[position].1.element;
         let (begin, owner): (Pointer, Arc<dyn Any + Send + Sync>) = match memory {
-            Token::Shared(token) if on_host => {
+            MemoryToken::Shared(token) if on_host => {
                 let Some(memory) = pattern.comm().transport().map(peer, token)? else { return Ok(None) };
                 let pieces = pattern.receives().get(&peer).map_or(&[][..], Vec::as_slice);
                 if !shares(&memory, pieces, blocks, element) {
@@ -58,12 +63,14 @@ impl PartFields {
                 }
                 (memory.pointer(), Arc::new(memory))
             }
-            Token::Exported(backend, token) if !on_host && *backend == self.device.info().id.backend => {
-                // SAFETY: the peer keeps it until we have said that we have let go of it: see `exported`.
+            MemoryToken::Exported(backend, token)
+                if !on_host && *backend == self.device.info().id.backend =>
+            {
+                // SAFETY: the peer keeps it until we have released it: see `exported`.
                 let memory = match unsafe { self.device.import(token) } {
                     Ok(memory) => memory,
                     Err(error) => {
-                        tracing::warn!(%error, peer, "a field comes in messages, since its memory cannot be reached");
+                        tracing::warn!(%error, peer, "receiving a field in messages: its memory cannot be imported");
                         return Ok(None);
                     }
                 };
@@ -81,18 +88,18 @@ impl PartFields {
             pointer: begin.offset(*offset as isize),
             layout: layout.clone(),
         });
-        Ok(Some((lent.collect(), owner)))
+        Ok(Some(MappedField { blocks: lent.collect(), owner }))
     }
 }
 
-/// The blocks of a field, counted in bytes from `begin`.
+/// The offset of each block of a field in bytes from `begin`, and its layout.
 fn blocks_from(begin: Pointer, field: &BoundField) -> Vec<(i64, BlockLayout)> {
     let begin = begin.as_ptr().addr() as i64;
     let from_begin = |pointer: Pointer| pointer.as_ptr().addr() as i64 - begin;
     field.blocks.iter().map(|(pointer, layout)| (from_begin(*pointer), layout.clone())).collect()
 }
 
-/// Whether all elements of all blocks lie within so many bytes.
+/// Whether all elements of all blocks lie within `bytes`.
 fn lie_within(bytes: usize, blocks: &[(i64, BlockLayout)], element: ElementType) -> bool {
     let size = element.bytes() as i64;
     blocks.iter().all(|(begin, layout)| {
@@ -103,7 +110,7 @@ fn lie_within(bytes: usize, blocks: &[(i64, BlockLayout)], element: ElementType)
     })
 }
 
-/// Whether the cells of `pieces` can be read from what is shared of `memory`.
+/// Whether the shared part of `memory` holds the cells of `pieces`.
 fn shares(
     memory: &SharedMemory,
     pieces: &[Piece],

@@ -1,7 +1,7 @@
-//! Which messages a part sends and receives, and in which groups they are packed.
+//! The messages that a part sends and receives, and the groups in which they are packed.
 
 use super::chunks::in_chunks;
-use super::offer::PartWays;
+use super::offer::{PartWays, ReceiveWays, SendWays};
 use crate::exchange::layout::messages::{MessageLayout, MessageSet, cells_of, sources, targets};
 use crate::exchange::options::{Traffic, Way};
 use crate::field::BoundField;
@@ -9,16 +9,17 @@ use crate::pattern::Pattern;
 
 /// All messages of a part, laid out.
 pub(crate) struct MessageSets {
-    /// The messages that go whole and the first chunk of each other one, then the second chunks, and so on.
+    /// Sent messages by group: first all unsplit messages and all first chunks, then all second chunks, and so on.
     pub(crate) groups: Vec<MessageSet>,
-    /// What comes whole.
+    /// Received messages that are not split.
     pub(crate) whole: MessageSet,
-    /// What comes in chunks.
+    /// Received chunks.
     pub(crate) chunks: MessageSet,
 }
 
 impl MessageSets {
-    /// Of all fields that go in messages by `ways`. `reached`: the transport reaches memory of the device.
+    /// Lays out the messages of all fields that travel in messages by `ways`. `reached`: the transport can reach the
+    /// memory of the device.
     pub(crate) fn new(
         fields: &[(usize, BoundField)],
         pattern: &Pattern,
@@ -27,10 +28,10 @@ impl MessageSets {
     ) -> MessageSets {
         let empty = MessageSet::new;
         let mut sets = MessageSets { groups: vec![empty()], whole: empty(), chunks: empty() };
-        for (&peer, (of_fields, _)) in &ways.lent {
+        for (&peer, SendWays { ways: chosen, .. }) in &ways.sends {
             let cells = || sources(pattern, peer);
             let order = |position: usize| fields[position].1.memory_order();
-            let by = |way: Way| move |position: usize| (of_fields[position] == way).then(|| order(position));
+            let by = |way: Way| move |position: usize| (chosen[position] == way).then(|| order(position));
             let chunks = in_chunks(cells_of(fields, by(Way::Chunks), cells()), fields, ways.chunk);
             sets.groups.resize_with(sets.groups.len().max(chunks.len()), empty);
             for (number, (group, chunk)) in sets.groups.iter_mut().zip(chunks).enumerate() {
@@ -38,23 +39,23 @@ impl MessageSets {
             }
             let first = &mut sets.groups[0];
             first.add(peer, None, cells_of(fields, by(Way::Message), cells()), fields);
-            first.add_apart(peer, fields, by(Way::Apart), cells(), reached);
+            first.add_piece_by_piece(peer, fields, by(Way::PieceByPiece), cells(), reached);
         }
-        for (&peer, (offer, of_fields, _)) in &ways.borrowed {
+        for (&peer, ReceiveWays { offer, ways: chosen, .. }) in &ways.receives {
             let cells = || targets(pattern, peer);
             let order = |position: usize| offer.fields[position].order;
-            let by = |way: Way| move |position: usize| (of_fields[position] == way).then(|| order(position));
+            let by = |way: Way| move |position: usize| (chosen[position] == way).then(|| order(position));
             let chunks = in_chunks(cells_of(fields, by(Way::Chunks), cells()), fields, ways.chunk);
             for (number, chunk) in chunks.into_iter().enumerate() {
                 sets.chunks.add(peer, Some(number), chunk, fields);
             }
             sets.whole.add(peer, None, cells_of(fields, by(Way::Message), cells()), fields);
-            sets.whole.add_apart(peer, fields, by(Way::Apart), cells(), reached);
+            sets.whole.add_piece_by_piece(peer, fields, by(Way::PieceByPiece), cells(), reached);
         }
         sets
     }
 
-    /// What the messages move.
+    /// The traffic of the messages.
     pub(crate) fn traffic(&self) -> Traffic {
         let in_fields = |message: &MessageLayout| message.in_fields().map(|(_, bytes)| bytes).sum::<usize>();
         let sent = || self.groups.iter().flat_map(|group| &group.messages);
@@ -69,7 +70,7 @@ impl MessageSets {
         }
     }
 
-    /// The fields that messages lie in, by their place in the part.
+    /// The positions in the part of all fields that stretches of messages lie in.
     pub(crate) fn fields_in_place(&self) -> Vec<usize> {
         let all = self.groups.iter().flat_map(|group| &group.messages).chain(&self.whole.messages);
         let mut fields: Vec<usize> = all.flat_map(MessageLayout::in_fields).map(|(field, _)| field).collect();

@@ -1,4 +1,4 @@
-//! The messages of a part: bound to the copies that pack and unpack them, and opened.
+//! Binding the messages of a part: the copies that pack and unpack them, and their channels.
 
 use std::cmp::Reverse;
 use std::sync::Arc;
@@ -21,33 +21,34 @@ pub(crate) struct BoundMessages<D: Device> {
     sends: Vec<BoundMessage<D>>,
     receives: Vec<BoundMessage<D>>,
     pub(crate) groups: Vec<Group<D>>,
-    /// What unpacks all messages without copies of their own.
+    /// The copies that unpack all messages without a list of their own.
     pub(crate) unpack: Vec<CopyItem>,
-    /// The bytes that come in these.
+    /// The size of these messages in the buffer, in bytes.
     unpack_bytes: usize,
     chunks: Option<ReceivedChunks<D>>,
     buffers: Buffers<D>,
 }
 
-/// One message, and what packs or unpacks it, if that is done on its own.
+/// One message.
 struct BoundMessage<D: Device> {
     layout: MessageLayout,
+    /// The copies that pack or unpack it, if it has a list of its own.
     copies: Option<CopyList<D>>,
-    /// Whether it is copied to or from memory that is merely borrowed.
+    /// Whether it is copied to or from borrowed memory.
     is_borrowed: bool,
 }
 
-/// Where the messages of a part are opened.
+/// The transport and the tags with which the channels of a part are opened.
 pub(crate) struct Channels<'t> {
     pub(crate) transport: &'t dyn Transport,
     /// The tag of the part.
     pub(crate) tag: u32,
-    /// The first tag of later chunks.
+    /// The tag of the second chunk; later ones follow.
     pub(crate) chunk_tag: u32,
 }
 
-/// Binds the messages of `sets`. `packed` is what packs one and the other of the messages in shared memory, along with the
-/// first group. `reached`: the transport reaches memory of the device.
+/// Binds the messages of `sets`. `packed` are the copies to the two messages in shared memory, which are packed along
+/// with the first group. `reached`: the transport can reach the memory of the device.
 pub(crate) fn bind_messages<D: Device>(
     device: &D,
     fields: &[(usize, BoundField)],
@@ -59,9 +60,9 @@ pub(crate) fn bind_messages<D: Device>(
     let sent_bytes = sets.groups[1..].iter_mut().fold(first_bytes, |end, group| group.move_behind(end));
     let received_bytes = sets.chunks.move_behind(unpack_bytes);
     let buffers = Buffers::new(device, sent_bytes, received_bytes, reached)?;
-    // Several threads, or a device that goes on by itself, have more to do with all messages at once.
+    // Several threads, or an asynchronous device, are faster with the copies of all messages at once.
     let one_by_one = device.info().runs_on_host() && device.info().compute_units == 1;
-    let binder = Binder { device, fields, buffers: &buffers, one_by_one };
+    let binder = MessageBinder { device, fields, buffers: &buffers, one_by_one };
 
     let (mut sends, first_copies) = binder.bind(&sets.groups[0], Direction::Send)?;
     let mut groups = vec![binder.first_group(sends.len(), first_bytes, first_copies, packed)?];
@@ -83,8 +84,8 @@ pub(crate) fn bind_messages<D: Device>(
 }
 
 impl<D: Device> BoundMessages<D> {
-    /// Opens the channels of all messages, parts of which lie in the `fields` at these places. If one cannot be opened, closes
-    /// those that are.
+    /// Opens the channels of all messages. `in_place` lists the positions of the `fields` that stretches of messages
+    /// lie in. If a channel cannot be opened, closes those that are open.
     pub(crate) fn open(
         self,
         device: &D,
@@ -94,12 +95,12 @@ impl<D: Device> BoundMessages<D> {
         trace: &PartTrace<D>,
     ) -> Result<Messages<D>, BuildError> {
         let BoundMessages { sends, receives, groups, unpack, unpack_bytes, chunks, buffers } = self;
-        let detour = buffers.detour(Direction::Receive, 0..unpack_bytes);
+        let host_copy = buffers.host_copy(Direction::Receive, 0..unpack_bytes);
         let mut messages = Messages {
             sends: Vec::with_capacity(sends.len()),
             receives: Vec::with_capacity(receives.len()),
             groups,
-            unpack: CopyList::bind(device, Purpose::Unpacking, unpack, detour)?,
+            unpack: CopyList::bind(device, Purpose::Unpacking, unpack, host_copy)?,
             groups_sent: 0,
             chunks,
             buffers: Arc::new(buffers),
@@ -112,7 +113,11 @@ impl<D: Device> BoundMessages<D> {
             }
             for BoundMessage { layout, copies, is_borrowed } in receives {
                 let message = messages.open(device, &layout, Direction::Receive, channels, trace)?;
-                messages.receives.push(ReceivedMessage { message, unpack: copies, late: is_borrowed });
+                messages.receives.push(ReceivedMessage {
+                    message,
+                    unpack: copies,
+                    only_in_finish: is_borrowed,
+                });
             }
             Ok(())
         })();
@@ -144,39 +149,40 @@ impl<D: Device> Messages<D> {
         });
         let ranges: Vec<_> = ranges.collect();
         let (peer, bytes, tag) = (layout.peer, layout.bytes(), layout.tag(channels.tag, channels.chunk_tag));
-        // SAFETY: the part keeps the buffers and the fields that the message lies in, and closes the channel before it lets go
-        // of them; in `close` it hands them over to the keeper.
+        // SAFETY: the part keeps the buffers and the fields that the message lies in, and closes the channel before it
+        // releases them; `close` hands them over to the transport.
         let channel = unsafe { channels.transport.open_parts(direction, peer, tag, &ranges)? };
-        let wire = match direction {
-            Direction::Send => trace.wire(Row::To(peer), "send", bytes),
-            Direction::Receive => trace.wire(Row::From(peer), "receive", bytes),
+        let transfer = match direction {
+            Direction::Send => trace.transfer(Row::To(peer), "send", bytes),
+            Direction::Receive => trace.transfer(Row::From(peer), "receive", bytes),
         };
         let in_field = layout.in_fields().next().is_some();
-        Ok(Message { peer, bytes, channel, in_field, state: MessageState::Complete, wire })
+        Ok(Message { peer, bytes, channel, in_field, state: MessageState::Complete, transfer })
     }
 }
 
-/// What binding a message needs.
-struct Binder<'b, D: Device> {
+/// Binds the messages of one part.
+struct MessageBinder<'b, D: Device> {
     device: &'b D,
     fields: &'b [(usize, BoundField)],
     buffers: &'b Buffers<D>,
-    /// Whether each message has copies of its own.
+    /// Whether each message has a list of copies of its own.
     one_by_one: bool,
 }
 
-impl<D: Device> Binder<'_, D> {
-    /// The messages in the order in which they are begun, the largest first, and the copies that serve all of them, or, if
-    /// messages are packed and unpacked one by one, those that are unpacked together.
+impl<D: Device> MessageBinder<'_, D> {
+    /// Returns the messages in the order in which they are begun, the largest first, and the copies that all of them
+    /// share. If messages are packed and unpacked one by one, the shared copies are those that unpack messages of short
+    /// rows.
     ///
-    /// Messages of short rows are: those of the two faces of the fastest axis lie on the same lines, and one sweep over both
-    /// takes as long as over one. They are packed together too, by what packs the first of them.
+    /// Messages of short rows are copied together: the two faces of the fastest axis lie on the same cache lines, and
+    /// one sweep over both takes as long as over one. The list of the first such message packs all of them.
     fn bind(
         &self,
         set: &MessageSet,
         direction: Direction,
     ) -> Result<(Vec<BoundMessage<D>>, Vec<CopyItem>), DeviceError> {
-        let Binder { device, fields, buffers, one_by_one } = *self;
+        let MessageBinder { device, fields, buffers, one_by_one } = *self;
         let sends = direction == Direction::Send;
         let purpose = if sends { Purpose::Packing } else { Purpose::Unpacking };
         let mut listed = Vec::with_capacity(set.messages.len());
@@ -204,7 +210,7 @@ impl<D: Device> Binder<'_, D> {
             let own = match (one_by_one, together) {
                 (false, _) => None,
                 (true, false) => Some(items),
-                // The first one packs for all that follow it.
+                // The first one packs all others, too.
                 (true, true) if sends => Some(std::mem::take(&mut all)),
                 (true, true) => None,
             };
@@ -215,7 +221,8 @@ impl<D: Device> Binder<'_, D> {
         Ok((bound, all))
     }
 
-    /// The group of the first `count` messages, of so many bytes, with what packs messages in shared memory.
+    /// Returns the group of the first `count` messages, of `bytes` in total. `packed` are the copies to the two
+    /// messages in shared memory.
     fn first_group(
         &self,
         count: usize,
@@ -223,42 +230,42 @@ impl<D: Device> Binder<'_, D> {
         copies: Vec<CopyItem>,
         packed: [Vec<CopyItem>; 2],
     ) -> Result<Group<D>, DeviceError> {
-        let detour = self.buffers.detour(Direction::Send, 0..bytes);
+        let host_copy = self.buffers.host_copy(Direction::Send, 0..bytes);
         let mut pack = Vec::with_capacity(2);
         for items in packed {
-            // Without shared memory the two lists are the same.
+            // Without shared memory the two lists are the same: one is enough.
             if pack.is_empty() || !items.is_empty() {
                 let items = items.into_iter().chain(copies.iter().cloned()).collect();
-                pack.push(CopyList::bind(self.device, Purpose::Packing, items, detour)?);
+                pack.push(CopyList::bind(self.device, Purpose::Packing, items, host_copy)?);
             }
         }
         Ok(Group { pack, packed: self.device.create_event(false)?, messages: 0..count })
     }
 
-    /// The group of chunks whose messages are those from `begin` on.
+    /// Returns the group of the chunks in `set`, whose messages are those from `begin` on.
     fn later_group(&self, begin: usize, set: &MessageSet) -> Result<Group<D>, DeviceError> {
         let items = set.copies(self.fields, self.buffers.on_device(Direction::Send), Direction::Send)?;
-        let detour = self.buffers.detour(Direction::Send, set.begin..set.bytes);
-        let pack = vec![CopyList::bind(self.device, Purpose::Packing, items, detour)?];
+        let host_copy = self.buffers.host_copy(Direction::Send, set.begin..set.bytes);
+        let pack = vec![CopyList::bind(self.device, Purpose::Packing, items, host_copy)?];
         let packed = self.device.create_event(false)?;
         Ok(Group { pack, packed, messages: begin..begin + set.messages.len() })
     }
 
-    /// The chunks that come, each with what unpacks it.
+    /// Returns the received chunks, each with the copies that unpack it.
     fn received_chunks(&self, set: &MessageSet) -> Result<Vec<BoundMessage<D>>, DeviceError> {
-        let Binder { device, fields, buffers, .. } = *self;
+        let MessageBinder { device, fields, buffers, .. } = *self;
         let buffer = buffers.on_device(Direction::Receive);
         let bound = set.messages.iter().map(|chunk| {
             let items = set.copies_of_message(chunk, fields, buffer, Direction::Receive)?;
-            let detour = buffers.detour(Direction::Receive, chunk.in_buffer());
-            let copies = Some(CopyList::bind(device, Purpose::Unpacking, items, detour)?);
+            let host_copy = buffers.host_copy(Direction::Receive, chunk.in_buffer());
+            let copies = Some(CopyList::bind(device, Purpose::Unpacking, items, host_copy)?);
             Ok(BoundMessage { layout: chunk.clone(), copies, is_borrowed: set.is_borrowed(chunk, fields) })
         });
         bound.collect()
     }
 }
 
-/// Whether most of the bytes of some copies are in rows shorter than a line of the cache.
+/// Whether most of the bytes of `items` are in rows shorter than a cache line.
 fn has_short_rows(items: &[CopyItem]) -> bool {
     let short = |item: &&CopyItem| matches!(item, CopyItem::Box(copy) if copy.run_bytes() < LINE_BYTES);
     2 * items.iter().filter(short).map(CopyItem::bytes).sum::<usize>() > bytes(items)

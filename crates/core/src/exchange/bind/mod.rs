@@ -1,12 +1,13 @@
-//! What is done once, when a pattern is bound to fields.
+//! Binding a pattern to fields, which is done once.
 //!
 //! In this order:
-//! - `set`: the fields are collected by device, each device's as `fields`; `passing`: those that a plan is started with;
-//! - `agree`: the ranks agree that they bind the same fields (`fits`), and on the order in which halos are filled (`cost`);
-//! - `negotiate`: neighbours settle the way of each field: the sender makes an `offer`, the receiver chooses; `places` finds
-//!   fields in memory that processes share, `exported` keeps such memory of devices, `chunks` cuts what is staged;
-//! - `build`: the part of each device is bound: its `messages`, laid out as `message_sets` says, its `windows` and the rank's
-//!   `own_cells`; and its channels are opened.
+//! - `set` collects the fields by device, as `fields`; `passed` has the fields with which a plan is started;
+//! - `agree`: the ranks agree that they bind the same fields (`fits`), and on the order in which halos are filled
+//!   (`cost`);
+//! - `negotiate`: for each field, the sender makes an `offer` and the receiver chooses a way; `mapping` maps fields of
+//!   other processes, `exported` keeps exported device memory alive, and `chunks` splits staged messages;
+//! - `build` binds the part of each device: its `messages`, laid out by `message_sets`, its `windows`, and the rank's
+//!   `own_cells`; and opens its channels.
 
 mod agree;
 mod build;
@@ -15,17 +16,17 @@ mod cost;
 mod exported;
 mod fields;
 mod fits;
+mod mapping;
 mod message_sets;
 mod messages;
 mod negotiate;
 mod offer;
 mod own_cells;
-mod passing;
-mod places;
+mod passed;
 mod set;
 mod windows;
 
 pub use set::{Binder, FieldSet};
 
 pub(super) use agree::bind_fields;
-pub(super) use passing::Passing;
+pub(super) use passed::PassedFields;

@@ -1,7 +1,7 @@
-//! How ranks settle the way of each field.
+//! The negotiation of the way of each field.
 //!
-//! Each part of an exchange goes through three steps with each neighbour: the sender offers, the receiver accepts and makes
-//! the memory that the two share, and the sender lends its end of that.
+//! It takes three steps for each part of an exchange and each neighbour: the sender makes an offer, the receiver
+//! accepts it and allocates the memory that the two share, and the sender maps that memory and lends its windows.
 
 use std::any::Any;
 use std::collections::BTreeMap;
@@ -9,12 +9,12 @@ use std::sync::Arc;
 
 use super::exported::{Exported, Imported, free_released};
 use super::fields::PartFields;
+use super::mapping::MappedField;
 use super::offer::{
-    Accepted, Answer, FieldOffer, LentBlock, LentFields, Offer, PartWays, PeerWindows, lent_blocks,
+    Acceptance, Answer, FieldOffer, LentBlock, LentFields, Offer, PartWays, PeerWindows, ReceiveWays,
+    SendWays, lent_blocks,
 };
-use crate::device::MAX_COPY_AXES;
-use crate::domain::Orientation;
-use crate::exchange::layout::messages::{in_place, packed_bytes};
+use crate::exchange::layout::messages::{PieceCells, in_place, packed_bytes, sources, targets};
 use crate::exchange::layout::segment::Segment;
 use crate::exchange::layout::side::Side;
 use crate::exchange::options::{DataPath, Way};
@@ -22,21 +22,22 @@ use crate::field::{BoundField, Load};
 use crate::pattern::Pattern;
 use crate::transport::{Reduction, TransportError, Window};
 
-/// From so many bytes on, a piece that lies in a field without gaps goes in a part of its own of a message. Shorter ones
-/// are packed sooner than one more message is sent.
-const APART_BYTES: usize = 16 << 10;
+/// Minimum size in bytes of a piece that is sent or received in place, without packing. Packing a smaller one takes
+/// less time than sending one more message.
+const MIN_PIECE_BYTES: usize = 16 << 10;
 
-/// What was settled about all parts.
+/// The result of the negotiation about all parts.
 #[derive(Default)]
 pub(crate) struct Negotiated {
     pub(crate) parts: Vec<PartWays>,
-    /// Kept until all ranks have what they need.
+    /// Names of shared memory, to be kept until all ranks have mapped it.
     pub(crate) names: Vec<Box<dyn Any + Send + Sync>>,
-    /// The most chunks that any message of any rank has; 0 where all go whole.
+    /// The largest number of chunks of any message of any rank; 0 if none is split.
     pub(crate) chunks: usize,
 }
 
-/// Settles with every neighbour how each field gets there. What is staged goes in chunks of at most `chunk` bytes.
+/// Collective: negotiates with every neighbour the way of each field. Staged messages are split into chunks of at most
+/// `chunk` bytes.
 pub(crate) fn negotiate(
     pattern: &Pattern,
     parts: &[PartFields],
@@ -65,28 +66,30 @@ pub(crate) fn negotiate(
     for (peer, offers) in comm.sparse_exchange(&offers)? {
         let mut answer = Vec::with_capacity(offers.len());
         for (number, offer) in offers.into_iter().enumerate() {
-            let (tag, wanted) = (tag + number as u32, (path, chunk));
-            let accepted = parts[number].accept(pattern, peer, tag, wanted, &offer)?;
-            let Accepted { ways, chunks, windows, token, name } = accepted;
+            let tag = tag + number as u32;
+            let accepted = parts[number].accept(pattern, peer, tag, path, chunk, &offer)?;
+            let Acceptance { answer: part_answer, chunks, windows, name } = accepted;
             negotiated.names.extend(name);
             negotiated.chunks = negotiated.chunks.max(chunks);
-            answer.push((ways.clone(), token));
-            negotiated.parts[number].borrowed.insert(peer, (offer, ways, windows));
+            let ways = part_answer.ways.clone();
+            answer.push(part_answer);
+            negotiated.parts[number].receives.insert(peer, ReceiveWays { offer, ways, windows });
         }
         answers.push((peer, answer));
     }
-    // The parts for which memory that a neighbour shares with us cannot be mapped here.
+    // For each neighbour, the parts whose shared memory cannot be mapped here.
     let mut refused: Vec<(usize, Vec<usize>)> = Vec::new();
     for (peer, answers) in comm.sparse_exchange(&answers)? {
         let published = published.remove(&peer).unwrap_or_default();
         let mut unmapped = Vec::new();
-        for (number, ((mut ways, token), published)) in answers.into_iter().zip(published).enumerate() {
-            let lent = parts[number].lend(pattern, peer, &(ways.clone(), token), published)?;
+        for (number, (answer, published)) in answers.into_iter().zip(published).enumerate() {
+            let lent = parts[number].lend(pattern, peer, &answer, published)?;
+            let mut ways = answer.ways;
             let windows = lent.unwrap_or_else(|| {
                 unmapped.push(number);
                 in_messages(&mut ways)
             });
-            negotiated.parts[number].lent.insert(peer, (ways, windows));
+            negotiated.parts[number].sends.insert(peer, SendWays { ways, windows });
         }
         if !unmapped.is_empty() {
             refused.push((peer, unmapped));
@@ -101,8 +104,8 @@ pub(crate) fn negotiate(
     if any_refused > 0 {
         for (peer, unmapped) in comm.sparse_exchange(&refused)? {
             for number in unmapped {
-                let borrowed = negotiated.parts.get_mut(number).and_then(|part| part.borrowed.get_mut(&peer));
-                if let Some((_, ways, windows)) = borrowed {
+                let receive = negotiated.parts.get_mut(number).and_then(|part| part.receives.get_mut(&peer));
+                if let Some(ReceiveWays { ways, windows, .. }) = receive {
                     *windows = in_messages(ways);
                 }
             }
@@ -111,14 +114,14 @@ pub(crate) fn negotiate(
     Ok(negotiated)
 }
 
-/// Has all fields go in the message, as both ends do where one cannot map what the other shares.
+/// Sends all fields in the message: both ends do so if the sender cannot map the memory that the receiver shares.
 fn in_messages(ways: &mut [Way]) -> PeerWindows {
     ways.fill(Way::Message);
     PeerWindows::default()
 }
 
 impl PartFields {
-    /// What this rank can send, and the window that it has published.
+    /// Returns this rank's offer to `peer`, and the window that it has published.
     pub(crate) fn offer(
         &self,
         pattern: &Pattern,
@@ -133,32 +136,32 @@ impl PartFields {
         let near = transport.is_near(peer);
         let pieces = pattern.sends().get(&peer).map_or(&[][..], Vec::as_slice);
         let reached = self.reached(pattern);
-        let unturned = Orientation::default();
-        let lies = |field: &BoundField, order: &[u8; MAX_COPY_AXES]| {
-            let mut sources = pieces.iter().map(|piece| (piece.source_domain, &piece.source, unturned));
-            reached && sources.all(|cells| in_place(field, cells, order).is_some())
+        let can_send_in_place = |field: &BoundField| {
+            let order = field.memory_order();
+            reached && sources(pattern, peer).all(|piece| in_place(field, piece, &order).is_some())
         };
         let fields = self.fields.iter().map(|(_, field)| FieldOffer {
             order: field.memory_order(),
             published: published && field.storage.is_some(),
-            place: if near && direct { self.field_place(field, pieces) } else { None },
-            in_place: lies(field, &field.memory_order()),
+            handle: if near && direct { self.field_handle(field, pieces) } else { None },
+            in_place: can_send_in_place(field),
             load: Load::of(pieces, field.blocks.iter().map(|(_, it)| it), field.element),
         });
         let packs = near && self.device.info().runs_on_host();
-        let offer = Offer { packs, stages: self.stages(pattern), fields: fields.collect() };
+        let offer = Offer { packs, is_staged: self.is_staged(pattern), fields: fields.collect() };
         Ok((offer, published.then_some(window)))
     }
 
-    /// Chooses the way of each field of an offer, and makes what it needs.
+    /// Chooses the way of each field of an offer, and allocates the memory that it needs.
     pub(crate) fn accept(
         &self,
         pattern: &Pattern,
         peer: usize,
         tag: u32,
-        (path, chunk): (DataPath, usize),
+        path: DataPath,
+        chunk: usize,
         offer: &Offer,
-    ) -> Result<Accepted, TransportError> {
+    ) -> Result<Acceptance, TransportError> {
         let transport = pattern.comm().transport();
         let attached = transport.attach(peer, tag)?.filter(|window| self.reaches_all(window));
         let near = transport.is_near(peer);
@@ -166,21 +169,21 @@ impl PartFields {
         let mut mapped = Vec::new();
         let mut reachable = Vec::new();
         for (position, ((_, field), offered)) in self.fields.iter().zip(&offer.fields).enumerate() {
-            let place = offered.place.as_ref().filter(|_| near && field.storage.is_some());
-            let regions = match place {
-                Some(place) => self.map_field(pattern, peer, position, place)?,
+            let handle = offered.handle.as_ref().filter(|_| near && field.storage.is_some());
+            let field = match handle {
+                Some(handle) => self.map_field(pattern, peer, position, handle)?,
                 None => None,
             };
-            reachable.push(regions.is_some());
-            mapped.extend(regions);
+            reachable.push(field.is_some());
+            mapped.extend(field);
         }
-        // Memory that somebody lent us is touched by `start` and `finish` alone, which may be late: its neighbours' fields
-        // must not wait for that.
+        // Not direct to borrowed memory: only `start` and `finish` may touch it, which may come late, and the neighbour
+        // would have to wait for them until its field is free.
         let choose = |near: bool| -> Vec<Way> {
             let fields = self.fields.iter().zip(&offer.fields).zip(&reachable);
             let ways = fields.map(|(((_, field), offered), reachable)| {
-                let here = field.storage.is_some() && offered.published && attached.is_some();
-                path.choose(here || near && *reachable, near && packs, &offered.load)
+                let same_process = field.storage.is_some() && offered.published && attached.is_some();
+                path.choose(same_process || near && *reachable, near && packs, &offered.load)
             });
             ways.collect()
         };
@@ -194,14 +197,15 @@ impl PartFields {
             match transport.share(Segment::bytes_for(message)) {
                 Some(lease) => {
                     let segment = Segment::new(lease.memory);
-                    windows.slots = segment.slots().filter(|_| ways.contains(&Way::Shared));
+                    windows.messages = segment.messages().filter(|_| ways.contains(&Way::Shared));
                     if between_processes {
-                        let (blocks, owners): (Vec<_>, Vec<_>) = mapped.into_iter().unzip();
-                        let (memory, at) = segment.direct();
+                        let (blocks, owners): (Vec<_>, Vec<_>) =
+                            mapped.into_iter().map(|MappedField { blocks, owner }| (blocks, owner)).unzip();
+                        let (memory, offset) = segment.direct();
                         let direct = segment.release_flag().and_then(|flag| {
                             let blocks = blocks.into_iter().flatten().collect();
                             let owners = vec![Arc::new(Imported::new(owners, flag)) as _];
-                            Window::between_processes(memory, at, LentFields { blocks, _owners: owners })
+                            Window::between_processes(memory, offset, LentFields { blocks, _owners: owners })
                         });
                         windows.direct = direct.map(Arc::new);
                     }
@@ -213,79 +217,78 @@ impl PartFields {
         if !between_processes && ways.contains(&Way::Direct) {
             windows.direct = attached;
         }
-        self.set_apart(pattern, peer, offer, &mut ways);
+        self.choose_pieces(pattern, peer, offer, &mut ways);
         let chunks = self.set_chunks(pattern, peer, chunk, offer, &mut ways);
-        Ok(Accepted { ways, chunks, windows, token, name })
+        Ok(Acceptance { answer: Answer { ways, token }, chunks, windows, name })
     }
 
-    /// Of the fields that go in messages, has those do so piece by piece that lie without gaps at one end: where pieces are
-    /// large, or there is but one.
-    fn set_apart(&self, pattern: &Pattern, peer: usize, offer: &Offer, ways: &mut [Way]) {
-        let pieces = pattern.receives().get(&peer).map_or(&[][..], Vec::as_slice);
+    /// Chooses [`Way::PieceByPiece`] for fields in messages whose pieces lie without gaps at one end, if the pieces are
+    /// large or the message has only one.
+    fn choose_pieces(&self, pattern: &Pattern, peer: usize, offer: &Offer, ways: &mut [Way]) {
         let reached = self.reached(pattern);
-        let single = pieces.len() == 1 && ways.iter().filter(|way| **way == Way::Message).count() == 1;
+        let single = targets(pattern, peer).count() == 1
+            && ways.iter().filter(|way| **way == Way::Message).count() == 1;
         let fields = self.fields.iter().zip(&offer.fields).zip(ways);
         for (((_, field), offered), way) in fields.filter(|(_, way)| **way == Way::Message) {
-            let mut targets =
-                pieces.iter().map(|piece| (piece.target_domain, &piece.target, piece.orientation));
-            let lies = offered.in_place
-                || reached && targets.clone().all(|cells| in_place(field, cells, &offered.order).is_some());
-            let large = targets.all(|(domain, cells, _)| {
+            let mut targets = targets(pattern, peer);
+            let one_end_in_place = offered.in_place
+                || reached && targets.clone().all(|piece| in_place(field, piece, &offered.order).is_some());
+            let large = targets.all(|PieceCells { domain, cells, .. }| {
                 let elements = Side::of_field(field, domain, cells).elements();
-                elements * field.element.bytes() >= APART_BYTES
+                elements * field.element.bytes() >= MIN_PIECE_BYTES
             });
-            if lies && (single || large) {
-                *way = Way::Apart;
+            if one_end_in_place && (single || large) {
+                *way = Way::PieceByPiece;
             }
         }
     }
 
-    /// Whether messages can lie in fields of this device.
+    /// Whether the transport can reach fields of this device, so that messages can lie in them.
     fn reached(&self, pattern: &Pattern) -> bool {
         self.device.info().host_accessible || pattern.comm().info().device_memory
     }
 
-    /// The windows on what the receiver has made for us, which it finds by the token of its answer; `None` where it
-    /// cannot be mapped.
+    /// Returns the windows that are lent for an answer. Maps the memory of the answer's token; `None` if it cannot be
+    /// mapped.
     pub(crate) fn lend(
         &self,
         pattern: &Pattern,
         peer: usize,
-        (ways, token): &Answer,
+        Answer { ways, token }: &Answer,
         published: Option<Arc<Window>>,
     ) -> Result<Option<PeerWindows>, TransportError> {
         let direct = ways.contains(&Way::Direct);
         let Some(token) = token else {
-            return Ok(Some(PeerWindows { direct: published.filter(|_| direct), slots: None }));
+            return Ok(Some(PeerWindows { direct: published.filter(|_| direct), messages: None }));
         };
         let Some(memory) = pattern.comm().transport().map(peer, token)? else { return Ok(None) };
         let segment = Segment::new(memory);
-        let (memory, at) = segment.direct();
+        let (memory, offset) = segment.direct();
         let owners = || match segment.release_flag() {
             Some(flag) if !self.device.info().runs_on_host() => {
                 vec![Arc::new(Exported::new(self.owners(), flag)) as _]
             }
-            // Memory that processes share stays as long as one of them has it.
+            // Memory of the host stays valid as long as one of the processes has mapped it.
             _ => self.owners(),
         };
         let lent = || LentFields { blocks: Vec::new(), _owners: owners() };
-        let direct = direct.then(|| Window::between_processes(memory, at, lent()));
-        let slots = segment.slots().filter(|_| ways.contains(&Way::Shared));
-        Ok(Some(PeerWindows { direct: direct.flatten().map(Arc::new), slots }))
+        let direct = direct.then(|| Window::between_processes(memory, offset, lent()));
+        let messages = segment.messages().filter(|_| ways.contains(&Way::Shared));
+        Ok(Some(PeerWindows { direct: direct.flatten().map(Arc::new), messages }))
     }
 
-    /// Whether the device reaches all that a neighbour in this process lends.
+    /// Whether the device reaches all fields that a neighbour in this process lends.
     fn reaches_all(&self, window: &Window) -> bool {
         lent_blocks(window).iter().all(|block| match self.device.reaches(block.device) {
             Ok(reaches) => reaches,
             Err(error) => {
-                tracing::warn!(%error, "fields of {} come in messages", block.device);
+                tracing::warn!(%error, "receiving fields of {} in messages: cannot tell if they are reachable", block.device);
                 false
             }
         })
     }
 
-    /// All fields that may be lent.
+    /// The fields that may be lent: those that own their memory.
     fn lent(&self) -> LentFields {
         let mut blocks = Vec::new();
         for (position, (_, field)) in self.fields.iter().enumerate() {
@@ -302,7 +305,7 @@ impl PartFields {
         LentFields { blocks, _owners: self.owners() }
     }
 
-    /// What owns the memory of the fields.
+    /// The owners of the memory of the fields.
     fn owners(&self) -> Vec<Arc<dyn Any + Send + Sync>> {
         self.fields
             .iter()

@@ -1,4 +1,4 @@
-//! What neighbours tell each other when they settle the way of each field, and what comes of it.
+//! The messages by which neighbours negotiate the way of each field, and the result.
 
 use std::any::Any;
 use std::collections::BTreeMap;
@@ -8,22 +8,22 @@ use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::device::{DeviceId, MAX_COPY_AXES, Pointer};
-use crate::exchange::layout::segment::Slot;
+use crate::exchange::layout::segment::SharedMessage;
 use crate::exchange::options::Way;
 use crate::field::{BlockLayout, Load};
 use crate::transport::Window;
 
-/// How the sender is ready to send the fields of one part to one neighbour.
+/// The ways in which a rank can send the fields of one part to one neighbour.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Offer {
     /// Whether the sender can pack into shared memory.
     pub(crate) packs: bool,
-    /// Whether the sender stages what goes in messages.
-    pub(crate) stages: bool,
+    /// Whether the sender stages its messages.
+    pub(crate) is_staged: bool,
     pub(crate) fields: Vec<FieldOffer>,
 }
 
-/// The same of one field.
+/// The ways in which a rank can send one field.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct FieldOffer {
     /// The axes from the slowest to the fastest in the sender's memory.
@@ -31,15 +31,15 @@ pub(crate) struct FieldOffer {
     pub(crate) order: [u8; MAX_COPY_AXES],
     /// Whether it is in the window that the sender publishes.
     pub(crate) published: bool,
-    /// Where it lies in memory that the neighbour can map.
-    pub(crate) place: Option<FieldPlace>,
-    /// What is sent of it.
+    /// The handle by which the neighbour can map it.
+    pub(crate) handle: Option<FieldHandle>,
+    /// The amount and shape of the cells that are sent.
     pub(crate) load: Load,
-    /// Whether each piece that is sent can be sent from where it lies.
+    /// Whether every piece can be sent from the field itself.
     pub(crate) in_place: bool,
 }
 
-/// Each axis once, in any order.
+/// Reads an order of axes, in which each occurs once.
 fn axis_order<'d, R: Deserializer<'d>>(reader: R) -> Result<[u8; MAX_COPY_AXES], R::Error> {
     let order = <[u8; MAX_COPY_AXES]>::deserialize(reader)?;
     let mut sorted = order;
@@ -52,17 +52,17 @@ fn axis_order<'d, R: Deserializer<'d>>(reader: R) -> Result<[u8; MAX_COPY_AXES],
 #[derive(Default)]
 pub(crate) struct LentFields {
     pub(crate) blocks: Vec<LentBlock>,
-    /// Owns their memory.
+    /// The owners of their memory.
     pub(crate) _owners: Vec<Arc<dyn Any + Send + Sync>>,
 }
 
 /// One block of one field.
 pub(crate) struct LentBlock {
-    /// The number of the field within its exchange.
+    /// The position of the field in its part.
     pub(crate) field: usize,
-    /// The number of the domain within its rank.
+    /// The number of the domain in its rank.
     pub(crate) domain: usize,
-    /// The device whose memory it is.
+    /// The device that owns the memory.
     pub(crate) device: DeviceId,
     /// The address of the block's first element.
     pub(crate) pointer: Pointer,
@@ -74,53 +74,78 @@ pub(crate) fn lent_blocks(window: &Window) -> &[LentBlock] {
     window.lent::<LentFields>().map_or(&[], |lent| &lent.blocks)
 }
 
-/// What the receiver has chosen: the way of each field, and the token of the memory that it shares for them.
-pub(crate) type Answer = (Vec<Way>, Option<Vec<u8>>);
+/// The receiver's answer to an offer.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Answer {
+    /// The way of each field.
+    pub(crate) ways: Vec<Way>,
+    /// The token by which the sender can map the memory that the receiver shares with it.
+    pub(crate) token: Option<Vec<u8>>,
+}
 
-/// What the two ends have between them for one part.
+/// The windows between two neighbours for one part.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct PeerWindows {
     /// On the fields.
     pub(crate) direct: Option<Arc<Window>>,
-    /// On messages in shared memory.
-    pub(crate) slots: Option<[Slot; 2]>,
+    /// On the two messages in shared memory.
+    pub(crate) messages: Option<[SharedMessage; 2]>,
 }
 
-/// What a receiver has chosen for one part, and by what the sender finds the memory for it.
-pub(crate) struct Accepted {
-    pub(crate) ways: Vec<Way>,
-    /// In how many chunks messages come; 0 where they come whole.
+/// The receiver's answer for one part, and the resources that the receiver keeps for it.
+pub(crate) struct Acceptance {
+    pub(crate) answer: Answer,
+    /// The number of chunks of the message; 0 if it is not split.
     pub(crate) chunks: usize,
     pub(crate) windows: PeerWindows,
-    pub(crate) token: Option<Vec<u8>>,
-    /// The token is good as long as this is kept.
+    /// The token of the answer is valid as long as this is kept.
     pub(crate) name: Option<Box<dyn Any + Send + Sync>>,
 }
 
-/// What was settled with the neighbours about one part.
+/// The result of the negotiation about one part.
 #[derive(Debug, Default)]
 pub(crate) struct PartWays {
-    /// For each rank that we send to: the way of each field, and the windows that it needs.
-    pub(crate) lent: BTreeMap<usize, (Vec<Way>, PeerWindows)>,
-    /// For each rank that sends to us: its offer, the way of each field, and the windows that we need.
-    pub(crate) borrowed: BTreeMap<usize, (Offer, Vec<Way>, PeerWindows)>,
-    /// The most bytes of a chunk.
+    /// For each rank to which this rank sends.
+    pub(crate) sends: BTreeMap<usize, SendWays>,
+    /// For each rank from which this rank receives.
+    pub(crate) receives: BTreeMap<usize, ReceiveWays>,
+    /// Maximum size of a chunk in bytes.
     pub(crate) chunk: usize,
-    /// The first tag of later chunks.
+    /// The tag of the second chunk; later ones follow.
     pub(crate) chunk_tag: u32,
 }
 
-/// Where a field lies in memory that a neighbour can reach.
+/// The ways of the fields that are sent to one rank.
+#[derive(Debug)]
+pub(crate) struct SendWays {
+    /// The way of each field.
+    pub(crate) ways: Vec<Way>,
+    /// The windows that are lent.
+    pub(crate) windows: PeerWindows,
+}
+
+/// The ways of the fields that are received from one rank.
+#[derive(Debug)]
+pub(crate) struct ReceiveWays {
+    /// The sender's offer.
+    pub(crate) offer: Offer,
+    /// The way of each field.
+    pub(crate) ways: Vec<Way>,
+    /// The windows that are borrowed.
+    pub(crate) windows: PeerWindows,
+}
+
+/// A handle by which a neighbour in another process can map a field.
 #[derive(Debug, Serialize, Deserialize)]
-pub(crate) struct FieldPlace {
-    pub(crate) memory: Token,
-    /// For each domain where the first element is, in bytes from the begin of that memory, and the layout.
+pub(crate) struct FieldHandle {
+    pub(crate) memory: MemoryToken,
+    /// For each domain the offset of the first element in that memory, in bytes, and the layout.
     pub(crate) blocks: Vec<(i64, BlockLayout)>,
 }
 
-/// What the memory is found by.
+/// A token by which memory can be mapped.
 #[derive(Debug, Serialize, Deserialize)]
-pub(crate) enum Token {
+pub(crate) enum MemoryToken {
     /// By the transport.
     Shared(Vec<u8>),
     /// By a device of this backend.

@@ -1,11 +1,11 @@
-//! What a rank sends to itself: its domains copy from each other and from themselves.
+//! The cells that a rank sends to itself: its domains copy from each other and from themselves.
 
 use crate::device::{CopyItem, DeviceError};
 use crate::exchange::layout::side::{Side, fill};
 use crate::field::BoundField;
 use crate::pattern::Pattern;
 
-/// The copies of what a rank sends to itself.
+/// Returns the copies of the cells that a rank sends to itself.
 pub(crate) fn own_cell_copies(
     fields: &[(usize, BoundField)],
     pattern: &Pattern,

@@ -1,6 +1,7 @@
-//! Fields that are passed to a plan at each start: what they must be like, and where they lie this time.
+//! Fields that are passed to a plan at each start: they are compared with those of the plan, and their addresses
+//! collected.
 //!
-//! Comparing them allocates nothing, once lists are as long as the plan has fields.
+//! After the first start, this allocates nothing.
 
 use std::sync::Arc;
 
@@ -9,7 +10,7 @@ use crate::element::ElementType;
 use crate::exchange::options::ExchangeError;
 use crate::field::{BlockLayout, FieldRef, Storage, VectorAxes};
 
-/// What a plan knows of each of its fields.
+/// The properties that a plan expects of one of its fields.
 #[derive(Debug)]
 pub(crate) struct ExpectedField {
     device: DeviceId,
@@ -20,11 +21,11 @@ pub(crate) struct ExpectedField {
 
 /// The fields of one start.
 #[derive(Debug, Default)]
-pub(crate) struct Passing {
+pub(crate) struct PassedFields {
     expected: Arc<[ExpectedField]>,
-    /// What tells each field from others that are alive.
+    /// A number for each field that differs from those of all other live fields.
     pub(crate) identities: Vec<usize>,
-    /// Where the blocks of all fields begin.
+    /// The addresses of the blocks of all fields.
     pub(crate) addresses: Vec<Pointer>,
     /// The memory of the fields that own theirs.
     pub(crate) storages: Vec<Arc<Storage>>,
@@ -41,7 +42,8 @@ impl ExpectedField {
         }
     }
 
-    /// What distinguishes the field from the expected one: the property, what was expected and what was found.
+    /// Returns the first property in which the field differs from the expected one, the value expected and the value
+    /// found.
     fn difference(&self, device: DeviceId, field: &FieldRef<'_>) -> Option<(&'static str, String, String)> {
         let found = || field.blocks.iter().map(|(_, layout)| layout);
         if self.device != device {
@@ -75,10 +77,10 @@ fn describe(layout: &BlockLayout) -> String {
     format!("{allocated} ({owned} owned, strides {strides:?}{components})")
 }
 
-impl Passing {
-    /// For fields like these.
-    pub(crate) fn new(expected: Vec<ExpectedField>) -> Passing {
-        Passing { expected: expected.into(), ..Passing::default() }
+impl PassedFields {
+    /// Expects these fields at each start.
+    pub(crate) fn new(expected: Vec<ExpectedField>) -> PassedFields {
+        PassedFields { expected: expected.into(), ..PassedFields::default() }
     }
 
     /// Forgets the fields of the last start.
@@ -89,7 +91,7 @@ impl Passing {
         self.misfit = None;
     }
 
-    /// Takes the next field.
+    /// Compares and adds the next field.
     pub(crate) fn take(&mut self, device: DeviceId, identity: usize, field: &FieldRef<'_>) {
         let number = self.identities.len();
         self.identities.push(identity);
@@ -107,7 +109,7 @@ impl Passing {
         self.storages.len() == self.identities.len()
     }
 
-    /// Whether the fields that were taken are those of the plan.
+    /// Returns an error if the fields are not those that the plan expects.
     pub(crate) fn end(&mut self) -> Result<(), ExchangeError> {
         let (expected, found) = (self.expected.len(), self.identities.len());
         match self.misfit.take() {

@@ -1,9 +1,9 @@
-//! Sets of fields that travel in one exchange.
+//! Sets of fields, which travel in one exchange.
 
 use std::sync::Arc;
 
 use super::fields::PartFields;
-use super::passing::{ExpectedField, Passing};
+use super::passed::{ExpectedField, PassedFields};
 use crate::device::{Device, Pointer};
 use crate::element::Element;
 use crate::field::{BorrowedField, BoundField, Field, FieldRef};
@@ -12,88 +12,89 @@ use crate::field::{BorrowedField, BoundField, Field, FieldRef};
 /// [`field_set!`](crate::field_set) writes the implementation.
 ///
 /// # Safety
-/// Whoever owns the set, or borrows it exclusively, has exclusive access to its fields: a set that shares a field
-/// with anybody else (`Rc`, `&`) must not implement this. [`bind`](FieldSet::bind) does nothing but call `bind` of
-/// those fields, all of them, in an order that is always the same.
+/// The owner of the set, or of an exclusive borrow of it, has exclusive access to its fields: a set that shares a field
+/// (`Rc`, `&`) must not implement this. [`bind`](FieldSet::bind) calls `bind` of all those fields, always in the same
+/// order, and does nothing else.
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` is not a set of fields that the exchange has to itself",
+    message = "`{Self}` is not a set of fields to which the exchange has exclusive access",
     label = "neither fields nor a tuple, an array or a vector of sets of fields",
     note = "tuples have at most 8 entries: put tuples into tuples, fields of one type into a `Vec`, or fields into a struct \
             with `field_set!`",
-    note = "fields that others can reach, behind `&`, `Rc` or `Arc`, cannot be bound: give the field itself, or `&mut`"
+    note = "shared fields, behind `&`, `Rc` or `Arc`, cannot be bound: pass the field itself, or `&mut`"
 )]
 pub unsafe trait FieldSet {
-    /// Shows every field to `binder`, in a fixed order that is the same on every rank.
+    /// Passes every field to `binder`, in a fixed order that is the same on every rank.
     fn bind(&self, binder: &mut Binder);
 }
 
-/// Sees the fields of an exchange: once to bind them, and at each start to be sure that they are still the same, or to
-/// learn where they are this time.
+/// Visits the fields of an exchange: once to bind them, and at each start to check that they are still the same or, for
+/// a plan, to learn their addresses.
 pub struct Binder {
-    purpose: Purpose,
+    mode: Mode,
 }
 
-enum Purpose {
-    /// Collects the fields by device, and what tells each from any other that is alive.
+enum Mode {
+    /// Collects the fields by device, and their identities: numbers that differ from those of all other live fields.
     Collect { parts: Vec<PartFields>, identities: Vec<usize> },
-    /// Collects the layouts by device, and the addresses of all blocks. The memory is taken as merely lent.
+    /// Collects the layouts by device, and the addresses of all blocks. The memory is treated as borrowed.
     CollectLayouts { parts: Vec<PartFields>, expected: Vec<ExpectedField>, addresses: Vec<Pointer> },
-    /// Compares with identities; counts those that were right so far, `None` after one that was not.
+    /// Compares with identities; `count` is the number of equal ones so far, `None` after a different one.
     Compare { identities: Arc<[usize]>, count: Option<usize> },
-    /// Compares with layouts, and collects addresses.
-    Pass(Passing),
+    /// Compares with the layouts of a plan, and collects addresses.
+    Pass(PassedFields),
 }
 
 impl Binder {
-    /// The fields of `set` by device, and what tells them from others.
+    /// Collects the fields of `set` by device, and their identities.
     pub(crate) fn collect(set: &impl FieldSet) -> (Vec<PartFields>, Arc<[usize]>) {
-        let mut binder = Binder { purpose: Purpose::Collect { parts: Vec::new(), identities: Vec::new() } };
+        let mut binder = Binder { mode: Mode::Collect { parts: Vec::new(), identities: Vec::new() } };
         set.bind(&mut binder);
-        let Purpose::Collect { parts, identities } = binder.purpose else { return Default::default() };
+        let Mode::Collect { parts, identities } = binder.mode else { return Default::default() };
         (parts, identities.into())
     }
 
-    /// The layouts of the fields of `set` by device, what later fields must be like, and the addresses of all blocks.
-    pub(crate) fn collect_layouts(set: &impl FieldSet) -> (Vec<PartFields>, Passing, Vec<Pointer>) {
+    /// Collects the layouts of the fields of `set` by device, the properties that later fields must have, and the
+    /// addresses of all blocks.
+    pub(crate) fn collect_layouts(set: &impl FieldSet) -> (Vec<PartFields>, PassedFields, Vec<Pointer>) {
         let (parts, expected, addresses) = Default::default();
-        let mut binder = Binder { purpose: Purpose::CollectLayouts { parts, expected, addresses } };
+        let mut binder = Binder { mode: Mode::CollectLayouts { parts, expected, addresses } };
         set.bind(&mut binder);
-        let Purpose::CollectLayouts { parts, expected, addresses } = binder.purpose else {
+        let Mode::CollectLayouts { parts, expected, addresses } = binder.mode else {
             return Default::default();
         };
-        (parts, Passing::new(expected), addresses)
+        (parts, PassedFields::new(expected), addresses)
     }
 
-    /// Whether the fields of `set` are the ones that `identities` came from. Allocates nothing.
+    /// Whether the fields of `set` are those with these identities. Allocates nothing.
     pub(crate) fn is_same(set: &impl FieldSet, identities: &Arc<[usize]>) -> bool {
         let expected = identities.len();
-        let compare = Purpose::Compare { identities: Arc::clone(identities), count: Some(0) };
-        let mut binder = Binder { purpose: compare };
+        let compare = Mode::Compare { identities: Arc::clone(identities), count: Some(0) };
+        let mut binder = Binder { mode: compare };
         set.bind(&mut binder);
-        matches!(binder.purpose, Purpose::Compare { count: Some(count), .. } if count == expected)
+        matches!(binder.mode, Mode::Compare { count: Some(count), .. } if count == expected)
     }
 
-    /// Takes the fields of `set` as those of the next exchange. Allocates nothing that `passing` has room for.
-    pub(crate) fn pass(set: &impl FieldSet, passing: &mut Passing) {
-        passing.begin();
-        let mut binder = Binder { purpose: Purpose::Pass(std::mem::take(passing)) };
+    /// Collects the fields of `set` into `passed`, for the next exchange. Allocates only if `passed` has no room yet.
+    pub(crate) fn pass(set: &impl FieldSet, passed: &mut PassedFields) {
+        passed.begin();
+        let mut binder = Binder { mode: Mode::Pass(std::mem::take(passed)) };
         set.bind(&mut binder);
-        if let Purpose::Pass(passed) = binder.purpose {
-            *passing = passed;
+        if let Mode::Pass(filled) = binder.mode {
+            *passed = filled;
         }
     }
 
     pub(crate) fn add<D: Device>(&mut self, device: &D, identity: usize, field: FieldRef<'_>) {
-        match &mut self.purpose {
-            Purpose::Compare { identities, count } => {
+        match &mut self.mode {
+            Mode::Compare { identities, count } => {
                 *count = count.filter(|&count| identities.get(count) == Some(&identity)).map(|n| n + 1);
             }
-            Purpose::Pass(passing) => passing.take(device.id(), identity, &field),
-            Purpose::Collect { parts, identities } => {
+            Mode::Pass(passed) => passed.take(device.id(), identity, &field),
+            Mode::Collect { parts, identities } => {
                 add_to(parts, device, identities.len(), field.bound());
                 identities.push(identity);
             }
-            Purpose::CollectLayouts { parts, expected, addresses } => {
+            Mode::CollectLayouts { parts, expected, addresses } => {
                 let anchor = Some(addresses.len() as u32);
                 let bound = BoundField { storage: None, anchor, ..field.bound() };
                 add_to(parts, device, expected.len(), bound);
@@ -125,10 +126,10 @@ fn add_to<D: Device>(parts: &mut Vec<PartFields>, device: &D, number: usize, fie
 #[macro_export]
 macro_rules! field_set {
     (impl $([$($generics:tt)*])? for $set:ty { $($member:ident),+ $(,)? }) => {
-        // SAFETY: the members are owned by value and are sets of fields themselves, and all are shown in order.
+        // SAFETY: the members are owned by value and are sets of fields themselves, and all are passed in order.
         unsafe impl $(<$($generics)*>)? $crate::FieldSet for $set {
             fn bind(&self, binder: &mut $crate::Binder) {
-                // Not `self.member`, which would also reach through a `Deref` to what somebody else shares.
+                // Not `self.member`, which would also reach shared fields through a `Deref`.
                 let Self { $($member,)+ .. } = self;
                 $($crate::FieldSet::bind($member, binder);)+
             }

@@ -1,11 +1,11 @@
-//! The windows of a part: what is lent to neighbours, and what is copied from theirs.
+//! Binding the windows of a part: those lent to neighbours, and the copies from those borrowed from neighbours.
 
 use std::sync::Arc;
 
-use super::offer::{PartWays, PeerWindows, lent_blocks};
+use super::offer::{PartWays, ReceiveWays, SendWays, lent_blocks};
 use crate::device::{CopyItem, Device, DeviceError};
 use crate::exchange::layout::messages::{MessageSet, cells_of, sources, targets};
-use crate::exchange::layout::segment::Slot;
+use crate::exchange::layout::segment::SharedMessage;
 use crate::exchange::layout::side::{Side, fill};
 use crate::exchange::options::Way;
 use crate::exchange::run::copy_list::{CopyList, Purpose, bytes};
@@ -16,18 +16,18 @@ use crate::pattern::{Pattern, Piece};
 use crate::trace::Row;
 use crate::transport::{Direction, Window};
 
-/// The windows of a part, and what goes with them.
+/// The windows of a part, the copies to shared memory, and their sizes.
 pub(crate) struct BoundWindows<D: Device> {
     pub(crate) windows: Windows<D>,
-    /// What packs one and the other of the two messages in shared memory.
+    /// The copies that pack the two messages in shared memory.
     pub(crate) packed: [Vec<CopyItem>; 2],
-    /// The bytes that are packed into shared memory.
+    /// Bytes packed into shared memory.
     pub(crate) shared_bytes: usize,
-    /// The bytes that are copied straight from neighbours' fields.
+    /// Bytes copied straight from neighbours' fields.
     pub(crate) direct_bytes: usize,
 }
 
-/// Binds what is lent and borrowed by `ways`.
+/// Binds the windows that `ways` lends and borrows.
 pub(crate) fn bind_windows<D: Device>(
     device: &D,
     fields: &[(usize, BoundField)],
@@ -37,57 +37,53 @@ pub(crate) fn bind_windows<D: Device>(
 ) -> Result<BoundWindows<D>, DeviceError> {
     let windows = Windows { lent: Vec::new(), borrowed: Vec::new() };
     let mut bound = BoundWindows { windows, packed: Default::default(), shared_bytes: 0, direct_bytes: 0 };
-    for (&peer, (ways, windows)) in &ways.lent {
-        bound.lend(fields, pattern, peer, (ways, windows), trace)?;
+    for (&peer, send) in &ways.sends {
+        bound.lend(fields, pattern, peer, send, trace)?;
     }
-    for (&peer, (offer, ways, windows)) in &ways.borrowed {
-        let order = |position: usize| offer.fields[position].order;
-        let shared = |position: usize| (ways[position] == Way::Shared).then(|| order(position));
-        let mut message = MessageSet::new();
-        message.add(peer, None, cells_of(fields, shared, targets(pattern, peer)), fields);
-        bound.borrow(device, fields, pattern, peer, (ways, windows, &message), trace)?;
+    for (&peer, receive) in &ways.receives {
+        bound.borrow(device, fields, pattern, peer, receive, trace)?;
     }
     Ok(bound)
 }
 
 impl<D: Device> BoundWindows<D> {
-    /// Adds what is lent to `peer`.
+    /// Adds the windows that are lent to `peer`: a message in shared memory, and fields.
     fn lend(
         &mut self,
         fields: &[(usize, BoundField)],
         pattern: &Pattern,
         peer: usize,
-        (ways, windows): (&[Way], &PeerWindows),
+        SendWays { ways, windows }: &SendWays,
         trace: &PartTrace<D>,
     ) -> Result<(), DeviceError> {
-        if let Some(pair) = &windows.slots {
+        if let Some(pair) = &windows.messages {
             let order = |position: usize| fields[position].1.memory_order();
             let shared = |position: usize| (ways[position] == Way::Shared).then(|| order(position));
             let mut message = MessageSet::new();
             message.add(peer, None, cells_of(fields, shared, sources(pattern, peer)), fields);
-            for (items, slot) in self.packed.iter_mut().zip(pair) {
-                items.extend(message.copies(fields, message.place_in(slot)?, Direction::Send)?);
+            for (items, buffer) in self.packed.iter_mut().zip(pair) {
+                items.extend(message.copies(fields, message.pointer_in(buffer)?, Direction::Send)?);
             }
             self.shared_bytes += message.bytes;
-            let wire = trace.wire(Row::To(peer), "lend message", message.bytes);
-            self.windows.lent.push(LentWindow::message(peer, windows_of(pair), wire));
+            let transfer = trace.transfer(Row::To(peer), "lend message", message.bytes);
+            self.windows.lent.push(LentWindow::message(peer, windows_of(pair), transfer));
         }
         if let Some(window) = &windows.direct {
             let pieces = pattern.sends().get(&peer).map_or(&[][..], Vec::as_slice);
-            let wire = trace.wire(Row::To(peer), "lend field", direct_bytes(fields, ways, pieces));
-            self.windows.lent.push(LentWindow::fields(peer, Arc::clone(window), wire));
+            let transfer = trace.transfer(Row::To(peer), "lend field", direct_bytes(fields, ways, pieces));
+            self.windows.lent.push(LentWindow::fields(peer, Arc::clone(window), transfer));
         }
         Ok(())
     }
 
-    /// Adds what is borrowed from `peer`: fields, and a message in shared memory.
+    /// Adds the windows that are borrowed from `peer`: fields, and a message in shared memory.
     fn borrow(
         &mut self,
         device: &D,
         fields: &[(usize, BoundField)],
         pattern: &Pattern,
         peer: usize,
-        (ways, windows, message): (&[Way], &PeerWindows, &MessageSet),
+        ReceiveWays { offer, ways, windows }: &ReceiveWays,
         trace: &PartTrace<D>,
     ) -> Result<(), DeviceError> {
         let bind = |items| CopyList::bind(device, Purpose::Unpacking, items, None);
@@ -95,31 +91,37 @@ impl<D: Device> BoundWindows<D> {
             let pieces = pattern.receives().get(&peer).map_or(&[][..], Vec::as_slice);
             let items = direct_copies(fields, ways, window, pieces)?;
             self.direct_bytes += bytes(&items);
-            let wire = trace.wire(Row::From(peer), "read field", bytes(&items));
+            let transfer = trace.transfer(Row::From(peer), "read field", bytes(&items));
             let copied = device.create_event(false)?;
-            let window = BorrowedWindow::fields(peer, Arc::clone(window), bind(items)?, copied, wire);
+            let window = BorrowedWindow::fields(peer, Arc::clone(window), bind(items)?, copied, transfer);
             self.windows.borrowed.push(window);
         }
-        if let Some(pair) = &windows.slots {
-            let copies = |slot| bind(message.copies(fields, message.place_in(slot)?, Direction::Receive)?);
+        if let Some(pair) = &windows.messages {
+            let order = |position: usize| offer.fields[position].order;
+            let shared = |position: usize| (ways[position] == Way::Shared).then(|| order(position));
+            let mut message = MessageSet::new();
+            message.add(peer, None, cells_of(fields, shared, targets(pattern, peer)), fields);
+            let copies =
+                |buffer| bind(message.copies(fields, message.pointer_in(buffer)?, Direction::Receive)?);
             let copies = pair.iter().map(copies).collect::<Result<_, DeviceError>>()?;
-            let lent =
+            let is_borrowed =
                 |(field, way): (&(usize, BoundField), &Way)| *way == Way::Shared && field.1.storage.is_none();
-            let late = fields.iter().zip(ways).any(lent);
-            let wire = trace.wire(Row::From(peer), "read message", message.bytes);
+            let only_in_finish = fields.iter().zip(ways).any(is_borrowed);
+            let transfer = trace.transfer(Row::From(peer), "read message", message.bytes);
             let copied = device.create_event(false)?;
-            let window = BorrowedWindow::message(peer, windows_of(pair), copies, copied, late, wire);
+            let window =
+                BorrowedWindow::message(peer, windows_of(pair), copies, copied, only_in_finish, transfer);
             self.windows.borrowed.push(window);
         }
         Ok(())
     }
 }
 
-fn windows_of(pair: &[Slot; 2]) -> [Arc<Window>; 2] {
-    pair.each_ref().map(|slot| Arc::clone(&slot.window))
+fn windows_of(pair: &[SharedMessage; 2]) -> [Arc<Window>; 2] {
+    pair.each_ref().map(|message| Arc::clone(&message.window))
 }
 
-/// What is copied straight from a neighbour's fields.
+/// Returns the copies straight from a neighbour's fields.
 fn direct_copies(
     fields: &[(usize, BoundField)],
     ways: &[Way],
@@ -150,7 +152,7 @@ fn direct_copies(
     Ok(items)
 }
 
-/// How many bytes a neighbour copies straight from our fields.
+/// The number of bytes that a neighbour copies straight from our fields.
 fn direct_bytes(fields: &[(usize, BoundField)], ways: &[Way], pieces: &[Piece]) -> usize {
     let direct = fields.iter().zip(ways).filter(|(_, way)| **way == Way::Direct);
     let bytes = direct.flat_map(|((_, field), _)| {

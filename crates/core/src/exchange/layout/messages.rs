@@ -1,19 +1,19 @@
-//! Where the cells that travel in messages lie in them.
+//! The layout of messages.
 //!
-//! The cells of a piece lie in a message with the axes in the order of the sender's memory, from the slowest to the
-//! fastest, so that packing walks memory in sequence; listed cells are an axis like any other. Fields follow each
-//! other, and the pieces of each field, each aligned to [`ALIGNMENT`]. Axes and vectors are turned where a halo is
-//! written, from a message or from a field, and never in a message.
+//! A message holds one field after the other, and of each field one piece after the other, each aligned to
+//! [`ALIGNMENT`]. The axes of a piece are in the order of the sender's memory, from the slowest to the fastest, so that
+//! packing walks memory in sequence; a list of cells is an axis like any other. Axes and vectors are turned when a halo
+//! is written, from a message or from a field, never within a message.
 //!
-//! Pieces that go [apart](super::path::Way::Apart) are parts of their own of the message. One that lies in a field as it
-//! would lie in the message is sent from the field, or received there; else it has a place in the buffer.
+//! Pieces that go [piece by piece](Way::PieceByPiece) are each a stretch of their own. If a piece lies in the field as
+//! it would lie in the message, it is sent from the field or received into it; otherwise the buffer has room for it.
 //!
-//! A [chunk](crate::exchange::bind::chunks) is a message of its own, of pieces and of parts of pieces that lie in it in the same way.
+//! A [chunk](crate::exchange::bind::chunks) is a message of its own, of pieces and parts of pieces in the same layout.
 
 use std::ops::Range;
 
 use super::cut::ALIGNMENT;
-use super::segment::{MESSAGE_ALIGNMENT, Slot};
+use super::segment::{MESSAGE_ALIGNMENT, SharedMessage};
 use super::side::{Side, fill, join};
 use crate::device::{CopyItem, DeviceError, MAX_COPY_AXES, Pointer};
 use crate::domain::Orientation;
@@ -22,13 +22,13 @@ use crate::field::BoundField;
 use crate::pattern::{Cells, Pattern};
 use crate::transport::Direction;
 
-/// The copies between fields and messages in one direction, with the addresses in the messages still relative.
+/// Messages in one direction, and the cells that are copied to or from them, as offsets in the buffer.
 pub(crate) struct MessageSet {
     pub(crate) messages: Vec<MessageLayout>,
     items: Vec<PackedCells>,
-    /// Where they begin in the buffer.
+    /// The offset of their begin in the buffer.
     pub(crate) begin: usize,
-    /// Where they end in the buffer, and what comes next begins.
+    /// The offset of their end in the buffer.
     pub(crate) bytes: usize,
 }
 
@@ -36,53 +36,62 @@ pub(crate) struct MessageSet {
 #[derive(Debug, Clone)]
 pub(crate) struct MessageLayout {
     pub(crate) peer: usize,
-    /// Its number among the chunks of what goes to that neighbour; `None` where that goes whole.
+    /// Its number among the chunks for that neighbour; `None` if the message is not split.
     chunk: Option<usize>,
     pub(crate) stretches: Vec<Stretch>,
-    /// Which copies are to it or from it.
+    /// The range of its copies in the set.
     items: Range<usize>,
 }
 
-/// A part of a message that lies in one place.
+/// A part of a message that is contiguous in memory.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Stretch {
     pub(crate) location: Location,
     pub(crate) bytes: usize,
 }
 
-/// Where a part of a message lies.
+/// The location of a stretch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Location {
     /// At this offset in the buffer.
     Buffer(usize),
-    /// At this address of the field with this place in its part.
+    /// At this address, in the field at this position in its part.
     Field(Pointer, usize),
 }
 
-/// Cells of a field and their place in a message.
+/// Cells of a field and their offset in a message.
 #[derive(Debug, Clone)]
 pub(crate) struct PackedCells {
-    /// The place of the field in its part.
+    /// The position of the field in its part.
     pub(crate) field: usize,
     pub(crate) cells: Side,
     /// The offset in the buffer.
     pub(crate) at: usize,
-    /// The order of axes in the message, as the sender numbers them.
+    /// The order of axes in the message, in the sender's numbering.
     pub(crate) order: [u8; MAX_COPY_AXES],
-    /// Along which axes of the message those of the cells run.
+    /// Relates the axes of the cells to those of the message.
     pub(crate) orientation: Orientation,
 }
 
-/// Of each field that `travels`, the cells of every piece in the order of axes that it gives.
+/// The cells of a piece on this rank.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct PieceCells<'p> {
+    pub(crate) domain: usize,
+    pub(crate) cells: &'p Cells,
+    /// Relates the axes of the cells to those of the sender.
+    pub(crate) orientation: Orientation,
+}
+
+/// Lists the cells of every piece of every field for which `order_of` returns an order of axes.
 pub(crate) fn cells_of<'p>(
     fields: &[(usize, BoundField)],
-    travels: impl Fn(usize) -> Option<[u8; MAX_COPY_AXES]>,
-    pieces: impl Iterator<Item = (usize, &'p Cells, Orientation)> + Clone,
+    order_of: impl Fn(usize) -> Option<[u8; MAX_COPY_AXES]>,
+    pieces: impl Iterator<Item = PieceCells<'p>> + Clone,
 ) -> Vec<PackedCells> {
     let mut all = Vec::new();
     for (position, (_, field)) in fields.iter().enumerate() {
-        let Some(order) = travels(position) else { continue };
-        all.extend(pieces.clone().map(|(domain, cells, orientation)| {
+        let Some(order) = order_of(position) else { continue };
+        all.extend(pieces.clone().map(|PieceCells { domain, cells, orientation }| {
             let cells = Side::of_field(field, domain, cells);
             PackedCells { field: position, cells, at: 0, order, orientation }
         }));
@@ -90,7 +99,8 @@ pub(crate) fn cells_of<'p>(
     all
 }
 
-/// The bytes of what comes from `peer` through shared memory, from fields whose axes are in `orders` there.
+/// Returns the size of the message that comes from `peer` through shared memory. `orders` are the orders of the axes of
+/// each field in the sender's memory.
 pub(crate) fn packed_bytes(
     fields: &[(usize, BoundField)],
     pattern: &Pattern,
@@ -104,29 +114,31 @@ pub(crate) fn packed_bytes(
     message.bytes
 }
 
-/// The cells that go to `peer`, with their domains, as they lie here.
-pub(crate) fn sources(
-    pattern: &Pattern,
-    peer: usize,
-) -> impl Iterator<Item = (usize, &Cells, Orientation)> + Clone {
+/// The cells that go to `peer`.
+pub(crate) fn sources(pattern: &Pattern, peer: usize) -> impl Iterator<Item = PieceCells<'_>> + Clone {
     let pieces = pattern.sends().get(&peer).map_or(&[][..], Vec::as_slice);
-    pieces.iter().map(|piece| (piece.source_domain, &piece.source, Orientation::default()))
+    pieces.iter().map(|piece| PieceCells {
+        domain: piece.source_domain,
+        cells: &piece.source,
+        orientation: Orientation::default(),
+    })
 }
 
-/// The cells that come from `peer`, with their domains, and how they are turned.
-pub(crate) fn targets(
-    pattern: &Pattern,
-    peer: usize,
-) -> impl Iterator<Item = (usize, &Cells, Orientation)> + Clone {
+/// The cells that come from `peer`.
+pub(crate) fn targets(pattern: &Pattern, peer: usize) -> impl Iterator<Item = PieceCells<'_>> + Clone {
     let pieces = pattern.receives().get(&peer).map_or(&[][..], Vec::as_slice);
-    pieces.iter().map(|piece| (piece.target_domain, &piece.target, piece.orientation))
+    pieces.iter().map(|piece| PieceCells {
+        domain: piece.target_domain,
+        cells: &piece.target,
+        orientation: piece.orientation,
+    })
 }
 
-/// Where cells of a field begin, if they lie there as they would lie in a message and the transport may use them there:
-/// the memory of the field is kept for it, as memory that was merely lent is not.
+/// Returns the address of cells of a field, if they lie there as they would lie in a message and the transport may use
+/// them there. It may not use borrowed memory, which the exchange cannot keep alive.
 pub(crate) fn in_place(
     field: &BoundField,
-    (domain, cells, orientation): (usize, &Cells, Orientation),
+    PieceCells { domain, cells, orientation }: PieceCells<'_>,
     order: &[u8; MAX_COPY_AXES],
 ) -> Option<Pointer> {
     let turned = !field.vector.is_empty() && orientation.is_turned();
@@ -141,8 +153,8 @@ impl MessageSet {
         MessageSet { messages: Vec::new(), items: Vec::new(), begin: 0, bytes: 0 }
     }
 
-    /// Adds a message of these cells to or from `peer`, in one part; nothing if there are none. `chunk`: its number among the
-    /// chunks of what goes there, if it is one.
+    /// Adds a message of these cells to or from `peer`, in one stretch; does nothing if there are no cells. `chunk` is
+    /// its number among the chunks for that neighbour, if it is a chunk.
     pub(crate) fn add(
         &mut self,
         peer: usize,
@@ -164,27 +176,29 @@ impl MessageSet {
         }
     }
 
-    /// Adds to the message to or from `peer`, which is the last one: of each field that `travels`, every piece in a part of its
-    /// own. That lies in the field if the piece lies there as it would in a message, and `reached` says that the transport can
-    /// reach it there.
-    pub(crate) fn add_apart<'p>(
+    /// Adds stretches to the message to or from `peer`, which is the last one: one for each piece of each field for
+    /// which `order_of` returns an order of axes. If the piece lies in the field as it would in a message, and the
+    /// transport can reach the memory of the device (`reached`), the stretch is in the field; otherwise it is in the
+    /// buffer.
+    pub(crate) fn add_piece_by_piece<'p>(
         &mut self,
         peer: usize,
         fields: &[(usize, BoundField)],
-        travels: impl Fn(usize) -> Option<[u8; MAX_COPY_AXES]>,
-        pieces: impl Iterator<Item = (usize, &'p Cells, Orientation)> + Clone,
+        order_of: impl Fn(usize) -> Option<[u8; MAX_COPY_AXES]>,
+        pieces: impl Iterator<Item = PieceCells<'p>> + Clone,
         reached: bool,
     ) {
         for (position, (_, field)) in fields.iter().enumerate() {
-            let Some(order) = travels(position) else { continue };
-            for (domain, cells, orientation) in pieces.clone() {
-                let lies = in_place(field, (domain, cells, orientation), &order).filter(|_| reached);
+            let Some(order) = order_of(position) else { continue };
+            for piece in pieces.clone() {
+                let address = in_place(field, piece, &order).filter(|_| reached);
+                let PieceCells { domain, cells, orientation } = piece;
                 let cells = Side::of_field(field, domain, cells);
                 let (bytes, first) = (cells.elements() * field.element.bytes(), self.items.len());
                 if bytes == 0 {
                     continue;
                 }
-                let location = if let Some(pointer) = lies {
+                let location = if let Some(pointer) = address {
                     Location::Field(pointer, position)
                 } else {
                     let at = self.bytes.next_multiple_of(MESSAGE_ALIGNMENT);
@@ -197,7 +211,7 @@ impl MessageSet {
         }
     }
 
-    /// Moves what lies in the buffer behind what ends there at `end`. The end of both.
+    /// Moves these messages in the buffer behind others that end at `end`. Returns the end of both.
     pub(crate) fn move_behind(&mut self, end: usize) -> usize {
         if self.messages.is_empty() {
             return end;
@@ -214,7 +228,7 @@ impl MessageSet {
         self.bytes
     }
 
-    /// Appends a part, whose copies are those from `first` on, to the message for `peer`, which is the last one.
+    /// Appends a stretch, whose copies are those from `first` on, to the message for `peer`, which is the last one.
     fn append(&mut self, peer: usize, first: usize, stretch: Stretch) {
         match self.messages.last_mut().filter(|last| last.peer == peer) {
             Some(last) => last.stretches.push(stretch),
@@ -228,16 +242,16 @@ impl MessageSet {
         }
     }
 
-    /// The address of the message in shared memory.
-    pub(crate) fn place_in(&self, slot: &Slot) -> Result<Pointer, DeviceError> {
-        let (expected, found) = (self.bytes, slot.bytes);
+    /// Returns the address of `shared`, which must have room for these cells.
+    pub(crate) fn pointer_in(&self, shared: &SharedMessage) -> Result<Pointer, DeviceError> {
+        let (expected, found) = (self.bytes, shared.bytes);
         let fits = found >= expected;
-        fits.then_some(slot.message).ok_or_else(|| {
+        fits.then_some(shared.pointer).ok_or_else(|| {
             DeviceError::invalid("the shared memory of a message", format!("{expected} bytes or more"), found)
         })
     }
 
-    /// The copies to all messages, which lie from `buffer` on, or from them.
+    /// Returns the copies to or from all messages, in a buffer at `buffer`.
     pub(crate) fn copies(
         &self,
         fields: &[(usize, BoundField)],
@@ -247,7 +261,7 @@ impl MessageSet {
         self.copies_of(0..self.items.len(), fields, buffer, direction)
     }
 
-    /// The same of one message alone.
+    /// Returns the copies to or from one message only.
     pub(crate) fn copies_of_message(
         &self,
         message: &MessageLayout,
@@ -278,7 +292,7 @@ impl MessageSet {
         Ok(copies)
     }
 
-    /// Whether a message is copied to or from memory that is merely borrowed.
+    /// Whether a message is copied to or from borrowed memory.
     pub(crate) fn is_borrowed(&self, message: &MessageLayout, fields: &[(usize, BoundField)]) -> bool {
         self.items[message.items.clone()].iter().any(|packed| fields[packed.field].1.storage.is_none())
     }
@@ -289,20 +303,19 @@ impl MessageLayout {
         self.stretches.iter().map(|stretch| stretch.bytes).sum()
     }
 
-    /// The tag of its channel: that of its part, or for later chunks one of those from `later` on.
-    pub(crate) fn tag(&self, part: u32, later: u32) -> u32 {
+    /// Returns the tag of its channel: `part_tag`, or for chunks after the first one from `chunk_tag` on.
+    pub(crate) fn tag(&self, part_tag: u32, chunk_tag: u32) -> u32 {
         match self.chunk {
-            None | Some(0) => part,
-            Some(number) => later + (number - 1) as u32,
+            None | Some(0) => part_tag,
+            Some(number) => chunk_tag + (number - 1) as u32,
         }
     }
 
-    /// Whether it is a chunk.
     pub(crate) fn is_chunk(&self) -> bool {
         self.chunk.is_some()
     }
 
-    /// From where to where it lies in the buffer.
+    /// The range of the buffer that it spans.
     pub(crate) fn in_buffer(&self) -> Range<usize> {
         let ranges = self.stretches.iter().filter_map(|stretch| match stretch.location {
             Location::Buffer(at) => Some(at..at + stretch.bytes),
@@ -311,7 +324,7 @@ impl MessageLayout {
         ranges.reduce(|all, next| all.start..next.end).unwrap_or_default()
     }
 
-    /// The fields that the message lies in, by their place in the part, and how many of its bytes in each.
+    /// For each stretch in a field: the position of the field in the part, and the bytes.
     pub(crate) fn in_fields(&self) -> impl Iterator<Item = (usize, usize)> {
         self.stretches.iter().filter_map(|stretch| match stretch.location {
             Location::Field(_, field) => Some((field, stretch.bytes)),

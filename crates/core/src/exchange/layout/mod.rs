@@ -1,9 +1,9 @@
-//! Where cells lie: in fields, in messages, and in the memory that two processes share.
+//! The layout of cells in fields, in messages, and in memory that two processes share.
 //!
-//! - `side`: one side of a copy, the cells of a block;
-//! - `cut`: cells cut into chunks;
-//! - `segment`: memory that two processes share for messages;
-//! - `messages`: where the pieces lie that go to a neighbour in one message.
+//! - `side`: one side of a copy, in a field or in a message;
+//! - `cut`: cutting pieces into chunks;
+//! - `segment`: memory that two processes share, with two messages in it;
+//! - `messages`: the pieces that go to a neighbour in one message.
 
 pub(super) mod cut;
 pub(super) mod messages;

@@ -1,4 +1,4 @@
-//! One side of a copy: cells where they lie in a field or in a message.
+//! One side of a copy: cells in a field or in a message.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -12,21 +12,21 @@ use crate::domain::{MAX_AXES, Orientation};
 use crate::field::{BlockLayout, BoundField, copy_axes};
 use crate::pattern::Cells;
 
-/// Cells where they lie in a field or in a message.
+/// Cells in a field or in a message, with their addresses.
 #[derive(Debug, Clone)]
 pub(crate) struct Side {
-    /// The first of them, or row 0 where they are listed.
+    /// The address of the first cell; if the cells are listed, of row 0.
     pointer: Pointer,
-    /// How many there are along each axis, and the bytes from one to the next.
+    /// The number of cells along each axis, and the stride in bytes.
     axes: [(usize, isize); MAX_COPY_AXES],
-    /// The indices along axis 0, where they do not follow each other.
+    /// The indices along axis 0, if they are not consecutive.
     rows: Option<Arc<[u32]>>,
-    /// The number of the block of memory that copies of the cells move along with.
+    /// The number of the block of memory to which copies of the cells are anchored.
     block: Option<u32>,
 }
 
 impl Side {
-    /// Cells of a domain of a field, which are there: the field fits the pattern.
+    /// The `cells` of a domain in a field that fits the pattern, and so holds them.
     pub(crate) fn of_field(field: &BoundField, domain: usize, cells: &Cells) -> Side {
         let (pointer, layout) = &field.blocks[domain];
         let nothing = Side { pointer: *pointer, axes: [(0, 0); MAX_COPY_AXES], rows: None, block: None };
@@ -34,7 +34,7 @@ impl Side {
         Side { block: field.anchor.map(|first| first + domain as u32), ..side }
     }
 
-    /// Cells in a block; `None` where it does not hold them.
+    /// The `cells` in the block at `pointer`; `None` if it does not hold them.
     pub(crate) fn new(
         pointer: Pointer,
         layout: &BlockLayout,
@@ -64,9 +64,8 @@ impl Side {
         Some(Side { pointer: pointer.offset(offset * element_bytes as isize), axes, rows, block: None })
     }
 
-    /// The same cells without gaps from `pointer` on, as one who numbers the axes as the source does packs them: with
-    /// the axes in `order` from the slowest to the fastest. The axes of these cells run along those as `orientation`
-    /// says.
+    /// The same cells packed without gaps from `pointer` on. `order` lists the axes, in the source's numbering, from
+    /// the slowest to the fastest; `orientation` relates the axes of these cells to those of the source.
     pub(crate) fn packed(
         &self,
         pointer: Pointer,
@@ -84,7 +83,7 @@ impl Side {
         packed.turned(orientation)
     }
 
-    /// Where these cells begin, if they lie just as they would lie [`packed`](Side::packed).
+    /// Returns the address of these cells if they already lie as [`packed`](Side::packed) would lay them out.
     pub(crate) fn packed_in_place(
         &self,
         order: &[u8; MAX_COPY_AXES],
@@ -99,7 +98,7 @@ impl Side {
         in_place.then_some(self.pointer)
     }
 
-    /// Cells of a source in the order of a target whose axes run along those of the source as `orientation` says.
+    /// Reorders cells of a source for a target; `orientation` relates the axes of the target to those of the source.
     pub(crate) fn turned(self, orientation: &Orientation) -> Side {
         if !orientation.is_turned() {
             return self;
@@ -118,7 +117,7 @@ impl Side {
         turned
     }
 
-    /// One of the components alone.
+    /// One of the components only.
     fn component(&self, component: usize) -> Side {
         let mut alone = self.clone();
         alone.pointer = self.pointer.offset(component as isize * self.axes[MAX_AXES].1);
@@ -126,8 +125,8 @@ impl Side {
         alone
     }
 
-    /// Of these cells those in `slab`, which has a range along each axis of a source, along whose axes those of the cells
-    /// run as `orientation` says.
+    /// Those of these cells that lie in `slab`, a range along each axis of the source. `orientation` relates the axes
+    /// of these cells to those of the source.
     pub(crate) fn within(&self, slab: &Slab, orientation: &Orientation) -> Side {
         let mut part = self.clone();
         for (axis, (extent, stride)) in self.axes.into_iter().enumerate() {
@@ -143,7 +142,8 @@ impl Side {
         part
     }
 
-    /// How many there are along each axis of a source, along whose axes those of the cells run as `orientation` says.
+    /// The number of cells along each axis of the source. `orientation` relates the axes of these cells to those of the
+    /// source.
     pub(crate) fn extents(&self, orientation: &Orientation) -> [usize; MAX_COPY_AXES] {
         std::array::from_fn(|axis| self.axes[orientation.target_axis(axis)].0)
     }
@@ -154,8 +154,9 @@ impl Side {
     }
 }
 
-/// The copies that fill halo cells of a field from `source`, which is in the order of the target: one for all
-/// components, or one for each where those of a vector come from others, or from the opposite direction.
+/// Adds the copies that fill the halo cells `target` of a field from `source`, which is in the order of the target: one
+/// copy for all components, or one for each component if axes are turned and the field has vectors, whose components
+/// are then exchanged or change their sign.
 pub(crate) fn fill(
     items: &mut Vec<CopyItem>,
     source: &Side,
@@ -176,7 +177,7 @@ pub(crate) fn fill(
     Ok(())
 }
 
-/// The copy of the cells of one side to those of another.
+/// Returns the copy from the cells of one side to those of the other.
 pub(crate) fn join(
     source: &Side,
     target: &Side,

@@ -1,4 +1,4 @@
-//! How cells get to a neighbour, and which way is taken.
+//! The path that the user asks for, and the way that the cells of one field take to one neighbour.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,18 +6,18 @@ use super::names::named;
 
 use crate::field::Load;
 
-/// How data may get to ranks that share memory with this one. Whatever cannot be had gives way to the next: direct
-/// copies to shared memory, and that to messages.
+/// How data gets to ranks that share memory with this one. If a path is not possible for a field and neighbour, the
+/// next is taken: direct copies, then shared memory, then messages.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum DataPath {
-    /// Each field on the way that is quickest by the model of what ways cost.
+    /// For each field, the path that is quickest by the cost model.
     #[default]
     Quickest,
-    /// Straight from the fields of neighbours: threads of the same process, and processes of the same node where the
-    /// field is in memory that they can map ([`node_shared`](crate::field::FieldBuilder::node_shared)).
+    /// Copied straight from the neighbour's field: between threads of one process, and between processes of one node if
+    /// the field is in memory that both can map ([`node_shared`](crate::field::FieldBuilder::node_shared)).
     Direct,
-    /// Packed into memory that two processes share, and unpacked from it.
+    /// Packed into memory that the two processes share, and unpacked from it.
     Shared,
     /// In messages of the transport, as between nodes.
     Messages,
@@ -35,9 +35,10 @@ named!(DataPath {
 pub(crate) enum Way {
     /// In the message.
     Message,
-    /// In the message, each piece in a part of its own: from the field or to it, where it lies there without gaps.
-    Apart,
-    /// In several messages, where both ends stage what would be a large one.
+    /// In the message, each piece in a range of its own: sent from the field or received into it if it lies there
+    /// without gaps.
+    PieceByPiece,
+    /// In several messages: both ends stage, and one message would be large.
     Chunks,
     /// Packed into shared memory, and unpacked from it.
     Shared,
@@ -46,7 +47,7 @@ pub(crate) enum Way {
 }
 
 impl DataPath {
-    /// The way of a field which can be copied straight or be packed into shared memory, as far as that is possible.
+    /// Chooses the way of a field, given whether direct copies and shared memory are possible.
     pub(crate) fn choose(self, direct: bool, shared: bool, load: &Load) -> Way {
         let packed = match self {
             DataPath::Quickest => load.is_better_packed(),

@@ -1,90 +1,93 @@
-//! A part whose halos are filled axis by axis: one part for each axis, run one after the other.
+//! A part whose halos are filled axis by axis: one part for each axis, which run one after the other.
 
-use super::part::{Part, Sharing};
+use super::part::{Part, SharedStreams};
 use crate::device::{DeviceError, DeviceId, Pointer};
 use crate::exchange::options::{ExchangeError, Schedule, Traffic};
 use crate::field::Storage;
 use crate::transport::Transport;
 
-/// The parts of one device, one for each axis. Its work is done when a call returns, and the memory is the library's: it
-/// goes from one axis to the next whenever it is polled.
-pub(crate) struct StagedPart {
-    stages: Vec<Box<dyn Part>>,
+/// The parts of one device, one for each axis. The device is synchronous and the fields own their memory, so that any
+/// poll may go on to the next axis.
+pub(crate) struct AxisByAxisPart {
+    axes: Vec<Box<dyn Part>>,
     current: usize,
 }
 
-impl StagedPart {
-    /// `stages` is not empty.
-    pub(crate) fn new(stages: Vec<Box<dyn Part>>) -> StagedPart {
-        StagedPart { stages, current: 0 }
+impl AxisByAxisPart {
+    /// `axes` must not be empty.
+    pub(crate) fn new(axes: Vec<Box<dyn Part>>) -> AxisByAxisPart {
+        AxisByAxisPart { axes, current: 0 }
     }
 }
 
-impl Part for StagedPart {
+impl Part for AxisByAxisPart {
     fn device(&self) -> DeviceId {
-        self.stages[self.current].device()
+        self.axes[self.current].device()
     }
 
     fn traffic(&self) -> Traffic {
-        let stages = self.stages.iter().map(|stage| stage.traffic());
-        stages.reduce(Traffic::then).unwrap_or_default()
+        self.axes.iter().map(|axis| axis.traffic()).reduce(Traffic::then).unwrap_or_default()
     }
 
     fn start(&mut self, transport: &dyn Transport, schedule: &Schedule<'_>) -> Result<(), ExchangeError> {
         self.current = 0;
-        self.stages[0].start(transport, schedule)
+        self.axes[0].start(transport, schedule)
     }
 
     fn poll(&mut self, transport: &dyn Transport, finishing: bool) -> Result<bool, ExchangeError> {
-        while self.stages[self.current].poll(transport, finishing)? {
-            if self.current + 1 == self.stages.len() {
+        while self.axes[self.current].poll(transport, finishing)? {
+            if self.current + 1 == self.axes.len() {
                 return Ok(true);
             }
-            self.stages[self.current].finish(transport, &Schedule::Blocking)?;
+            self.axes[self.current].finish(transport, &Schedule::Blocking)?;
             self.current += 1;
-            self.stages[self.current].start(transport, &Schedule::Blocking)?;
+            self.axes[self.current].start(transport, &Schedule::Blocking)?;
         }
         Ok(false)
     }
 
     fn finish(&mut self, transport: &dyn Transport, schedule: &Schedule<'_>) -> Result<(), ExchangeError> {
-        self.stages[self.current].finish(transport, schedule)
+        self.axes[self.current].finish(transport, schedule)
     }
 
     fn is_asynchronous(&self) -> bool {
         false
     }
 
-    fn close(&mut self, _schedule: &Schedule<'_>, _sharing: Sharing) -> Result<(), ExchangeError> {
+    fn finish_behind_gate(
+        &mut self,
+        _schedule: &Schedule<'_>,
+        _shared: SharedStreams,
+    ) -> Result<(), ExchangeError> {
         Ok(())
     }
 
-    fn is_closing(&self) -> bool {
+    fn is_gated(&self) -> bool {
         false
     }
 
     fn is_packing(&self) -> bool {
-        self.stages[self.current].is_packing()
+        self.axes[self.current].is_packing()
     }
 
     fn synchronize(&self) -> Result<(), DeviceError> {
-        self.stages[self.current].synchronize()
+        self.axes[self.current].synchronize()
     }
 
     unsafe fn relocate(&mut self, from: &[Pointer], to: &[Pointer]) -> Result<(), DeviceError> {
-        // SAFETY: the caller's promise.
-        self.stages.iter_mut().try_for_each(|stage| unsafe { stage.relocate(from, to) })
+        // SAFETY: the caller guarantees it.
+        self.axes.iter_mut().try_for_each(|axis| unsafe { axis.relocate(from, to) })
     }
 
     fn writes(&self, storage: &Storage) {
-        self.stages.iter().for_each(|stage| stage.writes(storage));
+        self.axes.iter().for_each(|axis| axis.writes(storage));
     }
 
     fn missing(&self) -> Vec<String> {
-        self.stages[self.current].missing()
+        self.axes[self.current].missing()
     }
 
     fn abandon(&mut self, transport: &dyn Transport) {
-        self.stages.iter_mut().for_each(|stage| stage.abandon(transport));
+        self.axes.iter_mut().for_each(|axis| axis.abandon(transport));
     }
 }

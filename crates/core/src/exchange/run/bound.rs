@@ -1,23 +1,24 @@
-//! A flight and the ranks that it is between: what is bound, and ends with the exchange.
+//! A bound exchange: starting it, waiting for it, and abandoning it.
 
 use std::sync::Arc;
 
 use super::flight::{Flight, Status};
-use super::part::Sharing;
-use super::trace::Waits;
+use super::part::SharedStreams;
+use super::trace::HostWaits;
 use crate::comm::Served as _;
 use crate::exchange::options::{ExchangeError, Schedule};
 use crate::pattern::Pattern;
 use crate::transport::TransportError;
 
-/// What is bound, and ends with the exchange.
+/// A flight and the ranks that take part in it. Dropping it ends the exchange.
 pub(crate) struct Bound {
     pub(crate) pattern: Pattern,
     pub(crate) flight: Arc<Flight>,
-    pub(crate) waits: Waits,
+    pub(crate) waits: HostWaits,
 }
 
 impl Bound {
+    /// Packs, sends and returns. On asynchronous devices it merely puts that into streams.
     pub(crate) fn start(&self, schedule: Schedule<'_>) -> Result<(), ExchangeError> {
         let comm = self.pattern.comm();
         comm.engine().add(&self.flight);
@@ -30,38 +31,40 @@ impl Bound {
         started
     }
 
+    /// Finishes the exchange: behind gates, without blocking, where that is possible; otherwise blocks until everything
+    /// has arrived.
     pub(crate) fn end(&self, schedule: Schedule<'_>) -> Result<(), ExchangeError> {
         let comm = self.pattern.comm();
-        let may_close = !matches!(schedule, Schedule::Blocking) && self.flight.is_asynchronous();
-        if may_close && comm.drive() {
-            let sharing = if comm.has_threads() { Sharing::DefaultStream } else { Sharing::Nothing };
-            // Where that fails, so does `finish`.
-            self.flight.close(&**comm.transport(), &schedule, sharing, comm.limits());
+        let may_be_gated = !matches!(schedule, Schedule::Blocking) && self.flight.is_asynchronous();
+        if may_be_gated && comm.drive() {
+            let shared = if comm.has_threads() { SharedStreams::DefaultStream } else { SharedStreams::None };
+            // If this fails, so does `finish`.
+            self.flight.finish_behind_gates(&**comm.transport(), &schedule, shared, comm.limits());
         }
         let finishing = self.flight.finishing();
         self.wait_until("finish", |flight| !flight.is_waited_for());
         let finished = self.flight.finish(&**comm.transport(), &schedule);
         drop(finishing);
-        if self.flight.status() != Status::Closing {
+        if self.flight.status() != Status::Gated {
             comm.engine().remove(&self.flight);
         }
         finished
     }
 
-    /// Completes what is in flight, and waits for what gates hold back.
+    /// Completes an exchange in flight. Blocks until all its gates are open.
     pub(crate) fn complete(&self) -> Result<(), ExchangeError> {
-        if self.flight.status() == Status::Closing {
+        if self.flight.status() == Status::Gated {
             self.wait_until("start", |flight| !flight.is_under_way());
         }
         match self.flight.status() {
-            Status::Idle | Status::Closing => Ok(()),
+            Status::Idle | Status::Gated => Ok(()),
             Status::Poisoned(error) => Err(ExchangeError::Poisoned(error.to_string())),
             Status::Travelling | Status::Arrived => self.end(Schedule::DefaultStream),
         }
     }
 
-    /// Begins an exchange that was recorded, with the work of the caller in it. Where there is nobody else who opens its
-    /// gate, waits until all messages have come.
+    /// Begins an exchange that was captured together with the caller's work. If no progress thread can open its gate,
+    /// blocks until all messages have arrived.
     pub(crate) fn replay(&self, schedule: Schedule<'_>) -> Result<(), ExchangeError> {
         let comm = self.pattern.comm();
         comm.engine().add(&self.flight);
@@ -77,8 +80,9 @@ impl Bound {
         self.flight.finish(&**comm.transport(), &schedule)
     }
 
-    /// Completes what is in flight of what was recorded, and forgets that. Gives up where its thread is panicking.
-    pub(crate) fn forget_recorded(&self) {
+    /// Completes the captured exchange in flight, and forgets the captured work. If the thread is panicking, abandons
+    /// the exchange instead.
+    pub(crate) fn forget_captured(&self) {
         if self.flight.is_under_way() {
             if std::thread::panicking() {
                 self.give_up(ExchangeError::Panicking);
@@ -86,11 +90,11 @@ impl Bound {
                 self.wait_until("drop", |flight| !flight.is_under_way());
             }
             if let Status::Poisoned(error) = self.flight.status() {
-                // Not lost: the exchange says so at its next use.
+                // Not lost: the next use of the exchange returns it.
                 tracing::error!(%error, "an exchange failed while its step was dropped");
             }
         }
-        self.flight.forget_recorded();
+        self.flight.forget_captured();
     }
 
     /// Blocks until the halos of the last exchange are in place.
@@ -98,7 +102,7 @@ impl Bound {
         self.waits.during("synchronize", || !self.flight.is_asynchronous(), || self.flight.synchronize())
     }
 
-    /// Waits in the call of this name. Gives up where that takes too long.
+    /// Blocks until `done`, in the call `name`. Abandons the exchange if that takes too long.
     fn wait_until(&self, name: &'static str, done: impl Fn(&Flight) -> bool) {
         let wait = || self.pattern.comm().wait(|| self.flight.missing(), || Ok(done(&self.flight)));
         let waited = self.waits.during(name, || done(&self.flight), wait);
@@ -112,23 +116,27 @@ impl Bound {
         }
     }
 
-    /// On asynchronous devices, waits until no exchange of this rank holds back a stream by a gate: meanwhile, nobody may
-    /// allocate or free.
+    /// On asynchronous devices, blocks until no exchange of this rank holds back a stream by a gate. While one does,
+    /// memory must not be allocated or freed.
     pub(crate) fn wait_for_gates(&self) -> Result<(), ExchangeError> {
         let comm = self.pattern.comm();
         if self.flight.is_asynchronous() {
-            comm.wait(|| "exchanges that have been finished".into(), || Ok(!comm.engine().is_closing()))?;
+            comm.wait(
+                || "the gates of exchanges that are finished".into(),
+                || Ok(!comm.engine().is_closing()),
+            )?;
         }
         Ok(())
     }
 
-    /// Makes progress, and says whether the end would not wait for anyone. Does not block.
+    /// Makes progress, and returns whether `end` would not wait for a neighbour. Does not block.
     pub(crate) fn is_ready(&self) -> bool {
         let comm = self.pattern.comm();
         comm.engine().serve(&**comm.transport());
         !self.flight.is_travelling()
     }
 
+    /// Abandons the exchange and poisons it with `error`.
     pub(crate) fn give_up(&self, error: ExchangeError) {
         let comm = self.pattern.comm();
         self.flight.abandon(&**comm.transport(), error);
@@ -139,14 +147,14 @@ impl Bound {
 impl Drop for Bound {
     fn drop(&mut self) {
         if self.flight.is_under_way() && !std::thread::panicking() {
-            // Neighbours get what they wait for. Nothing is unpacked that is not on its way: the fields may be somebody
-            // else's by now.
+            // Neighbours receive the messages that they wait for. Here, only unpacking that is already in streams is
+            // done: the fields may have other owners by now.
             let flight = &self.flight;
             if let Err(error) = self.pattern.comm().wait(|| flight.missing(), || Ok(!flight.is_under_way())) {
                 tracing::error!(%error, "an exchange failed while it was dropped in flight");
             }
         }
         self.give_up(ExchangeError::Poisoned("it was dropped".into()));
-        self.flight.take_apart();
+        self.flight.release();
     }
 }

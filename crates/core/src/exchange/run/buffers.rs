@@ -1,8 +1,8 @@
-//! The memory of the messages that do not lie in fields.
+//! The buffers for messages that do not lie in fields.
 //!
-//! The device packs into it, and transports read it. Where transports cannot read the memory of the device, it is pinned
-//! memory of the host; a device that has none packs into its own memory, and copies whole messages to plain memory of the
-//! host and back.
+//! The device packs into them, and the transport reads them. If the transport cannot read the memory of the device, the
+//! buffers are pinned memory of the host. A device without pinned memory packs into its own memory, and copies whole
+//! messages to plain memory of the host and back.
 
 use std::ops::Range;
 use std::sync::atomic::AtomicU64;
@@ -10,31 +10,32 @@ use std::sync::atomic::AtomicU64;
 use crate::device::{Buffer, Device, DeviceError, MemoryKind, Pointer};
 use crate::transport::Direction;
 
-/// The memory of all messages of a part, in both directions.
+/// The buffers for all messages of a part, in both directions.
 #[derive(Debug)]
 pub(crate) struct Buffers<D: Device> {
     sent: MessageMemory<D>,
     received: MessageMemory<D>,
 }
 
-/// A copy between a device's own memory and plain memory of the host, behind the packing or before the unpacking.
+/// A copy between a device's own memory and plain memory of the host, after packing or before unpacking.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Detour {
+pub(crate) struct HostCopy {
     source: Pointer,
     target: Pointer,
     bytes: usize,
 }
 
-/// The memory of all messages of one direction.
+/// The buffer for all messages in one direction.
 #[derive(Debug)]
 struct MessageMemory<D: Device> {
     buffer: D::Buffer,
-    /// The same as transports see it, where they cannot read the buffer; atomics, since nobody borrows it meanwhile.
+    /// The copy in plain memory of the host, if the transport cannot read the buffer. Atomics, since the transport
+    /// writes it without a borrow.
     host: Option<Box<[AtomicU64]>>,
 }
 
 impl<D: Device> Buffers<D> {
-    /// Room for so many bytes sent and received. `readable`: whether transports reach memory of the device.
+    /// Allocates `sent` and `received` bytes. `readable`: the transport can read the memory of the device.
     pub(crate) fn new(
         device: &D,
         sent: usize,
@@ -45,12 +46,12 @@ impl<D: Device> Buffers<D> {
         Ok(Buffers { sent: memory(sent)?, received: memory(received)? })
     }
 
-    /// What the device packs into, or unpacks from.
+    /// The address at which the device packs or unpacks.
     pub(crate) fn on_device(&self, direction: Direction) -> Pointer {
         self.of(direction).buffer.pointer()
     }
 
-    /// What the transport reads, or writes.
+    /// The address at which the transport reads or writes.
     pub(crate) fn on_wire(&self, direction: Direction) -> Pointer {
         let memory = self.of(direction);
         match &memory.host {
@@ -59,8 +60,8 @@ impl<D: Device> Buffers<D> {
         }
     }
 
-    /// The way between the device and the wire of what lies in `range` of the buffer, where there is a way between them.
-    pub(crate) fn detour(&self, direction: Direction, range: Range<usize>) -> Option<Detour> {
+    /// Returns the copy of `range` of the buffer between device and host, if one is needed.
+    pub(crate) fn host_copy(&self, direction: Direction, range: Range<usize>) -> Option<HostCopy> {
         self.of(direction).host.as_ref().filter(|_| !range.is_empty())?;
         let begin = range.start as isize;
         let on_device = self.on_device(direction).offset(begin);
@@ -69,7 +70,7 @@ impl<D: Device> Buffers<D> {
             Direction::Send => (on_device, on_wire),
             Direction::Receive => (on_wire, on_device),
         };
-        Some(Detour { source, target, bytes: range.len() })
+        Some(HostCopy { source, target, bytes: range.len() })
     }
 
     fn of(&self, direction: Direction) -> &MessageMemory<D> {
@@ -95,13 +96,14 @@ impl<D: Device> MessageMemory<D> {
     }
 }
 
-impl Detour {
+impl HostCopy {
     /// Puts the copy into `stream`.
     ///
     /// # Safety
-    /// The buffers that it is from live until it is done, and nobody else uses what it reads and writes until then.
+    /// Until the copy is done, its buffers live, and nobody else uses the range that it reads or the one that it
+    /// writes.
     pub(crate) unsafe fn run<D: Device>(&self, device: &D, stream: &D::Stream) -> Result<(), DeviceError> {
-        // SAFETY: both ends lie in the buffers, by the making of this; the rest is the caller's promise.
+        // SAFETY: `host_copy` made it with both ends in the buffers; the caller guarantees the rest.
         unsafe { device.copy(self.source, self.target, self.bytes, stream) }
     }
 }

@@ -1,44 +1,50 @@
-//! What can be recorded of an exchange, and what was.
+//! Capturing an exchange together with the caller's work, to replay both with one launch.
 
 use std::sync::Arc;
 
 use crate::device::{Captured, Device, DeviceError, Flag};
 use crate::exchange::options::{ExchangeError, Schedule};
 
-/// The work of the caller in a step.
+/// The two kinds of the caller's work in a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Half {
+pub(crate) enum WorkKind {
     /// While halos travel.
     Interior,
-    /// When they are in place.
+    /// With the halos in place.
     Boundary,
 }
 
-/// Puts the work of the caller into the stream that is captured.
-pub(crate) type Work<'w> = &'w mut dyn FnMut(Half) -> Result<(), DeviceError>;
+/// Puts the caller's work of one kind into the stream that is captured.
+pub(crate) type PutWork<'w> = &'w mut dyn FnMut(WorkKind) -> Result<(), DeviceError>;
 
-/// What can be recorded of a part.
-pub(crate) trait Recordable {
-    /// Captures an exchange in the order of `schedule`, with `work`, which is asked for each half twice.
-    /// Where that cannot be done, gives the reason.
-    fn record(&mut self, schedule: &Schedule<'_>, work: Work<'_>) -> Result<Option<String>, ExchangeError>;
+/// A part whose exchanges can be captured.
+pub(crate) trait Capturable {
+    /// Captures an exchange in the order of `schedule`, with `work`, which is called twice for each kind. If that is
+    /// not possible, returns the reason.
+    fn capture(
+        &mut self,
+        schedule: &Schedule<'_>,
+        work: PutWork<'_>,
+    ) -> Result<Option<String>, ExchangeError>;
 
-    /// Begins an exchange, and puts all of it into the stream of `schedule`, behind a gate that `poll` opens.
+    /// Begins a captured exchange: puts all of it into the stream of `schedule`, with a gate before the unpacking,
+    /// which `poll` opens.
     fn replay(&mut self, schedule: &Schedule<'_>) -> Result<(), ExchangeError>;
 
-    /// Forgets what was recorded. Blocks until it has run for the last time.
-    fn forget(&mut self);
+    /// Drops the captured work. Blocks until its last replay is done.
+    fn forget_captured(&mut self);
 }
 
-/// A step of a part, twice.
-pub(crate) struct Recorded<D: Device> {
+/// The captured step of a part, twice.
+pub(crate) struct CapturedSteps<D: Device> {
     /// For the even replays and for the odd ones.
-    pub(crate) steps: [RecordedStep<D>; 2],
+    pub(crate) steps: [CapturedStep<D>; 2],
     /// The handle of the stream that the last replay was put into.
     pub(crate) stream: usize,
 }
 
-pub(crate) struct RecordedStep<D: Device> {
+/// One captured step.
+pub(crate) struct CapturedStep<D: Device> {
     /// Dropped before the flags that it uses.
     pub(crate) work: Box<dyn Captured<D::Stream>>,
     pub(crate) packed: Arc<dyn Flag<D::Stream>>,

@@ -1,6 +1,6 @@
-//! The steps of a flight: exchanges that were captured with the work beside them, recorded and replayed.
+//! Capturing and replaying the exchange of a flight together with the caller's work.
 
-use super::capture::{Recordable, Work};
+use super::capture::{Capturable, PutWork};
 use super::flight::{Flight, Status};
 use super::part::Part;
 use crate::comm::{WaitClock, WaitLimits};
@@ -8,27 +8,26 @@ use crate::exchange::options::{ExchangeError, Schedule};
 use crate::transport::Transport;
 
 impl Flight {
-    /// Captures one exchange with `work`, in the order of `schedule`; gives the reason where that cannot be
-    /// done. Nothing is in flight.
-    pub(crate) fn record(
+    /// Captures one exchange with `work`, in the order of `schedule`. If that is not possible, returns the reason.
+    /// Nothing may be in flight.
+    pub(crate) fn capture(
         &self,
         schedule: &Schedule<'_>,
-        work: Work<'_>,
+        work: PutWork<'_>,
     ) -> Result<Option<String>, ExchangeError> {
-        let mut apart = Apart::new(self, schedule)?;
-        match &mut apart.parts[..] {
+        let mut taken = TakenParts::new(self, schedule)?;
+        match &mut taken.parts[..] {
             [] => Ok(Some("this rank has no fields".into())),
-            [part] => match part.recordable() {
-                Some(part) => part.record(schedule, work),
+            [part] => match part.capturable() {
+                Some(part) => part.capture(schedule, work),
                 None => Ok(Some("halos are filled axis by axis".into())),
             },
-            _ => Ok(Some("its fields are on several devices".into())),
+            _ => Ok(Some("the fields are on several devices".into())),
         }
     }
 
-    /// Begins an exchange that was recorded, and puts all of it into the stream of `schedule`. Neighbours
-    /// have the time that `limits` say from when they alone are waited for. Does not block. The caller has put the flight
-    /// into the engine's care.
+    /// Begins a captured exchange: puts all of it into the stream of `schedule`. The time limit of `limits` runs while
+    /// neighbours are all that is missing. Does not block. The caller has added the flight to the engine.
     pub(crate) fn replay(
         &self,
         transport: &dyn Transport,
@@ -36,44 +35,48 @@ impl Flight {
         limits: WaitLimits,
     ) -> Result<(), ExchangeError> {
         let mut state = self.lock();
-        state.take_off(schedule)?;
-        state.patience = WaitClock::new(limits);
-        let mut parts = state.parts.iter_mut().filter_map(|part| part.recordable());
+        state.begin_flight(schedule)?;
+        state.wait_clock = WaitClock::new(limits);
+        let mut parts = state.parts.iter_mut().filter_map(|part| part.capturable());
         let replayed = parts.try_for_each(|part| part.replay(schedule));
         match &replayed {
-            // As after a `finish` behind gates.
+            // The same state as after finishing behind gates.
             Ok(()) => {
                 state.waited_for = false;
-                state.land(Status::Closing);
+                state.end_flight(Status::Gated);
             }
             Err(error) => state.poison(transport, error.clone()),
         }
         replayed
     }
 
-    /// Forgets what was recorded. Blocks until it has run for the last time; no gate is closed.
-    pub(crate) fn forget_recorded(&self) {
-        self.lock().parts.iter_mut().filter_map(|part| part.recordable()).for_each(Recordable::forget);
+    /// Drops the captured work. Blocks until its last replay is done. No gate may be closed.
+    pub(crate) fn forget_captured(&self) {
+        self.lock()
+            .parts
+            .iter_mut()
+            .filter_map(|part| part.capturable())
+            .for_each(Capturable::forget_captured);
     }
 }
 
-/// The parts of a flight, taken out of it until this is dropped: the work of the caller may ask the flight
-/// something.
-struct Apart<'f> {
+/// The parts of a flight, taken out of it until this is dropped, so that the flight is not locked while the caller's
+/// work runs.
+struct TakenParts<'f> {
     flight: &'f Flight,
     parts: Vec<Box<dyn Part>>,
 }
 
-impl Apart<'_> {
-    fn new<'f>(flight: &'f Flight, schedule: &Schedule<'_>) -> Result<Apart<'f>, ExchangeError> {
+impl TakenParts<'_> {
+    fn new<'f>(flight: &'f Flight, schedule: &Schedule<'_>) -> Result<TakenParts<'f>, ExchangeError> {
         let mut state = flight.lock();
         state.check_idle()?;
         state.check_stream(schedule)?;
-        Ok(Apart { flight, parts: std::mem::take(&mut state.parts) })
+        Ok(TakenParts { flight, parts: std::mem::take(&mut state.parts) })
     }
 }
 
-impl Drop for Apart<'_> {
+impl Drop for TakenParts<'_> {
     fn drop(&mut self) {
         self.flight.lock().parts = std::mem::take(&mut self.parts);
     }

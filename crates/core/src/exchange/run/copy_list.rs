@@ -1,30 +1,30 @@
-//! A list of copies that is run in every exchange.
+//! Lists of copies that run in every exchange.
 
-use super::buffers::Detour;
+use super::buffers::HostCopy;
 use super::trace::PartTrace;
 use crate::device::{CopyItem, Device, DeviceError, NextReader};
 use crate::trace::Phase;
 
-/// Copies that are bound once and run in every exchange.
+/// A list of copies, bound once and run in every exchange.
 pub(crate) struct CopyList<D: Device> {
     copies: D::Copies,
     purpose: Purpose,
     bytes: usize,
-    /// What is copied between the buffers behind the packing, or before the unpacking.
-    detour: Option<Detour>,
+    /// The copy between the buffers of device and host, if one is needed.
+    host_copy: Option<HostCopy>,
 }
 
-/// What a list is for.
+/// The purpose of a list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Purpose {
     Packing,
     /// From a rank to itself.
     OwnCells,
-    /// Also straight from the fields of a neighbour.
+    /// From messages, or straight from the fields of a neighbour.
     Unpacking,
 }
 
-/// Where work of a part goes: its device, a stream, and the time line that is told.
+/// The device, the stream and the time line of a part's work.
 pub(crate) struct Lane<'p, D: Device> {
     pub(crate) device: &'p D,
     pub(crate) stream: &'p D::Stream,
@@ -36,11 +36,11 @@ impl<D: Device> CopyList<D> {
         device: &D,
         purpose: Purpose,
         items: Vec<CopyItem>,
-        detour: Option<Detour>,
+        host_copy: Option<HostCopy>,
     ) -> Result<CopyList<D>, DeviceError> {
         let reader = if purpose == Purpose::Packing { NextReader::Elsewhere } else { NextReader::Here };
         let bytes = bytes(&items);
-        Ok(CopyList { copies: device.bind_copies(items, reader)?, purpose, bytes, detour })
+        Ok(CopyList { copies: device.bind_copies(items, reader)?, purpose, bytes, host_copy })
     }
 
     pub(crate) fn bytes(&self) -> usize {
@@ -51,7 +51,7 @@ impl<D: Device> CopyList<D> {
         &mut self.copies
     }
 
-    /// Puts the copies into the stream of `lane`, and tells the time line when they are done.
+    /// Puts the copies into the stream of `lane`, and records their span in the time line.
     ///
     /// # Safety
     /// As for [`put`](CopyList::put).
@@ -61,31 +61,33 @@ impl<D: Device> CopyList<D> {
             Purpose::OwnCells => (Phase::Unpacking, "copy own cells"),
             Purpose::Unpacking => (Phase::Unpacking, "unpack"),
         };
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees it.
         let put = || unsafe { self.put(lane.device, lane.stream) };
-        lane.trace.time((phase, name, self.bytes), lane.device, lane.stream, put)
+        lane.trace.time(phase, name, self.bytes, lane.device, lane.stream, put)
     }
 
     /// Puts the copies into `stream`.
     ///
     /// # Safety
-    /// As for [`Device::run_copies`], and nobody else uses the messages in the buffers until the copies are done.
+    /// As for [`Device::run_copies`]. In addition, nobody else uses the messages in the buffers until the copies are
+    /// done.
     pub(crate) unsafe fn put(&self, device: &D, stream: &D::Stream) -> Result<(), DeviceError> {
         let is_packing = self.purpose == Purpose::Packing;
-        if let Some(detour) = self.detour.filter(|_| !is_packing) {
-            // SAFETY: the caller's promise.
-            unsafe { detour.run(device, stream)? };
+        if let Some(host_copy) = self.host_copy.filter(|_| !is_packing) {
+            // SAFETY: the caller guarantees it.
+            unsafe { host_copy.run(device, stream)? };
         }
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees it.
         unsafe { device.run_copies(&self.copies, stream)? };
-        if let Some(detour) = self.detour.filter(|_| is_packing) {
-            // SAFETY: the caller's promise.
-            unsafe { detour.run(device, stream)? };
+        if let Some(host_copy) = self.host_copy.filter(|_| is_packing) {
+            // SAFETY: the caller guarantees it.
+            unsafe { host_copy.run(device, stream)? };
         }
         Ok(())
     }
 }
 
+/// The number of bytes that `items` copy.
 pub(crate) fn bytes(items: &[CopyItem]) -> usize {
     items.iter().map(CopyItem::bytes).sum()
 }

@@ -2,10 +2,9 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 
-use super::part::{Part, Sharing};
+use super::part::{Part, SharedStreams};
 use crate::callback::Callback;
-use crate::comm::Served;
-use crate::comm::{WaitClock, WaitLimits};
+use crate::comm::{Served, WaitClock, WaitLimits};
 use crate::device::{DeviceError, Pointer};
 use crate::exchange::options::{Completion, ExchangeError, Schedule, Traffic};
 use crate::field::Storage;
@@ -23,16 +22,15 @@ pub(crate) struct State {
     status: Status,
     /// Whether the caller waits in `finish`.
     finishing: bool,
-    /// Whether a part that no gate holds back is incomplete.
+    /// Whether a part without a gate is incomplete.
     pub(crate) waited_for: bool,
-    /// How long neighbours may take once it is finished behind gates: the wait begins when nothing but them is waited for.
-    pub(crate) patience: WaitClock,
-    /// The message of a panic of the completion callback, after which `finish` is still to come.
+    /// The time limit for neighbours after a finish behind gates; it runs while nothing but neighbours is missing.
+    pub(crate) wait_clock: WaitClock,
+    /// The message of a panic of the completion callback, to be returned by `finish`.
     panicked: Option<String>,
 }
 
-/// The caller waits in `finish`, as long as this lives: what the exchange has borrowed may be touched by whoever makes
-/// progress.
+/// As long as this lives, the caller waits in `finish`: any thread that makes progress may touch borrowed memory.
 pub(crate) struct Finishing<'f>(&'f Flight);
 
 impl Drop for Finishing<'_> {
@@ -41,18 +39,18 @@ impl Drop for Finishing<'_> {
     }
 }
 
-/// How far an exchange is.
+/// The state of an exchange.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Status {
     /// Between exchanges.
     Idle,
-    /// Something is still missing.
+    /// Messages or neighbours are missing.
     Travelling,
-    /// `finish` would not wait for anyone.
+    /// `finish` would not wait for a neighbour.
     Arrived,
-    /// Finished, as far as the caller is concerned: the halos are filled behind gates, which the engine opens.
-    Closing,
-    /// It failed, for ever.
+    /// The caller has finished it: the unpacking is in streams behind gates, which the engine opens.
+    Gated,
+    /// It has failed for good.
     Poisoned(ExchangeError),
 }
 
@@ -64,13 +62,13 @@ impl Flight {
             status: Status::Idle,
             finishing: false,
             waited_for: true,
-            patience: WaitClock::new(WaitLimits::default()),
+            wait_clock: WaitClock::new(WaitLimits::default()),
             panicked: None,
         };
         Flight { state: Mutex::new(state), on_complete: Callback::new(None) }
     }
 
-    /// Sets what is called each time that an exchange is complete or has failed.
+    /// Sets the function that is called each time an exchange is complete or has failed.
     pub(crate) fn on_complete(&self, call: Option<Completion>) {
         self.on_complete.set(call);
     }
@@ -79,25 +77,25 @@ impl Flight {
         self.lock().status.clone()
     }
 
-    /// Whether something is still missing.
+    /// Whether messages or neighbours are missing.
     pub(crate) fn is_travelling(&self) -> bool {
         self.lock().status == Status::Travelling
     }
 
-    /// Whether `finish` has to wait for something that no gate holds back.
+    /// Whether `finish` would have to wait: a part without a gate is incomplete.
     pub(crate) fn is_waited_for(&self) -> bool {
         let state = self.lock();
         state.status == Status::Travelling && state.waited_for
     }
 
-    /// Whether it goes on while the host does something else.
+    /// Whether a device of the exchange is asynchronous.
     pub(crate) fn is_asynchronous(&self) -> bool {
         self.lock().parts.iter().any(|part| part.is_asynchronous())
     }
 
-    /// Whether it was started and is not at its end.
+    /// Whether it was started and has not ended.
     pub(crate) fn is_in_flight(&self) -> bool {
-        matches!(self.lock().status, Status::Travelling | Status::Arrived | Status::Closing)
+        matches!(self.lock().status, Status::Travelling | Status::Arrived | Status::Gated)
     }
 
     pub(crate) fn traffic(&self) -> Traffic {
@@ -105,10 +103,10 @@ impl Flight {
         state.parts.iter().map(|part| part.traffic()).fold(Traffic::default(), Traffic::beside)
     }
 
-    /// Has copies lead to other memory: the blocks of all fields begin at `to` now, and did at `from`, which becomes `to`.
-    /// `storages` are the memory of those that own theirs. On asynchronous devices it waits for the last exchange first,
-    /// unless all is as it was. Nothing is in flight.
-    pub(crate) fn carry(
+    /// Moves all copies to other memory: from blocks that begin at `from` to blocks that begin at `to`. Then sets
+    /// `from` to `to`. `storages` are the fields that own their memory. On asynchronous devices, blocks until the last
+    /// exchange is done, unless nothing changes. Nothing may be in flight.
+    pub(crate) fn relocate(
         &self,
         transport: &dyn Transport,
         from: &mut [Pointer],
@@ -117,9 +115,9 @@ impl Flight {
     ) -> Result<(), ExchangeError> {
         let mut state = self.lock();
         state.check_idle()?;
-        let kept = state.storages.len() == storages.len()
+        let same_storages = state.storages.len() == storages.len()
             && state.storages.iter().zip(storages).all(|(known, storage)| Arc::ptr_eq(known, storage));
-        if kept && from == to {
+        if same_storages && from == to {
             return Ok(());
         }
         let moved = state.parts.iter_mut().try_for_each(|part| -> Result<(), DeviceError> {
@@ -127,7 +125,7 @@ impl Flight {
                 part.synchronize()?;
             }
             if from != to {
-                // SAFETY: nothing is in flight, and the device has done all of the last exchange.
+                // SAFETY: nothing is in flight, and the device has completed the last exchange.
                 unsafe { part.relocate(from, to)? };
             }
             storages.iter().for_each(|storage| part.writes(storage));
@@ -144,14 +142,14 @@ impl Flight {
         Ok(())
     }
 
-    /// Packs and sends. The caller has put the flight into the engine's care.
+    /// Packs and sends. The caller has added the flight to the engine.
     pub(crate) fn start(
         &self,
         transport: &dyn Transport,
         schedule: &Schedule<'_>,
     ) -> Result<(), ExchangeError> {
         let mut state = self.lock();
-        state.take_off(schedule)?;
+        state.begin_flight(schedule)?;
         let started = state.parts.iter_mut().try_for_each(|part| part.start(transport, schedule));
         if let Err(error) = &started {
             state.poison(transport, error.clone());
@@ -163,32 +161,31 @@ impl Flight {
         started
     }
 
-    /// Says that the caller waits in `finish`, with all fields at hand.
+    /// Marks that the caller waits in `finish` and lends all fields, until the result is dropped.
     pub(crate) fn finishing(&self) -> Finishing<'_> {
         self.lock().finishing = true;
         Finishing(self)
     }
 
-    /// Puts the end of the exchange into streams behind gates, wherever that can be done and not all has arrived. Neighbours
-    /// have the time that `limits` say from when they alone are waited for. Does not block. Poisons the exchange where that
-    /// fails.
-    pub(crate) fn close(
+    /// Puts the end of each part into its stream behind a gate, if that is possible and not everything has arrived.
+    /// `limits` apply while nothing but neighbours is missing. Does not block. On failure, poisons the exchange.
+    pub(crate) fn finish_behind_gates(
         &self,
         transport: &dyn Transport,
         schedule: &Schedule<'_>,
-        sharing: Sharing,
+        shared: SharedStreams,
         limits: WaitLimits,
     ) {
         let mut state = self.lock();
         if state.status != Status::Travelling || state.check_stream(schedule).is_err() {
             return;
         }
-        state.patience = WaitClock::new(limits);
-        let closed = state.parts.iter_mut().try_for_each(|part| part.close(schedule, sharing));
-        if let Err(error) = closed {
+        state.wait_clock = WaitClock::new(limits);
+        let gated = state.parts.iter_mut().try_for_each(|part| part.finish_behind_gate(schedule, shared));
+        if let Err(error) = gated {
             state.poison(transport, error);
         }
-        state.waited_for = state.parts.iter().any(|part| !part.is_closing());
+        state.waited_for = state.parts.iter().any(|part| !part.is_gated());
     }
 
     /// Blocks until the halos of the last exchange are in place.
@@ -196,7 +193,7 @@ impl Flight {
         Ok(self.lock().parts.iter().try_for_each(|part| part.synchronize())?)
     }
 
-    /// Unpacks what is left. Everything has arrived, but for what gates hold back.
+    /// Unpacks the rest. Everything must have arrived, except for parts with a gate.
     pub(crate) fn finish(
         &self,
         transport: &dyn Transport,
@@ -205,29 +202,30 @@ impl Flight {
         let mut state = self.lock();
         match &state.status {
             Status::Poisoned(error) => return Err(error.clone()),
-            Status::Idle | Status::Closing => return Ok(()),
+            Status::Idle | Status::Gated => return Ok(()),
             Status::Travelling | Status::Arrived => {}
         }
         let finished = state.check_stream(schedule).and_then(|()| {
-            let mut open = state.parts.iter_mut().filter(|part| !part.is_closing());
-            open.try_for_each(|part| part.finish(transport, schedule))
+            let mut ungated = state.parts.iter_mut().filter(|part| !part.is_gated());
+            ungated.try_for_each(|part| part.finish(transport, schedule))
         });
-        let closing = state.parts.iter().any(|part| part.is_closing());
+        let is_gated = state.parts.iter().any(|part| part.is_gated());
         let finished = match (finished, state.panicked.take()) {
             (Ok(()), Some(message)) => Err(ExchangeError::CallbackPanicked(message)),
             (finished, _) => finished,
         };
         match &finished {
-            Ok(()) => state.land(if closing { Status::Closing } else { Status::Idle }),
+            Ok(()) => state.end_flight(if is_gated { Status::Gated } else { Status::Idle }),
             Err(error) => state.poison(transport, error.clone()),
         }
         finished
     }
 
-    /// Gives up. Afterwards nobody touches the fields any more.
+    /// Abandons the exchange, and poisons it with `error`. Afterwards neither the device nor neighbours touch the
+    /// fields; those that the transport may still be using stay marked as in flight.
     pub(crate) fn abandon(&self, transport: &dyn Transport, error: ExchangeError) {
         let mut state = self.lock();
-        let was_travelling = matches!(state.status, Status::Travelling | Status::Closing);
+        let was_travelling = matches!(state.status, Status::Travelling | Status::Gated);
         if !matches!(state.status, Status::Poisoned(_)) {
             state.poison(transport, error);
         }
@@ -236,22 +234,21 @@ impl Flight {
         }
     }
 
-    /// Lets go here of devices and memory, after [`abandon`](Flight::abandon): the thread for progress may hold the flight a
-    /// little longer.
-    pub(crate) fn take_apart(&self) {
+    /// Releases devices and memory after [`abandon`](Flight::abandon), while the progress thread may hold the flight.
+    pub(crate) fn release(&self) {
         let mut state = self.lock();
         let (parts, storages) = (std::mem::take(&mut state.parts), std::mem::take(&mut state.storages));
         drop(state);
         drop((parts, storages));
     }
 
-    /// Which neighbours are missing, in words.
+    /// Describes in words what is missing, and from which neighbours.
     pub(crate) fn missing(&self) -> String {
         missing(&self.lock().parts)
     }
 
-    /// Runs the callback, with the state's lock released so that it may start other exchanges. If it panics, the exchange
-    /// is poisoned: by `finish`, if that is still to come.
+    /// Runs the callback without the lock, so that it may start other exchanges. If it panics, the exchange is
+    /// poisoned: by `finish`, if that has not been called yet.
     fn report(&self, transport: &dyn Transport, state: MutexGuard<'_, State>) {
         let error = match &state.status {
             Status::Poisoned(error) => Some(error.clone()),
@@ -262,29 +259,29 @@ impl Flight {
             tracing::error!("the completion callback of an exchange panicked: {message}");
             let mut state = self.lock();
             match state.status {
-                Status::Travelling | Status::Arrived | Status::Closing => state.panicked = Some(message),
+                Status::Travelling | Status::Arrived | Status::Gated => state.panicked = Some(message),
                 Status::Idle => state.poison(transport, ExchangeError::CallbackPanicked(message)),
                 Status::Poisoned(_) => {}
             }
         }
     }
 
-    /// Locks even after a panic: a callback runs without the lock, and parts do not panic.
+    /// Locks even after a panic: callbacks run without the lock, and parts do not panic.
     pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Served for Flight {
-    /// Makes progress, unless another thread is doing so, and calls the callback when the flight ends here.
+    /// Makes progress, unless another thread is doing so, and calls the callback if this completes the exchange.
     fn poll(&self, transport: &dyn Transport) {
         let mut state = match self.state.try_lock() {
             Ok(state) => state,
             Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
             Err(TryLockError::WouldBlock) => return,
         };
-        let closing = state.status == Status::Closing;
-        if !closing && state.status != Status::Travelling {
+        let is_gated = state.status == Status::Gated;
+        if !is_gated && state.status != Status::Travelling {
             return;
         }
         let mut complete = true;
@@ -295,18 +292,18 @@ impl Served for Flight {
             match part.poll(transport, finishing) {
                 Ok(arrived) => {
                     complete &= arrived;
-                    waited_for |= !arrived && !part.is_closing();
+                    waited_for |= !arrived && !part.is_gated();
                 }
                 Err(error) => failed = failed.or(Some(error)),
             }
         }
         state.waited_for = waited_for;
-        if closing && !complete && failed.is_none() {
-            failed = state.impatience(transport.rank());
+        if is_gated && !complete && failed.is_none() {
+            failed = state.time_limit_error(transport.rank());
         }
         match failed {
             Some(error) => state.poison(transport, error),
-            None if complete && closing => state.land(Status::Idle),
+            None if complete && is_gated => state.end_flight(Status::Idle),
             None if complete => state.status = Status::Arrived,
             None => return,
         }
@@ -319,38 +316,38 @@ impl Served for Flight {
 
     fn is_closing(&self) -> bool {
         match self.state.try_lock() {
-            Ok(state) => state.status == Status::Closing,
-            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner().status == Status::Closing,
-            // Another thread is polling it, and may be about to open its gate.
+            Ok(state) => state.status == Status::Gated,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner().status == Status::Gated,
+            // Another thread is polling, and may be about to open the gate.
             Err(TryLockError::WouldBlock) => true,
         }
     }
 
     fn is_under_way(&self) -> bool {
-        let under_way = |state: &State| matches!(state.status, Status::Travelling | Status::Closing);
+        let under_way = |state: &State| matches!(state.status, Status::Travelling | Status::Gated);
         match self.state.try_lock() {
             Ok(state) => under_way(&state),
             Err(TryLockError::Poisoned(poisoned)) => under_way(&poisoned.into_inner()),
-            // Somebody is at it, and may be waiting for who asks here.
+            // Another thread is polling and may be waiting for this caller.
             Err(TryLockError::WouldBlock) => true,
         }
     }
 }
 
 impl State {
-    /// That nothing is in flight.
+    /// Returns an error unless nothing is in flight.
     pub(crate) fn check_idle(&self) -> Result<(), ExchangeError> {
         match &self.status {
             Status::Poisoned(error) => Err(ExchangeError::Poisoned(error.to_string())),
             Status::Idle => Ok(()),
-            Status::Travelling | Status::Arrived | Status::Closing => {
+            Status::Travelling | Status::Arrived | Status::Gated => {
                 Err(ExchangeError::Poisoned("it was started while in flight".into()))
             }
         }
     }
 
-    /// Begins a flight.
-    pub(crate) fn take_off(&mut self, schedule: &Schedule<'_>) -> Result<(), ExchangeError> {
+    /// Marks the exchange and its fields as in flight.
+    pub(crate) fn begin_flight(&mut self, schedule: &Schedule<'_>) -> Result<(), ExchangeError> {
         self.check_idle()?;
         self.check_stream(schedule)?;
         if let Some(taken) = self.storages.iter().position(|storage| !storage.take_off()) {
@@ -371,23 +368,24 @@ impl State {
         Err(ExchangeError::ForeignStream { stream: stream.device_id(), devices: devices.join(", ") })
     }
 
-    /// The error where neighbours have taken too long.
-    fn impatience(&mut self, rank: usize) -> Option<ExchangeError> {
+    /// Returns an error if neighbours have exceeded the time limit.
+    fn time_limit_error(&mut self, rank: usize) -> Option<ExchangeError> {
         if self.parts.iter().any(|part| part.is_packing()) {
-            self.patience.restart();
+            self.wait_clock.restart();
             return None;
         }
-        let limit = self.patience.is_over(rank, || missing(&self.parts))?;
+        let limit = self.wait_clock.is_over(rank, || missing(&self.parts))?;
         Some(ExchangeError::TimeLimit { missing: missing(&self.parts), limit })
     }
 
+    /// Abandons all parts and ends the flight with `error`.
     pub(crate) fn poison(&mut self, transport: &dyn Transport, error: ExchangeError) {
         self.parts.iter_mut().for_each(|part| part.abandon(transport));
-        self.land(Status::Poisoned(error));
+        self.end_flight(Status::Poisoned(error));
     }
 
-    /// Ends the flight. Only a flight that has taken off marks its fields as at rest.
-    pub(crate) fn land(&mut self, status: Status) {
+    /// Ends the flight. Marks the fields as at rest only if this flight has marked them as in flight.
+    pub(crate) fn end_flight(&mut self, status: Status) {
         if matches!(self.status, Status::Travelling | Status::Arrived) {
             self.storages.iter().for_each(|storage| storage.land());
         }
@@ -395,7 +393,6 @@ impl State {
     }
 }
 
-/// Which neighbours are missing, in words.
 fn missing(parts: &[Box<dyn Part>]) -> String {
     let missing: Vec<String> = parts.iter().flat_map(|part| part.missing()).collect();
     if missing.is_empty() { "nothing".into() } else { missing.join(", ") }

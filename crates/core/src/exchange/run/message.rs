@@ -1,12 +1,13 @@
-//! One message to a neighbour, or from one: posted, tested and, where it has copies of its own, packed or unpacked.
+//! One message to or from a neighbour: posting and testing it and, if it has a list of copies of its own, packing or
+//! unpacking.
 
 use super::copy_list::{CopyList, Lane};
-use super::trace::Wire;
+use super::trace::TransferTrace;
 use crate::device::Device;
 use crate::exchange::options::ExchangeError;
 use crate::transport::{Channel, Transport};
 
-/// What both ends of a message have.
+/// A message in either direction.
 #[derive(Debug)]
 pub(crate) struct Message {
     pub(crate) peer: usize,
@@ -15,61 +16,61 @@ pub(crate) struct Message {
     /// Whether some of it lies in a field.
     pub(crate) in_field: bool,
     pub(crate) state: MessageState,
-    pub(crate) wire: Wire,
+    pub(crate) transfer: TransferTrace,
 }
 
-/// How far a message has come in this exchange.
+/// The state of a message in the current exchange.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum MessageState {
-    /// Not posted.
+    /// Not posted yet.
     Waiting,
     UnderWay,
-    /// Received, or its memory free.
+    /// Received; or sent, and its memory is free.
     Complete,
-    /// And unpacked.
+    /// Received and unpacked.
     Unpacked,
 }
 
 /// A message to a neighbour.
 pub(crate) struct SentMessage<D: Device> {
     pub(crate) message: Message,
-    /// What packs it; `None` if the list of its group does.
+    /// The copies that pack it; `None` if the list of its group packs it.
     pub(crate) pack: Option<CopyList<D>>,
 }
 
 /// A message from a neighbour.
 pub(crate) struct ReceivedMessage<D: Device> {
     pub(crate) message: Message,
-    /// What unpacks it; `None` if the list for all messages does.
+    /// The copies that unpack it; `None` if the list for all messages unpacks it.
     pub(crate) unpack: Option<CopyList<D>>,
-    /// Whether it is unpacked to memory that is merely borrowed, which only `finish` may touch.
-    pub(crate) late: bool,
+    /// Whether only `finish` may unpack it, since it goes to borrowed memory.
+    pub(crate) only_in_finish: bool,
 }
 
 impl Message {
     pub(crate) fn begin(&mut self) {
         self.state = MessageState::Waiting;
-        self.wire.open();
+        self.transfer.open();
     }
 
-    /// Posts it, unless that has been done.
+    /// Posts it, unless it is posted already.
     ///
     /// # Safety
     /// As for [`Transport::post`].
     pub(crate) unsafe fn post(&mut self, transport: &dyn Transport) -> Result<(), ExchangeError> {
         if self.state == MessageState::Waiting {
-            // SAFETY: the caller's promise.
+            // SAFETY: the caller guarantees it.
             unsafe { transport.post(self.channel)? };
             self.state = MessageState::UnderWay;
         }
         Ok(())
     }
 
-    /// Whether it is complete.
+    /// Tests it, and returns whether it is complete.
     pub(crate) fn test(&mut self, transport: &dyn Transport) -> Result<bool, ExchangeError> {
         if self.state == MessageState::UnderWay && transport.test(self.channel)? {
             self.state = MessageState::Complete;
-            self.wire.end();
+            self.transfer.end();
         }
         Ok(!self.is_missing())
     }
@@ -78,39 +79,39 @@ impl Message {
         matches!(self.state, MessageState::Waiting | MessageState::UnderWay)
     }
 
-    /// Whether the transport may be using memory of fields.
+    /// Whether the transport may be using memory of fields for it.
     pub(crate) fn is_in_field(&self) -> bool {
         self.in_field && self.state == MessageState::UnderWay
     }
 }
 
 impl<D: Device> SentMessage<D> {
-    /// Packs and sends it, if it is packed on its own.
+    /// Packs and sends it, if it has a list of its own.
     ///
     /// # Safety
-    /// The device is done when a call returns. Nobody writes the fields until the message is packed, nor what of them it
-    /// lies in until it is complete; its buffer is free until then.
+    /// The device is synchronous. Nobody writes the fields until the message is packed; until it is complete, nobody
+    /// writes the cells that it is sent from, and nobody else uses its buffer.
     pub(crate) unsafe fn pack_and_send(
         &mut self,
         lane: &Lane<'_, D>,
         transport: &dyn Transport,
     ) -> Result<(), ExchangeError> {
         if let Some(pack) = &self.pack {
-            // SAFETY: the caller's promise.
+            // SAFETY: the caller guarantees it.
             unsafe { pack.run(lane)? };
-            // SAFETY: it is packed; the rest is the caller's promise.
+            // SAFETY: it is packed; the caller guarantees the rest.
             unsafe { self.send(transport)? };
         }
         Ok(())
     }
 
-    /// Sends it, unless that has been done.
+    /// Sends it, unless it is sent already.
     ///
     /// # Safety
-    /// It is packed, and nobody writes its buffer, or what of the fields it lies in, until it is complete.
+    /// It is packed. Until it is complete, nobody writes its buffer or the cells of fields that it is sent from.
     pub(crate) unsafe fn send(&mut self, transport: &dyn Transport) -> Result<(), ExchangeError> {
-        self.message.wire.begin();
-        // SAFETY: the caller's promise.
+        self.message.transfer.begin();
+        // SAFETY: the caller guarantees it.
         unsafe { self.message.post(transport) }
     }
 
@@ -123,7 +124,7 @@ impl<D: Device> SentMessage<D> {
 }
 
 impl<D: Device> ReceivedMessage<D> {
-    /// Whether it has come. If so, and `finishing` says that borrowed memory may be touched or it has none, unpacks it.
+    /// Returns whether it has arrived. If so, unpacks it, unless only `finish` may do that and `finishing` is not set.
     ///
     /// # Safety
     /// Nobody else uses the halo cells that it fills.
@@ -134,20 +135,20 @@ impl<D: Device> ReceivedMessage<D> {
         finishing: bool,
     ) -> Result<bool, ExchangeError> {
         let complete = self.message.test(transport)?;
-        if complete && (finishing || !self.late) {
-            // SAFETY: the caller's promise.
+        if complete && (finishing || !self.only_in_finish) {
+            // SAFETY: the caller guarantees it.
             unsafe { self.unpack(lane)? };
         }
         Ok(complete)
     }
 
-    /// Unpacks it, if it is unpacked on its own and this has not been done.
+    /// Unpacks it, if it has a list of its own and is not unpacked yet.
     ///
     /// # Safety
-    /// As for [`advance`](ReceivedMessage::advance), and it has come.
+    /// As for [`advance`](ReceivedMessage::advance), and it has arrived.
     pub(crate) unsafe fn unpack(&mut self, lane: &Lane<'_, D>) -> Result<(), ExchangeError> {
         if let (Some(unpack), MessageState::Complete) = (&self.unpack, self.message.state) {
-            // SAFETY: the buffer is ours until the next start; the rest is the caller's promise.
+            // SAFETY: the buffer is ours until the next start; the caller guarantees the rest.
             unsafe { unpack.run(lane)? };
             self.message.state = MessageState::Unpacked;
         }

@@ -1,15 +1,15 @@
-//! All messages of a part: packed in groups, sent, received and unpacked.
+//! All messages of a part: packing them in groups, sending, receiving and unpacking them.
 //!
-//! Messages are sent in groups. The messages of a group are packed by one list of copies, and sent when its event is
-//! reached, while later groups are still being packed. A message that goes whole is in the first group; chunk k of a message
-//! that is staged in [chunks](crate::exchange::bind) is in group k. What comes is unpacked by one list when all of it has
-//! come, but for chunks: each of these is unpacked when it has come.
+//! The messages of a group are packed by one list of copies, and sent when the event of the group is reached, while
+//! later groups are still being packed. Messages that are not split are in the first group; chunk k of a message that
+//! is staged in [chunks](crate::exchange::bind) is in group k. Received messages are unpacked by one list when all have
+//! arrived, except for chunks: each is unpacked when it has arrived.
 //!
-//! On a device that is done when a call returns and has one thread, each message has lists of its own. It is packed and sent
-//! before the next one is packed, and unpacked when it has come, while others are still under way. The largest is packed
-//! first: what takes longest on the wire should be there first, and the time of the whole is least if messages are begun in
-//! the order of the time that they take after that (Jackson's rule for jobs with delivery times; J. R. Jackson, Scheduling a
-//! production line to minimize maximum tardiness, 1955).
+//! On a synchronous device with one thread, each message has a list of its own. It is packed and sent before the next
+//! one is packed, and unpacked when it has arrived, while others are still under way. The largest is packed first: it
+//! takes longest on the wire, and the total time is least if jobs are begun in the order of the time that they take
+//! afterwards, the longest first (Jackson's rule for jobs with delivery times; J. R. Jackson, Scheduling a production
+//! line to minimize maximum tardiness, 1955).
 
 use std::any::Any;
 use std::ops::Range;
@@ -28,11 +28,11 @@ pub(crate) struct Messages<D: Device> {
     /// In the order of their groups.
     pub(crate) sends: Vec<SentMessage<D>>,
     pub(crate) receives: Vec<ReceivedMessage<D>>,
-    /// The first one is always there.
+    /// Never empty: the first group always exists.
     pub(crate) groups: Vec<Group<D>>,
-    /// What unpacks all messages without a list of their own.
+    /// The copies that unpack all messages without a list of their own.
     pub(crate) unpack: CopyList<D>,
-    /// How many groups were sent in this exchange.
+    /// The number of groups that were sent in this exchange.
     pub(crate) groups_sent: usize,
     pub(crate) chunks: Option<ReceivedChunks<D>>,
     /// Owns the memory of all messages that do not lie in fields.
@@ -43,16 +43,17 @@ pub(crate) struct Messages<D: Device> {
 
 /// Messages that are packed together.
 pub(crate) struct Group<D: Device> {
-    /// One list, or one for the even exchanges and one for the odd ones: messages in shared memory are used in turn.
+    /// One list; or, if there are messages in shared memory, which are used in turn, one for even exchanges and one for
+    /// odd ones.
     pub(crate) pack: Vec<CopyList<D>>,
     pub(crate) packed: D::Event,
-    /// Which of the messages that the part sends they are.
+    /// The range of these messages among the sent messages of the part.
     pub(crate) messages: Range<usize>,
 }
 
-/// Chunks that come to an asynchronous device.
+/// The chunks that an asynchronous device receives.
 pub(crate) struct ReceivedChunks<D: Device> {
-    /// All of them are unpacked.
+    /// The event at which all of them are unpacked.
     pub(crate) unpacked: D::Event,
     /// Whether the event was recorded in this exchange.
     pub(crate) is_recorded: bool,
@@ -71,10 +72,11 @@ impl<D: Device> Messages<D> {
     /// Posts all receives.
     ///
     /// # Safety
-    /// The messages of the last exchange are unpacked. Nobody uses the halo cells that messages lie in until these have come.
+    /// The messages of the last exchange are unpacked. Nobody uses the halo cells that messages are received into until
+    /// these have arrived.
     pub(crate) unsafe fn receive(&mut self, transport: &dyn Transport) -> Result<(), ExchangeError> {
         for received in &mut self.receives {
-            // SAFETY: the caller's promise; nobody touches a buffer before its message has come.
+            // SAFETY: the caller guarantees it; nobody touches a buffer before its message has arrived.
             unsafe { received.message.post(transport)? };
         }
         Ok(())
@@ -83,8 +85,8 @@ impl<D: Device> Messages<D> {
     /// Packs all messages of exchange `round` (modulo 2), and sends those that have lists of their own.
     ///
     /// # Safety
-    /// Nobody writes the fields until they are packed, nor what of them messages lie in until these are complete. The
-    /// messages of the last exchange are complete.
+    /// Nobody writes the fields until the messages are packed, nor the cells that messages are sent from until these
+    /// are complete. The messages of the last exchange are complete.
     pub(crate) unsafe fn pack(
         &mut self,
         lane: &Lane<'_, D>,
@@ -92,18 +94,18 @@ impl<D: Device> Messages<D> {
         transport: &dyn Transport,
     ) -> Result<(), ExchangeError> {
         for sent in &mut self.sends {
-            // SAFETY: the caller's promise; only devices that are done when a call returns have such lists.
+            // SAFETY: the caller guarantees it; only synchronous devices have such lists.
             unsafe { sent.pack_and_send(lane, transport)? };
         }
         for group in &self.groups {
-            // SAFETY: the caller's promise.
+            // SAFETY: the caller guarantees it.
             unsafe { group.list(round).run(lane)? };
             lane.device.record(&group.packed, lane.stream)?;
         }
         Ok(())
     }
 
-    /// Puts what packs the first group into `stream`, for work that is captured.
+    /// Puts the packing of the first group into `stream`, for work that is captured.
     ///
     /// # Safety
     /// As for [`pack`](Messages::pack), whenever the captured work is run.
@@ -113,7 +115,7 @@ impl<D: Device> Messages<D> {
         stream: &D::Stream,
         round: usize,
     ) -> Result<(), DeviceError> {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees it.
         self.groups[..1].iter().try_for_each(|group| unsafe { group.list(round).put(device, stream) })
     }
 
@@ -122,7 +124,7 @@ impl<D: Device> Messages<D> {
         self.groups.first().map_or(Ok(true), |group| device.query(&group.packed))
     }
 
-    /// Blocks until the next group that is to be sent is packed.
+    /// Blocks until the group that is sent next is packed.
     pub(crate) fn wait_for_packing(&self, device: &D) -> Result<(), DeviceError> {
         self.groups.get(self.groups_sent).map_or(Ok(()), |group| device.host_wait(&group.packed))
     }
@@ -130,11 +132,11 @@ impl<D: Device> Messages<D> {
     /// Sends the next group.
     ///
     /// # Safety
-    /// It is packed, and nobody writes its buffer, nor what of the fields its messages lie in, until they are complete.
+    /// It is packed. Until its messages are complete, nobody writes their buffer or the cells that they are sent from.
     pub(crate) unsafe fn send_group(&mut self, transport: &dyn Transport) -> Result<(), ExchangeError> {
         if let Some(group) = self.groups.get(self.groups_sent) {
             for sent in &mut self.sends[group.messages.clone()] {
-                // SAFETY: the caller's promise.
+                // SAFETY: the caller guarantees it.
                 unsafe { sent.send(transport)? };
             }
             self.groups_sent += 1;
@@ -142,9 +144,9 @@ impl<D: Device> Messages<D> {
         Ok(())
     }
 
-    /// Tells the time line that messages are waited for from now on.
-    pub(crate) fn await_all(&mut self) {
-        self.receives.iter_mut().for_each(|received| received.message.wire.begin());
+    /// Begins the spans of all receives in the time line: from now on, they are waited for.
+    pub(crate) fn trace_receives(&mut self) {
+        self.receives.iter_mut().for_each(|received| received.message.transfer.begin());
     }
 
     /// Whether all groups were sent in this exchange.
@@ -152,11 +154,12 @@ impl<D: Device> Messages<D> {
         self.groups_sent == self.groups.len()
     }
 
-    /// Sends groups as far as they are packed, and unpacks what has come and has a list of its own. Whether all is complete.
+    /// Sends the groups that are packed, and unpacks arrived messages that have lists of their own. Returns whether all
+    /// messages are complete.
     ///
     /// # Safety
-    /// The first group was sent. As for [`send_group`](Messages::send_group) but that it is packed, and as for
-    /// [`ReceivedMessage::advance`].
+    /// The first group was sent. As for [`send_group`](Messages::send_group), except that groups need not be packed,
+    /// and as for [`ReceivedMessage::advance`].
     pub(crate) unsafe fn advance(
         &mut self,
         lane: &Lane<'_, D>,
@@ -167,12 +170,12 @@ impl<D: Device> Messages<D> {
             if !lane.device.query(&group.packed)? {
                 break;
             }
-            // SAFETY: it is packed; the rest is the caller's promise.
+            // SAFETY: it is packed; the caller guarantees the rest.
             unsafe { self.send_group(transport)? };
         }
         let mut complete = true;
         for received in &mut self.receives {
-            // SAFETY: the caller's promise.
+            // SAFETY: the caller guarantees it.
             complete &= unsafe { received.advance(lane, transport, finishing)? };
         }
         for sent in &mut self.sends {
@@ -184,9 +187,9 @@ impl<D: Device> Messages<D> {
     /// Unpacks all messages that have no lists of their own.
     ///
     /// # Safety
-    /// They have come when this is run. Nobody else uses the halo cells that they fill.
+    /// The messages have arrived when the device runs this. Nobody else uses the halo cells that they fill.
     pub(crate) unsafe fn unpack(&self, lane: &Lane<'_, D>) -> Result<(), DeviceError> {
-        // SAFETY: the buffers are ours until the next receives, which wait for this; the rest is the caller's promise.
+        // SAFETY: the buffers are ours until the next receives, which wait for this; the caller guarantees the rest.
         unsafe { self.unpack.run(lane) }
     }
 
@@ -199,16 +202,16 @@ impl<D: Device> Messages<D> {
         unsafe { self.unpack.put(device, stream) }
     }
 
-    /// Unpacks the messages that have lists of their own and are not unpacked.
+    /// Unpacks the messages that have lists of their own and are not unpacked yet.
     ///
     /// # Safety
-    /// All have come. Nobody else uses the halo cells that they fill.
+    /// All have arrived. Nobody else uses the halo cells that they fill.
     pub(crate) unsafe fn unpack_rest(&mut self, lane: &Lane<'_, D>) -> Result<(), ExchangeError> {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees it.
         self.receives.iter_mut().try_for_each(|received| unsafe { received.unpack(lane) })
     }
 
-    /// Whether the device has unpacked all chunks: what unpacks them has been put into the stream of `lane`.
+    /// Whether the device has unpacked all chunks. Their unpacking must be in the stream of `lane`.
     pub(crate) fn are_chunks_unpacked(&mut self, lane: &Lane<'_, D>) -> Result<bool, DeviceError> {
         let Some(chunks) = &mut self.chunks else { return Ok(true) };
         if !chunks.is_recorded {
@@ -218,12 +221,13 @@ impl<D: Device> Messages<D> {
         lane.device.query(&chunks.unpacked)
     }
 
-    /// Whether the device is what is waited for: it packs, or unpacks the last chunks.
+    /// Whether the device is still packing, or unpacking the last chunks, so that it is not a neighbour that is waited
+    /// for.
     pub(crate) fn are_on_device(&self) -> bool {
         !self.are_sent() || self.chunks.as_ref().is_some_and(|chunks| chunks.is_recorded)
     }
 
-    /// Whether anything is sent or comes in chunks.
+    /// Whether any message is split into chunks.
     pub(crate) fn are_chunked(&self) -> bool {
         self.groups.len() > 1 || self.chunks.is_some()
     }
@@ -236,18 +240,18 @@ impl<D: Device> Messages<D> {
         of_groups.chain([&mut self.unpack]).chain(sent).chain(received)
     }
 
-    /// The neighbours that are still waited for, in words.
+    /// Describes in words the messages that are missing.
     pub(crate) fn missing(&self) -> impl Iterator<Item = String> {
         let received = self.receives.iter().filter_map(ReceivedMessage::missing);
         received.chain(self.sends.iter().filter_map(SentMessage::missing))
     }
 
-    /// Tells the time line that what is under way has failed.
+    /// Ends the spans of messages under way in the time line as failed.
     pub(crate) fn fail(&mut self) {
-        self.each().for_each(|message| message.wire.fail());
+        self.each().for_each(|message| message.transfer.fail());
     }
 
-    /// Closes all channels. The transport keeps what it may still be using.
+    /// Closes all channels. The transport keeps the memory that it may still be using.
     pub(crate) fn close(&mut self, transport: &dyn Transport) {
         let fields = if self.each().any(|message| message.is_in_field()) {
             std::mem::take(&mut self.in_place)
@@ -256,8 +260,8 @@ impl<D: Device> Messages<D> {
         };
         let memory = Arc::new(AbandonedMemory::new(Arc::clone(&self.buffers) as _, fields));
         for message in self.each() {
-            // SAFETY: the channel is ours; `buffers` owns the memory of all messages that do not lie in fields, and the
-            // fields that a message under way lies in are kept as well.
+            // SAFETY: the channel is ours. `memory` keeps the buffers and, if a message under way lies in fields, these
+            // fields.
             unsafe { transport.close(message.channel, Arc::clone(&memory) as _) };
         }
     }
@@ -269,16 +273,16 @@ impl<D: Device> Messages<D> {
 }
 
 impl<D: Device> Group<D> {
-    /// What packs the group in exchange `round` (modulo 2).
+    /// The copies that pack the group in exchange `round` (modulo 2).
     fn list(&self, round: usize) -> &CopyList<D> {
         &self.pack[round % self.pack.len()]
     }
 }
 
-/// What the transport may still use of messages that were given up.
+/// The memory of abandoned messages, which the transport may still be using.
 struct AbandonedMemory {
     _buffers: Arc<dyn Any + Send + Sync>,
-    /// They are in flight until the transport lets go of this.
+    /// Marked as in flight until the transport drops this.
     fields: Vec<Arc<Storage>>,
 }
 

@@ -1,14 +1,15 @@
-//! What is done in every exchange.
+//! The work of every exchange.
 //!
 //! From the top down:
-//! - `bound`: a flight and the ranks that it is between: starting, waiting, giving up;
-//! - `flight`: the state of one exchange, shared with the engine that polls it: idle, travelling, arrived, poisoned;
-//! - `part`: what one device does in each phase; `axis_by_axis`: several parts, one after another;
-//! - `messages` (with `message`), `windows` and lists of copies (`copy_list`): the three ways of cells, each with what it does in
-//!   each phase;
+//! - `bound`: a bound exchange: starting it, waiting for it, abandoning it;
+//! - `flight`: the state of one exchange, shared with the engine that polls it: idle, travelling, arrived, gated or
+//!   poisoned;
+//! - `part`: the work of one device in each phase; `axis_by_axis`: several parts, one after another;
+//! - `messages` (with `message`), `windows` and `copy_list` (for own cells): the three ways of moving cells, in each
+//!   phase;
 //! - `buffers`, `streams`, `unpacked`: the memory, the streams and the events of a part;
-//! - `capture`: an exchange recorded as one launch, by `capture_part` and `capture_flight`;
-//! - `trace`: what the time line of the rank is told.
+//! - `capture`, `capture_part`, `capture_flight`: an exchange captured as one launch;
+//! - `trace`: the time line of an exchange.
 
 pub(super) mod axis_by_axis;
 pub(super) mod bound;

@@ -1,24 +1,25 @@
-//! The part of an exchange whose fields are on one device: what it does in each phase.
+//! The part of an exchange whose fields are on one device: its work in each phase.
 //!
-//! A bound exchange is a list of parts, each compiled for its device and joined by the small trait [`Part`]. One
-//! part runs through these steps:
+//! A bound exchange is a list of parts, each compiled for its device, behind the small trait [`Part`]. A part runs
+//! through these phases:
 //!
-//! 1. `start` waits (in stream order) for the work before, packs what travels in messages, and copies what the rank
-//!    sends to itself. A device that is done when a call returns sends each message before it packs the next. Where the caller
-//!    waits anyway, it does this work itself on devices with immediate streams, and so that of `poll` and `finish`.
-//! 2. `poll`, called again and again, sends as soon as packing is done, lends windows (on fields, or on what was
-//!    packed) to neighbours that share memory, copies from the windows that they lend, and sees messages arrive, which it
-//!    unpacks one by one on such a device. It touches library-owned memory only, unless the caller waits in `finish`. Large
-//!    messages that are staged are packed, sent and unpacked chunk by chunk.
-//! 3. `finish` unpacks what is left, and makes the work after wait (in stream order) for it.
+//! 1. `start` waits (in stream order) for the work before, packs the messages, and copies the cells that the rank sends
+//!    to itself. A synchronous device with one thread sends each message before it packs the next. If the schedule is
+//!    `Blocking` and the device has immediate streams, the caller's thread does this work, and that of `poll` and
+//!    `finish`.
+//! 2. `poll`, called repeatedly, sends as soon as packing is done, lends windows (on fields, or on packed messages) to
+//!    neighbours that share memory, copies from the windows that they lend, and tests messages. On a synchronous device
+//!    with one thread it also unpacks each message when it has arrived. It touches borrowed memory only while the
+//!    caller waits in `finish`. Large staged messages are packed, sent and unpacked chunk by chunk.
+//! 3. `finish` unpacks the rest, and makes the work after wait (in stream order) for it.
 //!
-//! Parts of messages may lie in fields: what is sent is read there from when the work before is done until the message is
-//! complete, and what is received is written there in the same time. Memory that is merely borrowed is never used so: a
-//! forgotten exchange leaves it to its owner while messages are under way.
+//! Stretches of messages may lie in fields: from the end of the work before until the message is complete, the
+//! transport reads the cells that it sends there, or writes the cells that it receives. Borrowed memory is never used
+//! in this way: if a pending exchange is forgotten, its owner has it back while messages are under way.
 
 use std::sync::Arc;
 
-use super::capture::{Recordable, Recorded};
+use super::capture::{Capturable, CapturedSteps};
 use super::copy_list::{CopyList, Lane};
 use super::messages::Messages;
 use super::streams::OwnStreams;
@@ -35,99 +36,103 @@ pub(crate) trait Part: Send {
     fn device(&self) -> DeviceId;
     fn traffic(&self) -> Traffic;
     fn start(&mut self, transport: &dyn Transport, schedule: &Schedule<'_>) -> Result<(), ExchangeError>;
-    /// Makes progress; `true` once `finish` would not wait for anyone. `finishing`: the caller waits in `finish`, so that
-    /// borrowed memory may be touched.
+    /// Makes progress; returns `true` once `finish` would not wait for a neighbour. `finishing`: the caller waits in
+    /// `finish`, so that borrowed memory may be touched.
     fn poll(&mut self, transport: &dyn Transport, finishing: bool) -> Result<bool, ExchangeError>;
     fn finish(&mut self, transport: &dyn Transport, schedule: &Schedule<'_>) -> Result<(), ExchangeError>;
     /// Whether the device goes on working after a call has returned.
     fn is_asynchronous(&self) -> bool;
     /// Puts the end of the exchange into the stream of `schedule` behind a gate, which `poll` opens when `finish` would
-    /// not wait for anyone. Does nothing where that cannot be done, so that `finish` is called then. Does not block.
-    fn close(&mut self, schedule: &Schedule<'_>, sharing: Sharing) -> Result<(), ExchangeError>;
-    /// Whether the gate is closed still.
-    fn is_closing(&self) -> bool;
-    /// Whether what is sent is not packed yet, or all that came is still being unpacked: neighbours are not what is waited
-    /// for.
+    /// not wait for a neighbour. If that is not possible, does nothing: the caller then calls `finish`. Does not block.
+    fn finish_behind_gate(
+        &mut self,
+        schedule: &Schedule<'_>,
+        shared: SharedStreams,
+    ) -> Result<(), ExchangeError>;
+    /// Whether a gate is closed.
+    fn is_gated(&self) -> bool;
+    /// Whether the device is still packing, or unpacking the last chunks: the exchange is not waiting for neighbours.
     fn is_packing(&self) -> bool;
     /// Blocks until the halos of the last exchange are in place.
     fn synchronize(&self) -> Result<(), DeviceError>;
-    /// Moves all copies along with the blocks of memory that they are anchored to, which begin at `to` now, and did at
-    /// `from`.
+    /// Moves all copies along with the blocks of memory to which they are anchored, from blocks that begin at `from` to
+    /// blocks that begin at `to`.
     ///
     /// # Safety
     /// No copies of the part are under way.
     unsafe fn relocate(&mut self, from: &[Pointer], to: &[Pointer]) -> Result<(), DeviceError>;
-    /// Has access from the host to this memory wait for the part's last exchange from now on.
+    /// From now on, access to this memory from the host waits for the part's last exchange.
     fn writes(&self, storage: &Storage);
-    /// The neighbours that are still waited for, in words.
+    /// Describes in words the messages and neighbours that are missing.
     fn missing(&self) -> Vec<String>;
-    /// Gives up for ever: afterwards nobody touches the fields any more.
+    /// Abandons the part for good: afterwards neither the device nor neighbours touch the fields; those that the
+    /// transport may still be using stay marked as in flight.
     fn abandon(&mut self, transport: &dyn Transport);
-    /// For exchanges that are captured; `None` where they cannot be.
-    fn recordable(&mut self) -> Option<&mut dyn Recordable> {
+    /// The part as one that can be captured; `None` if it cannot.
+    fn capturable(&mut self) -> Option<&mut dyn Capturable> {
         None
     }
 }
 
-/// What streams other ranks of the process may put work into.
+/// The streams of a device into which other ranks of the process may put work, too.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Sharing {
-    /// None: there are no other ranks.
-    Nothing,
-    /// The default stream. A gate in it would hold back what another rank has to pack, and wait for that for ever.
+pub(crate) enum SharedStreams {
+    /// There are no other ranks.
+    None,
+    /// The default stream. A gate in it could hold back the packing of another rank, and so wait for ever for its
+    /// message.
     DefaultStream,
 }
 
 /// A part on a device of type `D`.
 pub(crate) struct DevicePart<D: Device> {
     pub(crate) device: D,
-    /// What was captured. Dropped before what it uses.
-    pub(crate) recorded: Option<Recorded<D>>,
-    /// Packing, copies to oneself and from neighbours run here.
+    /// The captured steps. Dropped before the resources that they use.
+    pub(crate) captured: Option<CapturedSteps<D>>,
     pub(crate) streams: OwnStreams<D>,
     pub(crate) messages: Messages<D>,
     pub(crate) windows: Windows<D>,
-    /// What the rank sends to itself.
+    /// The copies of cells that the rank sends to itself.
     pub(crate) own_cells: CopyList<D>,
     pub(crate) traffic: Traffic,
     /// The number of exchanges that were started, modulo 2.
     pub(crate) round: usize,
-    /// The work before `start` on the caller's stream.
+    /// The event at which the work before `start` in the caller's stream is done.
     pub(crate) before: D::Event,
-    /// All copies on the part's own stream are done.
+    /// The event at which all copies in the part's own stream are done.
     pub(crate) moved: D::Event,
-    /// Unpacking is done.
+    /// The events at which unpacking is done.
     pub(crate) unpacked: Arc<Unpacked<D>>,
     pub(crate) state: PartState,
-    /// Opens the gate that holds the end of the exchange back in the caller's stream.
+    /// The gate that holds back the end of the exchange in the caller's stream.
     pub(crate) gate: Option<Gate<D>>,
     pub(crate) trace: PartTrace<D>,
 }
 
-/// A gate that is closed.
+/// A closed gate.
 pub(crate) enum Gate<D: Device> {
-    /// One in a stream. It opens when this is dropped, too.
+    /// A gate in a stream. It also opens when this is dropped.
     InStream(Box<dyn FnOnce() + Send>),
-    /// That of a captured step, which says by the other flag that it has packed.
+    /// The gate of a captured step: `arrived` opens it; the step sets `packed` when it has packed.
     Step { packed: Arc<dyn Flag<D::Stream>>, arrived: Arc<dyn Flag<D::Stream>> },
 }
 
-/// How far a part has come.
+/// The state of a part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum PartState {
     /// Between exchanges.
     Idle,
-    /// The receives are not posted yet, or the packing is not done.
+    /// The packing is not done, or the receives are not posted yet; `receiving`: they are posted.
     Packing { receiving: bool },
-    /// Sent; some messages or neighbours are missing.
+    /// The first messages are sent; others, or neighbours, are missing.
     Travelling,
     /// Everything has arrived.
     Arrived,
-    /// Given up.
+    /// Abandoned for good.
     Abandoned,
 }
 
-/// The stream of a part's own in which the present exchange is, as a [`Lane`]. A macro, since it borrows these fields alone.
+/// The part's own stream for the current exchange, as a [`Lane`]. A macro, so that it borrows only these fields.
 macro_rules! own_lane {
     ($part:expr) => {
         Lane { device: &$part.device, stream: $part.streams.now(), trace: &$part.trace }
@@ -151,16 +156,16 @@ impl<D: Device> Part for DevicePart<D> {
         }
         let receiving = self.device.info().runs_on_host();
         if receiving {
-            // SAFETY: the last exchange was unpacked, and the work before is done, as on every device of the host; halo cells
-            // are in flight, and the exchange fills each of them once.
+            // SAFETY: the last exchange was unpacked, and the work before is done, since the device is synchronous;
+            // halo cells are in flight, and the exchange fills each of them once.
             unsafe { self.messages.receive(transport)? };
         }
-        // SAFETY: the exchange owns the fields and is borrowed exclusively from here to the end, and no exchange of them is
-        // in flight, so nobody else touches the fields; the send buffers are free since the last exchange has completed.
-        // Work of the caller is ordered before by `before`.
+        // SAFETY: the exchange owns the fields and is borrowed exclusively from here to the end, and no exchange of
+        // them is in flight, so nobody else touches the fields; the send buffers are free since the last exchange has
+        // completed. The event `before` orders the caller's work before this.
         unsafe { self.messages.pack(&own_lane!(self), self.round, transport)? };
         self.state = PartState::Packing { receiving };
-        // Neighbours can begin while we copy what is our own.
+        // Neighbours can begin while we copy our own cells.
         self.send(transport)?;
         // SAFETY: as for packing; the copies go from owned cells to halo cells, which do not overlap.
         unsafe { self.own_cells.run(&own_lane!(self))? };
@@ -168,9 +173,9 @@ impl<D: Device> Part for DevicePart<D> {
     }
 
     fn poll(&mut self, transport: &dyn Transport, finishing: bool) -> Result<bool, ExchangeError> {
-        // The caller has finished, and nobody will copy later than now.
-        let closing = self.gate.is_some();
-        if finishing && !closing {
+        // If there is a gate, the caller has called `finish` already: all remaining copies are done here.
+        let gated = self.gate.is_some();
+        if finishing && !gated {
             self.wait_for_device()?;
         }
         self.send(transport)?;
@@ -178,19 +183,19 @@ impl<D: Device> Part for DevicePart<D> {
         if !travelling && !matches!(self.state, PartState::Packing { .. }) {
             return Ok(true);
         }
-        let (lane, finishing) = (own_lane!(self), finishing || closing);
+        let (lane, finishing) = (own_lane!(self), finishing || gated);
         let mut complete = self.windows.advance(&lane, self.round, transport, finishing)? && travelling;
         if travelling {
-            // SAFETY: nobody writes the buffers before the next start; the halo cells are in flight, and borrowed exclusively
-            // where they are merely borrowed.
+            // SAFETY: nobody writes the buffers before the next start; the halo cells are in flight, and if their
+            // memory is borrowed, it is borrowed exclusively.
             complete &= unsafe { self.messages.advance(&lane, transport, finishing)? };
         }
-        if complete && closing {
-            // What is behind the gate does not wait for our stream.
+        if complete && gated {
+            // The work behind the gate does not wait for our stream.
             complete = self.messages.are_chunks_unpacked(&lane)?;
         }
         if complete {
-            self.state = if closing { PartState::Idle } else { PartState::Arrived };
+            self.state = if gated { PartState::Idle } else { PartState::Arrived };
             self.open_gate();
         }
         Ok(complete)
@@ -198,7 +203,7 @@ impl<D: Device> Part for DevicePart<D> {
 
     fn finish(&mut self, transport: &dyn Transport, schedule: &Schedule<'_>) -> Result<(), ExchangeError> {
         if self.state == PartState::Idle {
-            // Its end is in the stream already, behind a gate that was opened before the caller came here.
+            // The end is in the stream already, behind a gate that has been opened meanwhile.
             return Ok(());
         }
         let stream = schedule.stream(&self.device);
@@ -208,7 +213,7 @@ impl<D: Device> Part for DevicePart<D> {
         }
         let lane = Lane { device: &self.device, stream: on, trace: &self.trace };
         // SAFETY: all messages have arrived; the fields are borrowed exclusively through the exchange until here, and
-        // afterwards the order in `on`, and access from the host that waits, keep others away.
+        // afterwards the order in `on`, and access from the host, which waits, keep others away.
         unsafe { self.messages.unpack(&lane)? };
         // SAFETY: as above.
         unsafe { self.messages.unpack_rest(&lane)? };
@@ -225,35 +230,40 @@ impl<D: Device> Part for DevicePart<D> {
         self.device.info().asynchronous
     }
 
-    fn close(&mut self, schedule: &Schedule<'_>, sharing: Sharing) -> Result<(), ExchangeError> {
+    fn finish_behind_gate(
+        &mut self,
+        schedule: &Schedule<'_>,
+        shared: SharedStreams,
+    ) -> Result<(), ExchangeError> {
         let in_flight = matches!(self.state, PartState::Packing { .. } | PartState::Travelling);
         let Some(on) = schedule.stream(&self.device).filter(|_| in_flight && self.is_asynchronous()) else {
             return Ok(());
         };
-        if sharing == Sharing::DefaultStream && on.handle() == self.device.default_stream().handle() {
+        if shared == SharedStreams::DefaultStream && on.handle() == self.device.default_stream().handle() {
             return Ok(());
         }
-        self.trace.meet(&self.device, &on);
+        self.trace.prepare_row(&self.device, &on);
         if !self.device.info().capabilities.gates {
             return Ok(());
         }
         let gate = match self.device.gate(&on) {
-            // Not in this stream.
+            // This stream cannot have gates.
             Err(DeviceError::Unsupported { .. }) => return Ok(()),
             gate => gate?,
         };
-        // What the engine copies from here on is done before it opens the gate.
+        // Copies that the engine starts later are done before it opens the gate.
         self.wait_for_copies(&on)?;
-        // SAFETY: the gate is opened when all messages have arrived. Where it is opened because the exchange has failed,
+        // SAFETY: the gate is opened when all messages have arrived. If it is opened because the exchange has failed,
         // the halos are unspecified, and memory that the transport may still be writing is kept, as are the buffers
-        // until this is done. The order in `on`, and access from the host that waits, keep others away from the fields.
+        // until this is done. The order in `on`, and access from the host, which waits, keep others away from the
+        // fields.
         unsafe { self.messages.unpack(&Lane { device: &self.device, stream: &on, trace: &self.trace })? };
         self.device.record(&self.unpacked.events[self.round], &on)?;
         self.gate = Some(Gate::InStream(gate));
         Ok(())
     }
 
-    fn is_closing(&self) -> bool {
+    fn is_gated(&self) -> bool {
         self.gate.is_some()
     }
 
@@ -268,7 +278,7 @@ impl<D: Device> Part for DevicePart<D> {
 
     unsafe fn relocate(&mut self, from: &[Pointer], to: &[Pointer]) -> Result<(), DeviceError> {
         let lists = self.messages.lists_mut().chain(self.windows.lists_mut()).chain([&mut self.own_cells]);
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees it.
         lists
             .map(CopyList::copies_mut)
             .try_for_each(|copies| unsafe { self.device.relocate_copies(copies, from, to) })
@@ -281,12 +291,12 @@ impl<D: Device> Part for DevicePart<D> {
     }
 
     fn missing(&self) -> Vec<String> {
-        // Chunks of a neighbour are mostly of one length: that is said once.
-        self.messages.missing().chain(self.windows.missing()).fold(Vec::new(), |mut told, missing| {
-            if !told.contains(&missing) {
-                told.push(missing);
+        // The chunks of a neighbour mostly have the same size and text, which is listed once.
+        self.messages.missing().chain(self.windows.missing()).fold(Vec::new(), |mut texts, missing| {
+            if !texts.contains(&missing) {
+                texts.push(missing);
             }
-            told
+            texts
         })
     }
 
@@ -297,18 +307,18 @@ impl<D: Device> Part for DevicePart<D> {
         self.state = PartState::Abandoned;
         self.messages.fail();
         self.windows.fail();
-        // No call waits for a device that a gate holds back.
+        // Before waiting for the device: a gate would hold it back.
         self.open_gate();
-        // The device must have stopped writing before anybody may touch the memory again. Its error, if any, is the
-        // cause of the abandoning or is of no more use.
+        // The device must have stopped writing before others may touch the memory. An error is ignored: either it is
+        // the reason for abandoning, or the exchange has already failed.
         let _ = self.device.synchronize(self.streams.now());
-        // The last unpacking was put on a stream of the caller's.
+        // The last unpacking may be in a stream of the caller.
         let _ = self.unpacked.wait();
         self.windows.close(transport);
         self.messages.close(transport);
     }
 
-    fn recordable(&mut self) -> Option<&mut dyn Recordable> {
+    fn capturable(&mut self) -> Option<&mut dyn Capturable> {
         Some(self)
     }
 }
@@ -322,7 +332,7 @@ impl<D: Device> DevicePart<D> {
         self.streams.choose(&self.device, schedule)
     }
 
-    /// Lets go on what is held back in the caller's stream.
+    /// Opens the gate in the caller's stream, if there is one.
     pub(crate) fn open_gate(&mut self) {
         match self.gate.take() {
             Some(Gate::InStream(open)) => open(),
@@ -331,16 +341,16 @@ impl<D: Device> DevicePart<D> {
         }
     }
 
-    /// Has later work in `on` wait for the copies that are on our stream now.
+    /// Makes later work in `on` wait for the copies that are in our stream now.
     pub(crate) fn wait_for_copies(&self, on: &D::Stream) -> Result<(), DeviceError> {
         self.device.record(&self.moved, self.streams.now())?;
         self.device.stream_wait(on, &self.moved)
     }
 
-    /// Whether what is sent first is packed.
+    /// Whether the messages that are sent first are packed.
     fn is_packed(&self) -> Result<bool, DeviceError> {
         match &self.gate {
-            // A device that has failed sets no flag: it says so when it is asked for the end of the step.
+            // A device that has failed does not set the flag: the query for the end of the step returns its error.
             Some(Gate::Step { packed, .. }) => {
                 Ok(packed.is_set() || self.device.query(&self.unpacked.events[self.round])?)
             }
@@ -348,8 +358,8 @@ impl<D: Device> DevicePart<D> {
         }
     }
 
-    /// Waits for the device where nothing but its copies is missing before others can go on. A caller who waits anyway
-    /// leaves its core to them; on devices that are the CPU it even works on them.
+    /// Waits for the device if nothing but its copies is missing before neighbours can go on. The waiting caller leaves
+    /// its core to these copies; on a CPU device it even helps with them.
     fn wait_for_device(&self) -> Result<(), DeviceError> {
         match self.state {
             PartState::Packing { .. } => self.messages.wait_for_packing(&self.device),
@@ -365,12 +375,12 @@ impl<D: Device> DevicePart<D> {
     fn send(&mut self, transport: &dyn Transport) -> Result<(), ExchangeError> {
         let PartState::Packing { mut receiving } = self.state else { return Ok(()) };
         if !receiving {
-            // Buffers are ours once they were unpacked; halos once the work before is done, which packing waits for.
+            // The buffers are free once unpacked; the halos once the work before is done, for which packing waits.
             let unpacked = self.device.query(&self.unpacked.events[1 - self.round])?;
             receiving = unpacked && (self.messages.in_place.is_empty() || self.is_packed()?);
             if receiving {
-                // SAFETY: the last exchange was unpacked, and the work before this one is done if messages lie in halos;
-                // halo cells are in flight, and the exchange fills each of them once.
+                // SAFETY: the last exchange was unpacked, and the work before this one is done if messages lie in
+                // halos; halo cells are in flight, and the exchange fills each of them once.
                 unsafe { self.messages.receive(transport)? };
                 self.state = PartState::Packing { receiving };
             }
@@ -378,11 +388,11 @@ impl<D: Device> DevicePart<D> {
         if !receiving || !self.is_packed()? {
             return Ok(());
         }
-        // SAFETY: packing is done, and nobody writes the buffer before the next start, nor what is sent of the fields
-        // while they are in flight.
+        // SAFETY: packing is done. Nobody writes the buffer before the next start, or the cells that are sent from
+        // fields while these are in flight.
         unsafe { self.messages.send_group(transport)? };
         self.windows.open(self.round, transport)?;
-        self.messages.await_all();
+        self.messages.trace_receives();
         self.state = PartState::Travelling;
         Ok(())
     }

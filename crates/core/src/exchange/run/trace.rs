@@ -1,5 +1,4 @@
-//! What an exchange tells the time line of its rank. Where there is none, each call looks whether there is one, and that is
-//! all.
+//! The time line of an exchange. If the rank records none, each call merely checks for it.
 
 use std::fmt;
 use std::sync::Arc;
@@ -15,53 +14,54 @@ pub(crate) struct ExchangeTrace {
     number: u32,
 }
 
-/// Waits of the host for an exchange.
+/// Records the waits of the host for an exchange.
 #[derive(Debug)]
-pub(crate) struct Waits(Option<ExchangeTrace>);
+pub(crate) struct HostWaits(Option<ExchangeTrace>);
 
-/// The work of one device in an exchange.
+/// Records the work of one device in an exchange.
 pub(crate) struct PartTrace<D: Device>(Option<Traced<D>>);
 
 struct Traced<D: Device> {
     exchange: ExchangeTrace,
     timer: Arc<Timer<D>>,
-    /// The streams of the part, and their row.
+    /// The handles of the part's own streams, and their row.
     own: ([usize; 2], u32),
 }
 
-/// A message or a window that is under way, again and again.
-pub(crate) struct Wire(Option<Box<Way>>);
+/// Records the spans in which a message or a window is under way, one in each exchange.
+pub(crate) struct TransferTrace(Option<Box<Transfer>>);
 
-/// To or from a neighbour.
-struct Way {
+/// A transfer to or from a neighbour.
+struct Transfer {
     list: Arc<SpanList>,
-    what: SpanLabel,
-    /// Whether it is of an exchange that is in flight, and has not come to its end.
+    label: SpanLabel,
+    /// Whether it belongs to an exchange in flight and has not ended.
     is_open: bool,
     since: Option<u64>,
 }
 
-/// How many exchanges a device may be behind the host: it is one at most, and the times of older ones are read.
-const EXCHANGES: usize = 8;
+/// The number of exchanges for which there are events. A device is at most one exchange behind the host; the times of
+/// earlier ones are read by then.
+const EXCHANGES_BEHIND: usize = 8;
 
 impl ExchangeTrace {
-    /// For one more exchange, if the time line was begun.
+    /// Numbers one more exchange, if the rank records a time line.
     pub(crate) fn next(trace: &Trace) -> Option<ExchangeTrace> {
         let log = Arc::clone(trace.log()?);
         Some(ExchangeTrace { number: log.next_exchange(), log })
     }
 
-    fn what(&self, phase: Phase, name: &'static str, row: u32, bytes: usize) -> SpanLabel {
+    fn label(&self, phase: Phase, name: &'static str, row: u32, bytes: usize) -> SpanLabel {
         SpanLabel { phase, name, row, exchange: Some(self.number), bytes: bytes as u64 }
     }
 }
 
-impl Waits {
-    pub(crate) fn new(exchange: Option<ExchangeTrace>) -> Waits {
-        Waits(exchange)
+impl HostWaits {
+    pub(crate) fn new(exchange: Option<ExchangeTrace>) -> HostWaits {
+        HostWaits(exchange)
     }
 
-    /// Runs `wait`, in the call of this name, which blocks the host unless it `is_over`.
+    /// Runs `wait` and records it as a wait in the call `name`, unless it `is_over` already.
     pub(crate) fn during<T, E>(
         &self,
         name: &'static str,
@@ -78,25 +78,27 @@ impl Waits {
 }
 
 impl<D: Device> PartTrace<D> {
-    /// For a part with `streams` of its own, which puts so many pieces of work into streams in one exchange. Makes their
-    /// events.
+    /// Creates the events for a part with these `streams` that puts at most `launches` lists into streams in one
+    /// exchange.
     pub(crate) fn new(
         exchange: Option<&ExchangeTrace>,
         device: &D,
         streams: &OwnStreams<D>,
-        pieces: usize,
+        launches: usize,
     ) -> Result<PartTrace<D>, DeviceError> {
         let Some(exchange) = exchange else { return Ok(PartTrace(None)) };
-        let timer = exchange.log.timer(device, EXCHANGES * pieces)?;
+        let timer = exchange.log.timer(device, EXCHANGES_BEHIND * launches)?;
         let name = format!("exchange {}", exchange.number);
         let row = exchange.log.row_of_own_stream(device, streams.now(), &name);
         Ok(PartTrace(Some(Traced { exchange: exchange.clone(), timer, own: (streams.handles(), row) })))
     }
 
-    /// Runs `work`, which puts what moves so many bytes into `stream`, and keeps when that is done. Nothing moves no bytes.
+    /// Runs `work`, which puts work into `stream`, and records its span. Records nothing if `bytes` is 0.
     pub(crate) fn time<R, E>(
         &self,
-        (phase, name, bytes): (Phase, &'static str, usize),
+        phase: Phase,
+        name: &'static str,
+        bytes: usize,
         device: &D,
         stream: &D::Stream,
         work: impl FnOnce() -> Result<R, E>,
@@ -106,21 +108,21 @@ impl<D: Device> PartTrace<D> {
                 let (own, row) = traced.own;
                 let is_own = own.contains(&stream.handle());
                 let row = if is_own { row } else { traced.exchange.log.row_of_stream(device, stream) };
-                let what = traced.exchange.what(phase, name, row, bytes);
-                traced.timer.time(what, device, stream, work)
+                let label = traced.exchange.label(phase, name, row, bytes);
+                traced.timer.time(label, device, stream, work)
             }
             _ => work(),
         }
     }
 
-    /// Makes what it takes to time work in `stream`, where a gate is about to be closed.
-    pub(crate) fn meet(&self, device: &D, stream: &D::Stream) {
+    /// Creates the row and the events of `stream`, which must exist before a gate in it is closed.
+    pub(crate) fn prepare_row(&self, device: &D, stream: &D::Stream) {
         if let Some(traced) = &self.0 {
             traced.exchange.log.row_of_stream(device, stream);
         }
     }
 
-    /// Runs `wait`, in the call of this name, which blocks the host.
+    /// Runs `wait` and records it as a wait in the call `name`.
     pub(crate) fn wait<T, E>(&self, name: &'static str, wait: impl FnOnce() -> Result<T, E>) -> Result<T, E> {
         match &self.0 {
             Some(Traced { exchange: ExchangeTrace { log, number }, .. }) => {
@@ -130,58 +132,58 @@ impl<D: Device> PartTrace<D> {
         }
     }
 
-    /// For what so many bytes go to a neighbour by, or come from one.
-    pub(crate) fn wire(&self, row: Row, name: &'static str, bytes: usize) -> Wire {
-        Wire(self.0.as_ref().map(|traced| {
-            let what = traced.exchange.what(Phase::Wire, name, traced.exchange.log.row(row), bytes);
-            Box::new(Way { list: Arc::clone(traced.timer.list()), what, is_open: false, since: None })
+    /// Creates the record of a transfer of `bytes` to or from the neighbour of `row`.
+    pub(crate) fn transfer(&self, row: Row, name: &'static str, bytes: usize) -> TransferTrace {
+        TransferTrace(self.0.as_ref().map(|traced| {
+            let label = traced.exchange.label(Phase::Wire, name, traced.exchange.log.row(row), bytes);
+            Box::new(Transfer { list: Arc::clone(traced.timer.list()), label, is_open: false, since: None })
         }))
     }
 }
 
-impl Wire {
-    /// An exchange is started.
+impl TransferTrace {
+    /// Begins an exchange.
     pub(crate) fn open(&mut self) {
-        if let Some(way) = &mut self.0 {
-            (way.is_open, way.since) = (true, None);
+        if let Some(transfer) = &mut self.0 {
+            (transfer.is_open, transfer.since) = (true, None);
         }
     }
 
-    /// It is under way from now on, unless it has come to its end, or was under way.
+    /// Begins the span now, unless it has begun or ended already.
     pub(crate) fn begin(&mut self) {
-        if let Some(way) = self.0.as_mut().filter(|way| way.is_open) {
-            way.since.get_or_insert_with(now);
+        if let Some(transfer) = self.0.as_mut().filter(|transfer| transfer.is_open) {
+            transfer.since.get_or_insert_with(now);
         }
     }
 
-    /// It has come to its end.
+    /// Ends the span.
     pub(crate) fn end(&mut self) {
-        if let Some(way) = &mut self.0 {
-            way.close(false);
+        if let Some(transfer) = &mut self.0 {
+            transfer.close(false);
         }
     }
 
-    /// It is given up, if it was under way.
+    /// Ends the span as failed, if it has begun.
     pub(crate) fn fail(&mut self) {
-        if let Some(way) = self.0.as_mut().filter(|way| way.since.is_some()) {
-            way.close(true);
+        if let Some(transfer) = self.0.as_mut().filter(|transfer| transfer.since.is_some()) {
+            transfer.close(true);
         }
     }
 }
 
-impl Way {
+impl Transfer {
     fn close(&mut self, failed: bool) {
         if self.is_open {
             let end = now();
-            self.list.push(self.what, self.since.unwrap_or(end), end, failed);
+            self.list.push(self.label, self.since.unwrap_or(end), end, failed);
             self.is_open = false;
         }
     }
 }
 
-impl fmt::Debug for Wire {
+impl fmt::Debug for TransferTrace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let since = self.0.as_ref().map(|way| (way.is_open, way.since));
+        let since = self.0.as_ref().map(|transfer| (transfer.is_open, transfer.since));
         write!(f, "Wire({since:?})")
     }
 }

@@ -1,12 +1,12 @@
-//! The end of an exchange on the device, which may come after `finish` has returned: access from the host waits for it.
+//! The end of an exchange on the device. It may come after `finish` has returned: access from the host waits for it.
 
 use std::sync::Arc;
 
 use crate::device::{Device, DeviceError};
 use crate::field::{BoundField, LastWrite};
 
-/// The events that all halos of a part are filled, of the even exchanges and of the odd ones: while one is being put into
-/// streams, the end of the one before may still be waited for.
+/// The events at which all halos of a part are filled: one for even exchanges and one for odd ones, since the end of
+/// one exchange may still be waited for while the next is put into streams.
 #[derive(Debug)]
 pub(crate) struct Unpacked<D: Device> {
     device: D,
@@ -14,7 +14,8 @@ pub(crate) struct Unpacked<D: Device> {
 }
 
 impl<D: Device> Unpacked<D> {
-    /// The events for the part of `fields`, whose access from the host waits for it from now on.
+    /// Creates the events for a part with these `fields`. From now on, access to them from the host waits for the
+    /// events.
     pub(crate) fn new(device: &D, fields: &[(usize, BoundField)]) -> Result<Arc<Unpacked<D>>, DeviceError> {
         let events = [device.create_event(false)?, device.create_event(false)?];
         let unpacked = Arc::new(Unpacked { device: device.clone(), events });

@@ -1,13 +1,13 @@
-//! Memory that ranks lend each other in an exchange: windows on fields, from which a neighbour copies straight into its halo,
-//! and on messages, which it unpacks where they lie.
+//! Windows: memory that ranks lend each other in an exchange. From a window on fields, the neighbour copies straight
+//! into its halo; from a window on a message in shared memory, it unpacks.
 //!
-//! Messages in shared memory come in pairs, used in turn: an exchange ends when the neighbour has read the message of the
-//! one before, so that the next one finds its message free.
+//! Messages in shared memory come in pairs, used in turn. An exchange ends when the neighbour has read the message of
+//! the exchange before, so that this message is free for the next one.
 
 use std::sync::Arc;
 
 use super::copy_list::{CopyList, Lane};
-use super::trace::Wire;
+use super::trace::TransferTrace;
 use crate::comm::drive_meanwhile;
 use crate::device::{Device, DeviceError};
 use crate::exchange::options::ExchangeError;
@@ -21,36 +21,36 @@ pub(crate) struct Windows<D: Device> {
     pub(crate) borrowed: Vec<BorrowedWindow<D>>,
 }
 
-/// What is lent to a neighbour.
+/// A window that is lent to a neighbour.
 #[derive(Debug)]
 pub(crate) struct LentWindow {
     peer: usize,
-    /// For the even exchanges and for the odd ones.
+    /// For even exchanges and for odd ones.
     windows: [Arc<Window>; 2],
-    /// Whether the two are on messages, of which one may be read while the other is written.
+    /// Whether the two are on different messages, so that one may be read while the other is written.
     in_turn: bool,
     returned: bool,
-    wire: Wire,
+    transfer: TransferTrace,
 }
 
-/// What a neighbour lends, and what is copied from it.
+/// A window that a neighbour lends, and the copies from it.
 pub(crate) struct BorrowedWindow<D: Device> {
     peer: usize,
     windows: [Arc<Window>; 2],
-    /// One list, or one for the even exchanges and one for the odd ones.
+    /// One list, or one for even exchanges and one for odd ones.
     copies: Vec<CopyList<D>>,
     copied: D::Event,
-    /// Whether it is copied while the caller waits in `finish` alone, as to memory that is merely borrowed.
-    late: bool,
+    /// Whether only `finish` may copy, since the copies go to borrowed memory.
+    only_in_finish: bool,
     reading: Reading,
-    wire: Wire,
+    transfer: TransferTrace,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Reading {
-    /// The window is the neighbour's still.
+    /// The neighbour has not opened the window yet.
     Waiting,
-    /// The window is ours; `finish` copies.
+    /// The window is open; `finish` copies.
     Ready,
     Copying,
     Done,
@@ -67,15 +67,15 @@ impl<D: Device> Windows<D> {
         self.borrowed.iter_mut().for_each(BorrowedWindow::begin);
     }
 
-    /// Lends all windows: what is lent is ready to be read.
+    /// Opens all windows to neighbours: the memory is ready to be read.
     pub(crate) fn open(&mut self, round: usize, transport: &dyn Transport) -> Result<(), ExchangeError> {
         self.lent.iter_mut().try_for_each(|lent| lent.open(round, transport))?;
-        // What comes counts from here on: before, nothing was waited for.
-        self.borrowed.iter_mut().for_each(|borrowed| borrowed.wire.begin());
+        // The spans of borrowed windows begin here: before, nothing was waited for.
+        self.borrowed.iter_mut().for_each(|borrowed| borrowed.transfer.begin());
         Ok(())
     }
 
-    /// Copies from the windows that neighbours have opened, those to borrowed memory only if `finishing`. Whether no
+    /// Copies from the windows that neighbours have opened; to borrowed memory only if `finishing`. Returns whether no
     /// neighbour is waited for.
     pub(crate) fn advance(
         &mut self,
@@ -94,7 +94,7 @@ impl<D: Device> Windows<D> {
         Ok(complete)
     }
 
-    /// Blocks until what is being copied from neighbours has been, unless a neighbour has still to open its window.
+    /// Blocks until the copies from neighbours are done, unless a neighbour has not opened its window yet.
     pub(crate) fn wait_for_copies(&self, device: &D) -> Result<(), DeviceError> {
         if self.borrowed.iter().any(|borrowed| borrowed.reading == Reading::Waiting) {
             return Ok(());
@@ -102,7 +102,7 @@ impl<D: Device> Windows<D> {
         self.borrowed.iter().try_for_each(|borrowed| borrowed.wait_for_copies(device))
     }
 
-    /// Copies what was left to `finish`.
+    /// Does the copies that are left to `finish`.
     pub(crate) fn finish(
         &mut self,
         lane: &Lane<'_, D>,
@@ -117,19 +117,19 @@ impl<D: Device> Windows<D> {
         self.borrowed.iter_mut().flat_map(|borrowed| &mut borrowed.copies)
     }
 
-    /// The neighbours that are still waited for, in words.
+    /// Describes in words the neighbours that are waited for.
     pub(crate) fn missing(&self) -> impl Iterator<Item = String> {
         let borrowed = self.borrowed.iter().filter_map(BorrowedWindow::missing);
         borrowed.chain(self.lent.iter().filter_map(LentWindow::missing))
     }
 
-    /// Tells the time line that what is under way has failed.
+    /// Ends the spans of windows under way in the time line as failed.
     pub(crate) fn fail(&mut self) {
-        self.lent.iter_mut().for_each(|lent| lent.wire.fail());
-        self.borrowed.iter_mut().for_each(|borrowed| borrowed.wire.fail());
+        self.lent.iter_mut().for_each(|lent| lent.transfer.fail());
+        self.borrowed.iter_mut().for_each(|borrowed| borrowed.transfer.fail());
     }
 
-    /// Takes the windows away from neighbours, and reads theirs no more, for ever.
+    /// Closes the lent windows and leaves the borrowed ones, for good.
     pub(crate) fn close(&self, transport: &dyn Transport) {
         self.borrowed.iter().for_each(|borrowed| borrowed.leave(transport));
         self.lent.iter().for_each(|lent| lent.close(transport));
@@ -137,43 +137,43 @@ impl<D: Device> Windows<D> {
 }
 
 impl LentWindow {
-    /// Fields, which the neighbour must have copied before an exchange ends.
-    pub(crate) fn fields(peer: usize, window: Arc<Window>, wire: Wire) -> LentWindow {
-        LentWindow { peer, windows: [Arc::clone(&window), window], in_turn: false, returned: true, wire }
+    /// Lends fields, which the neighbour must have copied before an exchange ends.
+    pub(crate) fn fields(peer: usize, window: Arc<Window>, transfer: TransferTrace) -> LentWindow {
+        LentWindow { peer, windows: [Arc::clone(&window), window], in_turn: false, returned: true, transfer }
     }
 
-    /// Two messages, used in turn.
-    pub(crate) fn message(peer: usize, windows: [Arc<Window>; 2], wire: Wire) -> LentWindow {
-        LentWindow { peer, windows, in_turn: true, returned: true, wire }
+    /// Lends two messages, used in turn.
+    pub(crate) fn message(peer: usize, windows: [Arc<Window>; 2], transfer: TransferTrace) -> LentWindow {
+        LentWindow { peer, windows, in_turn: true, returned: true, transfer }
     }
 
     pub(crate) fn begin(&mut self) {
         self.returned = false;
-        self.wire.open();
+        self.transfer.open();
     }
 
-    /// Has the neighbour copy: what is lent is ready to be read.
+    /// Opens the window to the neighbour: the memory is ready to be read.
     pub(crate) fn open(&mut self, round: usize, transport: &dyn Transport) -> Result<(), ExchangeError> {
-        self.wire.begin();
+        self.transfer.begin();
         if !self.windows[round].open() {
             return Err(TransportError::PeerGaveUp { peer: self.peer }.into());
         }
         transport.notify(self.peer);
         if self.in_turn {
-            // A message is where it should be: nobody waits for it to be read.
-            self.wire.end();
+            // The message is delivered: this exchange does not wait until it is read.
+            self.transfer.end();
         }
         Ok(())
     }
 
-    /// Whether the neighbour has copied what must be free for the next exchange.
+    /// Whether the neighbour has returned the memory that must be free for the next exchange.
     pub(crate) fn returned(&mut self, round: usize) -> Result<bool, ExchangeError> {
         if !self.returned {
             let window = &self.windows[if self.in_turn { 1 - round } else { round }];
-            // The first exchange has no other before.
+            // At the first exchange, the window of the exchange before is idle.
             self.returned = window.reclaim() || self.in_turn && window.state() == WindowState::Idle;
             if self.returned {
-                self.wire.end();
+                self.transfer.end();
             } else if window.is_refused() {
                 return Err(TransportError::PeerGaveUp { peer: self.peer }.into());
             }
@@ -181,9 +181,9 @@ impl LentWindow {
         Ok(self.returned)
     }
 
-    /// Takes it away from the neighbour, for ever.
+    /// Closes the window for good: the neighbour can no longer read it.
     pub(crate) fn close(&self, transport: &dyn Transport) {
-        // A neighbour that is a thread of this process may have been reading through this very thread.
+        // The reading neighbour may be driven by this very thread: other ranks of the process are driven meanwhile.
         self.windows.iter().for_each(|window| window.close(drive_meanwhile));
         transport.notify(self.peer);
     }
@@ -195,13 +195,13 @@ impl LentWindow {
 }
 
 impl<D: Device> BorrowedWindow<D> {
-    /// Fields.
+    /// Borrows fields.
     pub(crate) fn fields(
         peer: usize,
         window: Arc<Window>,
         copies: CopyList<D>,
         copied: D::Event,
-        wire: Wire,
+        transfer: TransferTrace,
     ) -> BorrowedWindow<D> {
         let windows = [Arc::clone(&window), window];
         BorrowedWindow {
@@ -209,36 +209,36 @@ impl<D: Device> BorrowedWindow<D> {
             windows,
             copies: vec![copies],
             copied,
-            late: false,
+            only_in_finish: false,
             reading: Reading::Done,
-            wire,
+            transfer,
         }
     }
 
-    /// Two messages, used in turn, with the copies from each.
+    /// Borrows two messages, used in turn, with the copies from each.
     pub(crate) fn message(
         peer: usize,
         windows: [Arc<Window>; 2],
         copies: Vec<CopyList<D>>,
         copied: D::Event,
-        late: bool,
-        wire: Wire,
+        only_in_finish: bool,
+        transfer: TransferTrace,
     ) -> BorrowedWindow<D> {
-        BorrowedWindow { peer, windows, copies, copied, late, reading: Reading::Done, wire }
+        BorrowedWindow { peer, windows, copies, copied, only_in_finish, reading: Reading::Done, transfer }
     }
 
     pub(crate) fn begin(&mut self) {
         self.reading = Reading::Waiting;
-        self.wire.open();
+        self.transfer.open();
     }
 
-    /// Blocks until what is being copied has been.
+    /// Blocks until the copies are done, if they have begun.
     fn wait_for_copies(&self, device: &D) -> Result<(), DeviceError> {
         if self.reading == Reading::Copying { device.host_wait(&self.copied) } else { Ok(()) }
     }
 
-    /// Copies from the window once it is open, unless that is up to `finish`, and gives it back once that is done. Whether
-    /// nobody is waited for any more.
+    /// Copies from the window once it is open, unless that is left to `finish`, and returns the window once the copies
+    /// are done. Returns whether the neighbour is no longer waited for.
     pub(crate) fn advance(
         &mut self,
         lane: &Lane<'_, D>,
@@ -255,7 +255,7 @@ impl<D: Device> BorrowedWindow<D> {
             }
             self.reading = Reading::Ready;
         }
-        if self.reading == Reading::Ready && (finishing || !self.late) {
+        if self.reading == Reading::Ready && (finishing || !self.only_in_finish) {
             self.copy(lane, round)?;
         }
         if self.reading == Reading::Copying && lane.device.query(&self.copied)? {
@@ -264,7 +264,7 @@ impl<D: Device> BorrowedWindow<D> {
         Ok(matches!(self.reading, Reading::Ready | Reading::Done))
     }
 
-    /// Copies what was left to `finish`.
+    /// Does the copies that are left to `finish`.
     pub(crate) fn finish(
         &mut self,
         lane: &Lane<'_, D>,
@@ -278,7 +278,7 @@ impl<D: Device> BorrowedWindow<D> {
         Ok(())
     }
 
-    /// Will not read it any more.
+    /// Leaves the window for good: this rank no longer reads it.
     pub(crate) fn leave(&self, transport: &dyn Transport) {
         self.windows.iter().for_each(|window| window.leave());
         transport.notify(self.peer);
@@ -287,9 +287,8 @@ impl<D: Device> BorrowedWindow<D> {
     fn copy(&mut self, lane: &Lane<'_, D>, round: usize) -> Result<(), ExchangeError> {
         self.reading = Reading::Copying;
         let copies = &self.copies[round % self.copies.len()];
-        // SAFETY: the window is open to us, so its owner neither writes what it lent nor frees it until we say that we
-        // have read; the targets are halo cells of our own fields, which are in flight, and are touched by `finish`
-        // alone where the fields are merely borrowed.
+        // SAFETY: the window is open to us, so its owner neither writes nor frees the memory until we have returned it;
+        // the targets are halo cells of our own fields, which are in flight, and only `finish` touches borrowed fields.
         unsafe { copies.run(lane)? };
         lane.device.record(&self.copied, lane.stream)?;
         Ok(())
@@ -302,7 +301,7 @@ impl<D: Device> BorrowedWindow<D> {
         if !was_whole {
             return Err(TransportError::PeerGaveUp { peer: self.peer }.into());
         }
-        self.wire.end();
+        self.transfer.end();
         Ok(())
     }
 
