@@ -8,7 +8,7 @@ which all are the rank itself. Three ways of writing it are timed:
 
 - buffers: for every neighbour and field a slice is copied into the neighbour's buffer, then every buffer into the halo;
 - stacked: the same with all fields in one array, so that one statement serves them all;
-- straight: no buffers, as only who is its own neighbour can do it.
+- straight: no buffers, which only a rank that is its own neighbour can do.
 
 A time is that of one exchange, from its begin until the device is done. All halo cells are checked, before and after.
 

@@ -47,7 +47,7 @@ const SHORT: KernelSource = KernelSource {
     parameters: &[ParameterType::Pointer, ParameterType::Pointer, ParameterType::I64, ParameterType::F64],
 };
 
-/// Takes so many steps, each of which needs the one before.
+/// Takes `steps` steps, each of which needs the one before.
 const LONG: KernelSource = KernelSource {
     name: "long_one",
     portable: Some(
@@ -139,7 +139,7 @@ fn launches(device: &CudaDevice) {
         let begin = Instant::now();
         for _ in 0..BATCH {
             match round % 2 {
-                // SAFETY: the memory is as long as the kernel is told, and lives until the stream is done.
+                // SAFETY: the memory has the length that the kernel is given, and lives until the stream is done.
                 0 => unsafe { device.launch(&bound, &stream) }.unwrap(),
                 _ => {
                     let none = ptr::null_mut();
@@ -334,7 +334,7 @@ impl LongKernel {
             Ok(on_device(device, &device.default_stream(), || kernel.launch(device).unwrap()))
         };
         let mut steps = 100_000;
-        // A clock that was slow for want of work is faster the next time.
+        // A clock that was slow because the GPU had no work is faster the next time.
         for _ in 0..4 {
             steps = (steps as f64 * ratio(LONG_TIME, timed(steps)?).clamp(0.01, 1000.0)) as i64;
         }

@@ -56,8 +56,8 @@ pub fn make_current<S: Stream>(stream: &S) -> CurrentStream {
     CurrentStream { number, of_this_thread: PhantomData }
 }
 
-/// The current stream of `device` in this thread: that of the latest scope of [`make_current`], else the default
-/// stream.
+/// The current stream of `device` in this thread: that of the latest scope of [`make_current`], otherwise the
+/// default stream.
 pub fn current_stream<D: Device>(device: &D) -> D::Stream {
     let found = CURRENT.with_borrow(|streams| {
         let mut latest_first = streams.scopes.iter().rev();

@@ -16,7 +16,7 @@ pub struct DeviceId {
     pub backend: &'static str,
     /// The number of the device within its backend, from 0.
     pub index: u32,
-    /// 0 for the context that the backend opened itself, else the number of a context that the caller made.
+    /// 0 for the context that the backend opened itself, otherwise the number of a context that the caller made.
     pub context: u32,
 }
 

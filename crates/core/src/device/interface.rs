@@ -38,7 +38,7 @@ use super::{
 ///   order it before or after. Without such an order, two overlapping accesses are a data race if one is a write.
 ///
 /// # Safety
-/// An implementation does to memory what its methods say and nothing else, keeps the order that streams and events
+/// An implementation does to memory what its methods document and nothing else, keeps the order that streams and events
 /// give, and reports an event or a stream as complete only when the work before it is. The same holds for its buffers,
 /// its flags and its captured work. The exchange, which is safe, relies on that.
 #[diagnostic::on_unimplemented(

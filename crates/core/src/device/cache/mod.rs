@@ -66,7 +66,7 @@ impl KernelCache {
         KernelCache { folder: Folder::new(folder.as_ref()), ..KernelCache::in_memory() }
     }
 
-    /// The kernel `key`: from memory, else from disk, else from `compile`; then the cache stores it.
+    /// The kernel `key`: from memory, otherwise from disk, otherwise from `compile`; then the cache stores it.
     ///
     /// Blocks while another thread of the process looks for the same key: of several threads, one compiles, and if it
     /// fails or panics, the next one tries. Two processes may both compile; each then has a valid kernel, and the last

@@ -226,7 +226,7 @@ fn of_rows(row: &BoxCopy, rows: Option<RowsOfCopy<'_>>) -> CopyEntry {
     entry
 }
 
-/// The size of a word: a number if signs change, else the widest that divides addresses, strides and runs.
+/// The size of a word: a number if signs change, otherwise the widest that divides addresses, strides and runs.
 fn word_bytes(row: &BoxCopy, rows: Option<CopyAxis>) -> usize {
     row.sign_change().map_or_else(|| common_multiple(row, rows), SignChange::bytes)
 }
