@@ -15,7 +15,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::cost::quicker_order;
-use super::fields::PartFields;
+use super::fields::{BuildError, PartFields};
 use super::fits::{FieldSignature, difference};
 use super::negotiate::{Negotiated, negotiate};
 use crate::domain::MAX_AXES;
@@ -137,16 +137,20 @@ impl Agreement {
                 if failed.is_none() {
                     match part.device.build(&part.fields, pattern, tag, ways, trace.as_ref()) {
                         Ok(part) => built[number].push(part),
-                        Err(error) => failed = Some(error.to_string()),
+                        Err(error) => failed = Some(error),
                     }
                 }
             }
         }
-        let agreed = comm.agree(failed);
+        let agreed = comm.agree(failed.as_ref().map(BuildError::to_string));
         if !matches!(agreed, Ok(Ok(()))) {
             built.iter_mut().flatten().for_each(|part| part.abandon(&**comm.transport()));
         }
-        refuse(agreed?)?;
+        match failed {
+            Some(BuildError::Device(error)) => return Err(BindError::Device { rank: comm.rank(), error }),
+            Some(BuildError::Transport(error)) => return Err(error.into()),
+            None => refuse(agreed?)?,
+        }
         drop(all_names);
         let parts = built.into_iter().filter_map(|mut axes| {
             if axes.len() > 1 { Some(Box::new(AxisByAxisPart::new(axes)) as _) } else { axes.pop() }

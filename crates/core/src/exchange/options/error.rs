@@ -8,13 +8,23 @@ use crate::device::DeviceError;
 use crate::error::write_with_causes;
 use crate::transport::TransportError;
 
-/// Why fields could not be bound to a pattern. Every rank gets the same error.
+/// Why fields could not be bound to a pattern. If a rank gets an error, all do; it is the same but for
+/// [`Device`](BindError::Device).
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum BindError {
-    /// The ranks disagree, the fields do not fit the pattern, or a rank is out of memory. The text names the rank.
+    /// The ranks disagree, the fields do not fit the pattern, or another rank could not bind them. The text names the rank.
     #[error("{0}")]
     Refused(String),
+    /// The device of this rank failed, for example for lack of memory. The other ranks get the text.
+    #[error("rank {rank}: {error}")]
+    Device {
+        /// This rank.
+        rank: usize,
+        /// The error of its device.
+        #[source]
+        error: DeviceError,
+    },
     /// The transport failed.
     #[error(transparent)]
     Transport(#[from] TransportError),
