@@ -1,9 +1,8 @@
-//! Measures what it costs to pack a buffer that another core reads each time: written through the caches, and in the way
-//! that was quicker in a trial (`trial.rs`), past them or not.
+//! Measures the time of packing a buffer that another core reads each time: written through the caches, and written in
+//! the way that the list chooses by timing (`src/copies/choice.rs`), through the caches or past them.
 //!
-//! Two threads take turns: one packs rows picked by index, the other copies the buffer. The two
-//! alternate, with buffers of their own; what is given are medians. Run it with
-//! `cargo bench -p haloport-cpu --bench stores`.
+//! Two threads take turns: one packs rows picked by index, the other copies the buffer. Both ways alternate, each with
+//! a buffer of its own; the results are medians. Run it with `cargo bench -p haloport-cpu --bench stores`.
 #![allow(missing_docs, clippy::unwrap_used, reason = "a benchmark ends by panicking")]
 
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -18,17 +17,17 @@ use haloport_cpu::{CpuBuffer, CpuCopies, CpuDevice};
 const ROUNDS: usize = 401;
 
 fn main() {
-    println!("| rows of | bytes | through the caches, µs | by trial, µs | ratio |");
+    println!("| rows of | bytes | through the caches, µs | chosen by timing, µs | ratio |");
     println!("| --- | --- | --- | --- | --- |");
     for row in [8usize, 24, 72, 640] {
         for bytes in (10..=22).step_by(2).map(|power| 1usize << power) {
-            let [through, tried] = packing(row, bytes);
-            println!("| {row} B | {bytes} | {through:.1} | {tried:.1} | {:.2} |", tried / through);
+            let [through, chosen] = packing(row, bytes);
+            println!("| {row} B | {bytes} | {through:.1} | {chosen:.1} | {:.2} |", chosen / through);
         }
     }
 }
 
-/// Microseconds from the begin of packing until the other thread has read the last byte, both ways.
+/// Microseconds from the begin of packing until the other thread has read the last byte, for both ways.
 fn packing(row: usize, bytes: usize) -> [f64; 2] {
     let device = CpuDevice::with_threads(1).unwrap();
     let rows = bytes.div_ceil(row);
@@ -37,8 +36,8 @@ fn packing(row: usize, bytes: usize) -> [f64; 2] {
         .map(|reader| {
             let buffer = device.allocate(rows * row, MemoryKind::Device).unwrap();
             let one = BoxCopy::new(field.pointer(), buffer.pointer(), row, &[]).unwrap();
-            // Scattered, each once: the number of rows of the field is a multiple of 4 and 7919 a prime.
-            let indices = (0..rows).map(|place| (place * 7919 % (4 * rows)) as u32).collect();
+            // Scattered, each once: 7919 is a prime that does not divide the number of rows of the field.
+            let indices = (0..rows).map(|position| (position * 7919 % (4 * rows)) as u32).collect();
             let source = CopyRows { stride: row as isize, indices: Some(indices) };
             let target = CopyRows { stride: row as isize, indices: None };
             let copy = IndexedCopy::new(one, rows, source, target).unwrap();
@@ -55,7 +54,7 @@ fn packing(row: usize, bytes: usize) -> [f64; 2] {
             for round in 0..2 * ROUNDS {
                 wait(turn, 2 * round + 1);
                 let from = addresses[round % 2] as *const u8;
-                // SAFETY: the buffer is as long as said and alive, and the other thread waits.
+                // SAFETY: the buffer has that length and is alive, and the other thread waits.
                 unsafe { std::ptr::copy_nonoverlapping(from, copy.as_mut_ptr(), rows * row) };
                 turn.store(2 * round + 2, Ordering::Release);
             }

@@ -1,7 +1,7 @@
-//! Measures from which size on it pays to wake the pool: the ground for `COPY_INLINE_BYTES` and
+//! Measures the size from which waking the pool saves time: the basis of `COPY_INLINE_BYTES` and
 //! `KERNEL_INLINE_INDICES`.
 //!
-//! The same work is timed on one thread and on all of them, alternating, over medians. Run it with
+//! The same work is timed on one thread and on all threads, alternating; the results are medians. Run it with
 //! `cargo bench -p haloport-cpu`.
 #![allow(missing_docs, clippy::unwrap_used, reason = "a benchmark ends by panicking")]
 
@@ -14,7 +14,7 @@ fn main() {
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
     let woken = median(|| pool.install(|| (0..4 * threads).into_par_iter().with_max_len(1).for_each(|_| {})));
-    println!("{threads} threads; waking the pool and joining it: {woken:.1} µs\n");
+    println!("{threads} threads; waking and joining the pool: {woken:.1} µs\n");
     println!("| copy of rows of | bytes | one thread, µs | {threads} threads, µs | ratio |");
     println!("| --- | --- | --- | --- | --- |");
     for row in [8usize, 24, 1024] {
@@ -35,7 +35,7 @@ fn main() {
     }
 }
 
-/// Rows in a layout of twice their pitch, packed.
+/// Medians in µs of packing rows that lie twice their length apart.
 fn copies(pool: &rayon::ThreadPool, threads: usize, row: usize, bytes: usize) -> (f64, f64) {
     let rows = bytes / row;
     let mut source = vec![1u8; 2 * bytes];
@@ -53,7 +53,7 @@ fn run(copy: &BoxCopy) {
     for k in 0..axis.extent as isize {
         let from = copy.source().offset(k * axis.source_stride).as_ptr();
         let to = copy.target().offset(k * axis.target_stride).as_ptr();
-        // SAFETY: the copy was laid out over live buffers of this size; pieces do not overlap.
+        // SAFETY: the copy lies in live buffers; pieces do not overlap.
         unsafe { std::ptr::copy_nonoverlapping(from, to, copy.run_bytes()) };
     }
 }
@@ -78,7 +78,7 @@ fn kernels(pool: &rayon::ThreadPool, threads: usize, kernel: Kernel, indices: us
     )
 }
 
-/// Medians of both in µs, measured in turn.
+/// The medians of both in µs, measured in turn.
 fn both(mut one: impl FnMut(), mut all: impl FnMut()) -> (f64, f64) {
     let mut times = (Vec::new(), Vec::new());
     for _ in 0..101 {

@@ -13,8 +13,9 @@ const ALIGNMENT: usize = align_of::<Line>();
 #[repr(align(64))]
 struct Line;
 
-/// Buffers of at least this many bytes are mapped, with a request for large pages: a sweep over strided cells of a field
-/// touches another page every few rows, and the lookup of pages can take as long as the copy. (NumPy uses the same size.)
+/// Buffers of at least this many bytes are mapped, with a request for large pages: a sweep over strided cells of a
+/// field touches another page every few rows, and the lookup of pages can take as long as the copy. (NumPy uses the
+/// same size.)
 const MAPPED_BYTES: usize = 4 << 20;
 
 /// Host memory, aligned to a cache line and freed on drop.

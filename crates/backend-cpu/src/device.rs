@@ -54,11 +54,12 @@ impl CpuDevice {
         CpuDevice::with_threads(std::thread::available_parallelism().map_or(1, usize::from))
     }
 
-    /// The CPU with `threads` threads. With 1, the calling thread does all work, which suits programs with one rank per core.
+    /// The CPU with `threads` threads. With 1, the calling thread does all work, which suits programs with one rank per
+    /// core.
     ///
     /// # Errors
-    /// [`DeviceError::InvalidArgument`] if `threads` is 0 or more than 65535; [`DeviceError::Driver`] if the threads cannot be
-    /// started.
+    /// [`DeviceError::InvalidArgument`] if `threads` is 0 or more than 65535; [`DeviceError::Driver`] if the threads
+    /// cannot be started.
     pub fn with_threads(threads: usize) -> Result<CpuDevice, DeviceError> {
         let pool = match threads {
             0 | TOO_MANY_THREADS.. => {

@@ -4,10 +4,9 @@ use haloport_core::device::{IndexRange, KernelArgument, KernelSource, LaunchConf
 
 /// Below this many indices a kernel stays on the calling thread.
 ///
-/// Measured by `cargo bench -p haloport-cpu` (see
-/// `docs/measurements/2026-11-21-cpu-backend.md`): waking and joining the pool costs about 15 µs. Two
-/// threads are faster from 65536 indices on for a kernel of 2 ns per index, and from a million on for one of 0.2 ns; for one
-/// of 30 ns, such as a stage of the tsunami, that makes a few thousand.
+/// Measured by `cargo bench -p haloport-cpu` (see `docs/measurements/2026-11-21-cpu-backend.md`): waking and joining
+/// the pool costs about 15 µs. Two threads are faster from 65536 indices on for a kernel of 2 ns per index, and from a
+/// million on for one of 0.2 ns; for one of 30 ns, such as a stage of the tsunami, that makes a few thousand.
 pub const KERNEL_INLINE_INDICES: usize = 1 << 15;
 
 /// A kernel, which on the CPU is its Rust function.

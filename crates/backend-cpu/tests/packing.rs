@@ -1,4 +1,4 @@
-//! Packing for another reader, which the device tries to do in several ways before it keeps to one.
+//! Packing for a reader elsewhere, for which the device times several ways of writing before it chooses one.
 #![allow(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
 
 use haloport_core::device::{
@@ -6,12 +6,12 @@ use haloport_core::device::{
 };
 use haloport_cpu::{CpuBuffer, CpuDevice};
 
-/// As many runs as a trial has, and one more.
+/// One more than the runs in which both ways are timed.
 const RUNS: usize = 9;
 
 const SOURCE_BYTES: usize = 1 << 20;
 
-/// What is in the source at an offset.
+/// The byte of the source at an offset.
 fn byte(at: usize) -> u8 {
     (at * 31 + (at >> 8) * 7 + 11) as u8
 }
@@ -28,7 +28,7 @@ impl Fields {
         let allocate = || device.allocate(SOURCE_BYTES, MemoryKind::Device).unwrap();
         let (source, target) = (allocate(), allocate());
         let bytes: Vec<u8> = (0..SOURCE_BYTES).map(byte).collect();
-        // SAFETY: the buffer is as long, and the call returns after the copy.
+        // SAFETY: the buffer has that length, and the call returns after the copy.
         unsafe { device.write(&bytes, source.pointer(), &device.default_stream()).unwrap() };
         Fields { device, source, target }
     }
@@ -41,20 +41,20 @@ impl Fields {
         self.target.pointer().offset(at as isize)
     }
 
-    /// Runs the list often; each time, run after run of `bytes` bytes must have come to the target from `at` on from
-    /// where `sources` says, and nothing else.
+    /// Runs the list often. After each run, the target must hold from `at` on the runs of `bytes` bytes at the offsets
+    /// `sources`, one after the other, and zeros elsewhere.
     fn check(&self, items: Vec<CopyItem>, at: usize, bytes: usize, sources: &[usize], what: &str) {
         let stream = self.device.default_stream();
         let list = self.device.bind_copies(items, NextReader::Elsewhere).unwrap();
         let mut expected = vec![0; SOURCE_BYTES];
-        for (place, &source) in sources.iter().enumerate() {
+        for (number, &source) in sources.iter().enumerate() {
             for offset in 0..bytes {
-                expected[at + place * bytes + offset] = byte(source + offset);
+                expected[at + number * bytes + offset] = byte(source + offset);
             }
         }
         for run in 0..RUNS {
             let mut found = vec![1; SOURCE_BYTES];
-            // SAFETY: the copies lie in the buffers, which are alive, and all calls return when they are done.
+            // SAFETY: the copies lie in live buffers, and all work is done when a call returns.
             unsafe {
                 self.device.fill(self.target.pointer(), &[0], SOURCE_BYTES, &stream).unwrap();
                 self.device.run_copies(&list, &stream).unwrap();
@@ -73,7 +73,7 @@ fn strided_runs_of_all_lengths_are_packed() {
     let fields = Fields::new();
     for bytes in [1, 2, 3, 4, 5, 8, 12, 16, 20, 24, 32, 40, 48, 60, 64, 72] {
         for begin in [0, 4, 5] {
-            // Both ends of each of the rows, one face after the other, as a grid sends them.
+            // Both ends of each row, one face after the other, as a grid sends them.
             let (rows, row_bytes) = (300, 1000);
             let axis =
                 CopyAxis { extent: rows, source_stride: row_bytes as isize, target_stride: bytes as isize };
@@ -96,12 +96,12 @@ fn strided_runs_of_all_lengths_are_packed() {
 #[test]
 fn listed_cells_are_packed_level_by_level() {
     let fields = Fields::new();
-    // Few rows with many levels, and many rows with few: more and fewer than are fetched ahead.
+    // Few rows with many levels, and many rows with few: more and fewer rows than are fetched ahead.
     for (rows, levels) in [(3, 4000), (40, 220), (600, 20)] {
         for bytes in [1usize, 4, 8, 12, 16] {
             let cells = 2 * rows;
             let level_bytes = cells * bytes;
-            // Each cell once, mixed up: 7 divides no number of cells here.
+            // Each cell once, in mixed order: 7 divides none of these numbers of cells.
             let picked: Vec<u32> = (0..rows).map(|row| (row * 7 % cells) as u32).collect();
             let levels = levels.min(SOURCE_BYTES / level_bytes);
             let axis = CopyAxis {

@@ -1,8 +1,8 @@
 //! The choice between writing through the caches and past them, by timing both.
 //!
 //! The cost of writing a line that another core has read depends on the distance between the two cores, which a program
-//! cannot know: 7 ns or 28 ns on one virtual machine, which moves its cores while programs run. Therefore the first runs of a
-//! list time both ways, later runs use the faster one, and from time to time both are timed again.
+//! cannot know: 7 ns or 28 ns on one virtual machine, which moves its cores while programs run. Therefore the first
+//! runs of a list time both ways, later runs use the faster one, and from time to time both are timed again.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::time::Instant;
@@ -12,12 +12,12 @@ use crate::copies::stores::Writing;
 /// The number of runs after which both ways are timed again.
 const PERIOD: u32 = 1024;
 
-/// The number of these runs that try both ways: two runs one way, two the other, and the same again. The first of each two is
-/// not timed; it leaves the target in the caches where this way of writing leaves it.
+/// The number of these runs that try both ways: two runs one way, two the other, and the same again. The first of each
+/// two is not timed; it leaves the target in the caches where this way of writing leaves it.
 const TRIED: u32 = 8;
 
-/// Lists are written past the caches if that takes at most this part of the time: the next reader finds the target further
-/// away.
+/// Lists are written past the caches if that takes at most this part of the time: the next reader finds the target
+/// further away.
 const WORTH: f64 = 0.85;
 
 /// The way to write a list: through the caches until both ways have been timed.

@@ -1,10 +1,10 @@
 //! Fetching lines of memory into the caches before they are needed.
 //!
-//! The processor itself looks ahead only by the few dozen instructions that it works on at a time. If the source does not lie
-//! in the nearest caches, asking for later runs lets the processor wait for more lines at once.
+//! The processor itself looks ahead only by the few dozen instructions that it works on at a time. If the source does
+//! not lie in the nearest caches, asking for later runs lets the processor wait for more lines at once.
 
-/// Copies fetch ahead only if they touch more lines than this, about as many as the nearest caches hold: within the caches,
-/// fetching takes longer than it saves.
+/// Copies fetch ahead only if they touch more lines than this, about as many as the nearest caches hold: within the
+/// caches, fetching takes longer than it saves.
 pub(crate) const FETCHED_LINES: usize = (512 << 10) / LINE_BYTES;
 
 /// The bytes of a cache line.

@@ -4,7 +4,8 @@ use haloport_core::device::{BoxCopy, CopyAxis, MAX_COPY_AXES, Pointer};
 
 use crate::copies::stores::Store;
 
-/// Calls `visit` for every line along the innermost axis: with the addresses of its first element on both sides, and the axis.
+/// Calls `visit` for every line along the innermost axis: with the addresses of its first element on both sides, and
+/// the axis.
 #[inline(always)]
 pub(crate) fn for_each_line(copy: &BoxCopy, mut visit: impl FnMut(Pointer, Pointer, &CopyAxis)) {
     let point = CopyAxis { extent: 1, source_stride: 0, target_stride: 0 };

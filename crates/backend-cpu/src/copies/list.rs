@@ -12,10 +12,9 @@ use crate::copies::sweeps::{Form, Sweep};
 
 /// Below this many bytes a copy stays on the calling thread.
 ///
-/// Measured by `cargo bench -p haloport-cpu` (see
-/// `docs/measurements/2026-11-21-cpu-backend.md`): waking and joining the pool costs about 15 µs.
-/// Two threads are faster from 128 KiB on with rows of 8 bytes, from 0.5 to 1 MiB with rows of 24 bytes, and from 4 MiB with
-/// rows of 1 KiB.
+/// Measured by `cargo bench -p haloport-cpu` (see `docs/measurements/2026-11-21-cpu-backend.md`): waking and joining
+/// the pool costs about 15 µs. Two threads are faster from 128 KiB on with rows of 8 bytes, from 0.5 to 1 MiB with rows
+/// of 24 bytes, and from 4 MiB with rows of 1 KiB.
 pub const COPY_INLINE_BYTES: usize = 1 << 20;
 
 /// A list of copies.
@@ -109,8 +108,8 @@ impl List {
     /// Runs some copies of the list on the calling thread.
     ///
     /// # Safety
-    /// The sources are readable and the targets writable over all of each copy, and do not overlap. Meanwhile no other thread
-    /// writes the sources or accesses the targets.
+    /// The sources are readable and the targets writable over all of each copy, and do not overlap. Meanwhile no other
+    /// thread writes the sources or accesses the targets.
     pub(crate) unsafe fn run(&self, items: &[Item]) {
         for item in items {
             // SAFETY: the caller's promise.

@@ -1,9 +1,9 @@
 //! Lists of copies between strided boxes and indexed rows.
 //!
-//! - `list`: the bound list, cut into pieces for several threads. Its items are `boxes`, `sweeps` (two boxes of the same form
-//!   copied together) and `rows` (picked by index).
-//! - `lines`: the loops that all of them share; `stores`: writing through the caches or past them; `choice`: finds out which
-//!   of the two is faster; `fetch`: prefetching.
+//! - `list`: the bound list, cut into pieces for several threads. Its items are `boxes`, `sweeps` (two boxes of the
+//!   same form copied together) and `rows` (picked by index).
+//! - `lines`: the loops that all of them share; `stores`: writing through the caches or past them; `choice`: finds out
+//!   which of the two is faster; `fetch`: prefetching.
 
 pub(crate) mod boxes;
 mod choice;

@@ -7,8 +7,8 @@ use crate::copies::fetch::{FETCHED_LINES, fetch};
 use crate::copies::lines::{copy_line, copy_rows, for_each_line, step};
 use crate::copies::stores::{Store, Writing, gapless_bytes};
 
-/// The distance, in runs, at which sources are fetched into the cache ahead of the copy. Neighbouring cells in a list often
-/// share cache lines; this many are about eighty lines.
+/// The distance, in runs, at which sources are fetched into the cache ahead of the copy. Neighbouring cells in a list
+/// often share cache lines; this many are about eighty lines.
 const RUNS_AHEAD: usize = 256;
 
 /// The listed rows that one iteration of a loop copies.
@@ -128,8 +128,8 @@ impl RowCopy {
         });
     }
 
-    /// Copies one point of every row. `source` and `target` are its addresses in row 0, and `next_point` is the distance to
-    /// the next point in the source, in bytes.
+    /// Copies one point of every row. `source` and `target` are its addresses in row 0, and `next_point` is the
+    /// distance to the next point in the source, in bytes.
     ///
     /// # Safety
     /// As for [`run`](RowCopy::run).
@@ -184,7 +184,8 @@ impl RowCopy {
         }
     }
 
-    /// Calls `copy` with the position in the list and the address of each row of the source, and fetches later rows ahead.
+    /// Calls `copy` with the position in the list and the address of each row of the source, and fetches later rows
+    /// ahead.
     #[inline(always)]
     fn for_each_row<const N: usize>(
         &self,

@@ -1,11 +1,11 @@
 //! Writing through the caches or past them.
 //!
-//! If another core reads a buffer each time it is written, the buffer also lies in that core's cache. To write a line again,
-//! this core first fetches it and takes it away from there. For messages between processes, that can be most of the time of
-//! packing. Stores past the caches (non-temporal stores) avoid both if they write whole lines; a line that is written in both
-//! ways, or in pieces with other lines between, costs more than it saves. Therefore runs shorter than a line are written past
-//! the caches only if they fill the target one after the other. `choice.rs` measures which way is faster;
-//! `cargo bench -p haloport-cpu --bench stores` shows the difference.
+//! If another core reads a buffer each time it is written, the buffer also lies in that core's cache. To write a line
+//! again, this core first fetches it and takes it away from there. For messages between processes, that can be most of
+//! the time of packing. Stores past the caches (non-temporal stores) avoid both if they write whole lines; a line that
+//! is written in both ways, or in pieces with other lines between, costs more than it saves. Therefore runs shorter
+//! than a line are written past the caches only if they fill the target one after the other. `choice.rs` measures which
+//! way is faster; `cargo bench -p haloport-cpu --bench stores` shows the difference.
 
 use haloport_core::device::BoxCopy;
 
@@ -44,8 +44,8 @@ pub(crate) trait Store {
     /// Copies a run of any length.
     ///
     /// # Safety
-    /// The bytes are readable at `from` and writable at `to`, and do not overlap. Before any other access to the written
-    /// bytes, the same thread calls [`finish`](Store::finish).
+    /// The bytes are readable at `from` and writable at `to`, and do not overlap. Before any other access to the
+    /// written bytes, the same thread calls [`finish`](Store::finish).
     unsafe fn copy(from: *const u8, to: *mut u8, bytes: usize);
 
     /// Orders all writes before the next actions of this thread.
@@ -73,8 +73,9 @@ pub(crate) enum Writing {
 }
 
 impl Writing {
-    /// The way to write a copy for which this way is wanted: this way if it suits the copy, else through the caches. Each run
-    /// has the form of `row`; `gapless` means that the runs lie side by side in the target, in the order of copying.
+    /// The way to write a copy for which this way is wanted: this way if it suits the copy, else through the caches.
+    /// Each run has the form of `row`; `gapless` means that the runs lie side by side in the target, in the order of
+    /// copying.
     pub(crate) fn of(self, row: &BoxCopy, gapless: bool) -> Writing {
         let words = row.run_bytes().is_multiple_of(WORD) && row.target().as_ptr().addr().is_multiple_of(WORD);
         let aligned = row.axes().iter().all(|axis| axis.target_stride % WORD as isize == 0);
@@ -158,8 +159,8 @@ impl Store for PastCaches {
             return unsafe { Plain::copy(from, to, bytes) };
         }
         let mut at = 0;
-        // SAFETY: the caller's promise, for aligned words of 4 bytes before the first and after the last aligned block of
-        // 16 bytes, and for the blocks between.
+        // SAFETY: the caller's promise, for aligned words of 4 bytes before the first and after the last aligned block
+        // of 16 bytes, and for the blocks between.
         unsafe {
             while at < bytes && !to.addr().wrapping_add(at).is_multiple_of(16) {
                 _mm_stream_si32(to.add(at).cast(), from.add(at).cast::<i32>().read_unaligned());

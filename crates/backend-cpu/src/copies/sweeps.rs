@@ -1,8 +1,8 @@
 //! Two strided copies of the same form in one sweep.
 //!
-//! The two faces of a block along its fastest axis share cache lines: the end of one row and the begin of the next. If the
-//! faces are copied one after the other, each line is fetched twice. If they are copied together, row by row, it is fetched
-//! once, and the processor waits for twice as many lines at a time.
+//! The two faces of a block along its fastest axis share cache lines: the end of one row and the begin of the next. If
+//! the faces are copied one after the other, each line is fetched twice. If they are copied together, row by row, it is
+//! fetched once, and the processor waits for twice as many lines at a time.
 
 use haloport_core::device::{Anchors, BoxCopy, CopyAxis, Pointer};
 
@@ -13,8 +13,8 @@ use crate::copies::stores::{Store, Writing};
 /// The distance, in runs, at which sources and targets are fetched into the cache ahead of the copy.
 const RUNS_AHEAD: isize = 32;
 
-/// The properties that two copies must share: the bytes of a run, the axes, the way of writing, and the blocks of memory that
-/// they are anchored to.
+/// The properties that two copies must share: the bytes of a run, the axes, the way of writing, and the blocks of
+/// memory that they are anchored to.
 pub(crate) type Form = (usize, Vec<CopyAxis>, Writing, Anchors);
 
 /// Two copies of the same form.
