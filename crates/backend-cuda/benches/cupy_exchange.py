@@ -1,20 +1,20 @@
 #!/usr/bin/env python3
-"""The halo exchange of one rank with itself over periodic axes, as it is written with CuPy, and its time.
+"""Times the halo exchange of one rank with itself over periodic axes, written with CuPy.
 
     cupy_exchange.py [--numpy] [--cells N] [--halo W] [--fields F] [--bar RATIO] [--beside haloport bench exchange ...]
 
-Fields are arrays of N³ cells of f64 (256) with W halo cells (3) on every side, F of them (8), each with 26 neighbours,
-which all are the rank itself. Three ways of writing it are timed:
+There are F fields (8): arrays of N³ cells of f64 (N is 256) with W halo cells (3) on every side, each with 26 neighbours,
+all of them the rank itself. Three ways of writing the exchange are timed:
 
-- buffers: for every neighbour and field a slice is copied into the neighbour's buffer, then every buffer into the halo;
-- stacked: the same with all fields in one array, so that one statement serves them all;
-- straight: no buffers, which only a rank that is its own neighbour can do.
+- buffers: for every neighbour and field, copy a slice into the neighbour's buffer, then every buffer into the halo;
+- stacked: the same with all fields in one array, so that one statement copies them all;
+- straight: without buffers, which is possible only if a rank is its own neighbour.
 
-A time is that of one exchange, from its begin until the device is done. All halo cells are checked, before and after.
+Each time is that of one exchange, from its begin until the device is done. All halo cells are checked, before and after.
 
-With --beside, that command does the same exchange in turns with these, and the ratios are those of each round; the exit
-code is 1 where its median over `buffers` is below the bar. It is 77 where CuPy or a device for it is missing. --numpy takes
-NumPy in CuPy's place, to try this program where no GPU is.
+With --beside, the given command does the same exchange in turns with these, and each round gives a ratio. The exit code
+is 1 if its median over `buffers` is below the bar, and 77 if CuPy or a device for it is missing. --numpy uses NumPy instead
+of CuPy, to try this program without a GPU.
 """
 
 import argparse
@@ -46,7 +46,7 @@ def parse():
 
 
 def library(numpy):
-    """CuPy or NumPy, what it runs on, and a call that returns when all work is done."""
+    """CuPy or NumPy, the device that it runs on, and a function that returns when all work is done."""
     if numpy:
         import numpy
 
@@ -58,9 +58,9 @@ def library(numpy):
 
 
 def neighbours(cells, halo):
-    """For each of the 26 directions, the owned cells that are sent there, and the halo cells that they arrive in."""
+    """The owned cells that are sent in each of the 26 directions, with the halo cells that they arrive in."""
     sent = {-1: slice(halo, 2 * halo), 0: slice(halo, halo + cells), 1: slice(cells, halo + cells)}
-    # What is sent down comes in from above.
+    # Cells that are sent down arrive from above.
     halos = {-1: slice(halo + cells, 2 * halo + cells), 0: sent[0], 1: slice(0, halo)}
     directions = [direction for direction in itertools.product((-1, 0, 1), repeat=3) if any(direction)]
     return [
@@ -70,7 +70,7 @@ def neighbours(cells, halo):
 
 
 class Buffers:
-    """A buffer for each neighbour, a statement for each neighbour and field."""
+    """One buffer per neighbour, one statement per neighbour and field."""
 
     name = "buffers"
 
@@ -89,7 +89,7 @@ class Buffers:
 
 
 class Stacked:
-    """A buffer for each neighbour, all fields in one array."""
+    """One buffer per neighbour, all fields in one array."""
 
     name = "stacked"
 
@@ -106,7 +106,7 @@ class Stacked:
 
 
 class Straight:
-    """From the owned cells into the halo."""
+    """Copies from the owned cells straight into the halo."""
 
     name = "straight"
 
@@ -121,7 +121,7 @@ class Straight:
 
 
 def verify(xp, way, cells, halo, seed):
-    """Exchanges into halos that hold NaN, and looks at every cell."""
+    """Exchanges into halos that hold NaN, and checks every cell."""
     owned = (slice(halo, halo + cells),) * 3
     count = cells**3
     for number, array in enumerate(way.arrays):
@@ -146,7 +146,7 @@ def measure(way, samples, synchronize):
 
 
 def haloport(command, arguments):
-    """The same exchange by `haloport bench exchange`: who ran it, and the median time in microseconds."""
+    """Does the same exchange by `haloport bench exchange`; returns a description and the median time in microseconds."""
     local = ",".join([str(arguments.cells)] * 3)
     case = ["--ranks", "1", "--local", local, "--halo", str(arguments.halo), "--fields", str(arguments.fields)]
     done = subprocess.run([*command, *case, "--json"], stdout=subprocess.PIPE, text=True)
@@ -162,7 +162,7 @@ def main():
     arguments = parse()
     try:
         xp, who, synchronize = library(arguments.numpy)
-    except Exception as error:  # What CuPy raises without a driver or device is of many kinds.
+    except Exception as error:  # Without a driver or device, CuPy raises many types.
         print(f"nothing to compare with: {type(error).__name__}: {error}")
         sys.exit(77)
     cells, halo = arguments.cells, arguments.halo

@@ -1,13 +1,13 @@
-//! Measures, in one run on the first GPU, what the backend costs beside the driver's own calls:
+//! Compares the backend with the driver's own calls, in one run on the first GPU:
 //!
-//! - a bound launch, beside the raw `cuLaunchKernel` of the same kernel, in time of the host;
-//! - packing the halo of 8 fields of 256³ `f64`, 3 cells wide, for 26 neighbours, beside a copy from device to device of as
-//!   many bytes, in time of the device: all at once, faces whose rows are contiguous, and faces across the rows;
-//! - `start` and `finish` of an exchange between two ranks that are threads, in time of the host: alone, and behind a kernel
-//!   of about 100 ms, which they should not wait for.
+//! - a bound launch with the raw `cuLaunchKernel` of the same kernel, in host time;
+//! - packing the halo of 8 fields of 256³ `f64`, 3 cells wide, for 26 neighbours, with a copy of as many bytes on the
+//!   device, in device time: all at once, faces whose rows are contiguous, and faces across the rows;
+//! - `start` and `finish` of an exchange between two ranks that are threads, in host time: alone, and behind a kernel
+//!   of about 100 ms, for which they should not wait.
 //!
-//! Contestants take turns; what is given are medians. Run it with `cargo bench -p haloport-cuda`; with `--small`, fields are
-//! of 32³.
+//! The compared calls take turns; the results are medians. Run it with `cargo bench -p haloport-cuda`; with `--small`,
+//! fields have 32³ cells.
 #![allow(missing_docs, clippy::unwrap_used, reason = "a benchmark ends by panicking")]
 
 use std::ffi::{c_char, c_void};
@@ -24,17 +24,17 @@ use libloading::{Library, Symbol};
 
 const BATCH: usize = 100;
 const ROUNDS: usize = 101;
-/// How often a long kernel is before an exchange, and about how long.
+/// The number of exchanges behind a long kernel, and the approximate time of that kernel.
 const BEHIND: usize = 11;
 const LONG_TIME: Duration = Duration::from_millis(100);
 const FIELDS: usize = 8;
 const HALO: usize = 3;
 const ELEMENT: usize = size_of::<f64>();
 
-/// Bytes that a GPU's memory moves at once: a gap within them is moved, too.
+/// The bytes that a GPU's memory moves at once, including gaps.
 const SECTOR: usize = 32;
 
-/// Short, with arguments of every size.
+/// A short kernel with arguments of every size.
 const SHORT: KernelSource = KernelSource {
     name: "short_one",
     portable: Some(
@@ -47,7 +47,7 @@ const SHORT: KernelSource = KernelSource {
     parameters: &[ParameterType::Pointer, ParameterType::Pointer, ParameterType::I64, ParameterType::F64],
 };
 
-/// Takes `steps` steps, each of which needs the one before.
+/// A kernel of `n` steps, each of which needs the result of the one before.
 const LONG: KernelSource = KernelSource {
     name: "long_one",
     portable: Some(
@@ -76,7 +76,7 @@ fn main() {
     exchanges(&device, extent);
 }
 
-/// A bound launch and the raw call, in turn.
+/// Compares a bound launch with the raw call, in turn.
 fn launches(device: &CudaDevice) {
     type Push = unsafe extern "C" fn(usize) -> u32;
     type Load = unsafe extern "C" fn(*mut *mut c_void, *const u8, u32, *mut u32, *mut *mut c_void) -> u32;
@@ -121,14 +121,14 @@ fn launches(device: &CudaDevice) {
 
     let (mut module, mut function) = (ptr::null_mut(), ptr::null_mut());
     let mut values = (x.pointer().as_ptr(), y.pointer().as_ptr(), count as i64, 2.0f64);
-    let mut places: [*mut c_void; 4] = [
+    let mut addresses: [*mut c_void; 4] = [
         (&raw mut values.0).cast(),
         (&raw mut values.1).cast(),
         (&raw mut values.2).cast(),
         (&raw mut values.3).cast(),
     ];
-    // SAFETY: the context and what the kernel was loaded from are alive. From here on the context is current, as it is for
-    // users of CUDA's runtime.
+    // SAFETY: the context and the image of the kernel are alive. From here on the context is current, as for users of
+    // CUDA's runtime.
     unsafe {
         assert_eq!(push(device.native()), 0);
         assert_eq!(load(&raw mut module, kernel.binary().as_ptr(), 0, ptr::null_mut(), ptr::null_mut()), 0);
@@ -145,7 +145,7 @@ fn launches(device: &CudaDevice) {
                     let none = ptr::null_mut();
                     // SAFETY: the same kernel with the same arguments and groups.
                     let status = unsafe {
-                        raw(function, 1, 1, 1, 64, 1, 1, 0, stream.handle(), places.as_mut_ptr(), none)
+                        raw(function, 1, 1, 1, 64, 1, 1, 0, stream.handle(), addresses.as_mut_ptr(), none)
                     };
                     assert_eq!(status, 0);
                 }
@@ -161,7 +161,7 @@ fn launches(device: &CudaDevice) {
     );
 }
 
-/// Packing, and a copy of as many bytes, in turn.
+/// Compares packing with a copy of as many bytes, in turn.
 fn packing(device: &CudaDevice, extent: usize) {
     let stream = device.create_stream(Priority::High).unwrap();
     let whole = extent + 2 * HALO;
@@ -220,7 +220,7 @@ fn packing(device: &CudaDevice, extent: usize) {
                 at += cells.iter().map(|range| range.len()).product::<usize>() * ELEMENT;
             }
         }
-        // Every row is read in whole sectors, and written without a gap. (Fields begin at a multiple of a sector.)
+        // Every row is read in whole sectors and written without gaps. (Fields begin at a multiple of a sector.)
         let sectors: usize = boxes
             .iter()
             .flat_map(|[planes, rows, row]| {
@@ -235,7 +235,8 @@ fn packing(device: &CudaDevice, extent: usize) {
         let list = device.bind_copies(items, NextReader::Elsewhere).unwrap();
         let mut times = [Vec::new(), Vec::new()];
         for round in 0..2 * ROUNDS {
-            // SAFETY: the boxes lie in the fields, the buffers are long enough, and all live until the stream is done.
+            // SAFETY: the boxes lie in the fields, the buffers are long enough, and all of them live until the stream
+            // is done.
             times[round % 2].push(on_device(device, &stream, || unsafe {
                 match round % 2 {
                     0 => device.run_copies(&list, &stream),
@@ -258,7 +259,7 @@ fn packing(device: &CudaDevice, extent: usize) {
     }
 }
 
-/// `start` and `finish` of two ranks, on the default stream, alone and behind a long kernel.
+/// Times `start` and `finish` of two ranks on the default stream, alone and behind a long kernel.
 fn exchanges(device: &CudaDevice, extent: usize) {
     let (steps, long) = LongKernel::steps(device).unwrap();
     let of_ranks = run_ranks(2, |comm| -> Result<_, Failure> {
@@ -307,7 +308,7 @@ fn exchanges(device: &CudaDevice, extent: usize) {
     }
 }
 
-/// [`LONG`], bound.
+/// The bound kernel [`LONG`].
 struct LongKernel {
     launch: <CudaDevice as Device>::Launch,
     _memory: <CudaDevice as Device>::Buffer,
@@ -323,18 +324,18 @@ impl LongKernel {
     }
 
     fn launch(&self, device: &CudaDevice) -> Result<(), Failure> {
-        // SAFETY: the memory holds one number, and all who launch this wait for the stream before they let it go.
+        // SAFETY: the memory holds one number, and every caller waits for the stream before dropping this.
         Ok(unsafe { device.launch(&self.launch, &device.default_stream()) }?)
     }
 
-    /// The steps that take about [`LONG_TIME`], and their time.
+    /// The number of steps that take about [`LONG_TIME`], and their time.
     fn steps(device: &CudaDevice) -> Result<(i64, Duration), Failure> {
         let timed = |steps| -> Result<Duration, Failure> {
             let kernel = LongKernel::new(device, steps)?;
             Ok(on_device(device, &device.default_stream(), || kernel.launch(device).unwrap()))
         };
         let mut steps = 100_000;
-        // A clock that was slow because the GPU had no work is faster the next time.
+        // An idle GPU lowers its clock, so the next attempt may be faster.
         for _ in 0..4 {
             steps = (steps as f64 * ratio(LONG_TIME, timed(steps)?).clamp(0.01, 1000.0)) as i64;
         }
@@ -342,7 +343,7 @@ impl LongKernel {
     }
 }
 
-/// The time of the device for some work.
+/// The device time of some work.
 fn on_device(device: &CudaDevice, stream: &CudaStream, work: impl FnOnce()) -> Duration {
     let [begin, end] = [0, 1].map(|_| device.create_event(true).unwrap());
     device.record(&begin, stream).unwrap();

@@ -25,8 +25,8 @@ use crate::work::kernels::{Arguments, CudaKernel, CudaLaunch, Grid, enqueue};
 
 /// An NVIDIA GPU.
 ///
-/// All handles of one device share its primary context, which is that of CUDA's runtime. Streams, events and memory of other
-/// libraries in the process can therefore be used with it. Calls leave the caller's current context as it is.
+/// All handles of one device share its primary context, which is that of CUDA's runtime. Streams, events and memory of
+/// other libraries in the process can therefore be used with it. Calls leave the caller's current context as it is.
 #[derive(Debug, Clone)]
 pub struct CudaDevice {
     opened: Arc<Opened>,
@@ -44,8 +44,8 @@ impl CudaDevice {
     /// Opens the device of that name: `cuda`, `cuda:1`; see [`Selector`].
     ///
     /// # Errors
-    /// [`DeviceError::InvalidArgument`] if the name is malformed; [`DeviceError::NotFound`] if the driver or the device is
-    /// missing, or the driver is too old; the driver's errors.
+    /// [`DeviceError::InvalidArgument`] if the name is malformed; [`DeviceError::NotFound`] if the driver or the device
+    /// is missing, or the driver is too old; the driver's errors.
     pub fn select(name: &str) -> Result<CudaDevice, DeviceError> {
         let selector: Selector = name.parse()?;
         Ok(CudaDevice { opened: Opened::new(selector.find()?)? })
@@ -82,16 +82,16 @@ impl CudaDevice {
         CudaKernel::new(&self.opened, Arc::new(program), source)
     }
 
-    /// Captures the work that `work` puts into `stream` and, between events of `stream`, into other streams. Nothing of it
-    /// runs. May block.
+    /// Captures the work that `work` puts into `stream` and, between events of `stream`, into other streams. Nothing of
+    /// it runs. May block.
     ///
-    /// `work` only puts launches, copies, fills and events into streams: it does not wait, query, allocate, free, write or
-    /// read. `stream` is not a default stream. Other streams first wait for an event of `stream`, and `stream` finally waits
-    /// for their events.
+    /// `work` only puts launches, copies, fills and events into streams: it does not wait, query, allocate, free, write
+    /// or read. `stream` is not a default stream. Other streams first wait for an event of `stream`, and `stream`
+    /// finally waits for their events.
     ///
     /// # Errors
-    /// The error of `work`; [`DeviceError::InvalidArgument`] for a default stream; the driver's errors. If `work` makes a call
-    /// that is not allowed, the driver ends the capture.
+    /// The error of `work`; [`DeviceError::InvalidArgument`] for a default stream; the driver's errors. If `work` makes
+    /// a call that is not allowed, the driver ends the capture.
     pub fn capture_graph(
         &self,
         stream: &CudaStream,
@@ -126,8 +126,8 @@ impl CudaDevice {
     }
 }
 
-// SAFETY: streams are in order; work that the driver reports as complete is complete; memory is written only by the work
-// that the calls put into streams.
+// SAFETY: streams are in order; work that the driver reports as complete is complete; memory is written only by the
+// work that the calls put into streams.
 unsafe impl Device for CudaDevice {
     type Stream = CudaStream;
     type Event = CudaEvent;

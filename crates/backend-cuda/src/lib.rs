@@ -1,25 +1,26 @@
 //! The CUDA backend of Haloport: NVIDIA GPUs as devices.
 //!
-//! **What it needs.** Building needs no CUDA, and no library of CUDA is linked. The driver (`libcuda.so.1`, CUDA 12.0 or
-//! newer) and the run-time compiler (`libnvrtc.so.13` or `libnvrtc.so.12`) are loaded at first use. If one of them or a
-//! device is missing, the error says what was looked for and what to install.
+//! **What it needs.** Building needs no CUDA, and no library of CUDA is linked. The driver (`libcuda.so.1`, CUDA 12.0
+//! or newer) and the run-time compiler (`libnvrtc.so.13` or `libnvrtc.so.12`) are loaded at first use. If one of them
+//! or a device is missing, the error says what was looked for and what to install.
 //!
 //! **How it works.**
 //!
-//! - A device is opened in its *primary context*, which CUDA's runtime also uses. Streams (`cudaStream_t`), events and memory
-//!   of CuPy, PyTorch and others therefore work with it, and the other way round. Each call leaves the current context of
-//!   its thread as it was.
+//! - A device is opened in its *primary context*, which CUDA's runtime also uses. Streams (`cudaStream_t`), events and
+//!   memory of CuPy, PyTorch and others therefore work with it, and the other way round. Each call leaves the current
+//!   context of its thread as it was.
 //! - Streams that the backend creates wait for no other stream, not even for the legacy default stream, which
 //!   [`default_stream`] returns.
-//! - Memory is allocated by `cuMemAlloc` (device), `cuMemHostAlloc` (pinned) and `cuMemAllocManaged` (shared, if the host may
-//!   use it while the device computes), and in stream order from the device's default pool ([`allocate_on`]). Device memory
-//!   that was not allocated in a stream can be exported to other processes of the node (CUDA's IPC). Memory of other devices
-//!   in this process is reached if the driver offers it (peer access).
+//! - Memory is allocated by `cuMemAlloc` (device), `cuMemHostAlloc` (pinned) and `cuMemAllocManaged` (shared, if the
+//!   host may use it while the device computes), and in stream order from the device's default pool ([`allocate_on`]).
+//!   Device memory that was not allocated in a stream can be exported to other processes of the node (CUDA's IPC).
+//!   Memory of other devices in this process is reached if the driver offers it (peer access).
 //! - Kernels are compiled for the device's own compute capability and stored in the kernel cache of the process. If the
 //!   device is newer than the compiler, the compiler makes PTX, which the driver compiles.
 //! - Launches and copies that repeat can be captured once as a [`CudaGraph`], which one call puts into a stream.
-//! - The types of the driver's functions come from `cudarc`. The backend calls the functions through a table of its own,
-//!   because cudarc's panic if a library lacks a function, and read a status code of a later driver as an invalid enum.
+//! - The types of the driver's functions come from `cudarc`. The backend calls the functions through a table of its
+//!   own, because cudarc's panic if a library lacks a function, and read a status code of a later driver as an invalid
+//!   enum.
 //!
 //! [`default_stream`]: haloport_core::device::Device::default_stream
 //! [`allocate_on`]: haloport_core::device::Device::allocate_on

@@ -42,7 +42,7 @@ fn a_kernel_comes_back_from_its_cubin() {
     let kernel = device.compile(&FILL_WITH).unwrap();
     fills(&device, &kernel).unwrap();
     fills(&device, &device.load(&FILL_WITH, kernel.binary()).unwrap()).unwrap();
-    // What is no cubin is an error, and nothing worse.
+    // Other bytes are an error, and nothing worse.
     assert!(device.load(&FILL_WITH, b"no cubin").is_err());
     assert!(device.load(&FILL_WITH, &kernel.binary()[..100]).is_err());
 }

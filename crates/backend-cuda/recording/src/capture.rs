@@ -85,7 +85,8 @@ impl State {
         Ok(capture.work)
     }
 
-    /// Checks that a context is current and that this thread captures nothing. Used by calls that are not allowed during a capture; they invalidate it.
+    /// Checks that a context is current and that this thread captures nothing. Used by calls that are not allowed
+    /// during a capture; they invalidate it.
     pub(crate) fn outside_of_captures(&mut self) -> Result<(), Status> {
         self.in_context()?;
         match self.captures.values_mut().find(|capture| capture.thread == thread()) {

@@ -8,8 +8,8 @@ use crate::state::{CONTEXTS, Failure, current, state, thread};
 /// A function that receives a text, its length in bytes, and the pointer that the caller passed.
 pub type Receiver = unsafe extern "C" fn(*const u8, usize, *mut c_void);
 
-/// Passes on the calls of this thread since the last call of this function, one per line (`NAME ARGUMENTS`), and forgets
-/// them.
+/// Passes on the calls of this thread since the last call of this function, one per line (`NAME ARGUMENTS`), and
+/// forgets them.
 ///
 /// # Safety
 /// `receiver` can be called with any text and `with`.

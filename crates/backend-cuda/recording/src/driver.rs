@@ -26,8 +26,8 @@ fn call(name: &str, arguments: String, work: impl FnOnce(&mut State) -> Result<(
     status(state.record(name, &arguments).and_then(|()| work(&mut state)))
 }
 
-/// As [`call`], for calls that release something: they are executed even if they are to fail, because they also report the
-/// errors of earlier work.
+/// As [`call`], for calls that release something: they are executed even if they are to fail, because they also report
+/// the errors of earlier work.
 fn give_back(name: &str, arguments: String, work: impl FnOnce(&mut State) -> Result<(), Status>) -> Status {
     let mut state = state();
     let recorded = state.record(name, &arguments);

@@ -1,4 +1,5 @@
-//! The run-time compiler: accepts every source, and returns it as PTX for a device that is newer than all that it knows.
+//! The run-time compiler: accepts every source, and returns it as PTX for a device that is newer than all that it
+//! knows.
 
 #![allow(clippy::missing_safety_doc, reason = "the contracts are those of NVRTC's functions of these names")]
 

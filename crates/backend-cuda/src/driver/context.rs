@@ -95,7 +95,8 @@ impl Drop for Entered<'_> {
     fn drop(&mut self) {
         if let Some(context) = self.context {
             let mut popped = ptr::null_mut();
-            // SAFETY: this thread has pushed the context; the call writes to a local variable. An error needs no action.
+            // SAFETY: this thread has pushed the context; the call writes to a local variable. An error needs no
+            // action.
             unsafe { (context.driver.cuCtxPopCurrent_v2)(&raw mut popped) };
         }
     }

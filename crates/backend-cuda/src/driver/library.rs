@@ -25,10 +25,10 @@ fn reason(error: &libloading::Error, name: &str) -> String {
 
 /// Declares the functions of a library as a structure of function pointers with a function `load`.
 ///
-/// `$sys` is the module of cudarc with the types, and the compiler compares each declaration under `checked` with cudarc's.
-/// cudarc's functions themselves are not called: they panic if a library lacks a symbol, and return the status as an enum,
-/// which lacks the values of later drivers. Here a status is a number, and a missing symbol is an error. `own` lists the
-/// functions whose parameters contain a status, `optional` those that some libraries lack.
+/// `$sys` is the module of cudarc with the types, and the compiler compares each declaration under `checked` with
+/// cudarc's. cudarc's functions themselves are not called: they panic if a library lacks a symbol, and return the
+/// status as an enum, which lacks the values of later drivers. Here a status is a number, and a missing symbol is an
+/// error. `own` lists the functions whose parameters contain a status, `optional` those that some libraries lack.
 macro_rules! functions {
     (
         $(#[$doc:meta])*

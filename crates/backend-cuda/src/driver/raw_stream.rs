@@ -28,8 +28,8 @@ impl RawStream {
     /// calling thread.
     pub(crate) const LAST_DEFAULT: usize = 2;
 
-    /// Creates a stream that waits for no other stream, not even for the legacy default stream. CUDA has no priority below
-    /// the normal one.
+    /// Creates a stream that waits for no other stream, not even for the legacy default stream. CUDA has no priority
+    /// below the normal one.
     pub(crate) fn new(
         context: &Arc<Context>,
         priority: Priority,

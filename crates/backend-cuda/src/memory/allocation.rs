@@ -105,7 +105,8 @@ impl Allocation {
         memory.check_size(device)?;
         let mut address = 0;
         let entered = context.enter()?;
-        // SAFETY: the stream is live, the call writes to a local variable, and the new memory belongs to the allocation.
+        // SAFETY: the stream is live, the call writes to a local variable, and the new memory belongs to the
+        // allocation.
         let status = unsafe { (context.driver.cuMemAllocAsync)(&raw mut address, bytes, stream.raw()) };
         drop(entered);
         memory.check("cuMemAllocAsync", status)?;
@@ -196,8 +197,9 @@ impl Drop for Allocation {
         let driver = self.context.driver;
         // On a lost device the context cannot be made current; the memory is freed all the same.
         let _entered = self.context.enter();
-        // SAFETY: the memory belongs to the allocation and is freed, or closed, once. The caller promised that it outlives
-        // the work on it; if it was only zeroed, it is freed behind that in the same stream. An error needs no action.
+        // SAFETY: the memory belongs to the allocation and is freed, or closed, once. The caller promised that it
+        // outlives the work on it; if it was only zeroed, it is freed behind that in the same stream. An error needs no
+        // action.
         unsafe {
             match (self.kind, &self.origin) {
                 (_, Origin::Pool(stream)) => (driver.cuMemFreeAsync)(self.address, stream.raw()),

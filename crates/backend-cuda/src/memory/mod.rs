@@ -1,6 +1,7 @@
 //! Memory that the device allocates, and memory that it reaches.
 //!
-//! - `allocation`: allocates, exports, imports and frees; `buffer`: the public buffer, which also keeps the device open.
+//! - `allocation`: allocates, exports, imports and frees; `buffer`: the public buffer, which also keeps the device
+//!   open.
 //! - `words`: numbers in pinned memory, for flags and gates; `peers`: the memory of other devices.
 
 pub(crate) mod allocation;

@@ -31,8 +31,8 @@ impl Peers {
     }
 }
 
-/// Gives `context` access to the memory of another device. Returns the context of that device, or `None` if the driver does
-/// not offer the access.
+/// Gives `context` access to the memory of another device. Returns the context of that device, or `None` if the driver
+/// does not offer the access.
 fn enable(context: &Context, other: DeviceId) -> Result<Option<Context>, DeviceError> {
     let driver = context.driver;
     let (mut device, mut can) = (0, 0);

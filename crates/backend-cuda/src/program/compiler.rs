@@ -64,7 +64,8 @@ enum Target {
     Ptx(c_int),
 }
 
-/// The compiler, loaded once per process. Of several compilers, the one that suits a driver of CUDA `driver_major` best.
+/// The compiler, loaded once per process. Of several compilers, the one that suits a driver of CUDA `driver_major`
+/// best.
 pub(crate) fn compiler(driver_major: c_int) -> Result<&'static Compiler, DeviceError> {
     static COMPILER: OnceLock<Result<Compiler, DeviceError>> = OnceLock::new();
     COMPILER.get_or_init(|| Compiler::new(driver_major)).as_ref().map_err(Clone::clone)
@@ -72,8 +73,9 @@ pub(crate) fn compiler(driver_major: c_int) -> Result<&'static Compiler, DeviceE
 
 impl Compiler {
     fn new(driver_major: c_int) -> Result<Compiler, DeviceError> {
-        const ADVICE: &str = "install the package libnvrtc of a CUDA toolkit of the driver's version (or the Python package \
-                              nvidia-cuda-nvrtc); if the loader does not find the file, name it in HALOPORT_NVRTC";
+        const ADVICE: &str = "install the package libnvrtc of a CUDA toolkit of the driver's version (or the Python \
+                              package nvidia-cuda-nvrtc); if the loader does not find the file, name it in \
+                              HALOPORT_NVRTC";
         let not_found = |what: &str, looked_for| DeviceError::NotFound {
             what: what.into(),
             looked_for,
@@ -210,9 +212,9 @@ impl Nvrtc {
     }
 }
 
-/// The names under which the compiler is looked for: those of the user, then those that the loader finds, then those in the
-/// folder of a toolkit. A driver loads the output of a compiler of its own major version or an earlier one, so the driver's
-/// version comes first.
+/// The names under which the compiler is looked for: those of the user, then those that the loader finds, then those in
+/// the folder of a toolkit. A driver loads the output of a compiler of its own major version or an earlier one, so the
+/// driver's version comes first.
 fn names(driver_major: c_int) -> Vec<String> {
     let named = std::env::var("HALOPORT_NVRTC").unwrap_or_default();
     let mut names: Vec<String> =

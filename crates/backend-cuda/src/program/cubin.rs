@@ -1,13 +1,13 @@
-//! Checks that bytes are complete machine code for NVIDIA GPUs: the driver gets an address without a length, and follows the
-//! offsets that it finds there.
+//! Checks that bytes are complete machine code for NVIDIA GPUs: the driver gets an address without a length, and
+//! follows the offsets that it finds there.
 
 /// `EM_CUDA`, the machine in the header of an ELF file.
 const MACHINE: u64 = 190;
 
 /// Whether `bytes` are an ELF file for NVIDIA GPUs whose tables and sections lie within it.
 ///
-/// The numbers and offsets are those of "Tool Interface Standard, Executable and Linking Format", for files of 64 bits, lowest
-/// byte first.
+/// The numbers and offsets are those of "Tool Interface Standard, Executable and Linking Format", for files of 64 bits,
+/// lowest byte first.
 pub(crate) fn is_whole(bytes: &[u8]) -> bool {
     whole(bytes).unwrap_or(false)
 }

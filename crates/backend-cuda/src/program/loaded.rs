@@ -44,7 +44,8 @@ unsafe impl Send for Function {}
 unsafe impl Sync for Function {}
 
 impl Program {
-    /// Loads machine code, or PTX that ends with a zero byte. The driver gets no length, so other images are refused here.
+    /// Loads machine code, or PTX that ends with a zero byte. The driver gets no length, so other images are refused
+    /// here.
     ///
     /// # Errors
     /// [`DeviceError::Compile`] if the image is the cause; the driver's errors.
@@ -54,7 +55,8 @@ impl Program {
         {
             let found = image.len();
             return Err(wrong(format!(
-                "expected a cubin for NVIDIA GPUs, or PTX with one zero byte, at its end; found {found} bytes that are neither"
+                "expected a cubin for NVIDIA GPUs, or PTX with one zero byte, at its end; found \
+                 {found} bytes that are neither"
             )));
         }
         let mut log = [0u8; 4096];
@@ -63,8 +65,8 @@ impl Program {
         let mut values = [log.as_mut_ptr().cast::<c_void>(), ptr::without_provenance_mut(log.len() - 1)];
         let mut raw = ptr::null_mut();
         let entered = context.enter()?;
-        // SAFETY: the image is complete; the values have the types of the options, the log is one byte longer than its option
-        // says; the call writes to local variables.
+        // SAFETY: the image is complete; the values have the types of the options, the log is one byte longer than its
+        // option says; the call writes to local variables.
         let status = unsafe {
             (context.driver.cuModuleLoadDataEx)(
                 &raw mut raw,

@@ -14,8 +14,8 @@ use crate::program::loaded::Program;
 pub(crate) struct Programs(Mutex<HashMap<&'static str, Arc<Program>>>);
 
 impl Programs {
-    /// Returns the program of a source in the portable dialect. It is loaded once for all handles of the device, and compiled
-    /// only if the kernel cache of the process does not have it.
+    /// Returns the program of a source in the portable dialect. It is loaded once for all handles of the device, and
+    /// compiled only if the kernel cache of the process does not have it.
     pub(crate) fn portable(
         &self,
         device: &DeviceContext,
@@ -32,8 +32,8 @@ impl Programs {
     }
 }
 
-/// Loads a program in CUDA C++ from the cache, or compiles it. If the driver refuses the cached image, the cache drops it
-/// and the text is compiled again.
+/// Loads a program in CUDA C++ from the cache, or compiles it. If the driver refuses the cached image, the cache drops
+/// it and the text is compiled again.
 fn cached(
     cache: &KernelCache,
     device: &DeviceContext,

@@ -13,9 +13,9 @@ use crate::streams::stream::CudaStream;
 
 /// Puts a gate into `stream`: it holds later work back until the result is called or dropped.
 ///
-/// The gate is a flag that the stream waits for and the host sets. CUDA does not see that order among streams. Therefore
-/// only the host opens a gate, the work that a gate holds back stands behind it in the same stream or waits for an event
-/// there, and while a gate is closed, the caller makes no call that waits, allocates, frees or loads.
+/// The gate is a flag that the stream waits for and the host sets. CUDA does not see that order among streams.
+/// Therefore only the host opens a gate, the work that a gate holds back stands behind it in the same stream or waits
+/// for an event there, and while a gate is closed, the caller makes no call that waits, allocates, frees or loads.
 pub(crate) fn gate(stream: &CudaStream) -> Result<Box<dyn FnOnce() + Send>, DeviceError> {
     let flag = CudaFlag::new(&stream.opened)?;
     flag.wait_in(stream)?;
@@ -44,12 +44,13 @@ impl CudaFlag {
     }
 
     fn word(&self) -> &AtomicU32 {
-        // SAFETY: the word lies in host memory that `memory` keeps alive; all other accesses are atomic or by the device.
+        // SAFETY: the word lies in host memory that `memory` keeps alive; all other accesses are atomic or by the
+        // device.
         unsafe { AtomicU32::from_ptr(self.pointer()) }
     }
 
-    /// Puts the writing or the awaiting of the number into a stream. Some drivers refuse that, some of them only in streams
-    /// that capture.
+    /// Puts the writing or the awaiting of the number into a stream. Some drivers refuse that, some of them only in
+    /// streams that capture.
     fn put(
         &self,
         stream: &CudaStream,
@@ -57,7 +58,8 @@ impl CudaFlag {
         flags: u32,
     ) -> Result<(), DeviceError> {
         let _entered = stream.context().enter()?;
-        // SAFETY: stream and memory are live, and the memory lives as long as the device is open, which the stream ensures.
+        // SAFETY: stream and memory are live, and the memory lives as long as the device is open, which the stream
+        // ensures.
         match unsafe { call(stream.raw(), self.pointer().addr() as u64, self.number, flags) } {
             SUCCESS => Ok(()),
             NOT_SUPPORTED | CAPTURE_UNSUPPORTED => {
@@ -93,8 +95,8 @@ impl Flag<CudaStream> for CudaFlag {
         self.put(stream, ("cuStreamWriteValue32_v2", call), flags)
     }
 
-    /// Waits for this number or a later one (modulo 2³²). So a stream that looks late, when the word already serves another
-    /// flag, goes on.
+    /// Waits for this number or a later one (modulo 2³²). So a stream that looks late, when the word already serves
+    /// another flag, goes on.
     fn wait_in(&self, stream: &CudaStream) -> Result<(), DeviceError> {
         let flags = CUstreamWaitValue_flags::CU_STREAM_WAIT_VALUE_GEQ as u32;
         let call = stream.context().driver.cuStreamWaitValue32_v2;

@@ -9,8 +9,8 @@ use crate::driver::context::call;
 use crate::driver::handles::{CapturedGraph, ReadyGraph};
 use crate::streams::stream::CudaStream;
 
-/// Launches, copies and fills that [`CudaDevice::capture_graph`](crate::CudaDevice::capture_graph) has captured, with their
-/// arguments and their order.
+/// Launches, copies and fills that [`CudaDevice::capture_graph`](crate::CudaDevice::capture_graph) has captured, with
+/// their arguments and their order.
 #[derive(Debug)]
 pub struct CudaGraph {
     ready: ReadyGraph,
@@ -45,12 +45,13 @@ impl CudaGraph {
         }
     }
 
-    /// Puts the captured work into a stream. It begins after all earlier work of the stream, ends before all later work, and
-    /// uses the arguments that it was captured with. Two launches of one graph do not overlap. Does not block.
+    /// Puts the captured work into a stream. It begins after all earlier work of the stream, ends before all later
+    /// work, and uses the arguments that it was captured with. Two launches of one graph do not overlap. Does not
+    /// block.
     ///
     /// # Safety
-    /// The promises for the captured calls hold again, from this call until the work has finished in stream order. The graph
-    /// and the captured kernels, launches and lists of copies live until then.
+    /// The promises for the captured calls hold again, from this call until the work has finished in stream order. The
+    /// graph and the captured kernels, launches and lists of copies live until then.
     ///
     /// # Errors
     /// The driver's errors.

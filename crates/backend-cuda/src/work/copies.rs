@@ -49,8 +49,8 @@ impl CudaCopies {
         Ok(CudaCopies { launch, moving })
     }
 
-    /// See [`Device::relocate_copies`](haloport_core::device::Device::relocate_copies). The width of words depends on the
-    /// addresses, so the table is built again.
+    /// See [`Device::relocate_copies`](haloport_core::device::Device::relocate_copies). The width of words depends on
+    /// the addresses, so the table is built again.
     pub(crate) fn relocate(
         &mut self,
         opened: &Arc<Opened>,

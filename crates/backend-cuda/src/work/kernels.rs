@@ -12,12 +12,12 @@ use crate::opened::Opened;
 use crate::program::loaded::{Function, Program};
 use crate::streams::stream::CudaStream;
 
-/// The threads of a group if the author of a kernel does not choose: a group of this size fits on every GPU even if each
-/// thread uses the most registers that it can have.
+/// The threads of a group if the author of a kernel does not choose: a group of this size fits on every GPU even if
+/// each thread uses the most registers that it can have.
 const GROUP_THREADS: usize = 256;
 
-/// The most groups along the axes, and the most threads of one group along axis 2: "CUDA C++ Programming Guide", table of
-/// technical specifications per compute capability.
+/// The most groups along the axes, and the most threads of one group along axis 2: "CUDA C++ Programming Guide", table
+/// of technical specifications per compute capability.
 const MOST_GROUPS: [usize; 3] = [i32::MAX as usize, 65_535, 65_535];
 const MOST_THREADS_ALONG_2: usize = 64;
 
@@ -71,8 +71,8 @@ impl CudaKernel {
         Ok(kernel)
     }
 
-    /// The compiled kernel, for [`CudaDevice::load`](crate::CudaDevice::load): a cubin, or PTX if the compiler does not know
-    /// the device.
+    /// The compiled kernel, for [`CudaDevice::load`](crate::CudaDevice::load): a cubin, or PTX if the compiler does not
+    /// know the device.
     pub fn binary(&self) -> &[u8] {
         &self.function.program.image
     }
@@ -91,8 +91,8 @@ impl CudaKernel {
         })
     }
 
-    /// Checks, if the driver can tell, that the compiled kernel has the parameters of its declaration: a launch reads as many
-    /// arguments as the kernel has parameters.
+    /// Checks, if the driver can tell, that the compiled kernel has the parameters of its declaration: a launch reads
+    /// as many arguments as the kernel has parameters.
     fn check_parameters(&self) -> Result<(), DeviceError> {
         let context = &self.opened.context;
         let Some(information) = context.driver.cuFuncGetParamInfo else { return Ok(()) };
@@ -110,8 +110,8 @@ impl CudaKernel {
             return Ok(());
         }
         let log = format!(
-            "its declaration has parameters of {expected:?} bytes; its source has parameters of {found:?} bytes (checked up \
-             to one past the last)"
+            "its declaration has parameters of {expected:?} bytes; its source has parameters of {found:?} bytes \
+             (checked up to one past the last)"
         );
         Err(DeviceError::Compile { kernel: self.source.name.into(), device: self.opened.id(), log })
     }
@@ -161,8 +161,8 @@ impl Grid {
     }
 }
 
-/// The threads of a group: as many along the fastest axis as there are indices, then along the next. If that makes too many
-/// groups along a later axis, threads move there.
+/// The threads of a group: as many along the fastest axis as there are indices, then along the next. If that makes too
+/// many groups along a later axis, threads move there.
 fn group_of(global: [usize; 3], most_threads: usize) -> [usize; 3] {
     let mut left = GROUP_THREADS.min(most_threads.max(1));
     left = 1 << left.ilog2();
@@ -232,8 +232,8 @@ pub(crate) unsafe fn enqueue(
 ) -> Result<(), DeviceError> {
     // The driver only reads the list.
     let addresses = arguments.addresses.as_ptr().cast_mut();
-    // SAFETY: function and stream are live, and there are as many arguments as parameters. The caller promised the memory
-    // that the kernel accesses.
+    // SAFETY: function and stream are live, and there are as many arguments as parameters. The caller promised the
+    // memory that the kernel accesses.
     unsafe { enqueue_at(function, grid, addresses, stream) }
 }
 

@@ -5,7 +5,7 @@ use haloport_cuda::CudaDevice;
 
 use crate::recording::recorded;
 
-/// Calls of all kinds.
+/// Makes calls of all kinds.
 fn use_it(device: &CudaDevice) {
     let stream = device.create_stream(Priority::High).unwrap();
     let event = device.create_event(true).unwrap();
@@ -78,7 +78,7 @@ fn a_stream_of_another_context_is_refused() {
     crate::recording::recorded_with(name, &["libcuda.so.1"], &[("HALOPORT_RECORDING_DEVICES", "2")], |_| {
         let (one, other) = (CudaDevice::new().unwrap(), CudaDevice::select("cuda:1").unwrap());
         let stream = other.create_stream(Priority::Normal).unwrap();
-        // SAFETY: the stream lives; that it is another device's is what is looked at.
+        // SAFETY: the stream lives; the test is that it belongs to another device.
         let error = unsafe { one.borrow_stream(stream.handle()) }.unwrap_err().to_string();
         assert!(error.contains("expected a stream of the primary context"), "{error}");
         for default in 0..3 {

@@ -1,4 +1,4 @@
-//! The calls of exchanges: what `start` and `finish` put into streams, and what they do not do.
+//! The driver calls of exchanges: `start` and `finish` only put work into streams.
 
 use haloport_core::device::{Device, Priority, Stream};
 use haloport_core::{
@@ -10,17 +10,17 @@ use crate::recording::{Call, Recording, recorded};
 
 type Failure = haloport_core::Error;
 
-/// What the exchanges of a rank have asked of the driver.
+/// The driver calls of the exchanges of a rank.
 pub(crate) struct Exchanges {
-    /// The stream of the caller, as calls show it.
+    /// The handle of the caller's stream, as in calls.
     pub(crate) stream: String,
-    /// How many messages a rank sends in one exchange.
+    /// The number of messages that a rank sends in one exchange.
     pub(crate) messages: usize,
     /// The calls of `start` and of `finish`, for each exchange.
     pub(crate) calls: Vec<[Vec<Call>; 2]>,
 }
 
-/// Some exchanges of two fields on a stream of the caller's.
+/// Does three exchanges of two fields on a stream of the caller.
 fn exchanges(
     recording: &Recording,
     comm: &Communicator,
@@ -56,7 +56,7 @@ pub(crate) fn exchanges_with(
     Ok(Exchanges { stream: format!("{:#x}", stream.handle()), messages, calls })
 }
 
-/// Some cells that all ranks have, each its part, with halos of 2 cells.
+/// The pattern of a small periodic grid, one part per rank, with halos of 2 cells.
 pub(crate) fn pattern(comm: &Communicator) -> Result<Pattern, Failure> {
     let grid = Grid::new([16, 12])?.periodic([true, true])?;
     let split = Split::balanced(&grid, comm.size())?;
@@ -64,7 +64,7 @@ pub(crate) fn pattern(comm: &Communicator) -> Result<Pattern, Failure> {
     Ok(Pattern::structured(comm, &grid, &[mine], &Halo::uniform(2))?)
 }
 
-/// The calls in short: what they are, and on whose stream.
+/// The calls in short: the function or kernel, and whose stream it works on.
 pub(crate) fn in_short(calls: &[Call], callers: &str) -> Vec<String> {
     let work = calls.iter().filter(|call| call.name != "cuEventQuery");
     work.map(|call| {
@@ -89,7 +89,7 @@ fn start_and_finish_only_put_work_into_streams() {
             let found =
                 exchanges(recording, &comm, &device, DataPath::Messages, |stream| Schedule::On(stream))?;
             for [start, finish] in &found.calls {
-                // After the work before, one launch that packs both fields for all neighbours.
+                // After the earlier work, one launch packs both fields for all neighbours.
                 let expected = [
                     "cuEventRecord on the caller's",
                     "cuStreamWaitEvent on ours",
@@ -97,7 +97,8 @@ fn start_and_finish_only_put_work_into_streams() {
                     "cuEventRecord on ours",
                 ];
                 assert_eq!(in_short(start, &found.stream), expected, "{start:?}");
-                // A gate, unless all messages have come; and one launch that unpacks them, and copies what is the rank's own.
+                // A gate, unless all messages have arrived; then one launch unpacks them and copies the rank's own
+                // cells.
                 let expected = [
                     "cuStreamWaitValue32_v2 on the caller's",
                     "cuEventRecord on ours",
@@ -131,7 +132,7 @@ fn from_a_neighbours_field_it_is_one_launch_without_packing() {
                 let all: Vec<Call> = calls.iter().flatten().cloned().collect();
                 let short = in_short(&all, &found.stream);
                 let launches: Vec<_> = short.iter().filter(|call| call.starts_with("copy_")).collect();
-                // What is the rank's own, and what is the neighbour's.
+                // The rank's own cells, and those of the neighbour.
                 assert_eq!(launches, ["copy_words on ours"; 2], "{all:?}");
                 assert!(!all.iter().any(Call::waits));
             }

@@ -1,4 +1,4 @@
-//! A call of the driver that fails, at every position in turn: it comes out as an error, and what was made is destroyed.
+//! Every call of the driver fails in turn: the caller gets an error, and everything that was created is destroyed.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,7 +25,7 @@ const KERNEL: KernelSource = KernelSource {
     parameters: &[ParameterType::Pointer, ParameterType::I64],
 };
 
-/// Everything that a device does. At the mark nothing is left but to drop what was made.
+/// Uses everything that a device offers. After the mark, only drops remain.
 fn everything(recording: &Recording) -> Result<(), Failure> {
     let device = CudaDevice::new()?;
     let (stream, default) = (device.create_stream(Priority::High)?, device.default_stream());
@@ -75,7 +75,7 @@ fn everything(recording: &Recording) -> Result<(), Failure> {
     let called = Arc::new(());
     let inside = Arc::clone(&called);
     let put = device.call_host(&stream, Box::new(move || drop(inside)));
-    assert_eq!(Arc::strong_count(&called), 1, "what was to be called is neither called nor dropped");
+    assert_eq!(Arc::strong_count(&called), 1, "the function was neither called nor dropped");
     put?;
     // SAFETY: the stream lives to the end of the function.
     let borrowed = unsafe { device.borrow_stream(stream.handle())? };
@@ -84,7 +84,7 @@ fn everything(recording: &Recording) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Exchanges, of one rank with itself or with others, from the pattern to the end, with the same mark.
+/// Exchanges of one rank with itself or with others, from the pattern to the end, with the same mark.
 fn exchanges(recording: &Recording, comm: &Communicator, options: BindOptions) -> Result<(), Failure> {
     let device = CudaDevice::new()?;
     let pattern = pattern(comm)?;
@@ -119,8 +119,8 @@ fn steps(recording: &Recording, comm: &Communicator) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Whether the first of these calls gives something back, or makes a context current for that: its error is one of earlier
-/// work, or there is nobody to tell it to.
+/// Whether the first of these calls releases something, or makes a context current for that: its error is one of
+/// earlier work, or no caller is left to get it.
 fn gives_back(calls: &[Call]) -> bool {
     let work = calls.iter().find(|call| !call.name.starts_with("cuCtx"));
     let destroys =
@@ -130,7 +130,7 @@ fn gives_back(calls: &[Call]) -> bool {
 
 /// Runs `job` with each of its calls failing in turn, in each way.
 fn at_every_position(recording: &Recording, job: impl Fn() -> Result<(), Failure>) {
-    // What is done once in a process.
+    // The work that is done once per process.
     job().unwrap();
     assert_eq!(recording.living(), "");
     for (status, for_ever) in FAILURES {
@@ -212,10 +212,10 @@ fn a_failing_device_of_one_rank_ends_all_ranks_that_send_chunks() {
     });
 }
 
-/// Which call of which rank fails is left to chance; the other ranks neither hang nor leak.
+/// Chance decides which call of which rank fails; the other ranks neither hang nor leak.
 fn at_some_positions(recording: &Recording, options: fn() -> BindOptions) {
     let mut failed = 0;
-    // What is done once in a process.
+    // The work that is done once per process.
     drop(CudaDevice::new().unwrap());
     for position in (0..1500).step_by(31) {
         recording.fail(position, 719, false);

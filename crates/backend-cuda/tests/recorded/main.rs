@@ -1,4 +1,4 @@
-//! What the backend asks of the driver, call by call: with a driver that records and computes nothing. See `recording`.
+//! The driver calls of the backend, one by one, on a driver that records and computes nothing. See `recording`.
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 

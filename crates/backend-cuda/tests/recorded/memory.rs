@@ -1,4 +1,4 @@
-//! Memory, copies and fills: the recording driver keeps host memory behind them, so that what they do can be looked at.
+//! Memory, copies and fills: the recording driver does them in host memory, so that tests can check the result.
 
 use haloport_core::device::{BoxCopy, Buffer, CopyAxis, Device, DeviceError, MemoryKind, Pointer, Priority};
 use haloport_cuda::CudaDevice;
@@ -129,7 +129,7 @@ fn boxes_of_long_rows_are_copied_without_a_kernel() {
         unsafe { device.copy_box(&copy, &stream) }.unwrap();
         let calls = recording.take_work();
         assert_eq!(calls.last().unwrap().argument("kernel"), "copy_entry");
-        // Its code is loaded before, not by the launch.
+        // Its code is loaded before the launch.
         assert!(calls.iter().any(|call| call.name == "cuFuncGetAttribute"), "{calls:?}");
     });
 }
@@ -154,7 +154,7 @@ fn gates_use_one_piece_of_pinned_memory_and_calls_of_the_host_happen() {
     });
 }
 
-/// Streams of other programs in the process are among them.
+/// Including streams of other programs in the process.
 #[test]
 fn waiting_for_all_streams_waits_for_the_context() {
     recorded("memory::waiting_for_all_streams_waits_for_the_context", |recording| {
@@ -167,7 +167,7 @@ fn waiting_for_all_streams_waits_for_the_context() {
     });
 }
 
-/// The slice may lie in pinned memory, with which copies go on after the call.
+/// If the slice lies in pinned memory, copies go on after the driver's call has returned.
 #[test]
 fn writes_and_reads_are_done_when_they_return() {
     recorded("memory::writes_and_reads_are_done_when_they_return", |recording| {
@@ -198,7 +198,7 @@ fn device_memory_is_exported_and_let_go_of_by_who_imported_it() {
         let imported = unsafe { device.import(&token) }.unwrap();
         assert_eq!((imported.bytes(), imported.kind()), (1000, MemoryKind::Device));
         assert!(!imported.host_accessible() && imported.pointer() != buffer.pointer());
-        // What was imported is another process's to export.
+        // Only the process that allocated memory can export it.
         assert!(matches!(device.export(&imported), Err(DeviceError::Unsupported { .. })));
         drop(imported);
         let names: Vec<String> = recording.take_work().into_iter().map(|call| call.name).collect();

@@ -1,4 +1,4 @@
-//! A driver that is there and of no use, and a compiler that is not.
+//! Drivers that cannot be used, and a missing compiler.
 
 use haloport_core::device::{Device, KernelSource, MemoryKind};
 use haloport_cuda::CudaDevice;

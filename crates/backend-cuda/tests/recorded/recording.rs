@@ -1,4 +1,5 @@
-//! The recording driver, in a process of its own: a test runs itself again, where the loader finds that driver first.
+//! The recording driver, in a process of its own: a test runs itself again with a library path on which the loader
+//! finds that driver first.
 
 use std::ffi::c_void;
 use std::os::unix::fs::symlink;
@@ -7,12 +8,12 @@ use std::process::Command;
 
 use libloading::{Library, Symbol};
 
-type Taker = unsafe extern "C" fn(*const u8, usize, *mut c_void);
+type Receiver = unsafe extern "C" fn(*const u8, usize, *mut c_void);
 
 /// Set in the processes that have the recording driver.
 const MARK: &str = "HALOPORT_RECORDING";
 
-/// What the driver may be asked.
+/// The functions that control the driver.
 pub(crate) struct Recording(Library);
 
 /// A call that was recorded.
@@ -27,7 +28,7 @@ pub(crate) fn recorded(name: &str, test: impl FnOnce(&Recording)) {
     recorded_with(name, &["libcuda.so.1", "libnvrtc.so.12"], &[], test);
 }
 
-/// As [`recorded`], with the driver under these names, and with these variables.
+/// As [`recorded`], with the driver under these file names, and with these environment variables.
 pub(crate) fn recorded_with(
     name: &str,
     libraries: &[&str],
@@ -45,7 +46,7 @@ pub(crate) fn recorded_with(
         .args([name, "--exact", "--nocapture", "--test-threads=1"])
         .env(MARK, "1")
         .env("LD_LIBRARY_PATH", folder.path())
-        // Nothing is kept on disk, and no other compiler is asked.
+        // Without a cache on disk and without another compiler.
         .env("HALOPORT_CACHE_DIR", "")
         .env_remove("HALOPORT_NVRTC")
         .envs(variables.iter().copied())
@@ -58,7 +59,7 @@ pub(crate) fn recorded_with(
     );
 }
 
-/// The library, which cargo puts beside the tests.
+/// The library of the driver, which cargo puts beside the tests.
 fn driver() -> PathBuf {
     let tests = std::env::current_exe().unwrap();
     let folder = tests.parent().map(Path::to_path_buf).unwrap();
@@ -66,26 +67,26 @@ fn driver() -> PathBuf {
 }
 
 impl Recording {
-    /// The calls of this thread since it last asked, in order.
+    /// Takes the calls of this thread since the last call of this function, in order.
     pub(crate) fn take_calls(&self) -> Vec<Call> {
         let text = self.text(b"recording_take_calls\0");
         text.lines().map(Call::of).collect()
     }
 
-    /// The calls of all threads since any was last asked for.
+    /// Takes the calls of all threads that were not taken before.
     pub(crate) fn take_all_calls(&self) -> Vec<Call> {
         let text = self.text(b"recording_take_all_calls\0");
         text.lines().map(Call::of).collect()
     }
 
-    /// The calls of this thread without those that make a context current or look which one is.
+    /// Takes the calls of this thread, without those that set or query the current context.
     pub(crate) fn take_work(&self) -> Vec<Call> {
         let mut calls = self.take_calls();
         calls.retain(|call| !call.name.starts_with("cuCtx"));
         calls
     }
 
-    /// What was made and is not destroyed, one on a line.
+    /// The objects and memory that were created and not destroyed, one per line.
     pub(crate) fn living(&self) -> String {
         self.text(b"recording_living\0")
     }
@@ -99,7 +100,7 @@ impl Recording {
         }
     }
 
-    /// Has no call fail any more; whether the one that was to fail has.
+    /// Makes no call fail any more; returns whether the call that was to fail has failed.
     pub(crate) fn has_failed(&self) -> bool {
         // SAFETY: the function has this type.
         unsafe {
@@ -109,7 +110,7 @@ impl Recording {
         }
     }
 
-    /// Puts the call `mark` among those of this thread; it does not count.
+    /// Adds the call `mark` to those of this thread; it does not count for failures.
     pub(crate) fn mark(&self) {
         // SAFETY: the function has this type.
         unsafe {
@@ -128,7 +129,7 @@ impl Recording {
         }
     }
 
-    /// Makes a context of somebody else current in this thread.
+    /// Makes a context of another program current in this thread.
     pub(crate) fn enter_foreign(&self) -> usize {
         // SAFETY: the function has this type.
         unsafe {
@@ -138,9 +139,9 @@ impl Recording {
         }
     }
 
-    /// Makes this context current in this thread, as its user does.
+    /// Makes this context current in this thread, as a user of it does.
     pub(crate) fn enter(&self, context: usize) {
-        // SAFETY: the function has this type, and refuses what is no context.
+        // SAFETY: the function has this type, and refuses all but contexts.
         let status = unsafe {
             let push: Symbol<unsafe extern "C" fn(usize) -> u32> =
                 self.0.get(b"cuCtxPushCurrent_v2\0").unwrap();
@@ -151,9 +152,10 @@ impl Recording {
 
     fn text(&self, name: &[u8]) -> String {
         let mut text = String::new();
-        // SAFETY: the functions that this is called for have this type, and call the taker, which takes any text, at once.
+        // SAFETY: the functions of these names have this type, and call `take`, which accepts any text, before they
+        // return.
         unsafe {
-            let function: Symbol<unsafe extern "C" fn(Taker, *mut c_void)> = self.0.get(name).unwrap();
+            let function: Symbol<unsafe extern "C" fn(Receiver, *mut c_void)> = self.0.get(name).unwrap();
             function(take, (&raw mut text).cast());
         }
         text
@@ -161,7 +163,7 @@ impl Recording {
 }
 
 unsafe extern "C" fn take(bytes: *const u8, length: usize, text: *mut c_void) {
-    // SAFETY: it is called with a text of that length and with what `text` gave, a string.
+    // SAFETY: the driver passes a text of that length, and the string that `Recording::text` passed.
     unsafe {
         (*text.cast::<String>()).push_str(&String::from_utf8_lossy(std::slice::from_raw_parts(bytes, length)))
     };
@@ -173,12 +175,12 @@ impl Call {
         Call { name: name.into(), arguments: arguments.into() }
     }
 
-    /// Whether something is made or given back in it.
+    /// Whether it creates or releases something.
     pub(crate) fn makes(&self) -> bool {
         ["Alloc", "Create", "Module", "Destroy", "Free"].iter().any(|part| self.name.contains(part))
     }
 
-    /// Whether the host waits in it.
+    /// Whether it blocks the host.
     pub(crate) fn waits(&self) -> bool {
         self.name.ends_with("Synchronize")
     }

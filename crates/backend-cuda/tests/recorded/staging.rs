@@ -1,4 +1,4 @@
-//! The calls of exchanges whose messages are staged in chunks.
+//! The driver calls of exchanges whose messages are staged in chunks.
 
 use haloport_core::device::{Device, Priority};
 use haloport_core::{BindOptions, DataPath, Field, Progress, Schedule, run_ranks};
@@ -9,7 +9,7 @@ use crate::recording::{Call, recorded};
 
 type Failure = haloport_core::Error;
 
-/// A quarter of the message that a rank sends, or less.
+/// At most a quarter of the message that a rank sends.
 const CHUNK: usize = 256;
 
 fn in_chunks() -> BindOptions {
@@ -32,7 +32,7 @@ fn each_group_is_a_launch_and_an_event() {
                 }
                 let begun = in_short(start, &found.stream);
                 assert_eq!(begun[..expected.len()], expected, "{start:?}");
-                // What is the rank's own, and each chunk that has come.
+                // The rank's own cells, and each chunk that has arrived.
                 let ended = in_short(finish, &found.stream);
                 let rest = [&begun[expected.len()..], &ended].concat();
                 let (copies, end) = rest.split_at(1 + found.messages);
@@ -52,7 +52,7 @@ fn each_group_is_a_launch_and_an_event() {
     });
 }
 
-/// Neither this thread, which closes a gate, nor the one that opens it later.
+/// Neither this thread, which closes a gate, nor the thread that opens it later.
 #[test]
 fn nobody_waits_or_makes_anything_new() {
     recorded("staging::nobody_waits_or_makes_anything_new", |recording| {
@@ -75,7 +75,7 @@ fn nobody_waits_or_makes_anything_new() {
             if comm.rank() == 0 {
                 let calls = recording.take_all_calls();
                 let launches = calls.iter().filter(|call| call.name == "cuLaunchKernel").count();
-                // On both ranks: what packs and unpacks each chunk, and what copies own cells.
+                // On both ranks: launches that pack and unpack each chunk, and one that copies own cells.
                 assert_eq!(launches, 2 * 10 * (2 * exchange.traffic().messages + 1));
                 let wrong = calls.iter().find(|call| call.waits() || call.makes());
                 assert_eq!(wrong, None);

@@ -1,4 +1,4 @@
-//! The calls of a step that is captured and replayed: what is captured, and that a replay is one launch.
+//! The driver calls of a step that is captured and replayed; a replay is one launch.
 
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ fn bound(comm: &Communicator, device: &CudaDevice) -> Result<Exchange<Field<f64,
     Ok(pattern.bind_with(field, BindOptions::default().path(DataPath::Messages))?)
 }
 
-/// What a rank does in a step: fills memory while halos travel, and copies it to memory that the host reads.
+/// The work of a rank in a step: it fills memory while halos travel, and copies it to memory that the host reads.
 struct Beside {
     device: CudaDevice,
     stream: haloport_cuda::CudaStream,
@@ -52,10 +52,10 @@ impl Beside {
         Ok(unsafe { self.device.copy(from, to, BYTES, &self.stream) }?)
     }
 
-    /// What the host sees, which it takes away.
+    /// Takes the bytes that the host sees, and leaves zeros.
     fn take_seen(&self) -> [u8; BYTES] {
         let seen = self.seen.pointer().as_ptr().cast::<[u8; BYTES]>();
-        // SAFETY: the memory is that long, and the host's: work is done when a call has returned.
+        // SAFETY: the memory has that length, and only the host uses it: work is done when a call has returned.
         unsafe { seen.replace([0; BYTES]) }
     }
 }
@@ -85,7 +85,7 @@ fn a_step_is_captured_once_for_even_replays_and_once_for_odd_ones() {
                 "copy_words on ours",
                 "cuStreamWriteValue32_v2 on ours",
                 "cuMemsetD8Async on the caller's",
-                // The wait for messages wants what was packed, and comes after it.
+                // The wait for messages needs the packed data, so it comes after packing.
                 "cuEventRecord on ours",
                 "cuStreamWaitEvent on the caller's",
                 "cuStreamWaitValue32_v2 on the caller's",
@@ -155,7 +155,7 @@ fn replays(recording: &Recording, comm: &Communicator) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Where no thread makes progress, a replay waits for messages, and is the same else.
+/// If no thread makes progress, a replay waits for messages, and is otherwise the same.
 #[test]
 fn without_a_thread_a_replay_waits_for_messages() {
     recorded("steps::without_a_thread_a_replay_waits_for_messages", |recording| {
@@ -211,7 +211,7 @@ fn where_streams_that_capture_take_no_flags_steps_are_done_anew() {
     });
 }
 
-/// What a capture does not allow is the error of the driver, and the exchange goes on.
+/// A call that is not allowed during a capture gives the driver's error, and the exchange can be used further.
 #[test]
 fn work_that_cannot_be_captured_is_an_error() {
     recorded("steps::work_that_cannot_be_captured_is_an_error", |recording| {
