@@ -13,7 +13,7 @@ use crate::driver::functions::{Driver, Status};
 pub(crate) struct Context {
     pub(crate) driver: &'static Driver,
     pub(crate) id: DeviceId,
-    device: CUdevice,
+    pub(crate) device: CUdevice,
     raw: CUcontext,
 }
 
@@ -63,10 +63,6 @@ impl Context {
 
     pub(crate) fn raw(&self) -> CUcontext {
         self.raw
-    }
-
-    pub(crate) fn device(&self) -> CUdevice {
-        self.device
     }
 }
 

@@ -40,7 +40,7 @@ fn enable(context: &Context, other: DeviceId) -> Result<Option<Context>, DeviceE
     unsafe {
         let found = (driver.cuDeviceGet)(&raw mut device, other.index as i32);
         driver.checked("cuDeviceGet", found, other)?;
-        let asked = (driver.cuDeviceCanAccessPeer)(&raw mut can, context.device(), device);
+        let asked = (driver.cuDeviceCanAccessPeer)(&raw mut can, context.device, device);
         context.checked("cuDeviceCanAccessPeer", asked)?;
     }
     if can == 0 {

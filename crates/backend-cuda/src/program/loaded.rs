@@ -32,7 +32,7 @@ const REFUSALS: [Status; 5] = [
 /// A kernel of a program.
 #[derive(Debug, Clone)]
 pub(crate) struct Function {
-    raw: CUfunction,
+    pub(crate) raw: CUfunction,
     /// The most threads of a group that its registers allow.
     pub(crate) most_threads: usize,
     pub(crate) program: Arc<Program>,
@@ -108,9 +108,5 @@ impl Function {
         // SAFETY: the function is live; the call writes to a local variable.
         unsafe { call!(context, cuFuncGetAttribute(&raw mut most_threads, attribute, raw)) }?;
         Ok(Function { raw, most_threads: most_threads as usize, program })
-    }
-
-    pub(crate) fn raw(&self) -> CUfunction {
-        self.raw
     }
 }

@@ -100,7 +100,7 @@ impl CudaKernel {
         let size_of = |index: usize| {
             let (mut offset, mut bytes) = (0, 0);
             // SAFETY: the function is live; the call writes to local variables, or refuses an index past the last.
-            let status = unsafe { information(self.function.raw(), index, &raw mut offset, &raw mut bytes) };
+            let status = unsafe { information(self.function.raw, index, &raw mut offset, &raw mut bytes) };
             (status == SUCCESS).then_some(bytes)
         };
         let expected: Vec<usize> =
@@ -253,7 +253,7 @@ pub(crate) unsafe fn enqueue_at(
     unsafe {
         call!(
             stream.context(),
-            cuLaunchKernel(function.raw(), x, y, z, tx, ty, tz, no_memory, stream.raw(), addresses, no_extra)
+            cuLaunchKernel(function.raw, x, y, z, tx, ty, tz, no_memory, stream.raw(), addresses, no_extra)
         )
     }
 }
