@@ -7,7 +7,6 @@ use haloport_core::device::DeviceInfo;
 use haloport_core::transport::Reach;
 use serde::Serialize;
 
-#[cfg(feature = "cpu")]
 use crate::spec::{BACKENDS, missing};
 
 /// The role of a backend.

@@ -144,9 +144,9 @@ pub use haloport_core::{interop, trace};
 pub mod device {
     #[doc(inline)]
     pub use haloport_core::device::{
-        AnyStream, Buffer, CurrentStream, Device, DeviceError, DeviceId, DeviceInfo, Event, HostKernel,
-        IndexRange, KernelArgument, KernelSource, LaunchConfig, MemoryKind, ParameterType, Pointer, Priority,
-        Stream, current_stream, make_current,
+        AnyStream, Buffer, Capabilities, CurrentStream, Device, DeviceError, DeviceId, DeviceInfo, Event,
+        HostKernel, IndexRange, KernelArgument, KernelSource, LaunchConfig, MemoryKind, ParameterType,
+        Pointer, Priority, Stream, current_stream, make_current,
     };
 }
 

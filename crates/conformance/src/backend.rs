@@ -1,7 +1,7 @@
 //! Tests that backends share: functions of one device, each with the name of its test. A test binary lists those that
 //! its backend passes:
 //!
-//! ```ignore
+//! ```text
 //! haloport_conformance::backend_tests! { common::device: exchanges_in_flight_at_once_keep_apart, … }
 //! ```
 #![allow(
