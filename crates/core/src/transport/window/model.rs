@@ -10,6 +10,7 @@ use loom::sync::atomic::AtomicU32;
 use loom::thread;
 
 use super::*;
+use crate::device::Pointer;
 use crate::transport::SharedMemory;
 
 /// A state in shared memory.
