@@ -17,7 +17,7 @@ pub(crate) fn quicker_order(steps: &[Pattern]) -> Result<HaloOrder, TransportErr
     let comm = first.comm();
     let others =
         |step: &&Pattern| step.sends().keys().chain(step.receives().keys()).any(|&peer| peer != comm.rank());
-    let mut most = [steps.iter().filter(others).count() as u64];
-    comm.all_reduce(&mut most, Reduction::Max)?;
-    Ok(if most[0] > 1 { HaloOrder::AllNeighbours } else { HaloOrder::AxisByAxis })
+    let mut largest = [steps.iter().filter(others).count() as u64];
+    comm.all_reduce(&mut largest, Reduction::Max)?;
+    Ok(if largest[0] > 1 { HaloOrder::AllNeighbours } else { HaloOrder::AxisByAxis })
 }

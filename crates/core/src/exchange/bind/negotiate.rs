@@ -95,11 +95,11 @@ pub(crate) fn negotiate(
             refused.push((peer, unmapped));
         }
     }
-    let mut most = [u64::from(!refused.is_empty()), negotiated.chunks as u64];
+    let mut largest = [u64::from(!refused.is_empty()), negotiated.chunks as u64];
     if path != DataPath::Messages || chunk < usize::MAX {
-        comm.all_reduce(&mut most, Reduction::Max)?;
+        comm.all_reduce(&mut largest, Reduction::Max)?;
     }
-    let [any_refused, chunks] = most;
+    let [any_refused, chunks] = largest;
     negotiated.chunks = chunks as usize;
     if any_refused > 0 {
         for (peer, unmapped) in comm.sparse_exchange(&refused)? {
@@ -282,7 +282,11 @@ impl PartFields {
         lent_blocks(window).iter().all(|block| match self.device.reaches(block.device) {
             Ok(reaches) => reaches,
             Err(error) => {
-                tracing::warn!(%error, "receiving fields of {} in messages: cannot tell if they are reachable", block.device);
+                tracing::warn!(
+                    %error,
+                    "receiving fields of {} in messages: cannot tell if they are reachable",
+                    block.device
+                );
                 false
             }
         })

@@ -115,7 +115,8 @@ impl<D: Device> PartTrace<D> {
         }
     }
 
-    /// Creates the row and the events of `stream`, which must exist before a gate in it is closed.
+    /// Creates the row of `stream` and prepares the stream for events with timing. To be done before a gate in it is
+    /// closed.
     pub(crate) fn prepare_row(&self, device: &D, stream: &D::Stream) {
         if let Some(traced) = &self.0 {
             traced.exchange.log.row_of_stream(device, stream);
