@@ -45,7 +45,7 @@ fn a_rank_without_memory_for_messages_gets_a_typed_error() {
         let owned = IndexBox::new([first], [first + 2]);
         let pattern = Pattern::structured(&comm, &grid, &[owned], &Halo::uniform(1))?;
         let device = Altered::new(&CpuDevice::with_threads(1)?, Memory { is_full: comm.rank() == 1 });
-        let mut memory = vec![0.0; 4];
+        let mut memory = [0.0; 4];
         let layout = BlockLayout::new(owned, owned.grown(1), [1], 1, 4)?;
         let field = BorrowedField::<f64, _>::new(&device, [(&mut memory[..], layout)])?;
         let bound = pattern.bind_with(field, BindOptions::default().path(DataPath::Messages));
