@@ -9,12 +9,12 @@
 //! ```
 //!
 //! where `[L ..]` sums over the faces of length `L`, outwards, `F` is the flux of
-//! [`face_flux`] and `h*` the depth it reconstructs on the cell's own side. This is the
-//! second-order hydrostatic reconstruction of Audusse et al. (2004) with its pressure and
-//! bed terms put together: `g/2 (h+^2 - h-^2) + g/2 (h+ + h-)(z+ - z-)` is
-//! `g/2 (h+ + h-)(eta+ - eta-)`. The pressure on faces of unequal length, which on a sphere
-//! has to cancel against a metric term, is so never formed, and a lake at rest keeps exactly
-//! still, shores and islands included.
+//! [`face_flux`](crate::jobs::tsunami::model::face::face_flux) and `h*` the depth it reconstructs
+//! on the cell's own side. This is the second-order hydrostatic reconstruction of Audusse et al.
+//! (2004) with its pressure and bed terms put together:
+//! `g/2 (h+^2 - h-^2) + g/2 (h+ + h-)(z+ - z-)` is `g/2 (h+ + h-)(eta+ - eta-)`. The pressure on faces of unequal length, which on a sphere
+//! has to cancel against a metric term, is so never formed, and a lake at rest keeps exactly still,
+//! shores and islands included.
 //!
 //! Time is advanced by Heun's method, the strong-stability-preserving Runge-Kutta method of
 //! second order (Shu and Osher 1988): [`Stage::Predict`], then [`Stage::Correct`]. Each is
@@ -210,7 +210,7 @@ impl RowStep {
     }
 
     /// The fraction of its momentum that water of depth `h` (metres) keeps over bottom drag at `speed` (m/s), taken
-    /// implicitly, and over damping if it is nearly dry: `h p / (1 + dt c speed p)` with `p` of [`per_depth`], as a
+    /// implicitly, and over damping if it is nearly dry: `h p / (1 + dt c speed p)` with `p` of `per_depth`, as a
     /// single quotient.
     #[inline(always)]
     fn remaining(&self, h: f64, speed: f64) -> f64 {
