@@ -61,7 +61,7 @@ fn mistakes_are_named_with_what_to_do_instead() {
         ),
         (
             "fn run(pattern: &Pattern, field: Numbers) { let _ = pattern.bind(std::rc::Rc::new(field)); }",
-            &["is not a set of fields", "fields that others can reach"],
+            &["is not a set of fields", "shared fields"],
         ),
         (
             "fn run(any: &AnyDevice, pattern: &Pattern) { let _ = Field::<f64, _>::new(any, pattern); }",
