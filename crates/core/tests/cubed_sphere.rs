@@ -156,6 +156,6 @@ fn vectors_that_cannot_be_turned_are_refused() {
     assert_eq!(
         text,
         "rank 1: the fields are [f32 with components along the axes [2, 1] (device 0)] here and \
-         [f32 with components along the axes [1, 2] (device 0)] on rank 0"
+         [f32 with components along the axes [1, 2] (device 0)] on rank 0; bind the same fields on every rank"
     );
 }
