@@ -4,9 +4,9 @@
 //! message. (Hoefler, Siebert, Lumsdaine: "Scalable communication protocols for dynamic sparse data exchange", 2010.)
 //! Ranks learn by dissemination that all have entered: a rank sends the notice of step `k` to the rank 2^k after it in
 //! the circle of ranks, once it has received the notices of all steps before, each from the rank 2^step before it; so
-//! each rank sends log2(ranks) notices, rounded up. (Hensgen, Finkel, Manber: "Two algorithms for barrier
-//! synchronization", 1988.) Notices also carry a complaint of any rank, so at the end all ranks know that of the lowest
-//! rank.
+//! each rank sends log2(ranks) notices, rounded up. (Hensgen, Finkel, Manber: "Two algorithms for
+//! barrier synchronization", 1988.) Notices also carry a complaint of any rank, so at the end all ranks know that of the
+//! lowest rank.
 
 use super::complaint::Complaint;
 use crate::comm::{decode, encode};
