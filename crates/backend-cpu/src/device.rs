@@ -95,7 +95,6 @@ impl CpuDevice {
                 host_calls: true,
                 pinned_memory: true,
                 shared_memory: true,
-                relocation: true,
                 ..Capabilities::default()
             },
         };

@@ -125,7 +125,6 @@ impl Candidate {
                 shared_memory: of(Of::CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS)? != 0,
                 // CUDA's IPC exists on Linux, but not for integrated devices.
                 memory_export: cfg!(target_os = "linux") && of(Of::CU_DEVICE_ATTRIBUTE_INTEGRATED)? == 0,
-                relocation: true,
             },
         };
         Ok(Candidate { driver, device, capability, info })

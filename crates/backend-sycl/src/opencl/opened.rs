@@ -127,7 +127,6 @@ pub(crate) fn info_of(candidate: &Candidate) -> DeviceInfo {
             pinned_memory: unified.offers(MemoryKind::Pinned),
             shared_memory: unified.offers(MemoryKind::Shared),
             memory_export: false,
-            relocation: true,
         },
     }
 }

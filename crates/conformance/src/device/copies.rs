@@ -1,6 +1,6 @@
 //! Copies and fills, called one by one, and lists of bound copies.
 
-use haloport_core::device::{Buffer, CopyItem, Device, MemoryKind, NextReader, Priority};
+use haloport_core::device::{Anchors, Buffer, CopyItem, Device, MemoryKind, NextReader, Priority};
 use rand::SeedableRng;
 use rand::rngs::StdRng;
 
@@ -22,6 +22,58 @@ pub(super) fn copies<D: Device>(device: &D) -> Result<(), Failure> {
         device.read(second.pointer().offset(1000), &mut back, &stream)?;
     }
     ensure!(back == values[500..4500], "the bytes came back changed");
+    Ok(())
+}
+
+/// Work in another stream, which nothing orders after a write, finds what was written.
+pub(super) fn writes<D: Device>(device: &D) -> Result<(), Failure> {
+    const BYTES: usize = 8 << 20;
+    let (first, second) = (device.create_stream(Priority::Normal)?, device.create_stream(Priority::Normal)?);
+    let buffer = device.allocate(BYTES, MemoryKind::Device)?;
+    for round in 0..4 {
+        let values = random_bytes(round, BYTES);
+        // SAFETY: the range is the buffer, which lives until the read has returned; the write is done when it returns.
+        unsafe { device.write(&values, buffer.pointer(), &first)? };
+        let found = read_on(device, buffer.pointer(), BYTES, &second)?;
+        ensure!(found == values, "a read in another stream does not find what was written before");
+    }
+    Ok(())
+}
+
+/// A bound list whose ends move to other memory, one at a time.
+pub(super) fn moved_copies<D: Device>(device: &D) -> Result<(), Failure> {
+    let stream = device.create_stream(Priority::Normal)?;
+    let mut random = StdRng::seed_from_u64(6);
+    for number in 0..20 {
+        let case = BoxCase::random(&mut random, 6);
+        let (source, target) = (case.source(device)?, case.target(device)?);
+        let copy = case.copy(source.pointer(), target.pointer())?;
+        let copy = copy.anchored(Anchors { source: Some(0), target: Some(1) });
+        let mut list = device.bind_copies(vec![CopyItem::Box(copy)], NextReader::Here)?;
+        let (other_source, other_target) = (case.source(device)?, case.target(device)?);
+        let mut from = [source.pointer(), target.pointer()];
+        for to in [
+            [other_source.pointer(), other_target.pointer()],
+            [source.pointer(), other_target.pointer()],
+            [other_source.pointer(), target.pointer()],
+        ] {
+            // SAFETY: the last run is done, since its target was read.
+            unsafe { device.relocate_copies(&mut list, &from, &to)? };
+            from = to;
+            // SAFETY: the copies stay within their buffers, which live until the reads have returned.
+            unsafe {
+                for target in [&target, &other_target] {
+                    device.fill(target.pointer(), &[BACKGROUND], case.target_bytes, &stream)?;
+                }
+                device.run_copies(&list, &stream)?;
+            }
+            for (is_written, at) in [target.pointer(), other_target.pointer()].map(|at| (at == to[1], at)) {
+                let found = read_on(device, at, case.target_bytes, &stream)?;
+                let expected = if is_written { case.expected() } else { vec![BACKGROUND; case.target_bytes] };
+                ensure!(found == expected, "moved list {number} is wrong: {case:?}");
+            }
+        }
+    }
     Ok(())
 }
 

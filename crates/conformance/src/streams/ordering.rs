@@ -29,7 +29,7 @@ type Options = fn() -> BindOptions;
 const CLOSED: Duration = Duration::from_millis(30);
 
 /// Collective: runs all tests on an asynchronous device, which must have gates; on a synchronous one, nothing.
-/// `borrowed` is a stream that another program made, if there is one.
+/// `borrowed` is a stream that another program made, or one of `create_stream` that was borrowed, if the device can borrow.
 ///
 /// # Errors
 /// The work that came too early or too late, or the error of a call.

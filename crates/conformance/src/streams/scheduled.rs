@@ -28,7 +28,8 @@ const KERNEL: Duration = Duration::from_millis(300);
 const EXCHANGES: usize = 10;
 
 /// Collective: while a kernel of 300 ms runs, `start` and `finish` of exchanges on its stream return. After the stream
-/// has been synchronised, the halos are right. `blocking` counts the calls of the driver that have blocked this thread.
+/// has been synchronised, the halos are right. `blocking` counts the calls of the driver that have blocked this thread;
+/// `&|| 0` for a driver that does not count them. The device has gates.
 /// Returns the median time of a `start` and its `finish`, of at least `tries`.
 ///
 /// # Errors

@@ -48,7 +48,8 @@ pub struct DeviceInfo {
     pub memory_bytes: Option<u64>,
     /// Whether work goes on after a call has returned; `false` means that streams and events are no-ops.
     pub asynchronous: bool,
-    /// Whether the host can read and write memory of the kind [`MemoryKind::Device`].
+    /// Whether the host, and so the transport, reads and writes memory of the kind [`MemoryKind::Device`] in place.
+    /// Messages are then not staged through memory of the host, nor cut into chunks.
     pub host_accessible: bool,
     /// Whether kernels may use 64-bit floats.
     pub double_precision: bool,
@@ -89,9 +90,6 @@ pub struct Capabilities {
     /// [`import`](super::Device::import). Without it, fields reach other processes in messages, unless the device
     /// [runs on the host](DeviceInfo::runs_on_host).
     pub memory_export: bool,
-    /// Lists of copies that move to other addresses: [`relocate_copies`](super::Device::relocate_copies).
-    /// Without it, a plan cannot be passed other fields.
-    pub relocation: bool,
 }
 
 impl DeviceInfo {

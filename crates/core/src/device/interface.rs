@@ -19,7 +19,8 @@ use super::{
 /// - `info`;
 /// - for streams: `default_stream`, `create_stream`, `borrow_stream`, `synchronize`;
 /// - for events: `create_event`, `record`, `stream_wait`, `host_wait`, `query`, `elapsed`;
-/// - for memory: `allocate`, `copy`, `copy_box`, `write`, `read`, `fill`, `bind_copies`, `run_copies`;
+/// - for memory: `allocate`, `copy`, `copy_box`, `write`, `read`, `fill`, `bind_copies`, `run_copies`,
+///   `relocate_copies`;
 /// - for kernels: `compile`, `bind`, `rebind`, `launch`.
 ///
 /// The defaults of `id`, `allocate_on` and `reaches` are right for most devices.
@@ -186,7 +187,8 @@ pub unsafe trait Device: Clone + Debug + Send + Sync + 'static {
     /// Errors of the driver.
     unsafe fn copy_box(&self, copy: &BoxCopy, stream: &Self::Stream) -> Result<(), DeviceError>;
 
-    /// Copies host memory to the device. Returns when the caller may use `source` again, so it may block.
+    /// Copies host memory to the device, in stream order, and blocks until the data is there: callers start work in other
+    /// streams right after it.
     ///
     /// # Safety
     /// See the trait, for `target`.
@@ -195,7 +197,7 @@ pub unsafe trait Device: Clone + Debug + Send + Sync + 'static {
     /// Errors of the driver.
     unsafe fn write(&self, source: &[u8], target: Pointer, stream: &Self::Stream) -> Result<(), DeviceError>;
 
-    /// Copies from the device to host memory, and blocks until the data is there.
+    /// Copies from the device to host memory, in stream order, and blocks until the data is there.
     ///
     /// # Safety
     /// See the trait, for `source`.
@@ -228,7 +230,7 @@ pub unsafe trait Device: Clone + Debug + Send + Sync + 'static {
     /// overlaps another target or a source. `reader` says who reads the targets next; it affects only the speed.
     ///
     /// # Errors
-    /// [`DeviceError::InvalidArgument`] for a malformed list; errors of the driver.
+    /// [`DeviceError::InvalidArgument`] for a list that the device cannot lay out; errors of the driver.
     fn bind_copies(&self, items: Vec<CopyItem>, reader: NextReader) -> Result<Self::Copies, DeviceError>;
 
     /// Runs a list of copies, as one launch if the device can.
@@ -239,6 +241,21 @@ pub unsafe trait Device: Clone + Debug + Send + Sync + 'static {
     /// # Errors
     /// Errors of the driver.
     unsafe fn run_copies(&self, copies: &Self::Copies, stream: &Self::Stream) -> Result<(), DeviceError>;
+
+    /// Moves a list of copies along with the blocks of memory to which its copies are [anchored](BoxCopy::anchored):
+    /// block `k` begins at `to[k]` now, and began at `from[k]`. Later runs use the new addresses. May block.
+    ///
+    /// # Safety
+    /// No run of the list is under way.
+    ///
+    /// # Errors
+    /// Errors of the driver.
+    unsafe fn relocate_copies(
+        &self,
+        copies: &mut Self::Copies,
+        from: &[Pointer],
+        to: &[Pointer],
+    ) -> Result<(), DeviceError>;
 
     // Kernels
 
@@ -374,23 +391,5 @@ pub unsafe trait Device: Clone + Debug + Send + Sync + 'static {
     /// token; errors of the driver.
     unsafe fn import(&self, _token: &[u8]) -> Result<Self::Buffer, DeviceError> {
         Err(DeviceError::Unsupported { what: "memory of other processes", device: self.id() })
-    }
-
-    // Capability `relocation`
-    /// Moves a list of copies along with the blocks of memory to which its copies are [anchored](BoxCopy::anchored):
-    /// block `k` begins at `to[k]` now, and began at `from[k]`. Later runs use the new addresses. May block.
-    ///
-    /// # Safety
-    /// No run of the list is under way.
-    ///
-    /// # Errors
-    /// [`DeviceError::Unsupported`] without the capability; errors of the driver.
-    unsafe fn relocate_copies(
-        &self,
-        _copies: &mut Self::Copies,
-        _from: &[Pointer],
-        _to: &[Pointer],
-    ) -> Result<(), DeviceError> {
-        Err(DeviceError::Unsupported { what: "moving a list of copies", device: self.id() })
     }
 }

@@ -220,7 +220,8 @@ impl<T: Element, D: Device> Field<T, D> {
         Ok(copy)
     }
 
-    /// Replaces the block of `domain` by `values`, in the order of its layout. Ordered with the default stream.
+    /// Replaces the block of `domain` by `values`, in the order of its layout. Ordered with the default stream;
+    /// blocks until the copy is done.
     ///
     /// # Errors
     /// As for [`to_vec`](Field::to_vec), and [`FieldError::Layout`] for another number of values.
