@@ -14,26 +14,13 @@ struct Memory {
 }
 
 impl<D: Device> Alteration<D> for Memory {
-    type Buffer = D::Buffer;
+    haloport_conformance::unaltered_memory!(D);
 
     fn allocate(&self, device: &D, bytes: usize, kind: MemoryKind) -> Result<D::Buffer, DeviceError> {
         if self.is_full {
             return Err(DeviceError::OutOfMemory { bytes, kind, device: device.id() });
         }
         device.allocate(bytes, kind)
-    }
-
-    fn allocate_on(&self, device: &D, bytes: usize, stream: &D::Stream) -> Result<D::Buffer, DeviceError> {
-        device.allocate_on(bytes, stream)
-    }
-
-    fn export(&self, device: &D, buffer: &D::Buffer) -> Result<Vec<u8>, DeviceError> {
-        device.export(buffer)
-    }
-
-    unsafe fn import(&self, device: &D, token: &[u8]) -> Result<D::Buffer, DeviceError> {
-        // SAFETY: the caller's promise.
-        unsafe { device.import(token) }
     }
 }
 

@@ -114,7 +114,7 @@ impl Faults {
 }
 
 impl<D: Device> Alteration<D> for Faults {
-    type Buffer = D::Buffer;
+    crate::unaltered_memory!(D);
 
     fn before(&self, call: &'static str, device: &D) -> Result<(), DeviceError> {
         let next = |left: u64| left.checked_sub(1);
@@ -127,18 +127,5 @@ impl<D: Device> Alteration<D> for Faults {
 
     fn allocate(&self, device: &D, bytes: usize, kind: MemoryKind) -> Result<D::Buffer, DeviceError> {
         device.allocate(bytes, kind)
-    }
-
-    fn allocate_on(&self, device: &D, bytes: usize, stream: &D::Stream) -> Result<D::Buffer, DeviceError> {
-        device.allocate_on(bytes, stream)
-    }
-
-    fn export(&self, device: &D, buffer: &D::Buffer) -> Result<Vec<u8>, DeviceError> {
-        device.export(buffer)
-    }
-
-    unsafe fn import(&self, device: &D, token: &[u8]) -> Result<D::Buffer, DeviceError> {
-        // SAFETY: the caller's promise.
-        unsafe { device.import(token) }
     }
 }

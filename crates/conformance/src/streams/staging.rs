@@ -210,7 +210,7 @@ impl CopyWatch {
 }
 
 impl<D: Device> Alteration<D> for CopyWatch {
-    type Buffer = D::Buffer;
+    crate::unaltered_memory!(D);
 
     fn info<'a>(&'a self, device: &'a DeviceInfo) -> &'a DeviceInfo {
         self.without_pinned.as_ref().unwrap_or(device)
@@ -231,18 +231,5 @@ impl<D: Device> Alteration<D> for CopyWatch {
             return Err(DeviceError::Unsupported { what: "pinned memory", device: device.id() });
         }
         device.allocate(bytes, kind)
-    }
-
-    fn allocate_on(&self, device: &D, bytes: usize, stream: &D::Stream) -> Result<D::Buffer, DeviceError> {
-        device.allocate_on(bytes, stream)
-    }
-
-    fn export(&self, device: &D, buffer: &D::Buffer) -> Result<Vec<u8>, DeviceError> {
-        device.export(buffer)
-    }
-
-    unsafe fn import(&self, device: &D, token: &[u8]) -> Result<D::Buffer, DeviceError> {
-        // SAFETY: the caller's promise.
-        unsafe { device.import(token) }
     }
 }

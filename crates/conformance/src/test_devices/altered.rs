@@ -3,9 +3,11 @@
 use std::fmt::Debug;
 use std::time::Duration;
 
+#[doc(no_inline)]
+pub use haloport_core::device::DeviceError;
 use haloport_core::device::{
-    BoxCopy, Buffer, Captured, CopyItem, Device, DeviceError, DeviceId, DeviceInfo, Flag, KernelArgument,
-    KernelSource, LaunchConfig, MemoryKind, NextReader, Pointer, Priority,
+    BoxCopy, Buffer, Captured, CopyItem, Device, DeviceId, DeviceInfo, Flag, KernelArgument, KernelSource,
+    LaunchConfig, MemoryKind, NextReader, Pointer, Priority,
 };
 
 /// A device `D` with an alteration.
@@ -67,6 +69,41 @@ pub trait Alteration<D: Device>: Clone + Debug + Send + Sync + 'static {
     /// # Errors
     /// As there.
     unsafe fn import(&self, device: &D, token: &[u8]) -> Result<Self::Buffer, DeviceError>;
+}
+
+/// Writes, within an implementation of [`Alteration`] for a device `D`, the items of its memory but for `allocate`, all as
+/// the device has them.
+#[macro_export]
+macro_rules! unaltered_memory {
+    ($device:ident) => {
+        type Buffer = $device::Buffer;
+
+        fn allocate_on(
+            &self,
+            device: &$device,
+            bytes: usize,
+            stream: &$device::Stream,
+        ) -> Result<$device::Buffer, $crate::altered::DeviceError> {
+            device.allocate_on(bytes, stream)
+        }
+
+        fn export(
+            &self,
+            device: &$device,
+            buffer: &$device::Buffer,
+        ) -> Result<Vec<u8>, $crate::altered::DeviceError> {
+            device.export(buffer)
+        }
+
+        unsafe fn import(
+            &self,
+            device: &$device,
+            token: &[u8],
+        ) -> Result<$device::Buffer, $crate::altered::DeviceError> {
+            // SAFETY: the caller's promise.
+            unsafe { device.import(token) }
+        }
+    };
 }
 
 impl<D: Device, A: Alteration<D>> Altered<D, A> {
