@@ -28,26 +28,21 @@ fn main() -> Result<(), Error> {
         }
         let [count, sent] = comm.all_reduce([particles.len() as u64, sent], Reduction::Sum)?;
         if count != PARTICLES as u64 {
-            return Err(
-                format!("there are {count} particles after {STEPS} steps, expected {PARTICLES}").into()
-            );
+            return Err(format!("expected {PARTICLES} particles after {STEPS} steps, found {count}").into());
         }
         let mine: Vec<(u32, f32)> = particles.iter().map(|particle| (particle.number, particle.x)).collect();
         Ok((comm.gather(0, &mine)?, sent))
     })?;
 
     // The same on one rank.
-    let alone: Vec<f32> = (0..PARTICLES as u32)
-        .map(|number| {
-            let mut particle = Particle::new(number);
-            (0..STEPS).for_each(|_| move_on(&mut particle));
-            particle.x
-        })
-        .collect();
+    let mut alone: Vec<Particle> = (0..PARTICLES as u32).map(Particle::new).collect();
+    (0..STEPS).for_each(|_| alone.iter_mut().for_each(move_on));
     let (gathered, sent) = &on_four[0];
-    let all: Vec<(u32, f32)> = gathered.iter().flatten().flatten().copied().collect();
-    if let Some((number, x)) = all.iter().find(|(number, x)| alone[*number as usize] != *x) {
-        return Err(format!("particle {number} is at {x}, expected {}", alone[*number as usize]).into());
+    for (number, x) in gathered.iter().flatten().flatten() {
+        let expected = alone[*number as usize].x;
+        if *x != expected {
+            return Err(format!("expected particle {number} at {expected}, found it at {x}").into());
+        }
     }
     println!("{PARTICLES} particles are where they should be; {sent} times one changed its rank");
     Ok(())
@@ -82,10 +77,10 @@ fn send_to_owners(
 ) -> Result<u64, Error> {
     let mut messages = vec![Vec::new(); comm.size()];
     let gone = particles.extract_if(.., |particle| owner(comm, particle) != comm.rank());
-    for Particle { number, x, speed } in gone {
-        let receiver = owner(comm, &Particle { number, x, speed });
-        messages[receiver]
-            .extend([number, x.to_bits(), speed.to_bits()].map(u32::to_le_bytes).as_flattened());
+    for gone in gone {
+        let Particle { number, x, speed } = gone;
+        let words = [number, x.to_bits(), speed.to_bits()].map(u32::to_le_bytes);
+        messages[owner(comm, &gone)].extend(words.as_flattened());
     }
     let round = exchange.begin()?;
     let sent: usize = messages.iter().map(|message| message.len() / 12).sum();

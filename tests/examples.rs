@@ -34,6 +34,18 @@ fn particles() {
     assert!(printed("particles").starts_with("10000 particles are where they should be; "));
 }
 
+#[test]
+fn each_example_is_short() {
+    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("examples");
+    let files = std::fs::read_dir(&folder).expect("the folder of the examples");
+    let files: Vec<PathBuf> = files.map(|file| file.expect("a file of the folder").path()).collect();
+    assert!(files.len() >= 6, "found {} files in {}", files.len(), folder.display());
+    for file in files {
+        let lines = std::fs::read_to_string(&file).expect("a text").lines().count();
+        assert!(lines < 100, "{} has {lines} lines, expected fewer than 100", file.display());
+    }
+}
+
 /// The output of an example. Cargo builds examples with tests, into a folder beside those of the tests.
 fn printed(example: &str) -> String {
     let test = std::env::current_exe().expect("the path of this test");
