@@ -20,7 +20,7 @@ pub(crate) trait Served: Send + Sync {
     /// Whether it can make progress. An exchange that has ended may stay in the engine until it starts again.
     fn is_under_way(&self) -> bool;
     /// Whether it holds up a stream by a gate.
-    fn is_closing(&self) -> bool {
+    fn is_gated(&self) -> bool {
         false
     }
 }
@@ -55,8 +55,8 @@ impl Engine {
     }
 
     /// Whether any exchange holds up a stream by a gate.
-    pub(crate) fn is_closing(&self) -> bool {
-        self.count.load(Ordering::Acquire) > 0 && self.lock().iter().any(|flight| flight.is_closing())
+    pub(crate) fn is_gated(&self) -> bool {
+        self.count.load(Ordering::Acquire) > 0 && self.lock().iter().any(|flight| flight.is_gated())
     }
 
     /// Makes the progress that is possible now. Does not block. If the progress of an exchange panics, by a fault of a

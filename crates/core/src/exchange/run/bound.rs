@@ -123,7 +123,7 @@ impl Bound {
         if self.flight.is_asynchronous() {
             comm.wait(
                 || "the gates of exchanges that are finished".into(),
-                || Ok(!comm.engine().is_closing()),
+                || Ok(!comm.engine().is_gated()),
             )?;
         }
         Ok(())

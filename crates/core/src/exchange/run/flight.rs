@@ -314,7 +314,7 @@ impl Served for Flight {
         self.abandon(transport, ExchangeError::Poisoned(why));
     }
 
-    fn is_closing(&self) -> bool {
+    fn is_gated(&self) -> bool {
         match self.state.try_lock() {
             Ok(state) => state.status == Status::Gated,
             Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner().status == Status::Gated,
