@@ -114,15 +114,16 @@ pub use {
 pub use haloport_core::element::{Element, ElementType};
 #[doc(inline)]
 pub use haloport_core::field::{
-    BlockLayout, BorrowedField, ComponentPlace, Field, FieldBuilder, FieldError, Rows, RowsAround, RowsMut,
-    View, ViewMut,
+    AnyField, BlockLayout, BorrowedField, ComponentPlace, Field, FieldBuilder, FieldError, Rows, RowsAround,
+    RowsMut, View, ViewMut,
 };
 
 // Exchanges.
 #[doc(inline)]
 pub use haloport_core::exchange::{
-    BindError, BindOptions, Binder, Choice, Completion, DEFAULT_STAGING_CHUNK, DataPath, Exchange,
-    ExchangeError, FieldSet, Finish, HaloOrder, Pending, Plan, Schedule, Step, StepError, Traffic,
+    Begun, BindError, BindOptions, Binder, Choice, Completion, DEFAULT_STAGING_CHUNK, DataPath, Exchange,
+    ExchangeError, FieldLayout, FieldSet, Finish, HaloOrder, Pending, Plan, Schedule, Step, StepError,
+    Traffic,
 };
 #[doc(inline)]
 pub use haloport_core::{Error, field_set};

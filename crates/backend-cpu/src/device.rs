@@ -224,7 +224,7 @@ unsafe impl Device for CpuDevice {
 
     unsafe fn copy_box(&self, copy: &BoxCopy, _stream: &CpuStream) -> Result<(), DeviceError> {
         // SAFETY: the caller promised the box on both sides, and that nobody else accesses it meanwhile.
-        unsafe { run_box::<Plain>(copy) };
+        unsafe { run_box::<Plain>(copy, (copy.source(), copy.target())) };
         Ok(())
     }
 
@@ -277,24 +277,19 @@ unsafe impl Device for CpuDevice {
         Ok(CpuCopies::new(items, reader, self.threads()))
     }
 
-    unsafe fn relocate_copies(
+    unsafe fn run_copies(
         &self,
-        copies: &mut CpuCopies,
-        from: &[Pointer],
-        to: &[Pointer],
+        copies: &CpuCopies,
+        bases: &[Pointer],
+        _stream: &CpuStream,
     ) -> Result<(), DeviceError> {
-        copies.relocate(from, to);
-        Ok(())
-    }
-
-    unsafe fn run_copies(&self, copies: &CpuCopies, _stream: &CpuStream) -> Result<(), DeviceError> {
         copies.run_by(|list| match &self.inner.pool {
             Some(pool) if list.parallel => pool.install(|| {
                 // SAFETY: the caller promised every item; no two targets overlap, so items may run at the same time.
-                list.items.par_chunks(1).with_max_len(1).for_each(|item| unsafe { list.run(item) });
+                list.items.par_chunks(1).with_max_len(1).for_each(|item| unsafe { list.run(item, bases) });
             }),
             // SAFETY: the caller promised every item of the list.
-            _ => unsafe { list.run(&list.items) },
+            _ => unsafe { list.run(&list.items, bases) },
         });
         Ok(())
     }

@@ -57,7 +57,7 @@ impl Fields {
             // SAFETY: the copies lie in live buffers, and all work is done when a call returns.
             unsafe {
                 self.device.fill(self.target.pointer(), &[0], SOURCE_BYTES, &stream).unwrap();
-                self.device.run_copies(&list, &stream).unwrap();
+                self.device.run_copies(&list, &[], &stream).unwrap();
                 self.device.read(self.target.pointer(), &mut found, &stream).unwrap();
             }
             if found != expected {

@@ -239,7 +239,7 @@ fn packing(device: &CudaDevice, extent: usize) {
             // is done.
             times[round % 2].push(on_device(device, &stream, || unsafe {
                 match round % 2 {
-                    0 => device.run_copies(&list, &stream),
+                    0 => device.run_copies(&list, &[], &stream),
                     _ => device.copy(buffer.pointer(), twin.pointer(), bytes, &stream),
                 }
                 .unwrap();

@@ -313,18 +313,14 @@ unsafe impl Device for CudaDevice {
         CudaCopies::new(&self.opened, items)
     }
 
-    unsafe fn relocate_copies(
+    unsafe fn run_copies(
         &self,
-        copies: &mut CudaCopies,
-        from: &[Pointer],
-        to: &[Pointer],
+        copies: &CudaCopies,
+        bases: &[Pointer],
+        stream: &CudaStream,
     ) -> Result<(), DeviceError> {
-        copies.relocate(&self.opened, from, to)
-    }
-
-    unsafe fn run_copies(&self, copies: &CudaCopies, stream: &CudaStream) -> Result<(), DeviceError> {
         // SAFETY: the caller's promise.
-        unsafe { copies.run(stream) }
+        unsafe { copies.run(bases, stream) }
     }
 
     fn compile(&self, source: &KernelSource) -> Result<CudaKernel, DeviceError> {

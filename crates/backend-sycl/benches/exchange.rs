@@ -247,7 +247,7 @@ fn time<D: Device>(
     for _ in 0..SAMPLES {
         let begin = Instant::now();
         // SAFETY: the caller owns the memory of the list, and nothing else uses it.
-        unsafe { device.run_copies(&list, stream)? };
+        unsafe { device.run_copies(&list, &[], stream)? };
         launches.push(begin.elapsed());
         device.synchronize(stream)?;
         waits.push(begin.elapsed() - launches[launches.len() - 1]);

@@ -270,18 +270,14 @@ unsafe impl Device for SyclDevice {
         SyclCopies::new(&self.opened, items, self.division)
     }
 
-    unsafe fn relocate_copies(
+    unsafe fn run_copies(
         &self,
-        copies: &mut SyclCopies,
-        from: &[Pointer],
-        to: &[Pointer],
+        copies: &SyclCopies,
+        bases: &[Pointer],
+        stream: &SyclStream,
     ) -> Result<(), DeviceError> {
-        copies.relocate(from, to)
-    }
-
-    unsafe fn run_copies(&self, copies: &SyclCopies, stream: &SyclStream) -> Result<(), DeviceError> {
         // SAFETY: the caller's promise.
-        unsafe { copies.run(stream) }
+        unsafe { copies.run(bases, stream) }
     }
 
     fn compile(&self, source: &KernelSource) -> Result<SyclKernel, DeviceError> {

@@ -1,6 +1,7 @@
 //! The element types of fields.
 
 use std::fmt;
+use std::num::NonZeroU32;
 
 use bytemuck::Pod;
 use serde::{Deserialize, Serialize};
@@ -29,9 +30,16 @@ pub enum ElementType {
     F64,
     Complex32,
     Complex64,
+    /// A record of this many bytes, which travels as it is. It may lie at any address.
+    Bytes(NonZeroU32),
 }
 
 impl ElementType {
+    /// A record of `bytes` bytes, at most `u32::MAX`; `None` for 0 and for more.
+    pub fn record(bytes: usize) -> Option<ElementType> {
+        NonZeroU32::new(u32::try_from(bytes).ok()?).map(ElementType::Bytes)
+    }
+
     /// The size of one element in bytes.
     pub fn bytes(self) -> usize {
         match self {
@@ -40,6 +48,7 @@ impl ElementType {
             ElementType::I32 | ElementType::U32 | ElementType::F32 => 4,
             ElementType::I64 | ElementType::U64 | ElementType::F64 | ElementType::Complex32 => 8,
             ElementType::I128 | ElementType::U128 | ElementType::Complex64 => 16,
+            ElementType::Bytes(bytes) => bytes.get() as usize,
         }
     }
 
@@ -51,11 +60,20 @@ impl ElementType {
             ElementType::I128 | ElementType::U128 => align_of::<u128>(),
             ElementType::I64 | ElementType::U64 => align_of::<u64>(),
             ElementType::F64 => align_of::<f64>(),
+            ElementType::Bytes(_) => 1,
             scalar => scalar.bytes(),
         }
     }
 
-    /// The sign change that negates an element; `None` for unsigned integers.
+    /// A number of each type, from 0; that of all records is the same.
+    pub(crate) fn number(self) -> u64 {
+        use ElementType::*;
+        const NUMBERS: [ElementType; 16] =
+            [I8, I16, I32, I64, I128, U8, U16, U32, U64, U128, F16, Bf16, F32, F64, Complex32, Complex64];
+        NUMBERS.iter().position(|number| *number == self).unwrap_or(NUMBERS.len()) as u64
+    }
+
+    /// The sign change that negates an element; `None` for unsigned integers and records.
     pub fn sign_change(self) -> Option<SignChange> {
         Some(match self {
             ElementType::I8 => SignChange::Int8,
@@ -66,16 +84,22 @@ impl ElementType {
             ElementType::F16 | ElementType::Bf16 => SignChange::Float16,
             ElementType::F32 | ElementType::Complex32 => SignChange::Float32,
             ElementType::F64 | ElementType::Complex64 => SignChange::Float64,
-            ElementType::U8 | ElementType::U16 | ElementType::U32 | ElementType::U64 | ElementType::U128 => {
-                return None;
-            }
+            ElementType::U8
+            | ElementType::U16
+            | ElementType::U32
+            | ElementType::U64
+            | ElementType::U128
+            | ElementType::Bytes(_) => return None,
         })
     }
 }
 
 impl fmt::Display for ElementType {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.serialize(f)
+        match self {
+            ElementType::Bytes(bytes) => write!(f, "records of {bytes} bytes"),
+            number => number.serialize(f),
+        }
     }
 }
 

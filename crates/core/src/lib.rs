@@ -73,11 +73,12 @@ pub use domain::{Connectivity, Grid, GridError, Halo, HaloCells, IndexBox, Index
 pub use element::{Element, ElementType};
 pub use error::Error;
 pub use exchange::{
-    BindError, BindOptions, Binder, DataPath, Exchange, ExchangeError, FieldSet, HaloOrder, Pending, Plan,
-    Schedule, Step, StepError,
+    Begun, BindError, BindOptions, Binder, DataPath, Exchange, ExchangeError, FieldLayout, FieldSet,
+    HaloOrder, Pending, Plan, Schedule, Step, StepError,
 };
 pub use field::{
-    BlockLayout, BorrowedField, ComponentPlace, Field, FieldError, Rows, RowsAround, RowsMut, View, ViewMut,
+    AnyField, BlockLayout, BorrowedField, ComponentPlace, Field, FieldBuilder, FieldError, Rows, RowsAround,
+    RowsMut, View, ViewMut,
 };
 pub use line::{Line, LineExchange};
 pub use pattern::{CellRegions, Cells, Pattern, PatternError, Piece, Regions};

@@ -7,6 +7,7 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use common::*;
+use haloport_core::device::Pointer;
 use haloport_core::*;
 
 struct Counting;
@@ -102,6 +103,40 @@ fn allocations_of_plans(ranks: usize) -> usize {
     counts[0]
 }
 
+/// Allocations of all ranks during 100 exchanges of a plan to which other addresses are passed each time, two in flight.
+fn allocations_of_plans_at_addresses(ranks: usize) -> usize {
+    let counts = run_ranks(ranks, |comm| -> Result<usize, Failure> {
+        let pattern = line(&comm)?;
+        let field = FieldLayout::new(&device()?, ElementType::F64, Numbers::builder(&pattern).layouts()?);
+        let mut plan = pattern.plan_layouts(&[field], BindOptions::default().in_flight(2))?;
+        let mut memory = [[0.0_f64; 6]; 4];
+        let mut exchange = |round: usize| -> Result<(), Failure> {
+            let mut begin = |number: usize| {
+                let values =
+                    [Pointer::new(memory[(round + comm.rank() + 2 * number) % 4].as_mut_ptr().cast())];
+                // SAFETY: the values have the layout of the plan, and are not used before the exchange has ended.
+                unsafe { plan.begin_at(&values, Schedule::DefaultStream) }
+            };
+            let begun = [begin(0)?, begin(1)?];
+            begun.into_iter().try_for_each(|begun| plan.end(begun, Schedule::DefaultStream))?;
+            Ok(())
+        };
+        exchange(0)?;
+        comm.barrier()?;
+        exchange(1)?;
+        exchange(2)?;
+        let before = ALLOCATIONS.load(Ordering::SeqCst);
+        (3..103).try_for_each(&mut exchange)?;
+        let after = ALLOCATIONS.load(Ordering::SeqCst);
+        exchange(103)?;
+        exchange(104)?;
+        comm.barrier()?;
+        Ok(after - before)
+    })
+    .unwrap();
+    counts[0]
+}
+
 #[test]
 fn exchanges_allocate_nothing_after_the_first_call() {
     let nothing = ALLOCATIONS.load(Ordering::SeqCst);
@@ -109,6 +144,7 @@ fn exchanges_allocate_nothing_after_the_first_call() {
     assert!(ALLOCATIONS.load(Ordering::SeqCst) > nothing, "the counter does not count");
     for ranks in [1, 2, 3] {
         assert_eq!(allocations_of_plans(ranks), 0, "plans of {ranks} ranks");
+        assert_eq!(allocations_of_plans_at_addresses(ranks), 0, "plans at addresses of {ranks} ranks");
         for (path, borrowed) in
             [(DataPath::Quickest, false), (DataPath::Messages, false), (DataPath::Quickest, true)]
         {

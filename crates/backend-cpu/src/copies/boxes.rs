@@ -1,24 +1,25 @@
 //! Copies between strided boxes, with or without a change of sign.
 
-use haloport_core::device::{BoxCopy, SignChange};
+use haloport_core::device::{BoxCopy, Pointer, SignChange};
 
 use crate::copies::lines::{copy_line, copy_rows, for_each_line, match_run_bytes, step};
 use crate::copies::stores::Store;
 
-/// Runs a box copy on the calling thread.
+/// Runs a box copy on the calling thread, between the given `ends`: the addresses of its first element in the source
+/// and in the target.
 ///
 /// # Safety
 /// As for [`List::run`](crate::copies::list::List::run), and the caller finishes the store.
-pub(crate) unsafe fn run_box<S: Store>(copy: &BoxCopy) {
+pub(crate) unsafe fn run_box<S: Store>(copy: &BoxCopy, ends: (Pointer, Pointer)) {
     if let Some(change) = copy.sign_change() {
         // SAFETY: the caller's promise.
-        return unsafe { run_negated(copy, change) };
+        return unsafe { run_negated(copy, ends, change) };
     }
     // The size of a run is known before the loops.
     macro_rules! run {
         ($copy_line:expr) => {
             // SAFETY: the line lies within the box, which the caller promised.
-            for_each_line(copy, |source, target, line| unsafe { $copy_line(source, target, line) })
+            for_each_line(copy, ends, |source, target, line| unsafe { $copy_line(source, target, line) })
         };
     }
     match_run_bytes!(copy.run_bytes(), N => run!(copy_line::<S, N>),
@@ -29,12 +30,12 @@ pub(crate) unsafe fn run_box<S: Store>(copy: &BoxCopy) {
 ///
 /// # Safety
 /// As for [`run_box`].
-unsafe fn run_negated(copy: &BoxCopy, change: SignChange) {
+unsafe fn run_negated(copy: &BoxCopy, ends: (Pointer, Pointer), change: SignChange) {
     macro_rules! run {
         ($number:ty, $negated:expr) => {
             // SAFETY: the caller's promise.
             unsafe {
-                negate(copy, |bytes| {
+                negate(copy, ends, |bytes| {
                     let negated: fn($number) -> $number = $negated;
                     negated(<$number>::from_ne_bytes(bytes)).to_ne_bytes()
                 })
@@ -58,9 +59,13 @@ unsafe fn run_negated(copy: &BoxCopy, change: SignChange) {
 /// # Safety
 /// As for [`run_negated`].
 #[inline(always)]
-unsafe fn negate<const N: usize>(copy: &BoxCopy, negated: impl Fn([u8; N]) -> [u8; N]) {
+unsafe fn negate<const N: usize>(
+    copy: &BoxCopy,
+    ends: (Pointer, Pointer),
+    negated: impl Fn([u8; N]) -> [u8; N],
+) {
     let numbers = copy.run_bytes() / N;
-    for_each_line(copy, |source, target, line| {
+    for_each_line(copy, ends, |source, target, line| {
         for point in 0..line.extent {
             let (source, target) = step(source, target, line, point);
             let (from, to) = (source.as_ptr().cast::<[u8; N]>(), target.as_ptr().cast::<[u8; N]>());

@@ -5,16 +5,20 @@ use haloport_core::device::{BoxCopy, CopyAxis, MAX_COPY_AXES, Pointer};
 use crate::copies::stores::Store;
 
 /// Calls `visit` for every line along the innermost axis: with the addresses of its first element on both sides, and
-/// the axis.
+/// the axis. `ends` are the addresses of the first element of the box.
 #[inline(always)]
-pub(crate) fn for_each_line(copy: &BoxCopy, mut visit: impl FnMut(Pointer, Pointer, &CopyAxis)) {
+pub(crate) fn for_each_line(
+    copy: &BoxCopy,
+    ends: (Pointer, Pointer),
+    mut visit: impl FnMut(Pointer, Pointer, &CopyAxis),
+) {
     let point = CopyAxis { extent: 1, source_stride: 0, target_stride: 0 };
     let mut axes = [point; MAX_COPY_AXES];
     let given = copy.axes();
     axes[MAX_COPY_AXES - given.len()..].copy_from_slice(given);
     let [a, b, c, d, line] = axes;
     for ia in 0..a.extent {
-        let (source, target) = step(copy.source(), copy.target(), &a, ia);
+        let (source, target) = step(ends.0, ends.1, &a, ia);
         for ib in 0..b.extent {
             let (source, target) = step(source, target, &b, ib);
             for ic in 0..c.extent {

@@ -52,14 +52,6 @@ impl CpuCopies {
         CpuCopies { through, past: past.map(|list| (list, WritingChoice::default())) }
     }
 
-    /// Moves every copy with the blocks of memory that it is anchored to.
-    pub(crate) fn relocate(&mut self, from: &[Pointer], to: &[Pointer]) {
-        self.through.relocate(from, to);
-        if let Some((past, _)) = &mut self.past {
-            past.relocate(from, to);
-        }
-    }
-
     /// Calls `run` once, with the list to run now.
     pub(crate) fn run_by(&self, run: impl FnOnce(&List)) {
         match &self.past {
@@ -95,28 +87,18 @@ impl List {
         List { items: pair_up(cut), parallel, writing }
     }
 
-    fn relocate(&mut self, from: &[Pointer], to: &[Pointer]) {
-        for item in &mut self.items {
-            match item {
-                Item::Box(copy, _) => copy.relocate(from, to),
-                Item::Sweep(sweep) => sweep.relocate(from, to),
-                Item::Rows(copy) => copy.relocate(from, to),
-            }
-        }
-    }
-
-    /// Runs some copies of the list on the calling thread.
+    /// Runs some copies of the list on the calling thread. Block `k`, to which copies are anchored, begins at `bases[k]`.
     ///
     /// # Safety
     /// The sources are readable and the targets writable over all of each copy, and do not overlap. Meanwhile no other
     /// thread writes the sources or accesses the targets.
-    pub(crate) unsafe fn run(&self, items: &[Item]) {
+    pub(crate) unsafe fn run(&self, items: &[Item], bases: &[Pointer]) {
         for item in items {
             // SAFETY: the caller's promise.
             unsafe {
                 match item.writing() {
-                    Writing::Plain => item.run::<Plain>(),
-                    Writing::PastCaches => item.run::<PastCaches>(),
+                    Writing::Plain => item.run::<Plain>(bases),
+                    Writing::PastCaches => item.run::<PastCaches>(bases),
                 }
             }
         }
@@ -144,13 +126,13 @@ impl Item {
     ///
     /// # Safety
     /// As for [`List::run`], and the caller finishes the store.
-    unsafe fn run<S: Store>(&self) {
+    unsafe fn run<S: Store>(&self, bases: &[Pointer]) {
         // SAFETY: the caller's promise.
         unsafe {
             match self {
-                Item::Box(copy, _) => run_box::<S>(copy),
-                Item::Sweep(sweep) => sweep.run::<S>(),
-                Item::Rows(copy) => copy.run::<S>(),
+                Item::Box(copy, _) => run_box::<S>(copy, copy.ends(bases)),
+                Item::Sweep(sweep) => sweep.run::<S>(bases),
+                Item::Rows(copy) => copy.run::<S>(bases),
             }
         }
     }

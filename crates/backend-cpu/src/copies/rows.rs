@@ -79,24 +79,20 @@ impl RowCopy {
         RowCopy { copy, order, writing, ahead: (runs > FETCHED_LINES).then_some(ahead) }
     }
 
-    /// Moves the rows with the blocks of memory that they are anchored to.
-    pub(crate) fn relocate(&mut self, from: &[Pointer], to: &[Pointer]) {
-        self.copy.relocate(from, to);
-    }
-
-    /// Runs the copy on the calling thread.
+    /// Runs the copy on the calling thread. Block `k`, to which it is anchored, begins at `bases[k]`.
     ///
     /// # Safety
     /// As for [`run_box`], for every row.
-    pub(crate) unsafe fn run<S: Store>(&self) {
+    pub(crate) unsafe fn run<S: Store>(&self, bases: &[Pointer]) {
         let row = self.copy.row();
+        let ends = row.ends(bases);
         let (sources, targets) = (self.copy.source(), self.copy.target());
         if matches!(self.order, Order::RowByRow) {
             for position in 0..self.copy.rows() {
-                let source = sources.index(position) as isize * sources.stride;
-                let target = targets.index(position) as isize * targets.stride;
+                let source = ends.0.offset(sources.index(position) as isize * sources.stride);
+                let target = ends.1.offset(targets.index(position) as isize * targets.stride);
                 // SAFETY: the caller promised every row.
-                unsafe { run_box::<S>(&row.moved(source, target)) };
+                unsafe { run_box::<S>(row, (source, target)) };
             }
             return;
         }
@@ -104,12 +100,12 @@ impl RowCopy {
         // SAFETY: the caller's promise; the sizes are equal.
         unsafe {
             match row.run_bytes() {
-                1 => self.points::<S, 1>(),
-                2 => self.points::<S, 2>(),
-                4 => self.points::<S, 4>(),
-                8 => self.points::<S, 8>(),
-                16 => self.points::<S, 16>(),
-                _ => self.points::<S, 0>(),
+                1 => self.points::<S, 1>(ends),
+                2 => self.points::<S, 2>(ends),
+                4 => self.points::<S, 4>(ends),
+                8 => self.points::<S, 8>(ends),
+                16 => self.points::<S, 16>(ends),
+                _ => self.points::<S, 0>(ends),
             }
         }
     }
@@ -118,8 +114,8 @@ impl RowCopy {
     ///
     /// # Safety
     /// As for [`run`](RowCopy::run).
-    unsafe fn points<S: Store, const N: usize>(&self) {
-        for_each_line(self.copy.row(), |source, target, line| {
+    unsafe fn points<S: Store, const N: usize>(&self, ends: (Pointer, Pointer)) {
+        for_each_line(self.copy.row(), ends, |source, target, line| {
             for point in 0..line.extent {
                 let (source, target) = step(source, target, line, point);
                 // SAFETY: the caller promised every row, and the point lies within the row.

@@ -64,20 +64,16 @@ impl Sweep {
         }
     }
 
-    /// Moves both copies with the blocks of memory that they are anchored to, which are the same for both.
-    pub(crate) fn relocate(&mut self, from: &[Pointer], to: &[Pointer]) {
-        self.first.relocate(from, to);
-    }
-
-    /// Runs both copies on the calling thread.
+    /// Runs both copies on the calling thread. Block `k`, to which they are anchored, begins at `bases[k]`.
     ///
     /// # Safety
     /// As for [`run_box`](crate::copies::boxes::run_box), for both.
-    pub(crate) unsafe fn run<S: Store>(&self) {
+    pub(crate) unsafe fn run<S: Store>(&self, bases: &[Pointer]) {
+        let ends = self.first.ends(bases);
         macro_rules! run {
             ($copy_line:expr) => {
                 // SAFETY: the line lies within both boxes, which the caller promised.
-                for_each_line(&self.first, |source, target, line| unsafe {
+                for_each_line(&self.first, ends, |source, target, line| unsafe {
                     $copy_line(self, source, target, line)
                 })
             };

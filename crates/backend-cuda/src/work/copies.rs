@@ -4,7 +4,9 @@ use std::ptr;
 use std::sync::Arc;
 
 use cudarc::driver::sys::{CUDA_MEMCPY2D, CUDA_MEMCPY3D, CUdeviceptr, CUmemorytype};
-use haloport_core::device::dialect::{COPIES, COPY_GROUP_THREADS, CopyEntry, CopyTable, entry_of_box};
+use haloport_core::device::dialect::{
+    COPIES, COPY_GROUP_THREADS, CopyBases, CopyEntry, CopyTable, entry_of_box,
+};
 use haloport_core::device::{BoxCopy, Buffer, CopyItem, DeviceError, MemoryKind, Pointer};
 
 use crate::driver::context::call;
@@ -13,7 +15,7 @@ use crate::memory::buffer::CudaBuffer;
 use crate::opened::Opened;
 use crate::program::loaded::Function;
 use crate::streams::stream::CudaStream;
-use crate::work::kernels::{Arguments, Grid, enqueue, enqueue_at};
+use crate::work::kernels::{Grid, enqueue_at};
 
 /// The bytes that a group of threads copies: a few words of 16 bytes per thread.
 const GROUP_TILE_BYTES: usize = COPY_GROUP_THREADS * 16 * 4;
@@ -24,56 +26,35 @@ const LEAST_ROW_BYTES: usize = 256;
 /// The largest distance between rows, in bytes, that the copy engines of every device accept.
 const MOST_PITCH_BYTES: usize = i32::MAX as usize;
 
-/// A list of copies, run by one launch: its entries are in a table in device memory.
+/// A list of copies, run by one launch: its entries are in a table in device memory. A list that is anchored to many
+/// blocks has several.
 #[derive(Debug)]
 pub struct CudaCopies {
-    /// `None` if there is nothing to copy.
-    launch: Option<Launch>,
-    /// The copies from which the table is built again when the list moves; empty if the list never moves.
-    moving: Vec<CopyItem>,
+    launches: Vec<Launch>,
 }
 
 #[derive(Debug)]
 struct Launch {
     function: Function,
     grid: Grid,
-    arguments: Arguments,
+    /// The entries, the tiles, and the number of tiles.
+    arguments: [u64; 3],
+    blocks: Vec<u32>,
     _table: CudaBuffer,
 }
 
 impl CudaCopies {
     pub(crate) fn new(opened: &Arc<Opened>, items: Vec<CopyItem>) -> Result<CudaCopies, DeviceError> {
-        let table = CopyTable::new(&items, GROUP_TILE_BYTES);
-        let launch = if table.tiles() > 0 { Some(Launch::new(opened, &table)?) } else { None };
-        let moving = if items.iter().any(CopyItem::is_anchored) { items } else { Vec::new() };
-        Ok(CudaCopies { launch, moving })
-    }
-
-    /// See [`Device::relocate_copies`](haloport_core::device::Device::relocate_copies). The width of words depends on
-    /// the addresses, so the table is built again.
-    pub(crate) fn relocate(
-        &mut self,
-        opened: &Arc<Opened>,
-        from: &[Pointer],
-        to: &[Pointer],
-    ) -> Result<(), DeviceError> {
-        if self.moving.is_empty() {
-            return Ok(());
-        }
-        let mut items = std::mem::take(&mut self.moving);
-        items.iter_mut().for_each(|item| item.relocate(from, to));
-        *self = CudaCopies::new(opened, items)?;
-        Ok(())
+        let tables = CopyTable::all(&items, GROUP_TILE_BYTES);
+        let launches = tables.iter().map(|table| Launch::new(opened, table)).collect::<Result<_, _>>()?;
+        Ok(CudaCopies { launches })
     }
 
     /// # Safety
     /// As for [`Device::run_copies`](haloport_core::device::Device::run_copies).
-    pub(crate) unsafe fn run(&self, stream: &CudaStream) -> Result<(), DeviceError> {
-        match &self.launch {
-            // SAFETY: the caller's promise; the table lives as long as the list.
-            Some(launch) => unsafe { enqueue(&launch.function, launch.grid, &launch.arguments, stream) },
-            None => Ok(()),
-        }
+    pub(crate) unsafe fn run(&self, bases: &[Pointer], stream: &CudaStream) -> Result<(), DeviceError> {
+        // SAFETY: the caller's promise.
+        self.launches.iter().try_for_each(|launch| unsafe { launch.run(bases, stream) })
     }
 }
 
@@ -94,9 +75,26 @@ impl Launch {
         Ok(Launch {
             function: copy_function(opened, "copy_words")?,
             grid: Grid { groups: [table.tiles(), 1, 1], threads: [COPY_GROUP_THREADS, 1, 1] },
-            arguments: Arguments::new(vec![entries, tiles, table.tiles() as u64]),
+            arguments: [entries, tiles, table.tiles() as u64],
+            blocks: table.blocks().to_vec(),
             _table: memory,
         })
+    }
+
+    /// # Safety
+    /// As for [`CudaCopies::run`].
+    unsafe fn run(&self, bases: &[Pointer], stream: &CudaStream) -> Result<(), DeviceError> {
+        let mut bases = CopyBases::new(&self.blocks, bases);
+        let [mut entries, mut tiles, mut count] = self.arguments;
+        let mut addresses = [
+            (&raw mut entries).cast(),
+            (&raw mut tiles).cast(),
+            (&raw mut count).cast(),
+            (&raw mut bases).cast(),
+        ];
+        // SAFETY: the caller's promise; the arguments are those of `copy_words`, and the table lives as long as the
+        // list.
+        unsafe { enqueue_at(&self.function, self.grid, addresses.as_mut_ptr(), stream) }
     }
 }
 

@@ -53,7 +53,7 @@ fn everything(recording: &Recording) -> Result<(), Failure> {
         device.fill(memory.pointer(), &[1, 2, 3, 4], 16, &stream)?;
         device.fill(memory.pointer(), &[1, 2, 3, 4, 5, 6, 7, 8], 16, &stream)?;
         let list = device.bind_copies(vec![CopyItem::Box(copy)], NextReader::Here)?;
-        device.run_copies(&list, &stream)?;
+        device.run_copies(&list, &[], &stream)?;
         let kernel = device.compile(&KERNEL)?;
         let arguments = [KernelArgument::Pointer(memory.pointer()), KernelArgument::I64(8)];
         let launch = device.bind(&kernel, LaunchConfig::linear(8), &arguments)?;

@@ -1,9 +1,9 @@
 //! Copies of boxes and of indexed rows.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
-use haloport_core::device::dialect::{COPIES, COPY_GROUP_THREADS, CopyTable, entry_of_box};
-use haloport_core::device::{BoxCopy, Buffer, CopyItem, DeviceError, MemoryKind, Pointer};
+use haloport_core::device::dialect::{COPIES, COPY_GROUP_THREADS, CopyBases, CopyTable, entry_of_box};
+use haloport_core::device::{Anchors, BoxCopy, Buffer, CopyItem, DeviceError, MemoryKind, Pointer};
 
 use super::launch::{NdRange, enqueue, set_address, set_value};
 use super::program;
@@ -27,22 +27,32 @@ const THREADS_PER_PROCESSOR: usize = 4;
 /// Size in bytes of a tile for a group of threads of a GPU: four words of 16 bytes for each thread.
 const GROUP_TILE_BYTES: usize = COPY_GROUP_THREADS * 16 * 4;
 
-/// A list of copies, run as one launch: all its entries are in a table in device memory.
+/// A list of copies, run as one launch: all its entries are in a table in device memory. A list that is anchored to
+/// many blocks has several.
 #[derive(Debug)]
 pub struct SyclCopies {
     opened: Arc<Opened>,
-    division: Division,
-    /// `None` if there is nothing to copy.
-    launch: Option<Launch>,
-    /// The items from which the table is made again when the list is relocated; empty for a list that cannot be.
-    items: Vec<CopyItem>,
+    launches: Vec<Launch>,
 }
 
 #[derive(Debug)]
 struct Launch {
-    kernel: KernelHandle,
+    /// Locked while its arguments are set and it is put into a queue.
+    placed: Mutex<Placed>,
     range: NdRange,
+    /// The number of the argument with the begins of blocks.
+    bases_argument: usize,
+    blocks: Vec<u32>,
+    /// The addresses of the fixed ends, if there are blocks: the driver is told all memory that a kernel reaches.
+    fixed_ends: Vec<Pointer>,
     _table: SyclBuffer,
+}
+
+/// The kernel of a list, with the begins of its blocks as arguments.
+#[derive(Debug)]
+struct Placed {
+    kernel: KernelHandle,
+    bases: CopyBases,
 }
 
 /// The division of a list among the threads of a device.
@@ -71,33 +81,17 @@ impl SyclCopies {
             Division::Lines => (total / most_threads(opened)).max(LEAST_TILE_BYTES),
             Division::Words => GROUP_TILE_BYTES,
         };
-        let table = CopyTable::new(&items, tile_bytes);
-        let launch =
-            if table.tiles() > 0 { Some(Launch::new(opened, &items, &table, division)?) } else { None };
-        let items = if items.iter().any(CopyItem::is_anchored) { items } else { Vec::new() };
-        Ok(SyclCopies { opened: Arc::clone(opened), division, launch, items })
-    }
-
-    /// See [`Device::relocate_copies`](haloport_core::device::Device::relocate_copies). The table is made again, since
-    /// the width of words depends on the addresses.
-    pub(crate) fn relocate(&mut self, from: &[Pointer], to: &[Pointer]) -> Result<(), DeviceError> {
-        if self.items.is_empty() {
-            return Ok(());
-        }
-        let mut items = std::mem::take(&mut self.items);
-        items.iter_mut().for_each(|item| item.relocate(from, to));
-        *self = SyclCopies::new(&Arc::clone(&self.opened), items, self.division)?;
-        Ok(())
+        let tables = CopyTable::all(&items, tile_bytes);
+        let launch = |table| Launch::new(opened, &items, table, division);
+        let launches = tables.iter().map(launch).collect::<Result<_, _>>()?;
+        Ok(SyclCopies { opened: Arc::clone(opened), launches })
     }
 
     /// # Safety
     /// As for [`Device::run_copies`](haloport_core::device::Device::run_copies).
-    pub(crate) unsafe fn run(&self, stream: &SyclStream) -> Result<(), DeviceError> {
-        match &self.launch {
-            // SAFETY: the caller's promise; the table lives as long as the list.
-            Some(launch) => unsafe { enqueue(&self.opened, &launch.kernel, launch.range, stream) },
-            None => Ok(()),
-        }
+    pub(crate) unsafe fn run(&self, bases: &[Pointer], stream: &SyclStream) -> Result<(), DeviceError> {
+        // SAFETY: the caller's promise.
+        self.launches.iter().try_for_each(|launch| unsafe { launch.run(&self.opened, bases, stream) })
     }
 }
 
@@ -114,8 +108,8 @@ impl Launch {
         // SAFETY: the buffer is as long as the table, and the copy is complete when the call returns.
         unsafe { copy(&setup, (address(&bytes), memory.pointer()), bytes.len(), true)? };
 
-        let total: usize = items.iter().map(CopyItem::bytes).sum();
-        let threads = (total / LEAST_THREAD_BYTES).min(most_threads(opened)).clamp(1, table.tiles());
+        let most = table.copied_bytes() / LEAST_THREAD_BYTES;
+        let threads = most.min(most_threads(opened)).clamp(1, table.tiles());
         let (name, global, group) = match division {
             Division::Lines => ("copy_lines", threads, 1),
             Division::Words => ("copy_words", table.tiles() * COPY_GROUP_THREADS, COPY_GROUP_THREADS),
@@ -129,17 +123,54 @@ impl Launch {
         if division == Division::Lines {
             set_value(opened, &mut kernel, 3, &(threads as i64))?;
         }
-        let ends = items.iter().flat_map(|item| {
-            let row = match item {
-                CopyItem::Box(copy) => copy,
-                CopyItem::Indexed(copy) => copy.row(),
-            };
-            [row.source(), row.target()]
-        });
-        declare_reached(opened, &mut kernel, ends)?;
+        let bases_argument = if division == Division::Lines { 4 } else { 3 };
+        let bases = CopyBases::new(&[], &[]);
+        set_value(opened, &mut kernel, bases_argument, &bases)?;
+        let mut fixed_ends: Vec<Pointer> = items.iter().flat_map(fixed_ends).collect();
+        declare_reached(opened, &mut kernel, fixed_ends.iter().copied())?;
+        if table.blocks().is_empty() {
+            fixed_ends.clear();
+        }
         let range = NdRange { global: [global, 1, 1], group: [group, 1, 1] };
-        Ok(Launch { kernel, range, _table: memory })
+        let placed = Mutex::new(Placed { kernel, bases });
+        Ok(Launch {
+            placed,
+            range,
+            bases_argument,
+            blocks: table.blocks().to_vec(),
+            fixed_ends,
+            _table: memory,
+        })
     }
+
+    /// # Safety
+    /// As for [`SyclCopies::run`].
+    unsafe fn run(&self, opened: &Opened, bases: &[Pointer], stream: &SyclStream) -> Result<(), DeviceError> {
+        let mut placed = self.placed.lock().unwrap_or_else(PoisonError::into_inner);
+        let Placed { kernel, bases: last } = &mut *placed;
+        if !self.blocks.is_empty() {
+            let now = CopyBases::new(&self.blocks, bases);
+            if now != *last {
+                set_value(opened, kernel, self.bases_argument, &now)?;
+                let begins = self.blocks.iter().filter_map(|block| bases.get(*block as usize));
+                declare_reached(opened, kernel, self.fixed_ends.iter().chain(begins).copied())?;
+                *last = now;
+            }
+        }
+        // SAFETY: the caller's promise; the driver copies the arguments, and the table lives as long as the list.
+        unsafe { enqueue(opened, kernel, self.range, stream) }
+    }
+}
+
+/// The addresses of the ends of a copy that are not anchored to a block.
+fn fixed_ends(item: &CopyItem) -> impl Iterator<Item = Pointer> {
+    let row = match item {
+        CopyItem::Box(copy) => copy,
+        CopyItem::Indexed(copy) => copy.row(),
+    };
+    let Anchors { source, target } = row.anchors();
+    let ends = [(row.source(), source), (row.target(), target)];
+    ends.into_iter().filter_map(|(end, block)| block.is_none().then_some(end))
 }
 
 /// Puts one copy of a box into a stream.

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use haloport_core::device::{BoxCopy, CopyAxis, CopyRows, Device, DeviceError, IndexedCopy, Pointer};
+use haloport_core::device::{
+    Anchors, BoxCopy, CopyAxis, CopyRows, Device, DeviceError, IndexedCopy, Pointer,
+};
 use rand::RngExt;
 use rand::rngs::StdRng;
 use rand::seq::SliceRandom;
@@ -56,6 +58,17 @@ impl BoxCase {
 
     pub(super) fn source<D: Device>(&self, device: &D) -> Result<D::Buffer, DeviceError> {
         upload_bytes(device, &random_bytes(self.seed, self.source_bytes))
+    }
+
+    /// The source behind `before` other bytes.
+    pub(super) fn source_behind<D: Device>(
+        &self,
+        device: &D,
+        before: usize,
+    ) -> Result<D::Buffer, DeviceError> {
+        let mut bytes = vec![BACKGROUND; before];
+        bytes.extend(random_bytes(self.seed, self.source_bytes));
+        upload_bytes(device, &bytes)
     }
 
     pub(super) fn target<D: Device>(&self, device: &D) -> Result<D::Buffer, DeviceError> {
@@ -152,9 +165,12 @@ impl Gather {
         upload_bytes(device, &vec![BACKGROUND; self.target.bytes])
     }
 
-    pub(super) fn copy(&self, source: Pointer, target: Pointer) -> Result<IndexedCopy, DeviceError> {
+    pub(super) fn copy(
+        &self,
+        (source, target, anchors): (Pointer, Pointer, Anchors),
+    ) -> Result<IndexedCopy, DeviceError> {
         let first = |side: &GatherSide, pointer: Pointer| pointer.offset(side.begin as isize);
-        let row = self.row.copy(first(&self.source, source), first(&self.target, target))?;
+        let row = self.row.copy(first(&self.source, source), first(&self.target, target))?.anchored(anchors);
         let rows = |side: &GatherSide| CopyRows { stride: side.stride, indices: side.indices.clone() };
         IndexedCopy::new(row, self.rows, rows(&self.source), rows(&self.target))
     }

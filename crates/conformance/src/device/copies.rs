@@ -1,9 +1,13 @@
 //! Copies and fills, called one by one, and lists of bound copies.
 
-use haloport_core::device::{Anchors, Buffer, CopyItem, Device, MemoryKind, NextReader, Priority};
-use rand::SeedableRng;
+use haloport_core::device::{
+    Anchors, BoxCopy, Buffer, CopyItem, Device, DeviceError, MemoryKind, NextReader, Pointer, Priority,
+};
 use rand::rngs::StdRng;
+use rand::seq::SliceRandom;
+use rand::{RngExt, SeedableRng};
 
+use super::blocks::{Ends, in_block};
 use super::bytes::{random_bytes, read_on};
 use super::cases::{BACKGROUND, BoxCase, Gather};
 use crate::{Failure, ensure};
@@ -40,40 +44,73 @@ pub(super) fn writes<D: Device>(device: &D) -> Result<(), Failure> {
     Ok(())
 }
 
-/// A bound list whose ends move to other memory, one at a time.
+/// A bound list whose ends are elsewhere in each run. All runs are put into the stream before the first result is read.
 pub(super) fn moved_copies<D: Device>(device: &D) -> Result<(), Failure> {
     let stream = device.create_stream(Priority::Normal)?;
     let mut random = StdRng::seed_from_u64(6);
     for number in 0..20 {
         let case = BoxCase::random(&mut random, 6);
-        let (source, target) = (case.source(device)?, case.target(device)?);
-        let copy = case.copy(source.pointer(), target.pointer())?;
-        let copy = copy.anchored(Anchors { source: Some(0), target: Some(1) });
-        let mut list = device.bind_copies(vec![CopyItem::Box(copy)], NextReader::Here)?;
-        let (other_source, other_target) = (case.source(device)?, case.target(device)?);
-        let mut from = [source.pointer(), target.pointer()];
-        for to in [
-            [other_source.pointer(), other_target.pointer()],
-            [source.pointer(), other_target.pointer()],
-            [other_source.pointer(), target.pointer()],
-        ] {
-            // SAFETY: the last run is done, since its target was read.
-            unsafe { device.relocate_copies(&mut list, &from, &to)? };
-            from = to;
+        // Blocks begin before, in, or behind the memory of the case.
+        let inset = |random: &mut StdRng| random.random_range(-4..4i32) as isize * [1, 4, 16][number % 3];
+        let (source_inset, target_inset) = (inset(&mut random), inset(&mut random));
+        let copy = case.copy(in_block(source_inset), in_block(target_inset))?;
+        let copy = copy.anchored(Anchors { source: Some(1), target: Some(0) });
+        let list = device.bind_copies(vec![CopyItem::Box(copy)], NextReader::Here)?;
+        // Memory with any alignment.
+        let mut runs = Vec::new();
+        for shift in [0, 1, 8, 0, 4] {
+            let source = case.source_behind(device, shift)?;
+            let target = device.allocate(case.target_bytes + shift, MemoryKind::Device)?;
+            // SAFETY: the range is that of the buffer, which lives until the reads have returned.
+            unsafe { device.fill(target.pointer(), &[BACKGROUND], case.target_bytes + shift, &stream)? };
+            runs.push((shift as isize, source, target));
+        }
+        for (shift, source, target) in &runs {
+            let bases = [
+                target.pointer().offset(shift - target_inset),
+                source.pointer().offset(shift - source_inset),
+            ];
             // SAFETY: the copies stay within their buffers, which live until the reads have returned.
-            unsafe {
-                for target in [&target, &other_target] {
-                    device.fill(target.pointer(), &[BACKGROUND], case.target_bytes, &stream)?;
-                }
-                device.run_copies(&list, &stream)?;
-            }
-            for (is_written, at) in [target.pointer(), other_target.pointer()].map(|at| (at == to[1], at)) {
-                let found = read_on(device, at, case.target_bytes, &stream)?;
-                let expected = if is_written { case.expected() } else { vec![BACKGROUND; case.target_bytes] };
-                ensure!(found == expected, "moved list {number} is wrong: {case:?}");
-            }
+            unsafe { device.run_copies(&list, &bases, &stream)? };
+        }
+        for (run, (shift, _, target)) in runs.iter().enumerate() {
+            let found = read_on(device, target.pointer().offset(*shift), case.target_bytes, &stream)?;
+            ensure!(found == case.expected(), "run {run} of list {number} is wrong: {case:?}");
         }
     }
+    many_blocks(device, &mut random)
+}
+
+/// A list of copies between more blocks than one launch may have.
+fn many_blocks<D: Device>(device: &D, random: &mut StdRng) -> Result<(), Failure> {
+    const BLOCKS: usize = 150;
+    const BYTES: usize = 24;
+    let stream = device.create_stream(Priority::Normal)?;
+    let begin = in_block(0);
+    let items = (0..BLOCKS as u32).map(|block| {
+        let anchors = Anchors { source: Some(block), target: Some(BLOCKS as u32 + block) };
+        Ok(CopyItem::Box(BoxCopy::new(begin, begin, BYTES, &[])?.anchored(anchors)))
+    });
+    let list = device.bind_copies(items.collect::<Result<_, DeviceError>>()?, NextReader::Here)?;
+    let values = random_bytes(9, BLOCKS * BYTES);
+    let (from, to) = (
+        device.allocate(values.len(), MemoryKind::Device)?,
+        device.allocate(values.len(), MemoryKind::Device)?,
+    );
+    let mut order: Vec<usize> = (0..BLOCKS).collect();
+    order.shuffle(random);
+    let at = |buffer: &D::Buffer, place: usize| buffer.pointer().offset((place * BYTES) as isize);
+    let bases: Vec<Pointer> =
+        order.iter().map(|place| at(&from, *place)).chain((0..BLOCKS).map(|place| at(&to, place))).collect();
+    // SAFETY: every block lies in its buffer, which lives until the read has returned.
+    unsafe {
+        device.write(&values, from.pointer(), &stream)?;
+        device.run_copies(&list, &bases, &stream)?;
+    }
+    let found = read_on(device, to.pointer(), values.len(), &stream)?;
+    let expected: Vec<u8> =
+        order.iter().flat_map(|place| &values[place * BYTES..(place + 1) * BYTES]).copied().collect();
+    ensure!(found == expected, "copies between {BLOCKS} blocks are wrong");
     Ok(())
 }
 
@@ -150,7 +187,7 @@ fn bound_copies_of<D: Device>(device: &D, seed: u64, count: usize, extent: usize
                 for (case, (_, target)) in cases.iter().zip(&buffers) {
                     device.fill(target.pointer(), &[BACKGROUND], case.target_bytes, &stream)?;
                 }
-                device.run_copies(&list, &stream)?;
+                device.run_copies(&list, &[], &stream)?;
             }
             for (number, (case, (_, target))) in cases.iter().zip(&buffers).enumerate() {
                 let found = read_on(device, target.pointer(), case.target_bytes, &stream)?;
@@ -163,7 +200,7 @@ fn bound_copies_of<D: Device>(device: &D, seed: u64, count: usize, extent: usize
     }
     let empty = device.bind_copies(Vec::new(), NextReader::Here)?;
     // SAFETY: an empty list touches nothing.
-    unsafe { device.run_copies(&empty, &stream)? };
+    unsafe { device.run_copies(&empty, &[], &stream)? };
     Ok(())
 }
 
@@ -187,10 +224,11 @@ fn indexed_copies_of<D: Device>(
     for round in 0..8 {
         let mut buffers = Vec::new();
         let mut items = Vec::new();
+        let mut ends = Ends::new(round % 4 > 1);
         for _ in 0..count {
             let gather = Gather::random(&mut random, 1 + round % 4, most_bytes);
             let (source, target) = (gather.source(device)?, gather.target(device)?);
-            items.push(CopyItem::Indexed(gather.copy(source.pointer(), target.pointer())?));
+            items.push(CopyItem::Indexed(gather.copy(ends.of(source.pointer(), target.pointer()))?));
             buffers.push((gather, source, target));
         }
         let list = device.bind_copies(items, reader_of(round))?;
@@ -200,7 +238,7 @@ fn indexed_copies_of<D: Device>(
                 for (gather, _, target) in &buffers {
                     device.fill(target.pointer(), &[BACKGROUND], gather.target.bytes, &stream)?;
                 }
-                device.run_copies(&list, &stream)?;
+                device.run_copies(&list, &ends.bases, &stream)?;
             }
             for (number, (gather, _, target)) in buffers.iter().enumerate() {
                 let found = read_on(device, target.pointer(), gather.target.bytes, &stream)?;

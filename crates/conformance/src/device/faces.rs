@@ -41,7 +41,7 @@ pub(super) fn faces<D: Device>(device: &D) -> Result<(), Failure> {
         let list = device.bind_copies(items, reader_of(round))?;
         // SAFETY: every item stays within its block, which lives until the reads have returned; halos are written,
         // other elements read.
-        unsafe { device.run_copies(&list, &stream)? };
+        unsafe { device.run_copies(&list, &[], &stream)? };
         for (number, (block, buffer)) in blocks.iter().zip(&memory).enumerate() {
             let found = read_on(device, buffer.pointer(), block.bytes(), &stream)?;
             ensure!(found == block.expected(), "block {number} of list {round} is wrong: {block:?}");

@@ -4,11 +4,12 @@
 //! - `copies`, `faces`, `signs`: copies, alone and in lists, with random `cases`;
 //! - `kernels`, `elements`: kernels, their arguments and element types;
 //! - `order`, `slow`: what is asynchronous and what waits, shown with a slow kernel;
-//! - `bytes`: bytes to a device and back;
+//! - `bytes`: bytes to a device and back; `blocks`: blocks of memory that copies are anchored to;
 //! - `programs`: a kernel for backends that load others than sources;
 //! - `refused`: calls of a capability that the device does not have;
 //! - `nvrtc`: whether CUDA's compiler takes kernels, which needs no device.
 
+mod blocks;
 mod bytes;
 mod cases;
 mod copies;

@@ -8,6 +8,7 @@ use haloport_core::device::{
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
+use super::blocks::Ends;
 use super::bytes::{random_bytes, read_on, upload_bytes};
 use super::cases::BoxCase;
 use crate::{Failure, ensure};
@@ -35,18 +36,20 @@ pub(super) fn sign_changes<D: Device>(device: &D) -> Result<(), Failure> {
         }
         let mut items = Vec::new();
         let mut buffers = Vec::new();
+        let mut ends = Ends::new(round % 2 > 0);
         for case in &cases {
             let source = upload_bytes(device, &case.source())?;
             let targets = [case.case.target(device)?, case.case.target(device)?];
             let copy = |target: &D::Buffer| case.copy(source.pointer(), target.pointer());
-            items.push(CopyItem::Box(copy(&targets[0])?));
+            let (from, to, anchors) = ends.of(source.pointer(), targets[0].pointer());
+            items.push(CopyItem::Box(case.copy(from, to)?.anchored(anchors)));
             // SAFETY: the case stays within its buffers, which live until the reads have returned.
             unsafe { device.copy_box(&copy(&targets[1])?, &stream)? };
             buffers.push((source, targets));
         }
         let list = device.bind_copies(items, NextReader::Elsewhere)?;
         // SAFETY: as above.
-        unsafe { device.run_copies(&list, &stream)? };
+        unsafe { device.run_copies(&list, &ends.bases, &stream)? };
         for (case, (_, targets)) in cases.iter().zip(&buffers) {
             let expected = case.expected();
             for (target, how) in targets.iter().zip(["in a list", "alone"]) {

@@ -7,8 +7,7 @@
 use haloport_core::device::{Device, MemoryKind};
 use haloport_core::domain::cubed_sphere::TILES;
 use haloport_core::{
-    BlockLayout, Communicator, Connectivity, Element, ElementType, Field, Grid, Halo, IndexBox, Pattern,
-    Split,
+    AnyField, BlockLayout, Communicator, Connectivity, ElementType, Grid, Halo, IndexBox, Pattern, Split,
 };
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
@@ -117,8 +116,8 @@ fn tiles(random: &mut StdRng, grid: &Grid, ranks: usize) -> Result<Vec<Vec<Index
 impl FieldCase {
     fn new(random: &mut StdRng, axes: usize) -> FieldCase {
         let mut plain = structured::FieldCase::new(random, axes);
-        use ElementType::{U8, U16, U32, U64, U128};
-        let unsigned = matches!(plain.element, U8 | U16 | U32 | U64 | U128);
+        let unsigned = plain.element.sign_change().is_none();
+
         let (y, x) = (axes - 2, axes - 1);
         let choices = [vec![], vec![y, x], vec![x, y], vec![x, y, y, x], vec![1, y, x]];
         // The last one has a component along the levels, so the grid must have levels.
@@ -149,13 +148,18 @@ impl FieldMaker for FieldCase {
         self.plain.memory
     }
 
-    fn build<T: Element, D: Device>(
+    fn build<D: Device>(
         &self,
         device: &D,
         pattern: &Pattern,
         memory: MemoryKind,
-    ) -> Result<Field<T, D>, Failure> {
-        Ok(self.plain.builder(pattern).vector(&self.vector).memory(memory).build(device)?)
+    ) -> Result<AnyField<D>, Failure> {
+        Ok(self
+            .plain
+            .builder(pattern)
+            .vector(&self.vector)
+            .memory(memory)
+            .build_any(device, self.plain.element)?)
     }
 }
 

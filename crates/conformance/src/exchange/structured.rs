@@ -7,8 +7,8 @@
 use haloport_core::device::{Device, MemoryKind};
 use haloport_core::field::FieldBuilder;
 use haloport_core::{
-    BlockLayout, Communicator, ComponentPlace, Connectivity, Element, ElementType, Exchange, Field, Grid,
-    Halo, IndexBox, Pattern,
+    AnyField, BlockLayout, Communicator, ComponentPlace, Connectivity, ElementType, Exchange, Grid, Halo,
+    IndexBox, Pattern,
 };
 use rand::rngs::StdRng;
 use rand::seq::SliceRandom;
@@ -192,8 +192,8 @@ impl FieldCase {
         }
     }
 
-    pub(crate) fn builder<T: Element, D: Device>(&self, pattern: &Pattern) -> FieldBuilder<T, D> {
-        Field::builder(pattern)
+    pub(crate) fn builder<D: Device>(&self, pattern: &Pattern) -> FieldBuilder<u8, D> {
+        AnyField::builder(pattern)
             .components(self.components, self.place)
             .axis_order(&self.order)
             .padding(&self.padding)
@@ -331,13 +331,13 @@ impl FieldMaker for FieldCase {
         self.memory
     }
 
-    fn build<T: Element, D: Device>(
+    fn build<D: Device>(
         &self,
         device: &D,
         pattern: &Pattern,
         memory: MemoryKind,
-    ) -> Result<Field<T, D>, Failure> {
-        Ok(self.builder(pattern).memory(memory).build(device)?)
+    ) -> Result<AnyField<D>, Failure> {
+        Ok(self.builder(pattern).memory(memory).build_any(device, self.element)?)
     }
 }
 

@@ -8,8 +8,7 @@ use std::collections::HashSet;
 
 use haloport_core::device::{Device, MemoryKind};
 use haloport_core::{
-    BlockLayout, Communicator, ComponentPlace, Element, ElementType, Exchange, Field, HaloCells, IndexSet,
-    Pattern,
+    AnyField, BlockLayout, Communicator, ComponentPlace, ElementType, Exchange, HaloCells, IndexSet, Pattern,
 };
 use rand::rngs::StdRng;
 use rand::seq::SliceRandom;
@@ -230,13 +229,13 @@ impl FieldMaker for FieldCase {
         self.memory
     }
 
-    fn build<T: Element, D: Device>(
+    fn build<D: Device>(
         &self,
         device: &D,
         pattern: &Pattern,
         memory: MemoryKind,
-    ) -> Result<Field<T, D>, Failure> {
-        let mut builder = Field::<T, D>::builder(pattern)
+    ) -> Result<AnyField<D>, Failure> {
+        let mut builder = AnyField::builder(pattern)
             .further_axes(&self.further_axes)
             .components(self.components, self.place)
             .axis_order(&self.order)
@@ -245,6 +244,6 @@ impl FieldMaker for FieldCase {
         if let Some(levels) = &self.levels {
             builder = builder.exchanged_levels(levels.clone());
         }
-        Ok(builder.build(device)?)
+        Ok(builder.build_any(device, self.element)?)
     }
 }

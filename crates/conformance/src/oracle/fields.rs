@@ -1,7 +1,7 @@
 //! Fields of a case, of any element type, which fill and verify themselves: in their own memory or in memory that is lent.
 
-use haloport_core::device::Device;
-use haloport_core::{BlockLayout, BorrowedField, Element, Field, FieldSet};
+use haloport_core::device::{Device, Pointer};
+use haloport_core::{AnyField, BlockLayout, BorrowedField, Element, FieldError, FieldLayout, FieldSet};
 
 use super::truth::Described;
 use super::values::{UNTOUCHED, compare, for_each_cell, image, value};
@@ -18,9 +18,19 @@ pub(crate) trait CaseField: FieldSet {
 /// The fields of a case on one rank.
 pub(super) type CaseFields<'m> = Vec<Box<dyn CaseField + 'm>>;
 
-pub(super) struct Owned<'m, T: Element, D: Device> {
+/// The fields of a case on one rank, for a plan to which addresses are passed.
+pub(super) type PlacedFields<'m> = Vec<Box<dyn PlacedField + 'm>>;
+
+pub(super) struct Owned<'m, D: Device> {
     pub(super) described: Described<'m>,
-    pub(super) field: Field<T, D>,
+    pub(super) field: AnyField<D>,
+}
+
+/// A field of a case whose memory is passed to a plan by its addresses.
+pub(super) trait PlacedField: CaseField {
+    fn field_layout(&self, vector: &[usize]) -> Result<FieldLayout, FieldError>;
+    /// The address of each block.
+    fn addresses(&self) -> Result<Vec<Pointer>, FieldError>;
 }
 
 pub(super) struct Borrowed<'m, T: Element, D> {
@@ -29,16 +39,26 @@ pub(super) struct Borrowed<'m, T: Element, D> {
     pub(super) layouts: Vec<BlockLayout>,
 }
 
-haloport_core::field_set!(impl['m, T: Element, D: Device] for Owned<'m, T, D> { field });
+haloport_core::field_set!(impl['m, D: Device] for Owned<'m, D> { field });
 haloport_core::field_set!(impl['m, T: Element, D: Device] for Borrowed<'m, T, D> { field });
 
-impl<T: Element, D: Device> CaseField for Owned<'_, T, D> {
+impl<D: Device> PlacedField for Owned<'_, D> {
+    fn field_layout(&self, vector: &[usize]) -> Result<FieldLayout, FieldError> {
+        let domains = 0..self.field.domain_count();
+        let layouts = domains.map(|domain| self.field.layout(domain).cloned()).collect::<Result<_, _>>()?;
+        FieldLayout::new(self.field.device(), self.field.element(), layouts).with_vector(vector)
+    }
+
+    fn addresses(&self) -> Result<Vec<Pointer>, FieldError> {
+        (0..self.field.domain_count()).map(|domain| self.field.pointer(domain)).collect()
+    }
+}
+
+impl<D: Device> CaseField for Owned<'_, D> {
     fn prepare(&mut self, round: u64) -> Result<(), Failure> {
         for domain in 0..self.field.domain_count() {
             let image = image(&self.described, round, domain, self.field.layout(domain)?, false);
-            let image: Vec<T> =
-                image.chunks_exact(size_of::<T>()).map(bytemuck::pod_read_unaligned).collect();
-            self.field.copy_from(domain, &image)?;
+            self.field.copy_from_bytes(domain, &image)?;
         }
         Ok(())
     }
@@ -47,8 +67,8 @@ impl<T: Element, D: Device> CaseField for Owned<'_, T, D> {
         for domain in 0..self.field.domain_count() {
             let layout = self.field.layout(domain)?;
             let expected = image(&self.described, round, domain, layout, after);
-            let found = self.field.to_vec(domain)?;
-            compare(&self.described, bytemuck::cast_slice(&found), &expected, domain, layout)?;
+            let found = self.field.to_bytes(domain)?;
+            compare(&self.described, &found, &expected, domain, layout)?;
         }
         Ok(())
     }

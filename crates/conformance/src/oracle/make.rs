@@ -1,7 +1,7 @@
 //! Makes the fields of a case: owned, borrowed, or in memory named by its address.
 
 use haloport_core::device::{Buffer, Device, MemoryKind};
-use haloport_core::{BlockLayout, BorrowedField, Element, ElementType, Field, Pattern};
+use haloport_core::{AnyField, BlockLayout, BorrowedField, Element, ElementType, Pattern};
 use rand::RngExt;
 use rand::rngs::StdRng;
 
@@ -22,12 +22,12 @@ pub(crate) trait FieldMaker {
     fn vector(&self) -> &[usize] {
         &[]
     }
-    fn build<T: Element, D: Device>(
+    fn build<D: Device>(
         &self,
         device: &D,
         pattern: &Pattern,
         memory: MemoryKind,
-    ) -> Result<Field<T, D>, Failure>;
+    ) -> Result<AnyField<D>, Failure>;
 }
 
 /// The ranks on which the memory of a field is lent: none, all or some of them.
@@ -64,32 +64,29 @@ pub(super) fn make_field<'m, D: Device>(
     memory: &'m mut Memory,
 ) -> Result<Box<dyn CaseField + 'm>, Failure> {
     if !maker.lenders().contain(pattern.comm().rank()) {
-        return make_owned(device, pattern, oracle, maker, number);
+        return Ok(Box::new(make_owned(device, pattern, oracle, maker, number)?));
     }
-    let described = Described { oracle, number, element: maker.element() };
-    let kind = memory_of(device, maker);
-    for_type!(maker.element(), T => {
-        // An owned field of the same shape makes the layouts.
-        let model = maker.build::<T, D>(device, pattern, MemoryKind::Device)?;
-        make_lent(model, described, maker.vector(), kind, memory)
-    })
-}
-
-/// Makes one field in memory that is lent, with the layouts of `model`; if it is borrowed, it borrows `memory`.
-fn make_lent<'m, T: Element, D: Device>(
-    model: Field<T, D>,
-    described: Described<'m>,
-    vector: &[usize],
-    kind: MemoryKind,
-    memory: &'m mut Memory,
-) -> Result<Box<dyn CaseField + 'm>, Failure> {
-    let device = model.device();
+    let element = maker.element();
+    let described = Described { oracle, number, element };
+    // An owned field of the same shape makes the layouts.
+    let model = maker.build(device, pattern, MemoryKind::Device)?;
     let layouts = (0..model.domain_count()).map(|domain| model.layout(domain).cloned());
     let layouts = layouts.collect::<Result<Vec<_>, _>>()?;
-    if !device.info().runs_on_host() {
-        let field = field_at_addresses::<T, D>(device, layouts, kind)?;
-        return Ok(Box::new(Owned { described, field: field.with_vector(vector)? }));
+    if !device.info().runs_on_host() || matches!(element, ElementType::Bytes(_)) {
+        let field = field_at_addresses(device, element, layouts, memory_of(device, maker))?;
+        return Ok(Box::new(Owned { described, field: field.with_vector(maker.vector())? }));
     }
+    for_type!(element, T => make_lent::<T, D>(device, layouts, described, maker.vector(), memory))
+}
+
+/// Makes one field that borrows `memory`.
+fn make_lent<'m, T: Element, D: Device>(
+    device: &D,
+    layouts: Vec<BlockLayout>,
+    described: Described<'m>,
+    vector: &[usize],
+    memory: &'m mut Memory,
+) -> Result<Box<dyn CaseField + 'm>, Failure> {
     let untouched = u128::from_ne_bytes([UNTOUCHED; 16]);
     let words = |layout: &BlockLayout| (layout.span().1 as usize * size_of::<T>()).div_ceil(16);
     *memory = layouts.iter().map(|layout| vec![untouched; words(layout)]).collect();
@@ -108,28 +105,27 @@ pub(super) fn make_owned<'m, D: Device>(
     oracle: &'m dyn Oracle,
     maker: &impl FieldMaker,
     number: usize,
-) -> Result<Box<dyn CaseField + 'm>, Failure> {
+) -> Result<Owned<'m, D>, Failure> {
     let memory = memory_of(device, maker);
     let described = Described { oracle, number, element: maker.element() };
-    for_type!(maker.element(), T => {
-        Ok(Box::new(Owned { described, field: maker.build::<T, D>(device, pattern, memory)? }))
-    })
+    Ok(Owned { described, field: maker.build(device, pattern, memory)? })
 }
 
 /// Makes a field in memory that was allocated on the device beforehand, by address.
-fn field_at_addresses<T: Element, D: Device>(
+fn field_at_addresses<D: Device>(
     device: &D,
+    element: ElementType,
     layouts: Vec<BlockLayout>,
     kind: MemoryKind,
-) -> Result<Field<T, D>, Failure> {
-    let bytes = |layout: &BlockLayout| layout.span().1 as usize * size_of::<T>();
+) -> Result<AnyField<D>, Failure> {
+    let bytes = |layout: &BlockLayout| layout.span().1 as usize * element.bytes();
     let buffers =
         layouts.iter().map(|layout| device.allocate(bytes(layout), kind)).collect::<Result<Vec<_>, _>>()?;
     let host_accessible = buffers.iter().all(Buffer::host_accessible);
     let blocks = buffers.iter().map(Buffer::pointer).zip(layouts).collect();
     // SAFETY: each block is a zeroed buffer of its own, as long as its layout, which has no negative strides, and the field
     // alone owns it.
-    Ok(unsafe { Field::from_raw(device, blocks, host_accessible, Box::new(buffers)) })
+    Ok(unsafe { AnyField::from_raw(device, element, blocks, host_accessible, Box::new(buffers)) })
 }
 
 /// The kind of memory of a field: that of the case if the device has it, and otherwise the device's own.
@@ -141,6 +137,10 @@ fn memory_of<D: Device>(device: &D, maker: &impl FieldMaker) -> MemoryKind {
 /// A random element type of the suites.
 pub(crate) fn random_element(random: &mut StdRng) -> ElementType {
     use ElementType::*;
+    if random.random_bool(0.15) {
+        let sizes = [1, 3, 6, 12, 20, 24, 40, 72];
+        return ElementType::record(sizes[random.random_range(0..sizes.len())]).unwrap_or(U8);
+    }
     let elements =
         [I8, I16, I32, I64, I128, U8, U16, U32, U64, U128, F16, Bf16, F32, F64, Complex32, Complex64];
     elements[random.random_range(0..elements.len())]

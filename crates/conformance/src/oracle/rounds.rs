@@ -1,16 +1,16 @@
 //! Rounds of exchanges of a case, each of them verified.
 
-use haloport_core::device::{Device, Priority};
+use haloport_core::device::{Device, Pointer, Priority};
 use haloport_core::{Exchange, Pattern, Plan, Schedule};
 use rand::rngs::StdRng;
 use rand::seq::SliceRandom;
 use rand::{RngExt, SeedableRng};
 
-use super::fields::{CaseField, CaseFields};
+use super::fields::{CaseField, CaseFields, PlacedField, PlacedFields};
 use super::make::{FieldMaker, Memory, make_field, make_owned};
 use super::options::CaseOptions;
 use super::truth::Oracle;
-use crate::Failure;
+use crate::{Failure, ensure};
 
 /// What a case of any kind has: fields, and how and how often they are exchanged.
 #[derive(Debug, Clone)]
@@ -28,8 +28,8 @@ impl<F: FieldMaker> Rounds<F> {
         Rounds { options: self.options.in_chunks(bytes), ..self }
     }
 
-    /// Collective: runs the rounds, first of an exchange that owns its fields, then of a plan to which fields are passed.
-    /// Every second field is on `other`.
+    /// Collective: runs the rounds, first of an exchange that owns its fields, then of a plan to which fields are passed,
+    /// then of one to which addresses are passed. Every second field is on `other`.
     pub(crate) fn run<D: Device, E: Device>(
         &self,
         device: &D,
@@ -51,7 +51,34 @@ impl<F: FieldMaker> Rounds<F> {
         run_rounds(device, exchange, self.number, self.count)?;
         let mut sets = [make(first)?, make(second)?];
         let plan = self.options.plan(pattern, &mut sets[0])?;
-        run_passed(device, plan, sets, self.number, self.count)
+        run_passed(device, plan, sets, self.number, self.count)?;
+        self.run_placed(device, other, pattern, oracle)
+    }
+
+    /// Collective: as [`run`](Rounds::run), of a plan to which addresses are passed.
+    fn run_placed<D: Device, E: Device>(
+        &self,
+        device: &D,
+        other: &E,
+        pattern: &Pattern,
+        oracle: &dyn Oracle,
+    ) -> Result<(), Failure> {
+        let make = || -> Result<PlacedFields<'_>, Failure> {
+            let fields = self.fields.iter().enumerate();
+            let made = fields.map(|(number, field)| -> Result<Box<dyn PlacedField + '_>, Failure> {
+                Ok(match number % 2 {
+                    0 => Box::new(make_owned(device, pattern, oracle, field, number)?),
+                    _ => Box::new(make_owned(other, pattern, oracle, field, number)?),
+                })
+            });
+            made.collect()
+        };
+        let sets = [make()?, make()?, make()?];
+        let layouts = self.fields.iter().zip(&sets[0]);
+        let layouts = layouts.map(|(maker, field)| field.field_layout(maker.vector()));
+        let layouts = layouts.collect::<Result<Vec<_>, _>>()?;
+        let plan = pattern.plan_layouts(&layouts, self.options.options().in_flight(2))?;
+        run_at_addresses(device, plan, sets, self.number, self.count)
     }
 
     /// Collective: binds the first field, in its own memory.
@@ -61,7 +88,7 @@ impl<F: FieldMaker> Rounds<F> {
         pattern: &Pattern,
         oracle: &'m dyn Oracle,
     ) -> Result<Exchange<Box<dyn CaseField + 'm>>, Failure> {
-        let field = make_owned(device, pattern, oracle, &self.fields[0], 0)?;
+        let field: Box<dyn CaseField> = Box::new(make_owned(device, pattern, oracle, &self.fields[0], 0)?);
         Ok(pattern.bind_with(field, self.options.options())?)
     }
 }
@@ -131,6 +158,57 @@ fn run_passed<D: Device>(
                 field
                     .verify(round, set == passed)
                     .map_err(|error| format!("of a plan, round {round}: {error}"))?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Runs rounds of one plan with two exchanges in flight, to which this rank passes the addresses of two of three sets of
+/// fields, in an order of its own. The third set must stay as it is.
+fn run_at_addresses<D: Device>(
+    device: &D,
+    mut plan: Plan,
+    mut sets: [PlacedFields<'_>; 3],
+    number: u64,
+    rounds: u64,
+) -> Result<(), Failure> {
+    let mut random = order_of_rank(number, plan.pattern().comm().rank());
+    let addresses_of = |set: &PlacedFields<'_>| -> Result<Vec<Pointer>, Failure> {
+        let addresses = set.iter().map(|field| field.addresses()).collect::<Result<Vec<_>, _>>()?;
+        Ok(addresses.concat())
+    };
+    for round in 0..rounds + 1 {
+        // The sets of the first exchange and of the second, and the other one: each with values of its own.
+        let mut order = [0, 1, 2];
+        order.shuffle(&mut random);
+        let values = |place: usize| 3 * round + place as u64;
+        for (place, set) in order.into_iter().enumerate() {
+            sets[set].iter_mut().try_for_each(|field| field.prepare(values(place)))?;
+        }
+        let mut begun = Vec::new();
+        for set in order.into_iter().take(2) {
+            // SAFETY: the addresses are those of live fields of these layouts, which nothing else uses until the exchange
+            // has ended and the device is done; after an error the plan is dropped first.
+            begun.push(unsafe { plan.begin_at(&addresses_of(&sets[set])?, Schedule::DefaultStream)? });
+        }
+        if random.random_bool(0.5) {
+            begun.reverse();
+        }
+        for begun in begun {
+            while random.random_bool(0.5) && !plan.is_ready(begun) {
+                std::thread::yield_now();
+            }
+            plan.end(begun, [Schedule::Blocking, Schedule::DefaultStream][random.random_range(0..2)])?;
+            ensure!(plan.end(begun, Schedule::Blocking).is_err(), "an exchange ended twice");
+        }
+        plan.synchronize()?;
+        device.synchronize(&device.default_stream())?;
+        for (place, set) in order.into_iter().enumerate() {
+            for field in &sets[set] {
+                field.verify(values(place), place < 2).map_err(|error| {
+                    format!("of a plan at addresses, round {round}, set {place}: {error}")
+                })?;
             }
         }
     }

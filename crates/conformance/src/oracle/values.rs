@@ -9,7 +9,7 @@ use crate::{Failure, ensure};
 /// The byte that memory is filled with before an exchange, which shows what was touched.
 pub(super) const UNTOUCHED: u8 = 0xA5;
 
-/// A value of the global array, of any type: an element takes as many of the bytes as it has.
+/// A value of the global array, of any type: an element takes as many of the bytes as it has, a longer one repeats them.
 pub(super) fn value(seed: u64, name: &Name, component: usize) -> [u8; 16] {
     // The component is not hashed like an index: no other cell may have the same number in another component.
     let mut hash = seed ^ (component as u64) << 24 ^ 0x5851_F42D_4C95_7F2D;
@@ -64,7 +64,8 @@ pub(super) fn image(
             let (from, negative) = oracle.component(number, cell, component);
             let offset = first as usize + component * layout.component_stride() as usize;
             let element_bytes = &mut image[offset * size..][..size];
-            element_bytes.copy_from_slice(&value(seed, &name, from)[..size]);
+            let value = value(seed, &name, from);
+            element_bytes.chunks_mut(value.len()).for_each(|part| part.copy_from_slice(&value[..part.len()]));
             if negative {
                 negate(element, element_bytes);
             }

@@ -263,21 +263,16 @@ unsafe impl<D: Device, A: Alteration<D>> Device for Altered<D, A> {
         self.call("bind_copies")?.bind_copies(items, reader)
     }
 
-    unsafe fn run_copies(&self, copies: &D::Copies, stream: &D::Stream) -> Result<(), DeviceError> {
+    unsafe fn run_copies(
+        &self,
+        copies: &D::Copies,
+        bases: &[Pointer],
+        stream: &D::Stream,
+    ) -> Result<(), DeviceError> {
         let device = self.call("run_copies")?;
         self.alteration.before_copies(device, stream)?;
         // SAFETY: the caller's promise.
-        unsafe { device.run_copies(copies, stream) }
-    }
-
-    unsafe fn relocate_copies(
-        &self,
-        copies: &mut D::Copies,
-        from: &[Pointer],
-        to: &[Pointer],
-    ) -> Result<(), DeviceError> {
-        // SAFETY: the caller's promise.
-        unsafe { self.call("relocate_copies")?.relocate_copies(copies, from, to) }
+        unsafe { device.run_copies(copies, bases, stream) }
     }
 
     fn compile(&self, source: &KernelSource) -> Result<D::Kernel, DeviceError> {

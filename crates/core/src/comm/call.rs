@@ -53,7 +53,7 @@ impl CollectiveCall {
         match self {
             CollectiveCall::Barrier => (0, 0, "all ranks at a barrier"),
             CollectiveCall::Reduction { reduction, element, values } => {
-                let detail = (values as u64) << 10 | (element as u64) << 2 | reduction as u64;
+                let detail = (values as u64) << 10 | element.number() << 2 | reduction as u64;
                 (1, detail, "all ranks at a reduction")
             }
             CollectiveCall::Broadcast { root } => (2, root as u64, "all ranks at a broadcast"),

@@ -9,6 +9,7 @@
 //!   numbers that ranks reduce;
 //! - `engine`: the exchanges of this rank that are in flight; every call that waits polls them;
 //! - `progress`: the thread that polls them for asynchronous devices while the host does something else;
+//! - `wake`: when a future that waits for other ranks is polled again;
 //! - `ranks`: [`run_ranks`], ranks as threads of this process;
 //! - `trace_file`: the time lines of all ranks, written to one file.
 
@@ -21,6 +22,7 @@ mod ranks;
 mod reducible;
 mod trace_file;
 mod wait;
+mod wake;
 
 pub use communicator::{Communicator, FREE_TAGS};
 pub use progress::Progress;
@@ -33,3 +35,4 @@ pub(crate) use communicator::{decode, encode};
 pub(crate) use engine::Served;
 pub(crate) use progress::drive_meanwhile;
 pub(crate) use wait::{WaitClock, WaitLimits};
+pub(crate) use wake::Pauses;

@@ -19,8 +19,7 @@ use super::{
 /// - `info`;
 /// - for streams: `default_stream`, `create_stream`, `borrow_stream`, `synchronize`;
 /// - for events: `create_event`, `record`, `stream_wait`, `host_wait`, `query`, `elapsed`;
-/// - for memory: `allocate`, `copy`, `copy_box`, `write`, `read`, `fill`, `bind_copies`, `run_copies`,
-///   `relocate_copies`;
+/// - for memory: `allocate`, `copy`, `copy_box`, `write`, `read`, `fill`, `bind_copies`, `run_copies`;
 /// - for kernels: `compile`, `bind`, `rebind`, `launch`.
 ///
 /// The defaults of `id`, `allocate_on` and `reaches` are right for most devices.
@@ -233,28 +232,20 @@ pub unsafe trait Device: Clone + Debug + Send + Sync + 'static {
     /// [`DeviceError::InvalidArgument`] for a list that the device cannot lay out; errors of the driver.
     fn bind_copies(&self, items: Vec<CopyItem>, reader: NextReader) -> Result<Self::Copies, DeviceError>;
 
-    /// Runs a list of copies, as one launch if the device can.
+    /// Runs a list of copies, as one launch if the device can. Block `k`, which ends of copies are
+    /// [anchored](BoxCopy::anchored) to, begins at `bases[k]` in this run; `bases` is read before the call returns. Runs
+    /// that are still under way keep theirs. Neither blocks nor allocates.
     ///
     /// # Safety
-    /// See the trait, for every source and target of the list.
+    /// See the trait, for every source and target of the list. `bases` has an entry for every block of the list.
     ///
     /// # Errors
     /// Errors of the driver.
-    unsafe fn run_copies(&self, copies: &Self::Copies, stream: &Self::Stream) -> Result<(), DeviceError>;
-
-    /// Moves a list of copies along with the blocks of memory to which its copies are [anchored](BoxCopy::anchored):
-    /// block `k` begins at `to[k]` now, and began at `from[k]`. Later runs use the new addresses. May block.
-    ///
-    /// # Safety
-    /// No run of the list is under way.
-    ///
-    /// # Errors
-    /// Errors of the driver.
-    unsafe fn relocate_copies(
+    unsafe fn run_copies(
         &self,
-        copies: &mut Self::Copies,
-        from: &[Pointer],
-        to: &[Pointer],
+        copies: &Self::Copies,
+        bases: &[Pointer],
+        stream: &Self::Stream,
     ) -> Result<(), DeviceError>;
 
     // Kernels

@@ -60,13 +60,13 @@ mod step;
 use std::fmt;
 use std::sync::Arc;
 
-pub use bind::{Binder, FieldSet};
+pub use bind::{Binder, FieldLayout, FieldSet};
 pub use options::{
     BindError, BindOptions, Choice, Completion, DEFAULT_STAGING_CHUNK, DataPath, ExchangeError, HaloOrder,
     Schedule, StepError, Traffic,
 };
 pub use pending::{Finish, Pending};
-pub use plan::Plan;
+pub use plan::{Begun, Plan};
 pub use step::Step;
 
 use bind::bind_fields;
@@ -87,6 +87,8 @@ pub struct Exchange<F> {
     choice: Choice,
     /// Numbers that tell the fields from all others.
     identities: Arc<[usize]>,
+    /// Whether it was begun by `begin` and not ended.
+    begun: bool,
     fields: F,
 }
 
@@ -123,7 +125,7 @@ impl<F: FieldSet> Exchange<F> {
         let _steps = pattern.comm().enter(CollectiveCall::Bind { pattern: pattern.number() })?;
         let (bound, choice) = bind_fields(pattern, builders, &options)?;
         bound.flight.on_complete(options.on_complete);
-        Ok(Exchange { bound, choice, identities, fields })
+        Ok(Exchange { bound, choice, identities, begun: false, fields })
     }
 
     /// Ends the exchange and returns the fields. Completes an exchange in flight first.
@@ -148,8 +150,7 @@ impl<F: FieldSet> Exchange<F> {
     /// # Errors
     /// [`ExchangeError`].
     pub fn start(&mut self, schedule: Schedule<'_>) -> Result<Pending<'_, F>, ExchangeError> {
-        self.complete()?;
-        self.bound.start(schedule)?;
+        self.start_flight(schedule)?;
         let Exchange { bound, identities, fields, .. } = self;
         Ok(Pending::new(bound, identities, PendingFields::Bound(fields)))
     }
@@ -159,21 +160,68 @@ impl<F: FieldSet> Exchange<F> {
     /// # Errors
     /// As for [`start`](Exchange::start) and [`Pending::finish`].
     pub fn run(&mut self, schedule: Schedule<'_>) -> Result<(), ExchangeError> {
-        self.complete()?;
-        self.bound.start(schedule)?;
+        self.start_flight(schedule)?;
         self.bound.end(schedule)
     }
 
-    /// Completes an exchange whose pending exchange was forgotten; does nothing otherwise.
+    /// Begins an exchange, as [`start`](Exchange::start), for programs that cannot hold a [`Pending`]: nothing is
+    /// borrowed. Until [`end`](Exchange::end), access to the cells of fields that own their memory returns
+    /// [`FieldError::InFlight`](crate::FieldError::InFlight).
+    ///
+    /// # Errors
+    /// [`ExchangeError::AllInFlight`] if it was begun before and not ended. Others as for [`start`](Exchange::start).
+    pub fn begin(&mut self, schedule: Schedule<'_>) -> Result<(), ExchangeError> {
+        self.start_flight(schedule)?;
+        self.begun = true;
+        Ok(())
+    }
+
+    /// Ends an exchange that [`begin`](Exchange::begin) began. Blocks, and orders, as [`Pending::finish`] does.
+    ///
+    /// # Errors
+    /// [`ExchangeError::NotInFlight`] if none was begun; [`ExchangeError::FieldsReplaced`]. Others as for
+    /// [`Pending::finish`].
+    pub fn end(&mut self, schedule: Schedule<'_>) -> Result<(), ExchangeError> {
+        if !self.begun {
+            return Err(ExchangeError::NotInFlight);
+        }
+        self.check_fields()?;
+        self.begun = false;
+        self.bound.end(schedule)
+    }
+
+    /// Makes progress, and returns whether [`end`](Exchange::end) would return without waiting for a neighbour; also
+    /// `true` if nothing is in flight or the exchange has failed. Does not block.
+    pub fn is_ready(&self) -> bool {
+        self.bound.is_ready()
+    }
+
+    /// Completes an exchange that was begun and not ended, or whose pending exchange was forgotten; does nothing
+    /// otherwise.
     ///
     /// # Errors
     /// [`ExchangeError`].
     pub fn complete(&mut self) -> Result<(), ExchangeError> {
-        // Fields that were replaced are no longer ours to touch, see `fields_mut`.
-        if !Binder::is_same(&self.fields, &self.identities) {
-            return Err(ExchangeError::FieldsReplaced);
-        }
+        self.check_fields()?;
+        self.begun = false;
         self.bound.complete()
+    }
+
+    fn start_flight(&mut self, schedule: Schedule<'_>) -> Result<(), ExchangeError> {
+        if self.begun {
+            return Err(ExchangeError::AllInFlight { most: 1 });
+        }
+        self.complete()?;
+        self.bound.start(schedule)
+    }
+
+    /// Returns an error if fields were replaced: they are no longer ours to touch, see `fields_mut`.
+    fn check_fields(&self) -> Result<(), ExchangeError> {
+        if Binder::is_same(&self.fields, &self.identities) {
+            Ok(())
+        } else {
+            Err(ExchangeError::FieldsReplaced)
+        }
     }
 
     /// Blocks until the halos of the last exchange are in place, also for the host. Does nothing with

@@ -7,6 +7,7 @@ use std::task::{Context, Poll};
 
 use super::options::{ExchangeError, Schedule};
 use super::run::bound::Bound;
+use crate::comm::{Pauses, WaitClock};
 use crate::device::Device;
 use crate::domain::IndexBox;
 use crate::element::Element;
@@ -191,9 +192,15 @@ impl<F> Drop for Pending<'_, F> {
 }
 
 /// A future that finishes a pending exchange; made by `pending.await`.
+///
+/// Each poll makes progress. If messages are missing, the executor has the core for growing pauses, of at most about
+/// 1 ms. The time limit of the communicator counts from the first poll. Dropping the future completes the exchange, as
+/// dropping the [`Pending`] does.
 #[derive(Debug)]
 pub struct Finish<'e, F> {
     pending: Option<Pending<'e, F>>,
+    pauses: Pauses,
+    clock: WaitClock,
 }
 
 impl<'e, F> IntoFuture for Pending<'e, F> {
@@ -201,7 +208,8 @@ impl<'e, F> IntoFuture for Pending<'e, F> {
     type IntoFuture = Finish<'e, F>;
 
     fn into_future(self) -> Finish<'e, F> {
-        Finish { pending: Some(self) }
+        let clock = WaitClock::new(self.bound.pattern.comm().limits());
+        Finish { pending: Some(self), pauses: Pauses::default(), clock }
     }
 }
 
@@ -212,15 +220,18 @@ impl<F> Future for Finish<'_, F> {
     type Output = Result<(), ExchangeError>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        let Some(pending) = self.pending.take() else {
-            return Poll::Ready(Ok(()));
+        let Finish { pending, pauses, clock } = &mut *self;
+        let Some(waiting) = pending.take_if(|pending| pending.is_ready()) else {
+            let Some(Pending { bound, open, .. }) = pending else { return Poll::Ready(Ok(())) };
+            let Some(limit) = clock.is_over(bound.pattern.comm().rank(), || bound.flight.missing()) else {
+                pauses.wake_later(context.waker());
+                return Poll::Pending;
+            };
+            *open = false;
+            let error = ExchangeError::TimeLimit { missing: bound.flight.missing(), limit };
+            bound.give_up(error.clone());
+            return Poll::Ready(Err(error));
         };
-        if pending.is_ready() {
-            return Poll::Ready(pending.finish(Schedule::DefaultStream));
-        }
-        self.pending = Some(pending);
-        // No other thread need be driving the exchange: ask to be polled again.
-        context.waker().wake_by_ref();
-        Poll::Pending
+        Poll::Ready(waiting.finish(Schedule::DefaultStream))
     }
 }

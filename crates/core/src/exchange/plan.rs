@@ -1,17 +1,16 @@
 //! A plan: an exchange of fields that are passed at each start.
 
 use std::fmt;
+use std::sync::Arc;
 
-use super::bind::PassedFields;
-use super::bind::bind_fields;
-use super::bind::{Binder, FieldSet};
+use super::bind::{Binder, FieldLayout, FieldSet, LayoutSet, PassedFields, bind_layouts};
 use super::options::{BindError, BindOptions, Choice, ExchangeError, Schedule, Traffic};
-use super::pending::Pending;
-use super::pending::PendingFields;
+use super::pending::{Pending, PendingFields};
 use super::run::bound::Bound;
 use super::run::flight::Status;
 use crate::comm::CollectiveCall;
 use crate::device::Pointer;
+use crate::field::Storage;
 use crate::pattern::Pattern;
 
 /// A pattern bound to the layouts of fields. Making a plan lays out messages, allocates buffers and binds copies, once.
@@ -56,18 +55,36 @@ use crate::pattern::Pattern;
 /// # Ok::<(), haloport_core::RanksError>(())
 /// ```
 pub struct Plan {
+    pattern: Pattern,
+    /// Exchanges that take turns.
+    slots: Vec<Slot>,
+    /// The number of exchanges that were started.
+    started: u64,
+    choice: Choice,
+}
+
+/// One of the exchanges of a plan that can be in flight at once.
+struct Slot {
     /// Dropped before the memory that it uses.
     bound: Bound,
-    choice: Choice,
     /// The fields of the last start.
     passed: PassedFields,
-    /// The addresses of the blocks to which the copies are bound.
-    addresses: Vec<Pointer>,
+    /// The memory of fields that the device may still be using.
+    used: Vec<Arc<Storage>>,
+    /// The number of the exchange that was begun and not ended.
+    begun: Option<u64>,
+}
+
+/// An exchange of a plan that was begun and not ended; see [`Plan::begin_at`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Begun {
+    number: u64,
 }
 
 impl fmt::Debug for Plan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Plan").field("status", &self.bound.flight.status()).finish_non_exhaustive()
+        let statuses: Vec<Status> = self.slots.iter().map(|slot| slot.bound.flight.status()).collect();
+        f.debug_struct("Plan").field("statuses", &statuses).finish_non_exhaustive()
     }
 }
 
@@ -88,34 +105,50 @@ impl Pattern {
     /// # Errors
     /// See [`BindError`].
     pub fn plan_with<F: FieldSet>(&self, fields: F, options: BindOptions) -> Result<Plan, BindError> {
-        let (builders, passed, addresses) = Binder::collect_layouts(&fields);
-        let _steps = self.comm().enter(CollectiveCall::Plan { pattern: self.number() })?;
-        let (bound, choice) = bind_fields(self, builders, &options)?;
-        bound.flight.on_complete(options.on_complete);
-        Ok(Plan { bound, choice, passed, addresses })
+        Plan::make(self, Binder::collect_layouts(&fields), options)
+    }
+
+    /// Collective: as [`plan_with`](Pattern::plan_with), from layouts alone. The fields may be on several devices.
+    ///
+    /// # Errors
+    /// See [`BindError`].
+    pub fn plan_layouts(&self, fields: &[FieldLayout], options: BindOptions) -> Result<Plan, BindError> {
+        Plan::make(self, LayoutSet::of(fields), options)
     }
 }
 
 impl Plan {
+    fn make(pattern: &Pattern, layouts: LayoutSet, options: BindOptions) -> Result<Plan, BindError> {
+        let (parts, expected) = layouts.expected();
+        let _steps = pattern.comm().enter(CollectiveCall::Plan { pattern: pattern.number() })?;
+        let (bound, choice) = bind_layouts(pattern, parts, &options)?;
+        let mut completion = options.on_complete;
+        let slots = bound.into_iter().map(|bound| {
+            bound.flight.on_complete(completion.take());
+            Slot { bound, passed: expected.clone(), used: Vec::new(), begun: None }
+        });
+        Ok(Plan { pattern: pattern.clone(), slots: slots.collect(), started: 0, choice })
+    }
+
     /// Starts an exchange of these fields: packs, sends, and returns without waiting for neighbours. Not collective. If
     /// an earlier pending exchange was forgotten, completes it first.
     ///
-    /// On the CPU this allocates nothing, whichever fields are passed. On an asynchronous device, if the fields are
-    /// different from the last ones, it blocks until the last exchange is in place, and binds its copies to the new
-    /// addresses.
+    /// Allocates nothing if the fields, or as many others, were passed before. On an asynchronous device, if a field that
+    /// was passed before has been dropped meanwhile, it blocks until the last exchange is in place, and frees that field.
     ///
     /// # Errors
     /// [`ExchangeError::FieldCount`] and [`ExchangeError::FieldDiffers`] if the fields are not like those of the plan,
-    /// and [`ExchangeError::InFlightElsewhere`]; these leave the plan as it was. Others as for
+    /// [`ExchangeError::InFlightElsewhere`], and [`ExchangeError::AllInFlight`] after
+    /// [`begin_at`](Plan::begin_at); these leave the plan as it was. Others as for
     /// [`Exchange::start`](super::Exchange::start).
     pub fn start<F: FieldSet>(
         &mut self,
         fields: F,
         schedule: Schedule<'_>,
     ) -> Result<Pending<'_, F>, ExchangeError> {
-        self.take(&fields)?;
-        self.bound.start(schedule)?;
-        Ok(Pending::new(&self.bound, &self.passed.identities, PendingFields::Passed(fields)))
+        self.start_next(schedule, |passed| passed.take_fields(&fields))?;
+        let slot = self.last_started()?;
+        Ok(Pending::new(&slot.bound, &slot.passed.identities, PendingFields::Passed(fields)))
     }
 
     /// Starts and finishes an exchange of these fields in one call.
@@ -123,9 +156,72 @@ impl Plan {
     /// # Errors
     /// As for [`start`](Plan::start) and [`Pending::finish`].
     pub fn run<F: FieldSet>(&mut self, fields: F, schedule: Schedule<'_>) -> Result<(), ExchangeError> {
-        self.take(&fields)?;
-        self.bound.start(schedule)?;
-        self.bound.end(schedule)
+        self.start_next(schedule, |passed| passed.take_fields(&fields))?;
+        self.last_started()?.bound.end(schedule)
+    }
+
+    /// Begins an exchange of fields at these addresses: packs, sends, and returns without waiting for neighbours. It
+    /// goes on until [`end`](Plan::end), and borrows nothing meanwhile. Not collective: each rank may pass other
+    /// addresses each time. All ranks begin their exchanges of a plan in the same order; they may end them in any.
+    ///
+    /// `addresses` has one for each domain of each field, in the order in which the plan was made: that of the first
+    /// element of the [`BlockLayout`](crate::BlockLayout). As many exchanges can be in flight as
+    /// [`BindOptions::in_flight`] says. Allocates nothing.
+    ///
+    /// # Safety
+    /// Each block is valid memory of the field's device over its layout's [`span`](crate::BlockLayout::span), and no two
+    /// overlap. From this call on, nothing else writes owned cells that neighbours need, and nothing else reads or
+    /// writes the halo; until `end` has returned and, on an asynchronous device, the work is done that `end` has put
+    /// into its stream; after an error, and if `end` is not called, until the plan is dropped. A plan in flight is not
+    /// forgotten (`mem::forget`).
+    ///
+    /// # Errors
+    /// [`ExchangeError::AddressCount`], [`ExchangeError::Address`] and [`ExchangeError::AllInFlight`] leave the plan as
+    /// it was. Others as for [`Exchange::start`](super::Exchange::start).
+    pub unsafe fn begin_at(
+        &mut self,
+        addresses: &[Pointer],
+        schedule: Schedule<'_>,
+    ) -> Result<Begun, ExchangeError> {
+        let number = self.start_next(schedule, |passed| passed.take_addresses(addresses))?;
+        self.slot(number)?.begun = Some(number);
+        Ok(Begun { number })
+    }
+
+    /// Ends an exchange that [`begin_at`](Plan::begin_at) began. Blocks, and orders, as [`Pending::finish`] does.
+    ///
+    /// # Errors
+    /// [`ExchangeError::NotInFlight`] if it has ended. Others as for [`Pending::finish`].
+    pub fn end(&mut self, begun: Begun, schedule: Schedule<'_>) -> Result<(), ExchangeError> {
+        let slot = self.slot(begun.number)?;
+        if slot.begun != Some(begun.number) {
+            return Err(ExchangeError::NotInFlight);
+        }
+        slot.begun = None;
+        slot.bound.end(schedule)
+    }
+
+    /// Makes progress, and returns whether [`end`](Plan::end) would return without waiting for a neighbour; also `true`
+    /// if the exchange has ended or failed. Does not block.
+    pub fn is_ready(&self, begun: Begun) -> bool {
+        let slot = self.slots.iter().find(|slot| slot.begun == Some(begun.number));
+        slot.is_none_or(|slot| slot.bound.is_ready())
+    }
+
+    /// Begins and ends an exchange of fields at these addresses in one call.
+    ///
+    /// # Safety
+    /// As for [`begin_at`](Plan::begin_at).
+    ///
+    /// # Errors
+    /// As for [`begin_at`](Plan::begin_at) and [`end`](Plan::end).
+    pub unsafe fn run_at(
+        &mut self,
+        addresses: &[Pointer],
+        schedule: Schedule<'_>,
+    ) -> Result<(), ExchangeError> {
+        self.start_next(schedule, |passed| passed.take_addresses(addresses))?;
+        self.last_started()?.bound.end(schedule)
     }
 
     /// Completes an exchange whose pending exchange was forgotten; does nothing otherwise.
@@ -134,6 +230,67 @@ impl Plan {
     /// [`ExchangeError`]. If that exchange had fields in borrowed memory, whose owner may have it back by now, the
     /// exchange is abandoned and the plan poisoned.
     pub fn complete(&mut self) -> Result<(), ExchangeError> {
+        self.slots.iter_mut().filter(|slot| slot.begun.is_none()).try_for_each(Slot::complete)
+    }
+
+    /// Blocks until the halos of all exchanges that have ended are in place, also for the host. Does nothing with
+    /// [`Schedule::Blocking`] and on the CPU, where `finish` has waited for that.
+    ///
+    /// # Errors
+    /// [`ExchangeError`], including that of an exchange that has failed after `finish` returned.
+    pub fn synchronize(&mut self) -> Result<(), ExchangeError> {
+        self.complete()?;
+        self.slots.iter().filter(|slot| slot.begun.is_none()).try_for_each(|slot| slot.bound.synchronize())
+    }
+
+    /// The pattern.
+    pub fn pattern(&self) -> &Pattern {
+        &self.pattern
+    }
+
+    /// The amount of data that one exchange moves on this rank.
+    pub fn traffic(&self) -> Traffic {
+        self.slots.first().map_or(Traffic::default(), |slot| slot.bound.flight.traffic())
+    }
+
+    /// The path and the order of the exchanges.
+    pub fn choice(&self) -> &Choice {
+        &self.choice
+    }
+
+    /// Starts the next exchange, of the fields that `take` takes, and returns its number.
+    fn start_next(
+        &mut self,
+        schedule: Schedule<'_>,
+        take: impl FnOnce(&mut PassedFields) -> Result<(), ExchangeError>,
+    ) -> Result<u64, ExchangeError> {
+        let (number, most) = (self.started, self.slots.len());
+        let slot = self.slot(number)?;
+        if slot.begun.is_some() {
+            return Err(ExchangeError::AllInFlight { most });
+        }
+        slot.complete()?;
+        take(&mut slot.passed)?;
+        slot.place()?;
+        slot.bound.start(schedule)?;
+        self.started += 1;
+        Ok(number)
+    }
+
+    /// The slot of exchange `number`: ranks begin exchanges in the same order, so they take the same slots.
+    fn slot(&mut self, number: u64) -> Result<&mut Slot, ExchangeError> {
+        let place = number.checked_rem(self.slots.len() as u64).unwrap_or(0);
+        self.slots.get_mut(place as usize).ok_or(ExchangeError::NotInFlight)
+    }
+
+    fn last_started(&mut self) -> Result<&mut Slot, ExchangeError> {
+        self.slot(self.started.wrapping_sub(1))
+    }
+}
+
+impl Slot {
+    /// See [`Plan::complete`].
+    fn complete(&mut self) -> Result<(), ExchangeError> {
         let status = self.bound.flight.status();
         if status == Status::Idle {
             return Ok(());
@@ -144,41 +301,24 @@ impl Plan {
         self.bound.complete()
     }
 
-    /// Blocks until the halos of the last exchange are in place, also for the host. Does nothing with
-    /// [`Schedule::Blocking`] and on the CPU, where `finish` has waited for that.
-    ///
-    /// # Errors
-    /// [`ExchangeError`], including that of an exchange that has failed after `finish` returned.
-    pub fn synchronize(&mut self) -> Result<(), ExchangeError> {
-        self.complete()?;
-        self.bound.synchronize()
-    }
-
-    /// The pattern.
-    pub fn pattern(&self) -> &Pattern {
-        &self.bound.pattern
-    }
-
-    /// The amount of data that one exchange moves on this rank.
-    pub fn traffic(&self) -> Traffic {
-        self.bound.flight.traffic()
-    }
-
-    /// The path and the order of the exchanges.
-    pub fn choice(&self) -> &Choice {
-        &self.choice
-    }
-
-    /// Collects the fields of the next exchange, and moves the copies to their addresses.
-    fn take(&mut self, fields: &impl FieldSet) -> Result<(), ExchangeError> {
-        self.complete()?;
-        Binder::pass(fields, &mut self.passed);
-        self.passed.end()?;
-        let PassedFields { addresses, storages, .. } = &self.passed;
-        if *addresses != self.addresses {
-            self.bound.wait_for_gates()?;
+    /// Lets the next exchange find the fields where they are.
+    fn place(&mut self) -> Result<(), ExchangeError> {
+        let Slot { bound, passed, used, .. } = self;
+        bound.flight.place(&passed.addresses, &passed.storages)?;
+        let is_dropped = |storage: &Arc<Storage>| Arc::strong_count(storage) == 1;
+        if used.iter().any(is_dropped) {
+            // Their memory is freed here.
+            if bound.flight.is_asynchronous() {
+                bound.wait_for_gates()?;
+                bound.flight.synchronize()?;
+            }
+            used.retain(|storage| !is_dropped(storage));
         }
-        let transport = self.bound.pattern.comm().transport();
-        self.bound.flight.relocate(&**transport, &mut self.addresses, addresses, storages)
+        for storage in &passed.storages {
+            if !used.iter().any(|known| Arc::ptr_eq(known, storage)) {
+                used.push(Arc::clone(storage));
+            }
+        }
+        Ok(())
     }
 }

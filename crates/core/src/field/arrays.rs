@@ -2,10 +2,10 @@
 
 use std::any::Any;
 
-use super::{BlockLayout, ComponentPlace, Field, FieldError};
-use crate::device::Device;
+use super::{AnyField, BlockLayout, ComponentPlace, Field, FieldError};
+use crate::device::{Device, Pointer};
 use crate::domain::IndexBox;
-use crate::element::Element;
+use crate::element::{Element, ElementType};
 use crate::interop::{ArrayDescription, Protocol};
 
 impl BlockLayout {
@@ -54,6 +54,33 @@ impl BlockLayout {
     }
 }
 
+impl<D: Device> AnyField<D> {
+    /// A field in arrays of another program, with the type of their elements: for each domain of the pattern the array,
+    /// and its layout, as from [`BlockLayout::of_array`]. `owner` keeps the arrays alive, and lives as long as the field
+    /// or an exchange of it.
+    ///
+    /// # Errors
+    /// [`FieldError::Array`] for a read-only array; [`FieldError::Layout`] for no arrays, arrays of several types, and
+    /// a layout that exceeds its array.
+    ///
+    /// # Safety
+    /// As for [`Field::from_raw`]. Each description is true, and `device` reaches its memory.
+    pub unsafe fn in_arrays(
+        device: &D,
+        blocks: Vec<(ArrayDescription, BlockLayout)>,
+        host_accessible: bool,
+        owner: Box<dyn Any + Send + Sync>,
+    ) -> Result<AnyField<D>, FieldError> {
+        let Some((first, _)) = blocks.first() else {
+            return Err(FieldError::layout("the number of arrays of a field", "at least 1", 0));
+        };
+        let element = first.element();
+        check_arrays(&blocks, element)?;
+        // SAFETY: the caller's promise; the layouts stay within the arrays, whose addresses were checked.
+        Ok(unsafe { AnyField::from_raw(device, element, firsts(blocks), host_accessible, owner) })
+    }
+}
+
 impl<T: Element, D: Device> Field<T, D> {
     /// A field in arrays of another program: for each domain of the pattern the array, and its layout, as from
     /// [`BlockLayout::of_array`]. `owner` keeps the arrays alive, and lives as long as the field or an exchange of it.
@@ -70,23 +97,30 @@ impl<T: Element, D: Device> Field<T, D> {
         host_accessible: bool,
         owner: Box<dyn Any + Send + Sync>,
     ) -> Result<Field<T, D>, FieldError> {
-        for (array, layout) in &blocks {
-            array.check_writable(Protocol::Description)?;
-            if array.element() != T::TYPE {
-                return Err(FieldError::layout("the elements of an array", T::TYPE, array.element()));
-            }
-            let ((low, high), (lowest, highest)) = (layout.span(), array.span());
-            if low < lowest || high > highest {
-                let expected = format!("elements from {lowest} to {highest}, those of its array");
-                return Err(FieldError::layout(
-                    "the layout of a field",
-                    expected,
-                    format!("from {low} to {high}"),
-                ));
-            }
-        }
-        let blocks = blocks.into_iter().map(|(array, layout)| (array.first(), layout)).collect();
+        check_arrays(&blocks, T::TYPE)?;
         // SAFETY: the caller's promise; the layouts stay within the arrays, whose addresses were checked.
-        Ok(unsafe { Field::from_raw(device, blocks, host_accessible, owner) })
+        Ok(unsafe { Field::from_raw(device, firsts(blocks), host_accessible, owner) })
     }
+}
+
+/// Checks that the arrays may be written, have elements of this type, and hold the cells of their layouts.
+fn check_arrays(blocks: &[(ArrayDescription, BlockLayout)], element: ElementType) -> Result<(), FieldError> {
+    for (array, layout) in blocks {
+        array.check_writable(Protocol::Description)?;
+        if array.element() != element {
+            return Err(FieldError::layout("the elements of an array", element, array.element()));
+        }
+        let ((low, high), (lowest, highest)) = (layout.span(), array.span());
+        if low < lowest || high > highest {
+            let expected = format!("elements from {lowest} to {highest}, those of its array");
+            let found = format!("from {low} to {high}");
+            return Err(FieldError::layout("the layout of a field", expected, found));
+        }
+    }
+    Ok(())
+}
+
+/// The address of the first element of each array, and the layout.
+fn firsts(blocks: Vec<(ArrayDescription, BlockLayout)>) -> Vec<(Pointer, BlockLayout)> {
+    blocks.into_iter().map(|(array, layout)| (array.first(), layout)).collect()
 }

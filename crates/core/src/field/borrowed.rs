@@ -92,7 +92,7 @@ impl<'m, T: Element, D: Device> BorrowedField<'m, T, D> {
     /// # Errors
     /// As there.
     pub fn with_vector(mut self, axes: impl AsRef<[usize]>) -> Result<Self, FieldError> {
-        self.vector = VectorAxes::new(axes.as_ref(), T::TYPE, &self.blocks)?;
+        self.vector = VectorAxes::new(axes.as_ref(), T::TYPE, self.blocks.iter().map(|(_, layout)| layout))?;
         Ok(self)
     }
 

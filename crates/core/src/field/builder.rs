@@ -4,9 +4,9 @@ use std::marker::PhantomData;
 use std::ops::Range;
 
 use super::layout_options::{ComponentPlace, LayoutOptions};
-use super::{Field, FieldError};
+use super::{AnyField, BlockLayout, Field, FieldError};
 use crate::device::{Device, MemoryKind};
-use crate::element::Element;
+use crate::element::{Element, ElementType};
 use crate::pattern::Pattern;
 
 /// The options of a new field; from [`Field::builder`].
@@ -122,8 +122,34 @@ impl<T: Element, D: Device> FieldBuilder<T, D> {
     /// without a sign or with more axes than components; [`FieldError::Device`], with
     /// [`DeviceError::OutOfMemory`](crate::device::DeviceError), if memory is exhausted.
     pub fn build(self, device: &D) -> Result<Field<T, D>, FieldError> {
+        let any = self.build_any(device, T::TYPE)?;
+        Ok(Field { any, element: PhantomData })
+    }
+
+    /// As [`build`](FieldBuilder::build), of elements of a type that is known at run time, in place of `T`.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn build_any(self, device: &D, element: ElementType) -> Result<AnyField<D>, FieldError> {
         let layouts = self.layout.layouts()?;
-        Field::allocate(device, layouts, self.kind, self.node.as_ref())?.with_vector(&self.vector)
+        let any = AnyField::with_options(device, element, layouts, self.kind, self.node.as_ref())?;
+        any.with_vector(&self.vector)
+    }
+
+    /// The layout of each domain, for arrays of the program and for [`FieldLayout`](crate::FieldLayout). Layouts are in
+    /// elements, so they are the same for every type. Allocates no field.
+    ///
+    /// # Errors
+    /// [`FieldError::Layout`], as for [`build`](FieldBuilder::build).
+    pub fn layouts(&self) -> Result<Vec<BlockLayout>, FieldError> {
+        self.layout.layouts()
+    }
+}
+
+impl<D: Device> AnyField<D> {
+    /// A builder of a field, for [`FieldBuilder::build_any`].
+    pub fn builder(pattern: &Pattern) -> FieldBuilder<u8, D> {
+        FieldBuilder::new(pattern)
     }
 }
 

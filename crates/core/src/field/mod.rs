@@ -1,12 +1,13 @@
 //! Fields: one value, or several components, for each cell of every domain of a rank, with its halo.
 //!
 //! - [`Field`] owns its memory (`owned`, `storage`), made by a [`FieldBuilder`]; or it lies in arrays of other programs
-//!   (`arrays`). [`BorrowedField`] lies in slices that the caller lends.
+//!   (`arrays`). [`AnyField`] is the same for a type that is known at run time (`any`). [`BorrowedField`] lies in slices that the caller lends.
 //! - [`BlockLayout`] says how the cells of one domain lie in memory.
 //! - [`View`] and [`ViewMut`] access the cells from the host.
 //! - For the exchange: `untyped` fields, the bytes that neighbours read (`byte_ranges`), the memory that processes
 //!   share (`sharing`), whether cells travel packed (`packing_cost`), and components that are turned (`vector`).
 
+mod any;
 mod arrays;
 mod borrowed;
 mod builder;
@@ -22,6 +23,7 @@ mod untyped;
 mod vector;
 mod view;
 
+pub use any::AnyField;
 pub use borrowed::BorrowedField;
 pub use builder::FieldBuilder;
 pub use error::FieldError;

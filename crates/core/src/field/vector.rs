@@ -3,7 +3,6 @@
 use serde::{Deserialize, Serialize};
 
 use super::{BlockLayout, FieldError};
-use crate::device::Pointer;
 use crate::domain::{Grid, Orientation};
 use crate::element::ElementType;
 
@@ -17,17 +16,17 @@ impl VectorAxes {
     ///
     /// # Errors
     /// [`FieldError::Layout`] for elements without a sign, more axes than components, and axes that do not exist.
-    pub(crate) fn new(
+    pub(crate) fn new<'b>(
         axes: &[usize],
         element: ElementType,
-        blocks: &[(Pointer, BlockLayout)],
+        mut blocks: impl Iterator<Item = &'b BlockLayout>,
     ) -> Result<VectorAxes, FieldError> {
         if !axes.is_empty() && element.sign_change().is_none() {
             let expected = "a type with a sign: across some edges components change theirs";
             return Err(FieldError::layout("the element type of a vector field", expected, element));
         }
         let found = format!("{axes:?}");
-        let few = blocks.iter().map(|(_, layout)| layout).find(|layout| {
+        let few = blocks.find(|layout| {
             axes.len() > layout.components() || axes.iter().any(|&axis| axis >= layout.allocated().axes())
         });
         match few {

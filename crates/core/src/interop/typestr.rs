@@ -27,6 +27,10 @@ pub fn parse(protocol: Protocol, typestr: &str) -> Result<ElementType, InteropEr
         return Err(malformed());
     }
     let bytes: usize = digits.parse().map_err(|_| malformed())?;
+    if kind == 'V' {
+        // Records have no byte order, whatever the producer writes.
+        return ElementType::record(bytes).ok_or_else(malformed);
+    }
     use ElementType::*;
     let element = match (kind, bytes) {
         ('i', 1) => I8,
@@ -43,7 +47,7 @@ pub fn parse(protocol: Protocol, typestr: &str) -> Result<ElementType, InteropEr
         ('c', 8) => Complex32,
         ('c', 16) => Complex64,
         _ => {
-            let expected = "integers of 1 to 8 bytes, floats of 2 to 8, complex numbers of 8 or 16";
+            let expected = "integers of 1 to 8 bytes, floats of 2 to 8, complex numbers of 8 or 16, records";
             return Err(fault.buffer(
                 expected,
                 format!("{typestr:?}"),
@@ -73,6 +77,7 @@ pub fn of(protocol: Protocol, element: ElementType) -> Result<String, InteropErr
         U8 | U16 | U32 | U64 => 'u',
         F16 | F32 | F64 => 'f',
         Complex32 | Complex64 => 'c',
+        Bytes(bytes) => return Ok(format!("|V{bytes}")),
         Bf16 | I128 | U128 => {
             let expected = "a type that has a type string";
             return Err(protocol.fault("typestr").buffer(expected, element, "use DLPack for this array"));

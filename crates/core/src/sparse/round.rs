@@ -8,7 +8,7 @@ use std::task::{Context, Poll};
 
 use super::shared::Shared;
 use super::{SparseError, SparseExchange};
-use crate::comm::Communicator;
+use crate::comm::{Communicator, Pauses};
 use crate::transport::TransportError;
 
 /// A round of a [`SparseExchange`] under way.
@@ -235,6 +235,7 @@ impl Drop for Slot {
 #[derive(Debug)]
 pub struct Completing<'e> {
     round: Option<Round<'e>>,
+    pauses: Pauses,
 }
 
 impl<'e> IntoFuture for Round<'e> {
@@ -243,7 +244,7 @@ impl<'e> IntoFuture for Round<'e> {
 
     fn into_future(self) -> Completing<'e> {
         self.finish();
-        Completing { round: Some(self) }
+        Completing { round: Some(self), pauses: Pauses::default() }
     }
 }
 
@@ -258,8 +259,7 @@ impl Future for Completing<'_> {
             return Poll::Ready(round.wait());
         }
         self.round = Some(round);
-        // Nothing else polls the round: ask the executor to poll again.
-        context.waker().wake_by_ref();
+        self.pauses.wake_later(context.waker());
         Poll::Pending
     }
 }

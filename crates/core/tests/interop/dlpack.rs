@@ -112,7 +112,7 @@ fn each_malformed_field_has_its_own_error() {
         (0, 4, 1),
         (2, 128, 1),
         (2, 8, 1),
-        (2, 64, 2),
+        (2, 4, 3),
         (2, 64, 0),
         (3, 64, 1),
         (4, 32, 1),
@@ -146,11 +146,16 @@ fn each_malformed_field_has_its_own_error() {
 #[test]
 fn types_and_devices_come_back() {
     for element in ELEMENTS {
-        assert_eq!(DLDataType::of(element).element(), Ok(element));
+        assert_eq!(DLDataType::of(element).unwrap().element(), Ok(element));
     }
     assert_eq!(DLDataType { code: 6, bits: 8, lanes: 1 }.element(), Ok(ElementType::U8));
-    assert_eq!(DLDataType::of(ElementType::Complex32), DLDataType { code: 5, bits: 64, lanes: 1 });
-    assert_eq!(DLDataType::of(ElementType::Bf16), DLDataType { code: 4, bits: 16, lanes: 1 });
+    let record = ElementType::record(16).unwrap();
+    assert_eq!(DLDataType { code: 2, bits: 64, lanes: 2 }.element(), Ok(record));
+    assert_eq!(DLDataType::of(record).unwrap(), DLDataType { code: 1, bits: 8, lanes: 16 });
+    let large = ElementType::record(65_536).unwrap();
+    refused(DLDataType::of(large), HERE, "dtype", BufferError, "65536");
+    assert_eq!(DLDataType::of(ElementType::Complex32).unwrap(), DLDataType { code: 5, bits: 64, lanes: 1 });
+    assert_eq!(DLDataType::of(ElementType::Bf16).unwrap(), DLDataType { code: 4, bits: 16, lanes: 1 });
     for (device_type, kind) in [
         (1, ArrayDeviceKind::Host),
         (2, ArrayDeviceKind::Cuda),

@@ -322,20 +322,15 @@ unsafe impl<D: Device> Device for Queued<D> {
         Ok(Arc::new(Mutex::new(self.inner.device.bind_copies(items, reader)?)))
     }
 
-    unsafe fn run_copies(&self, copies: &Self::Copies, stream: &QueuedStream) -> Result<(), DeviceError> {
-        let copies = Arc::clone(copies);
-        // SAFETY: as for `copy`.
-        self.put(stream, move |device, stream| unsafe { device.run_copies(&lock(&copies), stream) })
-    }
-
-    unsafe fn relocate_copies(
+    unsafe fn run_copies(
         &self,
-        copies: &mut Self::Copies,
-        from: &[Pointer],
-        to: &[Pointer],
+        copies: &Self::Copies,
+        bases: &[Pointer],
+        stream: &QueuedStream,
     ) -> Result<(), DeviceError> {
-        // SAFETY: the caller's promise.
-        unsafe { self.inner.device.relocate_copies(&mut lock(copies), from, to) }
+        let (copies, bases) = (Arc::clone(copies), bases.to_vec());
+        // SAFETY: as for `copy`.
+        self.put(stream, move |device, stream| unsafe { device.run_copies(&lock(&copies), &bases, stream) })
     }
 
     fn compile(&self, source: &KernelSource) -> Result<Self::Kernel, DeviceError> {

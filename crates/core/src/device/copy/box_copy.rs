@@ -17,8 +17,10 @@ pub struct CopyAxis {
     pub target_stride: isize,
 }
 
-/// The blocks of memory, by number, that contain the ends of a copy, if the copy moves along with them; see
-/// [`Device::relocate_copies`](crate::device::Device::relocate_copies). `None` for an end that stays where it is.
+/// The blocks of memory, by number, that contain the ends of a copy. Callers of [`Device::run_copies`] say at each run
+/// where the blocks begin. `None` for an end at a fixed address.
+///
+/// [`Device::run_copies`]: crate::device::Device::run_copies
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub struct Anchors {
     /// The block of the source.
@@ -124,38 +126,36 @@ impl BoxCopy {
         self.sign_change
     }
 
-    /// The same copy, which moves along with the blocks of memory that contain its ends.
+    /// The same copy between blocks of memory: the address of an end with a block is the number of bytes from the begin
+    /// of that block, which may be negative.
     #[must_use]
     pub fn anchored(mut self, anchors: Anchors) -> BoxCopy {
         self.anchors = anchors;
         self
     }
 
-    /// The blocks of memory that its ends move along with.
+    /// The blocks of memory that contain its ends.
     pub fn anchors(&self) -> Anchors {
         self.anchors
     }
 
-    /// Moves the ends along with their blocks: block `k` begins at `to[k]` now, and began at `from[k]`. A block that is
-    /// not in both lists stays where it is.
-    pub fn relocate(&mut self, from: &[Pointer], to: &[Pointer]) {
-        let moved = |end: &mut Pointer, anchor: Option<u32>| {
-            let Some(block) = anchor.map(|block| block as usize) else { return };
-            if let (Some(from), Some(to)) = (from.get(block), to.get(block)) {
-                // Derived from the new block's address, so that the end has its provenance.
-                *end = to.offset(end.as_ptr().addr().wrapping_sub(from.as_ptr().addr()).cast_signed());
-            }
+    /// The addresses of the first element of the source and of the target, if block `k` begins at `bases[k]`.
+    #[inline]
+    pub fn ends(&self, bases: &[Pointer]) -> (Pointer, Pointer) {
+        let end = |end: Pointer, block: Option<u32>| match block.and_then(|block| bases.get(block as usize)) {
+            // Derived from the address of the block, so that the end has its provenance.
+            Some(base) => base.offset(end.as_ptr().addr().cast_signed()),
+            None => end,
         };
-        moved(&mut self.source, self.anchors.source);
-        moved(&mut self.target, self.anchors.target);
+        (end(self.source, self.anchors.source), end(self.target, self.anchors.target))
     }
 
-    /// The address of the first element of the source.
+    /// The address of the first element of the source; with a block, in bytes from its begin.
     pub fn source(&self) -> Pointer {
         self.source
     }
 
-    /// The address of the first element of the target.
+    /// The address of the first element of the target; with a block, in bytes from its begin.
     pub fn target(&self) -> Pointer {
         self.target
     }

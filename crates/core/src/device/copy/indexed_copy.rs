@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::box_copy::{BoxCopy, part_begin};
-use crate::device::{DeviceError, Pointer};
+use crate::device::DeviceError;
 
 /// The rows of one side of an [`IndexedCopy`].
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -73,11 +73,6 @@ impl IndexedCopy {
     /// The copy of row 0.
     pub fn row(&self) -> &BoxCopy {
         &self.row
-    }
-
-    /// As [`BoxCopy::relocate`], for all rows.
-    pub fn relocate(&mut self, from: &[Pointer], to: &[Pointer]) {
-        self.row.relocate(from, to);
     }
 
     /// The number of rows.

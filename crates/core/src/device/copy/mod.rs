@@ -9,8 +9,6 @@ pub use box_copy::{Anchors, BoxCopy, CopyAxis, MAX_COPY_AXES};
 pub use indexed_copy::{CopyRows, IndexedCopy};
 pub use sign_change::SignChange;
 
-use super::Pointer;
-
 /// Who reads next what a list of copies writes: a hint for the device.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum NextReader {
@@ -32,21 +30,12 @@ pub enum CopyItem {
 }
 
 impl CopyItem {
-    /// As [`BoxCopy::relocate`].
-    pub fn relocate(&mut self, from: &[Pointer], to: &[Pointer]) {
+    /// The blocks of memory that contain its ends.
+    pub fn anchors(&self) -> Anchors {
         match self {
-            CopyItem::Box(copy) => copy.relocate(from, to),
-            CopyItem::Indexed(copy) => copy.relocate(from, to),
-        }
-    }
-
-    /// Whether an end of it moves along with a block of memory.
-    pub fn is_anchored(&self) -> bool {
-        let anchors = match self {
             CopyItem::Box(copy) => copy.anchors(),
             CopyItem::Indexed(copy) => copy.row().anchors(),
-        };
-        anchors != Anchors::default()
+        }
     }
 
     /// All bytes that it moves.

@@ -1,15 +1,17 @@
 // A list of copies between strided boxes and between indexed rows, run as one launch.
 //
 // An entry of the list is a grid of at most COPY_AXES axes, outermost first. Its points are words of 1, 2, 4, 8 or 16
-// bytes. Unused axes come first and have the extent 1. `table.rs` makes the entries and defines the same structures.
+// bytes. Unused axes come first and have the extent 1; the first is unused in every entry of a list. `table.rs` makes the
+// entries and defines the same structures.
 
-#define COPY_AXES 7
+#define COPY_AXES 8
 #define NO_AXIS COPY_AXES
+#define COPY_BLOCKS 64
 #define SIGN_OF_FLOAT 1
 #define SIGN_OF_INTEGER 2
 
 typedef struct {
-    u64 source, target;           // the addresses of the first word
+    u64 source, target;           // the addresses of the first word; with a block, in bytes from its begin
     u64 source_rows, target_rows; // the addresses of lists of u32 with the indices of rows, or 0
     u64 words;                    // the number of points of the grid
     u64 extents[COPY_AXES];
@@ -20,8 +22,15 @@ typedef struct {
     u32 rows_axis; // the axis with lists of indices, or NO_AXIS
     u32 sign;      // SIGN_OF_FLOAT, SIGN_OF_INTEGER, or 0 for no change of sign
     u32 unaligned; // whether words that change their sign may lie at any address
+    u32 source_block, target_block; // the numbers of blocks of memory, from 1, or 0 for fixed addresses
     u32 unused;
 } CopyEntry;
+
+// The begins of the blocks in this run.
+typedef struct {
+    u64 at[COPY_BLOCKS];
+    u64 alignment; // in bytes, of all of them: a power of two, at most 16
+} CopyBases;
 
 // Consecutive words of an entry.
 typedef struct {
@@ -49,6 +58,49 @@ DEVICE_FUNCTION void move_along(CopyPlace *place, CopyEntry entry, int axis, u64
         place->source += (i64)index * entry.source_strides[axis];
         place->target += (i64)index * entry.target_strides[axis];
     }
+}
+
+// The same entry in words of `piece` bytes, a part of a word.
+DEVICE_FUNCTION CopyEntry in_pieces(CopyEntry entry, u32 piece)
+{
+    const int inner = COPY_AXES - 1;
+    u32 pieces = entry.word / piece;
+    if (entry.rows_axis == inner || entry.source_strides[inner] != (i64)entry.word ||
+        entry.target_strides[inner] != (i64)entry.word) {
+        _Pragma("unroll") for (int axis = 0; axis < inner; axis++)
+        {
+            entry.extents[axis] = entry.extents[axis + 1];
+            entry.source_strides[axis] = entry.source_strides[axis + 1];
+            entry.target_strides[axis] = entry.target_strides[axis + 1];
+        }
+        entry.extents[inner] = 1;
+        entry.axes++;
+        if (entry.rows_axis != NO_AXIS)
+            entry.rows_axis--;
+    }
+    entry.extents[inner] *= pieces;
+    entry.source_strides[inner] = entry.target_strides[inner] = piece;
+    entry.words *= pieces;
+    entry.word = piece;
+    return entry;
+}
+
+// The same entry with the addresses of this run, in words that these are aligned to.
+DEVICE_FUNCTION CopyEntry placed(CopyEntry entry, const CopyBases *bases)
+{
+    if (entry.source_block == 0 && entry.target_block == 0)
+        return entry;
+    if (entry.source_block > 0)
+        entry.source += bases->at[entry.source_block - 1];
+    if (entry.target_block > 0)
+        entry.target += bases->at[entry.target_block - 1];
+    if (bases->alignment < entry.word) {
+        if (entry.sign)
+            entry.unaligned = 1;
+        else
+            entry = in_pieces(entry, (u32)bases->alignment);
+    }
+    return entry;
 }
 
 // A number of 1 to 16 bytes at any address, lowest byte first.
@@ -274,25 +326,29 @@ DEVICE_FUNCTION CopyPlace place_of(CopyEntry entry, u64 number)
 #ifdef __OPENCL_VERSION__
 // A list: each of the `threads` threads takes consecutive tiles, whose memory lies close together.
 KERNEL GROUP_SIZE(1) void copy_lines(GLOBAL const CopyEntry *entries, GLOBAL const CopyTile *tiles, i64 count,
-                                     i64 threads)
+                                     i64 threads, CONSTANT_PARAMETER CopyBases bases)
 {
     i64 thread = GLOBAL_INDEX(0), past = count * (thread + 1) / threads;
     for (i64 index = count * thread / threads; index < past; index++) {
         CopyTile tile = tiles[index];
-        move_lines(entries[tile.entry], tile.first, tile.count);
+        CopyEntry entry = placed(entries[tile.entry], &bases);
+        u64 pieces = entries[tile.entry].word / entry.word;
+        move_lines(entry, tile.first * pieces, tile.count * pieces);
     }
 }
 #endif
 
 // The same list: each group of threads takes one tile, and its threads take the words in turn.
-KERNEL GROUP_SIZE(128) void copy_words(GLOBAL const CopyEntry *entries, GLOBAL const CopyTile *tiles, i64 count)
+KERNEL GROUP_SIZE(128) void copy_words(GLOBAL const CopyEntry *entries, GLOBAL const CopyTile *tiles, i64 count,
+                                       CONSTANT_PARAMETER CopyBases bases)
 {
     if (GROUP_INDEX(0) >= count)
         return;
     CopyTile tile = tiles[GROUP_INDEX(0)];
-    CopyEntry entry = entries[tile.entry];
-    for (u64 at = (u64)LOCAL_INDEX(0); at < tile.count; at += (u64)LOCAL_SIZE(0)) {
-        CopyPlace place = place_of(entry, tile.first + at);
+    CopyEntry entry = placed(entries[tile.entry], &bases);
+    u64 pieces = entries[tile.entry].word / entry.word, first = tile.first * pieces, past = tile.count * pieces;
+    for (u64 at = (u64)LOCAL_INDEX(0); at < past; at += (u64)LOCAL_SIZE(0)) {
+        CopyPlace place = place_of(entry, first + at);
         if (entry.sign)
             move_negated(place, entry.word, entry.sign, entry.unaligned);
         else

@@ -6,6 +6,7 @@
 #define GLOBAL
 #define LOCAL __shared__
 #define RESTRICT __restrict__
+#define CONSTANT_PARAMETER const __grid_constant__
 
 // `axis` is a literal 0, 1 or 2, so that the compiler makes the choice.
 #define HALOPORT_AXIS(of, axis) ((long)((axis) == 0 ? (of).x : (axis) == 1 ? (of).y : (of).z))

@@ -12,6 +12,7 @@
 //! | `GLOBAL T *` | an address in the memory of the device |
 //! | `LOCAL T x[n];` | memory of a group, declared in the outermost block of the kernel |
 //! | `RESTRICT` | no other pointer leads to the same memory |
+//! | `CONSTANT_PARAMETER T x` | a parameter of a kernel, a structure that all threads only read |
 //! | `GLOBAL_INDEX(axis)` | the index of the thread along axis 0, 1 or 2; 0 is the fastest |
 //! | `GROUP_INDEX(axis)`, `LOCAL_INDEX(axis)`, `LOCAL_SIZE(axis)` | the index of the group, the index of the thread in the group, the size of the group |
 //! | `FETCH(address)` | fetches the cache line at any address, a `u64`, ahead of its use; does nothing unless a thread is a core |
@@ -27,7 +28,7 @@
 
 mod table;
 
-pub use table::{COPY_GROUP_THREADS, CopyEntry, CopyTable, CopyTile};
+pub use table::{COPY_BLOCKS, COPY_GROUP_THREADS, CopyBases, CopyEntry, CopyTable, CopyTile};
 
 use crate::device::{BoxCopy, CopyItem};
 

@@ -12,6 +12,7 @@
 #define GLOBAL __global
 #define LOCAL __local
 #define RESTRICT restrict
+#define CONSTANT_PARAMETER const
 
 #define GLOBAL_INDEX(axis) ((long)get_global_id(axis))
 #define GROUP_INDEX(axis) ((long)get_group_id(axis))

@@ -6,15 +6,20 @@ use std::sync::Arc;
 
 use bytemuck::{Pod, Zeroable};
 
-use crate::device::{BoxCopy, CopyAxis, CopyItem, CopyRows, MAX_COPY_AXES, Pointer, SignChange};
+use crate::device::{Anchors, BoxCopy, CopyAxis, CopyItem, CopyRows, MAX_COPY_AXES, Pointer, SignChange};
 
 /// The number of threads in a group of `copy_words`; its source has the same number.
 pub const COPY_GROUP_THREADS: usize = 128;
 
-/// The axes of an entry: those of a box, the words of a run, and the rows.
-const AXES: usize = MAX_COPY_AXES + 2;
+/// The number of blocks of memory that the copies of one table can be anchored to; its source has the same number.
+pub const COPY_BLOCKS: usize = 64;
 
-/// A copy as a grid of words of at most 16 bytes: the widest that divide all addresses, strides and runs.
+/// The axes of an entry: those of a box, the words of a run, the rows, and the pieces of words for blocks that are not
+/// aligned to them.
+const AXES: usize = MAX_COPY_AXES + 3;
+
+/// A copy as a grid of words of at most 16 bytes: the widest that divide all addresses, strides and runs. Blocks are
+/// taken to be aligned to 16 bytes; if they are not, the kernels copy words in pieces.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Pod, Zeroable)]
 pub struct CopyEntry {
@@ -31,7 +36,17 @@ pub struct CopyEntry {
     rows_axis: u32,
     sign: u32,
     unaligned: u32,
+    source_block: u32,
+    target_block: u32,
     unused: u32,
+}
+
+/// The begins of the blocks of a table in one run, which its kernels take as a parameter.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Pod, Zeroable)]
+pub struct CopyBases {
+    at: [u64; COPY_BLOCKS],
+    alignment: u64,
 }
 
 /// Consecutive words of an entry.
@@ -47,8 +62,8 @@ pub struct CopyTile {
 ///
 /// Two kernels run it. In `copy_lines`, for devices whose threads are cores, each thread takes consecutive tiles and
 /// copies them line by line. In `copy_words`, for all others, a group of [`COPY_GROUP_THREADS`] threads takes one tile.
-/// Their arguments are the address of the entries, the address of the tiles and the number of tiles; `copy_lines` also
-/// takes the number of threads.
+/// Their arguments are the address of the entries, the address of the tiles, the number of tiles, for `copy_lines` the
+/// number of threads, and the begins of the blocks.
 #[derive(Debug)]
 pub struct CopyTable {
     entries: Vec<CopyEntry>,
@@ -57,6 +72,22 @@ pub struct CopyTable {
     indices: Vec<u32>,
     /// For each entry, the positions in `indices` where its lists of the source and of the target begin.
     lists: Vec<[Option<usize>; 2]>,
+    /// The numbers of the blocks that copies are anchored to.
+    blocks: Vec<u32>,
+}
+
+impl CopyBases {
+    /// The begins of `blocks`, of which block `k` begins at `bases[k]`.
+    pub fn new(blocks: &[u32], bases: &[Pointer]) -> CopyBases {
+        let mut made = CopyBases { at: [0; COPY_BLOCKS], alignment: 16 };
+        let mut bits = made.alignment;
+        for (at, base) in made.at.iter_mut().zip(blocks.iter().map(|block| bases.get(*block as usize))) {
+            *at = base.map_or(0, |base| base.as_ptr().addr() as u64);
+            bits |= *at;
+        }
+        made.alignment = 1 << bits.trailing_zeros();
+        made
+    }
 }
 
 impl CopyEntry {
@@ -68,23 +99,24 @@ impl CopyEntry {
         }
     }
 
-    /// The address of word `number` on the side with the words further apart: in a field, not in a message.
-    fn address_of(&self, number: u64) -> u64 {
+    /// The block and the address of word `number` on the side with the words further apart: in a field, not in a
+    /// message.
+    fn address_of(&self, number: u64) -> (u32, u64) {
         let reach = |strides: &[i64; AXES]| {
             let axes = self.extents.iter().zip(strides);
             axes.map(|(extent, stride)| u128::from(*extent) * u128::from(stride.unsigned_abs())).max()
         };
-        let (first, strides) = if reach(&self.source_strides) > reach(&self.target_strides) {
-            (self.source, &self.source_strides)
+        let (block, first, strides) = if reach(&self.source_strides) > reach(&self.target_strides) {
+            (self.source_block, self.source, &self.source_strides)
         } else {
-            (self.target, &self.target_strides)
+            (self.target_block, self.target, &self.target_strides)
         };
         let (mut rest, mut address) = (number, first);
         for (extent, stride) in self.extents.iter().zip(strides).rev() {
             address = address.wrapping_add_signed(((rest % extent) as i64).wrapping_mul(*stride));
             rest /= extent;
         }
-        address
+        (block, address)
     }
 
     /// The number of words.
@@ -99,13 +131,43 @@ impl CopyEntry {
 }
 
 impl CopyTable {
-    /// Lays out `items`, cut into tiles of about `tile_bytes` bytes.
-    pub fn new(items: &[CopyItem], tile_bytes: usize) -> CopyTable {
-        let mut table =
-            CopyTable { entries: Vec::new(), tiles: Vec::new(), indices: Vec::new(), lists: Vec::new() };
-        let mut known = HashMap::new();
+    /// Lays out `items`, cut into tiles of about `tile_bytes` bytes: in one table, or in several if they are anchored to
+    /// more than [`COPY_BLOCKS`] blocks. No table is empty.
+    pub fn all(items: &[CopyItem], tile_bytes: usize) -> Vec<CopyTable> {
+        let mut groups: Vec<(Vec<u32>, Vec<&CopyItem>)> = Vec::new();
         for item in items.iter().filter(|item| item.bytes() > 0) {
-            let entry = CopyEntry::new(item);
+            let Anchors { source, target } = item.anchors();
+            let takes = |blocks: &[u32]| {
+                let added = [source, target].into_iter().flatten().filter(|block| !blocks.contains(block));
+                blocks.len() + added.count() <= COPY_BLOCKS
+            };
+            if !groups.last().is_some_and(|(blocks, _)| takes(blocks)) {
+                groups.push(Default::default());
+            }
+            if let Some((blocks, items)) = groups.last_mut() {
+                for block in [source, target].into_iter().flatten() {
+                    if !blocks.contains(&block) {
+                        blocks.push(block);
+                    }
+                }
+                items.push(item);
+            }
+        }
+        groups.into_iter().map(|(blocks, items)| CopyTable::new(&items, blocks, tile_bytes)).collect()
+    }
+
+    fn new(items: &[&CopyItem], blocks: Vec<u32>, tile_bytes: usize) -> CopyTable {
+        let (entries, tiles, indices, lists) = Default::default();
+        let mut table = CopyTable { entries, tiles, indices, lists, blocks };
+        let mut known = HashMap::new();
+        for item in items {
+            let block = |number: Option<u32>| {
+                let place = table.blocks.iter().position(|block| Some(*block) == number);
+                place.map_or(0, |place| place as u32 + 1)
+            };
+            let Anchors { source, target } = item.anchors();
+            let (source_block, target_block) = (block(source), block(target));
+            let entry = CopyEntry { source_block, target_block, ..CopyEntry::new(item) };
             let number = table.entries.len() as u32;
             let most = (tile_bytes as u64 / u64::from(entry.word)).clamp(1, u64::from(u32::MAX));
             let tiles = entry.words.div_ceil(most);
@@ -129,7 +191,17 @@ impl CopyTable {
         table
     }
 
-    /// The number of tiles; 0 if nothing is copied.
+    /// The numbers of the blocks that copies are anchored to, for [`CopyBases::new`].
+    pub fn blocks(&self) -> &[u32] {
+        &self.blocks
+    }
+
+    /// The number of bytes that it copies.
+    pub fn copied_bytes(&self) -> usize {
+        self.entries.iter().map(|entry| entry.words as usize * entry.word as usize).sum()
+    }
+
+    /// The number of tiles.
     pub fn tiles(&self) -> usize {
         self.tiles.len()
     }

@@ -33,12 +33,16 @@ use crate::transport::Reduction;
 /// equally many.
 const MAX_PARTS: usize = 16;
 
+/// Maximum number of exchanges of a plan that can be in flight at once.
+const MOST_IN_FLIGHT: usize = 64;
+
 /// The options and fields that must be the same on all ranks.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
 struct Terms {
     path: DataPath,
     order: HaloOrder,
     chunk: usize,
+    in_flight: usize,
     fields: Vec<Vec<FieldSignature>>,
 }
 
@@ -48,35 +52,65 @@ pub(crate) struct Agreement {
     parts: Vec<PartFields>,
     /// Maximum size of a staged message in bytes.
     chunk: usize,
+    in_flight: usize,
     /// The patterns that fill the halos axis by axis, if that is possible and allowed.
     steps: Option<Vec<Pattern>>,
     choice: Choice,
 }
 
-/// Collective: binds the fields. Also returns the path and the order of the exchange.
+/// Collective: binds the fields of an exchange. Also returns its path and order.
 pub(crate) fn bind_fields(
     pattern: &Pattern,
     parts: Vec<PartFields>,
     options: &BindOptions,
 ) -> Result<(Bound, Choice), BindError> {
-    let agreement = agree(pattern, parts, options)?;
+    let agreement = agree(pattern, parts, options, 1)?;
     Ok((agreement.bind()?, agreement.choice))
 }
 
+/// Collective: as [`bind_fields`], as often as exchanges of a plan can be in flight.
+pub(crate) fn bind_layouts(
+    pattern: &Pattern,
+    parts: Vec<PartFields>,
+    options: &BindOptions,
+) -> Result<(Vec<Bound>, Choice), BindError> {
+    let agreement = agree(pattern, parts, options, MOST_IN_FLIGHT)?;
+    let bound = (0..agreement.in_flight).map(|_| agreement.bind()).collect::<Result<_, _>>()?;
+    Ok((bound, agreement.choice))
+}
+
 /// Collective: checks that all ranks bind the same fields with the same options, and chooses the order.
-fn agree(pattern: &Pattern, parts: Vec<PartFields>, options: &BindOptions) -> Result<Agreement, BindError> {
+fn agree(
+    pattern: &Pattern,
+    parts: Vec<PartFields>,
+    options: &BindOptions,
+    most_in_flight: usize,
+) -> Result<Agreement, BindError> {
     let comm = pattern.comm();
+    let in_flight = options.in_flight.unwrap_or(1);
     let BindOptions { path, order, .. } = *options;
     let chunk = options.staging_chunk.unwrap_or(DEFAULT_STAGING_CHUNK);
 
     let fields: Vec<_> = parts.iter().map(|part| part.signature()).collect();
-    let mine = Terms { path, order, chunk, fields };
+    let mine = Terms { path, order, chunk, in_flight, fields };
     let first = comm.broadcast(0, &mine)?;
     let complaint = disagreement(&mine, &first)
         .or_else(|| {
             let found = parts.len();
             (found > MAX_PARTS)
                 .then(|| format!("the fields are on {found} devices, expected at most {MAX_PARTS}"))
+        })
+        .or_else(|| {
+            (in_flight == 0 || in_flight > most_in_flight).then(|| {
+                format!("the number of exchanges in flight is {in_flight}, expected 1 to {most_in_flight}")
+            })
+        })
+        .or_else(|| {
+            (in_flight > 1 && options.on_complete.is_some()).then(|| {
+                format!(
+                    "`on_complete` is set for {in_flight} exchanges in flight, expected 1 with a callback"
+                )
+            })
         })
         .or_else(|| parts.iter().find_map(|part| part.misfit(pattern)));
     refuse(comm.agree(complaint)?)?;
@@ -102,7 +136,8 @@ fn agree(pattern: &Pattern, parts: Vec<PartFields>, options: &BindOptions) -> Re
         (Some(steps), HaloOrder::Quickest) => quicker_order(steps)?,
         (Some(_), order) => order,
     };
-    Ok(Agreement { pattern: pattern.clone(), parts, chunk, steps, choice: Choice { path, order } })
+    let choice = Choice { path, order };
+    Ok(Agreement { pattern: pattern.clone(), parts, chunk, in_flight, steps, choice })
 }
 
 impl Agreement {
@@ -179,6 +214,9 @@ fn disagreement(mine: &Terms, first: &Terms) -> Option<String> {
     }
     if mine.order != first.order {
         return differs("order", format!("{:?}", mine.order), format!("{:?}", first.order));
+    }
+    if mine.in_flight != first.in_flight {
+        return differs("in_flight", mine.in_flight.to_string(), first.in_flight.to_string());
     }
     if mine.chunk != first.chunk {
         return differs("staging_chunk", format!("{} bytes", mine.chunk), format!("{} bytes", first.chunk));

@@ -97,6 +97,7 @@ fn build<D: Device>(
         messages,
         windows,
         own_cells,
+        bases: Vec::new(),
         traffic,
         round: 0,
         before,

@@ -1,6 +1,7 @@
 //! The fields of one device, before they are bound.
 
 use std::any::Any;
+use std::fmt::Debug;
 use std::sync::Arc;
 
 use super::fits::{FieldShape, FieldSignature, misfit, shape};
@@ -14,13 +15,13 @@ use crate::transport::TransportError;
 
 /// The fields of one device, before they are bound.
 pub(crate) struct PartFields {
-    pub(crate) device: Box<dyn PartDevice>,
+    pub(crate) device: Arc<dyn PartDevice>,
     /// Each with its number in the exchange.
     pub(crate) fields: Vec<(usize, BoundField)>,
 }
 
 /// The operations of a device that binding needs, independent of the device's type.
-pub(crate) trait PartDevice {
+pub(crate) trait PartDevice: Debug + Send + Sync {
     fn info(&self) -> &DeviceInfo;
 
     /// As [`Device::reaches`](crate::device::Device::reaches).
@@ -60,6 +61,19 @@ pub(crate) enum BuildError {
 }
 
 impl PartFields {
+    /// Adds a field, with its number in the exchange, to the part of its device.
+    pub(crate) fn add(
+        parts: &mut Vec<PartFields>,
+        device: Arc<dyn PartDevice>,
+        number: usize,
+        field: BoundField,
+    ) {
+        match parts.iter_mut().find(|part| part.device.info().id == device.info().id) {
+            Some(part) => part.fields.push((number, field)),
+            None => parts.push(PartFields { device, fields: vec![(number, field)] }),
+        }
+    }
+
     /// The properties of each field that must be the same on all ranks.
     pub(crate) fn signature(&self) -> Vec<FieldSignature> {
         let signatures = self.fields.iter().map(|(number, field)| FieldSignature {

@@ -1,7 +1,8 @@
 //! Binding a pattern to fields, which is done once.
 //!
 //! In this order:
-//! - `set` collects the fields by device, as `fields`; `passed` has the fields with which a plan is started;
+//! - `set` collects the fields by device, as `fields`; for a plan, `layouts` has what it needs to know of fields, and
+//!   `passed` the fields with which it is started;
 //! - `agree`: the ranks agree that they bind the same fields (`fits`), and on the order in which halos are filled
 //!   (`cost`);
 //! - `negotiate`: for each field, the sender makes an `offer` and the receiver chooses a way; `mapping` maps fields of
@@ -16,6 +17,7 @@ mod cost;
 mod exported;
 mod fields;
 mod fits;
+mod layouts;
 mod mapping;
 mod message_sets;
 mod messages;
@@ -26,7 +28,9 @@ mod passed;
 mod set;
 mod windows;
 
+pub use layouts::FieldLayout;
 pub use set::{Binder, FieldSet};
 
-pub(super) use agree::bind_fields;
+pub(super) use agree::{bind_fields, bind_layouts};
+pub(super) use layouts::LayoutSet;
 pub(super) use passed::PassedFields;

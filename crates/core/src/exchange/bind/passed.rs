@@ -13,14 +13,16 @@ use crate::field::{BlockLayout, FieldRef, Storage, VectorAxes};
 /// The properties that a plan expects of one of its fields.
 #[derive(Debug)]
 pub(crate) struct ExpectedField {
-    device: DeviceId,
-    element: ElementType,
-    vector: VectorAxes,
-    layouts: Vec<BlockLayout>,
+    pub(crate) device: DeviceId,
+    pub(crate) element: ElementType,
+    /// Of its elements, in bytes.
+    pub(crate) alignment: usize,
+    pub(crate) vector: VectorAxes,
+    pub(crate) layouts: Vec<BlockLayout>,
 }
 
 /// The fields of one start.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct PassedFields {
     expected: Arc<[ExpectedField]>,
     /// A number for each field that differs from those of all other live fields.
@@ -33,19 +35,9 @@ pub(crate) struct PassedFields {
 }
 
 impl ExpectedField {
-    pub(crate) fn new(device: DeviceId, field: &FieldRef<'_>) -> ExpectedField {
-        ExpectedField {
-            device,
-            element: field.element,
-            vector: field.vector.clone(),
-            layouts: field.blocks.iter().map(|(_, layout)| layout.clone()).collect(),
-        }
-    }
-
     /// Returns the first property in which the field differs from the expected one, the value expected and the value
     /// found.
     fn difference(&self, device: DeviceId, field: &FieldRef<'_>) -> Option<(&'static str, String, String)> {
-        let found = || field.blocks.iter().map(|(_, layout)| layout);
         if self.device != device {
             return Some(("device", self.device.to_string(), device.to_string()));
         }
@@ -62,8 +54,8 @@ impl ExpectedField {
                 field.blocks.len().to_string(),
             ));
         }
-        let (expected, found) =
-            self.layouts.iter().zip(found()).find(|(expected, found)| expected != found)?;
+        let found = field.blocks.iter().map(|(_, layout)| layout);
+        let (expected, found) = self.layouts.iter().zip(found).find(|(expected, found)| expected != found)?;
         Some(("layout", describe(expected), describe(found)))
     }
 }
@@ -107,6 +99,29 @@ impl PassedFields {
     /// Whether all fields own their memory.
     pub(crate) fn own_all(&self) -> bool {
         self.storages.len() == self.identities.len()
+    }
+
+    /// Takes the addresses of the blocks of all fields.
+    ///
+    /// # Errors
+    /// [`ExchangeError::AddressCount`], and [`ExchangeError::Address`] for memory where a block cannot lie.
+    pub(crate) fn take_addresses(&mut self, addresses: &[Pointer]) -> Result<(), ExchangeError> {
+        let expected = self.expected.iter().map(|field| field.layouts.len()).sum();
+        if addresses.len() != expected {
+            return Err(ExchangeError::AddressCount { expected, found: addresses.len() });
+        }
+        let mut rest = addresses.iter();
+        for (number, field) in self.expected.iter().enumerate() {
+            for (domain, (layout, found)) in field.layouts.iter().zip(&mut rest).enumerate() {
+                let (address, alignment) = (found.as_ptr().addr(), field.alignment);
+                if !layout.allocated().is_empty() && (address == 0 || !address.is_multiple_of(alignment)) {
+                    return Err(ExchangeError::Address { number, domain, alignment, found: address });
+                }
+            }
+        }
+        self.begin();
+        self.addresses.extend_from_slice(addresses);
+        Ok(())
     }
 
     /// Returns an error if the fields are not those that the plan expects.

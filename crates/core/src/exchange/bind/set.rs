@@ -3,10 +3,12 @@
 use std::sync::Arc;
 
 use super::fields::PartFields;
-use super::passed::{ExpectedField, PassedFields};
-use crate::device::{Device, Pointer};
+use super::layouts::LayoutSet;
+use super::passed::PassedFields;
+use crate::device::Device;
 use crate::element::Element;
-use crate::field::{BorrowedField, BoundField, Field, FieldRef};
+use crate::exchange::options::ExchangeError;
+use crate::field::{AnyField, BorrowedField, Field, FieldRef};
 
 /// The fields of one exchange: a field, or a tuple, an array or a vector of sets of fields. For a struct of fields,
 /// [`field_set!`](crate::field_set) writes the implementation.
@@ -36,8 +38,8 @@ pub struct Binder {
 enum Mode {
     /// Collects the fields by device, and their identities: numbers that differ from those of all other live fields.
     Collect { parts: Vec<PartFields>, identities: Vec<usize> },
-    /// Collects the layouts by device, and the addresses of all blocks. The memory is treated as borrowed.
-    CollectLayouts { parts: Vec<PartFields>, expected: Vec<ExpectedField>, addresses: Vec<Pointer> },
+    /// Collects the layouts by device.
+    CollectLayouts(LayoutSet),
     /// Compares with identities; `count` is the number of equal ones so far, `None` after a different one.
     Compare { identities: Arc<[usize]>, count: Option<usize> },
     /// Compares with the layouts of a plan, and collects addresses.
@@ -53,16 +55,12 @@ impl Binder {
         (parts, identities.into())
     }
 
-    /// Collects the layouts of the fields of `set` by device, the properties that later fields must have, and the
-    /// addresses of all blocks.
-    pub(crate) fn collect_layouts(set: &impl FieldSet) -> (Vec<PartFields>, PassedFields, Vec<Pointer>) {
-        let (parts, expected, addresses) = Default::default();
-        let mut binder = Binder { mode: Mode::CollectLayouts { parts, expected, addresses } };
+    /// Collects the layouts of the fields of `set` by device.
+    pub(crate) fn collect_layouts(set: &impl FieldSet) -> LayoutSet {
+        let mut binder = Binder { mode: Mode::CollectLayouts(LayoutSet::default()) };
         set.bind(&mut binder);
-        let Mode::CollectLayouts { parts, expected, addresses } = binder.mode else {
-            return Default::default();
-        };
-        (parts, PassedFields::new(expected), addresses)
+        let Mode::CollectLayouts(layouts) = binder.mode else { return LayoutSet::default() };
+        layouts
     }
 
     /// Whether the fields of `set` are those with these identities. Allocates nothing.
@@ -75,7 +73,7 @@ impl Binder {
     }
 
     /// Collects the fields of `set` into `passed`, for the next exchange. Allocates only if `passed` has no room yet.
-    pub(crate) fn pass(set: &impl FieldSet, passed: &mut PassedFields) {
+    fn pass(set: &impl FieldSet, passed: &mut PassedFields) {
         passed.begin();
         let mut binder = Binder { mode: Mode::Pass(std::mem::take(passed)) };
         set.bind(&mut binder);
@@ -91,25 +89,22 @@ impl Binder {
             }
             Mode::Pass(passed) => passed.take(device.id(), identity, &field),
             Mode::Collect { parts, identities } => {
-                add_to(parts, device, identities.len(), field.bound());
+                PartFields::add(parts, Arc::new(device.clone()), identities.len(), field.bound());
                 identities.push(identity);
             }
-            Mode::CollectLayouts { parts, expected, addresses } => {
-                let anchor = Some(addresses.len() as u32);
-                let bound = BoundField { storage: None, anchor, ..field.bound() };
-                add_to(parts, device, expected.len(), bound);
-                expected.push(ExpectedField::new(device.id(), &field));
-                addresses.extend(field.blocks.iter().map(|(pointer, _)| *pointer));
-            }
+            Mode::CollectLayouts(layouts) => layouts.add(device, &field),
         }
     }
 }
 
-/// Adds a field, with its number in the set, to the part of its device.
-fn add_to<D: Device>(parts: &mut Vec<PartFields>, device: &D, number: usize, field: BoundField) {
-    match parts.iter_mut().find(|part| part.device.info().id == device.id()) {
-        Some(part) => part.fields.push((number, field)),
-        None => parts.push(PartFields { device: Box::new(device.clone()), fields: vec![(number, field)] }),
+impl PassedFields {
+    /// Takes the fields of the next exchange.
+    ///
+    /// # Errors
+    /// [`ExchangeError::FieldCount`] and [`ExchangeError::FieldDiffers`].
+    pub(crate) fn take_fields(&mut self, set: &impl FieldSet) -> Result<(), ExchangeError> {
+        Binder::pass(set, self);
+        self.end()
     }
 }
 
@@ -139,6 +134,13 @@ macro_rules! field_set {
 
 // SAFETY: a field has exclusive access to its storage, except for exchanges, which mark it as in flight.
 unsafe impl<T: Element, D: Device> FieldSet for Field<T, D> {
+    fn bind(&self, binder: &mut Binder) {
+        binder.add(self.device(), self.identity(), self.as_ref());
+    }
+}
+
+// SAFETY: as for `Field`.
+unsafe impl<D: Device> FieldSet for AnyField<D> {
     fn bind(&self, binder: &mut Binder) {
         binder.add(self.device(), self.identity(), self.as_ref());
     }

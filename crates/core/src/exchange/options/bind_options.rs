@@ -23,6 +23,8 @@ pub struct BindOptions {
     pub(crate) order: HaloOrder,
     /// `None`: [`DEFAULT_STAGING_CHUNK`].
     pub(crate) staging_chunk: Option<usize>,
+    /// `None`: 1.
+    pub(crate) in_flight: Option<usize>,
 }
 
 impl fmt::Debug for BindOptions {
@@ -32,6 +34,7 @@ impl fmt::Debug for BindOptions {
             .field("path", &self.path)
             .field("order", &self.order)
             .field("staging_chunk", &self.staging_chunk)
+            .field("in_flight", &self.in_flight)
             .finish()
     }
 }
@@ -73,6 +76,16 @@ impl BindOptions {
     #[must_use]
     pub fn staging_chunk(mut self, bytes: usize) -> Self {
         self.staging_chunk = Some(bytes);
+        self
+    }
+
+    /// Sets how many exchanges of a [`Plan`](crate::exchange::Plan) can be in flight at once (default: 1, at most 64).
+    /// Each has buffers of its own. Must be the same on every rank; without [`on_complete`](BindOptions::on_complete)
+    /// if above 1. An [`Exchange`](crate::exchange::Exchange), which
+    /// has one set of fields, takes no other number than 1.
+    #[must_use]
+    pub fn in_flight(mut self, most: usize) -> Self {
+        self.in_flight = Some(most);
         self
     }
 }

@@ -33,7 +33,9 @@ pub enum BindError {
 /// Why an exchange failed.
 ///
 /// [`FieldsReplaced`](ExchangeError::FieldsReplaced), [`FieldCount`](ExchangeError::FieldCount),
-/// [`FieldDiffers`](ExchangeError::FieldDiffers), [`InFlightElsewhere`](ExchangeError::InFlightElsewhere) and, at the
+/// [`FieldDiffers`](ExchangeError::FieldDiffers), [`AddressCount`](ExchangeError::AddressCount),
+/// [`Address`](ExchangeError::Address), [`AllInFlight`](ExchangeError::AllInFlight),
+/// [`NotInFlight`](ExchangeError::NotInFlight), [`InFlightElsewhere`](ExchangeError::InFlightElsewhere) and, at the
 /// start, [`ForeignStream`](ExchangeError::ForeignStream) leave the exchange as it was. Any other error poisons it: its
 /// halos are unspecified, and every later use gives [`ExchangeError::Poisoned`].
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
@@ -84,6 +86,43 @@ pub enum ExchangeError {
         /// The property of the field that was passed.
         found: String,
     },
+    /// A plan was started with a wrong number of addresses.
+    #[error(
+        "the plan was made for {expected} blocks, found {found} addresses; pass one for each domain of each field"
+    )]
+    AddressCount {
+        /// The number of blocks of all fields.
+        expected: usize,
+        /// The number of addresses that were passed.
+        found: usize,
+    },
+    /// A plan was started with an address at which a block cannot lie.
+    #[error(
+        "field {number}, domain {domain}: expected an address that is a multiple of {alignment} and not 0, found \
+        {found:#x}; pass that of the first element of its layout"
+    )]
+    Address {
+        /// The number of the field, from 0.
+        number: usize,
+        /// The domain, from 0.
+        domain: usize,
+        /// The alignment of the elements in bytes.
+        alignment: usize,
+        /// The address that was passed.
+        found: usize,
+    },
+    /// As many exchanges as possible have been begun and not ended.
+    #[error(
+        "{most} exchanges have been begun and not ended, the most that are possible; call `end` first, or make a plan \
+        with a larger `BindOptions::in_flight`"
+    )]
+    AllInFlight {
+        /// The most exchanges in flight.
+        most: usize,
+    },
+    /// An exchange was ended that was not begun, or that has ended.
+    #[error("this exchange is not in flight: it was not begun, or has ended; call `begin` first")]
+    NotInFlight,
     /// A pending exchange of borrowed memory was forgotten.
     #[error("a pending exchange of borrowed memory was forgotten (`mem::forget`); finish or drop it instead")]
     Forgotten,

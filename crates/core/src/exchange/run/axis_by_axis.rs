@@ -74,9 +74,8 @@ impl Part for AxisByAxisPart {
         self.axes[self.current].synchronize()
     }
 
-    unsafe fn relocate(&mut self, from: &[Pointer], to: &[Pointer]) -> Result<(), DeviceError> {
-        // SAFETY: the caller guarantees it.
-        self.axes.iter_mut().try_for_each(|axis| unsafe { axis.relocate(from, to) })
+    fn place(&mut self, bases: &[Pointer]) {
+        self.axes.iter_mut().for_each(|axis| axis.place(bases));
     }
 
     fn writes(&self, storage: &Storage) {

@@ -112,7 +112,7 @@ impl<D: Device> DevicePart<D> {
             unsafe { self.messages.put_packing(&self.device, self.streams.now(), round)? };
             packed.set_in(self.streams.now())?;
             // SAFETY: as above.
-            unsafe { self.own_cells.put(&self.device, self.streams.now())? };
+            unsafe { self.own_cells.put(&self.device, &[], self.streams.now())? };
             work(WorkKind::Interior)?;
             self.wait_for_copies(on)?;
             arrived.wait_in(on)?;

@@ -2,7 +2,7 @@
 
 use super::buffers::HostCopy;
 use super::trace::PartTrace;
-use crate::device::{CopyItem, Device, DeviceError, NextReader};
+use crate::device::{CopyItem, Device, DeviceError, NextReader, Pointer};
 use crate::trace::Phase;
 
 /// A list of copies, bound once and run in every exchange.
@@ -24,9 +24,11 @@ pub(crate) enum Purpose {
     Unpacking,
 }
 
-/// The device, the stream and the time line of a part's work.
+/// The device, the addresses, the stream and the time line of a part's work.
 pub(crate) struct Lane<'p, D: Device> {
     pub(crate) device: &'p D,
+    /// The begins of the blocks that copies are anchored to; see [`Device::run_copies`].
+    pub(crate) bases: &'p [Pointer],
     pub(crate) stream: &'p D::Stream,
     pub(crate) trace: &'p PartTrace<D>,
 }
@@ -47,10 +49,6 @@ impl<D: Device> CopyList<D> {
         self.bytes
     }
 
-    pub(crate) fn copies_mut(&mut self) -> &mut D::Copies {
-        &mut self.copies
-    }
-
     /// Puts the copies into the stream of `lane`, and records their span in the time line.
     ///
     /// # Safety
@@ -62,23 +60,28 @@ impl<D: Device> CopyList<D> {
             Purpose::Unpacking => (Phase::Unpacking, "unpack"),
         };
         // SAFETY: the caller guarantees it.
-        let put = || unsafe { self.put(lane.device, lane.stream) };
+        let put = || unsafe { self.put(lane.device, lane.bases, lane.stream) };
         lane.trace.time(phase, name, self.bytes, lane.device, lane.stream, put)
     }
 
-    /// Puts the copies into `stream`.
+    /// Puts the copies into `stream`; `bases` as in a [`Lane`].
     ///
     /// # Safety
     /// As for [`Device::run_copies`]. In addition, nobody else uses the messages in the buffers until the copies are
     /// done.
-    pub(crate) unsafe fn put(&self, device: &D, stream: &D::Stream) -> Result<(), DeviceError> {
+    pub(crate) unsafe fn put(
+        &self,
+        device: &D,
+        bases: &[Pointer],
+        stream: &D::Stream,
+    ) -> Result<(), DeviceError> {
         let is_packing = self.purpose == Purpose::Packing;
         if let Some(host_copy) = self.host_copy.filter(|_| !is_packing) {
             // SAFETY: the caller guarantees it.
             unsafe { host_copy.run(device, stream)? };
         }
         // SAFETY: the caller guarantees it.
-        unsafe { device.run_copies(&self.copies, stream)? };
+        unsafe { device.run_copies(&self.copies, bases, stream)? };
         if let Some(host_copy) = self.host_copy.filter(|_| is_packing) {
             // SAFETY: the caller guarantees it.
             unsafe { host_copy.run(device, stream)? };

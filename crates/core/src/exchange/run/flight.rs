@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use super::part::{Part, SharedStreams};
 use crate::callback::Callback;
 use crate::comm::{Served, WaitClock, WaitLimits};
-use crate::device::{DeviceError, Pointer};
+use crate::device::Pointer;
 use crate::exchange::options::{Completion, ExchangeError, Schedule, Traffic};
 use crate::field::Storage;
 use crate::transport::Transport;
@@ -103,42 +103,21 @@ impl Flight {
         state.parts.iter().map(|part| part.traffic()).fold(Traffic::default(), Traffic::beside)
     }
 
-    /// Moves all copies to other memory: from blocks that begin at `from` to blocks that begin at `to`. Then sets
-    /// `from` to `to`. `storages` are the fields that own their memory. On asynchronous devices, blocks until the last
-    /// exchange is done, unless nothing changes. Nothing may be in flight.
-    pub(crate) fn relocate(
-        &self,
-        transport: &dyn Transport,
-        from: &mut [Pointer],
-        to: &[Pointer],
-        storages: &[Arc<Storage>],
-    ) -> Result<(), ExchangeError> {
+    /// The next exchange finds the blocks of the fields at `bases`. `storages` are the fields that own their memory.
+    /// Nothing may be in flight. Allocates only for more fields than before.
+    pub(crate) fn place(&self, bases: &[Pointer], storages: &[Arc<Storage>]) -> Result<(), ExchangeError> {
         let mut state = self.lock();
         state.check_idle()?;
-        let same_storages = state.storages.len() == storages.len()
+        state.parts.iter_mut().for_each(|part| part.place(bases));
+        let same = state.storages.len() == storages.len()
             && state.storages.iter().zip(storages).all(|(known, storage)| Arc::ptr_eq(known, storage));
-        if same_storages && from == to {
-            return Ok(());
-        }
-        let moved = state.parts.iter_mut().try_for_each(|part| -> Result<(), DeviceError> {
-            if part.is_asynchronous() {
-                part.synchronize()?;
+        if !same {
+            for part in &state.parts {
+                storages.iter().for_each(|storage| part.writes(storage));
             }
-            if from != to {
-                // SAFETY: nothing is in flight, and the device has completed the last exchange.
-                unsafe { part.relocate(from, to)? };
-            }
-            storages.iter().for_each(|storage| part.writes(storage));
-            Ok(())
-        });
-        if let Err(error) = moved {
-            let error = ExchangeError::Device(error);
-            state.poison(transport, error.clone());
-            return Err(error);
+            state.storages.clear();
+            state.storages.extend_from_slice(storages);
         }
-        from.copy_from_slice(to);
-        state.storages.clear();
-        state.storages.extend_from_slice(storages);
         Ok(())
     }
 

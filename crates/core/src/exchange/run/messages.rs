@@ -116,7 +116,7 @@ impl<D: Device> Messages<D> {
         round: usize,
     ) -> Result<(), DeviceError> {
         // SAFETY: the caller guarantees it.
-        self.groups[..1].iter().try_for_each(|group| unsafe { group.list(round).put(device, stream) })
+        self.groups[..1].iter().try_for_each(|group| unsafe { group.list(round).put(device, &[], stream) })
     }
 
     /// Whether the first group is packed.
@@ -199,7 +199,7 @@ impl<D: Device> Messages<D> {
     /// As for [`unpack`](Messages::unpack), whenever the captured work is run.
     pub(crate) unsafe fn put_unpacking(&self, device: &D, stream: &D::Stream) -> Result<(), DeviceError> {
         // SAFETY: as above.
-        unsafe { self.unpack.put(device, stream) }
+        unsafe { self.unpack.put(device, &[], stream) }
     }
 
     /// Unpacks the messages that have lists of their own and are not unpacked yet.
@@ -230,14 +230,6 @@ impl<D: Device> Messages<D> {
     /// Whether any message is split into chunks.
     pub(crate) fn are_chunked(&self) -> bool {
         self.groups.len() > 1 || self.chunks.is_some()
-    }
-
-    /// All lists of copies.
-    pub(crate) fn lists_mut(&mut self) -> impl Iterator<Item = &mut CopyList<D>> {
-        let of_groups = self.groups.iter_mut().flat_map(|group| &mut group.pack);
-        let sent = self.sends.iter_mut().filter_map(|sent| sent.pack.as_mut());
-        let received = self.receives.iter_mut().filter_map(|received| received.unpack.as_mut());
-        of_groups.chain([&mut self.unpack]).chain(sent).chain(received)
     }
 
     /// Describes in words the messages that are missing.

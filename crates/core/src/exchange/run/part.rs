@@ -55,12 +55,8 @@ pub(crate) trait Part: Send {
     fn is_packing(&self) -> bool;
     /// Blocks until the halos of the last exchange are in place.
     fn synchronize(&self) -> Result<(), DeviceError>;
-    /// Moves all copies along with the blocks of memory to which they are anchored, from blocks that begin at `from` to
-    /// blocks that begin at `to`.
-    ///
-    /// # Safety
-    /// No copies of the part are under way.
-    unsafe fn relocate(&mut self, from: &[Pointer], to: &[Pointer]) -> Result<(), DeviceError>;
+    /// The next exchange finds the blocks of memory to which copies are anchored at `bases`.
+    fn place(&mut self, bases: &[Pointer]);
     /// From now on, access to this memory from the host waits for the part's last exchange.
     fn writes(&self, storage: &Storage);
     /// Describes in words the messages and neighbours that are missing.
@@ -94,6 +90,8 @@ pub(crate) struct DevicePart<D: Device> {
     pub(crate) windows: Windows<D>,
     /// The copies of cells that the rank sends to itself.
     pub(crate) own_cells: CopyList<D>,
+    /// The begins of the blocks to which copies are anchored; empty if the addresses are fixed.
+    pub(crate) bases: Vec<Pointer>,
     pub(crate) traffic: Traffic,
     /// The number of exchanges that were started, modulo 2.
     pub(crate) round: usize,
@@ -135,7 +133,7 @@ pub(crate) enum PartState {
 /// The part's own stream for the current exchange, as a [`Lane`]. A macro, so that it borrows only these fields.
 macro_rules! own_lane {
     ($part:expr) => {
-        Lane { device: &$part.device, stream: $part.streams.now(), trace: &$part.trace }
+        Lane { device: &$part.device, bases: &$part.bases, stream: $part.streams.now(), trace: &$part.trace }
     };
 }
 
@@ -211,7 +209,7 @@ impl<D: Device> Part for DevicePart<D> {
         if stream.is_some() {
             self.wait_for_copies(on)?;
         }
-        let lane = Lane { device: &self.device, stream: on, trace: &self.trace };
+        let lane = Lane { device: &self.device, bases: &self.bases, stream: on, trace: &self.trace };
         // SAFETY: all messages have arrived; the fields are borrowed exclusively through the exchange until here, and
         // afterwards the order in `on`, and access from the host, which waits, keep others away.
         unsafe { self.messages.unpack(&lane)? };
@@ -253,11 +251,12 @@ impl<D: Device> Part for DevicePart<D> {
         };
         // Copies that the engine starts later are done before it opens the gate.
         self.wait_for_copies(&on)?;
+        let lane = Lane { device: &self.device, bases: &self.bases, stream: &on, trace: &self.trace };
         // SAFETY: the gate is opened when all messages have arrived. If it is opened because the exchange has failed,
         // the halos are unspecified, and memory that the transport may still be writing is kept, as are the buffers
         // until this is done. The order in `on`, and access from the host, which waits, keep others away from the
         // fields.
-        unsafe { self.messages.unpack(&Lane { device: &self.device, stream: &on, trace: &self.trace })? };
+        unsafe { self.messages.unpack(&lane)? };
         self.device.record(&self.unpacked.events[self.round], &on)?;
         self.gate = Some(Gate::InStream(gate));
         Ok(())
@@ -276,12 +275,9 @@ impl<D: Device> Part for DevicePart<D> {
         self.unpacked.wait()
     }
 
-    unsafe fn relocate(&mut self, from: &[Pointer], to: &[Pointer]) -> Result<(), DeviceError> {
-        let lists = self.messages.lists_mut().chain(self.windows.lists_mut()).chain([&mut self.own_cells]);
-        // SAFETY: the caller guarantees it.
-        lists
-            .map(CopyList::copies_mut)
-            .try_for_each(|copies| unsafe { self.device.relocate_copies(copies, from, to) })
+    fn place(&mut self, bases: &[Pointer]) {
+        self.bases.clear();
+        self.bases.extend_from_slice(bases);
     }
 
     fn writes(&self, storage: &Storage) {

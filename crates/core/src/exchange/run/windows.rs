@@ -112,11 +112,6 @@ impl<D: Device> Windows<D> {
         self.borrowed.iter_mut().try_for_each(|borrowed| borrowed.finish(lane, round, transport))
     }
 
-    /// All lists of copies.
-    pub(crate) fn lists_mut(&mut self) -> impl Iterator<Item = &mut CopyList<D>> {
-        self.borrowed.iter_mut().flat_map(|borrowed| &mut borrowed.copies)
-    }
-
     /// Describes in words the neighbours that are waited for.
     pub(crate) fn missing(&self) -> impl Iterator<Item = String> {
         let borrowed = self.borrowed.iter().filter_map(BorrowedWindow::missing);

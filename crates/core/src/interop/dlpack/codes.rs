@@ -23,7 +23,7 @@ const DEVICES: [(i32, ArrayDeviceKind); 7] = [
 ];
 
 impl DLDataType {
-    /// The element type; that of 8-bit booleans is [`ElementType::U8`].
+    /// The element type; that of 8-bit booleans is [`ElementType::U8`], and that of several lanes a record.
     ///
     /// # Errors
     /// `BufferError` for a type that fields do not have.
@@ -47,17 +47,24 @@ impl DLDataType {
             (COMPLEX, 64, 1) => Complex32,
             (COMPLEX, 128, 1) => Complex64,
             (code, bits, lanes) => {
-                return Err(Protocol::DlPack.fault("dtype").buffer(
-                    "integers, floats, bfloat16 or complex numbers of 1 to 16 bytes and 1 lane",
-                    format!("code {code} of {bits} bits and {lanes} lanes"),
-                    "convert the array to one of these types",
-                ));
+                let bits_of_record = usize::from(bits) * usize::from(lanes);
+                let record = ElementType::record(bits_of_record / 8);
+                return record.filter(|_| lanes > 1 && bits_of_record.is_multiple_of(8)).ok_or_else(|| {
+                    Protocol::DlPack.fault("dtype").buffer(
+                        "integers, floats, bfloat16 or complex numbers of 1 to 16 bytes, or several lanes",
+                        format!("code {code} of {bits} bits and {lanes} lanes"),
+                        "convert the array to one of these types",
+                    )
+                });
             }
         })
     }
 
-    /// The DLPack type of an element type.
-    pub fn of(element: ElementType) -> DLDataType {
+    /// The DLPack type of an element type; that of a record has a lane for each byte.
+    ///
+    /// # Errors
+    /// `BufferError` for a record of more than 65535 bytes.
+    pub fn of(element: ElementType) -> Result<DLDataType, InteropError> {
         use ElementType::*;
         let code = match element {
             I8 | I16 | I32 | I64 | I128 => INT,
@@ -65,8 +72,15 @@ impl DLDataType {
             F16 | F32 | F64 => FLOAT,
             Bf16 => BFLOAT,
             Complex32 | Complex64 => COMPLEX,
+            Bytes(bytes) => {
+                let lanes = u16::try_from(bytes.get()).map_err(|_| {
+                    let fault = Protocol::DlPack.fault("dtype");
+                    fault.buffer("a record of at most 65535 bytes", bytes, "exchange its members as fields")
+                })?;
+                return Ok(DLDataType { code: UINT, bits: 8, lanes });
+            }
         };
-        DLDataType { code, bits: 8 * element.bytes() as u8, lanes: 1 }
+        Ok(DLDataType { code, bits: 8 * element.bytes() as u8, lanes: 1 })
     }
 }
 

@@ -72,8 +72,8 @@ impl OwnedTensor {
     /// thread deletes it.
     ///
     /// # Errors
-    /// `BufferError` for an array on a device of unknown number, and for a read-only array or a copy in the form
-    /// without flags.
+    /// `BufferError` for an array on a device of unknown number, for records of more than 65535 bytes, and for a
+    /// read-only array or a copy in the form without flags.
     pub fn export(
         array: ArrayDescription,
         form: Form,
@@ -86,7 +86,7 @@ impl OwnedTensor {
                 "pass `max_version=(1, 0)` to `__dlpack__`",
             ));
         }
-        let device = DLDevice::of(array.device)?;
+        let (device, dtype) = (DLDevice::of(array.device)?, DLDataType::of(array.element)?);
         let mut shape: Vec<i64> = array.shape.iter().map(|&extent| extent as i64).collect();
         let mut strides: Vec<i64> = array.strides.iter().map(|&stride| stride as i64).collect();
         let (shape_address, strides_address) = (shape.as_mut_ptr(), strides.as_mut_ptr());
@@ -95,7 +95,7 @@ impl OwnedTensor {
             device,
             // At most `MAX_ARRAY_AXES`.
             ndim: array.shape.len() as i32,
-            dtype: DLDataType::of(array.element),
+            dtype,
             shape: shape_address,
             strides: strides_address,
             byte_offset: 0,
