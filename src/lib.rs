@@ -114,8 +114,8 @@ pub use {
 pub use haloport_core::element::{Element, ElementType};
 #[doc(inline)]
 pub use haloport_core::field::{
-    AnyField, BlockLayout, BorrowedField, ComponentPlace, Field, FieldBuilder, FieldError, Rows, RowsAround,
-    RowsMut, View, ViewMut,
+    AnyField, BlockLayout, BorrowedField, CellBlocks, ComponentPlace, Field, FieldBuilder, FieldError, Rows,
+    RowsAround, RowsMut, View, ViewMut,
 };
 
 // Exchanges.

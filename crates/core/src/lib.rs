@@ -77,8 +77,8 @@ pub use exchange::{
     HaloOrder, Pending, Plan, Schedule, Step, StepError,
 };
 pub use field::{
-    AnyField, BlockLayout, BorrowedField, ComponentPlace, Field, FieldBuilder, FieldError, Rows, RowsAround,
-    RowsMut, View, ViewMut,
+    AnyField, BlockLayout, BorrowedField, CellBlocks, ComponentPlace, Field, FieldBuilder, FieldError, Rows,
+    RowsAround, RowsMut, View, ViewMut,
 };
 pub use line::{Line, LineExchange};
 pub use pattern::{CellRegions, Cells, Pattern, PatternError, Piece, Regions};

@@ -37,6 +37,8 @@ struct FieldCase {
     element: ElementType,
     further_axes: Vec<usize>,
     levels: Option<std::ops::Range<usize>>,
+    /// The number of cells of each block, if the cells lie in blocks.
+    blocked: Option<usize>,
     components: usize,
     place: ComponentPlace,
     order: Vec<usize>,
@@ -115,17 +117,18 @@ impl FieldCase {
             let begin = random.random_range(0..=levels);
             begin..random.random_range(begin..=levels)
         });
-        let mut order: Vec<usize> = (0..=further).collect();
+        let blocked = random.random_bool(0.4).then(|| random.random_range(1..=12));
+        let mut order: Vec<usize> = (0..=further).chain(blocked.map(|_| 0)).collect();
         if random.random_bool(0.5) {
             order.shuffle(random);
         }
         FieldCase {
             element: random_element(random),
             levels,
+            blocked,
             components: if random.random_bool(0.7) { 1 } else { random.random_range(2..=3) },
             place: if random.random_bool(0.5) { ComponentPlace::Fastest } else { ComponentPlace::Slowest },
-            padding: order
-                .iter()
+            padding: (0..=further)
                 .map(|_| if random.random_bool(0.7) { 0 } else { random.random_range(0..3) })
                 .collect(),
             order,
@@ -241,6 +244,9 @@ impl FieldMaker for FieldCase {
             .axis_order(&self.order)
             .padding(&self.padding)
             .memory(memory);
+        if let Some(cells) = self.blocked {
+            builder = builder.blocked(cells);
+        }
         if let Some(levels) = &self.levels {
             builder = builder.exchanged_levels(levels.clone());
         }

@@ -2,7 +2,7 @@
 
 use std::any::Any;
 
-use super::{AnyField, BlockLayout, ComponentPlace, Field, FieldError};
+use super::{AnyField, BlockLayout, CellBlocks, ComponentPlace, Field, FieldError};
 use crate::device::{Device, Pointer};
 use crate::domain::IndexBox;
 use crate::element::{Element, ElementType};
@@ -11,8 +11,7 @@ use crate::interop::{ArrayDescription, Protocol};
 impl BlockLayout {
     /// The layout of an array with the cells `allocated`, of which the domain owns `owned`. The axes of the array are
     /// those of the cells, in their order, with any strides. An array with components has one more axis: the last one
-    /// for
-    /// [`ComponentPlace::Fastest`], the first one for [`ComponentPlace::Slowest`].
+    /// for [`ComponentPlace::Fastest`], the first one for [`ComponentPlace::Slowest`].
     ///
     /// # Errors
     /// [`FieldError::Layout`] for an array of another shape, and as for [`new`](BlockLayout::new).
@@ -22,35 +21,84 @@ impl BlockLayout {
         array: &ArrayDescription,
         components: Option<ComponentPlace>,
     ) -> Result<BlockLayout, FieldError> {
-        let (mut shape, mut strides) = (array.shape(), array.strides());
-        let (mut count, mut apart) = (1, 1);
-        let split = match components {
-            None => None,
-            Some(ComponentPlace::Fastest) => shape
-                .split_last()
-                .zip(strides.split_last())
-                .map(|((n, shape), (by, strides))| (n, by, shape, strides)),
-            Some(ComponentPlace::Slowest) => shape
-                .split_first()
-                .zip(strides.split_first())
-                .map(|((n, shape), (by, strides))| (n, by, shape, strides)),
-        };
-        if let Some((n, by, cells, apart_cells)) = split {
-            (count, apart, shape, strides) = (*n, *by as i64, cells, apart_cells);
-        }
+        let cells = split_components(array, components);
         let extents: Vec<usize> = (0..allocated.axes()).map(|axis| allocated.extent(axis)).collect();
-        if shape != extents || components.is_some() != split.is_some() {
-            let axis = match components {
-                None => "",
-                Some(ComponentPlace::Fastest) => " and a last axis of components",
-                Some(ComponentPlace::Slowest) => " after a first axis of components",
-            };
-            let expected = format!("{extents:?}{axis}, for the cells {allocated}");
+        let Some(cells) = cells.filter(|cells| cells.shape == extents) else {
+            let expected = format!("{extents:?}{}, for the cells {allocated}", axis_of(components));
             let found = format!("{:?}", array.shape());
             return Err(FieldError::layout("the shape of an array of a field", expected, found));
-        }
-        let strides: Vec<i64> = strides.iter().map(|&stride| stride as i64).collect();
-        BlockLayout::new(owned, allocated, strides, count, apart)
+        };
+        BlockLayout::new(owned, allocated, cells.strides, cells.components, cells.component_stride)
+    }
+
+    /// The layout of an array with the cells `allocated` of an unstructured domain in blocks, of which the domain owns
+    /// `owned`. The first axis of the array is that of the blocks, then come the further axes of the cells in their
+    /// order, and the last axis is that of the cells within a block: `[blocks, levels, nproma]`, which Fortran declares
+    /// as `(nproma, levels, blocks)`. The extent of the last axis is the number of cells of a block; there may be more
+    /// blocks than the cells need. An array with components has one more axis, as for
+    /// [`of_array`](BlockLayout::of_array).
+    ///
+    /// # Errors
+    /// [`FieldError::Layout`] for an array of another shape, and as for [`blocked`](BlockLayout::blocked).
+    pub fn of_blocked_array(
+        owned: IndexBox,
+        allocated: IndexBox,
+        array: &ArrayDescription,
+        components: Option<ComponentPlace>,
+    ) -> Result<BlockLayout, FieldError> {
+        let further: Vec<usize> = (1..allocated.axes()).map(|axis| allocated.extent(axis)).collect();
+        let cells = split_components(array, components).and_then(|cells| {
+            let (&[blocks, ref others @ .., per_block], &[apart, ref strides @ .., cell]) =
+                (&cells.shape[..], &cells.strides[..])
+            else {
+                return None;
+            };
+            let made = CellBlocks { cells: per_block, stride: apart };
+            let fits = others == further && per_block > 0 && blocks >= made.count(allocated.extent(0));
+            let strides: Vec<i64> = [cell].iter().chain(strides).copied().collect();
+            fits.then_some((made, ArrayCells { strides, ..cells }))
+        });
+        let Some((blocks, cells)) = cells else {
+            let further: String = further.iter().map(|extent| format!("{extent}, ")).collect();
+            let expected = format!(
+                "[blocks, {further}cells of a block]{}, with room for the cells {allocated}",
+                axis_of(components)
+            );
+            let found = format!("{:?}", array.shape());
+            return Err(FieldError::layout("the shape of an array of a field", expected, found));
+        };
+        let ArrayCells { strides, components, component_stride, .. } = cells;
+        BlockLayout::blocked(owned, allocated, blocks, strides, components, component_stride)
+    }
+}
+
+/// The axes of an array that are those of the cells, with strides in elements, and its components.
+struct ArrayCells {
+    shape: Vec<usize>,
+    strides: Vec<i64>,
+    components: usize,
+    component_stride: i64,
+}
+
+/// Separates the axis of the components; `None` if there is none.
+fn split_components(array: &ArrayDescription, place: Option<ComponentPlace>) -> Option<ArrayCells> {
+    let mut shape = array.shape().to_vec();
+    let mut strides: Vec<i64> = array.strides().iter().map(|&stride| stride as i64).collect();
+    let (components, component_stride) = match place {
+        None => (1, 1),
+        Some(ComponentPlace::Fastest) => (shape.pop()?, strides.pop()?),
+        Some(ComponentPlace::Slowest) if shape.is_empty() => return None,
+        Some(ComponentPlace::Slowest) => (shape.remove(0), strides.remove(0)),
+    };
+    Some(ArrayCells { shape, strides, components, component_stride })
+}
+
+/// The axis of the components, in the text of an error.
+fn axis_of(components: Option<ComponentPlace>) -> &'static str {
+    match components {
+        None => "",
+        Some(ComponentPlace::Fastest) => " and a last axis of components",
+        Some(ComponentPlace::Slowest) => " after a first axis of components",
     }
 }
 
@@ -83,7 +131,8 @@ impl<D: Device> AnyField<D> {
 
 impl<T: Element, D: Device> Field<T, D> {
     /// A field in arrays of another program: for each domain of the pattern the array, and its layout, as from
-    /// [`BlockLayout::of_array`]. `owner` keeps the arrays alive, and lives as long as the field or an exchange of it.
+    /// [`BlockLayout::of_array`] or [`of_blocked_array`](BlockLayout::of_blocked_array). `owner` keeps the arrays alive,
+    /// and lives as long as the field or an exchange of it.
     ///
     /// # Errors
     /// [`FieldError::Array`] for a read-only array; [`FieldError::Layout`] for elements that are not `T`, and a layout

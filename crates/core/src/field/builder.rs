@@ -53,6 +53,16 @@ impl<T: Element, D: Device> FieldBuilder<T, D> {
         self
     }
 
+    /// Lays the cells of an unstructured domain out in blocks of `cells` cells (`nproma`); the last block may be larger
+    /// than the cells that are left for it. In the default order, the blocks are the slowest axis and the cells of a
+    /// block the fastest, as in arrays `(nproma, levels, blocks)` of Fortran programs. Views have the same indices as
+    /// without blocks.
+    #[must_use]
+    pub fn blocked(mut self, cells: usize) -> Self {
+        self.layout.blocked = Some(cells);
+        self
+    }
+
     /// The number of values of each cell, and their position in memory.
     #[must_use]
     pub fn components(mut self, components: usize, place: ComponentPlace) -> Self {
@@ -69,14 +79,17 @@ impl<T: Element, D: Device> FieldBuilder<T, D> {
     }
 
     /// The axes from the slowest to the fastest in memory; by default `[0, 1, 2]`, with the last axis fastest. Axis 0
-    /// of an unstructured domain is the axis of the cells: `[1, 0]` makes the axis of the levels the slowest.
+    /// of an unstructured domain is the axis of the cells: `[1, 0]` makes the axis of the levels the slowest. If the
+    /// cells are [`blocked`](FieldBuilder::blocked), axis 0 is there twice, first for the blocks, then for the cells of
+    /// a block: `[0, 1, 0]` by default, with levels.
     #[must_use]
     pub fn axis_order(mut self, order: impl AsRef<[usize]>) -> Self {
         self.layout.order = Some(order.as_ref().to_vec());
         self
     }
 
-    /// The number of unused cells of memory after the cells of each axis: padded strides.
+    /// The number of unused cells of memory after the cells of each axis: padded strides. For blocked cells, the first
+    /// entry is the number after the cells of each block.
     #[must_use]
     pub fn padding(mut self, cells: impl AsRef<[usize]>) -> Self {
         self.layout.padding = Some(cells.as_ref().to_vec());
@@ -118,7 +131,7 @@ impl<T: Element, D: Device> FieldBuilder<T, D> {
     ///
     /// # Errors
     /// [`FieldError::Layout`] for an axis order that is not a permutation, lists of the wrong length, 0 components,
-    /// axes or margins that this kind of pattern does not have, levels that do not exist, and vectors of elements
+    /// axes, blocks or margins that this kind of pattern does not have, blocks of 0 cells, levels that do not exist, and vectors of elements
     /// without a sign or with more axes than components; [`FieldError::Device`], with
     /// [`DeviceError::OutOfMemory`](crate::device::DeviceError), if memory is exhausted.
     pub fn build(self, device: &D) -> Result<Field<T, D>, FieldError> {

@@ -55,9 +55,10 @@ fn ranges_of_cells(cells: &Cells, layout: &BlockLayout, element_bytes: usize) ->
         Cells::Box(cells) => (*cells, None),
         Cells::List(list) => {
             let past = list.iter().max().map_or(0, |last| i64::from(*last) + 1);
-            let mut rows: Vec<i64> = list.iter().map(|&row| i64::from(row)).collect();
+            let (stride, rows) = layout.rows(list);
+            let mut rows: Vec<i64> = rows.iter().map(|&row| i64::from(row)).collect();
             rows.sort_unstable();
-            (layout.owned().with_axis(0, 0, past), Some(rows))
+            (layout.owned().with_axis(0, 0, past), Some((stride.checked_mul(element_bytes as i64)?, rows)))
         }
     };
     if cells.count() == 0 || region.is_empty() {
@@ -69,14 +70,14 @@ fn ranges_of_cells(cells: &Cells, layout: &BlockLayout, element_bytes: usize) ->
     let bytes = element_bytes as i64;
     let first = i64::try_from(layout.offset(region.lower(), 0)?).ok()?.checked_mul(bytes)?;
     // From the fastest axis on: each axis repeats the ranges of the faster ones.
-    let mut axes: Vec<_> = layout.region_axes(&region, element_bytes).into_iter().enumerate().collect();
-    axes.sort_by_key(|(_, (_, stride))| stride.unsigned_abs());
+    let order = layout.memory_order().map(usize::from);
+    let extents = layout.region_axes(&region, element_bytes);
     let element = first..first.checked_add(bytes)?;
     let mut ranges = vec![element];
-    for (axis, (extent, stride)) in axes {
-        let (extent, stride) = (extent as i64, stride as i64);
+    for axis in order.into_iter().rev() {
+        let (extent, stride) = (extents[axis].0 as i64, extents[axis].1 as i64);
         ranges = match &rows {
-            Some(rows) if axis == 0 => repeated(&ranges, stride, rows.iter().copied())?,
+            Some((stride, rows)) if axis == 0 => repeated(&ranges, *stride, rows.iter().copied())?,
             // Repetitions that are close are one range in the end.
             _ if ranges.len() == 1 && stride.checked_abs()?.checked_sub(length(&ranges[0]))? < GAP => {
                 let reach = stride.checked_mul(extent - 1)?;

@@ -1,8 +1,10 @@
 //! The layout of the cells of one domain in memory.
 
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 
-use super::FieldError;
+use super::{CellBlocks, FieldError};
 use crate::device::{CopyAxis, MAX_COPY_AXES};
 use crate::domain::{IndexBox, MAX_AXES};
 
@@ -16,6 +18,7 @@ pub struct BlockLayout {
     owned: IndexBox,
     allocated: IndexBox,
     strides: [i64; MAX_AXES],
+    blocks: Option<CellBlocks>,
     components: usize,
     component_stride: i64,
 }
@@ -26,6 +29,7 @@ struct ReadLayout {
     owned: IndexBox,
     allocated: IndexBox,
     strides: [i64; MAX_AXES],
+    blocks: Option<CellBlocks>,
     components: usize,
     component_stride: i64,
 }
@@ -34,8 +38,9 @@ impl TryFrom<ReadLayout> for BlockLayout {
     type Error = FieldError;
 
     fn try_from(read: ReadLayout) -> Result<BlockLayout, FieldError> {
-        let ReadLayout { owned, allocated, strides, components, component_stride } = read;
-        BlockLayout::new(owned, allocated, &strides[..allocated.axes()], components, component_stride)
+        let ReadLayout { owned, allocated, strides, blocks, components, component_stride } = read;
+        let strides = &strides[..allocated.axes()];
+        BlockLayout::make(owned, allocated, blocks, strides, (components, component_stride))
     }
 }
 
@@ -60,7 +65,34 @@ impl BlockLayout {
         components: usize,
         component_stride: i64,
     ) -> Result<BlockLayout, FieldError> {
-        let given = strides.as_ref();
+        BlockLayout::make(owned, allocated, None, strides.as_ref(), (components, component_stride))
+    }
+
+    /// As [`new`](BlockLayout::new), for an unstructured domain whose cells, along axis 0, lie in `blocks`. `strides[0]`
+    /// is the distance from one cell to the next within a block. All blocks have memory for the same number of cells,
+    /// also the last one; the elements beyond the last cell belong to the [`span`](BlockLayout::span).
+    ///
+    /// # Errors
+    /// As for `new`; and [`FieldError::Layout`] for blocks without cells, strides along axis 0 that are not above 0,
+    /// cells that do not begin at 0, and cells that are 2^32 times their smallest distance apart.
+    pub fn blocked(
+        owned: IndexBox,
+        allocated: IndexBox,
+        blocks: CellBlocks,
+        strides: impl AsRef<[i64]>,
+        components: usize,
+        component_stride: i64,
+    ) -> Result<BlockLayout, FieldError> {
+        BlockLayout::make(owned, allocated, Some(blocks), strides.as_ref(), (components, component_stride))
+    }
+
+    fn make(
+        owned: IndexBox,
+        allocated: IndexBox,
+        blocks: Option<CellBlocks>,
+        given: &[i64],
+        (components, component_stride): (usize, i64),
+    ) -> Result<BlockLayout, FieldError> {
         if allocated.axes() == 0 {
             return Err(FieldError::layout("the number of axes of a field", "at least 1", 0));
         }
@@ -92,8 +124,22 @@ impl BlockLayout {
         for (axis, &stride) in given.iter().enumerate() {
             strides[axis] = if has_effect(allocated.extent(axis)) { stride } else { 1 };
         }
+        let blocks = blocks.map(|blocks| {
+            if has_effect(blocks.cells) {
+                strides[0] = given[0];
+            }
+            let count = blocks.count(allocated.extent(0));
+            CellBlocks { stride: if has_effect(count) { blocks.stride } else { 1 }, ..blocks }
+        });
+        if let Some(blocks) = &blocks {
+            if allocated.lower()[0] != 0 {
+                let found = allocated.lower()[0];
+                return Err(FieldError::layout("the first of the cells that lie in blocks", 0, found));
+            }
+            blocks.check(allocated.extent(0), strides[0])?;
+        }
         let component_stride = if has_effect(components) { component_stride } else { 1 };
-        let made = BlockLayout { owned, allocated, strides, components, component_stride };
+        let made = BlockLayout { owned, allocated, strides, blocks, components, component_stride };
         made.check_overlap()?;
         Ok(made)
     }
@@ -108,9 +154,15 @@ impl BlockLayout {
         self.allocated
     }
 
-    /// The distance in elements from one cell to the next along each axis; 1 along an axis of one cell.
+    /// The distance in elements from one cell to the next along each axis; 1 along an axis of one cell. Along axis 0 of
+    /// [`blocked`](BlockLayout::blocked) cells, the distance within a block.
     pub fn strides(&self) -> &[i64] {
         &self.strides[..self.allocated.axes()]
+    }
+
+    /// The blocks in which the cells lie along axis 0; `None` if all of them have one stride.
+    pub fn blocks(&self) -> Option<CellBlocks> {
+        self.blocks
     }
 
     /// The number of values of each cell.
@@ -129,11 +181,13 @@ impl BlockLayout {
             let cells: i64 = (0..index.len())
                 .map(|axis| (index[axis] - self.allocated.lower()[axis]) * self.strides[axis])
                 .sum();
-            (cells + component as i64 * self.component_stride) as isize
+            let jump = self.blocks.map_or(0, |blocks| blocks.jump(index[0], self.strides[0]));
+            (cells + jump + component as i64 * self.component_stride) as isize
         })
     }
 
-    /// The lowest offset in memory and one past the highest, in elements; `(0, 0)` without cells.
+    /// The lowest offset in memory and one past the highest, in elements; `(0, 0)` without cells. Whole blocks, if cells
+    /// lie in blocks.
     pub fn span(&self) -> (isize, isize) {
         if self.allocated.is_empty() {
             return (0, 0);
@@ -163,24 +217,52 @@ impl BlockLayout {
         })
     }
 
-    /// The axes of the grid and the components (as axis [`MAX_AXES`]), from the slowest to the fastest in memory.
+    /// The axes of the grid and the components (as axis [`MAX_AXES`]), from the slowest to the fastest in memory. The
+    /// axis of blocked cells is where the axis of the blocks is.
     pub(crate) fn memory_order(&self) -> [u8; MAX_COPY_AXES] {
         let mut order: [u8; MAX_COPY_AXES] = std::array::from_fn(|axis| axis as u8);
         order.sort_by_key(|&axis| {
-            let stride = if usize::from(axis) == MAX_AXES {
-                self.component_stride
-            } else {
-                self.strides[usize::from(axis)]
+            let stride = match (usize::from(axis), self.blocks) {
+                (MAX_AXES, _) => self.component_stride,
+                (0, Some(blocks)) => blocks.stride,
+                (axis, _) => self.strides[axis],
             };
             std::cmp::Reverse(stride.unsigned_abs())
         });
         order
     }
 
+    /// The listed cells as rows of a copy: the distance in elements between rows, and their indices.
+    pub(crate) fn rows(&self, list: &Arc<[u32]>) -> (i64, Arc<[u32]>) {
+        match self.blocks {
+            None => (self.strides[0], Arc::clone(list)),
+            Some(blocks) => blocks.rows(list, self.strides[0]),
+        }
+    }
+
+    /// Whether the cells from `first` to below `past` along axis 0 have one stride.
+    pub(crate) fn have_one_stride(&self, first: i64, past: i64) -> bool {
+        self.blocks.is_none_or(|blocks| blocks.have_one_stride(first, past, self.strides[0]))
+    }
+
     fn all_axes(&self) -> impl Iterator<Item = (usize, i64)> {
+        let cells = self.allocated.extent(0);
+        let blocks = self.blocks.map(|blocks| (blocks.count(cells), blocks.stride));
+        let extent = move |axis| match self.blocks {
+            Some(blocks) if axis == 0 => blocks.cells,
+            _ => self.allocated.extent(axis),
+        };
         (0..self.allocated.axes())
-            .map(|axis| (self.allocated.extent(axis), self.strides[axis]))
+            .map(move |axis| (extent(axis), self.strides[axis]))
+            .chain(blocks)
             .chain([(self.components, self.component_stride)])
+    }
+
+    fn strides_in_words(&self) -> String {
+        let blocks =
+            self.blocks.map(|blocks| format!(", blocks of {} cells {} apart", blocks.cells, blocks.stride));
+        let (strides, blocks) = (self.strides(), blocks.unwrap_or_default());
+        format!("{strides:?}{blocks}, {} components {} apart", self.components, self.component_stride)
     }
 
     /// Checks that no cells overlap: the stride of each axis must exceed the span of all faster ones.
@@ -197,12 +279,7 @@ impl BlockLayout {
                 return Err(FieldError::layout(
                     "the strides of a field",
                     format!("a stride of at least {covered} elements where {stride} is"),
-                    format!(
-                        "{:?}, {} components {} apart",
-                        self.strides(),
-                        self.components,
-                        self.component_stride
-                    ),
+                    self.strides_in_words(),
                 ));
             }
             covered += (extent as u128 - 1) * u128::from(stride.unsigned_abs());

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::{BlockLayout, FieldError};
+use super::{BlockLayout, CellBlocks, FieldError};
 use crate::domain::{Grid, IndexBox, MAX_AXES};
 use crate::pattern::{BlockShape, Pattern};
 
@@ -25,6 +25,8 @@ pub(super) struct LayoutOptions {
     own_axes: usize,
     pub(super) further_axes: Vec<usize>,
     pub(super) levels: Option<Range<usize>>,
+    /// The number of cells of each block, if the cells lie in blocks.
+    pub(super) blocked: Option<usize>,
     pub(super) components: usize,
     pub(super) place: ComponentPlace,
     pub(super) order: Option<Vec<usize>>,
@@ -40,6 +42,7 @@ impl LayoutOptions {
             own_axes: pattern.grid().map_or(1, Grid::axes),
             further_axes: Vec::new(),
             levels: None,
+            blocked: None,
             components: 1,
             place: ComponentPlace::default(),
             order: None,
@@ -56,13 +59,7 @@ impl LayoutOptions {
     fn layout(&self, shape: &BlockShape) -> Result<BlockLayout, FieldError> {
         let BlockShape { owned, allocated } = self.with_further_axes(shape)?;
         let axes = allocated.axes();
-        let order = self.order.clone().unwrap_or_else(|| (0..axes).collect());
-        let mut seen = order.clone();
-        seen.sort_unstable();
-        if seen != (0..axes).collect::<Vec<_>>() {
-            let expected = format!("the axes 0 to {} in some order", axes - 1);
-            return Err(FieldError::layout("the axis order of a field", expected, format!("{order:?}")));
-        }
+        let order = self.axis_order(axes)?;
         let padding = self.padding.clone().unwrap_or_else(|| vec![0; axes]);
         if padding.len() != axes {
             return Err(FieldError::layout(
@@ -91,11 +88,24 @@ impl LayoutOptions {
             ComponentPlace::Slowest => 1,
         };
         let mut strides = vec![0; axes];
+        // Of the two places of the axis of blocked cells, the faster one is that of the cells within a block.
+        let (mut blocks, mut within) = (None, self.blocked);
         for &axis in order.iter().rev() {
-            strides[axis] = stride;
-            let cells = allocated.extent(axis).checked_add(padding[axis]);
-            let cells = cells.and_then(|cells| i64::try_from(cells).ok());
-            let next = cells.and_then(|cells| stride.checked_mul(cells));
+            let mut extent = allocated.extent(axis).checked_add(padding[axis]);
+            match self.blocked.filter(|_| axis == 0) {
+                Some(cells) if within.take().is_none() => {
+                    let made = CellBlocks { cells, stride };
+                    extent = Some(made.count(allocated.extent(0)));
+                    blocks = Some(made);
+                }
+                Some(cells) => {
+                    strides[0] = stride;
+                    extent = cells.checked_add(padding[0]);
+                }
+                None => strides[axis] = stride,
+            }
+            let extent = extent.and_then(|extent| i64::try_from(extent).ok());
+            let next = extent.and_then(|extent| stride.checked_mul(extent));
             stride = next.ok_or_else(|| too_large(&padding[axis]))?;
         }
         let component_stride = match self.place {
@@ -103,11 +113,35 @@ impl LayoutOptions {
             ComponentPlace::Slowest => stride,
         };
         let owned = if self.structured && owned.is_empty() { allocated } else { owned };
-        BlockLayout::new(owned, allocated, strides, self.components, component_stride)
+        match blocks {
+            None => BlockLayout::new(owned, allocated, strides, self.components, component_stride),
+            Some(blocks) => {
+                BlockLayout::blocked(owned, allocated, blocks, strides, self.components, component_stride)
+            }
+        }
+    }
+
+    /// The axes from the slowest to the fastest; of blocked cells, axis 0 is there twice.
+    fn axis_order(&self, axes: usize) -> Result<Vec<usize>, FieldError> {
+        let twice = self.blocked.map(|_| 0);
+        let order = self.order.clone().unwrap_or_else(|| (0..axes).chain(twice).collect());
+        let mut seen = order.clone();
+        seen.sort_unstable();
+        if seen != twice.into_iter().chain(0..axes).collect::<Vec<_>>() {
+            let blocks =
+                if self.blocked.is_some() { " and axis 0 twice, as the cells lie in blocks," } else { "" };
+            let expected = format!("the axes 0 to {}{blocks} in some order", axes - 1);
+            return Err(FieldError::layout("the axis order of a field", expected, format!("{order:?}")));
+        }
+        Ok(order)
     }
 
     /// The block with the further axes that the field has beside those of the pattern.
     fn with_further_axes(&self, shape: &BlockShape) -> Result<BlockShape, FieldError> {
+        if let Some(cells) = self.blocked.filter(|_| self.structured) {
+            let expected = "none: a field of a grid has no axis of cells";
+            return Err(FieldError::layout("the blocks of cells of a field", expected, cells));
+        }
         if self.structured {
             if !self.further_axes.is_empty() || self.levels.is_some() {
                 let expected = "none: a field of a grid has the grid's axes, and exchanges all of them";

@@ -1,8 +1,9 @@
 //! Fields: one value, or several components, for each cell of every domain of a rank, with its halo.
 //!
 //! - [`Field`] owns its memory (`owned`, `storage`), made by a [`FieldBuilder`]; or it lies in arrays of other programs
-//!   (`arrays`). [`AnyField`] is the same for a type that is known at run time (`any`). [`BorrowedField`] lies in slices that the caller lends.
-//! - [`BlockLayout`] says how the cells of one domain lie in memory.
+//!   (`arrays`). [`AnyField`] is the same for a type that is known at run time (`any`). [`BorrowedField`] lies in slices
+//!   that the caller lends.
+//! - [`BlockLayout`] says how the cells of one domain lie in memory, [`CellBlocks`] in which blocks.
 //! - [`View`] and [`ViewMut`] access the cells from the host.
 //! - For the exchange: `untyped` fields, the bytes that neighbours read (`byte_ranges`), the memory that processes
 //!   share (`sharing`), whether cells travel packed (`packing_cost`), and components that are turned (`vector`).
@@ -12,6 +13,7 @@ mod arrays;
 mod borrowed;
 mod builder;
 mod byte_ranges;
+mod cell_blocks;
 mod error;
 mod layout;
 mod layout_options;
@@ -26,6 +28,7 @@ mod view;
 pub use any::AnyField;
 pub use borrowed::BorrowedField;
 pub use builder::FieldBuilder;
+pub use cell_blocks::CellBlocks;
 pub use error::FieldError;
 pub use layout::BlockLayout;
 pub use layout_options::ComponentPlace;

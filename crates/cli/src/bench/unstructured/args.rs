@@ -13,7 +13,8 @@ use crate::command::values::at_least;
 const EXAMPLES: &str = "\
 Examples:
   haloport bench unstructured --levels 1 --ranks 2
-  haloport bench unstructured --domains domains.npz --order slowest";
+  haloport bench unstructured --domains domains.npz --order slowest
+  haloport bench unstructured --nproma 32";
 
 /// Arguments of `haloport bench unstructured`.
 #[derive(Debug, Args)]
@@ -29,6 +30,9 @@ pub(crate) struct UnstructuredArgs {
     /// Order of the levels in memory
     #[arg(long, default_value = "fastest")]
     pub(super) order: Order,
+    /// Lay the cells out in blocks of N, each with its levels, and measure the order `slowest` beside it
+    #[arg(long, value_name = "N", conflicts_with = "order", value_parser = at_least::<u32, 1>, allow_negative_numbers = true)]
+    pub(super) nproma: Option<u32>,
     /// Number of fields in one exchange
     #[arg(long, value_name = "F", default_value_t = 1, value_parser = at_least::<u32, 1>, allow_negative_numbers = true)]
     pub(super) fields: u32,

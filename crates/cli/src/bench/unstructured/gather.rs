@@ -21,7 +21,7 @@ pub(super) struct Gather<D: Device> {
 }
 
 impl<D: Device> Gather<D> {
-    /// Makes the fields; `None` if a neighbour has more cells than this rank, or there are several domains.
+    /// Makes the fields; `None` if a neighbour has more cells than this rank, or there are several domains or blocks.
     ///
     /// # Errors
     /// [`Failure::Run`] if there is no memory.
@@ -30,7 +30,7 @@ impl<D: Device> Gather<D> {
         pattern: &Pattern,
         args: &UnstructuredArgs,
     ) -> Result<Option<Self>, Failure> {
-        let [set] = pattern.index_sets() else { return Ok(None) };
+        let ([set], None) = (pattern.index_sets(), args.nproma) else { return Ok(None) };
         let all = set.len();
         let mut cells = Vec::new();
         for piece in pattern.receives().values().flatten() {

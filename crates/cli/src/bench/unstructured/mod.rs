@@ -17,7 +17,7 @@ mod setup;
 mod values;
 
 use haloport::device::{Device, DeviceInfo};
-use haloport::{Communicator, FieldSet, HaloCells, IndexSet, Pattern, with_device};
+use haloport::{Communicator, Field, FieldSet, HaloCells, IndexSet, Pattern, with_device};
 
 pub(crate) use args::UnstructuredArgs;
 
@@ -88,6 +88,10 @@ fn compete<F: FieldSet + Block<f64>, D: Device>(
     args: &UnstructuredArgs,
 ) -> Result<Report, Failure> {
     let comm = pattern.comm();
+    let levels_slowest = match args.nproma {
+        Some(_) => Some(levels_slowest(device, pattern, args)?),
+        None => None,
+    };
     values::fill(&mut fields, pattern, args)?;
     let check = |fields: &[F]| values::check(fields, pattern, args, "haloport");
     let library = Library::new(pattern, fields, &args.memory, check)?;
@@ -96,12 +100,15 @@ fn compete<F: FieldSet + Block<f64>, D: Device>(
     let raw_send = RawSend::new(pattern, cell_bytes)?;
     let host = device.info().host_accessible;
     let gather = if host { Gather::new(device, pattern, args)? } else { None };
-    let mut entries = vec![
-        Entry::new("haloport", Some(Box::new(library))),
+    let mut entries = vec![Entry::new("haloport", Some(Box::new(library)))];
+    if levels_slowest.is_some() {
+        entries.push(Entry::new("levels_slowest", levels_slowest));
+    }
+    entries.extend([
         Entry::new("gather_pass", gather.map(|it| Box::new(it) as _)),
         Entry::new("packed_persistent", by_hand(device, pattern, args)?),
         Entry::new("raw_send", raw_send.map(|it| Box::new(it) as _)),
-    ];
+    ]);
     for entry in &mut entries {
         entry.verify()?;
     }
@@ -110,14 +117,30 @@ fn compete<F: FieldSet + Block<f64>, D: Device>(
     Ok(Report::new(args, pattern, device.info(), path, choice, &exchange, &setup))
 }
 
-/// The hand-packed messages; without MPI they do not take part.
+/// The same exchange of fields with each level as a block of its own.
+fn levels_slowest<'a, D: Device>(
+    device: &D,
+    pattern: &'a Pattern,
+    args: &'a UnstructuredArgs,
+) -> Result<Box<dyn Contestant + 'a>, Failure> {
+    let build = || args.memory.build(values::levels_slowest(pattern, args), device);
+    let mut fields = (0..args.fields).map(|_| build()).collect::<Result<Vec<_>, _>>()?;
+    values::fill(&mut fields, pattern, args)?;
+    let check = |fields: &[Field<f64, D>]| values::check(fields, pattern, args, "levels_slowest");
+    Ok(Box::new(Library::new(pattern, fields, &args.memory, check)?))
+}
+
+/// The hand-packed messages; without MPI, and for blocks of cells, they do not take part.
 #[cfg(feature = "mpi")]
 fn by_hand<'a, D: Device>(
     device: &D,
     pattern: &Pattern,
     args: &'a UnstructuredArgs,
 ) -> Result<Option<Box<dyn Contestant + 'a>>, Failure> {
-    if crate::command::launch::launched_by().is_none() || !device.info().host_accessible {
+    if crate::command::launch::launched_by().is_none()
+        || !device.info().host_accessible
+        || args.nproma.is_some()
+    {
         return Ok(None);
     }
     Ok(Some(Box::new(by_hand::ByHand::new(device, pattern, args)?)))

@@ -17,6 +17,7 @@ use crate::command::text::counted;
 #[derive(Debug, Serialize)]
 pub(super) struct Report {
     median_us: Option<f64>,
+    levels_slowest_us: Option<f64>,
     gather_pass_us: Option<f64>,
     packed_persistent_us: Option<f64>,
     raw_send_us: Option<f64>,
@@ -35,6 +36,7 @@ pub(super) struct Report {
     setting: Setting,
     levels: u32,
     order: Order,
+    nproma: Option<u32>,
     fields: u32,
     contestants: Vec<Contestant>,
     setup: Vec<Contestant>,
@@ -60,6 +62,7 @@ impl Report {
             (median(&setup, "pattern"), median(&setup, "sort_ids"), median(&setup, "ten_all_to_all"));
         Report {
             median_us: median(&exchange, "haloport"),
+            levels_slowest_us: median(&exchange, "levels_slowest"),
             gather_pass_us: median(&exchange, "gather_pass"),
             packed_persistent_us: median(&exchange, "packed_persistent"),
             raw_send_us: median(&exchange, "raw_send"),
@@ -75,6 +78,7 @@ impl Report {
             setting: Setting::new(pattern, device, &args.memory, path, choice, args.samples as usize),
             levels: args.levels,
             order: args.order,
+            nproma: args.nproma,
             fields: args.fields,
             contestants: exchange,
             setup,
@@ -86,6 +90,9 @@ impl print::Report for Report {
     fn write(&self, out: &mut impl Write) -> io::Result<()> {
         self.setting.write_ranks(out)?;
         let levels = match (self.levels, self.order) {
+            (levels, _) if let Some(cells) = self.nproma => {
+                format!("{levels} levels, in blocks of {cells} cells")
+            }
             (1, _) => "no levels".into(),
             (levels, Order::Fastest) => format!("{levels} levels, side by side"),
             (levels, Order::Slowest) => format!("{levels} levels, each a block of its own"),

@@ -10,12 +10,22 @@ use crate::command::failure::Failure;
 
 /// A builder of fields with the levels that the arguments name.
 pub(super) fn builder<D: Device>(pattern: &Pattern, args: &UnstructuredArgs) -> FieldBuilder<f64, D> {
-    let builder = Field::<f64, D>::builder(pattern);
-    if args.levels == 1 {
-        return builder;
+    match args.nproma {
+        Some(cells) => with_levels(pattern, args).blocked(cells as usize),
+        None if args.order == Order::Slowest => levels_slowest(pattern, args),
+        None => with_levels(pattern, args),
     }
-    let order = if args.order == Order::Fastest { [0, 1] } else { [1, 0] };
-    builder.levels(args.levels as usize).axis_order(order)
+}
+
+/// A builder of fields with each level as a block of its own.
+pub(super) fn levels_slowest<D: Device>(pattern: &Pattern, args: &UnstructuredArgs) -> FieldBuilder<f64, D> {
+    let builder = with_levels(pattern, args);
+    if args.levels > 1 { builder.axis_order([1, 0]) } else { builder }
+}
+
+fn with_levels<D: Device>(pattern: &Pattern, args: &UnstructuredArgs) -> FieldBuilder<f64, D> {
+    let builder = Field::<f64, D>::builder(pattern);
+    if args.levels > 1 { builder.levels(args.levels as usize) } else { builder }
 }
 
 /// Makes and fills the fields of a contestant, in memory of its own process.

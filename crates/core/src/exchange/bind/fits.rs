@@ -80,6 +80,12 @@ pub(crate) fn misfit(pattern: &Pattern, number: usize, field: &BoundField) -> Op
                 "field {number} has the cells {lower}..{upper} as domain {domain}, expected its 0..{cells}, halo included"
             ));
         }
+        if let Some(blocks) = layout.blocks().filter(|_| pattern.grid().is_some()) {
+            return Some(format!(
+                "field {number} has its cells in blocks of {} in domain {domain}, expected none on a grid",
+                blocks.cells
+            ));
+        }
         if let Some((_, first)) = field.blocks.first()
             && let Some(difference) = difference(&shape(pattern, layout), &shape(pattern, first))
         {

@@ -19,7 +19,7 @@ pub(crate) struct Side {
     pointer: Pointer,
     /// The number of cells along each axis, and the stride in bytes.
     axes: [(usize, isize); MAX_COPY_AXES],
-    /// The indices along axis 0, if they are not consecutive.
+    /// The indices along axis 0, in steps of its stride, if the cells are not consecutive.
     rows: Option<Arc<[u32]>>,
     /// The number of the block of memory to which copies of the cells are anchored.
     block: Option<u32>,
@@ -46,9 +46,11 @@ impl Side {
             Cells::List(list) => {
                 let (first, past) =
                     (*list.iter().min().unwrap_or(&0), list.iter().max().map_or(0, |last| last + 1));
-                let follow = list.windows(2).all(|pair| pair[0].checked_add(1) == Some(pair[1]));
-                let within = layout.owned().with_axis(0, i64::from(first), i64::from(past));
-                (within, (!follow).then(|| Arc::clone(list)))
+                let (first, past) = (i64::from(first), i64::from(past));
+                let follow = list.windows(2).all(|pair| pair[0].checked_add(1) == Some(pair[1]))
+                    && layout.have_one_stride(first, past);
+                let within = layout.owned().with_axis(0, first, past);
+                (within, (!follow).then(|| layout.rows(list)))
             }
         };
         if !layout.allocated().encloses(&region) {
@@ -56,11 +58,12 @@ impl Side {
         }
         let mut corner = region;
         let mut axes = layout.region_axes(&region, element_bytes);
-        if let Some(rows) = &rows {
+        if let Some((stride, rows)) = &rows {
             corner = region.with_axis(0, 0, 1);
-            axes[0].0 = rows.len();
+            axes[0] = (rows.len(), *stride as isize * element_bytes as isize);
         }
         let offset = if region.is_empty() { 0 } else { layout.offset(corner.lower(), 0)? };
+        let rows = rows.map(|(_, rows)| rows);
         Some(Side { pointer: pointer.offset(offset * element_bytes as isize), axes, rows, block: None })
     }
 

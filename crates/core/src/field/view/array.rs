@@ -20,8 +20,10 @@ impl<'a, T: Copy> View<'a, T> {
     /// ```
     ///
     /// # Errors
-    /// [`FieldError::Layout`] if `I` has another number of axes. `IxDyn` has any.
+    /// [`FieldError::Layout`] if `I` has another number of axes (`IxDyn` has any), and for cells of several
+    /// [blocks](crate::BlockLayout::blocks).
     pub fn array<I: Dimension>(&self) -> Result<ArrayView<'a, T, I>, FieldError> {
+        check_blocks(&self.region)?;
         let (first, shape, reversed) = shape(&self.region);
         // SAFETY: the shape and the strides lead to the elements of the region and to no others, and nothing writes
         // them during `'a`. Negative strides are reversed, so `first` is the lowest address.
@@ -39,6 +41,7 @@ impl<T: Copy> ViewMut<'_, T> {
     /// # Errors
     /// As there.
     pub fn array_mut<I: Dimension>(&mut self) -> Result<ArrayViewMut<'_, T, I>, FieldError> {
+        check_blocks(&self.region)?;
         let (first, shape, reversed) = shape(&self.region);
         let first = first_of(&self.region, self.pointer, first).cast_mut();
         // SAFETY: as in `View::array`; the elements are ours alone as long as `self` is borrowed, and no two indices
@@ -48,6 +51,13 @@ impl<T: Copy> ViewMut<'_, T> {
         let axes = array.ndim();
         array.into_dimensionality().map_err(|_| wrong_axes::<I>(axes))
     }
+}
+
+/// Checks that the cells have one stride along each axis.
+fn check_blocks(region: &Region) -> Result<(), FieldError> {
+    let Some(blocks) = region.blocks() else { return Ok(()) };
+    let expected = format!("cells of one block of {}", blocks.cells);
+    Err(FieldError::layout("the cells of an array of a view", expected, region.cells()))
 }
 
 /// The lowest address of the elements; without elements, an address that is not null, as the block's may be.

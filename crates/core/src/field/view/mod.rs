@@ -117,8 +117,8 @@ impl<'a, T: Copy> View<'a, T> {
         Some(unsafe { self.pointer.offset(offset).read() })
     }
 
-    /// The cells from `index` to the end of the region, along the axis with contiguous cells; `None` outside of the
-    /// region, and for layouts without such an axis.
+    /// The cells from `index` to the end of the region, or of their block of cells, along the axis with contiguous
+    /// cells; `None` outside of the region, and for layouts without such an axis.
     pub fn row(&self, index: &[i64]) -> Option<&'a [T]> {
         let (offset, length) = row(self.layout, &self.region, index)?;
         // SAFETY: the row lies in the region, which nothing writes during `'a`.
@@ -130,7 +130,8 @@ impl<'a, T: Copy> View<'a, T> {
     ///
     /// # Errors
     /// [`FieldError::OutsideOfView`] for cells that are not in the region; [`FieldError::Layout`] if the cells along
-    /// `axis` are not contiguous. By default, the cells along the last axis are.
+    /// `axis` are not contiguous, and for cells of several [blocks](BlockLayout::blocks). By default, the cells along
+    /// the last axis are contiguous.
     pub fn rows(&self, axis: usize, cells: &IndexBox) -> Result<Rows<'a, T>, FieldError> {
         // SAFETY: nothing writes the region during `'a`.
         unsafe { Rows::new(self.pointer, &self.region, axis, cells) }
@@ -152,7 +153,7 @@ impl<'a, T: Copy> View<'a, T> {
     }
 
     /// All elements of the region, if they are contiguous and no stride is negative, as in a whole block without
-    /// padding. The strides are those of the [`layout`](View::layout), and the first element belongs to the lowest cell
+    /// padding; `None` for cells of several [blocks](BlockLayout::blocks). The strides are those of the [`layout`](View::layout), and the first element belongs to the lowest cell
     /// of the region.
     pub fn as_slice(&self) -> Option<&'a [T]> {
         let (offset, length) = self.region.contiguous()?;
@@ -332,5 +333,9 @@ fn for_each_index(region: &IndexBox, mut visit: impl FnMut(&[i64])) {
 fn row(layout: &BlockLayout, region: &Region, index: &[i64]) -> Option<(isize, usize)> {
     let axis = layout.row_axis()?;
     let offset = region.offset_of(index)?;
-    Some((offset, (region.cells().upper()[axis] - index[axis]) as usize))
+    let mut past = region.cells().upper()[axis];
+    if let Some(blocks) = region.blocks().filter(|_| axis == 0) {
+        past = past.min((index[0] / blocks.cells as i64 + 1) * blocks.cells as i64);
+    }
+    Some((offset, (past - index[axis]) as usize))
 }

@@ -1,7 +1,7 @@
 //! The cells of a view and their offsets in memory.
 
 use crate::domain::{IndexBox, MAX_AXES};
-use crate::field::BlockLayout;
+use crate::field::{BlockLayout, CellBlocks};
 
 /// A region of a block: its cells, and the numbers from which an access computes and checks offsets. It holds them by
 /// value, so that loops keep them in registers.
@@ -9,11 +9,14 @@ use crate::field::BlockLayout;
 pub(super) struct Region {
     cells: IndexBox,
     axes: usize,
-    /// The offset of the lowest cell of the region from the first element of the block.
+    /// The offset of the lowest cell of the region from the first element of the block. If cells lie in several
+    /// `blocks`, without its jump.
     first: isize,
     lower: [i64; MAX_AXES],
     extents: [u64; MAX_AXES],
     strides: [isize; MAX_AXES],
+    /// The blocks of cells; `None` if the cells of the region have one stride.
+    blocks: Option<CellBlocks>,
     components: usize,
     component_stride: isize,
 }
@@ -29,6 +32,7 @@ impl Region {
             lower: [0; MAX_AXES],
             extents: [1; MAX_AXES],
             strides: [1; MAX_AXES],
+            blocks: None,
             components: layout.components(),
             component_stride: layout.component_stride() as isize,
         };
@@ -39,6 +43,12 @@ impl Region {
         }
         if cells.is_empty() {
             region.extents = [0; MAX_AXES];
+        } else if let (first, past) = cells.bounds(0)
+            && !layout.have_one_stride(first, past)
+            && let Some(blocks) = layout.blocks()
+        {
+            region.first -= blocks.jump(first, layout.strides()[0]) as isize;
+            region.blocks = Some(blocks);
         }
         region
     }
@@ -74,7 +84,18 @@ impl Region {
             // Within the region, this does not overflow.
             offset = offset.wrapping_add((step as isize).wrapping_mul(*stride));
         }
-        if inside { Some(offset) } else { None }
+        if !inside {
+            return None;
+        }
+        match self.blocks {
+            None => Some(offset),
+            Some(blocks) => Some(offset.wrapping_add(self.jump(&blocks, index))),
+        }
+    }
+
+    /// The distance by which the cell lies further away than its stride says.
+    fn jump(&self, blocks: &CellBlocks, index: &[i64]) -> isize {
+        index.first().map_or(0, |cell| blocks.jump(*cell, self.strides[0] as i64) as isize)
     }
 
     /// As [`offset`](Region::offset), for any number of axes.
@@ -102,7 +123,13 @@ impl Region {
         self.strides[axis]
     }
 
-    /// The offset of the lowest cell of the region from the first element of the block.
+    /// The blocks in which cells lie, if the region has cells of several of them.
+    pub(super) fn blocks(&self) -> Option<&CellBlocks> {
+        self.blocks.as_ref()
+    }
+
+    /// The offset of the lowest cell of the region from the first element of the block. Not for several
+    /// [`blocks`](Region::blocks).
     #[cfg(feature = "ndarray")]
     pub(super) fn first(&self) -> isize {
         self.first
@@ -119,6 +146,9 @@ impl Region {
     pub(super) fn contiguous(&self) -> Option<(isize, usize)> {
         if self.cells.is_empty() {
             return Some((0, 0));
+        }
+        if self.blocks.is_some() {
+            return None;
         }
         let mut axes = [(self.components, self.component_stride); MAX_AXES + 1];
         (0..MAX_AXES).for_each(|axis| axes[axis] = (self.extents[axis] as usize, self.strides[axis]));

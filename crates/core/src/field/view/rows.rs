@@ -4,7 +4,7 @@ use std::marker::PhantomData;
 
 use super::region::Region;
 use crate::domain::{IndexBox, MAX_AXES};
-use crate::field::FieldError;
+use crate::field::{CellBlocks, FieldError};
 
 /// The rows of a box of cells: see [`View::rows`](super::View::rows).
 #[derive(Debug, Clone)]
@@ -220,7 +220,16 @@ fn start(region: &Region, cells: &IndexBox, offset: &[i64]) -> Result<isize, Fie
         }
         region.offset_of(&index[..corner.len()])
     };
+    let in_one_block = |blocks: &CellBlocks| {
+        let block = |cell: i64| (cell + offset[0]).div_euclid(blocks.cells as i64);
+        block(cells.lower()[0]) == block(cells.upper()[0] - 1)
+    };
     match (moved(cells.lower(), 0), moved(cells.upper(), 1)) {
+        (Some(_), Some(_)) if !region.blocks().is_none_or(in_one_block) => {
+            let per_block = region.blocks().map_or(0, |blocks| blocks.cells);
+            let expected = format!("cells of one block of {per_block}");
+            Err(FieldError::layout("the cells of rows", expected, cells))
+        }
         (Some(lowest), Some(_)) => Ok(lowest),
         _ => {
             let moved = match &offset[..cells.axes()] {
