@@ -12,7 +12,7 @@ use haloport_core::{
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
-use super::structured::{self, split};
+use super::structured::{self, is_exchanged, owns, split};
 use crate::Failure;
 use crate::oracle::{CaseOptions, FieldMaker, Lenders, Name, Oracle, Rounds, name_of};
 
@@ -236,7 +236,8 @@ impl Globe<'_> {
     /// cell from the edge (0 for the first). `None` for a cell within the tile, and for one beyond two edges.
     fn step(&self, cell: &[i64]) -> Option<(&Step, &Step, i64)> {
         let cells = self.case.cells as i64;
-        let face = [cell[cell.len() - 2], cell[cell.len() - 1]];
+        let y = self.case.widths.len() - 2;
+        let face = [cell[y], cell[y + 1]];
         let across = (0..2).find(|&axis| !(0..cells).contains(&face[axis]))?;
         let upper = face[across] >= cells;
         let depth = if upper { face[across] - cells } else { -1 - face[across] };
@@ -254,9 +255,8 @@ impl Globe<'_> {
     /// The cell that an exchange puts at `cell` of the block of `owned`; `None` if it puts nothing there.
     fn source(&self, owned: &IndexBox, cell: &[i64]) -> Option<Name> {
         let mut outside = 0;
-        for (axis, &index) in cell.iter().enumerate() {
-            let (lower, upper) = (owned.lower()[axis], owned.upper()[axis]);
-            let (below, above) = self.case.widths[axis];
+        for (axis, &(below, above)) in self.case.widths.iter().enumerate() {
+            let (index, lower, upper) = (cell[axis], owned.lower()[axis], owned.upper()[axis]);
             if index < lower - below as i64 || index >= upper + above as i64 {
                 return None;
             }
@@ -275,8 +275,8 @@ impl Globe<'_> {
             source[1] = cell[1].rem_euclid(levels);
         }
         let cells = self.case.cells as i64;
-        let y = cell.len() - 2;
-        if cell[y..].iter().any(|index| !(0..cells).contains(index)) {
+        let y = self.case.widths.len() - 2;
+        if cell[y..y + 2].iter().any(|index| !(0..cells).contains(index)) {
             let (_, there, depth) = self.step(cell)?;
             source[0] = there.tile;
             source[y + there.across] = if there.upper { cells - 1 - depth } else { depth };
@@ -288,16 +288,16 @@ impl Globe<'_> {
 
 impl Oracle for Globe<'_> {
     fn name(&self, _domain: usize, layout: &BlockLayout, cell: &[i64], after: bool) -> Option<Name> {
-        let owned = layout.owned();
-        if owned.contains(cell) {
+        let (owned, axes) = (layout.owned(), self.case.widths.len());
+        if owns(&owned, axes, cell) {
             return Some(name_of(cell));
         }
-        if after { self.source(&owned, cell) } else { None }
+        if after && is_exchanged(&owned, axes, cell) { self.source(&owned, cell) } else { None }
     }
 
     fn component(&self, field: usize, cell: &[i64], component: usize) -> (usize, bool) {
         let vector = &self.case.rounds.fields[field].vector;
-        let y = cell.len() - 2;
+        let y = self.case.widths.len() - 2;
         let axis = vector.get(component).and_then(|axis| axis.checked_sub(y));
         let (Some(axis), Some((here, there, _))) = (axis, self.step(cell)) else { return (component, false) };
         let along = here.directions[1 - here.across];

@@ -4,6 +4,8 @@
 //! runs it: every halo cell must hold the value of the global array, and every other element in memory (owned cells,
 //! margins, padding, cells beyond the ends of the grid) must be untouched.
 
+use std::ops::Range;
+
 use haloport_core::device::{Device, MemoryKind};
 use haloport_core::field::FieldBuilder;
 use haloport_core::{
@@ -38,6 +40,8 @@ pub(crate) struct FieldCase {
     pub(crate) element: ElementType,
     pub(crate) components: usize,
     place: ComponentPlace,
+    further_axes: Vec<usize>,
+    levels: Option<Range<usize>>,
     order: Vec<usize>,
     padding: Vec<usize>,
     wider: usize,
@@ -79,7 +83,7 @@ impl Case {
     /// its slowest axis. Of such a field, ranks of a node share only the ends of the slabs.
     pub fn slabs(number: u64, ranks: usize) -> Case {
         let mut random = StdRng::seed_from_u64(number.wrapping_mul(0xA24B_AED4_963E_E407) ^ ranks as u64);
-        let mut fields: Vec<FieldCase> = (0..2).map(|_| FieldCase::new(&mut random, 3)).collect();
+        let mut fields: Vec<FieldCase> = (0..2).map(|_| FieldCase::without_levels(&mut random, 3)).collect();
         fields[0].lenders = Lenders::NONE;
         // Fields with smaller elements would take too long to verify.
         while fields[0].element.bytes() < 4 {
@@ -111,7 +115,7 @@ impl Case {
     pub fn planes(number: u64, ranks: usize) -> Case {
         let mut random = StdRng::seed_from_u64(number.wrapping_mul(0xD6E8_FEB8_6659_FD93) ^ ranks as u64);
         let mut fields: Vec<FieldCase> =
-            (0..random.random_range(1..=3)).map(|_| FieldCase::new(&mut random, 3)).collect();
+            (0..random.random_range(1..=3)).map(|_| FieldCase::without_levels(&mut random, 3)).collect();
         let slowest = fields[0].order[0];
         for field in &mut fields {
             if random.random_bool(0.7) {
@@ -152,8 +156,8 @@ impl Case {
     /// The cell of the grid that an exchange puts at `cell` of the block of `owned`; `None` if it puts nothing there.
     fn source(&self, owned: &IndexBox, cell: &[i64]) -> Option<Name> {
         let mut outside = 0;
-        let mut source = name_of(&[]);
-        for (axis, &index) in cell.iter().enumerate() {
+        let mut source = name_of(cell);
+        for (axis, &index) in cell[..self.extents.len()].iter().enumerate() {
             let (lower, upper) = (owned.lower()[axis], owned.upper()[axis]);
             let (below, above) = self.widths[axis];
             if index < lower - below as i64 || index >= upper + above as i64 {
@@ -175,13 +179,29 @@ impl Case {
 }
 
 impl FieldCase {
+    /// A field on a grid of `axes` axes; some have levels and further axes.
     pub(crate) fn new(random: &mut StdRng, axes: usize) -> FieldCase {
+        let further = if random.random_bool(0.5) { 0 } else { random.random_range(0..=4 - axes) };
+        let extents =
+            (0..further).map(|_| if random.random_bool(0.05) { 0 } else { random.random_range(1..=3) });
+        let further_axes: Vec<usize> = extents.collect();
+        let levels = further_axes.last().filter(|_| random.random_bool(0.4)).map(|&levels| {
+            let begin = random.random_range(0..=levels);
+            begin..random.random_range(begin..=levels)
+        });
+        FieldCase { further_axes, levels, ..FieldCase::without_levels(random, axes + further) }
+    }
+
+    /// A field with these axes, all of which are exchanged.
+    fn without_levels(random: &mut StdRng, axes: usize) -> FieldCase {
         let mut order: Vec<usize> = (0..axes).collect();
         order.shuffle(random);
         FieldCase {
             element: random_element(random),
             components: if random.random_bool(0.6) { 1 } else { random.random_range(2..=3) },
             place: if random.random_bool(0.5) { ComponentPlace::Fastest } else { ComponentPlace::Slowest },
+            further_axes: Vec::new(),
+            levels: None,
             order,
             padding: (0..axes)
                 .map(|_| if random.random_bool(0.7) { 0 } else { random.random_range(0..3) })
@@ -193,12 +213,24 @@ impl FieldCase {
     }
 
     pub(crate) fn builder<D: Device>(&self, pattern: &Pattern) -> FieldBuilder<u8, D> {
-        AnyField::builder(pattern)
+        let builder = AnyField::builder(pattern)
+            .further_axes(&self.further_axes)
             .components(self.components, self.place)
             .axis_order(&self.order)
             .padding(&self.padding)
-            .wider_margin(self.wider)
+            .wider_margin(self.wider);
+        self.levels.iter().fold(builder, |builder, levels| builder.exchanged_levels(levels.clone()))
     }
+}
+
+/// Whether a domain that owns `owned`, on a grid of `axes` axes, owns a cell, at any level.
+pub(crate) fn owns(owned: &IndexBox, axes: usize, cell: &[i64]) -> bool {
+    (0..axes).all(|axis| (owned.lower()[axis]..owned.upper()[axis]).contains(&cell[axis]))
+}
+
+/// Whether the level of a cell is exchanged.
+pub(crate) fn is_exchanged(owned: &IndexBox, axes: usize, cell: &[i64]) -> bool {
+    (axes..cell.len()).all(|axis| (owned.lower()[axis]..owned.upper()[axis]).contains(&cell[axis]))
 }
 
 /// Cuts the grid at random into boxes and deals them to the ranks; some ranks may get none, others several.
@@ -306,11 +338,11 @@ impl Case {
 
 impl Oracle for Case {
     fn name(&self, _domain: usize, layout: &BlockLayout, cell: &[i64], after: bool) -> Option<Name> {
-        let owned = layout.owned();
-        if owned.contains(cell) {
+        let (owned, axes) = (layout.owned(), self.extents.len());
+        if owns(&owned, axes, cell) {
             return Some(name_of(cell));
         }
-        if after { self.source(&owned, cell) } else { None }
+        if after && is_exchanged(&owned, axes, cell) { self.source(&owned, cell) } else { None }
     }
 
     fn seed(&self, field: usize, round: u64) -> u64 {

@@ -161,6 +161,22 @@ impl IndexBox {
         changed
     }
 
+    /// The same cells with one more axis, with the indices from `lower` to below `upper`, such as the levels of a field;
+    /// unchanged if it has [`MAX_AXES`] axes already.
+    ///
+    /// ```
+    /// use haloport_core::IndexBox;
+    ///
+    /// let cells = IndexBox::new([0, 8], [4, 16]);
+    /// assert_eq!(cells.with_further_axis(0, 80), IndexBox::new([0, 8, 0], [4, 16, 80]));
+    /// ```
+    #[must_use]
+    pub fn with_further_axis(&self, lower: i64, upper: i64) -> IndexBox {
+        let axis = self.axes();
+        let axes = self.axes + u8::from(axis < MAX_AXES);
+        IndexBox { axes, ..*self }.with_axis(axis, lower, upper)
+    }
+
     /// The box with `cells` more cells on each side; an empty box stays empty. Ends at the limits of `i64`.
     ///
     /// ```

@@ -31,15 +31,17 @@ impl<T: Element, D: Device> FieldBuilder<T, D> {
         }
     }
 
-    /// The number of levels of each cell of an unstructured domain: adds an axis.
+    /// The number of levels of each cell: adds an axis after those of the pattern. All levels of a cell are exchanged
+    /// with it; an axis of the grid, by contrast, can be cut into domains and has a halo.
     #[must_use]
     pub fn levels(mut self, levels: usize) -> Self {
         self.layout.further_axes.push(levels);
         self
     }
 
-    /// The extents of further axes of an unstructured domain, at most three, after the axis of the cells (axis 0): `[3,
-    /// 80]` for 80 levels at each of 3 neighbours.
+    /// The extents of further axes, after the axes of the grid, or after the axis of the cells (axis 0) of an
+    /// unstructured domain: `[3, 80]` for 80 levels at each of 3 neighbours. With the axes of the pattern, a field has at
+    /// most four axes, and components.
     #[must_use]
     pub fn further_axes(mut self, extents: impl AsRef<[usize]>) -> Self {
         self.layout.further_axes.extend_from_slice(extents.as_ref());
@@ -78,7 +80,8 @@ impl<T: Element, D: Device> FieldBuilder<T, D> {
         self
     }
 
-    /// The axes from the slowest to the fastest in memory; by default `[0, 1, 2]`, with the last axis fastest. Axis 0
+    /// The axes from the slowest to the fastest in memory; by default `[0, 1, 2]`, with the last axis fastest. Further
+    /// axes have the numbers after those of the grid: `[2, 0, 1]` makes the levels of a grid of two axes slowest. Axis 0
     /// of an unstructured domain is the axis of the cells: `[1, 0]` makes the axis of the levels the slowest. If the
     /// cells are [`blocked`](FieldBuilder::blocked), axis 0 is there twice, first for the blocks, then for the cells of
     /// a block: `[0, 1, 0]` by default, with levels.
@@ -96,7 +99,7 @@ impl<T: Element, D: Device> FieldBuilder<T, D> {
         self
     }
 
-    /// The number of cells of margin on each side beyond the halo, for structured patterns.
+    /// The number of cells of margin on each side of the axes of the grid beyond the halo, for structured patterns.
     #[must_use]
     pub fn wider_margin(mut self, cells: usize) -> Self {
         self.layout.wider = cells;

@@ -52,7 +52,7 @@ pub(crate) fn merged(mut ranges: Vec<Range<usize>>) -> Option<Vec<Range<usize>>>
 /// The ranges of bytes of `cells`, from the first element of their block.
 fn ranges_of_cells(cells: &Cells, layout: &BlockLayout, element_bytes: usize) -> Option<Vec<Range<i64>>> {
     let (region, rows) = match cells {
-        Cells::Box(cells) => (*cells, None),
+        Cells::Box(cells) => (layout.with_levels(cells), None),
         Cells::List(list) => {
             let past = list.iter().max().map_or(0, |last| i64::from(*last) + 1);
             let (stride, rows) = layout.rows(list);

@@ -232,6 +232,14 @@ impl BlockLayout {
         order
     }
 
+    /// The box of `cells`, which may have only the axes of a pattern, with the exchanged indices along further axes.
+    pub(crate) fn with_levels(&self, cells: &IndexBox) -> IndexBox {
+        (cells.axes()..self.owned.axes()).fold(*cells, |cells, axis| {
+            let (lower, upper) = self.owned.bounds(axis);
+            cells.with_further_axis(lower, upper)
+        })
+    }
+
     /// The listed cells as rows of a copy: the distance in elements between rows, and their indices.
     pub(crate) fn rows(&self, list: &Arc<[u32]>) -> (i64, Arc<[u32]>) {
         match self.blocks {

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use super::{BlockLayout, CellBlocks, FieldError};
-use crate::domain::{Grid, IndexBox, MAX_AXES};
+use crate::domain::{IndexBox, MAX_AXES};
 use crate::pattern::{BlockShape, Pattern};
 
 /// The position of the components of a cell in memory.
@@ -39,7 +39,7 @@ impl LayoutOptions {
         LayoutOptions {
             shapes: pattern.block_shapes(),
             structured: pattern.grid().is_some(),
-            own_axes: pattern.grid().map_or(1, Grid::axes),
+            own_axes: pattern.axes(),
             further_axes: Vec::new(),
             levels: None,
             blocked: None,
@@ -57,7 +57,7 @@ impl LayoutOptions {
     }
 
     fn layout(&self, shape: &BlockShape) -> Result<BlockLayout, FieldError> {
-        let BlockShape { owned, allocated } = self.with_further_axes(shape)?;
+        let BlockShape { owned, mut allocated } = self.with_further_axes(shape)?;
         let axes = allocated.axes();
         let order = self.axis_order(axes)?;
         let padding = self.padding.clone().unwrap_or_else(|| vec![0; axes]);
@@ -72,9 +72,8 @@ impl LayoutOptions {
             FieldError::layout("the size of a field", "a size that memory can hold", found.to_string())
         };
         let wider = i64::try_from(self.wider).map_err(|_| too_large(&self.wider))?;
-        let mut allocated = allocated;
-        if !owned.is_empty() {
-            for axis in 0..axes {
+        if !shape.owned.is_empty() {
+            for axis in 0..self.own_axes {
                 let (lower, upper) = allocated.bounds(axis);
                 let bounds = lower.checked_sub(wider).zip(upper.checked_add(wider));
                 let (lower, upper) = bounds.ok_or_else(|| too_large(&self.wider))?;
@@ -112,7 +111,6 @@ impl LayoutOptions {
             ComponentPlace::Fastest => 1,
             ComponentPlace::Slowest => stride,
         };
-        let owned = if self.structured && owned.is_empty() { allocated } else { owned };
         match blocks {
             None => BlockLayout::new(owned, allocated, strides, self.components, component_stride),
             Some(blocks) => {
@@ -142,35 +140,23 @@ impl LayoutOptions {
             let expected = "none: a field of a grid has no axis of cells";
             return Err(FieldError::layout("the blocks of cells of a field", expected, cells));
         }
-        if self.structured {
-            if !self.further_axes.is_empty() || self.levels.is_some() {
-                let expected = "none: a field of a grid has the grid's axes, and exchanges all of them";
-                let levels = self.levels.as_ref().map(|levels| format!(", levels {levels:?}"));
-                let found = format!("{:?}{}", self.further_axes, levels.unwrap_or_default());
-                return Err(FieldError::layout("the further axes of a field", expected, found));
-            }
-            return Ok(*shape);
-        }
-        if self.wider > 0 {
+        if self.wider > 0 && !self.structured {
             let expected = "0 cells: an unstructured domain has no sides";
             return Err(FieldError::layout("the margin of a field", expected, self.wider));
         }
         let most = MAX_AXES - self.own_axes;
         if self.further_axes.len() > most {
+            let axes = self.own_axes;
+            let expected =
+                format!("at most {most} beside the {axes} of the pattern; components are one more");
             let found = format!("{:?}", self.further_axes);
-            return Err(FieldError::layout("the further axes of a field", format!("at most {most}"), found));
+            return Err(FieldError::layout("the further axes of a field", expected, found));
         }
-        let cells = shape.allocated.bounds(0);
-        let (mut lower, mut upper) = (vec![cells.0], vec![cells.1]);
-        for &extent in &self.further_axes {
-            let extent = i64::try_from(extent).map_err(|_| {
-                FieldError::layout("the size of a field", "a size that memory can hold", extent)
-            })?;
-            lower.push(0);
-            upper.push(extent);
-        }
-        let allocated = IndexBox::new(&lower, &upper);
-        let Some(levels) = &self.levels else { return Ok(BlockShape { owned: allocated, allocated }) };
+        let allocated = self.extended(&shape.allocated)?;
+        // A domain without cells may be huge along some axes.
+        let own = if shape.owned.is_empty() { &shape.allocated } else { &shape.owned };
+        let owned = self.extended(own)?;
+        let Some(levels) = &self.levels else { return Ok(BlockShape { owned, allocated }) };
         let found = format!("{levels:?}");
         let Some(&all) = self.further_axes.last() else {
             let expected = "none: the field has no further axis; give it one with `levels` or `further_axes`";
@@ -183,7 +169,17 @@ impl LayoutOptions {
                 found,
             ));
         }
-        let owned = allocated.with_axis(allocated.axes() - 1, levels.start as i64, levels.end as i64);
+        let owned = owned.with_axis(allocated.axes() - 1, levels.start as i64, levels.end as i64);
         Ok(BlockShape { owned, allocated })
+    }
+
+    /// The cells along the axes of the pattern, and all indices along the further axes.
+    fn extended(&self, cells: &IndexBox) -> Result<IndexBox, FieldError> {
+        self.further_axes.iter().try_fold(*cells, |extended, &extent| {
+            let upper = i64::try_from(extent).map_err(|_| {
+                FieldError::layout("the size of a field", "a size that memory can hold", extent)
+            })?;
+            Ok(extended.with_further_axis(0, upper))
+        })
     }
 }

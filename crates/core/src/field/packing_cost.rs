@@ -48,8 +48,9 @@ impl Load {
         let mut load = Load::default();
         for piece in pieces {
             let Some(layout) = blocks.get(piece.source_domain) else { continue };
-            let Some(cells) = piece.source.as_box().filter(|cells| !cells.is_empty()) else { continue };
-            let (elements, run) = (cells.cells() as usize * layout.components(), run_of(cells, layout));
+            let cells = piece.source.as_box().map(|cells| layout.with_levels(cells));
+            let Some(cells) = cells.filter(|cells| !cells.is_empty()) else { continue };
+            let (elements, run) = (cells.cells() as usize * layout.components(), run_of(&cells, layout));
             // Fields that are too large for memory, which is an error later, may overflow the sums.
             load.bytes = load.bytes.saturating_add(elements * element.bytes());
             if run * element.bytes() < LINE_BYTES {

@@ -178,6 +178,11 @@ impl Pattern {
         }
     }
 
+    /// The number of axes of the grid, or 1, the axis of the cells. Fields may have further axes.
+    pub(crate) fn axes(&self) -> usize {
+        self.grid().map_or(1, Grid::axes)
+    }
+
     /// The number of domains of this rank.
     pub fn domain_count(&self) -> usize {
         match &self.inner.domains {

@@ -20,7 +20,7 @@ pub(crate) struct FieldSignature {
 const SHAPE_ENTRIES: usize = 2 * MAX_AXES;
 
 /// The other properties of a field that must be the same on all ranks: the number of components, the number of axes,
-/// and, for unstructured cells, along each further axis the number of exchanged levels and the first of them.
+/// and along each further axis the number of exchanged levels and the first of them.
 pub(crate) type FieldShape = [u64; SHAPE_ENTRIES];
 
 /// Describes in words the first entry in which two shapes differ.
@@ -37,16 +37,14 @@ pub(crate) fn difference(here: &FieldShape, there: &FieldShape) -> Option<String
     })
 }
 
-/// Returns the shape of a field. The axes of a grid are left out: the pattern has already checked them.
+/// Returns the shape of a field. The axes of the pattern are left out: it has already checked them.
 pub(crate) fn shape(pattern: &Pattern, layout: &BlockLayout) -> FieldShape {
     let mut shape = FieldShape::default();
     shape[0] = layout.components() as u64;
     shape[1] = layout.owned().axes() as u64;
-    if pattern.grid().is_none() {
-        for axis in 1..MAX_AXES {
-            shape[2 * axis] = layout.owned().extent(axis) as u64;
-            shape[2 * axis + 1] = layout.owned().bounds(axis).0 as u64;
-        }
+    for axis in pattern.axes()..MAX_AXES {
+        shape[2 * axis] = layout.owned().extent(axis) as u64;
+        shape[2 * axis + 1] = layout.owned().bounds(axis).0 as u64;
     }
     shape
 }
@@ -67,7 +65,8 @@ pub(crate) fn misfit(pattern: &Pattern, number: usize, field: &BoundField) -> Op
     field.blocks.iter().enumerate().find_map(|(domain, (pointer, layout))| {
         let owned = layout.owned();
         if let Some(expected) = pattern.boxes().get(domain).filter(|expected| !expected.is_empty())
-            && owned != *expected
+            && (owned.axes() < expected.axes()
+                || (0..expected.axes()).any(|axis| owned.bounds(axis) != expected.bounds(axis)))
         {
             return Some(format!("field {number} has the cells {owned} as domain {domain}, expected {expected}"));
         }
@@ -97,9 +96,11 @@ pub(crate) fn misfit(pattern: &Pattern, number: usize, field: &BoundField) -> Op
                 "field {number} is not aligned in memory, expected the alignment of its elements, {alignment} bytes"
             ));
         }
-        let mut targets = pattern.receives().values().flatten().filter(|piece| piece.target_domain == domain);
+        let targets = pattern.receives().values().flatten().filter(|piece| piece.target_domain == domain);
         let allocated = layout.allocated();
-        let missing = targets.find_map(|piece| piece.target.as_box().filter(|cells| !allocated.encloses(cells)));
+        let missing = targets
+            .filter_map(|piece| piece.target.as_box())
+            .find(|cells| !allocated.encloses(&layout.with_levels(cells)));
         missing.map(|cells| {
             format!(
                 "field {number} has memory for the cells {allocated} of domain {domain}, expected also the halo cells {cells}"

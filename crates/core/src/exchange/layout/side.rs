@@ -42,7 +42,7 @@ impl Side {
         element_bytes: usize,
     ) -> Option<Side> {
         let (region, rows) = match cells {
-            Cells::Box(cells) => (*cells, None),
+            Cells::Box(cells) => (layout.with_levels(cells), None),
             Cells::List(list) => {
                 let (first, past) =
                     (*list.iter().min().unwrap_or(&0), list.iter().max().map_or(0, |last| last + 1));
