@@ -85,8 +85,8 @@ pub use haloport_mpi as mpi;
 // Domains, and the cells that travel.
 #[doc(inline)]
 pub use haloport_core::domain::{
-    Connectivity, Grid, GridError, Halo, HaloCells, IndexBox, IndexSet, MAX_AXES, Orientation, Split,
-    cubed_sphere,
+    Connectivity, Fold, Grid, GridError, Halo, HaloCells, IndexBox, IndexSet, MAX_AXES, Orientation, Pivot,
+    Points, Split, cubed_sphere, fold,
 };
 #[doc(inline)]
 pub use haloport_core::pattern::{CellRegions, Cells, Pattern, PatternError, Piece, Regions, SetupCost};

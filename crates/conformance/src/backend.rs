@@ -77,6 +77,10 @@ pub fn random_exchanges_on_cubed_spheres_match_geometry<D: Device>(device: &D) -
     random::cubed_spheres(device, cases(500).div_ceil(5), RANKS)
 }
 
+pub fn random_exchanges_on_tripolar_grids_match_geometry<D: Device>(device: &D) -> Result<(), Failure> {
+    random::tripolar_grids(device, cases(500).div_ceil(5), RANKS)
+}
+
 pub fn exchanges_in_flight_at_once_keep_apart<D: Device>(device: &D) -> Result<(), Failure> {
     random::in_flight_at_once(device, 15, 3)
 }

@@ -9,7 +9,8 @@ use haloport_conformance::{Failure, faults, large, line, out_of_step, steps, str
 use haloport_core::run_ranks;
 use haloport_cpu::CpuDevice;
 
-/// Random structured cases of one run; there are a fifth as many unstructured ones and a tenth as many cubed spheres.
+/// Random structured cases of one run; there are a fifth as many unstructured ones and a tenth as many cubed
+/// spheres and tripolar grids.
 const CASES: u64 = 10_000;
 
 const RANKS: usize = 8;
@@ -83,6 +84,11 @@ fn random_unstructured_exchanges_match_the_global_oracle() {
 #[test]
 fn random_exchanges_on_cubed_spheres_match_geometry() {
     random::cubed_spheres(&device(), cases(CASES).div_ceil(10), RANKS).unwrap();
+}
+
+#[test]
+fn random_exchanges_on_tripolar_grids_match_geometry() {
+    random::tripolar_grids(&device(), cases(CASES).div_ceil(10), RANKS).unwrap();
 }
 
 #[test]

@@ -69,7 +69,10 @@ pub mod trace;
 pub mod transport;
 
 pub use comm::{Communicator, MOST_RANKS, Progress, RanksError, Reducible, run_ranks};
-pub use domain::{Connectivity, Grid, GridError, Halo, HaloCells, IndexBox, IndexSet, Orientation, Split};
+pub use domain::{
+    Connectivity, Fold, Grid, GridError, Halo, HaloCells, IndexBox, IndexSet, Orientation, Pivot, Points,
+    Split,
+};
 pub use element::{Element, ElementType};
 pub use error::Error;
 pub use exchange::{

@@ -1,6 +1,6 @@
 //! Random exchanges against oracles, on any device and transport.
 //!
-//! - `structured`, `unstructured` (with `random_cells`), `cubed_sphere`: random domains, halos and fields;
+//! - `structured`, `unstructured` (with `random_cells`), `cubed_sphere`, `tripolar`: random domains, halos and fields;
 //! - `sparse`, `line`: random rounds of sparse exchanges and of payloads along a line;
 //! - `large`: sizes beyond 32 bits;
 //! - `out_of_step`: ranks that make collective calls in different orders;
@@ -14,4 +14,5 @@ pub mod random;
 mod random_cells;
 pub mod sparse;
 pub mod structured;
+pub mod tripolar;
 pub mod unstructured;

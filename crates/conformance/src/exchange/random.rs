@@ -5,7 +5,7 @@
 use haloport_core::device::Device;
 use haloport_core::{Communicator, run_ranks};
 
-use super::{cubed_sphere, large, sparse, structured, unstructured};
+use super::{cubed_sphere, large, sparse, structured, tripolar, unstructured};
 use crate::Failure;
 
 /// The number of cases of one run: `HALOPORT_CASES`, or `usual` if that is not set.
@@ -45,6 +45,16 @@ pub fn lists<D: Device>(device: &D, total: u64, most_ranks: usize) -> Result<(),
 pub fn cubed_spheres<D: Device>(device: &D, total: u64, most_ranks: usize) -> Result<(), Failure> {
     each(total, most_ranks, |comm, number, size| {
         cubed_sphere::check(comm, device, &cubed_sphere::Case::new(number, comm.size(), size)?)
+    })
+}
+
+/// Folded grids, against the places of their points.
+///
+/// # Errors
+/// As for [`boxes`].
+pub fn tripolar_grids<D: Device>(device: &D, total: u64, most_ranks: usize) -> Result<(), Failure> {
+    each(total, most_ranks, |comm, number, size| {
+        tripolar::check(comm, device, &tripolar::Case::new(number, comm.size(), size))
     })
 }
 

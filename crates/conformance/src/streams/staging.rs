@@ -12,7 +12,7 @@ use haloport_core::{BindOptions, Communicator, DataPath, Schedule};
 use super::gate::{CALL_LIMIT, TimedGate};
 use super::ring::RankRing;
 use crate::exchange::random::each;
-use crate::exchange::{cubed_sphere, structured, unstructured};
+use crate::exchange::{cubed_sphere, structured, tripolar, unstructured};
 use crate::oracle::run_interleaved;
 use crate::test_devices::altered::{Alteration, Altered};
 use crate::{Failure, ensure};
@@ -27,7 +27,8 @@ const BYTES: usize = 8 * CELLS;
 /// How long a test watches that nothing is unpacked.
 const WATCHED: Duration = Duration::from_millis(30);
 
-/// Random exchanges of structured domains, unstructured ones and cubed spheres, in small chunks, against their oracles.
+/// Random exchanges of structured domains, unstructured ones, cubed spheres and folded grids, in small chunks, against
+/// their oracles.
 ///
 /// # Errors
 /// The first case that failed, and why.
@@ -36,7 +37,8 @@ pub fn random<D: Device>(device: &D, total: u64, most_ranks: usize) -> Result<()
         let (ranks, chunk) = (comm.size(), chunk_of(number));
         structured::check(comm, device, &structured::Case::new(number, ranks, size).in_chunks(chunk))?;
         unstructured::check(comm, device, &unstructured::Case::new(number, ranks, size).in_chunks(chunk))?;
-        cubed_sphere::check(comm, device, &cubed_sphere::Case::new(number, ranks, size)?.in_chunks(chunk))
+        cubed_sphere::check(comm, device, &cubed_sphere::Case::new(number, ranks, size)?.in_chunks(chunk))?;
+        tripolar::check(comm, device, &tripolar::Case::new(number, ranks, size).in_chunks(chunk))
     })
 }
 

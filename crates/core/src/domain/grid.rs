@@ -1,6 +1,7 @@
 //! The global grid that all domains together cover.
 
 use super::cubed_sphere::TILES;
+use super::fold::{Fold, FoldLine, Pivot, Points};
 use super::{IndexBox, MAX_AXES};
 
 /// The maximum number of cells along one axis. Indices and their sums stay far from the limits of `i64`.
@@ -9,12 +10,14 @@ const MAX_EXTENT: usize = 1 << 48;
 /// The maximum number of cells of a grid.
 const MAX_CELLS: usize = 1 << 60;
 
-/// A structured grid of 1 to 4 axes, each of which may be periodic, or a cubed sphere.
+/// A structured grid of 1 to 4 axes, each of which may be periodic; one end may be folded onto itself. Or a cubed
+/// sphere.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Grid {
     cells: IndexBox,
     periodic: [bool; MAX_AXES],
     cubed_sphere: bool,
+    fold: Option<Fold>,
 }
 
 /// An error in the description of a grid, a halo or a split.
@@ -56,6 +59,12 @@ pub enum GridError {
     Periodic {
         /// The axis.
         axis: usize,
+    },
+    /// A grid cannot be folded.
+    #[error("the fold of the grid {problem}")]
+    Fold {
+        /// The problem.
+        problem: String,
     },
     /// A list does not have one entry for each axis of the grid.
     #[error("{what} has {found} entries, expected one for each of the {expected} axes of the grid")]
@@ -102,7 +111,7 @@ impl Grid {
         }
         let upper: Vec<i64> = extents.iter().map(|&extent| extent as i64).collect();
         let cells = IndexBox::new(vec![0; upper.len()], upper);
-        Ok(Grid { cells, periodic: [false; MAX_AXES], cubed_sphere: false })
+        Ok(Grid { cells, periodic: [false; MAX_AXES], cubed_sphere: false, fold: None })
     }
 
     /// A cubed sphere with `cells` × `cells` cells on each of its six tiles. Its axes are tile, y and x:
@@ -127,16 +136,84 @@ impl Grid {
         Ok(Grid { cubed_sphere: true, ..Grid::new([TILES.len(), levels, cells, cells])? })
     }
 
+    /// The same grid with its upper end along `y` folded onto itself, and periodic along `x`: a tripolar grid, as ocean
+    /// models have it. Halos beyond the fold hold the points of the other half of the last rows, turned by 180°: along
+    /// both axes, indices run backwards, and the components of [vectors](crate::Field::with_vector) change their signs.
+    ///
+    /// Points on the fold line are there twice in the grid. Domains contain both; one of the two is the owner, and
+    /// exchanges fill the other one, its *duplicate*, as they fill halos. [`domain::fold`](crate::domain::fold) says
+    /// which one, and gives the relations of indices. The grid is that of [`Points::Cells`]; [`at`](Grid::at) is that of
+    /// other points.
+    ///
+    /// ```
+    /// use haloport_core::{Grid, Pivot, Points};
+    ///
+    /// let grid = Grid::new([75, 292, 362])?.folded([1, 2], Pivot::Corner)?; // levels, y, x
+    /// let velocities = grid.at(Points::EastEdges)?;
+    /// # assert_eq!(velocities.fold().map(|fold| fold.points), Some(Points::EastEdges));
+    /// # Ok::<(), haloport_core::GridError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`GridError::Fold`] for axes that do not exist or are the same, a grid that is periodic along `y`, an odd number
+    /// of cells along `x`, fewer than two cells along `y`, and a cubed sphere.
+    pub fn folded(mut self, [y, x]: [usize; 2], pivot: Pivot) -> Result<Grid, GridError> {
+        let axes = self.axes();
+        let refused = |problem: String| Err(GridError::Fold { problem });
+        if self.cubed_sphere {
+            return refused("is one of a cubed sphere, whose edges are joined already".into());
+        }
+        if y >= axes || x >= axes || x == y {
+            return refused(format!("has the axes {y} and {x}, expected two of the {axes} axes of the grid"));
+        }
+        if self.periodic[y] {
+            return refused(format!("is at an end of axis {y}, along which the grid is periodic"));
+        }
+        if !self.extent(x).is_multiple_of(2) {
+            return refused(format!(
+                "joins {} cells along axis {x}, expected an even number",
+                self.extent(x)
+            ));
+        }
+        if self.extent(y) < 2 {
+            return refused(format!("is at an end of axis {y}, which has 1 cell, expected at least 2"));
+        }
+        self.periodic[x] = true;
+        self.fold = Some(Fold { y, x, pivot, points: Points::default() });
+        Ok(self)
+    }
+
+    /// The same folded grid for other points: a pattern made from it exchanges fields of these points. The indices of a
+    /// point are those of its cell.
+    ///
+    /// # Errors
+    /// [`GridError::Fold`] for a grid without a fold, where all kinds of points have the same pattern.
+    pub fn at(mut self, points: Points) -> Result<Grid, GridError> {
+        match &mut self.fold {
+            Some(fold) => {
+                fold.points = points;
+                Ok(self)
+            }
+            None => Err(GridError::Fold { problem: "is missing: call `folded` first".into() }),
+        }
+    }
+
     /// The same grid, periodic along the axes whose entry is `true`.
     ///
     /// # Errors
     /// [`GridError::Length`] unless there is one entry for each axis; [`GridError::Periodic`] for an axis of a cubed
-    /// sphere other than the axis of the levels.
+    /// sphere other than the axis of the levels; [`GridError::Fold`] for a folded grid that would be periodic across the
+    /// fold, or not along it.
     pub fn periodic(mut self, periodic: impl AsRef<[bool]>) -> Result<Grid, GridError> {
         let periodic = periodic.as_ref();
         self.check_length("the list of periodic axes", periodic.len())?;
         if let Some(axis) = (0..self.axes()).find(|&axis| periodic[axis] && self.is_tile_axis(axis)) {
             return Err(GridError::Periodic { axis });
+        }
+        if let Some(fold) = self.fold.filter(|fold| periodic[fold.y] || !periodic[fold.x]) {
+            let Fold { y, x, .. } = fold;
+            let problem = format!("needs a grid that is periodic along axis {x} and not along axis {y}");
+            return Err(GridError::Fold { problem });
         }
         self.periodic[..periodic.len()].copy_from_slice(periodic);
         Ok(self)
@@ -170,6 +247,16 @@ impl Grid {
     /// Whether the grid is a cubed sphere.
     pub fn is_cubed_sphere(&self) -> bool {
         self.cubed_sphere
+    }
+
+    /// The fold at the upper end of an axis; `None` for a grid without one.
+    pub fn fold(&self) -> Option<Fold> {
+        self.fold
+    }
+
+    /// The fold, with the extents of its axes.
+    pub(crate) fn fold_line(&self) -> Option<FoldLine> {
+        self.fold.map(|fold| FoldLine::new(&fold, self.extent(fold.y), self.extent(fold.x)))
     }
 
     /// The numbers of the axes y and x of a cubed sphere; `None` for any other grid.

@@ -91,14 +91,16 @@ impl Halo {
                 _ if grid.is_periodic(axis) => MOST_IMAGES * grid.extent(axis),
                 _ => WIDEST,
             };
-            let limit = |found: usize| {
+            let limit = |found: usize, expected: usize| {
                 if found > expected.min(WIDEST) {
                     return Err(GridError::Halo { axis, found, expected: expected.min(WIDEST) });
                 }
                 Ok(found as i64)
             };
-            made.lower[axis] = limit(lower)?;
-            made.upper[axis] = limit(upper)?;
+            // Beyond the fold, a halo does not reach below the lower end.
+            let at_fold = grid.fold().filter(|fold| fold.y == axis).and_then(|_| grid.fold_line());
+            made.lower[axis] = limit(lower, expected)?;
+            made.upper[axis] = limit(upper, at_fold.map_or(expected, |fold| fold.widest()))?;
         }
         Ok(made)
     }

@@ -81,7 +81,8 @@ impl Pattern {
         // The slowest axis of most fields is the first.
         let axes: Vec<usize> =
             (0..grid.axes()).rev().filter(|&axis| widths.lower[axis] + widths.upper[axis] > 0).collect();
-        let fits = !grid.is_cubed_sphere() && widths.connectivity == Connectivity::All && axes.len() > 1;
+        let straight = !grid.is_cubed_sphere() && grid.fold().is_none();
+        let fits = straight && widths.connectivity == Connectivity::All && axes.len() > 1;
         fits.then_some(Product { pattern: self, grid, widths, boxes, axes })
     }
 }

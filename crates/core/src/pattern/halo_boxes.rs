@@ -19,18 +19,18 @@ impl HaloBox {
     }
 }
 
-/// The halos of all domains, cut at periodic ends of the grid and at edges of tiles, without the cells beyond other
-/// ends.
+/// The halos of all domains, cut at periodic ends of the grid, at a fold and at edges of tiles, without the cells beyond
+/// other ends. On a folded grid also the duplicates of the domains.
 pub(super) fn halo_boxes(grid: &Grid, widths: &HaloWidths, domains: &[IndexBox]) -> Vec<HaloBox> {
     domains
         .iter()
         .enumerate()
         .flat_map(|(domain, owned)| {
-            widths
-                .regions(owned)
-                .into_iter()
-                .flat_map(|region| images(grid, &region))
-                .map(move |(target, numbering)| HaloBox { domain, target, numbering })
+            let halo = widths.regions(owned).into_iter().flat_map(|region| images(grid, &region));
+            let own = grid.fold().filter(|_| !owned.is_empty()).map(|_| images(grid, owned));
+            let duplicates =
+                own.into_iter().flatten().filter(|(_, numbering)| numbering.orientation.is_turned());
+            halo.chain(duplicates).map(move |(target, numbering)| HaloBox { domain, target, numbering })
         })
         .collect()
 }
@@ -38,12 +38,14 @@ pub(super) fn halo_boxes(grid: &Grid, widths: &HaloWidths, domains: &[IndexBox])
 /// Cuts `region` into parts that lie in one image of the grid each, with their numbering in the grid. A region wider
 /// than a periodic axis has several images along it.
 fn images(grid: &Grid, region: &IndexBox) -> Vec<(IndexBox, Renumbering)> {
-    let mut parts = match grid.face_axes() {
-        Some([_, x]) => cubed_sphere::images(grid.extent(x) as i64, region),
-        None => vec![(*region, Renumbering::default())],
+    let mut parts = match (grid.face_axes(), grid.fold_line()) {
+        (Some([_, x]), _) => cubed_sphere::images(grid.extent(x) as i64, region),
+        (None, Some(fold)) => fold.images(region),
+        (None, None) => vec![(*region, Renumbering::default())],
     };
-    // The axes of a tile are done.
-    let straight = (0..grid.axes()).filter(|axis| !grid.is_tile_axis(*axis));
+    // The axes of a tile and of a fold are done.
+    let folded = |axis: usize| grid.fold().is_some_and(|fold| axis == fold.x || axis == fold.y);
+    let straight = (0..grid.axes()).filter(|axis| !grid.is_tile_axis(*axis) && !folded(*axis));
     for axis in straight {
         let extent = grid.extent(axis) as i64;
         let (lower, upper) = region.bounds(axis);

@@ -32,7 +32,7 @@ pub use piece::{Cells, Piece};
 pub use regions::{CellRegions, Regions};
 
 use crate::comm::Communicator;
-use crate::domain::{Grid, GridError, Halo, HaloCells, HaloWidths, IndexBox, IndexSet};
+use crate::domain::{Fold, Grid, GridError, Halo, HaloCells, HaloWidths, IndexBox, IndexSet};
 use crate::transport::TransportError;
 
 /// The cells that each rank sends to each other rank, for one set of domains and one halo. Cloning gives another handle
@@ -114,8 +114,8 @@ impl Pattern {
     /// `domains` are the boxes of cells that this rank owns: any number of them, also empty ones. The domains of all
     /// ranks together cover the grid, each cell once. Halo cells beyond a non-periodic end of the grid belong to no
     /// domain, and exchanges leave them untouched. Halos may be wider than the blocks of the neighbours, and than the
-    /// grid. On a
-    /// [cubed sphere](Grid::cubed_sphere), halos reach across the edges of the tiles.
+    /// grid. On a [cubed sphere](Grid::cubed_sphere), halos reach across the edges of the tiles; on a
+    /// [folded grid](Grid::folded), across the fold.
     ///
     /// # Errors
     /// [`PatternError::Refused`], with the same text on all ranks, if ranks disagree about the grid or the halo, or if
@@ -238,19 +238,34 @@ impl Pattern {
                 let sent = self.inner.sends.values().flatten().filter(|piece| piece.source_domain == domain);
                 let mut sent = sent.filter_map(|piece| piece.source.as_box());
                 let interior = sent.try_fold(owned, |interior, source| interior.minus_one_side(source))?;
+                let interior = self.minus_duplicates(domain, interior)?;
                 (!interior.is_empty()).then_some(interior)
             }
             Domains::Unstructured { .. } => run_box(&self.runs()?.get(domain)?.interior),
         }
     }
 
-    /// A box of cells that `domain` owns: all of them, or, for an unstructured domain, the longest run of local
-    /// indices. `None` for a domain that does not exist or owns no cells.
+    /// A box of cells that `domain` owns: all of them, on a [folded grid](Grid::folded) without the duplicates, or, for
+    /// an unstructured domain, the longest run of local indices. `None` for a domain that does not exist or owns no cells.
     pub fn owned(&self, domain: usize) -> Option<IndexBox> {
         match &self.inner.domains {
-            Domains::Structured { boxes, .. } => boxes.get(domain).copied().filter(|owned| !owned.is_empty()),
+            Domains::Structured { boxes, .. } => {
+                let owned = boxes.get(domain).copied().filter(|owned| !owned.is_empty())?;
+                self.minus_duplicates(domain, owned)
+            }
             Domains::Unstructured { .. } => run_box(&self.runs()?.get(domain)?.owned),
         }
+    }
+
+    /// The largest box left of `cells` after trimming the sides that have duplicates of `domain`, which exchanges fill;
+    /// `None` if nothing is left.
+    fn minus_duplicates(&self, domain: usize, cells: IndexBox) -> Option<IndexBox> {
+        if self.grid().and_then(Grid::fold).is_none() {
+            return Some(cells);
+        }
+        let filled = self.inner.receives.values().flatten().filter(|piece| piece.target_domain == domain);
+        let mut filled = filled.filter_map(|piece| piece.target.as_box());
+        filled.try_fold(cells, |cells, target| cells.minus_one_side(target))
     }
 
     /// The same domains with other pieces.
@@ -299,7 +314,13 @@ fn run_box(run: &Range<usize>) -> Option<IndexBox> {
 /// The properties on which all ranks must agree first.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
 enum Description {
-    Structured { cells: IndexBox, periodic: Vec<bool>, cubed_sphere: bool, widths: HaloWidths },
+    Structured {
+        cells: IndexBox,
+        periodic: Vec<bool>,
+        cubed_sphere: bool,
+        fold: Option<Fold>,
+        widths: HaloWidths,
+    },
     Unstructured,
 }
 
@@ -346,8 +367,14 @@ fn agree_on_findings(comm: &Communicator, found: Option<String>) -> Result<(), P
 fn disagreement(mine: &Description, first: &Description) -> Option<String> {
     use Description::{Structured, Unstructured};
     let (
-        Structured { cells, periodic, cubed_sphere, widths },
-        Structured { cells: cells0, periodic: periodic0, cubed_sphere: cubed_sphere0, widths: widths0 },
+        Structured { cells, periodic, cubed_sphere, fold, widths },
+        Structured {
+            cells: cells0,
+            periodic: periodic0,
+            cubed_sphere: cubed_sphere0,
+            fold: fold0,
+            widths: widths0,
+        },
     ) = (mine, first)
     else {
         let show = |it: &Description| if *it == Unstructured { "unstructured" } else { "structured" };
@@ -361,6 +388,15 @@ fn disagreement(mine: &Description, first: &Description) -> Option<String> {
         };
         let (here, there) = (show(cells, periodic, *cubed_sphere), show(cells0, periodic0, *cubed_sphere0));
         return Some(format!("the grid is {here} here and {there} on rank 0"));
+    }
+    if fold != fold0 {
+        let show = |fold: &Option<Fold>| match fold {
+            Some(Fold { y, x, pivot, points }) => {
+                format!("the axes {y} and {x}, the pivot {pivot:?} and the points {points:?}")
+            }
+            None => "nothing".into(),
+        };
+        return Some(format!("the fold of the grid has {} here and {} on rank 0", show(fold), show(fold0)));
     }
     if widths != widths0 {
         let axes = cells.axes();

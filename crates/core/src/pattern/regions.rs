@@ -105,11 +105,17 @@ impl Pattern {
     }
 }
 
-/// The number of cells that an exchange fills beyond the two sides of `owned` along `axis`: below and above.
+/// The number of cells that an exchange fills beyond the two sides of `owned` along `axis`, below and above, with the
+/// row of duplicates at a fold.
 fn filled(grid: &Grid, widths: &HaloWidths, owned: &IndexBox, axis: usize) -> [i64; 2] {
     let (lower, upper) = owned.bounds(axis);
     let endless = grid.is_periodic(axis) || grid.is_tile_axis(axis);
     let below = if endless || lower > 0 { widths.lower[axis] } else { 0 };
     let above = if endless || upper < grid.extent(axis) as i64 { widths.upper[axis] } else { 0 };
-    [below, above]
+    match grid.fold_line().filter(|_| grid.fold().is_some_and(|fold| fold.y == axis)) {
+        Some(line) if upper == grid.extent(axis) as i64 => {
+            [below, widths.upper[axis] + i64::from(line.has_duplicates())]
+        }
+        _ => [below, above],
+    }
 }

@@ -21,6 +21,7 @@ pub(super) fn make(
         cells: grid.bounds(),
         periodic: grid.periodic_axes().to_vec(),
         cubed_sphere: grid.is_cubed_sphere(),
+        fold: grid.fold(),
         widths: *widths,
     });
     agree(comm, &description, stray_domain(grid, domains))?;

@@ -25,7 +25,7 @@ mod parts;
 mod scheduled;
 mod shared;
 
-use haloport_conformance::{cubed_sphere, large, structured, unstructured};
+use haloport_conformance::{cubed_sphere, large, structured, tripolar, unstructured};
 use haloport_core::Communicator;
 use haloport_core::transport::Transport;
 use haloport_cpu::CpuDevice;
@@ -138,6 +138,8 @@ fn cases(comm: &Communicator, count: u64) -> Outcome {
         unstructured::check(comm, &device, &case)?;
         let case = cubed_sphere::Case::new(number, ranks, size_of_case(number, fewer))?;
         cubed_sphere::check(comm, &device, &case)?;
+        let case = tripolar::Case::new(number, ranks, size_of_case(number, fewer));
+        tripolar::check(comm, &device, &case)?;
     }
     for number in 0..fewer.div_ceil(5) {
         structured::check(comm, &device, &structured::Case::slabs(number, ranks))?;
