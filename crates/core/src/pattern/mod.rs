@@ -6,6 +6,7 @@
 //!
 //! - `structured`: boxes of a grid; `halo_boxes` cuts the halos, `box_directory` finds their owners;
 //! - `unstructured`: numbered cells; `id_directory` finds their owners, in tables of `locations`;
+//! - `lists`: cells that the program has listed itself, for both ends;
 //! - `piece`: the cells that one domain sends to another;
 //! - `regions`: the cells that can be computed while halos travel;
 //! - `axis_by_axis`: patterns that fill the same halos one axis after the other.
@@ -16,6 +17,7 @@ mod axis_by_axis;
 mod box_directory;
 mod halo_boxes;
 mod id_directory;
+mod lists;
 mod locations;
 mod piece;
 mod regions;
@@ -147,6 +149,41 @@ impl Pattern {
         halo: &HaloCells,
     ) -> Result<Pattern, PatternError> {
         unstructured::make(comm, domains, halo)
+    }
+
+    /// Collective: a pattern of lists that the program has made itself, for one domain of `cells` cells on each rank.
+    /// `sends` has the local indices of the cells that go to each neighbour rank, `receives` those of the cells that come
+    /// from it; cell number k of the one list fills cell number k of the other. A cell may be sent several times. A rank
+    /// may be its own neighbour.
+    ///
+    /// The cells that are received are the halo; all others are owned, and have their local indices as ids
+    /// ([`index_sets`](Pattern::index_sets)).
+    ///
+    /// ```
+    /// use haloport_core::{Pattern, run_ranks};
+    ///
+    /// // A ring: two cells on each rank, then the last cell of the rank below and the first one of the rank above.
+    /// run_ranks(3, |comm| {
+    ///     let (below, above) = ((comm.rank() + 2) % 3, (comm.rank() + 1) % 3);
+    ///     let pattern = Pattern::from_lists(&comm, 4, &[(below, [0]), (above, [1])], &[(below, [2]), (above, [3])])?;
+    ///     assert_eq!(pattern.halo_cells(), 2);
+    ///     Ok(())
+    /// })?;
+    /// # Ok::<(), haloport_core::RanksError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`PatternError::Refused`], with the same text on all ranks, if the lists of two ranks for each other have
+    /// different lengths (an empty list is the same as none), if a rank or a cell does not exist, if a rank is named
+    /// twice in one direction, if a cell is received twice, or both received and sent; [`PatternError::Transport`], as
+    /// for [`structured`](Pattern::structured).
+    pub fn from_lists<L: AsRef<[u32]>>(
+        comm: &Communicator,
+        cells: usize,
+        sends: &[(usize, L)],
+        receives: &[(usize, L)],
+    ) -> Result<Pattern, PatternError> {
+        lists::make(comm, cells, sends, receives)
     }
 
     fn new(
@@ -322,6 +359,7 @@ enum Description {
         widths: HaloWidths,
     },
     Unstructured,
+    Lists,
 }
 
 /// Collective: checks that all ranks have the same description and no rank has an error in its arguments. A rank with
@@ -365,7 +403,7 @@ fn agree_on_findings(comm: &Communicator, found: Option<String>) -> Result<(), P
 
 /// The text of the first difference between the descriptions of this rank and of rank 0.
 fn disagreement(mine: &Description, first: &Description) -> Option<String> {
-    use Description::{Structured, Unstructured};
+    use Description::{Lists, Structured, Unstructured};
     let (
         Structured { cells, periodic, cubed_sphere, fold, widths },
         Structured {
@@ -377,7 +415,11 @@ fn disagreement(mine: &Description, first: &Description) -> Option<String> {
         },
     ) = (mine, first)
     else {
-        let show = |it: &Description| if *it == Unstructured { "unstructured" } else { "structured" };
+        let show = |it: &Description| match it {
+            Structured { .. } => "structured",
+            Unstructured => "unstructured",
+            Lists => "made from lists",
+        };
         return (mine != first)
             .then(|| format!("the pattern is {} here and {} on rank 0", show(mine), show(first)));
     };
