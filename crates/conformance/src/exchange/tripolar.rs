@@ -8,8 +8,8 @@ use std::collections::HashMap;
 
 use haloport_core::device::{Device, MemoryKind};
 use haloport_core::{
-    BlockLayout, Communicator, Connectivity, Element, ElementType, Field, Grid, Halo, IndexBox, Pattern,
-    Pivot, Points,
+    AnyField, BlockLayout, Communicator, Connectivity, ElementType, Grid, Halo, IndexBox, Pattern, Pivot,
+    Points,
 };
 use rand::rngs::StdRng;
 use rand::seq::SliceRandom;
@@ -131,8 +131,7 @@ impl Case {
 impl FieldCase {
     fn new(random: &mut StdRng, axes: usize, [y, x]: [usize; 2]) -> FieldCase {
         let mut plain = structured::FieldCase::new(random, axes);
-        use ElementType::{U8, U16, U32, U64, U128};
-        let unsigned = matches!(plain.element, U8 | U16 | U32 | U64 | U128);
+        let unsigned = plain.element.sign_change().is_none();
         let other = (0..axes).find(|axis| *axis != y && *axis != x).unwrap_or(x);
         let choices = [vec![], vec![x], vec![y], vec![y, x], vec![x, other, y, x]];
         let vector = choices[if unsigned { 0 } else { random.random_range(0..choices.len()) }].clone();
@@ -160,13 +159,18 @@ impl FieldMaker for FieldCase {
         self.plain.memory
     }
 
-    fn build<T: Element, D: Device>(
+    fn build<D: Device>(
         &self,
         device: &D,
         pattern: &Pattern,
         memory: MemoryKind,
-    ) -> Result<Field<T, D>, Failure> {
-        Ok(self.plain.builder(pattern).vector(&self.vector).memory(memory).build(device)?)
+    ) -> Result<AnyField<D>, Failure> {
+        Ok(self
+            .plain
+            .builder(pattern)
+            .vector(&self.vector)
+            .memory(memory)
+            .build_any(device, self.plain.element)?)
     }
 }
 
