@@ -1,12 +1,12 @@
 //! Haloport's communicators, made from communicators of MPI.
 
 use haloport_core::{Communicator, TransportError};
-use mpi::ffi::{self, MPI_Comm};
 
-use crate::raw::{Comm, require_running};
+use crate::error::failed;
+use crate::raw::{self, Comm, RawComm, require_running};
 use crate::transport::MpiTransport;
 
-/// Collective: makes a communicator of the ranks of `comm`.
+/// Collective: makes a communicator of the ranks of `comm`, an `MPI_Comm` of the C interface (see [`RawComm`]).
 ///
 /// It works on duplicates of `comm`, so its messages and the caller's never mix, and the caller may free the original.
 /// If MPI is finalised before the communicator is dropped, everything under way is ended first, and later calls return
@@ -17,27 +17,18 @@ use crate::transport::MpiTransport;
 /// `MPI_THREAD_SERIALIZED`, else only the thread that initialised MPI. With `MPI_THREAD_SERIALIZED`, communicators take
 /// turns among themselves; the caller must not call MPI itself while one of them does.
 ///
-/// # Errors
-/// [`TransportError::Layer`] if `comm` joins two groups or MPI fails; [`TransportError::WrongThread`] if this thread
-/// may not call MPI.
-pub fn from_communicator(comm: &impl mpi::traits::Communicator) -> Result<Communicator, TransportError> {
-    // SAFETY: a communicator of rsmpi is valid as long as it is borrowed.
-    unsafe { from_raw(comm.as_raw()) }
-}
-
-/// Collective: like [`from_communicator`], from a handle of the C interface, such as the one that a communicator of
-/// mpi4py points to.
-///
 /// # Safety
-/// `comm` is a handle of the MPI library that this crate was built for: null, or of a communicator that is valid until
-/// this returns. MPI is not finalised before this returns.
+/// `comm` is a handle of the MPI library that this process has loaded and initialised: null, or of a communicator that
+/// is valid until this returns. If the process has initialised several, or `HALOPORT_MPI` is set, it is a handle of the
+/// one that Haloport [has chosen](crate#the-library). MPI is not finalised before this returns.
 ///
 /// # Errors
-/// As for [`from_communicator`]; [`TransportError::Layer`] also if the handle is null, and if MPI is not initialised or
-/// was finalised.
-pub unsafe fn from_raw(comm: MPI_Comm) -> Result<Communicator, TransportError> {
+/// [`TransportError::Layer`] if there is no MPI library, MPI is not initialised or was finalised, `comm` is null or
+/// joins two groups, or MPI fails; [`TransportError::WrongThread`] if this thread may not call MPI.
+pub unsafe fn from_raw(comm: impl Into<RawComm>) -> Result<Communicator, TransportError> {
+    let mpi = raw::chosen()?;
     // SAFETY: the caller's promise.
-    let transport = unsafe { MpiTransport::new(Comm::new(comm))? };
+    let transport = unsafe { MpiTransport::new(mpi, Comm::new(mpi.abi.handle(comm.into())))? };
     Communicator::try_new(transport)
 }
 
@@ -49,9 +40,23 @@ pub unsafe fn from_raw(comm: MPI_Comm) -> Result<Communicator, TransportError> {
 /// # Errors
 /// As for [`from_raw`].
 pub unsafe fn from_fortran(comm: i32) -> Result<Communicator, TransportError> {
-    require_running("MPI_Comm_f2c")?;
+    const CALL: &str = "MPI_Comm_f2c";
+    let mpi = raw::chosen()?;
+    require_running(mpi, CALL)?;
     // SAFETY: MPI is running, as was just checked, and stays so by the caller's promise.
-    let comm = unsafe { ffi::RSMPI_Comm_f2c(comm) };
+    let comm = unsafe { mpi.comm_from_fortran(comm) };
+    let comm = comm.ok_or_else(|| failed(CALL, format!("{} lacks the function", mpi.file)))?;
     // SAFETY: the caller's promise.
-    unsafe { from_raw(comm) }
+    let transport = unsafe { MpiTransport::new(mpi, Comm::new(comm))? };
+    Communicator::try_new(transport)
+}
+
+/// Collective: like [`from_raw`], from a communicator of the crate `mpi`, for whose MPI the program was built.
+///
+/// # Errors
+/// As for [`from_raw`].
+#[cfg(feature = "rsmpi")]
+pub fn from_communicator(comm: &impl mpi::traits::Communicator) -> Result<Communicator, TransportError> {
+    // SAFETY: a communicator of rsmpi is valid as long as it is borrowed, and its MPI is initialised and not finalised.
+    unsafe { from_raw(comm.as_raw().0) }
 }

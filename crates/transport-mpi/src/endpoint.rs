@@ -8,7 +8,7 @@ use haloport_core::transport::{Channel, TransportInfo};
 
 use crate::error::failed;
 use crate::node::reach::Node;
-use crate::raw::{self, Comm, Permit, Progress, Request};
+use crate::raw::{self, Comm, Mpi, Permit, Progress, Request};
 use crate::requests::abandoned::{AbandonedRequest, AbandonedRequests, MemoryOwner};
 use crate::requests::channels::Channels;
 use crate::requests::messages::Messages;
@@ -20,6 +20,7 @@ const LAST_WAIT: Duration = Duration::from_millis(100);
 
 /// This rank's end of a communicator.
 pub(crate) struct Endpoint {
+    mpi: &'static Mpi,
     pub(crate) rank: usize,
     pub(crate) size: usize,
     pub(crate) tag_bound: u32,
@@ -71,14 +72,14 @@ impl Endpoint {
     /// # Safety
     /// `comm` is a handle of this MPI library: null, or of a communicator that nobody frees before this returns. MPI is
     /// not finalised before this returns.
-    pub(crate) unsafe fn new(comm: Comm) -> Result<Arc<Endpoint>, TransportError> {
-        raw::require_running("MPI_Comm_dup")?;
-        let threads = Threads::ask()?;
+    pub(crate) unsafe fn new(mpi: &'static Mpi, comm: Comm) -> Result<Arc<Endpoint>, TransportError> {
+        raw::require_running(mpi, "MPI_Comm_dup")?;
+        let threads = Threads::ask(mpi)?;
         let _serial = threads.serialize();
         // SAFETY: MPI is running, as was just checked, and stays so by the caller's promise; the thread level allows
         // this thread, and the serial lock keeps other threads out if it must.
-        let permit = unsafe { Permit::new() };
-        if comm.is_null() {
+        let permit = unsafe { Permit::new(mpi) };
+        if comm.is_null(mpi) {
             return Err(failed(
                 "MPI_Comm_dup",
                 "the communicator is null: this rank is in no group of its split",
@@ -98,12 +99,13 @@ impl Endpoint {
         let (Node { near, reach }, waiting) = found?;
         let tag_bound = raw::tag_bound(&permit)?;
         Ok(Arc::new(Endpoint {
+            mpi,
             rank,
             size,
             tag_bound,
             info: TransportInfo {
                 name: "mpi",
-                implementation: raw::version(),
+                implementation: mpi.version.clone(),
                 reach,
                 device_memory,
                 any_thread: threads.any(),
@@ -143,7 +145,7 @@ impl Endpoint {
         }
         // SAFETY: `MPI_Finalize` begins by closing this state, for which it needs the lock that is held here. This
         // thread may call MPI, and the serial lock keeps other threads out if it must.
-        Ok(Locked { state, permit: unsafe { Permit::new() }, _serial: serial })
+        Ok(Locked { state, permit: unsafe { Permit::new(self.mpi) }, _serial: serial })
     }
 
     /// Locks the endpoint for a collective.

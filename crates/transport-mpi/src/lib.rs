@@ -10,13 +10,20 @@
 //! # Ok::<(), haloport_core::TransportError>(())
 //! ```
 //!
-//! A library, or a solver that has initialised MPI itself, passes an MPI communicator to [`from_communicator`].
+//! A library, or a solver that has initialised MPI itself, passes an MPI communicator to [`from_raw`].
 //!
-//! # What it needs
+//! # The library
 //!
-//! The crate is built for one MPI library: the one whose compiler wrapper is named by the environment variable `MPICC`
-//! (`mpicc` if it is not set). The build also needs libclang. A program must be started by the launcher of the same
-//! MPI: [`initialize`] refuses to run in processes that the launcher of another MPI has started.
+//! The build needs no MPI. The first call that needs one chooses it, once for the process, in this order:
+//!
+//! 1. the file that the variable `HALOPORT_MPI` names, such as `/opt/mpi/lib/libmpi.so.40`;
+//! 2. an MPI that the process has loaded already, for example by its solver or by mpi4py; of several, the one that is
+//!    initialised;
+//! 3. the first one that the system's loader finds by its usual name, that of the launcher's MPI first.
+//!
+//! It can be Open MPI 4 or 5, MPICH from version 3 on or an MPI with its binary interface (Intel MPI, MVAPICH, Cray
+//! MPICH), and any MPI with the standard binary interface of MPI 5. A program must be started by the launcher of the
+//! same MPI: [`initialize`] refuses to run in processes that the launcher of another MPI has started.
 //!
 //! `HALOPORT_MPI_CUDA=1` says that the MPI library takes device memory, `0` that it does not; if the variable is not
 //! set, the library is asked (`MPIX_Query_cuda_support`).
@@ -40,7 +47,7 @@
 //! - `requests`: channels, messages, and abandoned requests
 //! - `node`: memory that processes of one node share
 //! - `threads`, `waiting`: the threads that may call MPI, and how a rank waits
-//! - `raw`: the calls of MPI
+//! - `raw`: the calls of MPI, and the search for it
 
 mod collective;
 mod communicator;
@@ -55,8 +62,25 @@ mod threads;
 mod transport;
 mod waiting;
 
+/// The crate `mpi` (rsmpi).
+#[cfg(feature = "rsmpi")]
 pub use mpi;
 
-pub use communicator::{from_communicator, from_fortran, from_raw};
+#[cfg(feature = "rsmpi")]
+pub use communicator::from_communicator;
+pub use communicator::{from_fortran, from_raw};
 pub use job::{MpiSession, initialize, install_abort_hook};
 pub use node::try_node_memory;
+pub use raw::RawComm;
+#[doc(hidden)]
+pub use raw::plain;
+
+/// The MPI library that would be used now: its version and its file. Loads it, but does not start MPI, nor settle the
+/// choice.
+///
+/// # Errors
+/// [`TransportError::Layer`](haloport_core::TransportError::Layer) if there is none: what was looked for, and what to
+/// do.
+pub fn library() -> Result<String, haloport_core::TransportError> {
+    raw::describe()
+}

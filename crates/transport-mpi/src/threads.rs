@@ -4,10 +4,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread::{self, ThreadId};
 
 use haloport_core::TransportError;
-use mpi::Threading;
-use mpi::environment::threading_support;
 
-use crate::raw;
+use crate::raw::{self, Mpi, ThreadLevel};
 
 /// With `MPI_THREAD_SERIALIZED`, locked during every call of MPI by any transport of this process.
 static SERIAL: Mutex<()> = Mutex::new(());
@@ -15,16 +13,16 @@ static SERIAL: Mutex<()> = Mutex::new(());
 /// The rule that says which threads may call MPI.
 #[derive(Debug)]
 pub(crate) struct Threads {
-    level: Threading,
+    level: ThreadLevel,
     /// The thread that made the transport.
     home: ThreadId,
 }
 
 impl Threads {
     /// Asks MPI, which is running. Below `MPI_THREAD_SERIALIZED`, this thread must be the one that initialised it.
-    pub(crate) fn ask() -> Result<Threads, TransportError> {
-        let threads = Threads { level: threading_support(), home: thread::current().id() };
-        if threads.is_bound() && !raw::is_main_thread() {
+    pub(crate) fn ask(mpi: &Mpi) -> Result<Threads, TransportError> {
+        let threads = Threads { level: raw::thread_level(mpi), home: thread::current().id() };
+        if threads.is_bound() && !raw::is_main_thread(mpi) {
             return Err(threads.wrong());
         }
         Ok(threads)
@@ -42,11 +40,11 @@ impl Threads {
 
     /// Keeps other threads from calling MPI, if the level requires it.
     pub(crate) fn serialize(&self) -> Option<MutexGuard<'static, ()>> {
-        (self.level == Threading::Serialized).then(|| SERIAL.lock().unwrap_or_else(PoisonError::into_inner))
+        (self.level == ThreadLevel::Serialized).then(|| SERIAL.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     fn is_bound(&self) -> bool {
-        self.level < Threading::Serialized
+        self.level < ThreadLevel::Serialized
     }
 
     fn wrong(&self) -> TransportError {

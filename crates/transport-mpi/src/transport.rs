@@ -14,7 +14,7 @@ use haloport_core::transport::{
 use crate::endpoint::{Endpoint, Locked};
 use crate::finalize;
 use crate::node::segment;
-use crate::raw::Comm;
+use crate::raw::{Comm, Mpi};
 
 /// Ranks as MPI processes. Safe code cannot reach it: the transport of a communicator belongs to its exchanges.
 ///
@@ -37,9 +37,9 @@ impl MpiTransport {
     ///
     /// # Safety
     /// As for [`Endpoint::new`].
-    pub(crate) unsafe fn new(comm: Comm) -> Result<MpiTransport, TransportError> {
+    pub(crate) unsafe fn new(mpi: &'static Mpi, comm: Comm) -> Result<MpiTransport, TransportError> {
         // SAFETY: the caller's promise.
-        let endpoint = unsafe { Endpoint::new(comm)? };
+        let endpoint = unsafe { Endpoint::new(mpi, comm)? };
         finalize::register(&endpoint)?;
         Ok(MpiTransport { endpoint })
     }

@@ -120,7 +120,7 @@ pub enum TransportError {
     #[error(
         "{library} finds {ranks} rank here, but {variable}={value} says that the launcher has started more: they are \
          of different MPIs, and each process would run alone. Start the program with the launcher of {library}, or \
-         build it for the launcher's MPI (`MPICC` chooses which); if it is meant to run alone, unset {variable}"
+         set HALOPORT_MPI to the library of the launcher's MPI; if it is meant to run alone, unset {variable}"
     )]
     WrongLauncher {
         /// The layer below and its version.

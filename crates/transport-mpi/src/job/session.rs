@@ -8,9 +8,9 @@ use haloport_core::{Communicator, TransportError};
 
 use super::launcher::Launchers;
 use super::space;
-use crate::communicator::from_raw;
 use crate::error::failed;
-use crate::raw::{self, Comm, MpiState, Permit};
+use crate::raw::{self, Comm, Mpi, MpiState, Permit, ThreadLevel};
+use crate::transport::MpiTransport;
 
 /// Initialises MPI for a program, with calls from any thread if the library allows that.
 ///
@@ -18,17 +18,18 @@ use crate::raw::{self, Comm, MpiState, Permit};
 /// with a code other than 0. The launcher of Open MPI ends it; with other libraries, whose launchers may report
 /// success, the process itself ends all ranks with code 1.
 ///
-/// A library takes a communicator instead: [`from_communicator`](crate::from_communicator).
+/// A library takes a communicator instead: [`from_raw`](crate::from_raw).
 ///
 /// # Errors
-/// [`TransportError::Layer`] if MPI is initialised already or was finalised, and if `MPI_Init_thread` fails;
-/// [`TransportError::WrongLauncher`] if a launcher has started several processes and each would be a job of its own, as
-/// under the `mpirun` of another MPI. With MPICH, `Layer` also if a job of several ranks finds `/dev/shm` full: a
-/// signal would end MPICH itself.
+/// [`TransportError::Layer`] if there is [no MPI library](crate#the-library), if MPI is initialised already or was
+/// finalised, and if `MPI_Init_thread` fails; [`TransportError::WrongLauncher`] if a launcher has started several
+/// processes and each would be a job of its own, as under the `mpirun` of another MPI. With MPICH, `Layer` also if a
+/// job of several ranks finds `/dev/shm` full: a signal would end MPICH itself.
 pub fn initialize() -> Result<MpiSession, TransportError> {
     static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
     let _one = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
-    match raw::mpi_state() {
+    let mpi = raw::chosen()?;
+    match mpi.state() {
         MpiState::NotInitialized => {}
         MpiState::Running => {
             return Err(failed(
@@ -40,21 +41,21 @@ pub fn initialize() -> Result<MpiSession, TransportError> {
             return Err(failed("MPI_Init_thread", "MPI was finalised, and cannot be initialised again"));
         }
     }
-    let (library, launchers) = (raw::version(), Launchers::read(|name| std::env::var(name).ok()));
-    let is_open_mpi = library.starts_with("Open MPI");
+    let launchers = Launchers::read(|name| std::env::var(name).ok());
+    let is_open_mpi = mpi.version.starts_with("Open MPI");
     if !is_open_mpi && launchers.say_several() {
         space::check()?;
     }
     // SAFETY: MPI was not initialised, as was just checked, and the lock keeps other threads from initialising it.
-    unsafe { raw::initialize() }
+    unsafe { raw::initialize(mpi, ThreadLevel::Multiple) }
         .map_err(|code| failed("MPI_Init_thread", format!("error code {code}; is this run under mpirun?")))?;
     if !is_open_mpi {
         abort_at_exit();
     }
-    let session = MpiSession { _this_thread: PhantomData };
+    let session = MpiSession { mpi, _this_thread: PhantomData };
     // SAFETY: MPI was just initialised, on this thread.
-    let ranks = Comm::world().size(&unsafe { Permit::new() })?;
-    launchers.check(ranks, &library)?;
+    let ranks = Comm::world(mpi).size(&unsafe { Permit::new(mpi) })?;
+    launchers.check(ranks, &mpi.version)?;
     Ok(session)
 }
 
@@ -65,6 +66,7 @@ pub fn initialize() -> Result<MpiSession, TransportError> {
 /// with the process. See also [`install_abort_hook`].
 #[derive(Debug)]
 pub struct MpiSession {
+    mpi: &'static Mpi,
     /// Not `Send`: the thread that initialises MPI must finalise it.
     _this_thread: PhantomData<*const ()>,
 }
@@ -73,10 +75,11 @@ impl MpiSession {
     /// Collective: makes a communicator of all ranks of the job.
     ///
     /// # Errors
-    /// As for [`from_communicator`](crate::from_communicator), and [`TransportError::Variable`].
+    /// As for [`from_raw`](crate::from_raw), and [`TransportError::Variable`].
     pub fn world(&self) -> Result<Communicator, TransportError> {
         // SAFETY: the world lives as long as MPI runs, and this session finalises MPI, on this thread.
-        unsafe { from_raw(Comm::world().handle()) }
+        let transport = unsafe { MpiTransport::new(self.mpi, Comm::world(self.mpi))? };
+        Communicator::try_new(transport)
     }
 
     /// Ends all ranks of the job; the launcher returns `code`, or another code that is not 0.
@@ -88,10 +91,10 @@ impl MpiSession {
 
 impl Drop for MpiSession {
     fn drop(&mut self) {
-        if !std::thread::panicking() && raw::mpi_state() == MpiState::Running {
+        if !std::thread::panicking() && self.mpi.state() == MpiState::Running {
             // SAFETY: MPI is running, and this thread initialised it, since a session is not `Send`. `MPI_Finalize`
             // shuts the transports first.
-            unsafe { raw::finalize() };
+            unsafe { raw::finalize(self.mpi) };
         }
     }
 }
@@ -130,10 +133,10 @@ fn abort_at_exit() {
 static ENDING: AtomicBool = AtomicBool::new(false);
 
 fn abort_if_running(code: i32) {
-    if raw::mpi_state() == MpiState::Running {
+    if let Some(mpi) = raw::running() {
         ENDING.store(true, Ordering::SeqCst);
         // SAFETY: MPI is running, as was just checked. The job must end at once: at worst, on a thread that may not
         // call MPI, the call fails or ends the process in another way.
-        raw::abort(&unsafe { Permit::new() }, code);
+        raw::abort(&unsafe { Permit::new(mpi) }, code);
     }
 }

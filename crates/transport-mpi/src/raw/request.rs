@@ -1,15 +1,15 @@
 //! Requests: messages and collectives under way.
 
 use std::ffi::c_int;
-use std::mem::MaybeUninit;
 
 use haloport_core::TransportError;
 use haloport_core::transport::Reduction;
-use mpi::ffi;
-use mpi::ffi::{MPI_Message, MPI_Request, MPI_Status};
 
-use super::span::{Span, byte};
-use super::{Comm, Permit, check, message};
+use super::abi::{self, SUCCESS};
+use super::comm::Comm;
+use super::handle::Handle;
+use super::permit::{Permit, check, message};
+use super::span::Span;
 use crate::error::failed;
 
 /// A handle of a request. It is plain data: a persistent request is freed by [`Request::free`], any other by the test
@@ -20,11 +20,7 @@ use crate::error::failed;
 /// request is complete, the memory is valid; nobody writes memory that MPI reads, and nobody uses memory that MPI
 /// writes. A persistent request is complete before its memory is freed.
 #[derive(Debug)]
-pub(crate) struct Request(MPI_Request);
-
-// SAFETY: the handle is a number or the address of an object of MPI, which is only used in calls of MPI; those take a
-// `Permit`, which says that MPI allows them on this thread.
-unsafe impl Send for Request {}
+pub(crate) struct Request(Handle);
 
 /// The progress of a request.
 pub(crate) enum Progress {
@@ -35,11 +31,11 @@ pub(crate) enum Progress {
 }
 
 /// The properties of a message that has arrived.
-pub(crate) struct Status(MPI_Status);
+pub(crate) struct Status(abi::Status);
 
 /// A message that was matched and can be received.
 pub(crate) struct Arrival {
-    message: MPI_Message,
+    message: Handle,
     pub(crate) source: usize,
     pub(crate) bytes: usize,
 }
@@ -72,14 +68,15 @@ impl Request {
         };
         Request::make(permit, call, |request| {
             let (from, peer, tag, comm) = (from.cast(), peer as c_int, tag as c_int, comm.handle());
+            let functions = permit.functions();
             // SAFETY: MPI is running by the permit; the memory is as long as the span; the caller's promise for it.
             unsafe {
                 match mode {
                     SendMode::Persistent => {
-                        ffi::MPI_Send_init(from, span.count, span.datatype, peer, tag, comm, request)
+                        functions.MPI_Send_init(from, span.count, span.datatype, peer, tag, comm, request)
                     }
                     SendMode::Synchronous => {
-                        ffi::MPI_Issend(from, span.count, span.datatype, peer, tag, comm, request)
+                        functions.MPI_Issend(from, span.count, span.datatype, peer, tag, comm, request)
                     }
                 }
             }
@@ -102,7 +99,15 @@ impl Request {
             let (peer, tag) = (peer as c_int, tag as c_int);
             // SAFETY: as for `send`.
             unsafe {
-                ffi::MPI_Recv_init(to.cast(), span.count, span.datatype, peer, tag, comm.handle(), request)
+                permit.functions().MPI_Recv_init(
+                    to.cast(),
+                    span.count,
+                    span.datatype,
+                    peer,
+                    tag,
+                    comm.handle(),
+                    request,
+                )
             }
         })
     }
@@ -120,14 +125,18 @@ impl Request {
         let mut message = arrival.message;
         Request::make(permit, "MPI_Imrecv", |request| {
             // SAFETY: MPI is running by the permit; by the caller's promise the memory is as long as the message.
-            unsafe { ffi::MPI_Imrecv(to.cast(), span.count, span.datatype, &mut message, request) }
+            unsafe {
+                permit.functions().MPI_Imrecv(to.cast(), span.count, span.datatype, &mut message, request)
+            }
         })
     }
 
     /// Collective: begins a barrier.
     pub(crate) fn barrier(permit: &Permit, comm: Comm) -> Result<Request, TransportError> {
         // SAFETY: MPI is running by the permit; the handle is valid.
-        Request::make(permit, "MPI_Ibarrier", |request| unsafe { ffi::MPI_Ibarrier(comm.handle(), request) })
+        Request::make(permit, "MPI_Ibarrier", |request| unsafe {
+            permit.functions().MPI_Ibarrier(comm.handle(), request)
+        })
     }
 
     /// Collective: begins to reduce values of all ranks into `to`. The largest and the smallest are found as of signed
@@ -144,18 +153,18 @@ impl Request {
     ) -> Result<Request, TransportError> {
         let too_many = || format!("{} values are more than MPI can count", from.len());
         let count = c_int::try_from(from.len()).map_err(|_| failed("MPI_Iallreduce", too_many()))?;
-        // SAFETY: constants of the library, set when it is loaded.
-        let (operation, kind) = unsafe {
-            match reduction {
-                Reduction::Max => (ffi::RSMPI_MAX, ffi::RSMPI_INT64_T),
-                Reduction::Min => (ffi::RSMPI_MIN, ffi::RSMPI_INT64_T),
-                Reduction::Sum => (ffi::RSMPI_SUM, ffi::RSMPI_UINT64_T),
-            }
+        let constants = permit.constants();
+        let (operation, kind) = match reduction {
+            Reduction::Max => (constants.max, constants.int64),
+            Reduction::Min => (constants.min, constants.int64),
+            Reduction::Sum => (constants.sum, constants.uint64),
         };
         Request::make(permit, "MPI_Iallreduce", |request| {
             let (from, to) = (from.as_ptr().cast(), to.cast());
             // SAFETY: MPI is running by the permit; the caller's promise for the memory.
-            unsafe { ffi::MPI_Iallreduce(from, to, count, kind, operation, comm.handle(), request) }
+            unsafe {
+                permit.functions().MPI_Iallreduce(from, to, count, kind, operation, comm.handle(), request)
+            }
         })
     }
 
@@ -173,7 +182,16 @@ impl Request {
         Request::make(permit, "MPI_Ibcast", |request| {
             let root = root as c_int;
             // SAFETY: MPI is running by the permit; the caller's promise for the memory.
-            unsafe { ffi::MPI_Ibcast(memory.cast(), span.count, span.datatype, root, comm.handle(), request) }
+            unsafe {
+                permit.functions().MPI_Ibcast(
+                    memory.cast(),
+                    span.count,
+                    span.datatype,
+                    root,
+                    comm.handle(),
+                    request,
+                )
+            }
         })
     }
 
@@ -183,28 +201,24 @@ impl Request {
     /// See [`Request`].
     pub(crate) unsafe fn start(&mut self, permit: &Permit) -> Result<(), TransportError> {
         // SAFETY: MPI is running by the permit; the caller's promise for the memory.
-        check(permit, "MPI_Start", unsafe { ffi::MPI_Start(&mut self.0) })
+        check(permit, "MPI_Start", unsafe { permit.functions().MPI_Start(&mut self.0) })
     }
 
     /// Makes progress, and returns how far the request is.
     pub(crate) fn test(&mut self, permit: &Permit) -> Result<Progress, TransportError> {
-        let mut complete: c_int = 0;
-        let mut status = MaybeUninit::<MPI_Status>::zeroed();
+        let (mut complete, mut status): (c_int, _) = (0, abi::Status::default());
         // SAFETY: MPI is running by the permit; the request is valid, or null once it is complete, which is legal.
-        let code = unsafe { ffi::MPI_Test(&mut self.0, &mut complete, status.as_mut_ptr()) };
-        if code == ffi::MPI_SUCCESS as c_int && complete == 0 {
-            return Ok(Progress::Pending);
-        }
-        // SAFETY: a structure of integers, zeroed before the call.
-        let status = Status(unsafe { status.assume_init() });
-        if code == ffi::MPI_SUCCESS as c_int {
-            return Ok(Progress::Done(status));
+        let code = unsafe { permit.functions().MPI_Test(&mut self.0, &mut complete, &mut status) };
+        match (code, complete != 0) {
+            (SUCCESS, false) => return Ok(Progress::Pending),
+            (SUCCESS, true) => return Ok(Progress::Done(Status(status))),
+            _ => {}
         }
         let mut class: c_int = 0;
         // SAFETY: MPI is running by the permit; writes one integer.
-        unsafe { ffi::MPI_Error_class(code, &mut class) };
-        if class == ffi::MPI_ERR_TRUNCATE as c_int {
-            return Ok(Progress::Truncated(status, message(permit, code)));
+        unsafe { permit.functions().MPI_Error_class(code, &mut class) };
+        if class == permit.constants().err_truncate {
+            return Ok(Progress::Truncated(Status(status), message(permit, code)));
         }
         check(permit, "MPI_Test", code).map(|()| Progress::Pending)
     }
@@ -212,27 +226,25 @@ impl Request {
     /// Asks MPI to cancel it. It must still be tested until it is complete.
     pub(crate) fn cancel(&mut self, permit: &Permit) -> Result<(), TransportError> {
         // SAFETY: MPI is running by the permit; the request is valid.
-        check(permit, "MPI_Cancel", unsafe { ffi::MPI_Cancel(&mut self.0) })
+        check(permit, "MPI_Cancel", unsafe { permit.functions().MPI_Cancel(&mut self.0) })
     }
 
     /// Frees a persistent request; one that is under way goes on, and its memory must stay valid for ever. If the
     /// message of the request has failed, Open MPI has freed it already.
     pub(crate) fn free(&mut self, permit: &Permit) -> Result<(), TransportError> {
-        // SAFETY: a constant of the library, set when it is loaded.
-        if self.0 == unsafe { ffi::RSMPI_REQUEST_NULL } {
+        if self.0 == permit.constants().request_null {
             return Ok(());
         }
         // SAFETY: MPI is running by the permit; the request is valid, and null afterwards.
-        check(permit, "MPI_Request_free", unsafe { ffi::MPI_Request_free(&mut self.0) })
+        check(permit, "MPI_Request_free", unsafe { permit.functions().MPI_Request_free(&mut self.0) })
     }
 
     fn make(
         permit: &Permit,
         call: &'static str,
-        begin: impl FnOnce(*mut MPI_Request) -> c_int,
+        begin: impl FnOnce(*mut Handle) -> c_int,
     ) -> Result<Request, TransportError> {
-        // SAFETY: a constant of the library, set when it is loaded.
-        let mut request = unsafe { ffi::RSMPI_REQUEST_NULL };
+        let mut request = permit.constants().request_null;
         check(permit, call, begin(&mut request))?;
         Ok(Request(request))
     }
@@ -241,9 +253,10 @@ impl Request {
 impl Status {
     /// The length of the message.
     pub(crate) fn bytes(&self, permit: &Permit) -> Result<usize, TransportError> {
-        let mut count: ffi::MPI_Count = 0;
+        let mut count: i64 = 0;
         // SAFETY: MPI is running by the permit; the status is of a receive, or empty.
-        let code = unsafe { ffi::MPI_Get_elements_x(&self.0, byte(), &mut count) };
+        let code =
+            unsafe { permit.functions().MPI_Get_elements_x(&self.0, permit.constants().byte, &mut count) };
         check(permit, "MPI_Get_elements_x", code)?;
         Ok(usize::try_from(count).unwrap_or(0))
     }
@@ -252,22 +265,18 @@ impl Status {
 impl Arrival {
     /// Takes the next message with this tag, of any rank, if there is one.
     pub(crate) fn probe(permit: &Permit, comm: Comm, tag: u32) -> Result<Option<Arrival>, TransportError> {
-        let mut found: c_int = 0;
-        let mut status = MaybeUninit::<MPI_Status>::zeroed();
-        // SAFETY: a constant of the library, set when it is loaded.
-        let (mut message, any) = unsafe { (ffi::RSMPI_MESSAGE_NULL, ffi::RSMPI_ANY_SOURCE) };
+        let (mut found, mut status): (c_int, _) = (0, abi::Status::default());
+        let (functions, constants) = (permit.functions(), permit.constants());
+        let (mut message, any) = (constants.message_null, constants.any_source);
         // SAFETY: MPI is running by the permit; it writes only to local variables.
         let code = unsafe {
-            let (comm, status) = (comm.handle(), status.as_mut_ptr());
-            ffi::MPI_Improbe(any, tag as c_int, comm, &mut found, &mut message, status)
+            functions.MPI_Improbe(any, tag as c_int, comm.handle(), &mut found, &mut message, &mut status)
         };
         check(permit, "MPI_Improbe", code)?;
         if found == 0 {
             return Ok(None);
         }
-        // SAFETY: a structure of integers, zeroed before the call.
-        let status = Status(unsafe { status.assume_init() });
-        let source = usize::try_from(status.0.MPI_SOURCE).unwrap_or(0);
-        Ok(Some(Arrival { message, source, bytes: status.bytes(permit)? }))
+        let source = usize::try_from(permit.mpi.abi.source(&status)).unwrap_or(0);
+        Ok(Some(Arrival { message, source, bytes: Status(status).bytes(permit)? }))
     }
 }

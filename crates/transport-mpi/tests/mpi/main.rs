@@ -16,11 +16,14 @@
 //! - `sparse N`: `N` random sparse exchanges, and as many lines, against oracles
 //! - `scheduled`: exchanges that end without a wait of the host, on the OpenCL device, if there is one; `scheduled
 //!   funneled` and `scheduled serialized`: the same with that thread level
+//! - `loaded FILE WORLD [OTHER]`: the conformance suite with the MPI library `FILE`, which the test loads by itself; its
+//!   world is the number `WORLD` in Fortran. `OTHER` is the library of another MPI, which is only loaded.
 //! - `large`: messages above 2 GiB, of boxes and of unstructured domains, on 2 ranks
 
 mod channels;
 mod collectives;
 mod exported;
+mod loaded;
 mod parts;
 mod scheduled;
 mod shared;
@@ -29,9 +32,7 @@ use haloport_conformance::{cubed_sphere, large, structured, tripolar, unstructur
 use haloport_core::Communicator;
 use haloport_core::transport::Transport;
 use haloport_cpu::CpuDevice;
-use haloport_mpi::mpi::Threading;
-use haloport_mpi::mpi::topology::{Color, SimpleCommunicator};
-use haloport_mpi::mpi::traits::{AsRaw, Communicator as _};
+use haloport_mpi::plain::{self, ThreadLevel};
 
 type Failure = haloport_core::Error;
 type Outcome = Result<(), Failure>;
@@ -49,10 +50,12 @@ fn main() {
             large::check_indices(comm, &CpuDevice::with_threads(1)?, large::LEVELS)
         }),
         ["scheduled"] => alone(scheduled::suite),
-        ["scheduled", "funneled"] => within(Threading::Funneled, scheduled::suite),
-        ["scheduled", "serialized"] => within(Threading::Serialized, scheduled::suite),
-        ["funneled"] => within(Threading::Funneled, run),
-        ["serialized"] => within(Threading::Serialized, run),
+        ["scheduled", "funneled"] => within(ThreadLevel::Funneled, scheduled::suite),
+        ["scheduled", "serialized"] => within(ThreadLevel::Serialized, scheduled::suite),
+        ["loaded", file, world] => loaded::check(file, world, None),
+        ["loaded", file, world, other] => loaded::check(file, world, Some(other)),
+        ["funneled"] => within(ThreadLevel::Funneled, run),
+        ["serialized"] => within(ThreadLevel::Serialized, run),
         _ => {
             Err(format!("expected one of the arguments in the head of this file, found {arguments:?}").into())
         }
@@ -70,11 +73,18 @@ fn alone(body: impl FnOnce(&Communicator) -> Outcome) -> Outcome {
     body(&session.world()?)
 }
 
-/// Runs `body` with MPI initialised by the test.
-fn within(threading: Threading, body: impl FnOnce(&Communicator) -> Outcome) -> Outcome {
-    let (universe, _) =
-        haloport_mpi::mpi::initialize_with_threading(threading).ok_or("MPI is initialised already")?;
-    body(&haloport_mpi::from_communicator(&universe.world())?)
+/// Runs `body` with MPI initialised and finalised by the test.
+fn within(level: ThreadLevel, body: impl FnOnce(&Communicator) -> Outcome) -> Outcome {
+    // SAFETY: this process has one thread.
+    unsafe { plain::initialize(level)? };
+    assert!(plain::thread_level()? <= level);
+    // SAFETY: the world lives until MPI is finalised.
+    let comm = unsafe { haloport_mpi::from_raw(plain::world()?)? };
+    body(&comm)?;
+    drop(comm);
+    // SAFETY: this thread has initialised MPI, and all others have ended.
+    unsafe { plain::finalize()? };
+    Ok(())
 }
 
 fn run(comm: &Communicator) -> Outcome {
@@ -85,11 +95,11 @@ fn run(comm: &Communicator) -> Outcome {
     parts::suite(comm)?;
 
     // Two groups of ranks, which run independently.
-    let world = SimpleCommunicator::world();
-    let colour = Color::with_value((comm.rank() % 2) as i32);
-    let half = world.split_by_color_with_key(colour, -(comm.rank() as i32));
-    let half = half.ok_or("every rank has a colour")?;
-    let half = haloport_mpi::from_communicator(&half)?;
+    // SAFETY: MPI was initialised for calls from this thread; the part is never freed.
+    let half = unsafe {
+        let part = plain::split_world((comm.rank() % 2) as i32, -(comm.rank() as i32))?;
+        haloport_mpi::from_raw(part)?
+    };
     assert_eq!(half.size(), (comm.size() + 1 - comm.rank() % 2) / 2);
     suite(&half)?;
     drop(half);
@@ -97,7 +107,7 @@ fn run(comm: &Communicator) -> Outcome {
 
     // A second communicator of the same ranks, from a raw handle.
     // SAFETY: the world lives until MPI is finalised, after this.
-    let second = unsafe { haloport_mpi::from_raw(world.as_raw())? };
+    let second = unsafe { haloport_mpi::from_raw(plain::world()?)? };
     suite(&second)?;
     suite(comm)?;
     if comm.rank() == 0 {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use haloport_conformance::{ensure, scheduled, structured};
 use haloport_core::device::DeviceError;
 use haloport_core::{Communicator, Progress};
-use haloport_mpi::mpi::Threading;
+use haloport_mpi::plain::{ThreadLevel, thread_level};
 use haloport_sycl::SyclDevice;
 
 use crate::Outcome;
@@ -19,7 +19,7 @@ pub(crate) fn suite(comm: &Communicator) -> Outcome {
         }
         Err(error) => return Err(error.into()),
     };
-    let any_thread = haloport_mpi::mpi::environment::threading_support() >= Threading::Serialized;
+    let any_thread = thread_level()? >= ThreadLevel::Serialized;
     let result = comm.set_progress(Progress::Thread);
     ensure!(result.is_ok() == any_thread, "the result of asking for a progress thread: {result:?}");
     comm.set_progress(Progress::Auto)?;

@@ -1,0 +1,105 @@
+//! An MPI library that this process has loaded.
+
+use std::ffi::{CStr, c_int, c_void};
+
+use libloading::Library;
+
+use super::abi::{Abi, Constants, version};
+use super::handle::Handle;
+use super::table::Functions;
+
+/// An MPI library: its ABI and its functions. It stays loaded until the process ends.
+pub(crate) struct Mpi {
+    pub(super) functions: Functions,
+    pub(super) constants: Constants,
+    pub(crate) abi: Abi,
+    /// The file that it was loaded from, as the system's loader names it.
+    pub(crate) file: String,
+    /// The first line of its version text.
+    pub(crate) version: String,
+    library: Library,
+}
+
+/// Whether MPI is running.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum MpiState {
+    NotInitialized,
+    Running,
+    Finalized,
+}
+
+impl Mpi {
+    /// Finds everything that Haloport calls; the error says what the library is, or which symbol it lacks.
+    pub(super) fn load(library: Library) -> Result<Mpi, String> {
+        let no_mpi = |symbol| format!("it is no MPI library: it lacks {symbol}");
+        let version = version(&library).ok_or_else(|| no_mpi("MPI_Get_library_version"))?;
+        let file = file_of(&library).ok_or_else(|| no_mpi("MPI_Comm_dup"))?;
+        let abi = Abi::of(&library, &version)?;
+        let lacks = |symbol| format!("{version} in {file} lacks {symbol}");
+        let constants = abi.constants(&library).map_err(lacks)?;
+        let functions = Functions::load(&library, abi).map_err(lacks)?;
+        Ok(Mpi { functions, constants, abi, file, version, library })
+    }
+
+    /// Whether it is running. May be called at any time, from any thread.
+    pub(crate) fn state(&self) -> MpiState {
+        let (mut initialized, mut finalized): (c_int, c_int) = (0, 0);
+        // SAFETY: both may be called at any time, and write one integer.
+        unsafe {
+            let _ = self.functions.MPI_Initialized(&mut initialized);
+            let _ = self.functions.MPI_Finalized(&mut finalized);
+        }
+        match (initialized != 0, finalized != 0) {
+            (_, true) => MpiState::Finalized,
+            (false, _) => MpiState::NotInitialized,
+            _ => MpiState::Running,
+        }
+    }
+
+    /// The handle of a communicator that Fortran has as `comm`; `None` if the library lacks the function to convert it.
+    ///
+    /// # Safety
+    /// MPI is running.
+    pub(crate) unsafe fn comm_from_fortran(&self, comm: c_int) -> Option<Handle> {
+        type Convert = unsafe extern "C" fn(c_int) -> *mut c_void;
+        let Some(name) = self.abi.fortran_conversion() else { return Some(Handle::of_int(comm)) };
+        // SAFETY: in ABIs that have it, the function has this type.
+        let convert = unsafe { self.library.get::<Convert>(name) }.ok()?;
+        // SAFETY: MPI is running, by the contract.
+        Some(Handle::of_pointer(unsafe { convert(comm) }.expose_provenance()))
+    }
+
+    /// Whether the library reports that it takes CUDA memory; `false` if it lacks the function to ask.
+    pub(super) fn cuda_support(&self) -> bool {
+        type Ask = unsafe extern "C" fn() -> c_int;
+        // SAFETY: every library that has the symbol declares it with this type.
+        let ask = unsafe { self.library.get::<Ask>(c"MPIX_Query_cuda_support") };
+        // SAFETY: it has no arguments, and MPI allows it at any time.
+        ask.is_ok_and(|ask| unsafe { ask() } == 1)
+    }
+}
+
+impl std::fmt::Debug for Mpi {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Mpi").field("abi", &self.abi).field("file", &self.file).finish_non_exhaustive()
+    }
+}
+
+/// The file that defines the functions of MPI, which is `library` or one that it needs.
+fn file_of(library: &Library) -> Option<String> {
+    // SAFETY: the symbol is not accessed, only its address is found.
+    let address = unsafe { *library.get::<*mut c_void>(c"MPI_Comm_dup").ok()? };
+    let mut found = std::mem::MaybeUninit::<libc::Dl_info>::zeroed();
+    // SAFETY: `dladdr` takes any address, and writes a structure of pointers, which was zeroed before.
+    let found = unsafe {
+        if libc::dladdr(address, found.as_mut_ptr()) == 0 {
+            return None;
+        }
+        found.assume_init()
+    };
+    if found.dli_fname.is_null() {
+        return None;
+    }
+    // SAFETY: the loader's name of a file that is loaded, which ends with a zero byte.
+    Some(unsafe { CStr::from_ptr(found.dli_fname) }.to_string_lossy().into_owned())
+}
