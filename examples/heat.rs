@@ -1,9 +1,8 @@
 //! Heat in a block with a hot wall, in three dimensions: the interior is computed while halos travel.
 //!
 //! ```sh
-//! cargo run --release --example heat                    # four ranks, as threads
-//! cargo build --release --example heat --features mpi   # or as processes:
-//! mpirun -n 4 target/release/examples/heat
+//! cargo run --release --example heat         # four ranks, as threads,
+//! mpirun -n 4 target/release/examples/heat   # or as processes
 //! ```
 
 use haloport::cpu::CpuDevice;
@@ -16,14 +15,11 @@ use haloport::{
 const EXTENTS: [usize; 3] = [32, 40, 48];
 const STEPS: usize = 200;
 
-#[cfg(not(feature = "mpi"))]
 fn main() -> Result<(), Error> {
-    haloport::run_ranks(4, |comm| heat(&comm))?;
-    Ok(())
-}
-
-#[cfg(feature = "mpi")]
-fn main() -> Result<(), Error> {
+    if haloport::launched_by().is_none() {
+        haloport::run_ranks(4, |comm| heat(&comm))?;
+        return Ok(());
+    }
     haloport::mpi::install_abort_hook();
     let session = haloport::mpi::initialize()?;
     let done = session.world().map_err(Error::from).and_then(|comm| heat(&comm));

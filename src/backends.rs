@@ -28,6 +28,8 @@ pub struct BackendReport {
     pub role: BackendRole,
     /// Its devices.
     pub devices: Vec<DeviceInfo>,
+    /// The version and the file of the library that it has found at run time, if it tells.
+    pub library: Option<String>,
     /// How cells travel between its ranks.
     pub paths: Vec<RankPaths>,
     /// Why it cannot be used; `None` if it can.
@@ -76,7 +78,7 @@ impl RankPaths {
 
 /// Every backend and transport that Haloport knows, with its devices or the reason why it is missing.
 ///
-/// MPI is not started: its paths are those that this process finds possible on its machine. [`RankPaths::of`] the reach of a
+/// MPI is loaded but not started: its paths are those that this process finds possible on its machine. [`RankPaths::of`] the reach of a
 /// communicator gives those of a running job.
 ///
 /// ```
@@ -89,6 +91,7 @@ pub fn backends() -> Vec<BackendReport> {
         name: "in-process",
         role: BackendRole::Transport,
         devices: Vec::new(),
+        library: None,
         paths: RankPaths::of(&Reach::Process),
         missing: None,
     });
@@ -99,19 +102,22 @@ pub fn backends() -> Vec<BackendReport> {
 #[cfg(feature = "mpi")]
 fn mpi() -> BackendReport {
     // This process knows of no other rank.
-    let reach = match haloport_mpi::try_node_memory() {
+    let reach = || match haloport_mpi::try_node_memory() {
         Ok(()) => Reach::Node { ranks: 1 },
         Err(error) => Reach::Own { reason: error.to_string() },
     };
-    let (role, paths) = (BackendRole::Transport, RankPaths::of(&reach));
-    BackendReport { name: "mpi", role, devices: Vec::new(), paths, missing: None }
+    let (library, paths, missing) = match haloport_mpi::library() {
+        Ok(library) => (Some(library), RankPaths::of(&reach()), None),
+        Err(why) => (None, Vec::new(), Some(why.to_string())),
+    };
+    BackendReport { name: "mpi", role: BackendRole::Transport, devices: Vec::new(), library, paths, missing }
 }
 
 #[cfg(not(feature = "mpi"))]
 fn mpi() -> BackendReport {
     let missing = Some("this build lacks the feature `mpi`".into());
     let role = BackendRole::Transport;
-    BackendReport { name: "mpi", role, devices: Vec::new(), paths: Vec::new(), missing }
+    BackendReport { name: "mpi", role, devices: Vec::new(), library: None, paths: Vec::new(), missing }
 }
 
 fn devices(name: &'static str) -> BackendReport {
@@ -130,5 +136,5 @@ fn devices(name: &'static str) -> BackendReport {
         Ok(devices) => (devices, None),
         Err(why) => (Vec::new(), Some(why)),
     };
-    BackendReport { name, role: BackendRole::Devices, devices, paths: Vec::new(), missing }
+    BackendReport { name, role: BackendRole::Devices, devices, library: None, paths: Vec::new(), missing }
 }

@@ -42,7 +42,7 @@
 //! | to | see |
 //! | --- | --- |
 //! | choose a device, at compile time or at run time | [`DefaultDevice`]; [`AnyDevice::select`], [`with_device!`], [`backends`] |
-//! | run as MPI processes | the module `mpi`, with the feature of that name |
+//! | run as MPI processes | the module `mpi`, with the feature of that name (on by default); [`launched_by`] |
 //! | exchange on a cubed sphere or a mesh | [`Grid::cubed_sphere`], [`Pattern::unstructured`] |
 //! | read and write cells | [`View`], [`ViewMut`]; fastest row by row |
 //! | exchange memory of your own, or fields that change places | [`Pattern::plan`], [`BorrowedField`], [`interop`] |
@@ -70,6 +70,8 @@ mod default_device;
 #[cfg(any(feature = "cpu", feature = "cuda", feature = "sycl"))]
 mod spec;
 
+mod launcher;
+
 // Ranks.
 #[doc(inline)]
 pub use haloport_core::comm::{
@@ -81,6 +83,7 @@ pub use haloport_core::transport::{Reach, Reduction, TransportError, TransportIn
 /// Ranks as MPI processes.
 #[cfg(feature = "mpi")]
 pub use haloport_mpi as mpi;
+pub use launcher::launched_by;
 
 // Domains, and the cells that travel.
 #[doc(inline)]

@@ -146,7 +146,7 @@ impl Report {
             Some(Job { ranks, transport }) => {
                 format!("{}; ranks in this job: {ranks}", transport.implementation)
             }
-            None => "available".into(),
+            None => backend.library.clone().unwrap_or_else(|| "available".into()),
         }
     }
 }

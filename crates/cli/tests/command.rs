@@ -48,9 +48,12 @@ fn how_ranks_exchange_is_told_for_each_transport() {
     let told = "ranks of one process: straight from the neighbour's field, else in messages";
     assert!(out.contains(told), "{out}");
 
-    if cfg!(not(feature = "mpi")) {
+    let mpi = report["backends"].as_array().unwrap().iter().find(|backend| backend["name"] == "mpi").unwrap();
+    if !mpi["missing"].is_null() {
         assert_eq!(paths("mpi"), json!([]));
     } else {
+        let library = mpi["library"].as_str().unwrap();
+        assert!(library.contains("/lib") && out.contains(library), "{library} in {out}");
         // The answer depends on the machine; scripts/test covers refused shared memory.
         let of_node = &paths("mpi")[0];
         let refused = of_node["refused"].as_str().is_some_and(|why| !why.is_empty());
@@ -141,6 +144,25 @@ fn bad_input_gives_one_line_and_the_exit_code_2() {
         }
     }
     assert!(Haloport::new("devises").refusal("").contains("devises"));
+}
+
+#[test]
+#[cfg(feature = "mpi")]
+fn a_machine_without_mpi_is_told_what_was_looked_for() {
+    let named = ("HALOPORT_MPI", "/nonexistent/libmpi.so");
+    let (devices, bench) = (Haloport::new("devices"), Haloport::new("bench exchange"));
+    let output = devices.command("").env(named.0, named.1).output().unwrap();
+    let out = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{output:?}");
+    let told =
+        "missing: the search for MPI failed: HALOPORT_MPI=/nonexistent/libmpi.so: there is no such file";
+    assert!(out.lines().any(|line| line.starts_with("  mpi ") && line.contains(told)), "{out}");
+    // Without a launcher, ranks are threads.
+    let output = bench.command("--local 4,4 --samples 1 --ranks 2").env(named.0, named.1).output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    let launched = [named, ("OMPI_COMM_WORLD_SIZE", "2")];
+    let line = refusal(&bench.command("--local 4,4 --json").envs(launched).output().unwrap(), 1);
+    assert!(line.contains("HALOPORT_MPI=/nonexistent/libmpi.so") && line.contains("or unset it"), "{line}");
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! Starting ranks: as threads of this process or, under an MPI launcher, as the processes that it has started.
 
 use clap::Args;
+pub(crate) use haloport::launched_by;
 use haloport::{Communicator, MOST_RANKS, run_ranks};
 
 use crate::command::failure::Failure;
@@ -28,12 +29,6 @@ pub(crate) fn rank_count(text: &str) -> Result<usize, String> {
     let count = text.trim().parse().ok().filter(|count| (1..=MOST_RANKS).contains(count));
     count.ok_or_else(|| format!("expected 1 to {MOST_RANKS} ranks; found `{text}`"))
 }
-
-/// Variables that launchers set for the processes that they start.
-const LAUNCHED: [&str; 4] = ["OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "PMIX_RANK", "MV2_COMM_WORLD_SIZE"];
-
-/// As [`LAUNCHED`], but its launcher sets it around a single shell, too: only a number above 1 counts.
-const LAUNCHED_SEVERAL: &str = "SLURM_STEP_NUM_TASKS";
 
 impl RankArgs {
     /// The number of ranks in the arguments, to be checked before any rank is started.
@@ -125,12 +120,4 @@ pub(crate) fn ranks_here(comm: &Communicator) -> usize {
 
 fn cores() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
-}
-
-/// The environment variable that shows that an MPI launcher started this process.
-pub(crate) fn launched_by() -> Option<&'static str> {
-    let several =
-        std::env::var(LAUNCHED_SEVERAL).ok().and_then(|tasks| tasks.parse().ok()).is_some_and(|n: u64| n > 1);
-    let set = LAUNCHED.into_iter().find(|variable| std::env::var_os(variable).is_some());
-    set.or(several.then_some(LAUNCHED_SEVERAL))
 }
