@@ -3,7 +3,7 @@
 use haloport_core::{Communicator, TransportError};
 
 use crate::error::failed;
-use crate::raw::{self, Comm, RawComm, require_running};
+use crate::raw::{self, Comm, RawComm};
 use crate::transport::MpiTransport;
 
 /// Collective: makes a communicator of the ranks of `comm`, an `MPI_Comm` of the C interface (see [`RawComm`]).
@@ -26,7 +26,7 @@ use crate::transport::MpiTransport;
 /// [`TransportError::Layer`] if there is no MPI library, MPI is not initialised or was finalised, `comm` is null or
 /// joins two groups, or MPI fails; [`TransportError::WrongThread`] if this thread may not call MPI.
 pub unsafe fn from_raw(comm: impl Into<RawComm>) -> Result<Communicator, TransportError> {
-    let mpi = raw::chosen()?;
+    let mpi = raw::chosen_running("MPI_Comm_dup")?;
     // SAFETY: the caller's promise.
     let transport = unsafe { MpiTransport::new(mpi, Comm::new(mpi.abi.handle(comm.into())))? };
     Communicator::try_new(transport)
@@ -41,8 +41,7 @@ pub unsafe fn from_raw(comm: impl Into<RawComm>) -> Result<Communicator, Transpo
 /// As for [`from_raw`].
 pub unsafe fn from_fortran(comm: i32) -> Result<Communicator, TransportError> {
     const CALL: &str = "MPI_Comm_f2c";
-    let mpi = raw::chosen()?;
-    require_running(mpi, CALL)?;
+    let mpi = raw::chosen_running(CALL)?;
     // SAFETY: MPI is running, as was just checked, and stays so by the caller's promise.
     let comm = unsafe { mpi.comm_from_fortran(comm) };
     let comm = comm.ok_or_else(|| failed(CALL, format!("{} lacks the function", mpi.file)))?;

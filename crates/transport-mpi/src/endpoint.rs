@@ -73,7 +73,7 @@ impl Endpoint {
     /// `comm` is a handle of this MPI library: null, or of a communicator that nobody frees before this returns. MPI is
     /// not finalised before this returns.
     pub(crate) unsafe fn new(mpi: &'static Mpi, comm: Comm) -> Result<Arc<Endpoint>, TransportError> {
-        raw::require_running(mpi, "MPI_Comm_dup")?;
+        mpi.require_running("MPI_Comm_dup")?;
         let threads = Threads::ask(mpi)?;
         let _serial = threads.serialize();
         // SAFETY: MPI is running, as was just checked, and stays so by the caller's promise; the thread level allows

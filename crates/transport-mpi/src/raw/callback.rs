@@ -5,11 +5,11 @@ use std::ffi::{c_int, c_void};
 use super::abi::SUCCESS;
 
 /// The function that copies an attribute, for handles of the type `H`.
-pub(super) type Copy<H> =
+pub(super) type CopyFunction<H> =
     unsafe extern "C" fn(H, c_int, *mut c_void, *mut c_void, *mut c_void, *mut c_int) -> c_int;
 
 /// The function that deletes an attribute.
-pub(super) type Delete<H> = unsafe extern "C" fn(H, c_int, *mut c_void, *mut c_void) -> c_int;
+pub(super) type DeleteFunction<H> = unsafe extern "C" fn(H, c_int, *mut c_void, *mut c_void) -> c_int;
 
 /// Leaves the attribute out of a copy.
 ///

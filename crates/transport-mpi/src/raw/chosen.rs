@@ -1,5 +1,6 @@
 //! The MPI library of this process: one, chosen at the first call that needs it.
 
+use std::mem::ManuallyDrop;
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 use haloport_core::TransportError;
@@ -16,28 +17,26 @@ static SEARCH: Mutex<()> = Mutex::new(());
 /// # Errors
 /// [`TransportError::Layer`]: what was looked for, and what to do.
 pub(crate) fn chosen() -> Result<&'static Mpi, TransportError> {
-    if let Some(mpi) = CHOSEN.get() {
-        return Ok(mpi);
-    }
-    let _one_at_a_time = SEARCH.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some(mpi) = CHOSEN.get() {
-        return Ok(mpi);
-    }
-    let found = find_any()?;
-    Ok(CHOSEN.get_or_init(|| found))
+    search(|_| Ok(()))
 }
 
-/// The library of this process, if it runs. Loads none, and does not wait for a search that is under way.
+/// The library of this process, which runs. If none runs, the choice stays open.
+///
+/// # Errors
+/// As for [`chosen`]; [`TransportError::Layer`] of `call` if MPI is not running.
+pub(crate) fn chosen_running(call: &'static str) -> Result<&'static Mpi, TransportError> {
+    let mpi = search(|found| found.require_running(call))?;
+    mpi.require_running(call).map(|()| mpi)
+}
+
+/// A library that runs: the chosen one, or one that the program has initialised. Loads and chooses none, and does not
+/// wait.
 pub(crate) fn running() -> Option<&'static Mpi> {
-    let chosen = CHOSEN.get().or_else(|| {
-        let _one_at_a_time = SEARCH.try_lock().ok()?;
-        let found = find::running()?;
-        Some(CHOSEN.get_or_init(|| found))
-    });
-    chosen.filter(|mpi| mpi.state() == MpiState::Running)
+    let running = |mpi: &&Mpi| mpi.state() == MpiState::Running;
+    CHOSEN.get().filter(running).or_else(|| Some(Box::leak(Box::new(find::running()?))))
 }
 
-/// The library that [`chosen`] would choose now. The choice stays open: a program may still load another one.
+/// The library that [`chosen`] would choose now, as a text. The choice stays open: a program may still load another one.
 ///
 /// # Errors
 /// As for [`chosen`].
@@ -45,24 +44,32 @@ pub(crate) fn describe() -> Result<String, TransportError> {
     let text = |mpi: &Mpi| format!("{} ({})", mpi.version, mpi.file);
     match CHOSEN.get() {
         Some(mpi) => Ok(text(mpi)),
-        None => find_any().map(|mpi| {
-            let text = text(&mpi);
-            // An MPI that is unloaded may leave threads and functions to call at exit behind.
-            std::mem::forget(mpi);
-            text
-        }),
+        None => find_any().map(|mpi| text(&keep_loaded(mpi))),
     }
 }
 
-/// Returns an error if MPI is not running.
-pub(crate) fn require_running(mpi: &Mpi, call: &'static str) -> Result<(), TransportError> {
-    match mpi.state() {
-        MpiState::NotInitialized => Err(failed(call, format!("MPI is not initialised ({})", mpi.file))),
-        MpiState::Running => Ok(()),
-        MpiState::Finalized => Err(failed(call, "MPI was finalised")),
+/// Returns the chosen library, or searches for one and chooses it if `accept` succeeds.
+fn search(accept: impl FnOnce(&Mpi) -> Result<(), TransportError>) -> Result<&'static Mpi, TransportError> {
+    if let Some(mpi) = CHOSEN.get() {
+        return Ok(mpi);
     }
+    let _one_at_a_time = SEARCH.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(mpi) = CHOSEN.get() {
+        return Ok(mpi);
+    }
+    let found = keep_loaded(find_any()?);
+    accept(&found)?;
+    if found.state() == MpiState::NotInitialized {
+        find::publish(&found);
+    }
+    Ok(CHOSEN.get_or_init(|| ManuallyDrop::into_inner(found)))
 }
 
 fn find_any() -> Result<Mpi, TransportError> {
     find::find(|name| std::env::var(name).ok()).map_err(|why| failed("the search for MPI", why))
+}
+
+/// Keeps a library loaded: one that is unloaded may leave threads behind, and functions to call at exit.
+fn keep_loaded(mpi: Mpi) -> ManuallyDrop<Mpi> {
+    ManuallyDrop::new(mpi)
 }

@@ -7,7 +7,7 @@
 use std::error::Error as _;
 use std::ffi::{CStr, c_int, c_void};
 
-use libloading::os::unix::{Library, RTLD_GLOBAL, RTLD_LAZY};
+use libloading::os::unix::{Library, RTLD_GLOBAL, RTLD_LAZY, RTLD_LOCAL};
 
 use super::abi::Abi;
 use super::mpi::{Mpi, MpiState};
@@ -68,6 +68,15 @@ pub(super) fn running() -> Option<Mpi> {
     best(loaded(&mut Vec::new())).filter(|mpi| mpi.state() == MpiState::Running)
 }
 
+/// Makes the symbols of a library visible to the whole process: plug-ins of some MPIs look for them there. Not before the
+/// library is chosen: others that the process loads later would find them instead of those of their own MPI.
+pub(super) fn publish(mpi: &Mpi) {
+    // SAFETY: the library is loaded already.
+    let library = unsafe { Library::open(Some(&mpi.file), RTLD_LAZY | RTLD_GLOBAL | libc::RTLD_NOLOAD) };
+    // Without its file, it is part of the program, which needs nothing.
+    std::mem::forget(library);
+}
+
 /// A library that runs comes first, and of those one with the standard ABI: it may be a layer above another one that is
 /// loaded for it alone.
 fn best(mut loaded: Vec<Mpi>) -> Option<Mpi> {
@@ -77,9 +86,8 @@ fn best(mut loaded: Vec<Mpi>) -> Option<Mpi> {
 
 /// Opens a library; the error is `None` if there is no such file.
 fn open(name: &str) -> Result<Mpi, Option<String>> {
-    // Plug-ins of an MPI look for its symbols among those of the whole process.
     // SAFETY: loading an MPI library runs its initialisers, which require nothing of the caller.
-    match unsafe { Library::open(Some(name), RTLD_LAZY | RTLD_GLOBAL) } {
+    match unsafe { Library::open(Some(name), RTLD_LAZY | RTLD_LOCAL) } {
         Ok(library) => Mpi::load(library.into()).map_err(|why| Some(said(name, &why))),
         Err(error) => {
             let text = error.source().map_or_else(|| error.to_string(), ToString::to_string);

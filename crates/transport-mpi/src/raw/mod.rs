@@ -28,7 +28,7 @@ mod request;
 mod span;
 mod table;
 
-pub(crate) use chosen::{chosen, describe, require_running, running};
+pub(crate) use chosen::{chosen, chosen_running, describe, running};
 pub(crate) use comm::Comm;
 pub use handle::RawComm;
 pub(crate) use library::{

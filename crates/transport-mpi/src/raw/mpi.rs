@@ -2,11 +2,13 @@
 
 use std::ffi::{CStr, c_int, c_void};
 
+use haloport_core::TransportError;
 use libloading::Library;
 
 use super::abi::{Abi, Constants, version};
 use super::handle::Handle;
 use super::table::Functions;
+use crate::error::failed;
 
 /// An MPI library: its ABI and its functions. It stays loaded until the process ends.
 pub(crate) struct Mpi {
@@ -53,6 +55,15 @@ impl Mpi {
             (_, true) => MpiState::Finalized,
             (false, _) => MpiState::NotInitialized,
             _ => MpiState::Running,
+        }
+    }
+
+    /// Returns an error of `call` if MPI is not running.
+    pub(crate) fn require_running(&self, call: &'static str) -> Result<(), TransportError> {
+        match self.state() {
+            MpiState::NotInitialized => Err(failed(call, format!("MPI is not initialised ({})", self.file))),
+            MpiState::Running => Ok(()),
+            MpiState::Finalized => Err(failed(call, "MPI was finalised")),
         }
     }
 

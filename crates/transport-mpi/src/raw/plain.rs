@@ -5,7 +5,7 @@ use std::marker::PhantomData;
 
 use haloport_core::TransportError;
 
-use super::chosen::{chosen, require_running};
+use super::chosen::{chosen, chosen_running};
 use super::comm::Comm;
 use super::handle::{Handle, Native, RawComm};
 use super::library;
@@ -40,8 +40,7 @@ pub unsafe fn initialize(level: ThreadLevel) -> Result<(), TransportError> {
 /// # Errors
 /// [`TransportError::Layer`] if MPI is not running.
 pub unsafe fn finalize() -> Result<(), TransportError> {
-    let mpi = chosen()?;
-    require_running(mpi, "MPI_Finalize")?;
+    let mpi = chosen_running("MPI_Finalize")?;
     // SAFETY: MPI is running, as was just checked; the caller's promise.
     unsafe { library::finalize(mpi) };
     Ok(())
@@ -52,9 +51,7 @@ pub unsafe fn finalize() -> Result<(), TransportError> {
 /// # Errors
 /// [`TransportError::Layer`] if MPI is not running.
 pub fn thread_level() -> Result<ThreadLevel, TransportError> {
-    let mpi = chosen()?;
-    require_running(mpi, "MPI_Query_thread")?;
-    Ok(library::thread_level(mpi))
+    chosen_running("MPI_Query_thread").map(library::thread_level)
 }
 
 /// The communicator of all ranks of the job.
@@ -240,8 +237,7 @@ impl Drop for PersistentMessages {
 /// # Safety
 /// This thread may call MPI, which is not finalised as long as the permit lives.
 unsafe fn permit(call: &'static str) -> Result<Permit, TransportError> {
-    let mpi = chosen()?;
-    require_running(mpi, call)?;
+    let mpi = chosen_running(call)?;
     // SAFETY: MPI is running, as was just checked; the caller's promise.
     Ok(unsafe { Permit::new(mpi) })
 }

@@ -5,7 +5,7 @@ use std::ffi::{c_char, c_int, c_void};
 use libloading::Library;
 
 use super::abi::{Abi, Status};
-use super::callback::{Copy, Delete, call_value, do_not_copy};
+use super::callback::{CopyFunction, DeleteFunction, call_value, do_not_copy};
 use super::handle::{Handle, Native};
 
 /// The functions of a library.
@@ -45,15 +45,15 @@ impl<H: Native> Argument<H> for Handle {
 }
 
 impl<H> Argument<H> for DoNotCopy {
-    type Native = Copy<H>;
-    fn native(self) -> Copy<H> {
+    type Native = CopyFunction<H>;
+    fn native(self) -> CopyFunction<H> {
         do_not_copy::<H>
     }
 }
 
 impl<H> Argument<H> for CallOnDelete {
-    type Native = Delete<H>;
-    fn native(self) -> Delete<H> {
+    type Native = DeleteFunction<H>;
+    fn native(self) -> DeleteFunction<H> {
         call_value::<H>
     }
 }
