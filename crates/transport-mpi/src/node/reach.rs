@@ -59,7 +59,7 @@ impl Node {
 }
 
 /// Checks whether this process can make memory for other processes of its node, and map such memory.
-/// [`from_communicator`](crate::from_communicator) checks the same on all ranks; this does so without MPI, in this
+/// [`from_raw`](crate::from_raw) checks the same on all ranks; this does so without MPI, in this
 /// process alone.
 ///
 /// # Errors
