@@ -76,7 +76,7 @@ mod launcher;
 #[doc(inline)]
 pub use haloport_core::comm::{
     Communicator, DEFAULT_TIME_LIMIT, DEFAULT_WARN_AFTER, MOST_RANKS, Progress, RanksError, Reducible,
-    run_ranks,
+    run_ranks, threads,
 };
 #[doc(inline)]
 pub use haloport_core::transport::{Reach, Reduction, TransportError, TransportInfo};

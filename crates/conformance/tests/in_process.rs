@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use haloport_conformance::random::{self, cases};
 use haloport_conformance::{Failure, faults, large, line, out_of_step, steps, structured, transport};
-use haloport_core::run_ranks;
+use haloport_core::{Communicator, run_ranks};
 use haloport_cpu::CpuDevice;
 
 /// Random structured cases of one run; there are a fifth as many unstructured ones and a tenth as many cubed
@@ -38,16 +38,17 @@ fn a_rank_that_leaves_out_its_last_call_is_named_at_the_time_limit() {
     let calls: Vec<_> = out_of_step::calls().into_iter().chain(out_of_step::variants()).collect();
     for ranks in [2, 3] {
         for (name, call) in &calls {
-            run_ranks(ranks, |comm| -> Result<(), Failure> {
+            run_ranks(ranks, |comm| -> Result<Communicator, Failure> {
                 let made = out_of_step::Made::new(&comm, &device())?;
                 if comm.rank() + 1 == ranks {
-                    return Ok(());
+                    // Kept, so that the rank does not end.
+                    return Ok(comm);
                 }
                 comm.set_time_limit(Some(Duration::from_millis(20)));
                 let text = call(&made).unwrap_err().to_string();
                 let expected = format!("waiting for rank {} to come to ", ranks - 1);
                 assert!(text.contains(&expected) && text.contains("time limit of 20ms"), "{name}: {text}");
-                Ok(())
+                Ok(comm)
             })
             .unwrap();
         }

@@ -43,7 +43,7 @@
 //! | [`domain`] | grids, boxes, splits, halo widths, sets of cells |
 //! | [`transport`] | the trait `Transport`, windows into memory of neighbours, ranks as threads |
 //! | [`trace`] | the time line of a rank: kernels, exchanges and waits |
-//! | [`comm`] | [`Communicator`]: collective calls, time limits, progress, [`run_ranks`] |
+//! | [`comm`] | [`Communicator`]: collective calls, time limits, progress, [`run_ranks`], [`threads`] |
 //! | [`pattern`] | from domains to pieces that are sent and received |
 //! | [`interop`] | arrays and streams of other programs (DLPack and the like), as checked plain data |
 //! | [`field`] | the memory of fields, their layouts, views from the host |
@@ -68,7 +68,7 @@ pub mod sparse;
 pub mod trace;
 pub mod transport;
 
-pub use comm::{Communicator, MOST_RANKS, Progress, RanksError, Reducible, run_ranks};
+pub use comm::{Communicator, MOST_RANKS, Progress, RanksError, Reducible, run_ranks, threads};
 pub use domain::{
     Connectivity, Fold, Grid, GridError, Halo, HaloCells, IndexBox, IndexSet, Orientation, Pivot, Points,
     Split,

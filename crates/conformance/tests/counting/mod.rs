@@ -106,6 +106,10 @@ unsafe impl Transport for Counting {
         self.inner.relax(round)
     }
 
+    fn ended_ranks(&self) -> Vec<usize> {
+        self.inner.ended_ranks()
+    }
+
     fn all_reduce(
         &self,
         values: &mut [u64],

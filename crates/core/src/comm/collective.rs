@@ -59,7 +59,8 @@ impl Communicator {
     ///
     /// # Errors
     /// [`TransportError::OutOfStep`], [`TransportError::TimeLimit`], [`TransportError::PeerFailed`],
-    /// [`TransportError::Busy`], [`TransportError::Broken`], and the errors of the layer below.
+    /// [`TransportError::PeerEnded`], [`TransportError::Busy`], [`TransportError::Broken`], and the errors of the layer
+    /// below.
     pub fn barrier(&self) -> Result<(), TransportError> {
         self.step(CollectiveCall::Barrier, |step| step.check_and_reduce(&mut [], Reduction::Max))
     }

@@ -1,6 +1,6 @@
 //! A rank and the other ranks: collective calls, waits with a time limit, and the progress of exchanges in flight.
 //!
-//! A program gets a [`Communicator`] for each rank, from [`run_ranks`] or from MPI, and makes its patterns and
+//! A program gets a [`Communicator`] for each rank, from [`run_ranks`], [`threads`] or MPI, and makes its patterns and
 //! exchanges with it. Read in this order:
 //!
 //! - `communicator`: [`Communicator`], one rank's view of all ranks, and how it waits;
@@ -10,7 +10,7 @@
 //! - `engine`: the exchanges of this rank that are in flight; every call that waits polls them;
 //! - `progress`: the thread that polls them for asynchronous devices while the host does something else;
 //! - `wake`: when a future that waits for other ranks is polled again;
-//! - `ranks`: [`run_ranks`], ranks as threads of this process;
+//! - `ranks`: [`run_ranks`] and [`threads`], ranks as threads of this process;
 //! - `trace_file`: the time lines of all ranks, written to one file.
 
 mod call;
@@ -26,7 +26,7 @@ mod wake;
 
 pub use communicator::{Communicator, FREE_TAGS};
 pub use progress::Progress;
-pub use ranks::{MOST_RANKS, RanksError, run_ranks};
+pub use ranks::{MOST_RANKS, RanksError, run_ranks, threads};
 pub use reducible::Reducible;
 pub use wait::{DEFAULT_TIME_LIMIT, DEFAULT_WARN_AFTER};
 

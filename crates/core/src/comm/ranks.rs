@@ -9,9 +9,11 @@ use super::wait::WaitLimits;
 use crate::Error;
 use crate::callback::panic_text;
 use crate::error::write_with_causes;
+#[cfg(doc)]
+use crate::transport::TransportError;
 use crate::transport::{InProcess, World};
 
-/// Why [`run_ranks`] failed.
+/// Why [`run_ranks`] or [`threads`] failed.
 #[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum RanksError {
@@ -52,7 +54,9 @@ pub const MOST_RANKS: usize = 1 << 16;
 ///
 /// If a rank panics or returns an error, the waits of all other ranks end with
 /// [`TransportError::PeerFailed`](crate::transport::TransportError::PeerFailed), which names it. Within `body`, `?`
-/// takes any error: see [`Error`].
+/// takes any error: see [`Error`]. A rank that returns `Ok` has ended, as described at [`threads`].
+///
+/// [`threads`] makes the ranks for threads that the program starts itself.
 ///
 /// ```
 /// use haloport_core::{Reduction, run_ranks};
@@ -73,11 +77,7 @@ where
     T: Send,
     F: Fn(Communicator) -> Result<T, Error> + Sync,
 {
-    if ranks == 0 || ranks > MOST_RANKS {
-        return Err(RanksError::Start(format!("cannot start {ranks} ranks: expected 1 to {MOST_RANKS}")));
-    }
-    let limits = WaitLimits::from_environment().map_err(|error| RanksError::Start(error.to_string()))?;
-    let world = Arc::new(World::new(ranks));
+    let (world, limits) = start(ranks)?;
     let ends = std::thread::scope(|scope| {
         let mut threads = Vec::with_capacity(ranks);
         for rank in 0..ranks {
@@ -116,6 +116,51 @@ where
     if failures.is_empty() { Ok(results) } else { Err(failures.swap_remove(culprit).1) }
 }
 
+/// Makes the communicators of `ranks` ranks, in the order of the ranks, for threads that the program starts itself: it
+/// moves each to a thread of its own. Does not wait for the threads.
+///
+/// ```
+/// use haloport_core::{Reduction, threads};
+///
+/// let ranks = threads(4)?.into_iter().map(|comm| {
+///     std::thread::spawn(move || comm.all_reduce(comm.rank() as u64, Reduction::Sum))
+/// });
+/// let ranks: Vec<_> = ranks.collect(); // all run before the first is joined
+/// for rank in ranks {
+///     assert_eq!(rank.join().unwrap()?, 6);
+/// }
+/// # Ok::<(), haloport_core::Error>(())
+/// ```
+///
+/// # When a rank ends
+/// A rank ends when the last handle to its communicator is dropped: clones, patterns, lines, exchanges, plans and
+/// inserters hold one. Dropping an exchange in flight completes it first. What the rank has sent before is still
+/// received. Later waits for it, and those under way, end with an error that names it:
+///
+/// - a collective call, which needs every rank, with [`TransportError::PeerEnded`];
+/// - an exchange of halos with [`TransportError::PeerGaveUp`], if the rank is a neighbour;
+/// - a round of a sparse exchange with [`SparseError::GivenUp`](crate::SparseError::GivenUp), if its neighbours are not
+///   fixed, or if the rank is one of them.
+///
+/// Ranks that do not wait for it go on. If the thread of a rank panics, its communicator is dropped by the unwinding.
+///
+/// # Errors
+/// [`RanksError::Start`], as for [`run_ranks`].
+pub fn threads(ranks: usize) -> Result<Vec<Communicator>, RanksError> {
+    let (world, limits) = start(ranks)?;
+    let make = |rank| Communicator::with_limits(InProcess::new(rank, Arc::clone(&world)), limits);
+    Ok((0..ranks).map(make).collect())
+}
+
+/// Makes what ranks as threads share, and reads their limits of waiting.
+fn start(ranks: usize) -> Result<(Arc<World>, WaitLimits), RanksError> {
+    if ranks == 0 || ranks > MOST_RANKS {
+        return Err(RanksError::Start(format!("cannot start {ranks} ranks: expected 1 to {MOST_RANKS}")));
+    }
+    let limits = WaitLimits::from_environment().map_err(|error| RanksError::Start(error.to_string()))?;
+    Ok((Arc::new(World::new(ranks)), limits))
+}
+
 /// How a rank ended.
 enum End<T> {
     Returned(T),
@@ -130,6 +175,8 @@ fn run_one<T>(
     body: &(impl Fn(Communicator) -> Result<T, Error> + Sync),
 ) -> End<T> {
     let comm = Communicator::with_limits(InProcess::new(rank, Arc::clone(&world)), limits);
+    // The rank ends after its failure is known, so that others get the reason.
+    let _held = comm.clone();
     // Unwind safe: of a body that panics, other ranks see `PeerFailed` alone.
     match catch_unwind(AssertUnwindSafe(|| body(comm))) {
         Ok(Ok(value)) => End::Returned(value),

@@ -11,6 +11,13 @@ pub(super) struct Complaint {
     pub(super) why: String,
 }
 
+impl Complaint {
+    /// The complaint about a rank that has ended.
+    pub(super) fn ended(rank: usize) -> Complaint {
+        Complaint { rank, why: "it has ended: its communicator was dropped".into() }
+    }
+}
+
 impl From<Complaint> for SparseError {
     fn from(complaint: Complaint) -> SparseError {
         SparseError::GivenUp { rank: complaint.rank, why: complaint.why }

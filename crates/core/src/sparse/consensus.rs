@@ -56,8 +56,14 @@ impl Consensus {
         if self.steps() > 0 { self.send_notice(transport, tag) } else { Ok(()) }
     }
 
-    /// Receives notices, and sends those whose turn has come.
-    pub(super) fn advance(&mut self, transport: &dyn Transport, tag: u32) -> Result<(), TransportError> {
+    /// Receives notices, and sends those whose turn has come. Gives up if one of the ranks `ended` is waited for: before
+    /// this rank has entered, any of them, since no rank completes a round that this one has not entered.
+    pub(super) fn advance(
+        &mut self,
+        transport: &dyn Transport,
+        tag: u32,
+        ended: &[usize],
+    ) -> Result<(), TransportError> {
         while let Incoming::Message { sender, bytes } = transport.receive_message(tag)? {
             let distance = (self.rank + self.size - sender) % self.size;
             self.add_complaint(decode::<Option<Complaint>>(sender, &bytes)?);
@@ -70,21 +76,46 @@ impl Consensus {
                 self.send_notice(transport, tag)?;
             }
         }
+        let waits_for = |rank: &&usize| !self.entered || **rank == self.before(1 << self.step);
+        match ended.iter().find(waits_for) {
+            Some(&rank) if !self.is_over() => self.give_up(transport, tag, Complaint::ended(rank)),
+            _ => Ok(()),
+        }
+    }
+
+    /// Ends the consensus of this rank with a complaint, and sends it to all ranks that wait for this one.
+    fn give_up(
+        &mut self,
+        transport: &dyn Transport,
+        tag: u32,
+        complaint: Complaint,
+    ) -> Result<(), TransportError> {
+        self.add_complaint(Some(complaint));
+        let next = if std::mem::replace(&mut self.entered, true) { self.step + 1 } else { 0 };
+        for step in next..self.steps() {
+            self.step = step;
+            self.send_notice(transport, tag)?;
+        }
+        self.step = self.steps();
         Ok(())
     }
 
     /// The ranks that this one waits for, in words: the notice of step `k` stands for 2^k ranks.
     pub(super) fn missing(&self) -> String {
-        let before = |distance: usize| (self.rank + self.size - distance % self.size) % self.size;
         let nearest = 1usize << self.step;
         let farthest = (2 * nearest - 1).min(self.size - 1);
-        match before(nearest) {
+        match self.before(nearest) {
             rank if nearest == farthest => format!("rank {rank}, which has not ended its round"),
             rank => format!(
                 "one of the ranks {}, which has not ended its round",
-                list(self.size, before(farthest), rank)
+                list(self.size, self.before(farthest), rank)
             ),
         }
+    }
+
+    /// The rank at a distance before this one in the circle of ranks.
+    fn before(&self, distance: usize) -> usize {
+        (self.rank + self.size - distance % self.size) % self.size
     }
 
     /// Sends the notice of this step.

@@ -14,8 +14,8 @@ use crate::transport::{Incoming, Transport, TransportError};
 enum Notice {
     /// The number of messages that were sent in this round.
     End(u64),
-    /// The sender gives up the round.
-    GivenUp(Complaint),
+    /// The sender gives up in this round, and takes part in no later one.
+    GivenUp(u64, Complaint),
 }
 
 /// The neighbours of a rank, and the state of their round.
@@ -72,19 +72,27 @@ impl Notices {
         })
     }
 
-    /// Receives notices; returns a complaint if there is one.
+    /// Receives notices; returns a complaint if there is one. A neighbour that gives up in the next round has completed
+    /// this one, and its complaint has also come with the tag of the next round.
     pub(super) fn advance(
         &mut self,
         transport: &dyn Transport,
         tag: u32,
+        round: u64,
     ) -> Result<Option<Complaint>, TransportError> {
         while let Incoming::Message { sender, bytes } = transport.receive_message(tag)? {
             match decode(sender, &bytes)? {
                 Notice::End(sent) => self.senders.entry(sender).or_default().sent = Some(sent),
-                Notice::GivenUp(complaint) => return Ok(Some(complaint)),
+                Notice::GivenUp(given_up, _) if given_up > round => {}
+                Notice::GivenUp(_, complaint) => return Ok(Some(complaint)),
             }
         }
         Ok(None)
+    }
+
+    /// Whether messages or the notice of `sender` are missing.
+    pub(super) fn waits_for(&self, sender: usize) -> bool {
+        self.senders.get(&sender).is_some_and(|count| !count.is_complete())
     }
 
     /// Whether the receivers have their notices and all messages of all senders are here.
@@ -92,10 +100,16 @@ impl Notices {
         self.notified && self.senders.values().all(Count::is_complete)
     }
 
-    /// Sends all neighbours the notice that this rank gives up, in either round. A neighbour that does not get it fails
-    /// at its time limit.
-    pub(super) fn give_up(&self, transport: &dyn Transport, tags: [u32; 2], complaint: &Complaint) {
-        let Ok(notice) = encode(&Notice::GivenUp(complaint.clone()), self.rank) else { return };
+    /// Sends all neighbours the notice that this rank gives up in `round`, with the tags of either round. A neighbour
+    /// that does not get it fails at its time limit.
+    pub(super) fn give_up(
+        &self,
+        transport: &dyn Transport,
+        tags: [u32; 2],
+        round: u64,
+        complaint: &Complaint,
+    ) {
+        let Ok(notice) = encode(&Notice::GivenUp(round, complaint.clone()), self.rank) else { return };
         let others = self.receivers.iter().filter(|rank| !self.senders.contains_key(rank));
         for &peer in self.senders.keys().chain(others).filter(|&&peer| peer != self.rank) {
             for tag in tags {

@@ -95,13 +95,32 @@ impl SparseState {
 
     /// Makes whatever progress can be made now; `true` once the round is complete.
     pub(super) fn advance(&mut self, transport: &dyn Transport) -> Result<bool, SparseError> {
-        let (tag, ending_tag) = (self.tags.messages(self.round), self.tags.ending(self.round));
+        let tag = self.tags.messages(self.round);
+        // Asked before messages are taken: those that these ranks sent have come.
+        let ended = transport.ended_ranks();
         // Asked before messages are taken: afterwards, more may have come that belong to the round.
         let was_over = matches!(&self.ending, Ending::Consensus(consensus) if consensus.is_over());
         // Received before anything is sent: a thread that may not call the transport gets its error here, and no
         // message is lost.
         let nothing_left = self.receive(transport, tag)?;
         self.outbox.send_ready(|peer, bytes| transport.send_message(peer, tag, bytes))?;
+        let outcome = self.end(transport, &ended, was_over && nothing_left);
+        if matches!(outcome, Err(SparseError::GivenUp { .. })) {
+            // The rank may have sent messages between the two.
+            self.receive(transport, tag)?;
+        }
+        outcome
+    }
+
+    /// Makes progress with the end of the round; `true` once it is complete. `none_left` says whether all messages are
+    /// here, if the ending does not count them.
+    fn end(
+        &mut self,
+        transport: &dyn Transport,
+        ended: &[usize],
+        none_left: bool,
+    ) -> Result<bool, SparseError> {
+        let (tag, ending_tag) = (self.tags.messages(self.round), self.tags.ending(self.round));
         let all_sent = self.finished && self.outbox.is_empty();
         match &mut self.ending {
             Ending::Consensus(consensus) => {
@@ -109,10 +128,10 @@ impl SparseState {
                 if !consensus.has_entered() && (all_found || self.complaint.is_some()) {
                     consensus.enter(transport, ending_tag, self.complaint.take())?;
                 }
-                consensus.advance(transport, ending_tag)?;
+                consensus.advance(transport, ending_tag, ended)?;
                 match consensus.complaint() {
                     Some(complaint) => Err(complaint.clone().into()),
-                    None => Ok(was_over && nothing_left),
+                    None => Ok(none_left),
                 }
             }
             Ending::Notices(notices) => {
@@ -122,12 +141,19 @@ impl SparseState {
                 if all_sent {
                     notices.notify(transport, ending_tag, &self.outbox)?;
                 }
-                if let Some(complaint) = notices.advance(transport, ending_tag)? {
+                if let Some(complaint) = notices.advance(transport, ending_tag, self.round)? {
                     return Err(complaint.into());
                 }
-                Ok(notices.is_over()
-                    && transport.unreceived(tag)?.is_empty()
-                    && transport.unreceived(ending_tag)?.is_empty())
+                if !notices.is_over() && ended.is_empty() {
+                    return Ok(false);
+                }
+                let mut unfound = transport.unreceived(tag)?;
+                unfound.extend(transport.unreceived(ending_tag)?);
+                let lost = |rank: &&usize| notices.waits_for(**rank) || unfound.contains(rank);
+                match ended.iter().find(lost) {
+                    Some(&rank) => Err(Complaint::ended(rank).into()),
+                    None => Ok(notices.is_over() && unfound.is_empty()),
+                }
             }
         }
     }
@@ -181,7 +207,7 @@ impl SparseState {
                 other => Complaint { rank: self.rank, why: other.to_string() },
             };
             let tags = [0, 1].map(|round| self.tags.ending(round));
-            notices.give_up(transport, tags, &complaint);
+            notices.give_up(transport, tags, self.round, &complaint);
         }
         self.outbox = Outbox::default();
         self.status = Status::Poisoned(error);

@@ -22,6 +22,12 @@ pub enum TransportError {
         /// Its error or the message of its panic.
         why: String,
     },
+    /// This rank waits for a rank whose communicator is gone, which can happen to ranks as threads.
+    #[error("rank {rank} has ended, and this rank waits for it: its communicator was dropped")]
+    PeerEnded {
+        /// The rank that ended.
+        rank: usize,
+    },
     /// A wait took longer than the time limit.
     #[error("waiting for {what} took longer than the time limit of {limit:?}")]
     TimeLimit {

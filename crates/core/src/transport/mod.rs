@@ -159,7 +159,7 @@ pub unsafe trait Transport: Debug + Send + Sync {
     ///
     /// # Safety
     /// All `parts` stay valid until the channel is closed or, if it is closed while a message is under way, as long as
-    /// the keeper given to [`close`](Transport::close) exists.
+    /// the keeper given to [`close`](Transport::close) exists. Dropping the transport closes no channel.
     ///
     /// # Errors
     /// A peer that does not exist, memory that the transport cannot reach, a channel that is already open.
@@ -276,6 +276,13 @@ pub unsafe trait Transport: Debug + Send + Sync {
     /// The other ranks that have not called the collective in which this rank waits, in ascending order; none if the
     /// transport does not know.
     fn missing_ranks(&self) -> Vec<usize> {
+        Vec::new()
+    }
+
+    /// The other ranks whose transport was dropped, in ascending order: they send and receive nothing more. What they
+    /// sent before can be received, so a caller that waits asks this before it looks at what has come. None if the
+    /// transport does not know.
+    fn ended_ranks(&self) -> Vec<usize> {
         Vec::new()
     }
 

@@ -111,6 +111,10 @@ unsafe impl Transport for OneThread {
         self.inner.relax(round)
     }
 
+    fn ended_ranks(&self) -> Vec<usize> {
+        self.inner.ended_ranks()
+    }
+
     fn all_reduce(
         &self,
         values: &mut [u64],

@@ -48,6 +48,15 @@ impl Collective {
         }
     }
 
+    /// One of the ranks `ended` that has not joined round `number`, which therefore never completes.
+    fn lost(&self, number: u64, ended: &[usize]) -> Option<usize> {
+        if ended.is_empty() {
+            return None;
+        }
+        let round = lock(&self.round);
+        ended.iter().copied().find(|&rank| round.next[rank] <= number)
+    }
+
     /// The ranks that have not joined the round in which `rank` waits.
     pub(super) fn missing(&self, rank: usize) -> Vec<usize> {
         let round = lock(&self.round);
@@ -57,12 +66,13 @@ impl Collective {
     }
 
     /// Brings the part of `rank` to the round, waits for the parts of all other ranks, and returns all of them. The
-    /// last rank calls `wake`.
+    /// last rank calls `wake`. If a rank of those that `ended` returns has not joined, the wait ends with an error.
     pub(super) fn join(
         &self,
         rank: usize,
         bring: impl FnOnce(&mut Content),
         wake: impl FnOnce(),
+        ended: impl Fn() -> Vec<usize>,
         idle: Idle<'_>,
     ) -> Result<Arc<Content>, TransportError> {
         let number = {
@@ -88,6 +98,9 @@ impl Collective {
                 if round.number > number {
                     return Ok(Arc::clone(&round.complete));
                 }
+            }
+            if let Some(rank) = self.lost(number, &ended()) {
+                return Err(TransportError::PeerEnded { rank });
             }
             idle()?;
         }

@@ -1,4 +1,5 @@
-//! Ranks as threads of one process, which [`run_ranks`](crate::run_ranks) starts.
+//! Ranks as threads of one process, which [`run_ranks`](crate::run_ranks) starts, or a
+//! program itself ([`threads`](crate::threads)).
 //!
 //! - `transport`: the transport of one rank;
 //! - `world`: the data that all ranks share: the first failure, wake-ups, channels and published windows;

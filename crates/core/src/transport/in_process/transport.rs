@@ -3,6 +3,7 @@
 use std::any::Any;
 use std::sync::{Arc, PoisonError, RwLock};
 
+use super::collective::Content;
 use super::pipe::{Outcome, Pipe};
 use super::world::{Address, World};
 use crate::device::MemoryRange;
@@ -43,6 +44,12 @@ impl InProcess {
         }
     }
 
+    /// Joins a collective: brings the part of this rank and returns the parts of all ranks.
+    fn join(&self, bring: impl FnOnce(&mut Content), idle: Idle<'_>) -> Result<Arc<Content>, TransportError> {
+        let world = &self.world;
+        world.collective.join(self.rank, bring, || world.wake_all(), || world.ended(), idle)
+    }
+
     fn with<R>(&self, channel: Channel, call: impl FnOnce(&OpenChannel) -> R) -> Result<R, TransportError> {
         let channels = self.channels.read().unwrap_or_else(PoisonError::into_inner);
         let open = channels
@@ -67,6 +74,12 @@ impl OpenChannel {
                 "the channel from rank {sender} to rank {receiver} with tag {tag} {problem}"
             ))),
         }
+    }
+}
+
+impl Drop for InProcess {
+    fn drop(&mut self) {
+        self.world.end(self.rank);
     }
 }
 
@@ -119,7 +132,16 @@ unsafe impl Transport for InProcess {
     }
 
     fn test(&self, channel: Channel) -> Result<bool, TransportError> {
-        self.with(channel, |open| open.judge(open.pipe.test(open.direction)))?
+        self.with(channel, |open| {
+            // Asked first: afterwards, the peer may post its end and end.
+            let ended = self.world.has_ended(open.peer);
+            match open.pipe.test(open.direction) {
+                Outcome::Waiting | Outcome::Closed if ended => {
+                    Err(TransportError::PeerEnded { rank: open.peer })
+                }
+                outcome => open.judge(outcome),
+            }
+        })?
     }
 
     unsafe fn close(&self, channel: Channel, _keep: Arc<dyn Any + Send + Sync>) {
@@ -177,6 +199,10 @@ unsafe impl Transport for InProcess {
         self.world.relax(self.rank, round)
     }
 
+    fn ended_ranks(&self) -> Vec<usize> {
+        self.world.ended()
+    }
+
     fn missing_ranks(&self) -> Vec<usize> {
         self.world.collective.missing(self.rank)
     }
@@ -187,12 +213,7 @@ unsafe impl Transport for InProcess {
         reduction: Reduction,
         idle: Idle<'_>,
     ) -> Result<(), TransportError> {
-        let content = self.world.collective.join(
-            self.rank,
-            |content| content.reduce(values, reduction),
-            || self.world.wake_all(),
-            idle,
-        )?;
+        let content = self.join(|content| content.reduce(values, reduction), idle)?;
         if let Some((one, other)) = content.lengths {
             return Err(TransportError::Lengths { one, other });
         }
@@ -202,16 +223,12 @@ unsafe impl Transport for InProcess {
 
     fn broadcast(&self, root: usize, bytes: &mut Vec<u8>, idle: Idle<'_>) -> Result<(), TransportError> {
         self.check(root)?;
-        let content = self.world.collective.join(
-            self.rank,
-            |content| {
-                if self.rank == root {
-                    content.bytes = std::mem::take(bytes);
-                }
-            },
-            || self.world.wake_all(),
-            idle,
-        )?;
+        let bring = |content: &mut Content| {
+            if self.rank == root {
+                content.bytes = std::mem::take(bytes);
+            }
+        };
+        let content = self.join(bring, idle)?;
         bytes.clone_from(&content.bytes);
         Ok(())
     }
@@ -222,12 +239,7 @@ unsafe impl Transport for InProcess {
         idle: Idle<'_>,
     ) -> Result<Vec<(usize, Vec<u8>)>, TransportError> {
         messages.iter().try_for_each(|(peer, _)| self.check(*peer))?;
-        let content = self.world.collective.join(
-            self.rank,
-            |content| content.send(self.rank, messages),
-            || self.world.wake_all(),
-            idle,
-        )?;
+        let content = self.join(|content| content.send(self.rank, messages), idle)?;
         Ok(content.receive(self.rank))
     }
 }

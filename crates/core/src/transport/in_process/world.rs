@@ -1,7 +1,7 @@
 //! The data that the ranks of one process share.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, OnceLock};
 use std::time::Duration;
 
@@ -29,6 +29,9 @@ pub(crate) struct World {
     wakeups: Vec<CachePadded<Wakeup>>,
     /// The first rank that failed, and why.
     failed: OnceLock<(usize, String)>,
+    /// The ranks whose transport was dropped.
+    ended: Vec<AtomicBool>,
+    ended_count: AtomicUsize,
     pipes: Mutex<HashMap<Address, Arc<Pipe>>>,
     windows: Mutex<HashMap<Address, Arc<Window>>>,
     pub(super) collective: Collective,
@@ -54,6 +57,8 @@ impl World {
         World {
             wakeups: (0..size).map(|_| CachePadded::default()).collect(),
             failed: OnceLock::new(),
+            ended: (0..size).map(|_| AtomicBool::new(false)).collect(),
+            ended_count: AtomicUsize::new(0),
             pipes: Mutex::default(),
             windows: Mutex::default(),
             collective: Collective::new(size),
@@ -75,6 +80,26 @@ impl World {
 
     pub(crate) fn failure(&self) -> Option<&(usize, String)> {
         self.failed.get()
+    }
+
+    /// Marks a rank as ended and wakes all ranks. It has sent all that it sends.
+    pub(super) fn end(&self, rank: usize) {
+        self.ended[rank].store(true, Ordering::SeqCst);
+        self.ended_count.fetch_add(1, Ordering::SeqCst);
+        self.wake_all();
+    }
+
+    /// Whether a rank has ended. If so, all that it sent can be received.
+    pub(super) fn has_ended(&self, rank: usize) -> bool {
+        self.ended[rank].load(Ordering::SeqCst)
+    }
+
+    /// The ranks that have ended, in ascending order.
+    pub(super) fn ended(&self) -> Vec<usize> {
+        if self.ended_count.load(Ordering::SeqCst) == 0 {
+            return Vec::new();
+        }
+        (0..self.size()).filter(|&rank| self.has_ended(rank)).collect()
     }
 
     pub(super) fn wake(&self, rank: usize) {
