@@ -2,7 +2,8 @@
 
 use haloport_core::device::{Device, Priority, Stream};
 use haloport_core::{
-    BindOptions, Communicator, DataPath, Field, Grid, Halo, Pattern, Progress, Schedule, Split, run_ranks,
+    BindOptions, Communicator, DataPath, ElementType, Field, FieldLayout, Grid, Halo, Pattern, Progress,
+    Schedule, Split, run_ranks,
 };
 use haloport_cuda::CudaDevice;
 
@@ -190,5 +191,42 @@ fn a_bound_exchange_makes_nothing_new() {
         })
         .unwrap();
         assert_eq!(recording.living(), "");
+    });
+}
+
+/// A plan at other addresses puts the same work into streams as at the same ones: it neither lays out tables nor waits.
+#[test]
+fn other_addresses_cost_no_other_calls() {
+    recorded("exchanges::other_addresses_cost_no_other_calls", |recording| {
+        let device = CudaDevice::new().unwrap();
+        run_ranks(1, |comm| {
+            let pattern = pattern(&comm)?;
+            let layouts = Field::<f64, CudaDevice>::builder(&pattern).layouts()?;
+            let field = FieldLayout::new(&device, ElementType::F64, layouts);
+            let mut plan = pattern.plan_layouts(&[field.clone(), field], BindOptions::default())?;
+            let fields = [(); 4].map(|()| Field::<f64, _>::new(&device, &pattern));
+            let fields = fields.into_iter().collect::<Result<Vec<_>, _>>()?;
+            let addresses = fields.iter().map(|field| field.pointer(0)).collect::<Result<Vec<_>, _>>()?;
+            let stream = device.create_stream(Priority::Normal)?;
+            let mut works = Vec::new();
+            for passed in [&addresses[..2], &addresses[..2], &addresses[2..], &addresses[1..3]] {
+                comm.barrier()?;
+                recording.take_calls();
+                // SAFETY: the fields have the layout of the plan, and nothing else uses them.
+                let begun = unsafe { plan.begin_at(passed, Schedule::On(&stream))? };
+                plan.end(begun, Schedule::On(&stream))?;
+                works.push(in_short(&recording.take_work(), &format!("{:#x}", stream.handle())));
+            }
+            assert!(works[0].iter().any(|call| call.starts_with("copy_words")), "{works:#?}");
+            for work in &works[1..] {
+                assert_eq!(work, &works[0]);
+            }
+            for call in works.concat() {
+                let slow = ["Alloc", "Free", "Synchronize", "cuMemcpy", "cuModule"];
+                assert!(!slow.iter().any(|slow| call.contains(slow)), "{call}");
+            }
+            Ok(())
+        })
+        .unwrap();
     });
 }
