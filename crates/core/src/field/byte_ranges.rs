@@ -69,13 +69,18 @@ fn ranges_of_cells(cells: &Cells, layout: &BlockLayout, element_bytes: usize) ->
     }
     let bytes = element_bytes as i64;
     let first = i64::try_from(layout.offset(region.lower(), 0)?).ok()?.checked_mul(bytes)?;
-    // From the fastest axis on: each axis repeats the ranges of the faster ones.
-    let order = layout.memory_order().map(usize::from);
-    let extents = layout.region_axes(&region, element_bytes);
+    // From the fastest axis on: each axis repeats the ranges of the faster ones. Blocks of cells are slower than the
+    // levels within a block.
+    let axes = layout.region_axes(&region, element_bytes);
+    let mut order: Vec<usize> = (0..axes.len()).collect();
+    order.sort_by_key(|&axis| match layout.blocks() {
+        Some(blocks) if axis == 0 => blocks.stride.unsigned_abs() * bytes.unsigned_abs(),
+        _ => axes[axis].1.unsigned_abs() as u64,
+    });
     let element = first..first.checked_add(bytes)?;
     let mut ranges = vec![element];
-    for axis in order.into_iter().rev() {
-        let (extent, stride) = (extents[axis].0 as i64, extents[axis].1 as i64);
+    for axis in order {
+        let (extent, stride) = (axes[axis].0 as i64, axes[axis].1 as i64);
         ranges = match &rows {
             Some((stride, rows)) if axis == 0 => repeated(&ranges, *stride, rows.iter().copied())?,
             // Repetitions that are close are one range in the end.
