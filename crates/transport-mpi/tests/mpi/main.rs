@@ -9,8 +9,9 @@
 //!
 //! - none: the conformance suite and the tests of MPI alone; `funneled` and `serialized`: the same, with MPI
 //!   initialised by the test, with that thread level
-//! - `cases N`: `N` random exchanges of boxes, and a third as many of unstructured domains and on cubed spheres,
-//!   against their oracles, some of large fields of which only parts are shared, and exchanges in flight at once
+//! - `cases N`: `N` random exchanges of boxes, and a third as many of unstructured domains, on cubed spheres and on
+//!   folded grids, against their oracles, some of large fields of which only parts are shared, and exchanges in flight
+//!   at once
 //! - `exported N`: `N` random exchanges of boxes and of unstructured domains on a device whose memory processes of a
 //!   node can map, and the lifetime of that memory
 //! - `sparse N`: `N` random sparse exchanges, and as many lines, against oracles
@@ -167,8 +168,8 @@ fn cases(comm: &Communicator, count: u64) -> Outcome {
     if comm.rank() == 0 {
         let near = (0..ranks).filter(|&peer| comm.is_near(peer)).count();
         println!(
-            "{ranks} ranks, {near} near rank 0: {count} random exchanges of boxes match the oracle, {fewer} of unstructured domains and \
-             {fewer} on cubed spheres"
+            "{ranks} ranks, {near} near rank 0: {count} random exchanges of boxes match the oracle, {fewer} of \
+             unstructured domains and {fewer} each on cubed spheres and folded grids"
         );
     }
     Ok(())
