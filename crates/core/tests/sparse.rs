@@ -380,3 +380,28 @@ fn many_ranks_send_few_messages() {
     assert_eq!(received.iter().sum::<usize>(), 2 * RANKS);
     assert!(received[0] > RANKS && received[7..].iter().all(|&count| count == 0));
 }
+
+/// Rank 1 gives up its second round while rank 0 waits in the first one for rank 2.
+#[test]
+fn a_rank_that_gives_up_a_round_does_not_fail_the_round_before() {
+    let slow = Duration::from_millis(50);
+    run_ranks(3, |comm| -> Result<(), Failure> {
+        let neighbours: &[usize] = if comm.rank() == 0 { &[1, 2] } else { &[0] };
+        let mut exchange = SparseExchange::between(&comm, neighbours, neighbours)?;
+        let first = exchange.begin()?;
+        if comm.rank() == 2 {
+            std::thread::sleep(slow);
+            first.send(0, [7])?;
+        }
+        let received = first.wait()?;
+        assert_eq!(received, if comm.rank() == 0 { vec![(2, vec![7])] } else { vec![] });
+        let second = exchange.begin()?;
+        if comm.rank() == 1 {
+            drop(second.reserve(0)?);
+        }
+        let failed = second.wait();
+        assert!(matches!(failed, Err(SparseError::GivenUp { rank: 1, .. })), "{failed:?}");
+        Ok(())
+    })
+    .unwrap();
+}
