@@ -125,8 +125,8 @@ pub use haloport_core::field::{
 #[doc(inline)]
 pub use haloport_core::exchange::{
     Begun, BindError, BindOptions, Binder, Choice, Completion, DEFAULT_STAGING_CHUNK, DataPath, Exchange,
-    ExchangeError, FieldLayout, FieldSet, Finish, HaloOrder, Pending, Plan, Schedule, Step, StepError,
-    Traffic,
+    ExchangeError, FieldLayout, FieldSet, Finish, HaloOrder, Pending, Plan, Schedule, SourceTarget, Step,
+    StepError, Traffic,
 };
 #[doc(inline)]
 pub use haloport_core::{Error, field_set};

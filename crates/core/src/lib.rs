@@ -77,7 +77,7 @@ pub use element::{Element, ElementType};
 pub use error::Error;
 pub use exchange::{
     Begun, BindError, BindOptions, Binder, DataPath, Exchange, ExchangeError, FieldLayout, FieldSet,
-    HaloOrder, Pending, Plan, Schedule, Step, StepError,
+    HaloOrder, Pending, Plan, Schedule, SourceTarget, Step, StepError,
 };
 pub use field::{
     AnyField, BlockLayout, BorrowedField, CellBlocks, ComponentPlace, Field, FieldBuilder, FieldError, Rows,

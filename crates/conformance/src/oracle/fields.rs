@@ -1,9 +1,11 @@
 //! Fields of a case, of any element type, which fill and verify themselves: in their own memory or in memory that is lent.
 
 use haloport_core::device::{Device, Pointer};
-use haloport_core::{AnyField, BlockLayout, BorrowedField, Element, FieldError, FieldLayout, FieldSet};
+use haloport_core::{
+    AnyField, BlockLayout, BorrowedField, Element, FieldError, FieldLayout, FieldSet, SourceTarget,
+};
 
-use super::truth::Described;
+use super::truth::{Described, Filled};
 use super::values::{UNTOUCHED, compare, for_each_cell, image, value};
 use crate::Failure;
 
@@ -39,39 +41,94 @@ pub(super) struct Borrowed<'m, T: Element, D> {
     pub(super) layouts: Vec<BlockLayout>,
 }
 
+/// A field whose cells are read and another one that they arrive in, and what the latter holds.
+pub(super) struct Paired<'m, D: Device> {
+    pub(super) described: Described<'m>,
+    pub(super) fields: SourceTarget<AnyField<D>, AnyField<D>>,
+}
+
 haloport_core::field_set!(impl['m, D: Device] for Owned<'m, D> { field });
+haloport_core::field_set!(impl['m, D: Device] for Paired<'m, D> { fields });
 haloport_core::field_set!(impl['m, T: Element, D: Device] for Borrowed<'m, T, D> { field });
 
 impl<D: Device> PlacedField for Owned<'_, D> {
     fn field_layout(&self, vector: &[usize]) -> Result<FieldLayout, FieldError> {
-        let domains = 0..self.field.domain_count();
-        let layouts = domains.map(|domain| self.field.layout(domain).cloned()).collect::<Result<_, _>>()?;
-        FieldLayout::new(self.field.device(), self.field.element(), layouts).with_vector(vector)
+        field_layout(&self.field)?.with_vector(vector)
     }
 
     fn addresses(&self) -> Result<Vec<Pointer>, FieldError> {
-        (0..self.field.domain_count()).map(|domain| self.field.pointer(domain)).collect()
+        addresses(&self.field)
+    }
+}
+
+impl<D: Device> PlacedField for Paired<'_, D> {
+    fn field_layout(&self, vector: &[usize]) -> Result<FieldLayout, FieldError> {
+        let SourceTarget { source, target } = &self.fields;
+        let source = field_layout(source)?.with_vector(vector)?;
+        Ok(field_layout(target)?.with_vector(vector)?.with_source(source))
+    }
+
+    fn addresses(&self) -> Result<Vec<Pointer>, FieldError> {
+        Ok([addresses(&self.fields.source)?, addresses(&self.fields.target)?].concat())
     }
 }
 
 impl<D: Device> CaseField for Owned<'_, D> {
     fn prepare(&mut self, round: u64) -> Result<(), Failure> {
-        for domain in 0..self.field.domain_count() {
-            let image = image(&self.described, round, domain, self.field.layout(domain)?, false);
-            self.field.copy_from_bytes(domain, &image)?;
-        }
-        Ok(())
+        prepare(&mut self.field, &self.described, round)
     }
 
     fn verify(&self, round: u64, after: bool) -> Result<(), Failure> {
-        for domain in 0..self.field.domain_count() {
-            let layout = self.field.layout(domain)?;
-            let expected = image(&self.described, round, domain, layout, after);
-            let found = self.field.to_bytes(domain)?;
-            compare(&self.described, &found, &expected, domain, layout)?;
-        }
-        Ok(())
+        verify(&self.field, &self.described, round, after)
     }
+}
+
+impl<D: Device> CaseField for Paired<'_, D> {
+    fn prepare(&mut self, round: u64) -> Result<(), Failure> {
+        prepare(&mut self.fields.source, &self.described, round)?;
+        let filled = Filled(self.described.oracle);
+        prepare(&mut self.fields.target, &Described { oracle: &filled, ..self.described }, round)
+    }
+
+    fn verify(&self, round: u64, after: bool) -> Result<(), Failure> {
+        verify(&self.fields.source, &self.described, round, false)
+            .map_err(|error| format!("of a source: {error}"))?;
+        let filled = Filled(self.described.oracle);
+        verify(&self.fields.target, &Described { oracle: &filled, ..self.described }, round, after)
+            .map_err(|error| format!("of a target: {error}").into())
+    }
+}
+
+fn field_layout<D: Device>(field: &AnyField<D>) -> Result<FieldLayout, FieldError> {
+    let domains = 0..field.domain_count();
+    let layouts = domains.map(|domain| field.layout(domain).cloned()).collect::<Result<_, _>>()?;
+    Ok(FieldLayout::new(field.device(), field.element(), layouts))
+}
+
+fn addresses<D: Device>(field: &AnyField<D>) -> Result<Vec<Pointer>, FieldError> {
+    (0..field.domain_count()).map(|domain| field.pointer(domain)).collect()
+}
+
+fn prepare<D: Device>(field: &mut AnyField<D>, described: &Described<'_>, round: u64) -> Result<(), Failure> {
+    for domain in 0..field.domain_count() {
+        let image = image(described, round, domain, field.layout(domain)?, false);
+        field.copy_from_bytes(domain, &image)?;
+    }
+    Ok(())
+}
+
+fn verify<D: Device>(
+    field: &AnyField<D>,
+    described: &Described<'_>,
+    round: u64,
+    after: bool,
+) -> Result<(), Failure> {
+    for domain in 0..field.domain_count() {
+        let layout = field.layout(domain)?;
+        let expected = image(described, round, domain, layout, after);
+        compare(described, &field.to_bytes(domain)?, &expected, domain, layout)?;
+    }
+    Ok(())
 }
 
 impl<T: Element, D: Device> CaseField for Borrowed<'_, T, D> {

@@ -1,12 +1,12 @@
 //! Makes the fields of a case: owned, borrowed, or in memory named by its address.
 
 use haloport_core::device::{Buffer, Device, MemoryKind};
-use haloport_core::{AnyField, BlockLayout, BorrowedField, Element, ElementType, Pattern};
+use haloport_core::{AnyField, BlockLayout, BorrowedField, Element, ElementType, Pattern, SourceTarget};
 use rand::RngExt;
 use rand::rngs::StdRng;
 
 use super::element_types::for_type;
-use super::fields::{Borrowed, CaseField, Owned};
+use super::fields::{Borrowed, CaseField, Owned, Paired, PlacedField};
 use super::truth::{Described, Oracle};
 use super::values::UNTOUCHED;
 use crate::Failure;
@@ -109,6 +109,23 @@ pub(super) fn make_owned<'m, D: Device>(
     let memory = memory_of(device, maker);
     let described = Described { oracle, number, element: maker.element() };
     Ok(Owned { described, field: maker.build(device, pattern, memory)? })
+}
+
+/// Makes a field that owns its memory and, in some cases, another one from which its cells are read.
+pub(super) fn make_placed<'m, D: Device>(
+    device: &D,
+    pattern: &Pattern,
+    oracle: &'m dyn Oracle,
+    maker: &impl FieldMaker,
+    number: usize,
+    paired: bool,
+) -> Result<Box<dyn PlacedField + 'm>, Failure> {
+    let Owned { described, field } = make_owned(device, pattern, oracle, maker, number)?;
+    if !paired {
+        return Ok(Box::new(Owned { described, field }));
+    }
+    let target = make_owned(device, pattern, oracle, maker, number)?.field;
+    Ok(Box::new(Paired { described, fields: SourceTarget { source: field, target } }))
 }
 
 /// Makes a field in memory that was allocated on the device beforehand, by address.

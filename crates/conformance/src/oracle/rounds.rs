@@ -6,8 +6,8 @@ use rand::rngs::StdRng;
 use rand::seq::SliceRandom;
 use rand::{RngExt, SeedableRng};
 
-use super::fields::{CaseField, CaseFields, PlacedField, PlacedFields};
-use super::make::{FieldMaker, Memory, make_field, make_owned};
+use super::fields::{CaseField, CaseFields, PlacedFields};
+use super::make::{FieldMaker, Memory, make_field, make_owned, make_placed};
 use super::options::CaseOptions;
 use super::truth::Oracle;
 use crate::{Failure, ensure};
@@ -65,15 +65,23 @@ impl<F: FieldMaker> Rounds<F> {
     ) -> Result<(), Failure> {
         let make = || -> Result<PlacedFields<'_>, Failure> {
             let fields = self.fields.iter().enumerate();
-            let made = fields.map(|(number, field)| -> Result<Box<dyn PlacedField + '_>, Failure> {
-                Ok(match number % 2 {
-                    0 => Box::new(make_owned(device, pattern, oracle, field, number)?),
-                    _ => Box::new(make_owned(other, pattern, oracle, field, number)?),
-                })
+            let made = fields.map(|(number, field)| {
+                let paired = (self.number + number as u64) % 4 == 0;
+                match number % 2 {
+                    0 => make_placed(device, pattern, oracle, field, number, paired),
+                    _ => make_placed(other, pattern, oracle, field, number, paired),
+                }
             });
             made.collect()
         };
-        let sets = [make()?, make()?, make()?];
+        let mut sets = [make()?, make()?, make()?];
+        let options = self.options.options();
+        // Fields that are passed as such, before addresses are.
+        let mut plan = pattern.plan_with(&mut sets[0], options)?;
+        sets[1].iter_mut().try_for_each(|field| field.prepare(7))?;
+        plan.run(&mut sets[1], Schedule::Blocking)?;
+        sets[1].iter().try_for_each(|field| field.verify(7, true))?;
+        drop(plan);
         let layouts = self.fields.iter().zip(&sets[0]);
         let layouts = layouts.map(|(maker, field)| field.field_layout(maker.vector()));
         let layouts = layouts.collect::<Result<Vec<_>, _>>()?;

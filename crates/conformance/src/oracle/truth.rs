@@ -24,6 +24,24 @@ pub(crate) trait Oracle {
     fn seed(&self, field: usize, round: u64) -> u64;
 }
 
+/// Knows what the target of a [`SourceTarget`](haloport_core::SourceTarget) holds: only the cells that an exchange fills.
+pub(super) struct Filled<'m>(pub(super) &'m dyn Oracle);
+
+impl Oracle for Filled<'_> {
+    fn name(&self, domain: usize, layout: &BlockLayout, cell: &[i64], after: bool) -> Option<Name> {
+        let name = |after| self.0.name(domain, layout, cell, after);
+        name(after).filter(|after| Some(*after) != name(false))
+    }
+
+    fn component(&self, field: usize, cell: &[i64], component: usize) -> (usize, bool) {
+        self.0.component(field, cell, component)
+    }
+
+    fn seed(&self, field: usize, round: u64) -> u64 {
+        self.0.seed(field, round)
+    }
+}
+
 /// A field of a case, with the oracle that knows its content.
 #[derive(Clone, Copy)]
 pub(crate) struct Described<'m> {

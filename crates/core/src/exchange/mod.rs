@@ -60,7 +60,7 @@ mod step;
 use std::fmt;
 use std::sync::Arc;
 
-pub use bind::{Binder, FieldLayout, FieldSet};
+pub use bind::{Binder, FieldLayout, FieldSet, OneField, SourceTarget};
 pub use options::{
     BindError, BindOptions, Choice, Completion, DEFAULT_STAGING_CHUNK, DataPath, ExchangeError, HaloOrder,
     Schedule, StepError, Traffic,

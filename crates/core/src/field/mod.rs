@@ -39,5 +39,5 @@ pub(crate) use byte_ranges::ranges_of;
 pub(crate) use layout::copy_axes;
 pub(crate) use packing_cost::{LINE_BYTES, Load};
 pub(crate) use storage::{LastWrite, Storage};
-pub(crate) use untyped::{BoundField, FieldRef};
+pub(crate) use untyped::{BoundField, End, FieldRef, SourceField};
 pub(crate) use vector::VectorAxes;

@@ -33,12 +33,49 @@ pub(crate) struct BoundField {
     pub(crate) anchor: Option<u32>,
     /// For each domain the address of the first element, and the layout.
     pub(crate) blocks: Vec<(Pointer, BlockLayout)>,
+    /// Set if cells are read from another field.
+    pub(crate) source: Option<SourceField>,
+}
+
+/// The field from which cells are read that arrive in another one.
+#[derive(Debug, Clone)]
+pub(crate) struct SourceField {
+    /// As in [`BoundField`].
+    pub(crate) anchor: Option<u32>,
+    /// As in [`BoundField`].
+    pub(crate) blocks: Vec<(Pointer, BlockLayout)>,
+    /// The memory of the two fields, if they own it.
+    pub(crate) storages: Vec<Arc<Storage>>,
+    /// Why the two fields do not belong together, in words.
+    pub(crate) misfit: Option<String>,
+}
+
+/// Where cells of a field are used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum End {
+    /// Where they are read.
+    Source,
+    /// Where they are written.
+    Target,
 }
 
 impl BoundField {
-    /// The axes from the slowest to the fastest in memory, in its largest block.
+    /// The blocks at one end, and their anchor.
+    pub(crate) fn at(&self, end: End) -> (&[(Pointer, BlockLayout)], Option<u32>) {
+        match (&self.source, end) {
+            (Some(source), End::Source) => (&source.blocks, source.anchor),
+            _ => (&self.blocks, self.anchor),
+        }
+    }
+
+    /// The memory of the fields that own theirs.
+    pub(crate) fn storages(&self) -> impl Iterator<Item = &Arc<Storage>> {
+        self.storage.iter().chain(self.source.iter().flat_map(|source| &source.storages))
+    }
+
+    /// The axes from the slowest to the fastest in memory, in the largest block that is read.
     pub(crate) fn memory_order(&self) -> [u8; MAX_COPY_AXES] {
-        let largest = self.blocks.iter().max_by_key(|(_, layout)| layout.allocated().cells());
+        let largest = self.at(End::Source).0.iter().max_by_key(|(_, layout)| layout.allocated().cells());
         largest.map_or(std::array::from_fn(|axis| axis as u8), |(_, layout)| layout.memory_order())
     }
 }
@@ -48,6 +85,37 @@ impl FieldRef<'_> {
     pub(crate) fn bound(&self) -> BoundField {
         let FieldRef { element, alignment, .. } = *self;
         let (storage, blocks) = (self.storage.cloned(), self.blocks.to_vec());
-        BoundField { element, alignment, vector: self.vector.clone(), storage, anchor: None, blocks }
+        BoundField {
+            element,
+            alignment,
+            vector: self.vector.clone(),
+            storage,
+            anchor: None,
+            blocks,
+            source: None,
+        }
+    }
+
+    /// The field, with cells that are read from `source`, as an exchange stores it. Its memory is packed and unpacked by
+    /// `start` and `finish` alone.
+    pub(crate) fn bound_from(&self, source: FieldRef<'_>, misfit: Option<String>) -> BoundField {
+        let storages = [source.storage, self.storage].into_iter().flatten().cloned().collect();
+        let source = SourceField { anchor: None, blocks: source.blocks.to_vec(), storages, misfit };
+        BoundField { storage: None, source: Some(source), ..self.bound() }
+    }
+
+    /// Why the cells of `source` cannot arrive in this field, in words.
+    pub(crate) fn misfit_of(&self, source: &FieldRef<'_>, same_device: bool) -> Option<String> {
+        if !same_device {
+            return Some("is on another device than its source, expected the same".into());
+        }
+        if self.element != source.element {
+            return Some(format!(
+                "holds {} and its source {}, expected the same",
+                self.element, source.element
+            ));
+        }
+        (self.vector != source.vector)
+            .then(|| format!("has{} and its source{}, expected the same", self.vector, source.vector))
     }
 }

@@ -92,7 +92,7 @@ impl PartFields {
 
     /// The memory of the fields that own theirs.
     pub(crate) fn storages(&self) -> impl Iterator<Item = Arc<Storage>> {
-        self.fields.iter().filter_map(|(_, field)| field.storage.clone())
+        self.fields.iter().flat_map(|(_, field)| field.storages().cloned())
     }
 
     /// Whether an exchange can go on to the next axis whenever it is polled, so that halos may be filled axis by axis.

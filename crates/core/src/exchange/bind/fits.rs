@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::domain::MAX_AXES;
 use crate::element::ElementType;
-use crate::field::{BlockLayout, BoundField, VectorAxes};
+use crate::field::{BlockLayout, BoundField, End, VectorAxes};
 use crate::pattern::Pattern;
 
 /// The properties of a field that must be the same on all ranks and that a rank without blocks knows, too.
@@ -52,9 +52,25 @@ pub(crate) fn shape(pattern: &Pattern, layout: &BlockLayout) -> FieldShape {
 /// Checks that a field has a block for each domain that holds the domain's own cells and its halo. Describes the first
 /// misfit in words.
 pub(crate) fn misfit(pattern: &Pattern, number: usize, field: &BoundField) -> Option<String> {
+    let Some(source) = &field.source else { return misfit_at(pattern, number, field, End::Target) };
+    if let Some(misfit) = &source.misfit {
+        return Some(format!("field {number} {misfit}"));
+    }
+    for ((_, from), (_, to)) in source.blocks.iter().zip(&field.blocks) {
+        if let Some(difference) = difference(&shape(pattern, to), &shape(pattern, from)) {
+            return Some(format!("field {number} has {difference} in its source, field {}", number - 1));
+        }
+    }
+    misfit_at(pattern, number - 1, field, End::Source)
+        .or_else(|| misfit_at(pattern, number, field, End::Target))
+}
+
+/// As [`misfit`], at one end. Only targets need memory for the halo.
+fn misfit_at(pattern: &Pattern, number: usize, field: &BoundField, end: End) -> Option<String> {
     let domains = pattern.domain_count();
-    if field.blocks.len() != domains {
-        let found = field.blocks.len();
+    let (blocks, _) = field.at(end);
+    if blocks.len() != domains {
+        let found = blocks.len();
         return Some(format!(
             "field {number} has {found} blocks, expected one for each of the {domains} domains"
         ));
@@ -62,7 +78,7 @@ pub(crate) fn misfit(pattern: &Pattern, number: usize, field: &BoundField) -> Op
     if let Some(misfit) = pattern.grid().and_then(|grid| field.vector.misfit(grid)) {
         return Some(format!("field {number} has {misfit}"));
     }
-    field.blocks.iter().enumerate().find_map(|(domain, (pointer, layout))| {
+    blocks.iter().enumerate().find_map(|(domain, (pointer, layout))| {
         let owned = layout.owned();
         if let Some(expected) = pattern.boxes().get(domain).filter(|expected| !expected.is_empty())
             && (owned.axes() < expected.axes()
@@ -85,7 +101,7 @@ pub(crate) fn misfit(pattern: &Pattern, number: usize, field: &BoundField) -> Op
                 blocks.cells
             ));
         }
-        if let Some((_, first)) = field.blocks.first()
+        if let Some((_, first)) = blocks.first()
             && let Some(difference) = difference(&shape(pattern, layout), &shape(pattern, first))
         {
             return Some(format!("field {number}, domain {domain}: it has {difference} in domain 0"));
@@ -95,6 +111,9 @@ pub(crate) fn misfit(pattern: &Pattern, number: usize, field: &BoundField) -> Op
             return Some(format!(
                 "field {number} is not aligned in memory, expected the alignment of its elements, {alignment} bytes"
             ));
+        }
+        if end == End::Source {
+            return None;
         }
         let targets = pattern.receives().values().flatten().filter(|piece| piece.target_domain == domain);
         let allocated = layout.allocated();

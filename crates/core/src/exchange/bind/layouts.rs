@@ -7,7 +7,7 @@ use super::fields::{PartDevice, PartFields};
 use super::passed::{ExpectedField, PassedFields};
 use crate::device::{Device, DeviceId, Pointer};
 use crate::element::ElementType;
-use crate::field::{BlockLayout, BoundField, FieldError, FieldRef, VectorAxes};
+use crate::field::{BlockLayout, BoundField, FieldError, FieldRef, SourceField, VectorAxes};
 
 /// The device, the element type and the layouts of a field, without its memory: what
 /// [`Pattern::plan_layouts`](crate::Pattern::plan_layouts) needs to know of it.
@@ -17,6 +17,7 @@ pub struct FieldLayout {
     element: ElementType,
     vector: VectorAxes,
     blocks: Vec<BlockLayout>,
+    source: Option<Box<FieldLayout>>,
 }
 
 impl FieldLayout {
@@ -24,7 +25,8 @@ impl FieldLayout {
     /// [`FieldBuilder::layouts`](crate::FieldBuilder::layouts) returns those of a new field,
     /// [`BlockLayout::of_array`] that of an array.
     pub fn new<D: Device>(device: &D, element: ElementType, blocks: Vec<BlockLayout>) -> FieldLayout {
-        FieldLayout { device: Arc::new(device.clone()), element, vector: VectorAxes::default(), blocks }
+        let (device, vector) = (Arc::new(device.clone()), VectorAxes::default());
+        FieldLayout { device, element, vector, blocks, source: None }
     }
 
     /// Declares vector components, as [`Field::with_vector`](crate::Field::with_vector) does.
@@ -34,6 +36,15 @@ impl FieldLayout {
     pub fn with_vector(mut self, axes: impl AsRef<[usize]>) -> Result<FieldLayout, FieldError> {
         self.vector = VectorAxes::new(axes.as_ref(), self.element, self.blocks.iter())?;
         Ok(self)
+    }
+
+    /// Lets cells be read from another field, which has this layout; they arrive in the halo of this one. Both have the
+    /// same device and element type. At each start of a plan, the source is passed before its target: as
+    /// [`SourceTarget`](crate::SourceTarget), or as addresses.
+    #[must_use]
+    pub fn with_source(mut self, source: FieldLayout) -> FieldLayout {
+        self.source = Some(Box::new(source));
+        self
     }
 
     /// The device.
@@ -65,17 +76,35 @@ impl LayoutSet {
     pub(crate) fn of(fields: &[FieldLayout]) -> LayoutSet {
         let mut set = LayoutSet::default();
         for field in fields {
-            let FieldLayout { device, element, vector, blocks } = field.clone();
-            set.push(device, element, element.alignment(), vector, blocks);
+            let source = field.source.as_ref().map(|source| (source, set.expect(source.expected())));
+            let mut bound = set.expect(field.expected());
+            if let Some((source, from)) = source {
+                let misfit = field.untyped().misfit_of(&source.untyped(), field.device() == source.device());
+                bound = joined(from, bound, misfit);
+            }
+            PartFields::add(&mut set.parts, Arc::clone(&field.device), set.expected.len() - 1, bound);
         }
         set
     }
 
     /// Adds the layout of a field.
     pub(crate) fn add<D: Device>(&mut self, device: &D, field: &FieldRef<'_>) {
-        let blocks = field.blocks.iter().map(|(_, layout)| layout.clone()).collect();
-        let device: Arc<dyn PartDevice> = Arc::new(device.clone());
-        self.push(device, field.element, field.alignment, field.vector.clone(), blocks);
+        let bound = self.expect(expected(device.id(), field));
+        PartFields::add(&mut self.parts, Arc::new(device.clone()), self.expected.len() - 1, bound);
+    }
+
+    /// Adds the layouts of a field and of the field from which its cells are read.
+    pub(crate) fn add_pair<D: Device>(
+        &mut self,
+        device: &D,
+        source: (DeviceId, &FieldRef<'_>),
+        target: &FieldRef<'_>,
+    ) {
+        let misfit = target.misfit_of(source.1, device.id() == source.0);
+        let from = self.expect(expected(source.0, source.1));
+        let to = self.expect(expected(device.id(), target));
+        let number = self.expected.len() - 1;
+        PartFields::add(&mut self.parts, Arc::new(device.clone()), number, joined(from, to, misfit));
     }
 
     /// What fields must be like when the plan is started.
@@ -83,21 +112,56 @@ impl LayoutSet {
         (self.parts, PassedFields::new(self.expected))
     }
 
-    fn push(
-        &mut self,
-        device: Arc<dyn PartDevice>,
-        element: ElementType,
-        alignment: usize,
-        vector: VectorAxes,
-        layouts: Vec<BlockLayout>,
-    ) {
-        let (number, anchor) = (self.expected.len(), Some(self.blocks));
-        self.blocks += layouts.len() as u32;
-        let id = device.info().id;
-        // Addresses count from the begin of each block.
+    /// Expects a field at each start, and returns it with blocks of its own, whose addresses count from their begins.
+    fn expect(&mut self, field: ExpectedField) -> BoundField {
+        let ExpectedField { element, alignment, vector, layouts, .. } = &field;
         let blocks = layouts.iter().map(|layout| (Pointer::new(ptr::null_mut()), layout.clone())).collect();
-        let bound = BoundField { element, alignment, vector: vector.clone(), storage: None, anchor, blocks };
-        PartFields::add(&mut self.parts, device, number, bound);
-        self.expected.push(ExpectedField { device: id, element, alignment, vector, layouts });
+        let bound = BoundField {
+            element: *element,
+            alignment: *alignment,
+            vector: vector.clone(),
+            storage: None,
+            anchor: Some(self.blocks),
+            blocks,
+            source: None,
+        };
+        self.blocks += layouts.len() as u32;
+        self.expected.push(field);
+        bound
     }
+}
+
+impl FieldLayout {
+    /// The field, without blocks.
+    fn untyped(&self) -> FieldRef<'_> {
+        let (element, vector) = (self.element, &self.vector);
+        FieldRef { element, alignment: element.alignment(), vector, storage: None, blocks: &[] }
+    }
+
+    fn expected(&self) -> ExpectedField {
+        ExpectedField {
+            device: self.device(),
+            element: self.element,
+            alignment: self.element.alignment(),
+            vector: self.vector.clone(),
+            layouts: self.blocks.clone(),
+        }
+    }
+}
+
+fn expected(device: DeviceId, field: &FieldRef<'_>) -> ExpectedField {
+    ExpectedField {
+        device,
+        element: field.element,
+        alignment: field.alignment,
+        vector: field.vector.clone(),
+        layouts: field.blocks.iter().map(|(_, layout)| layout.clone()).collect(),
+    }
+}
+
+/// `target`, with cells that are read from `source`.
+fn joined(source: BoundField, target: BoundField, misfit: Option<String>) -> BoundField {
+    let BoundField { anchor, blocks, .. } = source;
+    let source = SourceField { anchor, blocks, storages: Vec::new(), misfit };
+    BoundField { source: Some(source), ..target }
 }

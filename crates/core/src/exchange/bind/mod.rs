@@ -1,7 +1,7 @@
 //! Binding a pattern to fields, which is done once.
 //!
 //! In this order:
-//! - `set` collects the fields by device, as `fields`; for a plan, `layouts` has what it needs to know of fields, and
+//! - `set` collects the fields by device, as `fields` (`source_target`: two of them, one to read, one to write); for a plan, `layouts` has what it needs to know of fields, and
 //!   `passed` the fields with which it is started;
 //! - `agree`: the ranks agree that they bind the same fields (`fits`), and on the order in which halos are filled
 //!   (`cost`);
@@ -26,10 +26,12 @@ mod offer;
 mod own_cells;
 mod passed;
 mod set;
+mod source_target;
 mod windows;
 
 pub use layouts::FieldLayout;
 pub use set::{Binder, FieldSet};
+pub use source_target::{OneField, SourceTarget};
 
 pub(super) use agree::{bind_fields, bind_layouts};
 pub(super) use layouts::LayoutSet;

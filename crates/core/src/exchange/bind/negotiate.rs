@@ -18,7 +18,7 @@ use crate::exchange::layout::messages::{PieceCells, in_place, packed_bytes, sour
 use crate::exchange::layout::segment::Segment;
 use crate::exchange::layout::side::Side;
 use crate::exchange::options::{DataPath, Way};
-use crate::field::{BoundField, Load};
+use crate::field::{BoundField, End, Load};
 use crate::pattern::Pattern;
 use crate::transport::{Reduction, TransportError, Window};
 
@@ -145,7 +145,7 @@ impl PartFields {
             published: published && field.storage.is_some(),
             handle: if near && direct { self.field_handle(field, pieces) } else { None },
             in_place: can_send_in_place(field),
-            load: Load::of(pieces, field.blocks.iter().map(|(_, it)| it), field.element),
+            load: Load::of(pieces, field.at(End::Source).0.iter().map(|(_, it)| it), field.element),
         });
         let packs = near && self.device.info().runs_on_host();
         let offer = Offer { packs, is_staged: self.is_staged(pattern), fields: fields.collect() };
@@ -233,8 +233,8 @@ impl PartFields {
             let mut targets = targets(pattern, peer);
             let one_end_in_place = offered.in_place
                 || reached && targets.clone().all(|piece| in_place(field, piece, &offered.order).is_some());
-            let large = targets.all(|PieceCells { domain, cells, .. }| {
-                let elements = Side::of_field(field, domain, cells).elements();
+            let large = targets.all(|PieceCells { domain, cells, end, .. }| {
+                let elements = Side::of_field(field, end, domain, cells).elements();
                 elements * field.element.bytes() >= MIN_PIECE_BYTES
             });
             if one_end_in_place && (single || large) {

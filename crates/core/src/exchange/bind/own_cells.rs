@@ -2,7 +2,7 @@
 
 use crate::device::{CopyItem, DeviceError};
 use crate::exchange::layout::side::{Side, fill};
-use crate::field::BoundField;
+use crate::field::{BoundField, End};
 use crate::pattern::Pattern;
 
 /// Returns the copies of the cells that a rank sends to itself.
@@ -14,8 +14,9 @@ pub(crate) fn own_cell_copies(
     let mut items = Vec::new();
     for (_, field) in fields {
         for piece in pieces {
-            let source = Side::of_field(field, piece.source_domain, &piece.source).turned(&piece.orientation);
-            let target = Side::of_field(field, piece.target_domain, &piece.target);
+            let source = Side::of_field(field, End::Source, piece.source_domain, &piece.source)
+                .turned(&piece.orientation);
+            let target = Side::of_field(field, End::Target, piece.target_domain, &piece.target);
             fill(&mut items, &source, &target, field, &piece.orientation)?;
         }
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::fields::PartFields;
 use super::layouts::LayoutSet;
 use super::passed::PassedFields;
-use crate::device::Device;
+use crate::device::{Device, DeviceId};
 use crate::element::Element;
 use crate::exchange::options::ExchangeError;
 use crate::field::{AnyField, BorrowedField, Field, FieldRef};
@@ -85,7 +85,7 @@ impl Binder {
     pub(crate) fn add<D: Device>(&mut self, device: &D, identity: usize, field: FieldRef<'_>) {
         match &mut self.mode {
             Mode::Compare { identities, count } => {
-                *count = count.filter(|&count| identities.get(count) == Some(&identity)).map(|n| n + 1);
+                *count = next_if_same(identities, *count, identity);
             }
             Mode::Pass(passed) => passed.take(device.id(), identity, &field),
             Mode::Collect { parts, identities } => {
@@ -95,6 +95,38 @@ impl Binder {
             Mode::CollectLayouts(layouts) => layouts.add(device, &field),
         }
     }
+
+    /// Adds two fields: cells are read from `source`, which is on a device of its own, and arrive in `target`.
+    pub(crate) fn add_pair<D: Device>(
+        &mut self,
+        device: &D,
+        (from_device, from_identity, from): (DeviceId, usize, FieldRef<'_>),
+        (identity, to): (usize, FieldRef<'_>),
+    ) {
+        let same_device = device.id() == from_device;
+        match &mut self.mode {
+            Mode::Collect { parts, identities } => {
+                identities.extend([from_identity, identity]);
+                let bound = to.bound_from(from, to.misfit_of(&from, same_device));
+                PartFields::add(parts, Arc::new(device.clone()), identities.len() - 1, bound);
+            }
+            Mode::CollectLayouts(layouts) => layouts.add_pair(device, (from_device, &from), &to),
+            Mode::Compare { identities, count } => {
+                for identity in [from_identity, identity] {
+                    *count = next_if_same(identities, *count, identity);
+                }
+            }
+            Mode::Pass(passed) => {
+                passed.take(from_device, from_identity, &from);
+                passed.take(device.id(), identity, &to);
+            }
+        }
+    }
+}
+
+/// The number of equal identities with the next one; `None` after a different one.
+fn next_if_same(identities: &[usize], count: Option<usize>, identity: usize) -> Option<usize> {
+    count.filter(|&count| identities.get(count) == Some(&identity)).map(|count| count + 1)
 }
 
 impl PassedFields {

@@ -11,7 +11,7 @@ use crate::exchange::options::Way;
 use crate::exchange::run::copy_list::{CopyList, Purpose, bytes};
 use crate::exchange::run::trace::PartTrace;
 use crate::exchange::run::windows::{BorrowedWindow, LentWindow, Windows};
-use crate::field::BoundField;
+use crate::field::{BoundField, End};
 use crate::pattern::{Pattern, Piece};
 use crate::trace::Row;
 use crate::transport::{Direction, Window};
@@ -145,7 +145,7 @@ fn direct_copies(
                     "none that holds it",
                 ));
             };
-            let target = Side::of_field(field, piece.target_domain, &piece.target);
+            let target = Side::of_field(field, End::Target, piece.target_domain, &piece.target);
             fill(&mut items, &source.turned(&piece.orientation), &target, field, &piece.orientation)?;
         }
     }
@@ -156,7 +156,8 @@ fn direct_copies(
 fn direct_bytes(fields: &[(usize, BoundField)], ways: &[Way], pieces: &[Piece]) -> usize {
     let direct = fields.iter().zip(ways).filter(|(_, way)| **way == Way::Direct);
     let bytes = direct.flat_map(|((_, field), _)| {
-        let of_piece = |piece: &Piece| Side::of_field(field, piece.source_domain, &piece.source).elements();
+        let of_piece =
+            |piece: &Piece| Side::of_field(field, End::Source, piece.source_domain, &piece.source).elements();
         pieces.iter().map(move |piece| of_piece(piece) * field.element.bytes())
     });
     bytes.sum()

@@ -18,7 +18,7 @@ use super::side::{Side, fill, join};
 use crate::device::{CopyItem, DeviceError, MAX_COPY_AXES, Pointer};
 use crate::domain::Orientation;
 use crate::exchange::options::Way;
-use crate::field::BoundField;
+use crate::field::{BoundField, End};
 use crate::pattern::{Cells, Pattern};
 use crate::transport::Direction;
 
@@ -80,6 +80,7 @@ pub(crate) struct PieceCells<'p> {
     pub(crate) cells: &'p Cells,
     /// Relates the axes of the cells to those of the sender.
     pub(crate) orientation: Orientation,
+    pub(crate) end: End,
 }
 
 /// Lists the cells of every piece of every field for which `order_of` returns an order of axes.
@@ -91,8 +92,8 @@ pub(crate) fn cells_of<'p>(
     let mut all = Vec::new();
     for (position, (_, field)) in fields.iter().enumerate() {
         let Some(order) = order_of(position) else { continue };
-        all.extend(pieces.clone().map(|PieceCells { domain, cells, orientation }| {
-            let cells = Side::of_field(field, domain, cells);
+        all.extend(pieces.clone().map(|PieceCells { domain, cells, orientation, end }| {
+            let cells = Side::of_field(field, end, domain, cells);
             PackedCells { field: position, cells, at: 0, order, orientation }
         }));
     }
@@ -121,6 +122,7 @@ pub(crate) fn sources(pattern: &Pattern, peer: usize) -> impl Iterator<Item = Pi
         domain: piece.source_domain,
         cells: &piece.source,
         orientation: Orientation::default(),
+        end: End::Source,
     })
 }
 
@@ -131,6 +133,7 @@ pub(crate) fn targets(pattern: &Pattern, peer: usize) -> impl Iterator<Item = Pi
         domain: piece.target_domain,
         cells: &piece.target,
         orientation: piece.orientation,
+        end: End::Target,
     })
 }
 
@@ -138,11 +141,11 @@ pub(crate) fn targets(pattern: &Pattern, peer: usize) -> impl Iterator<Item = Pi
 /// them there. It may not use borrowed memory, which the exchange cannot keep alive.
 pub(crate) fn in_place(
     field: &BoundField,
-    PieceCells { domain, cells, orientation }: PieceCells<'_>,
+    PieceCells { domain, cells, orientation, end }: PieceCells<'_>,
     order: &[u8; MAX_COPY_AXES],
 ) -> Option<Pointer> {
     let turned = !field.vector.is_empty() && orientation.is_turned();
-    let cells = Side::of_field(field, domain, cells);
+    let cells = Side::of_field(field, end, domain, cells);
     cells
         .packed_in_place(order, field.element.bytes(), &orientation)
         .filter(|_| field.storage.is_some() && !turned)
@@ -192,8 +195,8 @@ impl MessageSet {
             let Some(order) = order_of(position) else { continue };
             for piece in pieces.clone() {
                 let address = in_place(field, piece, &order).filter(|_| reached);
-                let PieceCells { domain, cells, orientation } = piece;
-                let cells = Side::of_field(field, domain, cells);
+                let PieceCells { domain, cells, orientation, end } = piece;
+                let cells = Side::of_field(field, end, domain, cells);
                 let (bytes, first) = (cells.elements() * field.element.bytes(), self.items.len());
                 if bytes == 0 {
                     continue;

@@ -9,7 +9,7 @@ use crate::device::{
     SignChange,
 };
 use crate::domain::{MAX_AXES, Orientation};
-use crate::field::{BlockLayout, BoundField, copy_axes};
+use crate::field::{BlockLayout, BoundField, End, copy_axes};
 use crate::pattern::Cells;
 
 /// Cells in a field or in a message, with their addresses.
@@ -26,12 +26,13 @@ pub(crate) struct Side {
 }
 
 impl Side {
-    /// The `cells` of a domain in a field that fits the pattern, and so holds them.
-    pub(crate) fn of_field(field: &BoundField, domain: usize, cells: &Cells) -> Side {
-        let (pointer, layout) = &field.blocks[domain];
+    /// The `cells` of a domain in a field that fits the pattern, and so holds them, at one end of their way.
+    pub(crate) fn of_field(field: &BoundField, end: End, domain: usize, cells: &Cells) -> Side {
+        let (blocks, anchor) = field.at(end);
+        let (pointer, layout) = &blocks[domain];
         let nothing = Side { pointer: *pointer, axes: [(0, 0); MAX_COPY_AXES], rows: None, block: None };
         let side = Side::new(*pointer, layout, cells, field.element.bytes()).unwrap_or(nothing);
-        Side { block: field.anchor.map(|first| first + domain as u32), ..side }
+        Side { block: anchor.map(|first| first + domain as u32), ..side }
     }
 
     /// The `cells` in the block at `pointer`; `None` if it does not hold them.

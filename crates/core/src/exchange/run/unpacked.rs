@@ -20,7 +20,7 @@ impl<D: Device> Unpacked<D> {
         let events = [device.create_event(false)?, device.create_event(false)?];
         let unpacked = Arc::new(Unpacked { device: device.clone(), events });
         if device.info().asynchronous {
-            for storage in fields.iter().filter_map(|(_, field)| field.storage.as_ref()) {
+            for storage in fields.iter().flat_map(|(_, field)| field.storages()) {
                 storage.written_by(&unpacked);
             }
         }
