@@ -55,7 +55,7 @@ def build(groups, haloport=None):
     if haloport:
         built.libraries["haloport"] = str(haloport.resolve())
     else:
-        _haloport(built, compiler)
+        _haloport(built)
     for name in ENVIRONMENTS:
         if name in groups:
             _environment(built, name, compiler)
@@ -89,13 +89,9 @@ def _petsc(built, compiler):
         built.missing["PETSc"] = failure
 
 
-def _haloport(built, compiler):
-    environment = {**os.environ, "MPICC": compiler}
+def _haloport(built):
     done = subprocess.run(
-        ["cargo", "build", "--release", "--quiet", "-p", "haloport-peers"],
-        cwd=ROOT,
-        env=environment,
-        check=False,
+        ["cargo", "build", "--release", "--quiet", "-p", "haloport-peers"], cwd=ROOT, check=False
     )
     if done.returncode:
         sys.exit("Haloport cannot be built; the messages above say why")
