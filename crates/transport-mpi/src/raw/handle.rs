@@ -35,6 +35,36 @@ impl Handle {
     }
 }
 
+/// Handles, one after the other as the library has them.
+pub(super) struct HandleArray {
+    handles: Vec<Handle>,
+    /// The same, if the library's handles are of the type `int`.
+    ints: Option<Vec<c_int>>,
+}
+
+impl HandleArray {
+    pub(super) fn new(of_ints: bool) -> HandleArray {
+        HandleArray { handles: Vec::new(), ints: of_ints.then(Vec::new) }
+    }
+
+    pub(super) fn push(&mut self, handle: Handle) {
+        self.handles.push(handle);
+        self.ints.iter_mut().for_each(|ints| ints.push(Native::of(handle)));
+    }
+
+    pub(super) fn handles(&self) -> &[Handle] {
+        &self.handles
+    }
+
+    /// The address of the handles from `first` on.
+    pub(super) fn from(&mut self, first: usize) -> *mut c_void {
+        match &mut self.ints {
+            Some(ints) => ints.as_mut_ptr().wrapping_add(first).cast(),
+            None => self.handles.as_mut_ptr().wrapping_add(first).cast(),
+        }
+    }
+}
+
 /// A handle of a communicator as another program has it: an `MPI_Comm` of the C interface, which is an integer in some
 /// libraries and a pointer in others.
 ///

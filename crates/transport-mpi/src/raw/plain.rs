@@ -7,12 +7,11 @@ use haloport_core::TransportError;
 
 use super::chosen::{chosen, chosen_running};
 use super::comm::Comm;
-use super::handle::{Handle, Native, RawComm};
+use super::handle::{HandleArray, RawComm};
 use super::library;
 pub use super::library::ThreadLevel;
 use super::mpi::MpiState;
 use super::permit::{Permit, check};
-use super::table::Functions;
 use crate::error::failed;
 
 /// Initialises MPI with this thread level, or the highest that the library has below it.
@@ -101,9 +100,7 @@ pub unsafe fn all_to_all(words: &[u64], received: &mut [u64]) -> Result<(), Tran
 
 /// Persistent messages on a duplicate of the world. Receives are added first, so that they can be started first.
 pub struct PersistentMessages {
-    requests: Vec<Handle>,
-    /// The same as the library has them, if its handles are of the type `int`.
-    ints: Option<Vec<c_int>>,
+    requests: HandleArray,
     receives: usize,
     comm: Comm,
     permit: Permit,
@@ -123,15 +120,8 @@ impl PersistentMessages {
         // SAFETY: the caller's promise.
         let permit = unsafe { permit("MPI_Comm_dup")? };
         let comm = Comm::world(permit.mpi).duplicate(&permit)?;
-        let ints = matches!(permit.functions(), Functions::Ints(_)).then(Vec::new);
-        Ok(PersistentMessages {
-            requests: Vec::new(),
-            ints,
-            receives: 0,
-            comm,
-            permit,
-            _this_thread: PhantomData,
-        })
+        let requests = permit.functions().handle_array();
+        Ok(PersistentMessages { requests, receives: 0, comm, permit, _this_thread: PhantomData })
     }
 
     /// Adds a message.
@@ -164,7 +154,6 @@ impl PersistentMessages {
         };
         check(permit, call, code)?;
         self.requests.push(request);
-        self.ints.iter_mut().for_each(|ints| ints.push(Native::of(request)));
         self.receives += usize::from(!send);
         Ok(())
     }
@@ -190,7 +179,7 @@ impl PersistentMessages {
     /// [`TransportError::Layer`] if the call fails.
     pub unsafe fn start_sends(&mut self) -> Result<(), TransportError> {
         // SAFETY: the caller's promise.
-        unsafe { self.start(self.receives, self.requests.len() - self.receives) }
+        unsafe { self.start(self.receives, self.requests.handles().len() - self.receives) }
     }
 
     /// Waits until all messages are complete.
@@ -199,22 +188,14 @@ impl PersistentMessages {
     /// [`TransportError::Layer`] if the call fails.
     pub fn wait(&mut self) -> Result<(), TransportError> {
         let ignore = std::ptr::without_provenance_mut(self.permit.constants().statuses_ignore);
-        let (count, requests) = (self.requests.len() as c_int, self.from(0));
+        let (count, requests) = (self.requests.handles().len() as c_int, self.requests.from(0));
         // SAFETY: MPI is running by the permit; the requests are valid.
         let code = unsafe { self.permit.functions().MPI_Waitall(count, requests, ignore) };
         check(&self.permit, "MPI_Waitall", code)
     }
 
-    /// The address of the requests from `first` on, as the library has them.
-    fn from(&mut self, first: usize) -> *mut c_void {
-        match &mut self.ints {
-            Some(ints) => ints.as_mut_ptr().wrapping_add(first).cast(),
-            None => self.requests.as_mut_ptr().wrapping_add(first).cast(),
-        }
-    }
-
     unsafe fn start(&mut self, first: usize, count: usize) -> Result<(), TransportError> {
-        let requests = self.from(first);
+        let requests = self.requests.from(first);
         // SAFETY: MPI is running by the permit; there are as many requests from the first on; the caller's promise for
         // their memory.
         let code = unsafe { self.permit.functions().MPI_Startall(count as c_int, requests) };
@@ -224,9 +205,9 @@ impl PersistentMessages {
 
 impl Drop for PersistentMessages {
     fn drop(&mut self) {
-        for request in &mut self.requests {
+        for mut request in self.requests.handles().iter().copied() {
             // SAFETY: MPI is running by the permit; the request is valid, and freed once.
-            let _ = unsafe { self.permit.functions().MPI_Request_free(request) };
+            let _ = unsafe { self.permit.functions().MPI_Request_free(&mut request) };
         }
         self.comm.free(&self.permit);
     }

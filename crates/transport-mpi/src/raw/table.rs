@@ -6,7 +6,7 @@ use libloading::Library;
 
 use super::abi::{Abi, Status};
 use super::callback::{CopyFunction, DeleteFunction, call_value, do_not_copy};
-use super::handle::{Handle, Native};
+use super::handle::{Handle, HandleArray, Native};
 
 /// The functions of a library.
 pub(super) enum Functions {
@@ -23,6 +23,11 @@ impl Functions {
             Abi::OpenMpi | Abi::Standard => Table::load(library).map(Functions::Pointers),
             Abi::Mpich => Table::load(library).map(Functions::Ints),
         }
+    }
+
+    /// An empty array of handles.
+    pub(super) fn handle_array(&self) -> HandleArray {
+        HandleArray::new(matches!(self, Functions::Ints(_)))
     }
 }
 
@@ -116,7 +121,7 @@ macro_rules! functions {
     };
 }
 
-// Arrays of handles are `*mut c_void`: their items have the size of the library's own handles.
+// Arrays of handles are `*mut c_void`, those of a `HandleArray`.
 functions! {
     MPI_Initialized(flag: *mut c_int);
     MPI_Finalized(flag: *mut c_int);
@@ -178,8 +183,9 @@ functions! {
     MPI_Cancel(request: *mut Handle);
     MPI_Request_free(request: *mut Handle);
     MPI_Get_elements_x(status: *const Status, datatype: Handle, count: *mut i64);
-    MPI_Type_create_hindexed(
-        blocks: c_int, lengths: *const c_int, offsets: *const isize, datatype: Handle, made: *mut Handle
+    MPI_Type_contiguous(count: c_int, datatype: Handle, made: *mut Handle);
+    MPI_Type_create_struct(
+        blocks: c_int, lengths: *const c_int, offsets: *const isize, datatypes: *mut c_void, made: *mut Handle
     );
     MPI_Type_commit(datatype: *mut Handle);
     MPI_Type_free(datatype: *mut Handle);
