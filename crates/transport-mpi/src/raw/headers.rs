@@ -80,5 +80,5 @@ fn the_library_that_the_program_is_linked_with_is_chosen() {
 }
 
 fn handle(of_header: impl Into<RawComm>) -> Handle {
-    chosen().unwrap().abi.handle(of_header.into())
+    chosen().expect("the library that this test is linked with").abi.handle(of_header.into())
 }
