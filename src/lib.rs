@@ -70,8 +70,6 @@ mod default_device;
 #[cfg(any(feature = "cpu", feature = "cuda", feature = "sycl"))]
 mod spec;
 
-mod launcher;
-
 // Ranks.
 #[doc(inline)]
 pub use haloport_core::comm::{
@@ -79,11 +77,12 @@ pub use haloport_core::comm::{
     run_ranks, threads,
 };
 #[doc(inline)]
+pub use haloport_core::launcher::launched_by;
+#[doc(inline)]
 pub use haloport_core::transport::{Reach, Reduction, TransportError, TransportInfo};
 /// Ranks as MPI processes.
 #[cfg(feature = "mpi")]
 pub use haloport_mpi as mpi;
-pub use launcher::launched_by;
 
 // Domains, and the cells that travel.
 #[doc(inline)]

@@ -22,7 +22,7 @@ pub(crate) const BACKENDS: [(&str, bool); 3] =
 /// | string | device |
 /// | --- | --- |
 /// | `auto` | the best device there is: that of the first backend of this build, in the order CUDA, SYCL, CPU, that has one; of SYCL a GPU or an accelerator only, if the CPU backend is built, which is faster on a CPU |
-/// | `cpu`, `cpu:0` | the CPU, with a thread for each core |
+/// | `cpu`, `cpu:0` | the CPU, with a thread for each core; with one thread, if an MPI launcher has started several processes on this node; with `RAYON_NUM_THREADS` threads, if that is set |
 /// | `cpu:threads=4` | the CPU with 4 threads |
 /// | `cuda`, `cuda:1` | with the feature `cuda`: the first NVIDIA GPU, the second one |
 /// | `sycl` | with the feature `sycl`: the first GPU that OpenCL offers; without a GPU, the first accelerator; without either, the first CPU |

@@ -14,6 +14,7 @@ use crate::buffer::CpuBuffer;
 use crate::copies::boxes::run_box;
 use crate::copies::list::CpuCopies;
 use crate::copies::stores::Plain;
+use crate::default_threads::default_threads;
 use crate::kernels::{CpuKernel, CpuLaunch};
 
 const ID: DeviceId = DeviceId { backend: "cpu", index: 0, context: 0 };
@@ -46,12 +47,18 @@ pub struct CpuEvent {
 }
 
 impl CpuDevice {
-    /// The CPU with as many threads as the machine offers to this process.
+    /// The CPU with as many threads as the machine offers to this process; with one, if an MPI launcher has started
+    /// several processes on this node, which share its cores. The environment variable `RAYON_NUM_THREADS` takes
+    /// precedence.
     ///
     /// # Errors
-    /// [`DeviceError::Driver`] if the threads cannot be started.
+    /// [`DeviceError::InvalidArgument`] if the variable is more than 65535; [`DeviceError::Driver`] if the threads cannot
+    /// be started.
     pub fn new() -> Result<CpuDevice, DeviceError> {
-        CpuDevice::with_threads(std::thread::available_parallelism().map_or(1, usize::from))
+        CpuDevice::with_threads(default_threads(
+            |name| std::env::var(name).ok(),
+            || std::thread::available_parallelism().map_or(1, usize::from),
+        ))
     }
 
     /// The CPU with `threads` threads. With 1, the calling thread does all work, which suits programs with one rank per

@@ -12,6 +12,7 @@
 
 mod buffer;
 mod copies;
+mod default_threads;
 mod device;
 mod kernels;
 

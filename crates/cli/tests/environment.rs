@@ -30,6 +30,22 @@ fn broken_values_of_variables_are_refused() {
     }
 }
 
+/// With one process on the node, the number is that of the cores.
+#[test]
+fn processes_that_share_a_node_have_one_thread_each() {
+    let devices = Haloport::new("devices");
+    let threads = |variables: &[(&str, &str)]| {
+        let mut command = devices.command("--json");
+        command.env_remove("RAYON_NUM_THREADS").envs(variables.iter().copied());
+        let out = String::from_utf8(command.output().unwrap().stdout).unwrap();
+        let (_, threads) = out.split_once("rayon, ").unwrap();
+        threads.split_once(" threads").unwrap().0.parse::<usize>().unwrap()
+    };
+    assert_eq!(threads(&[("MPI_LOCALNRANKS", "2")]), 1);
+    assert_eq!(threads(&[("MPI_LOCALNRANKS", "1")]), std::thread::available_parallelism().unwrap().get());
+    assert_eq!(threads(&[("MPI_LOCALNRANKS", "2"), ("RAYON_NUM_THREADS", "3")]), 3);
+}
+
 /// A number of ranks, and the arguments of a run that makes the command warn.
 fn more_ranks_than_cores() -> (usize, String) {
     let ranks = 1 + std::thread::available_parallelism().unwrap().get();

@@ -38,6 +38,7 @@
 //!
 //! | module | contents |
 //! | --- | --- |
+//! | [`launcher`] | what MPI launchers tell the processes that they start |
 //! | [`device`] | the trait `Device`, copies, kernels, the kernel cache |
 //! | [`element`] | the types of numbers in fields |
 //! | [`domain`] | grids, boxes, splits, halo widths, sets of cells |
@@ -62,6 +63,7 @@ mod error;
 pub mod exchange;
 pub mod field;
 pub mod interop;
+pub mod launcher;
 pub mod line;
 pub mod pattern;
 pub mod sparse;

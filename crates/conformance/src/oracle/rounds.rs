@@ -66,7 +66,7 @@ impl<F: FieldMaker> Rounds<F> {
         let make = || -> Result<PlacedFields<'_>, Failure> {
             let fields = self.fields.iter().enumerate();
             let made = fields.map(|(number, field)| {
-                let paired = (self.number + number as u64) % 4 == 0;
+                let paired = (self.number + number as u64).is_multiple_of(4);
                 match number % 2 {
                     0 => make_placed(device, pattern, oracle, field, number, paired),
                     _ => make_placed(other, pattern, oracle, field, number, paired),

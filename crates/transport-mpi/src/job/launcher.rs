@@ -3,17 +3,7 @@
 //! Under the launcher of another MPI, a program would run as n jobs of one rank, all doing the same work.
 
 use haloport_core::TransportError;
-
-/// The variables with the size of the job: by Open MPI's launcher, by those that use PMI (MPICH, Intel MPI, `srun
-/// --mpi=pmi2`, Flux), by MVAPICH2's.
-const SIZES: [&str; 3] = ["OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MV2_COMM_WORLD_SIZE"];
-
-/// Set by Slurm for the processes of a step and for the processes that they start: also for an `mpirun` and its
-/// processes.
-const STEP_TASKS: &str = "SLURM_STEP_NUM_TASKS";
-
-/// Steps of Slurm from this number on are batch scripts, interactive shells and the like: always one process.
-const FIRST_SPECIAL_STEP: u64 = 0xffff_fff0;
+use haloport_core::launcher::{PMIX_RANK, SIZES, STEP_TASKS, number, step_tasks};
 
 /// The job according to the environment of the process. MPI itself may change the environment.
 #[derive(Debug, Default)]
@@ -28,15 +18,10 @@ pub(crate) struct Launchers {
 impl Launchers {
     /// Reads the environment through `variable`. A value that is no number counts as not set.
     pub(crate) fn read(variable: impl Fn(&str) -> Option<String>) -> Launchers {
-        let number = |name: &str| variable(name).and_then(|text| text.trim().parse::<u64>().ok());
-        let is_task = number("SLURM_STEP_ID").is_some_and(|step| step < FIRST_SPECIAL_STEP)
-            && number("SLURM_PROCID").is_some()
-            // Not a shell at a terminal, which is one of the tasks: programs are started in it by hand.
-            && variable("SLURM_PTY_PORT").is_none();
         Launchers {
-            sizes: SIZES.map(number),
-            step_tasks: number(STEP_TASKS).filter(|_| is_task),
-            pmix_rank: number("PMIX_RANK"),
+            sizes: SIZES.map(|name| number(&variable, name)),
+            step_tasks: step_tasks(&variable),
+            pmix_rank: number(&variable, PMIX_RANK),
         }
     }
 
@@ -67,7 +52,7 @@ impl Launchers {
             None if sizes().next().is_some() => None,
             None => {
                 let several = self.step_tasks.filter(|tasks| *tasks > 1).map(|tasks| (STEP_TASKS, tasks));
-                several.or(self.pmix_rank.filter(|rank| *rank > 0).map(|rank| ("PMIX_RANK", rank)))
+                several.or(self.pmix_rank.filter(|rank| *rank > 0).map(|rank| (PMIX_RANK, rank)))
             }
         };
         more.map_or(Ok(()), |(variable, value)| {

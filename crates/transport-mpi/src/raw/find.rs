@@ -7,6 +7,7 @@
 use std::error::Error as _;
 use std::ffi::{CStr, c_int, c_void};
 
+use haloport_core::launcher::SIZES;
 use libloading::os::unix::{Library, RTLD_GLOBAL, RTLD_LAZY, RTLD_LOCAL};
 
 use super::abi::Abi;
@@ -30,9 +31,8 @@ const STANDARD: Family =
     Family { members: "the standard ABI of MPI 5", files: &["libmpi_abi.so.1", "libmpi_abi.so.0"] };
 const OTHERS: Family = Family { members: "any of these", files: &["libmpi.so"] };
 
-/// The variables in which launchers tell the size of a job, and the ABI of their MPI.
-const LAUNCHERS: [(&str, Abi); 3] =
-    [("OMPI_COMM_WORLD_SIZE", Abi::OpenMpi), ("PMI_SIZE", Abi::Mpich), ("MV2_COMM_WORLD_SIZE", Abi::Mpich)];
+/// The ABI of the MPI whose launcher tells the size of a job in each of [`SIZES`].
+const LAUNCHERS: [Abi; 3] = [Abi::OpenMpi, Abi::Mpich, Abi::Mpich];
 
 /// Finds an MPI library. `variable` reads the environment.
 ///
@@ -160,7 +160,7 @@ fn is_mpi(file: &str) -> bool {
 /// process is the outer one.
 fn launcher(variable: &impl Fn(&str) -> Option<String>) -> Option<(&'static str, Abi)> {
     let size = |name: &str| variable(name).map(|text| text.trim().parse::<u64>().unwrap_or(1));
-    let set = || LAUNCHERS.into_iter().filter_map(|(name, abi)| Some((size(name)?, name, abi)));
+    let set = || SIZES.into_iter().zip(LAUNCHERS).filter_map(|(name, abi)| Some((size(name)?, name, abi)));
     let found = set().find(|(size, ..)| *size > 1).or_else(|| set().next());
     found.map(|(_, name, abi)| (name, abi))
 }

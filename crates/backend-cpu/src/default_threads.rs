@@ -1,0 +1,35 @@
+//! The number of threads of a device for which the program asks for no number.
+
+use haloport_core::launcher::several_on_node;
+
+/// Returns the number of threads that `RAYON_NUM_THREADS` asks for; otherwise 1 if a launcher has started several
+/// processes on this node, and `cores` if not. As in rayon, a value of 0, or one that is no number, counts as not set.
+pub(crate) fn default_threads(variable: impl Fn(&str) -> Option<String>, cores: impl Fn() -> usize) -> usize {
+    let asked =
+        variable("RAYON_NUM_THREADS").and_then(|text| text.parse().ok()).filter(|threads| *threads > 0);
+    asked.unwrap_or_else(|| if several_on_node(variable) { 1 } else { cores() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn processes_that_share_a_node_have_one_thread_each() {
+        let table: [(&[(&str, &str)], usize); 7] = [
+            (&[], 8),
+            (&[("OMPI_COMM_WORLD_LOCAL_SIZE", "2")], 1),
+            (&[("OMPI_COMM_WORLD_LOCAL_SIZE", "1"), ("OMPI_COMM_WORLD_SIZE", "4")], 8),
+            (&[("RAYON_NUM_THREADS", "3")], 3),
+            (&[("RAYON_NUM_THREADS", "3"), ("OMPI_COMM_WORLD_LOCAL_SIZE", "2")], 3),
+            (&[("RAYON_NUM_THREADS", "0"), ("PMI_SIZE", "2")], 1),
+            (&[("RAYON_NUM_THREADS", "many")], 8),
+        ];
+        for (environment, expected) in table {
+            let variable = |name: &str| {
+                environment.iter().find(|(variable, _)| *variable == name).map(|(_, value)| value.to_string())
+            };
+            assert_eq!(default_threads(variable, || 8), expected, "{environment:?}");
+        }
+    }
+}
