@@ -43,7 +43,7 @@ struct Launch {
     /// The number of the argument with the begins of blocks.
     bases_argument: usize,
     blocks: Vec<u32>,
-    /// The addresses of the fixed ends, if there are blocks: the driver is told all memory that a kernel reaches.
+    /// The addresses of the fixed ends, if there are blocks: the driver needs the list of all memory that a kernel reaches.
     fixed_ends: Vec<Pointer>,
     _table: SyclBuffer,
 }
