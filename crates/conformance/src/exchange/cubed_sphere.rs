@@ -4,17 +4,16 @@
 //! sphere, at the same distance from that edge. A component of a vector there is the neighbour's component that points
 //! the same way.
 
-use haloport_core::device::{Device, MemoryKind};
+use haloport_core::device::Device;
 use haloport_core::domain::cubed_sphere::TILES;
-use haloport_core::{
-    AnyField, BlockLayout, Communicator, Connectivity, ElementType, Grid, Halo, IndexBox, Pattern, Split,
-};
+use haloport_core::{BlockLayout, Communicator, Connectivity, Grid, Halo, IndexBox, Pattern, Split};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
-use super::structured::{self, is_exchanged, owns, split};
+use super::splits::split;
+use super::structured::{FieldCase, is_exchanged, owns};
 use crate::Failure;
-use crate::oracle::{CaseOptions, FieldMaker, Lenders, Name, Oracle, Rounds, name_of};
+use crate::oracle::{CaseOptions, Name, Oracle, Rounds, name_of};
 
 /// A random cubed sphere, split, halo and set of fields.
 #[derive(Debug, Clone)]
@@ -28,13 +27,6 @@ pub struct Case {
     /// The domains of each rank.
     domains: Vec<Vec<IndexBox>>,
     rounds: Rounds<FieldCase>,
-}
-
-/// A random field that may hold vectors.
-#[derive(Debug, Clone)]
-struct FieldCase {
-    plain: structured::FieldCase,
-    vector: Vec<usize>,
 }
 
 impl Case {
@@ -60,7 +52,13 @@ impl Case {
         } else {
             split(&mut random, &extents, ranks)
         };
-        let fields = (0..random.random_range(1..=3)).map(|_| FieldCase::new(&mut random, axes)).collect();
+        let (y, x) = (axes - 2, axes - 1);
+        let choices: [&[usize]; 5] = [&[], &[y, x], &[x, y], &[x, y, y, x], &[1, y, x]];
+        // The last one has a component along the levels, so the grid must have levels.
+        let choices = &choices[..choices.len() - usize::from(axes == 3)];
+        let fields = (0..random.random_range(1..=3))
+            .map(|_| FieldCase::new(&mut random, axes).with_vector(&mut random, choices))
+            .collect();
         Ok(Case {
             cells,
             levels,
@@ -111,56 +109,6 @@ fn tiles(random: &mut StdRng, grid: &Grid, ranks: usize) -> Result<Vec<Vec<Index
         domains[part % ranks].extend(split.part(part));
     }
     Ok(domains)
-}
-
-impl FieldCase {
-    fn new(random: &mut StdRng, axes: usize) -> FieldCase {
-        let mut plain = structured::FieldCase::new(random, axes);
-        let unsigned = plain.element.sign_change().is_none();
-
-        let (y, x) = (axes - 2, axes - 1);
-        let choices = [vec![], vec![y, x], vec![x, y], vec![x, y, y, x], vec![1, y, x]];
-        // The last one has a component along the levels, so the grid must have levels.
-        let count = choices.len() - usize::from(axes == 3);
-        let chosen = if unsigned { 0 } else { random.random_range(0..count) };
-        let vector = choices[chosen].clone();
-        if chosen > 0 {
-            plain.components = vector.len() + random.random_range(0..=1);
-        }
-        FieldCase { plain, vector }
-    }
-}
-
-impl FieldMaker for FieldCase {
-    fn element(&self) -> ElementType {
-        self.plain.element
-    }
-
-    fn lenders(&self) -> Lenders {
-        self.plain.lenders
-    }
-
-    fn vector(&self) -> &[usize] {
-        &self.vector
-    }
-
-    fn memory(&self) -> MemoryKind {
-        self.plain.memory
-    }
-
-    fn build<D: Device>(
-        &self,
-        device: &D,
-        pattern: &Pattern,
-        memory: MemoryKind,
-    ) -> Result<AnyField<D>, Failure> {
-        Ok(self
-            .plain
-            .builder(pattern)
-            .vector(&self.vector)
-            .memory(memory)
-            .build_any(device, self.plain.element)?)
-    }
 }
 
 /// Collective: runs a case on all ranks.

@@ -1,6 +1,7 @@
 //! Random exchanges against oracles, on any device and transport.
 //!
-//! - `structured`, `unstructured` (with `random_cells`), `cubed_sphere`, `tripolar`: random domains, halos and fields;
+//! - `structured`, `unstructured` (with `random_cells`), `cubed_sphere`, `tripolar`: random domains (with
+//!   `splits`), halos and fields;
 //! - `sparse`, `line`: random rounds of sparse exchanges and of payloads along a line;
 //! - `large`: sizes beyond 32 bits;
 //! - `out_of_step`: ranks that make collective calls in different orders;
@@ -13,6 +14,7 @@ pub mod out_of_step;
 pub mod random;
 mod random_cells;
 pub mod sparse;
+mod splits;
 pub mod structured;
 pub mod tripolar;
 pub mod unstructured;

@@ -16,6 +16,7 @@ use rand::rngs::StdRng;
 use rand::seq::SliceRandom;
 use rand::{RngExt, SeedableRng};
 
+use super::splits::{in_slabs, product, split};
 use crate::Failure;
 use crate::oracle::{
     CaseField, CaseOptions, FieldMaker, Lenders, Name, Oracle, Rounds, name_of, random_element,
@@ -47,6 +48,8 @@ pub(crate) struct FieldCase {
     wider: usize,
     pub(crate) lenders: Lenders,
     pub(crate) memory: MemoryKind,
+    /// The axes along which the first components point.
+    pub(crate) vector: Vec<usize>,
 }
 
 impl Case {
@@ -209,7 +212,18 @@ impl FieldCase {
             wider: if random.random_bool(0.7) { 0 } else { 1 },
             lenders: Lenders::random(random),
             memory: random_memory(random),
+            vector: Vec::new(),
         }
+    }
+
+    /// The same, with components along the axes of one of `choices` if its elements have a sign.
+    pub(super) fn with_vector(mut self, random: &mut StdRng, choices: &[&[usize]]) -> FieldCase {
+        let signed = self.element.sign_change().is_some();
+        self.vector = choices[if signed { random.random_range(0..choices.len()) } else { 0 }].to_vec();
+        if !self.vector.is_empty() {
+            self.components = self.vector.len() + random.random_range(0..=1);
+        }
+        self
     }
 
     pub(crate) fn builder<D: Device>(&self, pattern: &Pattern) -> FieldBuilder<u8, D> {
@@ -218,7 +232,8 @@ impl FieldCase {
             .components(self.components, self.place)
             .axis_order(&self.order)
             .padding(&self.padding)
-            .wider_margin(self.wider);
+            .wider_margin(self.wider)
+            .vector(&self.vector);
         self.levels.iter().fold(builder, |builder, levels| builder.exchanged_levels(levels.clone()))
     }
 }
@@ -231,60 +246,6 @@ pub(crate) fn owns(owned: &IndexBox, axes: usize, cell: &[i64]) -> bool {
 /// Whether the level of a cell is exchanged.
 pub(crate) fn is_exchanged(owned: &IndexBox, axes: usize, cell: &[i64]) -> bool {
     (axes..cell.len()).all(|axis| (owned.lower()[axis]..owned.upper()[axis]).contains(&cell[axis]))
-}
-
-/// Cuts the grid at random into boxes and deals them to the ranks; some ranks may get none, others several.
-pub(crate) fn split(random: &mut StdRng, extents: &[usize], ranks: usize) -> Vec<Vec<IndexBox>> {
-    let upper: Vec<i64> = extents.iter().map(|&extent| extent as i64).collect();
-    let mut boxes = vec![IndexBox::new(vec![0; upper.len()], upper)];
-    let wanted = random.random_range(1..=2 * ranks);
-    for _ in 0..wanted * 3 {
-        if boxes.len() >= wanted {
-            break;
-        }
-        let number = random.random_range(0..boxes.len());
-        let axis = random.random_range(0..extents.len());
-        let whole = boxes[number];
-        let (lower, upper) = (whole.lower()[axis], whole.upper()[axis]);
-        // Some cuts are at the end, which leaves an empty domain.
-        let cut = if upper - lower > 1 && random.random_bool(0.95) {
-            random.random_range(lower + 1..upper)
-        } else {
-            upper
-        };
-        boxes[number] = whole.with_axis(axis, lower, cut);
-        boxes.push(whole.with_axis(axis, cut, upper));
-    }
-    deal(random, boxes, ranks)
-}
-
-/// Cuts each axis at random into intervals and deals the boxes that they make to the ranks.
-fn product(random: &mut StdRng, extents: &[usize], ranks: usize) -> Vec<Vec<IndexBox>> {
-    let mut boxes = vec![IndexBox::new(vec![0; extents.len()], vec![0; extents.len()])];
-    for (axis, &extent) in extents.iter().enumerate() {
-        let mut cuts = vec![0, extent as i64];
-        // About as many boxes as ranks.
-        let most = (2 * ranks).div_ceil(boxes.len()).min(extent);
-        cuts.extend((1..random.random_range(1..=most)).map(|_| random.random_range(1..extent as i64)));
-        cuts.sort_unstable();
-        cuts.dedup();
-        boxes = boxes
-            .iter()
-            .flat_map(|cells| cuts.windows(2).map(move |cut| cells.with_axis(axis, cut[0], cut[1])))
-            .collect();
-    }
-    deal(random, boxes, ranks)
-}
-
-/// Deals boxes to the ranks; some may get none, others several.
-fn deal(random: &mut StdRng, boxes: Vec<IndexBox>, ranks: usize) -> Vec<Vec<IndexBox>> {
-    let mut domains = vec![Vec::new(); ranks];
-    for (number, domain) in boxes.into_iter().enumerate() {
-        let rank =
-            if number < ranks && random.random_bool(0.8) { number } else { random.random_range(0..ranks) };
-        domains[rank].push(domain);
-    }
-    domains
 }
 
 /// Collective: runs a case on all ranks.
@@ -359,6 +320,10 @@ impl FieldMaker for FieldCase {
         self.lenders
     }
 
+    fn vector(&self) -> &[usize] {
+        &self.vector
+    }
+
     fn memory(&self) -> MemoryKind {
         self.memory
     }
@@ -371,15 +336,4 @@ impl FieldMaker for FieldCase {
     ) -> Result<AnyField<D>, Failure> {
         Ok(self.builder(pattern).memory(memory).build_any(device, self.element)?)
     }
-}
-
-/// Slabs of the grid across an axis, dealt to the ranks in turn.
-fn in_slabs(extents: &[usize], axis: usize, thickness: usize, ranks: usize) -> Vec<Vec<IndexBox>> {
-    let whole = IndexBox::new([0; 3], extents.iter().map(|&extent| extent as i64).collect::<Vec<_>>());
-    let mut domains = vec![Vec::new(); ranks];
-    for slab in 0..extents[axis] / thickness {
-        let (lower, upper) = (slab * thickness, (slab + 1) * thickness);
-        domains[slab % ranks].push(whole.with_axis(axis, lower as i64, upper as i64));
-    }
-    domains
 }

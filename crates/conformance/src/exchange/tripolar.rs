@@ -6,18 +6,16 @@
 
 use std::collections::HashMap;
 
-use haloport_core::device::{Device, MemoryKind};
-use haloport_core::{
-    AnyField, BlockLayout, Communicator, Connectivity, ElementType, Grid, Halo, IndexBox, Pattern, Pivot,
-    Points,
-};
+use haloport_core::device::Device;
+use haloport_core::{BlockLayout, Communicator, Connectivity, Grid, Halo, IndexBox, Pattern, Pivot, Points};
 use rand::rngs::StdRng;
 use rand::seq::SliceRandom;
 use rand::{RngExt, SeedableRng};
 
-use super::structured::{self, is_exchanged, owns, split};
+use super::splits::split;
+use super::structured::{FieldCase, is_exchanged, owns};
 use crate::Failure;
-use crate::oracle::{CaseOptions, FieldMaker, Lenders, Name, Oracle, Rounds, name_of};
+use crate::oracle::{CaseOptions, Name, Oracle, Rounds, name_of};
 
 /// A random folded grid, split, halo and set of fields.
 #[derive(Debug, Clone)]
@@ -33,13 +31,6 @@ pub struct Case {
     /// The domains of each rank.
     domains: Vec<Vec<IndexBox>>,
     rounds: Rounds<FieldCase>,
-}
-
-/// A random field that may hold vectors.
-#[derive(Debug, Clone)]
-struct FieldCase {
-    plain: structured::FieldCase,
-    vector: Vec<usize>,
 }
 
 impl Case {
@@ -60,8 +51,10 @@ impl Case {
         let mut widths: Vec<(usize, usize)> =
             order.iter().map(|_| (random.random_range(0..=3), random.random_range(0..=3))).collect();
         widths[y].1 = widths[y].1.min(extents[y] - 2);
-        let fields =
-            (0..random.random_range(1..=3)).map(|_| FieldCase::new(&mut random, order.len(), [y, x]));
+        let other = (0..order.len()).find(|axis| *axis != y && *axis != x).unwrap_or(x);
+        let choices: [&[usize]; 5] = [&[], &[x], &[y], &[y, x], &[x, other, y, x]];
+        let fields = (0..random.random_range(1..=3))
+            .map(|_| FieldCase::new(&mut random, order.len()).with_vector(&mut random, &choices));
         Case {
             rounds: Rounds {
                 number,
@@ -125,52 +118,6 @@ impl Case {
             }
         }
         owners
-    }
-}
-
-impl FieldCase {
-    fn new(random: &mut StdRng, axes: usize, [y, x]: [usize; 2]) -> FieldCase {
-        let mut plain = structured::FieldCase::new(random, axes);
-        let unsigned = plain.element.sign_change().is_none();
-        let other = (0..axes).find(|axis| *axis != y && *axis != x).unwrap_or(x);
-        let choices = [vec![], vec![x], vec![y], vec![y, x], vec![x, other, y, x]];
-        let vector = choices[if unsigned { 0 } else { random.random_range(0..choices.len()) }].clone();
-        if !vector.is_empty() {
-            plain.components = vector.len() + random.random_range(0..=1);
-        }
-        FieldCase { plain, vector }
-    }
-}
-
-impl FieldMaker for FieldCase {
-    fn element(&self) -> ElementType {
-        self.plain.element
-    }
-
-    fn lenders(&self) -> Lenders {
-        self.plain.lenders
-    }
-
-    fn vector(&self) -> &[usize] {
-        &self.vector
-    }
-
-    fn memory(&self) -> MemoryKind {
-        self.plain.memory
-    }
-
-    fn build<D: Device>(
-        &self,
-        device: &D,
-        pattern: &Pattern,
-        memory: MemoryKind,
-    ) -> Result<AnyField<D>, Failure> {
-        Ok(self
-            .plain
-            .builder(pattern)
-            .vector(&self.vector)
-            .memory(memory)
-            .build_any(device, self.plain.element)?)
     }
 }
 
