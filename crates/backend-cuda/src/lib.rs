@@ -15,6 +15,8 @@
 //!   host may use it while the device computes), and in stream order from the device's default pool ([`allocate_on`]).
 //!   Device memory that was not allocated in a stream can be exported to other processes of the node (CUDA's IPC).
 //!   Memory of other devices in this process is reached if the driver offers it (peer access).
+//! - Arrays of other programs are fields as they are ([`CudaDevice::field_in_arrays`]): the driver says by the address
+//!   which device holds them ([`CudaDevice::of_array`]), in which context, and how far they reach.
 //! - Kernels are compiled for the device's own compute capability and stored in the kernel cache of the process. If the
 //!   device is newer than the compiler, the compiler makes PTX, which the driver compiles.
 //! - Launches and copies that repeat can be captured once as a [`CudaGraph`], which one call puts into a stream.
@@ -38,6 +40,7 @@ mod work;
 pub use device::CudaDevice;
 pub use driver::select::Selector;
 pub use memory::buffer::CudaBuffer;
+pub use memory::foreign::CudaMemory;
 pub use streams::event::CudaEvent;
 pub use streams::graph::CudaGraph;
 pub use streams::stream::CudaStream;

@@ -88,3 +88,15 @@ pub extern "C" fn recording_enter_foreign() -> usize {
     CONTEXTS.with_borrow_mut(|contexts| contexts.push(context));
     context
 }
+
+/// Allocates device memory in a context of another program, and returns its address, or 0. It is never freed.
+#[unsafe(no_mangle)]
+pub extern "C" fn recording_allocate_foreign(bytes: usize) -> usize {
+    let mut state = state();
+    let context = state.make(Object::Foreign);
+    let address = state.allocate(bytes, "cuMemFree").unwrap_or(0);
+    if let Some(block) = state.blocks.get_mut(&address) {
+        block.context = context;
+    }
+    address
+}

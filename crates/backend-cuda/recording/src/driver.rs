@@ -216,6 +216,16 @@ functions! {
     call cuMemAllocManaged(address: *mut u64, bytes: usize, flags: u32) |state| {
         state.outside_of_captures()?;
         *address = state.allocate(bytes, "cuMemFree")? as u64;
+        if let Some(block) = state.blocks.get_mut(&(*address as usize)) {
+            block.managed = true;
+        }
+        Ok(())
+    }
+    call cuPointerGetAttributes(count: u32, attributes: *const u32, values: *mut *mut u64, address: u64) |state| {
+        for number in 0..count as usize {
+            let value: *mut u64 = values.add(number).read();
+            value.write(state.attribute(attributes.add(number).read(), address));
+        }
         Ok(())
     }
     call cuMemHostAlloc(address: *mut usize, bytes: usize, flags: u32) |state| {

@@ -2,8 +2,8 @@
 
 use std::alloc::{Layout, alloc, dealloc};
 
-use crate::objects::Block;
-use crate::state::State;
+use crate::objects::{Block, Object};
+use crate::state::{State, current};
 use crate::status::{INVALID_VALUE, OUT_OF_MEMORY, Status};
 
 /// The alignment of allocations in bytes, as a driver's.
@@ -26,7 +26,8 @@ impl State {
             memory
         };
         let address = memory.expose_provenance();
-        self.blocks.insert(address, Block { layout, freed_by });
+        let block = Block { layout, freed_by, context: current(), managed: false };
+        self.blocks.insert(address, block);
         Ok(address)
     }
 
@@ -55,6 +56,36 @@ impl State {
         match inside {
             Some((first, block)) if begin + bytes > first + block.layout.size() => Err(INVALID_VALUE),
             _ => Ok(std::ptr::with_exposed_provenance_mut(begin)),
+        }
+    }
+}
+
+impl State {
+    /// An attribute of the memory at an address; 0 for memory of another owner.
+    pub(crate) fn attribute(&self, attribute: u32, address: u64) -> u64 {
+        let begin = address as usize;
+        let block = self.blocks.range(..=begin).next_back();
+        let Some((first, block)) = block.filter(|(first, block)| begin < **first + block.layout.size())
+        else {
+            return 0;
+        };
+        match attribute {
+            1 => block.context as u64,
+            2 => {
+                if block.freed_by == "cuMemFreeHost" {
+                    1
+                } else {
+                    2
+                }
+            }
+            8 => u64::from(block.managed),
+            9 => match self.objects.get(&block.context) {
+                Some(Object::Context { device, .. }) => *device as u64,
+                _ => 0,
+            },
+            11 => *first as u64,
+            12 => block.layout.size() as u64,
+            _ => 0,
         }
     }
 }

@@ -62,6 +62,9 @@ pub(crate) struct Block {
     pub(crate) layout: Layout,
     /// The function that frees it.
     pub(crate) freed_by: &'static str,
+    /// The context that was current when it was allocated.
+    pub(crate) context: usize,
+    pub(crate) managed: bool,
 }
 
 /// Work that changes memory. Kernels and waits change none here.

@@ -7,8 +7,8 @@ use std::sync::OnceLock;
 
 use cudarc::driver::sys::{
     CUDA_MEMCPY2D, CUDA_MEMCPY3D, CUcontext, CUdevice, CUdevice_attribute, CUdeviceptr, CUevent, CUfunction,
-    CUfunction_attribute, CUgraph, CUgraphExec, CUipcMemHandle, CUjit_option, CUmodule, CUresult, CUstream,
-    CUstreamCaptureMode,
+    CUfunction_attribute, CUgraph, CUgraphExec, CUipcMemHandle, CUjit_option, CUmodule, CUpointer_attribute,
+    CUresult, CUstream, CUstreamCaptureMode,
 };
 use haloport_core::device::{DeviceError, DeviceId};
 
@@ -80,6 +80,9 @@ functions! {
         cuMemHostAlloc(*mut *mut c_void, usize, c_uint) -> CUresult;
         cuMemFreeHost(*mut c_void) -> CUresult;
         cuMemAllocManaged(*mut CUdeviceptr, usize, c_uint) -> CUresult;
+        cuPointerGetAttributes(
+            c_uint, *mut CUpointer_attribute, *mut *mut c_void, CUdeviceptr,
+        ) -> CUresult;
         cuIpcGetMemHandle(*mut CUipcMemHandle, CUdeviceptr) -> CUresult;
         cuIpcOpenMemHandle_v2(*mut CUdeviceptr, CUipcMemHandle, c_uint) -> CUresult;
         cuIpcCloseMemHandle(CUdeviceptr) -> CUresult;

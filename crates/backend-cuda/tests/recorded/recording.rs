@@ -139,6 +139,16 @@ impl Recording {
         }
     }
 
+    /// Allocates device memory in a context of another program.
+    pub(crate) fn allocate_foreign(&self, bytes: usize) -> usize {
+        // SAFETY: the function has this type.
+        unsafe {
+            let allocate: Symbol<unsafe extern "C" fn(usize) -> usize> =
+                self.0.get(b"recording_allocate_foreign\0").unwrap();
+            allocate(bytes)
+        }
+    }
+
     /// Makes this context current in this thread, as a user of it does.
     pub(crate) fn enter(&self, context: usize) {
         // SAFETY: the function has this type, and refuses all but contexts.

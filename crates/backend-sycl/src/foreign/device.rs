@@ -8,7 +8,7 @@ use cl3::context::{CL_CONTEXT_DEVICES, get_context_info};
 use haloport_core::device::DeviceError;
 use haloport_core::element::Element;
 use haloport_core::interop::ArrayDescription;
-use haloport_core::{BlockLayout, Field, FieldError};
+use haloport_core::{AnyField, BlockLayout, Field, FieldError};
 
 use super::libsycl;
 use crate::SyclDevice;
@@ -108,14 +108,37 @@ impl SyclDevice {
         blocks: Vec<(ArrayDescription, BlockLayout)>,
         owner: Box<dyn Any + Send + Sync>,
     ) -> Result<Field<T, SyclDevice>, FieldError> {
+        let host_accessible = self.check_arrays(&blocks)?;
+        // SAFETY: the caller's promise; the memory is of the device's context.
+        unsafe { Field::in_arrays(self, blocks, host_accessible, owner) }
+    }
+
+    /// As [`field_in_arrays`](SyclDevice::field_in_arrays), with the element type of the arrays.
+    ///
+    /// # Errors
+    /// As there.
+    ///
+    /// # Safety
+    /// As there.
+    pub unsafe fn any_field_in_arrays(
+        &self,
+        blocks: Vec<(ArrayDescription, BlockLayout)>,
+        owner: Box<dyn Any + Send + Sync>,
+    ) -> Result<AnyField<SyclDevice>, FieldError> {
+        let host_accessible = self.check_arrays(&blocks)?;
+        // SAFETY: the caller's promise; the memory is of the device's context.
+        unsafe { AnyField::in_arrays(self, blocks, host_accessible, owner) }
+    }
+
+    /// Checks that the arrays are in the device's context; returns whether the host reaches all of them.
+    fn check_arrays(&self, blocks: &[(ArrayDescription, BlockLayout)]) -> Result<bool, DeviceError> {
         let mut host_accessible = true;
-        for (array, _) in &blocks {
+        for (array, _) in blocks {
             if let Some(allocation) = self.allocation_of(array)? {
                 host_accessible &= allocation.host_accessible();
             }
         }
-        // SAFETY: the caller's promise; the memory is of the device's context.
-        unsafe { Field::in_arrays(self, blocks, host_accessible, owner) }
+        Ok(host_accessible)
     }
 
     fn of_queue(queue: Queue) -> Result<(SyclDevice, SyclStream), DeviceError> {

@@ -22,7 +22,7 @@ use crate::field::{AnyField, BorrowedField, Field, FieldRef};
 ///     let device = CpuDevice::with_threads(1)?;
 ///     let mut old = Field::<f64, _>::new(&device, &pattern)?;
 ///     old.view_mut(0)?.fill_with(|cell, _| cell[0] as f64);
-///     let new = Field::new(&device, &pattern)?;
+///     let new = Field::<f64, _>::new(&device, &pattern)?;
 ///     let mut exchange = pattern.bind(SourceTarget { source: old, target: new })?;
 ///     exchange.run(Schedule::DefaultStream)?;
 ///     let below = mine.lower()[0] - 1;

@@ -1,0 +1,194 @@
+//! Memory of other programs in this process: what the driver knows of an address, and fields in arrays.
+
+use std::any::Any;
+use std::ops::Range;
+
+use cudarc::driver::sys::CUpointer_attribute as Of;
+use haloport_core::device::{Device, DeviceError, MemoryKind, Pointer};
+use haloport_core::element::Element;
+use haloport_core::interop::{ArrayDescription, ArrayDeviceKind};
+use haloport_core::{AnyField, BlockLayout, Field, FieldError};
+
+use crate::device::CudaDevice;
+use crate::driver::functions::{ANY, driver};
+use crate::work::copies::address;
+
+/// `CU_MEMORYTYPE_HOST` and `CU_MEMORYTYPE_DEVICE`.
+const HOST: u64 = 1;
+const DEVICE: u64 = 2;
+
+/// Memory of CUDA, allocated by Haloport or by another program.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CudaMemory {
+    /// The kind of the memory; managed memory is [`MemoryKind::Shared`].
+    pub kind: MemoryKind,
+    /// The number of the device that it was allocated for.
+    pub device: u32,
+    /// The `CUcontext` that it was allocated in; `None` if it belongs to none, as memory of pools does.
+    pub context: Option<usize>,
+    /// The addresses of its bytes; `None` if the driver does not know them.
+    pub addresses: Option<Range<usize>>,
+}
+
+impl CudaMemory {
+    /// Whether the host may follow its addresses while the device works.
+    pub fn host_accessible(&self) -> bool {
+        self.kind != MemoryKind::Device
+    }
+}
+
+impl CudaDevice {
+    /// The memory that `pointer` points into, of any device. The address is not followed. Opens no device.
+    ///
+    /// # Errors
+    /// [`DeviceError::InvalidArgument`] if the address belongs to no memory of CUDA; [`DeviceError::NotFound`] if there
+    /// is no driver; the driver's errors.
+    pub fn memory_at(pointer: Pointer) -> Result<CudaMemory, DeviceError> {
+        let mut attributes = [
+            Of::CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
+            Of::CU_POINTER_ATTRIBUTE_IS_MANAGED,
+            Of::CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL,
+            Of::CU_POINTER_ATTRIBUTE_CONTEXT,
+            Of::CU_POINTER_ATTRIBUTE_RANGE_START_ADDR,
+            Of::CU_POINTER_ATTRIBUTE_RANGE_SIZE,
+        ];
+        // Each has at most 8 bytes, of which the driver writes the first ones.
+        let mut values = [0u64; 6];
+        let mut places = values.each_mut().map(|value| std::ptr::from_mut(value).cast());
+        let driver = driver()?;
+        // SAFETY: there are six attributes, and for each of them 8 bytes to write to; the address is not followed.
+        let status = unsafe {
+            (driver.cuPointerGetAttributes)(6, attributes.as_mut_ptr(), places.as_mut_ptr(), address(pointer))
+        };
+        driver.checked("cuPointerGetAttributes", status, ANY)?;
+        let [kind, managed, device, context, begin, bytes] = values.map(u64::from_le);
+        let kind = match (kind & 0xffff_ffff, managed & 0xff) {
+            (_, 1) => MemoryKind::Shared,
+            (HOST, _) => MemoryKind::Pinned,
+            (DEVICE, _) => MemoryKind::Device,
+            _ => {
+                return Err(DeviceError::invalid(
+                    "an address of another program",
+                    "one in memory of CUDA: of a device, managed, or pinned",
+                    format!("{:p}, which the driver does not know", pointer.as_ptr()),
+                ));
+            }
+        };
+        let (begin, bytes) = (begin as usize, bytes as usize);
+        Ok(CudaMemory {
+            kind,
+            device: device as u32,
+            context: (context != 0).then_some(context as usize),
+            addresses: (begin != 0 && bytes != 0).then(|| begin..begin.saturating_add(bytes)),
+        })
+    }
+
+    /// Opens the device whose memory holds an array: found by its address, since the CUDA array interface does not name
+    /// it. For an array without elements, that of its description, or the first device.
+    ///
+    /// # Errors
+    /// As for [`memory_at`](CudaDevice::memory_at) and [`select`](CudaDevice::select).
+    pub fn of_array(array: &ArrayDescription) -> Result<CudaDevice, DeviceError> {
+        let number = match array.is_empty() {
+            true => array.device().index.unwrap_or(0),
+            false => CudaDevice::memory_at(array.first())?.device,
+        };
+        CudaDevice::select(&format!("cuda:{number}"))
+    }
+
+    /// The memory that holds all elements of an array; `None` for an array without elements.
+    ///
+    /// # Errors
+    /// As for [`memory_at`](CudaDevice::memory_at); [`DeviceError::InvalidArgument`] if the array is not in memory of
+    /// CUDA, is of another device or of another context than the primary one, or extends beyond its allocation.
+    pub fn memory_of(&self, array: &ArrayDescription) -> Result<Option<CudaMemory>, DeviceError> {
+        use ArrayDeviceKind::{Cuda, CudaHost, CudaManaged};
+        if array.is_empty() {
+            return Ok(None);
+        }
+        if !matches!(array.device().kind, Cuda | CudaHost | CudaManaged) {
+            let expected = format!("one in memory of CUDA, for {}", self.id());
+            return Err(DeviceError::invalid("an array", expected, array.device()));
+        }
+        let memory = CudaDevice::memory_at(array.first())?;
+        let foreign = |expected: String, found: String| {
+            let found = format!("{:p}, {found}", array.first().as_ptr());
+            Err(DeviceError::invalid("an address of another program", expected, found))
+        };
+        if memory.kind == MemoryKind::Device {
+            if memory.device != self.id().index {
+                return foreign(
+                    format!("one in memory of {}; open the device with `CudaDevice::of_array`", self.id()),
+                    format!("one of cuda:{}", memory.device),
+                );
+            }
+            if let Some(context) = memory.context.filter(|context| *context != self.native()) {
+                return foreign(
+                    format!(
+                        "one of the primary context {:#x} of {}; allocate by CUDA's runtime, or in that context",
+                        self.native(),
+                        self.id()
+                    ),
+                    format!("one of the context {context:#x}"),
+                );
+            }
+        }
+        let reached = array.addresses();
+        if let Some(there) = &memory.addresses
+            && (reached.start < there.start || reached.end > there.end)
+        {
+            return Err(DeviceError::invalid(
+                "the elements of an array",
+                format!("all of them in the allocation {there:#x?}"),
+                format!("{reached:#x?}"),
+            ));
+        }
+        Ok(Some(memory))
+    }
+
+    /// A field in arrays of another program: see [`Field::in_arrays`]. The memory must belong to this device, which is
+    /// checked; the host may use it if it is managed or pinned.
+    ///
+    /// # Errors
+    /// As for [`Field::in_arrays`], and [`FieldError::Device`] with the error of [`memory_of`](CudaDevice::memory_of).
+    ///
+    /// # Safety
+    /// As for [`Field::in_arrays`], except that the device can reach the memory, which is checked here.
+    pub unsafe fn field_in_arrays<T: Element>(
+        &self,
+        blocks: Vec<(ArrayDescription, BlockLayout)>,
+        owner: Box<dyn Any + Send + Sync>,
+    ) -> Result<Field<T, CudaDevice>, FieldError> {
+        let host_accessible = self.check_arrays(&blocks)?;
+        // SAFETY: the caller's promise; the memory is of this device.
+        unsafe { Field::in_arrays(self, blocks, host_accessible, owner) }
+    }
+
+    /// As [`field_in_arrays`](CudaDevice::field_in_arrays), with the element type of the arrays.
+    ///
+    /// # Errors
+    /// As there.
+    ///
+    /// # Safety
+    /// As there.
+    pub unsafe fn any_field_in_arrays(
+        &self,
+        blocks: Vec<(ArrayDescription, BlockLayout)>,
+        owner: Box<dyn Any + Send + Sync>,
+    ) -> Result<AnyField<CudaDevice>, FieldError> {
+        let host_accessible = self.check_arrays(&blocks)?;
+        // SAFETY: the caller's promise; the memory is of this device.
+        unsafe { AnyField::in_arrays(self, blocks, host_accessible, owner) }
+    }
+
+    /// Checks that the device reaches all arrays; returns whether the host does.
+    fn check_arrays(&self, blocks: &[(ArrayDescription, BlockLayout)]) -> Result<bool, DeviceError> {
+        let mut host_accessible = true;
+        for (array, _) in blocks {
+            if let Some(memory) = self.memory_of(array)? {
+                host_accessible &= memory.host_accessible();
+            }
+        }
+        Ok(host_accessible)
+    }
+}

@@ -1,0 +1,121 @@
+//! Arrays of other programs: the driver knows their memory by the address.
+
+use haloport_core::device::{Buffer, Device, DeviceError, MemoryKind, Pointer};
+use haloport_core::interop::ArrayDescription;
+use haloport_core::interop::cuda_array::CudaArrayInterface;
+use haloport_core::interop::sycl_usm::{SyclObject, SyclUsmArrayInterface};
+use haloport_core::{BlockLayout, ElementType, FieldError, IndexBox};
+use haloport_cuda::CudaDevice;
+
+use crate::recording::{recorded, recorded_with};
+
+/// Six numbers from this address on, as CuPy describes them.
+fn array(first: Pointer) -> ArrayDescription {
+    described(first, "<f8", false)
+}
+
+fn described(first: Pointer, typestr: &str, read_only: bool) -> ArrayDescription {
+    let interface = CudaArrayInterface {
+        shape: Some(vec![6]),
+        typestr: Some(typestr.into()),
+        data: Some((first.as_ptr().expose_provenance() as u64, read_only)),
+        version: Some(3),
+        ..CudaArrayInterface::default()
+    };
+    interface.describe().unwrap().0
+}
+
+fn layout(array: &ArrayDescription) -> BlockLayout {
+    BlockLayout::of_array(IndexBox::new([0], [4]), IndexBox::new([-1], [5]), array, None).unwrap()
+}
+
+fn text(result: Result<impl Sized, DeviceError>) -> String {
+    result.err().map(|error| error.to_string()).unwrap_or_default()
+}
+
+#[test]
+fn the_device_of_an_array_is_found_by_its_address() {
+    let name = "arrays::the_device_of_an_array_is_found_by_its_address";
+    recorded_with(name, &["libcuda.so.1"], &[("HALOPORT_RECORDING_DEVICES", "2")], |_| {
+        let (one, two) = (CudaDevice::select("cuda:0").unwrap(), CudaDevice::select("cuda:1").unwrap());
+        for device in [&one, &two] {
+            for kind in [MemoryKind::Device, MemoryKind::Pinned, MemoryKind::Shared] {
+                let buffer = device.allocate(64, kind).unwrap();
+                let array = array(buffer.pointer().offset(8));
+                let memory = device.memory_of(&array).unwrap().unwrap();
+                let begin = buffer.pointer().as_ptr().addr();
+                assert_eq!((memory.kind, memory.device), (kind, device.id().index));
+                assert_eq!(memory.addresses, Some(begin..begin + 64));
+                assert_eq!(memory.context, Some(device.native()));
+                assert_eq!(memory.host_accessible(), kind != MemoryKind::Device);
+                assert_eq!(CudaDevice::of_array(&array).unwrap().id(), device.id());
+            }
+        }
+        // Memory of the other device is refused, but for memory of the host, which both reach.
+        let there = two.allocate(64, MemoryKind::Device).unwrap();
+        let error = text(one.memory_of(&array(there.pointer())));
+        assert!(error.contains("open the device with `CudaDevice::of_array`"), "{error}");
+        assert!(error.contains("one of cuda:1"), "{error}");
+        let pinned = two.allocate(64, MemoryKind::Pinned).unwrap();
+        assert!(one.memory_of(&array(pinned.pointer())).is_ok());
+    });
+}
+
+#[test]
+fn a_field_lies_in_arrays_of_another_program() {
+    recorded("arrays::a_field_lies_in_arrays_of_another_program", |_| {
+        let device = CudaDevice::new().unwrap();
+        let buffer = device.allocate(64, MemoryKind::Device).unwrap();
+        let values: Vec<u8> = (0..6).flat_map(|value| f64::from(value).to_ne_bytes()).collect();
+        // SAFETY: the buffer is that long.
+        unsafe { device.write(&values, buffer.pointer(), &device.default_stream()) }.unwrap();
+        let array = array(buffer.pointer());
+        let block = || vec![(array.clone(), layout(&array))];
+        // SAFETY: the buffer holds the array and outlives both fields, which are not exchanged.
+        let (typed, any) = unsafe {
+            let any = device.any_field_in_arrays(block(), Box::new(())).unwrap();
+            (device.field_in_arrays::<f64>(block(), Box::new(())).unwrap(), any)
+        };
+        assert_eq!(typed.to_vec(0).unwrap(), [0.0, 1.0, 2.0, 3.0, 4.0, 5.0]);
+        assert_eq!((any.element(), any.to_bytes(0).unwrap()), (ElementType::F64, values));
+        assert!(matches!(typed.view(0).unwrap_err(), FieldError::NotHostAccessible { .. }));
+        // SAFETY: these are refused.
+        let refused = |array: ArrayDescription| unsafe {
+            let block = vec![(array.clone(), layout(&array))];
+            device.field_in_arrays::<f64>(block, Box::new(())).unwrap_err().to_string()
+        };
+        assert!(refused(described(buffer.pointer(), "<f4", false)).contains("expected f64, found f32"));
+        assert!(refused(described(buffer.pointer(), "<f8", true)).contains("read"));
+    });
+}
+
+#[test]
+fn memory_that_the_device_does_not_reach_is_refused() {
+    recorded("arrays::memory_that_the_device_does_not_reach_is_refused", |recording| {
+        let device = CudaDevice::new().unwrap();
+        let values = [0.0f64; 6];
+        let host = array(Pointer::new(values.as_ptr().cast_mut().cast()));
+        let error = text(device.memory_of(&host));
+        assert!(error.contains("which the driver does not know"), "{error}");
+        assert!(text(CudaDevice::of_array(&host)).contains("which the driver does not know"));
+
+        let buffer = device.allocate(64, MemoryKind::Device).unwrap();
+        let error = text(device.memory_of(&array(buffer.pointer().offset(24))));
+        assert!(error.contains("all of them in the allocation"), "{error}");
+
+        let usm = SyclUsmArrayInterface {
+            shape: Some(vec![6]),
+            typestr: Some("<f8".into()),
+            data: Some((buffer.pointer().as_ptr().addr() as u64, false)),
+            version: Some(1),
+            syclobj: Some(SyclObject::Queue(0x1000)),
+            ..SyclUsmArrayInterface::default()
+        };
+        let error = text(device.memory_of(&usm.describe().unwrap().0));
+        assert!(error.contains("one in memory of CUDA, for cuda:0"), "{error}");
+
+        let foreign = std::ptr::with_exposed_provenance_mut(recording.allocate_foreign(64));
+        let error = text(device.memory_of(&array(Pointer::new(foreign))));
+        assert!(error.contains("one of the primary context"), "{error}");
+    });
+}
