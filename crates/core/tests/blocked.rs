@@ -166,3 +166,24 @@ fn blocks_that_cannot_be_are_refused() {
     })
     .unwrap();
 }
+
+#[test]
+fn a_plan_tells_layouts_with_other_blocks_apart() {
+    run_ranks(1, |comm| -> Result<(), Failure> {
+        let pattern = pattern(&comm)?;
+        let field = |nproma| {
+            Field::<f64, _>::builder(&pattern)
+                .levels(2)
+                .blocked(nproma)
+                .build(&device()?)
+                .map_err(Failure::from)
+        };
+        let (mut four, mut thirteen) = (field(4)?, field(13)?);
+        let mut plan = pattern.plan(&mut four)?;
+        let error = plan.run(&mut thirteen, Schedule::DefaultStream).unwrap_err().to_string();
+        assert!(error.contains("blocks of 13 cells") && error.contains("made for"), "{error}");
+        assert!(error.contains("blocks of 4 cells 8 apart"), "{error}");
+        Ok(())
+    })
+    .unwrap();
+}

@@ -66,7 +66,10 @@ fn describe(layout: &BlockLayout) -> String {
         1 => String::new(),
         count => format!(", {count} components {} apart", layout.component_stride()),
     };
-    format!("{allocated} ({owned} owned, strides {strides:?}{components})")
+    let blocks = layout.blocks().map_or(String::new(), |blocks| {
+        format!(", in blocks of {} cells {} apart", blocks.cells, blocks.stride)
+    });
+    format!("{allocated} ({owned} owned, strides {strides:?}{components}{blocks})")
 }
 
 impl PassedFields {
