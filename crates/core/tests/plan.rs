@@ -2,7 +2,11 @@
 
 mod common;
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use common::*;
+use haloport_core::device::Pointer;
 use haloport_core::*;
 use haloport_cpu::CpuDevice;
 
@@ -252,6 +256,45 @@ fn a_step_of_a_plan_computes_while_its_fields_travel() {
             }
             std::mem::swap(&mut now, &mut next);
         }
+        Ok(())
+    });
+}
+
+#[test]
+fn memory_of_dropped_fields_is_released() {
+    struct Owner(Arc<AtomicUsize>);
+    impl Drop for Owner {
+        fn drop(&mut self) {
+            self.0.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+    everywhere(|comm| {
+        let pattern = line(comm)?;
+        let options = BindOptions::default().in_flight(2);
+        let layout = numbers(&pattern)?.layout(0)?.clone();
+        let mut plan = pattern.plan_with(&mut numbers(&pattern)?, options)?;
+        let released = Arc::new(AtomicUsize::new(0));
+        for round in 0..10 {
+            let mut values = vec![0.0f64; 6];
+            let block = vec![(Pointer::new(values.as_mut_ptr().cast()), layout.clone())];
+            let owner = Box::new((Owner(Arc::clone(&released)), values));
+            // SAFETY: the owner keeps the values, which only the field uses.
+            let mut field = unsafe { Numbers::from_raw(&device()?, block, true, owner) };
+            // In both slots of the plan.
+            for _ in 0..2 {
+                prepare(&mut field, round)?;
+                plan.run(&mut field, DEFAULT)?;
+                verify(&field, round, comm.size())?;
+            }
+        }
+        // The plan may keep the memory of the last starts.
+        assert!(
+            released.load(Ordering::SeqCst) >= 8,
+            "{} of 10 were released",
+            released.load(Ordering::SeqCst)
+        );
+        drop(plan);
+        assert_eq!(released.load(Ordering::SeqCst), 10);
         Ok(())
     });
 }

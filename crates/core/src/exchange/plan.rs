@@ -56,8 +56,10 @@ use crate::pattern::Pattern;
 /// ```
 pub struct Plan {
     pattern: Pattern,
-    /// Exchanges that take turns.
+    /// Exchanges that take turns. Dropped before the memory that they use.
     slots: Vec<Slot>,
+    /// The memory of fields that devices may still be using.
+    used: Vec<Arc<Storage>>,
     /// The number of exchanges that were started.
     started: u64,
     choice: Choice,
@@ -65,12 +67,9 @@ pub struct Plan {
 
 /// One of the exchanges of a plan that can be in flight at once.
 struct Slot {
-    /// Dropped before the memory that it uses.
     bound: Bound,
     /// The fields of the last start.
     passed: PassedFields,
-    /// The memory of fields that the device may still be using.
-    used: Vec<Arc<Storage>>,
     /// The number of the exchange that was begun and not ended.
     begun: Option<u64>,
 }
@@ -125,9 +124,9 @@ impl Plan {
         let mut completion = options.on_complete;
         let slots = bound.into_iter().map(|bound| {
             bound.flight.on_complete(completion.take());
-            Slot { bound, passed: expected.clone(), used: Vec::new(), begun: None }
+            Slot { bound, passed: expected.clone(), begun: None }
         });
-        Ok(Plan { pattern: pattern.clone(), slots: slots.collect(), started: 0, choice })
+        Ok(Plan { pattern: pattern.clone(), slots: slots.collect(), used: Vec::new(), started: 0, choice })
     }
 
     /// Starts an exchange of these fields: packs, sends, and returns without waiting for neighbours. Not collective. If
@@ -271,16 +270,42 @@ impl Plan {
         }
         slot.complete()?;
         take(&mut slot.passed)?;
-        slot.place()?;
-        slot.bound.start(schedule)?;
+        slot.bound.flight.place(&slot.passed.addresses, &slot.passed.storages)?;
+        self.keep_used(number)?;
+        self.slot(number)?.bound.start(schedule)?;
         self.started += 1;
         Ok(number)
     }
 
-    /// The slot of exchange `number`: ranks begin exchanges in the same order, so they take the same slots.
+    /// Keeps the memory of the fields of exchange `number`, and releases that of fields that were dropped meanwhile.
+    fn keep_used(&mut self, number: u64) -> Result<(), ExchangeError> {
+        let is_dropped = |storage: &Arc<Storage>| Arc::strong_count(storage) == 1;
+        if self.used.iter().any(is_dropped) {
+            for Slot { bound, .. } in self.slots.iter().filter(|slot| slot.bound.flight.is_asynchronous()) {
+                // Their memory is freed here.
+                bound.wait_for_gates()?;
+                bound.flight.synchronize()?;
+            }
+            self.used.retain(|storage| !is_dropped(storage));
+        }
+        let Some(slot) = self.slots.get(self.place(number)) else { return Ok(()) };
+        for storage in &slot.passed.storages {
+            if !self.used.iter().any(|known| Arc::ptr_eq(known, storage)) {
+                self.used.push(Arc::clone(storage));
+            }
+        }
+        Ok(())
+    }
+
+    /// The place of the slot of exchange `number`: ranks begin exchanges in the same order, so they take the same slots.
+    fn place(&self, number: u64) -> usize {
+        number.checked_rem(self.slots.len() as u64).unwrap_or(0) as usize
+    }
+
+    /// The slot of exchange `number`.
     fn slot(&mut self, number: u64) -> Result<&mut Slot, ExchangeError> {
-        let place = number.checked_rem(self.slots.len() as u64).unwrap_or(0);
-        self.slots.get_mut(place as usize).ok_or(ExchangeError::NotInFlight)
+        let place = self.place(number);
+        self.slots.get_mut(place).ok_or(ExchangeError::NotInFlight)
     }
 
     fn last_started(&mut self) -> Result<&mut Slot, ExchangeError> {
@@ -299,26 +324,5 @@ impl Slot {
             self.bound.give_up(ExchangeError::Forgotten);
         }
         self.bound.complete()
-    }
-
-    /// Lets the next exchange find the fields where they are.
-    fn place(&mut self) -> Result<(), ExchangeError> {
-        let Slot { bound, passed, used, .. } = self;
-        bound.flight.place(&passed.addresses, &passed.storages)?;
-        let is_dropped = |storage: &Arc<Storage>| Arc::strong_count(storage) == 1;
-        if used.iter().any(is_dropped) {
-            // Their memory is freed here.
-            if bound.flight.is_asynchronous() {
-                bound.wait_for_gates()?;
-                bound.flight.synchronize()?;
-            }
-            used.retain(|storage| !is_dropped(storage));
-        }
-        for storage in &passed.storages {
-            if !used.iter().any(|known| Arc::ptr_eq(known, storage)) {
-                used.push(Arc::clone(storage));
-            }
-        }
-        Ok(())
     }
 }
