@@ -31,7 +31,8 @@ pub struct CudaMemory {
 }
 
 impl CudaMemory {
-    /// Whether the host may follow its addresses while the device works.
+    /// Whether the host may follow its addresses while the device works, if it may for managed memory of that device
+    /// ([`shared_memory`](haloport_core::device::Capabilities::shared_memory)).
     pub fn host_accessible(&self) -> bool {
         self.kind != MemoryKind::Device
     }
@@ -115,6 +116,14 @@ impl CudaDevice {
             let found = format!("{:p}, {found}", array.first().as_ptr());
             Err(DeviceError::invalid("an address of another program", expected, found))
         };
+        if let Some(declared) = array.device().index.filter(|_| array.device().kind == Cuda)
+            && declared != memory.device
+        {
+            return foreign(
+                format!("one of cuda:{declared}, as it says"),
+                format!("one of cuda:{}", memory.device),
+            );
+        }
         if memory.kind == MemoryKind::Device {
             if memory.device != self.id().index {
                 return foreign(
@@ -153,7 +162,9 @@ impl CudaDevice {
     /// As for [`Field::in_arrays`], and [`FieldError::Device`] with the error of [`memory_of`](CudaDevice::memory_of).
     ///
     /// # Safety
-    /// As for [`Field::in_arrays`], except that the device can reach the memory, which is checked here.
+    /// As for [`Field::in_arrays`], except that the device can reach the memory, which is checked here. Memory of pools
+    /// and mapped memory (`cuMemMap`) is not bound to ranks as threads on other devices: they would copy from it by peer
+    /// access, which its owner alone can give.
     pub unsafe fn field_in_arrays<T: Element>(
         &self,
         blocks: Vec<(ArrayDescription, BlockLayout)>,
@@ -186,7 +197,8 @@ impl CudaDevice {
         let mut host_accessible = true;
         for (array, _) in blocks {
             if let Some(memory) = self.memory_of(array)? {
-                host_accessible &= memory.host_accessible();
+                let shared = memory.kind != MemoryKind::Shared || self.info().capabilities.shared_memory;
+                host_accessible &= memory.host_accessible() && shared;
             }
         }
         Ok(host_accessible)

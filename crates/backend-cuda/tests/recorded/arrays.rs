@@ -1,8 +1,11 @@
 //! Arrays of other programs: the driver knows their memory by the address.
 
+use std::ptr::NonNull;
+
 use haloport_core::device::{Buffer, Device, DeviceError, MemoryKind, Pointer};
 use haloport_core::interop::ArrayDescription;
 use haloport_core::interop::cuda_array::CudaArrayInterface;
+use haloport_core::interop::dlpack::{DLDataType, DLDevice, DLManagedTensor, DLTensor, ManagedTensor};
 use haloport_core::interop::sycl_usm::{SyclObject, SyclUsmArrayInterface};
 use haloport_core::{BlockLayout, ElementType, FieldError, IndexBox};
 use haloport_cuda::CudaDevice;
@@ -56,8 +59,24 @@ fn the_device_of_an_array_is_found_by_its_address() {
         let error = text(one.memory_of(&array(there.pointer())));
         assert!(error.contains("open the device with `CudaDevice::of_array`"), "{error}");
         assert!(error.contains("one of cuda:1"), "{error}");
+        // A description that names another device than the address does.
+        let mut shape = [6i64];
+        let dl_tensor = DLTensor {
+            data: there.pointer().as_ptr().cast(),
+            device: DLDevice { device_type: 2, device_id: 0 },
+            ndim: 1,
+            dtype: DLDataType { code: 2, bits: 64, lanes: 1 },
+            shape: shape.as_mut_ptr(),
+            strides: std::ptr::null_mut(),
+            byte_offset: 0,
+        };
+        let mut tensor = DLManagedTensor { dl_tensor, manager_ctx: std::ptr::null_mut(), deleter: None };
+        // SAFETY: the tensor lives as long as the call, with one extent.
+        let array = unsafe { ManagedTensor::Unversioned(NonNull::from(&mut tensor)).describe() }.unwrap();
+        let error = text(two.memory_of(&array));
+        assert!(error.contains("one of cuda:0, as it says"), "{error}");
         let pinned = two.allocate(64, MemoryKind::Pinned).unwrap();
-        assert!(one.memory_of(&array(pinned.pointer())).is_ok());
+        assert!(one.memory_of(&self::array(pinned.pointer())).is_ok());
     });
 }
 
