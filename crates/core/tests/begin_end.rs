@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::Thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use common::*;
 use haloport_core::device::Pointer;
@@ -132,6 +132,27 @@ fn several_exchanges_of_a_plan_are_in_flight() {
                 assert_eq!([values[0], values[5]], halo(comm, |rank| value(rank, which)));
             }
         }
+        Ok(())
+    });
+}
+
+#[test]
+fn a_plan_that_is_dropped_in_flight_leaves_nobody_waiting() {
+    everywhere(|comm| {
+        let mut plan = line_plan(comm, 2)?;
+        let mut arrays = [[comm.rank() as f64; 6]; 2];
+        let [first, second] = &mut arrays;
+        // SAFETY: the values have the layout of the plan, and outlive it.
+        let begun =
+            unsafe { [plan.begin_at(&address(first), DEFAULT)?, plan.begin_at(&address(second), DEFAULT)?] };
+        if comm.rank() == 0 {
+            // Neither has ended.
+            drop(plan);
+        } else {
+            begun.into_iter().try_for_each(|begun| plan.end(begun, DEFAULT))?;
+            assert_eq!([second[0], second[5]], halo(comm, |rank| rank as f64));
+        }
+        comm.barrier()?;
         Ok(())
     });
 }
@@ -287,6 +308,49 @@ fn a_future_ends_at_the_time_limit() {
             comm.set_time_limit(Some(Duration::from_secs(60)));
         }
         comm.barrier()?;
+        Ok(())
+    })
+    .unwrap();
+}
+
+/// Panics when it is woken, except from the thread that it belongs to.
+struct Panicking(Thread);
+
+impl Wake for Panicking {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+        assert!(std::thread::current().id() == self.0.id(), "a waker that panics, as the test wants it");
+    }
+}
+
+#[test]
+fn a_waker_that_panics_keeps_no_other_future_asleep() {
+    run_ranks(2, |comm| {
+        for round in 0..2 {
+            let mut exchange = bound(&comm, DataPath::Quickest)?;
+            prepare(exchange.fields_mut(), round)?;
+            if comm.rank() == 1 {
+                std::thread::sleep(Duration::from_millis(50));
+                exchange.run(DEFAULT)?;
+            } else {
+                let waker = match round {
+                    0 => Waker::from(Arc::new(Panicking(std::thread::current()))),
+                    _ => Waker::from(Arc::new(Counted {
+                        wakes: AtomicUsize::new(0),
+                        thread: std::thread::current(),
+                    })),
+                };
+                let began = Instant::now();
+                let mut future = pin!(exchange.start(DEFAULT)?.into_future());
+                while future.as_mut().poll(&mut Context::from_waker(&waker)).map(Result::unwrap).is_pending()
+                {
+                    std::thread::park_timeout(Duration::from_secs(5));
+                }
+                assert!(began.elapsed() < Duration::from_secs(4), "nothing woke the future of round {round}");
+            }
+            verify(exchange.fields(), round, comm.size())?;
+            comm.barrier()?;
+        }
         Ok(())
     })
     .unwrap();

@@ -4,10 +4,13 @@
 //! times, since most messages come soon. Then a thread of the process wakes it after pauses that grow, so that its
 //! executor has the core meanwhile. The thread calls no transport, so it may run under any thread level of MPI.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 use std::thread;
 use std::time::{Duration, Instant};
+
+use crate::callback::panic_text;
 
 /// The polls that follow each other at once.
 const AT_ONCE: u32 = 16;
@@ -77,7 +80,7 @@ impl Sleepers {
             now_due.extend(state.due.extract_if(.., |(at, _)| *at <= now).map(|(_, waker)| waker));
             if !now_due.is_empty() {
                 drop(state);
-                now_due.drain(..).for_each(Waker::wake);
+                now_due.drain(..).for_each(wake_safely);
                 state = self.lock();
                 continue;
             }
@@ -94,5 +97,12 @@ impl Sleepers {
 
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Wakes a future. If its executor panics, the other futures are still woken.
+fn wake_safely(waker: Waker) {
+    if let Err(panic) = catch_unwind(AssertUnwindSafe(|| waker.wake())) {
+        tracing::error!("the waker of a future panicked: {}", panic_text(&*panic));
     }
 }
