@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use cudarc::driver::sys::CUpointer_attribute as Of;
 use haloport_core::device::{Device, DeviceError, MemoryKind, Pointer};
-use haloport_core::element::Element;
+use haloport_core::element::{Element, ElementType};
 use haloport_core::interop::{ArrayDescription, ArrayDeviceKind};
 use haloport_core::{AnyField, BlockLayout, Field, FieldError};
 
@@ -175,7 +175,7 @@ impl CudaDevice {
         unsafe { Field::in_arrays(self, blocks, host_accessible, owner) }
     }
 
-    /// As [`field_in_arrays`](CudaDevice::field_in_arrays), with the element type of the arrays.
+    /// As [`field_in_arrays`](CudaDevice::field_in_arrays), with elements of a type known at run time.
     ///
     /// # Errors
     /// As there.
@@ -184,12 +184,13 @@ impl CudaDevice {
     /// As there.
     pub unsafe fn any_field_in_arrays(
         &self,
+        element: ElementType,
         blocks: Vec<(ArrayDescription, BlockLayout)>,
         owner: Box<dyn Any + Send + Sync>,
     ) -> Result<AnyField<CudaDevice>, FieldError> {
         let host_accessible = self.check_arrays(&blocks)?;
         // SAFETY: the caller's promise; the memory is of this device.
-        unsafe { AnyField::in_arrays(self, blocks, host_accessible, owner) }
+        unsafe { AnyField::in_arrays(self, element, blocks, host_accessible, owner) }
     }
 
     /// Checks that the device reaches all arrays; returns whether the host does.

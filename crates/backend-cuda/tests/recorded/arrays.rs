@@ -92,7 +92,7 @@ fn a_field_lies_in_arrays_of_another_program() {
         let block = || vec![(array.clone(), layout(&array))];
         // SAFETY: the buffer holds the array and outlives both fields, which are not exchanged.
         let (typed, any) = unsafe {
-            let any = device.any_field_in_arrays(block(), Box::new(())).unwrap();
+            let any = device.any_field_in_arrays(ElementType::F64, block(), Box::new(())).unwrap();
             (device.field_in_arrays::<f64>(block(), Box::new(())).unwrap(), any)
         };
         assert_eq!(typed.to_vec(0).unwrap(), [0.0, 1.0, 2.0, 3.0, 4.0, 5.0]);

@@ -6,7 +6,7 @@ use std::ffi::c_void;
 use cl3::command_queue::{CL_QUEUE_CONTEXT, CL_QUEUE_DEVICE, get_command_queue_info};
 use cl3::context::{CL_CONTEXT_DEVICES, get_context_info};
 use haloport_core::device::DeviceError;
-use haloport_core::element::Element;
+use haloport_core::element::{Element, ElementType};
 use haloport_core::interop::ArrayDescription;
 use haloport_core::{AnyField, BlockLayout, Field, FieldError};
 
@@ -113,7 +113,7 @@ impl SyclDevice {
         unsafe { Field::in_arrays(self, blocks, host_accessible, owner) }
     }
 
-    /// As [`field_in_arrays`](SyclDevice::field_in_arrays), with the element type of the arrays.
+    /// As [`field_in_arrays`](SyclDevice::field_in_arrays), with elements of a type known at run time.
     ///
     /// # Errors
     /// As there.
@@ -122,12 +122,13 @@ impl SyclDevice {
     /// As there.
     pub unsafe fn any_field_in_arrays(
         &self,
+        element: ElementType,
         blocks: Vec<(ArrayDescription, BlockLayout)>,
         owner: Box<dyn Any + Send + Sync>,
     ) -> Result<AnyField<SyclDevice>, FieldError> {
         let host_accessible = self.check_arrays(&blocks)?;
         // SAFETY: the caller's promise; the memory is of the device's context.
-        unsafe { AnyField::in_arrays(self, blocks, host_accessible, owner) }
+        unsafe { AnyField::in_arrays(self, element, blocks, host_accessible, owner) }
     }
 
     /// Checks that the arrays are in the device's context; returns whether the host reaches all of them.

@@ -1,9 +1,10 @@
 //! Fields in arrays of other programs.
 
 use std::any::Any;
+use std::marker::PhantomData;
 
 use super::{AnyField, BlockLayout, CellBlocks, ComponentPlace, Field, FieldError};
-use crate::device::{Device, Pointer};
+use crate::device::Device;
 use crate::domain::IndexBox;
 use crate::element::{Element, ElementType};
 use crate::interop::{ArrayDescription, Protocol};
@@ -103,29 +104,27 @@ fn axis_of(components: Option<ComponentPlace>) -> &'static str {
 }
 
 impl<D: Device> AnyField<D> {
-    /// A field in arrays of another program, with the type of their elements: for each domain of the pattern the array,
-    /// and its layout, as from [`BlockLayout::of_array`]. `owner` keeps the arrays alive, and lives as long as the field
-    /// or an exchange of it.
+    /// A field in arrays of another program, with elements of type `element`: for each domain of the pattern the array,
+    /// and its layout, as from [`BlockLayout::of_array`] or [`of_blocked_array`](BlockLayout::of_blocked_array). `owner`
+    /// keeps the arrays alive, and lives as long as the field or an exchange of it.
     ///
     /// # Errors
-    /// [`FieldError::Array`] for a read-only array; [`FieldError::Layout`] for no arrays, arrays of several types, and
-    /// a layout that exceeds its array.
+    /// [`FieldError::Array`] for a read-only array; [`FieldError::Layout`] for elements of another type, and a layout
+    /// that exceeds its array.
     ///
     /// # Safety
     /// As for [`Field::from_raw`]. Each description is true, and `device` reaches its memory.
     pub unsafe fn in_arrays(
         device: &D,
+        element: ElementType,
         blocks: Vec<(ArrayDescription, BlockLayout)>,
         host_accessible: bool,
         owner: Box<dyn Any + Send + Sync>,
     ) -> Result<AnyField<D>, FieldError> {
-        let Some((first, _)) = blocks.first() else {
-            return Err(FieldError::layout("the number of arrays of a field", "at least 1", 0));
-        };
-        let element = first.element();
         check_arrays(&blocks, element)?;
+        let blocks = blocks.into_iter().map(|(array, layout)| (array.first(), layout)).collect();
         // SAFETY: the caller's promise; the layouts stay within the arrays, whose addresses were checked.
-        Ok(unsafe { AnyField::from_raw(device, element, firsts(blocks), host_accessible, owner) })
+        Ok(unsafe { AnyField::from_raw(device, element, blocks, host_accessible, owner) })
     }
 }
 
@@ -146,9 +145,9 @@ impl<T: Element, D: Device> Field<T, D> {
         host_accessible: bool,
         owner: Box<dyn Any + Send + Sync>,
     ) -> Result<Field<T, D>, FieldError> {
-        check_arrays(&blocks, T::TYPE)?;
-        // SAFETY: the caller's promise; the layouts stay within the arrays, whose addresses were checked.
-        Ok(unsafe { Field::from_raw(device, firsts(blocks), host_accessible, owner) })
+        // SAFETY: the caller's promise.
+        let any = unsafe { AnyField::in_arrays(device, T::TYPE, blocks, host_accessible, owner)? };
+        Ok(Field { any, element: PhantomData })
     }
 }
 
@@ -167,9 +166,4 @@ fn check_arrays(blocks: &[(ArrayDescription, BlockLayout)], element: ElementType
         }
     }
     Ok(())
-}
-
-/// The address of the first element of each array, and the layout.
-fn firsts(blocks: Vec<(ArrayDescription, BlockLayout)>) -> Vec<(Pointer, BlockLayout)> {
-    blocks.into_iter().map(|(array, layout)| (array.first(), layout)).collect()
 }

@@ -79,7 +79,9 @@ impl LayoutSet {
             let source = field.source.as_ref().map(|source| (source, set.expect(source.expected())));
             let mut bound = set.expect(field.expected());
             if let Some((source, from)) = source {
+                let nested = source.source.is_some().then(|| "has a source with a source of its own".into());
                 let misfit = field.untyped().misfit_of(&source.untyped(), field.device() == source.device());
+                let misfit = nested.or(misfit);
                 bound = joined(from, bound, misfit);
             }
             PartFields::add(&mut set.parts, Arc::clone(&field.device), set.expected.len() - 1, bound);
