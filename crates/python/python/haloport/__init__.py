@@ -1,0 +1,1 @@
+from haloport._haloport import __version__
