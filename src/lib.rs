@@ -73,8 +73,8 @@ mod spec;
 // Ranks.
 #[doc(inline)]
 pub use haloport_core::comm::{
-    Communicator, DEFAULT_TIME_LIMIT, DEFAULT_WARN_AFTER, MOST_RANKS, Progress, RanksError, Reducible,
-    run_ranks, threads,
+    Communicator, DEFAULT_TIME_LIMIT, DEFAULT_WARN_AFTER, InterruptCheck, MOST_RANKS, Progress, RanksError,
+    Reducible, run_ranks, threads,
 };
 #[doc(inline)]
 pub use haloport_core::launcher::launched_by;

@@ -70,7 +70,9 @@ pub mod sparse;
 pub mod trace;
 pub mod transport;
 
-pub use comm::{Communicator, MOST_RANKS, Progress, RanksError, Reducible, run_ranks, threads};
+pub use comm::{
+    Communicator, InterruptCheck, MOST_RANKS, Progress, RanksError, Reducible, run_ranks, threads,
+};
 pub use domain::{
     Connectivity, Fold, Grid, GridError, Halo, HaloCells, IndexBox, IndexSet, Orientation, Pivot, Points,
     Split,

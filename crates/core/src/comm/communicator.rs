@@ -2,8 +2,9 @@
 
 use std::fmt;
 use std::ops::Range;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, Once, OnceLock};
+use std::sync::{Arc, Mutex, Once, OnceLock, PoisonError};
 use std::time::Duration;
 
 use serde::Serialize;
@@ -12,15 +13,16 @@ use serde::de::DeserializeOwned;
 use super::call::Collectives;
 use super::engine::Engine;
 use super::progress::{Driven, Progress, drive};
-use super::wait::{WaitClock, WaitLimits};
+use super::wait::{CheckTimer, InterruptCheck, WaitClock, WaitLimits};
+use crate::callback::panic_text;
 use crate::trace::{self, Trace};
 use crate::transport::{Reach, Transport, TransportError, TransportInfo};
 
 /// The tags for callers of [`Communicator::raw_transport`]; no exchange uses them.
 pub const FREE_TAGS: Range<u32> = 0..100;
 
-/// The rounds of a wait between two readings of the clock.
-const ROUNDS_PER_CLOCK: u32 = 64;
+/// The rounds of a wait between two readings of the clock. A round may sleep for about a millisecond.
+const ROUNDS_PER_CLOCK: u32 = 16;
 
 /// A group of ranks, seen from one of them. A clone is another handle to the same communicator.
 ///
@@ -47,7 +49,8 @@ const ROUNDS_PER_CLOCK: u32 = 64;
 /// A rank that waits for others for 60 s ([`warn_after`](Communicator::warn_after)) logs a warning, once in each wait,
 /// which names the missing ranks as far as they are known. After 30 minutes ([`time_limit`](Communicator::time_limit))
 /// the wait ends with an error that names them. The environment variables `HALOPORT_WARN_AFTER` and
-/// `HALOPORT_TIME_LIMIT` set the two times for new communicators: in seconds, or `none`.
+/// `HALOPORT_TIME_LIMIT` set the two times for new communicators: in seconds, or `none`. A program can also end waits
+/// itself, for example when its user presses Ctrl-C: see [`set_interrupt`](Communicator::set_interrupt).
 #[derive(Clone)]
 pub struct Communicator {
     inner: Arc<Inner>,
@@ -61,6 +64,7 @@ struct Inner {
     warn_after: AtomicU64,
     /// In nanoseconds; `u64::MAX` for never.
     time_limit: AtomicU64,
+    interrupt: Mutex<Option<InterruptCheck>>,
     /// A [`Progress`].
     progress: AtomicU8,
     /// Whether any thread may call the transport.
@@ -109,6 +113,7 @@ impl Communicator {
                 next_tag: AtomicU32::new(FREE_TAGS.end),
                 warn_after: AtomicU64::new(nanoseconds(limits.warn_after)),
                 time_limit: AtomicU64::new(nanoseconds(limits.time_limit)),
+                interrupt: Mutex::default(),
                 progress: AtomicU8::new(Progress::Auto as u8),
                 collectives: Mutex::default(),
                 trace: OnceLock::new(),
@@ -151,6 +156,58 @@ impl Communicator {
     /// Sets [`warn_after`](Communicator::warn_after) of this rank, for waits that begin from now on.
     pub fn set_warn_after(&self, time: Option<Duration>) {
         self.inner.warn_after.store(nanoseconds(time), Ordering::Relaxed);
+    }
+
+    /// Sets a function that may end the waits of this rank for others, or removes it; also for waits under way. It
+    /// applies to collective calls, exchanges, plans, sparse exchanges and lines, to their drops, which complete what
+    /// is in flight, and to the futures of exchanges.
+    ///
+    /// The thread that waits calls `check` about every 20 ms, first after about 20 ms. It holds no lock that any other
+    /// call of Haloport waits for, so `check` may wait for other threads that use Haloport. If `check` returns `true`
+    /// or panics, the wait ends with [`TransportError::Interrupted`]. As after the time limit, an exchange is then
+    /// poisoned, and after a collective call this communicator refuses further ones. While `check` runs in a collective
+    /// call, another one on this communicator returns [`TransportError::Busy`].
+    ///
+    /// Waits for a device are not interrupted.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use std::sync::atomic::{AtomicBool, Ordering};
+    ///
+    /// use haloport_core::{TransportError, run_ranks};
+    ///
+    /// static STOP: AtomicBool = AtomicBool::new(true); // set by a signal handler
+    ///
+    /// run_ranks(2, |comm| {
+    ///     comm.set_interrupt(Some(Arc::new(|| STOP.load(Ordering::Relaxed))));
+    ///     if comm.rank() == 0 {
+    ///         assert!(matches!(comm.barrier(), Err(TransportError::Interrupted { .. })));
+    ///     } else {
+    ///         std::thread::sleep(std::time::Duration::from_millis(200));
+    ///     }
+    ///     Ok(())
+    /// })?;
+    /// # Ok::<(), haloport_core::RanksError>(())
+    /// ```
+    pub fn set_interrupt(&self, check: Option<InterruptCheck>) {
+        let mut interrupt = self.inner.interrupt.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = std::mem::replace(&mut *interrupt, check);
+        // Dropped without the lock: its drop is code of the program.
+        drop(interrupt);
+        drop(before);
+    }
+
+    /// Calls the function of [`set_interrupt`](Communicator::set_interrupt), and returns whether the wait should end.
+    pub(crate) fn is_interrupted(&self) -> bool {
+        // Called without the lock.
+        let check = self.inner.interrupt.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let Some(check) = check else { return false };
+        // Unwind safe: the wait ends, and what it waits for fails for good.
+        catch_unwind(AssertUnwindSafe(|| check())).unwrap_or_else(|panic| {
+            let message = panic_text(&*panic);
+            tracing::error!("the function of `set_interrupt` panicked, which ends the wait: {message}");
+            true
+        })
     }
 
     /// Sets what makes progress with this rank's exchanges on asynchronous devices from now on. The default is
@@ -249,8 +306,8 @@ impl Communicator {
         WaitLimits { warn_after: self.warn_after(), time_limit: self.time_limit() }
     }
 
-    /// Makes progress with all exchanges until `done` returns `true` or an error, or until the time limit. `what` names
-    /// the missing things.
+    /// Makes progress with all exchanges until `done` returns `true` or an error, until the time limit, or until the
+    /// program ends the wait. `what` names the missing things.
     pub(crate) fn wait(
         &self,
         what: impl Fn() -> String,
@@ -285,11 +342,12 @@ pub(super) struct BlockingWait<'c> {
     comm: &'c Communicator,
     round: u32,
     clock: WaitClock,
+    checks: CheckTimer,
 }
 
 impl<'c> BlockingWait<'c> {
     pub(super) fn new(comm: &'c Communicator) -> BlockingWait<'c> {
-        BlockingWait { comm, round: 0, clock: WaitClock::new(comm.limits()) }
+        BlockingWait { comm, round: 0, clock: WaitClock::new(comm.limits()), checks: CheckTimer::default() }
     }
 
     /// Waits a little. `what` names the missing things.
@@ -299,10 +357,13 @@ impl<'c> BlockingWait<'c> {
         if self.round % ROUNDS_PER_CLOCK != 1 && self.round < u32::MAX {
             return Ok(());
         }
-        match self.clock.is_over(self.comm.rank(), &what) {
-            None => Ok(()),
-            Some(limit) => Err(TransportError::TimeLimit { what: what(), limit }),
+        if let Some(limit) = self.clock.is_over(self.comm.rank(), &what) {
+            return Err(TransportError::TimeLimit { what: what(), limit });
         }
+        if self.checks.is_due() && self.comm.is_interrupted() {
+            return Err(TransportError::Interrupted { what: what() });
+        }
+        Ok(())
     }
 }
 

@@ -4,7 +4,7 @@
 //! exchanges with it. Read in this order:
 //!
 //! - `communicator`: [`Communicator`], one rank's view of all ranks, and how it waits;
-//! - `wait`: the limits of a wait;
+//! - `wait`: the limits of a wait, and its interruption;
 //! - `collective`: the collective calls. Each begins by comparing the calls of all ranks (`call`); `reducible` has the
 //!   numbers that ranks reduce;
 //! - `engine`: the exchanges of this rank that are in flight; every call that waits polls them;
@@ -28,11 +28,11 @@ pub use communicator::{Communicator, FREE_TAGS};
 pub use progress::Progress;
 pub use ranks::{MOST_RANKS, RanksError, run_ranks, threads};
 pub use reducible::Reducible;
-pub use wait::{DEFAULT_TIME_LIMIT, DEFAULT_WARN_AFTER};
+pub use wait::{DEFAULT_TIME_LIMIT, DEFAULT_WARN_AFTER, InterruptCheck};
 
 pub(crate) use call::CollectiveCall;
 pub(crate) use communicator::{decode, encode};
 pub(crate) use engine::Served;
 pub(crate) use progress::drive_meanwhile;
-pub(crate) use wait::{WaitClock, WaitLimits};
+pub(crate) use wait::{CheckTimer, WaitClock, WaitLimits};
 pub(crate) use wake::Pauses;

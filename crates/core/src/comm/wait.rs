@@ -1,6 +1,7 @@
-//! How long a rank waits for others, and when it warns.
+//! How long a rank waits for others, when it warns, and when it asks whether to stop.
 
 use std::env::{self, VarError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::transport::TransportError;
@@ -10,6 +11,13 @@ pub const DEFAULT_TIME_LIMIT: Duration = Duration::from_secs(30 * 60);
 
 /// The default time after which a wait for other ranks logs a warning: 60 s.
 pub const DEFAULT_WARN_AFTER: Duration = Duration::from_secs(60);
+
+/// A function that returns `true` if a wait should end; see
+/// [`set_interrupt`](crate::Communicator::set_interrupt).
+pub type InterruptCheck = Arc<dyn Fn() -> bool + Send + Sync>;
+
+/// The time from the beginning of a wait to the first call of its [`InterruptCheck`], and between two calls.
+const CHECK_EVERY: Duration = Duration::from_millis(20);
 
 /// The time limit of new communicators: in seconds, or `none`.
 const TIME_LIMIT_VARIABLE: &str = "HALOPORT_TIME_LIMIT";
@@ -98,6 +106,25 @@ impl WaitClock {
             tracing::warn!("rank {rank} has waited {waited:.1} s for {what}; it {end}");
         }
         over
+    }
+}
+
+/// Says when one wait calls its [`InterruptCheck`].
+#[derive(Debug, Default)]
+pub(crate) struct CheckTimer {
+    /// The last call; before it, the first reading.
+    last: Option<Instant>,
+}
+
+impl CheckTimer {
+    /// Reads the clock; the first reading begins the wait. Returns whether a call is due, which then counts as made.
+    pub(crate) fn is_due(&mut self) -> bool {
+        let now = Instant::now();
+        let is_due = now.duration_since(*self.last.get_or_insert(now)) >= CHECK_EVERY;
+        if is_due {
+            self.last = Some(now);
+        }
+        is_due
     }
 }
 

@@ -7,12 +7,13 @@ use std::task::{Context, Poll};
 
 use super::options::{ExchangeError, Schedule};
 use super::run::bound::Bound;
-use crate::comm::{Pauses, WaitClock};
+use crate::comm::{CheckTimer, Pauses, WaitClock};
 use crate::device::Device;
 use crate::domain::IndexBox;
 use crate::element::Element;
 use crate::field::{BlockLayout, Field, FieldError, View, ViewMut};
 use crate::pattern::Pattern;
+use crate::transport::TransportError;
 
 /// An exchange in flight, of an [`Exchange`](super::Exchange) or a [`Plan`](super::Plan). Until it is finished, it
 /// borrows the `Exchange` or `Plan` and the fields.
@@ -194,13 +195,15 @@ impl<F> Drop for Pending<'_, F> {
 /// A future that finishes a pending exchange; made by `pending.await`.
 ///
 /// Each poll makes progress. If messages are missing, the executor has the core for growing pauses, of at most about
-/// 1 ms. The time limit of the communicator counts from the first poll. Dropping the future completes the exchange, as
-/// dropping the [`Pending`] does.
+/// 1 ms. The time limit of the communicator counts from the first poll. A poll may call the function of
+/// [`set_interrupt`](crate::Communicator::set_interrupt). Dropping the future completes the exchange, as dropping the
+/// [`Pending`] does.
 #[derive(Debug)]
 pub struct Finish<'e, F> {
     pending: Option<Pending<'e, F>>,
     pauses: Pauses,
     clock: WaitClock,
+    checks: CheckTimer,
 }
 
 impl<'e, F> IntoFuture for Pending<'e, F> {
@@ -209,7 +212,7 @@ impl<'e, F> IntoFuture for Pending<'e, F> {
 
     fn into_future(self) -> Finish<'e, F> {
         let clock = WaitClock::new(self.bound.pattern.comm().limits());
-        Finish { pending: Some(self), pauses: Pauses::default(), clock }
+        Finish { pending: Some(self), pauses: Pauses::default(), clock, checks: CheckTimer::default() }
     }
 }
 
@@ -220,15 +223,19 @@ impl<F> Future for Finish<'_, F> {
     type Output = Result<(), ExchangeError>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        let Finish { pending, pauses, clock } = &mut *self;
+        let Finish { pending, pauses, clock, checks } = &mut *self;
         let Some(waiting) = pending.take_if(|pending| pending.is_ready()) else {
             let Some(Pending { bound, open, .. }) = pending else { return Poll::Ready(Ok(())) };
-            let Some(limit) = clock.is_over(bound.pattern.comm().rank(), || bound.flight.missing()) else {
+            let comm = bound.pattern.comm();
+            let error = if let Some(limit) = clock.is_over(comm.rank(), || bound.flight.missing()) {
+                ExchangeError::TimeLimit { missing: bound.flight.missing(), limit }
+            } else if checks.is_due() && comm.is_interrupted() {
+                TransportError::Interrupted { what: bound.flight.missing() }.into()
+            } else {
                 pauses.wake_later(context.waker());
                 return Poll::Pending;
             };
             *open = false;
-            let error = ExchangeError::TimeLimit { missing: bound.flight.missing(), limit };
             bound.give_up(error.clone());
             return Poll::Ready(Err(error));
         };

@@ -36,6 +36,13 @@ pub enum TransportError {
         /// The limit.
         limit: Duration,
     },
+    /// The program has ended a wait: the function of [`set_interrupt`](crate::Communicator::set_interrupt) has returned
+    /// `true`.
+    #[error("waiting for {what} was interrupted")]
+    Interrupted {
+        /// The missing ranks or messages.
+        what: String,
+    },
     /// The length of a message is not that of its channel.
     #[error(
         "a message from rank {sender} to rank {receiver} has {found} bytes where the receiver expects {expected}"
