@@ -302,7 +302,7 @@ fn a_future_ends_at_the_time_limit() {
                 }
             };
             assert!(
-                matches!(&error, ExchangeError::TimeLimit { missing, .. } if missing.contains("rank 1")),
+                matches!(&error, ExchangeError::TimeLimit { missing, ranks, .. } if missing.contains("rank 1") && *ranks == [1]),
                 "{error}"
             );
             comm.set_time_limit(Some(Duration::from_secs(60)));

@@ -5,7 +5,7 @@ mod common;
 
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Barrier, Mutex};
+use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -26,7 +26,7 @@ fn interrupted<T: Send>(
     prepare: impl Fn(&Communicator) -> Result<T, Failure> + Sync,
     wait: impl Fn(&Communicator, T) -> Result<(), Failure> + Sync,
 ) {
-    let over = Barrier::new(2);
+    let over = Over::default();
     run_ranks(2, |comm| {
         comm.set_time_limit(Some(LIMIT));
         let prepared = prepare(&comm)?;
@@ -36,11 +36,10 @@ fn interrupted<T: Send>(
         }
         comm.set_interrupt(Some(Arc::new(|| true)));
         let began = Instant::now();
-        let waited = wait(&comm, prepared);
+        over.after(|| wait(&comm, prepared))?;
         let elapsed = began.elapsed();
-        over.wait();
         assert!((EVERY..SOON).contains(&elapsed), "it took {elapsed:?}");
-        waited
+        Ok(())
     })
     .unwrap();
 }
@@ -248,14 +247,12 @@ fn the_function_may_remove_itself_but_make_no_collective_call() {
 
 #[test]
 fn a_function_that_panics_interrupts() {
-    let over = Barrier::new(2);
-    run_ranks(2, |comm| {
-        if comm.rank() == 0 {
+    interrupted(
+        |_| Ok(()),
+        |comm, ()| {
             comm.set_interrupt(Some(Arc::new(|| panic!("as the test wants it"))));
             assert!(matches!(comm.barrier(), Err(TransportError::Interrupted { .. })));
-        }
-        over.wait();
-        Ok(())
-    })
-    .unwrap();
+            Ok(())
+        },
+    );
 }

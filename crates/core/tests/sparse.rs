@@ -247,15 +247,25 @@ fn a_rank_that_does_not_come_is_named() {
                 told.iter().all(|error| error.contains("rank 2, which has not ended its round")),
                 "{told:?}"
             );
+            // Another rank may be late, too.
+            let named = |error: &SparseError| matches!(error, SparseError::TimeLimit { ranks, .. } if ranks.contains(&2));
+            assert!(errors.iter().flatten().any(named), "{errors:?}");
         } else {
             // The next rank names it; another rank names a range with it.
             assert!(errors[3].as_ref().unwrap().to_string().contains("missing rank 2, which"), "{told:?}");
+            assert!(names(errors[3].as_ref().unwrap(), &[2]), "{errors:?}");
+            assert!(names(errors[0].as_ref().unwrap(), &[]), "{errors:?}");
             assert!(
                 errors[0].as_ref().unwrap().to_string().contains("one of the ranks 1 to 2, which"),
                 "{told:?}"
             );
         }
     }
+}
+
+/// Whether the error is that of the time limit, with these missing ranks.
+fn names(error: &SparseError, expected: &[usize]) -> bool {
+    matches!(error, SparseError::TimeLimit { ranks, .. } if ranks == expected)
 }
 
 #[test]

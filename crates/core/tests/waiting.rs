@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use common::*;
 use haloport_core::comm::{DEFAULT_TIME_LIMIT, DEFAULT_WARN_AFTER};
+use haloport_core::line::Payloads;
 use haloport_core::*;
 
 /// The logged bytes.
@@ -81,6 +82,78 @@ fn a_rank_that_is_to_warn_never_does_not() {
         Ok(())
     })
     .unwrap();
+}
+
+/// Rank 0 of four calls `wait`, which ends at the time limit; the others call only `prepare`.
+fn at_the_limit<T: Send>(
+    prepare: impl Fn(&Communicator) -> Result<T, Failure> + Sync,
+    wait: impl Fn(&Communicator, T) -> Result<(), Failure> + Sync,
+) {
+    let over = Over::default();
+    run_ranks(4, |comm| {
+        let prepared = prepare(&comm)?;
+        comm.set_time_limit(Some(SHORT));
+        if comm.rank() == 0 {
+            return over.after(|| wait(&comm, prepared));
+        }
+        over.wait();
+        Ok(())
+    })
+    .unwrap();
+}
+
+#[test]
+fn the_error_at_the_time_limit_has_the_missing_ranks() {
+    at_the_limit(
+        |_| Ok(()),
+        |comm, ()| {
+            let Err(TransportError::TimeLimit { what, ranks, limit }) = comm.barrier() else {
+                return Err("no time limit".into());
+            };
+            assert_eq!(what, "the ranks 1, 2, 3 to come to a barrier");
+            assert_eq!((ranks, limit), (vec![1, 2, 3], SHORT));
+            Ok(())
+        },
+    );
+    // The neighbours on a periodic line.
+    for path in [DataPath::Direct, DataPath::Messages] {
+        at_the_limit(
+            |comm| bound(comm, path),
+            |_, mut exchange| match exchange.run(Schedule::DefaultStream) {
+                Err(ExchangeError::TimeLimit { missing, ranks, .. }) => {
+                    assert!(missing.contains("rank 1") && missing.contains("rank 3"), "{missing}");
+                    assert_eq!(ranks, [1, 3]);
+                    Ok(())
+                }
+                other => Err(format!("{other:?}").into()),
+            },
+        );
+    }
+    at_the_limit(
+        |comm| {
+            let mut field = Numbers::new(&device()?, &line(comm)?)?;
+            Ok((line(comm)?.plan(&mut field)?, field))
+        },
+        |_, (mut plan, mut field)| {
+            let ended = plan.run(&mut field, Schedule::DefaultStream);
+            assert!(
+                matches!(&ended, Err(ExchangeError::TimeLimit { ranks, .. }) if *ranks == [1, 3]),
+                "{ended:?}"
+            );
+            Ok(())
+        },
+    );
+    at_the_limit(
+        |comm| Ok(LineExchange::new(&Line::even(comm, 8)?)?),
+        |_, mut exchange| {
+            let ended = exchange.pass(Payloads { right: Some(vec![1]), left: None });
+            assert!(
+                matches!(&ended, Err(SparseError::TimeLimit { ranks, .. }) if *ranks == [1]),
+                "{ended:?}"
+            );
+            Ok(())
+        },
+    );
 }
 
 #[test]

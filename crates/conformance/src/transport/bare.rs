@@ -27,7 +27,7 @@ pub(crate) fn until(
         }
         bare(comm).relax(round)?;
         if began.elapsed() > limit {
-            return Err(TransportError::TimeLimit { what: what.into(), limit });
+            return Err(TransportError::TimeLimit { what: what.into(), ranks: Vec::new(), limit });
         }
     }
     Ok(())

@@ -14,6 +14,7 @@ use serde::de::DeserializeOwned;
 use super::call::{CollectiveCall, Collectives};
 use super::communicator::{BlockingWait, Communicator, decode, encode};
 use super::reducible::{Number, Reducible};
+use super::wait::Missing;
 use crate::callback;
 use crate::element::Element;
 use crate::transport::{Idle, Reduction, Transport, TransportError};
@@ -370,17 +371,18 @@ impl CollectiveStep<'_> {
         })
     }
 
-    /// The missing ranks, in words.
-    fn missing(&self) -> String {
+    /// The missing ranks.
+    fn missing(&self) -> Missing {
         let missing = self.comm.transport().missing_ranks();
         let named: Vec<String> = missing.iter().take(MOST_NAMED).map(ToString::to_string).collect();
         let named = named.join(", ");
-        match missing.len() {
+        let what = match missing.len() {
             0 => format!("other ranks to come to {}", self.call),
             1 => format!("rank {named} to come to {}", self.call),
             count if count <= MOST_NAMED => format!("the ranks {named} to come to {}", self.call),
             count => format!("the ranks {named} and {} more to come to {}", count - MOST_NAMED, self.call),
-        }
+        };
+        Missing::new(what, missing)
     }
 }
 

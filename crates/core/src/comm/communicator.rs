@@ -13,7 +13,7 @@ use serde::de::DeserializeOwned;
 use super::call::Collectives;
 use super::engine::Engine;
 use super::progress::{Driven, Progress, drive};
-use super::wait::{CheckTimer, InterruptCheck, WaitClock, WaitLimits};
+use super::wait::{CheckTimer, InterruptCheck, Missing, WaitClock, WaitLimits};
 use crate::callback::panic_text;
 use crate::trace::{self, Trace};
 use crate::transport::{Reach, Transport, TransportError, TransportInfo};
@@ -307,10 +307,10 @@ impl Communicator {
     }
 
     /// Makes progress with all exchanges until `done` returns `true` or an error, until the time limit, or until the
-    /// program ends the wait. `what` names the missing things.
+    /// program ends the wait. `missing` names what is waited for.
     pub(crate) fn wait(
         &self,
-        what: impl Fn() -> String,
+        missing: impl Fn() -> Missing,
         mut done: impl FnMut() -> Result<bool, TransportError>,
     ) -> Result<(), TransportError> {
         let mut waiting = BlockingWait::new(self);
@@ -322,7 +322,7 @@ impl Communicator {
             if done()? {
                 return Ok(());
             }
-            waiting.round(&what)?;
+            waiting.round(&missing)?;
         }
     }
 }
@@ -350,18 +350,19 @@ impl<'c> BlockingWait<'c> {
         BlockingWait { comm, round: 0, clock: WaitClock::new(comm.limits()), checks: CheckTimer::default() }
     }
 
-    /// Waits a little. `what` names the missing things.
-    pub(super) fn round(&mut self, what: impl Fn() -> String) -> Result<(), TransportError> {
+    /// Waits a little. `missing` names what is waited for.
+    pub(super) fn round(&mut self, missing: impl Fn() -> Missing) -> Result<(), TransportError> {
         self.comm.inner.transport.relax(self.round)?;
         self.round = self.round.saturating_add(1);
         if self.round % ROUNDS_PER_CLOCK != 1 && self.round < u32::MAX {
             return Ok(());
         }
-        if let Some(limit) = self.clock.is_over(self.comm.rank(), &what) {
-            return Err(TransportError::TimeLimit { what: what(), limit });
+        if let Some(limit) = self.clock.is_over(self.comm.rank(), &missing) {
+            let Missing { what, ranks } = missing();
+            return Err(TransportError::TimeLimit { what, ranks, limit });
         }
         if self.checks.is_due() && self.comm.is_interrupted() {
-            return Err(TransportError::Interrupted { what: what() });
+            return Err(TransportError::Interrupted { what: missing().what });
         }
         Ok(())
     }

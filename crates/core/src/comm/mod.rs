@@ -34,5 +34,5 @@ pub(crate) use call::CollectiveCall;
 pub(crate) use communicator::{decode, encode};
 pub(crate) use engine::Served;
 pub(crate) use progress::drive_meanwhile;
-pub(crate) use wait::{CheckTimer, WaitClock, WaitLimits};
+pub(crate) use wait::{CheckTimer, Missing, WaitClock, WaitLimits};
 pub(crate) use wake::Pauses;

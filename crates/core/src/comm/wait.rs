@@ -70,6 +70,24 @@ fn parse(text: &str) -> Option<Option<Duration>> {
     (!time.is_zero()).then_some(Some(time))
 }
 
+/// What a rank waits for.
+#[derive(Debug)]
+pub(crate) struct Missing {
+    /// In words.
+    pub(crate) what: String,
+    /// The missing ranks, ascending, as far as they are known.
+    pub(crate) ranks: Vec<usize>,
+}
+
+impl Missing {
+    /// `ranks` are in any order, and may be repeated.
+    pub(crate) fn new(what: impl Into<String>, mut ranks: Vec<usize>) -> Missing {
+        ranks.sort_unstable();
+        ranks.dedup();
+        Missing { what: what.into(), ranks }
+    }
+}
+
 /// Measures one wait.
 #[derive(Debug)]
 pub(crate) struct WaitClock {
@@ -90,8 +108,8 @@ impl WaitClock {
     }
 
     /// Reads the clock; the first reading begins the wait. Returns the time limit if it has passed. If the wait is
-    /// long, logs once that `rank` waits for `what`.
-    pub(crate) fn is_over(&mut self, rank: usize, what: impl Fn() -> String) -> Option<Duration> {
+    /// long, logs once that `rank` waits for what is `missing`.
+    pub(crate) fn is_over(&mut self, rank: usize, missing: impl Fn() -> Missing) -> Option<Duration> {
         let WaitLimits { warn_after, time_limit } = self.limits;
         let now = Instant::now();
         let waited = now.duration_since(*self.since.get_or_insert(now));
@@ -102,7 +120,7 @@ impl WaitClock {
                 Some(limit) => format!("gives up after {:.1} s", limit.as_secs_f64()),
                 None => "has no time limit".to_string(),
             };
-            let (waited, what) = (waited.as_secs_f64(), what());
+            let (waited, Missing { what, .. }) = (waited.as_secs_f64(), missing());
             tracing::warn!("rank {rank} has waited {waited:.1} s for {what}; it {end}");
         }
         over

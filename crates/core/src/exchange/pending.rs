@@ -7,6 +7,7 @@ use std::task::{Context, Poll};
 
 use super::options::{ExchangeError, Schedule};
 use super::run::bound::Bound;
+use super::run::flight::time_limit_error;
 use crate::comm::{CheckTimer, Pauses, WaitClock};
 use crate::device::Device;
 use crate::domain::IndexBox;
@@ -228,9 +229,9 @@ impl<F> Future for Finish<'_, F> {
             let Some(Pending { bound, open, .. }) = pending else { return Poll::Ready(Ok(())) };
             let comm = bound.pattern.comm();
             let error = if let Some(limit) = clock.is_over(comm.rank(), || bound.flight.missing()) {
-                ExchangeError::TimeLimit { missing: bound.flight.missing(), limit }
+                time_limit_error(bound.flight.missing(), limit)
             } else if checks.is_due() && comm.is_interrupted() {
-                TransportError::Interrupted { what: bound.flight.missing() }.into()
+                TransportError::Interrupted { what: bound.flight.missing().what }.into()
             } else {
                 pauses.wake_later(context.waker());
                 return Poll::Pending;

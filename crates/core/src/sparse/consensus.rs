@@ -100,16 +100,19 @@ impl Consensus {
         Ok(())
     }
 
-    /// The ranks that this one waits for, in words: the notice of step `k` stands for 2^k ranks.
-    pub(super) fn missing(&self) -> String {
+    /// The ranks that this one waits for, in words: the notice of step `k` stands for 2^k ranks. If it is one rank, also
+    /// its number.
+    pub(super) fn missing(&self) -> (Option<usize>, String) {
         let nearest = 1usize << self.step;
         let farthest = (2 * nearest - 1).min(self.size - 1);
         match self.before(nearest) {
-            rank if nearest == farthest => format!("rank {rank}, which has not ended its round"),
-            rank => format!(
-                "one of the ranks {}, which has not ended its round",
-                list(self.size, self.before(farthest), rank)
-            ),
+            rank if nearest == farthest => {
+                (Some(rank), format!("rank {rank}, which has not ended its round"))
+            }
+            rank => {
+                let ranks = list(self.size, self.before(farthest), rank);
+                (None, format!("one of the ranks {ranks}, which has not ended its round"))
+            }
         }
     }
 

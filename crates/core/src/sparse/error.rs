@@ -36,8 +36,11 @@ pub enum SparseError {
     /// The round did not end within the time limit.
     #[error("the round did not complete within the time limit of {limit:?}: missing {missing}")]
     TimeLimit {
-        /// The ranks whose messages are missing, and those that have not received this rank's messages.
+        /// The ranks whose messages are missing, and those that have not received this rank's messages, in words.
         missing: String,
+        /// Those ranks, ascending, as far as they are known. With unknown neighbours, a rank may only know that one of
+        /// several is missing, which are named in `missing` alone.
+        ranks: Vec<usize>,
         /// The limit.
         limit: Duration,
     },

@@ -120,13 +120,14 @@ impl Notices {
         }
     }
 
-    /// The senders whose messages are missing, in words.
-    pub(super) fn missing(&self) -> impl Iterator<Item = String> {
+    /// The senders whose messages are missing, each also in words.
+    pub(super) fn missing(&self) -> impl Iterator<Item = (usize, String)> {
         self.senders.iter().filter(|(_, count)| !count.is_complete()).map(|(sender, count)| {
-            match count.sent {
+            let text = match count.sent {
                 None => format!("rank {sender}, which has not ended its round"),
                 Some(sent) => format!("rank {sender}, with {} of its {sent} messages here", count.found),
-            }
+            };
+            (*sender, text)
         })
     }
 }

@@ -114,7 +114,9 @@ impl SparseExchange {
         );
         if let Err(error) = waited {
             let error = match error {
-                TransportError::TimeLimit { what, limit } => SparseError::TimeLimit { missing: what, limit },
+                TransportError::TimeLimit { what, ranks, limit } => {
+                    SparseError::TimeLimit { missing: what, ranks, limit }
+                }
                 other => other.into(),
             };
             shared.abandon(transport, error);

@@ -10,7 +10,7 @@ use super::notices::Notices;
 use super::outbox::Outbox;
 use super::state::{Ending, Message, SparseState, Status, Tags};
 use crate::callback::{self, Callback};
-use crate::comm::Served;
+use crate::comm::{Missing, Served};
 use crate::transport::{Transport, TransportError};
 
 /// Called when a round is complete, or has failed.
@@ -188,8 +188,8 @@ impl Shared {
         }
     }
 
-    /// The ranks and messages that are missing, in words.
-    pub(super) fn missing(&self, transport: &dyn Transport) -> String {
+    /// The ranks and messages that are missing.
+    pub(super) fn missing(&self, transport: &dyn Transport) -> Missing {
         self.lock().missing(transport)
     }
 

@@ -7,6 +7,7 @@ use super::complaint::Complaint;
 use super::consensus::Consensus;
 use super::notices::Notices;
 use super::outbox::Outbox;
+use crate::comm::Missing;
 use crate::transport::{Incoming, Transport, TransportError};
 
 /// A sender and its message.
@@ -174,28 +175,36 @@ impl SparseState {
         }
     }
 
-    pub(super) fn missing(&self, transport: &dyn Transport) -> String {
+    /// The ranks and messages that are missing.
+    pub(super) fn missing(&self, transport: &dyn Transport) -> Missing {
         let mut missing: Vec<String> = self
             .outbox
             .held_up()
             .map(|peer| format!("this rank's reserved message to rank {peer}"))
             .collect();
         let unreceived = transport.unreceived(self.tags.messages(self.round)).unwrap_or_default();
+        let mut ranks = unreceived.clone();
         missing
             .extend(unreceived.iter().map(|peer| format!("rank {peer}, which has not received a message")));
         match &self.ending {
             Ending::Consensus(consensus) if consensus.has_entered() && !consensus.is_over() => {
-                missing.push(consensus.missing());
+                let (rank, text) = consensus.missing();
+                ranks.extend(rank);
+                missing.push(text);
             }
             Ending::Consensus(_) => {}
             Ending::Notices(notices) => {
                 let unheard = transport.unreceived(self.tags.ending(self.round)).unwrap_or_default();
+                ranks.extend(&unheard);
                 let unheard = unheard.iter().filter(|peer| !unreceived.contains(peer));
                 missing.extend(unheard.map(|peer| format!("rank {peer}, which has not begun its round")));
-                missing.extend(notices.missing());
+                let (silent, texts): (Vec<usize>, Vec<String>) = notices.missing().unzip();
+                ranks.extend(silent);
+                missing.extend(texts);
             }
         }
-        if missing.is_empty() { "nothing".into() } else { missing.join("; ") }
+        let what = if missing.is_empty() { "nothing".into() } else { missing.join("; ") };
+        Missing::new(what, ranks)
     }
 
     /// Fails permanently, and notifies the neighbours if they are fixed.

@@ -31,8 +31,10 @@ pub enum TransportError {
     /// A wait took longer than the time limit.
     #[error("waiting for {what} took longer than the time limit of {limit:?}")]
     TimeLimit {
-        /// The missing ranks or messages.
+        /// The missing ranks or messages, in words.
         what: String,
+        /// The missing ranks, ascending; empty if they are not known, as in collective calls of MPI.
+        ranks: Vec<usize>,
         /// The limit.
         limit: Duration,
     },
@@ -40,7 +42,7 @@ pub enum TransportError {
     /// `true`.
     #[error("waiting for {what} was interrupted")]
     Interrupted {
-        /// The missing ranks or messages.
+        /// The missing ranks or messages, in words.
         what: String,
     },
     /// The length of a message is not that of its channel.

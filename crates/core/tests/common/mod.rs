@@ -5,6 +5,8 @@
 pub(crate) mod one_thread;
 
 use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use haloport_core::*;
 use haloport_cpu::CpuDevice;
@@ -61,4 +63,28 @@ pub(crate) fn refused(ranks: usize, body: impl Fn(&Communicator) -> Result<(), F
     let texts: BTreeSet<String> = texts.into_iter().collect();
     assert_eq!(texts.len(), 1, "the ranks disagree about what is wrong: {texts:#?}");
     texts.into_iter().next().unwrap()
+}
+
+/// Lets other ranks stay until one rank has done its work, or has panicked.
+#[derive(Default)]
+pub(crate) struct Over(AtomicBool);
+
+impl Over {
+    /// Runs `work`, and lets [`wait`](Over::wait) return.
+    pub(crate) fn after<T>(&self, work: impl FnOnce() -> T) -> T {
+        struct Set<'o>(&'o Over);
+        impl Drop for Set<'_> {
+            fn drop(&mut self) {
+                self.0.0.store(true, Ordering::Release);
+            }
+        }
+        let _set = Set(self);
+        work()
+    }
+
+    pub(crate) fn wait(&self) {
+        while !self.0.load(Ordering::Acquire) {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
 }

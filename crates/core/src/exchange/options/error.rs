@@ -47,8 +47,10 @@ pub enum ExchangeError {
     /// A neighbour's messages did not arrive within the time limit.
     #[error("the exchange did not complete within the time limit of {limit:?}: missing {missing}")]
     TimeLimit {
-        /// The messages that are missing, with their ranks.
+        /// The messages that are missing, in words, with their ranks.
         missing: String,
+        /// The neighbours whose messages, or whose part in a direct copy, are missing, ascending.
+        ranks: Vec<usize>,
         /// The limit.
         limit: Duration,
     },

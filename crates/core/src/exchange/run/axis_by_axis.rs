@@ -82,7 +82,7 @@ impl Part for AxisByAxisPart {
         self.axes.iter().for_each(|axis| axis.writes(storage));
     }
 
-    fn missing(&self) -> Vec<String> {
+    fn missing(&self) -> Vec<(usize, String)> {
         self.axes[self.current].missing()
     }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::flight::{Flight, Status};
 use super::part::SharedStreams;
 use super::trace::HostWaits;
-use crate::comm::Served as _;
+use crate::comm::{Missing, Served as _};
 use crate::exchange::options::{ExchangeError, Schedule};
 use crate::pattern::Pattern;
 use crate::transport::TransportError;
@@ -108,8 +108,8 @@ impl Bound {
         let waited = self.waits.during(name, || done(&self.flight), wait);
         if let Err(error) = waited {
             self.give_up(match error {
-                TransportError::TimeLimit { what, limit } => {
-                    ExchangeError::TimeLimit { missing: what, limit }
+                TransportError::TimeLimit { what, ranks, limit } => {
+                    ExchangeError::TimeLimit { missing: what, ranks, limit }
                 }
                 other => other.into(),
             });
@@ -122,7 +122,7 @@ impl Bound {
         let comm = self.pattern.comm();
         if self.flight.is_asynchronous() {
             comm.wait(
-                || "the gates of exchanges that are finished".into(),
+                || Missing::new("the gates of exchanges that are finished", Vec::new()),
                 || Ok(!comm.engine().is_gated()),
             )?;
         }

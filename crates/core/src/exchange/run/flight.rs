@@ -1,10 +1,11 @@
 //! The state of one bound exchange, shared between the exchange itself and the engine that serves it.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
+use std::time::Duration;
 
 use super::part::{Part, SharedStreams};
 use crate::callback::Callback;
-use crate::comm::{Served, WaitClock, WaitLimits};
+use crate::comm::{Missing, Served, WaitClock, WaitLimits};
 use crate::device::Pointer;
 use crate::exchange::options::{Completion, ExchangeError, Schedule, Traffic};
 use crate::field::Storage;
@@ -221,8 +222,8 @@ impl Flight {
         drop((parts, storages));
     }
 
-    /// Describes in words what is missing, and from which neighbours.
-    pub(crate) fn missing(&self) -> String {
+    /// What is missing, and from which neighbours.
+    pub(crate) fn missing(&self) -> Missing {
         missing(&self.lock().parts)
     }
 
@@ -354,7 +355,7 @@ impl State {
             return None;
         }
         let limit = self.wait_clock.is_over(rank, || missing(&self.parts))?;
-        Some(ExchangeError::TimeLimit { missing: missing(&self.parts), limit })
+        Some(time_limit_error(missing(&self.parts), limit))
     }
 
     /// Abandons all parts and ends the flight with `error`.
@@ -372,7 +373,12 @@ impl State {
     }
 }
 
-fn missing(parts: &[Box<dyn Part>]) -> String {
-    let missing: Vec<String> = parts.iter().flat_map(|part| part.missing()).collect();
-    if missing.is_empty() { "nothing".into() } else { missing.join(", ") }
+fn missing(parts: &[Box<dyn Part>]) -> Missing {
+    let (ranks, texts): (Vec<usize>, Vec<String>) = parts.iter().flat_map(|part| part.missing()).unzip();
+    Missing::new(if texts.is_empty() { "nothing".into() } else { texts.join(", ") }, ranks)
+}
+
+/// The error of an exchange that takes longer than the limit.
+pub(crate) fn time_limit_error(missing: Missing, limit: Duration) -> ExchangeError {
+    ExchangeError::TimeLimit { missing: missing.what, ranks: missing.ranks, limit }
 }

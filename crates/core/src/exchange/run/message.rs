@@ -115,11 +115,11 @@ impl<D: Device> SentMessage<D> {
         unsafe { self.message.post(transport) }
     }
 
-    pub(crate) fn missing(&self) -> Option<String> {
+    pub(crate) fn missing(&self) -> Option<(usize, String)> {
         let Message { peer, bytes, .. } = self.message;
         self.message
             .is_missing()
-            .then(|| format!("the receipt of the message of {bytes} bytes by rank {peer}"))
+            .then(|| (peer, format!("the receipt of the message of {bytes} bytes by rank {peer}")))
     }
 }
 
@@ -155,8 +155,8 @@ impl<D: Device> ReceivedMessage<D> {
         Ok(())
     }
 
-    pub(crate) fn missing(&self) -> Option<String> {
+    pub(crate) fn missing(&self) -> Option<(usize, String)> {
         let Message { peer, bytes, .. } = self.message;
-        self.message.is_missing().then(|| format!("the message of {bytes} bytes from rank {peer}"))
+        self.message.is_missing().then(|| (peer, format!("the message of {bytes} bytes from rank {peer}")))
     }
 }

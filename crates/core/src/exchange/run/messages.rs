@@ -232,8 +232,8 @@ impl<D: Device> Messages<D> {
         self.groups.len() > 1 || self.chunks.is_some()
     }
 
-    /// Describes in words the messages that are missing.
-    pub(crate) fn missing(&self) -> impl Iterator<Item = String> {
+    /// The messages that are missing: the rank of each, and a description in words.
+    pub(crate) fn missing(&self) -> impl Iterator<Item = (usize, String)> {
         let received = self.receives.iter().filter_map(ReceivedMessage::missing);
         received.chain(self.sends.iter().filter_map(SentMessage::missing))
     }

@@ -59,8 +59,8 @@ pub(crate) trait Part: Send {
     fn place(&mut self, bases: &[Pointer]);
     /// From now on, access to this memory from the host waits for the part's last exchange.
     fn writes(&self, storage: &Storage);
-    /// Describes in words the messages and neighbours that are missing.
-    fn missing(&self) -> Vec<String>;
+    /// The neighbours that are missing: the rank of each, and in words what is missing of it.
+    fn missing(&self) -> Vec<(usize, String)>;
     /// Abandons the part for good: afterwards neither the device nor neighbours touch the fields; those that the
     /// transport may still be using stay marked as in flight.
     fn abandon(&mut self, transport: &dyn Transport);
@@ -286,7 +286,7 @@ impl<D: Device> Part for DevicePart<D> {
         }
     }
 
-    fn missing(&self) -> Vec<String> {
+    fn missing(&self) -> Vec<(usize, String)> {
         // The chunks of a neighbour mostly have the same size and text, which is listed once.
         self.messages.missing().chain(self.windows.missing()).fold(Vec::new(), |mut texts, missing| {
             if !texts.contains(&missing) {

@@ -112,8 +112,8 @@ impl<D: Device> Windows<D> {
         self.borrowed.iter_mut().try_for_each(|borrowed| borrowed.finish(lane, round, transport))
     }
 
-    /// Describes in words the neighbours that are waited for.
-    pub(crate) fn missing(&self) -> impl Iterator<Item = String> {
+    /// The neighbours that are waited for, each also in words.
+    pub(crate) fn missing(&self) -> impl Iterator<Item = (usize, String)> {
         let borrowed = self.borrowed.iter().filter_map(BorrowedWindow::missing);
         borrowed.chain(self.lent.iter().filter_map(LentWindow::missing))
     }
@@ -183,9 +183,9 @@ impl LentWindow {
         transport.notify(self.peer);
     }
 
-    pub(crate) fn missing(&self) -> Option<String> {
+    pub(crate) fn missing(&self) -> Option<(usize, String)> {
         let what = if self.in_turn { "our message of the exchange before" } else { "our field" };
-        (!self.returned).then(|| format!("rank {}, which has not copied {what} yet", self.peer))
+        (!self.returned).then(|| (self.peer, format!("rank {}, which has not copied {what} yet", self.peer)))
     }
 }
 
@@ -300,9 +300,9 @@ impl<D: Device> BorrowedWindow<D> {
         Ok(())
     }
 
-    pub(crate) fn missing(&self) -> Option<String> {
+    pub(crate) fn missing(&self) -> Option<(usize, String)> {
         let what = if self.windows[0].lasts() { "message" } else { "field" };
         let missing = matches!(self.reading, Reading::Waiting | Reading::Copying);
-        missing.then(|| format!("the {what} of rank {}", self.peer))
+        missing.then(|| (self.peer, format!("the {what} of rank {}", self.peer)))
     }
 }
