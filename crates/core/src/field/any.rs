@@ -112,6 +112,34 @@ impl<D: Device> AnyField<D> {
         AnyField { device: device.clone(), element, storage, blocks, vector: VectorAxes::default() }
     }
 
+    /// Another handle to the same memory, with the same blocks and vector axes, for programs that bind the memory to
+    /// several exchanges, or that give views of it to other code. It allocates nothing; the memory lives as long as any
+    /// handle or an exchange of it. Neighbours can copy directly from each handle, as they can from the field.
+    ///
+    /// The handles are in flight together: while an exchange of one is, access to the cells through any other is
+    /// [`FieldError::InFlight`], and an exchange of any other does not start
+    /// ([`ExchangeError::InFlightElsewhere`](crate::ExchangeError::InFlightElsewhere)). An exchange takes at most one
+    /// handle to the same memory; binding two is refused.
+    ///
+    /// # Safety
+    /// The compiler takes the handles for different fields. Until all of them but one are dropped, and their exchanges:
+    /// - While a view of one handle lives, the cells are not written through another one, and no exchange of another one
+    ///   is started. While a view for writing lives, the cells are not read through another one.
+    /// - From the start of an exchange of one handle to its end, nothing else writes the owned cells or reads or writes
+    ///   the halo, neither through views or addresses of other handles nor in work on a device. After an error, the end
+    ///   comes when [`view`](AnyField::view) no longer returns [`FieldError::InFlight`].
+    /// - On an asynchronous device, exchanges and other work on the memory are ordered by streams or events, or by
+    ///   waiting, as if there were one handle: an exchange that is finished on a stream may still be working.
+    pub unsafe fn share(&self) -> AnyField<D> {
+        AnyField {
+            device: self.device.clone(),
+            element: self.element,
+            storage: Arc::clone(&self.storage),
+            blocks: self.blocks.clone(),
+            vector: self.vector.clone(),
+        }
+    }
+
     /// Declares that the first components form vectors; see [`Field::with_vector`](super::Field::with_vector).
     ///
     /// # Errors
@@ -162,7 +190,7 @@ impl<D: Device> AnyField<D> {
         let (pointer, layout) = self.on_host(domain)?;
         // SAFETY: the block holds elements `T` and is alive as long as `self`; it is not in flight, so no exchange
         // touches it. While `self` is borrowed, no exchange can be started and no `ViewMut` can be made: both take
-        // `&mut`.
+        // `&mut`. The callers of `share` guarantee the same for other handles to the memory.
         Ok(unsafe { View::new(pointer.as_ptr().cast(), layout, layout.allocated()) })
     }
 
@@ -173,7 +201,7 @@ impl<D: Device> AnyField<D> {
     pub fn view_mut<T: Element>(&mut self, domain: usize) -> Result<ViewMut<'_, T>, FieldError> {
         self.check_element(T::TYPE)?;
         let (pointer, layout) = self.on_host(domain)?;
-        // SAFETY: as in `view`, and `self` is borrowed exclusively.
+        // SAFETY: as in `view`, and `self` is borrowed exclusively; nothing reads the cells through other handles.
         Ok(unsafe { ViewMut::new(pointer.as_ptr().cast(), layout, layout.allocated()) })
     }
 
@@ -224,7 +252,7 @@ impl<D: Device> AnyField<D> {
         }
     }
 
-    /// A number that differs from that of any other live field.
+    /// A number that differs from that of any other live field, except for handles to the same memory.
     pub(crate) fn identity(&self) -> usize {
         Arc::as_ptr(&self.storage).addr()
     }

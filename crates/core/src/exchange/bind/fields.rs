@@ -102,6 +102,20 @@ impl PartFields {
 
     /// Describes in words the first field that does not fit the pattern.
     pub(crate) fn misfit(&self, pattern: &Pattern) -> Option<String> {
-        self.fields.iter().find_map(|(number, field)| misfit(pattern, *number, field))
+        self.bound_twice()
+            .or_else(|| self.fields.iter().find_map(|(number, field)| misfit(pattern, *number, field)))
+    }
+
+    /// Describes in words the first field in the memory of another one.
+    fn bound_twice(&self) -> Option<String> {
+        let numbered = |(number, field): &(usize, BoundField)| {
+            field.storages().map(|storage| (*number, Arc::clone(storage))).collect::<Vec<_>>()
+        };
+        let all: Vec<(usize, Arc<Storage>)> = self.fields.iter().flat_map(numbered).collect();
+        all.iter().enumerate().find_map(|(index, (number, storage))| {
+            let (first, _) = all[..index].iter().find(|(_, other)| Arc::ptr_eq(other, storage))?;
+            let other = if first == number { "its source".into() } else { format!("field {first}") };
+            Some(format!("field {number} is in the same memory as {other}: bind each memory once"))
+        })
     }
 }

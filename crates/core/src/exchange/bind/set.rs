@@ -164,7 +164,8 @@ macro_rules! field_set {
     };
 }
 
-// SAFETY: a field has exclusive access to its storage, except for exchanges, which mark it as in flight.
+// SAFETY: a field has exclusive access to its storage, except for exchanges, which mark it as in flight, and for other
+// handles, whose makers promise not to use them meanwhile (`AnyField::share`).
 unsafe impl<T: Element, D: Device> FieldSet for Field<T, D> {
     fn bind(&self, binder: &mut Binder) {
         binder.add(self.device(), self.identity(), self.as_ref());

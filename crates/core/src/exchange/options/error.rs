@@ -128,8 +128,9 @@ pub enum ExchangeError {
     /// A pending exchange of borrowed memory was forgotten.
     #[error("a pending exchange of borrowed memory was forgotten (`mem::forget`); finish or drop it instead")]
     Forgotten,
-    /// A field is in flight in another exchange, whose `Pending` was forgotten.
-    #[error("a field is in flight in another exchange; call `complete` of that exchange first")]
+    /// A field, or another handle to its memory, is in flight in another exchange, or was passed twice. The other
+    /// exchange was begun and not ended, or its `Pending` was forgotten.
+    #[error("a field is in flight in another exchange; call `end` or `complete` of that exchange first")]
     InFlightElsewhere,
     /// The schedule names a stream of a device on which the exchange has no field.
     #[error(
