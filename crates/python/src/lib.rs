@@ -1,4 +1,36 @@
 //! Haloport from Python: the module `haloport._haloport`.
+//!
+//! From the top down:
+//!
+//! - `grid`, `mesh`: the two kinds of patterns, both on `domains`;
+//! - `plan`, `pending`, `retired`: exchanges of arrays that are passed at each call, or fixed;
+//! - `messages`: sparse exchanges and exchanges along a line;
+//! - `layout`, `memory`: the layouts of arrays, and arrays of Haloport's own;
+//! - `kernel`, `stream`, `order`, `device`: devices, and the order of work on them;
+//! - `arrays`: arrays of other packages, by any protocol;
+//! - `claims`: the memory that exchanges in flight use;
+//! - `comm`, `process`, `error`: ranks, forks and signals, exceptions.
+//!
+//! A call that waits, or that may free what others wait for, detaches from Python. No lock is held while a thread waits
+//! for Python: the state of a plan is locked by `try_lock` alone.
+
+mod arrays;
+mod claims;
+mod comm;
+mod device;
+mod domains;
+mod error;
+mod grid;
+mod kernel;
+mod layout;
+mod memory;
+mod mesh;
+mod order;
+mod pending;
+mod plan;
+mod process;
+mod retired;
+mod stream;
 
 use pyo3::prelude::*;
 
@@ -7,8 +39,39 @@ use pyo3::prelude::*;
 mod _haloport {
     use pyo3::prelude::*;
 
+    #[pymodule_export]
+    use crate::comm::{Communicator, threads};
+    #[pymodule_export]
+    use crate::device::{Device, devices};
+    #[pymodule_export]
+    use crate::error::{InFlightError, RefusedError, TimeLimitError};
+    #[pymodule_export]
+    use crate::grid::Grid;
+    #[pymodule_export]
+    use crate::kernel::Kernel;
+    #[pymodule_export]
+    use crate::layout::Layout;
+    #[pymodule_export]
+    use crate::memory::Array;
+    #[pymodule_export]
+    use crate::mesh::Mesh;
+    #[pymodule_export]
+    use crate::order::NamedOrder;
+    #[pymodule_export]
+    use crate::pending::Pending;
+    #[pymodule_export]
+    use crate::plan::Plan;
+    #[pymodule_export]
+    use crate::stream::{Event, Stream};
+
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
-        module.add("__version__", env!("CARGO_PKG_VERSION"))
+        crate::process::watch_forks();
+        let py = module.py();
+        module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+        module.add("ExchangeError", py.get_type::<crate::error::ExchangeError>())?;
+        module.add("DEFAULT", NamedOrder::Default)?;
+        module.add("BLOCK", NamedOrder::Block)?;
+        py.get_type::<TimeLimitError>().setattr("ranks", pyo3::types::PyTuple::empty(py))
     }
 }

@@ -1,1 +1,60 @@
-from haloport._haloport import __version__
+"""Halo exchange of the arrays that programs already hold.
+
+A grid or a mesh says which cells each rank owns. Its plans fill the halos of arrays of NumPy, CuPy, PyTorch, JAX, dpctl
+and dpnp where they are, between ranks that are MPI processes or threads:
+
+>>> import numpy as np, haloport as hp
+>>> grid = hp.Grid((8, 6), halo=1, periodic=(True, False))
+>>> u = grid.empty(np.float64)
+>>> u[grid.owned] = 1.0
+>>> update = grid.plan(u)
+>>> update(u)
+>>> float(u[0, 1])  # a halo cell, across the periodic end
+1.0
+"""
+
+from haloport._haloport import (
+    BLOCK,
+    DEFAULT,
+    Array,
+    Communicator,
+    Device,
+    Event,
+    ExchangeError,
+    Grid,
+    InFlightError,
+    Kernel,
+    Layout,
+    Mesh,
+    Pending,
+    Plan,
+    RefusedError,
+    Stream,
+    TimeLimitError,
+    __version__,
+    devices,
+    threads,
+)
+
+__all__ = [
+    "BLOCK",
+    "DEFAULT",
+    "Array",
+    "Communicator",
+    "Device",
+    "Event",
+    "ExchangeError",
+    "Grid",
+    "InFlightError",
+    "Kernel",
+    "Layout",
+    "Mesh",
+    "Pending",
+    "Plan",
+    "RefusedError",
+    "Stream",
+    "TimeLimitError",
+    "__version__",
+    "devices",
+    "threads",
+]

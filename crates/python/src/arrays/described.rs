@@ -1,0 +1,133 @@
+//! Any array, described.
+
+use haloport::interop::stream::StreamOrder;
+use haloport::interop::{ArrayDescription, ArrayDeviceKind};
+use pyo3::exceptions::{PyBufferError, PyTypeError};
+use pyo3::prelude::*;
+
+use super::{cuda, dlpack, numpy, sycl};
+use crate::device::Device;
+use crate::error::OrRaise;
+use crate::memory::Array;
+
+/// An array, and what must live as long as its description is used.
+#[derive(Debug)]
+pub(crate) struct Described {
+    pub(crate) array: ArrayDescription,
+    pub(crate) place: Place,
+    /// Beside the array itself.
+    pub(crate) keep: Option<Keep>,
+}
+
+/// Where an array lies, and where its last work is.
+#[derive(Debug)]
+pub(crate) enum Place {
+    /// Memory of the host.
+    Host,
+    /// Memory of CUDA, and the stream in which its package works.
+    Cuda(StreamOrder),
+    /// Unified shared memory of SYCL, and the object that owns it.
+    Sycl(sycl::Owner),
+    /// Memory of Haloport on this device, which is not the CPU.
+    Own(Device),
+}
+
+/// What keeps the memory of an array alive.
+#[derive(Debug)]
+pub(crate) enum Keep {
+    /// A tensor of DLPack, deleted when it is dropped.
+    Tensor { _tensor: haloport::interop::dlpack::OwnedTensor },
+    /// An object of Python.
+    Object { _object: Py<PyAny> },
+}
+
+/// Describes an array, by the first protocol that it has. `fresh` says that nothing else uses it yet, so that it may be
+/// written even if its package does not allow it.
+pub(crate) fn describe(object: &Bound<'_, PyAny>, fresh: bool) -> PyResult<Described> {
+    if let Some(array) = numpy::as_array(object) {
+        return numpy::describe(array);
+    }
+    if let Ok(array) = object.cast::<Array>() {
+        return array.get().described();
+    }
+    let is_jax = is_of_package(object, "jax")?;
+    if is_jax && !fresh {
+        return Err(PyBufferError::new_err(format!(
+            "expected an array that can be written, found the immutable {}; use `y = plan.functional(x)`",
+            type_name(object)
+        )));
+    }
+    if is_of_package(object, "torch")? {
+        refuse_gradients(object)?;
+    }
+    if let Some(described) = dlpack::by_exchange_api(object)? {
+        return on_known_device(described);
+    }
+    if let Some(interface) = attribute(object, "__sycl_usm_array_interface__")? {
+        return sycl::describe(&interface);
+    }
+    if let Some(interface) = attribute(object, "__cuda_array_interface__")? {
+        return cuda::describe(&interface);
+    }
+    if object.hasattr("__dlpack__")? {
+        return on_known_device(dlpack::describe(object)?);
+    }
+    if let Some(described) = numpy::by_buffer(object)? {
+        return Ok(described);
+    }
+    Err(PyTypeError::new_err(format!(
+        "expected an array with DLPack, the buffer protocol, `__cuda_array_interface__` or \
+         `__sycl_usm_array_interface__`, found {}",
+        type_name(object)
+    )))
+}
+
+impl Described {
+    /// Checks that halos can be written to the array.
+    pub(crate) fn check_writable(&self) -> PyResult<()> {
+        self.array.check_writable(haloport::interop::Protocol::Description).or_raise()
+    }
+}
+
+/// Refuses memory of kinds that no device here reaches.
+fn on_known_device(described: Described) -> PyResult<Described> {
+    use ArrayDeviceKind::{Cuda, CudaHost, CudaManaged, Host, Usm};
+    match described.array.device().kind {
+        Host | CudaHost | Cuda | CudaManaged => Ok(described),
+        Usm => Err(PyBufferError::new_err(
+            "expected `__sycl_usm_array_interface__` for unified shared memory, found DLPack alone, which does not name \
+             the queue; pass an array of dpctl or dpnp",
+        )),
+        kind => Err(PyBufferError::new_err(format!(
+            "expected memory of the host, of CUDA or of SYCL, found {kind}; copy the array to one of them"
+        ))),
+    }
+}
+
+/// A tensor that autograd records must not change behind its back.
+fn refuse_gradients(tensor: &Bound<'_, PyAny>) -> PyResult<()> {
+    if tensor.getattr("requires_grad")?.is_truthy()? {
+        return Err(PyBufferError::new_err(
+            "expected a tensor that can be changed in place, found one that requires gradients; pass tensor.detach()",
+        ));
+    }
+    Ok(())
+}
+
+/// An attribute that is a protocol; `None` if the object lacks it.
+fn attribute<'py>(object: &Bound<'py, PyAny>, name: &str) -> PyResult<Option<Bound<'py, PyAny>>> {
+    // dpctl's arrays raise other errors, too, such as those of queues that failed.
+    object.getattr_opt(name)
+}
+
+fn is_of_package(object: &Bound<'_, PyAny>, package: &str) -> PyResult<bool> {
+    let module = object.get_type().module()?;
+    Ok(module
+        .to_cow()?
+        .strip_prefix(package)
+        .is_some_and(|rest| !rest.starts_with(char::is_alphanumeric) || rest.starts_with("lib")))
+}
+
+pub(crate) fn type_name(object: &Bound<'_, PyAny>) -> String {
+    object.get_type().fully_qualified_name().map_or_else(|_| "an object".into(), |name| name.to_string())
+}

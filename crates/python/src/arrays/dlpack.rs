@@ -1,0 +1,133 @@
+//! DLPack: the exchange interface in C where a type has it, else the method `__dlpack__`.
+
+use std::ffi::{CStr, c_int, c_void};
+
+use haloport::interop::dlpack::{DLDataType, DLDevice, DLManagedTensorVersioned, DLTensor, ManagedTensor};
+use haloport::interop::stream::StreamOrder;
+use haloport::interop::{ArrayDescription, ArrayDeviceKind};
+use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::{PyCapsule, PyDict};
+use pyo3::{ffi, intern};
+
+use super::described::{Described, Keep, Place, type_name};
+use crate::error::OrRaise;
+
+/// The begin of `DLPackExchangeAPI`, version 1: the functions that are called here.
+/// <https://github.com/dmlc/dlpack/blob/main/include/dlpack/dlpack.h>
+#[repr(C)]
+struct ExchangeApi {
+    version: [u32; 2],
+    previous: *mut c_void,
+    allocate: *const c_void,
+    managed_tensor_of: Option<unsafe extern "C" fn(*mut c_void, *mut *mut DLManagedTensorVersioned) -> c_int>,
+    object_of: *const c_void,
+    /// Writes a tensor that is valid while the object is unchanged. May be null.
+    tensor_of: Option<unsafe extern "C" fn(*mut c_void, *mut DLTensor) -> c_int>,
+    /// Writes the stream in which the package works on a device.
+    current_stream: Option<unsafe extern "C" fn(c_int, i32, *mut *mut c_void) -> c_int>,
+}
+
+const API: &CStr = c"dlpack_exchange_api";
+
+/// Describes an array whose type has DLPack's exchange interface in C, without synchronisation; `None` if it lacks that.
+pub(crate) fn by_exchange_api(object: &Bound<'_, PyAny>) -> PyResult<Option<Described>> {
+    let py = object.py();
+    let Some(capsule) = object.get_type().getattr_opt(intern!(py, "__dlpack_c_exchange_api__"))? else {
+        return Ok(None);
+    };
+    let Ok(capsule) = capsule.cast_into::<PyCapsule>() else { return Ok(None) };
+    // SAFETY: the name says what the capsule holds; the interface lives as long as the process.
+    let api = unsafe {
+        match ffi::PyCapsule_GetPointer(capsule.as_ptr(), API.as_ptr()) {
+            pointer if pointer.is_null() => {
+                let _ = PyErr::take(py);
+                return Ok(None);
+            }
+            pointer => &*pointer.cast::<ExchangeApi>(),
+        }
+    };
+    let (1, Some(managed_tensor_of)) = (api.version[0], api.managed_tensor_of) else { return Ok(None) };
+    let mut tensor = std::ptr::null_mut();
+    // SAFETY: the object is of the type that the interface belongs to, and this thread is attached to Python.
+    let failed = unsafe { managed_tensor_of(object.as_ptr().cast(), &raw mut tensor) } != 0;
+    if failed || tensor.is_null() {
+        return Err(PyErr::take(py).unwrap_or_else(|| {
+            PyValueError::new_err(format!("DLPack of {}: it gave no tensor", type_name(object)))
+        }));
+    }
+    let tensor = ManagedTensor::from_capsule(c"dltensor_versioned", tensor.cast()).or_raise()?;
+    // SAFETY: the tensor was made for this call, and its deleter may be called on any thread, as DLPack demands.
+    let tensor = unsafe { tensor.take() }.or_raise()?;
+    let array = tensor.array().clone();
+    let place = place_of(&array, || {
+        let mut stream = std::ptr::null_mut();
+        let (kind, number) =
+            (DLDevice::of(array.device()).or_raise()?.device_type, array.device().index.unwrap_or(0));
+        // SAFETY: the device is one of the package's.
+        let failed =
+            api.current_stream.is_none_or(|call| unsafe { call(kind, number as i32, &raw mut stream) } != 0);
+        if failed {
+            let _ = PyErr::take(py);
+        }
+        Ok(match stream.addr() {
+            0 | 1 => StreamOrder::Default,
+            2 => StreamOrder::PerThread,
+            handle => StreamOrder::Native(handle),
+        })
+    })?;
+    Ok(Some(Described { array, place, keep: Some(Keep::Tensor { _tensor: tensor }) }))
+}
+
+/// Describes an array by its method `__dlpack__`. On CUDA, the producer makes the legacy default stream wait.
+pub(crate) fn describe(object: &Bound<'_, PyAny>) -> PyResult<Described> {
+    let capsule = call(object)?;
+    let Ok(capsule) = capsule.cast::<PyCapsule>() else {
+        return Err(PyTypeError::new_err(format!(
+            "DLPack: expected a capsule from `__dlpack__`, found {}",
+            type_name(&capsule)
+        )));
+    };
+    // SAFETY: the capsule is alive; a capsule without a name has a null one, and the name lives as long as the capsule.
+    let (name, pointer) = unsafe {
+        let name = ffi::PyCapsule_GetName(capsule.as_ptr());
+        if name.is_null() {
+            let _ = PyErr::take(object.py());
+            return Err(PyTypeError::new_err("DLPack: expected a capsule with a name, found one without"));
+        }
+        (CStr::from_ptr(name), ffi::PyCapsule_GetPointer(capsule.as_ptr(), name))
+    };
+    let tensor = ManagedTensor::from_capsule(name, pointer).or_raise()?;
+    // SAFETY: a capsule of this name holds a live tensor, which belongs to its consumer once it is renamed. Any thread
+    // may call its deleter, as DLPack demands.
+    let owned = unsafe { tensor.take() }.or_raise()?;
+    // SAFETY: the capsule is alive, and the name is static.
+    unsafe { ffi::PyCapsule_SetName(capsule.as_ptr(), tensor.used_capsule_name().as_ptr()) };
+    let array = owned.array().clone();
+    let place = place_of(&array, || Ok(StreamOrder::Default))?;
+    Ok(Described { array, place, keep: Some(Keep::Tensor { _tensor: owned }) })
+}
+
+/// Calls `__dlpack__` with the keywords that the producer knows.
+fn call<'py>(object: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+    let py = object.py();
+    let versioned = PyDict::new(py);
+    versioned.set_item("max_version", (1, 0))?;
+    versioned.set_item("copy", false)?;
+    let method = object.getattr(intern!(py, "__dlpack__"))?;
+    match method.call((), Some(&versioned)) {
+        // A producer from before version 1.0.
+        Err(error) if error.is_instance_of::<PyTypeError>(py) => method.call0(),
+        result => result,
+    }
+}
+
+fn place_of(array: &ArrayDescription, stream: impl FnOnce() -> PyResult<StreamOrder>) -> PyResult<Place> {
+    Ok(match array.device().kind {
+        ArrayDeviceKind::Cuda | ArrayDeviceKind::CudaManaged => Place::Cuda(stream()?),
+        _ => Place::Host,
+    })
+}
+
+// The fields of a tensor that the interface writes are plain numbers and addresses.
+const _: () = assert!(size_of::<DLTensor>() == 48 && size_of::<DLDataType>() == 4);

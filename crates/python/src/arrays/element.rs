@@ -1,0 +1,38 @@
+//! Element types, as NumPy names them.
+
+use haloport::ElementType;
+use haloport::interop::{Protocol, typestr};
+use pyo3::exceptions::{PyBufferError, PyTypeError};
+use pyo3::prelude::*;
+
+/// The NumPy dtype that the argument `dtype` of a call means.
+pub(crate) fn dtype_of<'py>(dtype: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+    let made = dtype.py().import("numpy")?.call_method1("dtype", (dtype,));
+    made.map_err(|error| PyTypeError::new_err(format!("dtype: {}", error.value(dtype.py()))))
+}
+
+/// The element type of a NumPy dtype. Booleans, dates and time spans move as integers of their size, records as bytes.
+pub(crate) fn element_of(dtype: &Bound<'_, PyAny>) -> PyResult<ElementType> {
+    let text: String = dtype.getattr("str")?.extract()?;
+    let refused = |found: &str| {
+        let expected = "integers of 1 to 8 bytes, floats of 2 to 8, complex numbers of 8 or 16, records, in the byte \
+             order of this machine";
+        PyBufferError::new_err(format!(
+            "dtype: expected {expected}, found {found}; convert the array to such a type"
+        ))
+    };
+    let kind = text.chars().nth(1).unwrap_or(' ');
+    match kind {
+        'O' => return Err(refused("Python objects")),
+        'M' | 'm' if text.starts_with('<') == cfg!(target_endian = "little") => return Ok(ElementType::I64),
+        'V' if dtype.getattr("name")?.extract::<String>()? == "bfloat16" => return Ok(ElementType::Bf16),
+        // Records of Python objects hold addresses of this process.
+        'V' if dtype.getattr("hasobject")?.extract()? => return Err(refused("records with Python objects")),
+        'S' | 'U' => {
+            let bytes: u32 = dtype.getattr("itemsize")?.extract()?;
+            return ElementType::record(bytes as usize).ok_or_else(|| refused(&text));
+        }
+        _ => {}
+    }
+    typestr::parse(Protocol::Description, &text).map_err(|_| refused(&text))
+}

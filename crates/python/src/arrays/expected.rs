@@ -1,0 +1,134 @@
+//! The layout that one block of a plan was made for, and the check of an array that is passed to it.
+
+use std::sync::OnceLock;
+
+use haloport::ElementType;
+use haloport::interop::ArrayDescription;
+use pyo3::exceptions::{PyBufferError, PyValueError};
+use pyo3::prelude::*;
+use smallvec::SmallVec;
+
+use super::described::{Described, describe};
+use super::numpy;
+
+/// What an array must be like to be passed to a plan.
+#[derive(Debug)]
+pub(crate) struct Expected {
+    pub(crate) element: ElementType,
+    pub(crate) axes: SmallVec<[ExpectedAxis; 6]>,
+    /// Whether it is in memory of the host.
+    pub(crate) on_host: bool,
+    /// The address of a NumPy dtype that is known to be `element`. Dtypes of basic types live as long as NumPy.
+    known_dtype: OnceLock<(usize, Py<PyAny>)>,
+}
+
+/// An axis of such an array.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ExpectedAxis {
+    pub(crate) extent: usize,
+    /// Whether it may have more elements, as the axis of the cells of a mesh may.
+    pub(crate) or_more: bool,
+    /// In bytes.
+    pub(crate) stride: isize,
+}
+
+impl Expected {
+    pub(crate) fn new(
+        element: ElementType,
+        axes: impl IntoIterator<Item = ExpectedAxis>,
+        on_host: bool,
+    ) -> Expected {
+        Expected { element, axes: axes.into_iter().collect(), on_host, known_dtype: OnceLock::new() }
+    }
+
+    /// The address of the first element of an array, if it is one of NumPy, as expected, and of a dtype seen before.
+    /// Otherwise `None`: then `check` finds out.
+    #[inline]
+    pub(crate) fn quick_address(&self, object: &Bound<'_, PyAny>) -> Option<usize> {
+        let members = numpy::Members::of(numpy::as_array(object)?);
+        let (known, _) = self.known_dtype.get()?;
+        let fits = self.on_host
+            && members.dtype == *known
+            && members.is_usable()
+            && members.shape.len() == self.axes.len()
+            && self.axes.iter().enumerate().all(|(axis, expected)| {
+                expected.fits(members.shape[axis] as usize)
+                    && (expected.extent <= 1 || members.strides[axis] == expected.stride)
+            });
+        fits.then(|| members.data.expose_provenance())
+    }
+
+    /// Describes an array, and checks that it is as expected. `name` names it in errors.
+    pub(crate) fn check(&self, object: &Bound<'_, PyAny>, fresh: bool, name: &str) -> PyResult<Described> {
+        let described = describe(object, fresh).map_err(|error| named(object.py(), error, name))?;
+        let array = &described.array;
+        if !fresh {
+            described.check_writable().map_err(|error| named(object.py(), error, name))?;
+        }
+        if array.element() != self.element {
+            return Err(PyBufferError::new_err(format!(
+                "{name}: expected elements of type {}, found {}; pass an array like that, or make another plan",
+                self.element,
+                array.element()
+            )));
+        }
+        if let Some(text) = self.difference(array) {
+            return Err(PyValueError::new_err(format!(
+                "{name}, {text}; pass an array of this layout, or make another plan"
+            )));
+        }
+        if let Some(array) = numpy::as_array(object) {
+            let _ = self.known_dtype.set((numpy::Members::of(array).dtype, array.getattr("dtype")?.unbind()));
+        }
+        Ok(described)
+    }
+
+    /// The first difference from an array, in words.
+    fn difference(&self, array: &ArrayDescription) -> Option<String> {
+        let (shape, strides) = (array.shape(), array.strides());
+        if shape.len() != self.axes.len() {
+            return Some(format!(
+                "its axes: expected {}, found {} (shape {shape:?})",
+                self.axes.len(),
+                shape.len()
+            ));
+        }
+        let bytes = self.element.bytes() as isize;
+        let empty = array.is_empty();
+        self.axes.iter().enumerate().find_map(|(axis, expected)| {
+            let found = shape[axis];
+            if !expected.fits(found) {
+                let more = if expected.or_more { " or more" } else { "" };
+                return Some(format!(
+                    "axis {axis}: expected extent {}{more}, found {found}",
+                    expected.extent
+                ));
+            }
+            let stride = strides[axis] * bytes;
+            (expected.extent > 1 && stride != expected.stride && !empty).then(|| {
+                format!("axis {axis}: expected a stride of {} bytes, found {stride}", expected.stride)
+            })
+        })
+    }
+}
+
+impl ExpectedAxis {
+    #[inline]
+    fn fits(&self, extent: usize) -> bool {
+        extent == self.extent || (self.or_more && extent > self.extent)
+    }
+}
+
+/// The same exception with the name of the array before its text.
+pub(crate) fn named(py: Python<'_>, error: PyErr, name: &str) -> PyErr {
+    let text = format!("{name}: {}", error.value(py));
+    let renamed = |error: &PyErr| PyErr::from_type(error.get_type(py), (text,));
+    if error.is_instance_of::<PyBufferError>(py)
+        || error.is_instance_of::<PyValueError>(py)
+        || error.is_instance_of::<pyo3::exceptions::PyTypeError>(py)
+    {
+        renamed(&error)
+    } else {
+        error
+    }
+}

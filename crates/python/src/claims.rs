@@ -1,0 +1,161 @@
+//! The memory that exchanges in flight use, so that no two of them use the same.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use smallvec::SmallVec;
+
+/// The extent of one block of cells around its first element, in bytes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Footprint {
+    /// The lowest byte and the one past the highest, from the first element.
+    low: isize,
+    high: isize,
+    element: isize,
+    /// The extent and the stride in bytes of each axis of more than one element.
+    axes: SmallVec<[(isize, isize); 6]>,
+}
+
+/// The most steps of a search for two elements at one address. Blocks of usual layouts need a few.
+const MOST_STEPS: u32 = 10_000;
+
+impl Footprint {
+    /// The footprint of elements of `element` bytes along axes with these extents and strides in bytes.
+    pub(crate) fn new(element: usize, axes: impl IntoIterator<Item = (usize, isize)>) -> Footprint {
+        let element = element as isize;
+        let mut made = Footprint { low: 0, high: element, element, axes: SmallVec::new() };
+        for (extent, stride) in axes {
+            if extent == 0 {
+                return Footprint { low: 0, high: 0, element, axes: SmallVec::new() };
+            }
+            let reach = (extent as isize - 1) * stride;
+            made.low += reach.min(0);
+            made.high += reach.max(0);
+            if extent > 1 {
+                made.axes.push((extent as isize, stride));
+            }
+        }
+        made
+    }
+
+    fn is_empty(&self) -> bool {
+        self.high == self.low
+    }
+
+    /// Whether this block at the address `mine` and `other` at `theirs` may have an element in common. `true` also if
+    /// the search takes too long.
+    pub(crate) fn meets(&self, mine: usize, other: &Footprint, theirs: usize) -> bool {
+        let apart = (theirs as isize).wrapping_sub(mine as isize);
+        let hulls_meet = apart + other.low < self.high && self.low < apart + other.high;
+        if self.is_empty() || other.is_empty() || !hulls_meet {
+            return false;
+        }
+        // The distance from an element of this block to one of the other is `apart` and a multiple of each stride.
+        let mut terms: SmallVec<[Term; 12]> = SmallVec::new();
+        let mut add = |stride: isize, steps: isize| {
+            let (stride, steps) = (stride.abs(), if stride < 0 { -steps } else { steps });
+            let (least, most) = (steps.min(0), steps.max(0));
+            match terms.iter_mut().find(|term| term.stride == stride) {
+                Some(term) => {
+                    term.least += least;
+                    term.most += most;
+                }
+                None => terms.push(Term { stride, least, most }),
+            }
+        };
+        for &(extent, stride) in &other.axes {
+            add(stride, extent - 1);
+        }
+        for &(extent, stride) in &self.axes {
+            add(stride, 1 - extent);
+        }
+        terms.sort_unstable_by_key(|term| -term.stride);
+        let mut steps = MOST_STEPS;
+        reaches(apart, &terms, (1 - other.element, self.element - 1), &mut steps)
+    }
+}
+
+/// Multiples of a stride.
+struct Term {
+    stride: isize,
+    least: isize,
+    most: isize,
+}
+
+/// Whether `from`, with a multiple of each term, can be within `range`.
+fn reaches(from: isize, terms: &[Term], range: (isize, isize), steps: &mut u32) -> bool {
+    let Some((term, others)) = terms.split_first() else { return (range.0..=range.1).contains(&from) };
+    let least: isize = others.iter().map(|term| term.least * term.stride).sum();
+    let most: isize = others.iter().map(|term| term.most * term.stride).sum();
+    if term.stride == 0 {
+        return reaches(from, others, range, steps);
+    }
+    // The multiples after which the others can still get there.
+    let first = (range.0 - from - most).div_euclid(term.stride).max(term.least - 1);
+    let last = (range.1 - from - least).div_euclid(term.stride).min(term.most);
+    for multiple in first.max(term.least)..=last {
+        *steps = steps.saturating_sub(1);
+        if *steps == 0 || reaches(from + multiple * term.stride, others, range, steps) {
+            return true;
+        }
+    }
+    false
+}
+
+/// The addresses of the first elements of blocks.
+pub(crate) type Addresses = SmallVec<[usize; 24]>;
+
+static IN_FLIGHT: Mutex<Vec<Entry>> = Mutex::new(Vec::new());
+static NEXT: AtomicU64 = AtomicU64::new(0);
+
+struct Entry {
+    number: u64,
+    addresses: Addresses,
+    footprints: Arc<[Footprint]>,
+}
+
+/// The memory of one exchange in flight, until it is dropped.
+#[derive(Debug)]
+pub(crate) struct Claim {
+    number: u64,
+}
+
+impl Claim {
+    /// Claims the memory of blocks at these addresses. `Err` is the number of a block that an exchange in flight uses.
+    pub(crate) fn new(addresses: &Addresses, footprints: &Arc<[Footprint]>) -> Result<Claim, usize> {
+        let mut entries = in_flight();
+        for entry in entries.iter() {
+            for (index, (&mine, footprint)) in addresses.iter().zip(footprints.iter()).enumerate() {
+                let meets = |(&theirs, other): (&usize, &Footprint)| footprint.meets(mine, other, theirs);
+                if entry.addresses.iter().zip(entry.footprints.iter()).any(meets) {
+                    return Err(index);
+                }
+            }
+        }
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        entries.push(Entry { number, addresses: addresses.clone(), footprints: Arc::clone(footprints) });
+        Ok(Claim { number })
+    }
+}
+
+impl Drop for Claim {
+    fn drop(&mut self) {
+        let mut entries = in_flight();
+        if let Some(place) = entries.iter().position(|entry| entry.number == self.number) {
+            entries.swap_remove(place);
+        }
+    }
+}
+
+fn in_flight() -> MutexGuard<'static, Vec<Entry>> {
+    IN_FLIGHT.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The first two of these blocks that have an element in common.
+pub(crate) fn first_overlap(addresses: &Addresses, footprints: &[Footprint]) -> Option<(usize, usize)> {
+    let blocks = || addresses.iter().copied().zip(footprints).enumerate();
+    blocks().find_map(|(index, (address, footprint))| {
+        let mut before = blocks().take(index);
+        before.find(|(_, (other, it))| it.meets(*other, footprint, address)).map(|(other, _)| (other, index))
+    })
+}

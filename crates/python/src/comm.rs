@@ -1,0 +1,284 @@
+//! Communicators: the ranks that a program exchanges with.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use haloport::cpu::CpuDevice;
+use haloport::mpi;
+use haloport_core::launcher;
+use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::PyInt;
+
+use crate::error::{ExchangeError, OrRaise, RefusedError};
+use crate::process::{self, Held};
+
+/// The ranks of a program, seen from one of them.
+///
+/// Grids, meshes and exchanges take the same values as `comm`. Make a communicator yourself to set its times, or to make
+/// many patterns on a communicator of your own: each one that is passed as an object of mpi4py is duplicated.
+///
+/// Parameters
+/// ----------
+/// comm : mpi4py.MPI.Comm, int, Communicator or None
+///     A communicator of mpi4py, or the handle of an ``MPI_Comm`` as an integer: it is duplicated, which is collective.
+///     ``None``: MPI's world if mpi4py was imported and has initialised MPI, else this process alone.
+///
+/// Raises
+/// ------
+/// TypeError
+///     For any other object.
+/// ExchangeError
+///     If there is no MPI, if it is not initialised or was finalised, if this thread may not call it, or if a launcher
+///     has started more processes than MPI has ranks.
+#[pyclass(frozen, module = "haloport")]
+#[derive(Clone)]
+pub(crate) struct Communicator {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    comm: Held<haloport::Communicator>,
+    /// The CPU as this rank uses it.
+    cpu: Mutex<Option<CpuDevice>>,
+}
+
+/// The communicator of MPI's world, which cannot be freed, so that it is duplicated once.
+static WORLD: Mutex<Option<Communicator>> = Mutex::new(None);
+
+/// The communicator of this process alone.
+static ALONE: Mutex<Option<Communicator>> = Mutex::new(None);
+
+#[pymethods]
+impl Communicator {
+    #[new]
+    #[pyo3(signature = (comm=None))]
+    fn py_new(comm: Option<&Bound<'_, PyAny>>, py: Python<'_>) -> PyResult<Communicator> {
+        process::begin_use()?;
+        match comm {
+            None => Communicator::of_program(py),
+            Some(comm) => match comm.cast::<Communicator>() {
+                Ok(known) => Ok(known.get().clone()),
+                Err(_) => Communicator::duplicate(comm),
+            },
+        }
+    }
+
+    /// The number of this rank, from 0.
+    #[getter]
+    fn rank(&self) -> PyResult<usize> {
+        Ok(self.get()?.rank())
+    }
+
+    /// The number of ranks.
+    #[getter]
+    fn size(&self) -> PyResult<usize> {
+        Ok(self.get()?.size())
+    }
+
+    /// The kind of ranks and what connects them, such as the version of MPI.
+    #[getter]
+    fn name(&self) -> PyResult<String> {
+        let info = self.get()?.info();
+        Ok(format!("{} ({})", info.name, info.implementation))
+    }
+
+    /// The time in seconds after which a wait for other ranks ends with `TimeLimitError`; ``None`` for never. By
+    /// default the environment variable ``HALOPORT_TIME_LIMIT``, or 1800.
+    #[getter]
+    fn time_limit(&self) -> PyResult<Option<f64>> {
+        Ok(self.get()?.time_limit().map(|time| time.as_secs_f64()))
+    }
+
+    #[setter]
+    fn set_time_limit(&self, seconds: Option<f64>) -> PyResult<()> {
+        self.get()?.set_time_limit(duration(seconds)?);
+        Ok(())
+    }
+
+    /// The time in seconds after which a wait for other ranks logs a warning; ``None`` for never. By default the
+    /// environment variable ``HALOPORT_WARN_AFTER``, or 60.
+    #[getter]
+    fn warn_after(&self) -> PyResult<Option<f64>> {
+        Ok(self.get()?.warn_after().map(|time| time.as_secs_f64()))
+    }
+
+    #[setter]
+    fn set_warn_after(&self, seconds: Option<f64>) -> PyResult<()> {
+        self.get()?.set_warn_after(duration(seconds)?);
+        Ok(())
+    }
+
+    /// Waits until all ranks have called it. Collective.
+    fn barrier(&self, py: Python<'_>) -> PyResult<()> {
+        let comm = self.get()?;
+        py.detach(|| comm.barrier()).or_raise()
+    }
+
+    fn __repr__(&self) -> PyResult<String> {
+        Ok(format!("<haloport.Communicator: rank {} of {}, {}>", self.rank()?, self.size()?, self.name()?))
+    }
+}
+
+/// Makes the communicators of ranks that are threads of this process, one for each thread.
+///
+/// Move each to a thread of its own, in which it is passed as `comm`. Once the last use of a rank's communicator is gone,
+/// other ranks that wait for this rank get an `ExchangeError` that names it.
+///
+/// Parameters
+/// ----------
+/// ranks : int
+///     The number of ranks, from 1 to 65536.
+///
+/// Returns
+/// -------
+/// list of Communicator
+///     In the order of the ranks.
+#[pyfunction]
+pub(crate) fn threads(ranks: usize) -> PyResult<Vec<Communicator>> {
+    process::begin_use()?;
+    haloport::threads(ranks).or_raise()?.into_iter().map(|comm| Ok(Communicator::new(comm))).collect()
+}
+
+impl Communicator {
+    fn new(comm: haloport::Communicator) -> Communicator {
+        comm.set_interrupt(Some(process::interrupt_check()));
+        Communicator { inner: Arc::new(Inner { comm: Held::new(comm), cpu: Mutex::default() }) }
+    }
+
+    /// The communicator that the argument `comm` of a call means.
+    pub(crate) fn of(comm: Option<&Bound<'_, PyAny>>, py: Python<'_>) -> PyResult<Communicator> {
+        Communicator::py_new(comm, py)
+    }
+
+    pub(crate) fn get(&self) -> PyResult<&haloport::Communicator> {
+        process::check()?;
+        self.inner.comm.get()
+    }
+
+    /// The CPU, with one thread for each rank unless `RAYON_NUM_THREADS` is set.
+    pub(crate) fn cpu(&self) -> PyResult<CpuDevice> {
+        let mut cpu = self.inner.cpu.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(cpu) = &*cpu {
+            return Ok(cpu.clone());
+        }
+        let made = match std::env::var_os("RAYON_NUM_THREADS") {
+            Some(_) => CpuDevice::new(),
+            None => CpuDevice::with_threads(1),
+        };
+        Ok(cpu.insert(made.or_raise()?).clone())
+    }
+
+    /// Collective: the value of `mine` on every rank, or an exception on every rank if `mine` is one on some: on the
+    /// rank that has it the exception itself, on the others a `RefusedError` that names the rank.
+    pub(crate) fn agree<T: Send>(&self, py: Python<'_>, mine: PyResult<T>) -> PyResult<T> {
+        let comm = self.get()?;
+        let complaint = mine.as_ref().err().map(|error| error.value(py).to_string());
+        let agreed = py.detach(|| comm.agree(complaint));
+        match (mine, agreed) {
+            (Err(error), _) => Err(error),
+            (Ok(_), Err(error)) => Err(error).or_raise(),
+            (Ok(_), Ok(Err(text))) => Err(RefusedError::new_err(text)),
+            (Ok(value), Ok(Ok(()))) => Ok(value),
+        }
+    }
+
+    /// MPI's world if the program uses MPI, else this process alone.
+    fn of_program(py: Python<'_>) -> PyResult<Communicator> {
+        let modules = py.import("sys")?.getattr("modules")?;
+        if let Ok(mpi) = modules.get_item("mpi4py.MPI") {
+            let is = |name| mpi.call_method0(name)?.extract::<bool>();
+            if is("Is_initialized")? && !is("Is_finalized")? {
+                return Communicator::duplicate(&mpi.getattr("COMM_WORLD")?);
+            }
+        }
+        kept(&ALONE, || {
+            check_launcher(1, "this process, which has not imported mpi4py.MPI,")?;
+            let mut ranks = haloport::threads(1).or_raise()?;
+            ranks.pop().ok_or_else(|| PyValueError::new_err("there is no rank"))
+        })
+    }
+
+    /// Duplicates a communicator of MPI: an object of mpi4py, or a handle.
+    fn duplicate(comm: &Bound<'_, PyAny>) -> PyResult<Communicator> {
+        let py = comm.py();
+        if comm.is_instance_of::<PyInt>() && !comm.is_instance_of::<pyo3::types::PyBool>() {
+            let handle: i64 = comm.extract().map_err(|_| {
+                PyValueError::new_err(format!("comm: expected the handle of an MPI_Comm, found {comm}"))
+            })?;
+            return Ok(Communicator::new(from_handle(py, handle)?));
+        }
+        let Some((handle, world)) = handle_of(comm)? else {
+            return Err(PyTypeError::new_err(format!(
+                "comm: expected a communicator of mpi4py, the handle of an MPI_Comm, a rank of haloport.threads or None, \
+                 found {}",
+                comm.get_type().fully_qualified_name()?
+            )));
+        };
+        if comm.eq(&world)? {
+            kept(&WORLD, || from_handle(py, handle))
+        } else {
+            Ok(Communicator::new(from_handle(py, handle)?))
+        }
+    }
+}
+
+/// The communicator that was made first.
+fn kept(
+    place: &Mutex<Option<Communicator>>,
+    make: impl FnOnce() -> PyResult<haloport::Communicator>,
+) -> PyResult<Communicator> {
+    let known = || place.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(known) = &*known() {
+        return Ok(known.clone());
+    }
+    let made = Communicator::new(make()?);
+    Ok(known().get_or_insert(made).clone())
+}
+
+/// The handle of a communicator of mpi4py, and MPI's world; `None` for other objects.
+fn handle_of<'py>(comm: &Bound<'py, PyAny>) -> PyResult<Option<(i64, Bound<'py, PyAny>)>> {
+    let py = comm.py();
+    let Ok(mpi) = py.import("sys")?.getattr("modules")?.get_item("mpi4py.MPI") else { return Ok(None) };
+    if !comm.is_instance(&mpi.getattr("Comm")?)? {
+        return Ok(None);
+    }
+    let world = mpi.getattr("COMM_WORLD")?;
+    check_launcher(world.call_method0("Get_size")?.extract()?, "MPI's world")?;
+    let handle = mpi.call_method1("_handleof", (comm,))?;
+    // An address above 2^63 wraps around, as it does within.
+    let handle = handle.extract::<u64>().map(u64::cast_signed).or_else(|_| handle.extract::<i64>())?;
+    Ok(Some((handle, world)))
+}
+
+/// Duplicates the communicator with this handle. Other threads of Python run meanwhile.
+fn from_handle(py: Python<'_>, handle: i64) -> PyResult<haloport::Communicator> {
+    // SAFETY: the handle is that of a communicator of mpi4py, which the caller holds, or a valid one by the contract of
+    // `Communicator`; the thread of the caller does not finalise MPI meanwhile.
+    py.detach(|| unsafe { mpi::from_raw(handle) }).or_raise()
+}
+
+/// Checks that no launcher has started more processes than there are ranks, which would run alone without noticing.
+fn check_launcher(ranks: usize, what: &str) -> PyResult<()> {
+    let variable = |name: &str| std::env::var(name).ok();
+    let started =
+        launcher::SIZES.into_iter().find_map(|name| Some((name, launcher::number(variable, name)?)));
+    match started {
+        Some((name, started)) if ranks == 1 && started > 1 => Err(ExchangeError::new_err(format!(
+            "{what} has 1 rank, but the launcher has started {started} processes ({name}={started}): each would run \
+             alone. Import mpi4py.MPI first, built for the MPI of the launcher, or start the program with the launcher \
+             of mpi4py's MPI; if each is meant to run alone, pass comm=haloport.threads(1)[0]"
+        ))),
+        _ => Ok(()),
+    }
+}
+
+fn duration(seconds: Option<f64>) -> PyResult<Option<Duration>> {
+    let Some(seconds) = seconds else { return Ok(None) };
+    match Duration::try_from_secs_f64(seconds) {
+        Ok(time) if !time.is_zero() => Ok(Some(time)),
+        _ => Err(PyValueError::new_err(format!(
+            "expected a number of seconds above 0, or None, found {seconds}"
+        ))),
+    }
+}

@@ -1,0 +1,324 @@
+//! Devices, and what is done with a device of any backend.
+
+use std::sync::Arc;
+
+use haloport::device::{DeviceId, MemoryKind, Pointer};
+use haloport::interop::ArrayDeviceKind;
+use haloport::{
+    AnyDevice, AnyField, BlockLayout, DeviceSpec, ElementType, FieldLayout, FieldSet, Pattern, with_device,
+};
+use haloport_core::device::Device as CoreDevice;
+use pyo3::exceptions::{PyBufferError, PyTypeError};
+use pyo3::prelude::*;
+
+use crate::arrays::described::type_name;
+use crate::arrays::sycl::queue_of;
+use crate::arrays::{Described, Place};
+use crate::comm::Communicator;
+use crate::error::{IntoException, OrRaise};
+use crate::process;
+
+/// A device.
+///
+/// Parameters
+/// ----------
+/// name : str or dpctl.SyclQueue
+///     ``"auto"``, ``"cpu"``, ``"cpu:threads=4"``, ``"cuda:0"``, ``"sycl:gpu:0"`` or the like; or a queue of SYCL, whose
+///     device and context it then is.
+///
+/// Raises
+/// ------
+/// ValueError
+///     If the name is not that of a device.
+/// ExchangeError
+///     If there is no such device; the text says what was looked for.
+#[pyclass(frozen, module = "haloport")]
+#[derive(Clone, Debug)]
+pub(crate) struct Device {
+    pub(crate) any: AnyDevice,
+    /// The queue of SYCL that it was made from.
+    queue: Option<Arc<Py<PyAny>>>,
+}
+
+#[pymethods]
+impl Device {
+    #[new]
+    #[pyo3(signature = (name=None))]
+    fn py_new(name: Option<&Bound<'_, PyAny>>) -> PyResult<Device> {
+        match name {
+            None => Device::named("auto"),
+            Some(name) => Device::of(name),
+        }
+    }
+
+    /// The name, such as ``"cuda:0"``.
+    #[getter]
+    pub(crate) fn name(&self) -> String {
+        self.any.info().id.to_string()
+    }
+
+    /// The backend: ``"cpu"``, ``"cuda"`` or ``"sycl"``.
+    #[getter]
+    fn backend(&self) -> &'static str {
+        self.any.backend()
+    }
+
+    /// The name that the maker of the device gives it.
+    #[getter]
+    fn description(&self) -> String {
+        self.any.info().name.clone()
+    }
+
+    /// Whether work goes on after a call has returned.
+    #[getter]
+    fn asynchronous(&self) -> bool {
+        self.any.info().asynchronous
+    }
+
+    /// Whether the host can read and write the memory that the device allocates by default.
+    #[getter]
+    fn host_accessible(&self) -> bool {
+        self.any.info().host_accessible
+    }
+
+    /// Waits until all work of the device is done.
+    pub(crate) fn synchronize(&self, py: Python<'_>) -> PyResult<()> {
+        process::check()?;
+        py.detach(|| with_device!(&self.any, |device| synchronize_all(device))).or_raise()
+    }
+
+    fn __repr__(&self) -> String {
+        format!("<haloport.Device: {}, {}>", self.name(), self.description())
+    }
+
+    fn __eq__(&self, other: &Bound<'_, PyAny>) -> bool {
+        other.cast::<Device>().is_ok_and(|other| other.get().any.info().id == self.any.info().id)
+    }
+
+    fn __hash__(&self) -> u64 {
+        use std::hash::{DefaultHasher, Hash, Hasher};
+        let mut hasher = DefaultHasher::new();
+        self.any.info().id.hash(&mut hasher);
+        hasher.finish()
+    }
+}
+
+/// The devices of this machine, those of the CPU first. Loads the drivers of CUDA and OpenCL if they are installed.
+#[pyfunction]
+pub(crate) fn devices(py: Python<'_>) -> PyResult<Vec<Device>> {
+    process::begin_use()?;
+    py.detach(|| {
+        let reports = haloport::backends();
+        let infos = reports.iter().flat_map(|report| &report.devices);
+        let mut found: Vec<Device> =
+            infos.map(|info| Device::named(&info.id.to_string())).collect::<PyResult<_>>()?;
+        found.sort_by_key(|device| device.backend() != "cpu");
+        Ok(found)
+    })
+}
+
+impl Device {
+    /// The device that the argument `device` of a call means.
+    pub(crate) fn of(device: &Bound<'_, PyAny>) -> PyResult<Device> {
+        if let Ok(device) = device.cast::<Device>() {
+            return Ok(device.get().clone());
+        }
+        if let Some(queue) = queue_of(device)? {
+            process::begin_use()?;
+            let any = queue.device()?.into();
+            return Ok(Device { any, queue: Some(Arc::new(device.clone().unbind())) });
+        }
+        let name: String = device.extract().map_err(|_| {
+            let found = type_name(device);
+            PyTypeError::new_err(format!(
+                "device: expected a haloport.Device, its name or a SyclQueue, found {found}"
+            ))
+        })?;
+        Device::named(&name)
+    }
+
+    fn named(name: &str) -> PyResult<Device> {
+        process::begin_use()?;
+        let spec: DeviceSpec = name.parse().or_raise()?;
+        let spec = if std::env::var_os("RAYON_NUM_THREADS").is_none() { spec.or_threads(1) } else { spec };
+        Ok(Device { any: spec.open().or_raise()?, queue: None })
+    }
+
+    /// The CPU, with one thread.
+    pub(crate) fn plain_cpu() -> PyResult<Device> {
+        Device::named("cpu")
+    }
+
+    /// The CPU as a rank uses it.
+    pub(crate) fn cpu(comm: &Communicator) -> PyResult<Device> {
+        Ok(Device { any: comm.cpu()?.into(), queue: None })
+    }
+
+    pub(crate) fn queue(&self) -> Option<&Py<PyAny>> {
+        self.queue.as_deref()
+    }
+
+    /// The device whose memory an array is in; `comm` is the rank that uses it.
+    pub(crate) fn of_array(described: &Described, comm: &Communicator) -> PyResult<Device> {
+        let any = match &described.place {
+            Place::Host => comm.cpu()?.into(),
+            Place::Cuda(_) => {
+                haloport::cuda::CudaDevice::of_array(&described.array).map_err(wrong_memory)?.into()
+            }
+            Place::Sycl(owner) => owner.device()?.into(),
+            Place::Own(device) => return Ok(device.clone()),
+        };
+        let device = Device { any, queue: None };
+        device.check_memory(described)?;
+        Ok(device)
+    }
+
+    pub(crate) fn is_cpu(&self) -> bool {
+        matches!(self.any, AnyDevice::Cpu(_))
+    }
+
+    pub(crate) fn id(&self) -> DeviceId {
+        self.any.info().id
+    }
+
+    /// Checks that an array is in memory of this device, and returns whether the host reaches it.
+    pub(crate) fn check_memory(&self, described: &Described) -> PyResult<bool> {
+        let array = &described.array;
+        match (&self.any, &described.place) {
+            (AnyDevice::Cpu(_), Place::Host) => Ok(true),
+            (_, Place::Own(device)) if device.id() == self.id() => Ok(true),
+            (AnyDevice::Sycl(device), Place::Sycl(_)) => {
+                let found = device.allocation_of(array).map_err(wrong_memory)?;
+                Ok(found.is_none_or(|allocation| allocation.host_accessible()))
+            }
+            (AnyDevice::Cuda(device), Place::Cuda(_)) => {
+                let found = device.memory_of(array).map_err(wrong_memory)?;
+                Ok(found.is_none_or(|memory| memory.host_accessible()))
+            }
+            _ => Err(PyBufferError::new_err(format!(
+                "expected memory of {}, found {}; copy the array, or make another plan",
+                self.name(),
+                array.device()
+            ))),
+        }
+    }
+
+    /// The layout of a field on this device.
+    pub(crate) fn field_layout(&self, element: ElementType, blocks: Vec<BlockLayout>) -> FieldLayout {
+        with_device!(&self.any, |device| FieldLayout::new(device, element, blocks))
+    }
+
+    /// A field in memory that `owner` keeps alive.
+    ///
+    /// # Safety
+    /// As for [`AnyField::from_raw`], on this device.
+    pub(crate) unsafe fn field_at(
+        &self,
+        element: ElementType,
+        blocks: Vec<(Pointer, BlockLayout)>,
+        host_accessible: bool,
+        owner: Box<dyn std::any::Any + Send + Sync>,
+    ) -> Box<dyn FieldSet + Send> {
+        // SAFETY: the caller's promise.
+        with_device!(&self.any, |device| Box::new(unsafe {
+            AnyField::from_raw(device, element, blocks, host_accessible, owner)
+        }))
+    }
+
+    /// The kind of array memory that this device allocates.
+    pub(crate) fn array_kind(&self) -> ArrayDeviceKind {
+        match self.any {
+            AnyDevice::Cpu(_) => ArrayDeviceKind::Host,
+            AnyDevice::Cuda(_) => ArrayDeviceKind::Cuda,
+            AnyDevice::Sycl(_) => ArrayDeviceKind::Usm,
+        }
+    }
+}
+
+/// A field of any device, with memory of its own.
+#[derive(Debug)]
+pub(crate) enum OwnField {
+    Cpu(AnyField<haloport::cpu::CpuDevice>),
+    Cuda(AnyField<haloport::cuda::CudaDevice>),
+    Sycl(AnyField<haloport::sycl::SyclDevice>),
+}
+
+/// Evaluates an expression with the field inside.
+macro_rules! with_field {
+    ($any:expr, |$field:ident| $body:expr) => {
+        match $any {
+            $crate::device::OwnField::Cpu($field) => $body,
+            $crate::device::OwnField::Cuda($field) => $body,
+            $crate::device::OwnField::Sycl($field) => $body,
+        }
+    };
+}
+pub(crate) use with_field;
+
+impl OwnField {
+    /// A field of zeros for the domains of `pattern`, with these extents of further axes. On the CPU, neighbours on this
+    /// node can map it.
+    pub(crate) fn new(
+        device: &Device,
+        pattern: &Pattern,
+        element: ElementType,
+        further_axes: &[usize],
+    ) -> PyResult<OwnField> {
+        macro_rules! build {
+            ($variant:ident, $device:expr) => {
+                OwnField::$variant(
+                    AnyField::builder(pattern)
+                        .further_axes(further_axes)
+                        .memory(MemoryKind::Device)
+                        .build_any($device, element)
+                        .or_raise()?,
+                )
+            };
+        }
+        Ok(match &device.any {
+            AnyDevice::Cpu(device) => build!(Cpu, device),
+            AnyDevice::Cuda(device) => build!(Cuda, device),
+            AnyDevice::Sycl(device) => build!(Sycl, device),
+        })
+    }
+
+    /// Another field over the same memory.
+    ///
+    /// # Safety
+    /// As for [`AnyField::share`].
+    pub(crate) unsafe fn share_own(&self) -> OwnField {
+        // SAFETY: the caller's promise.
+        unsafe {
+            match self {
+                OwnField::Cpu(field) => OwnField::Cpu(field.share()),
+                OwnField::Cuda(field) => OwnField::Cuda(field.share()),
+                OwnField::Sycl(field) => OwnField::Sycl(field.share()),
+            }
+        }
+    }
+
+    /// As [`share_own`](OwnField::share_own), for an exchange.
+    ///
+    /// # Safety
+    /// As for [`AnyField::share`].
+    pub(crate) unsafe fn share(&self) -> Box<dyn FieldSet + Send> {
+        // SAFETY: the caller's promise.
+        with_field!(self, |field| Box::new(unsafe { field.share() }))
+    }
+}
+
+fn synchronize_all(device: &impl CoreDevice) -> Result<(), haloport::device::DeviceError> {
+    device.synchronize(&device.default_stream())?;
+    match device.info().asynchronous {
+        true => device.synchronize_all(),
+        false => Ok(()),
+    }
+}
+
+/// Memory that a device does not have is an array that cannot be shared.
+fn wrong_memory(error: haloport::device::DeviceError) -> PyErr {
+    match error {
+        haloport::device::DeviceError::InvalidArgument { .. } => PyBufferError::new_err(error.to_string()),
+        error => error.exception(),
+    }
+}

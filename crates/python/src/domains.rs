@@ -1,0 +1,127 @@
+//! The domains of a rank: what a grid and a mesh have in common.
+
+use haloport::{IndexBox, Pattern};
+use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::{PyList, PyString, PyTuple};
+
+use crate::arrays::element::dtype_of;
+use crate::comm::Communicator;
+use crate::device::Device;
+use crate::layout::{Cells, axes_of};
+use crate::memory::Array;
+use crate::plan::{Plan, PlanOptions};
+use crate::process::Held;
+
+/// The domains of this rank, and the pattern of the cells that travel between them and those of other ranks.
+pub(crate) struct Domains {
+    pub(crate) comm: Communicator,
+    pattern: Held<Pattern>,
+    /// The cells of each domain and of its halo.
+    boxes: Vec<(IndexBox, IndexBox)>,
+    names: Vec<String>,
+    mesh: bool,
+}
+
+impl Domains {
+    pub(crate) fn new(
+        comm: Communicator,
+        pattern: Pattern,
+        boxes: Vec<(IndexBox, IndexBox)>,
+        mesh: bool,
+    ) -> Domains {
+        let names = match boxes.len() {
+            1 => vec![String::new()],
+            count => (0..count).map(|domain| format!(", domain {domain}")).collect(),
+        };
+        Domains { comm, pattern: Held::new(pattern), boxes, names, mesh }
+    }
+
+    pub(crate) fn pattern(&self) -> PyResult<&Pattern> {
+        self.pattern.get()
+    }
+
+    pub(crate) fn count(&self) -> usize {
+        self.boxes.len()
+    }
+
+    pub(crate) fn cells(&self, domain: usize) -> Cells<'_> {
+        let (owned, with_halo) = self.boxes[domain];
+        Cells { owned, with_halo, mesh: self.mesh, name: &self.names[domain] }
+    }
+
+    /// The one domain of this rank.
+    pub(crate) fn single(&self) -> PyResult<usize> {
+        match self.count() {
+            1 => Ok(0),
+            count => Err(PyValueError::new_err(format!(
+                "expected one domain on this rank, found {count}; ask for those of each domain by `domains`"
+            ))),
+        }
+    }
+
+    /// See `Grid.empty`.
+    pub(crate) fn empty(
+        &self,
+        py: Python<'_>,
+        dtype: Option<&Bound<'_, PyAny>>,
+        levels: Option<usize>,
+        device: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<Py<PyAny>> {
+        let dtype = match dtype {
+            Some(dtype) => dtype_of(dtype)?,
+            None => dtype_of(PyString::new(py, "float64").as_any())?,
+        };
+        let device = match device {
+            Some(device) => Device::of(device)?,
+            None => Device::cpu(&self.comm)?,
+        };
+        let mut arrays = Array::of_pattern(py, self.pattern()?, &device, &dtype, levels)?;
+        match arrays.len() {
+            1 => Ok(arrays.remove(0)),
+            _ => Ok(PyList::new(py, arrays)?.into_any().unbind()),
+        }
+    }
+
+    /// See `Grid.plan`.
+    pub(crate) fn plan(
+        &self,
+        py: Python<'_>,
+        fields: &Bound<'_, PyTuple>,
+        axes: Option<&Bound<'_, PyAny>>,
+        (fixed, in_flight): (bool, usize),
+    ) -> PyResult<Plan> {
+        let options = axes_of(axes).map(|axes| PlanOptions { axes, fixed, in_flight });
+        let prepared = options.and_then(|options| Plan::prepare(self, fields, options));
+        // A rank with an invalid argument tells the others, which would wait for it.
+        Plan::make(py, self, self.comm.agree(py, prepared)?)
+    }
+
+    /// The arrays of a field, one for each domain. `name` names the field in errors.
+    pub(crate) fn blocks<'py>(
+        &self,
+        field: &Bound<'py, PyAny>,
+        name: &str,
+    ) -> PyResult<Vec<Bound<'py, PyAny>>> {
+        if self.count() == 1 {
+            return Ok(vec![field.clone()]);
+        }
+        let blocks: Vec<Bound<'py, PyAny>> = match field.try_iter() {
+            Ok(blocks) if !field.hasattr("shape")? => blocks.collect::<PyResult<_>>()?,
+            _ => {
+                return Err(PyTypeError::new_err(format!(
+                    "{name}: expected a sequence of arrays, one for each of {} domains of this rank",
+                    self.count()
+                )));
+            }
+        };
+        if blocks.len() != self.count() {
+            return Err(PyValueError::new_err(format!(
+                "{name}: expected an array for each of {} domains of this rank, found {}",
+                self.count(),
+                blocks.len()
+            )));
+        }
+        Ok(blocks)
+    }
+}

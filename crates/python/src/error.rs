@@ -1,0 +1,193 @@
+//! The exceptions of the package, and how the errors of Haloport become exceptions.
+
+use haloport::device::DeviceError;
+use haloport::interop::{InteropError, PythonException};
+use haloport::{
+    BindError, ExchangeError as CoreExchangeError, FieldError, GridError, PatternError, RanksError,
+    SelectError, SparseError, TransportError,
+};
+use pyo3::exceptions::{
+    PyBufferError, PyMemoryError, PyRuntimeError, PyTimeoutError, PyTypeError, PyValueError,
+};
+use pyo3::prelude::*;
+use pyo3::types::PyTuple;
+use pyo3::{PyErr, create_exception};
+
+use crate::process;
+
+create_exception!(
+    haloport,
+    ExchangeError,
+    PyRuntimeError,
+    "A neighbour failed, the exchange was given up before, a thread may not call MPI, or MPI is missing."
+);
+create_exception!(
+    haloport,
+    InFlightError,
+    PyRuntimeError,
+    "The plan, or an array, takes part in an exchange that has not ended: finish that one first."
+);
+create_exception!(
+    haloport,
+    RefusedError,
+    PyValueError,
+    "The ranks disagree, or one of them has an invalid argument. Every rank gets the same text."
+);
+create_exception!(
+    haloport,
+    TimeLimitError,
+    PyTimeoutError,
+    "Other ranks did not answer within the time limit. `ranks` are those that are missing, as far as they are known."
+);
+
+/// An error of Haloport as an exception.
+pub(crate) trait IntoException {
+    fn exception(self) -> PyErr;
+}
+
+/// The results of Haloport's calls as those of Python's.
+pub(crate) trait OrRaise<T> {
+    fn or_raise(self) -> PyResult<T>;
+}
+
+impl<T, E: IntoException> OrRaise<T> for Result<T, E> {
+    fn or_raise(self) -> PyResult<T> {
+        self.map_err(IntoException::exception)
+    }
+}
+
+impl IntoException for InteropError {
+    fn exception(self) -> PyErr {
+        let text = self.to_string();
+        match self.exception {
+            PythonException::TypeError => PyTypeError::new_err(text),
+            PythonException::BufferError => PyBufferError::new_err(text),
+            PythonException::ValueError => PyValueError::new_err(text),
+        }
+    }
+}
+
+impl IntoException for FieldError {
+    fn exception(self) -> PyErr {
+        match self {
+            FieldError::Array(error) => error.exception(),
+            FieldError::Device(error) => error.exception(),
+            FieldError::InFlight => InFlightError::new_err(self.to_string()),
+            error => PyValueError::new_err(error.to_string()),
+        }
+    }
+}
+
+impl IntoException for DeviceError {
+    fn exception(self) -> PyErr {
+        let text = self.to_string();
+        match self {
+            DeviceError::OutOfMemory { .. } => PyMemoryError::new_err(text),
+            DeviceError::InvalidArgument { .. } => PyValueError::new_err(text),
+            _ => ExchangeError::new_err(text),
+        }
+    }
+}
+
+impl IntoException for SelectError {
+    fn exception(self) -> PyErr {
+        match self {
+            SelectError::Device(error) => error.exception(),
+            error => PyValueError::new_err(error.to_string()),
+        }
+    }
+}
+
+impl IntoException for RanksError {
+    fn exception(self) -> PyErr {
+        PyValueError::new_err(self.to_string())
+    }
+}
+
+impl IntoException for TransportError {
+    fn exception(self) -> PyErr {
+        let text = self.to_string();
+        match self {
+            TransportError::TimeLimit { ranks, .. } => time_limit(text, &ranks),
+            TransportError::Interrupted { .. } => interrupted(text),
+            TransportError::OutOfStep { .. } => RefusedError::new_err(text),
+            _ => ExchangeError::new_err(text),
+        }
+    }
+}
+
+impl IntoException for PatternError {
+    fn exception(self) -> PyErr {
+        match self {
+            PatternError::Transport(error) => error.exception(),
+            PatternError::Grid(error) => error.exception(),
+            error => RefusedError::new_err(error.to_string()),
+        }
+    }
+}
+
+impl IntoException for GridError {
+    fn exception(self) -> PyErr {
+        PyValueError::new_err(self.to_string())
+    }
+}
+
+impl IntoException for BindError {
+    fn exception(self) -> PyErr {
+        match self {
+            BindError::Transport(error) => error.exception(),
+            BindError::Device { error, .. } => error.exception(),
+            error => RefusedError::new_err(error.to_string()),
+        }
+    }
+}
+
+impl IntoException for CoreExchangeError {
+    fn exception(self) -> PyErr {
+        use CoreExchangeError as Of;
+        let text = self.to_string();
+        match self {
+            Of::TimeLimit { ranks, .. } => time_limit(text, &ranks),
+            Of::Transport(error) => error.exception(),
+            Of::Device(error) => error.exception(),
+            Of::AllInFlight { most } => InFlightError::new_err(format!(
+                "{most} exchanges of the plan were started and not finished, the most that it was made for: finish one, or \
+                 make a plan with a larger `in_flight`"
+            )),
+            Of::NotInFlight | Of::InFlightElsewhere => InFlightError::new_err(text),
+            Of::AddressCount { .. }
+            | Of::Address { .. }
+            | Of::FieldCount { .. }
+            | Of::FieldDiffers { .. } => PyValueError::new_err(text),
+            Of::ForeignStream { .. } => PyValueError::new_err(text),
+            _ => ExchangeError::new_err(text),
+        }
+    }
+}
+
+impl IntoException for SparseError {
+    fn exception(self) -> PyErr {
+        let text = self.to_string();
+        match self {
+            SparseError::Transport(error) => error.exception(),
+            SparseError::Refused(_) => RefusedError::new_err(text),
+            _ => ExchangeError::new_err(text),
+        }
+    }
+}
+
+fn time_limit(text: String, ranks: &[usize]) -> PyErr {
+    Python::attach(|py| {
+        let error = TimeLimitError::new_err(text);
+        let ranks = PyTuple::new(py, ranks);
+        match ranks.and_then(|ranks| error.value(py).setattr("ranks", ranks)) {
+            Ok(()) => error,
+            Err(other) => other,
+        }
+    })
+}
+
+/// The exception that interrupted a wait of this thread, usually `KeyboardInterrupt`.
+fn interrupted(text: String) -> PyErr {
+    process::take_interrupt().unwrap_or_else(|| ExchangeError::new_err(text))
+}

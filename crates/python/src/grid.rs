@@ -1,0 +1,423 @@
+//! Structured grids.
+
+use haloport::{Connectivity, Grid as CoreGrid, Halo, IndexBox, Pattern, Split};
+use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::{PyBool, PyDict, PyInt, PySlice, PyTuple};
+
+use crate::comm::Communicator;
+use crate::domains::Domains;
+use crate::error::OrRaise;
+use crate::plan::Plan;
+
+/// A structured grid that is distributed over the ranks. Collective.
+///
+/// Arrays have the cells of this rank and of its halo; axis ``k`` of an array runs along axis ``k`` of the grid, and
+/// further axes, such as levels, come after those of the grid. Halo cells beyond an end of the grid that is not periodic
+/// are left untouched.
+///
+/// Parameters
+/// ----------
+/// shape : sequence of int
+///     The number of cells along each of 1 to 4 axes.
+/// halo : int, sequence of int or sequence of (int, int)
+///     The width of the halo in cells: everywhere, for each axis, or for the lower and the upper side of each axis.
+/// periodic : bool or sequence of bool
+///     Whether the grid is periodic, along all axes or along each.
+/// corners : bool
+///     Whether halos have corners, as stencils with diagonals need; if not, exchanges are a little quicker.
+/// parts : sequence of int, optional
+///     The number of parts along each axis; their product is the number of ranks. By default the split with the least
+///     surface.
+/// domains : sequence of (lower, upper), optional
+///     The boxes of cells that this rank owns, in place of a split: the first cell, and one past the last, along each axis.
+///     Those of all ranks cover the grid. With several, or none, a field is a list of arrays.
+/// comm : mpi4py.MPI.Comm, int, Communicator or None
+///     The ranks; see `Communicator`.
+///
+/// Raises
+/// ------
+/// RefusedError
+///     On all ranks, if they disagree.
+#[pyclass(frozen, module = "haloport")]
+pub(crate) struct Grid {
+    domains: Domains,
+    shape: Vec<usize>,
+    periodic: Vec<bool>,
+    halo: Vec<(usize, usize)>,
+}
+
+/// The arguments of a grid, checked on this rank.
+struct Checked {
+    grid: CoreGrid,
+    halo: Halo,
+    widths: Vec<(usize, usize)>,
+    periodic: Vec<bool>,
+    boxes: Vec<IndexBox>,
+}
+
+#[pymethods]
+impl Grid {
+    #[new]
+    #[pyo3(signature = (shape, *, halo=None, periodic=None, corners=true, parts=None, domains=None, comm=None))]
+    #[expect(clippy::too_many_arguments, reason = "keywords of Python")]
+    fn py_new(
+        py: Python<'_>,
+        shape: &Bound<'_, PyAny>,
+        halo: Option<&Bound<'_, PyAny>>,
+        periodic: Option<&Bound<'_, PyAny>>,
+        corners: bool,
+        parts: Option<&Bound<'_, PyAny>>,
+        domains: Option<&Bound<'_, PyAny>>,
+        comm: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<Grid> {
+        let comm = Communicator::of(comm, py)?;
+        let checked = extents(shape, "shape").and_then(|shape| {
+            let checked = Checked::new(&comm, &shape, (halo, corners), periodic, (parts, domains))?;
+            Ok((shape, checked))
+        });
+        let (shape, checked) = comm.agree(py, checked)?;
+        let Checked { grid, halo, widths, periodic, boxes } = checked;
+        let core = comm.get()?;
+        let pattern = py.detach(|| Pattern::structured(core, &grid, &boxes, &halo)).or_raise()?;
+        let with_halo = |owned: &IndexBox| match owned.is_empty() {
+            true => IndexBox::new(owned.lower(), owned.lower()),
+            false => widths
+                .iter()
+                .enumerate()
+                .fold(*owned, |grown, (axis, &(below, above))| grown.grown_along(axis, below, above)),
+        };
+        let boxes = boxes.iter().map(|owned| (*owned, with_halo(owned))).collect();
+        Ok(Grid { domains: Domains::new(comm, pattern, boxes, false), shape, periodic, halo: widths })
+    }
+
+    /// The ranks.
+    #[getter]
+    fn comm(&self) -> Communicator {
+        self.domains.comm.clone()
+    }
+
+    /// The number of cells of the whole grid along each axis.
+    #[getter]
+    fn global_shape<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
+        PyTuple::new(py, &self.shape)
+    }
+
+    /// Whether each axis is periodic.
+    #[getter]
+    fn periodic<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
+        PyTuple::new(py, &self.periodic)
+    }
+
+    /// The width of the halo below and above, along each axis.
+    #[getter]
+    fn halo<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
+        PyTuple::new(py, &self.halo)
+    }
+
+    /// The boxes of cells that this rank owns: for each the first cell, and one past the last, along each axis.
+    #[getter]
+    fn domains<'py>(&self, py: Python<'py>) -> PyResult<Vec<(Bound<'py, PyTuple>, Bound<'py, PyTuple>)>> {
+        (0..self.domains.count())
+            .map(|domain| {
+                let owned = self.domains.cells(domain).owned;
+                Ok((PyTuple::new(py, owned.lower())?, PyTuple::new(py, owned.upper())?))
+            })
+            .collect()
+    }
+
+    /// The first cell that this rank owns, along each axis of the grid.
+    #[getter]
+    fn lower<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
+        PyTuple::new(py, self.domains.cells(self.domains.single()?).owned.lower())
+    }
+
+    /// One past the last cell that this rank owns, along each axis of the grid.
+    #[getter]
+    fn upper<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
+        PyTuple::new(py, self.domains.cells(self.domains.single()?).owned.upper())
+    }
+
+    /// The extents of this rank's arrays along the axes of the grid: its cells and the halo.
+    #[getter]
+    fn shape<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
+        let cells = self.domains.cells(self.domains.single()?).with_halo;
+        PyTuple::new(py, (0..cells.axes()).map(|axis| if cells.is_empty() { 0 } else { cells.extent(axis) }))
+    }
+
+    /// The slices of an array with the cells that this rank owns: ``u[grid.owned]``.
+    #[getter]
+    fn owned<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
+        self.slices(py, &self.domains.cells(self.domains.single()?).owned)
+    }
+
+    /// The slices of an array with the owned cells whose stencil, as wide as the halo, needs no cell that an exchange
+    /// fills: they can be computed while halos travel.
+    #[getter]
+    fn interior<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
+        let domain = self.domains.single()?;
+        let owned = self.domains.cells(domain).owned;
+        let regions = self.domains.pattern()?.regions(domain);
+        let interior = regions.and_then(|regions| regions.interior);
+        self.slices(py, &interior.unwrap_or_else(|| IndexBox::new(owned.lower(), owned.lower())))
+    }
+
+    /// The slices with the other owned cells, as disjoint boxes, at most two for each axis.
+    #[getter]
+    fn boundary<'py>(&self, py: Python<'py>) -> PyResult<Vec<Bound<'py, PyTuple>>> {
+        let regions = self.domains.pattern()?.regions(self.domains.single()?);
+        regions
+            .into_iter()
+            .flat_map(|regions| regions.boundary)
+            .map(|cells| self.slices(py, &cells))
+            .collect()
+    }
+
+    /// The indices in the whole grid of the cells of an array, with the halo, along each axis, for broadcasting:
+    /// ``x, y = grid.indices()`` gives arrays of shape ``(m, 1)`` and ``(1, n)``. Beyond a periodic end they continue
+    /// from the other.
+    #[pyo3(signature = (domain=None))]
+    fn indices<'py>(&self, py: Python<'py>, domain: Option<usize>) -> PyResult<Bound<'py, PyTuple>> {
+        let count = self.domains.count();
+        let domain = domain.map_or_else(
+            || self.domains.single(),
+            |domain| {
+                if domain < count {
+                    Ok(domain)
+                } else {
+                    Err(PyValueError::new_err(format!("there is no domain {domain}")))
+                }
+            },
+        )?;
+        let cells = self.domains.cells(domain).with_halo;
+        let numpy = py.import("numpy")?;
+        let axes = cells.axes();
+        let indices = (0..axes).map(|axis| {
+            let (lower, upper) = (cells.lower()[axis], cells.upper()[axis]);
+            let options = PyDict::new(py);
+            options.set_item("dtype", "int64")?;
+            let mut index = numpy.call_method("arange", (lower, upper), Some(&options))?;
+            if self.periodic[axis] && self.shape[axis] > 0 {
+                index = index.call_method1("__mod__", (self.shape[axis],))?;
+            }
+            let shape = (0..axes).map(|other| if other == axis { -1 } else { 1 });
+            index.call_method1("reshape", (PyTuple::new(py, shape)?,))
+        });
+        PyTuple::new(py, indices.collect::<PyResult<Vec<_>>>()?)
+    }
+
+    /// A new array of zeros for this rank's cells and their halo. On the CPU it is an array of NumPy, in memory from which
+    /// neighbours on this node copy straight if a plan is made with ``fixed=True``.
+    ///
+    /// Parameters
+    /// ----------
+    /// dtype : dtype-like
+    ///     The type of an element.
+    /// levels : int, optional
+    ///     The extent of a further, last axis.
+    /// device : str, Device or dpctl.SyclQueue, optional
+    ///     The device; by default the CPU. On others the array is an `Array`.
+    ///
+    /// Returns
+    /// -------
+    /// numpy.ndarray or Array
+    ///     Of shape ``grid.shape``, and the levels. On a rank with several domains, a list of arrays.
+    #[pyo3(signature = (dtype=None, levels=None, *, device=None))]
+    fn empty(
+        &self,
+        py: Python<'_>,
+        dtype: Option<&Bound<'_, PyAny>>,
+        levels: Option<usize>,
+        device: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<Py<PyAny>> {
+        self.domains.empty(py, dtype, levels, device)
+    }
+
+    /// Prepares an exchange of arrays like these. Collective; the ranks may have different strides.
+    ///
+    /// Parameters
+    /// ----------
+    /// *fields : arrays or Layout
+    ///     The arrays, or their layouts.
+    /// axes : sequence of int or str, optional
+    ///     What each axis of the arrays is; see `Layout`.
+    /// fixed : bool
+    ///     Whether the plan keeps these arrays: neighbours on the same node then copy straight from arrays of `empty`,
+    ///     and the plan is called without arrays.
+    /// in_flight : int
+    ///     How many exchanges can be started and not finished at once, from 1 to 64.
+    ///
+    /// Returns
+    /// -------
+    /// Plan
+    #[pyo3(signature = (*fields, axes=None, fixed=false, in_flight=1))]
+    fn plan(
+        &self,
+        py: Python<'_>,
+        fields: &Bound<'_, PyTuple>,
+        axes: Option<&Bound<'_, PyAny>>,
+        fixed: bool,
+        in_flight: usize,
+    ) -> PyResult<Plan> {
+        self.domains.plan(py, fields, axes, (fixed, in_flight))
+    }
+
+    fn __repr__(&self) -> PyResult<String> {
+        let comm = self.domains.comm.get()?;
+        Ok(format!("<haloport.Grid: {:?}, rank {} of {}>", self.shape, comm.rank(), comm.size()))
+    }
+}
+
+impl Grid {
+    /// Cells as slices of the array of the one domain.
+    fn slices<'py>(&self, py: Python<'py>, cells: &IndexBox) -> PyResult<Bound<'py, PyTuple>> {
+        let first = self.domains.cells(self.domains.single()?).with_halo;
+        let slices = (0..cells.axes()).map(|axis| {
+            let origin = first.lower()[axis];
+            let (lower, upper) = (cells.lower()[axis] - origin, cells.upper()[axis] - origin);
+            match cells.is_empty() {
+                true => PySlice::new(py, 0, 0, 1),
+                false => PySlice::new(py, lower as isize, upper as isize, 1),
+            }
+        });
+        PyTuple::new(py, slices)
+    }
+}
+
+impl Checked {
+    fn new(
+        comm: &Communicator,
+        shape: &[usize],
+        (halo, corners): (Option<&Bound<'_, PyAny>>, bool),
+        periodic: Option<&Bound<'_, PyAny>>,
+        (parts, domains): (Option<&Bound<'_, PyAny>>, Option<&Bound<'_, PyAny>>),
+    ) -> PyResult<Checked> {
+        let axes = shape.len();
+        let periodic = periodic_axes(periodic, axes)?;
+        let grid = CoreGrid::new(shape).and_then(|grid| grid.periodic(&periodic)).or_raise()?;
+        let widths = widths(halo, axes)?;
+        let mut core = Halo::per_side(&widths);
+        if !corners {
+            core = core.with_connectivity(Connectivity::Faces);
+        }
+        let boxes = match (parts, domains) {
+            (Some(_), Some(_)) => {
+                return Err(PyValueError::new_err(
+                    "expected `parts` or `domains`, found both; leave one out",
+                ));
+            }
+            (_, Some(domains)) => boxes(domains, axes)?,
+            (parts, None) => {
+                let ranks = comm.get()?.size();
+                let split = match parts {
+                    None => Split::balanced(&grid, ranks).or_raise()?,
+                    Some(parts) => Split::even(&grid, extents(parts, "parts")?).or_raise()?,
+                };
+                if split.parts() != ranks {
+                    return Err(PyValueError::new_err(format!(
+                        "parts: expected one for each of {ranks} ranks, found {} ({:?})",
+                        split.parts(),
+                        split.parts_per_axis()
+                    )));
+                }
+                split.part(comm.get()?.rank()).into_iter().collect()
+            }
+        };
+        Ok(Checked { grid, halo: core, widths, periodic, boxes })
+    }
+}
+
+/// Numbers from 0 on.
+fn extents(numbers: &Bound<'_, PyAny>, name: &str) -> PyResult<Vec<usize>> {
+    let found = || numbers.repr().map_or_else(|_| "something else".into(), |text| text.to_string());
+    if numbers.is_instance_of::<PyInt>() {
+        let expected = "a sequence of numbers, one for each axis";
+        return Err(PyTypeError::new_err(format!("{name}: expected {expected}, found {}", found())));
+    }
+    let numbers: Vec<i64> =
+        numbers.try_iter().and_then(|numbers| numbers.map(|number| number?.extract()).collect()).map_err(
+            |_| PyTypeError::new_err(format!("{name}: expected a sequence of numbers, found {}", found())),
+        )?;
+    numbers
+        .iter()
+        .map(|&number| usize::try_from(number))
+        .collect::<Result<_, _>>()
+        .map_err(|_| PyValueError::new_err(format!("{name}: expected numbers from 0 on, found {numbers:?}")))
+}
+
+fn periodic_axes(periodic: Option<&Bound<'_, PyAny>>, axes: usize) -> PyResult<Vec<bool>> {
+    let Some(periodic) = periodic else { return Ok(vec![false; axes]) };
+    if periodic.is_instance_of::<PyBool>() {
+        return Ok(vec![periodic.extract()?; axes]);
+    }
+    let found: Vec<bool> = periodic
+        .try_iter()
+        .and_then(|all| all.map(|one| one?.extract()).collect())
+        .map_err(|_| PyTypeError::new_err("periodic: expected True, False or one of them for each axis"))?;
+    if found.len() != axes {
+        return Err(PyValueError::new_err(format!(
+            "periodic: expected one value for each of {axes} axes, found {}",
+            found.len()
+        )));
+    }
+    Ok(found)
+}
+
+fn widths(halo: Option<&Bound<'_, PyAny>>, axes: usize) -> PyResult<Vec<(usize, usize)>> {
+    let Some(halo) = halo else { return Ok(vec![(1, 1); axes]) };
+    let width = |number: i64| {
+        usize::try_from(number)
+            .ok()
+            .filter(|width| *width < 1 << 31)
+            .ok_or_else(|| PyValueError::new_err(format!("halo: expected a width from 0 on, found {number}")))
+    };
+    if halo.is_instance_of::<PyInt>() {
+        let width = width(halo.extract().unwrap_or(-1))?;
+        return Ok(vec![(width, width); axes]);
+    }
+    let wrong = || {
+        PyTypeError::new_err(
+            "halo: expected a width, or for each axis a width or two, for the lower and the upper side",
+        )
+    };
+    let side = |side: Bound<'_, PyAny>| match side.is_instance_of::<PyInt>() {
+        true => width(side.extract().unwrap_or(-1)).map(|width| (width, width)),
+        false => {
+            let (below, above): (i64, i64) = side.extract().map_err(|_| wrong())?;
+            Ok((width(below)?, width(above)?))
+        }
+    };
+    let found: Vec<(usize, usize)> =
+        halo.try_iter().map_err(|_| wrong())?.map(|one| side(one?)).collect::<PyResult<_>>()?;
+    if found.len() != axes {
+        return Err(PyValueError::new_err(format!(
+            "halo: expected a width for each of {axes} axes, found {}",
+            found.len()
+        )));
+    }
+    Ok(found)
+}
+
+fn boxes(domains: &Bound<'_, PyAny>, axes: usize) -> PyResult<Vec<IndexBox>> {
+    let wrong = || {
+        PyTypeError::new_err(
+            "domains: expected a sequence of boxes (lower, upper), each two lists of indices",
+        )
+    };
+    let mut boxes = Vec::new();
+    for domain in domains.try_iter().map_err(|_| wrong())? {
+        let (lower, upper): (Vec<i64>, Vec<i64>) = domain?.extract().map_err(|_| wrong())?;
+        if lower.len() != axes || upper.len() != axes {
+            return Err(PyValueError::new_err(format!(
+                "domains: expected an index for each of {axes} axes, found {lower:?} and {upper:?}"
+            )));
+        }
+        if lower.iter().zip(&upper).any(|(lower, upper)| lower > upper) {
+            return Err(PyValueError::new_err(format!(
+                "domains: expected a first cell before one past the last, found {lower:?} and {upper:?}"
+            )));
+        }
+        boxes.push(IndexBox::new(lower, upper));
+    }
+    Ok(boxes)
+}

@@ -1,0 +1,277 @@
+//! Kernels of the program on any device.
+
+use std::sync::{Mutex, PoisonError};
+
+use haloport::AnyDevice;
+use haloport::cuda::CudaKernel;
+use haloport::device::{DeviceError, KernelArgument, KernelSource, LaunchConfig, ParameterType};
+use haloport::sycl::SyclKernel;
+use haloport_core::device::Device as CoreDevice;
+use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::PyTuple;
+use smallvec::SmallVec;
+
+use crate::arrays::describe;
+use crate::arrays::expected::named;
+use crate::device::Device;
+use crate::error::OrRaise;
+use crate::order::Order;
+use crate::plan::Kept;
+use crate::process;
+use crate::retired::Retired;
+
+/// A kernel of the program: a source for devices that compile it, and a function of Python for the CPU.
+///
+/// Parameters
+/// ----------
+/// name : str
+///     The name of the kernel function in `source`.
+/// source : str or None
+///     C in the portable dialect of Haloport, which CUDA and OpenCL compile: ``KERNEL void f(GLOBAL f64 *u, long n)`` with
+///     ``GLOBAL_INDEX(0)``. ``None`` for a kernel for the CPU alone.
+/// parameters : sequence of str
+///     The types of the parameters: ``"pointer"``, ``"i32"``, ``"i64"``, ``"f32"`` or ``"f64"``.
+/// host : callable, optional
+///     The same computation on the CPU: called with the size, a tuple, and the arguments.
+/// device : str, Device or dpctl.SyclQueue
+///     The device; by default the CPU.
+///
+/// Raises
+/// ------
+/// ExchangeError
+///     If the source does not compile, with the messages of the compiler.
+#[pyclass(frozen, module = "haloport")]
+pub(crate) struct Kernel {
+    name: String,
+    device: Device,
+    parameters: Vec<ParameterType>,
+    compiled: Compiled,
+    retired: Mutex<Vec<Retired>>,
+}
+
+enum Compiled {
+    Host(Py<PyAny>),
+    Cuda(CudaKernel),
+    Sycl(SyclKernel),
+}
+
+#[pymethods]
+impl Kernel {
+    #[new]
+    #[pyo3(signature = (name, source, parameters, *, host=None, device=None))]
+    fn py_new(
+        py: Python<'_>,
+        name: &str,
+        source: Option<&str>,
+        parameters: Vec<String>,
+        host: Option<Py<PyAny>>,
+        device: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<Kernel> {
+        let device = device.map_or_else(Device::plain_cpu, Device::of)?;
+        let parameters: Vec<ParameterType> =
+            parameters.iter().map(|name| parameter(name)).collect::<PyResult<_>>()?;
+        let portable = || {
+            source.ok_or_else(|| {
+                PyValueError::new_err(format!("source: expected one for {}, found None", device.name()))
+            })
+        };
+        let compiled = match &device.any {
+            AnyDevice::Cpu(_) => match host {
+                Some(host) if host.bind(py).is_callable() => Compiled::Host(host),
+                Some(host) => {
+                    return Err(PyTypeError::new_err(format!("host: expected a function, found {host}")));
+                }
+                None => {
+                    return Err(PyValueError::new_err("host: expected a function for the CPU, found None"));
+                }
+            },
+            AnyDevice::Cuda(cuda) => {
+                let source = kernel_source(name, portable()?, &parameters);
+                Compiled::Cuda(py.detach(|| cuda.compile(&source)).or_raise()?)
+            }
+            AnyDevice::Sycl(sycl) => {
+                let source = kernel_source(name, portable()?, &parameters);
+                Compiled::Sycl(py.detach(|| sycl.compile(&source)).or_raise()?)
+            }
+        };
+        Ok(Kernel { name: name.into(), device, parameters, compiled, retired: Mutex::default() })
+    }
+
+    /// The name.
+    #[getter]
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The device.
+    #[getter]
+    fn device(&self) -> Device {
+        self.device.clone()
+    }
+
+    /// Runs the kernel for all indices below `size`, on devices in a stream, without waiting for it.
+    ///
+    /// Parameters
+    /// ----------
+    /// size : int or sequence of int
+    ///     The number of indices along up to 3 axes; axis 0 is the fastest.
+    /// *arguments : arrays and numbers
+    ///     In the order of the parameters. Arrays are in memory of the device, and are kept alive until the work is done.
+    /// stream : stream-like, optional
+    ///     As for a plan.
+    #[pyo3(signature = (size, *arguments, stream=None))]
+    fn __call__(
+        &self,
+        py: Python<'_>,
+        size: &Bound<'_, PyAny>,
+        arguments: &Bound<'_, PyTuple>,
+        stream: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<()> {
+        process::check()?;
+        let size: Vec<usize> = match size.extract::<usize>() {
+            Ok(count) => vec![count],
+            Err(_) => {
+                size.extract().map_err(|_| PyTypeError::new_err("size: expected a number, or up to 3"))?
+            }
+        };
+        if size.is_empty() || size.len() > 3 {
+            return Err(PyValueError::new_err(format!("size: expected 1 to 3 axes, found {}", size.len())));
+        }
+        if arguments.len() != self.parameters.len() {
+            return Err(PyValueError::new_err(format!(
+                "expected {} arguments, found {}",
+                self.parameters.len(),
+                arguments.len()
+            )));
+        }
+        let mut global = [1; 3];
+        global[..size.len()].copy_from_slice(&size);
+        let mut bound = Vec::with_capacity(arguments.len());
+        let mut keep = SmallVec::new();
+        let mut order = None;
+        for (index, (argument, parameter)) in arguments.iter().zip(&self.parameters).enumerate() {
+            bound.push(self.argument(index, &argument, *parameter, (&mut keep, &mut order))?);
+        }
+        if let Compiled::Host(host) = &self.compiled {
+            let all = [PyTuple::new(py, &size)?.into_any()].into_iter().chain(arguments.iter());
+            host.bind(py).call1(PyTuple::new(py, all.collect::<Vec<_>>())?)?;
+            return Ok(());
+        }
+        let order = match (Order::of(stream, &self.device)?, order) {
+            (Order::Default, Some(own)) => own,
+            (named, _) => named,
+        };
+        let config = LaunchConfig { global, group: None };
+        let kept = Kept::new(arguments, keep);
+        py.detach(|| {
+            match (&self.device.any, &self.compiled) {
+                (AnyDevice::Cuda(device), Compiled::Cuda(kernel)) => {
+                    launch(device, kernel, config, &bound, &order)?
+                }
+                (AnyDevice::Sycl(device), Compiled::Sycl(kernel)) => {
+                    launch(device, kernel, config, &bound, &order)?
+                }
+                _ => {}
+            }
+            let retired = Retired::new(std::slice::from_ref(&self.device), &order, kept)?;
+            let mut list = self.retired.lock().unwrap_or_else(PoisonError::into_inner);
+            list.retain(|retired| !retired.is_done());
+            list.extend(retired);
+            Ok::<(), DeviceError>(())
+        })
+        .or_raise()
+    }
+
+    fn __repr__(&self) -> String {
+        format!("<haloport.Kernel: {} on {}>", self.name, self.device.name())
+    }
+}
+
+impl Kernel {
+    /// An argument for the kernel; what keeps it alive, and the order of its package, are added to `beside`.
+    fn argument(
+        &self,
+        index: usize,
+        argument: &Bound<'_, PyAny>,
+        parameter: ParameterType,
+        beside: (&mut SmallVec<[crate::arrays::described::Keep; 2]>, &mut Option<Order>),
+    ) -> PyResult<KernelArgument> {
+        let name = format!("argument {index}");
+        let wrong = |_| {
+            PyTypeError::new_err(format!("{name}: expected a number of type {parameter:?}, found {argument}"))
+        };
+        Ok(match parameter {
+            ParameterType::I32 => KernelArgument::I32(argument.extract().map_err(wrong)?),
+            ParameterType::I64 => KernelArgument::I64(argument.extract().map_err(wrong)?),
+            ParameterType::F32 => KernelArgument::F32(argument.extract().map_err(wrong)?),
+            ParameterType::F64 => KernelArgument::F64(argument.extract().map_err(wrong)?),
+            ParameterType::Pointer => {
+                let described = describe(argument, false).and_then(|described| {
+                    self.device.check_memory(&described)?;
+                    Ok(described)
+                });
+                let described = described.map_err(|error| named(argument.py(), error, &name))?;
+                if beside.1.is_none() && !self.device.is_cpu() {
+                    *beside.1 = Some(Order::of_place(&described.place, &self.device)?);
+                }
+                beside.0.extend(described.keep);
+                KernelArgument::Pointer(described.array.first())
+            }
+        })
+    }
+}
+
+fn launch<D: CoreDevice>(
+    device: &D,
+    kernel: &D::Kernel,
+    config: LaunchConfig,
+    arguments: &[KernelArgument],
+    order: &Order,
+) -> Result<(), DeviceError> {
+    let stream = match order {
+        Order::On(stream) => stream.as_any().downcast_ref::<D::Stream>().cloned(),
+        _ => None,
+    };
+    let stream = stream.unwrap_or_else(|| device.default_stream());
+    let bound = device.bind(kernel, config, arguments)?;
+    // SAFETY: the arrays are memory of the device and live until the work is done; what the kernel does with them is the
+    // program's affair, as its source is.
+    unsafe { device.launch(&bound, &stream)? };
+    match order {
+        Order::Block => device.synchronize(&stream),
+        _ => Ok(()),
+    }
+}
+
+fn parameter(name: &str) -> PyResult<ParameterType> {
+    match name {
+        "pointer" => Ok(ParameterType::Pointer),
+        "i32" => Ok(ParameterType::I32),
+        "i64" => Ok(ParameterType::I64),
+        "f32" => Ok(ParameterType::F32),
+        "f64" => Ok(ParameterType::F64),
+        _ => Err(PyValueError::new_err(format!(
+            "parameters: expected \"pointer\", \"i32\", \"i64\", \"f32\" or \"f64\", found {name:?}"
+        ))),
+    }
+}
+
+/// A source that lives as long as the process. Equal ones share their memory.
+fn kernel_source(name: &str, portable: &str, parameters: &[ParameterType]) -> KernelSource {
+    type Known = (&'static str, &'static str, &'static [ParameterType]);
+    static KNOWN: Mutex<Vec<Known>> = Mutex::new(Vec::new());
+    let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+    let found = known.iter().find(|it| **it == (name, portable, parameters)).copied();
+    let (name, portable, parameters) = found.unwrap_or_else(|| {
+        let made: Known = (
+            Box::leak(name.to_string().into_boxed_str()),
+            Box::leak(portable.to_string().into_boxed_str()),
+            Box::leak(parameters.to_vec().into_boxed_slice()),
+        );
+        known.push(made);
+        made
+    });
+    // The CPU runs a function of Python instead.
+    KernelSource { name, portable: Some(portable), host: |_, _| {}, parameters }
+}

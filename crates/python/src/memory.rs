@@ -1,0 +1,367 @@
+//! Arrays in memory of Haloport.
+
+use std::ffi::CStr;
+use std::sync::Arc;
+
+use haloport::device::Pointer;
+use haloport::interop::cuda_array::CudaArrayInterface;
+use haloport::interop::dlpack::{DLDevice, Form, ManagedTensor, OwnedTensor};
+use haloport::interop::stream::StreamOrder;
+use haloport::interop::{ArrayDescription, ArrayDevice, Protocol, typestr};
+use haloport::{AnyDevice, BlockLayout, ElementType, FieldSet, Pattern};
+use pyo3::exceptions::{PyAttributeError, PyBufferError, PyMemoryError, PyTypeError, PyValueError};
+use pyo3::ffi;
+use pyo3::prelude::*;
+use pyo3::types::{PyAny, PyBytes, PyDict, PyTuple};
+
+use crate::arrays::element::{dtype_of, element_of};
+use crate::arrays::{Described, Place};
+use crate::device::{Device, OwnField, with_field};
+use crate::error::OrRaise;
+use crate::process::Held;
+
+/// An array in memory of Haloport, of zeros at first: what `empty` of a grid or a mesh returns on devices other than the
+/// CPU. It can be passed to plans, and to other packages: by DLPack, by ``__cuda_array_interface__`` on CUDA, by
+/// ``__sycl_usm_array_interface__`` if the device was made from a queue of SYCL, and by ``__array_interface__`` if the
+/// host reaches it.
+#[pyclass(frozen, module = "haloport")]
+#[derive(Debug)]
+pub(crate) struct Array {
+    field: Arc<Held<OwnField>>,
+    domain: usize,
+    device: Device,
+    dtype: Py<PyAny>,
+    description: ArrayDescription,
+    host_accessible: bool,
+}
+
+#[pymethods]
+impl Array {
+    /// The extent of each axis.
+    #[getter]
+    fn shape<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
+        PyTuple::new(py, self.description.shape())
+    }
+
+    /// The type of an element.
+    #[getter]
+    fn dtype(&self, py: Python<'_>) -> Py<PyAny> {
+        self.dtype.clone_ref(py)
+    }
+
+    /// The distance in bytes between neighbours along each axis.
+    #[getter]
+    fn strides<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
+        let bytes = self.description.element().bytes() as isize;
+        PyTuple::new(py, self.description.strides().iter().map(|stride| stride * bytes))
+    }
+
+    /// The device of the memory.
+    #[getter]
+    fn device(&self) -> Device {
+        self.device.clone()
+    }
+
+    /// A copy of the elements as an array of NumPy. Waits for work in the default stream of the device.
+    fn to_numpy<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let field = self.field.get()?;
+        let bytes = py.detach(|| with_field!(field, |field| field.to_bytes(self.domain))).or_raise()?;
+        let numpy = py.import("numpy")?;
+        let options = PyDict::new(py);
+        options.set_item("dtype", &self.dtype)?;
+        let flat = numpy.call_method("frombuffer", (PyBytes::new(py, &bytes),), Some(&options))?;
+        flat.call_method1("reshape", (self.shape(py)?,))?.call_method0("copy")
+    }
+
+    /// Copies the elements of an array of NumPy, or of what NumPy makes one of, into this one, in the default stream of
+    /// the device. Blocks until that is done.
+    fn copy_from(slf: &Bound<'_, Self>, array: &Bound<'_, PyAny>) -> PyResult<()> {
+        let (py, this) = (slf.py(), slf.get());
+        let options = PyDict::new(py);
+        options.set_item("dtype", &this.dtype)?;
+        let source = py.import("numpy")?.call_method("ascontiguousarray", (array,), Some(&options))?;
+        let (expected, found) = (this.shape(py)?, source.getattr("shape")?);
+        if !found.eq(&expected)? {
+            return Err(PyValueError::new_err(format!(
+                "array: expected the shape {expected}, found {found}"
+            )));
+        }
+        let bytes: Vec<u8> = source.call_method0("tobytes")?.extract()?;
+        // Another handle to the same memory: `copy_from_bytes` takes an exclusive one.
+        // SAFETY: no exchange of this field is in flight: the handle refuses to be written then; work in streams is
+        // ordered by the default stream, as the method says.
+        let mut target = unsafe { this.field.get()?.share_own() };
+        py.detach(|| with_field!(&mut target, |field| field.copy_from_bytes(this.domain, &bytes))).or_raise()
+    }
+
+    /// Shares the array by DLPack.
+    #[pyo3(signature = (*, stream=None, max_version=None, dl_device=None, copy=None))]
+    fn __dlpack__(
+        &self,
+        py: Python<'_>,
+        stream: Option<&Bound<'_, PyAny>>,
+        max_version: Option<(u32, u32)>,
+        dl_device: Option<(i32, i32)>,
+        copy: Option<bool>,
+    ) -> PyResult<Py<PyAny>> {
+        if dl_device.is_some_and(|wanted| Some(wanted) != self.__dlpack_device__().ok()) || copy == Some(true)
+        {
+            return Err(PyBufferError::new_err(
+                "DLPack: expected to share the memory where it is, found a wish for a copy; copy it with `to_numpy`",
+            ));
+        }
+        let kind = self.description.device().kind;
+        let number = stream.map(|stream| stream.extract::<i64>()).transpose().map_err(|_| {
+            PyTypeError::new_err(
+                "DLPack: `stream`: expected None or a number; order streams with haloport.Event",
+            )
+        })?;
+        self.order_before(py, StreamOrder::from_dlpack(kind, number).or_raise()?)?;
+        let form = Form::for_consumer(max_version);
+        let tensor =
+            OwnedTensor::export(self.description.clone(), form, Arc::clone(&self.field)).or_raise()?;
+        capsule(py, tensor.into_raw())
+    }
+
+    /// The type and the number of the device, as DLPack has them.
+    fn __dlpack_device__(&self) -> PyResult<(i32, i32)> {
+        let device = DLDevice::of(self.description.device()).or_raise()?;
+        Ok((device.device_type, device.device_id))
+    }
+
+    /// The members of the array for packages that work on the host.
+    #[getter]
+    fn __array_interface__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        if !self.host_accessible {
+            return Err(PyAttributeError::new_err(format!(
+                "the memory of {} is not the host's; copy it with `to_numpy`",
+                self.device.name()
+            )));
+        }
+        let members = self.members(py)?;
+        members.set_item("version", 3)?;
+        members.set_item("strides", self.strides(py)?)?;
+        Ok(members)
+    }
+
+    /// The members of the array for packages that work on CUDA.
+    #[getter]
+    fn __cuda_array_interface__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        if !matches!(self.device.any, AnyDevice::Cuda(_)) {
+            return Err(PyAttributeError::new_err("the array is not in memory of CUDA"));
+        }
+        let cuda = CudaArrayInterface::of(&self.description, StreamOrder::Default).or_raise()?;
+        let members = self.members(py)?;
+        members.set_item("version", 3)?;
+        members.set_item("strides", self.strides(py)?)?;
+        members.set_item("stream", cuda.stream)?;
+        Ok(members)
+    }
+
+    /// The members of the array for packages that work on SYCL.
+    #[getter]
+    fn __sycl_usm_array_interface__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let Some(queue) = self.device.queue() else {
+            return Err(PyAttributeError::new_err(
+                "the array is in no memory of SYCL that a queue names; make the device from a queue: \
+                 haloport.Device(queue)",
+            ));
+        };
+        // The interface has no stream: its consumer may use any.
+        self.order_before(py, StreamOrder::Unordered)?;
+        self.device.synchronize(py)?;
+        let members = self.members(py)?;
+        members.set_item("version", 1)?;
+        members.set_item("strides", self.description.strides())?;
+        members.set_item("offset", 0)?;
+        members.set_item("syclobj", queue)?;
+        Ok(members)
+    }
+
+    fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
+        let dtype = self.dtype.bind(py).str()?.to_string();
+        Ok(format!("<haloport.Array: shape {}, {dtype}, {}>", self.shape(py)?, self.device.name()))
+    }
+}
+
+impl Array {
+    /// Arrays of zeros for the domains of `pattern`, of NumPy on the CPU.
+    pub(crate) fn of_pattern(
+        py: Python<'_>,
+        pattern: &Pattern,
+        device: &Device,
+        dtype: &Bound<'_, PyAny>,
+        levels: Option<usize>,
+    ) -> PyResult<Vec<Py<PyAny>>> {
+        let dtype = dtype_of(dtype)?;
+        let element = element_of(&dtype)?;
+        let field = py.detach(|| OwnField::new(device, pattern, element, levels.as_slice()))?;
+        let field = Arc::new(Held::new(field));
+        (0..pattern.domain_count())
+            .map(|domain| {
+                let array = Array::of_block(&field, domain, device, element, &dtype)?;
+                let is_numpy = device.is_cpu();
+                let made = Bound::new(py, array)?.into_any();
+                Ok(if is_numpy { as_numpy(&made, &dtype)? } else { made }.unbind())
+            })
+            .collect()
+    }
+
+    fn of_block(
+        field: &Arc<Held<OwnField>>,
+        domain: usize,
+        device: &Device,
+        element: ElementType,
+        dtype: &Bound<'_, PyAny>,
+    ) -> PyResult<Array> {
+        let (first, layout) = with_field!(field.get()?, |field| (
+            field.pointer(domain).or_raise()?,
+            field.layout(domain).or_raise()?.clone()
+        ));
+        let cells = layout.allocated();
+        let shape: Vec<i64> = (0..cells.axes()).map(|axis| cells.extent(axis) as i64).collect();
+        let index = device.id().index;
+        let place = match device.is_cpu() {
+            true => ArrayDevice::HOST,
+            false => ArrayDevice { kind: device.array_kind(), index: Some(index) },
+        };
+        let strides = layout.strides().to_vec();
+        let description = ArrayDescription::new(element, first, &shape, &strides, place).or_raise()?;
+        let host_accessible = device.is_cpu() || device.any.info().host_accessible;
+        let dtype = dtype.clone().unbind();
+        Ok(Array {
+            field: Arc::clone(field),
+            domain,
+            device: device.clone(),
+            dtype,
+            description,
+            host_accessible,
+        })
+    }
+
+    pub(crate) fn described(&self) -> PyResult<Described> {
+        self.field.get()?;
+        let place = if self.device.is_cpu() { Place::Host } else { Place::Own(self.device.clone()) };
+        Ok(Described { array: self.description.clone(), place, keep: None })
+    }
+
+    /// The array of Haloport whose memory, all of it and in the same layout, an object shows; `None` for others.
+    pub(crate) fn behind<'py>(
+        object: &Bound<'py, PyAny>,
+        shown: &ArrayDescription,
+    ) -> PyResult<Option<Bound<'py, Array>>> {
+        let mut current = object.clone();
+        // NumPy keeps chains of views short.
+        for _ in 0..8 {
+            if let Ok(array) = current.cast::<Array>() {
+                let whole = &array.get().description;
+                let same = whole.first() == shown.first()
+                    && whole.shape() == shown.shape()
+                    && whole.strides() == shown.strides()
+                    && whole.element().bytes() == shown.element().bytes();
+                return Ok(same.then(|| array.clone()));
+            }
+            match current.getattr_opt("base")? {
+                Some(base) if !base.is_none() => current = base,
+                _ => break,
+            }
+        }
+        Ok(None)
+    }
+
+    /// The number of the domain, and whether `other` is another domain of the same field.
+    pub(crate) fn is_of_same_field(&self, other: &Array) -> bool {
+        Arc::ptr_eq(&self.field, &other.field)
+    }
+
+    pub(crate) fn domain(&self) -> usize {
+        self.domain
+    }
+
+    pub(crate) fn element(&self) -> ElementType {
+        self.description.element()
+    }
+
+    /// Whether its block has this layout.
+    pub(crate) fn has_layout(&self, layout: &BlockLayout) -> bool {
+        let Ok(field) = self.field.get() else { return false };
+        with_field!(field, |field| field.layout(self.domain).is_ok_and(|own| own == layout))
+    }
+
+    /// Another field over the same memory, for an exchange.
+    ///
+    /// # Safety
+    /// As for [`haloport::AnyField::share`].
+    pub(crate) unsafe fn share(&self) -> PyResult<Box<dyn FieldSet + Send>> {
+        // SAFETY: the caller's promise.
+        Ok(unsafe { self.field.get()?.share() })
+    }
+
+    /// The members that the interfaces have in common.
+    fn members<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let element = self.description.element();
+        let typestr = match typestr::of(Protocol::Description, element) {
+            Ok(text) => text,
+            Err(_) => format!("|V{}", element.bytes()),
+        };
+        let members = PyDict::new(py);
+        members.set_item("shape", self.shape(py)?)?;
+        members.set_item("typestr", typestr)?;
+        members.set_item("data", (self.description.first().as_ptr().expose_provenance(), false))?;
+        Ok(members)
+    }
+
+    /// Lets a consumer's stream wait for the default stream, in which the last work on the array may be.
+    fn order_before(&self, py: Python<'_>, consumer: StreamOrder) -> PyResult<()> {
+        match consumer {
+            // The same stream, or none: exchanges that were finished have been ordered by their caller.
+            StreamOrder::Default | StreamOrder::Unordered => Ok(()),
+            _ => self.device.synchronize(py),
+        }
+    }
+}
+
+/// An array of Haloport that the host reaches, as one of NumPy, which keeps it alive.
+fn as_numpy<'py>(array: &Bound<'py, PyAny>, dtype: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+    let shown = array.py().import("numpy")?.call_method1("asarray", (array,))?;
+    match shown.getattr("dtype")?.eq(dtype)? {
+        true => Ok(shown),
+        false => shown.call_method1("view", (dtype,)),
+    }
+}
+
+/// A capsule that owns the tensor.
+fn capsule(py: Python<'_>, tensor: ManagedTensor) -> PyResult<Py<PyAny>> {
+    unsafe extern "C" fn destroy(capsule: *mut ffi::PyObject) {
+        // SAFETY: Python calls this once, with a capsule that was made below. A used one has another name.
+        unsafe {
+            for name in [c"dltensor", c"dltensor_versioned"] {
+                if ffi::PyCapsule_IsValid(capsule, name.as_ptr()) == 1 {
+                    let pointer = ffi::PyCapsule_GetPointer(capsule, name.as_ptr());
+                    if let Ok(tensor) = ManagedTensor::from_capsule(name, pointer) {
+                        tensor.delete();
+                    }
+                }
+            }
+        }
+    }
+    let name: &'static CStr = tensor.capsule_name();
+    let pointer = match tensor {
+        ManagedTensor::Unversioned(pointer) => pointer.as_ptr().cast(),
+        ManagedTensor::Versioned(pointer) => pointer.as_ptr().cast(),
+    };
+    // SAFETY: the pointer is not null, the name is static, and the destructor frees the tensor unless it was taken.
+    let made = unsafe {
+        Bound::from_owned_ptr_or_opt(py, ffi::PyCapsule_New(pointer, name.as_ptr(), Some(destroy)))
+    };
+    made.map(Bound::unbind).ok_or_else(|| {
+        // SAFETY: nothing else has the tensor.
+        unsafe { tensor.delete() };
+        PyErr::take(py).unwrap_or_else(|| PyMemoryError::new_err("a capsule could not be made"))
+    })
+}
+
+/// The address of an array's first element as other modules see it.
+pub(crate) fn address(pointer: Pointer) -> usize {
+    pointer.as_ptr().expose_provenance()
+}

@@ -1,0 +1,347 @@
+//! Unstructured meshes.
+
+use haloport::{HaloCells, IndexBox, IndexSet, Pattern};
+use numpy::{PyArray1, PyArrayMethods};
+use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::{PyBool, PyDict, PyInt, PyTuple};
+
+use crate::arrays::described::type_name;
+use crate::comm::Communicator;
+use crate::domains::Domains;
+use crate::error::OrRaise;
+use crate::plan::Plan;
+
+/// A mesh that is distributed over the ranks: the cells of this rank and of its halo, by their global ids. Collective.
+///
+/// The cells may be edges or vertices, each kind with a mesh of its own. Axis 0 of an array runs along the cells in the
+/// order of `ids`; arrays may have more rows than there are cells.
+///
+/// Parameters
+/// ----------
+/// ids : array_like of int
+///     The global id of each cell, owned and in the halo, from 0 on, in any order.
+/// owned : array_like of bool, or int
+///     For each cell whether this rank owns it; or how many of the first cells it owns.
+/// owners : array_like of int, optional
+///     The rank that owns each cell of the halo, in their order in `ids`, if the program knows it. If all ranks say it, no
+///     owners are looked for.
+/// fill : array_like of int, optional
+///     The ids of the halo cells that exchanges fill, such as those of one level of the halo; by default all.
+/// comm : mpi4py.MPI.Comm, int, Communicator or None
+///     The ranks; see `Communicator`.
+///
+/// Raises
+/// ------
+/// RefusedError
+///     On all ranks, if no rank owns a cell of a halo, or two ranks own the same cell.
+#[pyclass(frozen, module = "haloport")]
+pub(crate) struct Mesh {
+    domains: Domains,
+}
+
+#[pymethods]
+impl Mesh {
+    #[new]
+    #[pyo3(signature = (ids, owned, owners=None, *, fill=None, comm=None))]
+    fn py_new(
+        py: Python<'_>,
+        ids: &Bound<'_, PyAny>,
+        owned: &Bound<'_, PyAny>,
+        owners: Option<&Bound<'_, PyAny>>,
+        fill: Option<&Bound<'_, PyAny>>,
+        comm: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<Mesh> {
+        let comm = Communicator::of(comm, py)?;
+        let checked = index_set(ids, owned, owners).and_then(|set| Ok((vec![set], halo_cells(fill)?)));
+        Mesh::make(py, comm, checked)
+    }
+
+    /// A mesh of which this rank has several domains, or none. A field is then a list of arrays. Collective.
+    ///
+    /// Parameters
+    /// ----------
+    /// domains : sequence of (ids, owned)
+    ///     As `ids` and `owned` of `Mesh`, for each domain.
+    /// fill, comm
+    ///     As for `Mesh`.
+    #[staticmethod]
+    #[pyo3(signature = (domains, *, fill=None, comm=None))]
+    fn of_domains(
+        py: Python<'_>,
+        domains: &Bound<'_, PyAny>,
+        fill: Option<&Bound<'_, PyAny>>,
+        comm: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<Mesh> {
+        let comm = Communicator::of(comm, py)?;
+        let sets = domains.try_iter().and_then(|domains| {
+            domains
+                .map(|domain| {
+                    let (ids, owned): (Bound<'_, PyAny>, Bound<'_, PyAny>) = domain?.extract()?;
+                    index_set(&ids, &owned, None)
+                })
+                .collect::<PyResult<Vec<_>>>()
+        });
+        Mesh::make(py, comm, sets.and_then(|sets| Ok((sets, halo_cells(fill)?))))
+    }
+
+    /// A mesh from lists that the program has made itself. Collective.
+    ///
+    /// Parameters
+    /// ----------
+    /// cells : int
+    ///     The number of cells of this rank, with the halo.
+    /// sends, receives : mapping of int to array_like of int
+    ///     For each neighbour rank the local indices of the cells that go there, and of those that come from there. Cell
+    ///     number ``k`` of the one list fills cell number ``k`` of the other.
+    /// comm : mpi4py.MPI.Comm, int, Communicator or None
+    ///     The ranks; see `Communicator`.
+    #[staticmethod]
+    #[pyo3(signature = (cells, sends, receives, *, comm=None))]
+    fn from_lists(
+        py: Python<'_>,
+        cells: usize,
+        sends: &Bound<'_, PyAny>,
+        receives: &Bound<'_, PyAny>,
+        comm: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<Mesh> {
+        let comm = Communicator::of(comm, py)?;
+        let checked = lists(sends, "sends").and_then(|sends| Ok((sends, lists(receives, "receives")?)));
+        let (sends, receives) = comm.agree(py, checked)?;
+        let core = comm.get()?;
+        let pattern = py.detach(|| Pattern::from_lists(core, cells, &sends, &receives)).or_raise()?;
+        Ok(Mesh::of_pattern(comm, pattern))
+    }
+
+    /// The ranks.
+    #[getter]
+    fn comm(&self) -> Communicator {
+        self.domains.comm.clone()
+    }
+
+    /// The number of cells of this rank, with the halo.
+    #[getter]
+    fn cells(&self) -> PyResult<usize> {
+        Ok(self.domains.cells(self.domains.single()?).with_halo.extent(0))
+    }
+
+    /// The global id of each cell.
+    #[getter]
+    fn ids<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let set = self.set()?;
+        Ok(PyArray1::from_slice(py, set.ids()).into_any())
+    }
+
+    /// For each cell whether this rank owns it: ``u[mesh.owned]``.
+    #[getter]
+    fn owned<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let set = self.set()?;
+        Ok(PyArray1::from_slice(py, set.owned()).into_any())
+    }
+
+    /// The owned cells that can be computed while halos travel, and the others.
+    ///
+    /// Parameters
+    /// ----------
+    /// neighbours : array_like of int, shape (cells, n)
+    ///     For each cell the local indices of the cells that its stencil reads; negative ones are ignored.
+    ///
+    /// Returns
+    /// -------
+    /// interior, boundary : numpy.ndarray of int64
+    ///     Local indices, ascending.
+    fn split<'py>(
+        &self,
+        py: Python<'py>,
+        neighbours: &Bound<'py, PyAny>,
+    ) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyAny>)> {
+        let domain = self.domains.single()?;
+        let cells = self.domains.cells(domain).with_halo.extent(0);
+        let (count, list) = match neighbours.getattr_opt("shape")? {
+            Some(shape) => (shape.get_item(0)?.extract::<usize>()?, neighbours.clone()),
+            None => (neighbours.len()?, neighbours.clone()),
+        };
+        if count < cells {
+            return Err(PyValueError::new_err(format!(
+                "neighbours: expected a row for each of {cells} cells, found {count}"
+            )));
+        }
+        let flat = integers(
+            &py.import("numpy")?.call_method1("asarray", (list,))?.call_method1("reshape", (-1,))?,
+            "neighbours",
+        )?;
+        let width = flat.len().checked_div(count).unwrap_or(0);
+        let reads = |cell: usize| {
+            let row = flat.get(cell * width..(cell + 1) * width).unwrap_or(&[]);
+            row.iter().filter_map(|&index| usize::try_from(index).ok()).collect::<Vec<_>>()
+        };
+        let regions = self.domains.pattern()?.cell_regions(domain, reads).unwrap_or_default();
+        let list = |cells: Vec<u32>| PyArray1::from_iter(py, cells.into_iter().map(i64::from)).into_any();
+        Ok((list(regions.interior), list(regions.boundary)))
+    }
+
+    /// A new array of zeros for this rank's cells; see `Grid.empty`.
+    ///
+    /// Returns
+    /// -------
+    /// numpy.ndarray or Array
+    ///     Of shape ``(cells,)`` or ``(cells, levels)``.
+    #[pyo3(signature = (dtype=None, levels=None, *, device=None))]
+    fn empty(
+        &self,
+        py: Python<'_>,
+        dtype: Option<&Bound<'_, PyAny>>,
+        levels: Option<usize>,
+        device: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<Py<PyAny>> {
+        self.domains.empty(py, dtype, levels, device)
+    }
+
+    /// Prepares an exchange of arrays like these; see `Grid.plan`. Collective.
+    #[pyo3(signature = (*fields, axes=None, fixed=false, in_flight=1))]
+    fn plan(
+        &self,
+        py: Python<'_>,
+        fields: &Bound<'_, PyTuple>,
+        axes: Option<&Bound<'_, PyAny>>,
+        fixed: bool,
+        in_flight: usize,
+    ) -> PyResult<Plan> {
+        self.domains.plan(py, fields, axes, (fixed, in_flight))
+    }
+
+    fn __repr__(&self) -> PyResult<String> {
+        let comm = self.domains.comm.get()?;
+        let cells: usize =
+            (0..self.domains.count()).map(|domain| self.domains.cells(domain).with_halo.extent(0)).sum();
+        Ok(format!("<haloport.Mesh: {cells} cells with the halo, rank {} of {}>", comm.rank(), comm.size()))
+    }
+}
+
+impl Mesh {
+    fn make(
+        py: Python<'_>,
+        comm: Communicator,
+        checked: PyResult<(Vec<IndexSet>, HaloCells)>,
+    ) -> PyResult<Mesh> {
+        let (sets, fill) = comm.agree(py, checked)?;
+        let core = comm.get()?;
+        let pattern = py.detach(|| Pattern::unstructured(core, &sets, &fill)).or_raise()?;
+        Ok(Mesh::of_pattern(comm, pattern))
+    }
+
+    fn of_pattern(comm: Communicator, pattern: Pattern) -> Mesh {
+        let cells = |set: &IndexSet| IndexBox::new([0], [set.len() as i64]);
+        let boxes = pattern.index_sets().iter().map(|set| (cells(set), cells(set))).collect();
+        Mesh { domains: Domains::new(comm, pattern, boxes, true) }
+    }
+
+    fn set(&self) -> PyResult<&IndexSet> {
+        let domain = self.domains.single()?;
+        self.domains
+            .pattern()?
+            .index_sets()
+            .get(domain)
+            .ok_or_else(|| PyValueError::new_err("there is no domain"))
+    }
+}
+
+fn index_set(
+    ids: &Bound<'_, PyAny>,
+    owned: &Bound<'_, PyAny>,
+    owners: Option<&Bound<'_, PyAny>>,
+) -> PyResult<IndexSet> {
+    let ids = integers(ids, "ids")?;
+    let owned = marks(owned, ids.len())?;
+    let set = IndexSet::in_order(ids, owned);
+    let Some(owners) = owners else { return Ok(set) };
+    let owners = integers(owners, "owners")?;
+    let ranks: Result<Vec<usize>, _> = owners.iter().map(|&rank| usize::try_from(rank)).collect();
+    let ranks = ranks
+        .map_err(|_| PyValueError::new_err("owners: expected numbers of ranks, found a negative one"))?;
+    Ok(set.with_owners(ranks))
+}
+
+/// For each of `cells` cells whether it is owned.
+fn marks(owned: &Bound<'_, PyAny>, cells: usize) -> PyResult<Vec<bool>> {
+    if owned.is_instance_of::<PyInt>() && !owned.is_instance_of::<PyBool>() {
+        let count: i64 = owned.extract().unwrap_or(-1);
+        let count = usize::try_from(count).ok().filter(|count| *count <= cells);
+        let count = count.ok_or_else(|| {
+            PyValueError::new_err(format!(
+                "owned: expected a number of cells from 0 to {cells}, found {owned}"
+            ))
+        })?;
+        return Ok((0..cells).map(|cell| cell < count).collect());
+    }
+    let array = owned.py().import("numpy")?.call_method1("asarray", (owned,))?;
+    let (kind, size): (String, usize) =
+        (array.getattr("dtype")?.getattr("kind")?.extract()?, array.getattr("size")?.extract()?);
+    if kind != "b" && size > 0 {
+        return Err(PyTypeError::new_err(format!(
+            "owned: expected booleans, one for each cell, or the number of owned cells, found {}",
+            array.getattr("dtype")?
+        )));
+    }
+    if size != cells {
+        return Err(PyValueError::new_err(format!(
+            "owned: expected a value for each of {cells} cells, found {size}"
+        )));
+    }
+    array.call_method1("reshape", (-1,))?.call_method0("tolist")?.extract()
+}
+
+fn halo_cells(fill: Option<&Bound<'_, PyAny>>) -> PyResult<HaloCells> {
+    Ok(match fill {
+        None => HaloCells::All,
+        Some(fill) => HaloCells::Ids(integers(fill, "fill")?),
+    })
+}
+
+/// Numbers as a list. Floats are refused, also those that are whole.
+fn integers(numbers: &Bound<'_, PyAny>, name: &str) -> PyResult<Vec<i64>> {
+    let numpy = numbers.py().import("numpy")?;
+    let array = numpy.call_method1("asarray", (numbers,))?;
+    let (kind, size): (String, usize) =
+        (array.getattr("dtype")?.getattr("kind")?.extract()?, array.getattr("size")?.extract()?);
+    if !matches!(kind.as_str(), "i" | "u") && size > 0 {
+        return Err(PyTypeError::new_err(format!(
+            "{name}: expected integers, found {} of {}",
+            type_name(numbers),
+            array.getattr("dtype")?
+        )));
+    }
+    let axes: usize = array.getattr("ndim")?.extract()?;
+    if axes != 1 {
+        return Err(PyValueError::new_err(format!("{name}: expected one axis, found {axes}")));
+    }
+    let options = PyDict::new(numbers.py());
+    options.set_item("dtype", "int64")?;
+    let array = numpy.call_method("ascontiguousarray", (array,), Some(&options))?;
+    Ok(array.cast_into::<PyArray1<i64>>()?.to_vec()?)
+}
+
+type Lists = Vec<(usize, Vec<u32>)>;
+
+/// For each rank a list of local indices.
+fn lists(lists: &Bound<'_, PyAny>, name: &str) -> PyResult<Lists> {
+    let items = lists.call_method0("items").map_err(|_| {
+        PyTypeError::new_err(format!(
+            "{name}: expected a mapping of ranks to indices, found {}",
+            type_name(lists)
+        ))
+    })?;
+    let mut found = Vec::new();
+    for item in items.try_iter()? {
+        let (rank, cells): (Bound<'_, PyAny>, Bound<'_, PyAny>) = item?.extract()?;
+        let rank: usize = rank.extract().map_err(|_| {
+            PyValueError::new_err(format!("{name}: expected the number of a rank, found {rank}"))
+        })?;
+        let cells: Result<Vec<u32>, _> = integers(&cells, name)?.into_iter().map(u32::try_from).collect();
+        let cells = cells.map_err(|_| {
+            PyValueError::new_err(format!("{name}: expected local indices from 0 on, found others"))
+        })?;
+        found.push((rank, cells));
+    }
+    Ok(found)
+}

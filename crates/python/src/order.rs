@@ -1,0 +1,144 @@
+//! The order of work: the argument `stream` of calls.
+
+use haloport::device::{AnyStream, Device as _};
+use haloport::interop::stream::{StreamObject, StreamOrder};
+use haloport::{AnyDevice, Schedule};
+use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::{PyBool, PyInt};
+
+use crate::arrays::described::type_name;
+use crate::arrays::{Place, sycl};
+use crate::device::Device;
+use crate::error::OrRaise;
+use crate::stream::Stream;
+
+/// The type of ``DEFAULT`` and ``BLOCK``, the two orders of work that are no stream.
+#[pyclass(frozen, module = "haloport", name = "_Order", eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum NamedOrder {
+    /// In order with the stream in which the package of the arrays works, where their protocol names it, else with the
+    /// default stream of the device.
+    #[pyo3(name = "DEFAULT")]
+    Default,
+    /// No stream: the caller has synchronised before, and the call blocks until the halos are in place.
+    #[pyo3(name = "BLOCK")]
+    Block,
+}
+
+/// The order of the start or the end of an exchange.
+pub(crate) enum Order {
+    Default,
+    Block,
+    On(Box<dyn AnyStream>),
+}
+
+impl Order {
+    pub(crate) fn schedule(&self) -> Schedule<'_> {
+        match self {
+            Order::Default => Schedule::DefaultStream,
+            Order::Block => Schedule::Blocking,
+            Order::On(stream) => Schedule::On(&**stream),
+        }
+    }
+
+    /// The meaning of the argument `stream` for work on `device`. On the CPU, which has no streams, any stream will do.
+    pub(crate) fn of(stream: Option<&Bound<'_, PyAny>>, device: &Device) -> PyResult<Order> {
+        let Some(stream) = stream.filter(|stream| !stream.is_none()) else { return Ok(Order::Default) };
+        if let Ok(named) = stream.cast::<NamedOrder>() {
+            return Ok(match named.get() {
+                NamedOrder::Default => Order::Default,
+                NamedOrder::Block => Order::Block,
+            });
+        }
+        if let Ok(own) = stream.cast::<Stream>() {
+            let own = own.get();
+            return match device.is_cpu() || own.device_id() == device.id() {
+                true if device.is_cpu() => Ok(Order::Default),
+                true => Ok(Order::On(own.any())),
+                false => Err(PyValueError::new_err(format!(
+                    "stream: expected a stream of {}, found one of {}",
+                    device.name(),
+                    own.device_id()
+                ))),
+            };
+        }
+        if let Some(queue) = sycl::queue_of(stream)? {
+            return Order::of_queue(&queue, device);
+        }
+        let order = StreamOrder::from_object(&stream_object(stream)?).or_raise()?;
+        match &device.any {
+            AnyDevice::Cpu(_) => Ok(Order::Default),
+            AnyDevice::Cuda(_) => Order::of_cuda(order, device),
+            AnyDevice::Sycl(_) => Err(PyTypeError::new_err(format!(
+                "stream: expected a SyclQueue, a haloport.Stream, DEFAULT or BLOCK for arrays of {}, found {}",
+                device.name(),
+                type_name(stream)
+            ))),
+        }
+    }
+
+    /// The order of work on an array if its caller names no stream.
+    pub(crate) fn of_place(place: &Place, device: &Device) -> PyResult<Order> {
+        match place {
+            Place::Host | Place::Own(_) => Ok(Order::Default),
+            Place::Cuda(stream) => Order::of_cuda(*stream, device),
+            Place::Sycl(owner) => Order::of_queue(owner, device),
+        }
+    }
+
+    fn of_queue(queue: &sycl::Owner, device: &Device) -> PyResult<Order> {
+        let (AnyDevice::Sycl(_), Some(stream)) = (&device.any, queue.stream()?) else {
+            return Ok(Order::Default);
+        };
+        let found = AnyStream::device_id(&stream);
+        if found != device.id() {
+            return Err(PyValueError::new_err(format!(
+                "stream: expected a queue of the context and the device of the arrays, {}, found one of {found}",
+                device.name()
+            )));
+        }
+        Ok(Order::On(Box::new(stream)))
+    }
+
+    fn of_cuda(order: StreamOrder, device: &Device) -> PyResult<Order> {
+        let (AnyDevice::Cuda(cuda), Some(handle)) = (&device.any, order.handle()) else {
+            return Ok(Order::Default);
+        };
+        if handle == 0 {
+            return Ok(Order::Default);
+        }
+        // SAFETY: the caller passes a stream that outlives the work, as the contract of `stream` says.
+        Ok(Order::On(Box::new(unsafe { cuda.borrow_stream(handle) }.or_raise()?)))
+    }
+}
+
+/// A stream of another package, by the first attribute that it has.
+fn stream_object(stream: &Bound<'_, PyAny>) -> PyResult<StreamObject> {
+    let number = |value: Bound<'_, PyAny>| {
+        let found = type_name(&value);
+        value.extract::<i64>().map_err(|_| {
+            PyTypeError::new_err(format!("stream: expected the handle of a stream, a number, found {found}"))
+        })
+    };
+    if stream.is_instance_of::<PyInt>() && !stream.is_instance_of::<PyBool>() {
+        return Ok(StreamObject::Ptr(number(stream.clone())?));
+    }
+    if stream.hasattr("__cuda_stream__")? {
+        let (version, handle) = stream.call_method0("__cuda_stream__")?.extract().map_err(|_| {
+            PyTypeError::new_err("`__cuda_stream__`: expected two numbers, the version and the handle")
+        })?;
+        return Ok(StreamObject::CudaStream { version, handle });
+    }
+    // CuPy; PyTorch before 2.9; Numba, whose handle is a pointer of ctypes.
+    for name in ["ptr", "cuda_stream"] {
+        if let Some(handle) = stream.getattr_opt(name)? {
+            return Ok(StreamObject::Ptr(number(handle)?));
+        }
+    }
+    if let Some(handle) = stream.getattr_opt("handle")? {
+        let value = handle.getattr_opt("value")?.unwrap_or(handle);
+        return Ok(StreamObject::Ptr(if value.is_none() { 0 } else { number(value)? }));
+    }
+    Ok(StreamObject::Other(type_name(stream)))
+}

@@ -1,0 +1,93 @@
+//! Exchanges that were started.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use pyo3::prelude::*;
+
+use crate::plan::Plan;
+
+/// An exchange that was started. It makes progress in the calls of Haloport, and on devices with streams by itself.
+///
+/// As a context manager it is finished at the end. ``await`` finishes it, too, and lets other tasks of the event loop run
+/// meanwhile. If it is dropped instead, the next call of its plan finishes it.
+#[pyclass(frozen, module = "haloport")]
+pub(crate) struct Pending {
+    plan: Py<Plan>,
+    number: u64,
+    abandoned: Arc<AtomicBool>,
+}
+
+/// The steps of ``await``.
+#[pyclass(frozen, module = "haloport", name = "_PendingSteps")]
+pub(crate) struct Steps {
+    pending: Py<Pending>,
+}
+
+#[pymethods]
+impl Pending {
+    /// Ends the exchange: blocks until the halos are in place, on asynchronous devices until that is in the stream. Does
+    /// nothing if it has ended.
+    ///
+    /// Parameters
+    /// ----------
+    /// stream : stream-like, optional
+    ///     The stream whose later work sees the halos; by default that of the start. With `BLOCK` the call returns when
+    ///     the halos are in place.
+    #[pyo3(signature = (stream=None))]
+    fn finish(&self, py: Python<'_>, stream: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
+        self.plan.get().finish(py, self.number, stream)
+    }
+
+    /// Makes progress, and returns whether `finish` would return without waiting for a neighbour. Does not block.
+    fn is_ready(&self, py: Python<'_>) -> PyResult<bool> {
+        self.plan.get().is_ready(py, self.number)
+    }
+
+    fn __enter__(slf: Bound<'_, Self>) -> Bound<'_, Self> {
+        slf
+    }
+
+    fn __exit__(
+        &self,
+        py: Python<'_>,
+        _kind: &Bound<'_, PyAny>,
+        _error: &Bound<'_, PyAny>,
+        _traceback: &Bound<'_, PyAny>,
+    ) -> PyResult<bool> {
+        self.finish(py, None)?;
+        Ok(false)
+    }
+
+    fn __await__(slf: Bound<'_, Self>) -> Steps {
+        Steps { pending: slf.unbind() }
+    }
+}
+
+#[pymethods]
+impl Steps {
+    fn __iter__(slf: Bound<'_, Self>) -> Bound<'_, Self> {
+        slf
+    }
+
+    fn __next__(&self, py: Python<'_>) -> PyResult<Option<Py<PyAny>>> {
+        let pending = self.pending.get();
+        if !pending.is_ready(py)? {
+            return Ok(Some(py.None()));
+        }
+        pending.finish(py, None)?;
+        Ok(None)
+    }
+}
+
+impl Pending {
+    pub(crate) fn new(plan: Py<Plan>, number: u64, abandoned: Arc<AtomicBool>) -> Pending {
+        Pending { plan, number, abandoned }
+    }
+}
+
+impl Drop for Pending {
+    fn drop(&mut self) {
+        self.abandoned.store(true, Ordering::Relaxed);
+    }
+}

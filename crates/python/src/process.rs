@@ -1,0 +1,117 @@
+//! The process and its threads: forks, and signals that end a wait.
+
+use std::cell::RefCell;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use pyo3::prelude::*;
+
+use crate::error::ExchangeError;
+
+/// Whether a communicator or a device was made in this process.
+static USED: AtomicBool = AtomicBool::new(false);
+
+/// Whether this process was forked from one that had made communicators or devices, whose threads, MPI and device
+/// contexts do not exist here.
+static FORKED: AtomicBool = AtomicBool::new(false);
+
+thread_local! {
+    /// The exception that a signal handler raised while this thread waited.
+    static INTERRUPT: RefCell<Option<PyErr>> = const { RefCell::new(None) };
+}
+
+/// Watches for forks. Called once, when the module is imported.
+pub(crate) fn watch_forks() {
+    extern "C" fn in_child() {
+        if USED.load(Ordering::Relaxed) {
+            FORKED.store(true, Ordering::Relaxed);
+        }
+    }
+    // SAFETY: the handler only reads and writes atomics, which is allowed after a fork. Without memory for it (the only
+    // error), forks go unnoticed.
+    unsafe { libc::pthread_atfork(None, None, Some(in_child)) };
+}
+
+/// Checks that this process may use Haloport, and notes that it does.
+pub(crate) fn begin_use() -> PyResult<()> {
+    check()?;
+    USED.store(true, Ordering::Relaxed);
+    Ok(())
+}
+
+/// Checks that this process was not forked from one that used Haloport.
+#[inline]
+pub(crate) fn check() -> PyResult<()> {
+    if is_forked() { Err(forked()) } else { Ok(()) }
+}
+
+#[inline]
+pub(crate) fn is_forked() -> bool {
+    FORKED.load(Ordering::Relaxed)
+}
+
+#[cold]
+fn forked() -> PyErr {
+    ExchangeError::new_err(
+        "this process was forked from one that used Haloport, whose ranks, threads and devices it does not have; start \
+         it with the method `spawn` of multiprocessing, or use Haloport in the parent only",
+    )
+}
+
+/// A check that ends the waits of a communicator once a signal handler of Python has raised an exception, such as
+/// `KeyboardInterrupt`. Python runs signal handlers in the main thread only.
+pub(crate) fn interrupt_check() -> Arc<dyn Fn() -> bool + Send + Sync> {
+    Arc::new(|| {
+        let raised = Python::try_attach(|py| py.check_signals().err()).flatten();
+        let is_raised = raised.is_some();
+        INTERRUPT.with(|interrupt| {
+            if is_raised {
+                *interrupt.borrow_mut() = raised;
+            }
+        });
+        is_raised
+    })
+}
+
+/// The exception that interrupted a wait of this thread.
+pub(crate) fn take_interrupt() -> Option<PyErr> {
+    INTERRUPT.with(|interrupt| interrupt.borrow_mut().take())
+}
+
+/// A value that may wait for other ranks, or free memory of a device, when it is dropped: other threads of Python run
+/// meanwhile, and a forked process leaves it to its parent.
+#[derive(Debug)]
+pub(crate) struct Held<T: Send>(Option<T>);
+
+impl<T: Send> Held<T> {
+    pub(crate) fn new(value: T) -> Held<T> {
+        Held(Some(value))
+    }
+
+    pub(crate) fn get(&self) -> PyResult<&T> {
+        self.0.as_ref().ok_or_else(forked)
+    }
+
+    pub(crate) fn get_mut(&mut self) -> PyResult<&mut T> {
+        self.0.as_mut().ok_or_else(forked)
+    }
+}
+
+impl<T: Send> Drop for Held<T> {
+    fn drop(&mut self) {
+        let Some(value) = self.0.take() else { return };
+        if is_forked() {
+            std::mem::forget(value);
+            return;
+        }
+        let mut value = Some(value);
+        // Not attached while Python ends: then the process ends, too.
+        let dropped = Python::try_attach(|py| {
+            let value = value.take();
+            py.detach(|| drop(value));
+        });
+        if dropped.is_none() {
+            std::mem::forget(value);
+        }
+    }
+}

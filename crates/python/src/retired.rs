@@ -1,0 +1,55 @@
+//! Arrays of exchanges that have ended in a stream, until their work there is done.
+
+use std::thread;
+use std::time::Duration;
+
+use haloport::device::{Device as CoreDevice, DeviceError};
+use haloport::with_device;
+
+use crate::device::Device;
+use crate::order::Order;
+use crate::plan::Kept;
+use crate::process;
+
+/// The arrays of an exchange that has ended in a stream. When it is dropped, it waits for that work.
+pub(crate) struct Retired {
+    markers: Vec<Box<dyn Fn() -> bool + Send>>,
+    _kept: Kept,
+}
+
+impl Retired {
+    /// Marks the work that is in the streams of `order` now; `None` if no device works asynchronously.
+    pub(crate) fn new(devices: &[Device], order: &Order, kept: Kept) -> Result<Option<Retired>, DeviceError> {
+        let mut markers = Vec::new();
+        for device in devices.iter().filter(|device| device.any.info().asynchronous) {
+            markers.push(with_device!(&device.any, |device| marker(device, order))?);
+        }
+        Ok((!markers.is_empty()).then_some(Retired { markers, _kept: kept }))
+    }
+
+    pub(crate) fn is_done(&self) -> bool {
+        self.markers.iter().all(|is_done| is_done())
+    }
+}
+
+impl Drop for Retired {
+    fn drop(&mut self) {
+        while !process::is_forked() && !self.is_done() {
+            thread::sleep(Duration::from_micros(50));
+        }
+    }
+}
+
+/// A function that says whether the work that is in the stream of `order` now is done. Work that failed counts as done.
+fn marker<D: CoreDevice>(device: &D, order: &Order) -> Result<Box<dyn Fn() -> bool + Send>, DeviceError> {
+    let stream = match order {
+        Order::On(stream) if stream.device_id() == device.id() => {
+            stream.as_any().downcast_ref::<D::Stream>().cloned()
+        }
+        _ => None,
+    };
+    let event = device.create_event(false)?;
+    device.record(&event, &stream.unwrap_or_else(|| device.default_stream()))?;
+    let device = device.clone();
+    Ok(Box::new(move || device.query(&event).unwrap_or(true)))
+}
