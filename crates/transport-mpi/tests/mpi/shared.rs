@@ -6,8 +6,8 @@ use haloport_core::device::Pointer;
 use haloport_core::exchange::{BindOptions, Traffic};
 use haloport_core::transport::Reduction;
 use haloport_core::{
-    BorrowedField, Communicator, DataPath, ExchangeError, Field, FieldError, FieldSet, Grid, Halo, Pattern,
-    Schedule, Split, TransportError, View, ViewMut,
+    AnyField, BorrowedField, Communicator, DataPath, ElementType, ExchangeError, Field, FieldError, FieldSet,
+    Grid, Halo, Pattern, Schedule, Split, TransportError, View, ViewMut,
 };
 use haloport_cpu::CpuDevice;
 
@@ -128,6 +128,41 @@ pub(crate) fn fallbacks(comm: &Communicator) -> Outcome {
         comm.barrier()?;
     }
     assert_eq!(ways(travel(owned(true)?, DataPath::Direct)?), straight, "shared memory is available again");
+    Ok(())
+}
+
+/// Two exchanges of one memory take turns, and read it in place.
+pub(crate) fn handles(comm: &Communicator) -> Outcome {
+    let (size, first) = (comm.size() as i64, CELLS * comm.rank() as i64);
+    let grid = Grid::new([CELLS as usize * comm.size()])?.periodic([true])?;
+    let mine = Split::even(&grid, [comm.size()])?.part(comm.rank()).ok_or("every rank has a part")?;
+    let pattern = Pattern::structured(comm, &grid, &[mine], &Halo::uniform(1))?;
+    let device = CpuDevice::with_threads(1)?;
+    let mut field = AnyField::builder(&pattern).build_any(&device, ElementType::F64)?;
+    // SAFETY: no view lives while another handle is used, and no exchange is in flight while cells are.
+    let (one, other) = unsafe { (field.share(), field.share()) };
+    let direct = || BindOptions::default().path(DataPath::Direct);
+    let mut exchanges = [pattern.bind_with(one, direct())?, pattern.bind_with(other, direct())?];
+    let direct = exchanges.each_ref().map(|exchange| exchange.traffic().direct_bytes);
+    assert_eq!(direct[0], direct[1], "both exchanges take the same path");
+    let shared = exchanges.each_ref().map(|exchange| exchange.traffic().shared_bytes);
+    assert_eq!(shared, [0; 2], "fields that neighbours can map are not packed");
+    for round in 0..6 {
+        let value = |cell: i64| (cell.rem_euclid(CELLS * size) + 1000 * round) as f64;
+        let inside = first..first + CELLS;
+        field
+            .view_mut::<f64>(0)?
+            .fill_with(|cell, _| if inside.contains(&cell[0]) { value(cell[0]) } else { f64::NAN });
+        let [one, other] = &mut exchanges;
+        let (now, later) = if round % 2 == 0 { (one, other) } else { (other, one) };
+        now.begin(Schedule::Blocking)?;
+        assert_eq!(later.begin(Schedule::Blocking), Err(ExchangeError::InFlightElsewhere));
+        now.end(Schedule::Blocking)?;
+        for cell in first - 1..=first + CELLS {
+            assert_eq!(field.view::<f64>(0)?.get(&[cell]), Some(value(cell)), "round {round}");
+        }
+    }
+    comm.barrier()?;
     Ok(())
 }
 
