@@ -24,6 +24,7 @@ class Built:
 
     def __init__(self):
         self.libraries, self.pythons, self.missing = {}, {}, {}
+        self.wheel = None
 
 
 def folder():
@@ -56,6 +57,8 @@ def build(groups, haloport=None):
         built.libraries["haloport"] = str(haloport.resolve())
     else:
         _haloport(built)
+    if any(name in groups for name in ENVIRONMENTS):
+        _wheel(built)
     for name in ENVIRONMENTS:
         if name in groups:
             _environment(built, name, compiler)
@@ -99,6 +102,17 @@ def _haloport(built):
     built.libraries["haloport"] = str(folder() / "libhaloport_peers.so")
 
 
+def _wheel(built):
+    """Builds the wheel of Haloport's Python package, if there is maturin."""
+    done = subprocess.run(
+        [str(ROOT / "scripts/python"), "wheel"], stdout=subprocess.PIPE, text=True, check=False
+    )
+    if done.returncode:
+        built.missing["Haloport from Python"] = "no wheel; scripts/python wheel --install gets maturin"
+    else:
+        built.wheel = done.stdout.strip()
+
+
 def _environment(built, name, compiler):
     """Makes an environment of Python with exactly the wanted packages, once."""
     place, wanted = folder() / f"python-{name}", ENVIRONMENTS[name]
@@ -125,4 +139,9 @@ def _environment(built, name, compiler):
             built.missing[name] = f"{reason} (see {log}; --install gets what Debian has)"
             return
         mark.write_text("\n".join(wanted))
+    if built.wheel:
+        subprocess.run(
+            [str(python), "-m", "pip", "install", "--quiet", "--no-index", "--no-deps", "--force-reinstall", built.wheel],
+            check=True,
+        )  # fmt: skip
     built.pythons[name] = str(python)

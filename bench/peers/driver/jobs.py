@@ -88,7 +88,7 @@ def _job(arguments, built, number, eager, case, group):
     wanted = ["c", "petsc", "haloport"] if group == "compiled" else ["c", "haloport"]
     job = {
         "libraries": [built.libraries[library] for library in wanted if library in built.libraries],
-        "python": None if group == "compiled" else f"with_{group}",
+        "python": [] if group == "compiled" else [f"with_{group}", *(["with_haloport"] if built.wheel else [])],
         "case": case,
         "mesh": str(build.ROOT / "data/sphere.npz"),
         # The first contestant, the yardstick, takes part in any case.

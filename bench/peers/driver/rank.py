@@ -85,9 +85,10 @@ def _gather(job, comm, problem, mesh, library):
         mpi4py.rc.initialize = mpi4py.rc.finalize = False
         from mpi4py import MPI
 
-        module = __import__(job["python"])
-        notes[job["python"]] = module.version()
-        contestants.extend((module.meshes if mesh else module.boxes)(MPI.COMM_WORLD, problem))
+        for name in job["python"]:
+            module = __import__(name)
+            notes[name] = module.version()
+            contestants.extend((module.meshes if mesh else module.boxes)(MPI.COMM_WORLD, problem))
     return contestants, missing, notes
 
 
