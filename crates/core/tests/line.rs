@@ -93,3 +93,55 @@ fn a_rank_that_never_has_enough_is_an_error_on_every_rank() {
     assert_eq!(errors[0], errors[3]);
     assert!(errors[0].as_ref().unwrap().starts_with("rank 2 needs more after 3 rounds"), "{errors:?}");
 }
+
+#[test]
+fn payloads_are_passed_without_a_borrow() {
+    run_ranks(3, |comm| {
+        let line = Line::even(&comm, 3)?;
+        let (mut one, mut other) = (LineExchange::new(&line)?, LineExchange::new(&line)?);
+        let rank = comm.rank() as u8;
+        for round in 0..4 {
+            let payload = |rank: u8, number: u8| Some(vec![round, rank, number]);
+            for (number, exchange) in [(1, &mut one), (2, &mut other)] {
+                exchange.begin(Payloads { left: payload(rank, number), right: payload(rank, number) })?;
+            }
+            let came = |number| Payloads {
+                left: line.left().and_then(|rank| payload(rank as u8, number)),
+                right: line.right().and_then(|rank| payload(rank as u8, number)),
+            };
+            while rank == 1 && !other.is_ready() {
+                std::thread::yield_now();
+            }
+            if rank == 0 {
+                assert_eq!(one.end()?, came(1));
+                assert_eq!(other.end()?, came(2));
+            } else {
+                assert_eq!(other.end()?, came(2));
+                assert_eq!(one.end()?, came(1));
+            }
+            assert_eq!(one.pass(Payloads::default())?, Payloads::default());
+        }
+        Ok(())
+    })
+    .unwrap();
+}
+
+#[test]
+fn a_pass_is_begun_once_and_ended_once() {
+    for ranks in [1, 2] {
+        run_ranks(ranks, |comm| {
+            let mut exchange = LineExchange::new(&Line::even(&comm, 4)?)?;
+            assert!(exchange.is_ready());
+            assert_eq!(exchange.end(), Err(SparseError::NotInRound));
+            exchange.begin(Payloads { left: None, right: Some(vec![5]) })?;
+            assert_eq!(exchange.begin(Payloads::default()), Err(SparseError::InRound));
+            assert_eq!(exchange.pass(Payloads::default()), Err(SparseError::InRound));
+            assert_eq!(exchange.rounds(|_| NextRound::default()), Err(SparseError::InRound));
+            let left = if comm.rank() > 0 { Some(vec![5]) } else { None };
+            assert_eq!(exchange.end()?, Payloads { left, right: None });
+            assert_eq!(exchange.end(), Err(SparseError::NotInRound));
+            Ok(())
+        })
+        .unwrap();
+    }
+}

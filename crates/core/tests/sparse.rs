@@ -415,3 +415,131 @@ fn a_rank_that_gives_up_a_round_does_not_fail_the_round_before() {
     })
     .unwrap();
 }
+
+#[test]
+fn rounds_are_begun_and_ended_without_a_borrow() {
+    for fixed in [false, true] {
+        run_ranks(4, |comm| {
+            let (rank, next, previous) = (comm.rank(), (comm.rank() + 1) % 4, (comm.rank() + 3) % 4);
+            let make = || match fixed {
+                true => SparseExchange::between(&comm, &[previous], &[next]),
+                false => SparseExchange::new(&comm),
+            };
+            let mut exchanges = [make()?, make()?];
+            for round in 0..6 {
+                if rank == 0 {
+                    std::thread::sleep(Duration::from_millis(5));
+                }
+                for (number, exchange) in exchanges.iter_mut().enumerate() {
+                    let bytes = |part| vec![round, number as u8, rank as u8, part];
+                    exchange.begin_with([(next, bytes(0)), (next, bytes(1))])?;
+                }
+                // Ranks end them in different orders, with and without waiting.
+                for number in if rank % 2 == 0 { [0, 1] } else { [1, 0] } {
+                    while rank > 1 && !exchanges[number].is_ready() {
+                        std::thread::yield_now();
+                    }
+                    let bytes = |part| (previous, vec![round, number as u8, previous as u8, part]);
+                    assert_eq!(exchanges[number].end()?, [bytes(0), bytes(1)]);
+                }
+                // A round with a borrow in between.
+                let borrowed = exchanges[0].begin()?;
+                borrowed.send(next, vec![round])?;
+                assert_eq!(borrowed.wait()?, [(previous, vec![round])]);
+            }
+            Ok(())
+        })
+        .unwrap();
+    }
+}
+
+#[test]
+fn a_round_without_a_borrow_is_ready_when_its_end_would_not_wait() {
+    run_ranks(2, |comm| {
+        let mut exchange = SparseExchange::new(&comm)?;
+        assert!(exchange.is_ready());
+        if comm.rank() == 1 {
+            comm.barrier()?;
+        }
+        exchange.begin_with([(0, vec![7])])?;
+        if comm.rank() == 0 {
+            assert!(!exchange.is_ready());
+            comm.barrier()?;
+            while !exchange.is_ready() {}
+            comm.set_time_limit(Some(Duration::from_nanos(1)));
+            assert_eq!(exchange.end()?, [(0, vec![7]), (1, vec![7])]);
+        } else {
+            assert!(exchange.end()?.is_empty());
+        }
+        Ok(())
+    })
+    .unwrap();
+}
+
+#[test]
+fn rounds_without_a_borrow_are_begun_once_and_ended_once() {
+    run_ranks(2, |comm| {
+        let other = 1 - comm.rank();
+        let mut exchange = SparseExchange::between(&comm, &[other], &[other])?;
+        assert_eq!(exchange.end(), Err(SparseError::NotInRound));
+        let beyond = SparseError::Transport(TransportError::NoSuchRank { peer: 2, size: 2 });
+        assert_eq!(exchange.begin_with([(other, vec![1]), (2, vec![2])]), Err(beyond));
+        let no_receiver = SparseError::NotAReceiver { peer: comm.rank(), receivers: vec![other] };
+        assert_eq!(exchange.begin_with([(comm.rank(), vec![1])]), Err(no_receiver));
+        assert_eq!(exchange.end(), Err(SparseError::NotInRound), "no round was begun");
+        for round in 0..3 {
+            exchange.begin_with([(other, vec![round])])?;
+            assert_eq!(exchange.begin_with([]), Err(SparseError::InRound));
+            assert!(matches!(exchange.begin(), Err(SparseError::InRound)));
+            assert_eq!(exchange.end()?, [(other, vec![round])]);
+            assert_eq!(exchange.end(), Err(SparseError::NotInRound));
+        }
+        Ok(())
+    })
+    .unwrap();
+}
+
+#[test]
+fn an_exchange_that_is_dropped_in_a_round_keeps_nobody_waiting() {
+    for (fixed, panics) in [(false, false), (true, false), (true, true)] {
+        let ended = run_ranks(2, |comm| {
+            let other = 1 - comm.rank();
+            let mut exchange = match fixed {
+                true => SparseExchange::between(&comm, &[other], &[other])?,
+                false => SparseExchange::new(&comm)?,
+            };
+            let late = panics && comm.rank() == 1;
+            if late {
+                comm.barrier()?; // otherwise its round could be over before rank 0 panics
+            }
+            exchange.begin_with([(other, vec![1])])?;
+            let ended = match (comm.rank(), panics) {
+                (0, false) => {
+                    drop(exchange);
+                    None
+                }
+                (0, true) => {
+                    let in_flight = std::panic::AssertUnwindSafe(|| {
+                        let _dropped = exchange;
+                        panic!("as the test wants it");
+                    });
+                    std::panic::catch_unwind(in_flight).unwrap_err();
+                    None
+                }
+                _ => {
+                    std::thread::sleep(Duration::from_millis(30));
+                    Some(exchange.end())
+                }
+            };
+            if !late {
+                comm.barrier()?;
+            }
+            Ok(ended)
+        })
+        .unwrap();
+        let why = "its thread panicked".into();
+        let expected =
+            if panics { Err(SparseError::GivenUp { rank: 0, why }) } else { Ok(vec![(0, vec![1])]) };
+        assert_eq!(ended[1], Some(expected));
+    }
+}

@@ -80,18 +80,40 @@ impl LineExchange {
     /// Passes payloads in one round, and returns those that came. Waits for the two ranks beside this one alone.
     ///
     /// # Errors
-    /// As for [`Round::wait`](crate::sparse::Round::wait).
+    /// As for [`begin`](LineExchange::begin) and [`end`](LineExchange::end).
     pub fn pass(&mut self, pass: Payloads) -> Result<Payloads, SparseError> {
-        let (left, right) = (self.line.left(), self.line.right());
-        let round = self.exchange.begin()?;
-        for (peer, payload) in [(left, pass.left), (right, pass.right)] {
-            if let (Some(peer), Some(payload)) = (peer, payload) {
-                round.send(peer, payload)?;
-            }
-        }
+        self.begin(pass)?;
+        self.end()
+    }
+
+    /// Begins to pass payloads in one round, which goes on until [`end`](LineExchange::end) and borrows nothing
+    /// meanwhile. Payloads beyond the ends of the line are dropped. Does not block.
+    ///
+    /// Dropping the exchange before the end first completes the round, within the time limit, and discards its payloads.
+    /// If its thread is panicking, the round is given up instead.
+    ///
+    /// # Errors
+    /// [`SparseError::InRound`] if a round was begun before and not ended; [`SparseError::Poisoned`].
+    pub fn begin(&mut self, pass: Payloads) -> Result<(), SparseError> {
+        let sides = [(self.line.left(), pass.left), (self.line.right(), pass.right)];
+        self.exchange.begin_with(sides.into_iter().filter_map(|(peer, payload)| peer.zip(payload)))
+    }
+
+    /// Makes progress, and returns whether [`end`](LineExchange::end) would return without waiting; also `true` if no
+    /// round is under way or the round has failed. Does not block.
+    pub fn is_ready(&self) -> bool {
+        self.exchange.is_ready()
+    }
+
+    /// Ends the round that [`begin`](LineExchange::begin) began, and returns the payloads that came. Waits for the two
+    /// ranks beside this one alone.
+    ///
+    /// # Errors
+    /// [`SparseError::NotInRound`] if none was begun. Others as for [`Round::wait`](crate::sparse::Round::wait).
+    pub fn end(&mut self) -> Result<Payloads, SparseError> {
         let mut came = Payloads::default();
-        for (sender, payload) in round.wait()? {
-            let side = if Some(sender) == left { &mut came.left } else { &mut came.right };
+        for (sender, payload) in self.exchange.end()? {
+            let side = if Some(sender) == self.line.left() { &mut came.left } else { &mut came.right };
             *side = Some(payload);
         }
         Ok(came)
@@ -103,9 +125,11 @@ impl LineExchange {
     ///
     /// # Errors
     /// [`SparseError::Refused`], on every rank, if a rank needs more after as many rounds as there are other ranks: by
-    /// then, payloads that are passed on have reached all ranks. As for [`pass`](LineExchange::pass), and the errors of
-    /// the reduction by which ranks agree that all have enough.
+    /// then, payloads that are passed on have reached all ranks. [`SparseError::InRound`], at once and on this rank alone,
+    /// if a round was begun before and not ended. As for [`pass`](LineExchange::pass), and the errors of the reduction by
+    /// which ranks agree that all have enough.
     pub fn rounds(&mut self, mut turn: impl FnMut(Payloads) -> NextRound) -> Result<usize, SparseError> {
+        self.exchange.check_no_round()?;
         let comm = self.line.comm().clone();
         let mut came = Payloads::default();
         for round in 0..comm.size() {

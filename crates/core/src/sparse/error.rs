@@ -6,8 +6,9 @@ use crate::transport::TransportError;
 
 /// An error in making a sparse exchange, or in a round of it.
 ///
-/// [`NotAReceiver`](SparseError::NotAReceiver), [`Finished`](SparseError::Finished) and [`TransportError::NoSuchRank`]
-/// leave the round as it was. Any other error poisons the exchange: every later use returns [`SparseError::Poisoned`].
+/// [`NotAReceiver`](SparseError::NotAReceiver), [`Finished`](SparseError::Finished),
+/// [`InRound`](SparseError::InRound), [`NotInRound`](SparseError::NotInRound) and [`TransportError::NoSuchRank`] leave
+/// the exchange and its round as they were. Any other error poisons the exchange: every later use returns [`SparseError::Poisoned`].
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SparseError {
@@ -25,6 +26,12 @@ pub enum SparseError {
     /// A message was inserted after the end of this rank's insertions.
     #[error("the round takes no more messages of this rank: `finish` or `wait` has ended its insertions")]
     Finished,
+    /// A round was begun while another one is under way that [`begin_with`](crate::SparseExchange::begin_with) began.
+    #[error("a round has been begun and not ended; call `end` first")]
+    InRound,
+    /// A round was ended that was not begun, or that has ended.
+    #[error("no round is under way: it was not begun, or has ended; begin one first")]
+    NotInRound,
     /// A rank, maybe this one, gave up the round.
     #[error("rank {rank} has given up the round: {why}")]
     GivenUp {

@@ -90,6 +90,8 @@ impl SparseOptions {
 pub struct SparseExchange {
     comm: Communicator,
     shared: Arc<Shared>,
+    /// Whether a round was begun by `begin_with` and not ended.
+    begun: bool,
 }
 
 impl fmt::Debug for SparseExchange {
@@ -138,21 +140,101 @@ impl SparseExchange {
         }
         let neighbours = neighbours.as_ref().map(|(senders, receivers)| (&senders[..], &receivers[..]));
         let shared = Arc::new(Shared::new((comm.rank(), comm.size()), tags, neighbours, on_complete));
-        Ok(SparseExchange { comm: comm.clone(), shared })
+        Ok(SparseExchange { comm: comm.clone(), shared, begun: false })
     }
 
     /// Begins a round; other ranks may still be in the round before. If the earlier round was leaked by `mem::forget`,
     /// first completes it and discards its messages.
     ///
     /// # Errors
-    /// [`SparseError::Poisoned`], and the errors of the earlier round.
+    /// [`SparseError::Poisoned`], the errors of the earlier round, and [`SparseError::InRound`] after
+    /// [`begin_with`](SparseExchange::begin_with).
     pub fn begin(&mut self) -> Result<Round<'_>, SparseError> {
+        let number = self.begin_round()?;
+        Ok(Round::new(self, number))
+    }
+
+    /// Begins a round of these messages, each paired with its receiver, for programs that cannot hold a [`Round`]:
+    /// nothing is borrowed. [`end`](SparseExchange::end) ends it. Messages for one receiver arrive in their order here.
+    /// No others can be inserted later. Does not block, except as [`begin`](SparseExchange::begin) does.
+    ///
+    /// Dropping the exchange before the end does what dropping a [`Round`] does.
+    ///
+    /// ```
+    /// use haloport_core::{SparseExchange, run_ranks};
+    ///
+    /// let received = run_ranks(2, |comm| {
+    ///     let mut exchange = SparseExchange::new(&comm)?;
+    ///     exchange.begin_with([(1 - comm.rank(), vec![comm.rank() as u8])])?;
+    ///     while !exchange.is_ready() {
+    ///         // other work
+    ///     }
+    ///     Ok(exchange.end()?)
+    /// })?;
+    /// assert_eq!(received, [[(1, vec![1])], [(0, vec![0])]]);
+    /// # Ok::<(), haloport_core::RanksError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`SparseError::InRound`] if a round was begun before and not ended; [`SparseError::NotAReceiver`] and, within
+    /// [`SparseError::Transport`], [`TransportError::NoSuchRank`](crate::TransportError::NoSuchRank): no round is begun
+    /// then. Others as for [`begin`](SparseExchange::begin).
+    pub fn begin_with(
+        &mut self,
+        messages: impl IntoIterator<Item = (usize, Vec<u8>)>,
+    ) -> Result<(), SparseError> {
+        self.check_no_round()?;
+        let messages: Vec<(usize, Vec<u8>)> = messages.into_iter().collect();
+        messages.iter().try_for_each(|(peer, _)| self.shared.check_receiver(*peer))?;
+        let number = self.begin_round()?;
+        for (peer, bytes) in messages {
+            self.shared.insert(number, peer, bytes)?;
+        }
+        self.shared.finish();
+        self.begun = true;
+        self.serve();
+        Ok(())
+    }
+
+    /// Makes progress, and returns whether [`end`](SparseExchange::end) would return without waiting; also `true` if no
+    /// round is under way or the round has failed. Does not block.
+    pub fn is_ready(&self) -> bool {
+        self.serve();
+        !self.shared.is_travelling()
+    }
+
+    /// Ends the round that [`begin_with`](SparseExchange::begin_with) began: waits until it is complete, and returns the
+    /// messages that have come, in the order of [`Round::wait`].
+    ///
+    /// # Errors
+    /// [`SparseError::NotInRound`] if none was begun. Others as for [`Round::wait`]; the round has then ended.
+    pub fn end(&mut self) -> Result<Vec<(usize, Vec<u8>)>, SparseError> {
+        if !self.begun {
+            return Err(SparseError::NotInRound);
+        }
+        self.begun = false;
+        self.end_round()
+    }
+
+    /// Returns an error if a round was begun without a borrow and not ended.
+    pub(crate) fn check_no_round(&self) -> Result<(), SparseError> {
+        if self.begun { Err(SparseError::InRound) } else { Ok(()) }
+    }
+
+    /// Begins a round and returns its number. Completes a round that was leaked.
+    fn begin_round(&mut self) -> Result<u64, SparseError> {
+        self.check_no_round()?;
         if self.shared.is_open() {
-            self.complete_forgotten()?;
+            self.end_round()?;
         }
         let number = self.shared.begin()?;
         self.comm.engine().add(&self.shared);
-        Ok(Round::new(self, number))
+        Ok(number)
+    }
+
+    /// Makes progress with all exchanges of this rank.
+    fn serve(&self) {
+        self.comm.engine().serve(&**self.comm.transport());
     }
 
     /// The communicator.
@@ -163,6 +245,9 @@ impl SparseExchange {
 
 impl Drop for SparseExchange {
     fn drop(&mut self) {
+        if self.begun {
+            self.drop_round();
+        }
         let transport = &**self.comm.transport();
         self.shared.abandon(transport, SparseError::Poisoned("it was dropped".into()));
         self.comm.engine().remove(&self.shared);

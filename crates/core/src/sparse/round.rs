@@ -90,18 +90,17 @@ impl<'e> Round<'e> {
     /// poisoned.
     pub fn wait(mut self) -> Result<Vec<(usize, Vec<u8>)>, SparseError> {
         self.open = false;
-        self.exchange.end()
+        self.exchange.end_round()
     }
 
     fn serve(&self) {
-        let comm = &self.exchange.comm;
-        comm.engine().serve(&**comm.transport());
+        self.exchange.serve();
     }
 }
 
 impl SparseExchange {
     /// Waits until the round is complete, and ends it.
-    fn end(&mut self) -> Result<Vec<(usize, Vec<u8>)>, SparseError> {
+    pub(super) fn end_round(&mut self) -> Result<Vec<(usize, Vec<u8>)>, SparseError> {
         let (comm, shared) = (&self.comm, &self.shared);
         let transport = &**comm.transport();
         shared.finish();
@@ -125,24 +124,24 @@ impl SparseExchange {
         shared.conclude(transport)
     }
 
-    /// Completes a round that was leaked.
-    pub(super) fn complete_forgotten(&mut self) -> Result<(), SparseError> {
-        self.end().map(drop)
+    /// Completes a round that is dropped, and discards its messages. If the thread is panicking, gives up the round
+    /// instead.
+    pub(super) fn drop_round(&mut self) {
+        if std::thread::panicking() {
+            let error = SparseError::Poisoned("its thread panicked".into());
+            self.shared.abandon(&**self.comm.transport(), error);
+            self.comm.engine().remove(&self.shared);
+        } else if let Err(error) = self.end_round() {
+            // Not lost: the exchange is poisoned, and its next use returns an error.
+            tracing::error!(%error, "a round of a sparse exchange failed while it was dropped");
+        }
     }
 }
 
 impl Drop for Round<'_> {
     fn drop(&mut self) {
-        if !self.open {
-            return;
-        }
-        if std::thread::panicking() {
-            let error = SparseError::Poisoned("its thread panicked".into());
-            self.exchange.shared.abandon(&**self.exchange.comm.transport(), error);
-            self.exchange.comm.engine().remove(&self.exchange.shared);
-        } else if let Err(error) = self.exchange.end() {
-            // Not lost: the exchange is poisoned, and its next use returns an error.
-            tracing::error!(%error, "a round of a sparse exchange failed while it was dropped");
+        if self.open {
+            self.exchange.drop_round();
         }
     }
 }

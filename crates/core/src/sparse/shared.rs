@@ -78,6 +78,11 @@ impl Shared {
         Ok(())
     }
 
+    /// Whether messages for `peer` may be inserted into a round.
+    pub(super) fn check_receiver(&self, peer: usize) -> Result<(), SparseError> {
+        self.lock().check_receiver(peer)
+    }
+
     /// Reserves a position for a message in a round, and returns its number.
     pub(super) fn reserve(&self, round: u64, peer: usize) -> Result<u64, SparseError> {
         let mut state = self.lock();

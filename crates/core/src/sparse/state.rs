@@ -75,6 +75,11 @@ impl SparseState {
         if self.finished {
             return Err(SparseError::Finished);
         }
+        self.check_receiver(peer)
+    }
+
+    /// Whether messages for `peer` may be inserted into any round.
+    pub(super) fn check_receiver(&self, peer: usize) -> Result<(), SparseError> {
         if peer >= self.size {
             return Err(TransportError::NoSuchRank { peer, size: self.size }.into());
         }
