@@ -170,6 +170,12 @@ impl IntoException for SparseError {
         let text = self.to_string();
         match self {
             SparseError::Transport(error) => error.exception(),
+            SparseError::TimeLimit { ranks, .. } => time_limit(text, &ranks),
+            SparseError::InRound => {
+                InFlightError::new_err("a round was started and not finished: finish it first")
+            }
+            SparseError::NotInRound => InFlightError::new_err(text),
+            SparseError::NotAReceiver { .. } => PyValueError::new_err(text),
             SparseError::Refused(_) => RefusedError::new_err(text),
             _ => ExchangeError::new_err(text),
         }

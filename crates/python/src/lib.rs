@@ -25,6 +25,7 @@ mod kernel;
 mod layout;
 mod memory;
 mod mesh;
+mod messages;
 mod order;
 mod pending;
 mod plan;
@@ -55,6 +56,8 @@ mod _haloport {
     use crate::memory::Array;
     #[pymodule_export]
     use crate::mesh::Mesh;
+    #[pymodule_export]
+    use crate::messages::{LineExchange, PendingMessages, SparseExchange};
     #[pymodule_export]
     use crate::order::NamedOrder;
     #[pymodule_export]

@@ -62,6 +62,11 @@ fn forked() -> PyErr {
 /// `KeyboardInterrupt`. Python runs signal handlers in the main thread only.
 pub(crate) fn interrupt_check() -> Arc<dyn Fn() -> bool + Send + Sync> {
     Arc::new(|| {
+        // Other threads would wait for Python in vain.
+        // SAFETY: neither call has a condition.
+        if unsafe { libc::gettid() != libc::getpid() } {
+            return false;
+        }
         let raised = Python::try_attach(|py| py.check_signals().err()).flatten();
         let is_raised = raised.is_some();
         INTERRUPT.with(|interrupt| {

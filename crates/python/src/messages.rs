@@ -1,0 +1,406 @@
+//! Messages of any size: sparse exchanges, and exchanges along a line of ranks.
+
+use std::sync::Mutex;
+
+use haloport::line::Payloads;
+use haloport::{Line, LineExchange as CoreLine, SparseError, SparseExchange as CoreSparse};
+use pyo3::exceptions::{PyStopIteration, PyTypeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyList, PyRange, PyTuple};
+
+use crate::arrays::described::type_name;
+use crate::comm::Communicator;
+use crate::error::{InFlightError, IntoException, OrRaise};
+use crate::process::{self, Held};
+
+/// Messages of any size between any ranks, in rounds: receivers need not know in advance. Collective.
+///
+/// All ranks go through the same number of rounds.
+///
+/// Parameters
+/// ----------
+/// to, come_from : iterable of int, optional
+///     The ranks that this rank sends to and receives from, if they are fixed; then no rank waits for distant ones. If one
+///     rank fixes them, all do.
+/// comm : mpi4py.MPI.Comm, int, Communicator or None
+///     The ranks; see `Communicator`.
+#[pyclass(frozen, module = "haloport")]
+pub(crate) struct SparseExchange {
+    comm: Communicator,
+    rounds: Mutex<Held<CoreSparse>>,
+}
+
+/// Payloads that pass along a line of ranks, each of which owns consecutive items, such as rows of a sorted table.
+/// Collective.
+///
+/// Parameters
+/// ----------
+/// items : int or range
+///     The number of items of all ranks, which then have equal shares; or those that this rank owns: consecutive numbers,
+///     which continue those of the rank before.
+/// comm : mpi4py.MPI.Comm, int, Communicator or None
+///     The ranks; see `Communicator`.
+#[pyclass(frozen, module = "haloport")]
+pub(crate) struct LineExchange {
+    comm: Communicator,
+    line: Line,
+    rounds: Mutex<Held<CoreLine>>,
+}
+
+/// A round of messages that was started. ``await`` returns what has come, and lets other tasks run meanwhile.
+#[pyclass(frozen, module = "haloport")]
+pub(crate) struct PendingMessages {
+    exchange: Exchange,
+    ended: Mutex<bool>,
+}
+
+/// The exchange of a round.
+enum Exchange {
+    Sparse(Py<SparseExchange>),
+    Line(Py<LineExchange>),
+}
+
+/// The steps of ``await``.
+#[pyclass(frozen, module = "haloport", name = "_MessageSteps")]
+pub(crate) struct MessageSteps {
+    pending: Py<PendingMessages>,
+}
+
+#[pymethods]
+impl SparseExchange {
+    #[new]
+    #[pyo3(signature = (*, to=None, come_from=None, comm=None))]
+    fn py_new(
+        py: Python<'_>,
+        to: Option<&Bound<'_, PyAny>>,
+        come_from: Option<&Bound<'_, PyAny>>,
+        comm: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<SparseExchange> {
+        let comm = Communicator::of(comm, py)?;
+        let checked = match (to, come_from) {
+            (None, None) => Ok(None),
+            (Some(to), Some(come_from)) => {
+                ranks(to, "to").and_then(|to| Ok(Some((ranks(come_from, "come_from")?, to))))
+            }
+            _ => {
+                Err(PyValueError::new_err("expected both `to` and `come_from`, found one; fix both or none"))
+            }
+        };
+        let neighbours = comm.agree(py, checked)?;
+        let core = comm.get()?;
+        let made = py.detach(|| match &neighbours {
+            None => CoreSparse::new(core),
+            Some((senders, receivers)) => CoreSparse::between(core, senders, receivers),
+        });
+        let rounds = Mutex::new(Held::new(made.or_raise()?));
+        Ok(SparseExchange { comm, rounds })
+    }
+
+    /// The ranks.
+    #[getter]
+    fn comm(&self) -> Communicator {
+        self.comm.clone()
+    }
+
+    /// Sends messages, and returns those that have come. Blocks until the round is complete.
+    ///
+    /// Parameters
+    /// ----------
+    /// messages : iterable of (int, bytes-like)
+    ///     The rank that each is for, which may be this one, and its bytes; or a mapping of ranks to messages.
+    ///
+    /// Returns
+    /// -------
+    /// list of (int, bytes)
+    ///     The rank that each came from, ascending, and its bytes; those of one rank in order.
+    fn __call__<'py>(&self, py: Python<'py>, messages: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        self.begin(py, messages)?;
+        self.end(py)
+    }
+
+    /// Sends messages, and returns without waiting for others.
+    ///
+    /// Parameters
+    /// ----------
+    /// messages : iterable of (int, bytes-like)
+    ///     As for a call.
+    ///
+    /// Returns
+    /// -------
+    /// PendingMessages
+    ///     Finish it, or await it.
+    fn start(slf: &Bound<'_, Self>, messages: &Bound<'_, PyAny>) -> PyResult<PendingMessages> {
+        slf.get().begin(slf.py(), messages)?;
+        Ok(PendingMessages { exchange: Exchange::Sparse(slf.clone().unbind()), ended: Mutex::new(false) })
+    }
+
+    fn __repr__(&self) -> PyResult<String> {
+        let comm = self.comm.get()?;
+        Ok(format!("<haloport.SparseExchange: rank {} of {}>", comm.rank(), comm.size()))
+    }
+}
+
+impl SparseExchange {
+    fn begin(&self, py: Python<'_>, messages: &Bound<'_, PyAny>) -> PyResult<()> {
+        process::check()?;
+        let messages = messages_of(messages)?;
+        with_rounds(&self.rounds, py, |rounds| rounds.begin_with(messages))
+    }
+
+    fn end<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let came = with_rounds(&self.rounds, py, CoreSparse::end)?;
+        let list = came.into_iter().map(|(sender, message)| {
+            let message = PyBytes::new(py, &message).into_any();
+            PyTuple::new(py, [sender.into_pyobject(py)?.into_any(), message])
+        });
+        Ok(PyList::new(py, list.collect::<PyResult<Vec<_>>>()?)?.into_any())
+    }
+}
+
+#[pymethods]
+impl LineExchange {
+    #[new]
+    #[pyo3(signature = (items, *, comm=None))]
+    fn py_new(
+        py: Python<'_>,
+        items: &Bound<'_, PyAny>,
+        comm: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<LineExchange> {
+        let comm = Communicator::of(comm, py)?;
+        let items = comm.agree(py, Items::of(items))?;
+        let core = comm.get()?;
+        let made = py.detach(|| {
+            let line = match items {
+                Items::Shared(count) => Line::even(core, count),
+                Items::Mine(begin, end) => Line::new(core, begin..end),
+            }?;
+            Ok((CoreLine::new(&line)?, line))
+        });
+        let (exchange, line) = made.map_err(|error: SparseError| error.exception())?;
+        Ok(LineExchange { comm, line, rounds: Mutex::new(Held::new(exchange)) })
+    }
+
+    /// The ranks.
+    #[getter]
+    fn comm(&self) -> Communicator {
+        self.comm.clone()
+    }
+
+    /// The items that this rank owns.
+    #[getter]
+    fn items<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyRange>> {
+        let mine = self.line.mine();
+        PyRange::new(py, mine.start as isize, mine.end as isize)
+    }
+
+    /// The rank that owns the items before, or None.
+    #[getter]
+    fn left(&self) -> Option<usize> {
+        self.line.left()
+    }
+
+    /// The rank that owns the items after, or None.
+    #[getter]
+    fn right(&self) -> Option<usize> {
+        self.line.right()
+    }
+
+    /// Passes payloads to the ranks beside this one, and returns those that came from there: one round, in which all
+    /// ranks take part.
+    ///
+    /// Parameters
+    /// ----------
+    /// left, right : bytes-like, optional
+    ///     The payload for the rank that owns the items before, and for the one that owns those after.
+    ///
+    /// Returns
+    /// -------
+    /// left, right : bytes or None
+    ///     What came from there.
+    #[pyo3(signature = (*, left=None, right=None))]
+    fn __call__<'py>(
+        &self,
+        py: Python<'py>,
+        left: Option<&Bound<'py, PyAny>>,
+        right: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        self.begin(py, left, right)?;
+        self.end(py)
+    }
+
+    /// As a call, without waiting for others.
+    ///
+    /// Returns
+    /// -------
+    /// PendingMessages
+    ///     Finish it, or await it.
+    #[pyo3(signature = (*, left=None, right=None))]
+    fn start(
+        slf: &Bound<'_, Self>,
+        left: Option<&Bound<'_, PyAny>>,
+        right: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<PendingMessages> {
+        slf.get().begin(slf.py(), left, right)?;
+        Ok(PendingMessages { exchange: Exchange::Line(slf.clone().unbind()), ended: Mutex::new(false) })
+    }
+
+    fn __repr__(&self) -> String {
+        format!("<haloport.LineExchange: items {:?}>", self.line.mine())
+    }
+}
+
+impl LineExchange {
+    fn begin(
+        &self,
+        py: Python<'_>,
+        left: Option<&Bound<'_, PyAny>>,
+        right: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<()> {
+        process::check()?;
+        let payload = |side: Option<&Bound<'_, PyAny>>| side.map(bytes_of).transpose();
+        let pass = Payloads { left: payload(left)?, right: payload(right)? };
+        with_rounds(&self.rounds, py, |rounds| rounds.begin(pass))
+    }
+
+    fn end<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let Payloads { left, right } = with_rounds(&self.rounds, py, CoreLine::end)?;
+        let side = |payload: Option<Vec<u8>>| match payload {
+            Some(payload) => PyBytes::new(py, &payload).into_any(),
+            None => py.None().into_bound(py),
+        };
+        Ok(PyTuple::new(py, [side(left), side(right)])?.into_any())
+    }
+}
+
+#[pymethods]
+impl PendingMessages {
+    /// Blocks until the round is complete, and returns what a call of the exchange returns.
+    fn finish<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        process::check()?;
+        let has_ended = std::mem::replace(&mut *self.ended.lock().unwrap_or_else(|it| it.into_inner()), true);
+        if has_ended {
+            return Err(InFlightError::new_err(
+                "the round has ended, and its messages were returned; start another one",
+            ));
+        }
+        match &self.exchange {
+            Exchange::Sparse(exchange) => exchange.get().end(py),
+            Exchange::Line(exchange) => exchange.get().end(py),
+        }
+    }
+
+    /// Makes progress, and returns whether `finish` would return without waiting. Does not block.
+    fn is_ready(&self, py: Python<'_>) -> PyResult<bool> {
+        process::check()?;
+        if *self.ended.lock().unwrap_or_else(|it| it.into_inner()) {
+            return Ok(true);
+        }
+        // Another thread may be at it.
+        py.detach(|| match &self.exchange {
+            Exchange::Sparse(exchange) => {
+                exchange.get().rounds.try_lock().map_or(Ok(false), |rounds| Ok(rounds.get()?.is_ready()))
+            }
+            Exchange::Line(exchange) => {
+                exchange.get().rounds.try_lock().map_or(Ok(false), |rounds| Ok(rounds.get()?.is_ready()))
+            }
+        })
+    }
+
+    fn __await__(slf: Bound<'_, Self>) -> MessageSteps {
+        MessageSteps { pending: slf.unbind() }
+    }
+}
+
+#[pymethods]
+impl MessageSteps {
+    fn __iter__(slf: Bound<'_, Self>) -> Bound<'_, Self> {
+        slf
+    }
+
+    fn __next__(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        let pending = self.pending.get();
+        if !pending.is_ready(py)? {
+            return Ok(py.None());
+        }
+        let came = pending.finish(py)?;
+        Err(PyStopIteration::new_err((came.unbind(),)))
+    }
+}
+
+/// The items of a line.
+#[derive(Debug, Clone, Copy)]
+enum Items {
+    Shared(u64),
+    Mine(u64, u64),
+}
+
+impl Items {
+    fn of(items: &Bound<'_, PyAny>) -> PyResult<Items> {
+        if let Ok(count) = items.extract::<u64>() {
+            return Ok(Items::Shared(count));
+        }
+        let Ok(range) = items.cast::<PyRange>() else {
+            return Err(PyTypeError::new_err(format!(
+                "items: expected a number or a range, found {}",
+                type_name(items)
+            )));
+        };
+        let member = |name: &str| range.getattr(name)?.extract::<i64>();
+        let (begin, end, step) = (member("start")?, member("stop")?, member("step")?);
+        match (u64::try_from(begin), u64::try_from(end)) {
+            (Ok(begin), Ok(end)) if begin <= end && step == 1 => Ok(Items::Mine(begin, end)),
+            _ => Err(PyValueError::new_err(format!(
+                "items: expected consecutive numbers from 0 on, found {items}"
+            ))),
+        }
+    }
+}
+
+/// Calls the exchange, detached from Python.
+fn with_rounds<E: Send, T: Send>(
+    rounds: &Mutex<Held<E>>,
+    py: Python<'_>,
+    call: impl FnOnce(&mut E) -> Result<T, SparseError> + Send,
+) -> PyResult<T> {
+    let called = py.detach(|| {
+        let Ok(mut rounds) = rounds.try_lock() else { return Ok(None) };
+        Ok::<_, PyErr>(Some(call(rounds.get_mut()?)))
+    });
+    match called? {
+        Some(result) => result.or_raise(),
+        None => {
+            Err(InFlightError::new_err("the exchange is in use by another thread; make one for each thread"))
+        }
+    }
+}
+
+fn ranks(ranks: &Bound<'_, PyAny>, name: &str) -> PyResult<Vec<usize>> {
+    let list = ranks.try_iter().and_then(|ranks| ranks.map(|rank| rank?.extract()).collect());
+    list.map_err(|_| {
+        PyTypeError::new_err(format!("{name}: expected numbers of ranks, found {}", type_name(ranks)))
+    })
+}
+
+fn messages_of(messages: &Bound<'_, PyAny>) -> PyResult<Vec<(usize, Vec<u8>)>> {
+    let wrong = || PyTypeError::new_err("messages: expected pairs of a rank and its message");
+    let pairs = match messages.hasattr("items")? {
+        true => messages.call_method0("items")?,
+        false => messages.clone(),
+    };
+    let pair = |pair: PyResult<Bound<'_, PyAny>>| {
+        let (rank, message): (Bound<'_, PyAny>, Bound<'_, PyAny>) = pair?.extract().map_err(|_| wrong())?;
+        Ok((rank.extract().map_err(|_| wrong())?, bytes_of(&message)?))
+    };
+    pairs.try_iter().map_err(|_| wrong())?.map(pair).collect()
+}
+
+/// The bytes of an object with the buffer protocol.
+fn bytes_of(message: &Bound<'_, PyAny>) -> PyResult<Vec<u8>> {
+    if let Ok(bytes) = message.cast::<PyBytes>() {
+        return Ok(bytes.as_bytes().to_vec());
+    }
+    let view = pyo3::types::PyMemoryView::from(message).map_err(|_| {
+        PyTypeError::new_err(format!("expected a message of bytes, found {}", type_name(message)))
+    })?;
+    view.call_method0("tobytes")?.extract()
+}
