@@ -11,6 +11,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyInt;
 
 use crate::error::{ExchangeError, OrRaise, RefusedError};
+use crate::interrupt;
 use crate::process::{self, Held};
 
 /// The ranks of a program, seen from one of them.
@@ -142,7 +143,7 @@ pub(crate) fn threads(ranks: usize) -> PyResult<Vec<Communicator>> {
 
 impl Communicator {
     fn new(comm: haloport::Communicator) -> Communicator {
-        comm.set_interrupt(Some(process::interrupt_check()));
+        comm.set_interrupt(Some(interrupt::check()));
         Communicator { inner: Arc::new(Inner { comm: Held::new(comm), cpu: Mutex::default() }) }
     }
 

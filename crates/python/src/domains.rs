@@ -3,14 +3,13 @@
 use haloport::{IndexBox, Pattern};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyList, PyString, PyTuple};
+use pyo3::types::{PyList, PyString};
 
 use crate::arrays::element::dtype_of;
 use crate::comm::Communicator;
 use crate::device::Device;
-use crate::layout::{Cells, axes_of};
+use crate::layout::Cells;
 use crate::memory::Array;
-use crate::plan::{Plan, PlanOptions};
 use crate::process::Held;
 
 /// The domains of this rank, and the pattern of the cells that travel between them and those of other ranks.
@@ -81,20 +80,6 @@ impl Domains {
             1 => Ok(arrays.remove(0)),
             _ => Ok(PyList::new(py, arrays)?.into_any().unbind()),
         }
-    }
-
-    /// See `Grid.plan`.
-    pub(crate) fn plan(
-        &self,
-        py: Python<'_>,
-        fields: &Bound<'_, PyTuple>,
-        axes: Option<&Bound<'_, PyAny>>,
-        (fixed, in_flight): (bool, usize),
-    ) -> PyResult<Plan> {
-        let options = axes_of(axes).map(|axes| PlanOptions { axes, fixed, in_flight });
-        let prepared = options.and_then(|options| Plan::prepare(self, fields, options));
-        // A rank with an invalid argument tells the others, which would wait for it.
-        Plan::make(py, self, self.comm.agree(py, prepared)?)
     }
 
     /// The arrays of a field, one for each domain. `name` names the field in errors.

@@ -13,7 +13,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 use pyo3::{PyErr, create_exception};
 
-use crate::process;
+use crate::interrupt;
 
 create_exception!(
     haloport,
@@ -195,5 +195,5 @@ fn time_limit(text: String, ranks: &[usize]) -> PyErr {
 
 /// The exception that interrupted a wait of this thread, usually `KeyboardInterrupt`.
 fn interrupted(text: String) -> PyErr {
-    process::take_interrupt().unwrap_or_else(|| ExchangeError::new_err(text))
+    interrupt::take().unwrap_or_else(|| ExchangeError::new_err(text))
 }

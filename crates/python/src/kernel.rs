@@ -17,9 +17,8 @@ use crate::arrays::expected::named;
 use crate::device::Device;
 use crate::error::OrRaise;
 use crate::order::Order;
-use crate::plan::Kept;
 use crate::process;
-use crate::retired::Retired;
+use crate::retired::{Kept, Retired};
 
 /// A kernel of the program: a source for devices that compile it, and a function of Python for the CPU.
 ///
@@ -229,11 +228,7 @@ fn launch<D: CoreDevice>(
     arguments: &[KernelArgument],
     order: &Order,
 ) -> Result<(), DeviceError> {
-    let stream = match order {
-        Order::On(stream) => stream.as_any().downcast_ref::<D::Stream>().cloned(),
-        _ => None,
-    };
-    let stream = stream.unwrap_or_else(|| device.default_stream());
+    let stream = order.stream(device);
     let bound = device.bind(kernel, config, arguments)?;
     // SAFETY: the arrays are memory of the device and live until the work is done; what the kernel does with them is the
     // program's affair, as its source is.

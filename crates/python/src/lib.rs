@@ -3,13 +3,13 @@
 //! From the top down:
 //!
 //! - `grid`, `mesh`: the two kinds of patterns, both on `domains`;
-//! - `plan`, `pending`, `retired`: exchanges of arrays that are passed at each call, or fixed;
+//! - `plan`, `prepared`, `pending`, `exchanges`, `retired`: exchanges of arrays that are passed at each call, or fixed;
 //! - `messages`: sparse exchanges and exchanges along a line;
 //! - `layout`, `memory`: the layouts of arrays, and arrays of Haloport's own;
-//! - `kernel`, `stream`, `order`, `device`: devices, and the order of work on them;
+//! - `kernel`, `event`, `order`, `stream`, `device`: devices, and the order of work on them;
 //! - `arrays`: arrays of other packages, by any protocol;
 //! - `claims`: the memory that exchanges in flight use;
-//! - `comm`, `process`, `error`: ranks, forks and signals, exceptions.
+//! - `comm`, `process`, `error`, `interrupt`: ranks, forks, exceptions, signals.
 //!
 //! A call that waits, or that may free what others wait for, detaches from Python. No lock is held while a thread waits
 //! for Python: the state of a plan is locked by `try_lock` alone.
@@ -20,7 +20,10 @@ mod comm;
 mod device;
 mod domains;
 mod error;
+mod event;
+mod exchanges;
 mod grid;
+mod interrupt;
 mod kernel;
 mod layout;
 mod memory;
@@ -29,6 +32,7 @@ mod messages;
 mod order;
 mod pending;
 mod plan;
+mod prepared;
 mod process;
 mod retired;
 mod stream;
@@ -46,6 +50,8 @@ mod _haloport {
     use crate::device::{Device, devices};
     #[pymodule_export]
     use crate::error::{InFlightError, RefusedError, TimeLimitError};
+    #[pymodule_export]
+    use crate::event::Event;
     #[pymodule_export]
     use crate::grid::Grid;
     #[pymodule_export]
@@ -65,7 +71,7 @@ mod _haloport {
     #[pymodule_export]
     use crate::plan::Plan;
     #[pymodule_export]
-    use crate::stream::{Event, Stream};
+    use crate::stream::Stream;
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {

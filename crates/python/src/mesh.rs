@@ -201,13 +201,12 @@ impl Mesh {
     #[pyo3(signature = (*fields, axes=None, fixed=false, in_flight=1))]
     fn plan(
         &self,
-        py: Python<'_>,
         fields: &Bound<'_, PyTuple>,
         axes: Option<&Bound<'_, PyAny>>,
         fixed: bool,
         in_flight: usize,
     ) -> PyResult<Plan> {
-        self.domains.plan(py, fields, axes, (fixed, in_flight))
+        Plan::new(&self.domains, fields, axes, (fixed, in_flight))
     }
 
     fn __repr__(&self) -> PyResult<String> {

@@ -1,6 +1,6 @@
 //! The order of work: the argument `stream` of calls.
 
-use haloport::device::{AnyStream, Device as _};
+use haloport::device::{AnyStream, Device as CoreDevice};
 use haloport::interop::stream::{StreamObject, StreamOrder};
 use haloport::{AnyDevice, Schedule};
 use pyo3::exceptions::{PyTypeError, PyValueError};
@@ -40,6 +40,17 @@ impl Order {
             Order::Block => Schedule::Blocking,
             Order::On(stream) => Schedule::On(&**stream),
         }
+    }
+
+    /// The stream of `device`: the default stream unless this order names another one of it.
+    pub(crate) fn stream<D: CoreDevice>(&self, device: &D) -> D::Stream {
+        let named = match self {
+            Order::On(stream) if stream.device_id() == device.id() => {
+                stream.as_any().downcast_ref::<D::Stream>()
+            }
+            _ => None,
+        };
+        named.cloned().unwrap_or_else(|| device.default_stream())
     }
 
     /// The meaning of the argument `stream` for work on `device`. On the CPU, which has no streams, any stream will do.

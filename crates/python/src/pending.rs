@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use pyo3::prelude::*;
 
-use crate::plan::Plan;
+use crate::exchanges::Exchanges;
 
 /// An exchange that was started. It makes progress in the calls of Haloport, and on devices with streams by itself.
 ///
@@ -13,7 +13,7 @@ use crate::plan::Plan;
 /// meanwhile. If it is dropped instead, the next call of its plan finishes it.
 #[pyclass(frozen, module = "haloport")]
 pub(crate) struct Pending {
-    plan: Py<Plan>,
+    exchanges: Arc<Exchanges>,
     number: u64,
     abandoned: Arc<AtomicBool>,
 }
@@ -36,12 +36,12 @@ impl Pending {
     ///     the halos are in place.
     #[pyo3(signature = (stream=None))]
     fn finish(&self, py: Python<'_>, stream: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
-        self.plan.get().finish(py, self.number, stream)
+        self.exchanges.finish(py, self.number, stream)
     }
 
     /// Makes progress, and returns whether `finish` would return without waiting for a neighbour. Does not block.
     fn is_ready(&self, py: Python<'_>) -> PyResult<bool> {
-        self.plan.get().is_ready(py, self.number)
+        self.exchanges.is_ready(py, self.number)
     }
 
     fn __enter__(slf: Bound<'_, Self>) -> Bound<'_, Self> {
@@ -81,8 +81,8 @@ impl Steps {
 }
 
 impl Pending {
-    pub(crate) fn new(plan: Py<Plan>, number: u64, abandoned: Arc<AtomicBool>) -> Pending {
-        Pending { plan, number, abandoned }
+    pub(crate) fn new(exchanges: Arc<Exchanges>, number: u64, abandoned: Arc<AtomicBool>) -> Pending {
+        Pending { exchanges, number, abandoned }
     }
 }
 

@@ -1,7 +1,5 @@
-//! The process and its threads: forks, and signals that end a wait.
+//! The process: forks, and what is dropped when other threads of Python may wait for it.
 
-use std::cell::RefCell;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use pyo3::prelude::*;
@@ -14,11 +12,6 @@ static USED: AtomicBool = AtomicBool::new(false);
 /// Whether this process was forked from one that had made communicators or devices, whose threads, MPI and device
 /// contexts do not exist here.
 static FORKED: AtomicBool = AtomicBool::new(false);
-
-thread_local! {
-    /// The exception that a signal handler raised while this thread waited.
-    static INTERRUPT: RefCell<Option<PyErr>> = const { RefCell::new(None) };
-}
 
 /// Watches for forks. Called once, when the module is imported.
 pub(crate) fn watch_forks() {
@@ -56,31 +49,6 @@ fn forked() -> PyErr {
         "this process was forked from one that used Haloport, whose ranks, threads and devices it does not have; start \
          it with the method `spawn` of multiprocessing, or use Haloport in the parent only",
     )
-}
-
-/// A check that ends the waits of a communicator once a signal handler of Python has raised an exception, such as
-/// `KeyboardInterrupt`. Python runs signal handlers in the main thread only.
-pub(crate) fn interrupt_check() -> Arc<dyn Fn() -> bool + Send + Sync> {
-    Arc::new(|| {
-        // Other threads would wait for Python in vain.
-        // SAFETY: neither call has a condition.
-        if unsafe { libc::gettid() != libc::getpid() } {
-            return false;
-        }
-        let raised = Python::try_attach(|py| py.check_signals().err()).flatten();
-        let is_raised = raised.is_some();
-        INTERRUPT.with(|interrupt| {
-            if is_raised {
-                *interrupt.borrow_mut() = raised;
-            }
-        });
-        is_raised
-    })
-}
-
-/// The exception that interrupted a wait of this thread.
-pub(crate) fn take_interrupt() -> Option<PyErr> {
-    INTERRUPT.with(|interrupt| interrupt.borrow_mut().take())
 }
 
 /// A value that may wait for other ranks, or free memory of a device, when it is dropped: other threads of Python run

@@ -5,16 +5,31 @@ use std::time::Duration;
 
 use haloport::device::{Device as CoreDevice, DeviceError};
 use haloport::with_device;
+use pyo3::prelude::*;
+use pyo3::types::PyTuple;
+use smallvec::SmallVec;
 
+use crate::arrays::described::Keep;
 use crate::device::Device;
 use crate::order::Order;
-use crate::plan::Kept;
 use crate::process;
 
 /// The arrays of an exchange that has ended in a stream. When it is dropped, it waits for that work.
 pub(crate) struct Retired {
     markers: Vec<Box<dyn Fn() -> bool + Send>>,
     _kept: Kept,
+}
+
+/// The arrays of an exchange.
+pub(crate) struct Kept {
+    _arrays: Py<PyTuple>,
+    _keep: SmallVec<[Keep; 2]>,
+}
+
+impl Kept {
+    pub(crate) fn new(arrays: &Bound<'_, PyTuple>, keep: SmallVec<[Keep; 2]>) -> Kept {
+        Kept { _arrays: arrays.clone().unbind(), _keep: keep }
+    }
 }
 
 impl Retired {
@@ -42,14 +57,8 @@ impl Drop for Retired {
 
 /// A function that says whether the work that is in the stream of `order` now is done. Work that failed counts as done.
 fn marker<D: CoreDevice>(device: &D, order: &Order) -> Result<Box<dyn Fn() -> bool + Send>, DeviceError> {
-    let stream = match order {
-        Order::On(stream) if stream.device_id() == device.id() => {
-            stream.as_any().downcast_ref::<D::Stream>().cloned()
-        }
-        _ => None,
-    };
     let event = device.create_event(false)?;
-    device.record(&event, &stream.unwrap_or_else(|| device.default_stream()))?;
+    device.record(&event, &order.stream(device))?;
     let device = device.clone();
     Ok(Box::new(move || device.query(&event).unwrap_or(true)))
 }

@@ -1,0 +1,312 @@
+//! The exchanges of a plan: started, ended, and those in flight.
+
+use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+
+use haloport::device::Pointer;
+use haloport::{Begun, Exchange, ExchangeError, FieldSet, Plan as CorePlan, Schedule, Traffic};
+use pyo3::prelude::*;
+use pyo3::types::PyTuple;
+use smallvec::SmallVec;
+
+use crate::arrays::described::Keep;
+use crate::claims::{Addresses, Claim, Footprint, first_overlap};
+use crate::device::Device;
+use crate::error::{InFlightError, IntoException};
+use crate::order::Order;
+use crate::prepared::overlap_error;
+use crate::process::{self, Held};
+use crate::retired::{Kept, Retired};
+
+/// A plan or an exchange of the core, and its exchanges in flight.
+pub(crate) struct Exchanges {
+    footprints: Arc<[Footprint]>,
+    /// The number of domains of this rank.
+    domains: usize,
+    /// The devices of the fields, each once, that of the first field first.
+    devices: Vec<Device>,
+    state: Mutex<State>,
+}
+
+/// The arrays of a call.
+pub(crate) struct Passed {
+    pub(crate) addresses: Addresses,
+    pub(crate) keep: SmallVec<[Keep; 2]>,
+    /// The order of work that the protocol of the first array on a device names.
+    pub(crate) order: Option<Order>,
+}
+
+struct State {
+    /// Dropped before the arrays of flights.
+    run: Held<Run>,
+    flights: Vec<Flight>,
+    retired: Vec<Retired>,
+    /// What an exchange that failed may still use, until `run` is dropped.
+    lost: Vec<(Claim, Kept)>,
+    started: u64,
+    /// Addresses that were found not to overlap.
+    apart: Addresses,
+}
+
+/// A plan or an exchange of the core.
+pub(crate) enum Run {
+    Passing(CorePlan),
+    Fixed(Exchange<Vec<Box<dyn FieldSet + Send>>>),
+}
+
+/// An exchange that was started and not finished.
+struct Flight {
+    number: u64,
+    begun: Option<Begun>,
+    abandoned: Arc<AtomicBool>,
+    /// That of its start.
+    order: Order,
+    claim: Claim,
+    kept: Kept,
+}
+
+/// Why an exchange did not start or end.
+enum Failure {
+    Busy,
+    Overlap(usize, usize),
+    Claimed(usize),
+    Raised(PyErr),
+    Exchange(ExchangeError),
+}
+
+impl Exchanges {
+    pub(crate) fn new(
+        run: Run,
+        (footprints, domains): (Arc<[Footprint]>, usize),
+        devices: Vec<Device>,
+    ) -> Exchanges {
+        let state = State {
+            run: Held::new(run),
+            flights: Vec::new(),
+            retired: Vec::new(),
+            lost: Vec::new(),
+            started: 0,
+            apart: Addresses::new(),
+        };
+        Exchanges { footprints, domains, devices, state: Mutex::new(state) }
+    }
+
+    pub(crate) fn devices(&self) -> &[Device] {
+        &self.devices
+    }
+
+    pub(crate) fn traffic(&self) -> PyResult<Traffic> {
+        let state = self.state.try_lock().map_err(|_| self.raised(Failure::Busy))?;
+        Ok(match state.run.get()? {
+            Run::Passing(plan) => plan.traffic(),
+            Run::Fixed(exchange) => exchange.traffic(),
+        })
+    }
+
+    /// Starts and ends an exchange.
+    pub(crate) fn run(
+        &self,
+        fields: &Bound<'_, PyTuple>,
+        passed: Passed,
+        stream: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<()> {
+        let py = fields.py();
+        let Passed { addresses, keep, order } = passed;
+        let order = self.order(stream, order)?;
+        let kept = Kept::new(fields, keep);
+        let ended = py.detach(|| {
+            let mut state = self.state.try_lock().map_err(|_| Failure::Busy)?;
+            let claim = self.prepare_start(&mut state, &addresses)?;
+            let ended = match state.run.get_mut().map_err(Failure::Raised)? {
+                // SAFETY: the arrays are alive, as the caller has them; their layouts were checked, so each block is
+                // valid memory over its span; no two of this call overlap, nor any that is in flight, which `claim`
+                // holds against other exchanges. What the program itself does meanwhile, in other threads or on
+                // streams, is its own affair, as with any array of NumPy. After an error they are kept, below.
+                Run::Passing(plan) => unsafe { plan.run_at(&pointers(&addresses), order.schedule()) },
+                Run::Fixed(exchange) => exchange.run(order.schedule()),
+            };
+            self.settle(&mut state, ended, (claim, kept), &order)
+        });
+        ended.map(drop).map_err(|failure| self.raised(failure))
+    }
+
+    /// Starts an exchange, and returns its number. Once `abandoned` is set, the next call ends it.
+    pub(crate) fn start(
+        &self,
+        fields: &Bound<'_, PyTuple>,
+        passed: Passed,
+        stream: Option<&Bound<'_, PyAny>>,
+        abandoned: Arc<AtomicBool>,
+    ) -> PyResult<u64> {
+        let Passed { addresses, keep, order } = passed;
+        let order = self.order(stream, order)?;
+        let kept = Kept::new(fields, keep);
+        let started = fields.py().detach(|| {
+            let mut state = self.state.try_lock().map_err(|_| Failure::Busy)?;
+            let claim = self.prepare_start(&mut state, &addresses)?;
+            let begun = match state.run.get_mut().map_err(Failure::Raised)? {
+                Run::Passing(plan) => {
+                    // SAFETY: as in `run`; the arrays are kept until the exchange has ended.
+                    unsafe { plan.begin_at(&pointers(&addresses), order.schedule()) }.map(Some)
+                }
+                Run::Fixed(exchange) => exchange.begin(order.schedule()).map(|()| None),
+            };
+            let begun = match begun {
+                Ok(begun) => begun,
+                Err(error) => return self.settle(&mut state, Err(error), (claim, kept), &order).map(|_| 0),
+            };
+            let number = state.started;
+            state.started += 1;
+            state.flights.push(Flight { number, begun, abandoned, order, claim, kept });
+            Ok(number)
+        });
+        started.map_err(|failure| self.raised(failure))
+    }
+
+    /// Ends the exchange with this number, in order with `stream`, or with the stream of its start. Does nothing if it has
+    /// ended.
+    pub(crate) fn finish(
+        &self,
+        py: Python<'_>,
+        number: u64,
+        stream: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<()> {
+        process::check()?;
+        let order = stream.map(|stream| self.order(Some(stream), None)).transpose()?;
+        let ended = py.detach(|| {
+            let mut state = self.state.try_lock().map_err(|_| Failure::Busy)?;
+            let Some(place) = state.flights.iter().position(|flight| flight.number == number) else {
+                return Ok(None);
+            };
+            let flight = state.flights.swap_remove(place);
+            self.end(&mut state, flight, order)
+        });
+        ended.map(drop).map_err(|failure| self.raised(failure))
+    }
+
+    /// Makes progress; returns whether `finish` would not wait for a neighbour.
+    pub(crate) fn is_ready(&self, py: Python<'_>, number: u64) -> PyResult<bool> {
+        process::check()?;
+        py.detach(|| {
+            // Another thread may be at it.
+            let Ok(state) = self.state.try_lock() else { return Ok(false) };
+            let Some(flight) = state.flights.iter().find(|flight| flight.number == number) else {
+                return Ok(true);
+            };
+            Ok(match (state.run.get()?, flight.begun) {
+                (Run::Passing(plan), Some(begun)) => plan.is_ready(begun),
+                (Run::Passing(_), None) => true,
+                (Run::Fixed(exchange), _) => exchange.is_ready(),
+            })
+        })
+    }
+
+    /// The order of a call: that of its stream if it names one, else that of the package of its arrays.
+    fn order(&self, stream: Option<&Bound<'_, PyAny>>, own: Option<Order>) -> PyResult<Order> {
+        let named = match (stream, self.devices.first()) {
+            (Some(stream), Some(device)) => Order::of(Some(stream), device)?,
+            _ => Order::Default,
+        };
+        Ok(match (named, own) {
+            (Order::Default, Some(own)) => own,
+            (named, _) => named,
+        })
+    }
+
+    /// Makes ready for an exchange of blocks at these addresses, and claims their memory.
+    fn prepare_start(&self, state: &mut State, addresses: &Addresses) -> Result<Claim, Failure> {
+        state.retired.retain(|retired| !retired.is_done());
+        while let Some(place) =
+            state.flights.iter().position(|flight| flight.abandoned.load(Ordering::Relaxed))
+        {
+            let flight = state.flights.swap_remove(place);
+            self.end(state, flight, Some(Order::Block))?;
+        }
+        if state.apart != *addresses {
+            if let Some((one, other)) = first_overlap(addresses, &self.footprints) {
+                return Err(Failure::Overlap(one, other));
+            }
+            state.apart.clone_from(addresses);
+        }
+        Claim::new(addresses, &self.footprints).map_err(Failure::Claimed)
+    }
+
+    fn end(&self, state: &mut State, flight: Flight, order: Option<Order>) -> Result<Option<Kept>, Failure> {
+        let Flight { begun, claim, kept, order: own, .. } = flight;
+        let order = order.unwrap_or(own);
+        let ended = match (state.run.get_mut().map_err(Failure::Raised)?, begun) {
+            (Run::Passing(plan), Some(begun)) => plan.end(begun, order.schedule()),
+            (Run::Passing(_), None) => Ok(()),
+            (Run::Fixed(exchange), _) => exchange.end(order.schedule()),
+        };
+        self.settle(state, ended, (claim, kept), &order)
+    }
+
+    /// Keeps the arrays of an exchange that has ended until its work is done: after an error, which may leave messages
+    /// under way, until the plan is dropped. Returns them if it is done, to be dropped by a thread that is attached to
+    /// Python.
+    fn settle(
+        &self,
+        state: &mut State,
+        ended: Result<(), ExchangeError>,
+        (claim, kept): (Claim, Kept),
+        order: &Order,
+    ) -> Result<Option<Kept>, Failure> {
+        use ExchangeError as Of;
+        match ended {
+            Ok(()) => {}
+            // Nothing was begun.
+            Err(
+                error @ (Of::AllInFlight { .. }
+                | Of::InFlightElsewhere
+                | Of::ForeignStream { .. }
+                | Of::Poisoned(_)),
+            ) => {
+                return Err(Failure::Exchange(error));
+            }
+            Err(error) => {
+                state.lost.push((claim, kept));
+                return Err(Failure::Exchange(error));
+            }
+        }
+        let asynchronous = self.devices.iter().any(|device| device.any.info().asynchronous);
+        if !asynchronous || matches!(order.schedule(), Schedule::Blocking) {
+            return Ok(Some(kept));
+        }
+        let retired =
+            Retired::new(&self.devices, order, kept).map_err(|error| Failure::Exchange(error.into()))?;
+        state.retired.extend(retired);
+        Ok(None)
+    }
+
+    #[cold]
+    fn raised(&self, failure: Failure) -> PyErr {
+        let blocks = self.domains.max(1);
+        match failure {
+            Failure::Busy => {
+                InFlightError::new_err("the plan is in use by another thread; make a plan for each thread")
+            }
+            Failure::Overlap(one, other) => overlap_error(one / blocks, other / blocks),
+            Failure::Claimed(block) => InFlightError::new_err(format!(
+                "field {}: the array is in flight in another exchange; finish that one first",
+                block / blocks
+            )),
+            Failure::Raised(error) => error,
+            Failure::Exchange(error) => error.exception(),
+        }
+    }
+}
+
+fn pointers(addresses: &Addresses) -> SmallVec<[Pointer; 24]> {
+    addresses.iter().map(|&address| Pointer::new(std::ptr::with_exposed_provenance_mut(address))).collect()
+}
+
+impl fmt::Debug for Run {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Run::Passing(_) => "Passing",
+            Run::Fixed(_) => "Fixed",
+        })
+    }
+}

@@ -1,0 +1,213 @@
+//! The arguments of a plan, checked on this rank alone.
+
+use haloport::device::Pointer;
+use haloport::{BlockLayout, ElementType, FieldSet};
+use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::PyTuple;
+
+use crate::arrays::described::Keep;
+use crate::arrays::expected::named;
+use crate::arrays::{Described, Expected, describe};
+use crate::claims::{Addresses, Footprint, first_overlap};
+use crate::device::Device;
+use crate::domains::Domains;
+use crate::layout::{Axis, Layout, Spec};
+use crate::memory::{Array, address};
+
+/// The options of a plan.
+pub(crate) struct PlanOptions {
+    pub(crate) axes: Option<Vec<Axis>>,
+    pub(crate) fixed: bool,
+    pub(crate) in_flight: usize,
+}
+
+/// The arguments of a plan, checked on this rank.
+pub(crate) struct Prepared {
+    pub(crate) fields: Vec<PreparedField>,
+    pub(crate) expected: Vec<Expected>,
+    pub(crate) footprints: Vec<Footprint>,
+    pub(crate) addresses: Addresses,
+    pub(crate) options: PlanOptions,
+}
+
+/// A field of a plan.
+pub(crate) struct PreparedField {
+    pub(crate) device: Device,
+    pub(crate) element: ElementType,
+    pub(crate) specs: Vec<Spec>,
+    pub(crate) blocks: Vec<BlockLayout>,
+    /// The arrays of a fixed plan.
+    memory: Vec<Memory>,
+}
+
+/// An array that a fixed plan keeps.
+struct Memory {
+    first: Pointer,
+    host_accessible: bool,
+    /// The array of Haloport whose memory it shows.
+    own: Option<Py<Array>>,
+    /// What keeps the memory alive.
+    _kept: (Py<PyAny>, Option<Keep>),
+}
+
+impl Prepared {
+    /// Checks the arguments of a plan on this rank.
+    pub(crate) fn of(
+        domains: &Domains,
+        fields: &Bound<'_, PyTuple>,
+        options: PlanOptions,
+    ) -> PyResult<Prepared> {
+        if options.fixed && options.in_flight != 1 {
+            return Err(PyValueError::new_err(format!(
+                "in_flight: expected 1 for a fixed plan, which has one set of arrays, found {}",
+                options.in_flight
+            )));
+        }
+        if fields.is_empty() {
+            return Err(PyValueError::new_err("expected one field or more, found none"));
+        }
+        let mut prepared = Prepared {
+            fields: Vec::with_capacity(fields.len()),
+            expected: Vec::new(),
+            footprints: Vec::new(),
+            addresses: Addresses::new(),
+            options,
+        };
+        for (index, field) in fields.iter().enumerate() {
+            prepared.add(domains, &field, &format!("field {index}"))?;
+        }
+        if prepared.options.fixed
+            && let Some((one, other)) = first_overlap(&prepared.addresses, &prepared.footprints)
+        {
+            let blocks = domains.count().max(1);
+            return Err(overlap_error(one / blocks, other / blocks));
+        }
+        Ok(prepared)
+    }
+
+    /// Checks a field, and adds it.
+    fn add(&mut self, domains: &Domains, field: &Bound<'_, PyAny>, name: &str) -> PyResult<()> {
+        let blocks = match domains.count() {
+            0 => vec![field.clone()],
+            _ => domains.blocks(field, name)?,
+        };
+        let mut made: Option<PreparedField> = None;
+        for (domain, block) in blocks.iter().enumerate() {
+            let (spec, device, memory) = self.block(domains, block, name)?;
+            let field = made.get_or_insert_with(|| PreparedField {
+                device: device.clone(),
+                element: spec.element,
+                specs: Vec::new(),
+                blocks: Vec::new(),
+                memory: Vec::new(),
+            });
+            if (field.element, field.device.id()) != (spec.element, device.id()) {
+                return Err(PyValueError::new_err(format!(
+                    "{name}, domain {domain}: expected elements of type {} on {}, found {} on {}",
+                    field.element,
+                    field.device.name(),
+                    spec.element,
+                    device.name()
+                )));
+            }
+            if domains.count() == 0 {
+                continue;
+            }
+            let fitted = spec.block(&domains.cells(domain));
+            let (layout, axes) = fitted.map_err(|text| PyValueError::new_err(format!("{name}, {text}")))?;
+            let sizes = axes.iter().map(|axis| (axis.extent, axis.stride));
+            self.footprints.push(Footprint::new(spec.element.bytes(), sizes));
+            self.expected.push(Expected::new(spec.element, axes, device.is_cpu()));
+            if let Some(memory) = &memory {
+                self.addresses.push(address(memory.first));
+            }
+            field.specs.push(spec);
+            field.blocks.push(layout);
+            field.memory.extend(memory);
+        }
+        self.fields.extend(made);
+        Ok(())
+    }
+
+    /// The layout of an array or a `Layout`, its device, and of a fixed plan its memory.
+    fn block(
+        &self,
+        domains: &Domains,
+        block: &Bound<'_, PyAny>,
+        name: &str,
+    ) -> PyResult<(Spec, Device, Option<Memory>)> {
+        let py = block.py();
+        if let Ok(layout) = block.cast::<Layout>() {
+            let layout = layout.get();
+            if self.options.fixed {
+                return Err(PyTypeError::new_err(format!(
+                    "{name}: expected an array, whose address a fixed plan keeps, found a Layout"
+                )));
+            }
+            let mut spec = layout.spec.clone();
+            if spec.axes.is_none() {
+                spec.axes = self.options.axes.clone();
+            }
+            let device = match layout.chosen_device() {
+                Some(device) if !device.is_cpu() => device.clone(),
+                _ => Device::cpu(&domains.comm)?,
+            };
+            return Ok((spec, device, None));
+        }
+        let found = describe(block, false).and_then(|described| {
+            described.check_writable()?;
+            let device = Device::of_array(&described, &domains.comm)?;
+            Ok((described, device))
+        });
+        let (described, device) = found.map_err(|error| named(py, error, name))?;
+        let spec = Spec::of_array(&described, self.options.axes.clone());
+        let memory = match self.options.fixed {
+            true => Some(Memory::of(block, described, &device)?),
+            false => None,
+        };
+        Ok((spec, device, memory))
+    }
+}
+
+impl Memory {
+    fn of(array: &Bound<'_, PyAny>, described: Described, device: &Device) -> PyResult<Memory> {
+        let host_accessible = device.check_memory(&described)?;
+        let own = Array::behind(array, &described.array)?.map(Bound::unbind);
+        let kept = (array.clone().unbind(), described.keep);
+        Ok(Memory { first: described.array.first(), host_accessible, own, _kept: kept })
+    }
+}
+
+impl PreparedField {
+    /// The field of a fixed plan: memory of Haloport itself, which neighbours can map, if the arrays show all of it.
+    pub(crate) fn into_set(self, py: Python<'_>) -> PyResult<Box<dyn FieldSet + Send>> {
+        let PreparedField { device, element, blocks, memory, .. } = self;
+        let own: Option<Vec<&Array>> =
+            memory.iter().map(|memory| Some(memory.own.as_ref()?.bind(py).get())).collect();
+        if let Some(own) = own
+            && let Some(first) = own.first()
+        {
+            let is_whole = own.iter().enumerate().all(|(domain, array)| {
+                array.is_of_same_field(first) && array.domain() == domain && array.has_layout(&blocks[domain])
+            });
+            if is_whole && first.element() == element {
+                // SAFETY: as for `start` of a plan: cells in flight are the program's affair; other exchanges of the
+                // same memory are refused by the claims and by the core. Python objects own the memory until the end.
+                return unsafe { first.share() };
+            }
+        }
+        let host_accessible = memory.iter().all(|memory| memory.host_accessible);
+        let at = memory.iter().map(|memory| memory.first).zip(blocks).collect();
+        // SAFETY: the memory is as described, and checked to be the device's; its owner lives as long as the field; no
+        // two blocks overlap, as was checked.
+        Ok(unsafe { device.field_at(element, at, host_accessible, Box::new(memory)) })
+    }
+}
+
+/// The exception for two fields of a call that have an element in common.
+pub(crate) fn overlap_error(one: usize, other: usize) -> PyErr {
+    PyValueError::new_err(format!(
+        "fields {one} and {other}: expected memory of their own, found elements in common"
+    ))
+}
