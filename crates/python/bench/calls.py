@@ -3,13 +3,14 @@
 
     crates/python/bench/calls.py [--jobs N] [--launcher "mpirun -n 2"] [--json FILE]
 
-Run it with a Python that has haloport and, for ranks under a launcher, mpi4py. It builds Rust's side (``calls.rs``) and runs
-jobs of both sides in turns. In a job the cases take turns, in batches of calls; the halos are checked at the end. The table
-has the medians of the jobs' medians.
+Run it with a Python that has haloport and, for ranks under a launcher, mpi4py. It builds Rust's side (``calls.rs``).
 
 Without a launcher one rank exchanges with itself, which shows the cost of calls alone: the same 4 or 20 NumPy arrays of 4³
-cells each time, and 20 that lie at addresses that the plan has never seen. Under the launcher, ranks of one node exchange
-arrays of ``grid.empty`` by a fixed plan.
+cells each time, and 20 that lie at addresses that the plan has never seen. Rounds of both sides take turns. Under the
+launcher, ranks of one node exchange arrays of ``grid.empty`` by a fixed plan; jobs of both sides take turns. In a round each
+case runs two batches of calls, of which the second counts. The halos are checked at the end of each job.
+
+The table has medians: of the times, and of the ratios and differences within pairs of rounds or jobs.
 """
 
 from __future__ import annotations
@@ -22,30 +23,37 @@ import shutil
 import statistics
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from time import perf_counter
 from typing import Any
 
+import haloport
+import numpy as np
+
 ROOT = Path(__file__).resolve().parents[3]
 
 # As in `calls.rs`.
-BATCHES = 200
+ROUNDS = 200
 CALLS = 50
 STEP = 8
+
+ALONE = ["4 arrays", "20 arrays", "20 arrays, new addresses"]
+TOGETHER = ["20 fixed arrays of 4³", "4 fixed arrays of 32³"]
+
+Round = list[float]
+"""The time of a call in each case, in seconds."""
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--jobs", type=int, default=9, help="jobs of each side (9)")
+    parser.add_argument("--jobs", type=int, default=9, help="jobs (9)")
     parser.add_argument("--launcher", default="mpirun -n 2", help="starts the ranks; empty for none (mpirun -n 2)")
-    parser.add_argument("--json", type=Path, help="also write the median of each job into this file")
-    parser.add_argument("--job", choices=["alone", "together"], help=argparse.SUPPRESS)
+    parser.add_argument("--json", type=Path, help="also write the pairs of times into this file, in microseconds")
+    parser.add_argument("--together", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
-    if options.job == "alone":
-        alone()
-    elif options.job == "together":
+    if options.together:
         together()
     else:
         compare(options)
@@ -54,26 +62,37 @@ def main() -> None:
 def compare(options: argparse.Namespace) -> None:
     """Runs all jobs and prints the table."""
     rust = build()
-    launchers: dict[str, list[str]] = {"alone": []}
     launcher = shlex.split(options.launcher)
-    if launcher and shutil.which(launcher[0]):
-        launchers["together"] = launcher
-    elif launcher:
+    if launcher and not shutil.which(launcher[0]):
         print(f"skipped: ranks under a launcher, found no {launcher[0]}", file=sys.stderr)
-    found: dict[str, dict[str, list[float]]] = {}
+        launcher = []
+    pairs: dict[str, list[tuple[float, float]]] = {}
+
+    def add(cases: list[str], rust: Round, python: Round) -> None:
+        for case, *times in zip(cases, rust, python, strict=True):
+            pairs.setdefault(case, []).append((times[0] * 1e6, times[1] * 1e6))
+
     for _ in range(options.jobs):
-        for job, launcher in launchers.items():
-            for side, command in ("rust", [rust]), ("python", [sys.executable, __file__, "--job", job]):
-                done = subprocess.run([*launcher, *command], stdout=subprocess.PIPE, check=True)
-                for case, median in json.loads(done.stdout).items():
-                    found.setdefault(case, {}).setdefault(side, []).append(median)
+        for pair in alone(rust):
+            add(ALONE, *pair)
+        if launcher:
+            add(TOGETHER, run([*launcher, rust]), run([*launcher, sys.executable, __file__, "--together"]))
     if options.json:
-        options.json.write_text(json.dumps(found, indent=2, ensure_ascii=False) + "\n")
+        options.json.write_text(json.dumps(pairs, indent=2, ensure_ascii=False) + "\n")
     print("| exchange | Rust, µs | Python, µs | ratio | difference, µs |")
     print("| --- | --- | --- | --- | --- |")
-    for case, sides in found.items():
-        r, p = statistics.median(sides["rust"]), statistics.median(sides["python"])
-        print(f"| {case} | {r:.2f} | {p:.2f} | {p / r:.2f} | {p - r:+.2f} |")
+    for case, found in pairs.items():
+        medians = [statistics.median(times) for times in zip(*found, strict=True)]
+        ratio = statistics.median(python / rust for rust, python in found)
+        difference = statistics.median(python - rust for rust, python in found)
+        print(f"| {case} | {medians[0]:.2f} | {medians[1]:.2f} | {ratio:.2f} | {difference:+.2f} |")
+
+
+def run(command: list[str]) -> Round:
+    """Runs a job; returns the medians of its rounds."""
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
+    rounds = [[float(time) for time in line.split()] for line in done.stdout.splitlines()]
+    return [statistics.median(times) for times in zip(*rounds, strict=True)]
 
 
 def build() -> str:
@@ -86,15 +105,12 @@ def build() -> str:
     return str(next(message["executable"] for message in reversed(messages) if message.get("executable")))
 
 
-def alone() -> None:
-    """Measures plans, of one rank."""
-    import haloport
-    import numpy as np
-
+def alone(rust: str) -> Iterator[tuple[Round, Round]]:
+    """Yields the times of Rust and Python in each round, of one rank."""
     grid = haloport.Grid((4, 4, 4), halo=1, periodic=True, comm=haloport.threads(1)[0])
     elements = 6**3
-    arrays = tuple(np.full((6, 6, 6), -1.0) for _ in range(20))
-    memory = [np.zeros(elements + STEP * (BATCHES * CALLS + 1)) for _ in range(20)]
+    arrays = tuple(np.empty((6, 6, 6)) for _ in range(20))
+    memory = [np.zeros(elements + STEP * (2 * ROUNDS * CALLS + 1)) for _ in range(20)]
     shift = 0
 
     def moved(call: int) -> tuple[Any, ...]:
@@ -111,44 +127,42 @@ def alone() -> None:
             moving(*arrays)
         return perf_counter() - began
 
-    for array in arrays:
-        array[grid.owned] = cells(grid)[grid.owned]
-    measure(
-        grid.comm,
-        {
-            "4 arrays": lambda: repeat(four, arrays[:4]),
-            "20 arrays": lambda: repeat(twenty, arrays),
-            "20 arrays, new addresses": new,
-        },
-    )
-    last = moved(BATCHES * CALLS)
-    for array in last:
-        array[...] = -1.0
-        array[grid.owned] = cells(grid)[grid.owned]
+    cases: list[Callable[[], float]] = [partial(repeat, four, arrays[:4]), partial(repeat, twenty, arrays), new]
+    fill(grid, arrays)
+    with subprocess.Popen([rust], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as other:
+        assert other.stdin and other.stdout
+        for _ in range(ROUNDS):
+            print(file=other.stdin, flush=True)
+            times = [float(time) for time in other.stdout.readline().split()]
+            yield times, one_round(grid.comm, cases)
+        other.stdin.close()
+    if other.returncode != 0:
+        sys.exit(other.returncode)
+    last = moved(2 * ROUNDS * CALLS)
+    fill(grid, last)
     moving(*last)
     check(grid, arrays + last)
 
 
 def together() -> None:
-    """Measures fixed plans, of several ranks."""
-    import haloport
+    """Measures fixed plans, of several ranks; rank 0 prints the times of each round."""
     from mpi4py import MPI
 
     comm = haloport.Communicator(MPI.COMM_WORLD)
-    cases: dict[str, Callable[[], float]] = {}
-    checks = []
-    for size, count in (4, 20), (32, 4):
-        shape = (comm.size * size, size, size)
-        grid = haloport.Grid(shape, halo=1, periodic=True, parts=(comm.size, 1, 1), comm=comm)
+    fields = []
+    for cells, count in (4, 20), (32, 4):
+        grid = haloport.Grid(
+            (comm.size * cells, cells, cells), halo=1, periodic=True, parts=(comm.size, 1, 1), comm=comm
+        )
         arrays = tuple(grid.empty("f8") for _ in range(count))
-        for array in arrays:
-            array[...] = -1.0
-            array[grid.owned] = cells(grid)[grid.owned]
-        plan = grid.plan(*arrays, fixed=True)
-        cases[f"{count} fixed arrays of {size}³"] = partial(repeat, plan, arrays)
-        checks.append((grid, arrays))
-    measure(comm, cases)
-    for grid, arrays in checks:
+        fill(grid, arrays)
+        fields.append((grid, arrays))
+    cases = [partial(repeat, grid.plan(*arrays, fixed=True), arrays) for grid, arrays in fields]
+    for _ in range(ROUNDS):
+        times = one_round(comm, cases)
+        if comm.rank == 0:
+            print(*times)
+    for grid, arrays in fields:
         check(grid, arrays)
 
 
@@ -160,27 +174,32 @@ def repeat(plan: Any, arrays: tuple[Any, ...]) -> float:
     return perf_counter() - began
 
 
-def measure(comm: Any, cases: dict[str, Callable[[], float]]) -> None:
-    """Runs the cases in turns, and prints the medians on rank 0."""
-    times: dict[str, list[float]] = {case: [] for case in cases}
-    for _ in range(BATCHES):
-        for case, batch in cases.items():
-            comm.barrier()
-            times[case].append(batch())
-    if comm.rank == 0:
-        print(json.dumps({case: statistics.median(all) * 1e6 / CALLS for case, all in times.items()}))
+def one_round(comm: haloport.Communicator, cases: Sequence[Callable[[], float]]) -> Round:
+    """Runs the cases in turns; returns the times of a call."""
+    times = []
+    for batch in cases:
+        comm.barrier()
+        batch()
+        times.append(batch() / CALLS)
+    return times
 
 
-def cells(grid: Any) -> Any:
+def expected(grid: haloport.Grid) -> Any:
     """Returns the values of all cells of a rank, those of halos too."""
     z, y, x = grid.indices()
     return ((z * 128 + y) * 128 + x).astype("f8")
 
 
-def check(grid: Any, arrays: tuple[Any, ...]) -> None:
+def fill(grid: haloport.Grid, arrays: tuple[Any, ...]) -> None:
+    """Fills owned cells with their values, the others with -1."""
+    for array in arrays:
+        array[...] = -1.0
+        array[grid.owned] = expected(grid)[grid.owned]
+
+
+def check(grid: haloport.Grid, arrays: tuple[Any, ...]) -> None:
     """Fails unless all cells have their values."""
-    expected = cells(grid)
-    if not all((array == expected).all() for array in arrays):
+    if not all((array == expected(grid)).all() for array in arrays):
         sys.exit("cells have wrong values")
 
 

@@ -1,8 +1,9 @@
-//! Rust's side of `calls.py`: the time of exchanges of fields, without Python. Prints a JSON object: the median time of a
-//! call in each case, in microseconds.
+//! Rust's side of `calls.py`: the time of exchanges of fields, without Python. Prints a line for each round: the time of a call
+//! in each case, in seconds.
 //!
-//! The cases, batches and addresses are those of `calls.py`. Without a launcher one rank exchanges with itself; under one,
-//! the ranks exchange fields that their node shares. The halos are checked at the end.
+//! The cases, batches and addresses are those of `calls.py`. Without a launcher one rank exchanges with itself, a round for
+//! each line that it reads, so that rounds of both sides take turns. Under a launcher, the ranks exchange fields that their
+//! node shares. The halos are checked at the end.
 #![allow(missing_docs, reason = "a benchmark has no users")]
 
 use std::time::Instant;
@@ -14,8 +15,8 @@ use haloport::{
     Halo, Pattern, Schedule, Split,
 };
 
-/// Batches of each case, in turns.
-const BATCHES: usize = 200;
+/// Rounds under a launcher, and the most without one. In a round each case runs two batches, of which the second counts.
+const ROUNDS: usize = 200;
 /// Calls of a batch.
 const CALLS: usize = 50;
 /// How far arrays at new addresses move from call to call, in elements.
@@ -53,40 +54,29 @@ fn alone(comm: &Communicator) -> Result<(), Error> {
     let (mut four, mut twenty, mut moving) = (plan(4)?, plan(20)?, plan(20)?);
 
     let mut memory = vec![vec![0.0; elements]; 20];
-    let mut moved = vec![vec![0.0; elements + STEP * (BATCHES * CALLS + 1)]; 20];
+    let mut moved = vec![vec![0.0; elements + STEP * (2 * ROUNDS * CALLS + 1)]; 20];
     memory.iter_mut().for_each(|values| fill(layout, values));
     let known: Vec<Pointer> = memory.iter_mut().map(|values| address(values, 0)).collect();
     let mut shift = 0;
-    measure(
-        comm,
-        vec![
-            (
-                "4 arrays",
-                Box::new(|| {
-                    // SAFETY: the memory has the layout of the plan, and nothing uses it during the exchange.
-                    repeat(|_| unsafe { four.run_at(&known[..4], Schedule::Blocking) })
-                }),
-            ),
-            (
-                "20 arrays",
-                Box::new(|| {
-                    // SAFETY: as above.
-                    repeat(|_| unsafe { twenty.run_at(&known, Schedule::Blocking) })
-                }),
-            ),
-            (
-                "20 arrays, new addresses",
-                Box::new(|| {
-                    let set = |call| moved.iter_mut().map(|values| address(values, STEP * call)).collect();
-                    let sets: Vec<Vec<Pointer>> = (shift..shift + CALLS).map(set).collect();
-                    shift += CALLS;
-                    // SAFETY: as above.
-                    repeat(|call| unsafe { moving.run_at(&sets[call], Schedule::Blocking) })
-                }),
-            ),
-        ],
-    )?;
-    let last = STEP * BATCHES * CALLS;
+    let mut cases: [Batch<'_>; 3] = [
+        // SAFETY: the memory has the layout of the plan, and nothing uses it during the exchange.
+        Box::new(|| repeat(|_| unsafe { four.run_at(&known[..4], Schedule::Blocking) })),
+        // SAFETY: as above.
+        Box::new(|| repeat(|_| unsafe { twenty.run_at(&known, Schedule::Blocking) })),
+        Box::new(|| {
+            let set = |call| moved.iter_mut().map(|values| address(values, STEP * call)).collect();
+            let sets: Vec<Vec<Pointer>> = (shift..shift + CALLS).map(set).collect();
+            shift += CALLS;
+            // SAFETY: as above.
+            repeat(|call| unsafe { moving.run_at(&sets[call], Schedule::Blocking) })
+        }),
+    ];
+    for line in std::io::stdin().lines().take(ROUNDS) {
+        line?;
+        round(comm, &mut cases)?;
+    }
+    drop(cases);
+    let last = STEP * 2 * ROUNDS * CALLS;
     moved.iter_mut().for_each(|values| fill(layout, &mut values[last..]));
     let set: Vec<Pointer> = moved.iter_mut().map(|values| address(values, last)).collect();
     // SAFETY: as above.
@@ -109,13 +99,14 @@ fn together(comm: &Communicator) -> Result<(), Error> {
         Ok(pattern.bind(made.collect::<Result<Vec<_>, _>>()?)?)
     };
     let (mut small, mut large) = (bound(4, 20)?, bound(32, 4)?);
-    measure(
-        comm,
-        vec![
-            ("20 fixed arrays of 4³", Box::new(|| repeat(|_| small.run(Schedule::Blocking)))),
-            ("4 fixed arrays of 32³", Box::new(|| repeat(|_| large.run(Schedule::Blocking)))),
-        ],
-    )?;
+    let mut cases: [Batch<'_>; 2] = [
+        Box::new(|| repeat(|_| small.run(Schedule::Blocking))),
+        Box::new(|| repeat(|_| large.run(Schedule::Blocking))),
+    ];
+    for _ in 0..ROUNDS {
+        round(comm, &mut cases)?;
+    }
+    drop(cases);
     small.fields().iter().chain(large.fields()).try_for_each(|field| {
         let layout = field.layout(0)?;
         let extent = comm.size() * layout.owned().extent(0);
@@ -142,22 +133,16 @@ fn repeat(mut call: impl FnMut(usize) -> Result<(), ExchangeError>) -> Result<f6
     Ok(began.elapsed().as_secs_f64())
 }
 
-/// Runs the cases in turns, and prints the medians on rank 0.
-fn measure(comm: &Communicator, mut cases: Vec<(&str, Batch<'_>)>) -> Result<(), Error> {
-    let mut times = vec![Vec::new(); cases.len()];
-    for _ in 0..BATCHES {
-        for ((_, batch), times) in cases.iter_mut().zip(&mut times) {
-            comm.barrier()?;
-            times.push(batch()?);
-        }
+/// Runs the cases in turns, and prints the times of a call on rank 0.
+fn round(comm: &Communicator, cases: &mut [Batch<'_>]) -> Result<(), Error> {
+    let mut times = Vec::new();
+    for batch in cases {
+        comm.barrier()?;
+        batch()?;
+        times.push((batch()? / CALLS as f64).to_string());
     }
-    let medians = cases.iter().zip(times).map(|((name, _), mut times)| {
-        times.sort_by(f64::total_cmp);
-        format!("\"{name}\": {}", times[times.len() / 2] * 1e6 / CALLS as f64)
-    });
-    let medians = medians.collect::<Vec<_>>().join(", ");
     if comm.rank() == 0 {
-        println!("{{{medians}}}");
+        println!("{}", times.join(" "));
     }
     Ok(())
 }
