@@ -1,0 +1,1 @@
+"""Structured grids, as ``ghex.structured``."""
