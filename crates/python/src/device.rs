@@ -43,7 +43,7 @@ pub(crate) struct Device {
 #[pymethods]
 impl Device {
     #[new]
-    #[pyo3(signature = (name=None))]
+    #[pyo3(signature = (name=None), text_signature = "(name='auto')")]
     fn py_new(name: Option<&Bound<'_, PyAny>>) -> PyResult<Device> {
         match name {
             None => Device::named("auto"),

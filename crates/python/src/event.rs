@@ -46,7 +46,7 @@ macro_rules! with {
 #[pymethods]
 impl Event {
     #[new]
-    #[pyo3(signature = (device=None))]
+    #[pyo3(signature = (device=None), text_signature = "(device='cpu')")]
     fn py_new(device: Option<&Bound<'_, PyAny>>) -> PyResult<Event> {
         Event::on(device.map_or_else(Device::plain_cpu, Device::of)?)
     }

@@ -60,6 +60,9 @@ struct Checked {
 impl Grid {
     #[new]
     #[pyo3(signature = (shape, *, halo=None, periodic=None, corners=true, parts=None, domains=None, comm=None))]
+    #[pyo3(
+        text_signature = "(shape, *, halo=1, periodic=False, corners=True, parts=None, domains=None, comm=None)"
+    )]
     #[expect(clippy::too_many_arguments, reason = "keywords of Python")]
     fn py_new(
         py: Python<'_>,
@@ -176,6 +179,15 @@ impl Grid {
     /// The indices in the whole grid of the cells of an array, with the halo, along each axis, for broadcasting:
     /// ``x, y = grid.indices()`` gives arrays of shape ``(m, 1)`` and ``(1, n)``. Beyond a periodic end they continue
     /// from the other.
+    ///
+    /// Parameters
+    /// ----------
+    /// domain : int, optional
+    ///     The number of the domain, if this rank has several.
+    ///
+    /// Returns
+    /// -------
+    /// tuple of numpy.ndarray of int64
     #[pyo3(signature = (domain=None))]
     fn indices<'py>(&self, py: Python<'py>, domain: Option<usize>) -> PyResult<Bound<'py, PyTuple>> {
         let count = self.domains.count();
@@ -223,6 +235,7 @@ impl Grid {
     /// numpy.ndarray or Array
     ///     Of shape ``grid.shape``, and the levels. On a rank with several domains, a list of arrays.
     #[pyo3(signature = (dtype=None, levels=None, *, device=None))]
+    #[pyo3(text_signature = "($self, dtype='float64', levels=None, *, device=None)")]
     fn empty(
         &self,
         py: Python<'_>,

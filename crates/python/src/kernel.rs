@@ -59,6 +59,7 @@ enum Compiled {
 impl Kernel {
     #[new]
     #[pyo3(signature = (name, source, parameters, *, host=None, device=None))]
+    #[pyo3(text_signature = "(name, source, parameters, *, host=None, device='cpu')")]
     fn py_new(
         py: Python<'_>,
         name: &str,

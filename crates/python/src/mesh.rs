@@ -187,6 +187,7 @@ impl Mesh {
     /// numpy.ndarray or Array
     ///     Of shape ``(cells,)`` or ``(cells, levels)``.
     #[pyo3(signature = (dtype=None, levels=None, *, device=None))]
+    #[pyo3(text_signature = "($self, dtype='float64', levels=None, *, device=None)")]
     fn empty(
         &self,
         py: Python<'_>,

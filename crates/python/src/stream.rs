@@ -33,7 +33,7 @@ enum OwnStream {
 #[pymethods]
 impl Stream {
     #[new]
-    #[pyo3(signature = (device=None))]
+    #[pyo3(signature = (device=None), text_signature = "(device='cpu')")]
     fn py_new(device: Option<&Bound<'_, PyAny>>) -> PyResult<Stream> {
         let device = device.map_or_else(Device::plain_cpu, Device::of)?;
         let stream = match &device.any {
