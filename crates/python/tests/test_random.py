@@ -1,0 +1,70 @@
+"""Random exchanges against an oracle made from global indices; see ``oracle.py``."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import oracle
+import pytest
+from conftest import world
+
+import haloport
+
+Ranks = Callable[..., Any]
+
+CASES = 600
+"""The number of cases; under a launcher all of them on all ranks of the job."""
+
+SIZES = (1, 2, 3, 4) if world is None else (world.size,)
+SHARES = {1: 60, 2: 180, 3: 180, 4: 180}
+
+
+def numbers(ranks: int) -> Iterable[int]:
+    """The cases on this number of ranks, or the one that ``HALOPORT_CASE`` names."""
+    chosen = os.environ.get("HALOPORT_CASE")
+    if chosen is not None:
+        return [int(chosen)]
+    return range(SHARES[ranks] if world is None else CASES)
+
+
+def check(comm: haloport.Communicator, numbers: Iterable[int], run: Callable[[int, haloport.Communicator], None]) -> None:
+    for number in numbers:
+        try:
+            run(number, comm)
+        except BaseException as error:
+            error.add_note(f"case {number} of {comm.size} ranks; run it alone with HALOPORT_CASE={number}")
+            raise
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_cases(ranks: Ranks, size: int) -> None:
+    ranks(size)(lambda comm: check(comm, numbers(size), oracle.run))
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_several_plans_in_flight(ranks: Ranks, size: int) -> None:
+    def run(number: int, comm: haloport.Communicator) -> None:
+        oracle.run_together(range(number * 3, number * 3 + 3), comm)
+
+    ranks(size)(lambda comm: check(comm, list(numbers(size))[:15], run))
+
+
+def test_arrays_are_replaced_on_some_ranks() -> None:
+    cases = [oracle.Case(number, size) for size in (2, 3, 4) for number in range(SHARES[size])]
+    assert sum(case.replaces_on_some() for case in cases) >= 100
+
+
+@pytest.mark.parametrize("size", [size for size in SIZES if size in (2, 4)])
+def test_unified_shared_memory(ranks: Ranks, size: int) -> None:
+    pytest.importorskip("dpnp", reason="found no dpnp")
+    dpctl = pytest.importorskip("dpctl", reason="found no dpctl")
+    if not dpctl.get_devices():
+        pytest.skip("found no device of SYCL")
+
+    def run(comm: haloport.Communicator) -> None:
+        queue = dpctl.SyclQueue()
+        check(comm, list(numbers(size))[:25], lambda number, comm: oracle.run(number, comm, queue))
+
+    ranks(size)(run)
