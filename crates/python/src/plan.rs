@@ -12,6 +12,7 @@ use smallvec::SmallVec;
 use crate::arrays::Expected;
 use crate::arrays::described::type_name;
 use crate::arrays::expected::named;
+use crate::arrays::numpy::as_array;
 use crate::claims::Addresses;
 use crate::device::Device;
 use crate::domains::Domains;
@@ -325,8 +326,16 @@ impl Plan {
     }
 }
 
-/// Another array with the same elements.
+/// Another array with the same elements in the same layout.
 fn copy<'py>(array: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+    if as_array(array).is_some() {
+        return copy_of_numpy(array);
+    }
+    // PyTorch: `clone` closes the gaps between elements.
+    if array.hasattr("new_empty_strided")? {
+        let layout = (array.getattr("shape")?, array.call_method0("stride")?);
+        return array.call_method1("new_empty_strided", layout)?.call_method1("copy_", (array,));
+    }
     for name in ["copy", "clone"] {
         if array.hasattr(name)? {
             let copy = array.call_method0(name)?;
