@@ -9,10 +9,10 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 use smallvec::SmallVec;
 
-use crate::arrays::Expected;
 use crate::arrays::described::type_name;
 use crate::arrays::expected::named;
 use crate::arrays::numpy::as_array;
+use crate::arrays::{Expected, describe};
 use crate::claims::Addresses;
 use crate::device::Device;
 use crate::domains::Domains;
@@ -37,6 +37,8 @@ pub(crate) struct Plan {
     domains: usize,
     /// The addresses that cannot change, of a fixed plan.
     fixed: Option<Addresses>,
+    /// Of a fixed plan, the first array that is not in memory of the host: its package names the order of work.
+    ordering: Option<(Py<PyAny>, Device)>,
     exchanges: Arc<Exchanges>,
 }
 
@@ -197,7 +199,7 @@ impl Plan {
     /// Collective: makes the plan.
     fn make(py: Python<'_>, domains: &Domains, prepared: Prepared) -> PyResult<Plan> {
         let pattern = domains.pattern()?;
-        let Prepared { fields, expected, footprints, addresses, options } = prepared;
+        let Prepared { fields, expected, footprints, addresses, ordering, options } = prepared;
         let mut devices: Vec<Device> = Vec::new();
         for PreparedField { device, .. } in &fields {
             if devices.iter().all(|known| known.id() != device.id()) {
@@ -225,6 +227,7 @@ impl Plan {
             expected,
             domains: domains.count(),
             fixed: options.fixed.then_some(addresses),
+            ordering,
             exchanges: Arc::new(exchanges),
         })
     }
@@ -236,6 +239,10 @@ impl Plan {
             && let Some(fixed) = &self.fixed
         {
             passed.addresses = fixed.clone();
+            if let Some((array, device)) = &self.ordering {
+                let described = describe(array.bind(fields.py()), false)?;
+                passed.order = Some(Order::of_place(&described.place, device)?);
+            }
             return Ok(passed);
         }
         if fields.len() != self.fields.len() {
@@ -350,4 +357,25 @@ fn copy<'py>(array: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
         "expected an array with a method `copy` or `clone`, found {}",
         type_name(array)
     )))
+}
+
+/// A copy of an array of NumPy, which has the same strides.
+fn copy_of_numpy<'py>(array: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+    let copy = array.call_method1("copy", ("K",))?;
+    let (shape, strides) = (array.getattr("shape")?, array.getattr("strides")?);
+    if copy.getattr("strides")?.eq(&strides)? || array.getattr("size")?.extract::<usize>()? == 0 {
+        return Ok(copy);
+    }
+    // NumPy closes the gaps between elements, and turns axes that run backwards.
+    let (numpy, dtype) = (array.py().import("numpy")?, array.getattr("dtype")?);
+    let axes: Vec<(isize, isize)> =
+        shape.extract::<Vec<isize>>()?.into_iter().zip(strides.extract::<Vec<isize>>()?).collect();
+    let reach = |(extent, stride): &(isize, isize)| (extent - 1) * stride;
+    let first = -axes.iter().map(reach).filter(|reach| *reach < 0).sum::<isize>();
+    let bytes = axes.iter().map(|axis| reach(axis).abs()).sum::<isize>()
+        + dtype.getattr("itemsize")?.extract::<isize>()?;
+    let memory = numpy.call_method1("empty", (bytes, "u1"))?;
+    let made = numpy.call_method1("ndarray", (shape, dtype, memory, first, strides))?;
+    numpy.call_method1("copyto", (&made, array))?;
+    made.call_method1("view", (array.get_type(),))
 }

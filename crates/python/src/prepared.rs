@@ -28,6 +28,8 @@ pub(crate) struct Prepared {
     pub(crate) expected: Vec<Expected>,
     pub(crate) footprints: Vec<Footprint>,
     pub(crate) addresses: Addresses,
+    /// Of a fixed plan, the first array that is not in memory of the host, and its device.
+    pub(crate) ordering: Option<(Py<PyAny>, Device)>,
     pub(crate) options: PlanOptions,
 }
 
@@ -72,6 +74,7 @@ impl Prepared {
             expected: Vec::new(),
             footprints: Vec::new(),
             addresses: Addresses::new(),
+            ordering: None,
             options,
         };
         for (index, field) in fields.iter().enumerate() {
@@ -121,6 +124,9 @@ impl Prepared {
             self.expected.push(Expected::new(spec.element, axes, device.is_cpu()));
             if let Some(memory) = &memory {
                 self.addresses.push(address(memory.first));
+                if self.ordering.is_none() && !device.is_cpu() {
+                    self.ordering = Some((block.clone().unbind(), device.clone()));
+                }
             }
             field.specs.push(spec);
             field.blocks.push(layout);
