@@ -8,7 +8,8 @@ use smallvec::SmallVec;
 /// The extent of one block of cells around its first element, in bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Footprint {
-    /// The lowest byte and the one past the highest, from the first element.
+    /// The lowest byte and the one past the highest, from the first element. Only extents that no memory has exceed half
+    /// of the address space; they are cut off there.
     low: isize,
     high: isize,
     element: isize,
@@ -28,11 +29,12 @@ impl Footprint {
             if extent == 0 {
                 return Footprint { low: 0, high: 0, element, axes: SmallVec::new() };
             }
-            let reach = (extent as isize - 1) * stride;
-            made.low += reach.min(0);
-            made.high += reach.max(0);
+            let extent = isize::try_from(extent).unwrap_or(isize::MAX);
+            let reach = (extent - 1).saturating_mul(stride);
+            made.low = made.low.saturating_add(reach.min(0));
+            made.high = made.high.saturating_add(reach.max(0));
             if extent > 1 {
-                made.axes.push((extent as isize, stride));
+                made.axes.push((extent, stride));
             }
         }
         made
@@ -42,14 +44,26 @@ impl Footprint {
         self.high == self.low
     }
 
+    /// Whether sums of the offsets of two such blocks may exceed their type.
+    fn is_huge(&self) -> bool {
+        const MOST: isize = isize::MAX / 8;
+        self.low < -MOST || self.high > MOST
+    }
+
     /// Whether this block at the address `mine` and `other` at `theirs` may have an element in common. `true` also if
     /// the search takes too long.
     pub(crate) fn meets(&self, mine: usize, other: &Footprint, theirs: usize) -> bool {
-        let apart = (theirs as isize).wrapping_sub(mine as isize);
-        let hulls_meet = apart + other.low < self.high && self.low < apart + other.high;
-        if self.is_empty() || other.is_empty() || !hulls_meet {
+        if self.is_empty() || other.is_empty() {
             return false;
         }
+        let apart = theirs as i128 - mine as i128;
+        let hulls_meet = apart + (other.low as i128) < self.high as i128
+            && (self.low as i128) < apart + other.high as i128;
+        if !hulls_meet || self.is_huge() || other.is_huge() {
+            return hulls_meet;
+        }
+        // Less than the size of both hulls.
+        let apart = apart as isize;
         // The distance from an element of this block to one of the other is `apart` and a multiple of each stride.
         let mut terms: SmallVec<[Term; 12]> = SmallVec::new();
         let mut add = |stride: isize, steps: isize| {
