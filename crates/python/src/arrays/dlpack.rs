@@ -58,7 +58,12 @@ pub(crate) fn by_exchange_api(object: &Bound<'_, PyAny>) -> PyResult<Option<Desc
     }
     let tensor = ManagedTensor::from_capsule(c"dltensor_versioned", tensor.cast()).or_raise()?;
     // SAFETY: the tensor was made for this call, and its deleter may be called on any thread, as DLPack demands.
-    let tensor = unsafe { tensor.take() }.or_raise()?;
+    let taken = unsafe { tensor.take() };
+    if taken.is_err() {
+        // SAFETY: the tensor stays with its owner if it was not taken: this call.
+        unsafe { tensor.delete() };
+    }
+    let tensor = taken.or_raise()?;
     let array = tensor.array().clone();
     let place = place_of(&array, || {
         let mut stream = std::ptr::null_mut();
