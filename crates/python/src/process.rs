@@ -62,10 +62,12 @@ impl<T: Send> Held<T> {
     }
 
     pub(crate) fn get(&self) -> PyResult<&T> {
+        check()?;
         self.0.as_ref().ok_or_else(forked)
     }
 
     pub(crate) fn get_mut(&mut self) -> PyResult<&mut T> {
+        check()?;
         self.0.as_mut().ok_or_else(forked)
     }
 }
