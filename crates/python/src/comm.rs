@@ -10,6 +10,8 @@ use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyInt;
 
+use crate::arguments::{count, number, shown};
+use crate::arrays::described::type_name;
 use crate::error::{ExchangeError, OrRaise, RefusedError};
 use crate::interrupt;
 use crate::process::{self, Held};
@@ -92,8 +94,8 @@ impl Communicator {
     }
 
     #[setter]
-    fn set_time_limit(&self, seconds: Option<f64>) -> PyResult<()> {
-        self.get()?.set_time_limit(duration(seconds)?);
+    fn set_time_limit(&self, seconds: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
+        self.get()?.set_time_limit(duration(seconds, "time_limit")?);
         Ok(())
     }
 
@@ -105,8 +107,8 @@ impl Communicator {
     }
 
     #[setter]
-    fn set_warn_after(&self, seconds: Option<f64>) -> PyResult<()> {
-        self.get()?.set_warn_after(duration(seconds)?);
+    fn set_warn_after(&self, seconds: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
+        self.get()?.set_warn_after(duration(seconds, "warn_after")?);
         Ok(())
     }
 
@@ -136,8 +138,9 @@ impl Communicator {
 /// list of Communicator
 ///     In the order of the ranks.
 #[pyfunction]
-pub(crate) fn threads(ranks: usize) -> PyResult<Vec<Communicator>> {
+pub(crate) fn threads(ranks: &Bound<'_, PyAny>) -> PyResult<Vec<Communicator>> {
     process::begin_use()?;
+    let ranks = count(ranks, "ranks")?;
     haloport::threads(ranks).or_raise()?.into_iter().map(|comm| Ok(Communicator::new(comm))).collect()
 }
 
@@ -204,16 +207,14 @@ impl Communicator {
     fn duplicate(comm: &Bound<'_, PyAny>) -> PyResult<Communicator> {
         let py = comm.py();
         if comm.is_instance_of::<PyInt>() && !comm.is_instance_of::<pyo3::types::PyBool>() {
-            let handle: i64 = comm.extract().map_err(|_| {
-                PyValueError::new_err(format!("comm: expected the handle of an MPI_Comm, found {comm}"))
-            })?;
+            let handle: i64 = number(comm, "comm", "the handle of an MPI_Comm")?;
             return Ok(Communicator::new(from_handle(py, handle)?));
         }
         let Some((handle, world)) = handle_of(comm)? else {
             return Err(PyTypeError::new_err(format!(
                 "comm: expected a communicator of mpi4py, the handle of an MPI_Comm, a rank of haloport.threads or None, \
                  found {}",
-                comm.get_type().fully_qualified_name()?
+                type_name(comm)
             )));
         };
         if comm.eq(&world)? {
@@ -274,12 +275,11 @@ fn check_launcher(ranks: usize, what: &str) -> PyResult<()> {
     }
 }
 
-fn duration(seconds: Option<f64>) -> PyResult<Option<Duration>> {
+fn duration(seconds: Option<&Bound<'_, PyAny>>, name: &str) -> PyResult<Option<Duration>> {
+    const EXPECTED: &str = "a number of seconds above 0, or None";
     let Some(seconds) = seconds else { return Ok(None) };
-    match Duration::try_from_secs_f64(seconds) {
+    match Duration::try_from_secs_f64(number(seconds, name, EXPECTED)?) {
         Ok(time) if !time.is_zero() => Ok(Some(time)),
-        _ => Err(PyValueError::new_err(format!(
-            "expected a number of seconds above 0, or None, found {seconds}"
-        ))),
+        _ => Err(PyValueError::new_err(format!("{name}: expected {EXPECTED}, found {}", shown(seconds)))),
     }
 }

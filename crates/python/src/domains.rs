@@ -5,6 +5,7 @@ use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyString};
 
+use crate::arguments::count;
 use crate::arrays::element::dtype_of;
 use crate::comm::Communicator;
 use crate::device::Device;
@@ -64,7 +65,7 @@ impl Domains {
         &self,
         py: Python<'_>,
         dtype: Option<&Bound<'_, PyAny>>,
-        levels: Option<usize>,
+        levels: Option<&Bound<'_, PyAny>>,
         device: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Py<PyAny>> {
         let dtype = match dtype {
@@ -75,6 +76,7 @@ impl Domains {
             Some(device) => Device::of(device)?,
             None => Device::cpu(&self.comm)?,
         };
+        let levels = levels.map(|levels| count(levels, "levels")).transpose()?;
         let mut arrays = Array::of_pattern(py, self.pattern()?, &device, &dtype, levels)?;
         match arrays.len() {
             1 => Ok(arrays.remove(0)),
@@ -92,7 +94,10 @@ impl Domains {
             return Ok(vec![field.clone()]);
         }
         let blocks: Vec<Bound<'py, PyAny>> = match field.try_iter() {
-            Ok(blocks) if !field.hasattr("shape")? => blocks.collect::<PyResult<_>>()?,
+            // One more than there are domains is too many: the iterator may have no end.
+            Ok(blocks) if !field.hasattr("shape")? => {
+                blocks.take(self.count() + 1).collect::<PyResult<_>>()?
+            }
             _ => {
                 return Err(PyTypeError::new_err(format!(
                     "{name}: expected a sequence of arrays, one for each of {} domains of this rank",
@@ -104,7 +109,7 @@ impl Domains {
             return Err(PyValueError::new_err(format!(
                 "{name}: expected an array for each of {} domains of this rank, found {}",
                 self.count(),
-                blocks.len()
+                if blocks.len() > self.count() { "more".into() } else { blocks.len().to_string() }
             )));
         }
         Ok(blocks)

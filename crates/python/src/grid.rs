@@ -3,8 +3,9 @@
 use haloport::{Connectivity, Grid as CoreGrid, Halo, IndexBox, Pattern, Split};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyBool, PyDict, PyInt, PySlice, PyTuple};
+use pyo3::types::{PyDict, PyInt, PySlice, PyTuple};
 
+use crate::arguments::{count, counts, entries, flag_or, number, numbers, pair, shown};
 use crate::comm::Communicator;
 use crate::domains::Domains;
 use crate::error::OrRaise;
@@ -59,7 +60,7 @@ struct Checked {
 #[pymethods]
 impl Grid {
     #[new]
-    #[pyo3(signature = (shape, *, halo=None, periodic=None, corners=true, parts=None, domains=None, comm=None))]
+    #[pyo3(signature = (shape, *, halo=None, periodic=None, corners=None, parts=None, domains=None, comm=None))]
     #[pyo3(
         text_signature = "(shape, *, halo=1, periodic=False, corners=True, parts=None, domains=None, comm=None)"
     )]
@@ -69,13 +70,13 @@ impl Grid {
         shape: &Bound<'_, PyAny>,
         halo: Option<&Bound<'_, PyAny>>,
         periodic: Option<&Bound<'_, PyAny>>,
-        corners: bool,
+        corners: Option<&Bound<'_, PyAny>>,
         parts: Option<&Bound<'_, PyAny>>,
         domains: Option<&Bound<'_, PyAny>>,
         comm: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Grid> {
         let comm = Communicator::of(comm, py)?;
-        let checked = extents(shape, "shape").and_then(|shape| {
+        let checked = counts(shape, "shape").and_then(|shape| {
             let checked = Checked::new(&comm, &shape, (halo, corners), periodic, (parts, domains))?;
             Ok((shape, checked))
         });
@@ -189,15 +190,22 @@ impl Grid {
     /// -------
     /// tuple of numpy.ndarray of int64
     #[pyo3(signature = (domain=None))]
-    fn indices<'py>(&self, py: Python<'py>, domain: Option<usize>) -> PyResult<Bound<'py, PyTuple>> {
-        let count = self.domains.count();
+    fn indices<'py>(
+        &self,
+        py: Python<'py>,
+        domain: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyTuple>> {
         let domain = domain.map_or_else(
             || self.domains.single(),
             |domain| {
-                if domain < count {
+                let domain = count(domain, "domain")?;
+                if domain < self.domains.count() {
                     Ok(domain)
                 } else {
-                    Err(PyValueError::new_err(format!("there is no domain {domain}")))
+                    Err(PyValueError::new_err(format!(
+                        "domain: expected one of the {} domains of this rank, found {domain}",
+                        self.domains.count()
+                    )))
                 }
             },
         )?;
@@ -240,7 +248,7 @@ impl Grid {
         &self,
         py: Python<'_>,
         dtype: Option<&Bound<'_, PyAny>>,
-        levels: Option<usize>,
+        levels: Option<&Bound<'_, PyAny>>,
         device: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Py<PyAny>> {
         self.domains.empty(py, dtype, levels, device)
@@ -263,13 +271,16 @@ impl Grid {
     /// Returns
     /// -------
     /// Plan
-    #[pyo3(signature = (*fields, axes=None, fixed=false, in_flight=1))]
+    #[pyo3(
+        signature = (*fields, axes=None, fixed=None, in_flight=None),
+        text_signature = "($self, *fields, axes=None, fixed=False, in_flight=1)"
+    )]
     fn plan(
         &self,
         fields: &Bound<'_, PyTuple>,
         axes: Option<&Bound<'_, PyAny>>,
-        fixed: bool,
-        in_flight: usize,
+        fixed: Option<&Bound<'_, PyAny>>,
+        in_flight: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Plan> {
         Plan::new(&self.domains, fields, axes, (fixed, in_flight))
     }
@@ -300,7 +311,7 @@ impl Checked {
     fn new(
         comm: &Communicator,
         shape: &[usize],
-        (halo, corners): (Option<&Bound<'_, PyAny>>, bool),
+        (halo, corners): (Option<&Bound<'_, PyAny>>, Option<&Bound<'_, PyAny>>),
         periodic: Option<&Bound<'_, PyAny>>,
         (parts, domains): (Option<&Bound<'_, PyAny>>, Option<&Bound<'_, PyAny>>),
     ) -> PyResult<Checked> {
@@ -309,7 +320,7 @@ impl Checked {
         let grid = CoreGrid::new(shape).and_then(|grid| grid.periodic(&periodic)).or_raise()?;
         let widths = widths(halo, axes)?;
         let mut core = Halo::per_side(&widths);
-        if !corners {
+        if !flag_or(corners, "corners", true)? {
             core = core.with_connectivity(Connectivity::Faces);
         }
         let boxes = match (parts, domains) {
@@ -323,7 +334,7 @@ impl Checked {
                 let ranks = comm.get()?.size();
                 let split = match parts {
                     None => Split::balanced(&grid, ranks).or_raise()?,
-                    Some(parts) => Split::even(&grid, extents(parts, "parts")?).or_raise()?,
+                    Some(parts) => Split::even(&grid, counts(parts, "parts")?).or_raise()?,
                 };
                 if split.parts() != ranks {
                     return Err(PyValueError::new_err(format!(
@@ -339,86 +350,74 @@ impl Checked {
     }
 }
 
-/// Numbers from 0 on.
-fn extents(numbers: &Bound<'_, PyAny>, name: &str) -> PyResult<Vec<usize>> {
-    let found = || numbers.repr().map_or_else(|_| "something else".into(), |text| text.to_string());
-    if numbers.is_instance_of::<PyInt>() {
-        let expected = "a sequence of numbers, one for each axis";
-        return Err(PyTypeError::new_err(format!("{name}: expected {expected}, found {}", found())));
-    }
-    let numbers: Vec<i64> =
-        numbers.try_iter().and_then(|numbers| numbers.map(|number| number?.extract()).collect()).map_err(
-            |_| PyTypeError::new_err(format!("{name}: expected a sequence of numbers, found {}", found())),
-        )?;
-    numbers
-        .iter()
-        .map(|&number| usize::try_from(number))
-        .collect::<Result<_, _>>()
-        .map_err(|_| PyValueError::new_err(format!("{name}: expected numbers from 0 on, found {numbers:?}")))
-}
-
 fn periodic_axes(periodic: Option<&Bound<'_, PyAny>>, axes: usize) -> PyResult<Vec<bool>> {
+    const EXPECTED: &str = "True, False or one of them for each axis";
     let Some(periodic) = periodic else { return Ok(vec![false; axes]) };
-    if periodic.is_instance_of::<PyBool>() {
-        return Ok(vec![periodic.extract()?; axes]);
+    if let Ok(all) = periodic.extract::<bool>() {
+        return Ok(vec![all; axes]);
     }
-    let found: Vec<bool> = periodic
-        .try_iter()
-        .and_then(|all| all.map(|one| one?.extract()).collect())
-        .map_err(|_| PyTypeError::new_err("periodic: expected True, False or one of them for each axis"))?;
-    if found.len() != axes {
-        return Err(PyValueError::new_err(format!(
-            "periodic: expected one value for each of {axes} axes, found {}",
-            found.len()
-        )));
-    }
+    let found = entries(periodic, "periodic", EXPECTED)?;
+    let found: Vec<bool> =
+        found.take(axes + 1).map(|one| number(&one?, "periodic", EXPECTED)).collect::<PyResult<_>>()?;
+    check_length(found.len(), axes, "periodic")?;
     Ok(found)
 }
 
 fn widths(halo: Option<&Bound<'_, PyAny>>, axes: usize) -> PyResult<Vec<(usize, usize)>> {
+    const EXPECTED: &str = "a width, or for each axis a width or two, for the lower and the upper side";
     let Some(halo) = halo else { return Ok(vec![(1, 1); axes]) };
-    let width = |number: i64| {
-        usize::try_from(number)
-            .ok()
-            .filter(|width| *width < 1 << 31)
-            .ok_or_else(|| PyValueError::new_err(format!("halo: expected a width from 0 on, found {number}")))
+    let width = |found: &Bound<'_, PyAny>| {
+        let width = count(found, "halo")?;
+        if width >= 1 << 31 {
+            return Err(PyValueError::new_err(format!("halo: expected a width below 2^31, found {width}")));
+        }
+        Ok(width)
     };
-    if halo.is_instance_of::<PyInt>() {
-        let width = width(halo.extract().unwrap_or(-1))?;
+    // Whole numbers, also those of NumPy.
+    let is_number = |value: &Bound<'_, PyAny>| value.is_instance_of::<PyInt>() || !is_iterable(value);
+    if is_number(halo) {
+        let width = width(halo)?;
         return Ok(vec![(width, width); axes]);
     }
-    let wrong = || {
-        PyTypeError::new_err(
-            "halo: expected a width, or for each axis a width or two, for the lower and the upper side",
-        )
+    let side = |side: Bound<'_, PyAny>| match is_number(&side) {
+        true => width(&side).map(|width| (width, width)),
+        false => match pair(&side)? {
+            Some([below, above]) => Ok((width(&below)?, width(&above)?)),
+            None => Err(PyTypeError::new_err(format!("halo: expected {EXPECTED}, found {}", shown(halo)))),
+        },
     };
-    let side = |side: Bound<'_, PyAny>| match side.is_instance_of::<PyInt>() {
-        true => width(side.extract().unwrap_or(-1)).map(|width| (width, width)),
-        false => {
-            let (below, above): (i64, i64) = side.extract().map_err(|_| wrong())?;
-            Ok((width(below)?, width(above)?))
-        }
-    };
-    let found: Vec<(usize, usize)> =
-        halo.try_iter().map_err(|_| wrong())?.map(|one| side(one?)).collect::<PyResult<_>>()?;
-    if found.len() != axes {
-        return Err(PyValueError::new_err(format!(
-            "halo: expected a width for each of {axes} axes, found {}",
-            found.len()
-        )));
-    }
+    let found = entries(halo, "halo", EXPECTED)?;
+    let found: Vec<(usize, usize)> = found.take(axes + 1).map(|one| side(one?)).collect::<PyResult<_>>()?;
+    check_length(found.len(), axes, "halo")?;
     Ok(found)
 }
 
+fn is_iterable(value: &Bound<'_, PyAny>) -> bool {
+    value.try_iter().is_ok()
+}
+
+/// Checks the length of a list of which at most one entry more than there are axes was read.
+fn check_length(found: usize, axes: usize, name: &str) -> PyResult<()> {
+    if found == axes {
+        return Ok(());
+    }
+    let found = if found > axes { "more".into() } else { found.to_string() };
+    Err(PyValueError::new_err(format!("{name}: expected one for each of {axes} axes, found {found}")))
+}
+
 fn boxes(domains: &Bound<'_, PyAny>, axes: usize) -> PyResult<Vec<IndexBox>> {
-    let wrong = || {
-        PyTypeError::new_err(
-            "domains: expected a sequence of boxes (lower, upper), each two lists of indices",
-        )
-    };
+    const EXPECTED: &str = "a sequence of boxes (lower, upper), each two lists of indices";
     let mut boxes = Vec::new();
-    for domain in domains.try_iter().map_err(|_| wrong())? {
-        let (lower, upper): (Vec<i64>, Vec<i64>) = domain?.extract().map_err(|_| wrong())?;
+    for domain in entries(domains, "domains", EXPECTED)? {
+        let domain = domain?;
+        let Some([lower, upper]) = pair(&domain)? else {
+            return Err(PyTypeError::new_err(format!(
+                "domains: expected {EXPECTED}, found {} in place of a box",
+                shown(&domain)
+            )));
+        };
+        let indices = |list| numbers::<i64>(list, "domains", "an index");
+        let (lower, upper) = (indices(&lower)?, indices(&upper)?);
         if lower.len() != axes || upper.len() != axes {
             return Err(PyValueError::new_err(format!(
                 "domains: expected an index for each of {axes} axes, found {lower:?} and {upper:?}"

@@ -9,9 +9,10 @@ use haloport::sycl::SyclKernel;
 use haloport_core::device::Device as CoreDevice;
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::PyTuple;
+use pyo3::types::{PyString, PyTuple};
 use smallvec::SmallVec;
 
+use crate::arguments::{counts, entries, number, shown};
 use crate::arrays::describe;
 use crate::arrays::expected::named;
 use crate::device::Device;
@@ -64,13 +65,19 @@ impl Kernel {
         py: Python<'_>,
         name: &str,
         source: Option<&str>,
-        parameters: Vec<String>,
+        parameters: &Bound<'_, PyAny>,
         host: Option<Py<PyAny>>,
         device: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Kernel> {
         let device = device.map_or_else(Device::plain_cpu, Device::of)?;
-        let parameters: Vec<ParameterType> =
-            parameters.iter().map(|name| parameter(name)).collect::<PyResult<_>>()?;
+        const PARAMETERS: &str = "a sequence of names of types";
+        if parameters.is_instance_of::<PyString>() {
+            let found = shown(parameters);
+            return Err(PyTypeError::new_err(format!("parameters: expected {PARAMETERS}, found {found}")));
+        }
+        let parameters: Vec<ParameterType> = entries(parameters, "parameters", PARAMETERS)?
+            .map(|name| parameter(&number::<String>(&name?, "parameters", "the name of a type")?))
+            .collect::<PyResult<_>>()?;
         let portable = || {
             source.ok_or_else(|| {
                 PyValueError::new_err(format!("source: expected one for {}, found None", device.name()))
@@ -80,7 +87,10 @@ impl Kernel {
             AnyDevice::Cpu(_) => match host {
                 Some(host) if host.bind(py).is_callable() => Compiled::Host(host),
                 Some(host) => {
-                    return Err(PyTypeError::new_err(format!("host: expected a function, found {host}")));
+                    return Err(PyTypeError::new_err(format!(
+                        "host: expected a function, found {}",
+                        shown(host.bind(py))
+                    )));
                 }
                 None => {
                     return Err(PyValueError::new_err("host: expected a function for the CPU, found None"));
@@ -129,11 +139,9 @@ impl Kernel {
         stream: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<()> {
         process::check()?;
-        let size: Vec<usize> = match size.extract::<usize>() {
-            Ok(count) => vec![count],
-            Err(_) => {
-                size.extract().map_err(|_| PyTypeError::new_err("size: expected a number, or up to 3"))?
-            }
+        let size: Vec<usize> = match size.try_iter() {
+            Ok(_) => counts(size, "size")?,
+            Err(_) => vec![number(size, "size", "a whole number from 0 on, or up to 3")?],
         };
         if size.is_empty() || size.len() > 3 {
             return Err(PyValueError::new_err(format!("size: expected 1 to 3 axes, found {}", size.len())));
@@ -147,6 +155,8 @@ impl Kernel {
         }
         let mut global = [1; 3];
         global[..size.len()].copy_from_slice(&size);
+        // Asked before addresses are taken, as streams may be objects of the caller.
+        let named = Order::of(stream, &self.device)?;
         let mut bound = Vec::with_capacity(arguments.len());
         let mut keep = SmallVec::new();
         let mut order = None;
@@ -158,10 +168,7 @@ impl Kernel {
             host.bind(py).call1(PyTuple::new(py, all.collect::<Vec<_>>())?)?;
             return Ok(());
         }
-        let order = match (Order::of(stream, &self.device)?, order) {
-            (Order::Default, Some(own)) => own,
-            (named, _) => named,
-        };
+        let order = named.or(order);
         let config = LaunchConfig { global, group: None };
         let kept = Kept::new(arguments, keep);
         py.detach(|| {
@@ -198,14 +205,11 @@ impl Kernel {
         beside: (&mut SmallVec<[crate::arrays::described::Keep; 2]>, &mut Option<Order>),
     ) -> PyResult<KernelArgument> {
         let name = format!("argument {index}");
-        let wrong = |_| {
-            PyTypeError::new_err(format!("{name}: expected a number of type {parameter:?}, found {argument}"))
-        };
         Ok(match parameter {
-            ParameterType::I32 => KernelArgument::I32(argument.extract().map_err(wrong)?),
-            ParameterType::I64 => KernelArgument::I64(argument.extract().map_err(wrong)?),
-            ParameterType::F32 => KernelArgument::F32(argument.extract().map_err(wrong)?),
-            ParameterType::F64 => KernelArgument::F64(argument.extract().map_err(wrong)?),
+            ParameterType::I32 => KernelArgument::I32(number(argument, &name, "a number of type `i32`")?),
+            ParameterType::I64 => KernelArgument::I64(number(argument, &name, "a number of type `i64`")?),
+            ParameterType::F32 => KernelArgument::F32(number(argument, &name, "a number of type `f32`")?),
+            ParameterType::F64 => KernelArgument::F64(number(argument, &name, "a number of type `f64`")?),
             ParameterType::Pointer => {
                 let described = describe(argument, false).and_then(|described| {
                     self.device.check_memory(&described)?;

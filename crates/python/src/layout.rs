@@ -1,10 +1,12 @@
 //! Layouts: how the cells of a domain lie in an array.
 
+use haloport::interop::MAX_ARRAY_AXES;
 use haloport::{BlockLayout, CellBlocks, ElementType, IndexBox, MAX_AXES};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyInt, PyString, PyTuple};
 
+use crate::arguments::{counts, entries, number, numbers};
 use crate::arrays::Described;
 use crate::arrays::element::{dtype_of, element_of};
 use crate::arrays::expected::ExpectedAxis;
@@ -77,16 +79,19 @@ impl Layout {
     #[new]
     #[pyo3(signature = (shape, dtype, axes=None, *, strides=None, origin=None, device=None))]
     fn py_new(
-        shape: Vec<usize>,
+        shape: &Bound<'_, PyAny>,
         dtype: &Bound<'_, PyAny>,
         axes: Option<&Bound<'_, PyAny>>,
-        strides: Option<Vec<isize>>,
-        origin: Option<Vec<usize>>,
+        strides: Option<&Bound<'_, PyAny>>,
+        origin: Option<&Bound<'_, PyAny>>,
         device: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Layout> {
+        let shape = counts(shape, "shape")?;
+        let strides = strides.map(|strides| numbers(strides, "strides", "whole numbers")).transpose()?;
+        let origin = origin.map(|origin| counts(origin, "origin")).transpose()?;
         let dtype = dtype_of(dtype)?;
         let element = element_of(&dtype)?;
-        let strides = match strides {
+        let strides: Vec<isize> = match strides {
             Some(strides) if strides.len() != shape.len() => {
                 return Err(PyValueError::new_err(format!(
                     "strides: expected one for each of {} axes, found {}",
@@ -188,6 +193,11 @@ impl Spec {
         for (place, axis) in axes.iter().enumerate() {
             let (extent, stride) = (self.shape[place], self.strides[place] as i64);
             let mut or_more = false;
+            // Sums of two such numbers fit.
+            let signed = |number: usize| match i64::try_from(number) {
+                Ok(signed) if signed < 1 << 60 => Ok(signed),
+                _ => Err(format!("axis {place}{name}: expected a size that memory can hold, found {number}")),
+            };
             match *axis {
                 Axis::Own(axis) => {
                     strides[axis] = stride;
@@ -196,9 +206,10 @@ impl Spec {
                     match &self.origin {
                         Some(_) if is_empty => {}
                         Some(origin) => {
-                            let first = cells.owned.lower()[axis] - origin[axis] as i64;
-                            allocated = allocated.with_axis(axis, first, first + extent as i64);
-                            if first + (extent as i64) < cells.owned.upper()[axis] {
+                            let first = cells.owned.lower()[axis] - signed(origin[axis])?;
+                            let past = first + signed(extent)?;
+                            allocated = allocated.with_axis(axis, first, past);
+                            if past < cells.owned.upper()[axis] {
                                 return Err(format!(
                                     "axis {place}{name}: expected room for the cells {}, found extent {extent} with the \
                                      first owned cell at {}",
@@ -220,7 +231,7 @@ impl Spec {
                 Axis::Blocks => blocks = Some((place, stride)),
                 Axis::Levels => {
                     strides.push(stride);
-                    let levels = i64::try_from(extent).map_err(|_| "a huge extent".to_string())?;
+                    let levels = signed(extent)?;
                     owned = owned.with_further_axis(0, levels);
                     allocated = allocated.with_further_axis(0, levels);
                 }
@@ -228,7 +239,9 @@ impl Spec {
             }
             // Of the cells alone, so that strides along single cells have no effect.
             let needed = if or_more && !is_empty { allocated.extent(0) } else { extent };
-            expected.push(ExpectedAxis { extent: needed, or_more, stride: self.strides[place] * bytes });
+            // Along axes of one element it may be anything.
+            let stride = self.strides[place].wrapping_mul(bytes);
+            expected.push(ExpectedAxis { extent: needed, or_more, stride });
         }
         let (count, stride) = components;
         let made = match blocks {
@@ -299,9 +312,10 @@ impl Spec {
                 _ => {}
             }
         }
-        for single in [Axis::Blocks, Axis::Components] {
-            if axes.iter().filter(|it| **it == single).count() > 1 {
-                return Err(format!("axes: expected {single:?} once at most"));
+        for (single, name) in [(Axis::Blocks, "blocks"), (Axis::Components, "components")] {
+            let count = axes.iter().filter(|it| **it == single).count();
+            if count > 1 {
+                return Err(format!("axes: expected {name:?} once at most, found it {count} times"));
             }
         }
         Ok(axes.clone())
@@ -311,16 +325,22 @@ impl Spec {
 /// The argument `axes` of a call.
 pub(crate) fn axes_of(axes: Option<&Bound<'_, PyAny>>) -> PyResult<Option<Vec<Axis>>> {
     let Some(axes) = axes else { return Ok(None) };
-    axes.try_iter()?.map(|axis| Axis::of(&axis?)).collect::<PyResult<_>>().map(Some)
+    let mut found = Vec::new();
+    for axis in entries(axes, "axes", "a sequence of numbers and names, one for each axis")? {
+        if found.len() == MAX_ARRAY_AXES {
+            return Err(PyValueError::new_err(format!(
+                "axes: expected one for each of at most {MAX_ARRAY_AXES} axes, found more"
+            )));
+        }
+        found.push(Axis::of(&axis?)?);
+    }
+    Ok(Some(found))
 }
 
 impl Axis {
     fn of(axis: &Bound<'_, PyAny>) -> PyResult<Axis> {
         if axis.is_instance_of::<PyInt>() {
-            let number = axis
-                .extract()
-                .map_err(|_| PyValueError::new_err(format!("axes: there is no axis {axis}")))?;
-            return Ok(Axis::Own(number));
+            return number(axis, "axes", "the number of an axis, or its name").map(Axis::Own);
         }
         let name: String = axis.extract().map_err(|_| {
             PyTypeError::new_err(format!("axes: expected numbers and names, found {}", axis.get_type()))

@@ -8,12 +8,14 @@
 //! - `layout`, `memory`: the layouts of arrays, and arrays of Haloport's own;
 //! - `kernel`, `event`, `order`, `stream`, `device`: devices, and the order of work on them;
 //! - `arrays`: arrays of other packages, by any protocol;
+//! - `arguments`: numbers and lists among the arguments of calls;
 //! - `claims`: the memory that exchanges in flight use;
 //! - `comm`, `process`, `error`, `interrupt`: ranks, forks, exceptions, signals.
 //!
 //! A call that waits, or that may free what others wait for, detaches from Python. No lock is held while a thread waits
 //! for Python: the state of a plan is locked by `try_lock` alone.
 
+mod arguments;
 mod arrays;
 mod claims;
 mod comm;

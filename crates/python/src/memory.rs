@@ -14,6 +14,7 @@ use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::{PyAny, PyBytes, PyDict, PyTuple};
 
+use crate::arguments::{number, pair, shown};
 use crate::arrays::element::{dtype_of, element_of};
 use crate::arrays::{Described, Place};
 use crate::device::{Device, OwnField, with_field};
@@ -100,22 +101,28 @@ impl Array {
         &self,
         py: Python<'_>,
         stream: Option<&Bound<'_, PyAny>>,
-        max_version: Option<(u32, u32)>,
-        dl_device: Option<(i32, i32)>,
+        max_version: Option<&Bound<'_, PyAny>>,
+        dl_device: Option<&Bound<'_, PyAny>>,
         copy: Option<bool>,
     ) -> PyResult<Py<PyAny>> {
-        if dl_device.is_some_and(|wanted| Some(wanted) != self.__dlpack_device__().ok()) || copy == Some(true)
-        {
+        let numbers = |value: Option<&Bound<'_, PyAny>>, name: &str| {
+            value.map(|value| two_numbers(value, name)).transpose()
+        };
+        let dl_device = numbers(dl_device, "dl_device")?;
+        // Versions beyond the type are later ones.
+        let version = |number: i64| u32::try_from(number.max(0)).unwrap_or(u32::MAX);
+        let max_version =
+            numbers(max_version, "max_version")?.map(|(major, minor)| (version(major), version(minor)));
+        let own = self.__dlpack_device__()?;
+        let own = (i64::from(own.0), i64::from(own.1));
+        if dl_device.is_some_and(|wanted| wanted != own) || copy == Some(true) {
             return Err(PyBufferError::new_err(
                 "DLPack: expected to share the memory where it is, found a wish for a copy; copy it with `to_numpy`",
             ));
         }
         let kind = self.description.device().kind;
-        let number = stream.map(|stream| stream.extract::<i64>()).transpose().map_err(|_| {
-            PyTypeError::new_err(
-                "DLPack: `stream`: expected None or a number; order streams with haloport.Event",
-            )
-        })?;
+        let expected = "None or a number; order streams with haloport.Event";
+        let number = stream.map(|stream| number(stream, "`stream` of DLPack", expected)).transpose()?;
         self.order_before(py, StreamOrder::from_dlpack(kind, number).or_raise()?)?;
         let form = Form::for_consumer(max_version);
         let tensor =
@@ -328,6 +335,15 @@ fn as_numpy<'py>(array: &Bound<'py, PyAny>, dtype: &Bound<'py, PyAny>) -> PyResu
         true => Ok(shown),
         false => shown.call_method1("view", (dtype,)),
     }
+}
+
+/// The two numbers of an argument, such as a version.
+fn two_numbers(value: &Bound<'_, PyAny>, name: &str) -> PyResult<(i64, i64)> {
+    const EXPECTED: &str = "two whole numbers";
+    let Some([one, other]) = pair(value)? else {
+        return Err(PyTypeError::new_err(format!("{name}: expected {EXPECTED}, found {}", shown(value))));
+    };
+    Ok((number(&one, name, EXPECTED)?, number(&other, name, EXPECTED)?))
 }
 
 /// A capsule that owns the tensor.

@@ -6,6 +6,7 @@ use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyInt, PyTuple};
 
+use crate::arguments::{check_memory, count, entries, number, pair, shown};
 use crate::arrays::described::type_name;
 use crate::comm::Communicator;
 use crate::domains::Domains;
@@ -74,11 +75,18 @@ impl Mesh {
         comm: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Mesh> {
         let comm = Communicator::of(comm, py)?;
-        let sets = domains.try_iter().and_then(|domains| {
+        const EXPECTED: &str = "a sequence of (ids, owned), one for each domain";
+        let sets = entries(domains, "domains", EXPECTED).and_then(|domains| {
             domains
                 .map(|domain| {
-                    let (ids, owned): (Bound<'_, PyAny>, Bound<'_, PyAny>) = domain?.extract()?;
-                    index_set(&ids, &owned, None)
+                    let domain = domain?;
+                    match pair(&domain)? {
+                        Some([ids, owned]) => index_set(&ids, &owned, None),
+                        None => Err(PyTypeError::new_err(format!(
+                            "domains: expected {EXPECTED}, found {} in place of one",
+                            shown(&domain)
+                        ))),
+                    }
                 })
                 .collect::<PyResult<Vec<_>>>()
         });
@@ -100,14 +108,20 @@ impl Mesh {
     #[pyo3(signature = (cells, sends, receives, *, comm=None))]
     fn from_lists(
         py: Python<'_>,
-        cells: usize,
+        cells: &Bound<'_, PyAny>,
         sends: &Bound<'_, PyAny>,
         receives: &Bound<'_, PyAny>,
         comm: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Mesh> {
         let comm = Communicator::of(comm, py)?;
-        let checked = lists(sends, "sends").and_then(|sends| Ok((sends, lists(receives, "receives")?)));
-        let (sends, receives) = comm.agree(py, checked)?;
+        let checked = || {
+            let cells = count(cells, "cells")?;
+            // Of more than there can be, the call below says so.
+            check_memory(if cells >> 32 == 0 { cells * CELL_BYTES } else { 0 }, "cells")?;
+            Ok((cells, lists(sends, "sends")?, lists(receives, "receives")?))
+        };
+        let checked = checked();
+        let (cells, sends, receives) = comm.agree(py, checked)?;
         let core = comm.get()?;
         let pattern = py.detach(|| Pattern::from_lists(core, cells, &sends, &receives)).or_raise()?;
         Ok(Mesh::of_pattern(comm, pattern))
@@ -157,19 +171,20 @@ impl Mesh {
     ) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyAny>)> {
         let domain = self.domains.single()?;
         let cells = self.domains.cells(domain).with_halo.extent(0);
-        let (count, list) = match neighbours.getattr_opt("shape")? {
-            Some(shape) => (shape.get_item(0)?.extract::<usize>()?, neighbours.clone()),
-            None => (neighbours.len()?, neighbours.clone()),
+        let array = py.import("numpy")?.call_method1("asarray", (neighbours,))?;
+        let shape: Vec<usize> = array.getattr("shape")?.extract()?;
+        let Some(&count) = shape.first() else {
+            return Err(PyTypeError::new_err(format!(
+                "neighbours: expected a row for each of {cells} cells, found {}",
+                shown(neighbours)
+            )));
         };
         if count < cells {
             return Err(PyValueError::new_err(format!(
                 "neighbours: expected a row for each of {cells} cells, found {count}"
             )));
         }
-        let flat = integers(
-            &py.import("numpy")?.call_method1("asarray", (list,))?.call_method1("reshape", (-1,))?,
-            "neighbours",
-        )?;
+        let flat = integers(&array.call_method1("reshape", (-1,))?, "neighbours")?;
         let width = flat.len().checked_div(count).unwrap_or(0);
         let reads = |cell: usize| {
             let row = flat.get(cell * width..(cell + 1) * width).unwrap_or(&[]);
@@ -192,20 +207,23 @@ impl Mesh {
         &self,
         py: Python<'_>,
         dtype: Option<&Bound<'_, PyAny>>,
-        levels: Option<usize>,
+        levels: Option<&Bound<'_, PyAny>>,
         device: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Py<PyAny>> {
         self.domains.empty(py, dtype, levels, device)
     }
 
     /// Prepares an exchange of arrays like these; see `Grid.plan`. Collective.
-    #[pyo3(signature = (*fields, axes=None, fixed=false, in_flight=1))]
+    #[pyo3(
+        signature = (*fields, axes=None, fixed=None, in_flight=None),
+        text_signature = "($self, *fields, axes=None, fixed=False, in_flight=1)"
+    )]
     fn plan(
         &self,
         fields: &Bound<'_, PyTuple>,
         axes: Option<&Bound<'_, PyAny>>,
-        fixed: bool,
-        in_flight: usize,
+        fixed: Option<&Bound<'_, PyAny>>,
+        in_flight: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Plan> {
         Plan::new(&self.domains, fields, axes, (fixed, in_flight))
     }
@@ -315,11 +333,21 @@ fn integers(numbers: &Bound<'_, PyAny>, name: &str) -> PyResult<Vec<i64>> {
     if axes != 1 {
         return Err(PyValueError::new_err(format!("{name}: expected one axis, found {axes}")));
     }
+    // Unsigned numbers would wrap around.
+    if kind == "u" && size > 0 && array.call_method0("max")?.gt(i64::MAX)? {
+        return Err(PyValueError::new_err(format!(
+            "{name}: expected integers below 2^63, found {}",
+            array.call_method0("max")?
+        )));
+    }
     let options = PyDict::new(numbers.py());
     options.set_item("dtype", "int64")?;
     let array = numpy.call_method("ascontiguousarray", (array,), Some(&options))?;
     Ok(array.cast_into::<PyArray1<i64>>()?.to_vec()?)
 }
+
+/// The memory that a pattern needs for each cell at the least, in bytes: the id, whether it is owned, and its source.
+const CELL_BYTES: usize = 16;
 
 type Lists = Vec<(usize, Vec<u32>)>;
 
@@ -333,13 +361,17 @@ fn lists(lists: &Bound<'_, PyAny>, name: &str) -> PyResult<Lists> {
     })?;
     let mut found = Vec::new();
     for item in items.try_iter()? {
-        let (rank, cells): (Bound<'_, PyAny>, Bound<'_, PyAny>) = item?.extract()?;
-        let rank: usize = rank.extract().map_err(|_| {
-            PyValueError::new_err(format!("{name}: expected the number of a rank, found {rank}"))
-        })?;
+        let item = item?;
+        let Some([rank, cells]) = pair(&item)? else {
+            return Err(PyTypeError::new_err(format!(
+                "{name}: expected a mapping of ranks to indices, found the item {}",
+                shown(&item)
+            )));
+        };
+        let rank = number(&rank, name, "the number of a rank")?;
         let cells: Result<Vec<u32>, _> = integers(&cells, name)?.into_iter().map(u32::try_from).collect();
         let cells = cells.map_err(|_| {
-            PyValueError::new_err(format!("{name}: expected local indices from 0 on, found others"))
+            PyValueError::new_err(format!("{name}: expected local indices from 0 to 2^32, found others"))
         })?;
         found.push((rank, cells));
     }

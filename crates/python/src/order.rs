@@ -7,6 +7,7 @@ use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyInt};
 
+use crate::arguments::{number, pair, shown};
 use crate::arrays::described::type_name;
 use crate::arrays::{Place, sycl};
 use crate::device::Device;
@@ -51,6 +52,14 @@ impl Order {
             _ => None,
         };
         named.cloned().unwrap_or_else(|| device.default_stream())
+    }
+
+    /// This order, or `own`, that of the package of the arrays, if the caller names none.
+    pub(crate) fn or(self, own: Option<Order>) -> Order {
+        match (self, own) {
+            (Order::Default, Some(own)) => own,
+            (named, _) => named,
+        }
     }
 
     /// The meaning of the argument `stream` for work on `device`. On the CPU, which has no streams, any stream will do.
@@ -126,30 +135,32 @@ impl Order {
 
 /// A stream of another package, by the first attribute that it has.
 fn stream_object(stream: &Bound<'_, PyAny>) -> PyResult<StreamObject> {
-    let number = |value: Bound<'_, PyAny>| {
-        let found = type_name(&value);
-        value.extract::<i64>().map_err(|_| {
-            PyTypeError::new_err(format!("stream: expected the handle of a stream, a number, found {found}"))
-        })
-    };
+    let handle = |value: Bound<'_, PyAny>| number(&value, "stream", "the handle of a stream, a number");
     if stream.is_instance_of::<PyInt>() && !stream.is_instance_of::<PyBool>() {
-        return Ok(StreamObject::Ptr(number(stream.clone())?));
+        return Ok(StreamObject::Ptr(handle(stream.clone())?));
     }
     if stream.hasattr("__cuda_stream__")? {
-        let (version, handle) = stream.call_method0("__cuda_stream__")?.extract().map_err(|_| {
-            PyTypeError::new_err("`__cuda_stream__`: expected two numbers, the version and the handle")
-        })?;
+        const NAME: &str = "`__cuda_stream__` of the stream";
+        let found = stream.call_method0("__cuda_stream__")?;
+        let Some([version, handle]) = pair(&found)? else {
+            return Err(PyTypeError::new_err(format!(
+                "{NAME}: expected two numbers, the version and the handle, found {}",
+                shown(&found)
+            )));
+        };
+        let version = number(&version, NAME, "the version, a number")?;
+        let handle = number(&handle, NAME, "the handle, a number")?;
         return Ok(StreamObject::CudaStream { version, handle });
     }
     // CuPy; PyTorch before 2.9; Numba, whose handle is a pointer of ctypes.
     for name in ["ptr", "cuda_stream"] {
-        if let Some(handle) = stream.getattr_opt(name)? {
-            return Ok(StreamObject::Ptr(number(handle)?));
+        if let Some(value) = stream.getattr_opt(name)? {
+            return Ok(StreamObject::Ptr(handle(value)?));
         }
     }
-    if let Some(handle) = stream.getattr_opt("handle")? {
-        let value = handle.getattr_opt("value")?.unwrap_or(handle);
-        return Ok(StreamObject::Ptr(if value.is_none() { 0 } else { number(value)? }));
+    if let Some(held) = stream.getattr_opt("handle")? {
+        let value = held.getattr_opt("value")?.unwrap_or(held);
+        return Ok(StreamObject::Ptr(if value.is_none() { 0 } else { handle(value)? }));
     }
     Ok(StreamObject::Other(type_name(stream)))
 }

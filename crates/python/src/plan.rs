@@ -9,6 +9,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 use smallvec::SmallVec;
 
+use crate::arguments::{count_or, flag_or};
 use crate::arrays::described::type_name;
 use crate::arrays::expected::named;
 use crate::arrays::numpy::as_array;
@@ -187,11 +188,14 @@ impl Plan {
         domains: &Domains,
         fields: &Bound<'_, PyTuple>,
         axes: Option<&Bound<'_, PyAny>>,
-        (fixed, in_flight): (bool, usize),
+        (fixed, in_flight): (Option<&Bound<'_, PyAny>>, Option<&Bound<'_, PyAny>>),
     ) -> PyResult<Plan> {
         let py = fields.py();
-        let options = axes_of(axes).map(|axes| PlanOptions { axes, fixed, in_flight });
-        let prepared = options.and_then(|options| Prepared::of(domains, fields, options));
+        let options = || {
+            let (fixed, in_flight) = (flag_or(fixed, "fixed", false)?, count_or(in_flight, "in_flight", 1)?);
+            Ok(PlanOptions { axes: axes_of(axes)?, fixed, in_flight })
+        };
+        let prepared = options().and_then(|options| Prepared::of(domains, fields, options));
         // A rank with an invalid argument tells the others, which would wait for it.
         Plan::make(py, domains, domains.comm.agree(py, prepared)?)
     }

@@ -1,11 +1,13 @@
 //! `__cuda_array_interface__`: arrays of CuPy and Numba.
 
 use haloport::interop::cuda_array::CudaArrayInterface;
+use pyo3::conversion::FromPyObjectOwned;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 use super::described::{Described, Place, type_name};
+use crate::arguments::{number, numbers, pair, shown};
 use crate::error::OrRaise;
 
 /// Describes an array by the value of its `__cuda_array_interface__`.
@@ -13,13 +15,13 @@ pub(crate) fn describe(interface: &Bound<'_, PyAny>) -> PyResult<Described> {
     const NAME: &str = "__cuda_array_interface__";
     let members = Interface::new(NAME, interface)?;
     let cuda = CudaArrayInterface {
-        shape: members.get("shape")?,
-        typestr: members.get("typestr")?,
-        data: members.get("data")?,
-        version: members.get("version")?,
-        strides: members.get("strides")?,
-        masked: members.get::<Py<PyAny>>("mask")?.is_some(),
-        stream: members.get("stream")?,
+        shape: members.list("shape")?,
+        typestr: members.get("typestr", "a text such as '<f8'")?,
+        data: members.data()?,
+        version: members.get("version", "a number")?,
+        strides: members.list("strides")?,
+        masked: members.raw("mask")?.is_some(),
+        stream: members.get("stream", "None or the handle of a stream, a number")?,
     };
     let (array, stream) = cuda.describe().or_raise()?;
     Ok(Described { array, place: Place::Cuda(stream), keep: None })
@@ -42,17 +44,36 @@ impl<'a, 'py> Interface<'a, 'py> {
         }
     }
 
-    /// A member; `None` if it is absent or `None`.
-    pub(super) fn get<T: for<'x> FromPyObject<'x, 'py>>(&self, key: &str) -> PyResult<Option<T>> {
-        let Some(value) = self.members.get_item(key)?.filter(|value| !value.is_none()) else {
-            return Ok(None);
-        };
-        value.extract().map(Some).map_err(|_| {
-            let found = value.repr().map_or_else(|_| type_name(&value), |text| text.to_string());
-            PyTypeError::new_err(format!("`{}`: `{key}` has a value of the wrong type, {found}", self.name))
-        })
+    /// A member that is a number or a text, which `expected` describes; `None` if it is absent or `None`.
+    pub(super) fn get<T: FromPyObjectOwned<'py>>(&self, key: &str, expected: &str) -> PyResult<Option<T>> {
+        self.raw(key)?.map(|value| number(&value, &self.named(key), expected)).transpose()
     }
 
+    /// A member that is a list of numbers, one for each axis.
+    pub(super) fn list(&self, key: &str) -> PyResult<Option<Vec<i64>>> {
+        self.raw(key)?.map(|value| numbers(&value, &self.named(key), "whole numbers")).transpose()
+    }
+
+    /// The member `data`: the address, and whether the array is read-only.
+    pub(super) fn data(&self) -> PyResult<Option<(u64, bool)>> {
+        let Some(value) = self.raw("data")? else { return Ok(None) };
+        let name = self.named("data");
+        let Some([address, read_only]) = pair(&value)? else {
+            return Err(PyTypeError::new_err(format!(
+                "{name}: expected a tuple (address, read-only), found {}",
+                shown(&value)
+            )));
+        };
+        let address = number(&address, &name, "an address of this machine")?;
+        // Producers also write 0 and 1.
+        Ok(Some((address, read_only.is_truthy()?)))
+    }
+
+    fn named(&self, key: &str) -> String {
+        format!("`{key}` of `{}`", self.name)
+    }
+
+    /// A member; `None` if it is absent or `None`.
     pub(super) fn raw(&self, key: &str) -> PyResult<Option<Bound<'py, PyAny>>> {
         Ok(self.members.get_item(key)?.filter(|value| !value.is_none()))
     }

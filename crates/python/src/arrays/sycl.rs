@@ -33,12 +33,12 @@ pub(crate) fn describe(interface: &Bound<'_, PyAny>) -> PyResult<Described> {
         }
     };
     let sycl = SyclUsmArrayInterface {
-        shape: members.get("shape")?,
-        typestr: members.get("typestr")?,
-        data: members.get("data")?,
-        version: members.get("version")?,
-        strides: members.get("strides")?,
-        offset: members.get("offset")?,
+        shape: members.list("shape")?,
+        typestr: members.get("typestr", "a text such as '<f8'")?,
+        data: members.data()?,
+        version: members.get("version", "a number")?,
+        strides: members.list("strides")?,
+        offset: members.get("offset", "a number of elements")?,
         syclobj,
     };
     let (array, owner) = sycl.describe().or_raise()?;
