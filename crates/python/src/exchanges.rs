@@ -104,16 +104,20 @@ impl Exchanges {
         })
     }
 
+    /// The order that the argument `stream` of a call names. It is asked before addresses are taken, as streams may be
+    /// objects of the caller.
+    pub(crate) fn order(&self, stream: Option<&Bound<'_, PyAny>>) -> PyResult<Order> {
+        match (stream, self.devices.first()) {
+            (Some(stream), Some(device)) => Order::of(Some(stream), device),
+            _ => Ok(Order::Default),
+        }
+    }
+
     /// Starts and ends an exchange.
-    pub(crate) fn run(
-        &self,
-        fields: &Bound<'_, PyTuple>,
-        passed: Passed,
-        stream: Option<&Bound<'_, PyAny>>,
-    ) -> PyResult<()> {
+    pub(crate) fn run(&self, fields: &Bound<'_, PyTuple>, passed: Passed, order: Order) -> PyResult<()> {
         let py = fields.py();
-        let Passed { addresses, keep, order } = passed;
-        let order = self.order(stream, order)?;
+        let Passed { addresses, keep, order: own } = passed;
+        let order = order.or(own);
         let kept = Kept::new(fields, keep);
         let ended = py.detach(|| {
             let mut state = self.state.try_lock().map_err(|_| Failure::Busy)?;
@@ -136,11 +140,11 @@ impl Exchanges {
         &self,
         fields: &Bound<'_, PyTuple>,
         passed: Passed,
-        stream: Option<&Bound<'_, PyAny>>,
+        order: Order,
         abandoned: Arc<AtomicBool>,
     ) -> PyResult<u64> {
-        let Passed { addresses, keep, order } = passed;
-        let order = self.order(stream, order)?;
+        let Passed { addresses, keep, order: own } = passed;
+        let order = order.or(own);
         let kept = Kept::new(fields, keep);
         let started = fields.py().detach(|| {
             let mut state = self.state.try_lock().map_err(|_| Failure::Busy)?;
@@ -173,7 +177,7 @@ impl Exchanges {
         stream: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<()> {
         process::check()?;
-        let order = stream.map(|stream| self.order(Some(stream), None)).transpose()?;
+        let order = stream.map(|stream| self.order(Some(stream))).transpose()?;
         let ended = py.detach(|| {
             let mut state = self.state.try_lock().map_err(|_| Failure::Busy)?;
             let Some(place) = state.flights.iter().position(|flight| flight.number == number) else {
@@ -199,18 +203,6 @@ impl Exchanges {
                 (Run::Passing(_), None) => true,
                 (Run::Fixed(exchange), _) => exchange.is_ready(),
             })
-        })
-    }
-
-    /// The order of a call: that of its stream if it names one, else that of the package of its arrays.
-    fn order(&self, stream: Option<&Bound<'_, PyAny>>, own: Option<Order>) -> PyResult<Order> {
-        let named = match (stream, self.devices.first()) {
-            (Some(stream), Some(device)) => Order::of(Some(stream), device)?,
-            _ => Order::Default,
-        };
-        Ok(match (named, own) {
-            (Order::Default, Some(own)) => own,
-            (named, _) => named,
         })
     }
 

@@ -9,8 +9,8 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 use smallvec::SmallVec;
 
-use crate::arguments::{count_or, flag_or};
-use crate::arrays::described::type_name;
+use crate::arguments::{count_or, entries, flag_or};
+use crate::arrays::described::{Keep, type_name};
 use crate::arrays::expected::named;
 use crate::arrays::numpy::as_array;
 use crate::arrays::{Expected, describe};
@@ -23,7 +23,7 @@ use crate::layout::{Layout, Spec, axes_of};
 use crate::memory::address;
 use crate::order::Order;
 use crate::pending::Pending;
-use crate::prepared::{PlanOptions, Prepared, PreparedField};
+use crate::prepared::{PlanOptions, Prepared, PreparedField, changed};
 use crate::process;
 
 /// An exchange, prepared for arrays of certain layouts: what `plan` of a grid or a mesh returns. Calling it is local:
@@ -112,8 +112,9 @@ impl Plan {
     #[pyo3(signature = (*fields, stream=None))]
     fn __call__(&self, fields: &Bound<'_, PyTuple>, stream: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
         process::check()?;
+        let order = self.exchanges.order(stream)?;
         let passed = self.take(fields, false)?;
-        self.exchanges.run(fields, passed, stream)
+        self.exchanges.run(fields, passed, order)
     }
 
     /// Starts an exchange of these arrays: sends, and returns without waiting for neighbours. The arrays are kept alive
@@ -132,9 +133,10 @@ impl Plan {
     #[pyo3(signature = (*fields, stream=None))]
     fn start(&self, fields: &Bound<'_, PyTuple>, stream: Option<&Bound<'_, PyAny>>) -> PyResult<Pending> {
         process::check()?;
+        let order = self.exchanges.order(stream)?;
         let passed = self.take(fields, false)?;
         let abandoned = Arc::new(AtomicBool::new(false));
-        let number = self.exchanges.start(fields, passed, stream, Arc::clone(&abandoned))?;
+        let number = self.exchanges.start(fields, passed, order, Arc::clone(&abandoned))?;
         Ok(Pending::new(Arc::clone(&self.exchanges), number, abandoned))
     }
 
@@ -166,8 +168,9 @@ impl Plan {
         let copies: Vec<Bound<'_, PyAny>> =
             fields.iter().map(|field| self.copy_of(&field)).collect::<PyResult<_>>()?;
         let copies = PyTuple::new(py, copies)?;
+        let order = self.exchanges.order(stream)?;
         let passed = self.take(&copies, true)?;
-        self.exchanges.run(&copies, passed, stream)?;
+        self.exchanges.run(&copies, passed, order)?;
         match copies.len() {
             1 => Ok(copies.get_item(0)?.unbind()),
             _ => Ok(copies.into_any().unbind()),
@@ -256,16 +259,29 @@ impl Plan {
                 fields.len()
             )));
         }
-        for (index, field) in fields.iter().enumerate() {
-            if self.domains == 1 {
-                self.take_block(&mut passed, index, &field, fresh, || format!("field {index}"))?;
-                continue;
+        // Whether code of other packages, or of the caller, ran since the first address was taken.
+        let mut ran = false;
+        if self.domains == 1 {
+            for (index, field) in fields.iter().enumerate() {
+                ran |= self.take_block(&mut passed, index, &field, fresh, || format!("field {index}"))?;
             }
-            let blocks = self.blocks(&field, index)?;
-            for (domain, block) in blocks.iter().enumerate() {
-                let name = || format!("field {index}, domain {domain}");
-                self.take_block(&mut passed, index * self.domains + domain, block, fresh, name)?;
+            if ran {
+                self.check_unchanged(&passed.addresses, fields.iter())?;
             }
+        } else {
+            let mut all = Vec::with_capacity(fields.len() * self.domains);
+            for (index, field) in fields.iter().enumerate() {
+                all.extend(self.blocks(&field, index)?);
+            }
+            for (place, block) in all.iter().enumerate() {
+                let name = || format!("field {}, domain {}", place / self.domains, place % self.domains);
+                ran |= self.take_block(&mut passed, place, block, fresh, name)?;
+            }
+            if ran {
+                self.check_unchanged(&passed.addresses, all.iter().cloned())?;
+            }
+            // The caller may hold an iterator alone.
+            passed.keep.extend(all.into_iter().map(|block| Keep::Object { _object: block.unbind() }));
         }
         match &self.fixed {
             Some(fixed) if *fixed != passed.addresses => Err(PyValueError::new_err(
@@ -281,26 +297,34 @@ impl Plan {
         if self.domains == 0 {
             return Ok(Vec::new());
         }
-        let blocks: Vec<Bound<'py, PyAny>> = field
-            .try_iter()
-            .map_err(|_| {
-                PyTypeError::new_err(format!(
-                    "field {index}: expected a sequence of {} arrays, one for each domain, found {}",
-                    self.domains,
-                    type_name(field)
-                ))
-            })?
-            .collect::<PyResult<_>>()?;
+        let expected = format!("a sequence of {} arrays, one for each domain", self.domains);
+        let entries = entries(field, &format!("field {index}"), &expected)?;
+        let blocks: Vec<Bound<'py, PyAny>> = entries.take(self.domains + 1).collect::<PyResult<_>>()?;
         if blocks.len() != self.domains {
             return Err(PyValueError::new_err(format!(
                 "field {index}: expected {} arrays, one for each domain, found {}",
                 self.domains,
-                blocks.len()
+                if blocks.len() > self.domains { "more".into() } else { blocks.len().to_string() }
             )));
         }
         Ok(blocks)
     }
 
+    /// Checks that arrays of NumPy are where they were when their addresses were taken.
+    fn check_unchanged<'py>(
+        &self,
+        addresses: &Addresses,
+        arrays: impl Iterator<Item = Bound<'py, PyAny>>,
+    ) -> PyResult<()> {
+        for ((place, array), address) in arrays.enumerate().zip(addresses) {
+            if !self.expected[place].is_still_at(*address, &array) {
+                return Err(changed(place / self.domains));
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds the address of an array; returns whether code of other packages, or of the caller, may have run.
     #[inline]
     fn take_block(
         &self,
@@ -309,11 +333,11 @@ impl Plan {
         array: &Bound<'_, PyAny>,
         fresh: bool,
         name: impl Fn() -> String,
-    ) -> PyResult<()> {
+    ) -> PyResult<bool> {
         let expected = &self.expected[place];
         if let Some(address) = expected.quick_address(array) {
             passed.addresses.push(address);
-            return Ok(());
+            return Ok(false);
         }
         let described = expected.check(array, fresh, &name())?;
         let device = &self.fields[place / self.domains].device;
@@ -323,14 +347,15 @@ impl Plan {
         }
         passed.addresses.push(address(described.array.first()));
         passed.keep.extend(described.keep);
-        Ok(())
+        Ok(true)
     }
 
     /// A copy of an array by its own package.
     fn copy_of<'py>(&self, field: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
         if self.domains != 1 {
+            let blocks = entries(field, "fields", "a sequence of arrays, one for each domain")?;
             let blocks: Vec<Bound<'py, PyAny>> =
-                field.try_iter()?.map(|block| copy(&block?)).collect::<PyResult<_>>()?;
+                blocks.map(|block| copy(&block?)).collect::<PyResult<_>>()?;
             return Ok(PyTuple::new(field.py(), blocks)?.into_any());
         }
         copy(field)

@@ -50,7 +50,7 @@ struct Memory {
     /// The array of Haloport whose memory it shows.
     own: Option<Py<Array>>,
     /// What keeps the memory alive.
-    _kept: (Py<PyAny>, Option<Keep>),
+    kept: (Py<PyAny>, Option<Keep>),
 }
 
 impl Prepared {
@@ -80,6 +80,7 @@ impl Prepared {
         for (index, field) in fields.iter().enumerate() {
             prepared.add(domains, &field, &format!("field {index}"))?;
         }
+        prepared.check_unchanged(fields.py())?;
         if prepared.options.fixed
             && let Some((one, other)) = first_overlap(&prepared.addresses, &prepared.footprints)
         {
@@ -136,6 +137,19 @@ impl Prepared {
         Ok(())
     }
 
+    /// Checks that the arrays of a fixed plan are where they were when their addresses were taken: code of Python that
+    /// ran since, of other fields, may have changed them.
+    fn check_unchanged(&self, py: Python<'_>) -> PyResult<()> {
+        let memory = self.fields.iter().enumerate();
+        let memory = memory.flat_map(|(index, field)| field.memory.iter().map(move |memory| (index, memory)));
+        for ((index, memory), expected) in memory.zip(&self.expected) {
+            if !expected.is_still_at(address(memory.first), memory.kept.0.bind(py)) {
+                return Err(changed(index));
+            }
+        }
+        Ok(())
+    }
+
     /// The layout of an array or a `Layout`, its device, and of a fixed plan its memory.
     fn block(
         &self,
@@ -181,7 +195,7 @@ impl Memory {
         let host_accessible = device.check_memory(&described)?;
         let own = Array::behind(array, &described.array)?.map(Bound::unbind);
         let kept = (array.clone().unbind(), described.keep);
-        Ok(Memory { first: described.array.first(), host_accessible, own, _kept: kept })
+        Ok(Memory { first: described.array.first(), host_accessible, own, kept })
     }
 }
 
@@ -215,5 +229,13 @@ impl PreparedField {
 pub(crate) fn overlap_error(one: usize, other: usize) -> PyErr {
     PyValueError::new_err(format!(
         "fields {one} and {other}: expected memory of their own, found elements in common"
+    ))
+}
+
+/// The exception for an array that changed while the arrays of a call were taken.
+pub(crate) fn changed(field: usize) -> PyErr {
+    PyValueError::new_err(format!(
+        "field {field}: expected an array that stays as it is, found one that changed while the arrays were taken; change \
+         no array in methods that a protocol calls"
     ))
 }

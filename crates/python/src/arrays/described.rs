@@ -50,8 +50,7 @@ pub(crate) fn describe(object: &Bound<'_, PyAny>, fresh: bool) -> PyResult<Descr
     if let Ok(array) = object.cast::<Array>() {
         return array.get().described();
     }
-    let is_jax = is_of_package(object, "jax")?;
-    if is_jax && !fresh {
+    if !fresh && is_jax(object)? {
         return Err(PyBufferError::new_err(format!(
             "expected an array that can be written, found the immutable {}; use `y = plan.functional(x)`",
             type_name(object)
@@ -120,14 +119,23 @@ fn attribute<'py>(object: &Bound<'py, PyAny>, name: &str) -> PyResult<Option<Bou
     object.getattr_opt(name)
 }
 
+/// Whether an object is of JAX, whose arrays are immutable.
+pub(crate) fn is_jax(object: &Bound<'_, PyAny>) -> PyResult<bool> {
+    is_of_package(object, "jax")
+}
+
 fn is_of_package(object: &Bound<'_, PyAny>, package: &str) -> PyResult<bool> {
-    let module = object.get_type().module()?;
+    // Types may have no module, or something else in place of its name.
+    let Some(module) = object.get_type().getattr_opt("__module__")? else { return Ok(false) };
+    let Ok(module) = module.extract::<String>() else { return Ok(false) };
     Ok(module
-        .to_cow()?
         .strip_prefix(package)
         .is_some_and(|rest| !rest.starts_with(char::is_alphanumeric) || rest.starts_with("lib")))
 }
 
 pub(crate) fn type_name(object: &Bound<'_, PyAny>) -> String {
-    object.get_type().fully_qualified_name().map_or_else(|_| "an object".into(), |name| name.to_string())
+    let kind = object.get_type();
+    // A type may have something else in place of the name of its module.
+    let name = kind.fully_qualified_name().or_else(|_| kind.name());
+    name.map_or_else(|_| "an object".into(), |name| name.to_string())
 }

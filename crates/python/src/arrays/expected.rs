@@ -2,13 +2,14 @@
 
 use std::sync::OnceLock;
 
+use ::numpy::PyUntypedArrayMethods;
 use haloport::ElementType;
 use haloport::interop::ArrayDescription;
-use pyo3::exceptions::{PyBufferError, PyValueError};
+use pyo3::exceptions::{PyBufferError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use smallvec::SmallVec;
 
-use super::described::{Described, describe};
+use super::described::{Described, describe, is_jax};
 use super::numpy;
 
 /// What an array must be like to be passed to a plan.
@@ -62,7 +63,8 @@ impl Expected {
     pub(crate) fn check(&self, object: &Bound<'_, PyAny>, fresh: bool, name: &str) -> PyResult<Described> {
         let described = describe(object, fresh).map_err(|error| named(object.py(), error, name))?;
         let array = &described.array;
-        if !fresh {
+        // Packages whose arrays are immutable mark also those that nothing else uses yet.
+        if !fresh || !is_jax(object)? {
             described.check_writable().map_err(|error| named(object.py(), error, name))?;
         }
         if array.element() != self.element {
@@ -78,9 +80,26 @@ impl Expected {
             )));
         }
         if let Some(array) = numpy::as_array(object) {
-            let _ = self.known_dtype.set((numpy::Members::of(array).dtype, array.getattr("dtype")?.unbind()));
+            let dtype = array.dtype().into_any().unbind();
+            let _ = self.known_dtype.set((dtype.as_ptr().addr(), dtype));
         }
         Ok(described)
+    }
+
+    /// Whether an array that was found to be as expected still is, with its first element at `address`: code of Python
+    /// that ran since may have changed an array of NumPy. The memory of other arrays cannot move, as what was taken of
+    /// them is kept.
+    pub(crate) fn is_still_at(&self, address: usize, object: &Bound<'_, PyAny>) -> bool {
+        let Some(array) = numpy::as_array(object) else { return true };
+        let members = numpy::Members::of(array);
+        let empty = members.shape.contains(&0);
+        members.data.addr() == address
+            && members.is_writable()
+            && members.shape.len() == self.axes.len()
+            && self.axes.iter().enumerate().all(|(axis, expected)| {
+                expected.fits(members.shape[axis] as usize)
+                    && (expected.extent <= 1 || members.strides[axis] == expected.stride || empty)
+            })
     }
 
     /// The first difference from an array, in words.
@@ -119,16 +138,20 @@ impl ExpectedAxis {
     }
 }
 
-/// The same exception with the name of the array before its text.
+/// The same exception with the name of the array before its text. Exceptions of the caller's own types, which may not be
+/// made of a text, get a note instead.
 pub(crate) fn named(py: Python<'_>, error: PyErr, name: &str) -> PyErr {
-    let text = format!("{name}: {}", error.value(py));
-    let renamed = |error: &PyErr| PyErr::from_type(error.get_type(py), (text,));
-    if error.is_instance_of::<PyBufferError>(py)
-        || error.is_instance_of::<PyValueError>(py)
-        || error.is_instance_of::<pyo3::exceptions::PyTypeError>(py)
-    {
-        renamed(&error)
-    } else {
-        error
+    let kind = error.get_type(py);
+    let plain = [py.get_type::<PyBufferError>(), py.get_type::<PyTypeError>(), py.get_type::<PyValueError>()];
+    if !plain.iter().any(|plain| plain.is(&kind)) {
+        // Without memory for a note, the exception alone says what failed.
+        let _ = error.value(py).call_method1("add_note", (format!("while Haloport took {name}"),));
+        return error;
     }
+    let renamed = PyErr::from_type(kind, (format!("{name}: {}", error.value(py)),));
+    // It was raised by code of Python: its traceback says where.
+    if error.traceback(py).is_some() {
+        renamed.set_cause(py, Some(error));
+    }
+    renamed
 }

@@ -4,9 +4,9 @@ use std::slice;
 
 use haloport::device::Pointer;
 use haloport::interop::{ArrayDescription, ArrayDevice};
-use numpy::PyUntypedArray;
 use numpy::npyffi::flags::{NPY_ARRAY_ALIGNED, NPY_ARRAY_WRITEABLE};
 use numpy::npyffi::objects::PyArrayObject;
+use numpy::{PyUntypedArray, PyUntypedArrayMethods};
 use pyo3::exceptions::PyBufferError;
 use pyo3::prelude::*;
 use pyo3::types::PyMemoryView;
@@ -55,6 +55,12 @@ impl Members<'_> {
         }
     }
 
+    /// Whether it may be written.
+    #[inline]
+    pub(crate) fn is_writable(&self) -> bool {
+        self.flags & NPY_ARRAY_WRITEABLE != 0
+    }
+
     /// Whether it may be written, and its elements are aligned.
     #[inline]
     pub(crate) fn is_usable(&self) -> bool {
@@ -64,7 +70,8 @@ impl Members<'_> {
 }
 
 pub(crate) fn describe(array: &Bound<'_, PyUntypedArray>) -> PyResult<Described> {
-    let element = element_of(&array.getattr("dtype")?)?;
+    // The dtype itself: the attribute of a derived class may be another one.
+    let element = element_of(array.dtype().as_any())?;
     let members = Members::of(array);
     let bytes = element.bytes() as isize;
     let in_elements = |(&stride, &extent): (&isize, &isize)| match stride % bytes {
@@ -85,8 +92,7 @@ pub(crate) fn describe(array: &Bound<'_, PyUntypedArray>) -> PyResult<Described>
     let described =
         ArrayDescription::new(element, Pointer::new(members.data), &shape, &strides, ArrayDevice::HOST)
             .or_raise()?;
-    let writable = members.flags & NPY_ARRAY_WRITEABLE != 0;
-    let array = if writable { described } else { described.for_reading() };
+    let array = if members.is_writable() { described } else { described.for_reading() };
     Ok(Described { array, place: Place::Host, keep: None })
 }
 
