@@ -10,8 +10,6 @@ use pyo3::exceptions::{PyMemoryError, PyOverflowError, PyTypeError, PyValueError
 use pyo3::prelude::*;
 use pyo3::types::PyIterator;
 
-use crate::arrays::described::type_name;
-
 /// The longest text of a value in an error, in characters.
 const MOST_CHARACTERS: usize = 80;
 
@@ -109,4 +107,12 @@ pub(crate) fn shown(value: &Bound<'_, PyAny>) -> String {
         Ok(text) => text.chars().take(MOST_CHARACTERS).chain("…".chars()).collect(),
         Err(_) => type_name(value),
     }
+}
+
+/// The name of the type of an object, for errors.
+pub(crate) fn type_name(object: &Bound<'_, PyAny>) -> String {
+    let kind = object.get_type();
+    // A type may have something else in place of the name of its module.
+    let name = kind.fully_qualified_name().or_else(|_| kind.name());
+    name.map_or_else(|_| "an object".into(), |name| name.to_string())
 }

@@ -165,11 +165,29 @@ fn in_flight() -> MutexGuard<'static, Vec<Entry>> {
     IN_FLIGHT.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The first two of these blocks that have an element in common.
+/// Two of these blocks that have an element in common, the lower number first.
 pub(crate) fn first_overlap(addresses: &Addresses, footprints: &[Footprint]) -> Option<(usize, usize)> {
-    let blocks = || addresses.iter().copied().zip(footprints).enumerate();
-    blocks().find_map(|(index, (address, footprint))| {
-        let mut before = blocks().take(index);
-        before.find(|(_, (other, it))| it.meets(*other, footprint, address)).map(|(other, _)| (other, index))
-    })
+    // By the lowest byte: usually each block ends before the next one begins.
+    let mut hulls: SmallVec<[(i128, i128, u32); 24]> = addresses
+        .iter()
+        .zip(footprints)
+        .enumerate()
+        .filter(|(_, (_, footprint))| !footprint.is_empty())
+        .map(|(index, (&address, footprint))| {
+            (address as i128 + footprint.low as i128, address as i128 + footprint.high as i128, index as u32)
+        })
+        .collect();
+    hulls.sort_unstable_by_key(|&(low, ..)| low);
+    let mut highest = i128::MIN;
+    for (place, &(low, high, index)) in hulls.iter().enumerate() {
+        let before = if highest > low { &hulls[..place] } else { &[] };
+        highest = highest.max(high);
+        for &(_, _, other) in before.iter().filter(|(_, end, _)| *end > low) {
+            let (one, other) = (index.min(other) as usize, index.max(other) as usize);
+            if footprints[one].meets(addresses[one], &footprints[other], addresses[other]) {
+                return Some((one, other));
+            }
+        }
+    }
+    None
 }

@@ -10,8 +10,8 @@ use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyInt;
 
+use crate::arguments::type_name;
 use crate::arguments::{count, number, shown};
-use crate::arrays::described::type_name;
 use crate::error::{ExchangeError, OrRaise, RefusedError};
 use crate::interrupt;
 use crate::process::{self, Held};

@@ -8,14 +8,13 @@ use haloport::{
     AnyDevice, AnyField, BlockLayout, DeviceSpec, ElementType, FieldLayout, FieldSet, Pattern, with_device,
 };
 use haloport_core::device::Device as CoreDevice;
-use pyo3::exceptions::{PyBufferError, PyTypeError};
+use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 
-use crate::arrays::described::type_name;
-use crate::arrays::sycl::queue_of;
-use crate::arrays::{Described, Place};
+use crate::arguments::type_name;
+use crate::arrays::sycl_owner::queue_of;
 use crate::comm::Communicator;
-use crate::error::{IntoException, OrRaise};
+use crate::error::OrRaise;
 use crate::process;
 
 /// A device.
@@ -158,19 +157,8 @@ impl Device {
         self.queue.as_deref()
     }
 
-    /// The device whose memory an array is in; `comm` is the rank that uses it.
-    pub(crate) fn of_array(described: &Described, comm: &Communicator) -> PyResult<Device> {
-        let any = match &described.place {
-            Place::Host => comm.cpu()?.into(),
-            Place::Cuda(_) => {
-                haloport::cuda::CudaDevice::of_array(&described.array).map_err(wrong_memory)?.into()
-            }
-            Place::Sycl(owner) => owner.device()?.into(),
-            Place::Own(device) => return Ok(device.clone()),
-        };
-        let device = Device { any, queue: None };
-        device.check_memory(described)?;
-        Ok(device)
+    pub(crate) fn of_any(any: AnyDevice) -> Device {
+        Device { any, queue: None }
     }
 
     pub(crate) fn is_cpu(&self) -> bool {
@@ -179,28 +167,6 @@ impl Device {
 
     pub(crate) fn id(&self) -> DeviceId {
         self.any.info().id
-    }
-
-    /// Checks that an array is in memory of this device, and returns whether the host reaches it.
-    pub(crate) fn check_memory(&self, described: &Described) -> PyResult<bool> {
-        let array = &described.array;
-        match (&self.any, &described.place) {
-            (AnyDevice::Cpu(_), Place::Host) => Ok(true),
-            (_, Place::Own(device)) if device.id() == self.id() => Ok(true),
-            (AnyDevice::Sycl(device), Place::Sycl(_)) => {
-                let found = device.allocation_of(array).map_err(wrong_memory)?;
-                Ok(found.is_none_or(|allocation| allocation.host_accessible()))
-            }
-            (AnyDevice::Cuda(device), Place::Cuda(_)) => {
-                let found = device.memory_of(array).map_err(wrong_memory)?;
-                Ok(found.is_none_or(|memory| memory.host_accessible()))
-            }
-            _ => Err(PyBufferError::new_err(format!(
-                "expected memory of {}, found {}; copy the array, or make another plan",
-                self.name(),
-                array.device()
-            ))),
-        }
     }
 
     /// The layout of a field on this device.
@@ -312,13 +278,5 @@ fn synchronize_all(device: &impl CoreDevice) -> Result<(), haloport::device::Dev
     match device.info().asynchronous {
         true => device.synchronize_all(),
         false => Ok(()),
-    }
-}
-
-/// Memory that a device does not have is an array that cannot be shared.
-fn wrong_memory(error: haloport::device::DeviceError) -> PyErr {
-    match error {
-        haloport::device::DeviceError::InvalidArgument { .. } => PyBufferError::new_err(error.to_string()),
-        error => error.exception(),
     }
 }

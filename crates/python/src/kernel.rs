@@ -13,7 +13,7 @@ use pyo3::types::{PyString, PyTuple};
 use smallvec::SmallVec;
 
 use crate::arguments::{counts, entries, number, shown};
-use crate::arrays::describe;
+use crate::arrays::describe::describe;
 use crate::arrays::expected::named;
 use crate::device::Device;
 use crate::error::OrRaise;

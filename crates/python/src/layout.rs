@@ -7,7 +7,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyInt, PyString, PyTuple};
 
 use crate::arguments::{counts, entries, number, numbers};
-use crate::arrays::Described;
+use crate::arrays::described::Described;
 use crate::arrays::element::{dtype_of, element_of};
 use crate::arrays::expected::ExpectedAxis;
 use crate::device::Device;

@@ -15,8 +15,9 @@ use pyo3::prelude::*;
 use pyo3::types::{PyAny, PyBytes, PyDict, PyTuple};
 
 use crate::arguments::{number, pair, shown};
+use crate::arrays::described::Described;
+use crate::arrays::described::Place;
 use crate::arrays::element::{dtype_of, element_of};
-use crate::arrays::{Described, Place};
 use crate::device::{Device, OwnField, with_field};
 use crate::error::OrRaise;
 use crate::process::Held;
@@ -248,8 +249,12 @@ impl Array {
 
     pub(crate) fn described(&self) -> PyResult<Described> {
         self.field.get()?;
-        let place = if self.device.is_cpu() { Place::Host } else { Place::Own(self.device.clone()) };
+        let place = if self.device.is_cpu() { Place::Host } else { Place::Own(self.device.id()) };
         Ok(Described { array: self.description.clone(), place, keep: None })
+    }
+
+    pub(crate) fn own_device(&self) -> &Device {
+        &self.device
     }
 
     /// The array of Haloport whose memory, all of it and in the same layout, an object shows; `None` for others.

@@ -6,8 +6,8 @@ use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyInt, PyTuple};
 
+use crate::arguments::type_name;
 use crate::arguments::{check_memory, count, entries, number, pair, shown};
-use crate::arrays::described::type_name;
 use crate::comm::Communicator;
 use crate::domains::Domains;
 use crate::error::OrRaise;

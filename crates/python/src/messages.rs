@@ -8,7 +8,7 @@ use pyo3::exceptions::{PyStopIteration, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList, PyRange, PyTuple};
 
-use crate::arrays::described::type_name;
+use crate::arguments::type_name;
 use crate::comm::Communicator;
 use crate::error::{InFlightError, IntoException, OrRaise};
 use crate::process::{self, Held};

@@ -7,9 +7,10 @@ use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyInt};
 
+use crate::arguments::type_name;
 use crate::arguments::{number, pair, shown};
-use crate::arrays::described::type_name;
-use crate::arrays::{Place, sycl};
+use crate::arrays::described::Place;
+use crate::arrays::sycl_owner as sycl;
 use crate::device::Device;
 use crate::error::OrRaise;
 use crate::stream::Stream;

@@ -9,11 +9,13 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 use smallvec::SmallVec;
 
+use crate::arguments::type_name;
 use crate::arguments::{count_or, entries, flag_or};
-use crate::arrays::described::{Keep, type_name};
+use crate::arrays::describe::describe;
+use crate::arrays::described::Keep;
+use crate::arrays::expected::Expected;
 use crate::arrays::expected::named;
 use crate::arrays::numpy::as_array;
-use crate::arrays::{Expected, describe};
 use crate::claims::Addresses;
 use crate::device::Device;
 use crate::domains::Domains;

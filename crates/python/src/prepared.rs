@@ -6,9 +6,11 @@ use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
+use crate::arrays::describe::describe;
+use crate::arrays::described::Described;
 use crate::arrays::described::Keep;
+use crate::arrays::expected::Expected;
 use crate::arrays::expected::named;
-use crate::arrays::{Described, Expected, describe};
 use crate::claims::{Addresses, Footprint, first_overlap};
 use crate::device::Device;
 use crate::domains::Domains;
@@ -177,7 +179,10 @@ impl Prepared {
         }
         let found = describe(block, false).and_then(|described| {
             described.check_writable()?;
-            let device = Device::of_array(&described, &domains.comm)?;
+            let device = match block.cast::<Array>() {
+                Ok(own) => own.get().own_device().clone(),
+                Err(_) => Device::of_array(&described, &domains.comm)?,
+            };
             Ok((described, device))
         });
         let (described, device) = found.map_err(|error| named(py, error, name))?;

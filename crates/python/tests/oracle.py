@@ -680,7 +680,7 @@ class Participant:
         names = case.pattern.names
         self.blocks: list[list[Block]] = []
         self.given: list[list[Axes | None] | None] = []
-        """What the plan is told of the axes of each block; ``None`` for fields that are passed as arrays."""
+        """The argument `axes` for each block; ``None`` for fields that are passed as arrays."""
         self.empty: list[bool] = []
         # The axes of the arrays, which one field decides.
         chief = draw.choice(case.fields)

@@ -6,7 +6,8 @@ use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-use super::described::{Described, Place, type_name};
+use super::described::{Described, Place};
+use crate::arguments::type_name;
 use crate::arguments::{number, numbers, pair, shown};
 use crate::error::OrRaise;
 

@@ -1,4 +1,4 @@
-//! DLPack: the exchange interface in C where a type has it, else the method `__dlpack__`.
+//! DLPack: the exchange interface in C where a type has it; otherwise the method `__dlpack__`.
 
 use std::ffi::{CStr, c_int, c_void};
 
@@ -10,7 +10,8 @@ use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyDict};
 use pyo3::{ffi, intern};
 
-use super::described::{Described, Keep, Place, type_name};
+use super::described::{Described, Keep, Place};
+use crate::arguments::type_name;
 use crate::error::OrRaise;
 
 /// The begin of `DLPackExchangeAPI`, version 1: the functions that are called here.

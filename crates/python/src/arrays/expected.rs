@@ -9,7 +9,8 @@ use pyo3::exceptions::{PyBufferError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use smallvec::SmallVec;
 
-use super::described::{Described, describe, is_jax};
+use super::describe::{describe, is_jax};
+use super::described::Described;
 use super::numpy;
 
 /// What an array must be like to be passed to a plan.

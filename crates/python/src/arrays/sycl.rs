@@ -1,25 +1,12 @@
 //! `__sycl_usm_array_interface__`: arrays of dpctl and dpnp.
 
-use std::ffi::CStr;
-
-use haloport::interop::sycl_usm::{SyclObject, SyclOwner, SyclUsmArrayInterface};
-use haloport::sycl::{SyclDevice, SyclStream};
-use pyo3::exceptions::PyBufferError;
-use pyo3::ffi;
+use haloport::interop::sycl_usm::SyclUsmArrayInterface;
 use pyo3::prelude::*;
-use pyo3::types::{PyCapsule, PyString};
 
 use super::cuda::Interface;
-use super::described::{Described, Place, type_name};
+use super::described::{Described, Place};
+use super::sycl_owner::{Owner, sycl_object};
 use crate::error::OrRaise;
-
-/// The queue or the context that memory belongs to, and the object that keeps it alive.
-#[derive(Debug)]
-pub(crate) struct Owner {
-    owner: SyclOwner,
-    /// A capsule of it, or the array's own object.
-    _object: Py<PyAny>,
-}
 
 /// Describes an array by the value of its `__sycl_usm_array_interface__`.
 pub(crate) fn describe(interface: &Bound<'_, PyAny>) -> PyResult<Described> {
@@ -42,74 +29,5 @@ pub(crate) fn describe(interface: &Bound<'_, PyAny>) -> PyResult<Described> {
         syclobj,
     };
     let (array, owner) = sycl.describe().or_raise()?;
-    Ok(Described { array, place: Place::Sycl(Owner { owner, _object: object.unbind() }), keep: None })
-}
-
-/// The queue of a stream object; `None` if it is no `SyclQueue`.
-pub(crate) fn queue_of(object: &Bound<'_, PyAny>) -> PyResult<Option<Owner>> {
-    if !object.hasattr("_get_capsule")? {
-        return Ok(None);
-    }
-    let (syclobj, object) = sycl_object(object)?;
-    let owner = syclobj.resolve().or_raise()?;
-    Ok(matches!(owner, SyclOwner::Queue(_)).then(|| Owner { owner, _object: object.unbind() }))
-}
-
-impl Owner {
-    /// The device that the memory belongs to.
-    pub(crate) fn device(&self) -> PyResult<SyclDevice> {
-        match &self.owner {
-            // SAFETY: the object that owns the queue is alive as long as `self`, and its library is loaded.
-            SyclOwner::Queue(queue) => Ok(unsafe { SyclDevice::from_sycl_queue(*queue) }.or_raise()?.0),
-            SyclOwner::Context(context) => {
-                // SAFETY: as for a queue.
-                unsafe { SyclDevice::from_sycl_context(*context, None) }.or_raise()
-            }
-            SyclOwner::Device(filter) => Err(PyBufferError::new_err(format!(
-                "`syclobj` of `__sycl_usm_array_interface__`: expected a queue or a context, found `{filter:?}`, whose \
-                 context only SYCL can find; pass an array of dpctl or dpnp"
-            ))),
-        }
-    }
-
-    /// The stream of the queue; `None` for a context.
-    pub(crate) fn stream(&self) -> PyResult<Option<SyclStream>> {
-        match &self.owner {
-            // SAFETY: as in `device`.
-            SyclOwner::Queue(queue) => Ok(Some(unsafe { SyclDevice::from_sycl_queue(*queue) }.or_raise()?.1)),
-            _ => Ok(None),
-        }
-    }
-}
-
-/// The member `syclobj`, and the object that keeps what it names alive.
-fn sycl_object<'py>(object: &Bound<'py, PyAny>) -> PyResult<(SyclObject, Bound<'py, PyAny>)> {
-    if let Ok(text) = object.cast::<PyString>() {
-        return Ok((SyclObject::Filter(text.to_string()), object.clone()));
-    }
-    if let Some((name, address)) = capsule(object) {
-        return Ok((SyclObject::Capsule(name, address), object.clone()));
-    }
-    if object.hasattr("_get_capsule")? {
-        let made = object.call_method0("_get_capsule")?;
-        if let Some((name, address)) = capsule(&made) {
-            return Ok((SyclObject::WithCapsule(name, address), made));
-        }
-    }
-    Ok((SyclObject::Other(type_name(object)), object.clone()))
-}
-
-/// The name and the address of a capsule.
-fn capsule(object: &Bound<'_, PyAny>) -> Option<(String, u64)> {
-    let capsule = object.cast::<PyCapsule>().ok()?;
-    // SAFETY: the capsule is alive, and its name lives as long as it.
-    unsafe {
-        let name = ffi::PyCapsule_GetName(capsule.as_ptr());
-        if name.is_null() {
-            let _ = PyErr::take(object.py());
-            return None;
-        }
-        let pointer = ffi::PyCapsule_GetPointer(capsule.as_ptr(), name);
-        Some((CStr::from_ptr(name).to_string_lossy().into_owned(), pointer.expose_provenance() as u64))
-    }
+    Ok(Described { array, place: Place::Sycl(Owner::new(owner, object.unbind())), keep: None })
 }

@@ -1,0 +1,95 @@
+//! The protocols of arrays, in the order in which they are tried.
+
+use haloport::interop::ArrayDeviceKind;
+use pyo3::exceptions::{PyBufferError, PyTypeError};
+use pyo3::prelude::*;
+
+use super::described::Described;
+use super::{cuda, dlpack, numpy, sycl};
+use crate::arguments::type_name;
+use crate::memory::Array;
+
+/// Describes an array, by the first protocol that it has. `fresh` says that nothing else uses it yet, so that it may be
+/// written even if its package does not allow it.
+pub(crate) fn describe(object: &Bound<'_, PyAny>, fresh: bool) -> PyResult<Described> {
+    if let Some(array) = numpy::as_array(object) {
+        return numpy::describe(array);
+    }
+    if let Ok(array) = object.cast::<Array>() {
+        return array.get().described();
+    }
+    if !fresh && is_jax(object)? {
+        return Err(PyBufferError::new_err(format!(
+            "expected an array that can be written, found the immutable {}; use `y = plan.functional(x)`",
+            type_name(object)
+        )));
+    }
+    if is_of_package(object, "torch")? {
+        refuse_gradients(object)?;
+    }
+    if let Some(described) = dlpack::by_exchange_api(object)? {
+        return on_known_device(described);
+    }
+    if let Some(interface) = attribute(object, "__sycl_usm_array_interface__")? {
+        return sycl::describe(&interface);
+    }
+    if let Some(interface) = attribute(object, "__cuda_array_interface__")? {
+        return cuda::describe(&interface);
+    }
+    if object.hasattr("__dlpack__")? {
+        return on_known_device(dlpack::describe(object)?);
+    }
+    if let Some(described) = numpy::by_buffer(object)? {
+        return Ok(described);
+    }
+    Err(PyTypeError::new_err(format!(
+        "expected an array with DLPack, the buffer protocol, `__cuda_array_interface__` or \
+         `__sycl_usm_array_interface__`, found {}",
+        type_name(object)
+    )))
+}
+
+/// Refuses memory of kinds that no device here reaches.
+fn on_known_device(described: Described) -> PyResult<Described> {
+    use ArrayDeviceKind::{Cuda, CudaHost, CudaManaged, Host, Usm};
+    match described.array.device().kind {
+        Host | CudaHost | Cuda | CudaManaged => Ok(described),
+        Usm => Err(PyBufferError::new_err(
+            "expected `__sycl_usm_array_interface__` for unified shared memory, found DLPack alone, which does not name \
+             the queue; pass an array of dpctl or dpnp",
+        )),
+        kind => Err(PyBufferError::new_err(format!(
+            "expected memory of the host, of CUDA or of SYCL, found {kind}; copy the array to one of them"
+        ))),
+    }
+}
+
+/// A tensor that autograd records must not change behind its back.
+fn refuse_gradients(tensor: &Bound<'_, PyAny>) -> PyResult<()> {
+    if tensor.getattr("requires_grad")?.is_truthy()? {
+        return Err(PyBufferError::new_err(
+            "expected a tensor that can be changed in place, found one that requires gradients; pass tensor.detach()",
+        ));
+    }
+    Ok(())
+}
+
+/// An attribute that is a protocol; `None` if the object lacks it.
+fn attribute<'py>(object: &Bound<'py, PyAny>, name: &str) -> PyResult<Option<Bound<'py, PyAny>>> {
+    // dpctl's arrays raise other errors, too, such as those of queues that failed.
+    object.getattr_opt(name)
+}
+
+/// Whether an object is of JAX, whose arrays are immutable.
+pub(crate) fn is_jax(object: &Bound<'_, PyAny>) -> PyResult<bool> {
+    is_of_package(object, "jax")
+}
+
+fn is_of_package(object: &Bound<'_, PyAny>, package: &str) -> PyResult<bool> {
+    // Types may have no module, or something else in place of its name.
+    let Some(module) = object.get_type().getattr_opt("__module__")? else { return Ok(false) };
+    let Ok(module) = module.extract::<String>() else { return Ok(false) };
+    Ok(module
+        .strip_prefix(package)
+        .is_some_and(|rest| !rest.starts_with(char::is_alphanumeric) || rest.starts_with("lib")))
+}
