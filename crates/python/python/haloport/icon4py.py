@@ -12,6 +12,7 @@ The module imports nothing of ICON4Py before it is used.
 """
 
 from collections.abc import Sequence
+from importlib import import_module
 from typing import Any, Final, Literal, overload
 
 import numpy as np
@@ -46,9 +47,8 @@ class Exchange:
     """
 
     def __init__(self, process_props: Any, decomposition_info: Any) -> None:
-        from icon4py.model.common import dimension
-        from icon4py.model.common.decomposition import definitions
-
+        dimension = import_module("icon4py.model.common.dimension")
+        definitions = import_module("icon4py.model.common.decomposition.definitions")
         comm = Communicator(process_props.comm)
         self._rank, self._size = comm.rank, comm.size
         self._default_stream, self._block = definitions.DEFAULT_STREAM, definitions.BLOCK
@@ -213,15 +213,15 @@ def register() -> None:
     ``create_halo_exchange_wait`` takes it. Calling it again does nothing. ICON4Py itself imports mpi4py only together
     with GHEX: call ``haloport.ghex.install()`` before ICON4Py is imported if GHEX is not installed.
     """
-    from icon4py.model.common.decomposition import definitions
-    from icon4py.model.common.decomposition.mpi_decomposition import MPICommProcessProperties
+    definitions = import_module("icon4py.model.common.decomposition.definitions")
+    mpi_decomposition = import_module("icon4py.model.common.decomposition.mpi_decomposition")
 
     def create(process_props: Any, decomp_info: Any) -> Any:
         if process_props.comm_size > 1:
             return Exchange(process_props, decomp_info)
         return definitions.SingleNodeExchange()
 
-    definitions.create_exchange.register(MPICommProcessProperties, create)
+    definitions.create_exchange.register(mpi_decomposition.MPICommProcessProperties, create)
     definitions.create_halo_exchange_wait.register(Exchange, definitions.HaloExchangeWait)
 
 
