@@ -208,6 +208,7 @@ impl Communicator {
         let py = comm.py();
         if comm.is_instance_of::<PyInt>() && !comm.is_instance_of::<pyo3::types::PyBool>() {
             let handle: i64 = number(comm, "comm", "the handle of an MPI_Comm")?;
+            check_handle(handle)?;
             return Ok(Communicator::new(from_handle(py, handle)?));
         }
         let Some((handle, world)) = handle_of(comm)? else {
@@ -251,6 +252,19 @@ fn handle_of<'py>(comm: &Bound<'py, PyAny>) -> PyResult<Option<(i64, Bound<'py, 
     // An address above 2^63 wraps around, as it does within.
     let handle = handle.extract::<u64>().map(u64::cast_signed).or_else(|_| handle.extract::<i64>())?;
     Ok(Some((handle, world)))
+}
+
+/// Refuses numbers that are a handle in no MPI, such as those of ranks: following one as an address would end the process.
+fn check_handle(handle: i64) -> PyResult<()> {
+    const NO_ADDRESSES: u64 = 1 << 16;
+    // Null in some, or a predefined handle of the standard ABI.
+    let is_known = handle == 0 || (0x100..=0x102).contains(&handle);
+    if handle.unsigned_abs() < NO_ADDRESSES && !is_known {
+        return Err(PyValueError::new_err(format!(
+            "comm: expected the handle of an MPI_Comm, found {handle}; pass a communicator of mpi4py"
+        )));
+    }
+    Ok(())
 }
 
 /// Duplicates the communicator with this handle. Other threads of Python run meanwhile.
