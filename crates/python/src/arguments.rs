@@ -8,7 +8,7 @@ use haloport::interop::MAX_ARRAY_AXES;
 use pyo3::conversion::FromPyObjectOwned;
 use pyo3::exceptions::{PyMemoryError, PyOverflowError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::PyIterator;
+use pyo3::types::{PyBytes, PyIterator, PyString};
 
 /// The longest text of a value in an error, in characters.
 const MOST_CHARACTERS: usize = 80;
@@ -71,16 +71,29 @@ pub(crate) fn counts(list: &Bound<'_, PyAny>, name: &str) -> PyResult<Vec<usize>
     numbers(list, name, "whole numbers from 0 on")
 }
 
-/// The entries of something iterable. `expected` says in errors what it may be.
+/// The entries of something iterable other than a text. `expected` says in errors what it may be.
 pub(crate) fn entries<'py>(
     list: &Bound<'py, PyAny>,
     name: &str,
     expected: &str,
 ) -> PyResult<Bound<'py, PyIterator>> {
+    let wrong = || PyTypeError::new_err(format!("{name}: expected {expected}, found {}", shown(list)));
+    if list.is_instance_of::<PyString>() || list.is_instance_of::<PyBytes>() {
+        return Err(wrong());
+    }
     list.try_iter().map_err(|error| match error.is_instance_of::<PyTypeError>(list.py()) {
-        true => PyTypeError::new_err(format!("{name}: expected {expected}, found {}", shown(list))),
+        true => wrong(),
         false => error,
     })
+}
+
+/// Whether a value has entries, so that it is no number. Exceptions that it raises are passed on.
+pub(crate) fn is_iterable(value: &Bound<'_, PyAny>) -> PyResult<bool> {
+    match value.try_iter() {
+        Ok(_) => Ok(true),
+        Err(error) if error.is_instance_of::<PyTypeError>(value.py()) => Ok(false),
+        Err(error) => Err(error),
+    }
 }
 
 /// Two values, such as a tuple of them; `None` for anything else.

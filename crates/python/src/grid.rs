@@ -3,9 +3,9 @@
 use haloport::{Connectivity, Grid as CoreGrid, Halo, IndexBox, Pattern, Split};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyInt, PySlice, PyTuple};
+use pyo3::types::{PyDict, PySlice, PyTuple};
 
-use crate::arguments::{count, counts, entries, flag_or, number, numbers, pair, shown};
+use crate::arguments::{count, counts, entries, flag_or, is_iterable, number, numbers, pair, shown};
 use crate::comm::Communicator;
 use crate::domains::Domains;
 use crate::error::OrRaise;
@@ -373,15 +373,13 @@ fn widths(halo: Option<&Bound<'_, PyAny>>, axes: usize) -> PyResult<Vec<(usize, 
         }
         Ok(width)
     };
-    // Whole numbers, also those of NumPy.
-    let is_number = |value: &Bound<'_, PyAny>| value.is_instance_of::<PyInt>() || !is_iterable(value);
-    if is_number(halo) {
+    if !is_iterable(halo)? {
         let width = width(halo)?;
         return Ok(vec![(width, width); axes]);
     }
-    let side = |side: Bound<'_, PyAny>| match is_number(&side) {
-        true => width(&side).map(|width| (width, width)),
-        false => match pair(&side)? {
+    let side = |side: Bound<'_, PyAny>| match is_iterable(&side)? {
+        false => width(&side).map(|width| (width, width)),
+        true => match pair(&side)? {
             Some([below, above]) => Ok((width(&below)?, width(&above)?)),
             None => Err(PyTypeError::new_err(format!("halo: expected {EXPECTED}, found {}", shown(halo)))),
         },
@@ -390,10 +388,6 @@ fn widths(halo: Option<&Bound<'_, PyAny>>, axes: usize) -> PyResult<Vec<(usize, 
     let found: Vec<(usize, usize)> = found.take(axes + 1).map(|one| side(one?)).collect::<PyResult<_>>()?;
     check_length(found.len(), axes, "halo")?;
     Ok(found)
-}
-
-fn is_iterable(value: &Bound<'_, PyAny>) -> bool {
-    value.try_iter().is_ok()
 }
 
 /// Checks the length of a list of which at most one entry more than there are axes was read.

@@ -9,10 +9,10 @@ use haloport::sycl::SyclKernel;
 use haloport_core::device::Device as CoreDevice;
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyString, PyTuple};
+use pyo3::types::PyTuple;
 use smallvec::SmallVec;
 
-use crate::arguments::{counts, entries, number, shown};
+use crate::arguments::{counts, entries, is_iterable, number, shown};
 use crate::arrays::describe::describe;
 use crate::arrays::expected::named;
 use crate::device::Device;
@@ -71,10 +71,6 @@ impl Kernel {
     ) -> PyResult<Kernel> {
         let device = device.map_or_else(Device::plain_cpu, Device::of)?;
         const PARAMETERS: &str = "a sequence of names of types";
-        if parameters.is_instance_of::<PyString>() {
-            let found = shown(parameters);
-            return Err(PyTypeError::new_err(format!("parameters: expected {PARAMETERS}, found {found}")));
-        }
         let parameters: Vec<ParameterType> = entries(parameters, "parameters", PARAMETERS)?
             .map(|name| parameter(&number::<String>(&name?, "parameters", "the name of a type")?))
             .collect::<PyResult<_>>()?;
@@ -139,9 +135,9 @@ impl Kernel {
         stream: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<()> {
         process::check()?;
-        let size: Vec<usize> = match size.try_iter() {
-            Ok(_) => counts(size, "size")?,
-            Err(_) => vec![number(size, "size", "a whole number from 0 on, or up to 3")?],
+        let size: Vec<usize> = match is_iterable(size)? {
+            true => counts(size, "size")?,
+            false => vec![number(size, "size", "a whole number from 0 on, or up to 3")?],
         };
         if size.is_empty() || size.len() > 3 {
             return Err(PyValueError::new_err(format!("size: expected 1 to 3 axes, found {}", size.len())));

@@ -2,9 +2,9 @@
 
 use haloport::interop::MAX_ARRAY_AXES;
 use haloport::{BlockLayout, CellBlocks, ElementType, IndexBox, MAX_AXES};
-use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use pyo3::types::{PyInt, PyString, PyTuple};
+use pyo3::types::{PyString, PyTuple};
 
 use crate::arguments::{counts, entries, number, numbers};
 use crate::arrays::described::Described;
@@ -339,12 +339,10 @@ pub(crate) fn axes_of(axes: Option<&Bound<'_, PyAny>>) -> PyResult<Option<Vec<Ax
 
 impl Axis {
     fn of(axis: &Bound<'_, PyAny>) -> PyResult<Axis> {
-        if axis.is_instance_of::<PyInt>() {
+        let Ok(name) = axis.cast::<PyString>() else {
             return number(axis, "axes", "the number of an axis, or its name").map(Axis::Own);
-        }
-        let name: String = axis.extract().map_err(|_| {
-            PyTypeError::new_err(format!("axes: expected numbers and names, found {}", axis.get_type()))
-        })?;
+        };
+        let name: String = name.extract()?;
         match name.as_str() {
             "cells" => Ok(Axis::Own(0)),
             "blocks" => Ok(Axis::Blocks),

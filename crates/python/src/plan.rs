@@ -356,8 +356,9 @@ impl Plan {
     fn copy_of<'py>(&self, field: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
         if self.domains != 1 {
             let blocks = entries(field, "fields", "a sequence of arrays, one for each domain")?;
-            let blocks: Vec<Bound<'py, PyAny>> =
-                blocks.map(|block| copy(&block?)).collect::<PyResult<_>>()?;
+            // `blocks` says if there are too many.
+            let blocks = blocks.take(self.domains + 1).map(|block| copy(&block?));
+            let blocks: Vec<Bound<'py, PyAny>> = blocks.collect::<PyResult<_>>()?;
             return Ok(PyTuple::new(field.py(), blocks)?.into_any());
         }
         copy(field)
