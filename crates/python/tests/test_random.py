@@ -56,7 +56,8 @@ def test_arrays_are_replaced_on_some_ranks() -> None:
     assert sum(case.replaces_on_some() for case in cases) >= 100
 
 
-@pytest.mark.parametrize("size", [size for size in SIZES if size in (2, 4)])
+# Two threads that wait for one device of Intel's OpenCL for CPUs may wait for each other: it has few places for them.
+@pytest.mark.parametrize("size", [size for size in SIZES if world is not None or size == 1])
 def test_unified_shared_memory(ranks: Ranks, size: int) -> None:
     pytest.importorskip("dpnp", reason="found no dpnp")
     dpctl = pytest.importorskip("dpctl", reason="found no dpctl")
