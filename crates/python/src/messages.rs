@@ -193,13 +193,13 @@ impl LineExchange {
         PyRange::new(py, mine.start as isize, mine.end as isize)
     }
 
-    /// The rank that owns the items before, or None.
+    /// The rank before this one on the line, or None. It may own no items.
     #[getter]
     fn left(&self) -> Option<usize> {
         self.line.left()
     }
 
-    /// The rank that owns the items after, or None.
+    /// The rank after this one on the line, or None. It may own no items.
     #[getter]
     fn right(&self) -> Option<usize> {
         self.line.right()
@@ -211,7 +211,7 @@ impl LineExchange {
     /// Parameters
     /// ----------
     /// left, right : bytes-like, optional
-    ///     The payload for the rank that owns the items before, and for the one that owns those after.
+    ///     The payload for the rank before this one, and for the one after it. At the ends of the line it is dropped.
     ///
     /// Returns
     /// -------

@@ -15,6 +15,7 @@ import asyncio
 import itertools
 import math
 import random
+import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from types import ModuleType
@@ -753,9 +754,11 @@ class Participant:
 
     def no_elements(self, spec: Field) -> Any:
         """An array of no elements in unified shared memory."""
-        import dpnp
+        import dpctl.memory as usm
+        import dpnp.tensor as dpt
 
-        return dpnp.zeros(0, dtype=spec.dtype.name, sycl_queue=self.queue)
+        memory = usm.MemoryUSMShared(spec.dtype.itemsize, queue=self.queue)
+        return dpt.usm_ndarray(0, spec.dtype.name, buffer=memory)
 
     def new_arrays(self) -> list[list[Memory]]:
         return [self.new_field(place) for place in range(len(self.case.fields))]
@@ -849,7 +852,7 @@ def is_default(names: Axes, spec: Field) -> bool:
 
 def finish_all(flights: list[Flight], draw: random.Random) -> None:
     """Finishes exchanges in any order, and checks the arrays of each as soon as it has finished."""
-    manner = draw.choice(["finish", "with", "await", "gather", "poll"])
+    manner = draw.choice(["finish", "finish", "finish", "with", "with", "await", "gather", "poll"])
     draw.shuffle(flights)
     if manner == "gather":
 
@@ -869,7 +872,7 @@ def finish_all(flights: list[Flight], draw: random.Random) -> None:
             asyncio.run(wait_for(flight.pending))
         else:
             while manner == "poll" and not flight.pending.is_ready():
-                pass
+                time.sleep(0)
             flight.pending.finish()
         flight.check()
         if draw.random() < 0.2:

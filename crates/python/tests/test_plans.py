@@ -1,0 +1,1056 @@
+"""What the docstrings promise of grids, meshes, plans, exchanges in flight, streams and messages."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import random
+import threading
+import time
+import weakref
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from conftest import world
+from numpy.typing import NDArray
+
+import haloport
+
+Ranks = Callable[..., Any]
+Comm = haloport.Communicator
+
+ALONE = 1 if world is None else world.size
+"""The number of ranks of tests that compute with dpnp, which may hang in several threads."""
+
+
+def row(comm: Comm, cells: int = 4, **options: Any) -> haloport.Grid:
+    """A periodic row of `cells` cells for each rank, with a halo of one cell."""
+    return haloport.Grid((cells * comm.size,), periodic=True, comm=comm, **options)
+
+
+def fill(grid: haloport.Grid, array: Any, add: float = 0) -> None:
+    """Gives owned cells their index in the grid, and halo cells -1."""
+    array[...] = -1
+    index = grid.indices()[0]
+    owned = grid.owned[0]
+    array[owned] = (index[owned] + add).reshape(-1, *[1] * (array.ndim - 1))
+
+
+def assert_filled(grid: haloport.Grid, array: Any, add: float = 0) -> None:
+    """Checks that all cells of a periodic row have their index."""
+    index = grid.indices()[0] + add
+    assert np.array_equal(np.asarray(array), np.broadcast_to(index.reshape(-1, *[1] * (array.ndim - 1)), array.shape))
+
+
+# Grids
+
+
+GRIDS: list[dict[str, Any]] = [
+    {"shape": (23,), "halo": 2},
+    {"shape": (9, 14), "periodic": True},
+    {"shape": (12, 9), "halo": [(2, 0), (1, 3)], "periodic": (False, True)},
+    {"shape": (12, 9), "halo": [2, 1], "corners": False},
+    {"shape": (6, 5, 7), "halo": 1, "periodic": (True, False, True)},
+    {"shape": (3, 2), "halo": 3, "periodic": True},
+    {"shape": (5, 4, 3, 4), "halo": [1, 0, 1, 2], "periodic": True},
+]
+
+
+@pytest.mark.parametrize("options", GRIDS, ids=str)
+def test_cells_of_a_grid(ranks: Ranks, options: dict[str, Any]) -> None:
+    def check(comm: Comm) -> list[tuple[Any, Any]]:
+        grid = haloport.Grid(comm=comm, **options)
+        axes = len(options["shape"])
+        assert grid.global_shape == options["shape"] and (grid.comm.rank, grid.comm.size) == (comm.rank, comm.size)
+        assert len(grid.halo) == len(grid.periodic) == axes
+        assert grid.domains == [(grid.lower, grid.upper)]
+        u = grid.empty(np.int64)
+        assert u.shape == grid.shape and not u.any()
+        extents = tuple(upper - lower for lower, upper in zip(grid.lower, grid.upper))
+        assert u[grid.owned].shape == extents
+        assert grid.shape == tuple(n + below + above for n, (below, above) in zip(extents, grid.halo))
+
+        indices = grid.indices()
+        for axis, index in enumerate(indices):
+            assert index.dtype == np.int64
+            assert index.shape == tuple(grid.shape[axis] if k == axis else 1 for k in range(axes))
+            expected = np.arange(grid.lower[axis] - grid.halo[axis][0], grid.upper[axis] + grid.halo[axis][1])
+            expected = expected % grid.global_shape[axis] if grid.periodic[axis] else expected
+            assert index.ravel().tolist() == expected.tolist()
+
+        # Owned cells belong to the interior or to one box of the boundary.
+        count = np.zeros(grid.shape, np.int64)
+        count[grid.interior] += 1
+        boundary = grid.boundary
+        assert len(boundary) <= 2 * axes
+        for box in boundary:
+            assert count[box].size > 0
+            count[box] += 1
+        owned = np.zeros_like(count)
+        owned[grid.owned] = 1
+        assert np.array_equal(count, owned)
+
+        # The stencils of the interior read no cell that an exchange fills.
+        u[...] = -1
+        u[grid.owned] = sum(index * 100**axis for axis, index in enumerate(indices))[grid.owned]
+        before = u.copy()
+        grid.plan(u)(u)
+        filled = u != before
+        assert not (filled & (owned == 1)).any()
+        corners = options.get("corners", True)
+        for cell in zip(*np.nonzero(interior_marks(grid))):
+            window = tuple(slice(k - below, k + above + 1) for k, (below, above) in zip(cell, grid.halo))
+            if corners:
+                assert not filled[window].any()
+            for axis in range(axes):
+                line = tuple(window[k] if k == axis else cell[k] for k in range(axes))
+                assert not filled[line].any()
+        return grid.domains
+
+    domains = [box for boxes in ranks()(check) for box in boxes]
+    if world is None:
+        cells = sum(np.prod(np.subtract(upper, lower)) for lower, upper in domains)
+        assert cells == np.prod(options["shape"])
+
+
+def interior_marks(grid: haloport.Grid) -> NDArray[np.bool_]:
+    marks = np.zeros(grid.shape, bool)
+    marks[grid.interior] = True
+    return marks
+
+
+def test_interior_is_as_large_as_can_be(ranks: Ranks) -> None:
+    def check(comm: Comm) -> None:
+        grid = row(comm, 6)
+        assert grid.interior == (slice(2, 6, 1),)
+        assert sorted(box[0].start for box in grid.boundary) == [1, 6]
+        # No cell beyond an end is filled.
+        closed = haloport.Grid((6 * comm.size,), comm=comm)
+        begin, end = comm.rank == 0, comm.rank == comm.size - 1
+        assert closed.interior == (slice(1 if begin else 2, 7 if end else 6, 1),)
+
+    ranks()(check)
+
+
+def test_several_domains_or_none(ranks: Ranks) -> None:
+    def check(comm: Comm) -> None:
+        # The last rank has all, each of two cells.
+        mine = [((2 * k,), (2 * k + 2,)) for k in range(3)] if comm.rank == comm.size - 1 else []
+        grid = haloport.Grid((6,), periodic=True, domains=mine, comm=comm)
+        assert grid.domains == mine
+        for name in ("lower", "upper", "shape", "owned", "interior", "boundary"):
+            with pytest.raises(ValueError, match="expected one domain on this rank"):
+                getattr(grid, name)
+        with pytest.raises(ValueError, match="expected one domain"):
+            grid.indices()
+        with pytest.raises(ValueError, match="domain: expected .* found 3"):
+            grid.indices(3)
+        arrays = grid.empty("i4", 2)
+        assert isinstance(arrays, list) and [array.shape for array in arrays] == [(4, 2)] * len(mine)
+        # A rank without a domain has no array, and says the type by a layout.
+        plan = grid.plan(arrays if mine else haloport.Layout((0, 2), "i4"))
+        for domain, array in enumerate(arrays):
+            array[1:3] = grid.indices(domain)[0][1:3, None]
+        plan(arrays)
+        for domain, array in enumerate(arrays):
+            assert np.array_equal(array, np.repeat(grid.indices(domain)[0][:, None], 2, axis=1))
+
+    ranks()(check)
+
+
+def test_empty(ranks: Ranks) -> None:
+    def check(comm: Comm) -> None:
+        grid = haloport.Grid((4 * comm.size, 3), halo=[1, (0, 2)], parts=(comm.size, 1), comm=comm)
+        assert grid.empty().dtype == np.float64
+        for dtype in ("?", "u1", "f2", "c16", "M8[D]", "S7", [("a", "i4"), ("b", "f8", (2,))]):
+            u = grid.empty(dtype, 5)
+            assert isinstance(u, np.ndarray) and u.dtype == np.dtype(dtype) and u.shape == (6, 5, 5)
+            assert u.flags.writeable and not u.tobytes().strip(b"\0")
+        # The memory outlives the grid.
+        u = grid.empty("i8")
+        u[...] = 7
+        del grid
+        assert (u == 7).all()
+
+    ranks()(check)
+
+
+# Meshes
+
+
+def test_mesh(ranks: Ranks) -> None:
+    def check(comm: Comm) -> None:
+        # Each rank owns three cells of a ring, and knows the one before and the one after.
+        own = [3 * comm.rank + k for k in range(3)]
+        halo = [(own[0] - 1) % (3 * comm.size), (own[2] + 1) % (3 * comm.size)]
+        if comm.size == 1:
+            halo = []
+        ids = [*own, *halo]
+        mesh = haloport.Mesh(ids, 3, comm=comm)
+        assert mesh.cells == len(ids) and mesh.ids.tolist() == ids and mesh.ids.dtype == np.int64
+        assert mesh.owned.tolist() == [True] * 3 + [False] * len(halo)
+        assert mesh.empty().shape == (len(ids),) and mesh.empty("f4", 6).shape == (len(ids), 6)
+        # The neighbours of each cell in the ring, by their places; -1 stands for none.
+        place = {cell: at for at, cell in enumerate(ids)}
+        ring = 3 * comm.size
+        near = [[place.get((cell + step) % ring, -1) for step in (-1, 1)] for cell in ids]
+        interior, boundary = mesh.split(np.array(near))
+        assert interior.tolist() == ([1] if halo else [0, 1, 2]) and boundary.tolist() == ([0, 2] if halo else [])
+        u = mesh.empty("i8")
+        u[mesh.owned] = mesh.ids[mesh.owned]
+        mesh.plan(u)(u)
+        assert u.tolist() == ids
+
+    ranks()(check)
+
+
+def test_lists_name_cells_in_order(ranks: Ranks) -> None:
+    def check(comm: Comm) -> None:
+        # Cell number k of the one list fills cell number k of the other.
+        after, before = (comm.rank + 1) % comm.size, (comm.rank - 1) % comm.size
+        mesh = haloport.Mesh.from_lists(6, {after: [2, 0, 1]}, {before: [4, 5, 3]}, comm=comm)
+        assert mesh.owned.tolist() == [True] * 3 + [False] * 3
+        u = np.array([0, 1, 2, -1, -1, -1]) + 10 * comm.rank
+        mesh.plan(u)(u)
+        assert u[3:].tolist() == [10 * before + k for k in (1, 2, 0)]
+
+    ranks()(check)
+
+
+# Layouts
+
+
+def test_layouts(ranks: Ranks) -> None:
+    layout = haloport.Layout((3, 5, 2), "f4", ("levels", 0, "components"), strides=(1, 6, 3), origin=(2,))
+    assert layout.shape == (3, 5, 2) and layout.dtype == np.float32 and layout.strides == (1, 6, 3)
+    assert layout.axes == ("levels", 0, "components") and layout.origin == (2,) and layout.device is None
+    plain = haloport.Layout((3, 5), "i2")
+    assert plain.strides == (5, 1) and plain.axes is None and plain.origin is None
+
+    def check(comm: Comm) -> None:
+        grid = row(comm)
+        u, v = np.zeros((6, 3), "f4", order="F"), np.zeros((2, 6), "i8")
+        plan = grid.plan(u, haloport.Layout(v.shape, v.dtype, ("levels", 0)))
+        one, two = plan.layouts
+        assert one.shape == (6, 3) and one.strides == (1, 6) and one.dtype == "f4" and one.axes is None
+        assert two.shape == (2, 6) and two.strides == (6, 1) and two.dtype == "i8" and two.axes == ("levels", 0)
+        assert not plan.fixed
+        # Layouts of one plan make another one.
+        again = grid.plan(*plan.layouts)
+        fill(grid, u)
+        fill(grid, v.T, 100)
+        again(u, v)
+        assert_filled(grid, u)
+        assert_filled(grid, v.T, 100)
+
+    ranks()(check)
+
+
+def test_origin_in_a_larger_array(ranks: Ranks) -> None:
+    def check(comm: Comm) -> None:
+        grid = row(comm)
+        u = np.full(11, -9.0)
+        u[3:7] = grid.indices()[0][grid.owned]
+        plan = grid.plan(haloport.Layout((11,), "f8", origin=(3,)))
+        plan(u)
+        assert u[2:8].tolist() == grid.indices()[0].tolist()
+        assert (u[:2] == -9).all() and (u[8:] == -9).all()
+        with pytest.raises(ValueError):
+            # One cell of the halo has no memory.
+            grid.plan(haloport.Layout((7,), "f8", origin=(3,)))
+
+    ranks()(check)
+
+
+# The ways of fixed plans
+
+
+def moved(traffic: dict[str, int]) -> dict[str, int]:
+    return {name: count for name, count in traffic.items() if count}
+
+
+def test_neighbours_copy_straight_from_arrays_of_empty(ranks: Ranks) -> None:
+    def check(comm: Comm) -> None:
+        grid = haloport.Grid((64 * comm.size, 64, 3), halo=[1, 0, 0], periodic=True, parts=[comm.size, 1, 1], comm=comm)
+        u, v = grid.empty(), grid.empty("i2", 16)
+        plan = grid.plan(u, v, fixed=True)
+        assert plan.fixed
+        # Two planes of elements of 8 bytes, and of 16 levels of 2 bytes.
+        planes = 2 * 64 * 3 * (8 + 32)
+        found = moved(plan.traffic)
+        assert found == ({"direct_bytes": planes} if comm.size > 1 else {"local_bytes": planes})
+        for turn in range(3):
+            fill(grid, u, turn)
+            fill(grid, v, turn)
+            if turn == 1:
+                plan(u, v)
+            else:
+                plan()
+            assert_filled(grid, u, turn)
+            assert_filled(grid, v, turn)
+            # A neighbour may still copy the cells.
+            comm.barrier()
+
+    ranks()(check)
+
+
+def test_other_arrays_are_packed(ranks: Ranks) -> None:
+    def check(comm: Comm) -> None:
+        grid = haloport.Grid((64 * comm.size, 64), halo=[1, 0], periodic=True, parts=[comm.size, 1], comm=comm)
+        own = grid.empty()
+        plans = [grid.plan(own), grid.plan(np.zeros_like(own), fixed=True), grid.plan(own[::-1], fixed=True)]
+        # Threads reach all memory of a fixed plan, other processes none of it.
+        for plan in plans if world is not None else plans[:1]:
+            found = plan.traffic
+            assert found["direct_bytes"] == 0
+            assert found["message_bytes"] + found["shared_bytes"] + found["local_bytes"] >= 2 * 64 * 8
+
+    ranks()(check)
+
+
+def test_traffic_of_a_plan(ranks: Ranks) -> None:
+    def check(comm: Comm) -> None:
+        traffic = row(comm).plan(haloport.Layout((6,), "f8")).traffic
+        assert set(traffic) == {"messages", "message_bytes", "shared_bytes", "direct_bytes", "local_bytes"}
+        assert all(isinstance(count, int) for count in traffic.values())
+        assert (traffic["local_bytes"] == 16) == (comm.size == 1)
+
+    ranks()(check)
+
+
+def test_fixed_plans_keep_their_arrays(ranks: Ranks) -> None:
+    def check(comm: Comm) -> None:
+        grid = row(comm)
+        arrays = [grid.empty(), np.zeros(6)]
+        for u in arrays:
+            plan = grid.plan(u, fixed=True)
+            with pytest.raises(ValueError, match="expected the arrays that the fixed plan was made for"):
+                plan(u.copy())
+            with pytest.raises(ValueError, match="found a fixed one"):
+                plan.functional(u)
+            fill(grid, u)
+            view = u[:]
+            known = weakref.ref(u)
+            plan(view)
+            assert_filled(grid, u)
+            fill(grid, u, 5)
+            comm.barrier()
+            arrays = [array for array in arrays if array is not u]
+            del u
+            assert known() is not None
+            plan()
+            assert_filled(grid, view, 5)
+        with pytest.raises(ValueError, match="in_flight: expected 1 for a fixed plan"):
+            grid.plan(grid.empty(), fixed=True, in_flight=2)
+        with pytest.raises(TypeError, match="found a Layout"):
+            grid.plan(haloport.Layout((6,), "f8"), fixed=True)
+
+    ranks()(check)
+
+
+# Memory that arrays have in common
+
+
+def overlapping() -> Iterator[tuple[str, Callable[[], tuple[Any, Any]]]]:
+    def offset() -> tuple[Any, Any]:
+        base = np.zeros(11)
+        return base[:6], base[5:]
+
+    def reversed_() -> tuple[Any, Any]:
+        base = np.zeros(6)
+        return base, base[::-1]
+
+    def strided() -> tuple[Any, Any]:
+        base = np.zeros(17)
+        return base[0:11:2], base[1::3][:6]
+
+    yield "the same", lambda: (np.zeros(6),) * 2
+    yield "one element", offset
+    yield "backwards", reversed_
+    yield "other strides", strided
+
+
+@pytest.mark.parametrize("make", [make for _, make in overlapping()], ids=[name for name, _ in overlapping()])
+@pytest.mark.parametrize("fixed", [False, True])
+def test_views_that_overlap_are_refused(ranks: Ranks, make: Callable[[], tuple[Any, Any]], fixed: bool) -> None:
+    def check(comm: Comm) -> None:
+        grid = row(comm)
+        u, v = make()
+        with pytest.raises(ValueError, match="fields 0 and 1: expected memory of their own, found elements in common"):
+            plan = grid.plan(u, v, fixed=fixed)
+            plan(u, v)
+
+    ranks()(check)
+
+
+def side_by_side() -> Iterator[tuple[str, Callable[[], tuple[Any, Any]]]]:
+    def interleaved() -> tuple[Any, Any]:
+        base = np.zeros((6, 2))
+        return base[:, 0], base[:, 1]
+
+    def halves() -> tuple[Any, Any]:
+        base = np.zeros((6, 8))
+        return base[:, :4], base[:, 4:]
+
+    def opposite() -> tuple[Any, Any]:
+        base = np.zeros(12)
+        return base[::2], base[::-2]
+
+    def record() -> tuple[Any, Any]:
+        base = np.zeros(6, [("a", "f8"), ("b", "i8")])
+        return base["a"], base["b"]
+
+    yield "interleaved", interleaved
+    yield "halves", halves
+    yield "opposite", opposite
+    yield "members of a record", record
+    yield "touching", lambda: tuple(np.zeros((2, 6)))  # type: ignore[arg-type, return-value]
+
+
+@pytest.mark.parametrize("make", [make for _, make in side_by_side()], ids=[name for name, _ in side_by_side()])
+@pytest.mark.parametrize("fixed", [False, True])
+def test_views_beside_each_other(ranks: Ranks, make: Callable[[], tuple[Any, Any]], fixed: bool) -> None:
+    def check(comm: Comm) -> None:
+        grid = row(comm)
+        u, v = make()
+        plan = grid.plan(u, v, fixed=fixed)
+        for turn in range(2):
+            fill(grid, u, turn)
+            fill(grid, v, 100 + turn)
+            plan(u, v)
+            assert_filled(grid, u, turn)
+            assert_filled(grid, v, 100 + turn)
+        # Also in two exchanges at once.
+        one, two = grid.plan(u), grid.plan(v)
+        fill(grid, u)
+        fill(grid, v, 100)
+        pending = one.start(u), two.start(v)
+        for each in pending:
+            each.finish()
+        assert_filled(grid, u)
+        assert_filled(grid, v, 100)
+
+    ranks()(check)
+
+
+# Exchanges in flight
+
+
+def test_arrays_in_flight_are_kept(ranks: Ranks) -> None:
+    def check(comm: Comm) -> None:
+        grid = row(comm)
+        plan = grid.plan(np.zeros(6))
+        base: Any = np.zeros(6)
+        fill(grid, base)
+        known = weakref.ref(base)
+        pending = plan.start(base)
+        del base
+        assert known() is not None
+        array = known()
+        pending.finish()
+        assert_filled(grid, array)
+        # The plan keeps it no longer.
+        del array
+        assert known() is None
+
+    ranks()(check)
+
+
+def test_array_in_flight_is_refused_elsewhere(ranks: Ranks) -> None:
+    def check(comm: Comm) -> None:
+        grid = row(comm)
+        u = np.zeros(6)
+        fill(grid, u)
+        one, two = grid.plan(u), grid.plan(u)
+        with one.start(u):
+            for begin in (two, two.start):
+                with pytest.raises(haloport.InFlightError, match="in flight in another exchange"):
+                    begin(u)
+            with pytest.raises(haloport.InFlightError):
+                two.start(u[:])
+            with pytest.raises(haloport.InFlightError, match="1 exchanges of the plan were started"):
+                one.start(np.zeros(6))
+        assert_filled(grid, u)
+        fill(grid, u, 3)
+        two(u)
+        assert_filled(grid, u, 3)
+
+    ranks()(check)
+
+
+@pytest.mark.parametrize("in_flight", [1, 2, 5])
+def test_most_in_flight(ranks: Ranks, in_flight: int) -> None:
+    def check(comm: Comm) -> None:
+        grid = row(comm)
+        arrays = [np.zeros(6) for _ in range(in_flight + 1)]
+        plan = grid.plan(arrays[0], in_flight=in_flight)
+        for turn in range(3):
+            for number, u in enumerate(arrays):
+                fill(grid, u, 100 * number + turn)
+            pending = [plan.start(u) for u in arrays[:-1]]
+            with pytest.raises(haloport.InFlightError):
+                plan.start(arrays[-1])
+            # The one that was refused is not in flight, and the others are as they were.
+            order = list(range(in_flight))
+            random.Random(comm.rank + turn).shuffle(order)
+            for number in order:
+                pending[number].finish()
+                assert_filled(grid, arrays[number], 100 * number + turn)
+            plan(arrays[-1])
+            assert_filled(grid, arrays[-1], 100 * in_flight + turn)
+
+    ranks()(check)
+
+
+def test_in_flight_is_checked_on_all_ranks(ranks: Ranks) -> None:
+    def check(comm: Comm) -> None:
+        grid = row(comm)
+        for wrong in (0, 65):
+            with pytest.raises(haloport.RefusedError):
+                grid.plan(np.zeros(6), in_flight=wrong)
+        if comm.size > 1:
+            with pytest.raises(haloport.RefusedError):
+                grid.plan(np.zeros(6), in_flight=1 + comm.rank)
+
+    ranks()(check)
+
+
+def test_dropped_pending(ranks: Ranks) -> None:
+    def check(comm: Comm) -> None:
+        grid = row(comm)
+        u, v = np.zeros(6), np.zeros(6)
+        plan = grid.plan(u)
+        for turn in range(3):
+            fill(grid, u, turn)
+            fill(grid, v, 10 + turn)
+            plan.start(u)
+            # The next call finishes it.
+            plan(v)
+            assert_filled(grid, u, turn)
+            assert_filled(grid, v, 10 + turn)
+        # Dropped with the plan.
+        fill(grid, u)
+        plan.start(u)
+        del plan
+        comm.barrier()
+        plan = grid.plan(u)
+        fill(grid, u, 7)
+        plan(u)
+        assert_filled(grid, u, 7)
+
+    ranks()(check)
+
+
+def test_finish_and_is_ready(ranks: Ranks) -> None:
+    def check(comm: Comm) -> None:
+        grid = row(comm)
+        u = np.zeros(6)
+        plan = grid.plan(u)
+        fill(grid, u)
+        pending = plan.start(u)
+        while not pending.is_ready():
+            time.sleep(0)
+        pending.finish()
+        assert_filled(grid, u)
+        assert pending.is_ready()
+        # It has ended: this does nothing, even while the plan is in flight again.
+        fill(grid, u, 1)
+        again = plan.start(u)
+        pending.finish()
+        again.finish(haloport.BLOCK)
+        assert_filled(grid, u, 1)
+
+    ranks()(check)
+
+
+def test_start_does_not_wait_for_neighbours(ranks: Ranks) -> None:
+    def check(comm: Comm) -> None:
+        grid = row(comm)
+        u = np.zeros(6)
+        fill(grid, u)
+        plan = grid.plan(u)
+        if comm.rank == 0:
+            pending = plan.start(u)
+            assert not pending.is_ready()
+            comm.barrier()
+            pending.finish()
+        else:
+            comm.barrier()
+            plan(u)
+        assert_filled(grid, u)
+
+    ranks(2)(check)
+
+
+def test_with_finishes_after_an_exception(ranks: Ranks) -> None:
+    def check(comm: Comm) -> None:
+        grid = row(comm)
+        u = np.zeros(6)
+        fill(grid, u)
+        plan = grid.plan(u)
+        with pytest.raises(KeyError), plan.start(u):
+            raise KeyError
+        assert_filled(grid, u)
+
+    ranks()(check)
+
+
+def test_await_lets_other_tasks_run(ranks: Ranks) -> None:
+    def check(comm: Comm) -> None:
+        grid = row(comm)
+        u = np.zeros(6)
+        fill(grid, u)
+        plan = grid.plan(u)
+
+        async def exchange() -> int:
+            turns = 0
+
+            async def count() -> None:
+                nonlocal turns
+                while True:
+                    turns += 1
+                    await asyncio.sleep(0)
+
+            other = asyncio.ensure_future(count())
+            await plan.start(u)
+            other.cancel()
+            return turns
+
+        if comm.rank == 0:
+            turns = asyncio.run(exchange())
+            assert turns > 1
+        else:
+            time.sleep(0.05)
+            plan(u)
+        assert_filled(grid, u)
+
+    ranks(2)(check)
+
+
+def test_plan_in_two_threads(ranks: Ranks) -> None:
+    def check(comm: Comm) -> None:
+        grid = row(comm)
+        u, v = np.zeros(6), np.zeros(6)
+        plan, other = grid.plan(u), grid.plan(u)
+        fill(grid, u)
+        if comm.rank == 0:
+            waiting = threading.Thread(target=plan, args=(u,))
+            waiting.start()
+            # The thread waits for rank 1, which waits below.
+            with pytest.raises(haloport.InFlightError, match="the plan is in use by another thread"):
+                for _ in range(1000):
+                    time.sleep(0.001)
+                    plan.traffic
+            with pytest.raises(haloport.InFlightError, match="the plan is in use by another thread"):
+                plan(v)
+            comm.barrier()
+            waiting.join()
+        else:
+            comm.barrier()
+            plan(u)
+        assert_filled(grid, u)
+        # Afterwards both are as before, and each thread may have a plan of its own.
+        fill(grid, u, 1)
+        fill(grid, v, 2)
+        plan(u)
+        other(v)
+        assert_filled(grid, u, 1)
+        assert_filled(grid, v, 2)
+
+    ranks(2)(check)
+
+
+def test_same_array_twice_one_after_the_other(ranks: Ranks) -> None:
+    """Addresses that were checked once are checked again for other arrays."""
+
+    def check(comm: Comm) -> None:
+        grid = row(comm)
+        u, v = np.zeros(6), np.zeros(6)
+        plan = grid.plan(u, v)
+        fill(grid, u)
+        fill(grid, v, 9)
+        plan(u, v)
+        with pytest.raises(ValueError, match="elements in common"):
+            plan(u, u)
+        plan(v, u)
+        assert_filled(grid, u)
+        assert_filled(grid, v, 9)
+
+    ranks()(check)
+
+
+# Functional exchanges
+
+
+def layouts_of_numpy() -> Iterator[tuple[str, Any]]:
+    yield "C", np.zeros((6, 3))
+    yield "F", np.zeros((6, 3), order="F")
+    yield "gaps", np.zeros((12, 5))[::2, 1:4]
+    yield "backwards", np.zeros((6, 3))[::-1, ::-1]
+    yield "mixed", np.zeros((3, 2, 6)).transpose(2, 0, 1)[::-1, :, 1]
+    yield "no levels", np.zeros((6, 0))
+
+
+@pytest.mark.parametrize("array", [array for _, array in layouts_of_numpy()], ids=[name for name, _ in layouts_of_numpy()])
+def test_functional_keeps_the_layout(ranks: Ranks, array: Any) -> None:
+    def check(comm: Comm) -> None:
+        grid = row(comm)
+        base = array.base if array.base is not None else array
+        mine = np.zeros_like(base)
+        offset = array.__array_interface__["data"][0] - base.__array_interface__["data"][0]
+        u = np.ndarray(array.shape, array.dtype, mine, offset, array.strides)
+        plan = grid.plan(u)
+        fill(grid, u)
+        before = u.copy()
+        y = plan.functional(u)
+        assert y is not u and np.array_equal(u, before)
+        assert_filled(grid, y)
+        # The copy goes through the same plan again.
+        z = plan.functional(y)
+        assert_filled(grid, z)
+        u.flags.writeable = False
+        assert_filled(grid, plan.functional(u))
+
+    ranks()(check)
+
+
+def test_functional_of_several_fields(ranks: Ranks) -> None:
+    def check(comm: Comm) -> None:
+        grid = row(comm)
+        u, v = np.zeros(6), np.zeros((6, 2), "i4")
+        fill(grid, u)
+        fill(grid, v, 5)
+        found = grid.plan(u, v).functional(u, v)
+        assert isinstance(found, tuple) and len(found) == 2
+        assert_filled(grid, found[0])
+        assert_filled(grid, found[1], 5)
+
+    ranks()(check)
+
+
+def test_functional_of_torch_keeps_gaps(ranks: Ranks) -> None:
+    torch = pytest.importorskip("torch", reason="found no PyTorch")
+
+    def check(comm: Comm) -> None:
+        grid = row(comm)
+        u = torch.zeros(12, 4)[::2, ::2]
+        plan = grid.plan(u)
+        fill(grid, u.numpy())
+        y = plan.functional(u)
+        assert isinstance(y, torch.Tensor) and y.stride() == u.stride() and (u == -1).any()
+        assert_filled(grid, y.numpy())
+
+    ranks()(check)
+
+
+# Devices, streams and events of the CPU
+
+
+def test_streams_and_events_of_the_cpu() -> None:
+    stream, event = haloport.Stream(), haloport.Event("cpu")
+    assert stream.handle == 0 and event.handle == 0
+    assert stream.device == event.device == haloport.Device("cpu") and stream.device.backend == "cpu"
+    assert hash(stream.device) == hash(event.device)
+    assert not stream.device.asynchronous and stream.device.host_accessible
+    # An event that was never recorded counts as reached.
+    assert event.query() and event.wait() is None
+    first = haloport.Event()
+    first.record(stream)
+    with event as entered, stream as inner:
+        assert entered is event and inner is stream
+        first.wait(stream)
+    event.record(stream)
+    event.record()
+    assert first.query() and first.handle == 0 and 0 <= event.elapsed(first) < 60
+    stream.synchronize()
+    stream.device.synchronize()
+    with pytest.raises(TypeError, match="expected a stream of CUDA"):
+        stream.__cuda_stream__()
+    assert any(device.backend == "cpu" for device in haloport.devices())
+
+
+def test_arrays_of_the_host_take_any_stream(ranks: Ranks) -> None:
+    class CudaStream:
+        def __cuda_stream__(self) -> tuple[int, int]:
+            return 0, 0x1234
+
+    class CupyStream:
+        ptr = 0
+
+    streams = [haloport.Stream(), haloport.DEFAULT, haloport.BLOCK, None, CudaStream(), CupyStream(), 1, 2]
+
+    def check(comm: Comm) -> None:
+        grid = row(comm)
+        u = np.zeros(6)
+        plan = grid.plan(u)
+        for turn, stream in enumerate(streams):
+            fill(grid, u, turn)
+            plan(u, stream=stream)
+            assert_filled(grid, u, turn)
+            fill(grid, u, -turn)
+            plan.start(u, stream=stream).finish(stream)
+            assert_filled(grid, u, -turn)
+        for wrong in ("stream", True, 1.5):
+            with pytest.raises(TypeError):
+                plan(u, stream=wrong)
+        fill(grid, u)
+        plan(u)
+        assert_filled(grid, u)
+
+    ranks()(check)
+
+
+def test_kernel_of_the_cpu() -> None:
+    calls: list[Any] = []
+    kernel = haloport.Kernel("add", None, ["pointer", "i32", "f64"], host=lambda *given: calls.append(given))
+    assert kernel.name == "add" and kernel.device == haloport.Device("cpu")
+    u = np.zeros(4)
+    kernel(4, u, 3, 0.5)
+    kernel((2, 3), u, 3, 0.5)
+    assert [call[0] for call in calls] == [(4,), (2, 3)] and calls[0][1] is u and calls[0][2:] == (3, 0.5)
+
+
+# Arrays in memory of devices
+
+
+def usm() -> Any:
+    """A queue of SYCL; skips the test if there is none."""
+    dpctl = pytest.importorskip("dpctl", reason="found no dpctl")
+    pytest.importorskip("dpnp", reason="found no dpnp")
+    if not dpctl.get_devices():
+        pytest.skip("found no device of SYCL")
+    return dpctl.SyclQueue()
+
+
+@pytest.mark.parametrize("fixed", [False, True])
+def test_order_of_a_queue(ranks: Ranks, fixed: bool) -> None:
+    """Without a stream, exchanges come after the work of the package in the queue, and before its next work."""
+
+    def check(comm: Comm) -> None:
+        queue = usm()
+        import dpnp
+
+        cells = 1000
+        grid = row(comm, cells)
+        u = dpnp.zeros(cells + 2, dtype="f4", sycl_queue=queue)
+        index = dpnp.arange(cells, dtype="f4", sycl_queue=queue) + comm.rank * cells
+        plan = grid.plan(u, fixed=fixed)
+        for turn in range(5):
+            slow = dpnp.ones(1 << 19, dtype="f4", sycl_queue=queue)
+            for _ in range(20):
+                slow = dpnp.sqrt(slow)
+            u[1:-1] = index + slow[:1] * turn
+            if fixed:
+                plan()
+            else:
+                plan(u)
+            found = dpnp.asnumpy(u[:1]), dpnp.asnumpy(u[-1:])
+            whole = cells * comm.size
+            assert found[0] == (comm.rank * cells - 1) % whole + turn
+            assert found[1] == (comm.rank * cells + cells) % whole + turn
+
+    ranks(ALONE)(check)
+
+
+def test_arrays_of_haloport_on_a_device(ranks: Ranks) -> None:
+    def check(comm: Comm) -> None:
+        queue = usm()
+        import dpnp
+
+        grid = row(comm)
+        u = grid.empty("i4", 2, device=queue)
+        assert isinstance(u, haloport.Array) and u.shape == (6, 2) and u.strides == (8, 4) and u.dtype == "i4"
+        assert u.device.backend == "sycl" and not u.to_numpy().any()
+        host = np.zeros((6, 2), "i4")
+        for plan in (grid.plan(u), grid.plan(u, fixed=True)):
+            fill(grid, host)
+            u.copy_from(host)
+            plan(u, stream=haloport.BLOCK)
+            assert_filled(grid, u.to_numpy())
+        shared = dpnp.asarray(u)
+        assert shared.shape == (6, 2) and np.array_equal(dpnp.asnumpy(shared), u.to_numpy())
+        with pytest.raises(ValueError, match="expected the shape"):
+            u.copy_from(host[1:])
+
+    ranks(ALONE)(check)
+
+
+# Messages
+
+
+def messages(number: int, size: int) -> dict[int, list[tuple[int, bytes]]]:
+    """By their senders, random messages: the rank that each is for, and its bytes."""
+    draw = random.Random(number)
+    longest = draw.choice([0, 9, 300, 70_000])
+    return {
+        sender: [
+            (draw.randrange(size), draw.randbytes(draw.randint(0, longest))) for _ in range(draw.randint(0, 2 * size))
+        ]
+        for sender in range(size)
+    }
+
+
+def expected_messages(sent: dict[int, list[tuple[int, bytes]]], rank: int) -> list[tuple[int, bytes]]:
+    return [(sender, data) for sender in sorted(sent) for receiver, data in sent[sender] if receiver == rank]
+
+
+def test_messages_between_any_ranks(ranks: Ranks) -> None:
+    def check(comm: Comm) -> None:
+        exchange = haloport.SparseExchange(comm=comm)
+        assert (exchange.comm.rank, exchange.comm.size) == (comm.rank, comm.size)
+        for number in range(40):
+            sent = messages(number, comm.size)
+            mine = sent[comm.rank]
+            manner = random.Random(number + comm.rank).choice(["call", "iterator", "start", "await", "poll", "arrays"])
+            found: Any
+            if manner == "call":
+                found = exchange(mine)
+            elif manner == "iterator":
+                found = exchange(iter(mine))
+            elif manner == "arrays":
+                found = exchange([(rank, np.frombuffer(data, np.uint8)) for rank, data in mine])
+            else:
+                pending = exchange.start(mine)
+                while manner == "poll" and not pending.is_ready():
+                    time.sleep(0)
+                found = asyncio.run(wait_for(pending)) if manner == "await" else pending.finish()
+                assert pending.is_ready()
+                with pytest.raises(haloport.InFlightError, match="the round has ended"):
+                    pending.finish()
+            assert found == expected_messages(sent, comm.rank), f"round {number}"
+            assert all(isinstance(data, bytes) for _, data in found)
+
+    ranks()(check)
+
+
+async def wait_for(pending: Any) -> Any:
+    return await pending
+
+
+def test_messages_as_a_mapping(ranks: Ranks) -> None:
+    def check(comm: Comm) -> None:
+        exchange = haloport.SparseExchange(comm=comm)
+        found = exchange({rank: bytes([comm.rank, rank]) for rank in range(comm.size)})
+        assert found == [(rank, bytes([rank, comm.rank])) for rank in range(comm.size)]
+
+    ranks()(check)
+
+
+def test_messages_between_fixed_ranks(ranks: Ranks) -> None:
+    def check(comm: Comm) -> None:
+        after, before = (comm.rank + 1) % comm.size, (comm.rank - 1) % comm.size
+        exchange = haloport.SparseExchange(to=[after], come_from=[before], comm=comm)
+        for turn in range(10):
+            mine = [(after, bytes([comm.rank, turn, k])) for k in range(turn % 3)]
+            assert exchange(mine) == [(before, bytes([before, turn, k])) for k in range(turn % 3)]
+        exchange([])
+        with pytest.raises(ValueError):
+            haloport.SparseExchange(to=[after], comm=comm)
+
+    ranks()(check)
+
+
+def test_rounds_that_were_started(ranks: Ranks) -> None:
+    def check(comm: Comm) -> None:
+        exchange, other = haloport.SparseExchange(comm=comm), haloport.SparseExchange(comm=comm)
+        # Two exchanges at once, in any order.
+        one, two = exchange.start([(0, b"one")]), other.start([(comm.size - 1, b"two")])
+        found = two.finish(), one.finish()
+        everybody = range(comm.size)
+        assert found[0] == ([(rank, b"two") for rank in everybody] if comm.rank == comm.size - 1 else [])
+        assert found[1] == ([(rank, b"one") for rank in everybody] if comm.rank == 0 else [])
+        pending = exchange.start([])
+        with pytest.raises(haloport.InFlightError):
+            exchange.start([])
+        assert pending.finish() == []
+
+    ranks()(check)
+
+
+@pytest.mark.parametrize("items", [0, 1, 3, 17])
+def test_line(ranks: Ranks, items: int) -> None:
+    def check(comm: Comm) -> None:
+        shares: Any = items
+        if items == 17:
+            # Shares of any size, of which some are empty.
+            bounds = [0, *sorted(random.Random(comm.size).choices(range(18), k=comm.size - 1)), 17]
+            shares = range(bounds[comm.rank], bounds[comm.rank + 1])
+        line = haloport.LineExchange(shares, comm=comm)
+        if isinstance(shares, range):
+            assert line.items == shares
+        assert (line.comm.rank, line.comm.size) == (comm.rank, comm.size)
+        # Ranks without items take part as any other.
+        assert line.left == (comm.rank - 1 if comm.rank else None)
+        assert line.right == (comm.rank + 1 if comm.rank + 1 < comm.size else None)
+        for turn in range(4):
+            # Beyond the ends of the line they are dropped.
+            left, right = b"left of %d in %d" % (comm.rank, turn), b"right of %d in %d" % (comm.rank, turn)
+            if turn % 2:
+                pending = line.start(left=left, right=right)
+                found = asyncio.run(wait_for(pending)) if turn == 1 else pending.finish()
+            else:
+                found = line(left=left, right=right)
+            assert found == (
+                None if line.left is None else b"right of %d in %d" % (line.left, turn),
+                None if line.right is None else b"left of %d in %d" % (line.right, turn),
+            )
+        # Nothing, and a payload of no bytes.
+        assert line() == (None, None)
+        empty = line(right=b"")
+        assert empty == (None if line.left is None else b"", None)
+
+    ranks()(check)
+
+
+# Communicators
+
+
+def test_communicator(ranks: Ranks) -> None:
+    def check(comm: Comm) -> None:
+        same = haloport.Communicator(comm)
+        assert (same.rank, same.size, same.name) == (comm.rank, comm.size, comm.name)
+        before = comm.time_limit, comm.warn_after
+        try:
+            comm.time_limit, comm.warn_after = 12.5, None
+            assert comm.time_limit == 12.5 and comm.warn_after is None
+            assert row(comm).comm.time_limit == 12.5
+            for wrong in (0, -1, float("nan"), float("inf")):
+                with pytest.raises(ValueError):
+                    comm.time_limit = wrong
+        finally:
+            comm.time_limit, comm.warn_after = before
+
+    ranks()(check)
+    assert [comm.rank for comm in haloport.threads(3)] == list(range(3))
+
+
+def test_rank_that_is_gone_is_named() -> None:
+    one, two = haloport.threads(2)
+    del two
+    with pytest.raises(haloport.ExchangeError, match="rank 1"):
+        haloport.Grid((8,), comm=one)
+
+
+def test_all_pairs_of_layouts(ranks: Ranks) -> None:
+    """Ranks may have different strides and axes: each pair of neighbours here has others."""
+    makes: list[Callable[[], tuple[Any, Any]]] = [
+        lambda: (np.zeros((6, 3)), (0, "levels")),
+        lambda: (np.zeros((3, 6)), ("levels", 0)),
+        lambda: (np.zeros((6, 3), order="F"), (0, "levels")),
+        lambda: (np.zeros((3, 12))[::-1, ::2], ("levels", 0)),
+    ]
+
+    def check(comm: Comm) -> None:
+        grid = row(comm)
+        for shift in itertools.product(range(2), range(2)):
+            u, axes = makes[(comm.rank * (1 + shift[0]) + 2 * shift[1]) % 4]()
+            plan = grid.plan(u, axes=axes)
+            assert plan.layouts[0].axes == axes
+            cells = u if axes[0] == 0 else u.T
+            fill(grid, cells)
+            plan(u)
+            assert_filled(grid, cells)
+
+    ranks()(check)
