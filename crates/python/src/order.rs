@@ -85,7 +85,12 @@ impl Order {
             };
         }
         if let Some(queue) = sycl::queue_of(stream)? {
-            return Order::of_queue(&queue, device);
+            let order = Order::of_queue(&queue, device)?;
+            if has_host_tasks(device) {
+                stream.call_method0("wait")?;
+                return Ok(Order::Block);
+            }
+            return Ok(order);
         }
         let order = StreamOrder::from_object(&stream_object(stream)?).or_raise()?;
         match &device.any {
@@ -104,6 +109,8 @@ impl Order {
         match place {
             Place::Host | Place::Own(_) => Ok(Order::Default),
             Place::Cuda(stream) => Order::of_cuda(*stream, device),
+            // Reading the interface has waited for earlier work.
+            Place::Sycl(_) if has_host_tasks(device) => Ok(Order::Block),
             Place::Sycl(owner) => Order::of_queue(owner, device),
         }
     }
@@ -132,6 +139,12 @@ impl Order {
         // SAFETY: the caller passes a stream that outlives the work, as the contract of `stream` says.
         Ok(Order::On(Box::new(unsafe { cuda.borrow_stream(handle) }.or_raise()?)))
     }
+}
+
+/// Whether SYCL may do work on the device without its queue: on CPUs, packages put some of theirs into tasks of the host
+/// (oneMKL does, for arithmetic of dpnp), which wait for events of SYCL alone. Commands in the queue do not order them.
+fn has_host_tasks(device: &Device) -> bool {
+    matches!(device.any, AnyDevice::Sycl(_)) && device.any.info().capabilities.immediate_streams
 }
 
 /// A stream of another package, by the first attribute that it has.

@@ -100,6 +100,7 @@ impl Plan {
     /// stream : stream-like, optional
     ///     The stream with which the exchange is ordered: of CuPy, PyTorch, Numba, cuda.core, a ``SyclQueue``, a
     ///     `Stream`, the handle of a CUDA stream, `DEFAULT` or `BLOCK`. Arrays in host memory take any.
+    ///     On a CPU of SYCL, calls wait for a queue first, and then until the halos are in place.
     ///
     /// Raises
     /// ------
