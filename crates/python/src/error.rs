@@ -150,6 +150,9 @@ impl IntoException for CoreExchangeError {
             Of::TimeLimit { ranks, .. } => time_limit(text, &ranks),
             Of::Transport(error) => error.exception(),
             Of::Device(error) => error.exception(),
+            Of::Poisoned(reason) => ExchangeError::new_err(format!(
+                "the plan was given up, as an exchange of it failed: {reason}; make the plan again, on all ranks"
+            )),
             Of::AllInFlight { most } => InFlightError::new_err(format!(
                 "{most} exchanges of the plan were started and not finished, the most that it was made for: finish one, or \
                  make a plan with a larger `in_flight`"
@@ -163,6 +166,23 @@ impl IntoException for CoreExchangeError {
             _ => ExchangeError::new_err(text),
         }
     }
+}
+
+/// Whether a plan that returns this error is as it was before the call.
+pub(crate) fn leaves_as_it_was(error: &CoreExchangeError) -> bool {
+    use CoreExchangeError as Of;
+    matches!(
+        error,
+        Of::AllInFlight { .. }
+            | Of::NotInFlight
+            | Of::InFlightElsewhere
+            | Of::AddressCount { .. }
+            | Of::Address { .. }
+            | Of::FieldCount { .. }
+            | Of::FieldDiffers { .. }
+            | Of::ForeignStream { .. }
+            | Of::Poisoned(_)
+    )
 }
 
 impl IntoException for SparseError {

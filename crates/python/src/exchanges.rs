@@ -1,6 +1,7 @@
 //! The exchanges of a plan: started, ended, and those in flight.
 
 use std::fmt;
+use std::mem;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
@@ -13,7 +14,7 @@ use smallvec::SmallVec;
 use crate::arrays::described::Keep;
 use crate::claims::{Addresses, Claim, Footprint, first_overlap};
 use crate::device::Device;
-use crate::error::{InFlightError, IntoException};
+use crate::error::{InFlightError, IntoException, leaves_as_it_was};
 use crate::order::Order;
 use crate::prepared::overlap_error;
 use crate::process::{self, Held};
@@ -245,22 +246,11 @@ impl Exchanges {
         (claim, kept): (Claim, Kept),
         order: &Order,
     ) -> Result<Option<Kept>, Failure> {
-        use ExchangeError as Of;
-        match ended {
-            Ok(()) => {}
-            // Nothing was begun.
-            Err(
-                error @ (Of::AllInFlight { .. }
-                | Of::InFlightElsewhere
-                | Of::ForeignStream { .. }
-                | Of::Poisoned(_)),
-            ) => {
-                return Err(Failure::Exchange(error));
-            }
-            Err(error) => {
+        if let Err(error) = ended {
+            if !leaves_as_it_was(&error) {
                 state.lost.push((claim, kept));
-                return Err(Failure::Exchange(error));
             }
+            return Err(Failure::Exchange(error));
         }
         let asynchronous = self.devices.iter().any(|device| device.any.info().asynchronous);
         if !asynchronous || matches!(order.schedule(), Schedule::Blocking) {
@@ -286,6 +276,17 @@ impl Exchanges {
             )),
             Failure::Raised(error) => error,
             Failure::Exchange(error) => error.exception(),
+        }
+    }
+}
+
+impl Drop for State {
+    fn drop(&mut self) {
+        if process::is_ending() {
+            // The exchanges are left as they are, so their memory is, too.
+            self.flights.drain(..).for_each(mem::forget);
+            self.retired.drain(..).for_each(mem::forget);
+            self.lost.drain(..).for_each(mem::forget);
         }
     }
 }

@@ -2,9 +2,12 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use pyo3::exceptions::PyKeyboardInterrupt;
+use pyo3::ffi;
 use pyo3::prelude::*;
 
 use crate::error::ExchangeError;
+use crate::interrupt;
 
 /// Whether a communicator or a device was made in this process.
 static USED: AtomicBool = AtomicBool::new(false);
@@ -75,18 +78,50 @@ impl<T: Send> Held<T> {
 impl<T: Send> Drop for Held<T> {
     fn drop(&mut self) {
         let Some(value) = self.0.take() else { return };
-        if is_forked() {
+        if is_forked() || is_ending() {
             std::mem::forget(value);
             return;
         }
         let mut value = Some(value);
-        // Not attached while Python ends: then the process ends, too.
         let dropped = Python::try_attach(|py| {
             let value = value.take();
             py.detach(|| drop(value));
+            // A wait that was interrupted cannot raise the exception here.
+            if let Some(interrupt) = interrupt::take() {
+                raise_soon(py, interrupt);
+            }
         });
         if dropped.is_none() {
             std::mem::forget(value);
         }
+    }
+}
+
+/// Whether Python ends, so that other threads run no more: nothing waits for ranks or devices then, and their memory is
+/// left to the end of the process.
+pub(crate) fn is_ending() -> bool {
+    let is_ending = Python::try_attach(|py| {
+        // What is dropped may be a part of an exception that is being raised.
+        let raised = PyErr::take(py);
+        // SAFETY: this thread is attached; the name ends with 0; the function is borrowed from the module, which is null
+        // once the modules are gone.
+        let function = unsafe {
+            Bound::from_borrowed_ptr_or_opt(py, ffi::PySys_GetObject(c"is_finalizing".as_ptr().cast_mut()))
+        };
+        let answer = function.map(|function| function.call0().and_then(|answer| answer.extract::<bool>()));
+        if let Some(raised) = raised {
+            raised.restore(py);
+        }
+        !matches!(answer, Some(Ok(false)))
+    });
+    is_ending.unwrap_or(true)
+}
+
+/// Raises the exception of an interrupt at the next chance.
+fn raise_soon(py: Python<'_>, interrupt: PyErr) {
+    match interrupt.is_instance_of::<PyKeyboardInterrupt>(py) {
+        // SAFETY: this thread is attached.
+        true => unsafe { ffi::PyErr_SetInterrupt() },
+        false => interrupt.write_unraisable(py, None),
     }
 }

@@ -17,7 +17,7 @@ use crate::process;
 /// The arrays of an exchange that has ended in a stream. When it is dropped, it waits for that work.
 pub(crate) struct Retired {
     markers: Vec<Box<dyn Fn() -> bool + Send>>,
-    _kept: Kept,
+    kept: Option<Kept>,
 }
 
 /// The arrays of an exchange.
@@ -39,7 +39,7 @@ impl Retired {
         for device in devices.iter().filter(|device| device.any.info().asynchronous) {
             markers.push(with_device!(&device.any, |device| marker(device, order))?);
         }
-        Ok((!markers.is_empty()).then_some(Retired { markers, _kept: kept }))
+        Ok((!markers.is_empty()).then_some(Retired { markers, kept: Some(kept) }))
     }
 
     pub(crate) fn is_done(&self) -> bool {
@@ -49,6 +49,10 @@ impl Retired {
 
 impl Drop for Retired {
     fn drop(&mut self) {
+        if process::is_ending() {
+            std::mem::forget(self.kept.take());
+            return;
+        }
         while !process::is_forked() && !self.is_done() {
             thread::sleep(Duration::from_micros(50));
         }
