@@ -191,8 +191,7 @@ impl Communicator {
     fn of_program(py: Python<'_>) -> PyResult<Communicator> {
         let modules = py.import("sys")?.getattr("modules")?;
         if let Ok(mpi) = modules.get_item("mpi4py.MPI") {
-            let is = |name| mpi.call_method0(name)?.extract::<bool>();
-            if is("Is_initialized")? && !is("Is_finalized")? {
+            if is_running(&mpi)? {
                 return Communicator::duplicate(&mpi.getattr("COMM_WORLD")?);
             }
         }
@@ -239,12 +238,25 @@ fn kept(
     Ok(known().get_or_insert(made).clone())
 }
 
+/// Whether MPI is initialised and not finalised, as mpi4py knows it.
+fn is_running(mpi: &Bound<'_, PyAny>) -> PyResult<bool> {
+    let is = |name| mpi.call_method0(name)?.extract::<bool>();
+    Ok(is("Is_initialized")? && !is("Is_finalized")?)
+}
+
 /// The handle of a communicator of mpi4py, and MPI's world; `None` for other objects.
 fn handle_of<'py>(comm: &Bound<'py, PyAny>) -> PyResult<Option<(i64, Bound<'py, PyAny>)>> {
     let py = comm.py();
     let Ok(mpi) = py.import("sys")?.getattr("modules")?.get_item("mpi4py.MPI") else { return Ok(None) };
     if !comm.is_instance(&mpi.getattr("Comm")?)? {
         return Ok(None);
+    }
+    // MPI ends a process that asks it for a size before or after.
+    if !is_running(&mpi)? {
+        return Err(ExchangeError::new_err(
+            "comm: expected a communicator of MPI while it runs, found MPI not initialised, or finalised; make Haloport's \
+             objects between `MPI.Init` and `MPI.Finalize`",
+        ));
     }
     let world = mpi.getattr("COMM_WORLD")?;
     check_launcher(world.call_method0("Get_size")?.extract()?, "MPI's world")?;
