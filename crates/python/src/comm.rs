@@ -190,10 +190,10 @@ impl Communicator {
     /// MPI's world if the program uses MPI, else this process alone.
     fn of_program(py: Python<'_>) -> PyResult<Communicator> {
         let modules = py.import("sys")?.getattr("modules")?;
-        if let Ok(mpi) = modules.get_item("mpi4py.MPI") {
-            if is_running(&mpi)? {
-                return Communicator::duplicate(&mpi.getattr("COMM_WORLD")?);
-            }
+        if let Ok(mpi) = modules.get_item("mpi4py.MPI")
+            && is_running(&mpi)?
+        {
+            return Communicator::duplicate(&mpi.getattr("COMM_WORLD")?);
         }
         kept(&ALONE, || {
             check_launcher(1, "this process, which has not imported mpi4py.MPI,")?;

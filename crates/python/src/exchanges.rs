@@ -45,6 +45,8 @@ struct State {
     retired: Vec<Retired>,
     /// What an exchange that failed may still use, until `run` is dropped.
     lost: Vec<(Claim, Kept)>,
+    /// The error of the exchange that has failed, after which there are no others.
+    failure: Option<String>,
     started: u64,
     /// Addresses that were found not to overlap.
     apart: Addresses,
@@ -87,6 +89,7 @@ impl Exchanges {
             flights: Vec::new(),
             retired: Vec::new(),
             lost: Vec::new(),
+            failure: None,
             started: 0,
             apart: Addresses::new(),
         };
@@ -209,6 +212,9 @@ impl Exchanges {
 
     /// Makes ready for an exchange of blocks at these addresses, and claims their memory.
     fn prepare_start(&self, state: &mut State, addresses: &Addresses) -> Result<Claim, Failure> {
+        if let Some(error) = &state.failure {
+            return Err(Failure::Exchange(ExchangeError::Poisoned(error.clone())));
+        }
         state.retired.retain(|retired| !retired.is_done());
         while let Some(place) =
             state.flights.iter().position(|flight| flight.abandoned.load(Ordering::Relaxed))
@@ -249,6 +255,7 @@ impl Exchanges {
         if let Err(error) = ended {
             if !leaves_as_it_was(&error) {
                 state.lost.push((claim, kept));
+                state.failure.get_or_insert_with(|| error.to_string());
             }
             return Err(Failure::Exchange(error));
         }

@@ -309,7 +309,11 @@ def test_silent_rank(call: str) -> None:
             kind, text = raised(lambda a=again: a(*given))
             assert kind is hp.ExchangeError, text
             assert "given up" in text and "make the plan again" in text
-        kind, text = raised(lambda: pair.plans[1](*given))
+        # Messages may still be under way to the array of the plan that failed.
+        other = hp.Grid((6, 4), comm=hp.threads(1)[0])
+        shown = array.reshape(-1)[: other.shape[0] * other.shape[1]].reshape(other.shape)
+        assert raised(lambda: other.plan(shown)(shown))[0] is hp.InFlightError
+        kind, text = raised(lambda: pair.plans[1](*(() if call == "fixed plan" else (pair.arrays[1],))))
         assert kind is hp.ExchangeError, text
         assert "rank 0" in text
 
@@ -549,7 +553,7 @@ def test_fork(programs: Programs) -> None:
             hp.Stream, hp.Event, lambda: hp.Kernel("k", None, [], host=print), lambda: plan(array), lambda: plan.start(array),
             lambda: plan.functional(array), fixed, pending.finish, pending.is_ready, lambda: grid.plan(array), grid.empty,
             mesh.empty, comm.barrier, lambda: comm.rank, lambda: comm.size, lambda: comm.name, lambda: plan.traffic,
-            stream.synchronize, stream.record, event.record, event.query, event.wait, device.synchronize,
+            stream.synchronize, event.record, event.query, event.wait, device.synchronize,
             lambda: kernel(4, array), lambda: grid.interior, lambda: mesh.ids, lambda: repr(grid), lambda: setattr(comm, "time_limit", 1),
         ]
         def child():
@@ -835,11 +839,12 @@ def jobs_that_fail(programs: Programs, launcher: tuple[str, ...]) -> None:
     """
     without = 'try: hp.Grid((8,))\nexcept hp.ExchangeError as error: print(error, flush=True)'
     jobs = [programs.start(text, launcher=(*launcher, "-n", "2")) for text in (different, in_flight, without)]
-    outputs = [finished(job).splitlines() for job in jobs]
-    assert len(outputs[0]) == 2 and len(set(outputs[0])) == 1 and outputs[0][0].startswith("refused: "), outputs[0]
-    assert outputs[1] == ["end", "end"]
-    assert len(outputs[2]) == 2
-    assert all("has 1 rank, but the launcher has started 2 processes" in line for line in outputs[2])
+    # The launcher may write two lines of ranks as one.
+    refused, ended, refused_alone = [finished(job) for job in jobs]
+    texts = [text.strip() for text in refused.split("refused: ") if text.strip()]
+    assert len(texts) == 2 and len(set(texts)) == 1, refused
+    assert ended.split() in (["end", "end"], ["endend"]), ended
+    assert refused_alone.count("has 1 rank, but the launcher has started 2 processes") == 2, refused_alone
 
 
 @alone_only
