@@ -79,9 +79,17 @@ impl Domains {
         let levels = levels.map(|levels| count(levels, "levels")).transpose()?;
         let mut arrays = Array::of_pattern(py, self.pattern()?, &device, &dtype, levels)?;
         match arrays.len() {
+            0 => self.without_cells(&dtype, levels),
             1 => Ok(arrays.remove(0)),
             _ => Ok(PyList::new(py, arrays)?.into_any().unbind()),
         }
+    }
+
+    /// An array of NumPy for a rank without domains: plans learn the type from it.
+    fn without_cells(&self, dtype: &Bound<'_, PyAny>, levels: Option<usize>) -> PyResult<Py<PyAny>> {
+        let own = self.pattern()?.grid().map_or(1, |grid| grid.axes());
+        let shape: Vec<usize> = std::iter::repeat_n(0, own).chain(levels).collect();
+        Ok(dtype.py().import("numpy")?.call_method1("zeros", (shape, dtype))?.unbind())
     }
 
     /// The arrays of a field, one for each domain. `name` names the field in errors.

@@ -153,9 +153,12 @@ impl IntoException for CoreExchangeError {
             Of::Poisoned(reason) => ExchangeError::new_err(format!(
                 "the plan was given up, as an exchange of it failed: {reason}; make the plan again, on all ranks"
             )),
+            Of::AllInFlight { most: 1 } => InFlightError::new_err(
+                "the plan is in flight: finish the exchange that was started first, or make a plan with a larger `in_flight`",
+            ),
             Of::AllInFlight { most } => InFlightError::new_err(format!(
-                "{most} exchanges of the plan were started and not finished, the most that it was made for: finish one, or \
-                 make a plan with a larger `in_flight`"
+                "the exchange of the plan that was started {most} before this one was not finished: finish it first, or make \
+                 a plan with a larger `in_flight`"
             )),
             Of::NotInFlight | Of::InFlightElsewhere => InFlightError::new_err(text),
             Of::AddressCount { .. }

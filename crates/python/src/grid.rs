@@ -227,7 +227,8 @@ impl Grid {
     }
 
     /// A new array of zeros for this rank's cells and their halo. On the CPU it is an array of NumPy, in memory from which
-    /// neighbours on this node copy straight if a plan is made with ``fixed=True``.
+    /// neighbours on this node can copy straight if a plan is made with ``fixed=True``. They do where that is quicker than
+    /// packing, as it is for all but thin or short halos; `Plan.traffic` tells.
     ///
     /// Parameters
     /// ----------
@@ -241,7 +242,8 @@ impl Grid {
     /// Returns
     /// -------
     /// numpy.ndarray or Array
-    ///     Of shape ``grid.shape``, and the levels. On a rank with several domains, a list of arrays.
+    ///     Of shape ``grid.shape``, and the levels. On a rank with several domains, a list of arrays; on one without
+    ///     domains, an array without cells.
     #[pyo3(signature = (dtype=None, levels=None, *, device=None))]
     #[pyo3(text_signature = "($self, dtype='float64', levels=None, *, device=None)")]
     fn empty(
@@ -263,10 +265,11 @@ impl Grid {
     /// axes : sequence of int or str, optional
     ///     What each axis of the arrays is; see `Layout`.
     /// fixed : bool
-    ///     Whether the plan keeps these arrays: neighbours on the same node then copy straight from arrays of `empty`,
+    ///     Whether the plan keeps these arrays: neighbours on the same node can then copy straight from arrays of `empty`,
     ///     and the plan is called without arrays.
     /// in_flight : int
-    ///     How many exchanges can be started and not finished at once, from 1 to 64.
+    ///     How many exchanges can be started and not finished at once, from 1 to 64. They may be finished in any order,
+    ///     but before each start the one that many starts earlier must have been.
     ///
     /// Returns
     /// -------

@@ -1,7 +1,8 @@
 //! Layouts: how the cells of a domain lie in an array.
 
-use haloport::interop::MAX_ARRAY_AXES;
+use haloport::interop::{MAX_ARRAY_AXES, Protocol, typestr};
 use haloport::{BlockLayout, CellBlocks, ElementType, IndexBox, MAX_AXES};
+use numpy::{PyArrayDescr, PyUntypedArray, PyUntypedArrayMethods};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyString, PyTuple};
@@ -157,15 +158,29 @@ impl Layout {
         self.device.as_ref()
     }
 
-    /// The layout of an array that is passed to a plan.
-    pub(crate) fn of_spec(py: Python<'_>, spec: Spec, device: Option<Device>) -> PyResult<Layout> {
-        let name = match spec.element {
-            ElementType::Bytes(bytes) => format!("V{bytes}"),
-            ElementType::Bf16 => "V2".into(),
-            element => haloport::interop::typestr::of(haloport::interop::Protocol::Description, element)
-                .or_raise()?,
+    /// The layout of an array that is passed to a plan. Its type is the one of NumPy that the array names, or one with the
+    /// same elements.
+    pub(crate) fn of_array(array: &Bound<'_, PyAny>, spec: Spec, device: Option<Device>) -> PyResult<Layout> {
+        let py = array.py();
+        // That of an array of NumPy is read from its memory: a class derived from it may answer anything.
+        let named = match array.cast::<PyUntypedArray>() {
+            Ok(array) => Some(array.dtype().into_any()),
+            Err(_) => array.getattr_opt("dtype")?,
         };
-        let dtype = dtype_of(PyString::new(py, &name).as_any())?;
+        let fits = |dtype: &Bound<'_, PyAny>| {
+            dtype.is_instance_of::<PyArrayDescr>() && element_of(dtype).is_ok_and(|it| it == spec.element)
+        };
+        let dtype = match named.filter(fits) {
+            Some(dtype) => dtype,
+            None => {
+                let name = match spec.element {
+                    ElementType::Bytes(bytes) => format!("V{bytes}"),
+                    ElementType::Bf16 => "V2".into(),
+                    element => typestr::of(Protocol::Description, element).or_raise()?,
+                };
+                dtype_of(PyString::new(py, &name).as_any())?
+            }
+        };
         Ok(Layout { spec, dtype: std::sync::Arc::new(dtype.unbind()), device })
     }
 }

@@ -5,6 +5,7 @@
 //! - `grid`, `mesh`: the two kinds of patterns, both on `domains`;
 //! - `plan`, `prepared`, `pending`, `exchanges`, `retired`: exchanges of arrays that are passed at each call, or fixed;
 //! - `messages`: sparse exchanges and exchanges along a line;
+//! - `steps`: `await`, of exchanges and of messages;
 //! - `layout`, `memory`: the layouts of arrays, and arrays of Haloport's own;
 //! - `kernel`, `event`, `order`, `stream`, `device`: devices, and the order of work on them;
 //! - `arrays`: arrays of other packages, by any protocol;
@@ -37,6 +38,7 @@ mod plan;
 mod prepared;
 mod process;
 mod retired;
+mod steps;
 mod stream;
 
 use pyo3::prelude::*;

@@ -4,7 +4,7 @@ use std::sync::Mutex;
 
 use haloport::line::Payloads;
 use haloport::{Line, LineExchange as CoreLine, SparseError, SparseExchange as CoreSparse};
-use pyo3::exceptions::{PyStopIteration, PyTypeError, PyValueError};
+use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList, PyRange, PyTuple};
 
@@ -12,6 +12,7 @@ use crate::arguments::type_name;
 use crate::comm::Communicator;
 use crate::error::{InFlightError, IntoException, OrRaise};
 use crate::process::{self, Held};
+use crate::steps::{Awaited, Steps};
 
 /// Messages of any size between any ranks, in rounds: receivers need not know in advance. Collective.
 ///
@@ -58,12 +59,6 @@ pub(crate) struct PendingMessages {
 enum Exchange {
     Sparse(Py<SparseExchange>),
     Line(Py<LineExchange>),
-}
-
-/// The steps of ``await``.
-#[pyclass(frozen, module = "haloport", name = "_MessageSteps")]
-pub(crate) struct MessageSteps {
-    pending: Py<PendingMessages>,
 }
 
 #[pymethods]
@@ -306,24 +301,18 @@ impl PendingMessages {
         })
     }
 
-    fn __await__(slf: Bound<'_, Self>) -> MessageSteps {
-        MessageSteps { pending: slf.unbind() }
+    fn __await__(slf: Bound<'_, Self>) -> Steps {
+        Steps::new(slf.unbind())
     }
 }
 
-#[pymethods]
-impl MessageSteps {
-    fn __iter__(slf: Bound<'_, Self>) -> Bound<'_, Self> {
-        slf
+impl Awaited for Py<PendingMessages> {
+    fn is_ready(&self, py: Python<'_>) -> PyResult<bool> {
+        self.get().is_ready(py)
     }
 
-    fn __next__(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
-        let pending = self.pending.get();
-        if !pending.is_ready(py)? {
-            return Ok(py.None());
-        }
-        let came = pending.finish(py)?;
-        Err(PyStopIteration::new_err((came.unbind(),)))
+    fn finish(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        Ok(self.get().finish(py)?.unbind())
     }
 }
 

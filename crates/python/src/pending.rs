@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use pyo3::prelude::*;
 
 use crate::exchanges::Exchanges;
+use crate::steps::{Awaited, Steps};
 
 /// An exchange that was started. It makes progress in the calls of Haloport, and on devices with streams by itself.
 ///
@@ -16,12 +17,6 @@ pub(crate) struct Pending {
     exchanges: Arc<Exchanges>,
     number: u64,
     abandoned: Arc<AtomicBool>,
-}
-
-/// The steps of ``await``.
-#[pyclass(frozen, module = "haloport", name = "_PendingSteps")]
-pub(crate) struct Steps {
-    pending: Py<Pending>,
 }
 
 #[pymethods]
@@ -60,29 +55,24 @@ impl Pending {
     }
 
     fn __await__(slf: Bound<'_, Self>) -> Steps {
-        Steps { pending: slf.unbind() }
-    }
-}
-
-#[pymethods]
-impl Steps {
-    fn __iter__(slf: Bound<'_, Self>) -> Bound<'_, Self> {
-        slf
-    }
-
-    fn __next__(&self, py: Python<'_>) -> PyResult<Option<Py<PyAny>>> {
-        let pending = self.pending.get();
-        if !pending.is_ready(py)? {
-            return Ok(Some(py.None()));
-        }
-        pending.finish(py, None)?;
-        Ok(None)
+        Steps::new(slf.unbind())
     }
 }
 
 impl Pending {
     pub(crate) fn new(exchanges: Arc<Exchanges>, number: u64, abandoned: Arc<AtomicBool>) -> Pending {
         Pending { exchanges, number, abandoned }
+    }
+}
+
+impl Awaited for Py<Pending> {
+    fn is_ready(&self, py: Python<'_>) -> PyResult<bool> {
+        self.get().is_ready(py)
+    }
+
+    fn finish(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        self.get().finish(py, None)?;
+        Ok(py.None())
     }
 }
 

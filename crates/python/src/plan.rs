@@ -21,7 +21,7 @@ use crate::device::Device;
 use crate::domains::Domains;
 use crate::error::OrRaise;
 use crate::exchanges::{Exchanges, Passed, Run};
-use crate::layout::{Layout, Spec, axes_of};
+use crate::layout::{Layout, axes_of};
 use crate::memory::address;
 use crate::order::Order;
 use crate::pending::Pending;
@@ -48,22 +48,15 @@ pub(crate) struct Plan {
 /// What a field is like.
 struct Field {
     device: Device,
-    specs: Vec<Spec>,
+    layouts: Vec<Layout>,
 }
 
 #[pymethods]
 impl Plan {
     /// What the arrays are like, in their order; of several domains, all those of a field together.
     #[getter]
-    fn layouts(&self, py: Python<'_>) -> PyResult<Vec<Layout>> {
-        let specs =
-            self.fields.iter().flat_map(|field| field.specs.iter().map(move |spec| (spec, &field.device)));
-        specs
-            .map(|(spec, device)| {
-                let device = (!device.is_cpu()).then(|| device.clone());
-                Layout::of_spec(py, spec.clone(), device)
-            })
-            .collect()
+    fn layouts(&self) -> Vec<Layout> {
+        self.fields.iter().flat_map(|field| field.layouts.iter().cloned()).collect()
     }
 
     /// Whether the plan has arrays of its own, whose addresses cannot change.
@@ -218,7 +211,7 @@ impl Plan {
         }
         let bind = BindOptions::default().in_flight(options.in_flight);
         let described =
-            fields.iter().map(|field| Field { device: field.device.clone(), specs: field.specs.clone() });
+            fields.iter().map(|field| Field { device: field.device.clone(), layouts: field.layouts.clone() });
         let described: Vec<Field> = described.collect();
         let run = if options.fixed {
             let sets: Vec<Box<dyn FieldSet + Send>> =

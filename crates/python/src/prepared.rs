@@ -39,7 +39,7 @@ pub(crate) struct Prepared {
 pub(crate) struct PreparedField {
     pub(crate) device: Device,
     pub(crate) element: ElementType,
-    pub(crate) specs: Vec<Spec>,
+    pub(crate) layouts: Vec<Layout>,
     pub(crate) blocks: Vec<BlockLayout>,
     /// The arrays of a fixed plan.
     memory: Vec<Memory>,
@@ -100,11 +100,12 @@ impl Prepared {
         };
         let mut made: Option<PreparedField> = None;
         for (domain, block) in blocks.iter().enumerate() {
-            let (spec, device, memory) = self.block(domains, block, name)?;
+            let (layout, device, memory) = self.block(domains, block, name)?;
+            let spec = &layout.spec;
             let field = made.get_or_insert_with(|| PreparedField {
                 device: device.clone(),
                 element: spec.element,
-                specs: Vec::new(),
+                layouts: Vec::new(),
                 blocks: Vec::new(),
                 memory: Vec::new(),
             });
@@ -121,7 +122,8 @@ impl Prepared {
                 continue;
             }
             let fitted = spec.block(&domains.cells(domain));
-            let (layout, axes) = fitted.map_err(|text| PyValueError::new_err(format!("{name}, {text}")))?;
+            let (block_layout, axes) =
+                fitted.map_err(|text| PyValueError::new_err(format!("{name}, {text}")))?;
             let sizes = axes.iter().map(|axis| (axis.extent, axis.stride));
             self.footprints.push(Footprint::new(spec.element.bytes(), sizes));
             self.expected.push(Expected::new(spec.element, axes, device.is_cpu()));
@@ -131,8 +133,8 @@ impl Prepared {
                     self.ordering = Some((block.clone().unbind(), device.clone()));
                 }
             }
-            field.specs.push(spec);
-            field.blocks.push(layout);
+            field.layouts.push(layout);
+            field.blocks.push(block_layout);
             field.memory.extend(memory);
         }
         self.fields.extend(made);
@@ -158,24 +160,23 @@ impl Prepared {
         domains: &Domains,
         block: &Bound<'_, PyAny>,
         name: &str,
-    ) -> PyResult<(Spec, Device, Option<Memory>)> {
+    ) -> PyResult<(Layout, Device, Option<Memory>)> {
         let py = block.py();
         if let Ok(layout) = block.cast::<Layout>() {
-            let layout = layout.get();
+            let mut layout = layout.get().clone();
             if self.options.fixed {
                 return Err(PyTypeError::new_err(format!(
                     "{name}: expected an array, whose address a fixed plan keeps, found a Layout"
                 )));
             }
-            let mut spec = layout.spec.clone();
-            if spec.axes.is_none() {
-                spec.axes = self.options.axes.clone();
+            if layout.spec.axes.is_none() {
+                layout.spec.axes = self.options.axes.clone();
             }
             let device = match layout.chosen_device() {
                 Some(device) if !device.is_cpu() => device.clone(),
                 _ => Device::cpu(&domains.comm)?,
             };
-            return Ok((spec, device, None));
+            return Ok((layout, device, None));
         }
         let found = describe(block, false).and_then(|described| {
             described.check_writable()?;
@@ -191,7 +192,8 @@ impl Prepared {
             true => Some(Memory::of(block, described, &device)?),
             false => None,
         };
-        Ok((spec, device, memory))
+        let chosen = (!device.is_cpu()).then(|| device.clone());
+        Ok((Layout::of_array(block, spec, chosen)?, device, memory))
     }
 }
 

@@ -767,7 +767,7 @@ class Participant:
         spec, blocks = self.case.fields[place], self.blocks[place]
         if self.empty[place]:
             made = self.pattern.empty(spec.dtype, *spec.levels)
-            made = made if isinstance(made, list) else [made]
+            made = made if isinstance(made, list) else [made] * len(blocks)
             assert len(made) == len(blocks)
             return [EmptyMemory(block, one) for block, one in zip(blocks, made)]
         manner = self.case.manner

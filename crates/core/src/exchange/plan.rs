@@ -165,7 +165,7 @@ impl Plan {
     ///
     /// `addresses` has one for each domain of each field, in the order in which the plan was made: that of the first
     /// element of the [`BlockLayout`](crate::BlockLayout). As many exchanges can be in flight as
-    /// [`BindOptions::in_flight`] says. Allocates nothing.
+    /// [`BindOptions::in_flight`] says; the one that was begun that many before must have ended. Allocates nothing.
     ///
     /// # Safety
     /// Each block is valid memory of the field's device over its layout's [`span`](crate::BlockLayout::span), and no two

@@ -113,9 +113,9 @@ pub enum ExchangeError {
         /// The address that was passed.
         found: usize,
     },
-    /// As many exchanges as possible have been begun and not ended.
+    /// An exchange was to begin while the one that takes the same place has not ended: the one `most` begins before.
     #[error(
-        "{most} exchanges have been begun and not ended, the most that are possible; call `end` first, or make a plan \
+        "the exchange that was begun {most} before this one has not been ended; call `end` for it first, or make a plan \
         with a larger `BindOptions::in_flight`"
     )]
     AllInFlight {
