@@ -98,16 +98,15 @@ fn together(comm: &Communicator) -> Result<(), Error> {
         });
         Ok(pattern.bind(made.collect::<Result<Vec<_>, _>>()?)?)
     };
-    let (mut small, mut large) = (bound(4, 20)?, bound(32, 4)?);
-    let mut cases: [Batch<'_>; 2] = [
-        Box::new(|| repeat(|_| small.run(Schedule::Blocking))),
-        Box::new(|| repeat(|_| large.run(Schedule::Blocking))),
-    ];
+    let mut exchanges = [bound(4, 20)?, bound(32, 4)?, bound(64, 4)?];
+    let mut cases = exchanges
+        .each_mut()
+        .map(|exchange| Box::new(|| repeat(|_| exchange.run(Schedule::Blocking))) as Batch<'_>);
     for _ in 0..ROUNDS {
         round(comm, &mut cases)?;
     }
     drop(cases);
-    small.fields().iter().chain(large.fields()).try_for_each(|field| {
+    exchanges.iter().flat_map(|exchange| exchange.fields()).try_for_each(|field| {
         let layout = field.layout(0)?;
         let extent = comm.size() * layout.owned().extent(0);
         check(layout, field.view(0)?.as_slice().ok_or("cells with gaps")?, extent as i64)

@@ -124,8 +124,14 @@ static NEXT: AtomicU64 = AtomicU64::new(0);
 
 struct Entry {
     number: u64,
-    addresses: Addresses,
-    footprints: Arc<[Footprint]>,
+    blocks: Arc<Blocks>,
+}
+
+/// Blocks of cells where they are in memory.
+#[derive(Debug)]
+pub(crate) struct Blocks {
+    pub(crate) addresses: Addresses,
+    pub(crate) footprints: Arc<[Footprint]>,
 }
 
 /// The memory of one exchange in flight, until it is dropped.
@@ -135,20 +141,25 @@ pub(crate) struct Claim {
 }
 
 impl Claim {
-    /// Claims the memory of blocks at these addresses. `Err` is the number of a block that an exchange in flight uses.
-    pub(crate) fn new(addresses: &Addresses, footprints: &Arc<[Footprint]>) -> Result<Claim, usize> {
+    /// Claims the memory of these blocks. `Err` is the number of a block that an exchange in flight uses.
+    pub(crate) fn new(blocks: &Arc<Blocks>) -> Result<Claim, usize> {
         let mut entries = in_flight();
         for entry in entries.iter() {
-            for (index, (&mine, footprint)) in addresses.iter().zip(footprints.iter()).enumerate() {
-                let meets = |(&theirs, other): (&usize, &Footprint)| footprint.meets(mine, other, theirs);
-                if entry.addresses.iter().zip(entry.footprints.iter()).any(meets) {
+            for (index, (mine, footprint)) in blocks.each().enumerate() {
+                if entry.blocks.each().any(|(theirs, other)| footprint.meets(mine, other, theirs)) {
                     return Err(index);
                 }
             }
         }
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        entries.push(Entry { number, addresses: addresses.clone(), footprints: Arc::clone(footprints) });
+        entries.push(Entry { number, blocks: Arc::clone(blocks) });
         Ok(Claim { number })
+    }
+}
+
+impl Blocks {
+    fn each(&self) -> impl Iterator<Item = (usize, &Footprint)> {
+        self.addresses.iter().copied().zip(self.footprints.iter())
     }
 }
 

@@ -12,7 +12,7 @@ use pyo3::types::PyTuple;
 use smallvec::SmallVec;
 
 use crate::arrays::described::Keep;
-use crate::claims::{Addresses, Claim, Footprint, first_overlap};
+use crate::claims::{Addresses, Blocks, Claim, Footprint, first_overlap};
 use crate::device::Device;
 use crate::error::{InFlightError, IntoException, leaves_as_it_was};
 use crate::order::Order;
@@ -22,7 +22,6 @@ use crate::retired::{Kept, Retired};
 
 /// A plan or an exchange of the core, and its exchanges in flight.
 pub(crate) struct Exchanges {
-    footprints: Arc<[Footprint]>,
     /// The number of domains of this rank.
     domains: usize,
     /// The devices of the fields, each once, that of the first field first.
@@ -31,6 +30,7 @@ pub(crate) struct Exchanges {
 }
 
 /// The arrays of a call.
+#[derive(Default)]
 pub(crate) struct Passed {
     pub(crate) addresses: Addresses,
     pub(crate) keep: SmallVec<[Keep; 2]>,
@@ -48,8 +48,8 @@ struct State {
     /// The error of the exchange that has failed, after which there are no others.
     failure: Option<String>,
     started: u64,
-    /// Addresses that were found not to overlap.
-    apart: Addresses,
+    /// Blocks that were found not to overlap: those of the last call.
+    apart: Arc<Blocks>,
 }
 
 /// A plan or an exchange of the core.
@@ -91,9 +91,9 @@ impl Exchanges {
             lost: Vec::new(),
             failure: None,
             started: 0,
-            apart: Addresses::new(),
+            apart: Arc::new(Blocks { addresses: Addresses::new(), footprints }),
         };
-        Exchanges { footprints, domains, devices, state: Mutex::new(state) }
+        Exchanges { domains, devices, state: Mutex::new(state) }
     }
 
     pub(crate) fn devices(&self) -> &[Device] {
@@ -118,20 +118,20 @@ impl Exchanges {
     }
 
     /// Starts and ends an exchange.
-    pub(crate) fn run(&self, fields: &Bound<'_, PyTuple>, passed: Passed, order: Order) -> PyResult<()> {
+    pub(crate) fn run(&self, fields: &Bound<'_, PyTuple>, passed: &mut Passed, order: Order) -> PyResult<()> {
         let py = fields.py();
-        let Passed { addresses, keep, order: own } = passed;
-        let order = order.or(own);
-        let kept = Kept::new(fields, keep);
+        let order = order.or(passed.order.take());
+        let kept = Kept::new(fields, mem::take(&mut passed.keep));
+        let addresses = &passed.addresses;
         let ended = py.detach(|| {
             let mut state = self.state.try_lock().map_err(|_| Failure::Busy)?;
-            let claim = self.prepare_start(&mut state, &addresses)?;
+            let claim = self.prepare_start(&mut state, addresses)?;
             let ended = match state.run.get_mut().map_err(Failure::Raised)? {
                 // SAFETY: the arrays are alive, as the caller has them; their layouts were checked, so each block is
                 // valid memory over its span; no two of this call overlap, nor any that is in flight, which `claim`
                 // holds against other exchanges. What the program itself does meanwhile, in other threads or on
                 // streams, is its own affair, as with any array of NumPy. After an error they are kept, below.
-                Run::Passing(plan) => unsafe { plan.run_at(&pointers(&addresses), order.schedule()) },
+                Run::Passing(plan) => unsafe { plan.run_at(&pointers(addresses), order.schedule()) },
                 Run::Fixed(exchange) => exchange.run(order.schedule()),
             };
             self.settle(&mut state, ended, (claim, kept), &order)
@@ -143,20 +143,20 @@ impl Exchanges {
     pub(crate) fn start(
         &self,
         fields: &Bound<'_, PyTuple>,
-        passed: Passed,
+        passed: &mut Passed,
         order: Order,
         abandoned: Arc<AtomicBool>,
     ) -> PyResult<u64> {
-        let Passed { addresses, keep, order: own } = passed;
-        let order = order.or(own);
-        let kept = Kept::new(fields, keep);
+        let order = order.or(passed.order.take());
+        let kept = Kept::new(fields, mem::take(&mut passed.keep));
+        let addresses = &passed.addresses;
         let started = fields.py().detach(|| {
             let mut state = self.state.try_lock().map_err(|_| Failure::Busy)?;
-            let claim = self.prepare_start(&mut state, &addresses)?;
+            let claim = self.prepare_start(&mut state, addresses)?;
             let begun = match state.run.get_mut().map_err(Failure::Raised)? {
                 Run::Passing(plan) => {
                     // SAFETY: as in `run`; the arrays are kept until the exchange has ended.
-                    unsafe { plan.begin_at(&pointers(&addresses), order.schedule()) }.map(Some)
+                    unsafe { plan.begin_at(&pointers(addresses), order.schedule()) }.map(Some)
                 }
                 Run::Fixed(exchange) => exchange.begin(order.schedule()).map(|()| None),
             };
@@ -222,13 +222,18 @@ impl Exchanges {
             let flight = state.flights.swap_remove(place);
             self.end(state, flight, Some(Order::Block))?;
         }
-        if state.apart != *addresses {
-            if let Some((one, other)) = first_overlap(addresses, &self.footprints) {
+        if state.apart.addresses != *addresses {
+            let footprints = Arc::clone(&state.apart.footprints);
+            if let Some((one, other)) = first_overlap(addresses, &footprints) {
                 return Err(Failure::Overlap(one, other));
             }
-            state.apart.clone_from(addresses);
+            // An exchange in flight may have those of before.
+            match Arc::get_mut(&mut state.apart) {
+                Some(blocks) => blocks.addresses.clone_from(addresses),
+                None => state.apart = Arc::new(Blocks { addresses: addresses.clone(), footprints }),
+            }
         }
-        Claim::new(addresses, &self.footprints).map_err(Failure::Claimed)
+        Claim::new(&state.apart).map_err(Failure::Claimed)
     }
 
     fn end(&self, state: &mut State, flight: Flight, order: Option<Order>) -> Result<Option<Kept>, Failure> {

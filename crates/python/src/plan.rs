@@ -7,7 +7,6 @@ use haloport::{BindOptions, FieldLayout, FieldSet};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
-use smallvec::SmallVec;
 
 use crate::arguments::type_name;
 use crate::arguments::{count_or, entries, flag_or};
@@ -109,8 +108,9 @@ impl Plan {
     fn __call__(&self, fields: &Bound<'_, PyTuple>, stream: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
         process::check()?;
         let order = self.exchanges.order(stream)?;
-        let passed = self.take(fields, false)?;
-        self.exchanges.run(fields, passed, order)
+        let mut passed = Passed::default();
+        self.take(fields, false, &mut passed)?;
+        self.exchanges.run(fields, &mut passed, order)
     }
 
     /// Starts an exchange of these arrays: sends, and returns without waiting for neighbours. The arrays are kept alive
@@ -130,9 +130,10 @@ impl Plan {
     fn start(&self, fields: &Bound<'_, PyTuple>, stream: Option<&Bound<'_, PyAny>>) -> PyResult<Pending> {
         process::check()?;
         let order = self.exchanges.order(stream)?;
-        let passed = self.take(fields, false)?;
+        let mut passed = Passed::default();
+        self.take(fields, false, &mut passed)?;
         let abandoned = Arc::new(AtomicBool::new(false));
-        let number = self.exchanges.start(fields, passed, order, Arc::clone(&abandoned))?;
+        let number = self.exchanges.start(fields, &mut passed, order, Arc::clone(&abandoned))?;
         Ok(Pending::new(Arc::clone(&self.exchanges), number, abandoned))
     }
 
@@ -165,8 +166,9 @@ impl Plan {
             fields.iter().map(|field| self.copy_of(&field)).collect::<PyResult<_>>()?;
         let copies = PyTuple::new(py, copies)?;
         let order = self.exchanges.order(stream)?;
-        let passed = self.take(&copies, true)?;
-        self.exchanges.run(&copies, passed, order)?;
+        let mut passed = Passed::default();
+        self.take(&copies, true, &mut passed)?;
+        self.exchanges.run(&copies, &mut passed, order)?;
         match copies.len() {
             1 => Ok(copies.get_item(0)?.unbind()),
             _ => Ok(copies.into_any().unbind()),
@@ -235,18 +237,17 @@ impl Plan {
         })
     }
 
-    /// The addresses of the arrays of a call.
-    fn take(&self, fields: &Bound<'_, PyTuple>, fresh: bool) -> PyResult<Passed> {
-        let mut passed = Passed { addresses: Addresses::new(), keep: SmallVec::new(), order: None };
+    /// Fills `passed` with the arrays of a call.
+    fn take(&self, fields: &Bound<'_, PyTuple>, fresh: bool, passed: &mut Passed) -> PyResult<()> {
         if fields.is_empty()
             && let Some(fixed) = &self.fixed
         {
-            passed.addresses = fixed.clone();
+            passed.addresses.clone_from(fixed);
             if let Some((array, device)) = &self.ordering {
                 let described = describe(array.bind(fields.py()), false)?;
                 passed.order = Some(Order::of_place(&described.place, device)?);
             }
-            return Ok(passed);
+            return Ok(());
         }
         if fields.len() != self.fields.len() {
             return Err(PyValueError::new_err(format!(
@@ -259,7 +260,7 @@ impl Plan {
         let mut ran = false;
         if self.domains == 1 {
             for (index, field) in fields.iter().enumerate() {
-                ran |= self.take_block(&mut passed, index, &field, fresh, || format!("field {index}"))?;
+                ran |= self.take_block(passed, index, &field, fresh, || format!("field {index}"))?;
             }
             if ran {
                 self.check_unchanged(&passed.addresses, fields.iter())?;
@@ -271,7 +272,7 @@ impl Plan {
             }
             for (place, block) in all.iter().enumerate() {
                 let name = || format!("field {}, domain {}", place / self.domains, place % self.domains);
-                ran |= self.take_block(&mut passed, place, block, fresh, name)?;
+                ran |= self.take_block(passed, place, block, fresh, name)?;
             }
             if ran {
                 self.check_unchanged(&passed.addresses, all.iter().cloned())?;
@@ -284,7 +285,7 @@ impl Plan {
                 "expected the arrays that the fixed plan was made for, found others; call it without arrays, or make a \
                  plan without fixed=True",
             )),
-            _ => Ok(passed),
+            _ => Ok(()),
         }
     }
 
