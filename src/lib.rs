@@ -116,8 +116,8 @@ pub use {
 pub use haloport_core::element::{Element, ElementType};
 #[doc(inline)]
 pub use haloport_core::field::{
-    AnyField, BlockLayout, BorrowedField, CellBlocks, ComponentPlace, Field, FieldBuilder, FieldError, Rows,
-    RowsAround, RowsMut, View, ViewMut,
+    AnyField, ArrayCells, ArrayShape, AxisRole, BlockLayout, BorrowedField, CellBlocks, ComponentPlace,
+    Field, FieldBuilder, FieldError, FittedAxis, Rows, RowsAround, RowsMut, ShapeError, View, ViewMut,
 };
 
 // Exchanges.

@@ -84,8 +84,8 @@ pub use exchange::{
     HaloOrder, Pending, Plan, Schedule, SourceTarget, Step, StepError,
 };
 pub use field::{
-    AnyField, BlockLayout, BorrowedField, CellBlocks, ComponentPlace, Field, FieldBuilder, FieldError, Rows,
-    RowsAround, RowsMut, View, ViewMut,
+    AnyField, ArrayCells, ArrayShape, AxisRole, BlockLayout, BorrowedField, CellBlocks, ComponentPlace,
+    Field, FieldBuilder, FieldError, FittedAxis, Rows, RowsAround, RowsMut, ShapeError, View, ViewMut,
 };
 pub use line::{Line, LineExchange};
 pub use pattern::{CellRegions, Cells, Pattern, PatternError, Piece, Regions};

@@ -1,6 +1,6 @@
 //! The domains of a rank: what a grid and a mesh have in common.
 
-use haloport::{IndexBox, Pattern};
+use haloport::{ArrayCells, Pattern};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyString};
@@ -9,7 +9,6 @@ use crate::arguments::count;
 use crate::arrays::element::dtype_of;
 use crate::comm::Communicator;
 use crate::device::Device;
-use crate::layout::Cells;
 use crate::memory::Array;
 use crate::process::Held;
 
@@ -17,24 +16,19 @@ use crate::process::Held;
 pub(crate) struct Domains {
     pub(crate) comm: Communicator,
     pattern: Held<Pattern>,
-    /// The cells of each domain and of its halo.
-    boxes: Vec<(IndexBox, IndexBox)>,
+    cells: Vec<ArrayCells>,
+    /// For errors: such as ", domain 1".
     names: Vec<String>,
-    mesh: bool,
 }
 
 impl Domains {
-    pub(crate) fn new(
-        comm: Communicator,
-        pattern: Pattern,
-        boxes: Vec<(IndexBox, IndexBox)>,
-        mesh: bool,
-    ) -> Domains {
-        let names = match boxes.len() {
+    pub(crate) fn new(comm: Communicator, pattern: Pattern) -> Domains {
+        let cells = ArrayCells::of(&pattern);
+        let names = match cells.len() {
             1 => vec![String::new()],
             count => (0..count).map(|domain| format!(", domain {domain}")).collect(),
         };
-        Domains { comm, pattern: Held::new(pattern), boxes, names, mesh }
+        Domains { comm, pattern: Held::new(pattern), cells, names }
     }
 
     pub(crate) fn pattern(&self) -> PyResult<&Pattern> {
@@ -42,12 +36,16 @@ impl Domains {
     }
 
     pub(crate) fn count(&self) -> usize {
-        self.boxes.len()
+        self.cells.len()
     }
 
-    pub(crate) fn cells(&self, domain: usize) -> Cells<'_> {
-        let (owned, with_halo) = self.boxes[domain];
-        Cells { owned, with_halo, mesh: self.mesh, name: &self.names[domain] }
+    pub(crate) fn cells(&self, domain: usize) -> &ArrayCells {
+        &self.cells[domain]
+    }
+
+    /// The name of a domain for errors, such as ", domain 1"; nothing if there is one.
+    pub(crate) fn name(&self, domain: usize) -> &str {
+        &self.names[domain]
     }
 
     /// The one domain of this rank.

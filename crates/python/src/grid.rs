@@ -84,15 +84,7 @@ impl Grid {
         let Checked { grid, halo, widths, periodic, boxes } = checked;
         let core = comm.get()?;
         let pattern = py.detach(|| Pattern::structured(core, &grid, &boxes, &halo)).or_raise()?;
-        let with_halo = |owned: &IndexBox| match owned.is_empty() {
-            true => IndexBox::new(owned.lower(), owned.lower()),
-            false => widths
-                .iter()
-                .enumerate()
-                .fold(*owned, |grown, (axis, &(below, above))| grown.grown_along(axis, below, above)),
-        };
-        let boxes = boxes.iter().map(|owned| (*owned, with_halo(owned))).collect();
-        Ok(Grid { domains: Domains::new(comm, pattern, boxes, false), shape, periodic, halo: widths })
+        Ok(Grid { domains: Domains::new(comm, pattern), shape, periodic, halo: widths })
     }
 
     /// The ranks.
@@ -124,7 +116,7 @@ impl Grid {
     fn domains<'py>(&self, py: Python<'py>) -> PyResult<Vec<(Bound<'py, PyTuple>, Bound<'py, PyTuple>)>> {
         (0..self.domains.count())
             .map(|domain| {
-                let owned = self.domains.cells(domain).owned;
+                let owned = self.domains.cells(domain).owned();
                 Ok((PyTuple::new(py, owned.lower())?, PyTuple::new(py, owned.upper())?))
             })
             .collect()
@@ -133,26 +125,26 @@ impl Grid {
     /// The first cell that this rank owns, along each axis of the grid.
     #[getter]
     fn lower<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
-        PyTuple::new(py, self.domains.cells(self.domains.single()?).owned.lower())
+        PyTuple::new(py, self.domains.cells(self.domains.single()?).owned().lower())
     }
 
     /// One past the last cell that this rank owns, along each axis of the grid.
     #[getter]
     fn upper<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
-        PyTuple::new(py, self.domains.cells(self.domains.single()?).owned.upper())
+        PyTuple::new(py, self.domains.cells(self.domains.single()?).owned().upper())
     }
 
     /// The extents of this rank's arrays along the axes of the grid: its cells and the halo.
     #[getter]
     fn shape<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
-        let cells = self.domains.cells(self.domains.single()?).with_halo;
+        let cells = self.domains.cells(self.domains.single()?).with_halo();
         PyTuple::new(py, (0..cells.axes()).map(|axis| if cells.is_empty() { 0 } else { cells.extent(axis) }))
     }
 
     /// The slices of an array with the cells that this rank owns: ``u[grid.owned]``.
     #[getter]
     fn owned<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
-        self.slices(py, &self.domains.cells(self.domains.single()?).owned)
+        self.slices(py, &self.domains.cells(self.domains.single()?).owned())
     }
 
     /// The slices of an array with the owned cells whose stencil, as wide as the halo, needs no cell that an exchange
@@ -160,7 +152,7 @@ impl Grid {
     #[getter]
     fn interior<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
         let domain = self.domains.single()?;
-        let owned = self.domains.cells(domain).owned;
+        let owned = self.domains.cells(domain).owned();
         let regions = self.domains.pattern()?.regions(domain);
         let interior = regions.and_then(|regions| regions.interior);
         self.slices(py, &interior.unwrap_or_else(|| IndexBox::new(owned.lower(), owned.lower())))
@@ -209,7 +201,7 @@ impl Grid {
                 }
             },
         )?;
-        let cells = self.domains.cells(domain).with_halo;
+        let cells = self.domains.cells(domain).with_halo();
         let numpy = py.import("numpy")?;
         let axes = cells.axes();
         let indices = (0..axes).map(|axis| {
@@ -297,7 +289,7 @@ impl Grid {
 impl Grid {
     /// Cells as slices of the array of the one domain.
     fn slices<'py>(&self, py: Python<'py>, cells: &IndexBox) -> PyResult<Bound<'py, PyTuple>> {
-        let first = self.domains.cells(self.domains.single()?).with_halo;
+        let first = self.domains.cells(self.domains.single()?).with_halo();
         let slices = (0..cells.axes()).map(|axis| {
             let origin = first.lower()[axis];
             let (lower, upper) = (cells.lower()[axis] - origin, cells.upper()[axis] - origin);

@@ -1,7 +1,7 @@
 //! Layouts: how the cells of a domain lie in an array.
 
 use haloport::interop::{MAX_ARRAY_AXES, Protocol, typestr};
-use haloport::{BlockLayout, CellBlocks, ElementType, IndexBox, MAX_AXES};
+use haloport::{ArrayShape, AxisRole, ElementType};
 use numpy::{PyArrayDescr, PyUntypedArray, PyUntypedArrayMethods};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -10,7 +10,6 @@ use pyo3::types::{PyString, PyTuple};
 use crate::arguments::{counts, entries, number, numbers};
 use crate::arrays::described::Described;
 use crate::arrays::element::{dtype_of, element_of};
-use crate::arrays::expected::ExpectedAxis;
 use crate::device::Device;
 use crate::error::OrRaise;
 
@@ -44,35 +43,8 @@ pub(crate) struct Layout {
 /// The layout of an array, checked but for the pattern that it must fit.
 #[derive(Debug, Clone)]
 pub(crate) struct Spec {
-    pub(crate) shape: Vec<usize>,
-    /// In elements.
-    pub(crate) strides: Vec<isize>,
+    pub(crate) shape: ArrayShape,
     pub(crate) element: ElementType,
-    pub(crate) axes: Option<Vec<Axis>>,
-    pub(crate) origin: Option<Vec<usize>>,
-}
-
-/// What an axis of an array is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Axis {
-    /// That axis of the pattern: of the grid, or the cells of a mesh.
-    Own(usize),
-    /// The blocks in which the cells of a mesh lie.
-    Blocks,
-    Levels,
-    Components,
-}
-
-/// The cells of one domain.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Cells<'a> {
-    pub(crate) owned: IndexBox,
-    /// With the halo.
-    pub(crate) with_halo: IndexBox,
-    /// Whether it is a mesh, whose arrays may have more rows.
-    pub(crate) mesh: bool,
-    /// For errors: such as ", domain 1".
-    pub(crate) name: &'a str,
 }
 
 #[pymethods]
@@ -103,7 +75,8 @@ impl Layout {
             Some(strides) => strides,
             None => contiguous(&shape)?,
         };
-        let spec = Spec { shape, strides, element, axes: axes_of(axes)?, origin };
+        let shape = ArrayShape { extents: shape, strides, roles: axes_of(axes)?, origin };
+        let spec = Spec { shape, element };
         let device = device.map(Device::of).transpose()?;
         Ok(Layout { spec, dtype: std::sync::Arc::new(dtype.unbind()), device })
     }
@@ -111,7 +84,7 @@ impl Layout {
     /// The extent of each axis.
     #[getter]
     fn shape<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
-        PyTuple::new(py, &self.spec.shape)
+        PyTuple::new(py, &self.spec.shape.extents)
     }
 
     /// The type of an element.
@@ -123,21 +96,21 @@ impl Layout {
     /// What each axis is; ``None`` if it was not said.
     #[getter]
     fn axes<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyTuple>>> {
-        let Some(axes) = &self.spec.axes else { return Ok(None) };
-        let named = axes.iter().map(|axis| axis.to_object(py)).collect::<PyResult<Vec<_>>>()?;
+        let Some(axes) = &self.spec.shape.roles else { return Ok(None) };
+        let named = axes.iter().map(|axis| role_to_object(*axis, py)).collect::<PyResult<Vec<_>>>()?;
         PyTuple::new(py, named).map(Some)
     }
 
     /// The distance in elements between neighbours along each axis.
     #[getter]
     fn strides<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
-        PyTuple::new(py, &self.spec.strides)
+        PyTuple::new(py, &self.spec.shape.strides)
     }
 
     /// The index of the first owned cell; ``None`` if it was not said.
     #[getter]
     fn origin<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyTuple>>> {
-        self.spec.origin.as_ref().map(|origin| PyTuple::new(py, origin)).transpose()
+        self.spec.shape.origin.as_ref().map(|origin| PyTuple::new(py, origin)).transpose()
     }
 
     /// The name of the device; ``None`` for the CPU.
@@ -187,158 +160,15 @@ impl Layout {
 
 impl Spec {
     /// The layout of an array.
-    pub(crate) fn of_array(described: &Described, axes: Option<Vec<Axis>>) -> Spec {
+    pub(crate) fn of_array(described: &Described, roles: Option<Vec<AxisRole>>) -> Spec {
         let array = &described.array;
-        let (shape, strides) = (array.shape().to_vec(), array.strides().to_vec());
-        Spec { shape, strides, element: array.element(), axes, origin: None }
-    }
-
-    /// The layout of the block of `cells`, and what arrays must be like.
-    pub(crate) fn block(&self, cells: &Cells<'_>) -> Result<(BlockLayout, Vec<ExpectedAxis>), String> {
-        let own = cells.owned.axes();
-        let axes = self.axes(own, cells.mesh)?;
-        let name = cells.name;
-        let mut owned = cells.owned;
-        let mut allocated = cells.with_halo;
-        let mut strides = vec![1; own];
-        let (mut blocks, mut components) = (None, (1, 1));
-        let mut expected = Vec::with_capacity(axes.len());
-        let bytes = self.element.bytes() as isize;
-        let is_empty = allocated.is_empty();
-        for (place, axis) in axes.iter().enumerate() {
-            let (extent, stride) = (self.shape[place], self.strides[place] as i64);
-            let mut or_more = false;
-            // Sums of two such numbers fit.
-            let signed = |number: usize| match i64::try_from(number) {
-                Ok(signed) if signed < 1 << 60 => Ok(signed),
-                _ => Err(format!("axis {place}{name}: expected a size that memory can hold, found {number}")),
-            };
-            match *axis {
-                Axis::Own(axis) => {
-                    strides[axis] = stride;
-                    or_more = cells.mesh && self.origin.is_none() && !axes.contains(&Axis::Blocks);
-                    let wanted = if is_empty { 0 } else { allocated.extent(axis) };
-                    match &self.origin {
-                        Some(_) if is_empty => {}
-                        Some(origin) => {
-                            let first = cells.owned.lower()[axis] - signed(origin[axis])?;
-                            let past = first + signed(extent)?;
-                            allocated = allocated.with_axis(axis, first, past);
-                            if past < cells.owned.upper()[axis] {
-                                return Err(format!(
-                                    "axis {place}{name}: expected room for the cells {}, found extent {extent} with the \
-                                     first owned cell at {}",
-                                    cells.owned, origin[axis]
-                                ));
-                            }
-                        }
-                        None if axes.contains(&Axis::Blocks) => {}
-                        None if extent < wanted || (extent > wanted && !or_more) => {
-                            let more = if or_more { " or more" } else { "" };
-                            return Err(format!(
-                                "axis {place}{name}: expected extent {wanted}{more} (the cells with their halo), found \
-                                 {extent}"
-                            ));
-                        }
-                        None => {}
-                    }
-                }
-                Axis::Blocks => blocks = Some((place, stride)),
-                Axis::Levels => {
-                    strides.push(stride);
-                    let levels = signed(extent)?;
-                    owned = owned.with_further_axis(0, levels);
-                    allocated = allocated.with_further_axis(0, levels);
-                }
-                Axis::Components => components = (extent, stride),
-            }
-            // Of the cells alone, so that strides along single cells have no effect.
-            let needed = if or_more && !is_empty { allocated.extent(0) } else { extent };
-            // Along axes of one element it may be anything.
-            let stride = self.strides[place].wrapping_mul(bytes);
-            expected.push(ExpectedAxis { extent: needed, or_more, stride });
-        }
-        let (count, stride) = components;
-        let made = match blocks {
-            None => BlockLayout::new(owned, allocated, &strides, count, stride),
-            Some((place, block_stride)) => {
-                let within =
-                    axes.iter().position(|axis| *axis == Axis::Own(0)).map_or(0, |place| self.shape[place]);
-                let blocks = CellBlocks { cells: within, stride: block_stride };
-                let needed = blocks.count(allocated.extent(0));
-                if self.shape[place] < needed {
-                    let found = self.shape[place];
-                    return Err(format!(
-                        "axis {place}{name}: expected {needed} blocks or more, found {found}"
-                    ));
-                }
-                BlockLayout::blocked(owned, allocated, blocks, &strides, count, stride)
-            }
-        };
-        made.map(|layout| (layout, expected)).map_err(|error| error.to_string())
-    }
-
-    /// What each axis is.
-    fn axes(&self, own: usize, mesh: bool) -> Result<Vec<Axis>, String> {
-        let found = self.shape.len();
-        if let Some(origin) = &self.origin {
-            if mesh {
-                return Err("origin: expected none on a mesh, whose cells have no sides".into());
-            }
-            if origin.len() != own {
-                return Err(format!(
-                    "origin: expected an index for each of {own} axes, found {}",
-                    origin.len()
-                ));
-            }
-        }
-        let Some(axes) = &self.axes else {
-            if found < own {
-                return Err(format!("the number of axes: expected {own} or more, found {found}"));
-            }
-            // Components are one more axis than a field can have otherwise.
-            let rest = |place| if place < MAX_AXES { Axis::Levels } else { Axis::Components };
-            return Ok((0..found)
-                .map(|place| if place < own { Axis::Own(place) } else { rest(place) })
-                .collect());
-        };
-        if axes.len() != found {
-            return Err(format!(
-                "axes: expected one for each of {found} axes of the array, found {}",
-                axes.len()
-            ));
-        }
-        for axis in 0..own {
-            let count = axes.iter().filter(|it| **it == Axis::Own(axis)).count();
-            if count != 1 {
-                let what = if mesh { "\"cells\"".to_string() } else { format!("axis {axis} of the grid") };
-                return Err(format!("axes: expected {what} once, found it {count} times"));
-            }
-        }
-        for axis in axes {
-            match axis {
-                Axis::Own(axis) if *axis >= own => {
-                    return Err(format!(
-                        "axes: expected axes of the grid from 0 to {}, found {axis}",
-                        own - 1
-                    ));
-                }
-                Axis::Blocks if !mesh => return Err("axes: expected no \"blocks\" on a grid".into()),
-                _ => {}
-            }
-        }
-        for (single, name) in [(Axis::Blocks, "blocks"), (Axis::Components, "components")] {
-            let count = axes.iter().filter(|it| **it == single).count();
-            if count > 1 {
-                return Err(format!("axes: expected {name:?} once at most, found it {count} times"));
-            }
-        }
-        Ok(axes.clone())
+        let (extents, strides) = (array.shape().to_vec(), array.strides().to_vec());
+        Spec { shape: ArrayShape { extents, strides, roles, origin: None }, element: array.element() }
     }
 }
 
 /// The argument `axes` of a call.
-pub(crate) fn axes_of(axes: Option<&Bound<'_, PyAny>>) -> PyResult<Option<Vec<Axis>>> {
+pub(crate) fn axes_of(axes: Option<&Bound<'_, PyAny>>) -> PyResult<Option<Vec<AxisRole>>> {
     let Some(axes) = axes else { return Ok(None) };
     let mut found = Vec::new();
     for axis in entries(axes, "axes", "a sequence of numbers and names, one for each axis")? {
@@ -347,37 +177,35 @@ pub(crate) fn axes_of(axes: Option<&Bound<'_, PyAny>>) -> PyResult<Option<Vec<Ax
                 "axes: expected one for each of at most {MAX_ARRAY_AXES} axes, found more"
             )));
         }
-        found.push(Axis::of(&axis?)?);
+        found.push(role_of(&axis?)?);
     }
     Ok(Some(found))
 }
 
-impl Axis {
-    fn of(axis: &Bound<'_, PyAny>) -> PyResult<Axis> {
-        let Ok(name) = axis.cast::<PyString>() else {
-            return number(axis, "axes", "the number of an axis, or its name").map(Axis::Own);
-        };
-        let name: String = name.extract()?;
-        match name.as_str() {
-            "cells" => Ok(Axis::Own(0)),
-            "blocks" => Ok(Axis::Blocks),
-            "levels" => Ok(Axis::Levels),
-            "components" => Ok(Axis::Components),
-            _ => Err(PyValueError::new_err(format!(
-                "axes: expected a number, \"cells\", \"blocks\", \"levels\" or \"components\", found {name:?}"
-            ))),
-        }
+fn role_of(axis: &Bound<'_, PyAny>) -> PyResult<AxisRole> {
+    let Ok(name) = axis.cast::<PyString>() else {
+        return number(axis, "axes", "the number of an axis, or its name").map(AxisRole::Cells);
+    };
+    let name: String = name.extract()?;
+    match name.as_str() {
+        "cells" => Ok(AxisRole::Cells(0)),
+        "blocks" => Ok(AxisRole::Blocks),
+        "levels" => Ok(AxisRole::Levels),
+        "components" => Ok(AxisRole::Components),
+        _ => Err(PyValueError::new_err(format!(
+            "axes: expected a number, \"cells\", \"blocks\", \"levels\" or \"components\", found {name:?}"
+        ))),
     }
+}
 
-    fn to_object(self, py: Python<'_>) -> PyResult<Py<PyAny>> {
-        let name = match self {
-            Axis::Own(axis) => return Ok(axis.into_pyobject(py)?.into_any().unbind()),
-            Axis::Blocks => "blocks",
-            Axis::Levels => "levels",
-            Axis::Components => "components",
-        };
-        Ok(PyString::new(py, name).into_any().unbind())
-    }
+fn role_to_object(role: AxisRole, py: Python<'_>) -> PyResult<Py<PyAny>> {
+    let name = match role {
+        AxisRole::Cells(axis) => return Ok(axis.into_pyobject(py)?.into_any().unbind()),
+        AxisRole::Blocks => "blocks",
+        AxisRole::Levels => "levels",
+        AxisRole::Components => "components",
+    };
+    Ok(PyString::new(py, name).into_any().unbind())
 }
 
 /// The strides of C order in elements.

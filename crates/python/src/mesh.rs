@@ -1,6 +1,6 @@
 //! Unstructured meshes.
 
-use haloport::{HaloCells, IndexBox, IndexSet, Pattern};
+use haloport::{HaloCells, IndexSet, Pattern};
 use numpy::{PyArray1, PyArrayMethods};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
@@ -136,7 +136,7 @@ impl Mesh {
     /// The number of cells of this rank, with the halo.
     #[getter]
     fn cells(&self) -> PyResult<usize> {
-        Ok(self.domains.cells(self.domains.single()?).with_halo.extent(0))
+        Ok(self.domains.cells(self.domains.single()?).with_halo().extent(0))
     }
 
     /// The global id of each cell.
@@ -170,7 +170,7 @@ impl Mesh {
         neighbours: &Bound<'py, PyAny>,
     ) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyAny>)> {
         let domain = self.domains.single()?;
-        let cells = self.domains.cells(domain).with_halo.extent(0);
+        let cells = self.domains.cells(domain).with_halo().extent(0);
         let array = py.import("numpy")?.call_method1("asarray", (neighbours,))?;
         let shape: Vec<usize> = array.getattr("shape")?.extract()?;
         let Some(&count) = shape.first() else {
@@ -231,7 +231,7 @@ impl Mesh {
     fn __repr__(&self) -> PyResult<String> {
         let comm = self.domains.comm.get()?;
         let cells: usize =
-            (0..self.domains.count()).map(|domain| self.domains.cells(domain).with_halo.extent(0)).sum();
+            (0..self.domains.count()).map(|domain| self.domains.cells(domain).with_halo().extent(0)).sum();
         Ok(format!("<haloport.Mesh: {cells} cells with the halo, rank {} of {}>", comm.rank(), comm.size()))
     }
 }
@@ -249,9 +249,7 @@ impl Mesh {
     }
 
     fn of_pattern(comm: Communicator, pattern: Pattern) -> Mesh {
-        let cells = |set: &IndexSet| IndexBox::new([0], [set.len() as i64]);
-        let boxes = pattern.index_sets().iter().map(|set| (cells(set), cells(set))).collect();
-        Mesh { domains: Domains::new(comm, pattern, boxes, true) }
+        Mesh { domains: Domains::new(comm, pattern) }
     }
 
     fn set(&self) -> PyResult<&IndexSet> {

@@ -1,7 +1,7 @@
 //! The arguments of a plan, checked on this rank alone.
 
 use haloport::device::Pointer;
-use haloport::{BlockLayout, ElementType, FieldSet};
+use haloport::{AxisRole, BlockLayout, ElementType, FieldSet, FittedAxis};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
@@ -9,17 +9,17 @@ use pyo3::types::PyTuple;
 use crate::arrays::describe::describe;
 use crate::arrays::described::Described;
 use crate::arrays::described::Keep;
-use crate::arrays::expected::Expected;
 use crate::arrays::expected::named;
+use crate::arrays::expected::{Expected, ExpectedAxis};
 use crate::claims::{Addresses, Footprint, first_overlap};
 use crate::device::Device;
 use crate::domains::Domains;
-use crate::layout::{Axis, Layout, Spec};
+use crate::layout::{Layout, Spec};
 use crate::memory::{Array, address};
 
 /// The options of a plan.
 pub(crate) struct PlanOptions {
-    pub(crate) axes: Option<Vec<Axis>>,
+    pub(crate) axes: Option<Vec<AxisRole>>,
     pub(crate) fixed: bool,
     pub(crate) in_flight: usize,
 }
@@ -121,9 +121,17 @@ impl Prepared {
             if domains.count() == 0 {
                 continue;
             }
-            let fitted = spec.block(&domains.cells(domain));
-            let (block_layout, axes) =
-                fitted.map_err(|text| PyValueError::new_err(format!("{name}, {text}")))?;
+            let fitted = spec.shape.block(domains.cells(domain));
+            let (block_layout, axes) = fitted
+                .map_err(|error| PyValueError::new_err(format!("{name}{}, {error}", domains.name(domain))))?;
+            let bytes = spec.element.bytes() as isize;
+            // Along axes of one element it may be anything.
+            let axes = axes.into_iter().map(|FittedAxis { extent, or_more, stride }| ExpectedAxis {
+                extent,
+                or_more,
+                stride: stride.wrapping_mul(bytes),
+            });
+            let axes: Vec<ExpectedAxis> = axes.collect();
             let sizes = axes.iter().map(|axis| (axis.extent, axis.stride));
             self.footprints.push(Footprint::new(spec.element.bytes(), sizes));
             self.expected.push(Expected::new(spec.element, axes, device.is_cpu()));
@@ -169,8 +177,8 @@ impl Prepared {
                     "{name}: expected an array, whose address a fixed plan keeps, found a Layout"
                 )));
             }
-            if layout.spec.axes.is_none() {
-                layout.spec.axes = self.options.axes.clone();
+            if layout.spec.shape.roles.is_none() {
+                layout.spec.shape.roles = self.options.axes.clone();
             }
             let device = match layout.chosen_device() {
                 Some(device) if !device.is_cpu() => device.clone(),

@@ -3,12 +3,14 @@
 //! - [`Field`] owns its memory (`owned`, `storage`), made by a [`FieldBuilder`]; or it lies in arrays of other programs
 //!   (`arrays`). [`AnyField`] is the same for a type that is known at run time (`any`). [`BorrowedField`] lies in slices
 //!   that the caller lends.
-//! - [`BlockLayout`] says how the cells of one domain lie in memory, [`CellBlocks`] in which blocks.
+//! - [`BlockLayout`] says how the cells of one domain lie in memory, [`CellBlocks`] in which blocks; [`ArrayShape`] makes
+//!   it of an array whose axes run along cells, levels or components.
 //! - [`View`] and [`ViewMut`] access the cells from the host.
 //! - For the exchange: `untyped` fields, the bytes that neighbours read (`byte_ranges`), the memory that processes
 //!   share (`sharing`), whether cells travel packed (`packing_cost`), and components that are turned (`vector`).
 
 mod any;
+mod array_shape;
 mod arrays;
 mod borrowed;
 mod builder;
@@ -26,6 +28,7 @@ mod vector;
 mod view;
 
 pub use any::AnyField;
+pub use array_shape::{ArrayCells, ArrayShape, AxisRole, FittedAxis, ShapeError};
 pub use borrowed::BorrowedField;
 pub use builder::FieldBuilder;
 pub use cell_blocks::CellBlocks;
