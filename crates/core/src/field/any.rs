@@ -63,6 +63,20 @@ impl<D: Device> AnyField<D> {
         AnyField::with_options(device, element, layouts, MemoryKind::default(), None)
     }
 
+    /// As [`allocate`](AnyField::allocate), in memory that neighbours on this node can map: from it they copy directly
+    /// if an exchange is bound to the field.
+    ///
+    /// # Errors
+    /// As for `allocate`.
+    pub fn for_pattern(
+        pattern: &Pattern,
+        device: &D,
+        element: ElementType,
+        layouts: Vec<BlockLayout>,
+    ) -> Result<AnyField<D>, FieldError> {
+        AnyField::with_options(device, element, layouts, MemoryKind::default(), Some(pattern))
+    }
+
     /// As [`allocate`](AnyField::allocate), with memory of this kind. `node` is the pattern whose neighbours on this
     /// node may map the field.
     pub(super) fn with_options(

@@ -145,9 +145,13 @@ pub(super) fn version(library: &Library) -> Option<String> {
 }
 
 fn open_mpi(library: &Library) -> Result<Constants, &'static str> {
+    // A program that is linked to the library has copies of objects that it names (copy relocations), which the library then
+    // uses instead of its own. Only a lookup in the whole process finds the copies.
+    let process: Library = libloading::os::unix::Library::this().into();
+    let objects = if is_found_first(&process, library) { &process } else { library };
     let handle = |name: &'static str| {
         // SAFETY: the symbol is an object, whose address is the handle. It is not accessed.
-        let found = unsafe { library.get::<*mut c_void>(name) };
+        let found = unsafe { objects.get::<*mut c_void>(name) };
         found.map(|address| Handle::of_pointer(address.expose_provenance())).map_err(|_| name)
     };
     Ok(Constants {
@@ -171,6 +175,16 @@ fn open_mpi(library: &Library) -> Result<Constants, &'static str> {
         err_truncate: 15,
         thread_levels: [0, 1, 2, 3],
         statuses_ignore: 0,
+    })
+}
+
+/// Whether a lookup in the whole process finds this library, before any other MPI.
+fn is_found_first(process: &Library, library: &Library) -> bool {
+    // Functions whose address hardly a program takes: that might be one within the program.
+    [c"MPI_Get_library_version", c"MPI_Get_version"].into_iter().any(|name| {
+        // SAFETY: the functions are not called, only their addresses are found.
+        let addresses = unsafe { (process.get::<*mut c_void>(name), library.get::<*mut c_void>(name)) };
+        matches!(addresses, (Ok(one), Ok(other)) if *one == *other)
     })
 }
 

@@ -1,0 +1,280 @@
+/*
+ * Haloport: halo exchange of distributed fields. docs/c-and-fortran.md is the tutorial.
+ *
+ * - Functions return a status; `hp_message` has the text of the last failure of this thread.
+ * - Indices, domains and ranks count from 0. Boxes are half-open: `upper` is one past the last cell.
+ * - Structs begin with their size: initialise them with their HP_..._INIT, or set all to 0 and `size`.
+ * - Calls marked "collective" are made by all ranks of the communicator, in the same order. If an argument is wrong on one
+ *   rank, they fail on all: there with the status of that, on the others with HP_REFUSED.
+ * - Handles may be passed between threads; one call at a time uses one. A handle that was freed is noticed and refused.
+ * - Nothing here needs mpi.h, and one library serves every MPI and programs without one.
+ */
+#ifndef HALOPORT_H
+#define HALOPORT_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* The version of this interface. A library with the same `hp_abi()` fits. */
+#define HP_ABI 1
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef enum hp_status {
+    HP_OK = 0,
+    HP_ARGUMENT = 1,     /* an argument is wrong */
+    HP_REFUSED = 2,      /* the ranks disagree, or another rank has a wrong argument; all ranks have the same text */
+    HP_TRANSPORT = 3,    /* another rank failed, or MPI is missing or not running */
+    HP_TIME_LIMIT = 4,   /* other ranks did not answer in time */
+    HP_DEVICE = 5,       /* a device or its driver failed, or is missing */
+    HP_NO_MEMORY = 6,
+    HP_WRONG_THREAD = 7, /* MPI was initialised for calls by another thread only */
+    HP_IN_FLIGHT = 8,    /* an exchange was not finished, or another thread uses the plan */
+    HP_POISONED = 9,     /* an exchange of the plan has failed; make it again, on all ranks */
+    HP_PANIC = 10        /* a defect of Haloport */
+} hp_status;
+
+/* Element types. Cells of any other type travel as HP_BYTES of their size. */
+typedef enum hp_type {
+    HP_I8 = 1, HP_I16, HP_I32, HP_I64,
+    HP_U8, HP_U16, HP_U32, HP_U64,
+    HP_F16, HP_BF16, HP_F32, HP_F64,
+    HP_C64,  /* two 32-bit floats */
+    HP_C128, /* two 64-bit floats */
+    HP_BYTES
+} hp_type;
+
+typedef struct hp_comm hp_comm;
+typedef struct hp_pattern hp_pattern;
+typedef struct hp_plan hp_plan;
+typedef struct hp_memory hp_memory;
+
+/* HP_ABI of the library that was loaded. */
+uint32_t hp_abi(void);
+
+/* The text of the last failure of a call in this thread, until its next one; never null. */
+const char *hp_message(void);
+
+/*
+ * Texts. Each of the functions named `..._describe` writes a JSON object, with a null at the end, into `text`, which has
+ * room for `*bytes` bytes, and the room that it needs into `*bytes`. If that is more, or if `text` is null, nothing is
+ * written and the status is HP_OK: ask again with more room.
+ */
+
+/* The version, and the devices of this machine or why there are none. Loads the drivers of CUDA and OpenCL. */
+hp_status hp_describe(char *text, size_t *bytes);
+
+/* --- Ranks -------------------------------------------------------------------------------------------------------------- */
+
+/*
+ * The ranks of an MPI communicator, which is duplicated: hp_comm_mpi(&mpi_comm, sizeof mpi_comm, &comm). MPI is running.
+ * Free it before MPI_Finalize. Collective.
+ */
+hp_status hp_comm_mpi(const void *mpi_comm, size_t bytes, hp_comm **comm);
+
+/* The same from a handle of Fortran: `comm%MPI_VAL` of mpi_f08, or the integer of mpi. Collective. */
+hp_status hp_comm_fortran(int32_t mpi_comm, hp_comm **comm);
+
+/*
+ * Ranks that are threads of this process: writes `ranks` communicators into `comms`. Give each to a thread of its own. When
+ * one is freed with all that was made of it, waits of the others for that rank fail.
+ */
+hp_status hp_comm_threads(int32_t ranks, hp_comm **comms);
+
+/* The number of this rank, and the number of ranks. */
+hp_status hp_comm_rank(const hp_comm *comm, int32_t *rank, int32_t *ranks);
+
+/*
+ * The time in seconds after which a wait for other ranks fails with HP_TIME_LIMIT; 0 for never. By default the environment
+ * variable HALOPORT_TIME_LIMIT, or 1800.
+ */
+hp_status hp_comm_set_time_limit(hp_comm *comm, double seconds);
+
+/* Waits until all ranks have called it. Collective. */
+hp_status hp_comm_barrier(hp_comm *comm);
+
+/* Frees the handle; null is allowed. What was made of it stays valid. */
+hp_status hp_comm_free(hp_comm *comm);
+
+/* --- Patterns: which cells each rank owns -------------------------------------------------------------------------------- */
+
+typedef struct hp_box {
+    int64_t lower[4], upper[4];
+} hp_box;
+
+typedef struct hp_grid {
+    uint32_t size;
+    int32_t axes;              /* 1 to 4 */
+    int64_t cells[4];          /* the extent of each axis */
+    int32_t periodic[4];       /* whether the ends of the axis meet */
+    int32_t halo_lower[4];     /* widths of the halo */
+    int32_t halo_upper[4];
+    int32_t faces_only;        /* whether halos have no edges and corners */
+    int32_t cubed_sphere;      /* six tiles: axis 0; then two axes of the same extent; then perhaps one of levels */
+    int32_t parts[4];          /* with HP_SPLIT: the parts along each axis; all 0: chosen */
+} hp_grid;
+
+/* In place of a number of domains: the grid is split evenly into one box for each rank. */
+#define HP_SPLIT (-1)
+
+/* A grid of which this rank owns these boxes, any number of them. Collective. */
+hp_status hp_pattern_grid(hp_comm *comm, const hp_grid *grid, int32_t domains, const hp_box *boxes, hp_pattern **pattern);
+
+typedef struct hp_ids {
+    uint32_t size;
+    int64_t cells;
+    const int64_t *ids;        /* the global id of each cell of the domain and of its halo, in any order */
+    const uint8_t *owned;      /* whether the domain owns the cell */
+    const int32_t *owners;     /* the rank that owns each cell, of which those of the halo count; null:
+                                  Haloport finds out */
+} hp_ids;
+
+/* Unstructured domains of this rank, any number of them. The cells may be edges or vertices. Collective. */
+hp_status hp_pattern_ids(hp_comm *comm, int32_t domains, const hp_ids *ids, hp_pattern **pattern);
+
+typedef struct hp_list {
+    uint32_t size;
+    int32_t rank;              /* the neighbour */
+    int64_t cells;
+    const int32_t *at;         /* the local indices of cells, in the order in which they travel */
+} hp_list;
+
+/*
+ * One domain of `cells` cells on each rank, with the lists that the program has made itself: of the cells that go to
+ * neighbours, and of those that come from them. Collective.
+ */
+hp_status hp_pattern_lists(hp_comm *comm, int64_t cells, int32_t sends, const hp_list *send, int32_t receives,
+                           const hp_list *receive, hp_pattern **pattern);
+
+/*
+ * The number of domains of this rank; the boxes of one of them: the owned cells, the owned cells with their halo, and the
+ * owned cells that need no halo. Any of the pointers may be null.
+ */
+hp_status hp_pattern_domain(const hp_pattern *pattern, int32_t *domains, int32_t domain, hp_box *owned, hp_box *with_halo,
+                            hp_box *interior);
+
+hp_status hp_pattern_describe(const hp_pattern *pattern, char *text, size_t *bytes);
+
+/* Frees the handle; null is allowed. What was made of it stays valid. */
+hp_status hp_pattern_free(hp_pattern *pattern);
+
+/* --- Arrays ------------------------------------------------------------------------------------------------------------- */
+
+/* What an axis of an array is: HP_CELLS + k, axis k of the grid; of other patterns HP_CELLS, the cells. */
+enum {
+    HP_CELLS = 1,
+    HP_BLOCKS = 9,     /* the blocks in which cells lie (nproma); HP_CELLS is then the axis within a block */
+    HP_LEVELS = 10,    /* levels, or any other axis along which every cell has elements */
+    HP_COMPONENTS = 11 /* at most one axis */
+};
+
+typedef struct hp_array {
+    uint32_t size;
+    int32_t type;              /* an hp_type */
+    int32_t element_bytes;     /* of HP_BYTES */
+    int32_t axes;              /* 1 to 8 */
+    int64_t extent[8];         /* of each axis, with the halo */
+    int64_t stride[8];         /* in bytes, of either sign; all 0: the last axis is the fastest, without gaps */
+    int32_t role[8];           /* all 0: the axes of the pattern, in their order, then levels */
+    int64_t origin[4];         /* on a grid, the index of the first owned cell along each axis of the grid; all 0: the
+                                  widths of the halo, and the extents fit exactly */
+    const char *device;        /* null: memory of the host; or such as "cuda:0" */
+} hp_array;
+
+/* --- Plans and exchanges ------------------------------------------------------------------------------------------------- */
+
+typedef struct hp_options {
+    uint32_t size;
+    int32_t fixed;             /* whether the plan keeps the addresses of hp_plan_create, so that neighbours can copy straight */
+    int32_t in_flight;         /* how many exchanges can be started and not finished at once, up to 64; 0: 1 */
+    int32_t threads;           /* with which a rank copies; 0: 1 */
+    const char *path;          /* null, or a path within a node: "quickest", "direct", "shared", "messages" */
+} hp_options;
+
+/* The initial values of these structs: hp_grid grid = HP_GRID_INIT; */
+#ifdef __cplusplus
+#define HP_INIT(type) (hp_init<type>())
+#else
+#define HP_INIT(type) {.size = sizeof(type)}
+#endif
+#define HP_GRID_INIT HP_INIT(hp_grid)
+#define HP_IDS_INIT HP_INIT(hp_ids)
+#define HP_LIST_INIT HP_INIT(hp_list)
+#define HP_ARRAY_INIT HP_INIT(hp_array)
+#define HP_OPTIONS_INIT HP_INIT(hp_options)
+
+/* With what an exchange is ordered. On the host, where all is done when a call returns, streams have no effect. */
+typedef struct hp_stream {
+    int32_t kind;
+    int32_t unused;
+    uintptr_t handle;
+} hp_stream;
+
+enum {
+    HP_DEFAULT = 0, /* the default stream of each device */
+    HP_BLOCK = 1,   /* none: the caller has waited for its work, and the call returns when the halos are in place */
+    HP_ON = 2,      /* a cudaStream_t, or a cl_command_queue */
+    HP_SYCL = 3     /* a sycl::queue * */
+};
+
+/*
+ * Prepares exchanges of `arrays` fields: `like` has the arrays of field 0 for each domain of this rank, then those of field 1,
+ * and so on. On a rank without domains it has one for each field, of which the type counts. `data` has the address of the
+ * first element of each, index 0 along all axes; it may be null unless the plan is fixed. `options` may be null. Collective.
+ */
+hp_status hp_plan_create(hp_pattern *pattern, int32_t fields, const hp_array *like, void *const *data,
+                         const hp_options *options, hp_plan **plan);
+
+hp_status hp_plan_describe(const hp_plan *plan, char *text, size_t *bytes);
+
+/* Ends the exchanges in flight, and frees the plan; null is allowed. */
+hp_status hp_plan_free(hp_plan *plan);
+
+/*
+ * Starts an exchange: packs, sends, and returns without waiting for neighbours. Not collective: each rank may pass other
+ * addresses each time; they are in the order of hp_plan_create, and null for a fixed plan. All ranks start the exchanges of
+ * a plan in the same order. Until the exchange is finished, owned cells near other domains are only read, and the halo is
+ * left alone. Allocates nothing.
+ */
+hp_status hp_start(hp_plan *plan, void *const *data, hp_stream stream);
+
+/*
+ * Finishes the exchange that was started first of those in flight. Returns when the halos are in place; on asynchronous
+ * devices, when that is in the stream.
+ */
+hp_status hp_finish(hp_plan *plan, hp_stream stream);
+
+/* hp_start and hp_finish in one call. */
+hp_status hp_exchange(hp_plan *plan, void *const *data, hp_stream stream);
+
+/* Makes progress; `*ready` tells whether hp_finish would return without waiting for a neighbour. Does not block. */
+hp_status hp_ready(hp_plan *plan, int32_t *ready);
+
+/* Waits until all work of the plan's devices is done. */
+hp_status hp_synchronize(hp_plan *plan);
+
+/* --- Memory --------------------------------------------------------------------------------------------------------------- */
+
+/*
+ * Memory of zeros for a field, from which neighbours on this node copy straight if a plan is made with `fixed`. `like` has
+ * the array of each domain, with positive strides. Writes the address of each into `data`. Not collective.
+ */
+hp_status hp_memory_create(hp_pattern *pattern, const hp_array *like, hp_memory **memory, void **data);
+
+/* Frees the memory, after the plans that were made of it have been freed; null is allowed. */
+hp_status hp_memory_free(hp_memory *memory);
+
+#ifdef __cplusplus
+}
+
+template <class T>
+inline T hp_init() {
+    T made{};
+    made.size = sizeof(T);
+    return made;
+}
+#endif
+
+#endif

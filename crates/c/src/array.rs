@@ -1,0 +1,151 @@
+//! Arrays: what their axes are, and their elements.
+
+use std::ffi::c_char;
+
+use haloport::{ArrayShape, AxisRole, ElementType};
+
+use crate::arguments::{count, text};
+use crate::pattern::AXES;
+use crate::status::Failure;
+
+/// The most axes of an array.
+const ARRAY_AXES: usize = 8;
+
+/// `hp_array` of the header.
+#[repr(C)]
+pub(crate) struct CArray {
+    size: u32,
+    kind: i32,
+    element_bytes: i32,
+    axes: i32,
+    extent: [i64; ARRAY_AXES],
+    stride: [i64; ARRAY_AXES],
+    role: [i32; ARRAY_AXES],
+    origin: [i64; AXES],
+    device: *const c_char,
+}
+
+/// `HP_CELLS` of the header, then those of further axes of a grid.
+const CELLS: i32 = 1;
+/// One past them.
+const PAST_CELLS: i32 = CELLS + AXES as i32;
+/// `HP_BLOCKS`, `HP_LEVELS` and `HP_COMPONENTS` of the header.
+const BLOCKS: i32 = 9;
+const LEVELS: i32 = 10;
+const COMPONENTS: i32 = 11;
+
+/// The name of the array's device, if it is not in memory of the host.
+///
+/// # Safety
+/// `array.device` is as the header says.
+pub(crate) unsafe fn device_name<'a>(array: &'a CArray, name: &str) -> Result<Option<&'a str>, Failure> {
+    // SAFETY: the caller's promise.
+    unsafe { text(array.device, &format!("{name}.device")) }
+}
+
+/// The elements of an array.
+pub(crate) fn element_of(array: &CArray, name: &str) -> Result<ElementType, Failure> {
+    let element = match array.kind {
+        1 => ElementType::I8,
+        2 => ElementType::I16,
+        3 => ElementType::I32,
+        4 => ElementType::I64,
+        5 => ElementType::U8,
+        6 => ElementType::U16,
+        7 => ElementType::U32,
+        8 => ElementType::U64,
+        9 => ElementType::F16,
+        10 => ElementType::Bf16,
+        11 => ElementType::F32,
+        12 => ElementType::F64,
+        13 => ElementType::Complex32,
+        14 => ElementType::Complex64,
+        15 => {
+            let bytes = count(array.element_bytes, &format!("{name}.element_bytes"))?;
+            return ElementType::record(bytes).ok_or_else(|| {
+                Failure::argument(format!("{name}.element_bytes: expected 1 or more, found {bytes}"))
+            });
+        }
+        other => {
+            return Err(Failure::argument(format!("{name}.type: expected one of hp_type, found {other}")));
+        }
+    };
+    match array.element_bytes {
+        0 => Ok(element),
+        bytes if usize::try_from(bytes) == Ok(element.bytes()) => Ok(element),
+        bytes => Err(Failure::argument(format!(
+            "{name}.element_bytes: expected {} of type {element}, or 0, found {bytes}",
+            element.bytes()
+        ))),
+    }
+}
+
+/// The shape of an array of a pattern with `own` axes, on a grid or not.
+pub(crate) fn shape_of(array: &CArray, own: usize, on_grid: bool, name: &str) -> Result<ArrayShape, Failure> {
+    let axes = match usize::try_from(array.axes) {
+        Ok(axes @ 1..=ARRAY_AXES) => axes,
+        _ => {
+            let found = array.axes;
+            return Err(Failure::argument(format!("{name}.axes: expected 1 to {ARRAY_AXES}, found {found}")));
+        }
+    };
+    let extents = array.extent[..axes].iter().map(|&extent| count(extent, &format!("{name}.extent")));
+    let extents: Vec<usize> = extents.collect::<Result<_, _>>()?;
+    let strides = match array.stride[..axes].iter().all(|&stride| stride == 0) {
+        true => contiguous(&extents, name)?,
+        false => strides_of(array, &extents, name)?,
+    };
+    let roles = array.role[..axes].iter().enumerate().map(|(axis, &role)| match role {
+        CELLS..PAST_CELLS => Ok(AxisRole::Cells((role - CELLS) as usize)),
+        BLOCKS => Ok(AxisRole::Blocks),
+        LEVELS => Ok(AxisRole::Levels),
+        COMPONENTS => Ok(AxisRole::Components),
+        other => Err(Failure::argument(format!(
+            "{name}.role[{axis}]: expected HP_CELLS, HP_BLOCKS, HP_LEVELS or HP_COMPONENTS, found {other}"
+        ))),
+    });
+    let roles = match array.role[..axes].iter().all(|&role| role == 0) {
+        true => None,
+        false => Some(roles.collect::<Result<Vec<_>, _>>()?),
+    };
+    let origin = match on_grid && array.origin[..own].iter().any(|&origin| origin != 0) {
+        false => None,
+        true => {
+            let origin = array.origin[..own].iter().map(|&first| count(first, &format!("{name}.origin")));
+            Some(origin.collect::<Result<Vec<_>, _>>()?)
+        }
+    };
+    Ok(ArrayShape { extents, strides, roles, origin })
+}
+
+/// Strides in elements.
+fn strides_of(array: &CArray, extents: &[usize], name: &str) -> Result<Vec<isize>, Failure> {
+    let bytes = element_of(array, name)?.bytes() as i64;
+    let strides = array.stride[..extents.len()].iter().zip(extents).enumerate();
+    strides
+        .map(|(axis, (&stride, &extent))| match stride % bytes {
+            0 => Ok((stride / bytes) as isize),
+            // Along an axis of one element it has no effect.
+            _ if extent <= 1 => Ok(1),
+            _ => Err(Failure::argument(format!(
+                "{name}.stride[{axis}]: expected a multiple of the {bytes} bytes of an element, found {stride}"
+            ))),
+        })
+        .collect()
+}
+
+/// Strides without gaps, the last axis fastest.
+fn contiguous(extents: &[usize], name: &str) -> Result<Vec<isize>, Failure> {
+    let mut strides = vec![1; extents.len()];
+    let mut stride: isize = 1;
+    for (axis, &extent) in extents.iter().enumerate().rev() {
+        strides[axis] = stride;
+        let next = isize::try_from(extent.max(1)).ok().and_then(|extent| stride.checked_mul(extent));
+        stride = next.ok_or_else(|| {
+            Failure::argument(format!(
+                "{name}.extent: expected a size that memory can hold, found {extents:?}"
+            ))
+        })?;
+    }
+    Ok(strides)
+}

@@ -1,0 +1,93 @@
+//! Texts for people and programs: JSON objects.
+
+use std::ffi::c_char;
+
+use haloport::{BackendReport, Choice, Pattern, Traffic, TransportInfo};
+use serde::Serialize;
+
+use crate::status::{Failure, Status, call};
+
+/// What `hp_describe` writes.
+#[derive(Serialize)]
+struct Machine {
+    version: &'static str,
+    backends: Vec<BackendReport>,
+}
+
+#[derive(Serialize)]
+struct OfPattern {
+    ranks: usize,
+    transport: TransportInfo,
+    domains: usize,
+    neighbours: Vec<usize>,
+}
+
+#[derive(Serialize)]
+struct OfPlan {
+    choice: Choice,
+    devices: Vec<String>,
+    messages: usize,
+    message_bytes: usize,
+    shared_bytes: usize,
+    direct_bytes: usize,
+    local_bytes: usize,
+}
+
+/// See the header.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn hp_describe(text: *mut c_char, bytes: *mut usize) -> Status {
+    call("hp_describe", || {
+        let machine = Machine { version: env!("CARGO_PKG_VERSION"), backends: haloport::backends() };
+        // SAFETY: by the contract of the header.
+        unsafe { write(&json(&machine), text, bytes) }
+    })
+}
+
+/// Describes a pattern.
+pub(crate) fn pattern(pattern: &Pattern, domains: usize) -> String {
+    let comm = pattern.comm();
+    let mut neighbours: Vec<usize> =
+        pattern.receives().keys().chain(pattern.sends().keys()).copied().collect();
+    neighbours.sort_unstable();
+    neighbours.dedup();
+    json(&OfPattern { ranks: comm.size(), transport: comm.info(), domains, neighbours })
+}
+
+/// Describes a plan.
+pub(crate) fn plan(choice: &Choice, traffic: &Traffic, devices: Vec<String>) -> String {
+    let Traffic { messages, message_bytes, shared_bytes, direct_bytes, local_bytes, .. } = *traffic;
+    json(&OfPlan {
+        choice: *choice,
+        devices,
+        messages,
+        message_bytes,
+        shared_bytes,
+        direct_bytes,
+        local_bytes,
+    })
+}
+
+/// Writes a text into the memory of a caller, who says how much room there is, and gets told how much it needs.
+///
+/// # Safety
+/// As the header says of texts.
+pub(crate) unsafe fn write(found: &str, text: *mut c_char, bytes: *mut usize) -> Result<(), Failure> {
+    if bytes.is_null() {
+        return Err(Failure::argument("bytes: expected the address of a number, found null"));
+    }
+    let needed = found.len() + 1;
+    // SAFETY: the caller's promise.
+    unsafe {
+        let room = bytes.replace(needed);
+        if !text.is_null() && room >= needed {
+            text.copy_from_nonoverlapping(found.as_ptr().cast(), found.len());
+            text.add(found.len()).write(0);
+        }
+    }
+    Ok(())
+}
+
+/// A JSON object. Names and numbers can always be written.
+fn json(value: &impl Serialize) -> String {
+    serde_json::to_string(value).unwrap_or_else(|error| format!("{{\"error\":{:?}}}", error.to_string()))
+}

@@ -1,0 +1,24 @@
+//! Haloport from C, C++ and Fortran: the functions of `include/haloport.h`, which describes them.
+//!
+//! From the top down:
+//!
+//! - `plan`: exchanges; `memory`: arrays that neighbours copy straight from;
+//! - `pattern`, `comm`: which cells each rank owns, and the ranks;
+//! - `array`, `stream`, `device`: what the structs of the header mean;
+//! - `describe`: texts;
+//! - `handle`: what callers hold; `arguments`: their pointers and numbers; `status`: what calls return.
+//!
+//! Each function is `status::call` around a body that returns a `Result`: it keeps the text of an error, and lets no panic
+//! out. Pointers are checked for null; that they are valid otherwise is the contract of the header.
+
+mod arguments;
+mod array;
+mod comm;
+mod describe;
+mod device;
+mod handle;
+mod memory;
+mod pattern;
+mod plan;
+mod status;
+mod stream;

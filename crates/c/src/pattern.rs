@@ -1,0 +1,358 @@
+//! Patterns: which cells each rank owns.
+
+use std::ffi::c_char;
+
+use haloport::{
+    ArrayCells, Communicator, Connectivity, Grid, Halo, HaloCells, IndexBox, IndexSet, Pattern, Split,
+};
+
+use crate::arguments::{count, make, sized, slice, write};
+use crate::comm::{agree, communicator};
+use crate::describe;
+use crate::handle::{Handle, kind};
+use crate::status::{Failure, Status, call};
+
+/// A pattern, and the cells of its domains.
+#[derive(Debug, Clone)]
+pub(crate) struct Domains {
+    pub(crate) pattern: Pattern,
+    pub(crate) cells: Vec<ArrayCells>,
+}
+
+kind!(Domains, "hp_pattern", 0x4870);
+
+/// The most axes of a pattern.
+pub(crate) const AXES: usize = 4;
+
+/// `HP_SPLIT` of the header.
+const SPLIT: i32 = -1;
+
+/// `hp_box` of the header.
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct CBox {
+    lower: [i64; AXES],
+    upper: [i64; AXES],
+}
+
+/// `hp_grid` of the header.
+#[repr(C)]
+pub(crate) struct CGrid {
+    size: u32,
+    axes: i32,
+    cells: [i64; AXES],
+    periodic: [i32; AXES],
+    halo_lower: [i32; AXES],
+    halo_upper: [i32; AXES],
+    faces_only: i32,
+    cubed_sphere: i32,
+    parts: [i32; AXES],
+}
+
+/// `hp_ids` of the header.
+#[repr(C)]
+pub(crate) struct CIds {
+    size: u32,
+    cells: i64,
+    ids: *const i64,
+    owned: *const u8,
+    owners: *const i32,
+}
+
+/// `hp_list` of the header.
+#[repr(C)]
+pub(crate) struct CList {
+    size: u32,
+    rank: i32,
+    cells: i64,
+    at: *const i32,
+}
+
+/// See the header.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn hp_pattern_grid(
+    comm: Handle<Communicator>,
+    grid: *const CGrid,
+    domains: i32,
+    boxes: *const CBox,
+    made: *mut Handle<Domains>,
+) -> Status {
+    call("hp_pattern_grid", || {
+        let comm = communicator(comm)?;
+        // SAFETY: by the contract of the header.
+        let checked = unsafe { checked_grid(&comm, grid, domains, boxes, made) };
+        let (grid, halo, boxes) = agree(&comm, checked)?;
+        // SAFETY: as above.
+        unsafe { make(made, || Ok(Domains::new(Pattern::structured(&comm, &grid, &boxes, &halo)?))) }
+    })
+}
+
+/// See the header.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn hp_pattern_ids(
+    comm: Handle<Communicator>,
+    domains: i32,
+    ids: *const CIds,
+    made: *mut Handle<Domains>,
+) -> Status {
+    call("hp_pattern_ids", || {
+        let comm = communicator(comm)?;
+        // SAFETY: by the contract of the header.
+        let sets = agree(&comm, unsafe { index_sets(domains, ids, made) })?;
+        // SAFETY: as above.
+        unsafe { make(made, || Ok(Domains::new(Pattern::unstructured(&comm, &sets, &HaloCells::All)?))) }
+    })
+}
+
+/// See the header.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn hp_pattern_lists(
+    comm: Handle<Communicator>,
+    cells: i64,
+    sends: i32,
+    send: *const CList,
+    receives: i32,
+    receive: *const CList,
+    made: *mut Handle<Domains>,
+) -> Status {
+    call("hp_pattern_lists", || {
+        let comm = communicator(comm)?;
+        let checked = || {
+            check_place(made)?;
+            // SAFETY: by the contract of the header.
+            let (send, receive) =
+                unsafe { (lists(sends, send, "send")?, lists(receives, receive, "receive")?) };
+            Ok((count(cells, "cells")?, send, receive))
+        };
+        let (cells, send, receive) = agree(&comm, checked())?;
+        // SAFETY: by the contract of the header.
+        unsafe { make(made, || Ok(Domains::new(Pattern::from_lists(&comm, cells, &send, &receive)?))) }
+    })
+}
+
+/// See the header.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn hp_pattern_domain(
+    pattern: Handle<Domains>,
+    domains: *mut i32,
+    domain: i32,
+    owned: *mut CBox,
+    with_halo: *mut CBox,
+    interior: *mut CBox,
+) -> Status {
+    call("hp_pattern_domain", || {
+        let Domains { pattern, cells } = of_handle(pattern)?;
+        // SAFETY: by the contract of the header, here and below.
+        unsafe { write(domains, cells.len() as i32) };
+        if owned.is_null() && with_halo.is_null() && interior.is_null() {
+            return Ok(());
+        }
+        let domain = count(domain, "domain")?;
+        let Some(found) = cells.get(domain) else {
+            return Err(Failure::argument(format!(
+                "domain: expected one of the {} domains of this rank, found {domain}",
+                cells.len()
+            )));
+        };
+        let inner = pattern
+            .interior(domain)
+            .unwrap_or_else(|| IndexBox::new(found.owned().lower(), found.owned().lower()));
+        // SAFETY: as above.
+        unsafe {
+            write(owned, CBox::of(&found.owned()));
+            write(with_halo, CBox::of(&found.with_halo()));
+            write(interior, CBox::of(&inner));
+        }
+        Ok(())
+    })
+}
+
+/// See the header.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn hp_pattern_describe(
+    pattern: Handle<Domains>,
+    text: *mut c_char,
+    bytes: *mut usize,
+) -> Status {
+    call("hp_pattern_describe", || {
+        let Domains { pattern, cells } = of_handle(pattern)?;
+        // SAFETY: by the contract of the header.
+        unsafe { describe::write(&describe::pattern(&pattern, cells.len()), text, bytes) }
+    })
+}
+
+/// See the header.
+#[unsafe(no_mangle)]
+extern "C" fn hp_pattern_free(pattern: Handle<Domains>) -> Status {
+    call("hp_pattern_free", || pattern.take().map(drop))
+}
+
+impl Domains {
+    fn new(pattern: Pattern) -> Domains {
+        let cells = ArrayCells::of(&pattern);
+        Domains { pattern, cells }
+    }
+}
+
+impl CBox {
+    fn of(cells: &IndexBox) -> CBox {
+        let mut made = CBox { lower: [0; AXES], upper: [0; AXES] };
+        made.lower[..cells.axes()].copy_from_slice(cells.lower());
+        made.upper[..cells.axes()].copy_from_slice(cells.upper());
+        made
+    }
+}
+
+/// Checks that there is a place for the pattern before other ranks wait for this one.
+fn check_place(made: *mut Handle<Domains>) -> Result<(), Failure> {
+    match made.is_null() {
+        true => Err(Failure::argument("pattern: expected a place for it, found null")),
+        false => Ok(()),
+    }
+}
+
+/// # Safety
+/// The pointers are as the header says.
+unsafe fn checked_grid(
+    comm: &Communicator,
+    grid: *const CGrid,
+    domains: i32,
+    boxes: *const CBox,
+    made: *mut Handle<Domains>,
+) -> Result<(Grid, Halo, Vec<IndexBox>), Failure> {
+    check_place(made)?;
+    // SAFETY: the caller's promise.
+    let found = unsafe { sized(grid, "grid")? };
+    let axes = match usize::try_from(found.axes) {
+        Ok(axes @ 1..=AXES) => axes,
+        _ => {
+            return Err(Failure::argument(format!("grid.axes: expected 1 to {AXES}, found {}", found.axes)));
+        }
+    };
+    let cells = found.cells[..axes].iter().map(|&cells| count(cells, "grid.cells"));
+    let cells: Vec<usize> = cells.collect::<Result<_, _>>()?;
+    let grid = match found.cubed_sphere != 0 {
+        true => cubed_sphere(&cells)?,
+        false => {
+            let periodic: Vec<bool> = found.periodic[..axes].iter().map(|&periodic| periodic != 0).collect();
+            Grid::new(&cells)?.periodic(periodic)?
+        }
+    };
+    let width = |widths: &[i32; AXES], axis: usize| count(widths[axis], "the width of the halo");
+    let widths = (0..axes).map(|axis| Ok((width(&found.halo_lower, axis)?, width(&found.halo_upper, axis)?)));
+    let mut halo = Halo::per_side(widths.collect::<Result<Vec<_>, Failure>>()?);
+    if found.faces_only != 0 {
+        halo = halo.with_connectivity(Connectivity::Faces);
+    }
+    let boxes = if domains == SPLIT {
+        split(comm, &grid, &found.parts[..axes])?
+    } else {
+        // SAFETY: the caller's promise.
+        let boxes = unsafe { slice(boxes, count(domains, "domains")?, "boxes")? };
+        let made = boxes.iter().enumerate().map(|(number, cells)| {
+            let (lower, upper) = (&cells.lower[..axes], &cells.upper[..axes]);
+            match lower.iter().zip(upper).all(|(lower, upper)| lower <= upper) {
+                true => Ok(IndexBox::new(lower, upper)),
+                false => Err(Failure::argument(format!(
+                    "boxes[{number}]: expected a first cell before one past the last, found {lower:?} and {upper:?}"
+                ))),
+            }
+        });
+        made.collect::<Result<_, _>>()?
+    };
+    Ok((grid, halo, boxes))
+}
+
+fn cubed_sphere(cells: &[usize]) -> Result<Grid, Failure> {
+    match *cells {
+        [6, one, other] if one == other => Ok(Grid::cubed_sphere(one)?),
+        [6, one, other, levels] if one == other => Ok(Grid::cubed_sphere_with_levels(one, levels)?),
+        _ => Err(Failure::argument(format!(
+            "grid.cells: expected 6 tiles, twice the cells along an edge, and perhaps levels, found {cells:?}"
+        ))),
+    }
+}
+
+/// The box of this rank if the grid is split evenly.
+fn split(comm: &Communicator, grid: &Grid, parts: &[i32]) -> Result<Vec<IndexBox>, Failure> {
+    let split = match parts.iter().all(|&parts| parts == 0) {
+        true => Split::balanced(grid, comm.size())?,
+        false => {
+            let parts = parts.iter().map(|&parts| count(parts, "grid.parts"));
+            Split::even(grid, parts.collect::<Result<Vec<_>, _>>()?)?
+        }
+    };
+    if split.parts() != comm.size() {
+        return Err(Failure::argument(format!(
+            "grid.parts: expected one for each of {} ranks, found {} ({:?})",
+            comm.size(),
+            split.parts(),
+            split.parts_per_axis()
+        )));
+    }
+    Ok(split.part(comm.rank()).into_iter().collect())
+}
+
+/// # Safety
+/// The pointers are as the header says.
+unsafe fn index_sets(
+    domains: i32,
+    ids: *const CIds,
+    made: *mut Handle<Domains>,
+) -> Result<Vec<IndexSet>, Failure> {
+    check_place(made)?;
+    let domains = count(domains, "domains")?;
+    let set = |domain: usize| {
+        // SAFETY: the caller's promise. The size of the first one says that the others are where they should be.
+        let found = unsafe {
+            slice(ids, domains, "ids")?;
+            sized(ids.add(domain), &format!("ids[{domain}]"))?
+        };
+        let cells = count(found.cells, "ids.cells")?;
+        // SAFETY: the caller's promise.
+        let (ids, owned) =
+            unsafe { (slice(found.ids, cells, "ids.ids")?, slice(found.owned, cells, "ids.owned")?) };
+        let set = IndexSet::in_order(ids, owned.iter().map(|&owned| owned != 0).collect::<Vec<_>>());
+        if found.owners.is_null() {
+            return Ok(set);
+        }
+        // SAFETY: the caller's promise.
+        let owners = unsafe { slice(found.owners, cells, "ids.owners")? };
+        let of_halo = owners.iter().zip(owned).filter(|(_, owned)| **owned == 0);
+        let owners = of_halo.map(|(&rank, _)| count(rank, "ids.owners"));
+        Ok(set.with_owners(owners.collect::<Result<Vec<_>, Failure>>()?))
+    };
+    (0..domains).map(set).collect()
+}
+
+/// # Safety
+/// The pointers are as the header says.
+unsafe fn lists(number: i32, first: *const CList, name: &str) -> Result<Vec<(usize, Vec<u32>)>, Failure> {
+    let number = count(number, &format!("the number of lists to {name}"))?;
+    let list = |index: usize| {
+        // SAFETY: the caller's promise, as in `index_sets`.
+        let found = unsafe {
+            slice(first, number, name)?;
+            sized(first.add(index), &format!("{name}[{index}]"))?
+        };
+        // SAFETY: the caller's promise.
+        let at =
+            unsafe { slice(found.at, count(found.cells, &format!("{name}.cells"))?, &format!("{name}.at"))? };
+        let at: Result<Vec<u32>, _> = at.iter().map(|&cell| u32::try_from(cell)).collect();
+        let at = at.map_err(|_| {
+            Failure::argument(format!(
+                "{name}[{index}].at: expected local indices from 0, found a negative one"
+            ))
+        })?;
+        Ok((count(found.rank, &format!("{name}[{index}].rank"))?, at))
+    };
+    (0..number).map(list).collect()
+}
+
+/// The domains of a handle.
+///
+/// # Errors
+/// For null and freed handles.
+pub(crate) fn of_handle(pattern: Handle<Domains>) -> Result<Domains, Failure> {
+    pattern.get()?.with(|domains| Ok(domains.clone()))
+}

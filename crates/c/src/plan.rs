@@ -1,0 +1,372 @@
+//! Plans and their exchanges.
+
+use std::collections::VecDeque;
+use std::ffi::{c_char, c_void};
+
+use haloport::device::Pointer;
+use haloport::{
+    AnyDevice, Begun, BindOptions, BlockLayout, Choice, DataPath, ElementType, Exchange, ExchangeError,
+    FieldLayout, FieldSet, Plan, Traffic,
+};
+
+use crate::arguments::{count, make, sized, slice, text, write};
+use crate::array::{CArray, device_name, element_of, shape_of};
+use crate::comm::agree;
+use crate::handle::{Handle, kind};
+use crate::memory;
+use crate::pattern::{Domains, of_handle};
+use crate::status::{Failure, Status, call};
+use crate::stream::{CStream, Order};
+use crate::{describe, device};
+
+/// `hp_options` of the header.
+#[repr(C)]
+pub(crate) struct COptions {
+    size: u32,
+    fixed: i32,
+    in_flight: i32,
+    threads: i32,
+    path: *const c_char,
+}
+
+/// A plan and its exchanges in flight.
+pub(crate) struct Prepared {
+    run: Run,
+    devices: Vec<AnyDevice>,
+    /// Those that were started, the first one first.
+    begun: VecDeque<Option<Begun>>,
+    /// The addresses of a call, so that it allocates nothing.
+    addresses: Vec<Pointer>,
+    /// The number of addresses that a call has.
+    blocks: usize,
+}
+
+kind!(Prepared, "hp_plan", 0x486c);
+
+enum Run {
+    Passing(Plan),
+    Fixed(Exchange<Vec<Box<dyn FieldSet + Send>>>),
+}
+
+/// A field of a plan.
+struct Field {
+    device: AnyDevice,
+    element: ElementType,
+    blocks: Vec<BlockLayout>,
+}
+
+/// The arguments of a plan, checked on this rank.
+struct Checked {
+    fields: Vec<Field>,
+    /// Of a fixed plan, the address of each block.
+    addresses: Vec<Pointer>,
+    fixed: bool,
+    options: BindOptions,
+    in_flight: usize,
+}
+
+/// See the header.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn hp_plan_create(
+    pattern: Handle<Domains>,
+    fields: i32,
+    like: *const CArray,
+    data: *const *mut c_void,
+    options: *const COptions,
+    made: *mut Handle<Prepared>,
+) -> Status {
+    call("hp_plan_create", || {
+        let domains = of_handle(pattern)?;
+        // SAFETY: by the contract of the header.
+        let checked = unsafe { Checked::new(&domains, fields, like, data, options) };
+        let checked = checked.and_then(|checked| match made.is_null() {
+            true => Err(Failure::argument("plan: expected a place for it, found null")),
+            false => Ok(checked),
+        });
+        let checked = agree(domains.pattern.comm(), checked)?;
+        // SAFETY: by the contract of the header; the memory of a fixed plan lives as long as the plan.
+        unsafe { make(made, || Prepared::new(&domains, checked)) }
+    })
+}
+
+/// See the header.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn hp_plan_describe(
+    plan: Handle<Prepared>,
+    text: *mut c_char,
+    bytes: *mut usize,
+) -> Status {
+    call("hp_plan_describe", || {
+        let found = plan.get()?.with(|plan| Ok(plan.describe()))?;
+        // SAFETY: by the contract of the header.
+        unsafe { describe::write(&found, text, bytes) }
+    })
+}
+
+/// See the header.
+#[unsafe(no_mangle)]
+extern "C" fn hp_plan_free(plan: Handle<Prepared>) -> Status {
+    call("hp_plan_free", || plan.take().map(drop))
+}
+
+/// See the header.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn hp_start(plan: Handle<Prepared>, data: *const *mut c_void, stream: CStream) -> Status {
+    // SAFETY: by the contract of the header.
+    call("hp_start", || plan.get()?.with(|plan| unsafe { plan.start(data, stream) }))
+}
+
+/// See the header.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn hp_finish(plan: Handle<Prepared>, stream: CStream) -> Status {
+    // SAFETY: by the contract of the header.
+    call("hp_finish", || plan.get()?.with(|plan| unsafe { plan.finish(stream) }))
+}
+
+/// See the header.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn hp_exchange(
+    plan: Handle<Prepared>,
+    data: *const *mut c_void,
+    stream: CStream,
+) -> Status {
+    // SAFETY: by the contract of the header.
+    call("hp_exchange", || plan.get()?.with(|plan| unsafe { plan.exchange(data, stream) }))
+}
+
+/// See the header.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn hp_ready(plan: Handle<Prepared>, ready: *mut i32) -> Status {
+    call("hp_ready", || {
+        let found = plan.get()?.with(|plan| Ok(plan.is_ready()))?;
+        // SAFETY: by the contract of the header.
+        unsafe { write(ready, i32::from(found)) };
+        Ok(())
+    })
+}
+
+/// See the header.
+#[unsafe(no_mangle)]
+extern "C" fn hp_synchronize(plan: Handle<Prepared>) -> Status {
+    call("hp_synchronize", || {
+        plan.get()?.with(|plan| Ok(plan.devices.iter().try_for_each(device::synchronize)?))
+    })
+}
+
+impl Checked {
+    /// # Safety
+    /// The pointers are as the header says.
+    unsafe fn new(
+        domains: &Domains,
+        fields: i32,
+        like: *const CArray,
+        data: *const *mut c_void,
+        options: *const COptions,
+    ) -> Result<Checked, Failure> {
+        let count_of_fields = count(fields, "fields")?;
+        if count_of_fields == 0 {
+            return Err(Failure::argument("fields: expected 1 or more, found 0"));
+        }
+        // SAFETY: the caller's promise, here and below.
+        let (fixed, in_flight, threads, path) = unsafe { options_of(options)? };
+        let own = domains.cells.first().map_or(0, |cells| cells.owned().axes());
+        let per_field = domains.cells.len().max(1);
+        let arrays = count_of_fields * per_field;
+        // SAFETY: as above. The size of the first one says that the others are where they should be.
+        unsafe {
+            sized(like, "like[0]")?;
+            slice(like, arrays, "like")?;
+        }
+        let mut made: Vec<Field> = Vec::with_capacity(count_of_fields);
+        for place in 0..arrays {
+            let name = format!("like[{place}]");
+            // SAFETY: as above.
+            let array = unsafe { sized(like.add(place), &name)? };
+            let element = element_of(array, &name)?;
+            // SAFETY: as above.
+            let device_name = unsafe { device_name(array, &name)? };
+            if place % per_field == 0 {
+                made.push(Field { device: device::open(device_name, threads)?, element, blocks: Vec::new() });
+            }
+            let Some(field) = made.last_mut() else { continue };
+            let Some(cells) = domains.cells.get(place % per_field) else { continue };
+            if field.element != element {
+                return Err(Failure::argument(format!(
+                    "{name}.type: expected {}, as of the field's first domain, found {element}",
+                    field.element
+                )));
+            }
+            let shape = shape_of(array, own, domains.pattern.grid().is_some(), &name)?;
+            let fitted = shape.block(cells);
+            let (block, _) = fitted.map_err(|error| Failure::argument(format!("{name}: {error}")))?;
+            field.blocks.push(block);
+        }
+        let blocks = made.iter().map(|field| field.blocks.len()).sum();
+        let mut addresses = Vec::new();
+        if fixed {
+            // SAFETY: as above.
+            unsafe { take(data, blocks, &mut addresses)? };
+        }
+        let options = BindOptions::default().in_flight(in_flight).path(path);
+        Ok(Checked { fields: made, addresses, fixed, options, in_flight })
+    }
+}
+
+/// # Safety
+/// `options` is as the header says.
+unsafe fn options_of(options: *const COptions) -> Result<(bool, usize, usize, DataPath), Failure> {
+    if options.is_null() {
+        return Ok((false, 1, 1, DataPath::default()));
+    }
+    // SAFETY: the caller's promise.
+    let (options, path) = unsafe {
+        let options = sized(options, "options")?;
+        (options, text(options.path, "options.path")?)
+    };
+    let or_one = |number: i32, name| count(number, name).map(|number| number.max(1));
+    let path = path.map(|path| path.parse::<DataPath>()).transpose();
+    Ok((
+        options.fixed != 0,
+        or_one(options.in_flight, "options.in_flight")?,
+        or_one(options.threads, "options.threads")?,
+        path.map_err(|text| Failure::argument(format!("options.path: {text}")))?.unwrap_or_default(),
+    ))
+}
+
+/// Adds the addresses of a call to `to`.
+///
+/// # Safety
+/// `data` is as the header says.
+unsafe fn take(data: *const *mut c_void, blocks: usize, to: &mut Vec<Pointer>) -> Result<(), Failure> {
+    // SAFETY: the caller's promise.
+    let data = unsafe { slice(data, blocks, "data")? };
+    for (place, first) in data.iter().enumerate() {
+        if first.is_null() {
+            return Err(Failure::argument(format!("data[{place}]: expected an address, found null")));
+        }
+        to.push(Pointer::new(first.cast()));
+    }
+    Ok(())
+}
+
+impl Prepared {
+    /// Collective.
+    ///
+    /// # Safety
+    /// The memory of a fixed plan is as the header says, and lives as long as the plan.
+    unsafe fn new(domains: &Domains, checked: Checked) -> Result<Prepared, Failure> {
+        let Checked { fields, addresses, fixed, options, in_flight } = checked;
+        let pattern = &domains.pattern;
+        let mut devices: Vec<AnyDevice> = Vec::new();
+        for Field { device, .. } in &fields {
+            if devices.iter().all(|known| known.info().id != device.info().id) {
+                devices.push(device.clone());
+            }
+        }
+        let blocks = fields.iter().map(|field| field.blocks.len()).sum();
+        let run = if fixed {
+            let mut addresses = addresses.into_iter();
+            let sets = fields.into_iter().map(|Field { device, element, blocks }| {
+                let at: Vec<(Pointer, BlockLayout)> = addresses.by_ref().zip(blocks).collect();
+                // SAFETY: the caller's promise.
+                memory::shared(&at, element)
+                    .unwrap_or_else(|| unsafe { device::field_at(&device, element, at) })
+            });
+            let sets = sets.collect();
+            Run::Fixed(pattern.bind_with(sets, options)?)
+        } else {
+            let layouts: Vec<FieldLayout> = fields
+                .into_iter()
+                .map(|Field { device, element, blocks }| device::layout(&device, element, blocks))
+                .collect();
+            Run::Passing(pattern.plan_layouts(&layouts, options)?)
+        };
+        let begun = VecDeque::with_capacity(in_flight);
+        Ok(Prepared { run, devices, begun, addresses: Vec::with_capacity(blocks), blocks })
+    }
+
+    /// # Safety
+    /// `data` and `stream` are as the header says.
+    unsafe fn start(&mut self, data: *const *mut c_void, stream: CStream) -> Result<(), Failure> {
+        // SAFETY: the caller's promise.
+        let order = unsafe { Order::of(stream, &self.devices)? };
+        // SAFETY: as above.
+        unsafe { self.take(data)? };
+        let begun = match &mut self.run {
+            // SAFETY: as above: the blocks are valid memory of the plan's layouts until the exchange has ended.
+            Run::Passing(plan) => Some(unsafe { plan.begin_at(&self.addresses, order.schedule())? }),
+            Run::Fixed(exchange) => exchange.begin(order.schedule()).map(|()| None)?,
+        };
+        self.begun.push_back(begun);
+        Ok(())
+    }
+
+    /// # Safety
+    /// `stream` is as the header says.
+    unsafe fn finish(&mut self, stream: CStream) -> Result<(), Failure> {
+        // SAFETY: the caller's promise.
+        let order = unsafe { Order::of(stream, &self.devices)? };
+        let Some(begun) = self.begun.pop_front() else {
+            return Err(Failure {
+                status: Status::InFlight,
+                text: "expected an exchange that was started, found none; call hp_start first".into(),
+            });
+        };
+        match (&mut self.run, begun) {
+            (Run::Passing(plan), Some(begun)) => plan.end(begun, order.schedule())?,
+            (Run::Passing(_), None) => {}
+            (Run::Fixed(exchange), _) => exchange.end(order.schedule())?,
+        }
+        Ok(())
+    }
+
+    /// # Safety
+    /// `data` and `stream` are as the header says.
+    unsafe fn exchange(&mut self, data: *const *mut c_void, stream: CStream) -> Result<(), Failure> {
+        // SAFETY: the caller's promise.
+        let order = unsafe { Order::of(stream, &self.devices)? };
+        // SAFETY: as above.
+        unsafe { self.take(data)? };
+        let ended: Result<(), ExchangeError> = match &mut self.run {
+            // SAFETY: as in `start`.
+            Run::Passing(plan) => unsafe { plan.run_at(&self.addresses, order.schedule()) },
+            Run::Fixed(exchange) => exchange.run(order.schedule()),
+        };
+        Ok(ended?)
+    }
+
+    /// Takes the addresses of a call.
+    ///
+    /// # Safety
+    /// `data` is as the header says.
+    unsafe fn take(&mut self, data: *const *mut c_void) -> Result<(), Failure> {
+        self.addresses.clear();
+        if let Run::Fixed(_) = self.run {
+            return match data.is_null() {
+                true => Ok(()),
+                false => Err(Failure::argument(
+                    "data: expected null, as a fixed plan has its arrays, found addresses",
+                )),
+            };
+        }
+        // SAFETY: the caller's promise.
+        unsafe { take(data, self.blocks, &mut self.addresses) }
+    }
+
+    fn is_ready(&self) -> bool {
+        match (&self.run, self.begun.front()) {
+            (_, None) | (Run::Passing(_), Some(None)) => true,
+            (Run::Passing(plan), Some(Some(begun))) => plan.is_ready(*begun),
+            (Run::Fixed(exchange), _) => exchange.is_ready(),
+        }
+    }
+
+    fn describe(&self) -> String {
+        let (choice, traffic): (&Choice, Traffic) = match &self.run {
+            Run::Passing(plan) => (plan.choice(), plan.traffic()),
+            Run::Fixed(exchange) => (exchange.choice(), exchange.traffic()),
+        };
+        let devices = self.devices.iter().map(|device| device.info().id.to_string()).collect();
+        describe::plan(choice, &traffic, devices)
+    }
+}

@@ -1,0 +1,165 @@
+//! What calls return, and the text of the last failure.
+
+use std::cell::RefCell;
+use std::ffi::{CStr, CString, c_char};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use haloport::device::DeviceError;
+use haloport::{
+    BindError, ExchangeError, FieldError, GridError, PatternError, RanksError, SelectError, ShapeError,
+    TransportError,
+};
+
+/// The version of the interface: `HP_ABI` of the header.
+const ABI: u32 = 1;
+
+/// `hp_status` of the header.
+#[repr(i32)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Status {
+    Ok = 0,
+    Argument = 1,
+    Refused = 2,
+    Transport = 3,
+    TimeLimit = 4,
+    Device = 5,
+    NoMemory = 6,
+    WrongThread = 7,
+    InFlight = 8,
+    Poisoned = 9,
+    Panic = 10,
+}
+
+/// Why a call failed.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    pub(crate) status: Status,
+    pub(crate) text: String,
+}
+
+impl Failure {
+    /// A wrong argument.
+    pub(crate) fn argument(text: impl Into<String>) -> Failure {
+        Failure { status: Status::Argument, text: text.into() }
+    }
+}
+
+thread_local! {
+    static MESSAGE: RefCell<CString> = RefCell::default();
+}
+
+/// See the header.
+#[unsafe(no_mangle)]
+extern "C" fn hp_abi() -> u32 {
+    ABI
+}
+
+/// See the header.
+#[unsafe(no_mangle)]
+extern "C" fn hp_message() -> *const c_char {
+    const NONE: &CStr = c"no call of this thread has failed";
+    // While the thread ends, its message is gone.
+    let message = MESSAGE.try_with(|message| match message.try_borrow() {
+        Ok(message) if !message.is_empty() => message.as_ptr(),
+        _ => NONE.as_ptr(),
+    });
+    message.unwrap_or(NONE.as_ptr())
+}
+
+/// Runs the body of a function of the header. If it fails, keeps the text; a panic is a failure, too.
+pub(crate) fn call(name: &str, body: impl FnOnce() -> Result<(), Failure>) -> Status {
+    // Unwind safe: what the body has changed is behind locks, which notice panics, or is freed.
+    let ended = catch_unwind(AssertUnwindSafe(body));
+    let failure = match ended {
+        Ok(Ok(())) => return Status::Ok,
+        Ok(Err(failure)) => failure,
+        Err(panic) => {
+            let text = panic.downcast_ref::<String>().map(String::as_str);
+            let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no text");
+            Failure { status: Status::Panic, text: format!("Haloport panicked, which is a defect: {text}") }
+        }
+    };
+    keep(format!("{name}: {}", failure.text));
+    failure.status
+}
+
+fn keep(text: String) {
+    let text = CString::new(text.replace('\0', " ")).unwrap_or_default();
+    let _ = MESSAGE.try_with(|message| message.replace(text));
+}
+
+/// Errors as failures.
+macro_rules! failures {
+    ($($error:ty: |$name:ident| $status:expr;)+) => {
+        $(impl From<$error> for Failure {
+            fn from($name: $error) -> Failure {
+                let text = $name.to_string();
+                Failure { status: $status, text }
+            }
+        })+
+    };
+}
+
+failures! {
+    TransportError: |error| transport(&error);
+    DeviceError: |error| device(&error);
+    SelectError: |error| match &error {
+        SelectError::Device(error) => device(error),
+        _ => Status::Argument,
+    };
+    FieldError: |error| match &error {
+        FieldError::Device(error) => device(error),
+        FieldError::InFlight => Status::InFlight,
+        _ => Status::Argument,
+    };
+    GridError: |_error| Status::Argument;
+    ShapeError: |_error| Status::Argument;
+    RanksError: |_error| Status::Argument;
+    PatternError: |error| match &error {
+        PatternError::Transport(error) => transport(error),
+        PatternError::Grid(_) => Status::Argument,
+        _ => Status::Refused,
+    };
+    BindError: |error| match &error {
+        BindError::Transport(error) => transport(error),
+        BindError::Device { error, .. } => device(error),
+        _ => Status::Refused,
+    };
+    ExchangeError: |error| exchange(&error);
+}
+
+fn transport(error: &TransportError) -> Status {
+    match error {
+        TransportError::TimeLimit { .. } => Status::TimeLimit,
+        TransportError::WrongThread { .. } => Status::WrongThread,
+        TransportError::OutOfStep { .. } => Status::Refused,
+        TransportError::Busy => Status::InFlight,
+        _ => Status::Transport,
+    }
+}
+
+fn device(error: &DeviceError) -> Status {
+    match error {
+        DeviceError::OutOfMemory { .. } => Status::NoMemory,
+        DeviceError::InvalidArgument { .. } => Status::Argument,
+        _ => Status::Device,
+    }
+}
+
+fn exchange(error: &ExchangeError) -> Status {
+    match error {
+        ExchangeError::TimeLimit { .. } => Status::TimeLimit,
+        ExchangeError::Poisoned(_) => Status::Poisoned,
+        ExchangeError::Transport(error) => transport(error),
+        ExchangeError::Device(error) => device(error),
+        ExchangeError::AllInFlight { .. } | ExchangeError::NotInFlight | ExchangeError::InFlightElsewhere => {
+            Status::InFlight
+        }
+        ExchangeError::AddressCount { .. }
+        | ExchangeError::Address { .. }
+        | ExchangeError::FieldCount { .. }
+        | ExchangeError::FieldDiffers { .. }
+        | ExchangeError::ForeignStream { .. } => Status::Argument,
+        _ => Status::Transport,
+    }
+}

@@ -1,0 +1,105 @@
+//! Programs in C and C++ that use the library: compiled with warnings as errors, linked to the shared library, and run.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// The folder of `haloport-c`.
+const HERE: &str = env!("CARGO_MANIFEST_DIR");
+
+/// The folder of the shared library and of this test.
+fn libraries() -> PathBuf {
+    let test = std::env::current_exe().expect("the path of this test");
+    test.parent().expect("a folder").to_owned()
+}
+
+/// Whether there is such a command. If not, says that the test is skipped.
+fn has(command: &str) -> bool {
+    let found = Command::new(command).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
+    if found.is_err() {
+        println!("skipped: no {command}");
+    }
+    found.is_ok()
+}
+
+/// Runs a command; panics with its output if it fails.
+fn run(command: &mut Command) -> String {
+    // Cargo puts folders into it in which another build of the library may be.
+    let output =
+        command.env_remove("LD_LIBRARY_PATH").output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
+    let text =
+        [output.stdout, output.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).concat();
+    assert!(output.status.success(), "{command:?}: {}\n{text}", output.status);
+    text
+}
+
+/// Compiles a program beside the test, and returns its path.
+fn compiled(compiler: &str, standard: &str, source: &str, options: &[&str]) -> PathBuf {
+    let stem = Path::new(source).file_stem().expect("a name").to_string_lossy().into_owned();
+    let program = libraries().join(format!("c-{stem}-{compiler}-{standard}"));
+    let folder = libraries();
+    run(Command::new(compiler)
+        .args([&format!("-std={standard}"), "-O1", "-Wall", "-Wextra", "-Werror", "-pedantic", "-o"])
+        .arg(&program)
+        .arg(Path::new(HERE).join(source))
+        .args(["-I", &format!("{HERE}/include"), "-L"])
+        .arg(&folder)
+        .args([&format!("-Wl,-rpath,{}", folder.display()), "-lhaloport_c", "-lpthread"])
+        .args(options));
+    // The program looks for the library by the name that it is installed under.
+    let installed = folder.join("libhaloport.so.1");
+    if !installed.exists() {
+        // Another test may have been quicker.
+        let _ = std::os::unix::fs::symlink("libhaloport_c.so", &installed);
+    }
+    program
+}
+
+#[test]
+fn random_cases_match_an_oracle_in_c() {
+    if has("cc") {
+        for (standard, first) in [("c99", "0"), ("c11", "300")] {
+            let program = compiled("cc", standard, "tests/programs/cases.c", &[]);
+            let said = run(Command::new(program).args([first, "300"]).env("HALOPORT_TIME_LIMIT", "20"));
+            assert!(said.starts_with("300 cases, "), "{said}");
+        }
+    }
+}
+
+#[test]
+fn bad_calls_are_refused_with_a_text() {
+    if has("cc") {
+        let program = compiled("cc", "c99", "tests/programs/bad_calls.c", &[]);
+        print!("{}", run(Command::new(program).env("HALOPORT_TIME_LIMIT", "20")));
+    }
+}
+
+#[test]
+fn the_header_is_one_of_cpp() {
+    if has("c++") {
+        for standard in ["c++17", "c++20"] {
+            let program = compiled("c++", standard, "tests/programs/header.cpp", &[]);
+            run(&mut Command::new(program));
+        }
+    }
+}
+
+#[test]
+fn the_library_exports_the_functions_of_the_header_alone() {
+    if !has("nm") {
+        return;
+    }
+    let said =
+        run(Command::new("nm").args(["-D", "--defined-only"]).arg(libraries().join("libhaloport_c.so")));
+    let mut exported: Vec<&str> = said.lines().filter_map(|line| line.split_whitespace().nth(2)).collect();
+    exported.sort_unstable();
+    let header = std::fs::read_to_string(format!("{HERE}/include/haloport.h")).expect("the header");
+    let mut declared: Vec<&str> = header
+        .lines()
+        .filter(|line| {
+            ["hp_status ", "uint32_t hp_", "const char *hp_"].iter().any(|start| line.starts_with(start))
+        })
+        .filter_map(|line| line.split('(').next()?.rsplit([' ', '*']).next())
+        .collect();
+    declared.sort_unstable();
+    assert_eq!(exported, declared);
+}

@@ -1,0 +1,370 @@
+/* Calls with wrong arguments: each returns the status that is expected, and a text that names the argument. */
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "haloport.h"
+
+static int calls, wrong;
+
+#define REFUSED(expected, word, call)                                                                         \
+    do {                                                                                                      \
+        hp_status found = (call);                                                                             \
+        calls++;                                                                                              \
+        if (found != (expected) || !strstr(hp_message(), word)) {                                             \
+            wrong++;                                                                                          \
+            fprintf(stderr, "line %d: expected %d and \"%s\", found %d: %s\n", __LINE__, (int)(expected), word, \
+                    (int)found, hp_message());                                                                \
+        }                                                                                                     \
+    } while (0)
+#define CHECK(call)                                                \
+    do {                                                           \
+        if ((call) != HP_OK) {                                     \
+            fprintf(stderr, "line %d: %s\n", __LINE__, hp_message()); \
+            exit(1);                                               \
+        }                                                          \
+    } while (0)
+
+static const hp_stream STREAM = {HP_DEFAULT, 0, 0};
+
+static hp_grid row(void) {
+    hp_grid grid = HP_GRID_INIT;
+    grid.axes = 1, grid.cells[0] = 4, grid.halo_lower[0] = grid.halo_upper[0] = 1, grid.periodic[0] = 1;
+    return grid;
+}
+
+static hp_array six(void) {
+    hp_array array = HP_ARRAY_INIT;
+    array.type = HP_F64, array.axes = 1, array.extent[0] = 6;
+    return array;
+}
+
+static void communicators(hp_comm *comm) {
+    hp_comm *made;
+    int32_t rank;
+    int64_t handle = 0;
+    for (int32_t ranks = -3; ranks <= 0; ranks++) REFUSED(HP_ARGUMENT, "ranks", hp_comm_threads(ranks, &made));
+    REFUSED(HP_ARGUMENT, "rank", hp_comm_threads(70000, &made));
+    REFUSED(HP_ARGUMENT, "null", hp_comm_threads(2, NULL));
+    REFUSED(HP_ARGUMENT, "null", hp_comm_rank(NULL, &rank, NULL));
+    REFUSED(HP_ARGUMENT, "null", hp_comm_barrier(NULL));
+    REFUSED(HP_ARGUMENT, "null", hp_comm_set_time_limit(NULL, 1));
+    double limits[] = {-1, -1e300, 1e300, 0.0 / 0.0, 1.0 / 0.0};
+    for (int i = 0; i < 5; i++) REFUSED(HP_ARGUMENT, "seconds", hp_comm_set_time_limit(comm, limits[i]));
+    size_t sizes[] = {0, 1, 2, 3, 5, 7, 9, 16, 1u << 30};
+    for (int i = 0; i < 9; i++) REFUSED(HP_ARGUMENT, "bytes", hp_comm_mpi(&handle, sizes[i], &made));
+    REFUSED(HP_ARGUMENT, "null", hp_comm_mpi(NULL, 8, &made));
+    REFUSED(HP_ARGUMENT, "null", hp_comm_mpi(&handle, 8, NULL));
+    REFUSED(HP_ARGUMENT, "null", hp_comm_fortran(0, NULL));
+    /* No MPI runs. */
+    REFUSED(HP_TRANSPORT, "MPI", hp_comm_mpi(&handle, 8, &made));
+    REFUSED(HP_TRANSPORT, "MPI", hp_comm_fortran(0, &made));
+    hp_comm *freed;
+    CHECK(hp_comm_threads(1, &freed));
+    CHECK(hp_comm_free(freed));
+    REFUSED(HP_ARGUMENT, "freed", hp_comm_free(freed));
+    REFUSED(HP_ARGUMENT, "freed", hp_comm_barrier(freed));
+    REFUSED(HP_ARGUMENT, "freed", hp_comm_rank(freed, &rank, NULL));
+    /* Its place is used again. */
+    CHECK(hp_comm_threads(1, &made));
+    REFUSED(HP_ARGUMENT, "freed", hp_comm_barrier(freed));
+    CHECK(hp_comm_free(made));
+}
+
+static void patterns(hp_comm *comm, hp_pattern *pattern) {
+    hp_pattern *made;
+    hp_grid grid = row();
+    REFUSED(HP_ARGUMENT, "null", hp_pattern_grid(NULL, &grid, HP_SPLIT, NULL, &made));
+    REFUSED(HP_ARGUMENT, "null", hp_pattern_grid(comm, NULL, HP_SPLIT, NULL, &made));
+    REFUSED(HP_ARGUMENT, "null", hp_pattern_grid(comm, &grid, HP_SPLIT, NULL, NULL));
+    for (uint32_t size = 0; size < 4; size++) {
+        grid = row(), grid.size = size * 100;
+        REFUSED(HP_ARGUMENT, "grid.size", hp_pattern_grid(comm, &grid, HP_SPLIT, NULL, &made));
+    }
+    int32_t axes[] = {-1, 0, 5, 1 << 30};
+    for (int i = 0; i < 4; i++) {
+        grid = row(), grid.axes = axes[i];
+        REFUSED(HP_ARGUMENT, "grid.axes", hp_pattern_grid(comm, &grid, HP_SPLIT, NULL, &made));
+    }
+    int64_t cells[] = {-1, INT64_MIN, INT64_MAX};
+    for (int i = 0; i < 3; i++) {
+        grid = row(), grid.cells[0] = cells[i];
+        REFUSED(HP_ARGUMENT, "", hp_pattern_grid(comm, &grid, HP_SPLIT, NULL, &made));
+    }
+    int32_t widths[] = {-1, INT32_MIN, INT32_MAX};
+    for (int i = 0; i < 3; i++) {
+        hp_status status = widths[i] < 0 ? HP_ARGUMENT : HP_REFUSED;
+        grid = row(), grid.halo_lower[0] = widths[i];
+        REFUSED(status, "halo", hp_pattern_grid(comm, &grid, HP_SPLIT, NULL, &made));
+        grid = row(), grid.halo_upper[0] = widths[i];
+        REFUSED(status, "halo", hp_pattern_grid(comm, &grid, HP_SPLIT, NULL, &made));
+    }
+    grid = row(), grid.parts[0] = 3;
+    REFUSED(HP_ARGUMENT, "parts", hp_pattern_grid(comm, &grid, HP_SPLIT, NULL, &made));
+    grid = row(), grid.parts[0] = -3;
+    REFUSED(HP_ARGUMENT, "parts", hp_pattern_grid(comm, &grid, HP_SPLIT, NULL, &made));
+    grid = row(), grid.cubed_sphere = 1;
+    REFUSED(HP_ARGUMENT, "tiles", hp_pattern_grid(comm, &grid, HP_SPLIT, NULL, &made));
+    grid = row();
+    REFUSED(HP_ARGUMENT, "domains", hp_pattern_grid(comm, &grid, -2, NULL, &made));
+    REFUSED(HP_ARGUMENT, "boxes", hp_pattern_grid(comm, &grid, 1, NULL, &made));
+    REFUSED(HP_REFUSED, "", hp_pattern_grid(comm, &grid, 0, NULL, &made));
+    hp_box boxes[2];
+    memset(boxes, 0, sizeof boxes);
+    boxes[0].lower[0] = 3, boxes[0].upper[0] = 1;
+    REFUSED(HP_ARGUMENT, "boxes[0]", hp_pattern_grid(comm, &grid, 1, boxes, &made));
+    int64_t ends[][2] = {{0, 3}, {1, 4}, {0, 5}, {-1, 4}, {INT64_MIN, INT64_MAX}};
+    for (int i = 0; i < 5; i++) {
+        boxes[0].lower[0] = ends[i][0], boxes[0].upper[0] = ends[i][1];
+        REFUSED(HP_REFUSED, "", hp_pattern_grid(comm, &grid, 1, boxes, &made));
+    }
+    boxes[0].lower[0] = boxes[1].lower[0] = 0, boxes[0].upper[0] = boxes[1].upper[0] = 4;
+    REFUSED(HP_REFUSED, "", hp_pattern_grid(comm, &grid, 2, boxes, &made));
+
+    int64_t numbers[] = {0, 1, 2};
+    uint8_t owned[] = {1, 1, 1};
+    int32_t owners[] = {0, 0, 7};
+    hp_ids ids = HP_IDS_INIT;
+    ids.cells = 3, ids.ids = numbers, ids.owned = owned;
+    REFUSED(HP_ARGUMENT, "null", hp_pattern_ids(NULL, 1, &ids, &made));
+    REFUSED(HP_ARGUMENT, "null", hp_pattern_ids(comm, 1, &ids, NULL));
+    REFUSED(HP_ARGUMENT, "ids", hp_pattern_ids(comm, 1, NULL, &made));
+    REFUSED(HP_ARGUMENT, "domains", hp_pattern_ids(comm, -1, &ids, &made));
+    hp_ids other = ids;
+    other.size = 8;
+    REFUSED(HP_ARGUMENT, "ids[0].size", hp_pattern_ids(comm, 1, &other, &made));
+    other = ids, other.cells = -1;
+    REFUSED(HP_ARGUMENT, "cells", hp_pattern_ids(comm, 1, &other, &made));
+    other = ids, other.ids = NULL;
+    REFUSED(HP_ARGUMENT, "ids.ids", hp_pattern_ids(comm, 1, &other, &made));
+    other = ids, other.owned = NULL;
+    REFUSED(HP_ARGUMENT, "ids.owned", hp_pattern_ids(comm, 1, &other, &made));
+    owned[2] = 0;
+    REFUSED(HP_REFUSED, "", hp_pattern_ids(comm, 1, &ids, &made)); /* nobody owns it */
+    other = ids, other.owners = owners;
+    REFUSED(HP_REFUSED, "", hp_pattern_ids(comm, 1, &other, &made));
+    owners[2] = -7;
+    REFUSED(HP_ARGUMENT, "owners", hp_pattern_ids(comm, 1, &other, &made));
+    owned[2] = 1, numbers[2] = 1;
+    REFUSED(HP_REFUSED, "", hp_pattern_ids(comm, 1, &ids, &made)); /* owned twice */
+    numbers[2] = -5;
+    REFUSED(HP_REFUSED, "", hp_pattern_ids(comm, 1, &ids, &made));
+
+    int32_t at[] = {0, 1};
+    hp_list list = HP_LIST_INIT;
+    list.cells = 1, list.at = at;
+    hp_list back = list;
+    back.at = at + 1;
+    REFUSED(HP_ARGUMENT, "null", hp_pattern_lists(NULL, 2, 1, &list, 1, &back, &made));
+    REFUSED(HP_ARGUMENT, "null", hp_pattern_lists(comm, 2, 1, &list, 1, &back, NULL));
+    REFUSED(HP_ARGUMENT, "send", hp_pattern_lists(comm, 2, 1, NULL, 1, &back, &made));
+    REFUSED(HP_ARGUMENT, "receive", hp_pattern_lists(comm, 2, 1, &list, 1, NULL, &made));
+    REFUSED(HP_ARGUMENT, "send", hp_pattern_lists(comm, 2, -1, &list, 1, &back, &made));
+    REFUSED(HP_ARGUMENT, "cells", hp_pattern_lists(comm, -2, 1, &list, 1, &back, &made));
+    REFUSED(HP_REFUSED, "", hp_pattern_lists(comm, 1, 1, &list, 1, &back, &made));
+    REFUSED(HP_REFUSED, "", hp_pattern_lists(comm, 2, 1, &list, 0, NULL, &made));
+    REFUSED(HP_REFUSED, "", hp_pattern_lists(comm, 2, 1, &list, 1, &list, &made));
+    hp_list bad = list;
+    bad.rank = -1;
+    REFUSED(HP_ARGUMENT, "rank", hp_pattern_lists(comm, 2, 1, &bad, 1, &back, &made));
+    bad.rank = 1;
+    REFUSED(HP_REFUSED, "", hp_pattern_lists(comm, 2, 1, &bad, 1, &back, &made));
+    bad = list, bad.cells = -1;
+    REFUSED(HP_ARGUMENT, "cells", hp_pattern_lists(comm, 2, 1, &bad, 1, &back, &made));
+    bad = list, bad.size = 0;
+    REFUSED(HP_ARGUMENT, "send[0].size", hp_pattern_lists(comm, 2, 1, &bad, 1, &back, &made));
+    bad = list, bad.at = NULL;
+    REFUSED(HP_ARGUMENT, "at", hp_pattern_lists(comm, 2, 1, &bad, 1, &back, &made));
+    int32_t negative[] = {-1};
+    bad = list, bad.at = negative;
+    REFUSED(HP_ARGUMENT, "negative", hp_pattern_lists(comm, 2, 1, &bad, 1, &back, &made));
+
+    hp_box box;
+    int32_t domains[] = {-1, 1, 2, INT32_MAX};
+    for (int i = 0; i < 4; i++) REFUSED(HP_ARGUMENT, "domain", hp_pattern_domain(pattern, NULL, domains[i], &box, NULL, NULL));
+    REFUSED(HP_ARGUMENT, "null", hp_pattern_domain(NULL, NULL, 0, &box, NULL, NULL));
+    REFUSED(HP_ARGUMENT, "bytes", hp_pattern_describe(pattern, NULL, NULL));
+    /* A handle of another kind. */
+    REFUSED(HP_ARGUMENT, "another handle", hp_pattern_domain((hp_pattern *)(void *)comm, NULL, 0, &box, NULL, NULL));
+}
+
+static void arrays(hp_pattern *pattern, hp_pattern *mesh) {
+    hp_plan *made;
+    double memory[64];
+    void *data[] = {memory, memory};
+    hp_array like = six();
+    REFUSED(HP_ARGUMENT, "null", hp_plan_create(NULL, 1, &like, NULL, NULL, &made));
+    REFUSED(HP_ARGUMENT, "null", hp_plan_create(pattern, 1, &like, NULL, NULL, NULL));
+    REFUSED(HP_ARGUMENT, "like", hp_plan_create(pattern, 1, NULL, NULL, NULL, &made));
+    REFUSED(HP_ARGUMENT, "fields", hp_plan_create(pattern, 0, &like, NULL, NULL, &made));
+    REFUSED(HP_ARGUMENT, "fields", hp_plan_create(pattern, -1, &like, NULL, NULL, &made));
+    for (uint32_t size = 0; size < 4; size++) {
+        like = six(), like.size = 7 * size;
+        REFUSED(HP_ARGUMENT, "like[0].size", hp_plan_create(pattern, 1, &like, NULL, NULL, &made));
+    }
+    int32_t types[] = {-1, 0, 16, INT32_MAX};
+    for (int i = 0; i < 4; i++) {
+        like = six(), like.type = types[i];
+        REFUSED(HP_ARGUMENT, "type", hp_plan_create(pattern, 1, &like, NULL, NULL, &made));
+    }
+    int32_t bytes[] = {-8, 1, 4, 16};
+    for (int i = 0; i < 4; i++) {
+        like = six(), like.element_bytes = bytes[i];
+        REFUSED(HP_ARGUMENT, "element_bytes", hp_plan_create(pattern, 1, &like, NULL, NULL, &made));
+    }
+    for (int i = -1; i < 1; i++) {
+        like = six(), like.type = HP_BYTES, like.element_bytes = i;
+        REFUSED(HP_ARGUMENT, "element_bytes", hp_plan_create(pattern, 1, &like, NULL, NULL, &made));
+    }
+    int32_t axes[] = {-1, 0, 9};
+    for (int i = 0; i < 3; i++) {
+        like = six(), like.axes = axes[i];
+        REFUSED(HP_ARGUMENT, "axes", hp_plan_create(pattern, 1, &like, NULL, NULL, &made));
+    }
+    int64_t extents[] = {-1, 0, 5, 7, INT64_MAX};
+    for (int i = 0; i < 5; i++) {
+        like = six(), like.extent[0] = extents[i];
+        REFUSED(HP_ARGUMENT, "ext", hp_plan_create(pattern, 1, &like, NULL, NULL, &made));
+        if (extents[i] < 5) REFUSED(HP_ARGUMENT, "ext", hp_plan_create(mesh, 1, &like, NULL, NULL, &made));
+    }
+    int64_t strides[] = {1, 4, 12, -4};
+    for (int i = 0; i < 4; i++) {
+        like = six(), like.stride[0] = strides[i];
+        REFUSED(HP_ARGUMENT, "stride[0]", hp_plan_create(pattern, 1, &like, NULL, NULL, &made));
+    }
+    like = six(), like.axes = 2, like.extent[1] = 3, like.stride[0] = 8; /* and 0: cells overlap */
+    REFUSED(HP_ARGUMENT, "like[0]", hp_plan_create(pattern, 1, &like, NULL, NULL, &made));
+    int32_t roles[] = {-1, HP_CELLS + 1, HP_CELLS + 4, HP_BLOCKS, HP_LEVELS, HP_COMPONENTS, 99};
+    for (int i = 0; i < 7; i++) {
+        like = six(), like.role[0] = roles[i];
+        REFUSED(HP_ARGUMENT, "", hp_plan_create(pattern, 1, &like, NULL, NULL, &made));
+    }
+    like = six(), like.axes = 3, like.extent[1] = like.extent[2] = 2;
+    like.role[0] = HP_CELLS, like.role[1] = like.role[2] = HP_COMPONENTS;
+    REFUSED(HP_ARGUMENT, "components", hp_plan_create(pattern, 1, &like, NULL, NULL, &made));
+    like.role[1] = HP_CELLS, like.role[2] = HP_LEVELS;
+    REFUSED(HP_ARGUMENT, "axes", hp_plan_create(pattern, 1, &like, NULL, NULL, &made));
+    like = six(), like.origin[0] = 5;
+    REFUSED(HP_ARGUMENT, "room", hp_plan_create(pattern, 1, &like, NULL, NULL, &made));
+    like.origin[0] = -1;
+    REFUSED(HP_ARGUMENT, "origin", hp_plan_create(pattern, 1, &like, NULL, NULL, &made));
+    /* Blocks of cells: too few of them. */
+    like = six(), like.axes = 2, like.extent[0] = 1, like.extent[1] = 2, like.role[0] = HP_BLOCKS, like.role[1] = HP_CELLS;
+    REFUSED(HP_ARGUMENT, "blocks", hp_plan_create(mesh, 1, &like, NULL, NULL, &made));
+    like.extent[1] = 0;
+    REFUSED(HP_ARGUMENT, "", hp_plan_create(mesh, 1, &like, NULL, NULL, &made));
+
+    like = six(), like.device = "none";
+    REFUSED(HP_ARGUMENT, "none", hp_plan_create(pattern, 1, &like, NULL, NULL, &made));
+    like.device = "\xff\xfe";
+    REFUSED(HP_ARGUMENT, "UTF-8", hp_plan_create(pattern, 1, &like, NULL, NULL, &made));
+    like.device = "cuda:77";
+    REFUSED(HP_DEVICE, "cuda", hp_plan_create(pattern, 1, &like, NULL, NULL, &made));
+
+    like = six();
+    hp_options options = HP_OPTIONS_INIT;
+    options.size = 3;
+    REFUSED(HP_ARGUMENT, "options.size", hp_plan_create(pattern, 1, &like, NULL, &options, &made));
+    hp_options usual = HP_OPTIONS_INIT;
+    options = usual, options.in_flight = -1;
+    REFUSED(HP_ARGUMENT, "in_flight", hp_plan_create(pattern, 1, &like, NULL, &options, &made));
+    options.in_flight = 65;
+    REFUSED(HP_REFUSED, "", hp_plan_create(pattern, 1, &like, NULL, &options, &made));
+    options.in_flight = 2, options.fixed = 1;
+    REFUSED(HP_REFUSED, "", hp_plan_create(pattern, 1, &like, data, &options, &made));
+    options = usual, options.threads = -1;
+    REFUSED(HP_ARGUMENT, "threads", hp_plan_create(pattern, 1, &like, NULL, &options, &made));
+    options = usual, options.path = "by hand";
+    REFUSED(HP_ARGUMENT, "path", hp_plan_create(pattern, 1, &like, NULL, &options, &made));
+    options = usual, options.fixed = 1;
+    REFUSED(HP_ARGUMENT, "data", hp_plan_create(pattern, 1, &like, NULL, &options, &made));
+    void *nothing[] = {NULL};
+    REFUSED(HP_ARGUMENT, "data[0]", hp_plan_create(pattern, 1, &like, nothing, &options, &made));
+    void *crooked[] = {(char *)memory + 1};
+    REFUSED(HP_REFUSED, "aligned", hp_plan_create(pattern, 1, &like, crooked, &options, &made));
+
+    hp_memory *room;
+    void *place;
+    REFUSED(HP_ARGUMENT, "null", hp_memory_create(NULL, &like, &room, &place));
+    REFUSED(HP_ARGUMENT, "like", hp_memory_create(pattern, NULL, &room, &place));
+    REFUSED(HP_ARGUMENT, "null", hp_memory_create(pattern, &like, NULL, &place));
+    REFUSED(HP_ARGUMENT, "data", hp_memory_create(pattern, &like, &room, NULL));
+    like.stride[0] = -8;
+    REFUSED(HP_ARGUMENT, "", hp_memory_create(pattern, &like, &room, &place));
+    like = six(), like.extent[0] = 3;
+    REFUSED(HP_ARGUMENT, "like[0]", hp_memory_create(pattern, &like, &room, &place));
+    like = six(), like.device = "cpu";
+    REFUSED(HP_ARGUMENT, "device", hp_memory_create(pattern, &like, &room, &place));
+}
+
+static void exchanges(hp_pattern *pattern) {
+    double memory[6] = {0};
+    void *data[] = {memory}, *nothing[] = {NULL}, *crooked[] = {(char *)memory + 1};
+    hp_array like = six();
+    hp_plan *plan;
+    int32_t ready;
+    CHECK(hp_plan_create(pattern, 1, &like, NULL, NULL, &plan));
+    REFUSED(HP_IN_FLIGHT, "none", hp_finish(plan, STREAM));
+    REFUSED(HP_ARGUMENT, "data", hp_start(plan, NULL, STREAM));
+    REFUSED(HP_ARGUMENT, "data[0]", hp_start(plan, nothing, STREAM));
+    REFUSED(HP_ARGUMENT, "multiple", hp_start(plan, crooked, STREAM));
+    REFUSED(HP_ARGUMENT, "multiple", hp_exchange(plan, crooked, STREAM));
+    for (int32_t kind = -1; kind < 8; kind++) {
+        hp_stream stream = {kind, 0, 0};
+        if (kind < HP_DEFAULT || kind > HP_SYCL) REFUSED(HP_ARGUMENT, "stream.kind", hp_exchange(plan, data, stream));
+    }
+    CHECK(hp_exchange(plan, data, STREAM)); /* it is as it was */
+    CHECK(hp_start(plan, data, STREAM));
+    REFUSED(HP_IN_FLIGHT, "", hp_start(plan, data, STREAM));
+    REFUSED(HP_IN_FLIGHT, "", hp_exchange(plan, data, STREAM));
+    CHECK(hp_finish(plan, STREAM));
+    REFUSED(HP_IN_FLIGHT, "none", hp_finish(plan, STREAM));
+    REFUSED(HP_ARGUMENT, "null", hp_start(NULL, data, STREAM));
+    REFUSED(HP_ARGUMENT, "null", hp_finish(NULL, STREAM));
+    REFUSED(HP_ARGUMENT, "null", hp_exchange(NULL, data, STREAM));
+    REFUSED(HP_ARGUMENT, "null", hp_ready(NULL, &ready));
+    REFUSED(HP_ARGUMENT, "null", hp_synchronize(NULL));
+    CHECK(hp_plan_free(plan));
+    REFUSED(HP_ARGUMENT, "freed", hp_start(plan, data, STREAM));
+    REFUSED(HP_ARGUMENT, "freed", hp_finish(plan, STREAM));
+    REFUSED(HP_ARGUMENT, "freed", hp_exchange(plan, data, STREAM));
+    REFUSED(HP_ARGUMENT, "freed", hp_ready(plan, &ready));
+    REFUSED(HP_ARGUMENT, "freed", hp_synchronize(plan));
+    REFUSED(HP_ARGUMENT, "freed", hp_plan_free(plan));
+    hp_options options = HP_OPTIONS_INIT;
+    options.fixed = 1;
+    CHECK(hp_plan_create(pattern, 1, &like, data, &options, &plan));
+    REFUSED(HP_ARGUMENT, "fixed", hp_exchange(plan, data, STREAM));
+    CHECK(hp_exchange(plan, NULL, STREAM));
+    CHECK(hp_start(plan, NULL, STREAM));
+    REFUSED(HP_IN_FLIGHT, "", hp_start(plan, NULL, STREAM));
+    CHECK(hp_plan_free(plan)); /* in flight */
+}
+
+int main(void) {
+    hp_comm *comm;
+    hp_pattern *pattern, *mesh;
+    CHECK(hp_comm_threads(1, &comm));
+    hp_grid grid = row();
+    CHECK(hp_pattern_grid(comm, &grid, HP_SPLIT, NULL, &pattern));
+    int64_t ids[] = {0, 1, 2, 3, 4};
+    uint8_t owned[] = {1, 1, 1, 1, 1};
+    hp_ids set = HP_IDS_INIT;
+    set.cells = 5, set.ids = ids, set.owned = owned;
+    CHECK(hp_pattern_ids(comm, 1, &set, &mesh));
+    communicators(comm);
+    patterns(comm, pattern);
+    arrays(pattern, mesh);
+    exchanges(pattern);
+    CHECK(hp_plan_free(NULL));
+    CHECK(hp_memory_free(NULL));
+    CHECK(hp_pattern_free(NULL));
+    CHECK(hp_comm_free(NULL));
+    CHECK(hp_pattern_free(mesh));
+    CHECK(hp_pattern_free(pattern));
+    REFUSED(HP_ARGUMENT, "freed", hp_pattern_free(pattern));
+    CHECK(hp_comm_free(comm));
+    printf("%d bad calls\n", calls);
+    return wrong != 0;
+}
