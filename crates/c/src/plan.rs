@@ -39,6 +39,8 @@ pub(crate) struct Prepared {
     addresses: Vec<Pointer>,
     /// The number of addresses that a call has.
     blocks: usize,
+    /// Of a fixed plan, its addresses.
+    fixed: Vec<Pointer>,
 }
 
 kind!(Prepared, "hp_plan", 0x486c);
@@ -265,7 +267,7 @@ impl Prepared {
         }
         let blocks = fields.iter().map(|field| field.blocks.len()).sum();
         let run = if fixed {
-            let mut addresses = addresses.into_iter();
+            let mut addresses = addresses.iter().copied();
             let sets = fields.into_iter().map(|Field { device, element, blocks }| {
                 let at: Vec<(Pointer, BlockLayout)> = addresses.by_ref().zip(blocks).collect();
                 // SAFETY: the caller's promise.
@@ -282,7 +284,7 @@ impl Prepared {
             Run::Passing(pattern.plan_layouts(&layouts, options)?)
         };
         let begun = VecDeque::with_capacity(in_flight);
-        Ok(Prepared { run, devices, begun, addresses: Vec::with_capacity(blocks), blocks })
+        Ok(Prepared { run, devices, begun, addresses: Vec::with_capacity(blocks), blocks, fixed: addresses })
     }
 
     /// # Safety
@@ -341,16 +343,18 @@ impl Prepared {
     /// `data` is as the header says.
     unsafe fn take(&mut self, data: *const *mut c_void) -> Result<(), Failure> {
         self.addresses.clear();
-        if let Run::Fixed(_) = self.run {
-            return match data.is_null() {
-                true => Ok(()),
-                false => Err(Failure::argument(
-                    "data: expected null, as a fixed plan has its arrays, found addresses",
-                )),
-            };
+        let is_fixed = matches!(self.run, Run::Fixed(_));
+        if is_fixed && data.is_null() {
+            return Ok(());
         }
         // SAFETY: the caller's promise.
-        unsafe { take(data, self.blocks, &mut self.addresses) }
+        unsafe { take(data, self.blocks, &mut self.addresses)? };
+        match is_fixed && self.addresses != self.fixed {
+            true => Err(Failure::argument(
+                "data: expected the arrays that the fixed plan was made for, or null, found others",
+            )),
+            false => Ok(()),
+        }
     }
 
     fn is_ready(&self) -> bool {

@@ -1,4 +1,4 @@
-//! Programs in C and C++ that use the library: compiled with warnings as errors, linked to the shared library, and run.
+//! Programs in C, C++ and Fortran that use the library: compiled with warnings as errors, linked to the shared library, and run.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -45,13 +45,17 @@ fn compiled(compiler: &str, standard: &str, source: &str, options: &[&str]) -> P
         .arg(&folder)
         .args([&format!("-Wl,-rpath,{}", folder.display()), "-lhaloport_c", "-lpthread"])
         .args(options));
-    // The program looks for the library by the name that it is installed under.
-    let installed = folder.join("libhaloport.so.1");
+    name_library();
+    program
+}
+
+/// Gives the library the name that it is installed under, by which programs look for it.
+fn name_library() {
+    let installed = libraries().join("libhaloport.so.1");
     if !installed.exists() {
         // Another test may have been quicker.
         let _ = std::os::unix::fs::symlink("libhaloport_c.so", &installed);
     }
-    program
 }
 
 #[test]
@@ -74,12 +78,49 @@ fn bad_calls_are_refused_with_a_text() {
 }
 
 #[test]
-fn the_header_is_one_of_cpp() {
+fn headers_and_views_are_those_of_cpp() {
     if has("c++") {
         for standard in ["c++17", "c++20"] {
-            let program = compiled("c++", standard, "tests/programs/header.cpp", &[]);
-            run(&mut Command::new(program));
+            for source in ["tests/programs/header.cpp", "tests/programs/views.cpp"] {
+                let program = compiled("c++", standard, source, &[]);
+                run(Command::new(program).env("HALOPORT_TIME_LIMIT", "20"));
+            }
         }
+    }
+}
+
+#[test]
+fn arrays_of_fortran_are_exchanged_or_refused() {
+    if !(has("gcc") && has("gfortran")) {
+        return;
+    }
+    for level in ["-O0", "-O2"] {
+        // Modules of Fortran are files beside the objects.
+        let folder = libraries().join(format!("fortran{level}"));
+        std::fs::create_dir_all(&folder).expect("a folder");
+        let warnings = ["-Wall", "-Wextra", "-Werror", level];
+        run(Command::new("gcc")
+            .current_dir(&folder)
+            .args([
+                "-c",
+                "-std=c11",
+                "-I",
+                &format!("{HERE}/include"),
+                &format!("{HERE}/fortran/haloport_fortran.c"),
+            ])
+            .args(warnings));
+        run(Command::new("gfortran")
+            .current_dir(&folder)
+            .args(["-std=f2018", "-o", "arrays", "haloport_fortran.o"])
+            .args(
+                ["fortran/haloport.f90", "tests/programs/arrays.f90"]
+                    .map(|source| format!("{HERE}/{source}")),
+            )
+            .args(["-L", &libraries().display().to_string(), "-lhaloport_c"])
+            .arg(format!("-Wl,-rpath,{}", libraries().display()))
+            .args(warnings));
+        name_library();
+        run(Command::new(folder.join("arrays")).env("HALOPORT_TIME_LIMIT", "20"));
     }
 }
 

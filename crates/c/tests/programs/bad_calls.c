@@ -335,7 +335,11 @@ static void exchanges(hp_pattern *pattern) {
     hp_options options = HP_OPTIONS_INIT;
     options.fixed = 1;
     CHECK(hp_plan_create(pattern, 1, &like, data, &options, &plan));
-    REFUSED(HP_ARGUMENT, "fixed", hp_exchange(plan, data, STREAM));
+    double elsewhere[6];
+    void *others[] = {elsewhere};
+    REFUSED(HP_ARGUMENT, "fixed", hp_exchange(plan, others, STREAM));
+    REFUSED(HP_ARGUMENT, "data[0]", hp_exchange(plan, nothing, STREAM));
+    CHECK(hp_exchange(plan, data, STREAM));
     CHECK(hp_exchange(plan, NULL, STREAM));
     CHECK(hp_start(plan, NULL, STREAM));
     REFUSED(HP_IN_FLIGHT, "", hp_start(plan, NULL, STREAM));

@@ -1,0 +1,533 @@
+! Haloport for Fortran 2018. docs/c-and-fortran.md is the tutorial.
+!
+!   call hp_comm_create(comm, MPI_COMM_WORLD%MPI_VAL)
+!   call hp_pattern_create(cells, comm, ids, owned)
+!   call hp_plan_create(plan, cells, u, w, axes='cells levels')
+!   call plan%update(u, w)
+!   call plan%start(u, w);  call interior();  call plan%finish(u, w)
+!
+! Every call names its arrays, also `finish`: a compiler may keep an array that a call does not name in registers. Arrays may be
+! of any type, kind and rank, and sections. They are passed without their bounds, so a plan counts from their first element.
+!
+! All procedures have `stat` and `errmsg`, as statements of Fortran do: 0 for success, else a status of haloport.h and its text.
+! Without `stat`, a failure ends the program.
+module haloport
+  use, intrinsic :: iso_c_binding, only: c_associated, c_bool, c_char, c_double, c_f_pointer, c_int, c_int8_t, c_int32_t, &
+    c_int64_t, c_intptr_t, c_loc, c_null_char, c_null_ptr, c_ptr, c_size_t
+  use, intrinsic :: iso_fortran_env, only: error_unit
+  implicit none
+  private
+  public :: hp_comm, hp_pattern, hp_plan, hp_stream
+  public :: hp_comm_create, hp_comm_threads, hp_pattern_create, hp_plan_create
+  public :: hp_default, hp_block, hp_on
+
+  ! The ranks of a program, seen from one of them.
+  type :: hp_comm
+    private
+    type(c_ptr) :: handle = c_null_ptr
+  contains
+    procedure :: rank => comm_rank
+    procedure :: size => comm_size
+    procedure :: barrier => comm_barrier
+    procedure :: set_time_limit => comm_set_time_limit
+    procedure :: free => comm_free
+  end type
+
+  ! Which cells each rank owns.
+  type :: hp_pattern
+    private
+    type(c_ptr) :: handle = c_null_ptr
+    integer(c_int32_t) :: axes = 0 ! of the grid; 0 on a mesh
+  contains
+    procedure :: owned => pattern_owned
+    procedure :: with_halo => pattern_with_halo
+    procedure :: interior => pattern_interior
+    procedure :: free => pattern_free
+  end type
+
+  ! An exchange, prepared for arrays of certain layouts.
+  type :: hp_plan
+    private
+    type(c_ptr) :: handle = c_null_ptr
+  contains
+    procedure :: update => plan_update
+    procedure :: start => plan_start
+    procedure :: finish => plan_finish
+    procedure :: ready => plan_ready
+    procedure :: free => plan_free
+  end type
+
+  ! With what an exchange is ordered.
+  type :: hp_stream
+    private
+    integer(c_int32_t) :: kind = 0
+    integer(c_intptr_t) :: handle = 0
+  end type
+
+  ! The default stream of each device.
+  type(hp_stream), parameter :: hp_default = hp_stream(0, 0)
+  ! No stream: the caller has waited for its work, and the call returns when the halos are in place.
+  type(hp_stream), parameter :: hp_block = hp_stream(1, 0)
+
+  interface hp_pattern_create
+    module procedure pattern_of_ids_32, pattern_of_ids_64, pattern_of_grid
+  end interface
+
+  ! In haloport_fortran.c and haloport.h.
+  interface
+    integer(c_int) function hp_comm_fortran(mpi, comm) bind(c)
+      import
+      integer(c_int32_t), value :: mpi
+      type(c_ptr), intent(out) :: comm
+    end function
+    integer(c_int) function hpf_comm_threads(ranks, comms) bind(c, name='hp_comm_threads')
+      import
+      integer(c_int32_t), value :: ranks
+      type(c_ptr), intent(out) :: comms(*)
+    end function
+    integer(c_int) function hp_comm_rank(comm, rank, ranks) bind(c)
+      import
+      type(c_ptr), value :: comm
+      integer(c_int32_t), intent(out) :: rank, ranks
+    end function
+    integer(c_int) function hp_comm_barrier(comm) bind(c)
+      import
+      type(c_ptr), value :: comm
+    end function
+    integer(c_int) function hp_comm_set_time_limit(comm, seconds) bind(c)
+      import
+      type(c_ptr), value :: comm
+      real(c_double), value :: seconds
+    end function
+    integer(c_int) function hp_comm_free(comm) bind(c)
+      import
+      type(c_ptr), value :: comm
+    end function
+    integer(c_int) function hp_pattern_free(pattern) bind(c)
+      import
+      type(c_ptr), value :: pattern
+    end function
+    integer(c_int) function hpf_plan_free(plan) bind(c)
+      import
+      type(c_ptr), value :: plan
+    end function
+    integer(c_int) function hpf_ready(plan, ready) bind(c)
+      import
+      type(c_ptr), value :: plan
+      integer(c_int32_t), intent(out) :: ready
+    end function
+    integer(c_int) function hpf_pattern_ids(comm, cells, ids, owned, owners, has_owners, pattern) bind(c)
+      import
+      type(c_ptr), value :: comm
+      integer(c_int64_t), value :: cells
+      integer(c_int64_t), intent(in) :: ids(*)
+      integer(c_int8_t), intent(in) :: owned(*)
+      integer(c_int32_t), intent(in) :: owners(*)
+      integer(c_int), value :: has_owners
+      type(c_ptr), intent(out) :: pattern
+    end function
+    integer(c_int) function hpf_pattern_grid(comm, axes, cells, halo, periodic, parts, faces_only, boxes, lower, upper, pattern) &
+      bind(c)
+      import
+      type(c_ptr), value :: comm
+      integer(c_int32_t), value :: axes, faces_only, boxes
+      integer(c_int64_t), intent(in) :: cells(*), lower(*), upper(*)
+      integer(c_int32_t), intent(in) :: halo(2, *), periodic(*), parts(*)
+      type(c_ptr), intent(out) :: pattern
+    end function
+    integer(c_int) function hpf_pattern_box(pattern, axes, which, lower, upper) bind(c)
+      import
+      type(c_ptr), value :: pattern
+      integer(c_int32_t), value :: axes, which
+      integer(c_int64_t), intent(out) :: lower(*), upper(*)
+    end function
+    integer(c_int) function hpf_plan_create(pattern, grid_axes, axes, origin, fixed, in_flight, plan, &
+      a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, &
+      a11, a12, a13, a14, a15, a16, a17, a18, a19, a20) bind(c)
+      import
+      type(c_ptr), value :: pattern
+      integer(c_int32_t), value :: grid_axes, fixed, in_flight
+      character(kind=c_char), intent(in) :: axes(*)
+      integer(c_int64_t), intent(in) :: origin(*)
+      type(c_ptr), intent(out) :: plan
+      type(*), intent(inout), asynchronous :: a1(..)
+      type(*), intent(inout), asynchronous, optional :: a2(..), a3(..), a4(..), a5(..), a6(..), a7(..), a8(..), &
+        a9(..), a10(..), a11(..), a12(..), a13(..), a14(..), a15(..), a16(..), a17(..), a18(..), a19(..), a20(..)
+    end function
+    integer(c_int) function hpf_call(plan, call, kind, stream, &
+      a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, &
+      a11, a12, a13, a14, a15, a16, a17, a18, a19, a20) bind(c)
+      import
+      type(c_ptr), value :: plan
+      integer(c_int32_t), value :: call, kind
+      integer(c_intptr_t), value :: stream
+      type(*), intent(inout), asynchronous :: a1(..)
+      type(*), intent(inout), asynchronous, optional :: a2(..), a3(..), a4(..), a5(..), a6(..), a7(..), a8(..), &
+        a9(..), a10(..), a11(..), a12(..), a13(..), a14(..), a15(..), a16(..), a17(..), a18(..), a19(..), a20(..)
+    end function
+    subroutine hpf_message(text, length) bind(c)
+      import
+      character(kind=c_char), intent(out) :: text(*)
+      integer(c_int), value :: length
+    end subroutine
+  end interface
+
+contains
+
+  ! --- Streams ---
+
+  ! A stream of a device by its native handle: a cudaStream_t, such as acc_get_cuda_stream returns, or a cl_command_queue.
+  elemental function hp_on(handle) result(stream)
+    integer(c_intptr_t), intent(in) :: handle
+    type(hp_stream) :: stream
+    stream = hp_stream(2, handle)
+  end function
+
+  ! --- Ranks ---
+
+  ! The ranks of a communicator of MPI, which is duplicated: `comm%MPI_VAL` of mpi_f08, or the integer of mpi. Collective.
+  subroutine hp_comm_create(comm, mpi, stat, errmsg)
+    type(hp_comm), intent(out) :: comm
+    integer, intent(in) :: mpi
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    call ended(hp_comm_fortran(int(mpi, c_int32_t), comm%handle), stat, errmsg)
+  end subroutine
+
+  ! Ranks that are threads of this process, one for each element.
+  subroutine hp_comm_threads(comms, stat, errmsg)
+    type(hp_comm), intent(out) :: comms(:)
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    type(c_ptr) :: handles(max(size(comms), 1))
+    handles = c_null_ptr
+    call ended(hpf_comm_threads(int(size(comms), c_int32_t), handles), stat, errmsg)
+    comms%handle = handles(:size(comms))
+  end subroutine
+
+  ! The number of this rank, from 0; -1 if there is no communicator.
+  integer function comm_rank(self)
+    class(hp_comm), intent(in) :: self
+    integer(c_int32_t) :: rank, ranks
+    comm_rank = -1
+    if (hp_comm_rank(self%handle, rank, ranks) == 0) comm_rank = int(rank)
+  end function
+
+  ! The number of ranks; 0 if there is no communicator.
+  integer function comm_size(self)
+    class(hp_comm), intent(in) :: self
+    integer(c_int32_t) :: rank, ranks
+    comm_size = 0
+    if (hp_comm_rank(self%handle, rank, ranks) == 0) comm_size = int(ranks)
+  end function
+
+  ! Waits until all ranks have called it. Collective.
+  subroutine comm_barrier(self, stat, errmsg)
+    class(hp_comm), intent(in) :: self
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    call ended(hp_comm_barrier(self%handle), stat, errmsg)
+  end subroutine
+
+  ! The time in seconds after which a wait for other ranks fails; 0 for never.
+  subroutine comm_set_time_limit(self, seconds, stat, errmsg)
+    class(hp_comm), intent(in) :: self
+    real(c_double), intent(in) :: seconds
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    call ended(hp_comm_set_time_limit(self%handle, seconds), stat, errmsg)
+  end subroutine
+
+  subroutine comm_free(self, stat, errmsg)
+    class(hp_comm), intent(inout) :: self
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    integer(c_int) :: code
+    code = hp_comm_free(self%handle)
+    self%handle = c_null_ptr
+    call ended(code, stat, errmsg)
+  end subroutine
+
+  ! --- Patterns ---
+
+  ! A mesh: the global id of each cell of this rank and of its halo, from 0 or from 1, in any order; whether this rank owns the
+  ! cell; and perhaps the rank that owns it, from 0. Collective.
+  subroutine pattern_of_ids_64(pattern, comm, ids, owned, owners, stat, errmsg)
+    type(hp_pattern), intent(out) :: pattern
+    type(hp_comm), intent(in) :: comm
+    integer(c_int64_t), intent(in) :: ids(:)
+    logical, intent(in) :: owned(:)
+    integer, intent(in), optional :: owners(:)
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    integer(c_int64_t), allocatable :: all_ids(:)
+    integer(c_int8_t), allocatable :: marks(:)
+    integer(c_int32_t), allocatable :: ranks(:)
+    integer(c_int64_t) :: cells
+    cells = size(ids, kind=c_int64_t)
+    ! Lists of other lengths are refused on all ranks: -1 cells are.
+    if (size(owned, kind=c_int64_t) /= cells) cells = -1
+    allocate (all_ids(size(ids) + 1), marks(size(owned) + 1), ranks(size(ids) + 1))
+    all_ids(:size(ids)) = ids
+    marks(:size(owned)) = merge(1_c_int8_t, 0_c_int8_t, owned)
+    if (present(owners)) then
+      if (size(owners) /= size(ids)) cells = -1
+      ranks(:min(size(owners), size(ids))) = int(owners(:min(size(owners), size(ids))), c_int32_t)
+    end if
+    call ended(hpf_pattern_ids(comm%handle, cells, all_ids, marks, ranks, merge(1, 0, present(owners)), pattern%handle), &
+      stat, errmsg)
+  end subroutine
+
+  subroutine pattern_of_ids_32(pattern, comm, ids, owned, owners, stat, errmsg)
+    type(hp_pattern), intent(out) :: pattern
+    type(hp_comm), intent(in) :: comm
+    integer(c_int32_t), intent(in) :: ids(:)
+    logical, intent(in) :: owned(:)
+    integer, intent(in), optional :: owners(:)
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    call pattern_of_ids_64(pattern, comm, int(ids, c_int64_t), owned, owners, stat, errmsg)
+  end subroutine
+
+  ! A grid of `cells` cells along each axis. `halo` has the width of the halo, or one for each axis, or (2, axes) of them: below
+  ! and above. The grid is split evenly, into `parts` along each axis if they are given, or this rank owns the cells from `lower`
+  ! to `upper`, which count from 1. Collective.
+  subroutine pattern_of_grid(pattern, comm, cells, halo, periodic, parts, lower, upper, faces_only, stat, errmsg)
+    type(hp_pattern), intent(out) :: pattern
+    type(hp_comm), intent(in) :: comm
+    integer, intent(in) :: cells(:), halo(:)
+    logical, intent(in), optional :: periodic(:)
+    integer, intent(in), optional :: parts(:), lower(:), upper(:)
+    logical, intent(in), optional :: faces_only
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    integer(c_int64_t) :: extents(4), first(4), past(4)
+    integer(c_int32_t) :: widths(2, 4), ends(4), cuts(4), faces, boxes
+    integer :: axis, axes
+    axes = size(cells)
+    extents = 0; first = 0; past = 0; widths = 0; ends = 0; cuts = 0; faces = 0; boxes = -1
+    if (axes >= 1 .and. axes <= 4) then
+      extents(:axes) = cells
+      do axis = 1, axes
+        if (size(halo) == 2*axes .and. axes > 1) then
+          widths(:, axis) = halo(2*axis - 1:2*axis)
+        else if (size(halo) == axes) then
+          widths(:, axis) = halo(axis)
+        else if (size(halo) == 1) then
+          widths(:, axis) = halo(1)
+        else
+          widths(:, axis) = -1
+        end if
+      end do
+      if (present(periodic)) ends(:min(axes, size(periodic))) = merge(1, 0, periodic(:min(axes, size(periodic))))
+      if (present(parts)) cuts(:min(axes, size(parts))) = parts(:min(axes, size(parts)))
+      if (present(lower) .and. present(upper)) then
+        boxes = 1
+        first(:min(axes, size(lower))) = lower(:min(axes, size(lower))) - 1
+        past(:min(axes, size(upper))) = upper(:min(axes, size(upper)))
+      end if
+    end if
+    if (present(faces_only)) faces = merge(1, 0, faces_only)
+    pattern%axes = axes
+    call ended(hpf_pattern_grid(comm%handle, int(axes, c_int32_t), extents, widths, ends, cuts, faces, boxes, first, past, &
+      pattern%handle), stat, errmsg)
+  end subroutine
+
+  ! The cells that this rank owns: the first and the last along each axis, from 1.
+  subroutine pattern_owned(self, lower, upper, stat, errmsg)
+    class(hp_pattern), intent(in) :: self
+    integer, intent(out) :: lower(:), upper(:)
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    call box(self, 0, lower, upper, stat, errmsg)
+  end subroutine
+
+  ! The same with the halo.
+  subroutine pattern_with_halo(self, lower, upper, stat, errmsg)
+    class(hp_pattern), intent(in) :: self
+    integer, intent(out) :: lower(:), upper(:)
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    call box(self, 1, lower, upper, stat, errmsg)
+  end subroutine
+
+  ! The owned cells that need no halo.
+  subroutine pattern_interior(self, lower, upper, stat, errmsg)
+    class(hp_pattern), intent(in) :: self
+    integer, intent(out) :: lower(:), upper(:)
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    call box(self, 2, lower, upper, stat, errmsg)
+  end subroutine
+
+  subroutine box(pattern, which, lower, upper, stat, errmsg)
+    class(hp_pattern), intent(in) :: pattern
+    integer, intent(in) :: which
+    integer, intent(out) :: lower(:), upper(:)
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    integer(c_int64_t) :: first(4), past(4)
+    integer :: axes
+    first = 0; past = 0
+    lower = 0; upper = -1
+    call ended(hpf_pattern_box(pattern%handle, pattern%axes, int(which, c_int32_t), first, past), stat, errmsg)
+    axes = min(max(pattern%axes, 1), size(lower), size(upper))
+    lower(:axes) = int(first(:axes)) + 1
+    upper(:axes) = int(past(:axes))
+  end subroutine
+
+  subroutine pattern_free(self, stat, errmsg)
+    class(hp_pattern), intent(inout) :: self
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    integer(c_int) :: code
+    code = hp_pattern_free(self%handle)
+    self%handle = c_null_ptr
+    call ended(code, stat, errmsg)
+  end subroutine
+
+  ! --- Plans ---
+
+  ! Prepares exchanges of arrays like these. Collective.
+  !
+  ! `axes` has a word for each axis of an array: 'cells', or 'nproma' and 'blocks' for cells in blocks; on a grid '1' to '4', or
+  ! 'x', 'y', 'z'; 'levels' for any axis along which every cell has elements; 'components'. Arrays of lower rank have no
+  ! components, then no levels. With a part for each array, separated by ';', they may differ. By default the axes of the grid, or
+  ! the cells, come first, then levels.
+  !
+  ! Arrays on a grid begin with their halo. If they have more around their cells, `halo` says how many cells are before the first
+  ! owned one along each axis, or `lower` their lower bounds, if the first owned cell has the index 1.
+  !
+  ! With `fixed`, the plan keeps these arrays, which must not move or end before it; neighbours can then copy straight.
+  subroutine hp_plan_create(plan, pattern, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, &
+      a11, a12, a13, a14, a15, a16, a17, a18, a19, a20, &
+      axes, halo, lower, fixed, in_flight, stat, errmsg)
+    type(hp_plan), intent(out) :: plan
+    type(hp_pattern), intent(in) :: pattern
+    type(*), intent(inout), asynchronous :: a1(..)
+    type(*), intent(inout), asynchronous, optional :: a2(..), a3(..), a4(..), a5(..), a6(..), a7(..), a8(..), &
+      a9(..), a10(..), a11(..), a12(..), a13(..), a14(..), a15(..), a16(..), a17(..), a18(..), a19(..), a20(..)
+    character(*), intent(in), optional :: axes
+    integer, intent(in), optional :: halo(:), lower(:)
+    logical, intent(in), optional :: fixed
+    integer, intent(in), optional :: in_flight
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    integer(c_int64_t) :: origin(4)
+    integer(c_int32_t) :: keeps, flights
+    integer :: count
+    origin = 0; keeps = 0; flights = 1
+    if (present(halo)) then
+      count = min(4, size(halo))
+      origin(:count) = halo(:count)
+    else if (present(lower)) then
+      count = min(4, size(lower))
+      origin(:count) = 1 - lower(:count)
+    end if
+    if (present(fixed)) keeps = merge(1, 0, fixed)
+    if (present(in_flight)) flights = int(in_flight, c_int32_t)
+    if (present(axes)) then
+      call ended(hpf_plan_create(pattern%handle, pattern%axes, trim(axes)//c_null_char, origin, keeps, flights, plan%handle, &
+      a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, &
+      a11, a12, a13, a14, a15, a16, a17, a18, a19, a20), stat, errmsg)
+    else
+      call ended(hpf_plan_create(pattern%handle, pattern%axes, c_null_char, origin, keeps, flights, plan%handle, &
+      a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, &
+      a11, a12, a13, a14, a15, a16, a17, a18, a19, a20), stat, errmsg)
+    end if
+  end subroutine
+
+  ! Fills the halos of these arrays: as many as the plan was made for, of these layouts. Returns when they are in place, on
+  ! devices when that is in the stream.
+  subroutine plan_update(self, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, &
+      a11, a12, a13, a14, a15, a16, a17, a18, a19, a20, &
+      stream, stat, errmsg)
+    class(hp_plan), intent(in) :: self
+    type(*), intent(inout), asynchronous :: a1(..)
+    type(*), intent(inout), asynchronous, optional :: a2(..), a3(..), a4(..), a5(..), a6(..), a7(..), a8(..), &
+      a9(..), a10(..), a11(..), a12(..), a13(..), a14(..), a15(..), a16(..), a17(..), a18(..), a19(..), a20(..)
+    type(hp_stream), intent(in), optional :: stream
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    type(hp_stream) :: order
+    if (present(stream)) order = stream
+    call ended(hpf_call(self%handle, 0, order%kind, order%handle, &
+      a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, &
+      a11, a12, a13, a14, a15, a16, a17, a18, a19, a20), stat, errmsg)
+  end subroutine
+
+  ! Starts an exchange: sends, and returns without waiting for neighbours. Until it is finished, owned cells near those of other
+  ! ranks are only read, and the halo is left alone.
+  subroutine plan_start(self, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, &
+      a11, a12, a13, a14, a15, a16, a17, a18, a19, a20, &
+      stream, stat, errmsg)
+    class(hp_plan), intent(in) :: self
+    type(*), intent(inout), asynchronous :: a1(..)
+    type(*), intent(inout), asynchronous, optional :: a2(..), a3(..), a4(..), a5(..), a6(..), a7(..), a8(..), &
+      a9(..), a10(..), a11(..), a12(..), a13(..), a14(..), a15(..), a16(..), a17(..), a18(..), a19(..), a20(..)
+    type(hp_stream), intent(in), optional :: stream
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    type(hp_stream) :: order
+    if (present(stream)) order = stream
+    call ended(hpf_call(self%handle, 1, order%kind, order%handle, &
+      a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, &
+      a11, a12, a13, a14, a15, a16, a17, a18, a19, a20), stat, errmsg)
+  end subroutine
+
+  ! Finishes the exchange of these arrays, which was started first of those in flight.
+  subroutine plan_finish(self, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, &
+      a11, a12, a13, a14, a15, a16, a17, a18, a19, a20, &
+      stream, stat, errmsg)
+    class(hp_plan), intent(in) :: self
+    type(*), intent(inout), asynchronous :: a1(..)
+    type(*), intent(inout), asynchronous, optional :: a2(..), a3(..), a4(..), a5(..), a6(..), a7(..), a8(..), &
+      a9(..), a10(..), a11(..), a12(..), a13(..), a14(..), a15(..), a16(..), a17(..), a18(..), a19(..), a20(..)
+    type(hp_stream), intent(in), optional :: stream
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    type(hp_stream) :: order
+    if (present(stream)) order = stream
+    call ended(hpf_call(self%handle, 2, order%kind, order%handle, &
+      a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, &
+      a11, a12, a13, a14, a15, a16, a17, a18, a19, a20), stat, errmsg)
+  end subroutine
+
+  ! Makes progress, and tells whether `finish` would return without waiting for a neighbour. Does not block.
+  logical function plan_ready(self)
+    class(hp_plan), intent(in) :: self
+    integer(c_int32_t) :: ready
+    plan_ready = .true.
+    if (hpf_ready(self%handle, ready) == 0) plan_ready = ready /= 0
+  end function
+
+  ! Ends the exchanges in flight, and frees the plan.
+  subroutine plan_free(self, stat, errmsg)
+    class(hp_plan), intent(inout) :: self
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    integer(c_int) :: code
+    code = hpf_plan_free(self%handle)
+    self%handle = c_null_ptr
+    call ended(code, stat, errmsg)
+  end subroutine
+
+  ! --- Errors ---
+
+  ! What a call has returned, for its caller; ends the program after a failure that nobody asks for.
+  subroutine ended(code, stat, errmsg)
+    integer(c_int), intent(in) :: code
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    character(len=1000) :: text
+    if (present(stat)) stat = int(code)
+    if (code == 0) return
+    call hpf_message(text, len(text))
+    if (present(errmsg)) errmsg = text
+    if (.not. present(stat)) then
+      write (error_unit, '(a)') trim(text)
+      error stop 1
+    end if
+  end subroutine
+
+end module

@@ -1,0 +1,251 @@
+/*
+ * The part of the Fortran interface that reads descriptors of arrays. Compile it with the C compiler that goes with your Fortran
+ * compiler: the layout of descriptors is its own.
+ */
+#include <ISO_Fortran_binding.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "haloport.h"
+
+/* A field has at most 4 axes, and components. */
+enum { MOST_ARRAYS = 20, MOST_AXES = 8, MOST_FIELD_AXES = 4, TEXT = 1000 };
+
+/* A plan, and what its arrays are like: every call passes descriptors, so others are refused. */
+typedef struct hpf_plan {
+    hp_plan *plan;
+    int arrays;
+    struct {
+        size_t element_bytes;
+        int axes;
+        int64_t extent[MOST_AXES], stride[MOST_AXES];
+    } like[MOST_ARRAYS];
+} hpf_plan;
+
+/* The text of a failure in this file; empty if haloport.h has it. */
+static _Thread_local char message[TEXT];
+
+static int refused(const char *text, int array) {
+    snprintf(message, sizeof message, array < 0 ? "%s" : "array %2$d: %1$s", text, array + 1);
+    return HP_ARGUMENT;
+}
+
+static int ended(hp_status status) {
+    message[0] = 0;
+    return (int)status;
+}
+
+/* Writes the text of the last failure, with blanks up to its end. */
+void hpf_message(char *text, int length) {
+    const char *found = message[0] ? message : hp_message();
+    size_t bytes = strlen(found), room = length > 0 ? (size_t)length : 0;
+    memset(text, ' ', room);
+    memcpy(text, found, bytes < room ? bytes : room);
+}
+
+static int type_of(const CFI_cdesc_t *array) {
+    const struct { CFI_type_t type; size_t bytes; int found; } known[] = {
+        {CFI_type_int8_t, 1, HP_I8}, {CFI_type_int16_t, 2, HP_I16}, {CFI_type_int32_t, 4, HP_I32}, {CFI_type_int64_t, 8, HP_I64},
+        {CFI_type_float, 4, HP_F32}, {CFI_type_double, 8, HP_F64},
+        {CFI_type_float_Complex, 8, HP_C64}, {CFI_type_double_Complex, 16, HP_C128},
+    };
+    for (size_t place = 0; place < sizeof known / sizeof known[0]; place++)
+        if (array->type == known[place].type && array->elem_len == known[place].bytes) return known[place].found;
+    return HP_BYTES;
+}
+
+/* The roles in `words`, up to `end`; returns their number, or -1 for an unknown word. Axes of a grid count from its fastest one. */
+static int roles_of(const char *words, const char *end, int grid_axes, int *roles) {
+    static const struct { const char *word; int role; } known[] = {
+        {"cells", HP_CELLS}, {"nproma", HP_CELLS}, {"blocks", HP_BLOCKS}, {"levels", HP_LEVELS}, {"components", HP_COMPONENTS},
+    };
+    static const char *const names[] = {"1x", "2y", "3z", "4w"};
+    int count = 0;
+    while (words < end) {
+        if (*words == ' ' || *words == ',') {
+            words++;
+            continue;
+        }
+        const char *word = words;
+        while (words < end && *words != ' ' && *words != ',') words++;
+        size_t length = (size_t)(words - word);
+        int role = 0;
+        for (size_t place = 0; place < sizeof known / sizeof known[0]; place++)
+            if (strlen(known[place].word) == length && memcmp(known[place].word, word, length) == 0) role = known[place].role;
+        for (int axis = 0; axis < grid_axes && length == 1; axis++)
+            if (strchr(names[axis], *word)) role = HP_CELLS + grid_axes - 1 - axis;
+        if (role == 0 || count == MOST_AXES) return -1;
+        roles[count++] = role;
+    }
+    return count;
+}
+
+/* Removes the last axis of this role. */
+static int without(int *roles, int count, int role) {
+    for (int place = count - 1; place >= 0; place--)
+        if (roles[place] == role) {
+            memmove(roles + place, roles + place + 1, (size_t)(count - 1 - place) * sizeof *roles);
+            return count - 1;
+        }
+    return count;
+}
+
+static int describe(const CFI_cdesc_t *found, int number, int grid_axes, const char *axes, const int64_t *origin, hp_array *to) {
+    hp_array made = HP_ARRAY_INIT;
+    if (found->rank < 1 || found->rank > MOST_AXES) return refused("expected an array of 1 to 8 axes", number);
+    made.type = type_of(found);
+    made.element_bytes = (int32_t)found->elem_len;
+    made.axes = found->rank;
+    for (int axis = 0; axis < found->rank; axis++) {
+        made.extent[axis] = found->dim[axis].extent;
+        made.stride[axis] = found->dim[axis].sm;
+        if (made.extent[axis] < 0) return refused("expected an array whose size is known, found one of assumed size", number);
+    }
+    if (found->rank == 1 && made.stride[0] == 0) made.stride[0] = (int64_t)found->elem_len;
+    int roles[MOST_AXES], count = 0;
+    const char *part = axes, *end = strchr(part, ';');
+    for (int place = 0; place < number && strchr(axes, ';'); place++) {
+        if (!end) return refused("expected a part of `axes`, found fewer parts than arrays", number);
+        part = end + 1, end = strchr(part, ';');
+    }
+    if (!end) end = part + strlen(part);
+    if (*axes) {
+        count = roles_of(part, end, grid_axes, roles);
+        if (count < 0) return refused("expected words such as cells, blocks, nproma, levels and components in `axes`, found another", number);
+        if (count > found->rank) count = without(roles, count, HP_COMPONENTS);
+        if (count > found->rank) count = without(roles, count, HP_LEVELS);
+    } else {
+        int own = grid_axes > 0 ? grid_axes : 1;
+        for (; count < found->rank; count++)
+            roles[count] = count < own ? HP_CELLS + own - 1 - count : count < MOST_FIELD_AXES ? HP_LEVELS : HP_COMPONENTS;
+    }
+    if (count != found->rank) return refused("expected a word of `axes` for each axis of the array", number);
+    for (int axis = 0; axis < count; axis++) made.role[axis] = roles[axis];
+    for (int axis = 0; axis < grid_axes; axis++) made.origin[axis] = origin[grid_axes - 1 - axis];
+    *to = made;
+    return 0;
+}
+
+int hpf_pattern_ids(hp_comm *comm, int64_t cells, const int64_t *ids, const uint8_t *owned, const int32_t *owners, int has_owners,
+                    hp_pattern **pattern) {
+    hp_ids set = HP_IDS_INIT;
+    set.cells = cells, set.ids = ids, set.owned = owned, set.owners = has_owners ? owners : NULL;
+    return ended(hp_pattern_ids(comm, 1, &set, pattern));
+}
+
+/* Axes count from the slowest one in haloport.h. */
+int hpf_pattern_grid(hp_comm *comm, int32_t axes, const int64_t *cells, const int32_t (*halo)[2], const int32_t *periodic,
+                     const int32_t *parts, int32_t faces_only, int32_t boxes, const int64_t *lower, const int64_t *upper,
+                     hp_pattern **pattern) {
+    hp_grid grid = HP_GRID_INIT;
+    hp_box box = {{0}, {0}};
+    grid.axes = axes, grid.faces_only = faces_only;
+    for (int axis = 0; axis < axes && axis < 4; axis++) {
+        int from = axes - 1 - axis;
+        if (from > 3) continue;
+        grid.cells[axis] = cells[from], grid.periodic[axis] = periodic[from], grid.parts[axis] = parts[from];
+        grid.halo_lower[axis] = halo[from][0], grid.halo_upper[axis] = halo[from][1];
+        box.lower[axis] = lower[from], box.upper[axis] = upper[from];
+    }
+    return ended(hp_pattern_grid(comm, &grid, boxes, &box, pattern));
+}
+
+int hpf_pattern_box(hp_pattern *pattern, int32_t axes, int32_t which, int64_t *lower, int64_t *upper) {
+    hp_box boxes[3];
+    hp_status status = hp_pattern_domain(pattern, NULL, 0, &boxes[0], &boxes[1], &boxes[2]);
+    int count = axes > 0 ? axes : 1;
+    for (int axis = 0; axis < count && status == HP_OK; axis++) {
+        lower[axis] = boxes[which].lower[count - 1 - axis];
+        upper[axis] = boxes[which].upper[count - 1 - axis];
+    }
+    return ended(status);
+}
+
+/* The number of arrays that were passed: those after the first absent one do not count. */
+static int count_of(CFI_cdesc_t *const *arrays) {
+    int count = 0;
+    while (count < MOST_ARRAYS && arrays[count]) count++;
+    return count;
+}
+
+int hpf_plan_create(hp_pattern *pattern, int32_t grid_axes, const char *axes, const int64_t *origin, int32_t fixed, int32_t in_flight,
+    hpf_plan **plan, CFI_cdesc_t *a1, CFI_cdesc_t *a2, CFI_cdesc_t *a3, CFI_cdesc_t *a4, CFI_cdesc_t *a5, CFI_cdesc_t *a6, CFI_cdesc_t *a7, CFI_cdesc_t *a8, CFI_cdesc_t *a9, CFI_cdesc_t *a10,
+    CFI_cdesc_t *a11, CFI_cdesc_t *a12, CFI_cdesc_t *a13, CFI_cdesc_t *a14, CFI_cdesc_t *a15, CFI_cdesc_t *a16, CFI_cdesc_t *a17, CFI_cdesc_t *a18, CFI_cdesc_t *a19, CFI_cdesc_t *a20) {
+    CFI_cdesc_t *const arrays[] = {a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11, a12, a13, a14, a15, a16, a17, a18, a19, a20};
+    hp_array like[MOST_ARRAYS];
+    void *data[MOST_ARRAYS];
+    int count = count_of(arrays), wrong = 0;
+    *plan = NULL;
+    hpf_plan *made = calloc(1, sizeof *made);
+    if (!made) wrong = refused("expected memory for a plan, found none", -1);
+    for (int place = 0; place < count && !wrong; place++) {
+        wrong = describe(arrays[place], place, grid_axes, axes, origin, &like[place]);
+        data[place] = arrays[place]->base_addr;
+        made->like[place].element_bytes = arrays[place]->elem_len, made->like[place].axes = arrays[place]->rank;
+        for (int axis = 0; axis < arrays[place]->rank && axis < MOST_AXES; axis++) {
+            made->like[place].extent[axis] = arrays[place]->dim[axis].extent;
+            made->like[place].stride[axis] = arrays[place]->dim[axis].sm;
+        }
+    }
+    hp_options options = HP_OPTIONS_INIT;
+    options.fixed = fixed, options.in_flight = in_flight;
+    if (wrong) {
+        /* The other ranks learn that this one has a wrong argument; the text here is that of the argument. */
+        char text[TEXT];
+        memcpy(text, message, sizeof text);
+        hp_plan *none;
+        like[0].size = 0;
+        hp_plan_create(pattern, count, like, data, &options, &none);
+        memcpy(message, text, sizeof text);
+        free(made);
+        return wrong;
+    }
+    hp_status status = hp_plan_create(pattern, count, like, fixed ? data : NULL, &options, &made->plan);
+    made->arrays = count;
+    if (status == HP_OK)
+        *plan = made;
+    else
+        free(made);
+    return ended(status);
+}
+
+/* The first difference of an array from that of the plan, in words; null if there is none. */
+static const char *difference(const hpf_plan *plan, int place, const CFI_cdesc_t *found) {
+    if (found->rank != plan->like[place].axes) return "expected the rank of the plan's array, found another";
+    if (found->elem_len != plan->like[place].element_bytes) return "expected the type of the plan's array, found another";
+    for (int axis = 0; axis < found->rank; axis++) {
+        if (found->dim[axis].extent != plan->like[place].extent[axis]) return "expected the shape of the plan's array, found another";
+        if (found->dim[axis].sm != plan->like[place].stride[axis] && found->dim[axis].extent > 1)
+            return "expected the strides of the plan's array, found others";
+    }
+    return NULL;
+}
+
+int hpf_call(hpf_plan *plan, int32_t call, int32_t kind, intptr_t stream, CFI_cdesc_t *a1, CFI_cdesc_t *a2, CFI_cdesc_t *a3, CFI_cdesc_t *a4, CFI_cdesc_t *a5, CFI_cdesc_t *a6, CFI_cdesc_t *a7, CFI_cdesc_t *a8, CFI_cdesc_t *a9, CFI_cdesc_t *a10,
+    CFI_cdesc_t *a11, CFI_cdesc_t *a12, CFI_cdesc_t *a13, CFI_cdesc_t *a14, CFI_cdesc_t *a15, CFI_cdesc_t *a16, CFI_cdesc_t *a17, CFI_cdesc_t *a18, CFI_cdesc_t *a19, CFI_cdesc_t *a20) {
+    CFI_cdesc_t *const arrays[] = {a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11, a12, a13, a14, a15, a16, a17, a18, a19, a20};
+    void *data[MOST_ARRAYS];
+    hp_stream order = {kind, 0, (uintptr_t)stream};
+    if (!plan) return refused("expected a plan, found one that was not made, or was freed", -1);
+    int count = count_of(arrays);
+    if (count != plan->arrays) return refused("expected as many arrays as the plan was made for, found others", -1);
+    for (int place = 0; place < count; place++) {
+        const char *other = difference(plan, place, arrays[place]);
+        if (other) return refused(other, place);
+        data[place] = arrays[place]->base_addr;
+    }
+    switch (call) {
+    case 0: return ended(hp_exchange(plan->plan, data, order));
+    case 1: return ended(hp_start(plan->plan, data, order));
+    default: return ended(hp_finish(plan->plan, order));
+    }
+}
+
+int hpf_ready(hpf_plan *plan, int32_t *ready) { return plan ? ended(hp_ready(plan->plan, ready)) : HP_ARGUMENT; }
+
+int hpf_plan_free(hpf_plan *plan) {
+    hp_status status = plan ? hp_plan_free(plan->plan) : HP_OK;
+    free(plan);
+    return ended(status);
+}

@@ -1,0 +1,375 @@
+// Haloport for C++17, over haloport.h, which describes the calls. Header only.
+//
+//   auto comm = haloport::communicator::mpi(MPI_COMM_WORLD);
+//   auto cells = haloport::pattern::split(comm, grid);
+//   haloport::plan update(cells, u, v);            // collective; anything with extent(i) and stride(i)
+//   update(u, v);                                  // any views of these layouts
+//   auto pending = update.start({HP_ON, 0, stream}, u, v);
+//   interior(u, v);
+//   pending.finish();
+//
+// Objects can be moved, not copied. Calls that fail throw `haloport::error`; destructors do not throw.
+#ifndef HALOPORT_HPP
+#define HALOPORT_HPP
+
+#include <array>
+#include <complex>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "haloport.h"
+
+namespace haloport {
+
+/// Why a call failed: a status and its text.
+class error : public std::runtime_error {
+public:
+    explicit error(hp_status status) : std::runtime_error(hp_message()), status_(status) {}
+    hp_status status() const noexcept { return status_; }
+
+private:
+    hp_status status_;
+};
+
+/// Throws if a call of haloport.h has failed.
+inline void check(hp_status status) {
+    if (status != HP_OK) throw error(status);
+}
+
+namespace detail {
+
+template <class T, hp_status (*Free)(T *)>
+struct freed_by {
+    void operator()(T *handle) const noexcept { Free(handle); }
+};
+
+template <class T, hp_status (*Free)(T *)>
+using handle = std::unique_ptr<T, freed_by<T, Free>>;
+
+template <class Call>
+std::string text(Call call) {
+    std::size_t bytes = 0;
+    check(call(nullptr, &bytes));
+    for (;;) {
+        std::string found(bytes, '\0');
+        std::size_t room = bytes;
+        check(call(found.data(), &room));
+        if (room <= bytes) {
+            found.resize(room - 1);
+            return found;
+        }
+        bytes = room;
+    }
+}
+
+template <class T>
+constexpr bool always_false = false;
+
+// std::mdspan has data_handle(), Kokkos::View data().
+template <class V, class = void>
+struct has_data_handle : std::false_type {};
+template <class V>
+struct has_data_handle<V, std::void_t<decltype(std::declval<const V &>().data_handle())>> : std::true_type {};
+
+// A function in std::mdspan, a constant in some views.
+template <class V, class = void>
+struct has_rank_function : std::false_type {};
+template <class V>
+struct has_rank_function<V, std::void_t<decltype(V::rank())>> : std::true_type {};
+
+template <class V>
+auto *data_of(const V &view) {
+    if constexpr (has_data_handle<V>::value) {
+        return view.data_handle();
+    } else {
+        return view.data();
+    }
+}
+
+template <class V>
+constexpr int rank_of() {
+    if constexpr (has_rank_function<V>::value) {
+        return static_cast<int>(V::rank());
+    } else {
+        return static_cast<int>(V::rank);
+    }
+}
+
+} // namespace detail
+
+/// The type of an element; records are HP_BYTES.
+template <class T>
+constexpr hp_type type_of() {
+    static_assert(std::is_trivially_copyable_v<T>, "elements travel as bytes, so they must be trivially copyable");
+    constexpr std::size_t bytes = sizeof(T);
+    if constexpr (std::is_same_v<T, std::complex<float>>) return HP_C64;
+    if constexpr (std::is_same_v<T, std::complex<double>>) return HP_C128;
+    if constexpr (std::is_floating_point_v<T> && bytes == 4) return HP_F32;
+    if constexpr (std::is_floating_point_v<T> && bytes == 8) return HP_F64;
+    if constexpr (std::is_integral_v<T> && bytes <= 8) {
+        constexpr int size = bytes == 1 ? 0 : bytes == 2 ? 1 : bytes == 4 ? 2 : 3;
+        return static_cast<hp_type>((std::is_signed_v<T> ? HP_I8 : HP_U8) + size);
+    }
+    return HP_BYTES;
+}
+
+/// What an array is like: of anything with extent(i), stride(i) in elements, a rank known at compile time, and data() or
+/// data_handle(). `roles` says what each axis is; by default the axes of the pattern come first, then levels.
+template <class V>
+hp_array describe(const V &view, const std::vector<int> &roles = {}) {
+    using element = std::remove_cv_t<std::remove_pointer_t<decltype(detail::data_of(view))>>;
+    static_assert(detail::rank_of<V>() <= 8, "arrays have at most 8 axes");
+    hp_array made = HP_ARRAY_INIT;
+    made.type = type_of<element>();
+    made.element_bytes = static_cast<std::int32_t>(sizeof(element));
+    made.axes = detail::rank_of<V>();
+    for (int axis = 0; axis < made.axes; axis++) {
+        made.extent[axis] = static_cast<std::int64_t>(view.extent(axis));
+        made.stride[axis] = static_cast<std::int64_t>(view.stride(axis)) * static_cast<std::int64_t>(sizeof(element));
+    }
+    for (std::size_t axis = 0; axis < roles.size() && axis < 8; axis++) made.role[axis] = roles[axis];
+    return made;
+}
+
+/// An array that is described already.
+inline const hp_array &describe(const hp_array &array) { return array; }
+
+/// The version and the devices of this machine, as JSON.
+inline std::string describe_machine() { return detail::text(hp_describe); }
+
+/// The ranks of a program, seen from one of them.
+class communicator {
+public:
+    /// Takes a handle of haloport.h, which it frees.
+    explicit communicator(hp_comm *taken) : handle_(taken) {}
+
+    /// The ranks of a communicator of MPI. Collective.
+    template <class Comm>
+    static communicator mpi(const Comm &comm) {
+        hp_comm *made = nullptr;
+        check(hp_comm_mpi(&comm, sizeof comm, &made));
+        return communicator(made);
+    }
+
+    /// Ranks that are threads of this process, one for each.
+    static std::vector<communicator> threads(int ranks) {
+        std::vector<hp_comm *> made(ranks > 0 ? static_cast<std::size_t>(ranks) : 0);
+        check(hp_comm_threads(ranks, made.data()));
+        return std::vector<communicator>(made.begin(), made.end());
+    }
+
+    int rank() const { return ranks().first; }
+    int size() const { return ranks().second; }
+    /// In seconds; 0 for none.
+    void set_time_limit(double seconds) { check(hp_comm_set_time_limit(get(), seconds)); }
+    /// Collective.
+    void barrier() { check(hp_comm_barrier(get())); }
+    hp_comm *get() const noexcept { return handle_.get(); }
+
+private:
+    std::pair<int, int> ranks() const {
+        std::int32_t rank = 0, size = 0;
+        check(hp_comm_rank(get(), &rank, &size));
+        return {rank, size};
+    }
+
+    detail::handle<hp_comm, hp_comm_free> handle_;
+};
+
+/// Which cells each rank owns.
+class pattern {
+public:
+    /// Takes a handle of haloport.h, which it frees.
+    explicit pattern(hp_pattern *taken) : handle_(taken) {}
+
+    /// A grid that is split evenly. Collective.
+    static pattern split(const communicator &comm, const hp_grid &grid) {
+        hp_pattern *made = nullptr;
+        check(hp_pattern_grid(comm.get(), &grid, HP_SPLIT, nullptr, &made));
+        return pattern(made);
+    }
+
+    /// A grid of which this rank owns these boxes. Collective.
+    static pattern grid(const communicator &comm, const hp_grid &grid, const std::vector<hp_box> &boxes) {
+        hp_pattern *made = nullptr;
+        check(hp_pattern_grid(comm.get(), &grid, static_cast<std::int32_t>(boxes.size()), boxes.data(), &made));
+        return pattern(made);
+    }
+
+    /// A mesh: the ids of the cells of this rank and of its halo, and whether it owns each; perhaps the rank that does.
+    /// Collective.
+    static pattern ids(const communicator &comm, const std::vector<std::int64_t> &ids,
+                       const std::vector<std::uint8_t> &owned, const std::vector<std::int32_t> &owners = {}) {
+        if (owned.size() != ids.size() || (!owners.empty() && owners.size() != ids.size()))
+            throw std::invalid_argument("haloport: expected `owned`, and `owners` if there are any, for each of the ids");
+        hp_ids set = HP_IDS_INIT;
+        set.cells = static_cast<std::int64_t>(ids.size());
+        set.ids = ids.data(), set.owned = owned.data(), set.owners = owners.empty() ? nullptr : owners.data();
+        hp_pattern *made = nullptr;
+        check(hp_pattern_ids(comm.get(), 1, &set, &made));
+        return pattern(made);
+    }
+
+    int domains() const {
+        std::int32_t found = 0;
+        check(hp_pattern_domain(get(), &found, 0, nullptr, nullptr, nullptr));
+        return found;
+    }
+    hp_box owned(int domain = 0) const { return boxes(domain)[0]; }
+    hp_box with_halo(int domain = 0) const { return boxes(domain)[1]; }
+    /// The owned cells that need no halo.
+    hp_box interior(int domain = 0) const { return boxes(domain)[2]; }
+    /// JSON.
+    std::string describe() const {
+        return detail::text([this](char *text, std::size_t *bytes) { return hp_pattern_describe(get(), text, bytes); });
+    }
+    hp_pattern *get() const noexcept { return handle_.get(); }
+
+private:
+    std::array<hp_box, 3> boxes(int domain) const {
+        std::array<hp_box, 3> found{};
+        check(hp_pattern_domain(get(), nullptr, domain, &found[0], &found[1], &found[2]));
+        return found;
+    }
+
+    detail::handle<hp_pattern, hp_pattern_free> handle_;
+};
+
+/// Memory of the one domain of this rank, from which neighbours copy straight if a plan is fixed.
+class memory {
+public:
+    memory(const pattern &of, const hp_array &like) {
+        hp_memory *made = nullptr;
+        check(hp_memory_create(of.get(), &like, &made, &data_));
+        handle_.reset(made);
+    }
+    void *data() const noexcept { return data_; }
+
+private:
+    void *data_ = nullptr;
+    detail::handle<hp_memory, hp_memory_free> handle_;
+};
+
+/// An exchange, prepared for arrays of certain layouts. On a rank with several domains, pass the arrays of each field one
+/// after the other.
+class plan {
+public:
+    /// An exchange that was started. Finish it; otherwise its destructor does, and errors are lost.
+    class [[nodiscard]] pending {
+    public:
+        pending(pending &&other) noexcept : plan_(std::exchange(other.plan_, nullptr)), stream_(other.stream_) {}
+        pending &operator=(pending &&) = delete;
+        ~pending() {
+            if (plan_) hp_finish(plan_, stream_);
+        }
+        /// Waits until the halos are in place; on devices, until that is in the stream of the start.
+        void finish() { finish(stream_); }
+        void finish(hp_stream stream) {
+            if (plan_) check(hp_finish(std::exchange(plan_, nullptr), stream));
+        }
+        /// Whether `finish` would return without waiting for a neighbour.
+        bool ready() const {
+            std::int32_t found = 1;
+            if (plan_) check(hp_ready(plan_, &found));
+            return found != 0;
+        }
+
+    private:
+        friend class plan;
+        pending(hp_plan *plan, hp_stream stream) : plan_(plan), stream_(stream) {}
+        hp_plan *plan_;
+        hp_stream stream_;
+    };
+
+    /// For views, or arrays that were described. Collective.
+    template <class... V>
+    explicit plan(const pattern &of, const V &...views) : plan(of, options(), views...) {}
+
+    template <class... V>
+    plan(const pattern &of, const hp_options &with, const V &...views) {
+        static_assert(sizeof...(V) > 0, "a plan has one field or more");
+        const std::array<hp_array, sizeof...(V)> like{haloport::describe(views)...};
+        make(of, static_cast<std::int32_t>(sizeof...(V)), like.data(), nullptr, with);
+    }
+
+    /// For arrays that keep their addresses: neighbours can copy straight. Collective.
+    template <class... V>
+    static plan fixed(const pattern &of, const V &...views) {
+        const std::array<hp_array, sizeof...(V)> like{haloport::describe(views)...};
+        const std::array<void *, sizeof...(V)> data{address(views)...};
+        hp_options with = options();
+        with.fixed = 1;
+        plan made;
+        made.make(of, static_cast<std::int32_t>(sizeof...(V)), like.data(), data.data(), with);
+        return made;
+    }
+
+    static hp_options options() { return HP_OPTIONS_INIT; }
+
+    /// Starts an exchange of these views; of none, if the plan is fixed.
+    template <class... V>
+    pending start(hp_stream stream, const V &...views) {
+        check_count(sizeof...(V));
+        const std::array<void *, sizeof...(V) + 1> data{address(views)..., nullptr};
+        check(hp_start(get(), sizeof...(V) > 0 ? data.data() : nullptr, stream));
+        return pending(get(), stream);
+    }
+
+    /// Fills the halos of these views, in order with the default stream.
+    template <class... V>
+    void operator()(const V &...views) {
+        check_count(sizeof...(V));
+        const std::array<void *, sizeof...(V) + 1> data{address(views)..., nullptr};
+        check(hp_exchange(get(), sizeof...(V) > 0 ? data.data() : nullptr, hp_stream{HP_DEFAULT, 0, 0}));
+    }
+
+    /// Waits until all work of the devices is done.
+    void synchronize() { check(hp_synchronize(get())); }
+    /// JSON.
+    std::string describe() const {
+        return detail::text([this](char *text, std::size_t *bytes) { return hp_plan_describe(get(), text, bytes); });
+    }
+    hp_plan *get() const noexcept { return handle_.get(); }
+
+private:
+    plan() = default;
+
+    void make(const pattern &of, std::int32_t arrays, const hp_array *like, void *const *data, const hp_options &with) {
+        // A rank without domains describes a field by one array.
+        const std::int32_t domains = of.domains(), per_field = domains > 0 ? domains : 1;
+        if (arrays % per_field != 0) throw std::invalid_argument("haloport: expected an array for each domain of each field");
+        hp_plan *made = nullptr;
+        check(hp_plan_create(of.get(), arrays / per_field, like, data, &with, &made));
+        handle_.reset(made);
+        arrays_ = with.fixed ? 0 : static_cast<std::size_t>(arrays);
+        without_domains_ = domains == 0;
+    }
+
+    void check_count(std::size_t found) const {
+        if (found != arrays_ && !without_domains_)
+            throw std::invalid_argument("haloport: expected " + std::to_string(arrays_) + " arrays, found " +
+                                        std::to_string(found));
+    }
+
+    template <class V>
+    static void *address(const V &view) {
+        using pointer = decltype(detail::data_of(view));
+        static_assert(!std::is_const_v<std::remove_pointer_t<pointer>>, "exchanges write into halos");
+        return static_cast<void *>(detail::data_of(view));
+    }
+
+    detail::handle<hp_plan, hp_plan_free> handle_;
+    // Of a call: none of a fixed plan.
+    std::size_t arrays_ = 0;
+    bool without_domains_ = false;
+};
+
+} // namespace haloport
+
+#endif

@@ -1,0 +1,256 @@
+! Arrays of Fortran in exchanges of one rank with itself: kinds, ranks, sections, pointers, members, blocks, and wrong arguments.
+program arrays
+  use, intrinsic :: iso_fortran_env, only: int8, int16, int32, int64, real32, real64, error_unit
+  use haloport
+  implicit none
+
+  type :: particle
+    real(real64) :: mass
+    integer :: kind
+  end type
+  type :: column
+    real(real32), allocatable :: depth(:, :)
+  end type
+
+  integer, parameter :: nx = 5, ny = 4
+  type(hp_comm) :: comms(1)
+  type(hp_pattern) :: grid, mesh
+  integer :: failures = 0
+
+  call hp_comm_threads(comms)
+  call hp_pattern_create(grid, comms(1), [nx, ny], halo=[1, 2], periodic=[.true., .true.])
+  call kinds()
+  call sections()
+  call members()
+  call registers()
+  call blocks()
+  call wrong()
+  call grid%free()
+  call comms(1)%free()
+  if (failures > 0) error stop 1
+
+contains
+
+  subroutine check(right, what)
+    logical, intent(in) :: right
+    character(*), intent(in) :: what
+    if (right) return
+    failures = failures + 1
+    write (error_unit, '(a)') 'wrong: '//what
+  end subroutine
+
+  ! The number of the cell at these indices, across the ends.
+  elemental integer function cell(i, j)
+    integer, intent(in) :: i, j
+    cell = 10*(modulo(i - 1, nx) + 1) + modulo(j - 1, ny) + 1
+  end function
+
+  ! Every kind in one exchange; the halo is one cell along axis 1 and two along axis 2.
+  subroutine kinds()
+    type(hp_plan) :: plan
+    integer(int8) :: a(0:nx + 1, -1:ny + 2)
+    integer(int16) :: b(0:nx + 1, -1:ny + 2, 3)
+    integer(int64) :: c(0:nx + 1, -1:ny + 2, 2, 2)
+    real(real32) :: d(0:nx + 1, -1:ny + 2)
+    complex(real64) :: e(0:nx + 1, -1:ny + 2)
+    logical :: f(0:nx + 1, -1:ny + 2)
+    character(3) :: g(0:nx + 1, -1:ny + 2)
+    type(particle) :: h(0:nx + 1, -1:ny + 2)
+    real(real64) :: k(0:nx + 1, -1:ny + 2, 2, 1, 2)
+    integer :: i, j
+    a = 0; b = 0; c = 0; d = 0; e = 0; f = .false.; g = '   '; h = particle(0, 0); k = 0
+    do j = 1, ny
+      do i = 1, nx
+        a(i, j) = int(cell(i, j), int8); b(i, j, :) = int(cell(i, j), int16); c(i, j, :, :) = cell(i, j)
+        d(i, j) = cell(i, j); e(i, j) = cmplx(cell(i, j), -cell(i, j), real64); f(i, j) = mod(cell(i, j), 3) == 0
+        write (g(i, j), '(i3)') cell(i, j)
+        h(i, j) = particle(cell(i, j), -cell(i, j)); k(i, j, :, :, :) = cell(i, j)
+      end do
+    end do
+    call hp_plan_create(plan, grid, a, b, c, d, e, f, g, h, k)
+    call plan%update(a, b, c, d, e, f, g, h, k)
+    do j = -1, ny + 2
+      do i = 0, nx + 1
+        call check(a(i, j) == cell(i, j) .and. all(b(i, j, :) == cell(i, j)) .and. all(c(i, j, :, :) == cell(i, j)), 'integers')
+        call check(nint(d(i, j)) == cell(i, j) .and. nint(real(e(i, j))) == cell(i, j), 'reals')
+        call check(nint(aimag(e(i, j))) == -cell(i, j), 'complex numbers')
+        call check(f(i, j) .eqv. mod(cell(i, j), 3) == 0, 'logicals')
+        call check(h(i, j)%kind == -cell(i, j) .and. all(nint(k(i, j, :, :, :)) == cell(i, j)), 'records, rank 5')
+        call check(g(i, j)(2:3) == text(cell(i, j)), 'characters')
+      end do
+    end do
+    call plan%free()
+  end subroutine
+
+  function text(number)
+    integer, intent(in) :: number
+    character(2) :: text
+    write (text, '(i2)') number
+  end function
+
+  ! A section of a larger array, from its end; the axes the other way round; a pointer with bounds; room around the halo.
+  subroutine sections()
+    type(hp_plan) :: plan
+    real(real64), target :: all_of(3, 2*(ny + 4), nx + 2), roomy(-3:nx + 5, -4:ny + 5)
+    real(real64), pointer :: u(:, :)
+    integer :: i, j
+    all_of = -1
+    u(-1:, 0:) => all_of(2, ubound(all_of, 2):1:-2, :)
+    do j = 1, ny
+      do i = 1, nx
+        u(j, i) = cell(i, j)
+      end do
+    end do
+    call hp_plan_create(plan, grid, u, axes='y x')
+    call plan%update(u)
+    do j = -1, ny + 2
+      do i = 0, nx + 1
+        call check(nint(u(j, i)) == cell(i, j), 'a section')
+      end do
+    end do
+    call check(all(nint(all_of(1, :, :)) == -1) .and. all(nint(all_of(2, 1::2, :)) == -1), 'beside a section')
+    call plan%free()
+
+    roomy = -1
+    do j = 1, ny
+      do i = 1, nx
+        roomy(i, j) = cell(i, j)
+      end do
+    end do
+    call hp_plan_create(plan, grid, roomy, lower=lbound(roomy))
+    call plan%start(roomy)
+    do while (.not. plan%ready())
+    end do
+    call plan%finish(roomy)
+    do j = -4, ny + 5
+      do i = -3, nx + 5
+        if (i >= 0 .and. i <= nx + 1 .and. j >= -1 .and. j <= ny + 2) then
+          call check(nint(roomy(i, j)) == cell(i, j), 'an array with room')
+        else
+          call check(nint(roomy(i, j)) == -1, 'the room around an array')
+        end if
+      end do
+    end do
+    call plan%free()
+  end subroutine
+
+  ! Members of derived types, at other addresses at each call.
+  subroutine members()
+    type(hp_plan) :: plan
+    type(column) :: both(2)
+    type(particle) :: swarm(0:nx + 1, -1:ny + 2)
+    integer :: i, j, one
+    do one = 1, 2
+      allocate (both(one)%depth(0:nx + 1, -1:ny + 2), source=0.0_real32)
+    end do
+    swarm = particle(0, 7)
+    call hp_plan_create(plan, grid, both(1)%depth, swarm%mass)
+    do one = 1, 2
+      do j = 1, ny
+        do i = 1, nx
+          both(one)%depth(i, j) = cell(i, j)
+          swarm(i, j)%mass = cell(i, j)
+        end do
+      end do
+      call plan%update(both(one)%depth, swarm%mass)
+      do j = -1, ny + 2
+        do i = 0, nx + 1
+          call check(nint(both(one)%depth(i, j)) == cell(i, j), 'an allocatable member')
+          call check(nint(swarm(i, j)%mass) == cell(i, j) .and. swarm(i, j)%kind == 7, 'a member of each element')
+        end do
+      end do
+    end do
+    call plan%free()
+  end subroutine
+
+  ! What a compiler keeps in registers must be read again after `finish`, which names the array.
+  subroutine registers()
+    type(hp_pattern) :: pair
+    type(hp_plan) :: plan
+    real(real64) :: x(4)
+    call hp_pattern_create(pair, comms(1), [2], halo=[1], periodic=[.true.])
+    call hp_plan_create(plan, pair, x, fixed=.true.)
+    x = [1.0_real64, 42.0_real64, 2.0_real64, 3.0_real64]
+    call plan%start(x)
+    call plan%finish(x)
+    call check(nint(x(1)) == 2 .and. nint(x(4)) == 42, 'a halo after finish')
+    x(2) = 43
+    call plan%update(x)
+    call check(nint(x(4)) == 43, 'a halo after update')
+    call plan%free()
+    call pair%free()
+  end subroutine
+
+  ! Cells in blocks of nproma, three-dimensional and surface fields in one exchange.
+  subroutine blocks()
+    integer, parameter :: cells = 11, levels = 3, sizes(4) = [1, 8, 32, cells]
+    integer :: place, nproma, nblocks, block, within, number
+    type(hp_plan) :: plan
+    real(real64), allocatable :: u(:, :, :)
+    real(real32), allocatable :: surface(:, :)
+    call hp_pattern_create(mesh, comms(1), [(number, number=101, 100 + cells)], [(.true., number=1, cells)])
+    do place = 1, size(sizes)
+      nproma = sizes(place)
+      nblocks = (cells + nproma - 1)/nproma
+      allocate (u(nproma, levels, nblocks), source=-1.0_real64)
+      allocate (surface(nproma, nblocks), source=-1.0_real32)
+      do number = 1, cells
+        block = (number - 1)/nproma + 1; within = mod(number - 1, nproma) + 1
+        u(within, :, block) = number; surface(within, block) = number
+      end do
+      call hp_plan_create(plan, mesh, u, surface, axes='nproma levels blocks')
+      call plan%update(u, surface)
+      call check(nint(sum(surface, surface > 0)) == cells*(cells + 1)/2, 'blocks')
+      call plan%free()
+      call hp_plan_create(plan, mesh, surface, u, axes='nproma blocks; nproma levels blocks')
+      call plan%update(surface, u)
+      call plan%free()
+      deallocate (u, surface)
+    end do
+    call mesh%free()
+  end subroutine
+
+  ! Each is a status and a text that names what is wrong.
+  subroutine wrong()
+    type(hp_plan) :: plan, none
+    type(hp_pattern) :: other
+    type(hp_comm) :: comm
+    real(real64) :: u(0:nx + 1, -1:ny + 2), small(3, 3), scalar
+    real(real32) :: single(0:nx + 1, -1:ny + 2)
+    integer :: stat
+    character(200) :: text
+    u = 0
+    call hp_plan_create(plan, other, u, stat=stat, errmsg=text); call refused(stat, text, 'expected')
+    call hp_plan_create(plan, grid, small, stat=stat, errmsg=text); call refused(stat, text, 'extent')
+    call hp_plan_create(plan, grid, u, axes='x z', stat=stat, errmsg=text); call refused(stat, text, 'axes')
+    call hp_plan_create(plan, grid, u, axes='x y levels levels', stat=stat, errmsg=text); call refused(stat, text, 'axis')
+    call hp_plan_create(plan, grid, scalar, stat=stat, errmsg=text); call refused(stat, text, 'axes')
+    call hp_plan_create(plan, grid, u, in_flight=-1, stat=stat, errmsg=text); call refused(stat, text, 'in_flight')
+    call hp_plan_create(plan, grid, u, halo=[9, 9], stat=stat, errmsg=text); call refused(stat, text, 'room')
+    call none%update(u, stat=stat, errmsg=text); call refused(stat, text, 'plan')
+    call hp_plan_create(plan, grid, u)
+    call plan%update(single, stat=stat, errmsg=text); call refused(stat, text, 'type')
+    call plan%update(small, stat=stat, errmsg=text); call refused(stat, text, 'shape')
+    call plan%update(u(ubound(u, 1):0:-1, :), stat=stat, errmsg=text); call refused(stat, text, 'strides')
+    call plan%update(u, u, stat=stat, errmsg=text); call refused(stat, text, 'as many')
+    call plan%finish(u, stat=stat, errmsg=text); call refused(stat, text, 'started')
+    call plan%start(u)
+    call plan%update(u, stat=stat, errmsg=text); call refused(stat, text, 'ended')
+    call plan%finish(u)
+    call plan%free()
+    call plan%start(u, stat=stat, errmsg=text); call refused(stat, text, 'freed')
+    call hp_pattern_create(other, comms(1), [1, 2, 3], [.true., .true.], stat=stat, errmsg=text); call refused(stat, text, 'cells')
+    call hp_pattern_create(other, comms(1), [3, -1], halo=[1], stat=stat, errmsg=text); call refused(stat, text, 'cells')
+    call hp_pattern_create(other, comms(1), [3, 3], halo=[1, 1, 1], stat=stat, errmsg=text); call refused(stat, text, 'halo')
+    call hp_comm_create(comm, 0, stat=stat, errmsg=text); call refused(stat, text, 'MPI')
+    call check(comm%rank() == -1, 'a communicator that was not made')
+    call check(comm%size() == 0, 'a communicator that was not made')
+  end subroutine
+
+  subroutine refused(stat, text, word)
+    integer, intent(in) :: stat
+    character(*), intent(in) :: text, word
+    call check(stat /= 0 .and. index(text, word) > 0, 'expected a failure with "'//word//'": '//trim(text))
+  end subroutine
+
+end program

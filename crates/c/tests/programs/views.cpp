@@ -1,0 +1,149 @@
+// Views of C++ in exchanges: like those of Kokkos, and like std::mdspan.
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <thread>
+#include <vector>
+
+#include "haloport.hpp"
+
+namespace {
+
+void expect(bool right, int line) {
+    if (!right) {
+        std::fprintf(stderr, "line %d: %s\n", line, hp_message());
+        std::exit(1);
+    }
+}
+#define EXPECT(condition) expect(condition, __LINE__)
+
+// A view as those of Kokkos: a constant rank, data().
+template <class T, int Rank>
+struct kokkos_like {
+    static constexpr int rank = Rank;
+    T *first;
+    std::size_t extents[Rank], strides[Rank];
+    T *data() const { return first; }
+    std::size_t extent(int axis) const { return extents[axis]; }
+    std::size_t stride(int axis) const { return strides[axis]; }
+};
+
+// A view as std::mdspan: a rank function, data_handle().
+template <class T>
+struct mdspan_like {
+    T *first;
+    std::size_t extents[2];
+    static constexpr std::size_t rank() { return 2; }
+    T *data_handle() const { return first; }
+    std::size_t extent(int axis) const { return extents[axis]; }
+    std::size_t stride(int axis) const { return axis == 0 ? extents[1] : 1; }
+};
+
+struct cell {
+    float depth;
+    int kind;
+};
+
+void rank(haloport::communicator comm) {
+    hp_grid grid = HP_GRID_INIT;
+    grid.axes = 2;
+    grid.cells[0] = 12, grid.cells[1] = 8;
+    for (int axis = 0; axis < 2; axis++) grid.periodic[axis] = grid.halo_lower[axis] = grid.halo_upper[axis] = 1;
+    auto pattern = haloport::pattern::split(comm, grid);
+    EXPECT(pattern.domains() == 1);
+    const hp_box mine = pattern.owned(), all = pattern.with_halo(), inner = pattern.interior();
+    EXPECT(inner.lower[0] >= mine.lower[0] && pattern.describe().find("\"domains\":1") != std::string::npos);
+    const auto ni = static_cast<std::size_t>(all.upper[0] - all.lower[0]), nj = static_cast<std::size_t>(all.upper[1] - all.lower[1]);
+    std::vector<double> depths(3 * ni * nj, -1);
+    std::vector<cell> cells(ni * nj);
+    // Levels, then the first axis fastest.
+    const kokkos_like<double, 3> u{depths.data(), {ni, nj, 3}, {1, ni, ni * nj}};
+    const mdspan_like<cell> v{cells.data(), {ni, nj}};
+    auto value = [](int64_t i, int64_t j, std::size_t level) { return static_cast<double>((i + 12) % 12 * 100 + (j + 8) % 8 * 10) + static_cast<double>(level); };
+    auto fill = [&] {
+        for (int64_t i = mine.lower[0]; i < mine.upper[0]; i++)
+            for (int64_t j = mine.lower[1]; j < mine.upper[1]; j++) {
+                const auto at_i = static_cast<std::size_t>(i - all.lower[0]), at_j = static_cast<std::size_t>(j - all.lower[1]);
+                for (std::size_t level = 0; level < 3; level++) depths[at_i + ni * (at_j + nj * level)] = value(i, j, level);
+                cells[at_i * nj + at_j] = {static_cast<float>(value(i, j, 0)), 7};
+            }
+    };
+    auto check = [&] {
+        for (int64_t i = all.lower[0]; i < all.upper[0]; i++)
+            for (int64_t j = all.lower[1]; j < all.upper[1]; j++) {
+                const auto at_i = static_cast<std::size_t>(i - all.lower[0]), at_j = static_cast<std::size_t>(j - all.lower[1]);
+                for (std::size_t level = 0; level < 3; level++)
+                    EXPECT(depths[at_i + ni * (at_j + nj * level)] == value(i, j, level));
+                EXPECT(cells[at_i * nj + at_j].depth == static_cast<float>(value(i, j, 0)) && cells[at_i * nj + at_j].kind == 7);
+            }
+        depths.assign(depths.size(), -1);
+        cells.assign(cells.size(), cell{-1, -1});
+        fill();
+    };
+    fill();
+    haloport::plan update(pattern, u, v);
+    EXPECT(update.describe().find("cpu") != std::string::npos);
+    update(u, v);
+    check();
+    auto pending = update.start({HP_DEFAULT, 0, 0}, u, v);
+    while (!pending.ready()) std::this_thread::yield();
+    pending.finish();
+    check();
+    { auto dropped = update.start({HP_BLOCK, 0, 0}, u, v); } // its destructor finishes it
+    check();
+    haloport::plan moved = std::move(update);
+    moved(u, v);
+    check();
+    auto fixed = haloport::plan::fixed(pattern, u, v);
+    fixed();
+    check();
+    fixed.start({HP_DEFAULT, 0, 0}).finish();
+    check();
+    // Axes named by their roles, in memory that neighbours can map.
+    hp_array like = haloport::describe(kokkos_like<double, 3>{nullptr, {3, ni, nj}, {ni * nj, nj, 1}}, {HP_LEVELS, HP_CELLS, HP_CELLS + 1});
+    haloport::memory memory(pattern, like);
+    EXPECT(static_cast<double *>(memory.data())[0] == 0);
+    // Errors are exceptions with a status and a text.
+    bool counted = false;
+    try {
+        moved(u);
+    } catch (const std::invalid_argument &) {
+        counted = true;
+    }
+    EXPECT(counted);
+    auto one = moved.start({HP_DEFAULT, 0, 0}, u, v);
+    try {
+        auto two = moved.start({HP_DEFAULT, 0, 0}, u, v);
+        EXPECT(false);
+    } catch (const haloport::error &failed) {
+        EXPECT(failed.status() == HP_IN_FLIGHT && std::strlen(failed.what()) > 0);
+    }
+    one.finish();
+    hp_array wrong = like;
+    wrong.extent[0] = -1;
+    try {
+        haloport::plan made(pattern, wrong);
+        EXPECT(false);
+    } catch (const haloport::error &failed) {
+        EXPECT(failed.status() == HP_ARGUMENT);
+    }
+}
+
+} // namespace
+
+int main() {
+    static_assert(haloport::type_of<double>() == HP_F64 && haloport::type_of<std::complex<float>>() == HP_C64);
+    static_assert(haloport::type_of<unsigned short>() == HP_U16 && haloport::type_of<long long>() == HP_I64);
+    static_assert(haloport::type_of<cell>() == HP_BYTES && haloport::type_of<bool>() == HP_U8);
+    for (int ranks : {1, 2, 4}) {
+        std::vector<std::thread> threads;
+        for (auto &comm : haloport::communicator::threads(ranks)) threads.emplace_back(rank, std::move(comm));
+        for (auto &thread : threads) thread.join();
+    }
+    auto alone = std::move(haloport::communicator::threads(1)[0]);
+    EXPECT(alone.rank() == 0 && alone.size() == 1);
+    auto mesh = haloport::pattern::ids(alone, {4, 2, 9}, {1, 1, 1});
+    EXPECT(mesh.owned().upper[0] == 3);
+    EXPECT(haloport::describe_machine().find("version") != std::string::npos);
+    return 0;
+}
