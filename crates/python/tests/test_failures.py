@@ -395,6 +395,9 @@ import os, signal, sys, threading, time
 import numpy as np
 import haloport as hp
 
+# A shell that starts the tests in the background has them ignore it.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+
 def pair(**options):
     found = [None, None]
     def run(comm):
@@ -413,7 +416,6 @@ class Programs:
 
     def __init__(self) -> None:
         self.started: list[subprocess.Popen[str]] = []
-        self.environment = {**os.environ, "PYTHONWARNINGS": "ignore", "HALOPORT_TIME_LIMIT": "60"}
 
     def start(self, text: str, *arguments: str, launcher: tuple[str, ...] = (), **environment: str) -> subprocess.Popen[str]:
         program = subprocess.Popen(
@@ -421,7 +423,7 @@ class Programs:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
-            env={**self.environment, **environment},
+            env={**os.environ, "PYTHONWARNINGS": "ignore", "HALOPORT_TIME_LIMIT": "60", **environment},
             start_new_session=True,
         )
         self.started.append(program)
