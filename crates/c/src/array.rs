@@ -14,25 +14,25 @@ const ARRAY_AXES: usize = 8;
 /// `hp_array` of the header.
 #[repr(C)]
 pub(crate) struct CArray {
-    size: u32,
-    kind: i32,
-    element_bytes: i32,
-    axes: i32,
-    extent: [i64; ARRAY_AXES],
-    stride: [i64; ARRAY_AXES],
-    role: [i32; ARRAY_AXES],
-    origin: [i64; AXES],
-    device: *const c_char,
+    pub(crate) size: u32,
+    pub(crate) kind: i32,
+    pub(crate) element_bytes: i32,
+    pub(crate) axes: i32,
+    pub(crate) extent: [i64; ARRAY_AXES],
+    pub(crate) stride: [i64; ARRAY_AXES],
+    pub(crate) role: [i32; ARRAY_AXES],
+    pub(crate) origin: [i64; AXES],
+    pub(crate) device: *const c_char,
 }
 
 /// `HP_CELLS` of the header, then those of further axes of a grid.
-const CELLS: i32 = 1;
+pub(crate) const CELLS: i32 = 1;
 /// One past them.
 const PAST_CELLS: i32 = CELLS + AXES as i32;
 /// `HP_BLOCKS`, `HP_LEVELS` and `HP_COMPONENTS` of the header.
-const BLOCKS: i32 = 9;
-const LEVELS: i32 = 10;
-const COMPONENTS: i32 = 11;
+pub(crate) const BLOCKS: i32 = 9;
+pub(crate) const LEVELS: i32 = 10;
+pub(crate) const COMPONENTS: i32 = 11;
 
 /// The name of the array's device, if it is not in memory of the host.
 ///

@@ -5,7 +5,7 @@
 //! - `plan`: exchanges; `memory`: arrays that neighbours copy straight from;
 //! - `pattern`, `comm`: which cells each rank owns, and the ranks;
 //! - `array`, `stream`, `device`: what the structs of the header mean;
-//! - `describe`: texts;
+//! - `describe`: texts; `layout`: the structs as a test sees them;
 //! - `handle`: what callers hold; `arguments`: their pointers and numbers; `status`: what calls return.
 //!
 //! Each function is `status::call` around a body that returns a `Result`: it keeps the text of an error, and lets no panic
@@ -17,6 +17,8 @@ mod comm;
 mod describe;
 mod device;
 mod handle;
+#[doc(hidden)]
+pub mod layout;
 mod memory;
 mod pattern;
 mod plan;

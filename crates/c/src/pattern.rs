@@ -25,47 +25,47 @@ kind!(Domains, "hp_pattern", 0x4870);
 pub(crate) const AXES: usize = 4;
 
 /// `HP_SPLIT` of the header.
-const SPLIT: i32 = -1;
+pub(crate) const SPLIT: i32 = -1;
 
 /// `hp_box` of the header.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct CBox {
-    lower: [i64; AXES],
-    upper: [i64; AXES],
+    pub(crate) lower: [i64; AXES],
+    pub(crate) upper: [i64; AXES],
 }
 
 /// `hp_grid` of the header.
 #[repr(C)]
 pub(crate) struct CGrid {
-    size: u32,
-    axes: i32,
-    cells: [i64; AXES],
-    periodic: [i32; AXES],
-    halo_lower: [i32; AXES],
-    halo_upper: [i32; AXES],
-    faces_only: i32,
-    cubed_sphere: i32,
-    parts: [i32; AXES],
+    pub(crate) size: u32,
+    pub(crate) axes: i32,
+    pub(crate) cells: [i64; AXES],
+    pub(crate) periodic: [i32; AXES],
+    pub(crate) halo_lower: [i32; AXES],
+    pub(crate) halo_upper: [i32; AXES],
+    pub(crate) faces_only: i32,
+    pub(crate) cubed_sphere: i32,
+    pub(crate) parts: [i32; AXES],
 }
 
 /// `hp_ids` of the header.
 #[repr(C)]
 pub(crate) struct CIds {
-    size: u32,
-    cells: i64,
-    ids: *const i64,
-    owned: *const u8,
-    owners: *const i32,
+    pub(crate) size: u32,
+    pub(crate) cells: i64,
+    pub(crate) ids: *const i64,
+    pub(crate) owned: *const u8,
+    pub(crate) owners: *const i32,
 }
 
 /// `hp_list` of the header.
 #[repr(C)]
 pub(crate) struct CList {
-    size: u32,
-    rank: i32,
-    cells: i64,
-    at: *const i32,
+    pub(crate) size: u32,
+    pub(crate) rank: i32,
+    pub(crate) cells: i64,
+    pub(crate) at: *const i32,
 }
 
 /// See the header.

@@ -22,11 +22,11 @@ use crate::{describe, device};
 /// `hp_options` of the header.
 #[repr(C)]
 pub(crate) struct COptions {
-    size: u32,
-    fixed: i32,
-    in_flight: i32,
-    threads: i32,
-    path: *const c_char,
+    pub(crate) size: u32,
+    pub(crate) fixed: i32,
+    pub(crate) in_flight: i32,
+    pub(crate) threads: i32,
+    pub(crate) path: *const c_char,
 }
 
 /// A plan and its exchanges in flight.

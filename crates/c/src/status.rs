@@ -11,7 +11,7 @@ use haloport::{
 };
 
 /// The version of the interface: `HP_ABI` of the header.
-const ABI: u32 = 1;
+pub(crate) const ABI: u32 = 1;
 
 /// `hp_status` of the header.
 #[repr(i32)]

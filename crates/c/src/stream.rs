@@ -10,15 +10,15 @@ use crate::status::Failure;
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct CStream {
-    kind: i32,
-    unused: i32,
-    handle: usize,
+    pub(crate) kind: i32,
+    pub(crate) unused: i32,
+    pub(crate) handle: usize,
 }
 
-const DEFAULT: i32 = 0;
-const BLOCK: i32 = 1;
-const ON: i32 = 2;
-const SYCL: i32 = 3;
+pub(crate) const DEFAULT: i32 = 0;
+pub(crate) const BLOCK: i32 = 1;
+pub(crate) const ON: i32 = 2;
+pub(crate) const SYCL: i32 = 3;
 
 /// The order of the start or the end of an exchange.
 pub(crate) enum Order {

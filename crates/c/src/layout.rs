@@ -1,0 +1,79 @@
+//! The structs and numbers of the header as this crate has them. A test holds them against the header.
+
+use std::mem::offset_of;
+
+use crate::array::{self, CArray};
+use crate::pattern::{self, CBox, CGrid, CIds, CList};
+use crate::plan::COptions;
+use crate::status::{self, Status};
+use crate::stream::{self, CStream};
+
+/// A struct of the header: its name, its size in bytes, and the name and the offset in bytes of each member.
+#[derive(Debug)]
+pub struct Layout {
+    pub name: &'static str,
+    pub bytes: usize,
+    pub members: Vec<(&'static str, usize)>,
+}
+
+/// The layout of a struct of which all members are named, in Rust and in C.
+macro_rules! layout {
+    ($name:literal, $kind:ident { $($member:ident $in_c:literal),+ $(,)? }) => {{
+        // Does not compile if a member is missing.
+        let _ = |$kind { $($member: _),+ }: $kind| ();
+        Layout {
+            name: $name,
+            bytes: size_of::<$kind>(),
+            members: vec![$(($in_c, offset_of!($kind, $member))),+],
+        }
+    }};
+}
+
+/// All structs of the header.
+pub fn layouts() -> Vec<Layout> {
+    vec![
+        layout!("hp_box", CBox { lower "lower", upper "upper" }),
+        layout!("hp_grid", CGrid {
+            size "size", axes "axes", cells "cells", periodic "periodic", halo_lower "halo_lower",
+            halo_upper "halo_upper", faces_only "faces_only", cubed_sphere "cubed_sphere", parts "parts",
+        }),
+        layout!("hp_ids", CIds { size "size", cells "cells", ids "ids", owned "owned", owners "owners" }),
+        layout!("hp_list", CList { size "size", rank "rank", cells "cells", at "at" }),
+        layout!("hp_array", CArray {
+            size "size", kind "type", element_bytes "element_bytes", axes "axes", extent "extent", stride "stride",
+            role "role", origin "origin", device "device",
+        }),
+        layout!("hp_options", COptions {
+            size "size", fixed "fixed", in_flight "in_flight", threads "threads", path "path",
+        }),
+        layout!("hp_stream", CStream { kind "kind", unused "unused", handle "handle" }),
+    ]
+}
+
+/// The numbers of the header, by name.
+pub fn numbers() -> Vec<(&'static str, i64)> {
+    let numbers = [
+        ("HP_SPLIT", pattern::SPLIT),
+        ("HP_CELLS", array::CELLS),
+        ("HP_BLOCKS", array::BLOCKS),
+        ("HP_LEVELS", array::LEVELS),
+        ("HP_COMPONENTS", array::COMPONENTS),
+        ("HP_DEFAULT", stream::DEFAULT),
+        ("HP_BLOCK", stream::BLOCK),
+        ("HP_ON", stream::ON),
+        ("HP_SYCL", stream::SYCL),
+        ("HP_OK", Status::Ok as i32),
+        ("HP_ARGUMENT", Status::Argument as i32),
+        ("HP_REFUSED", Status::Refused as i32),
+        ("HP_TRANSPORT", Status::Transport as i32),
+        ("HP_TIME_LIMIT", Status::TimeLimit as i32),
+        ("HP_DEVICE", Status::Device as i32),
+        ("HP_NO_MEMORY", Status::NoMemory as i32),
+        ("HP_WRONG_THREAD", Status::WrongThread as i32),
+        ("HP_IN_FLIGHT", Status::InFlight as i32),
+        ("HP_POISONED", Status::Poisoned as i32),
+        ("HP_PANIC", Status::Panic as i32),
+    ];
+    let numbers = numbers.map(|(name, number)| (name, i64::from(number)));
+    [("HP_ABI", i64::from(status::ABI))].into_iter().chain(numbers).collect()
+}

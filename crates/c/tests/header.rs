@@ -1,0 +1,45 @@
+//! The header beside the crate: a program in C prints what the compiler makes of it.
+
+use std::process::Command;
+
+use haloport_c::layout::{layouts, numbers};
+
+/// The folder of the header.
+const INCLUDE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/include");
+
+#[test]
+fn structs_and_numbers_are_those_of_the_header() {
+    let (mut program, mut expected) = (String::new(), Vec::new());
+    for (name, number) in numbers() {
+        program += &format!("    say(\"{name}\", (long long){name});\n");
+        expected.push(format!("{name} {number}"));
+    }
+    for layout in layouts() {
+        let kind = layout.name;
+        program += &format!("    say(\"{kind}\", sizeof({kind}));\n");
+        expected.push(format!("{kind} {}", layout.bytes));
+        for (member, offset) in layout.members {
+            program += &format!("    say(\"{kind}.{member}\", offsetof({kind}, {member}));\n");
+            expected.push(format!("{kind}.{member} {offset}"));
+        }
+    }
+    let program = format!(
+        "#include <haloport.h>\n#include <stdio.h>\n\
+         static void say(const char *name, long long number) {{ printf(\"%s %lld\\n\", name, number); }}\n\
+         int main(void) {{\n{program}    return 0;\n}}\n"
+    );
+
+    let folder = std::env::current_exe().expect("the path of this test").with_extension("header");
+    std::fs::create_dir_all(&folder).expect("a folder");
+    let (source, compiled) = (folder.join("layouts.c"), folder.join("layouts"));
+    std::fs::write(&source, program).expect("a source file");
+    let compiler = Command::new("cc")
+        .args(["-std=c11", "-Wall", "-Wextra", "-Werror", "-I", INCLUDE, "-o"])
+        .args([&compiled, &source])
+        .output();
+    let Ok(compiler) = compiler else { return println!("skipped: no cc") };
+    assert!(compiler.status.success(), "{}", String::from_utf8_lossy(&compiler.stderr));
+    let said = Command::new(&compiled).output().expect("the program runs");
+    let said = String::from_utf8_lossy(&said.stdout).into_owned();
+    assert_eq!(said.lines().collect::<Vec<_>>(), expected);
+}
