@@ -9,6 +9,7 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::thread::Thread;
 use std::time::{Duration, Instant};
 
+use common::one_thread::OneThread;
 use common::*;
 use haloport_core::device::Pointer;
 use haloport_core::*;
@@ -57,6 +58,36 @@ fn an_exchange_is_begun_and_ended_without_a_borrow() {
         }
         Ok(())
     });
+}
+
+/// Whichever way the cells take: a thread that works on one node alone would be a surprise on the next machine.
+#[test]
+fn a_thread_that_may_not_call_the_transport_is_refused_and_changes_nothing() {
+    let wrong = |done: Result<(), ExchangeError>| {
+        assert!(
+            matches!(done, Err(ExchangeError::Transport(TransportError::WrongThread { .. }))),
+            "{done:?}"
+        );
+    };
+    for path in [DataPath::Quickest, DataPath::Messages] {
+        everywhere(|comm| {
+            let comm = &OneThread::around(comm);
+            let mut exchange = bound(comm, path)?;
+            prepare(exchange.fields_mut(), 1)?;
+            std::thread::scope(|scope| scope.spawn(|| wrong(exchange.run(DEFAULT))).join()).unwrap();
+            exchange.begin(DEFAULT)?;
+            std::thread::scope(|scope| {
+                let elsewhere = scope.spawn(|| {
+                    exchange.is_ready();
+                    wrong(exchange.end(DEFAULT));
+                });
+                elsewhere.join()
+            })
+            .unwrap();
+            exchange.end(DEFAULT)?;
+            verify(exchange.fields(), 1, comm.size())
+        });
+    }
 }
 
 #[test]

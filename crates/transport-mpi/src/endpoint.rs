@@ -135,6 +135,11 @@ impl Endpoint {
         !self.near.is_empty()
     }
 
+    /// Returns an error on a thread that may not call MPI.
+    pub(crate) fn check_thread(&self) -> Result<(), TransportError> {
+        self.threads.check()
+    }
+
     /// Locks the endpoint for calls of MPI. Other threads wait meanwhile, so the lock must be short.
     pub(crate) fn lock(&self) -> Result<Locked<'_>, TransportError> {
         self.threads.check()?;

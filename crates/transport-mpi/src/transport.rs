@@ -140,6 +140,10 @@ unsafe impl Transport for MpiTransport {
         self.endpoint.discard_messages(tag);
     }
 
+    fn check_thread(&self) -> Result<(), TransportError> {
+        self.endpoint.check_thread()
+    }
+
     fn relax(&self, round: u32) -> Result<(), TransportError> {
         self.endpoint.waiting.relax(round);
         Ok(())

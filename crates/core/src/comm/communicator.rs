@@ -227,9 +227,12 @@ impl Communicator {
         Ok(())
     }
 
-    /// Makes progress with this rank's exchanges. Does not block. The calls of an exchange return its errors.
+    /// Makes progress with this rank's exchanges, if this thread may call the transport. Does not block. The calls of an
+    /// exchange return its errors.
     pub fn progress(&self) {
-        self.inner.drive();
+        if self.check_thread().is_ok() {
+            self.inner.drive();
+        }
     }
 
     /// Begins the [time line](crate::trace) of this rank, of at most `spans` spans, and returns it; if it has begun,
@@ -264,6 +267,11 @@ impl Communicator {
     /// The transport.
     pub(crate) fn transport(&self) -> &Arc<dyn Transport> {
         &self.inner.transport
+    }
+
+    /// Returns an error on a thread that may not call the transport.
+    pub(crate) fn check_thread(&self) -> Result<(), TransportError> {
+        if self.inner.any_thread { Ok(()) } else { self.transport().check_thread() }
     }
 
     /// Lets the progress thread poll what is in flight. Returns `false` if the caller has to poll.

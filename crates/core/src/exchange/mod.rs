@@ -186,6 +186,7 @@ impl<F: FieldSet> Exchange<F> {
             return Err(ExchangeError::NotInFlight);
         }
         self.check_fields()?;
+        self.bound.pattern.comm().check_thread()?;
         self.begun = false;
         self.bound.end(schedule)
     }

@@ -196,6 +196,7 @@ impl Plan {
         if slot.begun != Some(begun.number) {
             return Err(ExchangeError::NotInFlight);
         }
+        slot.bound.pattern.comm().check_thread()?;
         slot.begun = None;
         slot.bound.end(schedule)
     }

@@ -135,6 +135,14 @@ pub unsafe trait Transport: Debug + Send + Sync {
     /// Describes the transport and its abilities.
     fn info(&self) -> TransportInfo;
 
+    /// Whether this thread may call the transport. Cheap.
+    ///
+    /// # Errors
+    /// [`TransportError::WrongThread`] if it may not.
+    fn check_thread(&self) -> Result<(), TransportError> {
+        Ok(())
+    }
+
     /// Opens a channel for messages of exactly `memory.bytes` bytes. Both ends open with the same tag and length, in
     /// any order; opening sends nothing.
     ///

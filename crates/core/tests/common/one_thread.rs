@@ -107,6 +107,10 @@ unsafe impl Transport for OneThread {
         self.inner.discard_messages(tag);
     }
 
+    fn check_thread(&self) -> Result<(), TransportError> {
+        self.here().map(|_| ())
+    }
+
     fn relax(&self, round: u32) -> Result<(), TransportError> {
         self.inner.relax(round)
     }

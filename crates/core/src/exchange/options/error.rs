@@ -36,7 +36,8 @@ pub enum BindError {
 /// [`FieldDiffers`](ExchangeError::FieldDiffers), [`AddressCount`](ExchangeError::AddressCount),
 /// [`Address`](ExchangeError::Address), [`AllInFlight`](ExchangeError::AllInFlight),
 /// [`NotInFlight`](ExchangeError::NotInFlight), [`InFlightElsewhere`](ExchangeError::InFlightElsewhere) and, at the
-/// start, [`ForeignStream`](ExchangeError::ForeignStream) leave the exchange as it was. Any other error poisons it: its
+/// start, [`ForeignStream`](ExchangeError::ForeignStream), and a [`Transport`](ExchangeError::Transport) error
+/// [`WrongThread`](TransportError::WrongThread), leave the exchange as it was. Any other error poisons it: its
 /// halos are unspecified, and every later use gives [`ExchangeError::Poisoned`].
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]

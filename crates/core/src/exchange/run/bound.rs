@@ -21,6 +21,7 @@ impl Bound {
     /// Packs, sends and returns. On asynchronous devices it merely puts that into streams.
     pub(crate) fn start(&self, schedule: Schedule<'_>) -> Result<(), ExchangeError> {
         let comm = self.pattern.comm();
+        comm.check_thread()?;
         comm.engine().add(&self.flight);
         let started = self.flight.start(&**comm.transport(), &schedule);
         if started.is_err() {
@@ -131,8 +132,7 @@ impl Bound {
 
     /// Makes progress, and returns whether `end` would not wait for a neighbour. Does not block.
     pub(crate) fn is_ready(&self) -> bool {
-        let comm = self.pattern.comm();
-        comm.engine().serve(&**comm.transport());
+        self.pattern.comm().progress();
         !self.flight.is_travelling()
     }
 
