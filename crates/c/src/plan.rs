@@ -6,7 +6,7 @@ use std::ffi::{c_char, c_void};
 use haloport::device::Pointer;
 use haloport::{
     AnyDevice, Begun, BindOptions, BlockLayout, Choice, DataPath, ElementType, Exchange, ExchangeError,
-    FieldLayout, FieldSet, Plan, Traffic,
+    FieldLayout, FieldSet, Plan, Traffic, TransportError,
 };
 
 use crate::arguments::{count, make, sized, slice, text, write};
@@ -308,18 +308,22 @@ impl Prepared {
     unsafe fn finish(&mut self, stream: CStream) -> Result<(), Failure> {
         // SAFETY: the caller's promise.
         let order = unsafe { Order::of(stream, &self.devices)? };
-        let Some(begun) = self.begun.pop_front() else {
+        let Some(&begun) = self.begun.front() else {
             return Err(Failure {
                 status: Status::InFlight,
                 text: "expected an exchange that was started, found none; call hp_start first".into(),
             });
         };
-        match (&mut self.run, begun) {
-            (Run::Passing(plan), Some(begun)) => plan.end(begun, order.schedule())?,
-            (Run::Passing(_), None) => {}
-            (Run::Fixed(exchange), _) => exchange.end(order.schedule())?,
+        let ended = match (&mut self.run, begun) {
+            (Run::Passing(plan), Some(begun)) => plan.end(begun, order.schedule()),
+            (Run::Passing(_), None) => Ok(()),
+            (Run::Fixed(exchange), _) => exchange.end(order.schedule()),
+        };
+        let is_in_flight = matches!(ended, Err(ExchangeError::Transport(TransportError::WrongThread { .. })));
+        if !is_in_flight {
+            self.begun.pop_front();
         }
-        Ok(())
+        Ok(ended?)
     }
 
     /// # Safety

@@ -78,6 +78,14 @@ fn bad_calls_are_refused_with_a_text() {
 }
 
 #[test]
+fn the_library_can_be_closed_while_threads_that_used_it_live() {
+    if has("cc") {
+        let program = compiled("cc", "c99", "tests/programs/unload.c", &["-ldl"]);
+        run(Command::new(program).arg(libraries().join("libhaloport_c.so")));
+    }
+}
+
+#[test]
 fn headers_and_views_are_those_of_cpp() {
     if has("c++") {
         for standard in ["c++17", "c++20"] {

@@ -1,7 +1,11 @@
 /*
- * Random exchanges against an oracle: cases FIRST COUNT [TIME]. Ranks are threads. A case is a grid or unstructured domains, with a
- * few fields of any type, any order of axes, any strides and addresses; every byte of every array is compared.
+ * Random exchanges against an oracle: cases FIRST COUNT. Ranks are threads; compiled with -DWITH_MPI, at most 4 processes of MPI. A
+ * case is a grid or unstructured domains, with a few fields of any type, any order of axes, any strides and addresses; every byte of
+ * every array is compared.
  */
+#ifdef WITH_MPI
+#include <mpi.h>
+#endif
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -53,12 +57,14 @@ typedef struct array {
 
 static const int TYPE_BYTES[] = {0, 1, 2, 4, 8, 1, 2, 4, 8, 2, 2, 4, 8, 8, 16};
 
-static shared draw_shared(int number) {
+/* `ranks` is 0 if the case may have any number of ranks. */
+static shared draw_shared(int number, int ranks) {
     uint64_t random = 0x9E3779B97F4A7C15u * (uint64_t)(number + 1);
     shared made;
     memset(&made, 0, sizeof made);
     for (int i = 0; i < 8; i++) draw(&random);
     made.ranks = from_to(&random, 1, MOST_RANKS);
+    if (ranks > 0) made.ranks = ranks;
     made.grid = below(&random, 2);
     if (made.grid) {
         hp_grid grid = HP_GRID_INIT;
@@ -407,22 +413,52 @@ static void *participate(void *argument) {
     return NULL;
 }
 
+#ifdef WITH_MPI
+static int ranks_of_job(void) {
+    int ranks;
+    MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+    if (ranks > MOST_RANKS) fail("expected at most %d ranks, found %d", MOST_RANKS, ranks);
+    return ranks;
+}
+
+static void run_case(const shared *of) {
+    participant me = {*of, 0, current, NULL};
+    MPI_Comm world = MPI_COMM_WORLD;
+    MPI_Comm_rank(world, &me.rank);
+    CHECK(hp_comm_mpi(&world, sizeof world, &me.comm));
+    participate(&me);
+}
+#else
+static int ranks_of_job(void) { return 0; }
+
+static void run_case(const shared *of) {
+    participant ranks[MOST_RANKS];
+    hp_comm *comms[MOST_RANKS];
+    pthread_t threads[MOST_RANKS];
+    CHECK(hp_comm_threads(of->ranks, comms));
+    for (int rank = 0; rank < of->ranks; rank++) {
+        participant made = {*of, rank, current, comms[rank]};
+        ranks[rank] = made;
+        if (pthread_create(&threads[rank], NULL, participate, &ranks[rank]) != 0) fail("no thread");
+    }
+    for (int rank = 0; rank < of->ranks; rank++) pthread_join(threads[rank], NULL);
+}
+#endif
+
 int main(int arguments, char **argument) {
     int first = arguments > 1 ? atoi(argument[1]) : 0, count = arguments > 2 ? atoi(argument[2]) : 300, grids = 0;
+#ifdef WITH_MPI
+    MPI_Init(&arguments, &argument);
+#endif
+    int ranks = ranks_of_job();
     for (current = first; current < first + count; current++) {
-        participant ranks[MOST_RANKS];
-        hp_comm *comms[MOST_RANKS];
-        pthread_t threads[MOST_RANKS];
-        shared of = draw_shared(current);
+        shared of = draw_shared(current, ranks);
         grids += of.grid;
-        CHECK(hp_comm_threads(of.ranks, comms));
-        for (int rank = 0; rank < of.ranks; rank++) {
-            participant made = {of, rank, current, comms[rank]};
-            ranks[rank] = made;
-            if (pthread_create(&threads[rank], NULL, participate, &ranks[rank]) != 0) fail("no thread");
-        }
-        for (int rank = 0; rank < of.ranks; rank++) pthread_join(threads[rank], NULL);
+        run_case(&of);
     }
+#ifdef WITH_MPI
+    MPI_Finalize();
+#endif
     printf("%d cases, %d of them on grids\n", count, grids);
     return 0;
 }

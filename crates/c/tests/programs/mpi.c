@@ -1,0 +1,167 @@
+/*
+ * MPI initialised for one thread (mpi single, mpi funneled) or for any (mpi multiple): exchanges of the main thread are right; another
+ * thread gets a status from calls that need MPI; and no call after MPI_Finalize crashes.
+ */
+#include <mpi.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "haloport.h"
+
+enum { CELLS = 8 };
+
+static const hp_stream STREAM = {HP_DEFAULT, 0, 0};
+static hp_comm *comm;
+static hp_pattern *pattern;
+static hp_plan *plan, *fixed, *messages, *in_flight;
+static hp_memory *memory;
+static double u[CELLS], v[CELLS], *shared_u;
+static int rank, ranks;
+
+#define REQUIRE(condition)                                                                                   \
+    do {                                                                                                     \
+        if (!(condition)) {                                                                                  \
+            fprintf(stderr, "rank %d, line %d: %s is false: %s\n", rank, __LINE__, #condition, hp_message()); \
+            abort();                                                                                         \
+        }                                                                                                    \
+    } while (0)
+
+/* A ring: each rank owns CELLS - 2 cells, with a halo of one at each end. */
+static void make(void) {
+    MPI_Comm world = MPI_COMM_WORLD;
+    REQUIRE(hp_comm_mpi(&world, sizeof world, &comm) == HP_OK);
+    hp_grid grid = HP_GRID_INIT;
+    grid.axes = 1, grid.cells[0] = (int64_t)ranks * (CELLS - 2), grid.periodic[0] = 1;
+    grid.halo_lower[0] = grid.halo_upper[0] = 1;
+    REQUIRE(hp_pattern_grid(comm, &grid, HP_SPLIT, NULL, &pattern) == HP_OK);
+    hp_array like = HP_ARRAY_INIT;
+    like.type = HP_F64, like.axes = 1, like.extent[0] = CELLS;
+    REQUIRE(hp_plan_create(pattern, 1, &like, NULL, NULL, &plan) == HP_OK);
+    void *data;
+    REQUIRE(hp_memory_create(pattern, &like, &memory, &data) == HP_OK);
+    shared_u = data;
+    hp_options options = HP_OPTIONS_INIT;
+    options.fixed = 1;
+    REQUIRE(hp_plan_create(pattern, 1, &like, &data, &options, &fixed) == HP_OK);
+    options.fixed = 0, options.path = "messages";
+    REQUIRE(hp_plan_create(pattern, 1, &like, NULL, &options, &messages) == HP_OK);
+    REQUIRE(hp_plan_create(pattern, 1, &like, NULL, &options, &in_flight) == HP_OK);
+}
+
+static void begin(hp_plan *with, double *values, double step) {
+    void *data[] = {values};
+    for (int cell = 1; cell < CELLS - 1; cell++) values[cell] = step + rank * (CELLS - 2) + cell - 1;
+    values[0] = values[CELLS - 1] = -1;
+    REQUIRE(hp_start(with, data, STREAM) == HP_OK);
+}
+
+static void end(hp_plan *with, const double *values, double step) {
+    REQUIRE(hp_finish(with, STREAM) == HP_OK);
+    int last = ranks * (CELLS - 2) - 1;
+    REQUIRE(values[0] == step + (rank == 0 ? last : rank * (CELLS - 2) - 1));
+    REQUIRE(values[CELLS - 1] == step + (rank == ranks - 1 ? 0 : (rank + 1) * (CELLS - 2)));
+}
+
+static void exchange(hp_plan *with, double *values, double step) {
+    begin(with, values, step);
+    end(with, values, step);
+}
+
+/* Calls of a thread that MPI was not initialised for. */
+static void *refused(void *unused) {
+    void *data[] = {u};
+    hp_pattern *other = NULL;
+    hp_plan *second = NULL;
+    hp_grid grid = HP_GRID_INIT;
+    grid.axes = 1, grid.cells[0] = 100;
+    hp_array like = HP_ARRAY_INIT;
+    like.type = HP_F64, like.axes = 1, like.extent[0] = CELLS;
+    MPI_Comm world = MPI_COMM_WORLD;
+    hp_comm *another = NULL;
+    REQUIRE(hp_comm_barrier(comm) == HP_WRONG_THREAD);
+    REQUIRE(hp_comm_mpi(&world, sizeof world, &another) == HP_WRONG_THREAD && another == NULL);
+    REQUIRE(hp_pattern_grid(comm, &grid, HP_SPLIT, NULL, &other) == HP_WRONG_THREAD && other == NULL);
+    REQUIRE(hp_plan_create(pattern, 1, &like, NULL, NULL, &second) == HP_WRONG_THREAD && second == NULL);
+    REQUIRE(strstr(hp_message(), "another thread"));
+    for (int number = 0; number < 3; number++) {
+        hp_plan *one = number == 0 ? plan : number == 1 ? fixed : messages;
+        REQUIRE(hp_exchange(one, number == 1 ? NULL : data, STREAM) == HP_WRONG_THREAD);
+        REQUIRE(hp_start(one, number == 1 ? NULL : data, STREAM) == HP_WRONG_THREAD);
+    }
+    int32_t ready = 1;
+    REQUIRE(hp_ready(in_flight, &ready) == HP_OK);
+    REQUIRE(hp_finish(in_flight, STREAM) == HP_WRONG_THREAD);
+    return unused;
+}
+
+static void *allowed(void *unused) {
+    exchange(plan, u, 5000);
+    return unused;
+}
+
+static void in_thread(void *(*body)(void *)) {
+    pthread_t thread;
+    REQUIRE(pthread_create(&thread, NULL, body, NULL) == 0);
+    pthread_join(thread, NULL);
+}
+
+/* Whatever they return: no call crashes or waits. */
+static void after_the_end(void) {
+    void *data[] = {u}, *places[1];
+    char text[4000];
+    size_t bytes = sizeof text;
+    int32_t ready;
+    hp_array like = HP_ARRAY_INIT;
+    like.type = HP_F64, like.axes = 1, like.extent[0] = CELLS;
+    MPI_Comm world = MPI_COMM_WORLD;
+    hp_comm *another;
+    hp_plan *second;
+    hp_memory *more;
+    REQUIRE(hp_comm_barrier(comm) != HP_OK);
+    REQUIRE(hp_comm_mpi(&world, sizeof world, &another) != HP_OK);
+    REQUIRE(hp_plan_create(pattern, 1, &like, NULL, NULL, &second) != HP_OK);
+    hp_exchange(plan, data, STREAM);
+    hp_start(plan, data, STREAM);
+    hp_ready(plan, &ready);
+    hp_finish(plan, STREAM);
+    hp_exchange(fixed, NULL, STREAM);
+    hp_exchange(messages, data, STREAM);
+    hp_finish(in_flight, STREAM);
+    hp_synchronize(plan);
+    hp_plan_describe(plan, text, &bytes);
+    if (hp_memory_create(pattern, &like, &more, places) == HP_OK) hp_memory_free(more);
+    REQUIRE(hp_comm_rank(comm, &ready, NULL) == HP_OK && ready == rank);
+    hp_plan_free(plan), hp_plan_free(fixed), hp_plan_free(messages), hp_plan_free(in_flight), hp_memory_free(memory);
+    hp_pattern_free(pattern), hp_comm_free(comm);
+}
+
+int main(int arguments, char **argument) {
+    const char *level = arguments > 1 ? argument[1] : "single";
+    int any = strcmp(level, "multiple") == 0, provided;
+    MPI_Init_thread(&arguments, &argument,
+                    any ? MPI_THREAD_MULTIPLE : strcmp(level, "funneled") == 0 ? MPI_THREAD_FUNNELED : MPI_THREAD_SINGLE,
+                    &provided);
+    any = any && provided == MPI_THREAD_MULTIPLE;
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+    make();
+    exchange(plan, u, 1000);
+    exchange(fixed, shared_u, 2000);
+    exchange(messages, u, 8000);
+    if (any) {
+        in_thread(allowed);
+    } else {
+        begin(in_flight, v, 9000);
+        in_thread(refused);
+        end(in_flight, v, 9000);
+    }
+    exchange(plan, u, 3000);
+    exchange(fixed, shared_u, 4000);
+    exchange(messages, u, 7000);
+    MPI_Finalize();
+    after_the_end();
+    if (rank == 0) printf("%d ranks, %s\n", ranks, level);
+    return 0;
+}
