@@ -16,7 +16,19 @@ pub(crate) trait Kind: Sized + Send + 'static {
     /// A number of its own.
     const NUMBER: u16;
 
-    fn free_slots() -> &'static Mutex<Vec<Handle<Self>>>;
+    fn slots() -> &'static Mutex<Slots<Self>>;
+}
+
+/// The slots of a kind.
+pub(crate) struct Slots<T: 'static> {
+    /// All of them: tools that look for leaks do not recognise a handle as an address.
+    all: Vec<&'static Slot<T>>,
+    /// The next handle of each that is free.
+    free: Vec<Handle<T>>,
+}
+
+impl<T> Slots<T> {
+    pub(crate) const NONE: Slots<T> = Slots { all: Vec::new(), free: Vec::new() };
 }
 
 /// A handle as C passes it: a pointer to a type that the header does not define.
@@ -26,7 +38,7 @@ pub(crate) struct Handle<T>(usize, PhantomData<*mut T>);
 
 /// What it stands for, and the bits that tell whether it still does.
 #[repr(C)]
-struct Slot<T> {
+pub(crate) struct Slot<T> {
     kind: AtomicU16,
     used: AtomicU16,
     value: Mutex<Option<T>>,
@@ -49,15 +61,17 @@ unsafe impl<T: Send> Send for Handle<T> {}
 impl<T: Kind> Handle<T> {
     /// A handle to `value`.
     pub(crate) fn new(value: T) -> Handle<T> {
-        let free = T::free_slots().lock().unwrap_or_else(PoisonError::into_inner).pop();
-        let handle = free.unwrap_or_else(|| {
-            let slot: &'static mut Slot<T> = Box::leak(Box::new(Slot {
+        let mut slots = T::slots().lock().unwrap_or_else(PoisonError::into_inner);
+        let handle = slots.free.pop().unwrap_or_else(|| {
+            let slot: &'static Slot<T> = Box::leak(Box::new(Slot {
                 kind: AtomicU16::new(T::NUMBER),
                 used: AtomicU16::new(0),
                 value: Mutex::new(None),
             }));
-            Handle(std::ptr::from_mut(slot).expose_provenance(), PhantomData)
+            slots.all.push(slot);
+            Handle(std::ptr::from_ref(slot).expose_provenance(), PhantomData)
         });
+        drop(slots);
         if let Some(slot) = handle.slot() {
             *slot.value.lock().unwrap_or_else(PoisonError::into_inner) = Some(value);
         }
@@ -94,7 +108,7 @@ impl<T: Kind> Handle<T> {
         slot.used.store(used, Ordering::Relaxed);
         drop(held);
         let next = Handle(self.0 & ADDRESS | usize::from(used) << 48, PhantomData);
-        T::free_slots().lock().unwrap_or_else(PoisonError::into_inner).push(next);
+        T::slots().lock().unwrap_or_else(PoisonError::into_inner).free.push(next);
         Ok(value)
     }
 
@@ -149,10 +163,10 @@ macro_rules! kind {
             const NAME: &'static str = $name;
             const NUMBER: u16 = $number;
 
-            fn free_slots() -> &'static std::sync::Mutex<Vec<$crate::handle::Handle<Self>>> {
-                static FREE: std::sync::Mutex<Vec<$crate::handle::Handle<$type>>> =
-                    std::sync::Mutex::new(Vec::new());
-                &FREE
+            fn slots() -> &'static std::sync::Mutex<$crate::handle::Slots<Self>> {
+                static SLOTS: std::sync::Mutex<$crate::handle::Slots<$type>> =
+                    std::sync::Mutex::new($crate::handle::Slots::NONE);
+                &SLOTS
             }
         }
     };

@@ -34,8 +34,13 @@ fn run(command: &mut Command) -> String {
 
 /// Compiles a program beside the test, and returns its path.
 fn compiled(compiler: &str, standard: &str, source: &str, options: &[&str]) -> PathBuf {
+    compiled_as("c", compiler, standard, source, options)
+}
+
+/// The same; the name of the program begins with `kind`.
+fn compiled_as(kind: &str, compiler: &str, standard: &str, source: &str, options: &[&str]) -> PathBuf {
     let stem = Path::new(source).file_stem().expect("a name").to_string_lossy().into_owned();
-    let program = libraries().join(format!("c-{stem}-{compiler}-{standard}"));
+    let program = libraries().join(format!("{kind}-{stem}-{compiler}-{standard}"));
     let folder = libraries();
     run(Command::new(compiler)
         .args([&format!("-std={standard}"), "-O1", "-Wall", "-Wextra", "-Werror", "-pedantic", "-o"])
@@ -74,6 +79,43 @@ fn bad_calls_are_refused_with_a_text() {
     if has("cc") {
         let program = compiled("cc", "c99", "tests/programs/bad_calls.c", &[]);
         print!("{}", run(Command::new(program).env("HALOPORT_TIME_LIMIT", "20")));
+    }
+}
+
+#[test]
+fn programs_are_clean_under_sanitizers() {
+    let options = ["-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"];
+    let check = |compiler, standard, source, arguments: &[&str]| {
+        if has(compiler) {
+            let program = compiled_as("sanitized", compiler, standard, source, &options);
+            run(Command::new(program).args(arguments).env("HALOPORT_TIME_LIMIT", "20"));
+        }
+    };
+    check("cc", "c99", "tests/programs/cases.c", &["600", "200"]);
+    check("cc", "c99", "tests/programs/bad_calls.c", &[]);
+    check("c++", "c++17", "tests/programs/views.cpp", &[]);
+}
+
+#[test]
+fn programs_are_clean_under_valgrind() {
+    if !(has("valgrind") && has("cc")) {
+        return;
+    }
+    let leaks = [
+        "--leak-check=full",
+        "--show-leak-kinds=definite,indirect",
+        "--errors-for-leak-kinds=definite,indirect",
+    ];
+    // Threads that spin take turns there, so there are few cases.
+    for (source, arguments) in
+        [("tests/programs/cases.c", &["0", "15"][..]), ("tests/programs/bad_calls.c", &[])]
+    {
+        let program = compiled_as("traced", "cc", "c99", source, &["-g"]);
+        run(Command::new("valgrind")
+            .args(["-q", "--error-exitcode=9"])
+            .args(leaks)
+            .arg(program)
+            .args(arguments));
     }
 }
 

@@ -1,6 +1,5 @@
 //! The MPI library of this process: one, chosen at the first call that needs it.
 
-use std::mem::ManuallyDrop;
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 use haloport_core::TransportError;
@@ -44,7 +43,11 @@ pub(crate) fn describe() -> Result<String, TransportError> {
     let text = |mpi: &Mpi| format!("{} ({})", mpi.version, mpi.file);
     match CHOSEN.get() {
         Some(mpi) => Ok(text(mpi)),
-        None => find_any().map(|mpi| text(&keep_loaded(mpi))),
+        None => find_any().map(|mpi| {
+            let text = text(&mpi);
+            mpi.stay_loaded();
+            text
+        }),
     }
 }
 
@@ -57,19 +60,17 @@ fn search(accept: impl FnOnce(&Mpi) -> Result<(), TransportError>) -> Result<&'s
     if let Some(mpi) = CHOSEN.get() {
         return Ok(mpi);
     }
-    let found = keep_loaded(find_any()?);
-    accept(&found)?;
+    let found = find_any()?;
+    if let Err(error) = accept(&found) {
+        found.stay_loaded();
+        return Err(error);
+    }
     if found.state() == MpiState::NotInitialized {
         find::publish(&found);
     }
-    Ok(CHOSEN.get_or_init(|| ManuallyDrop::into_inner(found)))
+    Ok(CHOSEN.get_or_init(|| found))
 }
 
 fn find_any() -> Result<Mpi, TransportError> {
     find::find(|name| std::env::var(name).ok()).map_err(|why| failed("the search for MPI", why))
-}
-
-/// Keeps a library loaded: one that is unloaded may leave threads behind, and functions to call at exit.
-fn keep_loaded(mpi: Mpi) -> ManuallyDrop<Mpi> {
-    ManuallyDrop::new(mpi)
 }

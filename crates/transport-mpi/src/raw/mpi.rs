@@ -10,7 +10,7 @@ use super::handle::Handle;
 use super::table::Functions;
 use crate::error::failed;
 
-/// An MPI library: its ABI and its functions. It stays loaded until the process ends.
+/// An MPI library: its ABI and its functions.
 pub(crate) struct Mpi {
     pub(super) functions: Functions,
     pub(super) constants: Constants,
@@ -41,6 +41,12 @@ impl Mpi {
         let constants = abi.constants(&library).map_err(lacks)?;
         let functions = Functions::load(&library, abi).map_err(lacks)?;
         Ok(Mpi { functions, constants, abi, file, version, library })
+    }
+
+    /// Leaves the library loaded until the process ends: one that is unloaded may leave threads behind, and functions to call
+    /// at exit.
+    pub(super) fn stay_loaded(self) {
+        std::mem::forget(self.library);
     }
 
     /// Whether it is running. May be called at any time, from any thread.
