@@ -1,6 +1,6 @@
 /*
- * The part of the Fortran interface that reads descriptors of arrays. Compile it with the C compiler that goes with your Fortran
- * compiler: the layout of descriptors is its own.
+ * The part of the Fortran interface that reads descriptors of arrays. Compile it with the ISO_Fortran_binding.h of your Fortran
+ * compiler: the layout of descriptors is its own. That of GCC is found by gcc; that of flang lies in include/flang beside its bin.
  */
 #include <ISO_Fortran_binding.h>
 #include <stdio.h>
@@ -10,7 +10,7 @@
 #include "haloport.h"
 
 /* A field has at most 4 axes, and components. */
-enum { MOST_ARRAYS = 20, MOST_AXES = 8, MOST_FIELD_AXES = 4, TEXT = 1000 };
+enum { MOST_ARRAYS = 20, MOST_AXES = 8, MOST_FIELD_AXES = 4, MOST_IN_FLIGHT = 64, TEXT = 1000 };
 
 /* A plan, and what its arrays are like: every call passes descriptors, so others are refused. */
 typedef struct hpf_plan {
@@ -21,6 +21,9 @@ typedef struct hpf_plan {
         int axes;
         int64_t extent[MOST_AXES], stride[MOST_AXES];
     } like[MOST_ARRAYS];
+    /* The addresses of the exchanges in flight: a ring, with the one that was started first at `first`. */
+    int first, in_flight;
+    void *started[MOST_IN_FLIGHT][MOST_ARRAYS];
 } hpf_plan;
 
 /* The text of a failure in this file; empty if haloport.h has it. */
@@ -93,6 +96,9 @@ static int without(int *roles, int count, int role) {
 
 static int describe(const CFI_cdesc_t *found, int number, int grid_axes, const char *axes, const int64_t *origin, hp_array *to) {
     hp_array made = HP_ARRAY_INIT;
+    if (found->version != CFI_VERSION)
+        return refused("expected an array as the C compiler's ISO_Fortran_binding.h has it, found one of another compiler; compile "
+                       "haloport_fortran.c with the header of your Fortran compiler", number);
     if (found->rank < 1 || found->rank > MOST_AXES) return refused("expected an array of 1 to 8 axes", number);
     made.type = type_of(found);
     made.element_bytes = (int32_t)found->elem_len;
@@ -222,6 +228,34 @@ static const char *difference(const hpf_plan *plan, int place, const CFI_cdesc_t
     return NULL;
 }
 
+/*
+ * gfortran passes a copy of a member of all elements of an array, or of a pointer to one, and frees it when the call returns. An
+ * exchange that was started there would fill memory that is no longer that of the array.
+ */
+static int moved(const hpf_plan *plan, void *const *data) {
+    for (int place = 0; place < plan->arrays && plan->in_flight > 0; place++)
+        if (data[place] != plan->started[plan->first][place])
+            return refused("expected the array of `start`, found another one, or a copy that the compiler has made of members "
+                           "such as `swarm%mass`, which `update` takes", place);
+    return 0;
+}
+
+static int start(hpf_plan *plan, void *const *data, hp_stream order) {
+    hp_status status = hp_start(plan->plan, data, order);
+    if (status == HP_OK && plan->in_flight < MOST_IN_FLIGHT) {
+        memcpy(plan->started[(plan->first + plan->in_flight) % MOST_IN_FLIGHT], data, (size_t)plan->arrays * sizeof *data);
+        plan->in_flight++;
+    }
+    return ended(status);
+}
+
+static int finish(hpf_plan *plan, void *const *data, hp_stream order) {
+    if (moved(plan, data)) return HP_ARGUMENT;
+    hp_status status = hp_finish(plan->plan, order);
+    if (plan->in_flight > 0) plan->first = (plan->first + 1) % MOST_IN_FLIGHT, plan->in_flight--;
+    return ended(status);
+}
+
 int hpf_call(hpf_plan *plan, int32_t call, int32_t kind, intptr_t stream, CFI_cdesc_t *a1, CFI_cdesc_t *a2, CFI_cdesc_t *a3, CFI_cdesc_t *a4, CFI_cdesc_t *a5, CFI_cdesc_t *a6, CFI_cdesc_t *a7, CFI_cdesc_t *a8, CFI_cdesc_t *a9, CFI_cdesc_t *a10,
     CFI_cdesc_t *a11, CFI_cdesc_t *a12, CFI_cdesc_t *a13, CFI_cdesc_t *a14, CFI_cdesc_t *a15, CFI_cdesc_t *a16, CFI_cdesc_t *a17, CFI_cdesc_t *a18, CFI_cdesc_t *a19, CFI_cdesc_t *a20) {
     CFI_cdesc_t *const arrays[] = {a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11, a12, a13, a14, a15, a16, a17, a18, a19, a20};
@@ -237,8 +271,8 @@ int hpf_call(hpf_plan *plan, int32_t call, int32_t kind, intptr_t stream, CFI_cd
     }
     switch (call) {
     case 0: return ended(hp_exchange(plan->plan, data, order));
-    case 1: return ended(hp_start(plan->plan, data, order));
-    default: return ended(hp_finish(plan->plan, order));
+    case 1: return start(plan, data, order);
+    default: return finish(plan, data, order);
     }
 }
 

@@ -20,5 +20,11 @@ if("Fortran" IN_LIST Haloport_LANGUAGES AND "C" IN_LIST Haloport_LANGUAGES AND N
         POSITION_INDEPENDENT_CODE ON)
     target_include_directories(haloport_fortran PUBLIC "${CMAKE_CURRENT_BINARY_DIR}/haloport_fortran")
     target_link_libraries(haloport_fortran PUBLIC Haloport::haloport)
+    # Flang's header for descriptors of arrays, which its C compiler does not look for.
+    get_filename_component(haloport_flang "${CMAKE_Fortran_COMPILER}" REALPATH)
+    get_filename_component(haloport_flang "${haloport_flang}/../../include/flang" ABSOLUTE)
+    if(CMAKE_Fortran_COMPILER_ID STREQUAL "LLVMFlang" AND EXISTS "${haloport_flang}/ISO_Fortran_binding.h")
+        target_include_directories(haloport_fortran BEFORE PRIVATE "${haloport_flang}")
+    endif()
     add_library(Haloport::fortran ALIAS haloport_fortran)
 endif()
