@@ -8,6 +8,8 @@
 !
 ! Every call names its arrays, also `finish`: a compiler may keep an array that a call does not name in registers. Arrays may be
 ! of any type, kind and rank, and sections. They are passed without their bounds, so a plan counts from their first element.
+! gfortran passes copies of members of all elements, such as `swarm%mass`, and of pointers to them: exchange those with `update`,
+! and not in plans that are `fixed`.
 !
 ! All procedures have `stat` and `errmsg`, as statements of Fortran do: 0 for success, else a status of haloport.h and its text.
 ! Without `stat`, a failure ends the program.
@@ -289,7 +291,7 @@ contains
     call pattern_of_ids_64(pattern, comm, int(ids, c_int64_t), owned, owners, stat, errmsg)
   end subroutine
 
-  ! A grid of `cells` cells along each axis. `halo` has the width of the halo, or one for each axis, or (2, axes) of them: below
+  ! A grid of `cells` cells along each axis. `halo` has the width of the halo, or one for each axis, or two for each axis: below
   ! and above. The grid is split evenly, into `parts` along each axis if they are given, or this rank owns the cells from `lower`
   ! to `upper`, which count from 1. Collective.
   subroutine pattern_of_grid(pattern, comm, cells, halo, periodic, parts, lower, upper, faces_only, stat, errmsg)
@@ -309,7 +311,7 @@ contains
     if (axes >= 1 .and. axes <= 4) then
       extents(:axes) = cells
       do axis = 1, axes
-        if (size(halo) == 2*axes .and. axes > 1) then
+        if (size(halo) == 2*axes) then
           widths(:, axis) = halo(2*axis - 1:2*axis)
         else if (size(halo) == axes) then
           widths(:, axis) = halo(axis)
@@ -351,7 +353,7 @@ contains
     call box(self, 1, lower, upper, stat, errmsg)
   end subroutine
 
-  ! The owned cells that need no halo.
+  ! The owned cells whose stencil, as wide as the halo, needs no cell that an exchange fills.
   subroutine pattern_interior(self, lower, upper, stat, errmsg)
     class(hp_pattern), intent(in) :: self
     integer, intent(out) :: lower(:), upper(:)

@@ -150,7 +150,8 @@ hp_status hp_pattern_lists(hp_comm *comm, int64_t cells, int32_t sends, const hp
 
 /*
  * The number of domains of this rank; the boxes of one of them: the owned cells, the owned cells with their halo, and the
- * owned cells that need no halo. Any of the pointers may be null.
+ * owned cells whose stencil, as wide as the halo, needs no cell that an exchange fills (on a mesh, the longest run of cells that
+ * no neighbour needs). Any of the pointers may be null.
  */
 hp_status hp_pattern_domain(const hp_pattern *pattern, int32_t *domains, int32_t domain, hp_box *owned, hp_box *with_halo,
                             hp_box *interior);
@@ -176,7 +177,8 @@ typedef struct hp_array {
     int32_t element_bytes;     /* of HP_BYTES */
     int32_t axes;              /* 1 to 8 */
     int64_t extent[8];         /* of each axis, with the halo */
-    int64_t stride[8];         /* in bytes, of either sign; all 0: the last axis is the fastest, without gaps */
+    int64_t stride[8];         /* in bytes, of either sign, in blocks positive along cells and blocks; all 0: the last axis is
+                                  the fastest, without gaps */
     int32_t role[8];           /* all 0: the axes of the pattern, in their order, then levels */
     int64_t origin[4];         /* on a grid, the index of the first owned cell along each axis of the grid; all 0: the
                                   widths of the halo, and the extents fit exactly */

@@ -154,9 +154,12 @@ unsafe extern "C" fn hp_pattern_domain(
                 cells.len()
             )));
         };
-        let inner = pattern
-            .interior(domain)
-            .unwrap_or_else(|| IndexBox::new(found.owned().lower(), found.owned().lower()));
+        let interior_box = match pattern.regions(domain) {
+            Some(regions) => regions.interior,
+            None => pattern.interior(domain),
+        };
+        let inner =
+            interior_box.unwrap_or_else(|| IndexBox::new(found.owned().lower(), found.owned().lower()));
         // SAFETY: as above.
         unsafe {
             write(owned, CBox::of(&found.owned()));

@@ -94,6 +94,9 @@ fn programs_are_clean_under_sanitizers() {
     check("cc", "c99", "tests/programs/cases.c", &["600", "200"]);
     check("cc", "c99", "tests/programs/bad_calls.c", &[]);
     check("c++", "c++17", "tests/programs/views.cpp", &[]);
+    if let Some(fortran) = Fortran::gnu() {
+        run(&mut Command::new(compiled_fortran(&fortran, "arrays", &["arrays.f90"], &options)));
+    }
 }
 
 #[test]
@@ -139,39 +142,80 @@ fn headers_and_views_are_those_of_cpp() {
     }
 }
 
+/// A compiler of Fortran.
+struct Fortran {
+    command: &'static str,
+    /// The folder of its ISO_Fortran_binding.h, if gcc does not look for it there.
+    include: Option<PathBuf>,
+    warnings: &'static [&'static str],
+}
+
+impl Fortran {
+    /// gfortran, if there is one.
+    fn gnu() -> Option<Fortran> {
+        let found = has("gcc") && has("gfortran");
+        let warnings = &["-std=f2018", "-Wall", "-Wextra", "-Werror"];
+        found.then_some(Fortran { command: "gfortran", include: None, warnings })
+    }
+
+    /// flang, if there is one. It has no `-Wall`; it warns by default.
+    fn llvm() -> Option<Fortran> {
+        const COMMAND: &str = "flang-22";
+        if !(has("gcc") && has(COMMAND)) {
+            return None;
+        }
+        let said = run(Command::new("sh").args(["-c", "readlink -f \"$(command -v \"$0\")\"", COMMAND]));
+        let include = Path::new(said.trim()).parent()?.join("../include/flang");
+        Some(Fortran { command: COMMAND, include: Some(include), warnings: &["-Werror"] })
+    }
+}
+
+/// Compiles a program of Fortran with the module, in a folder of its own, and returns its path.
+fn compiled_fortran(fortran: &Fortran, program: &str, sources: &[&str], options: &[&str]) -> PathBuf {
+    // Modules of Fortran are files beside the objects.
+    let folder = libraries().join(format!("{}-{program}{}", fortran.command, options.concat()));
+    std::fs::create_dir_all(&folder).expect("a folder");
+    run(Command::new("gcc")
+        .current_dir(&folder)
+        .args(["-c", "-O2", "-std=c11", "-Wall", "-Wextra", "-Werror"])
+        .args(fortran.include.iter().map(|include| format!("-I{}", include.display())))
+        .args([&format!("-I{HERE}/include"), &format!("{HERE}/fortran/haloport_fortran.c")]));
+    run(Command::new(fortran.command)
+        .current_dir(&folder)
+        .args(["-o", program, "haloport_fortran.o"])
+        .arg(format!("{HERE}/fortran/haloport.f90"))
+        .args(sources.iter().map(|source| format!("{HERE}/tests/programs/{source}")))
+        .args(["-L", &libraries().display().to_string(), "-lhaloport_c"])
+        .arg(format!("-Wl,-rpath,{}", libraries().display()))
+        .args(fortran.warnings)
+        .args(options));
+    name_library();
+    folder.join(program)
+}
+
 #[test]
 fn arrays_of_fortran_are_exchanged_or_refused() {
-    if !(has("gcc") && has("gfortran")) {
-        return;
+    for fortran in [Fortran::gnu(), Fortran::llvm()].into_iter().flatten() {
+        for level in ["-O0", "-O2"] {
+            let program = compiled_fortran(&fortran, "arrays", &["arrays.f90"], &[level]);
+            run(Command::new(program).env("HALOPORT_TIME_LIMIT", "20"));
+        }
     }
-    for level in ["-O0", "-O2"] {
-        // Modules of Fortran are files beside the objects.
-        let folder = libraries().join(format!("fortran{level}"));
-        std::fs::create_dir_all(&folder).expect("a folder");
-        let warnings = ["-Wall", "-Wextra", "-Werror", level];
-        run(Command::new("gcc")
-            .current_dir(&folder)
-            .args([
-                "-c",
-                "-std=c11",
-                "-I",
-                &format!("{HERE}/include"),
-                &format!("{HERE}/fortran/haloport_fortran.c"),
-            ])
-            .args(warnings));
-        run(Command::new("gfortran")
-            .current_dir(&folder)
-            .args(["-std=f2018", "-o", "arrays", "haloport_fortran.o"])
-            .args(
-                ["fortran/haloport.f90", "tests/programs/arrays.f90"]
-                    .map(|source| format!("{HERE}/{source}")),
-            )
-            .args(["-L", &libraries().display().to_string(), "-lhaloport_c"])
-            .arg(format!("-Wl,-rpath,{}", libraries().display()))
-            .args(warnings));
-        name_library();
-        run(Command::new(folder.join("arrays")).env("HALOPORT_TIME_LIMIT", "20"));
-    }
+}
+
+#[test]
+fn random_cases_match_an_oracle_in_fortran() {
+    let check = |fortran: &Option<Fortran>, options: &[&str], first| {
+        let Some(fortran) = fortran else { return };
+        let program = compiled_fortran(fortran, "cases", &["cases.f90", "cases_alone.f90"], options);
+        let said = run(Command::new(program).args(["300", first]).env("HALOPORT_TIME_LIMIT", "20"));
+        assert!(said.starts_with("cases 300, ranks 1, "), "{said}");
+    };
+    let gnu = Fortran::gnu();
+    check(&gnu, &["-O2"], "1");
+    // The compiler copies members of derived types, of which it would warn.
+    check(&gnu, &["-O1", "-fcheck=all,no-array-temps"], "301");
+    check(&Fortran::llvm(), &["-O1"], "1");
 }
 
 #[test]

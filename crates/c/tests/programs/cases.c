@@ -260,6 +260,32 @@ static cells cells_of_grid(const shared *of, const hp_box *owned, const hp_box *
     return made;
 }
 
+/* Fails if the stencil of a cell of the interior, as wide as the halo, has a cell that exchanges fill. */
+static void check_interior(const shared *of, const cells *mine, const hp_box *all, const hp_box *interior) {
+    const hp_grid *grid = &of->of_grid;
+    for (int cell = 0; cell < mine->count; cell++) {
+        int64_t index[4], rest = cell, other;
+        int inside = 1, steps = 1;
+        for (int axis = mine->own - 1; axis >= 0; axis--) {
+            index[axis] = rest % mine->extent[axis] + all->lower[axis], rest /= mine->extent[axis];
+            inside &= index[axis] >= interior->lower[axis] && index[axis] < interior->upper[axis];
+            steps *= grid->halo_lower[axis] + grid->halo_upper[axis] + 1;
+        }
+        if (inside && !mine->owned[cell]) fail("the interior has a cell that is not owned");
+        for (int step = 0; inside && step < steps; step++) {
+            int moved = 0;
+            rest = step, other = 0;
+            for (int axis = 0; axis < mine->own; axis++) {
+                int64_t width = grid->halo_lower[axis] + grid->halo_upper[axis] + 1, by = rest % width - grid->halo_lower[axis];
+                rest /= width, moved += by != 0;
+                other = other * mine->extent[axis] + index[axis] + by - all->lower[axis];
+            }
+            if (grid->faces_only && moved > 1) continue;
+            if (mine->filled[other]) fail("the interior needs a cell that exchanges fill");
+        }
+    }
+}
+
 static hp_pattern *pattern_of_ids(participant *me, cells *made, uint64_t *random) {
     const shared *of = &me->of;
     int64_t ids[MOST_IDS];
@@ -340,10 +366,11 @@ static void *participate(void *argument) {
     hp_pattern *pattern;
     cells mine;
     if (of->grid) {
-        hp_box owned, all;
+        hp_box owned, all, interior;
         CHECK(hp_pattern_grid(me->comm, &of->of_grid, HP_SPLIT, NULL, &pattern));
-        CHECK(hp_pattern_domain(pattern, NULL, 0, &owned, &all, NULL));
+        CHECK(hp_pattern_domain(pattern, NULL, 0, &owned, &all, &interior));
         mine = cells_of_grid(of, &owned, &all);
+        check_interior(of, &mine, &all, &interior);
     } else {
         pattern = pattern_of_ids(me, &mine, &random);
     }
