@@ -20,9 +20,10 @@ struct peers_case {
 };
 
 /* One rank's part of a mesh on two ranks. Owned cells come first, the halo follows; every halo cell is owned
- * by the other rank. A field is dense: [cell][level] or, with `levels_slowest`, [level][cell]. */
+ * by the other rank. A field has blocks of `nproma` cells: [block][level][cell of the block], the last block
+ * with unused cells. With nproma = 1 levels are fastest, with nproma = owned + halo they are slowest. */
 struct peers_mesh {
-    int32_t owned, halo, levels, levels_slowest, fields;
+    int32_t owned, halo, levels, nproma, fields;
     int32_t sends;         /* the number of cells that the other rank needs */
     const int64_t *ids;    /* global ids of owned + halo cells */
     const int32_t *send;   /* local cells in the order in which the other rank holds them in its halo */

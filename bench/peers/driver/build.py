@@ -1,4 +1,4 @@
-"""Builds the contestants: C, PETSc, Haloport, and the environments of those that are used from Python.
+"""Builds the contestants: C, PETSc, YAXT, Haloport, also from Fortran, and the environments of those in Python.
 
 A contestant that cannot be built is left out, with the reason.
 """
@@ -12,6 +12,8 @@ from pathlib import Path
 PEERS = Path(__file__).resolve().parent.parent
 ROOT = PEERS.parent.parent
 C_FLAGS = ["-O3", "-march=native", "-std=gnu11", "-Wall", "-Wextra", "-fPIC", "-shared"]
+# Open MPI starts nothing for root without these.
+AS_ROOT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
 DEBIAN = ["libpetsc-real-dev", "libboost-dev", "g++", "pkg-config"]
 ENVIRONMENTS = {
     "mpi4py": ["mpi4py==4.1.2", "numpy==2.4.6"],
@@ -41,8 +43,8 @@ def install():
     subprocess.run([*sudo, "apt-get", "install", "-y", "-qq", *DEBIAN], check=True, env=environment)
 
 
-def build(groups, haloport=None):
-    """Builds what the groups of jobs need, and Haloport unless its library is given."""
+def build(groups, haloport=None, yaxt=None):
+    """Builds what the groups of jobs need: YAXT if it is given, Haloport unless its library is given."""
     built = Built()
     folder().mkdir(parents=True, exist_ok=True)
     compiler = shutil.which("mpicc.openmpi") or shutil.which("mpicc")
@@ -53,10 +55,12 @@ def build(groups, haloport=None):
     if failure:
         sys.exit(f"the C strategies cannot be built: {failure}")
     _petsc(built, compiler)
+    _yaxt(built, compiler, yaxt)
     if haloport:
         built.libraries["haloport"] = str(haloport.resolve())
     else:
         _haloport(built)
+    _fortran(built, compiler, haloport.resolve().parent if haloport else folder().parent / "release")
     if any(name in groups for name in ENVIRONMENTS):
         _wheel(built)
     for name in ENVIRONMENTS:
@@ -92,9 +96,96 @@ def _petsc(built, compiler):
         built.missing["PETSc"] = failure
 
 
+def _yaxt(built, compiler, given):
+    """Builds the contestant with YAXT from its source, or from the folder in which YAXT is installed."""
+    if not given:
+        built.missing["YAXT"] = "no source was given: --yaxt FOLDER"
+        return
+    given = given.resolve()
+    installed = given if (given / "include/yaxt.h").exists() else folder() / "yaxt"
+    failure = None
+    if installed != given:
+        if (given / "configure").exists():
+            failure = _install_yaxt(compiler, given, installed)
+        else:
+            failure = f"{given} has neither configure (autoreconf -i makes it) nor include/yaxt.h"
+    if not failure:
+        # The memory of its fields is that of the strategies in C.
+        sources = [str(PEERS / "yaxt/yaxt.c"), str(PEERS / "strategies/memory.c")]
+        library = installed / "lib"
+        flags = [f"-I{installed / 'include'}", f"-L{library}", f"-Wl,-rpath,{library}", "-lyaxt_c"]
+        failure = _compile(built, "yaxt", [compiler, *C_FLAGS], sources, flags)
+    if failure:
+        built.missing["YAXT"] = failure
+
+
+def _install_yaxt(compiler, source, place):
+    """Builds YAXT without Fortran, once for each source. Returns the reason if that fails."""
+    launcher = shutil.which("mpirun.openmpi") or shutil.which("mpirun")
+    configure = [
+        str(source / "configure"), f"--prefix={place}", "--disable-shared", "--with-pic",
+        "--with-on-demand-check-programs", "--without-example-programs", "--without-perf-programs",
+        f"CC={compiler}", "CFLAGS=-O3 -march=native", "FC=no", f"MPI_LAUNCH={launcher}",
+    ]  # fmt: skip
+    mark = place / "complete"
+    if mark.exists() and mark.read_text() == "\n".join(configure):
+        return None
+    print(f"building YAXT: {source}", file=sys.stderr, flush=True)
+    shutil.rmtree(place, ignore_errors=True)
+    (place / "build").mkdir(parents=True)
+    # Its checks of MPI start several ranks, maybe as root, or on a machine with one core.
+    environment = {**os.environ, **AS_ROOT, "OMPI_MCA_rmaps_base_oversubscribe": "1"}
+    log = place / "build.log"
+    with open(log, "w") as file:
+        for command in [configure, ["make", f"-j{os.cpu_count() or 1}", "install"]]:
+            done = subprocess.run(
+                command, cwd=place / "build", stdout=file, stderr=subprocess.STDOUT, env=environment, check=False,
+            )  # fmt: skip
+            if done.returncode:
+                break
+    if done.returncode:
+        return f"{_reason(log, ('error:', 'WARNING: Failed', 'Error'), 'its build failed')} (see {log})"
+    mark.write_text("\n".join(configure))
+    return None
+
+
+def _reason(log, words, otherwise):
+    """Returns the first line of a log with the first of the words that is in it."""
+    lines = log.read_text(errors="replace").splitlines()
+    return next((line.strip() for word in words for line in lines if word in line), otherwise)
+
+
+def _fortran(built, mpicc, library):
+    """Builds the contestant in Fortran, which is linked to the libhaloport_c.so in a folder."""
+    compiler = shutil.which("gfortran")
+    if not compiler or not (library / "libhaloport_c.so").exists():
+        reason = f"{library} has no libhaloport_c.so" if compiler else "found no gfortran"
+        built.missing["Haloport from Fortran"] = reason
+        return
+    # Programs look for it by the name under which it is installed.
+    installed = library / "libhaloport.so.1"
+    installed.unlink(missing_ok=True)
+    installed.symlink_to("libhaloport_c.so")
+    interface = ROOT / "crates/c"
+    modules = folder() / "modules"
+    modules.mkdir(exist_ok=True)
+    # The memory of its fields is that of the strategies in C.
+    for source in [interface / "fortran/haloport_fortran.c", PEERS / "strategies/memory.c"]:
+        command = [mpicc, "-c", "-O3", "-std=gnu11", "-fPIC", f"-I{interface / 'include'}", str(source)]
+        subprocess.run([*command, "-o", str(modules / f"{source.stem}.o")], check=True)
+    failure = _compile(
+        built, "fortran",
+        [compiler, "-O3", "-march=native", "-std=f2018", "-Wall", "-Wextra", "-fPIC", "-shared", "-J", str(modules)],
+        [str(interface / "fortran/haloport.f90"), str(PEERS / "fortran/fortran.f90"), *map(str, modules.glob("*.o"))],
+        [f"-L{library}", f"-Wl,-rpath,{library}", "-lhaloport_c"],
+    )  # fmt: skip
+    if failure:
+        built.missing["Haloport from Fortran"] = failure
+
+
 def _haloport(built):
     done = subprocess.run(
-        ["cargo", "build", "--release", "--quiet", "-p", "haloport-peers"], cwd=ROOT, check=False
+        ["cargo", "build", "--release", "--quiet", "-p", "haloport-peers", "-p", "haloport-c"], cwd=ROOT, check=False
     )
     if done.returncode:
         sys.exit("Haloport cannot be built; the messages above say why")
@@ -133,9 +224,8 @@ def _environment(built, name, compiler):
                 stdout=file, stderr=subprocess.STDOUT, env=environment, check=False,
             )  # fmt: skip
         if done.returncode:
-            lines = log.read_text(errors="replace").splitlines()
             words = ("Could NOT find", "fatal error:", "No matching distribution", "ERROR:")
-            reason = next((line.strip() for word in words for line in lines if word in line), "pip failed")
+            reason = _reason(log, words, "pip failed")
             built.missing[name] = f"{reason} (see {log}; --install gets what Debian has)"
             return
         mark.write_text("\n".join(wanted))

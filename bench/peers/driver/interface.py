@@ -18,7 +18,7 @@ class Mesh(c.Structure):
         ("owned", c.c_int32),
         ("halo", c.c_int32),
         ("levels", c.c_int32),
-        ("levels_slowest", c.c_int32),
+        ("nproma", c.c_int32),
         ("fields", c.c_int32),
         ("sends", c.c_int32),
         ("ids", c.POINTER(c.c_int64)),

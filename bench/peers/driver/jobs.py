@@ -19,7 +19,9 @@ import build
 AXES = {"slowest": 0, "fastest": 2}
 COLUMNS = [((n, n, n), halo, fields) for n, halo, fields in
            [(32, 1, 1), (32, 3, 8), (128, 1, 1), (128, 1, 8), (128, 3, 1), (128, 3, 8)]]  # fmt: skip
-MESHES = [(80, False, 1), (80, False, 4), (80, True, 1), (80, True, 4), (1, False, 1), (1, False, 4)]
+# Levels, their order or nproma, and fields.
+MESHES = [(80, order, fields) for order in ("fastest", "slowest", 32) for fields in (1, 4)]
+MESHES += [(1, "fastest", 1), (1, "fastest", 4)]
 # The contents of the caches when a sample begins: those of other contestants, of the same exchange, or of other memory.
 CACHES = ["turns", "hot", "cold"]
 GROUPS = ["compiled", "mpi4py", "ghex"]
@@ -36,8 +38,8 @@ def all_cases(arguments):
     for local, halo, fields in COLUMNS if "boxes" in arguments.problems else []:
         for split in arguments.splits:
             found.append({"local": local, "halo": halo, "fields": fields, "split": AXES[split]})
-    for levels, slowest, fields in MESHES if "meshes" in arguments.problems else []:
-        found.append({"levels": levels, "slowest": slowest, "fields": fields})
+    for levels, order, fields in MESHES if "meshes" in arguments.problems else []:
+        found.append({"levels": levels, "order": order, "fields": fields})
     return found
 
 
@@ -47,9 +49,10 @@ def cases(arguments):
 
 
 def name(case):
-    """Returns the name of a case, such as 32^3/1/1, or 80/slowest/4 for meshes."""
+    """Returns the name of a case, such as 32^3/1/1, or 80/slowest/4 and 80/nproma=32/4 for meshes."""
     if "levels" in case:
-        return f"{case['levels']}/{'slowest' if case['slowest'] else 'fastest'}/{case['fields']}"
+        order = case["order"] if isinstance(case["order"], str) else f"nproma={case['order']}"
+        return f"{case['levels']}/{order}/{case['fields']}"
     return f"{case['local'][0]}^3/{case['halo']}/{case['fields']}"
 
 
@@ -64,7 +67,7 @@ def run(arguments, built, failed):
         for case in cases(arguments)
         for eager in arguments.eager
         for group in arguments.groups
-        if not (group == "mpi4py" and "levels" in case) and group not in built.missing
+        if _takes_part(group, case) and group not in built.missing
     ]
     for at, (number, eager, case, group) in enumerate(todo):
         begin = time.monotonic()
@@ -82,10 +85,15 @@ def run(arguments, built, failed):
         time.sleep(arguments.pause)
 
 
+def _takes_part(group, case):
+    """Whether a group has contestants for a case: mpi4py none for meshes, and Python none for blocks of cells."""
+    return "levels" not in case or group == "compiled" or (group == "ghex" and isinstance(case["order"], str))
+
+
 def _job(arguments, built, number, eager, case, group):
     out = build.folder() / "report.json"
     out.unlink(missing_ok=True)
-    wanted = ["c", "petsc", "haloport"] if group == "compiled" else ["c", "haloport"]
+    wanted = ["c", "petsc", "yaxt", "haloport", "fortran"] if group == "compiled" else ["c", "haloport"]
     job = {
         "libraries": [built.libraries[library] for library in wanted if library in built.libraries],
         "python": [] if group == "compiled" else [f"with_{group}", *(["with_haloport"] if built.wheel else [])],
@@ -100,7 +108,7 @@ def _job(arguments, built, number, eager, case, group):
     }
     python = sys.executable if group == "compiled" else built.pythons[group]
     script = str(Path(__file__).with_name("rank.py"))
-    environment = {**os.environ, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+    environment = {**os.environ, **build.AS_ROOT}
     launcher = shutil.which("mpirun.openmpi") or "mpirun"
     command = [launcher, "-n", "2", "--bind-to", "core", "--mca", "btl_vader_eager_limit", str(eager)]
     if arguments.realtime:

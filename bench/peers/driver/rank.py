@@ -57,7 +57,7 @@ def _case(case):
 
 def _mesh(job, rank):
     case = job["case"]
-    return sphere.read(job["mesh"], case["levels"], int(case["slowest"]), case["fields"], rank)
+    return sphere.read(job["mesh"], case["levels"], case["order"], case["fields"], rank)
 
 
 def _gather(job, comm, problem, mesh, library):

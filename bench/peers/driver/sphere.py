@@ -8,8 +8,8 @@ import zipfile
 import interface
 
 
-def read(path, levels, slowest, fields, rank):
-    """Returns the half of rank 0 or 1 as `struct peers_mesh`."""
+def read(path, levels, order, fields, rank):
+    """Returns the half of rank 0 or 1 as `struct peers_mesh`. `order` is fastest or slowest, for levels, or nproma."""
     with zipfile.ZipFile(path) as file:
         arrays = {name.removesuffix(".npy"): _integers(file.read(name)) for name in file.namelist()}
     other = 1 - rank
@@ -20,7 +20,7 @@ def read(path, levels, slowest, fields, rank):
     source = [theirs[cell] for cell in halo]
     ids = [*owned, *halo]
     return interface.Mesh(
-        len(owned), len(halo), levels, slowest, fields, len(send),
+        len(owned), len(halo), levels, {"fastest": 1, "slowest": len(ids)}.get(order, order), fields, len(send),
         (c.c_int64 * len(ids))(*ids), (c.c_int32 * len(send))(*send), (c.c_int32 * len(source))(*source),
     )  # fmt: skip
 

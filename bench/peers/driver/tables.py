@@ -7,6 +7,7 @@ import jobs
 LIMIT, GATHER = "limit: one pass of copies, paired", "limit: one gather pass"
 OWN, CALLERS = "Haloport: its own fields", "Haloport: the caller's memory"
 MESSAGES = [f"{OWN}, MPI messages", f"{CALLERS}, MPI messages"]
+FORTRAN = "Haloport from Fortran: the caller's memory"
 
 
 class Results:
@@ -135,6 +136,7 @@ def _bounds(results, split):
     pairs = [
         ("its own fields ÷ the limit", OWN, GATHER if split is None else LIMIT),
         ("the caller's memory ÷ packed persistent", CALLERS, results.yardstick()),
+        *([("from Fortran ÷ packed persistent", FORTRAN, results.yardstick())] if split is None else []),
         *(
             (f"{one.removeprefix('Haloport: ')} ÷ packed persistent", one, results.yardstick())
             for one in MESSAGES
@@ -148,6 +150,13 @@ def _bounds(results, split):
     hand = {case: _best(results, case, by_hand) for case in cases}
     _row("its best ÷ the best of C", [best[case] and hand[case] and results.ratio(case, best[case], hand[case])
                                       for case in cases])  # fmt: skip
+    yaxt = [one for one in rivals if one.startswith("YAXT")]
+    theirs = {case: _best(results, case, yaxt) for case in cases}
+    for title, one in [("its own fields", OWN), ("the caller's memory", CALLERS)] if yaxt else []:
+        _row(
+            f"{title} ÷ the best of YAXT",
+            [theirs[case] and results.ratio(case, one, theirs[case]) for case in cases],
+        )
     for rival in rivals:
         _row(f"{rival} ÷ its best", [best[case] and results.ratio(case, rival, best[case]) for case in cases])
 

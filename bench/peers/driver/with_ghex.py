@@ -36,7 +36,7 @@ def meshes(comm, mesh):
     domain = unstructured.DomainDescriptor(comm.Get_rank(), ids, list(range(mesh.owned, cells)))
     halos = unstructured.HaloGenerator.from_gids(ids[mesh.owned :])
     pattern = unstructured.make_pattern(context, halos, [domain])
-    order = "F" if mesh.levels_slowest else "C"
+    order = "F" if mesh.nproma == cells else "C"
     arrays = [np.zeros((cells, mesh.levels), order=order) for _ in range(mesh.fields)]
     wrapped = [unstructured.make_field_descriptor(domain, array) for array in arrays]
     communication = unstructured.make_communication_object(context)

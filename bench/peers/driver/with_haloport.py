@@ -18,7 +18,7 @@ def meshes(comm, mesh):
     cells = mesh.owned + mesh.halo
     ids = np.array([mesh.ids[at] for at in range(cells)], dtype=np.int64)
     domain = hp.Mesh(ids, mesh.owned, comm=comm)
-    if mesh.levels_slowest:
+    if mesh.nproma == cells:
         arrays = [np.zeros((cells, mesh.levels), order="F") for _ in range(mesh.fields)]
     else:
         arrays = [domain.empty(np.float64, levels=mesh.levels) for _ in range(mesh.fields)]

@@ -25,18 +25,21 @@ struct mesh {
     struct shared shared;
     struct segment *mine, *other;
     uint64_t exchanges;
-    int32_t *halo; /* local numbers of the halo cells */
+    /* The places of the first levels of cells: of those that are sent, of the halo, and of its cells in the
+     * other rank's fields. */
+    int32_t *send, *halo, *source;
+    int32_t other_nproma;
 };
 
-/* Copies listed cells, with all levels, to listed cells; a null list means consecutive cells. Each stride is
- * the number of cells on that side, for levels that are slowest. */
+/* Copies cells with all levels from listed places to listed places; a null list means consecutive cells. Each
+ * stride is that of the levels on that side, if they are not fastest. */
 static void copy_cells(const struct peers_mesh *mesh, int count, const double *source, const int32_t *from,
                        ptrdiff_t source_stride, double *target, const int32_t *to, ptrdiff_t target_stride) {
-    if (!mesh->levels_slowest) {
+    if (mesh->nproma == 1) {
         ptrdiff_t levels = mesh->levels;
         for (int at = 0; at < count; at++) {
-            double *column = target + (to ? to[at] : at) * levels;
-            const double *values = source + (from ? from[at] : at) * levels;
+            double *column = target + (to ? to[at] : at * levels);
+            const double *values = source + (from ? from[at] : at * levels);
             if (levels == 1) *column = *values;
             else memcpy(column, values, (size_t)levels * sizeof(double));
         }
@@ -54,6 +57,17 @@ static void copy_cells(const struct peers_mesh *mesh, int count, const double *s
     }
 }
 
+/* The places of the first levels of listed cells, or of `count` cells from `first` on. */
+static int32_t *places_of(const struct peers_mesh *mesh, int32_t nproma, const int32_t *cells, int first,
+                          int count) {
+    int32_t *places = calloc((size_t)count + 1, sizeof *places);
+    for (int at = 0; at < count; at++) {
+        int32_t cell = cells ? cells[at] : first + at;
+        places[at] = cell / nproma * nproma * mesh->levels + cell % nproma;
+    }
+    return places;
+}
+
 enum place { PRIVATE_FIELDS, SHARED_FIELDS };
 enum buffers { NO_BUFFERS, MESSAGES_OF_MPI, SHARED_BUFFERS };
 
@@ -64,8 +78,8 @@ static void *create(int comm, const void *problem, enum place place, enum buffer
     made->comm = MPI_Comm_f2c(comm);
     MPI_Comm_rank(made->comm, &made->rank);
     MPI_Comm_size(made->comm, &size);
-    size_t cells = (size_t)(mesh->owned + mesh->halo);
-    made->values = cells * (size_t)mesh->levels;
+    int blocks = (mesh->owned + mesh->halo + mesh->nproma - 1) / mesh->nproma;
+    made->values = (size_t)blocks * (size_t)mesh->nproma * (size_t)mesh->levels;
     size_t field_bytes = made->values * sizeof(double), fields = (size_t)mesh->fields;
     size_t column = (size_t)mesh->levels * fields * sizeof(double);
     size_t sent = (size_t)mesh->sends * column, received = (size_t)mesh->halo * column;
@@ -88,6 +102,9 @@ static void *create(int comm, const void *problem, enum place place, enum buffer
     size_t other_values = made->values;
     MPI_Sendrecv(&made->values, 1, MPI_UNSIGNED_LONG, 1 - made->rank, 0, &other_values, 1, MPI_UNSIGNED_LONG,
                  1 - made->rank, 0, made->comm, MPI_STATUS_IGNORE);
+    made->other_nproma = mesh->nproma;
+    MPI_Sendrecv(&mesh->nproma, 1, MPI_INT32_T, 1 - made->rank, 0, &made->other_nproma, 1, MPI_INT32_T,
+                 1 - made->rank, 0, made->comm, MPI_STATUS_IGNORE);
     for (size_t number = 0; number < fields; number++) {
         int is_private = place == PRIVATE_FIELDS;
         made->fields[number] = is_private ? private_new(field_bytes) : own + number * made->values;
@@ -107,35 +124,37 @@ static void *create(int comm, const void *problem, enum place place, enum buffer
         MPI_Send_init(made->sent[0], (int)(sent / sizeof(double)), MPI_DOUBLE, 1 - made->rank, 0, made->comm,
                       &made->requests[1]);
     }
-    made->halo = calloc((size_t)mesh->halo, sizeof *made->halo);
-    for (int at = 0; at < mesh->halo; at++) made->halo[at] = mesh->owned + at;
+    int32_t of_source = place == SHARED_FIELDS ? made->other_nproma : mesh->nproma;
+    made->send = places_of(mesh, mesh->nproma, mesh->send, 0, mesh->sends);
+    made->halo = places_of(mesh, mesh->nproma, NULL, mesh->owned, mesh->halo);
+    made->source = places_of(mesh, of_source, mesh->source, 0, mesh->halo);
+    made->other_nproma = of_source;
     return made;
 }
 
 static void pack(struct mesh *made, double *message) {
     const struct peers_mesh *mesh = made->mesh;
-    ptrdiff_t cells = mesh->owned + mesh->halo;
     for (int number = 0; number < mesh->fields; number++) {
-        copy_cells(mesh, mesh->sends, made->fields[number], mesh->send, cells, message, NULL, mesh->sends);
+        copy_cells(mesh, mesh->sends, made->fields[number], made->send, mesh->nproma, message, NULL,
+                   mesh->sends);
         message += (ptrdiff_t)mesh->sends * mesh->levels;
     }
 }
 
 static void unpack(struct mesh *made, const double *message) {
     const struct peers_mesh *mesh = made->mesh;
-    ptrdiff_t cells = mesh->owned + mesh->halo;
     for (int number = 0; number < mesh->fields; number++) {
-        copy_cells(mesh, mesh->halo, message, NULL, mesh->halo, made->fields[number], made->halo, cells);
+        copy_cells(mesh, mesh->halo, message, NULL, mesh->halo, made->fields[number], made->halo,
+                   mesh->nproma);
         message += (ptrdiff_t)mesh->halo * mesh->levels;
     }
 }
 
 static void gather_all(struct mesh *made) {
     const struct peers_mesh *mesh = made->mesh;
-    ptrdiff_t cells = mesh->owned + mesh->halo;
     for (int number = 0; number < mesh->fields; number++)
-        copy_cells(mesh, mesh->halo, made->theirs[number], mesh->source, cells, made->fields[number],
-                   made->halo, cells);
+        copy_cells(mesh, mesh->halo, made->theirs[number], made->source, made->other_nproma,
+                   made->fields[number], made->halo, mesh->nproma);
 }
 
 static int run_packed(void *state, int batch) {
@@ -165,20 +184,18 @@ static int run_raw(void *state, int batch) {
 static void pack_past_caches(struct mesh *made, double *message) {
     enum { TOGETHER = 512 };
     const struct peers_mesh *mesh = made->mesh;
-    ptrdiff_t cells = mesh->owned + mesh->halo;
     for (int number = 0; number < mesh->fields; number++)
-        for (int level = 0; level < (mesh->levels_slowest ? mesh->levels : 1); level++) {
-            const double *values = made->fields[number] + level * cells;
-            if (!mesh->levels_slowest && mesh->levels > 1) {
+        for (int level = 0; level < (mesh->nproma > 1 ? mesh->levels : 1); level++) {
+            const double *values = made->fields[number] + (ptrdiff_t)level * mesh->nproma;
+            if (mesh->nproma == 1 && mesh->levels > 1) {
                 for (int at = 0; at < mesh->sends; at++, message += mesh->levels)
-                    copy_past_caches(message, values + (ptrdiff_t)mesh->send[at] * mesh->levels,
-                                     mesh->levels);
+                    copy_past_caches(message, values + made->send[at], mesh->levels);
                 continue;
             }
             for (int at = 0; at < mesh->sends; at += TOGETHER) {
                 double together[TOGETHER];
                 int count = mesh->sends - at < TOGETHER ? mesh->sends - at : TOGETHER;
-                for (int which = 0; which < count; which++) together[which] = values[mesh->send[at + which]];
+                for (int which = 0; which < count; which++) together[which] = values[made->send[at + which]];
                 copy_past_caches(message, together, count);
                 message += count;
             }
@@ -229,7 +246,7 @@ static void destroy(void *state) {
     for (int number = 0; number < made->mesh->fields; number++)
         if (!made->is_shared || made->sent[0]) free(made->fields[number]);
     if (made->is_shared) shared_free(&made->shared);
-    free(made->halo);
+    free(made->send), free(made->halo), free(made->source);
     free(made);
 }
 

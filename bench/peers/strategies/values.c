@@ -61,8 +61,8 @@ static double mesh_value(int64_t id, int level, int field, int version) {
 }
 
 static int64_t place_of(const struct peers_mesh *mesh, int cell, int level) {
-    int64_t cells = mesh->owned + mesh->halo;
-    return mesh->levels_slowest ? level * cells + cell : (int64_t)cell * mesh->levels + level;
+    int64_t block = cell / mesh->nproma, within = cell % mesh->nproma;
+    return (block * mesh->levels + level) * mesh->nproma + within;
 }
 
 void peers_mesh_fill(const struct peers_mesh *mesh, int field, int version, double *values) {

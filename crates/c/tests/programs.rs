@@ -87,7 +87,7 @@ fn programs_are_clean_under_sanitizers() {
     let options = ["-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"];
     let check = |compiler, standard, source, arguments: &[&str]| {
         if has(compiler) {
-            let program = compiled_as("sanitized", compiler, standard, source, &options);
+            let program = compiled_as("checked", compiler, standard, source, &options);
             run(Command::new(program).args(arguments).env("HALOPORT_TIME_LIMIT", "20"));
         }
     };

@@ -24,8 +24,8 @@ pub(crate) trait Problem {
     /// A field of the library's own, before it is made.
     fn builder(&self, pattern: &Pattern) -> FieldBuilder<f64, CpuDevice>;
 
-    /// The strides that the interface wants, in values, from the first axis on.
-    fn strides(&self) -> Vec<i64>;
+    /// Where the interface wants a cell, in values from the first one.
+    fn place(&self, cell: &[i64]) -> i64;
 
     /// How a field lies in memory.
     ///
@@ -33,9 +33,18 @@ pub(crate) trait Problem {
     /// Where it does not lie as the interface wants it.
     fn layout(&self, device: &CpuDevice, pattern: &Pattern) -> Result<BlockLayout, Failure> {
         let layout = self.builder(pattern).node_shared(false).build(device)?.layout(0)?.clone();
-        let wanted = self.strides();
-        if layout.strides() != wanted {
-            return Err(format!("its fields have strides {:?}, not {wanted:?}", layout.strides()).into());
+        let cells = layout.allocated();
+        for number in 0..cells.cells() as i64 {
+            let mut cell = vec![0; cells.axes()];
+            let mut rest = number;
+            for axis in (0..cells.axes()).rev() {
+                let extent = cells.extent(axis) as i64;
+                (cell[axis], rest) = (cells.lower()[axis] + rest % extent, rest / extent);
+            }
+            let (found, wanted) = (layout.offset(&cell, 0), self.place(&cell) as isize);
+            if found != Some(wanted) {
+                return Err(format!("its fields have cell {cell:?} at {found:?}, not at {wanted}").into());
+            }
         }
         Ok(layout)
     }
@@ -68,9 +77,9 @@ impl Problem for Boxes {
         Field::builder(pattern)
     }
 
-    fn strides(&self) -> Vec<i64> {
+    fn place(&self, cell: &[i64]) -> i64 {
         let [_, b, c] = self.local.map(|cells| i64::from(cells + 2 * self.halo));
-        vec![b * c, c, 1]
+        cell.iter().zip([b * c, c, 1]).map(|(place, stride)| (place + i64::from(self.halo)) * stride).sum()
     }
 }
 
@@ -80,7 +89,7 @@ pub(crate) struct Mesh {
     owned: i32,
     halo: i32,
     levels: i32,
-    levels_slowest: i32,
+    nproma: i32,
     fields: i32,
     sends: i32,
     ids: *const i64,
@@ -103,17 +112,19 @@ impl Problem for Mesh {
     fn builder(&self, pattern: &Pattern) -> FieldBuilder<f64, CpuDevice> {
         let mut builder = Field::builder(pattern);
         if self.levels > 1 {
-            let order = if self.levels_slowest == 0 { [0, 1] } else { [1, 0] };
-            builder = builder.levels(self.levels as usize).axis_order(order);
+            builder = builder.levels(self.levels as usize);
+            builder = match self.nproma {
+                1 => builder.axis_order([0, 1]),
+                all if all == self.owned + self.halo => builder.axis_order([1, 0]),
+                cells => builder.blocked(cells as usize),
+            };
         }
         builder
     }
 
-    fn strides(&self) -> Vec<i64> {
-        match (self.levels, self.levels_slowest) {
-            (1, _) => vec![1],
-            (levels, 0) => vec![i64::from(levels), 1],
-            _ => vec![1, i64::from(self.owned + self.halo)],
-        }
+    fn place(&self, cell: &[i64]) -> i64 {
+        let (levels, nproma) = (i64::from(self.levels), i64::from(self.nproma));
+        let (cell, level) = (cell[0], cell.get(1).copied().unwrap_or(0));
+        (cell / nproma * levels + level) * nproma + cell % nproma
     }
 }
