@@ -83,7 +83,7 @@ fn bad_calls_are_refused_with_a_text() {
 }
 
 #[test]
-fn programs_are_clean_under_sanitizers() {
+fn programs_are_clean_under_asan_and_ubsan() {
     let options = ["-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"];
     let check = |compiler, standard, source, arguments: &[&str]| {
         if has(compiler) {
