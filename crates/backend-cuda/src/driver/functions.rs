@@ -12,7 +12,7 @@ use cudarc::driver::sys::{
 };
 use haloport_core::device::{DeviceError, DeviceId};
 
-use crate::driver::library::{functions, load};
+use crate::driver::library::{functions, load, loaded};
 
 /// The device that errors name before one is chosen.
 pub(crate) const ANY: DeviceId = DeviceId { backend: "cuda", index: 0, context: 0 };
@@ -128,6 +128,26 @@ pub(crate) struct Driver {
     functions: Functions,
     /// The CUDA version that it offers: 1000 times the major number plus 10 times the minor.
     pub(crate) version: c_int,
+}
+
+/// A function that tells what an address belongs to: `cuPointerGetAttributes`.
+pub(crate) type PointerGetAttributes =
+    unsafe extern "C" fn(c_uint, *mut CUpointer_attribute, *mut *mut c_void, CUdeviceptr) -> Status;
+
+/// That function of the driver that the process has loaded, which need not be initialised; `None` if it has loaded none.
+pub(crate) fn loaded_pointer_get_attributes() -> Option<PointerGetAttributes> {
+    static FOUND: OnceLock<PointerGetAttributes> = OnceLock::new();
+
+    if let Some(found) = FOUND.get() {
+        return Some(*found);
+    }
+    // That there is none is not stored: the driver may be loaded later.
+    let library = NAMES.iter().find_map(|name| loaded(name))?;
+    // SAFETY: the library's header declares the symbol with this type; enums of C are numbers.
+    let found = *unsafe { library.get(b"cuPointerGetAttributes\0") }.ok()?;
+    // Never closed: the function is used as long as the process runs.
+    std::mem::forget(library);
+    Some(*FOUND.get_or_init(|| found))
 }
 
 /// The driver, loaded and initialised once.

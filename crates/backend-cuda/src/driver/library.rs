@@ -17,6 +17,21 @@ pub(crate) fn load<S: AsRef<str>>(names: &[S]) -> Result<Library, String> {
     Err(failures.join(", "))
 }
 
+/// The library of this name, if the process has loaded it.
+#[cfg(unix)]
+pub(crate) fn loaded(name: &str) -> Option<Library> {
+    use libloading::os::unix;
+    // SAFETY: with RTLD_NOLOAD nothing is loaded, so no code of the library runs.
+    let library = unsafe { unix::Library::open(Some(name), unix::RTLD_NOW | libc::RTLD_NOLOAD) };
+    library.ok().map(Library::from)
+}
+
+/// The library of this name, if the process has loaded it.
+#[cfg(windows)]
+pub(crate) fn loaded(name: &str) -> Option<Library> {
+    libloading::os::windows::Library::open_already_loaded(name).ok().map(Library::from)
+}
+
 /// The message of the system's loader, without the leading name.
 fn reason(error: &libloading::Error, name: &str) -> String {
     let text = error.source().unwrap_or(error).to_string();

@@ -3,19 +3,24 @@
 use std::any::Any;
 use std::ops::Range;
 
-use cudarc::driver::sys::CUpointer_attribute as Of;
+use cudarc::driver::sys::{CUpointer_attribute as Of, CUresult};
 use haloport_core::device::{Device, DeviceError, MemoryKind, Pointer};
 use haloport_core::element::{Element, ElementType};
 use haloport_core::interop::{ArrayDescription, ArrayDeviceKind};
 use haloport_core::{AnyField, BlockLayout, Field, FieldError};
 
 use crate::device::CudaDevice;
-use crate::driver::functions::{ANY, driver};
+use crate::driver::functions::{
+    ANY, PointerGetAttributes, SUCCESS, Status, driver, loaded_pointer_get_attributes,
+};
 use crate::work::copies::address;
 
 /// `CU_MEMORYTYPE_HOST` and `CU_MEMORYTYPE_DEVICE`.
 const HOST: u64 = 1;
 const DEVICE: u64 = 2;
+
+/// The driver's function that tells what an address belongs to.
+const CALL: &str = "cuPointerGetAttributes";
 
 /// Memory of CUDA, allocated by Haloport or by another program.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -45,43 +50,74 @@ impl CudaDevice {
     /// [`DeviceError::InvalidArgument`] if the address belongs to no memory of CUDA; [`DeviceError::NotFound`] if there
     /// is no driver; the driver's errors.
     pub fn memory_at(pointer: Pointer) -> Result<CudaMemory, DeviceError> {
-        let mut attributes = [
-            Of::CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
-            Of::CU_POINTER_ATTRIBUTE_IS_MANAGED,
-            Of::CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL,
-            Of::CU_POINTER_ATTRIBUTE_CONTEXT,
-            Of::CU_POINTER_ATTRIBUTE_RANGE_START_ADDR,
-            Of::CU_POINTER_ATTRIBUTE_RANGE_SIZE,
-        ];
-        // Each has at most 8 bytes, of which the driver writes the first ones.
-        let mut values = [0u64; 6];
-        let mut places = values.each_mut().map(|value| std::ptr::from_mut(value).cast());
         let driver = driver()?;
-        // SAFETY: there are six attributes, and for each of them 8 bytes to write to; the address is not followed.
-        let status = unsafe {
-            (driver.cuPointerGetAttributes)(6, attributes.as_mut_ptr(), places.as_mut_ptr(), address(pointer))
+        match ask(driver.cuPointerGetAttributes, pointer) {
+            Ok(Some(memory)) => Ok(memory),
+            Ok(None) => Err(DeviceError::invalid(
+                "an address of another program",
+                "one in memory of CUDA: of a device, managed, or pinned",
+                format!("{:p}, which the driver does not know", pointer.as_ptr()),
+            )),
+            Err(status) => Err(driver.failed(CALL, status, ANY)),
+        }
+    }
+
+    /// As [`memory_at`](CudaDevice::memory_at), for addresses that may be of the host: returns `None` for those. Neither
+    /// loads nor initialises the driver: if the process has not done so, it has no memory of CUDA.
+    ///
+    /// # Errors
+    /// The driver's errors.
+    pub fn known_memory_at(pointer: Pointer) -> Result<Option<CudaMemory>, DeviceError> {
+        // The driver is not initialised or not any more, is a stub, or has no devices.
+        const WITHOUT_MEMORY: [Status; 4] = [
+            CUresult::CUDA_ERROR_NOT_INITIALIZED as Status,
+            CUresult::CUDA_ERROR_DEINITIALIZED as Status,
+            CUresult::CUDA_ERROR_STUB_LIBRARY as Status,
+            CUresult::CUDA_ERROR_NO_DEVICE as Status,
+        ];
+        let Some(get) = loaded_pointer_get_attributes() else { return Ok(None) };
+        match ask(get, pointer) {
+            Ok(memory) => Ok(memory),
+            Err(status) if WITHOUT_MEMORY.contains(&status) => Ok(None),
+            Err(status) => Err(driver()?.failed(CALL, status, ANY)),
+        }
+    }
+
+    /// The memory that `pointer` points into, which this device reaches: its own, managed, or pinned memory.
+    ///
+    /// # Errors
+    /// As for [`memory_at`](CudaDevice::memory_at); [`DeviceError::InvalidArgument`] if the memory is of another device,
+    /// or of another context than the primary one.
+    pub fn reached_memory_at(&self, pointer: Pointer) -> Result<CudaMemory, DeviceError> {
+        self.reached(pointer, CudaDevice::memory_at(pointer)?)
+    }
+
+    /// Checks that this device reaches the memory at `pointer`.
+    fn reached(&self, pointer: Pointer, memory: CudaMemory) -> Result<CudaMemory, DeviceError> {
+        if memory.kind != MemoryKind::Device {
+            return Ok(memory);
+        }
+        let foreign = |expected: String, found: String| {
+            let found = format!("{:p}, {found}", pointer.as_ptr());
+            Err(DeviceError::invalid("an address of another program", expected, found))
         };
-        driver.checked("cuPointerGetAttributes", status, ANY)?;
-        let [kind, managed, device, context, begin, bytes] = values.map(u64::from_le);
-        let kind = match (kind & 0xffff_ffff, managed & 0xff) {
-            (_, 1) => MemoryKind::Shared,
-            (HOST, _) => MemoryKind::Pinned,
-            (DEVICE, _) => MemoryKind::Device,
-            _ => {
-                return Err(DeviceError::invalid(
-                    "an address of another program",
-                    "one in memory of CUDA: of a device, managed, or pinned",
-                    format!("{:p}, which the driver does not know", pointer.as_ptr()),
-                ));
-            }
-        };
-        let (begin, bytes) = (begin as usize, bytes as usize);
-        Ok(CudaMemory {
-            kind,
-            device: device as u32,
-            context: (context != 0).then_some(context as usize),
-            addresses: (begin != 0 && bytes != 0).then(|| begin..begin.saturating_add(bytes)),
-        })
+        if memory.device != self.id().index {
+            return foreign(
+                format!("one in memory of {}", self.id()),
+                format!("one of cuda:{}", memory.device),
+            );
+        }
+        if let Some(context) = memory.context.filter(|context| *context != self.native()) {
+            return foreign(
+                format!(
+                    "one of the primary context {:#x} of {}; allocate by CUDA's runtime, or in that context",
+                    self.native(),
+                    self.id()
+                ),
+                format!("one of the context {context:#x}"),
+            );
+        }
+        Ok(memory)
     }
 
     /// Opens the device whose memory holds an array: found by its address, since the CUDA array interface does not name
@@ -112,36 +148,16 @@ impl CudaDevice {
             return Err(DeviceError::invalid("an array", expected, array.device()));
         }
         let memory = CudaDevice::memory_at(array.first())?;
-        let foreign = |expected: String, found: String| {
-            let found = format!("{:p}, {found}", array.first().as_ptr());
-            Err(DeviceError::invalid("an address of another program", expected, found))
-        };
         if let Some(declared) = array.device().index.filter(|_| array.device().kind == Cuda)
             && declared != memory.device
         {
-            return foreign(
+            return Err(DeviceError::invalid(
+                "an address of another program",
                 format!("one of cuda:{declared}, as it says"),
-                format!("one of cuda:{}", memory.device),
-            );
+                format!("{:p}, one of cuda:{}", array.first().as_ptr(), memory.device),
+            ));
         }
-        if memory.kind == MemoryKind::Device {
-            if memory.device != self.id().index {
-                return foreign(
-                    format!("one in memory of {}; open the device with `CudaDevice::of_array`", self.id()),
-                    format!("one of cuda:{}", memory.device),
-                );
-            }
-            if let Some(context) = memory.context.filter(|context| *context != self.native()) {
-                return foreign(
-                    format!(
-                        "one of the primary context {:#x} of {}; allocate by CUDA's runtime, or in that context",
-                        self.native(),
-                        self.id()
-                    ),
-                    format!("one of the context {context:#x}"),
-                );
-            }
-        }
+        let memory = self.reached(array.first(), memory)?;
         let reached = array.addresses();
         if let Some(there) = &memory.addresses
             && (reached.start < there.start || reached.end > there.end)
@@ -204,4 +220,43 @@ impl CudaDevice {
         }
         Ok(host_accessible)
     }
+}
+
+/// What the driver knows of an address; `None` if it does not know the address.
+fn ask(get: PointerGetAttributes, pointer: Pointer) -> Result<Option<CudaMemory>, Status> {
+    let mut attributes = [
+        Of::CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
+        Of::CU_POINTER_ATTRIBUTE_IS_MANAGED,
+        Of::CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL,
+        Of::CU_POINTER_ATTRIBUTE_CONTEXT,
+        Of::CU_POINTER_ATTRIBUTE_RANGE_START_ADDR,
+        Of::CU_POINTER_ATTRIBUTE_RANGE_SIZE,
+    ];
+    // Each has at most 8 bytes, of which the driver writes the first ones.
+    let mut values = [0u64; 6];
+    let mut places = values.each_mut().map(|value| std::ptr::from_mut(value).cast());
+    // SAFETY: there are six attributes, and for each of them 8 bytes to write to; the address is not followed.
+    let status = unsafe { get(6, attributes.as_mut_ptr(), places.as_mut_ptr(), address(pointer)) };
+    // Drivers leave the values as they are for an address that they do not know, or return one of these two errors.
+    const UNKNOWN: [Status; 2] =
+        [CUresult::CUDA_ERROR_INVALID_VALUE as Status, CUresult::CUDA_ERROR_INVALID_CONTEXT as Status];
+    match status {
+        SUCCESS => {}
+        status if UNKNOWN.contains(&status) => return Ok(None),
+        status => return Err(status),
+    }
+    let [kind, managed, device, context, begin, bytes] = values.map(u64::from_le);
+    let kind = match (kind & 0xffff_ffff, managed & 0xff) {
+        (_, 1) => MemoryKind::Shared,
+        (HOST, _) => MemoryKind::Pinned,
+        (DEVICE, _) => MemoryKind::Device,
+        _ => return Ok(None),
+    };
+    let (begin, bytes) = (begin as usize, bytes as usize);
+    Ok(Some(CudaMemory {
+        kind,
+        device: device as u32,
+        context: (context != 0).then_some(context as usize),
+        addresses: (begin != 0 && bytes != 0).then(|| begin..begin.saturating_add(bytes)),
+    }))
 }

@@ -10,7 +10,7 @@ use haloport_core::interop::sycl_usm::{SyclObject, SyclUsmArrayInterface};
 use haloport_core::{BlockLayout, ElementType, FieldError, IndexBox};
 use haloport_cuda::CudaDevice;
 
-use crate::recording::{recorded, recorded_with};
+use crate::recording::{Call, recorded, recorded_with};
 
 /// Six numbers from this address on, as CuPy describes them.
 fn array(first: Pointer) -> ArrayDescription {
@@ -57,8 +57,8 @@ fn the_device_of_an_array_is_found_by_its_address() {
         // Memory of the other device is refused, but for memory of the host, which both reach.
         let there = two.allocate(64, MemoryKind::Device).unwrap();
         let error = text(one.memory_of(&array(there.pointer())));
-        assert!(error.contains("open the device with `CudaDevice::of_array`"), "{error}");
-        assert!(error.contains("one of cuda:1"), "{error}");
+        assert!(error.contains("expected one in memory of cuda:0, found "), "{error}");
+        assert!(error.ends_with("one of cuda:1"), "{error}");
         // A description that names another device than the address does.
         let mut shape = [6i64];
         let dl_tensor = DLTensor {
@@ -77,6 +77,40 @@ fn the_device_of_an_array_is_found_by_its_address() {
         assert!(error.contains("one of cuda:0, as it says"), "{error}");
         let pinned = two.allocate(64, MemoryKind::Pinned).unwrap();
         assert!(one.memory_of(&self::array(pinned.pointer())).is_ok());
+    });
+}
+
+#[test]
+fn addresses_are_looked_up_in_a_driver_that_the_program_has_loaded() {
+    let name = "arrays::addresses_are_looked_up_in_a_driver_that_the_program_has_loaded";
+    recorded(name, |recording| {
+        // The test has loaded the driver; nothing has initialised it.
+        let values = [0.0f64; 6];
+        let of_host = Pointer::new(values.as_ptr().cast_mut().cast());
+        assert_eq!(CudaDevice::known_memory_at(of_host).unwrap(), None);
+        let names = |calls: Vec<Call>| -> Vec<String> { calls.into_iter().map(|call| call.name).collect() };
+        assert_eq!(names(recording.take_all_calls()), ["cuPointerGetAttributes"]);
+        for status in [1, 3, 4, 34, 100, 201] {
+            recording.fail(0, status, false);
+            assert_eq!(CudaDevice::known_memory_at(of_host).unwrap(), None, "{status}");
+            assert!(recording.has_failed());
+        }
+        recording.fail(0, 719, false);
+        assert!(text(CudaDevice::known_memory_at(of_host)).contains("cuPointerGetAttributes"));
+        recording.has_failed();
+
+        let device = CudaDevice::new().unwrap();
+        for kind in [MemoryKind::Device, MemoryKind::Pinned, MemoryKind::Shared] {
+            let buffer = device.allocate(64, kind).unwrap();
+            let there = buffer.pointer().offset(63);
+            let found = CudaDevice::known_memory_at(there).unwrap().unwrap();
+            assert_eq!((found.kind, found.device), (kind, 0));
+            assert_eq!(device.reached_memory_at(there).unwrap(), found);
+        }
+        assert!(text(device.reached_memory_at(of_host)).contains("which the driver does not know"));
+        let foreign = std::ptr::with_exposed_provenance_mut(recording.allocate_foreign(64));
+        let error = text(device.reached_memory_at(Pointer::new(foreign)));
+        assert!(error.contains("one of the primary context"), "{error}");
     });
 }
 
