@@ -87,7 +87,7 @@ impl SyclDevice {
         SyclDevice { opened, division }
     }
 
-    pub(crate) fn opened(&self) -> &Opened {
+    pub(crate) fn opened(&self) -> &Arc<Opened> {
         &self.opened
     }
 

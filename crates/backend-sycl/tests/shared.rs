@@ -87,6 +87,12 @@ fn without_a_sycl_library_the_error_says_so() {
     // SAFETY: as above.
     let error = unsafe { SyclDevice::from_sycl_context(0, None) }.unwrap_err();
     assert!(error.to_string().ends_with("found null"), "{error}");
+    let Some(device) = common::device() else { return };
+    // SAFETY: as above.
+    let [null, other] =
+        [0, 64].map(|queue| unsafe { device.borrow_sycl_queue(queue) }.unwrap_err().to_string());
+    assert!(null.ends_with("found null"), "{null}");
+    assert!(other.contains("looked for libsycl.so.9, "), "{other}");
 }
 
 #[test]

@@ -77,6 +77,20 @@ impl SyclDevice {
         SyclDevice::of_queue(unsafe { libsycl::native_queue(queue) }?)
     }
 
+    /// As [`borrow_stream`](haloport_core::device::Device::borrow_stream), for a `sycl::queue` of this device's context, as
+    /// for [`from_sycl_queue`](SyclDevice::from_sycl_queue). The native queue stays alive as long as the stream.
+    ///
+    /// # Safety
+    /// As for `from_sycl_queue`.
+    ///
+    /// # Errors
+    /// As there, and [`DeviceError::InvalidArgument`] if the queue is of another context or device.
+    pub unsafe fn borrow_sycl_queue(&self, queue: usize) -> Result<SyclStream, DeviceError> {
+        let queue = not_null(queue, "the address of a queue", "that of a `sycl::queue`")?;
+        // SAFETY: the caller's promise.
+        SyclStream::share(self.opened(), unsafe { libsycl::native_queue(queue) }?)
+    }
+
     /// Like [`from_context`](SyclDevice::from_context), for a `sycl::context` of SYCL's OpenCL backend, such as those
     /// in the `SyclContextRef` capsules of Python packages.
     ///
