@@ -254,7 +254,10 @@ hp_status hp_exchange(hp_plan *plan, void *const *data, hp_stream stream);
 /* Makes progress; `*ready` tells whether hp_finish would return without waiting for a neighbour. Does not block. */
 hp_status hp_ready(hp_plan *plan, int32_t *ready);
 
-/* Waits until all work of the plan's devices is done. */
+/*
+ * Waits until the exchanges that were finished are done also on devices: their halos are in place for the host, and for every
+ * stream. Returns the error of one that has failed after hp_finish. Does not wait for other work of the program.
+ */
 hp_status hp_synchronize(hp_plan *plan);
 
 /* --- Memory --------------------------------------------------------------------------------------------------------------- */

@@ -329,7 +329,7 @@ public:
         check(hp_exchange(get(), sizeof...(V) > 0 ? data.data() : nullptr, hp_stream{HP_DEFAULT, 0, 0}));
     }
 
-    /// Waits until all work of the devices is done.
+    /// Waits until the exchanges that were finished are done also on devices.
     void synchronize() { check(hp_synchronize(get())); }
     /// JSON.
     std::string describe() const {

@@ -1,6 +1,6 @@
 //! Devices of arrays.
 
-use haloport::device::{Device, DeviceError, Pointer};
+use haloport::device::Pointer;
 use haloport::{
     AnyDevice, AnyField, BlockLayout, DeviceSpec, ElementType, FieldLayout, FieldSet, with_device,
 };
@@ -32,15 +32,4 @@ pub(crate) unsafe fn field_at(
     with_device!(device, |device| Box::new(unsafe {
         AnyField::from_raw(device, element, blocks, on_host, Box::new(()))
     }))
-}
-
-/// Waits until all work of the device is done.
-pub(crate) fn synchronize(device: &AnyDevice) -> Result<(), DeviceError> {
-    with_device!(device, |device| {
-        device.synchronize(&device.default_stream())?;
-        match device.info().asynchronous {
-            true => device.synchronize_all(),
-            false => Ok(()),
-        }
-    })
 }

@@ -150,9 +150,7 @@ unsafe extern "C" fn hp_ready(plan: Handle<Prepared>, ready: *mut i32) -> Status
 /// See the header.
 #[unsafe(no_mangle)]
 extern "C" fn hp_synchronize(plan: Handle<Prepared>) -> Status {
-    call("hp_synchronize", || {
-        plan.get()?.with(|plan| Ok(plan.devices.iter().try_for_each(device::synchronize)?))
-    })
+    call("hp_synchronize", || plan.get()?.with(Prepared::synchronize))
 }
 
 impl Checked {
@@ -359,6 +357,24 @@ impl Prepared {
             )),
             false => Ok(()),
         }
+    }
+
+    /// Waits for the exchanges that were finished, and not for the device: ranks that are threads share it, and the stream of
+    /// another one may wait for what this rank does next.
+    fn synchronize(&mut self) -> Result<(), Failure> {
+        match &mut self.run {
+            Run::Passing(plan) => plan.synchronize()?,
+            Run::Fixed(_) if !self.begun.is_empty() => {
+                return Err(Failure {
+                    status: Status::InFlight,
+                    text:
+                        "expected a fixed plan that is not in flight, found one that is; call hp_finish first"
+                            .into(),
+                });
+            }
+            Run::Fixed(exchange) => exchange.synchronize()?,
+        }
+        Ok(())
     }
 
     fn is_ready(&self) -> bool {
