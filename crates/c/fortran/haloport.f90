@@ -178,7 +178,7 @@ contains
 
   ! --- Streams ---
 
-  ! A stream of a device by its native handle: a cudaStream_t, such as acc_get_cuda_stream returns, or a cl_command_queue.
+  ! A stream of a CUDA device by its native handle, a cudaStream_t, such as acc_get_cuda_stream returns.
   elemental function hp_on(handle) result(stream)
     integer(c_intptr_t), intent(in) :: handle
     type(hp_stream) :: stream

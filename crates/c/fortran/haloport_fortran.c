@@ -207,7 +207,8 @@ int hpf_plan_create(hp_pattern *pattern, int32_t grid_axes, const char *axes, co
         free(made);
         return wrong;
     }
-    hp_status status = hp_plan_create(pattern, count, like, fixed ? data : NULL, &options, &made->plan);
+    /* Unless the plan is fixed, the addresses tell on which device the arrays are. */
+    hp_status status = hp_plan_create(pattern, count, like, data, &options, &made->plan);
     made->arrays = count;
     if (status == HP_OK)
         *plan = made;

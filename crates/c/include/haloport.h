@@ -182,10 +182,42 @@ typedef struct hp_array {
     int32_t role[8];           /* all 0: the axes of the pattern, in their order, then levels */
     int64_t origin[4];         /* on a grid, the index of the first owned cell along each axis of the grid; all 0: the
                                   widths of the halo, and the extents fit exactly */
-    const char *device;        /* null: memory of the host; or such as "cuda:0" */
+    const char *device;        /* null: found out, see "Devices"; or "cpu" for memory of the host, "cuda:0" */
 } hp_array;
 
 /* --- Plans and exchanges ------------------------------------------------------------------------------------------------- */
+
+/*
+ * Devices. Arrays are in memory of the host, of CUDA, or of OpenCL and SYCL:
+ *
+ * - If `device` of an array is null, and hp_plan_create gets its address, the driver of CUDA tells whether that is memory of a
+ *   CUDA device, or managed memory; pinned memory is memory of the host. Only a driver that the program has loaded and
+ *   initialised is asked, and none is loaded. If the address is null or `data` is, name the device: without a name, the array
+ *   is in memory of the host.
+ * - Memory of OpenCL and SYCL belongs to a context, which no address tells. It needs `options.queue`, a queue of that
+ *   context; it must be unified shared memory (USM), of OpenCL's backend of SYCL. All arrays are then in that context, except
+ *   those that name another device.
+ *
+ * Addresses that an exchange on a device gets are looked up if they are others than in the call before: memory of the host, of
+ * another device or of another context is refused with HP_ARGUMENT. An exchange on the host calls no driver, so there an
+ * address of a device is only noticed by hp_plan_create.
+ */
+
+/* With what an exchange is ordered. On the host, where all is done when a call returns, streams have no effect. */
+typedef struct hp_stream {
+    int32_t kind;
+    int32_t unused;
+    uintptr_t handle;
+} hp_stream;
+
+enum {
+    HP_DEFAULT = 0, /* CUDA: the legacy default stream; OpenCL and SYCL: the queue of the plan */
+    HP_BLOCK = 1,   /* none: the caller has waited for its work, and the call returns when the halos are in place */
+    HP_ON = 2,      /* a cudaStream_t, of the primary context of the device, or a cl_command_queue, in order or out of order */
+    HP_SYCL = 3     /* the address of a sycl::queue of DPC++ (libsycl.so.7 to .9) with an OpenCL device. Of another SYCL, and of
+                       CUDA devices, pass the native queue as HP_ON. Host tasks are ordered with commands of SYCL
+                       alone: call wait() of the queue between one and hp_start, and finish with HP_BLOCK before one */
+};
 
 typedef struct hp_options {
     uint32_t size;
@@ -193,6 +225,8 @@ typedef struct hp_options {
     int32_t in_flight;         /* how many exchanges can be started and not finished at once, up to 64; 0: 1 */
     int32_t threads;           /* with which a rank copies; 0: 1 */
     const char *path;          /* null, or a path within a node: "quickest", "direct", "shared", "messages" */
+    hp_stream queue;           /* for memory of OpenCL or SYCL: a queue of its context, HP_ON or HP_SYCL; the plan keeps its
+                                  native queue alive */
 } hp_options;
 
 /* The initial values of these structs: hp_grid grid = HP_GRID_INIT; */
@@ -207,24 +241,11 @@ typedef struct hp_options {
 #define HP_ARRAY_INIT HP_INIT(hp_array)
 #define HP_OPTIONS_INIT HP_INIT(hp_options)
 
-/* With what an exchange is ordered. On the host, where all is done when a call returns, streams have no effect. */
-typedef struct hp_stream {
-    int32_t kind;
-    int32_t unused;
-    uintptr_t handle;
-} hp_stream;
-
-enum {
-    HP_DEFAULT = 0, /* the default stream of each device */
-    HP_BLOCK = 1,   /* none: the caller has waited for its work, and the call returns when the halos are in place */
-    HP_ON = 2,      /* a cudaStream_t, or a cl_command_queue */
-    HP_SYCL = 3     /* a sycl::queue * */
-};
-
 /*
- * Prepares exchanges of `arrays` fields: `like` has the arrays of field 0 for each domain of this rank, then those of field 1,
+ * Prepares exchanges of `fields` fields: `like` has the arrays of field 0 for each domain of this rank, then those of field 1,
  * and so on. On a rank without domains it has one for each field, of which the type counts. `data` has the address of the
- * first element of each, index 0 along all axes; it may be null unless the plan is fixed. `options` may be null. Collective.
+ * first element of each, index 0 along all axes; unless the plan is fixed, addresses tell about devices alone, and any of them
+ * may be null, or `data`. `options` may be null. Collective.
  */
 hp_status hp_plan_create(hp_pattern *pattern, int32_t fields, const hp_array *like, void *const *data,
                          const hp_options *options, hp_plan **plan);
@@ -236,15 +257,18 @@ hp_status hp_plan_free(hp_plan *plan);
 
 /*
  * Starts an exchange: packs, sends, and returns without waiting for neighbours. Not collective: each rank may pass other
- * addresses each time; they are in the order of hp_plan_create. For a fixed plan, `data` is null or has the same ones. All ranks start the exchanges of
- * a plan in the same order. Until the exchange is finished, owned cells near other domains are only read, and the halo is
- * left alone. Allocates nothing.
+ * addresses each time; they are in the order of hp_plan_create. For a fixed plan, `data` is null or has the same ones. All
+ * ranks start the exchanges of a plan in the same order. Until the exchange is finished, owned cells near other domains are
+ * only read, and the halo is left alone. On the host, allocates nothing.
+ *
+ * On a device, packing comes after the work that is in the stream already, and the host does not wait for it. Ranks that are
+ * threads take a stream each, since the exchange of one holds back what follows in its stream.
  */
 hp_status hp_start(hp_plan *plan, void *const *data, hp_stream stream);
 
 /*
- * Finishes the exchange that was started first of those in flight. Returns when the halos are in place; on asynchronous
- * devices, when that is in the stream.
+ * Finishes the exchange that was started first of those in flight. Returns when the halos are in place; on devices, unless the
+ * stream is HP_BLOCK, when that is in the stream, so that work that is put there later sees them.
  */
 hp_status hp_finish(hp_plan *plan, hp_stream stream);
 

@@ -287,7 +287,7 @@ public:
         hp_stream stream_;
     };
 
-    /// For views, or arrays that were described. Collective.
+    /// For views, or arrays that were described. The addresses of views tell which device they are on. Collective.
     template <class... V>
     explicit plan(const pattern &of, const V &...views) : plan(of, options(), views...) {}
 
@@ -295,7 +295,8 @@ public:
     plan(const pattern &of, const hp_options &with, const V &...views) {
         static_assert(sizeof...(V) > 0, "a plan has one field or more");
         const std::array<hp_array, sizeof...(V)> like{haloport::describe(views)...};
-        make(of, static_cast<std::int32_t>(sizeof...(V)), like.data(), nullptr, with);
+        const std::array<void *, sizeof...(V)> data{place(views)...};
+        make(of, static_cast<std::int32_t>(sizeof...(V)), like.data(), data.data(), with);
     }
 
     /// For arrays that keep their addresses: neighbours can copy straight. Collective.
@@ -363,6 +364,13 @@ private:
         static_assert(!std::is_const_v<std::remove_pointer_t<pointer>>, "exchanges write into halos");
         return static_cast<void *>(detail::data_of(view));
     }
+
+    // Where the arrays of a plan that is not fixed are; null if only the description is known.
+    template <class V>
+    static void *place(const V &view) {
+        return const_cast<void *>(static_cast<const void *>(detail::data_of(view)));
+    }
+    static void *place(const hp_array &) { return nullptr; }
 
     detail::handle<hp_plan, hp_plan_free> handle_;
     // Of a call: none of a fixed plan.

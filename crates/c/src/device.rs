@@ -1,16 +1,110 @@
-//! Devices of arrays.
+//! Devices of arrays: by their names, by the addresses of their memory, by a queue.
 
-use haloport::device::Pointer;
+use std::fmt;
+
+use haloport::cuda::CudaDevice;
+use haloport::device::{DeviceError, MemoryKind, Pointer};
 use haloport::{
     AnyDevice, AnyField, BlockLayout, DeviceSpec, ElementType, FieldLayout, FieldSet, with_device,
 };
 
 use crate::status::Failure;
+use crate::stream::Queue;
 
-/// The device with this name; the CPU with `threads` threads if there is none.
-pub(crate) fn open(name: Option<&str>, threads: usize) -> Result<AnyDevice, Failure> {
-    let spec: DeviceSpec = name.unwrap_or("cpu").parse()?;
-    Ok(spec.or_threads(threads).open()?)
+/// Where an array is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Place<'a> {
+    Host,
+    /// In memory of the CUDA device of this number.
+    Cuda(u32),
+    /// In memory of the context of the plan's queue.
+    Queue,
+    /// On the device of this name.
+    Named(&'a str),
+}
+
+impl fmt::Display for Place<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Place::Host => f.write_str("in memory of the host"),
+            Place::Cuda(number) => write!(f, "in memory of cuda:{number}"),
+            Place::Queue => f.write_str("in the context of options.queue"),
+            Place::Named(name) => write!(f, "with device {name:?}"),
+        }
+    }
+}
+
+impl<'a> Place<'a> {
+    /// The place of an array that names a device or not, in a plan with a queue or not, at an address that may be unknown;
+    /// `None` if nothing tells.
+    pub(crate) fn of(
+        name: Option<&'a str>,
+        queue: Option<&Queue>,
+        at: Option<Pointer>,
+    ) -> Result<Option<Place<'a>>, DeviceError> {
+        match (name, queue, at) {
+            (Some(name), _, _) => Ok(Some(Place::Named(name))),
+            (None, Some(_), _) => Ok(Some(Place::Queue)),
+            (None, None, None) => Ok(None),
+            (None, None, Some(at)) => Ok(Some(cuda_number(at)?.map_or(Place::Host, Place::Cuda))),
+        }
+    }
+
+    /// Opens the device; the CPU with `threads` threads, unless its name has a number. `array` names an array there.
+    pub(crate) fn open(
+        self,
+        queue: Option<&Queue>,
+        threads: usize,
+        array: &str,
+    ) -> Result<AnyDevice, Failure> {
+        let cuda;
+        let name = match (self, queue) {
+            (Place::Queue, Some(queue)) => return Ok(queue.device.clone().into()),
+            (Place::Host | Place::Queue, _) => "cpu",
+            (Place::Cuda(number), _) => {
+                cuda = format!("cuda:{number}");
+                &cuda
+            }
+            (Place::Named(name), _) => name,
+        };
+        let device = name.parse::<DeviceSpec>()?.or_threads(threads).open()?;
+        match &device {
+            AnyDevice::Sycl(_) => Err(Failure::argument(format!(
+                "{array}.device: expected null for memory of OpenCL or SYCL, which belongs to a context, and a queue of that \
+                 context in options.queue, found {name:?}"
+            ))),
+            _ => Ok(device),
+        }
+    }
+}
+
+/// Checks that an address is in memory that `device` reaches. On the host it asks no driver, and accepts all.
+pub(crate) fn check_address(device: &AnyDevice, at: Pointer) -> Result<(), DeviceError> {
+    match device {
+        AnyDevice::Cpu(_) => Ok(()),
+        AnyDevice::Cuda(device) => device.reached_memory_at(at).map(drop),
+        AnyDevice::Sycl(device) => device.allocation(at).map(drop),
+    }
+}
+
+/// As [`check_address`], and refuses memory of a device for arrays of the host.
+pub(crate) fn check_first_address(device: &AnyDevice, at: Pointer) -> Result<(), DeviceError> {
+    let known = if matches!(device, AnyDevice::Cpu(_)) { CudaDevice::known_memory_at(at)? } else { None };
+    match known.filter(|memory| memory.kind == MemoryKind::Device) {
+        Some(memory) => Err(DeviceError::invalid(
+            "an address",
+            "one in memory of the host",
+            format!("{:p}, one in memory of cuda:{}", at.as_ptr(), memory.device),
+        )),
+        None => check_address(device, at),
+    }
+}
+
+/// The number of the CUDA device whose memory an address is in, also if the host reaches that; `None` for memory of the
+/// host, and if the program does not use CUDA.
+fn cuda_number(at: Pointer) -> Result<Option<u32>, DeviceError> {
+    let memory = CudaDevice::known_memory_at(at)?;
+    Ok(memory.filter(|memory| memory.kind != MemoryKind::Pinned).map(|memory| memory.device))
 }
 
 /// The layout of a field on the device.

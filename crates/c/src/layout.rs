@@ -45,6 +45,7 @@ pub fn layouts() -> Vec<Layout> {
         }),
         layout!("hp_options", COptions {
             size "size", fixed "fixed", in_flight "in_flight", threads "threads", path "path",
+            queue "queue",
         }),
         layout!("hp_stream", CStream { kind "kind", unused "unused", handle "handle" }),
     ]

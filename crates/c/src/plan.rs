@@ -2,8 +2,9 @@
 
 use std::collections::VecDeque;
 use std::ffi::{c_char, c_void};
+use std::ops::Range;
 
-use haloport::device::Pointer;
+use haloport::device::{DeviceError, Pointer};
 use haloport::{
     AnyDevice, Begun, BindOptions, BlockLayout, Choice, DataPath, ElementType, Exchange, ExchangeError,
     FieldLayout, FieldSet, Plan, Traffic, TransportError,
@@ -12,11 +13,12 @@ use haloport::{
 use crate::arguments::{count, make, sized, slice, text, write};
 use crate::array::{CArray, device_name, element_of, shape_of};
 use crate::comm::agree;
+use crate::device::Place;
 use crate::handle::{Handle, kind};
 use crate::memory;
 use crate::pattern::{Domains, of_handle};
 use crate::status::{Failure, Status, call};
-use crate::stream::{CStream, Order};
+use crate::stream::{CStream, Order, Queue};
 use crate::{describe, device};
 
 /// `hp_options` of the header.
@@ -27,12 +29,24 @@ pub(crate) struct COptions {
     pub(crate) in_flight: i32,
     pub(crate) threads: i32,
     pub(crate) path: *const c_char,
+    pub(crate) queue: CStream,
+}
+
+/// Those options, checked.
+struct Options {
+    fixed: bool,
+    in_flight: usize,
+    threads: usize,
+    path: DataPath,
+    queue: Option<Queue>,
 }
 
 /// A plan and its exchanges in flight.
 pub(crate) struct Prepared {
     run: Run,
     devices: Vec<AnyDevice>,
+    /// A queue of the context that arrays are in.
+    queue: Option<Queue>,
     /// Those that were started, the first one first.
     begun: VecDeque<Option<Begun>>,
     /// The addresses of a call, so that it allocates nothing.
@@ -41,6 +55,10 @@ pub(crate) struct Prepared {
     blocks: usize,
     /// Of a fixed plan, its addresses.
     fixed: Vec<Pointer>,
+    /// For each address its device, a number in `devices`; empty if all are of the host, which is asked nothing.
+    placed: Vec<usize>,
+    /// The addresses that were checked last.
+    known: Vec<Pointer>,
 }
 
 kind!(Prepared, "hp_plan", 0x486c);
@@ -65,6 +83,7 @@ struct Checked {
     fixed: bool,
     options: BindOptions,
     in_flight: usize,
+    queue: Option<Queue>,
 }
 
 /// See the header.
@@ -163,30 +182,40 @@ impl Checked {
         data: *const *mut c_void,
         options: *const COptions,
     ) -> Result<Checked, Failure> {
-        let count_of_fields = count(fields, "fields")?;
-        if count_of_fields == 0 {
+        let fields = count(fields, "fields")?;
+        if fields == 0 {
             return Err(Failure::argument("fields: expected 1 or more, found 0"));
         }
         // SAFETY: the caller's promise, here and below.
-        let (fixed, in_flight, threads, path) = unsafe { options_of(options)? };
+        let Options { fixed, in_flight, threads, path, queue } = unsafe { options_of(options)? };
         let own = domains.cells.first().map_or(0, |cells| cells.owned().axes());
         let per_field = domains.cells.len().max(1);
-        let arrays = count_of_fields * per_field;
+        let arrays = fields * per_field;
         // SAFETY: as above. The size of the first one says that the others are where they should be.
         unsafe {
             sized(like, "like[0]")?;
             slice(like, arrays, "like")?;
         }
-        let mut made: Vec<Field> = Vec::with_capacity(count_of_fields);
+        let data: &[*mut c_void] = match data.is_null() && !fixed {
+            true => &[],
+            // SAFETY: as above.
+            false => unsafe { slice(data, fields * domains.cells.len(), "data")? },
+        };
+        let mut addresses = Vec::new();
+        if fixed {
+            take(data, &mut addresses)?;
+        }
+        let mut made: Vec<Field> = Vec::with_capacity(fields);
         for place in 0..arrays {
             let name = format!("like[{place}]");
             // SAFETY: as above.
             let array = unsafe { sized(like.add(place), &name)? };
             let element = element_of(array, &name)?;
-            // SAFETY: as above.
-            let device_name = unsafe { device_name(array, &name)? };
             if place % per_field == 0 {
-                made.push(Field { device: device::open(device_name, threads)?, element, blocks: Vec::new() });
+                // SAFETY: as above.
+                let there = unsafe { place_of(like, place..place + per_field, data, queue.as_ref())? };
+                let device = there.open(queue.as_ref(), threads, &name)?;
+                made.push(Field { device, element, blocks: Vec::new() });
             }
             let Some(field) = made.last_mut() else { continue };
             let Some(cells) = domains.cells.get(place % per_field) else { continue };
@@ -196,27 +225,70 @@ impl Checked {
                     field.element
                 )));
             }
+            if let Some(at) = address(data, place) {
+                device::check_first_address(&field.device, at)
+                    .map_err(|error| wrong_address(place, error))?;
+            }
             let shape = shape_of(array, own, domains.pattern.grid().is_some(), &name)?;
             let fitted = shape.block(cells);
             let (block, _) = fitted.map_err(|error| Failure::argument(format!("{name}: {error}")))?;
             field.blocks.push(block);
         }
-        let blocks = made.iter().map(|field| field.blocks.len()).sum();
-        let mut addresses = Vec::new();
-        if fixed {
-            // SAFETY: as above.
-            unsafe { take(data, blocks, &mut addresses)? };
-        }
         let options = BindOptions::default().in_flight(in_flight).path(path);
-        Ok(Checked { fields: made, addresses, fixed, options, in_flight })
+        Ok(Checked { fields: made, addresses, fixed, options, in_flight, queue })
     }
+}
+
+/// Where the arrays of a field are; those that tell nothing are where the others are, or in memory of the host.
+///
+/// # Safety
+/// `like` is as the header says.
+unsafe fn place_of<'a>(
+    like: *const CArray,
+    arrays: Range<usize>,
+    data: &[*mut c_void],
+    queue: Option<&Queue>,
+) -> Result<Place<'a>, Failure> {
+    let mut found = None;
+    for place in arrays {
+        let name = format!("like[{place}]");
+        // SAFETY: the caller's promise.
+        let device = unsafe { device_name(sized(like.add(place), &name)?, &name)? };
+        let this = Place::of(device, queue, address(data, place));
+        match (found, this.map_err(|error| wrong_address(place, error))?) {
+            (Some(known), Some(this)) if known != this => {
+                return Err(Failure::argument(format!(
+                    "{name}: expected an array {known}, as of another domain of the field, found one {this}"
+                )));
+            }
+            (known, this) => found = known.or(this),
+        }
+    }
+    Ok(found.unwrap_or(Place::Host))
+}
+
+/// An address of a call; `None` if it is null, or not passed.
+fn address(data: &[*mut c_void], place: usize) -> Option<Pointer> {
+    data.get(place).filter(|first| !first.is_null()).map(|first| Pointer::new(first.cast()))
+}
+
+/// The failure for an address that is not in memory of the plan's device.
+fn wrong_address(place: usize, error: DeviceError) -> Failure {
+    let Failure { status, text } = error.into();
+    Failure { status, text: format!("data[{place}]: {text}") }
 }
 
 /// # Safety
 /// `options` is as the header says.
-unsafe fn options_of(options: *const COptions) -> Result<(bool, usize, usize, DataPath), Failure> {
+unsafe fn options_of(options: *const COptions) -> Result<Options, Failure> {
     if options.is_null() {
-        return Ok((false, 1, 1, DataPath::default()));
+        return Ok(Options {
+            fixed: false,
+            in_flight: 1,
+            threads: 1,
+            path: DataPath::default(),
+            queue: None,
+        });
     }
     // SAFETY: the caller's promise.
     let (options, path) = unsafe {
@@ -225,26 +297,25 @@ unsafe fn options_of(options: *const COptions) -> Result<(bool, usize, usize, Da
     };
     let or_one = |number: i32, name| count(number, name).map(|number| number.max(1));
     let path = path.map(|path| path.parse::<DataPath>()).transpose();
-    Ok((
-        options.fixed != 0,
-        or_one(options.in_flight, "options.in_flight")?,
-        or_one(options.threads, "options.threads")?,
-        path.map_err(|text| Failure::argument(format!("options.path: {text}")))?.unwrap_or_default(),
-    ))
+    Ok(Options {
+        fixed: options.fixed != 0,
+        in_flight: or_one(options.in_flight, "options.in_flight")?,
+        threads: or_one(options.threads, "options.threads")?,
+        path: path.map_err(|text| Failure::argument(format!("options.path: {text}")))?.unwrap_or_default(),
+        // SAFETY: the caller's promise.
+        queue: unsafe { Queue::of(options.queue)? },
+    })
 }
 
 /// Adds the addresses of a call to `to`.
-///
-/// # Safety
-/// `data` is as the header says.
-unsafe fn take(data: *const *mut c_void, blocks: usize, to: &mut Vec<Pointer>) -> Result<(), Failure> {
-    // SAFETY: the caller's promise.
-    let data = unsafe { slice(data, blocks, "data")? };
-    for (place, first) in data.iter().enumerate() {
-        if first.is_null() {
-            return Err(Failure::argument(format!("data[{place}]: expected an address, found null")));
+fn take(data: &[*mut c_void], to: &mut Vec<Pointer>) -> Result<(), Failure> {
+    for place in 0..data.len() {
+        match address(data, place) {
+            Some(first) => to.push(first),
+            None => {
+                return Err(Failure::argument(format!("data[{place}]: expected an address, found null")));
+            }
         }
-        to.push(Pointer::new(first.cast()));
     }
     Ok(())
 }
@@ -255,13 +326,20 @@ impl Prepared {
     /// # Safety
     /// The memory of a fixed plan is as the header says, and lives as long as the plan.
     unsafe fn new(domains: &Domains, checked: Checked) -> Result<Prepared, Failure> {
-        let Checked { fields, addresses, fixed, options, in_flight } = checked;
+        let Checked { fields, addresses, fixed, options, in_flight, queue } = checked;
         let pattern = &domains.pattern;
         let mut devices: Vec<AnyDevice> = Vec::new();
-        for Field { device, .. } in &fields {
-            if devices.iter().all(|known| known.info().id != device.info().id) {
+        let mut placed = Vec::new();
+        for Field { device, blocks, .. } in &fields {
+            let known = devices.iter().position(|known| known.info().id == device.info().id);
+            let number = known.unwrap_or_else(|| {
                 devices.push(device.clone());
-            }
+                devices.len() - 1
+            });
+            placed.extend(blocks.iter().map(|_| number));
+        }
+        if devices.iter().all(|device| matches!(device, AnyDevice::Cpu(_))) {
+            placed.clear();
         }
         let blocks = fields.iter().map(|field| field.blocks.len()).sum();
         let run = if fixed {
@@ -282,14 +360,24 @@ impl Prepared {
             Run::Passing(pattern.plan_layouts(&layouts, options)?)
         };
         let begun = VecDeque::with_capacity(in_flight);
-        Ok(Prepared { run, devices, begun, addresses: Vec::with_capacity(blocks), blocks, fixed: addresses })
+        Ok(Prepared {
+            run,
+            devices,
+            queue,
+            begun,
+            addresses: Vec::with_capacity(blocks),
+            blocks,
+            fixed: addresses,
+            placed,
+            known: Vec::with_capacity(blocks),
+        })
     }
 
     /// # Safety
     /// `data` and `stream` are as the header says.
     unsafe fn start(&mut self, data: *const *mut c_void, stream: CStream) -> Result<(), Failure> {
         // SAFETY: the caller's promise.
-        let order = unsafe { Order::of(stream, &self.devices)? };
+        let order = unsafe { Order::of(stream, &self.devices, self.queue.as_ref())? };
         // SAFETY: as above.
         unsafe { self.take(data)? };
         let begun = match &mut self.run {
@@ -305,7 +393,7 @@ impl Prepared {
     /// `stream` is as the header says.
     unsafe fn finish(&mut self, stream: CStream) -> Result<(), Failure> {
         // SAFETY: the caller's promise.
-        let order = unsafe { Order::of(stream, &self.devices)? };
+        let order = unsafe { Order::of(stream, &self.devices, self.queue.as_ref())? };
         let Some(&begun) = self.begun.front() else {
             return Err(Failure {
                 status: Status::InFlight,
@@ -328,7 +416,7 @@ impl Prepared {
     /// `data` and `stream` are as the header says.
     unsafe fn exchange(&mut self, data: *const *mut c_void, stream: CStream) -> Result<(), Failure> {
         // SAFETY: the caller's promise.
-        let order = unsafe { Order::of(stream, &self.devices)? };
+        let order = unsafe { Order::of(stream, &self.devices, self.queue.as_ref())? };
         // SAFETY: as above.
         unsafe { self.take(data)? };
         let ended: Result<(), ExchangeError> = match &mut self.run {
@@ -350,13 +438,28 @@ impl Prepared {
             return Ok(());
         }
         // SAFETY: the caller's promise.
-        unsafe { take(data, self.blocks, &mut self.addresses)? };
-        match is_fixed && self.addresses != self.fixed {
-            true => Err(Failure::argument(
+        take(unsafe { slice(data, self.blocks, "data")? }, &mut self.addresses)?;
+        match is_fixed {
+            true if self.addresses != self.fixed => Err(Failure::argument(
                 "data: expected the arrays that the fixed plan was made for, or null, found others",
             )),
-            false => Ok(()),
+            true => Ok(()),
+            false => self.check_new(),
         }
+    }
+
+    /// Checks that the addresses are in memory of the devices: those that are others than in the last call, since drivers
+    /// take up to a microsecond for each.
+    fn check_new(&mut self) -> Result<(), Failure> {
+        let there = self.addresses.iter().zip(&self.placed).enumerate();
+        for (place, (&at, &device)) in there.filter(|(place, (at, _))| self.known.get(*place) != Some(at)) {
+            let checked = device::check_address(&self.devices[device], at);
+            checked.map_err(|error| wrong_address(place, error))?;
+        }
+        if !self.placed.is_empty() {
+            self.known.clone_from(&self.addresses);
+        }
+        Ok(())
     }
 
     /// Waits for the exchanges that were finished, and not for the device: ranks that are threads share it, and the stream of
