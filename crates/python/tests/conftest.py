@@ -18,9 +18,6 @@ import pytest
 
 # Ranks that wait for one whose test has failed stop waiting soon.
 os.environ.setdefault("HALOPORT_TIME_LIMIT", "20")
-# A thread that waits for a queue of Intel's OpenCL runtime takes one of its workers, of which there are as many as cores.
-# If all of them wait, the runtime hangs.
-os.environ.setdefault("DPCPP_CPU_NUM_CUS", "64")
 
 import haloport  # noqa: E402
 
