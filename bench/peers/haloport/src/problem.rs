@@ -24,7 +24,7 @@ pub(crate) trait Problem {
     /// A field of the library's own, before it is made.
     fn builder(&self, pattern: &Pattern) -> FieldBuilder<f64, CpuDevice>;
 
-    /// Where the interface wants a cell, in values from the first one.
+    /// Where the interface wants a cell, in values from the first one. The cells count from that one.
     fn place(&self, cell: &[i64]) -> i64;
 
     /// How a field lies in memory.
@@ -34,14 +34,15 @@ pub(crate) trait Problem {
     fn layout(&self, device: &CpuDevice, pattern: &Pattern) -> Result<BlockLayout, Failure> {
         let layout = self.builder(pattern).node_shared(false).build(device)?.layout(0)?.clone();
         let cells = layout.allocated();
+        let (mut cell, mut from_first) = (cells.lower().to_vec(), vec![0; cells.axes()]);
         for number in 0..cells.cells() as i64 {
-            let mut cell = vec![0; cells.axes()];
             let mut rest = number;
             for axis in (0..cells.axes()).rev() {
                 let extent = cells.extent(axis) as i64;
-                (cell[axis], rest) = (cells.lower()[axis] + rest % extent, rest / extent);
+                (from_first[axis], rest) = (rest % extent, rest / extent);
+                cell[axis] = cells.lower()[axis] + from_first[axis];
             }
-            let (found, wanted) = (layout.offset(&cell, 0), self.place(&cell) as isize);
+            let (found, wanted) = (layout.offset(&cell, 0), self.place(&from_first) as isize);
             if found != Some(wanted) {
                 return Err(format!("its fields have cell {cell:?} at {found:?}, not at {wanted}").into());
             }
@@ -79,7 +80,7 @@ impl Problem for Boxes {
 
     fn place(&self, cell: &[i64]) -> i64 {
         let [_, b, c] = self.local.map(|cells| i64::from(cells + 2 * self.halo));
-        cell.iter().zip([b * c, c, 1]).map(|(place, stride)| (place + i64::from(self.halo)) * stride).sum()
+        cell.iter().zip([b * c, c, 1]).map(|(place, stride)| place * stride).sum()
     }
 }
 
