@@ -185,7 +185,12 @@ pub(crate) fn leaves_as_it_was(error: &CoreExchangeError) -> bool {
             | Of::FieldDiffers { .. }
             | Of::ForeignStream { .. }
             | Of::Poisoned(_)
-    )
+    ) || is_wrong_thread(error)
+}
+
+/// Whether the exchange was refused because this thread may not call MPI. One that was to end is then still in flight.
+pub(crate) fn is_wrong_thread(error: &CoreExchangeError) -> bool {
+    matches!(error, CoreExchangeError::Transport(TransportError::WrongThread { .. }))
 }
 
 impl IntoException for SparseError {

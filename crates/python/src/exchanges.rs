@@ -14,7 +14,7 @@ use smallvec::SmallVec;
 use crate::arrays::described::Keep;
 use crate::claims::{Addresses, Blocks, Claim, Footprint, first_overlap};
 use crate::device::Device;
-use crate::error::{InFlightError, IntoException, leaves_as_it_was};
+use crate::error::{InFlightError, IntoException, is_wrong_thread, leaves_as_it_was};
 use crate::order::Order;
 use crate::prepared::overlap_error;
 use crate::process::{self, Held};
@@ -237,14 +237,20 @@ impl Exchanges {
     }
 
     fn end(&self, state: &mut State, flight: Flight, order: Option<Order>) -> Result<Option<Kept>, Failure> {
-        let Flight { begun, claim, kept, order: own, .. } = flight;
-        let order = order.unwrap_or(own);
-        let ended = match (state.run.get_mut().map_err(Failure::Raised)?, begun) {
-            (Run::Passing(plan), Some(begun)) => plan.end(begun, order.schedule()),
+        let schedule = order.as_ref().unwrap_or(&flight.order).schedule();
+        let ended = match (state.run.get_mut().map_err(Failure::Raised)?, flight.begun) {
+            (Run::Passing(plan), Some(begun)) => plan.end(begun, schedule),
             (Run::Passing(_), None) => Ok(()),
-            (Run::Fixed(exchange), _) => exchange.end(order.schedule()),
+            (Run::Fixed(exchange), _) => exchange.end(schedule),
         };
-        self.settle(state, ended, (claim, kept), &order)
+        if let Err(error) = &ended
+            && is_wrong_thread(error)
+        {
+            state.flights.push(flight);
+            return ended.map(|()| None).map_err(Failure::Exchange);
+        }
+        let Flight { claim, kept, order: own, .. } = flight;
+        self.settle(state, ended, (claim, kept), &order.unwrap_or(own))
     }
 
     /// Keeps the arrays of an exchange that has ended until its work is done: after an error, which may leave messages

@@ -753,12 +753,16 @@ def test_wrong_thread(programs: Programs) -> None:
             for call in (grid.comm.barrier, lambda: hp.Grid((8,)), lambda: grid.plan(array), lambda: hp.Mesh([0], 1)):
                 try: print("none:", call())
                 except hp.ExchangeError as error: print(error)
+            for call in (lambda: plan(array), lambda: plan.start(array), pending.finish):
+                try: print("none:", call())
+                except hp.ExchangeError as error: print(error)
+        travelling = grid.empty(); pending = grid.plan(travelling).start(travelling)
         thread = threading.Thread(target=run); thread.start(); thread.join()
-        plan(array); grid.comm.barrier()
+        pending.finish(); plan(array); grid.comm.barrier()
         print("done")
     """
     *lines, last = finished(programs.start(text)).splitlines()
-    assert len(lines) == 4 and last == "done"
+    assert len(lines) == 7 and last == "done"
     assert all("MPI_THREAD_FUNNELED" in line and "another thread" in line for line in lines), lines
 
 
