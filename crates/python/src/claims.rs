@@ -1,7 +1,7 @@
 //! The memory that exchanges in flight use, so that no two of them use the same.
 
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use smallvec::SmallVec;
 
@@ -119,61 +119,134 @@ fn reaches(from: isize, terms: &[Term], range: (isize, isize), steps: &mut u32) 
 /// The addresses of the first elements of blocks.
 pub(crate) type Addresses = SmallVec<[usize; 24]>;
 
-static IN_FLIGHT: Mutex<Vec<Entry>> = Mutex::new(Vec::new());
-static NEXT: AtomicU64 = AtomicU64::new(0);
-
-struct Entry {
-    number: u64,
-    blocks: Arc<Blocks>,
+/// The claims of a plan, as many as it has exchanges in flight.
+#[derive(Debug)]
+pub(crate) struct Claims {
+    footprints: Arc<[Footprint]>,
+    /// Where the blocks of each lie, and the claim.
+    made: Vec<(Addresses, Arc<Blocks>)>,
 }
 
-/// Blocks of cells where they are in memory.
-#[derive(Debug)]
-pub(crate) struct Blocks {
-    pub(crate) addresses: Addresses,
-    pub(crate) footprints: Arc<[Footprint]>,
+/// Blocks that no exchange may use.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Refused {
+    /// Two of the same exchange have an element in common: their numbers, the lower one first.
+    Overlap(usize, usize),
+    /// An exchange in flight uses the block with this number.
+    InFlight(usize),
 }
 
 /// The memory of one exchange in flight, until it is dropped.
 #[derive(Debug)]
 pub(crate) struct Claim {
-    number: u64,
+    blocks: Arc<Blocks>,
 }
 
-impl Claim {
-    /// Claims the memory of these blocks. `Err` is the number of a block that an exchange in flight uses.
-    pub(crate) fn new(blocks: &Arc<Blocks>) -> Result<Claim, usize> {
-        let mut entries = in_flight();
-        for entry in entries.iter() {
-            for (index, (mine, footprint)) in blocks.each().enumerate() {
-                if entry.blocks.each().any(|(theirs, other)| footprint.meets(mine, other, theirs)) {
-                    return Err(index);
-                }
+/// The blocks of one claim.
+#[derive(Debug)]
+struct Blocks {
+    footprints: Arc<[Footprint]>,
+    /// They change only while the blocks are not in flight.
+    addresses: Mutex<Addresses>,
+    in_flight: AtomicBool,
+}
+
+/// The number of exchanges in flight.
+static IN_FLIGHT: AtomicUsize = AtomicUsize::new(0);
+/// The blocks that exchanges can use.
+static ALL: Mutex<Vec<Weak<Blocks>>> = Mutex::new(Vec::new());
+
+impl Claims {
+    pub(crate) fn new(footprints: Arc<[Footprint]>) -> Claims {
+        Claims { footprints, made: Vec::new() }
+    }
+
+    /// Claims the blocks at these addresses.
+    pub(crate) fn claim(&mut self, addresses: &Addresses) -> Result<Claim, Refused> {
+        let at_rest = |(_, blocks): &(_, Arc<Blocks>)| !blocks.in_flight.load(Ordering::Acquire);
+        let (known, blocks) = match self.made.iter().position(at_rest) {
+            Some(place) => &mut self.made[place],
+            None => {
+                self.made.push((Addresses::new(), Blocks::listed(&self.footprints)));
+                let last = self.made.len() - 1;
+                &mut self.made[last]
             }
+        };
+        if known != addresses {
+            if let Some((one, other)) = first_overlap(addresses, &self.footprints) {
+                return Err(Refused::Overlap(one, other));
+            }
+            known.clone_from(addresses);
+            lock(&blocks.addresses).clone_from(addresses);
         }
-        let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        entries.push(Entry { number, blocks: Arc::clone(blocks) });
-        Ok(Claim { number })
+        blocks.take_off().map_err(Refused::InFlight)?;
+        Ok(Claim { blocks: Arc::clone(blocks) })
     }
 }
 
 impl Blocks {
-    fn each(&self) -> impl Iterator<Item = (usize, &Footprint)> {
-        self.addresses.iter().copied().zip(self.footprints.iter())
+    fn listed(footprints: &Arc<[Footprint]>) -> Arc<Blocks> {
+        let made = Blocks {
+            footprints: Arc::clone(footprints),
+            addresses: Mutex::default(),
+            in_flight: AtomicBool::new(false),
+        };
+        let (made, mut all) = (Arc::new(made), lock(&ALL));
+        all.retain(|other| other.strong_count() > 0);
+        all.push(Arc::downgrade(&made));
+        made
+    }
+
+    /// Marks the blocks as in flight. `Err` is the number of a block that another exchange in flight uses.
+    fn take_off(&self) -> Result<(), usize> {
+        // Usually nothing else is in flight. The mark comes first, so that whoever finds the number above 0 also finds
+        // the mark.
+        self.in_flight.store(true, Ordering::Release);
+        if IN_FLIGHT.compare_exchange(0, 1, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
+            return Ok(());
+        }
+        self.in_flight.store(false, Ordering::Release);
+        // From here on, nobody takes the short way.
+        let all = lock(&ALL);
+        IN_FLIGHT.fetch_add(1, Ordering::AcqRel);
+        let others = all.iter().filter_map(Weak::upgrade);
+        match others
+            .filter(|other| other.in_flight.load(Ordering::Acquire))
+            .find_map(|other| self.first_in(&other))
+        {
+            Some(block) => {
+                IN_FLIGHT.fetch_sub(1, Ordering::Release);
+                Err(block)
+            }
+            None => {
+                self.in_flight.store(true, Ordering::Release);
+                Ok(())
+            }
+        }
+    }
+
+    /// The number of the first block that has an element in common with `other`.
+    fn first_in(&self, other: &Blocks) -> Option<usize> {
+        // One after the other: never both at once.
+        let theirs = lock(&other.addresses).clone();
+        let theirs = || theirs.iter().zip(other.footprints.iter());
+        let addresses = lock(&self.addresses);
+        let mut mine = addresses.iter().zip(self.footprints.iter());
+        mine.position(|(&here, footprint)| {
+            theirs().any(|(&there, other)| footprint.meets(here, other, there))
+        })
     }
 }
 
 impl Drop for Claim {
     fn drop(&mut self) {
-        let mut entries = in_flight();
-        if let Some(place) = entries.iter().position(|entry| entry.number == self.number) {
-            entries.swap_remove(place);
-        }
+        self.blocks.in_flight.store(false, Ordering::Release);
+        IN_FLIGHT.fetch_sub(1, Ordering::Release);
     }
 }
 
-fn in_flight() -> MutexGuard<'static, Vec<Entry>> {
-    IN_FLIGHT.lock().unwrap_or_else(PoisonError::into_inner)
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Two of these blocks that have an element in common, the lower number first.

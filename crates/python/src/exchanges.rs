@@ -12,7 +12,7 @@ use pyo3::types::PyTuple;
 use smallvec::SmallVec;
 
 use crate::arrays::described::Keep;
-use crate::claims::{Addresses, Blocks, Claim, Footprint, first_overlap};
+use crate::claims::{Addresses, Claim, Claims, Footprint, Refused};
 use crate::device::Device;
 use crate::error::{InFlightError, IntoException, is_wrong_thread, leaves_as_it_was};
 use crate::order::Order;
@@ -20,18 +20,30 @@ use crate::prepared::overlap_error;
 use crate::process::{self, Held};
 use crate::retired::{Kept, Retired};
 
+/// The most bytes that a brief exchange moves. To copy them takes some 10 µs.
+const MOST_BRIEF_BYTES: usize = 1 << 18;
+/// How often a brief exchange makes progress before other threads of Python run: for some 10 µs.
+const BRIEF_ROUNDS: u32 = 100;
+
 /// A plan or an exchange of the core, and its exchanges in flight.
 pub(crate) struct Exchanges {
     /// The number of domains of this rank.
     domains: usize,
     /// The devices of the fields, each once, that of the first field first.
     devices: Vec<Device>,
+    /// Whether one of them is asynchronous.
+    asynchronous: bool,
+    /// Whether exchanges are so short that other threads of Python can wait for their start.
+    brief: bool,
+    /// The addresses of the arrays of a fixed plan.
+    fixed: Option<Addresses>,
     state: Mutex<State>,
 }
 
 /// The arrays of a call.
 #[derive(Default)]
 pub(crate) struct Passed {
+    /// Of a fixed plan, empty if none were passed.
     pub(crate) addresses: Addresses,
     pub(crate) keep: SmallVec<[Keep; 2]>,
     /// The order of work that the protocol of the first array on a device names.
@@ -48,8 +60,7 @@ struct State {
     /// The error of the exchange that has failed, after which there are no others.
     failure: Option<String>,
     started: u64,
-    /// Blocks that were found not to overlap: those of the last call.
-    apart: Arc<Blocks>,
+    claims: Claims,
 }
 
 /// A plan or an exchange of the core.
@@ -69,21 +80,36 @@ struct Flight {
     kept: Kept,
 }
 
+/// An exchange that has begun, or failed to.
+struct Started<'s> {
+    claim: Claim,
+    run: &'s mut Run,
+    /// `None` of a fixed plan.
+    begun: Result<Option<Begun>, ExchangeError>,
+}
+
 /// Why an exchange did not start or end.
 enum Failure {
     Busy,
-    Overlap(usize, usize),
-    Claimed(usize),
+    Refused(Refused),
     Raised(PyErr),
     Exchange(ExchangeError),
 }
 
 impl Exchanges {
+    /// `fixed` are the addresses of the arrays of a fixed plan. `has_threads` says whether other ranks are threads of this
+    /// process.
     pub(crate) fn new(
         run: Run,
         (footprints, domains): (Arc<[Footprint]>, usize),
         devices: Vec<Device>,
+        fixed: Option<Addresses>,
+        has_threads: bool,
     ) -> Exchanges {
+        let asynchronous = devices.iter().any(|device| device.any.info().asynchronous);
+        let Traffic { message_bytes, shared_bytes, direct_bytes, local_bytes, .. } = run.traffic();
+        let bytes = message_bytes + shared_bytes + direct_bytes + local_bytes;
+        let brief = !asynchronous && !has_threads && bytes <= MOST_BRIEF_BYTES;
         let state = State {
             run: Held::new(run),
             flights: Vec::new(),
@@ -91,9 +117,14 @@ impl Exchanges {
             lost: Vec::new(),
             failure: None,
             started: 0,
-            apart: Arc::new(Blocks { addresses: Addresses::new(), footprints }),
+            claims: Claims::new(footprints),
         };
-        Exchanges { domains, devices, state: Mutex::new(state) }
+        Exchanges { domains, devices, asynchronous, brief, fixed, state: Mutex::new(state) }
+    }
+
+    /// The addresses of the arrays of a fixed plan.
+    pub(crate) fn fixed(&self) -> Option<&Addresses> {
+        self.fixed.as_ref()
     }
 
     pub(crate) fn devices(&self) -> &[Device] {
@@ -102,10 +133,7 @@ impl Exchanges {
 
     pub(crate) fn traffic(&self) -> PyResult<Traffic> {
         let state = self.state.try_lock().map_err(|_| self.raised(Failure::Busy))?;
-        Ok(match state.run.get()? {
-            Run::Passing(plan) => plan.traffic(),
-            Run::Fixed(exchange) => exchange.traffic(),
-        })
+        Ok(state.run.get()?.traffic())
     }
 
     /// The order that the argument `stream` of a call names. It is asked before addresses are taken, as streams may be
@@ -121,22 +149,41 @@ impl Exchanges {
     pub(crate) fn run(&self, fields: &Bound<'_, PyTuple>, passed: &mut Passed, order: Order) -> PyResult<()> {
         let py = fields.py();
         let order = order.or(passed.order.take());
-        let kept = Kept::new(fields, mem::take(&mut passed.keep));
+        let mut guard = self.state.try_lock().map_err(|_| self.raised(Failure::Busy))?;
+        let state = &mut *guard;
         let addresses = &passed.addresses;
-        let ended = py.detach(|| {
-            let mut state = self.state.try_lock().map_err(|_| Failure::Busy)?;
-            let claim = self.prepare_start(&mut state, addresses)?;
-            let ended = match state.run.get_mut().map_err(Failure::Raised)? {
-                // SAFETY: the arrays are alive, as the caller has them; their layouts were checked, so each block is
-                // valid memory over its span; no two of this call overlap, nor any that is in flight, which `claim`
-                // holds against other exchanges. What the program itself does meanwhile, in other threads or on
-                // streams, is its own affair, as with any array of NumPy. After an error they are kept, below.
-                Run::Passing(plan) => unsafe { plan.run_at(&pointers(addresses), order.schedule()) },
-                Run::Fixed(exchange) => exchange.run(order.schedule()),
-            };
-            self.settle(&mut state, ended, (claim, kept), &order)
+        let ended = match self.brief && state.flights.is_empty() {
+            true => self.run_attached(py, state, addresses, &order),
+            false => py.detach(|| {
+                let Started { claim, run, begun } = self.begin(state, addresses, &order)?;
+                Ok((begun.and_then(|begun| run.end(begun, order.schedule())), claim))
+            }),
+        };
+        let (ended, claim) = ended.map_err(|failure| self.raised(failure))?;
+        if ended.is_ok() && !self.goes_on(&order) {
+            return Ok(());
+        }
+        let kept = Kept::new(fields, mem::take(&mut passed.keep));
+        let settled = self.settle(state, ended, (claim, kept), &order);
+        drop(guard);
+        settled.map(drop).map_err(|failure| self.raised(failure))
+    }
+
+    /// Starts and ends an exchange that is likely to end at once. Other threads of Python run if it does not: letting them
+    /// run takes longer than the rest of a call.
+    fn run_attached(
+        &self,
+        py: Python<'_>,
+        state: &mut State,
+        addresses: &Addresses,
+        order: &Order,
+    ) -> Result<(Result<(), ExchangeError>, Claim), Failure> {
+        let Started { claim, run, begun } = self.begin(state, addresses, order)?;
+        let ended = begun.and_then(|begun| match (0..BRIEF_ROUNDS).any(|_| run.is_ready(begun)) {
+            true => run.end(begun, order.schedule()),
+            false => py.detach(|| run.end(begun, order.schedule())),
         });
-        ended.map(drop).map_err(|failure| self.raised(failure))
+        Ok((ended, claim))
     }
 
     /// Starts an exchange, and returns its number. Once `abandoned` is set, the next call ends it.
@@ -152,14 +199,7 @@ impl Exchanges {
         let addresses = &passed.addresses;
         let started = fields.py().detach(|| {
             let mut state = self.state.try_lock().map_err(|_| Failure::Busy)?;
-            let claim = self.prepare_start(&mut state, addresses)?;
-            let begun = match state.run.get_mut().map_err(Failure::Raised)? {
-                Run::Passing(plan) => {
-                    // SAFETY: as in `run`; the arrays are kept until the exchange has ended.
-                    unsafe { plan.begin_at(&pointers(addresses), order.schedule()) }.map(Some)
-                }
-                Run::Fixed(exchange) => exchange.begin(order.schedule()).map(|()| None),
-            };
+            let Started { claim, begun, .. } = self.begin(&mut state, addresses, &order)?;
             let begun = match begun {
                 Ok(begun) => begun,
                 Err(error) => return self.settle(&mut state, Err(error), (claim, kept), &order).map(|_| 0),
@@ -202,47 +242,47 @@ impl Exchanges {
             let Some(flight) = state.flights.iter().find(|flight| flight.number == number) else {
                 return Ok(true);
             };
-            Ok(match (state.run.get()?, flight.begun) {
-                (Run::Passing(plan), Some(begun)) => plan.is_ready(begun),
-                (Run::Passing(_), None) => true,
-                (Run::Fixed(exchange), _) => exchange.is_ready(),
-            })
+            Ok(state.run.get()?.is_ready(flight.begun))
         })
     }
 
-    /// Makes ready for an exchange of blocks at these addresses, and claims their memory.
-    fn prepare_start(&self, state: &mut State, addresses: &Addresses) -> Result<Claim, Failure> {
+    /// Ends exchanges that were abandoned, claims the blocks at these addresses, and begins an exchange of them.
+    fn begin<'s>(
+        &self,
+        state: &'s mut State,
+        addresses: &Addresses,
+        order: &Order,
+    ) -> Result<Started<'s>, Failure> {
         if let Some(error) = &state.failure {
             return Err(Failure::Exchange(ExchangeError::Poisoned(error.clone())));
         }
-        state.retired.retain(|retired| !retired.is_done());
+        if !state.retired.is_empty() {
+            state.retired.retain(|retired| !retired.is_done());
+        }
         while let Some(place) =
             state.flights.iter().position(|flight| flight.abandoned.load(Ordering::Relaxed))
         {
             let flight = state.flights.swap_remove(place);
             self.end(state, flight, Some(Order::Block))?;
         }
-        if state.apart.addresses != *addresses {
-            let footprints = Arc::clone(&state.apart.footprints);
-            if let Some((one, other)) = first_overlap(addresses, &footprints) {
-                return Err(Failure::Overlap(one, other));
-            }
-            // An exchange in flight may have those of before.
-            match Arc::get_mut(&mut state.apart) {
-                Some(blocks) => blocks.addresses.clone_from(addresses),
-                None => state.apart = Arc::new(Blocks { addresses: addresses.clone(), footprints }),
-            }
-        }
-        Claim::new(&state.apart).map_err(Failure::Claimed)
+        let addresses = self.fixed.as_ref().unwrap_or(addresses);
+        let claim = state.claims.claim(addresses).map_err(Failure::Refused)?;
+        let run = state.run.get_mut().map_err(Failure::Raised)?;
+        let begun = match run {
+            // SAFETY: the arrays are alive until the exchange has ended: those of `run` as the caller has them, those of
+            // `start` as they are kept, all of them after an error. Their layouts were checked, so each block is valid
+            // memory over its span; no two of this call overlap, nor any that is in flight, which `claim` holds against
+            // other exchanges. What the program itself does meanwhile, in other threads or on streams, is its own affair,
+            // as with any array of NumPy.
+            Run::Passing(plan) => unsafe { plan.begin_at(&pointers(addresses), order.schedule()) }.map(Some),
+            Run::Fixed(exchange) => exchange.begin(order.schedule()).map(|()| None),
+        };
+        Ok(Started { claim, run, begun })
     }
 
     fn end(&self, state: &mut State, flight: Flight, order: Option<Order>) -> Result<Option<Kept>, Failure> {
         let schedule = order.as_ref().unwrap_or(&flight.order).schedule();
-        let ended = match (state.run.get_mut().map_err(Failure::Raised)?, flight.begun) {
-            (Run::Passing(plan), Some(begun)) => plan.end(begun, schedule),
-            (Run::Passing(_), None) => Ok(()),
-            (Run::Fixed(exchange), _) => exchange.end(schedule),
-        };
+        let ended = state.run.get_mut().map_err(Failure::Raised)?.end(flight.begun, schedule);
         if let Err(error) = &ended
             && is_wrong_thread(error)
         {
@@ -270,14 +310,18 @@ impl Exchanges {
             }
             return Err(Failure::Exchange(error));
         }
-        let asynchronous = self.devices.iter().any(|device| device.any.info().asynchronous);
-        if !asynchronous || matches!(order.schedule(), Schedule::Blocking) {
+        if !self.goes_on(order) {
             return Ok(Some(kept));
         }
         let retired =
             Retired::new(&self.devices, order, kept).map_err(|error| Failure::Exchange(error.into()))?;
         state.retired.extend(retired);
         Ok(None)
+    }
+
+    /// Whether work of an exchange that has ended in this order may still be in a stream.
+    fn goes_on(&self, order: &Order) -> bool {
+        self.asynchronous && !matches!(order.schedule(), Schedule::Blocking)
     }
 
     #[cold]
@@ -287,13 +331,38 @@ impl Exchanges {
             Failure::Busy => {
                 InFlightError::new_err("the plan is in use by another thread; make a plan for each thread")
             }
-            Failure::Overlap(one, other) => overlap_error(one / blocks, other / blocks),
-            Failure::Claimed(block) => InFlightError::new_err(format!(
+            Failure::Refused(Refused::Overlap(one, other)) => overlap_error(one / blocks, other / blocks),
+            Failure::Refused(Refused::InFlight(block)) => InFlightError::new_err(format!(
                 "field {}: the array is in flight in another exchange; finish that one first",
                 block / blocks
             )),
             Failure::Raised(error) => error,
             Failure::Exchange(error) => error.exception(),
+        }
+    }
+}
+
+impl Run {
+    fn is_ready(&self, begun: Option<Begun>) -> bool {
+        match (self, begun) {
+            (Run::Passing(plan), Some(begun)) => plan.is_ready(begun),
+            (Run::Passing(_), None) => true,
+            (Run::Fixed(exchange), _) => exchange.is_ready(),
+        }
+    }
+
+    fn end(&mut self, begun: Option<Begun>, schedule: Schedule<'_>) -> Result<(), ExchangeError> {
+        match (self, begun) {
+            (Run::Passing(plan), Some(begun)) => plan.end(begun, schedule),
+            (Run::Passing(_), None) => Ok(()),
+            (Run::Fixed(exchange), _) => exchange.end(schedule),
+        }
+    }
+
+    fn traffic(&self) -> Traffic {
+        match self {
+            Run::Passing(plan) => plan.traffic(),
+            Run::Fixed(exchange) => exchange.traffic(),
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use haloport::{BindOptions, FieldLayout, FieldSet};
+use haloport::{BindOptions, FieldLayout, FieldSet, Reach};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
@@ -37,8 +37,6 @@ pub(crate) struct Plan {
     expected: Vec<Expected>,
     /// The number of domains of this rank.
     domains: usize,
-    /// The addresses that cannot change, of a fixed plan.
-    fixed: Option<Addresses>,
     /// Of a fixed plan, the first array that is not in memory of the host: its package names the order of work.
     ordering: Option<(Py<PyAny>, Device)>,
     exchanges: Arc<Exchanges>,
@@ -61,7 +59,7 @@ impl Plan {
     /// Whether the plan has arrays of its own, whose addresses cannot change.
     #[getter]
     fn fixed(&self) -> bool {
-        self.fixed.is_some()
+        self.exchanges.fixed().is_some()
     }
 
     /// What one exchange moves on this rank: numbers of bytes and of messages, by name.
@@ -157,7 +155,7 @@ impl Plan {
         stream: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Py<PyAny>> {
         process::check()?;
-        if self.fixed.is_some() {
+        if self.fixed() {
             return Err(PyValueError::new_err(
                 "expected a plan that takes other arrays, found a fixed one; make one without fixed=True",
             ));
@@ -178,7 +176,7 @@ impl Plan {
     fn __repr__(&self) -> String {
         let (fields, devices) =
             (self.fields.len(), self.exchanges.devices().iter().map(Device::name).collect::<Vec<_>>());
-        let fixed = if self.fixed.is_some() { ", fixed" } else { "" };
+        let fixed = if self.fixed() { ", fixed" } else { "" };
         format!("<haloport.Plan: {fields} fields on {}{fixed}>", devices.join(", "))
     }
 }
@@ -226,12 +224,15 @@ impl Plan {
                 .collect();
             Run::Passing(py.detach(|| pattern.plan_layouts(&layouts, bind)).or_raise()?)
         };
-        let exchanges = Exchanges::new(run, (footprints.into(), domains.count()), devices);
+        let fixed = options.fixed.then_some(addresses);
+        let comm = domains.comm.get()?;
+        let has_threads = comm.size() > 1 && comm.info().reach == Reach::Process;
+        let exchanges =
+            Exchanges::new(run, (footprints.into(), domains.count()), devices, fixed, has_threads);
         Ok(Plan {
             fields: described,
             expected,
             domains: domains.count(),
-            fixed: options.fixed.then_some(addresses),
             ordering,
             exchanges: Arc::new(exchanges),
         })
@@ -239,10 +240,7 @@ impl Plan {
 
     /// Fills `passed` with the arrays of a call.
     fn take(&self, fields: &Bound<'_, PyTuple>, fresh: bool, passed: &mut Passed) -> PyResult<()> {
-        if fields.is_empty()
-            && let Some(fixed) = &self.fixed
-        {
-            passed.addresses.clone_from(fixed);
+        if fields.is_empty() && self.fixed() {
             if let Some((array, device)) = &self.ordering {
                 let described = describe(array.bind(fields.py()), false)?;
                 passed.order = Some(Order::of_place(&described.place, device)?);
@@ -280,7 +278,7 @@ impl Plan {
             // The caller may hold an iterator alone.
             passed.keep.extend(all.into_iter().map(|block| Keep::Object { _object: block.unbind() }));
         }
-        match &self.fixed {
+        match self.exchanges.fixed() {
             Some(fixed) if *fixed != passed.addresses => Err(PyValueError::new_err(
                 "expected the arrays that the fixed plan was made for, found others; call it without arrays, or make a \
                  plan without fixed=True",

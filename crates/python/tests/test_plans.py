@@ -9,6 +9,7 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -506,6 +507,38 @@ def test_array_in_flight_is_refused_elsewhere(ranks: Ranks) -> None:
         assert_filled(grid, u, 3)
 
     ranks()(check)
+
+
+def test_threads_that_compete_for_an_array() -> None:
+    """Of exchanges that start at the same time, at most one has an array, and one gets it in the end."""
+    threads, rounds = 4, 300
+    array, own = np.zeros(10), threading.Lock()
+    begin = threading.Barrier(threads)
+
+    def compete(place: int) -> tuple[int, int]:
+        grid = haloport.Grid((4,), halo=1, periodic=True, comm=haloport.threads(1)[0])
+        # All have the elements in the middle.
+        mine = array[place : place + 6]
+        plan = grid.plan(mine, fixed=place % 2 == 1)
+        had = refused = 0
+        begin.wait()
+        while had < rounds:
+            try:
+                with plan.start(mine):
+                    assert own.acquire(blocking=False), "two exchanges have an element"
+                    time.sleep(0)
+                    own.release()
+            except haloport.InFlightError:
+                refused += 1
+                time.sleep(0)
+            else:
+                had += 1
+        return had, refused
+
+    with ThreadPoolExecutor(threads) as pool:
+        done = [entry.result() for entry in [pool.submit(compete, place) for place in range(threads)]]
+    assert all(had == rounds for had, _ in done)
+    assert any(refused for _, refused in done), "the threads did not compete"
 
 
 @pytest.mark.parametrize("in_flight", [1, 2, 5])

@@ -43,8 +43,9 @@
 //! # Where to read on
 //! From the bottom up (no file imports from a folder above its own): `options`, the options, errors and reports of an
 //! exchange; `layout`, the cells in fields and messages; `run`, the work of every exchange; `bind`, the work that is
-//! done once. Beside this file are the types that a user holds: `pending` and `plan`; `overlap`, an exchange with other
-//! work in one call; and `step`, an exchange recorded together with that work.
+//! done once. Beside this file are the types that a user holds: `pending` and `plan`; `owned_fields`, the fields
+//! of an exchange; `overlap`, an exchange with other work in one call; and `step`, an exchange recorded together with that
+//! work.
 
 mod bind;
 #[cfg(doctest)]
@@ -52,13 +53,13 @@ mod compile_fail;
 mod layout;
 mod options;
 mod overlap;
+mod owned_fields;
 mod pending;
 mod plan;
 mod run;
 mod step;
 
 use std::fmt;
-use std::sync::Arc;
 
 pub use bind::{Binder, FieldLayout, FieldSet, OneField, SourceTarget};
 pub use options::{
@@ -70,6 +71,7 @@ pub use plan::{Begun, Plan};
 pub use step::Step;
 
 use bind::bind_fields;
+use owned_fields::OwnedFields;
 use pending::PendingFields;
 use run::bound::Bound;
 
@@ -85,18 +87,16 @@ pub struct Exchange<F> {
     /// Dropped before the fields.
     bound: Bound,
     choice: Choice,
-    /// Numbers that tell the fields from all others.
-    identities: Arc<[usize]>,
     /// Whether it was begun by `begin` and not ended.
     begun: bool,
-    fields: F,
+    fields: OwnedFields<F>,
 }
 
 impl<F: fmt::Debug> fmt::Debug for Exchange<F> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Exchange")
             .field("status", &self.bound.flight.status())
-            .field("fields", &self.fields)
+            .field("fields", self.fields())
             .finish_non_exhaustive()
     }
 }
@@ -125,7 +125,7 @@ impl<F: FieldSet> Exchange<F> {
         let _steps = pattern.comm().enter(CollectiveCall::Bind { pattern: pattern.number() })?;
         let (bound, choice) = bind_fields(pattern, builders, &options)?;
         bound.flight.on_complete(options.on_complete);
-        Ok(Exchange { bound, choice, identities, begun: false, fields })
+        Ok(Exchange { bound, choice, begun: false, fields: OwnedFields::new(fields, identities) })
     }
 
     /// Ends the exchange and returns the fields. Completes an exchange in flight first.
@@ -138,7 +138,7 @@ impl<F: FieldSet> Exchange<F> {
         }
         let Exchange { bound, fields, .. } = self;
         drop(bound);
-        Ok(fields)
+        Ok(fields.into_inner())
     }
 
     /// Starts an exchange: packs, sends, and returns without waiting for neighbours. If an earlier pending exchange was
@@ -151,8 +151,8 @@ impl<F: FieldSet> Exchange<F> {
     /// [`ExchangeError`].
     pub fn start(&mut self, schedule: Schedule<'_>) -> Result<Pending<'_, F>, ExchangeError> {
         self.start_flight(schedule)?;
-        let Exchange { bound, identities, fields, .. } = self;
-        Ok(Pending::new(bound, identities, PendingFields::Bound(fields)))
+        let Exchange { bound, fields, .. } = self;
+        Ok(Pending::new(bound, PendingFields::Bound(fields)))
     }
 
     /// Starts and finishes an exchange in one call.
@@ -185,7 +185,7 @@ impl<F: FieldSet> Exchange<F> {
         if !self.begun {
             return Err(ExchangeError::NotInFlight);
         }
-        self.check_fields()?;
+        self.fields.check()?;
         self.bound.pattern.comm().check_thread()?;
         self.begun = false;
         self.bound.end(schedule)
@@ -203,7 +203,7 @@ impl<F: FieldSet> Exchange<F> {
     /// # Errors
     /// [`ExchangeError`].
     pub fn complete(&mut self) -> Result<(), ExchangeError> {
-        self.check_fields()?;
+        self.fields.check()?;
         self.begun = false;
         self.bound.complete()
     }
@@ -214,15 +214,6 @@ impl<F: FieldSet> Exchange<F> {
         }
         self.complete()?;
         self.bound.start(schedule)
-    }
-
-    /// Returns an error if fields were replaced: they are no longer ours to touch, see `fields_mut`.
-    fn check_fields(&self) -> Result<(), ExchangeError> {
-        if Binder::is_same(&self.fields, &self.identities) {
-            Ok(())
-        } else {
-            Err(ExchangeError::FieldsReplaced)
-        }
     }
 
     /// Blocks until the halos of the last exchange are in place, also for the host. Does nothing with
@@ -240,13 +231,13 @@ impl<F> Exchange<F> {
     /// The fields. If a pending exchange was forgotten, access to their cells returns
     /// [`FieldError::InFlight`](crate::FieldError::InFlight).
     pub fn fields(&self) -> &F {
-        &self.fields
+        self.fields.get()
     }
 
     /// The fields, for writing. If a field is replaced by another, every later use of the exchange is an error until it
     /// is put back.
     pub fn fields_mut(&mut self) -> &mut F {
-        &mut self.fields
+        self.fields.get_mut()
     }
 
     /// The pattern.

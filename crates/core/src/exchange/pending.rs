@@ -6,6 +6,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use super::options::{ExchangeError, Schedule};
+use super::owned_fields::OwnedFields;
 use super::run::bound::Bound;
 use super::run::flight::time_limit_error;
 use crate::comm::{CheckTimer, Pauses, WaitClock};
@@ -25,8 +26,6 @@ use crate::transport::TransportError;
 #[must_use = "dropping a pending exchange waits for it; call `finish`"]
 pub struct Pending<'e, F> {
     bound: &'e Bound,
-    /// Numbers that tell the fields from all others.
-    identities: &'e [usize],
     fields: PendingFields<'e, F>,
     open: bool,
 }
@@ -34,9 +33,9 @@ pub struct Pending<'e, F> {
 /// The fields of a pending exchange.
 pub(super) enum PendingFields<'e, F> {
     /// The fields of an exchange, which owns them.
-    Bound(&'e mut F),
-    /// The fields that were passed to a plan at the start.
-    Passed(F),
+    Bound(&'e mut OwnedFields<F>),
+    /// The fields that were passed to a plan at the start, and the numbers that tell them from all others.
+    Passed(F, &'e [usize]),
 }
 
 impl<F: fmt::Debug> fmt::Debug for Pending<'_, F> {
@@ -51,28 +50,27 @@ impl<F: fmt::Debug> fmt::Debug for Pending<'_, F> {
 impl<F> PendingFields<'_, F> {
     fn as_ref(&self) -> &F {
         match self {
-            PendingFields::Bound(fields) => fields,
-            PendingFields::Passed(fields) => fields,
+            PendingFields::Bound(fields) => fields.get(),
+            PendingFields::Passed(fields, _) => fields,
+        }
+    }
+
+    fn identities(&self) -> &[usize] {
+        match self {
+            PendingFields::Bound(fields) => fields.identities(),
+            PendingFields::Passed(_, identities) => identities,
         }
     }
 }
 
 impl<'e, F> Pending<'e, F> {
-    pub(super) fn new(
-        bound: &'e Bound,
-        identities: &'e [usize],
-        fields: PendingFields<'e, F>,
-    ) -> Pending<'e, F> {
-        Pending { bound, identities, fields, open: true }
+    pub(super) fn new(bound: &'e Bound, fields: PendingFields<'e, F>) -> Pending<'e, F> {
+        Pending { bound, fields, open: true }
     }
 
     /// For work that is captured: nothing is in flight, and dropping it does nothing.
-    pub(super) fn for_capture(
-        bound: &'e Bound,
-        identities: &'e [usize],
-        fields: &'e mut F,
-    ) -> Pending<'e, F> {
-        Pending { bound, identities, fields: PendingFields::Bound(fields), open: false }
+    pub(super) fn for_capture(bound: &'e Bound, fields: &'e mut OwnedFields<F>) -> Pending<'e, F> {
+        Pending { bound, fields: PendingFields::Bound(fields), open: false }
     }
 
     /// Finishes the exchange. With [`Schedule::Blocking`], and always on the CPU, the halos are in place when it
@@ -99,8 +97,8 @@ impl<'e, F> Pending<'e, F> {
     /// The fields, for writing; call it only after [`end`](Pending::end).
     pub(super) fn fields_mut(&mut self) -> &mut F {
         match &mut self.fields {
-            PendingFields::Bound(fields) => fields,
-            PendingFields::Passed(fields) => fields,
+            PendingFields::Bound(fields) => fields.get_mut(),
+            PendingFields::Passed(fields, _) => fields,
         }
     }
 
@@ -155,7 +153,11 @@ impl<'e, F> Pending<'e, F> {
         &self,
         field: &'f Field<T, D>,
     ) -> Result<&'f Field<T, D>, FieldError> {
-        if self.identities.contains(&field.identity()) { Ok(field) } else { Err(FieldError::NotInExchange) }
+        if self.fields.identities().contains(&field.identity()) {
+            Ok(field)
+        } else {
+            Err(FieldError::NotInExchange)
+        }
     }
 
     /// The cells that `region` returns for a domain, and those beside them that no exchange fills, with the whole

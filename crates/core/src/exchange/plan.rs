@@ -147,7 +147,7 @@ impl Plan {
     ) -> Result<Pending<'_, F>, ExchangeError> {
         self.start_next(schedule, |passed| passed.take_fields(&fields))?;
         let slot = self.last_started()?;
-        Ok(Pending::new(&slot.bound, &slot.passed.identities, PendingFields::Passed(fields)))
+        Ok(Pending::new(&slot.bound, PendingFields::Passed(fields, &slot.passed.identities)))
     }
 
     /// Starts and finishes an exchange of these fields in one call.

@@ -131,10 +131,10 @@ impl<F: FieldSet> Exchange<F> {
         let recorded = flight.capture(&schedule, &mut |half| {
             let done = match half {
                 WorkKind::Interior => {
-                    let Exchange { bound, identities, fields, .. } = &mut *self;
-                    work.interior(&mut Pending::for_capture(bound, identities, fields))
+                    let Exchange { bound, fields, .. } = &mut *self;
+                    work.interior(&mut Pending::for_capture(bound, fields))
                 }
-                WorkKind::Boundary => work.boundary(&mut self.fields),
+                WorkKind::Boundary => work.boundary(self.fields.get_mut()),
             };
             done.map_err(|error| {
                 failed = Some(error);

@@ -15,8 +15,8 @@ use crate::field::{AnyField, BorrowedField, Field, FieldRef};
 ///
 /// # Safety
 /// The owner of the set, or of an exclusive borrow of it, has exclusive access to its fields: a set that shares a field
-/// (`Rc`, `&`) must not implement this. [`bind`](FieldSet::bind) calls `bind` of all those fields, always in the same
-/// order, and does nothing else.
+/// (`Rc`, `&`) must not implement this. Which fields a set has changes only through an exclusive borrow of it.
+/// [`bind`](FieldSet::bind) calls `bind` of all those fields, always in the same order, and does nothing else.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a set of fields to which the exchange has exclusive access",
     label = "neither fields nor a tuple, an array or a vector of sets of fields",
@@ -29,8 +29,8 @@ pub unsafe trait FieldSet {
     fn bind(&self, binder: &mut Binder);
 }
 
-/// Visits the fields of an exchange: once to bind them, and at each start to check that they are still the same or, for
-/// a plan, to learn their addresses.
+/// Visits the fields of an exchange: once to bind them, and at each start to learn their addresses, for a plan, or to
+/// check that they are still the same, if they were lent for writing.
 pub struct Binder {
     mode: Mode,
 }
@@ -82,17 +82,22 @@ impl Binder {
         }
     }
 
-    pub(crate) fn add<D: Device>(&mut self, device: &D, identity: usize, field: FieldRef<'_>) {
+    /// Adds a field. `field` is called unless fields are only compared.
+    #[inline]
+    pub(crate) fn add<'f, D: Device>(
+        &mut self,
+        device: &D,
+        identity: usize,
+        field: impl FnOnce() -> FieldRef<'f>,
+    ) {
         match &mut self.mode {
-            Mode::Compare { identities, count } => {
-                *count = next_if_same(identities, *count, identity);
-            }
-            Mode::Pass(passed) => passed.take(device.id(), identity, &field),
+            Mode::Compare { identities, count } => *count = next_if_same(identities, *count, identity),
+            Mode::Pass(passed) => passed.take(device.id(), identity, &field()),
             Mode::Collect { parts, identities } => {
-                PartFields::add(parts, Arc::new(device.clone()), identities.len(), field.bound());
+                PartFields::add(parts, Arc::new(device.clone()), identities.len(), field().bound());
                 identities.push(identity);
             }
-            Mode::CollectLayouts(layouts) => layouts.add(device, &field),
+            Mode::CollectLayouts(layouts) => layouts.add(device, &field()),
         }
     }
 
@@ -125,6 +130,7 @@ impl Binder {
 }
 
 /// The number of equal identities with the next one; `None` after a different one.
+#[inline]
 fn next_if_same(identities: &[usize], count: Option<usize>, identity: usize) -> Option<usize> {
     count.filter(|&count| identities.get(count) == Some(&identity)).map(|count| count + 1)
 }
@@ -168,21 +174,21 @@ macro_rules! field_set {
 // handles, whose makers promise not to use them meanwhile (`AnyField::share`).
 unsafe impl<T: Element, D: Device> FieldSet for Field<T, D> {
     fn bind(&self, binder: &mut Binder) {
-        binder.add(self.device(), self.identity(), self.as_ref());
+        binder.add(self.device(), self.identity(), || self.as_ref());
     }
 }
 
 // SAFETY: as for `Field`.
 unsafe impl<D: Device> FieldSet for AnyField<D> {
     fn bind(&self, binder: &mut Binder) {
-        binder.add(self.device(), self.identity(), self.as_ref());
+        binder.add(self.device(), self.identity(), || self.as_ref());
     }
 }
 
 // SAFETY: the field borrows its slices exclusively.
 unsafe impl<T: Element, D: Device> FieldSet for BorrowedField<'_, T, D> {
     fn bind(&self, binder: &mut Binder) {
-        binder.add(self.device(), self.identity(), self.as_ref());
+        binder.add(self.device(), self.identity(), || self.as_ref());
     }
 }
 
