@@ -199,8 +199,8 @@ impl Blocks {
 
     /// Marks the blocks as in flight. `Err` is the number of a block that another exchange in flight uses.
     fn take_off(&self) -> Result<(), usize> {
-        // Usually nothing else is in flight. The mark comes first, so that whoever finds the number above 0 also finds
-        // the mark.
+        // Usually nothing else is in flight. The mark comes first, so that a thread that finds the number above 0 also
+        // finds the mark.
         self.in_flight.store(true, Ordering::Release);
         if IN_FLIGHT.compare_exchange(0, 1, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
             return Ok(());
