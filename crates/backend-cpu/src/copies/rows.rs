@@ -6,6 +6,7 @@ use crate::copies::boxes::run_box;
 use crate::copies::fetch::{FETCHED_LINES, fetch};
 use crate::copies::lines::{copy_line, copy_rows, for_each_line, step};
 use crate::copies::stores::{Store, Writing, gapless_bytes};
+use crate::copies::wide;
 
 /// The distance, in runs, at which sources are fetched into the cache ahead of the copy. Neighbouring cells in a list
 /// often share cache lines; this many are about eighty lines.
@@ -162,6 +163,11 @@ impl RowCopy {
                     }
                 }
             }
+            return;
+        }
+        if S::WIDE && N == 0 && self.ahead.is_none() && wide::suits(bytes) {
+            // SAFETY: the length suits; the caller promised every row.
+            unsafe { wide::copy_listed((source, sources), (target, targets), self.copy.rows(), bytes) };
             return;
         }
         match (&sources.indices, &targets.indices) {

@@ -22,6 +22,9 @@ pub(crate) trait Store {
     /// Whether written lines first come into the caches, so that fetching them ahead helps.
     const FETCHES: bool;
 
+    /// Whether rows of a few cache lines are copied by [`wide`](super::wide) registers.
+    const WIDE: bool;
+
     /// Copies a run of `N` bytes.
     ///
     /// # Safety
@@ -100,6 +103,7 @@ pub(crate) fn gapless_bytes(copy: &BoxCopy) -> Option<usize> {
 
 impl Store for Plain {
     const FETCHES: bool = true;
+    const WIDE: bool = true;
 
     #[inline(always)]
     unsafe fn copy_run<const N: usize>(from: *const u8, to: *mut u8) {
@@ -130,6 +134,7 @@ impl Store for Plain {
 #[cfg(target_arch = "x86_64")]
 impl Store for PastCaches {
     const FETCHES: bool = false;
+    const WIDE: bool = false;
 
     #[inline(always)]
     unsafe fn copy_run<const N: usize>(from: *const u8, to: *mut u8) {

@@ -1,0 +1,78 @@
+//! Rows of a few cache lines, copied by wide registers.
+//!
+//! The C library chooses a way by the length at each call, which takes about as long as copying such a row. Here the way
+//! is chosen once for many rows.
+
+use haloport_core::device::{CopyAxis, CopyRows, Pointer};
+
+/// The bytes that one step copies.
+const STEP: usize = 64;
+
+/// From this length on, rows are left to the C library, which copies them by string instructions.
+const LONG: usize = 2048;
+
+/// Whether [`copy_line`] and [`copy_listed`] copy rows of this length on this processor.
+#[inline]
+pub(crate) fn suits(bytes: usize) -> bool {
+    #[cfg(target_arch = "x86_64")]
+    let has_registers = std::arch::is_x86_feature_detected!("avx");
+    #[cfg(not(target_arch = "x86_64"))]
+    let has_registers = false;
+    (STEP..LONG).contains(&bytes) && has_registers
+}
+
+/// Copies the rows of a line.
+///
+/// # Safety
+/// The length [`suits`], which also says that the processor has the registers. The rows are readable at the source
+/// and writable at the target, and do not overlap.
+#[cfg_attr(target_arch = "x86_64", target_feature(enable = "avx"))]
+pub(crate) unsafe fn copy_line(source: Pointer, target: Pointer, line: &CopyAxis, bytes: usize) {
+    let (mut from, mut to) = (source.as_ptr(), target.as_ptr());
+    for _ in 0..line.extent {
+        // SAFETY: the caller's promise.
+        unsafe { copy(from, to, bytes) };
+        from = from.wrapping_offset(line.source_stride);
+        to = to.wrapping_offset(line.target_stride);
+    }
+}
+
+/// Copies listed rows. `source` and `target` are the addresses of row 0.
+///
+/// # Safety
+/// As for [`copy_line`].
+#[cfg_attr(target_arch = "x86_64", target_feature(enable = "avx"))]
+pub(crate) unsafe fn copy_listed(
+    (source, sources): (Pointer, &CopyRows),
+    (target, targets): (Pointer, &CopyRows),
+    rows: usize,
+    bytes: usize,
+) {
+    for position in 0..rows {
+        let from = source.offset(sources.index(position) as isize * sources.stride);
+        let to = target.offset(targets.index(position) as isize * targets.stride);
+        // SAFETY: the caller's promise.
+        unsafe { copy(from.as_ptr(), to.as_ptr(), bytes) };
+    }
+}
+
+/// Copies a row. Compiled for the registers of its callers.
+///
+/// # Safety
+/// As for [`copy_line`].
+#[inline]
+#[cfg_attr(target_arch = "x86_64", target_feature(enable = "avx"))]
+unsafe fn copy(from: *const u8, to: *mut u8, bytes: usize) {
+    let step = |at: usize| {
+        // SAFETY: the step lies within the row, as `at + STEP <= bytes`; `[u8; STEP]` has the alignment 1.
+        unsafe { to.add(at).cast::<[u8; STEP]>().write(from.add(at).cast::<[u8; STEP]>().read()) };
+    };
+    let last = bytes - STEP;
+    let mut at = 0;
+    while at < last {
+        step(at);
+        at += STEP;
+    }
+    // It may overlap with the step before, with the same bytes.
+    step(last);
+}
