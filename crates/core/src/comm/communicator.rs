@@ -362,7 +362,7 @@ impl<'c> BlockingWait<'c> {
     pub(super) fn round(&mut self, missing: impl Fn() -> Missing) -> Result<(), TransportError> {
         self.comm.inner.transport.relax(self.round)?;
         self.round = self.round.saturating_add(1);
-        if self.round % ROUNDS_PER_CLOCK != 1 && self.round < u32::MAX {
+        if !self.round.is_multiple_of(ROUNDS_PER_CLOCK) && self.round < u32::MAX {
             return Ok(());
         }
         if let Some(limit) = self.clock.is_over(self.comm.rank(), &missing) {
