@@ -9,8 +9,9 @@ use std::time::Instant;
 
 use crate::copies::stores::Writing;
 
-/// The number of runs after which both ways are timed again.
-const PERIOD: u32 = 1024;
+/// The number of runs after which both ways are timed again: the first after a change of the way, since a disturbed run may
+/// have been the reason, and the last. It doubles each time the way is the same.
+const PERIODS: (u32, u32) = (64, 1024);
 
 /// The number of these runs that try both ways: two runs one way, two the other, and the same again. The first of each
 /// two is not timed; it leaves the target in the caches where this way of writing leaves it.
@@ -21,20 +22,36 @@ const TRIED: u32 = 8;
 const WORTH: f64 = 0.85;
 
 /// The way to write a list: through the caches until both ways have been timed.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct WritingChoice {
+    /// The number of runs since both ways are timed again, and that after which they are the next time.
     runs: AtomicU32,
+    period: AtomicU32,
     /// The shortest time since both ways are timed again, through the caches and past them.
     nanoseconds: [AtomicU64; 2],
     past: AtomicBool,
+}
+
+impl Default for WritingChoice {
+    fn default() -> WritingChoice {
+        WritingChoice {
+            runs: AtomicU32::new(0),
+            period: AtomicU32::new(PERIODS.0),
+            nanoseconds: Default::default(),
+            past: AtomicBool::new(false),
+        }
+    }
 }
 
 impl WritingChoice {
     /// Calls `run` once, with the way to write.
     pub(crate) fn run(&self, run: impl FnOnce(Writing)) {
         let way = |past| if past { Writing::PastCaches } else { Writing::Plain };
-        let number = self.runs.fetch_add(1, Relaxed) % PERIOD;
+        let number = self.runs.fetch_add(1, Relaxed);
         if number >= TRIED {
+            if number + 1 >= self.period.load(Relaxed) {
+                self.runs.store(0, Relaxed);
+            }
             return run(way(self.past.load(Relaxed)));
         }
         if number == 0 {
@@ -49,7 +66,10 @@ impl WritingChoice {
         }
         if number + 1 == TRIED {
             let [through, past] = self.nanoseconds.each_ref().map(|time| time.load(Relaxed) as f64);
-            self.past.store(past < WORTH * through, Relaxed);
+            let is_past = past < WORTH * through;
+            let is_same = self.past.swap(is_past, Relaxed) == is_past;
+            let period = if is_same { 2 * self.period.load(Relaxed) } else { PERIODS.0 };
+            self.period.store(period.min(PERIODS.1), Relaxed);
         }
     }
 }
@@ -73,13 +93,33 @@ mod tests {
         ways
     }
 
+    /// Does the runs until both ways are tried again; returns their number.
+    fn kept(choice: &WritingChoice, past: bool) -> u32 {
+        let mut count = TRIED;
+        while choice.runs.load(Relaxed) != 0 {
+            assert_eq!(runs(choice, 1, 0, 0), [past]);
+            count += 1;
+        }
+        count
+    }
+
     #[test]
     fn both_ways_are_tried_and_the_quicker_one_is_kept() {
         let choice = WritingChoice::default();
-        let tried = runs(&choice, TRIED, 20, 1);
-        assert_eq!(tried, [false, false, true, true, false, false, true, true]);
-        assert_eq!(runs(&choice, PERIOD - TRIED, 0, 0), [true; (PERIOD - TRIED) as usize]);
-        assert_eq!(runs(&choice, TRIED, 1, 20), tried, "tried again");
-        assert_eq!(runs(&choice, 4, 0, 0), [false; 4]);
+        let tried = [false, false, true, true, false, false, true, true];
+        let (first, last) = PERIODS;
+        for (past, period) in
+            [(true, first), (false, first), (false, 2 * first), (true, first), (true, 2 * first)]
+        {
+            let (through, past_caches) = if past { (20, 1) } else { (1, 20) };
+            assert_eq!(runs(&choice, TRIED, through, past_caches), tried);
+            assert_eq!(kept(&choice, past), period);
+        }
+        for _ in 0..6 {
+            runs(&choice, TRIED, 20, 1);
+            assert!(kept(&choice, true) <= last);
+        }
+        runs(&choice, TRIED, 20, 1);
+        assert_eq!(kept(&choice, true), last);
     }
 }
