@@ -3,7 +3,6 @@
 use haloport_core::device::{BoxCopy, CopyAxis, MAX_COPY_AXES, Pointer};
 
 use crate::copies::stores::Store;
-use crate::copies::wide;
 
 /// Calls `visit` for every line along the innermost axis: with the addresses of its first element on both sides, and
 /// the axis. `ends` are the addresses of the first element of the box.
@@ -61,10 +60,6 @@ pub(crate) unsafe fn copy_line<S: Store, const N: usize>(source: Pointer, target
 /// As for [`Store::copy`], for each run of the line.
 #[inline]
 pub(crate) unsafe fn copy_rows<S: Store>(source: Pointer, target: Pointer, line: &CopyAxis, bytes: usize) {
-    if S::WIDE && wide::suits(bytes) {
-        // SAFETY: the length suits; the runs of the line do not overlap.
-        return unsafe { wide::copy_line(source, target, line, bytes) };
-    }
     let (mut from, mut to) = (source.as_ptr(), target.as_ptr());
     for _ in 0..line.extent {
         // SAFETY: both runs lie in the line and do not overlap.

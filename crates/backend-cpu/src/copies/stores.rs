@@ -22,7 +22,7 @@ pub(crate) trait Store {
     /// Whether written lines first come into the caches, so that fetching them ahead helps.
     const FETCHES: bool;
 
-    /// Whether rows of a few cache lines are copied by [`wide`](super::wide) registers.
+    /// Whether listed rows of a few cache lines are copied by [`wide`](super::wide) registers.
     const WIDE: bool;
 
     /// Copies a run of `N` bytes.

@@ -1,9 +1,9 @@
-//! Rows of a few cache lines, copied by wide registers.
+//! Listed rows of a few cache lines, copied by wide registers.
 //!
 //! The C library chooses a way by the length at each call, which takes about as long as copying such a row. Here the way
 //! is chosen once for many rows.
 
-use haloport_core::device::{CopyAxis, CopyRows, Pointer};
+use haloport_core::device::{CopyRows, Pointer};
 
 /// The bytes that one step copies.
 const STEP: usize = 64;
@@ -11,7 +11,7 @@ const STEP: usize = 64;
 /// From this length on, rows are left to the C library, which copies them by string instructions.
 const LONG: usize = 2048;
 
-/// Whether [`copy_line`] and [`copy_listed`] copy rows of this length on this processor.
+/// Whether [`copy_listed`] copies rows of this length on this processor.
 #[inline]
 pub(crate) fn suits(bytes: usize) -> bool {
     #[cfg(target_arch = "x86_64")]
@@ -21,26 +21,11 @@ pub(crate) fn suits(bytes: usize) -> bool {
     (STEP..LONG).contains(&bytes) && has_registers
 }
 
-/// Copies the rows of a line.
-///
-/// # Safety
-/// The length [`suits`], which also says that the processor has the registers. The rows are readable at the source
-/// and writable at the target, and do not overlap.
-#[cfg_attr(target_arch = "x86_64", target_feature(enable = "avx"))]
-pub(crate) unsafe fn copy_line(source: Pointer, target: Pointer, line: &CopyAxis, bytes: usize) {
-    let (mut from, mut to) = (source.as_ptr(), target.as_ptr());
-    for _ in 0..line.extent {
-        // SAFETY: the caller's promise.
-        unsafe { copy(from, to, bytes) };
-        from = from.wrapping_offset(line.source_stride);
-        to = to.wrapping_offset(line.target_stride);
-    }
-}
-
 /// Copies listed rows. `source` and `target` are the addresses of row 0.
 ///
 /// # Safety
-/// As for [`copy_line`].
+/// The length [`suits`], which also says that the processor has the registers. The rows are readable at the source and
+/// writable at the target, and do not overlap.
 #[cfg_attr(target_arch = "x86_64", target_feature(enable = "avx"))]
 pub(crate) unsafe fn copy_listed(
     (source, sources): (Pointer, &CopyRows),
@@ -59,7 +44,7 @@ pub(crate) unsafe fn copy_listed(
 /// Copies a row. Compiled for the registers of its callers.
 ///
 /// # Safety
-/// As for [`copy_line`].
+/// As for [`copy_listed`].
 #[inline]
 #[cfg_attr(target_arch = "x86_64", target_feature(enable = "avx"))]
 unsafe fn copy(from: *const u8, to: *mut u8, bytes: usize) {
