@@ -25,6 +25,8 @@ pub(crate) struct RowCopy {
     order: Order,
     pub(crate) writing: Writing,
     ahead: Option<Distance>,
+    /// Whether wide registers copy the rows where they are written through the caches.
+    wide: bool,
 }
 
 /// The distance at which rows are fetched ahead: whole points, and rows of the next point.
@@ -77,7 +79,9 @@ impl RowCopy {
         let writing = writing.of(copy.row(), is_gapless(&copy, &order));
         let runs = copy.bytes() / copy.row().run_bytes();
         let ahead = Distance { points: RUNS_AHEAD / copy.rows(), rows: RUNS_AHEAD % copy.rows() };
-        RowCopy { copy, order, writing, ahead: (runs > FETCHED_LINES).then_some(ahead) }
+        let ahead = (runs > FETCHED_LINES).then_some(ahead);
+        let wide = ahead.is_none() && wide::suits(copy.row().run_bytes());
+        RowCopy { copy, order, writing, ahead, wide }
     }
 
     /// Runs the copy on the calling thread. Block `k`, to which it is anchored, begins at `bases[k]`.
@@ -165,8 +169,8 @@ impl RowCopy {
             }
             return;
         }
-        if S::WIDE && N == 0 && self.ahead.is_none() && wide::suits(bytes) {
-            // SAFETY: the length suits; the caller promised every row.
+        if N == 0 && self.wide && S::THROUGH_CACHES {
+            // SAFETY: `new` found that the length suits; the caller promised every row.
             unsafe { wide::copy_listed((source, sources), (target, targets), self.copy.rows(), bytes) };
             return;
         }

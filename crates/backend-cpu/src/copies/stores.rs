@@ -19,11 +19,8 @@ pub(crate) const LIST_BYTES: usize = 8192;
 
 /// A way to write runs of bytes.
 pub(crate) trait Store {
-    /// Whether written lines first come into the caches, so that fetching them ahead helps.
-    const FETCHES: bool;
-
-    /// Whether listed rows of a few cache lines are copied by [`wide`](super::wide) registers.
-    const WIDE: bool;
+    /// Whether it writes through the caches: written lines first come into them, so that fetching them ahead helps.
+    const THROUGH_CACHES: bool;
 
     /// Copies a run of `N` bytes.
     ///
@@ -102,8 +99,7 @@ pub(crate) fn gapless_bytes(copy: &BoxCopy) -> Option<usize> {
 }
 
 impl Store for Plain {
-    const FETCHES: bool = true;
-    const WIDE: bool = true;
+    const THROUGH_CACHES: bool = true;
 
     #[inline(always)]
     unsafe fn copy_run<const N: usize>(from: *const u8, to: *mut u8) {
@@ -133,8 +129,7 @@ impl Store for Plain {
 
 #[cfg(target_arch = "x86_64")]
 impl Store for PastCaches {
-    const FETCHES: bool = false;
-    const WIDE: bool = false;
+    const THROUGH_CACHES: bool = false;
 
     #[inline(always)]
     unsafe fn copy_run<const N: usize>(from: *const u8, to: *mut u8) {

@@ -104,13 +104,13 @@ impl Sweep {
                 (from.wrapping_offset(self.source_offset), to.wrapping_offset(self.target_offset));
             if FETCHED > 0 {
                 fetch(second_from.wrapping_offset(RUNS_AHEAD * line.source_stride));
-                if S::FETCHES {
+                if S::THROUGH_CACHES {
                     fetch(second_to.wrapping_offset(RUNS_AHEAD * line.target_stride));
                 }
             }
             if FETCHED > 1 {
                 fetch(from.wrapping_offset(RUNS_AHEAD * line.source_stride));
-                if S::FETCHES {
+                if S::THROUGH_CACHES {
                     fetch(to.wrapping_offset(RUNS_AHEAD * line.target_stride));
                 }
             }

@@ -12,7 +12,6 @@ const STEP: usize = 64;
 const LONG: usize = 2048;
 
 /// Whether [`copy_listed`] copies rows of this length on this processor.
-#[inline]
 pub(crate) fn suits(bytes: usize) -> bool {
     #[cfg(target_arch = "x86_64")]
     let has_registers = std::arch::is_x86_feature_detected!("avx");
