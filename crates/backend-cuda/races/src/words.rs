@@ -1,0 +1,36 @@
+//! Words of memory by which lines wait for each other.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::sync::Mutex;
+
+use crate::clock::Clock;
+use crate::lock::lock;
+
+/// Words of memory by which lines wait for each other: one line writes a number, another waits until it is there. These
+/// accesses are none to a [`Shadow`](crate::Shadow).
+#[derive(Default)]
+pub struct Words {
+    clocks: Mutex<BTreeMap<u64, Clock>>,
+}
+
+impl Words {
+    /// Adds the works of the clock to those that the word stands for. Call it before the number is written.
+    ///
+    /// They are added to those of earlier numbers, since a line that waits may see the number before or the number after. If
+    /// several lines write a word in no order, a line that has seen one of the numbers follows the works before the others
+    /// too: races of these are missed.
+    pub fn release(&self, address: u64, clock: &Clock) {
+        lock(&self.clocks).entry(address).or_default().join(clock);
+    }
+
+    /// The works that the word stands for: those that a line follows whose wait for the number has ended.
+    pub fn acquire(&self, address: u64) -> Clock {
+        lock(&self.clocks).get(&address).cloned().unwrap_or_default()
+    }
+
+    /// Forgets the words at these addresses, whose memory is freed.
+    pub fn forget(&self, addresses: Range<u64>) {
+        lock(&self.clocks).retain(|address, _| !addresses.contains(address));
+    }
+}
