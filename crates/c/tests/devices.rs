@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// The driver, which cargo builds for the tests.
-use haloport_cuda_recording as _;
+use haloport_cuda_test_driver as _;
 
 /// The folder of `haloport-c`.
 const HERE: &str = env!("CARGO_MANIFEST_DIR");
@@ -84,11 +84,12 @@ fn arrays_of_sycl_are_exchanged_on_queues_of_the_program_or_refused() {
 fn memory_of_cuda_is_known_by_its_address() {
     let Some((program, folder)) = compiled("cuda", "cuda") else { return };
     for name in ["libcuda.so.1", "libnvrtc.so.12"] {
-        link(&libraries().join("libhaloport_cuda_recording.so"), &folder.join(name));
+        link(&libraries().join("libhaloport_cuda_test_driver.so"), &folder.join(name));
     }
     run(Command::new(program)
         .env("LD_LIBRARY_PATH", &folder)
-        .env("HALOPORT_RECORDING_DEVICES", "2")
+        .env("HALOPORT_DRIVER_RECORDS", "1")
+        .env("HALOPORT_DRIVER_DEVICES", "2")
         .env("HALOPORT_CACHE_DIR", "")
         .env_remove("HALOPORT_NVRTC")
         .env("HALOPORT_TIME_LIMIT", "60"));

@@ -23,6 +23,7 @@ mod exchange;
 pub mod mutation;
 mod oracle;
 mod report;
+mod setting;
 mod streams;
 mod test_devices;
 pub mod transport;

@@ -39,7 +39,7 @@ fn text(result: Result<impl Sized, DeviceError>) -> String {
 #[test]
 fn the_device_of_an_array_is_found_by_its_address() {
     let name = "arrays::the_device_of_an_array_is_found_by_its_address";
-    recorded_with(name, &["libcuda.so.1"], &[("HALOPORT_RECORDING_DEVICES", "2")], |_| {
+    recorded_with(name, &["libcuda.so.1"], &[("HALOPORT_DRIVER_DEVICES", "2")], |_| {
         let (one, two) = (CudaDevice::select("cuda:0").unwrap(), CudaDevice::select("cuda:1").unwrap());
         for device in [&one, &two] {
             for kind in [MemoryKind::Device, MemoryKind::Pinned, MemoryKind::Shared] {

@@ -75,7 +75,7 @@ fn all_who_open_a_device_share_its_context() {
 #[test]
 fn a_stream_of_another_context_is_refused() {
     let name = "contexts::a_stream_of_another_context_is_refused";
-    crate::recording::recorded_with(name, &["libcuda.so.1"], &[("HALOPORT_RECORDING_DEVICES", "2")], |_| {
+    crate::recording::recorded_with(name, &["libcuda.so.1"], &[("HALOPORT_DRIVER_DEVICES", "2")], |_| {
         let (one, other) = (CudaDevice::new().unwrap(), CudaDevice::select("cuda:1").unwrap());
         let stream = other.create_stream(Priority::Normal).unwrap();
         // SAFETY: the stream lives; the test is that it belongs to another device.
@@ -91,11 +91,11 @@ fn a_stream_of_another_context_is_refused() {
 #[test]
 fn memory_of_another_device_is_reached_where_the_driver_offers_that() {
     let name = "contexts::memory_of_another_device_is_reached_where_the_driver_offers_that";
-    let two = ("HALOPORT_RECORDING_DEVICES", "2");
+    let two = ("HALOPORT_DRIVER_DEVICES", "2");
     for peers in ["1", "0"] {
-        let variables = [two, ("HALOPORT_RECORDING_PEERS", peers)];
+        let variables = [two, ("HALOPORT_DRIVER_PEERS", peers)];
         crate::recording::recorded_with(name, &["libcuda.so.1"], &variables, |recording| {
-            let offered = std::env::var("HALOPORT_RECORDING_PEERS").unwrap() == "1";
+            let offered = std::env::var("HALOPORT_DRIVER_PEERS").unwrap() == "1";
             let (one, other) = (CudaDevice::new().unwrap(), CudaDevice::select("cuda:1").unwrap());
             recording.take_calls();
             assert!(one.reaches(one.id()).unwrap());

@@ -1,4 +1,5 @@
-//! The driver calls of the backend, one by one, on a driver that records and computes nothing. See `recording`.
+//! The driver calls of the backend, one by one, on the driver for tests, which records them; the kernels compute
+//! nothing. See `recording`.
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 

@@ -8,7 +8,7 @@ use crate::recording::{recorded, recorded_with};
 #[test]
 fn a_driver_without_devices_is_an_error_value() {
     let name = "missing::a_driver_without_devices_is_an_error_value";
-    let none = [("HALOPORT_RECORDING_DEVICES", "0"), ("CUDA_VISIBLE_DEVICES", "7")];
+    let none = [("HALOPORT_DRIVER_DEVICES", "0"), ("CUDA_VISIBLE_DEVICES", "7")];
     recorded_with(name, &["libcuda.so.1"], &none, |_| {
         let error = CudaDevice::new().unwrap_err().to_string();
         let expected = "a CUDA device was not found: looked for the devices of the CUDA driver, restricted by \
@@ -20,7 +20,7 @@ fn a_driver_without_devices_is_an_error_value() {
 #[test]
 fn an_old_driver_is_an_error_value() {
     let name = "missing::an_old_driver_is_an_error_value";
-    recorded_with(name, &["libcuda.so.1"], &[("HALOPORT_RECORDING_VERSION", "11040")], |_| {
+    recorded_with(name, &["libcuda.so.1"], &[("HALOPORT_DRIVER_VERSION", "11040")], |_| {
         let error = CudaDevice::list().unwrap_err().to_string();
         let expected = "a CUDA driver that is new enough was not found: looked for CUDA 12.0 or newer, and found 11.4; \
                         install NVIDIA's driver, version 525 or newer";
@@ -31,10 +31,13 @@ fn an_old_driver_is_an_error_value() {
 #[test]
 fn a_device_that_is_not_there_is_an_error_value_that_lists_those_that_are() {
     let name = "missing::a_device_that_is_not_there_is_an_error_value_that_lists_those_that_are";
-    recorded_with(name, &["libcuda.so.1"], &[("HALOPORT_RECORDING_DEVICES", "2")], |_| {
+    recorded_with(name, &["libcuda.so.1"], &[("HALOPORT_DRIVER_DEVICES", "2")], |_| {
         let error = CudaDevice::select("cuda:2").unwrap_err().to_string();
         assert!(error.starts_with("the device `cuda:2` was not found"), "{error}");
-        assert!(error.ends_with("choose one of cuda:0 (a recording), cuda:1 (a recording)"), "{error}");
+        assert!(
+            error.ends_with("choose one of cuda:0 (a driver for tests), cuda:1 (a driver for tests)"),
+            "{error}"
+        );
         assert_eq!(CudaDevice::select("cuda:1").unwrap().id().to_string(), "cuda:1");
     });
 }

@@ -1,4 +1,4 @@
-//! The recording driver, in a process of its own: a test runs itself again with a library path on which the loader
+//! The driver for tests, in a process of its own where it records: a test runs itself again with a library path on which the loader
 //! finds that driver first.
 
 use std::ffi::c_void;
@@ -10,8 +10,8 @@ use libloading::{Library, Symbol};
 
 type Receiver = unsafe extern "C" fn(*const u8, usize, *mut c_void);
 
-/// Set in the processes that have the recording driver.
-const MARK: &str = "HALOPORT_RECORDING";
+/// Set in the processes in which the driver records.
+const MARK: &str = "HALOPORT_DRIVER_RECORDS";
 
 /// The functions that control the driver.
 pub(crate) struct Recording(Library);
@@ -23,7 +23,7 @@ pub(crate) struct Call {
     pub(crate) arguments: String,
 }
 
-/// Runs `test`, the body of the test of the name `name`, with the recording driver and its compiler.
+/// Runs `test`, the body of the test of the name `name`, on the driver for tests and its compiler.
 pub(crate) fn recorded(name: &str, test: impl FnOnce(&Recording)) {
     recorded_with(name, &["libcuda.so.1", "libnvrtc.so.12"], &[], test);
 }
@@ -36,7 +36,7 @@ pub(crate) fn recorded_with(
     test: impl FnOnce(&Recording),
 ) {
     if std::env::var_os(MARK).is_some() {
-        // SAFETY: it is the recording driver, whose initialisers do nothing.
+        // SAFETY: it is the driver for tests, whose initialisers do nothing.
         let library = unsafe { Library::new("libcuda.so.1") }.unwrap();
         return test(&Recording(library));
     }
@@ -55,7 +55,7 @@ pub(crate) fn recorded_with(
     let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert!(
         output.status.success() && out.contains("1 passed"),
-        "{name} with the recording driver:\n{out}{err}"
+        "{name} on the driver for tests:\n{out}{err}"
     );
 }
 
@@ -63,19 +63,19 @@ pub(crate) fn recorded_with(
 fn driver() -> PathBuf {
     let tests = std::env::current_exe().unwrap();
     let folder = tests.parent().map(Path::to_path_buf).unwrap();
-    folder.join("libhaloport_cuda_recording.so")
+    folder.join("libhaloport_cuda_test_driver.so")
 }
 
 impl Recording {
     /// Takes the calls of this thread since the last call of this function, in order.
     pub(crate) fn take_calls(&self) -> Vec<Call> {
-        let text = self.text(b"recording_take_calls\0");
+        let text = self.text(b"driver_take_calls\0");
         text.lines().map(Call::of).collect()
     }
 
     /// Takes the calls of all threads that were not taken before.
     pub(crate) fn take_all_calls(&self) -> Vec<Call> {
-        let text = self.text(b"recording_take_all_calls\0");
+        let text = self.text(b"driver_take_all_calls\0");
         text.lines().map(Call::of).collect()
     }
 
@@ -88,14 +88,14 @@ impl Recording {
 
     /// The objects and memory that were created and not destroyed, one per line.
     pub(crate) fn living(&self) -> String {
-        self.text(b"recording_living\0")
+        self.text(b"driver_living\0")
     }
 
     /// Makes the call after the next `after` calls fail; if `for_ever`, all later calls as well.
     pub(crate) fn fail(&self, after: u64, status: u32, for_ever: bool) {
         // SAFETY: the function has this type.
         unsafe {
-            let fail: Symbol<unsafe extern "C" fn(u64, u32, u32)> = self.0.get(b"recording_fail\0").unwrap();
+            let fail: Symbol<unsafe extern "C" fn(u64, u32, u32)> = self.0.get(b"driver_fail\0").unwrap();
             fail(after, status, u32::from(for_ever));
         }
     }
@@ -104,8 +104,7 @@ impl Recording {
     pub(crate) fn has_failed(&self) -> bool {
         // SAFETY: the function has this type.
         unsafe {
-            let stop: Symbol<unsafe extern "C" fn() -> u32> =
-                self.0.get(b"recording_fail_no_more\0").unwrap();
+            let stop: Symbol<unsafe extern "C" fn() -> u32> = self.0.get(b"driver_fail_no_more\0").unwrap();
             stop() != 0
         }
     }
@@ -114,7 +113,7 @@ impl Recording {
     pub(crate) fn mark(&self) {
         // SAFETY: the function has this type.
         unsafe {
-            let mark: Symbol<unsafe extern "C" fn()> = self.0.get(b"recording_mark\0").unwrap();
+            let mark: Symbol<unsafe extern "C" fn()> = self.0.get(b"driver_mark\0").unwrap();
             mark();
         }
     }
@@ -123,8 +122,7 @@ impl Recording {
     pub(crate) fn current_context(&self) -> usize {
         // SAFETY: the function has this type.
         unsafe {
-            let current: Symbol<unsafe extern "C" fn() -> usize> =
-                self.0.get(b"recording_current\0").unwrap();
+            let current: Symbol<unsafe extern "C" fn() -> usize> = self.0.get(b"driver_current\0").unwrap();
             current()
         }
     }
@@ -134,7 +132,7 @@ impl Recording {
         // SAFETY: the function has this type.
         unsafe {
             let enter: Symbol<unsafe extern "C" fn() -> usize> =
-                self.0.get(b"recording_enter_foreign\0").unwrap();
+                self.0.get(b"driver_enter_foreign\0").unwrap();
             enter()
         }
     }
@@ -144,7 +142,7 @@ impl Recording {
         // SAFETY: the function has this type.
         unsafe {
             let allocate: Symbol<unsafe extern "C" fn(usize) -> usize> =
-                self.0.get(b"recording_allocate_foreign\0").unwrap();
+                self.0.get(b"driver_allocate_foreign\0").unwrap();
             allocate(bytes)
         }
     }

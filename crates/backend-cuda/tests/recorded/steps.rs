@@ -181,7 +181,7 @@ fn what_is_not_captured_says_why() {
 #[test]
 fn where_streams_that_capture_take_no_flags_steps_are_done_anew() {
     let name = "steps::where_streams_that_capture_take_no_flags_steps_are_done_anew";
-    let variables = [("HALOPORT_RECORDING_NUMBERS", "0")];
+    let variables = [("HALOPORT_DRIVER_NUMBERS", "0")];
     recorded_with(name, &["libcuda.so.1", "libnvrtc.so.12"], &variables, |recording| {
         run_ranks(2, |comm| -> Result<(), Failure> {
             let device = CudaDevice::new()?;

@@ -110,12 +110,12 @@ int main(void) {
     /* A program that is linked to CUDA and does not use it. */
     library = dlopen("libcuda.so.1", RTLD_NOW);
     if (!library) FAIL("%s", dlerror());
-    find("recording_take_all_calls", &take_calls);
+    find("driver_take_all_calls", &take_calls);
     expect(of_host, NULL, cpu);
 
     find("cuInit", &init), find("cuDevicePrimaryCtxRetain", &retain), find("cuCtxPushCurrent_v2", &push);
     find("cuMemAlloc_v2", &allocate), find("cuMemAllocManaged", &allocate_managed), find("cuMemHostAlloc", &allocate_pinned);
-    find("cuStreamCreateWithPriority", &create_stream), find("recording_allocate_foreign", &allocate_foreign);
+    find("cuStreamCreateWithPriority", &create_stream), find("driver_allocate_foreign", &allocate_foreign);
     void *contexts[2], *stream, *foreign_stream;
     uint64_t numbers[3];
     void *pinned;

@@ -7,15 +7,14 @@ use haloport_core::{Communicator, run_ranks};
 
 use super::{cubed_sphere, large, sparse, structured, tripolar, unstructured};
 use crate::Failure;
+use crate::setting::setting;
 
 /// The number of cases of one run: `HALOPORT_CASES`, or `usual` if that is not set.
 ///
 /// # Panics
 /// If `HALOPORT_CASES` is no number.
 pub fn cases(usual: u64) -> u64 {
-    let Some(text) = std::env::var_os("HALOPORT_CASES") else { return usual };
-    let number = text.to_str().and_then(|text| text.parse().ok());
-    number.unwrap_or_else(|| panic!("HALOPORT_CASES: expected a number of cases, found `{}`", text.display()))
+    setting("HALOPORT_CASES", usual)
 }
 
 /// Structured domains, against the global oracle.

@@ -11,15 +11,19 @@ use haloport_core::device::{Device, Priority, make_current};
 use haloport_core::{BindOptions, Communicator, DataPath, Pending, Schedule};
 
 use super::ring::RankRing;
+use crate::setting::setting;
 use crate::{Failure, ensure};
 
-/// Cells that a rank owns, and that its left neighbour sends to it: 16 MiB.
-const CELLS: i64 = 2 << 20;
+/// Cells that a rank owns, and that its left neighbour sends to it: `HALOPORT_ORDERED_CELLS`, or 16 MiB. A device that
+/// delays its work itself needs fewer.
+fn cells() -> usize {
+    setting("HALOPORT_ORDERED_CELLS", 2 << 20)
+}
 
 /// Data paths by name.
 const PATHS: [(&str, Options); 3] = [
     ("in a message", || BindOptions::default().path(DataPath::Messages).staging_chunk(usize::MAX)),
-    ("in chunks", || BindOptions::default().path(DataPath::Messages).staging_chunk(3 << 20)),
+    ("in chunks", || BindOptions::default().path(DataPath::Messages).staging_chunk(cells() * 3 / 2)),
     ("straight from the field", || BindOptions::default().path(DataPath::Direct)),
 ];
 
@@ -72,7 +76,7 @@ fn between_streams<D: Device>(
     start: Option<&D::Stream>,
     finish: Option<&D::Stream>,
 ) -> Result<(), Failure> {
-    let mut ring = RankRing::with_options(comm, device, options(), CELLS as usize)?;
+    let mut ring = RankRing::with_options(comm, device, options(), cells())?;
     for round in 1..=3 {
         let (from, to) = (ring.stream(start), ring.stream(finish));
         let open = device.gate(&from)?;
@@ -95,7 +99,7 @@ fn between_current_streams<D: Device>(
     options: Options,
     [from, to]: &[D::Stream; 2],
 ) -> Result<(), Failure> {
-    let mut ring = RankRing::with_options(comm, device, options(), CELLS as usize)?;
+    let mut ring = RankRing::with_options(comm, device, options(), cells())?;
     for round in 1..=3 {
         let open = device.gate(from)?;
         ring.write(round, from)?;
@@ -116,7 +120,7 @@ fn between_current_streams<D: Device>(
 
 /// After a blocking `finish`, every stream sees the halo, and the owned cells may be written: no neighbour reads them.
 fn blocking<D: Device>(comm: &Communicator, device: &D, options: Options) -> Result<(), Failure> {
-    let mut ring = RankRing::with_options(comm, device, options(), CELLS as usize)?;
+    let mut ring = RankRing::with_options(comm, device, options(), cells())?;
     let other = device.create_stream(Priority::Normal)?;
     for round in 1..=3 {
         ring.write(round, &other)?;
@@ -133,7 +137,7 @@ fn blocking<D: Device>(comm: &Communicator, device: &D, options: Options) -> Res
 
 /// The next message of a neighbour does not disturb one that is still being unpacked.
 fn received_next<D: Device>(comm: &Communicator, device: &D, options: Options) -> Result<(), Failure> {
-    let mut ring = RankRing::with_options(comm, device, options(), CELLS as usize)?;
+    let mut ring = RankRing::with_options(comm, device, options(), cells())?;
     let [one, two] = [device.create_stream(Priority::Normal)?, device.create_stream(Priority::Normal)?];
     let seen = device.create_event(false)?;
     ring.write(1, &one)?;
@@ -161,7 +165,7 @@ fn received_next<D: Device>(comm: &Communicator, device: &D, options: Options) -
 /// of the cells, or `finish` waits for it. Of three ranks, one waits for the late rank although that does not send to
 /// it.
 fn late_neighbour<D: Device>(comm: &Communicator, device: &D, options: Options) -> Result<(), Failure> {
-    let mut ring = RankRing::with_options(comm, device, options(), CELLS as usize)?;
+    let mut ring = RankRing::with_options(comm, device, options(), cells())?;
     let [stream, other] = [device.create_stream(Priority::Normal)?, device.create_stream(Priority::Normal)?];
     ring.write(1, &stream)?;
     device.synchronize(&stream)?;
@@ -184,7 +188,7 @@ fn two_in_flight<D: Device>(
     options: Options,
     streams: &[D::Stream; 2],
 ) -> Result<(), Failure> {
-    let ring = || RankRing::with_options(comm, device, options(), CELLS as usize);
+    let ring = || RankRing::with_options(comm, device, options(), cells());
     let mut rings = [ring()?, ring()?];
     for round in 1..=3 {
         let mut open = Vec::new();
@@ -211,7 +215,7 @@ fn two_in_flight<D: Device>(
 /// Copies to the host, and views if the host can read the memory, wait for an unpacking that `finish` has left in a
 /// stream.
 fn host_access<D: Device>(comm: &Communicator, device: &D, options: Options) -> Result<(), Failure> {
-    let mut ring = RankRing::with_options(comm, device, options(), CELLS as usize)?;
+    let mut ring = RankRing::with_options(comm, device, options(), cells())?;
     let stream = device.create_stream(Priority::Normal)?;
     for round in 1..=2 {
         ring.write(round, &stream)?;
@@ -222,8 +226,11 @@ fn host_access<D: Device>(comm: &Communicator, device: &D, options: Options) -> 
         let opened = open_later(open);
         let field = ring.exchange.fields();
         let halo = match field.view(0) {
-            Ok(view) if round == 2 => (0..CELLS).map(|at| view.get(&[ring.begin - CELLS + at])).collect(),
-            _ => Some(field.to_vec(0)?[..CELLS as usize].to_vec()),
+            Ok(view) if round == 2 => {
+                let cells = cells() as i64;
+                (0..cells).map(|at| view.get(&[ring.begin - cells + at])).collect()
+            }
+            _ => Some(field.to_vec(0)?[..cells()].to_vec()),
         };
         opened.join().map_err(|_| "the opener panicked")?;
         let halo: Vec<i64> = halo.ok_or("a cell is not there")?;
@@ -237,7 +244,7 @@ fn host_access<D: Device>(comm: &Communicator, device: &D, options: Options) -> 
 /// Dropping an exchange waits for its last unpacking, so that memory is not freed before.
 fn dropped<D: Device>(comm: &Communicator, device: &D, options: Options) -> Result<(), Failure> {
     static OPEN: [AtomicBool; 64] = [const { AtomicBool::new(false) }; 64];
-    let mut ring = RankRing::with_options(comm, device, options(), CELLS as usize)?;
+    let mut ring = RankRing::with_options(comm, device, options(), cells())?;
     let stream = device.create_stream(Priority::Normal)?;
     let is_open = &OPEN[comm.rank() % OPEN.len()];
     is_open.store(false, Ordering::SeqCst);

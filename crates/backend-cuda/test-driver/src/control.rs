@@ -2,6 +2,7 @@
 
 use std::ffi::c_void;
 
+use crate::memory::blocks::{Kind, allocate, blocks};
 use crate::objects::Object;
 use crate::state::{CONTEXTS, Failure, current, state, thread};
 
@@ -14,7 +15,7 @@ pub type Receiver = unsafe extern "C" fn(*const u8, usize, *mut c_void);
 /// # Safety
 /// `receiver` can be called with any text and `with`.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn recording_take_calls(receiver: Receiver, with: *mut c_void) {
+pub unsafe extern "C" fn driver_take_calls(receiver: Receiver, with: *mut c_void) {
     let own = thread();
     let calls: Vec<String> =
         state().calls.extract_if(.., |(of, _)| *of == own).map(|(_, call)| call).collect();
@@ -23,12 +24,12 @@ pub unsafe extern "C" fn recording_take_calls(receiver: Receiver, with: *mut c_v
     unsafe { receiver(calls.as_ptr(), calls.len(), with) };
 }
 
-/// As [`recording_take_calls`], for the calls of all threads.
+/// As [`driver_take_calls`], for the calls of all threads.
 ///
 /// # Safety
-/// As for [`recording_take_calls`].
+/// As for [`driver_take_calls`].
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn recording_take_all_calls(receiver: Receiver, with: *mut c_void) {
+pub unsafe extern "C" fn driver_take_all_calls(receiver: Receiver, with: *mut c_void) {
     let calls: Vec<String> = state().calls.drain(..).map(|(_, call)| call).collect();
     let calls = calls.join("\n");
     // SAFETY: the caller's promise.
@@ -38,9 +39,9 @@ pub unsafe extern "C" fn recording_take_all_calls(receiver: Receiver, with: *mut
 /// Passes on what lives, one item per line.
 ///
 /// # Safety
-/// As for [`recording_take_calls`].
+/// As for [`driver_take_calls`].
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn recording_living(receiver: Receiver, with: *mut c_void) {
+pub unsafe extern "C" fn driver_living(receiver: Receiver, with: *mut c_void) {
     let living = {
         let state = state();
         // Functions belong to their modules.
@@ -49,8 +50,9 @@ pub unsafe extern "C" fn recording_living(receiver: Receiver, with: *mut c_void)
             .iter()
             .filter(|(_, object)| !matches!(object, Object::Function { .. } | Object::Foreign));
         let objects = objects.map(|(handle, object)| format!("{} {handle:#x}", object.kind()));
+        let blocks = blocks();
         let blocks =
-            state.blocks.iter().map(|(address, block)| format!("{address:#x} for {}", block.freed_by));
+            blocks.iter().map(|block| format!("{:#x} for {}", block.mapping.address, block.kind.freed_by()));
         objects.chain(blocks).collect::<Vec<_>>().join("\n")
     };
     // SAFETY: the caller's promise.
@@ -59,31 +61,31 @@ pub unsafe extern "C" fn recording_living(receiver: Receiver, with: *mut c_void)
 
 /// Makes one call fail with `status`, after `after` more calls. If `for_ever` is not 0, all later calls fail, too.
 #[unsafe(no_mangle)]
-pub extern "C" fn recording_fail(after: u64, status: u32, for_ever: u32) {
+pub extern "C" fn driver_fail(after: u64, status: u32, for_ever: u32) {
     state().failure = Some(Failure { after, status, for_ever: for_ever != 0, has_happened: false });
 }
 
 /// Makes no call fail any more. Returns 1 if the call that was to fail has failed, else 0.
 #[unsafe(no_mangle)]
-pub extern "C" fn recording_fail_no_more() -> u32 {
+pub extern "C" fn driver_fail_no_more() -> u32 {
     u32::from(state().failure.take().is_some_and(|failure| failure.has_happened))
 }
 
 /// Puts a mark among the calls of this thread.
 #[unsafe(no_mangle)]
-pub extern "C" fn recording_mark() {
+pub extern "C" fn driver_mark() {
     state().calls.push((thread(), "mark".into()));
 }
 
 /// The current context of this thread; 0 if there is none.
 #[unsafe(no_mangle)]
-pub extern "C" fn recording_current() -> usize {
+pub extern "C" fn driver_current() -> usize {
     current()
 }
 
 /// Makes a context of another program current in this thread, and returns its handle.
 #[unsafe(no_mangle)]
-pub extern "C" fn recording_enter_foreign() -> usize {
+pub extern "C" fn driver_enter_foreign() -> usize {
     let context = state().make(Object::Foreign);
     CONTEXTS.with_borrow_mut(|contexts| contexts.push(context));
     context
@@ -91,12 +93,7 @@ pub extern "C" fn recording_enter_foreign() -> usize {
 
 /// Allocates device memory in a context of another program, and returns its address, or 0. It is never freed.
 #[unsafe(no_mangle)]
-pub extern "C" fn recording_allocate_foreign(bytes: usize) -> usize {
-    let mut state = state();
-    let context = state.make(Object::Foreign);
-    let address = state.allocate(bytes, "cuMemFree").unwrap_or(0);
-    if let Some(block) = state.blocks.get_mut(&address) {
-        block.context = context;
-    }
-    address
+pub extern "C" fn driver_allocate_foreign(bytes: usize) -> usize {
+    let context = state().make(Object::Foreign);
+    allocate(bytes, Kind::Device, context).unwrap_or(0) as usize
 }

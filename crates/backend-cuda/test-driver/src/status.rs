@@ -16,8 +16,15 @@ pub(crate) const OUT_OF_MEMORY: Status = 2;
 pub(crate) const NO_DEVICE: Status = 100;
 pub(crate) const INVALID_DEVICE: Status = 101;
 pub(crate) const INVALID_CONTEXT: Status = 201;
+pub(crate) const INVALID_PTX: Status = 218;
 pub(crate) const INVALID_HANDLE: Status = 400;
 pub(crate) const NOT_FOUND: Status = 500;
+pub(crate) const NOT_READY: Status = 600;
+pub(crate) const ILLEGAL_ADDRESS: Status = 700;
+pub(crate) const PEER_ENABLED: Status = 704;
+pub(crate) const MISALIGNED_ADDRESS: Status = 716;
+pub(crate) const LAUNCH_FAILED: Status = 719;
+pub(crate) const NOT_PERMITTED: Status = 800;
 pub(crate) const CAPTURE_UNSUPPORTED: Status = 900;
 pub(crate) const CAPTURE_INVALIDATED: Status = 901;
 pub(crate) const CAPTURE_UNJOINED: Status = 904;
@@ -42,11 +49,15 @@ type Description = (Status, &'static CStr, &'static CStr);
 /// # Safety
 /// `text` points to a variable for an address.
 unsafe fn describe(status: Status, text: *mut *const c_char, of: fn(Description) -> &'static CStr) -> Status {
-    const KNOWN: [Description; 5] = [
+    const KNOWN: [Description; 9] = [
         (INVALID_VALUE, c"CUDA_ERROR_INVALID_VALUE", c"invalid argument"),
         (OUT_OF_MEMORY, c"CUDA_ERROR_OUT_OF_MEMORY", c"out of memory"),
         (46, c"CUDA_ERROR_DEVICE_UNAVAILABLE", c"device(s) is/are busy or unavailable"),
-        (719, c"CUDA_ERROR_LAUNCH_FAILED", c"unspecified launch failure"),
+        (INVALID_PTX, c"CUDA_ERROR_INVALID_PTX", c"a PTX JIT compilation failed"),
+        (ILLEGAL_ADDRESS, c"CUDA_ERROR_ILLEGAL_ADDRESS", c"an illegal memory access was encountered"),
+        (MISALIGNED_ADDRESS, c"CUDA_ERROR_MISALIGNED_ADDRESS", c"misaligned address"),
+        (NOT_PERMITTED, c"CUDA_ERROR_NOT_PERMITTED", c"operation not permitted"),
+        (LAUNCH_FAILED, c"CUDA_ERROR_LAUNCH_FAILED", c"unspecified launch failure"),
         (
             CAPTURE_UNSUPPORTED,
             c"CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED",

@@ -1,0 +1,267 @@
+//! Memory, copies and fills.
+
+#![allow(
+    clippy::missing_safety_doc,
+    reason = "the contracts are those of the driver's functions of these names"
+)]
+
+use std::ffi::c_void;
+use std::sync::Arc;
+
+use crate::api::context::MEMORY_BYTES;
+use crate::api::{call, functions, give_back};
+use crate::memory::blocks::{Found, Kind, allocate, blocks, free};
+use crate::memory::foreign::{IpcHandle, export, import};
+use crate::objects::Object;
+use crate::order::host_follows;
+use crate::settings::{Freeing, settings};
+use crate::state::{State, current, state};
+use crate::status::{CAPTURE_UNSUPPORTED, INVALID_CONTEXT, INVALID_VALUE, OUT_OF_MEMORY, Status};
+use crate::work::job::{Planes, Work};
+
+/// The type of an address that the driver finds out itself, `CU_MEMORYTYPE_UNIFIED`.
+const UNIFIED: u32 = 4;
+
+/// One side of a copy of rows.
+#[repr(C)]
+pub(crate) struct Side2D {
+    x_bytes: usize,
+    y: usize,
+    memory_type: u32,
+    host: *mut c_void,
+    device: u64,
+    array: *mut c_void,
+    pitch: usize,
+}
+
+/// `CUDA_MEMCPY2D`.
+#[repr(C)]
+pub(crate) struct Copy2D {
+    source: Side2D,
+    target: Side2D,
+    row_bytes: usize,
+    rows: usize,
+}
+
+/// One side of a copy of planes of rows.
+#[repr(C)]
+pub(crate) struct Side3D {
+    x_bytes: usize,
+    y: usize,
+    z: usize,
+    lod: usize,
+    memory_type: u32,
+    host: *mut c_void,
+    device: u64,
+    array: *mut c_void,
+    reserved: *mut c_void,
+    pitch: usize,
+    height: usize,
+}
+
+/// `CUDA_MEMCPY3D`.
+#[repr(C)]
+pub(crate) struct Copy3D {
+    source: Side3D,
+    target: Side3D,
+    row_bytes: usize,
+    rows: usize,
+    planes: usize,
+}
+
+impl Side2D {
+    /// As the one plane of a copy of `rows` rows.
+    fn side(self, rows: usize) -> Side3D {
+        let Side2D { x_bytes, y, memory_type, host, device, array, pitch } = self;
+        Side3D {
+            x_bytes,
+            y,
+            z: 0,
+            lod: 0,
+            memory_type,
+            host,
+            device,
+            array,
+            reserved: host,
+            pitch,
+            height: rows,
+        }
+    }
+}
+
+/// A copy of planes of rows of this many bytes, if the driver accepts it.
+fn rows(source: &Side3D, target: &Side3D, [row_bytes, rows, planes]: [usize; 3]) -> Result<Work, Status> {
+    for side in [source, target] {
+        let fits = side.memory_type == UNIFIED && side.pitch >= row_bytes && side.height >= rows;
+        if !fits || side.x_bytes + side.y + side.z + side.lod > 0 {
+            return Err(INVALID_VALUE);
+        }
+    }
+    if row_bytes * rows * planes == 0 {
+        return Ok(Work::Nothing);
+    }
+    let planes_of = |side: &Side3D| Planes { address: side.device, pitch: side.pitch, height: side.height };
+    Ok(Work::Rows { source: planes_of(source), target: planes_of(target), row_bytes, rows, planes })
+}
+
+/// A fill with `count` elements of these bytes.
+fn fill(target: u64, pattern: &[u8], count: usize) -> Result<Work, Status> {
+    if !target.is_multiple_of(pattern.len() as u64) {
+        return Err(INVALID_VALUE);
+    }
+    Ok(Work::Fill { target, pattern: pattern.into(), count })
+}
+
+/// Allocates memory in the current context.
+fn allocate_now(state: &mut State, bytes: usize, kind: Kind) -> Result<u64, Status> {
+    state.outside_of_captures()?;
+    let most = if kind == Kind::Pinned { isize::MAX as usize } else { MEMORY_BYTES };
+    if bytes > most { Err(OUT_OF_MEMORY) } else { allocate(bytes, kind, current()) }
+}
+
+/// An attribute of the memory at an address; 0 for memory of another owner.
+fn attribute(state: &State, attribute: u32, address: u64) -> u64 {
+    let blocks = blocks();
+    let Found::Inside(block, _) = blocks.find(address, 1) else { return 0 };
+    match attribute {
+        1 => block.context as u64,
+        2 => u64::from(block.kind != Kind::Pinned) + 1,
+        8 => u64::from(block.kind == Kind::Managed),
+        9 => match state.objects.get(&block.context) {
+            Some(Object::Context { context, .. }) => context.device as u64,
+            _ => 0,
+        },
+        11 => block.mapping.address as u64,
+        12 => block.bytes as u64,
+        _ => 0,
+    }
+}
+
+/// Copies bytes in the order of a stream. Memory of the host that is not pinned is read before the call returns, or is
+/// written before it returns.
+fn copy(state: &mut State, [target, source]: [u64; 2], bytes: usize, stream: usize) -> Result<(), Status> {
+    let is_known = |address| !matches!(blocks().find(address, 1), Found::Outside);
+    if !is_known(target) && state.captures(stream) {
+        return Err(CAPTURE_UNSUPPORTED);
+    }
+    if is_known(source) {
+        state.put(stream, Work::Copy { source, target, bytes })?;
+    } else {
+        let from = std::ptr::with_exposed_provenance::<u8>(source as usize);
+        // SAFETY: the program that copies promises that the memory is valid.
+        let bytes: Arc<[u8]> = unsafe { std::slice::from_raw_parts(from, bytes) }.into();
+        state.put(stream, Work::Write { target, bytes })?;
+    }
+    if is_known(target) { Ok(()) } else { state.wait_for(stream) }
+}
+
+/// Frees memory after all work of the context, as the settings say.
+fn free_after_work(name: &str, address: u64) -> Status {
+    let by = if name == "cuMemFree_v2" { "cuMemFree" } else { "cuMemFreeHost" };
+    if settings().freeing == Freeing::Waits {
+        // Other threads can call the driver meanwhile.
+        let points = state().points_of(current());
+        points.iter().for_each(|point| host_follows(&point.wait()));
+    }
+    give_back(
+        name,
+        || format!("address={address:#x}"),
+        |state| {
+            if settings().freeing == Freeing::Locks {
+                state.points_of(current()).iter().for_each(|point| host_follows(&point.wait()));
+            }
+            free(address, by)
+        },
+    )
+}
+
+functions! {
+    call cuMemAlloc_v2(address: *mut u64, bytes: usize) |state| {
+        *address = allocate_now(state, bytes, Kind::Device)?;
+        Ok(())
+    }
+    call cuMemAllocManaged(address: *mut u64, bytes: usize, flags: u32) |state| {
+        *address = allocate_now(state, bytes, Kind::Managed)?;
+        Ok(())
+    }
+    call cuMemHostAlloc(address: *mut u64, bytes: usize, flags: u32) |state| {
+        *address = allocate_now(state, bytes, Kind::Pinned)?;
+        Ok(())
+    }
+    call cuMemAllocAsync(address: *mut u64, bytes: usize, stream: usize) |state| {
+        state.stream(stream)?;
+        *address = allocate(bytes, Kind::Pool, current())?;
+        Ok(())
+    }
+    give_back cuMemFreeAsync(address: u64, stream: usize) |state| {
+        match state.put(stream, Work::Free(address)) {
+            // Without a current context nothing is put into streams.
+            Err(INVALID_CONTEXT) => free(address, "cuMemFreeAsync"),
+            put => put,
+        }
+    }
+    call cuPointerGetAttributes(count: u32, attributes: *const u32, values: *mut *mut u64, address: u64) |state| {
+        for number in 0..count as usize {
+            let value: *mut u64 = values.add(number).read();
+            value.write(attribute(state, attributes.add(number).read(), address));
+        }
+        Ok(())
+    }
+    call cuIpcGetMemHandle(handle: *mut IpcHandle, address: u64) |state| {
+        state.in_context()?;
+        *handle = export(address)?;
+        Ok(())
+    }
+    give_back cuIpcCloseMemHandle(address: u64) |state| { free(address, "cuIpcCloseMemHandle") }
+    call cuMemcpyAsync(target: u64, source: u64, bytes: usize, stream: usize) |state| {
+        copy(state, [target, source], bytes, stream)
+    }
+    call cuMemcpy2DAsync_v2(copy: *const Copy2D, stream: usize) |state| {
+        let Copy2D { source, target, row_bytes, rows: height } = copy.read();
+        let work = rows(&source.side(height), &target.side(height), [row_bytes, height, 1])?;
+        state.put(stream, work)
+    }
+    call cuMemcpy3DAsync_v2(copy: *const Copy3D, stream: usize) |state| {
+        let Copy3D { source, target, row_bytes, rows: height, planes } = copy.read();
+        state.put(stream, rows(&source, &target, [row_bytes, height, planes])?)
+    }
+    call cuMemsetD8Async(target: u64, value: u8, count: usize, stream: usize) |state| {
+        state.put(stream, fill(target, &value.to_ne_bytes(), count)?)
+    }
+    call cuMemsetD16Async(target: u64, value: u16, count: usize, stream: usize) |state| {
+        state.put(stream, fill(target, &value.to_ne_bytes(), count)?)
+    }
+    call cuMemsetD32Async(target: u64, value: u32, count: usize, stream: usize) |state| {
+        state.put(stream, fill(target, &value.to_ne_bytes(), count)?)
+    }
+}
+
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn cuMemFree_v2(address: u64) -> Status {
+    free_after_work("cuMemFree_v2", address)
+}
+
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn cuMemFreeHost(address: u64) -> Status {
+    free_after_work("cuMemFreeHost", address)
+}
+
+/// Apart from the others, because it takes its handle by value.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn cuIpcOpenMemHandle_v2(
+    address: *mut u64,
+    handle: IpcHandle,
+    flags: u32,
+) -> Status {
+    call(
+        "cuIpcOpenMemHandle_v2",
+        || format!("flags={flags}"),
+        |state| {
+            state.in_context()?;
+            let imported = import(handle, current())?;
+            // SAFETY: the caller of the driver's function vouches for the address.
+            unsafe { *address = imported };
+            Ok(())
+        },
+    )
+}

@@ -1,0 +1,272 @@
+//! What streams are given, and doing it.
+
+use std::ffi::c_void;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use haloport_cuda_ptx::{Fault as KernelFault, Grid, Kernel};
+use haloport_cuda_races::{Clock, Line, Work as Accessor};
+
+use crate::lane::{Context, Lane};
+use crate::memory::blocks::{blocks, free};
+use crate::order::{WORDS, host, host_follows, line_after};
+use crate::settings::{Fault, settings};
+use crate::status::{ILLEGAL_ADDRESS, MISALIGNED_ADDRESS, Status};
+use crate::work::access::{Failure, copy, is_of_host, is_reached, place, watched, with_word};
+use crate::work::kernel::Reach;
+use crate::work::point::Point;
+use crate::work::random::Random;
+
+/// A piece of work in a stream.
+#[derive(Debug)]
+pub(crate) struct Job {
+    pub(crate) lane: Arc<Lane>,
+    pub(crate) work: Work,
+    /// What the host had seen when it gave the work.
+    pub(crate) host: Clock,
+}
+
+/// A function of the program, called from a stream.
+pub(crate) type Callback = unsafe extern "C" fn(usize, Status, *mut c_void);
+
+/// What is done. Addresses are those of the program.
+#[derive(Debug, Clone)]
+pub(crate) enum Work {
+    /// Runs a kernel; `parameters` lie as the kernel says.
+    Kernel { kernel: Arc<Kernel>, parameters: Arc<[u8]>, grid: Grid },
+    /// Copies bytes from one address to another.
+    Copy { source: u64, target: u64, bytes: usize },
+    /// Writes bytes that came from memory of the host which is not pinned.
+    Write { target: u64, bytes: Arc<[u8]> },
+    /// Copies planes of rows.
+    Rows { source: Planes, target: Planes, row_bytes: usize, rows: usize, planes: usize },
+    /// Repeats these bytes.
+    Fill { target: u64, pattern: Arc<[u8]>, count: usize },
+    /// Reaches a point.
+    Record(Arc<Point>),
+    /// Waits for a point of another stream.
+    Wait(Arc<Point>),
+    /// Waits until a number compares as `how` says.
+    AwaitNumber { address: u64, number: u32, how: u32 },
+    /// Writes a number.
+    WriteNumber { address: u64, number: u32 },
+    /// Calls a function of the host; `stream` is the handle that it gets.
+    Call { function: Callback, stream: usize, with: usize },
+    /// Does captured work.
+    Graph(Arc<Graph>),
+    /// Frees memory.
+    Free(u64),
+    /// Stands for a kernel whose code is not known.
+    Nothing,
+}
+
+/// Captured work, and which of it must be done before which.
+#[derive(Debug, Default)]
+pub(crate) struct Graph {
+    pub(crate) nodes: Vec<Node>,
+}
+
+/// A piece of captured work.
+#[derive(Debug)]
+pub(crate) struct Node {
+    pub(crate) work: Work,
+    /// The nodes before it.
+    pub(crate) after: Vec<usize>,
+}
+
+/// One side of a copy of rows: in bytes from row to row, and in rows from plane to plane.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Planes {
+    pub(crate) address: u64,
+    pub(crate) pitch: usize,
+    pub(crate) height: usize,
+}
+
+/// Whether a piece of work is done, or waits for a number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Progress {
+    Done,
+    Waits,
+}
+
+thread_local! {
+    static IN_CALLBACK: std::cell::Cell<bool> = const { std::cell::Cell::new(false) };
+}
+
+/// Whether this thread runs a function that a stream has called. Such functions may not call the driver.
+pub(crate) fn is_in_callback() -> bool {
+    IN_CALLBACK.get()
+}
+
+impl Job {
+    /// Does the work, and waits for numbers.
+    pub(crate) fn run(&self, random: &mut Random) {
+        let mut line = self.lane.line();
+        line.join(&self.host);
+        let mut tries = 0_u32;
+        while self.work.run(&self.lane.context, &mut line, random) == Progress::Waits {
+            tries += 1;
+            match tries {
+                ..50 => std::thread::yield_now(),
+                50..500 => std::thread::sleep(Duration::from_micros(20)),
+                _ => std::thread::sleep(Duration::from_micros(100)),
+            }
+        }
+    }
+}
+
+impl Work {
+    /// Does the work unless it waits for a number. In a context with a fault, only points are reached and functions
+    /// called.
+    pub(crate) fn run(&self, context: &Context, line: &mut Line, random: &mut Random) -> Progress {
+        let done = match self {
+            Work::Record(point) => {
+                point.reach(line.clock());
+                Ok(())
+            }
+            Work::Call { function, stream, with } => {
+                host_follows(line.clock());
+                IN_CALLBACK.set(true);
+                // SAFETY: the program promised that the function can be called once with this, and has not taken it
+                // back.
+                unsafe { function(*stream, context.fault(), std::ptr::with_exposed_provenance_mut(*with)) };
+                IN_CALLBACK.set(false);
+                line.join(&host());
+                Ok(())
+            }
+            Work::Free(address) => {
+                free(*address, "cuMemFreeAsync").map_err(|status| (status, "memory is freed twice".into()))
+            }
+            Work::Graph(graph) => {
+                graph.run(context, line, random);
+                Ok(())
+            }
+            _ if context.fault() != 0 => Ok(()),
+            Work::Wait(point) => {
+                if !settings().has(Fault::Waits) {
+                    line.join(&point.wait());
+                }
+                Ok(())
+            }
+            Work::AwaitNumber { address, number, how } => match is_reached(*address, *number, *how) {
+                Ok(false) => return Progress::Waits,
+                Ok(true) => {
+                    line.join(&WORDS.acquire(*address));
+                    // The host may have written it.
+                    line.join(&host());
+                    Ok(())
+                }
+                Err(failure) => Err(failure),
+            },
+            Work::WriteNumber { address, number } => {
+                WORDS.release(*address, line.clock());
+                if is_of_host(*address) {
+                    host_follows(line.clock());
+                }
+                with_word(*address, |word| word.store(*number, Ordering::Release))
+            }
+            Work::Nothing => Ok(()),
+            _ => self.change_memory(context, &line.work(self.name())),
+        };
+        if let Err((status, what)) = done {
+            context.fail(status, &what);
+        }
+        Progress::Done
+    }
+
+    fn name(&self) -> String {
+        match self {
+            Work::Kernel { kernel, grid: Grid { blocks, .. }, .. } => {
+                format!("the kernel {} of {} blocks", kernel.name(), blocks[0])
+            }
+            Work::Copy { bytes, .. } => format!("a copy of {bytes} bytes"),
+            Work::Write { bytes, .. } => format!("a copy of {} bytes from the host", bytes.len()),
+            Work::Rows { row_bytes, rows, .. } => format!("a copy of {rows} rows of {row_bytes} bytes"),
+            _ => "a fill".into(),
+        }
+    }
+
+    fn change_memory(&self, context: &Context, work: &Accessor) -> Result<(), Failure> {
+        match self {
+            Work::Kernel { kernel, parameters, grid } => {
+                let mut reach = Reach::new(blocks(), context, work);
+                let ran = kernel.run(*grid, parameters, &mut reach).map_err(|fault| {
+                    let status = match fault.fault {
+                        KernelFault::Address { .. } => ILLEGAL_ADDRESS,
+                        KernelFault::Misaligned { .. } => MISALIGNED_ADDRESS,
+                    };
+                    (status, format!("the kernel {}: {fault}", kernel.name()))
+                });
+                ran.and(watched(reach.race))
+            }
+            Work::Copy { source, target, bytes } => copy(*source, *target, *bytes, work),
+            Work::Write { target, bytes } => {
+                let to = place(*target, bytes.len(), true, work)?;
+                // SAFETY: the place is that long; the bytes are the driver's own.
+                unsafe { to.copy_from_nonoverlapping(bytes.as_ptr(), bytes.len()) };
+                Ok(())
+            }
+            Work::Rows { source, target, row_bytes, rows, planes } => {
+                let mut all = (0..*planes).flat_map(|plane| (0..*rows).map(move |row| (plane, row)));
+                all.try_for_each(|(plane, row)| {
+                    let at = |side: &Planes| side.address + ((plane * side.height + row) * side.pitch) as u64;
+                    copy(at(source), at(target), *row_bytes, work)
+                })
+            }
+            Work::Fill { target, pattern, count } => {
+                let bytes = pattern.len();
+                let to = place(*target, bytes * count, true, work)?;
+                // SAFETY: the place is that long.
+                unsafe {
+                    match pattern[..] {
+                        [byte] => to.write_bytes(byte, *count),
+                        _ => (0..*count).for_each(|at| to.add(at * bytes).copy_from(pattern.as_ptr(), bytes)),
+                    }
+                }
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Graph {
+    /// Does all of it, in a random one of the orders that the edges allow. While a node waits for a number, others go on.
+    pub(crate) fn run(&self, context: &Context, line: &mut Line, random: &mut Random) {
+        let begin = line.clock().clone();
+        let mut ends: Vec<Option<Clock>> = vec![None; self.nodes.len()];
+        while ends.iter().any(Option::is_none) {
+            let is_ready = |at: &usize| {
+                ends[*at].is_none() && self.nodes[*at].after.iter().all(|of| ends[*of].is_some())
+            };
+            let mut ready: Vec<usize> = (0..self.nodes.len()).filter(is_ready).collect();
+            let mut found = false;
+            while let (false, false) = (found, ready.is_empty()) {
+                let at = ready.swap_remove(random.below(ready.len() as u64) as usize);
+                let node = &self.nodes[at];
+                let mut own = begin.clone();
+                node.after.iter().filter_map(|before| ends[*before].as_ref()).for_each(|end| own.join(end));
+                let mut own = line_after(&own);
+                found = node.work.run(context, &mut own, random) == Progress::Done;
+                ends[at] = found.then(|| own.clock().clone());
+            }
+            if !found {
+                std::thread::sleep(Duration::from_micros(20));
+            }
+        }
+        ends.iter().flatten().for_each(|end| line.join(end));
+    }
+
+    /// Whether every node comes before the end of one of these.
+    pub(crate) fn all_before(&self, ends: &[usize]) -> bool {
+        let mut seen = vec![false; self.nodes.len()];
+        let mut left = ends.to_vec();
+        while let Some(node) = left.pop() {
+            if !std::mem::replace(&mut seen[node], true) {
+                left.extend(&self.nodes[node].after);
+            }
+        }
+        !seen.contains(&false)
+    }
+}
