@@ -97,8 +97,10 @@ fn comparison(name: &str, kind: Kind) -> Option<Run> {
 
 /// The modifiers that change nothing here: spaces of memory that one address tells, the rounding that Rust has, caches, and
 /// promises to the compiler.
-const WITHOUT_EFFECT: [&str; 13] =
-    ["global", "param", "local", "to", "uni", "rn", "lo", "nc", "cs", "L1", "weak", "ca", "relaxed"];
+const WITHOUT_EFFECT: [&str; 14] = [
+    "global", "param", "local", "to", "uni", "rn", "lo", "nc", "cs", "L1", "weak", "ca", "relaxed",
+    "volatile",
+];
 
 /// Adds the steps of a statement.
 pub(crate) fn decode<'t>(statement: &Statement<'t>, builder: &mut Builder<'t>) -> Result<(), String> {
@@ -152,6 +154,7 @@ impl<'t> Reader<'_, 't> {
             ("cvta", []) => step!(bits copy, Kind::Unsigned(8)),
             ("cvt", words) => return self.convert(builder, words),
             ("mul" | "mad", ["wide"]) => return self.wide(builder),
+            ("bfi", []) => return self.insert_bits(builder),
             ("shl", []) => return self.shift(builder, of(|kind| step!(bits shl, kind))),
             ("shr", []) => return self.shift(builder, of(|kind| step!(integer shr, kind))),
             ("shf", ["l", "wrap"]) => return self.funnel(builder, steps::funnel_left),
@@ -244,6 +247,23 @@ impl<'t> Reader<'_, 't> {
         };
         let sources = [*half, *half, whole];
         self.compute(builder, run, whole, &sources[..if adds { 3 } else { 2 }])
+    }
+
+    /// Some of the lowest bits of a value in another one, from a place on; both numbers are literals.
+    fn insert_bits(&self, builder: &mut Builder<'t>) -> Result<(), String> {
+        let ([kind], [target, inserted, into, begin, count]) = (self.kinds, &self.statement.operands[..])
+        else {
+            return Err(self.refused());
+        };
+        let [begin, count]: [u32; 2] = [begin, count].map(|text| text.parse().unwrap_or(u32::MAX));
+        if begin.saturating_add(count) > 8 * kind.bytes() {
+            return Err(self.refused());
+        }
+        let run = step!(bits insert, *kind).ok_or_else(|| self.refused())?;
+        let (target, _) = self.target(builder, target, *kind)?;
+        let sources = [builder.operand(inserted, *kind)?, builder.operand(into, *kind)?];
+        builder.push(run, target, &sources, i64::from(begin) << 8 | i64::from(count));
+        Ok(())
     }
 
     /// A copy of a register or an address, or two 32-bit words as one of 64 bits and the reverse.

@@ -8,9 +8,9 @@
 //! - `memory`: the memory that a kernel reaches, and accesses that are refused;
 //! - `launch`: running a kernel, one thread after the other.
 //!
-//! That order is one of those in which a device may run them, if a kernel has no barriers, shared memory, atomic operations
-//! or calls. A kernel with them is refused when it is read. Every access goes through [`Memory`], which finds the memory of
-//! an address or refuses it.
+//! A device may run threads in this order if the kernel has no barriers, shared memory, atomic operations or calls. A
+//! kernel with them is refused when it is read. Every access goes through [`Memory`], which finds the memory of an address
+//! or refuses it.
 
 #![warn(missing_docs)]
 

@@ -6,7 +6,7 @@
 /// At an address that [`find`](Memory::find) returns, the bytes may be read, and written if it was asked for that, until the
 /// kernel has ended.
 pub unsafe trait Memory {
-    /// Where the host finds this many bytes that the device has at an address; `None` if the device does not have all of
+    /// Returns the host's address of the `bytes` bytes that the device has at `address`; `None` if it does not have all of
     /// them. `writes` says whether they are written.
     fn find(&mut self, address: u64, bytes: u32, writes: bool) -> Option<*mut u8>;
 }

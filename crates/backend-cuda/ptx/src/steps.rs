@@ -35,7 +35,7 @@ pub(crate) struct Step {
     pub(crate) guard: Option<(u32, bool)>,
     pub(crate) target: u32,
     pub(crate) sources: [u32; 3],
-    /// What is added to an address, the size of an access, or the place of a branch.
+    /// What is added to an address, the size of an access, the place of a branch, or a place among bits.
     pub(crate) number: i64,
     /// The line in the text of the module.
     pub(crate) line: u32,
@@ -129,6 +129,15 @@ bits! {
     xor(a, b) a ^ b;
     not(a) !a;
     select(a, b, choice) if choice != 0 { a } else { b };
+}
+
+/// Inserts the lowest bits of the first value into the second. The number of the step has the place of the lowest one, and in
+/// its lowest byte their count.
+pub(crate) fn insert<T: Value>(step: &Step, thread: &mut Thread<'_>) -> Result<Next, Fault> {
+    let (inserted, into): (u64, u64) = (thread.get(step, 0), thread.get(step, 1));
+    let (begin, count) = ((step.number >> 8) as u32, (step.number & 0xff) as u32);
+    let mask = u64::MAX.checked_shr(64 - count).unwrap_or(0).checked_shl(begin).unwrap_or(0);
+    thread.set(step, T::of(into & !mask | inserted.checked_shl(begin).unwrap_or(0) & mask))
 }
 
 /// By the size of the type or more: 0.

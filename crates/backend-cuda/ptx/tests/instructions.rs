@@ -230,3 +230,17 @@ fn words_are_joined_and_taken_apart() {
         |a, b, _| ((a & 0xffff_ffff) * (b & 0xffff_ffff)).wrapping_add(Host::new(0).address(16)),
     );
 }
+
+#[test]
+fn bits_are_inserted() {
+    let numbers = values();
+    let of = |bits| bits;
+    for (begin, count) in [(8, 8), (0, 64), (0, 0), (56, 8), (63, 1), (3, 40)] {
+        let mask = (0..count).fold(0u64, |mask, bit| mask | 1 << (begin + bit));
+        let text = format!("bfi.b64 %d, %a, %b, {begin}, {count};");
+        check(("b64", "b64", &text), (&numbers, |a| a, of), |a, b, _| b & !mask | a << begin & mask);
+    }
+    check(("b32", "b32", "bfi.b32 %d, %a, %b, 20, 12;"), (&numbers, |a| a & 0xffff_ffff, of), |a, b, _| {
+        b & 0xf_ffff | (a & 0xfff) << 20
+    });
+}
