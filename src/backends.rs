@@ -28,6 +28,8 @@ pub struct BackendReport {
     pub role: BackendRole,
     /// Its devices.
     pub devices: Vec<DeviceInfo>,
+    /// Why further devices cannot be used; each text names its device.
+    pub unusable: Vec<String>,
     /// The version and the file of the library that it has found at run time, if it tells.
     pub library: Option<String>,
     /// How cells travel between its ranks.
@@ -87,14 +89,8 @@ impl RankPaths {
 /// ```
 pub fn backends() -> Vec<BackendReport> {
     let mut reports: Vec<BackendReport> = BACKENDS.iter().map(|(name, _)| devices(name)).collect();
-    reports.push(BackendReport {
-        name: "in-process",
-        role: BackendRole::Transport,
-        devices: Vec::new(),
-        library: None,
-        paths: RankPaths::of(&Reach::Process),
-        missing: None,
-    });
+    let paths = RankPaths::of(&Reach::Process);
+    reports.push(BackendReport { paths, ..empty("in-process", BackendRole::Transport) });
     reports.push(mpi());
     reports
 }
@@ -110,31 +106,53 @@ fn mpi() -> BackendReport {
         Ok(library) => (Some(library), RankPaths::of(&reach()), None),
         Err(why) => (None, Vec::new(), Some(why.to_string())),
     };
-    BackendReport { name: "mpi", role: BackendRole::Transport, devices: Vec::new(), library, paths, missing }
+    BackendReport { library, paths, missing, ..empty("mpi", BackendRole::Transport) }
 }
 
 #[cfg(not(feature = "mpi"))]
 fn mpi() -> BackendReport {
     let missing = Some("this build lacks the feature `mpi`".into());
-    let role = BackendRole::Transport;
-    BackendReport { name: "mpi", role, devices: Vec::new(), library: None, paths: Vec::new(), missing }
+    BackendReport { missing, ..empty("mpi", BackendRole::Transport) }
 }
 
 fn devices(name: &'static str) -> BackendReport {
     let found = match name {
         #[cfg(feature = "cuda")]
-        "cuda" => haloport_cuda::CudaDevice::list().map_err(|error| error.to_string()),
+        "cuda" => cuda().map_err(|error| error.to_string()),
         #[cfg(feature = "sycl")]
-        "sycl" => haloport_sycl::SyclDevice::list().map_err(|error| error.to_string()),
+        "sycl" => haloport_sycl::SyclDevice::list()
+            .map(|devices| (devices, Vec::new()))
+            .map_err(|error| error.to_string()),
         #[cfg(feature = "cpu")]
         "cpu" => haloport_cpu::CpuDevice::new()
-            .map(|device| vec![device.info().clone()])
+            .map(|device| (vec![device.info().clone()], Vec::new()))
             .map_err(|error| error.to_string()),
         _ => Err(missing(name)),
     };
-    let (devices, missing) = match found {
-        Ok(devices) => (devices, None),
-        Err(why) => (Vec::new(), Some(why)),
+    let ((devices, unusable), missing) = match found {
+        Ok(found) => (found, None),
+        Err(why) => ((Vec::new(), Vec::new()), Some(why)),
     };
-    BackendReport { name, role: BackendRole::Devices, devices, library: None, paths: Vec::new(), missing }
+    BackendReport { devices, unusable, missing, ..empty(name, BackendRole::Devices) }
+}
+
+/// The GPUs that can be used, and why others cannot.
+#[cfg(feature = "cuda")]
+fn cuda() -> Result<(Vec<DeviceInfo>, Vec<String>), haloport_core::device::DeviceError> {
+    use haloport_cuda::CudaDevice;
+    let unusable = CudaDevice::unusable()?.iter().map(ToString::to_string).collect();
+    Ok((CudaDevice::list()?, unusable))
+}
+
+/// A report without findings.
+fn empty(name: &'static str, role: BackendRole) -> BackendReport {
+    BackendReport {
+        name,
+        role,
+        devices: Vec::new(),
+        unusable: Vec::new(),
+        library: None,
+        paths: Vec::new(),
+        missing: None,
+    }
 }

@@ -123,9 +123,9 @@ pub use haloport_core::field::{
 // Exchanges.
 #[doc(inline)]
 pub use haloport_core::exchange::{
-    Begun, BindError, BindOptions, Binder, Choice, Completion, DEFAULT_STAGING_CHUNK, DataPath, Exchange,
-    ExchangeError, FieldLayout, FieldSet, Finish, HaloOrder, Pending, Plan, Schedule, SourceTarget, Step,
-    StepError, Traffic,
+    Begun, BindError, BindOptions, Binder, Choice, Completion, CopiedBy, DEFAULT_STAGING_CHUNK,
+    DEFAULT_STAGING_COPY, DataPath, Exchange, ExchangeError, FieldLayout, FieldSet, Finish, HaloOrder,
+    Pending, Plan, Schedule, SourceTarget, Step, StepError, Traffic,
 };
 #[doc(inline)]
 pub use haloport_core::{Error, field_set};

@@ -94,9 +94,11 @@ impl CpuDevice {
             memory_bytes: memory_bytes(),
             asynchronous: false,
             host_accessible: true,
+            separate_memory: false,
             double_precision: true,
             half_precision: true,
             stream_priorities: false,
+            shared_queues: false,
             capabilities: Capabilities {
                 all_streams: true,
                 host_calls: true,

@@ -3,8 +3,12 @@
 //! - a bound launch with the raw `cuLaunchKernel` of the same kernel, in host time;
 //! - packing the halo of 8 fields of 256³ `f64`, 3 cells wide, for 26 neighbours, with a copy of as many bytes on the
 //!   device, in device time: all at once, faces whose rows are contiguous, and faces across the rows;
-//! - `start` and `finish` of an exchange between two ranks that are threads, in host time: alone, and behind a kernel
-//!   of about 100 ms, for which they should not wait.
+//! - `start` and `finish` of an exchange of one rank with itself, on a stream of its own, in host time: alone, and behind
+//!   a kernel of about 100 ms, for which they should not wait.
+//!
+//! Between ranks that are threads and share a device `finish` waits for messages, by design, and on the default stream it
+//! would hold back all other work. What `start` and `finish` cost between processes is in `crates/transport-mpi/tests/mpi`
+//! (`cuda N`).
 //!
 //! The compared calls take turns; the results are medians. Run it with `cargo bench -p haloport-cuda`; with `--small`,
 //! fields have 32³ cells.
@@ -259,33 +263,31 @@ fn packing(device: &CudaDevice, extent: usize) {
     }
 }
 
-/// Times `start` and `finish` of two ranks on the default stream, alone and behind a long kernel.
+/// Times `start` and `finish` of one rank on a stream of its own, alone and behind a long kernel.
 fn exchanges(device: &CudaDevice, extent: usize) {
     let (steps, long) = LongKernel::steps(device).unwrap();
-    let of_ranks = run_ranks(2, |comm| -> Result<_, Failure> {
-        let device = CudaDevice::new()?;
-        let stream = device.default_stream();
+    let results = run_ranks(1, |comm| -> Result<_, Failure> {
+        let stream = device.create_stream(Priority::Normal)?;
         let grid = Grid::new([extent; 3])?.periodic([true; 3])?;
-        let split = Split::balanced(&grid, comm.size())?;
-        let mine = split.part(comm.rank()).ok_or("there are more ranks than parts")?;
+        let split = Split::balanced(&grid, 1)?;
+        let mine = split.part(0).ok_or("there is no part")?;
         let pattern = Pattern::structured(&comm, &grid, &[mine], &Halo::uniform(HALO))?;
-        let mut exchange = pattern.bind(Field::<f64, _>::new(&device, &pattern)?)?;
-        let kernel = LongKernel::new(&device, steps)?;
+        let mut exchange = pattern.bind(Field::<f64, _>::new(device, &pattern)?)?;
+        let kernel = LongKernel::new(device, steps)?;
         let done = device.create_event(false)?;
         let mut results = Vec::new();
         for (rounds, behind) in [(ROUNDS, false), (BEHIND, true)] {
             let (mut times, mut early) = ([Vec::new(), Vec::new()], 0);
             for _ in 0..rounds {
-                comm.barrier()?;
                 if behind {
-                    kernel.launch(&device)?;
+                    kernel.launch(device, &stream)?;
                     device.record(&done, &stream)?;
                 }
                 let begin = Instant::now();
-                let pending = exchange.start(Schedule::DefaultStream)?;
+                let pending = exchange.start(Schedule::On(&stream))?;
                 times[0].push(begin.elapsed());
                 let begin = Instant::now();
-                pending.finish(Schedule::DefaultStream)?;
+                pending.finish(Schedule::On(&stream))?;
                 times[1].push(begin.elapsed());
                 early += usize::from(behind && !device.query(&done)?);
                 device.synchronize(&stream)?;
@@ -295,17 +297,15 @@ fn exchanges(device: &CudaDevice, extent: usize) {
         Ok(results)
     })
     .unwrap();
-    for (rank, results) in of_ranks.into_iter().enumerate() {
-        let ([start, finish], _) = results[0];
-        println!(
-            "rank {rank} of 2: start costs the host {start:?}, finish {finish:?} (wanted: at most 30µs each)"
-        );
-        let ([start, finish], early) = results[1];
-        println!(
-            "rank {rank} of 2, behind a kernel of {long:?}: start {start:?}, finish {finish:?}, returned while it ran in \
-             {early} of {BEHIND} rounds"
-        );
-    }
+    let ([start, finish], _) = results[0][0];
+    println!(
+        "one rank with itself: start costs the host {start:?}, finish {finish:?} (wanted: at most 30µs each)"
+    );
+    let ([start, finish], early) = results[0][1];
+    println!(
+        "the same behind a kernel of {long:?}: start {start:?}, finish {finish:?}, returned while it ran in {early} of \
+         {BEHIND} rounds (wanted: all)"
+    );
 }
 
 /// The bound kernel [`LONG`].
@@ -323,16 +323,17 @@ impl LongKernel {
         Ok(LongKernel { launch, _memory: memory })
     }
 
-    fn launch(&self, device: &CudaDevice) -> Result<(), Failure> {
+    fn launch(&self, device: &CudaDevice, stream: &CudaStream) -> Result<(), Failure> {
         // SAFETY: the memory holds one number, and every caller waits for the stream before dropping this.
-        Ok(unsafe { device.launch(&self.launch, &device.default_stream()) }?)
+        Ok(unsafe { device.launch(&self.launch, stream) }?)
     }
 
     /// The number of steps that take about [`LONG_TIME`], and their time.
     fn steps(device: &CudaDevice) -> Result<(i64, Duration), Failure> {
         let timed = |steps| -> Result<Duration, Failure> {
             let kernel = LongKernel::new(device, steps)?;
-            Ok(on_device(device, &device.default_stream(), || kernel.launch(device).unwrap()))
+            let stream = device.default_stream();
+            Ok(on_device(device, &stream, || kernel.launch(device, &stream).unwrap()))
         };
         let mut steps = 100_000;
         // An idle GPU lowers its clock, so the next attempt may be faster.

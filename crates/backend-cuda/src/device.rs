@@ -1,12 +1,13 @@
 //! The device.
 
+use std::any::Any;
 use std::sync::Arc;
 use std::time::Duration;
 
-use haloport_core::device::dialect::FILL;
 use haloport_core::device::{
-    BoxCopy, Captured, CopyItem, Device, DeviceError, DeviceId, DeviceInfo, Flag, KernelArgument,
-    KernelSource, LaunchConfig, MemoryKind, NextReader, Pointer, Priority,
+    Attached, BoxCopy, Captured, CopyItem, Device, DeviceError, DeviceId, DeviceInfo, Flag, KernelArgument,
+    KernelSource, LaunchConfig, MemoryKind, NextReader, Pointer, Priority, StreamGroup, StreamMessages,
+    StreamMessagesOffer, WordOperation,
 };
 
 use crate::driver::context::call;
@@ -14,14 +15,22 @@ use crate::driver::raw_stream::RawStream;
 use crate::driver::select::{Selector, candidates};
 use crate::memory::allocation::Allocation;
 use crate::memory::buffer::CudaBuffer;
+use crate::memory::registered::RegisteredMemory;
+use crate::nccl::messages::{CudaMessages, token};
+use crate::nccl::offer::offer;
 use crate::opened::Opened;
-use crate::program::loaded::{Function, Program};
+use crate::program::built_in::BuiltIn;
+use crate::program::loaded::Program;
 use crate::streams::event::{self, CudaEvent};
 use crate::streams::flag::{CudaFlag, gate};
 use crate::streams::graph::CudaGraph;
 use crate::streams::stream::CudaStream;
+use crate::streams::word_operations::put_words;
 use crate::work::copies::{CudaCopies, address, copy, copy_box};
 use crate::work::kernels::{Arguments, CudaKernel, CudaLaunch, Grid, enqueue};
+
+/// Messages in streams, as named in errors.
+const MESSAGES: &str = "messages in streams, as this system is not Linux, or CUDA_LAUNCH_BLOCKING is set";
 
 /// An NVIDIA GPU.
 ///
@@ -33,7 +42,7 @@ pub struct CudaDevice {
 }
 
 impl CudaDevice {
-    /// Opens the first device.
+    /// Opens the first device that can be used.
     ///
     /// # Errors
     /// As for [`select`](CudaDevice::select).
@@ -51,12 +60,20 @@ impl CudaDevice {
         Ok(CudaDevice { opened: Opened::new(selector.find()?)? })
     }
 
-    /// Lists the properties of all devices, in the order of their numbers. Opens none.
+    /// Lists the properties of all devices that can be used, in the order of their numbers. Opens none.
     ///
     /// # Errors
     /// [`DeviceError::NotFound`] if there is no driver or no device; the driver's errors.
     pub fn list() -> Result<Vec<DeviceInfo>, DeviceError> {
-        Ok(candidates()?.into_iter().map(|candidate| candidate.info).collect())
+        Ok(candidates()?.into_iter().flatten().map(|candidate| candidate.info).collect())
+    }
+
+    /// The errors of all devices that cannot be used, for example because they have failed; each names its device.
+    ///
+    /// # Errors
+    /// As for [`list`](CudaDevice::list).
+    pub fn unusable() -> Result<Vec<DeviceError>, DeviceError> {
+        Ok(candidates()?.into_iter().filter_map(Result::err).collect())
     }
 
     /// The native handle: the primary `CUcontext`, which lives as long as the device is open.
@@ -100,6 +117,11 @@ impl CudaDevice {
         CudaGraph::capture(stream, work)
     }
 
+    /// An error unless the device offers something.
+    fn offers(&self, offered: bool, what: &'static str) -> Result<(), DeviceError> {
+        if offered { Ok(()) } else { Err(DeviceError::Unsupported { what, device: self.id() }) }
+    }
+
     /// Fills memory where the driver cannot: its own fills are limited in the size and the alignment of the element.
     ///
     /// # Safety
@@ -116,13 +138,12 @@ impl CudaDevice {
         let mut bytes = [0; 16];
         bytes[..element.len()].copy_from_slice(element);
         let bits = u128::from_le_bytes(bytes);
-        let program = self.opened.programs.portable(&self.opened, "fill", FILL)?;
-        let function = Function::new(&self.opened.context, program, "fill")?;
+        let function = self.opened.built_in(BuiltIn::Fill, &stream.stream)?;
         let numbers = [bits as u64, (bits >> 64) as u64, element.len() as u64, count as u64];
         let arguments = Arguments::new([address(target)].into_iter().chain(numbers).collect());
         let grid = Grid { groups: [count.div_ceil(GROUP_THREADS), 1, 1], threads: [GROUP_THREADS, 1, 1] };
         // SAFETY: the caller's promise; the arguments are those of `fill`.
-        unsafe { enqueue(&function, grid, &arguments, stream) }
+        unsafe { enqueue(function, grid, &arguments, stream) }
     }
 }
 
@@ -140,13 +161,20 @@ unsafe impl Device for CudaDevice {
         &self.opened.info
     }
 
+    fn attach(&self) -> Result<Attached, DeviceError> {
+        self.opened.context.attach()
+    }
+
     fn default_stream(&self) -> CudaStream {
         CudaStream::new(&self.opened, RawStream::default_of(&self.opened.context))
     }
 
+    fn is_default(&self, stream: &CudaStream) -> bool {
+        stream.is_default()
+    }
+
     fn create_stream(&self, priority: Priority) -> Result<CudaStream, DeviceError> {
-        // While a gate is closed, nothing may allocate.
-        self.opened.words.prepare(&self.opened)?;
+        self.opened.prepare()?;
         let stream = RawStream::new(&self.opened.context, priority, self.opened.offers.priorities)?;
         Ok(CudaStream::new(&self.opened, stream))
     }
@@ -190,11 +218,23 @@ unsafe impl Device for CudaDevice {
     }
 
     fn gate(&self, stream: &CudaStream) -> Result<Box<dyn FnOnce() + Send>, DeviceError> {
+        self.offers(
+            self.info().capabilities.gates,
+            "gates, as CUDA_LAUNCH_BLOCKING is set, work is batched (WDDM) or streams write no words",
+        )?;
         gate(stream)
+    }
+
+    fn flush_remote_writes(&self) -> Result<(), DeviceError> {
+        self.opened.offers.remote_writes.flush(&self.opened.context)
     }
 
     fn call_host(&self, stream: &CudaStream, function: Box<dyn FnOnce() + Send>) -> Result<(), DeviceError> {
         event::call_host(stream, function)
+    }
+
+    fn check_not_captured(&self, stream: &CudaStream) -> Result<(), DeviceError> {
+        stream.stream.check_not_captured()
     }
 
     fn capture(
@@ -202,6 +242,10 @@ unsafe impl Device for CudaDevice {
         stream: &CudaStream,
         work: &mut dyn FnMut() -> Result<(), DeviceError>,
     ) -> Result<Box<dyn Captured<CudaStream>>, DeviceError> {
+        self.offers(
+            self.info().capabilities.capture,
+            "capturing work, as CUDA_LAUNCH_BLOCKING is set, work is batched (WDDM) or streams write no words",
+        )?;
         if stream.is_default() {
             let what = "capturing what is put into a default stream";
             return Err(DeviceError::Unsupported { what, device: self.id() });
@@ -210,11 +254,19 @@ unsafe impl Device for CudaDevice {
     }
 
     fn create_flag(&self) -> Result<Box<dyn Flag<CudaStream>>, DeviceError> {
+        self.offers(
+            self.info().capabilities.capture,
+            "flags, as CUDA_LAUNCH_BLOCKING is set, work is batched (WDDM) or streams write no words",
+        )?;
         Ok(Box::new(CudaFlag::new(&self.opened)?))
     }
 
     fn allocate(&self, bytes: usize, kind: MemoryKind) -> Result<CudaBuffer, DeviceError> {
         Ok(CudaBuffer::new(&self.opened, Allocation::new(&self.opened, bytes, kind)?))
+    }
+
+    fn allocate_exportable(&self, bytes: usize) -> Result<CudaBuffer, DeviceError> {
+        Ok(CudaBuffer::new(&self.opened, Allocation::exportable(&self.opened, bytes)?))
     }
 
     fn allocate_on(&self, bytes: usize, stream: &CudaStream) -> Result<CudaBuffer, DeviceError> {
@@ -226,6 +278,34 @@ unsafe impl Device for CudaDevice {
         self.opened.peers.reach(&self.opened.context, other)
     }
 
+    unsafe fn register_words(
+        &self,
+        memory: Pointer,
+        bytes: usize,
+    ) -> Result<Box<dyn Any + Send + Sync>, DeviceError> {
+        self.offers(self.info().capabilities.stream_words, "words in memory of the host")?;
+        // SAFETY: the caller's promise.
+        Ok(Box::new(unsafe { RegisteredMemory::new(&self.opened, memory, bytes) }?))
+    }
+
+    unsafe fn put_words(&self, operations: &[WordOperation], stream: &CudaStream) -> Result<(), DeviceError> {
+        self.offers(self.info().capabilities.stream_words, "words in streams")?;
+        // SAFETY: the caller's promise.
+        unsafe { put_words(operations, stream) }
+    }
+
+    unsafe fn run_copies_unless(
+        &self,
+        stop: Pointer,
+        copies: &CudaCopies,
+        bases: &[Pointer],
+        stream: &CudaStream,
+    ) -> Result<(), DeviceError> {
+        self.offers(self.info().capabilities.stream_words, "copies that a word stops")?;
+        // SAFETY: the caller's promise.
+        unsafe { copies.run(Some(stop), bases, stream) }
+    }
+
     fn export(&self, buffer: &CudaBuffer) -> Result<Vec<u8>, DeviceError> {
         buffer.memory.export()
     }
@@ -234,6 +314,24 @@ unsafe impl Device for CudaDevice {
         // SAFETY: the caller's promise.
         let memory = unsafe { Allocation::import(&self.opened, token) }?;
         Ok(CudaBuffer::new(&self.opened, memory))
+    }
+
+    fn offer_stream_messages(&self) -> Result<StreamMessagesOffer, DeviceError> {
+        self.offers(self.info().capabilities.stream_messages, MESSAGES)?;
+        offer(&self.opened)
+    }
+
+    fn stream_messages_token(&self) -> Result<Vec<u8>, DeviceError> {
+        self.offers(self.info().capabilities.stream_messages, MESSAGES)?;
+        token(&self.opened)
+    }
+
+    fn join_stream_messages(
+        &self,
+        group: &StreamGroup<'_>,
+    ) -> Result<Box<dyn StreamMessages<CudaStream>>, DeviceError> {
+        self.offers(self.info().capabilities.stream_messages, MESSAGES)?;
+        Ok(Box::new(CudaMessages::join(&self.opened, group)?))
     }
 
     unsafe fn copy(
@@ -320,7 +418,7 @@ unsafe impl Device for CudaDevice {
         stream: &CudaStream,
     ) -> Result<(), DeviceError> {
         // SAFETY: the caller's promise.
-        unsafe { copies.run(bases, stream) }
+        unsafe { copies.run(None, bases, stream) }
     }
 
     fn compile(&self, source: &KernelSource) -> Result<CudaKernel, DeviceError> {

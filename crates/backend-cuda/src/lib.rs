@@ -11,27 +11,38 @@
 //!   context of its thread as it was.
 //! - Streams that the backend creates wait for no other stream, not even for the legacy default stream, which
 //!   [`default_stream`] returns.
+//! - The default stream of a thread (handle 2) is that of the thread that makes a call: a program that borrows it uses it
+//!   in one thread alone.
 //! - Memory is allocated by `cuMemAlloc` (device), `cuMemHostAlloc` (pinned) and `cuMemAllocManaged` (shared, if the
 //!   host may use it while the device computes), and in stream order from the device's default pool ([`allocate_on`]).
-//!   Device memory that was not allocated in a stream can be exported to other processes of the node (CUDA's IPC).
 //!   Memory of other devices in this process is reached if the driver offers it (peer access).
+//! - Memory for other processes of the node ([`allocate_exportable`]) is from `cuMemCreate`, exported by a fabric
+//!   handle or a file descriptor, the first of them that the driver offers; without these, from `cuMemAlloc`, exported
+//!   by CUDA's IPC, as is all device memory that was not allocated in a stream. The variable `HALOPORT_CUDA_SHARE`
+//!   (`fabric`, `fd`, `ipc`) excludes the ways before it.
 //! - Arrays of other programs are fields as they are ([`CudaDevice::field_in_arrays`]): the driver says by the address
 //!   which device holds them ([`CudaDevice::of_array`]), in which context, and how far they reach.
 //! - Kernels are compiled for the device's own compute capability and stored in the kernel cache of the process. If the
 //!   device is newer than the compiler, the compiler makes PTX, which the driver compiles.
+//! - Messages between ranks can be moved in the order of streams by NCCL 2.27.3 or newer
+//!   ([`offer_stream_messages`]), which is loaded when it is first asked for (`libnccl.so.2`, or the files that
+//!   `HALOPORT_NCCL` names).
 //! - Launches and copies that repeat can be captured once as a [`CudaGraph`], which one call puts into a stream.
 //! - The types of the driver's functions come from `cudarc`. The backend calls the functions through a table of its
 //!   own, because cudarc's panic if a library lacks a function, and read a status code of a later driver as an invalid
 //!   enum.
 //!
 //! [`default_stream`]: haloport_core::device::Device::default_stream
+//! [`offer_stream_messages`]: haloport_core::device::Device::offer_stream_messages
 //! [`allocate_on`]: haloport_core::device::Device::allocate_on
+//! [`allocate_exportable`]: haloport_core::device::Device::allocate_exportable
 
 #![warn(missing_docs)]
 
 mod device;
 mod driver;
 mod memory;
+mod nccl;
 mod opened;
 mod program;
 mod streams;
@@ -40,7 +51,7 @@ mod work;
 pub use device::CudaDevice;
 pub use driver::select::Selector;
 pub use memory::buffer::CudaBuffer;
-pub use memory::foreign::CudaMemory;
+pub use memory::foreign::{CudaHandles, CudaMemory};
 pub use streams::event::CudaEvent;
 pub use streams::graph::CudaGraph;
 pub use streams::stream::CudaStream;

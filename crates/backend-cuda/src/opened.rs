@@ -7,13 +7,17 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use haloport_core::device::DeviceError;
 
 use crate::driver::device_context::DeviceContext;
+use crate::driver::raw_stream::RawStream;
 use crate::driver::select::Candidate;
 use crate::memory::peers::Peers;
 use crate::memory::words::WordPool;
+use crate::program::built_in::{BuiltIn, BuiltIns};
+use crate::program::loaded::Function;
 use crate::program::portable::Programs;
 
 /// A device that is open, with what is made once for all its handles. It stays open as long as one of them lives.
 pub(crate) struct Opened {
+    built_ins: BuiltIns,
     pub(crate) programs: Programs,
     pub(crate) words: WordPool,
     pub(crate) peers: Peers,
@@ -32,10 +36,31 @@ impl Opened {
         if let Some(opened) = open.iter().filter_map(Weak::upgrade).find(|opened| opened.id() == id) {
             return Ok(opened);
         }
-        let (programs, words, peers) = (Programs::default(), WordPool::default(), Peers::default());
-        let opened = Arc::new(Opened { programs, words, peers, device: DeviceContext::new(candidate)? });
+        let (mut device, words) = (DeviceContext::new(candidate)?, WordPool::default());
+        if device.info.capabilities.stream_words && !words.are_written_by_streams(&device)? {
+            let of = &mut device.info.capabilities;
+            (of.gates, of.capture, of.stream_words) = (false, false, false);
+        }
+        let opened = Arc::new(Opened {
+            built_ins: BuiltIns::default(),
+            programs: Programs::default(),
+            words,
+            peers: Peers::default(),
+            device,
+        });
         open.push(Arc::downgrade(&opened));
         Ok(opened)
+    }
+
+    /// Makes what later calls need, so that none of them allocates or loads while a gate is closed.
+    pub(crate) fn prepare(&self) -> Result<(), DeviceError> {
+        self.words.prepare(&self.device)?;
+        self.built_ins.prepare(&self.programs, &self.device)
+    }
+
+    /// Returns a kernel of the backend itself, for work in `stream`.
+    pub(crate) fn built_in(&self, kernel: BuiltIn, stream: &RawStream) -> Result<&Function, DeviceError> {
+        self.built_ins.of(kernel, &self.programs, &self.device, stream)
     }
 }
 

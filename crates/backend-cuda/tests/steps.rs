@@ -16,8 +16,7 @@ fn steps_that_are_recorded_are_those_of_overlap() {
     steps::suite_on_ranks(&device, 1..=2, true).unwrap();
 }
 
-/// More streams than the driver has queues by default, each waiting for work in others:
-/// `CUDA_DEVICE_MAX_CONNECTIONS=32` gives it more queues.
+/// More streams than the driver has queues by default.
 #[test]
 fn steps_of_four_ranks_on_one_device_are_those_of_overlap() {
     let Some(device) = common::device() else { return };

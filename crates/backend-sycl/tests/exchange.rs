@@ -16,6 +16,7 @@ haloport_conformance::backend_tests! { common::device:
     exchanges_in_chunks_without_pinned_memory_match_the_oracles,
     exchanges_in_chunks_in_flight_at_once_keep_apart,
     messages_larger_than_a_chunk_are_cut,
+    large_messages_are_moved_by_a_copy,
     a_chunk_arrives_while_the_next_one_is_packed,
     exchanges_in_flight_at_once_keep_apart,
     sparse_exchanges_with_halos_in_flight_match_the_oracle,

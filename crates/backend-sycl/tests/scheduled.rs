@@ -7,13 +7,17 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use haloport_conformance::{Failure, ensure, scheduled};
-use haloport_core::{Progress, run_ranks};
+use haloport_core::{BindOptions, DataPath, Progress, run_ranks};
 use haloport_cpu::CpuDevice;
 
 haloport_conformance::backend_tests! { common::device: a_call_that_fails_is_an_error_of_its_rank_and_hangs_no_other }
 
 /// The chunk sizes in bytes of the tests: whole messages, and small chunks.
 const CHUNKS: [usize; 2] = [usize::MAX, 1000];
+
+fn in_chunks(bytes: usize) -> BindOptions {
+    BindOptions::default().path(DataPath::Messages).staging_chunk(bytes)
+}
 
 #[test]
 fn start_and_finish_return_while_a_kernel_runs() {
@@ -55,8 +59,7 @@ fn a_neighbour_that_does_not_come_hangs_no_stream() {
     for chunk in CHUNKS {
         let told = AtomicBool::new(false);
         run_ranks(2, |comm| {
-            comm.set_time_limit(Some(Duration::from_millis(300)));
-            scheduled::silent_neighbour(&comm, &device, chunk, &told)
+            scheduled::silent_neighbour(&comm, &device, in_chunks(chunk), Duration::from_millis(300), &told)
         })
         .unwrap();
     }
@@ -68,7 +71,7 @@ fn a_neighbour_that_ends_is_named() {
     for (ranks, chunk) in [(2, CHUNKS[0]), (2, CHUNKS[1]), (4, CHUNKS[0]), (4, CHUNKS[1])] {
         run_ranks(ranks, |comm| {
             comm.set_time_limit(Some(Duration::from_secs(5)));
-            scheduled::neighbour_that_ends(&comm, &device, chunk)
+            scheduled::neighbour_that_ends(&comm, &device, in_chunks(chunk))
         })
         .unwrap();
     }

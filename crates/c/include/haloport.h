@@ -224,7 +224,7 @@ typedef struct hp_options {
     int32_t fixed;             /* whether the plan keeps the addresses of hp_plan_create, so that neighbours can copy straight */
     int32_t in_flight;         /* how many exchanges can be started and not finished at once, up to 64; 0: 1 */
     int32_t threads;           /* with which a rank copies; 0: 1 */
-    const char *path;          /* null, or a path within a node: "quickest", "direct", "shared", "messages" */
+    const char *path;          /* null, or a path: "quickest", "direct", "shared", "messages", "stream-messages" */
     hp_stream queue;           /* for memory of OpenCL or SYCL: a queue of its context, HP_ON or HP_SYCL; the plan keeps its
                                   native queue alive */
 } hp_options;

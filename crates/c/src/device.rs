@@ -1,6 +1,7 @@
 //! Devices of arrays: by their names, by the addresses of their memory, by a queue.
 
 use std::fmt;
+use std::ops::Range;
 
 use haloport::cuda::CudaDevice;
 use haloport::device::{DeviceError, MemoryKind, Pointer};
@@ -78,17 +79,22 @@ impl<'a> Place<'a> {
     }
 }
 
-/// Checks that an address is in memory that `device` reaches. On the host it asks no driver, and accepts all.
-pub(crate) fn check_address(device: &AnyDevice, at: Pointer) -> Result<(), DeviceError> {
+/// Checks that the bytes of a span from an address on are in memory that `device` reaches. On the host it asks no driver,
+/// and accepts all.
+pub(crate) fn check_address(device: &AnyDevice, at: Pointer, span: Range<isize>) -> Result<(), DeviceError> {
     match device {
         AnyDevice::Cpu(_) => Ok(()),
-        AnyDevice::Cuda(device) => device.reached_memory_at(at).map(drop),
+        AnyDevice::Cuda(device) => device.reached_memory_in(at, span).map(drop),
         AnyDevice::Sycl(device) => device.allocation(at).map(drop),
     }
 }
 
 /// As [`check_address`], and refuses memory of a device for arrays of the host.
-pub(crate) fn check_first_address(device: &AnyDevice, at: Pointer) -> Result<(), DeviceError> {
+pub(crate) fn check_first_address(
+    device: &AnyDevice,
+    at: Pointer,
+    span: Range<isize>,
+) -> Result<(), DeviceError> {
     let known = if matches!(device, AnyDevice::Cpu(_)) { CudaDevice::known_memory_at(at)? } else { None };
     match known.filter(|memory| memory.kind == MemoryKind::Device) {
         Some(memory) => Err(DeviceError::invalid(
@@ -96,7 +102,7 @@ pub(crate) fn check_first_address(device: &AnyDevice, at: Pointer) -> Result<(),
             "one in memory of the host",
             format!("{:p}, one in memory of cuda:{}", at.as_ptr(), memory.device),
         )),
-        None => check_address(device, at),
+        None => check_address(device, at, span),
     }
 }
 

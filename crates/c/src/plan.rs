@@ -55,8 +55,9 @@ pub(crate) struct Prepared {
     blocks: usize,
     /// Of a fixed plan, its addresses.
     fixed: Vec<Pointer>,
-    /// For each address its device, a number in `devices`; empty if all are of the host, which is asked nothing.
-    placed: Vec<usize>,
+    /// For each address its device, a number in `devices`, and the bytes from there on; empty if all are of the host, which
+    /// is asked nothing.
+    placed: Vec<(usize, Range<isize>)>,
     /// The addresses that were checked last.
     known: Vec<Pointer>,
 }
@@ -225,13 +226,13 @@ impl Checked {
                     field.element
                 )));
             }
-            if let Some(at) = address(data, place) {
-                device::check_first_address(&field.device, at)
-                    .map_err(|error| wrong_address(place, error))?;
-            }
             let shape = shape_of(array, own, domains.pattern.grid().is_some(), &name)?;
             let fitted = shape.block(cells);
             let (block, _) = fitted.map_err(|error| Failure::argument(format!("{name}: {error}")))?;
+            if let Some(at) = address(data, place) {
+                device::check_first_address(&field.device, at, span_of(&block, element))
+                    .map_err(|error| wrong_address(place, error))?;
+            }
             field.blocks.push(block);
         }
         let options = BindOptions::default().in_flight(in_flight).path(path);
@@ -270,6 +271,13 @@ unsafe fn place_of<'a>(
 /// An address of a call; `None` if it is null, or not passed.
 fn address(data: &[*mut c_void], place: usize) -> Option<Pointer> {
     data.get(place).filter(|first| !first.is_null()).map(|first| Pointer::new(first.cast()))
+}
+
+/// The bytes of a block, from the address of its first element on.
+fn span_of(block: &BlockLayout, element: ElementType) -> Range<isize> {
+    let (low, high) = block.span();
+    let bytes = element.bytes() as isize;
+    low.saturating_mul(bytes)..high.saturating_mul(bytes)
 }
 
 /// The failure for an address that is not in memory of the plan's device.
@@ -330,13 +338,13 @@ impl Prepared {
         let pattern = &domains.pattern;
         let mut devices: Vec<AnyDevice> = Vec::new();
         let mut placed = Vec::new();
-        for Field { device, blocks, .. } in &fields {
+        for Field { device, blocks, element } in &fields {
             let known = devices.iter().position(|known| known.info().id == device.info().id);
             let number = known.unwrap_or_else(|| {
                 devices.push(device.clone());
                 devices.len() - 1
             });
-            placed.extend(blocks.iter().map(|_| number));
+            placed.extend(blocks.iter().map(|block| (number, span_of(block, *element))));
         }
         if devices.iter().all(|device| matches!(device, AnyDevice::Cpu(_))) {
             placed.clear();
@@ -452,8 +460,10 @@ impl Prepared {
     /// take up to a microsecond for each.
     fn check_new(&mut self) -> Result<(), Failure> {
         let there = self.addresses.iter().zip(&self.placed).enumerate();
-        for (place, (&at, &device)) in there.filter(|(place, (at, _))| self.known.get(*place) != Some(at)) {
-            let checked = device::check_address(&self.devices[device], at);
+        for (place, (&at, (device, span))) in
+            there.filter(|(place, (at, _))| self.known.get(*place) != Some(at))
+        {
+            let checked = device::check_address(&self.devices[*device], at, span.clone());
             checked.map_err(|error| wrong_address(place, error))?;
         }
         if !self.placed.is_empty() {

@@ -89,6 +89,9 @@ impl print::Report for Report {
                     None => {}
                 }
                 backend.devices.iter().try_for_each(|device| self.write_device(out, device))?;
+                for why in &backend.unusable {
+                    writeln!(out, "  {:<12}a device cannot be used: {why}", backend.name)?;
+                }
                 backend.paths.iter().try_for_each(|paths| write_paths(out, paths))?;
             }
         }
@@ -168,5 +171,6 @@ fn in_words(path: DataPath) -> &'static str {
         DataPath::Direct => "straight from the neighbour's field",
         DataPath::Shared => "packed into memory that both map",
         DataPath::Messages => "in messages",
+        DataPath::StreamMessages => "in messages that streams send",
     }
 }

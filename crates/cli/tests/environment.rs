@@ -19,7 +19,9 @@ fn broken_values_of_variables_are_refused() {
             "expected off, error, warn, info, debug or trace, or such levels of parts",
         ),
         ("HALOPORT_CACHE_DIR", "file", "expected a folder, or nothing to keep no kernels on disk"),
+        ("HALOPORT_CUDA_SHARE", "shm", "expected fabric, fd or ipc"),
         ("HALOPORT_MPI_CUDA", "yes", "expected 0 or 1"),
+        ("HALOPORT_NCCL", "no/libnccl.so.2", "expected files that exist, separated by `:`"),
         ("HALOPORT_NVRTC", "no/libnvrtc.so", "expected files that exist, separated by `:`"),
     ] {
         let line = refusal(&devices.command("--json").env(name, value).output().unwrap(), 2);

@@ -66,7 +66,9 @@ fn variables_are_in_the_help_of_the_command() {
     let (_, environment) = text.split_once("\nEnvironment:\n").unwrap();
     for variable in [
         "HALOPORT_CACHE_DIR",
+        "HALOPORT_CUDA_SHARE",
         "HALOPORT_MPI_CUDA",
+        "HALOPORT_NCCL",
         "HALOPORT_NVRTC",
         "HALOPORT_TIME_LIMIT",
         "HALOPORT_WARN_AFTER",

@@ -22,6 +22,21 @@ fn the_shipped_relief_is_read() {
     assert_eq!(at(236.5, 48.25), at(-123.5, 48.25));
 }
 
+/// The relief on which drivers that compute on the host are tested.
+#[test]
+fn the_small_relief_has_the_means_of_the_shipped_one() {
+    let small = include_bytes!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../data/topobathy-small.npz"));
+    let (small, whole) = (Relief::from_bytes(small).unwrap(), Relief::from_bytes(SHIPPED).unwrap());
+    assert_eq!((small.nx(), small.ny()), (15, 11));
+    for (row, column) in (0..11).flat_map(|row| (0..15).map(move |column| (row, column))) {
+        let cells =
+            (8 * row..8 * row + 8).flat_map(|j| (8 * column..8 * column + 8).map(move |i| j * 120 + i));
+        let mean = cells.map(|cell| whole.elevation[cell]).sum::<f64>() / 64.0;
+        let found = small.elevation[row * 15 + column];
+        assert!((found - mean).abs() < 1e-3, "row {row}, column {column}: {found} and {mean}");
+    }
+}
+
 #[test]
 fn element_types_and_descending_axes_are_read_alike() {
     let reference = Relief::from_bytes(&npz::<f64>(f64::from, false)).unwrap();

@@ -17,7 +17,7 @@ use haloport_core::device::{Device, DeviceError};
 use haloport_core::{Communicator, run_ranks};
 
 use crate::random::{self, cases};
-use crate::{Failure, faults, staging, steps};
+use crate::{Failure, faults, staging, steps, trace};
 
 /// The most ranks of random exchanges.
 const RANKS: usize = 5;
@@ -113,6 +113,14 @@ pub fn messages_larger_than_a_chunk_are_cut<D: Device>(device: &D) -> Result<(),
 
 pub fn a_chunk_arrives_while_the_next_one_is_packed<D: Device>(device: &D) -> Result<(), Failure> {
     on_ranks([2], |comm| staging::next_is_packed_meanwhile(comm, device))
+}
+
+pub fn large_messages_are_moved_by_a_copy<D: Device>(device: &D) -> Result<(), Failure> {
+    on_ranks([2, 3], |comm| staging::large_messages_are_moved(comm, device))
+}
+
+pub fn chunks_that_are_moved_have_a_row_in_the_time_line<D: Device>(device: &D) -> Result<(), Failure> {
+    on_ranks([2], |comm| trace::moves_have_a_row(comm, device))
 }
 
 pub fn steps_in_messages_are_captured_and_others_say_why_not<D: Device>(device: &D) -> Result<(), Failure> {

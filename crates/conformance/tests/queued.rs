@@ -17,6 +17,14 @@ fn some_queued() -> Option<Queued<CpuDevice>> {
 
 haloport_conformance::backend_tests! { some_queued:
     random_exchanges_match_the_global_oracle,
+    random_exchanges_in_chunks_match_the_oracles,
+    exchanges_in_chunks_without_pinned_memory_match_the_oracles,
+    exchanges_in_chunks_in_flight_at_once_keep_apart,
+    messages_larger_than_a_chunk_are_cut,
+    a_chunk_arrives_while_the_next_one_is_packed,
+    large_messages_are_moved_by_a_copy,
+    chunks_that_are_moved_have_a_row_in_the_time_line,
+    a_call_that_fails_is_an_error_of_its_rank_and_hangs_no_other,
     steps_in_messages_are_captured_and_others_say_why_not,
     a_neighbour_that_does_not_replay_hangs_no_stream,
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use haloport_conformance::queued::Queued;
 use haloport_conformance::scheduled;
-use haloport_core::run_ranks;
+use haloport_core::{BindOptions, DataPath, run_ranks};
 use haloport_cpu::CpuDevice;
 
 /// The log.
@@ -35,8 +35,8 @@ fn an_exchange_behind_gates_warns_once_and_names_its_neighbour() {
     let told = AtomicBool::new(false);
     run_ranks(2, |comm| {
         comm.set_warn_after(Some(Duration::from_millis(50)));
-        comm.set_time_limit(Some(Duration::from_millis(300)));
-        scheduled::silent_neighbour(&comm, &device, usize::MAX, &told)
+        let options = BindOptions::default().path(DataPath::Messages).staging_chunk(usize::MAX);
+        scheduled::silent_neighbour(&comm, &device, options, Duration::from_millis(300), &told)
     })
     .unwrap();
     let log = String::from_utf8(log.0.lock().unwrap().clone()).unwrap();

@@ -134,6 +134,28 @@ fn fields_that_differ_between_ranks_are_refused() {
     );
 }
 
+/// Streams of the CPU exchange no messages: ranks that ask for them get the reason, and other exchanges go on.
+#[test]
+fn messages_in_streams_that_no_device_has_are_refused() {
+    let grid = Grid::new([20]).unwrap().periodic([true]).unwrap();
+    let split = Split::even(&grid, [3]).unwrap();
+    let text = refused(3, |comm| {
+        let mine = split.part(comm.rank()).ok_or("no part")?;
+        let pattern = Pattern::structured(comm, &grid, &[mine], &Halo::uniform(1))?;
+        let bind = |path| {
+            let field = Field::<f64, _>::new(&device()?, &pattern)?;
+            Ok::<_, Failure>(pattern.bind_with(field, BindOptions::default().path(path)))
+        };
+        let refused = bind(DataPath::StreamMessages)?;
+        bind(DataPath::Quickest)??.run(Schedule::Blocking)?;
+        refused?;
+        Ok(())
+    });
+    let expected = "fields cannot go in messages of streams, which the option `path` asks for: rank 0: cpu:0 does not offer \
+                    messages in streams";
+    assert!(text.contains(expected), "{text}");
+}
+
 #[test]
 fn fields_that_do_not_fit_the_pattern_are_refused() {
     let text = refused(2, |comm| {

@@ -131,6 +131,8 @@ fn what_does_not_exist_here_is_refused() {
         ("cvt.rn.ftz.f32.f64 %r1, %rd1;", "ftz"),
         ("add.sat.s32 %r1, %r1, %r1;", "sat"),
         ("call foo;", "call"),
+        ("bfi.b32 %r1, %r1, %r1, 8, %r1;", "bfi"),
+        ("bfi.b32 %r1, %r1, %r1, 30, 3;", "bfi"),
         ("add.s32 %r1, %r1;", "expected 3 operands, found 2"),
         ("add.s32 %r7, %r1, %r1;", "%r7"),
         ("add.s64 %r1, %rd1, %rd1;", "register of 8 bytes"),

@@ -20,7 +20,7 @@ struct Found {
 }
 
 impl Reports {
-    /// None yet; the first `limit` races are kept, the others counted.
+    /// Creates an empty report, which keeps the first `limit` races and counts the others.
     pub fn new(limit: usize) -> Reports {
         Reports { limit, found: Mutex::default() }
     }

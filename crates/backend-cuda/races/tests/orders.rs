@@ -183,8 +183,10 @@ fn a_word_orders_what_was_released_before() {
     let [mut a, mut b, mut c, mut d] = lines();
     let (shadow, words) = (Shadow::new("field", 64), Words::default());
     assert_eq!(shadow.access(0..8, WRITE, &a.work("a")), None);
-    words.release(0x1000, a.clock());
+    words.release(0x1000, 1, a.clock());
     assert_eq!(shadow.access(8..16, WRITE, &a.work("a, later")), None);
+    assert!(words.is_from_line(0x1000, 1));
+    assert!(!words.is_from_line(0x1000, 2) && !words.is_from_line(0x1008, 1));
     b.join(&words.acquire(0x1008));
     assert_eq!(shadow.access(0..8, READ, &b.work("b")), race(0, ("a", WRITE), ("b", READ)));
     b.join(&words.acquire(0x1000));
@@ -193,7 +195,7 @@ fn a_word_orders_what_was_released_before() {
 
     // The line that releases the word next has not acquired it.
     d.work("d");
-    words.release(0x1000, d.clock());
+    words.release(0x1000, 2, d.clock());
     assert_eq!(shadow.access(0..8, READ, &c.work("c")), race(0, ("a", WRITE), ("c", READ)));
     c.join(&words.acquire(0x1000));
     assert_eq!(shadow.access(0..8, READ, &c.work("c")), None);
@@ -205,7 +207,7 @@ fn a_word_that_is_freed_orders_nothing() {
     let (shadow, words) = (Shadow::new("field", 64), Words::default());
     assert_eq!(shadow.access(0..8, WRITE, &a.work("a")), None);
     for address in [0xff8, 0x1000, 0x1008] {
-        words.release(address, a.clock());
+        words.release(address, 1, a.clock());
     }
     words.forget(0x1000..0x1008);
     b.join(&words.acquire(0x1000));

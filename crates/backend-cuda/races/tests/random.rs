@@ -117,7 +117,7 @@ fn history(seed: u64) -> [usize; 2] {
                 1 => pairs[at].join(&event),
                 2 => {
                     let (clock, follows) = pairs[from].clock();
-                    words.release(8, &clock);
+                    words.release(8, 1, &clock);
                     word.extend(follows);
                 }
                 3 => pairs[at].join(&(words.acquire(8), word.clone())),

@@ -1,13 +1,21 @@
 //! The primary context of a device, and how it becomes current.
 
+use std::cell::Cell;
 use std::fmt;
 use std::marker::PhantomData;
 use std::ptr;
+use std::sync::Arc;
 
 use cudarc::driver::sys::{CUcontext, CUdevice};
-use haloport_core::device::{DeviceError, DeviceId};
+use haloport_core::device::{Attached, Detach, DeviceError, DeviceId};
 
 use crate::driver::functions::{Driver, Status};
+
+thread_local! {
+    /// The context that is known to be current in this thread, because the thread is attached to its device; otherwise
+    /// null. Null as well while another context is current.
+    static ATTACHED: Cell<CUcontext> = const { Cell::new(ptr::null_mut()) };
+}
 
 /// The primary context of a device, shared with programs of CUDA's runtime; retained until this is dropped.
 pub(crate) struct Context {
@@ -37,17 +45,44 @@ impl Context {
 
     /// Makes this the current context of the thread until the result is dropped; then the caller's is current again.
     pub(crate) fn enter(&self) -> Result<Entered<'_>, DeviceError> {
+        let pushed = ATTACHED.get() != self.raw && self.push_unless_current()?;
+        Ok(Entered { context: pushed.then_some(self), of_this_thread: PhantomData })
+    }
+
+    /// As [`enter`](Context::enter), and until the result is dropped, `enter` in this thread makes no call of the
+    /// driver.
+    pub(crate) fn attach(self: &Arc<Context>) -> Result<Attached, DeviceError> {
+        if ATTACHED.get() == self.raw {
+            return Ok(Attached::default());
+        }
+        let pushed = self.push_unless_current()?;
+        ATTACHED.set(self.raw);
+        Ok(Attached::new(Arc::clone(self) as _, pushed.into()))
+    }
+
+    /// Makes this the current context unless it is; returns whether it was not, so that `pop` must follow.
+    fn push_unless_current(&self) -> Result<bool, DeviceError> {
         let mut current = ptr::null_mut();
         // SAFETY: the call writes to a local variable.
         let status = unsafe { (self.driver.cuCtxGetCurrent)(&raw mut current) };
         self.checked("cuCtxGetCurrent", status)?;
         if current == self.raw {
-            return Ok(Entered { context: None, of_this_thread: PhantomData });
+            return Ok(false);
         }
         // SAFETY: the context is live.
         let status = unsafe { (self.driver.cuCtxPushCurrent_v2)(self.raw) };
         self.checked("cuCtxPushCurrent", status)?;
-        Ok(Entered { context: Some(self), of_this_thread: PhantomData })
+        // Another context is current now.
+        ATTACHED.set(ptr::null_mut());
+        Ok(true)
+    }
+
+    /// Makes the caller's context current again.
+    fn pop(&self) {
+        ATTACHED.set(ptr::null_mut());
+        let mut popped = ptr::null_mut();
+        // SAFETY: this thread has pushed the context; the call writes to a local variable. An error needs no action.
+        unsafe { (self.driver.cuCtxPopCurrent_v2)(&raw mut popped) };
     }
 
     /// Blocks until all work in all streams of the context is done, including those of other programs in the process.
@@ -73,6 +108,16 @@ impl Drop for Context {
     }
 }
 
+impl Detach for Context {
+    /// `state`: 1 if the context was pushed, otherwise 0.
+    fn detach(&self, state: usize) {
+        ATTACHED.set(ptr::null_mut());
+        if state != 0 {
+            self.pop();
+        }
+    }
+}
+
 impl fmt::Debug for Context {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Context({:p} of {})", self.raw, self.id)
@@ -90,10 +135,7 @@ pub(crate) struct Entered<'a> {
 impl Drop for Entered<'_> {
     fn drop(&mut self) {
         if let Some(context) = self.context {
-            let mut popped = ptr::null_mut();
-            // SAFETY: this thread has pushed the context; the call writes to a local variable. An error needs no
-            // action.
-            unsafe { (context.driver.cuCtxPopCurrent_v2)(&raw mut popped) };
+            context.pop();
         }
     }
 }

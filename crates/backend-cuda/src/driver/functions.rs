@@ -1,14 +1,16 @@
 //! The driver's functions and status codes.
 
-use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
+use std::ffi::{CStr, c_char, c_int, c_uint, c_ulonglong, c_void};
 use std::ops::Deref;
 use std::ptr;
 use std::sync::OnceLock;
 
 use cudarc::driver::sys::{
-    CUDA_MEMCPY2D, CUDA_MEMCPY3D, CUcontext, CUdevice, CUdevice_attribute, CUdeviceptr, CUevent, CUfunction,
-    CUfunction_attribute, CUgraph, CUgraphExec, CUipcMemHandle, CUjit_option, CUmodule, CUpointer_attribute,
-    CUresult, CUstream, CUstreamCaptureMode,
+    CUDA_MEMCPY2D, CUDA_MEMCPY3D, CUcontext, CUdevice, CUdeviceptr, CUevent, CUflushGPUDirectRDMAWritesScope,
+    CUflushGPUDirectRDMAWritesTarget, CUfunction, CUfunction_attribute, CUgraph, CUgraphExec, CUipcMemHandle,
+    CUjit_option, CUmemAccessDesc, CUmemAllocationGranularity_flags, CUmemAllocationHandleType,
+    CUmemAllocationProp, CUmemGenericAllocationHandle, CUmodule, CUpointer_attribute, CUresult, CUstream,
+    CUstreamBatchMemOpParams, CUstreamCaptureMode,
 };
 use haloport_core::device::{DeviceError, DeviceId};
 
@@ -35,9 +37,15 @@ pub(crate) const SUCCESS: Status = CUresult::CUDA_SUCCESS as Status;
 pub(crate) const OUT_OF_MEMORY: Status = CUresult::CUDA_ERROR_OUT_OF_MEMORY as Status;
 pub(crate) const PEER_ACCESS_ALREADY_ENABLED: Status =
     CUresult::CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED as Status;
+pub(crate) const NOT_FOUND: Status = CUresult::CUDA_ERROR_NOT_FOUND as Status;
 pub(crate) const NOT_READY: Status = CUresult::CUDA_ERROR_NOT_READY as Status;
 pub(crate) const NOT_SUPPORTED: Status = CUresult::CUDA_ERROR_NOT_SUPPORTED as Status;
+pub(crate) const NOT_PERMITTED: Status = CUresult::CUDA_ERROR_NOT_PERMITTED as Status;
+pub(crate) const INVALID_HANDLE: Status = CUresult::CUDA_ERROR_INVALID_HANDLE as Status;
+pub(crate) const SYSTEM_NOT_READY: Status = CUresult::CUDA_ERROR_SYSTEM_NOT_READY as Status;
+pub(crate) const INVALID_VALUE: Status = CUresult::CUDA_ERROR_INVALID_VALUE as Status;
 pub(crate) const CAPTURE_UNSUPPORTED: Status = CUresult::CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED as Status;
+pub(crate) const CAPTURE_IMPLICIT: Status = CUresult::CUDA_ERROR_STREAM_CAPTURE_IMPLICIT as Status;
 const NO_DEVICE: Status = CUresult::CUDA_ERROR_NO_DEVICE as Status;
 const STUB_LIBRARY: Status = CUresult::CUDA_ERROR_STUB_LIBRARY as Status;
 
@@ -54,7 +62,6 @@ functions! {
         cuDeviceGetCount(*mut c_int) -> CUresult;
         cuDeviceGetName(*mut c_char, c_int, CUdevice) -> CUresult;
         cuDeviceTotalMem_v2(*mut usize, CUdevice) -> CUresult;
-        cuDeviceGetAttribute(*mut c_int, CUdevice_attribute, CUdevice) -> CUresult;
         cuDevicePrimaryCtxRetain(*mut CUcontext, CUdevice) -> CUresult;
         cuDevicePrimaryCtxRelease_v2(CUdevice) -> CUresult;
         cuCtxGetCurrent(*mut CUcontext) -> CUresult;
@@ -69,6 +76,7 @@ functions! {
         cuStreamGetCtx(CUstream, *mut CUcontext) -> CUresult;
         cuStreamWaitValue32_v2(CUstream, CUdeviceptr, u32, c_uint) -> CUresult;
         cuStreamWriteValue32_v2(CUstream, CUdeviceptr, u32, c_uint) -> CUresult;
+        cuStreamBatchMemOp_v2(CUstream, c_uint, *mut CUstreamBatchMemOpParams, c_uint) -> CUresult;
         cuEventCreate(*mut CUevent, c_uint) -> CUresult;
         cuEventDestroy_v2(CUevent) -> CUresult;
         cuEventRecord(CUevent, CUstream) -> CUresult;
@@ -79,9 +87,30 @@ functions! {
         cuMemFree_v2(CUdeviceptr) -> CUresult;
         cuMemHostAlloc(*mut *mut c_void, usize, c_uint) -> CUresult;
         cuMemFreeHost(*mut c_void) -> CUresult;
+        cuMemHostRegister_v2(*mut c_void, usize, c_uint) -> CUresult;
+        cuMemHostUnregister(*mut c_void) -> CUresult;
+        cuMemHostGetDevicePointer_v2(*mut CUdeviceptr, *mut c_void, c_uint) -> CUresult;
         cuMemAllocManaged(*mut CUdeviceptr, usize, c_uint) -> CUresult;
         cuPointerGetAttributes(
             c_uint, *mut CUpointer_attribute, *mut *mut c_void, CUdeviceptr,
+        ) -> CUresult;
+        cuMemGetAllocationGranularity(
+            *mut usize, *const CUmemAllocationProp, CUmemAllocationGranularity_flags,
+        ) -> CUresult;
+        cuMemCreate(
+            *mut CUmemGenericAllocationHandle, usize, *const CUmemAllocationProp, c_ulonglong,
+        ) -> CUresult;
+        cuMemRelease(CUmemGenericAllocationHandle) -> CUresult;
+        cuMemAddressReserve(*mut CUdeviceptr, usize, usize, CUdeviceptr, c_ulonglong) -> CUresult;
+        cuMemAddressFree(CUdeviceptr, usize) -> CUresult;
+        cuMemMap(CUdeviceptr, usize, usize, CUmemGenericAllocationHandle, c_ulonglong) -> CUresult;
+        cuMemUnmap(CUdeviceptr, usize) -> CUresult;
+        cuMemSetAccess(CUdeviceptr, usize, *const CUmemAccessDesc, usize) -> CUresult;
+        cuMemExportToShareableHandle(
+            *mut c_void, CUmemGenericAllocationHandle, CUmemAllocationHandleType, c_ulonglong,
+        ) -> CUresult;
+        cuMemImportFromShareableHandle(
+            *mut CUmemGenericAllocationHandle, *mut c_void, CUmemAllocationHandleType,
         ) -> CUresult;
         cuIpcGetMemHandle(*mut CUipcMemHandle, CUdeviceptr) -> CUresult;
         cuIpcOpenMemHandle_v2(*mut CUdeviceptr, CUipcMemHandle, c_uint) -> CUresult;
@@ -104,14 +133,22 @@ functions! {
             CUfunction, c_uint, c_uint, c_uint, c_uint, c_uint, c_uint, c_uint, CUstream,
             *mut *mut c_void, *mut *mut c_void,
         ) -> CUresult;
+        cuFlushGPUDirectRDMAWrites(
+            CUflushGPUDirectRDMAWritesTarget, CUflushGPUDirectRDMAWritesScope,
+        ) -> CUresult;
         cuStreamBeginCapture_v2(CUstream, CUstreamCaptureMode) -> CUresult;
         cuStreamEndCapture(CUstream, *mut CUgraph) -> CUresult;
         cuGraphInstantiateWithFlags(*mut CUgraphExec, CUgraph, u64) -> CUresult;
+        cuGraphUpload(CUgraphExec, CUstream) -> CUresult;
         cuGraphLaunch(CUgraphExec, CUstream) -> CUresult;
         cuGraphDestroy(CUgraph) -> CUresult;
         cuGraphExecDestroy(CUgraphExec) -> CUresult;
     }
     own {
+        // Its status of a capture is read as a number, in which later drivers may have other values.
+        cuStreamIsCapturing(CUstream, *mut u32) -> Status;
+        // The attribute is a number, since later drivers have more of them than cudarc's type.
+        cuDeviceGetAttribute(*mut c_int, c_uint, CUdevice) -> Status;
         cuGetErrorName(Status, *mut *const c_char) -> Status;
         cuGetErrorString(Status, *mut *const c_char) -> Status;
         // The later `cuLaunchHostFunc` does not call the function if the work before has failed.
@@ -119,6 +156,7 @@ functions! {
     }
     optional {
         // From CUDA 12.4 on.
+        cuFuncLoad(CUfunction) -> Status;
         cuFuncGetParamInfo(CUfunction, usize, *mut usize, *mut usize) -> Status;
     }
 }

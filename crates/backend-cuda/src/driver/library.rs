@@ -32,6 +32,36 @@ pub(crate) fn loaded(name: &str) -> Option<Library> {
     libloading::os::windows::Library::open_already_loaded(name).ok().map(Library::from)
 }
 
+/// Name, size in bytes and time of change in seconds of the file that the code at an address was loaded from, without links
+/// to it; `None` if the system does not tell.
+#[cfg(unix)]
+pub(crate) fn file_of(code: *const ()) -> Option<String> {
+    use std::ffi::{CStr, OsStr};
+    use std::mem::MaybeUninit;
+    use std::os::unix::ffi::OsStrExt as _;
+    use std::path::Path;
+    use std::time::UNIX_EPOCH;
+
+    let mut found = MaybeUninit::<libc::Dl_info>::zeroed();
+    // SAFETY: the call takes any address and writes to a local variable, whose zeros are valid.
+    let found = unsafe { (libc::dladdr(code.cast(), found.as_mut_ptr()) != 0).then(|| found.assume_init()) }?;
+    if found.dli_fname.is_null() {
+        return None;
+    }
+    // SAFETY: the text lives as long as the library is loaded.
+    let path = unsafe { CStr::from_ptr(found.dli_fname) };
+    let path = Path::new(OsStr::from_bytes(path.to_bytes())).canonicalize().ok()?;
+    let about = path.metadata().ok()?;
+    let changed = about.modified().ok()?.duration_since(UNIX_EPOCH).ok()?.as_secs();
+    Some(format!("{} of {} bytes, changed at {changed} s", path.file_name()?.to_string_lossy(), about.len()))
+}
+
+/// As on Unix.
+#[cfg(not(unix))]
+pub(crate) fn file_of(_code: *const ()) -> Option<String> {
+    None
+}
+
 /// The message of the system's loader, without the leading name.
 fn reason(error: &libloading::Error, name: &str) -> String {
     let text = error.source().unwrap_or(error).to_string();

@@ -4,10 +4,11 @@ use std::ffi::c_int;
 use std::ptr;
 use std::sync::Arc;
 
-use cudarc::driver::sys::{CUstream, CUstream_flags};
+use cudarc::driver::sys::{CUstream, CUstream_flags, CUstreamCaptureStatus};
 use haloport_core::device::{DeviceError, Priority};
 
 use crate::driver::context::{Context, call};
+use crate::driver::functions::{CAPTURE_IMPLICIT, SUCCESS};
 use crate::driver::handles::StreamHandle;
 
 /// A stream of a context. If the backend created it, it is destroyed with the last clone.
@@ -24,9 +25,12 @@ unsafe impl Send for RawStream {}
 unsafe impl Sync for RawStream {}
 
 impl RawStream {
-    /// Handles up to this one name the default streams that every context has: the legacy one (0 and 1) and that of the
-    /// calling thread.
+    /// Handles up to this one name the default streams that every context has: the legacy one (0, and 1 in descriptions
+    /// of arrays) and that of the calling thread.
     pub(crate) const LAST_DEFAULT: usize = 2;
+
+    /// The handle of the default stream of the calling thread: in each thread, it names another stream.
+    const OF_THREAD: usize = 2;
 
     /// Creates a stream that waits for no other stream, not even for the legacy default stream. CUDA has no priority
     /// below the normal one.
@@ -77,6 +81,28 @@ impl RawStream {
 
     pub(crate) fn raw(&self) -> CUstream {
         self.raw
+    }
+
+    /// Whether it is another stream in each thread.
+    pub(crate) fn is_of_thread(&self) -> bool {
+        self.raw.addr() == RawStream::OF_THREAD
+    }
+
+    /// An error if another program, or this one, captures what is put into the stream.
+    pub(crate) fn check_not_captured(&self) -> Result<(), DeviceError> {
+        let _entered = self.context.enter()?;
+        let mut status = CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_NONE as u32;
+        // SAFETY: the stream is live; the call writes a number of the type of the enum to a local variable.
+        let call = unsafe { (self.context.driver.cuStreamIsCapturing)(self.raw, &raw mut status) };
+        let found = match call {
+            SUCCESS if status == CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_NONE as u32 => return Ok(()),
+            SUCCESS => "one that is being captured",
+            CAPTURE_IMPLICIT => "the default stream while a stream that waits for it is being captured",
+            status => return self.context.checked("cuStreamIsCapturing", status),
+        };
+        let expected = "one that is not being captured: end the capture before the exchange, or record the exchange with \
+                        the work around it as a step (`Exchange::record`)";
+        Err(DeviceError::invalid("the stream of an exchange", expected, found))
     }
 
     /// Blocks until all work in the stream is done.

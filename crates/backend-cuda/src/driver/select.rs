@@ -1,19 +1,19 @@
 //! Lists the devices and finds the one that a name means.
 
-use std::ffi::{CStr, c_char, c_int};
+use std::ffi::{CStr, c_char, c_int, c_uint};
 use std::fmt;
 use std::str::FromStr;
 
 use cudarc::driver::sys::{CUdevice, CUdevice_attribute};
 use haloport_core::device::{Capabilities, DeviceError, DeviceId, DeviceInfo};
 
-use crate::driver::functions::{ANY, Driver, driver, no_device, version_text};
+use crate::driver::functions::{ANY, Driver, INVALID_VALUE, driver, no_device, version_text};
 
 /// The choice of a device by its number.
 ///
 /// | name | device |
 /// | --- | --- |
-/// | `cuda` | the first |
+/// | `cuda` | the first that can be used |
 /// | `cuda:1` | the second in the order of the driver, which `CUDA_VISIBLE_DEVICES` and `CUDA_DEVICE_ORDER` change |
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Selector {
@@ -59,14 +59,22 @@ impl Selector {
     /// Finds the device.
     ///
     /// # Errors
-    /// [`DeviceError::NotFound`] if the driver or the device is missing.
+    /// [`DeviceError::NotFound`] if the driver or the device is missing; the driver's errors for this device.
     pub(crate) fn find(&self) -> Result<Candidate, DeviceError> {
-        let found = candidates()?;
+        let mut found = candidates()?;
         let names: Vec<String> = found
             .iter()
+            .flatten()
             .map(|candidate| format!("{} ({})", candidate.info.id, candidate.info.name))
             .collect();
-        found.into_iter().nth(self.number.unwrap_or(0) as usize).ok_or_else(|| DeviceError::NotFound {
+        let wanted = match self.number {
+            Some(number) => number as usize,
+            None => found.iter().position(Result::is_ok).unwrap_or(0),
+        };
+        if wanted < found.len() {
+            return found.swap_remove(wanted);
+        }
+        Err(DeviceError::NotFound {
             what: format!("the device `{self}`"),
             looked_for: "it among the devices of the CUDA driver".into(),
             advice: format!("choose one of {}", names.join(", ")),
@@ -74,8 +82,8 @@ impl Selector {
     }
 }
 
-/// All devices, in the order of the driver.
-pub(crate) fn candidates() -> Result<Vec<Candidate>, DeviceError> {
+/// All devices, in the order of the driver. Those that cannot be used, for example because they have failed, are errors.
+pub(crate) fn candidates() -> Result<Vec<Result<Candidate, DeviceError>>, DeviceError> {
     let driver = driver()?;
     let mut count = 0;
     // SAFETY: the call writes to a local variable.
@@ -83,7 +91,7 @@ pub(crate) fn candidates() -> Result<Vec<Candidate>, DeviceError> {
     if count <= 0 {
         return Err(no_device());
     }
-    (0..count).map(|ordinal| Candidate::new(driver, ordinal)).collect()
+    Ok((0..count).map(|ordinal| Candidate::new(driver, ordinal)).collect())
 }
 
 impl Candidate {
@@ -104,6 +112,9 @@ impl Candidate {
         let major = of(Of::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)?;
         let minor = of(Of::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)?;
         let capability = 10 * major + minor;
+        // On Windows, a device that also draws (WDDM) gets its work in batches, perhaps none of it before a later call.
+        let is_batched = cfg!(windows) && of(Of::CU_DEVICE_ATTRIBUTE_TCC_DRIVER)? == 0;
+        let streams_wait_for_host = !launches_wait() && !is_batched;
         let info = DeviceInfo {
             id,
             name,
@@ -112,32 +123,62 @@ impl Candidate {
             memory_bytes: Some(bytes as u64),
             asynchronous: true,
             host_accessible: false,
+            separate_memory: of(Of::CU_DEVICE_ATTRIBUTE_INTEGRATED)? == 0,
             double_precision: true,
             half_precision: capability >= 53,
             stream_priorities: of(Of::CU_DEVICE_ATTRIBUTE_STREAM_PRIORITIES_SUPPORTED)? != 0,
+            // 8 for each device, unless CUDA_DEVICE_MAX_CONNECTIONS says otherwise.
+            shared_queues: true,
             capabilities: Capabilities {
                 all_streams: true,
                 immediate_streams: false,
-                gates: true,
+                gates: streams_wait_for_host,
                 host_calls: true,
-                capture: true,
+                capture: streams_wait_for_host,
+                stream_words: streams_wait_for_host,
                 pinned_memory: true,
                 shared_memory: of(Of::CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS)? != 0,
                 // CUDA's IPC exists on Linux, but not for integrated devices.
                 memory_export: cfg!(target_os = "linux") && of(Of::CU_DEVICE_ATTRIBUTE_INTEGRATED)? == 0,
+                // NCCL exists on Linux. Its kernels wait for other ranks.
+                stream_messages: cfg!(target_os = "linux") && streams_wait_for_host,
             },
         };
         Ok(Candidate { driver, device, capability, info })
     }
 
+    /// Whether the device has a capability that only later drivers know, by its number.
+    pub(crate) fn has_later(&self, attribute: c_uint) -> Result<bool, DeviceError> {
+        let mut value = 0;
+        // SAFETY: the device is the driver's; the call writes to a local variable.
+        match unsafe { (self.driver.cuDeviceGetAttribute)(&raw mut value, attribute, self.device) } {
+            INVALID_VALUE => Ok(false),
+            status => {
+                self.driver.checked("cuDeviceGetAttribute", status, self.info.id)?;
+                Ok(value != 0)
+            }
+        }
+    }
+
     /// Whether the device has a capability.
     pub(crate) fn has(&self, attribute: CUdevice_attribute) -> Result<bool, DeviceError> {
-        Ok(self.driver.attribute(attribute, self.device, self.info.id)? != 0)
+        Ok(self.attribute(attribute)? != 0)
+    }
+
+    pub(crate) fn attribute(&self, attribute: CUdevice_attribute) -> Result<c_int, DeviceError> {
+        self.driver.attribute(attribute, self.device, self.info.id)
     }
 }
 
+/// Whether each launch waits until its kernel has ended: then one behind a gate would never return ("CUDA Programming
+/// Guide", "CUDA Environment Variables").
+fn launches_wait() -> bool {
+    std::env::var_os("CUDA_LAUNCH_BLOCKING").is_some_and(|value| value != "0")
+}
+
 impl Driver {
-    fn attribute(
+    /// An attribute of a device.
+    pub(crate) fn attribute(
         &self,
         attribute: CUdevice_attribute,
         device: CUdevice,
@@ -145,7 +186,7 @@ impl Driver {
     ) -> Result<c_int, DeviceError> {
         let mut value = 0;
         // SAFETY: the device is the driver's; the call writes to a local variable.
-        let status = unsafe { (self.cuDeviceGetAttribute)(&raw mut value, attribute, device) };
+        let status = unsafe { (self.cuDeviceGetAttribute)(&raw mut value, attribute as c_uint, device) };
         self.checked("cuDeviceGetAttribute", status, id)?;
         Ok(value)
     }

@@ -1,6 +1,5 @@
 //! Allocations: memory of the device, pinned and shared memory, and memory that another process exported.
 
-use std::ffi::c_char;
 use std::ptr;
 use std::sync::Arc;
 
@@ -9,8 +8,10 @@ use haloport_core::device::{DeviceError, MemoryKind, Pointer};
 
 use crate::driver::context::{Context, call};
 use crate::driver::device_context::DeviceContext;
-use crate::driver::functions::{OUT_OF_MEMORY, Status};
+use crate::driver::functions::{OUT_OF_MEMORY, SUCCESS, Status};
 use crate::driver::raw_stream::RawStream;
+use crate::memory::pages::{Failure, Pages};
+use crate::memory::token::{Handle, Token, bytes_of, ipc_handle};
 
 /// Memory that is freed on drop. It keeps its context, but not the device, open.
 #[derive(Debug)]
@@ -30,12 +31,15 @@ enum Origin {
     Device,
     /// Allocated from the pool of the device, in the order of this stream.
     Pool(RawStream),
-    /// Allocated by another process, which frees it.
+    /// Allocated by `cuMemCreate`, here or in another process; freed when this is dropped.
+    Pages(Pages),
+    /// Allocated by `cuMemAlloc` in another process, which frees it.
     OtherProcess,
 }
 
-/// The size of the token that another process opens memory with: the driver's handle and the number of bytes.
-const TOKEN_BYTES: usize = size_of::<CUipcMemHandle>() + size_of::<u64>();
+/// The size of the blocks that `cuMemAlloc` takes small allocations from. Exporting one exposes its whole block ("CUDA
+/// Programming Guide", "Interprocess Communication", which recommends sizes that are multiples of this).
+const BLOCK_BYTES: usize = 2 << 20;
 
 /// The alignment of buffers, for the dangling address of an empty one.
 #[repr(align(64))]
@@ -83,11 +87,46 @@ impl Allocation {
             unsafe { host.cast::<u8>().write_bytes(0, bytes) };
         } else {
             memory.address = address;
-            // SAFETY: the memory has that length, and the fill is done before the caller gets the memory.
-            unsafe { call!(context, cuMemsetD8Async(address, 0, bytes, device.setup.raw())) }?;
-            device.setup.synchronize()?;
+            memory.zero(device)?;
         }
         Ok(memory)
+    }
+
+    /// Allocates zeroed device memory that other processes can map without reaching any other memory. Blocks until it is
+    /// zeroed.
+    pub(crate) fn exportable(device: &DeviceContext, bytes: usize) -> Result<Allocation, DeviceError> {
+        if bytes == 0 || !device.info.capabilities.memory_export {
+            return Allocation::new(device, bytes, MemoryKind::Device);
+        }
+        let mut memory = Allocation::empty(device, bytes, MemoryKind::Device, Origin::Device);
+        memory.check_size(device)?;
+        match Pages::new(device, bytes) {
+            Ok(Some(pages)) => {
+                memory.address = pages.address;
+                memory.origin = Origin::Pages(pages);
+                memory.zero(device)?;
+                Ok(memory)
+            }
+            Ok(None) => {
+                let whole = bytes.next_multiple_of(BLOCK_BYTES);
+                let mut memory = Allocation::new(device, whole, MemoryKind::Device)?;
+                memory.bytes = bytes;
+                Ok(memory)
+            }
+            Err(Failure::Create(call, status)) => {
+                memory.check(call, status)?;
+                Ok(memory)
+            }
+            Err(Failure::Other(error)) => Err(error),
+        }
+    }
+
+    /// Fills device memory with zeros, and waits for that.
+    fn zero(&self, device: &DeviceContext) -> Result<(), DeviceError> {
+        let (address, bytes, setup) = (self.address, self.bytes, device.setup.raw());
+        // SAFETY: the memory has that length, and the fill is done before the caller gets it.
+        unsafe { call!(&self.context, cuMemsetD8Async(address, 0, bytes, setup)) }?;
+        device.setup.synchronize()
     }
 
     /// Allocates device memory that is zeroed in the order of `stream`.
@@ -96,7 +135,8 @@ impl Allocation {
         stream: &RawStream,
         bytes: usize,
     ) -> Result<Allocation, DeviceError> {
-        if bytes == 0 || !device.offers.pools {
+        // Another thread would free memory of the default stream of this thread in its own one.
+        if bytes == 0 || !device.offers.pools || stream.is_of_thread() {
             return Allocation::new(device, bytes, MemoryKind::Device);
         }
         let context = &device.context;
@@ -118,16 +158,23 @@ impl Allocation {
 
     /// The token that another process opens this memory with.
     pub(crate) fn export(&self) -> Result<Vec<u8>, DeviceError> {
-        let is_ours = matches!(self.origin, Origin::Device);
-        if self.kind != MemoryKind::Device || !is_ours || self.address == 0 {
-            let what = "exporting memory other than device memory that this process has allocated outside of streams";
-            return Err(DeviceError::Unsupported { what, device: self.context.id });
+        let handle = match &self.origin {
+            Origin::Pages(pages) => pages.export()?,
+            Origin::Device if self.kind == MemoryKind::Device && self.address != 0 => {
+                let mut handle = CUipcMemHandle { reserved: [0; _] };
+                // SAFETY: `cuMemAlloc` returned this address; the handle is written to a local variable.
+                unsafe { call!(&self.context, cuIpcGetMemHandle(&raw mut handle, self.address)) }?;
+                Some(Handle::Ipc(bytes_of(&handle)))
+            }
+            _ => None,
+        };
+        match handle {
+            Some(handle) => Ok(Token { bytes: self.bytes, handle }.to_bytes()),
+            None => {
+                let what = "exporting memory other than device memory that this process has allocated outside of streams";
+                Err(DeviceError::Unsupported { what, device: self.context.id })
+            }
         }
-        let mut handle = CUipcMemHandle { reserved: [0; _] };
-        // SAFETY: `cuMemAlloc` returned this address; the handle is written to a local variable.
-        unsafe { call!(&self.context, cuIpcGetMemHandle(&raw mut handle, self.address)) }?;
-        let handle = handle.reserved.into_iter().map(|byte| byte as u8);
-        Ok(handle.chain((self.bytes as u64).to_le_bytes()).collect())
     }
 
     /// Opens memory that another process has exported.
@@ -135,27 +182,22 @@ impl Allocation {
     /// # Safety
     /// That process keeps the memory as long as the result lives.
     pub(crate) unsafe fn import(device: &DeviceContext, token: &[u8]) -> Result<Allocation, DeviceError> {
-        let parts = token.split_last_chunk().filter(|_| token.len() == TOKEN_BYTES);
-        let Some((handle_bytes, Ok(bytes))) =
-            parts.map(|(handle, bytes)| (handle, usize::try_from(u64::from_le_bytes(*bytes))))
-        else {
-            let found = format!("{} bytes", token.len());
-            return Err(DeviceError::invalid(
-                "the token of exported memory",
-                "one that `export` returned",
-                found,
-            ));
+        let Token { bytes, handle } = Token::from_bytes(token)?;
+        let mut imported = Allocation::empty(device, bytes, MemoryKind::Device, Origin::OtherProcess);
+        let Handle::Ipc(handle) = &handle else {
+            let pages = Pages::import(device, &handle)?;
+            imported.address = pages.address;
+            imported.origin = Origin::Pages(pages);
+            return Ok(imported);
         };
-        let mut handle = CUipcMemHandle { reserved: [0; _] };
-        handle.reserved.iter_mut().zip(handle_bytes).for_each(|(to, byte)| *to = *byte as c_char);
-        let mut memory = Allocation::empty(device, bytes, MemoryKind::Device, Origin::OtherProcess);
         let mut address = 0;
         let flags = CUipcMem_flags::CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS as u32;
+        let handle = ipc_handle(handle);
         // SAFETY: the handle is from another process, which keeps the memory, or the driver refuses it; the address is
         // written to a local variable.
         unsafe { call!(&device.context, cuIpcOpenMemHandle_v2(&raw mut address, handle, flags)) }?;
-        memory.address = address;
-        Ok(memory)
+        imported.address = address;
+        Ok(imported)
     }
 
     /// An allocation without an address, which frees nothing.
@@ -204,6 +246,8 @@ impl Drop for Allocation {
             match (self.kind, &self.origin) {
                 (_, Origin::Pool(stream)) => (driver.cuMemFreeAsync)(self.address, stream.raw()),
                 (_, Origin::OtherProcess) => (driver.cuIpcCloseMemHandle)(self.address),
+                // Dropped next.
+                (_, Origin::Pages(_)) => SUCCESS,
                 (MemoryKind::Pinned, Origin::Device) => {
                     (driver.cuMemFreeHost)(self.pointer().as_ptr().cast())
                 }

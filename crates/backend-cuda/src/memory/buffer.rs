@@ -9,8 +9,10 @@ use crate::opened::Opened;
 
 /// Memory that the device allocated; freed on drop.
 ///
-/// Device memory is from `cuMemAlloc`, so that it can be exported to other processes;
-/// [`allocate_on`](haloport_core::device::Device::allocate_on) takes it from the device's default pool.
+/// Device memory is from `cuMemAlloc`, and can be exported to other processes by CUDA's calls for IPC.
+/// [`allocate_exportable`](haloport_core::device::Device::allocate_exportable) takes it from `cuMemCreate`, with handles
+/// by file descriptors or of a fabric, and [`allocate_on`](haloport_core::device::Device::allocate_on) from the device's
+/// default pool.
 #[derive(Debug)]
 pub struct CudaBuffer {
     /// First: freed before the device may be closed.

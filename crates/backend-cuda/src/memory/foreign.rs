@@ -3,7 +3,7 @@
 use std::any::Any;
 use std::ops::Range;
 
-use cudarc::driver::sys::{CUpointer_attribute as Of, CUresult};
+use cudarc::driver::sys::{CUmemAllocationHandleType, CUpointer_attribute as Of, CUresult};
 use haloport_core::device::{Device, DeviceError, MemoryKind, Pointer};
 use haloport_core::element::{Element, ElementType};
 use haloport_core::interop::{ArrayDescription, ArrayDeviceKind};
@@ -13,6 +13,7 @@ use crate::device::CudaDevice;
 use crate::driver::functions::{
     ANY, PointerGetAttributes, SUCCESS, Status, driver, loaded_pointer_get_attributes,
 };
+use crate::driver::handle_kinds::{DESCRIPTOR, FABRIC};
 use crate::work::copies::address;
 
 /// `CU_MEMORYTYPE_HOST` and `CU_MEMORYTYPE_DEVICE`.
@@ -24,15 +25,32 @@ const CALL: &str = "cuPointerGetAttributes";
 
 /// Memory of CUDA, allocated by Haloport or by another program.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct CudaMemory {
     /// The kind of the memory; managed memory is [`MemoryKind::Shared`].
     pub kind: MemoryKind,
     /// The number of the device that it was allocated for.
     pub device: u32,
-    /// The `CUcontext` that it was allocated in; `None` if it belongs to none, as memory of pools does.
+    /// The `CUcontext` that it was allocated in; `None` if it belongs to none, as memory of pools and of `cuMemCreate`
+    /// does.
     pub context: Option<usize>,
-    /// The addresses of its bytes; `None` if the driver does not know them.
+    /// The addresses of its bytes; `None` if the driver does not know them. For memory of `cuMemCreate`, they may be all
+    /// addresses that were reserved together. Some of those may have no memory.
     pub addresses: Option<Range<usize>>,
+    /// The ways in which other processes can map it.
+    pub shared_by: CudaHandles,
+}
+
+/// The ways in which other processes can map memory of CUDA, as its owner has allocated it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct CudaHandles {
+    /// By `cuIpcGetMemHandle`, as memory of `cuMemAlloc`.
+    pub ipc: bool,
+    /// By a file descriptor, as memory of `cuMemCreate`.
+    pub descriptor: bool,
+    /// By a fabric handle, as memory of `cuMemCreate`.
+    pub fabric: bool,
 }
 
 impl CudaMemory {
@@ -40,6 +58,48 @@ impl CudaMemory {
     /// ([`shared_memory`](haloport_core::device::Capabilities::shared_memory)).
     pub fn host_accessible(&self) -> bool {
         self.kind != MemoryKind::Device
+    }
+
+    /// Checks that it holds all of these addresses.
+    fn holds(&self, wanted: Range<usize>) -> Result<(), DeviceError> {
+        let refused = |expected: String, found: String| {
+            Err(DeviceError::invalid("the elements of an array", expected, found))
+        };
+        if let Some(there) = &self.addresses
+            && (wanted.start < there.start || wanted.end > there.end)
+        {
+            return refused(
+                format!("all of them in the allocation {there:#x?}; check its shape and its strides"),
+                format!("{wanted:#x?}"),
+            );
+        }
+        let is_certain = self.context.is_some() && self.addresses.is_some();
+        if is_certain || wanted.is_empty() {
+            return Ok(());
+        }
+        // Of addresses that were reserved together, some may have no memory, or that of another device.
+        let (mut at, last) = (wanted.start, wanted.end - 1);
+        loop {
+            let pointer = Pointer::new(std::ptr::without_provenance_mut(at));
+            let found = match CudaDevice::known_memory_at(pointer)? {
+                Some(found) if (found.kind, found.device) == (self.kind, self.device) => None,
+                Some(found) => Some(format!("memory of cuda:{}", found.device)),
+                None => Some("none".into()),
+            };
+            if let Some(found) = found {
+                return refused(
+                    format!("memory of cuda:{} at all of {wanted:#x?}; map it there", self.device),
+                    format!("{found} at {at:#x}"),
+                );
+            }
+            at = match end_of_mapping(pointer) {
+                Some(end) if end > last => return Ok(()),
+                Some(end) => end,
+                None if at == last => return Ok(()),
+                // What lies between is unknown.
+                None => last,
+            };
+        }
     }
 }
 
@@ -55,7 +115,7 @@ impl CudaDevice {
             Ok(Some(memory)) => Ok(memory),
             Ok(None) => Err(DeviceError::invalid(
                 "an address of another program",
-                "one in memory of CUDA: of a device, managed, or pinned",
+                "one in memory of CUDA that is not freed: of a device, managed, or pinned; copy other data there",
                 format!("{:p}, which the driver does not know", pointer.as_ptr()),
             )),
             Err(status) => Err(driver.failed(CALL, status, ANY)),
@@ -103,7 +163,11 @@ impl CudaDevice {
         };
         if memory.device != self.id().index {
             return foreign(
-                format!("one in memory of {}", self.id()),
+                format!(
+                    "one in memory of {}; copy the data there, or open cuda:{1} for it",
+                    self.id(),
+                    memory.device
+                ),
                 format!("one of cuda:{}", memory.device),
             );
         }
@@ -117,6 +181,19 @@ impl CudaDevice {
                 format!("one of the context {context:#x}"),
             );
         }
+        Ok(memory)
+    }
+
+    /// Returns the memory that holds the bytes at the offsets `bytes` from `first`, and checks that this device reaches all
+    /// of them. `first` lies in the same memory; if `bytes` is empty, it alone is checked.
+    ///
+    /// # Errors
+    /// As for [`reached_memory_at`](CudaDevice::reached_memory_at); [`DeviceError::InvalidArgument`] if not all of the
+    /// bytes lie in one allocation.
+    pub fn reached_memory_in(&self, first: Pointer, bytes: Range<isize>) -> Result<CudaMemory, DeviceError> {
+        let memory = self.reached_memory_at(first)?;
+        let address = |offset: isize| first.as_ptr().addr().wrapping_add_signed(offset);
+        memory.holds(address(bytes.start)..address(bytes.end))?;
         Ok(memory)
     }
 
@@ -158,16 +235,7 @@ impl CudaDevice {
             ));
         }
         let memory = self.reached(array.first(), memory)?;
-        let reached = array.addresses();
-        if let Some(there) = &memory.addresses
-            && (reached.start < there.start || reached.end > there.end)
-        {
-            return Err(DeviceError::invalid(
-                "the elements of an array",
-                format!("all of them in the allocation {there:#x?}"),
-                format!("{reached:#x?}"),
-            ));
-        }
+        memory.holds(array.addresses())?;
         Ok(Some(memory))
     }
 
@@ -231,12 +299,16 @@ fn ask(get: PointerGetAttributes, pointer: Pointer) -> Result<Option<CudaMemory>
         Of::CU_POINTER_ATTRIBUTE_CONTEXT,
         Of::CU_POINTER_ATTRIBUTE_RANGE_START_ADDR,
         Of::CU_POINTER_ATTRIBUTE_RANGE_SIZE,
+        Of::CU_POINTER_ATTRIBUTE_MAPPED,
+        Of::CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE,
+        Of::CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES,
+        Of::CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE,
     ];
     // Each has at most 8 bytes, of which the driver writes the first ones.
-    let mut values = [0u64; 6];
+    let mut values = [0u64; 10];
     let mut places = values.each_mut().map(|value| std::ptr::from_mut(value).cast());
-    // SAFETY: there are six attributes, and for each of them 8 bytes to write to; the address is not followed.
-    let status = unsafe { get(6, attributes.as_mut_ptr(), places.as_mut_ptr(), address(pointer)) };
+    // SAFETY: there are ten attributes, and for each of them 8 bytes to write to; the address is not followed.
+    let status = unsafe { get(10, attributes.as_mut_ptr(), places.as_mut_ptr(), address(pointer)) };
     // Drivers leave the values as they are for an address that they do not know, or return one of these two errors.
     const UNKNOWN: [Status; 2] =
         [CUresult::CUDA_ERROR_INVALID_VALUE as Status, CUresult::CUDA_ERROR_INVALID_CONTEXT as Status];
@@ -245,18 +317,36 @@ fn ask(get: PointerGetAttributes, pointer: Pointer) -> Result<Option<CudaMemory>
         status if UNKNOWN.contains(&status) => return Ok(None),
         status => return Err(status),
     }
-    let [kind, managed, device, context, begin, bytes] = values.map(u64::from_le);
+    let [kind, managed, device, context, begin, bytes, mapped, ipc, handles, pool] = values.map(u64::from_le);
     let kind = match (kind & 0xffff_ffff, managed & 0xff) {
         (_, 1) => MemoryKind::Shared,
         (HOST, _) => MemoryKind::Pinned,
+        // The addresses are reserved and have no memory.
+        (DEVICE, _) if context == 0 && mapped & 0xff == 0 && pool == 0 => return Ok(None),
         (DEVICE, _) => MemoryKind::Device,
         _ => return Ok(None),
     };
+    let has = |kind: CUmemAllocationHandleType| handles & u64::from(kind.0) != 0;
+    let shared_by = CudaHandles { ipc: ipc & 0xff != 0, descriptor: has(DESCRIPTOR), fabric: has(FABRIC) };
     let (begin, bytes) = (begin as usize, bytes as usize);
     Ok(Some(CudaMemory {
         kind,
         device: device as u32,
         context: (context != 0).then_some(context as usize),
         addresses: (begin != 0 && bytes != 0).then(|| begin..begin.saturating_add(bytes)),
+        shared_by,
     }))
+}
+
+/// The end of the memory of `cuMemCreate` that is mapped at an address, which lies behind the address; `None` if the driver
+/// does not tell.
+fn end_of_mapping(pointer: Pointer) -> Option<usize> {
+    let get = loaded_pointer_get_attributes()?;
+    let mut attributes = [Of::CU_POINTER_ATTRIBUTE_MAPPING_BASE_ADDR, Of::CU_POINTER_ATTRIBUTE_MAPPING_SIZE];
+    let mut values = [0u64; 2];
+    let mut places = values.each_mut().map(|value| std::ptr::from_mut(value).cast());
+    // SAFETY: there are two attributes, and for each of them 8 bytes to write to; the address is not followed.
+    let status = unsafe { get(2, attributes.as_mut_ptr(), places.as_mut_ptr(), address(pointer)) };
+    let end = (values[0] as usize).checked_add(values[1] as usize).filter(|_| status == SUCCESS);
+    end.filter(|end| *end > pointer.as_ptr().addr())
 }

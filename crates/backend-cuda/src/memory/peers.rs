@@ -7,10 +7,18 @@ use haloport_core::device::{DeviceError, DeviceId};
 
 use crate::driver::context::Context;
 use crate::driver::functions::{PEER_ACCESS_ALREADY_ENABLED, SUCCESS};
+use crate::memory::readers::Reader;
 
-/// The context of each device that was asked for, by its number; `None` if its memory is out of reach.
+/// Each device that was asked for, by its number; `None` if its memory is out of reach.
 #[derive(Debug, Default)]
-pub(crate) struct Peers(Mutex<HashMap<u32, Option<Context>>>);
+pub(crate) struct Peers(Mutex<HashMap<u32, Option<Peer>>>);
+
+/// A device whose memory is reached.
+#[derive(Debug)]
+struct Peer {
+    _reader: Reader,
+    _context: Context,
+}
 
 impl Peers {
     /// Returns whether kernels and copies in the context `own` reach memory that `other` has allocated in its primary
@@ -23,17 +31,17 @@ impl Peers {
             return Ok(false);
         }
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(context) = known.get(&other.index) {
-            return Ok(context.is_some());
+        if let Some(peer) = known.get(&other.index) {
+            return Ok(peer.is_some());
         }
         let reached = enable(own, other)?;
         Ok(known.entry(other.index).insert_entry(reached).get().is_some())
     }
 }
 
-/// Gives `context` access to the memory of another device. Returns the context of that device, or `None` if the driver
-/// does not offer the access.
-fn enable(context: &Context, other: DeviceId) -> Result<Option<Context>, DeviceError> {
+/// Gives `context` access to the memory of another device: by one call to that of `cuMemAlloc`, and piece by piece to
+/// that of `cuMemCreate`. Returns `None` if the driver does not offer the access.
+fn enable(context: &Context, other: DeviceId) -> Result<Option<Peer>, DeviceError> {
     let driver = context.driver;
     let (mut device, mut can) = (0, 0);
     // SAFETY: the calls write to local variables, and both devices are the driver's.
@@ -52,7 +60,10 @@ fn enable(context: &Context, other: DeviceId) -> Result<Option<Context>, DeviceE
     let status = unsafe { (driver.cuCtxEnablePeerAccess)(peer.raw(), 0) };
     drop(entered);
     match status {
-        SUCCESS | PEER_ACCESS_ALREADY_ENABLED => Ok(Some(peer)),
+        SUCCESS | PEER_ACCESS_ALREADY_ENABLED => {
+            let reader = Reader::new(context, other.index)?;
+            Ok(Some(Peer { _reader: reader, _context: peer }))
+        }
         status => Err(driver.failed("cuCtxEnablePeerAccess", status, context.id)),
     }
 }

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use haloport_core::device::{DeviceError, MemoryKind};
 
 use crate::driver::device_context::DeviceContext;
+use crate::driver::functions::{NOT_SUPPORTED, SUCCESS};
 use crate::memory::allocation::Allocation;
 
 /// The number of words of a device.
@@ -25,6 +26,20 @@ impl WordPool {
     /// Allocates the memory now, so that no later call does.
     pub(crate) fn prepare(&self, device: &DeviceContext) -> Result<(), DeviceError> {
         self.with_words(device, |_| Ok(()))
+    }
+
+    /// Whether streams write words. Some drivers refuse that; only an attempt shows it. Blocks until it is done.
+    pub(crate) fn are_written_by_streams(&self, device: &DeviceContext) -> Result<bool, DeviceError> {
+        self.with_words(device, |words| {
+            let (context, word) = (&device.context, words.memory.pointer().as_ptr().addr() as u64);
+            let _entered = context.enter()?;
+            // SAFETY: the first word is in the memory of all words, nobody has taken it, and the stream is live.
+            match unsafe { (context.driver.cuStreamWriteValue32_v2)(device.setup.raw(), word, 0, 0) } {
+                SUCCESS => device.setup.synchronize().map(|()| true),
+                NOT_SUPPORTED => Ok(false),
+                status => context.checked("cuStreamWriteValue32", status).map(|()| true),
+            }
+        })
     }
 
     /// Takes a free word: the memory of all words, its index there, and the number that its last user left.

@@ -8,8 +8,8 @@ use cudarc::nvrtc::sys::{nvrtcProgram, nvrtcResult};
 use haloport_core::device::dialect::CUDA_OPTIONS;
 use haloport_core::device::{DeviceError, DeviceId};
 
-use crate::driver::functions::ANY;
-use crate::driver::library::{functions, load};
+use crate::driver::functions::{ANY, version_text};
+use crate::driver::library::{file_of, functions, load};
 
 /// A program in CUDA C++ to be compiled for a compute capability.
 pub(crate) struct Request<'a> {
@@ -51,6 +51,9 @@ pub(crate) struct Compiler {
     nvrtc: Nvrtc,
     /// Name and version, such as `NVRTC 12.9`.
     pub(crate) version: String,
+    /// The same with the file, for the kernel cache: NVRTC does not tell its patch level.
+    pub(crate) identity: String,
+    major: c_int,
     /// The compute capabilities that it knows: 10 times the major number plus the minor, lowest first.
     known: Vec<c_int>,
 }
@@ -94,7 +97,25 @@ impl Compiler {
             nvrtc.checked("nvrtcGetSupportedArchs", (nvrtc.nvrtcGetSupportedArchs)(known.as_mut_ptr()))?;
             known
         };
-        Ok(Compiler { nvrtc, version: format!("NVRTC {major}.{minor}"), known })
+        let version = format!("NVRTC {major}.{minor}");
+        let file = file_of(nvrtc.nvrtcVersion as *const ()).map(|file| format!(", {file}"));
+        let identity = version.clone() + &file.unwrap_or_default();
+        Ok(Compiler { nvrtc, version, identity, major, known })
+    }
+
+    /// Why a driver of CUDA `driver_version` may refuse what this compiler makes; `None` if there is no such reason.
+    pub(crate) fn mismatch(&self, driver_version: c_int) -> Option<String> {
+        let driver_major = driver_version / 1000;
+        (self.major > driver_major).then(|| {
+            format!(
+                "it was compiled by {}, which is newer than the driver, of CUDA {}: install NVRTC {driver_major} (the \
+                 package libnvrtc of a toolkit of CUDA {driver_major}, or nvidia-cuda-nvrtc-cu{driver_major} for \
+                 Python), or a driver for CUDA {}",
+                self.version,
+                version_text(driver_version),
+                self.major
+            )
+        })
     }
 
     /// The options for the compute capability of a request.

@@ -1,6 +1,6 @@
 //! Loaded programs and their kernels.
 
-use std::ffi::{CString, c_char, c_void};
+use std::ffi::{CString, c_void};
 use std::ptr;
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use cudarc::driver::sys::{CUfunction, CUfunction_attribute, CUjit_option, CUresu
 use haloport_core::device::DeviceError;
 
 use crate::driver::context::{Context, call};
-use crate::driver::functions::Status;
+use crate::driver::functions::{NOT_FOUND, Status};
 use crate::driver::handles::Module;
 use crate::program::cubin;
 
@@ -90,23 +90,34 @@ impl Program {
 }
 
 impl Function {
-    /// Finds the kernel of that name, and makes the driver load its code now ("CUDA Programming Guide", section "Lazy
-    /// Loading"). Otherwise its first launch would, and wait for the device.
+    /// Finds the kernel of that name, and makes the driver load its code now. Otherwise its first launch might, and wait
+    /// for the device. `cuModuleGetFunction` loads it ("CUDA Programming Guide", section "Lazy Loading"), perhaps in part
+    /// (reference of `cuModuleEnumerateFunctions`); `cuFuncLoad` does the rest.
     pub(crate) fn new(context: &Context, program: Arc<Program>, name: &str) -> Result<Function, DeviceError> {
-        let none = |why: String| {
-            let log = format!("the program holds no kernel `{name}`{why}");
+        let none = || {
+            let log = format!("the program holds no kernel `{name}`");
             DeviceError::Compile { kernel: name.into(), device: context.id, log }
         };
-        let c_name = CString::new(name).map_err(|_| none(String::new()))?;
-        let (name, module): (*const c_char, _) = (c_name.as_ptr(), program.module.raw());
+        let c_name = CString::new(name).map_err(|_| none())?;
+        let module = program.module.raw();
         let mut raw = ptr::null_mut();
+        let entered = context.enter()?;
         // SAFETY: the module is live, the name ends with a zero; the call writes to a local variable.
-        let found = unsafe { call!(context, cuModuleGetFunction(&raw mut raw, module, name)) };
-        found.map_err(|error| none(format!(": {error}")))?;
+        let status = unsafe { (context.driver.cuModuleGetFunction)(&raw mut raw, module, c_name.as_ptr()) };
+        if status == NOT_FOUND {
+            return Err(none());
+        }
+        context.checked("cuModuleGetFunction", status)?;
+        drop(entered);
         let (mut most_threads, attribute) =
             (0, CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK);
         // SAFETY: the function is live; the call writes to a local variable.
         unsafe { call!(context, cuFuncGetAttribute(&raw mut most_threads, attribute, raw)) }?;
+        if let Some(load) = context.driver.cuFuncLoad {
+            let _entered = context.enter()?;
+            // SAFETY: the function is live.
+            context.checked("cuFuncLoad", unsafe { load(raw) })?;
+        }
         Ok(Function { raw, most_threads: most_threads as usize, program })
     }
 }

@@ -40,7 +40,8 @@ fn cached(
     name: &str,
     text: &str,
 ) -> Result<Program, DeviceError> {
-    let compiler = compiler(device.context.driver.version / 1000)?;
+    let driver_version = device.context.driver.version;
+    let compiler = compiler(driver_version / 1000)?;
     let request = Request { name, text, capability: device.capability, device: device.id() };
     let key = key(compiler, &request)?;
     // Another thread may meanwhile have stored the refused image again, so try more than once, but not for ever.
@@ -60,7 +61,7 @@ fn cached(
                 cache.forget(&key, &image);
                 // A new image would be refused again.
                 if compiled {
-                    return Err(error);
+                    return Err(with_reason(error, compiler.mismatch(driver_version)));
                 }
                 tracing::debug!(kernel = name, %error, "the driver refuses a kernel of the cache");
             }
@@ -68,16 +69,27 @@ fn cached(
         }
     }
     Program::load(&device.context, name, compiler.compile(&request)?.into())
+        .map_err(|error| with_reason(error, compiler.mismatch(driver_version)))
 }
 
-/// The key of machine code: text, options with the architecture, and compiler. It does not depend on the driver.
+/// Adds the reason why the driver has refused a program, if one is known.
+fn with_reason(error: DeviceError, reason: Option<String>) -> DeviceError {
+    match (error, reason) {
+        (DeviceError::Compile { kernel, device, log }, Some(reason)) => {
+            DeviceError::Compile { kernel, device, log: format!("{reason}\n{log}") }
+        }
+        (error, _) => error,
+    }
+}
+
+/// The key of machine code: text, options with the architecture, and compiler with its file. It does not depend on the driver.
 fn key(compiler: &Compiler, request: &Request<'_>) -> Result<KernelKey, DeviceError> {
     let options = compiler.options(request)?;
     let options: Vec<&str> = options.iter().map(String::as_str).collect();
     Ok(KernelKey::new(&KernelParts {
         source: request.text.as_bytes(),
         options: &options,
-        compiler: &compiler.version,
+        compiler: &compiler.identity,
         device: &format!("sm_{}", request.capability),
     }))
 }

@@ -98,7 +98,8 @@ impl Flag<CudaStream> for CudaFlag {
     /// Waits for this number or a later one (modulo 2³²). So a stream that looks late, when the word already serves
     /// another flag, goes on.
     fn wait_in(&self, stream: &CudaStream) -> Result<(), DeviceError> {
-        let flags = CUstreamWaitValue_flags::CU_STREAM_WAIT_VALUE_GEQ as u32;
+        let remote_writes = self.opened.offers.remote_writes;
+        let flags = CUstreamWaitValue_flags::CU_STREAM_WAIT_VALUE_GEQ as u32 | remote_writes.wait_flags();
         let call = stream.context().driver.cuStreamWaitValue32_v2;
         self.put(stream, ("cuStreamWaitValue32_v2", call), flags)
     }

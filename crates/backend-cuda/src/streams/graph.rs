@@ -41,7 +41,10 @@ impl CudaGraph {
         // SAFETY: the graph is live; the call writes to a local variable, and the new object belongs to the result.
         unsafe {
             call!(context, cuGraphInstantiateWithFlags(&raw mut ready, captured.raw(), flags.into()))?;
-            Ok(CudaGraph { ready: ReadyGraph::own(context, ready) })
+            let ready = ReadyGraph::own(context, ready);
+            // Otherwise the first launch would do it. In a stream of our own, it waits for no work of the caller.
+            call!(context, cuGraphUpload(ready.raw(), stream.opened.setup.raw()))?;
+            Ok(CudaGraph { ready })
         }
     }
 

@@ -8,3 +8,4 @@ pub(crate) mod event;
 pub(crate) mod flag;
 pub(crate) mod graph;
 pub(crate) mod stream;
+pub(crate) mod word_operations;

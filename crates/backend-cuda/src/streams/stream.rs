@@ -30,7 +30,8 @@ impl CudaStream {
         &self.stream.context
     }
 
-    /// Whether it is one of the default streams, which cannot be captured.
+    /// Whether it is one of the default streams: other code works there, and the legacy one waits for them. None is
+    /// captured.
     pub(crate) fn is_default(&self) -> bool {
         self.handle() <= RawStream::LAST_DEFAULT
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use cudarc::driver::sys::{CUDA_MEMCPY2D, CUDA_MEMCPY3D, CUdeviceptr, CUmemorytype};
 use haloport_core::device::dialect::{
-    COPIES, COPY_GROUP_THREADS, CopyBases, CopyEntry, CopyTable, entry_of_box,
+    COPY_GROUP_THREADS, COPY_TILE_BYTES, COPY_WORDS, CopyBases, CopyEntry, CopyTable,
 };
 use haloport_core::device::{BoxCopy, Buffer, CopyItem, DeviceError, MemoryKind, Pointer};
 
@@ -13,12 +13,10 @@ use crate::driver::context::call;
 use crate::memory::allocation::Allocation;
 use crate::memory::buffer::CudaBuffer;
 use crate::opened::Opened;
+use crate::program::built_in::BuiltIn;
 use crate::program::loaded::Function;
 use crate::streams::stream::CudaStream;
 use crate::work::kernels::{Grid, enqueue_at};
-
-/// The bytes that a group of threads copies: a few words of 16 bytes per thread.
-const GROUP_TILE_BYTES: usize = COPY_GROUP_THREADS * 16 * 4;
 
 /// Boxes whose rows have at least this many bytes are copied by the GPU's copy engines, others by a kernel.
 const LEAST_ROW_BYTES: usize = 256;
@@ -45,23 +43,30 @@ struct Launch {
 
 impl CudaCopies {
     pub(crate) fn new(opened: &Arc<Opened>, items: Vec<CopyItem>) -> Result<CudaCopies, DeviceError> {
-        let tables = CopyTable::all(&items, GROUP_TILE_BYTES);
+        let tables = CopyTable::for_words(&items);
         let launches = tables.iter().map(|table| Launch::new(opened, table)).collect::<Result<_, _>>()?;
         Ok(CudaCopies { launches })
     }
 
+    /// Copies nothing if there is a word `stop` that is not 0.
+    ///
     /// # Safety
-    /// As for [`Device::run_copies`](haloport_core::device::Device::run_copies).
-    pub(crate) unsafe fn run(&self, bases: &[Pointer], stream: &CudaStream) -> Result<(), DeviceError> {
+    /// As for [`Device::run_copies_unless`](haloport_core::device::Device::run_copies_unless).
+    pub(crate) unsafe fn run(
+        &self,
+        stop: Option<Pointer>,
+        bases: &[Pointer],
+        stream: &CudaStream,
+    ) -> Result<(), DeviceError> {
         // SAFETY: the caller's promise.
-        self.launches.iter().try_for_each(|launch| unsafe { launch.run(bases, stream) })
+        self.launches.iter().try_for_each(|launch| unsafe { launch.run(stop, bases, stream) })
     }
 }
 
 impl Launch {
     fn new(opened: &Arc<Opened>, table: &CopyTable) -> Result<Launch, DeviceError> {
         if table.tiles() > i32::MAX as usize {
-            let most = format!("at most {} bytes", i32::MAX as usize * GROUP_TILE_BYTES);
+            let most = format!("at most {} bytes", i32::MAX as usize * COPY_TILE_BYTES);
             return Err(DeviceError::invalid("a list of copies", most, "more"));
         }
         let memory = CudaBuffer::new(opened, Allocation::new(opened, table.bytes(), MemoryKind::Device)?);
@@ -72,8 +77,9 @@ impl Launch {
         unsafe { call!(&opened.context, cuMemcpyAsync(entries, from, bytes.len(), setup.raw())) }?;
         setup.synchronize()?;
         let tiles = entries + table.tiles_begin() as u64;
+        let program = opened.programs.portable(opened, "copy_words", COPY_WORDS)?;
         Ok(Launch {
-            function: copy_function(opened, "copy_words")?,
+            function: Function::new(&opened.context, program, "copy_words")?,
             grid: Grid { groups: [table.tiles(), 1, 1], threads: [COPY_GROUP_THREADS, 1, 1] },
             arguments: [entries, tiles, table.tiles() as u64],
             blocks: table.blocks().to_vec(),
@@ -83,8 +89,18 @@ impl Launch {
 
     /// # Safety
     /// As for [`CudaCopies::run`].
-    unsafe fn run(&self, bases: &[Pointer], stream: &CudaStream) -> Result<(), DeviceError> {
-        let mut bases = CopyBases::new(&self.blocks, bases);
+    unsafe fn run(
+        &self,
+        stop: Option<Pointer>,
+        bases: &[Pointer],
+        stream: &CudaStream,
+    ) -> Result<(), DeviceError> {
+        let bases = CopyBases::new(&self.blocks, bases);
+        let mut bases = stop.map_or(bases, |stop| {
+            // The word is the device's to read from now on.
+            stop.as_ptr().expose_provenance();
+            bases.with_stop_word(stop)
+        });
         let [mut entries, mut tiles, mut count] = self.arguments;
         let mut addresses = [
             (&raw mut entries).cast(),
@@ -136,17 +152,16 @@ pub(crate) unsafe fn copy(
 /// # Safety
 /// As for [`copy_box`].
 unsafe fn copy_by_kernel(copy: &BoxCopy, stream: &CudaStream) -> Result<(), DeviceError> {
-    let mut entry: CopyEntry = entry_of_box(copy);
-    let threads = COPY_GROUP_THREADS;
-    let groups = usize::try_from(entry.words()).unwrap_or(usize::MAX).div_ceil(threads);
-    // The words that each thread copies; a launch has at most this many groups.
-    let mut each = groups.div_ceil(i32::MAX as usize) as u64;
-    let groups = groups.div_ceil(each as usize);
-    let function = copy_function(&stream.opened, "copy_entry")?;
-    let mut addresses = [(&raw mut entry).cast(), (&raw mut each).cast()];
-    let grid = Grid { groups: [groups, 1, 1], threads: [threads, 1, 1] };
-    // SAFETY: the caller's promise; the arguments are those of `copy_entry`.
-    unsafe { enqueue_at(&function, grid, addresses.as_mut_ptr(), stream) }
+    let function = stream.opened.built_in(BuiltIn::CopyEntry, &stream.stream)?;
+    for mut entry in CopyEntry::of_box(copy) {
+        let mut each = (COPY_TILE_BYTES / entry.word_bytes()) as u32;
+        let groups = entry.words().div_ceil(each) as usize;
+        let mut addresses = [(&raw mut entry).cast(), (&raw mut each).cast()];
+        let grid = Grid { groups: [groups, 1, 1], threads: [COPY_GROUP_THREADS, 1, 1] };
+        // SAFETY: the caller's promise; the arguments are those of `copy_entry`.
+        unsafe { enqueue_at(function, grid, addresses.as_mut_ptr(), stream) }?;
+    }
+    Ok(())
 }
 
 /// A box that copy engines accept: on both sides, rows without gaps that form planes that form the box.
@@ -268,10 +283,6 @@ impl PitchedRows {
 /// An address in the driver's form.
 pub(crate) fn address(pointer: Pointer) -> CUdeviceptr {
     pointer.as_ptr().expose_provenance() as CUdeviceptr
-}
-
-fn copy_function(opened: &Opened, name: &str) -> Result<Function, DeviceError> {
-    Function::new(&opened.context, opened.programs.portable(opened, "copies", COPIES)?, name)
 }
 
 #[cfg(test)]

@@ -6,6 +6,8 @@
 use std::ffi::{CStr, CString, c_char, c_int};
 use std::ptr;
 
+use crate::settings::settings;
+
 /// The compute capabilities that it knows, all older than that of the devices.
 const KNOWN: [c_int; 3] = [75, 80, 90];
 
@@ -15,7 +17,7 @@ type Program = *mut c_char;
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn nvrtcVersion(major: *mut c_int, minor: *mut c_int) -> u32 {
     // SAFETY: the caller's promise.
-    unsafe { (*major, *minor) = (12, 0) };
+    unsafe { (*major, *minor) = (settings().compiler / 1000, settings().compiler % 1000 / 10) };
     0
 }
 

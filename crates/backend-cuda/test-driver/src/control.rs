@@ -1,10 +1,18 @@
 //! The functions through which tests control the driver.
 
-use std::ffi::c_void;
+use std::ffi::{CStr, c_char, c_void};
+use std::sync::Arc;
 
-use crate::memory::blocks::{Kind, allocate, blocks};
+use crate::lane::{Context, RemoteWrite};
+use crate::memory::blocks::{Found, Kind, allocate, blocks, map};
+use crate::memory::pages::{Addresses, GRANULARITY, Physical};
 use crate::objects::Object;
+use crate::order::{host, host_follows, line_after};
+use crate::settings::{RemoteWrites, settings};
 use crate::state::{CONTEXTS, Failure, current, state, thread};
+use crate::status::{CAPTURE_UNSUPPORTED, INVALID_VALUE, SUCCESS, Status};
+use crate::work::access::place;
+use crate::work::job::{Served, Service, Work};
 
 /// A function that receives a text, its length in bytes, and the pointer that the caller passed.
 pub type Receiver = unsafe extern "C" fn(*const u8, usize, *mut c_void);
@@ -36,7 +44,7 @@ pub unsafe extern "C" fn driver_take_all_calls(receiver: Receiver, with: *mut c_
     unsafe { receiver(calls.as_ptr(), calls.len(), with) };
 }
 
-/// Passes on what lives, one item per line.
+/// Passes on the objects and allocations that exist, one per line.
 ///
 /// # Safety
 /// As for [`driver_take_calls`].
@@ -96,4 +104,133 @@ pub extern "C" fn driver_enter_foreign() -> usize {
 pub extern "C" fn driver_allocate_foreign(bytes: usize) -> usize {
     let context = state().make(Object::Foreign);
     allocate(bytes, Kind::Device, context).unwrap_or(0) as usize
+}
+
+/// Reads device memory as a network adapter does, for a library that finds the device by the current context.
+///
+/// # Safety
+/// `to` points to `bytes` bytes that nobody else uses.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn driver_network_read(address: u64, to: *mut u8, bytes: usize) -> Status {
+    let context = match state().in_context() {
+        Ok(context) => context,
+        Err(status) => return status,
+    };
+    match blocks().find(address, bytes) {
+        Found::Inside(block, offset) => {
+            access_by_network(&context, address, bytes, false);
+            // SAFETY: the caller's promise; the block is that long from there on.
+            unsafe { to.copy_from_nonoverlapping(block.mapping.at(offset), bytes) };
+            SUCCESS
+        }
+        _ => INVALID_VALUE,
+    }
+}
+
+/// As [`driver_network_read`], writes device memory. `HALOPORT_DRIVER_RDMA` determines which work sees that, and when.
+///
+/// # Safety
+/// `from` points to `bytes` bytes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn driver_network_write(address: u64, from: *const u8, bytes: usize) -> Status {
+    let context = match state().in_context() {
+        Ok(context) => context,
+        Err(status) => return status,
+    };
+    if !matches!(blocks().find(address, bytes), Found::Inside(..)) {
+        return INVALID_VALUE;
+    }
+    access_by_network(&context, address, bytes, true);
+    // SAFETY: the caller's promise.
+    let bytes = unsafe { std::slice::from_raw_parts(from, bytes) }.to_vec();
+    context.take_remote_write(RemoteWrite { address, bytes });
+    if settings().remote_writes == RemoteWrites::Ordered {
+        context.see_remote_writes();
+    }
+    SUCCESS
+}
+
+/// Looks for a race of a network adapter with work in streams. What it does comes after all that the host has seen, and the
+/// host sees that it is done.
+fn access_by_network(context: &Context, address: u64, bytes: usize, writes: bool) {
+    let mut line = line_after(&host());
+    let work = line.work(format!("a network adapter, {bytes} bytes"));
+    if let Err((status, what)) = place(&blocks(), address, bytes, writes, (context, &work)) {
+        context.fail(status, &what);
+    }
+    host_follows(line.clock());
+}
+
+/// The number of the device of the current context; -1 if there is none.
+#[unsafe(no_mangle)]
+pub extern "C" fn driver_device() -> i32 {
+    state().in_context().map_or(-1, |context| context.device)
+}
+
+/// Records a call of another library among those of this thread: its name and its arguments, which end with a zero byte.
+///
+/// # Safety
+/// `call` is such a text.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn driver_note(call: *const c_char) {
+    if settings().records {
+        // SAFETY: the caller's promise.
+        let call = unsafe { CStr::from_ptr(call) }.to_string_lossy().into_owned();
+        state().calls.push((thread(), call));
+    }
+}
+
+/// Puts work of another library into a stream of the current context: calls `function` until it returns something else
+/// than 1, with a pointer for [`driver_memory`] and with `with`. The function returns soon and calls nothing else of the
+/// driver. It is called once more after a fault of the device, and then gives its work up.
+///
+/// # Safety
+/// `function` can be called so, from any thread, until it returns something else than 1.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn driver_serve(stream: usize, function: Service, with: *mut c_void) -> Status {
+    let mut state = state();
+    if state.captures(stream) {
+        return CAPTURE_UNSUPPORTED;
+    }
+    let put = state.put(stream, Work::Serve { function, with: with.expose_provenance() });
+    // Not even where calls are recorded: others might have to call first.
+    state.awaited.clear();
+    put.err().unwrap_or(SUCCESS)
+}
+
+/// Where the driver finds this many bytes at an address, to be read, or written if `writes` is not 0, before the function
+/// returns; null after a fault.
+///
+/// # Safety
+/// `served` is the pointer that the driver has passed to a function of [`driver_serve`], which has not returned.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn driver_memory(
+    served: *mut c_void,
+    address: u64,
+    bytes: usize,
+    writes: u32,
+) -> *mut u8 {
+    // SAFETY: the caller's promise.
+    unsafe { &mut *served.cast::<Served<'_>>() }.memory(address, bytes, writes != 0)
+}
+
+/// Reserves the addresses of `pages` pages of 2 MiB, and returns their first, or 0. At those whose bits are set it maps memory
+/// of the first device, or of the second one. They are never freed.
+#[unsafe(no_mangle)]
+pub extern "C" fn driver_reserve_foreign(pages: usize, of_first: u64, of_second: u64) -> usize {
+    let make = || {
+        let addresses = Addresses::new(pages * GRANULARITY, 0)?;
+        let begin = addresses.range().start;
+        for page in 0..pages {
+            for (device, bits) in [(0, of_first), (1, of_second)] {
+                if bits >> page & 1 == 1 {
+                    let memory = Arc::new(Physical::new(GRANULARITY, device, 0)?);
+                    map(&addresses, begin + page * GRANULARITY, &memory)?;
+                }
+            }
+        }
+        state().objects.insert(begin, Object::Addresses(addresses));
+        Ok::<usize, Status>(begin)
+    };
+    make().unwrap_or(0)
 }

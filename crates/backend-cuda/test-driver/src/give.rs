@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 
+use crate::left_out::is_left_out;
 use crate::memory::blocks::{Found, blocks};
-use crate::objects::Capture;
+use crate::objects::{Capture, Object};
 use crate::settings::settings;
 use crate::state::{State, thread};
 use crate::status::{
     CAPTURE_INVALIDATED, CAPTURE_ISOLATION, CAPTURE_UNJOINED, CAPTURE_UNSUPPORTED, CAPTURED_EVENT,
-    INVALID_VALUE, Status,
+    INVALID_HANDLE, INVALID_VALUE, Status,
 };
 use crate::work::job::{Graph, Node, Planes, Work};
 use crate::work::point::Point;
@@ -25,6 +26,7 @@ impl State {
             capture.tip(handle).into_iter().for_each(|tip| tip.push(node));
             return Ok(());
         }
+        stream.lane.context.see_remote_writes();
         // The default stream of all threads and blocking streams wait for each other.
         let blocking: Vec<_> = match handle {
             0 | 1 => {
@@ -49,12 +51,21 @@ impl State {
     /// Makes the call under way wait for all work that is now in a stream.
     pub(crate) fn wait_for(&mut self, handle: usize) -> Result<(), Status> {
         let stream = self.stream(handle)?;
+        stream.lane.context.see_remote_writes();
         self.awaited.push(stream.point_behind());
         Ok(())
     }
 
     pub(crate) fn captures(&self, stream: usize) -> bool {
         self.captures.iter().any(|capture| capture.has(stream))
+    }
+
+    /// Whether a stream that waits for the default stream captures.
+    pub(crate) fn blocking_stream_captures(&self) -> bool {
+        self.captures.iter().any(|capture| {
+            let origin = self.objects.get(&capture.origin);
+            matches!(origin, Some(Object::Stream(stream)) if stream.is_blocking)
+        })
     }
 
     pub(crate) fn begin_capture(&mut self, stream: usize) -> Result<(), Status> {
@@ -85,7 +96,7 @@ impl State {
         let graph = Graph { nodes: capture.nodes };
         if capture.is_invalid {
             Err(CAPTURE_INVALIDATED)
-        } else if !graph.all_before(&ends) {
+        } else if !graph.all_before(&ends) && settings().without_wait.is_none() {
             Err(CAPTURE_UNJOINED)
         } else {
             Ok(graph)
@@ -107,7 +118,10 @@ impl State {
 
     /// Records an event in a stream.
     pub(crate) fn record_event(&mut self, event: usize, handle: usize) -> Result<(), Status> {
-        self.stream(handle)?;
+        let context = self.stream(handle)?.lane.context.handle;
+        if self.event(event)?.context != context {
+            return Err(INVALID_HANDLE);
+        }
         let found = self.captures.iter_mut().find_map(|capture| {
             let number = capture.number;
             capture.tip(handle).map(|tip| (number, tip.clone()))
@@ -135,6 +149,8 @@ impl State {
                 if origin.is_some_and(|origin| origin != number) {
                     return Err(CAPTURE_ISOLATION);
                 }
+                // It joins the capture even if it does not wait there.
+                let before = if is_left_out() { Vec::new() } else { before };
                 match capture.tip(handle) {
                     Some(tip) => tip.extend(before),
                     None => capture.tips.push((handle, before)),
@@ -143,6 +159,7 @@ impl State {
             }
             (None, None) => Ok(()),
             (None, Some(_)) if origin.is_some() => Err(CAPTURE_ISOLATION),
+            (None, Some(_)) if is_left_out() => Ok(()),
             (None, Some(point)) => self.put(handle, Work::Wait(point)),
         }
     }

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use haloport_cuda_races::Line;
 
+use crate::memory::blocks::{Found, blocks};
 use crate::order::{host, line_after};
 use crate::status::Status;
 
@@ -18,11 +19,26 @@ pub(crate) struct Context {
     fault: AtomicU32,
     /// The contexts whose memory its kernels reach.
     peers: Mutex<Vec<usize>>,
+    /// What a network adapter has written and work in streams does not see yet.
+    unseen: Mutex<Vec<RemoteWrite>>,
+}
+
+/// Bytes from a network adapter, and their address.
+#[derive(Debug)]
+pub(crate) struct RemoteWrite {
+    pub(crate) address: u64,
+    pub(crate) bytes: Vec<u8>,
 }
 
 impl Context {
     pub(crate) fn new(handle: usize, device: i32) -> Arc<Context> {
-        Arc::new(Context { handle, device, fault: AtomicU32::new(0), peers: Mutex::default() })
+        Arc::new(Context {
+            handle,
+            device,
+            fault: AtomicU32::new(0),
+            peers: Mutex::default(),
+            unseen: Mutex::default(),
+        })
     }
 
     /// Marks the context as broken: from now on, calls return this status. Prints the reason, which a driver would not.
@@ -36,8 +52,26 @@ impl Context {
         self.fault.load(Ordering::Acquire)
     }
 
-    pub(crate) fn peers(&self) -> Vec<usize> {
-        self.peers.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    /// Takes a write of a network adapter, which nothing sees yet.
+    pub(crate) fn take_remote_write(&self, write: RemoteWrite) {
+        self.unseen.lock().unwrap_or_else(PoisonError::into_inner).push(write);
+    }
+
+    /// Makes all writes of network adapters visible.
+    pub(crate) fn see_remote_writes(&self) {
+        for RemoteWrite { address, bytes } in
+            self.unseen.lock().unwrap_or_else(PoisonError::into_inner).drain(..)
+        {
+            if let Found::Inside(block, offset) = blocks().find(address, bytes.len()) {
+                // SAFETY: the block is that long from there on.
+                unsafe { block.mapping.at(offset).copy_from_nonoverlapping(bytes.as_ptr(), bytes.len()) };
+            }
+        }
+    }
+
+    /// Whether its kernels reach the memory of another context.
+    pub(crate) fn reaches(&self, other: usize) -> bool {
+        self.peers.lock().unwrap_or_else(PoisonError::into_inner).contains(&other)
     }
 
     /// Lets its kernels reach the memory of another context; returns whether they could not before.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use haloport_cuda_ptx::Kernel;
 
 use crate::lane::{Context, Lane};
+use crate::memory::pages::{Addresses, Physical};
 use crate::work::job::{Graph, Node, Work};
 use crate::work::point::Point;
 use crate::work::queue::Queue;
@@ -21,13 +22,23 @@ pub(crate) enum Object {
     Foreign,
     Stream(Arc<Stream>),
     Event(Event),
-    Module(Arc<Module>),
+    Module {
+        module: Arc<Module>,
+        /// The context that was current when it was loaded.
+        context: usize,
+    },
     /// A function; it lives as long as its module.
     Function {
         module: usize,
+        /// The context of the module.
+        context: usize,
         name: String,
         kernel: Option<Arc<Kernel>>,
     },
+    /// Memory of `cuMemCreate`, or imported; its handle counts as a reference.
+    Memory(Arc<Physical>),
+    /// Reserved addresses; the handle is the first one.
+    Addresses(Addresses),
     /// Captured work.
     Graph(Arc<Graph>),
     /// Captured work that can be launched.
@@ -42,6 +53,8 @@ impl Object {
             Object::Stream { .. } => "stream",
             Object::Event { .. } => "event",
             Object::Module { .. } => "module",
+            Object::Memory { .. } => "memory",
+            Object::Addresses { .. } => "addresses",
             Object::Graph { .. } => "graph",
             Object::ReadyGraph { .. } => "ready graph",
             Object::Function { .. } => "function",
@@ -85,6 +98,8 @@ impl Drop for Stream {
 /// An event.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Event {
+    /// The context that was current when it was created.
+    pub(crate) context: usize,
     pub(crate) has_time: bool,
     /// Where it was last recorded.
     pub(crate) point: Option<Arc<Point>>,

@@ -9,8 +9,12 @@ use std::time::Duration;
 pub(crate) struct Settings {
     pub(crate) records: bool,
     pub(crate) devices: i32,
+    /// The device that has failed for ever.
+    pub(crate) broken: Option<i32>,
     pub(crate) version: i32,
-    pub(crate) has_numbers: bool,
+    /// The version of the compiler, in the same form.
+    pub(crate) compiler: i32,
+    pub(crate) numbers: Numbers,
     pub(crate) has_peers: bool,
     /// Hardware queues of each priority; `None` if each stream has its own.
     pub(crate) queues: Option<usize>,
@@ -18,9 +22,21 @@ pub(crate) struct Settings {
     pub(crate) seed: u64,
     pub(crate) delay: Duration,
     pub(crate) freeing: Freeing,
+    pub(crate) handles: Handles,
     pub(crate) blocks_launches: bool,
+    pub(crate) remote_writes: RemoteWrites,
     pub(crate) fault: Option<Fault>,
     pub(crate) finds_races: bool,
+    /// The place in the source from which waits are left out.
+    pub(crate) without_wait: Option<String>,
+}
+
+/// Which streams write and wait for numbers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Numbers {
+    Everywhere,
+    OutsideOfCaptures,
+    Nowhere,
 }
 
 /// What freeing memory waits for.
@@ -32,6 +48,34 @@ pub(crate) enum Freeing {
     Locks,
     /// Nothing.
     AtOnce,
+}
+
+/// What makes writes of a network adapter visible to work that is in streams already.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum RemoteWrites {
+    /// Nothing: they are visible at once.
+    Ordered,
+    /// The flag of a wait for a number.
+    Wait,
+    /// A call of the host.
+    Host,
+    /// There is no means.
+    Never,
+}
+
+/// The handles by which processes share memory of `cuMemCreate`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Handles {
+    /// None: the devices have no virtual memory management.
+    Missing,
+    /// File descriptors.
+    Descriptors,
+    /// File descriptors and fabric handles.
+    Fabric,
+    /// The same, but this process may not make fabric handles.
+    Denied,
+    /// The same, but fabric handles cannot be imported, as without the daemon that they need.
+    Unready,
 }
 
 /// A fault of the driver, which tests must find.
@@ -57,9 +101,20 @@ pub(crate) fn settings() -> &'static Settings {
             records,
             // Streams that wait for no number have no order.
             finds_races: !records && number("HALOPORT_DRIVER_RACES", 1) != 0,
+            without_wait: std::env::var("HALOPORT_DRIVER_WITHOUT_WAIT").ok(),
             devices: number("HALOPORT_DRIVER_DEVICES", 1),
+            broken: Some(number("HALOPORT_DRIVER_BROKEN", -1)).filter(|device| *device >= 0),
+            compiler: number("HALOPORT_DRIVER_COMPILER", 12_000),
             version: number("HALOPORT_DRIVER_VERSION", 12_000),
-            has_numbers: number("HALOPORT_DRIVER_NUMBERS", 1) != 0,
+            numbers: one_of(
+                "HALOPORT_DRIVER_NUMBERS",
+                &[
+                    ("everywhere", Numbers::Everywhere),
+                    ("outside-of-captures", Numbers::OutsideOfCaptures),
+                    ("nowhere", Numbers::Nowhere),
+                ],
+            )
+            .unwrap_or(Numbers::Everywhere),
             has_peers: number("HALOPORT_DRIVER_PEERS", 1) != 0,
             queues: (queues > 0).then_some(queues),
             shares_queues: number("HALOPORT_DRIVER_QUEUES_SHARED", 0) != 0,
@@ -70,7 +125,28 @@ pub(crate) fn settings() -> &'static Settings {
                 &[("waits", Freeing::Waits), ("locks", Freeing::Locks), ("at-once", Freeing::AtOnce)],
             )
             .unwrap_or(Freeing::Waits),
+            handles: one_of(
+                "HALOPORT_DRIVER_HANDLES",
+                &[
+                    ("none", Handles::Missing),
+                    ("fd", Handles::Descriptors),
+                    ("fabric", Handles::Fabric),
+                    ("denied", Handles::Denied),
+                    ("unready", Handles::Unready),
+                ],
+            )
+            .unwrap_or(Handles::Descriptors),
             blocks_launches: number("CUDA_LAUNCH_BLOCKING", 0) != 0,
+            remote_writes: one_of(
+                "HALOPORT_DRIVER_RDMA",
+                &[
+                    ("ordered", RemoteWrites::Ordered),
+                    ("wait", RemoteWrites::Wait),
+                    ("host", RemoteWrites::Host),
+                    ("never", RemoteWrites::Never),
+                ],
+            )
+            .unwrap_or(RemoteWrites::Ordered),
             fault: one_of(
                 "HALOPORT_DRIVER_FAULT",
                 &[

@@ -22,8 +22,8 @@ pub(crate) struct State {
     streams: Vec<Weak<Stream>>,
     /// The default streams, by context and thread; that of thread `None` is the one that all threads share.
     defaults: BTreeMap<(usize, Option<u32>), Arc<Stream>>,
-    /// The hardware queues, by priority, and the number of streams that they got.
-    queues: BTreeMap<i32, (Vec<Arc<Queue>>, usize)>,
+    /// The hardware queues, by device and priority, and the number of streams that they got.
+    queues: BTreeMap<(i32, i32), GivenQueues>,
     /// The captures that have not ended.
     pub(crate) captures: Vec<Capture>,
     /// The number of captures so far.
@@ -34,6 +34,9 @@ pub(crate) struct State {
     /// What the call under way waits for before it returns.
     pub(crate) awaited: Vec<Arc<Point>>,
 }
+
+/// Queues, and the number of streams that they got.
+type GivenQueues = (Vec<Arc<Queue>>, usize);
 
 /// The call that is to fail.
 #[derive(Debug, Clone, Copy)]
@@ -139,7 +142,7 @@ impl State {
             None => Queue::start()?,
             Some(most) => {
                 let class = if settings().shares_queues { 0 } else { priority };
-                let (queues, given) = self.queues.entry(class).or_default();
+                let (queues, given) = self.queues.entry((context.device, class)).or_default();
                 *given += 1;
                 let at = (*given - 1) % most;
                 if at == queues.len() {

@@ -13,6 +13,7 @@ pub(crate) type Status = u32;
 pub(crate) const SUCCESS: Status = 0;
 pub(crate) const INVALID_VALUE: Status = 1;
 pub(crate) const OUT_OF_MEMORY: Status = 2;
+pub(crate) const DEVICE_UNAVAILABLE: Status = 46;
 pub(crate) const NO_DEVICE: Status = 100;
 pub(crate) const INVALID_DEVICE: Status = 101;
 pub(crate) const INVALID_CONTEXT: Status = 201;
@@ -22,13 +23,17 @@ pub(crate) const NOT_FOUND: Status = 500;
 pub(crate) const NOT_READY: Status = 600;
 pub(crate) const ILLEGAL_ADDRESS: Status = 700;
 pub(crate) const PEER_ENABLED: Status = 704;
+pub(crate) const HOST_MEMORY_ALREADY_REGISTERED: Status = 712;
 pub(crate) const MISALIGNED_ADDRESS: Status = 716;
 pub(crate) const LAUNCH_FAILED: Status = 719;
 pub(crate) const NOT_PERMITTED: Status = 800;
+pub(crate) const NOT_SUPPORTED: Status = 801;
+pub(crate) const NOT_READY_SYSTEM: Status = 802;
 pub(crate) const CAPTURE_UNSUPPORTED: Status = 900;
 pub(crate) const CAPTURE_INVALIDATED: Status = 901;
 pub(crate) const CAPTURE_UNJOINED: Status = 904;
 pub(crate) const CAPTURE_ISOLATION: Status = 905;
+pub(crate) const CAPTURE_IMPLICIT: Status = 906;
 pub(crate) const CAPTURED_EVENT: Status = 907;
 
 #[unsafe(no_mangle)]
@@ -52,7 +57,7 @@ unsafe fn describe(status: Status, text: *mut *const c_char, of: fn(Description)
     const KNOWN: [Description; 9] = [
         (INVALID_VALUE, c"CUDA_ERROR_INVALID_VALUE", c"invalid argument"),
         (OUT_OF_MEMORY, c"CUDA_ERROR_OUT_OF_MEMORY", c"out of memory"),
-        (46, c"CUDA_ERROR_DEVICE_UNAVAILABLE", c"device(s) is/are busy or unavailable"),
+        (DEVICE_UNAVAILABLE, c"CUDA_ERROR_DEVICE_UNAVAILABLE", c"device(s) is/are busy or unavailable"),
         (INVALID_PTX, c"CUDA_ERROR_INVALID_PTX", c"a PTX JIT compilation failed"),
         (ILLEGAL_ADDRESS, c"CUDA_ERROR_ILLEGAL_ADDRESS", c"an illegal memory access was encountered"),
         (MISALIGNED_ADDRESS, c"CUDA_ERROR_MISALIGNED_ADDRESS", c"misaligned address"),

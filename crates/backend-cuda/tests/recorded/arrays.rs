@@ -2,7 +2,7 @@
 
 use std::ptr::NonNull;
 
-use haloport_core::device::{Buffer, Device, DeviceError, MemoryKind, Pointer};
+use haloport_core::device::{Buffer, Device, DeviceError, MemoryKind, Pointer, Priority};
 use haloport_core::interop::ArrayDescription;
 use haloport_core::interop::cuda_array::CudaArrayInterface;
 use haloport_core::interop::dlpack::{DLDataType, DLDevice, DLManagedTensor, DLTensor, ManagedTensor};
@@ -57,7 +57,10 @@ fn the_device_of_an_array_is_found_by_its_address() {
         // Memory of the other device is refused, but for memory of the host, which both reach.
         let there = two.allocate(64, MemoryKind::Device).unwrap();
         let error = text(one.memory_of(&array(there.pointer())));
-        assert!(error.contains("expected one in memory of cuda:0, found "), "{error}");
+        assert!(
+            error.contains("one in memory of cuda:0; copy the data there, or open cuda:1 for it, found "),
+            "{error}"
+        );
         assert!(error.ends_with("one of cuda:1"), "{error}");
         // A description that names another device than the address does.
         let mut shape = [6i64];
@@ -139,6 +142,127 @@ fn a_field_lies_in_arrays_of_another_program() {
         };
         assert!(refused(described(buffer.pointer(), "<f4", false)).contains("expected f64, found f32"));
         assert!(refused(described(buffer.pointer(), "<f8", true)).contains("read"));
+    });
+}
+
+#[test]
+fn memory_tells_how_other_processes_can_map_it() {
+    let name = "arrays::memory_tells_how_other_processes_can_map_it";
+    recorded_with(name, &["libcuda.so.1"], &[("HALOPORT_DRIVER_HANDLES", "fabric")], |_| {
+        let device = CudaDevice::new().unwrap();
+        let stream = device.create_stream(Priority::Normal).unwrap();
+        let late = device.allocate_on(64, &stream).unwrap();
+        let pinned = device.allocate(64, MemoryKind::Pinned).unwrap();
+        let plain = device.allocate(64, MemoryKind::Device).unwrap();
+        let exportable = device.allocate_exportable(64).unwrap();
+        for (buffer, expected) in [
+            (&late, [false; 3]),
+            (&pinned, [false; 3]),
+            (&plain, [true, false, false]),
+            (&exportable, [false, true, true]),
+        ] {
+            let memory = device.reached_memory_at(buffer.pointer()).unwrap();
+            let found = memory.shared_by;
+            assert_eq!([found.ipc, found.descriptor, found.fabric], expected, "{memory:?}");
+        }
+        // It belongs to no context, and its addresses are whole pages.
+        let memory = device.reached_memory_at(exportable.pointer().offset(63)).unwrap();
+        let begin = exportable.pointer().as_ptr().addr();
+        assert_eq!((memory.context, memory.addresses), (None, Some(begin..begin + (2 << 20))));
+        assert_eq!((memory.kind, memory.device), (MemoryKind::Device, 0));
+    });
+}
+
+#[test]
+fn memory_that_is_freed_is_refused() {
+    recorded("arrays::memory_that_is_freed_is_refused", |_| {
+        let device = CudaDevice::new().unwrap();
+        let stream = device.create_stream(Priority::Normal).unwrap();
+        for buffer in [
+            device.allocate(64, MemoryKind::Device).unwrap(),
+            device.allocate(64, MemoryKind::Pinned).unwrap(),
+            device.allocate(64, MemoryKind::Shared).unwrap(),
+            device.allocate_on(64, &stream).unwrap(),
+            device.allocate_exportable(64).unwrap(),
+        ] {
+            let array = array(buffer.pointer());
+            device.memory_of(&array).unwrap().unwrap();
+            drop(buffer);
+            device.synchronize(&stream).unwrap();
+            let error = text(device.memory_of(&array));
+            assert!(error.contains("expected one in memory of CUDA that is not freed: "), "{error}");
+            assert!(error.ends_with(", which the driver does not know"), "{error}");
+        }
+    });
+}
+
+#[test]
+fn memory_of_a_pool_and_mapped_memory_are_checked_to_their_last_byte() {
+    let name = "arrays::memory_of_a_pool_and_mapped_memory_are_checked_to_their_last_byte";
+    recorded_with(name, &["libcuda.so.1"], &[("HALOPORT_DRIVER_DEVICES", "2")], |_| {
+        let (one, two) = (CudaDevice::select("cuda:0").unwrap(), CudaDevice::select("cuda:1").unwrap());
+        let stream = one.create_stream(Priority::Normal).unwrap();
+        let late = one.allocate_on(48, &stream).unwrap();
+        let mapped = one.allocate_exportable(2 << 20).unwrap();
+        for (buffer, last) in [(&late, 0), (&mapped, (2 << 20) - 48)] {
+            let fits = array(buffer.pointer().offset(last));
+            let memory = one.memory_of(&fits).unwrap().unwrap();
+            assert_eq!((memory.kind, memory.device, memory.context), (MemoryKind::Device, 0, None));
+            let error = text(one.memory_of(&array(buffer.pointer().offset(last + 8))));
+            assert!(error.contains("all of them in the allocation"), "{error}");
+            let error = text(two.memory_of(&fits));
+            assert!(error.contains("copy the data there, or open cuda:0 for it"), "{error}");
+        }
+    });
+}
+
+#[test]
+fn a_span_that_does_not_lie_in_one_allocation_is_refused() {
+    recorded("arrays::a_span_that_does_not_lie_in_one_allocation_is_refused", |_| {
+        let device = CudaDevice::new().unwrap();
+        for (buffer, bytes) in [
+            (device.allocate(64, MemoryKind::Device).unwrap(), 64),
+            (device.allocate_exportable(64).unwrap(), 2 << 20),
+        ] {
+            let at = |offset: isize| buffer.pointer().offset(offset);
+            device.reached_memory_in(at(0), 0..bytes).unwrap();
+            device.reached_memory_in(at(bytes - 1), 1 - bytes..1).unwrap();
+            device.reached_memory_in(at(8), 0..0).unwrap();
+            for (first, span) in [(at(0), 0..bytes + 1), (at(8), -9..0), (at(8), 0..bytes - 7)] {
+                let error = text(device.reached_memory_in(first, span));
+                assert!(error.contains("all of them in the allocation"), "{error}");
+            }
+        }
+    });
+}
+
+/// Another program may reserve more addresses than it has memory for, and map several pieces of memory there.
+#[test]
+fn addresses_without_memory_are_refused() {
+    let name = "arrays::addresses_without_memory_are_refused";
+    recorded_with(name, &["libcuda.so.1"], &[("HALOPORT_DRIVER_DEVICES", "2")], |recording| {
+        const PAGE: usize = 2 << 20;
+        let device = CudaDevice::select("cuda:0").unwrap();
+        let begin = recording.reserve_foreign(&[Some(0), Some(0), None, Some(0), Some(1)]);
+        let at = |offset: usize| Pointer::new(std::ptr::with_exposed_provenance_mut(begin + offset));
+        let memory = device.reached_memory_at(at(8)).unwrap();
+        assert_eq!(memory.addresses, Some(begin..begin + 5 * PAGE));
+        // Two pieces of memory beside each other.
+        device.reached_memory_in(at(8), -8..2 * PAGE as isize - 8).unwrap();
+        device.memory_of(&array(at(PAGE - 24))).unwrap();
+        let error = text(device.reached_memory_at(at(2 * PAGE)));
+        assert!(error.contains("which the driver does not know"), "{error}");
+        let missing = format!("; map it there, found none at {:#x}", begin + 2 * PAGE);
+        // To the first byte without memory, and across all of those to other memory.
+        for end in [2 * PAGE + 1, 4 * PAGE] {
+            let error = text(device.reached_memory_in(at(8), -8..end as isize - 8));
+            assert!(error.contains("expected memory of cuda:0 at all of "), "{error}");
+            assert!(error.ends_with(&missing), "{error}");
+        }
+        let error = text(device.memory_of(&array(at(2 * PAGE - 40))));
+        assert!(error.ends_with(&missing), "{error}");
+        let error = text(device.memory_of(&array(at(4 * PAGE - 8))));
+        assert!(error.ends_with(&format!("found memory of cuda:1 at {:#x}", begin + 4 * PAGE)), "{error}");
     });
 }
 

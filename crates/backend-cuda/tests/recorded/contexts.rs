@@ -1,9 +1,14 @@
 //! The caller's current context.
 
 use haloport_core::device::{Buffer, Device, DeviceId, MemoryKind, Priority, Stream};
+use haloport_core::{BindOptions, DataPath, Field, Progress, Schedule, run_ranks};
 use haloport_cuda::CudaDevice;
 
-use crate::recording::recorded;
+use crate::exchanges::pattern;
+use crate::network::Network;
+use crate::recording::{Call, Recording, recorded, recorded_with};
+
+type Failure = haloport_core::Error;
 
 /// Makes calls of all kinds.
 fn use_it(device: &CudaDevice) {
@@ -75,15 +80,18 @@ fn all_who_open_a_device_share_its_context() {
 #[test]
 fn a_stream_of_another_context_is_refused() {
     let name = "contexts::a_stream_of_another_context_is_refused";
-    crate::recording::recorded_with(name, &["libcuda.so.1"], &[("HALOPORT_DRIVER_DEVICES", "2")], |_| {
+    recorded_with(name, &["libcuda.so.1"], &[("HALOPORT_DRIVER_DEVICES", "2")], |_| {
         let (one, other) = (CudaDevice::new().unwrap(), CudaDevice::select("cuda:1").unwrap());
         let stream = other.create_stream(Priority::Normal).unwrap();
+        assert!(!other.is_default(&stream));
         // SAFETY: the stream lives; the test is that it belongs to another device.
         let error = unsafe { one.borrow_stream(stream.handle()) }.unwrap_err().to_string();
         assert!(error.contains("expected a stream of the primary context"), "{error}");
         for default in 0..3 {
             // SAFETY: these are the handles of default streams.
-            assert_eq!(unsafe { one.borrow_stream(default) }.unwrap().handle(), default);
+            let stream = unsafe { one.borrow_stream(default) }.unwrap();
+            assert_eq!(stream.handle(), default);
+            assert!(one.is_default(&stream), "{default}");
         }
     });
 }
@@ -94,7 +102,7 @@ fn memory_of_another_device_is_reached_where_the_driver_offers_that() {
     let two = ("HALOPORT_DRIVER_DEVICES", "2");
     for peers in ["1", "0"] {
         let variables = [two, ("HALOPORT_DRIVER_PEERS", peers)];
-        crate::recording::recorded_with(name, &["libcuda.so.1"], &variables, |recording| {
+        recorded_with(name, &["libcuda.so.1"], &variables, |recording| {
             let offered = std::env::var("HALOPORT_DRIVER_PEERS").unwrap() == "1";
             let (one, other) = (CudaDevice::new().unwrap(), CudaDevice::select("cuda:1").unwrap());
             recording.take_calls();
@@ -115,4 +123,71 @@ fn memory_of_another_device_is_reached_where_the_driver_offers_that() {
             assert_eq!(recording.living(), "");
         });
     }
+}
+
+/// Two ranks, each on a device of its own, with a transport that reaches the memory of both.
+fn on_a_network(name: &str, test: impl Fn(&Recording)) {
+    recorded_with(name, &["libcuda.so.1", "libnvrtc.so.12"], &[("HALOPORT_DRIVER_DEVICES", "2")], test);
+}
+
+fn switches(calls: &[Call]) -> usize {
+    calls.iter().filter(|call| call.name == "cuCtxGetCurrent").count()
+}
+
+/// Libraries of MPI look for the device of memory in the current context.
+#[test]
+fn the_context_is_current_while_the_transport_moves_device_memory() {
+    let name = "contexts::the_context_is_current_while_the_transport_moves_device_memory";
+    on_a_network(name, |recording| {
+        for progress in [Progress::Thread, Progress::Caller] {
+            run_ranks(2, |comm| -> Result<(), Failure> {
+                let (network, moved) = Network::around(&comm).ok_or("no driver for tests")?;
+                network.set_progress(progress)?;
+                let device = CudaDevice::select(&format!("cuda:{}", comm.rank()))?;
+                let pattern = pattern(&network)?;
+                let options = BindOptions::default().path(DataPath::Messages);
+                let mut exchange = pattern.bind_with(Field::<f64, _>::new(&device, &pattern)?, options)?;
+                let stream = device.create_stream(Priority::Normal)?;
+                for _ in 0..3 {
+                    exchange.run(Schedule::On(&stream))?;
+                    exchange.run(Schedule::Blocking)?;
+                }
+                exchange.synchronize()?;
+                assert!(moved.load(std::sync::atomic::Ordering::Relaxed) >= 12);
+                assert_eq!(recording.current_context(), 0);
+                comm.barrier()?;
+                Ok(())
+            })
+            .unwrap();
+            assert_eq!(recording.living(), "");
+        }
+    });
+}
+
+/// `start` and `finish` ask for the current context once each.
+#[test]
+fn an_exchange_asks_for_the_current_context_once_a_call() {
+    let name = "contexts::an_exchange_asks_for_the_current_context_once_a_call";
+    on_a_network(name, |recording| {
+        run_ranks(2, |comm| -> Result<(), Failure> {
+            let device = CudaDevice::select(&format!("cuda:{}", comm.rank()))?;
+            let pattern = pattern(&comm)?;
+            let options = BindOptions::default().path(DataPath::Messages);
+            let mut exchange = pattern.bind_with(Field::<f64, _>::new(&device, &pattern)?, options)?;
+            let stream = device.create_stream(Priority::Normal)?;
+            for _ in 0..3 {
+                exchange.synchronize()?;
+                comm.barrier()?;
+                recording.take_calls();
+                let pending = exchange.start(Schedule::On(&stream))?;
+                let start = recording.take_calls();
+                pending.finish(Schedule::On(&stream))?;
+                let finish = recording.take_calls();
+                assert_eq!(switches(&start), 1, "{start:?}");
+                assert_eq!(switches(&finish), 1, "{finish:?}");
+            }
+            Ok(())
+        })
+        .unwrap();
+    });
 }

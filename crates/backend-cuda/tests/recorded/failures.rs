@@ -11,7 +11,8 @@ use haloport_core::{BindOptions, Communicator, DataPath, Field, Progress, Schedu
 use haloport_cuda::CudaDevice;
 
 use crate::exchanges::pattern;
-use crate::recording::{Call, Recording, recorded};
+use crate::recording::{Call, Recording, recorded, recorded_with};
+use crate::shared::{await_open_files, files_of_libraries};
 
 type Failure = haloport_core::Error;
 
@@ -36,6 +37,10 @@ fn everything(recording: &Recording) -> Result<(), Failure> {
     let [memory, pinned, shared] = memory;
     let (memory, pinned, _shared) = (memory?, pinned?, shared?);
     let late = device.allocate_on(4096, &stream)?;
+    let exportable = device.allocate_exportable(4096)?;
+    let [first, second] = [device.export(&exportable)?, device.export(&memory)?];
+    // SAFETY: the buffers live until the end.
+    let _imported = unsafe { [device.import(&first)?, device.import(&second)?] };
     let axes = [[8, 512, 512], [4, 8, 8]].map(|[extent, source_stride, target_stride]| CopyAxis {
         extent: extent as usize,
         source_stride,
@@ -123,13 +128,15 @@ fn steps(recording: &Recording, comm: &Communicator) -> Result<(), Failure> {
 /// earlier work, or no caller is left to get it.
 fn gives_back(calls: &[Call]) -> bool {
     let work = calls.iter().find(|call| !call.name.starts_with("cuCtx"));
-    let destroys =
-        |call: &Call| ["Destroy", "Free", "Unload", "Release"].iter().any(|part| call.name.contains(part));
+    let destroys = |call: &Call| {
+        ["Destroy", "Free", "Unload", "Release", "Unmap"].iter().any(|part| call.name.contains(part))
+    };
     calls[0].name.contains("PopCurrent") || work.is_none_or(destroys)
 }
 
 /// Runs `job` with each of its calls failing in turn, in each way.
 fn at_every_position(recording: &Recording, job: impl Fn() -> Result<(), Failure>) {
+    let files = files_of_libraries();
     // The work that is done once per process.
     job().unwrap();
     assert_eq!(recording.living(), "");
@@ -161,6 +168,7 @@ fn at_every_position(recording: &Recording, job: impl Fn() -> Result<(), Failure
             }
             assert_eq!(recording.living(), "", "{context}");
             assert_eq!(recording.current_context(), 0, "{context}");
+            await_open_files(files, &context);
             position += 1;
         }
         assert!(position > 60, "only {position} calls were made to fail");
@@ -171,6 +179,15 @@ fn at_every_position(recording: &Recording, job: impl Fn() -> Result<(), Failure
 #[test]
 fn every_call_of_a_device_may_fail() {
     recorded("failures::every_call_of_a_device_may_fail", |recording| {
+        at_every_position(recording, || everything(recording));
+    });
+}
+
+#[test]
+fn every_call_of_a_device_with_fabric_handles_may_fail() {
+    let name = "failures::every_call_of_a_device_with_fabric_handles_may_fail";
+    let variables = [("HALOPORT_DRIVER_HANDLES", "fabric")];
+    recorded_with(name, &["libcuda.so.1", "libnvrtc.so.12"], &variables, |recording| {
         at_every_position(recording, || everything(recording));
     });
 }
@@ -212,12 +229,21 @@ fn a_failing_device_of_one_rank_ends_all_ranks_that_send_chunks() {
     });
 }
 
+#[test]
+fn a_failing_device_of_one_rank_ends_all_ranks_that_move_chunks() {
+    recorded("failures::a_failing_device_of_one_rank_ends_all_ranks_that_move_chunks", |recording| {
+        at_some_positions(recording, || {
+            BindOptions::default().path(DataPath::Messages).staging_chunk(64).staging_copy(0)
+        });
+    });
+}
+
 /// Chance decides which call of which rank fails; the other ranks neither hang nor leak.
 fn at_some_positions(recording: &Recording, options: fn() -> BindOptions) {
     let mut failed = 0;
     // The work that is done once per process.
     drop(CudaDevice::new().unwrap());
-    for position in (0..1500).step_by(31) {
+    for position in (0..800).step_by(13) {
         recording.fail(position, 719, false);
         let result = run_ranks(3, |comm| {
             comm.set_time_limit(Some(Duration::from_secs(20)));

@@ -10,6 +10,10 @@ mod failures;
 mod graphs;
 mod memory;
 mod missing;
+#[path = "../common/network.rs"]
+mod network;
 mod recording;
+mod shared;
 mod staging;
 mod steps;
+mod stream_messages;

@@ -1,9 +1,9 @@
-//! Memory, copies and fills: the recording driver does them in host memory, so that tests can check the result.
+//! Memory, copies and fills: the driver for tests does them, so that tests can check the result.
 
 use haloport_core::device::{BoxCopy, Buffer, CopyAxis, Device, DeviceError, MemoryKind, Pointer, Priority};
 use haloport_cuda::CudaDevice;
 
-use crate::recording::recorded;
+use crate::recording::{recorded, recorded_with};
 
 fn bytes(device: &CudaDevice, from: Pointer, count: usize) -> Vec<u8> {
     let mut found = vec![0; count];
@@ -38,6 +38,25 @@ fn memory_of_every_kind_is_zero_and_freed_as_it_was_allocated() {
         let names: Vec<String> = recording.take_work().into_iter().map(|call| call.name).collect();
         assert_eq!(names, ["cuMemFreeAsync", "cuStreamDestroy_v2"]);
         assert_eq!(recording.living().lines().count() + 1, before.lines().count());
+    });
+}
+
+/// In another thread, the handle of such a stream names another stream, in which memory would be freed too early.
+#[test]
+fn memory_for_the_default_stream_of_a_thread_is_that_of_the_device() {
+    let name = "memory::memory_for_the_default_stream_of_a_thread_is_that_of_the_device";
+    recorded(name, |recording| {
+        let device = CudaDevice::new().unwrap();
+        for (handle, allocated) in [(1, "cuMemAllocAsync"), (2, "cuMemAlloc_v2")] {
+            // SAFETY: these are the handles of default streams.
+            let stream = unsafe { device.borrow_stream(handle) }.unwrap();
+            recording.take_calls();
+            let buffer = device.allocate_on(1000, &stream).unwrap();
+            assert_eq!(recording.take_work()[0].name, allocated);
+            std::thread::spawn(move || drop(buffer)).join().unwrap();
+        }
+        drop(device);
+        assert_eq!(recording.living(), "");
     });
 }
 
@@ -217,8 +236,38 @@ fn device_memory_is_exported_and_let_go_of_by_who_imported_it() {
             let error = unsafe { device.import(wrong) }.unwrap_err().to_string();
             assert!(error.contains(&format!("found {} bytes", wrong.len())), "{error}");
         }
+        let unknown = [&token[..16], &[0; 64]].concat();
         // SAFETY: as above.
-        let refused = unsafe { device.import(&[0; 72]) }.unwrap_err().to_string();
+        let refused = unsafe { device.import(&unknown) }.unwrap_err().to_string();
         assert!(refused.contains("cuIpcOpenMemHandle"), "{refused}");
+    });
+}
+
+#[test]
+fn where_launches_wait_there_are_no_gates() {
+    there_are_no_gates("memory::where_launches_wait_there_are_no_gates", ("CUDA_LAUNCH_BLOCKING", "1"));
+}
+
+#[test]
+fn where_streams_write_no_words_there_are_no_gates() {
+    let name = "memory::where_streams_write_no_words_there_are_no_gates";
+    there_are_no_gates(name, ("HALOPORT_DRIVER_NUMBERS", "nowhere"));
+}
+
+fn there_are_no_gates(name: &str, variable: (&str, &str)) {
+    recorded_with(name, &["libcuda.so.1", "libnvrtc.so.12"], &[variable], |_| {
+        let device = CudaDevice::new().unwrap();
+        let stream = device.create_stream(Priority::Normal).unwrap();
+        let capabilities = device.info().capabilities;
+        assert!(!capabilities.gates && !capabilities.capture && !capabilities.stream_words);
+        let refused = [
+            device.gate(&stream).err(),
+            device.create_flag().err(),
+            device.capture(&stream, &mut || Ok(())).err(),
+        ];
+        for error in refused {
+            let error = error.unwrap().to_string();
+            assert!(error.contains("as CUDA_LAUNCH_BLOCKING is set"), "{error}");
+        }
     });
 }

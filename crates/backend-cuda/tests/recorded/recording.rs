@@ -11,7 +11,7 @@ use libloading::{Library, Symbol};
 type Receiver = unsafe extern "C" fn(*const u8, usize, *mut c_void);
 
 /// Set in the processes in which the driver records.
-const MARK: &str = "HALOPORT_DRIVER_RECORDS";
+pub(crate) const MARK: &str = "HALOPORT_DRIVER_RECORDS";
 
 /// The functions that control the driver.
 pub(crate) struct Recording(Library);
@@ -60,7 +60,7 @@ pub(crate) fn recorded_with(
 }
 
 /// The library of the driver, which cargo puts beside the tests.
-fn driver() -> PathBuf {
+pub(crate) fn driver() -> PathBuf {
     let tests = std::env::current_exe().unwrap();
     let folder = tests.parent().map(Path::to_path_buf).unwrap();
     folder.join("libhaloport_cuda_test_driver.so")
@@ -147,6 +147,21 @@ impl Recording {
         }
     }
 
+    /// Reserves addresses of pages of 2 MiB as another program does, and maps memory of each page's device there, 0 or 1, if it
+    /// has one.
+    pub(crate) fn reserve_foreign(&self, pages: &[Option<u32>]) -> usize {
+        let of = |device: u32| {
+            let bits = pages.iter().enumerate().map(|(page, of)| u64::from(*of == Some(device)) << page);
+            bits.sum()
+        };
+        // SAFETY: the function has this type.
+        unsafe {
+            let reserve: Symbol<unsafe extern "C" fn(usize, u64, u64) -> usize> =
+                self.0.get(b"driver_reserve_foreign\0").unwrap();
+            reserve(pages.len(), of(0), of(1))
+        }
+    }
+
     /// Makes this context current in this thread, as a user of it does.
     pub(crate) fn enter(&self, context: usize) {
         // SAFETY: the function has this type, and refuses all but contexts.
@@ -156,6 +171,19 @@ impl Recording {
             push(context)
         };
         assert_eq!(status, 0);
+    }
+
+    /// Makes a stream that waits for the legacy default stream, as other programs do, in the current context.
+    pub(crate) fn create_blocking_stream(&self) -> usize {
+        let mut stream = 0;
+        // SAFETY: the function has this type, and writes to a local variable.
+        let status = unsafe {
+            let create: Symbol<unsafe extern "C" fn(*mut usize, u32, i32) -> u32> =
+                self.0.get(b"cuStreamCreateWithPriority\0").unwrap();
+            create(&raw mut stream, 0, 0)
+        };
+        assert_eq!(status, 0);
+        stream
     }
 
     fn text(&self, name: &[u8]) -> String {

@@ -2,7 +2,9 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use haloport_core::device::dialect::{COPIES, COPY_GROUP_THREADS, CopyBases, CopyTable, entry_of_box};
+use haloport_core::device::dialect::{
+    COPY_ENTRY, COPY_GROUP_THREADS, COPY_LINES, COPY_TILE_BYTES, COPY_WORDS, CopyBases, CopyEntry, CopyTable,
+};
 use haloport_core::device::{Anchors, BoxCopy, Buffer, CopyItem, DeviceError, MemoryKind, Pointer};
 
 use super::launch::{NdRange, enqueue, set_address, set_value};
@@ -23,9 +25,6 @@ const LEAST_THREAD_BYTES: usize = 1 << 20;
 
 /// Maximum number of threads for each processor of a CPU: several, so that a late one leaves less work.
 const THREADS_PER_PROCESSOR: usize = 4;
-
-/// Size in bytes of a tile for a group of threads of a GPU: four words of 16 bytes for each thread.
-const GROUP_TILE_BYTES: usize = COPY_GROUP_THREADS * 16 * 4;
 
 /// A list of copies, run as one launch: all its entries are in a table in device memory. A list that is anchored to
 /// many blocks has several.
@@ -77,11 +76,12 @@ impl SyclCopies {
         division: Division,
     ) -> Result<SyclCopies, DeviceError> {
         let total: usize = items.iter().map(CopyItem::bytes).sum();
-        let tile_bytes = match division {
-            Division::Lines => (total / most_threads(opened)).max(LEAST_TILE_BYTES),
-            Division::Words => GROUP_TILE_BYTES,
+        let tables = match division {
+            Division::Lines => {
+                CopyTable::for_lines(&items, (total / most_threads(opened)).max(LEAST_TILE_BYTES))
+            }
+            Division::Words => CopyTable::for_words(&items),
         };
-        let tables = CopyTable::all(&items, tile_bytes);
         let launch = |table| Launch::new(opened, &items, table, division);
         let launches = tables.iter().map(launch).collect::<Result<_, _>>()?;
         Ok(SyclCopies { opened: Arc::clone(opened), launches })
@@ -110,11 +110,13 @@ impl Launch {
 
         let most = table.copied_bytes() / LEAST_THREAD_BYTES;
         let threads = most.min(most_threads(opened)).clamp(1, table.tiles());
-        let (name, global, group) = match division {
-            Division::Lines => ("copy_lines", threads, 1),
-            Division::Words => ("copy_words", table.tiles() * COPY_GROUP_THREADS, COPY_GROUP_THREADS),
+        let (mut kernel, global, group) = match division {
+            Division::Lines => (lines_kernel(opened, "copy_lines")?, threads, 1),
+            Division::Words => {
+                let kernel = words_kernel(opened, "copy_words", COPY_WORDS)?;
+                (kernel, table.tiles() * COPY_GROUP_THREADS, COPY_GROUP_THREADS)
+            }
         };
-        let mut kernel = copy_kernel(opened, name)?;
         let tiles = memory.pointer().offset(table.tiles_begin() as isize);
         for (index, pointer) in [(0, memory.pointer()), (1, tiles)] {
             set_address(opened, &mut kernel, index, pointer, "setting the table of a list of copies")?;
@@ -187,22 +189,29 @@ pub(crate) unsafe fn copy_box(
         // SAFETY: the caller's promise.
         return unsafe { copy(stream, (box_copy.source(), box_copy.target()), box_copy.run_bytes(), false) };
     }
-    let entry = entry_of_box(box_copy);
-    if entry.words() == 0 {
-        return Ok(());
+    for entry in CopyEntry::of_box(box_copy) {
+        let (mut kernel, threads, group) = match division {
+            Division::Lines => {
+                let each = (LEAST_TILE_BYTES / entry.word_bytes()) as u64;
+                let mut kernel = lines_kernel(opened, "copy_entry_in_lines")?;
+                set_value(opened, &mut kernel, 1, &each)?;
+                (kernel, u64::from(entry.words()).div_ceil(each) as usize, 1)
+            }
+            Division::Words => {
+                let each = (COPY_TILE_BYTES / entry.word_bytes()) as u32;
+                let mut kernel = words_kernel(opened, "copy_entry", COPY_ENTRY)?;
+                set_value(opened, &mut kernel, 1, &each)?;
+                let groups = entry.words().div_ceil(each) as usize;
+                (kernel, groups * COPY_GROUP_THREADS, COPY_GROUP_THREADS)
+            }
+        };
+        set_value(opened, &mut kernel, 0, &entry)?;
+        declare_reached(opened, &mut kernel, [box_copy.source(), box_copy.target()].into_iter())?;
+        let range = NdRange { global: [threads, 1, 1], group: [group, 1, 1] };
+        // SAFETY: the caller's promise; the driver keeps the kernel until it has run.
+        unsafe { enqueue(opened, &kernel, range, stream) }?;
     }
-    let (each, group) = match division {
-        Division::Lines => ((LEAST_TILE_BYTES / entry.word_bytes()) as u64, 1),
-        Division::Words => (1, COPY_GROUP_THREADS),
-    };
-    let mut kernel = copy_kernel(opened, "copy_entry")?;
-    set_value(opened, &mut kernel, 0, &entry)?;
-    set_value(opened, &mut kernel, 1, &each)?;
-    declare_reached(opened, &mut kernel, [box_copy.source(), box_copy.target()].into_iter())?;
-    let threads = (entry.words().div_ceil(each) as usize).next_multiple_of(group);
-    let range = NdRange { global: [threads, 1, 1], group: [group, 1, 1] };
-    // SAFETY: the caller's promise; the driver keeps the kernel until it has run.
-    unsafe { enqueue(opened, &kernel, range, stream) }
+    Ok(())
 }
 
 /// Puts a copy of bytes into a stream. If `blocking`, the copy is complete when the call returns.
@@ -240,8 +249,13 @@ fn most_threads(opened: &Opened) -> usize {
     THREADS_PER_PROCESSOR * opened.info.compute_units.max(1)
 }
 
-fn copy_kernel(opened: &Opened, name: &str) -> Result<KernelHandle, DeviceError> {
-    program::kernel(opened, &*program::portable(opened, "copies", COPIES)?, name)
+fn lines_kernel(opened: &Opened, name: &str) -> Result<KernelHandle, DeviceError> {
+    program::kernel(opened, &*program::portable(opened, "copy_lines", COPY_LINES)?, name)
+}
+
+/// The kernel of a program that has only one.
+fn words_kernel(opened: &Opened, name: &str, source: &'static str) -> Result<KernelHandle, DeviceError> {
+    program::kernel(opened, &*program::portable(opened, name, source)?, name)
 }
 
 fn declare_reached(

@@ -180,8 +180,10 @@ mod tests {
             return;
         };
         let opened = Opened::new(candidate).unwrap();
-        let program = from_source(&opened, "copies", &dialect::opencl(dialect::COPIES)).unwrap();
-        kernel(&opened, &program, "copy_words").unwrap();
+        for (name, source) in [("copy_words", dialect::COPY_WORDS), ("copy_entry", dialect::COPY_ENTRY)] {
+            let program = from_source(&opened, name, &dialect::opencl(source)).unwrap();
+            kernel(&opened, &program, name).unwrap();
+        }
     }
 
     /// A binary with a correct checksum that the driver refuses.

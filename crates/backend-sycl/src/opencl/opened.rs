@@ -115,18 +115,22 @@ pub(crate) fn info_of(candidate: &Candidate) -> DeviceInfo {
         memory_bytes: Some(device.global_mem_size().unwrap_or(0)),
         asynchronous: true,
         host_accessible: false,
+        separate_memory: *kind != Kind::Cpu && !device.host_unified_memory().unwrap_or(true),
         double_precision: device.double_fp_config().is_ok_and(|config| config != 0),
         half_precision: has_extension(*device, "cl_khr_fp16"),
         stream_priorities: has_extension(*device, "cl_khr_priority_hints"),
+        shared_queues: false,
         capabilities: Capabilities {
             all_streams: true,
             immediate_streams: *kind == Kind::Cpu && has_extension(*device, IMMEDIATE_QUEUES),
             gates: true,
             host_calls: true,
             capture: false,
+            stream_words: false,
             pinned_memory: unified.offers(MemoryKind::Pinned),
             shared_memory: unified.offers(MemoryKind::Shared),
             memory_export: false,
+            stream_messages: false,
         },
     }
 }

@@ -146,6 +146,8 @@ int main(void) {
     refuse(HP_ARGUMENT, "expected one in memory of cuda:1", here, "cuda:1");
     refuse(HP_ARGUMENT, "which the driver does not know", of_host, "cuda:0");
     refuse(HP_ARGUMENT, "primary context", elsewhere, NULL);
+    /* The first element is there, and the last one is not. */
+    refuse(HP_ARGUMENT, "all of them in the allocation", (char *)here + sizeof(double), NULL);
     refuse(HP_DEVICE, "cuda:7", here, "cuda:7");
 
     /* Addresses of later calls. */

@@ -20,7 +20,7 @@ pub(super) struct MemoryArgs {
     /// Memory of the fields
     #[arg(long, default_value = "node-shared")]
     pub(super) memory: FieldMemory,
-    /// Path of data between ranks that share memory: quickest, direct, shared or messages
+    /// Path of data between ranks: quickest, direct, shared, messages or stream-messages
     #[arg(long, value_name = "PATH", default_value_t = DataPath::Quickest)]
     pub(super) path: DataPath,
     /// Order in which halos of a grid are filled: quickest, all-neighbours or axis-by-axis

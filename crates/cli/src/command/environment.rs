@@ -17,7 +17,7 @@ struct Variable {
 }
 
 /// All variables. `logs`, which reads `RUST_LOG`, checks it.
-const VARIABLES: [Variable; 7] = [
+const VARIABLES: [Variable; 9] = [
     Variable {
         name: "HALOPORT_CACHE_DIR",
         help: "Folder for compiled kernels [default: ~/.cache/haloport/kernels]; empty for none",
@@ -28,19 +28,28 @@ const VARIABLES: [Variable; 7] = [
         },
     },
     Variable {
+        name: "HALOPORT_CUDA_SHARE",
+        help: "Handles by which processes share memory of CUDA devices: fabric, fd or ipc [default: the first that the \
+               driver offers]",
+        check: |value| {
+            let known = ["", "fabric", "fd", "ipc"].map(OsStr::new);
+            refuse_if(!known.contains(&value), "fabric, fd or ipc")
+        },
+    },
+    Variable {
         name: "HALOPORT_MPI_CUDA",
         help: "Whether the MPI library takes memory of CUDA devices, 1 or 0 [default: the answer of the library]",
         check: |value| refuse_if(!["", "0", "1"].map(OsStr::new).contains(&value), "0 or 1"),
     },
     Variable {
+        name: "HALOPORT_NCCL",
+        help: "Files of NCCL to try first, separated by `:`",
+        check: check_files,
+    },
+    Variable {
         name: "HALOPORT_NVRTC",
         help: "Files of NVRTC to try first, separated by `:`",
-        check: |value| {
-            // The system's loader looks for a name without a folder.
-            let value = value.to_string_lossy();
-            let missing = value.split(':').any(|name| name.contains('/') && !Path::new(name).is_file());
-            refuse_if(missing, "files that exist, separated by `:`")
-        },
+        check: check_files,
     },
     Variable {
         name: "HALOPORT_TIME_LIMIT",
@@ -79,6 +88,13 @@ pub(crate) fn check() -> Result<(), Failure> {
 pub(crate) fn help() -> String {
     let lines = VARIABLES.iter().map(|Variable { name, help, .. }| format!("\n  {name}\n          {help}"));
     lines.fold("Environment:".into(), |text, line| text + &line)
+}
+
+fn check_files(value: &OsStr) -> Result<(), String> {
+    // The system's loader looks for a name without a folder.
+    let value = value.to_string_lossy();
+    let missing = value.split(':').any(|name| name.contains('/') && !Path::new(name).is_file());
+    refuse_if(missing, "files that exist, separated by `:`")
 }
 
 fn check_limit(value: &OsStr) -> Result<(), String> {

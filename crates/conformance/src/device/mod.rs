@@ -5,9 +5,10 @@
 //! - `kernels`, `elements`: kernels, their arguments and element types;
 //! - `order`, `slow`: what is asynchronous and what waits, shown with a slow kernel;
 //! - `bytes`: bytes to a device and back; `blocks`: blocks of memory that copies are anchored to;
+//! - `words`: words that streams write and await;
 //! - `programs`: a kernel for backends that load others than sources;
 //! - `refused`: calls of a capability that the device does not have;
-//! - `nvrtc`: whether CUDA's compiler takes kernels, which needs no device.
+//! - `nvrtc`: what CUDA's compiler makes of kernels, which needs no device.
 
 mod blocks;
 mod bytes;
@@ -24,6 +25,7 @@ mod refused;
 mod signs;
 mod slow;
 mod streams;
+mod words;
 
 use haloport_core::device::{Device, KernelSource};
 
@@ -78,8 +80,11 @@ pub fn suite<D: Device>(device: &D, exceptions: &[Exception]) -> Result<Report, 
             ("current streams", order::current_streams),
             ("events recorded again", order::events_recorded_again),
             ("gates", order::gates),
+            ("words in streams", words::words_in_streams),
+            ("copies that a word stops", words::stopped_copies),
             ("calls of the host", order::calls_of_the_host),
             ("buffers of a stream", order::buffers_of_a_stream),
+            ("messages in streams", refused::messages_in_streams),
         ],
         exceptions,
     )

@@ -1,4 +1,4 @@
-//! CUDA's run-time compiler: whether it takes kernels of the portable dialect. No GPU is needed.
+//! CUDA's run-time compiler: what it makes of kernels of the portable dialect. No GPU is needed.
 //!
 //! `HALOPORT_NVRTC` names its library (several with `:` between them); `scripts/opencl --install` gets it.
 
@@ -13,6 +13,63 @@ type Status = c_int;
 /// The compute capabilities to compile for, if the compiler knows them: Turing, Ampere, Hopper, Blackwell.
 const CAPABILITIES: [c_int; 4] = [75, 80, 90, 100];
 
+/// A compiler that `HALOPORT_NVRTC` names.
+#[derive(Debug)]
+pub struct Nvrtc {
+    path: String,
+    library: Library,
+}
+
+/// What a program is compiled to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Target {
+    /// PTX, as text, for this compute capability: 10 times the major number plus the minor.
+    Ptx(c_int),
+    /// Machine code for this compute capability, with a log of the resources of each function.
+    Cubin(c_int),
+}
+
+/// A compiled program, and the log of the compiler.
+#[derive(Debug, Clone)]
+pub struct Compiled {
+    /// Machine code, or text without a zero at its end.
+    pub code: Vec<u8>,
+    /// Warnings; for machine code also the resources of each function.
+    pub log: String,
+}
+
+/// The compilers that `HALOPORT_NVRTC` names; if it names none, prints that and returns none.
+///
+/// # Errors
+/// The error of a library that cannot be loaded.
+pub fn compilers() -> Result<Vec<Nvrtc>, String> {
+    let Ok(paths) = std::env::var("HALOPORT_NVRTC") else {
+        eprintln!("skipped: HALOPORT_NVRTC names no libnvrtc.so; scripts/opencl --install gets one");
+        return Ok(Vec::new());
+    };
+    let open = |path: &str| {
+        // SAFETY: loading the library runs nothing but its initialisers.
+        let library = unsafe { Library::new(path) }.map_err(|error| format!("{path}: {error}"))?;
+        Ok(Nvrtc { path: path.into(), library })
+    };
+    paths.split(':').map(open).collect()
+}
+
+impl Nvrtc {
+    /// The path of the library.
+    pub fn path(&self) -> &str {
+        &self.path
+    }
+
+    /// Compiles a source in the portable dialect.
+    ///
+    /// # Errors
+    /// The log of the compiler if it refuses the source.
+    pub fn compile(&self, source: &str, target: Target) -> Result<Compiled, String> {
+        compile(&self.library, &cuda(source), target)
+    }
+}
+
 /// Compiles every source, given with its name, by every compiler that `HALOPORT_NVRTC` names, to machine code of every
 /// compute capability of a list from 7.5 to 10.0 that the compiler knows. Prints the number of kernels, or that no
 /// compiler is named. Warnings are errors, and so are spills of registers to memory.
@@ -20,14 +77,9 @@ const CAPABILITIES: [c_int; 4] = [75, 80, 90, 100];
 /// # Errors
 /// The log of the first source that a compiler refuses, or the error of a library that cannot be loaded.
 pub fn compile_all(sources: &[(&str, &str)]) -> Result<(), String> {
-    let Ok(paths) = std::env::var("HALOPORT_NVRTC") else {
-        eprintln!("skipped: HALOPORT_NVRTC names no libnvrtc.so; scripts/opencl --install gets one");
-        return Ok(());
-    };
-    for path in paths.split(':') {
-        // SAFETY: loading the library runs nothing but its initialisers.
-        let nvrtc = unsafe { Library::new(path) }.map_err(|error| format!("{path}: {error}"))?;
-        let known = known(&nvrtc)?;
+    for compiler in compilers()? {
+        let path = compiler.path();
+        let known = known(&compiler.library)?;
         let capabilities = CAPABILITIES.into_iter().filter(|capability| known.contains(capability));
         let capabilities: Vec<c_int> = capabilities.collect();
         if capabilities.is_empty() {
@@ -37,13 +89,14 @@ pub fn compile_all(sources: &[(&str, &str)]) -> Result<(), String> {
         }
         for (name, source) in sources {
             for capability in &capabilities {
-                let log = compile(&nvrtc, &cuda(source), *capability).and_then(without_spills);
-                log.map_err(|log| {
+                let made = compiler.compile(source, Target::Cubin(*capability));
+                made.and_then(|made| without_spills(made.log)).map_err(|log| {
                     format!("`{name}` does not compile for sm_{capability} with {path}:\n{log}")
                 })?;
             }
         }
-        if compile(&nvrtc, &cuda("KERNEL void wrong(GLOBAL nothing *x) {}"), capabilities[0]).is_ok() {
+        let wrong = "KERNEL void wrong(GLOBAL nothing *x) {}";
+        if compiler.compile(wrong, Target::Cubin(capabilities[0])).is_ok() {
             return Err(format!("{path} compiles a program with an unknown type"));
         }
         eprintln!("{} kernels compiled for {capabilities:?} with {path}, without spills", sources.len());
@@ -87,38 +140,54 @@ fn without_spills(log: String) -> Result<(), String> {
     }
 }
 
-/// Compiles a program to machine code and returns the compiler's log, as an error if it refuses the program.
-fn compile(nvrtc: &Library, source: &str, capability: c_int) -> Result<String, String> {
+type CreateProgram = unsafe extern "C" fn(
+    *mut Program,
+    *const c_char,
+    *const c_char,
+    c_int,
+    *const *const c_char,
+    *const *const c_char,
+) -> Status;
+type SizeOf = unsafe extern "C" fn(Program, *mut usize) -> Status;
+type TextOf = unsafe extern "C" fn(Program, *mut c_char) -> Status;
+
+/// Compiles a program in CUDA C++; the error is the compiler's log if it refuses the program.
+fn compile(nvrtc: &Library, source: &str, target: Target) -> Result<Compiled, String> {
     let in_c = |text: &str| CString::new(text).map_err(|error| error.to_string());
     let missing = |error: libloading::Error| error.to_string();
     let source = in_c(source)?;
     // The assembler within the compiler logs the resources of each function.
-    let more = [format!("--gpu-architecture=sm_{capability}"), "--ptxas-options=-v".into()];
+    let more = match target {
+        Target::Ptx(capability) => vec![format!("--gpu-architecture=compute_{capability}")],
+        Target::Cubin(capability) => {
+            vec![format!("--gpu-architecture=sm_{capability}"), "--ptxas-options=-v".into()]
+        }
+    };
     let options = CUDA_OPTIONS.into_iter().chain(more.iter().map(String::as_str)).map(in_c);
     let options: Vec<CString> = options.collect::<Result<_, _>>()?;
     let options: Vec<*const c_char> = options.iter().map(|option| option.as_ptr()).collect();
     let no_names = std::ptr::null::<*const c_char>();
+    let (code_size, code_text): (&[u8], &[u8]) = match target {
+        Target::Ptx(_) => (b"nvrtcGetPTXSize", b"nvrtcGetPTX"),
+        Target::Cubin(_) => (b"nvrtcGetCUBINSize", b"nvrtcGetCUBIN"),
+    };
     // SAFETY: the symbols have the types of nvrtc.h; all strings and lists live until the calls have returned, and the
-    // program is destroyed once, in the end.
+    // program is destroyed once, in the end. Each text has the size that the compiler says.
     unsafe {
-        let create: Symbol<
-            unsafe extern "C" fn(
-                *mut Program,
-                *const c_char,
-                *const c_char,
-                c_int,
-                *const *const c_char,
-                *const *const c_char,
-            ) -> Status,
-        > = nvrtc.get(b"nvrtcCreateProgram").map_err(missing)?;
+        let create: Symbol<CreateProgram> = nvrtc.get(b"nvrtcCreateProgram").map_err(missing)?;
         let build: Symbol<unsafe extern "C" fn(Program, c_int, *const *const c_char) -> Status> =
             nvrtc.get(b"nvrtcCompileProgram").map_err(missing)?;
-        let log_size: Symbol<unsafe extern "C" fn(Program, *mut usize) -> Status> =
-            nvrtc.get(b"nvrtcGetProgramLogSize").map_err(missing)?;
-        let log_text: Symbol<unsafe extern "C" fn(Program, *mut c_char) -> Status> =
-            nvrtc.get(b"nvrtcGetProgramLog").map_err(missing)?;
         let destroy: Symbol<unsafe extern "C" fn(*mut Program) -> Status> =
             nvrtc.get(b"nvrtcDestroyProgram").map_err(missing)?;
+        let text_of = |program, size: &[u8], text: &[u8]| -> Result<Vec<u8>, String> {
+            let size_of: Symbol<SizeOf> = nvrtc.get(size).map_err(missing)?;
+            let text_of: Symbol<TextOf> = nvrtc.get(text).map_err(missing)?;
+            let mut size = 0;
+            size_of(program, &mut size);
+            let mut bytes = vec![0u8; size];
+            text_of(program, bytes.as_mut_ptr().cast());
+            Ok(bytes)
+        };
 
         let mut program = std::ptr::null_mut();
         let made = create(&mut program, source.as_ptr(), c"kernel.cu".as_ptr(), 0, no_names, no_names);
@@ -126,14 +195,18 @@ fn compile(nvrtc: &Library, source: &str, capability: c_int) -> Result<String, S
             return Err(format!("nvrtcCreateProgram failed with {made}"));
         }
         let status = build(program, options.len() as c_int, options.as_ptr());
-        let mut size = 0;
-        log_size(program, &mut size);
-        let mut log = vec![0u8; size.max(1)];
-        log_text(program, log.as_mut_ptr().cast());
+        let log = text_of(program, b"nvrtcGetProgramLogSize", b"nvrtcGetProgramLog");
+        let code = if status == 0 { text_of(program, code_size, code_text) } else { Ok(Vec::new()) };
         destroy(&mut program);
-        let log = CStr::from_bytes_until_nul(&log).map(|log| log.to_string_lossy().into_owned());
-        let log = log.unwrap_or_default();
-        if status == 0 { Ok(log) } else { Err(log) }
+        let log = CStr::from_bytes_until_nul(&log?).map(|log| log.to_string_lossy().into_owned());
+        let (log, mut code) = (log.unwrap_or_default(), code?);
+        if status != 0 {
+            return Err(log);
+        }
+        if matches!(target, Target::Ptx(_)) {
+            code.pop();
+        }
+        Ok(Compiled { code, log })
     }
 }
 

@@ -156,6 +156,16 @@ impl Case {
         Case { rounds: self.rounds.in_chunks(bytes), ..self }
     }
 
+    /// The same case, in messages that streams send and receive.
+    pub fn by_streams(self) -> Case {
+        Case { rounds: self.rounds.by_streams(), ..self }
+    }
+
+    /// The same case; staged messages are moved by a copy from `bytes` on.
+    pub fn moved_from(self, bytes: usize) -> Case {
+        Case { rounds: self.rounds.moved_from(bytes), ..self }
+    }
+
     /// The cell of the grid that an exchange puts at `cell` of the block of `owned`; `None` if it puts nothing there.
     fn source(&self, owned: &IndexBox, cell: &[i64]) -> Option<Name> {
         let mut outside = 0;

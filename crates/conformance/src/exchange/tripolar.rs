@@ -79,6 +79,11 @@ impl Case {
         Case { rounds: self.rounds.in_chunks(bytes), ..self }
     }
 
+    /// The same case; staged messages are moved by a copy from `bytes` on.
+    pub fn moved_from(self, bytes: usize) -> Case {
+        Case { rounds: self.rounds.moved_from(bytes), ..self }
+    }
+
     fn pattern(&self, comm: &Communicator) -> Result<Pattern, Failure> {
         let grid = Grid::new(&self.extents)?.folded([self.y, self.x], self.pivot)?.at(self.points)?;
         let halo = Halo::per_side(&self.widths).with_connectivity(self.connectivity);

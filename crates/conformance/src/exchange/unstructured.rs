@@ -76,6 +76,16 @@ impl Case {
         Case { rounds: self.rounds.in_chunks(bytes), ..self }
     }
 
+    /// The same case, in messages that streams send and receive.
+    pub fn by_streams(self) -> Case {
+        Case { rounds: self.rounds.by_streams(), ..self }
+    }
+
+    /// The same case; staged messages are moved by a copy from `bytes` on.
+    pub fn moved_from(self, bytes: usize) -> Case {
+        Case { rounds: self.rounds.moved_from(bytes), ..self }
+    }
+
     /// Collective: binds the first field, in its own memory.
     fn bind_first<'m, D: Device>(
         &self,

@@ -1,5 +1,6 @@
 //! How an exchange of a case is bound.
 
+use haloport_core::exchange::CopiedBy;
 use haloport_core::{BindOptions, DataPath, Exchange, HaloOrder, Pattern, Plan};
 use rand::RngExt;
 use rand::rngs::StdRng;
@@ -11,9 +12,12 @@ use crate::Failure;
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct CaseOptions {
     path: DataPath,
+    copied_by: CopiedBy,
     order: HaloOrder,
     /// The most bytes of a staged message.
     chunk: Option<usize>,
+    /// The least bytes of staged messages that are moved by a copy.
+    moved_from: Option<usize>,
 }
 
 impl CaseOptions {
@@ -30,12 +34,27 @@ impl CaseOptions {
             1 => HaloOrder::AxisByAxis,
             _ => HaloOrder::Quickest,
         };
-        CaseOptions { path, order, chunk: None }
+        let copied_by = match random.random_range(0..3) {
+            0 => CopiedBy::Receiver,
+            1 => CopiedBy::Sender,
+            _ => CopiedBy::Quickest,
+        };
+        CaseOptions { path, copied_by, order, chunk: None, moved_from: None }
     }
 
     /// The same, in messages; staged ones in chunks of at most `bytes`.
     pub(crate) fn in_chunks(self, bytes: usize) -> CaseOptions {
         CaseOptions { path: DataPath::Messages, chunk: Some(bytes), ..self }
+    }
+
+    /// The same, in messages that streams send and receive.
+    pub(crate) fn by_streams(self) -> CaseOptions {
+        CaseOptions { path: DataPath::StreamMessages, ..self }
+    }
+
+    /// The same; staged messages are moved by a copy from `bytes` on.
+    pub(crate) fn moved_from(self, bytes: usize) -> CaseOptions {
+        CaseOptions { moved_from: Some(bytes), ..self }
     }
 
     /// Random options, most of them in messages; axis by axis if `by_axes`.
@@ -75,7 +94,8 @@ impl CaseOptions {
 
     /// The options of the library.
     pub(super) fn options(&self) -> BindOptions {
-        let options = BindOptions::default().path(self.path).order(self.order);
-        self.chunk.into_iter().fold(options, BindOptions::staging_chunk)
+        let options = BindOptions::default().path(self.path).copied_by(self.copied_by).order(self.order);
+        let options = self.chunk.into_iter().fold(options, BindOptions::staging_chunk);
+        self.moved_from.into_iter().fold(options, BindOptions::staging_copy)
     }
 }

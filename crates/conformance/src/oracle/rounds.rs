@@ -28,6 +28,16 @@ impl<F: FieldMaker> Rounds<F> {
         Rounds { options: self.options.in_chunks(bytes), ..self }
     }
 
+    /// The same, in messages that streams send and receive.
+    pub(crate) fn by_streams(self) -> Rounds<F> {
+        Rounds { options: self.options.by_streams(), ..self }
+    }
+
+    /// The same; staged messages are moved by a copy from `bytes` on.
+    pub(crate) fn moved_from(self, bytes: usize) -> Rounds<F> {
+        Rounds { options: self.options.moved_from(bytes), ..self }
+    }
+
     /// Collective: runs the rounds, first of an exchange that owns its fields, then of a plan to which fields are passed,
     /// then of one to which addresses are passed. Every second field is on `other`.
     pub(crate) fn run<D: Device, E: Device>(

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use haloport_core::device::{Device, DeviceError, MemoryKind, Priority};
+use haloport_core::exchange::CopiedBy;
 use haloport_core::{BindOptions, Communicator, DataPath, Schedule, run_ranks};
 
 use super::ring::RankRing;
@@ -22,14 +23,23 @@ const ROUNDS: i64 = 3;
 /// A data path: its name, and the options that choose it.
 type NamedPath = (&'static str, fn() -> BindOptions);
 
-const PATHS: [NamedPath; 3] = [
-    ("in a message", || BindOptions::default().path(DataPath::Messages)),
-    ("in chunks", || BindOptions::default().path(DataPath::Messages).staging_chunk(2 * CELLS)),
-    ("straight from the field", || BindOptions::default().path(DataPath::Direct)),
+const PATHS: [NamedPath; 6] = [
+    ("in a message", in_messages),
+    ("in a message that is moved", || in_messages().staging_copy(0)),
+    ("in chunks", || in_messages().staging_chunk(2 * CELLS)),
+    ("in chunks that are moved", || in_messages().staging_chunk(2 * CELLS).staging_copy(0)),
+    ("straight from the field", || {
+        BindOptions::default().path(DataPath::Direct).copied_by(CopiedBy::Receiver)
+    }),
+    ("straight to the halo", || BindOptions::default().path(DataPath::Direct).copied_by(CopiedBy::Sender)),
 ];
 
+fn in_messages() -> BindOptions {
+    BindOptions::default().path(DataPath::Messages)
+}
+
 /// On three ranks that are threads, makes every call of rank 0's device after binding fail in turn: with messages, with
-/// messages in chunks, and with copies from the neighbour's field. Rank 0 gets the error of the call, the others either
+/// messages in chunks, both also moved by a copy, and with copies from the neighbour's field. Rank 0 gets the error of the call, the others either
 /// right halos or an error that names a rank; no rank hangs. Returns the number of calls.
 ///
 /// # Errors

@@ -4,12 +4,14 @@
 //! - `scheduled`: exchanges whose end the host does not wait for, and their failures;
 //! - `staging`: messages that are staged in chunks;
 //! - `steps`: steps that are recorded once and replayed;
+//! - `messages`: messages between ranks that streams send and receive;
 //! - `trace`: the time line of exchanges and kernels;
 //! - `faults`, `panics`: calls that fail, callbacks and drivers that panic;
 //! - `ring`, `gate`: the exchange that most of them run, and a gate that opens by itself.
 
 pub mod faults;
 mod gate;
+pub mod messages;
 pub mod ordering;
 pub mod panics;
 mod ring;

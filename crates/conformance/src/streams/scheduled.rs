@@ -6,6 +6,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use haloport_core::device::{Device, Priority};
+use haloport_core::exchange::CopiedBy;
 use haloport_core::{
     BindOptions, Communicator, DataPath, ExchangeError, Field, Grid, Halo, Pattern, Schedule, Split,
 };
@@ -111,17 +112,51 @@ pub fn views_wait<D: Device>(comm: &Communicator, device: &D) -> Result<(), Fail
 /// # Errors
 /// A wrong halo, or the error of a call.
 pub fn storm<D: Device>(comm: &Communicator, device: &D, rounds: i64) -> Result<(), Failure> {
+    let paths: [fn() -> BindOptions; 4] = [
+        || BindOptions::default().path(DataPath::Direct).copied_by(CopiedBy::Receiver),
+        || BindOptions::default().path(DataPath::Messages),
+        || BindOptions::default().path(DataPath::Direct).copied_by(CopiedBy::Sender),
+        || BindOptions::default().path(DataPath::Messages),
+    ];
+    storm_with(comm, device, rounds, paths.each_ref().map(|path| path as &dyn Fn() -> BindOptions))
+}
+
+/// Collective: as [`storm`], by two other paths, each of which half of the exchanges take.
+///
+/// # Errors
+/// As for [`storm`].
+pub fn storm_by<D: Device>(
+    comm: &Communicator,
+    device: &D,
+    rounds: i64,
+    [one, other]: [DataPath; 2],
+) -> Result<(), Failure> {
+    let by = |path| move || BindOptions::default().path(path);
+    storm_with(comm, device, rounds, [&by(one), &by(other), &by(one), &by(other)])
+}
+
+fn storm_with<D: Device>(
+    comm: &Communicator,
+    device: &D,
+    rounds: i64,
+    paths: [&dyn Fn() -> BindOptions; 4],
+) -> Result<(), Failure> {
     const RINGS: usize = 8;
     // Streams do work in order, so exchanges in different orders on two ranks would wait for each other.
     let (mut random, mut own) = (StdRng::seed_from_u64(0), StdRng::seed_from_u64(1 + comm.rank() as u64));
     let streams = (0..4).map(|_| device.create_stream(Priority::Normal)).collect::<Result<Vec<_>, _>>()?;
-    let paths = [DataPath::Direct, DataPath::Messages];
     let mut rings = Vec::with_capacity(RINGS);
     for number in 0..RINGS {
-        // Some messages go in chunks.
+        // Some messages go in chunks, and some are moved by a copy.
         let chunk = if number < RINGS / 2 { usize::MAX } else { 256 };
-        let options = BindOptions::default().path(paths[number % 2]).staging_chunk(chunk);
-        rings.push(RankRing::with_options(comm, device, options, 64 << (number % 4))?);
+        let moved_from = if number % 4 < 2 { usize::MAX } else { 0 };
+        let options = paths[number % 4]().staging_chunk(chunk);
+        rings.push(RankRing::with_options(
+            comm,
+            device,
+            options.staging_copy(moved_from),
+            64 << (number % 4),
+        )?);
     }
     for round in 1..=rounds {
         let mut order: Vec<usize> = (0..RINGS).collect();
@@ -190,26 +225,29 @@ pub fn two_devices<D: Device, H: Device>(comm: &Communicator, device: &D, host: 
     Ok(())
 }
 
-/// Collective: rank 0 exchanges, the others do not, until the time limit of `comm` has passed. The stream of rank 0
-/// goes on, and both the completion callback and the next call get an error that names the missing neighbour. Messages
-/// have 8 KiB; staged ones go in chunks of `chunk` bytes. `told` is set when rank 0 has its errors. Ranks are left with
-/// different counts of exchanges, so `comm` must not be used afterwards.
+/// Collective: rank 0 exchanges, the others do not, until `limit`, which becomes the time limit of `comm`. The stream of rank 0
+/// goes on, and both the completion callback and the next call get an error that names the missing neighbour. Halos
+/// have 8 KiB. `told` is set when rank 0 has its errors. Ranks are left with different counts of exchanges, so `comm`
+/// must not be used afterwards.
 ///
 /// # Errors
 /// What went otherwise.
 pub fn silent_neighbour<D: Device>(
     comm: &Communicator,
     device: &D,
-    chunk: usize,
+    options: BindOptions,
+    limit: Duration,
     told: &AtomicBool,
 ) -> Result<(), Failure> {
     let (sender, receiver) = mpsc::channel();
     let stream = device.create_stream(Priority::Normal)?;
-    let options = BindOptions::default().path(DataPath::Messages).staging_chunk(chunk);
     let options = options.on_complete(move |end| {
         let _ = sender.send(end.map_err(ToString::to_string));
     });
     let mut ring = RankRing::with_options(comm, device, options, CELLS)?;
+    // Binding may take longer.
+    comm.barrier()?;
+    comm.set_time_limit(Some(limit));
     if comm.rank() != 0 {
         wait_until_set(told);
         return Ok(());
@@ -242,13 +280,16 @@ fn unheard<D: Device>(
 }
 
 /// Collective: the last rank ends after it has bound its exchange. The others get an error that names it, or a
-/// neighbour that sent nothing for that reason. Messages have 8 KiB; staged ones go in chunks of `chunk` bytes.
+/// neighbour that sent nothing for that reason. Halos have 8 KiB.
 ///
 /// # Errors
 /// What went otherwise.
-pub fn neighbour_that_ends<D: Device>(comm: &Communicator, device: &D, chunk: usize) -> Result<(), Failure> {
+pub fn neighbour_that_ends<D: Device>(
+    comm: &Communicator,
+    device: &D,
+    options: BindOptions,
+) -> Result<(), Failure> {
     let stream = device.create_stream(Priority::Normal)?;
-    let options = BindOptions::default().path(DataPath::Messages).staging_chunk(chunk);
     let mut ring = RankRing::with_options(comm, device, options, CELLS)?;
     if comm.rank() + 1 == comm.size() {
         return Ok(());

@@ -1,4 +1,5 @@
-//! Messages that are staged in chunks, on asynchronous devices whose memory the transport cannot read.
+//! Messages that are staged, on asynchronous devices whose memory the transport cannot read: in chunks or whole, packed
+//! straight into memory of the host or moved there by a copy.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -7,6 +8,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use haloport_core::device::{Device, DeviceError, DeviceInfo, MemoryKind, Priority};
+use haloport_core::exchange::{DEFAULT_STAGING_CHUNK, DEFAULT_STAGING_COPY};
 use haloport_core::{BindOptions, Communicator, DataPath, Schedule};
 
 use super::gate::{CALL_LIMIT, TimedGate};
@@ -17,8 +19,11 @@ use crate::oracle::run_interleaved;
 use crate::test_devices::altered::{Alteration, Altered};
 use crate::{Failure, ensure};
 
-/// The most bytes of a chunk in random cases: from far fewer than a message has to about as many.
-const CHUNKS: [usize; 6] = [64, 100, 256, 600, 1000, 4096];
+/// The most bytes of a chunk in random cases: from far fewer than a message has to any number.
+const CHUNKS: [usize; 7] = [64, 100, 256, 600, 1000, 4096, usize::MAX];
+
+/// The least bytes of messages that are moved by a copy in random cases: all messages, some, none.
+const MOVED_FROM: [usize; 4] = [0, 300, 1200, usize::MAX];
 
 /// Cells that a rank sends in one exchange, and their bytes.
 const CELLS: usize = 1024;
@@ -27,18 +32,23 @@ const BYTES: usize = 8 * CELLS;
 /// How long a test watches that nothing is unpacked.
 const WATCHED: Duration = Duration::from_millis(30);
 
-/// Random exchanges of structured domains, unstructured ones, cubed spheres and folded grids, in small chunks, against
-/// their oracles.
+/// Random exchanges of structured domains, unstructured ones, cubed spheres and folded grids, against their oracles: in
+/// small chunks or whole, packed straight into memory of the host on some ranks and moved there on others.
 ///
 /// # Errors
 /// The first case that failed, and why.
 pub fn random<D: Device>(device: &D, total: u64, most_ranks: usize) -> Result<(), Failure> {
     each(total, most_ranks, |comm, number, size| {
         let (ranks, chunk) = (comm.size(), chunk_of(number));
-        structured::check(comm, device, &structured::Case::new(number, ranks, size).in_chunks(chunk))?;
-        unstructured::check(comm, device, &unstructured::Case::new(number, ranks, size).in_chunks(chunk))?;
-        cubed_sphere::check(comm, device, &cubed_sphere::Case::new(number, ranks, size)?.in_chunks(chunk))?;
-        tripolar::check(comm, device, &tripolar::Case::new(number, ranks, size).in_chunks(chunk))
+        let from = MOVED_FROM[(number as usize + comm.rank()) % MOVED_FROM.len()];
+        let boxes = structured::Case::new(number, ranks, size).in_chunks(chunk).moved_from(from);
+        structured::check(comm, device, &boxes)?;
+        let lists = unstructured::Case::new(number, ranks, size).in_chunks(chunk).moved_from(from);
+        unstructured::check(comm, device, &lists)?;
+        let spheres = cubed_sphere::Case::new(number, ranks, size)?.in_chunks(chunk).moved_from(from);
+        cubed_sphere::check(comm, device, &spheres)?;
+        let folded = tripolar::Case::new(number, ranks, size).in_chunks(chunk).moved_from(from);
+        tripolar::check(comm, device, &folded)
     })
 }
 
@@ -66,14 +76,15 @@ pub fn beside_another<D: Device, H: Device>(
     })
 }
 
-/// Exchanges in chunks of several sizes that are in flight at once.
+/// Exchanges in chunks of several sizes that are in flight at once; the messages of some are moved by a copy.
 ///
 /// # Errors
 /// As for [`random`].
 pub fn in_flight_at_once<D: Device>(device: &D, total: u64, most_ranks: usize) -> Result<(), Failure> {
     each(total, most_ranks, |comm, number, _| {
         let case =
-            |k: usize| structured::Case::new(number * 4 + k as u64, comm.size(), 6).in_chunks(CHUNKS[k]);
+            |k: usize| structured::Case::new(number * 4 + k as u64, comm.size(), 6).in_chunks(CHUNKS[2 * k]);
+        let case = |k: usize| case(k).moved_from(MOVED_FROM[(number as usize + k) % MOVED_FROM.len()]);
         let cases: Vec<structured::Case> = (0..4).map(case).collect();
         let bound = cases.iter().map(|case| case.bind_first(comm, device)).collect::<Result<_, _>>()?;
         run_interleaved(bound, number, comm.rank())
@@ -111,22 +122,86 @@ pub fn larger_messages_are_cut<D: Device>(comm: &Communicator, device: &D) -> Re
     Ok(())
 }
 
-/// Collective, on two ranks, for devices with gates: while rank 0 still packs its second chunk, the first one is sent,
-/// received and unpacked.
+/// Collective, on two or more ranks, in each of several exchanges: on a device with separate memory, messages are moved
+/// by one copy of each rank if they have as many bytes as the option says; a message in chunks is moved by one copy for
+/// each, and its chunks are unpacked where they have arrived. On other devices, none is moved.
+///
+/// # Errors
+/// The number of copies that was found instead, or a wrong halo.
+pub fn large_messages_are_moved<D: Device>(comm: &Communicator, device: &D) -> Result<(), Failure> {
+    // By default from 256 KiB on, in chunks of 1 MiB.
+    let of = |bytes: usize| bytes / 8;
+    let moved = [
+        (None, None, of(DEFAULT_STAGING_COPY) - 64, [0, 0]),
+        (None, None, of(DEFAULT_STAGING_COPY), [1, 1]),
+        (None, None, of(3 * DEFAULT_STAGING_CHUNK), [3, 0]),
+        (Some(BYTES / 4), Some(BYTES / 4), CELLS, [4, 0]),
+        (Some(BYTES / 4), Some(BYTES / 4 + 1), CELLS, [0, 0]),
+        (Some(usize::MAX), Some(BYTES), CELLS, [1, 1]),
+        (Some(usize::MAX), Some(0), CELLS, [1, 1]),
+        (Some(usize::MAX), Some(usize::MAX), of(DEFAULT_STAGING_COPY), [0, 0]),
+    ];
+    for (chunk, from, cells, [sent, received]) in moved {
+        let watch = CopyWatch::default();
+        let watched = Altered::new(device, watch.clone());
+        let stream = watched.create_stream(Priority::Normal)?;
+        let options = BindOptions::default().path(DataPath::Messages);
+        let options = chunk.into_iter().fold(options, BindOptions::staging_chunk);
+        let options = from.into_iter().fold(options, BindOptions::staging_copy);
+        let mut ring = RankRing::with_options(comm, &watched, options, cells)?;
+        let expected = if device.info().separate_memory { sent + received } else { 0 };
+        for round in 1..=3 {
+            let before = watch.copies();
+            ring.write(round, &stream)?;
+            ring.exchange.start(Schedule::On(&stream))?.finish(Schedule::On(&stream))?;
+            ring.look(&stream)?;
+            ring.verify(round, &stream)?;
+            ring.exchange.synchronize()?;
+            let found = watch.copies() - before;
+            ensure!(
+                found == expected,
+                "{} bytes, moved from {from:?} on, in chunks of {chunk:?}: {found} copies, expected {expected}",
+                8 * cells
+            );
+        }
+    }
+    comm.barrier()?;
+    Ok(())
+}
+
+/// Collective, on two ranks: while rank 0 still packs its second chunk, the first one is sent, received and unpacked. On
+/// devices without gates, does nothing.
 ///
 /// # Errors
 /// What went otherwise.
 pub fn next_is_packed_meanwhile<D: Device>(comm: &Communicator, device: &D) -> Result<(), Failure> {
+    if !device.info().capabilities.gates {
+        println!("skipped: {} has no gates", device.id());
+        return Ok(());
+    }
     let watch = CopyWatch::default();
     let staged = Altered::new(device, watch.clone());
     let stream = staged.create_stream(Priority::Normal)?;
-    let options = BindOptions::default().path(DataPath::Messages).staging_chunk(BYTES / 4);
-    let mut ring = RankRing::with_options(comm, &staged, options, CELLS)?;
+    for moved_from in [usize::MAX, 0] {
+        let options = BindOptions::default().path(DataPath::Messages).staging_chunk(BYTES / 4);
+        let ring = RankRing::with_options(comm, &staged, options.staging_copy(moved_from), CELLS)?;
+        first_chunk_arrives(comm, ring, &staged, &watch, &stream)?;
+    }
+    Ok(())
+}
+
+fn first_chunk_arrives<D: Device>(
+    comm: &Communicator,
+    mut ring: RankRing<Altered<D, CopyWatch>>,
+    staged: &Altered<D, CopyWatch>,
+    watch: &CopyWatch,
+    stream: &D::Stream,
+) -> Result<(), Failure> {
     for round in 1..=2 {
-        ring.write(round, &stream)?;
-        staged.synchronize(&stream)?;
+        ring.write(round, stream)?;
+        staged.synchronize(stream)?;
         comm.barrier()?;
-        let on = Schedule::On(&stream);
+        let on = Schedule::On(stream);
         if comm.rank() == 0 {
             // Until rank 1 has packed.
             comm.barrier()?;
@@ -155,8 +230,8 @@ pub fn next_is_packed_meanwhile<D: Device>(comm: &Communicator, device: &D) -> R
             pending.finish(on)?;
             ensure!(unpacked == 1, "{unpacked} chunks were unpacked while the second one was held back");
         }
-        ring.look(&stream)?;
-        ring.verify(round, &stream)?;
+        ring.look(stream)?;
+        ring.verify(round, stream)?;
         ring.exchange.synchronize()?;
     }
     comm.barrier()?;
@@ -181,6 +256,8 @@ pub struct CopyWatch {
     without_pinned: Option<DeviceInfo>,
     /// The number of lists of copies that were run.
     runs: Arc<AtomicU64>,
+    /// The number of copies that are not of a list.
+    copies: Arc<AtomicU64>,
     /// The number of lists until the one before which the stream is held back; 0: none.
     held: Arc<AtomicU64>,
     opener: Arc<HeldGate>,
@@ -201,6 +278,10 @@ impl CopyWatch {
         self.runs.load(Ordering::SeqCst)
     }
 
+    fn copies(&self) -> u64 {
+        self.copies.load(Ordering::SeqCst)
+    }
+
     /// Holds back the stream of a later list of copies, and all that follows there: 1 is the next list.
     fn hold_before(&self, number: u64) {
         self.held.store(number, Ordering::SeqCst);
@@ -216,6 +297,11 @@ impl<D: Device> Alteration<D> for CopyWatch {
 
     fn info<'a>(&'a self, device: &'a DeviceInfo) -> &'a DeviceInfo {
         self.without_pinned.as_ref().unwrap_or(device)
+    }
+
+    fn before(&self, call: &'static str, _device: &D) -> Result<(), DeviceError> {
+        self.copies.fetch_add(u64::from(call == "copy"), Ordering::SeqCst);
+        Ok(())
     }
 
     fn before_copies(&self, device: &D, stream: &D::Stream) -> Result<(), DeviceError> {

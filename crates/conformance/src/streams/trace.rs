@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use haloport_core::device::{Device, Priority};
 use haloport_core::trace::{DEFAULT_SPANS, Phase, Row, Span};
-use haloport_core::{Communicator, DataPath, Schedule};
+use haloport_core::{BindOptions, Communicator, DataPath, Schedule};
 
 use super::ring::RankRing;
 use crate::device::Slow;
@@ -84,6 +84,35 @@ fn hidden(spans: &[Span]) -> Result<(), Failure> {
     let unpacked = spans.iter().find(|span| span.phase == Phase::Unpacking).ok_or("nothing was unpacked")?;
     let follows = unpacked.begin + EXACT >= kernel.end && unpacked.begin + EXACT >= received.end;
     ensure!(follows, "{unpacked:?} did not come after {kernel:?} and {received:?}");
+    Ok(())
+}
+
+/// Collective, on two or more ranks and a device with separate memory: chunks that are moved by copies have spans for
+/// packing in one row and for moving in another. On other devices, does nothing.
+///
+/// # Errors
+/// The spans that were found instead.
+pub fn moves_have_a_row<D: Device>(comm: &Communicator, device: &D) -> Result<(), Failure> {
+    if !device.info().separate_memory {
+        println!("skipped: {} shares memory with the host", device.id());
+        return Ok(());
+    }
+    let trace = comm.begin_trace(DEFAULT_SPANS).clone();
+    let options = BindOptions::default().path(DataPath::Messages).staging_chunk(2 * CELLS).staging_copy(0);
+    let mut ring = RankRing::with_options(comm, device, options, CELLS)?;
+    ring.exchange.run(Schedule::Blocking)?;
+    comm.barrier()?;
+    let spans = trace.spans();
+    let rows = |name: &str| {
+        let of = spans.iter().filter(|span| span.name == name && span.phase == Phase::Packing);
+        of.map(|span| (&span.row, span.bytes)).collect::<Vec<_>>()
+    };
+    let (packs, moves) = (rows("pack"), rows("move"));
+    let are_chunks = |rows: &[(&Row, u64)]| {
+        rows.len() == 4 && rows.iter().all(|(row, bytes)| *row == rows[0].0 && *bytes == 2 * CELLS as u64)
+    };
+    let apart = are_chunks(&packs) && are_chunks(&moves) && packs[0].0 != moves[0].0;
+    ensure!(apart, "packed: {packs:?}, moved: {moves:?}");
     Ok(())
 }
 

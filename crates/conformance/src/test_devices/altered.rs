@@ -1,13 +1,15 @@
 //! A device that does what another one does, but for an alteration.
 
+use std::any::Any;
 use std::fmt::Debug;
 use std::time::Duration;
 
 #[doc(no_inline)]
 pub use haloport_core::device::DeviceError;
 use haloport_core::device::{
-    BoxCopy, Buffer, Captured, CopyItem, Device, DeviceId, DeviceInfo, Flag, KernelArgument, KernelSource,
-    LaunchConfig, MemoryKind, NextReader, Pointer, Priority,
+    Attached, BoxCopy, Buffer, Captured, CopyItem, Device, DeviceId, DeviceInfo, Flag, KernelArgument,
+    KernelSource, LaunchConfig, MemoryKind, NextReader, Pointer, Priority, StreamGroup, StreamMessages,
+    StreamMessagesOffer, WordOperation,
 };
 
 /// A device `D` with an alteration.
@@ -48,6 +50,14 @@ pub trait Alteration<D: Device>: Clone + Debug + Send + Sync + 'static {
     /// # Errors
     /// As there.
     fn allocate(&self, device: &D, bytes: usize, kind: MemoryKind) -> Result<Self::Buffer, DeviceError>;
+
+    /// See [`Device::allocate_exportable`]. By default calls `allocate`.
+    ///
+    /// # Errors
+    /// As there.
+    fn allocate_exportable(&self, device: &D, bytes: usize) -> Result<Self::Buffer, DeviceError> {
+        self.allocate(device, bytes, MemoryKind::Device)
+    }
 
     /// See [`Device::allocate_on`].
     ///
@@ -132,8 +142,16 @@ unsafe impl<D: Device, A: Alteration<D>> Device for Altered<D, A> {
         self.alteration.info(self.device.info())
     }
 
+    fn attach(&self) -> Result<Attached, DeviceError> {
+        self.call("attach")?.attach()
+    }
+
     fn default_stream(&self) -> D::Stream {
         self.device.default_stream()
+    }
+
+    fn is_default(&self, stream: &D::Stream) -> bool {
+        self.device.is_default(stream)
     }
 
     fn create_stream(&self, priority: Priority) -> Result<D::Stream, DeviceError> {
@@ -185,8 +203,16 @@ unsafe impl<D: Device, A: Alteration<D>> Device for Altered<D, A> {
         self.call("gate")?.gate(stream)
     }
 
+    fn flush_remote_writes(&self) -> Result<(), DeviceError> {
+        self.call("flush_remote_writes")?.flush_remote_writes()
+    }
+
     fn call_host(&self, stream: &D::Stream, function: Box<dyn FnOnce() + Send>) -> Result<(), DeviceError> {
         self.call("call_host")?.call_host(stream, function)
+    }
+
+    fn check_not_captured(&self, stream: &D::Stream) -> Result<(), DeviceError> {
+        self.call("check_not_captured")?.check_not_captured(stream)
     }
 
     fn capture(
@@ -201,8 +227,39 @@ unsafe impl<D: Device, A: Alteration<D>> Device for Altered<D, A> {
         self.call("create_flag")?.create_flag()
     }
 
+    unsafe fn register_words(
+        &self,
+        memory: Pointer,
+        bytes: usize,
+    ) -> Result<Box<dyn Any + Send + Sync>, DeviceError> {
+        // SAFETY: the caller's promise.
+        unsafe { self.call("register_words")?.register_words(memory, bytes) }
+    }
+
+    unsafe fn put_words(&self, operations: &[WordOperation], stream: &D::Stream) -> Result<(), DeviceError> {
+        // SAFETY: the caller's promise.
+        unsafe { self.call("put_words")?.put_words(operations, stream) }
+    }
+
+    unsafe fn run_copies_unless(
+        &self,
+        stop: Pointer,
+        copies: &D::Copies,
+        bases: &[Pointer],
+        stream: &D::Stream,
+    ) -> Result<(), DeviceError> {
+        let device = self.call("run_copies_unless")?;
+        self.alteration.before_copies(device, stream)?;
+        // SAFETY: the caller's promise.
+        unsafe { device.run_copies_unless(stop, copies, bases, stream) }
+    }
+
     fn allocate(&self, bytes: usize, kind: MemoryKind) -> Result<A::Buffer, DeviceError> {
         self.alteration.allocate(self.call("allocate")?, bytes, kind)
+    }
+
+    fn allocate_exportable(&self, bytes: usize) -> Result<A::Buffer, DeviceError> {
+        self.alteration.allocate_exportable(self.call("allocate_exportable")?, bytes)
     }
 
     fn allocate_on(&self, bytes: usize, stream: &D::Stream) -> Result<A::Buffer, DeviceError> {
@@ -300,5 +357,20 @@ unsafe impl<D: Device, A: Alteration<D>> Device for Altered<D, A> {
     unsafe fn launch(&self, launch: &D::Launch, stream: &D::Stream) -> Result<(), DeviceError> {
         // SAFETY: the caller's promise.
         unsafe { self.call("launch")?.launch(launch, stream) }
+    }
+
+    fn offer_stream_messages(&self) -> Result<StreamMessagesOffer, DeviceError> {
+        self.call("offer_stream_messages")?.offer_stream_messages()
+    }
+
+    fn stream_messages_token(&self) -> Result<Vec<u8>, DeviceError> {
+        self.call("stream_messages_token")?.stream_messages_token()
+    }
+
+    fn join_stream_messages(
+        &self,
+        group: &StreamGroup<'_>,
+    ) -> Result<Box<dyn StreamMessages<D::Stream>>, DeviceError> {
+        self.call("join_stream_messages")?.join_stream_messages(group)
     }
 }

@@ -12,6 +12,7 @@ use serde::de::DeserializeOwned;
 
 use super::call::Collectives;
 use super::engine::Engine;
+use super::kept::KeptByDevice;
 use super::progress::{Driven, Progress, drive};
 use super::wait::{CheckTimer, InterruptCheck, Missing, WaitClock, WaitLimits};
 use crate::callback::panic_text;
@@ -57,6 +58,8 @@ pub struct Communicator {
 }
 
 struct Inner {
+    /// Dropped before the transport, whose drop tells other ranks that this one has ended.
+    kept: KeptByDevice,
     transport: Arc<dyn Transport>,
     engine: Engine,
     next_tag: AtomicU32,
@@ -106,6 +109,7 @@ impl Communicator {
         let info = transport.info();
         Communicator {
             inner: Arc::new(Inner {
+                kept: KeptByDevice::default(),
                 any_thread: info.any_thread,
                 has_threads: transport.size() > 1 && info.reach == Reach::Process,
                 transport,
@@ -291,9 +295,24 @@ impl Communicator {
         drive(Arc::clone(&self.inner) as Arc<dyn Driven>)
     }
 
+    /// Whether the progress thread may poll the exchanges of this rank.
+    pub(crate) fn may_be_driven(&self) -> bool {
+        self.inner.any_thread && self.inner.progress.load(Ordering::Relaxed) != Progress::Caller as u8
+    }
+
     /// Whether other ranks are threads of this process, and may use the same streams.
     pub(crate) fn has_threads(&self) -> bool {
         self.inner.has_threads
+    }
+
+    /// Identifies this rank among the ranks that are threads of this process; 0 if there are no others.
+    pub(crate) fn rank_of_process(&self) -> usize {
+        if self.has_threads() { Arc::as_ptr(&self.inner).addr() } else { 0 }
+    }
+
+    /// What the exchanges of this communicator share on each device.
+    pub(crate) fn kept(&self) -> &KeptByDevice {
+        &self.inner.kept
     }
 
     pub(crate) fn engine(&self) -> &Engine {

@@ -9,6 +9,7 @@
 //!   numbers that ranks reduce;
 //! - `engine`: the exchanges of this rank that are in flight; every call that waits polls them;
 //! - `progress`: the thread that polls them for asynchronous devices while the host does something else;
+//! - `kept`: what all exchanges of a communicator share on one device;
 //! - `wake`: when a future that waits for other ranks is polled again;
 //! - `ranks`: [`run_ranks`] and [`threads`], ranks as threads of this process;
 //! - `trace_file`: the time lines of all ranks, written to one file.
@@ -17,6 +18,7 @@ mod call;
 mod collective;
 mod communicator;
 mod engine;
+mod kept;
 mod progress;
 mod ranks;
 mod reducible;

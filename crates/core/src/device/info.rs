@@ -51,12 +51,20 @@ pub struct DeviceInfo {
     /// Whether the host, and so the transport, reads and writes memory of the kind [`MemoryKind::Device`] in place.
     /// Messages are then not staged through memory of the host, nor cut into chunks.
     pub host_accessible: bool,
+    /// Whether a bus separates the memory of the device from that of the host, so that copy engines can move data
+    /// across it while the processors of the device work. Large messages that are staged are then packed in its own
+    /// memory and moved by one copy ([`BindOptions::staging_copy`](crate::exchange::BindOptions::staging_copy)).
+    pub separate_memory: bool,
     /// Whether kernels may use 64-bit floats.
     pub double_precision: bool,
     /// Whether kernels may use 16-bit floats.
     pub half_precision: bool,
     /// Whether streams of different priority are scheduled differently.
     pub stream_priorities: bool,
+    /// Whether streams may share queues of the hardware, so that a stream that waits holds back later work of others. Ranks
+    /// that are threads and share such a device let no stream wait for a neighbour: `finish` on a stream blocks the host
+    /// until all messages have arrived.
+    pub shared_queues: bool,
     /// The optional methods that it offers.
     pub capabilities: Capabilities,
 }
@@ -82,6 +90,12 @@ pub struct Capabilities {
     /// Captured work and flags: [`capture`](super::Device::capture) and [`create_flag`](super::Device::create_flag).
     /// Without it, a replayed step makes the same calls anew.
     pub capture: bool,
+    /// Words that streams write and await, and copies that a word stops:
+    /// [`register_words`](super::Device::register_words), [`put_words`](super::Device::put_words) and
+    /// [`run_copies_unless`](super::Device::run_copies_unless), with words in memory of the kind
+    /// [`MemoryKind::Pinned`]. Without them, the host queries events, and hosts hand over the fields that
+    /// neighbours copy.
+    pub stream_words: bool,
     /// Memory of the kind [`MemoryKind::Pinned`]. Without it, messages are staged in plain memory of the host.
     pub pinned_memory: bool,
     /// Memory of the kind [`MemoryKind::Shared`].
@@ -90,6 +104,12 @@ pub struct Capabilities {
     /// [`import`](super::Device::import). Without it, fields reach other processes in messages, unless the device
     /// [runs on the host](DeviceInfo::runs_on_host).
     pub memory_export: bool,
+    /// Messages between ranks that streams send and receive:
+    /// [`offer_stream_messages`](super::Device::offer_stream_messages),
+    /// [`stream_messages_token`](super::Device::stream_messages_token) and
+    /// [`join_stream_messages`](super::Device::join_stream_messages). Only the first of them shows whether the
+    /// library is installed. Without it, the transport moves all messages.
+    pub stream_messages: bool,
 }
 
 impl DeviceInfo {

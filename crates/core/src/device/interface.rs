@@ -1,11 +1,13 @@
 //! The trait that a backend implements.
 
+use std::any::Any;
 use std::fmt::Debug;
 use std::time::Duration;
 
 use super::{
-    BoxCopy, Buffer, Captured, CopyItem, DeviceError, DeviceId, DeviceInfo, Event, Flag, KernelArgument,
-    KernelSource, LaunchConfig, MemoryKind, NextReader, Pointer, Priority, Stream,
+    Attached, BoxCopy, Buffer, Captured, CopyItem, DeviceError, DeviceId, DeviceInfo, Event, Flag,
+    KernelArgument, KernelSource, LaunchConfig, MemoryKind, NextReader, Pointer, Priority, Stream,
+    StreamGroup, StreamMessages, StreamMessagesOffer, WordOperation,
 };
 
 /// A processor with memory, streams and kernels. Cloning gives another handle to the same device.
@@ -22,7 +24,7 @@ use super::{
 /// - for memory: `allocate`, `copy`, `copy_box`, `write`, `read`, `fill`, `bind_copies`, `run_copies`;
 /// - for kernels: `compile`, `bind`, `rebind`, `launch`.
 ///
-/// The defaults of `id`, `allocate_on` and `reaches` are right for most devices.
+/// The defaults of `id`, `attach`, `is_default`, `allocate_on` and `reaches` are right for most devices.
 ///
 /// # Capabilities
 /// All other methods are optional. A flag of [`Capabilities`](super::Capabilities), in [`DeviceInfo::capabilities`],
@@ -69,10 +71,28 @@ pub unsafe trait Device: Clone + Debug + Send + Sync + 'static {
         self.info().id
     }
 
+    // Threads
+
+    /// Prepares the calling thread for several calls of this device, and of libraries that use it, such as MPI, until the
+    /// result is dropped (on CUDA, the device's context stays current). The methods of this trait also work without it, but
+    /// may be slower. Until then, other code in this thread leaves that state as it finds it. By default does nothing.
+    ///
+    /// # Errors
+    /// Errors of the driver.
+    fn attach(&self) -> Result<Attached, DeviceError> {
+        Ok(Attached::default())
+    }
+
     // Streams
 
     /// The stream in which callers work unless they name another one (on CUDA the legacy default stream).
     fn default_stream(&self) -> Self::Stream;
+
+    /// Whether `stream` is a default stream, in which code that knows nothing of the caller may work, too: a device may
+    /// have several, and several handles of one.
+    fn is_default(&self, stream: &Self::Stream) -> bool {
+        stream.handle() == self.default_stream().handle()
+    }
 
     /// Makes a stream, which waits for no other unless [`stream_wait`](Device::stream_wait) says so.
     ///
@@ -321,6 +341,18 @@ pub unsafe trait Device: Clone + Debug + Send + Sync + 'static {
         Err(DeviceError::Unsupported { what: "gates in a stream", device: self.id() })
     }
 
+    /// Makes arrived writes of a network adapter to memory of this device visible to work that is already in streams, behind
+    /// gates and flags. Callers call it after the host has learnt of the arrival, and before they open these gates or set
+    /// these flags. Work that is put into streams later sees such writes in any case. Does not wait for work in streams. By
+    /// default does nothing.
+    ///
+    /// # Errors
+    /// [`DeviceError::Unsupported`] if that is impossible: then callers put no work behind gates that reads such memory.
+    /// Errors of the driver.
+    fn flush_remote_writes(&self) -> Result<(), DeviceError> {
+        Ok(())
+    }
+
     // Capability `host_calls`
     /// Calls `function` once, from a thread of the driver, when the work that is now in `stream` is done or has failed;
     /// on a device that is not asynchronous, before this returns. Later work may or may not wait for `function`, which
@@ -337,6 +369,15 @@ pub unsafe trait Device: Clone + Debug + Send + Sync + 'static {
     }
 
     // Capability `capture`
+    /// Checks that no program captures `stream`, neither this library nor another one. An exchange cannot be part of
+    /// captured work: it puts work into streams of its own, waits for it and sends. By default, no stream is captured.
+    ///
+    /// # Errors
+    /// [`DeviceError::InvalidArgument`] if the stream is being captured; errors of the driver.
+    fn check_not_captured(&self, _stream: &Self::Stream) -> Result<(), DeviceError> {
+        Ok(())
+    }
+
     /// Captures what `work` puts into `stream`, instead of doing it. Between a wait for an event of `stream` and a wait
     /// of `stream` for one of their events, other streams are captured along. May block. `work` puts only launches,
     /// copies, fills, flags and the order of events into streams. It does not wait, ask whether something is done,
@@ -361,12 +402,79 @@ pub unsafe trait Device: Clone + Debug + Send + Sync + 'static {
         Err(DeviceError::Unsupported { what: "flags in streams", device: self.id() })
     }
 
+    // Capability `stream_words`
+    /// Makes memory of the host, such as memory that processes share, usable for [`put_words`](Device::put_words) on
+    /// this device until the result is dropped. `memory` is a multiple of 4096, as is `bytes`. Memory of the kind
+    /// [`MemoryKind::Pinned`] is usable without this. May block.
+    ///
+    /// # Safety
+    /// The memory stays mapped until the result is dropped. It is registered once at a time in this process.
+    ///
+    /// # Errors
+    /// [`DeviceError::Unsupported`] without the capability, and for memory that the driver refuses; errors of the driver.
+    unsafe fn register_words(
+        &self,
+        _memory: Pointer,
+        _bytes: usize,
+    ) -> Result<Box<dyn Any + Send + Sync>, DeviceError> {
+        Err(DeviceError::Unsupported { what: "words in memory of the host", device: self.id() })
+    }
+
+    /// Puts operations on words into `stream`, in this order. The driver does not know the order that words give. So
+    /// while a stream awaits a word, the host makes no call that waits for the device, allocates or frees memory. If
+    /// streams [share queues](DeviceInfo::shared_queues), the word is not written by work that this process puts into any
+    /// stream of the device after the wait. Does not block.
+    ///
+    /// # Safety
+    /// The words are in pinned memory of any device of this backend, or registered for this one, until the work is done.
+    /// All others access them as atomics.
+    ///
+    /// # Errors
+    /// [`DeviceError::Unsupported`] without the capability, or if `stream` captures and the driver cannot capture this;
+    /// errors of the driver.
+    unsafe fn put_words(
+        &self,
+        _operations: &[WordOperation],
+        _stream: &Self::Stream,
+    ) -> Result<(), DeviceError> {
+        Err(DeviceError::Unsupported { what: "words in streams", device: self.id() })
+    }
+
+    /// As [`run_copies`](Device::run_copies), but copies nothing if the word at `stop` is not 0 when the device gets
+    /// there: the device then accesses no source and no target.
+    ///
+    /// # Safety
+    /// As for [`run_copies`](Device::run_copies), while the word is 0. The word is one for
+    /// [`put_words`](Device::put_words).
+    ///
+    /// # Errors
+    /// [`DeviceError::Unsupported`] without the capability; errors of the driver.
+    unsafe fn run_copies_unless(
+        &self,
+        _stop: Pointer,
+        _copies: &Self::Copies,
+        _bases: &[Pointer],
+        _stream: &Self::Stream,
+    ) -> Result<(), DeviceError> {
+        Err(DeviceError::Unsupported { what: "copies that a word stops", device: self.id() })
+    }
+
     // Capability `memory_export`
+    /// Allocates device memory as [`allocate`](Device::allocate) does, for data that other processes will map: what they
+    /// map then holds no other memory of this process. It may take whole pages, such as 2 MiB. May block. By default
+    /// calls `allocate`.
+    ///
+    /// # Errors
+    /// As for [`allocate`](Device::allocate).
+    fn allocate_exportable(&self, bytes: usize) -> Result<Self::Buffer, DeviceError> {
+        self.allocate(bytes, MemoryKind::Device)
+    }
+
     /// A token by which another process of this node finds the memory of `buffer`. Moves nothing.
     ///
     /// # Errors
     /// [`DeviceError::Unsupported`] without the capability, and for a buffer that was imported or is not device memory
-    /// from [`allocate`](Device::allocate); errors of the driver.
+    /// from [`allocate`](Device::allocate) or [`allocate_exportable`](Device::allocate_exportable); errors of the driver.
     fn export(&self, _buffer: &Self::Buffer) -> Result<Vec<u8>, DeviceError> {
         Err(DeviceError::Unsupported { what: "memory that other processes reach", device: self.id() })
     }
@@ -379,8 +487,41 @@ pub unsafe trait Device: Clone + Debug + Send + Sync + 'static {
     ///
     /// # Errors
     /// [`DeviceError::Unsupported`] without the capability; [`DeviceError::InvalidArgument`] for anything but such a
-    /// token; errors of the driver.
+    /// token; [`DeviceError::NotFound`] if the other process does not hand the memory over; errors of the driver.
     unsafe fn import(&self, _token: &[u8]) -> Result<Self::Buffer, DeviceError> {
         Err(DeviceError::Unsupported { what: "memory of other processes", device: self.id() })
+    }
+    // Capability `stream_messages`
+    /// The processor and the library of this rank, for the ranks that are to form a group. All ranks exchange their
+    /// offers, and form a group only if each has one and [`StreamMessagesOffer::reason_against_group`] finds no reason against
+    /// it. Loads the library that moves the messages. May block, but waits for no rank.
+    ///
+    /// # Errors
+    /// [`DeviceError::Unsupported`] without the capability; [`DeviceError::NotFound`] if the library is missing or too
+    /// old; errors of the driver and the library.
+    fn offer_stream_messages(&self) -> Result<StreamMessagesOffer, DeviceError> {
+        Err(DeviceError::Unsupported { what: "messages in streams", device: self.id() })
+    }
+
+    /// Makes the token of a new group. One rank makes it, and gives it to all others. A token is for one group.
+    ///
+    /// # Errors
+    /// As for [`offer_stream_messages`](Device::offer_stream_messages).
+    fn stream_messages_token(&self) -> Result<Vec<u8>, DeviceError> {
+        Err(DeviceError::Unsupported { what: "messages in streams", device: self.id() })
+    }
+
+    /// Joins a group, together with all its other ranks, and connects to the peers. Blocks until they have done the same,
+    /// at most until the time limit.
+    ///
+    /// # Errors
+    /// [`DeviceError::Unsupported`] without the capability; [`DeviceError::InvalidArgument`] for a token, a rank or a peer
+    /// that cannot be; errors of the driver and the library, also if ranks are missing at the time limit. One rank may
+    /// get an error while others get none: the caller then aborts on all ranks.
+    fn join_stream_messages(
+        &self,
+        _group: &StreamGroup<'_>,
+    ) -> Result<Box<dyn StreamMessages<Self::Stream>>, DeviceError> {
+        Err(DeviceError::Unsupported { what: "messages in streams", device: self.id() })
     }
 }

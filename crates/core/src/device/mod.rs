@@ -11,6 +11,7 @@
 //! - [`KernelCache`]: compiled kernels on disk, for backends that compile at run time;
 //! - [`make_current`]: the stream in which a thread works unless it names another one.
 
+mod attached;
 mod cache;
 mod captured;
 mod copy;
@@ -23,7 +24,10 @@ mod kernel;
 mod memory;
 mod memory_kind;
 mod stream;
+mod stream_messages;
+mod words;
 
+pub use attached::{Attached, Detach};
 pub use cache::{KernelCache, KernelKey, KernelParts};
 pub use captured::{Captured, Flag};
 pub use copy::{
@@ -37,3 +41,5 @@ pub use kernel::{HostKernel, IndexRange, KernelArgument, KernelSource, LaunchCon
 pub use memory::{Buffer, MemoryRange, Pointer};
 pub use memory_kind::MemoryKind;
 pub use stream::{AnyStream, Event, Priority, Stream};
+pub use stream_messages::{StreamGroup, StreamMessage, StreamMessages, StreamMessagesOffer};
+pub use words::WordOperation;

@@ -63,8 +63,8 @@ use std::fmt;
 
 pub use bind::{Binder, FieldLayout, FieldSet, OneField, SourceTarget};
 pub use options::{
-    BindError, BindOptions, Choice, Completion, DEFAULT_STAGING_CHUNK, DataPath, ExchangeError, HaloOrder,
-    Schedule, StepError, Traffic,
+    BindError, BindOptions, Choice, Completion, CopiedBy, DEFAULT_STAGING_CHUNK, DEFAULT_STAGING_COPY,
+    DataPath, ExchangeError, HaloOrder, Schedule, StepError, Traffic,
 };
 pub use pending::{Finish, Pending};
 pub use plan::{Begun, Plan};

@@ -63,13 +63,20 @@ impl<F: FieldSet> Exchange<F> {
     /// [`fallback_reason`](Step::fallback_reason) returns the reason. The results are the same in both cases.
     ///
     /// A step is captured if all fields are on one device, the stream of `schedule` is not the default stream (CUDA
-    /// cannot capture that one), and all cells from neighbours come in messages, neither axis by axis
-    /// ([`HaloOrder`](crate::HaloOrder)) nor in chunks
-    /// ([`BindOptions::staging_chunk`](crate::BindOptions::staging_chunk)). Cells come in messages from ranks that
-    /// share no memory with this one, and from all ranks with [`DataPath::Messages`](crate::DataPath::Messages). Some
-    /// ranks may capture a step and others not. The time line of a captured step has its messages, but no packing or
-    /// unpacking. May block. If ranks are threads that share a device, all of them must have recorded before one of
-    /// them replays.
+    /// cannot capture that one), and the cells of each neighbour come in messages of the transport, or are copied straight
+    /// and handed over by streams ([`Capabilities::stream_words`](crate::device::Capabilities::stream_words)). With
+    /// [`DataPath::Messages`](crate::DataPath::Messages), all cells come in messages of the transport.
+    ///
+    /// It is not captured if halos are filled axis by axis ([`HaloOrder`](crate::HaloOrder)); if messages are staged in
+    /// chunks ([`BindOptions::staging_chunk`](crate::BindOptions::staging_chunk)) or sent by streams
+    /// ([`DataPath::StreamMessages`](crate::DataPath::StreamMessages)); if other ranks of this process use a device whose
+    /// streams share queues ([`DeviceInfo::shared_queues`](crate::device::DeviceInfo::shared_queues)); or if the device
+    /// cannot show captured work the messages that the network writes
+    /// ([`Device::flush_remote_writes`](crate::device::Device::flush_remote_writes)). Some ranks may capture a step and
+    /// others not.
+    ///
+    /// The time line of a captured step has its messages, but no packing or unpacking. May block. If ranks are threads
+    /// that share a device whose streams do not share queues, all of them must have recorded before one of them replays.
     ///
     /// # Safety
     /// At each call, each function puts the same launches, copies and fills into the stream of `schedule`, or into

@@ -340,15 +340,21 @@ impl Allocation {
         kind: MemoryKind,
         node: Option<&Pattern>,
     ) -> Result<Allocation, FieldError> {
-        let node = node.filter(|_| bytes > 0 && device.info().runs_on_host());
-        let lease = node.and_then(|pattern| {
+        let node = node.filter(|_| bytes > 0);
+        let lease = node.filter(|_| device.info().runs_on_host()).and_then(|pattern| {
             let parts = shared_ranges(pattern, &blocks, element, bytes)?;
             pattern.comm().transport().share_parts(bytes, &parts)
         });
         let (base, host_accessible, memory) = match lease {
             Some(lease) => (lease.memory.pointer(), true, Memory::Leased(lease)),
             None => {
-                let buffer = device.allocate(bytes, kind)?;
+                let is_exported = kind == MemoryKind::Device
+                    && device.info().capabilities.memory_export
+                    && node.is_some_and(has_near_neighbours);
+                let buffer = match is_exported {
+                    true => device.allocate_exportable(bytes)?,
+                    false => device.allocate(bytes, kind)?,
+                };
                 let (base, host_accessible) = (buffer.pointer(), buffer.host_accessible());
                 let allocated = Box::new(Allocated { device: device.clone(), buffer });
                 (base, host_accessible, Memory::Allocated(allocated))
@@ -357,6 +363,13 @@ impl Allocation {
         let blocks = blocks.into_iter().map(|(begin, layout)| (base.offset(begin as isize), layout));
         Ok(Allocation { blocks: blocks.collect(), host_accessible, memory })
     }
+}
+
+/// Whether other processes of this node may read cells of this rank, or write its halo.
+fn has_near_neighbours(pattern: &Pattern) -> bool {
+    let comm = pattern.comm();
+    let mut peers = pattern.sends().keys().chain(pattern.receives().keys());
+    peers.any(|&peer| peer != comm.rank() && comm.is_near(peer))
 }
 
 /// The total size in bytes of blocks with these layouts, one after the other, and the offset of each, at the begin of a

@@ -122,6 +122,8 @@ impl<T: Element, D: Device> FieldBuilder<T, D> {
     /// - Otherwise, a field of a grid is not shared, and its cells are packed; an unstructured field is shared as a
     ///   whole.
     ///
+    /// On a GPU, such a field is shared as a whole, and may take whole pages of 2 MiB.
+    ///
     /// The cells of a grid that neighbours read in runs below 64 bytes are always packed; listed cells are not. An
     /// exchange of another pattern packs the cells that are not shared.
     #[must_use]

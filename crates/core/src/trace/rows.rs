@@ -96,7 +96,7 @@ impl Rows {
         if !device.info().asynchronous {
             return id.to_string();
         }
-        if stream.handle() == device.default_stream().handle() {
+        if device.is_default(stream) {
             return format!("{id} default stream");
         }
         let prefix = format!("{id} stream ");

@@ -1,5 +1,6 @@
-//! Memory lent to a neighbour: fields, from which it copies straight into its halos, or a message in memory that two
-//! processes share. `sync` has the atomics and the waiting, and `model` checks both ends in every order by loom.
+//! Memory lent to a neighbour: fields, from which the neighbour copies or into whose halos it writes, or a message in
+//! memory that two processes share. `sync` has the atomics and the waiting, and `model` checks both ends in every order
+//! by loom.
 
 #[cfg(all(loom, test))]
 mod model;
@@ -28,6 +29,10 @@ use super::SharedMemory;
 /// and the reader reads only between `begin_read` and `end_read`. A read takes one copy, so the owner always gets its
 /// memory back, whatever the neighbour does. The neighbour may be a process that has ended: then the owner waits only
 /// briefly, and sets a bit in the state.
+///
+/// If streams hand the memory over by a word of their own, the state only tells whether the neighbour, here the reader,
+/// may be using the memory, for reading or for writing. The owner does not open such a window: the reader begins its use
+/// while the window is idle, and ends it there. A use that is abandoned ends in the state `Done`.
 ///
 /// A window on a message lasts: after closing the window its owner no longer writes the message, so an open window can
 /// still be read.
@@ -140,6 +145,11 @@ impl Window {
         now & CLOSED != 0 && matches!(WindowState::of(now), WindowState::Idle | WindowState::Open)
     }
 
+    /// Whether one end has closed the window.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.word().load(Ordering::Acquire) & CLOSED != 0
+    }
+
     /// Owner: lends the memory. Returns `false` if the window is closed.
     pub(crate) fn open(&self) -> bool {
         self.change(WindowState::Idle as u32, WindowState::Open as u32)
@@ -162,12 +172,42 @@ impl Window {
         self.change_either(WindowState::Done, WindowState::Idle)
     }
 
+    /// Reader in streams: begins to use the memory. Returns `false` if the window is closed.
+    pub(crate) fn begin_use(&self) -> bool {
+        self.change(WindowState::Idle as u32, WindowState::Reading as u32)
+    }
+
+    /// Reader in streams: ends its use. Returns `false` if it has not begun, or the owner did not wait for it.
+    pub(crate) fn end_use(&self) -> bool {
+        self.change_either(WindowState::Reading, WindowState::Idle)
+    }
+
+    /// Reader in streams: ends a use of a closed window without having done what it began to do. Returns `false` if it has
+    /// not begun.
+    pub(crate) fn abandon_use(&self) -> bool {
+        self.change_either(WindowState::Reading, WindowState::Done)
+    }
+
+    /// Owner, while the reader's use may have ended: whether the reader has closed the window during its use, so that it may
+    /// not have done what it began to do.
+    pub(crate) fn is_use_abandoned(&self) -> bool {
+        // One load: between two, the reader may end its use and close the window.
+        let now = self.word().load(Ordering::Acquire);
+        now & CLOSED != 0 && WindowState::of(now) != WindowState::Idle
+    }
+
+    /// Either end: closes the window permanently. The reader may still read.
+    pub(crate) fn shut(&self) {
+        self.word().fetch_or(CLOSED, Ordering::AcqRel);
+    }
+
     /// Owner: closes the window permanently, and returns when the neighbour no longer reads, which may take as long as
-    /// one copy. Calls `meanwhile` repeatedly until then.
-    pub(crate) fn close(&self, meanwhile: impl Fn()) {
+    /// one copy. Calls `meanwhile` repeatedly until then. Returns `false` if a neighbour in another process takes so long
+    /// that the owner has stopped waiting for it.
+    pub(crate) fn close(&self, meanwhile: impl Fn()) -> bool {
         let before = self.word().fetch_or(CLOSED, Ordering::AcqRel);
         if self.lasts || before & TORN != 0 {
-            return;
+            return self.lasts;
         }
         let between_processes = matches!(self.state, StateWord::Shared(..));
         let mut wait = Wait::begin();
@@ -176,15 +216,16 @@ impl Window {
             meanwhile();
             if between_processes && wait.is_long() {
                 self.word().fetch_or(TORN, Ordering::AcqRel);
-                return;
+                return false;
             }
         }
+        true
     }
 
     /// Reader: closes the window permanently, and abandons a read that it has begun.
     pub(crate) fn leave(&self) {
-        self.word().fetch_or(CLOSED, Ordering::AcqRel);
-        let _ = self.change_either(WindowState::Reading, WindowState::Idle);
+        self.shut();
+        let _ = self.end_use();
     }
 
     fn word(&self) -> &AtomicU32 {

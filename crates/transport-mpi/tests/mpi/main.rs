@@ -14,6 +14,13 @@
 //!   at once
 //! - `exported N`: `N` random exchanges of boxes and of unstructured domains on a device whose memory processes of a
 //!   node can map, and the lifetime of that memory
+//! - `cuda N`: `N` random exchanges of boxes and of unstructured domains on the first GPU, if there is one, and exchanges
+//!   on its streams
+//! - `cuda-memory HANDLES N`: `N` random exchanges of boxes and of unstructured domains on CUDA devices, rank by rank,
+//!   which may be a driver for tests, and the lifetime of memory that processes share by `fd`, `fabric` or `ipc`; `fd+ipc`: those of
+//!   rank 0, of rank 1, and so on
+//! - `stream-messages N`: the same in messages that streams send and receive, each rank on a GPU of its own, if there are
+//!   as many
 //! - `sparse N`: `N` random sparse exchanges, and as many lines, against oracles
 //! - `scheduled`: exchanges that end without a wait of the host, on the OpenCL device, if there is one; `scheduled
 //!   funneled` and `scheduled serialized`: the same with that thread level
@@ -23,6 +30,8 @@
 
 mod channels;
 mod collectives;
+mod cuda;
+mod cuda_memory;
 mod exported;
 mod loaded;
 mod parts;
@@ -46,6 +55,9 @@ fn main() {
         ["cases", count] => alone(|comm| cases(comm, count.parse()?)),
         ["sparse", count] => alone(|comm| sparse(comm, count.parse()?)),
         ["exported", count] => alone(|comm| exported::suite(comm, count.parse()?)),
+        ["cuda", count] => alone(|comm| cuda::suite(comm, count.parse()?)),
+        ["cuda-memory", handles, count] => alone(|comm| cuda_memory::suite(comm, handles, count.parse()?)),
+        ["stream-messages", count] => alone(|comm| cuda::stream_messages(comm, count.parse()?)),
         ["large"] => alone(|comm| {
             large::check(comm, &CpuDevice::with_threads(1)?)?;
             large::check_indices(comm, &CpuDevice::with_threads(1)?, large::LEVELS)

@@ -10,18 +10,24 @@ use std::ffi::{c_char, c_int, c_void};
 use crate::api::functions;
 use crate::lane::Context;
 use crate::objects::Object;
-use crate::settings::settings;
+use crate::settings::{Handles, RemoteWrites, settings};
 use crate::state::{CONTEXTS, current};
 use crate::status::{
-    INVALID_CONTEXT, INVALID_DEVICE, INVALID_HANDLE, NO_DEVICE, NOT_FOUND, PEER_ENABLED, Status,
+    DEVICE_UNAVAILABLE, INVALID_CONTEXT, INVALID_DEVICE, INVALID_HANDLE, NO_DEVICE, NOT_FOUND, NOT_SUPPORTED,
+    PEER_ENABLED, Status,
 };
 
 /// The memory that each device reports, in bytes.
 pub(crate) const MEMORY_BYTES: usize = 1 << 30;
 
 /// Checks that there is a device of this number.
-fn device(number: c_int) -> Result<(), Status> {
+pub(crate) fn device(number: c_int) -> Result<(), Status> {
     if (0..settings().devices).contains(&number) { Ok(()) } else { Err(INVALID_DEVICE) }
+}
+
+/// Checks that a device has not failed.
+fn works(number: c_int) -> Result<(), Status> {
+    if settings().broken == Some(number) { Err(DEVICE_UNAVAILABLE) } else { device(number) }
 }
 
 functions! {
@@ -34,12 +40,20 @@ functions! {
         name.copy_from_nonoverlapping(text.as_ptr(), text.count_bytes() + 1);
         device(of)
     }
-    call cuDeviceTotalMem_v2(bytes: *mut usize, of: c_int) |state| { *bytes = MEMORY_BYTES; device(of) }
+    call cuDeviceTotalMem_v2(bytes: *mut usize, of: c_int) |state| { *bytes = MEMORY_BYTES; works(of) }
     call cuDeviceGetAttribute(value: *mut c_int, attribute: u32, of: c_int) |state| {
+        works(of)?;
         *value = match attribute {
-            16 => 4, // multiprocessors
+            16 => 4,  // multiprocessors
+            33 => of, // number of the PCI bus
             75 | 76 => 9, // compute capability
             78 | 89 | 115 => 1, // priorities of streams, shared memory, pools
+            98 => c_int::from(settings().remote_writes == RemoteWrites::Wait), // flushes by waits
+            117 => c_int::from(settings().remote_writes == RemoteWrites::Host), // flushes by the host
+            118 => 200 * c_int::from(settings().remote_writes == RemoteWrites::Ordered), // their order
+            102 | 103 => c_int::from(settings().handles != Handles::Missing), // memory with handles, descriptors
+            110 => 1, // the same memory for network cards
+            128 => c_int::from(matches!(settings().handles, Handles::Fabric | Handles::Denied | Handles::Unready)),
             _ => 0,
         };
         device(of)
@@ -92,6 +106,14 @@ functions! {
     call cuCtxSynchronize() |state| {
         state.outside_of_captures()?;
         state.awaited = state.points_of(current());
+        Ok(())
+    }
+    call cuFlushGPUDirectRDMAWrites(target: u32, scope: u32) |state| {
+        let context = state.in_context()?;
+        if settings().remote_writes != RemoteWrites::Host {
+            return Err(NOT_SUPPORTED);
+        }
+        context.see_remote_writes();
         Ok(())
     }
     call cuCtxGetStreamPriorityRange(least: *mut c_int, greatest: *mut c_int) |state| {

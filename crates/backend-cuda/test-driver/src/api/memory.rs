@@ -10,13 +10,14 @@ use std::sync::Arc;
 
 use crate::api::context::MEMORY_BYTES;
 use crate::api::{call, functions, give_back};
-use crate::memory::blocks::{Found, Kind, allocate, blocks, free};
+use crate::memory::blocks::{Found, Kind, allocate, blocks, free, register};
 use crate::memory::foreign::{IpcHandle, export, import};
 use crate::objects::Object;
 use crate::order::host_follows;
 use crate::settings::{Freeing, settings};
 use crate::state::{State, current, state};
 use crate::status::{CAPTURE_UNSUPPORTED, INVALID_CONTEXT, INVALID_VALUE, OUT_OF_MEMORY, Status};
+use crate::work::access::is_of_host;
 use crate::work::job::{Planes, Work};
 
 /// The type of an address that the driver finds out itself, `CU_MEMORYTYPE_UNIFIED`.
@@ -122,17 +123,36 @@ fn allocate_now(state: &mut State, bytes: usize, kind: Kind) -> Result<u64, Stat
 /// An attribute of the memory at an address; 0 for memory of another owner.
 fn attribute(state: &State, attribute: u32, address: u64) -> u64 {
     let blocks = blocks();
-    let Found::Inside(block, _) = blocks.find(address, 1) else { return 0 };
+    let Found::Inside(block, _) = blocks.find(address, 1) else {
+        return state.reserved(address).map_or(0, |range| match attribute {
+            2 => 2,
+            11 => range.start as u64,
+            12 => range.len() as u64,
+            _ => 0,
+        });
+    };
+    let begin = block.mapping.address;
+    let range = block.mapped.as_ref().map_or(begin..begin + block.bytes, |mapped| mapped.range());
     match attribute {
+        // Memory of pools belongs to none.
+        1 if block.kind == Kind::Pool => 0,
         1 => block.context as u64,
-        2 => u64::from(block.kind != Kind::Pinned) + 1,
+        2 => 1 + u64::from(!matches!(block.kind, Kind::Pinned | Kind::Registered)),
         8 => u64::from(block.kind == Kind::Managed),
-        9 => match state.objects.get(&block.context) {
-            Some(Object::Context { context, .. }) => context.device as u64,
+        9 => match (&block.mapped, state.objects.get(&block.context)) {
+            (Some(mapped), _) => mapped.memory.device as u64,
+            (None, Some(Object::Context { context, .. })) => context.device as u64,
             _ => 0,
         },
-        11 => block.mapping.address as u64,
-        12 => block.bytes as u64,
+        10 => u64::from(block.kind == Kind::Device),
+        11 => range.start as u64,
+        12 => range.len() as u64,
+        // Drivers may say otherwise for memory of pools.
+        13 => u64::from(block.kind != Kind::Pool),
+        14 => block.mapped.as_ref().map_or(0, |mapped| mapped.memory.kinds.into()),
+        17 => u64::from(block.kind == Kind::Pool),
+        18 if block.kind == Kind::Mapped => block.bytes as u64,
+        19 if block.kind == Kind::Mapped => begin as u64,
         _ => 0,
     }
 }
@@ -157,7 +177,7 @@ fn copy(state: &mut State, [target, source]: [u64; 2], bytes: usize, stream: usi
 
 /// Frees memory after all work of the context, as the settings say.
 fn free_after_work(name: &str, address: u64) -> Status {
-    let by = if name == "cuMemFree_v2" { "cuMemFree" } else { "cuMemFreeHost" };
+    let by = if name == "cuMemFree_v2" { "cuMemFree" } else { name };
     if settings().freeing == Freeing::Waits {
         // Other threads can call the driver meanwhile.
         let points = state().points_of(current());
@@ -212,6 +232,19 @@ functions! {
         *handle = export(address)?;
         Ok(())
     }
+    call cuMemHostRegister_v2(address: u64, bytes: usize, flags: u32) |state| {
+        state.in_context()?;
+        state.outside_of_captures()?;
+        register(address, bytes, current())
+    }
+    call cuMemHostGetDevicePointer_v2(pointer: *mut u64, address: u64, flags: u32) |state| {
+        state.in_context()?;
+        if !is_of_host(address) {
+            return Err(INVALID_VALUE);
+        }
+        *pointer = address;
+        Ok(())
+    }
     give_back cuIpcCloseMemHandle(address: u64) |state| { free(address, "cuIpcCloseMemHandle") }
     call cuMemcpyAsync(target: u64, source: u64, bytes: usize, stream: usize) |state| {
         copy(state, [target, source], bytes, stream)
@@ -244,6 +277,11 @@ pub(crate) unsafe extern "C" fn cuMemFree_v2(address: u64) -> Status {
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn cuMemFreeHost(address: u64) -> Status {
     free_after_work("cuMemFreeHost", address)
+}
+
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn cuMemHostUnregister(address: u64) -> Status {
+    free_after_work("cuMemHostUnregister", address)
 }
 
 /// Apart from the others, because it takes its handle by value.

@@ -9,6 +9,7 @@ use crate::work::job::is_in_callback;
 
 mod context;
 mod memory;
+mod pages;
 mod program;
 mod stream;
 

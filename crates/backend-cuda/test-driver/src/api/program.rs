@@ -28,7 +28,8 @@ functions! {
     call cuModuleLoadDataEx(
         module: *mut usize, image: *const c_char, count: u32, options: *mut u32, values: *mut *mut c_void,
     ) |state| {
-        state.in_context()?;
+        state.outside_of_captures()?;
+        let context = state.in_context()?.handle;
         let text = CStr::from_ptr(image).to_string_lossy();
         let loaded = match load(&text) {
             Ok(loaded) => loaded,
@@ -37,7 +38,7 @@ functions! {
                 return Err(INVALID_PTX);
             }
         };
-        *module = state.make(Object::Module(Arc::new(loaded)));
+        *module = state.make(Object::Module { module: Arc::new(loaded), context });
         Ok(())
     }
     give_back cuModuleUnload(module: usize) |state| {
@@ -47,7 +48,9 @@ functions! {
     call cuModuleGetFunction(function: *mut usize, module: usize, name: *const c_char) |state| {
         state.in_context()?;
         let name = CStr::from_ptr(name).to_string_lossy().into_owned();
-        let Some(Object::Module(loaded)) = state.objects.get(&module) else { return Err(INVALID_HANDLE) };
+        let Some(Object::Module { module: loaded, context }) = state.objects.get(&module) else {
+            return Err(INVALID_HANDLE);
+        };
         let mut later = state.objects.range(module..);
         let known = later.find(|(_, object)| {
             matches!(object, Object::Function { module: of, name: known, .. } if *of == module && *known == name)
@@ -63,8 +66,16 @@ functions! {
                 Some(Arc::clone(kernels.iter().find(|kernel| kernel.name() == name).ok_or(NOT_FOUND)?))
             }
         };
-        *function = state.make(Object::Function { module, name, kernel });
+        let context = *context;
+        *function = state.make(Object::Function { module, context, name, kernel });
         Ok(())
+    }
+    call cuFuncLoad(function: usize) |state| {
+        state.outside_of_captures()?;
+        match state.objects.get(&function) {
+            Some(Object::Function { .. }) => Ok(()),
+            _ => Err(INVALID_HANDLE),
+        }
     }
     call cuFuncGetAttribute(value: *mut c_int, attribute: u32, function: usize) |state| {
         let most_threads_per_block = 0;
@@ -93,13 +104,16 @@ pub(crate) unsafe extern "C" fn cuLaunchKernel(
     _extra: Places,
 ) -> Status {
     let found = crate::state::state().objects.get(&function).cloned();
-    let Some(Object::Function { name, kernel, .. }) = found else { return INVALID_HANDLE };
+    let Some(Object::Function { context, name, kernel, .. }) = found else { return INVALID_HANDLE };
     let grid = Grid { blocks: [x, y, z], threads: [threads_x, threads_y, threads_z] };
     let arguments = || {
         let grid = format!("{x}x{y}x{z} of {threads_x}x{threads_y}x{threads_z}");
         format!("kernel={name} grid={grid} stream={}", show(stream as u64))
     };
     call("cuLaunchKernel", arguments, |state| {
+        if state.stream(stream)?.lane.context.handle != context {
+            return Err(INVALID_HANDLE);
+        }
         let most = kernel.as_ref().map_or(MOST_THREADS[0], |kernel| kernel.most_threads());
         if !fits(grid, most) || memory > 0 || places.is_null() {
             return Err(INVALID_VALUE);
@@ -117,10 +131,19 @@ pub(crate) unsafe extern "C" fn cuLaunchKernel(
     })
 }
 
-/// Loads PTX. Other texts are sources that the driver's own compiler has returned: their kernels do nothing.
+/// Loads PTX. Texts with functions of C are sources that the driver's own compiler has returned: their kernels do nothing.
 fn load(text: &str) -> Result<Module, String> {
+    let [compiler, version] = [settings().compiler, settings().version].map(|version| version / 1000);
+    if compiler > version {
+        return Err(format!("the PTX is of CUDA {compiler}, and the driver of CUDA {version}"));
+    }
     if !text.lines().any(|line| line.starts_with(".version")) {
-        return Ok(Module::Source(text.into()));
+        let is_source = text.contains(" void ");
+        return if is_source {
+            Ok(Module::Source(text.into()))
+        } else {
+            Err("expected PTX, found none".into())
+        };
     }
     let text = if settings().has(Fault::Axis) { backwards(text) } else { text.into() };
     let kernels = kernels(&text).map_err(|refused| refused.to_string())?;

@@ -9,11 +9,14 @@ use std::ffi::{c_int, c_void};
 use std::sync::Arc;
 
 use crate::api::{call, functions, show};
+use crate::left_out::is_left_out;
 use crate::objects::{Event, Object};
 use crate::order::host_follows;
-use crate::settings::{Fault, settings};
+use crate::settings::{Fault, Numbers, settings};
 use crate::state::State;
-use crate::status::{CAPTURE_UNSUPPORTED, INVALID_HANDLE, INVALID_VALUE, NOT_READY, Status};
+use crate::status::{
+    CAPTURE_IMPLICIT, CAPTURE_UNSUPPORTED, INVALID_HANDLE, INVALID_VALUE, NOT_READY, NOT_SUPPORTED, Status,
+};
 use crate::work::job::{Callback, Work};
 
 /// `CU_STREAM_NON_BLOCKING`.
@@ -22,10 +25,38 @@ const NON_BLOCKING: u32 = 1;
 /// `CU_EVENT_DISABLE_TIMING`.
 const WITHOUT_TIME: u32 = 2;
 
-/// Checks that a stream may write and wait for numbers: some drivers refuse that in streams that capture.
+/// `CUstreamBatchMemOpParams` of a wait or a write.
+#[repr(C)]
+pub(crate) struct WordOperation {
+    kind: u32,
+    address: u64,
+    number: u64,
+    flags: u32,
+    alias: u64,
+    unused: u64,
+}
+
+/// The driver takes at most this number of operations in a call.
+const MOST_OPERATIONS: u32 = 255;
+
+impl WordOperation {
+    fn work(self) -> Result<Work, Status> {
+        let WordOperation { kind, address, number, flags, .. } = self;
+        match kind {
+            1 => Ok(Work::AwaitNumber { address, number: number as u32, how: flags }),
+            2 => Ok(Work::WriteNumber { address, number: number as u32 }),
+            _ => Err(INVALID_VALUE),
+        }
+    }
+}
+
+/// Checks that a stream may write and wait for numbers: some drivers refuse that, some only in streams that capture.
 fn takes_numbers(state: &mut State, stream: usize) -> Result<(), Status> {
-    let takes = settings().has_numbers || !state.captures(stream);
-    if takes { Ok(()) } else { Err(CAPTURE_UNSUPPORTED) }
+    match settings().numbers {
+        Numbers::Nowhere => Err(NOT_SUPPORTED),
+        Numbers::OutsideOfCaptures if state.captures(stream) => Err(CAPTURE_UNSUPPORTED),
+        Numbers::OutsideOfCaptures | Numbers::Everywhere => Ok(()),
+    }
 }
 
 functions! {
@@ -44,7 +75,7 @@ functions! {
         if state.captures(stream) {
             return Err(CAPTURE_UNSUPPORTED);
         }
-        state.wait_for(stream)
+        if is_left_out() { Ok(()) } else { state.wait_for(stream) }
     }
     call cuStreamWaitEvent(stream: usize, event: usize, flags: u32) |state| { state.wait_for_event(stream, event) }
     call cuStreamGetCtx(stream: usize, context: *mut usize) |state| {
@@ -56,29 +87,50 @@ functions! {
     }
     call cuStreamWaitValue32_v2(stream: usize, address: u64, value: u32, flags: u32) |state| {
         takes_numbers(state, stream)?;
+        if is_left_out() {
+            return Ok(());
+        }
         state.put(stream, Work::AwaitNumber { address, number: value, how: flags })
     }
     call cuStreamWriteValue32_v2(stream: usize, address: u64, value: u32, flags: u32) |state| {
         takes_numbers(state, stream)?;
         state.put(stream, Work::WriteNumber { address, number: value })
     }
+    call cuStreamBatchMemOp_v2(
+        stream: usize, count: u32, operations: *const WordOperation, flags: u32,
+    ) |state| {
+        takes_numbers(state, stream)?;
+        if count > MOST_OPERATIONS {
+            return Err(INVALID_VALUE);
+        }
+        for at in 0..count as usize {
+            let work = operations.add(at).read().work()?;
+            if !(matches!(work, Work::AwaitNumber { .. }) && is_left_out()) {
+                state.put(stream, work)?;
+            }
+        }
+        Ok(())
+    }
     call cuEventCreate(event: *mut usize, flags: u32) |state| {
-        state.in_context()?;
+        let context = state.in_context()?.handle;
         let has_time = flags & WITHOUT_TIME == 0;
-        *event = state.make(Object::Event(Event { has_time, ..Event::default() }));
+        *event = state.make(Object::Event(Event { context, has_time, ..Event::default() }));
         Ok(())
     }
     give_back cuEventDestroy_v2(event: usize) |state| { state.destroy(event, "event") }
     call cuEventRecord(event: usize, stream: usize) |state| { state.record_event(event, stream) }
     call cuEventQuery(event: usize) |state| {
         let point = state.point_of(event)?;
-        let Some(point) = point.filter(|_| !settings().has(Fault::Events)) else { return Ok(()) };
+        let Some(point) = point.filter(|_| !settings().has(Fault::Events) && !is_left_out()) else {
+            return Ok(());
+        };
         host_follows(&point.before().ok_or(NOT_READY)?);
         Ok(())
     }
     call cuEventSynchronize(event: usize) |state| {
         let point = state.point_of(event)?;
-        state.awaited.extend(point.filter(|_| !settings().has(Fault::Events)));
+        state.in_context()?.see_remote_writes();
+        state.awaited.extend(point.filter(|_| !settings().has(Fault::Events) && !is_left_out()));
         Ok(())
     }
     call cuEventElapsedTime(milliseconds: *mut f32, begin: usize, end: usize) |state| {
@@ -93,6 +145,16 @@ functions! {
         let seconds = end.saturating_duration_since(begin).as_secs_f32()
             - begin.saturating_duration_since(end).as_secs_f32();
         *milliseconds = seconds * 1e3;
+        Ok(())
+    }
+    call cuStreamIsCapturing(stream: usize, status: *mut u32) |state| {
+        state.stream(stream)?;
+        if stream < 2 && state.blocking_stream_captures() {
+            return Err(CAPTURE_IMPLICIT);
+        }
+        *status = state.captures.iter().find(|capture| capture.has(stream)).map_or(0, |capture| {
+            if capture.is_invalid { 2 } else { 1 }
+        });
         Ok(())
     }
     call cuStreamBeginCapture_v2(stream: usize, mode: u32) |state| {
@@ -110,6 +172,10 @@ functions! {
         let captured = Arc::clone(captured);
         *ready = state.make(Object::ReadyGraph(captured));
         Ok(())
+    }
+    call cuGraphUpload(graph: usize, stream: usize) |state| {
+        let Some(Object::ReadyGraph(_)) = state.objects.get(&graph) else { return Err(INVALID_HANDLE) };
+        state.put(stream, Work::Nothing)
     }
     call cuGraphLaunch(graph: usize, stream: usize) |state| {
         let Some(Object::ReadyGraph(captured)) = state.objects.get(&graph) else { return Err(INVALID_HANDLE) };

@@ -1,25 +1,24 @@
 //! The allocations that live.
 
 use std::fmt;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use haloport_cuda_races::Shadow;
 
-use crate::memory::mapping::Mapping;
+use crate::memory::mapping::{FILLED_BYTES, Mapping};
+use crate::memory::pages::{Addresses, Mapped, Physical};
 use crate::order::{WORDS, shadow};
-use crate::status::{INVALID_VALUE, OUT_OF_MEMORY, Status};
-
-/// New memory of at most this size is filled with bytes that are not zero.
-const FILLED_BYTES: usize = 64 << 20;
+use crate::status::{HOST_MEMORY_ALREADY_REGISTERED, INVALID_VALUE, OUT_OF_MEMORY, Status};
 
 /// An allocation. Its memory is mapped as long as work that may use it is under way.
 pub(crate) struct Block {
     pub(crate) mapping: Mapping,
     pub(crate) bytes: usize,
     pub(crate) kind: Kind,
-    /// The context that was current when it was allocated.
+    /// The context that was current when it was allocated; 0 if it belongs to none.
     pub(crate) context: usize,
+    /// The memory that is mapped there, if it is of `cuMemCreate`.
+    pub(crate) mapped: Option<Mapped>,
     /// The accesses of devices, if they are watched.
     pub(crate) shadow: Option<Shadow>,
 }
@@ -33,8 +32,12 @@ pub(crate) enum Kind {
     Managed,
     /// Host memory that devices reach.
     Pinned,
+    /// Host memory that the program has mapped and registered.
+    Registered,
     /// Device memory that another process has exported.
     Foreign,
+    /// Memory of `cuMemCreate`, mapped at reserved addresses.
+    Mapped,
 }
 
 impl Kind {
@@ -44,13 +47,15 @@ impl Kind {
             Kind::Device | Kind::Managed => "cuMemFree",
             Kind::Pool => "cuMemFreeAsync",
             Kind::Pinned => "cuMemFreeHost",
+            Kind::Registered => "cuMemHostUnregister",
             Kind::Foreign => "cuIpcCloseMemHandle",
+            Kind::Mapped => "cuMemUnmap",
         }
     }
 
     /// Whether the host reaches it, too.
     pub(crate) fn is_of_host(self) -> bool {
-        matches!(self, Kind::Managed | Kind::Pinned)
+        matches!(self, Kind::Managed | Kind::Pinned | Kind::Registered)
     }
 }
 
@@ -84,15 +89,10 @@ pub(crate) fn blocks() -> Arc<Blocks> {
 
 /// Allocates memory, and returns its address.
 pub(crate) fn allocate(bytes: usize, kind: Kind, context: usize) -> Result<u64, Status> {
-    static SERIAL: AtomicU64 = AtomicU64::new(0);
     if bytes == 0 {
         return Err(INVALID_VALUE);
     }
-    let mapping = if kind.is_of_host() {
-        Mapping::of_host(bytes)
-    } else {
-        Mapping::of_device(bytes, &format!("haloport-{}", SERIAL.fetch_add(1, Ordering::Relaxed)))
-    };
+    let mapping = if kind.is_of_host() { Mapping::of_host(bytes) } else { Mapping::of_device(bytes) };
     let mapping = mapping.map_err(|_| OUT_OF_MEMORY)?;
     if bytes <= FILLED_BYTES {
         // SAFETY: the mapping is that long, and nobody else knows it yet.
@@ -101,10 +101,40 @@ pub(crate) fn allocate(bytes: usize, kind: Kind, context: usize) -> Result<u64, 
     Ok(add(mapping, bytes, kind, context))
 }
 
+/// Adds memory that the program has mapped.
+pub(crate) fn register(address: u64, bytes: usize, context: usize) -> Result<(), Status> {
+    let pages = Mapping::of_program(address as usize, bytes);
+    let apart = |block: &Arc<Block>| {
+        let begin = block.mapping.address as u64;
+        begin + block.bytes as u64 <= address || address + bytes as u64 <= begin
+    };
+    if bytes == 0 {
+        return Err(INVALID_VALUE);
+    }
+    if !blocks().iter().all(apart) {
+        return Err(HOST_MEMORY_ALREADY_REGISTERED);
+    }
+    add(pages, bytes, Kind::Registered, context);
+    Ok(())
+}
+
 /// Adds a block, and returns its address.
 pub(crate) fn add(mapping: Mapping, bytes: usize, kind: Kind, context: usize) -> u64 {
-    let address = mapping.address;
-    let block = Block { mapping, bytes, kind, context, shadow: shadow(address, bytes) };
+    let shadow = shadow(mapping.address, bytes);
+    add_block(Block { mapping, bytes, kind, context, mapped: None, shadow })
+}
+
+/// Maps all of some memory at one of the addresses that are reserved for it. No device gets access.
+pub(crate) fn map(addresses: &Addresses, address: usize, memory: &Arc<Physical>) -> Result<(), Status> {
+    let bytes = memory.bytes;
+    let mapping = Mapping::at_reserved(address, &memory.file, bytes).map_err(|_| OUT_OF_MEMORY)?;
+    let (shadow, mapped) = (shadow(address, bytes), Some(Mapped::new(memory, addresses)));
+    add_block(Block { mapping, bytes, kind: Kind::Mapped, context: 0, mapped, shadow });
+    Ok(())
+}
+
+fn add_block(block: Block) -> u64 {
+    let address = block.mapping.address;
     let mut blocks = BLOCKS.write().unwrap_or_else(PoisonError::into_inner);
     let blocks = Arc::make_mut(blocks.get_or_insert_default());
     blocks.0.insert(blocks.before(address), Arc::new(block));

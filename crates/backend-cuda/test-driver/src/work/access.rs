@@ -4,7 +4,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use haloport_cuda_races::{Race, Work as Accessor};
 
-use crate::memory::blocks::{Found, blocks};
+use crate::lane::Context;
+use crate::memory::blocks::{Block, Blocks, Found, Kind, blocks};
 use crate::order::first_message;
 use crate::settings::{Fault, settings};
 use crate::status::{ILLEGAL_ADDRESS, INVALID_VALUE, LAUNCH_FAILED, Status};
@@ -20,10 +21,30 @@ pub(crate) fn watched(race: Option<Race>) -> Result<(), Failure> {
     }
 }
 
-/// Where the driver finds this many bytes at an address, which `work` reads or writes. Addresses of unknown memory are
-/// those of the host.
-pub(crate) fn place(address: u64, bytes: usize, writes: bool, work: &Accessor) -> Result<*mut u8, Failure> {
-    match blocks().find(address, bytes) {
+/// Whether work in a context may reach the memory of a block. That of `cuMemCreate` is reached by the devices that were given
+/// access.
+pub(crate) fn may_reach(block: &Block, context: &Context) -> bool {
+    match (&block.mapped, block.kind) {
+        (Some(mapped), _) => mapped.lets(context.device),
+        (None, Kind::Pinned | Kind::Managed) => true,
+        (None, _) => block.context == context.handle || context.reaches(block.context),
+    }
+}
+
+/// Where the driver finds this many bytes at an address, which `work` of a context reads or writes: as long as the caller
+/// keeps the allocations `known`. Addresses of unknown memory are those of the host.
+pub(crate) fn place(
+    known: &Blocks,
+    address: u64,
+    bytes: usize,
+    writes: bool,
+    (context, work): (&Context, &Accessor),
+) -> Result<*mut u8, Failure> {
+    match known.find(address, bytes) {
+        Found::Inside(block, _) if block.mapped.is_some() && !may_reach(block, context) => {
+            let what = format!("memory at {address:#x} that device {} has no access to", context.device);
+            Err((ILLEGAL_ADDRESS, what))
+        }
         Found::Inside(block, offset) => {
             let shadow = block.shadow.as_ref();
             watched(shadow.and_then(|shadow| shadow.access(offset..offset + bytes, writes, work)))?;
@@ -36,9 +57,11 @@ pub(crate) fn place(address: u64, bytes: usize, writes: bool, work: &Accessor) -
     }
 }
 
-pub(crate) fn copy(source: u64, target: u64, bytes: usize, work: &Accessor) -> Result<(), Failure> {
-    let (from, to) = (place(source, bytes, false, work)?, place(target, bytes, true, work)?);
-    // SAFETY: both places are that long; memory of the host is valid by the promise of the program that copies.
+pub(crate) fn copy(source: u64, target: u64, bytes: usize, by: (&Context, &Accessor)) -> Result<(), Failure> {
+    let known = blocks();
+    let (from, to) = (place(&known, source, bytes, false, by)?, place(&known, target, bytes, true, by)?);
+    // SAFETY: both places are that long, and kept by `known`; memory of the host is valid by the promise of the program
+    // that copies.
     unsafe { to.copy_from(from, bytes) };
     Ok(())
 }
@@ -60,17 +83,18 @@ pub(crate) fn with_word<T>(address: u64, act: impl FnOnce(&AtomicU32) -> T) -> R
     }
 }
 
-/// Whether the number at an address compares with `number` as the flags `how` of the driver say.
-pub(crate) fn is_reached(address: u64, number: u32, how: u32) -> Result<bool, Failure> {
+/// The number at an address, if it compares with `number` as the flags `how` of the driver say.
+pub(crate) fn reached(address: u64, number: u32, how: u32) -> Result<Option<u32>, Failure> {
     // A driver that only records lets the host set numbers after the call that waits for them.
     if settings().has(Fault::Gates) || settings().records {
-        return Ok(true);
+        return Ok(Some(number));
     }
     let found = with_word(address, |word| word.load(Ordering::Acquire))?;
-    Ok(match how & 3 {
+    let is_reached = match how & 3 {
         0 => found.wrapping_sub(number).cast_signed() >= 0,
         1 => found == number,
         2 => found & number != 0,
         _ => !(found | number) != 0,
-    })
+    };
+    Ok(is_reached.then_some(found))
 }

@@ -9,11 +9,11 @@ use haloport_cuda_ptx::{Fault as KernelFault, Grid, Kernel};
 use haloport_cuda_races::{Clock, Line, Work as Accessor};
 
 use crate::lane::{Context, Lane};
-use crate::memory::blocks::{blocks, free};
+use crate::memory::blocks::{Blocks, blocks, free};
 use crate::order::{WORDS, host, host_follows, line_after};
 use crate::settings::{Fault, settings};
 use crate::status::{ILLEGAL_ADDRESS, MISALIGNED_ADDRESS, Status};
-use crate::work::access::{Failure, copy, is_of_host, is_reached, place, watched, with_word};
+use crate::work::access::{Failure, copy, is_of_host, place, reached, watched, with_word};
 use crate::work::kernel::Reach;
 use crate::work::point::Point;
 use crate::work::random::Random;
@@ -27,8 +27,41 @@ pub(crate) struct Job {
     pub(crate) host: Clock,
 }
 
+/// `CU_STREAM_WAIT_VALUE_FLUSH`.
+const WAIT_FLUSH: u32 = 1 << 30;
+
 /// A function of the program, called from a stream.
 pub(crate) type Callback = unsafe extern "C" fn(usize, Status, *mut c_void);
+
+/// A function of another library for tests, which a stream calls again and again until its work is done.
+pub(crate) type Service = unsafe extern "C" fn(*mut c_void, *mut c_void) -> u32;
+
+/// What a [`Service`] returns if its work waits for something.
+pub(crate) const SERVICE_WAITS: u32 = 1;
+
+/// What a [`Service`] reaches memory with.
+pub(crate) struct Served<'a> {
+    context: &'a Context,
+    line: &'a mut Line,
+    /// Kept until the service has returned.
+    known: Arc<Blocks>,
+    fault: Status,
+    failure: Option<Failure>,
+}
+
+impl Served<'_> {
+    /// Where the driver finds this many bytes at an address; null after a fault.
+    pub(crate) fn memory(&mut self, address: u64, bytes: usize, writes: bool) -> *mut u8 {
+        if self.fault != 0 || self.failure.is_some() {
+            return std::ptr::null_mut();
+        }
+        let work = self.line.work(format!("a message of {bytes} bytes"));
+        place(&self.known, address, bytes, writes, (self.context, &work)).unwrap_or_else(|failure| {
+            self.failure = Some(failure);
+            std::ptr::null_mut()
+        })
+    }
+}
 
 /// What is done. Addresses are those of the program.
 #[derive(Debug, Clone)]
@@ -53,6 +86,8 @@ pub(crate) enum Work {
     WriteNumber { address: u64, number: u32 },
     /// Calls a function of the host; `stream` is the handle that it gets.
     Call { function: Callback, stream: usize, with: usize },
+    /// Calls a function of another library until its work is done.
+    Serve { function: Service, with: usize },
     /// Does captured work.
     Graph(Arc<Graph>),
     /// Frees memory.
@@ -135,6 +170,18 @@ impl Work {
                 line.join(&host());
                 Ok(())
             }
+            Work::Serve { function, with } => {
+                let mut served =
+                    Served { context, line, known: blocks(), fault: context.fault(), failure: None };
+                let with = std::ptr::with_exposed_provenance_mut(*with);
+                // SAFETY: the library promised that the function can be called with this until it is done.
+                let answer = unsafe { function((&raw mut served).cast(), with) };
+                match served.failure {
+                    None if answer == SERVICE_WAITS => return Progress::Waits,
+                    None => Ok(()),
+                    Some(failure) => Err(failure),
+                }
+            }
             Work::Free(address) => {
                 free(*address, "cuMemFreeAsync").map_err(|status| (status, "memory is freed twice".into()))
             }
@@ -149,18 +196,23 @@ impl Work {
                 }
                 Ok(())
             }
-            Work::AwaitNumber { address, number, how } => match is_reached(*address, *number, *how) {
-                Ok(false) => return Progress::Waits,
-                Ok(true) => {
+            Work::AwaitNumber { address, number, how } => match reached(*address, *number, *how) {
+                Ok(None) => return Progress::Waits,
+                Ok(Some(found)) => {
+                    if how & WAIT_FLUSH != 0 {
+                        context.see_remote_writes();
+                    }
                     line.join(&WORDS.acquire(*address));
-                    // The host may have written it.
-                    line.join(&host());
+                    if !WORDS.is_from_line(*address, found) {
+                        // The host has written it.
+                        line.join(&host());
+                    }
                     Ok(())
                 }
                 Err(failure) => Err(failure),
             },
             Work::WriteNumber { address, number } => {
-                WORDS.release(*address, line.clock());
+                WORDS.release(*address, *number, line.clock());
                 if is_of_host(*address) {
                     host_follows(line.clock());
                 }
@@ -200,10 +252,11 @@ impl Work {
                 });
                 ran.and(watched(reach.race))
             }
-            Work::Copy { source, target, bytes } => copy(*source, *target, *bytes, work),
+            Work::Copy { source, target, bytes } => copy(*source, *target, *bytes, (context, work)),
             Work::Write { target, bytes } => {
-                let to = place(*target, bytes.len(), true, work)?;
-                // SAFETY: the place is that long; the bytes are the driver's own.
+                let known = blocks();
+                let to = place(&known, *target, bytes.len(), true, (context, work))?;
+                // SAFETY: the place is that long, and kept by `known`; the bytes are the driver's own.
                 unsafe { to.copy_from_nonoverlapping(bytes.as_ptr(), bytes.len()) };
                 Ok(())
             }
@@ -211,12 +264,13 @@ impl Work {
                 let mut all = (0..*planes).flat_map(|plane| (0..*rows).map(move |row| (plane, row)));
                 all.try_for_each(|(plane, row)| {
                     let at = |side: &Planes| side.address + ((plane * side.height + row) * side.pitch) as u64;
-                    copy(at(source), at(target), *row_bytes, work)
+                    copy(at(source), at(target), *row_bytes, (context, work))
                 })
             }
             Work::Fill { target, pattern, count } => {
                 let bytes = pattern.len();
-                let to = place(*target, bytes * count, true, work)?;
+                let known = blocks();
+                let to = place(&known, *target, bytes * count, true, (context, work))?;
                 // SAFETY: the place is that long.
                 unsafe {
                     match pattern[..] {

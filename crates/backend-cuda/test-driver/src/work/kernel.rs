@@ -6,13 +6,13 @@ use haloport_cuda_ptx::Memory;
 use haloport_cuda_races::{Race, Work};
 
 use crate::lane::Context;
-use crate::memory::blocks::{Block, Blocks, Found, Kind};
+use crate::memory::blocks::{Block, Blocks, Found};
+use crate::work::access::may_reach;
 
 /// The memory that kernels of a context reach: its own, that of peers, and that of the host which is pinned or managed.
 pub(crate) struct Reach<'w> {
     blocks: Arc<Blocks>,
-    context: usize,
-    peers: Vec<usize>,
+    context: &'w Context,
     /// The blocks of the last accesses.
     last: [Option<Arc<Block>>; 2],
     /// The kernel.
@@ -22,15 +22,8 @@ pub(crate) struct Reach<'w> {
 }
 
 impl<'w> Reach<'w> {
-    pub(crate) fn new(blocks: Arc<Blocks>, context: &Context, work: &'w Work) -> Reach<'w> {
-        let (context, peers) = (context.handle, context.peers());
-        Reach { blocks, context, peers, last: [None, None], work, race: None }
-    }
-
-    fn reaches(&self, block: &Block) -> bool {
-        matches!(block.kind, Kind::Pinned | Kind::Managed)
-            || block.context == self.context
-            || self.peers.contains(&block.context)
+    pub(crate) fn new(blocks: Arc<Blocks>, context: &'w Context, work: &'w Work) -> Reach<'w> {
+        Reach { blocks, context, last: [None, None], work, race: None }
     }
 }
 
@@ -45,7 +38,7 @@ unsafe impl Memory for Reach<'_> {
         };
         if !self.last.iter().flatten().any(|block| inside(&block)) {
             let Found::Inside(block, _) = self.blocks.find(address, bytes) else { return None };
-            if !self.reaches(block) {
+            if !may_reach(block, self.context) {
                 return None;
             }
             let block = Arc::clone(block);

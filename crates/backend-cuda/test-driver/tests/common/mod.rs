@@ -12,6 +12,8 @@ use haloport_cuda_test_driver as _;
 pub(crate) type Status = u32;
 
 pub(crate) const SUCCESS: Status = 0;
+pub(crate) const INVALID_VALUE: Status = 1;
+pub(crate) const INVALID_HANDLE: Status = 400;
 pub(crate) const NOT_READY: Status = 600;
 pub(crate) const ILLEGAL_ADDRESS: Status = 700;
 pub(crate) const MISALIGNED: Status = 716;
@@ -39,6 +41,21 @@ unsafe extern "C" {
     fn cuMemHostAlloc(address: *mut u64, bytes: usize, flags: u32) -> Status;
     fn cuMemcpyAsync(target: u64, source: u64, bytes: usize, stream: usize) -> Status;
     fn cuMemsetD8Async(target: u64, value: u8, count: usize, stream: usize) -> Status;
+    fn cuMemCreate(memory: *mut u64, bytes: usize, properties: *const [u32; 8], flags: u64) -> Status;
+    fn cuMemAddressReserve(
+        address: *mut u64,
+        bytes: usize,
+        alignment: usize,
+        wanted: u64,
+        flags: u64,
+    ) -> Status;
+    fn cuMemMap(address: u64, bytes: usize, offset: usize, memory: u64, flags: u64) -> Status;
+    fn cuMemUnmap(address: u64, bytes: usize) -> Status;
+    fn cuMemAddressFree(address: u64, bytes: usize) -> Status;
+    fn cuMemRelease(memory: u64) -> Status;
+    fn cuMemExportToShareableHandle(to: *mut c_void, memory: u64, kind: u32, flags: u64) -> Status;
+    fn cuMemImportFromShareableHandle(memory: *mut u64, from: *mut c_void, kind: u32) -> Status;
+    fn cuMemSetAccess(address: u64, bytes: usize, access: *const [u32; 3], count: usize) -> Status;
     fn cuIpcGetMemHandle(handle: *mut ByValue, address: u64) -> Status;
     fn cuIpcOpenMemHandle_v2(address: *mut u64, handle: ByValue, flags: u32) -> Status;
     fn cuModuleLoadDataEx(
@@ -67,6 +84,13 @@ unsafe extern "C" {
     fn cuGraphInstantiateWithFlags(ready: *mut usize, graph: usize, flags: u64) -> Status;
     fn cuGraphLaunch(graph: usize, stream: usize) -> Status;
 }
+
+/// The size of memory of `cuMemCreate` is a multiple of this.
+pub(crate) const PAGE: usize = 2 << 20;
+
+/// Kinds of handles.
+pub(crate) const DESCRIPTOR: u32 = 1;
+pub(crate) const FABRIC: u32 = 8;
 
 /// Set in the processes of tests, to the test's name.
 const MARK: &str = "HALOPORT_DRIVER_TEST";
@@ -126,6 +150,86 @@ impl Driver {
 
     pub(crate) fn allocate(&self, bytes: usize) -> u64 {
         made(|address| unsafe { cuMemAlloc_v2(address, bytes) })
+    }
+
+    /// Memory of `cuMemCreate` on device 0, with handles of these kinds.
+    pub(crate) fn create(&self, bytes: usize, kinds: u32) -> Result<u64, Status> {
+        let properties = [1, kinds, 1, 0, 0, 0, 0, 0];
+        let mut memory = 0;
+        match unsafe { cuMemCreate(&raw mut memory, bytes, &raw const properties, 0) } {
+            SUCCESS => Ok(memory),
+            status => Err(status),
+        }
+    }
+
+    pub(crate) fn reserve(&self, bytes: usize) -> u64 {
+        made(|address| unsafe { cuMemAddressReserve(address, bytes, 0, 0, 0) })
+    }
+
+    /// Maps memory from this byte of it on.
+    pub(crate) fn map(&self, address: u64, bytes: usize, offset: usize, memory: u64) -> Status {
+        unsafe { cuMemMap(address, bytes, offset, memory, 0) }
+    }
+
+    pub(crate) fn unmap(&self, address: u64, bytes: usize) -> Status {
+        unsafe { cuMemUnmap(address, bytes) }
+    }
+
+    pub(crate) fn free_addresses(&self, address: u64, bytes: usize) -> Status {
+        unsafe { cuMemAddressFree(address, bytes) }
+    }
+
+    pub(crate) fn release(&self, memory: u64) -> Status {
+        unsafe { cuMemRelease(memory) }
+    }
+
+    /// A file descriptor of memory of `cuMemCreate`.
+    pub(crate) fn descriptor(&self, memory: u64) -> Result<i32, Status> {
+        let mut descriptor = -1;
+        match unsafe { cuMemExportToShareableHandle((&raw mut descriptor).cast(), memory, DESCRIPTOR, 0) } {
+            SUCCESS => Ok(descriptor),
+            status => Err(status),
+        }
+    }
+
+    pub(crate) fn of_descriptor(&self, descriptor: i32) -> Result<u64, Status> {
+        let (mut memory, from) = (0, std::ptr::without_provenance_mut(descriptor as usize));
+        match unsafe { cuMemImportFromShareableHandle(&raw mut memory, from, DESCRIPTOR) } {
+            SUCCESS => Ok(memory),
+            status => Err(status),
+        }
+    }
+
+    /// A fabric handle of memory of `cuMemCreate`.
+    pub(crate) fn fabric_handle(&self, memory: u64) -> Result<[u64; 8], Status> {
+        let mut handle = [0; 8];
+        match unsafe { cuMemExportToShareableHandle((&raw mut handle).cast(), memory, FABRIC, 0) } {
+            SUCCESS => Ok(handle),
+            status => Err(status),
+        }
+    }
+
+    pub(crate) fn of_fabric_handle(&self, mut handle: [u64; 8]) -> Result<u64, Status> {
+        let mut memory = 0;
+        match unsafe { cuMemImportFromShareableHandle(&raw mut memory, (&raw mut handle).cast(), FABRIC) } {
+            SUCCESS => Ok(memory),
+            status => Err(status),
+        }
+    }
+
+    /// Memory of 2 MiB from `cuMemCreate`, mapped at addresses of its own; nothing has access to it.
+    pub(crate) fn create_mapped(&self) -> u64 {
+        let memory = self.create(PAGE, 0).unwrap();
+        let address = self.reserve(PAGE);
+        done(self.map(address, PAGE, 0, memory));
+        address
+    }
+
+    /// Lets device 0 reach such memory.
+    pub(crate) fn give_access(&self, address: u64) {
+        // For reading and writing.
+        let access = [1, 0, 3];
+        done(unsafe { cuMemSetAccess(address, PAGE, &raw const access, 1) });
     }
 
     pub(crate) fn free(&self, address: u64) {

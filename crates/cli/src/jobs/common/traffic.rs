@@ -15,6 +15,8 @@ pub struct Moved {
     pub message_bytes: u64,
     /// Of these, in messages that are staged in chunks.
     pub chunked_bytes: u64,
+    /// Of these, in messages that streams send.
+    pub stream_message_bytes: u64,
     /// Through memory that neighbours share.
     pub shared_bytes: u64,
     /// Copied straight from neighbours' fields.
@@ -28,11 +30,17 @@ impl Moved {
     /// [`TransportError`].
     pub fn of<F>(comm: &Communicator, exchange: &Exchange<F>) -> Result<Moved, TransportError> {
         let traffic = exchange.traffic();
-        let Traffic { message_bytes, chunked_bytes, shared_bytes, direct_bytes, .. } = traffic;
-        let mut sums = [message_bytes, chunked_bytes, shared_bytes, direct_bytes].map(|it| it as u64);
+        let mut sums = [
+            traffic.message_bytes,
+            traffic.chunked_bytes,
+            traffic.stream_message_bytes,
+            traffic.shared_bytes,
+            traffic.direct_bytes,
+        ]
+        .map(|bytes| bytes as u64);
         comm.all_reduce(&mut sums, Reduction::Sum)?;
-        let [message_bytes, chunked_bytes, shared_bytes, direct_bytes] = sums;
-        Ok(Moved { message_bytes, chunked_bytes, shared_bytes, direct_bytes })
+        let [message_bytes, chunked_bytes, stream_message_bytes, shared_bytes, direct_bytes] = sums;
+        Ok(Moved { message_bytes, chunked_bytes, stream_message_bytes, shared_bytes, direct_bytes })
     }
 
     /// The sum of all paths.
@@ -47,10 +55,11 @@ impl Moved {
             shared_bytes: self.shared_bytes as usize,
             message_bytes: self.message_bytes as usize,
             chunked_bytes: self.chunked_bytes as usize,
+            stream_message_bytes: self.stream_message_bytes as usize,
             ..Traffic::default()
         }
         .path();
-        if self.message_bytes > 0 && !device.runs_on_host() {
+        if self.message_bytes > self.stream_message_bytes && !device.runs_on_host() {
             format!("{path}: {}", in_messages(device, transport))
         } else {
             path

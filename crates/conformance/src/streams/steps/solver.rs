@@ -4,8 +4,8 @@ use haloport_core::device::{
     Device, IndexRange, KernelArgument, KernelSource, LaunchConfig, ParameterType, Pointer,
 };
 use haloport_core::{
-    BindOptions, BlockLayout, Communicator, DataPath, Exchange, Field, Grid, Halo, IndexBox, Pattern,
-    Pending, Schedule, Split, Step,
+    BindOptions, BlockLayout, Communicator, Exchange, Field, Grid, Halo, IndexBox, Pattern, Pending,
+    Schedule, Split, Step,
 };
 
 use crate::{Failure, ensure};
@@ -120,7 +120,7 @@ impl<D: Device> Solver<D> {
     pub(super) fn new(
         comm: &Communicator,
         device: &D,
-        path: DataPath,
+        options: fn() -> BindOptions,
         stream: &D::Stream,
     ) -> Result<Solver<D>, Failure> {
         let grid = Grid::new(EXTENTS)?.periodic([true, true])?;
@@ -141,7 +141,7 @@ impl<D: Device> Solver<D> {
             interior: interior.collect::<Result<_, _>>()?,
             boundary: outside.chain([bind(&advance, &domain)]).collect::<Result<_, _>>()?,
         };
-        let exchange = pattern.bind_with(now, BindOptions::default().path(path))?;
+        let exchange = pattern.bind_with(now, options())?;
         Ok(Solver { exchange, launches, _next: next })
     }
 

@@ -51,10 +51,16 @@ impl<D: Device> Queued<D> {
             gates: true,
             capture: true,
             memory_export: false,
+            stream_messages: false,
             ..device.info().capabilities
         };
-        let info =
-            DeviceInfo { asynchronous: true, host_accessible: false, capabilities, ..device.info().clone() };
+        let info = DeviceInfo {
+            asynchronous: true,
+            host_accessible: false,
+            separate_memory: true,
+            capabilities,
+            ..device.info().clone()
+        };
         let default = Queue::new(0, info.id)?;
         let (queues, next) = (Mutex::default(), AtomicUsize::new(1));
         let inner = Arc::new(Inner { device: device.clone(), info, default, queues, next });

@@ -2,11 +2,18 @@
 
 #define KERNEL extern "C" __global__
 #define GROUP_SIZE(threads) __launch_bounds__(threads)
+// Turing holds fewer threads, and more registers for each.
+#if __CUDA_ARCH__ >= 800
+#define GROUP_SIZE_RESIDENT(threads, groups) __launch_bounds__(threads, groups)
+#else
+#define GROUP_SIZE_RESIDENT(threads, groups) __launch_bounds__(threads)
+#endif
 #define DEVICE_FUNCTION static __device__ __forceinline__
 #define GLOBAL
 #define LOCAL __shared__
 #define RESTRICT __restrict__
 #define CONSTANT_PARAMETER const __grid_constant__
+#define ALIGNED(bytes) __attribute__((aligned(bytes)))
 
 // `axis` is a literal 0, 1 or 2, so that the compiler makes the choice.
 #define HALOPORT_AXIS(of, axis) ((long)((axis) == 0 ? (of).x : (axis) == 1 ? (of).y : (of).z))
@@ -14,6 +21,7 @@
 #define LOCAL_INDEX(axis) HALOPORT_AXIS(threadIdx, axis)
 #define LOCAL_SIZE(axis) HALOPORT_AXIS(blockDim, axis)
 #define GLOBAL_INDEX(axis) (GROUP_INDEX(axis) * LOCAL_SIZE(axis) + LOCAL_INDEX(axis))
+#define MULTIPLY_HIGH(a, b) __umulhi(a, b)
 #define FETCH(address) ((void)0)
 #define BARRIER() __syncthreads()
 
@@ -30,3 +38,7 @@ typedef unsigned long u64;
 typedef float f32;
 typedef double f64;
 typedef uint4 bytes16;
+
+// The pointer to an address in global memory: the compiler emits loads and stores of global memory through it. With
+// `__builtin_assume(__isGlobal(pointer))` it does not everywhere: it may move the promise away from the access.
+#define GLOBAL_AT(type, address) ((type *)__cvta_global_to_generic(address))

@@ -8,13 +8,17 @@
 //! | --- | --- |
 //! | `KERNEL void f(...)` | a kernel |
 //! | `KERNEL GROUP_SIZE(n) void f(...)` | a kernel that is launched in groups of `n` threads, along axis 0 only |
+//! | `KERNEL GROUP_SIZE_RESIDENT(n, m) void f(...)` | the same; a thread has so few registers that a multiprocessor of CUDA (from Ampere on) holds `m` groups |
 //! | `DEVICE_FUNCTION` | precedes a function that kernels call |
 //! | `GLOBAL T *` | an address in the memory of the device |
+//! | `GLOBAL_AT(T, x)` | `x`, a `u64`, as such an address |
 //! | `LOCAL T x[n];` | memory of a group, declared in the outermost block of the kernel |
 //! | `RESTRICT` | no other pointer leads to the same memory |
 //! | `CONSTANT_PARAMETER T x` | a parameter of a kernel, a structure that all threads only read |
+//! | `ALIGNED(n)` | precedes the name of a structure in its `typedef`: its addresses are multiples of `n` |
 //! | `GLOBAL_INDEX(axis)` | the index of the thread along axis 0, 1 or 2; 0 is the fastest |
 //! | `GROUP_INDEX(axis)`, `LOCAL_INDEX(axis)`, `LOCAL_SIZE(axis)` | the index of the group, the index of the thread in the group, the size of the group |
+//! | `min(a, b)`, `MULTIPLY_HIGH(a, b)` | of two `u32`: the smaller; the upper half of the product |
 //! | `FETCH(address)` | fetches the cache line at any address, a `u64`, ahead of its use; does nothing unless a thread is a core |
 //! | `BARRIER()` | waits until all threads of the group have come here; then each sees what the others have written |
 //! | `i8` … `i64`, `u8` … `u64`, `f32`, `f64` | numbers; `long`, `int`, `double`, `float` are the same as in C on Linux |
@@ -26,15 +30,33 @@
 //!   OpenCL).
 //! - `f64` and `complex64` need a device with double precision.
 
+mod entry;
+mod grid;
 mod table;
 
-pub use table::{COPY_BLOCKS, COPY_GROUP_THREADS, CopyBases, CopyEntry, CopyTable, CopyTile};
+pub use entry::CopyEntry;
+pub use table::{COPY_BLOCKS, COPY_GROUP_THREADS, COPY_TILE_BYTES, CopyBases, CopyTable, CopyTile};
 
-use crate::device::{BoxCopy, CopyItem};
+/// The kernel that runs lists of copies on devices whose threads are not cores: `copy_words` (see [`CopyTable`]).
+pub const COPY_WORDS: &str = concat!(
+    "#define ENTRY GLOBAL const CopyEntry\n",
+    include_str!("copies.h"),
+    include_str!("words.h"),
+    include_str!("copy_words.c")
+);
 
-/// The kernels that run lists of copies: `copy_lines` (in OpenCL alone), `copy_words` and `copy_entry` (see
-/// [`CopyTable`]).
-pub const COPIES: &str = include_str!("copies.c");
+/// The kernel that runs a single copy on such devices: `copy_entry(entry, each)`, in groups of [`COPY_GROUP_THREADS`] threads
+/// that take `each` words. It is a program of its own, because few programs need it.
+pub const COPY_ENTRY: &str = concat!(
+    "#define ENTRY const CopyEntry\n",
+    include_str!("copies.h"),
+    include_str!("words.h"),
+    include_str!("copy_entry.c")
+);
+
+/// The kernels for OpenCL devices whose threads are cores: `copy_lines` for lists, and for a single copy
+/// `copy_entry_in_lines(entry, each)`, of which a thread takes `each` words.
+pub const COPY_LINES: &str = concat!(include_str!("copies.h"), include_str!("copy_lines.c"));
 
 /// The kernel that fills memory at any address: `fill(target, low, high, bytes, count)`.
 pub const FILL: &str = include_str!("fill.c");
@@ -57,11 +79,6 @@ pub fn opencl_for_cores(source: &str) -> String {
 /// `source` as CUDA C++, with the prelude before it. Line numbers in messages are those of `source`.
 pub fn cuda(source: &str) -> String {
     with_prelude(include_str!("cuda.h"), source)
-}
-
-/// `copy` as the entry of a launch of `copy_entry`.
-pub fn entry_of_box(copy: &BoxCopy) -> CopyEntry {
-    CopyEntry::new(&CopyItem::Box(*copy))
 }
 
 fn with_prelude(prelude: &str, source: &str) -> String {

@@ -8,16 +8,20 @@
 
 #define KERNEL __kernel
 #define GROUP_SIZE(threads) __attribute__((reqd_work_group_size(threads, 1, 1)))
+#define GROUP_SIZE_RESIDENT(threads, groups) GROUP_SIZE(threads)
 #define DEVICE_FUNCTION static inline
 #define GLOBAL __global
 #define LOCAL __local
 #define RESTRICT restrict
 #define CONSTANT_PARAMETER const
+#define ALIGNED(bytes) __attribute__((aligned(bytes)))
+#define GLOBAL_AT(type, address) ((__global type *)(address))
 
 #define GLOBAL_INDEX(axis) ((long)get_global_id(axis))
 #define GROUP_INDEX(axis) ((long)get_group_id(axis))
 #define LOCAL_INDEX(axis) ((long)get_local_id(axis))
 #define LOCAL_SIZE(axis) ((long)get_local_size(axis))
+#define MULTIPLY_HIGH(a, b) mul_hi(a, b)
 // Compilers without the function skip it.
 #if defined(HALOPORT_CORES) && defined(__has_builtin)
 #if __has_builtin(__builtin_prefetch)

@@ -1,12 +1,13 @@
-//! The table that the kernels of `copies.c` read: a list of copies.
+//! The table that the kernels `copy_words` and `copy_lines` read: a list of copies.
 
-use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use bytemuck::{Pod, Zeroable};
 
-use crate::device::{Anchors, BoxCopy, CopyAxis, CopyItem, CopyRows, MAX_COPY_AXES, Pointer, SignChange};
+use crate::device::dialect::entry::CopyEntry;
+use crate::device::dialect::grid::Grid;
+use crate::device::{Anchors, CopyItem, Pointer};
 
 /// The number of threads in a group of `copy_words`; its source has the same number.
 pub const COPY_GROUP_THREADS: usize = 128;
@@ -14,46 +15,26 @@ pub const COPY_GROUP_THREADS: usize = 128;
 /// The number of blocks of memory that the copies of one table can be anchored to; its source has the same number.
 pub const COPY_BLOCKS: usize = 64;
 
-/// The axes of an entry: those of a box, the words of a run, the rows, and the pieces of words for blocks that are not
-/// aligned to them.
-const AXES: usize = MAX_COPY_AXES + 3;
-
-/// A copy as a grid of words of at most 16 bytes: the widest that divide all addresses, strides and runs. Blocks are
-/// taken to be aligned to 16 bytes; if they are not, the kernels copy words in pieces.
-#[repr(C)]
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Pod, Zeroable)]
-pub struct CopyEntry {
-    source: u64,
-    target: u64,
-    source_rows: u64,
-    target_rows: u64,
-    words: u64,
-    extents: [u64; AXES],
-    source_strides: [i64; AXES],
-    target_strides: [i64; AXES],
-    word: u32,
-    axes: u32,
-    rows_axis: u32,
-    sign: u32,
-    unaligned: u32,
-    source_block: u32,
-    target_block: u32,
-    unused: u32,
-}
+/// The size in bytes of a tile of `copy_words`: four words of 16 bytes for each thread, which it copies at once.
+pub const COPY_TILE_BYTES: usize = COPY_GROUP_THREADS * 16 * 4;
 
 /// The begins of the blocks of a table in one run, which its kernels take as a parameter.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Pod, Zeroable)]
 pub struct CopyBases {
+    /// That of fixed addresses: 0. In the source, this is the first of the begins.
+    fixed: u64,
     at: [u64; COPY_BLOCKS],
     alignment: u64,
+    /// The address of the word that stops `copy_words`; 0 for none.
+    stop: u64,
 }
 
 /// Consecutive words of an entry.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Pod, Zeroable)]
 pub struct CopyTile {
-    first: u64,
+    first: u32,
     count: u32,
     entry: u32,
 }
@@ -79,7 +60,7 @@ pub struct CopyTable {
 impl CopyBases {
     /// The begins of `blocks`, of which block `k` begins at `bases[k]`.
     pub fn new(blocks: &[u32], bases: &[Pointer]) -> CopyBases {
-        let mut made = CopyBases { at: [0; COPY_BLOCKS], alignment: 16 };
+        let mut made = CopyBases { fixed: 0, at: [0; COPY_BLOCKS], alignment: 16, stop: 0 };
         let mut bits = made.alignment;
         for (at, base) in made.at.iter_mut().zip(blocks.iter().map(|block| bases.get(*block as usize))) {
             *at = base.map_or(0, |base| base.as_ptr().addr() as u64);
@@ -88,52 +69,27 @@ impl CopyBases {
         made.alignment = 1 << bits.trailing_zeros();
         made
     }
-}
 
-impl CopyEntry {
-    /// `item`, with consecutive rows: the table adds lists of indices.
-    pub(super) fn new(item: &CopyItem) -> CopyEntry {
-        match item {
-            CopyItem::Box(copy) => of_rows(copy, None),
-            CopyItem::Indexed(copy) => of_rows(copy.row(), Some((copy.rows(), copy.source(), copy.target()))),
-        }
-    }
-
-    /// The block and the address of word `number` on the side with the words further apart: in a field, not in a
-    /// message.
-    fn address_of(&self, number: u64) -> (u32, u64) {
-        let reach = |strides: &[i64; AXES]| {
-            let axes = self.extents.iter().zip(strides);
-            axes.map(|(extent, stride)| u128::from(*extent) * u128::from(stride.unsigned_abs())).max()
-        };
-        let (block, first, strides) = if reach(&self.source_strides) > reach(&self.target_strides) {
-            (self.source_block, self.source, &self.source_strides)
-        } else {
-            (self.target_block, self.target, &self.target_strides)
-        };
-        let (mut rest, mut address) = (number, first);
-        for (extent, stride) in self.extents.iter().zip(strides).rev() {
-            address = address.wrapping_add_signed(((rest % extent) as i64).wrapping_mul(*stride));
-            rest /= extent;
-        }
-        (block, address)
-    }
-
-    /// The number of words.
-    pub fn words(&self) -> u64 {
-        self.words
-    }
-
-    /// The size of a word in bytes.
-    pub fn word_bytes(&self) -> usize {
-        self.word as usize
+    /// The same, for a run that copies nothing if the word at `stop` is not 0.
+    pub fn with_stop_word(self, stop: Pointer) -> CopyBases {
+        CopyBases { stop: stop.as_ptr().addr() as u64, ..self }
     }
 }
 
 impl CopyTable {
-    /// Lays out `items`, cut into tiles of about `tile_bytes` bytes: in one table, or in several if they are anchored to
-    /// more than [`COPY_BLOCKS`] blocks. No table is empty.
-    pub fn all(items: &[CopyItem], tile_bytes: usize) -> Vec<CopyTable> {
+    /// Lays out `items` for `copy_words`: in one table, or in several if they are anchored to more than [`COPY_BLOCKS`]
+    /// blocks. No table is empty.
+    pub fn for_words(items: &[CopyItem]) -> Vec<CopyTable> {
+        CopyTable::all(items, COPY_TILE_BYTES, true)
+    }
+
+    /// Lays out `items` for `copy_lines`, cut into tiles of about `tile_bytes` bytes; as [`for_words`](Self::for_words).
+    pub fn for_lines(items: &[CopyItem], tile_bytes: usize) -> Vec<CopyTable> {
+        CopyTable::all(items, tile_bytes, false)
+    }
+
+    /// If `cut`, runs of bytes are cut so that most of their words are wider.
+    fn all(items: &[CopyItem], tile_bytes: usize, cut: bool) -> Vec<CopyTable> {
         let mut groups: Vec<(Vec<u32>, Vec<&CopyItem>)> = Vec::new();
         for item in items.iter().filter(|item| item.bytes() > 0) {
             let Anchors { source, target } = item.anchors();
@@ -153,42 +109,46 @@ impl CopyTable {
                 items.push(item);
             }
         }
-        groups.into_iter().map(|(blocks, items)| CopyTable::new(&items, blocks, tile_bytes)).collect()
+        groups.into_iter().map(|(blocks, items)| CopyTable::new(&items, blocks, tile_bytes, cut)).collect()
     }
 
-    fn new(items: &[&CopyItem], blocks: Vec<u32>, tile_bytes: usize) -> CopyTable {
+    fn new(items: &[&CopyItem], blocks: Vec<u32>, tile_bytes: usize, cut: bool) -> CopyTable {
         let (entries, tiles, indices, lists) = Default::default();
         let mut table = CopyTable { entries, tiles, indices, lists, blocks };
         let mut known = HashMap::new();
         for item in items {
-            let block = |number: Option<u32>| {
-                let place = table.blocks.iter().position(|block| Some(*block) == number);
-                place.map_or(0, |place| place as u32 + 1)
-            };
-            let Anchors { source, target } = item.anchors();
-            let (source_block, target_block) = (block(source), block(target));
-            let entry = CopyEntry { source_block, target_block, ..CopyEntry::new(item) };
-            let number = table.entries.len() as u32;
-            let most = (tile_bytes as u64 / u64::from(entry.word)).clamp(1, u64::from(u32::MAX));
-            let tiles = entry.words.div_ceil(most);
-            table.tiles.extend((0..tiles).map(|tile| {
-                // 128 bits, since numbers of words have 64.
-                let at = |tile: u64| (u128::from(entry.words) * u128::from(tile) / u128::from(tiles)) as u64;
-                CopyTile { first: at(tile), count: (at(tile + 1) - at(tile)) as u32, entry: number }
-            }));
             let lists = match item {
                 CopyItem::Box(_) => [None; 2],
                 CopyItem::Indexed(copy) => [copy.source(), copy.target()]
                     .map(|rows| table.add_list(&mut known, rows.indices.as_ref())),
             };
-            table.entries.push(entry);
-            table.lists.push(lists);
+            for grid in Grid::of(item, cut) {
+                table.add(&grid, item.anchors(), lists, tile_bytes);
+            }
         }
         // The two faces across the fastest axis lie on the same cache lines: tiles that are close are copied one after
         // the other.
         let CopyTable { entries, tiles, .. } = &mut table;
         tiles.sort_by_cached_key(|tile| entries[tile.entry as usize].address_of(tile.first));
         table
+    }
+
+    /// Adds an entry with its tiles.
+    fn add(&mut self, grid: &Grid, anchors: Anchors, lists: [Option<usize>; 2], tile_bytes: usize) {
+        let block = |number: Option<u32>| {
+            let place = self.blocks.iter().position(|block| Some(*block) == number);
+            place.map_or(0, |place| place as u32 + 1)
+        };
+        let entry = CopyEntry::new(grid).in_blocks([anchors.source, anchors.target].map(block));
+        let number = self.entries.len() as u32;
+        let most = (tile_bytes / entry.word_bytes()).clamp(1, u32::MAX as usize) as u32;
+        let tiles = entry.words().div_ceil(most);
+        self.tiles.extend((0..tiles).map(|tile| {
+            let at = |tile: u32| (u64::from(entry.words()) * u64::from(tile) / u64::from(tiles)) as u32;
+            CopyTile { first: at(tile), count: at(tile + 1) - at(tile), entry: number }
+        }));
+        self.entries.push(entry);
+        self.lists.push(lists.map(|list| list.map(|begin| begin + grid.first_row)));
     }
 
     /// The numbers of the blocks that copies are anchored to, for [`CopyBases::new`].
@@ -198,7 +158,12 @@ impl CopyTable {
 
     /// The number of bytes that it copies.
     pub fn copied_bytes(&self) -> usize {
-        self.entries.iter().map(|entry| entry.words as usize * entry.word as usize).sum()
+        self.entries.iter().map(|entry| entry.words() as usize * entry.word_bytes()).sum()
+    }
+
+    /// The size in bytes of the words of each entry.
+    pub fn word_sizes(&self) -> impl Iterator<Item = usize> {
+        self.entries.iter().map(CopyEntry::word_bytes)
     }
 
     /// The number of tiles.
@@ -221,9 +186,8 @@ impl CopyTable {
         let indices = address.as_ptr().addr() + self.indices_begin();
         let at = |list: Option<usize>| list.map_or(0, |begin| (indices + begin * size_of::<u32>()) as u64);
         let mut bytes = Vec::with_capacity(self.bytes());
-        for (entry, [source, target]) in self.entries.iter().zip(&self.lists) {
-            let placed = CopyEntry { source_rows: at(*source), target_rows: at(*target), ..*entry };
-            bytes.extend_from_slice(bytemuck::bytes_of(&placed));
+        for (entry, lists) in self.entries.iter().zip(&self.lists) {
+            bytes.extend_from_slice(bytemuck::bytes_of(&entry.with_lists(lists.map(at))));
         }
         bytes.extend_from_slice(bytemuck::cast_slice(&self.tiles));
         bytes.extend_from_slice(bytemuck::cast_slice(&self.indices));
@@ -246,78 +210,5 @@ impl CopyTable {
             self.indices.extend_from_slice(list);
             begin
         }))
-    }
-}
-
-/// The rows of an indexed copy: their number, and the rows of source and target.
-type RowsOfCopy<'a> = (usize, &'a CopyRows, &'a CopyRows);
-
-fn of_rows(row: &BoxCopy, rows: Option<RowsOfCopy<'_>>) -> CopyEntry {
-    let along = rows.map(|(extent, source, target)| CopyAxis {
-        extent,
-        source_stride: source.stride,
-        target_stride: target.stride,
-    });
-    let word = word_bytes(row, along);
-    let run = CopyAxis {
-        extent: row.run_bytes() / word,
-        source_stride: word as isize,
-        target_stride: word as isize,
-    };
-    // The axis that comes closest to walking the target in sequence is innermost; rows are sorted among the others.
-    let mut axes: Vec<(CopyAxis, bool)> = row.axes().iter().map(|axis| (*axis, false)).collect();
-    axes.extend((run.extent > 1).then_some((run, false)));
-    axes.extend(along.map(|axis| (axis, true)));
-    axes.sort_by_key(|(axis, _)| {
-        Reverse((axis.target_stride.unsigned_abs(), axis.source_stride.unsigned_abs()))
-    });
-
-    let unused = AXES - axes.len();
-    let mut entry = CopyEntry {
-        source: row.source().as_ptr().addr() as u64,
-        target: row.target().as_ptr().addr() as u64,
-        words: axes.iter().map(|(axis, _)| axis.extent as u64).product(),
-        extents: [1; AXES],
-        word: word as u32,
-        axes: axes.len().max(1) as u32,
-        rows_axis: AXES as u32,
-        ..CopyEntry::zeroed()
-    };
-    for (position, (axis, is_rows)) in (unused..).zip(axes) {
-        entry.extents[position] = axis.extent as u64;
-        entry.source_strides[position] = axis.source_stride as i64;
-        entry.target_strides[position] = axis.target_stride as i64;
-        if is_rows {
-            entry.rows_axis = position as u32;
-        }
-    }
-    if let Some(change) = row.sign_change() {
-        entry.sign = sign_code(change);
-        entry.unaligned = u32::from(common_multiple(row, along) < change.bytes());
-    }
-    entry
-}
-
-/// The size of a word: a number if signs change, otherwise the widest that divides addresses, strides and runs.
-fn word_bytes(row: &BoxCopy, rows: Option<CopyAxis>) -> usize {
-    row.sign_change().map_or_else(|| common_multiple(row, rows), SignChange::bytes)
-}
-
-/// The largest power of two, at most 16, that divides addresses, strides and runs.
-fn common_multiple(row: &BoxCopy, rows: Option<CopyAxis>) -> usize {
-    let mut bits = row.source().as_ptr().addr() | row.target().as_ptr().addr() | row.run_bytes();
-    for axis in row.axes().iter().chain(&rows) {
-        bits |= axis.source_stride.unsigned_abs() | axis.target_stride.unsigned_abs();
-    }
-    1 << bits.trailing_zeros().min(4)
-}
-
-/// The code of a sign change in `copies.c`.
-fn sign_code(change: SignChange) -> u32 {
-    match change {
-        SignChange::Float16 | SignChange::Float32 | SignChange::Float64 => 1,
-        SignChange::Int8 | SignChange::Int16 | SignChange::Int32 | SignChange::Int64 | SignChange::Int128 => {
-            2
-        }
     }
 }

@@ -8,6 +8,8 @@
 //! - Otherwise the cells travel in one message of that part to that neighbour. The message is contiguous in a buffer,
 //!   or, if pieces lie in a field as they would lie in the message, these are sent from the field itself. A large
 //!   message that both ends stage in memory of the host is split into chunks.
+//! - Between nodes, or if the option `path` asks for it, streams of the devices send and receive that message, if the
+//!   ranks can form a group for it (`stream_groups`).
 
 use std::slice;
 use std::sync::Arc;
@@ -17,9 +19,13 @@ use serde::{Deserialize, Serialize};
 use super::cost::quicker_order;
 use super::fields::{BuildError, PartFields};
 use super::fits::{FieldSignature, difference};
-use super::negotiate::{Negotiated, negotiate};
+use super::negotiate::{Asked, Negotiated, negotiate};
+use super::stream_groups::{StreamGroups, join_groups};
 use crate::domain::MAX_AXES;
-use crate::exchange::options::{BindError, BindOptions, Choice, DEFAULT_STAGING_CHUNK, DataPath, HaloOrder};
+use crate::exchange::options::{
+    BindError, BindOptions, Choice, CopiedBy, DEFAULT_STAGING_CHUNK, DEFAULT_STAGING_COPY, DataPath,
+    HaloOrder,
+};
 use crate::exchange::run::axis_by_axis::AxisByAxisPart;
 use crate::exchange::run::bound::Bound;
 use crate::exchange::run::flight::Flight;
@@ -52,10 +58,15 @@ pub(crate) struct Agreement {
     parts: Vec<PartFields>,
     /// Maximum size of a staged message in bytes.
     chunk: usize,
+    /// The end that copies fields straight. May differ between ranks.
+    copied_by: CopiedBy,
+    /// Minimum size in bytes of staged messages that are moved by a copy. May differ between ranks.
+    moved_from: usize,
     in_flight: usize,
     /// The patterns that fill the halos axis by axis, if that is possible and allowed.
     steps: Option<Vec<Pattern>>,
     choice: Choice,
+    groups: StreamGroups,
 }
 
 /// Collective: binds the fields of an exchange. Also returns its path and order.
@@ -88,8 +99,9 @@ fn agree(
 ) -> Result<Agreement, BindError> {
     let comm = pattern.comm();
     let in_flight = options.in_flight.unwrap_or(1);
-    let BindOptions { path, order, .. } = *options;
+    let BindOptions { path, order, copied_by, .. } = *options;
     let chunk = options.staging_chunk.unwrap_or(DEFAULT_STAGING_CHUNK);
+    let moved_from = options.staging_copy.unwrap_or(DEFAULT_STAGING_COPY);
 
     let fields: Vec<_> = parts.iter().map(|part| part.signature()).collect();
     let mine = Terms { path, order, chunk, in_flight, fields };
@@ -118,7 +130,10 @@ fn agree(
     // A rank without blocks knows no shape and agrees with all.
     let known: Vec<_> = parts.iter().flat_map(|part| part.shapes(pattern)).collect();
     let mut largest: Vec<u64> = known.iter().flat_map(|(_, shape)| shape.unwrap_or_default()).collect();
+    let shapes = largest.len();
+    largest.extend(parts.iter().map(|part| u64::from(part.wants_stream_messages(pattern, path))));
     comm.all_reduce(&mut largest, Reduction::Max)?;
+    let wanted: Vec<bool> = largest.drain(shapes..).map(|wants| wants > 0).collect();
     let complaint = known.iter().zip(largest.as_chunks().0).find_map(|((number, known), largest)| {
         let difference = difference(known.as_ref()?, largest)?;
         Some(format!("field {number} has {difference} on another rank; expected the same on every rank"))
@@ -137,7 +152,9 @@ fn agree(
         (Some(_), order) => order,
     };
     let choice = Choice { path, order };
-    Ok(Agreement { pattern: pattern.clone(), parts, chunk, in_flight, steps, choice })
+    let groups = join_groups(pattern, &parts, path, &wanted)?;
+    let pattern = pattern.clone();
+    Ok(Agreement { pattern, parts, chunk, copied_by, moved_from, in_flight, steps, choice, groups })
 }
 
 impl Agreement {
@@ -150,7 +167,9 @@ impl Agreement {
     fn bind(&self) -> Result<Bound, BindError> {
         let Agreement { pattern, parts, steps, choice, .. } = self;
         let comm = pattern.comm();
-        let tag = comm.take_tags((MAX_AXES * MAX_PARTS) as u32);
+        // One for each part of each step, and as many for the windows on halos.
+        let most_parts = (MAX_AXES * MAX_PARTS) as u32;
+        let tag = comm.take_tags(2 * most_parts);
         let at_once = slice::from_ref(pattern);
         let steps = steps.as_deref().filter(|_| choice.order == HaloOrder::AxisByAxis).unwrap_or(at_once);
 
@@ -159,16 +178,21 @@ impl Agreement {
         let mut built: Vec<Vec<Box<dyn Part>>> = parts.iter().map(|_| Vec::new()).collect();
         let mut failed = None;
         let mut all_names = Vec::new();
+        let asked = Asked { path: choice.path, copied_by: self.copied_by, chunk: self.chunk };
         for (step, pattern) in steps.iter().enumerate() {
             let tag = tag + (step * MAX_PARTS) as u32;
             let Negotiated { parts: ways, names, chunks } =
-                negotiate(pattern, parts, tag, choice.path, self.chunk)?;
+                negotiate(pattern, parts, &asked, [tag, tag + most_parts], &self.groups)?;
             all_names.extend(names);
             let later_chunks = chunks.saturating_sub(1);
             let chunk_tag = comm.take_tags((later_chunks * parts.len()) as u32);
+            let watch_tag = comm.take_tags(parts.len() as u32);
             for (number, (part, mut ways)) in parts.iter().zip(ways).enumerate() {
                 let tag = tag + number as u32;
                 ways.chunk_tag = chunk_tag + (later_chunks * number) as u32;
+                ways.moved_from = self.moved_from;
+                let group = self.groups.of_parts.get(number).cloned().flatten();
+                ways.streams = group.map(|group| (group, watch_tag + number as u32));
                 if failed.is_none() {
                     match part.device.build(&part.fields, pattern, tag, ways, trace.as_ref()) {
                         Ok(part) => built[number].push(part),
@@ -179,7 +203,10 @@ impl Agreement {
         }
         let agreed = comm.agree(failed.as_ref().map(BuildError::to_string));
         if !matches!(agreed, Ok(Ok(()))) {
-            built.iter_mut().flatten().for_each(|part| part.abandon(&**comm.transport()));
+            built.iter_mut().flatten().for_each(|part| {
+                // Nothing was exchanged yet.
+                let _ = part.abandon(&**comm.transport());
+            });
         }
         match failed {
             Some(BuildError::Device(error)) => return Err(BindError::Device { rank: comm.rank(), error }),

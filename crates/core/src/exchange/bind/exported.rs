@@ -22,6 +22,11 @@ impl Imported {
     pub(crate) fn new(memory: Owners, released: ReleaseFlag) -> Imported {
         Imported { memory, released }
     }
+
+    /// Adds memory that is released together with the rest.
+    pub(crate) fn add(&mut self, memory: Arc<dyn Any + Send + Sync>) {
+        self.memory.push(memory);
+    }
 }
 
 impl Drop for Imported {

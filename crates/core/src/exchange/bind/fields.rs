@@ -6,12 +6,14 @@ use std::sync::Arc;
 
 use super::fits::{FieldShape, FieldSignature, misfit, shape};
 use super::offer::PartWays;
-use crate::device::{DeviceError, DeviceId, DeviceInfo, Pointer};
+use crate::device::{DeviceError, DeviceId, DeviceInfo, Pointer, StreamGroup, StreamMessagesOffer};
 use crate::exchange::run::part::Part;
+use crate::exchange::run::stream_group::AnyGroup;
+use crate::exchange::run::stream_windows::StreamWord;
 use crate::exchange::run::trace::ExchangeTrace;
 use crate::field::{BoundField, Storage};
 use crate::pattern::Pattern;
-use crate::transport::TransportError;
+use crate::transport::{SharedMemory, TransportError};
 
 /// The fields of one device, before they are bound.
 pub(crate) struct PartFields {
@@ -33,6 +35,18 @@ pub(crate) trait PartDevice: Debug + Send + Sync {
     /// As for [`Device::import`](crate::device::Device::import).
     unsafe fn import(&self, token: &[u8]) -> Result<ImportedMemory, DeviceError>;
 
+    /// A word for streams of this device, and of others of its backend in this process; `None` if it has none.
+    fn stream_word(&self) -> Result<Option<StreamWord>, DeviceError>;
+
+    /// A word for streams of this device at the begin of shared memory of at least [`WORD_BYTES`] bytes.
+    fn shared_stream_word(&self, memory: SharedMemory) -> Result<StreamWord, DeviceError>;
+
+    /// As [`Device::offer_stream_messages`](crate::device::Device::offer_stream_messages).
+    fn offer_stream_messages(&self) -> Result<StreamMessagesOffer, DeviceError>;
+    /// As [`Device::stream_messages_token`](crate::device::Device::stream_messages_token).
+    fn stream_messages_token(&self) -> Result<Vec<u8>, DeviceError>;
+    /// As [`Device::join_stream_messages`](crate::device::Device::join_stream_messages).
+    fn join_stream_messages(&self, group: &StreamGroup<'_>) -> Result<Arc<dyn AnyGroup>, DeviceError>;
     /// Binds all copies of `fields`, and opens their channels.
     fn build(
         &self,
@@ -43,6 +57,9 @@ pub(crate) trait PartDevice: Debug + Send + Sync {
         trace: Option<&ExchangeTrace>,
     ) -> Result<Box<dyn Part>, BuildError>;
 }
+
+/// The bytes of shared memory with a word: a page of its own, as devices register whole pages.
+pub(crate) const WORD_BYTES: usize = 4096;
 
 /// Device memory of another process.
 pub(crate) struct ImportedMemory {

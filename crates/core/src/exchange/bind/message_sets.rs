@@ -15,6 +15,10 @@ pub(crate) struct MessageSets {
     pub(crate) whole: MessageSet,
     /// Received chunks.
     pub(crate) chunks: MessageSet,
+    /// Messages that streams send.
+    pub(crate) sent_by_streams: MessageSet,
+    /// Messages that streams receive.
+    pub(crate) received_by_streams: MessageSet,
 }
 
 impl MessageSets {
@@ -27,7 +31,13 @@ impl MessageSets {
         reached: bool,
     ) -> MessageSets {
         let empty = MessageSet::new;
-        let mut sets = MessageSets { groups: vec![empty()], whole: empty(), chunks: empty() };
+        let mut sets = MessageSets {
+            groups: vec![empty()],
+            whole: empty(),
+            chunks: empty(),
+            sent_by_streams: empty(),
+            received_by_streams: empty(),
+        };
         for (&peer, SendWays { ways: chosen, .. }) in &ways.sends {
             let cells = || sources(pattern, peer);
             let order = |position: usize| fields[position].1.memory_order();
@@ -40,6 +50,7 @@ impl MessageSets {
             let first = &mut sets.groups[0];
             first.add(peer, None, cells_of(fields, by(Way::Message), cells()), fields);
             first.add_piece_by_piece(peer, fields, by(Way::PieceByPiece), cells(), reached);
+            sets.sent_by_streams.add(peer, None, cells_of(fields, by(Way::StreamMessage), cells()), fields);
         }
         for (&peer, ReceiveWays { offer, ways: chosen, .. }) in &ways.receives {
             let cells = || targets(pattern, peer);
@@ -51,6 +62,8 @@ impl MessageSets {
             }
             sets.whole.add(peer, None, cells_of(fields, by(Way::Message), cells()), fields);
             sets.whole.add_piece_by_piece(peer, fields, by(Way::PieceByPiece), cells(), reached);
+            let by_streams = cells_of(fields, by(Way::StreamMessage), cells());
+            sets.received_by_streams.add(peer, None, by_streams, fields);
         }
         sets
     }
@@ -58,12 +71,14 @@ impl MessageSets {
     /// The traffic of the messages.
     pub(crate) fn traffic(&self) -> Traffic {
         let in_fields = |message: &MessageLayout| message.in_fields().map(|(_, bytes)| bytes).sum::<usize>();
-        let sent = || self.groups.iter().flat_map(|group| &group.messages);
+        let by_streams = &self.sent_by_streams.messages;
+        let sent = || self.groups.iter().flat_map(|group| &group.messages).chain(by_streams);
         Traffic {
             steps: 1,
             messages: sent().map(|message| message.stretches.len()).sum(),
             message_bytes: sent().map(MessageLayout::bytes).sum(),
             chunked_bytes: sent().filter(|message| message.is_chunk()).map(MessageLayout::bytes).sum(),
+            stream_message_bytes: by_streams.iter().map(MessageLayout::bytes).sum(),
             sent_in_place_bytes: sent().map(in_fields).sum(),
             received_in_place_bytes: self.whole.messages.iter().map(in_fields).sum(),
             ..Traffic::default()

@@ -1,16 +1,18 @@
 //! Binding the messages of a part: the copies that pack and unpack them, and their channels.
 
 use std::cmp::Reverse;
+use std::iter;
 use std::sync::Arc;
 
 use super::fields::BuildError;
 use super::message_sets::MessageSets;
 use crate::device::{CopyItem, Device, DeviceError, MemoryRange};
 use crate::exchange::layout::messages::{Location, MessageLayout, MessageSet};
-use crate::exchange::run::buffers::Buffers;
+use crate::exchange::run::buffers::{Batch, Buffers, Staging};
 use crate::exchange::run::copy_list::{CopyList, Purpose, bytes};
+use crate::exchange::run::mark::{Mark, Marks};
 use crate::exchange::run::message::{Message, MessageState, ReceivedMessage, SentMessage};
-use crate::exchange::run::messages::{Group, Messages, ReceivedChunks};
+use crate::exchange::run::messages::{Group, Messages};
 use crate::exchange::run::trace::PartTrace;
 use crate::field::{BoundField, LINE_BYTES};
 use crate::trace::Row;
@@ -23,9 +25,8 @@ pub(crate) struct BoundMessages<D: Device> {
     pub(crate) groups: Vec<Group<D>>,
     /// The copies that unpack all messages without a list of their own.
     pub(crate) unpack: Vec<CopyItem>,
-    /// The size of these messages in the buffer, in bytes.
-    unpack_bytes: usize,
-    chunks: Option<ReceivedChunks<D>>,
+    /// These messages in the buffer.
+    unpack_batch: Batch,
     buffers: Buffers<D>,
 }
 
@@ -48,42 +49,47 @@ pub(crate) struct Channels<'t> {
 }
 
 /// Binds the messages of `sets`. `packed` are the copies to the two messages in shared memory, which are packed along
-/// with the first group. `reached`: the transport can reach the memory of the device.
+/// with the first group; `marks` makes the points at which groups are packed.
 pub(crate) fn bind_messages<D: Device>(
     device: &D,
     fields: &[(usize, BoundField)],
     mut sets: MessageSets,
     packed: [Vec<CopyItem>; 2],
-    reached: bool,
+    staging: &Staging,
+    marks: &mut Marks<D>,
 ) -> Result<BoundMessages<D>, DeviceError> {
-    let (first_bytes, unpack_bytes) = (sets.groups[0].bytes, sets.whole.bytes);
-    let sent_bytes = sets.groups[1..].iter_mut().fold(first_bytes, |end, group| group.move_behind(end));
-    let received_bytes = sets.chunks.move_behind(unpack_bytes);
-    let buffers = Buffers::new(device, sent_bytes, received_bytes, reached)?;
+    sets.groups.iter_mut().fold(0, |end, group| group.move_behind(end));
+    sets.chunks.move_behind(sets.whole.bytes);
+    let sent: Vec<Batch> = sets.groups.iter().map(|group| staging.batch(group.in_buffer())).collect();
+    let unpack_batch = staging.batch(sets.whole.in_buffer());
+    let chunks = sets.chunks.messages.iter().map(|chunk| staging.received_chunk(chunk.in_buffer()));
+    let received: Vec<Batch> = iter::once(unpack_batch.clone()).chain(chunks).collect();
+    let buffers = Buffers::new(device, staging, &sent, &received)?;
     // Several threads, or an asynchronous device, are faster with the copies of all messages at once.
     let one_by_one = device.info().runs_on_host() && device.info().compute_units == 1;
     let binder = MessageBinder { device, fields, buffers: &buffers, one_by_one };
 
-    let (mut sends, first_copies) = binder.bind(&sets.groups[0], Direction::Send)?;
-    let mut groups = vec![binder.first_group(sends.len(), first_bytes, first_copies, packed)?];
-    for set in &sets.groups[1..] {
-        groups.push(binder.later_group(sends.len(), set)?);
+    let (mut sends, first_copies) = binder.bind(&sets.groups[0], &sent[0], Direction::Send)?;
+    let mut groups = vec![binder.first_group(sends.len(), &sent[0], first_copies, packed, marks.mark()?)?];
+    for (set, batch) in sets.groups.iter().zip(&sent).skip(1) {
+        groups.push(binder.later_group(sends.len(), set, batch, marks.mark()?)?);
         sends.extend(set.messages.iter().map(|layout| BoundMessage {
             layout: layout.clone(),
             copies: None,
             is_borrowed: false,
         }));
     }
-    let (mut receives, unpack) = binder.bind(&sets.whole, Direction::Receive)?;
-    receives.extend(binder.received_chunks(&sets.chunks)?);
-    let mut chunks = None;
-    if !sets.chunks.messages.is_empty() {
-        chunks = Some(ReceivedChunks { unpacked: device.create_event(false)?, is_recorded: false });
-    }
-    Ok(BoundMessages { sends, receives, groups, unpack, unpack_bytes, chunks, buffers })
+    let (mut receives, unpack) = binder.bind(&sets.whole, &unpack_batch, Direction::Receive)?;
+    receives.extend(binder.received_chunks(&sets.chunks, &received[1..])?);
+    Ok(BoundMessages { sends, receives, groups, unpack, unpack_batch, buffers })
 }
 
 impl<D: Device> BoundMessages<D> {
+    /// Whether there are messages from neighbours.
+    pub(crate) fn are_received(&self) -> bool {
+        !self.receives.is_empty()
+    }
+
     /// Opens the channels of all messages. `in_place` lists the positions of the `fields` that stretches of messages
     /// lie in. If a channel cannot be opened, closes those that are open.
     pub(crate) fn open(
@@ -94,15 +100,14 @@ impl<D: Device> BoundMessages<D> {
         channels: &Channels<'_>,
         trace: &PartTrace<D>,
     ) -> Result<Messages<D>, BuildError> {
-        let BoundMessages { sends, receives, groups, unpack, unpack_bytes, chunks, buffers } = self;
-        let host_copy = buffers.host_copy(Direction::Receive, 0..unpack_bytes);
+        let BoundMessages { sends, receives, groups, unpack, unpack_batch, buffers } = self;
+        let host_copy = buffers.host_copy(Direction::Receive, &unpack_batch);
         let mut messages = Messages {
             sends: Vec::with_capacity(sends.len()),
             receives: Vec::with_capacity(receives.len()),
             groups,
             unpack: CopyList::bind(device, Purpose::Unpacking, unpack, host_copy)?,
             groups_sent: 0,
-            chunks,
             buffers: Arc::new(buffers),
             in_place: in_place.into_iter().filter_map(|field| fields[field].1.storage.clone()).collect(),
         };
@@ -116,6 +121,7 @@ impl<D: Device> BoundMessages<D> {
                 messages.receives.push(ReceivedMessage {
                     message,
                     unpack: copies,
+                    is_in_stream: false,
                     only_in_finish: is_borrowed,
                 });
             }
@@ -180,6 +186,7 @@ impl<D: Device> MessageBinder<'_, D> {
     fn bind(
         &self,
         set: &MessageSet,
+        batch: &Batch,
         direction: Direction,
     ) -> Result<(Vec<BoundMessage<D>>, Vec<CopyItem>), DeviceError> {
         let MessageBinder { device, fields, buffers, one_by_one } = *self;
@@ -187,7 +194,8 @@ impl<D: Device> MessageBinder<'_, D> {
         let purpose = if sends { Purpose::Packing } else { Purpose::Unpacking };
         let mut listed = Vec::with_capacity(set.messages.len());
         for message in &set.messages {
-            let items = set.copies_of_message(message, fields, buffers.on_device(direction), direction)?;
+            let buffer = buffers.on_device(direction, batch);
+            let items = set.copies_of_message(message, fields, buffer, direction)?;
             let together = !one_by_one || has_short_rows(&items);
             listed.push((message, items, together));
         }
@@ -221,16 +229,17 @@ impl<D: Device> MessageBinder<'_, D> {
         Ok((bound, all))
     }
 
-    /// Returns the group of the first `count` messages, of `bytes` in total. `packed` are the copies to the two
+    /// Returns the group of the first `count` messages, which are `batch`. `packed` are the copies to the two
     /// messages in shared memory.
     fn first_group(
         &self,
         count: usize,
-        bytes: usize,
+        batch: &Batch,
         copies: Vec<CopyItem>,
         packed: [Vec<CopyItem>; 2],
+        mark: Mark<D>,
     ) -> Result<Group<D>, DeviceError> {
-        let host_copy = self.buffers.host_copy(Direction::Send, 0..bytes);
+        let host_copy = self.buffers.host_copy(Direction::Send, batch);
         let mut pack = Vec::with_capacity(2);
         for items in packed {
             // Without shared memory the two lists are the same: one is enough.
@@ -239,25 +248,35 @@ impl<D: Device> MessageBinder<'_, D> {
                 pack.push(CopyList::bind(self.device, Purpose::Packing, items, host_copy)?);
             }
         }
-        Ok(Group { pack, packed: self.device.create_event(false)?, messages: 0..count })
+        Ok(Group { pack, packed: mark, messages: 0..count })
     }
 
     /// Returns the group of the chunks in `set`, whose messages are those from `begin` on.
-    fn later_group(&self, begin: usize, set: &MessageSet) -> Result<Group<D>, DeviceError> {
-        let items = set.copies(self.fields, self.buffers.on_device(Direction::Send), Direction::Send)?;
-        let host_copy = self.buffers.host_copy(Direction::Send, set.begin..set.bytes);
+    fn later_group(
+        &self,
+        begin: usize,
+        set: &MessageSet,
+        batch: &Batch,
+        mark: Mark<D>,
+    ) -> Result<Group<D>, DeviceError> {
+        let buffer = self.buffers.on_device(Direction::Send, batch);
+        let items = set.copies(self.fields, buffer, Direction::Send)?;
+        let host_copy = self.buffers.host_copy(Direction::Send, batch);
         let pack = vec![CopyList::bind(self.device, Purpose::Packing, items, host_copy)?];
-        let packed = self.device.create_event(false)?;
-        Ok(Group { pack, packed, messages: begin..begin + set.messages.len() })
+        Ok(Group { pack, packed: mark, messages: begin..begin + set.messages.len() })
     }
 
     /// Returns the received chunks, each with the copies that unpack it.
-    fn received_chunks(&self, set: &MessageSet) -> Result<Vec<BoundMessage<D>>, DeviceError> {
+    fn received_chunks(
+        &self,
+        set: &MessageSet,
+        batches: &[Batch],
+    ) -> Result<Vec<BoundMessage<D>>, DeviceError> {
         let MessageBinder { device, fields, buffers, .. } = *self;
-        let buffer = buffers.on_device(Direction::Receive);
-        let bound = set.messages.iter().map(|chunk| {
+        let bound = set.messages.iter().zip(batches).map(|(chunk, batch)| {
+            let buffer = buffers.on_device(Direction::Receive, batch);
             let items = set.copies_of_message(chunk, fields, buffer, Direction::Receive)?;
-            let host_copy = buffers.host_copy(Direction::Receive, chunk.in_buffer());
+            let host_copy = buffers.host_copy(Direction::Receive, batch);
             let copies = Some(CopyList::bind(device, Purpose::Unpacking, items, host_copy)?);
             Ok(BoundMessage { layout: chunk.clone(), copies, is_borrowed: set.is_borrowed(chunk, fields) })
         });

@@ -8,23 +8,33 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::exported::{Exported, Imported, free_released};
-use super::fields::PartFields;
+use super::fields::{PartFields, WORD_BYTES};
 use super::mapping::MappedField;
 use super::offer::{
-    Acceptance, Answer, FieldOffer, LentBlock, LentFields, Offer, PartWays, PeerWindows, ReceiveWays,
-    SendWays, lent_blocks,
+    Acceptance, Answer, AnsweredCopies, AnsweredWord, FieldOffer, LentBlock, LentFields, Offer, PartWays,
+    PeerWindows, ReceiveWays, SendWays, lent_blocks, lent_word,
 };
+use super::stream_groups::StreamGroups;
 use crate::exchange::layout::messages::{PieceCells, in_place, packed_bytes, sources, targets};
 use crate::exchange::layout::segment::Segment;
 use crate::exchange::layout::side::Side;
-use crate::exchange::options::{DataPath, Way};
+use crate::exchange::options::{CopiedBy, DataPath, Way};
+use crate::exchange::run::stream_windows::StreamWord;
 use crate::field::{BoundField, End, Load};
 use crate::pattern::Pattern;
-use crate::transport::{Reduction, TransportError, Window};
+use crate::transport::{Lease, Reduction, TransportError, Window};
 
 /// Minimum size in bytes of a piece that is sent or received in place, without packing. Packing a smaller one takes
 /// less time than sending one more message.
 const MIN_PIECE_BYTES: usize = 16 << 10;
+
+/// What the options ask for.
+pub(crate) struct Asked {
+    pub(crate) path: DataPath,
+    pub(crate) copied_by: CopiedBy,
+    /// Maximum size of a staged message in bytes.
+    pub(crate) chunk: usize,
+}
 
 /// The result of the negotiation about all parts.
 #[derive(Default)]
@@ -36,16 +46,18 @@ pub(crate) struct Negotiated {
     pub(crate) chunks: usize,
 }
 
-/// Collective: negotiates with every neighbour the way of each field. Staged messages are split into chunks of at most
-/// `chunk` bytes.
+/// Collective: negotiates with every neighbour the way of each field. `tags` are those of the first part's windows on
+/// fields, and on halos; the tags of the other parts follow. `groups` have streams that exchange messages.
 pub(crate) fn negotiate(
     pattern: &Pattern,
     parts: &[PartFields],
-    tag: u32,
-    path: DataPath,
-    chunk: usize,
+    asked: &Asked,
+    tags: [u32; 2],
+    groups: &StreamGroups,
 ) -> Result<Negotiated, TransportError> {
     free_released();
+    let &Asked { path, chunk, .. } = asked;
+    let tags = |number: usize| tags.map(|first| first + number as u32);
     let comm = pattern.comm();
     let others = |peer: &&usize| **peer != comm.rank();
     let mut published: BTreeMap<usize, Vec<Option<Arc<Window>>>> = BTreeMap::new();
@@ -54,7 +66,7 @@ pub(crate) fn negotiate(
         let made = parts
             .iter()
             .enumerate()
-            .map(|(number, part)| part.offer(pattern, peer, tag + number as u32, path))
+            .map(|(number, part)| part.offer(pattern, peer, tags(number)[0], path))
             .collect::<Result<Vec<_>, _>>()?;
         let (to_send, windows) = made.into_iter().unzip();
         offers.push((peer, to_send));
@@ -66,10 +78,10 @@ pub(crate) fn negotiate(
     for (peer, offers) in comm.sparse_exchange(&offers)? {
         let mut answer = Vec::with_capacity(offers.len());
         for (number, offer) in offers.into_iter().enumerate() {
-            let tag = tag + number as u32;
-            let accepted = parts[number].accept(pattern, peer, tag, path, chunk, &offer)?;
-            let Acceptance { answer: part_answer, chunks, windows, name } = accepted;
-            negotiated.names.extend(name);
+            let asked = Asked { path: groups.path_from(number, pattern, peer, path), ..*asked };
+            let accepted = parts[number].accept(pattern, peer, tags(number), &asked, &offer)?;
+            let Acceptance { answer: part_answer, chunks, windows, names } = accepted;
+            negotiated.names.extend(names);
             negotiated.chunks = negotiated.chunks.max(chunks);
             let ways = part_answer.ways.clone();
             answer.push(part_answer);
@@ -83,7 +95,7 @@ pub(crate) fn negotiate(
         let published = published.remove(&peer).unwrap_or_default();
         let mut unmapped = Vec::new();
         for (number, (answer, published)) in answers.into_iter().zip(published).enumerate() {
-            let lent = parts[number].lend(pattern, peer, &answer, published)?;
+            let lent = parts[number].lend(pattern, peer, tags(number)[1], &answer, published)?;
             let mut ways = answer.ways;
             let windows = lent.unwrap_or_else(|| {
                 unmapped.push(number);
@@ -130,9 +142,12 @@ impl PartFields {
         path: DataPath,
     ) -> Result<(Offer, Option<Arc<Window>>), TransportError> {
         let transport = pattern.comm().transport();
-        let window = Arc::new(Window::new(self.lent()));
         let direct = matches!(path, DataPath::Quickest | DataPath::Direct);
-        let published = direct && transport.publish(peer, tag, &window)?;
+        let mut published = None;
+        if direct && pattern.comm().has_threads() {
+            let window = Arc::new(Window::new(self.lent()));
+            published = transport.publish(peer, tag, &window)?.then_some(window);
+        }
         let near = transport.is_near(peer);
         let pieces = pattern.sends().get(&peer).map_or(&[][..], Vec::as_slice);
         let reached = self.reached(pattern);
@@ -142,14 +157,15 @@ impl PartFields {
         };
         let fields = self.fields.iter().map(|(_, field)| FieldOffer {
             order: field.memory_order(),
-            published: published && field.storage.is_some(),
+            published: published.is_some() && field.storage.is_some(),
             handle: if near && direct { self.field_handle(field, pieces) } else { None },
             in_place: can_send_in_place(field),
             load: Load::of(pieces, field.at(End::Source).0.iter().map(|(_, it)| it), field.element),
         });
         let packs = near && self.device.info().runs_on_host();
-        let offer = Offer { packs, is_staged: self.is_staged(pattern), fields: fields.collect() };
-        Ok((offer, published.then_some(window)))
+        let has_words = self.device.info().capabilities.stream_words;
+        let offer = Offer { packs, is_staged: self.is_staged(pattern), has_words, fields: fields.collect() };
+        Ok((offer, published))
     }
 
     /// Chooses the way of each field of an offer, and allocates the memory that it needs.
@@ -157,9 +173,8 @@ impl PartFields {
         &self,
         pattern: &Pattern,
         peer: usize,
-        tag: u32,
-        path: DataPath,
-        chunk: usize,
+        [tag, halo_tag]: [u32; 2],
+        &Asked { path, copied_by, chunk }: &Asked,
         offer: &Offer,
     ) -> Result<Acceptance, TransportError> {
         let transport = pattern.comm().transport();
@@ -189,7 +204,8 @@ impl PartFields {
         };
         let mut ways = choose(near);
         let mut windows = PeerWindows::default();
-        let (mut token, mut name) = (None, None);
+        let (mut token, mut names) = (None, Vec::new());
+        let (mut word, mut copied) = (AnsweredWord::None, AnsweredCopies::ByReceiver);
         let between_processes = attached.is_none() && ways.contains(&Way::Direct);
         if between_processes || ways.contains(&Way::Shared) {
             let orders: Vec<_> = offer.fields.iter().map(|field| field.order).collect();
@@ -199,27 +215,79 @@ impl PartFields {
                     let segment = Segment::new(lease.memory);
                     windows.messages = segment.messages().filter(|_| ways.contains(&Way::Shared));
                     if between_processes {
+                        let name;
+                        (word, windows.word, name) = self.accept_word(pattern, offer);
+                        names.extend(name);
+                        if windows.word.is_some() && self.prefers_sender(copied_by, None) {
+                            let exported = self.export_halos(pattern, peer, &ways, &segment);
+                            if let Some((window, handles)) = exported {
+                                (windows.halos, copied) = (Some(window), AnsweredCopies::ToExported(handles));
+                            }
+                        }
+                    }
+                    if between_processes && windows.halos.is_none() {
                         let (blocks, owners): (Vec<_>, Vec<_>) =
                             mapped.into_iter().map(|MappedField { blocks, owner }| (blocks, owner)).unzip();
                         let (memory, offset) = segment.direct();
                         let direct = segment.release_flag().and_then(|flag| {
                             let blocks = blocks.into_iter().flatten().collect();
                             let owners = vec![Arc::new(Imported::new(owners, flag)) as _];
-                            Window::between_processes(memory, offset, LentFields { blocks, _owners: owners })
+                            let lent = LentFields { blocks, word: None, _owners: owners };
+                            Window::between_processes(memory, offset, lent)
                         });
                         windows.direct = direct.map(Arc::new);
                     }
-                    (token, name) = (Some(lease.token), Some(lease.name));
+                    token = Some(lease.token);
+                    names.push(lease.name);
                 }
                 None => ways = choose(false),
             }
         }
-        if !between_processes && ways.contains(&Way::Direct) {
-            windows.direct = attached;
+        if let Some(window) = attached.filter(|_| !between_processes && ways.contains(&Way::Direct)) {
+            windows.word = self.published_word(&window);
+            if windows.word.is_some() {
+                word = AnsweredWord::Published;
+                if self.prefers_sender(copied_by, Some(&window))
+                    && let Some((halos, word)) = self.publish_halos(pattern, peer, halo_tag)?
+                {
+                    (windows.halos, windows.word) = (Some(halos), Some(word));
+                    copied = AnsweredCopies::ToPublished;
+                }
+            }
+            if windows.halos.is_none() {
+                windows.direct = Some(window);
+            }
         }
         self.choose_pieces(pattern, peer, offer, &mut ways);
         let chunks = self.set_chunks(pattern, peer, chunk, offer, &mut ways);
-        Ok(Acceptance { answer: Answer { ways, token }, chunks, windows, name })
+        Ok(Acceptance { answer: Answer { ways, token, word, copied }, chunks, windows, names })
+    }
+
+    /// The word of a window that a sender in this process lends; `None` if streams of both devices do not write and await
+    /// it.
+    fn published_word(&self, window: &Window) -> Option<StreamWord> {
+        let own = self.device.info();
+        let same_backend = || lent_blocks(window).iter().all(|block| block.device.backend == own.id.backend);
+        lent_word(window).filter(|_| own.capabilities.stream_words && same_backend()).cloned()
+    }
+
+    /// Makes a word in shared memory for a sender in another process, if streams of both devices write and await words.
+    /// Also returns the name of its memory.
+    fn accept_word(
+        &self,
+        pattern: &Pattern,
+        offer: &Offer,
+    ) -> (AnsweredWord, Option<StreamWord>, Option<Box<dyn Any + Send + Sync>>) {
+        let have_words = offer.has_words && self.device.info().capabilities.stream_words;
+        let lease = have_words.then(|| pattern.comm().transport().share(WORD_BYTES)).flatten();
+        let Some(Lease { memory, token, name }) = lease else { return (AnsweredWord::None, None, None) };
+        match self.device.shared_stream_word(memory) {
+            Ok(word) => (AnsweredWord::Shared(token), Some(word), Some(name)),
+            Err(error) => {
+                tracing::info!(%error, "hosts hand fields over: no word in shared memory");
+                (AnsweredWord::None, None, None)
+            }
+        }
     }
 
     /// Chooses [`Way::PieceByPiece`] for fields in messages whose pieces lie without gaps at one end, if the pieces are
@@ -254,12 +322,24 @@ impl PartFields {
         &self,
         pattern: &Pattern,
         peer: usize,
-        Answer { ways, token }: &Answer,
+        halo_tag: u32,
+        Answer { ways, token, word, copied }: &Answer,
         published: Option<Arc<Window>>,
     ) -> Result<Option<PeerWindows>, TransportError> {
         let direct = ways.contains(&Way::Direct);
+        if matches!(copied, AnsweredCopies::ToPublished) {
+            let attached = self.attach_halos(pattern, peer, halo_tag)?;
+            return Ok(attached.map(|(halos, word)| PeerWindows {
+                halos: Some(halos),
+                word: Some(word),
+                ..PeerWindows::default()
+            }));
+        }
         let Some(token) = token else {
-            return Ok(Some(PeerWindows { direct: published.filter(|_| direct), messages: None }));
+            let published = published.filter(|_| direct);
+            let by_word = published.as_ref().filter(|_| matches!(word, AnsweredWord::Published));
+            let word = by_word.and_then(|window| lent_word(window).cloned());
+            return Ok(Some(PeerWindows { direct: published, word, ..PeerWindows::default() }));
         };
         let Some(memory) = pattern.comm().transport().map(peer, token)? else { return Ok(None) };
         let segment = Segment::new(memory);
@@ -271,14 +351,32 @@ impl PartFields {
             // Memory of the host stays valid as long as one of the processes has mapped it.
             _ => self.owners(),
         };
-        let lent = || LentFields { blocks: Vec::new(), _owners: owners() };
-        let direct = direct.then(|| Window::between_processes(memory, offset, lent()));
+        let word = match word {
+            AnsweredWord::Shared(token) => {
+                let Some(memory) = pattern.comm().transport().map(peer, token)? else { return Ok(None) };
+                match self.device.shared_stream_word(memory) {
+                    Ok(word) => Some(word),
+                    Err(error) => {
+                        tracing::warn!(%error, peer, "sending fields in messages: the device cannot use shared memory");
+                        return Ok(None);
+                    }
+                }
+            }
+            AnsweredWord::None | AnsweredWord::Published => None,
+        };
         let messages = segment.messages().filter(|_| ways.contains(&Way::Shared));
-        Ok(Some(PeerWindows { direct: direct.flatten().map(Arc::new), messages }))
+        if let AnsweredCopies::ToExported(handles) = copied {
+            let halos = self.import_halos(pattern, peer, handles, &segment)?;
+            return Ok(halos.map(|halos| PeerWindows { direct: None, halos: Some(halos), word, messages }));
+        }
+        let lent = || LentFields { blocks: Vec::new(), word: None, _owners: owners() };
+        let direct = direct.then(|| Window::between_processes(memory, offset, lent()));
+        let direct = direct.flatten().map(Arc::new);
+        Ok(Some(PeerWindows { direct, halos: None, word, messages }))
     }
 
     /// Whether the device reaches all fields that a neighbour in this process lends.
-    fn reaches_all(&self, window: &Window) -> bool {
+    pub(crate) fn reaches_all(&self, window: &Window) -> bool {
         lent_blocks(window).iter().all(|block| match self.device.reaches(block.device) {
             Ok(reaches) => reaches,
             Err(error) => {
@@ -293,7 +391,7 @@ impl PartFields {
     }
 
     /// The fields that may be lent: those that own their memory.
-    fn lent(&self) -> LentFields {
+    pub(crate) fn lent(&self) -> LentFields {
         let mut blocks = Vec::new();
         for (position, (_, field)) in self.fields.iter().enumerate() {
             if field.storage.is_some() {
@@ -306,11 +404,15 @@ impl PartFields {
                 }));
             }
         }
-        LentFields { blocks, _owners: self.owners() }
+        let word = self.device.stream_word().unwrap_or_else(|error| {
+            tracing::info!(%error, "hosts hand fields over: no word for streams");
+            None
+        });
+        LentFields { blocks, word, _owners: self.owners() }
     }
 
     /// The owners of the memory of the fields.
-    fn owners(&self) -> Vec<Arc<dyn Any + Send + Sync>> {
+    pub(crate) fn owners(&self) -> Vec<Arc<dyn Any + Send + Sync>> {
         self.fields
             .iter()
             .filter_map(|(_, field)| field.storage.clone())

@@ -10,6 +10,8 @@ use serde::{Deserialize, Deserializer, Serialize};
 use crate::device::{DeviceId, MAX_COPY_AXES, Pointer};
 use crate::exchange::layout::segment::SharedMessage;
 use crate::exchange::options::Way;
+use crate::exchange::run::stream_group::AnyGroup;
+use crate::exchange::run::stream_windows::StreamWord;
 use crate::field::{BlockLayout, Load};
 use crate::transport::Window;
 
@@ -20,6 +22,8 @@ pub(crate) struct Offer {
     pub(crate) packs: bool,
     /// Whether the sender stages its messages.
     pub(crate) is_staged: bool,
+    /// Whether streams of the sender's device write and await words.
+    pub(crate) has_words: bool,
     pub(crate) fields: Vec<FieldOffer>,
 }
 
@@ -52,6 +56,8 @@ fn axis_order<'d, R: Deserializer<'d>>(reader: R) -> Result<[u8; MAX_COPY_AXES],
 #[derive(Default)]
 pub(crate) struct LentFields {
     pub(crate) blocks: Vec<LentBlock>,
+    /// The word by which streams hand the fields over, if the lender has one and is in this process.
+    pub(crate) word: Option<StreamWord>,
     /// The owners of their memory.
     pub(crate) _owners: Vec<Arc<dyn Any + Send + Sync>>,
 }
@@ -74,20 +80,57 @@ pub(crate) fn lent_blocks(window: &Window) -> &[LentBlock] {
     window.lent::<LentFields>().map_or(&[], |lent| &lent.blocks)
 }
 
+/// The word by which streams hand over the fields that `window` lends, if it has one.
+pub(crate) fn lent_word(window: &Window) -> Option<&StreamWord> {
+    window.lent::<LentFields>()?.word.as_ref()
+}
+
 /// The receiver's answer to an offer.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Answer {
     /// The way of each field.
     pub(crate) ways: Vec<Way>,
     /// The token by which the sender can map the memory that the receiver shares with it.
     pub(crate) token: Option<Vec<u8>>,
+    /// How the fields that are copied straight are handed over.
+    pub(crate) word: AnsweredWord,
+    /// The end that copies them.
+    pub(crate) copied: AnsweredCopies,
 }
 
-/// The windows between two neighbours for one part.
+/// How fields that are copied straight are handed over.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub(crate) enum AnsweredWord {
+    /// By the hosts.
+    #[default]
+    None,
+    /// By the word of the window that was published.
+    Published,
+    /// By a word in memory that the receiver shares, with its token.
+    Shared(Vec<u8>),
+}
+
+/// The end that copies the fields that are copied straight.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub(crate) enum AnsweredCopies {
+    /// The receiver, from the sender's fields.
+    #[default]
+    ByReceiver,
+    /// The sender, to the receiver's fields: in a window that the receiver has published.
+    ToPublished,
+    /// The sender, to the receiver's fields: those with a handle, by which it can map them.
+    ToExported(Vec<Option<FieldHandle>>),
+}
+
+/// The windows between two neighbours for one part, in one direction.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct PeerWindows {
-    /// On the fields.
+    /// The window on the sender's fields, if the receiver copies.
     pub(crate) direct: Option<Arc<Window>>,
+    /// The window on the receiver's fields, if the sender copies.
+    pub(crate) halos: Option<Arc<Window>>,
+    /// The word by which streams hand the fields over; `None` if hosts do.
+    pub(crate) word: Option<StreamWord>,
     /// On the two messages in shared memory.
     pub(crate) messages: Option<[SharedMessage; 2]>,
 }
@@ -98,12 +141,12 @@ pub(crate) struct Acceptance {
     /// The number of chunks of the message; 0 if it is not split.
     pub(crate) chunks: usize,
     pub(crate) windows: PeerWindows,
-    /// The token of the answer is valid as long as this is kept.
-    pub(crate) name: Option<Box<dyn Any + Send + Sync>>,
+    /// The tokens of the answer are valid as long as these are kept.
+    pub(crate) names: Vec<Box<dyn Any + Send + Sync>>,
 }
 
 /// The result of the negotiation about one part.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct PartWays {
     /// For each rank to which this rank sends.
     pub(crate) sends: BTreeMap<usize, SendWays>,
@@ -113,6 +156,10 @@ pub(crate) struct PartWays {
     pub(crate) chunk: usize,
     /// The tag of the second chunk; later ones follow.
     pub(crate) chunk_tag: u32,
+    /// Minimum size in bytes of staged messages that are moved by a copy.
+    pub(crate) moved_from: usize,
+    /// The group whose streams exchange messages, and the tag by which its ranks watch each other.
+    pub(crate) streams: Option<(Arc<dyn AnyGroup>, u32)>,
 }
 
 /// The ways of the fields that are sent to one rank.

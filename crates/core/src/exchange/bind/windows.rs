@@ -9,16 +9,22 @@ use crate::exchange::layout::segment::SharedMessage;
 use crate::exchange::layout::side::{Side, fill};
 use crate::exchange::options::Way;
 use crate::exchange::run::copy_list::{CopyList, Purpose, bytes};
+use crate::exchange::run::stream_windows::StreamWindow;
 use crate::exchange::run::trace::PartTrace;
 use crate::exchange::run::windows::{BorrowedWindow, LentWindow, Windows};
 use crate::field::{BoundField, End};
-use crate::pattern::{Pattern, Piece};
+use crate::pattern::{Cells, Pattern, Piece};
 use crate::trace::Row;
 use crate::transport::{Direction, Window};
 
 /// The windows of a part, the copies to shared memory, and their sizes.
 pub(crate) struct BoundWindows<D: Device> {
     pub(crate) windows: Windows<D>,
+    /// The windows on fields that streams hand over: those that are lent, those that are borrowed, and the copies of the
+    /// latter: from a neighbour's fields, or into its halos.
+    pub(crate) lent: Vec<StreamWindow>,
+    pub(crate) borrowed: Vec<StreamWindow>,
+    pub(crate) direct: Vec<CopyItem>,
     /// The copies that pack the two messages in shared memory.
     pub(crate) packed: [Vec<CopyItem>; 2],
     /// Bytes packed into shared memory.
@@ -36,7 +42,16 @@ pub(crate) fn bind_windows<D: Device>(
     trace: &PartTrace<D>,
 ) -> Result<BoundWindows<D>, DeviceError> {
     let windows = Windows { lent: Vec::new(), borrowed: Vec::new() };
-    let mut bound = BoundWindows { windows, packed: Default::default(), shared_bytes: 0, direct_bytes: 0 };
+    let (lent, borrowed, direct) = Default::default();
+    let mut bound = BoundWindows {
+        windows,
+        lent,
+        borrowed,
+        direct,
+        packed: Default::default(),
+        shared_bytes: 0,
+        direct_bytes: 0,
+    };
     for (&peer, send) in &ways.sends {
         bound.lend(fields, pattern, peer, send, trace)?;
     }
@@ -70,8 +85,26 @@ impl<D: Device> BoundWindows<D> {
         }
         if let Some(window) = &windows.direct {
             let pieces = pattern.sends().get(&peer).map_or(&[][..], Vec::as_slice);
-            let transfer = trace.transfer(Row::To(peer), "lend field", direct_bytes(fields, ways, pieces));
-            self.windows.lent.push(LentWindow::fields(peer, Arc::clone(window), transfer));
+            let transfer =
+                trace.transfer(Row::To(peer), "lend field", direct_bytes(fields, ways, pieces, End::Source));
+            match &windows.word {
+                Some(word) => self.lent.push(StreamWindow {
+                    peer,
+                    on_halo: false,
+                    window: Arc::clone(window),
+                    word: word.clone(),
+                    transfer,
+                }),
+                None => self.windows.lent.push(LentWindow::fields(peer, Arc::clone(window), transfer)),
+            }
+        }
+        if let (Some(window), Some(word)) = (&windows.halos, &windows.word) {
+            let pieces = pattern.sends().get(&peer).map_or(&[][..], Vec::as_slice);
+            let items = direct_copies(fields, ways, window, pieces, End::Target)?;
+            let transfer = trace.transfer(Row::To(peer), "write halo", bytes(&items));
+            self.direct.extend(items);
+            let (window, word) = (Arc::clone(window), word.clone());
+            self.borrowed.push(StreamWindow { peer, on_halo: true, window, word, transfer });
         }
         Ok(())
     }
@@ -89,12 +122,35 @@ impl<D: Device> BoundWindows<D> {
         let bind = |items| CopyList::bind(device, Purpose::Unpacking, items, None);
         if let Some(window) = &windows.direct {
             let pieces = pattern.receives().get(&peer).map_or(&[][..], Vec::as_slice);
-            let items = direct_copies(fields, ways, window, pieces)?;
+            let items = direct_copies(fields, ways, window, pieces, End::Source)?;
             self.direct_bytes += bytes(&items);
             let transfer = trace.transfer(Row::From(peer), "read field", bytes(&items));
-            let copied = device.create_event(false)?;
-            let window = BorrowedWindow::fields(peer, Arc::clone(window), bind(items)?, copied, transfer);
-            self.windows.borrowed.push(window);
+            match &windows.word {
+                Some(word) => {
+                    self.direct.extend(items);
+                    self.borrowed.push(StreamWindow {
+                        peer,
+                        on_halo: false,
+                        window: Arc::clone(window),
+                        word: word.clone(),
+                        transfer,
+                    });
+                }
+                None => {
+                    let copied = device.create_event(false)?;
+                    let window =
+                        BorrowedWindow::fields(peer, Arc::clone(window), bind(items)?, copied, transfer);
+                    self.windows.borrowed.push(window);
+                }
+            }
+        }
+        if let (Some(window), Some(word)) = (&windows.halos, &windows.word) {
+            let pieces = pattern.receives().get(&peer).map_or(&[][..], Vec::as_slice);
+            let bytes = direct_bytes(fields, ways, pieces, End::Target);
+            self.direct_bytes += bytes;
+            let transfer = trace.transfer(Row::From(peer), "lend halo", bytes);
+            let (window, word) = (Arc::clone(window), word.clone());
+            self.lent.push(StreamWindow { peer, on_halo: true, window, word, transfer });
         }
         if let Some(pair) = &windows.messages {
             let order = |position: usize| offer.fields[position].order;
@@ -121,44 +177,60 @@ fn windows_of(pair: &[SharedMessage; 2]) -> [Arc<Window>; 2] {
     pair.each_ref().map(|message| Arc::clone(&message.window))
 }
 
-/// Returns the copies straight from a neighbour's fields.
+/// Returns the copies between our fields and those that a neighbour lends, which are at the end `lent`.
 fn direct_copies(
     fields: &[(usize, BoundField)],
     ways: &[Way],
     window: &Window,
     pieces: &[Piece],
+    lent: End,
 ) -> Result<Vec<CopyItem>, DeviceError> {
     let mut items = Vec::new();
     for (position, (_, field)) in
         fields.iter().enumerate().filter(|(position, _)| ways[*position] == Way::Direct)
     {
-        let size = field.element.bytes();
         for piece in pieces {
-            let lent = lent_blocks(window)
-                .iter()
-                .find(|block| block.field == position && block.domain == piece.source_domain);
-            let source = lent.and_then(|lent| Side::new(lent.pointer, &lent.layout, &piece.source, size));
-            let Some(source) = source else {
-                return Err(DeviceError::invalid(
-                    "the field that a neighbour lends",
-                    format!("field {position}, domain {}, with what it sends", piece.source_domain),
-                    "none that holds it",
-                ));
+            let side = |end: End| {
+                let (domain, cells) = cells_at(piece, end);
+                if end != lent {
+                    return Ok(Side::of_field(field, end, domain, cells));
+                }
+                let mut blocks = lent_blocks(window).iter();
+                let block = blocks.find(|block| block.field == position && block.domain == domain);
+                let side =
+                    block.and_then(|it| Side::new(it.pointer, &it.layout, cells, field.element.bytes()));
+                side.ok_or_else(|| {
+                    DeviceError::invalid(
+                        "the field that a neighbour lends",
+                        format!("field {position}, domain {domain}, with the cells that are exchanged"),
+                        "none that holds them",
+                    )
+                })
             };
-            let target = Side::of_field(field, End::Target, piece.target_domain, &piece.target);
+            let (source, target) = (side(End::Source)?, side(End::Target)?);
             fill(&mut items, &source.turned(&piece.orientation), &target, field, &piece.orientation)?;
         }
     }
     Ok(items)
 }
 
-/// The number of bytes that a neighbour copies straight from our fields.
-fn direct_bytes(fields: &[(usize, BoundField)], ways: &[Way], pieces: &[Piece]) -> usize {
+/// The number of bytes that are copied straight between our fields, at the end `ours`, and those of a neighbour.
+fn direct_bytes(fields: &[(usize, BoundField)], ways: &[Way], pieces: &[Piece], ours: End) -> usize {
     let direct = fields.iter().zip(ways).filter(|(_, way)| **way == Way::Direct);
     let bytes = direct.flat_map(|((_, field), _)| {
-        let of_piece =
-            |piece: &Piece| Side::of_field(field, End::Source, piece.source_domain, &piece.source).elements();
+        let of_piece = |piece: &Piece| {
+            let (domain, cells) = cells_at(piece, ours);
+            Side::of_field(field, ours, domain, cells).elements()
+        };
         pieces.iter().map(move |piece| of_piece(piece) * field.element.bytes())
     });
     bytes.sum()
+}
+
+/// The domain and the cells of a piece at one end.
+fn cells_at(piece: &Piece, end: End) -> (usize, &Cells) {
+    match end {
+        End::Source => (piece.source_domain, &piece.source),
+        End::Target => (piece.target_domain, &piece.target),
+    }
 }

@@ -245,6 +245,11 @@ impl MessageSet {
         }
     }
 
+    /// The range of the buffer that they span.
+    pub(crate) fn in_buffer(&self) -> Range<usize> {
+        self.begin..self.bytes
+    }
+
     /// Returns the address of `shared`, which must have room for these cells.
     pub(crate) fn pointer_in(&self, shared: &SharedMessage) -> Result<Pointer, DeviceError> {
         let (expected, found) = (self.bytes, shared.bytes);

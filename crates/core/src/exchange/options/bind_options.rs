@@ -4,13 +4,17 @@ use std::fmt;
 
 use super::error::ExchangeError;
 use super::order::HaloOrder;
-use super::path::DataPath;
+use super::path::{CopiedBy, DataPath};
 use crate::callback;
 
 /// Default of [`BindOptions::staging_chunk`]: 1 MiB. It takes about 40 µs through a network of 200 Gb/s or across a bus
 /// of 25 GB/s, ten times the overhead of a chunk at its two ends (a launch, an event, a message). Splitting smaller
 /// messages gains little.
 pub const DEFAULT_STAGING_CHUNK: usize = 1 << 20;
+
+/// Default of [`BindOptions::staging_copy`]: 256 KiB. A copy engine begins some microseconds after a kernel and tells its
+/// end some microseconds later, together about 10 µs; 256 KiB take as long across a bus of 25 GB/s. Nothing was measured.
+pub const DEFAULT_STAGING_COPY: usize = 256 << 10;
 
 /// A function that is called when an exchange is complete or has failed.
 pub type Completion = callback::Completion<ExchangeError>;
@@ -20,9 +24,12 @@ pub type Completion = callback::Completion<ExchangeError>;
 pub struct BindOptions {
     pub(crate) on_complete: Option<Completion>,
     pub(crate) path: DataPath,
+    pub(crate) copied_by: CopiedBy,
     pub(crate) order: HaloOrder,
     /// `None`: [`DEFAULT_STAGING_CHUNK`].
     pub(crate) staging_chunk: Option<usize>,
+    /// `None`: [`DEFAULT_STAGING_COPY`].
+    pub(crate) staging_copy: Option<usize>,
     /// `None`: 1.
     pub(crate) in_flight: Option<usize>,
 }
@@ -32,8 +39,10 @@ impl fmt::Debug for BindOptions {
         f.debug_struct("BindOptions")
             .field("on_complete", &self.on_complete.is_some())
             .field("path", &self.path)
+            .field("copied_by", &self.copied_by)
             .field("order", &self.order)
             .field("staging_chunk", &self.staging_chunk)
+            .field("staging_copy", &self.staging_copy)
             .field("in_flight", &self.in_flight)
             .finish()
     }
@@ -59,6 +68,14 @@ impl BindOptions {
         self
     }
 
+    /// Sets which end copies fields straight ([`DataPath::Direct`]; default: [`CopiedBy::Quickest`]). The receiver of each
+    /// halo decides, so that ranks may pass different values.
+    #[must_use]
+    pub fn copied_by(mut self, copied_by: CopiedBy) -> Self {
+        self.copied_by = copied_by;
+        self
+    }
+
     /// Sets the order in which halos are filled (default: [`HaloOrder::Quickest`]). Must be the same on every rank.
     #[must_use]
     pub fn order(mut self, order: HaloOrder) -> Self {
@@ -76,6 +93,22 @@ impl BindOptions {
     #[must_use]
     pub fn staging_chunk(mut self, bytes: usize) -> Self {
         self.staging_chunk = Some(bytes);
+        self
+    }
+
+    /// Sets the size in bytes from which on staged messages are moved by a copy (default: [`DEFAULT_STAGING_COPY`];
+    /// `usize::MAX`: never). Ranks may pass different sizes: the messages are the same.
+    ///
+    /// A device with [separate memory](crate::device::DeviceInfo::separate_memory) packs smaller messages straight into
+    /// pinned memory, and unpacks them straight from it: its processors store and load across the bus. If all messages
+    /// that it packs at once have this size together, it packs them in its own memory, and one copy, which a copy engine
+    /// does, moves them; while a chunk is moved, the next is packed. Received messages are likewise moved by one copy,
+    /// and then unpacked; received chunks are always unpacked straight from pinned memory. This costs as much memory of
+    /// the device as the messages that are moved have bytes, in each direction. Other devices and other paths are not
+    /// affected.
+    #[must_use]
+    pub fn staging_copy(mut self, bytes: usize) -> Self {
+        self.staging_copy = Some(bytes);
         self
     }
 

@@ -9,11 +9,11 @@ mod path;
 mod schedule;
 mod traffic;
 
-pub use bind_options::{BindOptions, Completion, DEFAULT_STAGING_CHUNK};
+pub use bind_options::{BindOptions, Completion, DEFAULT_STAGING_CHUNK, DEFAULT_STAGING_COPY};
 pub use choice::Choice;
 pub use error::{BindError, ExchangeError, StepError};
 pub use order::HaloOrder;
-pub use path::DataPath;
+pub use path::{CopiedBy, DataPath};
 pub use schedule::Schedule;
 pub use traffic::Traffic;
 

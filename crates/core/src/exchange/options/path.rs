@@ -6,7 +6,7 @@ use super::names::named;
 
 use crate::field::Load;
 
-/// How data gets to ranks that share memory with this one. If a path is not possible for a field and neighbour, the
+/// How data gets to other ranks. If a path between ranks that share memory is not possible for a field and neighbour, the
 /// next is taken: direct copies, then shared memory, then messages.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -14,13 +14,20 @@ pub enum DataPath {
     /// For each field, the path that is quickest by the cost model.
     #[default]
     Quickest,
-    /// Copied straight from the neighbour's field: between threads of one process, and between processes of one node if
-    /// the field is in memory that both can map ([`node_shared`](crate::field::FieldBuilder::node_shared)).
+    /// Copied straight from the neighbour's field, by the end that
+    /// [`BindOptions::copied_by`](crate::exchange::BindOptions::copied_by) chooses: between threads of one process, and
+    /// between processes of one node if the field is in memory that both can map
+    /// ([`node_shared`](crate::field::FieldBuilder::node_shared)).
     Direct,
     /// Packed into memory that the two processes share, and unpacked from it.
     Shared,
     /// In messages of the transport, as between nodes.
     Messages,
+    /// In messages that streams of the devices send and receive without the host: on CUDA devices, by NCCL. No other path
+    /// is taken instead: if the ranks cannot send such messages, for example because the library is missing, binding
+    /// fails with the reason. Each rank has a device of its own. All ranks start the exchanges of a communicator that go this
+    /// way in the same order.
+    StreamMessages,
 }
 
 named!(DataPath {
@@ -28,7 +35,22 @@ named!(DataPath {
     Direct => "direct",
     Shared => "shared",
     Messages => "messages",
+    StreamMessages => "stream-messages",
 });
+
+/// Which end copies fields straight, where both reach the other's memory.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+pub enum CopiedBy {
+    /// The sender if the fields are on different devices, where a write is posted and a read waits for its answer;
+    /// otherwise the receiver.
+    #[default]
+    Quickest,
+    /// The receiver reads the neighbour's field.
+    Receiver,
+    /// The sender writes into the neighbour's halo. Both ends must be devices whose streams write and await words
+    /// ([`Capabilities::stream_words`](crate::device::Capabilities::stream_words)); otherwise the receiver copies.
+    Sender,
+}
 
 /// How the cells of one field get to one neighbour.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -40,6 +62,8 @@ pub(crate) enum Way {
     PieceByPiece,
     /// In several messages: both ends stage, and one message would be large.
     Chunks,
+    /// In a message that streams send and receive.
+    StreamMessage,
     /// Packed into shared memory, and unpacked from it.
     Shared,
     /// Copied straight from the field.
@@ -54,6 +78,7 @@ impl DataPath {
             DataPath::Direct => false,
             DataPath::Shared => true,
             DataPath::Messages => return Way::Message,
+            DataPath::StreamMessages => return Way::StreamMessage,
         };
         match (direct, shared) {
             (true, true) if packed => Way::Shared,

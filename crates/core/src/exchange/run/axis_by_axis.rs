@@ -1,7 +1,7 @@
 //! A part whose halos are filled axis by axis: one part for each axis, which run one after the other.
 
-use super::part::{Part, SharedStreams};
-use crate::device::{DeviceError, DeviceId, Pointer};
+use super::part::Part;
+use crate::device::{Attached, DeviceError, DeviceId, Pointer};
 use crate::exchange::options::{ExchangeError, Schedule, Traffic};
 use crate::field::Storage;
 use crate::transport::Transport;
@@ -29,9 +29,22 @@ impl Part for AxisByAxisPart {
         self.axes.iter().map(|axis| axis.traffic()).reduce(Traffic::then).unwrap_or_default()
     }
 
-    fn start(&mut self, transport: &dyn Transport, schedule: &Schedule<'_>) -> Result<(), ExchangeError> {
+    fn attach(&self) -> Result<Attached, DeviceError> {
+        self.axes[self.current].attach()
+    }
+
+    fn check_stream(&self, schedule: &Schedule<'_>) -> Result<(), DeviceError> {
+        self.axes[self.current].check_stream(schedule)
+    }
+
+    fn start(
+        &mut self,
+        transport: &dyn Transport,
+        schedule: &Schedule<'_>,
+        watched: bool,
+    ) -> Result<(), ExchangeError> {
         self.current = 0;
-        self.axes[0].start(transport, schedule)
+        self.axes[0].start(transport, schedule, watched)
     }
 
     fn poll(&mut self, transport: &dyn Transport, finishing: bool) -> Result<bool, ExchangeError> {
@@ -41,7 +54,7 @@ impl Part for AxisByAxisPart {
             }
             self.axes[self.current].finish(transport, &Schedule::Blocking)?;
             self.current += 1;
-            self.axes[self.current].start(transport, &Schedule::Blocking)?;
+            self.axes[self.current].start(transport, &Schedule::Blocking, false)?;
         }
         Ok(false)
     }
@@ -54,11 +67,7 @@ impl Part for AxisByAxisPart {
         false
     }
 
-    fn finish_behind_gate(
-        &mut self,
-        _schedule: &Schedule<'_>,
-        _shared: SharedStreams,
-    ) -> Result<(), ExchangeError> {
+    fn finish_behind_gate(&mut self, _schedule: &Schedule<'_>) -> Result<(), ExchangeError> {
         Ok(())
     }
 
@@ -86,7 +95,11 @@ impl Part for AxisByAxisPart {
         self.axes[self.current].missing()
     }
 
-    fn abandon(&mut self, transport: &dyn Transport) {
-        self.axes.iter_mut().for_each(|axis| axis.abandon(transport));
+    fn abandon(&mut self, transport: &dyn Transport) -> bool {
+        let mut is_left = true;
+        for axis in &mut self.axes {
+            is_left &= axis.abandon(transport);
+        }
+        is_left
     }
 }

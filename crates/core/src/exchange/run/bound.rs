@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use super::flight::{Flight, Status};
-use super::part::SharedStreams;
 use super::trace::HostWaits;
 use crate::comm::{Missing, Served as _};
 use crate::exchange::options::{ExchangeError, Schedule};
@@ -23,7 +22,8 @@ impl Bound {
         let comm = self.pattern.comm();
         comm.check_thread()?;
         comm.engine().add(&self.flight);
-        let started = self.flight.start(&**comm.transport(), &schedule);
+        let watched = !matches!(schedule, Schedule::Blocking) && comm.may_be_driven();
+        let started = self.flight.start(&**comm.transport(), &schedule, watched);
         if started.is_err() {
             comm.engine().remove(&self.flight);
         } else if !matches!(schedule, Schedule::Blocking) && self.flight.is_asynchronous() {
@@ -38,9 +38,8 @@ impl Bound {
         let comm = self.pattern.comm();
         let may_be_gated = !matches!(schedule, Schedule::Blocking) && self.flight.is_asynchronous();
         if may_be_gated && comm.drive() {
-            let shared = if comm.has_threads() { SharedStreams::DefaultStream } else { SharedStreams::None };
             // If this fails, so does `finish`.
-            self.flight.finish_behind_gates(&**comm.transport(), &schedule, shared, comm.limits());
+            self.flight.finish_behind_gates(&**comm.transport(), &schedule, comm.limits());
         }
         let finishing = self.flight.finishing();
         self.wait_until("finish", |flight| !flight.is_waited_for());
@@ -68,6 +67,7 @@ impl Bound {
     /// blocks until all messages have arrived.
     pub(crate) fn replay(&self, schedule: Schedule<'_>) -> Result<(), ExchangeError> {
         let comm = self.pattern.comm();
+        self.wait_until("replay", |flight| !flight.is_held_back());
         comm.engine().add(&self.flight);
         let begun = self.flight.replay(&**comm.transport(), &schedule, comm.limits());
         if begun.is_err() {

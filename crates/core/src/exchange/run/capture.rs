@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::mark::Word;
 use crate::device::{Captured, Device, DeviceError, Flag};
 use crate::exchange::options::{ExchangeError, Schedule};
 
@@ -31,6 +32,10 @@ pub(crate) trait Capturable {
     /// which `poll` opens.
     fn replay(&mut self, schedule: &Schedule<'_>) -> Result<(), ExchangeError>;
 
+    /// Whether another exchange has copies to put into a stream which could come behind what a replay waits for, in a
+    /// queue that streams share.
+    fn is_held_back(&self) -> bool;
+
     /// Drops the captured work. Blocks until its last replay is done.
     fn forget_captured(&mut self);
 }
@@ -47,6 +52,16 @@ pub(crate) struct CapturedSteps<D: Device> {
 pub(crate) struct CapturedStep<D: Device> {
     /// Dropped before the flags that it uses.
     pub(crate) work: Box<dyn Captured<D::Stream>>,
+    /// `None` if nothing in it is left to the host.
+    pub(crate) hosted: Option<Hosted<D>>,
+    /// It sets this word to 1 at its end, on a device with words for streams.
+    pub(crate) ended: Option<Word<D>>,
+}
+
+/// The flags by which the host sends and receives the messages of a captured step.
+pub(crate) struct Hosted<D: Device> {
+    /// The step sets it: the host sends.
     pub(crate) packed: Arc<dyn Flag<D::Stream>>,
+    /// The host sets it when all messages have arrived.
     pub(crate) arrived: Arc<dyn Flag<D::Stream>>,
 }

@@ -72,6 +72,7 @@ impl TakenParts<'_> {
         let mut state = flight.lock();
         state.check_idle()?;
         state.check_stream(schedule)?;
+        state.parts.iter().try_for_each(|part| part.check_stream(schedule))?;
         Ok(TakenParts { flight, parts: std::mem::take(&mut state.parts) })
     }
 }

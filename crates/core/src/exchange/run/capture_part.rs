@@ -15,9 +15,10 @@
 
 use std::sync::Arc;
 
-use super::capture::{Capturable, CapturedStep, CapturedSteps, PutWork, WorkKind};
+use super::capture::{Capturable, CapturedStep, CapturedSteps, Hosted, PutWork, WorkKind};
+use super::mark::{Marks, Patience};
 use super::part::{DevicePart, Gate, PartState};
-use crate::device::{Device, DeviceError, Flag, Stream as _};
+use crate::device::{Device, DeviceError, Stream as _, WordOperation};
 use crate::exchange::options::{ExchangeError, Schedule};
 use crate::field::LastWrite as _;
 
@@ -32,16 +33,32 @@ impl<D: Device> Capturable for DevicePart<D> {
             return Ok(Some(format!("{} does not capture work", self.device.id())));
         }
         if !self.windows.are_none() {
-            let why = "halos are copied from memory that neighbours lend, not from messages";
+            let why = "halos are copied from memory that neighbours lend, which hosts hand over";
             return Ok(Some(why.into()));
+        }
+        if self.stream_exchange.is_some() {
+            return Ok(Some("streams send and receive the messages, which captured work does not".into()));
         }
         if self.messages.are_chunked() {
             return Ok(Some("messages are staged in chunks, each of which is sent when it is packed".into()));
         }
+        if !self.remote_writes.allow_gates() {
+            let why =
+                "the device cannot show messages that the network writes to work that is captured already";
+            return Ok(Some(why.into()));
+        }
         let Some(on) = schedule.stream(&self.device) else {
             return Ok(Some("the schedule has no stream: it is `Schedule::Blocking`".into()));
         };
+        if self.device.info().shared_queues && self.user.has_others() {
+            let why =
+                "other ranks of this process use the device, whose streams share queues of the hardware";
+            return Ok(Some(why.into()));
+        }
         self.streams.choose(&self.device, schedule)?;
+        if let Some(windows) = &mut self.stream_windows {
+            windows.await_in_stream();
+        }
         match self.capture_round(0, &on, work).and_then(|even| Ok([even, self.capture_round(1, &on, work)?]))
         {
             Ok(steps) => {
@@ -56,40 +73,77 @@ impl<D: Device> Capturable for DevicePart<D> {
 
     fn replay(&mut self, schedule: &Schedule<'_>) -> Result<(), ExchangeError> {
         self.begin(schedule)?;
+        if let Some(windows) = &mut self.stream_windows {
+            windows.begin(self.round, false)?;
+        }
         let (Some(captured), Some(on)) = (&mut self.captured, schedule.stream(&self.device)) else {
             let what = "replaying a step that was not captured";
             return Err(DeviceError::Unsupported { what, device: self.device.id() }.into());
         };
         if captured.stream != on.handle() {
             // The last replay was in another stream: this one comes after it.
-            self.device.stream_wait(&on, &self.unpacked.events[1 - self.round])?;
+            self.unpacked.wait()?;
             captured.stream = on.handle();
         }
         let step = &captured.steps[self.round];
-        step.packed.clear();
-        step.arrived.clear();
+        if let Some(ended) = &step.ended {
+            ended.store(0);
+        }
+        if let Some(Hosted { packed, arrived }) = &step.hosted {
+            packed.clear();
+            arrived.clear();
+        }
         // SAFETY: as in `start` and `finish_behind_gate`: the exchange owns the fields, and no other exchange of them
         // is in flight; the send buffers are free since the last exchange has completed, and receives wait until it was
         // unpacked. The caller of `Exchange::record` guarantees that its work is sound and that all it uses lives long
-        // enough; our own resources live until `forget_captured` or `abandon` has waited for the event that is recorded
-        // here.
-        unsafe { step.work.replay(&on)? };
-        let (packed, arrived) = (Arc::clone(&step.packed), Arc::clone(&step.arrived));
-        self.gate = Some(Gate::Step { packed, arrived });
-        self.state = PartState::Packing { receiving: false };
-        let recorded = self.device.record(&self.unpacked.events[self.round], &on);
-        if recorded.is_err() {
-            // No event tells when the step is done.
-            self.open_gate();
-            let _ = self.device.synchronize(&on);
+        // enough; our own resources live until `forget_captured` or `abandon` has waited for the word that the step sets
+        // at its end, or the event that is recorded here.
+        let put = unsafe { step.work.replay(&on) };
+        if let (Err(_), Some(ended)) = (&put, &step.ended) {
+            // Nothing was put into the stream, so that nobody may wait for its end.
+            ended.store(1);
         }
-        Ok(recorded?)
+        put?;
+        if let Some(ended) = &step.ended {
+            self.unpacked.ends_with(self.round, ended);
+        }
+        if let Some(windows) = &mut self.stream_windows {
+            windows.is_replayed();
+        }
+        self.finished_on = Some(on.handle());
+        match &step.hosted {
+            Some(Hosted { packed, arrived }) => {
+                let (packed, arrived) = (Arc::clone(packed), Arc::clone(arrived));
+                self.gate = Some(Gate::Step { packed, arrived, patience: Patience::default() });
+                self.state = PartState::Packing { receiving: false };
+            }
+            None => {
+                self.ends_in_stream = true;
+                self.state = PartState::Travelling;
+            }
+        }
+        if step.ended.is_none() {
+            let recorded = self.device.record(&self.unpacked.events[self.round], &on);
+            if recorded.is_err() {
+                // No event tells when the step is done.
+                self.open_gate();
+                let _ = self.device.synchronize(&on);
+            }
+            recorded?;
+        }
+        Ok(())
+    }
+
+    fn is_held_back(&self) -> bool {
+        self.device.info().shared_queues && self.user.has_late_copies()
     }
 
     fn forget_captured(&mut self) {
         if self.captured.is_some() {
             // An error of the captured work is returned by the next call that waits for it.
             let _ = self.unpacked.wait();
+            self.unpacked.forget_words();
+            self.finished_on = None;
             self.captured = None;
         }
     }
@@ -103,23 +157,47 @@ impl<D: Device> DevicePart<D> {
         on: &D::Stream,
         work: PutWork<'_>,
     ) -> Result<CapturedStep<D>, DeviceError> {
-        let packed: Arc<dyn Flag<D::Stream>> = Arc::from(self.device.create_flag()?);
-        let arrived: Arc<dyn Flag<D::Stream>> = Arc::from(self.device.create_flag()?);
+        let hosted = if self.is_done_by_streams() {
+            None
+        } else {
+            let (packed, arrived) = (self.device.create_flag()?, self.device.create_flag()?);
+            Some(Hosted { packed: Arc::from(packed), arrived: Arc::from(arrived) })
+        };
+        let has_words = self.device.info().capabilities.stream_words;
+        let ended = if has_words { Some(Marks::new(&self.device).word()?) } else { None };
         let captured = self.device.capture(on, &mut || {
             self.device.record(&self.before, on)?;
             self.device.stream_wait(self.streams.now(), &self.before)?;
-            // SAFETY: it is only captured here; `replay` answers for running it.
-            unsafe { self.messages.put_packing(&self.device, self.streams.now(), round)? };
-            packed.set_in(self.streams.now())?;
+            // Before the stream waits for neighbours, as in `start`.
+            if let Some(Hosted { packed, .. }) = &hosted {
+                // SAFETY: it is only captured here; `replay` answers for running it.
+                unsafe { self.messages.put_packing(&self.device, self.streams.now(), round)? };
+                packed.set_in(self.streams.now())?;
+            }
             // SAFETY: as above.
             unsafe { self.own_cells.put(&self.device, &[], self.streams.now())? };
+            if let Some(windows) = &self.stream_windows {
+                // SAFETY: as above.
+                unsafe { windows.put_begin(&self.device, self.streams.now(), round)? };
+                // SAFETY: as above.
+                unsafe { windows.put_captured_end(&self.device, self.streams.now(), round)? };
+            }
             work(WorkKind::Interior)?;
             self.wait_for_copies(on)?;
-            arrived.wait_in(on)?;
-            // SAFETY: as above.
-            unsafe { self.messages.put_unpacking(&self.device, on)? };
-            work(WorkKind::Boundary)
+            if let Some(Hosted { arrived, .. }) = &hosted {
+                arrived.wait_in(on)?;
+                // SAFETY: as above.
+                unsafe { self.messages.put_unpacking(&self.device, on)? };
+            }
+            work(WorkKind::Boundary)?;
+            match &ended {
+                // SAFETY: the step keeps the word.
+                Some(ended) => unsafe {
+                    self.device.put_words(&[WordOperation::Write(ended.pointer(), 1)], on)
+                },
+                None => Ok(()),
+            }
         })?;
-        Ok(CapturedStep { work: captured, packed, arrived })
+        Ok(CapturedStep { work: captured, hosted, ended })
     }
 }

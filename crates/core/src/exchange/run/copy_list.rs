@@ -1,6 +1,7 @@
 //! Lists of copies that run in every exchange.
 
 use super::buffers::HostCopy;
+use super::streams::MoveStream;
 use super::trace::PartTrace;
 use crate::device::{CopyItem, Device, DeviceError, NextReader, Pointer};
 use crate::trace::Phase;
@@ -10,7 +11,7 @@ pub(crate) struct CopyList<D: Device> {
     copies: D::Copies,
     purpose: Purpose,
     bytes: usize,
-    /// The copy between the buffers of device and host, if one is needed.
+    /// The copy that moves the messages between the buffers of device and host, if they are moved.
     host_copy: Option<HostCopy>,
 }
 
@@ -49,6 +50,10 @@ impl<D: Device> CopyList<D> {
         self.bytes
     }
 
+    pub(crate) fn is_empty(&self) -> bool {
+        self.bytes == 0
+    }
+
     /// Puts the copies into the stream of `lane`, and records their span in the time line.
     ///
     /// # Safety
@@ -62,6 +67,58 @@ impl<D: Device> CopyList<D> {
         // SAFETY: the caller guarantees it.
         let put = || unsafe { self.put(lane.device, lane.bases, lane.stream) };
         lane.trace.time(phase, name, self.bytes, lane.device, lane.stream, put)
+    }
+
+    /// As [`run`](CopyList::run) for a list without copies between device and host; copies nothing if the word at `stop`
+    /// is not 0.
+    ///
+    /// # Safety
+    /// As for [`Device::run_copies_unless`].
+    pub(crate) unsafe fn run_unless(&self, stop: Pointer, lane: &Lane<'_, D>) -> Result<(), DeviceError> {
+        let Lane { device, bases, stream, trace } = lane;
+        // SAFETY: the caller guarantees it.
+        let put = || unsafe { device.run_copies_unless(stop, &self.copies, bases, stream) };
+        trace.time(Phase::Unpacking, "copy from fields", self.bytes, device, stream, put)
+    }
+
+    /// As [`run_unless`](CopyList::run_unless), for work that is captured.
+    ///
+    /// # Safety
+    /// As for [`Device::run_copies_unless`].
+    pub(crate) unsafe fn put_unless(
+        &self,
+        stop: Pointer,
+        device: &D,
+        stream: &D::Stream,
+    ) -> Result<(), DeviceError> {
+        // SAFETY: the caller guarantees it.
+        unsafe { device.run_copies_unless(stop, &self.copies, &[], stream) }
+    }
+
+    /// As [`run`](CopyList::run), for packing: if there is a stream `moves`, the copy to the host goes there. Returns the
+    /// stream in which the work ends.
+    ///
+    /// # Safety
+    /// As for [`put`](CopyList::put).
+    pub(crate) unsafe fn pack<'p>(
+        &self,
+        lane: &Lane<'p, D>,
+        moves: Option<&'p MoveStream<D>>,
+    ) -> Result<&'p D::Stream, DeviceError> {
+        let Lane { device, bases, stream, trace } = *lane;
+        let (Some(moves), Some(copy)) = (moves, &self.host_copy) else {
+            // SAFETY: the caller guarantees it.
+            unsafe { self.run(lane)? };
+            return Ok(stream);
+        };
+        // SAFETY: the caller guarantees it.
+        let pack = || unsafe { device.run_copies(&self.copies, bases, stream) };
+        trace.time(Phase::Packing, "pack", self.bytes, device, stream, pack)?;
+        moves.follow(device, stream)?;
+        // SAFETY: the caller guarantees it; the copy comes after the packing.
+        let run = || unsafe { copy.run(device, &moves.stream) };
+        trace.time(Phase::Packing, "move", copy.bytes(), device, &moves.stream, run)?;
+        Ok(&moves.stream)
     }
 
     /// Puts the copies into `stream`; `bases` as in a [`Lane`].

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::Duration;
 
-use super::part::{Part, SharedStreams};
+use super::part::Part;
 use crate::callback::Callback;
 use crate::comm::{Missing, Served, WaitClock, WaitLimits};
 use crate::device::Pointer;
@@ -122,19 +122,27 @@ impl Flight {
         Ok(())
     }
 
-    /// Packs and sends. The caller has added the flight to the engine.
+    /// Packs and sends. The caller has added the flight to the engine. `watched`: a thread polls it until it ends.
     pub(crate) fn start(
         &self,
         transport: &dyn Transport,
         schedule: &Schedule<'_>,
+        watched: bool,
     ) -> Result<(), ExchangeError> {
         let mut state = self.lock();
+        state.check_idle()?;
+        state.check_stream(schedule)?;
+        // The other parts attach the thread by themselves.
+        let attached = state.parts.first().map(|part| part.attach()).transpose()?;
+        // Before anything is in streams: the exchange stays as it is.
+        state.parts.iter().try_for_each(|part| part.check_stream(schedule))?;
         state.begin_flight(schedule)?;
-        let started = state.parts.iter_mut().try_for_each(|part| part.start(transport, schedule));
+        let started = state.parts.iter_mut().try_for_each(|part| part.start(transport, schedule, watched));
         if let Err(error) = &started {
             state.poison(transport, error.clone());
         }
-        drop(state);
+        // Code of the caller runs in `poll` if the exchange is done.
+        drop((attached, state));
         if started.is_ok() {
             self.poll(transport);
         }
@@ -153,7 +161,6 @@ impl Flight {
         &self,
         transport: &dyn Transport,
         schedule: &Schedule<'_>,
-        shared: SharedStreams,
         limits: WaitLimits,
     ) {
         let mut state = self.lock();
@@ -161,7 +168,7 @@ impl Flight {
             return;
         }
         state.wait_clock = WaitClock::new(limits);
-        let gated = state.parts.iter_mut().try_for_each(|part| part.finish_behind_gate(schedule, shared));
+        let gated = state.parts.iter_mut().try_for_each(|part| part.finish_behind_gate(schedule));
         if let Err(error) = gated {
             state.poison(transport, error);
         }
@@ -220,6 +227,11 @@ impl Flight {
         let (parts, storages) = (std::mem::take(&mut state.parts), std::mem::take(&mut state.storages));
         drop(state);
         drop((parts, storages));
+    }
+
+    /// Whether another exchange, which the host takes part in, must end before this one is replayed.
+    pub(crate) fn is_held_back(&self) -> bool {
+        self.lock().parts.iter_mut().any(|part| part.capturable().is_some_and(|part| part.is_held_back()))
     }
 
     /// What is missing, and from which neighbours.
@@ -360,7 +372,14 @@ impl State {
 
     /// Abandons all parts and ends the flight with `error`.
     pub(crate) fn poison(&mut self, transport: &dyn Transport, error: ExchangeError) {
-        self.parts.iter_mut().for_each(|part| part.abandon(transport));
+        let mut is_left = true;
+        for part in &mut self.parts {
+            is_left &= part.abandon(transport);
+        }
+        if !is_left {
+            // For good: nobody knows when the neighbour writes.
+            self.storages.iter().for_each(|storage| storage.hold());
+        }
         self.end_flight(Status::Poisoned(error));
     }
 

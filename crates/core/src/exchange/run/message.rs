@@ -3,7 +3,7 @@
 
 use super::copy_list::{CopyList, Lane};
 use super::trace::TransferTrace;
-use crate::device::Device;
+use crate::device::{Device, DeviceError};
 use crate::exchange::options::ExchangeError;
 use crate::transport::{Channel, Transport};
 
@@ -43,6 +43,8 @@ pub(crate) struct ReceivedMessage<D: Device> {
     pub(crate) message: Message,
     /// The copies that unpack it; `None` if the list for all messages unpacks it.
     pub(crate) unpack: Option<CopyList<D>>,
+    /// Whether these are in the caller's stream already, behind the gate of the exchange.
+    pub(crate) is_in_stream: bool,
     /// Whether only `finish` may unpack it, since it goes to borrowed memory.
     pub(crate) only_in_finish: bool,
 }
@@ -148,9 +150,24 @@ impl<D: Device> ReceivedMessage<D> {
     /// As for [`advance`](ReceivedMessage::advance), and it has arrived.
     pub(crate) unsafe fn unpack(&mut self, lane: &Lane<'_, D>) -> Result<(), ExchangeError> {
         if let (Some(unpack), MessageState::Complete) = (&self.unpack, self.message.state) {
-            // SAFETY: the buffer is ours until the next start; the caller guarantees the rest.
-            unsafe { unpack.run(lane)? };
+            if !self.is_in_stream {
+                // SAFETY: the buffer is ours until the next start; the caller guarantees the rest.
+                unsafe { unpack.run(lane)? };
+            }
             self.message.state = MessageState::Unpacked;
+        }
+        Ok(())
+    }
+
+    /// Unpacks it in the stream of `lane`, if it has a list of its own and is not unpacked yet.
+    ///
+    /// # Safety
+    /// It has arrived when the device runs this. Nobody else uses the halo cells that it fills.
+    pub(crate) unsafe fn unpack_in_stream(&mut self, lane: &Lane<'_, D>) -> Result<(), DeviceError> {
+        if let Some(unpack) = self.unpack.as_ref().filter(|_| self.message.state != MessageState::Unpacked) {
+            // SAFETY: as for `unpack`.
+            unsafe { unpack.run(lane)? };
+            self.is_in_stream = true;
         }
         Ok(())
     }

@@ -1,6 +1,6 @@
 //! All messages of a part: packing them in groups, sending, receiving and unpacking them.
 //!
-//! The messages of a group are packed by one list of copies, and sent when the event of the group is reached, while
+//! The messages of a group are packed by one list of copies, and sent when the mark of the group is reached, while
 //! later groups are still being packed. Messages that are not split are in the first group; chunk k of a message that
 //! is staged in [chunks](crate::exchange::bind) is in group k. Received messages are unpacked by one list when all have
 //! arrived, except for chunks: each is unpacked when it has arrived.
@@ -17,7 +17,9 @@ use std::sync::Arc;
 
 use super::buffers::Buffers;
 use super::copy_list::{CopyList, Lane};
+use super::mark::Mark;
 use super::message::{Message, ReceivedMessage, SentMessage};
+use super::streams::MoveStream;
 use crate::device::{Device, DeviceError};
 use crate::exchange::options::ExchangeError;
 use crate::field::Storage;
@@ -34,7 +36,6 @@ pub(crate) struct Messages<D: Device> {
     pub(crate) unpack: CopyList<D>,
     /// The number of groups that were sent in this exchange.
     pub(crate) groups_sent: usize,
-    pub(crate) chunks: Option<ReceivedChunks<D>>,
     /// Owns the memory of all messages that do not lie in fields.
     pub(crate) buffers: Arc<Buffers<D>>,
     /// The fields that messages lie in.
@@ -46,17 +47,10 @@ pub(crate) struct Group<D: Device> {
     /// One list; or, if there are messages in shared memory, which are used in turn, one for even exchanges and one for
     /// odd ones.
     pub(crate) pack: Vec<CopyList<D>>,
-    pub(crate) packed: D::Event,
+    /// The point at which they are packed and, if they are moved, in memory of the host.
+    pub(crate) packed: Mark<D>,
     /// The range of these messages among the sent messages of the part.
     pub(crate) messages: Range<usize>,
-}
-
-/// The chunks that an asynchronous device receives.
-pub(crate) struct ReceivedChunks<D: Device> {
-    /// The event at which all of them are unpacked.
-    pub(crate) unpacked: D::Event,
-    /// Whether the event was recorded in this exchange.
-    pub(crate) is_recorded: bool,
 }
 
 impl<D: Device> Messages<D> {
@@ -64,9 +58,7 @@ impl<D: Device> Messages<D> {
     pub(crate) fn begin(&mut self) {
         self.each().for_each(Message::begin);
         self.groups_sent = 0;
-        if let Some(chunks) = &mut self.chunks {
-            chunks.is_recorded = false;
-        }
+        self.receives.iter_mut().for_each(|received| received.is_in_stream = false);
     }
 
     /// Posts all receives.
@@ -82,7 +74,8 @@ impl<D: Device> Messages<D> {
         Ok(())
     }
 
-    /// Packs all messages of exchange `round` (modulo 2), and sends those that have lists of their own.
+    /// Packs all messages of exchange `round` (modulo 2), and sends those that have lists of their own. If there are
+    /// `moves`, messages that are moved to memory of the host are moved there.
     ///
     /// # Safety
     /// Nobody writes the fields until the messages are packed, nor the cells that messages are sent from until these
@@ -90,6 +83,7 @@ impl<D: Device> Messages<D> {
     pub(crate) unsafe fn pack(
         &mut self,
         lane: &Lane<'_, D>,
+        moves: Option<&MoveStream<D>>,
         round: usize,
         transport: &dyn Transport,
     ) -> Result<(), ExchangeError> {
@@ -97,15 +91,16 @@ impl<D: Device> Messages<D> {
             // SAFETY: the caller guarantees it; only synchronous devices have such lists.
             unsafe { sent.pack_and_send(lane, transport)? };
         }
+        moves.map_or(Ok(()), |moves| moves.begin(lane.device, lane.stream))?;
         for group in &self.groups {
             // SAFETY: the caller guarantees it.
-            unsafe { group.list(round).run(lane)? };
-            lane.device.record(&group.packed, lane.stream)?;
+            let last = unsafe { group.list(round).pack(lane, moves)? };
+            group.packed.record(lane.device, last)?;
         }
-        Ok(())
+        Ok(moves.map_or(Ok(()), |moves| moves.end(lane.device))?)
     }
 
-    /// Puts the packing of the first group into `stream`, for work that is captured.
+    /// Puts the packing of the first group into `stream`, and the copy that moves it, for work that is captured.
     ///
     /// # Safety
     /// As for [`pack`](Messages::pack), whenever the captured work is run.
@@ -121,12 +116,12 @@ impl<D: Device> Messages<D> {
 
     /// Whether the first group is packed.
     pub(crate) fn is_packed(&self, device: &D) -> Result<bool, DeviceError> {
-        self.groups.first().map_or(Ok(true), |group| device.query(&group.packed))
+        self.groups.first().map_or(Ok(true), |group| group.packed.is_reached(device))
     }
 
     /// Blocks until the group that is sent next is packed.
     pub(crate) fn wait_for_packing(&self, device: &D) -> Result<(), DeviceError> {
-        self.groups.get(self.groups_sent).map_or(Ok(()), |group| device.host_wait(&group.packed))
+        self.groups.get(self.groups_sent).map_or(Ok(()), |group| group.packed.wait(device))
     }
 
     /// Sends the next group.
@@ -142,6 +137,17 @@ impl<D: Device> Messages<D> {
             self.groups_sent += 1;
         }
         Ok(())
+    }
+
+    /// Whether nothing is packed, sent or received.
+    pub(crate) fn are_none(&self) -> bool {
+        let packs = self.groups.iter().flat_map(|group| &group.pack).any(|list| !list.is_empty());
+        !packs && self.sends.is_empty() && self.receives.is_empty()
+    }
+
+    /// Whether any message is received.
+    pub(crate) fn are_received(&self) -> bool {
+        !self.receives.is_empty()
     }
 
     /// Begins the spans of all receives in the time line: from now on, they are waited for.
@@ -167,7 +173,7 @@ impl<D: Device> Messages<D> {
         finishing: bool,
     ) -> Result<bool, ExchangeError> {
         while let Some(group) = self.groups.get(self.groups_sent) {
-            if !lane.device.query(&group.packed)? {
+            if !group.packed.is_reached(lane.device)? {
                 break;
             }
             // SAFETY: it is packed; the caller guarantees the rest.
@@ -182,6 +188,18 @@ impl<D: Device> Messages<D> {
             complete &= sent.message.test(transport)?;
         }
         Ok(complete)
+    }
+
+    /// Unpacks all messages in the stream of `lane`: those with lists of their own, too, unless they are unpacked
+    /// already. No other stream unpacks them later.
+    ///
+    /// # Safety
+    /// As for [`unpack`](Messages::unpack).
+    pub(crate) unsafe fn unpack_in_stream(&mut self, lane: &Lane<'_, D>) -> Result<(), DeviceError> {
+        // SAFETY: the caller guarantees it.
+        unsafe { self.unpack(lane)? };
+        // SAFETY: as above.
+        self.receives.iter_mut().try_for_each(|received| unsafe { received.unpack_in_stream(lane) })
     }
 
     /// Unpacks all messages that have no lists of their own.
@@ -211,25 +229,9 @@ impl<D: Device> Messages<D> {
         self.receives.iter_mut().try_for_each(|received| unsafe { received.unpack(lane) })
     }
 
-    /// Whether the device has unpacked all chunks. Their unpacking must be in the stream of `lane`.
-    pub(crate) fn are_chunks_unpacked(&mut self, lane: &Lane<'_, D>) -> Result<bool, DeviceError> {
-        let Some(chunks) = &mut self.chunks else { return Ok(true) };
-        if !chunks.is_recorded {
-            lane.device.record(&chunks.unpacked, lane.stream)?;
-            chunks.is_recorded = true;
-        }
-        lane.device.query(&chunks.unpacked)
-    }
-
-    /// Whether the device is still packing, or unpacking the last chunks, so that it is not a neighbour that is waited
-    /// for.
-    pub(crate) fn are_on_device(&self) -> bool {
-        !self.are_sent() || self.chunks.as_ref().is_some_and(|chunks| chunks.is_recorded)
-    }
-
     /// Whether any message is split into chunks.
     pub(crate) fn are_chunked(&self) -> bool {
-        self.groups.len() > 1 || self.chunks.is_some()
+        self.groups.len() > 1 || self.receives.iter().any(|received| received.unpack.is_some())
     }
 
     /// The messages that are missing: the rank of each, and a description in words.

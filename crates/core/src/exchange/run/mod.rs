@@ -5,9 +5,12 @@
 //! - `flight`: the state of one exchange, shared with the engine that polls it: idle, travelling, arrived, gated or
 //!   poisoned;
 //! - `part`: the work of one device in each phase; `axis_by_axis`: several parts, one after another;
-//! - `messages` (with `message`), `windows` and `copy_list` (for own cells): the three ways of moving cells, in each
-//!   phase;
-//! - `buffers`, `streams`, `unpacked`: the memory, the streams and the events of a part;
+//! - `messages` (with `message`), `stream_messages`, `windows`, `stream_windows` and `copy_list` (for own cells): the
+//!   ways of moving cells, in each phase;
+//! - `buffers`, `streams`, `unpacked`: the memory, the streams and the events of a part; `mark`: points in streams that
+//!   the host can ask about; `device_user`: other ranks on the same device;
+//! - `stream_group`: the ranks whose streams send each other messages; `watch`: how they notice that one has left;
+//! - `remote_writes`: messages that the transport writes straight to memory of the device;
 //! - `capture`, `capture_part`, `capture_flight`: an exchange captured as one launch;
 //! - `trace`: the time line of an exchange.
 
@@ -18,11 +21,18 @@ pub(super) mod capture;
 mod capture_flight;
 mod capture_part;
 pub(super) mod copy_list;
+pub(super) mod device_user;
 pub(super) mod flight;
+pub(super) mod mark;
 pub(super) mod message;
 pub(super) mod messages;
 pub(super) mod part;
+pub(super) mod remote_writes;
+pub(super) mod stream_group;
+pub(super) mod stream_messages;
+pub(super) mod stream_windows;
 pub(super) mod streams;
 pub(super) mod trace;
 pub(super) mod unpacked;
+pub(super) mod watch;
 pub(super) mod windows;

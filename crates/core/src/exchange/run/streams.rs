@@ -1,4 +1,5 @@
-//! The own streams of a part, in which packing, copies of own cells and copies from neighbours run.
+//! The own streams of a part, in which packing, copies of own cells and copies from neighbours run, and the one in which
+//! packed chunks are moved.
 
 use crate::device::{Device, DeviceError, Priority, Stream as _};
 use crate::exchange::options::Schedule;
@@ -10,6 +11,17 @@ pub(crate) struct OwnStreams<D: Device> {
     immediate: Option<D::Stream>,
     /// Whether the current exchange is in the immediate stream.
     is_immediate: bool,
+    moves: Option<MoveStream<D>>,
+}
+
+/// The stream in which packed chunks are moved to memory of the host. In the stream that packs, the next chunk would be
+/// packed only after the one before is moved; and received chunks, unpacked only after all sent ones are moved.
+pub(crate) struct MoveStream<D: Device> {
+    pub(crate) stream: D::Stream,
+    /// The event at which the batch that is moved next is packed.
+    packed: D::Event,
+    /// The event at which all batches of an exchange are moved.
+    moved: D::Event,
 }
 
 /// Maximum size in bytes of a list that one thread copies faster than several, which would have to wake and fetch the
@@ -22,7 +34,7 @@ impl<D: Device> OwnStreams<D> {
         let queued = device.create_stream(Priority::High)?;
         let has_immediate = device.info().capabilities.immediate_streams;
         let immediate = has_immediate.then(|| device.create_immediate_stream()).transpose()?;
-        Ok(OwnStreams { queued, immediate, is_immediate: false })
+        Ok(OwnStreams { queued, immediate, is_immediate: false, moves: None })
     }
 
     /// Drops the immediate stream if the largest list of copies is so large that several threads of the device are
@@ -49,8 +61,48 @@ impl<D: Device> OwnStreams<D> {
         self.immediate.as_ref().filter(|_| self.is_immediate).unwrap_or(&self.queued)
     }
 
-    /// The handles of both streams; twice the same if there is only one.
+    /// Creates the stream for moves.
+    pub(crate) fn add_moves(&mut self, device: &D) -> Result<(), DeviceError> {
+        self.moves = Some(MoveStream {
+            stream: device.create_stream(Priority::High)?,
+            packed: device.create_event(false)?,
+            moved: device.create_event(false)?,
+        });
+        Ok(())
+    }
+
+    /// The stream for moves; `None` if batches are moved in the stream that packs them.
+    pub(crate) fn moves(&self) -> Option<&MoveStream<D>> {
+        self.moves.as_ref()
+    }
+
+    /// Blocks until the work in all streams of the current exchange is done. The first error is returned.
+    pub(crate) fn synchronize(&self, device: &D) -> Result<(), DeviceError> {
+        let done = device.synchronize(self.now());
+        let moved = self.moves().map_or(Ok(()), |moves| device.synchronize(&moves.stream));
+        done.and(moved)
+    }
+
+    /// The handles of both streams that pack; twice the same if there is only one.
     pub(crate) fn handles(&self) -> [usize; 2] {
         [self.queued.handle(), self.immediate.as_ref().unwrap_or(&self.queued).handle()]
+    }
+}
+
+impl<D: Device> MoveStream<D> {
+    /// Makes later packing in `packing` wait for the moves of the last exchange, which read the memory that it writes.
+    pub(crate) fn begin(&self, device: &D, packing: &D::Stream) -> Result<(), DeviceError> {
+        device.stream_wait(packing, &self.moved)
+    }
+
+    /// Makes later moves wait for the packing that is in `packing` now.
+    pub(crate) fn follow(&self, device: &D, packing: &D::Stream) -> Result<(), DeviceError> {
+        device.record(&self.packed, packing)?;
+        device.stream_wait(&self.stream, &self.packed)
+    }
+
+    /// Ends the moves of an exchange.
+    pub(crate) fn end(&self, device: &D) -> Result<(), DeviceError> {
+        device.record(&self.moved, &self.stream)
     }
 }

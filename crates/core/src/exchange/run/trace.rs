@@ -90,6 +90,9 @@ impl<D: Device> PartTrace<D> {
         let timer = exchange.log.timer(device, EXCHANGES_BEHIND * launches)?;
         let name = format!("exchange {}", exchange.number);
         let row = exchange.log.row_of_own_stream(device, streams.now(), &name);
+        if let Some(moves) = streams.moves() {
+            exchange.log.row_of_own_stream(device, &moves.stream, &format!("{name}, moves"));
+        }
         Ok(PartTrace(Some(Traced { exchange: exchange.clone(), timer, own: (streams.handles(), row) })))
     }
 

@@ -179,7 +179,10 @@ impl LentWindow {
     /// Closes the window for good: the neighbour can no longer read it.
     pub(crate) fn close(&self, transport: &dyn Transport) {
         // The reading neighbour may be driven by this very thread: other ranks of the process are driven meanwhile.
-        self.windows.iter().for_each(|window| window.close(drive_meanwhile));
+        for window in &self.windows {
+            // A neighbour that still reads sees that the window is closed, and fails.
+            let _ = window.close(drive_meanwhile);
+        }
         transport.notify(self.peer);
     }
 

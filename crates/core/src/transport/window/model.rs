@@ -161,6 +161,52 @@ fn an_owner_that_closes_has_its_field_back() {
 }
 
 #[test]
+fn an_owner_that_closes_waits_for_a_use_in_streams() {
+    on_fields(|owner, reader| {
+        let field = Cell::new();
+        let theirs = Arc::clone(&field);
+        let between_processes = matches!(reader.state, StateWord::Shared(..));
+        let neighbour = thread::spawn(move || {
+            if reader.begin_use() {
+                theirs.write(1);
+                assert!(reader.end_use() || between_processes);
+            }
+            assert!(!reader.end_use(), "it has ended");
+        });
+        owner.shut();
+        owner.close(|| {});
+        let torn = is_torn(&owner);
+        assert!(!torn || between_processes);
+        if !torn {
+            field.write(2);
+        }
+        assert!(!owner.begin_use(), "closed permanently");
+        neighbour.join().expect("the neighbour ends well");
+    });
+}
+
+#[test]
+fn an_owner_learns_that_a_use_in_streams_was_abandoned() {
+    on_fields(|owner, reader| {
+        let is_returned = Arc::new(AtomicU32::new(0));
+        let theirs = Arc::clone(&is_returned);
+        let neighbour = thread::spawn(move || {
+            if reader.begin_use() {
+                reader.shut();
+                // Its stream returns the memory without having copied.
+                theirs.store(1, Ordering::Release);
+                assert!(reader.abandon_use());
+            }
+        });
+        if is_returned.load(Ordering::Acquire) == 1 {
+            assert!(owner.is_use_abandoned());
+        }
+        owner.close(|| {});
+        neighbour.join().expect("the neighbour ends well");
+    });
+}
+
+#[test]
 fn a_reader_learns_that_its_owner_went_on_without_it() {
     on_fields(|owner, reader| {
         // An atomic: it may be written while it is read.
@@ -275,7 +321,7 @@ fn two_messages_are_used_in_turn_and_the_last_is_read_though_its_owner_has_close
             // The exchange ends when the message of the one before is free.
             assert!(returned(&ours[(exchange + 1) % 2].0));
         }
-        ours.iter().for_each(|(window, _)| window.close(|| {}));
+        assert!(ours.iter().all(|(window, _)| window.close(|| {})));
         neighbour.join().expect("the neighbour ends well");
     });
 }

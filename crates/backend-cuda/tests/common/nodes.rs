@@ -1,0 +1,111 @@
+//! A transport as between nodes, for ranks that are threads: none reaches the memory of another.
+
+use std::any::Any;
+use std::sync::Arc;
+
+use haloport_core::comm::Communicator;
+use haloport_core::device::MemoryRange;
+use haloport_core::transport::{
+    Channel, Direction, Idle, Incoming, Reach, Reduction, Transport, TransportError, TransportInfo,
+};
+
+/// Passes messages on to the transport within.
+#[derive(Debug)]
+struct Nodes {
+    inner: Arc<dyn Transport>,
+    device_memory: bool,
+}
+
+/// A communicator of the same ranks, each as if on a node of its own. `device_memory`: it says that it takes memory of
+/// devices, which it does not.
+pub(crate) fn apart(comm: &Communicator, device_memory: bool) -> Communicator {
+    // SAFETY: meanwhile the tests use the communicator within for nothing else.
+    let inner = Arc::clone(unsafe { comm.raw_transport() });
+    Communicator::new(Nodes { inner, device_memory })
+}
+
+// SAFETY: the transport within keeps the promises.
+unsafe impl Transport for Nodes {
+    fn rank(&self) -> usize {
+        self.inner.rank()
+    }
+
+    fn size(&self) -> usize {
+        self.inner.size()
+    }
+
+    fn info(&self) -> TransportInfo {
+        let reach = Reach::Own { reason: "nodes are tested".into() };
+        TransportInfo { device_memory: self.device_memory, reach, ..self.inner.info() }
+    }
+
+    unsafe fn open_parts(
+        &self,
+        direction: Direction,
+        peer: usize,
+        tag: u32,
+        parts: &[MemoryRange],
+    ) -> Result<Channel, TransportError> {
+        // SAFETY: the caller's promise.
+        unsafe { self.inner.open_parts(direction, peer, tag, parts) }
+    }
+
+    unsafe fn post(&self, channel: Channel) -> Result<(), TransportError> {
+        // SAFETY: the caller's promise.
+        unsafe { self.inner.post(channel) }
+    }
+
+    fn test(&self, channel: Channel) -> Result<bool, TransportError> {
+        self.inner.test(channel)
+    }
+
+    unsafe fn close(&self, channel: Channel, keep: Arc<dyn Any + Send + Sync>) {
+        // SAFETY: the caller's promise.
+        unsafe { self.inner.close(channel, keep) }
+    }
+
+    fn send_message(&self, peer: usize, tag: u32, bytes: Vec<u8>) -> Result<(), TransportError> {
+        self.inner.send_message(peer, tag, bytes)
+    }
+
+    fn receive_message(&self, tag: u32) -> Result<Incoming, TransportError> {
+        self.inner.receive_message(tag)
+    }
+
+    fn unreceived(&self, tag: u32) -> Result<Vec<usize>, TransportError> {
+        self.inner.unreceived(tag)
+    }
+
+    fn discard_messages(&self, tag: u32) {
+        self.inner.discard_messages(tag);
+    }
+
+    fn relax(&self, round: u32) -> Result<(), TransportError> {
+        self.inner.relax(round)
+    }
+
+    fn ended_ranks(&self) -> Vec<usize> {
+        self.inner.ended_ranks()
+    }
+
+    fn all_reduce(
+        &self,
+        values: &mut [u64],
+        reduction: Reduction,
+        idle: Idle<'_>,
+    ) -> Result<(), TransportError> {
+        self.inner.all_reduce(values, reduction, idle)
+    }
+
+    fn broadcast(&self, root: usize, bytes: &mut Vec<u8>, idle: Idle<'_>) -> Result<(), TransportError> {
+        self.inner.broadcast(root, bytes, idle)
+    }
+
+    fn sparse_exchange(
+        &self,
+        messages: Vec<(usize, Vec<u8>)>,
+        idle: Idle<'_>,
+    ) -> Result<Vec<(usize, Vec<u8>)>, TransportError> {
+        self.inner.sparse_exchange(messages, idle)
+    }
+}

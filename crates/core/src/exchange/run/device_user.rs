@@ -1,0 +1,99 @@
+//! The ranks of this process that use a device, since a waiting stream of one can hold back another.
+//!
+//! Streams may share queues of the hardware. Work that waits in a queue holds back what is put behind it, in any stream.
+//! So work that a neighbour needs before it can end a wait must not come behind that wait:
+//!
+//! - Ranks that are threads share the queues. A gate or an awaited number of one rank could hold back the packing of
+//!   another rank, and so wait for ever for its message.
+//! - *Late copies* are put into a stream by the host in the course of an exchange, and neighbours wait for them. A
+//!   neighbour may start the next exchange only then, but this rank's next exchange may be in its streams before.
+//!
+//! All other work of an exchange is put into streams by its `start` or `finish`, in the same order on all ranks.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crate::comm::Communicator;
+use crate::device::DeviceId;
+use crate::field::Storage;
+
+/// The number of parts that each rank of this process has on each device.
+static USERS: Counts<(DeviceId, usize)> = Mutex::new(BTreeMap::new());
+
+/// The number of exchanges under way on each device that have late copies.
+static LATE_COPIES: Counts<DeviceId> = Mutex::new(BTreeMap::new());
+
+/// Keys whose number is 0 are removed.
+type Counts<K> = Mutex<BTreeMap<K, usize>>;
+
+/// Counts a part of a rank as a user of a device until it is dropped, after the memory of the part and of its fields.
+#[derive(Debug)]
+pub(crate) struct DeviceUser {
+    device: DeviceId,
+    rank: usize,
+}
+
+/// Late copies of an exchange on a device, until this is dropped.
+#[derive(Debug)]
+pub(crate) struct LateCopies(DeviceId);
+
+impl DeviceUser {
+    pub(crate) fn new(device: DeviceId, comm: &Communicator) -> DeviceUser {
+        let rank = comm.rank_of_process();
+        count_up(&USERS, (device, rank));
+        DeviceUser { device, rank }
+    }
+
+    /// Also counts until the memory of a field is freed. Freeing may wait for a gate that another rank has closed, and
+    /// meanwhile keep that rank from putting work behind its gate and opening it.
+    pub(crate) fn lasts_as_long_as(self: &Arc<Self>, storage: &Storage) {
+        storage.keep(self.rank, Arc::clone(self) as _);
+    }
+
+    /// Whether other ranks of this process use the device, too.
+    pub(crate) fn has_others(&self) -> bool {
+        let users = lock(&USERS);
+        let mut on_device = users.range((self.device, 0)..=(self.device, usize::MAX));
+        on_device.any(|((_, rank), _)| *rank != self.rank)
+    }
+
+    /// Whether exchanges under way on the device have late copies.
+    pub(crate) fn has_late_copies(&self) -> bool {
+        lock(&LATE_COPIES).contains_key(&self.device)
+    }
+}
+
+impl Drop for DeviceUser {
+    fn drop(&mut self) {
+        count_down(&USERS, (self.device, self.rank));
+    }
+}
+
+impl LateCopies {
+    pub(crate) fn new(device: DeviceId) -> LateCopies {
+        count_up(&LATE_COPIES, device);
+        LateCopies(device)
+    }
+}
+
+impl Drop for LateCopies {
+    fn drop(&mut self) {
+        count_down(&LATE_COPIES, self.0);
+    }
+}
+
+fn count_up<K: Ord>(counts: &Counts<K>, key: K) {
+    *lock(counts).entry(key).or_default() += 1;
+}
+
+fn count_down<K: Ord>(counts: &Counts<K>, key: K) {
+    let mut counts = lock(counts);
+    match counts.get_mut(&key) {
+        Some(count) if *count > 1 => *count -= 1,
+        _ => drop(counts.remove(&key)),
+    }
+}
+
+fn lock<K>(counts: &Counts<K>) -> MutexGuard<'_, BTreeMap<K, usize>> {
+    counts.lock().unwrap_or_else(PoisonError::into_inner)
+}

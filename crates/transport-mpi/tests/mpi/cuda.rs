@@ -1,0 +1,132 @@
+//! Exchanges among processes on the first GPU, if there is one: straight from the neighbour's memory, and in messages.
+
+use haloport_conformance::{ensure, ordering, scheduled, steps, structured, unstructured};
+use haloport_core::device::{Device, DeviceError, Priority, Stream};
+use haloport_core::{BindOptions, Communicator, DataPath, Field, Grid, Halo, Pattern, Split};
+use haloport_cpu::CpuDevice;
+use haloport_cuda::CudaDevice;
+
+use crate::{Failure, Outcome, size_of_case};
+
+/// The cells of each rank, in a ring.
+const CELLS: usize = 100;
+
+/// The rounds of exchanges on four streams.
+const ROUNDS: i64 = 30;
+
+/// `count` random exchanges of boxes and of unstructured domains against their oracles, and exchanges on streams.
+pub(crate) fn suite(comm: &Communicator, count: u64) -> Outcome {
+    let device = match CudaDevice::new() {
+        Ok(device) => device,
+        Err(error @ DeviceError::NotFound { .. }) if std::env::var_os("HALOPORT_CUDA").is_none() => {
+            println!("skipped: {error}");
+            return Ok(());
+        }
+        Err(error) => return Err(error.into()),
+    };
+    let direct = direct_bytes(comm, &device)?;
+    for number in 0..count {
+        let size = size_of_case(number, count);
+        let case = structured::Case::new(number, comm.size(), size);
+        // A third of them in chunks.
+        let case = if number % 3 == 0 { case.in_chunks(256) } else { case };
+        structured::check(comm, &device, &case)?;
+        unstructured::check(comm, &device, &unstructured::Case::new(number, comm.size(), size))?;
+    }
+    for number in 0..count.div_ceil(10) {
+        structured::interleaved(comm, &device, number)?;
+    }
+    scheduled::storm(comm, &device, ROUNDS)?;
+    if device.info().capabilities.gates {
+        behind_gates(comm, &device)?;
+    } else if comm.rank() == 0 {
+        println!("skipped: work behind gates, since this device has none");
+    }
+    comm.barrier()?;
+    if comm.rank() == 0 {
+        println!(
+            "{} ranks on {}: {count} random exchanges of boxes and {count} of lists; in a ring, {direct} bytes straight from \
+             the neighbour's memory",
+            comm.size(),
+            device.info().name
+        );
+    }
+    Ok(())
+}
+
+/// `count` random exchanges of boxes and of unstructured domains against their oracles, and exchanges on streams, in
+/// messages that streams send and receive. Each rank has a device of its own; all are on one machine.
+pub(crate) fn stream_messages(comm: &Communicator, count: u64) -> Outcome {
+    let skip = |why: String| {
+        if comm.rank() == 0 {
+            println!("skipped: {why}");
+        }
+        Ok(())
+    };
+    // All ranks find the same.
+    let found = CudaDevice::list().map_or(0, |devices| devices.len());
+    if found < comm.size() {
+        return skip(format!("{} devices are needed, {found} found", comm.size()));
+    }
+    let device = CudaDevice::select(&format!("cuda:{}", comm.rank()))?;
+    if let Err(error @ (DeviceError::NotFound { .. } | DeviceError::Unsupported { .. })) =
+        device.offer_stream_messages()
+    {
+        return skip(error.to_string());
+    }
+    for number in 0..count {
+        let size = size_of_case(number, count);
+        let boxes = structured::Case::new(number, comm.size(), size).by_streams();
+        structured::check(comm, &device, &boxes)?;
+        let lists = unstructured::Case::new(number, comm.size(), size).by_streams();
+        unstructured::check(comm, &device, &lists)?;
+    }
+    let paths = [DataPath::StreamMessages, DataPath::Direct];
+    scheduled::storm_by(comm, &device, ROUNDS, paths)?;
+    if device.info().capabilities.gates {
+        ordering::stream_messages(comm, &device, None)?;
+    }
+    comm.barrier()?;
+    if comm.rank() == 0 {
+        println!("{} ranks: {count} random exchanges of boxes and {count} of lists by streams", comm.size());
+    }
+    Ok(())
+}
+
+/// Tests that hold work back by gates, or that need them.
+fn behind_gates(comm: &Communicator, device: &CudaDevice) -> Outcome {
+    let owner = device.create_stream(Priority::Normal)?;
+    // SAFETY: the stream outlives what is borrowed from it.
+    let borrowed = unsafe { device.borrow_stream(owner.handle()) }?;
+    ordering::suite(comm, device, Some(&borrowed))?;
+    if device.info().capabilities.capture {
+        let captured = steps::suite(comm, device)?;
+        // On the stream that was made, by each of five paths: what is copied straight, too.
+        ensure!(captured == 5, "{captured} of 5 steps are captured");
+    }
+    let time = scheduled::host_goes_on(comm, device, 50, &|| 0)?;
+    if comm.rank() == 0 {
+        println!(
+            "a start and its finish cost the host {time:?} behind a kernel of 300 ms (wanted: at most 60µs)"
+        );
+    }
+    scheduled::two_devices(comm, device, &CpuDevice::with_threads(1)?)
+}
+
+/// The bytes that a rank of a ring reads from its neighbours' memory in one exchange. If all ranks are near and the device
+/// exports memory, there must be some.
+fn direct_bytes(comm: &Communicator, device: &CudaDevice) -> Result<usize, Failure> {
+    let size = comm.size();
+    let grid = Grid::new([CELLS * size])?.periodic([true])?;
+    let mine = Split::even(&grid, [size])?.part(comm.rank()).ok_or("no part")?;
+    let pattern = Pattern::structured(comm, &grid, &[mine], &Halo::uniform(1))?;
+    let options = BindOptions::default().path(DataPath::Direct);
+    let exchange = pattern.bind_with(Field::<f64, _>::new(device, &pattern)?, options)?;
+    let near = size > 1 && (0..size).all(|peer| peer == comm.rank() || comm.is_near(peer));
+    let bytes = exchange.traffic().direct_bytes;
+    ensure!(
+        !near || bytes > 0 || !device.info().capabilities.memory_export,
+        "fields of neighbours on the same node are not read"
+    );
+    Ok(bytes)
+}
