@@ -20,7 +20,7 @@ pub struct StreamMessagesOffer {
 
 impl StreamMessagesOffer {
     /// The reason for which ranks with these offers, in the order of their numbers, cannot form a group; `None` if they
-    /// can. All ranks that ask this with the same offers get the same answer.
+    /// can. The result depends on the offers alone, so it is the same on all ranks.
     pub fn reason_against_group(offers: &[StreamMessagesOffer]) -> Option<String> {
         let mut ranks = HashMap::new();
         for (rank, offer) in offers.iter().enumerate() {

@@ -18,8 +18,8 @@ use crate::exchange::run::stream_group::AnyGroup;
 use crate::pattern::Pattern;
 use crate::transport::{Reach, Reduction, TransportError};
 
-/// Maximum time that ranks wait for each other when they join a group that the option `path` does not ask for; the time
-/// limit, if that is shorter.
+/// Maximum time for joining groups that the option `path` does not ask for, and for agreeing on the outcome; the time
+/// limit, if that is shorter. Half of it is for joining, shared by the groups.
 const JOIN_LIMIT: Duration = Duration::from_secs(120);
 
 /// What a communicator keeps for a device.

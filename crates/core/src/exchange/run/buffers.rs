@@ -65,7 +65,8 @@ pub(crate) struct HostCopy {
 #[derive(Debug)]
 struct MessageMemory<D: Device> {
     wire: WireBuffer<D>,
-    /// The memory in which batches that are moved are packed or unpacked, at the same offsets; `None` if there are none.
+    /// Memory of the device, with the offsets of `wire`: batches that a copy moves are packed or unpacked here. `None` if
+    /// no batch is moved.
     moved: Option<D::Buffer>,
 }
 
