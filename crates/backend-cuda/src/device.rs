@@ -225,6 +225,14 @@ unsafe impl Device for CudaDevice {
         gate(stream)
     }
 
+    fn defer_frees(&self) {
+        self.opened.context.frees.defer();
+    }
+
+    fn resume_frees(&self) {
+        self.opened.context.frees.resume();
+    }
+
     fn flush_remote_writes(&self) -> Result<(), DeviceError> {
         self.opened.offers.remote_writes.flush(&self.opened.context)
     }
@@ -282,10 +290,11 @@ unsafe impl Device for CudaDevice {
         &self,
         memory: Pointer,
         bytes: usize,
+        owner: Arc<dyn Any + Send + Sync>,
     ) -> Result<Box<dyn Any + Send + Sync>, DeviceError> {
         self.offers(self.info().capabilities.stream_words, "words in memory of the host")?;
         // SAFETY: the caller's promise.
-        Ok(Box::new(unsafe { RegisteredMemory::new(&self.opened, memory, bytes) }?))
+        Ok(Box::new(unsafe { RegisteredMemory::new(&self.opened, memory, bytes, owner) }?))
     }
 
     unsafe fn put_words(&self, operations: &[WordOperation], stream: &CudaStream) -> Result<(), DeviceError> {

@@ -90,6 +90,17 @@ fn a_neighbour_that_ends_hangs_no_stream() {
 }
 
 #[test]
+fn memory_that_is_dropped_in_flight_holds_nobody_up() {
+    if common::device_with_gates().is_none() {
+        return;
+    }
+    let dropped = AtomicBool::new(false);
+    for options in PATHS {
+        on_devices(|comm, device| scheduled::memory_dropped_in_flight(comm, device, options(), &dropped));
+    }
+}
+
+#[test]
 fn random_exchanges_match_the_oracles() {
     let count = cases(60);
     on_devices(|comm, device| {

@@ -148,6 +148,12 @@ fn a_neighbour_that_does_not_exchange_hangs_no_stream() {
 }
 
 #[test]
+fn memory_that_is_dropped_in_flight_holds_nobody_up() {
+    let dropped = AtomicBool::new(false);
+    on_devices(|comm, device| scheduled::memory_dropped_in_flight(comm, device, options(), &dropped));
+}
+
+#[test]
 fn a_neighbour_that_ends_hangs_no_stream() {
     on_devices(|comm, device| {
         let begin = Instant::now();

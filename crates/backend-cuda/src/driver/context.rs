@@ -9,6 +9,7 @@ use std::sync::Arc;
 use cudarc::driver::sys::{CUcontext, CUdevice};
 use haloport_core::device::{Attached, Detach, DeviceError, DeviceId};
 
+use crate::driver::frees::Frees;
 use crate::driver::functions::{Driver, Status};
 
 thread_local! {
@@ -22,6 +23,7 @@ pub(crate) struct Context {
     pub(crate) driver: &'static Driver,
     pub(crate) id: DeviceId,
     pub(crate) device: CUdevice,
+    pub(crate) frees: Frees,
     raw: CUcontext,
 }
 
@@ -40,7 +42,7 @@ impl Context {
         // SAFETY: the device is the driver's; the context is written to a local variable.
         let status = unsafe { (driver.cuDevicePrimaryCtxRetain)(&raw mut raw, device) };
         driver.checked("cuDevicePrimaryCtxRetain", status, id)?;
-        Ok(Context { driver, id, device, raw })
+        Ok(Context { driver, id, device, frees: Frees::default(), raw })
     }
 
     /// Makes this the current context of the thread until the result is dropped; then the caller's is current again.

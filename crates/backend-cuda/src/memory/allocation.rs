@@ -8,7 +8,7 @@ use haloport_core::device::{DeviceError, MemoryKind, Pointer};
 
 use crate::driver::context::{Context, call};
 use crate::driver::device_context::DeviceContext;
-use crate::driver::functions::{OUT_OF_MEMORY, SUCCESS, Status};
+use crate::driver::functions::{OUT_OF_MEMORY, Status};
 use crate::driver::raw_stream::RawStream;
 use crate::memory::pages::{Failure, Pages};
 use crate::memory::token::{Handle, Token, bytes_of, ipc_handle};
@@ -233,26 +233,34 @@ impl Allocation {
 
 impl Drop for Allocation {
     fn drop(&mut self) {
-        if self.address == 0 {
+        let address = self.address;
+        if address == 0 {
             return;
         }
-        let driver = self.context.driver;
-        // On a lost device the context cannot be made current; the memory is freed all the same.
-        let _entered = self.context.enter();
-        // SAFETY: the memory belongs to the allocation and is freed, or closed, once. The caller promised that it
-        // outlives the work on it; if it was only zeroed, it is freed behind that in the same stream. An error needs no
+        let context = &self.context;
+        // SAFETY, of all calls: the memory belongs to the allocation and is freed, or closed, once. The caller promised that
+        // it outlives the work on it; if it was only zeroed, it is freed behind that in the same stream. An error needs no
         // action.
-        unsafe {
-            match (self.kind, &self.origin) {
-                (_, Origin::Pool(stream)) => (driver.cuMemFreeAsync)(self.address, stream.raw()),
-                (_, Origin::OtherProcess) => (driver.cuIpcCloseMemHandle)(self.address),
-                // Dropped next.
-                (_, Origin::Pages(_)) => SUCCESS,
-                (MemoryKind::Pinned, Origin::Device) => {
-                    (driver.cuMemFreeHost)(self.pointer().as_ptr().cast())
-                }
-                (_, Origin::Device) => (driver.cuMemFree_v2)(self.address),
-            }
-        };
+        match (self.kind, &self.origin) {
+            (_, Origin::Pool(stream)) => context.free_now(|driver| {
+                // SAFETY: as above.
+                unsafe { (driver.cuMemFreeAsync)(address, stream.raw()) };
+            }),
+            // Dropped next.
+            (_, Origin::Pages(_)) => {}
+            // At once: after that, its owner may free it.
+            (_, Origin::OtherProcess) => context.free_now(|driver| {
+                // SAFETY: as above.
+                unsafe { (driver.cuIpcCloseMemHandle)(address) };
+            }),
+            (MemoryKind::Pinned, Origin::Device) => context.free(move |driver| {
+                // SAFETY: as above.
+                unsafe { (driver.cuMemFreeHost)(ptr::with_exposed_provenance_mut(address as usize)) };
+            }),
+            (_, Origin::Device) => context.free(move |driver| {
+                // SAFETY: as above.
+                unsafe { (driver.cuMemFree_v2)(address) };
+            }),
+        }
     }
 }

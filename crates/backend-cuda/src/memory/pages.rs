@@ -247,22 +247,24 @@ impl Pages {
 
 impl Drop for Pages {
     fn drop(&mut self) {
-        let driver = self.context.driver;
-        let (address, bytes) = (self.address, self.bytes);
+        let Pages { address, bytes, memory, is_mapped, .. } = *self;
         *self.offered.get_mut().unwrap_or_else(PoisonError::into_inner) = None;
-        // On a lost device the context cannot be made current; the memory is released all the same.
-        let _entered = self.context.enter();
-        // SAFETY: each is undone once. The caller promised that the memory outlives the work on it. Errors need no action.
-        unsafe {
-            if self.is_mapped {
-                readers::remove(address);
-                (driver.cuMemUnmap)(address, bytes);
-            }
-            if address != 0 {
-                (driver.cuMemAddressFree)(address, bytes);
-            }
-            (driver.cuMemRelease)(self.memory);
+        if is_mapped {
+            readers::remove(address);
         }
+        self.context.free(move |driver| {
+            // SAFETY: each is undone once. The caller promised that the memory outlives the work on it. Errors need no
+            // action.
+            unsafe {
+                if is_mapped {
+                    (driver.cuMemUnmap)(address, bytes);
+                }
+                if address != 0 {
+                    (driver.cuMemAddressFree)(address, bytes);
+                }
+                (driver.cuMemRelease)(memory);
+            }
+        });
     }
 }
 

@@ -1,5 +1,6 @@
 //! Memory of the host that this process has mapped by other means, made usable for the device.
 
+use std::any::Any;
 use std::sync::Arc;
 
 use cudarc::driver::sys::CUdeviceptr;
@@ -13,10 +14,11 @@ use crate::opened::Opened;
 const FOR_ALL_DEVICES: u32 = 1 | 2;
 
 /// Memory that is registered until this is dropped.
-#[derive(Debug)]
 pub(crate) struct RegisteredMemory {
     context: Arc<Context>,
     memory: Pointer,
+    /// Keeps the memory mapped.
+    owner: Arc<dyn Any + Send + Sync>,
 }
 
 impl RegisteredMemory {
@@ -26,6 +28,7 @@ impl RegisteredMemory {
         opened: &Opened,
         memory: Pointer,
         bytes: usize,
+        owner: Arc<dyn Any + Send + Sync>,
     ) -> Result<RegisteredMemory, DeviceError> {
         let context = Arc::clone(&opened.context);
         let entered = context.enter()?;
@@ -38,7 +41,7 @@ impl RegisteredMemory {
             return Err(DeviceError::Unsupported { what, device: context.id });
         }
         context.checked("cuMemHostRegister", status)?;
-        let registered = RegisteredMemory { context, memory };
+        let registered = RegisteredMemory { context, memory, owner };
         let mut at = 0;
         // SAFETY: the memory is registered; the call writes to a local variable.
         unsafe {
@@ -55,7 +58,11 @@ impl RegisteredMemory {
 
 impl Drop for RegisteredMemory {
     fn drop(&mut self) {
-        // SAFETY: it was registered once, and no work uses it any more. An error needs no action.
-        let _ = unsafe { call!(&self.context, cuMemHostUnregister(self.memory.as_ptr().cast())) };
+        let (memory, owner) = (self.memory, Arc::clone(&self.owner));
+        self.context.free(move |driver| {
+            // SAFETY: it was registered once, and no work uses it any more. An error needs no action.
+            unsafe { (driver.cuMemHostUnregister)(memory.as_ptr().cast()) };
+            drop(owner);
+        });
     }
 }

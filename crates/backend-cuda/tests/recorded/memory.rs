@@ -1,9 +1,14 @@
 //! Memory, copies and fills: the driver for tests does them, so that tests can check the result.
 
+use std::sync::Arc;
+
 use haloport_core::device::{BoxCopy, Buffer, CopyAxis, Device, DeviceError, MemoryKind, Pointer, Priority};
 use haloport_cuda::CudaDevice;
 
 use crate::recording::{recorded, recorded_with};
+
+#[repr(align(4096))]
+struct Page([u8; 4096]);
 
 fn bytes(device: &CudaDevice, from: Pointer, count: usize) -> Vec<u8> {
     let mut found = vec![0; count];
@@ -150,6 +155,42 @@ fn boxes_of_long_rows_are_copied_without_a_kernel() {
         assert_eq!(calls.last().unwrap().argument("kernel"), "copy_entry");
         // Its code is loaded before the launch.
         assert!(calls.iter().any(|call| call.name == "cuFuncGetAttribute"), "{calls:?}");
+    });
+}
+
+/// Freeing waits for all work, and may keep others out of the driver meanwhile.
+#[test]
+fn memory_that_is_dropped_while_streams_wait_for_neighbours_is_freed_afterwards() {
+    let name = "memory::memory_that_is_dropped_while_streams_wait_for_neighbours_is_freed_afterwards";
+    recorded(name, |recording| {
+        let device = CudaDevice::new().unwrap();
+        let kinds = [MemoryKind::Device, MemoryKind::Pinned, MemoryKind::Shared];
+        let buffers = kinds.map(|kind| device.allocate(1000, kind).unwrap());
+        let exportable = device.allocate_exportable(1000).unwrap();
+        let page = Arc::new(Page([0; 4096]));
+        let (at, owner) = (Pointer::new((&raw const page.0).cast_mut().cast()), Arc::clone(&page));
+        // SAFETY: the owner is the page.
+        let registered = unsafe { device.register_words(at, 4096, owner) }.unwrap();
+        recording.take_calls();
+        device.defer_frees();
+        device.defer_frees();
+        drop((buffers, exportable, registered));
+        device.resume_frees();
+        let calls = recording.take_work();
+        assert!(calls.is_empty(), "{calls:?}");
+        assert_eq!(Arc::strong_count(&page), 2);
+        device.resume_frees();
+        let names: Vec<String> = recording.take_work().into_iter().map(|call| call.name).collect();
+        let pages = ["cuMemUnmap", "cuMemAddressFree", "cuMemRelease"];
+        let plain = ["cuMemFree_v2", "cuMemFreeHost", "cuMemFree_v2"];
+        assert_eq!(names, [&plain[..], &pages, &["cuMemHostUnregister"]].concat());
+        assert_eq!(Arc::strong_count(&page), 1);
+        let last = device.allocate(1000, MemoryKind::Device).unwrap();
+        recording.take_calls();
+        drop(last);
+        assert_eq!(recording.take_work()[0].name, "cuMemFree_v2");
+        drop(device);
+        assert_eq!(recording.living(), "");
     });
 }
 

@@ -1,6 +1,7 @@
 //! Words of host memory that streams write and await, and copies that a word stops.
 
 use std::alloc::{Layout, alloc_zeroed, dealloc};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use haloport_core::device::{
@@ -27,10 +28,11 @@ pub(super) fn words_in_streams<D: Device>(device: &D) -> Result<(), Failure> {
     }
     let pinned = device.allocate(PAGE, MemoryKind::Pinned)?;
     hand_over(device, pinned.pointer())?;
-    let page = Page::new();
-    // SAFETY: the page outlives the registration.
-    let registered = unsafe { device.register_words(page.0, PAGE)? };
-    hand_over(device, page.0)?;
+    let page = Arc::new(Page::new());
+    let at = page.0;
+    // SAFETY: the page owns its memory.
+    let registered = unsafe { device.register_words(at, PAGE, page)? };
+    hand_over(device, at)?;
     drop(registered);
     Ok(())
 }

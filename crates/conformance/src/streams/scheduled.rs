@@ -5,7 +5,7 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use haloport_core::device::{Device, Priority};
+use haloport_core::device::{Device, MemoryKind, Priority};
 use haloport_core::exchange::CopiedBy;
 use haloport_core::{
     BindOptions, Communicator, DataPath, ExchangeError, Field, Grid, Halo, Pattern, Schedule, Split,
@@ -276,6 +276,40 @@ fn unheard<D: Device>(
         matches!(&error, Err(ExchangeError::Poisoned(why)) if why.contains(&name)),
         "synchronize gave {error:?}, expected an error that names {name}"
     );
+    Ok(())
+}
+
+/// Collective: the first rank starts and finishes an exchange, and then drops memory of every kind before its neighbours
+/// begin, and another exchange. Neither end hangs. The device has gates. `dropped` is false at first and afterwards.
+///
+/// # Errors
+/// What went otherwise.
+pub fn memory_dropped_in_flight<D: Device>(
+    comm: &Communicator,
+    device: &D,
+    options: BindOptions,
+    dropped: &AtomicBool,
+) -> Result<(), Failure> {
+    let stream = device.create_stream(Priority::Normal)?;
+    let mut ring = RankRing::with_options(comm, device, options, CELLS)?;
+    let other = RankRing::new(comm, device, DataPath::Messages, CELLS)?;
+    let kinds = [MemoryKind::Device, MemoryKind::Pinned].map(|kind| device.allocate(CELLS, kind));
+    let shared = device.allocate_exportable(CELLS)?;
+    ring.write(1, &stream)?;
+    comm.barrier()?;
+    if comm.rank() != 0 {
+        wait_until_set(dropped);
+    }
+    ring.exchange.start(Schedule::On(&stream))?.finish(Schedule::On(&stream))?;
+    ring.look(&stream)?;
+    drop((kinds, shared));
+    dropped.store(true, Ordering::SeqCst);
+    drop(other);
+    ring.exchange.synchronize()?;
+    ring.verify(1, &stream)?;
+    comm.barrier()?;
+    dropped.store(false, Ordering::SeqCst);
+    comm.barrier()?;
     Ok(())
 }
 

@@ -2,6 +2,7 @@
 
 use std::any::Any;
 use std::fmt::Debug;
+use std::sync::Arc;
 use std::time::Duration;
 
 #[doc(no_inline)]
@@ -203,6 +204,14 @@ unsafe impl<D: Device, A: Alteration<D>> Device for Altered<D, A> {
         self.call("gate")?.gate(stream)
     }
 
+    fn defer_frees(&self) {
+        self.device.defer_frees();
+    }
+
+    fn resume_frees(&self) {
+        self.device.resume_frees();
+    }
+
     fn flush_remote_writes(&self) -> Result<(), DeviceError> {
         self.call("flush_remote_writes")?.flush_remote_writes()
     }
@@ -231,9 +240,10 @@ unsafe impl<D: Device, A: Alteration<D>> Device for Altered<D, A> {
         &self,
         memory: Pointer,
         bytes: usize,
+        owner: Arc<dyn Any + Send + Sync>,
     ) -> Result<Box<dyn Any + Send + Sync>, DeviceError> {
         // SAFETY: the caller's promise.
-        unsafe { self.call("register_words")?.register_words(memory, bytes) }
+        unsafe { self.call("register_words")?.register_words(memory, bytes, owner) }
     }
 
     unsafe fn put_words(&self, operations: &[WordOperation], stream: &D::Stream) -> Result<(), DeviceError> {

@@ -41,7 +41,8 @@ pub trait Flag<S: Stream>: Debug + Send + Sync + 'static {
 
     /// Makes later work in `stream` wait until the flag is set. The device does not know this order. So only the host
     /// sets the flag, or earlier work in the same stream, or in a stream whose event this stream has waited for. While
-    /// the flag is not set, the host makes no call that waits for the device, allocates or frees.
+    /// the flag is not set, the host makes no call that waits for the device or allocates, and
+    /// [frees nothing](super::Device::defer_frees).
     ///
     /// # Errors
     /// As for [`set_in`](Flag::set_in).

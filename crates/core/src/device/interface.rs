@@ -2,6 +2,7 @@
 
 use std::any::Any;
 use std::fmt::Debug;
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::{
@@ -332,7 +333,7 @@ pub unsafe trait Device: Clone + Debug + Send + Sync + 'static {
 
     // Capability `gates`
     /// Puts a gate into `stream`: later work waits until the host calls or drops the returned function. While a gate is
-    /// closed, the host makes no call that waits for the device, allocates or frees.
+    /// closed, the host makes no call that waits for the device or allocates, and [frees nothing](Device::defer_frees).
     ///
     /// # Errors
     /// [`DeviceError::Unsupported`] without the capability, for an immediate stream, or if the driver refuses it there;
@@ -341,6 +342,17 @@ pub unsafe trait Device: Clone + Debug + Send + Sync + 'static {
         Err(DeviceError::Unsupported { what: "gates in a stream", device: self.id() })
     }
 
+    // Capabilities `gates`, `stream_words` and `stream_messages`
+    /// From now on streams may wait for neighbours, or for what this host does later. Freeing memory could wait for these
+    /// streams, and meanwhile keep other threads of the process from the calls that would end the wait. So memory that is
+    /// dropped from now on is freed later, if freeing waits. Calls are counted. By default does nothing.
+    fn defer_frees(&self) {}
+
+    /// Takes one call of [`defer_frees`](Device::defer_frees) back: the streams go on by themselves. After the last one,
+    /// memory that was dropped meanwhile is freed, which may block until work is done. By default does nothing.
+    fn resume_frees(&self) {}
+
+    // Capability `gates`
     /// Makes arrived writes of a network adapter to memory of this device visible to work that is already in streams, behind
     /// gates and flags. Callers call it after the host has learnt of the arrival, and before they open these gates or set
     /// these flags. Work that is put into streams later sees such writes in any case. Does not wait for work in streams. By
@@ -408,7 +420,8 @@ pub unsafe trait Device: Clone + Debug + Send + Sync + 'static {
     /// [`MemoryKind::Pinned`] is usable without this. May block.
     ///
     /// # Safety
-    /// The memory stays mapped until the result is dropped. It is registered once at a time in this process.
+    /// The memory stays mapped as long as `owner` lives, which the device drops when the memory is not registered any more.
+    /// It is registered once at a time in this process.
     ///
     /// # Errors
     /// [`DeviceError::Unsupported`] without the capability, and for memory that the driver refuses; errors of the driver.
@@ -416,13 +429,14 @@ pub unsafe trait Device: Clone + Debug + Send + Sync + 'static {
         &self,
         _memory: Pointer,
         _bytes: usize,
+        _owner: Arc<dyn Any + Send + Sync>,
     ) -> Result<Box<dyn Any + Send + Sync>, DeviceError> {
         Err(DeviceError::Unsupported { what: "words in memory of the host", device: self.id() })
     }
 
     /// Puts operations on words into `stream`, in this order. The driver does not know the order that words give. So
-    /// while a stream awaits a word, the host makes no call that waits for the device, allocates or frees memory. If
-    /// streams [share queues](DeviceInfo::shared_queues), the word is not written by work that this process puts into any
+    /// while a stream awaits a word, the host makes no call that waits for the device or allocates memory, and
+    /// [frees none](Device::defer_frees). If streams [share queues](DeviceInfo::shared_queues), the word is not written by work that this process puts into any
     /// stream of the device after the wait. Does not block.
     ///
     /// # Safety

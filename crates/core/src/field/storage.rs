@@ -1,7 +1,6 @@
 //! The memory of fields that own it, and whether an exchange is using it.
 
 use std::any::Any;
-use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -19,8 +18,6 @@ pub(crate) struct Storage {
     writers: Mutex<Vec<Weak<dyn LastWrite>>>,
     pub(super) host_accessible: bool,
     memory: Memory,
-    /// What lasts as long as the memory, by rank. Dropped after it.
-    kept: Mutex<BTreeMap<usize, Arc<dyn Any + Send + Sync>>>,
 }
 
 /// The latest work of a device that writes a field.
@@ -68,8 +65,7 @@ impl<D: Device> Exportable for Allocated<D> {
 impl Storage {
     pub(super) fn new(host_accessible: bool, memory: Memory) -> Storage {
         let (in_flight, holds) = (AtomicBool::new(false), AtomicUsize::new(0));
-        let (writers, kept) = (Mutex::default(), Mutex::default());
-        Storage { in_flight, holds, writers, host_accessible, memory, kept }
+        Storage { in_flight, holds, writers: Mutex::default(), host_accessible, memory }
     }
 
     /// The memory, if neighbours on this node can map any of it.
@@ -124,12 +120,6 @@ impl Storage {
             let writer: Weak<W> = Arc::downgrade(writer);
             writers.push(writer);
         }
-    }
-
-    /// Keeps what `rank` has made until the memory is freed, unless something of this rank is kept already.
-    pub(crate) fn keep(&self, rank: usize, made: Arc<dyn Any + Send + Sync>) {
-        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        kept.entry(rank).or_insert(made);
     }
 
     /// Blocks the host until no device writes the memory.

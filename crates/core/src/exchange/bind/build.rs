@@ -51,7 +51,7 @@ impl<D: Device> PartDevice for D {
         }
         let word = Marks::new(self).word()?;
         // SAFETY: a new word is 0, and is accessed as an atomic or by streams alone; its memory is its owner's.
-        Ok(Some(unsafe { StreamWord::new(word.pointer(), vec![Arc::new(word)]) }))
+        Ok(Some(unsafe { StreamWord::new(word.pointer(), Arc::new(word)) }))
     }
 
     fn shared_stream_word(&self, memory: SharedMemory) -> Result<StreamWord, DeviceError> {
@@ -60,10 +60,10 @@ impl<D: Device> PartDevice for D {
             let found = format!("{memory:?}");
             return Err(DeviceError::invalid("shared memory for a word", "a whole page", found));
         }
-        // SAFETY: the owners drop the registration before the mapping; only this call registers the page.
-        let registered = unsafe { self.register_words(pointer, WORD_BYTES)? };
+        // SAFETY: the mapping lives as long as its owner; only this call registers the page.
+        let registered = unsafe { self.register_words(pointer, WORD_BYTES, Arc::new(memory))? };
         // SAFETY: shared memory is 0 at first, and nothing but the word is in this.
-        Ok(unsafe { StreamWord::new(pointer, vec![Arc::from(registered), Arc::new(memory)]) })
+        Ok(unsafe { StreamWord::new(pointer, Arc::from(registered)) })
     }
 
     fn offer_stream_messages(&self) -> Result<StreamMessagesOffer, DeviceError> {
@@ -101,10 +101,7 @@ fn build<D: Device>(
 ) -> Result<DevicePart<D>, BuildError> {
     let comm = pattern.comm();
     // Dropped last, if anything fails.
-    let user = Arc::new(DeviceUser::new(device.id(), comm));
-    for storage in fields.iter().flat_map(|(_, field)| field.storages()) {
-        user.lasts_as_long_as(storage);
-    }
+    let user = DeviceUser::new(device.id(), comm);
     let transport = &**comm.transport();
     // Also for the transport, which may look at memory of the device when channels are opened.
     let _attached = device.attach()?;
@@ -206,5 +203,6 @@ fn build<D: Device>(
         trace,
         user,
         late_copies: None,
+        deferred_frees: None,
     })
 }

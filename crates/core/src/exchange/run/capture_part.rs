@@ -73,6 +73,7 @@ impl<D: Device> Capturable for DevicePart<D> {
 
     fn replay(&mut self, schedule: &Schedule<'_>) -> Result<(), ExchangeError> {
         self.begin(schedule)?;
+        self.defer_frees();
         if let Some(windows) = &mut self.stream_windows {
             windows.begin(self.round, false)?;
         }

@@ -11,11 +11,10 @@
 //! All other work of an exchange is put into streams by its `start` or `finish`, in the same order on all ranks.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::comm::Communicator;
 use crate::device::DeviceId;
-use crate::field::Storage;
 
 /// The number of parts that each rank of this process has on each device.
 static USERS: Counts<(DeviceId, usize)> = Mutex::new(BTreeMap::new());
@@ -26,7 +25,7 @@ static LATE_COPIES: Counts<DeviceId> = Mutex::new(BTreeMap::new());
 /// Keys whose number is 0 are removed.
 type Counts<K> = Mutex<BTreeMap<K, usize>>;
 
-/// Counts a part of a rank as a user of a device until it is dropped, after the memory of the part and of its fields.
+/// Counts a part of a rank as a user of a device until it is dropped, after the memory of the part.
 #[derive(Debug)]
 pub(crate) struct DeviceUser {
     device: DeviceId,
@@ -42,12 +41,6 @@ impl DeviceUser {
         let rank = comm.rank_of_process();
         count_up(&USERS, (device, rank));
         DeviceUser { device, rank }
-    }
-
-    /// Also counts until the memory of a field is freed. Freeing may wait for a gate that another rank has closed, and
-    /// meanwhile keep that rank from putting work behind its gate and opening it.
-    pub(crate) fn lasts_as_long_as(self: &Arc<Self>, storage: &Storage) {
-        storage.keep(self.rank, Arc::clone(self) as _);
     }
 
     /// Whether other ranks of this process use the device, too.

@@ -8,7 +8,7 @@
 //! - `messages` (with `message`), `stream_messages`, `windows`, `stream_windows` and `copy_list` (for own cells): the
 //!   ways of moving cells, in each phase;
 //! - `buffers`, `streams`, `unpacked`: the memory, the streams and the events of a part; `mark`: points in streams that
-//!   the host can ask about; `device_user`: other ranks on the same device;
+//!   the host can ask about; `device_user`: other ranks on the same device; `deferred_frees`: when no memory is freed;
 //! - `stream_group`: the ranks whose streams send each other messages; `watch`: how they notice that one has left;
 //! - `remote_writes`: messages that the transport writes straight to memory of the device;
 //! - `capture`, `capture_part`, `capture_flight`: an exchange captured as one launch;
@@ -21,6 +21,7 @@ pub(super) mod capture;
 mod capture_flight;
 mod capture_part;
 pub(super) mod copy_list;
+pub(super) mod deferred_frees;
 pub(super) mod device_user;
 pub(super) mod flight;
 pub(super) mod mark;

@@ -24,6 +24,7 @@ use std::sync::Arc;
 
 use super::capture::{Capturable, CapturedSteps};
 use super::copy_list::{CopyList, Lane};
+use super::deferred_frees::DeferredFrees;
 use super::device_user::{DeviceUser, LateCopies};
 use super::mark::{Mark, Patience};
 use super::messages::Messages;
@@ -122,9 +123,11 @@ pub(crate) struct DevicePart<D: Device> {
     pub(crate) gate: Option<Gate<D>>,
     pub(crate) trace: PartTrace<D>,
     /// Dropped after the resources above.
-    pub(crate) user: Arc<DeviceUser>,
+    pub(crate) user: DeviceUser,
     /// Until neighbours have the copies that the host puts into the stream in this exchange.
     pub(crate) late_copies: Option<LateCopies>,
+    /// Until no stream waits for neighbours in this exchange.
+    pub(crate) deferred_frees: Option<DeferredFrees<D>>,
 }
 
 /// A closed gate.
@@ -197,6 +200,9 @@ impl<D: Device> Part for DevicePart<D> {
         let awaits_on_host = stream.is_none() || !watched || may_hold_back;
         if shared_queues && (!self.windows.are_none() || self.stream_windows.is_some() && awaits_on_host) {
             self.late_copies = Some(LateCopies::new(self.device.id()));
+        }
+        if self.stream_windows.is_some() && !awaits_on_host || self.stream_exchange.is_some() {
+            self.defer_frees();
         }
         if self.is_done_by_streams() {
             // First: what tells the host that all is done comes last.
@@ -271,6 +277,7 @@ impl<D: Device> Part for DevicePart<D> {
             self.state = if gated { PartState::Idle } else { PartState::Arrived };
             self.ends_in_stream = false;
             self.open_gate();
+            self.deferred_frees = None;
         }
         Ok(complete)
     }
@@ -348,6 +355,7 @@ impl<D: Device> Part for DevicePart<D> {
         if !self.device.info().capabilities.gates || !self.remote_writes.allow_gates() {
             return Ok(());
         }
+        self.defer_frees();
         let gate = match self.device.gate(&on) {
             // This stream cannot have gates.
             Err(DeviceError::Unsupported { .. }) => return Ok(()),
@@ -433,6 +441,7 @@ impl<D: Device> Part for DevicePart<D> {
         let _ = self.streams.synchronize(&self.device);
         // The last unpacking may be in a stream of the caller.
         let _ = self.unpacked.wait();
+        self.deferred_frees = None;
         self.windows.close(transport);
         self.messages.close(transport);
         is_left
@@ -519,6 +528,11 @@ impl<D: Device> DevicePart<D> {
     fn end_in(&mut self, on: &D::Stream) -> Result<(), DeviceError> {
         self.finished_on = Some(on.handle());
         self.device.stream_wait(on, &self.unpacked.events[self.round])
+    }
+
+    /// Frees no memory of the device until the exchange has ended, unless it is so already.
+    pub(crate) fn defer_frees(&mut self) {
+        self.deferred_frees.get_or_insert_with(|| DeferredFrees::new(&self.device));
     }
 
     /// Opens the gate in the caller's stream, if there is one.

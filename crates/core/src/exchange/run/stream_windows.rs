@@ -33,8 +33,8 @@ use crate::transport::{Transport, TransportError, Window};
 #[derive(Clone)]
 pub(crate) struct StreamWord {
     pointer: Pointer,
-    /// Own the memory, and its registration with the device.
-    _owners: Vec<Arc<dyn Any + Send + Sync>>,
+    /// Owns the memory, or its registration with the device.
+    _owner: Arc<dyn Any + Send + Sync>,
 }
 
 /// One end of a window.
@@ -101,9 +101,9 @@ pub(crate) struct ReachedWords<D: Device> {
 
 impl StreamWord {
     /// # Safety
-    /// The word is 0, and its memory is kept by `owners` and accessed as an atomic, or by streams, alone.
-    pub(crate) unsafe fn new(pointer: Pointer, owners: Vec<Arc<dyn Any + Send + Sync>>) -> StreamWord {
-        StreamWord { pointer, _owners: owners }
+    /// The word is 0, and its memory is kept by `owner` and accessed as an atomic, or by streams, alone.
+    pub(crate) unsafe fn new(pointer: Pointer, owner: Arc<dyn Any + Send + Sync>) -> StreamWord {
+        StreamWord { pointer, _owner: owner }
     }
 
     fn atomic(&self) -> &AtomicU32 {

@@ -1,0 +1,71 @@
+//! Freeing what belongs to a context.
+//!
+//! The calls that free wait for all work of the context, and some drivers keep every other thread of the process out until
+//! they return. If a stream of the context waits for a neighbour meanwhile, and the neighbour is such a thread, that never
+//! ends. So what is dropped then is freed later.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crate::driver::context::Context;
+use crate::driver::functions::Driver;
+
+/// What is freed later, and whether it is.
+#[derive(Default)]
+pub(crate) struct Frees(Mutex<State>);
+
+#[derive(Default)]
+struct State {
+    /// The number of exchanges for whose neighbours streams may wait.
+    exchanges: usize,
+    deferred: Vec<Box<dyn FnOnce() + Send>>,
+}
+
+impl Context {
+    /// Calls `free` once, with this context as the current one: now, or after the end of the exchanges for whose neighbours
+    /// streams may wait.
+    pub(crate) fn free(self: &Arc<Self>, free: impl FnOnce(&Driver) + Send + 'static) {
+        let mut state = self.frees.lock();
+        if state.exchanges == 0 {
+            // With the lock: an exchange begins after this.
+            self.free_now(free);
+        } else {
+            let context = Arc::clone(self);
+            state.deferred.push(Box::new(move || context.free_now(free)));
+        }
+    }
+
+    /// As [`free`](Context::free), for a call that waits for no work.
+    pub(crate) fn free_now(&self, free: impl FnOnce(&Driver)) {
+        // On a lost device the context cannot be made current; the memory is freed all the same.
+        let _entered = self.enter();
+        free(self.driver);
+    }
+}
+
+impl Frees {
+    /// See [`Device::defer_frees`](haloport_core::device::Device::defer_frees).
+    pub(crate) fn defer(&self) {
+        self.lock().exchanges += 1;
+    }
+
+    /// See [`Device::resume_frees`](haloport_core::device::Device::resume_frees).
+    pub(crate) fn resume(&self) {
+        let mut state = self.lock();
+        state.exchanges = state.exchanges.saturating_sub(1);
+        if state.exchanges == 0 {
+            std::mem::take(&mut state.deferred).into_iter().for_each(|free| free());
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl fmt::Debug for Frees {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let State { exchanges, deferred } = &*self.lock();
+        write!(f, "Frees({} deferred by {exchanges} exchanges)", deferred.len())
+    }
+}
