@@ -19,6 +19,7 @@
 //! | --- | --- | --- |
 //! | `HALOPORT_TEST_NCCL_VERSION` | 22703 | the version of the library |
 //! | `HALOPORT_TEST_NCCL_DELAY_US` | 500 | the delay before a group of messages is put into its stream, in microseconds |
+//! | `HALOPORT_TEST_NCCL_FOLDER` | none | the folder of its sockets; without, they have abstract names, which the ranks of one network namespace find |
 
 #![warn(missing_docs)]
 

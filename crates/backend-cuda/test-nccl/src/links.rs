@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use crate::settings::settings;
 use crate::status::{INVALID_USAGE, REMOTE_ERROR, SYSTEM_ERROR, Status};
 
 /// The connections of a rank, by the other rank.
@@ -59,7 +60,10 @@ impl Links {
         device: i32,
         is_aborted: impl Fn() -> bool,
     ) -> Result<Links, Status> {
-        let address = |of: usize| SocketAddr::from_abstract_name(format!("{name}-{of}"));
+        let address = |of: usize| match &settings().folder {
+            Some(folder) => SocketAddr::from_pathname(folder.join(format!("{name}-{of}"))),
+            None => SocketAddr::from_abstract_name(format!("{name}-{of}")),
+        };
         let mut devices = vec![None; ranks];
         let mut sockets: Vec<Option<UnixStream>> = (0..ranks).map(|_| None).collect();
         let mut join = || -> io::Result<()> {
@@ -162,7 +166,12 @@ fn lock(inbox: &Mutex<Inbox>) -> MutexGuard<'_, Inbox> {
 fn until<T>(is_aborted: impl Fn() -> bool, mut act: impl FnMut() -> io::Result<T>) -> io::Result<T> {
     loop {
         match act() {
-            Err(error) if matches!(error.kind(), ErrorKind::ConnectionRefused | ErrorKind::WouldBlock) => {
+            Err(error)
+                if matches!(
+                    error.kind(),
+                    ErrorKind::ConnectionRefused | ErrorKind::NotFound | ErrorKind::WouldBlock
+                ) =>
+            {
                 if is_aborted() {
                     return Err(ErrorKind::Interrupted.into());
                 }

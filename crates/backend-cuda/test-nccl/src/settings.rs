@@ -1,5 +1,6 @@
 //! The settings, read once from the environment. The front page of the crate has a table of them.
 
+use std::path::PathBuf;
 use std::sync::OnceLock;
 use std::time::Duration;
 
@@ -8,6 +9,7 @@ use std::time::Duration;
 pub(crate) struct Settings {
     pub(crate) version: i32,
     pub(crate) delay: Duration,
+    pub(crate) folder: Option<PathBuf>,
 }
 
 /// The settings of this process.
@@ -16,6 +18,7 @@ pub(crate) fn settings() -> &'static Settings {
     SETTINGS.get_or_init(|| Settings {
         version: number("HALOPORT_TEST_NCCL_VERSION", 22_703) as i32,
         delay: Duration::from_micros(number("HALOPORT_TEST_NCCL_DELAY_US", 500).into()),
+        folder: std::env::var_os("HALOPORT_TEST_NCCL_FOLDER").map(PathBuf::from),
     })
 }
 

@@ -205,23 +205,24 @@ fn bound_copies_of<D: Device>(device: &D, seed: u64, count: usize, extent: usize
 }
 
 pub(super) fn indexed_copies<D: Device>(device: &D) -> Result<(), Failure> {
-    indexed_copies_of(device, 5, 40, 2_000)
+    indexed_copies_of(device, 5, 8, 40, 2_000)
 }
 
 /// Large enough to be spread over threads.
 pub(super) fn large_indexed_copies<D: Device>(device: &D) -> Result<(), Failure> {
-    indexed_copies_of(device, 6, 4, 1 << 20)
+    indexed_copies_of(device, 6, 4, 4, 1 << 20)
 }
 
 fn indexed_copies_of<D: Device>(
     device: &D,
     seed: u64,
+    rounds: usize,
     count: usize,
     most_bytes: usize,
 ) -> Result<(), Failure> {
     let stream = device.create_stream(Priority::Normal)?;
     let mut random = StdRng::seed_from_u64(seed);
-    for round in 0..8 {
+    for round in 0..rounds {
         let mut buffers = Vec::new();
         let mut items = Vec::new();
         let mut ends = Ends::new(round % 4 > 1);

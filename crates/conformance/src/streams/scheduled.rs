@@ -25,6 +25,9 @@ const CELLS: usize = 1024;
 /// The time of the kernel during which exchanges are started and finished.
 const KERNEL: Duration = Duration::from_millis(300);
 
+/// The time limit of ranks that wait for others which run into theirs.
+const LONG: Duration = Duration::from_secs(60);
+
 /// Exchanges in flight behind one kernel.
 const EXCHANGES: usize = 10;
 
@@ -252,28 +255,66 @@ pub fn silent_neighbour<D: Device>(
         wait_until_set(told);
         return Ok(());
     }
-    let outcome = unheard(&mut ring, device, &stream, &receiver, comm.size() - 1);
+    let outcome = unheard(&mut ring, device, &stream, &receiver, &format!("rank {}", comm.size() - 1));
     told.store(true, Ordering::SeqCst);
     outcome
 }
 
-/// Starts and finishes an exchange in which rank `missing` takes no part.
+/// Collective: all ranks but `missing` exchange, each with at least one neighbour, until `limit`. Their streams go on, and the
+/// completion callback and the next call get an error. Halos have 8 KiB. The time limit of `comm` is a minute afterwards.
+///
+/// # Errors
+/// What went otherwise.
+pub fn missing_rank<D: Device>(
+    comm: &Communicator,
+    device: &D,
+    options: BindOptions,
+    missing: usize,
+    limit: Duration,
+) -> Result<(), Failure> {
+    let (sender, receiver) = mpsc::channel();
+    let stream = device.create_stream(Priority::Normal)?;
+    let options = options.on_complete(move |end| {
+        let _ = sender.send(end.map_err(ToString::to_string));
+    });
+    let mut ring = RankRing::with_options(comm, device, options, CELLS)?;
+    // Binding may take longer.
+    comm.barrier()?;
+    if comm.rank() == missing {
+        comm.set_time_limit(Some(LONG));
+    } else {
+        comm.set_time_limit(Some(limit));
+        let begin = Instant::now();
+        let outcome = unheard(&mut ring, device, &stream, &receiver, "rank ");
+        // The others may need longer.
+        comm.set_time_limit(Some(LONG));
+        outcome?;
+        let time = begin.elapsed();
+        ensure!(
+            time < 3 * limit + Duration::from_secs(5),
+            "it took {time:?}, with a time limit of {limit:?}"
+        );
+    }
+    comm.barrier()?;
+    Ok(())
+}
+
+/// Starts and finishes an exchange in which a neighbour takes no part. The error has `name` in it.
 fn unheard<D: Device>(
     ring: &mut RankRing<D>,
     device: &D,
     stream: &D::Stream,
     told: &mpsc::Receiver<Result<(), String>>,
-    missing: usize,
+    name: &str,
 ) -> Result<(), Failure> {
     ring.exchange.start(Schedule::On(stream))?.finish(Schedule::On(stream))?;
     // Returns in time: the gate is opened all the same.
     device.synchronize(stream)?;
-    let name = format!("rank {missing}");
     let told = told.recv_timeout(Duration::from_secs(60))?;
-    ensure!(told.as_ref().is_err_and(|error| error.contains(&name)), "the callback was told {told:?}");
+    ensure!(told.as_ref().is_err_and(|error| error.contains(name)), "the callback was told {told:?}");
     let error = ring.exchange.synchronize();
     ensure!(
-        matches!(&error, Err(ExchangeError::Poisoned(why)) if why.contains(&name)),
+        matches!(&error, Err(ExchangeError::Poisoned(why)) if why.contains(name)),
         "synchronize gave {error:?}, expected an error that names {name}"
     );
     Ok(())

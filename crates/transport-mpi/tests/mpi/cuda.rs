@@ -1,8 +1,11 @@
 //! Exchanges among processes on the first GPU, if there is one: straight from the neighbour's memory, and in messages.
 
+use std::time::Duration;
+
 use haloport_conformance::{ensure, ordering, scheduled, steps, structured, unstructured};
 use haloport_core::device::{Device, DeviceError, Priority, Stream};
-use haloport_core::{BindOptions, Communicator, DataPath, Field, Grid, Halo, Pattern, Split};
+use haloport_core::transport::Reduction;
+use haloport_core::{BindOptions, Communicator, DataPath, Exchange, Field, Grid, Halo, Pattern, Split};
 use haloport_cpu::CpuDevice;
 use haloport_cuda::CudaDevice;
 
@@ -57,23 +60,7 @@ pub(crate) fn suite(comm: &Communicator, count: u64) -> Outcome {
 /// `count` random exchanges of boxes and of unstructured domains against their oracles, and exchanges on streams, in
 /// messages that streams send and receive. Each rank has a device of its own; all are on one machine.
 pub(crate) fn stream_messages(comm: &Communicator, count: u64) -> Outcome {
-    let skip = |why: String| {
-        if comm.rank() == 0 {
-            println!("skipped: {why}");
-        }
-        Ok(())
-    };
-    // All ranks find the same.
-    let found = CudaDevice::list().map_or(0, |devices| devices.len());
-    if found < comm.size() {
-        return skip(format!("{} devices are needed, {found} found", comm.size()));
-    }
-    let device = CudaDevice::select(&format!("cuda:{}", comm.rank()))?;
-    if let Err(error @ (DeviceError::NotFound { .. } | DeviceError::Unsupported { .. })) =
-        device.offer_stream_messages()
-    {
-        return skip(error.to_string());
-    }
+    let Some(device) = own_device(comm)? else { return Ok(()) };
     for number in 0..count {
         let size = size_of_case(number, count);
         let boxes = structured::Case::new(number, comm.size(), size).by_streams();
@@ -91,6 +78,67 @@ pub(crate) fn stream_messages(comm: &Communicator, count: u64) -> Outcome {
         println!("{} ranks: {count} random exchanges of boxes and {count} of lists by streams", comm.size());
     }
     Ok(())
+}
+
+/// `count` random exchanges of each kind between two nodes, with at least two ranks on one of them: straight within a node,
+/// and in messages of streams from node to node. Each rank has a device of its own. Then a rank takes no part in an exchange,
+/// and the others, some of which have both kinds of neighbours, do not hang.
+pub(crate) fn nodes(comm: &Communicator, count: u64) -> Outcome {
+    let Some(device) = own_device(comm)? else { return Ok(()) };
+    let others = || (0..comm.size()).filter(|peer| *peer != comm.rank());
+    let near = others().filter(|peer| comm.is_near(*peer)).count();
+    let has_both = near > 0 && near < others().count();
+    let [with_both] = comm.all_reduce([u64::from(has_both)], Reduction::Sum)?;
+    ensure!(with_both > 0, "no rank has others on its node and on another");
+    let traffic = ring_of(comm, &device, DataPath::Quickest)?.traffic();
+    ensure!(
+        !has_both || comm.size() > 3 || traffic.direct_bytes > 0 && traffic.stream_message_bytes > 0,
+        "rank {}: expected fields that are read, and messages of streams, found {traffic:?}",
+        comm.rank()
+    );
+    for number in 0..count {
+        let size = size_of_case(number, count);
+        structured::check(comm, &device, &structured::Case::new(number, comm.size(), size))?;
+        unstructured::check(comm, &device, &unstructured::Case::new(number, comm.size(), size))?;
+    }
+    scheduled::storm(comm, &device, ROUNDS)?;
+    for missing in 0..comm.size() {
+        scheduled::missing_rank(comm, &device, BindOptions::default(), missing, Duration::from_secs(2))
+            .map_err(|error| format!("without rank {missing}: {error}"))?;
+        if comm.rank() == 0 {
+            println!("without rank {missing}, no other hangs");
+        }
+    }
+    if comm.rank() == 0 {
+        println!(
+            "{} ranks: {count} random exchanges of boxes and {count} of lists between nodes",
+            comm.size()
+        );
+    }
+    Ok(())
+}
+
+/// A device for this rank alone; `None`, and the reason printed, if there are fewer devices than ranks, or streams cannot
+/// send messages.
+fn own_device(comm: &Communicator) -> Result<Option<CudaDevice>, Failure> {
+    let skip = |why: String| {
+        if comm.rank() == 0 {
+            println!("skipped: {why}");
+        }
+        Ok(None)
+    };
+    // All ranks find the same.
+    let found = CudaDevice::list().map_or(0, |devices| devices.len());
+    if found < comm.size() {
+        return skip(format!("{} devices are needed, {found} found", comm.size()));
+    }
+    let device = CudaDevice::select(&format!("cuda:{}", comm.rank()))?;
+    match device.offer_stream_messages() {
+        Err(error @ (DeviceError::NotFound { .. } | DeviceError::Unsupported { .. })) => {
+            skip(error.to_string())
+        }
+        _ => Ok(Some(device)),
+    }
 }
 
 /// Tests that hold work back by gates, or that need them.
@@ -117,11 +165,7 @@ fn behind_gates(comm: &Communicator, device: &CudaDevice) -> Outcome {
 /// exports memory, there must be some.
 fn direct_bytes(comm: &Communicator, device: &CudaDevice) -> Result<usize, Failure> {
     let size = comm.size();
-    let grid = Grid::new([CELLS * size])?.periodic([true])?;
-    let mine = Split::even(&grid, [size])?.part(comm.rank()).ok_or("no part")?;
-    let pattern = Pattern::structured(comm, &grid, &[mine], &Halo::uniform(1))?;
-    let options = BindOptions::default().path(DataPath::Direct);
-    let exchange = pattern.bind_with(Field::<f64, _>::new(device, &pattern)?, options)?;
+    let exchange = ring_of(comm, device, DataPath::Direct)?;
     let near = size > 1 && (0..size).all(|peer| peer == comm.rank() || comm.is_near(peer));
     let bytes = exchange.traffic().direct_bytes;
     ensure!(
@@ -129,4 +173,18 @@ fn direct_bytes(comm: &Communicator, device: &CudaDevice) -> Result<usize, Failu
         "fields of neighbours on the same node are not read"
     );
     Ok(bytes)
+}
+
+/// An exchange in which the halos of a rank come from the ranks before and after it.
+fn ring_of(
+    comm: &Communicator,
+    device: &CudaDevice,
+    path: DataPath,
+) -> Result<Exchange<Field<f64, CudaDevice>>, Failure> {
+    let size = comm.size();
+    let grid = Grid::new([CELLS * size])?.periodic([true])?;
+    let mine = Split::even(&grid, [size])?.part(comm.rank()).ok_or("no part")?;
+    let pattern = Pattern::structured(comm, &grid, &[mine], &Halo::uniform(1))?;
+    let field = Field::<f64, _>::new(device, &pattern)?;
+    Ok(pattern.bind_with(field, BindOptions::default().path(path))?)
 }

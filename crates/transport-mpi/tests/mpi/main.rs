@@ -21,6 +21,8 @@
 //!   rank 0, of rank 1, and so on
 //! - `stream-messages N`: the same in messages that streams send and receive, each rank on a GPU of its own, if there are
 //!   as many
+//! - `cuda-nodes N`: `N` random exchanges of each kind straight within nodes and in messages of streams between them, each rank
+//!   on a GPU of its own; then a rank takes no part
 //! - `sparse N`: `N` random sparse exchanges, and as many lines, against oracles
 //! - `scheduled`: exchanges that end without a wait of the host, on the OpenCL device, if there is one; `scheduled
 //!   funneled` and `scheduled serialized`: the same with that thread level
@@ -58,6 +60,7 @@ fn main() {
         ["cuda", count] => alone(|comm| cuda::suite(comm, count.parse()?)),
         ["cuda-memory", handles, count] => alone(|comm| cuda_memory::suite(comm, handles, count.parse()?)),
         ["stream-messages", count] => alone(|comm| cuda::stream_messages(comm, count.parse()?)),
+        ["cuda-nodes", count] => alone(|comm| cuda::nodes(comm, count.parse()?)),
         ["large"] => alone(|comm| {
             large::check(comm, &CpuDevice::with_threads(1)?)?;
             large::check_indices(comm, &CpuDevice::with_threads(1)?, large::LEVELS)

@@ -138,12 +138,16 @@ impl<D: Device> StreamExchange<D> {
         self.stage == Stage::Put && !self.packed.is_reached(device).unwrap_or(true)
     }
 
-    /// The neighbours whose messages may be missing, each also in words: the library does not tell which of them are.
+    /// The neighbours that may be missing, each also in words: the library does not tell which of them are.
     pub(crate) fn missing(&self) -> impl Iterator<Item = (usize, String)> {
-        let in_flight = if self.stage == Stage::Put { &self.receives[..] } else { &[] };
-        in_flight
-            .iter()
-            .map(|message| (message.peer, format!("the message in a stream from rank {}", message.peer)))
+        let put = self.stage == Stage::Put;
+        let receives = self.receives.iter().map(|message| message.peer);
+        let is_sender = |peer: &usize| self.receives.iter().any(|message| message.peer == *peer);
+        let receivers = self.sends.iter().map(|message| message.peer).filter(move |peer| !is_sender(peer));
+        let from = receives.map(|peer| (peer, format!("the message in a stream from rank {peer}")));
+        let to = receivers
+            .map(|peer| (peer, format!("rank {peer}, which has not taken our message in a stream yet")));
+        from.chain(to).filter(move |_| put)
     }
 
     /// Ends the spans in the time line as failed.
