@@ -93,6 +93,20 @@ impl Context {
         unsafe { call!(self, cuCtxSynchronize()) }
     }
 
+    /// Calls `free` once, with this context as the current one: now, or when no [exchange](Frees) is under way for whose
+    /// neighbours streams may wait.
+    pub(crate) fn free(self: &Arc<Context>, free: impl FnOnce(&Driver) + Send + 'static) {
+        let context = Arc::clone(self);
+        self.frees.free(move || context.free_now(free));
+    }
+
+    /// As [`free`](Context::free), for a call that waits for no work.
+    pub(crate) fn free_now(&self, free: impl FnOnce(&Driver)) {
+        // On a lost device the context cannot be made current; the memory is freed all the same.
+        let _entered = self.enter();
+        free(self.driver);
+    }
+
     /// Turns the status of a call into a result.
     pub(crate) fn checked(&self, call: &'static str, status: Status) -> Result<(), DeviceError> {
         self.driver.checked(call, status, self.id)

@@ -5,10 +5,7 @@
 //! ends. So what is dropped then is freed later.
 
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-
-use crate::driver::context::Context;
-use crate::driver::functions::Driver;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// What is freed later, and whether it is.
 #[derive(Default)]
@@ -21,29 +18,18 @@ struct State {
     deferred: Vec<Box<dyn FnOnce() + Send>>,
 }
 
-impl Context {
-    /// Calls `free` once, with this context as the current one: now, or after the end of the exchanges for whose neighbours
-    /// streams may wait.
-    pub(crate) fn free(self: &Arc<Self>, free: impl FnOnce(&Driver) + Send + 'static) {
-        let mut state = self.frees.lock();
+impl Frees {
+    /// Calls `free` once: now, or after the end of the exchanges for whose neighbours streams may wait.
+    pub(crate) fn free(&self, free: impl FnOnce() + Send + 'static) {
+        let mut state = self.lock();
         if state.exchanges == 0 {
             // With the lock: an exchange begins after this.
-            self.free_now(free);
+            free();
         } else {
-            let context = Arc::clone(self);
-            state.deferred.push(Box::new(move || context.free_now(free)));
+            state.deferred.push(Box::new(free));
         }
     }
 
-    /// As [`free`](Context::free), for a call that waits for no work.
-    pub(crate) fn free_now(&self, free: impl FnOnce(&Driver)) {
-        // On a lost device the context cannot be made current; the memory is freed all the same.
-        let _entered = self.enter();
-        free(self.driver);
-    }
-}
-
-impl Frees {
     /// See [`Device::defer_frees`](haloport_core::device::Device::defer_frees).
     pub(crate) fn defer(&self) {
         self.lock().exchanges += 1;

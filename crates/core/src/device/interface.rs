@@ -420,8 +420,8 @@ pub unsafe trait Device: Clone + Debug + Send + Sync + 'static {
     /// [`MemoryKind::Pinned`] is usable without this. May block.
     ///
     /// # Safety
-    /// The memory stays mapped as long as `owner` lives, which the device drops when the memory is not registered any more.
-    /// It is registered once at a time in this process.
+    /// The memory stays mapped as long as `owner` lives, which the device drops when the memory is not registered any more,
+    /// and which owns no memory of a device. It is registered once at a time in this process.
     ///
     /// # Errors
     /// [`DeviceError::Unsupported`] without the capability, and for memory that the driver refuses; errors of the driver.
