@@ -12,6 +12,7 @@
 //! | `streams` | exchanges on streams: their [`ordering`] with other work, [`scheduled`] ends, [`staging`] in chunks, recorded [`steps`], [`messages`] in streams, the time line ([`trace`]), [`faults`] and [`panics`] |
 //! | `oracle` | what every element in memory must be |
 //! | `test_devices` | devices made of another one: [`queued`], which goes on working after a call has returned; [`altered`], in which something differs; [`exported`], whose memory other processes reach |
+//! | `test_transports` | [`test_transports`]: what transports that alter another one share |
 //! | `backend` | [`backend`]: tests that backends share, for their test binaries |
 //! | `mutation` | [`mutation`]: damaged inputs for readers |
 
@@ -26,6 +27,7 @@ mod report;
 mod setting;
 mod streams;
 mod test_devices;
+pub mod test_transports;
 pub mod transport;
 
 pub use device::nvrtc;

@@ -10,9 +10,7 @@ use std::sync::{Arc, Mutex};
 
 use haloport_core::comm::Communicator;
 use haloport_core::device::{MemoryRange, Pointer};
-use haloport_core::transport::{
-    Channel, Direction, Idle, Incoming, Reach, Reduction, Transport, TransportError, TransportInfo,
-};
+use haloport_core::transport::{Channel, Direction, Idle, Reach, Transport, TransportError, TransportInfo};
 use libloading::{Library, Symbol};
 
 /// Passes messages on to the transport within, from and to memory of the host.
@@ -88,13 +86,7 @@ impl Network {
 // SAFETY: device memory is touched only between a post and the test that finds the message complete. The memory that the
 // transport within uses lives as long as the channel, or as what keeps it.
 unsafe impl Transport for Network {
-    fn rank(&self) -> usize {
-        self.inner.rank()
-    }
-
-    fn size(&self) -> usize {
-        self.inner.size()
-    }
+    haloport_conformance::unaltered_messages!();
 
     fn info(&self) -> TransportInfo {
         let reach = Reach::Own { reason: "the network is tested".into() };
@@ -146,47 +138,6 @@ unsafe impl Transport for Network {
         let keep = Arc::new((keep, Mutex::new(open)));
         // SAFETY: `keep` owns the memory of the channel.
         unsafe { self.inner.close(channel, keep) }
-    }
-
-    fn notify(&self, peer: usize) {
-        self.inner.notify(peer);
-    }
-
-    fn send_message(&self, peer: usize, tag: u32, bytes: Vec<u8>) -> Result<(), TransportError> {
-        self.inner.send_message(peer, tag, bytes)
-    }
-
-    fn receive_message(&self, tag: u32) -> Result<Incoming, TransportError> {
-        self.inner.receive_message(tag)
-    }
-
-    fn unreceived(&self, tag: u32) -> Result<Vec<usize>, TransportError> {
-        self.inner.unreceived(tag)
-    }
-
-    fn discard_messages(&self, tag: u32) {
-        self.inner.discard_messages(tag);
-    }
-
-    fn relax(&self, round: u32) -> Result<(), TransportError> {
-        self.inner.relax(round)
-    }
-
-    fn ended_ranks(&self) -> Vec<usize> {
-        self.inner.ended_ranks()
-    }
-
-    fn all_reduce(
-        &self,
-        values: &mut [u64],
-        reduction: Reduction,
-        idle: Idle<'_>,
-    ) -> Result<(), TransportError> {
-        self.inner.all_reduce(values, reduction, idle)
-    }
-
-    fn broadcast(&self, root: usize, bytes: &mut Vec<u8>, idle: Idle<'_>) -> Result<(), TransportError> {
-        self.inner.broadcast(root, bytes, idle)
     }
 
     fn sparse_exchange(

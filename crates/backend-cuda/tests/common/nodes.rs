@@ -5,9 +5,7 @@ use std::sync::Arc;
 
 use haloport_core::comm::Communicator;
 use haloport_core::device::MemoryRange;
-use haloport_core::transport::{
-    Channel, Direction, Idle, Incoming, Reach, Reduction, Transport, TransportError, TransportInfo,
-};
+use haloport_core::transport::{Channel, Direction, Idle, Reach, Transport, TransportError, TransportInfo};
 
 /// Passes messages on to the transport within.
 #[derive(Debug)]
@@ -26,13 +24,7 @@ pub(crate) fn apart(comm: &Communicator, device_memory: bool) -> Communicator {
 
 // SAFETY: the transport within keeps the promises.
 unsafe impl Transport for Nodes {
-    fn rank(&self) -> usize {
-        self.inner.rank()
-    }
-
-    fn size(&self) -> usize {
-        self.inner.size()
-    }
+    haloport_conformance::unaltered_messages!();
 
     fn info(&self) -> TransportInfo {
         let reach = Reach::Own { reason: "nodes are tested".into() };
@@ -62,43 +54,6 @@ unsafe impl Transport for Nodes {
     unsafe fn close(&self, channel: Channel, keep: Arc<dyn Any + Send + Sync>) {
         // SAFETY: the caller's promise.
         unsafe { self.inner.close(channel, keep) }
-    }
-
-    fn send_message(&self, peer: usize, tag: u32, bytes: Vec<u8>) -> Result<(), TransportError> {
-        self.inner.send_message(peer, tag, bytes)
-    }
-
-    fn receive_message(&self, tag: u32) -> Result<Incoming, TransportError> {
-        self.inner.receive_message(tag)
-    }
-
-    fn unreceived(&self, tag: u32) -> Result<Vec<usize>, TransportError> {
-        self.inner.unreceived(tag)
-    }
-
-    fn discard_messages(&self, tag: u32) {
-        self.inner.discard_messages(tag);
-    }
-
-    fn relax(&self, round: u32) -> Result<(), TransportError> {
-        self.inner.relax(round)
-    }
-
-    fn ended_ranks(&self) -> Vec<usize> {
-        self.inner.ended_ranks()
-    }
-
-    fn all_reduce(
-        &self,
-        values: &mut [u64],
-        reduction: Reduction,
-        idle: Idle<'_>,
-    ) -> Result<(), TransportError> {
-        self.inner.all_reduce(values, reduction, idle)
-    }
-
-    fn broadcast(&self, root: usize, bytes: &mut Vec<u8>, idle: Idle<'_>) -> Result<(), TransportError> {
-        self.inner.broadcast(root, bytes, idle)
     }
 
     fn sparse_exchange(

@@ -334,8 +334,11 @@ pub fn memory_dropped_in_flight<D: Device>(
     let stream = device.create_stream(Priority::Normal)?;
     let mut ring = RankRing::with_options(comm, device, options, CELLS)?;
     let other = RankRing::new(comm, device, DataPath::Messages, CELLS)?;
-    let kinds = [MemoryKind::Device, MemoryKind::Pinned].map(|kind| device.allocate(CELLS, kind));
-    let shared = device.allocate_exportable(CELLS)?;
+    let memory = [
+        device.allocate(CELLS, MemoryKind::Device)?,
+        device.allocate(CELLS, MemoryKind::Pinned)?,
+        device.allocate_exportable(CELLS)?,
+    ];
     ring.write(1, &stream)?;
     comm.barrier()?;
     if comm.rank() != 0 {
@@ -343,7 +346,7 @@ pub fn memory_dropped_in_flight<D: Device>(
     }
     ring.exchange.start(Schedule::On(&stream))?.finish(Schedule::On(&stream))?;
     ring.look(&stream)?;
-    drop((kinds, shared));
+    drop(memory);
     dropped.store(true, Ordering::SeqCst);
     drop(other);
     ring.exchange.synchronize()?;

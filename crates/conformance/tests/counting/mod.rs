@@ -6,9 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use haloport_core::comm::Communicator;
 use haloport_core::device::MemoryRange;
-use haloport_core::transport::{
-    Channel, Direction, Idle, Incoming, Reduction, Transport, TransportError, TransportInfo, Window,
-};
+use haloport_core::transport::{Channel, Direction, Idle, Transport, TransportError, TransportInfo, Window};
 
 /// Counts the messages of sparse exchanges with other ranks.
 #[derive(Debug)]
@@ -53,13 +51,7 @@ impl Counters {
 
 // SAFETY: every call goes to the transport within.
 unsafe impl Transport for Counting {
-    fn rank(&self) -> usize {
-        self.inner.rank()
-    }
-
-    fn size(&self) -> usize {
-        self.inner.size()
-    }
+    haloport_conformance::unaltered_messages!();
 
     fn info(&self) -> TransportInfo {
         self.inner.info()
@@ -98,31 +90,6 @@ unsafe impl Transport for Counting {
         self.inner.attach(peer, tag)
     }
 
-    fn notify(&self, peer: usize) {
-        self.inner.notify(peer);
-    }
-
-    fn relax(&self, round: u32) -> Result<(), TransportError> {
-        self.inner.relax(round)
-    }
-
-    fn ended_ranks(&self) -> Vec<usize> {
-        self.inner.ended_ranks()
-    }
-
-    fn all_reduce(
-        &self,
-        values: &mut [u64],
-        reduction: Reduction,
-        idle: Idle<'_>,
-    ) -> Result<(), TransportError> {
-        self.inner.all_reduce(values, reduction, idle)
-    }
-
-    fn broadcast(&self, root: usize, bytes: &mut Vec<u8>, idle: Idle<'_>) -> Result<(), TransportError> {
-        self.inner.broadcast(root, bytes, idle)
-    }
-
     fn sparse_exchange(
         &self,
         messages: Vec<(usize, Vec<u8>)>,
@@ -135,21 +102,5 @@ unsafe impl Transport for Counting {
         let received = self.inner.sparse_exchange(messages, idle)?;
         self.counters.received.fetch_add(others(&received), Ordering::Relaxed);
         Ok(received)
-    }
-
-    fn send_message(&self, peer: usize, tag: u32, bytes: Vec<u8>) -> Result<(), TransportError> {
-        self.inner.send_message(peer, tag, bytes)
-    }
-
-    fn receive_message(&self, tag: u32) -> Result<Incoming, TransportError> {
-        self.inner.receive_message(tag)
-    }
-
-    fn unreceived(&self, tag: u32) -> Result<Vec<usize>, TransportError> {
-        self.inner.unreceived(tag)
-    }
-
-    fn discard_messages(&self, tag: u32) {
-        self.inner.discard_messages(tag);
     }
 }

@@ -436,8 +436,8 @@ pub unsafe trait Device: Clone + Debug + Send + Sync + 'static {
 
     /// Puts operations on words into `stream`, in this order. The driver does not know the order that words give. So
     /// while a stream awaits a word, the host makes no call that waits for the device or allocates memory, and
-    /// [frees none](Device::defer_frees). If streams [share queues](DeviceInfo::shared_queues), the word is not written by work that this process puts into any
-    /// stream of the device after the wait. Does not block.
+    /// [frees none](Device::defer_frees). If streams [share queues](DeviceInfo::shared_queues), the word is not written by
+    /// work that this process puts into any stream of the device after the wait. Does not block.
     ///
     /// # Safety
     /// The words are in pinned memory of any device of this backend, or registered for this one, until the work is done.
