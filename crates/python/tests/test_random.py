@@ -21,12 +21,14 @@ SIZES = tuple(CASES) if world is None else (world.size,)
 
 
 def numbers(count: int) -> Iterable[int]:
-    """The numbers of this many cases, or the one that ``HALOPORT_CASE`` names."""
+    """The numbers of this many cases, from one that ``HALOPORT_TEST_SEED`` gives, or the one that ``HALOPORT_CASE`` names."""
     chosen = os.environ.get("HALOPORT_CASE")
     if chosen is not None:
         return [int(chosen)]
     # Processes wait longer for each other, if they share cores.
-    return range(count if world is None else max(5, count // world.size))
+    count = count if world is None else max(5, count // world.size)
+    first = int(os.environ.get("HALOPORT_TEST_SEED", "0")) % 1_000_000 * 1000
+    return range(first, first + count)
 
 
 def check(comm: haloport.Communicator, numbers: Iterable[int], run: Callable[[int, haloport.Communicator], None]) -> None:

@@ -2,6 +2,8 @@
 //!
 //! Each function runs `total` cases on 1 to `most_ranks` ranks, the small ones first. A failure names its case.
 
+use std::ops::Range;
+
 use haloport_core::device::Device;
 use haloport_core::{Communicator, run_ranks};
 
@@ -15,6 +17,24 @@ use crate::setting::setting;
 /// If `HALOPORT_CASES` is no number.
 pub fn cases(usual: u64) -> u64 {
     setting("HALOPORT_CASES", usual)
+}
+
+/// The numbers of `count` random cases: from one that `HALOPORT_TEST_SEED` gives, or from 0 if that is not set.
+///
+/// # Panics
+/// If `HALOPORT_TEST_SEED` is no number.
+pub fn numbers(count: u64) -> Range<u64> {
+    // Dates give different cases each day. Not larger, since cases multiply their numbers.
+    let first = setting("HALOPORT_TEST_SEED", 0) % 1_000_000 * 10_000;
+    first..first + count
+}
+
+/// The same with the size of each case, 1 to 10: small ones come first.
+///
+/// # Panics
+/// As [`numbers`].
+pub fn sized(count: u64) -> impl Iterator<Item = (u64, usize)> {
+    numbers(count).zip(0..).map(move |(number, at)| (number, 1 + (at * 10 / count) as usize))
 }
 
 /// Structured domains, against the global oracle.
@@ -111,9 +131,7 @@ pub(crate) fn each(
 ) -> Result<(), Failure> {
     let per_count = total.div_ceil(most_ranks as u64);
     for ranks in 1..=most_ranks {
-        run_ranks(ranks, |comm| {
-            (0..per_count).try_for_each(|number| check(&comm, number, 1 + (number * 10 / per_count) as usize))
-        })?;
+        run_ranks(ranks, |comm| sized(per_count).try_for_each(|(number, size)| check(&comm, number, size)))?;
     }
     println!("{} random exchanges on 1 to {most_ranks} ranks are right", per_count * most_ranks as u64);
     Ok(())

@@ -1,6 +1,5 @@
 //! Shared by the tests of exchanges: a small periodic domain, and refusals that all ranks agree on.
 #![allow(dead_code, reason = "each test binary uses its own part")]
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 pub(crate) mod one_thread;
 

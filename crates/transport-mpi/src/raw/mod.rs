@@ -17,7 +17,7 @@ mod chosen;
 mod comm;
 mod find;
 mod handle;
-#[cfg(all(test, feature = "rsmpi"))]
+#[cfg(test)]
 mod headers;
 mod library;
 mod mpi;

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use haloport_conformance::random::{numbers, sized};
 use haloport_conformance::{ensure, ordering, scheduled, steps, structured, unstructured};
 use haloport_core::device::{Device, DeviceError, Priority, Stream};
 use haloport_core::transport::Reduction;
@@ -9,7 +10,7 @@ use haloport_core::{BindOptions, Communicator, DataPath, Exchange, Field, Grid, 
 use haloport_cpu::CpuDevice;
 use haloport_cuda::CudaDevice;
 
-use crate::{Failure, Outcome, size_of_case};
+use crate::{Failure, Outcome};
 
 /// The cells of each rank, in a ring.
 const CELLS: usize = 100;
@@ -28,15 +29,14 @@ pub(crate) fn suite(comm: &Communicator, count: u64) -> Outcome {
         Err(error) => return Err(error.into()),
     };
     let direct = direct_bytes(comm, &device)?;
-    for number in 0..count {
-        let size = size_of_case(number, count);
+    for (number, size) in sized(count) {
         let case = structured::Case::new(number, comm.size(), size);
         // A third of them in chunks.
         let case = if number % 3 == 0 { case.in_chunks(256) } else { case };
         structured::check(comm, &device, &case)?;
         unstructured::check(comm, &device, &unstructured::Case::new(number, comm.size(), size))?;
     }
-    for number in 0..count.div_ceil(10) {
+    for number in numbers(count.div_ceil(10)) {
         structured::interleaved(comm, &device, number)?;
     }
     scheduled::storm(comm, &device, ROUNDS)?;
@@ -61,8 +61,7 @@ pub(crate) fn suite(comm: &Communicator, count: u64) -> Outcome {
 /// messages that streams send and receive. Each rank has a device of its own; all are on one machine.
 pub(crate) fn stream_messages(comm: &Communicator, count: u64) -> Outcome {
     let Some(device) = own_device(comm)? else { return Ok(()) };
-    for number in 0..count {
-        let size = size_of_case(number, count);
+    for (number, size) in sized(count) {
         let boxes = structured::Case::new(number, comm.size(), size).by_streams();
         structured::check(comm, &device, &boxes)?;
         let lists = unstructured::Case::new(number, comm.size(), size).by_streams();
@@ -89,8 +88,7 @@ pub(crate) fn nodes(comm: &Communicator, count: u64) -> Outcome {
     let has_both = traffic.direct_bytes > 0 && traffic.stream_message_bytes > 0;
     let [with_both] = comm.all_reduce([u64::from(has_both)], Reduction::Sum)?;
     ensure!(with_both > 0, "in a ring, no rank has both ways to its neighbours: {traffic:?}");
-    for number in 0..count {
-        let size = size_of_case(number, count);
+    for (number, size) in sized(count) {
         structured::check(comm, &device, &structured::Case::new(number, comm.size(), size))?;
         unstructured::check(comm, &device, &unstructured::Case::new(number, comm.size(), size))?;
     }

@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use haloport_conformance::random::sized;
 use haloport_conformance::{ensure, structured, unstructured};
 use haloport_core::device::Device;
 use haloport_core::exchange::CopiedBy;
@@ -12,7 +13,7 @@ use haloport_core::{
 };
 use haloport_cuda::CudaDevice;
 
-use crate::{Failure, Outcome, size_of_case};
+use crate::{Failure, Outcome};
 
 type RingExchange = Exchange<Field<f64, CudaDevice>>;
 
@@ -77,8 +78,7 @@ pub(crate) fn suite(comm: &Communicator, handles: &str, count: u64) -> Outcome {
         comm.barrier()?;
         await_open_files(*before.get_or_insert(open_files()?))?;
     }
-    for number in 0..count {
-        let size = size_of_case(number, count);
+    for (number, size) in sized(count) {
         structured::check(comm, &device, &structured::Case::new(number, comm.size(), size))?;
         unstructured::check(comm, &device, &unstructured::Case::new(number, comm.size(), size))?;
     }

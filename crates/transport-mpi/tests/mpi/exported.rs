@@ -1,11 +1,12 @@
 //! Fields in a device's memory that other processes of the node can map.
 
 use haloport_conformance::exported::{Exporting, NAME, exporting};
+use haloport_conformance::random::{numbers, sized};
 use haloport_conformance::{ensure, structured, unstructured};
 use haloport_core::{Communicator, DataPath, Exchange, Field, Grid, Halo, Pattern, Schedule, Split};
 use haloport_cpu::CpuDevice;
 
-use crate::{Failure, Outcome, size_of_case};
+use crate::{Failure, Outcome};
 
 type RingExchange = Exchange<Field<f64, Exporting<CpuDevice>>>;
 
@@ -16,12 +17,11 @@ const CELLS: usize = 100;
 pub(crate) fn suite(comm: &Communicator, count: u64) -> Outcome {
     let device = exporting(&CpuDevice::with_threads(1)?);
     memory_is_kept_until_nobody_reaches_it(comm, &device)?;
-    for number in 0..count {
-        let size = size_of_case(number, count);
+    for (number, size) in sized(count) {
         structured::check(comm, &device, &structured::Case::new(number, comm.size(), size))?;
         unstructured::check(comm, &device, &unstructured::Case::new(number, comm.size(), size))?;
     }
-    for number in 0..count.div_ceil(5) {
+    for number in numbers(count.div_ceil(5)) {
         structured::interleaved(comm, &device, number)?;
     }
     comm.barrier()?;

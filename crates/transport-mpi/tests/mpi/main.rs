@@ -5,9 +5,9 @@
 //! cargo test -p haloport-mpi --test mpi
 //! ```
 //!
-//! The arguments choose the tests:
+//! The arguments choose the tests; `--` separates several for one start, except of those that initialise MPI themselves:
 //!
-//! - none: the conformance suite and the tests of MPI alone; `funneled` and `serialized`: the same, with MPI
+//! - none, or `suite`: the conformance suite and the tests of MPI alone; `funneled` and `serialized`: the same, with MPI
 //!   initialised by the test, with that thread level
 //! - `cases N`: `N` random exchanges of boxes, and a third as many of unstructured domains, on cubed spheres and on
 //!   folded grids, against their oracles, some of large fields of which only parts are shared, and exchanges in flight
@@ -40,6 +40,7 @@ mod parts;
 mod scheduled;
 mod shared;
 
+use haloport_conformance::random::{numbers, sized};
 use haloport_conformance::{cubed_sphere, large, structured, tripolar, unstructured};
 use haloport_core::Communicator;
 use haloport_core::transport::Transport;
@@ -52,33 +53,40 @@ type Outcome = Result<(), Failure>;
 fn main() {
     haloport_mpi::install_abort_hook();
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let outcome = match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
-        [] => alone(run),
-        ["cases", count] => alone(|comm| cases(comm, count.parse()?)),
-        ["sparse", count] => alone(|comm| sparse(comm, count.parse()?)),
-        ["exported", count] => alone(|comm| exported::suite(comm, count.parse()?)),
-        ["cuda", count] => alone(|comm| cuda::suite(comm, count.parse()?)),
-        ["cuda-memory", handles, count] => alone(|comm| cuda_memory::suite(comm, handles, count.parse()?)),
-        ["stream-messages", count] => alone(|comm| cuda::stream_messages(comm, count.parse()?)),
-        ["cuda-nodes", count] => alone(|comm| cuda::nodes(comm, count.parse()?)),
-        ["large"] => alone(|comm| {
-            large::check(comm, &CpuDevice::with_threads(1)?)?;
-            large::check_indices(comm, &CpuDevice::with_threads(1)?, large::LEVELS)
-        }),
-        ["scheduled"] => alone(scheduled::suite),
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let outcome = match words[..] {
         ["scheduled", "funneled"] => within(ThreadLevel::Funneled, scheduled::suite),
         ["scheduled", "serialized"] => within(ThreadLevel::Serialized, scheduled::suite),
         ["loaded", file, world] => loaded::check(file, world, None),
         ["loaded", file, world, other] => loaded::check(file, world, Some(other)),
         ["funneled"] => within(ThreadLevel::Funneled, run),
         ["serialized"] => within(ThreadLevel::Serialized, run),
-        _ => {
-            Err(format!("expected one of the arguments in the head of this file, found {arguments:?}").into())
-        }
+        [] => alone(run),
+        _ => alone(|comm| words.split(|word| *word == "--").try_for_each(|test| chosen(comm, test))),
     };
     if let Err(error) = outcome {
         // A panic ends all ranks.
         panic!("{error}");
+    }
+}
+
+/// Runs the test that these arguments choose.
+fn chosen(comm: &Communicator, arguments: &[&str]) -> Outcome {
+    match *arguments {
+        ["suite"] => run(comm),
+        ["cases", count] => cases(comm, count.parse()?),
+        ["sparse", count] => sparse(comm, count.parse()?),
+        ["exported", count] => exported::suite(comm, count.parse()?),
+        ["cuda", count] => cuda::suite(comm, count.parse()?),
+        ["cuda-memory", handles, count] => cuda_memory::suite(comm, handles, count.parse()?),
+        ["stream-messages", count] => cuda::stream_messages(comm, count.parse()?),
+        ["cuda-nodes", count] => cuda::nodes(comm, count.parse()?),
+        ["large"] => {
+            large::check(comm, &CpuDevice::with_threads(1)?)?;
+            large::check_indices(comm, &CpuDevice::with_threads(1)?, large::LEVELS)
+        }
+        ["scheduled"] => scheduled::suite(comm),
+        _ => Err(format!("expected the arguments in the head of this file, found {arguments:?}").into()),
     }
 }
 
@@ -157,27 +165,27 @@ fn suite(comm: &Communicator) -> Outcome {
 fn cases(comm: &Communicator, count: u64) -> Outcome {
     let device = CpuDevice::with_threads(1)?;
     let (ranks, fewer) = (comm.size(), count.div_ceil(3));
-    for number in 0..count {
-        structured::check(comm, &device, &structured::Case::new(number, ranks, size_of_case(number, count)))?;
+    for (number, size) in sized(count) {
+        structured::check(comm, &device, &structured::Case::new(number, ranks, size))?;
     }
-    for number in 0..fewer {
-        let case = unstructured::Case::new(number, ranks, size_of_case(number, fewer));
+    for (number, size) in sized(fewer) {
+        let case = unstructured::Case::new(number, ranks, size);
         unstructured::check(comm, &device, &case)?;
-        let case = cubed_sphere::Case::new(number, ranks, size_of_case(number, fewer))?;
+        let case = cubed_sphere::Case::new(number, ranks, size)?;
         cubed_sphere::check(comm, &device, &case)?;
-        let case = tripolar::Case::new(number, ranks, size_of_case(number, fewer));
+        let case = tripolar::Case::new(number, ranks, size);
         tripolar::check(comm, &device, &case)?;
     }
-    for number in 0..fewer.div_ceil(5) {
+    for number in numbers(fewer.div_ceil(5)) {
         structured::check(comm, &device, &structured::Case::slabs(number, ranks))?;
     }
-    for number in 0..fewer {
+    for number in numbers(fewer) {
         structured::check(comm, &device, &structured::Case::planes(number, ranks))?;
     }
-    for number in 0..count.div_ceil(20) {
+    for number in numbers(count.div_ceil(20)) {
         structured::interleaved(comm, &device, number)?;
     }
-    for number in 0..fewer.div_ceil(20) {
+    for number in numbers(fewer.div_ceil(20)) {
         unstructured::interleaved(comm, &device, number)?;
     }
     comm.barrier()?;
@@ -191,14 +199,9 @@ fn cases(comm: &Communicator, count: u64) -> Outcome {
     Ok(())
 }
 
-/// Small cases come first.
-fn size_of_case(number: u64, count: u64) -> usize {
-    1 + (number * 10 / count) as usize
-}
-
 fn sparse(comm: &Communicator, count: u64) -> Outcome {
     let device = CpuDevice::with_threads(1)?;
-    for number in 0..count {
+    for number in numbers(count) {
         haloport_conformance::sparse::check(comm, &device, number)?;
         haloport_conformance::line::check(comm, number)?;
     }

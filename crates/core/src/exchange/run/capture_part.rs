@@ -178,14 +178,18 @@ impl<D: Device> DevicePart<D> {
             // SAFETY: as above.
             unsafe { self.own_cells.put(&self.device, &[], self.streams.now())? };
             if let Some(windows) = &self.stream_windows {
+                // WAIT: captured: copying follows the neighbour's word.
                 // SAFETY: as above.
                 unsafe { windows.put_begin(&self.device, self.streams.now(), round)? };
+                // WAIT: captured: the end follows the neighbour's word.
                 // SAFETY: as above.
                 unsafe { windows.put_captured_end(&self.device, self.streams.now(), round)? };
             }
             work(WorkKind::Interior)?;
+            // WAIT: captured: the caller's stream follows copies of the exchange's stream.
             self.wait_for_copies(on)?;
             if let Some(Hosted { arrived, .. }) = &hosted {
+                // WAIT: captured: unpacking waits for the flag that messages have arrived.
                 arrived.wait_in(on)?;
                 // SAFETY: as above.
                 unsafe { self.messages.put_unpacking(&self.device, on)? };

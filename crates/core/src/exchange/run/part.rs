@@ -189,6 +189,7 @@ impl<D: Device> Part for DevicePart<D> {
         let stream = schedule.stream(&self.device);
         if let Some(stream) = &stream {
             self.device.record(&self.before, stream)?;
+            // WAIT: packing follows the caller's work.
             self.device.stream_wait(self.streams.now(), &self.before)?;
         }
         if let Some(begun) = self.begun.as_ref().filter(|_| self.messages.are_received()) {
@@ -300,6 +301,7 @@ impl<D: Device> Part for DevicePart<D> {
         let stream = schedule.stream(&self.device);
         let on = stream.as_ref().unwrap_or(self.streams.now());
         if stream.is_some() {
+            // WAIT: the caller's stream follows copies of the exchange's stream.
             self.wait_for_copies(on)?;
         }
         let lane = Lane { device: &self.device, bases: &self.bases, stream: on, trace: &self.trace };
@@ -317,6 +319,7 @@ impl<D: Device> Part for DevicePart<D> {
         self.device.record(&self.unpacked.events[self.round], on)?;
         self.finished_on = stream.as_ref().map(D::Stream::handle);
         if stream.is_none() && self.is_asynchronous() {
+            // WAIT: the host waits for unpacking if finish blocks.
             self.trace.wait("finish", || self.device.host_wait(&self.unpacked.events[self.round]))?;
         }
         self.state = PartState::Idle;
@@ -356,6 +359,7 @@ impl<D: Device> Part for DevicePart<D> {
             return Ok(());
         }
         self.defer_frees();
+        // WAIT: unpacking waits behind its gate for messages.
         let gate = match self.device.gate(&on) {
             // This stream cannot have gates.
             Err(DeviceError::Unsupported { .. }) => return Ok(()),
@@ -501,12 +505,14 @@ impl<D: Device> DevicePart<D> {
         if self.finished_on.is_none() || self.finished_on == on.map(D::Stream::handle) {
             return Ok(());
         }
+        // WAIT: the next exchange follows the last unpacking in another stream.
         self.device.stream_wait(self.streams.now(), &self.unpacked.events[1 - self.round])
     }
 
     /// Puts the unpacking into the caller's `stream`, behind a gate or behind the arrival of messages in the part's own
     /// stream, and in any case behind the copies there.
     fn put_unpacking(&mut self, stream: &D::Stream) -> Result<(), DeviceError> {
+        // WAIT: unpacking behind a gate follows copies of the exchange's stream.
         self.wait_for_copies(stream)?;
         let lane = Lane { device: &self.device, bases: &self.bases, stream, trace: &self.trace };
         // SAFETY: the gate is opened when all messages have arrived. If it is opened because the exchange has failed,
@@ -527,6 +533,7 @@ impl<D: Device> DevicePart<D> {
     /// driver refuses that.
     fn end_in(&mut self, on: &D::Stream) -> Result<(), DeviceError> {
         self.finished_on = Some(on.handle());
+        // WAIT: the caller's stream follows an exchange by words.
         self.device.stream_wait(on, &self.unpacked.events[self.round])
     }
 

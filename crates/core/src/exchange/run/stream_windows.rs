@@ -186,6 +186,7 @@ impl<D: Device> StreamWindows<D> {
         awaits_on_host: bool,
     ) -> Result<(), ExchangeError> {
         self.begin(round, awaits_on_host)?;
+        // WAIT: copying follows the neighbour's word: its field may be read.
         // SAFETY: the caller guarantees it.
         unsafe { self.put_begin(lane.device, lane.stream, round)? };
         if awaits_on_host {
@@ -246,6 +247,7 @@ impl<D: Device> StreamWindows<D> {
             // SAFETY: the caller guarantees it.
             unsafe { self.copies.run_unless(self.stop.pointer(), lane)? };
         }
+        // WAIT: the end follows the neighbour's word: this rank's field has been read.
         // SAFETY: as above.
         unsafe { self.put_return(lane.device, lane.stream, round)? };
         self.stage = Stage::Put;

@@ -98,6 +98,7 @@ impl<D: Device> MoveStream<D> {
     /// Makes later moves wait for the packing that is in `packing` now.
     pub(crate) fn follow(&self, device: &D, packing: &D::Stream) -> Result<(), DeviceError> {
         device.record(&self.packed, packing)?;
+        // WAIT: the copy that moves messages follows packing.
         device.stream_wait(&self.stream, &self.packed)
     }
 

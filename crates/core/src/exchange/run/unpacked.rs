@@ -70,6 +70,7 @@ impl<D: Device> LastWrite for Unpacked<D> {
                 }
             }
         }
+        // WAIT: the host waits for unpacking before it reads a field.
         self.events.iter().try_for_each(|event| self.device.host_wait(event))
     }
 }

@@ -1,0 +1,18 @@
+//! The driver calls of the backend, one by one, on the driver for tests, which records them; the kernels compute
+//! nothing. See `recording`.
+#![cfg(target_os = "linux")]
+
+mod arrays;
+mod contexts;
+mod exchanges;
+mod failures;
+mod graphs;
+mod memory;
+mod missing;
+#[path = "../../common/network.rs"]
+mod network;
+mod recording;
+mod shared;
+mod staging;
+mod steps;
+mod stream_messages;

@@ -1,0 +1,35 @@
+//! The exchange suites on the OpenCL driver that `OCL_ICD_VENDORS` names, with ranks as threads.
+
+use haloport_conformance::random::{self, cases};
+use haloport_conformance::staging;
+use haloport_cpu::CpuDevice;
+
+haloport_conformance::backend_tests! { crate::common::device:
+    random_exchanges_match_the_global_oracle,
+    random_unstructured_exchanges_match_the_global_oracle,
+    random_exchanges_on_cubed_spheres_match_geometry,
+    random_exchanges_on_tripolar_grids_match_geometry,
+    random_exchanges_in_chunks_match_the_oracles,
+    exchanges_in_chunks_without_pinned_memory_match_the_oracles,
+    exchanges_in_chunks_in_flight_at_once_keep_apart,
+    messages_larger_than_a_chunk_are_cut,
+    large_messages_are_moved_by_a_copy,
+    a_chunk_arrives_while_the_next_one_is_packed,
+    exchanges_in_flight_at_once_keep_apart,
+    sparse_exchanges_with_halos_in_flight_match_the_oracle,
+    more_than_2_to_the_19_indices_for_one_neighbour,
+}
+
+#[test]
+fn fields_of_the_cpu_and_of_the_device_in_one_exchange_match_the_oracle() {
+    let Some(device) = crate::common::device() else { return };
+    let cpu = CpuDevice::with_threads(1).unwrap();
+    random::two_devices(&device, &cpu, cases(500).div_ceil(5), 5).unwrap();
+}
+
+#[test]
+fn ranks_that_stage_and_ranks_that_do_not_exchange() {
+    let Some(device) = crate::common::device() else { return };
+    let cpu = CpuDevice::with_threads(1).unwrap();
+    staging::beside_another(&device, &cpu, cases(120), 5).unwrap();
+}

@@ -1,0 +1,6 @@
+//! Programs that use the library from C, C++ and Fortran.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod devices;
+mod header;
+mod programs;

@@ -1,0 +1,253 @@
+//! Programs in C, C++ and Fortran that use the library: compiled with warnings as errors, linked to the shared library, and run.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// The folder of `haloport-c`.
+const HERE: &str = env!("CARGO_MANIFEST_DIR");
+
+/// The folder of the shared library and of this test.
+fn libraries() -> PathBuf {
+    let test = std::env::current_exe().expect("the path of this test");
+    test.parent().expect("a folder").to_owned()
+}
+
+/// Whether there is such a command. If not, says that the test is skipped; panics if `HALOPORT_REQUIRED` lists it.
+fn has(command: &str) -> bool {
+    let found = Command::new(command).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
+    if found.is_err() {
+        let required = std::env::var("HALOPORT_REQUIRED").unwrap_or_default();
+        assert!(
+            !required.split(',').any(|name| name == command),
+            "HALOPORT_REQUIRED has {command}; found none"
+        );
+        println!("skipped: no {command}");
+    }
+    found.is_ok()
+}
+
+/// The number of the random case `place`: `HALOPORT_TEST_SEED`, a date, gives different cases each day.
+fn case(place: u64) -> String {
+    let seed =
+        std::env::var("HALOPORT_TEST_SEED").map_or(0, |text| text.parse().expect("HALOPORT_TEST_SEED"));
+    (seed % 10_000_u64 * 1000 + place).to_string()
+}
+
+/// Runs a command; panics with its output if it fails.
+fn run(command: &mut Command) -> String {
+    // Cargo puts folders into it in which another build of the library may be.
+    let output =
+        command.env_remove("LD_LIBRARY_PATH").output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
+    let text =
+        [output.stdout, output.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).concat();
+    assert!(output.status.success(), "{command:?}: {}\n{text}", output.status);
+    text
+}
+
+/// Compiles a program beside the test, and returns its path.
+fn compiled(compiler: &str, standard: &str, source: &str, options: &[&str]) -> PathBuf {
+    compiled_as("c", compiler, standard, source, options)
+}
+
+/// The same; the name of the program begins with `kind`.
+fn compiled_as(kind: &str, compiler: &str, standard: &str, source: &str, options: &[&str]) -> PathBuf {
+    let stem = Path::new(source).file_stem().expect("a name").to_string_lossy().into_owned();
+    let program = libraries().join(format!("{kind}-{stem}-{compiler}-{standard}"));
+    let folder = libraries();
+    run(Command::new(compiler)
+        .args([&format!("-std={standard}"), "-O1", "-Wall", "-Wextra", "-Werror", "-pedantic", "-o"])
+        .arg(&program)
+        .arg(Path::new(HERE).join(source))
+        .args(["-I", &format!("{HERE}/include"), "-L"])
+        .arg(&folder)
+        .args([&format!("-Wl,-rpath,{}", folder.display()), "-lhaloport_c", "-lpthread"])
+        .args(options));
+    name_library();
+    program
+}
+
+/// Gives the library the name that it is installed under, by which programs look for it.
+fn name_library() {
+    let installed = libraries().join("libhaloport.so.1");
+    if !installed.exists() {
+        // Another test may have been quicker.
+        let _ = std::os::unix::fs::symlink("libhaloport_c.so", &installed);
+    }
+}
+
+#[test]
+fn random_cases_match_an_oracle_in_c() {
+    if has("cc") {
+        for (standard, first) in [("c99", 0), ("c11", 300)] {
+            let program = compiled("cc", standard, "tests/programs/cases.c", &[]);
+            let said =
+                run(Command::new(program).args([&case(first), "300"]).env("HALOPORT_TIME_LIMIT", "20"));
+            assert!(said.starts_with("300 cases, "), "{said}");
+        }
+    }
+}
+
+#[test]
+fn bad_calls_are_refused_with_a_text() {
+    if has("cc") {
+        let program = compiled("cc", "c99", "tests/programs/bad_calls.c", &[]);
+        print!("{}", run(Command::new(program).env("HALOPORT_TIME_LIMIT", "20")));
+    }
+}
+
+#[test]
+fn programs_are_clean_under_asan_and_ubsan() {
+    let options = ["-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"];
+    let check = |compiler, standard, source, arguments: &[&str]| {
+        if has(compiler) {
+            let program = compiled_as("checked", compiler, standard, source, &options);
+            run(Command::new(program).args(arguments).env("HALOPORT_TIME_LIMIT", "20"));
+        }
+    };
+    check("cc", "c99", "tests/programs/cases.c", &[&case(600), "200"]);
+    check("cc", "c99", "tests/programs/bad_calls.c", &[]);
+    check("c++", "c++17", "tests/programs/views.cpp", &[]);
+    if let Some(fortran) = Fortran::gnu() {
+        run(&mut Command::new(compiled_fortran(&fortran, "arrays", &["arrays.f90"], &options)));
+    }
+}
+
+#[test]
+fn programs_are_clean_under_valgrind() {
+    if !(has("valgrind") && has("cc")) {
+        return;
+    }
+    let leaks = [
+        "--leak-check=full",
+        "--show-leak-kinds=definite,indirect",
+        "--errors-for-leak-kinds=definite,indirect",
+    ];
+    // Threads that spin take turns there, so there are few cases.
+    for (source, arguments) in
+        [("tests/programs/cases.c", &["0", "15"][..]), ("tests/programs/bad_calls.c", &[])]
+    {
+        let program = compiled_as("traced", "cc", "c99", source, &["-g"]);
+        run(Command::new("valgrind")
+            .args(["-q", "--error-exitcode=9"])
+            .args(leaks)
+            .arg(program)
+            .args(arguments));
+    }
+}
+
+#[test]
+fn the_library_can_be_closed_while_threads_that_used_it_live() {
+    if has("cc") {
+        let program = compiled("cc", "c99", "tests/programs/unload.c", &["-ldl"]);
+        run(Command::new(program).arg(libraries().join("libhaloport_c.so")));
+    }
+}
+
+#[test]
+fn headers_and_views_are_those_of_cpp() {
+    if has("c++") {
+        for standard in ["c++17", "c++20"] {
+            for source in ["tests/programs/header.cpp", "tests/programs/views.cpp"] {
+                let program = compiled("c++", standard, source, &[]);
+                run(Command::new(program).env("HALOPORT_TIME_LIMIT", "20"));
+            }
+        }
+    }
+}
+
+/// A compiler of Fortran.
+struct Fortran {
+    command: &'static str,
+    /// The folder of its ISO_Fortran_binding.h, if gcc does not look for it there.
+    include: Option<PathBuf>,
+    warnings: &'static [&'static str],
+}
+
+impl Fortran {
+    /// gfortran, if there is one.
+    fn gnu() -> Option<Fortran> {
+        let found = has("gcc") && has("gfortran");
+        let warnings = &["-std=f2018", "-Wall", "-Wextra", "-Werror"];
+        found.then_some(Fortran { command: "gfortran", include: None, warnings })
+    }
+
+    /// flang, if there is one. It has no `-Wall`; it warns by default.
+    fn llvm() -> Option<Fortran> {
+        const COMMAND: &str = "flang-22";
+        if !(has("gcc") && has(COMMAND)) {
+            return None;
+        }
+        let said = run(Command::new("sh").args(["-c", "readlink -f \"$(command -v \"$0\")\"", COMMAND]));
+        let include = Path::new(said.trim()).parent()?.join("../include/flang");
+        Some(Fortran { command: COMMAND, include: Some(include), warnings: &["-Werror"] })
+    }
+}
+
+/// Compiles a program of Fortran with the module, in a folder of its own, and returns its path.
+fn compiled_fortran(fortran: &Fortran, program: &str, sources: &[&str], options: &[&str]) -> PathBuf {
+    // Modules of Fortran are files beside the objects.
+    let folder = libraries().join(format!("{}-{program}{}", fortran.command, options.concat()));
+    std::fs::create_dir_all(&folder).expect("a folder");
+    run(Command::new("gcc")
+        .current_dir(&folder)
+        .args(["-c", "-O2", "-std=c11", "-Wall", "-Wextra", "-Werror"])
+        .args(fortran.include.iter().map(|include| format!("-I{}", include.display())))
+        .args([&format!("-I{HERE}/include"), &format!("{HERE}/fortran/haloport_fortran.c")]));
+    run(Command::new(fortran.command)
+        .current_dir(&folder)
+        .args(["-o", program, "haloport_fortran.o"])
+        .arg(format!("{HERE}/fortran/haloport.f90"))
+        .args(sources.iter().map(|source| format!("{HERE}/tests/programs/{source}")))
+        .args(["-L", &libraries().display().to_string(), "-lhaloport_c"])
+        .arg(format!("-Wl,-rpath,{}", libraries().display()))
+        .args(fortran.warnings)
+        .args(options));
+    name_library();
+    folder.join(program)
+}
+
+#[test]
+fn arrays_of_fortran_are_exchanged_or_refused() {
+    for fortran in [Fortran::gnu(), Fortran::llvm()].into_iter().flatten() {
+        for level in ["-O0", "-O2"] {
+            let program = compiled_fortran(&fortran, "arrays", &["arrays.f90"], &[level]);
+            run(Command::new(program).env("HALOPORT_TIME_LIMIT", "20"));
+        }
+    }
+}
+
+#[test]
+fn random_cases_match_an_oracle_in_fortran() {
+    let check = |fortran: &Option<Fortran>, options: &[&str], first| {
+        let Some(fortran) = fortran else { return };
+        let program = compiled_fortran(fortran, "cases", &["cases.f90", "cases_alone.f90"], options);
+        let said = run(Command::new(program).args(["300", &case(first)]).env("HALOPORT_TIME_LIMIT", "20"));
+        assert!(said.starts_with("cases 300, ranks 1, "), "{said}");
+    };
+    let gnu = Fortran::gnu();
+    check(&gnu, &["-O2"], 1);
+    // The compiler copies members of derived types, of which it would warn.
+    check(&gnu, &["-O1", "-fcheck=all,no-array-temps"], 301);
+    check(&Fortran::llvm(), &["-O1"], 1);
+}
+
+#[test]
+fn the_library_exports_the_functions_of_the_header_alone() {
+    if !has("nm") {
+        return;
+    }
+    let said =
+        run(Command::new("nm").args(["-D", "--defined-only"]).arg(libraries().join("libhaloport_c.so")));
+    let mut exported: Vec<&str> = said.lines().filter_map(|line| line.split_whitespace().nth(2)).collect();
+    exported.sort_unstable();
+    let header = std::fs::read_to_string(format!("{HERE}/include/haloport.h")).expect("the header");
+    let mut declared: Vec<&str> = header
+        .lines()
+        .filter(|line| {
+            ["hp_status ", "uint32_t hp_", "const char *hp_"].iter().any(|start| line.starts_with(start))
+        })
+        .filter_map(|line| line.split('(').next()?.rsplit([' ', '*']).next())
+        .collect();
+    declared.sort_unstable();
+    assert_eq!(exported, declared);
+}

@@ -1,0 +1,180 @@
+//! The command for users: output, exit codes and messages.
+
+use crate::common::{Haloport, refusal};
+use serde_json::json;
+
+#[test]
+fn devices_are_listed_with_what_is_missing_and_why() {
+    let devices = Haloport::new("devices");
+    let out = devices.out("");
+    assert!(out.contains("cpu:0"), "{out}");
+    assert!(out.contains("`finish` returns with the halos in place"), "{out}");
+
+    let report = devices.json("");
+    assert_eq!(report["auto"], "cpu:0");
+    let backend = |name: &str| {
+        let backends = report["backends"].as_array().unwrap();
+        backends
+            .iter()
+            .find(|backend| backend["name"] == name)
+            .unwrap_or_else(|| panic!("{name} in {report}"))
+    };
+    assert_eq!(backend("cpu")["devices"][0]["id"], "cpu:0");
+    assert!(backend("cpu")["missing"].is_null());
+    for (name, built) in [("cuda", cfg!(feature = "cuda")), ("sycl", cfg!(feature = "sycl"))] {
+        if !built {
+            let missing = format!("it needs the feature `{name}`, which this build lacks");
+            assert_eq!(backend(name)["missing"], *missing);
+        }
+    }
+    assert_eq!(backend("in-process")["role"], "transport");
+}
+
+#[test]
+fn how_ranks_exchange_is_told_for_each_transport() {
+    let devices = Haloport::new("devices");
+    let report = devices.json("");
+    assert!(report["job"].is_null(), "{report}");
+    let paths = |name: &str| {
+        let backends = report["backends"].as_array().unwrap();
+        backends.iter().find(|backend| backend["name"] == name).unwrap()["paths"].clone()
+    };
+    let within_process = json!([{"peers": "process", "paths": ["direct", "messages"], "refused": null}]);
+    assert_eq!(paths("in-process"), within_process);
+    assert_eq!(paths("cpu"), json!([]));
+    let out = devices.out("");
+    let told = "ranks of one process: straight from the neighbour's field, else in messages";
+    assert!(out.contains(told), "{out}");
+
+    let mpi = report["backends"].as_array().unwrap().iter().find(|backend| backend["name"] == "mpi").unwrap();
+    if !mpi["missing"].is_null() {
+        assert_eq!(paths("mpi"), json!([]));
+    } else {
+        let library = mpi["library"].as_str().unwrap();
+        assert!(library.contains("/lib") && out.contains(library), "{library} in {out}");
+        // The answer depends on the machine; scripts/test covers refused shared memory.
+        let of_node = &paths("mpi")[0];
+        let refused = of_node["refused"].as_str().is_some_and(|why| !why.is_empty());
+        let expected = if refused { json!(["messages"]) } else { json!(["direct", "shared", "messages"]) };
+        assert_eq!((&of_node["peers"], &of_node["paths"]), (&json!("node"), &expected));
+        let to_others = json!({"peers": "other-nodes", "paths": ["messages"], "refused": null});
+        assert_eq!(paths("mpi")[1], to_others);
+        assert!(out.contains("ranks of other nodes: in messages"), "{out}");
+    }
+}
+
+#[test]
+fn the_exchange_is_measured_and_its_results_are_complete() {
+    let bench = Haloport::new("bench exchange");
+    let report = bench.json("--local 12,10,8 --halo 2 --fields 2 --ranks 2 --samples 5");
+    // Around each block of 12 × 10 × 8 cells, two fields of 8 bytes.
+    let halo_cells = 16 * 14 * 12 - 12 * 10 * 8;
+    assert_eq!(report["bytes"], halo_cells * 2 * 8);
+    for time in ["median_us", "p10_us", "p90_us", "one_pass_copy_us", "raw_send_us", "bandwidth_gb_s"] {
+        assert!(report[time].as_f64().is_some_and(|time| time > 0.0), "{time} in {report}");
+    }
+    assert!(report.as_object().unwrap().contains_key("packed_persistent_us"));
+    assert!(report["packed_persistent_us"].is_null());
+    assert_eq!(report["ranks"], 2);
+    assert_eq!(report["transport"], "in-process");
+    assert_eq!(report["device"], "cpu:0");
+    assert_eq!(report["grid"], serde_json::json!([24, 10, 8]));
+    assert_eq!(report["path"], "direct copies from neighbours' fields");
+    assert_eq!(report["verified"], true);
+}
+
+#[test]
+fn every_split_element_type_and_number_of_axes_is_served() {
+    let bench = Haloport::new("bench exchange");
+    for (arguments, grid, path) in [
+        ("--local 9 --ranks 3 --dtype u8", vec![27], "direct copies from neighbours' fields"),
+        ("--local 6,5 --ranks 1 --dtype bf16", vec![6, 5], "copies within the rank"),
+        ("--local 6,5 --ranks 2 --split fastest --dtype f32 --memory caller", vec![6, 10], "messages"),
+        (
+            "--local 4,4,4,4 --ranks 4 --split balanced --dtype complex64",
+            vec![8, 8, 4, 4],
+            "direct copies from neighbours' fields",
+        ),
+        // A halo wider than the grid.
+        ("--local 3,2 --ranks 2 --halo 7", vec![6, 2], "direct copies from neighbours' fields"),
+    ] {
+        let report = bench.json(&format!("{arguments} --samples 2"));
+        assert_eq!(report["grid"], serde_json::json!(grid), "{arguments}");
+        assert_eq!(report["path"], path, "{arguments}");
+    }
+}
+
+#[test]
+fn the_table_names_every_contestant() {
+    let out = Haloport::new("bench exchange").out("--local 8,8 --ranks 1 --samples 2");
+    for name in ["haloport", "one_pass_copy", "raw_send", "packed_persistent"] {
+        assert!(out.lines().any(|line| line.starts_with(name)), "{out}");
+    }
+}
+
+#[test]
+fn bad_input_gives_one_line_and_the_exit_code_2() {
+    let bench = Haloport::new("bench exchange");
+    for (arguments, parts) in [
+        ("--local 0,3", &["--local", "at least 1", "an axis of 0 cells"][..]),
+        ("--local 1,2,3,4,5", &["--local", "1 to 4", "5 axes"]),
+        ("--local 4,x", &["--local", "`4,x`"]),
+        ("--local 1000000000000000", &["--local", "expected 1 to 2^48"]),
+        ("--local 60000,60000,60000", &["GiB", "choose a smaller --local"]),
+        ("--local 18446744073709551615,2,2 --ranks 2", &["--local", "too many"]),
+        ("--halo 0", &["--halo", "expected a whole number from 1", "`0`"]),
+        ("--fields -1", &["-1"]),
+        ("--samples many", &["--samples", "`many`"]),
+        ("--dtype foo", &["--dtype", "f64, f32", "`foo`"]),
+        ("--split sideways", &["--split", "sideways", "slowest, fastest, balanced"]),
+        ("--device gpu", &["--device", "there is no device `gpu`", "cpu"]),
+        (
+            "--device cuda:99",
+            if cfg!(feature = "cuda") { &["was not found"] } else { &["needs the feature `cuda`"] },
+        ),
+        ("--ranks 0", &["--ranks", "expected 1 to", "found `0`"]),
+        ("--ranks 1000000", &["--ranks", "found `1000000`"]),
+        ("--rnks 2", &["--rnks", "'--ranks'"]),
+    ] {
+        let line = bench.refusal(&format!("--json {arguments}"));
+        for part in parts {
+            assert!(line.contains(part), "{arguments}: `{part}` in `{line}`");
+        }
+    }
+    assert!(Haloport::new("devises").refusal("").contains("devises"));
+}
+
+#[test]
+#[cfg(feature = "mpi")]
+fn a_machine_without_mpi_is_told_what_was_looked_for() {
+    let named = ("HALOPORT_MPI", "/nonexistent/libmpi.so");
+    let (devices, bench) = (Haloport::new("devices"), Haloport::new("bench exchange"));
+    let output = devices.command("").env(named.0, named.1).output().unwrap();
+    let out = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{output:?}");
+    let told =
+        "missing: the search for MPI failed: HALOPORT_MPI=/nonexistent/libmpi.so: there is no such file";
+    assert!(out.lines().any(|line| line.starts_with("  mpi ") && line.contains(told)), "{out}");
+    // Without a launcher, ranks are threads.
+    let output = bench.command("--local 4,4 --samples 1 --ranks 2").env(named.0, named.1).output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    let launched = [named, ("OMPI_COMM_WORLD_SIZE", "2")];
+    let line = refusal(&bench.command("--local 4,4 --json").envs(launched).output().unwrap(), 1);
+    assert!(line.contains("HALOPORT_MPI=/nonexistent/libmpi.so") && line.contains("or unset it"), "{line}");
+}
+
+#[test]
+#[cfg_attr(feature = "mpi", ignore = "this build takes part in what such a launcher starts")]
+fn a_launcher_of_mpi_processes_is_noticed() {
+    let bench = Haloport::new("bench exchange");
+    for (variable, value) in [("OMPI_COMM_WORLD_SIZE", "2"), ("PMI_SIZE", "2"), ("SLURM_STEP_NUM_TASKS", "2")]
+    {
+        let output = bench.command("--local 4,4 --json").env(variable, value).output().unwrap();
+        let line = refusal(&output, 2);
+        assert!(line.contains(variable) && line.contains("lacks the feature `mpi`"), "{line}");
+    }
+    // A shell within an allocation is no launcher.
+    let output =
+        bench.command("--local 4,4 --samples 1 --ranks 1").env("SLURM_STEP_NUM_TASKS", "1").output().unwrap();
+    assert!(output.status.success());
+}

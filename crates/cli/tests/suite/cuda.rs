@@ -1,0 +1,44 @@
+//! The jobs on the first GPU give the results of the CPU backend.
+#![cfg(feature = "cuda")]
+
+use crate::common::Haloport;
+
+/// A relief of 15 × 11 cells, on which a driver that computes on the host is fast enough.
+const SMALL_RELIEF: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../data/topobathy-small.npz");
+
+/// Numbers of ranks, with an option that changes the order of work. One check computes the fields on 2, 3, 4 and 8 ranks.
+const RANKS: [(usize, &str); 4] = [(1, ""), (2, "--no-overlap"), (3, ""), (4, "")];
+
+#[test]
+fn a_tsunami_is_that_of_the_cpu_on_any_number_of_ranks() {
+    let tsunami = Haloport::new("run tsunami");
+    for (ranks, more) in RANKS {
+        verify(
+            &tsunami,
+            &format!("--bathymetry {SMALL_RELIEF} --refine 1 --hours 0.2 --ranks {ranks} {more}"),
+        );
+    }
+}
+
+#[test]
+fn a_tracer_is_that_of_the_cpu_on_any_number_of_ranks() {
+    let advection = Haloport::new("run advection");
+    for (ranks, more) in RANKS {
+        verify(&advection, &format!("--mesh icon:R2B1 --days 0.1 --ranks {ranks} {more}"));
+    }
+}
+
+/// Runs a job with all its checks, if there is a device.
+fn verify(job: &Haloport, arguments: &str) {
+    if let Err(error) = haloport::cuda::CudaDevice::new()
+        && std::env::var_os("HALOPORT_CUDA").is_none()
+    {
+        return eprintln!("skipped: {error}");
+    }
+    let report = job.json(&format!("{arguments} --device cuda --verify"));
+    let checks = report["checks"].as_array().unwrap();
+    assert!(checks.iter().all(|check| check["ok"] == true), "{arguments}: {checks:?}");
+    let cpu = checks.iter().find(|check| check["name"] == "cpu").unwrap();
+    assert!(cpu["value"].as_f64().is_some_and(|difference| difference < 1e-12), "{arguments}: {cpu}");
+    eprintln!("{arguments}: {}", cpu["value"]);
+}

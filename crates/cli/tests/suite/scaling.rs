@@ -1,0 +1,80 @@
+//! `haloport bench scaling`: the messages and memory of a rank do not grow with the number of ranks.
+
+use crate::common::{Haloport, refusal};
+use serde_json::Value;
+
+fn figure(row: &Value, name: &str, which: &str) -> f64 {
+    row[name][which].as_f64().unwrap_or_else(|| panic!("{name}.{which} in {row}"))
+}
+
+#[test]
+fn nothing_of_a_rank_grows_with_the_number_of_ranks() {
+    let scaling = Haloport::new("bench scaling");
+    let report = scaling.json("--ranks 64,512 --local 6,5,4 --levels 3 --node 8");
+    let series = |name: &str| {
+        let all = report["series"].as_array().unwrap();
+        let rows = &all.iter().find(|series| series["name"] == name).unwrap()["rows"];
+        (rows[0].clone(), rows[1].clone())
+    };
+    let exchange =
+        ["neighbours", "messages", "bytes", "messages_between_nodes", "bytes_between_nodes", "collectives"];
+    let setup = ["setup_messages", "setup_received", "largest_table"];
+
+    // 4 × 4 × 4 and 8 × 8 × 8 blocks: every rank has its 26 neighbours, and the same work.
+    let (few, many) = series("grid");
+    assert_eq!((&few["ranks"], &many["ranks"]), (&64.into(), &512.into()));
+    for name in exchange.iter().chain(&setup).filter(|name| !name.ends_with("between_nodes")) {
+        for which in ["mean", "largest"] {
+            let (few, many) = (figure(&few, name, which), figure(&many, name, which));
+            assert_eq!(few, many, "{name}, {which}");
+        }
+    }
+    assert_eq!(figure(&many, "neighbours", "largest"), 26.0);
+    // 2 × 3 faces, 4 × 3 edges and 8 corners of 8 bytes a cell, each message a multiple of 64 bytes.
+    let cells = [20, 20, 24, 24, 30, 30, 4, 4, 4, 4, 5, 5, 5, 5, 6, 6, 6, 6, 1, 1, 1, 1, 1, 1, 1, 1];
+    let least: usize = cells.iter().map(|cells| cells * 8).sum();
+    assert!(figure(&many, "bytes", "largest") >= least as f64);
+    // Numbers of ranks and cells take some more bytes where they are larger.
+    assert!(figure(&many, "setup_bytes", "largest") <= 1.1 * figure(&few, "setup_bytes", "largest"));
+
+    // Parts of a mesh differ; their mean does not grow once there are many more of them than neighbours.
+    let (few, many) = series("mesh, owners named");
+    for name in exchange.iter().chain(&setup).filter(|name| !name.ends_with("between_nodes")) {
+        let (few, many) = (figure(&few, name, "mean"), figure(&many, name, "mean"));
+        assert!(many <= 1.2 * few, "{name}: {few} on 64 ranks, {many} on 512");
+    }
+    // A rank asks the directory with no more letters than it has ids, and keeps no more than its share, by chance.
+    let (_, many) = series("mesh");
+    let ids = figure(&many, "largest_table", "mean");
+    assert!(figure(&many, "setup_messages", "mean") <= 2.0 * ids + 5.0 * figure(&many, "neighbours", "mean"));
+    assert!(figure(&many, "largest_table", "largest") <= 4.0 * ids);
+}
+
+#[test]
+fn growth_is_drawn_and_bad_numbers_are_refused() {
+    let scaling = Haloport::new("bench scaling");
+    let out = scaling.out("--ranks 8,1,8 --local 4,4 --cells 20 --levels 1 --out growth.svg");
+    assert!(out.contains("| ranks | neighbours |") && out.contains("\n| 8 | "), "{out}");
+    let picture = std::fs::read_to_string(scaling.path("growth.svg")).unwrap();
+    assert!(picture.starts_with("<svg"), "{picture}");
+    let texts: Vec<&str> = picture.lines().filter(|line| !line.starts_with('<')).collect();
+    for title in
+        ["messages of setup", "bytes of setup (KiB)", "time of an exchange by LogGP (µs)", "number of ranks"]
+    {
+        assert!(texts.contains(&title), "{title} in {texts:?}");
+    }
+    // Powers of 2 alone are numbers of ranks; between them, the axis has no label.
+    assert!(!texts.iter().any(|text| text.contains('.') && text.starts_with("1.4")), "{texts:?}");
+
+    for (arguments, named) in
+        [("--ranks 0", "0"), ("--ranks 4,x", "x"), ("--loggp 1,2,3", "1,2,3"), ("--local 4,4,4,4,4", "axes")]
+    {
+        let line = scaling.refusal(arguments);
+        assert!(line.contains(named), "{arguments}: {line}");
+    }
+    let nowhere = scaling.run("--out nowhere/plot.svg --ranks 1 --local 4 --cells 20 --levels 1");
+    assert!(
+        refusal(&nowhere, 2)
+            .starts_with("--out: expected a file that can be written, found nowhere/plot.svg: ")
+    );
+}

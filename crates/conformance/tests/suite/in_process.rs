@@ -1,0 +1,141 @@
+//! The suites on the in-process transport with the CPU backend.
+
+use std::time::Duration;
+
+use haloport_conformance::random::{self, cases};
+use haloport_conformance::{Failure, faults, large, line, out_of_step, steps, structured, transport};
+use haloport_core::{Communicator, run_ranks};
+use haloport_cpu::CpuDevice;
+
+/// Random structured cases of one run; there are a fifth as many unstructured ones and a tenth as many cubed
+/// spheres and tripolar grids.
+const CASES: u64 = 10_000;
+
+const RANKS: usize = 8;
+
+fn device() -> CpuDevice {
+    CpuDevice::with_threads(1).unwrap()
+}
+
+#[test]
+fn transport_suite() {
+    for ranks in [1, 2, 3, 8] {
+        run_ranks(ranks, |comm| Ok(transport::suite(&comm)?)).unwrap();
+    }
+}
+
+#[test]
+fn ranks_that_make_other_calls_all_get_the_same_error() {
+    for ranks in [1, 2, 3] {
+        run_ranks(ranks, |comm| out_of_step::check(&comm, &device())).unwrap();
+    }
+}
+
+#[test]
+fn a_rank_that_leaves_out_its_last_call_is_named_at_the_time_limit() {
+    let calls: Vec<_> = out_of_step::calls().into_iter().chain(out_of_step::variants()).collect();
+    for ranks in [2, 3] {
+        for (name, call) in &calls {
+            run_ranks(ranks, |comm| -> Result<Communicator, Failure> {
+                let made = out_of_step::Made::new(&comm, &device())?;
+                if comm.rank() + 1 == ranks {
+                    // Kept, so that the rank does not end.
+                    return Ok(comm);
+                }
+                comm.set_time_limit(Some(Duration::from_millis(20)));
+                let text = call(&made).unwrap_err().to_string();
+                let expected = format!("waiting for rank {} to come to ", ranks - 1);
+                assert!(text.contains(&expected) && text.contains("time limit of 20ms"), "{name}: {text}");
+                Ok(comm)
+            })
+            .unwrap();
+        }
+    }
+}
+
+#[test]
+fn random_exchanges_match_the_global_oracle() {
+    random::boxes(&device(), cases(CASES), RANKS).unwrap();
+}
+
+/// Messages in parts, some of which are sent from fields; with one thread, and with several, which pack all messages at
+/// once.
+#[test]
+fn planes_that_lie_in_fields_match_the_global_oracle() {
+    for ranks in [2, 3] {
+        for threads in [1, 2] {
+            run_ranks(ranks, |comm| {
+                let device = CpuDevice::with_threads(threads)?;
+                random::numbers(cases(CASES).div_ceil(500)).try_for_each(|number| {
+                    structured::check(&comm, &device, &structured::Case::planes(number, comm.size()))
+                })
+            })
+            .unwrap();
+        }
+    }
+}
+
+#[test]
+fn random_unstructured_exchanges_match_the_global_oracle() {
+    random::lists(&device(), cases(CASES).div_ceil(5), RANKS).unwrap();
+}
+
+#[test]
+fn random_exchanges_on_cubed_spheres_match_geometry() {
+    random::cubed_spheres(&device(), cases(CASES).div_ceil(10), RANKS).unwrap();
+}
+
+#[test]
+fn random_exchanges_on_tripolar_grids_match_geometry() {
+    random::tripolar_grids(&device(), cases(CASES).div_ceil(10), RANKS).unwrap();
+}
+
+#[test]
+fn exchanges_in_flight_at_once_keep_apart() {
+    random::in_flight_at_once(&device(), 100, 5).unwrap();
+}
+
+#[test]
+fn a_call_that_fails_is_an_error_of_its_rank_and_hangs_no_other() {
+    println!("{} calls failed in turn", faults::every_call_fails_once(&device()).unwrap());
+}
+
+/// The CPU captures nothing: each replay does the work anew.
+#[test]
+fn steps_that_are_recorded_are_those_of_overlap() {
+    steps::suite_on_ranks(&device(), 1..=4, false).unwrap();
+}
+
+#[test]
+fn a_neighbour_that_does_not_replay_is_named() {
+    steps::silent_neighbour(&device()).unwrap();
+}
+
+#[test]
+fn more_than_2_to_the_19_indices_for_one_neighbour() {
+    random::many_indices(&CpuDevice::with_threads(2).unwrap()).unwrap();
+}
+
+#[test]
+fn sparse_exchanges_match_the_oracle() {
+    random::sparse_exchanges(&device(), 320, RANKS).unwrap();
+}
+
+#[test]
+fn windows_on_lines_match_the_oracle() {
+    for ranks in 1..=8 {
+        run_ranks(ranks, |comm| random::numbers(100).try_for_each(|number| line::check(&comm, number)))
+            .unwrap();
+    }
+}
+
+/// Takes several gigabytes: `cargo test -p haloport-conformance -- --ignored`.
+#[test]
+#[ignore = "takes 9 GB of memory"]
+fn a_field_above_4_gib_and_messages_above_2_gib() {
+    run_ranks(2, |comm| {
+        large::check(&comm, &CpuDevice::with_threads(1)?)?;
+        large::check_indices(&comm, &CpuDevice::with_threads(2)?, large::LEVELS)
+    })
+    .unwrap();
+}

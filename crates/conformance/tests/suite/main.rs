@@ -1,0 +1,10 @@
+//! The suites on the CPU and on devices for tests. `tests/warnings.rs` has a process of its own.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod counting;
+mod discovery;
+mod in_process;
+mod nvrtc;
+mod out_of_memory;
+mod queued;
+mod threads;

@@ -1,0 +1,86 @@
+//! The suites for devices that go on working after a call has returned, on the CPU with a thread for each stream. It
+//! also captures work, which on a machine without a GPU no other device does.
+
+use haloport_conformance::queued::Queued;
+use haloport_conformance::{device, ordering, panics, scheduled, steps};
+use haloport_core::{Progress, run_ranks};
+use haloport_cpu::CpuDevice;
+
+fn queued() -> Queued<CpuDevice> {
+    Queued::new(&CpuDevice::with_threads(1).unwrap()).unwrap()
+}
+
+fn some_queued() -> Option<Queued<CpuDevice>> {
+    Some(queued())
+}
+
+haloport_conformance::backend_tests! { some_queued:
+    random_exchanges_match_the_global_oracle,
+    random_exchanges_in_chunks_match_the_oracles,
+    exchanges_in_chunks_without_pinned_memory_match_the_oracles,
+    exchanges_in_chunks_in_flight_at_once_keep_apart,
+    messages_larger_than_a_chunk_are_cut,
+    a_chunk_arrives_while_the_next_one_is_packed,
+    large_messages_are_moved_by_a_copy,
+    chunks_that_are_moved_have_a_row_in_the_time_line,
+    a_call_that_fails_is_an_error_of_its_rank_and_hangs_no_other,
+    steps_in_messages_are_captured_and_others_say_why_not,
+    a_neighbour_that_does_not_replay_hangs_no_stream,
+}
+
+#[test]
+fn the_device_suite_passes() {
+    let report = device::suite(&queued(), &[]).unwrap();
+    assert!(report.excused.is_empty() && report.passed.len() >= 28, "{report:?}");
+}
+
+#[test]
+fn exchanges_are_ordered_with_the_work_around_them() {
+    for ranks in [1, 2] {
+        run_ranks(ranks, |comm| ordering::suite(&comm, &queued(), None)).unwrap();
+    }
+}
+
+#[test]
+fn exchanges_on_four_streams() {
+    run_ranks(3, |comm| scheduled::storm(&comm, &queued(), 50)).unwrap();
+}
+
+#[test]
+fn views_of_a_pending_exchange_wait_for_what_another_one_writes() {
+    for ranks in [2, 3] {
+        run_ranks(ranks, |comm| scheduled::views_wait(&comm, &queued())).unwrap();
+    }
+}
+
+#[test]
+fn a_callback_that_panics_fails_its_exchange_alone() {
+    for ranks in [1, 2, 3] {
+        let device = queued();
+        run_ranks(ranks, |comm| panics::callback(&comm, &device)).unwrap();
+    }
+}
+
+#[test]
+fn a_driver_that_panics_fails_its_exchange_alone() {
+    for ranks in [2, 3] {
+        let device = queued();
+        run_ranks(ranks, |comm| panics::driver(&comm, &device)).unwrap();
+    }
+}
+
+/// Steps whose halos come in messages are captured; on one rank, other steps as well.
+#[test]
+fn steps_that_are_captured_are_those_of_overlap() {
+    steps::suite_on_ranks(&queued(), 1..=4, true).unwrap();
+}
+
+#[test]
+fn without_a_thread_captured_steps_are_the_same() {
+    let device = queued();
+    run_ranks(3, |comm| {
+        comm.set_progress(Progress::Caller)?;
+        steps::suite(&comm, &device)
+    })
+    .unwrap();
+}

@@ -1,0 +1,219 @@
+"""Runs commands side by side, each with a time limit, and prints a table of what became of them.
+
+A command that passes its limit is a failure: the stacks of all its processes are printed before they are ended. A command
+that ends with 77 was skipped; its lines `skipped: REASON` say why. Other commands may print such lines for what they leave out.
+
+scripts/test, scripts/cuda-suites and scripts/run-gpu-tests use it.
+"""
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+SKIPPED = 77
+
+
+@dataclass
+class Job:
+    """A command, with its limit in seconds, its own variables, and how many cores it keeps busy."""
+
+    name: str
+    command: list
+    limit: int
+    env: dict = field(default_factory=dict)
+    cores: int = 1
+    # Judges a command that has ended by its exit code and its output: an error, or nothing if it has passed.
+    judge: object = None
+
+
+@dataclass
+class Outcome:
+    """What became of a job: `passed`, `skipped`, `FAILED`, `HUNG`, `ENDED` or `NOT RUN`, and the times in seconds."""
+
+    job: object
+    how: str
+    wall: float = 0.0
+    cpu: float = 0.0
+    reasons: list = field(default_factory=list)
+
+    def is_good(self):
+        return self.how in ("passed", "skipped")
+
+    def row(self):
+        return f"{self.job.name:<28} {self.how:<8} {self.wall:7.1f} {self.cpu:7.1f}  {'; '.join(self.reasons)}".rstrip()
+
+
+HEAD = f"{'part':<28} {'result':<8} {'wall s':>7} {'CPU s':>7}  left out"
+
+
+class Running:
+    """A job that has begun. Its processes are a session of their own; ranks of MPI may leave it, and are found by their parents."""
+
+    def __init__(self, job, logs):
+        self.job, self.log, self.begun = job, Path(logs) / f"{job.name}.log", time.monotonic()
+        self.log.parent.mkdir(parents=True, exist_ok=True)
+        with open(self.log, "wb") as out:
+            # The shell has jobs in the background ignore SIGINT, which some tests send.
+            self.process = subprocess.Popen(job.command, stdin=subprocess.DEVNULL, stdout=out, stderr=out,
+                                            env={**os.environ, **job.env}, start_new_session=True)
+
+    def poll(self):
+        """The outcome, once the command has ended; ends it if it has passed its limit."""
+        pid, status, usage = os.wait4(self.process.pid, os.WNOHANG)
+        wall, code, hung = time.monotonic() - self.begun, None, False
+        if pid == 0:
+            if wall < self.job.limit:
+                return None
+            hung = True
+            with open(self.log, "a") as out:
+                print(f"\nnot ended within {self.job.limit} s; the stacks of its processes:", file=out, flush=True)
+                processes = family(self.process.pid)
+                print_stacks(processes, out)
+            for process in processes:
+                kill(process, signal.SIGTERM)
+            time.sleep(1)
+            for process in sorted({*processes, *family(self.process.pid)}):
+                kill(process, signal.SIGKILL)
+            _, status, usage = os.wait4(self.process.pid, 0)
+        self.process.returncode = code = os.waitstatus_to_exitcode(status)
+        text = self.log.read_text(errors="replace")
+        reasons = list(dict.fromkeys(re.findall(r"^skipped: (.*)", text, re.M)))
+        error = None if self.job.judge is None or hung else self.job.judge(code, text)
+        if hung:
+            how, reasons = "HUNG", [f"not ended within {self.job.limit} s"]
+        elif error:
+            how, reasons = "FAILED", [error]
+        elif code == SKIPPED and self.job.judge is None:
+            how, reasons = "skipped", reasons or (text.strip().splitlines() or ["it does not say why"])[-1:]
+        elif code != 0 and self.job.judge is None:
+            how, reasons = "FAILED", [f"exit code {code}"]
+        else:
+            how = "passed"
+        return Outcome(self.job, how, wall, usage.ru_utime + usage.ru_stime, reasons)
+
+    def end(self):
+        """Ends the command and all its processes."""
+        for process in family(self.process.pid):
+            kill(process, signal.SIGKILL)
+        self.process.wait()
+
+
+def kill(process, number):
+    try:
+        os.kill(process, number)
+    except ProcessLookupError:
+        pass
+
+
+def family(leader):
+    """The leader, all its descendants, and what else is in its session."""
+    children, session = {}, []
+    for entry in Path("/proc").iterdir():
+        try:
+            # Behind the name, which may hold spaces: state, parent, group, session.
+            state = (entry / "stat").read_text().rpartition(")")[2].split()
+        except (OSError, NotADirectoryError):
+            continue
+        if entry.name.isdigit() and state[0] != "Z":
+            children.setdefault(int(state[1]), []).append(int(entry.name))
+            if int(state[3]) == leader:
+                session.append(int(entry.name))
+    found, open_ = [], [leader, *session]
+    while open_:
+        process = open_.pop(0)
+        if process not in found:
+            found.append(process)
+            open_ += children.get(process, [])
+    return found
+
+
+def print_stacks(processes, out):
+    """Prints the stacks of all threads of these processes, by gdb or eu-stack if there is one."""
+    tools = [["gdb", "-nx", "-batch", "-ex", "set print frame-arguments none", "-ex", "thread apply all -q bt 30", "-p"],
+             ["eu-stack", "-p"]]
+    tool = next((tool for tool in tools if shutil.which(tool[0])), None)
+    if tool is None:
+        print("(no gdb and no eu-stack: install one of them to see stacks)", file=out)
+    # A machine full of ranks: the first ones tell enough.
+    for process in processes[:24]:
+        try:
+            command = Path(f"/proc/{process}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace").strip()
+        except OSError:
+            continue
+        print(f"\n--- process {process}: {command[:300]}", file=out, flush=True)
+        if tool is not None:
+            try:
+                found = subprocess.run([*tool, str(process)], stdin=subprocess.DEVNULL, capture_output=True, timeout=60, text=True,
+                                       errors="replace")
+                lines = (found.stdout or found.stderr).splitlines()
+                print("\n".join(line for line in lines if line.startswith(("#", "Thread", "TID")) or line[:1] == " "), file=out,
+                      flush=True)
+            except subprocess.TimeoutExpired:
+                print("(no stacks within 60 s)", file=out)
+
+
+def run_jobs(jobs, cores, logs, *, keep_going=True, before=None, told=None):
+    """Runs the jobs in their order, as many at once as there are cores for them, and returns their outcomes.
+
+    `before(job)`, asked until it answers, says whether a job can begin: nothing while it is not known, `""` if it can, otherwise
+    why it is skipped. `told(outcome)` hears of each outcome. Unless `keep_going`, no job begins after one has failed. An interrupt
+    ends what is running.
+    """
+    waiting, running, outcomes = list(jobs), [], []
+
+    def is_over(outcome):
+        outcomes.append(outcome)
+        if told is not None:
+            told(outcome)
+
+    try:
+        while waiting or running:
+            if not keep_going and any(not outcome.is_good() for outcome in outcomes):
+                for job in waiting:
+                    is_over(Outcome(job, "NOT RUN"))
+                waiting = []
+            free = cores - sum(min(one.job.cores, cores) for one in running)
+            for job in list(waiting):
+                answer = "" if before is None else before(job)
+                if answer:
+                    waiting.remove(job)
+                    is_over(Outcome(job, "skipped", reasons=[answer]))
+                elif answer == "" and min(job.cores, cores) <= free:
+                    waiting.remove(job)
+                    running.append(Running(job, logs))
+                    free -= min(job.cores, cores)
+                elif answer == "":
+                    # Those behind it do not overtake it, or it would never have all cores.
+                    break
+            for one in list(running):
+                outcome = one.poll()
+                if outcome is not None:
+                    running.remove(one)
+                    is_over(outcome)
+            time.sleep(0.02)
+    except BaseException:
+        for one in running:
+            one.end()
+            is_over(Outcome(one.job, "ENDED", time.monotonic() - one.begun))
+        for job in waiting:
+            is_over(Outcome(job, "NOT RUN"))
+        raise
+    return outcomes
+
+
+def print_table(outcomes, out=sys.stdout):
+    """Prints a line for each outcome, and returns whether all have passed or were skipped."""
+    print(HEAD, file=out)
+    for outcome in outcomes:
+        print(outcome.row(), file=out)
+    bad = sum(not outcome.is_good() for outcome in outcomes)
+    skipped = sum(outcome.how == "skipped" for outcome in outcomes)
+    wall, cpu = (sum(getattr(outcome, name) for outcome in outcomes) for name in ("wall", "cpu"))
+    print(f"{len(outcomes) - bad - skipped} passed, {bad} failed, {skipped} skipped; {wall:.0f} s, {cpu:.0f} s of CPU", file=out)
+    return bad == 0
