@@ -1,7 +1,7 @@
 """Runs commands side by side, each with a time limit, and prints a table of what became of them.
 
 A command that passes its limit is a failure: the stacks of all its processes are printed before they are ended. A command
-that ends with 77 was skipped; its lines `skipped: REASON` say why. Other commands may print such lines for what they leave out.
+that ends with 77 was skipped; its lines `skipped: REASON`, or those of pytest, say why. Other commands may print such lines for what they leave out.
 
 scripts/test, scripts/cuda-suites and scripts/run-gpu-tests use it.
 """
@@ -83,7 +83,7 @@ class Running:
             _, status, usage = os.wait4(self.process.pid, 0)
         self.process.returncode = code = os.waitstatus_to_exitcode(status)
         text = self.log.read_text(errors="replace")
-        reasons = list(dict.fromkeys(re.findall(r"^skipped: (.*)", text, re.M)))
+        reasons = list(dict.fromkeys(re.findall(r"^(?:skipped:|SKIPPED \[\d+\]) (.*)", text, re.M)))
         error = None if self.job.judge is None or hung else self.job.judge(code, text)
         if hung:
             how, reasons = "HUNG", [f"not ended within {self.job.limit} s"]

@@ -22,8 +22,9 @@ const AT_ONCE: usize = 4;
 /// The axes of rows of contiguous bytes that lists of indices select.
 const AXES_OF_ROWS: usize = 2;
 
-/// The longest time of a processor to compile the kernels of a cold start, as a multiple of that for a kernel that does nothing.
-const COLD_START: f64 = 40.0;
+/// The longest time of a processor to compile the kernels of a cold start, as a multiple of that for a kernel that does
+/// nothing: half above the 12 that NVRTC 12.9 and 13 take.
+const COLD_START: f64 = 18.0;
 
 /// The attempts to compile.
 const ATTEMPTS: usize = 3;
@@ -87,6 +88,7 @@ fn a_cold_start_compiles_for_little_longer_than_the_compiler_starts() {
         }
         let ratio = times[1..].iter().sum::<Duration>().as_secs_f64() / times[0].as_secs_f64();
         println!("all together: {ratio:.1} times as long as nothing");
+        assert!(times[0] > Duration::from_millis(1), "{times:?}: compiled in another thread");
         assert!(ratio < COLD_START, "{ratio}");
     }
 }
