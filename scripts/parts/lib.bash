@@ -31,8 +31,8 @@ skip() { left_out "$1"; exit 77; }
 features=haloport-cli/sycl,haloport-cli/cuda,haloport-cli/metis,haloport-mesh/metis,haloport-python/abi3
 tested=(--workspace --features "$features")
 
-# build: builds all tests, examples, libraries and the command, unless that is done, and lists them in target/test/built.
-build() { scripts/build-tests "${tested[@]}"; }
+# build: builds all tests, examples, libraries and the command, and lists them in target/test/built, unless scripts/test has done so.
+build() { [ -n "${HALOPORT_TEST_BUILT-}" ] || scripts/build-tests "${tested[@]}"; }
 # built PACKAGE KIND NAME: the file of a test, an example or a program.
 built() {
     local file

@@ -94,13 +94,14 @@ pub fn more_than_2_to_the_19_indices_for_one_neighbour<D: Device>(device: &D) ->
 }
 
 pub fn random_exchanges_in_chunks_match_the_oracles<D: Device>(device: &D) -> Result<(), Failure> {
-    staging::random(device, cases(240), RANKS)
+    // Each is four exchanges.
+    staging::random(device, cases(960).div_ceil(4), RANKS)
 }
 
 pub fn exchanges_in_chunks_without_pinned_memory_match_the_oracles<D: Device>(
     device: &D,
 ) -> Result<(), Failure> {
-    staging::random(&staging::without_pinned_memory(device), cases(120), RANKS)
+    staging::random(&staging::without_pinned_memory(device), cases(960).div_ceil(8), RANKS)
 }
 
 pub fn exchanges_in_chunks_in_flight_at_once_keep_apart<D: Device>(device: &D) -> Result<(), Failure> {

@@ -93,10 +93,10 @@ impl Endpoint {
         let setup = comm.duplicate(&permit)?;
         let (rank, size) = (setup.rank(&permit)?, setup.size(&permit)?);
         let node = setup.split_by_node(&permit)?;
-        let found =
-            Node::find(&permit, node, rank).and_then(|found| Ok((found, Waiting::new(&permit, node)?)));
+        let found = Node::find(&permit, node, rank)
+            .and_then(|Node { near, reach, bells }| Ok((near, reach, Waiting::new(&permit, node, bells)?)));
         node.free(&permit);
-        let (Node { near, reach }, waiting) = found?;
+        let (near, reach, waiting) = found?;
         let tag_bound = raw::tag_bound(&permit)?;
         Ok(Arc::new(Endpoint {
             mpi,

@@ -95,12 +95,19 @@ unsafe impl Transport for MpiTransport {
     unsafe fn post(&self, channel: Channel) -> Result<(), TransportError> {
         let Locked { state, permit, .. } = &mut self.endpoint.lock()?;
         // SAFETY: the caller's promise.
-        unsafe { state.channels.post(permit, channel) }
+        let peer = unsafe { state.channels.post(permit, channel)? };
+        self.endpoint.waiting.wake(peer);
+        Ok(())
     }
 
     fn test(&self, channel: Channel) -> Result<bool, TransportError> {
         let Locked { state, permit, .. } = &mut self.endpoint.lock()?;
-        state.channels.test(permit, channel)
+        let ended = state.channels.test(permit, channel)?;
+        if let Some(peer) = ended {
+            // The end of a message at one rank may let it end at the other.
+            self.endpoint.waiting.wake(peer);
+        }
+        Ok(ended.is_some())
     }
 
     unsafe fn close(&self, channel: Channel, keep: Arc<dyn Any + Send + Sync>) {
@@ -109,6 +116,10 @@ unsafe impl Transport for MpiTransport {
 
     fn is_near(&self, peer: usize) -> bool {
         self.endpoint.is_near(peer)
+    }
+
+    fn notify(&self, peer: usize) {
+        self.endpoint.waiting.wake(peer);
     }
 
     fn share_parts(&self, bytes: usize, parts: &[Range<usize>]) -> Option<Lease> {
@@ -123,12 +134,18 @@ unsafe impl Transport for MpiTransport {
     fn send_message(&self, peer: usize, tag: u32, bytes: Vec<u8>) -> Result<(), TransportError> {
         self.check(peer)?;
         let Locked { state, permit, .. } = &mut self.endpoint.lock()?;
-        state.messages.send(permit, self.endpoint.setup, (peer, tag), bytes)
+        state.messages.send(permit, self.endpoint.setup, (peer, tag), bytes)?;
+        self.endpoint.waiting.wake(peer);
+        Ok(())
     }
 
     fn receive_message(&self, tag: u32) -> Result<Incoming, TransportError> {
         let Locked { state, permit, .. } = &mut self.endpoint.lock()?;
-        state.messages.receive(permit, self.endpoint.setup, tag)
+        let incoming = state.messages.receive(permit, self.endpoint.setup, tag)?;
+        if let Incoming::Message { sender, .. } = &incoming {
+            self.endpoint.waiting.wake(*sender);
+        }
+        Ok(incoming)
     }
 
     fn unreceived(&self, tag: u32) -> Result<Vec<usize>, TransportError> {

@@ -1,30 +1,42 @@
-//! Waiting: a rank spins if it has a core of its own, and yields early if ranks outnumber cores.
+//! Waiting: a rank spins if it has a core of its own; if ranks outnumber cores, it soon sleeps until another one wakes it.
 
 use std::time::Duration;
 
 use haloport_core::TransportError;
 
+use crate::node::bell::Bells;
 use crate::raw::{Comm, Permit};
 
 /// The numbers of rounds in which a rank with a core of its own spins, and then yields. A round takes about 0.1 µs.
 const OWN_CORE: (u32, u32) = (20_000, 20_000);
-/// The same for ranks that share cores.
-const SHARED_CORE: (u32, u32) = (4, 200);
-/// The time for which a rank then sleeps in each round; the system adds about as much.
+/// The same for ranks that share cores. One that spins delays the others; beside another program, each yield may last as
+/// long as that program's turn, so it soon sleeps.
+const SHARED_CORE: (u32, u32) = (4, 24);
+/// The time for which a rank then sleeps in each of the first rounds, unless another rank wakes it; the system adds about
+/// as much. Later sleeps are longer: about an eighth of the wait.
 const NAP: Duration = Duration::from_micros(50);
+/// The number of sleeps after which they take twice as long.
+const NAPS: u32 = 8;
+/// How often their time doubles.
+const DOUBLINGS: u32 = 5;
 
-/// The numbers of rounds in which this rank spins, and then yields.
+/// How this rank waits.
 #[derive(Debug)]
 pub(crate) struct Waiting {
+    /// The numbers of rounds in which it spins, and then yields.
     spins: u32,
     yields: u32,
+    /// By which ranks that share cores wake each other.
+    bells: Option<Bells>,
 }
 
 impl Waiting {
     /// Collective among the ranks of a node: checks whether they outnumber its cores.
-    pub(crate) fn new(permit: &Permit, node: Comm) -> Result<Waiting, TransportError> {
-        let (spins, yields) = if is_crowded(permit, node)? { SHARED_CORE } else { OWN_CORE };
-        Ok(Waiting { spins, yields })
+    pub(crate) fn new(permit: &Permit, node: Comm, bells: Option<Bells>) -> Result<Waiting, TransportError> {
+        Ok(match is_crowded(permit, node)? {
+            true => Waiting { spins: SHARED_CORE.0, yields: SHARED_CORE.1, bells },
+            false => Waiting { spins: OWN_CORE.0, yields: OWN_CORE.1, bells: None },
+        })
     }
 
     /// Waits a little; see [`relax`](haloport_core::transport::Transport::relax).
@@ -34,7 +46,19 @@ impl Waiting {
         } else if round - self.spins < self.yields {
             std::thread::yield_now();
         } else {
-            std::thread::sleep(NAP);
+            let nap = NAP * (1 << ((round - self.spins - self.yields) / NAPS).min(DOUBLINGS));
+            match &self.bells {
+                Some(bells) => bells.sleep(nap),
+                None => std::thread::sleep(nap),
+            }
+        }
+    }
+
+    /// Wakes a rank that may wait for what this one has just done. Does nothing if it has a core of its own, or is on
+    /// another node: then it polls.
+    pub(crate) fn wake(&self, rank: usize) {
+        if let Some(bells) = &self.bells {
+            bells.call(rank);
         }
     }
 }

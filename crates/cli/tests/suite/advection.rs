@@ -66,7 +66,7 @@ fn ranks_and_partitions_change_no_figure() {
     let striped: String = (0..1280).map(|cell| format!("{}\n", cell % 3)).collect();
     std::fs::write(advection.path("striped"), striped).unwrap();
     let figures = |arguments: &str| {
-        let report = advection.json(&format!("--mesh icon:R2B2 --days 2 --tracer bell {arguments}"));
+        let report = advection.json(&format!("--mesh icon:R2B2 --days 0.5 --tracer bell {arguments}"));
         ["mass", "norms", "smallest", "largest", "ladder"].map(|name| report[name].to_string())
     };
     let one = figures("--ranks 1");
@@ -90,13 +90,13 @@ fn with_the_limiter_no_value_is_negative() {
 fn a_check_that_fails_ends_the_command_with_1() {
     let advection = Haloport::new("run advection");
     // The cosine bell has a kink, which shows on coarse meshes.
-    let output = advection.run("--mesh icosahedral:8 --tracer bell --ranks 1 --verify");
+    let output = advection.run("--mesh icosahedral:4 --tracer bell --ranks 1 --verify");
     assert_eq!(output.status.code(), Some(1));
     let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert!(out.contains("FAILED"), "{out}");
     assert_eq!(err.trim_end(), "error: 1 of 3 checks failed: order");
     // With `--json` the report stays the one object.
-    let output = advection.run("--mesh icosahedral:8 --tracer bell --ranks 1 --verify --json");
+    let output = advection.run("--mesh icosahedral:4 --tracer bell --ranks 1 --verify --json");
     assert_eq!(output.status.code(), Some(1));
     let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     assert!(report["checks"].is_array() && report["error"].is_null(), "{report}");

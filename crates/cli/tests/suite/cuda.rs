@@ -15,7 +15,7 @@ fn a_tsunami_is_that_of_the_cpu_on_any_number_of_ranks() {
     for (ranks, more) in RANKS {
         verify(
             &tsunami,
-            &format!("--bathymetry {SMALL_RELIEF} --refine 1 --hours 0.2 --ranks {ranks} {more}"),
+            &format!("--bathymetry {SMALL_RELIEF} --refine 1 --hours 0.05 --ranks {ranks} {more}"),
         );
     }
 }

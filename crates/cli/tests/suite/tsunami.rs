@@ -83,7 +83,7 @@ fn the_results_do_not_depend_on_what_is_computed_while_halos_travel() {
     let tsunami = Haloport::new("run tsunami");
     let results = |ranks: usize, more: &str| {
         let out = format!("{ranks}{}", more.replace(' ', ""));
-        let report = tsunami.json(&format!("--refine 1 --hours 0.2 --ranks {ranks} --out {out} {more}"));
+        let report = tsunami.json(&format!("--refine 1 --hours 0.05 --ranks {ranks} --out {out} {more}"));
         let in_turn = more.contains("--no-overlap");
         assert_eq!(report["overlap"], !in_turn);
         let checks = report["checks"].as_array();
@@ -104,7 +104,7 @@ fn the_record_does_not_depend_on_the_number_of_threads() {
     let tsunami = Haloport::new("run tsunami");
     let record = |threads: usize| {
         let device = format!("--ranks 1 --device cpu:threads={threads}");
-        tsunami.json(&format!("--refine 2 --hours 0.2 {device} --out {threads}"));
+        tsunami.json(&format!("--refine 2 --hours 0.05 {device} --out {threads}"));
         std::fs::read(tsunami.path(format!("{threads}/gauges.csv"))).unwrap()
     };
     assert_eq!(record(1), record(3));

@@ -22,8 +22,9 @@ use crate::transport::{Reach, Transport, TransportError, TransportInfo};
 /// The tags for callers of [`Communicator::raw_transport`]; no exchange uses them.
 pub const FREE_TAGS: Range<u32> = 0..100;
 
-/// The rounds of a wait between two readings of the clock. A round may sleep for about a millisecond.
-const ROUNDS_PER_CLOCK: u32 = 16;
+/// The first rounds of a wait, which do not read the clock. Later ones do: in each of them the thread may sleep for some
+/// milliseconds.
+const FIRST_ROUNDS: u32 = 32;
 
 /// A group of ranks, seen from one of them. A clone is another handle to the same communicator.
 ///
@@ -364,7 +365,7 @@ impl Driven for Inner {
     }
 }
 
-/// One wait that blocks its caller. It reads the clock once in [`ROUNDS_PER_CLOCK`] rounds.
+/// One wait that blocks its caller.
 pub(super) struct BlockingWait<'c> {
     comm: &'c Communicator,
     round: u32,
@@ -381,7 +382,7 @@ impl<'c> BlockingWait<'c> {
     pub(super) fn round(&mut self, missing: impl Fn() -> Missing) -> Result<(), TransportError> {
         self.comm.inner.transport.relax(self.round)?;
         self.round = self.round.saturating_add(1);
-        if !self.round.is_multiple_of(ROUNDS_PER_CLOCK) && self.round < u32::MAX {
+        if self.round < FIRST_ROUNDS {
             return Ok(());
         }
         if let Some(limit) = self.clock.is_over(self.comm.rank(), &missing) {

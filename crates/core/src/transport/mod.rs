@@ -246,7 +246,7 @@ pub unsafe trait Transport: Debug + Send + Sync {
         Ok(None)
     }
 
-    /// Wakes `peer`, if it waits, because a window's state has changed.
+    /// Wakes `peer`, if it sleeps in [`relax`](Transport::relax), because a window's state has changed.
     fn notify(&self, _peer: usize) {}
 
     /// Begins to send a message of any length, also 0, to any rank, also to this one. Does not block; the transport
@@ -275,7 +275,8 @@ pub unsafe trait Transport: Debug + Send + Sync {
     fn discard_messages(&self, tag: u32);
 
     /// Waits a little: a rank without work calls it with `round` = 0, 1, 2, … Early rounds spin, later ones yield the
-    /// core or sleep for at most about a millisecond.
+    /// core or sleep, until what another rank does may end the wait, but only for some milliseconds: what devices do
+    /// wakes nobody.
     ///
     /// # Errors
     /// [`TransportError::PeerFailed`] once it is known that another rank has failed.

@@ -1,6 +1,7 @@
 //! Memory that the processes of a node share: `reach` finds the ranks that share memory, `segment` makes such memory
-//! and opens that of other processes, and `mapping` puts it at addresses.
+//! and opens that of other processes, `mapping` puts it at addresses, and `bell` wakes ranks through it.
 
+pub(crate) mod bell;
 mod mapping;
 pub(crate) mod reach;
 pub(crate) mod segment;

@@ -4,8 +4,9 @@ use std::io;
 use std::slice;
 
 use haloport_core::TransportError;
-use haloport_core::transport::{Lease, Reach};
+use haloport_core::transport::{Lease, Reach, SharedMemory};
 
+use super::bell::Bells;
 use super::segment::{self, Token};
 use crate::raw::{Comm, Permit};
 
@@ -18,6 +19,8 @@ pub(crate) struct Node {
     pub(crate) near: Vec<usize>,
     /// The same for the transport's information, with the reason.
     pub(crate) reach: Reach,
+    /// Those by which the near ranks and this one wake each other; `None` if there are no near ranks.
+    pub(crate) bells: Option<Bells>,
 }
 
 impl Node {
@@ -30,17 +33,17 @@ impl Node {
         }
         let all = node.gather(permit, &mine)?;
         let others = || all.iter().filter(|of| of[0] != rank as u64);
-        let refusal = match &made {
-            Err(error) => Some(error.to_string()),
+        let found = made.and_then(|(lease, _)| {
             // A rank that has no memory to share reports that itself.
-            Ok(_) => others()
+            let theirs = others()
                 .filter(|of| of[1..] != Token::default())
-                .find_map(|of| segment::find(&[of[1], of[2], of[3], of[4]]).err())
-                .map(|error| error.to_string()),
-        };
+                .map(|of| Ok((of[0] as usize, segment::find(&[of[1], of[2], of[3], of[4]])?)))
+                .collect::<io::Result<Vec<(usize, SharedMemory)>>>()?;
+            Ok((lease, theirs))
+        });
         // The files stay open until all ranks have tried.
+        let refusal = found.as_ref().err().map(io::Error::to_string);
         let refusals = node.gather(permit, &words(refusal.as_deref().unwrap_or_default()))?;
-        drop(made);
 
         let refused = all.iter().zip(&refusals).find(|(_, words)| words[0] != 0);
         let reason = match refused {
@@ -49,10 +52,11 @@ impl Node {
             None => None,
         };
         Ok(match reason {
-            Some(reason) => Node { near: Vec::new(), reach: Reach::Own { reason } },
+            Some(reason) => Node { near: Vec::new(), reach: Reach::Own { reason }, bells: None },
             None => Node {
                 near: others().map(|of| of[0] as usize).collect(),
                 reach: Reach::Node { ranks: all.len() },
+                bells: found.ok().and_then(|(lease, theirs)| Bells::new(lease.memory, theirs)),
             },
         })
     }

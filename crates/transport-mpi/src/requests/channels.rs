@@ -91,11 +91,11 @@ impl Channels {
         Ok(Channel(u64::from(entry.uses) << 32 | index as u64))
     }
 
-    /// Starts a message.
+    /// Starts a message, and returns the other rank.
     ///
     /// # Safety
     /// As for [`post`](haloport_core::transport::Transport::post).
-    pub(crate) unsafe fn post(&mut self, permit: &Permit, channel: Channel) -> Result<(), TransportError> {
+    pub(crate) unsafe fn post(&mut self, permit: &Permit, channel: Channel) -> Result<usize, TransportError> {
         let rank = self.rank;
         let channel = self.channel(channel)?;
         if !channel.test(permit, rank)? {
@@ -106,11 +106,15 @@ impl Channels {
             unsafe { part.request.start(permit)? };
             part.active = true;
         }
-        Ok(())
+        Ok(channel.address.1)
     }
 
-    /// Whether the last message is complete.
-    pub(crate) fn test(&mut self, permit: &Permit, channel: Channel) -> Result<bool, TransportError> {
+    /// The other rank, if the last message is complete.
+    pub(crate) fn test(
+        &mut self,
+        permit: &Permit,
+        channel: Channel,
+    ) -> Result<Option<usize>, TransportError> {
         let rank = self.rank;
         let channel = self.channel(channel)?;
         let complete = channel.test(permit, rank)?;
@@ -123,7 +127,7 @@ impl Channels {
                 return Err(TransportError::Length { sender: rank, receiver: rank, expected, found });
             }
         }
-        Ok(complete)
+        Ok(complete.then_some(address.1))
     }
 
     /// Removes a channel, and returns its requests and whether any was under way; `None` if the channel is not open.

@@ -1,5 +1,6 @@
 //! Fields in memory of a CUDA device, which the processes of a node map.
 
+use std::ops::RangeInclusive;
 use std::time::{Duration, Instant};
 
 use haloport_conformance::random::sized;
@@ -76,7 +77,8 @@ pub(crate) fn suite(comm: &Communicator, handles: &str, count: u64) -> Outcome {
         // What neighbours have mapped is freed when the next exchange is bound, which exports nothing.
         drop(ring(comm, &device, BindOptions::default().path(DataPath::Messages))?);
         comm.barrier()?;
-        await_open_files(*before.get_or_insert(open_files()?))?;
+        // Neighbours release what they have mapped when they bind an exchange.
+        await_count("open files", 0..=*before.get_or_insert(open_files()?), open_files)?;
     }
     for (number, size) in sized(count) {
         structured::check(comm, &device, &structured::Case::new(number, comm.size(), size))?;
@@ -114,9 +116,9 @@ fn fields_go_in_any_order(
         _ => "ipc",
     };
     ensure!(handle == expected.handle, "expected memory with a handle {}, found {memory:?}", expected.handle);
-    // It has taken its name by now, since its neighbours have what it hands over.
-    let found = threads()?;
-    ensure!(found == usize::from(expected.hands_over), "{found} threads hand descriptors over: {handle}");
+    // The thread of an earlier exchange ends on its own time.
+    let hands_over = usize::from(expected.hands_over);
+    await_count("threads that hand descriptors over", hands_over..=hands_over, threads)?;
     comm.barrier()?;
     let exchange = Some(exchange).filter(|_| comm.rank() != first);
     comm.barrier()?;
@@ -147,18 +149,21 @@ fn open_files() -> Result<usize, Failure> {
     Ok(std::fs::read_dir("/proc/self/fd")?.count())
 }
 
-/// Waits until no more than `count` files are open: neighbours release what they have mapped when they bind an exchange.
-fn await_open_files(count: usize) -> Outcome {
+/// Waits until what `found` counts is as expected, but at most 10 s.
+fn await_count(
+    what: &str,
+    expected: RangeInclusive<usize>,
+    found: impl Fn() -> Result<usize, Failure>,
+) -> Outcome {
     let began = Instant::now();
-    while open_files()? > count {
-        ensure!(
-            began.elapsed() < Duration::from_secs(10),
-            "expected {count} open files, found {}",
-            open_files()?
-        );
+    loop {
+        let found = found()?;
+        if expected.contains(&found) {
+            return Ok(());
+        }
+        ensure!(began.elapsed() < Duration::from_secs(10), "expected {expected:?} {what}, found {found}");
         std::thread::sleep(Duration::from_millis(1));
     }
-    Ok(())
 }
 
 /// The number of threads of this process that hand file descriptors over.

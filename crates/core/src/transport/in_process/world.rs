@@ -1,7 +1,7 @@
 //! The data that the ranks of one process share.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
 use std::sync::{Arc, Condvar, Mutex, OnceLock};
 use std::time::Duration;
 
@@ -14,12 +14,19 @@ use super::pipe::{Outcome, Pipe};
 use crate::device::MemoryRange;
 use crate::transport::{Direction, TransportError, Window};
 
-/// The rounds of a wait in which a rank spins. One round takes about 0.1 µs, with the polling in it.
-const SPIN_ROUNDS: u32 = 200;
-/// The later rounds in which it yields its core.
-const YIELD_ROUNDS: u32 = 400;
-/// The longest sleep in a later round.
-const NAP: Duration = Duration::from_millis(1);
+/// The rounds of a wait in which a rank with a core of its own spins, and the later ones in which it yields its core. A
+/// round takes about 0.1 µs, with the polling in it.
+const OWN_CORE: (u32, u32) = (200, 400);
+/// The same for ranks that share cores. One that spins delays the others; beside another program, each yield may last as
+/// long as that program's turn, so it soon sleeps.
+const SHARED_CORE: (u32, u32) = (1, 24);
+/// The time for which a rank then sleeps in each of the first rounds, unless another rank wakes it; what devices do wakes
+/// nobody. Later sleeps are longer: about an eighth of the wait.
+const NAP: Duration = Duration::from_micros(50);
+/// The number of sleeps after which they take twice as long.
+const NAPS: u32 = 8;
+/// How often their time doubles.
+const DOUBLINGS: u32 = 9;
 
 /// The key of channels and windows of two ranks: sender, receiver and tag.
 pub(super) type Address = (usize, usize, u32);
@@ -36,15 +43,14 @@ pub(crate) struct World {
     windows: Mutex<HashMap<Address, Arc<Window>>>,
     pub(super) collective: Collective,
     pub(super) mail: Mail,
-    spin_rounds: u32,
+    /// The rounds of a wait in which a rank spins, and those in which it then yields.
+    rounds: (u32, u32),
 }
 
-/// Wakes a rank that sleeps. It counts the calls, so that none is missed between two rounds of a wait.
+/// Wakes a rank that sleeps.
 #[derive(Debug, Default)]
 struct Wakeup {
-    count: AtomicU64,
-    /// The count at the end of the last round.
-    seen: AtomicU64,
+    /// Whether the rank sleeps, or polls for the last time before it does. A call that finds it set resets it.
     asleep: AtomicBool,
     lock: Mutex<()>,
     woken: Condvar,
@@ -52,7 +58,6 @@ struct Wakeup {
 
 impl World {
     pub(crate) fn new(size: usize) -> World {
-        // With more ranks than cores, a rank that spins delays the others.
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         World {
             wakeups: (0..size).map(|_| CachePadded::default()).collect(),
@@ -63,7 +68,7 @@ impl World {
             windows: Mutex::default(),
             collective: Collective::new(size),
             mail: Mail::new(size),
-            spin_rounds: if size <= cores { SPIN_ROUNDS } else { 1 },
+            rounds: if size <= cores { OWN_CORE } else { SHARED_CORE },
         }
     }
 
@@ -103,12 +108,7 @@ impl World {
     }
 
     pub(super) fn wake(&self, rank: usize) {
-        let wakeup = &self.wakeups[rank];
-        wakeup.count.fetch_add(1, Ordering::SeqCst);
-        if wakeup.asleep.load(Ordering::SeqCst) {
-            let _guard = lock(&wakeup.lock);
-            wakeup.woken.notify_all();
-        }
+        self.wakeups[rank].call();
     }
 
     pub(super) fn wake_all(&self) {
@@ -122,15 +122,15 @@ impl World {
         {
             return Err(TransportError::PeerFailed { rank: *failed, why: why.clone() });
         }
-        let wakeup = &self.wakeups[rank];
-        if round < self.spin_rounds {
+        let (spins, yields) = self.rounds;
+        if round < spins {
             std::hint::spin_loop();
-        } else if round < self.spin_rounds + YIELD_ROUNDS {
+        } else if round - spins < yields {
             std::thread::yield_now();
         } else {
-            wakeup.sleep();
+            let doublings = ((round - spins - yields) / NAPS).min(DOUBLINGS);
+            self.wakeups[rank].sleep(NAP * (1 << doublings));
         }
-        wakeup.seen.store(wakeup.count.load(Ordering::SeqCst), Ordering::Relaxed);
         Ok(())
     }
 
@@ -165,13 +165,27 @@ impl World {
 }
 
 impl Wakeup {
-    fn sleep(&self) {
-        let guard = lock(&self.lock);
-        self.asleep.store(true, Ordering::SeqCst);
-        if self.count.load(Ordering::SeqCst) == self.seen.load(Ordering::Relaxed) {
-            // Woken by a call or by the clock: the caller polls again in both cases.
-            let _ = self.woken.wait_timeout(guard, NAP);
+    /// Sleeps until the next call, but at most for `nap`. The first time, and the first time after each call, it returns at
+    /// once: what happened before the flag was set is found by the poll that follows, and what happens later resets it.
+    fn sleep(&self, nap: Duration) {
+        if !self.asleep.swap(true, Ordering::SeqCst) {
+            fence(Ordering::SeqCst);
+            return;
         }
-        self.asleep.store(false, Ordering::SeqCst);
+        let guard = lock(&self.lock);
+        if self.asleep.load(Ordering::SeqCst) {
+            // Woken by a call or by the clock: the caller polls again in both cases.
+            let _ = self.woken.wait_timeout(guard, nap);
+        }
+    }
+
+    /// Wakes the rank, after the change that it waits for.
+    fn call(&self) {
+        fence(Ordering::SeqCst);
+        // Most ranks are awake: a read alone leaves the line in their caches.
+        if self.asleep.load(Ordering::SeqCst) && self.asleep.swap(false, Ordering::SeqCst) {
+            let _guard = lock(&self.lock);
+            self.woken.notify_all();
+        }
     }
 }
