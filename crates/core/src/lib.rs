@@ -65,6 +65,7 @@ pub mod field;
 pub mod interop;
 pub mod launcher;
 pub mod line;
+mod lock;
 pub mod pattern;
 pub mod sparse;
 pub mod trace;

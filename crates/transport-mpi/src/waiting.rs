@@ -7,8 +7,9 @@ use haloport_core::TransportError;
 use crate::node::bell::Bells;
 use crate::raw::{Comm, Permit};
 
-/// The numbers of rounds in which a rank with a core of its own spins, and then yields. A round takes about 0.1 µs.
-const OWN_CORE: (u32, u32) = (20_000, 20_000);
+/// The numbers of rounds in which a rank with a core of its own spins, and then yields, for other programs. A round takes
+/// about 0.1 µs.
+const OWN_CORE: (u32, u32) = (2_000, 38_000);
 /// The same for ranks that share cores. One that spins delays the others; beside another program, each yield may last as
 /// long as that program's turn, so it soon sleeps.
 const SHARED_CORE: (u32, u32) = (4, 24);

@@ -118,8 +118,14 @@ pub fn a_missing_neighbour_hangs_nothing<D: Device>(devices: &[D]) -> Result<(),
             // Alive, but busy.
             until("the abort of rank 0", || Ok(aborted.load(Ordering::Acquire) > 0))?;
             let mut is_lost = exchange().is_err();
+            device.record(&event, &stream)?;
             until("an error that says that the neighbour is gone", || {
                 is_lost |= own.group.check().is_err();
+                // What the neighbour did when it was aborted may have ended this exchange, but no later one.
+                if !is_lost && device.query(&event)? {
+                    is_lost = exchange().is_err();
+                    device.record(&event, &stream)?;
+                }
                 Ok(is_lost)
             })?;
         } else {

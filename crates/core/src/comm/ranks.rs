@@ -2,13 +2,14 @@
 
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use super::communicator::Communicator;
 use super::wait::WaitLimits;
 use crate::Error;
 use crate::callback::panic_text;
 use crate::error::write_with_causes;
+use crate::lock::lock;
 #[cfg(doc)]
 use crate::transport::TransportError;
 use crate::transport::{InProcess, World};
@@ -78,10 +79,28 @@ where
     F: Fn(Communicator) -> Result<T, Error> + Sync,
 {
     let (world, limits) = start(ranks)?;
+    let results: Vec<Mutex<Option<T>>> = (0..ranks).map(|_| Mutex::default()).collect();
+    run_threads(ranks, world, limits, &|comm| {
+        let rank = comm.rank();
+        let result = body(comm)?;
+        *lock(&results[rank]) = Some(result);
+        Ok(())
+    })?;
+    // All have returned one.
+    Ok(results.into_iter().filter_map(|result| lock(&result).take()).collect())
+}
+
+/// The part of [`run_ranks`] that does not depend on types, which is compiled once.
+fn run_threads(
+    ranks: usize,
+    world: Arc<World>,
+    limits: WaitLimits,
+    body: &(dyn Fn(Communicator) -> Result<(), Error> + Sync),
+) -> Result<(), RanksError> {
     let ends = std::thread::scope(|scope| {
         let mut threads = Vec::with_capacity(ranks);
         for rank in 0..ranks {
-            let (body, world_of_rank) = (&body, Arc::clone(&world));
+            let world_of_rank = Arc::clone(&world);
             let thread = std::thread::Builder::new()
                 .name(format!("rank {rank}"))
                 .spawn_scoped(scope, move || run_one(rank, world_of_rank, limits, body));
@@ -101,11 +120,10 @@ where
             .collect::<Vec<_>>())
     })?;
     let first = world.failure().map(|(rank, _)| *rank);
-    let mut results = Vec::with_capacity(ranks);
     let mut failures = Vec::new();
     for (rank, end) in ends.into_iter().enumerate() {
         match end {
-            End::Returned(value) => results.push(value),
+            End::Returned => {}
             End::Failed(error) => {
                 failures.push((rank, RanksError::Failed { rank, error: error.into_inner() }))
             }
@@ -113,7 +131,7 @@ where
         }
     }
     let culprit = failures.iter().position(|(rank, _)| Some(*rank) == first).unwrap_or(0);
-    if failures.is_empty() { Ok(results) } else { Err(failures.swap_remove(culprit).1) }
+    if failures.is_empty() { Ok(()) } else { Err(failures.swap_remove(culprit).1) }
 }
 
 /// Makes the communicators of `ranks` ranks, in the order of the ranks, for threads that the program starts itself: it
@@ -162,24 +180,24 @@ fn start(ranks: usize) -> Result<(Arc<World>, WaitLimits), RanksError> {
 }
 
 /// How a rank ended.
-enum End<T> {
-    Returned(T),
+enum End {
+    Returned,
     Failed(Error),
     Panicked(String),
 }
 
-fn run_one<T>(
+fn run_one(
     rank: usize,
     world: Arc<World>,
     limits: WaitLimits,
-    body: &(impl Fn(Communicator) -> Result<T, Error> + Sync),
-) -> End<T> {
+    body: &(dyn Fn(Communicator) -> Result<(), Error> + Sync),
+) -> End {
     let comm = Communicator::with_limits(InProcess::new(rank, Arc::clone(&world)), limits);
     // The rank ends after its failure is known, so that others get the reason.
     let _held = comm.clone();
     // Unwind safe: of a body that panics, other ranks see `PeerFailed` alone.
     match catch_unwind(AssertUnwindSafe(|| body(comm))) {
-        Ok(Ok(value)) => End::Returned(value),
+        Ok(Ok(())) => End::Returned,
         Ok(Err(error)) => {
             world.fail(rank, error.to_string());
             End::Failed(error)

@@ -3,13 +3,14 @@
 use std::any::Any;
 use std::fmt;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use super::rows::{Row, Rows};
 use super::span_list::{Budget, SpanLabel, SpanList, StoredSpan};
 use super::timer::{Anchor, PendingTimes, Timer};
 use super::{Phase, now};
 use crate::device::{Device, DeviceError};
+use crate::lock::lock;
 
 /// The most kernels in a device's streams whose times have not been read yet.
 const KERNELS: usize = 1024;
@@ -174,9 +175,4 @@ impl fmt::Debug for SpanLog {
 fn prepare<D: Device>(device: &D, stream: &D::Stream) {
     // If it fails, so does the first timing.
     let _ = device.create_event(true).and_then(|event| device.record(&event, stream));
-}
-
-/// Locks, also after a panic: the data here is never half changed.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -222,17 +222,20 @@ fn the_function_may_wait_for_another_thread() {
 
 #[test]
 fn the_function_may_remove_itself_but_make_no_collective_call() {
+    let [called, refused] = [(); 2].map(|()| Arc::new(AtomicBool::new(false)));
     run_ranks(2, |comm| {
         if comm.rank() == 1 {
-            thread::sleep(5 * EVERY);
+            while !called.load(Ordering::Acquire) {
+                thread::sleep(EVERY);
+            }
             comm.barrier()?;
             return Ok(());
         }
-        let refused = Arc::new(AtomicBool::new(false));
-        let (inner, noted) = (comm.clone(), Arc::clone(&refused));
+        let (inner, noted, told) = (comm.clone(), Arc::clone(&refused), Arc::clone(&called));
         comm.set_interrupt(Some(Arc::new(move || {
             noted.store(inner.barrier() == Err(TransportError::Busy), Ordering::Relaxed);
             inner.set_interrupt(None);
+            told.store(true, Ordering::Release);
             false
         })));
         comm.barrier()?;

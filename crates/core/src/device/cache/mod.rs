@@ -20,10 +20,12 @@ use std::collections::HashMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use folder::Folder;
 pub use key::{KernelKey, KernelParts};
+
+use crate::lock::lock;
 
 /// Compiled kernels by what they were compiled from.
 pub struct KernelCache {
@@ -133,11 +135,6 @@ impl fmt::Debug for KernelCache {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("KernelCache").field("folder", &self.folder).finish_non_exhaustive()
     }
-}
-
-/// A lock that a panic of `compile` has poisoned still guards valid data: only finished kernels are stored.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn folder_of_user() -> Option<PathBuf> {

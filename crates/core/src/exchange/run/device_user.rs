@@ -11,10 +11,11 @@
 //! All other work of an exchange is put into streams by its `start` or `finish`, in the same order on all ranks.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Mutex;
 
 use crate::comm::Communicator;
 use crate::device::DeviceId;
+use crate::lock::lock;
 
 /// The number of parts that each rank of this process has on each device.
 static USERS: Counts<(DeviceId, usize)> = Mutex::new(BTreeMap::new());
@@ -85,8 +86,4 @@ fn count_down<K: Ord>(counts: &Counts<K>, key: K) {
         Some(count) if *count > 1 => *count -= 1,
         _ => drop(counts.remove(&key)),
     }
-}
-
-fn lock<K>(counts: &Counts<K>) -> MutexGuard<'_, BTreeMap<K, usize>> {
-    counts.lock().unwrap_or_else(PoisonError::into_inner)
 }

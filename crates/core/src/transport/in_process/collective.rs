@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::lock::lock;
+use crate::lock::lock;
 use crate::transport::{Idle, Reduction, TransportError};
 
 /// The collectives of all ranks. Rounds are numbered; a rank is at most one round ahead of another.

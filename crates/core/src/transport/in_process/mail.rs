@@ -6,7 +6,7 @@ use std::sync::Mutex;
 use crossbeam_utils::CachePadded;
 
 use super::collective::Message;
-use super::lock::lock;
+use crate::lock::lock;
 
 /// The mailboxes of all ranks.
 #[derive(Debug)]

@@ -8,7 +8,6 @@
 //! - `collective`: the collectives.
 
 mod collective;
-mod lock;
 mod mail;
 mod pipe;
 mod transport;

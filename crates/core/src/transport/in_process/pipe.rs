@@ -2,8 +2,8 @@
 
 use std::sync::Mutex;
 
-use super::lock::lock;
 use crate::device::MemoryRange;
+use crate::lock::lock;
 use crate::transport::Direction;
 
 /// Both ends of a channel. The later of the two to post copies the message, under the lock, so an end that closes gets

@@ -8,10 +8,10 @@ use std::time::Duration;
 use crossbeam_utils::CachePadded;
 
 use super::collective::Collective;
-use super::lock::lock;
 use super::mail::Mail;
 use super::pipe::{Outcome, Pipe};
 use crate::device::MemoryRange;
+use crate::lock::lock;
 use crate::transport::{Direction, TransportError, Window};
 
 /// The rounds of a wait in which a rank with a core of its own spins, and the later ones in which it yields its core. A
