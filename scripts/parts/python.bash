@@ -10,8 +10,8 @@ use_python() {
         scripts/python wheel >/dev/null
         python=$(scripts/python environment "$1")
     fi
-    # The modules of the linked package are those of the sources, which stay as they are.
-    export PYTHONDONTWRITEBYTECODE=1 HALOPORT_TIME_LIMIT=20 OCL_ICD_VENDORS=$PWD/target/python/$1/vendors
+    # The modules of the linked package are those of the sources, which stay as they are; packages are installed without bytecode.
+    export PYTHONPYCACHEPREFIX=$PWD/target/python/bytecode HALOPORT_TIME_LIMIT=20 OCL_ICD_VENDORS=$PWD/target/python/$1/vendors
     "$python" --version
 }
 

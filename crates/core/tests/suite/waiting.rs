@@ -186,12 +186,46 @@ fn limits_are_those_of_the_environment() {
     assert_eq!(DEFAULT_WARN_AFTER, Duration::from_secs(60));
 }
 
+/// In a process of its own, of which no other test takes time.
+#[cfg(target_os = "linux")]
+#[test]
+fn ranks_that_wait_leave_the_cores_to_others() {
+    let out = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "waiting::another_process", "--nocapture", "--test-threads=1"])
+        .env("HALOPORT_TEST_ROLE", "many")
+        .output()
+        .unwrap();
+    let out = String::from_utf8(out.stdout).unwrap();
+    let seconds = out.split_once("seconds of the processor: ").unwrap().1.split_whitespace().next().unwrap();
+    assert!(seconds.parse::<f64>().unwrap() < 2.0, "{out}");
+}
+
+/// More ranks than cores wait for one, for two seconds.
+#[cfg(target_os = "linux")]
+fn many_ranks_wait() {
+    let late = |comm: Communicator| {
+        if comm.rank() == 0 {
+            std::thread::sleep(Duration::from_secs(2));
+        }
+        Ok(comm.barrier()?)
+    };
+    run_ranks(512, late).unwrap();
+    // Behind the name, which may hold spaces, the 12th and the 13th word: hundredths of a second, as all systems of today count.
+    let status = std::fs::read_to_string("/proc/self/stat").unwrap();
+    let words = status.rsplit_once(')').unwrap().1.split_whitespace();
+    let hundredths: u64 = words.skip(11).take(2).map(|word| word.parse::<u64>().unwrap()).sum();
+    println!("seconds of the processor: {}", hundredths as f64 / 100.0);
+}
+
 /// The body of the other processes; in the process that cargo starts it does nothing.
 #[test]
 fn another_process() {
-    if std::env::var_os("HALOPORT_TEST_ROLE").is_none() {
-        return;
+    let Some(role) = std::env::var_os("HALOPORT_TEST_ROLE") else { return };
+    #[cfg(target_os = "linux")]
+    if role == "many" {
+        return many_ranks_wait();
     }
+    assert_eq!(role, "limits");
     let limits = run_ranks(1, |comm| Ok((comm.time_limit(), comm.warn_after())));
     match limits {
         Ok(limits) => println!("limits: {:?} {:?}", limits[0].0, limits[0].1),
