@@ -1,4 +1,4 @@
-//! Waiting: a rank spins if it has a core of its own; if ranks outnumber cores, it soon sleeps until another one wakes it.
+//! Waiting: a rank spins if it has a core of its own; if ranks outnumber cores, it then sleeps until another one wakes it.
 
 use std::time::Duration;
 
@@ -10,9 +10,8 @@ use crate::raw::{Comm, Permit};
 /// The numbers of rounds in which a rank with a core of its own spins, and then yields, for other programs. A round takes
 /// about 0.1 µs.
 const OWN_CORE: (u32, u32) = (2_000, 38_000);
-/// The same for ranks that share cores. One that spins delays the others; beside another program, each yield may last as
-/// long as that program's turn, so it soon sleeps.
-const SHARED_CORE: (u32, u32) = (4, 24);
+/// The same for ranks that share cores: one that spins delays the others.
+const SHARED_CORE: (u32, u32) = (4, 200);
 /// The time for which a rank then sleeps in each of the first rounds, unless another rank wakes it; the system adds about
 /// as much. Later sleeps are longer: about an eighth of the wait.
 const NAP: Duration = Duration::from_micros(50);
