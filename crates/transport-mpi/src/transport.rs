@@ -93,16 +93,20 @@ unsafe impl Transport for MpiTransport {
     }
 
     unsafe fn post(&self, channel: Channel) -> Result<(), TransportError> {
-        let Locked { state, permit, .. } = &mut self.endpoint.lock()?;
+        let mut locked = self.endpoint.lock()?;
+        let Locked { state, permit, .. } = &mut locked;
         // SAFETY: the caller's promise.
         let peer = unsafe { state.channels.post(permit, channel)? };
+        drop(locked);
         self.endpoint.waiting.wake(peer);
         Ok(())
     }
 
     fn test(&self, channel: Channel) -> Result<bool, TransportError> {
-        let Locked { state, permit, .. } = &mut self.endpoint.lock()?;
+        let mut locked = self.endpoint.lock()?;
+        let Locked { state, permit, .. } = &mut locked;
         let ended = state.channels.test(permit, channel)?;
+        drop(locked);
         if let Some(peer) = ended {
             // The end of a message at one rank may let it end at the other.
             self.endpoint.waiting.wake(peer);
@@ -133,15 +137,19 @@ unsafe impl Transport for MpiTransport {
 
     fn send_message(&self, peer: usize, tag: u32, bytes: Vec<u8>) -> Result<(), TransportError> {
         self.check(peer)?;
-        let Locked { state, permit, .. } = &mut self.endpoint.lock()?;
+        let mut locked = self.endpoint.lock()?;
+        let Locked { state, permit, .. } = &mut locked;
         state.messages.send(permit, self.endpoint.setup, (peer, tag), bytes)?;
+        drop(locked);
         self.endpoint.waiting.wake(peer);
         Ok(())
     }
 
     fn receive_message(&self, tag: u32) -> Result<Incoming, TransportError> {
-        let Locked { state, permit, .. } = &mut self.endpoint.lock()?;
+        let mut locked = self.endpoint.lock()?;
+        let Locked { state, permit, .. } = &mut locked;
         let incoming = state.messages.receive(permit, self.endpoint.setup, tag)?;
+        drop(locked);
         if let Incoming::Message { sender, .. } = &incoming {
             self.endpoint.waiting.wake(*sender);
         }

@@ -12,13 +12,9 @@ use crate::raw::{Comm, Permit};
 const OWN_CORE: (u32, u32) = (2_000, 38_000);
 /// The same for ranks that share cores: one that spins delays the others.
 const SHARED_CORE: (u32, u32) = (4, 200);
-/// The time for which a rank then sleeps in each of the first rounds, unless another rank wakes it; the system adds about
-/// as much. Later sleeps are longer: about an eighth of the wait.
+/// The time for which a rank then sleeps in each round, unless another rank wakes it; the system adds about as much. Not
+/// longer: large messages of MPI move on only while ranks poll.
 const NAP: Duration = Duration::from_micros(50);
-/// The number of sleeps after which they take twice as long.
-const NAPS: u32 = 8;
-/// How often their time doubles.
-const DOUBLINGS: u32 = 5;
 
 /// How this rank waits.
 #[derive(Debug)]
@@ -46,10 +42,9 @@ impl Waiting {
         } else if round - self.spins < self.yields {
             std::thread::yield_now();
         } else {
-            let nap = NAP * (1 << ((round - self.spins - self.yields) / NAPS).min(DOUBLINGS));
             match &self.bells {
-                Some(bells) => bells.sleep(nap),
-                None => std::thread::sleep(nap),
+                Some(bells) => bells.sleep(NAP),
+                None => std::thread::sleep(NAP),
             }
         }
     }

@@ -20,13 +20,9 @@ const OWN_CORE: (u32, u32) = (200, 400);
 /// The same for ranks that share cores. One that spins delays the others; beside another program, each yield may last as
 /// long as that program's turn, so it soon sleeps.
 const SHARED_CORE: (u32, u32) = (1, 24);
-/// The time for which a rank then sleeps in each of the first rounds, unless another rank wakes it; what devices do wakes
-/// nobody. Later sleeps are longer: about an eighth of the wait.
+/// The time for which a rank with a core of its own then sleeps in each round, unless another rank wakes it; what devices
+/// do wakes nobody. With more ranks for each core, longer: polling costs a core a tenth of its time at most.
 const NAP: Duration = Duration::from_micros(50);
-/// The number of sleeps after which they take twice as long.
-const NAPS: u32 = 8;
-/// How often their time doubles.
-const DOUBLINGS: u32 = 9;
 
 /// The key of channels and windows of two ranks: sender, receiver and tag.
 pub(super) type Address = (usize, usize, u32);
@@ -45,6 +41,8 @@ pub(crate) struct World {
     pub(super) mail: Mail,
     /// The rounds of a wait in which a rank spins, and those in which it then yields.
     rounds: (u32, u32),
+    /// The longest sleep in a later round.
+    nap: Duration,
 }
 
 /// Wakes a rank that sleeps.
@@ -69,6 +67,7 @@ impl World {
             collective: Collective::new(size),
             mail: Mail::new(size),
             rounds: if size <= cores { OWN_CORE } else { SHARED_CORE },
+            nap: NAP * size.div_ceil(cores) as u32,
         }
     }
 
@@ -128,8 +127,7 @@ impl World {
         } else if round - spins < yields {
             std::thread::yield_now();
         } else {
-            let doublings = ((round - spins - yields) / NAPS).min(DOUBLINGS);
-            self.wakeups[rank].sleep(NAP * (1 << doublings));
+            self.wakeups[rank].sleep(self.nap);
         }
         Ok(())
     }
