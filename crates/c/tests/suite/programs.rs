@@ -33,6 +33,12 @@ fn case(place: u64) -> String {
     (seed % 10_000_u64 * 1000 + place).to_string()
 }
 
+/// The number of random cases: a sixth of `all` in the default set of tests.
+fn cases(all: u32) -> String {
+    let is_thorough = std::env::var_os("HALOPORT_TEST_SET").is_some_and(|set| set == "thorough");
+    if is_thorough { all } else { all.div_ceil(6) }.to_string()
+}
+
 /// Runs a command; panics with its output if it fails.
 fn run(command: &mut Command) -> String {
     // Cargo puts folders into it in which another build of the library may be.
@@ -80,9 +86,10 @@ fn random_cases_match_an_oracle_in_c() {
     if has("cc") {
         for (standard, first) in [("c99", 0), ("c11", 300)] {
             let program = compiled("cc", standard, "tests/programs/cases.c", &[]);
+            let count = cases(300);
             let said =
-                run(Command::new(program).args([&case(first), "300"]).env("HALOPORT_TIME_LIMIT", "20"));
-            assert!(said.starts_with("300 cases, "), "{said}");
+                run(Command::new(program).args([&case(first), &count]).env("HALOPORT_TIME_LIMIT", "20"));
+            assert!(said.starts_with(&format!("{count} cases, ")), "{said}");
         }
     }
 }
@@ -104,7 +111,7 @@ fn programs_are_clean_under_asan_and_ubsan() {
             run(Command::new(program).args(arguments).env("HALOPORT_TIME_LIMIT", "20"));
         }
     };
-    check("cc", "c99", "tests/programs/cases.c", &[&case(600), "200"]);
+    check("cc", "c99", "tests/programs/cases.c", &[&case(600), &cases(200)]);
     check("cc", "c99", "tests/programs/bad_calls.c", &[]);
     check("c++", "c++17", "tests/programs/views.cpp", &[]);
     if let Some(fortran) = Fortran::gnu() {
@@ -124,7 +131,7 @@ fn programs_are_clean_under_valgrind() {
     ];
     // Threads that spin take turns there, so there are few cases.
     for (source, arguments) in
-        [("tests/programs/cases.c", &["0", "15"][..]), ("tests/programs/bad_calls.c", &[])]
+        [("tests/programs/cases.c", &[&case(900), &cases(15)][..]), ("tests/programs/bad_calls.c", &[])]
     {
         let program = compiled_as("traced", "cc", "c99", source, &["-g"]);
         run(Command::new("valgrind")
@@ -221,8 +228,9 @@ fn random_cases_match_an_oracle_in_fortran() {
     let check = |fortran: &Option<Fortran>, options: &[&str], first| {
         let Some(fortran) = fortran else { return };
         let program = compiled_fortran(fortran, "cases", &["cases.f90", "cases_alone.f90"], options);
-        let said = run(Command::new(program).args(["300", &case(first)]).env("HALOPORT_TIME_LIMIT", "20"));
-        assert!(said.starts_with("cases 300, ranks 1, "), "{said}");
+        let count = cases(300);
+        let said = run(Command::new(program).args([&count, &case(first)]).env("HALOPORT_TIME_LIMIT", "20"));
+        assert!(said.starts_with(&format!("cases {count}, ranks 1, ")), "{said}");
     };
     let gnu = Fortran::gnu();
     check(&gnu, &["-O2"], 1);

@@ -37,16 +37,16 @@ fn every_check_holds_and_the_results_are_complete() {
 fn the_summary_tells_errors_order_mass_and_the_picture() {
     let advection = Haloport::new("run advection");
     for (days, after) in [(0.01, 1.0), (1.5, 1.5), (13.0, 12.0)] {
-        let report = advection.json(&format!("--mesh icosahedral:8 --days {days} --ranks 2"));
+        let report = advection.json(&format!("--mesh icosahedral:4 --days {days} --ranks 2"));
         assert_eq!(report["ladder_days"], after);
         let order = &report["ladder"][2]["order"]["l2"];
         assert!(order.as_f64().is_some_and(|order| order > 1.8), "{days}: {order}");
     }
-    let out = advection.out("--mesh icosahedral:16 --days 3 --ranks 3 --no-overlap --out here");
+    let out = advection.out("--mesh icosahedral:8 --days 3 --ranks 3 --no-overlap --out here");
     for part in [
-        "Advection on icosahedral:16: 3 days, 0.25 times round",
-        "5120 cells, 1 level",
-        "curve: 1706 to 1707 cells each",
+        "Advection on icosahedral:8: 3 days, 0.25 times round",
+        "1280 cells, 1 level",
+        "curve: 426 to 427 cells each",
         "million cells per second",
         "with nothing computed meanwhile; ",
         "% of the time",
@@ -63,10 +63,10 @@ fn the_summary_tells_errors_order_mass_and_the_picture() {
 #[test]
 fn ranks_and_partitions_change_no_figure() {
     let advection = Haloport::new("run advection");
-    let striped: String = (0..1280).map(|cell| format!("{}\n", cell % 3)).collect();
+    let striped: String = (0..320).map(|cell| format!("{}\n", cell % 3)).collect();
     std::fs::write(advection.path("striped"), striped).unwrap();
     let figures = |arguments: &str| {
-        let report = advection.json(&format!("--mesh icon:R2B2 --days 0.5 --tracer bell {arguments}"));
+        let report = advection.json(&format!("--mesh icon:R2B1 --days 0.5 --tracer bell {arguments}"));
         ["mass", "norms", "smallest", "largest", "ladder"].map(|name| report[name].to_string())
     };
     let one = figures("--ranks 1");
@@ -90,13 +90,13 @@ fn with_the_limiter_no_value_is_negative() {
 fn a_check_that_fails_ends_the_command_with_1() {
     let advection = Haloport::new("run advection");
     // The cosine bell has a kink, which shows on coarse meshes.
-    let output = advection.run("--mesh icosahedral:4 --tracer bell --ranks 1 --verify");
+    let output = advection.run("--mesh icosahedral:2 --tracer bell --ranks 1 --verify");
     assert_eq!(output.status.code(), Some(1));
     let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert!(out.contains("FAILED"), "{out}");
     assert_eq!(err.trim_end(), "error: 1 of 3 checks failed: order");
     // With `--json` the report stays the one object.
-    let output = advection.run("--mesh icosahedral:4 --tracer bell --ranks 1 --verify --json");
+    let output = advection.run("--mesh icosahedral:2 --tracer bell --ranks 1 --verify --json");
     assert_eq!(output.status.code(), Some(1));
     let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     assert!(report["checks"].is_array() && report["error"].is_null(), "{report}");

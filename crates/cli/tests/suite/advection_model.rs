@@ -10,6 +10,7 @@ use haloport_cli::jobs::advection::model::stencil::{flows, neighbours};
 use haloport_cli::jobs::advection::model::tracer::{Shape, Tracer};
 use haloport_cli::jobs::advection::model::wind::{PERIOD, Wind};
 use haloport_cli::jobs::common::numbers::differing;
+use haloport_conformance::drawn;
 use haloport_mesh::sphere::{arc, difference, norm};
 use haloport_mesh::{Mesh, Partition, Surface};
 
@@ -112,7 +113,7 @@ fn mass_is_conserved_and_a_constant_stays_constant() {
     let mesh = Mesh::icosahedral(10).unwrap();
     let areas = areas(&mesh);
     let mass = |field: &[f64]| Level { field, levels: 1, level: 0 }.mass(&areas);
-    for limited in [false, true] {
+    for &limited in drawn(&[false, true]) {
         let mut case = Case::new(&mesh, 1, PERIOD).on(Partition::by_curve(&mesh, 2).unwrap());
         case.model.limited = limited;
         let start: Vec<f64> = (0..mesh.cells()).map(random).collect();
@@ -129,7 +130,7 @@ fn mass_is_conserved_and_a_constant_stays_constant() {
 
 #[test]
 fn errors_fall_with_the_square_of_the_cells_size_whatever_the_tilt() {
-    for alpha in [0.0, PI / 4.0, PI / 2.0] {
+    for &alpha in drawn(&[0.0, PI / 4.0, PI / 2.0]) {
         let errors = [8, 16].map(|divisions| {
             let mesh = Mesh::icosahedral(divisions).unwrap();
             let tracer = Tracer { shape: Shape::Gaussian, levels: 2, wind: Wind::tilted(alpha) };

@@ -1,18 +1,21 @@
 //! The jobs on the first GPU give the results of the CPU backend.
 #![cfg(feature = "cuda")]
 
+use haloport_conformance::drawn;
+
 use crate::common::Haloport;
 
 /// A relief of 15 × 11 cells, on which a driver that computes on the host is fast enough.
 const SMALL_RELIEF: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../data/topobathy-small.npz");
 
-/// Numbers of ranks, with an option that changes the order of work. One check computes the fields on 2, 3, 4 and 8 ranks.
+/// Numbers of ranks, with an option that changes the order of work. One check of each run computes the fields on 2, 3, 4 and 8
+/// ranks.
 const RANKS: [(usize, &str); 4] = [(1, ""), (2, "--no-overlap"), (3, ""), (4, "")];
 
 #[test]
 fn a_tsunami_is_that_of_the_cpu_on_any_number_of_ranks() {
     let tsunami = Haloport::new("run tsunami");
-    for (ranks, more) in RANKS {
+    for (ranks, more) in drawn(&RANKS) {
         verify(
             &tsunami,
             &format!("--bathymetry {SMALL_RELIEF} --refine 1 --hours 0.05 --ranks {ranks} {more}"),
@@ -23,7 +26,7 @@ fn a_tsunami_is_that_of_the_cpu_on_any_number_of_ranks() {
 #[test]
 fn a_tracer_is_that_of_the_cpu_on_any_number_of_ranks() {
     let advection = Haloport::new("run advection");
-    for (ranks, more) in RANKS {
+    for (ranks, more) in drawn(&RANKS) {
         verify(&advection, &format!("--mesh icon:R2B1 --days 0.1 --ranks {ranks} {more}"));
     }
 }

@@ -1,12 +1,14 @@
 //! The jobs on an OpenCL device give the results of the CPU backend.
 #![cfg(feature = "sycl")]
 
+use haloport_conformance::drawn;
+
 use crate::common::Haloport;
 
 #[test]
 fn a_tsunami_is_that_of_the_cpu_on_any_number_of_ranks() {
     let tsunami = Haloport::new("run tsunami");
-    for (ranks, more) in [(1, ""), (2, ""), (2, "--no-overlap"), (4, "")] {
+    for (ranks, more) in drawn(&[(1, ""), (2, ""), (2, "--no-overlap"), (4, "")]) {
         verify(&tsunami, &format!("--refine 1 --hours 0.05 --ranks {ranks} {more}"));
     }
 }
@@ -14,7 +16,7 @@ fn a_tsunami_is_that_of_the_cpu_on_any_number_of_ranks() {
 #[test]
 fn a_tracer_is_that_of_the_cpu_on_any_number_of_ranks() {
     let advection = Haloport::new("run advection");
-    for (ranks, more) in [(1, ""), (2, "--levels 3"), (2, "--no-overlap"), (4, "--limited")] {
+    for (ranks, more) in drawn(&[(1, ""), (2, "--levels 3"), (2, "--no-overlap"), (4, "--limited")]) {
         verify(&advection, &format!("--mesh icon:R2B2 --days 1 --ranks {ranks} {more}"));
     }
 }

@@ -14,7 +14,7 @@ fn fields(relief: &Relief, uplift: &Uplift, ranks: usize, overlap: bool) -> Whol
         let device = CpuDevice::with_threads(1)?;
         let mut solver = Solver::new(&comm, &device, relief, &Physics::default(), overlap)?;
         solver.set_state(&initial_state(solver.block(), relief, uplift))?;
-        for _ in 0..60 {
+        for _ in 0..8 {
             solver.step(f64::INFINITY)?;
         }
         Ok(solver.gather()?)

@@ -26,7 +26,7 @@ const CHUNKS: [usize; 7] = [64, 100, 256, 600, 1000, 4096, usize::MAX];
 const MOVED_FROM: [usize; 4] = [0, 300, 1200, usize::MAX];
 
 /// Cells that a rank sends in one exchange, and their bytes.
-const CELLS: usize = 1024;
+const CELLS: usize = 256;
 const BYTES: usize = 8 * CELLS;
 
 /// How long a test watches that nothing is unpacked.

@@ -1,4 +1,4 @@
-//! The suites on the CPU and on devices for tests. `tests/warnings.rs` has a process of its own.
+//! The suites on the CPU and on devices for tests.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod counting;
@@ -8,3 +8,4 @@ mod nvrtc;
 mod out_of_memory;
 mod queued;
 mod threads;
+mod warnings;

@@ -3,6 +3,7 @@
 use std::fs::OpenOptions;
 use std::os::unix::fs::FileExt;
 
+use haloport_conformance::drawn;
 use haloport_core::transport::Reduction;
 use haloport_core::{
     BindOptions, Communicator, ComponentPlace, DataPath, Exchange, Field, Grid, Halo, HaloCells, HaloOrder,
@@ -37,7 +38,7 @@ pub(crate) fn suite(comm: &Communicator) -> Outcome {
 /// packed.
 fn boxes(comm: &Communicator) -> Outcome {
     let device = CpuDevice::with_threads(1)?;
-    for slowest in 0..3 {
+    for &slowest in drawn(&[0, 1, 2]) {
         let order = [slowest, (slowest + 1) % 3, (slowest + 2) % 3];
         let pattern = slabs(comm, slowest, 1)?;
         let plain = Field::builder(&pattern).axis_order(order).build(&device)?;

@@ -1,7 +1,7 @@
 //! Both ends of a window in every order of their steps, by loom. The lent memory is made of cells that loom watches: a
 //! read that is not ordered with a write fails the model, and so does a wait without end.
 //!
-//! Run with `RUSTFLAGS="--cfg loom" cargo test -p haloport-core --release --lib transport::window`.
+//! Run with `cargo test -p haloport-core-loom`.
 
 use std::sync::Arc;
 

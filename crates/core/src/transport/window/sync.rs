@@ -1,11 +1,11 @@
 //! The atomics and the waiting of windows. In a model they are loom's, which tries every order of the two ends.
 
-#[cfg(all(loom, test))]
+#[cfg(loom)]
 pub(super) use model::*;
-#[cfg(not(all(loom, test)))]
+#[cfg(not(loom))]
 pub(super) use real::*;
 
-#[cfg(not(all(loom, test)))]
+#[cfg(not(loom))]
 mod real {
     use std::hint;
     pub(in super::super) use std::sync::atomic::{AtomicU32, Ordering};
@@ -50,7 +50,7 @@ mod real {
     }
 }
 
-#[cfg(all(loom, test))]
+#[cfg(loom)]
 mod model {
     pub(in super::super) use loom::sync::atomic::{AtomicU32, Ordering};
 

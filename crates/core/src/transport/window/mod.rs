@@ -2,7 +2,7 @@
 //! memory that two processes share. `sync` has the atomics and the waiting, and `model` checks both ends in every order
 //! by loom.
 
-#[cfg(all(loom, test))]
+#[cfg(loom)]
 mod model;
 mod sync;
 
