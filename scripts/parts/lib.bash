@@ -40,16 +40,17 @@ built() {
     [ -n "$file" ] || { echo "expected cargo to build the $2 $3 of $1, found none in target/test/built" >&2; return 1; }
     echo "$file"
 }
-# run_tests PACKAGE [ARGUMENT...]: runs the tests of a package, in its folder. Fails if there are none.
+# run_tests PACKAGE [ARGUMENT...]: runs the tests of a package, in its folder. Fails if there are none, or none of that name.
 run_tests() {
-    local name kind file folder programs=0
+    local name kind file folder said=$PWD/target/test/said.$$ tests=0
     while read -r name kind _ file folder; do
         if [ "$name" = "$1" ] && [[ $kind =~ ^(lib|test|bin)$ ]] && [ -n "$folder" ]; then
-            (cd "$folder" && "$file" --quiet "${@:2}" </dev/null)
-            programs=$((programs + 1))
+            (cd "$folder" && "$file" --quiet "${@:2}" </dev/null) | tee "$said"
+            tests=$((tests + $(sed -n 's/^running \([0-9]*\) tests*$/\1/p' "$said")))
         fi
     done <target/test/built
-    [ $programs -gt 0 ] || { echo "expected tests of $1 in target/test/built, found none" >&2; return 1; }
+    rm -f "$said"
+    [ "$tests" -gt 0 ] || { echo "expected tests of $*, found none" >&2; return 1; }
 }
 
 # opencl NAME: what scripts/opencl says of this driver or compiler.

@@ -88,9 +88,12 @@ impl Case {
         let mut random = StdRng::seed_from_u64(number.wrapping_mul(0xA24B_AED4_963E_E407) ^ ranks as u64);
         let mut fields: Vec<FieldCase> = (0..2).map(|_| FieldCase::without_levels(&mut random, 3)).collect();
         fields[0].lenders = Lenders::NONE;
-        // Fields with smaller elements would take too long to verify.
-        while fields[0].element.bytes() < 4 {
+        // Fields with smaller elements, or a second one with more of them, would take too long to verify.
+        while fields[0].element.bytes() < 8 {
             fields[0].element = random_element(&mut random);
+        }
+        while fields[1].components > fields[0].components {
+            fields[1] = FieldCase::without_levels(&mut random, 3);
         }
         let (slowest, fastest) = (fields[0].order[0], fields[0].order[2]);
         let per_rank = random.random_range(1..=2);

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use crate::counting::{Counters, Counting};
-use haloport_conformance::{Failure, ensure};
+use haloport_conformance::{Failure, drawn, ensure};
 use haloport_core::pattern::SetupCost;
 use haloport_core::{
     Communicator, Field, Grid, Halo, HaloCells, IndexSet, Pattern, PatternError, Schedule, Split, run_ranks,
@@ -26,7 +26,7 @@ fn owners_on_1024_ranks_are_found_at_the_cost_of_ones_own_cells() {
         comm.set_time_limit(Some(Duration::from_secs(300)));
         let (comm, counters) = Counting::around(&comm);
         let mut costs = Vec::new();
-        for (levels, neighbourhood) in [(1, Neighbourhood::Edges), (2, Neighbourhood::Vertices)] {
+        for &(levels, neighbourhood) in drawn(&[(1, Neighbourhood::Edges), (2, Neighbourhood::Vertices)]) {
             let local = LocalMesh::new(&mesh, &partition, comm.rank(), levels, neighbourhood);
             for (what, items) in
                 [("cells", local.cells()), ("edges", local.edges()), ("vertices", local.vertices())]

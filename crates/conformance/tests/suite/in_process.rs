@@ -118,7 +118,7 @@ fn more_than_2_to_the_19_indices_for_one_neighbour() {
 
 #[test]
 fn sparse_exchanges_match_the_oracle() {
-    random::sparse_exchanges(&device(), 320, RANKS).unwrap();
+    random::sparse_exchanges(&device(), random::cases(320), RANKS).unwrap();
 }
 
 #[test]

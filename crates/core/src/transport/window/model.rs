@@ -48,7 +48,9 @@ fn memory() -> Arc<SharedMemory> {
     let states = Arc::new([0; 3].map(|state| State(AtomicU32::new(state))));
     let begin = Pointer::new(Arc::as_ptr(&states).cast_mut().cast());
     // SAFETY: the states are initialised and aligned, and exist as long as their owner.
-    Arc::new(unsafe { SharedMemory::new(begin, 3 * STATE_BYTES, [0..3 * STATE_BYTES], Box::new(states)) })
+    Arc::new(unsafe {
+        SharedMemory::new(begin, 3 * STATE_BYTES, std::iter::once(0..3 * STATE_BYTES), Box::new(states))
+    })
 }
 
 /// The most interruptions of threads that do not wait, in each order. All orders of the long models would take hours,
@@ -231,32 +233,32 @@ fn a_reader_learns_that_its_owner_went_on_without_it() {
 /// The point at which a reader leaves.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Leaves {
-    BeforeReading,
-    WhileReading,
-    AfterReading,
+    Before,
+    While,
+    After,
 }
 
 #[test]
 fn an_owner_learns_whether_a_reader_that_left_has_read() {
-    for leaves in [Leaves::BeforeReading, Leaves::WhileReading, Leaves::AfterReading] {
+    for leaves in [Leaves::Before, Leaves::While, Leaves::After] {
         on_fields(move |owner, reader| {
             let field = Cell::new();
             let theirs = Arc::clone(&field);
             let neighbour = thread::spawn(move || {
-                if leaves != Leaves::BeforeReading {
+                if leaves != Leaves::Before {
                     assert!(begin_read(&reader));
                     assert_eq!(theirs.read(), 1);
                 }
-                if leaves == Leaves::AfterReading {
+                if leaves == Leaves::After {
                     assert!(reader.end_read());
                 }
                 reader.leave();
             });
             field.write(1);
             if owner.open() {
-                assert_eq!(returned(&owner), leaves == Leaves::AfterReading);
+                assert_eq!(returned(&owner), leaves == Leaves::After);
             } else {
-                assert_eq!(leaves, Leaves::BeforeReading);
+                assert_eq!(leaves, Leaves::Before);
             }
             field.write(2);
             neighbour.join().expect("the neighbour ends well");
