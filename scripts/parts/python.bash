@@ -10,8 +10,9 @@ use_python() {
         scripts/python wheel >/dev/null
         python=$(scripts/python environment "$1")
     fi
-    # The modules of the linked package are those of the sources, which stay as they are; packages are installed without bytecode.
-    export PYTHONPYCACHEPREFIX=$PWD/target/python/bytecode HALOPORT_TIME_LIMIT=20 OCL_ICD_VENDORS=$PWD/target/python/$1/vendors
+    # The modules of the linked package are those of the sources, which stay as they are; packages are installed without bytecode,
+    # and the many interpreters of the tests would compile them each time.
+    export PYTHONPYCACHEPREFIX=$PWD/target/python/bytecode PYTHONDONTWRITEBYTECODE= HALOPORT_TIME_LIMIT=20 OCL_ICD_VENDORS=$PWD/target/python/$1/vendors
     "$python" --version
 }
 
