@@ -7,6 +7,9 @@ use haloport_c::layout::{layouts, numbers};
 /// The folder of the header.
 const INCLUDE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/include");
 
+/// The module of Fortran.
+const MODULE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/fortran/haloport.f90");
+
 #[test]
 fn structs_and_numbers_are_those_of_the_header() {
     let (mut program, mut expected) = (String::new(), Vec::new());
@@ -42,4 +45,19 @@ fn structs_and_numbers_are_those_of_the_header() {
     let said = Command::new(&compiled).output().expect("the program runs");
     let said = String::from_utf8_lossy(&said.stdout).into_owned();
     assert_eq!(said.lines().collect::<Vec<_>>(), expected);
+}
+
+#[test]
+fn kinds_of_streams_in_fortran_are_those_of_the_header() {
+    let module = std::fs::read_to_string(MODULE).expect("the module of Fortran");
+    for (name, of) in [
+        ("HP_DEFAULT", "hp_default = hp_stream"),
+        ("HP_BLOCK", "hp_block = hp_stream"),
+        ("HP_ON", "    stream = hp_stream"),
+    ] {
+        let (_, number) =
+            numbers().into_iter().find(|(known, _)| *known == name).expect("a number of the header");
+        let expected = format!("{of}({number}, ");
+        assert!(module.contains(&expected), "expected `{expected}` in haloport.f90 for {name}");
+    }
 }
