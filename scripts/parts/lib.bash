@@ -42,14 +42,13 @@ built() {
 }
 # run_tests PACKAGE [ARGUMENT...]: runs the tests of a package, in its folder. Fails if there are none, or none of that name.
 run_tests() {
-    local name kind file folder said=$PWD/target/test/said.$$ tests=0
+    local name kind file folder said=$PWD/target/test/${0##*/}.tests tests=0
     while read -r name kind _ file folder; do
         if [ "$name" = "$1" ] && [[ $kind =~ ^(lib|test|bin)$ ]] && [ -n "$folder" ]; then
             (cd "$folder" && "$file" --quiet "${@:2}" </dev/null) | tee "$said"
             tests=$((tests + $(sed -n 's/^running \([0-9]*\) tests*$/\1/p' "$said")))
         fi
     done <target/test/built
-    rm -f "$said"
     [ "$tests" -gt 0 ] || { echo "expected tests of $*, found none" >&2; return 1; }
 }
 

@@ -36,6 +36,6 @@ pub use exchange::{
 };
 pub(crate) use report::judge;
 pub use report::{Exception, Failure, Report};
-pub use setting::drawn;
+pub use setting::{drawn, usual};
 pub use streams::{faults, messages, ordering, panics, scheduled, staging, steps, trace};
 pub use test_devices::{altered, exported, queued};

@@ -18,9 +18,18 @@ pub(crate) fn setting<N: FromStr>(name: &str, usual: N) -> N {
 /// # Panics
 /// If `HALOPORT_TEST_SEED` is no number.
 pub fn drawn<T>(all: &[T]) -> &[T] {
-    if all.is_empty() || std::env::var_os("HALOPORT_TEST_SET").is_some_and(|set| set == "thorough") {
+    if all.is_empty() || is_thorough() {
         return all;
     }
     let one = setting("HALOPORT_TEST_SEED", 0) % all.len();
     &all[one..=one]
+}
+
+/// `all` if `HALOPORT_TEST_SET` is `thorough`, otherwise `default`.
+pub fn usual<T>(default: T, all: T) -> T {
+    if is_thorough() { all } else { default }
+}
+
+fn is_thorough() -> bool {
+    std::env::var_os("HALOPORT_TEST_SET").is_some_and(|set| set == "thorough")
 }

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use haloport_conformance::drawn;
+use haloport_conformance::{drawn, usual};
 
 /// The folder of `haloport-c`.
 const HERE: &str = env!("CARGO_MANIFEST_DIR");
@@ -37,8 +37,7 @@ fn case(place: u64) -> String {
 
 /// The number of random cases: a sixth of `all` in the default set of tests.
 fn cases(all: u32) -> String {
-    let is_thorough = std::env::var_os("HALOPORT_TEST_SET").is_some_and(|set| set == "thorough");
-    if is_thorough { all } else { all.div_ceil(6) }.to_string()
+    usual(all.div_ceil(6), all).to_string()
 }
 
 /// Runs a command; panics with its output if it fails.

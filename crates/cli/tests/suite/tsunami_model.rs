@@ -11,7 +11,7 @@ use haloport_cli::jobs::tsunami::model::relief::Relief;
 use haloport_cli::jobs::tsunami::model::scheme::{Physics, Stage, Workspace, max_rate, stage_rows};
 use haloport_cli::jobs::tsunami::model::survey::{Survey, raise_largest};
 use haloport_cli::jobs::tsunami::model::uplift::{Uplift, initial_state};
-use haloport_conformance::drawn;
+use haloport_conformance::{drawn, usual};
 
 /// A hump that reaches the coast within minutes and floods it.
 const FLOOD: Uplift = Uplift {
@@ -29,7 +29,7 @@ fn lake_at_rest_stays_exactly_at_rest() {
     let calm = Uplift { height: 0.0, ..Uplift::default() };
     let mut run = Run::whole(&relief, Physics::default(), &calm);
     let start = run.fields.clone();
-    run.until(600.0);
+    run.until(usual(600.0, 3600.0));
     run.walls();
     assert_owned_equal(&run.block, &run.fields, &start);
 }
@@ -43,7 +43,7 @@ fn raised_lake_with_flooded_shores_stays_at_rest() {
         *h = (level - bed).max(0.0);
     }
     let before = run.survey();
-    run.until(600.0);
+    run.until(usual(600.0, 3600.0));
     let after = run.survey();
     assert!(after.max_speed < 1e-10, "{after:?}");
     assert!((after.volume / before.volume - 1.0).abs() < 1e-12);
@@ -56,7 +56,7 @@ fn volume_is_conserved_and_depths_stay_positive_while_the_coast_floods_and_dries
         let mut run = Run::whole(&relief, *physics, &FLOOD);
         let before = run.survey();
         let mut flooded = false;
-        while run.time < 1800.0 {
+        while run.time < usual(1800.0, 3600.0) {
             run.step();
             let now = run.survey();
             assert!(now.min_depth >= 0.0, "{} s: {now:?}", run.time);
@@ -74,7 +74,7 @@ fn blocks_and_ranges_change_no_bit() {
     let relief = shipped(1);
     let (nx, ny) = (relief.nx(), relief.ny());
     let mut reference = Run::whole(&relief, Physics::default(), &FLOOD);
-    for _ in 0..60 {
+    for _ in 0..usual(60, 150) {
         reference.step();
     }
     let mut whole = vec![0.0; nx * ny];
@@ -84,7 +84,7 @@ fn blocks_and_ranges_change_no_bit() {
         (&[0, 33, 35, nx], &[0, 44, ny]),
     ]) {
         let mut ranks = Ranks::new(&relief, *cuts, &FLOOD);
-        for _ in 0..60 {
+        for _ in 0..usual(60, 150) {
             ranks.step();
         }
         for (name, field) in [("h", 0), ("hu", 1), ("hv", 2), ("largest", 3)] {

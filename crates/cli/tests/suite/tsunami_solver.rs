@@ -7,6 +7,7 @@ use haloport_cli::jobs::tsunami::model::relief::Relief;
 use haloport_cli::jobs::tsunami::model::scheme::Physics;
 use haloport_cli::jobs::tsunami::model::solver::{Solver, Whole};
 use haloport_cli::jobs::tsunami::model::uplift::{Uplift, initial_state};
+use haloport_conformance::usual;
 
 /// The fields after some steps.
 fn fields(relief: &Relief, uplift: &Uplift, ranks: usize, overlap: bool) -> Whole {
@@ -14,7 +15,7 @@ fn fields(relief: &Relief, uplift: &Uplift, ranks: usize, overlap: bool) -> Whol
         let device = CpuDevice::with_threads(1)?;
         let mut solver = Solver::new(&comm, &device, relief, &Physics::default(), overlap)?;
         solver.set_state(&initial_state(solver.block(), relief, uplift))?;
-        for _ in 0..8 {
+        for _ in 0..usual(8, 60) {
             solver.step(f64::INFINITY)?;
         }
         Ok(solver.gather()?)

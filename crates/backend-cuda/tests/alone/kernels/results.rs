@@ -4,8 +4,8 @@ use std::collections::{BTreeSet, HashMap};
 use std::ops::Range;
 
 use bytemuck::bytes_of;
-use haloport_conformance::drawn;
 use haloport_conformance::nvrtc::{Target, compilers};
+use haloport_conformance::{drawn, usual};
 use haloport_core::device::dialect::{
     COPY_ENTRY, COPY_GROUP_THREADS, COPY_TILE_BYTES, COPY_WORDS, CopyBases, CopyEntry, CopyTable, CopyTile,
 };
@@ -16,7 +16,10 @@ use rand::{Rng, RngExt, SeedableRng};
 
 use super::cases::{Case, pointer};
 
-const LISTS: u64 = 200;
+/// The number of random lists.
+fn lists() -> u64 {
+    usual(200, 400)
+}
 
 /// The memory of the device: pieces far from each other.
 struct Device {
@@ -52,7 +55,7 @@ fn lists_of_copies_are_right() {
     for compiler in drawn(&compilers().unwrap()) {
         let kernel = compiled(compiler, "copy_words", COPY_WORDS);
         let mut words = BTreeSet::new();
-        for number in 0..LISTS {
+        for number in 0..lists() {
             let mut random = StdRng::seed_from_u64(number);
             let cases: Vec<Case> =
                 (0..random.random_range(1..8)).map(|_| Case::random(&mut random)).collect();
@@ -75,7 +78,7 @@ fn lists_of_copies_are_right() {
             check(&device, &expected, &cases, number);
         }
         assert_eq!(words.into_iter().collect::<Vec<_>>(), [1, 2, 4, 8, 16]);
-        eprintln!("{LISTS} lists of copies run as PTX of {}", compiler.path());
+        eprintln!("{} lists of copies run as PTX of {}", lists(), compiler.path());
     }
 }
 
@@ -84,7 +87,7 @@ fn single_copies_are_right() {
     for compiler in drawn(&compilers().unwrap()) {
         let kernel = compiled(compiler, "copy_entry", COPY_ENTRY);
         let mut run_so_far = 0;
-        for number in 1000..1000 + LISTS {
+        for number in 1000..1000 + lists() {
             let mut random = StdRng::seed_from_u64(number);
             let cases = [Case::random(&mut random)];
             let mut device = Device { pieces: Vec::new() };
@@ -103,7 +106,7 @@ fn single_copies_are_right() {
             check(&device, &expected, &cases, number);
             run_so_far += 1;
         }
-        assert!(run_so_far > LISTS / 4, "only {run_so_far} boxes with fixed addresses");
+        assert!(run_so_far > lists() / 4, "only {run_so_far} boxes with fixed addresses");
     }
 }
 
