@@ -17,7 +17,7 @@ use haloport_core::device::{Device, DeviceError};
 use haloport_core::{Communicator, run_ranks};
 
 use crate::random::{self, cases};
-use crate::{Failure, faults, staging, steps, trace};
+use crate::{Failure, drawn, faults, staging, steps, trace};
 
 /// The most ranks of random exchanges.
 const RANKS: usize = 5;
@@ -109,23 +109,23 @@ pub fn exchanges_in_chunks_in_flight_at_once_keep_apart<D: Device>(device: &D) -
 }
 
 pub fn messages_larger_than_a_chunk_are_cut<D: Device>(device: &D) -> Result<(), Failure> {
-    on_ranks([2, 3], |comm| staging::larger_messages_are_cut(comm, device))
+    on_ranks(&[2, 3], |comm| staging::larger_messages_are_cut(comm, device))
 }
 
 pub fn a_chunk_arrives_while_the_next_one_is_packed<D: Device>(device: &D) -> Result<(), Failure> {
-    on_ranks([2], |comm| staging::next_is_packed_meanwhile(comm, device))
+    on_ranks(&[2], |comm| staging::next_is_packed_meanwhile(comm, device))
 }
 
 pub fn large_messages_are_moved_by_a_copy<D: Device>(device: &D) -> Result<(), Failure> {
-    on_ranks([2, 3], |comm| staging::large_messages_are_moved(comm, device))
+    on_ranks(drawn(&[2, 3]), |comm| staging::large_messages_are_moved(comm, device))
 }
 
 pub fn chunks_that_are_moved_have_a_row_in_the_time_line<D: Device>(device: &D) -> Result<(), Failure> {
-    on_ranks([2], |comm| trace::moves_have_a_row(comm, device))
+    on_ranks(&[2], |comm| trace::moves_have_a_row(comm, device))
 }
 
 pub fn steps_in_messages_are_captured_and_others_say_why_not<D: Device>(device: &D) -> Result<(), Failure> {
-    on_ranks([1, 2], |comm| steps::capturing(comm, device))
+    on_ranks(&[1, 2], |comm| steps::capturing(comm, device))
 }
 
 pub fn a_neighbour_that_does_not_replay_hangs_no_stream<D: Device>(device: &D) -> Result<(), Failure> {
@@ -139,9 +139,9 @@ pub fn a_call_that_fails_is_an_error_of_its_rank_and_hangs_no_other<D: Device>(
     Ok(())
 }
 
-fn on_ranks<const N: usize>(
-    counts: [usize; N],
+fn on_ranks(
+    counts: &[usize],
     test: impl Fn(&Communicator) -> Result<(), Failure> + Sync,
 ) -> Result<(), Failure> {
-    counts.into_iter().try_for_each(|ranks| Ok(run_ranks(ranks, |comm| test(&comm)).map(drop)?))
+    counts.iter().try_for_each(|&ranks| Ok(run_ranks(ranks, |comm| test(&comm)).map(drop)?))
 }

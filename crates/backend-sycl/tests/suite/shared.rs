@@ -7,6 +7,7 @@ use cl3::command_queue::{
     release_command_queue,
 };
 use cl3::context::{create_context, release_context};
+use haloport_conformance::drawn;
 use haloport_core::device::{Buffer, Device, DeviceError, MemoryKind, Pointer, Stream};
 use haloport_core::interop::{ArrayDescription, ArrayDevice, ArrayDeviceKind};
 use haloport_core::*;
@@ -95,7 +96,7 @@ fn without_a_sycl_library_the_error_says_so() {
 #[test]
 fn queues_outlive_the_program_that_made_them_and_all_that_a_device_does_works_in_its_context() {
     let Some(device) = crate::common::device() else { return };
-    for out_of_order in [false, true] {
+    for &out_of_order in drawn(&[false, true]) {
         let other = Other::new(&device, out_of_order);
         let (shared, stream) = other.open();
         other.release();

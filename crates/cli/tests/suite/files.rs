@@ -7,6 +7,8 @@ use std::os::unix::fs::{FileTypeExt, PermissionsExt, symlink};
 use std::path::Path;
 use std::process::Command;
 
+use haloport_conformance::drawn;
+
 use crate::common::Haloport;
 
 const BENCH: &str = "--local 8,8 --ranks 2 --samples 2";
@@ -80,14 +82,14 @@ fn a_pipe_and_a_device_are_written_to_and_stay() {
 fn every_output_is_written_in_the_same_way() {
     let any = Haloport::new("");
     any.json(&format!("bench exchange {BENCH} --trace t.json"));
-    for (arguments, name) in [
+    for (arguments, name) in drawn(&[
         ("trace plot t.json --out plot.svg", "plot.svg"),
         ("bench scaling --ranks 2,4 --local 4,4 --cells 20 --levels 1 --out growth.svg", "growth.svg"),
         ("mesh partition icosahedral:2 --parts 2 --out parts", "parts"),
         ("run rolling --ranks 1 --out means", "means/rolling.csv"),
         ("run tsunami --refine 1 --hours 0.01 --ranks 1 --out sea", "sea/gauges.csv"),
         ("run advection --mesh icosahedral:4 --days 1 --ranks 1 --out globe", "globe/globe.png"),
-    ] {
+    ]) {
         let (file, target) = (any.path(name), any.path("target"));
         fs::create_dir_all(file.parent().unwrap()).unwrap();
         fs::write(&target, "old").unwrap();

@@ -10,6 +10,7 @@ use rand::{RngExt, SeedableRng};
 use super::blocks::{Ends, in_block};
 use super::bytes::{random_bytes, read_on};
 use super::cases::{BACKGROUND, BoxCase, Gather};
+use crate::setting::usual;
 use crate::{Failure, ensure};
 
 pub(super) fn copies<D: Device>(device: &D) -> Result<(), Failure> {
@@ -165,7 +166,7 @@ pub(super) fn bound_copies<D: Device>(device: &D) -> Result<(), Failure> {
 
 /// Large enough to be spread over threads.
 pub(super) fn large_bound_copies<D: Device>(device: &D) -> Result<(), Failure> {
-    bound_copies_of(device, 4, 12, 24)
+    bound_copies_of(device, 4, usual(6, 12), 24)
 }
 
 fn bound_copies_of<D: Device>(device: &D, seed: u64, count: usize, extent: usize) -> Result<(), Failure> {
@@ -210,7 +211,7 @@ pub(super) fn indexed_copies<D: Device>(device: &D) -> Result<(), Failure> {
 
 /// Large enough to be spread over threads.
 pub(super) fn large_indexed_copies<D: Device>(device: &D) -> Result<(), Failure> {
-    indexed_copies_of(device, 6, 4, 4, 1 << 20)
+    indexed_copies_of(device, 6, 4, usual(2, 4), 1 << 20)
 }
 
 fn indexed_copies_of<D: Device>(

@@ -4,12 +4,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use haloport_core::device::{Device, DeviceError, MemoryKind, Priority};
+use haloport_core::device::{Device, DeviceError, Priority};
 use haloport_core::exchange::CopiedBy;
 use haloport_core::{BindOptions, Communicator, DataPath, Schedule, run_ranks};
 
 use super::ring::RankRing;
-use crate::test_devices::altered::{Alteration, Altered};
+use crate::setting::drawn;
+use crate::test_devices::altered::{AlteredCalls, CallAlteration};
 use crate::{Failure, ensure};
 
 /// The error of a call that was made to fail.
@@ -39,14 +40,15 @@ fn in_messages() -> BindOptions {
 }
 
 /// On three ranks that are threads, makes every call of rank 0's device after binding fail in turn: with messages, with
-/// messages in chunks, both also moved by a copy, and with copies from the neighbour's field. Rank 0 gets the error of the call, the others either
-/// right halos or an error that names a rank; no rank hangs. Returns the number of calls.
+/// messages in chunks, both also moved by a copy, and with copies from the neighbour's field or to its halo: on one of these
+/// ways in the default set of tests ([`drawn`]). Rank 0 gets the error of the call, the others either right halos or an error
+/// that names a rank; no rank hangs. Returns the number of calls.
 ///
 /// # Errors
 /// What went otherwise.
 pub fn every_call_fails_once<D: Device>(device: &D) -> Result<usize, Failure> {
     let mut calls = 0;
-    for (path, options) in PATHS {
+    for &(path, options) in drawn(&PATHS) {
         let mut number = 1;
         while call_fails(device, options, number)
             .map_err(|error| format!("{path}: call {number} fails: {error}"))?
@@ -63,7 +65,7 @@ fn call_fails<D: Device>(device: &D, options: fn() -> BindOptions, number: u64) 
     let failed = run_ranks(3, |comm| {
         comm.set_time_limit(Some(Duration::from_secs(10)));
         let faults = Faults::default();
-        let faulty = Altered::new(device, faults.clone());
+        let faulty = AlteredCalls::of_calls(device, faults.clone());
         let stream = faulty.create_stream(Priority::Normal)?;
         let mut ring = RankRing::with_options(&comm, &faulty, options(), CELLS)?;
         comm.barrier()?;
@@ -123,9 +125,7 @@ impl Faults {
     }
 }
 
-impl<D: Device> Alteration<D> for Faults {
-    crate::unaltered_memory!(D);
-
+impl<D: Device> CallAlteration<D> for Faults {
     fn before(&self, call: &'static str, device: &D) -> Result<(), DeviceError> {
         let next = |left: u64| left.checked_sub(1);
         if self.left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, next) == Ok(1) {
@@ -133,9 +133,5 @@ impl<D: Device> Alteration<D> for Faults {
             return Err(DeviceError::Driver { call, device: device.id(), message: MADE_TO_FAIL.into() });
         }
         Ok(())
-    }
-
-    fn allocate(&self, device: &D, bytes: usize, kind: MemoryKind) -> Result<D::Buffer, DeviceError> {
-        device.allocate(bytes, kind)
     }
 }

@@ -12,7 +12,7 @@ use haloport_core::exchange::CopiedBy;
 use haloport_core::{BindOptions, Communicator, DataPath, Pending, Schedule};
 
 use super::ring::RankRing;
-use crate::setting::setting;
+use crate::setting::{drawn, setting};
 use crate::{Failure, ensure};
 
 /// Cells that a rank owns, and that its left neighbour sends to it: `HALOPORT_ORDERED_CELLS`, or 16 MiB. A device that
@@ -97,14 +97,16 @@ fn on_path<D: Device>(
 ) -> Result<(), Failure> {
     let own = [device.create_stream(Priority::Normal)?, device.create_stream(Priority::Normal)?];
     let (one, two) = (Some(&own[0]), Some(&own[1]));
-    let mut pairs = vec![(None, None), (one, one), (one, two), (one, None), (None, two)];
-    pairs.extend(borrowed.iter().flat_map(|&b| [(Some(b), Some(b)), (one, Some(b)), (Some(b), two)]));
+    let pairs = [(None, None), (one, one), (one, two), (one, None), (None, two)];
+    let borrowed = borrowed.map(|b| [(Some(b), Some(b)), (one, Some(b)), (Some(b), two)]);
+    // In the default set, one pair of each kind.
+    let pairs = drawn(&pairs).iter().chain(borrowed.iter().flat_map(|pairs| drawn(pairs)));
     let named = |what: &str, outcome: Result<(), Failure>| {
         outcome.map_err(|error| Failure::from(format!("{what}, {path}: {error}")))
     };
-    for (number, &(start, finish)) in pairs.iter().enumerate() {
+    for &(start, finish) in pairs {
         let between = between_streams(comm, device, options, start, finish);
-        named(&format!("from stream to stream, pair {number}"), between)?;
+        named(&format!("from {start:?} to {finish:?}"), between)?;
     }
     named("from current stream to current stream", between_current_streams(comm, device, options, &own))?;
     named("a finish that blocks", blocking(comm, device, options))?;

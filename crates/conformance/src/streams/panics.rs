@@ -6,13 +6,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use haloport_core::device::{Device, DeviceError, MemoryKind, Priority};
+use haloport_core::device::{Device, DeviceError, Priority};
 use haloport_core::{BindOptions, Communicator, DataPath, Schedule};
 
 use super::gate::CALL_LIMIT;
 use super::ring::RankRing;
 use crate::device::Slow;
-use crate::test_devices::altered::{Alteration, Altered};
+use crate::test_devices::altered::{AlteredCalls, CallAlteration};
 use crate::{Failure, ensure};
 
 /// Cells that a rank sends in one exchange.
@@ -55,7 +55,7 @@ pub fn driver<D: Device>(comm: &Communicator, device: &D) -> Result<(), Failure>
     let stream = device.create_stream(Priority::Normal)?;
     let options = || BindOptions::default().path(DataPath::Messages);
     let panics = Panics::default();
-    let altered = Altered::new(device, panics.clone());
+    let altered = AlteredCalls::of_calls(device, panics.clone());
     let mut broken = RankRing::with_options(comm, &altered, options(), CELLS)?;
     let mut whole = RankRing::with_options(comm, device, options(), CELLS)?;
     panics.armed.store(comm.rank() == 0, Ordering::SeqCst);
@@ -111,18 +111,12 @@ struct Panics {
     armed: Arc<AtomicBool>,
 }
 
-impl<D: Device> Alteration<D> for Panics {
-    crate::unaltered_memory!(D);
-
+impl<D: Device> CallAlteration<D> for Panics {
     fn before(&self, call: &'static str, _device: &D) -> Result<(), DeviceError> {
         let is_there = call == "query" && thread::current().name() == Some("haloport-progress");
         if is_there && self.armed.swap(false, Ordering::SeqCst) {
             std::panic::panic_any(MESSAGE);
         }
         Ok(())
-    }
-
-    fn allocate(&self, device: &D, bytes: usize, kind: MemoryKind) -> Result<D::Buffer, DeviceError> {
-        device.allocate(bytes, kind)
     }
 }

@@ -16,7 +16,7 @@ use super::ring::RankRing;
 use crate::exchange::random::each;
 use crate::exchange::{cubed_sphere, structured, tripolar, unstructured};
 use crate::oracle::run_interleaved;
-use crate::test_devices::altered::{Alteration, Altered};
+use crate::test_devices::altered::{AlteredCalls, CallAlteration};
 use crate::{Failure, ensure};
 
 /// The most bytes of a chunk in random cases: from far fewer than a message has to any number.
@@ -143,14 +143,14 @@ pub fn large_messages_are_moved<D: Device>(comm: &Communicator, device: &D) -> R
     ];
     for (chunk, from, cells, [sent, received]) in moved {
         let watch = CopyWatch::default();
-        let watched = Altered::new(device, watch.clone());
+        let watched = AlteredCalls::of_calls(device, watch.clone());
         let stream = watched.create_stream(Priority::Normal)?;
         let options = BindOptions::default().path(DataPath::Messages);
         let options = chunk.into_iter().fold(options, BindOptions::staging_chunk);
         let options = from.into_iter().fold(options, BindOptions::staging_copy);
         let mut ring = RankRing::with_options(comm, &watched, options, cells)?;
         let expected = if device.info().separate_memory { sent + received } else { 0 };
-        for round in 1..=3 {
+        for round in 1..=2 {
             let before = watch.copies();
             ring.write(round, &stream)?;
             ring.exchange.start(Schedule::On(&stream))?.finish(Schedule::On(&stream))?;
@@ -180,7 +180,7 @@ pub fn next_is_packed_meanwhile<D: Device>(comm: &Communicator, device: &D) -> R
         return Ok(());
     }
     let watch = CopyWatch::default();
-    let staged = Altered::new(device, watch.clone());
+    let staged = AlteredCalls::of_calls(device, watch.clone());
     let stream = staged.create_stream(Priority::Normal)?;
     for moved_from in [usize::MAX, 0] {
         let options = BindOptions::default().path(DataPath::Messages).staging_chunk(BYTES / 4);
@@ -192,8 +192,8 @@ pub fn next_is_packed_meanwhile<D: Device>(comm: &Communicator, device: &D) -> R
 
 fn first_chunk_arrives<D: Device>(
     comm: &Communicator,
-    mut ring: RankRing<Altered<D, CopyWatch>>,
-    staged: &Altered<D, CopyWatch>,
+    mut ring: RankRing<AlteredCalls<D>>,
+    staged: &AlteredCalls<D>,
     watch: &CopyWatch,
     stream: &D::Stream,
 ) -> Result<(), Failure> {
@@ -239,10 +239,10 @@ fn first_chunk_arrives<D: Device>(
 }
 
 /// `device` as if it had no pinned memory: it stages in its own memory and in plain memory of the host.
-pub fn without_pinned_memory<D: Device>(device: &D) -> Altered<D, CopyWatch> {
+pub fn without_pinned_memory<D: Device>(device: &D) -> AlteredCalls<D> {
     let mut info = device.info().clone();
     info.capabilities.pinned_memory = false;
-    Altered::new(device, CopyWatch { without_pinned: Some(info), ..CopyWatch::default() })
+    AlteredCalls::of_calls(device, CopyWatch { without_pinned: Some(info), ..CopyWatch::default() })
 }
 
 fn chunk_of(number: u64) -> usize {
@@ -292,9 +292,7 @@ impl CopyWatch {
     }
 }
 
-impl<D: Device> Alteration<D> for CopyWatch {
-    crate::unaltered_memory!(D);
-
+impl<D: Device> CallAlteration<D> for CopyWatch {
     fn info<'a>(&'a self, device: &'a DeviceInfo) -> &'a DeviceInfo {
         self.without_pinned.as_ref().unwrap_or(device)
     }

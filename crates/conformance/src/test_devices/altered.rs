@@ -5,12 +5,10 @@ use std::fmt::Debug;
 use std::sync::Arc;
 use std::time::Duration;
 
-#[doc(no_inline)]
-pub use haloport_core::device::DeviceError;
 use haloport_core::device::{
-    Attached, BoxCopy, Buffer, Captured, CopyItem, Device, DeviceId, DeviceInfo, Flag, KernelArgument,
-    KernelSource, LaunchConfig, MemoryKind, NextReader, Pointer, Priority, StreamGroup, StreamMessages,
-    StreamMessagesOffer, WordOperation,
+    Attached, BoxCopy, Buffer, Captured, CopyItem, Device, DeviceError, DeviceId, DeviceInfo, Flag,
+    KernelArgument, KernelSource, LaunchConfig, MemoryKind, NextReader, Pointer, Priority, StreamGroup,
+    StreamMessages, StreamMessagesOffer, WordOperation,
 };
 
 /// A device `D` with an alteration.
@@ -82,39 +80,79 @@ pub trait Alteration<D: Device>: Clone + Debug + Send + Sync + 'static {
     unsafe fn import(&self, device: &D, token: &[u8]) -> Result<Self::Buffer, DeviceError>;
 }
 
-/// Writes, within an implementation of [`Alteration`] for a device `D`, the items of its memory but for `allocate`, all as
-/// the device has them.
-#[macro_export]
-macro_rules! unaltered_memory {
-    ($device:ident) => {
-        type Buffer = $device::Buffer;
+/// An alteration of calls: the memory is that of the device.
+pub trait CallAlteration<D: Device>: Debug + Send + Sync + 'static {
+    /// See [`Alteration::before`].
+    ///
+    /// # Errors
+    /// As there.
+    fn before(&self, _call: &'static str, _device: &D) -> Result<(), DeviceError> {
+        Ok(())
+    }
 
-        fn allocate_on(
-            &self,
-            device: &$device,
-            bytes: usize,
-            stream: &$device::Stream,
-        ) -> Result<$device::Buffer, $crate::altered::DeviceError> {
-            device.allocate_on(bytes, stream)
-        }
+    /// See [`Alteration::before_copies`].
+    ///
+    /// # Errors
+    /// As there.
+    fn before_copies(&self, _device: &D, _stream: &D::Stream) -> Result<(), DeviceError> {
+        Ok(())
+    }
 
-        fn export(
-            &self,
-            device: &$device,
-            buffer: &$device::Buffer,
-        ) -> Result<Vec<u8>, $crate::altered::DeviceError> {
-            device.export(buffer)
-        }
+    /// See [`Alteration::info`].
+    fn info<'a>(&'a self, device: &'a DeviceInfo) -> &'a DeviceInfo {
+        device
+    }
 
-        unsafe fn import(
-            &self,
-            device: &$device,
-            token: &[u8],
-        ) -> Result<$device::Buffer, $crate::altered::DeviceError> {
-            // SAFETY: the caller's promise.
-            unsafe { device.import(token) }
-        }
-    };
+    /// See [`Device::allocate`].
+    ///
+    /// # Errors
+    /// As there.
+    fn allocate(&self, device: &D, bytes: usize, kind: MemoryKind) -> Result<D::Buffer, DeviceError> {
+        device.allocate(bytes, kind)
+    }
+}
+
+/// A device with any alteration of calls: one type for all of them, so that exchanges are compiled for it once.
+pub type AlteredCalls<D> = Altered<D, Arc<dyn CallAlteration<D>>>;
+
+impl<D: Device> AlteredCalls<D> {
+    /// The device with an alteration of its calls.
+    pub fn of_calls(device: &D, alteration: impl CallAlteration<D>) -> AlteredCalls<D> {
+        Altered::new(device, Arc::new(alteration))
+    }
+}
+
+impl<D: Device> Alteration<D> for Arc<dyn CallAlteration<D>> {
+    type Buffer = D::Buffer;
+
+    fn before(&self, call: &'static str, device: &D) -> Result<(), DeviceError> {
+        (**self).before(call, device)
+    }
+
+    fn before_copies(&self, device: &D, stream: &D::Stream) -> Result<(), DeviceError> {
+        (**self).before_copies(device, stream)
+    }
+
+    fn info<'a>(&'a self, device: &'a DeviceInfo) -> &'a DeviceInfo {
+        (**self).info(device)
+    }
+
+    fn allocate(&self, device: &D, bytes: usize, kind: MemoryKind) -> Result<D::Buffer, DeviceError> {
+        (**self).allocate(device, bytes, kind)
+    }
+
+    fn allocate_on(&self, device: &D, bytes: usize, stream: &D::Stream) -> Result<D::Buffer, DeviceError> {
+        device.allocate_on(bytes, stream)
+    }
+
+    fn export(&self, device: &D, buffer: &D::Buffer) -> Result<Vec<u8>, DeviceError> {
+        device.export(buffer)
+    }
+
+    unsafe fn import(&self, device: &D, token: &[u8]) -> Result<D::Buffer, DeviceError> {
+        // SAFETY: the caller's promise.
+        unsafe { device.import(token) }
+    }
 }
 
 impl<D: Device, A: Alteration<D>> Altered<D, A> {

@@ -1,6 +1,6 @@
 //! A device without memory for messages: an error of every rank, and a typed one of the rank that has the device.
 
-use haloport_conformance::altered::{Alteration, Altered};
+use haloport_conformance::altered::{AlteredCalls, CallAlteration};
 use haloport_core::device::{Device, DeviceError, MemoryKind};
 use haloport_core::{
     BindError, BindOptions, BlockLayout, BorrowedField, DataPath, Grid, Halo, IndexBox, Pattern, run_ranks,
@@ -13,9 +13,7 @@ struct Memory {
     is_full: bool,
 }
 
-impl<D: Device> Alteration<D> for Memory {
-    haloport_conformance::unaltered_memory!(D);
-
+impl<D: Device> CallAlteration<D> for Memory {
     fn allocate(&self, device: &D, bytes: usize, kind: MemoryKind) -> Result<D::Buffer, DeviceError> {
         if self.is_full {
             return Err(DeviceError::OutOfMemory { bytes, kind, device: device.id() });
@@ -31,7 +29,8 @@ fn a_rank_without_memory_for_messages_gets_a_typed_error() {
         let first = 2 * comm.rank() as i64;
         let owned = IndexBox::new([first], [first + 2]);
         let pattern = Pattern::structured(&comm, &grid, &[owned], &Halo::uniform(1))?;
-        let device = Altered::new(&CpuDevice::with_threads(1)?, Memory { is_full: comm.rank() == 1 });
+        let device =
+            AlteredCalls::of_calls(&CpuDevice::with_threads(1)?, Memory { is_full: comm.rank() == 1 });
         let mut memory = [0.0; 4];
         let layout = BlockLayout::new(owned, owned.grown(1), [1], 1, 4)?;
         let field = BorrowedField::<f64, _>::new(&device, [(&mut memory[..], layout)])?;

@@ -2,7 +2,7 @@
 //! also captures work, which on a machine without a GPU no other device does.
 
 use haloport_conformance::queued::Queued;
-use haloport_conformance::{device, ordering, panics, scheduled, steps};
+use haloport_conformance::{device, drawn, ordering, panics, scheduled, steps};
 use haloport_core::{Progress, run_ranks};
 use haloport_cpu::CpuDevice;
 
@@ -48,7 +48,7 @@ fn exchanges_on_four_streams() {
 
 #[test]
 fn views_of_a_pending_exchange_wait_for_what_another_one_writes() {
-    for ranks in [2, 3] {
+    for &ranks in drawn(&[2, 3]) {
         run_ranks(ranks, |comm| scheduled::views_wait(&comm, &queued())).unwrap();
     }
 }

@@ -144,8 +144,8 @@ impl Job {
             tries += 1;
             match tries {
                 ..50 => std::thread::yield_now(),
-                50..500 => std::thread::sleep(Duration::from_micros(20)),
-                _ => std::thread::sleep(Duration::from_micros(100)),
+                50..100 => std::thread::sleep(Duration::from_micros(20)),
+                _ => std::thread::sleep(Duration::from_micros(200)),
             }
         }
     }
