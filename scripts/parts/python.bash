@@ -13,6 +13,8 @@ use_python() {
     # The modules of the linked package are those of the sources, which stay as they are; packages are installed without bytecode,
     # and the many interpreters of the tests would compile them each time.
     export PYTHONPYCACHEPREFIX=$PWD/target/python/bytecode PYTHONDONTWRITEBYTECODE=
+    # mypy looks at packages once.
+    export MYPY_CACHE_DIR=$PWD/target/python/mypy
     export HALOPORT_TIME_LIMIT=20 OCL_ICD_VENDORS=$PWD/target/python/$1/vendors
     "$python" --version
 }

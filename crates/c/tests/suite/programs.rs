@@ -233,12 +233,14 @@ fn random_cases_match_an_oracle_in_fortran() {
         let said = run(Command::new(program).args([&count, &case(first)]).env("HALOPORT_TIME_LIMIT", "20"));
         assert!(said.starts_with(&format!("cases {count}, ranks 1, ")), "{said}");
     };
-    let gnu = Fortran::gnu();
+    let [gnu, llvm] = [Fortran::gnu(), Fortran::llvm()];
     // The compiler copies members of derived types, of which it would warn.
-    for options in drawn(&[&["-O2"][..], &["-O1", "-fcheck=all,no-array-temps"]]) {
-        check(&gnu, options, 1);
+    let checked = &["-O1", "-fcheck=all,no-array-temps"][..];
+    for &(compiler, options, first) in
+        drawn(&[(&gnu, &["-O2"][..], 1), (&gnu, checked, 1), (&llvm, &["-O1"][..], 301)])
+    {
+        check(compiler, options, first);
     }
-    check(&Fortran::llvm(), &["-O1"], 301);
 }
 
 #[test]
