@@ -468,7 +468,7 @@ WAITS = {
 
 @alone_only
 def test_interrupts(programs: Programs) -> None:
-    """Ctrl-C ends every wait within a second, and the process ends."""
+    """Ctrl-C ends every wait long before the time limit, and the process ends."""
     text = """
         (comm, grid, array, plan), other = pair()
         print("waiting", flush=True)
@@ -498,7 +498,7 @@ def test_interrupts(programs: Programs) -> None:
         output = finished(program, 10)
         moment, kind, *rest = output.split(maxsplit=2)
         assert kind == ("ZeroDivisionError" if name == "handler" else "KeyboardInterrupt"), name
-        assert float(moment) - sent[name] < 1, name
+        assert float(moment) - sent[name] < 5, name
         if name in ("plan", "functional", "finish"):
             assert "given up" in rest[0] and "interrupted" in rest[0]
 

@@ -319,8 +319,6 @@ def test_neighbours_copy_straight_from_arrays_of_empty(ranks: Ranks) -> None:
                 plan()
             assert_filled(grid, u, turn)
             assert_filled(grid, v, turn)
-            # A neighbour may still copy the cells.
-            comm.barrier()
 
     ranks()(check)
 
@@ -365,7 +363,6 @@ def test_fixed_plans_keep_their_arrays(ranks: Ranks) -> None:
             plan(view)
             assert_filled(grid, u)
             fill(grid, u, 5)
-            comm.barrier()
             arrays = [array for array in arrays if array is not u]
             del u
             assert known() is not None
