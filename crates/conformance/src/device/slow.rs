@@ -37,6 +37,10 @@ pub(super) const SPIN: KernelSource = KernelSource {
 /// The least time that the slow kernel takes.
 const SLOW: Duration = Duration::from_millis(60);
 
+/// The part of this time for which kernels run while their number of rounds is sought, and how often each.
+const PARTS: u32 = 8;
+const ATTEMPTS: usize = 6;
+
 /// The number that the slow kernel writes.
 pub(super) const RESULT: f64 = 42.0;
 
@@ -53,31 +57,37 @@ impl<'a, D: Device> Slow<'a, D> {
         Slow::lasting(device, SLOW)
     }
 
-    /// A kernel that takes at least `time`, on an asynchronous device.
+    /// A kernel that takes at least `time` on an asynchronous device, and longer if that does other work.
     pub(crate) fn lasting(device: &'a D, time: Duration) -> Result<Slow<'a, D>, Failure> {
         let (value, copy) = (upload(device, &[0.0])?, upload(device, &[-1.0])?);
         let kernel = device.compile(&SPIN)?;
         let stream = device.create_stream(Priority::Normal)?;
-        for shift in 12..40 {
-            let arguments = |result| {
-                [
-                    KernelArgument::Pointer(value.pointer()),
-                    KernelArgument::I64(1 << shift),
-                    KernelArgument::F64(result),
-                ]
-            };
-            let attempt = device.bind(&kernel, LaunchConfig::linear(1), &arguments(0.0))?;
-            let takes_long = || {
+        let bound = |rounds, result| {
+            let arguments = [
+                KernelArgument::Pointer(value.pointer()),
+                KernelArgument::I64(rounds),
+                KernelArgument::F64(result),
+            ];
+            device.bind(&kernel, LaunchConfig::linear(1), &arguments)
+        };
+        // The least of some short runs: other work on the machine may slow down any of them.
+        let quickest = |rounds| {
+            let attempt = bound(rounds, 0.0)?;
+            let mut least = Duration::MAX;
+            for _ in 0..ATTEMPTS {
                 let begin = Instant::now();
                 // SAFETY: the value lives until the stream is synchronised.
                 unsafe { device.launch(&attempt, &stream)? };
                 device.synchronize(&stream)?;
-                Ok::<_, DeviceError>(begin.elapsed() > time)
-            };
-            // Twice, since other work on the machine may have slowed down the first launch. A synchronous device does
-            // all work in the call, so any kernel will do.
-            if !device.info().asynchronous || (takes_long()? && takes_long()?) {
-                let launch = device.bind(&kernel, LaunchConfig::linear(1), &arguments(RESULT))?;
+                least = least.min(begin.elapsed());
+            }
+            Ok::<_, DeviceError>(least)
+        };
+        let of_launch = quickest(1)?;
+        for shift in 12..40 {
+            // A synchronous device does all work in the call, so any kernel will do.
+            if !device.info().asynchronous || quickest(1 << shift)? >= of_launch + time / PARTS {
+                let launch = bound(i64::from(PARTS) << shift, RESULT)?;
                 return Ok(Slow { device, value, copy, launch });
             }
         }

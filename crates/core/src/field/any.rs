@@ -159,8 +159,8 @@ impl<D: Device> AnyField<D> {
     /// # Errors
     /// As there.
     pub fn with_vector(mut self, axes: impl AsRef<[usize]>) -> Result<AnyField<D>, FieldError> {
-        let layouts = self.blocks.iter().map(|(_, layout)| layout);
-        self.vector = VectorAxes::new(axes.as_ref(), self.element, layouts)?;
+        let mut layouts = self.blocks.iter().map(|(_, layout)| layout);
+        self.vector = VectorAxes::new(axes.as_ref(), self.element, &mut layouts)?;
         Ok(self)
     }
 

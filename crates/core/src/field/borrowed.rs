@@ -66,18 +66,7 @@ impl<'m, T: Element, D: Device> BorrowedField<'m, T, D> {
         }
         let mut lent = SmallVec::new();
         for (slice, layout) in blocks {
-            let (low, high) = layout.span();
-            if low < 0 {
-                return Err(FieldError::layout(
-                    "the strides of a borrowed field",
-                    "none below 0",
-                    format!("{:?}", layout.strides()),
-                ));
-            }
-            if slice.len() < high as usize {
-                let expected = format!("at least {high} elements");
-                return Err(FieldError::layout("the slice of a borrowed field", expected, slice.len()));
-            }
+            check_slice(slice.len(), &layout)?;
             lent.push((Pointer::new(slice.as_mut_ptr().cast()), layout));
         }
         // Odd, unlike the addresses that identify other fields.
@@ -92,7 +81,8 @@ impl<'m, T: Element, D: Device> BorrowedField<'m, T, D> {
     /// # Errors
     /// As there.
     pub fn with_vector(mut self, axes: impl AsRef<[usize]>) -> Result<Self, FieldError> {
-        self.vector = VectorAxes::new(axes.as_ref(), T::TYPE, self.blocks.iter().map(|(_, layout)| layout))?;
+        self.vector =
+            VectorAxes::new(axes.as_ref(), T::TYPE, &mut self.blocks.iter().map(|(_, layout)| layout))?;
         Ok(self)
     }
 
@@ -140,4 +130,21 @@ impl<'m, T: Element, D: Device> BorrowedField<'m, T, D> {
         let count = self.blocks.len();
         self.blocks.get(domain).ok_or(FieldError::NoSuchDomain { domain, count })
     }
+}
+
+/// Checks that a slice of that many elements holds a block. Compiled once, for all types of elements.
+fn check_slice(elements: usize, layout: &BlockLayout) -> Result<(), FieldError> {
+    let (low, high) = layout.span();
+    if low < 0 {
+        return Err(FieldError::layout(
+            "the strides of a borrowed field",
+            "none below 0",
+            format!("{:?}", layout.strides()),
+        ));
+    }
+    if elements < high as usize {
+        let expected = format!("at least {high} elements");
+        return Err(FieldError::layout("the slice of a borrowed field", expected, elements));
+    }
+    Ok(())
 }

@@ -16,17 +16,17 @@ impl VectorAxes {
     ///
     /// # Errors
     /// [`FieldError::Layout`] for elements without a sign, more axes than components, and axes that do not exist.
-    pub(crate) fn new<'b>(
+    pub(crate) fn new(
         axes: &[usize],
         element: ElementType,
-        mut blocks: impl Iterator<Item = &'b BlockLayout>,
+        mut blocks: &mut dyn Iterator<Item = &BlockLayout>,
     ) -> Result<VectorAxes, FieldError> {
         if !axes.is_empty() && element.sign_change().is_none() {
             let expected = "a type with a sign: across some edges components change theirs";
             return Err(FieldError::layout("the element type of a vector field", expected, element));
         }
         let found = format!("{axes:?}");
-        let few = blocks.find(|layout| {
+        let few = Iterator::find(&mut blocks, |layout| {
             axes.len() > layout.components() || axes.iter().any(|&axis| axis >= layout.allocated().axes())
         });
         match few {

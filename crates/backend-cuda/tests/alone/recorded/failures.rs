@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use haloport_conformance::drawn;
 use haloport_core::device::{
     BoxCopy, Buffer, CopyAxis, CopyItem, Device, KernelArgument, KernelSource, LaunchConfig, MemoryKind,
     NextReader, ParameterType, Priority, Stream,
@@ -140,7 +141,7 @@ fn at_every_position(recording: &Recording, job: impl Fn() -> Result<(), Failure
     // The work that is done once per process.
     job().unwrap();
     assert_eq!(recording.living(), "");
-    for (status, for_ever) in FAILURES {
+    for &(status, for_ever) in drawn(&FAILURES) {
         let mut position = 0;
         loop {
             recording.take_calls();

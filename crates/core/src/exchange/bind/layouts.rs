@@ -34,7 +34,7 @@ impl FieldLayout {
     /// # Errors
     /// As there.
     pub fn with_vector(mut self, axes: impl AsRef<[usize]>) -> Result<FieldLayout, FieldError> {
-        self.vector = VectorAxes::new(axes.as_ref(), self.element, self.blocks.iter())?;
+        self.vector = VectorAxes::new(axes.as_ref(), self.element, &mut self.blocks.iter())?;
         Ok(self)
     }
 
