@@ -26,6 +26,10 @@ fn every_check_holds_and_the_results_are_complete() {
     assert_eq!(report["blocks"], serde_json::json!([2, 1]));
     assert_eq!(report["simulated_s"], 612.0);
     assert_eq!(report["gauges"].as_array().unwrap().len(), 9);
+    let shipped = serde_json::json!({
+        "longitude": 234.6, "latitude": 48.37, "height": 2.5, "length": 26_000.0, "width": 12_000.0, "strike": 320.0
+    });
+    assert_eq!(report["uplift"], shipped);
     // Two columns of 91 cells to either side, three fields of 8 bytes.
     assert_eq!(report["bytes_per_exchange"], 2 * 2 * 91 * 3 * 8);
     assert_eq!(report["path"], "direct copies from neighbours' fields");

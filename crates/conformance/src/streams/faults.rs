@@ -10,7 +10,7 @@ use haloport_core::{BindOptions, Communicator, DataPath, Schedule, run_ranks};
 
 use super::ring::RankRing;
 use crate::setting::drawn;
-use crate::test_devices::altered::{AlteredCalls, CallAlteration};
+use crate::test_devices::altered::{CallAlteration, with_calls};
 use crate::{Failure, ensure};
 
 /// The error of a call that was made to fail.
@@ -65,7 +65,7 @@ fn call_fails<D: Device>(device: &D, options: fn() -> BindOptions, number: u64) 
     let failed = run_ranks(3, |comm| {
         comm.set_time_limit(Some(Duration::from_secs(10)));
         let faults = Faults::default();
-        let faulty = AlteredCalls::of_calls(device, faults.clone());
+        let faulty = with_calls(device, faults.clone());
         let stream = faulty.create_stream(Priority::Normal)?;
         let mut ring = RankRing::with_options(&comm, &faulty, options(), CELLS)?;
         comm.barrier()?;

@@ -12,7 +12,7 @@ use haloport_core::{BindOptions, Communicator, DataPath, Schedule};
 use super::gate::CALL_LIMIT;
 use super::ring::RankRing;
 use crate::device::Slow;
-use crate::test_devices::altered::{AlteredCalls, CallAlteration};
+use crate::test_devices::altered::{CallAlteration, with_calls};
 use crate::{Failure, ensure};
 
 /// Cells that a rank sends in one exchange.
@@ -55,7 +55,7 @@ pub fn driver<D: Device>(comm: &Communicator, device: &D) -> Result<(), Failure>
     let stream = device.create_stream(Priority::Normal)?;
     let options = || BindOptions::default().path(DataPath::Messages);
     let panics = Panics::default();
-    let altered = AlteredCalls::of_calls(device, panics.clone());
+    let altered = with_calls(device, panics.clone());
     let mut broken = RankRing::with_options(comm, &altered, options(), CELLS)?;
     let mut whole = RankRing::with_options(comm, device, options(), CELLS)?;
     panics.armed.store(comm.rank() == 0, Ordering::SeqCst);

@@ -16,7 +16,7 @@ use super::ring::RankRing;
 use crate::exchange::random::each;
 use crate::exchange::{cubed_sphere, structured, tripolar, unstructured};
 use crate::oracle::run_interleaved;
-use crate::test_devices::altered::{AlteredCalls, CallAlteration};
+use crate::test_devices::altered::{AlteredCalls, CallAlteration, with_calls};
 use crate::{Failure, ensure};
 
 /// The most bytes of a chunk in random cases: from far fewer than a message has to any number.
@@ -143,7 +143,7 @@ pub fn large_messages_are_moved<D: Device>(comm: &Communicator, device: &D) -> R
     ];
     for (chunk, from, cells, [sent, received]) in moved {
         let watch = CopyWatch::default();
-        let watched = AlteredCalls::of_calls(device, watch.clone());
+        let watched = with_calls(device, watch.clone());
         let stream = watched.create_stream(Priority::Normal)?;
         let options = BindOptions::default().path(DataPath::Messages);
         let options = chunk.into_iter().fold(options, BindOptions::staging_chunk);
@@ -180,7 +180,7 @@ pub fn next_is_packed_meanwhile<D: Device>(comm: &Communicator, device: &D) -> R
         return Ok(());
     }
     let watch = CopyWatch::default();
-    let staged = AlteredCalls::of_calls(device, watch.clone());
+    let staged = with_calls(device, watch.clone());
     let stream = staged.create_stream(Priority::Normal)?;
     for moved_from in [usize::MAX, 0] {
         let options = BindOptions::default().path(DataPath::Messages).staging_chunk(BYTES / 4);
@@ -242,7 +242,7 @@ fn first_chunk_arrives<D: Device>(
 pub fn without_pinned_memory<D: Device>(device: &D) -> AlteredCalls<D> {
     let mut info = device.info().clone();
     info.capabilities.pinned_memory = false;
-    AlteredCalls::of_calls(device, CopyWatch { without_pinned: Some(info), ..CopyWatch::default() })
+    with_calls(device, CopyWatch { without_pinned: Some(info), ..CopyWatch::default() })
 }
 
 fn chunk_of(number: u64) -> usize {
@@ -312,10 +312,10 @@ impl<D: Device> CallAlteration<D> for CopyWatch {
         Ok(())
     }
 
-    fn allocate(&self, device: &D, bytes: usize, kind: MemoryKind) -> Result<D::Buffer, DeviceError> {
+    fn before_allocation(&self, device: &D, _bytes: usize, kind: MemoryKind) -> Result<(), DeviceError> {
         if self.without_pinned.is_some() && kind == MemoryKind::Pinned {
             return Err(DeviceError::Unsupported { what: "pinned memory", device: device.id() });
         }
-        device.allocate(bytes, kind)
+        Ok(())
     }
 }

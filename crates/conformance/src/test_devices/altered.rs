@@ -18,11 +18,8 @@ pub struct Altered<D, A> {
     alteration: A,
 }
 
-/// An alteration: what differs from the device itself.
-pub trait Alteration<D: Device>: Clone + Debug + Send + Sync + 'static {
-    /// The memory of the altered device.
-    type Buffer: Buffer;
-
+/// An alteration of calls: what differs from the device itself.
+pub trait CallAlteration<D: Device>: Debug + Send + Sync + 'static {
     /// Is called before every call of the device that can fail.
     ///
     /// # Errors
@@ -39,10 +36,24 @@ pub trait Alteration<D: Device>: Clone + Debug + Send + Sync + 'static {
         Ok(())
     }
 
+    /// Is called before memory is allocated by [`Device::allocate`].
+    ///
+    /// # Errors
+    /// The error of that call, which is then not made.
+    fn before_allocation(&self, _device: &D, _bytes: usize, _kind: MemoryKind) -> Result<(), DeviceError> {
+        Ok(())
+    }
+
     /// The properties of the altered device, given those of the device.
     fn info<'a>(&'a self, device: &'a DeviceInfo) -> &'a DeviceInfo {
         device
     }
+}
+
+/// An alteration of calls and of memory.
+pub trait Alteration<D: Device>: CallAlteration<D> + Clone {
+    /// The memory of the altered device.
+    type Buffer: Buffer;
 
     /// See [`Device::allocate`].
     ///
@@ -80,51 +91,15 @@ pub trait Alteration<D: Device>: Clone + Debug + Send + Sync + 'static {
     unsafe fn import(&self, device: &D, token: &[u8]) -> Result<Self::Buffer, DeviceError>;
 }
 
-/// An alteration of calls: the memory is that of the device.
-pub trait CallAlteration<D: Device>: Debug + Send + Sync + 'static {
-    /// See [`Alteration::before`].
-    ///
-    /// # Errors
-    /// As there.
-    fn before(&self, _call: &'static str, _device: &D) -> Result<(), DeviceError> {
-        Ok(())
-    }
-
-    /// See [`Alteration::before_copies`].
-    ///
-    /// # Errors
-    /// As there.
-    fn before_copies(&self, _device: &D, _stream: &D::Stream) -> Result<(), DeviceError> {
-        Ok(())
-    }
-
-    /// See [`Alteration::info`].
-    fn info<'a>(&'a self, device: &'a DeviceInfo) -> &'a DeviceInfo {
-        device
-    }
-
-    /// See [`Device::allocate`].
-    ///
-    /// # Errors
-    /// As there.
-    fn allocate(&self, device: &D, bytes: usize, kind: MemoryKind) -> Result<D::Buffer, DeviceError> {
-        device.allocate(bytes, kind)
-    }
-}
-
 /// A device with any alteration of calls: one type for all of them, so that exchanges are compiled for it once.
 pub type AlteredCalls<D> = Altered<D, Arc<dyn CallAlteration<D>>>;
 
-impl<D: Device> AlteredCalls<D> {
-    /// The device with an alteration of its calls.
-    pub fn of_calls(device: &D, alteration: impl CallAlteration<D>) -> AlteredCalls<D> {
-        Altered::new(device, Arc::new(alteration))
-    }
+/// The device with an alteration of its calls.
+pub fn with_calls<D: Device>(device: &D, alteration: impl CallAlteration<D>) -> AlteredCalls<D> {
+    Altered::new(device, Arc::new(alteration))
 }
 
-impl<D: Device> Alteration<D> for Arc<dyn CallAlteration<D>> {
-    type Buffer = D::Buffer;
-
+impl<D: Device> CallAlteration<D> for Arc<dyn CallAlteration<D>> {
     fn before(&self, call: &'static str, device: &D) -> Result<(), DeviceError> {
         (**self).before(call, device)
     }
@@ -133,12 +108,21 @@ impl<D: Device> Alteration<D> for Arc<dyn CallAlteration<D>> {
         (**self).before_copies(device, stream)
     }
 
+    fn before_allocation(&self, device: &D, bytes: usize, kind: MemoryKind) -> Result<(), DeviceError> {
+        (**self).before_allocation(device, bytes, kind)
+    }
+
     fn info<'a>(&'a self, device: &'a DeviceInfo) -> &'a DeviceInfo {
         (**self).info(device)
     }
+}
+
+/// The memory is that of the device.
+impl<D: Device> Alteration<D> for Arc<dyn CallAlteration<D>> {
+    type Buffer = D::Buffer;
 
     fn allocate(&self, device: &D, bytes: usize, kind: MemoryKind) -> Result<D::Buffer, DeviceError> {
-        (**self).allocate(device, bytes, kind)
+        device.allocate(bytes, kind)
     }
 
     fn allocate_on(&self, device: &D, bytes: usize, stream: &D::Stream) -> Result<D::Buffer, DeviceError> {
@@ -303,7 +287,9 @@ unsafe impl<D: Device, A: Alteration<D>> Device for Altered<D, A> {
     }
 
     fn allocate(&self, bytes: usize, kind: MemoryKind) -> Result<A::Buffer, DeviceError> {
-        self.alteration.allocate(self.call("allocate")?, bytes, kind)
+        let device = self.call("allocate")?;
+        self.alteration.before_allocation(device, bytes, kind)?;
+        self.alteration.allocate(device, bytes, kind)
     }
 
     fn allocate_exportable(&self, bytes: usize) -> Result<A::Buffer, DeviceError> {

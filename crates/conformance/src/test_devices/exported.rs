@@ -9,7 +9,7 @@ use haloport_core::device::{
 use memmap2::{MmapOptions, MmapRaw};
 use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
 
-use crate::altered::{Alteration, Altered};
+use crate::altered::{Alteration, Altered, CallAlteration};
 
 /// The name of the files of its memory, which `/proc/self/maps` shows if they are mapped.
 pub const NAME: &str = "haloport-exporting";
@@ -49,12 +49,14 @@ pub fn exporting<D: Device>(device: &D) -> Exporting<D> {
     Altered::new(device, Export { info })
 }
 
-impl<D: Device> Alteration<D> for Export {
-    type Buffer = ExportedBuffer<D::Buffer>;
-
+impl<D: Device> CallAlteration<D> for Export {
     fn info<'a>(&'a self, _device: &'a DeviceInfo) -> &'a DeviceInfo {
         &self.info
     }
+}
+
+impl<D: Device> Alteration<D> for Export {
+    type Buffer = ExportedBuffer<D::Buffer>;
 
     fn allocate(
         &self,

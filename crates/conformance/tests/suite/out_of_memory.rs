@@ -1,6 +1,6 @@
 //! A device without memory for messages: an error of every rank, and a typed one of the rank that has the device.
 
-use haloport_conformance::altered::{AlteredCalls, CallAlteration};
+use haloport_conformance::altered::{CallAlteration, with_calls};
 use haloport_core::device::{Device, DeviceError, MemoryKind};
 use haloport_core::{
     BindError, BindOptions, BlockLayout, BorrowedField, DataPath, Grid, Halo, IndexBox, Pattern, run_ranks,
@@ -14,11 +14,11 @@ struct Memory {
 }
 
 impl<D: Device> CallAlteration<D> for Memory {
-    fn allocate(&self, device: &D, bytes: usize, kind: MemoryKind) -> Result<D::Buffer, DeviceError> {
+    fn before_allocation(&self, device: &D, bytes: usize, kind: MemoryKind) -> Result<(), DeviceError> {
         if self.is_full {
             return Err(DeviceError::OutOfMemory { bytes, kind, device: device.id() });
         }
-        device.allocate(bytes, kind)
+        Ok(())
     }
 }
 
@@ -29,8 +29,7 @@ fn a_rank_without_memory_for_messages_gets_a_typed_error() {
         let first = 2 * comm.rank() as i64;
         let owned = IndexBox::new([first], [first + 2]);
         let pattern = Pattern::structured(&comm, &grid, &[owned], &Halo::uniform(1))?;
-        let device =
-            AlteredCalls::of_calls(&CpuDevice::with_threads(1)?, Memory { is_full: comm.rank() == 1 });
+        let device = with_calls(&CpuDevice::with_threads(1)?, Memory { is_full: comm.rank() == 1 });
         let mut memory = [0.0; 4];
         let layout = BlockLayout::new(owned, owned.grown(1), [1], 1, 4)?;
         let field = BorrowedField::<f64, _>::new(&device, [(&mut memory[..], layout)])?;
