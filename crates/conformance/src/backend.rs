@@ -17,7 +17,7 @@ use haloport_core::device::{Device, DeviceError};
 use haloport_core::{Communicator, run_ranks};
 
 use crate::random::{self, cases};
-use crate::{Failure, drawn, faults, staging, steps, trace};
+use crate::{Failure, drawn, faults, staging, steps, trace, usual};
 
 /// The most ranks of random exchanges.
 const RANKS: usize = 5;
@@ -83,6 +83,12 @@ pub fn random_exchanges_on_tripolar_grids_match_geometry<D: Device>(device: &D) 
 
 pub fn exchanges_in_flight_at_once_keep_apart<D: Device>(device: &D) -> Result<(), Failure> {
     random::in_flight_at_once(device, 15, 3)
+}
+
+pub fn uneven_ranks_need_no_call_of_a_neighbour_that_has_started<D: Device>(
+    device: &D,
+) -> Result<(), Failure> {
+    random::uneven_ranks(device, usual(12, 120), 4)
 }
 
 pub fn sparse_exchanges_with_halos_in_flight_match_the_oracle<D: Device>(device: &D) -> Result<(), Failure> {

@@ -3,9 +3,10 @@
 //! Each function runs `total` cases on 1 to `most_ranks` ranks, the small ones first. A failure names its case.
 
 use std::ops::Range;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use haloport_core::device::Device;
-use haloport_core::{Communicator, run_ranks};
+use haloport_core::{Communicator, run_ranks, threads};
 
 use super::{cubed_sphere, large, sparse, structured, tripolar, unstructured};
 use crate::Failure;
@@ -106,6 +107,27 @@ pub fn in_flight_at_once<D: Device>(device: &D, total: u64, most_ranks: usize) -
     })
 }
 
+/// Exchanges of structured and unstructured domains between ranks that take unequal times, and meet outside the library
+/// before or after `finish`.
+///
+/// # Errors
+/// As for [`boxes`].
+pub fn uneven_ranks<D: Device>(device: &D, total: u64, most_ranks: usize) -> Result<(), Failure> {
+    for ranks in 2..=most_ranks {
+        // Taken by the rank of the same number.
+        let outside: Vec<_> = threads(ranks)?.into_iter().map(|comm| Mutex::new(Some(comm))).collect();
+        run_ranks(ranks, |comm| {
+            let outside = lock(&outside[comm.rank()]).take().ok_or("each rank has one")?;
+            numbers(total.div_ceil(most_ranks as u64 - 1)).try_for_each(|number| {
+                structured::uneven(&comm, &outside, device, number)?;
+                unstructured::uneven(&comm, &outside, device, number)
+            })
+        })?;
+    }
+    println!("{total} random exchanges between uneven ranks, 2 to {most_ranks}, are right");
+    Ok(())
+}
+
 /// Sparse exchanges while exchanges of halos are in flight, against an oracle.
 ///
 /// # Errors
@@ -121,6 +143,10 @@ pub fn sparse_exchanges<D: Device>(device: &D, total: u64, most_ranks: usize) ->
 pub fn many_indices<D: Device>(device: &D) -> Result<(), Failure> {
     run_ranks(2, |comm| large::check_indices(&comm, device, 1))?;
     Ok(())
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Checks `total` cases on 1 to `most_ranks` ranks, many with the same threads.

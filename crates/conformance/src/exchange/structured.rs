@@ -283,6 +283,22 @@ pub fn check_on<D: Device, E: Device>(
     run().map_err(|error| format!("case {}: {error}\n{case:?}", case.rounds.number).into())
 }
 
+/// Collective: ranks take unequal times between `start` and `finish`, and meet in `outside`, a communicator of the same
+/// ranks, before `finish` or after it.
+///
+/// # Errors
+/// The first cell that is wrong on this rank, or the error of a call.
+pub fn uneven<D: Device>(
+    comm: &Communicator,
+    outside: &Communicator,
+    device: &D,
+    number: u64,
+) -> Result<(), Failure> {
+    let case = Case::new(number, comm.size(), 4);
+    let run = || case.rounds.run_uneven(device, &case.pattern(comm)?, &case, outside);
+    run().map_err(|error| format!("case {number}, unevenly: {error}\n{case:?}").into())
+}
+
 /// Collective: several exchanges in flight at once, started and finished in a different order on every rank.
 ///
 /// # Errors

@@ -172,6 +172,22 @@ pub fn check_on<D: Device, E: Device>(
     run().map_err(|error| format!("unstructured case {}: {error}\n{case:?}", case.rounds.number).into())
 }
 
+/// Collective: as [`structured::uneven`], with unstructured domains.
+///
+/// # Errors
+/// As there.
+pub fn uneven<D: Device>(
+    comm: &Communicator,
+    outside: &Communicator,
+    device: &D,
+    number: u64,
+) -> Result<(), Failure> {
+    let case = Case::new(number, comm.size(), 4);
+    let here = case.here(comm.rank());
+    let run = || case.rounds.run_uneven(device, &case.pattern(comm, &here)?, &here, outside);
+    run().map_err(|error| format!("unstructured case {number}, unevenly: {error}\n{case:?}").into())
+}
+
 /// Collective: exchanges of unstructured and structured domains in flight at once, started and finished in a different
 /// order on every rank.
 ///

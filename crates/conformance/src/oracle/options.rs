@@ -57,6 +57,11 @@ impl CaseOptions {
         CaseOptions { moved_from: Some(bytes), ..self }
     }
 
+    /// The same, with all neighbours at once: axis by axis, `finish` needs calls of neighbours.
+    pub(crate) fn all_neighbours(self) -> CaseOptions {
+        CaseOptions { order: HaloOrder::AllNeighbours, ..self }
+    }
+
     /// Random options, most of them in messages; axis by axis if `by_axes`.
     pub(crate) fn in_messages(random: &mut StdRng, by_axes: bool) -> CaseOptions {
         let any = CaseOptions::random(random);

@@ -1,7 +1,9 @@
 //! Rounds of exchanges of a case, each of them verified.
 
+use std::time::{Duration, Instant};
+
 use haloport_core::device::{Device, Pointer, Priority};
-use haloport_core::{Exchange, Pattern, Plan, Schedule};
+use haloport_core::{Communicator, Exchange, Pattern, Plan, Schedule};
 use rand::rngs::StdRng;
 use rand::seq::SliceRandom;
 use rand::{RngExt, SeedableRng};
@@ -108,6 +110,80 @@ impl<F: FieldMaker> Rounds<F> {
     ) -> Result<Exchange<Box<dyn CaseField + 'm>>, Failure> {
         let field: Box<dyn CaseField> = Box::new(make_owned(device, pattern, oracle, &self.fields[0], 0)?);
         Ok(pattern.bind_with(field, self.options.options())?)
+    }
+}
+
+impl<F: FieldMaker> Rounds<F> {
+    /// Collective: as [`run`](Rounds::run), of an exchange that owns its fields and of a plan, with ranks that take unequal
+    /// times between `start` and `finish` and meet in `outside`, which makes no progress with exchanges: some before
+    /// `finish`, others after it.
+    pub(crate) fn run_uneven<D: Device>(
+        &self,
+        device: &D,
+        pattern: &Pattern,
+        oracle: &dyn Oracle,
+        outside: &Communicator,
+    ) -> Result<(), Failure> {
+        let limit = pattern.comm().time_limit();
+        pattern.comm().set_time_limit(Some(UNEVEN_LIMIT));
+        let options = self.options.all_neighbours();
+        let mut random = order_of_rank(self.number, outside.rank());
+        let schedules = [Schedule::Blocking, Schedule::DefaultStream];
+        let mut memories: [Vec<Memory>; 2] = std::array::from_fn(|_| vec![Memory::new(); self.fields.len()]);
+        let [bound, passed] = memories.each_mut().map(|memory| {
+            let fields = self.fields.iter().zip(memory).enumerate();
+            let made = fields
+                .map(|(number, (field, memory))| make_field(device, pattern, oracle, field, number, memory));
+            made.collect::<Result<CaseFields<'_>, _>>()
+        });
+        let mut exchange = options.bind(pattern, bound?)?;
+        for round in 0..UNEVEN_ROUNDS {
+            for field in exchange.fields_mut() {
+                field.prepare(round)?;
+            }
+            let schedule = schedules[random.random_range(0..2)];
+            let pending = exchange.start(schedule)?;
+            unevenly(&mut random, outside, || Ok(pending.finish(schedule)?))?;
+            exchange.synchronize()?;
+            exchange.fields().iter().try_for_each(|field| field.verify(round, true))?;
+        }
+        let mut passed = passed?;
+        let mut plan = options.plan(pattern, &mut passed)?;
+        for round in 0..UNEVEN_ROUNDS {
+            passed.iter_mut().try_for_each(|field| field.prepare(round))?;
+            let schedule = schedules[random.random_range(0..2)];
+            let pending = plan.start(&mut passed, schedule)?;
+            unevenly(&mut random, outside, || Ok(pending.finish(schedule)?))?;
+            plan.synchronize()?;
+            passed.iter().try_for_each(|field| field.verify(round, true))?;
+        }
+        pattern.comm().set_time_limit(limit);
+        Ok(())
+    }
+}
+
+const UNEVEN_ROUNDS: u64 = 6;
+
+/// Much longer than a `finish` takes that waits for the `start` of neighbours alone.
+const UNEVEN_LIMIT: Duration = Duration::from_secs(20);
+
+/// Takes a random time, and calls `finish`; meets the other ranks in `outside` before or after it.
+fn unevenly(
+    random: &mut StdRng,
+    outside: &Communicator,
+    finish: impl FnOnce() -> Result<(), Failure>,
+) -> Result<(), Failure> {
+    let begin = Instant::now();
+    let time = Duration::from_micros(random.random_range(0..100));
+    while begin.elapsed() < time {
+        std::hint::spin_loop();
+    }
+    if random.random_bool(0.5) {
+        outside.barrier()?;
+        finish()
+    } else {
+        finish()?;
+        Ok(outside.barrier()?)
     }
 }
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use haloport_conformance::random::{self, cases};
-use haloport_conformance::{Failure, faults, large, line, out_of_step, steps, structured, transport};
+use haloport_conformance::{Failure, faults, large, line, out_of_step, steps, structured, transport, usual};
 use haloport_core::{Communicator, run_ranks};
 use haloport_cpu::CpuDevice;
 
@@ -93,6 +93,11 @@ fn random_exchanges_on_tripolar_grids_match_geometry() {
 #[test]
 fn exchanges_in_flight_at_once_keep_apart() {
     random::in_flight_at_once(&device(), 100, 5).unwrap();
+}
+
+#[test]
+fn uneven_ranks_need_no_call_of_a_neighbour_that_has_started() {
+    random::uneven_ranks(&device(), usual(60, 1000), 4).unwrap();
 }
 
 #[test]

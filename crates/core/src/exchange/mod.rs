@@ -150,7 +150,8 @@ impl<F: FieldSet> Exchange<F> {
     /// # Errors
     /// [`ExchangeError`].
     pub fn start(&mut self, schedule: Schedule<'_>) -> Result<Pending<'_, F>, ExchangeError> {
-        self.start_flight(schedule)?;
+        self.make_ready()?;
+        self.bound.start(schedule)?;
         let Exchange { bound, fields, .. } = self;
         Ok(Pending::new(bound, PendingFields::Bound(fields)))
     }
@@ -160,7 +161,8 @@ impl<F: FieldSet> Exchange<F> {
     /// # Errors
     /// As for [`start`](Exchange::start) and [`Pending::finish`].
     pub fn run(&mut self, schedule: Schedule<'_>) -> Result<(), ExchangeError> {
-        self.start_flight(schedule)?;
+        self.make_ready()?;
+        self.bound.start_to_end(schedule)?;
         self.bound.end(schedule)
     }
 
@@ -171,7 +173,8 @@ impl<F: FieldSet> Exchange<F> {
     /// # Errors
     /// [`ExchangeError::AllInFlight`] if it was begun before and not ended. Others as for [`start`](Exchange::start).
     pub fn begin(&mut self, schedule: Schedule<'_>) -> Result<(), ExchangeError> {
-        self.start_flight(schedule)?;
+        self.make_ready()?;
+        self.bound.start(schedule)?;
         self.begun = true;
         Ok(())
     }
@@ -208,12 +211,12 @@ impl<F: FieldSet> Exchange<F> {
         self.bound.complete()
     }
 
-    fn start_flight(&mut self, schedule: Schedule<'_>) -> Result<(), ExchangeError> {
+    /// Completes an exchange that was forgotten, so that the next one can start.
+    fn make_ready(&mut self) -> Result<(), ExchangeError> {
         if self.begun {
             return Err(ExchangeError::AllInFlight { most: 1 });
         }
-        self.complete()?;
-        self.bound.start(schedule)
+        self.complete()
     }
 
     /// Blocks until the halos of the last exchange are in place, also for the host. Does nothing with

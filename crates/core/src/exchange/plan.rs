@@ -145,8 +145,8 @@ impl Plan {
         fields: F,
         schedule: Schedule<'_>,
     ) -> Result<Pending<'_, F>, ExchangeError> {
-        self.start_next(schedule, |passed| passed.take_fields(&fields))?;
-        let slot = self.last_started()?;
+        let number = self.start_next(|passed| passed.take_fields(&fields), |bound| bound.start(schedule))?;
+        let slot = self.slot(number)?;
         Ok(Pending::new(&slot.bound, PendingFields::Passed(fields, &slot.passed.identities)))
     }
 
@@ -155,8 +155,9 @@ impl Plan {
     /// # Errors
     /// As for [`start`](Plan::start) and [`Pending::finish`].
     pub fn run<F: FieldSet>(&mut self, fields: F, schedule: Schedule<'_>) -> Result<(), ExchangeError> {
-        self.start_next(schedule, |passed| passed.take_fields(&fields))?;
-        self.last_started()?.bound.end(schedule)
+        let take = |passed: &mut PassedFields| passed.take_fields(&fields);
+        let number = self.start_next(take, |bound| bound.start_to_end(schedule))?;
+        self.slot(number)?.bound.end(schedule)
     }
 
     /// Begins an exchange of fields at these addresses: packs, sends, and returns without waiting for neighbours. It
@@ -182,7 +183,8 @@ impl Plan {
         addresses: &[Pointer],
         schedule: Schedule<'_>,
     ) -> Result<Begun, ExchangeError> {
-        let number = self.start_next(schedule, |passed| passed.take_addresses(addresses))?;
+        let take = |passed: &mut PassedFields| passed.take_addresses(addresses);
+        let number = self.start_next(take, |bound| bound.start(schedule))?;
         self.slot(number)?.begun = Some(number);
         Ok(Begun { number })
     }
@@ -220,8 +222,9 @@ impl Plan {
         addresses: &[Pointer],
         schedule: Schedule<'_>,
     ) -> Result<(), ExchangeError> {
-        self.start_next(schedule, |passed| passed.take_addresses(addresses))?;
-        self.last_started()?.bound.end(schedule)
+        let take = |passed: &mut PassedFields| passed.take_addresses(addresses);
+        let number = self.start_next(take, |bound| bound.start_to_end(schedule))?;
+        self.slot(number)?.bound.end(schedule)
     }
 
     /// Completes an exchange whose pending exchange was forgotten; does nothing otherwise.
@@ -258,11 +261,11 @@ impl Plan {
         &self.choice
     }
 
-    /// Starts the next exchange, of the fields that `take` takes, and returns its number.
+    /// Starts the next exchange by `start`, of the fields that `take` takes, and returns its number.
     fn start_next(
         &mut self,
-        schedule: Schedule<'_>,
         take: impl FnOnce(&mut PassedFields) -> Result<(), ExchangeError>,
+        start: impl FnOnce(&Bound) -> Result<(), ExchangeError>,
     ) -> Result<u64, ExchangeError> {
         let (number, most) = (self.started, self.slots.len());
         let slot = self.slot(number)?;
@@ -273,7 +276,7 @@ impl Plan {
         take(&mut slot.passed)?;
         slot.bound.flight.place(&slot.passed.addresses, &slot.passed.storages)?;
         self.keep_used(number)?;
-        self.slot(number)?.bound.start(schedule)?;
+        start(&self.slot(number)?.bound)?;
         self.started += 1;
         Ok(number)
     }
@@ -307,10 +310,6 @@ impl Plan {
     fn slot(&mut self, number: u64) -> Result<&mut Slot, ExchangeError> {
         let place = self.place(number);
         self.slots.get_mut(place).ok_or(ExchangeError::NotInFlight)
-    }
-
-    fn last_started(&mut self) -> Result<&mut Slot, ExchangeError> {
-        self.slot(self.started.wrapping_sub(1))
     }
 }
 

@@ -29,7 +29,7 @@ pub use shared::{Lease, SharedMemory};
 pub use window::Window;
 
 pub(crate) use in_process::{InProcess, World};
-pub(crate) use window::{STATE_BYTES, WindowState};
+pub(crate) use window::{Lent, STATE_BYTES, WindowState};
 
 use crate::device::MemoryRange;
 

@@ -132,6 +132,36 @@ fn exchanges_end_with_a_neighbour() {
     }
 }
 
+/// Between `start` and `finish`, one rank waits for a word of the other by other means than the library; the other says it
+/// after its `finish`.
+#[test]
+fn finish_needs_no_call_of_a_neighbour_that_has_started() {
+    for path in [DataPath::Quickest, DataPath::Messages, DataPath::Direct] {
+        let words: [_; 2] = std::array::from_fn(|_| {
+            let (say, hear) = mpsc::channel();
+            (Mutex::new(say), Mutex::new(hear))
+        });
+        on_threads(2, |comm| {
+            let mut exchange = bound(&comm, path).unwrap();
+            let say = || words[comm.rank()].0.lock().unwrap().send(()).unwrap();
+            let hear = || words[1 - comm.rank()].1.lock().unwrap().recv_timeout(SOON / 4).unwrap();
+            for round in 0..40 {
+                prepare(exchange.fields_mut(), round).unwrap();
+                let pending = exchange.start(Schedule::DefaultStream).unwrap();
+                // In rounds 0, 4, 8 … rank 0 waits, in rounds 2, 6, 10 … rank 1; in the others, nobody.
+                if round % 4 == 2 * comm.rank() {
+                    hear();
+                }
+                pending.finish(Schedule::DefaultStream).unwrap();
+                if round % 4 == 2 * (1 - comm.rank()) {
+                    say();
+                }
+                verify(exchange.fields(), round, 2).unwrap();
+            }
+        });
+    }
+}
+
 /// Ranks 0 and 1 share a grid. That ranks 2 and 3 end changes nothing for them, until all ranks are needed.
 #[test]
 fn exchanges_without_the_rank_go_on() {

@@ -183,8 +183,14 @@ fn cases(comm: &Communicator, count: u64) -> Outcome {
     for number in numbers(count.div_ceil(20)) {
         structured::interleaved(comm, &device, number)?;
     }
+    // SAFETY: the world lives until MPI is finalised, after this.
+    let outside = unsafe { haloport_mpi::from_raw(plain::world()?)? };
     for number in numbers(fewer.div_ceil(20)) {
         unstructured::interleaved(comm, &device, number)?;
+    }
+    for number in numbers(fewer) {
+        structured::uneven(comm, &outside, &device, number)?;
+        unstructured::uneven(comm, &outside, &device, number)?;
     }
     comm.barrier()?;
     if comm.rank() == 0 {

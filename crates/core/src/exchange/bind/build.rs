@@ -2,14 +2,16 @@
 
 use std::sync::Arc;
 
-use super::fields::{BuildError, ImportedMemory, PartDevice, WORD_BYTES};
+use super::fields::{BuildError, DeviceMemory, PartDevice, WORD_BYTES};
 use super::message_sets::MessageSets;
 use super::messages::{Channels, bind_messages};
 use super::offer::PartWays;
 use super::own_cells::own_cell_copies;
 use super::stream_messages::bind_stream_messages;
 use super::windows::{BoundWindows, bind_windows};
-use crate::device::{Buffer, Device, DeviceError, DeviceId, DeviceInfo, StreamGroup, StreamMessagesOffer};
+use crate::device::{
+    Buffer, Device, DeviceError, DeviceId, DeviceInfo, MemoryKind, StreamGroup, StreamMessagesOffer,
+};
 use crate::exchange::options::Traffic;
 use crate::exchange::run::buffers::Staging;
 use crate::exchange::run::copy_list::{CopyList, Purpose, bytes};
@@ -39,10 +41,13 @@ impl<D: Device> PartDevice for D {
         Device::reaches(self, other)
     }
 
-    unsafe fn import(&self, token: &[u8]) -> Result<ImportedMemory, DeviceError> {
+    fn allocate(&self, bytes: usize) -> Result<DeviceMemory, DeviceError> {
+        Ok(memory_of(Device::allocate(self, bytes, MemoryKind::Device)?))
+    }
+
+    unsafe fn import(&self, token: &[u8]) -> Result<DeviceMemory, DeviceError> {
         // SAFETY: the caller guarantees it.
-        let buffer = unsafe { Device::import(self, token)? };
-        Ok(ImportedMemory { pointer: buffer.pointer(), bytes: buffer.bytes(), owner: Arc::new(buffer) })
+        Ok(memory_of(unsafe { Device::import(self, token)? }))
     }
 
     fn stream_word(&self) -> Result<Option<StreamWord>, DeviceError> {
@@ -89,6 +94,10 @@ impl<D: Device> PartDevice for D {
     ) -> Result<Box<dyn Part>, BuildError> {
         Ok(Box::new(build(self, fields, pattern, tag, &ways, trace)?))
     }
+}
+
+fn memory_of<B: Buffer + 'static>(buffer: B) -> DeviceMemory {
+    DeviceMemory { pointer: buffer.pointer(), bytes: buffer.bytes(), owner: Arc::new(buffer) }
 }
 
 fn build<D: Device>(

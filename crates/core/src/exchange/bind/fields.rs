@@ -29,11 +29,14 @@ pub(crate) trait PartDevice: Debug + Send + Sync {
     /// As [`Device::reaches`](crate::device::Device::reaches).
     fn reaches(&self, other: DeviceId) -> Result<bool, DeviceError>;
 
+    /// As [`Device::allocate`](crate::device::Device::allocate), memory of the device.
+    fn allocate(&self, bytes: usize) -> Result<DeviceMemory, DeviceError>;
+
     /// As [`Device::import`](crate::device::Device::import).
     ///
     /// # Safety
     /// As for [`Device::import`](crate::device::Device::import).
-    unsafe fn import(&self, token: &[u8]) -> Result<ImportedMemory, DeviceError>;
+    unsafe fn import(&self, token: &[u8]) -> Result<DeviceMemory, DeviceError>;
 
     /// A word for streams of this device, and of others of its backend in this process; `None` if it has none.
     fn stream_word(&self) -> Result<Option<StreamWord>, DeviceError>;
@@ -61,8 +64,8 @@ pub(crate) trait PartDevice: Debug + Send + Sync {
 /// The bytes of shared memory with a word: a page of its own, as devices register whole pages.
 pub(crate) const WORD_BYTES: usize = 4096;
 
-/// Device memory of another process.
-pub(crate) struct ImportedMemory {
+/// Memory that a device can use: its own, or that of another process.
+pub(crate) struct DeviceMemory {
     pub(crate) pointer: Pointer,
     pub(crate) bytes: usize,
     pub(crate) owner: Arc<dyn Any + Send + Sync>,

@@ -74,7 +74,7 @@ impl PartFields {
         let handles = handles.collect::<Option<Vec<_>>>()?;
         let owner = Arc::new(Exported::new(self.owners(), segment.release_flag()?));
         let (memory, offset) = segment.direct();
-        let lent = LentFields { blocks: Vec::new(), word: None, _owners: vec![owner as _] };
+        let lent = LentFields { _owners: vec![owner as _], ..LentFields::default() };
         let window = Window::between_processes(memory, offset, lent)?;
         Some((Arc::new(window), handles))
     }
@@ -99,7 +99,7 @@ impl PartFields {
             imported.add(owner);
         }
         let (memory, offset) = segment.direct();
-        let lent = LentFields { blocks, word: None, _owners: vec![Arc::new(imported) as _] };
+        let lent = LentFields { blocks, _owners: vec![Arc::new(imported) as _], ..LentFields::default() };
         Ok(Window::between_processes(memory, offset, lent).map(Arc::new))
     }
 }

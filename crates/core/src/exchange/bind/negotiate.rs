@@ -5,18 +5,18 @@
 
 use std::any::Any;
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use super::exported::{Exported, Imported, free_released};
-use super::fields::{PartFields, WORD_BYTES};
+use super::fields::{DeviceMemory, PartFields, WORD_BYTES};
 use super::mapping::MappedField;
 use super::offer::{
     Acceptance, Answer, AnsweredCopies, AnsweredWord, FieldOffer, LentBlock, LentFields, Offer, PartWays,
-    PeerWindows, ReceiveWays, SendWays, lent_blocks, lent_word,
+    PeerWindows, ReceiveWays, SendWays, kept_message, lent_blocks, lent_word,
 };
 use super::stream_groups::StreamGroups;
-use crate::exchange::layout::messages::{PieceCells, in_place, packed_bytes, sources, targets};
-use crate::exchange::layout::segment::Segment;
+use crate::exchange::layout::messages::{MessageSet, PieceCells, in_place, sources, targets};
+use crate::exchange::layout::segment::{KeptMessage, Segment};
 use crate::exchange::layout::side::Side;
 use crate::exchange::options::{CopiedBy, DataPath, Way};
 use crate::exchange::run::stream_windows::StreamWord;
@@ -162,7 +162,7 @@ impl PartFields {
             in_place: can_send_in_place(field),
             load: Load::of(pieces, field.at(End::Source).0.iter().map(|(_, it)| it), field.element),
         });
-        let packs = near && self.device.info().runs_on_host();
+        let packs = self.packs(pattern, peer);
         let has_words = self.device.info().capabilities.stream_words;
         let offer = Offer { packs, is_staged: self.is_staged(pattern), has_words, fields: fields.collect() };
         Ok((offer, published))
@@ -208,11 +208,14 @@ impl PartFields {
         let (mut word, mut copied) = (AnsweredWord::None, AnsweredCopies::ByReceiver);
         let between_processes = attached.is_none() && ways.contains(&Way::Direct);
         if between_processes || ways.contains(&Way::Shared) {
-            let orders: Vec<_> = offer.fields.iter().map(|field| field.order).collect();
-            let message = packed_bytes(&self.fields, pattern, peer, &orders, &ways);
-            match transport.share(Segment::bytes_for(message)) {
+            let bytes = |way: Way| {
+                let order = |position: usize| offer.fields[position].order;
+                MessageSet::of_way(peer, (&ways, way), &self.fields, order, targets(pattern, peer)).bytes
+            };
+            let kept = if between_processes && offer.packs { bytes(Way::Direct) } else { 0 };
+            match transport.share(Segment::bytes_for(bytes(Way::Shared), kept)) {
                 Some(lease) => {
-                    let segment = Segment::new(lease.memory);
+                    let segment = Segment::new(lease.memory, kept);
                     windows.messages = segment.messages().filter(|_| ways.contains(&Way::Shared));
                     if between_processes {
                         let name;
@@ -232,10 +235,11 @@ impl PartFields {
                         let direct = segment.release_flag().and_then(|flag| {
                             let blocks = blocks.into_iter().flatten().collect();
                             let owners = vec![Arc::new(Imported::new(owners, flag)) as _];
-                            let lent = LentFields { blocks, word: None, _owners: owners };
+                            let lent = LentFields { blocks, _owners: owners, ..LentFields::default() };
                             Window::between_processes(memory, offset, lent)
                         });
                         windows.direct = direct.map(Arc::new);
+                        windows.kept = segment.kept();
                     }
                     token = Some(lease.token);
                     names.push(lease.name);
@@ -337,12 +341,17 @@ impl PartFields {
         }
         let Some(token) = token else {
             let published = published.filter(|_| direct);
+            if let Some(window) = &published {
+                self.keep_message(pattern, peer, ways, window);
+            }
             let by_word = published.as_ref().filter(|_| matches!(word, AnsweredWord::Published));
             let word = by_word.and_then(|window| lent_word(window).cloned());
-            return Ok(Some(PeerWindows { direct: published, word, ..PeerWindows::default() }));
+            let kept = published.as_deref().and_then(kept_message).cloned();
+            return Ok(Some(PeerWindows { direct: published, word, kept, ..PeerWindows::default() }));
         };
         let Some(memory) = pattern.comm().transport().map(peer, token)? else { return Ok(None) };
-        let segment = Segment::new(memory);
+        let may_keep = direct && self.packs(pattern, peer);
+        let segment = Segment::new(memory, if may_keep { self.kept_bytes(pattern, peer, ways) } else { 0 });
         let (memory, offset) = segment.direct();
         let owners = || match segment.release_flag() {
             Some(flag) if !self.device.info().runs_on_host() => {
@@ -367,12 +376,44 @@ impl PartFields {
         let messages = segment.messages().filter(|_| ways.contains(&Way::Shared));
         if let AnsweredCopies::ToExported(handles) = copied {
             let halos = self.import_halos(pattern, peer, handles, &segment)?;
-            return Ok(halos.map(|halos| PeerWindows { direct: None, halos: Some(halos), word, messages }));
+            return Ok(halos.map(|halos| PeerWindows {
+                halos: Some(halos),
+                word,
+                messages,
+                ..PeerWindows::default()
+            }));
         }
-        let lent = || LentFields { blocks: Vec::new(), word: None, _owners: owners() };
+        let lent = || LentFields { _owners: owners(), ..LentFields::default() };
         let direct = direct.then(|| Window::between_processes(memory, offset, lent()));
         let direct = direct.flatten().map(Arc::new);
-        Ok(Some(PeerWindows { direct, halos: None, word, messages }))
+        Ok(Some(PeerWindows { direct, word, messages, kept: segment.kept(), ..PeerWindows::default() }))
+    }
+
+    /// Whether this rank can pack into memory that it shares with `peer`, in another process.
+    fn packs(&self, pattern: &Pattern, peer: usize) -> bool {
+        pattern.comm().transport().is_near(peer) && self.device.info().runs_on_host()
+    }
+
+    /// The size of the message in place of the fields that `peer` copies, in bytes.
+    fn kept_bytes(&self, pattern: &Pattern, peer: usize, ways: &[Way]) -> usize {
+        let order = |position: usize| self.fields[position].1.memory_order();
+        MessageSet::of_way(peer, (ways, Way::Direct), &self.fields, order, sources(pattern, peer)).bytes
+    }
+
+    /// Allocates the memory for a message in place of the fields that `window` lends to `peer` in this process. On devices
+    /// that work asynchronously there is none: a neighbour's progress thread copies from the fields.
+    fn keep_message(&self, pattern: &Pattern, peer: usize, ways: &[Way], window: &Window) {
+        let Some(lent) = window.lent::<LentFields>().filter(|_| self.device.info().runs_on_host()) else {
+            return;
+        };
+        match self.device.allocate(self.kept_bytes(pattern, peer, ways)) {
+            Ok(DeviceMemory { pointer, bytes, owner }) => {
+                let _ = lent.kept.set(KeptMessage { pointer, bytes, _owner: owner });
+            }
+            Err(error) => {
+                tracing::warn!(%error, peer, "`finish` waits until this neighbour has copied from our fields");
+            }
+        }
     }
 
     /// Whether the device reaches all fields that a neighbour in this process lends.
@@ -408,7 +449,7 @@ impl PartFields {
             tracing::info!(%error, "hosts hand fields over: no word for streams");
             None
         });
-        LentFields { blocks, word, _owners: self.owners() }
+        LentFields { blocks, word, kept: OnceLock::new(), _owners: self.owners() }
     }
 
     /// The owners of the memory of the fields.

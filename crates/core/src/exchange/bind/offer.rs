@@ -2,13 +2,13 @@
 
 use std::any::Any;
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::device::{DeviceId, MAX_COPY_AXES, Pointer};
-use crate::exchange::layout::segment::SharedMessage;
+use crate::exchange::layout::segment::{KeptMessage, SharedMessage};
 use crate::exchange::options::Way;
 use crate::exchange::run::stream_group::AnyGroup;
 use crate::exchange::run::stream_windows::StreamWord;
@@ -58,6 +58,9 @@ pub(crate) struct LentFields {
     pub(crate) blocks: Vec<LentBlock>,
     /// The word by which streams hand the fields over, if the lender has one and is in this process.
     pub(crate) word: Option<StreamWord>,
+    /// The memory for a message in their place, set before both ends bind their copies, if the lender is in this process
+    /// and may leave one.
+    pub(crate) kept: OnceLock<KeptMessage>,
     /// The owners of their memory.
     pub(crate) _owners: Vec<Arc<dyn Any + Send + Sync>>,
 }
@@ -83,6 +86,11 @@ pub(crate) fn lent_blocks(window: &Window) -> &[LentBlock] {
 /// The word by which streams hand over the fields that `window` lends, if it has one.
 pub(crate) fn lent_word(window: &Window) -> Option<&StreamWord> {
     window.lent::<LentFields>()?.word.as_ref()
+}
+
+/// The memory for a message in place of the fields that `window` lends, if their owner may leave one.
+pub(crate) fn kept_message(window: &Window) -> Option<&KeptMessage> {
+    window.lent::<LentFields>()?.kept.get()
 }
 
 /// The receiver's answer to an offer.
@@ -131,6 +139,8 @@ pub(crate) struct PeerWindows {
     pub(crate) halos: Option<Arc<Window>>,
     /// The word by which streams hand the fields over; `None` if hosts do.
     pub(crate) word: Option<StreamWord>,
+    /// The memory for a message in place of the sender's fields, if the sender may leave one.
+    pub(crate) kept: Option<KeptMessage>,
     /// On the two messages in shared memory.
     pub(crate) messages: Option<[SharedMessage; 2]>,
 }

@@ -2,16 +2,16 @@
 
 use std::sync::Arc;
 
-use super::offer::{PartWays, ReceiveWays, SendWays, lent_blocks};
+use super::offer::{PartWays, ReceiveWays, SendWays, kept_message, lent_blocks};
 use crate::device::{CopyItem, Device, DeviceError};
-use crate::exchange::layout::messages::{MessageSet, cells_of, sources, targets};
-use crate::exchange::layout::segment::SharedMessage;
+use crate::exchange::layout::messages::{MessageSet, sources, targets};
+use crate::exchange::layout::segment::{KeptMessage, SharedMessage};
 use crate::exchange::layout::side::{Side, fill};
 use crate::exchange::options::Way;
 use crate::exchange::run::copy_list::{CopyList, Purpose, bytes};
 use crate::exchange::run::stream_windows::StreamWindow;
 use crate::exchange::run::trace::PartTrace;
-use crate::exchange::run::windows::{BorrowedWindow, LentWindow, Windows};
+use crate::exchange::run::windows::{BorrowedWindow, Claim, LentWindow, Windows};
 use crate::field::{BoundField, End};
 use crate::pattern::{Cells, Pattern, Piece};
 use crate::trace::Row;
@@ -53,7 +53,7 @@ pub(crate) fn bind_windows<D: Device>(
         direct_bytes: 0,
     };
     for (&peer, send) in &ways.sends {
-        bound.lend(fields, pattern, peer, send, trace)?;
+        bound.lend(device, fields, pattern, peer, send, trace)?;
     }
     for (&peer, receive) in &ways.receives {
         bound.borrow(device, fields, pattern, peer, receive, trace)?;
@@ -65,19 +65,22 @@ impl<D: Device> BoundWindows<D> {
     /// Adds the windows that are lent to `peer`: a message in shared memory, and fields.
     fn lend(
         &mut self,
+        device: &D,
         fields: &[(usize, BoundField)],
         pattern: &Pattern,
         peer: usize,
         SendWays { ways, windows }: &SendWays,
         trace: &PartTrace<D>,
     ) -> Result<(), DeviceError> {
-        if let Some(pair) = &windows.messages {
+        let message = |way: Way| {
             let order = |position: usize| fields[position].1.memory_order();
-            let shared = |position: usize| (ways[position] == Way::Shared).then(|| order(position));
-            let mut message = MessageSet::new();
-            message.add(peer, None, cells_of(fields, shared, sources(pattern, peer)), fields);
+            MessageSet::of_way(peer, (ways, way), fields, order, sources(pattern, peer))
+        };
+        if let Some(pair) = &windows.messages {
+            let message = message(Way::Shared);
             for (items, buffer) in self.packed.iter_mut().zip(pair) {
-                items.extend(message.copies(fields, message.pointer_in(buffer)?, Direction::Send)?);
+                let pointer = message.pointer_in((buffer.pointer, buffer.bytes))?;
+                items.extend(message.copies(fields, pointer, Direction::Send)?);
             }
             self.shared_bytes += message.bytes;
             let transfer = trace.transfer(Row::To(peer), "lend message", message.bytes);
@@ -95,7 +98,17 @@ impl<D: Device> BoundWindows<D> {
                     word: word.clone(),
                     transfer,
                 }),
-                None => self.windows.lent.push(LentWindow::fields(peer, Arc::clone(window), transfer)),
+                None => {
+                    let claim = |kept: &KeptMessage| {
+                        let message = message(Way::Direct);
+                        let pointer = message.pointer_in((kept.pointer, kept.bytes))?;
+                        let items = message.copies(fields, pointer, Direction::Send)?;
+                        let pack = CopyList::bind(device, Purpose::Packing, items, None)?;
+                        Ok::<_, DeviceError>(Claim::new(pack, device.create_event(false)?))
+                    };
+                    let claim = windows.kept.as_ref().map(claim).transpose()?;
+                    self.windows.lent.push(LentWindow::fields(peer, Arc::clone(window), claim, transfer));
+                }
             }
         }
         if let (Some(window), Some(word)) = (&windows.halos, &windows.word) {
@@ -120,6 +133,10 @@ impl<D: Device> BoundWindows<D> {
         trace: &PartTrace<D>,
     ) -> Result<(), DeviceError> {
         let bind = |items| CopyList::bind(device, Purpose::Unpacking, items, None);
+        let message = |way: Way| {
+            let order = |position: usize| offer.fields[position].order;
+            MessageSet::of_way(peer, (ways, way), fields, order, targets(pattern, peer))
+        };
         if let Some(window) = &windows.direct {
             let pieces = pattern.receives().get(&peer).map_or(&[][..], Vec::as_slice);
             let items = direct_copies(fields, ways, window, pieces, End::Source)?;
@@ -138,8 +155,14 @@ impl<D: Device> BoundWindows<D> {
                 }
                 None => {
                     let copied = device.create_event(false)?;
-                    let window =
-                        BorrowedWindow::fields(peer, Arc::clone(window), bind(items)?, copied, transfer);
+                    let unpack = |kept: &KeptMessage| {
+                        let message = message(Way::Direct);
+                        let pointer = message.pointer_in((kept.pointer, kept.bytes))?;
+                        bind(message.copies(fields, pointer, Direction::Receive)?)
+                    };
+                    let kept = windows.kept.as_ref().or_else(|| kept_message(window));
+                    let copies = (bind(items)?, kept.map(unpack).transpose()?);
+                    let window = BorrowedWindow::fields(peer, Arc::clone(window), copies, copied, transfer);
                     self.windows.borrowed.push(window);
                 }
             }
@@ -153,12 +176,11 @@ impl<D: Device> BoundWindows<D> {
             self.lent.push(StreamWindow { peer, on_halo: true, window, word, transfer });
         }
         if let Some(pair) = &windows.messages {
-            let order = |position: usize| offer.fields[position].order;
-            let shared = |position: usize| (ways[position] == Way::Shared).then(|| order(position));
-            let mut message = MessageSet::new();
-            message.add(peer, None, cells_of(fields, shared, targets(pattern, peer)), fields);
-            let copies =
-                |buffer| bind(message.copies(fields, message.pointer_in(buffer)?, Direction::Receive)?);
+            let message = message(Way::Shared);
+            let copies = |buffer: &SharedMessage| {
+                let pointer = message.pointer_in((buffer.pointer, buffer.bytes))?;
+                bind(message.copies(fields, pointer, Direction::Receive)?)
+            };
             let copies = pair.iter().map(copies).collect::<Result<_, DeviceError>>()?;
             let is_borrowed =
                 |(field, way): (&(usize, BoundField), &Way)| *way == Way::Shared && field.1.storage.is_none();

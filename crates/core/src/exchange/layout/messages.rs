@@ -13,7 +13,7 @@
 use std::ops::Range;
 
 use super::cut::ALIGNMENT;
-use super::segment::{MESSAGE_ALIGNMENT, SharedMessage};
+use super::segment::MESSAGE_ALIGNMENT;
 use super::side::{Side, fill, join};
 use crate::device::{CopyItem, DeviceError, MAX_COPY_AXES, Pointer};
 use crate::domain::Orientation;
@@ -100,21 +100,6 @@ pub(crate) fn cells_of<'p>(
     all
 }
 
-/// Returns the size of the message that comes from `peer` through shared memory. `orders` are the orders of the axes of
-/// each field in the sender's memory.
-pub(crate) fn packed_bytes(
-    fields: &[(usize, BoundField)],
-    pattern: &Pattern,
-    peer: usize,
-    orders: &[[u8; MAX_COPY_AXES]],
-    ways: &[Way],
-) -> usize {
-    let packed = |position: usize| (ways[position] == Way::Shared).then(|| orders[position]);
-    let mut message = MessageSet::new();
-    message.add(peer, None, cells_of(fields, packed, targets(pattern, peer)), fields);
-    message.bytes
-}
-
 /// The cells that go to `peer`.
 pub(crate) fn sources(pattern: &Pattern, peer: usize) -> impl Iterator<Item = PieceCells<'_>> + Clone {
     let pieces = pattern.sends().get(&peer).map_or(&[][..], Vec::as_slice);
@@ -154,6 +139,21 @@ pub(crate) fn in_place(
 impl MessageSet {
     pub(crate) fn new() -> MessageSet {
         MessageSet { messages: Vec::new(), items: Vec::new(), begin: 0, bytes: 0 }
+    }
+
+    /// The message to or from `peer` with all fields that go by `way`; without messages if there are no such cells. `ways`
+    /// has the way of each field, `order` returns the order of its axes in the sender's memory.
+    pub(crate) fn of_way<'p>(
+        peer: usize,
+        (ways, way): (&[Way], Way),
+        fields: &[(usize, BoundField)],
+        order: impl Fn(usize) -> [u8; MAX_COPY_AXES],
+        pieces: impl Iterator<Item = PieceCells<'p>> + Clone,
+    ) -> MessageSet {
+        let order_of = |position: usize| (ways[position] == way).then(|| order(position));
+        let mut message = MessageSet::new();
+        message.add(peer, None, cells_of(fields, order_of, pieces), fields);
+        message
     }
 
     /// Adds a message of these cells to or from `peer`, in one stretch; does nothing if there are no cells. `chunk` is
@@ -250,11 +250,11 @@ impl MessageSet {
         self.begin..self.bytes
     }
 
-    /// Returns the address of `shared`, which must have room for these cells.
-    pub(crate) fn pointer_in(&self, shared: &SharedMessage) -> Result<Pointer, DeviceError> {
-        let (expected, found) = (self.bytes, shared.bytes);
+    /// Returns `pointer`, the address of `room` bytes of memory, which must hold these cells.
+    pub(crate) fn pointer_in(&self, (pointer, room): (Pointer, usize)) -> Result<Pointer, DeviceError> {
+        let (expected, found) = (self.bytes, room);
         let fits = found >= expected;
-        fits.then_some(shared.pointer).ok_or_else(|| {
+        fits.then_some(pointer).ok_or_else(|| {
             DeviceError::invalid("the shared memory of a message", format!("{expected} bytes or more"), found)
         })
     }

@@ -1,10 +1,11 @@
 //! Memory that two processes share for one part of an exchange.
 //!
-//! The receiver allocates it, the sender maps it. It holds the state of a window on the sender's fields, and two
-//! messages with a window on each. Exchanges use the two messages in turn, so that the sender can pack one while the
-//! receiver reads the other. For fields in a device's memory it also holds the flag by which the receiver releases
-//! them.
+//! The receiver allocates it, the sender maps it. It holds the state of a window on the sender's fields, the message that
+//! the sender may leave in their place, and two messages with a window on each. Exchanges use the two messages in turn,
+//! so that the sender can pack one while the receiver reads the other. For fields in a device's memory it also holds the
+//! flag by which the receiver releases them.
 
+use std::any::Any;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -14,7 +15,7 @@ use crate::transport::{STATE_BYTES, SharedMemory, Window};
 /// Alignment in bytes of a message in the buffer of its part, so that it begins on a cache line of its own.
 pub(crate) const MESSAGE_ALIGNMENT: usize = 128;
 
-/// The offset of the messages in bytes.
+/// The offset of the messages in bytes: first the one in place of fields, then the two.
 const HEAD: usize = 4 * STATE_BYTES;
 
 /// The offset in bytes of the flag by which the receiver releases the sender's fields.
@@ -24,6 +25,17 @@ const RELEASE_FLAG: usize = 3 * STATE_BYTES;
 #[derive(Debug, Clone)]
 pub(crate) struct Segment {
     memory: Arc<SharedMemory>,
+    /// The room for the message in place of fields, in bytes.
+    kept: usize,
+}
+
+/// Memory for the message that a sender leaves in place of fields that it takes back.
+#[derive(Debug, Clone)]
+pub(crate) struct KeptMessage {
+    pub(crate) pointer: Pointer,
+    /// The room in bytes.
+    pub(crate) bytes: usize,
+    pub(crate) _owner: Arc<dyn Any + Send + Sync>,
 }
 
 /// One of the two messages in a segment.
@@ -37,13 +49,15 @@ pub(crate) struct SharedMessage {
 }
 
 impl Segment {
-    /// Returns the size of a segment for two messages of `message_bytes` each.
-    pub(crate) fn bytes_for(message_bytes: usize) -> usize {
-        HEAD + 2 * message_bytes.next_multiple_of(MESSAGE_ALIGNMENT)
+    /// Returns the size of a segment for two messages of `message_bytes` each, and one of `kept_bytes` in place of fields.
+    pub(crate) fn bytes_for(message_bytes: usize, kept_bytes: usize) -> usize {
+        let [message, kept] = [message_bytes, kept_bytes].map(|it| it.next_multiple_of(MESSAGE_ALIGNMENT));
+        HEAD + kept + 2 * message
     }
 
-    pub(crate) fn new(memory: SharedMemory) -> Segment {
-        Segment { memory: Arc::new(memory) }
+    /// `kept_bytes` are those of the message in place of fields, the same in both processes.
+    pub(crate) fn new(memory: SharedMemory, kept_bytes: usize) -> Segment {
+        Segment { memory: Arc::new(memory), kept: kept_bytes.next_multiple_of(MESSAGE_ALIGNMENT) }
     }
 
     /// Returns the memory, and the offset in it of the state of the window on fields.
@@ -56,13 +70,24 @@ impl Segment {
         ReleaseFlag::new(&self.memory, RELEASE_FLAG)
     }
 
+    /// Returns the memory for the message in place of fields; `None` if the segment has none.
+    pub(crate) fn kept(&self) -> Option<KeptMessage> {
+        let is_there = self.kept > 0 && self.memory.covers(HEAD..HEAD + self.kept);
+        is_there.then(|| KeptMessage {
+            pointer: self.memory.pointer().offset(HEAD as isize),
+            bytes: self.kept,
+            _owner: Arc::clone(&self.memory) as _,
+        })
+    }
+
     /// Returns the two messages; `None` if the segment has no room for them.
     pub(crate) fn messages(&self) -> Option<[SharedMessage; 2]> {
         let bytes = Some(self.memory.bytes()).filter(|&bytes| self.memory.covers(0..bytes))?;
-        let room = bytes.checked_sub(HEAD)? / 2 / MESSAGE_ALIGNMENT * MESSAGE_ALIGNMENT;
+        let begin = HEAD + self.kept;
+        let room = bytes.checked_sub(begin)? / 2 / MESSAGE_ALIGNMENT * MESSAGE_ALIGNMENT;
         let message = |number: usize| {
             let window = Arc::new(Window::on_message(&self.memory, (1 + number) * STATE_BYTES)?);
-            let pointer = self.memory.pointer().offset((HEAD + number * room) as isize);
+            let pointer = self.memory.pointer().offset((begin + number * room) as isize);
             Some(SharedMessage { window, pointer, bytes: room })
         };
         Some([message(0)?, message(1)?])

@@ -17,8 +17,19 @@ pub(crate) struct Bound {
 }
 
 impl Bound {
-    /// Packs, sends and returns. On asynchronous devices it merely puts that into streams.
+    /// Packs, sends and returns. On asynchronous devices it merely puts that into streams; the progress thread does the
+    /// rest, so that neighbours need no later call of this rank.
     pub(crate) fn start(&self, schedule: Schedule<'_>) -> Result<(), ExchangeError> {
+        self.begin(schedule, true)
+    }
+
+    /// As [`start`](Bound::start), of a caller that calls [`end`](Bound::end) next.
+    pub(crate) fn start_to_end(&self, schedule: Schedule<'_>) -> Result<(), ExchangeError> {
+        self.begin(schedule, !matches!(schedule, Schedule::Blocking))
+    }
+
+    /// `driven`: the progress thread polls the exchange of an asynchronous device.
+    fn begin(&self, schedule: Schedule<'_>, driven: bool) -> Result<(), ExchangeError> {
         let comm = self.pattern.comm();
         comm.check_thread()?;
         comm.engine().add(&self.flight);
@@ -26,7 +37,7 @@ impl Bound {
         let started = self.flight.start(&**comm.transport(), &schedule, watched);
         if started.is_err() {
             comm.engine().remove(&self.flight);
-        } else if !matches!(schedule, Schedule::Blocking) && self.flight.is_asynchronous() {
+        } else if driven && self.flight.is_asynchronous() {
             comm.drive();
         }
         started

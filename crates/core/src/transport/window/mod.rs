@@ -34,6 +34,17 @@ use super::SharedMemory;
 /// may be using the memory, for reading or for writing. The owner does not open such a window: the reader begins its use
 /// while the window is idle, and ends it there. A use that is abandoned ends in the state `Done`.
 ///
+/// An owner that waits long for the reader can take its field back with [`claim`](Window::claim), and leave a message with
+/// the same cells in its place:
+///
+/// ```text
+///   Open ── owner: claim ──▶ Claimed ── owner: leave_message ──▶ Idle, with a message ── reader: end_message ──▶ Idle
+/// ```
+///
+/// The message is a bit beside the state: the owner may open the window for the next exchange while the reader has not
+/// read the message of the one before, which it then reads first. Until it has, the owner can claim nothing, and writes no
+/// other message. The reader can read a message after the window is closed.
+///
 /// A window on a message lasts: after closing the window its owner no longer writes the message, so an open window can
 /// still be read.
 ///
@@ -66,6 +77,17 @@ pub(crate) enum WindowState {
     Reading,
     /// The neighbour has read.
     Done,
+    /// The owner has the memory back, and writes a message.
+    Claimed,
+}
+
+/// What a reader reads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Lent {
+    /// The memory of the window.
+    Memory,
+    /// The message that the owner has left in its place.
+    Message,
 }
 
 /// The bytes of a state in shared memory: cache lines of its own.
@@ -77,13 +99,17 @@ const CLOSED: u32 = 1 << 8;
 /// The bit of a window that its owner closed while the neighbour was still reading, beside [`CLOSED`].
 const TORN: u32 = 1 << 9;
 
+/// The bit of a message that the owner has left in place of its field, and the neighbour has not read.
+const MESSAGE: u32 = 1 << 10;
+
 impl WindowState {
     fn of(value: u32) -> WindowState {
-        match value & !(CLOSED | TORN) {
+        match value & !(CLOSED | TORN | MESSAGE) {
             0 => WindowState::Idle,
             1 => WindowState::Open,
             2 => WindowState::Reading,
-            _ => WindowState::Done,
+            3 => WindowState::Done,
+            _ => WindowState::Claimed,
         }
     }
 }
@@ -135,7 +161,7 @@ impl Window {
     /// message and closed its window.
     pub(crate) fn is_withdrawn(&self) -> bool {
         let now = self.word().load(Ordering::Acquire);
-        now & CLOSED != 0 && !(self.lasts && WindowState::of(now) == WindowState::Open)
+        now & CLOSED != 0 && now & MESSAGE == 0 && !(self.lasts && WindowState::of(now) == WindowState::Open)
     }
 
     /// Owner: whether the window was closed before the neighbour read.
@@ -152,16 +178,50 @@ impl Window {
 
     /// Owner: lends the memory. Returns `false` if the window is closed.
     pub(crate) fn open(&self) -> bool {
-        self.change(WindowState::Idle as u32, WindowState::Open as u32)
+        let (idle, open) = (WindowState::Idle as u32, WindowState::Open as u32);
+        // The reader may read the message between two attempts, but nobody leaves another one.
+        self.change(idle, open) || self.change(idle | MESSAGE, open | MESSAGE) || self.change(idle, open)
     }
 
-    /// Reader: begins to read. Returns `false` if the window is not open, or is closed and does not last.
-    pub(crate) fn begin_read(&self) -> bool {
+    /// Owner: takes the lent memory back, unless the reader reads it, has read it, or has not read the message of the
+    /// exchange before. Returns `false` then, and if the window is closed.
+    pub(crate) fn claim(&self) -> bool {
+        self.change(WindowState::Open as u32, WindowState::Claimed as u32)
+    }
+
+    /// Owner: leaves a message in place of the memory that it has claimed.
+    pub(crate) fn leave_message(&self) {
+        // Flips the bits of both states in one step, beside which the other end may close the window.
+        let both = WindowState::Claimed as u32 ^ (WindowState::Idle as u32 | MESSAGE);
+        let before = self.word().fetch_xor(both, Ordering::AcqRel);
+        debug_assert_eq!(WindowState::of(before), WindowState::Claimed, "claimed before");
+    }
+
+    /// Whether the reader has not read a message that the owner has left.
+    pub(crate) fn has_message(&self) -> bool {
+        self.word().load(Ordering::Acquire) & MESSAGE != 0
+    }
+
+    /// Reader: begins to read what there is. `None` if the window is neither open nor has a message, or if it is closed,
+    /// does not last and has no message.
+    pub(crate) fn begin_read(&self) -> Option<Lent> {
         let (open, reading) = (WindowState::Open, WindowState::Reading);
-        if self.lasts { self.change_either(open, reading) } else { self.change(open as u32, reading as u32) }
+        if self.lasts {
+            return self.change_either(open, reading).then_some(Lent::Memory);
+        }
+        let word = self.word();
+        match word.compare_exchange(open as u32, reading as u32, Ordering::AcqRel, Ordering::Acquire) {
+            Ok(_) => Some(Lent::Memory),
+            Err(now) => (now & MESSAGE != 0).then_some(Lent::Message),
+        }
     }
 
-    /// Reader: ends the read. Returns `false` if the owner did not wait for it: the copied bytes may then be anything.
+    /// Reader: ends reading a message.
+    pub(crate) fn end_message(&self) {
+        self.word().fetch_and(!MESSAGE, Ordering::AcqRel);
+    }
+
+    /// Reader: ends reading the memory. Returns `false` if the owner did not wait for it: the copied bytes may then be anything.
     #[must_use]
     pub(crate) fn end_read(&self) -> bool {
         self.change_either(WindowState::Reading, WindowState::Done)

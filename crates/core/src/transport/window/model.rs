@@ -80,17 +80,23 @@ fn on_fields(model: impl Fn(Arc<Window>, Arc<Window>) + Copy + Send + Sync + 'st
     });
 }
 
-/// Waits as the reader of an exchange does; returns `false` if the window was withdrawn.
-fn begin_read(window: &Window) -> bool {
+/// Waits as the reader of an exchange does; `None` if the window was withdrawn.
+fn begin_read(window: &Window) -> Option<Lent> {
     loop {
-        if window.begin_read() {
-            return true;
+        if let Some(lent) = window.begin_read() {
+            return Some(lent);
         }
         if window.is_withdrawn() {
-            return false;
+            return None;
         }
         thread::yield_now();
     }
+}
+
+/// Reads the memory of a window on fields or on a message, as the reader of an exchange does; `None` if it was withdrawn.
+fn read(window: &Window, memory: &Cell) -> Option<u32> {
+    assert_eq!(begin_read(window)?, Lent::Memory);
+    Some(memory.read())
 }
 
 /// Waits as the owner of an exchange does until the neighbour has read; returns `false` if it never will.
@@ -119,8 +125,7 @@ fn a_field_is_read_between_two_writes_round_after_round() {
         let theirs = Arc::clone(&field);
         let neighbour = thread::spawn(move || {
             for round in 1..=2 {
-                assert!(begin_read(&reader));
-                assert_eq!(theirs.read(), round);
+                assert_eq!(read(&reader, &theirs), Some(round));
                 assert!(reader.end_read());
             }
             reader.leave();
@@ -144,8 +149,8 @@ fn an_owner_that_closes_has_its_field_back() {
         let theirs = Arc::clone(&field);
         let between_processes = matches!(reader.state, StateWord::Shared(..));
         let neighbour = thread::spawn(move || {
-            if begin_read(&reader) {
-                assert_eq!(theirs.read(), 1);
+            if let Some(value) = read(&reader, &theirs) {
+                assert_eq!(value, 1);
                 assert!(reader.end_read() || between_processes);
             }
         });
@@ -215,7 +220,7 @@ fn a_reader_learns_that_its_owner_went_on_without_it() {
         let field = Arc::new(AtomicU32::new(0));
         let theirs = Arc::clone(&field);
         let neighbour = thread::spawn(move || {
-            if begin_read(&reader) {
+            if begin_read(&reader).is_some() {
                 let read = [theirs.load(Ordering::Relaxed), theirs.load(Ordering::Relaxed)];
                 assert!(!reader.end_read() || read == [1, 1]);
             }
@@ -228,6 +233,114 @@ fn a_reader_learns_that_its_owner_went_on_without_it() {
         field.store(2, Ordering::Relaxed);
         neighbour.join().expect("the neighbour ends well");
     });
+}
+
+/// An owner that takes its field back at once, before the neighbour reads or after: it goes on as soon as the neighbour has
+/// started, and the neighbour reads the field or the message in its place.
+#[test]
+fn a_field_that_is_claimed_back_is_read_as_a_message() {
+    on_fields(|owner, reader| {
+        let (field, message) = (Cell::new(), Cell::new());
+        let (their_field, their_message) = (Arc::clone(&field), Arc::clone(&message));
+        let neighbour = thread::spawn(move || {
+            for round in 1..=2 {
+                match begin_read(&reader).expect("the owner has all rounds") {
+                    Lent::Memory => {
+                        assert_eq!(their_field.read(), round);
+                        assert!(reader.end_read());
+                    }
+                    Lent::Message => {
+                        assert_eq!(their_message.read(), round);
+                        reader.end_message();
+                    }
+                }
+            }
+            reader.leave();
+        });
+        for round in 1..=2 {
+            field.write(round);
+            assert!(owner.open());
+            // The message of the first round may be unread in the second: then the owner waits for its reader.
+            while !owner.reclaim() {
+                if owner.claim() {
+                    message.write(round);
+                    owner.leave_message();
+                    break;
+                }
+                thread::yield_now();
+            }
+        }
+        owner.close(|| {});
+        field.write(3);
+        neighbour.join().expect("the neighbour ends well");
+    });
+}
+
+/// The owner opens its window again before the neighbour has read the message of the exchange before.
+#[test]
+fn a_message_is_read_before_the_field_that_is_lent_next() {
+    on_fields(|owner, reader| {
+        let (field, message) = (Cell::new(), Cell::new());
+        let (their_field, their_message) = (Arc::clone(&field), Arc::clone(&message));
+        field.write(1);
+        assert!(owner.open() && owner.claim());
+        message.write(1);
+        owner.leave_message();
+        let neighbour = thread::spawn(move || {
+            assert_eq!(begin_read(&reader), Some(Lent::Message));
+            assert_eq!(their_message.read(), 1);
+            reader.end_message();
+            assert_eq!(read(&reader, &their_field), Some(2));
+            assert!(reader.end_read());
+        });
+        field.write(2);
+        assert!(owner.open());
+        assert!(returned(&owner));
+        neighbour.join().expect("the neighbour ends well");
+    });
+}
+
+/// The owner has gone on, and ends: its message is read all the same. A reader that leaves a message unread is noticed in
+/// the next exchange.
+#[test]
+fn a_message_outlives_the_window_of_its_owner() {
+    for reads in [true, false] {
+        on_fields(move |owner, reader| {
+            let message = Cell::new();
+            let theirs = Arc::clone(&message);
+            let neighbour = thread::spawn(move || {
+                if reads {
+                    match begin_read(&reader) {
+                        Some(Lent::Message) => {
+                            assert_eq!(theirs.read(), 1);
+                            reader.end_message();
+                        }
+                        Some(Lent::Memory) => assert!(reader.end_read()),
+                        None => panic!("withdrawn though there was a field or a message"),
+                    }
+                }
+                reader.leave();
+            });
+            if owner.open() {
+                let claimed = owner.claim();
+                if claimed {
+                    message.write(1);
+                    owner.leave_message();
+                }
+                assert_eq!(claimed || returned(&owner), claimed || reads);
+                if !reads {
+                    while !owner.is_closed() {
+                        thread::yield_now();
+                    }
+                    assert!(!owner.open());
+                }
+            } else {
+                assert!(!reads);
+            }
+            owner.close(|| {});
+            neighbour.join().expect("the neighbour ends well");
+        });
+    }
 }
 
 /// The point at which a reader leaves.
@@ -246,8 +359,7 @@ fn an_owner_learns_whether_a_reader_that_left_has_read() {
             let theirs = Arc::clone(&field);
             let neighbour = thread::spawn(move || {
                 if leaves != Leaves::Before {
-                    assert!(begin_read(&reader));
-                    assert_eq!(theirs.read(), 1);
+                    assert_eq!(read(&reader, &theirs), Some(1));
                 }
                 if leaves == Leaves::After {
                     assert!(reader.end_read());
@@ -272,9 +384,7 @@ fn both_ends_may_close_a_window_at_once() {
         let field = Cell::new();
         let theirs = Arc::clone(&field);
         let neighbour = thread::spawn(move || {
-            if begin_read(&reader) {
-                let _ = theirs.read();
-            }
+            let _ = read(&reader, &theirs);
             reader.leave();
         });
         field.write(1);
@@ -310,8 +420,7 @@ fn two_messages_are_used_in_turn_and_the_last_is_read_though_its_owner_has_close
         let neighbour = thread::spawn(move || {
             for exchange in 1..=EXCHANGES {
                 let (window, message) = &theirs[exchange % 2];
-                assert!(begin_read(window));
-                assert_eq!(message.read(), exchange as u32);
+                assert_eq!(read(window, message), Some(exchange as u32));
                 assert!(window.end_read());
             }
             theirs.iter().for_each(|(window, _)| window.leave());
@@ -334,8 +443,7 @@ fn a_sender_learns_that_its_reader_has_left() {
         let (ours, theirs) = two_messages();
         let neighbour = thread::spawn(move || {
             let (window, message) = &theirs[1];
-            assert!(begin_read(window));
-            assert_eq!(message.read(), 1);
+            assert_eq!(read(window, message), Some(1));
             theirs.iter().for_each(|(window, _)| window.leave());
         });
         let mut has_learnt = false;
