@@ -477,7 +477,8 @@ contains
       a11, a12, a13, a14, a15, a16, a17, a18, a19, a20), stat, errmsg)
   end subroutine
 
-  ! Finishes the exchange of these arrays, which was started first of those in flight.
+  ! Finishes the exchange of these arrays, which was started first of those in flight. Waits for the start of each neighbour, and
+  ! for nothing later: a neighbour may compute, or wait for this rank by MPI, before it finishes its own.
   subroutine plan_finish(self, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, &
       a11, a12, a13, a14, a15, a16, a17, a18, a19, a20, &
       stream, stat, errmsg)

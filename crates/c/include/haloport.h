@@ -268,7 +268,8 @@ hp_status hp_start(hp_plan *plan, void *const *data, hp_stream stream);
 
 /*
  * Finishes the exchange that was started first of those in flight. Returns when the halos are in place; on devices, unless the
- * stream is HP_BLOCK, when that is in the stream, so that work that is put there later sees them.
+ * stream is HP_BLOCK, when that is in the stream, so that work that is put there later sees them. Waits for the hp_start of each
+ * neighbour, and for nothing later: a neighbour may compute, or wait for this rank by MPI, before its own hp_finish.
  */
 hp_status hp_finish(hp_plan *plan, hp_stream stream);
 

@@ -268,7 +268,8 @@ public:
         ~pending() {
             if (plan_) hp_finish(plan_, stream_);
         }
-        /// Waits until the halos are in place; on devices, until that is in the stream of the start.
+        /// Waits until the halos are in place; on devices, until that is in the stream of the start. Needs the start of each
+        /// neighbour, and nothing later of it.
         void finish() { finish(stream_); }
         void finish(hp_stream stream) {
             if (plan_) check(hp_finish(std::exchange(plan_, nullptr), stream));

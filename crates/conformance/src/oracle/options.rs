@@ -57,9 +57,10 @@ impl CaseOptions {
         CaseOptions { moved_from: Some(bytes), ..self }
     }
 
-    /// The same, with all neighbours at once: axis by axis, `finish` needs calls of neighbours.
-    pub(crate) fn all_neighbours(self) -> CaseOptions {
-        CaseOptions { order: HaloOrder::AllNeighbours, ..self }
+    /// The same, axis by axis only if the library chooses it: if a case asks for it, `finish` needs calls of neighbours.
+    pub(crate) fn waiting_once(self) -> CaseOptions {
+        let order = if self.order == HaloOrder::AxisByAxis { HaloOrder::AllNeighbours } else { self.order };
+        CaseOptions { order, ..self }
     }
 
     /// Random options, most of them in messages; axis by axis if `by_axes`.

@@ -126,7 +126,7 @@ impl<F: FieldMaker> Rounds<F> {
     ) -> Result<(), Failure> {
         let limit = pattern.comm().time_limit();
         pattern.comm().set_time_limit(Some(UNEVEN_LIMIT));
-        let options = self.options.all_neighbours();
+        let options = self.options.waiting_once();
         let mut random = order_of_rank(self.number, outside.rank());
         let schedules = [Schedule::Blocking, Schedule::DefaultStream];
         let mut memories: [Vec<Memory>; 2] = std::array::from_fn(|_| vec![Memory::new(); self.fields.len()]);

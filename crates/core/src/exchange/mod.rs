@@ -22,8 +22,8 @@
 //! **On a synchronous device** (the CPU: its work is done when a call returns), `start` posts the receives, packs the
 //! messages, sends them, opens the windows for neighbours, and copies the cells that the rank sends to itself. Every
 //! call that waits, and [`Pending::is_ready`], polls: it copies from the windows that neighbours have opened, and
-//! unpacks messages that have arrived. `finish` waits until everything has arrived. Only `start` and `finish` touch
-//! borrowed memory.
+//! unpacks messages that have arrived. `finish` waits until everything has arrived, and gets fields back that neighbours
+//! have not copied from in time: it packs a message in their place. Only `start` and `finish` touch borrowed memory.
 //!
 //! **On an asynchronous device** (a GPU), `start` records an event in the caller's stream, makes the part's own stream
 //! wait for it, puts the packing and the copies of own cells into that stream, and returns. Polling, by a progress

@@ -76,6 +76,11 @@ impl<'e, F> Pending<'e, F> {
     /// Finishes the exchange. With [`Schedule::Blocking`], and always on the CPU, the halos are in place when it
     /// returns. With other schedules, they are in place for work that is put into the stream afterwards.
     ///
+    /// Once every neighbour has started its exchange, `finish` waits for nothing more of it: a neighbour may compute, or
+    /// wait for this rank by other means, before its own `finish`. Exceptions: halos that are filled
+    /// [axis by axis](crate::HaloOrder::AxisByAxis) on request, and neighbours on asynchronous devices without a thread
+    /// that makes [`Progress`](crate::Progress); their messages need calls of the neighbour.
+    ///
     /// On an asynchronous device, other schedules than `Blocking` put the end into the stream and return; the host does
     /// not wait if a thread makes [`Progress`](crate::Progress). Exception: if ranks are threads of one process and
     /// this stream is the default stream, which they share, the host waits for the neighbours' messages; use a stream
