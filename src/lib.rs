@@ -136,9 +136,9 @@ pub use haloport_core::line::{Line, LineExchange};
 #[doc(inline)]
 pub use haloport_core::sparse::{SparseError, SparseExchange, SparseOptions};
 
-// Arrays of other programs, and the time line.
+// Arrays of other programs, warnings, and the time line.
 #[doc(inline)]
-pub use haloport_core::{interop, trace};
+pub use haloport_core::{interop, log, trace};
 
 /// Devices, their memory and streams, and kernels: for programs that are generic over the device or launch kernels.
 ///

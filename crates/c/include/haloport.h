@@ -66,6 +66,18 @@ const char *hp_message(void);
 /* The version, and the devices of this machine or why there are none. Loads the drivers of CUDA and OpenCL. */
 hp_status hp_describe(char *text, size_t *bytes);
 
+/*
+ * Warnings of the library, such as "rank 0 has waited 60.0 s for ...", and errors that no call returns, go to standard error,
+ * unless the environment variable HALOPORT_LOG is `off`, or `error` for errors alone.
+ */
+typedef enum hp_level { HP_LOG_ERROR = 1, HP_LOG_WARNING = 2 } hp_level;
+
+/*
+ * Lets `log` take them, each as one line without an end of line, with `context`; null for standard error again. `log` is called
+ * on any thread, within calls of the library: it calls nothing of the library, and waits for no thread that does.
+ */
+hp_status hp_set_log(void (*log)(hp_level level, const char *text, void *context), void *context);
+
 /* --- Ranks -------------------------------------------------------------------------------------------------------------- */
 
 /*

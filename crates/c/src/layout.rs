@@ -3,6 +3,7 @@
 use std::mem::offset_of;
 
 use crate::array::{self, CArray};
+use crate::log;
 use crate::pattern::{self, CBox, CGrid, CIds, CList};
 use crate::plan::COptions;
 use crate::status::{self, Status};
@@ -63,6 +64,8 @@ pub fn numbers() -> Vec<(&'static str, i64)> {
         ("HP_BLOCK", stream::BLOCK),
         ("HP_ON", stream::ON),
         ("HP_SYCL", stream::SYCL),
+        ("HP_LOG_ERROR", log::ERROR),
+        ("HP_LOG_WARNING", log::WARNING),
         ("HP_OK", Status::Ok as i32),
         ("HP_ARGUMENT", Status::Argument as i32),
         ("HP_REFUSED", Status::Refused as i32),

@@ -5,7 +5,7 @@
 //! - `plan`: exchanges; `memory`: arrays that neighbours copy straight from;
 //! - `pattern`, `comm`: which cells each rank owns, and the ranks;
 //! - `array`, `stream`, `device`: what the structs of the header mean;
-//! - `describe`: texts; `layout`: the structs as a test sees them;
+//! - `describe`: texts; `log`: warnings; `layout`: the structs as a test sees them;
 //! - `handle`: what callers hold; `arguments`: their pointers and numbers; `status`: what calls return.
 //!
 //! Each function is `status::call` around a body that returns a `Result`: it keeps the text of an error, and lets no panic
@@ -19,6 +19,7 @@ mod device;
 mod handle;
 #[doc(hidden)]
 pub mod layout;
+mod log;
 mod memory;
 mod pattern;
 mod plan;

@@ -38,6 +38,7 @@
 //!
 //! | module | contents |
 //! | --- | --- |
+//! | [`log`] | warnings, and where they go |
 //! | [`launcher`] | what MPI launchers tell the processes that they start |
 //! | [`device`] | the trait `Device`, copies, kernels, the kernel cache |
 //! | [`element`] | the types of numbers in fields |
@@ -66,6 +67,7 @@ pub mod interop;
 pub mod launcher;
 pub mod line;
 mod lock;
+pub mod log;
 pub mod pattern;
 pub mod sparse;
 pub mod trace;

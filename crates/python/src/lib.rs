@@ -11,7 +11,7 @@
 //! - `arrays`: arrays of other packages, by any protocol;
 //! - `arguments`: numbers and lists among the arguments of calls;
 //! - `claims`: the memory that exchanges in flight use;
-//! - `comm`, `process`, `error`, `interrupt`: ranks, forks, exceptions, signals.
+//! - `comm`, `process`, `error`, `interrupt`, `log`: ranks, forks, exceptions, signals, warnings.
 //!
 //! A call that waits, or that may free what others wait for, detaches from Python. No lock is held while a thread waits
 //! for Python: the state of a plan is locked by `try_lock` alone.
@@ -29,6 +29,7 @@ mod grid;
 mod interrupt;
 mod kernel;
 mod layout;
+mod log;
 mod memory;
 mod mesh;
 mod messages;
@@ -81,6 +82,7 @@ mod _haloport {
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
         crate::process::watch_forks();
         let py = module.py();
+        crate::log::begin(py)?;
         module.add("__version__", env!("CARGO_PKG_VERSION"))?;
         module.add("ExchangeError", py.get_type::<crate::error::ExchangeError>())?;
         module.add("DEFAULT", NamedOrder::Default)?;

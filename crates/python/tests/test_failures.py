@@ -451,6 +451,34 @@ def finished(program: subprocess.Popen[str], limit: float = 30) -> str:
     return output
 
 
+@alone_only
+def test_warnings_go_to_logging(programs: Programs) -> None:
+    """A rank that waits long warns by the logger `haloport`, without a call of the program to take the warning."""
+    text = """
+        BEFORE
+        first, second = hp.threads(2)
+        late = threading.Timer(0.3, second.barrier)
+        late.start()
+        first.barrier()
+        late.join()
+    """
+    logging = "import logging; logging.basicConfig(format='%(name)s %(levelname)s %(message)s')"
+    settings = {
+        "without logging": ("", "", "rank 0 has waited 0."),
+        "with logging": (logging, "", "haloport WARNING rank 0 has waited 0."),
+        "level of the logger": ("import logging; logging.getLogger('haloport').setLevel('ERROR')", "", ""),
+        "off": ("", "off", ""),
+    }
+    started = {
+        name: programs.start(text.replace("BEFORE", before), HALOPORT_WARN_AFTER="0.05", HALOPORT_LOG=level)
+        for name, (before, level, _) in settings.items()
+    }
+    for name, (_, _, begin) in settings.items():
+        _, errors = started[name].communicate(timeout=30)
+        assert started[name].returncode == 0, errors
+        assert errors.startswith(begin) and errors.count("\n") == (1 if begin else 0), f"{name}: {errors}"
+
+
 WAITS = {
     "barrier": "comm.barrier()",
     "plan": "plan(array)",

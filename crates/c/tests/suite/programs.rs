@@ -104,6 +104,31 @@ fn bad_calls_are_refused_with_a_text() {
 }
 
 #[test]
+fn warnings_go_to_standard_error_or_to_the_program() {
+    if !has("cc") {
+        return;
+    }
+    let program = compiled("cc", "c99", "tests/programs/log.c", &[]);
+    let said = |arguments: &[&str], level: &str| {
+        run(Command::new(&program)
+            .args(arguments)
+            .env("HALOPORT_WARN_AFTER", "0.05")
+            .env("HALOPORT_LOG", level))
+    };
+    for (arguments, begin) in [(&[][..], "haloport: warning: "), (&["own"][..], "level 2: ")] {
+        let text = said(arguments, "");
+        assert!(
+            text.starts_with(&format!("{begin}rank 0 has waited 0.")) && text.lines().count() == 1,
+            "{text}"
+        );
+        assert_eq!(said(arguments, "off"), "");
+        assert_eq!(said(arguments, "error"), "");
+    }
+    let text = said(&[], "loud");
+    assert!(text.contains("HALOPORT_LOG: expected warn, error or off, found `loud`"), "{text}");
+}
+
+#[test]
 fn programs_are_clean_under_asan_and_ubsan() {
     let options = ["-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"];
     let check = |compiler, standard, source, arguments: &[&str]| {

@@ -5,12 +5,14 @@ use haloport::{Exchange, FieldSet, Pattern, Schedule};
 
 use super::block::MemoryArgs;
 use super::contestant::Contestant;
+use super::uneven::Uneven;
 use crate::command::failure::Failure;
 
 /// Fields bound to the pattern.
 pub(super) struct Library<F, C> {
     exchange: Exchange<Vec<F>>,
     check: C,
+    uneven: Option<Uneven>,
 }
 
 impl<F: FieldSet, C: Fn(&[F]) -> Result<(), Failure>> Library<F, C> {
@@ -24,7 +26,12 @@ impl<F: FieldSet, C: Fn(&[F]) -> Result<(), Failure>> Library<F, C> {
         memory: &MemoryArgs,
         check: C,
     ) -> Result<Library<F, C>, Failure> {
-        Ok(Library { exchange: memory.bind(pattern, fields)?, check })
+        Ok(Library { exchange: memory.bind(pattern, fields)?, check, uneven: None })
+    }
+
+    /// The same, with work between the start of each exchange and its end.
+    pub(super) fn with_work(self, uneven: Option<Uneven>) -> Library<F, C> {
+        Library { uneven, ..self }
     }
 
     /// The bytes that one exchange moves, by path.
@@ -41,7 +48,14 @@ impl<F: FieldSet, C: Fn(&[F]) -> Result<(), Failure>> Library<F, C> {
 impl<F: FieldSet, C: Fn(&[F]) -> Result<(), Failure>> Contestant for Library<F, C> {
     fn run(&mut self, batch: usize) -> Result<(), Failure> {
         for _ in 0..batch {
-            self.exchange.run(Schedule::Blocking)?;
+            match &mut self.uneven {
+                None => self.exchange.run(Schedule::Blocking)?,
+                Some(uneven) => {
+                    let pending = self.exchange.start(Schedule::Blocking)?;
+                    uneven.work();
+                    pending.finish(Schedule::Blocking)?;
+                }
+            }
         }
         Ok(())
     }

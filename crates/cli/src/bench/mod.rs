@@ -5,6 +5,7 @@
 //! - `exchange` and `unstructured`: the benchmarks, with their contestants; `library`: the one of Haloport, for both;
 //! - `handover`: the distance of the cores, which limits every exchange;
 //! - `scaling`: the messages and memory of thousands of simulated ranks;
+//! - `uneven`: work of ranks between the start of an exchange and its end;
 //! - `raw_send` and `persistent`: messages of the transport and of MPI, for both benchmarks.
 
 mod block;
@@ -17,6 +18,7 @@ mod persistent;
 mod raw_send;
 mod results;
 mod scaling;
+mod uneven;
 mod unstructured;
 
 use clap::Subcommand;

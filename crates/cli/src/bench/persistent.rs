@@ -50,18 +50,18 @@ impl<T: Element> Persistent<T> {
         Ok(begin)
     }
 
-    /// Makes one exchange: starts the receives, packs, starts the sends, copies the rank's own cells, waits, and
+    /// Makes one exchange: starts the receives, packs, starts the sends, does what there is `meanwhile`, waits, and
     /// unpacks.
     ///
     /// # Safety
-    /// `pack` and `own` access no buffer of a receive, and only the three closures access any buffer.
+    /// `pack` and `meanwhile` access no buffer of a receive, and only the three closures access any buffer.
     ///
     /// # Errors
     /// [`Failure::Run`] if MPI fails.
     pub(super) unsafe fn run(
         &mut self,
         pack: impl FnOnce(),
-        own: impl FnOnce(),
+        meanwhile: impl FnOnce(),
         unpack: impl FnOnce(),
     ) -> Result<(), Failure> {
         // SAFETY: the buffers are alive and ours; while they are accessed, no message is under way, by the caller's
@@ -71,7 +71,7 @@ impl<T: Element> Persistent<T> {
             pack();
             self.messages.start_sends()?;
         }
-        own();
+        meanwhile();
         self.messages.wait()?;
         unpack();
         Ok(())

@@ -16,6 +16,7 @@ use super::kept::KeptByDevice;
 use super::progress::{Driven, Progress, drive};
 use super::wait::{CheckTimer, InterruptCheck, Missing, WaitClock, WaitLimits};
 use crate::callback::panic_text;
+use crate::log;
 use crate::trace::{self, Trace};
 use crate::transport::{Reach, Transport, TransportError, TransportInfo};
 
@@ -90,7 +91,7 @@ impl Communicator {
     /// logs a warning and takes the defaults.
     pub fn new(transport: impl Transport + 'static) -> Communicator {
         let limits = WaitLimits::from_environment().unwrap_or_else(|error| {
-            tracing::warn!("{error}; Haloport uses the defaults");
+            log::warning(format_args!("{error}; Haloport uses the defaults"));
             WaitLimits::default()
         });
         Communicator::with_limits(transport, limits)
@@ -210,7 +211,9 @@ impl Communicator {
         // Unwind safe: the wait ends, and what it waits for fails for good.
         catch_unwind(AssertUnwindSafe(|| check())).unwrap_or_else(|panic| {
             let message = panic_text(&*panic);
-            tracing::error!("the function of `set_interrupt` panicked, which ends the wait: {message}");
+            log::error(format_args!(
+                "the function of `set_interrupt` panicked, which ends the wait: {message}"
+            ));
             true
         })
     }
@@ -287,9 +290,9 @@ impl Communicator {
         }
         if !self.inner.any_thread {
             WARNED.call_once(|| {
-                tracing::warn!(
+                log::warning(format_args!(
                     "only one thread may call the transport, so `finish` on a stream waits for messages"
-                );
+                ));
             });
             return false;
         }

@@ -13,6 +13,7 @@ use std::time::Duration;
 use serde::Serialize;
 
 use crate::callback::panic_text;
+use crate::log;
 
 /// What makes progress with exchanges on asynchronous devices between `start` and `finish`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
@@ -64,7 +65,9 @@ pub(crate) fn drive(rank: Arc<dyn Driven>) -> bool {
     if !state.running {
         let spawned = thread::Builder::new().name("haloport-progress".into()).spawn(run);
         if let Err(error) = spawned {
-            tracing::warn!(%error, "the progress thread could not be started, so `finish` waits for messages");
+            log::warning(format_args!(
+                "the progress thread could not be started, so `finish` waits for messages: {error}"
+            ));
             return false;
         }
         state.running = true;
@@ -118,10 +121,10 @@ fn run() {
 /// the rank until its next call.
 fn drive_safely(rank: &Arc<dyn Driven>) {
     if let Err(panic) = catch_unwind(AssertUnwindSafe(|| rank.drive())) {
-        tracing::error!(
+        log::error(format_args!(
             "the progress thread stops polling a rank whose progress panicked: {}",
             panic_text(&*panic)
-        );
+        ));
         THREAD.lock().ranks.retain(|known| !Arc::ptr_eq(known, rank));
     }
 }

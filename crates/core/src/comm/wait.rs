@@ -4,6 +4,7 @@ use std::env::{self, VarError};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use crate::log;
 use crate::transport::TransportError;
 
 /// The default time after which a wait for other ranks ends with an error: 30 minutes.
@@ -121,7 +122,7 @@ impl WaitClock {
                 None => "has no time limit".to_string(),
             };
             let (waited, Missing { what, .. }) = (waited.as_secs_f64(), missing());
-            tracing::warn!("rank {rank} has waited {waited:.1} s for {what}; it {end}");
+            log::warning(format_args!("rank {rank} has waited {waited:.1} s for {what}; it {end}"));
         }
         over
     }

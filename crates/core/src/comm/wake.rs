@@ -11,6 +11,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::callback::panic_text;
+use crate::log;
 
 /// The polls that follow each other at once.
 const AT_ONCE: u32 = 16;
@@ -103,6 +104,6 @@ impl Sleepers {
 /// Wakes a future. If its executor panics, the other futures are still woken.
 fn wake_safely(waker: Waker) {
     if let Err(panic) = catch_unwind(AssertUnwindSafe(|| waker.wake())) {
-        tracing::error!("the waker of a future panicked: {}", panic_text(&*panic));
+        log::error(format_args!("the waker of a future panicked: {}", panic_text(&*panic)));
     }
 }

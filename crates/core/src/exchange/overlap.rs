@@ -6,6 +6,7 @@ use super::options::{Schedule, StepError};
 use super::pending::Pending;
 use super::plan::Plan;
 use crate::Error;
+use crate::log;
 
 impl<F: FieldSet> Exchange<F> {
     /// Starts an exchange, runs `interior` while halos travel, finishes the exchange, and runs `boundary`, which may
@@ -121,7 +122,7 @@ fn run<F, C: ?Sized>(
     let finished = pending.end(schedule);
     if let (Err(_), Err(error)) = (&computed, &finished) {
         // Not lost: the exchange is poisoned, and its next use returns the error.
-        tracing::error!(%error, "an exchange failed as well as the work beside it");
+        log::error(format_args!("an exchange failed as well as the work beside it: {error}"));
     }
     computed.map_err(StepError::work)?;
     finished?;

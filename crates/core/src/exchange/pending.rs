@@ -14,6 +14,7 @@ use crate::device::Device;
 use crate::domain::IndexBox;
 use crate::element::Element;
 use crate::field::{BlockLayout, Field, FieldError, View, ViewMut};
+use crate::log;
 use crate::pattern::Pattern;
 use crate::transport::TransportError;
 
@@ -195,7 +196,7 @@ impl<F> Drop for Pending<'_, F> {
             self.bound.give_up(ExchangeError::Panicking);
         } else if let Err(error) = self.bound.end(Schedule::DefaultStream) {
             // Not lost: the exchange is poisoned, and its next use returns the error.
-            tracing::error!(%error, "an exchange failed while its pending exchange was dropped");
+            log::error(format_args!("an exchange failed while its pending exchange was dropped: {error}"));
         }
     }
 }

@@ -9,6 +9,7 @@ use std::task::{Context, Poll};
 use super::shared::Shared;
 use super::{SparseError, SparseExchange};
 use crate::comm::{Communicator, Pauses};
+use crate::log;
 use crate::transport::TransportError;
 
 /// A round of a [`SparseExchange`] under way.
@@ -133,7 +134,7 @@ impl SparseExchange {
             self.comm.engine().remove(&self.shared);
         } else if let Err(error) = self.end_round() {
             // Not lost: the exchange is poisoned, and its next use returns an error.
-            tracing::error!(%error, "a round of a sparse exchange failed while it was dropped");
+            log::error(format_args!("a round of a sparse exchange failed while it was dropped: {error}"));
         }
     }
 }

@@ -11,6 +11,7 @@ use super::outbox::Outbox;
 use super::state::{Ending, Message, SparseState, Status, Tags};
 use crate::callback::{self, Callback};
 use crate::comm::{Missing, Served};
+use crate::log;
 use crate::transport::{Transport, TransportError};
 
 /// Called when a round is complete, or has failed.
@@ -213,7 +214,7 @@ impl Shared {
         };
         drop(state);
         if let Err(message) = self.on_complete.run(error.as_ref().map_or(Ok(()), Err)) {
-            tracing::error!("the completion callback of a sparse exchange panicked: {message}");
+            log::error(format_args!("the completion callback of a sparse exchange panicked: {message}"));
             let mut state = self.lock();
             match state.status {
                 Status::Travelling | Status::Arrived => state.panicked = Some(message),

@@ -11,6 +11,7 @@ use super::timer::{Anchor, PendingTimes, Timer};
 use super::{Phase, now};
 use crate::device::{Device, DeviceError};
 use crate::lock::lock;
+use crate::log;
 
 /// The most kernels in a device's streams whose times have not been read yet.
 const KERNELS: usize = 1024;
@@ -69,7 +70,7 @@ impl SpanLog {
                 clock.kernels.time(label, device, stream, launch)
             }
             Err(error) => {
-                tracing::warn!(%error, "a kernel is missing in the time line");
+                log::warning(format_args!("a kernel is missing in the time line: {error}"));
                 self.budget.drop_one();
                 launch()
             }

@@ -123,9 +123,9 @@ fn abort_at_exit() {
     }
     // SAFETY: the function exists as long as the process, and a panic in it ends the process.
     if unsafe { libc::atexit(abort) } != 0 {
-        tracing::warn!(
+        haloport_core::log::warning(format_args!(
             "no memory to register a function for the exit of this process: if it exits early, other ranks may wait for it"
-        );
+        ));
     }
 }
 

@@ -27,6 +27,7 @@ use super::contestant::{Entry, measure};
 use super::handover::handover;
 use super::library::Library;
 use super::raw_send::RawSend;
+use super::uneven::Uneven;
 use crate::command::failure::Failure;
 #[cfg(feature = "mpi")]
 use crate::command::launch::launched_by;
@@ -109,7 +110,7 @@ fn on_elements<T: Element, D: Device>(
         }
     }
     #[cfg(feature = "mpi")]
-    let by_hand = by_hand_entries(&pattern, by_hand)?;
+    let by_hand = by_hand_entries(&pattern, by_hand, args)?;
     #[cfg(not(feature = "mpi"))]
     let by_hand = vec![Entry::new("packed_persistent", None)];
     if memory.is_empty() {
@@ -128,12 +129,14 @@ type TwoSets<T, D> = (Vec<Field<T, D>>, Vec<Field<T, D>>);
 fn by_hand_entries<'e, T: Element, D: Device>(
     pattern: &Pattern,
     (first, second): TwoSets<T, D>,
+    args: &ExchangeArgs,
 ) -> Result<Vec<Entry<'e>>, Failure> {
     if first.is_empty() {
         return Ok(vec![Entry::new("packed_persistent", None)]);
     }
-    let per_neighbour = Packed::new(pattern, first, Messages::PerNeighbour)?;
-    let per_rank = Packed::new(pattern, second, Messages::PerRank)?;
+    let uneven = || args.uneven.map(|time| Uneven::new(time, pattern.comm().rank()));
+    let per_neighbour = Packed::new(pattern, first, Messages::PerNeighbour, uneven())?;
+    let per_rank = Packed::new(pattern, second, Messages::PerRank, uneven())?;
     Ok(vec![
         Entry::new("packed_persistent", Some(Box::new(per_neighbour))),
         Entry::new("packed_fused", Some(Box::new(per_rank))),
@@ -154,20 +157,23 @@ fn compete<T: Element, F: FieldSet + Block<T>, D: Device>(
 ) -> Result<Report, Failure> {
     cells::fill(&mut fields, pattern)?;
     let check = |fields: &[F]| cells::check(fields, pattern, "haloport");
-    let library = Library::new(pattern, fields, &args.memory, check)?;
+    let uneven = args.uneven.map(|time| Uneven::new(time, pattern.comm().rank()));
+    let library = Library::new(pattern, fields, &args.memory, check)?.with_work(uneven.clone());
     let (traffic, choice) = (library.traffic(), library.choice());
-    let one_pass = if device.info().host_accessible {
+    // What has no start and no end takes no part beside work in between.
+    let one_pass = if device.info().host_accessible && uneven.is_none() {
         Some(OnePassCopy::new(problem, pattern, plain, shared)?)
     } else {
         None
     };
-    let raw_send = RawSend::new(pattern, args.fields * size_of::<T>())?;
+    let raw_send = if uneven.is_none() { RawSend::new(pattern, args.fields * size_of::<T>())? } else { None };
     let mut entries = vec![
         Entry::new("haloport", Some(Box::new(library))),
         Entry::new("one_pass_copy", one_pass.map(|it| Box::new(it) as _)),
         Entry::new("raw_send", raw_send.map(|it| Box::new(it) as _)),
     ];
     entries.extend(by_hand);
+    entries.extend(uneven.map(|work| Entry::new("work_alone", Some(Box::new(work)))));
     for entry in &mut entries {
         entry.verify()?;
     }

@@ -7,6 +7,7 @@ use super::cells::{as_box, check, fill};
 use super::rows::{RowCopies, StridedBox};
 use crate::bench::contestant::Contestant;
 use crate::bench::persistent::Persistent;
+use crate::bench::uneven::Uneven;
 use crate::command::failure::Failure;
 
 /// The number of messages.
@@ -27,6 +28,7 @@ pub(super) struct Packed<T: Element, D: Device> {
     unpack: Vec<RowCopies<T>>,
     own: Vec<RowCopies<T>>,
     messages: Persistent<T>,
+    uneven: Option<Uneven>,
 }
 
 impl<T: Element, D: Device> Packed<T, D> {
@@ -38,6 +40,7 @@ impl<T: Element, D: Device> Packed<T, D> {
         pattern: &Pattern,
         mut fields: Vec<Field<T, D>>,
         messages: Messages,
+        uneven: Option<Uneven>,
     ) -> Result<Packed<T, D>, Failure> {
         fill(&mut fields, pattern)?;
         let name = match messages {
@@ -52,6 +55,7 @@ impl<T: Element, D: Device> Packed<T, D> {
             unpack: Vec::new(),
             own: Vec::new(),
             messages: Persistent::new()?,
+            uneven,
         };
         let me = pattern.comm().rank();
         // Receives first, so that they can be started first.
@@ -108,7 +112,11 @@ impl<T: Element, D: Device> Contestant for Packed<T, D> {
             // of sends, `own` none.
             unsafe {
                 let run = |copies: &[RowCopies<T>]| copies.iter().for_each(|copies| copies.run());
-                self.messages.run(|| run(&self.pack), || run(&self.own), || run(&self.unpack))?;
+                let meanwhile = || {
+                    run(&self.own);
+                    self.uneven.iter_mut().for_each(Uneven::work);
+                };
+                self.messages.run(|| run(&self.pack), meanwhile, || run(&self.unpack))?;
             }
         }
         Ok(())

@@ -44,6 +44,8 @@ pub(super) struct Report {
     fields: usize,
     dtype: ElementType,
     halo_order: HaloOrder,
+    /// The work of half of the ranks between start and end, in microseconds.
+    uneven_us: Option<u64>,
     /// The number of times that neighbours wait for each other in one exchange.
     steps: usize,
     /// Nanoseconds to write a cache line that another core has just read, before and after the samples.
@@ -90,6 +92,7 @@ impl Report {
             fields: args.fields,
             dtype: args.dtype,
             halo_order: args.memory.halo_order,
+            uneven_us: args.uneven,
             steps: traffic.steps,
             handover_ns,
             contestants,
@@ -111,6 +114,12 @@ impl print::Report for Report {
         )?;
         let bytes = format!("{} bytes of halo on each rank", self.bytes);
         self.setting.write_path(out, &bytes, "every halo cell checked")?;
+        if let Some(time) = self.uneven_us {
+            writeln!(
+                out,
+                "half of the ranks, in turns, work for {time} µs between the start of an exchange and its end"
+            )?;
+        }
         if let Some([before, after]) = self.handover_ns {
             writeln!(
                 out,

@@ -26,6 +26,7 @@ use folder::Folder;
 pub use key::{KernelKey, KernelParts};
 
 use crate::lock::lock;
+use crate::log;
 
 /// Compiled kernels by what they were compiled from.
 pub struct KernelCache {
@@ -126,7 +127,9 @@ impl KernelCache {
 
     fn warn(&self, error: &folder::FolderError) {
         if !self.warned.swap(true, Ordering::Relaxed) {
-            tracing::warn!(%error, "kernels are not stored on disk: each process compiles them again");
+            log::warning(format_args!(
+                "kernels are not stored on disk, so each process compiles them again: {error}"
+            ));
         }
     }
 }

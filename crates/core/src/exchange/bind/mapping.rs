@@ -9,6 +9,7 @@ use super::offer::{FieldHandle, LentBlock, MemoryToken};
 use crate::device::{DeviceError, Pointer};
 use crate::element::ElementType;
 use crate::field::{BlockLayout, BoundField, ranges_of};
+use crate::log;
 use crate::pattern::{Pattern, Piece};
 use crate::transport::{Lease, SharedMemory, TransportError};
 
@@ -38,7 +39,9 @@ impl PartFields {
             }),
             Err(DeviceError::Unsupported { .. }) => None,
             Err(error) => {
-                tracing::warn!(%error, "sending a field to other processes in messages: its memory cannot be exported");
+                log::warning(format_args!(
+                    "sending a field to other processes in messages: its memory cannot be exported: {error}"
+                ));
                 None
             }
         }
@@ -70,7 +73,9 @@ impl PartFields {
                 let memory = match unsafe { self.device.import(token) } {
                     Ok(memory) => memory,
                     Err(error) => {
-                        tracing::warn!(%error, peer, "receiving a field in messages: its memory cannot be imported");
+                        log::warning(format_args!(
+                            "receiving a field of rank {peer} in messages: its memory cannot be imported: {error}"
+                        ));
                         return Ok(None);
                     }
                 };

@@ -21,6 +21,7 @@ use crate::exchange::layout::side::Side;
 use crate::exchange::options::{CopiedBy, DataPath, Way};
 use crate::exchange::run::stream_windows::StreamWord;
 use crate::field::{BoundField, End, Load};
+use crate::log;
 use crate::pattern::Pattern;
 use crate::transport::{Lease, Reduction, TransportError, Window};
 
@@ -366,7 +367,9 @@ impl PartFields {
                 match self.device.shared_stream_word(memory) {
                     Ok(word) => Some(word),
                     Err(error) => {
-                        tracing::warn!(%error, peer, "sending fields in messages: the device cannot use shared memory");
+                        log::warning(format_args!(
+                            "sending fields to rank {peer} in messages: the device cannot use shared memory: {error}"
+                        ));
                         return Ok(None);
                     }
                 }
@@ -411,7 +414,9 @@ impl PartFields {
                 let _ = lent.kept.set(KeptMessage { pointer, bytes, _owner: owner });
             }
             Err(error) => {
-                tracing::warn!(%error, peer, "`finish` waits until this neighbour has copied from our fields");
+                log::warning(format_args!(
+                    "`finish` waits until rank {peer} has copied from our fields: {error}"
+                ));
             }
         }
     }
@@ -421,11 +426,10 @@ impl PartFields {
         lent_blocks(window).iter().all(|block| match self.device.reaches(block.device) {
             Ok(reaches) => reaches,
             Err(error) => {
-                tracing::warn!(
-                    %error,
-                    "receiving fields of {} in messages: cannot tell if they are reachable",
+                log::warning(format_args!(
+                    "receiving fields of {} in messages: cannot tell if they are reachable: {error}",
                     block.device
-                );
+                ));
                 false
             }
         })

@@ -6,6 +6,7 @@ use super::flight::{Flight, Status};
 use super::trace::HostWaits;
 use crate::comm::{Missing, Served as _};
 use crate::exchange::options::{ExchangeError, Schedule};
+use crate::log;
 use crate::pattern::Pattern;
 use crate::transport::TransportError;
 
@@ -103,7 +104,7 @@ impl Bound {
             }
             if let Status::Poisoned(error) = self.flight.status() {
                 // Not lost: the next use of the exchange returns it.
-                tracing::error!(%error, "an exchange failed while its step was dropped");
+                log::error(format_args!("an exchange failed while its step was dropped: {error}"));
             }
         }
         self.flight.forget_captured();
@@ -162,7 +163,7 @@ impl Drop for Bound {
             // done: the fields may have other owners by now.
             let flight = &self.flight;
             if let Err(error) = self.pattern.comm().wait(|| flight.missing(), || Ok(!flight.is_under_way())) {
-                tracing::error!(%error, "an exchange failed while it was dropped in flight");
+                log::error(format_args!("an exchange failed while it was dropped in flight: {error}"));
             }
         }
         self.give_up(ExchangeError::Poisoned("it was dropped".into()));

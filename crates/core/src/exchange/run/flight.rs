@@ -9,6 +9,7 @@ use crate::comm::{Missing, Served, WaitClock, WaitLimits};
 use crate::device::Pointer;
 use crate::exchange::options::{Completion, ExchangeError, Schedule, Traffic};
 use crate::field::Storage;
+use crate::log;
 use crate::transport::Transport;
 
 /// One bound exchange.
@@ -248,7 +249,7 @@ impl Flight {
         };
         drop(state);
         if let Err(message) = self.on_complete.run(error.as_ref().map_or(Ok(()), Err)) {
-            tracing::error!("the completion callback of an exchange panicked: {message}");
+            log::error(format_args!("the completion callback of an exchange panicked: {message}"));
             let mut state = self.lock();
             match state.status {
                 Status::Travelling | Status::Arrived | Status::Gated => state.panicked = Some(message),

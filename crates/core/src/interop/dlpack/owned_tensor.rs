@@ -11,6 +11,7 @@ use super::structs::{
     DLDataType, DLDevice, DLManagedTensor, DLManagedTensorVersioned, DLPackVersion, DLTensor, FLAG_COPIED,
     FLAG_READ_ONLY, MAJOR_VERSION,
 };
+use crate::log;
 
 /// A tensor that is deleted on drop.
 #[derive(Debug)]
@@ -186,6 +187,8 @@ unsafe fn free(exported: *mut c_void) {
     let exported = unsafe { Box::from_raw(exported.cast::<Exported>()) };
     // A panic of the owner's drop must not unwind into another language.
     if catch_unwind(AssertUnwindSafe(|| drop(exported))).is_err() {
-        tracing::error!("the owner of the memory of an exported array panicked while it was dropped");
+        log::error(format_args!(
+            "the owner of the memory of an exported array panicked while it was dropped"
+        ));
     }
 }
