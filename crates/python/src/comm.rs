@@ -208,7 +208,7 @@ impl Communicator {
         if comm.is_instance_of::<PyInt>() && !comm.is_instance_of::<pyo3::types::PyBool>() {
             let handle: i64 = number(comm, "comm", "the handle of an MPI_Comm")?;
             check_handle(handle)?;
-            return Ok(Communicator::new(from_handle(py, handle)?));
+            return Communicator::new(from_handle(py, handle)?).watched(py);
         }
         let Some((handle, world)) = handle_of(comm)? else {
             return Err(PyTypeError::new_err(format!(
@@ -218,10 +218,18 @@ impl Communicator {
             )));
         };
         if comm.eq(&world)? {
-            kept(&WORLD, || from_handle(py, handle))
+            kept(&WORLD, || from_handle(py, handle))?.watched(py)
         } else {
-            Ok(Communicator::new(from_handle(py, handle)?))
+            Communicator::new(from_handle(py, handle)?).watched(py)
         }
+    }
+
+    /// The same: an exception that ends this rank ends the others, too.
+    fn watched(self, py: Python<'_>) -> PyResult<Communicator> {
+        if self.get()?.size() > 1 {
+            py.import("haloport._abort")?.call_method0("_put_in_place")?;
+        }
+        Ok(self)
     }
 }
 

@@ -853,6 +853,29 @@ def test_jobs(programs: Programs, launcher: tuple[str, ...]) -> None:
         assert all(2.5 < float(seconds) < 3 + SOON for _, seconds in found), found
 
 
+@alone_only
+def test_an_exception_of_one_rank_ends_all(programs: Programs, launcher: tuple[str, ...]) -> None:
+    text = """
+        from mpi4py import MPI
+        grid = hp.Grid((12, 8), parts=(2, 1)); array = grid.empty(); plan = grid.plan(array)
+        hp.abort_on_exception(sys.argv[1] == "on")
+        plan(array)
+        if MPI.COMM_WORLD.rank == 1:
+            raise ValueError("rank 1 is lost")
+        plan(array)
+    """
+    jobs = {
+        setting: programs.start(text, setting, launcher=(*launcher, "-n", "2"), HALOPORT_TIME_LIMIT=limit)
+        for setting, limit in (("on", "60"), ("off", "2"))
+    }
+    for setting, job in jobs.items():
+        output, errors = job.communicate(timeout=30)
+        assert job.returncode != 0 and "ValueError: rank 1 is lost" in errors, output + errors
+        # Otherwise rank 0 is ended before it gives up.
+        assert ("TimeLimitError" in errors) == (setting == "off"), output + errors
+        assert ("rank 1 ends by this exception, and ends all ranks" in errors) == (setting == "on"), output + errors
+
+
 def jobs_that_fail(programs: Programs, launcher: tuple[str, ...]) -> None:
     """Ranks that call different things, and that end with an exchange in flight: no job hangs or crashes."""
     different = """

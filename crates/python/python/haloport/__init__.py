@@ -13,6 +13,7 @@ and dpnp where they are, between ranks that are MPI processes or threads:
 1.0
 """
 
+from haloport._abort import abort_on_exception
 from haloport._haloport import (
     BLOCK,
     DEFAULT,
@@ -61,6 +62,7 @@ __all__ = [
     "Stream",
     "TimeLimitError",
     "__version__",
+    "abort_on_exception",
     "devices",
     "threads",
 ]
