@@ -15,6 +15,7 @@ use crate::endpoint::{Endpoint, Locked};
 use crate::finalize;
 use crate::node::segment;
 use crate::raw::{Comm, Mpi};
+use crate::requests::messages::FIRST_TAG;
 
 /// Ranks as MPI processes. Safe code cannot reach it: the transport of a communicator belongs to its exchanges.
 ///
@@ -72,6 +73,10 @@ unsafe impl Transport for MpiTransport {
 
     fn info(&self) -> TransportInfo {
         self.endpoint.info.clone()
+    }
+
+    fn largest_tag(&self) -> u32 {
+        self.endpoint.tag_bound - FIRST_TAG
     }
 
     unsafe fn open_parts(

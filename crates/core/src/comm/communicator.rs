@@ -14,6 +14,7 @@ use super::call::Collectives;
 use super::engine::Engine;
 use super::kept::KeptByDevice;
 use super::progress::{Driven, Progress, drive};
+use super::tags::Blocks;
 use super::wait::{CheckTimer, InterruptCheck, Missing, WaitClock, WaitLimits};
 use crate::callback::panic_text;
 use crate::log;
@@ -64,7 +65,9 @@ struct Inner {
     kept: KeptByDevice,
     transport: Arc<dyn Transport>,
     engine: Engine,
-    next_tag: AtomicU32,
+    tags: Arc<Mutex<Blocks>>,
+    /// Of what ranks number together.
+    next_number: AtomicU32,
     /// In nanoseconds; `u64::MAX` for never.
     warn_after: AtomicU64,
     /// In nanoseconds; `u64::MAX` for never.
@@ -114,9 +117,10 @@ impl Communicator {
                 kept: KeptByDevice::default(),
                 any_thread: info.any_thread,
                 has_threads: transport.size() > 1 && info.reach == Reach::Process,
+                tags: Arc::new(Mutex::new(Blocks::new(transport.largest_tag()))),
                 transport,
                 engine: Engine::default(),
-                next_tag: AtomicU32::new(FREE_TAGS.end),
+                next_number: AtomicU32::new(1),
                 warn_after: AtomicU64::new(nanoseconds(limits.warn_after)),
                 time_limit: AtomicU64::new(nanoseconds(limits.time_limit)),
                 interrupt: Mutex::default(),
@@ -323,9 +327,14 @@ impl Communicator {
         &self.inner.engine
     }
 
-    /// Takes `count` tags, the same on every rank. Called within a call of several steps, at which all ranks are.
-    pub(crate) fn take_tags(&self, count: u32) -> u32 {
-        self.inner.next_tag.fetch_add(count, Ordering::Relaxed)
+    /// A number that was not returned before, the same on every rank. Called within a call of several steps, at which all
+    /// ranks are.
+    pub(crate) fn next_number(&self) -> u32 {
+        self.inner.next_number.fetch_add(1, Ordering::Relaxed)
+    }
+
+    pub(super) fn tags(&self) -> &Arc<Mutex<Blocks>> {
+        &self.inner.tags
     }
 
     pub(super) fn collectives(&self) -> &Mutex<Collectives> {

@@ -42,7 +42,7 @@ use std::sync::Arc;
 pub use error::SparseError;
 pub use round::{Completing, Inserter, Round, Slot};
 
-use crate::comm::{CollectiveCall, Communicator};
+use crate::comm::{self, CollectiveCall, Communicator};
 use shared::{Completion, Shared};
 use state::Tags;
 
@@ -92,6 +92,7 @@ pub struct SparseExchange {
     shared: Arc<Shared>,
     /// Whether a round was begun by `begin_with` and not ended.
     begun: bool,
+    tags: comm::Tags,
 }
 
 impl fmt::Debug for SparseExchange {
@@ -133,14 +134,15 @@ impl SparseExchange {
     pub fn with_options(comm: &Communicator, options: SparseOptions) -> Result<SparseExchange, SparseError> {
         let SparseOptions { neighbours, on_complete } = options;
         let _steps = comm.enter(CollectiveCall::SparseExchange { fixed: neighbours.is_some() })?;
-        let tags = Tags(comm.take_tags(Tags::COUNT));
+        let taken = comm.take_tags(Tags::COUNT)?;
+        let tags = Tags(taken.first());
         let neighbours = neighbours.map(|(senders, receivers)| (sorted(senders), sorted(receivers)));
         if let Some((senders, receivers)) = &neighbours {
             check_neighbours(comm, senders, receivers)?;
         }
         let neighbours = neighbours.as_ref().map(|(senders, receivers)| (&senders[..], &receivers[..]));
         let shared = Arc::new(Shared::new((comm.rank(), comm.size()), tags, neighbours, on_complete));
-        Ok(SparseExchange { comm: comm.clone(), shared, begun: false })
+        Ok(SparseExchange { comm: comm.clone(), shared, begun: false, tags: taken })
     }
 
     /// Begins a round; other ranks may still be in the round before. If the earlier round was leaked by `mem::forget`,
@@ -248,6 +250,7 @@ impl Drop for SparseExchange {
         if self.begun {
             self.drop_round();
         }
+        self.tags.end(self.shared.completed());
         let transport = &**self.comm.transport();
         self.shared.abandon(transport, SparseError::Poisoned("it was dropped".into()));
         self.comm.engine().remove(&self.shared);

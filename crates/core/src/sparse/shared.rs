@@ -129,6 +129,12 @@ impl Shared {
         matches!(self.lock().status, Status::Travelling | Status::Arrived)
     }
 
+    /// The number of rounds, if all have ended and none has failed.
+    pub(super) fn completed(&self) -> Option<u64> {
+        let state = self.lock();
+        matches!(state.status, Status::Idle).then_some(state.round)
+    }
+
     /// Whether the round is not complete yet.
     pub(super) fn is_travelling(&self) -> bool {
         matches!(self.lock().status, Status::Travelling)

@@ -59,6 +59,17 @@ pub enum TransportError {
         /// Bytes sent.
         found: usize,
     },
+    /// All tags of the transport are taken.
+    #[error(
+        "{exchanges} exchanges have taken all tags of the transport, of which the largest is {largest}: drop exchanges that \
+         are no longer used, on all ranks, or use another communicator"
+    )]
+    NoTags {
+        /// The largest tag.
+        largest: u32,
+        /// The exchanges of this rank that have tags.
+        exchanges: usize,
+    },
     /// A call breaks the contract of a channel.
     #[error("{0}")]
     Channel(String),

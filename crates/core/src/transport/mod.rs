@@ -143,6 +143,11 @@ pub unsafe trait Transport: Debug + Send + Sync {
         Ok(())
     }
 
+    /// The largest tag of channels and messages, at least 2^15 - 1.
+    fn largest_tag(&self) -> u32 {
+        u32::MAX
+    }
+
     /// Opens a channel for messages of exactly `memory.bytes` bytes. Both ends open with the same tag and length, in
     /// any order; opening sends nothing.
     ///

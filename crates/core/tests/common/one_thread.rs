@@ -18,6 +18,7 @@ pub(crate) struct OneThread {
     home: ThreadId,
     /// The number of messages that may still be posted.
     posts: AtomicUsize,
+    largest_tag: u32,
 }
 
 impl OneThread {
@@ -28,9 +29,18 @@ impl OneThread {
 
     /// The same, on a transport that fails once this number of messages has been posted.
     pub(crate) fn failing_after(comm: &Communicator, posts: usize) -> Communicator {
+        OneThread::of(comm, posts, u32::MAX)
+    }
+
+    /// The same, on a transport with few tags.
+    pub(crate) fn with_tags(comm: &Communicator, largest_tag: u32) -> Communicator {
+        OneThread::of(comm, usize::MAX, largest_tag)
+    }
+
+    fn of(comm: &Communicator, posts: usize, largest_tag: u32) -> Communicator {
         // SAFETY: meanwhile the tests use the communicator within for nothing else.
         let inner = Arc::clone(unsafe { comm.raw_transport() });
-        Communicator::new(OneThread { inner, home: thread::current().id(), posts: posts.into() })
+        Communicator::new(OneThread { inner, home: thread::current().id(), posts: posts.into(), largest_tag })
     }
 
     fn here(&self) -> Result<&dyn Transport, TransportError> {
@@ -58,6 +68,10 @@ unsafe impl Transport for OneThread {
         TransportInfo { any_thread: false, ..self.inner.info() }
     }
 
+    fn largest_tag(&self) -> u32 {
+        self.largest_tag
+    }
+
     unsafe fn open_parts(
         &self,
         direction: Direction,
@@ -65,6 +79,7 @@ unsafe impl Transport for OneThread {
         tag: u32,
         parts: &[MemoryRange],
     ) -> Result<Channel, TransportError> {
+        assert!(tag <= self.largest_tag, "{tag}");
         // SAFETY: the caller's promise.
         unsafe { self.here()?.open_parts(direction, peer, tag, parts) }
     }

@@ -29,6 +29,7 @@ mod share;
 mod source_target;
 mod sparse;
 mod steps;
+mod tags;
 mod threads;
 mod trace;
 mod unstructured;

@@ -15,7 +15,7 @@ use crate::error::failed;
 use crate::raw::{Arrival, Comm, Permit, Progress, Request, SendMode};
 
 /// The first tag of messages; those below are for sparse exchanges.
-const FIRST_TAG: u32 = 2;
+pub(crate) const FIRST_TAG: u32 = 2;
 
 /// The messages of a transport that are under way, by tag.
 pub(crate) struct Messages {

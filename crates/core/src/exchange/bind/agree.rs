@@ -167,9 +167,10 @@ impl Agreement {
     fn bind(&self) -> Result<Bound, BindError> {
         let Agreement { pattern, parts, steps, choice, .. } = self;
         let comm = pattern.comm();
-        // One for each part of each step, and as many for the windows on halos.
+        // One for each part of each step, and as many for the windows on halos, and for ranks that watch each other.
         let most_parts = (MAX_AXES * MAX_PARTS) as u32;
-        let tag = comm.take_tags(2 * most_parts);
+        let mut tags = vec![comm.take_tags(3 * most_parts)?];
+        let tag = tags[0].first();
         let at_once = slice::from_ref(pattern);
         let steps = steps.as_deref().filter(|_| choice.order == HaloOrder::AxisByAxis).unwrap_or(at_once);
 
@@ -185,8 +186,15 @@ impl Agreement {
                 negotiate(pattern, parts, &asked, [tag, tag + most_parts], &self.groups)?;
             all_names.extend(names);
             let later_chunks = chunks.saturating_sub(1);
-            let chunk_tag = comm.take_tags((later_chunks * parts.len()) as u32);
-            let watch_tag = comm.take_tags(parts.len() as u32);
+            let chunk_tags = (later_chunks * parts.len()) as u32;
+            let mut chunk_tag = tag;
+            if chunk_tags > 0 {
+                // Few sizes, so that others can use them again.
+                let taken = comm.take_tags(chunk_tags.next_power_of_two())?;
+                chunk_tag = taken.first();
+                tags.push(taken);
+            }
+            let watch_tag = tag + 2 * most_parts;
             for (number, (part, mut ways)) in parts.iter().zip(ways).enumerate() {
                 let tag = tag + number as u32;
                 ways.chunk_tag = chunk_tag + (later_chunks * number) as u32;
@@ -218,7 +226,7 @@ impl Agreement {
             if axes.len() > 1 { Some(Box::new(AxisByAxisPart::new(axes)) as _) } else { axes.pop() }
         });
         let flight = Arc::new(Flight::new(parts.collect(), self.storages()));
-        Ok(Bound { pattern: pattern.clone(), flight, waits: HostWaits::new(trace) })
+        Ok(Bound { pattern: pattern.clone(), flight, waits: HostWaits::new(trace), tags })
     }
 }
 

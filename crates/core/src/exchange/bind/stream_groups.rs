@@ -116,7 +116,7 @@ pub(crate) fn join_groups(
         Err(why) => {
             tracing::info!("messages between nodes go by the transport, not by streams: {why}");
             for Attempt { part, peers } in attempts {
-                keep(comm, &parts[part], Kept { number: comm.take_tags(1), peers, group: None });
+                keep(comm, &parts[part], Kept { number: comm.next_number(), peers, group: None });
             }
         }
     }
@@ -197,7 +197,7 @@ fn join(
     let mut joined: Vec<(u32, Arc<dyn AnyGroup>)> = Vec::with_capacity(attempts.len());
     let mut failed = None;
     for (Attempt { part, peers }, token) in attempts.iter().zip(&tokens) {
-        let number = comm.take_tags(1);
+        let number = comm.next_number();
         // If this rank fails to join, the others wait for it until their time limit.
         let group = StreamGroup { token, rank: comm.rank(), ranks: comm.size(), peers, time_limit };
         match parts[*part].device.join_stream_messages(&group) {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::flight::{Flight, Status};
 use super::trace::HostWaits;
-use crate::comm::{Missing, Served as _};
+use crate::comm::{Missing, Served as _, Tags};
 use crate::exchange::options::{ExchangeError, Schedule};
 use crate::log;
 use crate::pattern::Pattern;
@@ -15,6 +15,7 @@ pub(crate) struct Bound {
     pub(crate) pattern: Pattern,
     pub(crate) flight: Arc<Flight>,
     pub(crate) waits: HostWaits,
+    pub(crate) tags: Vec<Tags>,
 }
 
 impl Bound {
@@ -166,6 +167,8 @@ impl Drop for Bound {
                 log::error(format_args!("an exchange failed while it was dropped in flight: {error}"));
             }
         }
+        let exchanges = self.flight.completed();
+        self.tags.iter_mut().for_each(|tags| tags.end(exchanges));
         self.give_up(ExchangeError::Poisoned("it was dropped".into()));
         self.flight.release();
     }

@@ -22,6 +22,8 @@ pub(crate) struct State {
     pub(crate) parts: Vec<Box<dyn Part>>,
     storages: Vec<Arc<Storage>>,
     status: Status,
+    /// The number of exchanges that were started.
+    started: u64,
     /// Whether the caller waits in `finish`.
     finishing: bool,
     /// Whether a part without a gate is incomplete.
@@ -62,6 +64,7 @@ impl Flight {
             parts,
             storages,
             status: Status::Idle,
+            started: 0,
             finishing: false,
             waited_for: true,
             wait_clock: WaitClock::new(WaitLimits::default()),
@@ -82,6 +85,12 @@ impl Flight {
     /// Whether messages or neighbours are missing.
     pub(crate) fn is_travelling(&self) -> bool {
         self.lock().status == Status::Travelling
+    }
+
+    /// The number of exchanges that were started, if all are complete and none has failed.
+    pub(crate) fn completed(&self) -> Option<u64> {
+        let state = self.lock();
+        matches!(state.status, Status::Idle | Status::Arrived).then_some(state.started)
     }
 
     /// Whether `finish` would have to wait: a part without a gate is incomplete.
@@ -348,6 +357,7 @@ impl State {
             return Err(ExchangeError::InFlightElsewhere);
         }
         self.status = Status::Travelling;
+        self.started += 1;
         self.waited_for = true;
         Ok(())
     }

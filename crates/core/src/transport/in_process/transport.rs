@@ -15,8 +15,15 @@ use crate::transport::{
 pub(crate) struct InProcess {
     rank: usize,
     world: Arc<World>,
-    /// By number; a number is not used again.
-    channels: RwLock<Vec<Option<OpenChannel>>>,
+    channels: RwLock<Channels>,
+}
+
+/// Open channels. The lower half of a channel's number is its place, which is used again; the upper half is the number of
+/// channels that had the place before.
+#[derive(Debug, Default)]
+struct Channels {
+    places: Vec<(u32, Option<OpenChannel>)>,
+    free: Vec<u32>,
 }
 
 #[derive(Debug, Clone)]
@@ -53,10 +60,35 @@ impl InProcess {
     fn with<R>(&self, channel: Channel, call: impl FnOnce(&OpenChannel) -> R) -> Result<R, TransportError> {
         let channels = self.channels.read().unwrap_or_else(PoisonError::into_inner);
         let open = channels
-            .get(channel.0 as usize)
-            .and_then(Option::as_ref)
+            .get(channel)
             .ok_or_else(|| TransportError::Channel(format!("channel {} is not open", channel.0)))?;
         Ok(call(open))
+    }
+}
+
+impl Channels {
+    fn add(&mut self, open: OpenChannel) -> Channel {
+        let place = self.free.pop().unwrap_or_else(|| {
+            self.places.push((0, None));
+            (self.places.len() - 1) as u32
+        });
+        let (before, channel) = &mut self.places[place as usize];
+        *channel = Some(open);
+        Channel(u64::from(*before) << 32 | u64::from(place))
+    }
+
+    fn get(&self, Channel(number): Channel) -> Option<&OpenChannel> {
+        let (before, channel) = self.places.get(number as u32 as usize)?;
+        channel.as_ref().filter(|_| u64::from(*before) == number >> 32)
+    }
+
+    fn remove(&mut self, channel: Channel) -> Option<OpenChannel> {
+        self.get(channel)?;
+        let place = channel.0 as u32;
+        let (before, channel) = &mut self.places[place as usize];
+        *before = before.wrapping_add(1);
+        self.free.push(place);
+        channel.take()
     }
 }
 
@@ -116,8 +148,7 @@ unsafe impl Transport for InProcess {
         let open = OpenChannel { pipe, direction, peer, address };
         open.judge(outcome)?;
         let mut channels = self.channels.write().unwrap_or_else(PoisonError::into_inner);
-        channels.push(Some(open));
-        Ok(Channel(channels.len() as u64 - 1))
+        Ok(channels.add(open))
     }
 
     unsafe fn post(&self, channel: Channel) -> Result<(), TransportError> {
@@ -146,7 +177,7 @@ unsafe impl Transport for InProcess {
 
     unsafe fn close(&self, channel: Channel, _keep: Arc<dyn Any + Send + Sync>) {
         let mut channels = self.channels.write().unwrap_or_else(PoisonError::into_inner);
-        let removed = channels.get_mut(channel.0 as usize).and_then(Option::take);
+        let removed = channels.remove(channel);
         drop(channels);
         if let Some(open) = removed {
             self.world.close_pipe(open.address, open.direction, &open.pipe);

@@ -30,6 +30,8 @@ pub(super) type Address = (usize, usize, u32);
 #[derive(Debug)]
 pub(crate) struct World {
     wakeups: Vec<CachePadded<Wakeup>>,
+    /// At least the number of ranks that sleep.
+    sleepers: CachePadded<AtomicUsize>,
     /// The first rank that failed, and why.
     failed: OnceLock<(usize, String)>,
     /// The ranks whose transport was dropped.
@@ -59,6 +61,7 @@ impl World {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         World {
             wakeups: (0..size).map(|_| CachePadded::default()).collect(),
+            sleepers: CachePadded::default(),
             failed: OnceLock::new(),
             ended: (0..size).map(|_| AtomicBool::new(false)).collect(),
             ended_count: AtomicUsize::new(0),
@@ -107,11 +110,15 @@ impl World {
     }
 
     pub(super) fn wake(&self, rank: usize) {
-        self.wakeups[rank].call();
+        self.wakeups[rank].call(&self.sleepers);
     }
 
     pub(super) fn wake_all(&self) {
-        (0..self.size()).for_each(|rank| self.wake(rank));
+        fence(Ordering::SeqCst);
+        // A rank that is not counted yet polls once more.
+        if self.sleepers.load(Ordering::SeqCst) > 0 {
+            (0..self.size()).for_each(|rank| self.wake(rank));
+        }
     }
 
     /// Waits a little, or until `rank` is woken.
@@ -127,7 +134,7 @@ impl World {
         } else if round - spins < yields {
             std::thread::yield_now();
         } else {
-            self.wakeups[rank].sleep(self.nap);
+            self.wakeups[rank].sleep(&self.sleepers, self.nap);
         }
         Ok(())
     }
@@ -165,8 +172,13 @@ impl World {
 impl Wakeup {
     /// Sleeps until the next call, but at most for `nap`. The first time, and the first time after each call, it returns at
     /// once: what happened before the flag was set is found by the poll that follows, and what happens later resets it.
-    fn sleep(&self, nap: Duration) {
-        if !self.asleep.swap(true, Ordering::SeqCst) {
+    /// Counts among the sleepers from then until a call.
+    fn sleep(&self, sleepers: &AtomicUsize, nap: Duration) {
+        if !self.asleep.load(Ordering::SeqCst) {
+            // Counted first: a call that finds no sleeper comes before the poll that follows. Two threads of a rank may
+            // both count; too many do no harm.
+            sleepers.fetch_add(1, Ordering::SeqCst);
+            self.asleep.store(true, Ordering::SeqCst);
             fence(Ordering::SeqCst);
             return;
         }
@@ -178,10 +190,11 @@ impl Wakeup {
     }
 
     /// Wakes the rank, after the change that it waits for.
-    fn call(&self) {
+    fn call(&self, sleepers: &AtomicUsize) {
         fence(Ordering::SeqCst);
         // Most ranks are awake: a read alone leaves the line in their caches.
         if self.asleep.load(Ordering::SeqCst) && self.asleep.swap(false, Ordering::SeqCst) {
+            sleepers.fetch_sub(1, Ordering::SeqCst);
             let _guard = lock(&self.lock);
             self.woken.notify_all();
         }
