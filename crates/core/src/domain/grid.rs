@@ -54,6 +54,16 @@ pub enum GridError {
         /// The maximum width.
         expected: usize,
     },
+    /// A halo has too many images of a periodic grid.
+    #[error(
+        "the halo of a domain has {found} images of the periodic grid, expected at most {expected}: choose a narrower halo"
+    )]
+    Images {
+        /// The images along all axes together.
+        found: u128,
+        /// The most.
+        expected: u128,
+    },
     /// An axis of the tiles of a cubed sphere cannot be periodic.
     #[error("axis {axis} of a cubed sphere cannot be periodic: the edges of its tiles are joined already")]
     Periodic {

@@ -10,6 +10,9 @@ const WIDEST: usize = 1 << 48;
 /// The maximum number of times that a halo may go round a periodic axis.
 const MOST_IMAGES: usize = 1000;
 
+/// The maximum number of images of a periodic grid in the halo of a domain. Each is a message of its own, or several.
+const MOST_IMAGES_OF_GRID: u128 = 10_000;
+
 /// The cells around a domain that belong to its halo.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -102,11 +105,28 @@ impl Halo {
             made.lower[axis] = limit(lower, expected)?;
             made.upper[axis] = limit(upper, at_fold.map_or(expected, |fold| fold.widest()))?;
         }
+        let found = made.images(grid);
+        if found > MOST_IMAGES_OF_GRID {
+            return Err(GridError::Images { found, expected: MOST_IMAGES_OF_GRID });
+        }
         Ok(made)
     }
 }
 
 impl HaloWidths {
+    /// The most images of a periodic grid that lie in the halo of a domain.
+    fn images(&self, grid: &Grid) -> u128 {
+        let axes = (0..grid.axes()).filter(|axis| grid.is_periodic(*axis));
+        let along = axes.map(|axis| {
+            let times = |width: i64| (width as u128).div_ceil(grid.extent(axis) as u128);
+            times(self.lower[axis]) + times(self.upper[axis]) + 1
+        });
+        match self.connectivity {
+            Connectivity::All => along.product(),
+            Connectivity::Faces => along.sum(),
+        }
+    }
+
     /// `domain` with its halo on each side, including corners.
     pub(crate) fn around(&self, domain: &IndexBox) -> IndexBox {
         (0..domain.axes()).fold(*domain, |grown, axis| {

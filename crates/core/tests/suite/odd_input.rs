@@ -51,6 +51,12 @@ fn grids_halos_and_splits_beyond_all_measure_are_refused() {
             let pattern = Pattern::structured(comm, &grid, &[grid.bounds()], &Halo::uniform(usize::MAX));
             assert!(matches!(pattern, Err(PatternError::Refused(_))), "{pattern:?}");
         }
+        let small = Grid::new([1, 1])?.periodic([true; 2])?;
+        let of_halo = |halo: &Halo| Pattern::structured(comm, &small, &[small.bounds()], halo);
+        let text = of_halo(&Halo::uniform(1000)).unwrap_err().to_string();
+        assert!(text.contains("4004001 images of the periodic grid, expected at most 10000"), "{text}");
+        of_halo(&Halo::uniform(1000).with_connectivity(Connectivity::Faces))?;
+        of_halo(&Halo::uniform(20))?;
         Ok(())
     });
     let all = IndexBox::new([i64::MIN; 4], [i64::MAX; 4]);

@@ -188,7 +188,7 @@ fn cases(comm: &Communicator, count: u64) -> Outcome {
     for number in numbers(fewer.div_ceil(20)) {
         unstructured::interleaved(comm, &device, number)?;
     }
-    for number in numbers(fewer) {
+    for number in numbers(fewer.div_ceil(3)) {
         structured::uneven(comm, &outside, &device, number)?;
         unstructured::uneven(comm, &outside, &device, number)?;
     }
