@@ -1,7 +1,6 @@
 //! One rank's view of all ranks: its transport, its exchanges in flight and its limits of waiting.
 
 use std::fmt;
-use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, Once, OnceLock, PoisonError};
@@ -14,15 +13,12 @@ use super::call::Collectives;
 use super::engine::Engine;
 use super::kept::KeptByDevice;
 use super::progress::{Driven, Progress, drive};
-use super::tags::Blocks;
+use super::tags::{self, Blocks, Tags};
 use super::wait::{CheckTimer, InterruptCheck, Missing, WaitClock, WaitLimits};
 use crate::callback::panic_text;
 use crate::log;
 use crate::trace::{self, Trace};
-use crate::transport::{Reach, Transport, TransportError, TransportInfo};
-
-/// The tags for callers of [`Communicator::raw_transport`]; no exchange uses them.
-pub const FREE_TAGS: Range<u32> = 0..100;
+use crate::transport::{Reach, Reduction, Transport, TransportError, TransportInfo};
 
 /// The first rounds of a wait, which do not read the clock. Later ones do: in each of them the thread may sleep for some
 /// milliseconds.
@@ -333,8 +329,12 @@ impl Communicator {
         self.inner.next_number.fetch_add(1, Ordering::Relaxed)
     }
 
-    pub(super) fn tags(&self) -> &Arc<Mutex<Blocks>> {
-        &self.inner.tags
+    /// Collective: takes `count` tags, at least 1. Called within a call of several steps, at which all ranks are.
+    ///
+    /// # Errors
+    /// [`TransportError::NoTags`], on all ranks.
+    pub(crate) fn take_tags(&self, count: u32) -> Result<Tags, TransportError> {
+        tags::take(&self.inner.tags, count, &mut |words| self.all_reduce(words, Reduction::Max))
     }
 
     pub(super) fn collectives(&self) -> &Mutex<Collectives> {

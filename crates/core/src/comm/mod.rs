@@ -27,10 +27,11 @@ mod trace_file;
 mod wait;
 mod wake;
 
-pub use communicator::{Communicator, FREE_TAGS};
+pub use communicator::Communicator;
 pub use progress::Progress;
 pub use ranks::{MOST_RANKS, RanksError, run_ranks, threads};
 pub use reducible::Reducible;
+pub use tags::FREE_TAGS;
 pub use wait::{DEFAULT_TIME_LIMIT, DEFAULT_WARN_AFTER, InterruptCheck};
 
 pub(crate) use call::CollectiveCall;

@@ -11,9 +11,11 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::{Arc, Mutex};
 
-use super::communicator::{Communicator, FREE_TAGS};
 use crate::lock::lock;
-use crate::transport::{Reduction, TransportError};
+use crate::transport::TransportError;
+
+/// The tags for callers of [`Communicator::raw_transport`](super::Communicator::raw_transport); no exchange uses them.
+pub const FREE_TAGS: Range<u32> = 0..100;
 
 /// A block of tags, given back when this is dropped.
 #[derive(Debug)]
@@ -94,58 +96,58 @@ impl Blocks {
     }
 }
 
-impl Communicator {
-    /// Collective: takes `count` tags, at least 1. Called within a call of several steps, at which all ranks are.
-    ///
-    /// # Errors
-    /// [`TransportError::NoTags`], on all ranks.
-    pub(crate) fn take_tags(&self, count: u32) -> Result<Tags, TransportError> {
-        let blocks = self.tags();
-        let taken = |begin: u32| {
-            lock(blocks).taken += 1;
-            Tags { blocks: Arc::clone(blocks), range: begin..begin + count, end: End::After(0) }
-        };
-        // The same on all ranks, as are all tags that were taken.
-        let early = lock(blocks).new_block(count, FIRST_TAGS);
-        if let Some(begin) = early {
-            return Ok(taken(begin));
-        }
-        if let Some(begin) = self.agree_on_block(count)? {
-            return Ok(taken(begin));
-        }
-        let new = lock(blocks).new_block(count, u32::MAX);
-        match new {
-            Some(begin) => Ok(taken(begin)),
-            None => {
-                let blocks = lock(blocks);
-                Err(TransportError::NoTags { largest: blocks.largest, exchanges: blocks.taken })
-            }
-        }
-    }
+/// Reduces words of all ranks to the largest of each.
+type Reduce<'r> = &'r mut dyn FnMut([u64; 5]) -> Result<[u64; 5], TransportError>;
 
-    /// Collective: a block of `count` tags that all ranks have given back, if there is one.
-    fn agree_on_block(&self, count: u32) -> Result<Option<u32>, TransportError> {
-        const NONE: u64 = u64::MAX;
-        let mut from = 0;
-        loop {
-            let mine = lock(self.tags()).find(count, from);
-            let begin = mine.map_or(NONE, |(begin, _)| u64::from(begin));
-            let (exchanges, failed) = match mine {
-                Some((_, End::After(exchanges))) => (exchanges, false),
-                _ => (0, mine.is_some()),
-            };
-            let words = [begin, !begin, exchanges, !exchanges, u64::from(failed)];
-            let [largest, smallest, most, least, any_failed] = self.all_reduce(words, Reduction::Max)?;
-            let Ok(largest_begin) = u32::try_from(largest) else { return Ok(None) };
-            if largest != !smallest {
-                // Some ranks have not given back the first ones of others.
-                from = largest_begin;
-                continue;
-            }
-            lock(self.tags()).free.remove(&largest_begin);
-            if most == !least && any_failed == 0 {
-                return Ok(Some(largest_begin));
-            }
+/// Collective: takes `count` tags, at least 1.
+///
+/// # Errors
+/// [`TransportError::NoTags`], on all ranks; that of `reduce`.
+pub(super) fn take(
+    blocks: &Arc<Mutex<Blocks>>,
+    count: u32,
+    reduce: Reduce<'_>,
+) -> Result<Tags, TransportError> {
+    // The same on all ranks, as are all tags that were taken.
+    let early = lock(blocks).new_block(count, FIRST_TAGS);
+    let begin = match early {
+        Some(begin) => Some(begin),
+        None => agree_on_block(blocks, count, reduce)?.or_else(|| lock(blocks).new_block(count, u32::MAX)),
+    };
+    let mut known = lock(blocks);
+    let Some(begin) = begin else {
+        return Err(TransportError::NoTags { largest: known.largest, exchanges: known.taken });
+    };
+    known.taken += 1;
+    Ok(Tags { blocks: Arc::clone(blocks), range: begin..begin + count, end: End::After(0) })
+}
+
+/// Collective: a block of `count` tags that all ranks have given back, if there is one.
+fn agree_on_block(
+    blocks: &Mutex<Blocks>,
+    count: u32,
+    reduce: Reduce<'_>,
+) -> Result<Option<u32>, TransportError> {
+    const NONE: u64 = u64::MAX;
+    let mut from = 0;
+    loop {
+        let mine = lock(blocks).find(count, from);
+        let begin = mine.map_or(NONE, |(begin, _)| u64::from(begin));
+        let (exchanges, failed) = match mine {
+            Some((_, End::After(exchanges))) => (exchanges, false),
+            _ => (0, mine.is_some()),
+        };
+        let words = [begin, !begin, exchanges, !exchanges, u64::from(failed)];
+        let [largest, smallest, most, least, any_failed] = reduce(words)?;
+        let Ok(agreed) = u32::try_from(largest) else { return Ok(None) };
+        if largest != !smallest {
+            // Some ranks have not given back the first ones of others.
+            from = agreed;
+            continue;
+        }
+        lock(blocks).free.remove(&agreed);
+        if most == !least && any_failed == 0 {
+            return Ok(Some(agreed));
         }
     }
 }

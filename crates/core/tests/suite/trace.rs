@@ -55,7 +55,9 @@ fn an_exchange_leaves_what_it_moves() {
                 assert_eq!(bytes(named("read field")), TIMES * traffic.direct_bytes, "{context}");
                 assert_eq!(bytes(named("lend field")), TIMES * traffic.direct_bytes, "{context}");
                 let packed = traffic.message_bytes - traffic.sent_in_place_bytes;
-                assert_eq!(bytes(of(Phase::Packing)), TIMES * packed, "{context}");
+                // A neighbour that is late is left a message in place of the field.
+                let on_time = of(Phase::Packing).filter(|span| span.name != "pack for a late neighbour");
+                assert_eq!(bytes(on_time), TIMES * packed, "{context}");
                 let received = traffic.message_bytes - traffic.received_in_place_bytes;
                 let filled = received + traffic.direct_bytes + traffic.local_bytes;
                 assert_eq!(bytes(of(Phase::Unpacking)), TIMES * filled, "{context}");

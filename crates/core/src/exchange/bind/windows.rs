@@ -103,7 +103,7 @@ impl<D: Device> BoundWindows<D> {
                         let message = message(Way::Direct);
                         let pointer = message.pointer_in((kept.pointer, kept.bytes))?;
                         let items = message.copies(fields, pointer, Direction::Send)?;
-                        let pack = CopyList::bind(device, Purpose::Packing, items, None)?;
+                        let pack = CopyList::bind(device, Purpose::TakingBack, items, None)?;
                         Ok::<_, DeviceError>(Claim::new(pack, device.create_event(false)?))
                     };
                     let claim = windows.kept.as_ref().map(claim).transpose()?;

@@ -19,6 +19,8 @@ pub(crate) struct CopyList<D: Device> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Purpose {
     Packing,
+    /// Into a message that is left for a neighbour in place of fields.
+    TakingBack,
     /// From a rank to itself.
     OwnCells,
     /// From messages, or straight from the fields of a neighbour.
@@ -34,6 +36,13 @@ pub(crate) struct Lane<'p, D: Device> {
     pub(crate) trace: &'p PartTrace<D>,
 }
 
+impl Purpose {
+    /// Whether the copies go from fields to a message.
+    fn packs(self) -> bool {
+        matches!(self, Purpose::Packing | Purpose::TakingBack)
+    }
+}
+
 impl<D: Device> CopyList<D> {
     pub(crate) fn bind(
         device: &D,
@@ -41,7 +50,7 @@ impl<D: Device> CopyList<D> {
         items: Vec<CopyItem>,
         host_copy: Option<HostCopy>,
     ) -> Result<CopyList<D>, DeviceError> {
-        let reader = if purpose == Purpose::Packing { NextReader::Elsewhere } else { NextReader::Here };
+        let reader = if purpose.packs() { NextReader::Elsewhere } else { NextReader::Here };
         let bytes = bytes(&items);
         Ok(CopyList { copies: device.bind_copies(items, reader)?, purpose, bytes, host_copy })
     }
@@ -61,6 +70,7 @@ impl<D: Device> CopyList<D> {
     pub(crate) unsafe fn run(&self, lane: &Lane<'_, D>) -> Result<(), DeviceError> {
         let (phase, name) = match self.purpose {
             Purpose::Packing => (Phase::Packing, "pack"),
+            Purpose::TakingBack => (Phase::Packing, "pack for a late neighbour"),
             Purpose::OwnCells => (Phase::Unpacking, "copy own cells"),
             Purpose::Unpacking => (Phase::Unpacking, "unpack"),
         };
@@ -132,7 +142,7 @@ impl<D: Device> CopyList<D> {
         bases: &[Pointer],
         stream: &D::Stream,
     ) -> Result<(), DeviceError> {
-        let is_packing = self.purpose == Purpose::Packing;
+        let is_packing = self.purpose.packs();
         if let Some(host_copy) = self.host_copy.filter(|_| !is_packing) {
             // SAFETY: the caller guarantees it.
             unsafe { host_copy.run(device, stream)? };

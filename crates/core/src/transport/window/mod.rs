@@ -34,7 +34,7 @@ use super::SharedMemory;
 /// may be using the memory, for reading or for writing. The owner does not open such a window: the reader begins its use
 /// while the window is idle, and ends it there. A use that is abandoned ends in the state `Done`.
 ///
-/// An owner that waits long for the reader can take its field back with [`claim`](Window::claim), and leave a message with
+/// An owner that waits long for the reader can take its field back with `claim`, and leave a message with
 /// the same cells in its place:
 ///
 /// ```text
