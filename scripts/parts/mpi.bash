@@ -160,10 +160,10 @@ commands() {
     tells "no shared memory: there is no other rank" "${launcher[@]}" -n 1 "$command" devices
     # A file size limit of 0, which holds for files in memory, too: ranks cannot share memory.
     tells "no shared memory: posix_fallocate: File too large" \
-        bash -c "trap '' XFSZ; ulimit -f 0; exec '$command' devices"
+        bash -c "ulimit -f 0; exec '$command' devices"
     if [ "$name" = openmpi ]; then
         tells "no shared memory: rank 1 was refused it: posix_fallocate: File too large" "${launcher[@]}" -n 2 \
-            bash -c "[ \$OMPI_COMM_WORLD_RANK = 0 ] || { trap '' XFSZ; ulimit -f 0; }; exec '$command' devices"
+            bash -c "[ \$OMPI_COMM_WORLD_RANK = 0 ] || { ulimit -f 0; }; exec '$command' devices"
     fi
     expect 2 "${launcher[@]}" -n 2 "$command" bench exchange --ranks 3
     "${launcher[@]}" -n 2 "$command" bench exchange --local 16,16,16 --samples 3 --trace "target/trace-$name.json" --json

@@ -137,6 +137,10 @@ module haloport
       integer(c_int32_t), intent(in) :: halo(2, *), periodic(*), parts(*)
       type(c_ptr), intent(out) :: pattern
     end function
+    subroutine hpf_complain(text) bind(c)
+      import
+      character(kind=c_char), intent(in) :: text(*)
+    end subroutine
     integer(c_int) function hpf_pattern_box(pattern, axes, which, lower, upper) bind(c)
       import
       type(c_ptr), value :: pattern
@@ -267,13 +271,12 @@ contains
     integer(c_int32_t), allocatable :: ranks(:)
     integer(c_int64_t) :: cells
     cells = size(ids, kind=c_int64_t)
-    ! Lists of other lengths are refused on all ranks: -1 cells are.
-    if (size(owned, kind=c_int64_t) /= cells) cells = -1
+    call check_length('owned', size(owned), size(ids))
     allocate (all_ids(size(ids) + 1), marks(size(owned) + 1), ranks(size(ids) + 1))
     all_ids(:size(ids)) = ids
     marks(:size(owned)) = merge(1_c_int8_t, 0_c_int8_t, owned)
     if (present(owners)) then
-      if (size(owners) /= size(ids)) cells = -1
+      call check_length('owners', size(owners), size(ids))
       ranks(:min(size(owners), size(ids))) = int(owners(:min(size(owners), size(ids))), c_int32_t)
     end if
     call ended(hpf_pattern_ids(comm%handle, cells, all_ids, marks, ranks, merge(1, 0, present(owners)), pattern%handle), &
@@ -293,7 +296,7 @@ contains
 
   ! A grid of `cells` cells along each axis. `halo` has the width of the halo, or one for each axis, or two for each axis: below
   ! and above. The grid is split evenly, into `parts` along each axis if they are given, or this rank owns the cells from `lower`
-  ! to `upper`, which count from 1. Collective.
+  ! to `upper`, which count from 1. Each list has one value for all axes, or one for each; others are refused. Collective.
   subroutine pattern_of_grid(pattern, comm, cells, halo, periodic, parts, lower, upper, faces_only, stat, errmsg)
     type(hp_pattern), intent(out) :: pattern
     type(hp_comm), intent(in) :: comm
@@ -305,34 +308,59 @@ contains
     character(*), intent(inout), optional :: errmsg
     integer(c_int64_t) :: extents(4), first(4), past(4)
     integer(c_int32_t) :: widths(2, 4), ends(4), cuts(4), faces, boxes
-    integer :: axis, axes
+    integer :: axes
     axes = size(cells)
     extents = 0; first = 0; past = 0; widths = 0; ends = 0; cuts = 0; faces = 0; boxes = -1
     if (axes >= 1 .and. axes <= 4) then
       extents(:axes) = cells
-      do axis = 1, axes
-        if (size(halo) == 2*axes) then
-          widths(:, axis) = halo(2*axis - 1:2*axis)
-        else if (size(halo) == axes) then
-          widths(:, axis) = halo(axis)
-        else if (size(halo) == 1) then
-          widths(:, axis) = halo(1)
-        else
-          widths(:, axis) = -1
-        end if
-      end do
-      if (present(periodic)) ends(:min(axes, size(periodic))) = merge(1, 0, periodic(:min(axes, size(periodic))))
-      if (present(parts)) cuts(:min(axes, size(parts))) = parts(:min(axes, size(parts)))
-      if (present(lower) .and. present(upper)) then
-        boxes = 1
-        first(:min(axes, size(lower))) = lower(:min(axes, size(lower))) - 1
-        past(:min(axes, size(upper))) = upper(:min(axes, size(upper)))
+      if (size(halo) == 2*axes) then
+        widths(:, :axes) = reshape(int(halo, c_int32_t), [2, axes])
+      else
+        widths(1, :axes) = of_axes('halo', halo, axes) ! or two for each axis, above
+        widths(2, :axes) = widths(1, :axes)
       end if
+      if (present(periodic)) ends(:axes) = of_axes('periodic', merge(1, 0, periodic), axes)
+      if (present(parts)) cuts(:axes) = of_axes('parts', parts, axes)
+      if (present(lower)) first(:axes) = of_axes('lower', lower, axes) - 1
+      if (present(upper)) past(:axes) = of_axes('upper', upper, axes)
+      if (present(lower)) boxes = 1
+      if (present(lower) .neqv. present(upper)) call hpf_complain( &
+        'lower, upper: expected both, or neither, found one of them'//c_null_char)
     end if
     if (present(faces_only)) faces = merge(1, 0, faces_only)
     pattern%axes = axes
     call ended(hpf_pattern_grid(comm%handle, int(axes, c_int32_t), extents, widths, ends, cuts, faces, boxes, first, past, &
       pattern%handle), stat, errmsg)
+  end subroutine
+
+  ! The values of a list for each of `axes` axes. If the list has neither one nor that many, the next call refuses it.
+  function of_axes(name, list, axes) result(values)
+    character(*), intent(in) :: name
+    integer, intent(in) :: list(:), axes
+    integer :: values(axes)
+    values = 0
+    if (size(list) == axes) then
+      values = list
+    else if (size(list) == 1) then
+      values = list(1)
+    else
+      call complain(name, '1 value, or one for each axis,', axes, size(list))
+    end if
+  end function
+
+  ! If a list has another length, the next call refuses it.
+  subroutine check_length(name, found, expected)
+    character(*), intent(in) :: name
+    integer, intent(in) :: found, expected
+    if (found /= expected) call complain(name, 'this number of values:', expected, found)
+  end subroutine
+
+  subroutine complain(name, words, expected, found)
+    character(*), intent(in) :: name, words
+    integer, intent(in) :: expected, found
+    character(200) :: text
+    write (text, '(3a, 1x, i0, a, i0)') name, ': expected ', words, expected, ', found ', found
+    call hpf_complain(trim(text)//c_null_char)
   end subroutine
 
   ! The cells that this rank owns: the first and the last along each axis, from 1.
@@ -372,8 +400,11 @@ contains
     integer :: axes
     first = 0; past = 0
     lower = 0; upper = -1
+    call check_length('lower', size(lower), max(pattern%axes, 1))
+    call check_length('upper', size(upper), max(pattern%axes, 1))
     call ended(hpf_pattern_box(pattern%handle, pattern%axes, int(which, c_int32_t), first, past), stat, errmsg)
-    axes = min(max(pattern%axes, 1), size(lower), size(upper))
+    axes = max(pattern%axes, 1)
+    if (size(lower) < axes .or. size(upper) < axes) return
     lower(:axes) = int(first(:axes)) + 1
     upper(:axes) = int(past(:axes))
   end subroutine
@@ -417,15 +448,13 @@ contains
     character(*), intent(inout), optional :: errmsg
     integer(c_int64_t) :: origin(4)
     integer(c_int32_t) :: keeps, flights
-    integer :: count
+    integer :: axis_count
     origin = 0; keeps = 0; flights = 1
-    if (present(halo)) then
-      count = min(4, size(halo))
-      origin(:count) = halo(:count)
-    else if (present(lower)) then
-      count = min(4, size(lower))
-      origin(:count) = 1 - lower(:count)
-    end if
+    axis_count = min(max(pattern%axes, 1), 4)
+    if (present(halo)) origin(:axis_count) = of_axes('halo', halo, axis_count)
+    if (present(lower)) origin(:axis_count) = 1 - of_axes('lower', lower, axis_count)
+    if (present(halo) .and. present(lower)) call hpf_complain( &
+      'halo, lower: expected one of them, found both'//c_null_char)
     if (present(fixed)) keeps = merge(1, 0, fixed)
     if (present(in_flight)) flights = int(in_flight, c_int32_t)
     if (present(axes)) then

@@ -39,12 +39,30 @@ static int ended(hp_status status) {
     return (int)status;
 }
 
+/* What the module has found wrong in the arguments of the next call; empty if nothing is. */
+static _Thread_local char complaint[TEXT];
+
+/* The next call of this file refuses its arguments for this reason; if it is collective, the other ranks learn of it. */
+void hpf_complain(const char *text) {
+    snprintf(complaint, sizeof complaint, "%s", text);
+}
+
+/* Whether the module has complained; if so, its text is that of the failure. */
+static int complained(void) {
+    if (!complaint[0]) return 0;
+    memcpy(message, complaint, sizeof message);
+    complaint[0] = 0;
+    return 1;
+}
+
 /* Writes the text of the last failure, with blanks up to its end. */
 void hpf_message(char *text, int length) {
     const char *found = message[0] ? message : hp_message();
     size_t bytes = strlen(found), room = length > 0 ? (size_t)length : 0;
     memset(text, ' ', room);
     memcpy(text, found, bytes < room ? bytes : room);
+    /* The next failure may be of a function of haloport.h that the module calls by itself. */
+    message[0] = 0;
 }
 
 static int type_of(const CFI_cdesc_t *array) {
@@ -137,7 +155,9 @@ int hpf_pattern_ids(hp_comm *comm, int64_t cells, const int64_t *ids, const uint
                     hp_pattern **pattern) {
     hp_ids set = HP_IDS_INIT;
     set.cells = cells, set.ids = ids, set.owned = owned, set.owners = has_owners ? owners : NULL;
-    return ended(hp_pattern_ids(comm, 1, &set, pattern));
+    if (complaint[0]) set.size = 0;
+    hp_status status = hp_pattern_ids(comm, 1, &set, pattern);
+    return complained() ? HP_ARGUMENT : ended(status);
 }
 
 /* Axes count from the slowest one in haloport.h. */
@@ -154,10 +174,13 @@ int hpf_pattern_grid(hp_comm *comm, int32_t axes, const int64_t *cells, const in
         grid.halo_lower[axis] = halo[from][0], grid.halo_upper[axis] = halo[from][1];
         box.lower[axis] = lower[from], box.upper[axis] = upper[from];
     }
-    return ended(hp_pattern_grid(comm, &grid, boxes, &box, pattern));
+    if (complaint[0]) grid.size = 0;
+    hp_status status = hp_pattern_grid(comm, &grid, boxes, &box, pattern);
+    return complained() ? HP_ARGUMENT : ended(status);
 }
 
 int hpf_pattern_box(hp_pattern *pattern, int32_t axes, int32_t which, int64_t *lower, int64_t *upper) {
+    if (complained()) return HP_ARGUMENT;
     hp_box boxes[3];
     hp_status status = hp_pattern_domain(pattern, NULL, 0, &boxes[0], &boxes[1], &boxes[2]);
     int count = axes > 0 ? axes : 1;
@@ -185,6 +208,7 @@ int hpf_plan_create(hp_pattern *pattern, int32_t grid_axes, const char *axes, co
     *plan = NULL;
     hpf_plan *made = calloc(1, sizeof *made);
     if (!made) wrong = refused("expected memory for a plan, found none", -1);
+    if (complained()) wrong = HP_ARGUMENT;
     for (int place = 0; place < count && !wrong; place++) {
         wrong = describe(arrays[place], place, grid_axes, axes, origin, &like[place]);
         data[place] = arrays[place]->base_addr;

@@ -269,7 +269,7 @@ hp_status hp_plan_free(hp_plan *plan);
 
 /*
  * Starts an exchange: packs, sends, and returns without waiting for neighbours. Not collective: each rank may pass other
- * addresses each time; they are in the order of hp_plan_create. For a fixed plan, `data` is null or has the same ones. All
+ * addresses each time; they are in the order of hp_plan_create, and may be null for arrays without elements. For a fixed plan, `data` is null or has the same ones. All
  * ranks start the exchanges of a plan in the same order. Until the exchange is finished, owned cells near other domains are
  * only read, and the halo is left alone. On the host, allocates nothing.
  *

@@ -51,8 +51,8 @@ pub(crate) struct Prepared {
     begun: VecDeque<Option<Begun>>,
     /// The addresses of a call, so that it allocates nothing.
     addresses: Vec<Pointer>,
-    /// The number of addresses that a call has.
-    blocks: usize,
+    /// For each address of a call, whether its block has no element.
+    empty: Vec<bool>,
     /// Of a fixed plan, its addresses.
     fixed: Vec<Pointer>,
     /// For each address its device, a number in `devices`, and the bytes from there on; empty if all are of the host, which
@@ -202,10 +202,6 @@ impl Checked {
             // SAFETY: as above.
             false => unsafe { slice(data, fields * domains.cells.len(), "data")? },
         };
-        let mut addresses = Vec::new();
-        if fixed {
-            take(data, &mut addresses)?;
-        }
         let mut made: Vec<Field> = Vec::with_capacity(fields);
         for place in 0..arrays {
             let name = format!("like[{place}]");
@@ -234,6 +230,10 @@ impl Checked {
                     .map_err(|error| wrong_address(place, error))?;
             }
             field.blocks.push(block);
+        }
+        let mut addresses = Vec::new();
+        if fixed {
+            take(data, &empty(&made), &mut addresses)?;
         }
         let options = BindOptions::default().in_flight(in_flight).path(path);
         Ok(Checked { fields: made, addresses, fixed, options, in_flight, queue })
@@ -315,11 +315,17 @@ unsafe fn options_of(options: *const COptions) -> Result<Options, Failure> {
     })
 }
 
-/// Adds the addresses of a call to `to`.
-fn take(data: &[*mut c_void], to: &mut Vec<Pointer>) -> Result<(), Failure> {
+/// Whether each block has no element, and so any address.
+fn empty(fields: &[Field]) -> Vec<bool> {
+    fields.iter().flat_map(|field| &field.blocks).map(|block| block.allocated().is_empty()).collect()
+}
+
+/// Adds the addresses of a call to `to`. Those of blocks that are `empty` may be null.
+fn take(data: &[*mut c_void], empty: &[bool], to: &mut Vec<Pointer>) -> Result<(), Failure> {
     for place in 0..data.len() {
         match address(data, place) {
             Some(first) => to.push(first),
+            None if empty.get(place) == Some(&true) => to.push(Pointer::new(std::ptr::null_mut())),
             None => {
                 return Err(Failure::argument(format!("data[{place}]: expected an address, found null")));
             }
@@ -349,7 +355,8 @@ impl Prepared {
         if devices.iter().all(|device| matches!(device, AnyDevice::Cpu(_))) {
             placed.clear();
         }
-        let blocks = fields.iter().map(|field| field.blocks.len()).sum();
+        let empty = empty(&fields);
+        let blocks = empty.len();
         let run = if fixed {
             let mut addresses = addresses.iter().copied();
             let sets = fields.into_iter().map(|Field { device, element, blocks }| {
@@ -374,7 +381,7 @@ impl Prepared {
             queue,
             begun,
             addresses: Vec::with_capacity(blocks),
-            blocks,
+            empty,
             fixed: addresses,
             placed,
             known: Vec::with_capacity(blocks),
@@ -446,7 +453,7 @@ impl Prepared {
             return Ok(());
         }
         // SAFETY: the caller's promise.
-        take(unsafe { slice(data, self.blocks, "data")? }, &mut self.addresses)?;
+        take(unsafe { slice(data, self.empty.len(), "data")? }, &self.empty, &mut self.addresses)?;
         match is_fixed {
             true if self.addresses != self.fixed => Err(Failure::argument(
                 "data: expected the arrays that the fixed plan was made for, or null, found others",
@@ -460,6 +467,7 @@ impl Prepared {
     /// take up to a microsecond for each.
     fn check_new(&mut self) -> Result<(), Failure> {
         let there = self.addresses.iter().zip(&self.placed).enumerate();
+        let there = there.filter(|(place, _)| !self.empty[*place]);
         for (place, (&at, (device, span))) in
             there.filter(|(place, (at, _))| self.known.get(*place) != Some(at))
         {

@@ -25,6 +25,7 @@ program arrays
   call registers()
   call blocks()
   call wrong()
+  call lengths()
   call grid%free()
   call comms(1)%free()
   if (failures > 0) error stop 1
@@ -134,6 +135,42 @@ contains
     call plan%free()
   end subroutine
 
+  ! Lists with one value stand for all axes; those of other lengths are refused, with what was found.
+  subroutine lengths()
+    type(hp_pattern) :: made
+    type(hp_plan) :: plan
+    real(real64) :: x(0:5, 0:5)
+    integer :: one(1), two(2), stat
+    character(300) :: text
+    call hp_pattern_create(made, comms(1), [4, 4], halo=[1], periodic=[.true.], parts=[1])
+    x = -1
+    x(1:4, 1:4) = 7
+    call hp_plan_create(plan, made, x)
+    call plan%update(x)
+    call check(all(nint(x) == 7), 'one value for all axes')
+    call plan%free()
+    call hp_plan_create(plan, made, x, halo=[1, 1, 1], stat=stat, errmsg=text)
+    call refused(stat, text, 'halo: expected 1 value, or one for each axis, 2, found 3')
+    call hp_plan_create(plan, made, x, halo=[1], lower=[0], stat=stat, errmsg=text)
+    call refused(stat, text, 'halo, lower: expected one of them, found both')
+    call made%owned(one, two, stat=stat, errmsg=text)
+    call refused(stat, text, 'expected this number of values: 2, found 1')
+    call made%free()
+    call hp_pattern_create(made, comms(1), [4, 4], halo=[1, 2, 3], stat=stat, errmsg=text)
+    call refused(stat, text, 'halo: expected 1 value, or one for each axis, 2, found 3')
+    call hp_pattern_create(made, comms(1), [4, 4], halo=[1], periodic=[.true., .true., .true.], stat=stat, errmsg=text)
+    call refused(stat, text, 'periodic: expected 1 value, or one for each axis, 2, found 3')
+    call hp_pattern_create(made, comms(1), [4, 4, 4], halo=[1], parts=[1, 1], stat=stat, errmsg=text)
+    call refused(stat, text, 'parts: expected 1 value, or one for each axis, 3, found 2')
+    call hp_pattern_create(made, comms(1), [4, 4], halo=[1], lower=[1, 1], stat=stat, errmsg=text)
+    call refused(stat, text, 'lower, upper: expected both, or neither, found one of them')
+    call hp_pattern_create(made, comms(1), [0, 1], [.true.], stat=stat, errmsg=text)
+    call refused(stat, text, 'owned: expected this number of values: 2, found 1')
+    ! The next call is as it was.
+    call hp_pattern_create(made, comms(1), [4, 4], halo=[1])
+    call made%free()
+  end subroutine
+
   ! Members of derived types, at other addresses at each call.
   subroutine members()
     type(hp_plan) :: plan
@@ -239,7 +276,7 @@ contains
     call plan%finish(u)
     call plan%free()
     call plan%start(u, stat=stat, errmsg=text); call refused(stat, text, 'freed')
-    call hp_pattern_create(other, comms(1), [1, 2, 3], [.true., .true.], stat=stat, errmsg=text); call refused(stat, text, 'cells')
+    call hp_pattern_create(other, comms(1), [1, 2, 3], [.true., .true.], stat=stat, errmsg=text); call refused(stat, text, 'owned')
     call hp_pattern_create(other, comms(1), [3, -1], halo=[1], stat=stat, errmsg=text); call refused(stat, text, 'cells')
     call hp_pattern_create(other, comms(1), [3, 3], halo=[1, 1, 1], stat=stat, errmsg=text); call refused(stat, text, 'halo')
     call hp_comm_create(comm, 0, stat=stat, errmsg=text); call refused(stat, text, 'MPI')

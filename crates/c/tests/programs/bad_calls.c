@@ -344,6 +344,15 @@ static void exchanges(hp_pattern *pattern) {
     CHECK(hp_start(plan, NULL, STREAM));
     REFUSED(HP_IN_FLIGHT, "", hp_start(plan, NULL, STREAM));
     CHECK(hp_plan_free(plan)); /* in flight */
+    /* An array without elements has any address, such as the null of an empty std::vector. */
+    like.axes = 2, like.extent[1] = 0;
+    CHECK(hp_plan_create(pattern, 1, &like, NULL, NULL, &plan));
+    CHECK(hp_exchange(plan, nothing, STREAM));
+    CHECK(hp_plan_free(plan));
+    CHECK(hp_plan_create(pattern, 1, &like, nothing, &options, &plan));
+    CHECK(hp_exchange(plan, NULL, STREAM));
+    CHECK(hp_exchange(plan, nothing, STREAM));
+    CHECK(hp_plan_free(plan));
 }
 
 int main(void) {

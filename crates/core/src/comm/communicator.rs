@@ -264,7 +264,7 @@ impl Communicator {
     /// # Safety
     /// Through this handle and its clones
     /// - the caller opens channels, publishes and attaches windows, and sends, receives, counts and discards messages
-    ///   with [`FREE_TAGS`] alone, unless no exchange of this communicator exists at the time, on any rank;
+    ///   with [`FREE_TAGS`](super::FREE_TAGS) alone, unless no exchange of this communicator exists at the time, on any rank;
     /// - the caller uses only channels that were opened through it;
     /// - all ranks call a collective, while no other collective of this communicator is under way; binding fields and
     ///   making patterns are collectives, too.

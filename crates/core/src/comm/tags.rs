@@ -28,7 +28,7 @@ pub(crate) struct Tags {
 /// How the exchanges with a block have ended on this rank.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum End {
-    /// All is well, after so many exchanges.
+    /// All is well, after this number of exchanges.
     After(u64),
     /// One has failed, or was not completed.
     Failed,

@@ -194,7 +194,9 @@ impl<F> Drop for Pending<'_, F> {
         }
         if std::thread::panicking() {
             self.bound.give_up(ExchangeError::Panicking);
-        } else if let Err(error) = self.bound.end(Schedule::DefaultStream) {
+        } else if let Err(error) = self.bound.end(Schedule::DefaultStream)
+            && !matches!(error, ExchangeError::Transport(TransportError::Interrupted { .. }))
+        {
             // Not lost: the exchange is poisoned, and its next use returns the error.
             log::error(format_args!("an exchange failed while its pending exchange was dropped: {error}"));
         }

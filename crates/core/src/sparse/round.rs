@@ -132,7 +132,9 @@ impl SparseExchange {
             let error = SparseError::Poisoned("its thread panicked".into());
             self.shared.abandon(&**self.comm.transport(), error);
             self.comm.engine().remove(&self.shared);
-        } else if let Err(error) = self.end_round() {
+        } else if let Err(error) = self.end_round()
+            && !matches!(error, SparseError::Transport(TransportError::Interrupted { .. }))
+        {
             // Not lost: the exchange is poisoned, and its next use returns an error.
             log::error(format_args!("a round of a sparse exchange failed while it was dropped: {error}"));
         }

@@ -217,7 +217,7 @@ fn create() -> io::Result<File> {
 fn reserve(file: &File, length: usize) -> io::Result<()> {
     let length = libc::off_t::try_from(length).map_err(|_| io::ErrorKind::OutOfMemory)?;
     // SAFETY: the file is open as long as it is borrowed.
-    match unsafe { libc::posix_fallocate(file.as_raw_fd(), 0, length) } {
+    match without_size_signal(|| unsafe { libc::posix_fallocate(file.as_raw_fd(), 0, length) })? {
         0 => {}
         error => return Err(io::Error::from_raw_os_error(error)),
     }
@@ -226,6 +226,30 @@ fn reserve(file: &File, length: usize) -> io::Result<()> {
     match unsafe { libc::fcntl(file.as_raw_fd(), libc::F_ADD_SEALS, seals) } {
         0 => Ok(()),
         _ => Err(io::Error::last_os_error()),
+    }
+}
+
+/// Makes a call which, if it exceeds the limit of the size of files, returns an error and does not end the process by the
+/// signal SIGXFSZ.
+#[cfg(target_os = "linux")]
+fn without_size_signal<T>(call: impl FnOnce() -> T) -> io::Result<T> {
+    // SAFETY: sets of signals are plain data, and the calls write those that are passed; the signal goes to this thread, in
+    // which it is blocked meanwhile, and is taken before it is let through again.
+    unsafe {
+        let (mut signal, mut before) = (std::mem::zeroed(), std::mem::zeroed());
+        libc::sigemptyset(&mut signal);
+        libc::sigaddset(&mut signal, libc::SIGXFSZ);
+        match libc::pthread_sigmask(libc::SIG_BLOCK, &signal, &mut before) {
+            0 => {}
+            error => return Err(io::Error::from_raw_os_error(error)),
+        }
+        let result = call();
+        if libc::sigismember(&before, libc::SIGXFSZ) == 0 {
+            let at_once = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+            libc::sigtimedwait(&signal, std::ptr::null_mut(), &at_once);
+        }
+        libc::pthread_sigmask(libc::SIG_SETMASK, &before, std::ptr::null_mut());
+        Ok(result)
     }
 }
 

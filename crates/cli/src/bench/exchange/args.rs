@@ -40,7 +40,7 @@ pub(crate) struct ExchangeArgs {
     /// Number of samples of each contestant
     #[arg(long, value_name = "S", default_value_t = 200, value_parser = at_least::<usize, 1>, allow_negative_numbers = true)]
     pub(super) samples: usize,
-    /// Work on half of the ranks, in turns, for so many microseconds between the start of each exchange and its end
+    /// Work on half of the ranks, in turns, for this number of microseconds between the start of each exchange and its end
     #[arg(long, value_name = "MICROSECONDS", value_parser = at_least::<u64, 1>, allow_negative_numbers = true)]
     pub(super) uneven: Option<u64>,
     #[command(flatten)]

@@ -163,8 +163,12 @@ impl Drop for Bound {
             // Neighbours receive the messages that they wait for. Here, only unpacking that is already in streams is
             // done: the fields may have other owners by now.
             let flight = &self.flight;
-            if let Err(error) = self.pattern.comm().wait(|| flight.missing(), || Ok(!flight.is_under_way())) {
-                log::error(format_args!("an exchange failed while it was dropped in flight: {error}"));
+            match self.pattern.comm().wait(|| flight.missing(), || Ok(!flight.is_under_way())) {
+                // The program has ended the wait, and knows.
+                Ok(()) | Err(TransportError::Interrupted { .. }) => {}
+                Err(error) => {
+                    log::error(format_args!("an exchange failed while it was dropped in flight: {error}"));
+                }
             }
         }
         let exchanges = self.flight.completed();
