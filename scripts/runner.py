@@ -8,7 +8,6 @@ scripts/test, scripts/cuda-suites and scripts/run-gpu-tests use it.
 
 import os
 import re
-import shutil
 import signal
 import subprocess
 import sys
@@ -16,7 +15,12 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from processes import family, is_launcher, kill, parent_of, print_stacks
+
 SKIPPED = 77
+# The launcher of Open MPI 4.1 sometimes hangs in its end, in PMIx_server_finalize, after all ranks have ended. After this number of
+# seconds without a rank it is ended.
+LAUNCHER_LIMIT = 30
 
 
 @dataclass
@@ -57,7 +61,10 @@ class Running:
 
     def __init__(self, job, logs):
         self.job, self.log, self.begun = job, Path(logs) / f"{job.name}.log", time.monotonic()
+        # Launchers without ranks, and since when; when they were looked for; those that were ended.
+        self.childless, self.looked, self.ended_launchers = {}, self.begun, 0
         self.log.parent.mkdir(parents=True, exist_ok=True)
+        self.log.with_suffix(".launcher").unlink(missing_ok=True)
         with open(self.log, "wb") as out:
             # The shell has jobs in the background ignore SIGINT, which some tests send.
             self.process = subprocess.Popen(job.command, stdin=subprocess.DEVNULL, stdout=out, stderr=out,
@@ -69,6 +76,7 @@ class Running:
         wall, code, hung = time.monotonic() - self.begun, None, False
         if pid == 0:
             if wall < self.job.limit:
+                self.end_launchers()
                 return None
             hung = True
             with open(self.log, "a") as out:
@@ -84,6 +92,8 @@ class Running:
         self.process.returncode = code = os.waitstatus_to_exitcode(status)
         text = self.log.read_text(errors="replace")
         reasons = list(dict.fromkeys(re.findall(r"^(?:skipped:|SKIPPED \[\d+\]) (.*)", text, re.M)))
+        if self.ended_launchers:
+            reasons.append(f"Open MPI's launcher hung after its ranks had ended, and was ended: {self.ended_launchers} times")
         error = None if self.job.judge is None or hung else self.job.judge(code, text)
         if hung:
             how, reasons = "HUNG", [f"not ended within {self.job.limit} s"]
@@ -97,65 +107,28 @@ class Running:
             how = "passed"
         return Outcome(self.job, how, wall, usage.ru_utime + usage.ru_stime, reasons)
 
+    def end_launchers(self):
+        """Ends launchers of Open MPI that hang though their ranks have ended. A file beside the log says so."""
+        now = time.monotonic()
+        if now < self.looked + 5:
+            return
+        self.looked = now
+        parents = {parent_of(process) for process in family(self.process.pid)}
+        idle = [process for process in family(self.process.pid) if process not in parents and is_launcher(process)]
+        self.childless = {process: self.childless.get(process, now) for process in idle}
+        for process in [process for process, since in self.childless.items() if now - since > LAUNCHER_LIMIT]:
+            with open(self.log, "a") as out:
+                print("\na launcher without ranks:", file=out, flush=True)
+                print_stacks([process], out)
+            self.log.with_suffix(".launcher").touch()
+            self.ended_launchers += 1
+            kill(process, signal.SIGKILL)
+
     def end(self):
         """Ends the command and all its processes."""
         for process in family(self.process.pid):
             kill(process, signal.SIGKILL)
         self.process.wait()
-
-
-def kill(process, number):
-    try:
-        os.kill(process, number)
-    except ProcessLookupError:
-        pass
-
-
-def family(leader):
-    """The leader, all its descendants, and what else is in its session."""
-    children, session = {}, []
-    for entry in Path("/proc").iterdir():
-        try:
-            # Behind the name, which may hold spaces: state, parent, group, session.
-            state = (entry / "stat").read_text().rpartition(")")[2].split()
-        except (OSError, NotADirectoryError):
-            continue
-        if entry.name.isdigit() and state[0] != "Z":
-            children.setdefault(int(state[1]), []).append(int(entry.name))
-            if int(state[3]) == leader:
-                session.append(int(entry.name))
-    found, open_ = [], [leader, *session]
-    while open_:
-        process = open_.pop(0)
-        if process not in found:
-            found.append(process)
-            open_ += children.get(process, [])
-    return found
-
-
-def print_stacks(processes, out):
-    """Prints the stacks of all threads of these processes, by gdb or eu-stack if there is one."""
-    tools = [["gdb", "-nx", "-batch", "-ex", "set print frame-arguments none", "-ex", "thread apply all -q bt 30", "-p"],
-             ["eu-stack", "-p"]]
-    tool = next((tool for tool in tools if shutil.which(tool[0])), None)
-    if tool is None:
-        print("(no gdb and no eu-stack: install one of them to see stacks)", file=out)
-    # A machine full of ranks: the first ones tell enough.
-    for process in processes[:24]:
-        try:
-            command = Path(f"/proc/{process}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace").strip()
-        except OSError:
-            continue
-        print(f"\n--- process {process}: {command[:300]}", file=out, flush=True)
-        if tool is not None:
-            try:
-                found = subprocess.run([*tool, str(process)], stdin=subprocess.DEVNULL, capture_output=True, timeout=60, text=True,
-                                       errors="replace")
-                lines = (found.stdout or found.stderr).splitlines()
-                print("\n".join(line for line in lines if line.startswith(("#", "Thread", "TID")) or line[:1] == " "), file=out,
-                      flush=True)
-            except subprocess.TimeoutExpired:
-                print("(no stacks within 60 s)", file=out)
 
 
 def run_jobs(jobs, cores, logs, *, keep_going=True, before=None, told=None):

@@ -60,8 +60,11 @@ expect() {
     local expected=$1 code=0
     shift
     "$@" || code=$?
+    ! launcher_ended "$code" || return 0
     [ "$code" = "$expected" ] || { echo "expected exit code $expected, found $code: $*" >&2; return 1; }
 }
+# launcher_ended CODE: whether the runner has ended a launcher of Open MPI that hung after its ranks; then the code is not theirs.
+launcher_ended() { [ "$1" = 137 ] && rm "target/test/${0##*/}.launcher" 2>/dev/null; }
 # fails COMMAND...: fails unless the command ends with an error.
 fails() {
     local code=0
