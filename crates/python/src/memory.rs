@@ -152,6 +152,19 @@ impl Array {
         Ok(members)
     }
 
+    /// Refuses a copy by `numpy.asarray` of memory that the host does not reach.
+    #[pyo3(signature = (*_options, **_named))]
+    fn __array__(
+        &self,
+        _options: &Bound<'_, PyTuple>,
+        _named: Option<&Bound<'_, PyDict>>,
+    ) -> PyResult<Py<PyAny>> {
+        Err(PyTypeError::new_err(format!(
+            "expected memory of the host, found that of {}; copy it with `to_numpy`",
+            self.device.name()
+        )))
+    }
+
     /// The members of the array for packages that work on CUDA.
     #[getter]
     fn __cuda_array_interface__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {

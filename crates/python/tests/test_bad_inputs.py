@@ -538,6 +538,8 @@ def interfaces() -> Iterator[Case]:
         yield Case(f"{name} for a plan of the CPU", lambda a=array: plan()(a), BufferError, "expected memory of cpu:0")
         kernel = hp.Kernel("k", None, ["pointer"], host=lambda *arguments: None)
         yield Case(f"{name} for a kernel", lambda a=array, k=kernel: k(4, a), BufferError, "expected memory of cpu:0")
+        locked = WithInterface(name, {**valid, "data": (ADDRESS, True)})
+        yield Case(f"{name}, read-only", lambda a=locked: plan()(a), BufferError, "read-only")
         empty = WithInterface(name, {**valid, "shape": (0,), "data": (0, False)})
         yield Case(f"{name} without cells", lambda a=empty: plan(a), (ValueError, *NO_DRIVER))
 
@@ -1121,6 +1123,25 @@ def test_attributes_that_lie() -> None:
     locked = np.ndarray.__new__(Liar, (10,))
     locked.setflags(write=False)
     check(Case("", lambda: plan()(locked), BufferError, "read-only"))
+
+
+def test_masked_arrays() -> None:
+    masked = np.ma.masked_equal(np.zeros(10), 0)
+    for call in (lambda: plan(masked), lambda: plan()(masked), lambda: plan().start(masked)):
+        check(Case("", call, BufferError, "masked array, whose mask would not be exchanged"))
+    plan()(masked.data)
+
+
+def test_the_kind_of_device_decides() -> None:
+    """Packages for ROCm have the interface of CUDA, too."""
+
+    class OfRocm:
+        __cuda_array_interface__ = {"shape": (10,), "typestr": "<f8", "data": (ADDRESS, False), "version": 3}
+
+        def __dlpack_device__(self) -> tuple[int, int]:
+            return 10, 0
+
+    check(Case("", lambda: plan(OfRocm()), BufferError, "found ROCm memory"))
 
 
 def test_copy_that_is_no_copy() -> None:

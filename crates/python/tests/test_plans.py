@@ -961,6 +961,8 @@ def test_arrays_of_haloport_on_a_device(ranks: Ranks) -> None:
         u = grid.empty("i4", 2, device=queue)
         assert isinstance(u, haloport.Array) and u.shape == (6, 2) and u.strides == (8, 4) and u.dtype == "i4"
         assert u.device.backend == "sycl" and not u.to_numpy().any()
+        with pytest.raises(TypeError, match="to_numpy"):
+            u.__array__()
         host = np.zeros((6, 2), "i4")
         for plan in (grid.plan(u), grid.plan(u, fixed=True)):
             fill(grid, host)

@@ -33,6 +33,10 @@ pub(crate) fn describe(object: &Bound<'_, PyAny>, fresh: bool) -> PyResult<Descr
     if let Some(interface) = attribute(object, "__sycl_usm_array_interface__")? {
         return sycl::describe(&interface);
     }
+    // Packages for ROCm have the interface of CUDA, too: the kind of device decides.
+    if let Some(kind) = dlpack::device_kind(object)? {
+        check_kind(kind)?;
+    }
     if let Some(interface) = attribute(object, "__cuda_array_interface__")? {
         return cuda::describe(&interface);
     }
@@ -51,9 +55,13 @@ pub(crate) fn describe(object: &Bound<'_, PyAny>, fresh: bool) -> PyResult<Descr
 
 /// Refuses memory of kinds that no device here reaches.
 fn on_known_device(described: Described) -> PyResult<Described> {
+    check_kind(described.array.device().kind).map(|()| described)
+}
+
+fn check_kind(kind: ArrayDeviceKind) -> PyResult<()> {
     use ArrayDeviceKind::{Cuda, CudaHost, CudaManaged, Host, Usm};
-    match described.array.device().kind {
-        Host | CudaHost | Cuda | CudaManaged => Ok(described),
+    match kind {
+        Host | CudaHost | Cuda | CudaManaged => Ok(()),
         Usm => Err(PyBufferError::new_err(
             "expected `__sycl_usm_array_interface__` for unified shared memory, found DLPack alone, which does not name \
              the queue; pass an array of dpctl or dpnp",

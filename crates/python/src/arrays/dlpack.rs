@@ -114,6 +114,15 @@ pub(crate) fn describe(object: &Bound<'_, PyAny>) -> PyResult<Described> {
     Ok(Described { array, place, keep: Some(Keep::Tensor { _tensor: owned }) })
 }
 
+/// The kind of device that the method `__dlpack_device__` names; `None` if the object lacks it.
+pub(crate) fn device_kind(object: &Bound<'_, PyAny>) -> PyResult<Option<ArrayDeviceKind>> {
+    let Some(method) = object.getattr_opt(intern!(object.py(), "__dlpack_device__"))? else {
+        return Ok(None);
+    };
+    let Ok((device_type, device_id)) = method.call0()?.extract::<(i32, i32)>() else { return Ok(None) };
+    Ok(Some(DLDevice { device_type, device_id }.array_device().or_raise()?.kind))
+}
+
 /// Calls `__dlpack__` with the keywords that the producer knows.
 fn call<'py>(object: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
     let py = object.py();

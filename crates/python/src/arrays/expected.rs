@@ -20,8 +20,15 @@ pub(crate) struct Expected {
     pub(crate) axes: SmallVec<[ExpectedAxis; 6]>,
     /// Whether it is in memory of the host.
     pub(crate) on_host: bool,
-    /// The address of a NumPy dtype that is known to be `element`. Dtypes of basic types live as long as NumPy.
-    known_dtype: OnceLock<(usize, Py<PyAny>)>,
+    /// A NumPy dtype that is known to be `element`, and the class of an array that was found to be usable.
+    known: OnceLock<Known>,
+}
+
+/// What an array is likely to have again. Both are kept, so that nothing else gets their addresses.
+#[derive(Debug)]
+struct Known {
+    dtype: Py<PyAny>,
+    class: Py<PyAny>,
 }
 
 /// An axis of such an array.
@@ -40,7 +47,7 @@ impl Expected {
         axes: impl IntoIterator<Item = ExpectedAxis>,
         on_host: bool,
     ) -> Expected {
-        Expected { element, axes: axes.into_iter().collect(), on_host, known_dtype: OnceLock::new() }
+        Expected { element, axes: axes.into_iter().collect(), on_host, known: OnceLock::new() }
     }
 
     /// The address of the first element of an array, if it is one of NumPy, as expected, and of a dtype seen before.
@@ -48,9 +55,10 @@ impl Expected {
     #[inline]
     pub(crate) fn quick_address(&self, object: &Bound<'_, PyAny>) -> Option<usize> {
         let members = numpy::Members::of(numpy::as_array(object)?);
-        let (known, _) = self.known_dtype.get()?;
+        let known = self.known.get()?;
         let fits = self.on_host
-            && members.dtype == *known
+            && members.dtype == known.dtype.as_ptr().addr()
+            && object.get_type_ptr().addr() == known.class.as_ptr().addr()
             && members.is_usable()
             && members.shape.len() == self.axes.len()
             && self.axes.iter().enumerate().all(|(axis, expected)| {
@@ -81,8 +89,8 @@ impl Expected {
             )));
         }
         if let Some(array) = numpy::as_array(object) {
-            let dtype = array.dtype().into_any().unbind();
-            let _ = self.known_dtype.set((dtype.as_ptr().addr(), dtype));
+            let (dtype, class) = (array.dtype().into_any().unbind(), array.get_type().into_any().unbind());
+            let _ = self.known.set(Known { dtype, class });
         }
         Ok(described)
     }

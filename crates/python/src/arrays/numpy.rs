@@ -7,6 +7,7 @@ use haloport::interop::{ArrayDescription, ArrayDevice};
 use numpy::npyffi::flags::{NPY_ARRAY_ALIGNED, NPY_ARRAY_WRITEABLE};
 use numpy::npyffi::objects::PyArrayObject;
 use numpy::{PyUntypedArray, PyUntypedArrayMethods};
+use pyo3::PyTypeInfo;
 use pyo3::exceptions::PyBufferError;
 use pyo3::prelude::*;
 use pyo3::types::PyMemoryView;
@@ -70,6 +71,7 @@ impl Members<'_> {
 }
 
 pub(crate) fn describe(array: &Bound<'_, PyUntypedArray>) -> PyResult<Described> {
+    refuse_masks(array)?;
     // The dtype itself: the attribute of a derived class may be another one.
     let element = element_of(array.dtype().as_any())?;
     let members = Members::of(array);
@@ -94,6 +96,24 @@ pub(crate) fn describe(array: &Bound<'_, PyUntypedArray>) -> PyResult<Described>
             .or_raise()?;
     let array = if members.is_writable() { described } else { described.for_reading() };
     Ok(Described { array, place: Place::Host, keep: None })
+}
+
+/// Refuses a masked array: its mask would not be exchanged.
+fn refuse_masks(array: &Bound<'_, PyUntypedArray>) -> PyResult<()> {
+    let py = array.py();
+    let kind = array.get_type();
+    if kind.as_type_ptr().addr() == PyUntypedArray::type_object(py).as_type_ptr().addr() {
+        return Ok(());
+    }
+    // Loaded, if there is an array of it.
+    let Ok(masked) = py.import("sys")?.getattr("modules")?.get_item("numpy.ma") else { return Ok(()) };
+    if !array.is_instance(&masked.getattr("MaskedArray")?)? {
+        return Ok(());
+    }
+    Err(PyBufferError::new_err(
+        "expected an array without a mask, found a masked array, whose mask would not be exchanged; pass `array.data`, and \
+         `array.mask` as a second array if it is needed",
+    ))
 }
 
 /// Describes an object with the buffer protocol; `None` if it lacks that.
