@@ -429,6 +429,8 @@ ADDRESS: int = HOST.ctypes.data
 class WithInterface:
     """An object with one array interface."""
 
+    flags = SimpleNamespace()
+
     def __init__(self, name: str, value: Any) -> None:
         setattr(self, name, value)
 
@@ -538,7 +540,9 @@ def interfaces() -> Iterator[Case]:
         yield Case(f"{name} for a plan of the CPU", lambda a=array: plan()(a), BufferError, "expected memory of cpu:0")
         kernel = hp.Kernel("k", None, ["pointer"], host=lambda *arguments: None)
         yield Case(f"{name} for a kernel", lambda a=array, k=kernel: k(4, a), BufferError, "expected memory of cpu:0")
-        locked = WithInterface(name, {**valid, "data": (ADDRESS, True)})
+        # dpctl's memory sets the flag of SYCL's interface if it can be written, so its arrays are asked.
+        locked = WithInterface(name, {**valid, "data": (ADDRESS, "cuda" in name)})
+        locked.flags = SimpleNamespace(writable=False)
         yield Case(f"{name}, read-only", lambda a=locked: plan()(a), BufferError, "read-only")
         empty = WithInterface(name, {**valid, "shape": (0,), "data": (0, False)})
         yield Case(f"{name} without cells", lambda a=empty: plan(a), (ValueError, *NO_DRIVER))

@@ -31,7 +31,9 @@ pub(crate) fn describe(object: &Bound<'_, PyAny>, fresh: bool) -> PyResult<Descr
         return on_known_device(described);
     }
     if let Some(interface) = attribute(object, "__sycl_usm_array_interface__")? {
-        return sycl::describe(&interface);
+        let described = sycl::describe(&interface)?;
+        let is_locked = is_locked(object)?;
+        return Ok(if is_locked { described.for_reading() } else { described });
     }
     // Packages for ROCm have the interface of CUDA, too: the kind of device decides.
     if let Some(kind) = dlpack::device_kind(object)? {
@@ -80,6 +82,13 @@ fn refuse_gradients(tensor: &Bound<'_, PyAny>) -> PyResult<()> {
         ));
     }
     Ok(())
+}
+
+/// Whether an array of dpctl or dpnp must not be written. The flag of its interface is not trusted: dpctl's memory sets it if
+/// it can be written.
+fn is_locked(object: &Bound<'_, PyAny>) -> PyResult<bool> {
+    let Some(flags) = attribute(object, "flags")? else { return Ok(false) };
+    Ok(attribute(&flags, "writable")?.map(|writable| writable.is_truthy()).transpose()? == Some(false))
 }
 
 /// An attribute that is a protocol; `None` if the object lacks it.

@@ -40,6 +40,11 @@ pub(crate) enum Keep {
 }
 
 impl Described {
+    /// The same array, which must not be written.
+    pub(crate) fn for_reading(self) -> Described {
+        Described { array: self.array.for_reading(), ..self }
+    }
+
     /// Checks that halos can be written to the array.
     pub(crate) fn check_writable(&self) -> PyResult<()> {
         self.array.check_writable(haloport::interop::Protocol::Description).or_raise()

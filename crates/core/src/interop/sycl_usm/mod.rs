@@ -78,8 +78,7 @@ impl SyclUsmArrayInterface {
             self.typestr.as_deref().ok_or_else(|| missing("typestr", "an element type such as `<f8`"))?;
         let element = typestr::parse(FAULTS, typestr)?;
         let shape = self.shape.as_deref().ok_or_else(|| missing("shape", "a tuple of extents"))?;
-        let (address, read_only) =
-            self.data.ok_or_else(|| missing("data", "a tuple (address, read-only)"))?;
+        let (address, _) = self.data.ok_or_else(|| missing("data", "a tuple (address, read-only)"))?;
         let pointer = pointer(FAULTS, address)?;
         let offset = self.offset.unwrap_or(0);
         if offset < 0 {
@@ -96,7 +95,7 @@ impl SyclUsmArrayInterface {
             .strides_in_elements(self.strides.as_deref())
             .offset_in_bytes("offset", i128::from(offset) * element.bytes() as i128)
             .check()?;
-        Ok((if read_only { array.for_reading() } else { array }, owner))
+        Ok((array, owner))
     }
 
     /// The members for an array whose memory belongs to `syclobj`.
