@@ -3,6 +3,7 @@
 //! They come on any thread, also while locks are held that a thread with Python may wait for. So a thread of their own
 //! passes them on; it starts with the first one, and ends when Python exits.
 
+use std::io::{self, Write as _};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::{self, JoinHandle};
@@ -31,7 +32,7 @@ pub(crate) fn begin(py: Python<'_>) -> PyResult<()> {
     PROCESS.get_or_init(std::process::id);
     set_sink(Some(Arc::new(|level, text: &str| {
         if let Err((level, text)) = send((level, text.to_owned())) {
-            eprintln!("haloport: {level}: {text}");
+            to_stderr(level, &text);
         }
     })));
     let end = PyCFunction::new_closure(py, None, None, |arguments, _| end(arguments.py()))?;
@@ -65,7 +66,7 @@ fn pass_on(lines: &Receiver<Line>) {
             logger.call_method1("log", (number, &text)).map(drop)
         });
         if !matches!(logged, Some(Ok(()))) {
-            eprintln!("haloport: {level}: {text}");
+            to_stderr(level, &text);
         }
     }
 }
@@ -82,6 +83,11 @@ fn end(py: Python<'_>) {
             let _ = thread.join();
         }
     });
+}
+
+/// Writes a line to standard error; does nothing if that is closed.
+fn to_stderr(level: Level, text: &str) {
+    let _ = writeln!(io::stderr(), "haloport: {level}: {text}");
 }
 
 fn lock() -> MutexGuard<'static, State> {

@@ -3,7 +3,7 @@
 //! Each function runs `total` cases on 1 to `most_ranks` ranks, the small ones first. A failure names its case.
 
 use std::ops::Range;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, PoisonError};
 
 use haloport_core::device::Device;
 use haloport_core::{Communicator, run_ranks, threads};
@@ -117,7 +117,8 @@ pub fn uneven_ranks<D: Device>(device: &D, total: u64, most_ranks: usize) -> Res
         // Taken by the rank of the same number.
         let outside: Vec<_> = threads(ranks)?.into_iter().map(|comm| Mutex::new(Some(comm))).collect();
         run_ranks(ranks, |comm| {
-            let outside = lock(&outside[comm.rank()]).take().ok_or("each rank has one")?;
+            let mut place = outside[comm.rank()].lock().unwrap_or_else(PoisonError::into_inner);
+            let outside = place.take().ok_or("each rank has one")?;
             numbers(total.div_ceil(most_ranks as u64 - 1)).try_for_each(|number| {
                 structured::uneven(&comm, &outside, device, number)?;
                 unstructured::uneven(&comm, &outside, device, number)
@@ -143,10 +144,6 @@ pub fn sparse_exchanges<D: Device>(device: &D, total: u64, most_ranks: usize) ->
 pub fn many_indices<D: Device>(device: &D) -> Result<(), Failure> {
     run_ranks(2, |comm| large::check_indices(&comm, device, 1))?;
     Ok(())
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Checks `total` cases on 1 to `most_ranks` ranks, many with the same threads.

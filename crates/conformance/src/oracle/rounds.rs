@@ -111,9 +111,7 @@ impl<F: FieldMaker> Rounds<F> {
         let field: Box<dyn CaseField> = Box::new(make_owned(device, pattern, oracle, &self.fields[0], 0)?);
         Ok(pattern.bind_with(field, self.options.options())?)
     }
-}
 
-impl<F: FieldMaker> Rounds<F> {
     /// Collective: as [`run`](Rounds::run), of an exchange that owns its fields and of a plan, with ranks that take unequal
     /// times between `start` and `finish` and meet in `outside`, which makes no progress with exchanges: some before
     /// `finish`, others after it.
