@@ -2,8 +2,8 @@
 
 use std::future::{Future, IntoFuture};
 use std::pin::pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Barrier};
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
@@ -186,16 +186,19 @@ fn a_field_in_flight_elsewhere_is_refused() {
 #[test]
 fn a_neighbour_that_does_not_come_is_named_after_the_time_limit() {
     for path in [DataPath::Quickest, DataPath::Messages] {
+        let at_end = Barrier::new(2);
         let error = run_ranks(2, |comm| -> Result<(), Failure> {
             let mut exchange = bound(&comm, path)?;
             if comm.rank() == 1 {
-                std::thread::sleep(Duration::from_millis(600));
+                at_end.wait();
                 return Ok(());
             }
             comm.set_time_limit(Some(Duration::from_millis(200)));
             assert_eq!(comm.time_limit(), Some(Duration::from_millis(200)));
             let began = Instant::now();
-            let error = exchange.run(DEFAULT).unwrap_err();
+            let ended = exchange.run(DEFAULT);
+            at_end.wait();
+            let error = ended.unwrap_err();
             assert!(began.elapsed() < Duration::from_secs(5), "it took {:?}", began.elapsed());
             let again = exchange.run(DEFAULT).unwrap_err();
             assert!(matches!(again, ExchangeError::Poisoned(_)), "{again}");
@@ -210,13 +213,16 @@ fn a_neighbour_that_does_not_come_is_named_after_the_time_limit() {
 
 #[test]
 fn a_neighbour_that_has_given_up_is_known_at_once() {
+    let given_up = Barrier::new(2);
     run_ranks(2, |comm| -> Result<(), Failure> {
         let mut exchange = bound(&comm, DataPath::Quickest)?;
         if comm.rank() == 1 {
             comm.set_time_limit(Some(Duration::from_millis(100)));
-            assert!(exchange.run(DEFAULT).is_err());
+            let ended = exchange.run(DEFAULT);
+            given_up.wait();
+            assert!(ended.is_err());
         } else {
-            std::thread::sleep(Duration::from_millis(400));
+            given_up.wait();
             let began = Instant::now();
             let error = exchange.run(DEFAULT).unwrap_err();
             assert_eq!(error.to_string(), "rank 1 has given up the exchange");

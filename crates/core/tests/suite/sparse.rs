@@ -1,7 +1,7 @@
 //! Sparse exchanges in rare cases: refused arguments, failures, and no hangs.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Barrier};
 use std::time::{Duration, Instant};
 
 use crate::common::one_thread::OneThread;
@@ -217,6 +217,7 @@ fn a_slot_that_is_dropped_fails_the_round_at_once_on_all_who_wait_for_it() {
 #[test]
 fn a_rank_that_does_not_come_is_named() {
     for fixed in [false, true] {
+        let at_end = Barrier::new(4);
         let errors = run_ranks(4, |comm| -> Result<Option<SparseError>, Failure> {
             let all: Vec<usize> = (0..4).collect();
             let mut exchange = match fixed {
@@ -225,12 +226,13 @@ fn a_rank_that_does_not_come_is_named() {
             };
             comm.set_time_limit(Some(Duration::from_millis(200)));
             if comm.rank() == 2 {
-                std::thread::sleep(Duration::from_millis(700));
+                at_end.wait();
                 return Ok(None);
             }
             let round = exchange.begin()?;
             let error = round.wait().err();
-            std::thread::sleep(Duration::from_millis(500));
+            // Until all have given up, none drops its communicator, which would be known sooner.
+            at_end.wait();
             Ok(error)
         })
         .unwrap();
@@ -267,16 +269,19 @@ fn names(error: &SparseError, expected: &[usize]) -> bool {
 
 #[test]
 fn a_message_that_is_not_received_is_named() {
+    let at_end = Barrier::new(2);
     let errors = run_ranks(2, |comm| -> Result<Option<SparseError>, Failure> {
         let mut exchange = SparseExchange::new(&comm)?;
         comm.set_time_limit(Some(Duration::from_millis(100)));
         if comm.rank() == 1 {
-            std::thread::sleep(Duration::from_millis(400));
+            at_end.wait();
             return Ok(None);
         }
         let round = exchange.begin()?;
         round.send(1, "hello")?;
-        Ok(round.wait().err())
+        let error = round.wait().err();
+        at_end.wait();
+        Ok(error)
     })
     .unwrap();
     let error = errors[0].as_ref().unwrap().to_string();

@@ -1,6 +1,7 @@
 //! The time line: the spans of exchanges, kernels and waits, and the file.
 
 use std::io::{self, Write};
+use std::sync::Barrier;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crate::common::*;
@@ -145,16 +146,19 @@ fn kernels_and_waits_are_kept_and_what_they_give_is_passed_on() {
 fn a_failed_exchange_ends_its_spans() {
     let limit = Duration::from_millis(60);
     for path in PATHS {
+        let given_up = Barrier::new(2);
         run_ranks(2, |comm| -> Result<(), Failure> {
             comm.begin_trace(DEFAULT_SPANS);
             let mut exchange = bound_plane(&comm, path)?;
             if comm.rank() == 1 {
                 // Exists until the other rank has given up.
-                std::thread::sleep(4 * limit);
+                given_up.wait();
                 return Ok(());
             }
             comm.set_time_limit(Some(limit));
-            let failed = exchange.start(DEFAULT)?.finish(DEFAULT).unwrap_err();
+            let failed = exchange.start(DEFAULT)?.finish(DEFAULT);
+            given_up.wait();
+            let failed = failed.unwrap_err();
             assert!(matches!(failed, ExchangeError::TimeLimit { .. }), "{failed}");
             let spans = comm.trace().spans();
             let is_from_other =
