@@ -7,6 +7,9 @@
 //! another program; its memory and queues cannot be used in any other context. [`SyclDevice::allocation`] asks the
 //! driver which memory an address belongs to.
 //!
+//! Queues and arrays of the Level Zero backend, which DPC++ chooses on every GPU of Intel by default, are refused for now.
+//! `ONEAPI_DEVICE_SELECTOR=opencl:gpu` has a SYCL program use OpenCL.
+//!
 //! # What it needs
 //!
 //! To build, nothing but Rust. To run, an OpenCL loader (`libOpenCL.so.1`) and a driver, but nothing of SYCL. The

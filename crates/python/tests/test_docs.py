@@ -23,7 +23,7 @@ PREAMBLE = "from concurrent.futures import ThreadPoolExecutor; import haloport a
 
 TRIED = {
     "cupy": "import cupy; cupy.cuda.runtime.getDeviceCount()",
-    "dpctl": "import dpctl; dpctl.SyclQueue()",
+    "dpctl": 'import dpctl; dpctl.SyclQueue("opencl")',
     "mpi4py": "import mpi4py.MPI",
 }
 """For packages that need more than to be installed, what fails if that is missing."""

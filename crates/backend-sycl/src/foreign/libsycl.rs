@@ -73,7 +73,8 @@ pub(crate) unsafe fn native_context(context: *mut c_void) -> Result<Context, Dev
 }
 
 fn on_opencl(what: &'static str, backend: c_char) -> Result<(), DeviceError> {
-    let expected = "one of SYCL's OpenCL backend: choose its device as `opencl:cpu` or `opencl:gpu`";
+    let expected = "one of SYCL's OpenCL backend: choose its device as `opencl:gpu` or `opencl:cpu`, or set \
+                    ONEAPI_DEVICE_SELECTOR=opencl:gpu for the whole program";
     let found = match backend {
         OPENCL => return Ok(()),
         2 => "one of the Level Zero backend".into(),
@@ -131,5 +132,18 @@ impl Functions {
         // Never closed: the functions are used as long as the process runs.
         std::mem::forget(library);
         Ok(functions)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{OPENCL, on_opencl};
+
+    #[test]
+    fn a_queue_of_level_zero_is_refused_with_the_way_to_opencl() {
+        assert!(on_opencl("a `sycl::queue`", OPENCL).is_ok());
+        let error = on_opencl("a `sycl::queue`", 2).unwrap_err().to_string();
+        assert!(error.contains("ONEAPI_DEVICE_SELECTOR=opencl:gpu"), "{error}");
+        assert!(error.ends_with("found one of the Level Zero backend"), "{error}");
     }
 }
