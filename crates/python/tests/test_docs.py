@@ -1,4 +1,4 @@
-"""The blocks of docs/python.md, and of README.md, run as they stand."""
+"""The blocks of docs/python.md, of README.md and of the package's own README.md, run as they stand."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ TRIED = {
 
 def sections() -> Iterator[tuple[str, str]]:
     """The headings, and the code below each: on the same lines as in the document, so that errors name these."""
-    for document in (ROOT / "README.md", TUTORIAL):
+    for document in (ROOT / "README.md", ROOT / "crates" / "python" / "README.md", TUTORIAL):
         code: dict[str, list[str]] = {}
         heading, inside = "", False
         lines = document.read_text().splitlines()
@@ -44,7 +44,7 @@ def sections() -> Iterator[tuple[str, str]]:
         for heading, block in code.items():
             if document == TUTORIAL:
                 block[0] = PREAMBLE
-            yield f"{document.stem}: {heading}", "\n".join(block)
+            yield f"{document.relative_to(ROOT)}: {heading}", "\n".join(block)
 
 
 SECTIONS = dict(sections())
