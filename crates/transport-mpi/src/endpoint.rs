@@ -88,7 +88,7 @@ impl Endpoint {
         if comm.is_inter(&permit)? {
             return Err(failed("MPI_Comm_dup", "the communicator joins two groups: merge them first"));
         }
-        let device_memory = takes_device_memory(&permit)?;
+        let device_memory = device_memory(&permit)?;
         let channels = comm.duplicate(&permit)?;
         let setup = comm.duplicate(&permit)?;
         let (rank, size) = (setup.rank(&permit)?, setup.size(&permit)?);
@@ -291,17 +291,21 @@ impl<M: Send + Sync + 'static> Drop for OwnedRequest<'_, M> {
     }
 }
 
-/// Whether channels may use device memory: `HALOPORT_MPI_CUDA` (`0` or `1`) if it is set, otherwise the answer of the
-/// library.
-fn takes_device_memory(permit: &Permit) -> Result<bool, TransportError> {
+/// The backends whose device memory channels may use: as the library says, and of CUDA as `HALOPORT_MPI_CUDA` (`0` or
+/// `1`) says if it is set.
+fn device_memory(permit: &Permit) -> Result<Vec<&'static str>, TransportError> {
+    const CUDA: &str = "cuda";
+    let mut taken = raw::device_memory(permit);
     let value = std::env::var_os("HALOPORT_MPI_CUDA").unwrap_or_default();
     match value.to_str() {
-        Some("0") => Ok(false),
-        Some("1") => Ok(true),
-        Some("") => Ok(raw::cuda_support(permit)),
+        Some("") => {}
+        Some("0") => taken.retain(|backend| *backend != CUDA),
+        Some("1") if taken.contains(&CUDA) => {}
+        Some("1") => taken.push(CUDA),
         _ => {
             let message = format!("HALOPORT_MPI_CUDA: expected 0 or 1, found `{}`", value.display());
-            Err(failed("the set-up of MPI", message))
+            return Err(failed("the set-up of MPI", message));
         }
     }
+    Ok(taken)
 }

@@ -25,8 +25,9 @@
 //! MPICH), and any MPI with the standard binary interface of MPI 5. A program must be started by the launcher of the
 //! same MPI: [`initialize`] refuses to run in processes that the launcher of another MPI has started.
 //!
-//! `HALOPORT_MPI_CUDA=1` says that the MPI library takes device memory, `0` that it does not; if the variable is not
-//! set, the library is asked (`MPIX_Query_cuda_support`).
+//! The library is asked for the kinds of device memory that it takes, by the functions of Open MPI and of MPICH
+//! (`MPIX_Query_cuda_support`, `MPIX_GPU_query_support` and their like). `HALOPORT_MPI_CUDA=1` says that it takes memory
+//! of CUDA devices, `0` that it does not.
 //!
 //! # How it works
 //!

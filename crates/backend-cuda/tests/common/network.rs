@@ -90,7 +90,7 @@ unsafe impl Transport for Network {
 
     fn info(&self) -> TransportInfo {
         let reach = Reach::Own { reason: "the network is tested".into() };
-        TransportInfo { device_memory: true, reach, ..self.inner.info() }
+        TransportInfo { device_memory: vec!["cuda"], reach, ..self.inner.info() }
     }
 
     unsafe fn open_parts(

@@ -28,7 +28,8 @@ unsafe impl Transport for Nodes {
 
     fn info(&self) -> TransportInfo {
         let reach = Reach::Own { reason: "nodes are tested".into() };
-        TransportInfo { device_memory: self.device_memory, reach, ..self.inner.info() }
+        let device_memory = if self.device_memory { vec!["cuda"] } else { Vec::new() };
+        TransportInfo { device_memory, reach, ..self.inner.info() }
     }
 
     unsafe fn open_parts(

@@ -103,7 +103,7 @@ fn between_nodes_the_model_chooses_it() {
             let pattern = ring(comm)?;
             let field = Field::<f64, _>::new(device, &pattern)?;
             let mut exchange = pattern.bind_with(field, BindOptions::default().path(path))?;
-            if !comm.info().device_memory {
+            if comm.info().device_memory.is_empty() {
                 exchange.run(Schedule::Blocking)?;
             }
             Ok(exchange.traffic().stream_message_bytes > 0)

@@ -31,7 +31,7 @@ pub use window::Window;
 pub(crate) use in_process::{InProcess, World};
 pub(crate) use window::{Lent, STATE_BYTES, WindowState};
 
-use crate::device::MemoryRange;
+use crate::device::{DeviceId, MemoryRange};
 
 /// A channel of a transport: one direction, one peer, one tag, one memory range.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -66,10 +66,17 @@ pub struct TransportInfo {
     pub implementation: String,
     /// The ranks whose memory this rank can read.
     pub reach: Reach,
-    /// Whether channels may name device memory.
-    pub device_memory: bool,
+    /// The backends whose device memory channels may name, such as `cuda`.
+    pub device_memory: Vec<&'static str>,
     /// Whether calls may come from several threads at once.
     pub any_thread: bool,
+}
+
+impl TransportInfo {
+    /// Whether channels may name memory of this device, even if the host cannot access it.
+    pub fn takes_memory_of(&self, device: &DeviceId) -> bool {
+        self.device_memory.contains(&device.backend)
+    }
 }
 
 /// The ranks whose memory a rank can read: cells of those ranks need not travel in messages.

@@ -86,9 +86,10 @@ pub(crate) fn tag_bound(permit: &Permit) -> Result<u32, TransportError> {
     Ok(u32::try_from(unsafe { *value }).unwrap_or(32767))
 }
 
-/// Whether the library reports that it takes CUDA memory; `false` if it lacks the function to ask.
-pub(crate) fn cuda_support(permit: &Permit) -> bool {
-    permit.mpi.cuda_support()
+/// The backends whose device memory the library says it takes.
+pub(crate) fn device_memory(permit: &Permit) -> Vec<&'static str> {
+    // SAFETY: MPI is running by the permit, and this thread may call it.
+    unsafe { permit.mpi.device_memory() }
 }
 
 /// Makes `MPI_Finalize` call `callback` first, while MPI still runs.

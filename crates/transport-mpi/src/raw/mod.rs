@@ -8,13 +8,14 @@
 //! - `request`: requests, for which `span` counts bytes
 //! - `plain`: calls as a program makes them by itself
 //! - `chosen`: the library of this process, and `find`, the search for it
-//! - `mpi`: a library that is loaded: its functions in a `table`, its constants and layouts in `abi`, its `handle`s, and
+//! - `mpi`: a library that is loaded: the `device_memory` that it takes, its functions in a `table`, its constants and layouts in `abi`, its `handle`s, and
 //!   the functions that it calls (`callback`)
 
 mod abi;
 mod callback;
 mod chosen;
 mod comm;
+mod device_memory;
 mod find;
 mod handle;
 #[cfg(test)]
@@ -32,8 +33,8 @@ pub(crate) use chosen::{chosen, chosen_running, describe, running};
 pub(crate) use comm::Comm;
 pub use handle::RawComm;
 pub(crate) use library::{
-    ThreadLevel, abort, cuda_support, finalize, initialize, is_main_thread, set_finalize_callback, tag_bound,
-    thread_level,
+    ThreadLevel, abort, device_memory, finalize, initialize, is_main_thread, set_finalize_callback,
+    tag_bound, thread_level,
 };
 pub(crate) use mpi::{Mpi, MpiState};
 pub(crate) use permit::Permit;

@@ -6,6 +6,7 @@ use haloport_core::TransportError;
 use libloading::Library;
 
 use super::abi::{Abi, Constants, version};
+use super::device_memory;
 use super::handle::Handle;
 use super::table::Functions;
 use crate::error::failed;
@@ -86,13 +87,13 @@ impl Mpi {
         Some(Handle::of_pointer(unsafe { convert(comm) }.expose_provenance()))
     }
 
-    /// Whether the library reports that it takes CUDA memory; `false` if it lacks the function to ask.
-    pub(super) fn cuda_support(&self) -> bool {
-        type Ask = unsafe extern "C" fn() -> c_int;
-        // SAFETY: every library that has the symbol declares it with this type.
-        let ask = unsafe { self.library.get::<Ask>(c"MPIX_Query_cuda_support") };
-        // SAFETY: it has no arguments, and MPI allows it at any time.
-        ask.is_ok_and(|ask| unsafe { ask() } == 1)
+    /// The backends whose device memory the library says it takes.
+    ///
+    /// # Safety
+    /// MPI is running, and this thread may call it.
+    pub(super) unsafe fn device_memory(&self) -> Vec<&'static str> {
+        // SAFETY: the caller's promise.
+        unsafe { device_memory::taken(&self.library) }
     }
 }
 

@@ -120,7 +120,7 @@ unsafe impl Transport for Simulated {
             name: "simulated",
             implementation: "one rank after the other".into(),
             reach: Reach::Own { reason: "simulated ranks hold no cells".into() },
-            device_memory: false,
+            device_memory: Vec::new(),
             any_thread: true,
         }
     }

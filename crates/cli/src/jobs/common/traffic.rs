@@ -69,7 +69,7 @@ impl Moved {
 
 /// The path of messages from a device's memory to the transport and the reason, in words.
 pub fn in_messages(device: &DeviceInfo, transport: &TransportInfo) -> &'static str {
-    match (device.host_accessible, transport.device_memory) {
+    match (device.host_accessible, transport.takes_memory_of(&device.id)) {
         (true, _) => "in messages from the device's memory, which the host reaches",
         (false, true) => "in messages from the device's memory, which the transport takes",
         (false, false) if transport.name == "mpi" && device.id.backend == "cuda" => {

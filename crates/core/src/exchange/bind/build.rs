@@ -114,7 +114,8 @@ fn build<D: Device>(
     let transport = &**comm.transport();
     // Also for the transport, which may look at memory of the device when channels are opened.
     let _attached = device.attach()?;
-    let reached = device.info().host_accessible || transport.info().device_memory;
+    let transport_uses_device = transport.info().takes_memory_of(&device.info().id);
+    let reached = device.info().host_accessible || transport_uses_device;
     let sets = MessageSets::new(fields, pattern, ways, reached);
     let staging = Staging::new(device.info(), reached, ways.moved_from);
     let mut streams = OwnStreams::new(device)?;
@@ -167,7 +168,6 @@ fn build<D: Device>(
     let (before, moved) = (device.create_event(false)?, device.create_event(false)?);
     let unpacked = Unpacked::new(device, fields)?;
     let begun = if device.info().capabilities.stream_words { Some(marks.mark()?) } else { None };
-    let transport_uses_device = transport.info().device_memory;
     let remote_writes = RemoteWrites::of(device, transport, messages.are_received())?;
     let channels = Channels { transport, tag, chunk_tag: ways.chunk_tag };
     let mut messages = match messages.open(device, fields, in_place, &channels, &trace) {

@@ -16,7 +16,7 @@ impl PartFields {
     /// Whether messages of this device are staged, and so may be split.
     pub(crate) fn is_staged(&self, pattern: &Pattern) -> bool {
         let info = self.device.info();
-        info.asynchronous && !info.host_accessible && !pattern.comm().info().device_memory
+        info.asynchronous && !info.host_accessible && !pattern.comm().info().takes_memory_of(&info.id)
     }
 
     /// Splits the message from `peer` into chunks if both ends stage it and it is larger than `chunk` bytes. Returns

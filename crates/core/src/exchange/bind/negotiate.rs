@@ -318,7 +318,8 @@ impl PartFields {
 
     /// Whether the transport can reach fields of this device, so that messages can lie in them.
     fn reached(&self, pattern: &Pattern) -> bool {
-        self.device.info().host_accessible || pattern.comm().info().device_memory
+        let device = self.device.info();
+        device.host_accessible || pattern.comm().info().takes_memory_of(&device.id)
     }
 
     /// Returns the windows that are lent for an answer. Maps the memory of the answer's token; `None` if it cannot be

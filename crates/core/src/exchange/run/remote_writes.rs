@@ -27,7 +27,8 @@ impl RemoteWrites {
         receives: bool,
     ) -> Result<RemoteWrites, DeviceError> {
         let info = device.info();
-        if !receives || !info.asynchronous || info.host_accessible || !transport.info().device_memory {
+        let written = || transport.info().takes_memory_of(&info.id);
+        if !receives || !info.asynchronous || info.host_accessible || !written() {
             return Ok(RemoteWrites::Ordered);
         }
         match device.flush_remote_writes() {

@@ -130,7 +130,7 @@ unsafe impl Transport for InProcess {
             name: "in-process",
             implementation: "threads of one process".into(),
             reach: Reach::Process,
-            device_memory: false,
+            device_memory: Vec::new(),
             any_thread: true,
         }
     }
