@@ -131,6 +131,14 @@ under_another_launcher() {
     [ ! -e target/refused ] || { echo "expected no output of a refused rank, found target/refused" >&2; return 1; }
     $other -n 1 "$endings"
     "$endings"
+    # MPI initialised by the program: with a handle of Fortran, and in C.
+    refuses "=2 says that the launcher has started more" $other -n 2 "$suite" loaded "$library" "$world"
+    mkdir -p target/in-c
+    ln -sf libhaloport_c.so "$libraries/libhaloport.so.1"
+    "mpicc.$1" -std=c99 -O1 -I crates/c/include crates/c/tests/programs/mpi.c -o "target/in-c/other-$1" \
+        -L "$libraries" -lhaloport_c -lpthread "-Wl,-rpath,$libraries"
+    refuses "hp_comm_mpi: " $other -n 2 "target/in-c/other-$1" multiple
+    refuses "=2 says that the launcher has started more" $other -n 2 "target/in-c/other-$1" multiple
     unset HALOPORT_MPI
     $other -n 1 "${launcher[@]}" -n 2 "$endings"
 }

@@ -82,7 +82,8 @@ hp_status hp_set_log(void (*log)(hp_level level, const char *text, void *context
 
 /*
  * The ranks of an MPI communicator, which is duplicated: hp_comm_mpi(&mpi_comm, sizeof mpi_comm, &comm). MPI is running.
- * Free it before MPI_Finalize. Collective.
+ * Free it before MPI_Finalize. HP_TRANSPORT if MPI has one rank where a launcher has started several processes, as under
+ * the launcher of another MPI. Collective.
  */
 hp_status hp_comm_mpi(const void *mpi_comm, size_t bytes, hp_comm **comm);
 

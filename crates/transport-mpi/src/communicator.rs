@@ -3,7 +3,8 @@
 use haloport_core::{Communicator, TransportError};
 
 use crate::error::failed;
-use crate::raw::{self, Comm, RawComm};
+use crate::job::Launchers;
+use crate::raw::{self, Comm, Mpi, RawComm};
 use crate::transport::MpiTransport;
 
 /// Collective: makes a communicator of the ranks of `comm`, an `MPI_Comm` of the C interface (see [`RawComm`]).
@@ -24,12 +25,12 @@ use crate::transport::MpiTransport;
 ///
 /// # Errors
 /// [`TransportError::Layer`] if there is no MPI library, MPI is not initialised or was finalised, `comm` is null or
-/// joins two groups, or MPI fails; [`TransportError::WrongThread`] if this thread may not call MPI.
+/// joins two groups, or MPI fails; [`TransportError::WrongThread`] if this thread may not call MPI;
+/// [`TransportError::WrongLauncher`] if MPI's world has one rank, and a launcher has started several processes.
 pub unsafe fn from_raw(comm: impl Into<RawComm>) -> Result<Communicator, TransportError> {
     let mpi = raw::chosen_running("MPI_Comm_dup")?;
     // SAFETY: the caller's promise.
-    let transport = unsafe { MpiTransport::new(mpi, Comm::new(mpi.abi.handle(comm.into())))? };
-    Communicator::try_new(transport)
+    unsafe { duplicate(mpi, Comm::new(mpi.abi.handle(comm.into()))) }
 }
 
 /// Collective: like [`from_raw`], from a handle of the Fortran interface (`MPI_Comm_c2f`, `Comm.py2f()` in mpi4py).
@@ -46,8 +47,7 @@ pub unsafe fn from_fortran(comm: i32) -> Result<Communicator, TransportError> {
     let comm = unsafe { mpi.comm_from_fortran(comm) };
     let comm = comm.ok_or_else(|| failed(CALL, format!("{} lacks the function", mpi.file)))?;
     // SAFETY: the caller's promise.
-    let transport = unsafe { MpiTransport::new(mpi, Comm::new(comm))? };
-    Communicator::try_new(transport)
+    unsafe { duplicate(mpi, Comm::new(comm)) }
 }
 
 /// Collective: like [`from_raw`], from a communicator of the crate `mpi`, for whose MPI the program was built.
@@ -58,4 +58,15 @@ pub unsafe fn from_fortran(comm: i32) -> Result<Communicator, TransportError> {
 pub fn from_communicator(comm: &impl mpi::traits::Communicator) -> Result<Communicator, TransportError> {
     // SAFETY: a communicator of rsmpi is valid as long as it is borrowed, and its MPI is initialised and not finalised.
     unsafe { from_raw(comm.as_raw().0) }
+}
+
+/// Collective: makes a communicator of a duplicate of `comm`.
+///
+/// # Safety
+/// As for [`MpiTransport::new`].
+unsafe fn duplicate(mpi: &'static Mpi, comm: Comm) -> Result<Communicator, TransportError> {
+    // SAFETY: the caller's promise.
+    let transport = unsafe { MpiTransport::new(mpi, comm)? };
+    Launchers::read(|name| std::env::var(name).ok()).check(transport.world_size()?, &mpi.version)?;
+    Communicator::try_new(transport)
 }

@@ -127,6 +127,12 @@ impl Endpoint {
         }))
     }
 
+    /// The number of ranks of the job.
+    pub(crate) fn world_size(&self) -> Result<usize, TransportError> {
+        let Locked { permit, .. } = &self.lock()?;
+        Comm::world(self.mpi).size(permit)
+    }
+
     pub(crate) fn is_near(&self, peer: usize) -> bool {
         self.near.contains(&peer)
     }

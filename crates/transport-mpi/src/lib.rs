@@ -23,7 +23,7 @@
 //!
 //! It can be Open MPI 4 or 5, MPICH from version 3 on or an MPI with its binary interface (Intel MPI, MVAPICH, Cray
 //! MPICH), and any MPI with the standard binary interface of MPI 5. A program must be started by the launcher of the
-//! same MPI: [`initialize`] refuses to run in processes that the launcher of another MPI has started.
+//! same MPI: processes that the launcher of another MPI has started, each of them a job of its own, are refused.
 //!
 //! The library is asked for the kinds of device memory that it takes, by the functions of Open MPI and of MPICH
 //! (`MPIX_Query_cuda_support`, `MPIX_GPU_query_support` and their like). `HALOPORT_MPI_CUDA=1` says that it takes memory

@@ -45,6 +45,11 @@ impl MpiTransport {
         Ok(MpiTransport { endpoint })
     }
 
+    /// The number of ranks of the job, of which this transport may have a part.
+    pub(crate) fn world_size(&self) -> Result<usize, TransportError> {
+        self.endpoint.world_size()
+    }
+
     fn check(&self, peer: usize) -> Result<(), TransportError> {
         let size = self.endpoint.size;
         if peer < size { Ok(()) } else { Err(TransportError::NoSuchRank { peer, size }) }

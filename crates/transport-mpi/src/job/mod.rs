@@ -5,4 +5,5 @@ mod launcher;
 mod session;
 mod space;
 
+pub(crate) use launcher::Launchers;
 pub use session::{MpiSession, initialize, install_abort_hook};
