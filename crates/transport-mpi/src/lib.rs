@@ -25,6 +25,10 @@
 //! MPICH), and any MPI with the standard binary interface of MPI 5. A program must be started by the launcher of the
 //! same MPI: processes that the launcher of another MPI has started, each of them a job of its own, are refused.
 //!
+//! If `MPICH_GPU_SUPPORT_ENABLED` is 1, Cray MPICH needs the library of its GPU transport layer
+//! (`libmpi_gtl_cuda.so`, `libmpi_gtl_hsa.so`), to which the compilers of Cray link programs. [`initialize`] loads it if
+//! the process has not: from beside MPI, from where the system's loader looks, or from the folder of Cray's module.
+//!
 //! The library is asked for the kinds of device memory that it takes, by the functions of Open MPI and of MPICH
 //! (`MPIX_Query_cuda_support`, `MPIX_GPU_query_support` and their like). `HALOPORT_MPI_CUDA=1` says that it takes memory
 //! of CUDA devices, `0` that it does not.

@@ -24,7 +24,9 @@ use crate::transport::MpiTransport;
 /// [`TransportError::Layer`] if there is [no MPI library](crate#the-library), if MPI is initialised already or was
 /// finalised, and if `MPI_Init_thread` fails; [`TransportError::WrongLauncher`] if a launcher has started several
 /// processes and each would be a job of its own, as under the `mpirun` of another MPI. With MPICH, `Layer` also if a
-/// job of several ranks finds `/dev/shm` full: a signal would end MPICH itself.
+/// job of several ranks finds `/dev/shm` full: a signal would end MPICH itself. With Cray MPICH and
+/// `MPICH_GPU_SUPPORT_ENABLED=1`, `Layer` also if the library of its GPU transport layer (GTL), which is loaded first, is
+/// not found: `MPI_Init_thread` would end the process.
 pub fn initialize() -> Result<MpiSession, TransportError> {
     static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
     let _one = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
@@ -47,8 +49,7 @@ pub fn initialize() -> Result<MpiSession, TransportError> {
         space::check()?;
     }
     // SAFETY: MPI was not initialised, as was just checked, and the lock keeps other threads from initialising it.
-    unsafe { raw::initialize(mpi, ThreadLevel::Multiple) }
-        .map_err(|code| failed("MPI_Init_thread", format!("error code {code}; is this run under mpirun?")))?;
+    unsafe { raw::initialize(mpi, ThreadLevel::Multiple)? };
     if !is_open_mpi {
         abort_at_exit();
     }

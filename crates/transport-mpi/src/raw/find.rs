@@ -4,13 +4,12 @@
 //! 2. A library that this process has loaded, in whatever way; of several, one that is initialised.
 //! 3. The library that the system's loader finds under a known name. The names of the launcher's MPI come first.
 
-use std::error::Error as _;
-use std::ffi::{CStr, c_int, c_void};
-
 use haloport_core::launcher::SIZES;
 use libloading::os::unix::{Library, RTLD_GLOBAL, RTLD_LAZY, RTLD_LOCAL};
 
 use super::abi::Abi;
+use super::gtl;
+use super::loader::{loaded_files, refusal, said};
 use super::mpi::{Mpi, MpiState};
 
 /// The variable that names the library.
@@ -40,7 +39,7 @@ const LAUNCHERS: [Abi; 3] = [Abi::OpenMpi, Abi::Mpich, Abi::Mpich];
 /// A text: what was looked for, what was found, and what to do.
 pub(super) fn find(variable: impl Fn(&str) -> Option<String>) -> Result<Mpi, String> {
     if let Some(named) = variable(VARIABLE).filter(|named| !named.is_empty()) {
-        return open(&named).map_err(|why| {
+        return open(&named, &variable).map_err(|why| {
             let why = why.unwrap_or_else(|| "there is no such file, nor a library of this name".into());
             format!(
                 "{VARIABLE}={named}: {why}. Set it to the file or the name of an MPI library, such as libmpi.so.40, or \
@@ -55,7 +54,7 @@ pub(super) fn find(variable: impl Fn(&str) -> Option<String>) -> Result<Mpi, Str
     let launcher = launcher(&variable);
     let families = families(launcher.map(|(_, abi)| abi));
     for file in families.iter().flat_map(|family| family.files) {
-        match open(file) {
+        match open(file, &variable) {
             Ok(mpi) => return Ok(mpi),
             Err(why) => unusable.extend(why),
         }
@@ -85,22 +84,13 @@ fn best(mut loaded: Vec<Mpi>) -> Option<Mpi> {
 }
 
 /// Opens a library; the error is `None` if there is no such file.
-fn open(name: &str) -> Result<Mpi, Option<String>> {
+fn open(name: &str, variable: &impl Fn(&str) -> Option<String>) -> Result<Mpi, Option<String>> {
+    gtl::prepare(name, variable);
     // SAFETY: loading an MPI library runs its initialisers, which require nothing of the caller.
     match unsafe { Library::open(Some(name), RTLD_LAZY | RTLD_LOCAL) } {
         Ok(library) => Mpi::load(library.into()).map_err(|why| Some(said(name, &why))),
-        Err(error) => {
-            let text = error.source().map_or_else(|| error.to_string(), ToString::to_string);
-            // For a library that it needs, the message begins with the name of that one.
-            let missing = text.starts_with(name) && text.ends_with("No such file or directory");
-            Err((!missing).then(|| said(name, &text)))
-        }
+        Err(error) => Err(refusal(name, &error)),
     }
-}
-
-/// A message that names the library.
-fn said(name: &str, why: &str) -> String {
-    if why.contains(name) { why.into() } else { format!("{name}: {why}") }
 }
 
 /// The MPI libraries that this process has loaded, each once.
@@ -121,23 +111,6 @@ fn loaded(unusable: &mut Vec<String>) -> Vec<Mpi> {
         found.extend(Mpi::load(Library::this().into()));
     }
     found
-}
-
-/// The files that this process has loaded.
-fn loaded_files() -> Vec<String> {
-    unsafe extern "C" fn note(info: *mut libc::dl_phdr_info, _size: usize, names: *mut c_void) -> c_int {
-        // SAFETY: the loader passes a valid structure, and the address that `dl_iterate_phdr` was given.
-        let (info, names) = unsafe { (&*info, &mut *names.cast::<Vec<String>>()) };
-        if !info.dlpi_name.is_null() {
-            // SAFETY: a text of the loader, which ends with a zero byte.
-            names.push(unsafe { CStr::from_ptr(info.dlpi_name) }.to_string_lossy().into_owned());
-        }
-        0
-    }
-    let mut names: Vec<String> = Vec::new();
-    // SAFETY: the function has the required type, and gets the address of the list, which it alone uses meanwhile.
-    unsafe { libc::dl_iterate_phdr(Some(note), (&raw mut names).cast()) };
-    names
 }
 
 /// Whether a file is the C library of an MPI, by its name: not one for another language, nor one of longer integers.

@@ -6,9 +6,11 @@ use std::ptr;
 use haloport_core::TransportError;
 
 use super::abi::SUCCESS;
+use super::gtl;
 use super::mpi::Mpi;
 use super::permit::{Permit, check};
 use super::table::{CallOnDelete, DoNotCopy};
+use crate::error::failed;
 
 /// The threads that may call MPI.
 #[doc(hidden)]
@@ -28,13 +30,22 @@ pub enum ThreadLevel {
 ///
 /// # Safety
 /// MPI was not initialised before, and no other thread initialises it meanwhile.
-pub(crate) unsafe fn initialize(mpi: &Mpi, level: ThreadLevel) -> Result<(), c_int> {
+///
+/// # Errors
+/// [`TransportError::Layer`] if `MPI_Init_thread` fails, or if it would end the process, since a library is missing that
+/// MPI needs.
+pub(crate) unsafe fn initialize(mpi: &Mpi, level: ThreadLevel) -> Result<(), TransportError> {
+    const CALL: &str = "MPI_Init_thread";
+    gtl::require(mpi, &|name| std::env::var(name).ok()).map_err(|why| failed(CALL, why))?;
     let mut provided: c_int = 0;
     let wanted = mpi.constants.thread_levels[level as usize];
     // SAFETY: the first initialisation, by the contract; the arguments of the command may be null since MPI-2.
     let code =
         unsafe { mpi.functions.MPI_Init_thread(ptr::null_mut(), ptr::null_mut(), wanted, &mut provided) };
-    if code == SUCCESS { Ok(()) } else { Err(code) }
+    if code == SUCCESS {
+        return Ok(());
+    }
+    Err(failed(CALL, format!("error code {code}; is this run under mpirun?")))
 }
 
 /// Finalises MPI.

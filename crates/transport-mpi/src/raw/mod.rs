@@ -7,7 +7,8 @@
 //! - `comm`: communicators
 //! - `request`: requests, for which `span` counts bytes
 //! - `plain`: calls as a program makes them by itself
-//! - `chosen`: the library of this process, and `find`, the search for it
+//! - `chosen`: the library of this process, and `find`, the search for it in the `loader`; `gtl`: a library that Cray's
+//!   needs
 //! - `mpi`: a library that is loaded: the `device_memory` that it takes, its functions in a `table`, its constants and layouts in `abi`, its `handle`s, and
 //!   the functions that it calls (`callback`)
 
@@ -17,10 +18,12 @@ mod chosen;
 mod comm;
 mod device_memory;
 mod find;
+mod gtl;
 mod handle;
 #[cfg(test)]
 mod headers;
 mod library;
+mod loader;
 mod mpi;
 mod permit;
 #[doc(hidden)]

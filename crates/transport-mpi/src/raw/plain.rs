@@ -28,7 +28,7 @@ pub unsafe fn initialize(level: ThreadLevel) -> Result<(), TransportError> {
         return Err(failed(CALL, "MPI was initialised before"));
     }
     // SAFETY: MPI was not initialised, as was just checked; the caller's promise.
-    unsafe { library::initialize(mpi, level) }.map_err(|code| failed(CALL, format!("error code {code}")))
+    unsafe { library::initialize(mpi, level) }
 }
 
 /// Finalises MPI.
