@@ -25,6 +25,9 @@
 //! MPICH), and any MPI with the standard binary interface of MPI 5. A program must be started by the launcher of the
 //! same MPI: processes that the launcher of another MPI has started, each of them a job of its own, are refused.
 //!
+//! Functions of an MPI that is linked to a program statically are found if the program is linked with `-rdynamic`, and
+//! with the whole library (`-Wl,--whole-archive`).
+//!
 //! If `MPICH_GPU_SUPPORT_ENABLED` is 1, Cray MPICH needs the library of its GPU transport layer
 //! (`libmpi_gtl_cuda.so`, `libmpi_gtl_hsa.so`), to which the compilers of Cray link programs. [`initialize`] loads it if
 //! the process has not: from beside MPI, from where the system's loader looks, or from the folder of Cray's module.

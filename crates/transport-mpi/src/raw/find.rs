@@ -4,13 +4,16 @@
 //! 2. A library that this process has loaded, in whatever way; of several, one that is initialised.
 //! 3. The library that the system's loader finds under a known name. The names of the launcher's MPI come first.
 
+use std::ffi::c_int;
+use std::sync::{Mutex, PoisonError};
+
 use haloport_core::launcher::SIZES;
 use libloading::os::unix::{Library, RTLD_GLOBAL, RTLD_LAZY, RTLD_LOCAL};
 
 use super::abi::Abi;
 use super::gtl;
 use super::loader::{loaded_files, refusal, said};
-use super::mpi::{Mpi, MpiState};
+use super::mpi::{LINK, Mpi, MpiState, Origin, file_of};
 
 /// The variable that names the library.
 const VARIABLE: &str = "HALOPORT_MPI";
@@ -39,7 +42,7 @@ const LAUNCHERS: [Abi; 3] = [Abi::OpenMpi, Abi::Mpich, Abi::Mpich];
 /// A text: what was looked for, what was found, and what to do.
 pub(super) fn find(variable: impl Fn(&str) -> Option<String>) -> Result<Mpi, String> {
     if let Some(named) = variable(VARIABLE).filter(|named| !named.is_empty()) {
-        return open(&named, &variable).map_err(|why| {
+        return open(&named, &variable, Origin::Named).map_err(|why| {
             let why = why.unwrap_or_else(|| "there is no such file, nor a library of this name".into());
             format!(
                 "{VARIABLE}={named}: {why}. Set it to the file or the name of an MPI library, such as libmpi.so.40, or \
@@ -51,10 +54,14 @@ pub(super) fn find(variable: impl Fn(&str) -> Option<String>) -> Result<Mpi, Str
     if let Some(mpi) = best(loaded(&mut unusable)) {
         return Ok(mpi);
     }
+    if !unusable.is_empty() && is_initialized_in_process() {
+        return Err(unusable_in_process(&unusable));
+    }
+    let of_process = Origin::Searched(unusable.clone());
     let launcher = launcher(&variable);
     let families = families(launcher.map(|(_, abi)| abi));
     for file in families.iter().flat_map(|family| family.files) {
-        match open(file, &variable) {
+        match open(file, &variable, of_process.clone()) {
             Ok(mpi) => return Ok(mpi),
             Err(why) => unusable.extend(why),
         }
@@ -83,13 +90,36 @@ fn best(mut loaded: Vec<Mpi>) -> Option<Mpi> {
     loaded.into_iter().next()
 }
 
-/// Opens a library; the error is `None` if there is no such file.
-fn open(name: &str, variable: &impl Fn(&str) -> Option<String>) -> Result<Mpi, Option<String>> {
+/// The files of the libraries that Haloport itself has loaded, and in which way.
+static LOADED: Mutex<Vec<(String, Origin)>> = Mutex::new(Vec::new());
+
+/// Opens a library; the error is `None` if there is no such file. If the process has not loaded it, it is of this origin.
+fn open(
+    name: &str,
+    variable: &impl Fn(&str) -> Option<String>,
+    origin: Origin,
+) -> Result<Mpi, Option<String>> {
+    let is_loaded = is_loaded(name);
     gtl::prepare(name, variable);
     // SAFETY: loading an MPI library runs its initialisers, which require nothing of the caller.
     match unsafe { Library::open(Some(name), RTLD_LAZY | RTLD_LOCAL) } {
-        Ok(library) => Mpi::load(library.into()).map_err(|why| Some(said(name, &why))),
+        Ok(library) => {
+            let mpi = Mpi::load(library.into()).map_err(|why| Some(said(name, &why)))?;
+            if !is_loaded {
+                LOADED.lock().unwrap_or_else(PoisonError::into_inner).push((mpi.file.clone(), origin));
+            }
+            Ok(with_origin(mpi))
+        }
         Err(error) => Err(refusal(name, &error)),
+    }
+}
+
+/// The same library, with the origin that is known of its file.
+fn with_origin(mpi: Mpi) -> Mpi {
+    let loaded = LOADED.lock().unwrap_or_else(PoisonError::into_inner);
+    match loaded.iter().find(|(file, _)| *file == mpi.file) {
+        Some((_, origin)) => mpi.with_origin(origin.clone()),
+        None => mpi,
     }
 }
 
@@ -101,16 +131,41 @@ fn loaded(unusable: &mut Vec<String>) -> Vec<Mpi> {
         let library = unsafe { Library::open(Some(file), RTLD_LAZY | libc::RTLD_NOLOAD) };
         match library.map(|library| Mpi::load(library.into())) {
             Ok(Ok(mpi)) if found.iter().any(|other| other.file == mpi.file) => {}
-            Ok(Ok(mpi)) => found.push(mpi),
+            Ok(Ok(mpi)) => found.push(with_origin(mpi)),
             Ok(Err(why)) => unusable.push(said(file, &why)),
             Err(_) => {}
         }
     }
     if found.is_empty() {
         // A program that contains its MPI, or one under another name.
-        found.extend(Mpi::load(Library::this().into()));
+        match Mpi::load(Library::this().into()) {
+            Ok(mpi) => found.push(mpi),
+            Err(why) if unusable.is_empty() => unusable.extend(visible_in_process(&why)),
+            Err(_) => {}
+        }
     }
     found
+}
+
+/// A text for an MPI that is visible in the whole process, which cannot be used; `None` if there is none.
+fn visible_in_process(why: &str) -> Option<String> {
+    file_of(&Library::this().into(), c"MPI_Initialized").map(|file| said(&file, why))
+}
+
+/// Whether an MPI that is visible in the whole process is initialised.
+fn is_initialized_in_process() -> bool {
+    type Initialized = unsafe extern "C" fn(*mut c_int) -> c_int;
+    let mut flag: c_int = 0;
+    // SAFETY: the standard declares the function with this type; it may be called at any time, and writes one integer.
+    let code =
+        unsafe { Library::this().get::<Initialized>(c"MPI_Initialized").map(|function| function(&mut flag)) };
+    code.is_ok() && flag != 0
+}
+
+/// Whether this process has loaded a library with this name.
+fn is_loaded(name: &str) -> bool {
+    // SAFETY: this loads nothing; at most it counts a use of the library, which ends at once.
+    unsafe { Library::open(Some(name), RTLD_LAZY | libc::RTLD_NOLOAD) }.is_ok()
 }
 
 /// Whether a file is the C library of an MPI, by its name: not one for another language, nor one of longer integers.
@@ -148,6 +203,14 @@ fn families(launcher: Option<Abi>) -> [Family; 4] {
     }
 }
 
+/// Beside an MPI that runs, no other one is loaded: each might call functions of the other.
+fn unusable_in_process(unusable: &[String]) -> String {
+    format!(
+        "this process has initialised an MPI that cannot be used: {}. If it is linked in statically, {LINK}",
+        unusable.join("; ")
+    )
+}
+
 fn nothing_found(launcher: Option<&str>, families: &[Family], unusable: &[String]) -> String {
     let names = |family: &Family| format!("{} ({})", family.files.join(", "), family.members);
     let names = families.iter().map(names).collect::<Vec<_>>().join(", ");
@@ -159,7 +222,7 @@ fn nothing_found(launcher: Option<&str>, families: &[Family], unusable: &[String
     format!(
         "no MPI library was found: {VARIABLE} is not set, the process has loaded none ({order}), and the system's loader \
          finds none of {names}{unusable}. Install an MPI, add the folder of its libraries to LD_LIBRARY_PATH, or set \
-         {VARIABLE} to the file of its C library"
+         {VARIABLE} to the file of its C library. If the program contains an MPI, linked in statically, {LINK}"
     )
 }
 
@@ -241,6 +304,7 @@ mod tests {
             "libmpi.so.40 (Open MPI)",
             "cannot be used: libmpi.so.12: libfabric.so.1 is missing",
             "LD_LIBRARY_PATH",
+            "-rdynamic",
         ] {
             assert!(text.contains(part), "{part} in {text}");
         }

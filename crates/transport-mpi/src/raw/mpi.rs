@@ -20,8 +20,24 @@ pub(crate) struct Mpi {
     pub(crate) file: String,
     /// The first line of its version text.
     pub(crate) version: String,
+    origin: Origin,
     library: Library,
 }
+
+/// How a library has come into the process.
+#[derive(Debug, Clone)]
+pub(super) enum Origin {
+    /// The program has it: it is linked to it, or has loaded it.
+    Program,
+    /// Haloport has loaded it, since the variable `HALOPORT_MPI` names it.
+    Named,
+    /// Haloport has loaded it, since the program has none that can be used: the texts say why.
+    Searched(Vec<String>),
+}
+
+/// What to do if a program that contains its MPI does not show all functions of that.
+pub(super) const LINK: &str = "link the program with the shared library of MPI, or with `-rdynamic -Wl,--whole-archive`, \
+                               the static library of MPI and `-Wl,--no-whole-archive`, which make all its functions visible";
 
 /// Whether MPI is running.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,12 +52,17 @@ impl Mpi {
     pub(super) fn load(library: Library) -> Result<Mpi, String> {
         let no_mpi = |symbol| format!("it is no MPI library: it lacks {symbol}");
         let version = version(&library).ok_or_else(|| no_mpi("MPI_Get_library_version"))?;
-        let file = file_of(&library).ok_or_else(|| no_mpi("MPI_Comm_dup"))?;
+        let file = file_of(&library, c"MPI_Comm_dup").ok_or_else(|| no_mpi("MPI_Comm_dup"))?;
         let abi = Abi::of(&library, &version)?;
         let lacks = |symbol| format!("{version} in {file} lacks {symbol}");
         let constants = abi.constants(&library).map_err(lacks)?;
         let functions = Functions::load(&library, abi).map_err(lacks)?;
-        Ok(Mpi { functions, constants, abi, file, version, library })
+        Ok(Mpi { functions, constants, abi, file, version, origin: Origin::Program, library })
+    }
+
+    /// The same library, which has come into the process in this way.
+    pub(super) fn with_origin(self, origin: Origin) -> Mpi {
+        Mpi { origin, ..self }
     }
 
     /// Leaves the library loaded until the process ends: one that is unloaded may leave threads behind, and functions to call
@@ -68,9 +89,31 @@ impl Mpi {
     /// Returns an error of `call` if MPI is not running.
     pub(crate) fn require_running(&self, call: &'static str) -> Result<(), TransportError> {
         match self.state() {
-            MpiState::NotInitialized => Err(failed(call, format!("MPI is not initialised ({})", self.file))),
+            MpiState::NotInitialized => Err(failed(call, self.not_initialized())),
             MpiState::Running => Ok(()),
             MpiState::Finalized => Err(failed(call, "MPI was finalised")),
+        }
+    }
+
+    fn not_initialized(&self) -> String {
+        let file = &self.file;
+        match &self.origin {
+            Origin::Program => format!("MPI is not initialised ({file}): initialise it first"),
+            Origin::Named => format!(
+                "MPI is not initialised: Haloport has loaded {file}, which HALOPORT_MPI names. Initialise this MPI first, \
+                 or unset HALOPORT_MPI if the program uses another one"
+            ),
+            Origin::Searched(unusable) => {
+                let unusable = match &unusable[..] {
+                    [] => String::new(),
+                    some => format!(" that can be used ({})", some.join("; ")),
+                };
+                format!(
+                    "MPI is not initialised: Haloport has found no MPI in this process{unusable}, and has loaded {file}. \
+                     Initialise MPI first. If the program has done so, it contains an MPI of its own that is not visible, \
+                     probably linked in statically: {LINK}"
+                )
+            }
         }
     }
 
@@ -103,10 +146,10 @@ impl std::fmt::Debug for Mpi {
     }
 }
 
-/// The file that defines the functions of MPI, which is `library` or one that it needs.
-fn file_of(library: &Library) -> Option<String> {
+/// The file that defines a function of MPI, which is `library` or one that it needs.
+pub(super) fn file_of(library: &Library, function: &CStr) -> Option<String> {
     // SAFETY: the symbol is not accessed, only its address is found.
-    let address = unsafe { *library.get::<*mut c_void>(c"MPI_Comm_dup").ok()? };
+    let address = unsafe { *library.get::<*mut c_void>(function).ok()? };
     let mut found = std::mem::MaybeUninit::<libc::Dl_info>::zeroed();
     // SAFETY: `dladdr` takes any address, and writes a structure of pointers, which was zeroed before.
     let found = unsafe {
