@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::bind::{Binder, FieldLayout, FieldSet, LayoutSet, PassedFields, bind_layouts};
 use super::options::{BindError, BindOptions, Choice, ExchangeError, Schedule, Traffic};
@@ -56,6 +57,8 @@ use crate::pattern::Pattern;
 /// ```
 pub struct Plan {
     pattern: Pattern,
+    /// A number that no other plan of the process has.
+    number: u64,
     /// Exchanges that take turns. Dropped before the memory that they use.
     slots: Vec<Slot>,
     /// The memory of fields that devices may still be using.
@@ -77,8 +80,13 @@ struct Slot {
 /// An exchange of a plan that was begun and not ended; see [`Plan::begin_at`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Begun {
+    /// That of the plan, so that no other plan takes it for one of its own.
+    plan: u64,
     number: u64,
 }
+
+/// The number of plans that were made.
+static MADE: AtomicU64 = AtomicU64::new(0);
 
 impl fmt::Debug for Plan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -126,7 +134,15 @@ impl Plan {
             bound.flight.on_complete(completion.take());
             Slot { bound, passed: expected.clone(), begun: None }
         });
-        Ok(Plan { pattern: pattern.clone(), slots: slots.collect(), used: Vec::new(), started: 0, choice })
+        let number = MADE.fetch_add(1, Ordering::Relaxed);
+        Ok(Plan {
+            pattern: pattern.clone(),
+            number,
+            slots: slots.collect(),
+            used: Vec::new(),
+            started: 0,
+            choice,
+        })
     }
 
     /// Starts an exchange of these fields: packs, sends, and returns without waiting for neighbours. Not collective. If
@@ -186,14 +202,17 @@ impl Plan {
         let take = |passed: &mut PassedFields| passed.take_addresses(addresses);
         let number = self.start_next(take, |bound| bound.start(schedule))?;
         self.slot(number)?.begun = Some(number);
-        Ok(Begun { number })
+        Ok(Begun { plan: self.number, number })
     }
 
     /// Ends an exchange that [`begin_at`](Plan::begin_at) began. Blocks, and orders, as [`Pending::finish`] does.
     ///
     /// # Errors
-    /// [`ExchangeError::NotInFlight`] if it has ended. Others as for [`Pending::finish`].
+    /// [`ExchangeError::NotInFlight`] if it has ended, or is one of another plan. Others as for [`Pending::finish`].
     pub fn end(&mut self, begun: Begun, schedule: Schedule<'_>) -> Result<(), ExchangeError> {
+        if begun.plan != self.number {
+            return Err(ExchangeError::NotInFlight);
+        }
         let slot = self.slot(begun.number)?;
         if slot.begun != Some(begun.number) {
             return Err(ExchangeError::NotInFlight);
@@ -204,10 +223,10 @@ impl Plan {
     }
 
     /// Makes progress, and returns whether [`end`](Plan::end) would return without waiting for a neighbour; also `true`
-    /// if the exchange has ended or failed. Does not block.
+    /// if the exchange has ended or failed, or is one of another plan. Does not block.
     pub fn is_ready(&self, begun: Begun) -> bool {
-        let slot = self.slots.iter().find(|slot| slot.begun == Some(begun.number));
-        slot.is_none_or(|slot| slot.bound.is_ready())
+        let is_it = |slot: &&Slot| begun.plan == self.number && slot.begun == Some(begun.number);
+        self.slots.iter().find(is_it).is_none_or(|slot| slot.bound.is_ready())
     }
 
     /// Begins and ends an exchange of fields at these addresses in one call.

@@ -166,6 +166,27 @@ fn several_exchanges_of_a_plan_are_in_flight() {
 }
 
 #[test]
+fn a_plan_ends_its_own_exchanges_alone() {
+    everywhere(|comm| {
+        let [mut one, mut other] = [line_plan(comm, 1)?, line_plan(comm, 1)?];
+        let mut arrays = [[comm.rank() as f64; 6]; 2];
+        let [mine, others] = &mut arrays;
+        // SAFETY: the values have the layout of the plans and are used again after `end`.
+        let (begun, of_other) =
+            unsafe { (one.begin_at(&address(mine), DEFAULT)?, other.begin_at(&address(others), DEFAULT)?) };
+        assert_ne!(begun, of_other);
+        assert_eq!(one.end(of_other, DEFAULT).unwrap_err(), ExchangeError::NotInFlight);
+        assert!(one.is_ready(of_other));
+        other.end(of_other, DEFAULT)?;
+        one.end(begun, DEFAULT)?;
+        for values in arrays {
+            assert_eq!([values[0], values[5]], halo(comm, |rank| rank as f64));
+        }
+        Ok(())
+    });
+}
+
+#[test]
 fn a_plan_that_is_dropped_in_flight_leaves_nobody_waiting() {
     everywhere(|comm| {
         let mut plan = line_plan(comm, 2)?;

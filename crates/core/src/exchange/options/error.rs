@@ -123,8 +123,10 @@ pub enum ExchangeError {
         /// The most exchanges in flight.
         most: usize,
     },
-    /// An exchange was ended that was not begun, or that has ended.
-    #[error("this exchange is not in flight: it was not begun, or has ended; call `begin` first")]
+    /// An exchange was ended that was not begun, that has ended, or that is one of another plan.
+    #[error(
+        "this exchange is not in flight here: it was not begun, has ended, or is one of another plan; call `begin` first"
+    )]
     NotInFlight,
     /// A pending exchange of borrowed memory was forgotten.
     #[error("a pending exchange of borrowed memory was forgotten (`mem::forget`); finish or drop it instead")]
