@@ -22,14 +22,15 @@ use crate::plan::Plan;
 /// shape : sequence of int
 ///     The number of cells along each of 1 to 4 axes.
 /// halo : int, sequence of int or sequence of (int, int)
-///     The width of the halo in cells: everywhere, for each axis, or for the lower and the upper side of each axis.
+///     The width of the halo in cells: everywhere, for each axis, or for the lower and the upper side of each axis. Here, in
+///     ``periodic`` and in ``parts`` one value stands for all axes, and a sequence has exactly one for each.
 /// periodic : bool or sequence of bool
 ///     Whether the grid is periodic, along all axes or along each.
 /// corners : bool
 ///     Whether halos have corners, as stencils with diagonals need; if not, exchanges are a little quicker.
-/// parts : sequence of int, optional
-///     The number of parts along each axis; their product is the number of ranks. By default the split with the least
-///     surface.
+/// parts : int or sequence of int, optional
+///     The number of parts along all axes or along each; their product is the number of ranks. By default the split with
+///     the least surface.
 /// domains : sequence of (lower, upper), optional
 ///     The boxes of cells that this rank owns, in place of a split: the first cell, and one past the last, along each axis.
 ///     Those of all ranks cover the grid. With several, or none, a field is a list of arrays.
@@ -329,7 +330,7 @@ impl Checked {
                 let ranks = comm.get()?.size();
                 let split = match parts {
                     None => Split::balanced(&grid, ranks).or_raise()?,
-                    Some(parts) => Split::even(&grid, counts(parts, "parts")?).or_raise()?,
+                    Some(parts) => Split::even(&grid, parts_per_axis(parts, axes)?).or_raise()?,
                 };
                 if split.parts() != ranks {
                     return Err(PyValueError::new_err(format!(
@@ -354,7 +355,7 @@ fn periodic_axes(periodic: Option<&Bound<'_, PyAny>>, axes: usize) -> PyResult<V
     let found = entries(periodic, "periodic", EXPECTED)?;
     let found: Vec<bool> =
         found.take(axes + 1).map(|one| number(&one?, "periodic", EXPECTED)).collect::<PyResult<_>>()?;
-    check_length(found.len(), axes, "periodic")?;
+    check_length(found.len(), axes, periodic, "periodic")?;
     Ok(found)
 }
 
@@ -381,17 +382,32 @@ fn widths(halo: Option<&Bound<'_, PyAny>>, axes: usize) -> PyResult<Vec<(usize, 
     };
     let found = entries(halo, "halo", EXPECTED)?;
     let found: Vec<(usize, usize)> = found.take(axes + 1).map(|one| side(one?)).collect::<PyResult<_>>()?;
-    check_length(found.len(), axes, "halo")?;
+    check_length(found.len(), axes, halo, "halo")?;
     Ok(found)
 }
 
-/// Checks the length of a list of which at most one entry more than there are axes was read.
-fn check_length(found: usize, axes: usize, name: &str) -> PyResult<()> {
+fn parts_per_axis(parts: &Bound<'_, PyAny>, axes: usize) -> PyResult<Vec<usize>> {
+    const EXPECTED: &str = "a number of parts, or one for each axis";
+    if !is_iterable(parts)? {
+        return Ok(vec![number(parts, "parts", EXPECTED)?; axes]);
+    }
+    let found = entries(parts, "parts", EXPECTED)?;
+    let found: Vec<usize> =
+        found.take(axes + 1).map(|one| number(&one?, "parts", EXPECTED)).collect::<PyResult<_>>()?;
+    check_length(found.len(), axes, parts, "parts")?;
+    Ok(found)
+}
+
+/// Checks the length of a list of which at most one entry more than there are axes was read. One value for all axes is no list.
+fn check_length(found: usize, axes: usize, list: &Bound<'_, PyAny>, name: &str) -> PyResult<()> {
     if found == axes {
         return Ok(());
     }
     let found = if found > axes { "more".into() } else { found.to_string() };
-    Err(PyValueError::new_err(format!("{name}: expected one for each of {axes} axes, found {found}")))
+    Err(PyValueError::new_err(format!(
+        "{name}: expected one value for all axes, or one for each of {axes}, found {found}: {}",
+        shown(list)
+    )))
 }
 
 fn boxes(domains: &Bound<'_, PyAny>, axes: usize) -> PyResult<Vec<IndexBox>> {

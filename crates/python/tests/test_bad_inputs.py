@@ -362,6 +362,29 @@ def arguments() -> Iterator[Case]:
             yield Case(f"{method.__name__} of {value!r:.9}", call, (TypeError, ValueError))
 
 
+def lengths() -> Iterator[Case]:
+    """Lists with other than one value for each of two axes. A value for all axes is no list."""
+    per_axis: dict[str, tuple[str, Any, Callable[[Any], Any]]] = {
+        "halo": ("halo", 1, lambda s: grid(8, 8, halo=s)),
+        "halo of sides": ("halo", (1, 0), lambda s: grid(8, 8, halo=s)),
+        "periodic": ("periodic", True, lambda s: grid(8, 8, periodic=s)),
+        "parts": ("parts", 1, lambda s: grid(8, 8, parts=s)),
+        "lower": ("domains", 0, lambda s: grid(8, 8, domains=[(s, (8, 8))])),
+        "upper": ("domains", 8, lambda s: grid(8, 8, domains=[((0, 0), s)])),
+        "strides of a layout": ("strides", 1, lambda s: hp.Layout((10, 10), "f8", strides=s)),
+        "origin of a layout": ("origin", 1, lambda s: grid(8, 8).plan(hp.Layout((12, 12), "f8", origin=s))),
+        "axes of a layout": ("axes", "levels", lambda s: grid(8, 8).plan(hp.Layout((10, 10), "f8", s))),
+        "axes of a plan": ("axes", "levels", lambda s: grid(8, 8).plan(np.zeros((10, 10)), axes=s)),
+    }
+    for name, (argument, value, call) in per_axis.items():
+        for number in (0, 1, 3, 4):
+            values = [value] * number
+            yield Case(f"{name} of {number} axes", lambda c=call, v=values: c(v), ValueError, argument)
+            if argument in ("halo", "periodic", "parts"):
+                found = f"one for each of 2, found {number if number < 2 else 'more'}: {values}"
+                yield Case(f"{name} of {number} axes, in words", lambda c=call, v=values: c(v), ValueError, found)
+
+
 # Arrays --------------------------------------------------------------------------------------------------------------------
 
 
@@ -919,7 +942,7 @@ def streams() -> Iterator[Case]:
 
 def generated() -> list[Any]:
     generators = (
-        counts, sequences, lists_of_cells, arguments, arrays_of_numpy, interfaces, results_of_dlpack, attributes, streams,
+        counts, sequences, lists_of_cells, arguments, lengths, arrays_of_numpy, interfaces, results_of_dlpack, attributes, streams,
     )
     # A launcher changes little here: one of eight.
     step = 1 if world is None else 8

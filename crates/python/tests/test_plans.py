@@ -122,6 +122,20 @@ def interior_marks(grid: haloport.Grid) -> NDArray[np.bool_]:
     return marks
 
 
+def test_one_value_stands_for_all_axes(ranks: Ranks) -> None:
+    @ranks(1)
+    def _(comm: Comm) -> None:
+        def described(**options: Any) -> Any:
+            grid = haloport.Grid((6, 5), comm=comm, **options)
+            return grid.halo, grid.periodic, grid.shape, grid.lower
+
+        one = described(halo=2, periodic=True, parts=1)
+        assert one == described(halo=[2, 2], periodic=(True, True), parts=np.array([1, 1]))
+        assert one == (((2, 2), (2, 2)), (True, True), (10, 9), (0, 0))
+        with pytest.raises(ValueError, match=r"parts: expected one for each of 1 ranks, found 4 \(\[2, 2\]\)"):
+            described(parts=2)
+
+
 def test_interior_is_as_large_as_can_be(ranks: Ranks) -> None:
     def check(comm: Comm) -> None:
         grid = row(comm, 6)

@@ -127,7 +127,7 @@ class Grid:
         halo: int | Sequence[int | tuple[int, int]] = 1,
         periodic: bool | Sequence[bool] = False,
         corners: bool = True,
-        parts: Sequence[int] | None = None,
+        parts: int | Sequence[int] | None = None,
         domains: Sequence[_Box] | None = None,
         comm: _CommLike = None,
     ) -> Grid: ...
