@@ -3,7 +3,9 @@
  *
  * - Functions return a status; `hp_message` has the text of the last failure of this thread.
  * - Indices, domains and ranks count from 0. Boxes are half-open: `upper` is one past the last cell.
- * - Structs begin with their size: initialise them with their HP_..._INIT, or set all to 0 and `size`.
+ * - Structs begin with their size: initialise them with their HP_..._INIT, or set all to 0 and `size`. Arrays in structs, also
+ *   those of hp_box, have a value for each axis and 0 in the places beyond; other values there are refused.
+ * - After a failure, results are those of nothing: null handles, rank -1, empty boxes.
  * - Calls marked "collective" are made by all ranks of the communicator, in the same order. If an argument is wrong on one
  *   rank, they fail on all: there with the status of that, on the others with HP_REFUSED.
  * - Handles may be passed between threads; one call at a time uses one. A handle that was freed is noticed and refused.
@@ -126,7 +128,7 @@ typedef struct hp_grid {
     int32_t halo_upper[4];
     int32_t faces_only;        /* whether halos have no edges and corners */
     int32_t cubed_sphere;      /* six tiles: axis 0; then two axes of the same extent; then perhaps one of levels */
-    int32_t parts[4];          /* with HP_SPLIT: the parts along each axis; all 0: chosen */
+    int32_t parts[4];          /* with HP_SPLIT: the parts along each axis, 1 or more; all 0: chosen */
 } hp_grid;
 
 /* In place of a number of domains: the grid is split evenly into one box for each rank. */
@@ -194,7 +196,7 @@ typedef struct hp_array {
                                   the fastest, without gaps */
     int32_t role[8];           /* all 0: the axes of the pattern, in their order, then levels */
     int64_t origin[4];         /* on a grid, the index of the first owned cell along each axis of the grid; all 0: the
-                                  widths of the halo, and the extents fit exactly */
+                                  widths of the halo, and the extents fit exactly; of other patterns all 0 */
     const char *device;        /* null: found out, see "Devices"; or "cpu" for memory of the host, "cuda:0" */
 } hp_array;
 

@@ -77,6 +77,17 @@ pub(crate) unsafe fn write<T>(to: *mut T, value: T) {
     }
 }
 
+/// Writes null where a call makes a handle, so that none is there if the call fails.
+///
+/// # Safety
+/// Unless it is null, `to` may be written.
+pub(crate) unsafe fn clear<T: Kind>(to: *mut Handle<T>) {
+    if !to.is_null() {
+        // SAFETY: the caller's promise; a handle is a number.
+        unsafe { to.cast::<usize>().write(0) };
+    }
+}
+
 /// Makes what a handle stands for, and writes the handle; null if that fails.
 ///
 /// # Safety
@@ -89,11 +100,27 @@ pub(crate) unsafe fn make<T: Kind>(
         return Err(Failure::argument(format!("expected a place for the {}, found null", T::NAME)));
     }
     // SAFETY: the caller's promise.
-    unsafe { to.cast::<usize>().write(0) };
+    unsafe { clear(to) };
     let made = Handle::new(body()?);
     // SAFETY: as above.
     unsafe { to.write(made) };
     Ok(())
+}
+
+/// Checks an array of the header that has a value for each of `axes` axes: there is none beyond them. `counted` is the name of
+/// the number of axes.
+pub(crate) fn check_beyond<T: PartialEq + Default + std::fmt::Display>(
+    values: &[T],
+    (counted, axes): (&str, usize),
+    name: &str,
+) -> Result<(), Failure> {
+    let mut beyond = values.iter().enumerate().skip(axes);
+    match beyond.find(|(_, value)| **value != T::default()) {
+        None => Ok(()),
+        Some((place, value)) => Err(Failure::argument(format!(
+            "{name}[{place}]: expected 0, as {counted} is {axes}, found {value}"
+        ))),
+    }
 }
 
 /// A number that counts things.

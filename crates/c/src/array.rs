@@ -4,7 +4,7 @@ use std::ffi::c_char;
 
 use haloport::{ArrayShape, AxisRole, ElementType};
 
-use crate::arguments::{count, text};
+use crate::arguments::{check_beyond, count, text};
 use crate::pattern::AXES;
 use crate::status::Failure;
 
@@ -89,6 +89,7 @@ pub(crate) fn shape_of(array: &CArray, own: usize, on_grid: bool, name: &str) ->
             return Err(Failure::argument(format!("{name}.axes: expected 1 to {ARRAY_AXES}, found {found}")));
         }
     };
+    array.check_beyond(axes, (own, on_grid), name)?;
     let extents = array.extent[..axes].iter().map(|&extent| count(extent, &format!("{name}.extent")));
     let extents: Vec<usize> = extents.collect::<Result<_, _>>()?;
     let strides = match array.stride[..axes].iter().all(|&stride| stride == 0) {
@@ -116,6 +117,18 @@ pub(crate) fn shape_of(array: &CArray, own: usize, on_grid: bool, name: &str) ->
         }
     };
     Ok(ArrayShape { extents, strides, roles, origin })
+}
+
+impl CArray {
+    /// Checks that there is no value for an axis beyond those of the array, and of the pattern, which has `own` axes.
+    fn check_beyond(&self, axes: usize, (own, on_grid): (usize, bool), name: &str) -> Result<(), Failure> {
+        let counted = format!("{name}.axes");
+        check_beyond(&self.extent, (&counted, axes), &format!("{name}.extent"))?;
+        check_beyond(&self.stride, (&counted, axes), &format!("{name}.stride"))?;
+        check_beyond(&self.role, (&counted, axes), &format!("{name}.role"))?;
+        let of_grid = if on_grid { own } else { 0 };
+        check_beyond(&self.origin, ("the number of axes of the grid", of_grid), &format!("{name}.origin"))
+    }
 }
 
 /// Strides in elements.

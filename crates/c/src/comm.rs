@@ -65,8 +65,13 @@ unsafe extern "C" fn hp_comm_threads(ranks: i32, comms: *mut Handle<Communicator
 #[unsafe(no_mangle)]
 unsafe extern "C" fn hp_comm_rank(comm: Handle<Communicator>, rank: *mut i32, ranks: *mut i32) -> Status {
     call("hp_comm_rank", || {
+        // SAFETY: by the contract of the header, here and below. After a failure there are no ranks.
+        unsafe {
+            write(rank, -1);
+            write(ranks, 0);
+        }
         let comm = communicator(comm)?;
-        // SAFETY: by the contract of the header. Ranks are fewer than 2^31.
+        // SAFETY: as above. Ranks are fewer than 2^31.
         unsafe {
             write(rank, comm.rank() as i32);
             write(ranks, comm.size() as i32);

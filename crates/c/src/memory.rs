@@ -7,7 +7,7 @@ use haloport::cpu::CpuDevice;
 use haloport::device::Pointer;
 use haloport::{AnyField, BlockLayout, ElementType, FieldSet};
 
-use crate::arguments::{make, sized, slice};
+use crate::arguments::{clear, make, sized, slice};
 use crate::array::{CArray, device_name, element_of, shape_of};
 use crate::handle::{Handle, kind};
 use crate::pattern::{Domains, of_handle};
@@ -32,8 +32,10 @@ unsafe extern "C" fn hp_memory_create(
     data: *mut *mut c_void,
 ) -> Status {
     call("hp_memory_create", || {
-        let domains = of_handle(pattern)?;
         // SAFETY: by the contract of the header, here and below.
+        unsafe { clear(made) };
+        let domains = of_handle(pattern)?;
+        // SAFETY: as above.
         let (element, layouts) = unsafe { layouts(&domains, like)? };
         if data.is_null() {
             return Err(Failure::argument(

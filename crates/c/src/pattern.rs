@@ -6,7 +6,7 @@ use haloport::{
     ArrayCells, Communicator, Connectivity, Grid, Halo, HaloCells, IndexBox, IndexSet, Pattern, Split,
 };
 
-use crate::arguments::{count, make, sized, slice, write};
+use crate::arguments::{check_beyond, clear, count, make, sized, slice, write};
 use crate::comm::{agree, communicator};
 use crate::describe;
 use crate::handle::{Handle, kind};
@@ -78,8 +78,10 @@ unsafe extern "C" fn hp_pattern_grid(
     made: *mut Handle<Domains>,
 ) -> Status {
     call("hp_pattern_grid", || {
+        // SAFETY: by the contract of the header, here and below.
+        unsafe { clear(made) };
         let comm = communicator(comm)?;
-        // SAFETY: by the contract of the header.
+        // SAFETY: as above.
         let checked = unsafe { checked_grid(&comm, grid, domains, boxes, made) };
         let (grid, halo, boxes) = agree(&comm, checked)?;
         // SAFETY: as above.
@@ -96,8 +98,10 @@ unsafe extern "C" fn hp_pattern_ids(
     made: *mut Handle<Domains>,
 ) -> Status {
     call("hp_pattern_ids", || {
+        // SAFETY: by the contract of the header, here and below.
+        unsafe { clear(made) };
         let comm = communicator(comm)?;
-        // SAFETY: by the contract of the header.
+        // SAFETY: as above.
         let sets = agree(&comm, unsafe { index_sets(domains, ids, made) })?;
         // SAFETY: as above.
         unsafe { make(made, || Ok(Domains::new(Pattern::unstructured(&comm, &sets, &HaloCells::All)?))) }
@@ -116,16 +120,18 @@ unsafe extern "C" fn hp_pattern_lists(
     made: *mut Handle<Domains>,
 ) -> Status {
     call("hp_pattern_lists", || {
+        // SAFETY: by the contract of the header, here and below.
+        unsafe { clear(made) };
         let comm = communicator(comm)?;
         let checked = || {
             check_place(made)?;
-            // SAFETY: by the contract of the header.
+            // SAFETY: as above.
             let (send, receive) =
                 unsafe { (lists(sends, send, "send")?, lists(receives, receive, "receive")?) };
             Ok((count(cells, "cells")?, send, receive))
         };
         let (cells, send, receive) = agree(&comm, checked())?;
-        // SAFETY: by the contract of the header.
+        // SAFETY: as above.
         unsafe { make(made, || Ok(Domains::new(Pattern::from_lists(&comm, cells, &send, &receive)?))) }
     })
 }
@@ -141,8 +147,15 @@ unsafe extern "C" fn hp_pattern_domain(
     interior: *mut CBox,
 ) -> Status {
     call("hp_pattern_domain", || {
+        // SAFETY: by the contract of the header, here and below. After a failure there are no cells.
+        unsafe {
+            write(domains, 0);
+            for place in [owned, with_halo, interior] {
+                write(place, CBox::EMPTY);
+            }
+        }
         let Domains { pattern, cells } = of_handle(pattern)?;
-        // SAFETY: by the contract of the header, here and below.
+        // SAFETY: as above.
         unsafe { write(domains, cells.len() as i32) };
         if owned.is_null() && with_halo.is_null() && interior.is_null() {
             return Ok(());
@@ -190,6 +203,23 @@ extern "C" fn hp_pattern_free(pattern: Handle<Domains>) -> Status {
     call("hp_pattern_free", || pattern.take().map(drop))
 }
 
+impl CGrid {
+    /// Checks that there is no value for an axis beyond those of the grid.
+    fn check_beyond(&self, axes: usize) -> Result<(), Failure> {
+        let of = ("grid.axes", axes);
+        check_beyond(&self.cells, of, "grid.cells")?;
+        for (values, name) in [
+            (&self.periodic, "grid.periodic"),
+            (&self.halo_lower, "grid.halo_lower"),
+            (&self.halo_upper, "grid.halo_upper"),
+            (&self.parts, "grid.parts"),
+        ] {
+            check_beyond(values, of, name)?;
+        }
+        Ok(())
+    }
+}
+
 impl Domains {
     fn new(pattern: Pattern) -> Domains {
         let cells = ArrayCells::of(&pattern);
@@ -198,8 +228,10 @@ impl Domains {
 }
 
 impl CBox {
+    const EMPTY: CBox = CBox { lower: [0; AXES], upper: [0; AXES] };
+
     fn of(cells: &IndexBox) -> CBox {
-        let mut made = CBox { lower: [0; AXES], upper: [0; AXES] };
+        let mut made = CBox::EMPTY;
         made.lower[..cells.axes()].copy_from_slice(cells.lower());
         made.upper[..cells.axes()].copy_from_slice(cells.upper());
         made
@@ -232,6 +264,7 @@ unsafe fn checked_grid(
             return Err(Failure::argument(format!("grid.axes: expected 1 to {AXES}, found {}", found.axes)));
         }
     };
+    found.check_beyond(axes)?;
     let cells = found.cells[..axes].iter().map(|&cells| count(cells, "grid.cells"));
     let cells: Vec<usize> = cells.collect::<Result<_, _>>()?;
     let grid = match found.cubed_sphere != 0 {
@@ -247,23 +280,45 @@ unsafe fn checked_grid(
     if found.faces_only != 0 {
         halo = halo.with_connectivity(Connectivity::Faces);
     }
-    let boxes = if domains == SPLIT {
-        split(comm, &grid, &found.parts[..axes])?
-    } else {
+    let boxes = match domains == SPLIT {
+        true => split(comm, &grid, &found.parts[..axes])?,
         // SAFETY: the caller's promise.
-        let boxes = unsafe { slice(boxes, count(domains, "domains")?, "boxes")? };
-        let made = boxes.iter().enumerate().map(|(number, cells)| {
-            let (lower, upper) = (&cells.lower[..axes], &cells.upper[..axes]);
-            match lower.iter().zip(upper).all(|(lower, upper)| lower <= upper) {
-                true => Ok(IndexBox::new(lower, upper)),
-                false => Err(Failure::argument(format!(
-                    "boxes[{number}]: expected a first cell before one past the last, found {lower:?} and {upper:?}"
-                ))),
-            }
-        });
-        made.collect::<Result<_, _>>()?
+        false => unsafe { owned_boxes(found, axes, domains, boxes)? },
     };
     Ok((grid, halo, boxes))
+}
+
+/// The boxes of this rank on a grid with this many axes.
+///
+/// # Safety
+/// The pointers are as the header says.
+unsafe fn owned_boxes(
+    grid: &CGrid,
+    axes: usize,
+    domains: i32,
+    boxes: *const CBox,
+) -> Result<Vec<IndexBox>, Failure> {
+    if grid.parts.iter().any(|&parts| parts != 0) {
+        return Err(Failure::argument(format!(
+            "grid.parts: expected 0 for each axis without HP_SPLIT, found {:?}",
+            &grid.parts[..axes]
+        )));
+    }
+    // SAFETY: the caller's promise.
+    let boxes = unsafe { slice(boxes, count(domains, "domains")?, "boxes")? };
+    let made = boxes.iter().enumerate().map(|(number, cells)| {
+        for (ends, name) in [(&cells.lower, "lower"), (&cells.upper, "upper")] {
+            check_beyond(ends, ("grid.axes", axes), &format!("boxes[{number}].{name}"))?;
+        }
+        let (lower, upper) = (&cells.lower[..axes], &cells.upper[..axes]);
+        match lower.iter().zip(upper).all(|(lower, upper)| lower <= upper) {
+            true => Ok(IndexBox::new(lower, upper)),
+            false => Err(Failure::argument(format!(
+                "boxes[{number}]: expected a first cell before one past the last, found {lower:?} and {upper:?}"
+            ))),
+        }
+    });
+    made.collect()
 }
 
 fn cubed_sphere(cells: &[usize]) -> Result<Grid, Failure> {
@@ -281,8 +336,15 @@ fn split(comm: &Communicator, grid: &Grid, parts: &[i32]) -> Result<Vec<IndexBox
     let split = match parts.iter().all(|&parts| parts == 0) {
         true => Split::balanced(grid, comm.size())?,
         false => {
+            let found = parts;
             let parts = parts.iter().map(|&parts| count(parts, "grid.parts"));
-            Split::even(grid, parts.collect::<Result<Vec<_>, _>>()?)?
+            let parts = parts.collect::<Result<Vec<_>, _>>()?;
+            if parts.contains(&0) {
+                return Err(Failure::argument(format!(
+                    "grid.parts: expected 1 or more along each axis, or 0 along all, found {found:?}"
+                )));
+            }
+            Split::even(grid, parts)?
         }
     };
     if split.parts() != comm.size() {

@@ -10,7 +10,7 @@ use haloport::{
     FieldLayout, FieldSet, Plan, Traffic, TransportError,
 };
 
-use crate::arguments::{count, make, sized, slice, text, write};
+use crate::arguments::{clear, count, make, sized, slice, text, write};
 use crate::array::{CArray, device_name, element_of, shape_of};
 use crate::comm::agree;
 use crate::device::Place;
@@ -98,6 +98,8 @@ unsafe extern "C" fn hp_plan_create(
     made: *mut Handle<Prepared>,
 ) -> Status {
     call("hp_plan_create", || {
+        // SAFETY: by the contract of the header.
+        unsafe { clear(made) };
         let domains = of_handle(pattern)?;
         // SAFETY: by the contract of the header.
         let checked = unsafe { Checked::new(&domains, fields, like, data, options) };

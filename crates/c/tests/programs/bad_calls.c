@@ -298,6 +298,98 @@ static void arrays(hp_pattern *pattern, hp_pattern *mesh) {
     REFUSED(HP_ARGUMENT, "device", hp_memory_create(pattern, &like, &room, &place));
 }
 
+/* Arrays in structs have a value for each axis, and none beyond. */
+static void values_beyond_the_axes(hp_comm *comm, hp_pattern *pattern, hp_pattern *mesh) {
+    hp_pattern *made;
+    hp_plan *plan;
+    hp_memory *memory;
+    void *data;
+    hp_box boxes[2];
+    for (int axis = 1; axis < 4; axis++) {
+        hp_grid grid = row();
+        grid.cells[axis] = 5;
+        REFUSED(HP_ARGUMENT, "expected 0, as grid.axes is 1, found 5", hp_pattern_grid(comm, &grid, HP_SPLIT, NULL, &made));
+        grid = row(), grid.periodic[axis] = 1;
+        REFUSED(HP_ARGUMENT, "grid.periodic[", hp_pattern_grid(comm, &grid, HP_SPLIT, NULL, &made));
+        grid = row(), grid.halo_lower[axis] = 1;
+        REFUSED(HP_ARGUMENT, "grid.halo_lower[", hp_pattern_grid(comm, &grid, HP_SPLIT, NULL, &made));
+        grid = row(), grid.halo_upper[axis] = -1;
+        REFUSED(HP_ARGUMENT, "grid.halo_upper[", hp_pattern_grid(comm, &grid, HP_SPLIT, NULL, &made));
+        grid = row(), grid.parts[0] = grid.parts[axis] = 1;
+        REFUSED(HP_ARGUMENT, "grid.parts[", hp_pattern_grid(comm, &grid, HP_SPLIT, NULL, &made));
+        grid = row();
+        memset(boxes, 0, sizeof boxes);
+        boxes[0].upper[0] = 2, boxes[1].lower[0] = 2, boxes[1].upper[0] = 4, boxes[1].lower[axis] = 1;
+        REFUSED(HP_ARGUMENT, "boxes[1].lower[", hp_pattern_grid(comm, &grid, 2, boxes, &made));
+        boxes[1].lower[axis] = 0, boxes[1].upper[axis] = 1;
+        REFUSED(HP_ARGUMENT, "boxes[1].upper[", hp_pattern_grid(comm, &grid, 2, boxes, &made));
+        hp_array like = six();
+        like.origin[axis] = 1;
+        REFUSED(HP_ARGUMENT, "like[0].origin[", hp_plan_create(pattern, 1, &like, NULL, NULL, &plan));
+    }
+    for (int axis = 1; axis < 8; axis++) {
+        hp_array like = six();
+        like.extent[axis] = 1;
+        REFUSED(HP_ARGUMENT, "expected 0, as like[0].axes is 1, found 1", hp_plan_create(pattern, 1, &like, NULL, NULL, &plan));
+        REFUSED(HP_ARGUMENT, "like[0].extent[", hp_memory_create(pattern, &like, &memory, &data));
+        like = six(), like.stride[0] = like.stride[axis] = 8;
+        REFUSED(HP_ARGUMENT, "like[0].stride[", hp_plan_create(pattern, 1, &like, NULL, NULL, &plan));
+        like = six(), like.role[0] = HP_CELLS, like.role[axis] = HP_LEVELS;
+        REFUSED(HP_ARGUMENT, "like[0].role[", hp_plan_create(pattern, 1, &like, NULL, NULL, &plan));
+    }
+    hp_array like = six();
+    like.origin[0] = 1;
+    REFUSED(HP_ARGUMENT, "like[0].origin[0]", hp_plan_create(mesh, 1, &like, NULL, NULL, &plan));
+    /* Parts are for all axes or for none, and for grids that are split. */
+    hp_grid grid = row();
+    grid.axes = 2, grid.cells[1] = 4, grid.parts[0] = 1;
+    REFUSED(HP_ARGUMENT, "found [1, 0]", hp_pattern_grid(comm, &grid, HP_SPLIT, NULL, &made));
+    memset(boxes, 0, sizeof boxes);
+    grid = row(), grid.parts[0] = 1, boxes[0].upper[0] = 4;
+    REFUSED(HP_ARGUMENT, "grid.parts", hp_pattern_grid(comm, &grid, 1, boxes, &made));
+}
+
+#define REQUIRE(condition)                                            \
+    do {                                                              \
+        calls++;                                                      \
+        if (!(condition)) {                                           \
+            wrong++;                                                  \
+            fprintf(stderr, "line %d: %s is false\n", __LINE__, #condition); \
+        }                                                             \
+    } while (0)
+
+/* After a failure, results are those of nothing. */
+static void results_of_nothing(hp_comm *comm, hp_pattern *pattern) {
+    int32_t rank = 7, ranks = 7, domains = 7;
+    hp_box boxes[3];
+    hp_comm *no_comm = comm;
+    hp_pattern *no_pattern = pattern;
+    hp_plan *no_plan = (hp_plan *)(void *)comm;
+    hp_memory *no_memory = (hp_memory *)(void *)comm;
+    void *data = NULL;
+    memset(boxes, 1, sizeof boxes);
+    REFUSED(HP_ARGUMENT, "null", hp_comm_rank(NULL, &rank, &ranks));
+    REQUIRE(rank == -1 && ranks == 0);
+    REFUSED(HP_ARGUMENT, "null", hp_pattern_domain(NULL, &domains, 0, &boxes[0], &boxes[1], &boxes[2]));
+    REQUIRE(domains == 0);
+    for (int box = 0; box < 3; box++)
+        for (int axis = 0; axis < 4; axis++) REQUIRE(boxes[box].lower[axis] == 0 && boxes[box].upper[axis] == 0);
+    REFUSED(HP_ARGUMENT, "bytes", hp_comm_mpi(&data, 3, &no_comm));
+    REQUIRE(no_comm == NULL);
+    REFUSED(HP_ARGUMENT, "null", hp_pattern_grid(NULL, NULL, HP_SPLIT, NULL, &no_pattern));
+    REQUIRE(no_pattern == NULL);
+    no_pattern = pattern;
+    REFUSED(HP_ARGUMENT, "ids", hp_pattern_ids(comm, 1, NULL, &no_pattern));
+    REQUIRE(no_pattern == NULL);
+    no_pattern = pattern;
+    REFUSED(HP_ARGUMENT, "send", hp_pattern_lists(comm, 2, 1, NULL, 0, NULL, &no_pattern));
+    REQUIRE(no_pattern == NULL);
+    REFUSED(HP_ARGUMENT, "like", hp_plan_create(pattern, 1, NULL, NULL, NULL, &no_plan));
+    REQUIRE(no_plan == NULL);
+    REFUSED(HP_ARGUMENT, "like", hp_memory_create(pattern, NULL, &no_memory, &data));
+    REQUIRE(no_memory == NULL);
+}
+
 static void exchanges(hp_pattern *pattern) {
     double memory[6] = {0};
     void *data[] = {memory}, *nothing[] = {NULL}, *crooked[] = {(char *)memory + 1};
@@ -369,6 +461,8 @@ int main(void) {
     communicators(comm);
     patterns(comm, pattern);
     arrays(pattern, mesh);
+    values_beyond_the_axes(comm, pattern, mesh);
+    results_of_nothing(comm, pattern);
     exchanges(pattern);
     CHECK(hp_plan_free(NULL));
     CHECK(hp_memory_free(NULL));
