@@ -58,9 +58,9 @@ int main(int arguments, char **argument) {
     hp_stream stream = {HP_DEFAULT, 0, 0};
     for (int number = 0; number < STEPS; number++) {
         void *data[] = {u}; /* the arrays change places, so each step passes another one */
-        check(hp_start(plan, data, stream));
+        check(hp_start(plan, data, stream, NULL));
         step(next, u, nj, interior, all);
-        check(hp_finish(plan, stream));
+        check(hp_finish(plan, HP_NO_TICKET, stream));
         /* The cells around the interior: four strips. */
         hp_box low = mine, high = mine, left = interior, right = interior;
         low.upper[0] = interior.lower[0], high.lower[0] = interior.upper[0];

@@ -6,20 +6,24 @@
 !   call plan%update(u, w)
 !   call plan%start(u, w);  call interior();  call plan%finish(u, w)
 !
+! A plan with `in_flight=2` can have two exchanges between `start` and `finish`. Each start then gives a ticket for its `finish`:
+!
+!   call plan%start(u, w, ticket=one);  call plan%start(v, x, ticket=two);  call plan%finish(v, x, ticket=two)
+!
 ! Every call names its arrays, also `finish`: a compiler may keep an array that a call does not name in registers. Arrays may be
 ! of any type, kind and rank, and sections. They are passed without their bounds, so a plan counts from their first element.
 ! gfortran passes copies of members of all elements, such as `swarm%mass`, and of pointers to them: exchange those with `update`,
 ! and not in plans that are `fixed`.
 !
 ! All procedures have `stat` and `errmsg`, as statements of Fortran do: 0 for success, else a status of haloport.h and its text.
-! Without `stat`, a failure ends the program.
+! Without `stat`, a failure ends the program. After a failure, results are those of nothing: rank -1, 0 ranks, not ready, no cells.
 module haloport
   use, intrinsic :: iso_c_binding, only: c_associated, c_bool, c_char, c_double, c_f_pointer, c_int, c_int8_t, c_int32_t, &
     c_int64_t, c_intptr_t, c_loc, c_null_char, c_null_ptr, c_ptr, c_size_t
   use, intrinsic :: iso_fortran_env, only: error_unit
   implicit none
   private
-  public :: hp_comm, hp_pattern, hp_plan, hp_stream
+  public :: hp_comm, hp_pattern, hp_plan, hp_stream, hp_ticket
   public :: hp_comm_create, hp_comm_threads, hp_pattern_create, hp_plan_create
   public :: hp_default, hp_block, hp_on
 
@@ -57,6 +61,12 @@ module haloport
     procedure :: finish => plan_finish
     procedure :: ready => plan_ready
     procedure :: free => plan_free
+  end type
+
+  ! Names an exchange that was started, until it is finished.
+  type :: hp_ticket
+    private
+    integer(c_int64_t) :: number = 0
   end type
 
   ! With what an exchange is ordered.
@@ -113,9 +123,11 @@ module haloport
       import
       type(c_ptr), value :: plan
     end function
-    integer(c_int) function hpf_ready(plan, ready) bind(c)
+    integer(c_int) function hpf_ready(plan, has_ticket, ticket, ready) bind(c)
       import
       type(c_ptr), value :: plan
+      integer(c_int32_t), value :: has_ticket
+      integer(c_int64_t), value :: ticket
       integer(c_int32_t), intent(out) :: ready
     end function
     integer(c_int) function hpf_pattern_ids(comm, cells, ids, owned, owners, has_owners, pattern) bind(c)
@@ -160,13 +172,14 @@ module haloport
       type(*), intent(inout), asynchronous, optional :: a2(..), a3(..), a4(..), a5(..), a6(..), a7(..), a8(..), &
         a9(..), a10(..), a11(..), a12(..), a13(..), a14(..), a15(..), a16(..), a17(..), a18(..), a19(..), a20(..)
     end function
-    integer(c_int) function hpf_call(plan, call, kind, stream, &
+    integer(c_int) function hpf_call(plan, call, kind, stream, has_ticket, ticket, &
       a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, &
       a11, a12, a13, a14, a15, a16, a17, a18, a19, a20) bind(c)
       import
       type(c_ptr), value :: plan
-      integer(c_int32_t), value :: call, kind
+      integer(c_int32_t), value :: call, kind, has_ticket
       integer(c_intptr_t), value :: stream
+      integer(c_int64_t), intent(inout) :: ticket
       type(*), intent(inout), asynchronous :: a1(..)
       type(*), intent(inout), asynchronous, optional :: a2(..), a3(..), a4(..), a5(..), a6(..), a7(..), a8(..), &
         a9(..), a10(..), a11(..), a12(..), a13(..), a14(..), a15(..), a16(..), a17(..), a18(..), a19(..), a20(..)
@@ -211,20 +224,24 @@ contains
     comms%handle = handles(:size(comms))
   end subroutine
 
-  ! The number of this rank, from 0; -1 if there is no communicator.
-  integer function comm_rank(self)
+  ! The number of this rank, from 0; -1 after a failure.
+  integer function comm_rank(self, stat, errmsg)
     class(hp_comm), intent(in) :: self
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
     integer(c_int32_t) :: rank, ranks
-    comm_rank = -1
-    if (hp_comm_rank(self%handle, rank, ranks) == 0) comm_rank = int(rank)
+    call ended(hp_comm_rank(self%handle, rank, ranks), stat, errmsg)
+    comm_rank = int(rank)
   end function
 
-  ! The number of ranks; 0 if there is no communicator.
-  integer function comm_size(self)
+  ! The number of ranks; 0 after a failure.
+  integer function comm_size(self, stat, errmsg)
     class(hp_comm), intent(in) :: self
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
     integer(c_int32_t) :: rank, ranks
-    comm_size = 0
-    if (hp_comm_rank(self%handle, rank, ranks) == 0) comm_size = int(ranks)
+    call ended(hp_comm_rank(self%handle, rank, ranks), stat, errmsg)
+    comm_size = int(ranks)
   end function
 
   ! Waits until all ranks have called it. Collective.
@@ -363,7 +380,7 @@ contains
     call hpf_complain(trim(text)//c_null_char)
   end subroutine
 
-  ! The cells that this rank owns: the first and the last along each axis, from 1.
+  ! The cells that this rank owns: the first and the last along each axis, from 1. After a failure there are none: 1 and 0.
   subroutine pattern_owned(self, lower, upper, stat, errmsg)
     class(hp_pattern), intent(in) :: self
     integer, intent(out) :: lower(:), upper(:)
@@ -397,16 +414,18 @@ contains
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
     integer(c_int64_t) :: first(4), past(4)
+    integer(c_int) :: code
     integer :: axes
-    first = 0; past = 0
-    lower = 0; upper = -1
-    call check_length('lower', size(lower), max(pattern%axes, 1))
-    call check_length('upper', size(upper), max(pattern%axes, 1))
-    call ended(hpf_pattern_box(pattern%handle, pattern%axes, int(which, c_int32_t), first, past), stat, errmsg)
     axes = max(pattern%axes, 1)
-    if (size(lower) < axes .or. size(upper) < axes) return
-    lower(:axes) = int(first(:axes)) + 1
-    upper(:axes) = int(past(:axes))
+    lower = 1; upper = 0
+    call check_length('lower', size(lower), axes)
+    call check_length('upper', size(upper), axes)
+    code = hpf_pattern_box(pattern%handle, pattern%axes, int(which, c_int32_t), first, past)
+    if (code == 0) then
+      lower = int(first(:axes)) + 1
+      upper = int(past(:axes))
+    end if
+    call ended(code, stat, errmsg)
   end subroutine
 
   subroutine pattern_free(self, stat, errmsg)
@@ -429,9 +448,14 @@ contains
   ! the cells, come first, then levels.
   !
   ! Arrays on a grid begin with their halo. If they have more around their cells, `halo` says how many cells are before the first
-  ! owned one along each axis, or `lower` their lower bounds, if the first owned cell has the index 1.
+  ! owned one along each axis, or `lower` their lower bounds, if the first owned cell has the index 1. Both have one value for all
+  ! axes, or one for each.
   !
-  ! With `fixed`, the plan keeps these arrays, which must not move or end before it; neighbours can then copy straight.
+  ! With `fixed`, the plan keeps these arrays, which must not move or end before it. Neighbours that are threads of this process
+  ! then copy straight from them. Between processes `fixed` saves nothing, since the module has no memory that processes share.
+  !
+  ! `in_flight` is how many exchanges can be started and not finished at once, by default 1. With more, `start`, `finish` and
+  ! `ready` need tickets.
   subroutine hp_plan_create(plan, pattern, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, &
       a11, a12, a13, a14, a15, a16, a17, a18, a19, a20, &
       axes, halo, lower, fixed, in_flight, stat, errmsg)
@@ -455,6 +479,8 @@ contains
     if (present(lower)) origin(:axis_count) = 1 - of_axes('lower', lower, axis_count)
     if (present(halo) .and. present(lower)) call hpf_complain( &
       'halo, lower: expected one of them, found both'//c_null_char)
+    if (pattern%axes == 0 .and. (present(halo) .or. present(lower))) call hpf_complain( &
+      'halo, lower: expected neither for arrays on a mesh, found one'//c_null_char)
     if (present(fixed)) keeps = merge(1, 0, fixed)
     if (present(in_flight)) flights = int(in_flight, c_int32_t)
     if (present(axes)) then
@@ -481,56 +507,76 @@ contains
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
     type(hp_stream) :: order
+    integer(c_int64_t) :: number
     if (present(stream)) order = stream
-    call ended(hpf_call(self%handle, 0, order%kind, order%handle, &
+    number = 0
+    call ended(hpf_call(self%handle, 0, order%kind, order%handle, 0, number, &
       a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, &
       a11, a12, a13, a14, a15, a16, a17, a18, a19, a20), stat, errmsg)
   end subroutine
 
   ! Starts an exchange: sends, and returns without waiting for neighbours. Until it is finished, owned cells near those of other
-  ! ranks are only read, and the halo is left alone.
+  ! ranks are only read, and the halo is left alone. `ticket` names it; it may be absent if `in_flight` of the plan is 1.
   subroutine plan_start(self, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, &
       a11, a12, a13, a14, a15, a16, a17, a18, a19, a20, &
-      stream, stat, errmsg)
+      stream, ticket, stat, errmsg)
     class(hp_plan), intent(in) :: self
     type(*), intent(inout), asynchronous :: a1(..)
     type(*), intent(inout), asynchronous, optional :: a2(..), a3(..), a4(..), a5(..), a6(..), a7(..), a8(..), &
       a9(..), a10(..), a11(..), a12(..), a13(..), a14(..), a15(..), a16(..), a17(..), a18(..), a19(..), a20(..)
     type(hp_stream), intent(in), optional :: stream
+    type(hp_ticket), intent(out), optional :: ticket
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
     type(hp_stream) :: order
+    integer(c_int64_t) :: number
+    integer(c_int) :: code
     if (present(stream)) order = stream
-    call ended(hpf_call(self%handle, 1, order%kind, order%handle, &
+    number = 0
+    code = hpf_call(self%handle, 1, order%kind, order%handle, merge(1, 0, present(ticket)), number, &
       a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, &
-      a11, a12, a13, a14, a15, a16, a17, a18, a19, a20), stat, errmsg)
+      a11, a12, a13, a14, a15, a16, a17, a18, a19, a20)
+    if (present(ticket)) ticket%number = number
+    call ended(code, stat, errmsg)
   end subroutine
 
-  ! Finishes the exchange of these arrays, which was started first of those in flight. Waits for the start of each neighbour, and
-  ! for nothing later: a neighbour may compute, or wait for this rank by MPI, before it finishes its own.
+  ! Finishes the exchange of these arrays, which `ticket` names; without it the one in flight, if `in_flight` of the plan is 1. Each
+  ! rank finishes exchanges in any order. Waits for the start of each neighbour, and for nothing later: a neighbour may compute, or
+  ! wait for this rank by MPI, before it finishes its own.
   subroutine plan_finish(self, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, &
       a11, a12, a13, a14, a15, a16, a17, a18, a19, a20, &
-      stream, stat, errmsg)
+      stream, ticket, stat, errmsg)
     class(hp_plan), intent(in) :: self
     type(*), intent(inout), asynchronous :: a1(..)
     type(*), intent(inout), asynchronous, optional :: a2(..), a3(..), a4(..), a5(..), a6(..), a7(..), a8(..), &
       a9(..), a10(..), a11(..), a12(..), a13(..), a14(..), a15(..), a16(..), a17(..), a18(..), a19(..), a20(..)
     type(hp_stream), intent(in), optional :: stream
+    type(hp_ticket), intent(in), optional :: ticket
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
     type(hp_stream) :: order
+    integer(c_int64_t) :: number
     if (present(stream)) order = stream
-    call ended(hpf_call(self%handle, 2, order%kind, order%handle, &
+    number = 0
+    if (present(ticket)) number = ticket%number
+    call ended(hpf_call(self%handle, 2, order%kind, order%handle, merge(1, 0, present(ticket)), number, &
       a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, &
       a11, a12, a13, a14, a15, a16, a17, a18, a19, a20), stat, errmsg)
   end subroutine
 
-  ! Makes progress, and tells whether `finish` would return without waiting for a neighbour. Does not block.
-  logical function plan_ready(self)
+  ! Makes progress, and tells whether `finish` of this ticket would return without waiting for a neighbour; `.false.` after a
+  ! failure. Does not block.
+  logical function plan_ready(self, ticket, stat, errmsg)
     class(hp_plan), intent(in) :: self
+    type(hp_ticket), intent(in), optional :: ticket
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    integer(c_int64_t) :: number
     integer(c_int32_t) :: ready
-    plan_ready = .true.
-    if (hpf_ready(self%handle, ready) == 0) plan_ready = ready /= 0
+    number = 0
+    if (present(ticket)) number = ticket%number
+    call ended(hpf_ready(self%handle, merge(1, 0, present(ticket)), number, ready), stat, errmsg)
+    plan_ready = ready /= 0
   end function
 
   ! Ends the exchanges in flight, and frees the plan.

@@ -21,9 +21,14 @@ typedef struct hpf_plan {
         int axes;
         int64_t extent[MOST_AXES], stride[MOST_AXES];
     } like[MOST_ARRAYS];
-    /* The addresses of the exchanges in flight: a ring, with the one that was started first at `first`. */
-    int first, in_flight;
-    void *started[MOST_IN_FLIGHT][MOST_ARRAYS];
+    /* How many exchanges can be in flight, and how many were started. */
+    int most;
+    int64_t starts;
+    /* The exchanges in flight, in places that they take in turn: the library starts none while the one before in its place is. */
+    struct {
+        hp_ticket ticket;
+        void *data[MOST_ARRAYS];
+    } started[MOST_IN_FLIGHT];
 } hpf_plan;
 
 /* The text of a failure in this file; empty if haloport.h has it. */
@@ -220,6 +225,7 @@ int hpf_plan_create(hp_pattern *pattern, int32_t grid_axes, const char *axes, co
     }
     hp_options options = HP_OPTIONS_INIT;
     options.fixed = fixed, options.in_flight = in_flight;
+    if (made) made->most = in_flight > 1 ? in_flight : 1;
     if (wrong) {
         /* The other ranks learn that this one has a wrong argument; the text here is that of the argument. */
         char text[TEXT];
@@ -257,31 +263,52 @@ static const char *difference(const hpf_plan *plan, int place, const CFI_cdesc_t
  * gfortran passes a copy of a member of all elements of an array, or of a pointer to one, and frees it when the call returns. An
  * exchange that was started there would fill memory that is no longer that of the array.
  */
-static int moved(const hpf_plan *plan, void *const *data) {
-    for (int place = 0; place < plan->arrays && plan->in_flight > 0; place++)
-        if (data[place] != plan->started[plan->first][place])
+static int moved(const hpf_plan *plan, hp_ticket ticket, void *const *data) {
+    int flight = 0;
+    while (flight < plan->most && plan->started[flight].ticket != ticket) flight++;
+    for (int place = 0; place < plan->arrays && flight < plan->most; place++)
+        if (data[place] != plan->started[flight].data[place])
             return refused("expected the array of `start`, found another one, or a copy that the compiler has made of members "
                            "such as `swarm%mass`, which `update` takes", place);
     return 0;
 }
 
-static int start(hpf_plan *plan, void *const *data, hp_stream order) {
-    hp_status status = hp_start(plan->plan, data, order);
-    if (status == HP_OK && plan->in_flight < MOST_IN_FLIGHT) {
-        memcpy(plan->started[(plan->first + plan->in_flight) % MOST_IN_FLIGHT], data, (size_t)plan->arrays * sizeof *data);
-        plan->in_flight++;
+/* Forgets the arrays of an exchange that has ended. */
+static void forget(hpf_plan *plan, hp_ticket ticket) {
+    for (int flight = 0; flight < plan->most; flight++)
+        if (plan->started[flight].ticket == ticket) plan->started[flight].ticket = HP_NO_TICKET;
+}
+
+static int start(hpf_plan *plan, void *const *data, hp_stream order, int32_t has_ticket, int64_t *ticket) {
+    hp_ticket given = HP_NO_TICKET;
+    /* If there can be one exchange only, its ticket is known here also if the program does not take it. */
+    hp_status status = hp_start(plan->plan, data, order, has_ticket || plan->most == 1 ? &given : NULL);
+    if (status == HP_OK) {
+        int flight = (int)(plan->starts++ % plan->most);
+        plan->started[flight].ticket = given;
+        memcpy(plan->started[flight].data, data, (size_t)plan->arrays * sizeof *data);
     }
+    *ticket = (int64_t)given;
     return ended(status);
 }
 
-static int finish(hpf_plan *plan, void *const *data, hp_stream order) {
-    if (moved(plan, data)) return HP_ARGUMENT;
-    hp_status status = hp_finish(plan->plan, order);
-    if (plan->in_flight > 0) plan->first = (plan->first + 1) % MOST_IN_FLIGHT, plan->in_flight--;
+/* The ticket of a call: the one that was passed, or that of the exchange in flight, if there can be one only. */
+static int ticket_of(const hpf_plan *plan, int32_t has_ticket, int64_t passed, hp_ticket *ticket) {
+    if (has_ticket && passed == 0) return refused("ticket: expected one that `start` has given, found none", -1);
+    *ticket = has_ticket ? (hp_ticket)passed : plan->most == 1 ? plan->started[0].ticket : HP_NO_TICKET;
+    return 0;
+}
+
+static int finish(hpf_plan *plan, void *const *data, hp_stream order, int32_t has_ticket, int64_t passed) {
+    hp_ticket ticket;
+    if (ticket_of(plan, has_ticket, passed, &ticket)) return HP_ARGUMENT;
+    if (ticket != HP_NO_TICKET && moved(plan, ticket, data)) return HP_ARGUMENT;
+    hp_status status = hp_finish(plan->plan, ticket, order);
+    if (status == HP_OK) forget(plan, ticket);
     return ended(status);
 }
 
-int hpf_call(hpf_plan *plan, int32_t call, int32_t kind, intptr_t stream, CFI_cdesc_t *a1, CFI_cdesc_t *a2, CFI_cdesc_t *a3, CFI_cdesc_t *a4, CFI_cdesc_t *a5, CFI_cdesc_t *a6, CFI_cdesc_t *a7, CFI_cdesc_t *a8, CFI_cdesc_t *a9, CFI_cdesc_t *a10,
+int hpf_call(hpf_plan *plan, int32_t call, int32_t kind, intptr_t stream, int32_t has_ticket, int64_t *ticket, CFI_cdesc_t *a1, CFI_cdesc_t *a2, CFI_cdesc_t *a3, CFI_cdesc_t *a4, CFI_cdesc_t *a5, CFI_cdesc_t *a6, CFI_cdesc_t *a7, CFI_cdesc_t *a8, CFI_cdesc_t *a9, CFI_cdesc_t *a10,
     CFI_cdesc_t *a11, CFI_cdesc_t *a12, CFI_cdesc_t *a13, CFI_cdesc_t *a14, CFI_cdesc_t *a15, CFI_cdesc_t *a16, CFI_cdesc_t *a17, CFI_cdesc_t *a18, CFI_cdesc_t *a19, CFI_cdesc_t *a20) {
     CFI_cdesc_t *const arrays[] = {a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11, a12, a13, a14, a15, a16, a17, a18, a19, a20};
     void *data[MOST_ARRAYS];
@@ -296,12 +323,18 @@ int hpf_call(hpf_plan *plan, int32_t call, int32_t kind, intptr_t stream, CFI_cd
     }
     switch (call) {
     case 0: return ended(hp_exchange(plan->plan, data, order));
-    case 1: return start(plan, data, order);
-    default: return finish(plan, data, order);
+    case 1: return start(plan, data, order, has_ticket, ticket);
+    default: return finish(plan, data, order, has_ticket, *ticket);
     }
 }
 
-int hpf_ready(hpf_plan *plan, int32_t *ready) { return plan ? ended(hp_ready(plan->plan, ready)) : HP_ARGUMENT; }
+int hpf_ready(hpf_plan *plan, int32_t has_ticket, int64_t passed, int32_t *ready) {
+    hp_ticket ticket;
+    *ready = 0;
+    if (!plan) return refused("expected a plan, found one that was not made, or was freed", -1);
+    if (ticket_of(plan, has_ticket, passed, &ticket)) return HP_ARGUMENT;
+    return ended(hp_ready(plan->plan, ticket, ready));
+}
 
 int hpf_plan_free(hpf_plan *plan) {
     hp_status status = plan ? hp_plan_free(plan->plan) : HP_OK;

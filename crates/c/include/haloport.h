@@ -5,7 +5,7 @@
  * - Indices, domains and ranks count from 0. Boxes are half-open: `upper` is one past the last cell.
  * - Structs begin with their size: initialise them with their HP_..._INIT, or set all to 0 and `size`. Arrays in structs, also
  *   those of hp_box, have a value for each axis and 0 in the places beyond; other values there are refused.
- * - After a failure, results are those of nothing: null handles, rank -1, empty boxes.
+ * - After a failure, results are those of nothing: null handles, no ticket, rank -1, empty boxes, not ready.
  * - Calls marked "collective" are made by all ranks of the communicator, in the same order. If an argument is wrong on one
  *   rank, they fail on all: there with the status of that, on the others with HP_REFUSED.
  * - Handles may be passed between threads; one call at a time uses one. A handle that was freed is noticed and refused.
@@ -33,7 +33,7 @@ typedef enum hp_status {
     HP_DEVICE = 5,       /* a device or its driver failed, or is missing */
     HP_NO_MEMORY = 6,
     HP_WRONG_THREAD = 7, /* MPI was initialised for calls by another thread only */
-    HP_IN_FLIGHT = 8,    /* an exchange was not finished, or another thread uses the plan */
+    HP_IN_FLIGHT = 8,    /* an exchange was not finished, none was started, or another thread uses the plan */
     HP_POISONED = 9,     /* an exchange of the plan has failed; make it again, on all ranks */
     HP_PANIC = 10        /* a defect of Haloport */
 } hp_status;
@@ -236,8 +236,11 @@ enum {
 
 typedef struct hp_options {
     uint32_t size;
-    int32_t fixed;             /* whether the plan keeps the addresses of hp_plan_create, so that neighbours can copy straight */
-    int32_t in_flight;         /* how many exchanges can be started and not finished at once, up to 64; 0: 1 */
+    int32_t fixed;             /* whether the plan keeps the addresses of hp_plan_create. Neighbours can then copy straight from the
+                                  arrays: processes of the node from those in memory of hp_memory_create, ranks that are threads
+                                  from any */
+    int32_t in_flight;         /* how many exchanges can be started and not finished at once, up to 64; 0: 1. With more than 1,
+                                  hp_finish and hp_ready need tickets */
     int32_t threads;           /* with which a rank copies; 0: 1 */
     const char *path;          /* null, or a path: "quickest", "direct", "shared", "messages", "stream-messages" */
     hp_stream queue;           /* for memory of OpenCL or SYCL: a queue of its context, HP_ON or HP_SYCL; the plan keeps its
@@ -271,28 +274,39 @@ hp_status hp_plan_describe(const hp_plan *plan, char *text, size_t *bytes);
 hp_status hp_plan_free(hp_plan *plan);
 
 /*
- * Starts an exchange: packs, sends, and returns without waiting for neighbours. Not collective: each rank may pass other
- * addresses each time; they are in the order of hp_plan_create, and may be null for arrays without elements. For a fixed plan, `data` is null or has the same ones. All
- * ranks start the exchanges of a plan in the same order. Until the exchange is finished, owned cells near other domains are
- * only read, and the halo is left alone. On the host, allocates nothing.
+ * Names an exchange that was started: a number of its own, for hp_finish and hp_ready. It is refused after the exchange has been
+ * finished, and by other plans.
+ */
+typedef uint64_t hp_ticket;
+
+/* No ticket. In hp_finish and hp_ready it stands for the exchange in flight, if options.in_flight of the plan is 1. */
+#define HP_NO_TICKET UINT64_C(0)
+
+/*
+ * Starts an exchange: packs, sends, and returns without waiting for neighbours. Writes its ticket into `ticket`, which may be null
+ * if options.in_flight of the plan is 1. Not collective: each rank may pass other addresses each time; they are in the order of
+ * hp_plan_create, and may be null for arrays without elements. For a fixed plan, `data` is null or has the same ones. All ranks
+ * start the exchanges of a plan in the same order. Until the exchange is finished, owned cells near other domains are only read,
+ * and the halo is left alone. On the host, allocates nothing.
  *
  * On a device, packing comes after the work that is in the stream already, and the host does not wait for it. Ranks that are
  * threads take a stream each, since the exchange of one holds back what follows in its stream.
  */
-hp_status hp_start(hp_plan *plan, void *const *data, hp_stream stream);
+hp_status hp_start(hp_plan *plan, void *const *data, hp_stream stream, hp_ticket *ticket);
 
 /*
- * Finishes the exchange that was started first of those in flight. Returns when the halos are in place; on devices, unless the
- * stream is HP_BLOCK, when that is in the stream, so that work that is put there later sees them. Waits for the hp_start of each
- * neighbour, and for nothing later: a neighbour may compute, or wait for this rank by MPI, before its own hp_finish.
+ * Finishes the exchange that `ticket` names; each rank finishes its exchanges in any order. Returns when the halos are in place; on
+ * devices, unless the stream is HP_BLOCK, when that is in the stream, so that work that is put there later sees them. Waits for the
+ * hp_start of each neighbour, and for nothing later: a neighbour may compute, or wait for this rank by MPI, before its own
+ * hp_finish. After HP_WRONG_THREAD, and if the ticket or the stream is refused, the exchange is in flight as before.
  */
-hp_status hp_finish(hp_plan *plan, hp_stream stream);
+hp_status hp_finish(hp_plan *plan, hp_ticket ticket, hp_stream stream);
 
 /* hp_start and hp_finish in one call. */
 hp_status hp_exchange(hp_plan *plan, void *const *data, hp_stream stream);
 
-/* Makes progress; `*ready` tells whether hp_finish would return without waiting for a neighbour. Does not block. */
-hp_status hp_ready(hp_plan *plan, int32_t *ready);
+/* Makes progress; `*ready` tells whether hp_finish of this ticket would return without waiting for a neighbour. Does not block. */
+hp_status hp_ready(hp_plan *plan, hp_ticket ticket, int32_t *ready);
 
 /*
  * Waits until the exchanges that were finished are done also on devices: their halos are in place for the host, and for every

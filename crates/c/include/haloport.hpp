@@ -71,6 +71,12 @@ std::string text(Call call) {
 template <class T>
 constexpr bool always_false = false;
 
+inline void check_length(const std::string &name, std::size_t found, std::size_t expected) {
+    if (found != expected)
+        throw std::invalid_argument("haloport: " + name + ": expected this number of values: " + std::to_string(expected) +
+                                    ", found " + std::to_string(found));
+}
+
 // std::mdspan has data_handle(), Kokkos::View data().
 template <class V, class = void>
 struct has_data_handle : std::false_type {};
@@ -120,11 +126,13 @@ constexpr hp_type type_of() {
 }
 
 /// What an array is like: of anything with extent(i), stride(i) in elements, a rank known at compile time, and data() or
-/// data_handle(). `roles` says what each axis is; by default the axes of the pattern come first, then levels.
+/// data_handle(). `roles` says what each axis is; by default the axes of the pattern come first, then levels. Throws
+/// `std::invalid_argument` unless there are none or one for each axis.
 template <class V>
 hp_array describe(const V &view, const std::vector<int> &roles = {}) {
     using element = std::remove_cv_t<std::remove_pointer_t<decltype(detail::data_of(view))>>;
     static_assert(detail::rank_of<V>() <= 8, "arrays have at most 8 axes");
+    if (!roles.empty()) detail::check_length("roles", roles.size(), detail::rank_of<V>());
     hp_array made = HP_ARRAY_INIT;
     made.type = type_of<element>();
     made.element_bytes = static_cast<std::int32_t>(sizeof(element));
@@ -133,7 +141,7 @@ hp_array describe(const V &view, const std::vector<int> &roles = {}) {
         made.extent[axis] = static_cast<std::int64_t>(view.extent(axis));
         made.stride[axis] = static_cast<std::int64_t>(view.stride(axis)) * static_cast<std::int64_t>(sizeof(element));
     }
-    for (std::size_t axis = 0; axis < roles.size() && axis < 8; axis++) made.role[axis] = roles[axis];
+    for (std::size_t axis = 0; axis < roles.size(); axis++) made.role[axis] = roles[axis];
     return made;
 }
 
@@ -203,15 +211,19 @@ public:
     }
 
     /// A mesh: the ids of the cells of this rank and of its halo, and whether it owns each; perhaps the rank that does.
-    /// Collective.
+    /// Collective. Throws `std::invalid_argument` if the lists have different lengths.
     static pattern ids(const communicator &comm, const std::vector<std::int64_t> &ids,
                        const std::vector<std::uint8_t> &owned, const std::vector<std::int32_t> &owners = {}) {
-        if (owned.size() != ids.size() || (!owners.empty() && owners.size() != ids.size()))
-            throw std::invalid_argument("haloport: expected `owned`, and `owners` if there are any, for each of the ids");
         hp_ids set = HP_IDS_INIT;
+        hp_pattern *made = nullptr;
+        if (owned.size() != ids.size() || (!owners.empty() && owners.size() != ids.size())) {
+            set.size = 0;
+            hp_pattern_ids(comm.get(), 1, &set, &made); // the other ranks learn of it
+            detail::check_length("owned", owned.size(), ids.size());
+            detail::check_length("owners", owners.size(), ids.size());
+        }
         set.cells = static_cast<std::int64_t>(ids.size());
         set.ids = ids.data(), set.owned = owned.data(), set.owners = owners.empty() ? nullptr : owners.data();
-        hp_pattern *made = nullptr;
         check(hp_pattern_ids(comm.get(), 1, &set, &made));
         return pattern(made);
     }
@@ -260,31 +272,42 @@ private:
 /// after the other.
 class plan {
 public:
-    /// An exchange that was started. Finish it; otherwise its destructor does, and errors are lost.
+    /// An exchange that was started: one of those of its plan that are in flight. Finish it; otherwise its destructor does,
+    /// and errors are lost. One that was moved from has no exchange: `finish` and `ready` throw `std::logic_error`.
     class [[nodiscard]] pending {
     public:
-        pending(pending &&other) noexcept : plan_(std::exchange(other.plan_, nullptr)), stream_(other.stream_) {}
+        pending(pending &&other) noexcept
+            : plan_(std::exchange(other.plan_, nullptr)), ticket_(other.ticket_), stream_(other.stream_) {}
         pending &operator=(pending &&) = delete;
         ~pending() {
-            if (plan_) hp_finish(plan_, stream_);
+            if (plan_ && ticket_ != HP_NO_TICKET) hp_finish(plan_, ticket_, stream_);
         }
-        /// Waits until the halos are in place; on devices, until that is in the stream of the start. Needs the start of each
-        /// neighbour, and nothing later of it.
+        /// Waits until the halos of this exchange are in place; on devices, until that is in the stream of the start. Needs the
+        /// start of each neighbour, and nothing later of it. Does nothing if it was finished.
         void finish() { finish(stream_); }
         void finish(hp_stream stream) {
-            if (plan_) check(hp_finish(std::exchange(plan_, nullptr), stream));
+            check_own();
+            if (ticket_ == HP_NO_TICKET) return;
+            check(hp_finish(plan_, ticket_, stream));
+            ticket_ = HP_NO_TICKET;
         }
-        /// Whether `finish` would return without waiting for a neighbour.
+        /// Whether `finish` would return without waiting for a neighbour; true if it was finished.
         bool ready() const {
-            std::int32_t found = 1;
-            if (plan_) check(hp_ready(plan_, &found));
+            check_own();
+            if (ticket_ == HP_NO_TICKET) return true;
+            std::int32_t found = 0;
+            check(hp_ready(plan_, ticket_, &found));
             return found != 0;
         }
 
     private:
         friend class plan;
-        pending(hp_plan *plan, hp_stream stream) : plan_(plan), stream_(stream) {}
-        hp_plan *plan_;
+        pending(hp_plan *plan, hp_ticket ticket, hp_stream stream) : plan_(plan), ticket_(ticket), stream_(stream) {}
+        void check_own() const {
+            if (!plan_) throw std::logic_error("haloport: expected an exchange that was started, found one that was moved from");
+        }
+        hp_plan *plan_;    // null if it was moved from
+        hp_ticket ticket_; // none if it was finished
         hp_stream stream_;
     };
 
@@ -300,7 +323,8 @@ public:
         make(of, static_cast<std::int32_t>(sizeof...(V)), like.data(), data.data(), with);
     }
 
-    /// For arrays that keep their addresses: neighbours can copy straight. Collective.
+    /// For arrays that keep their addresses. Neighbours can then copy straight from the arrays: processes of the node from those
+    /// in a `memory`, ranks that are threads from any. Collective.
     template <class... V>
     static plan fixed(const pattern &of, const V &...views) {
         const std::array<hp_array, sizeof...(V)> like{haloport::describe(views)...};
@@ -314,13 +338,15 @@ public:
 
     static hp_options options() { return HP_OPTIONS_INIT; }
 
-    /// Starts an exchange of these views; of none, if the plan is fixed.
+    /// Starts an exchange of these views; of none, if the plan is fixed. As many as `options().in_flight` says can be in flight,
+    /// and be finished in any order.
     template <class... V>
     pending start(hp_stream stream, const V &...views) {
         check_count(sizeof...(V));
         const std::array<void *, sizeof...(V) + 1> data{address(views)..., nullptr};
-        check(hp_start(get(), sizeof...(V) > 0 ? data.data() : nullptr, stream));
-        return pending(get(), stream);
+        hp_ticket ticket = HP_NO_TICKET;
+        check(hp_start(get(), sizeof...(V) > 0 ? data.data() : nullptr, stream, &ticket));
+        return pending(get(), ticket, stream);
     }
 
     /// Fills the halos of these views, in order with the default stream.
@@ -345,8 +371,12 @@ private:
     void make(const pattern &of, std::int32_t arrays, const hp_array *like, void *const *data, const hp_options &with) {
         // A rank without domains describes a field by one array.
         const std::int32_t domains = of.domains(), per_field = domains > 0 ? domains : 1;
-        if (arrays % per_field != 0) throw std::invalid_argument("haloport: expected an array for each domain of each field");
         hp_plan *made = nullptr;
+        if (arrays % per_field != 0) {
+            hp_plan_create(of.get(), 0, like, data, &with, &made); // the other ranks learn of it
+            throw std::invalid_argument("haloport: expected an array for each of " + std::to_string(per_field) +
+                                        " domains of each field, found " + std::to_string(arrays) + " arrays");
+        }
         check(hp_plan_create(of.get(), arrays / per_field, like, data, &with, &made));
         handle_.reset(made);
         arrays_ = with.fixed ? 0 : static_cast<std::size_t>(arrays);

@@ -3,6 +3,7 @@
 use std::mem::offset_of;
 
 use crate::array::{self, CArray};
+use crate::flights;
 use crate::log;
 use crate::pattern::{self, CBox, CGrid, CIds, CList};
 use crate::plan::COptions;
@@ -79,5 +80,6 @@ pub fn numbers() -> Vec<(&'static str, i64)> {
         ("HP_PANIC", Status::Panic as i32),
     ];
     let numbers = numbers.map(|(name, number)| (name, i64::from(number)));
-    [("HP_ABI", i64::from(status::ABI))].into_iter().chain(numbers).collect()
+    let first = [("HP_ABI", i64::from(status::ABI)), ("HP_NO_TICKET", flights::NO_TICKET as i64)];
+    first.into_iter().chain(numbers).collect()
 }

@@ -2,7 +2,7 @@
 //!
 //! From the top down:
 //!
-//! - `plan`: exchanges; `memory`: arrays that neighbours copy straight from;
+//! - `plan`: exchanges; `flights`: those in flight, by their tickets; `memory`: arrays that neighbours copy straight from;
 //! - `pattern`, `comm`: which cells each rank owns, and the ranks;
 //! - `array`, `stream`, `device`: what the structs of the header mean;
 //! - `describe`: texts; `log`: warnings; `layout`: the structs as a test sees them;
@@ -16,6 +16,7 @@ mod array;
 mod comm;
 mod describe;
 mod device;
+mod flights;
 mod handle;
 #[doc(hidden)]
 pub mod layout;

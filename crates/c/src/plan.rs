@@ -1,19 +1,19 @@
 //! Plans and their exchanges.
 
-use std::collections::VecDeque;
 use std::ffi::{c_char, c_void};
 use std::ops::Range;
 
 use haloport::device::{DeviceError, Pointer};
 use haloport::{
-    AnyDevice, Begun, BindOptions, BlockLayout, Choice, DataPath, ElementType, Exchange, ExchangeError,
-    FieldLayout, FieldSet, Plan, Traffic, TransportError,
+    AnyDevice, BindOptions, BlockLayout, Choice, DataPath, ElementType, Exchange, ExchangeError, FieldLayout,
+    FieldSet, Plan, Traffic, TransportError,
 };
 
 use crate::arguments::{clear, count, make, sized, slice, text, write};
 use crate::array::{CArray, device_name, element_of, shape_of};
 use crate::comm::agree;
 use crate::device::Place;
+use crate::flights::{Flight, Flights, NO_TICKET, Ticket};
 use crate::handle::{Handle, kind};
 use crate::memory;
 use crate::pattern::{Domains, of_handle};
@@ -47,8 +47,7 @@ pub(crate) struct Prepared {
     devices: Vec<AnyDevice>,
     /// A queue of the context that arrays are in.
     queue: Option<Queue>,
-    /// Those that were started, the first one first.
-    begun: VecDeque<Option<Begun>>,
+    flights: Flights,
     /// The addresses of a call, so that it allocates nothing.
     addresses: Vec<Pointer>,
     /// For each address of a call, whether its block has no element.
@@ -135,16 +134,29 @@ extern "C" fn hp_plan_free(plan: Handle<Prepared>) -> Status {
 
 /// See the header.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn hp_start(plan: Handle<Prepared>, data: *const *mut c_void, stream: CStream) -> Status {
-    // SAFETY: by the contract of the header.
-    call("hp_start", || plan.get()?.with(|plan| unsafe { plan.start(data, stream) }))
+unsafe extern "C" fn hp_start(
+    plan: Handle<Prepared>,
+    data: *const *mut c_void,
+    stream: CStream,
+    ticket: *mut Ticket,
+) -> Status {
+    call("hp_start", || {
+        // SAFETY: by the contract of the header, here and below. If the start fails, there is no ticket.
+        unsafe { write(ticket, NO_TICKET) };
+        let is_named = !ticket.is_null();
+        // SAFETY: as above.
+        let given = plan.get()?.with(|plan| unsafe { plan.start(data, stream, is_named) })?;
+        // SAFETY: as above.
+        unsafe { write(ticket, given) };
+        Ok(())
+    })
 }
 
 /// See the header.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn hp_finish(plan: Handle<Prepared>, stream: CStream) -> Status {
+unsafe extern "C" fn hp_finish(plan: Handle<Prepared>, ticket: Ticket, stream: CStream) -> Status {
     // SAFETY: by the contract of the header.
-    call("hp_finish", || plan.get()?.with(|plan| unsafe { plan.finish(stream) }))
+    call("hp_finish", || plan.get()?.with(|plan| unsafe { plan.finish(ticket, stream) }))
 }
 
 /// See the header.
@@ -160,10 +172,12 @@ unsafe extern "C" fn hp_exchange(
 
 /// See the header.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn hp_ready(plan: Handle<Prepared>, ready: *mut i32) -> Status {
+unsafe extern "C" fn hp_ready(plan: Handle<Prepared>, ticket: Ticket, ready: *mut i32) -> Status {
     call("hp_ready", || {
-        let found = plan.get()?.with(|plan| Ok(plan.is_ready()))?;
-        // SAFETY: by the contract of the header.
+        // SAFETY: by the contract of the header, here and below. After a failure, nothing is ready.
+        unsafe { write(ready, 0) };
+        let found = plan.get()?.with(|plan| plan.is_ready(ticket))?;
+        // SAFETY: as above.
         unsafe { write(ready, i32::from(found)) };
         Ok(())
     })
@@ -376,12 +390,11 @@ impl Prepared {
                 .collect();
             Run::Passing(pattern.plan_layouts(&layouts, options)?)
         };
-        let begun = VecDeque::with_capacity(in_flight);
         Ok(Prepared {
             run,
             devices,
             queue,
-            begun,
+            flights: Flights::new(in_flight),
             addresses: Vec::with_capacity(blocks),
             empty,
             fixed: addresses,
@@ -390,9 +403,17 @@ impl Prepared {
         })
     }
 
+    /// Returns the ticket of the exchange; `is_named` says whether the caller takes it.
+    ///
     /// # Safety
     /// `data` and `stream` are as the header says.
-    unsafe fn start(&mut self, data: *const *mut c_void, stream: CStream) -> Result<(), Failure> {
+    unsafe fn start(
+        &mut self,
+        data: *const *mut c_void,
+        stream: CStream,
+        is_named: bool,
+    ) -> Result<Ticket, Failure> {
+        self.flights.check_named(is_named)?;
         // SAFETY: the caller's promise.
         let order = unsafe { Order::of(stream, &self.devices, self.queue.as_ref())? };
         // SAFETY: as above.
@@ -402,21 +423,15 @@ impl Prepared {
             Run::Passing(plan) => Some(unsafe { plan.begin_at(&self.addresses, order.schedule())? }),
             Run::Fixed(exchange) => exchange.begin(order.schedule()).map(|()| None)?,
         };
-        self.begun.push_back(begun);
-        Ok(())
+        Ok(self.flights.add(begun))
     }
 
     /// # Safety
     /// `stream` is as the header says.
-    unsafe fn finish(&mut self, stream: CStream) -> Result<(), Failure> {
+    unsafe fn finish(&mut self, ticket: Ticket, stream: CStream) -> Result<(), Failure> {
+        let Flight { ticket, begun } = self.flights.find(ticket)?;
         // SAFETY: the caller's promise.
         let order = unsafe { Order::of(stream, &self.devices, self.queue.as_ref())? };
-        let Some(&begun) = self.begun.front() else {
-            return Err(Failure {
-                status: Status::InFlight,
-                text: "expected an exchange that was started, found none; call hp_start first".into(),
-            });
-        };
         let ended = match (&mut self.run, begun) {
             (Run::Passing(plan), Some(begun)) => plan.end(begun, order.schedule()),
             (Run::Passing(_), None) => Ok(()),
@@ -424,7 +439,7 @@ impl Prepared {
         };
         let is_in_flight = matches!(ended, Err(ExchangeError::Transport(TransportError::WrongThread { .. })));
         if !is_in_flight {
-            self.begun.pop_front();
+            self.flights.remove(ticket);
         }
         Ok(ended?)
     }
@@ -487,7 +502,7 @@ impl Prepared {
     fn synchronize(&mut self) -> Result<(), Failure> {
         match &mut self.run {
             Run::Passing(plan) => plan.synchronize()?,
-            Run::Fixed(_) if !self.begun.is_empty() => {
+            Run::Fixed(_) if !self.flights.is_empty() => {
                 return Err(Failure {
                     status: Status::InFlight,
                     text:
@@ -500,12 +515,13 @@ impl Prepared {
         Ok(())
     }
 
-    fn is_ready(&self) -> bool {
-        match (&self.run, self.begun.front()) {
-            (_, None) | (Run::Passing(_), Some(None)) => true,
-            (Run::Passing(plan), Some(Some(begun))) => plan.is_ready(*begun),
+    fn is_ready(&self, ticket: Ticket) -> Result<bool, Failure> {
+        let Flight { begun, .. } = self.flights.find(ticket)?;
+        Ok(match (&self.run, begun) {
+            (Run::Passing(plan), Some(begun)) => plan.is_ready(begun),
+            (Run::Passing(_), None) => true,
             (Run::Fixed(exchange), _) => exchange.is_ready(),
-        }
+        })
     }
 
     fn describe(&self) -> String {

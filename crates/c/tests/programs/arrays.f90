@@ -153,6 +153,8 @@ contains
     call refused(stat, text, 'halo: expected 1 value, or one for each axis, 2, found 3')
     call hp_plan_create(plan, made, x, halo=[1], lower=[0], stat=stat, errmsg=text)
     call refused(stat, text, 'halo, lower: expected one of them, found both')
+    call hp_plan_create(plan, mesh, x, halo=[1], axes='cells levels', stat=stat, errmsg=text)
+    call refused(stat, text, 'halo, lower: expected neither for arrays on a mesh, found one')
     call made%owned(one, two, stat=stat, errmsg=text)
     call refused(stat, text, 'expected this number of values: 2, found 1')
     call made%free()
@@ -254,7 +256,7 @@ contains
     type(hp_comm) :: comm
     real(real64) :: u(0:nx + 1, -1:ny + 2), small(3, 3), scalar
     real(real32) :: single(0:nx + 1, -1:ny + 2)
-    integer :: stat
+    integer :: stat, low(5), high(5)
     character(200) :: text
     u = 0
     call hp_plan_create(plan, other, u, stat=stat, errmsg=text); call refused(stat, text, 'expected')
@@ -271,6 +273,8 @@ contains
     call plan%update(u(ubound(u, 1):0:-1, :), stat=stat, errmsg=text); call refused(stat, text, 'strides')
     call plan%update(u, u, stat=stat, errmsg=text); call refused(stat, text, 'as many')
     call plan%finish(u, stat=stat, errmsg=text); call refused(stat, text, 'started')
+    call check(.not. plan%ready(stat=stat, errmsg=text), 'nothing is ready'); call refused(stat, text, 'started')
+    call check(.not. none%ready(stat=stat, errmsg=text), 'no plan is ready'); call refused(stat, text, 'plan')
     call plan%start(u)
     call plan%update(u, stat=stat, errmsg=text); call refused(stat, text, 'ended')
     call plan%finish(u)
@@ -280,8 +284,13 @@ contains
     call hp_pattern_create(other, comms(1), [3, -1], halo=[1], stat=stat, errmsg=text); call refused(stat, text, 'cells')
     call hp_pattern_create(other, comms(1), [3, 3], halo=[1, 1, 1], stat=stat, errmsg=text); call refused(stat, text, 'halo')
     call hp_comm_create(comm, 0, stat=stat, errmsg=text); call refused(stat, text, 'MPI')
-    call check(comm%rank() == -1, 'a communicator that was not made')
-    call check(comm%size() == 0, 'a communicator that was not made')
+    call check(comm%rank(stat, text) == -1, 'a communicator that was not made'); call refused(stat, text, 'null')
+    call check(comm%size(stat, text) == 0, 'a communicator that was not made'); call refused(stat, text, 'null')
+    call other%owned(low(:2), high(:2), stat=stat, errmsg=text); call refused(stat, text, 'null')
+    call check(all(low(:2) > high(:2)), 'cells of a pattern that was not made')
+    call hp_pattern_create(other, comms(1), [2, 2, 2, 2, 2], halo=[1], stat=stat, errmsg=text); call refused(stat, text, 'axes')
+    call other%owned(low, high, stat=stat, errmsg=text); call refused(stat, text, 'expected')
+    call check(all(low > high), 'cells of a pattern of five axes')
   end subroutine
 
   subroutine refused(stat, text, word)

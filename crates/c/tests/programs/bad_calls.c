@@ -360,12 +360,13 @@ static void values_beyond_the_axes(hp_comm *comm, hp_pattern *pattern, hp_patter
 
 /* After a failure, results are those of nothing. */
 static void results_of_nothing(hp_comm *comm, hp_pattern *pattern) {
-    int32_t rank = 7, ranks = 7, domains = 7;
+    int32_t rank = 7, ranks = 7, domains = 7, ready = 7;
     hp_box boxes[3];
     hp_comm *no_comm = comm;
     hp_pattern *no_pattern = pattern;
     hp_plan *no_plan = (hp_plan *)(void *)comm;
     hp_memory *no_memory = (hp_memory *)(void *)comm;
+    hp_ticket ticket = 7;
     void *data = NULL;
     memset(boxes, 1, sizeof boxes);
     REFUSED(HP_ARGUMENT, "null", hp_comm_rank(NULL, &rank, &ranks));
@@ -374,6 +375,10 @@ static void results_of_nothing(hp_comm *comm, hp_pattern *pattern) {
     REQUIRE(domains == 0);
     for (int box = 0; box < 3; box++)
         for (int axis = 0; axis < 4; axis++) REQUIRE(boxes[box].lower[axis] == 0 && boxes[box].upper[axis] == 0);
+    REFUSED(HP_ARGUMENT, "null", hp_ready(NULL, HP_NO_TICKET, &ready));
+    REQUIRE(ready == 0);
+    REFUSED(HP_ARGUMENT, "null", hp_start(NULL, &data, STREAM, &ticket));
+    REQUIRE(ticket == HP_NO_TICKET);
     REFUSED(HP_ARGUMENT, "bytes", hp_comm_mpi(&data, 3, &no_comm));
     REQUIRE(no_comm == NULL);
     REFUSED(HP_ARGUMENT, "null", hp_pattern_grid(NULL, NULL, HP_SPLIT, NULL, &no_pattern));
@@ -397,31 +402,31 @@ static void exchanges(hp_pattern *pattern) {
     hp_plan *plan;
     int32_t ready;
     CHECK(hp_plan_create(pattern, 1, &like, NULL, NULL, &plan));
-    REFUSED(HP_IN_FLIGHT, "none", hp_finish(plan, STREAM));
-    REFUSED(HP_ARGUMENT, "data", hp_start(plan, NULL, STREAM));
-    REFUSED(HP_ARGUMENT, "data[0]", hp_start(plan, nothing, STREAM));
-    REFUSED(HP_ARGUMENT, "multiple", hp_start(plan, crooked, STREAM));
+    REFUSED(HP_IN_FLIGHT, "none", hp_finish(plan, HP_NO_TICKET, STREAM));
+    REFUSED(HP_ARGUMENT, "data", hp_start(plan, NULL, STREAM, NULL));
+    REFUSED(HP_ARGUMENT, "data[0]", hp_start(plan, nothing, STREAM, NULL));
+    REFUSED(HP_ARGUMENT, "multiple", hp_start(plan, crooked, STREAM, NULL));
     REFUSED(HP_ARGUMENT, "multiple", hp_exchange(plan, crooked, STREAM));
     for (int32_t kind = -1; kind < 8; kind++) {
         hp_stream stream = {kind, 0, 0};
         if (kind < HP_DEFAULT || kind > HP_SYCL) REFUSED(HP_ARGUMENT, "stream.kind", hp_exchange(plan, data, stream));
     }
     CHECK(hp_exchange(plan, data, STREAM)); /* it is as it was */
-    CHECK(hp_start(plan, data, STREAM));
-    REFUSED(HP_IN_FLIGHT, "", hp_start(plan, data, STREAM));
+    CHECK(hp_start(plan, data, STREAM, NULL));
+    REFUSED(HP_IN_FLIGHT, "", hp_start(plan, data, STREAM, NULL));
     REFUSED(HP_IN_FLIGHT, "", hp_exchange(plan, data, STREAM));
-    CHECK(hp_finish(plan, STREAM));
-    REFUSED(HP_IN_FLIGHT, "none", hp_finish(plan, STREAM));
-    REFUSED(HP_ARGUMENT, "null", hp_start(NULL, data, STREAM));
-    REFUSED(HP_ARGUMENT, "null", hp_finish(NULL, STREAM));
+    CHECK(hp_finish(plan, HP_NO_TICKET, STREAM));
+    REFUSED(HP_IN_FLIGHT, "none", hp_finish(plan, HP_NO_TICKET, STREAM));
+    REFUSED(HP_ARGUMENT, "null", hp_start(NULL, data, STREAM, NULL));
+    REFUSED(HP_ARGUMENT, "null", hp_finish(NULL, HP_NO_TICKET, STREAM));
     REFUSED(HP_ARGUMENT, "null", hp_exchange(NULL, data, STREAM));
-    REFUSED(HP_ARGUMENT, "null", hp_ready(NULL, &ready));
+    REFUSED(HP_ARGUMENT, "null", hp_ready(NULL, HP_NO_TICKET, &ready));
     REFUSED(HP_ARGUMENT, "null", hp_synchronize(NULL));
     CHECK(hp_plan_free(plan));
-    REFUSED(HP_ARGUMENT, "freed", hp_start(plan, data, STREAM));
-    REFUSED(HP_ARGUMENT, "freed", hp_finish(plan, STREAM));
+    REFUSED(HP_ARGUMENT, "freed", hp_start(plan, data, STREAM, NULL));
+    REFUSED(HP_ARGUMENT, "freed", hp_finish(plan, HP_NO_TICKET, STREAM));
     REFUSED(HP_ARGUMENT, "freed", hp_exchange(plan, data, STREAM));
-    REFUSED(HP_ARGUMENT, "freed", hp_ready(plan, &ready));
+    REFUSED(HP_ARGUMENT, "freed", hp_ready(plan, HP_NO_TICKET, &ready));
     REFUSED(HP_ARGUMENT, "freed", hp_synchronize(plan));
     REFUSED(HP_ARGUMENT, "freed", hp_plan_free(plan));
     hp_options options = HP_OPTIONS_INIT;
@@ -433,8 +438,8 @@ static void exchanges(hp_pattern *pattern) {
     REFUSED(HP_ARGUMENT, "data[0]", hp_exchange(plan, nothing, STREAM));
     CHECK(hp_exchange(plan, data, STREAM));
     CHECK(hp_exchange(plan, NULL, STREAM));
-    CHECK(hp_start(plan, NULL, STREAM));
-    REFUSED(HP_IN_FLIGHT, "", hp_start(plan, NULL, STREAM));
+    CHECK(hp_start(plan, NULL, STREAM, NULL));
+    REFUSED(HP_IN_FLIGHT, "", hp_start(plan, NULL, STREAM, NULL));
     CHECK(hp_plan_free(plan)); /* in flight */
     /* An array without elements has any address, such as the null of an empty std::vector. */
     like.axes = 2, like.extent[1] = 0;

@@ -358,6 +358,16 @@ static void fill(const array *it, const cells *of, const shared *with, int field
     }
 }
 
+/* Compares a set of arrays with what is expected after a round; `memory` is that of the fields of set 0, or null. */
+static void compare(const participant *me, array (*fields)[2], int set, hp_memory *const *memory, void *const *data, int round) {
+    for (int field = 0; field < me->of.fields; field++) {
+        array *it = &fields[field][set];
+        if (memory[field]) memcpy(it->first, data[field], it->span);
+        if (memcmp(it->memory, it->expected, it->bytes) != 0)
+            fail("rank %d, field %d, round %d: other elements than expected", me->rank, field, round);
+    }
+}
+
 static void *participate(void *argument) {
     participant *me = argument;
     const shared *of = &me->of;
@@ -408,26 +418,24 @@ static void *participate(void *argument) {
                 }
             }
         if (two) {
-            CHECK(hp_start(plan, data[set], stream));
-            CHECK(hp_start(plan, data[1 - set], stream));
-            CHECK(hp_finish(plan, stream));
-            CHECK(hp_finish(plan, stream));
+            hp_ticket tickets[2];
+            int first = below(&random, 2) ? set : 1 - set;
+            CHECK(hp_start(plan, data[set], stream, &tickets[set]));
+            CHECK(hp_start(plan, data[1 - set], stream, &tickets[1 - set]));
+            CHECK(hp_finish(plan, tickets[first], stream));
+            compare(me, fields, first, memory, data[0], round);
+            CHECK(hp_finish(plan, tickets[1 - first], stream));
+            compare(me, fields, 1 - first, memory, data[0], round);
         } else if (manner == 0) {
             CHECK(hp_exchange(plan, of->fixed ? NULL : data[set], stream));
         } else {
             int32_t ready = 0;
-            CHECK(hp_start(plan, of->fixed ? NULL : data[set], stream));
-            while (manner == 2 && !ready) CHECK(hp_ready(plan, &ready));
-            CHECK(hp_finish(plan, stream));
+            hp_ticket ticket;
+            CHECK(hp_start(plan, of->fixed ? NULL : data[set], stream, &ticket));
+            while (manner == 2 && !ready) CHECK(hp_ready(plan, ticket, &ready));
+            CHECK(hp_finish(plan, ticket, stream));
         }
-        for (int field = 0; field < of->fields; field++)
-            for (int which = 0; which < 2; which++) {
-                array *it = &fields[field][which];
-                if (which != set && !two) continue;
-                if (memory[field]) memcpy(it->first, data[0][field], it->span);
-                if (memcmp(it->memory, it->expected, it->bytes) != 0)
-                    fail("rank %d, field %d, round %d: other elements than expected", me->rank, field, round);
-            }
+        if (!two) compare(me, fields, set, memory, data[0], round);
     }
     CHECK(hp_plan_free(plan));
     for (int field = 0; field < of->fields; field++) {

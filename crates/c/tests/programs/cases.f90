@@ -155,6 +155,7 @@ module case_fields
     integer :: call = 0
     type(hp_plan) :: plan
     type(hp_stream) :: stream = hp_default
+    type(hp_ticket) :: ticket
     ! Of to_create.
     type(hp_pattern) :: pattern
     character(:), allocatable :: axes
@@ -185,9 +186,9 @@ contains
       case (to_update)
         call ask%plan%update(a1, a2, a3, a4, a5, a6, stream=ask%stream, stat=ask%stat, errmsg=ask%text)
       case (to_start)
-        call ask%plan%start(a1, a2, a3, a4, a5, a6, stream=ask%stream, stat=ask%stat, errmsg=ask%text)
+        call ask%plan%start(a1, a2, a3, a4, a5, a6, stream=ask%stream, ticket=ask%ticket, stat=ask%stat, errmsg=ask%text)
       case (to_finish)
-        call ask%plan%finish(a1, a2, a3, a4, a5, a6, stream=ask%stream, stat=ask%stat, errmsg=ask%text)
+        call ask%plan%finish(a1, a2, a3, a4, a5, a6, stream=ask%stream, ticket=ask%ticket, stat=ask%stat, errmsg=ask%text)
       end select
       return
     end if
@@ -847,6 +848,7 @@ contains
     type(domain), intent(in) :: home
     type(field), intent(inout), target :: fields(:, :)
     type(counts), intent(inout) :: done
+    type(hp_ticket) :: ticket, other_ticket
     integer :: ended, one, other
     ended = 0
     do while (ended < exchanges)
@@ -860,16 +862,27 @@ contains
         ended = ended + 1
       else if (mine%one_in(2) .and. ask%in_flight == 2 .and. ended + 2 <= exchanges) then
         call do_call(ask, to_start, fields(:, one))
+        ticket = ask%ticket
         call fill(fields(:, other), home, ended + 2, done)
         call do_call(ask, to_start, fields(:, other))
         if (mine%one_in(2)) call compute_interior(fields(:, one), home, ended + 1)
-        call do_call(ask, to_finish, fields(:, one))
-        call do_call(ask, to_finish, fields(:, other))
+        if (mine%one_in(2)) then
+          call do_call(ask, to_finish, fields(:, other))
+          call compare(fields(:, other:other), home, ended + 2)
+          ask%ticket = ticket
+          call do_call(ask, to_finish, fields(:, one))
+        else
+          other_ticket = ask%ticket
+          ask%ticket = ticket
+          call do_call(ask, to_finish, fields(:, one))
+          ask%ticket = other_ticket
+          call do_call(ask, to_finish, fields(:, other))
+        end if
         ended = ended + 2
       else
         call do_call(ask, to_start, fields(:, one))
         if (mine%one_in(2)) call compute_interior(fields(:, one), home, ended + 1)
-        if (mine%one_in(2)) call await(ask%plan)
+        if (mine%one_in(2)) call await(ask%plan, ask%ticket)
         if (mine%one_in(4) .and. other /= one) call finish_others(ask, fields(:, other))
         call do_call(ask, to_finish, fields(:, one))
         ended = ended + 1
@@ -898,11 +911,12 @@ contains
   end subroutine
 
   ! Waits until an exchange is ready, but not forever: `finish` has a time limit.
-  subroutine await(plan)
+  subroutine await(plan, ticket)
     type(hp_plan), intent(in) :: plan
+    type(hp_ticket), intent(in) :: ticket
     integer :: times
     do times = 1, 100000
-      if (plan%ready()) return
+      if (plan%ready(ticket)) return
     end do
   end subroutine
 

@@ -159,16 +159,16 @@ int main(void) {
     for (int kind = 0; kind < 4; kind++) {
         CHECK(hp_exchange(plan, right, streams[kind]));
         CHECK(hp_exchange(plan, also_right, streams[kind]));
-        CHECK(hp_start(plan, right, streams[kind]));
-        CHECK(hp_finish(plan, streams[kind]));
-        REFUSED(HP_ARGUMENT, "data[0]", hp_start(plan, wrong, streams[kind]));
+        CHECK(hp_start(plan, right, streams[kind], NULL));
+        CHECK(hp_finish(plan, HP_NO_TICKET, streams[kind]));
+        REFUSED(HP_ARGUMENT, "data[0]", hp_start(plan, wrong, streams[kind], NULL));
         REFUSED(HP_ARGUMENT, "which the driver does not know", hp_exchange(plan, wrong, streams[kind]));
-        REFUSED(HP_ARGUMENT, "one of cuda:1", hp_start(plan, other, streams[kind]));
-        REFUSED(HP_ARGUMENT, "data[0]: expected an address, found null", hp_start(plan, nothing, streams[kind]));
+        REFUSED(HP_ARGUMENT, "one of cuda:1", hp_start(plan, other, streams[kind], NULL));
+        REFUSED(HP_ARGUMENT, "data[0]: expected an address, found null", hp_start(plan, nothing, streams[kind], NULL));
     }
-    REFUSED(HP_ARGUMENT, "HP_ON", hp_start(plan, right, bad[0]));
-    REFUSED(HP_ARGUMENT, "the handle of a CUDA stream", hp_start(plan, right, bad[1]));
-    REFUSED(HP_ARGUMENT, "stream.kind", hp_start(plan, right, bad[2]));
+    REFUSED(HP_ARGUMENT, "HP_ON", hp_start(plan, right, bad[0], NULL));
+    REFUSED(HP_ARGUMENT, "the handle of a CUDA stream", hp_start(plan, right, bad[1], NULL));
+    REFUSED(HP_ARGUMENT, "stream.kind", hp_start(plan, right, bad[2], NULL));
     CHECK(hp_synchronize(plan));
     CHECK(hp_plan_free(plan));
 

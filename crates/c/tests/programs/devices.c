@@ -294,10 +294,11 @@ static void *rank(void *of) {
         plan = plans[self->fixed ? step % 2 : 0];
         device.copy(&self->queue, data[0], in + (size_t)step * cells, bytes);
         if (self->overlap) {
-            CHECK(hp_start(plan, self->fixed ? NULL : data, stream));
+            hp_ticket ticket;
             int32_t ready;
-            CHECK(hp_ready(plan, &ready));
-            CHECK(hp_finish(plan, stream));
+            CHECK(hp_start(plan, self->fixed ? NULL : data, stream, &ticket));
+            CHECK(hp_ready(plan, ticket, &ready));
+            CHECK(hp_finish(plan, ticket, stream));
         } else {
             CHECK(hp_exchange(plan, data, stream));
         }
@@ -398,25 +399,25 @@ static void wrong_calls(int is_sycl) {
 
     CHECK(hp_plan_create(pattern, 1, &like, right, &options, &plan));
     for (int round = 0; round < 2; round++) {
-        REFUSED(HP_ARGUMENT, "data[0]", hp_start(plan, of_host, own.stream));
-        REFUSED(HP_ARGUMENT, "of the context", hp_start(plan, of_host, own.stream));
+        REFUSED(HP_ARGUMENT, "data[0]", hp_start(plan, of_host, own.stream, NULL));
+        REFUSED(HP_ARGUMENT, "of the context", hp_start(plan, of_host, own.stream, NULL));
         REFUSED(HP_ARGUMENT, "data[0]", hp_exchange(plan, elsewhere, own.stream));
-        REFUSED(HP_ARGUMENT, "found null", hp_start(plan, nothing, own.stream));
-        REFUSED(HP_ARGUMENT, "found null", hp_start(plan, NULL, own.stream));
-        REFUSED(HP_ARGUMENT, "a queue of the context", hp_start(plan, right, foreign.stream));
+        REFUSED(HP_ARGUMENT, "found null", hp_start(plan, nothing, own.stream, NULL));
+        REFUSED(HP_ARGUMENT, "found null", hp_start(plan, NULL, own.stream, NULL));
+        REFUSED(HP_ARGUMENT, "a queue of the context", hp_start(plan, right, foreign.stream, NULL));
         for (int kind = HP_ON; kind <= HP_SYCL; kind++) {
             hp_stream null = {kind, 0, 0};
-            REFUSED(HP_ARGUMENT, "found null", hp_start(plan, right, null));
+            REFUSED(HP_ARGUMENT, "found null", hp_start(plan, right, null, NULL));
         }
         REFUSED(HP_ARGUMENT, "stream.kind", hp_exchange(plan, right, queues[1]));
         if (!is_sycl) {
             hp_stream stream = {HP_SYCL, 0, own.stream.handle};
-            REFUSED(HP_DEVICE, "libsycl", hp_start(plan, right, stream));
+            REFUSED(HP_DEVICE, "libsycl", hp_start(plan, right, stream, NULL));
         }
         /* It is as it was. */
-        CHECK(hp_start(plan, right, own.stream));
-        REFUSED(HP_ARGUMENT, "a queue of the context", hp_finish(plan, foreign.stream));
-        CHECK(hp_finish(plan, own.stream));
+        CHECK(hp_start(plan, right, own.stream, NULL));
+        REFUSED(HP_ARGUMENT, "a queue of the context", hp_finish(plan, HP_NO_TICKET, foreign.stream));
+        CHECK(hp_finish(plan, HP_NO_TICKET, own.stream));
         CHECK(hp_exchange(plan, right, queues[0]));
     }
     CHECK(hp_plan_free(plan));

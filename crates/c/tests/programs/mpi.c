@@ -54,11 +54,11 @@ static void begin(hp_plan *with, double *values, double step) {
     void *data[] = {values};
     for (int cell = 1; cell < CELLS - 1; cell++) values[cell] = step + rank * (CELLS - 2) + cell - 1;
     values[0] = values[CELLS - 1] = -1;
-    REQUIRE(hp_start(with, data, STREAM) == HP_OK);
+    REQUIRE(hp_start(with, data, STREAM, NULL) == HP_OK);
 }
 
 static void end(hp_plan *with, const double *values, double step) {
-    REQUIRE(hp_finish(with, STREAM) == HP_OK);
+    REQUIRE(hp_finish(with, HP_NO_TICKET, STREAM) == HP_OK);
     int last = ranks * (CELLS - 2) - 1;
     REQUIRE(values[0] == step + (rank == 0 ? last : rank * (CELLS - 2) - 1));
     REQUIRE(values[CELLS - 1] == step + (rank == ranks - 1 ? 0 : (rank + 1) * (CELLS - 2)));
@@ -88,11 +88,11 @@ static void *refused(void *unused) {
     for (int number = 0; number < 3; number++) {
         hp_plan *one = number == 0 ? plan : number == 1 ? fixed : messages;
         REQUIRE(hp_exchange(one, number == 1 ? NULL : data, STREAM) == HP_WRONG_THREAD);
-        REQUIRE(hp_start(one, number == 1 ? NULL : data, STREAM) == HP_WRONG_THREAD);
+        REQUIRE(hp_start(one, number == 1 ? NULL : data, STREAM, NULL) == HP_WRONG_THREAD);
     }
     int32_t ready = 1;
-    REQUIRE(hp_ready(in_flight, &ready) == HP_OK);
-    REQUIRE(hp_finish(in_flight, STREAM) == HP_WRONG_THREAD);
+    REQUIRE(hp_ready(in_flight, HP_NO_TICKET, &ready) == HP_OK);
+    REQUIRE(hp_finish(in_flight, HP_NO_TICKET, STREAM) == HP_WRONG_THREAD);
     return unused;
 }
 
@@ -123,12 +123,12 @@ static void after_the_end(void) {
     REQUIRE(hp_comm_mpi(&world, sizeof world, &another) != HP_OK);
     REQUIRE(hp_plan_create(pattern, 1, &like, NULL, NULL, &second) != HP_OK);
     hp_exchange(plan, data, STREAM);
-    hp_start(plan, data, STREAM);
-    hp_ready(plan, &ready);
-    hp_finish(plan, STREAM);
+    hp_start(plan, data, STREAM, NULL);
+    hp_ready(plan, HP_NO_TICKET, &ready);
+    hp_finish(plan, HP_NO_TICKET, STREAM);
     hp_exchange(fixed, NULL, STREAM);
     hp_exchange(messages, data, STREAM);
-    hp_finish(in_flight, STREAM);
+    hp_finish(in_flight, HP_NO_TICKET, STREAM);
     hp_synchronize(plan);
     hp_plan_describe(plan, text, &bytes);
     if (hp_memory_create(pattern, &like, &more, places) == HP_OK) hp_memory_free(more);

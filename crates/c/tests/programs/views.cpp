@@ -103,6 +103,16 @@ void rank(haloport::communicator comm) {
     hp_array like = haloport::describe(kokkos_like<double, 3>{nullptr, {3, ni, nj}, {ni * nj, nj, 1}}, {HP_LEVELS, HP_CELLS, HP_CELLS + 1});
     haloport::memory memory(pattern, like);
     EXPECT(static_cast<double *>(memory.data())[0] == 0);
+    // Roles are for all axes or for none.
+    for (const auto &roles : {std::vector<int>{HP_CELLS}, {HP_CELLS, HP_CELLS + 1, HP_LEVELS, HP_LEVELS}}) {
+        bool refused = false;
+        try {
+            haloport::describe(u, roles);
+        } catch (const std::invalid_argument &failed) {
+            refused = std::strstr(failed.what(), "roles: expected this number of values: 3, found ") != nullptr;
+        }
+        EXPECT(refused);
+    }
     // Errors are exceptions with a status and a text.
     bool counted = false;
     try {
@@ -144,6 +154,13 @@ int main() {
     EXPECT(alone.rank() == 0 && alone.size() == 1);
     auto mesh = haloport::pattern::ids(alone, {4, 2, 9}, {1, 1, 1});
     EXPECT(mesh.owned().upper[0] == 3);
+    bool refused = false;
+    try {
+        haloport::pattern::ids(alone, {4, 2, 9}, {1, 1});
+    } catch (const std::invalid_argument &failed) {
+        refused = std::strstr(failed.what(), "owned: expected this number of values: 3, found 2") != nullptr;
+    }
+    EXPECT(refused);
     EXPECT(haloport::describe_machine().find("version") != std::string::npos);
     return 0;
 }

@@ -104,6 +104,22 @@ fn bad_calls_are_refused_with_a_text() {
 }
 
 #[test]
+fn exchanges_in_flight_are_finished_in_any_order() {
+    if has("cc") {
+        let program = compiled("cc", "c99", "tests/programs/tickets.c", &[]);
+        run(Command::new(program).env("HALOPORT_TIME_LIMIT", "20"));
+    }
+    if has("c++") {
+        let program = compiled("c++", "c++17", "tests/programs/tickets.cpp", &[]);
+        run(Command::new(program).env("HALOPORT_TIME_LIMIT", "20"));
+    }
+    for fortran in [Fortran::gnu(), Fortran::llvm()].into_iter().flatten() {
+        let program = compiled_fortran(&fortran, "tickets", &["tickets.f90"], &["-O1", "-lpthread"]);
+        run(Command::new(program).env("HALOPORT_TIME_LIMIT", "20"));
+    }
+}
+
+#[test]
 fn warnings_go_to_standard_error_or_to_the_program() {
     if !has("cc") {
         return;
@@ -139,6 +155,8 @@ fn programs_are_clean_under_asan_and_ubsan() {
     };
     check("cc", "c99", "tests/programs/cases.c", &[&case(600), &cases(200)]);
     check("cc", "c99", "tests/programs/bad_calls.c", &[]);
+    check("cc", "c99", "tests/programs/tickets.c", &[]);
+    check("c++", "c++17", "tests/programs/tickets.cpp", &[]);
     check("c++", "c++17", "tests/programs/views.cpp", &[]);
     if let Some(fortran) = Fortran::gnu() {
         run(&mut Command::new(compiled_fortran(&fortran, "arrays", &["arrays.f90"], &options)));
