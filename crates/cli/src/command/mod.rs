@@ -1,6 +1,7 @@
-//! Shared by all commands: ranks, limits, memory, values of options, failures, log lines and output.
+//! Shared by all commands: ranks, limits, memory, values of options, names of files, failures, log lines and output.
 
 pub(crate) mod device;
+pub(crate) mod endings;
 pub(crate) mod environment;
 pub(crate) mod failure;
 pub(crate) mod launch;

@@ -1,10 +1,12 @@
-//! Tools for pictures: a canvas with text and lines, colours, the colour bar, and round numbers and dates for axes.
+//! Tools for pictures: a canvas with text and lines, colours, the colour bar, round numbers and dates for axes, and
+//! diagrams of plotters.
 
 mod canvas;
 mod colour_bar;
 mod dates;
 mod font;
 mod palette;
+mod plot;
 mod ticks;
 
 pub use canvas::Canvas;
@@ -12,6 +14,7 @@ pub(crate) use canvas::{Align, Colour, Style};
 pub(crate) use colour_bar::ColourBar;
 pub(crate) use dates::date_ticks;
 pub(crate) use palette::{LAND, LARGEST, Palette, Rgb, SURFACE, TRACER, blend, bytes, rgb, shade};
+pub(crate) use plot::{PictureFormat, Plot, PlotArea, PlotError};
 pub(crate) use ticks::{nice_below, number, signed, ticks};
 
 pub(crate) const PAPER: Colour = [0xff; 3];

@@ -10,6 +10,7 @@ use serde::Serialize;
 
 use super::choice::PartitionChoice;
 use super::source::MeshSource;
+use crate::command::endings::named;
 use crate::command::failure::Failure;
 use crate::command::output;
 use crate::command::print::{self, Report as _};
@@ -45,7 +46,7 @@ pub(crate) struct PartitionArgs {
     #[arg(long, default_value = "edges")]
     neighbours: Adjacency,
     /// Write the part of each cell to this file
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", value_parser = named("txt"))]
     out: Option<PathBuf>,
     /// Print one JSON object
     #[arg(long)]

@@ -7,6 +7,7 @@ use clap::Args;
 use haloport::Communicator;
 use haloport::trace::{DEFAULT_SPANS, TraceError};
 
+use crate::command::endings::named;
 use crate::command::failure::Failure;
 use crate::command::output::{self, Output};
 
@@ -14,7 +15,7 @@ use crate::command::output::{self, Output};
 #[derive(Debug, Clone, Args)]
 pub(crate) struct TraceArgs {
     /// Write a time line of all ranks to this file, for `haloport trace`, Perfetto and Chrome
-    #[arg(long = "trace", value_name = "FILE")]
+    #[arg(long = "trace", value_name = "FILE", value_parser = named("json"))]
     file: Option<PathBuf>,
 }
 

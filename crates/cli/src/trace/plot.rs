@@ -5,14 +5,15 @@ use std::path::PathBuf;
 
 use clap::Args;
 use haloport::trace::Phase;
-use plotters::coord::Shift;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
 use super::read::{RankLine, TimeLine, read};
 use super::window::window;
+use crate::command::endings::{PictureFile, picture};
 use crate::command::failure::Failure;
 use crate::command::output;
+use crate::drawing::{Plot, PlotArea, PlotError};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -25,9 +26,9 @@ Examples:
 pub(crate) struct PlotArgs {
     /// A file that a command has written with --trace
     file: PathBuf,
-    /// The picture
-    #[arg(long, value_name = "F.svg")]
-    out: PathBuf,
+    /// The picture, whose name ends in .svg or .png
+    #[arg(long, value_name = "F.svg", value_parser = picture())]
+    out: PictureFile,
     /// Begin of the part, in milliseconds from the first span [default: three steps in the middle]
     #[arg(long, value_name = "MS", value_parser = milliseconds, allow_negative_numbers = true)]
     from: Option<f64>,
@@ -61,9 +62,6 @@ const LARGE: u32 = 17;
 const MIDDLE: u32 = 15;
 const SMALL: u32 = 14;
 
-type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
-type DrawError<'a> = DrawingAreaErrorKind<<SVGBackend<'a> as DrawingBackend>::ErrorType>;
-
 fn colour(phase: Phase) -> RGBColor {
     match phase {
         Phase::Kernel => RGBColor(0x4c, 0x8f, 0xc4),
@@ -81,29 +79,42 @@ fn colour(phase: Phase) -> RGBColor {
 pub(super) fn run(args: &PlotArgs) -> Result<(), Failure> {
     let line = read(&args.file)?;
     let window = window(&line, args.from, args.to)?;
-    let picture = draw(&line, &window).map_err(|error| Failure::Run(error.to_string()))?;
-    output::write(&args.out, picture.as_bytes())
-        .map_err(|error| Failure::BadInput(format!("--out: cannot write {}: {error}", args.out.display())))
+    let PictureFile { path, format } = &args.out;
+    let picture = Picture { line: &line, scale: Scale { window } };
+    let file = picture.file(*format).map_err(|error| Failure::Run(format!("--out: {error}")))?;
+    output::write(path, &file)
+        .map_err(|error| Failure::BadInput(format!("--out: cannot write {}: {error}", path.display())))
 }
 
-/// The text of an SVG file.
-fn draw(line: &TimeLine, window: &Range<u64>) -> Result<String, Box<dyn std::error::Error>> {
-    let rows = line.ranks.values().map(|line| line.rows.len() as i32).sum::<i32>();
-    let height = TOP + rows * ROW + line.ranks.len() as i32 * GAP + BOTTOM;
-    let scale = Scale { window: window.clone() };
-    let mut text = String::new();
-    {
-        let area = SVGBackend::with_string(&mut text, (WIDTH, height.unsigned_abs())).into_drawing_area();
+/// A part of a time line.
+struct Picture<'l> {
+    line: &'l TimeLine,
+    scale: Scale,
+}
+
+impl Picture<'_> {
+    fn height(&self) -> i32 {
+        let rows = self.line.ranks.values().map(|line| line.rows.len() as i32).sum::<i32>();
+        TOP + rows * ROW + self.line.ranks.len() as i32 * GAP + BOTTOM
+    }
+}
+
+impl Plot for Picture<'_> {
+    fn size(&self) -> (u32, u32) {
+        (WIDTH, self.height().unsigned_abs())
+    }
+
+    fn draw<B: DrawingBackend>(&self, area: &PlotArea<B>) -> Result<(), PlotError<B>> {
+        let Picture { line, scale } = self;
         area.fill(&WHITE)?;
-        draw_legend(&area)?;
-        draw_axis(&area, &scale, height - BOTTOM)?;
+        draw_legend(area)?;
+        draw_axis(area, scale, self.height() - BOTTOM)?;
         let mut top = TOP;
         for (&rank, line) in &line.ranks {
-            top = draw_rank(&area, &scale, rank, line, top + GAP)?;
+            top = draw_rank(area, scale, rank, line, top + GAP)?;
         }
-        area.present()?;
+        Ok(())
     }
-    Ok(text)
 }
 
 /// The horizontal positions of moments.
@@ -133,7 +144,7 @@ impl Scale {
     }
 }
 
-fn draw_legend<'a>(area: &Area<'a>) -> Result<(), DrawError<'a>> {
+fn draw_legend<B: DrawingBackend>(area: &PlotArea<B>) -> Result<(), PlotError<B>> {
     let style = ("sans-serif", LARGE).into_font().color(&INK);
     for (phase, x) in Phase::ALL.into_iter().zip((LEFT..).step_by(120)) {
         area.draw(&Rectangle::new([(x, 14), (x + 16, 28)], colour(phase).filled()))?;
@@ -142,7 +153,11 @@ fn draw_legend<'a>(area: &Area<'a>) -> Result<(), DrawError<'a>> {
     Ok(())
 }
 
-fn draw_axis<'a>(area: &Area<'a>, scale: &Scale, bottom: i32) -> Result<(), DrawError<'a>> {
+fn draw_axis<B: DrawingBackend>(
+    area: &PlotArea<B>,
+    scale: &Scale,
+    bottom: i32,
+) -> Result<(), PlotError<B>> {
     let style = ("sans-serif", MIDDLE).into_font().color(&INK).pos(Pos::new(HPos::Center, VPos::Top));
     let (ticks, digits) = scale.ticks();
     for tick in ticks {
@@ -155,13 +170,13 @@ fn draw_axis<'a>(area: &Area<'a>, scale: &Scale, bottom: i32) -> Result<(), Draw
 }
 
 /// Draws the rows of a rank from `top` on, and returns where they end.
-fn draw_rank<'a>(
-    area: &Area<'a>,
+fn draw_rank<B: DrawingBackend>(
+    area: &PlotArea<B>,
     scale: &Scale,
     rank: usize,
     line: &RankLine,
     top: i32,
-) -> Result<i32, DrawError<'a>> {
+) -> Result<i32, PlotError<B>> {
     let bold = ("sans-serif", LARGE, FontStyle::Bold).into_font().color(&INK);
     area.draw(&Text::new(format!("rank {rank}"), (10, top + 4), bold))?;
     let mut top = top;
@@ -176,13 +191,13 @@ fn draw_rank<'a>(
     Ok(top)
 }
 
-fn draw_row<'a>(
-    area: &Area<'a>,
+fn draw_row<B: DrawingBackend>(
+    area: &PlotArea<B>,
     scale: &Scale,
     line: &RankLine,
     row: usize,
     top: i32,
-) -> Result<(), DrawError<'a>> {
+) -> Result<(), PlotError<B>> {
     let style = ("sans-serif", SMALL).into_font().color(&WHITE);
     // A span that would cover the same pixels is not drawn again.
     let mut last: Option<(Phase, f64)> = None;

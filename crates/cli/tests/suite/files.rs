@@ -101,6 +101,54 @@ fn every_output_is_written_in_the_same_way() {
 }
 
 #[test]
+fn the_ending_of_a_name_says_what_is_written() {
+    let any = Haloport::new("");
+    any.json(&format!("bench exchange {BENCH} --trace t.json"));
+    let scaling = "bench scaling --ranks 2 --local 4,4 --cells 20 --levels 1";
+    for picture in ["trace plot t.json", scaling] {
+        for (name, begin) in [("x.svg", &b"<svg"[..]), ("x.png", b"\x89PNG\r\n\x1a\n"), ("y.PNG", b"\x89PNG")]
+        {
+            any.out(&format!("{picture} --out {name}"));
+            assert!(
+                fs::read(any.path(name)).unwrap().trim_ascii_start().starts_with(begin),
+                "{picture}: {name}"
+            );
+        }
+        for (name, found) in [("x.pdf", "found .pdf"), ("x.svg.gz", "found .gz"), ("png", "found no ending")]
+        {
+            let line = any.refusal(&format!("{picture} --out {name}"));
+            assert!(
+                line.contains("--out")
+                    && line.contains(&format!("a name that ends in .svg or .png, {found}")),
+                "{line}"
+            );
+            assert!(!any.path(name).exists(), "{name}");
+        }
+    }
+    for (arguments, name, expected) in [
+        (
+            format!("bench exchange {BENCH} --trace"),
+            "t.svg",
+            "--trace <FILE>': expected a name that ends in .json, found .svg",
+        ),
+        (
+            "mesh partition icosahedral:2 --parts 2 --out".into(),
+            "parts.json",
+            "expected a name that ends in .txt, found .json",
+        ),
+    ] {
+        let line = any.refusal(&format!("{arguments} {name}"));
+        assert!(line.contains(expected), "{line}");
+        assert!(!any.path(name).exists(), "{name}");
+    }
+    // Parts are often named by their number.
+    any.out("mesh partition icosahedral:2 --parts 2 --out mesh.part.2");
+    // A device whose name has no ending.
+    let output = any.run("trace plot t.json --out /dev/stderr");
+    assert!(output.status.success() && output.stderr.trim_ascii_start().starts_with(b"<svg"));
+}
+
+#[test]
 fn a_file_keeps_its_rights_and_one_that_may_not_be_written_is_not_replaced() {
     let mesh = Haloport::new("mesh partition");
     let write = |rights: u32| {

@@ -1,12 +1,11 @@
 //! The command line.
 
-use std::path::PathBuf;
-
 use clap::{Args, ValueEnum};
 use serde::Serialize;
 
 use super::loggp::LogGp;
 use crate::bench::exchange::Extents;
+use crate::command::endings::{PictureFile, picture};
 use crate::command::launch::rank_count;
 use crate::command::values::at_least;
 
@@ -44,9 +43,9 @@ pub(crate) struct ScalingArgs {
     /// The network: latency, overhead and gap in ns, and gap for each byte in ns
     #[arg(long, value_name = "L,o,g,G", default_value = "3700,200,5,0.04", value_parser = LogGp::parse)]
     pub(super) loggp: LogGp,
-    /// Write a picture of the growth of all figures to this SVG file
-    #[arg(long, value_name = "F.svg")]
-    pub(super) out: Option<PathBuf>,
+    /// Write a picture of the growth of all figures to this file, which ends in .svg or .png
+    #[arg(long, value_name = "F.svg", value_parser = picture())]
+    pub(super) out: Option<PictureFile>,
     /// Print one JSON object
     #[arg(long)]
     pub(super) json: bool,

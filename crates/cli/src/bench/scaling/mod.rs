@@ -18,10 +18,13 @@ mod transport;
 
 pub(crate) use args::ScalingArgs;
 
+use crate::command::endings::PictureFile;
 use crate::command::failure::Failure;
 use crate::command::output;
 use crate::command::print::Report as _;
+use crate::drawing::Plot as _;
 use cases::{Blocks, MeshParts};
+use plot::Growth;
 use report::{Report, Row, Series};
 
 /// Simulates all numbers of ranks, and prints the figures.
@@ -29,7 +32,7 @@ use report::{Report, Row, Series};
 /// # Errors
 /// [`Failure`].
 pub(crate) fn run(args: &ScalingArgs) -> Result<(), Failure> {
-    if let Some(path) = &args.out {
+    if let Some(PictureFile { path, .. }) = &args.out {
         output::check(path).map_err(|error| {
             let path = path.display();
             Failure::BadInput(format!("--out: expected a file that can be written, found {path}: {error}"))
@@ -48,12 +51,12 @@ pub(crate) fn run(args: &ScalingArgs) -> Result<(), Failure> {
         mesh.rows.push(Row::new(args, &parts.costs(false)?, None));
         mesh_named.rows.push(Row::new(args, &parts.costs(true)?, None));
     }
-    if let Some(path) = &args.out {
+    if let Some(PictureFile { path, format }) = &args.out {
         let failed = |error: &dyn std::fmt::Display| {
             Failure::Run(format!("--out: cannot write {}: {error}", path.display()))
         };
-        let picture = plot::draw(&series).map_err(|error| failed(&error))?;
-        output::write(path, picture.as_bytes()).map_err(|error| failed(&error))?;
+        let picture = Growth(&series).file(*format).map_err(|error| failed(&error))?;
+        output::write(path, &picture).map_err(|error| failed(&error))?;
     }
     Report::new(args, &series).print(args.json)
 }

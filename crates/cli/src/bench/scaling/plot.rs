@@ -1,9 +1,9 @@
 //! The growth of all figures over the number of ranks, as a picture.
 
-use plotters::coord::Shift;
 use plotters::prelude::*;
 
 use super::report::{Row, Series, Spread};
+use crate::drawing::{Plot, PlotArea, PlotError};
 
 /// About the width of a page, so that text stays legible.
 const SIZE: (u32, u32) = (920, 850);
@@ -29,31 +29,26 @@ fn both(figure: Spread, unit: f64) -> (Option<f64>, f64) {
     (Some(figure.mean / unit), figure.largest as f64 / unit)
 }
 
-type DrawError<'a> = DrawingAreaErrorKind<<SVGBackend<'a> as DrawingBackend>::ErrorType>;
+/// The picture.
+pub(super) struct Growth<'s>(pub(super) &'s [Series]);
 
-/// The text of an SVG file.
-///
-/// # Errors
-/// Errors of the drawing library.
-pub(super) fn draw(series: &[Series]) -> Result<String, Box<dyn std::error::Error>> {
-    let mut text = String::new();
-    {
-        let root = SVGBackend::with_string(&mut text, SIZE).into_drawing_area();
-        root.fill(&WHITE)?;
-        let (legend, panels) = root.split_vertically(70);
-        draw_legend(&legend, series)?;
-        for (area, panel) in panels.split_evenly((3, 2)).iter().zip(&PANELS) {
-            draw_panel(area, panel, series)?;
-        }
-        root.present()?;
+impl Plot for Growth<'_> {
+    fn size(&self) -> (u32, u32) {
+        SIZE
     }
-    Ok(text)
+
+    fn draw<B: DrawingBackend>(&self, area: &PlotArea<B>) -> Result<(), PlotError<B>> {
+        area.fill(&WHITE)?;
+        let (legend, panels) = area.split_vertically(70);
+        draw_legend(&legend, self.0)?;
+        for (area, panel) in panels.split_evenly((3, 2)).iter().zip(&PANELS) {
+            draw_panel(area, panel, self.0)?;
+        }
+        Ok(())
+    }
 }
 
-fn draw_legend<'a>(
-    area: &DrawingArea<SVGBackend<'a>, Shift>,
-    series: &[Series],
-) -> Result<(), DrawError<'a>> {
+fn draw_legend<B: DrawingBackend>(area: &PlotArea<B>, series: &[Series]) -> Result<(), PlotError<B>> {
     let style = ("sans-serif", 17).into_font().color(&INK);
     for ((series, colour), x) in series.iter().zip(COLOURS).zip((60..).step_by(110)) {
         area.draw(&Circle::new((x, 22), 5, colour.filled()))?;
@@ -63,11 +58,11 @@ fn draw_legend<'a>(
     area.draw(&Text::new(note, (50, 44), style))
 }
 
-fn draw_panel<'a>(
-    area: &DrawingArea<SVGBackend<'a>, Shift>,
+fn draw_panel<B: DrawingBackend>(
+    area: &PlotArea<B>,
     (title, figure, all): &(&str, Figure, bool),
     series: &[Series],
-) -> Result<(), DrawError<'a>> {
+) -> Result<(), PlotError<B>> {
     let drawn = || series.iter().zip(COLOURS).take(if *all { 3 } else { 2 });
     let rows = || drawn().flat_map(|(series, _)| &series.rows);
     let power = |row: &Row| (row.ranks as f64).log2();
