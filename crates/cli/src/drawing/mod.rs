@@ -15,7 +15,7 @@ pub(crate) use colour_bar::ColourBar;
 pub(crate) use dates::date_ticks;
 pub(crate) use palette::{LAND, LARGEST, Palette, Rgb, SURFACE, TRACER, blend, bytes, rgb, shade};
 pub(crate) use plot::{PictureFormat, Plot, PlotArea, PlotError};
-pub(crate) use ticks::{nice_below, number, signed, ticks};
+pub(crate) use ticks::{nice_above, nice_below, number, signed, ticks};
 
 pub(crate) const PAPER: Colour = [0xff; 3];
 pub(crate) const INK: Colour = [0x22, 0x26, 0x2b];

@@ -21,6 +21,14 @@ pub(crate) fn nice_below(value: f64) -> f64 {
     multiples.into_iter().find(|&nice| nice <= value * (1.0 + 1e-12)).unwrap_or(power)
 }
 
+/// The smallest of 1, 1.5, 2, 3, 4 and 6 times a power of ten that is not below `value`: the end of an axis with round
+/// ticks.
+pub(crate) fn nice_above(value: f64) -> f64 {
+    let power = 10_f64.powf(value.log10().floor());
+    let multiples = [1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 10.0].map(|multiple| multiple * power);
+    multiples.into_iter().find(|&nice| value <= nice * (1.0 + 1e-12)).unwrap_or(10.0 * power)
+}
+
 /// A number; a negative one has a minus sign, not a hyphen.
 pub(crate) fn number(value: f64, decimals: usize) -> String {
     format!("{value:.decimals$}").replace('-', "−")
@@ -48,6 +56,12 @@ mod tests {
         };
         assert_eq!(values(-1.0, 1.0, 8.0), [-1.0, -0.75, -0.5, -0.25, 0.0, 0.25, 0.5, 0.75, 1.0]);
         assert_eq!(values(233.98, 237.99, 7.0), [234.0, 234.5, 235.0, 235.5, 236.0, 236.5, 237.0, 237.5]);
+    }
+
+    #[test]
+    fn ends_of_axes_are_round_and_cover_the_value() {
+        let values = [0.01, 0.37, 1.0, 1.71, 2.55, 6.3, 1234.0];
+        assert_eq!(values.map(nice_above), [0.01, 0.4, 1.0, 2.0, 3.0, 10.0, 1500.0]);
     }
 
     #[test]

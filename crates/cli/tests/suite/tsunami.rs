@@ -4,7 +4,10 @@ use std::fs::File;
 use std::path::Path;
 
 use crate::common::{Haloport, is_png};
+use haloport_cli::drawing::Canvas;
 use haloport_cli::jobs::tsunami::model::SHIPPED;
+use haloport_cli::jobs::tsunami::model::relief::Relief;
+use haloport_cli::jobs::tsunami::picture::{largest_wave, surface};
 use haloport_conformance::drawn;
 use ndarray::{Array1, Array2};
 use ndarray_npy::NpzWriter;
@@ -43,6 +46,31 @@ fn every_check_holds_and_the_results_are_complete() {
         assert!(is_png(&out.join(picture)), "{picture}");
     }
     assert_eq!(std::fs::read_dir(&out).unwrap().count(), 5, "nothing but the pictures and the record");
+}
+
+#[test]
+fn water_at_rest_has_the_colour_of_0_and_colours_reach_as_far_as_the_wave() {
+    let axis = |first: f64| (0..4).map(|cell| first + f64::from(cell)).collect::<Vec<_>>();
+    let bed: Vec<f64> = (0..16).map(|cell| -10.0 - 300.0 * f64::from(cell)).collect();
+    let relief = Relief::new(axis(10.0), axis(40.0), bed.clone()).unwrap();
+    let inside = [[300, 300], [600, 500], [850, 800]];
+    let colours = |canvas: Canvas| inside.map(|[x, y]| canvas.pixel(x, y).unwrap());
+
+    // The middle of the colours, and their begin.
+    let depth: Vec<f64> = bed.iter().map(|bed| -bed).collect();
+    assert_eq!(colours(surface(&relief, &[], &depth, 0.0).unwrap()), [[0xf7, 0xf7, 0xf5]; 3]);
+    assert_eq!(colours(largest_wave(&relief, &[], &[0.0; 16], 0.0).unwrap()), [[0xf4, 0xf6, 0xf4]; 3]);
+
+    let wave = |height: f64| {
+        let level = |cell: usize| height * [1.0, -0.5, 0.25][cell % 3];
+        let depth: Vec<f64> = depth.iter().enumerate().map(|(cell, depth)| depth + level(cell)).collect();
+        let largest: Vec<f64> = (0..16).map(|cell| level(cell).max(0.0)).collect();
+        let surface = surface(&relief, &[], &depth, 0.0).unwrap();
+        [colours(surface), colours(largest_wave(&relief, &[], &largest, 0.0).unwrap())]
+    };
+    assert_ne!(wave(2.9)[0], [[0xf7, 0xf7, 0xf5]; 3]);
+    // The same shape, at a tenth of the height.
+    assert_eq!(wave(0.29), wave(2.9));
 }
 
 #[test]

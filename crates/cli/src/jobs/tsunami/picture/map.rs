@@ -1,4 +1,4 @@
-//! The map of a picture: fields interpolated between cell centres, shore line, shaded relief.
+//! The map of a picture: fields interpolated between cell centres, shore line, shaded land.
 
 use crate::drawing::{LAND, Palette, Rgb, blend, rgb, shade};
 use crate::jobs::tsunami::model::metric::EARTH_RADIUS;
@@ -92,8 +92,6 @@ pub(crate) fn paint<'a>(
     (0..width * height).map(move |pixel| {
         let (x, y) = (pixel % width, pixel / width);
         let corners = grid.corners(x, y);
-        let light = corners.blend(&light);
-        let elevation = corners.blend(&relief.elevation);
         let across = [y * width + x.saturating_sub(1), y * width + (x + 1).min(width - 1)];
         let up = [y.saturating_sub(1) * width + x, (y + 1).min(height - 1) * width + x];
         let slope = |[from, to]: [usize; 2]| 0.5 * (level[to] - level[from]);
@@ -106,8 +104,9 @@ pub(crate) fn paint<'a>(
             (y + 2).min(height - 1) * width + x,
         ];
         let coast = around.iter().any(|&other| (level[other] < 0.0) != (level[pixel] < 0.0));
-        let land = ground(elevation, light);
-        let sea = corners.wet(cells).map(|value| water(colour(value), elevation, light));
+        let land = ground(corners.blend(&relief.elevation), corners.blend(&light));
+        // Neither tinted nor lit: a colour of the sea is that of its value in the colour bar.
+        let sea = corners.wet(cells).map(&colour);
         let cover = (offshore + 0.5).clamp(0.0, 1.0);
         let mixed = blend(land, sea.unwrap_or(land), cover);
         let line = if coast { (1.25 - offshore.abs()).clamp(0.0, 1.0) } else { 0.0 };
@@ -129,9 +128,8 @@ const SHORE: u32 = 0x3b3a36;
 /// The factor by which slopes of the relief are exaggerated for its lighting.
 const EXAGGERATION: f64 = 6.0;
 
-/// The highest land and the deepest sea that have colours of their own, metres.
+/// The highest land that has a colour of its own, metres.
 const HIGHEST: f64 = 2000.0;
-const DEEPEST: f64 = 1500.0;
 
 /// The positions of the pixels among the cells.
 struct Grid {
@@ -242,10 +240,4 @@ fn ground(elevation: f64, light: f64) -> Rgb {
     let land: Palette = LAND;
     let tint = land.at((elevation.max(0.0) / HIGHEST).sqrt());
     shade(tint, 1.0 + 0.65 * light)
-}
-
-/// The colour of water, a little darker where it is deep and lit by the relief of its bed.
-fn water(colour: Rgb, elevation: f64, light: f64) -> Rgb {
-    let deep = (-elevation / DEEPEST).clamp(0.0, 1.0).sqrt();
-    shade(blend(colour, rgb(0x4f6f8c), 0.04 + 0.22 * deep), 1.0 + 0.3 * light)
 }

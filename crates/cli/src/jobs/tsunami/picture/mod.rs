@@ -1,12 +1,12 @@
-//! Pictures: the sea surface and the largest wave height over shaded relief.
+//! Pictures: the sea surface and the largest wave height between shaded land.
 //!
 //! The outer edges of the grid are closed walls: waves that come from the edge of the map are reflections.
 
 use thiserror::Error;
 
 use crate::drawing::{
-    Align, Canvas, Colour, ColourBar, FAINT, INK, LARGEST, PAPER, Palette, SURFACE, Style, bytes, nice_below,
-    signed, ticks,
+    Align, Canvas, Colour, ColourBar, FAINT, INK, LARGEST, PAPER, Palette, SURFACE, Style, bytes, nice_above,
+    nice_below, signed, ticks,
 };
 use crate::jobs::tsunami::model::gauges::LocatedGauge;
 use crate::jobs::tsunami::model::relief::Relief;
@@ -26,10 +26,10 @@ pub enum PictureError {
         /// Values of the field.
         found: usize,
     },
-    /// The end of the colour scale is no positive number.
-    #[error("the colour scale must end above 0 m, found {found}")]
-    Scale {
-        /// The end given, metres.
+    /// A value is infinite.
+    #[error("a picture needs finite values, found {found} m")]
+    Values {
+        /// The value that is farthest from 0, metres.
         found: f64,
     },
 }
@@ -37,10 +37,13 @@ pub enum PictureError {
 /// Water shallower than this many metres is drawn as dry.
 pub const DRY: f64 = 0.02;
 
-/// Draws the elevation of the sea surface over shaded relief.
+/// The end of the colours if all values are nearer to 0, metres: rounding errors of water at rest are no waves.
+const LEAST_END: f64 = 0.01;
+
+/// Draws the elevation of the sea surface between shaded land.
 ///
-/// `depth` is the depth of the water in every cell of the relief, metres, row-major;
-/// `time` in seconds; colours run from `-scale` to `scale` metres.
+/// `depth` is the depth of the water in every cell of the relief, metres, row-major; `time` in seconds. Colours run as
+/// far above 0 as below, to a round number that no value exceeds; water at rest has the colour of 0.
 ///
 /// # Errors
 /// [`PictureError`].
@@ -49,14 +52,14 @@ pub fn surface(
     gauges: &[LocatedGauge],
     depth: &[f64],
     time: f64,
-    scale: f64,
 ) -> Result<Canvas, PictureError> {
     let cells = cells(relief, depth, |h, bed| map::Cell {
         value: (h > DRY).then_some(h + bed),
         level: if h > DRY { h } else { -bed.max(DRY) },
     })?;
     let (lowest, highest) = extremes(&cells);
-    Chart {
+    let end = end_of_colours(lowest, highest)?;
+    let chart = Chart {
         relief,
         gauges,
         cells,
@@ -64,16 +67,16 @@ pub fn surface(
         note: format!("lowest {} m, highest {} m", signed(lowest, 2), signed(highest, 2)),
         what: "Elevation",
         palette: SURFACE,
-        range: [-scale, scale],
+        range: [-end, end],
         found: [lowest, highest],
-    }
-    .draw()
+    };
+    Ok(chart.draw())
 }
 
 /// Draws the largest wave height so far: above sea level at sea, depth of the flow on land.
 ///
-/// `largest` is in metres, one value for each cell of the relief, row-major; `time` in
-/// seconds; colours run from 0 to `scale` metres.
+/// `largest` is in metres, one value for each cell of the relief, row-major; `time` in seconds. Colours run from 0 to a
+/// round number that no value exceeds.
 ///
 /// # Errors
 /// [`PictureError`].
@@ -82,7 +85,6 @@ pub fn largest_wave(
     gauges: &[LocatedGauge],
     largest: &[f64],
     time: f64,
-    scale: f64,
 ) -> Result<Canvas, PictureError> {
     let cells = cells(relief, largest, |height, bed| {
         let wet = bed < 0.0 || height > DRY;
@@ -92,7 +94,8 @@ pub fn largest_wave(
         }
     })?;
     let (lowest, highest) = extremes(&cells);
-    Chart {
+    let end = end_of_colours(lowest, highest)?;
+    let chart = Chart {
         relief,
         gauges,
         cells,
@@ -100,10 +103,10 @@ pub fn largest_wave(
         note: format!("above sea level, on land depth of the flow; highest {highest:.2} m"),
         what: "Height",
         palette: LARGEST,
-        range: [0.0, scale],
+        range: [0.0, end],
         found: [lowest, highest],
-    }
-    .draw()
+    };
+    Ok(chart.draw())
 }
 
 const MARKER: Colour = [0xff, 0xd2, 0x3f];
@@ -139,12 +142,9 @@ struct Chart<'a> {
 }
 
 impl Chart<'_> {
-    fn draw(&self) -> Result<Canvas, PictureError> {
+    fn draw(&self) -> Canvas {
         let [first, last] = self.range;
         let span = last - first;
-        if !(last > 0.0 && span.is_finite()) {
-            return Err(PictureError::Scale { found: last });
-        }
         let frame = map::Frame::new(self.relief);
         let (width, height) = (frame.width as i32, frame.height as i32);
         let size = ((LEFT + width + RIGHT) as u32, (TOP + height + BOTTOM) as u32);
@@ -169,7 +169,7 @@ impl Chart<'_> {
         .draw(&mut canvas);
         canvas.text(&self.title, [LEFT as f32, 36.0], Style::new(TITLE, INK).bold());
         canvas.text(&self.note, [LEFT as f32, 76.0], Style::new(LABEL, FAINT));
-        Ok(canvas)
+        canvas
     }
 
     /// The frame of the map with ticks, their labels and titles, degrees.
@@ -257,6 +257,15 @@ fn extremes(cells: &[map::Cell]) -> (f64, f64) {
         None => (0.0, 0.0),
         Some(first) => (values().fold(first, f64::min), values().fold(first, f64::max)),
     }
+}
+
+/// The end of the colours, metres: a round number that no value exceeds.
+fn end_of_colours(lowest: f64, highest: f64) -> Result<f64, PictureError> {
+    let found = if highest.abs() < lowest.abs() { lowest } else { highest };
+    if !found.is_finite() {
+        return Err(PictureError::Values { found });
+    }
+    Ok(nice_above(found.abs().max(LEAST_END)))
 }
 
 /// Seconds in words, to the second.
@@ -354,11 +363,10 @@ mod tests {
     fn errors_say_what_was_expected_and_found() {
         let axis = |first: f64| (0..4).map(|i| first + f64::from(i)).collect::<Vec<_>>();
         let relief = Relief::new(axis(10.0), axis(40.0), vec![-5.0; 16]).unwrap();
-        let message =
-            |depth: &[f64], scale| surface(&relief, &[], depth, 0.0, scale).unwrap_err().to_string();
-        assert_eq!(message(&[0.0; 3], 1.0), "a picture of 4 x 4 cells needs as many values, found 3");
-        assert_eq!(message(&[5.0; 16], 0.0), "the colour scale must end above 0 m, found 0");
-        let picture = surface(&relief, &[], &[5.0; 16], 0.0, 1.0).unwrap();
+        let message = |depth: &[f64]| surface(&relief, &[], depth, 0.0).unwrap_err().to_string();
+        assert_eq!(message(&[0.0; 3]), "a picture of 4 x 4 cells needs as many values, found 3");
+        assert_eq!(message(&[f64::INFINITY; 16]), "a picture needs finite values, found inf m");
+        let picture = surface(&relief, &[], &[5.0; 16], 0.0).unwrap();
         assert!(picture.png().unwrap().starts_with(b"\x89PNG\r\n"));
     }
 }

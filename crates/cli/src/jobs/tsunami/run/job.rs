@@ -21,10 +21,6 @@ use crate::jobs::tsunami::picture::{largest_wave, surface};
 /// Simulated seconds between pictures of the sea surface.
 const PICTURE_EVERY: f64 = 600.0;
 
-/// The ends of the colour scales, metres.
-const SURFACE_SCALE: f64 = 1.0;
-const LARGEST_SCALE: f64 = 2.5;
-
 /// The results of the run; on ranks other than 0, some are empty.
 #[derive(Debug, Default)]
 pub(super) struct Results {
@@ -91,7 +87,7 @@ pub(super) fn run<D: Device>(
     loop {
         if let Some(whole) = solver.gather()? {
             done.look(problem, &whole, time);
-            let picture = surface(&problem.relief, &problem.gauges, &whole.h, time, SURFACE_SCALE);
+            let picture = surface(&problem.relief, &problem.gauges, &whole.h, time);
             done.pictures.push(folder.write(&surface_name(time), &picture?.png()?)?);
             last = Some(whole);
         }
@@ -118,7 +114,7 @@ pub(super) fn run<D: Device>(
     done.spent = Spent { exchange, reduction };
     let record = tides.gather(comm, problem.gauges.len())?;
     if let (Some(whole), Some(record)) = (last, record) {
-        let picture = largest_wave(&problem.relief, &problem.gauges, &whole.largest, time, LARGEST_SCALE);
+        let picture = largest_wave(&problem.relief, &problem.gauges, &whole.largest, time);
         done.pictures.push(folder.write("largest.png", &picture?.png()?)?);
         done.record = folder.write("gauges.csv", &record.csv(problem)?)?;
         done.gauges = record.seen(&problem.gauges);
