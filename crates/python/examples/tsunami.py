@@ -146,17 +146,24 @@ def draw(sea, pictures, folder):
 
     folder.mkdir(parents=True, exist_ok=True)
     west, east, south, north = sea.extent
-    for time, depth in pictures:
+    surfaces = [(time, np.where(sea.bed < 0, depth + sea.bed, np.nan)) for time, depth in pictures]
+    end = round_above(max(np.nanmax(np.abs(surface)) for _, surface in surfaces))
+    for time, surface in surfaces:
         figure = Figure(figsize=(9, 7), layout="constrained")
         axes = figure.add_subplot(aspect=1 / np.cos(np.radians((south + north) / 2)))
         extent = (west - 360, east - 360, south, north)
         land = LightSource().hillshade(sea.bed, vert_exag=0.02)
         axes.imshow(land, cmap="gray", vmin=-0.4, vmax=1.2, origin="lower", extent=extent, aspect="auto")
-        surface = np.where(sea.bed < 0, depth + sea.bed, np.nan)
-        image = axes.imshow(surface, cmap="RdBu_r", vmin=-1, vmax=1, origin="lower", extent=extent, aspect="auto")
+        image = axes.imshow(surface, cmap="RdBu_r", vmin=-end, vmax=end, origin="lower", extent=extent, aspect="auto")
         figure.colorbar(image, label="height of the sea surface (m)")
         axes.set(title=f"{time / 60:.0f} minutes after the uplift", xlabel="longitude", ylabel="latitude")
         figure.savefig(folder / f"surface-{time / 60:03.0f}.png", dpi=110)
+
+
+def round_above(height):
+    """The end of the colours, metres: a round number that no height exceeds."""
+    power = 10.0 ** np.floor(np.log10(max(height, 0.01)))
+    return next(end * power for end in (1, 1.5, 2, 3, 4, 6, 10) if height <= end * power)
 
 
 def main():
