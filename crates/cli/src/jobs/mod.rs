@@ -17,7 +17,7 @@ use crate::command::failure::{Failure, run_failures};
 pub(crate) enum RunCommand {
     /// Compute rolling means by time window over a sorted table, on ranks that own consecutive rows.
     Rolling(rolling::RollingArgs),
-    /// Carry a tracer once round the sphere on an icosahedral mesh, and compare it with the exact solution.
+    /// Carry a tracer round the sphere on an icosahedral mesh, and compare it with the exact solution.
     Advection(advection::AdvectionArgs),
     /// Simulate a tsunami in the Salish Sea: shallow water on real relief.
     Tsunami(tsunami::TsunamiArgs),

@@ -3,6 +3,10 @@
 use haloport_conformance::drawn;
 
 use crate::common::{Haloport, is_png};
+use haloport_cli::jobs::advection::model::tracer::{Shape, Tracer};
+use haloport_cli::jobs::advection::model::wind::Wind;
+use haloport_cli::jobs::advection::picture::{Snapshot, globes};
+use haloport_mesh::{Mesh, Partition};
 
 #[test]
 fn every_check_holds_and_the_results_are_complete() {
@@ -60,6 +64,23 @@ fn the_summary_tells_errors_order_mass_and_the_picture() {
     ] {
         assert!(out.contains(part), "`{part}` in {out}");
     }
+}
+
+#[test]
+fn the_title_of_the_picture_says_how_far_the_tracer_went() {
+    let mesh = Mesh::icosahedral(2).unwrap();
+    let partition = Partition::by_curve(&mesh, 1).unwrap();
+    let tracer = Tracer { shape: Shape::Gaussian, levels: 1, wind: Wind::tilted(0.5) };
+    // Up to the number of days, which begins with the same digit.
+    let title = |days: f64| {
+        let end = Snapshot { days, values: tracer.means(&mesh, days) };
+        let picture = globes(&mesh, &partition, &tracer, &[end], "").unwrap();
+        let pixels = (20..60).flat_map(|y| (40..500).map(move |x| (x, y)));
+        pixels.map(|(x, y)| picture.pixel(x, y)).collect::<Vec<_>>()
+    };
+    let once = title(12.0);
+    assert_eq!(once, title(12.0));
+    assert_ne!(once, title(15.0), "450° are no whole rounds");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! The job `haloport run advection`: a tracer carried once round the sphere on a mesh.
+//! The job `haloport run advection`: a tracer carried round the sphere on a mesh.
 
 pub mod model;
 pub mod picture;

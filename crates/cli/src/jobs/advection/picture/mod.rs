@@ -4,6 +4,7 @@ use haloport_mesh::{Mesh, Partition};
 use thiserror::Error;
 
 use super::model::tracer::Tracer;
+use super::model::wind::PERIOD;
 use crate::drawing::{Align, Canvas, ColourBar, FAINT, INK, PAPER, Style, TRACER};
 pub use globe::Snapshot;
 use globe::{Globe, RADIUS};
@@ -59,11 +60,11 @@ pub fn globes(
         Globe::new(mesh, partition, tracer, snapshot).draw(&mut canvas, corner);
         let below = [(corner[0] + RADIUS) as f32, (TOP + across + 30) as f32];
         let style = Style::new(LABEL, INK).align(Align::Centre);
-        canvas.text(&format!("day {}", days(snapshot.days)), below, style);
+        canvas.text(&format!("day {}", short(snapshot.days)), below, style);
     }
     let left = LEFT as f32;
     let end = snapshots.last().map_or(0.0, |snapshot| snapshot.days);
-    let title = format!("A tracer carried round the sphere in {} days", days(end));
+    let title = format!("A tracer carried {} in {}", way(end), counted(end));
     canvas.text(&title, [left, 40.0], Style::new(TITLE, INK).bold());
     let style = Style::new(NOTE, FAINT);
     canvas.text(&style.face.shortened(note, width as f32 - 2.0 * left), [left, 90.0], style);
@@ -87,15 +88,32 @@ pub fn globes(
     Ok(canvas)
 }
 
+/// The way of the tracer: whole rounds, or degrees.
+fn way(days: f64) -> String {
+    let rounds = days / PERIOD;
+    match rounds.round() {
+        1.0 if rounds == 1.0 => "once round the sphere".into(),
+        2.0 if rounds == 2.0 => "twice round the sphere".into(),
+        whole if rounds == whole && whole > 0.0 => format!("{whole} times round the sphere"),
+        _ => format!("{}° round the sphere", short(360.0 * rounds)),
+    }
+}
+
 /// The smallest and the largest value of all snapshots.
 fn extremes(snapshots: &[Snapshot]) -> [f64; 2] {
     let values = || snapshots.iter().flat_map(|snapshot| &snapshot.values).copied();
     [values().fold(f64::INFINITY, f64::min), values().fold(f64::NEG_INFINITY, f64::max)]
 }
 
-/// Days without superfluous digits.
-fn days(days: f64) -> String {
-    let text = format!("{days:.2}");
+/// A number of days: `1 day`, `1.5 days`.
+fn counted(days: f64) -> String {
+    let unit = if days == 1.0 { "day" } else { "days" };
+    format!("{} {unit}", short(days))
+}
+
+/// A number without superfluous digits.
+fn short(number: f64) -> String {
+    let text = format!("{number:.2}");
     text.trim_end_matches('0').trim_end_matches('.').to_string()
 }
 
@@ -129,6 +147,21 @@ mod tests {
 
     #[test]
     fn days_are_short() {
-        assert_eq!([days(12.0), days(1.5), days(0.125), days(0.0)], ["12", "1.5", "0.12", "0"]);
+        assert_eq!([short(12.0), short(1.5), short(0.125), short(0.0)], ["12", "1.5", "0.12", "0"]);
+        assert_eq!([counted(1.0), counted(1.5)], ["1 day", "1.5 days"]);
+    }
+
+    #[test]
+    fn the_way_is_told_as_far_as_it_was_gone() {
+        let ways = [3.0, 12.0, 13.5, 24.0, 36.0, 0.01].map(way);
+        let expected = [
+            "90° round the sphere",
+            "once round the sphere",
+            "405° round the sphere",
+            "twice round the sphere",
+            "3 times round the sphere",
+            "0.3° round the sphere",
+        ];
+        assert_eq!(ways, expected);
     }
 }

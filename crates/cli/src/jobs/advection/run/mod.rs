@@ -1,4 +1,4 @@
-//! `haloport run advection`: a tracer carried once round the sphere.
+//! `haloport run advection`: a tracer carried round the sphere.
 //!
 //! The model is [`super::model`]. Read in this order:
 //! - this file: from the arguments to the report;
