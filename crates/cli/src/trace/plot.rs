@@ -8,7 +8,7 @@ use haloport::trace::Phase;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
-use super::read::{RankLine, TimeLine, read};
+use super::read::{RankLine, Span, TimeLine, read};
 use super::window::window;
 use crate::command::endings::{PictureFile, picture};
 use crate::command::failure::Failure;
@@ -93,6 +93,13 @@ struct Picture<'l> {
 }
 
 impl Picture<'_> {
+    /// The phases of the spans that are drawn.
+    fn phases(&self) -> Vec<Phase> {
+        let spans = || self.line.ranks.values().flat_map(|line| &line.spans);
+        let is_drawn = |phase: &Phase| spans().any(|span| span.phase == *phase && self.scale.shows(span));
+        Phase::ALL.into_iter().filter(is_drawn).collect()
+    }
+
     fn height(&self) -> i32 {
         let rows = self.line.ranks.values().map(|line| line.rows.len() as i32).sum::<i32>();
         TOP + rows * ROW + self.line.ranks.len() as i32 * GAP + BOTTOM
@@ -107,7 +114,7 @@ impl Plot for Picture<'_> {
     fn draw<B: DrawingBackend>(&self, area: &PlotArea<B>) -> Result<(), PlotError<B>> {
         let Picture { line, scale } = self;
         area.fill(&WHITE)?;
-        draw_legend(area)?;
+        draw_legend(area, &self.phases())?;
         draw_axis(area, scale, self.height() - BOTTOM)?;
         let mut top = TOP;
         for (&rank, line) in &line.ranks {
@@ -123,6 +130,11 @@ struct Scale {
 }
 
 impl Scale {
+    /// Whether a span is drawn: some of it lies in the window.
+    fn shows(&self, span: &Span) -> bool {
+        span.end >= self.window.start && span.begin <= self.window.end
+    }
+
     fn x(&self, at: f64) -> f64 {
         let (begin, end) = (self.window.start as f64, self.window.end as f64);
         let width = f64::from(WIDTH as i32 - LEFT - RIGHT);
@@ -144,20 +156,16 @@ impl Scale {
     }
 }
 
-fn draw_legend<B: DrawingBackend>(area: &PlotArea<B>) -> Result<(), PlotError<B>> {
+fn draw_legend<B: DrawingBackend>(area: &PlotArea<B>, phases: &[Phase]) -> Result<(), PlotError<B>> {
     let style = ("sans-serif", LARGE).into_font().color(&INK);
-    for (phase, x) in Phase::ALL.into_iter().zip((LEFT..).step_by(120)) {
+    for (&phase, x) in phases.iter().zip((LEFT..).step_by(120)) {
         area.draw(&Rectangle::new([(x, 14), (x + 16, 28)], colour(phase).filled()))?;
         area.draw(&Text::new(phase.to_string(), (x + 22, 15), style.clone()))?;
     }
     Ok(())
 }
 
-fn draw_axis<B: DrawingBackend>(
-    area: &PlotArea<B>,
-    scale: &Scale,
-    bottom: i32,
-) -> Result<(), PlotError<B>> {
+fn draw_axis<B: DrawingBackend>(area: &PlotArea<B>, scale: &Scale, bottom: i32) -> Result<(), PlotError<B>> {
     let style = ("sans-serif", MIDDLE).into_font().color(&INK).pos(Pos::new(HPos::Center, VPos::Top));
     let (ticks, digits) = scale.ticks();
     for tick in ticks {
@@ -201,8 +209,7 @@ fn draw_row<B: DrawingBackend>(
     let style = ("sans-serif", SMALL).into_font().color(&WHITE);
     // A span that would cover the same pixels is not drawn again.
     let mut last: Option<(Phase, f64)> = None;
-    let seen = |begin: u64, end: u64| end >= scale.window.start && begin <= scale.window.end;
-    for span in line.spans.iter().filter(|span| span.row == row && seen(span.begin, span.end)) {
+    for span in line.spans.iter().filter(|span| span.row == row && scale.shows(span)) {
         let (left, right) = (scale.x(span.begin as f64), scale.x(span.end as f64));
         let right = right.max(left + NARROWEST);
         if last.is_some_and(|(phase, drawn)| phase == span.phase && right <= drawn + NARROWEST / 2.0) {

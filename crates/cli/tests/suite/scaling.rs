@@ -66,6 +66,12 @@ fn growth_is_drawn_and_bad_numbers_are_refused() {
     {
         assert!(texts.contains(&title), "{title} in {texts:?}");
     }
+    // Figures of 1 and of 8 ranks, in 4 panels of 2 series and 2 of 3; no time on a network on one node.
+    let largest = |picture: &str| picture.matches("r=\"4\"").count();
+    assert_eq!(largest(&picture), 2 * (2 * 2 + 3 * 3), "{picture}");
+    scaling.out("--ranks 1,8 --local 4,4 --cells 20 --levels 1 --node 4 --out nodes.svg");
+    let nodes = std::fs::read_to_string(scaling.path("nodes.svg")).unwrap();
+    assert_eq!(largest(&nodes), largest(&picture) + 2, "{nodes}");
     // Powers of 2 alone are numbers of ranks; between them, the axis has no label.
     assert!(!texts.iter().any(|text| text.contains('.') && text.starts_with("1.4")), "{texts:?}");
 

@@ -213,6 +213,12 @@ fn a_window_is_drawn() {
     trace.out("plot t.json --out some.svg --from 0.036 --to 0.045");
     let some = picture(&trace.path("some.svg"));
     assert_eq!((colour(&some, "#4C8FC4"), colour(&some, "#7AB05A")), (3, 2), "{some}");
+    // The legend has the phases that are drawn alone.
+    let [packing, unpacking, waiting] = ["#E0A030", "#C8553D", "#9AA2AB"].map(|name| colour(&some, name));
+    assert_eq!([packing, unpacking, waiting], [0; 3], "{some}");
+    for (phase, is_drawn) in [("kernel", true), ("wire", true), ("packing", false), ("waiting", false)] {
+        assert_eq!(some.lines().any(|line| line == phase), is_drawn, "{phase} in {some}");
+    }
 
     for (arguments, expected) in [
         ("--from 3", "--from, --to: expected a begin before the end, found 3 ms to 0.2 ms"),

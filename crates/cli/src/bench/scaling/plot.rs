@@ -12,21 +12,26 @@ const COLOURS: [RGBColor; 3] =
 const INK: RGBColor = RGBColor(0x22, 0x26, 0x2b);
 const FAINT: RGBColor = RGBColor(0xd5, 0xd9, 0xdd);
 
-/// The mean and the largest figure of all ranks; the mean is not drawn if it is `None`.
-type Figure = fn(&Row) -> (Option<f64>, f64);
+/// The mean and the largest figure of all ranks; one that is `None` is not drawn.
+type Figure = fn(&Row) -> (Option<f64>, Option<f64>);
 
 /// The diagrams: a title, the figure, and whether naming owners changes it.
 const PANELS: [(&str, Figure, bool); 6] = [
     ("messages of an exchange", |row| both(row.messages, 1.0), false),
     ("bytes of an exchange (KiB)", |row| both(row.bytes, 1024.0), false),
-    ("time of an exchange by LogGP (µs)", |row| (None, row.own_port.haloport_us), false),
+    // No time if all ranks are on one node: nothing crosses the network.
+    (
+        "time of an exchange by LogGP (µs)",
+        |row| (None, Some(row.own_port.haloport_us).filter(|_| row.messages_between_nodes.largest > 0)),
+        false,
+    ),
     ("messages of setup", |row| both(row.setup_messages, 1.0), true),
     ("bytes of setup (KiB)", |row| both(row.setup_bytes, 1024.0), true),
     ("entries of the largest table", |row| both(row.largest_table, 1.0), true),
 ];
 
-fn both(figure: Spread, unit: f64) -> (Option<f64>, f64) {
-    (Some(figure.mean / unit), figure.largest as f64 / unit)
+fn both(figure: Spread, unit: f64) -> (Option<f64>, Option<f64>) {
+    (Some(figure.mean / unit), Some(figure.largest as f64 / unit))
 }
 
 /// The picture.
@@ -66,7 +71,7 @@ fn draw_panel<B: DrawingBackend>(
     let drawn = || series.iter().zip(COLOURS).take(if *all { 3 } else { 2 });
     let rows = || drawn().flat_map(|(series, _)| &series.rows);
     let power = |row: &Row| (row.ranks as f64).log2();
-    let most = rows().map(|row| figure(row).1).fold(1.0, f64::max);
+    let most = rows().filter_map(|row| figure(row).1).fold(1.0, f64::max);
     let last = rows().map(power).fold(1.0, f64::max);
     let first = rows().map(power).fold(last, f64::min);
     let mut chart = ChartBuilder::on(area)
@@ -90,7 +95,7 @@ fn draw_panel<B: DrawingBackend>(
         .y_label_formatter(&|figure| ((figure * 1e6).round() / 1e6).to_string())
         .draw()?;
     for (series, colour) in drawn() {
-        let largest = || series.rows.iter().map(|row| (power(row), figure(row).1));
+        let largest = || series.rows.iter().filter_map(|row| Some((power(row), figure(row).1?)));
         let means = || series.rows.iter().filter_map(|row| Some((power(row), figure(row).0?)));
         chart.draw_series(LineSeries::new(means(), colour.stroke_width(1)))?;
         chart.draw_series(means().map(|point| Circle::new(point, 3, colour.stroke_width(1))))?;
