@@ -4,7 +4,10 @@ use std::fmt;
 use std::io::{self, Write};
 use std::process::ExitCode;
 
+use console::Term;
 use haloport::RanksError;
+
+use crate::command::wrap::wrapped;
 
 /// The reason why a command has no result.
 #[derive(Debug)]
@@ -41,7 +44,8 @@ impl Failure {
     /// Writes the error as a line on stderr and, with `--json`, as the one object on stdout if there is none yet.
     fn tell_error(&self, code: i32) -> i32 {
         // If it cannot be written, nothing is left to do. One write, since a launcher mixes the lines of processes.
-        let _ = io::stderr().write_all(format!("error: {self}\n").as_bytes());
+        let line = format!("error: {self}\n");
+        let _ = io::stderr().write_all(wrapped(&line, &Term::stderr()).as_bytes());
         // Read here, since the arguments may not have been understood.
         let json = std::env::args_os().any(|argument| argument == "--json");
         if json && !matches!(self, Failure::Check(_)) {

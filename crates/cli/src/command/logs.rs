@@ -1,9 +1,9 @@
 //! Log lines on standard error: plain sentences, in colour if the terminal shows colours.
 
 use std::env::{self, VarError};
-use std::fmt;
+use std::fmt::{self, Write as _};
 
-use console::style;
+use console::{Term, style};
 use tracing::{Event, Level, Subscriber};
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::field::MakeExt;
@@ -13,6 +13,7 @@ use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields};
 use tracing_subscriber::registry::LookupSpan;
 
 use crate::command::failure::Failure;
+use crate::command::wrap::wrapped;
 
 /// The variable that chooses log lines.
 const VARIABLE: &str = "RUST_LOG";
@@ -84,12 +85,12 @@ where
             Level::DEBUG => style("debug").blue(),
             Level::TRACE => style("trace").magenta(),
         };
-        write!(writer, "{}: ", level.bold().for_stderr())?;
+        let mut line = format!("{}: ", level.bold().for_stderr());
         if *event.metadata().level() > Level::INFO {
-            write!(writer, "{}: ", event.metadata().target())?;
+            write!(line, "{}: ", event.metadata().target())?;
         }
-        context.field_format().format_fields(writer.by_ref(), event)?;
-        writeln!(writer)
+        context.field_format().format_fields(Writer::new(&mut line), event)?;
+        writeln!(writer, "{}", wrapped(&line, &Term::stderr()))
     }
 }
 

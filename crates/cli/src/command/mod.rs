@@ -12,3 +12,4 @@ pub(crate) mod print;
 pub(crate) mod text;
 pub(crate) mod time_limits;
 pub(crate) mod values;
+pub(crate) mod wrap;

@@ -2,9 +2,11 @@
 
 use std::io::{self, ErrorKind, Write};
 
+use console::Term;
 use serde::Serialize;
 
 use crate::command::failure::Failure;
+use crate::command::wrap::wrapped;
 
 /// The results of a command.
 pub(crate) trait Report: Serialize {
@@ -14,7 +16,7 @@ pub(crate) trait Report: Serialize {
     /// Errors of `out`.
     fn write(&self, out: &mut impl Write) -> io::Result<()>;
 
-    /// Prints them to stdout, as one JSON object or as text.
+    /// Prints them to stdout, as one JSON object or as text. Lines for a terminal end between words.
     ///
     /// # Errors
     /// As for [`to_stdout`].
@@ -23,7 +25,10 @@ pub(crate) trait Report: Serialize {
             let object = serde_json::to_string(self)?;
             to_stdout(|out| writeln!(out, "{object}"))
         } else {
-            to_stdout(|out| self.write(out))
+            let mut text = Vec::new();
+            self.write(&mut text)?;
+            let text = String::from_utf8_lossy(&text);
+            to_stdout(|out| out.write_all(wrapped(&text, &Term::stdout()).as_bytes()))
         }
     }
 }

@@ -28,7 +28,7 @@ fn help(command: &'static str, columns: &str) -> String {
 #[test]
 fn help_is_as_wide_as_the_terminal_and_has_examples() {
     for command in COMMANDS {
-        for (columns, widest) in [("70", 70), ("300", 100)] {
+        for (columns, widest) in [("60", 60), ("70", 70), ("300", 100)] {
             let text = help(command, columns);
             let (options, examples) =
                 text.split_once("\nExamples:\n").unwrap_or_else(|| panic!("{command}: {text}"));

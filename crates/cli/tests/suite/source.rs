@@ -98,3 +98,17 @@ fn the_progress_bar_tells_the_time_that_is_left() {
     let text = shown(command.env("TERM", "xterm"), " left");
     assert!(text.contains(" of 1000:00:00 simulated, ") && text.contains(" left"), "{text}");
 }
+
+#[cfg(unix)]
+#[test]
+fn the_progress_bar_fits_into_a_narrow_terminal() {
+    use crate::common::terminal::lines;
+    let tsunami = Haloport::new("run tsunami");
+    for (columns, told) in [(60, " of 1000:00:00 simulated"), (50, " of 1000:00:00"), (110, " left")] {
+        let mut command = tsunami.command("--refine 4 --hours 1000 --ranks 1");
+        let lines = lines(command.env("TERM", "xterm"), columns, told);
+        assert!(lines.iter().any(|line| line.contains(told)), "{lines:#?}");
+        let long = lines.iter().find(|line| line.chars().count() > columns.into());
+        assert_eq!(long, None, "{columns} columns");
+    }
+}

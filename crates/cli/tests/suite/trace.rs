@@ -199,6 +199,28 @@ fn picture(path: &Path) -> String {
     text
 }
 
+#[cfg(unix)]
+#[test]
+fn lines_on_a_terminal_end_between_words() {
+    use crate::common::terminal::lines;
+    const COLUMNS: u16 = 60;
+    let trace = with_file(&with_steps());
+    let piped = trace.out("summary t.json");
+    assert!(piped.lines().any(|line| line.chars().count() > COLUMNS.into()), "{piped}");
+    let refused = String::from_utf8(trace.run("summary none.json").stderr).unwrap();
+    for (arguments, text) in [("summary t.json", piped), ("summary none.json", refused)] {
+        let lines = lines(&mut trace.command(arguments), COLUMNS, "no such text");
+        for line in &lines {
+            assert!(line.chars().count() <= COLUMNS.into(), "{line:?} in {lines:#?}");
+        }
+        let words: Vec<&str> = lines.iter().flat_map(|line| line.split_whitespace()).collect();
+        assert_eq!(words, text.split_whitespace().collect::<Vec<_>>(), "{arguments}");
+    }
+    let lines = lines(&mut trace.command("summary t.json"), 200, "no such text");
+    let piped = trace.out("summary t.json");
+    assert_eq!(lines, piped.lines().filter(|line| !line.is_empty()).collect::<Vec<_>>());
+}
+
 #[test]
 fn a_window_is_drawn() {
     let trace = with_file(&made_by_hand());

@@ -3,7 +3,10 @@
 use std::fmt;
 use std::time::Duration;
 
+use console::Term;
 use indicatif::{HumanDuration, ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
+
+use crate::command::wrap::{columns, shortened};
 
 /// A bar on standard error; hidden if that is no terminal, or `shown` is false.
 #[derive(Debug)]
@@ -14,14 +17,17 @@ pub(crate) struct Progress {
 impl Progress {
     /// A bar over simulated seconds.
     pub(crate) fn simulated(end: f64, what: &'static str, shown: bool) -> Progress {
-        let progress = Progress::new(what, shown, "{prefix:>14} {bar:30.cyan/blue} {msg}{left}");
+        let width =
+            columns(&Term::stderr()).filter(|&columns| columns < WIDE).map_or(WIDE_BAR, |_| NARROW_BAR);
+        let template = format!("{{prefix:>14}} {{bar:{width}.cyan/blue}} {{told}}");
+        let progress = Progress::new(what, shown, &template, NAME + width + 1);
         progress.bar.set_length(position(end));
         progress
     }
 
     /// A spinner, for work whose end is unknown.
     pub(crate) fn steps(shown: bool) -> Progress {
-        Progress::new("checking", shown, "{prefix:>14} {spinner:.cyan} {msg}")
+        Progress::new("checking", shown, "{prefix:>14} {spinner:.cyan} {msg}", SPINNER)
     }
 
     /// A hidden bar.
@@ -29,12 +35,19 @@ impl Progress {
         Progress::steps(false)
     }
 
-    fn new(what: &'static str, shown: bool, template: &str) -> Progress {
+    /// `before` is the number of columns before the texts.
+    fn new(what: &'static str, shown: bool, template: &str, before: usize) -> Progress {
         let target =
             if shown { ProgressDrawTarget::stderr_with_hz(10) } else { ProgressDrawTarget::hidden() };
         let bar = ProgressBar::with_draw_target(None, target);
         let style = ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar());
-        bar.set_style(style.progress_chars("━╸─").with_key("left", left));
+        bar.set_style(
+            style
+                .progress_chars("━╸─")
+                .with_key("told", move |state: &ProgressState, text: &mut dyn fmt::Write| {
+                    told(state, text, before)
+                }),
+        );
         bar.set_prefix(what);
         if shown {
             bar.enable_steady_tick(Duration::from_millis(200));
@@ -46,15 +59,14 @@ impl Progress {
     pub(crate) fn at(&self, time: f64) {
         if !self.bar.is_hidden() {
             self.bar.set_position(position(time));
-            let end = self.bar.length().unwrap_or_default() as f64 / PER_SECOND;
-            self.bar.set_message(format!("{} of {} simulated", clock(time), clock(end)));
         }
     }
 
-    /// Shows a message.
-    pub(crate) fn say(&self, what: impl Into<String>) {
+    /// Shows a message, as much of it as the terminal has room for.
+    pub(crate) fn say(&self, what: impl AsRef<str>) {
         if !self.bar.is_hidden() {
-            self.bar.set_message(what.into());
+            let room = room(SPINNER).unwrap_or(usize::MAX);
+            self.bar.set_message(shortened(what.as_ref(), room).into_owned());
         }
     }
 }
@@ -68,17 +80,44 @@ impl Drop for Progress {
 /// Positions of the bar per simulated second, so that the shortest time step moves it.
 const PER_SECOND: f64 = 1e6;
 
+/// The columns from which on a terminal shows the wide bar, and the widths of the bars.
+const WIDE: usize = 96;
+const WIDE_BAR: usize = 30;
+const NARROW_BAR: usize = 10;
+
+/// The columns of the name and the blank after it, and the same with the spinner.
+const NAME: usize = 15;
+const SPINNER: usize = NAME + 2;
+
+/// The columns that the terminal has left after `before`; `None` if it does not tell.
+fn room(before: usize) -> Option<usize> {
+    columns(&Term::stderr()).map(|columns| columns.saturating_sub(before))
+}
+
 fn position(seconds: f64) -> u64 {
     (seconds * PER_SECOND).round() as u64
 }
 
-/// Writes an estimate of the time left, once a second has passed.
-fn left(state: &ProgressState, text: &mut dyn fmt::Write) {
+/// Writes the simulated time and an estimate of the time left, as much of it as the terminal has room for.
+fn told(state: &ProgressState, text: &mut dyn fmt::Write, before: usize) {
+    let [time, end] = [state.pos(), state.len().unwrap_or_default()].map(|at| clock(at as f64 / PER_SECOND));
+    let parts = [format!("{time} of {end}"), " simulated".into(), left(state)];
+    let mut room = room(before).unwrap_or(usize::MAX);
+    for part in parts {
+        let Some(rest) = room.checked_sub(part.len()) else { break };
+        room = rest;
+        // An error means that it is not shown.
+        let _ = text.write_str(&part);
+    }
+}
+
+/// An estimate of the time left, once a second has passed.
+fn left(state: &ProgressState) -> String {
     let (elapsed, done) = (state.elapsed().as_secs_f64(), f64::from(state.fraction()));
     let left = Duration::try_from_secs_f64(elapsed * (1.0 - done) / done);
-    if let (true, Ok(left)) = (elapsed > 1.0 && done > 0.0, left) {
-        // An error means that it is not shown.
-        let _ = write!(text, ", {} left", HumanDuration(left));
+    match left {
+        Ok(left) if elapsed > 1.0 && done > 0.0 => format!(", {} left", HumanDuration(left)),
+        _ => String::new(),
     }
 }
 

@@ -7,6 +7,7 @@ use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+use rustix::termios::{Winsize, tcsetwinsize};
 
 /// Runs the command with standard error on a terminal until that shows `wanted`, or the command ends; a minute at most.
 /// Returns all that the terminal showed until then.
@@ -19,6 +20,21 @@ pub(crate) fn shown(command: &mut Command, wanted: &str) -> String {
     let _ = child.kill();
     child.wait().unwrap();
     text
+}
+
+/// Runs the command with standard output and standard error on a terminal of this many columns, until it ends or the
+/// terminal shows `wanted`; a minute at most. Returns the lines that the terminal showed, without colours.
+pub(crate) fn lines(command: &mut Command, columns: u16, wanted: &str) -> Vec<String> {
+    let (terminal, of_command) = open();
+    let size = Winsize { ws_row: 24, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
+    tcsetwinsize(&terminal, size).unwrap();
+    let mut child = command.stdout(of_command.try_clone().unwrap()).stderr(of_command).spawn().unwrap();
+    command.stdout(std::process::Stdio::null()).stderr(std::process::Stdio::null());
+    let text = read_until(&watch(terminal), wanted);
+    let _ = child.kill();
+    child.wait().unwrap();
+    let text = console::strip_ansi_codes(&text).replace('\r', "\n");
+    text.lines().filter(|line| !line.is_empty()).map(str::to_owned).collect()
 }
 
 /// Both ends of a new terminal.
