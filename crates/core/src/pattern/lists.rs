@@ -1,7 +1,7 @@
 //! Patterns of lists that the program has made itself.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::sync::OnceLock;
+use std::collections::{BTreeMap, BTreeSet, TryReserveError};
+use std::sync::{Arc, OnceLock};
 
 use super::id_directory::exchange_tables;
 use super::{
@@ -10,6 +10,9 @@ use super::{
 };
 use crate::comm::{CollectiveCall, Communicator};
 use crate::domain::{IndexSet, Orientation};
+
+/// The bytes of memory that the domain of a pattern takes for each cell: its id, and whether it is owned.
+const CELL_BYTES: usize = size_of::<i64>() + size_of::<bool>();
 
 /// The lists of one direction, by rank.
 type Lists<'l> = BTreeMap<usize, &'l [u32]>;
@@ -25,7 +28,10 @@ pub(super) fn make<L: AsRef<[u32]>>(
     let lists = check(comm, cells, sends, receives);
     let complaint = lists.as_ref().err().cloned();
     agree(comm, &Ok(Description::Lists), complaint)?;
-    let Checked { sends, receives, owned } = lists.map_err(PatternError::Refused)?;
+    let Checked { sends, receives, owned, room } = lists.map_err(PatternError::Refused)?;
+    drop(room);
+    let ids: Arc<[i64]> = (0..cells as i64).collect();
+    let domain = IndexSet::in_order(ids, owned);
 
     let mut cost = SetupCost::default();
     cost.count_table(cells);
@@ -43,11 +49,10 @@ pub(super) fn make<L: AsRef<[u32]>>(
     cost.messages += requests.iter().filter(|(peer, _)| *peer != comm.rank()).count();
     let sent: BTreeMap<usize, Vec<Piece>> = comm.sparse_exchange(&requests)?.into_iter().collect();
     check_sends(&sent, |piece| {
-        let is_owned = |index: &u32| owned.get(*index as usize).is_some_and(|owned| *owned);
+        let is_owned = |index: &u32| domain.owned().get(*index as usize).is_some_and(|owned| *owned);
         piece.source_domain == 0 && piece.source.as_list().is_some_and(|list| list.iter().all(is_owned))
     })?;
-    let ids: Vec<i64> = (0..cells as i64).collect();
-    let domains = Domains::Unstructured { sets: vec![IndexSet::in_order(ids, owned)], runs: OnceLock::new() };
+    let domains = Domains::Unstructured { sets: vec![domain], runs: OnceLock::new() };
     Ok(Pattern::new((comm, steps.number()), domains, received, sent, cost))
 }
 
@@ -57,6 +62,8 @@ struct Checked<'l> {
     receives: Lists<'l>,
     /// For each cell whether it is not received.
     owned: Vec<bool>,
+    /// Memory for the domain, which is held until all ranks have agreed.
+    room: Vec<u8>,
 }
 
 /// Checks the arguments of this rank.
@@ -74,7 +81,8 @@ fn check<'l, L: AsRef<[u32]>>(
     }
     let sends = by_rank(comm, cells, sends, "send to")?;
     let receives = by_rank(comm, cells, receives, "receive from")?;
-    let mut owned = vec![true; cells];
+    let (mut owned, room) = reserve(cells).map_err(|_| no_memory(cells))?;
+    owned.resize(cells, true);
     for (&peer, &list) in &receives {
         for &cell in list {
             let Some(owned) = owned.get_mut(cell as usize).filter(|owned| **owned) else {
@@ -92,7 +100,24 @@ fn check<'l, L: AsRef<[u32]>>(
             ));
         }
     }
-    Ok(Checked { sends, receives, owned })
+    Ok(Checked { sends, receives, owned, room })
+}
+
+/// Reserves the memory for `cells` cells, whose number is a mere claim of the caller: the marks of owned cells, and as
+/// much as their domain takes.
+fn reserve(cells: usize) -> Result<(Vec<bool>, Vec<u8>), TryReserveError> {
+    let (mut owned, mut room) = (Vec::new(), Vec::new());
+    owned.try_reserve_exact(cells)?;
+    room.try_reserve_exact(cells.saturating_mul(CELL_BYTES))?;
+    Ok((owned, room))
+}
+
+fn no_memory(cells: usize) -> String {
+    format!(
+        "there is no memory for the domain of {cells} cells, which takes {} bytes; pass the number of cells that this \
+         rank has, with its halo",
+        cells.saturating_mul(CELL_BYTES + size_of::<bool>())
+    )
 }
 
 /// The lists of one direction by rank, without empty ones.

@@ -175,8 +175,8 @@ impl Pattern {
     /// # Errors
     /// [`PatternError::Refused`], with the same text on all ranks, if the lists of two ranks for each other have
     /// different lengths (an empty list is the same as none), if a rank or a cell does not exist, if a rank is named
-    /// twice in one direction, if a cell is received twice, or both received and sent; [`PatternError::Transport`], as
-    /// for [`structured`](Pattern::structured).
+    /// twice in one direction, if a cell is received twice, or both received and sent, or if there is no memory for
+    /// `cells` cells; [`PatternError::Transport`], as for [`structured`](Pattern::structured).
     pub fn from_lists<L: AsRef<[u32]>>(
         comm: &Communicator,
         cells: usize,

@@ -96,6 +96,38 @@ fn text(sends: &[(usize, Vec<u32>)], receives: &[(usize, Vec<u32>)]) -> String {
     })
 }
 
+/// A rank claims more cells than memory has room for. In a process of its own, whose memory is limited.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_number_of_cells_without_memory_is_refused_on_all_ranks() {
+    const MARK: &str = "HALOPORT_TEST_LITTLE_MEMORY";
+    if std::env::var_os(MARK).is_none() {
+        let limited = "ulimit -v 2000000 && exec \"$@\"";
+        let name = "lists::a_number_of_cells_without_memory_is_refused_on_all_ranks";
+        let output = std::process::Command::new("sh")
+            .args(["-c", limited, "sh"])
+            .arg(std::env::current_exe().unwrap())
+            .args([name, "--exact", "--nocapture", "--test-threads=1"])
+            .env(MARK, "1")
+            .output()
+            .unwrap();
+        let text = [output.stdout, output.stderr].map(|text| String::from_utf8_lossy(&text).into_owned());
+        assert!(output.status.success() && text[0].contains("1 passed"), "{text:?}");
+        return;
+    }
+    // The marks of owned cells alone are too many, or have room while their ids have none.
+    for cells in [u32::MAX as usize, 1 << 28] {
+        let text = refused(3, |comm| {
+            let cells = if comm.rank() == 1 { cells } else { 6 };
+            Ok(Pattern::from_lists::<Vec<u32>>(comm, cells, &[], &[]).map(drop)?)
+        });
+        let expected = format!("rank 1: there is no memory for the domain of {cells} cells, which takes ");
+        assert!(text.starts_with(&expected), "{text}");
+    }
+    let made = run_ranks(2, |comm| Ok(Pattern::from_lists::<Vec<u32>>(&comm, 1 << 20, &[], &[]).map(drop)?));
+    assert!(made.is_ok(), "{made:?}");
+}
+
 #[test]
 fn lists_that_do_not_fit_are_refused_alike_on_all_ranks() {
     let sends = || vec![(0, vec![0, 1]), (2, vec![0, 0])];
