@@ -218,7 +218,8 @@ impl Checked {
             // SAFETY: as above.
             false => unsafe { slice(data, fields * domains.cells.len(), "data")? },
         };
-        let mut made: Vec<Field> = Vec::with_capacity(fields);
+        // Their number is a mere claim until their arrays have been read.
+        let mut made: Vec<Field> = Vec::new();
         for place in 0..arrays {
             let name = format!("like[{place}]");
             // SAFETY: as above.
