@@ -63,13 +63,22 @@ pub struct RankPaths {
 }
 
 impl RankPaths {
-    /// The paths of a transport with this reach.
+    /// The paths of a transport with this reach. Ranks of a node that share no memory with the others are a group of their
+    /// own.
     pub fn of(reach: &Reach) -> Vec<RankPaths> {
         let paths = |peers, paths: &[DataPath]| RankPaths { peers, paths: paths.to_vec(), refused: None };
         let [direct, shared, messages] = [DataPath::Direct, DataPath::Shared, DataPath::Messages];
         let node = match reach {
             Reach::Process => return vec![paths(Peers::Process, &[direct, messages])],
-            Reach::Node { .. } => paths(Peers::Node, &[direct, shared, messages]),
+            Reach::Node { apart, .. } => {
+                let near = paths(Peers::Node, &[direct, shared, messages]);
+                let others = |why: &String| RankPaths {
+                    refused: Some(why.clone()),
+                    ..paths(Peers::Node, &[messages])
+                };
+                let node = [near].into_iter().chain(apart.as_ref().map(others));
+                return node.chain([paths(Peers::OtherNodes, &[messages])]).collect();
+            }
             Reach::Own { reason } => {
                 RankPaths { refused: Some(reason.clone()), ..paths(Peers::Node, &[messages]) }
             }
@@ -99,7 +108,7 @@ pub fn backends() -> Vec<BackendReport> {
 fn mpi() -> BackendReport {
     // This process knows of no other rank.
     let reach = || match haloport_mpi::try_node_memory() {
-        Ok(()) => Reach::Node { ranks: 1 },
+        Ok(()) => Reach::Node { ranks: 1, apart: None },
         Err(error) => Reach::Own { reason: error.to_string() },
     };
     let (library, paths, missing) = match haloport_mpi::library() {

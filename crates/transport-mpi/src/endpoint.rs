@@ -25,7 +25,7 @@ pub(crate) struct Endpoint {
     pub(crate) size: usize,
     pub(crate) tag_bound: u32,
     pub(crate) info: TransportInfo,
-    /// The other ranks of this node with which memory can be shared.
+    /// The other ranks with which this one shares memory: both have mapped memory of the other.
     near: Vec<usize>,
     pub(crate) waiting: Waiting,
     /// The communicator for channels, which may use every tag.

@@ -18,7 +18,7 @@ pub(super) fn shared_memory(comm: &Communicator) -> Result<(), Failure> {
     let reach = comm.info().reach;
     let as_said = match &reach {
         Reach::Process => near == 0,
-        Reach::Node { ranks } => near > 0 && *ranks == near + 1,
+        Reach::Node { ranks, .. } => near > 0 && *ranks == near + 1,
         Reach::Own { reason } => near == 0 && !reason.is_empty(),
     };
     ensure!(as_said, "{near} ranks are near, and the transport says {reach:?}");

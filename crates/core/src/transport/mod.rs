@@ -85,10 +85,12 @@ impl TransportInfo {
 pub enum Reach {
     /// All ranks: they are threads of one process ([`Transport::publish`]).
     Process,
-    /// The ranks of its node: processes that map each other's shared memory ([`Transport::share`]).
+    /// Ranks of its node: processes that map each other's shared memory ([`Transport::share`]).
     Node {
         /// Their number, with this rank.
         ranks: usize,
+        /// The reason why one or more of the node's ranks are not among them.
+        apart: Option<String>,
     },
     /// This rank alone.
     Own {

@@ -1,7 +1,9 @@
 //! Memory that the processes of a node share: `reach` finds the ranks that share memory, `segment` makes such memory
-//! and opens that of other processes, `mapping` puts it at addresses, and `bell` wakes ranks through it.
+//! and opens that of other processes, `mapping` puts it at addresses, `forks` keeps it from children, and `bell` wakes ranks
+//! through it.
 
 pub(crate) mod bell;
+mod forks;
 mod mapping;
 pub(crate) mod reach;
 pub(crate) mod segment;

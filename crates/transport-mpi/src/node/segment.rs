@@ -19,6 +19,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use haloport_core::device::Pointer;
 use haloport_core::transport::{Lease, SharedMemory};
 
+use super::forks::CopiedInChildren;
 use super::mapping::{Mapping, page_bytes, whole_pages};
 
 /// The number of words at the beginning of a file's first page: a number that distinguishes this file from one with the
@@ -75,8 +76,9 @@ pub(crate) fn make(bytes: usize, parts: &[Range<usize>]) -> io::Result<Lease> {
     let mapping = mapping.map_err(failed_in("mmap"))?;
     let inode = open.file.metadata()?.ino();
     let token: Token = [number, u64::from(std::process::id()), open.file.as_raw_fd() as u64, inode];
+    let copied = CopiedInChildren::new(&parts, &mapping);
     Ok(Lease {
-        memory: hand_out(mapping, bytes, parts),
+        memory: hand_out(mapping, Some(copied), (bytes, parts)),
         token: bytemuck::cast_slice(&token).to_vec(),
         name: Box::new(open),
     })
@@ -103,7 +105,7 @@ pub(crate) fn find([number, process, descriptor, inode]: &Token) -> io::Result<S
         .ok_or_else(|| refused(format!("{path} does not hold the parts that its head lists")))?;
     let mapping = Mapping::reserved(bytes).and_then(|mapping| map_parts(&file, &parts, mapping));
     let mapping = mapping.map_err(failed_in("mmap"))?;
-    Ok(hand_out(mapping, bytes, parts))
+    Ok(hand_out(mapping, None, (bytes, parts)))
 }
 
 /// The size of the memory in bytes and its parts, from the head of a file of `length` bytes; `None` if the parts are
@@ -149,11 +151,16 @@ fn map_parts(file: &File, parts: &[Range<usize>], mapping: Mapping) -> io::Resul
     mapped.map(|(mapping, _)| mapping)
 }
 
-fn hand_out(mapping: Mapping, bytes: usize, parts: Vec<Range<usize>>) -> SharedMemory {
+/// Shared memory of `bytes` bytes with these parts.
+fn hand_out(
+    mapping: Mapping,
+    copied: Option<CopiedInChildren>,
+    (bytes, parts): (usize, Vec<Range<usize>>),
+) -> SharedMemory {
     let pointer = Pointer::new(mapping.begin());
     // SAFETY: a mapping begins on a page, and lives as long as its owner. The parts are pages of a file, readable and
     // writable, and 0 at first; they are reserved and sealed, so access to them cannot fail.
-    unsafe { SharedMemory::new(pointer, bytes, parts, Box::new(mapping)) }
+    unsafe { SharedMemory::new(pointer, bytes, parts, Box::new((copied, mapping))) }
 }
 
 fn refused(reason: String) -> io::Error {

@@ -9,8 +9,8 @@
 //! - `plain`: calls as a program makes them by itself
 //! - `chosen`: the library of this process, and `find`, the search for it in the `loader`; `gtl`: a library that Cray's
 //!   needs
-//! - `mpi`: a library that is loaded: the `device_memory` that it takes, its functions in a `table`, its constants and layouts in `abi`, its `handle`s, and
-//!   the functions that it calls (`callback`)
+//! - `mpi`: a library that is loaded: the `device_memory` that it takes, its functions in a `table`, its constants and
+//!   layouts in `abi`, its `handle`s, and the functions that it calls (`callback`)
 
 mod abi;
 mod callback;

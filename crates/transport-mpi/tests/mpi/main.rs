@@ -29,8 +29,11 @@
 //!   funneled` and `scheduled serialized`: the same with that thread level
 //! - `loaded FILE WORLD [OTHER]`: the conformance suite with the MPI library `FILE`, which the test loads by itself; its
 //!   world is the number `WORLD` in Fortran. `OTHER` is the library of another MPI, which is only loaded.
+//! - `repeated N`: `N` patterns, exchanges and plans that are made and dropped leave nothing
+//! - `apart`: ranks share memory with those whose processes have numbers of the same namespace, and with no others
 //! - `large`: messages above 2 GiB, of boxes and of unstructured domains, on 2 ranks
 
+mod apart;
 mod channels;
 mod collectives;
 mod cuda;
@@ -42,7 +45,7 @@ mod scheduled;
 mod shared;
 
 use haloport_conformance::random::{numbers, sized};
-use haloport_conformance::{cubed_sphere, large, structured, tripolar, unstructured};
+use haloport_conformance::{cubed_sphere, large, repeated, structured, tripolar, unstructured};
 use haloport_core::Communicator;
 use haloport_core::transport::Transport;
 use haloport_cpu::CpuDevice;
@@ -83,6 +86,8 @@ fn chosen(comm: &Communicator, arguments: &[&str]) -> Outcome {
         ["cuda-memory", handles, count] => cuda_memory::suite(comm, handles, count.parse()?),
         ["stream-messages", count] => cuda::stream_messages(comm, count.parse()?),
         ["cuda-nodes", count] => cuda::nodes(comm, count.parse()?),
+        ["apart"] => apart::check(comm),
+        ["repeated", count] => repeated::check(comm, &CpuDevice::with_threads(1)?, count.parse()?),
         ["large"] => {
             large::check(comm, &CpuDevice::with_threads(1)?)?;
             large::check_indices(comm, &CpuDevice::with_threads(1)?, large::LEVELS)
@@ -188,6 +193,7 @@ fn cases(comm: &Communicator, count: u64) -> Outcome {
     for number in numbers(fewer.div_ceil(20)) {
         unstructured::interleaved(comm, &device, number)?;
     }
+    shared::nothing_to_copy(comm, &outside)?;
     for number in numbers(fewer.div_ceil(3)) {
         structured::uneven(comm, &outside, &device, number)?;
         unstructured::uneven(comm, &outside, &device, number)?;

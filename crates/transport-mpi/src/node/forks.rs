@@ -1,0 +1,130 @@
+//! Children that a process forks: they see its shared memory as it was, and what they write there is theirs alone.
+//!
+//! Without this, a child (a worker of `multiprocessing`, a loader of training data) that changes what it takes for its
+//! copy of an array changes the array of its parent. In the child, before anything else runs there, memory of its own with
+//! the same content takes the place of the shared pages.
+
+use std::cell::RefCell;
+use std::ops::Range;
+use std::ptr;
+use std::sync::{Mutex, MutexGuard, Once, PoisonError};
+
+use super::mapping::Mapping;
+
+/// Shared pages of this process, of which children get copies as long as this exists.
+#[derive(Debug)]
+pub(super) struct CopiedInChildren {
+    /// The addresses of the pages: those of a mapping.
+    all: Range<usize>,
+}
+
+/// The addresses of pages that children copy.
+static PAGES: Mutex<Vec<Range<usize>>> = Mutex::new(Vec::new());
+
+thread_local! {
+    /// The lock of `PAGES`, held by a thread that forks.
+    static HELD: RefCell<Option<MutexGuard<'static, Vec<Range<usize>>>>> = const { RefCell::new(None) };
+}
+
+impl CopiedInChildren {
+    /// Children copy these parts of `mapping`, which are whole pages in ascending order. Must be dropped before the mapping.
+    pub(super) fn new(parts: &[Range<usize>], mapping: &Mapping) -> CopiedInChildren {
+        register();
+        let begin = mapping.begin().expose_provenance();
+        let all = begin..begin + parts.last().map_or(0, |part| part.end);
+        pages().extend(parts.iter().map(|part| begin + part.start..begin + part.end));
+        CopiedInChildren { all }
+    }
+}
+
+impl Drop for CopiedInChildren {
+    fn drop(&mut self) {
+        pages().retain(|pages| !self.all.contains(&pages.start));
+    }
+}
+
+fn pages() -> MutexGuard<'static, Vec<Range<usize>>> {
+    PAGES.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Has the functions below called at each fork. If the system has no memory for that, children share the pages.
+fn register() {
+    static ONCE: Once = Once::new();
+    // SAFETY: the functions have the right type, and exist as long as the code of this crate does. In the child, where one
+    // thread runs, the list is whole, as this thread holds its lock.
+    ONCE.call_once(|| unsafe {
+        libc::pthread_atfork(Some(before), Some(after_in_parent), Some(after_in_child));
+    });
+}
+
+/// Keeps other threads from changing the list while this one forks.
+unsafe extern "C" fn before() {
+    // A thread that is ending has no such variable any more; its children share the pages.
+    let _ = HELD.try_with(|held| *held.borrow_mut() = Some(pages()));
+}
+
+unsafe extern "C" fn after_in_parent() {
+    let _ = HELD.try_with(|held| held.borrow_mut().take());
+}
+
+unsafe extern "C" fn after_in_child() {
+    let Ok(Some(pages)) = HELD.try_with(|held| held.borrow_mut().take()) else { return };
+    pages.iter().for_each(copy);
+}
+
+/// Puts memory of this process in the place of pages, with the same content. Without memory for that, they stay shared.
+#[cfg(target_os = "linux")]
+fn copy(pages: &Range<usize>) {
+    let (address, bytes) = (ptr::with_exposed_provenance_mut::<libc::c_void>(pages.start), pages.len());
+    let (protection, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANON);
+    // SAFETY: the pages are mapped and readable: their owner removes them from the list before it unmaps them. No other
+    // thread runs in a child. The copy is new memory of the same size.
+    unsafe {
+        let copy = libc::mmap(ptr::null_mut(), bytes, protection, flags, -1, 0);
+        if copy != libc::MAP_FAILED {
+            ptr::copy_nonoverlapping(address.cast::<u8>(), copy.cast(), bytes);
+            libc::mremap(copy, bytes, bytes, libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED, address);
+        }
+    }
+}
+
+/// Other systems have no memory that processes share.
+#[cfg(not(target_os = "linux"))]
+fn copy(_pages: &Range<usize>) {}
+
+#[cfg(test)]
+mod tests {
+    use crate::node::segment;
+
+    /// A child process that writes to shared memory of its parent, between and behind pages that are not shared.
+    #[test]
+    fn a_child_changes_its_own_copy() {
+        const PAGE: usize = 1 << 16;
+        let lease = segment::make(5 * PAGE, &[0..8, 2 * PAGE..3 * PAGE, 5 * PAGE - 8..5 * PAGE]).unwrap();
+        let dropped = segment::make(PAGE, std::slice::from_ref(&(0..PAGE))).unwrap();
+        drop(dropped);
+        let begin = lease.memory.pointer().as_ptr();
+        let places = [0, 2 * PAGE, 3 * PAGE - 1, 4 * PAGE, 5 * PAGE - 1];
+        // SAFETY: the places are in the memory, which is mapped, and nothing else uses it. The child calls nothing but
+        // `_exit`; its parent waits for it.
+        let (seen, code) = unsafe {
+            places.iter().for_each(|place| begin.add(*place).write_volatile(7));
+            match libc::fork() {
+                0 => {
+                    let before = places.iter().all(|place| begin.add(*place).read_volatile() == 7);
+                    places.iter().for_each(|place| begin.add(*place).write_volatile(9));
+                    let after = places.iter().all(|place| begin.add(*place).read_volatile() == 9);
+                    libc::_exit(if before && after { 3 } else { 4 });
+                }
+                child => {
+                    let mut status = 0;
+                    assert_eq!(libc::waitpid(child, &mut status, 0), child);
+                    let seen: Vec<u8> =
+                        places.iter().map(|place| begin.add(*place).read_volatile()).collect();
+                    (seen, libc::WEXITSTATUS(status))
+                }
+            }
+        };
+        assert_eq!((&seen[..], code), (&[7; 5][..], 3));
+    }
+}
