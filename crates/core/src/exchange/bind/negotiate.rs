@@ -213,7 +213,8 @@ impl PartFields {
                 let order = |position: usize| offer.fields[position].order;
                 MessageSet::of_way(peer, (&ways, way), &self.fields, order, targets(pattern, peer)).bytes
             };
-            let kept = if between_processes && offer.packs { bytes(Way::Direct) } else { 0 };
+            let may_keep = between_processes && offer.packs;
+            let kept = if may_keep { Segment::kept_room(bytes(Way::Direct)) } else { 0 };
             match transport.share(Segment::bytes_for(bytes(Way::Shared), kept)) {
                 Some(lease) => {
                     let segment = Segment::new(lease.memory, kept);
@@ -353,7 +354,8 @@ impl PartFields {
         };
         let Some(memory) = pattern.comm().transport().map(peer, token)? else { return Ok(None) };
         let may_keep = direct && self.packs(pattern, peer);
-        let segment = Segment::new(memory, if may_keep { self.kept_bytes(pattern, peer, ways) } else { 0 });
+        let kept = if may_keep { Segment::kept_room(self.kept_bytes(pattern, peer, ways)) } else { 0 };
+        let segment = Segment::new(memory, kept);
         let (memory, offset) = segment.direct();
         let owners = || match segment.release_flag() {
             Some(flag) if !self.device.info().runs_on_host() => {

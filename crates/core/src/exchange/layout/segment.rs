@@ -49,6 +49,12 @@ pub(crate) struct SharedMessage {
 }
 
 impl Segment {
+    /// The room for a message in place of fields, in bytes. One without bytes, of fields without levels, has some, too: it
+    /// tells that they were taken back.
+    pub(crate) fn kept_room(message_bytes: usize) -> usize {
+        message_bytes.max(1)
+    }
+
     /// Returns the size of a segment for two messages of `message_bytes` each, and one of `kept_bytes` in place of fields.
     pub(crate) fn bytes_for(message_bytes: usize, kept_bytes: usize) -> usize {
         let [message, kept] = [message_bytes, kept_bytes].map(|it| it.next_multiple_of(MESSAGE_ALIGNMENT));
