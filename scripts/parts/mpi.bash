@@ -86,6 +86,7 @@ suites() {
         pair=$(tr ' ' '\n' <<<"$3" | sed -n "s/^$n://p")
         "${launcher[@]}" -n "$n" "$suite" suite -- sparse "$4" ${pair:+-- cases "$pair"}
     done
+    "${launcher[@]}" -n 2 "$suite" repeated "$(usual 1000 20000)"
     [ -z "$thorough" ] || for n in 2 4; do "${launcher[@]}" -n "$n" "$suite" large-fields 4; done
     # Of the levels of threads, the lower one is the stricter.
     for level in $(usual funneled "funneled serialized"); do
@@ -164,7 +165,7 @@ commands() {
     local name=$1 n
     use "$name"
     tells "ranks of one node: straight from the neighbour's field, else packed" "${launcher[@]}" -n 2 "$command" devices
-    tells '"reach":{"node":{"ranks":2}}' "${launcher[@]}" -n 2 "$command" devices --json
+    tells '"reach":{"node":{"ranks":2,"apart":null}}' "${launcher[@]}" -n 2 "$command" devices --json
     tells "no shared memory: there is no other rank" "${launcher[@]}" -n 1 "$command" devices
     # A file size limit of 0, which holds for files in memory, too: ranks cannot share memory.
     tells "no shared memory: posix_fallocate: File too large" \

@@ -8,7 +8,7 @@
 //! | --- | --- |
 //! | `device` | [`device`]: one device, call by call; [`nvrtc`]: what CUDA's compiler makes of kernels |
 //! | `transport` | [`transport`]: one transport, call by call |
-//! | `exchange` | random exchanges against oracles: [`structured`] domains, [`unstructured`] ones, [`cubed_sphere`], [`tripolar`] grids; [`sparse`] exchanges and payloads along a [`mod@line`]; [`large`] sizes; collective calls [`out_of_step`]; [`random`]: many of them on one device |
+//! | `exchange` | random exchanges against oracles: [`structured`] domains, [`unstructured`] ones, [`cubed_sphere`], [`tripolar`] grids; [`sparse`] exchanges and payloads along a [`mod@line`]; [`large`] sizes; what is made and dropped [`repeated`]ly; collective calls [`out_of_step`]; [`random`]: many of them on one device |
 //! | `streams` | exchanges on streams: their [`ordering`] with other work, [`scheduled`] ends, [`staging`] in chunks, recorded [`steps`], [`messages`] in streams, the time line ([`trace`]), [`faults`] and [`panics`] |
 //! | `oracle` | what every element in memory must be |
 //! | `test_devices` | devices made of another one: [`queued`], which goes on working after a call has returned; [`altered`], in which something differs; [`exported`], whose memory other processes reach |
@@ -32,7 +32,7 @@ pub mod transport;
 
 pub use device::nvrtc;
 pub use exchange::{
-    cubed_sphere, large, line, out_of_step, random, sparse, structured, tripolar, unstructured,
+    cubed_sphere, large, line, out_of_step, random, repeated, sparse, structured, tripolar, unstructured,
 };
 pub(crate) use report::judge;
 pub use report::{Exception, Failure, Report};

@@ -5,6 +5,7 @@
 //! - `sparse`, `line`: random rounds of sparse exchanges and of payloads along a line;
 //! - `large`: sizes beyond 32 bits;
 //! - `out_of_step`: ranks that make collective calls in different orders;
+//! - `repeated`: patterns, exchanges and plans made and dropped many times;
 //! - `random`: many of these cases on one device, with ranks as threads.
 
 pub mod cubed_sphere;
@@ -13,6 +14,7 @@ pub mod line;
 pub mod out_of_step;
 pub mod random;
 mod random_cells;
+pub mod repeated;
 pub mod sparse;
 mod splits;
 pub mod structured;

@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use haloport_conformance::random::{self, cases};
-use haloport_conformance::{Failure, faults, large, line, out_of_step, steps, structured, transport, usual};
+use haloport_conformance::{
+    Failure, faults, large, line, out_of_step, repeated, steps, structured, transport, usual,
+};
 use haloport_core::{Communicator, run_ranks};
 use haloport_cpu::CpuDevice;
 
@@ -51,6 +53,11 @@ fn a_rank_that_leaves_out_its_last_call_is_named_at_the_time_limit() {
             .unwrap();
         }
     }
+}
+
+#[test]
+fn exchanges_that_are_made_and_dropped_leave_nothing() {
+    run_ranks(2, |comm| repeated::check(&comm, &device(), usual(5_000, 100_000))).unwrap();
 }
 
 #[test]
