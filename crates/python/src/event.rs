@@ -72,11 +72,11 @@ impl Event {
     /// Parameters
     /// ----------
     /// stream : stream-like
-    ///     A stream as for a plan; by default the default stream of the device.
+    ///     A stream as for a plan; by default the current stream of the device.
     #[pyo3(signature = (stream=None))]
-    fn record(&self, stream: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
+    fn record(&self, py: Python<'_>, stream: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
         process::check()?;
-        let order = Order::of(stream, &self.device)?;
+        let order = Order::of(py, stream, std::slice::from_ref(&self.device))?;
         with!(self, |device, event| device.record(event, &order.stream(device)).or_raise())
     }
 
@@ -98,7 +98,7 @@ impl Event {
         let Some(stream) = stream else {
             return with!(self, |device, event| py.detach(|| device.host_wait(event)).or_raise());
         };
-        let order = Order::of(Some(stream), &self.device)?;
+        let order = Order::of(py, Some(stream), std::slice::from_ref(&self.device))?;
         with!(self, |device, event| device.stream_wait(&order.stream(device), event).or_raise())
     }
 
@@ -121,7 +121,7 @@ impl Event {
     }
 
     fn __enter__(slf: Bound<'_, Self>) -> PyResult<Bound<'_, Self>> {
-        slf.get().record(None)?;
+        slf.get().record(slf.py(), None)?;
         Ok(slf)
     }
 

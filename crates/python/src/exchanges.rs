@@ -46,6 +46,8 @@ pub(crate) struct Passed {
     /// Of a fixed plan, empty if none were passed.
     pub(crate) addresses: Addresses,
     pub(crate) keep: SmallVec<[Keep; 2]>,
+    /// The tensors of PyTorch among them.
+    pub(crate) tensors: Vec<Py<PyAny>>,
     /// The order of work that the protocol of the first array on a device names.
     pub(crate) order: Option<Order>,
 }
@@ -138,11 +140,8 @@ impl Exchanges {
 
     /// The order that the argument `stream` of a call names. It is asked before addresses are taken, as streams may be
     /// objects of the caller.
-    pub(crate) fn order(&self, stream: Option<&Bound<'_, PyAny>>) -> PyResult<Order> {
-        match (stream, self.devices.first()) {
-            (Some(stream), Some(device)) => Order::of(Some(stream), device),
-            _ => Ok(Order::Default),
-        }
+    pub(crate) fn order(&self, py: Python<'_>, stream: Option<&Bound<'_, PyAny>>) -> PyResult<Order> {
+        Order::of(py, stream, &self.devices)
     }
 
     /// Starts and ends an exchange.
@@ -221,7 +220,7 @@ impl Exchanges {
         stream: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<()> {
         process::check()?;
-        let order = stream.map(|stream| self.order(Some(stream))).transpose()?;
+        let order = stream.map(|stream| self.order(py, Some(stream))).transpose()?;
         let ended = py.detach(|| {
             let mut state = self.state.try_lock().map_err(|_| Failure::Busy)?;
             let Some(place) = state.flights.iter().position(|flight| flight.number == number) else {

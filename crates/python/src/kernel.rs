@@ -152,7 +152,7 @@ impl Kernel {
         let mut global = [1; 3];
         global[..size.len()].copy_from_slice(&size);
         // Asked before addresses are taken, as streams may be objects of the caller.
-        let named = Order::of(stream, &self.device)?;
+        let named = Order::of(py, stream, std::slice::from_ref(&self.device))?;
         let mut bound = Vec::with_capacity(arguments.len());
         let mut keep = SmallVec::new();
         let mut order = None;

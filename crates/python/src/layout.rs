@@ -1,8 +1,7 @@
 //! Layouts: how the cells of a domain lie in an array.
 
-use haloport::interop::{MAX_ARRAY_AXES, Protocol, typestr};
+use haloport::interop::MAX_ARRAY_AXES;
 use haloport::{ArrayShape, AxisRole, ElementType};
-use numpy::{PyArrayDescr, PyUntypedArray, PyUntypedArrayMethods};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyString, PyTuple};
@@ -10,8 +9,8 @@ use pyo3::types::{PyString, PyTuple};
 use crate::arguments::{counts, entries, number, numbers};
 use crate::arrays::described::Described;
 use crate::arrays::element::{dtype_of, element_of};
+use crate::arrays::meaning::{dtype_of_array, meaning_of};
 use crate::device::Device;
-use crate::error::OrRaise;
 
 /// The layout of arrays: what a plan needs to know of them in advance.
 ///
@@ -127,33 +126,18 @@ impl Layout {
 }
 
 impl Layout {
+    /// What the elements mean beyond their type.
+    pub(crate) fn meaning(&self, py: Python<'_>) -> PyResult<String> {
+        meaning_of(self.dtype.bind(py))
+    }
+
     pub(crate) fn chosen_device(&self) -> Option<&Device> {
         self.device.as_ref()
     }
 
-    /// The layout of an array that is passed to a plan. Its type is the one of NumPy that the array names, or one with the
-    /// same elements.
+    /// The layout of an array that is passed to a plan.
     pub(crate) fn of_array(array: &Bound<'_, PyAny>, spec: Spec, device: Option<Device>) -> PyResult<Layout> {
-        let py = array.py();
-        // That of an array of NumPy is read from its memory: a class derived from it may answer anything.
-        let named = match array.cast::<PyUntypedArray>() {
-            Ok(array) => Some(array.dtype().into_any()),
-            Err(_) => array.getattr_opt("dtype")?,
-        };
-        let fits = |dtype: &Bound<'_, PyAny>| {
-            dtype.is_instance_of::<PyArrayDescr>() && element_of(dtype).is_ok_and(|it| it == spec.element)
-        };
-        let dtype = match named.filter(fits) {
-            Some(dtype) => dtype,
-            None => {
-                let name = match spec.element {
-                    ElementType::Bytes(bytes) => format!("V{bytes}"),
-                    ElementType::Bf16 => "V2".into(),
-                    element => typestr::of(Protocol::Description, element).or_raise()?,
-                };
-                dtype_of(PyString::new(py, &name).as_any())?
-            }
-        };
+        let dtype = dtype_of_array(array, spec.element)?;
         Ok(Layout { spec, dtype: std::sync::Arc::new(dtype.unbind()), device })
     }
 }

@@ -76,7 +76,7 @@ mod _haloport {
     #[pymodule_export]
     use crate::plan::Plan;
     #[pymodule_export]
-    use crate::stream::Stream;
+    use crate::stream::{Stream, current_stream};
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {

@@ -8,7 +8,8 @@ use haloport::interop::cuda_array::CudaArrayInterface;
 use haloport::interop::dlpack::{DLDevice, Form, ManagedTensor, OwnedTensor};
 use haloport::interop::stream::StreamOrder;
 use haloport::interop::{ArrayDescription, ArrayDevice, Protocol, typestr};
-use haloport::{AnyDevice, BlockLayout, ElementType, FieldSet, Pattern};
+use haloport::{AnyDevice, BlockLayout, ElementType, FieldSet, Pattern, with_device};
+use haloport_core::device::Device as _;
 use pyo3::exceptions::{PyAttributeError, PyBufferError, PyMemoryError, PyTypeError, PyValueError};
 use pyo3::ffi;
 use pyo3::prelude::*;
@@ -20,7 +21,8 @@ use crate::arrays::described::Place;
 use crate::arrays::element::{dtype_of, element_of};
 use crate::device::{Device, OwnField, with_field};
 use crate::error::OrRaise;
-use crate::process::Held;
+use crate::order::Order;
+use crate::process::{self, Held};
 
 /// An array in memory of Haloport, of zeros at first: what `empty` of a grid or a mesh returns on devices other than the
 /// CPU. It can be passed to plans, and to other packages: by DLPack, by ``__cuda_array_interface__`` on CUDA, by
@@ -64,8 +66,20 @@ impl Array {
         self.device.clone()
     }
 
-    /// A copy of the elements as an array of NumPy. Waits for work in the default stream of the device.
-    fn to_numpy<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+    /// A copy of the elements as an array of NumPy. Blocks until the work that is in the stream is done, and the copy after
+    /// it.
+    ///
+    /// Parameters
+    /// ----------
+    /// stream : stream-like, optional
+    ///     As for a plan; by default the current stream of the device.
+    #[pyo3(signature = (*, stream=None))]
+    fn to_numpy<'py>(
+        &self,
+        py: Python<'py>,
+        stream: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        self.wait_for(py, stream)?;
         let field = self.field.get()?;
         let bytes = py.detach(|| with_field!(field, |field| field.to_bytes(self.domain))).or_raise()?;
         let numpy = py.import("numpy")?;
@@ -75,9 +89,21 @@ impl Array {
         flat.call_method1("reshape", (self.shape(py)?,))?.call_method0("copy")
     }
 
-    /// Copies the elements of an array of NumPy, or of what NumPy makes one of, into this one, in the default stream of
-    /// the device. Blocks until that is done.
-    fn copy_from(slf: &Bound<'_, Self>, array: &Bound<'_, PyAny>) -> PyResult<()> {
+    /// Copies the elements of an array of NumPy, or of what NumPy makes one of, into this one. Blocks until the work that is
+    /// in the stream is done, and the copy after it.
+    ///
+    /// Parameters
+    /// ----------
+    /// array : array-like
+    ///     Of this shape, of a dtype that is converted to this one.
+    /// stream : stream-like, optional
+    ///     As for a plan; by default the current stream of the device.
+    #[pyo3(signature = (array, *, stream=None))]
+    fn copy_from(
+        slf: &Bound<'_, Self>,
+        array: &Bound<'_, PyAny>,
+        stream: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<()> {
         let (py, this) = (slf.py(), slf.get());
         let options = PyDict::new(py);
         options.set_item("dtype", &this.dtype)?;
@@ -89,6 +115,7 @@ impl Array {
             )));
         }
         let bytes: Vec<u8> = source.call_method0("tobytes")?.extract()?;
+        this.wait_for(py, stream)?;
         // Another handle to the same memory: `copy_from_bytes` takes an exclusive one.
         // SAFETY: no exchange of this field is in flight: the handle refuses to be written then; work in streams is
         // ordered by the default stream, as the method says.
@@ -226,6 +253,18 @@ impl Array {
                 Ok(if is_numpy { as_numpy(&made, &dtype)? } else { made }.unbind())
             })
             .collect()
+    }
+
+    /// Waits for the work in a stream of the device; the default stream orders the copy that follows itself.
+    fn wait_for(&self, py: Python<'_>, stream: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
+        process::check()?;
+        let order = Order::of(py, stream, std::slice::from_ref(&self.device))?;
+        match order {
+            Order::On(_) => py
+                .detach(|| with_device!(&self.device.any, |device| device.synchronize(&order.stream(device))))
+                .or_raise(),
+            Order::Default | Order::Block => Ok(()),
+        }
     }
 
     fn of_block(

@@ -13,14 +13,14 @@ use crate::arrays::described::Place;
 use crate::arrays::sycl_owner as sycl;
 use crate::device::Device;
 use crate::error::OrRaise;
-use crate::stream::Stream;
+use crate::stream::{Stream, current};
 
 /// The type of ``DEFAULT`` and ``BLOCK``, the two orders of work that are no stream.
 #[pyclass(frozen, module = "haloport", name = "_Order", eq)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum NamedOrder {
     /// In order with the stream in which the package of the arrays works, where their protocol names it, else with the
-    /// default stream of the device.
+    /// default stream of the device, whatever stream is current.
     #[pyo3(name = "DEFAULT")]
     Default,
     /// No stream: the caller has synchronised before, and the call blocks until the halos are in place.
@@ -63,9 +63,31 @@ impl Order {
         }
     }
 
-    /// The meaning of the argument `stream` for work on `device`. On the CPU, which has no streams, any stream will do.
-    pub(crate) fn of(stream: Option<&Bound<'_, PyAny>>, device: &Device) -> PyResult<Order> {
-        let Some(stream) = stream.filter(|stream| !stream.is_none()) else { return Ok(Order::Default) };
+    /// The meaning of the argument `stream` for work on `devices`, of which a stream is one of the first. Without one, the
+    /// current stream of any of them. On the CPU, which has no streams, any stream will do.
+    pub(crate) fn of(
+        py: Python<'_>,
+        stream: Option<&Bound<'_, PyAny>>,
+        devices: &[Device],
+    ) -> PyResult<Order> {
+        match (stream.filter(|stream| !stream.is_none()), devices.first()) {
+            (None, _) => Order::current(py, devices),
+            (Some(_), None) => Ok(Order::Default),
+            (Some(stream), Some(device)) => Order::named(stream, device),
+        }
+    }
+
+    /// In the stream of the innermost `with` block around this call that has one of these devices.
+    fn current(py: Python<'_>, devices: &[Device]) -> PyResult<Order> {
+        let on = |id| devices.iter().any(|device| !device.is_cpu() && device.id() == id);
+        if devices.iter().all(Device::is_cpu) {
+            return Ok(Order::Default);
+        }
+        let stream = current(py, |stream| on(stream.device_id()))?;
+        Ok(stream.map_or(Order::Default, |stream| Order::On(stream.get().any())))
+    }
+
+    fn named(stream: &Bound<'_, PyAny>, device: &Device) -> PyResult<Order> {
         if let Ok(named) = stream.cast::<NamedOrder>() {
             return Ok(match named.get() {
                 NamedOrder::Default => Order::Default,

@@ -1,10 +1,11 @@
 //! Exchanges that were started.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use pyo3::prelude::*;
 
+use crate::arrays::torch::mark_changed;
 use crate::exchanges::Exchanges;
 use crate::steps::{Awaited, Steps};
 
@@ -17,6 +18,8 @@ pub(crate) struct Pending {
     exchanges: Arc<Exchanges>,
     number: u64,
     abandoned: Arc<AtomicBool>,
+    /// The tensors of PyTorch that change until it is finished.
+    tensors: Mutex<Vec<Py<PyAny>>>,
 }
 
 #[pymethods]
@@ -32,6 +35,8 @@ impl Pending {
     ///     the halos are in place.
     #[pyo3(signature = (stream=None))]
     fn finish(&self, py: Python<'_>, stream: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
+        let tensors = std::mem::take(&mut *self.tensors.lock().unwrap_or_else(PoisonError::into_inner));
+        mark_changed(py, &tensors)?;
         self.exchanges.finish(py, self.number, stream)
     }
 
@@ -61,8 +66,14 @@ impl Pending {
 }
 
 impl Pending {
-    pub(crate) fn new(exchanges: Arc<Exchanges>, number: u64, abandoned: Arc<AtomicBool>) -> Pending {
-        Pending { exchanges, number, abandoned }
+    /// The exchange with this number; `tensors` are those of PyTorch among its arrays.
+    pub(crate) fn new(
+        exchanges: Arc<Exchanges>,
+        number: u64,
+        abandoned: Arc<AtomicBool>,
+        tensors: Vec<Py<PyAny>>,
+    ) -> Pending {
+        Pending { exchanges, number, abandoned, tensors: Mutex::new(tensors) }
     }
 }
 

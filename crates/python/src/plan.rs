@@ -15,6 +15,7 @@ use crate::arrays::described::Keep;
 use crate::arrays::expected::Expected;
 use crate::arrays::expected::named;
 use crate::arrays::numpy::as_array;
+use crate::arrays::torch::{is_tensor, mark_changed};
 use crate::claims::Addresses;
 use crate::device::Device;
 use crate::domains::Domains;
@@ -39,6 +40,8 @@ pub(crate) struct Plan {
     domains: usize,
     /// Of a fixed plan, the first array that is not in memory of the host: its package names the order of work.
     ordering: Option<(Py<PyAny>, Device)>,
+    /// Of a fixed plan, the arrays that are tensors of PyTorch.
+    tensors: Vec<Py<PyAny>>,
     exchanges: Arc<Exchanges>,
 }
 
@@ -89,7 +92,8 @@ impl Plan {
     ///     On a rank with several domains each is a sequence of arrays.
     /// stream : stream-like, optional
     ///     The stream with which the exchange is ordered: of CuPy, PyTorch, Numba, cuda.core, a ``SyclQueue``, a
-    ///     `Stream`, the handle of a CUDA stream, `DEFAULT` or `BLOCK`. Arrays in host memory take any.
+    ///     `Stream`, the handle of a CUDA stream, `DEFAULT` or `BLOCK`; by default the `Stream` of a ``with`` block around
+    ///     the call, else that of the arrays' package, as for `DEFAULT`. Arrays in host memory take any.
     ///     On a CPU of SYCL, calls wait for a queue first, and then until the halos are in place.
     ///
     /// Raises
@@ -105,7 +109,7 @@ impl Plan {
     #[pyo3(signature = (*fields, stream=None))]
     fn __call__(&self, fields: &Bound<'_, PyTuple>, stream: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
         process::check()?;
-        let order = self.exchanges.order(stream)?;
+        let order = self.exchanges.order(fields.py(), stream)?;
         let mut passed = Passed::default();
         self.take(fields, false, &mut passed)?;
         self.exchanges.run(fields, &mut passed, order)
@@ -127,12 +131,12 @@ impl Plan {
     #[pyo3(signature = (*fields, stream=None))]
     fn start(&self, fields: &Bound<'_, PyTuple>, stream: Option<&Bound<'_, PyAny>>) -> PyResult<Pending> {
         process::check()?;
-        let order = self.exchanges.order(stream)?;
+        let order = self.exchanges.order(fields.py(), stream)?;
         let mut passed = Passed::default();
         self.take(fields, false, &mut passed)?;
         let abandoned = Arc::new(AtomicBool::new(false));
         let number = self.exchanges.start(fields, &mut passed, order, Arc::clone(&abandoned))?;
-        Ok(Pending::new(Arc::clone(&self.exchanges), number, abandoned))
+        Ok(Pending::new(Arc::clone(&self.exchanges), number, abandoned, passed.tensors))
     }
 
     /// Fills the halos of copies of these arrays and returns the copies: for arrays that cannot be changed, such as those
@@ -163,7 +167,7 @@ impl Plan {
         let copies: Vec<Bound<'_, PyAny>> =
             fields.iter().map(|field| self.copy_of(&field)).collect::<PyResult<_>>()?;
         let copies = PyTuple::new(py, copies)?;
-        let order = self.exchanges.order(stream)?;
+        let order = self.exchanges.order(fields.py(), stream)?;
         let mut passed = Passed::default();
         self.take(&copies, true, &mut passed)?;
         self.exchanges.run(&copies, &mut passed, order)?;
@@ -202,14 +206,15 @@ impl Plan {
     /// Collective: makes the plan.
     fn make(py: Python<'_>, domains: &Domains, prepared: Prepared) -> PyResult<Plan> {
         let pattern = domains.pattern()?;
-        let Prepared { fields, expected, footprints, addresses, ordering, options } = prepared;
+        let Prepared { fields, expected, footprints, addresses, ordering, tensors, options } = prepared;
         let mut devices: Vec<Device> = Vec::new();
         for PreparedField { device, .. } in &fields {
             if devices.iter().all(|known| known.id() != device.id()) {
                 devices.push(device.clone());
             }
         }
-        let bind = BindOptions::default().in_flight(options.in_flight);
+        let names = fields.iter().map(|field| field.meaning.clone());
+        let bind = BindOptions::default().in_flight(options.in_flight).element_names(names);
         let described =
             fields.iter().map(|field| Field { device: field.device.clone(), layouts: field.layouts.clone() });
         let described: Vec<Field> = described.collect();
@@ -234,12 +239,20 @@ impl Plan {
             expected,
             domains: domains.count(),
             ordering,
+            tensors,
             exchanges: Arc::new(exchanges),
         })
     }
 
-    /// Fills `passed` with the arrays of a call.
+    /// Fills `passed` with the arrays of a call, and tells PyTorch that its tensors change.
     fn take(&self, fields: &Bound<'_, PyTuple>, fresh: bool, passed: &mut Passed) -> PyResult<()> {
+        self.take_arrays(fields, fresh, passed)?;
+        let py = fields.py();
+        passed.tensors.extend(self.tensors.iter().map(|tensor| tensor.clone_ref(py)));
+        mark_changed(py, &passed.tensors)
+    }
+
+    fn take_arrays(&self, fields: &Bound<'_, PyTuple>, fresh: bool, passed: &mut Passed) -> PyResult<()> {
         if fields.is_empty() && self.fixed() {
             if let Some((array, device)) = &self.ordering {
                 let described = describe(array.bind(fields.py()), false)?;
@@ -342,6 +355,9 @@ impl Plan {
         }
         passed.addresses.push(address(described.array.first()));
         passed.keep.extend(described.keep);
+        if !self.fixed() && is_tensor(array)? {
+            passed.tensors.push(array.clone().unbind());
+        }
         Ok(true)
     }
 

@@ -11,6 +11,7 @@ use crate::arrays::described::Described;
 use crate::arrays::described::Keep;
 use crate::arrays::expected::named;
 use crate::arrays::expected::{Expected, ExpectedAxis};
+use crate::arrays::torch::is_tensor;
 use crate::claims::{Addresses, Footprint, first_overlap};
 use crate::device::Device;
 use crate::domains::Domains;
@@ -32,6 +33,8 @@ pub(crate) struct Prepared {
     pub(crate) addresses: Addresses,
     /// Of a fixed plan, the first array that is not in memory of the host, and its device.
     pub(crate) ordering: Option<(Py<PyAny>, Device)>,
+    /// Of a fixed plan, the arrays that are tensors of PyTorch.
+    pub(crate) tensors: Vec<Py<PyAny>>,
     pub(crate) options: PlanOptions,
 }
 
@@ -39,6 +42,8 @@ pub(crate) struct Prepared {
 pub(crate) struct PreparedField {
     pub(crate) device: Device,
     pub(crate) element: ElementType,
+    /// What the elements mean beyond that.
+    pub(crate) meaning: String,
     pub(crate) layouts: Vec<Layout>,
     pub(crate) blocks: Vec<BlockLayout>,
     /// The arrays of a fixed plan.
@@ -77,6 +82,7 @@ impl Prepared {
             footprints: Vec::new(),
             addresses: Addresses::new(),
             ordering: None,
+            tensors: Vec::new(),
             options,
         };
         for (index, field) in fields.iter().enumerate() {
@@ -101,10 +107,11 @@ impl Prepared {
         let mut made: Option<PreparedField> = None;
         for (domain, block) in blocks.iter().enumerate() {
             let (layout, device, memory) = self.block(domains, block, name)?;
-            let spec = &layout.spec;
+            let (spec, meaning) = (&layout.spec, layout.meaning(field.py())?);
             let field = made.get_or_insert_with(|| PreparedField {
                 device: device.clone(),
                 element: spec.element,
+                meaning: meaning.clone(),
                 layouts: Vec::new(),
                 blocks: Vec::new(),
                 memory: Vec::new(),
@@ -116,6 +123,12 @@ impl Prepared {
                     field.device.name(),
                     spec.element,
                     device.name()
+                )));
+            }
+            if field.meaning != meaning {
+                return Err(PyValueError::new_err(format!(
+                    "{name}, domain {domain}: expected elements of the dtype of domain 0, {}, found {meaning}",
+                    field.meaning
                 )));
             }
             if domains.count() == 0 {
@@ -134,9 +147,12 @@ impl Prepared {
             let axes: Vec<ExpectedAxis> = axes.collect();
             let sizes = axes.iter().map(|axis| (axis.extent, axis.stride));
             self.footprints.push(Footprint::new(spec.element.bytes(), sizes));
-            self.expected.push(Expected::new(spec.element, axes, device.is_cpu()));
+            self.expected.push(Expected::new((spec.element, meaning), axes, device.is_cpu()));
             if let Some(memory) = &memory {
                 self.addresses.push(address(memory.first));
+                if is_tensor(block)? {
+                    self.tensors.push(block.clone().unbind());
+                }
                 if self.ordering.is_none() && !device.is_cpu() {
                     self.ordering = Some((block.clone().unbind(), device.clone()));
                 }

@@ -265,6 +265,8 @@ def arguments() -> Iterator[Case]:
     yield Case("an event for no stream", lambda: hp.Event().wait("5"), TypeError, "stream")
     yield Case("time between no events", lambda: hp.Event().elapsed(5), TypeError)
     yield Case("time since no record", lambda: hp.Event().elapsed(hp.Event()), ValueError, "never recorded")
+    for value in ("urgent", 1, None):
+        yield Case(f"priority {value!r}", lambda v=value: hp.Stream(priority=v), (TypeError, ValueError), "priority")
     yield Case("the handle of no CUDA", lambda: hp.Stream().__cuda_stream__(), TypeError, "CUDA")
 
     def kernel(*parameters: str) -> hp.Kernel:
@@ -425,6 +427,28 @@ def arrays_of_numpy() -> Iterator[Case]:
         # A copy has strides of its own.
         for method in ("__call__", "start") if "stride" in text else ("__call__", "start", "functional"):
             yield Case(f"{method} with {name}", lambda a=array, m=method: getattr(plan(), m)(a), kind, text)
+    for expected, found in (
+        ("M8[s]", "M8[ns]"),
+        ("M8[s]", "m8[s]"),
+        ("i8", "M8[s]"),
+        ("M8[s]", "i8"),
+        ("S8", "V8"),
+        ("<U2", ">U2"),
+        ([("a", "f4"), ("b", "f4")], [("b", "f4"), ("a", "f4")]),
+        ([("a", "f4"), ("b", "f4")], "V8"),
+    ):
+        made, other = np.zeros(10, expected), np.zeros(10, found)
+        for method in ("__call__", "start", "functional"):
+            yield Case(
+                f"{method} with {found} for {expected}",
+                lambda m=made, o=other, call=method: getattr(plan(m), call)(o),
+                BufferError,
+                "field 0: expected elements of dtype",
+            )
+    deep: Any = "i4"
+    for _ in range(40):
+        deep = [("a", deep)]
+    yield Case("records within 40 others", lambda: plan(np.zeros(10, deep)), BufferError, "at most 32 others")
     for value in (5, "text", None, object(), [0.0] * 10, {}, print, hp, int, 1.5, NotImplemented, ..., range(10)):
         for method in ("__call__", "start", "plan", "fixed"):
             call = {
@@ -439,8 +463,15 @@ def arrays_of_numpy() -> Iterator[Case]:
     yield Case("a field twice", lambda: plan(whole[:10], whole[:10], fixed=True), ValueError, "in common")
     immutable = type("ImmutableArray", (), {"__module__": "jax.fake"})
     yield Case("an array of JAX", lambda: plan()(immutable()), BufferError, "plan.functional")
-    recorded = type("Tensor", (), {"__module__": "torch.fake", "requires_grad": True})
-    yield Case("a tensor with gradients", lambda: plan()(recorded()), BufferError, "detach()")
+    for what, members, text in (
+        ("gradients", {"requires_grad": True}, "tensor.detach()"),
+        ("a lazy conjugate", {"is_conj": lambda self: True}, "tensor.resolve_conj()"),
+        ("a lazy negative", {"is_neg": lambda self: True}, "tensor.resolve_neg()"),
+        ("no memory", {"is_meta": True}, "the device meta"),
+        ("sparse elements", {"layout": "torch.sparse_coo"}, "tensor.to_dense()"),
+    ):
+        tensor = type("Tensor", (), {"__module__": "torch.fake", **members})
+        yield Case(f"a tensor with {what}", lambda t=tensor: plan()(t()), BufferError, text)
 
 
 MISSING = object()

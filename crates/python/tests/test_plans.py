@@ -842,6 +842,47 @@ def test_functional_of_several_fields(ranks: Ranks) -> None:
     ranks()(check)
 
 
+def test_autograd_knows_what_an_exchange_changes(ranks: Ranks) -> None:
+    torch = pytest.importorskip("torch", reason="found no PyTorch")
+
+    def check(comm: Comm) -> None:
+        grid = row(comm)
+        u, weight = torch.ones(6), torch.ones(6, requires_grad=True)
+        plan, fixed = grid.plan(u), grid.plan(u, fixed=True)
+
+        def between() -> None:
+            pending = plan.start(u)
+            between.kept = weight * u  # type: ignore[attr-defined]
+            pending.finish()
+
+        for change in (lambda: plan(u), fixed, lambda: plan.start(u).finish(), lambda: fixed.start().finish(), between):
+            kept = weight * u
+            version = u._version
+            change()
+            assert u._version > version
+            kept = getattr(change, "kept", kept)
+            with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+                kept.sum().backward()
+        # Nothing is noted twice, or for tensors without a counter.
+        pending = plan.start(u)
+        pending.finish()
+        version = u._version
+        pending.finish()
+        assert u._version == version
+        with torch.inference_mode():
+            plan(torch.ones(6))
+        with pytest.raises(BufferError, match="resolve_conj"):
+            grid.plan(torch.ones(6, dtype=torch.complex64).conj())
+        with pytest.raises(BufferError, match="resolve_neg"):
+            grid.plan(torch.ones(6, dtype=torch.complex64).conj().imag)
+        with pytest.raises(BufferError, match="meta"):
+            grid.plan(torch.ones(6, device="meta"))
+        with pytest.raises(BufferError, match="to_dense"):
+            grid.plan(torch.ones(6).to_sparse())
+
+    ranks(ALONE)(check)
+
+
 def test_functional_of_torch_keeps_gaps(ranks: Ranks) -> None:
     torch = pytest.importorskip("torch", reason="found no PyTorch")
 
@@ -924,6 +965,37 @@ def test_kernel_of_the_cpu() -> None:
     assert [call[0] for call in calls] == [(4,), (2, 3)] and calls[0][1] is u and calls[0][2:] == (3, 0.5)
 
 
+def test_current_streams_of_threads_and_tasks() -> None:
+    outer, inner = haloport.Stream(), haloport.Stream(priority="high")
+    default = haloport.current_stream()
+    assert default.handle == 0 and default.device == haloport.Device("cpu")
+    with outer, inner:
+        assert haloport.current_stream() is inner and haloport.current_stream("cpu") is inner
+        with outer:
+            assert haloport.current_stream() is outer
+        assert haloport.current_stream() is inner
+        elsewhere: list[haloport.Stream] = []
+        thread = threading.Thread(target=lambda: elsewhere.append(haloport.current_stream()))
+        thread.start()
+        thread.join()
+        assert elsewhere[0] not in (outer, inner)
+    assert haloport.current_stream() not in (outer, inner)
+    with pytest.raises(ZeroDivisionError), outer:
+        raise ZeroDivisionError
+    assert haloport.current_stream() is not outer
+
+    async def task(stream: haloport.Stream) -> None:
+        with stream:
+            for _ in range(3):
+                await asyncio.sleep(0)
+                assert haloport.current_stream() is stream
+
+    async def both() -> None:
+        await asyncio.gather(task(outer), task(inner))
+
+    asyncio.run(both())
+
+
 # Arrays in memory of devices
 
 
@@ -983,6 +1055,24 @@ def test_arrays_of_haloport_on_a_device(ranks: Ranks) -> None:
             u.copy_from(host)
             plan(u, stream=haloport.BLOCK)
             assert_filled(grid, u.to_numpy())
+        # In the stream of the block, in which the kernel works for a while before it writes.
+        source = """KERNEL void spin(GLOBAL int *u, long turn) {
+            long found = GLOBAL_INDEX(0) + 1;
+            for (long n = 0; n < 3000000; n += 1) found = found * 6364136223846793005 + 1442695040888963407;
+            u[2 + GLOBAL_INDEX(0)] = (int)turn + (found == 1);
+        }"""
+        spin = haloport.Kernel("spin", source, ["pointer", "i64"], device=u.device)
+        for turn in range(1, 6):
+            with haloport.Stream(queue) as stream:
+                assert haloport.current_stream(queue) is stream is haloport.current_stream(u.device)
+                spin(8, u, turn)
+                plan(u)
+                event = haloport.Event(u.device)
+                event.record()
+                found = u.to_numpy()
+                assert event.query() and found.tolist() == [[turn, turn]] * 6
+                u.copy_from(found)
+            assert haloport.current_stream(queue).handle != stream.handle
         shared = dpnp.asarray(u)
         assert shared.shape == (6, 2) and np.array_equal(dpnp.asnumpy(shared), u.to_numpy())
         with pytest.raises(ValueError, match="expected the shape"):

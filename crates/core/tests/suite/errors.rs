@@ -131,6 +131,31 @@ fn fields_that_differ_between_ranks_are_refused() {
     );
 }
 
+/// Dates in other units are integers of the same size; records of the same size may have other members.
+#[test]
+fn ranks_whose_elements_have_other_names_are_refused() {
+    let named = |names: fn(usize) -> Vec<String>| {
+        move |comm: &Communicator| -> Result<(), Failure> {
+            let pattern = line(comm)?;
+            let fields = [Numbers::new(&device()?, &pattern)?, Numbers::new(&device()?, &pattern)?];
+            pattern.bind_with(fields, BindOptions::default().element_names(names(comm.rank())))?;
+            Ok(())
+        }
+    };
+    assert_eq!(
+        refused(
+            3,
+            named(|rank| ["", if rank == 2 { "<M8[ns]" } else { "<M8[us]" }].map(String::from).into())
+        ),
+        "rank 2: the elements of field 1 are named <M8[ns] here and named <M8[us] on rank 0; bind fields of the same \
+         elements on every rank"
+    );
+    let some = |rank| if rank == 0 { vec!["degrees".to_string()] } else { Vec::new() };
+    assert!(refused(2, named(some)).contains("field 0 are without a name here and named degrees on rank 0"),);
+    // Names that are left out are empty.
+    run_ranks(2, |comm| named(|rank| vec![String::new(); rank])(&comm)).unwrap();
+}
+
 /// Streams of the CPU exchange no messages: ranks that ask for them get the reason, and other exchanges go on.
 #[test]
 fn messages_in_streams_that_no_device_has_are_refused() {

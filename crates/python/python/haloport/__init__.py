@@ -36,6 +36,7 @@ from haloport._haloport import (
     Stream,
     TimeLimitError,
     __version__,
+    current_stream,
     devices,
     threads,
 )
@@ -63,6 +64,7 @@ __all__ = [
     "TimeLimitError",
     "__version__",
     "abort_on_exception",
+    "current_stream",
     "devices",
     "threads",
 ]

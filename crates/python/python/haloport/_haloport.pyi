@@ -31,6 +31,7 @@ __all__ = [
     "TimeLimitError",
     "_Order",
     "__version__",
+    "current_stream",
     "devices",
     "threads",
 ]
@@ -260,8 +261,8 @@ class Array:
     def strides(self) -> tuple[int, ...]: ...
     @property
     def device(self) -> Device: ...
-    def to_numpy(self) -> NDArray[Any]: ...
-    def copy_from(self, array: Any) -> None: ...
+    def to_numpy(self, *, stream: _StreamLike = None) -> NDArray[Any]: ...
+    def copy_from(self, array: Any, *, stream: _StreamLike = None) -> None: ...
     def __dlpack__(
         self,
         *,
@@ -281,7 +282,7 @@ class Array:
 
 @final
 class Stream:
-    def __new__(cls, device: _DeviceLike = "cpu") -> Stream: ...
+    def __new__(cls, device: _DeviceLike = "cpu", *, priority: Literal["low", "normal", "high"] = "normal") -> Stream: ...
     @property
     def device(self) -> Device: ...
     @property
@@ -295,6 +296,8 @@ class Stream:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> Literal[False]: ...
+
+def current_stream(device: _DeviceLike = "cpu") -> Stream: ...
 
 @final
 class Event:

@@ -5,7 +5,7 @@ use pyo3::exceptions::{PyBufferError, PyTypeError};
 use pyo3::prelude::*;
 
 use super::described::Described;
-use super::{cuda, dlpack, numpy, sycl};
+use super::{cuda, dlpack, numpy, sycl, torch};
 use crate::arguments::type_name;
 use crate::memory::Array;
 
@@ -24,8 +24,8 @@ pub(crate) fn describe(object: &Bound<'_, PyAny>, fresh: bool) -> PyResult<Descr
             type_name(object)
         )));
     }
-    if is_of_package(object, "torch")? {
-        refuse_gradients(object)?;
+    if torch::is_tensor(object)? {
+        torch::check(object)?;
     }
     if let Some(described) = dlpack::by_exchange_api(object)? {
         return on_known_device(described);
@@ -74,16 +74,6 @@ fn check_kind(kind: ArrayDeviceKind) -> PyResult<()> {
     }
 }
 
-/// A tensor that autograd records must not change behind its back.
-fn refuse_gradients(tensor: &Bound<'_, PyAny>) -> PyResult<()> {
-    if tensor.getattr("requires_grad")?.is_truthy()? {
-        return Err(PyBufferError::new_err(
-            "expected a tensor that can be changed in place, found one that requires gradients; pass tensor.detach()",
-        ));
-    }
-    Ok(())
-}
-
 /// Whether an array of dpctl or dpnp must not be written. The flag of its interface is not trusted: dpctl's memory sets it if
 /// it can be written.
 fn is_locked(object: &Bound<'_, PyAny>) -> PyResult<bool> {
@@ -102,7 +92,8 @@ pub(crate) fn is_jax(object: &Bound<'_, PyAny>) -> PyResult<bool> {
     is_of_package(object, "jax")
 }
 
-fn is_of_package(object: &Bound<'_, PyAny>, package: &str) -> PyResult<bool> {
+/// Whether the type of an object is of a package.
+pub(super) fn is_of_package(object: &Bound<'_, PyAny>, package: &str) -> PyResult<bool> {
     // Types may have no module, or something else in place of its name.
     let Some(module) = object.get_type().getattr_opt("__module__")? else { return Ok(false) };
     let Ok(module) = module.extract::<String>() else { return Ok(false) };

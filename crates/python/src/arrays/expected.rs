@@ -11,12 +11,15 @@ use smallvec::SmallVec;
 
 use super::describe::{describe, is_jax};
 use super::described::Described;
+use super::meaning::meaning_of_array;
 use super::numpy;
 
 /// What an array must be like to be passed to a plan.
 #[derive(Debug)]
 pub(crate) struct Expected {
     pub(crate) element: ElementType,
+    /// What the elements mean beyond that, as [`meaning_of`](super::meaning::meaning_of) tells.
+    meaning: String,
     pub(crate) axes: SmallVec<[ExpectedAxis; 6]>,
     /// Whether it is in memory of the host.
     pub(crate) on_host: bool,
@@ -43,11 +46,11 @@ pub(crate) struct ExpectedAxis {
 
 impl Expected {
     pub(crate) fn new(
-        element: ElementType,
+        (element, meaning): (ElementType, String),
         axes: impl IntoIterator<Item = ExpectedAxis>,
         on_host: bool,
     ) -> Expected {
-        Expected { element, axes: axes.into_iter().collect(), on_host, known: OnceLock::new() }
+        Expected { element, meaning, axes: axes.into_iter().collect(), on_host, known: OnceLock::new() }
     }
 
     /// The address of the first element of an array, if it is one of NumPy, as expected, and of a dtype seen before.
@@ -81,6 +84,18 @@ impl Expected {
                 "{name}: expected elements of type {}, found {}; pass an array like that, or make another plan",
                 self.element,
                 array.element()
+            )));
+        }
+        let meaning = meaning_of_array(object, self.element)?;
+        if meaning != self.meaning {
+            let shown = |meaning: &str| match meaning {
+                "" => self.element.to_string(),
+                meaning => meaning.to_string(),
+            };
+            return Err(PyBufferError::new_err(format!(
+                "{name}: expected elements of dtype {}, found {}; pass an array like that, or make another plan",
+                shown(&self.meaning),
+                shown(&meaning)
             )));
         }
         if let Some(text) = self.difference(array) {

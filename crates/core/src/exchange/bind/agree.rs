@@ -50,6 +50,7 @@ struct Terms {
     chunk: usize,
     in_flight: usize,
     fields: Vec<Vec<FieldSignature>>,
+    names: Vec<String>,
 }
 
 /// The result of the agreement.
@@ -104,7 +105,7 @@ fn agree(
     let moved_from = options.staging_copy.unwrap_or(DEFAULT_STAGING_COPY);
 
     let fields: Vec<_> = parts.iter().map(|part| part.signature()).collect();
-    let mine = Terms { path, order, chunk, in_flight, fields };
+    let mine = Terms { path, order, chunk, in_flight, fields, names: options.element_names.clone() };
     let first = comm.broadcast(0, &mine)?;
     let complaint = disagreement(&mine, &first)
         .or_else(|| {
@@ -256,6 +257,9 @@ fn disagreement(mine: &Terms, first: &Terms) -> Option<String> {
     if mine.chunk != first.chunk {
         return differs("staging_chunk", format!("{} bytes", mine.chunk), format!("{} bytes", first.chunk));
     }
+    if mine.fields == first.fields {
+        return different_name(&mine.names, &first.names);
+    }
     let show = |parts: &Vec<Vec<FieldSignature>>| {
         let mut fields: Vec<(usize, String)> = parts
             .iter()
@@ -272,4 +276,18 @@ fn disagreement(mine: &Terms, first: &Terms) -> Option<String> {
     };
     let (here, there) = (show(&mine.fields), show(&first.fields));
     Some(format!("the fields are {here} here and {there} on rank 0; bind the same fields on every rank"))
+}
+
+/// Describes in words the first field whose elements have another name here than on rank 0.
+fn different_name(mine: &[String], first: &[String]) -> Option<String> {
+    let name = |names: &[String], field: usize| names.get(field).cloned().unwrap_or_default();
+    let field = (0..mine.len().max(first.len())).find(|&field| name(mine, field) != name(first, field))?;
+    let shown = |names| match name(names, field) {
+        name if name.is_empty() => "without a name".into(),
+        name => format!("named {name}"),
+    };
+    let (here, there) = (shown(mine), shown(first));
+    Some(format!(
+        "the elements of field {field} are {here} here and {there} on rank 0; bind fields of the same elements on every rank"
+    ))
 }

@@ -32,6 +32,7 @@ pub struct BindOptions {
     pub(crate) staging_copy: Option<usize>,
     /// `None`: 1.
     pub(crate) in_flight: Option<usize>,
+    pub(crate) element_names: Vec<String>,
 }
 
 impl fmt::Debug for BindOptions {
@@ -44,6 +45,7 @@ impl fmt::Debug for BindOptions {
             .field("staging_chunk", &self.staging_chunk)
             .field("staging_copy", &self.staging_copy)
             .field("in_flight", &self.in_flight)
+            .field("element_names", &self.element_names)
             .finish()
     }
 }
@@ -119,6 +121,16 @@ impl BindOptions {
     #[must_use]
     pub fn in_flight(mut self, most: usize) -> Self {
         self.in_flight = Some(most);
+        self
+    }
+
+    /// Names what the elements of the fields are beyond their [`ElementType`](crate::ElementType), in the order of the
+    /// fields: the unit of dates that are kept as integers, the members of records. Must be the same on every rank, which
+    /// is checked: bytes that mean something else to a neighbour would be copied without a sign. Fields without a name
+    /// have an empty one; those behind the last name have none.
+    #[must_use]
+    pub fn element_names(mut self, names: impl IntoIterator<Item = String>) -> Self {
+        self.element_names = names.into_iter().collect();
         self
     }
 }
