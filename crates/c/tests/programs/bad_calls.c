@@ -481,6 +481,8 @@ int main(int arguments, char **argument) {
         communicators(comm);
         patterns(comm, pattern);
         arrays(pattern, mesh);
+        values_beyond_the_axes(comm, pattern, mesh);
+        results_of_nothing(comm, pattern);
         exchanges(pattern);
     }
     CHECK(hp_plan_free(NULL));

@@ -27,8 +27,8 @@ pub(crate) fn shortened(text: &str, columns: usize) -> Cow<'_, str> {
         return Cow::Borrowed(text);
     }
     let fits = |end: &usize| measure_text_width(&text[..*end]) < columns;
-    let ends = text.match_indices(' ').map(|(end, _)| end).filter(fits);
-    Cow::Owned(format!("{}…", &text[..ends.last().unwrap_or(0)]))
+    let mut ends = text.match_indices(' ').map(|(end, _)| end).filter(fits);
+    Cow::Owned(format!("{}…", &text[..ends.next_back().unwrap_or(0)]))
 }
 
 fn wrapped_line(line: &str, columns: usize) -> String {

@@ -8,8 +8,8 @@ use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, VPos};
 use plotters_backend::{BackendColor, BackendCoord, BackendStyle, BackendTextStyle, DrawingErrorKind};
 
-use super::canvas::{Align, Canvas, Colour, LARGEST, Style};
 use super::PAPER;
+use super::canvas::{Align, Canvas, Colour, LARGEST, Style};
 
 /// The format of a picture.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -84,6 +84,27 @@ fn the_exchange_is_measured_and_its_results_are_complete() {
 }
 
 #[test]
+fn uneven_work_is_done_between_start_and_end() {
+    let bench = Haloport::new("bench exchange");
+    let report = bench.json("--local 8,8 --ranks 2 --samples 5 --uneven 2000");
+    assert_eq!(report["uneven_us"], 2000);
+    let time = |name: &str| {
+        let found =
+            report["contestants"].as_array().and_then(|all| all.iter().find(|one| one["name"] == name));
+        found.and_then(|one| one["median_us"].as_f64()).unwrap_or_else(|| panic!("no {name} in {report}"))
+    };
+    // Each rank works in every second exchange.
+    let (alone, all) = (time("work_alone"), time("haloport"));
+    assert!(alone >= 1900.0 && all >= 0.9 * alone, "{report}");
+    // What has no work between start and end is left out.
+    assert!(report["one_pass_copy_us"].is_null() && report["raw_send_us"].is_null(), "{report}");
+    let out = bench.out("--local 8,8 --ranks 2 --samples 2 --uneven 100");
+    assert!(out.contains("work for 100 µs between the start of an exchange and its end"), "{out}");
+    let refused = bench.refusal("--local 8 --ranks 2 --uneven 0");
+    assert!(refused.contains("--uneven") && refused.contains("from 1"), "{refused}");
+}
+
+#[test]
 fn every_split_element_type_and_number_of_axes_is_served() {
     let bench = Haloport::new("bench exchange");
     for (arguments, grid, path) in [
