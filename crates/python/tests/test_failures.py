@@ -67,7 +67,7 @@ DISAGREE: dict[str, tuple[Callable[[hp.Communicator, bool], Any], str]] = {
     "dtype": (lambda comm, odd: planned(comm, np.float32 if odd else np.float64), "f32"),
     "unit of dates": (lambda comm, odd: planned(comm, "M8[ns]" if odd else "M8[us]"), "M8[us]"),
     "dates and numbers": (lambda comm, odd: planned(comm, "i8" if odd else "m8[s]"), "without a name here"),
-    "members of records": (lambda comm, odd: planned(comm, [(name, "f4") for name in ("ab" if odd else "ba")]), "'a'"),
+    "members of records": (lambda comm, odd: planned(comm, [(name, "f4") for name in ("uv" if odd else "vu")]), "'u'"),
     "places in records": (
         lambda comm, odd: planned(comm, {"names": ["a"], "formats": ["i2"], "offsets": [2 * odd], "itemsize": 4}),
         "at 2",

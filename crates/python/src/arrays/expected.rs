@@ -9,10 +9,11 @@ use pyo3::exceptions::{PyBufferError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use smallvec::SmallVec;
 
-use super::describe::{describe, is_jax};
+use super::describe::describe;
 use super::described::Described;
 use super::meaning::meaning_of_array;
 use super::numpy;
+use super::package::is_jax;
 
 /// What an array must be like to be passed to a plan.
 #[derive(Debug)]

@@ -4,7 +4,7 @@ use pyo3::exceptions::PyBufferError;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 
-use super::describe::is_of_package;
+use super::package::is_of_package;
 
 /// Whether an object is a tensor of PyTorch.
 pub(crate) fn is_tensor(object: &Bound<'_, PyAny>) -> PyResult<bool> {

@@ -5,6 +5,7 @@
 //! the same content takes the place of the shared pages.
 
 use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::ptr;
 use std::sync::{Mutex, MutexGuard, Once, PoisonError};
@@ -14,16 +15,16 @@ use super::mapping::Mapping;
 /// Shared pages of this process, of which children get copies as long as this exists.
 #[derive(Debug)]
 pub(super) struct CopiedInChildren {
-    /// The addresses of the pages: those of a mapping.
-    all: Range<usize>,
+    /// Where they begin, in `PAGES`.
+    begins: Vec<usize>,
 }
 
-/// The addresses of pages that children copy.
-static PAGES: Mutex<Vec<Range<usize>>> = Mutex::new(Vec::new());
+/// The addresses of pages that children copy: where they begin and end.
+static PAGES: Mutex<BTreeMap<usize, usize>> = Mutex::new(BTreeMap::new());
 
 thread_local! {
     /// The lock of `PAGES`, held by a thread that forks.
-    static HELD: RefCell<Option<MutexGuard<'static, Vec<Range<usize>>>>> = const { RefCell::new(None) };
+    static HELD: RefCell<Option<MutexGuard<'static, BTreeMap<usize, usize>>>> = const { RefCell::new(None) };
 }
 
 impl CopiedInChildren {
@@ -31,19 +32,21 @@ impl CopiedInChildren {
     pub(super) fn new(parts: &[Range<usize>], mapping: &Mapping) -> CopiedInChildren {
         register();
         let begin = mapping.begin().expose_provenance();
-        let all = begin..begin + parts.last().map_or(0, |part| part.end);
-        pages().extend(parts.iter().map(|part| begin + part.start..begin + part.end));
-        CopiedInChildren { all }
+        pages().extend(parts.iter().map(|part| (begin + part.start, begin + part.end)));
+        CopiedInChildren { begins: parts.iter().map(|part| begin + part.start).collect() }
     }
 }
 
 impl Drop for CopiedInChildren {
     fn drop(&mut self) {
-        pages().retain(|pages| !self.all.contains(&pages.start));
+        let mut pages = pages();
+        for begin in &self.begins {
+            pages.remove(begin);
+        }
     }
 }
 
-fn pages() -> MutexGuard<'static, Vec<Range<usize>>> {
+fn pages() -> MutexGuard<'static, BTreeMap<usize, usize>> {
     PAGES.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -69,7 +72,7 @@ unsafe extern "C" fn after_in_parent() {
 
 unsafe extern "C" fn after_in_child() {
     let Ok(Some(pages)) = HELD.try_with(|held| held.borrow_mut().take()) else { return };
-    pages.iter().for_each(copy);
+    pages.iter().for_each(|(begin, end)| copy(&(*begin..*end)));
 }
 
 /// Puts memory of this process in the place of pages, with the same content. Without memory for that, they stay shared.

@@ -7,7 +7,7 @@ use haloport_core::transport::{Reach, Reduction};
 
 use crate::Outcome;
 
-/// Checks which ranks are near, and what the transport says of the others. Some ranks must be in other namespaces.
+/// Checks which ranks are near, and the reason for the others. Some ranks must be in other namespaces.
 pub(crate) fn check(comm: &Communicator) -> Outcome {
     let mut namespaces = vec![0u64; comm.size()];
     namespaces[comm.rank()] = std::fs::metadata("/proc/self/ns/pid")?.ino();

@@ -144,7 +144,7 @@ pub(crate) fn nothing_to_copy(comm: &Communicator, outside: &Communicator) -> Ou
     let limit = comm.time_limit();
     comm.set_time_limit(Some(Duration::from_secs(20)));
     for turn in 0..4 {
-        if (comm.rank() + turn) % 2 == 0 {
+        if (comm.rank() + turn).is_multiple_of(2) {
             outside.barrier()?;
             exchange.run(Schedule::DefaultStream)?;
             outside.barrier()?;
