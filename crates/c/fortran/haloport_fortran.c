@@ -300,7 +300,7 @@ static int ticket_of(const hpf_plan *plan, int32_t has_ticket, int64_t passed, h
 }
 
 static int finish(hpf_plan *plan, void *const *data, hp_stream order, int32_t has_ticket, int64_t passed) {
-    hp_ticket ticket;
+    hp_ticket ticket = HP_NO_TICKET;
     if (ticket_of(plan, has_ticket, passed, &ticket)) return HP_ARGUMENT;
     if (ticket != HP_NO_TICKET && moved(plan, ticket, data)) return HP_ARGUMENT;
     hp_status status = hp_finish(plan->plan, ticket, order);
@@ -329,7 +329,7 @@ int hpf_call(hpf_plan *plan, int32_t call, int32_t kind, intptr_t stream, int32_
 }
 
 int hpf_ready(hpf_plan *plan, int32_t has_ticket, int64_t passed, int32_t *ready) {
-    hp_ticket ticket;
+    hp_ticket ticket = HP_NO_TICKET;
     *ready = 0;
     if (!plan) return refused("expected a plan, found one that was not made, or was freed", -1);
     if (ticket_of(plan, has_ticket, passed, &ticket)) return HP_ARGUMENT;
