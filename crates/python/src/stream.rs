@@ -7,6 +7,7 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::PyTuple;
 
+use crate::arguments::number;
 use crate::device::Device;
 use crate::error::OrRaise;
 use crate::process;
@@ -40,16 +41,18 @@ enum OwnStream {
 #[pymethods]
 impl Stream {
     #[new]
-    #[pyo3(signature = (device=None, *, priority="normal"))]
+    #[pyo3(signature = (device=None, *, priority=None))]
     #[pyo3(text_signature = "(device='cpu', *, priority='normal')")]
-    fn py_new(device: Option<&Bound<'_, PyAny>>, priority: &str) -> PyResult<Stream> {
-        let priority = match priority {
+    fn py_new(device: Option<&Bound<'_, PyAny>>, priority: Option<&Bound<'_, PyAny>>) -> PyResult<Stream> {
+        const PRIORITIES: &str = "\"low\", \"normal\" or \"high\"";
+        let priority = priority.map(|given| number::<String>(given, "priority", PRIORITIES)).transpose()?;
+        let priority = match priority.as_deref().unwrap_or("normal") {
             "low" => Priority::Low,
             "normal" => Priority::Normal,
             "high" => Priority::High,
-            _ => {
+            other => {
                 return Err(PyValueError::new_err(format!(
-                    "priority: expected \"low\", \"normal\" or \"high\", found {priority:?}"
+                    "priority: expected {PRIORITIES}, found {other:?}"
                 )));
             }
         };

@@ -265,7 +265,7 @@ def arguments() -> Iterator[Case]:
     yield Case("an event for no stream", lambda: hp.Event().wait("5"), TypeError, "stream")
     yield Case("time between no events", lambda: hp.Event().elapsed(5), TypeError)
     yield Case("time since no record", lambda: hp.Event().elapsed(hp.Event()), ValueError, "never recorded")
-    for value in ("urgent", 1, None):
+    for value in ("urgent", 1, b"low"):
         yield Case(f"priority {value!r}", lambda v=value: hp.Stream(priority=v), (TypeError, ValueError), "priority")
     yield Case("the handle of no CUDA", lambda: hp.Stream().__cuda_stream__(), TypeError, "CUDA")
 
