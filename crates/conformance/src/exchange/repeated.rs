@@ -13,7 +13,7 @@ use haloport_core::transport::{
 };
 use haloport_core::{BindOptions, DataPath, Field, Grid, Halo, IndexBox, Pattern, Schedule, Split};
 
-use crate::{Failure, ensure};
+use crate::{Failure, ensure, usual};
 
 /// The largest tag of an MPI that has as few as the standard allows: enough for some 120 rounds.
 const LARGEST_TAG: u32 = (1 << 15) - 1;
@@ -30,7 +30,7 @@ struct Stage {
 }
 
 /// Collective: makes `rounds` patterns of a row of cells, and with each an exchange and a plan, which run once and are
-/// dropped, on a transport with 2^15 tags. Prints the stages on rank 0.
+/// dropped, on a transport with 2^15 tags. Prints the stages on rank 0. Nothing else may run in the process meanwhile.
 ///
 /// # Errors
 /// A wrong halo; memory, open files or time that grow with the rounds.
@@ -60,16 +60,17 @@ pub fn check<D: Device>(comm: &Communicator, device: &D, rounds: usize) -> Resul
         early.resident,
         last.resident
     );
+    // Ranks that are threads of this process look at the same time, by two files each.
     ensure!(
-        last.open_files <= early.open_files,
+        last.open_files <= early.open_files + 2 * comm.size(),
         "open files: {} became {}",
         early.open_files,
         last.open_files
     );
-    // The quickest of several, as other programs delay some.
+    // The quickest of several, as other programs delay some. In the default set, tests run beside each other.
     let quickest = |stages: &[Stage]| stages.iter().map(|stage| stage.time).min().unwrap_or_default();
     let (first, end) = (quickest(&stages[1..4]), quickest(&stages[STAGES - 3..]));
-    ensure!(end < 2 * first, "the rounds of a stage took {first:?}, later {end:?}");
+    ensure!(end < usual(20, 4) * first, "the rounds of a stage took {first:?}, later {end:?}");
     Ok(())
 }
 

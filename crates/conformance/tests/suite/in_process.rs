@@ -55,8 +55,18 @@ fn a_rank_that_leaves_out_its_last_call_is_named_at_the_time_limit() {
     }
 }
 
+/// In a process of its own, whose memory and open files are those of this test.
 #[test]
 fn exchanges_that_are_made_and_dropped_leave_nothing() {
+    const MARK: &str = "HALOPORT_TEST_REPEATED";
+    if std::env::var_os(MARK).is_none() {
+        let name = "in_process::exchanges_that_are_made_and_dropped_leave_nothing";
+        let mut alone = std::process::Command::new(std::env::current_exe().unwrap());
+        let output = alone.args([name, "--exact", "--nocapture"]).env(MARK, "1").output().unwrap();
+        let text = [output.stdout, output.stderr].map(|text| String::from_utf8_lossy(&text).into_owned());
+        assert!(output.status.success() && text[0].contains("1 passed"), "{}{}", text[0], text[1]);
+        return;
+    }
     run_ranks(2, |comm| repeated::check(&comm, &device(), usual(5_000, 100_000))).unwrap();
 }
 
