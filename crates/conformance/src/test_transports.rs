@@ -1,7 +1,9 @@
 //! Transports of tests that do what another one does, but for an alteration.
 
 #[doc(no_inline)]
-pub use haloport_core::transport::{Idle, Incoming, Reduction, TransportError};
+pub use haloport_core::device::MemoryRange;
+#[doc(no_inline)]
+pub use haloport_core::transport::{Channel, Direction, Idle, Incoming, Reduction, TransportError};
 
 /// Writes, within an implementation of [`Transport`](haloport_core::transport::Transport) for a structure with a transport
 /// `inner`, the ranks, the messages without channels and the collectives but for `sparse_exchange`, all as that transport has
@@ -69,6 +71,47 @@ macro_rules! unaltered_messages {
             idle: $crate::test_transports::Idle<'_>,
         ) -> Result<(), $crate::test_transports::TransportError> {
             self.inner.broadcast(root, bytes, idle)
+        }
+    };
+}
+
+/// Writes the channels in the same way.
+#[macro_export]
+macro_rules! unaltered_channels {
+    () => {
+        unsafe fn open_parts(
+            &self,
+            direction: $crate::test_transports::Direction,
+            peer: usize,
+            tag: u32,
+            parts: &[$crate::test_transports::MemoryRange],
+        ) -> Result<$crate::test_transports::Channel, $crate::test_transports::TransportError> {
+            // SAFETY: the caller's promise.
+            unsafe { self.inner.open_parts(direction, peer, tag, parts) }
+        }
+
+        unsafe fn post(
+            &self,
+            channel: $crate::test_transports::Channel,
+        ) -> Result<(), $crate::test_transports::TransportError> {
+            // SAFETY: the caller's promise.
+            unsafe { self.inner.post(channel) }
+        }
+
+        fn test(
+            &self,
+            channel: $crate::test_transports::Channel,
+        ) -> Result<bool, $crate::test_transports::TransportError> {
+            self.inner.test(channel)
+        }
+
+        unsafe fn close(
+            &self,
+            channel: $crate::test_transports::Channel,
+            keep: std::sync::Arc<dyn std::any::Any + Send + Sync>,
+        ) {
+            // SAFETY: the caller's promise.
+            unsafe { self.inner.close(channel, keep) }
         }
     };
 }

@@ -1,11 +1,9 @@
 //! A transport as between nodes, for ranks that are threads: none reaches the memory of another.
 
-use std::any::Any;
 use std::sync::Arc;
 
 use haloport_core::comm::Communicator;
-use haloport_core::device::MemoryRange;
-use haloport_core::transport::{Channel, Direction, Idle, Reach, Transport, TransportError, TransportInfo};
+use haloport_core::transport::{Idle, Reach, Transport, TransportError, TransportInfo};
 
 /// Passes messages on to the transport within.
 #[derive(Debug)]
@@ -25,36 +23,12 @@ pub(crate) fn apart(comm: &Communicator, device_memory: bool) -> Communicator {
 // SAFETY: the transport within keeps the promises.
 unsafe impl Transport for Nodes {
     haloport_conformance::unaltered_messages!();
+    haloport_conformance::unaltered_channels!();
 
     fn info(&self) -> TransportInfo {
         let reach = Reach::Own { reason: "nodes are tested".into() };
         let device_memory = if self.device_memory { vec!["cuda"] } else { Vec::new() };
         TransportInfo { device_memory, reach, ..self.inner.info() }
-    }
-
-    unsafe fn open_parts(
-        &self,
-        direction: Direction,
-        peer: usize,
-        tag: u32,
-        parts: &[MemoryRange],
-    ) -> Result<Channel, TransportError> {
-        // SAFETY: the caller's promise.
-        unsafe { self.inner.open_parts(direction, peer, tag, parts) }
-    }
-
-    unsafe fn post(&self, channel: Channel) -> Result<(), TransportError> {
-        // SAFETY: the caller's promise.
-        unsafe { self.inner.post(channel) }
-    }
-
-    fn test(&self, channel: Channel) -> Result<bool, TransportError> {
-        self.inner.test(channel)
-    }
-
-    unsafe fn close(&self, channel: Channel, keep: Arc<dyn Any + Send + Sync>) {
-        // SAFETY: the caller's promise.
-        unsafe { self.inner.close(channel, keep) }
     }
 
     fn sparse_exchange(

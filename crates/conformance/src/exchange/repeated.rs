@@ -1,16 +1,13 @@
 //! Patterns, exchanges and plans that are made and dropped many times: all that they take is given back.
 
-use std::any::Any;
 use std::fs;
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use haloport_core::comm::Communicator;
-use haloport_core::device::{Device, MemoryRange};
-use haloport_core::transport::{
-    Channel, Direction, Idle, Lease, SharedMemory, Transport, TransportError, TransportInfo, Window,
-};
+use haloport_core::device::Device;
+use haloport_core::transport::{Idle, Lease, SharedMemory, Transport, TransportError, TransportInfo, Window};
 use haloport_core::{BindOptions, DataPath, Field, Grid, Halo, IndexBox, Pattern, Schedule, Split};
 
 use crate::{Failure, ensure, usual};
@@ -112,10 +109,11 @@ fn verify<D: Device>(field: &Field<i64, D>, ranks: usize) -> Result<(), Failure>
 
 impl Stage {
     fn now() -> Result<Stage, Failure> {
-        let pages = fs::read_to_string("/proc/self/statm")?;
-        let pages: u64 = pages.split(' ').nth(1).ok_or("no resident memory in /proc/self/statm")?.parse()?;
+        let status = fs::read_to_string("/proc/self/status")?;
+        let resident = status.lines().find_map(|line| line.strip_prefix("VmRSS:")?.strip_suffix("kB"));
+        let kilobytes: u64 = resident.ok_or("no VmRSS in /proc/self/status")?.trim().parse()?;
         let open_files = fs::read_dir("/proc/self/fd")?.count();
-        Ok(Stage { resident: pages * 4096, open_files, time: Duration::ZERO })
+        Ok(Stage { resident: kilobytes * 1024, open_files, time: Duration::ZERO })
     }
 }
 
@@ -133,6 +131,7 @@ struct FewTags {
 // SAFETY: every call goes to the transport within.
 unsafe impl Transport for FewTags {
     crate::unaltered_messages!();
+    crate::unaltered_channels!();
 
     fn info(&self) -> TransportInfo {
         self.inner.info()
@@ -144,31 +143,6 @@ unsafe impl Transport for FewTags {
 
     fn largest_tag(&self) -> u32 {
         self.inner.largest_tag().min(LARGEST_TAG)
-    }
-
-    unsafe fn open_parts(
-        &self,
-        direction: Direction,
-        peer: usize,
-        tag: u32,
-        parts: &[MemoryRange],
-    ) -> Result<Channel, TransportError> {
-        // SAFETY: the caller's promise.
-        unsafe { self.inner.open_parts(direction, peer, tag, parts) }
-    }
-
-    unsafe fn post(&self, channel: Channel) -> Result<(), TransportError> {
-        // SAFETY: the caller's promise.
-        unsafe { self.inner.post(channel) }
-    }
-
-    fn test(&self, channel: Channel) -> Result<bool, TransportError> {
-        self.inner.test(channel)
-    }
-
-    unsafe fn close(&self, channel: Channel, keep: Arc<dyn Any + Send + Sync>) {
-        // SAFETY: the caller's promise.
-        unsafe { self.inner.close(channel, keep) }
     }
 
     fn publish(&self, peer: usize, tag: u32, window: &Arc<Window>) -> Result<bool, TransportError> {

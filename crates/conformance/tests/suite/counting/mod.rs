@@ -1,12 +1,10 @@
 //! A transport that counts the messages of another one.
 
-use std::any::Any;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use haloport_core::comm::Communicator;
-use haloport_core::device::MemoryRange;
-use haloport_core::transport::{Channel, Direction, Idle, Transport, TransportError, TransportInfo, Window};
+use haloport_core::transport::{Idle, Transport, TransportError, TransportInfo, Window};
 
 /// Counts the messages of sparse exchanges with other ranks.
 #[derive(Debug)]
@@ -52,34 +50,10 @@ impl Counters {
 // SAFETY: every call goes to the transport within.
 unsafe impl Transport for Counting {
     haloport_conformance::unaltered_messages!();
+    haloport_conformance::unaltered_channels!();
 
     fn info(&self) -> TransportInfo {
         self.inner.info()
-    }
-
-    unsafe fn open_parts(
-        &self,
-        direction: Direction,
-        peer: usize,
-        tag: u32,
-        parts: &[MemoryRange],
-    ) -> Result<Channel, TransportError> {
-        // SAFETY: the caller's promise.
-        unsafe { self.inner.open_parts(direction, peer, tag, parts) }
-    }
-
-    unsafe fn post(&self, channel: Channel) -> Result<(), TransportError> {
-        // SAFETY: the caller's promise.
-        unsafe { self.inner.post(channel) }
-    }
-
-    fn test(&self, channel: Channel) -> Result<bool, TransportError> {
-        self.inner.test(channel)
-    }
-
-    unsafe fn close(&self, channel: Channel, keep: Arc<dyn Any + Send + Sync>) {
-        // SAFETY: the caller's promise.
-        unsafe { self.inner.close(channel, keep) }
     }
 
     fn publish(&self, peer: usize, tag: u32, window: &Arc<Window>) -> Result<bool, TransportError> {
