@@ -128,7 +128,7 @@ impl Layout {
 impl Layout {
     /// What the elements mean beyond their type.
     pub(crate) fn meaning(&self, py: Python<'_>) -> PyResult<String> {
-        meaning_of(self.dtype.bind(py))
+        meaning_of(self.dtype.bind(py), self.spec.element)
     }
 
     pub(crate) fn chosen_device(&self) -> Option<&Device> {

@@ -883,6 +883,26 @@ def test_autograd_knows_what_an_exchange_changes(ranks: Ranks) -> None:
     ranks(ALONE)(check)
 
 
+def test_numbers_that_numpy_does_not_know_have_one_name(ranks: Ranks) -> None:
+    torch = pytest.importorskip("torch", reason="found no PyTorch")
+    ml_dtypes = pytest.importorskip("ml_dtypes", reason="found no ml_dtypes")
+
+    def check(comm: Comm) -> None:
+        grid = row(comm)
+        tensor, array = torch.zeros(6, dtype=torch.bfloat16), np.zeros(6, ml_dtypes.bfloat16)
+        u = tensor if comm.rank % 2 else array
+        bits = tensor.view(torch.int16).numpy() if comm.rank % 2 else array.view(np.int16)
+        plan = grid.plan(u)
+        fill(grid, bits)
+        plan(u)
+        assert_filled(grid, bits)
+        # Also of layouts and of the other kind.
+        grid.plan(u, array)(u, np.zeros(6, ml_dtypes.bfloat16))
+        grid.plan(u, tensor)(u, np.zeros(6, ml_dtypes.bfloat16))
+
+    ranks()(check)
+
+
 def test_functional_of_torch_keeps_gaps(ranks: Ranks) -> None:
     torch = pytest.importorskip("torch", reason="found no PyTorch")
 

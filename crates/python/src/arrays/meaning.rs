@@ -16,27 +16,30 @@ use crate::error::OrRaise;
 /// Maximum number of records within each other.
 const DEEPEST: usize = 32;
 
-/// What the elements of a dtype mean, as a text that differs between dtypes that differ; empty for numbers, which their
-/// element type describes.
+/// What the elements of a dtype, which have this type, mean beyond that: a text that differs between dtypes that differ;
+/// empty for numbers. A number that NumPy does not know has the dtype of as many bytes, but is none.
 ///
 /// # Errors
 /// `BufferError` for records within more than [`DEEPEST`] others.
-pub(crate) fn meaning_of(dtype: &Bound<'_, PyAny>) -> PyResult<String> {
+pub(crate) fn meaning_of(dtype: &Bound<'_, PyAny>, element: ElementType) -> PyResult<String> {
     let text: String = dtype.getattr("str")?.extract()?;
-    let is_bytes = matches!(text.chars().nth(1), Some('M' | 'm' | 'S' | 'U' | 'V'));
-    if !is_bytes || dtype.getattr("name")?.extract::<String>()? == "bfloat16" {
-        return Ok(String::new());
-    }
-    described(dtype, 0)
-}
-
-/// As [`meaning_of`], of an array whose elements have this type.
-pub(crate) fn meaning_of_array(array: &Bound<'_, PyAny>, element: ElementType) -> PyResult<String> {
-    // Dates move as integers of 8 bytes. All others are numbers.
-    match element {
-        ElementType::I64 | ElementType::Bytes(_) => meaning_of(&dtype_of_array(array, element)?),
+    match text.chars().nth(1) {
+        Some('M' | 'm' | 'S' | 'U' | 'V') if has_meaning(element) => described(dtype, 0),
         _ => Ok(String::new()),
     }
+}
+
+/// As [`meaning_of`], of an array.
+pub(crate) fn meaning_of_array(array: &Bound<'_, PyAny>, element: ElementType) -> PyResult<String> {
+    match has_meaning(element) {
+        true => meaning_of(&dtype_of_array(array, element)?, element),
+        false => Ok(String::new()),
+    }
+}
+
+/// Whether elements of this type may be more than numbers: dates move as integers of 8 bytes, texts and records as bytes.
+fn has_meaning(element: ElementType) -> bool {
+    matches!(element, ElementType::I64 | ElementType::Bytes(_))
 }
 
 /// The dtype of an array whose elements have this type: the one of NumPy that the array names, or one with the same
