@@ -1,4 +1,4 @@
-//! An NCCL for tests, on the CUDA driver for tests (`crates/backend-cuda/test-driver`): it shows without a
+//! An NCCL for tests, on the CUDA driver for tests (`crates/cuda-test/driver`): it shows without a
 //! GPU how Haloport's CUDA backend uses NCCL.
 //!
 //! Ranks are threads or processes of one machine. Communicators are non-blocking. As with NVIDIA's NCCL, a
