@@ -5,9 +5,8 @@
 //! ```
 
 use haloport::cpu::CpuDevice;
-use haloport::{
-    Communicator, Error, Field, FieldError, Grid, Halo, IndexBox, Pattern, Schedule, Split, run_ranks,
-};
+use haloport::field::FieldError;
+use haloport::{Communicator, Error, Field, Grid, Halo, IndexBox, Pattern, Split, run_ranks};
 
 const EXTENTS: [usize; 2] = [60, 72];
 const STEPS: usize = 48;
@@ -44,7 +43,7 @@ fn life(comm: &Communicator, width: usize) -> Result<(Vec<u8>, usize), Error> {
         // After an exchange all but the outermost halo cells can be computed; then one layer less at each step.
         let layers = width - 1 - step % width;
         if layers + 1 == width {
-            plan.run(&mut now, Schedule::DefaultStream)?;
+            plan.run(&mut now)?;
             exchanges += 1;
         }
         let cells = mine.grown(layers);

@@ -6,17 +6,16 @@
 //! ```
 
 use haloport::cpu::CpuDevice;
-use haloport::{
-    Communicator, Connectivity, Error, Field, FieldError, Grid, Halo, IndexBox, Pattern, Reduction, Schedule,
-    Split, View, ViewMut,
-};
+use haloport::domain::Connectivity;
+use haloport::field::FieldError;
+use haloport::{Communicator, Error, Field, Grid, Halo, IndexBox, Pattern, Reduction, Split, View, ViewMut};
 
 /// The numbers of cells along z, y and x. Cells along the last axis lie side by side in memory.
 const EXTENTS: [usize; 3] = [32, 40, 48];
 const STEPS: usize = 200;
 
 fn main() -> Result<(), Error> {
-    if haloport::launched_by().is_none() {
+    if haloport::comm::launched_by().is_none() {
         haloport::run_ranks(4, |comm| heat(&comm))?;
         return Ok(());
     }
@@ -50,7 +49,6 @@ fn heat(comm: &Communicator) -> Result<(), Error> {
     let regions = pattern.regions(0).ok_or("this rank has no domain")?;
     for _ in 0..STEPS {
         now.overlap(
-            Schedule::DefaultStream,
             &mut next.fields_mut().view_mut(0)?,
             |pending, next| {
                 let now = pending.owned(|field| field, 0)?;

@@ -6,9 +6,7 @@
 //! ```
 
 use haloport::device::{Device, KernelArgument, KernelSource, LaunchConfig, ParameterType, Priority};
-use haloport::{
-    AnyDevice, Communicator, Error, Field, Grid, Halo, Pattern, Schedule, Split, run_ranks, with_device,
-};
+use haloport::{AnyDevice, Communicator, Error, Field, Grid, Halo, Pattern, Split, run_ranks, with_device};
 
 const CELLS: usize = 1 << 12;
 const STEPS: usize = 100;
@@ -72,7 +70,7 @@ fn add<D: Device>(comm: &Communicator, device: &D) -> Result<Vec<i32>, Error> {
     // each other in the stream.
     let stream = device.create_stream(Priority::Normal)?;
     for step in 0..STEPS {
-        exchanges[step % 2].run(Schedule::On(&stream))?;
+        exchanges[step % 2].run_on(&stream)?;
         // SAFETY: both fields live until the stream is empty, and their blocks are used in this stream alone.
         unsafe { device.launch(&launches[step % 2], &stream)? };
     }

@@ -5,9 +5,8 @@
 //! ```
 
 use haloport::cpu::CpuDevice;
-use haloport::{
-    BlockLayout, BorrowedField, Error, Field, FieldError, HaloCells, IndexSet, Pattern, Schedule, run_ranks,
-};
+use haloport::field::{BlockLayout, FieldError};
+use haloport::{BorrowedField, Error, Field, HaloCells, IndexSet, Pattern, run_ranks};
 
 /// The mesh: rows and columns of hexagons on a torus.
 const ROWS: i64 = 30;
@@ -40,11 +39,11 @@ fn main() -> Result<(), Error> {
         let mut move_heat = pattern.plan(lend(&device, &layout, &mut heat)?)?;
         let mut move_salt = pattern.plan(lend(&device, &layout, &mut salt)?)?;
         for _ in 0..STEPS {
-            let first = move_heat.start(lend(&device, &layout, &mut heat)?, Schedule::DefaultStream)?;
-            let second = move_salt.start(lend(&device, &layout, &mut salt)?, Schedule::DefaultStream)?;
-            first.finish(Schedule::DefaultStream)?;
+            let first = move_heat.start(lend(&device, &layout, &mut heat)?)?;
+            let second = move_salt.start(lend(&device, &layout, &mut salt)?)?;
+            first.finish()?;
             mix(&beside, &mut heat);
-            second.finish(Schedule::DefaultStream)?;
+            second.finish()?;
             mix(&beside, &mut salt);
         }
         let own = owned.len() * LEVELS;

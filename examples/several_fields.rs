@@ -5,7 +5,8 @@
 //! ```
 
 use haloport::cpu::CpuDevice;
-use haloport::{ComponentPlace, Error, Field, Grid, Halo, IndexBox, Pattern, Schedule, field_set, run_ranks};
+use haloport::field::ComponentPlace;
+use haloport::{Error, Field, Grid, Halo, IndexBox, Pattern, field_set, run_ranks};
 
 const EXTENTS: [i64; 2] = [24, 36];
 
@@ -50,7 +51,7 @@ fn main() -> Result<(), Error> {
         }
 
         let mut exchange = pattern.bind(flow)?;
-        exchange.run(Schedule::DefaultStream)?;
+        exchange.run()?;
 
         // Every cell of every block, halo included, now holds the value of the cell that it stands for.
         let Flow { depth: depths, velocity, is_land } = exchange.fields();

@@ -19,7 +19,7 @@ use haloport_sycl::SyclDevice;
 ///
 /// let any = AnyDevice::select("cpu")?.with_threads(1)?;
 /// assert_eq!(any.info().id.to_string(), "cpu:0");
-/// # Ok::<(), haloport::SelectError>(())
+/// # Ok::<(), haloport::device::SelectError>(())
 /// ```
 #[enum_dispatch(Describe)]
 #[derive(Debug, Clone)]
@@ -90,7 +90,7 @@ impl AnyDevice {
 ///
 /// let any = AnyDevice::select("cpu:threads=2")?;
 /// assert_eq!(with_device!(&any, |device| threads(device)), 2);
-/// # Ok::<(), haloport::SelectError>(())
+/// # Ok::<(), haloport::device::SelectError>(())
 /// ```
 #[macro_export]
 macro_rules! with_device {

@@ -93,7 +93,7 @@ impl RankPaths {
 /// communicator gives those of a running job.
 ///
 /// ```
-/// let cpu = haloport::backends().into_iter().find(|backend| backend.name == "cpu").expect("it is listed");
+/// let cpu = haloport::device::backends().into_iter().find(|backend| backend.name == "cpu").expect("it is listed");
 /// assert_eq!(cpu.missing, None);
 /// ```
 pub fn backends() -> Vec<BackendReport> {

@@ -1,5 +1,25 @@
 //! The device type that the features of the build choose.
 
+use haloport_core::device::DeviceError;
+
+/// A device of the type that the enabled features choose, for one rank: the first GPU; or the CPU with one thread, or as
+/// many as the environment variable `RAYON_NUM_THREADS` says.
+///
+/// # Errors
+/// As for `new` of that device.
+pub fn default_device() -> Result<DefaultDevice, DeviceError> {
+    cfg_if::cfg_if! {
+        if #[cfg(any(feature = "cuda", feature = "sycl"))] {
+            DefaultDevice::new()
+        } else {
+            match std::env::var_os("RAYON_NUM_THREADS") {
+                Some(_) => DefaultDevice::new(),
+                None => DefaultDevice::with_threads(1),
+            }
+        }
+    }
+}
+
 cfg_if::cfg_if! {
     // The first backend of the build: accelerators come before the CPU.
     if #[cfg(feature = "cuda")] {

@@ -18,39 +18,37 @@
 //!
 //! ```
 //! use haloport::cpu::CpuDevice;
-//! use haloport::{Field, Grid, Halo, Pattern, Schedule, Split, run_ranks};
+//! use haloport::{Pattern, run_ranks};
 //!
 //! run_ranks(2, |comm| {
-//!     let grid = Grid::new([8, 6])?.periodic([true, true])?;
-//!     let mine = Split::balanced(&grid, comm.size())?.part(comm.rank()).ok_or("there are more ranks than parts")?;
-//!     let pattern = Pattern::structured(&comm, &grid, &[mine], &Halo::uniform(1))?;
-//!
-//!     let device = CpuDevice::with_threads(1)?; // one core for each rank
-//!     let mut depth = Field::<f64, _>::new(&device, &pattern)?;
+//!     let pattern = Pattern::on_grid(&comm, [8, 6]).periodic([true, true]).halo(1).build()?;
+//!     let mut depth = pattern.field::<f64, _>(&CpuDevice::with_threads(1)?)?; // one core for each rank
+//!     let mine = depth.layout(0)?.owned();
 //!     depth.view_mut(0)?.fill_with(|index, _| if mine.contains(index) { comm.rank() as f64 } else { -1.0 });
 //!
 //!     let mut exchange = pattern.bind(depth)?;
-//!     exchange.run(Schedule::DefaultStream)?; // or `start`, other work, and `finish`
+//!     exchange.run()?; // or `start`, other work, and `finish`
 //!
 //!     let below = [mine.lower()[0] - 1, mine.lower()[1]]; // a halo cell, which the other rank owns
 //!     assert_eq!(exchange.fields().view(0)?[below], (1 - comm.rank()) as f64);
 //!     Ok(())
 //! })?;
-//! # Ok::<(), haloport::RanksError>(())
+//! # Ok::<(), haloport::comm::RanksError>(())
 //! ```
 //!
 //! | to | see |
 //! | --- | --- |
-//! | choose a device, at compile time or at run time | [`DefaultDevice`]; [`AnyDevice::select`], [`with_device!`], [`backends`] |
-//! | run as MPI processes | the module `mpi`, with the feature of that name (on by default); [`launched_by`] |
+//! | choose a device, at compile time or at run time | [`default_device`]; [`AnyDevice::select`], [`with_device!`], [`device::backends`] |
+//! | run as MPI processes | the module `mpi`, with the feature of that name (on by default); [`comm::launched_by`] |
 //! | exchange on a cubed sphere or a mesh | [`Grid::cubed_sphere`], [`Pattern::unstructured`] |
 //! | read and write cells | [`View`], [`ViewMut`]; fastest row by row |
 //! | exchange memory of your own, or fields that change places | [`Pattern::plan`], [`BorrowedField`], [`interop`] |
-//! | launch kernels in order with exchanges | [`device`], [`Schedule`] |
-//! | send irregular messages | [`SparseExchange`], [`LineExchange`] |
+//! | launch kernels in order with exchanges | [`mod@device`], [`Exchange::start_on`] |
+//! | send irregular messages | [`SparseExchange`], [`line::LineExchange`] |
 //! | see when a rank computed, exchanged and waited | [`trace`] |
 //!
-//! Functions that return [`Error`] take any other error with `?`, and `main` prints it as text. Authors of backends and
+//! Functions that return [`Error`] take any other error with `?`, and `main` prints it as text; [`Error::kind`] says which
+//! it is. Authors of backends and
 //! transports depend on `haloport-core`.
 
 #![warn(missing_docs)]
@@ -70,99 +68,107 @@ mod default_device;
 #[cfg(any(feature = "cpu", feature = "cuda", feature = "sycl"))]
 mod spec;
 
-// Ranks.
 #[doc(inline)]
-pub use haloport_core::comm::{
-    Communicator, DEFAULT_TIME_LIMIT, DEFAULT_WARN_AFTER, InterruptCheck, MOST_RANKS, Progress, RanksError,
-    Reducible, run_ranks, threads,
+pub use haloport_core::{
+    AnyField, BindOptions, BorrowedField, Communicator, DataPath, Element, ElementType, Error, ErrorKind,
+    Exchange, Field, Grid, Halo, HaloCells, IndexBox, IndexSet, Passed, Pattern, Pending, Reduction,
+    Schedule, SparseExchange, Split, Ticket, View, ViewMut, field_set, interop, log, run_ranks, trace,
 };
-#[doc(inline)]
-pub use haloport_core::launcher::launched_by;
-#[doc(inline)]
-pub use haloport_core::transport::{Reach, Reduction, TransportError, TransportInfo};
-/// Ranks as MPI processes.
-#[cfg(feature = "mpi")]
-pub use haloport_mpi as mpi;
-
-// Domains, and the cells that travel.
-#[doc(inline)]
-pub use haloport_core::domain::{
-    Connectivity, Fold, Grid, GridError, Halo, HaloCells, IndexBox, IndexSet, MAX_AXES, Orientation, Pivot,
-    Points, Split, cubed_sphere, fold,
+#[cfg(any(feature = "cpu", feature = "cuda", feature = "sycl"))]
+pub use {
+    any_device::AnyDevice,
+    default_device::{DefaultDevice, default_device},
 };
-#[doc(inline)]
-pub use haloport_core::pattern::{CellRegions, Cells, Pattern, PatternError, Piece, Regions, SetupCost};
 
-// Devices.
 /// The CPU backend, on rayon.
 #[cfg(feature = "cpu")]
 pub use haloport_cpu as cpu;
 /// The CUDA backend.
 #[cfg(feature = "cuda")]
 pub use haloport_cuda as cuda;
+/// Ranks as MPI processes.
+#[cfg(feature = "mpi")]
+pub use haloport_mpi as mpi;
 /// The SYCL backend, on OpenCL.
 #[cfg(feature = "sycl")]
 pub use haloport_sycl as sycl;
-#[cfg(any(feature = "cpu", feature = "cuda", feature = "sycl"))]
-pub use {
-    any_device::AnyDevice,
-    backends::{BackendReport, BackendRole, Peers, RankPaths, backends},
-    default_device::DefaultDevice,
-    spec::{DeviceSpec, SelectError},
-};
 
-// Fields.
-#[doc(inline)]
-pub use haloport_core::element::{Element, ElementType};
-#[doc(inline)]
-pub use haloport_core::field::{
-    AnyField, ArrayCells, ArrayShape, AxisRole, BlockLayout, BorrowedField, CellBlocks, ComponentPlace,
-    Field, FieldBuilder, FieldError, FittedAxis, Rows, RowsAround, RowsMut, ShapeError, View, ViewMut,
-};
+/// Ranks: how they are made, how they wait, and what their transport can do.
+pub mod comm {
+    #[doc(inline)]
+    pub use haloport_core::comm::{
+        DEFAULT_TIME_LIMIT, DEFAULT_WARN_AFTER, InterruptCheck, MOST_RANKS, Progress, RanksError, Reducible,
+        threads,
+    };
+    #[doc(inline)]
+    pub use haloport_core::launcher::launched_by;
+    #[doc(inline)]
+    pub use haloport_core::transport::{Reach, TransportError, TransportInfo};
+}
 
-// Exchanges.
-#[doc(inline)]
-pub use haloport_core::exchange::{
-    Begun, BindError, BindOptions, Binder, Choice, Completion, CopiedBy, DEFAULT_STAGING_CHUNK,
-    DEFAULT_STAGING_COPY, DataPath, Exchange, ExchangeError, FieldLayout, FieldSet, Finish, HaloOrder,
-    Pending, Plan, Schedule, SourceTarget, Step, StepError, Traffic,
-};
-#[doc(inline)]
-pub use haloport_core::{Error, field_set};
+/// What ranks own: grids, cubed spheres and folded grids.
+pub mod domain {
+    #[doc(inline)]
+    pub use haloport_core::domain::{
+        Connectivity, Fold, GridError, MAX_AXES, Orientation, Pivot, Points, cubed_sphere, fold,
+    };
+}
 
-// Irregular communication.
-#[doc(inline)]
-pub use haloport_core::line::{Line, LineExchange};
-#[doc(inline)]
-pub use haloport_core::sparse::{SparseError, SparseExchange, SparseOptions};
+/// The cells that travel, and those that can be computed meanwhile.
+pub mod pattern {
+    #[doc(inline)]
+    pub use haloport_core::pattern::{
+        CellRegions, Cells, GridPattern, PatternError, Piece, Regions, SetupCost,
+    };
+}
 
-// Arrays of other programs, warnings, and the time line.
-#[doc(inline)]
-pub use haloport_core::{interop, log, trace};
-
-/// Devices, their memory and streams, and kernels: for programs that are generic over the device or launch kernels.
+/// Devices, their memory and streams, and kernels: for programs that are generic over the device, launch kernels, or list
+/// what there is.
 ///
 /// `haloport_core::device::dialect` describes the language of kernels that run on any device. What only backends need
 /// (copies, captured work, the kernel cache) is in `haloport_core::device`.
 pub mod device {
+    #[cfg(any(feature = "cpu", feature = "cuda", feature = "sycl"))]
+    pub use crate::{
+        backends::{BackendReport, BackendRole, Peers, RankPaths, backends},
+        spec::{DeviceSpec, SelectError},
+    };
     #[doc(inline)]
     pub use haloport_core::device::{
-        AnyStream, Buffer, Capabilities, CurrentStream, Device, DeviceError, DeviceId, DeviceInfo, Event,
-        HostKernel, IndexRange, KernelArgument, KernelSource, LaunchConfig, MemoryKind, ParameterType,
-        Pointer, Priority, Stream, current_stream, make_current,
+        AnyStream, Buffer, Capabilities, Device, DeviceError, DeviceId, DeviceInfo, Event, HostKernel,
+        IndexRange, KernelArgument, KernelSource, LaunchConfig, MemoryKind, ParameterType, Pointer, Priority,
+        Stream,
     };
 }
 
-/// The rounds of a line exchange: the payloads that a rank gets and passes on.
-pub mod line {
+/// The layouts of fields, and their rows.
+pub mod field {
     #[doc(inline)]
-    pub use haloport_core::line::{NextRound, Payloads};
+    pub use haloport_core::field::{
+        ArrayCells, ArrayShape, AxisRole, BlockLayout, CellBlocks, ComponentPlace, FieldBuilder, FieldError,
+        FittedAxis, Rows, RowsAround, RowsMut, ShapeError,
+    };
 }
 
-/// The rounds of a sparse exchange: sending, from several threads if you want, and receiving.
+/// The options, the reports and the errors of exchanges, and steps that are recorded.
+pub mod exchange {
+    #[doc(inline)]
+    pub use haloport_core::exchange::{
+        BindError, Binder, Choice, Completion, CopiedBy, DEFAULT_STAGING_CHUNK, DEFAULT_STAGING_COPY,
+        ExchangeError, FieldLayout, FieldSet, HaloOrder, SourceTarget, Step, StepError, Traffic,
+    };
+}
+
+/// Messages of any length to ranks that change from round to round, from several threads if you want.
 pub mod sparse {
     #[doc(inline)]
-    pub use haloport_core::sparse::{Completing, Inserter, Round, Slot};
+    pub use haloport_core::sparse::{Inserter, Round, Slot, SparseError, SparseOptions};
+}
+
+/// Consecutive intervals of a line, and payloads that ranks pass along it.
+pub mod line {
+    #[doc(inline)]
+    pub use haloport_core::line::{Line, LineExchange, NextRound, Payloads};
 }
 
 /// Tests the README's example.

@@ -30,12 +30,12 @@ pub(crate) const BACKENDS: [(&str, bool); 3] =
 /// | `opencl:gpu:0`, … | the same, in the spelling of SYCL's filter strings |
 ///
 /// ```
-/// use haloport::DeviceSpec;
+/// use haloport::device::DeviceSpec;
 ///
 /// let spec: DeviceSpec = "cpu:threads=4".parse()?;
 /// assert_eq!(spec.to_string(), "cpu:threads=4");
 /// assert_eq!(spec.threads(), Some(4));
-/// # Ok::<(), haloport::SelectError>(())
+/// # Ok::<(), haloport::device::SelectError>(())
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DeviceSpec {

@@ -100,7 +100,6 @@ fn common_programs_need_no_types_of_errors() {
     let program = r#"
         fn step(now: &mut Exchange<Numbers>, next: &mut Numbers) -> Result<(), Error> {
             now.overlap(
-                Schedule::DefaultStream,
                 &mut next.view_mut(0)?,
                 |pending, next| {
                     next[[0]] = pending.owned(|field| field, 0)?[[0]];
@@ -123,7 +122,7 @@ fn common_programs_need_no_types_of_errors() {
                 let mut next = Field::new(&device, &pattern)?;
                 let mut now = pattern.bind(Field::new(&device, &pattern)?)?;
                 step(&mut now, &mut next)?;
-                now.overlap(Schedule::DefaultStream, &mut (), |_, ()| Ok(()), |_, ()| Ok(()))?;
+                now.overlap(&mut (), |_, ()| Ok(()), |_, ()| Ok(()))?;
                 Ok(())
             })?;
             Ok(())

@@ -2,9 +2,11 @@
 //! at run time. On any number of ranks, the field equals that of one rank bit for bit.
 
 use haloport::device::Device;
+use haloport::domain::Connectivity;
+use haloport::field::FieldError;
 use haloport::{
-    AnyDevice, Communicator, Connectivity, Error, Exchange, Field, FieldError, Grid, Halo, IndexBox, Pattern,
-    Schedule, Split, View, ViewMut, run_ranks, with_device,
+    AnyDevice, Communicator, Error, Exchange, Field, Grid, Halo, IndexBox, Pattern, Split, View, ViewMut,
+    run_ranks, with_device,
 };
 
 const EXTENTS: [usize; 2] = [23, 17];
@@ -42,7 +44,6 @@ fn on_rank<D: Device>(comm: &Communicator, device: &D) -> Result<Vec<f64>, Error
     let regions = pattern.regions(0).ok_or("this rank has no domain")?;
     for _ in 0..STEPS {
         now.overlap(
-            Schedule::DefaultStream,
             &mut next.fields_mut().view_mut(0)?,
             |pending, new| {
                 let old = pending.owned(|field| field, 0)?;

@@ -22,7 +22,7 @@ use haloport_core::device::{
     BoxCopy, Buffer, CopyAxis, CopyItem, Device, KernelArgument, KernelSource, LaunchConfig, MemoryKind,
     NextReader, ParameterType, Priority, Stream,
 };
-use haloport_core::{Field, Grid, Halo, Pattern, Schedule, Split, run_ranks};
+use haloport_core::{Field, Grid, Halo, Pattern, Split, run_ranks};
 use haloport_cuda::{CudaDevice, CudaStream};
 use libloading::{Library, Symbol};
 
@@ -284,10 +284,10 @@ fn exchanges(device: &CudaDevice, extent: usize) {
                     device.record(&done, &stream)?;
                 }
                 let begin = Instant::now();
-                let pending = exchange.start(Schedule::On(&stream))?;
+                let pending = exchange.start_on(&stream)?;
                 times[0].push(begin.elapsed());
                 let begin = Instant::now();
-                pending.finish(Schedule::On(&stream))?;
+                pending.finish_on(&stream)?;
                 times[1].push(begin.elapsed());
                 early += usize::from(behind && !device.query(&done)?);
                 device.synchronize(&stream)?;

@@ -97,17 +97,17 @@ fn exchanges(
     for sample in 0..SAMPLES + 10 {
         comm.barrier()?;
         let begin = Instant::now();
-        cpu.run(Schedule::Blocking)?;
+        cpu.run_blocking()?;
         comm.barrier()?;
         let on_cpu = begin.elapsed();
         let begin = Instant::now();
-        other.run(Schedule::Blocking)?;
+        other.run_blocking()?;
         comm.barrier()?;
         let on_device = begin.elapsed();
         let begin = Instant::now();
-        let pending = other.start(Schedule::Blocking)?;
+        let pending = other.start_on(Schedule::Blocking)?;
         let started = begin.elapsed();
-        pending.finish(Schedule::Blocking)?;
+        pending.finish_blocking()?;
         let finished = begin.elapsed() - started;
         if sample >= 10 {
             let all = [on_cpu, on_device, started, finished];
@@ -120,7 +120,7 @@ fn exchanges(
     for _ in 0..SAMPLES / 3 {
         comm.barrier()?;
         let begin = Instant::now();
-        other.run(Schedule::On(&stream))?;
+        other.run_on(&stream)?;
         device.synchronize(&stream)?;
         comm.barrier()?;
         in_stream.push(begin.elapsed());

@@ -13,10 +13,9 @@ use std::time::Instant;
 
 use haloport::cpu::CpuDevice;
 use haloport::device::Pointer;
-use haloport::{
-    BindOptions, BlockLayout, Communicator, ElementType, Error, Field, FieldLayout, Grid, Halo, Pattern,
-    Schedule, Split,
-};
+use haloport::exchange::FieldLayout;
+use haloport::field::BlockLayout;
+use haloport::{BindOptions, Communicator, ElementType, Error, Field, Grid, Halo, Pattern, Schedule, Split};
 use libloading::os::unix::{Library, RTLD_GLOBAL, RTLD_NOW};
 
 const ROUNDS: usize = 400;
@@ -97,9 +96,9 @@ fn median(mut values: Vec<f64>) -> f64 {
 /// Plans of Rust.
 struct Rust {
     layout: BlockLayout,
-    one: haloport::Plan,
-    twenty: haloport::Plan,
-    new: haloport::Plan,
+    one: haloport::Exchange<haloport::Passed>,
+    twenty: haloport::Exchange<haloport::Passed>,
+    new: haloport::Exchange<haloport::Passed>,
 }
 
 impl Rust {
@@ -117,7 +116,7 @@ impl Rust {
     }
 }
 
-fn run(plan: &mut haloport::Plan, data: &[Pointer]) -> Result<(), Error> {
+fn run(plan: &mut haloport::Exchange<haloport::Passed>, data: &[Pointer]) -> Result<(), Error> {
     // SAFETY: the memory has the layout of the plan, and nothing uses it during the exchange.
     unsafe { plan.run_at(data, Schedule::DefaultStream)? };
     Ok(())

@@ -2,7 +2,8 @@
 
 use std::ffi::c_char;
 
-use haloport::{ArrayShape, AxisRole, ElementType};
+use haloport::ElementType;
+use haloport::field::{ArrayShape, AxisRole};
 
 use crate::arguments::{check_beyond, count, text};
 use crate::pattern::AXES;

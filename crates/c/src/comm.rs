@@ -53,7 +53,7 @@ unsafe extern "C" fn hp_comm_threads(ranks: i32, comms: *mut Handle<Communicator
         if comms.is_null() {
             return Err(Failure::argument("comms: expected a place for each rank, found null"));
         }
-        for (rank, comm) in haloport::threads(ranks)?.into_iter().enumerate() {
+        for (rank, comm) in haloport::comm::threads(ranks)?.into_iter().enumerate() {
             // SAFETY: by the contract of the header there is room for that many.
             unsafe { comms.add(rank).write(Handle::new(comm)) };
         }

@@ -2,7 +2,10 @@
 
 use std::ffi::c_char;
 
-use haloport::{BackendReport, Choice, Pattern, Traffic, TransportInfo};
+use haloport::Pattern;
+use haloport::comm::TransportInfo;
+use haloport::device::BackendReport;
+use haloport::exchange::{Choice, Traffic};
 use serde::Serialize;
 
 use crate::status::{Failure, Status, call};
@@ -37,7 +40,7 @@ struct OfPlan {
 #[unsafe(no_mangle)]
 unsafe extern "C" fn hp_describe(text: *mut c_char, bytes: *mut usize) -> Status {
     call("hp_describe", || {
-        let machine = Machine { version: env!("CARGO_PKG_VERSION"), backends: haloport::backends() };
+        let machine = Machine { version: env!("CARGO_PKG_VERSION"), backends: haloport::device::backends() };
         // SAFETY: by the contract of the header.
         unsafe { write(&json(&machine), text, bytes) }
     })

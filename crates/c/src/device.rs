@@ -4,10 +4,10 @@ use std::fmt;
 use std::ops::Range;
 
 use haloport::cuda::CudaDevice;
-use haloport::device::{DeviceError, MemoryKind, Pointer};
-use haloport::{
-    AnyDevice, AnyField, BlockLayout, DeviceSpec, ElementType, FieldLayout, FieldSet, with_device,
-};
+use haloport::device::{DeviceError, DeviceSpec, MemoryKind, Pointer};
+use haloport::exchange::{FieldLayout, FieldSet};
+use haloport::field::BlockLayout;
+use haloport::{AnyDevice, AnyField, ElementType, with_device};
 
 use crate::status::Failure;
 use crate::stream::Queue;

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use haloport::Begun;
+use haloport::Ticket as CoreTicket;
 
 use crate::status::{Failure, Status};
 
@@ -37,8 +37,8 @@ pub(crate) struct Flights {
 #[derive(Clone, Copy)]
 pub(crate) struct Flight {
     pub(crate) ticket: Ticket,
-    /// `None` of a fixed plan.
-    pub(crate) begun: Option<Begun>,
+    /// Its name in the core.
+    pub(crate) own: CoreTicket,
 }
 
 impl Flights {
@@ -59,11 +59,11 @@ impl Flights {
         }
     }
 
-    /// Adds an exchange that has begun, and returns its ticket. Allocates nothing.
-    pub(crate) fn add(&mut self, begun: Option<Begun>) -> Ticket {
+    /// Adds an exchange that was started, and returns its ticket. Allocates nothing.
+    pub(crate) fn add(&mut self, own: CoreTicket) -> Ticket {
         let ticket = self.plan << START_BITS | (self.started % STARTS + 1);
         self.started += 1;
-        self.in_flight.push(Flight { ticket, begun });
+        self.in_flight.push(Flight { ticket, own });
         ticket
     }
 
@@ -87,10 +87,6 @@ impl Flights {
     /// Removes the exchange of this ticket, which has ended.
     pub(crate) fn remove(&mut self, ticket: Ticket) {
         self.in_flight.retain(|flight| flight.ticket != ticket);
-    }
-
-    pub(crate) fn is_empty(&self) -> bool {
-        self.in_flight.is_empty()
     }
 
     /// The failure for a ticket that names no exchange in flight.

@@ -5,7 +5,9 @@ use std::sync::{Mutex, PoisonError};
 
 use haloport::cpu::CpuDevice;
 use haloport::device::Pointer;
-use haloport::{AnyField, BlockLayout, ElementType, FieldSet};
+use haloport::exchange::FieldSet;
+use haloport::field::BlockLayout;
+use haloport::{AnyField, ElementType};
 
 use crate::arguments::{clear, make, sized, slice};
 use crate::array::{CArray, device_name, element_of, shape_of};

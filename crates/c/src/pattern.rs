@@ -2,9 +2,9 @@
 
 use std::ffi::c_char;
 
-use haloport::{
-    ArrayCells, Communicator, Connectivity, Grid, Halo, HaloCells, IndexBox, IndexSet, Pattern, Split,
-};
+use haloport::domain::Connectivity;
+use haloport::field::ArrayCells;
+use haloport::{Communicator, Grid, Halo, HaloCells, IndexBox, IndexSet, Pattern, Split};
 
 use crate::arguments::{check_beyond, clear, count, make, sized, slice, write};
 use crate::comm::{agree, communicator};

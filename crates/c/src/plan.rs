@@ -3,11 +3,11 @@
 use std::ffi::{c_char, c_void};
 use std::ops::Range;
 
+use haloport::comm::TransportError;
 use haloport::device::{DeviceError, Pointer};
-use haloport::{
-    AnyDevice, BindOptions, BlockLayout, Choice, DataPath, ElementType, Exchange, ExchangeError, FieldLayout,
-    FieldSet, Plan, Traffic, TransportError,
-};
+use haloport::exchange::{ExchangeError, FieldLayout, FieldSet};
+use haloport::field::BlockLayout;
+use haloport::{AnyDevice, BindOptions, DataPath, ElementType, Exchange, Passed};
 
 use crate::arguments::{clear, count, make, sized, slice, text, write};
 use crate::array::{CArray, device_name, element_of, shape_of};
@@ -43,7 +43,7 @@ struct Options {
 
 /// A plan and its exchanges in flight.
 pub(crate) struct Prepared {
-    run: Run,
+    exchange: Exchange<Passed>,
     devices: Vec<AnyDevice>,
     /// A queue of the context that arrays are in.
     queue: Option<Queue>,
@@ -53,7 +53,7 @@ pub(crate) struct Prepared {
     /// For each address of a call, whether its block has no element.
     empty: Vec<bool>,
     /// Of a fixed plan, its addresses.
-    fixed: Vec<Pointer>,
+    fixed: Option<Vec<Pointer>>,
     /// For each address its device, a number in `devices`, and the bytes from there on; empty if all are of the host, which
     /// is asked nothing.
     placed: Vec<(usize, Range<isize>)>,
@@ -62,11 +62,6 @@ pub(crate) struct Prepared {
 }
 
 kind!(Prepared, "hp_plan", 0x486c);
-
-enum Run {
-    Passing(Plan),
-    Fixed(Exchange<Vec<Box<dyn FieldSet + Send>>>),
-}
 
 /// A field of a plan.
 struct Field {
@@ -374,7 +369,7 @@ impl Prepared {
         }
         let empty = empty(&fields);
         let blocks = empty.len();
-        let run = if fixed {
+        let exchange = if fixed {
             let mut addresses = addresses.iter().copied();
             let sets = fields.into_iter().map(|Field { device, element, blocks }| {
                 let at: Vec<(Pointer, BlockLayout)> = addresses.by_ref().zip(blocks).collect();
@@ -382,23 +377,23 @@ impl Prepared {
                 memory::shared(&at, element)
                     .unwrap_or_else(|| unsafe { device::field_at(&device, element, at) })
             });
-            let sets = sets.collect();
-            Run::Fixed(pattern.bind_with(sets, options)?)
+            let sets: Vec<Box<dyn FieldSet + Send>> = sets.collect();
+            pattern.bind_with(sets, options)?.into_passed()?
         } else {
             let layouts: Vec<FieldLayout> = fields
                 .into_iter()
                 .map(|Field { device, element, blocks }| device::layout(&device, element, blocks))
                 .collect();
-            Run::Passing(pattern.plan_layouts(&layouts, options)?)
+            pattern.plan_layouts(&layouts, options)?
         };
         Ok(Prepared {
-            run,
+            exchange,
             devices,
             queue,
             flights: Flights::new(in_flight),
             addresses: Vec::with_capacity(blocks),
             empty,
-            fixed: addresses,
+            fixed: fixed.then_some(addresses),
             placed,
             known: Vec::with_capacity(blocks),
         })
@@ -419,25 +414,18 @@ impl Prepared {
         let order = unsafe { Order::of(stream, &self.devices, self.queue.as_ref())? };
         // SAFETY: as above.
         unsafe { self.take(data)? };
-        let begun = match &mut self.run {
-            // SAFETY: as above: the blocks are valid memory of the plan's layouts until the exchange has ended.
-            Run::Passing(plan) => Some(unsafe { plan.begin_at(&self.addresses, order.schedule())? }),
-            Run::Fixed(exchange) => exchange.begin(order.schedule()).map(|()| None)?,
-        };
-        Ok(self.flights.add(begun))
+        // SAFETY: as above: the blocks are valid memory of the plan's layouts until the exchange is finished.
+        let own = unsafe { self.exchange.start_at(&self.addresses, order.schedule())? };
+        Ok(self.flights.add(own))
     }
 
     /// # Safety
     /// `stream` is as the header says.
     unsafe fn finish(&mut self, ticket: Ticket, stream: CStream) -> Result<(), Failure> {
-        let Flight { ticket, begun } = self.flights.find(ticket)?;
+        let Flight { ticket, own } = self.flights.find(ticket)?;
         // SAFETY: the caller's promise.
         let order = unsafe { Order::of(stream, &self.devices, self.queue.as_ref())? };
-        let ended = match (&mut self.run, begun) {
-            (Run::Passing(plan), Some(begun)) => plan.end(begun, order.schedule()),
-            (Run::Passing(_), None) => Ok(()),
-            (Run::Fixed(exchange), _) => exchange.end(order.schedule()),
-        };
+        let ended = self.exchange.finish(own, order.schedule());
         let is_in_flight = matches!(ended, Err(ExchangeError::Transport(TransportError::WrongThread { .. })));
         if !is_in_flight {
             self.flights.remove(ticket);
@@ -452,32 +440,31 @@ impl Prepared {
         let order = unsafe { Order::of(stream, &self.devices, self.queue.as_ref())? };
         // SAFETY: as above.
         unsafe { self.take(data)? };
-        let ended: Result<(), ExchangeError> = match &mut self.run {
-            // SAFETY: as in `start`.
-            Run::Passing(plan) => unsafe { plan.run_at(&self.addresses, order.schedule()) },
-            Run::Fixed(exchange) => exchange.run(order.schedule()),
-        };
-        Ok(ended?)
+        // SAFETY: as in `start`.
+        unsafe { self.exchange.run_at(&self.addresses, order.schedule())? };
+        Ok(())
     }
 
-    /// Takes the addresses of a call.
+    /// Takes the addresses of a call; none in a fixed plan, which has them.
     ///
     /// # Safety
     /// `data` is as the header says.
     unsafe fn take(&mut self, data: *const *mut c_void) -> Result<(), Failure> {
         self.addresses.clear();
-        let is_fixed = matches!(self.run, Run::Fixed(_));
-        if is_fixed && data.is_null() {
+        if self.fixed.is_some() && data.is_null() {
             return Ok(());
         }
         // SAFETY: the caller's promise.
         take(unsafe { slice(data, self.empty.len(), "data")? }, &self.empty, &mut self.addresses)?;
-        match is_fixed {
-            true if self.addresses != self.fixed => Err(Failure::argument(
+        match &self.fixed {
+            Some(fixed) if self.addresses != *fixed => Err(Failure::argument(
                 "data: expected the arrays that the fixed plan was made for, or null, found others",
             )),
-            true => Ok(()),
-            false => self.check_new(),
+            Some(_) => {
+                self.addresses.clear();
+                Ok(())
+            }
+            None => self.check_new(),
         }
     }
 
@@ -501,36 +488,17 @@ impl Prepared {
     /// Waits for the exchanges that were finished, and not for the device: ranks that are threads share it, and the stream of
     /// another one may wait for what this rank does next.
     fn synchronize(&mut self) -> Result<(), Failure> {
-        match &mut self.run {
-            Run::Passing(plan) => plan.synchronize()?,
-            Run::Fixed(_) if !self.flights.is_empty() => {
-                return Err(Failure {
-                    status: Status::InFlight,
-                    text:
-                        "expected a fixed plan that is not in flight, found one that is; call hp_finish first"
-                            .into(),
-                });
-            }
-            Run::Fixed(exchange) => exchange.synchronize()?,
-        }
+        self.exchange.synchronize()?;
         Ok(())
     }
 
     fn is_ready(&self, ticket: Ticket) -> Result<bool, Failure> {
-        let Flight { begun, .. } = self.flights.find(ticket)?;
-        Ok(match (&self.run, begun) {
-            (Run::Passing(plan), Some(begun)) => plan.is_ready(begun),
-            (Run::Passing(_), None) => true,
-            (Run::Fixed(exchange), _) => exchange.is_ready(),
-        })
+        let Flight { own, .. } = self.flights.find(ticket)?;
+        Ok(self.exchange.is_ready(own))
     }
 
     fn describe(&self) -> String {
-        let (choice, traffic): (&Choice, Traffic) = match &self.run {
-            Run::Passing(plan) => (plan.choice(), plan.traffic()),
-            Run::Fixed(exchange) => (exchange.choice(), exchange.traffic()),
-        };
         let devices = self.devices.iter().map(|device| device.info().id.to_string()).collect();
-        describe::plan(choice, &traffic, devices)
+        describe::plan(self.exchange.choice(), &self.exchange.traffic(), devices)
     }
 }

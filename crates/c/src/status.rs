@@ -4,11 +4,12 @@ use std::cell::RefCell;
 use std::ffi::{CStr, CString, c_char};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use haloport::device::DeviceError;
-use haloport::{
-    BindError, ExchangeError, FieldError, GridError, PatternError, RanksError, SelectError, ShapeError,
-    TransportError,
-};
+use haloport::comm::{RanksError, TransportError};
+use haloport::device::{DeviceError, SelectError};
+use haloport::domain::GridError;
+use haloport::exchange::{BindError, ExchangeError};
+use haloport::field::{FieldError, ShapeError};
+use haloport::pattern::PatternError;
 
 /// The version of the interface: `HP_ABI` of the header.
 pub(crate) const ABI: u32 = 1;

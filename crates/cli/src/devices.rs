@@ -3,16 +3,16 @@
 use std::io::{self, Write};
 
 use clap::Args;
-use haloport::device::DeviceInfo;
-use haloport::{AnyDevice, BackendReport, BackendRole, DataPath, Peers, RankPaths, backends};
-use haloport::{Reach, TransportInfo};
+use haloport::comm::{Reach, TransportInfo};
+use haloport::device::{BackendReport, BackendRole, DeviceInfo, Peers, RankPaths, backends};
+use haloport::{AnyDevice, DataPath};
 use serde::Serialize;
 
 use crate::command::failure::Failure;
 use crate::command::launch::{RankArgs, launched_by, on_ranks};
 use crate::command::memory::room_on_host;
 use crate::command::print::{self, Report as _};
-use crate::jobs::common::traffic::in_messages;
+use haloport_demos::common::traffic::in_messages;
 
 const EXAMPLES: &str = "\
 Examples:

@@ -9,7 +9,7 @@
 use std::time::Instant;
 
 use haloport_core::{
-    BlockLayout, BorrowedField, Error, Field, Grid, Halo, Pattern, Plan, Schedule, Split, run_ranks,
+    BlockLayout, BorrowedField, Error, Exchange, Field, Grid, Halo, Passed, Pattern, Split, run_ranks,
 };
 use haloport_cpu::CpuDevice;
 
@@ -54,8 +54,8 @@ fn compete<const N: usize>(pattern: &Pattern, rounds: usize) -> Result<[f64; CON
     let mut plan = pattern.plan(lend(&device, &layout, passed)?)?;
     let mut moving = pattern.plan(lend(&device, &layout, fifth)?)?;
     let passed_in_turn = [fifth, sixth];
-    let exchange = |plan: &mut Plan, memory: &mut [Vec<f64>; N]| -> Result<(), Error> {
-        Ok(plan.run(lend(&device, &layout, memory)?, Schedule::Blocking)?)
+    let exchange = |plan: &mut Exchange<Passed>, memory: &mut [Vec<f64>; N]| -> Result<(), Error> {
+        Ok(plan.run_blocking(lend(&device, &layout, memory)?)?)
     };
     let mut times: [Vec<f64>; CONTESTANTS] = Default::default();
     for round in 0..rounds {
@@ -64,9 +64,9 @@ fn compete<const N: usize>(pattern: &Pattern, rounds: usize) -> Result<[f64; CON
             pattern.comm().barrier()?;
             let began = Instant::now();
             match contestant {
-                0 => bound.run(Schedule::Blocking)?,
+                0 => bound.run_blocking()?,
                 1 => exchange(&mut plan, passed)?,
-                2 => bound_in_turn[round % 2].run(Schedule::Blocking)?,
+                2 => bound_in_turn[round % 2].run_blocking()?,
                 _ => exchange(&mut moving, passed_in_turn[round % 2])?,
             }
             times[contestant].push(began.elapsed().as_secs_f64() * 1e6);

@@ -1,5 +1,5 @@
 //! Measures the ways to start an exchange beside each other: fields of types known at run time beside typed ones,
-//! `begin` and `end` beside `start` and `finish`, and a plan at new addresses beside plans at known ones.
+//! exchanges that borrow nothing beside those that do, and a plan at new addresses beside plans at known ones.
 //!
 //! One or two ranks, as threads, exchange halos one cell wide of fields of 20 each, or of one. Every round runs each
 //! contestant once, in turns. Prints the medians of rank 0, in microseconds, and how they differ; the halos are
@@ -11,7 +11,7 @@ use std::time::Instant;
 use haloport_core::device::Pointer;
 use haloport_core::{
     AnyField, BindOptions, Communicator, ElementType, Error, Exchange, Field, FieldLayout, Grid, Halo,
-    Pattern, Plan, Schedule, Split, run_ranks,
+    Passed, Pattern, Schedule, Split, run_ranks,
 };
 use haloport_cpu::CpuDevice;
 
@@ -22,7 +22,7 @@ type Typed = Vec<Field<f64, CpuDevice>>;
 
 fn main() -> Result<(), Error> {
     println!(
-        "| ranks | cells of a rank | fields | typed | types at run time, ratio | begin and end, difference | \
+        "| ranks | cells of a rank | fields | typed | types at run time, ratio | without a borrow, difference | \
          at known addresses | at new addresses, difference |"
     );
     println!("| --- | --- | --- | --- | --- | --- | --- | --- |");
@@ -43,11 +43,11 @@ fn run(ranks: usize, cells: usize, fields: usize, rounds: usize) -> Result<(), E
         let pattern = Pattern::structured(&comm, &grid, &[mine], &Halo::uniform(1))?;
         compete(&comm, &pattern, fields, rounds)
     })?;
-    let [typed, any, started, begun, known, new] = medians[0];
+    let [typed, any, started, detached, known, new] = medians[0];
     println!(
         "| {ranks} | {cells}³ | {fields} | {typed:.2} | {:.3} | {:+.2} | {known:.2} | {:+.2} |",
         any / typed,
-        begun - started,
+        detached - started,
         new - known
     );
     Ok(())
@@ -86,7 +86,7 @@ fn compete(
         set.iter_mut().map(|values| Pointer::new(values.as_mut_ptr().cast())).collect()
     });
     // SAFETY: the sets have the layout of the plans, and nothing uses them before the last exchange.
-    let run_at = |plan: &mut Plan, set: usize| unsafe { plan.run_at(&addresses[set], BLOCKING) };
+    let run_at = |plan: &mut Exchange<Passed>, set: usize| unsafe { plan.run_at(&addresses[set], BLOCKING) };
 
     let mut times: [Vec<f64>; CONTESTANTS] = Default::default();
     for round in 0..rounds {
@@ -95,12 +95,12 @@ fn compete(
             comm.barrier()?;
             let began = Instant::now();
             match contestant {
-                0 => one.run(BLOCKING)?,
-                1 => any.run(BLOCKING)?,
-                2 => two.start(BLOCKING)?.finish(BLOCKING)?,
+                0 => one.run_blocking()?,
+                1 => any.run_blocking()?,
+                2 => two.start_on(BLOCKING)?.finish_blocking()?,
                 3 => {
-                    three.begin(BLOCKING)?;
-                    three.end(BLOCKING)?;
+                    let ticket = three.start_detached(BLOCKING)?;
+                    three.finish(ticket, BLOCKING)?;
                 }
                 4 if round % 2 == 0 => run_at(&mut first, 0)?,
                 4 => run_at(&mut second, 1)?,

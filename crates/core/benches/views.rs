@@ -10,7 +10,7 @@
 use std::hint::black_box;
 use std::time::Instant;
 
-use haloport_core::{Error, Field, Grid, Halo, IndexBox, Pattern, Schedule, Split, View, ViewMut, run_ranks};
+use haloport_core::{Error, Field, Grid, Halo, IndexBox, Pattern, Split, View, ViewMut, run_ranks};
 use haloport_cpu::CpuDevice;
 use ndarray::{Ix3, Zip, s};
 
@@ -42,7 +42,7 @@ fn main() {
         now.view_mut(0)?.fill_with(|cell, _| ((cell[0] * 7 + cell[1] * 5 + cell[2] * 3) % 101) as f64 / 7.0);
         let mut exchange = pattern.bind(now)?;
         // The access while halos travel.
-        let pending = exchange.start(Schedule::DefaultStream)?;
+        let pending = exchange.start()?;
         let now = pending.owned(|field| field, 0)?;
         let mut run = |way: Stencil| -> Result<f64, Error> {
             let mut next = next.view_mut(0)?;

@@ -4,6 +4,7 @@ use std::error::Error as StdError;
 use std::fmt;
 
 /// Any error, for functions that call Haloport and other libraries. `?` turns every error into it, and text too.
+/// [`kind`](Error::kind) says which one it is.
 ///
 /// `main` may return it: unlike other errors it is then printed as text, followed by its causes.
 ///
@@ -34,6 +35,10 @@ impl Error {
     /// ```
     pub fn downcast_ref<E: StdError + 'static>(&self) -> Option<&E> {
         self.0.downcast_ref()
+    }
+
+    pub(crate) fn as_dyn(&self) -> &(dyn StdError + Send + Sync + 'static) {
+        &*self.0
     }
 
     /// Returns the error within.

@@ -21,10 +21,10 @@
 //! 3. Each rank allocates a [`Field`], or lends memory as a [`BorrowedField`].
 //! 4. [`Pattern::bind`] makes an [`Exchange`]. It chooses how the cells reach each neighbour: copied directly from its
 //!    field, through shared memory, or in messages, with all fields for a neighbour in one message. It lays out
-//!    messages, allocates buffers, binds lists of copies and opens channels. A [`Plan`] is the same for fields that are
-//!    passed at each start.
-//! 5. [`Exchange::start`] packs and sends; [`Pending::finish`] ends with the halos in place. Neither allocates. A
-//!    [`Schedule`] orders both with a stream of the device, so that the host need not wait. In between, the [`Pending`]
+//!    messages, allocates buffers, binds lists of copies and opens channels. [`Pattern::plan`] makes one for fields that
+//!    are [`Passed`] to each start.
+//! 5. [`Exchange::start`] packs and sends; [`Pending::finish`] ends with the halos in place. Neither allocates. Both are
+//!    in order with a stream of the device, so that the host need not wait. In between, the [`Pending`]
 //!    exchange lends the cells that can be computed meanwhile, and the compiler refuses all other access.
 //! 6. Each call that waits polls all exchanges of its rank; on asynchronous devices, a thread does so while the host
 //!    goes on.
@@ -61,6 +61,7 @@ pub mod device;
 pub mod domain;
 pub mod element;
 mod error;
+mod error_kind;
 pub mod exchange;
 pub mod field;
 pub mod interop;
@@ -82,15 +83,16 @@ pub use domain::{
 };
 pub use element::{Element, ElementType};
 pub use error::Error;
+pub use error_kind::ErrorKind;
 pub use exchange::{
-    Begun, BindError, BindOptions, Binder, DataPath, Exchange, ExchangeError, FieldLayout, FieldSet,
-    HaloOrder, Pending, Plan, Schedule, SourceTarget, Step, StepError,
+    BindError, BindOptions, Binder, DataPath, Exchange, ExchangeError, FieldLayout, FieldSet, HaloOrder,
+    Passed, Pending, Schedule, SourceTarget, Step, StepError, Ticket,
 };
 pub use field::{
     AnyField, ArrayCells, ArrayShape, AxisRole, BlockLayout, BorrowedField, CellBlocks, ComponentPlace,
     Field, FieldBuilder, FieldError, FittedAxis, Rows, RowsAround, RowsMut, ShapeError, View, ViewMut,
 };
 pub use line::{Line, LineExchange};
-pub use pattern::{CellRegions, Cells, Pattern, PatternError, Piece, Regions};
+pub use pattern::{CellRegions, Cells, GridPattern, Pattern, PatternError, Piece, Regions};
 pub use sparse::{SparseError, SparseExchange, SparseOptions};
 pub use transport::{Reduction, TransportError};

@@ -52,21 +52,21 @@ fn allocations(ranks: usize, path: DataPath, borrowed: bool) -> usize {
 }
 
 fn count<F: FieldSet>(comm: &Communicator, exchange: &mut Exchange<F>) -> Result<usize, Failure> {
-    exchange.run(Schedule::DefaultStream)?;
+    exchange.run()?;
     // Barriers may allocate, so no rank may be in a barrier while another one counts. Exchanges order the ranks here.
     comm.barrier()?;
-    exchange.run(Schedule::DefaultStream)?;
-    exchange.run(Schedule::DefaultStream)?;
+    exchange.run()?;
+    exchange.run()?;
     let before = ALLOCATIONS.load(Ordering::SeqCst);
     for _ in 0..100 {
-        exchange.run(Schedule::Blocking)?;
-        let pending = exchange.start(Schedule::DefaultStream)?;
+        exchange.run_blocking()?;
+        let pending = exchange.start()?;
         let _ = pending.is_ready();
-        pending.finish(Schedule::DefaultStream)?;
+        pending.finish()?;
     }
     let after = ALLOCATIONS.load(Ordering::SeqCst);
-    exchange.run(Schedule::DefaultStream)?;
-    exchange.run(Schedule::DefaultStream)?;
+    exchange.run()?;
+    exchange.run()?;
     comm.barrier()?;
     Ok(after - before)
 }
@@ -83,7 +83,7 @@ fn allocations_of_plans(ranks: usize) -> usize {
             pattern.plan((&mut u, BorrowedField::new(&device, [(&mut memory[0][..], layout.clone())])?))?;
         let mut exchange = |round: usize| -> Result<(), Failure> {
             let lent = BorrowedField::new(&device, [(&mut memory[round % 2][..], layout.clone())])?;
-            plan.start((&mut u, lent), Schedule::DefaultStream)?.finish(Schedule::DefaultStream)?;
+            plan.start((&mut u, lent))?.finish()?;
             std::mem::swap(&mut u, &mut v);
             Ok(())
         };
@@ -111,14 +111,14 @@ fn allocations_of_plans_at_addresses(ranks: usize) -> usize {
         let mut plan = pattern.plan_layouts(&[field], BindOptions::default().in_flight(2))?;
         let mut memory = [[0.0_f64; 6]; 4];
         let mut exchange = |round: usize| -> Result<(), Failure> {
-            let mut begin = |number: usize| {
+            let mut start = |number: usize| {
                 let values =
                     [Pointer::new(memory[(round + comm.rank() + 2 * number) % 4].as_mut_ptr().cast())];
-                // SAFETY: the values have the layout of the plan, and are not used before the exchange has ended.
-                unsafe { plan.begin_at(&values, Schedule::DefaultStream) }
+                // SAFETY: the values have the layout of the plan, and are not used before the exchange is finished.
+                unsafe { plan.start_at(&values, Schedule::DefaultStream) }
             };
-            let begun = [begin(0)?, begin(1)?];
-            begun.into_iter().try_for_each(|begun| plan.end(begun, Schedule::DefaultStream))?;
+            let tickets = [start(0)?, start(1)?];
+            tickets.into_iter().try_for_each(|ticket| plan.finish(ticket, Schedule::DefaultStream))?;
             Ok(())
         };
         exchange(0)?;

@@ -10,10 +10,9 @@ use std::time::Instant;
 
 use haloport::cpu::CpuDevice;
 use haloport::device::Pointer;
-use haloport::{
-    BindOptions, BlockLayout, Communicator, ElementType, Error, ExchangeError, Field, FieldLayout, Grid,
-    Halo, Pattern, Schedule, Split,
-};
+use haloport::exchange::{ExchangeError, FieldLayout};
+use haloport::field::BlockLayout;
+use haloport::{BindOptions, Communicator, ElementType, Error, Field, Grid, Halo, Pattern, Schedule, Split};
 
 /// Rounds under a launcher, and the most without one. In a round each case runs two batches, of which the second counts.
 const ROUNDS: usize = 200;
@@ -26,7 +25,7 @@ const STEP: usize = 8;
 type Batch<'a> = Box<dyn FnMut() -> Result<f64, Error> + 'a>;
 
 fn main() -> Result<(), Error> {
-    if haloport::launched_by().is_none() {
+    if haloport::comm::launched_by().is_none() {
         haloport::run_ranks(1, |comm| alone(&comm))?;
         return Ok(());
     }
@@ -99,9 +98,8 @@ fn together(comm: &Communicator) -> Result<(), Error> {
         Ok(pattern.bind(made.collect::<Result<Vec<_>, _>>()?)?)
     };
     let mut exchanges = [bound(4, 20)?, bound(32, 4)?, bound(64, 4)?];
-    let mut cases = exchanges
-        .each_mut()
-        .map(|exchange| Box::new(|| repeat(|_| exchange.run(Schedule::Blocking))) as Batch<'_>);
+    let mut cases =
+        exchanges.each_mut().map(|exchange| Box::new(|| repeat(|_| exchange.run_blocking())) as Batch<'_>);
     for _ in 0..ROUNDS {
         round(comm, &mut cases)?;
     }

@@ -141,7 +141,7 @@ impl Communicator {
 pub(crate) fn threads(ranks: &Bound<'_, PyAny>) -> PyResult<Vec<Communicator>> {
     process::begin_use()?;
     let ranks = count(ranks, "ranks")?;
-    haloport::threads(ranks).or_raise()?.into_iter().map(|comm| Ok(Communicator::new(comm))).collect()
+    haloport::comm::threads(ranks).or_raise()?.into_iter().map(|comm| Ok(Communicator::new(comm))).collect()
 }
 
 impl Communicator {
@@ -197,7 +197,7 @@ impl Communicator {
         }
         kept(&ALONE, || {
             check_launcher(1, "this process, which has not imported mpi4py.MPI,")?;
-            let mut ranks = haloport::threads(1).or_raise()?;
+            let mut ranks = haloport::comm::threads(1).or_raise()?;
             ranks.pop().ok_or_else(|| PyValueError::new_err("there is no rank"))
         })
     }

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use haloport::device::{DeviceId, MemoryKind, Pointer};
+use haloport::device::{DeviceId, DeviceSpec, MemoryKind, Pointer};
+use haloport::exchange::{FieldLayout, FieldSet};
+use haloport::field::BlockLayout;
 use haloport::interop::ArrayDeviceKind;
-use haloport::{
-    AnyDevice, AnyField, BlockLayout, DeviceSpec, ElementType, FieldLayout, FieldSet, Pattern, with_device,
-};
+use haloport::{AnyDevice, AnyField, ElementType, Pattern, with_device};
 use haloport_core::device::Device as CoreDevice;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
@@ -107,7 +107,7 @@ impl Device {
 pub(crate) fn devices(py: Python<'_>) -> PyResult<Vec<Device>> {
     process::begin_use()?;
     py.detach(|| {
-        let reports = haloport::backends();
+        let reports = haloport::device::backends();
         let infos = reports.iter().flat_map(|report| &report.devices);
         let mut found: Vec<Device> =
             infos.map(|info| Device::named(&info.id.to_string())).collect::<PyResult<_>>()?;

@@ -1,6 +1,7 @@
 //! The domains of a rank: what a grid and a mesh have in common.
 
-use haloport::{ArrayCells, Pattern};
+use haloport::Pattern;
+use haloport::field::ArrayCells;
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyString};

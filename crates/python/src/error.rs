@@ -1,11 +1,13 @@
 //! The exceptions of the package, and how the errors of Haloport become exceptions.
 
-use haloport::device::DeviceError;
+use haloport::comm::{RanksError, TransportError};
+use haloport::device::{DeviceError, SelectError};
+use haloport::domain::GridError;
+use haloport::exchange::{BindError, ExchangeError as CoreExchangeError};
+use haloport::field::FieldError;
 use haloport::interop::{InteropError, PythonException};
-use haloport::{
-    BindError, ExchangeError as CoreExchangeError, FieldError, GridError, PatternError, RanksError,
-    SelectError, SparseError, TransportError,
-};
+use haloport::pattern::PatternError;
+use haloport::sparse::SparseError;
 use pyo3::exceptions::{
     PyBufferError, PyMemoryError, PyRuntimeError, PyTimeoutError, PyTypeError, PyValueError,
 };

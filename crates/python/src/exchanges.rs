@@ -1,12 +1,12 @@
 //! The exchanges of a plan: started, ended, and those in flight.
 
-use std::fmt;
 use std::mem;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use haloport::device::Pointer;
-use haloport::{Begun, Exchange, ExchangeError, FieldSet, Plan as CorePlan, Schedule, Traffic};
+use haloport::exchange::{ExchangeError, Traffic};
+use haloport::{Exchange, Passed as PassedFields, Schedule, Ticket};
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 use smallvec::SmallVec;
@@ -25,7 +25,7 @@ const MOST_BRIEF_BYTES: usize = 1 << 18;
 /// How often a brief exchange makes progress before other threads of Python run: for some 10 µs.
 const BRIEF_ROUNDS: u32 = 100;
 
-/// A plan or an exchange of the core, and its exchanges in flight.
+/// An exchange of the core, and those of it that are in flight.
 pub(crate) struct Exchanges {
     /// The number of domains of this rank.
     domains: usize,
@@ -54,10 +54,10 @@ pub(crate) struct Passed {
 
 struct State {
     /// Dropped before the arrays of flights.
-    run: Held<Run>,
+    exchange: Held<Exchange<PassedFields>>,
     flights: Vec<Flight>,
     retired: Vec<Retired>,
-    /// What an exchange that failed may still use, until `run` is dropped.
+    /// What an exchange that failed may still use, until `exchange` is dropped.
     lost: Vec<(Claim, Kept)>,
     /// The error of the exchange that has failed, after which there are no others.
     failure: Option<String>,
@@ -65,16 +65,10 @@ struct State {
     claims: Claims,
 }
 
-/// A plan or an exchange of the core.
-pub(crate) enum Run {
-    Passing(CorePlan),
-    Fixed(Exchange<Vec<Box<dyn FieldSet + Send>>>),
-}
-
 /// An exchange that was started and not finished.
 struct Flight {
     number: u64,
-    begun: Option<Begun>,
+    ticket: Ticket,
     abandoned: Arc<AtomicBool>,
     /// That of its start.
     order: Order,
@@ -82,12 +76,11 @@ struct Flight {
     kept: Kept,
 }
 
-/// An exchange that has begun, or failed to.
+/// An exchange that was started, or failed to.
 struct Started<'s> {
     claim: Claim,
-    run: &'s mut Run,
-    /// `None` of a fixed plan.
-    begun: Result<Option<Begun>, ExchangeError>,
+    exchange: &'s mut Exchange<PassedFields>,
+    ticket: Result<Ticket, ExchangeError>,
 }
 
 /// Why an exchange did not start or end.
@@ -102,18 +95,18 @@ impl Exchanges {
     /// `fixed` are the addresses of the arrays of a fixed plan. `has_threads` says whether other ranks are threads of this
     /// process.
     pub(crate) fn new(
-        run: Run,
+        exchange: Exchange<PassedFields>,
         (footprints, domains): (Arc<[Footprint]>, usize),
         devices: Vec<Device>,
         fixed: Option<Addresses>,
         has_threads: bool,
     ) -> Exchanges {
         let asynchronous = devices.iter().any(|device| device.any.info().asynchronous);
-        let Traffic { message_bytes, shared_bytes, direct_bytes, local_bytes, .. } = run.traffic();
+        let Traffic { message_bytes, shared_bytes, direct_bytes, local_bytes, .. } = exchange.traffic();
         let bytes = message_bytes + shared_bytes + direct_bytes + local_bytes;
         let brief = !asynchronous && !has_threads && bytes <= MOST_BRIEF_BYTES;
         let state = State {
-            run: Held::new(run),
+            exchange: Held::new(exchange),
             flights: Vec::new(),
             retired: Vec::new(),
             lost: Vec::new(),
@@ -135,7 +128,7 @@ impl Exchanges {
 
     pub(crate) fn traffic(&self) -> PyResult<Traffic> {
         let state = self.state.try_lock().map_err(|_| self.raised(Failure::Busy))?;
-        Ok(state.run.get()?.traffic())
+        Ok(state.exchange.get()?.traffic())
     }
 
     /// The order that the argument `stream` of a call names. It is asked before addresses are taken, as streams may be
@@ -154,8 +147,8 @@ impl Exchanges {
         let ended = match self.brief && state.flights.is_empty() {
             true => self.run_attached(py, state, addresses, &order),
             false => py.detach(|| {
-                let Started { claim, run, begun } = self.begin(state, addresses, &order)?;
-                Ok((begun.and_then(|begun| run.end(begun, order.schedule())), claim))
+                let Started { claim, exchange, ticket } = self.begin(state, addresses, &order)?;
+                Ok((ticket.and_then(|ticket| exchange.finish(ticket, order.schedule())), claim))
             }),
         };
         let (ended, claim) = ended.map_err(|failure| self.raised(failure))?;
@@ -177,10 +170,10 @@ impl Exchanges {
         addresses: &Addresses,
         order: &Order,
     ) -> Result<(Result<(), ExchangeError>, Claim), Failure> {
-        let Started { claim, run, begun } = self.begin(state, addresses, order)?;
-        let ended = begun.and_then(|begun| match (0..BRIEF_ROUNDS).any(|_| run.is_ready(begun)) {
-            true => run.end(begun, order.schedule()),
-            false => py.detach(|| run.end(begun, order.schedule())),
+        let Started { claim, exchange, ticket } = self.begin(state, addresses, order)?;
+        let ended = ticket.and_then(|ticket| match (0..BRIEF_ROUNDS).any(|_| exchange.is_ready(ticket)) {
+            true => exchange.finish(ticket, order.schedule()),
+            false => py.detach(|| exchange.finish(ticket, order.schedule())),
         });
         Ok((ended, claim))
     }
@@ -198,14 +191,14 @@ impl Exchanges {
         let addresses = &passed.addresses;
         let started = fields.py().detach(|| {
             let mut state = self.state.try_lock().map_err(|_| Failure::Busy)?;
-            let Started { claim, begun, .. } = self.begin(&mut state, addresses, &order)?;
-            let begun = match begun {
-                Ok(begun) => begun,
+            let Started { claim, ticket, .. } = self.begin(&mut state, addresses, &order)?;
+            let ticket = match ticket {
+                Ok(ticket) => ticket,
                 Err(error) => return self.settle(&mut state, Err(error), (claim, kept), &order).map(|_| 0),
             };
             let number = state.started;
             state.started += 1;
-            state.flights.push(Flight { number, begun, abandoned, order, claim, kept });
+            state.flights.push(Flight { number, ticket, abandoned, order, claim, kept });
             Ok(number)
         });
         started.map_err(|failure| self.raised(failure))
@@ -241,7 +234,7 @@ impl Exchanges {
             let Some(flight) = state.flights.iter().find(|flight| flight.number == number) else {
                 return Ok(true);
             };
-            Ok(state.run.get()?.is_ready(flight.begun))
+            Ok(state.exchange.get()?.is_ready(flight.ticket))
         })
     }
 
@@ -264,24 +257,21 @@ impl Exchanges {
             let flight = state.flights.swap_remove(place);
             self.end(state, flight, Some(Order::Block))?;
         }
-        let addresses = self.fixed.as_ref().unwrap_or(addresses);
-        let claim = state.claims.claim(addresses).map_err(Failure::Refused)?;
-        let run = state.run.get_mut().map_err(Failure::Raised)?;
-        let begun = match run {
-            // SAFETY: the arrays are alive until the exchange has ended: those of `run` as the caller has them, those of
-            // `start` as they are kept, all of them after an error. Their layouts were checked, so each block is valid
-            // memory over its span; no two of this call overlap, nor any that is in flight, which `claim` holds against
-            // other exchanges. What the program itself does meanwhile, in other threads or on streams, is its own affair,
-            // as with any array of NumPy.
-            Run::Passing(plan) => unsafe { plan.begin_at(&pointers(addresses), order.schedule()) }.map(Some),
-            Run::Fixed(exchange) => exchange.begin(order.schedule()).map(|()| None),
-        };
-        Ok(Started { claim, run, begun })
+        let claim = state.claims.claim(self.fixed.as_ref().unwrap_or(addresses)).map_err(Failure::Refused)?;
+        let passed = if self.fixed.is_some() { SmallVec::new() } else { pointers(addresses) };
+        let exchange = state.exchange.get_mut().map_err(Failure::Raised)?;
+        // SAFETY: the arrays are alive until the exchange has ended: those of `run` as the caller has them, those of
+        // `start` as they are kept, all of them after an error. Their layouts were checked, so each block is valid
+        // memory over its span; no two of this call overlap, nor any that is in flight, which `claim` holds against
+        // other exchanges. What the program itself does meanwhile, in other threads or on streams, is its own affair,
+        // as with any array of NumPy.
+        let ticket = unsafe { exchange.start_at(&passed, order.schedule()) };
+        Ok(Started { claim, exchange, ticket })
     }
 
     fn end(&self, state: &mut State, flight: Flight, order: Option<Order>) -> Result<Option<Kept>, Failure> {
         let schedule = order.as_ref().unwrap_or(&flight.order).schedule();
-        let ended = state.run.get_mut().map_err(Failure::Raised)?.end(flight.begun, schedule);
+        let ended = state.exchange.get_mut().map_err(Failure::Raised)?.finish(flight.ticket, schedule);
         if let Err(error) = &ended
             && is_wrong_thread(error)
         {
@@ -341,31 +331,6 @@ impl Exchanges {
     }
 }
 
-impl Run {
-    fn is_ready(&self, begun: Option<Begun>) -> bool {
-        match (self, begun) {
-            (Run::Passing(plan), Some(begun)) => plan.is_ready(begun),
-            (Run::Passing(_), None) => true,
-            (Run::Fixed(exchange), _) => exchange.is_ready(),
-        }
-    }
-
-    fn end(&mut self, begun: Option<Begun>, schedule: Schedule<'_>) -> Result<(), ExchangeError> {
-        match (self, begun) {
-            (Run::Passing(plan), Some(begun)) => plan.end(begun, schedule),
-            (Run::Passing(_), None) => Ok(()),
-            (Run::Fixed(exchange), _) => exchange.end(schedule),
-        }
-    }
-
-    fn traffic(&self) -> Traffic {
-        match self {
-            Run::Passing(plan) => plan.traffic(),
-            Run::Fixed(exchange) => exchange.traffic(),
-        }
-    }
-}
-
 impl Drop for State {
     fn drop(&mut self) {
         if process::is_ending() {
@@ -379,13 +344,4 @@ impl Drop for State {
 
 fn pointers(addresses: &Addresses) -> SmallVec<[Pointer; 24]> {
     addresses.iter().map(|&address| Pointer::new(std::ptr::with_exposed_provenance_mut(address))).collect()
-}
-
-impl fmt::Debug for Run {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Run::Passing(_) => "Passing",
-            Run::Fixed(_) => "Fixed",
-        })
-    }
 }

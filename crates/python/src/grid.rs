@@ -1,6 +1,7 @@
 //! Structured grids.
 
-use haloport::{Connectivity, Grid as CoreGrid, Halo, IndexBox, Pattern, Split};
+use haloport::domain::Connectivity;
+use haloport::{Grid as CoreGrid, Halo, IndexBox, Pattern, Split};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PySlice, PyTuple};

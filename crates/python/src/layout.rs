@@ -1,7 +1,8 @@
 //! Layouts: how the cells of a domain lie in an array.
 
+use haloport::ElementType;
+use haloport::field::{ArrayShape, AxisRole};
 use haloport::interop::MAX_ARRAY_AXES;
-use haloport::{ArrayShape, AxisRole, ElementType};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyString, PyTuple};

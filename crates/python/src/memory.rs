@@ -4,11 +4,13 @@ use std::ffi::CStr;
 use std::sync::Arc;
 
 use haloport::device::Pointer;
+use haloport::exchange::FieldSet;
+use haloport::field::BlockLayout;
 use haloport::interop::cuda_array::CudaArrayInterface;
 use haloport::interop::dlpack::{DLDevice, Form, ManagedTensor, OwnedTensor};
 use haloport::interop::stream::StreamOrder;
 use haloport::interop::{ArrayDescription, ArrayDevice, Protocol, typestr};
-use haloport::{AnyDevice, BlockLayout, ElementType, FieldSet, Pattern, with_device};
+use haloport::{AnyDevice, ElementType, Pattern, with_device};
 use haloport_core::device::Device as _;
 use pyo3::exceptions::{PyAttributeError, PyBufferError, PyMemoryError, PyTypeError, PyValueError};
 use pyo3::ffi;

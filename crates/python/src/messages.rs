@@ -2,8 +2,9 @@
 
 use std::sync::Mutex;
 
-use haloport::line::Payloads;
-use haloport::{Line, LineExchange as CoreLine, SparseError, SparseExchange as CoreSparse};
+use haloport::SparseExchange as CoreSparse;
+use haloport::line::{Line, LineExchange as CoreLine, Payloads};
+use haloport::sparse::SparseError;
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList, PyRange, PyTuple};

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use haloport::{BindOptions, FieldLayout, FieldSet, Reach};
+use haloport::BindOptions;
+use haloport::comm::Reach;
+use haloport::exchange::{FieldLayout, FieldSet};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
@@ -20,7 +22,7 @@ use crate::claims::Addresses;
 use crate::device::Device;
 use crate::domains::Domains;
 use crate::error::OrRaise;
-use crate::exchanges::{Exchanges, Passed, Run};
+use crate::exchanges::{Exchanges, Passed};
 use crate::layout::{Layout, axes_of};
 use crate::memory::address;
 use crate::order::Order;
@@ -218,22 +220,22 @@ impl Plan {
         let described =
             fields.iter().map(|field| Field { device: field.device.clone(), layouts: field.layouts.clone() });
         let described: Vec<Field> = described.collect();
-        let run = if options.fixed {
+        let exchange = if options.fixed {
             let sets: Vec<Box<dyn FieldSet + Send>> =
                 fields.into_iter().map(|field| field.into_set(py)).collect::<PyResult<_>>()?;
-            Run::Fixed(py.detach(|| pattern.bind_with(sets, bind)).or_raise()?)
+            py.detach(|| pattern.bind_with(sets, bind)).or_raise()?.into_passed().or_raise()?
         } else {
             let layouts: Vec<FieldLayout> = fields
                 .into_iter()
                 .map(|field| field.device.field_layout(field.element, field.blocks))
                 .collect();
-            Run::Passing(py.detach(|| pattern.plan_layouts(&layouts, bind)).or_raise()?)
+            py.detach(|| pattern.plan_layouts(&layouts, bind)).or_raise()?
         };
         let fixed = options.fixed.then_some(addresses);
         let comm = domains.comm.get()?;
         let has_threads = comm.size() > 1 && comm.info().reach == Reach::Process;
         let exchanges =
-            Exchanges::new(run, (footprints.into(), domains.count()), devices, fixed, has_threads);
+            Exchanges::new(exchange, (footprints.into(), domains.count()), devices, fixed, has_threads);
         Ok(Plan {
             fields: described,
             expected,

@@ -1,7 +1,9 @@
 //! The arguments of a plan, checked on this rank alone.
 
+use haloport::ElementType;
 use haloport::device::Pointer;
-use haloport::{AxisRole, BlockLayout, ElementType, FieldSet, FittedAxis};
+use haloport::exchange::FieldSet;
+use haloport::field::{AxisRole, BlockLayout, FittedAxis};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;

@@ -3,7 +3,7 @@
 use std::ffi::c_int;
 
 use haloport::cpu::CpuDevice;
-use haloport::{BindOptions, BorrowedField, Exchange, Field, Schedule};
+use haloport::{BindOptions, BorrowedField, Exchange, Field};
 use memmap2::{Advice, MmapMut};
 
 use crate::problem::{Failure, Problem};
@@ -92,8 +92,8 @@ impl Bound {
     pub(crate) fn run(&mut self, batch: c_int) -> Result<(), Failure> {
         for _ in 0..batch {
             match &mut self.fields {
-                Fields::Own(exchange) => exchange.run(Schedule::Blocking)?,
-                Fields::Callers(exchange) => exchange.run(Schedule::Blocking)?,
+                Fields::Own(exchange) => exchange.run_blocking()?,
+                Fields::Callers(exchange) => exchange.run_blocking()?,
             }
         }
         Ok(())

@@ -1,8 +1,8 @@
 //! The problems of `peers.h`: their patterns, and how their fields lie in memory.
 
-use haloport::FieldBuilder;
 use haloport::cpu::CpuDevice;
-use haloport::{BlockLayout, Communicator, Field, Grid, Halo, HaloCells, IndexSet, Pattern, Split};
+use haloport::field::{BlockLayout, FieldBuilder};
+use haloport::{Communicator, Field, Grid, Halo, HaloCells, IndexSet, Pattern, Split};
 
 /// What goes wrong is printed.
 pub(crate) type Failure = Box<dyn std::error::Error>;

@@ -11,8 +11,7 @@ use std::time::Duration;
 use haloport_conformance::{ordering, steps};
 use haloport_core::device::{Buffer, Device, MemoryKind, Pointer, Priority};
 use haloport_core::{
-    BindOptions, Communicator, DataPath, Exchange, Field, Grid, Halo, Pattern, Progress, Schedule, Split,
-    run_ranks,
+    BindOptions, Communicator, DataPath, Exchange, Field, Grid, Halo, Pattern, Progress, Split, run_ranks,
 };
 use haloport_cuda::{CudaBuffer, CudaDevice, CudaStream};
 
@@ -129,7 +128,7 @@ fn halos_from_the_network_are_seen() {
                 if comm.rank() == 0 {
                     std::thread::sleep(Duration::from_millis(10));
                 }
-                ring.exchange.start(Schedule::On(&stream))?.finish(Schedule::On(&stream))?;
+                ring.exchange.start_on(&stream)?.finish_on(&stream)?;
                 let field = ring.exchange.fields().pointer(0)?;
                 Ring::look(&ring.device, field, ring.seen.pointer(), &stream)?;
                 ring.verify(round)?;
@@ -150,8 +149,7 @@ fn halos_from_the_network_are_seen_in_captured_steps() {
             let look = |field| Ring::look(&device, field, seen, &stream);
             let boundary = |field: &mut Field<i64, CudaDevice>, _: &mut ()| look(field.pointer(0)?);
             // SAFETY: the second function copies memory that outlives the step; the first does nothing.
-            let mut step =
-                unsafe { ring.exchange.record(Schedule::On(&stream), (), |_, ()| Ok(()), boundary)? };
+            let mut step = unsafe { ring.exchange.record(&stream, (), |_, ()| Ok(()), boundary)? };
             let never = std::env::var(SETTING).is_ok_and(|setting| setting == "never");
             let captures = device.info().capabilities.capture && !never;
             assert_eq!(step.is_captured(), captures, "{:?}", step.fallback_reason());

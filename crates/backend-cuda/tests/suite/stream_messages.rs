@@ -10,8 +10,8 @@ use haloport_conformance::random::cases;
 use haloport_conformance::{Failure, ensure, ordering, scheduled, structured, unstructured};
 use haloport_core::device::{Device, DeviceError, Priority, Stream};
 use haloport_core::{
-    BindError, BindOptions, Communicator, DataPath, Exchange, Field, Grid, Halo, Pattern, Progress, Schedule,
-    Split, run_ranks,
+    BindError, BindOptions, Communicator, DataPath, Exchange, Field, Grid, Halo, Pattern, Progress, Split,
+    run_ranks,
 };
 use haloport_cuda::CudaDevice;
 
@@ -104,7 +104,7 @@ fn between_nodes_the_model_chooses_it() {
             let field = Field::<f64, _>::new(device, &pattern)?;
             let mut exchange = pattern.bind_with(field, BindOptions::default().path(path))?;
             if comm.info().device_memory.is_empty() {
-                exchange.run(Schedule::Blocking)?;
+                exchange.run_blocking()?;
             }
             Ok(exchange.traffic().stream_message_bytes > 0)
         };
@@ -169,15 +169,15 @@ fn after_a_failure_ranks_join_another_group() {
         let mut other = bound(comm, device)?;
         comm.set_time_limit(Some(Duration::from_secs(1)));
         if comm.rank() == 0 {
-            let ended = exchange.run(Schedule::Blocking).unwrap_err().to_string();
+            let ended = exchange.run_blocking().unwrap_err().to_string();
             ensure!(ended.contains("time limit") && ended.contains("from rank 1"), "{ended}");
-            let ended = other.run(Schedule::Blocking).unwrap_err().to_string();
+            let ended = other.run_blocking().unwrap_err().to_string();
             ensure!(ended.contains("after another exchange"), "{ended}");
         }
         drop((exchange, other));
         comm.set_time_limit(Some(Duration::from_secs(60)));
         comm.barrier()?;
-        bound(comm, device)?.run(Schedule::Blocking)?;
+        bound(comm, device)?.run_blocking()?;
         scheduled::storm_by(comm, device, 1, [DataPath::StreamMessages; 2])
     });
 }
@@ -187,10 +187,10 @@ fn after_a_failure_ranks_join_another_group() {
 fn an_exchange_that_is_dropped_in_flight_is_completed() {
     on_devices(|comm, device| {
         let mut exchange = bound(comm, device)?;
-        let pending = exchange.start(Schedule::DefaultStream)?;
+        let pending = exchange.start()?;
         if comm.rank() == 0 {
             std::thread::sleep(Duration::from_millis(20));
-            pending.finish(Schedule::Blocking)?;
+            pending.finish_blocking()?;
         } else {
             drop(pending);
             drop(exchange);
@@ -232,7 +232,7 @@ fn steps_are_those_of_overlap() {
         let mut exchange = bound(comm, device)?;
         let stream = device.create_stream(Priority::Normal)?;
         // SAFETY: neither function puts work into streams.
-        let mut step = unsafe { exchange.record(Schedule::On(&stream), (), |_, _| Ok(()), |_, _| Ok(()))? };
+        let mut step = unsafe { exchange.record(&stream, (), |_, _| Ok(()), |_, _| Ok(()))? };
         let why = step.fallback_reason().unwrap_or_default();
         ensure!(why.contains("streams send and receive the messages"), "{why}");
         step.replay()?;

@@ -2,7 +2,7 @@
 
 use haloport_core::{
     BindOptions, BlockLayout, Communicator, DataPath, Element, ElementType, Error, Exchange, Field, Grid,
-    Halo, IndexBox, Pattern, Schedule,
+    Halo, IndexBox, Pattern,
 };
 use haloport_sycl::{SyclDevice, SyclStream};
 use serde::Deserialize;
@@ -72,9 +72,9 @@ trait Run {
 
 impl<T: Element> Run for Exchange<Vec<Field<T, SyclDevice>>> {
     fn run(&mut self, stream: &SyclStream, between: &mut dyn FnMut()) -> Result<(), Error> {
-        let pending = self.start(Schedule::On(stream))?;
+        let pending = self.start_on(stream)?;
         between();
-        Ok(pending.finish(Schedule::On(stream))?)
+        Ok(pending.finish_on(stream)?)
     }
 }
 

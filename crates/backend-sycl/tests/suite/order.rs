@@ -44,7 +44,7 @@ fn next_command_sees(device: &SyclDevice, path: DataPath) {
         for round in 1..=5 {
             let value = |rank: usize| 10 * round + rank as i64;
             exchange.fields_mut().copy_from(0, &vec![value(comm.rank()); 2 * CELLS])?;
-            exchange.start(Schedule::Blocking)?.finish(Schedule::On(&borrowed))?;
+            exchange.start_on(Schedule::Blocking)?.finish_on(&borrowed)?;
             let last: Pointer = exchange.fields().pointer(0)?.offset(8 * (CELLS as isize - 1));
             let (to, from) = (seen.pointer().as_ptr().cast(), last.as_ptr().cast_const().cast());
             // SAFETY: both ends are 8 bytes that live until the queue is empty; nobody else has the reference to the

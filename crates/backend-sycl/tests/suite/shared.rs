@@ -172,7 +172,7 @@ fn fields_in_arrays_are_those_of_the_context_alone() {
         let mut right = field(&shared, &array(other_memory.pointer(), usm, [6, 8]))?;
         right.view_mut(0)?.fill_with(|cell, _| (10 * cell[0] + cell[1]) as f64);
         let mut exchange = pattern.bind(right)?;
-        exchange.run(Schedule::On(&stream))?;
+        exchange.run_on(&stream)?;
         shared.synchronize(&stream)?;
         let view = exchange.fields().view(0)?;
         for row in -1..5_i64 {

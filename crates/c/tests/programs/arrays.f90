@@ -276,7 +276,7 @@ contains
     call check(.not. plan%ready(stat=stat, errmsg=text), 'nothing is ready'); call refused(stat, text, 'started')
     call check(.not. none%ready(stat=stat, errmsg=text), 'no plan is ready'); call refused(stat, text, 'plan')
     call plan%start(u)
-    call plan%update(u, stat=stat, errmsg=text); call refused(stat, text, 'ended')
+    call plan%update(u, stat=stat, errmsg=text); call refused(stat, text, 'not finished')
     call plan%finish(u)
     call plan%free()
     call plan%start(u, stat=stat, errmsg=text); call refused(stat, text, 'freed')

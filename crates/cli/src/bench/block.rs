@@ -3,12 +3,10 @@
 use std::marker::PhantomData;
 
 use clap::{Args, ValueEnum};
-use haloport::FieldBuilder;
 use haloport::device::Device;
-use haloport::{
-    BindOptions, BlockLayout, BorrowedField, DataPath, Element, Exchange, Field, FieldError, FieldSet,
-    HaloOrder, IndexBox, Pattern,
-};
+use haloport::exchange::{FieldSet, HaloOrder};
+use haloport::field::{BlockLayout, FieldBuilder, FieldError};
+use haloport::{BindOptions, BorrowedField, DataPath, Element, Exchange, Field, IndexBox, Pattern};
 use memmap2::{MmapMut, MmapOptions};
 use serde::Serialize;
 

@@ -1,7 +1,7 @@
 //! The contestant under test: Haloport's exchange.
 
-use haloport::{Choice, Traffic};
-use haloport::{Exchange, FieldSet, Pattern, Schedule};
+use haloport::exchange::{Choice, FieldSet, Traffic};
+use haloport::{Exchange, Pattern, Schedule};
 
 use super::block::MemoryArgs;
 use super::contestant::Contestant;
@@ -49,11 +49,11 @@ impl<F: FieldSet, C: Fn(&[F]) -> Result<(), Failure>> Contestant for Library<F, 
     fn run(&mut self, batch: usize) -> Result<(), Failure> {
         for _ in 0..batch {
             match &mut self.uneven {
-                None => self.exchange.run(Schedule::Blocking)?,
+                None => self.exchange.run_blocking()?,
                 Some(uneven) => {
-                    let pending = self.exchange.start(Schedule::Blocking)?;
+                    let pending = self.exchange.start_on(Schedule::Blocking)?;
                     uneven.work();
-                    pending.finish(Schedule::Blocking)?;
+                    pending.finish_blocking()?;
                 }
             }
         }

@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
+use haloport::Pattern;
 use haloport::device::{DeviceId, Pointer};
-use haloport::{Pattern, Piece};
+use haloport::pattern::Piece;
 use haloport_core::comm::FREE_TAGS;
 use haloport_core::device::MemoryRange;
 use haloport_core::transport::{Channel, Direction, Transport};

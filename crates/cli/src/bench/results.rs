@@ -2,8 +2,8 @@
 
 use std::io::{self, Write};
 
-use haloport::Choice;
 use haloport::device::{DeviceId, DeviceInfo};
+use haloport::exchange::Choice;
 use haloport::{DataPath, Pattern};
 use serde::Serialize;
 

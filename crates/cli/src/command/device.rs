@@ -1,7 +1,8 @@
 //! `--device`, for every command that computes on one.
 
 use clap::Args;
-use haloport::{AnyDevice, DeviceSpec};
+use haloport::AnyDevice;
+use haloport::device::DeviceSpec;
 
 use super::failure::Failure;
 

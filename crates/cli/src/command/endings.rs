@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use clap::builder::{PathBufValueParser, TypedValueParser};
 
 use crate::command::output;
-use crate::drawing::PictureFormat;
+use haloport_demos::drawing::PictureFormat;
 
 /// A file for a picture, and its format.
 #[derive(Debug, Clone)]

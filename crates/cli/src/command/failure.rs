@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use std::process::ExitCode;
 
 use console::Term;
-use haloport::RanksError;
+use haloport::comm::RanksError;
 
 use crate::command::wrap::wrapped;
 
@@ -101,12 +101,13 @@ macro_rules! run_failures {
 pub(crate) use run_failures;
 
 run_failures!(
-    haloport::BindError,
-    haloport::ExchangeError,
-    haloport::FieldError,
-    haloport::PatternError,
-    haloport::SparseError,
-    haloport::TransportError,
+    haloport::Error,
+    haloport::exchange::BindError,
+    haloport::exchange::ExchangeError,
+    haloport::field::FieldError,
+    haloport::pattern::PatternError,
+    haloport::sparse::SparseError,
+    haloport::comm::TransportError,
     haloport::device::DeviceError,
     serde_json::Error,
     std::io::Error,

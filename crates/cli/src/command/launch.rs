@@ -1,8 +1,9 @@
 //! Starting ranks: as threads of this process or, under an MPI launcher, as the processes that it has started.
 
 use clap::Args;
-pub(crate) use haloport::launched_by;
-use haloport::{Communicator, MOST_RANKS, run_ranks};
+use haloport::comm::MOST_RANKS;
+pub(crate) use haloport::comm::launched_by;
+use haloport::{Communicator, run_ranks};
 
 use crate::command::failure::Failure;
 use crate::command::time_limits::WaitingArgs;

@@ -1,12 +1,10 @@
-//! `haloport run`: one folder for each job, and what they share.
-//!
-//! In the folder of a job, `model` computes, `picture` or `chart` draws, and `run` holds the command: arguments,
-//! inputs, checks and the report.
+//! `haloport run`: for each job its arguments, inputs, checks and report. What the jobs compute and draw is in
+//! `haloport_demos`.
 
-pub mod advection;
-pub mod common;
-pub mod rolling;
-pub mod tsunami;
+mod advection;
+mod common;
+mod rolling;
+mod tsunami;
 
 use clap::Subcommand;
 
@@ -36,11 +34,9 @@ pub(crate) fn run(command: &RunCommand) -> Result<(), Failure> {
 }
 
 run_failures!(
-    advection::model::solver::SolverError,
-    advection::picture::PictureError,
-    tsunami::model::gauges::GaugeError,
-    tsunami::model::solver::SolverError,
-    tsunami::picture::PictureError,
+    haloport_demos::advection::picture::PictureError,
+    haloport_demos::tsunami::model::gauges::GaugeError,
+    haloport_demos::tsunami::picture::PictureError,
     haloport_mesh::PartitionError,
     png::EncodingError,
 );

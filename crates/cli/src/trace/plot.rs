@@ -13,7 +13,7 @@ use super::window::window;
 use crate::command::endings::{PictureFile, picture};
 use crate::command::failure::Failure;
 use crate::command::output;
-use crate::drawing::{Plot, PlotArea, PlotError};
+use haloport_demos::drawing::{Plot, PlotArea, PlotError};
 
 const EXAMPLES: &str = "\
 Examples:

@@ -10,12 +10,12 @@ use std::io::{Cursor, Write as _};
 use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::path::Path;
 
-use haloport_cli::jobs::rolling::model::table::Table;
-use haloport_cli::jobs::tsunami::model::relief::{Relief, ReliefError};
-use haloport_cli::npz::{NpyType, Npz, NpzError, Wanted};
 use haloport_cli::trace::time_line::TimeLine;
 use haloport_conformance::mutation::mutated;
 use haloport_core::device::{KernelCache, KernelKey, KernelParts};
+use haloport_demos::npz::{NpyType, Npz, NpzError, Wanted};
+use haloport_demos::rolling::model::table::Table;
+use haloport_demos::tsunami::model::relief::{Relief, ReliefError};
 use haloport_mesh::partition::read_parts;
 use haloport_mesh::{GmshMesh, Mesh, Partition};
 use memory::most_bytes;
@@ -103,7 +103,7 @@ fn relief(fortran: bool, method: CompressionMethod) -> Vec<u8> {
 
 #[test]
 fn reliefs() {
-    let shipped = haloport_cli::jobs::tsunami::model::SHIPPED;
+    let shipped = haloport_demos::tsunami::model::SHIPPED;
     let [c, fortran] = [false, true].map(|fortran| relief(fortran, CompressionMethod::Deflated));
     let stored = relief(false, CompressionMethod::Stored);
     survives(&[&c, &fortran, &stored], INPUTS, |bytes| is_ok(Relief::from_bytes(bytes)));

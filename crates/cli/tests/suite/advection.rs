@@ -3,9 +3,9 @@
 use haloport_conformance::drawn;
 
 use crate::common::{Haloport, is_png};
-use haloport_cli::jobs::advection::model::tracer::{Shape, Tracer};
-use haloport_cli::jobs::advection::model::wind::Wind;
-use haloport_cli::jobs::advection::picture::{Snapshot, globes};
+use haloport_demos::advection::model::tracer::{Shape, Tracer};
+use haloport_demos::advection::model::wind::Wind;
+use haloport_demos::advection::picture::{Snapshot, globes};
 use haloport_mesh::{Mesh, Partition};
 
 #[test]

@@ -4,13 +4,13 @@ use std::f64::consts::PI;
 
 use haloport::cpu::CpuDevice;
 use haloport::run_ranks;
-use haloport_cli::jobs::advection::model::norms::{Level, Norms, areas};
-use haloport_cli::jobs::advection::model::solver::{Model, Solver};
-use haloport_cli::jobs::advection::model::stencil::{flows, neighbours};
-use haloport_cli::jobs::advection::model::tracer::{Shape, Tracer};
-use haloport_cli::jobs::advection::model::wind::{PERIOD, Wind};
-use haloport_cli::jobs::common::numbers::differing;
 use haloport_conformance::drawn;
+use haloport_demos::advection::model::norms::{Level, Norms, areas};
+use haloport_demos::advection::model::solver::{Model, Solver};
+use haloport_demos::advection::model::stencil::{flows, neighbours};
+use haloport_demos::advection::model::tracer::{Shape, Tracer};
+use haloport_demos::advection::model::wind::{PERIOD, Wind};
+use haloport_demos::common::numbers::differing;
 use haloport_mesh::sphere::{arc, difference, norm};
 use haloport_mesh::{Mesh, Partition, Surface};
 
@@ -44,7 +44,7 @@ impl<'c> Case<'c> {
             for _ in 0..steps {
                 solver.step()?;
             }
-            Ok(solver.gather()?)
+            solver.gather()
         });
         let fields = fields.map_err(|error| error.to_string())?;
         assert!(fields[1..].iter().all(Option::is_none), "rank 0 alone has the whole field");
@@ -249,7 +249,7 @@ fn meshes_and_partitions_that_do_not_fit_are_refused() {
         let failed = run_ranks(ranks, |comm| {
             let device = CpuDevice::with_threads(1)?;
             let model = Model { mesh, wind: Wind::tilted(0.0), levels: 1, limited: false, overlap: true };
-            Ok(Solver::new(&comm, &device, &model, &partition, 0.1).map(drop)?)
+            Solver::new(&comm, &device, &model, &partition, 0.1).map(drop)
         });
         failed.unwrap_err().to_string()
     };

@@ -1,7 +1,7 @@
 //! Compiles every kernel of the jobs: by CUDA's run-time compiler, and by the OpenCL driver if there is one.
 
 use haloport::device::KernelSource;
-use haloport_cli::jobs::{advection, tsunami};
+use haloport_demos::{advection, tsunami};
 
 fn kernels() -> Vec<KernelSource> {
     tsunami::model::kernels::ALL.into_iter().chain(advection::model::kernels::ALL).collect()

@@ -4,11 +4,11 @@ use std::fs::File;
 use std::path::Path;
 
 use crate::common::{Haloport, is_png};
-use haloport_cli::drawing::Canvas;
-use haloport_cli::jobs::tsunami::model::SHIPPED;
-use haloport_cli::jobs::tsunami::model::relief::Relief;
-use haloport_cli::jobs::tsunami::picture::{largest_wave, surface};
 use haloport_conformance::drawn;
+use haloport_demos::drawing::Canvas;
+use haloport_demos::tsunami::model::SHIPPED;
+use haloport_demos::tsunami::model::relief::Relief;
+use haloport_demos::tsunami::picture::{largest_wave, surface};
 use ndarray::{Array1, Array2};
 use ndarray_npy::NpzWriter;
 

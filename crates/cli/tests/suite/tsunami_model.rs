@@ -2,16 +2,14 @@
 
 use std::ops::Range;
 
-use haloport_cli::jobs::tsunami::model::SHIPPED;
-use haloport_cli::jobs::tsunami::model::block::{
-    Block, BlockError, Fields, MARGIN, State, Walls, fill_walls,
-};
-use haloport_cli::jobs::tsunami::model::metric::Metric;
-use haloport_cli::jobs::tsunami::model::relief::Relief;
-use haloport_cli::jobs::tsunami::model::scheme::{Physics, Stage, Workspace, max_rate, stage_rows};
-use haloport_cli::jobs::tsunami::model::survey::{Survey, raise_largest};
-use haloport_cli::jobs::tsunami::model::uplift::{Uplift, initial_state};
 use haloport_conformance::{drawn, usual};
+use haloport_demos::tsunami::model::SHIPPED;
+use haloport_demos::tsunami::model::block::{Block, BlockError, Fields, MARGIN, State, Walls, fill_walls};
+use haloport_demos::tsunami::model::metric::Metric;
+use haloport_demos::tsunami::model::relief::Relief;
+use haloport_demos::tsunami::model::scheme::{Physics, Stage, Workspace, max_rate, stage_rows};
+use haloport_demos::tsunami::model::survey::{Survey, raise_largest};
+use haloport_demos::tsunami::model::uplift::{Uplift, initial_state};
 
 /// A hump that reaches the coast within minutes and floods it.
 const FLOOD: Uplift = Uplift {
@@ -180,7 +178,7 @@ fn errors_say_what_was_expected_and_found() {
     assert!(physics.checked().is_ok());
 }
 
-const GRAVITY: f64 = haloport_cli::jobs::tsunami::model::face::GRAVITY;
+const GRAVITY: f64 = haloport_demos::tsunami::model::face::GRAVITY;
 
 fn shipped(factor: usize) -> Relief {
     Relief::from_bytes(SHIPPED).unwrap().refine(factor).unwrap()

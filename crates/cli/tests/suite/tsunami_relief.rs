@@ -2,8 +2,8 @@
 
 use std::io::Cursor;
 
-use haloport_cli::jobs::tsunami::model::SHIPPED;
-use haloport_cli::jobs::tsunami::model::relief::{Relief, ReliefError};
+use haloport_demos::tsunami::model::SHIPPED;
+use haloport_demos::tsunami::model::relief::{Relief, ReliefError};
 use ndarray::{Array1, Array2, Array3};
 use ndarray_npy::{NpzWriter, WritableElement};
 

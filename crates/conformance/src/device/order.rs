@@ -4,9 +4,7 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
-use haloport_core::device::{
-    Buffer, Device, DeviceError, KernelArgument, LaunchConfig, Priority, Stream, current_stream, make_current,
-};
+use haloport_core::device::{Buffer, Device, DeviceError, KernelArgument, LaunchConfig, Priority, Stream};
 
 use super::bytes::{floats, read_on, upload};
 use super::kernels::{SAXPY, saxpy};
@@ -135,35 +133,6 @@ pub(super) fn all_streams<D: Device>(device: &D) -> Result<(), Failure> {
 
 fn each<T>(of: &[T], call: impl FnMut(&T) -> Result<(), DeviceError>) -> Result<(), Failure> {
     Ok(of.iter().try_for_each(call)?)
-}
-
-/// The current stream of a thread is the one that was made current last and whose scope has not ended.
-pub(super) fn current_streams<D: Device>(device: &D) -> Result<(), Failure> {
-    let (one, two) = (device.create_stream(Priority::Normal)?, device.create_stream(Priority::High)?);
-    let default = device.default_stream();
-    let is = |expected: &D::Stream, when: &str| -> Result<(), Failure> {
-        let found = current_stream(device);
-        ensure!(found.handle() == expected.handle(), "{when}: {found:?} is current, expected {expected:?}");
-        Ok(())
-    };
-    is(&default, "at first")?;
-    let outer = make_current(&one);
-    is(&one, "within a scope")?;
-    {
-        let _inner = make_current(&two);
-        is(&two, "within two scopes")?;
-        let there = thread::scope(|scope| scope.spawn(|| current_stream(device).handle()).join());
-        ensure!(
-            there.is_ok_and(|handle| handle == default.handle()),
-            "another thread has the current stream of this one"
-        );
-    }
-    is(&one, "after the inner scope")?;
-    let later = make_current(&two);
-    drop(outer);
-    is(&two, "after an earlier scope that ended first")?;
-    drop(later);
-    is(&default, "in the end")
 }
 
 pub(super) fn events_recorded_again<D: Device>(device: &D) -> Result<(), Failure> {

@@ -2,7 +2,7 @@
 
 use haloport_core::device::{Device, MemoryKind};
 use haloport_core::{
-    BindOptions, Communicator, DataPath, Field, Grid, Halo, HaloCells, IndexBox, IndexSet, Pattern, Schedule,
+    BindOptions, Communicator, DataPath, Field, Grid, Halo, HaloCells, IndexBox, IndexSet, Pattern,
 };
 
 use crate::transport::bare::{bare, until};
@@ -47,7 +47,7 @@ pub fn check<D: Device>(comm: &Communicator, device: &D) -> Result<(), Failure> 
                 view[[cell]] = value(cell);
             }
         }
-        exchange.run(Schedule::Blocking)?;
+        exchange.run_blocking()?;
         let traffic = exchange.traffic();
         if comm.rank() == 0 && path == DataPath::Messages {
             ensure!(traffic.message_bytes > 1 << 31, "the message has only {} bytes", traffic.message_bytes);
@@ -117,7 +117,7 @@ pub fn check_indices<D: Device>(comm: &Communicator, device: &D, levels: usize) 
                 view[[cell, level]] = value(cell, level);
             }
         }
-        exchange.run(Schedule::Blocking)?;
+        exchange.run_blocking()?;
         let bytes = exchange.traffic().message_bytes;
         if comm.rank() == 0 && path == DataPath::Messages {
             ensure!(

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use haloport_core::comm::Communicator;
 use haloport_core::device::Device;
 use haloport_core::transport::{Idle, Lease, SharedMemory, Transport, TransportError, TransportInfo, Window};
-use haloport_core::{BindOptions, DataPath, Field, Grid, Halo, IndexBox, Pattern, Schedule, Split};
+use haloport_core::{BindOptions, DataPath, Field, Grid, Halo, IndexBox, Pattern, Split};
 
 use crate::{Failure, ensure, usual};
 
@@ -81,11 +81,11 @@ fn once<D: Device>(
     let pattern = Pattern::structured(comm, grid, std::slice::from_ref(mine), &Halo::uniform(1))?;
     let options = || BindOptions::default().path(path);
     let mut exchange = pattern.bind_with(filled(device, &pattern)?, options())?;
-    exchange.run(Schedule::Blocking)?;
+    exchange.run_blocking()?;
     verify(exchange.fields(), comm.size())?;
     let mut field = filled(device, &pattern)?;
     let mut plan = pattern.plan_with(&mut field, options())?;
-    plan.run(&mut field, Schedule::Blocking)?;
+    plan.run_blocking(&mut field)?;
     verify(&field, comm.size())
 }
 

@@ -1,14 +1,11 @@
 //! Random rounds of sparse exchanges against an oracle: every rank knows what all ranks send.
 
-use std::task::{Context, Poll, Waker};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use haloport_core::device::Device;
 use haloport_core::sparse::{Round, Slot};
-use haloport_core::{
-    Communicator, Exchange, Field, Grid, Halo, Pattern, Schedule, SparseError, SparseExchange, Split,
-};
+use haloport_core::{Communicator, Exchange, Field, Grid, Halo, Pattern, SparseError, SparseExchange, Split};
 use rand::rngs::StdRng;
 use rand::seq::SliceRandom;
 use rand::{RngExt, SeedableRng};
@@ -45,7 +42,7 @@ pub fn check<D: Device>(comm: &Communicator, device: &D, number: u64) -> Result<
         let anyone = Sent::random(&mut all, size, |_, _| true);
         let neighbours = Sent::random(&mut all, size, |sender, receiver| sends[sender][receiver]);
         prepare(&mut halos, number_of_round)?;
-        let pending = halos.start(Schedule::DefaultStream)?;
+        let pending = halos.start()?;
         let (first, second) = (open.begin()?, fixed.begin()?);
         let mut threads = insert(&first, anyone.of(rank), &mut mine)?;
         threads.extend(insert(&second, neighbours.of(rank), &mut mine)?);
@@ -60,7 +57,7 @@ pub fn check<D: Device>(comm: &Communicator, device: &D, number: u64) -> Result<
             (take(first, &mut mine)?, got)
         };
         join(threads)?;
-        pending.finish(Schedule::DefaultStream)?;
+        pending.finish()?;
         let at = format!("case {number}, round {number_of_round}");
         ensure!(from_anyone == anyone.to(rank), "{at}: messages of any rank are lost, changed or overtaken");
         ensure!(from_neighbours == neighbours.to(rank), "{at}: messages of neighbours are not what was sent");
@@ -155,12 +152,12 @@ fn join(threads: Vec<Thread>) -> Result<(), SparseError> {
     })
 }
 
-/// Ends the round: by waiting, by taking messages as they come, or as a future.
+/// Ends the round: by waiting, or by taking messages as they come.
 fn take(round: Round<'_>, random: &mut StdRng) -> Result<Vec<Message>, SparseError> {
     let began = Instant::now();
-    match random.random_range(0..3) {
-        0 => round.wait(),
-        1 => {
+    match random.random_bool(0.5) {
+        true => round.wait(),
+        false => {
             let mut taken = Vec::new();
             round.finish();
             while !round.is_ready() && began.elapsed() < ROUND_LIMIT {
@@ -170,18 +167,6 @@ fn take(round: Round<'_>, random: &mut StdRng) -> Result<Vec<Message>, SparseErr
             taken.extend(round.wait()?);
             taken.sort_by_key(|(sender, _)| *sender);
             Ok(taken)
-        }
-        _ => {
-            let mut completing = std::pin::pin!(round.into_future());
-            loop {
-                match completing.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
-                    Poll::Ready(taken) => break taken,
-                    Poll::Pending if began.elapsed() > ROUND_LIMIT => {
-                        break Err(SparseError::Poisoned("a future took too long".into()));
-                    }
-                    Poll::Pending => std::thread::yield_now(),
-                }
-            }
         }
     }
 }

@@ -1,7 +1,7 @@
 //! How an exchange of a case is bound.
 
 use haloport_core::exchange::CopiedBy;
-use haloport_core::{BindOptions, DataPath, Exchange, HaloOrder, Pattern, Plan};
+use haloport_core::{BindOptions, DataPath, Exchange, HaloOrder, Passed, Pattern};
 use rand::RngExt;
 use rand::rngs::StdRng;
 
@@ -87,7 +87,11 @@ impl CaseOptions {
     }
 
     /// Collective: makes a plan for fields like these, and verifies that this changes nothing in memory.
-    pub(super) fn plan(&self, pattern: &Pattern, fields: &mut CaseFields<'_>) -> Result<Plan, Failure> {
+    pub(super) fn plan(
+        &self,
+        pattern: &Pattern,
+        fields: &mut CaseFields<'_>,
+    ) -> Result<Exchange<Passed>, Failure> {
         for field in &mut *fields {
             field.prepare(0)?;
         }

@@ -2,8 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use haloport_core::device::{Device, Pointer, Priority};
-use haloport_core::{Communicator, Exchange, Pattern, Plan, Schedule};
+use haloport_core::device::{AnyStream, Device, Pointer, Priority};
+use haloport_core::{Communicator, Exchange, Passed, Pattern, Schedule};
 use rand::rngs::StdRng;
 use rand::seq::SliceRandom;
 use rand::{RngExt, SeedableRng};
@@ -60,7 +60,7 @@ impl<F: FieldMaker> Rounds<F> {
         let mut memories: [Vec<Memory>; 3] = std::array::from_fn(|_| vec![Memory::new(); self.fields.len()]);
         let [bound, first, second] = &mut memories;
         let exchange = self.options.bind(pattern, make(bound)?)?;
-        run_rounds(device, exchange, self.number, self.count)?;
+        run_rounds(device, other, exchange, self.number, self.count)?;
         let mut sets = [make(first)?, make(second)?];
         let plan = self.options.plan(pattern, &mut sets[0])?;
         run_passed(device, plan, sets, self.number, self.count)?;
@@ -91,7 +91,7 @@ impl<F: FieldMaker> Rounds<F> {
         // Fields that are passed as such, before addresses are.
         let mut plan = pattern.plan_with(&mut sets[0], options)?;
         sets[1].iter_mut().try_for_each(|field| field.prepare(7))?;
-        plan.run(&mut sets[1], Schedule::Blocking)?;
+        plan.run_blocking(&mut sets[1])?;
         sets[1].iter().try_for_each(|field| field.verify(7, true))?;
         drop(plan);
         let layouts = self.fields.iter().zip(&sets[0]);
@@ -140,8 +140,8 @@ impl<F: FieldMaker> Rounds<F> {
                 field.prepare(round)?;
             }
             let schedule = schedules[random.random_range(0..2)];
-            let pending = exchange.start(schedule)?;
-            unevenly(&mut random, outside, || Ok(pending.finish(schedule)?))?;
+            let pending = exchange.start_on(schedule)?;
+            unevenly(&mut random, outside, || Ok(pending.finish_on(schedule)?))?;
             exchange.synchronize()?;
             exchange.fields().iter().try_for_each(|field| field.verify(round, true))?;
         }
@@ -150,8 +150,8 @@ impl<F: FieldMaker> Rounds<F> {
         for round in 0..UNEVEN_ROUNDS {
             passed.iter_mut().try_for_each(|field| field.prepare(round))?;
             let schedule = schedules[random.random_range(0..2)];
-            let pending = plan.start(&mut passed, schedule)?;
-            unevenly(&mut random, outside, || Ok(pending.finish(schedule)?))?;
+            let pending = plan.start_on(&mut passed, schedule)?;
+            unevenly(&mut random, outside, || Ok(pending.finish_on(schedule)?))?;
             plan.synchronize()?;
             passed.iter().try_for_each(|field| field.verify(round, true))?;
         }
@@ -186,31 +186,38 @@ fn unevenly(
 }
 
 /// Runs rounds of one exchange, each with another schedule, and verifies each.
-fn run_rounds<D: Device>(
+fn run_rounds<D: Device, E: Device>(
     device: &D,
+    other: &E,
     mut exchange: Exchange<CaseFields<'_>>,
     number: u64,
     rounds: u64,
 ) -> Result<(), Failure> {
-    let stream = device.create_stream(Priority::Normal)?;
+    let (stream, of_other) =
+        (device.create_stream(Priority::Normal)?, other.create_stream(Priority::Normal)?);
+    let each: [&dyn AnyStream; 2] = [&stream, &of_other];
+    // Every second field is on the other device.
+    let has_both = exchange.fields().len() > 1 && device.id() != other.id();
+    let streams = if has_both { Schedule::OnEach(&each) } else { Schedule::On(&stream) };
     for round in 0..rounds {
         for field in exchange.fields_mut() {
             field.prepare(round)?;
         }
-        let schedules = [Schedule::Blocking, Schedule::DefaultStream, Schedule::On(&stream)];
+        let schedules = [Schedule::Blocking, Schedule::DefaultStream, streams];
         match (number + round) % 4 {
-            0 => exchange.run(schedules[0])?,
-            1 => exchange.start(schedules[1])?.finish(schedules[0])?,
-            2 => exchange.start(schedules[0])?.finish(schedules[2])?,
+            0 => exchange.run_on(schedules[0])?,
+            1 => exchange.start_on(schedules[1])?.finish_on(schedules[0])?,
+            2 => exchange.start_on(schedules[0])?.finish_on(schedules[2])?,
             _ => {
-                let pending = exchange.start(schedules[2])?;
+                let pending = exchange.start_on(schedules[2])?;
                 while !pending.is_ready() {
                     std::thread::yield_now();
                 }
-                pending.finish(schedules[2])?;
+                pending.finish_on(schedules[2])?;
             }
         }
         device.synchronize(&stream)?;
+        other.synchronize(&of_other)?;
         for field in exchange.fields() {
             field.verify(round, true)?;
         }
@@ -222,7 +229,7 @@ fn run_rounds<D: Device>(
 /// stay as it is.
 fn run_passed<D: Device>(
     device: &D,
-    mut plan: Plan,
+    mut plan: Exchange<Passed>,
     mut sets: [CaseFields<'_>; 2],
     number: u64,
     rounds: u64,
@@ -234,14 +241,14 @@ fn run_passed<D: Device>(
             field.prepare(round)?;
         }
         match (number + round) % 3 {
-            0 => plan.run(&mut sets[passed], Schedule::Blocking)?,
-            1 => plan.start(&mut sets[passed], Schedule::DefaultStream)?.finish(Schedule::DefaultStream)?,
+            0 => plan.run_blocking(&mut sets[passed])?,
+            1 => plan.start(&mut sets[passed])?.finish()?,
             _ => {
-                let pending = plan.start(&mut sets[passed], Schedule::Blocking)?;
+                let pending = plan.start_on(&mut sets[passed], Schedule::Blocking)?;
                 while !pending.is_ready() {
                     std::thread::yield_now();
                 }
-                pending.finish(Schedule::DefaultStream)?;
+                pending.finish()?;
             }
         }
         device.synchronize(&device.default_stream())?;
@@ -260,7 +267,7 @@ fn run_passed<D: Device>(
 /// fields, in an order of its own. The third set must stay as it is.
 fn run_at_addresses<D: Device>(
     device: &D,
-    mut plan: Plan,
+    mut plan: Exchange<Passed>,
     mut sets: [PlacedFields<'_>; 3],
     number: u64,
     rounds: u64,
@@ -278,21 +285,21 @@ fn run_at_addresses<D: Device>(
         for (place, set) in order.into_iter().enumerate() {
             sets[set].iter_mut().try_for_each(|field| field.prepare(values(place)))?;
         }
-        let mut begun = Vec::new();
+        let mut tickets = Vec::new();
         for set in order.into_iter().take(2) {
             // SAFETY: the addresses are those of live fields of these layouts, which nothing else uses until the exchange
             // has ended and the device is done; after an error the plan is dropped first.
-            begun.push(unsafe { plan.begin_at(&addresses_of(&sets[set])?, Schedule::DefaultStream)? });
+            tickets.push(unsafe { plan.start_at(&addresses_of(&sets[set])?, Schedule::DefaultStream)? });
         }
         if random.random_bool(0.5) {
-            begun.reverse();
+            tickets.reverse();
         }
-        for begun in begun {
-            while random.random_bool(0.5) && !plan.is_ready(begun) {
+        for ticket in tickets {
+            while random.random_bool(0.5) && !plan.is_ready(ticket) {
                 std::thread::yield_now();
             }
-            plan.end(begun, [Schedule::Blocking, Schedule::DefaultStream][random.random_range(0..2)])?;
-            ensure!(plan.end(begun, Schedule::Blocking).is_err(), "an exchange ended twice");
+            plan.finish(ticket, [Schedule::Blocking, Schedule::DefaultStream][random.random_range(0..2)])?;
+            ensure!(plan.finish(ticket, Schedule::Blocking).is_err(), "an exchange was finished twice");
         }
         plan.synchronize()?;
         device.synchronize(&device.default_stream())?;
@@ -320,13 +327,13 @@ pub(crate) fn run_interleaved(
         let mut pending = Vec::new();
         for exchange in &mut bound {
             exchange.fields_mut().prepare(round)?;
-            pending.push(exchange.start(Schedule::DefaultStream)?);
+            pending.push(exchange.start()?);
         }
         pending.shuffle(&mut random);
         for exchange in pending {
             // Some are dropped, which finishes them, too.
             if random.random_bool(0.8) {
-                exchange.finish(Schedule::Blocking)?;
+                exchange.finish_blocking()?;
             }
         }
         for exchange in &bound {

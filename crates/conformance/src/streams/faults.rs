@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use haloport_core::device::{Device, DeviceError, Priority};
 use haloport_core::exchange::CopiedBy;
-use haloport_core::{BindOptions, Communicator, DataPath, Schedule, run_ranks};
+use haloport_core::{BindOptions, Communicator, DataPath, run_ranks};
 
 use super::ring::RankRing;
 use crate::setting::drawn;
@@ -85,7 +85,7 @@ fn call_fails<D: Device>(device: &D, options: fn() -> BindOptions, number: u64) 
 fn exchanges<D: Device>(ring: &mut RankRing<D>, device: &D, stream: &D::Stream) -> Result<(), Failure> {
     for round in 1..=ROUNDS {
         ring.write(round, stream)?;
-        ring.exchange.start(Schedule::On(stream))?.finish(Schedule::On(stream))?;
+        ring.exchange.start_on(stream)?.finish_on(stream)?;
         ring.look(stream)?;
         device.synchronize(stream)?;
         ring.exchange.synchronize()?;

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use haloport_core::device::{Device, Priority, make_current};
+use haloport_core::device::{Device, Priority};
 use haloport_core::exchange::CopiedBy;
 use haloport_core::{BindOptions, Communicator, DataPath, Pending, Schedule};
 
@@ -108,7 +108,6 @@ fn on_path<D: Device>(
         let between = between_streams(comm, device, options, start, finish);
         named(&format!("from {start:?} to {finish:?}"), between)?;
     }
-    named("from current stream to current stream", between_current_streams(comm, device, options, &own))?;
     named("a finish that blocks", blocking(comm, device, options))?;
     named("what is received next", received_next(comm, device, options))?;
     named("an unpacking in another stream", unpacked_elsewhere(comm, device, options, &own))?;
@@ -131,38 +130,12 @@ fn between_streams<D: Device>(
         let (from, to) = (ring.stream(start), ring.stream(finish));
         let open = device.gate(&from)?;
         ring.write(round, &from)?;
-        let pending = ring.exchange.start(schedule(start))?;
+        let pending = ring.exchange.start_on(schedule(start))?;
         poll_while_closed(&pending);
         open();
-        pending.finish(schedule(finish))?;
+        pending.finish_on(schedule(finish))?;
         ring.look(&to)?;
         ring.verify(round, &to)?;
-    }
-    comm.barrier()?;
-    Ok(())
-}
-
-/// The same between current streams.
-fn between_current_streams<D: Device>(
-    comm: &Communicator,
-    device: &D,
-    options: Options,
-    [from, to]: &[D::Stream; 2],
-) -> Result<(), Failure> {
-    let mut ring = RankRing::with_options(comm, device, options(), cells())?;
-    for round in 1..=3 {
-        let open = device.gate(from)?;
-        ring.write(round, from)?;
-        let scope = make_current(from);
-        let pending = ring.exchange.start(Schedule::Current)?;
-        drop(scope);
-        poll_while_closed(&pending);
-        open();
-        let scope = make_current(to);
-        pending.finish(Schedule::Current)?;
-        drop(scope);
-        ring.look(to)?;
-        ring.verify(round, to)?;
     }
     comm.barrier()?;
     Ok(())
@@ -175,7 +148,7 @@ fn blocking<D: Device>(comm: &Communicator, device: &D, options: Options) -> Res
     for round in 1..=3 {
         ring.write(round, &other)?;
         device.synchronize(&other)?;
-        ring.exchange.start(Schedule::Blocking)?.finish(Schedule::Blocking)?;
+        ring.exchange.start_on(Schedule::Blocking)?.finish_blocking()?;
         ring.look(&other)?;
         ring.write(round + 100, &other)?;
         ring.verify(round, &other)?;
@@ -191,19 +164,19 @@ fn received_next<D: Device>(comm: &Communicator, device: &D, options: Options) -
     let [one, two] = [device.create_stream(Priority::Normal)?, device.create_stream(Priority::Normal)?];
     let seen = device.create_event(false)?;
     ring.write(1, &one)?;
-    let pending = ring.exchange.start(Schedule::On(&one))?;
+    let pending = ring.exchange.start_on(&one)?;
     wait(&pending);
     // Every second rank holds back its unpacking, and with it its next messages; its neighbours send theirs.
     let open = if comm.rank().is_multiple_of(2) { Some(device.gate(&two)?) } else { None };
-    pending.finish(Schedule::On(&two))?;
+    pending.finish_on(&two)?;
     ring.look(&two)?;
     device.record(&seen, &two)?;
     device.stream_wait(&one, &seen)?;
     ring.write(2, &one)?;
-    let pending = ring.exchange.start(Schedule::On(&one))?;
+    let pending = ring.exchange.start_on(&one)?;
     poll_while_closed(&pending);
     open.into_iter().for_each(|open| open());
-    pending.finish(Schedule::On(&one))?;
+    pending.finish_on(&one)?;
     ring.verify(1, &two)?;
     ring.look(&one)?;
     ring.verify(2, &one)?;
@@ -222,13 +195,13 @@ fn unpacked_elsewhere<D: Device>(
     let mut ring = RankRing::with_options(comm, device, options(), cells())?;
     for round in 1..=2 {
         ring.write(round, one)?;
-        let pending = ring.exchange.start(Schedule::On(one))?;
+        let pending = ring.exchange.start_on(one)?;
         wait(&pending);
         let open = device.gate(two)?;
-        pending.finish(Schedule::On(two))?;
-        let pending = ring.exchange.start(Schedule::On(one))?;
+        pending.finish_on(two)?;
+        let pending = ring.exchange.start_on(one)?;
         let opened = open_later(open);
-        pending.finish(Schedule::On(one))?;
+        pending.finish_on(one)?;
         opened.join().map_err(|_| "the opener panicked")?;
         device.synchronize(two)?;
         ring.look(one)?;
@@ -248,7 +221,7 @@ fn late_neighbour<D: Device>(comm: &Communicator, device: &D, options: Options) 
     device.synchronize(&stream)?;
     comm.barrier()?;
     let opened = if comm.rank() == 0 { Some(open_later(device.gate(&stream)?)) } else { None };
-    ring.exchange.start(Schedule::On(&stream))?.finish(Schedule::Blocking)?;
+    ring.exchange.start_on(&stream)?.finish_blocking()?;
     ring.look(&other)?;
     ring.write(2, &other)?;
     ring.verify(1, &other)?;
@@ -273,12 +246,12 @@ fn two_in_flight<D: Device>(
         for (ring, stream) in rings.iter_mut().zip(streams) {
             open.push(device.gate(stream)?);
             ring.write(round, stream)?;
-            pending.push(ring.exchange.start(Schedule::On(stream))?);
+            pending.push(ring.exchange.start_on(stream)?);
         }
         for (stream, pending) in streams.iter().zip(pending).rev() {
             poll_while_closed(&pending);
             open.pop().into_iter().for_each(|open| open());
-            pending.finish(Schedule::On(stream))?;
+            pending.finish_on(stream)?;
         }
         for (ring, stream) in rings.iter().zip(streams) {
             ring.look(stream)?;
@@ -296,10 +269,10 @@ fn host_access<D: Device>(comm: &Communicator, device: &D, options: Options) -> 
     let stream = device.create_stream(Priority::Normal)?;
     for round in 1..=2 {
         ring.write(round, &stream)?;
-        let pending = ring.exchange.start(Schedule::On(&stream))?;
+        let pending = ring.exchange.start_on(&stream)?;
         wait(&pending);
         let open = device.gate(&stream)?;
-        pending.finish(Schedule::On(&stream))?;
+        pending.finish_on(&stream)?;
         let opened = open_later(open);
         let field = ring.exchange.fields();
         let halo = match field.view(0) {
@@ -327,10 +300,10 @@ fn dropped<D: Device>(comm: &Communicator, device: &D, options: Options) -> Resu
     let is_open = &OPEN[comm.rank() % OPEN.len()];
     is_open.store(false, Ordering::SeqCst);
     let by_streams = device.info().capabilities.stream_words && ring.exchange.traffic().direct_bytes > 0;
-    let pending = ring.exchange.start(Schedule::On(&stream))?;
+    let pending = ring.exchange.start_on(&stream)?;
     wait(&pending);
     let open = device.gate(&stream)?;
-    pending.finish(Schedule::On(&stream))?;
+    pending.finish_on(&stream)?;
     let opened = open_later(Box::new(move || {
         is_open.store(true, Ordering::SeqCst);
         open();
@@ -353,7 +326,7 @@ fn open_later(open: Opener) -> thread::JoinHandle<()> {
 }
 
 fn schedule<S: haloport_core::device::Stream>(stream: Option<&S>) -> Schedule<'_> {
-    stream.map_or(Schedule::DefaultStream, |stream| Schedule::On(stream))
+    stream.map_or(Schedule::DefaultStream, |stream| stream.into())
 }
 
 /// Makes progress while a gate is closed, so that missing waits show.

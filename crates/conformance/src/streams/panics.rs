@@ -7,7 +7,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use haloport_core::device::{Device, DeviceError, Priority};
-use haloport_core::{BindOptions, Communicator, DataPath, Schedule};
+use haloport_core::{BindOptions, Communicator, DataPath};
 
 use super::gate::CALL_LIMIT;
 use super::ring::RankRing;
@@ -37,7 +37,7 @@ pub fn callback<D: Device>(comm: &Communicator, device: &D) -> Result<(), Failur
     let mut whole = RankRing::with_options(comm, device, options(), CELLS)?;
     let slow = Slow::lasting(device, KERNEL)?;
     slow.start(&stream)?;
-    broken.exchange.start(Schedule::On(&stream))?.finish(Schedule::On(&stream))?;
+    broken.exchange.start_on(&stream)?.finish_on(&stream)?;
     device.synchronize(&stream)?;
     let error = error_of(&mut broken)?;
     ensure!(error.contains("callback") && error.contains(MESSAGE), "the exchange returned `{error}`");
@@ -61,8 +61,8 @@ pub fn driver<D: Device>(comm: &Communicator, device: &D) -> Result<(), Failure>
     panics.armed.store(comm.rank() == 0, Ordering::SeqCst);
     let slow = Slow::lasting(device, KERNEL)?;
     slow.start(&stream)?;
-    let started = broken.exchange.start(Schedule::On(&stream));
-    let ended = started.and_then(|pending| pending.finish(Schedule::On(&stream)));
+    let started = broken.exchange.start_on(&stream);
+    let ended = started.and_then(|pending| pending.finish_on(&stream));
     device.synchronize(&stream)?;
     // Other ranks wait for no message of rank 0.
     if comm.rank() < 2 {
@@ -96,7 +96,7 @@ fn goes_on<D: Device>(ring: &mut RankRing<D>, device: &D, stream: &D::Stream) ->
     for round in 1..=3 {
         ring.write(round, stream)?;
         slow.start(stream)?;
-        ring.exchange.start(Schedule::On(stream))?.finish(Schedule::On(stream))?;
+        ring.exchange.start_on(stream)?.finish_on(stream)?;
         ring.look(stream)?;
         device.synchronize(stream)?;
         ring.exchange.synchronize()?;

@@ -7,9 +7,7 @@ use std::time::{Duration, Instant};
 
 use haloport_core::device::{Device, MemoryKind, Priority};
 use haloport_core::exchange::CopiedBy;
-use haloport_core::{
-    BindOptions, Communicator, DataPath, ExchangeError, Field, Grid, Halo, Pattern, Schedule, Split,
-};
+use haloport_core::{BindOptions, Communicator, DataPath, ExchangeError, Field, Grid, Halo, Pattern, Split};
 use rand::rngs::StdRng;
 use rand::seq::SliceRandom;
 use rand::{RngExt, SeedableRng};
@@ -61,7 +59,7 @@ pub fn host_goes_on<D: Device>(
         let before = blocking();
         for ring in &mut rings {
             let begin = Instant::now();
-            ring.exchange.start(Schedule::On(&stream))?.finish(Schedule::On(&stream))?;
+            ring.exchange.start_on(&stream)?.finish_on(&stream)?;
             times.push(begin.elapsed());
         }
         let blocked = blocking() - before;
@@ -98,12 +96,12 @@ pub fn views_wait<D: Device>(comm: &Communicator, device: &D) -> Result<(), Fail
     let streams = [device.create_stream(Priority::Normal)?, device.create_stream(Priority::Normal)?];
     let slow = Slow::lasting(device, KERNEL)?;
     slow.start(&streams[0])?;
-    first.start(&mut field, Schedule::On(&streams[0]))?.finish(Schedule::On(&streams[0]))?;
-    let pending = second.start(&mut field, Schedule::On(&streams[1]))?;
+    first.start_on(&mut field, &streams[0])?.finish_on(&streams[0])?;
+    let pending = second.start_on(&mut field, &streams[1])?;
     let below = pending.owned(|field| field, 0)?.get(&[mine.lower()[0] - 1]);
     let expected = ((comm.rank() + comm.size() - 1) % comm.size()) as i64;
     ensure!(below == Some(expected), "{below:?} was lent below the domain, expected {expected}");
-    pending.finish(Schedule::Blocking)?;
+    pending.finish_blocking()?;
     device.synchronize(&streams[0])?;
     comm.barrier()?;
     Ok(())
@@ -169,11 +167,11 @@ fn storm_with<D: Device>(
             let ring = &mut rings[number];
             let [from, to] = [(); 2].map(|()| &streams[random.random_range(0..streams.len())]);
             ring.write(round, from)?;
-            let pending = ring.exchange.start(Schedule::On(from))?;
+            let pending = ring.exchange.start_on(from)?;
             if own.random_range(0..20) == 0 {
                 thread::sleep(Duration::from_micros(own.random_range(0..300)));
             }
-            pending.finish(Schedule::On(to))?;
+            pending.finish_on(to)?;
             ring.look(to)?;
             looked.push((number, to));
         }
@@ -215,7 +213,7 @@ pub fn two_devices<D: Device, H: Device>(comm: &Communicator, device: &D, host: 
         comm.barrier()?;
         let gate = TimedGate::new(device.gate(&stream)?);
         device.record(&reached, &stream)?;
-        exchange.start(Schedule::On(&stream))?.finish(Schedule::On(&stream))?;
+        exchange.start_on(&stream)?.finish_on(&stream)?;
         let found = exchange.fields().1.to_vec(0)?[0];
         let early = device.query(&reached)?;
         ensure!(gate.open()? && !early, "`finish` has waited for the stream");
@@ -307,7 +305,7 @@ fn unheard<D: Device>(
     told: &mpsc::Receiver<Result<(), String>>,
     name: &str,
 ) -> Result<(), Failure> {
-    ring.exchange.start(Schedule::On(stream))?.finish(Schedule::On(stream))?;
+    ring.exchange.start_on(stream)?.finish_on(stream)?;
     // Returns in time: the gate is opened all the same.
     device.synchronize(stream)?;
     let told = told.recv_timeout(Duration::from_secs(60))?;
@@ -344,7 +342,7 @@ pub fn memory_dropped_in_flight<D: Device>(
     if comm.rank() != 0 {
         wait_until_set(dropped);
     }
-    ring.exchange.start(Schedule::On(&stream))?.finish(Schedule::On(&stream))?;
+    ring.exchange.start_on(&stream)?.finish_on(&stream)?;
     ring.look(&stream)?;
     drop(memory);
     dropped.store(true, Ordering::SeqCst);
@@ -374,8 +372,8 @@ pub fn neighbour_that_ends<D: Device>(
     }
     let mut ended = Ok(());
     for _ in 0..2 {
-        let started = ring.exchange.start(Schedule::On(&stream));
-        ended = started.and_then(|pending| pending.finish(Schedule::On(&stream)));
+        let started = ring.exchange.start_on(&stream);
+        ended = started.and_then(|pending| pending.finish_on(&stream));
         device.synchronize(&stream)?;
         ended = ended.and_then(|()| ring.exchange.synchronize());
         if ended.is_err() {

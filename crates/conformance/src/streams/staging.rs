@@ -113,7 +113,7 @@ pub fn larger_messages_are_cut<D: Device>(comm: &Communicator, device: &D) -> Re
         ensure!(traffic.path() == named, "the path is `{}`, expected `{named}`", traffic.path());
         for round in 1..=2 {
             ring.write(round, &stream)?;
-            ring.exchange.start(Schedule::On(&stream))?.finish(Schedule::On(&stream))?;
+            ring.exchange.start_on(&stream)?.finish_on(&stream)?;
             ring.look(&stream)?;
             ring.verify(round, &stream)?;
         }
@@ -153,7 +153,7 @@ pub fn large_messages_are_moved<D: Device>(comm: &Communicator, device: &D) -> R
         for round in 1..=2 {
             let before = watch.copies();
             ring.write(round, &stream)?;
-            ring.exchange.start(Schedule::On(&stream))?.finish(Schedule::On(&stream))?;
+            ring.exchange.start_on(&stream)?.finish_on(&stream)?;
             ring.look(&stream)?;
             ring.verify(round, &stream)?;
             ring.exchange.synchronize()?;
@@ -206,13 +206,13 @@ fn first_chunk_arrives<D: Device>(
             // Until rank 1 has packed.
             comm.barrier()?;
             watch.hold_before(2);
-            let pending = ring.exchange.start(on)?;
+            let pending = ring.exchange.start_on(on)?;
             let gate = TimedGate::new(watch.take_opener().ok_or("there is no second launch that packs")?);
             comm.barrier()?;
             ensure!(gate.open()?, "rank 1 has waited for the second chunk");
-            pending.finish(on)?;
+            pending.finish_on(on)?;
         } else {
-            let pending = ring.exchange.start(on)?;
+            let pending = ring.exchange.start_on(on)?;
             let packed = watch.runs();
             comm.barrier()?;
             let begin = Instant::now();
@@ -227,7 +227,7 @@ fn first_chunk_arrives<D: Device>(
             }
             let unpacked = watch.runs() - packed;
             comm.barrier()?;
-            pending.finish(on)?;
+            pending.finish_on(on)?;
             ensure!(unpacked == 1, "{unpacked} chunks were unpacked while the second one was held back");
         }
         ring.look(stream)?;

@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use haloport_core::device::{Device, Priority};
 use haloport_core::trace::{DEFAULT_SPANS, Phase, Row, Span};
-use haloport_core::{BindOptions, Communicator, DataPath, Schedule};
+use haloport_core::{BindOptions, Communicator, DataPath};
 
 use super::ring::RankRing;
 use crate::device::Slow;
@@ -41,7 +41,7 @@ pub fn kernels_hide_the_wire<D: Device>(comm: &Communicator, device: &D) -> Resu
     comm.barrier()?;
     let before = wall_clock();
     if comm.rank() == 0 {
-        let pending = ring.exchange.start(Schedule::On(&stream))?;
+        let pending = ring.exchange.start_on(&stream)?;
         // All is packed by now. Otherwise a busy device might run the kernel first.
         ensure!(!trace.spans().is_empty(), "there is nothing in the time line");
         thread::sleep(LATER);
@@ -49,11 +49,11 @@ pub fn kernels_hide_the_wire<D: Device>(comm: &Communicator, device: &D) -> Resu
         trace.kernel("slow", device, &stream, || slow.start(&stream))?;
         device.host_wait(&begun)?;
         comm.barrier()?;
-        pending.finish(Schedule::On(&stream))?;
+        pending.finish_on(&stream)?;
     } else {
         comm.barrier()?;
         thread::sleep(LATER);
-        ring.exchange.start(Schedule::On(&stream))?.finish(Schedule::On(&stream))?;
+        ring.exchange.start_on(&stream)?.finish_on(&stream)?;
     }
     ring.exchange.synchronize()?;
     let after = wall_clock();
@@ -100,7 +100,7 @@ pub fn moves_have_a_row<D: Device>(comm: &Communicator, device: &D) -> Result<()
     let trace = comm.begin_trace(DEFAULT_SPANS).clone();
     let options = BindOptions::default().path(DataPath::Messages).staging_chunk(2 * CELLS).staging_copy(0);
     let mut ring = RankRing::with_options(comm, device, options, CELLS)?;
-    ring.exchange.run(Schedule::Blocking)?;
+    ring.exchange.run_blocking()?;
     comm.barrier()?;
     let spans = trace.spans();
     let rows = |name: &str| {

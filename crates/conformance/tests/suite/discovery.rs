@@ -7,7 +7,7 @@ use crate::counting::{Counters, Counting};
 use haloport_conformance::{Failure, drawn, ensure};
 use haloport_core::pattern::SetupCost;
 use haloport_core::{
-    Communicator, Field, Grid, Halo, HaloCells, IndexSet, Pattern, PatternError, Schedule, Split, run_ranks,
+    Communicator, Field, Grid, Halo, HaloCells, IndexSet, Pattern, PatternError, Split, run_ranks,
 };
 use haloport_cpu::CpuDevice;
 use haloport_mesh::{LocalItems, LocalMesh, Mesh, Neighbourhood, Partition};
@@ -89,7 +89,7 @@ fn discover(comm: &Communicator, counters: &Counters, set: &IndexSet) -> Result<
         let cell = cell[0] as usize;
         if owned[cell] { !set.ids()[cell] } else { 0 }
     });
-    exchange.run(Schedule::Blocking)?;
+    exchange.run_blocking()?;
     let view = exchange.fields().view(0)?;
     for (cell, &id) in set.ids().iter().enumerate() {
         let found = view.get(&[cell as i64]);

@@ -9,8 +9,7 @@ use std::time::{Duration, Instant};
 use haloport_conformance::queued::Queued;
 use haloport_core::device::{Device as _, Priority};
 use haloport_core::{
-    BindOptions, Communicator, DataPath, Exchange, Field, Grid, Halo, Pattern, Schedule, Split,
-    TransportError, threads,
+    BindOptions, Communicator, DataPath, Exchange, Field, Grid, Halo, Pattern, Split, TransportError, threads,
 };
 use haloport_cpu::CpuDevice;
 
@@ -60,9 +59,7 @@ fn an_exchange_behind_gates_ends_with_a_neighbour() {
             on_two_threads(|comm| {
                 let stream = device.create_stream(Priority::Normal).unwrap();
                 let mut exchange = bound(&comm, &device, path, 1024);
-                let run = |exchange: &mut Exchange<Numbers>| {
-                    exchange.start(Schedule::On(&stream))?.finish(Schedule::On(&stream))
-                };
+                let run = |exchange: &mut Exchange<Numbers>| exchange.start_on(&stream)?.finish_on(&stream);
                 run(&mut exchange).unwrap();
                 if comm.rank() == 1 {
                     // Dropped behind the gate: it is completed first.
@@ -97,12 +94,12 @@ fn the_field_of_a_rank_that_ends_is_copied_whole_or_not_at_all() {
             let mut exchange = bound(&comm, &device, path, CELLS);
             begin.wait();
             if comm.rank() == 1 {
-                let _pending = exchange.start(Schedule::DefaultStream).unwrap();
+                let _pending = exchange.start().unwrap();
                 thread::sleep(Duration::from_micros(case / 2 * 20));
                 // Drops the pending exchange, the exchange with its field, and the communicator.
                 resume_unwind(Box::new("out of fish"));
             }
-            let ended = exchange.run(Schedule::Blocking);
+            let ended = exchange.run_blocking();
             if let Err(error) = &ended {
                 assert!(error.to_string().contains("rank 1"), "{error}");
             } else {

@@ -165,8 +165,8 @@ impl Communicator {
     }
 
     /// Sets a function that may end the waits of this rank for others, or removes it; also for waits under way. It
-    /// applies to collective calls, exchanges, plans, sparse exchanges and lines, to their drops, which complete what
-    /// is in flight, and to the futures of exchanges.
+    /// applies to collective calls, exchanges, sparse exchanges and lines, and to their drops, which
+    /// complete what is in flight.
     ///
     /// The thread that waits calls `check` about every 20 ms, first after about 20 ms. It holds no lock that any other
     /// call of Haloport waits for, so `check` may wait for other threads that use Haloport. If `check` returns `true`

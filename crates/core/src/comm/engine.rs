@@ -1,8 +1,8 @@
 //! The progress engine: it polls all exchanges of a rank that are in flight, of any kind.
 //!
 //! Every call that waits drives it, and so do `start`, `finish` and `is_ready`, and the progress thread while an
-//! exchange on an asynchronous device is in flight. It depends on the transport and on [`Served`] alone; fields,
-//! patterns and futures do not depend on it.
+//! exchange on an asynchronous device is in flight. It depends on the transport and on [`Served`] alone; fields
+//! and patterns do not depend on it.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};

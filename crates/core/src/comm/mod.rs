@@ -10,7 +10,6 @@
 //! - `engine`: the exchanges of this rank that are in flight; every call that waits polls them;
 //! - `progress`: the thread that polls them for asynchronous devices while the host does something else;
 //! - `kept`: what all exchanges of a communicator share on one device;
-//! - `wake`: when a future that waits for other ranks is polled again;
 //! - `ranks`: [`run_ranks`] and [`threads`], ranks as threads of this process;
 //! - `trace_file`: the time lines of all ranks, written to one file.
 
@@ -25,7 +24,6 @@ mod reducible;
 mod tags;
 mod trace_file;
 mod wait;
-mod wake;
 
 pub use communicator::Communicator;
 pub use progress::Progress;
@@ -39,5 +37,4 @@ pub(crate) use communicator::{decode, encode};
 pub(crate) use engine::Served;
 pub(crate) use progress::drive_meanwhile;
 pub(crate) use tags::Tags;
-pub(crate) use wait::{CheckTimer, Missing, WaitClock, WaitLimits};
-pub(crate) use wake::Pauses;
+pub(crate) use wait::{Missing, WaitClock, WaitLimits};

@@ -9,13 +9,11 @@
 //! - [`BoxCopy`] and [`IndexedCopy`]: the copies that packing, unpacking and copies between fields consist of;
 //! - [`KernelSource`], with the prelude and the math functions of [`dialect`]: kernels with one source for all devices;
 //! - [`KernelCache`]: compiled kernels on disk, for backends that compile at run time;
-//! - [`make_current`]: the stream in which a thread works unless it names another one.
 
 mod attached;
 mod cache;
 mod captured;
 mod copy;
-mod current;
 pub mod dialect;
 mod error;
 mod info;
@@ -33,7 +31,6 @@ pub use captured::{Captured, Flag};
 pub use copy::{
     Anchors, BoxCopy, CopyAxis, CopyItem, CopyRows, IndexedCopy, MAX_COPY_AXES, NextReader, SignChange,
 };
-pub use current::{CurrentStream, current_stream, make_current};
 pub use error::DeviceError;
 pub use info::{Capabilities, DeviceId, DeviceInfo};
 pub use interface::Device;

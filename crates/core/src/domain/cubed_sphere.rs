@@ -18,7 +18,7 @@
 //! receives them:
 //!
 //! ```
-//! # use haloport_core::{ComponentPlace, Field, Grid, Halo, Pattern, Schedule, Split, run_ranks};
+//! # use haloport_core::{ComponentPlace, Field, Grid, Halo, Pattern, Split, run_ranks};
 //! # use haloport_cpu::CpuDevice;
 //! # run_ranks(2, |comm| {
 //! let grid = Grid::cubed_sphere_with_levels(12, 4)?; // tile, level, y, x
@@ -29,7 +29,7 @@
 //!     .components(2, ComponentPlace::Slowest)
 //!     .vector([2, 3]) // the first component points along y, the second along x
 //!     .build(&device)?;
-//! pattern.bind(wind)?.run(Schedule::DefaultStream)?;
+//! pattern.bind(wind)?.run()?;
 //! # Ok(())
 //! # })?;
 //! # Ok::<(), haloport_core::RanksError>(())

@@ -1,5 +1,7 @@
 //! The global grid that all domains together cover.
 
+use std::convert::Infallible;
+
 use super::cubed_sphere::TILES;
 use super::fold::{Fold, FoldLine, Pivot, Points};
 use super::{IndexBox, MAX_AXES};
@@ -100,6 +102,21 @@ pub enum GridError {
         /// The problem.
         problem: String,
     },
+}
+
+impl<const N: usize> TryFrom<[usize; N]> for Grid {
+    type Error = GridError;
+
+    fn try_from(extents: [usize; N]) -> Result<Grid, GridError> {
+        Grid::new(extents)
+    }
+}
+
+/// For conversions into a [`Grid`] that cannot fail.
+impl From<Infallible> for GridError {
+    fn from(never: Infallible) -> GridError {
+        match never {}
+    }
 }
 
 impl Grid {

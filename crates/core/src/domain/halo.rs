@@ -45,6 +45,12 @@ pub(crate) struct HaloWidths {
     pub(crate) connectivity: Connectivity,
 }
 
+impl From<usize> for Halo {
+    fn from(width: usize) -> Halo {
+        Halo::uniform(width)
+    }
+}
+
 impl Halo {
     /// The same width on each side of each axis, except for the axis of the tiles of a cubed sphere. The width may be
     /// 0.

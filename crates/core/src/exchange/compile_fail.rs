@@ -5,9 +5,9 @@
 //! ```
 //! # use haloport_core::*; use haloport_cpu::CpuDevice;
 //! # fn run(mut exchange: Exchange<Field<f64, CpuDevice>>) -> Result<(), Box<dyn std::error::Error>> {
-//! let mut pending = exchange.start(Schedule::DefaultStream)?;
+//! let mut pending = exchange.start()?;
 //! pending.interior_mut(|field| field, 0)?[[1]] = 2.0;
-//! pending.finish(Schedule::DefaultStream)?;
+//! pending.finish()?;
 //! exchange.fields_mut().view_mut(0)?[[1]] = 2.0;
 //! # Ok(()) }
 //! ```
@@ -17,10 +17,10 @@
 //! ```compile_fail,E0499
 //! # use haloport_core::*; use haloport_cpu::CpuDevice;
 //! # fn run(mut exchange: Exchange<Field<f64, CpuDevice>>) -> Result<(), Box<dyn std::error::Error>> {
-//! let mut pending = exchange.start(Schedule::DefaultStream)?;
+//! let mut pending = exchange.start()?;
 //! pending.interior_mut(|field| field, 0)?[[1]] = 2.0;
 //! exchange.fields_mut().view_mut(0)?[[1]] = 2.0; // <- the line moved up
-//! pending.finish(Schedule::DefaultStream)?;
+//! pending.finish()?;
 //! # Ok(()) }
 //! ```
 //!
@@ -29,9 +29,9 @@
 //! ```compile_fail,E0502
 //! # use haloport_core::*; use haloport_cpu::CpuDevice;
 //! # fn run(mut exchange: Exchange<Field<f64, CpuDevice>>) -> Result<(), Box<dyn std::error::Error>> {
-//! let pending = exchange.start(Schedule::DefaultStream)?;
+//! let pending = exchange.start()?;
 //! exchange.fields().view(0)?.get(&[1]); // <- the added line
-//! pending.finish(Schedule::DefaultStream)?;
+//! pending.finish()?;
 //! # Ok(()) }
 //! ```
 //!
@@ -39,10 +39,10 @@
 //!
 //! ```compile_fail,E0502
 //! # use haloport_core::*; use haloport_cpu::CpuDevice;
-//! # fn run(plan: &mut Plan, mut field: Field<f64, CpuDevice>) -> Result<(), Box<dyn std::error::Error>> {
-//! let pending = plan.start(&mut field, Schedule::DefaultStream)?;
+//! # fn run(plan: &mut Exchange<Passed>, mut field: Field<f64, CpuDevice>) -> Result<(), Box<dyn std::error::Error>> {
+//! let pending = plan.start(&mut field)?;
 //! field.view(0)?.get(&[1]); // <- the added line
-//! pending.finish(Schedule::DefaultStream)?;
+//! pending.finish()?;
 //! # Ok(()) }
 //! ```
 //!
@@ -50,10 +50,10 @@
 //!
 //! ```compile_fail,E0499
 //! # use haloport_core::*; use haloport_cpu::CpuDevice;
-//! # fn run(plan: &mut Plan, u: &mut Field<f64, CpuDevice>, v: &mut Field<f64, CpuDevice>) -> Result<(), ExchangeError> {
-//! let pending = plan.start(u, Schedule::DefaultStream)?;
-//! plan.start(v, Schedule::DefaultStream)?; // <- the added line
-//! pending.finish(Schedule::DefaultStream)
+//! # fn run(plan: &mut Exchange<Passed>, u: &mut Field<f64, CpuDevice>, v: &mut Field<f64, CpuDevice>) -> Result<(), ExchangeError> {
+//! let pending = plan.start(u)?;
+//! plan.start(v)?; // <- the added line
+//! pending.finish()
 //! # }
 //! ```
 //!
@@ -63,7 +63,7 @@
 //! # use haloport_core::*; use haloport_cpu::CpuDevice;
 //! # fn run(mut exchange: Exchange<Field<f64, CpuDevice>>) -> Result<(), Box<dyn std::error::Error>> {
 //! let view = exchange.fields().view(0)?; // <- the added line
-//! exchange.start(Schedule::DefaultStream)?.finish(Schedule::DefaultStream)?;
+//! exchange.start()?.finish()?;
 //! view.get(&[1]); // <- and its use
 //! # Ok(()) }
 //! ```
@@ -73,9 +73,9 @@
 //! ```compile_fail,E0505
 //! # use haloport_core::*; use haloport_cpu::CpuDevice;
 //! # fn run(mut exchange: Exchange<Field<f64, CpuDevice>>) -> Result<(), Box<dyn std::error::Error>> {
-//! let mut pending = exchange.start(Schedule::DefaultStream)?;
+//! let mut pending = exchange.start()?;
 //! let mut interior = pending.interior_mut(|field| field, 0)?;
-//! pending.finish(Schedule::DefaultStream)?;
+//! pending.finish()?;
 //! interior[[1]] = 2.0; // <- the line moved down
 //! # Ok(()) }
 //! ```
@@ -85,7 +85,7 @@
 //! ```compile_fail,E0502
 //! # use haloport_core::*; use haloport_cpu::CpuDevice;
 //! # fn run(mut exchange: Exchange<Field<f64, CpuDevice>>) -> Result<(), Box<dyn std::error::Error>> {
-//! let mut pending = exchange.start(Schedule::DefaultStream)?;
+//! let mut pending = exchange.start()?;
 //! let mut interior = pending.interior_mut(|field| field, 0)?;
 //! let owned = pending.owned(|field| field, 0)?; // <- the added line
 //! interior[[1]] = 2.0;
@@ -98,9 +98,9 @@
 //! ```compile_fail,E0499
 //! # use haloport_core::*; use haloport_cpu::CpuDevice;
 //! # fn run(mut exchange: Exchange<Field<f64, CpuDevice>>) -> Result<(), Box<dyn std::error::Error>> {
-//! let pending = exchange.start(Schedule::DefaultStream)?;
-//! let again = exchange.start(Schedule::DefaultStream)?; // <- the added line
-//! pending.finish(Schedule::DefaultStream)?;
+//! let pending = exchange.start()?;
+//! let again = exchange.start()?; // <- the added line
+//! pending.finish()?;
 //! # Ok(()) }
 //! ```
 //!
@@ -124,7 +124,7 @@
 //! let field = BorrowedField::new(device, vec![(&mut memory[..], layout)])?;
 //! let mut exchange = pattern.bind(field)?;
 //! memory = Vec::new(); // <- the added line
-//! exchange.run(Schedule::DefaultStream)?;
+//! exchange.run()?;
 //! # Ok(()) }
 //! ```
 //!

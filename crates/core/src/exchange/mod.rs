@@ -1,7 +1,7 @@
 //! The exchange: a pattern bound to fields once, and run as often as needed.
 //!
 //! # What is done once
-//! [`Pattern::bind`] is collective. The fields are collected by device. All ranks agree that they bind the same fields
+//! [`Pattern::bind`](crate::Pattern::bind) is collective. The fields are collected by device. All ranks agree that they bind the same fields
 //! to the same pattern, and on the order in which halos are filled. Then each rank negotiates with each neighbour how
 //! the cells of each field get there: the sender offers, the receiver chooses.
 //!
@@ -33,7 +33,7 @@
 //! first.
 //!
 //! # Who owns what
-//! An [`Exchange`] owns its fields, or holds exclusive borrows of them; a [`Plan`] is passed fields at each start.
+//! An [`Exchange`] owns its fields, or holds exclusive borrows of them; or fields are [`Passed`] to each of its starts.
 //! Between `start` and `finish` the [`Pending`] exchange borrows them, so that the compiler refuses code that touches
 //! halos in flight. Memory of fields that own theirs is also marked as in flight, in case the `Pending` is forgotten.
 //! The bound state is a *flight*, shared by the exchange and the engine of its communicator, which polls it. If an
@@ -43,218 +43,32 @@
 //! # Where to read on
 //! From the bottom up (no file imports from a folder above its own): `options`, the options, errors and reports of an
 //! exchange; `layout`, the cells in fields and messages; `run`, the work of every exchange; `bind`, the work that is
-//! done once. Beside this file are the types that a user holds: `pending` and `plan`; `owned_fields`, the fields
-//! of an exchange; `overlap`, an exchange with other work in one call; and `step`, an exchange recorded together with that
-//! work.
+//! done once. Beside this file is what a user holds: `handle`, the type `Exchange`; `owned` and `passed`, the starts of an
+//! exchange that owns its fields, and of one whose fields are passed; `owned_fields`, those fields; `turns`, the exchanges
+//! that can be in flight at once; `pending`, one in flight; `overlap`, an exchange with other work in one call; and `step`, an exchange recorded together with that work.
 
 mod bind;
 #[cfg(doctest)]
 mod compile_fail;
+mod handle;
 mod layout;
 mod options;
 mod overlap;
+mod owned;
 mod owned_fields;
+mod passed;
 mod pending;
-mod plan;
 mod run;
 mod step;
-
-use std::fmt;
+mod turns;
 
 pub use bind::{Binder, FieldLayout, FieldSet, OneField, SourceTarget};
+pub use handle::Exchange;
 pub use options::{
     BindError, BindOptions, Choice, Completion, CopiedBy, DEFAULT_STAGING_CHUNK, DEFAULT_STAGING_COPY,
     DataPath, ExchangeError, HaloOrder, Schedule, StepError, Traffic,
 };
-pub use pending::{Finish, Pending};
-pub use plan::{Begun, Plan};
+pub use passed::Passed;
+pub use pending::Pending;
 pub use step::Step;
-
-use bind::bind_fields;
-use owned_fields::OwnedFields;
-use pending::PendingFields;
-use run::bound::Bound;
-
-use crate::comm::CollectiveCall;
-use crate::pattern::Pattern;
-
-/// A pattern bound to fields. Binding lays out messages, allocates buffers and binds copies, once; running the exchange
-/// does none of that again.
-///
-/// The exchange owns the fields. [`fields`](Exchange::fields) and [`fields_mut`](Exchange::fields_mut) give access to
-/// them; the compiler refuses both while the exchange is pending.
-pub struct Exchange<F> {
-    /// Dropped before the fields.
-    bound: Bound,
-    choice: Choice,
-    /// Whether it was begun by `begin` and not ended.
-    begun: bool,
-    fields: OwnedFields<F>,
-}
-
-impl<F: fmt::Debug> fmt::Debug for Exchange<F> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Exchange")
-            .field("status", &self.bound.flight.status())
-            .field("fields", self.fields())
-            .finish_non_exhaustive()
-    }
-}
-
-impl Pattern {
-    /// Collective: binds the pattern to fields. See [`Exchange`].
-    ///
-    /// # Errors
-    /// See [`BindError`]; every rank gets the same error.
-    pub fn bind<F: FieldSet>(&self, fields: F) -> Result<Exchange<F>, BindError> {
-        self.bind_with(fields, BindOptions::default())
-    }
-
-    /// As [`bind`](Pattern::bind), with options.
-    ///
-    /// # Errors
-    /// See [`BindError`].
-    pub fn bind_with<F: FieldSet>(&self, fields: F, options: BindOptions) -> Result<Exchange<F>, BindError> {
-        Exchange::bind(self, fields, options)
-    }
-}
-
-impl<F: FieldSet> Exchange<F> {
-    fn bind(pattern: &Pattern, fields: F, options: BindOptions) -> Result<Exchange<F>, BindError> {
-        let (builders, identities) = Binder::collect(&fields);
-        let _steps = pattern.comm().enter(CollectiveCall::Bind { pattern: pattern.number() })?;
-        let (bound, choice) = bind_fields(pattern, builders, &options)?;
-        bound.flight.on_complete(options.on_complete);
-        Ok(Exchange { bound, choice, begun: false, fields: OwnedFields::new(fields, identities) })
-    }
-
-    /// Ends the exchange and returns the fields. Completes an exchange in flight first.
-    ///
-    /// # Errors
-    /// [`ExchangeError`] if that fails; the fields are then lost.
-    pub fn into_fields(mut self) -> Result<F, ExchangeError> {
-        if self.bound.flight.is_in_flight() {
-            self.complete()?;
-        }
-        let Exchange { bound, fields, .. } = self;
-        drop(bound);
-        Ok(fields.into_inner())
-    }
-
-    /// Starts an exchange: packs, sends, and returns without waiting for neighbours. If an earlier pending exchange was
-    /// forgotten, completes it first. Allocates nothing.
-    ///
-    /// On an asynchronous device, it puts the packing into streams and returns. If messages of the last exchange have
-    /// not arrived yet, it blocks until they have, since their memory is used again.
-    ///
-    /// # Errors
-    /// [`ExchangeError`].
-    pub fn start(&mut self, schedule: Schedule<'_>) -> Result<Pending<'_, F>, ExchangeError> {
-        self.make_ready()?;
-        self.bound.start(schedule)?;
-        let Exchange { bound, fields, .. } = self;
-        Ok(Pending::new(bound, PendingFields::Bound(fields)))
-    }
-
-    /// Starts and finishes an exchange in one call.
-    ///
-    /// # Errors
-    /// As for [`start`](Exchange::start) and [`Pending::finish`].
-    pub fn run(&mut self, schedule: Schedule<'_>) -> Result<(), ExchangeError> {
-        self.make_ready()?;
-        self.bound.start_to_end(schedule)?;
-        self.bound.end(schedule)
-    }
-
-    /// Begins an exchange, as [`start`](Exchange::start), for programs that cannot hold a [`Pending`]: nothing is
-    /// borrowed. Until [`end`](Exchange::end), access to the cells of fields that own their memory returns
-    /// [`FieldError::InFlight`](crate::FieldError::InFlight).
-    ///
-    /// # Errors
-    /// [`ExchangeError::AllInFlight`] if it was begun before and not ended. Others as for [`start`](Exchange::start).
-    pub fn begin(&mut self, schedule: Schedule<'_>) -> Result<(), ExchangeError> {
-        self.make_ready()?;
-        self.bound.start(schedule)?;
-        self.begun = true;
-        Ok(())
-    }
-
-    /// Ends an exchange that [`begin`](Exchange::begin) began. Blocks, and orders, as [`Pending::finish`] does.
-    ///
-    /// # Errors
-    /// [`ExchangeError::NotInFlight`] if none was begun; [`ExchangeError::FieldsReplaced`]. Others as for
-    /// [`Pending::finish`].
-    pub fn end(&mut self, schedule: Schedule<'_>) -> Result<(), ExchangeError> {
-        if !self.begun {
-            return Err(ExchangeError::NotInFlight);
-        }
-        self.fields.check()?;
-        self.bound.pattern.comm().check_thread()?;
-        self.begun = false;
-        self.bound.end(schedule)
-    }
-
-    /// Makes progress, and returns whether [`end`](Exchange::end) would return without waiting for a neighbour; also
-    /// `true` if nothing is in flight or the exchange has failed. Does not block.
-    pub fn is_ready(&self) -> bool {
-        self.bound.is_ready()
-    }
-
-    /// Completes an exchange that was begun and not ended, or whose pending exchange was forgotten; does nothing
-    /// otherwise.
-    ///
-    /// # Errors
-    /// [`ExchangeError`].
-    pub fn complete(&mut self) -> Result<(), ExchangeError> {
-        self.fields.check()?;
-        self.begun = false;
-        self.bound.complete()
-    }
-
-    /// Completes an exchange that was forgotten, so that the next one can start.
-    fn make_ready(&mut self) -> Result<(), ExchangeError> {
-        if self.begun {
-            return Err(ExchangeError::AllInFlight { most: 1 });
-        }
-        self.complete()
-    }
-
-    /// Blocks until the halos of the last exchange are in place, also for the host. Does nothing with
-    /// [`Schedule::Blocking`] and on the CPU, where `finish` has waited for that.
-    ///
-    /// # Errors
-    /// [`ExchangeError`], including that of an exchange that has failed after `finish` returned.
-    pub fn synchronize(&mut self) -> Result<(), ExchangeError> {
-        self.complete()?;
-        self.bound.synchronize()
-    }
-}
-
-impl<F> Exchange<F> {
-    /// The fields. If a pending exchange was forgotten, access to their cells returns
-    /// [`FieldError::InFlight`](crate::FieldError::InFlight).
-    pub fn fields(&self) -> &F {
-        self.fields.get()
-    }
-
-    /// The fields, for writing. If a field is replaced by another, every later use of the exchange is an error until it
-    /// is put back.
-    pub fn fields_mut(&mut self) -> &mut F {
-        self.fields.get_mut()
-    }
-
-    /// The pattern.
-    pub fn pattern(&self) -> &Pattern {
-        &self.bound.pattern
-    }
-
-    /// The amount of data that one exchange moves on this rank.
-    pub fn traffic(&self) -> Traffic {
-        self.bound.flight.traffic()
-    }
-
-    /// The path and the order of this exchange.
-    pub fn choice(&self) -> &Choice {
-        &self.choice
-    }
-}
+pub use turns::Ticket;

@@ -3,14 +3,14 @@
 use super::Exchange;
 use super::bind::FieldSet;
 use super::options::{Schedule, StepError};
+use super::passed::Passed;
 use super::pending::Pending;
-use super::plan::Plan;
 use crate::Error;
 use crate::log;
 
 impl<F: FieldSet> Exchange<F> {
     /// Starts an exchange, runs `interior` while halos travel, finishes the exchange, and runs `boundary`, which may
-    /// use the halos. Start and finish are ordered by `schedule`.
+    /// use the halos. Start and finish are in order with the default stream.
     ///
     /// Both functions are passed `context`, one after the other. It holds the data that they write, such as the next
     /// field; it may be a tuple of references, or `&mut ()` if there is none. Within the functions, `?` takes any
@@ -18,7 +18,7 @@ impl<F: FieldSet> Exchange<F> {
     ///
     /// The pattern determines the cells that each function computes: [`Pattern::regions`](crate::Pattern::regions) for
     /// boxes of a grid, [`Pattern::cell_regions`](crate::Pattern::cell_regions) for unstructured domains. On a device,
-    /// both functions put kernels into the stream of `schedule`, and the host does not wait. Code on the host accesses
+    /// both functions put kernels into that stream, and the host does not wait. Code on the host accesses
     /// fields in `interior` through the views of [`Pending`], and in `boundary` as a whole. A step that is repeated can
     /// be [recorded](Exchange::record).
     ///
@@ -33,7 +33,7 @@ impl<F: FieldSet> Exchange<F> {
     ///
     /// ```
     /// use haloport_core::{
-    ///     Error, Exchange, Field, Grid, Halo, IndexBox, Pattern, Schedule, Split, View, ViewMut, run_ranks,
+    ///     Error, Exchange, Field, Grid, Halo, IndexBox, Pattern, Split, View, ViewMut, run_ranks,
     /// };
     /// use haloport_cpu::CpuDevice;
     ///
@@ -43,7 +43,6 @@ impl<F: FieldSet> Exchange<F> {
     /// ) -> Result<(), Error> {
     ///     let regions = now.pattern().regions(0).ok_or("this rank has no domain")?;
     ///     now.overlap(
-    ///         Schedule::DefaultStream,
     ///         &mut next.view_mut(0)?,
     ///         |pending, next| {
     ///             let now = pending.owned(|field| field, 0)?;
@@ -84,29 +83,58 @@ impl<F: FieldSet> Exchange<F> {
     /// ```
     pub fn overlap<C: ?Sized>(
         &mut self,
-        schedule: Schedule<'_>,
         context: &mut C,
         interior: impl FnOnce(&mut Pending<'_, F>, &mut C) -> Result<(), Error>,
         boundary: impl FnOnce(&mut F, &mut C) -> Result<(), Error>,
     ) -> Result<(), StepError> {
-        run(self.start(schedule)?, schedule, context, interior, boundary)
+        self.overlap_on(Schedule::DefaultStream, context, interior, boundary)
+    }
+
+    /// As [`overlap`](Exchange::overlap), in order with a stream, or as a [`Schedule`] says.
+    ///
+    /// # Errors
+    /// As for [`overlap`](Exchange::overlap).
+    pub fn overlap_on<'s, C: ?Sized>(
+        &mut self,
+        order: impl Into<Schedule<'s>>,
+        context: &mut C,
+        interior: impl FnOnce(&mut Pending<'_, F>, &mut C) -> Result<(), Error>,
+        boundary: impl FnOnce(&mut F, &mut C) -> Result<(), Error>,
+    ) -> Result<(), StepError> {
+        let schedule = order.into();
+        run(self.start_on(schedule)?, schedule, context, interior, boundary)
     }
 }
 
-impl Plan {
-    /// As [`Exchange::overlap`], for `fields`, which are also passed to `boundary`.
+impl Exchange<Passed> {
+    /// As `overlap` of an exchange that owns its fields, for `fields`, which are also passed to `boundary`.
     ///
     /// # Errors
-    /// As for [`Exchange::overlap`] and [`start`](Plan::start).
+    /// As there, and for [`start`](Exchange::start).
     pub fn overlap<F: FieldSet, C: ?Sized>(
         &mut self,
         fields: F,
-        schedule: Schedule<'_>,
         context: &mut C,
         interior: impl FnOnce(&mut Pending<'_, F>, &mut C) -> Result<(), Error>,
         boundary: impl FnOnce(&mut F, &mut C) -> Result<(), Error>,
     ) -> Result<(), StepError> {
-        run(self.start(fields, schedule)?, schedule, context, interior, boundary)
+        self.overlap_on(fields, Schedule::DefaultStream, context, interior, boundary)
+    }
+
+    /// As `overlap`, in order with a stream, or as a [`Schedule`] says.
+    ///
+    /// # Errors
+    /// As for `overlap`.
+    pub fn overlap_on<'s, F: FieldSet, C: ?Sized>(
+        &mut self,
+        fields: F,
+        order: impl Into<Schedule<'s>>,
+        context: &mut C,
+        interior: impl FnOnce(&mut Pending<'_, F>, &mut C) -> Result<(), Error>,
+        boundary: impl FnOnce(&mut F, &mut C) -> Result<(), Error>,
+    ) -> Result<(), StepError> {
+        let schedule = order.into();
+        run(self.start_on(fields, schedule)?, schedule, context, interior, boundary)
     }
 }
 

@@ -1,15 +1,10 @@
 //! An exchange that was started and is not yet finished.
 
 use std::fmt;
-use std::future::{Future, IntoFuture};
-use std::pin::Pin;
-use std::task::{Context, Poll};
 
 use super::options::{ExchangeError, Schedule};
 use super::owned_fields::OwnedFields;
 use super::run::bound::Bound;
-use super::run::flight::time_limit_error;
-use crate::comm::{CheckTimer, Pauses, WaitClock};
 use crate::device::Device;
 use crate::domain::IndexBox;
 use crate::element::Element;
@@ -18,12 +13,11 @@ use crate::log;
 use crate::pattern::Pattern;
 use crate::transport::TransportError;
 
-/// An exchange in flight, of an [`Exchange`](super::Exchange) or a [`Plan`](super::Plan). Until it is finished, it
-/// borrows the `Exchange` or `Plan` and the fields.
+/// An exchange in flight. Until it is finished, it borrows the [`Exchange`](super::Exchange) and the fields.
 ///
 /// Dropping it completes the exchange, within the time limit; if its thread is panicking, the exchange is abandoned and
 /// poisoned instead. Forgetting it (`std::mem::forget`) is safe: access to the fields returns an error until
-/// [`Exchange::complete`](super::Exchange::complete) or [`Plan::complete`](super::Plan::complete) is called.
+/// [`Exchange::complete`](super::Exchange::complete) is called.
 #[must_use = "dropping a pending exchange waits for it; call `finish`"]
 pub struct Pending<'e, F> {
     bound: &'e Bound,
@@ -35,7 +29,7 @@ pub struct Pending<'e, F> {
 pub(super) enum PendingFields<'e, F> {
     /// The fields of an exchange, which owns them.
     Bound(&'e mut OwnedFields<F>),
-    /// The fields that were passed to a plan at the start, and the numbers that tell them from all others.
+    /// The fields that were passed to the start, and the numbers that tell them from all others.
     Passed(F, &'e [usize]),
 }
 
@@ -74,24 +68,39 @@ impl<'e, F> Pending<'e, F> {
         Pending { bound, fields: PendingFields::Bound(fields), open: false }
     }
 
-    /// Finishes the exchange. With [`Schedule::Blocking`], and always on the CPU, the halos are in place when it
-    /// returns. With other schedules, they are in place for work that is put into the stream afterwards.
+    /// Finishes the exchange, in order with the default stream. On the CPU, the halos are in place when it returns;
+    /// otherwise they are in place for work that is put into the stream afterwards.
     ///
     /// Once every neighbour has started its exchange, `finish` waits for nothing more of it: a neighbour may compute, or
     /// wait for this rank by other means, before its own `finish`. Exceptions: halos that are filled
     /// [axis by axis](crate::HaloOrder::AxisByAxis) on request, and neighbours on asynchronous devices without a thread
     /// that makes [`Progress`](crate::Progress); their messages need calls of the neighbour.
     ///
-    /// On an asynchronous device, other schedules than `Blocking` put the end into the stream and return; the host does
-    /// not wait if a thread makes [`Progress`](crate::Progress). Exception: if ranks are threads of one process and
-    /// this stream is the default stream, which they share, the host waits for the neighbours' messages; use a stream
-    /// of its own for each rank.
+    /// On an asynchronous device, it puts the end into the stream and returns; the host does not wait if a thread makes
+    /// [`Progress`](crate::Progress). Exception: if ranks are threads of one process and this stream is the default
+    /// stream, which they share, the host waits for the neighbours' messages; use a stream of its own for each rank.
     ///
     /// # Errors
     /// [`ExchangeError`]; the exchange is poisoned. An error after `finish` has returned is reported by the next call
     /// of the exchange, such as [`synchronize`](super::Exchange::synchronize), and by its completion callback.
-    pub fn finish(mut self, schedule: Schedule<'_>) -> Result<(), ExchangeError> {
-        self.end(schedule)
+    pub fn finish(mut self) -> Result<(), ExchangeError> {
+        self.end(Schedule::DefaultStream)
+    }
+
+    /// As [`finish`](Pending::finish), in order with a stream, or as a [`Schedule`] says.
+    ///
+    /// # Errors
+    /// As for [`finish`](Pending::finish).
+    pub fn finish_on<'s>(mut self, order: impl Into<Schedule<'s>>) -> Result<(), ExchangeError> {
+        self.end(order.into())
+    }
+
+    /// As [`finish`](Pending::finish), and returns when the halos are in place, also for the host.
+    ///
+    /// # Errors
+    /// As for [`finish`](Pending::finish).
+    pub fn finish_blocking(mut self) -> Result<(), ExchangeError> {
+        self.end(Schedule::Blocking)
     }
 
     /// As [`finish`](Pending::finish), for a caller that needs the fields afterwards.
@@ -200,56 +209,5 @@ impl<F> Drop for Pending<'_, F> {
             // Not lost: the exchange is poisoned, and its next use returns the error.
             log::error(format_args!("an exchange failed while its pending exchange was dropped: {error}"));
         }
-    }
-}
-
-/// A future that finishes a pending exchange; made by `pending.await`.
-///
-/// Each poll makes progress. If messages are missing, the executor has the core for growing pauses, of at most about
-/// 1 ms. The time limit of the communicator counts from the first poll. A poll may call the function of
-/// [`set_interrupt`](crate::Communicator::set_interrupt). Dropping the future completes the exchange, as dropping the
-/// [`Pending`] does.
-#[derive(Debug)]
-pub struct Finish<'e, F> {
-    pending: Option<Pending<'e, F>>,
-    pauses: Pauses,
-    clock: WaitClock,
-    checks: CheckTimer,
-}
-
-impl<'e, F> IntoFuture for Pending<'e, F> {
-    type Output = Result<(), ExchangeError>;
-    type IntoFuture = Finish<'e, F>;
-
-    fn into_future(self) -> Finish<'e, F> {
-        let clock = WaitClock::new(self.bound.pattern.comm().limits());
-        Finish { pending: Some(self), pauses: Pauses::default(), clock, checks: CheckTimer::default() }
-    }
-}
-
-// No field is pinned.
-impl<F> Unpin for Finish<'_, F> {}
-
-impl<F> Future for Finish<'_, F> {
-    type Output = Result<(), ExchangeError>;
-
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        let Finish { pending, pauses, clock, checks } = &mut *self;
-        let Some(waiting) = pending.take_if(|pending| pending.is_ready()) else {
-            let Some(Pending { bound, open, .. }) = pending else { return Poll::Ready(Ok(())) };
-            let comm = bound.pattern.comm();
-            let error = if let Some(limit) = clock.is_over(comm.rank(), || bound.flight.missing()) {
-                time_limit_error(bound.flight.missing(), limit)
-            } else if checks.is_due() && comm.is_interrupted() {
-                TransportError::Interrupted { what: bound.flight.missing().what }.into()
-            } else {
-                pauses.wake_later(context.waker());
-                return Poll::Pending;
-            };
-            *open = false;
-            bound.give_up(error.clone());
-            return Poll::Ready(Err(error));
-        };
-        Poll::Ready(waiting.finish(Schedule::DefaultStream))
     }
 }

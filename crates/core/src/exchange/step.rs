@@ -1,7 +1,6 @@
 //! A step, recorded once and replayed: an exchange overlapped with other work, as one launch if the device supports it.
 
 use std::fmt;
-use std::sync::Arc;
 
 use super::Exchange;
 use super::bind::FieldSet;
@@ -58,11 +57,11 @@ impl<F: FieldSet> Exchange<F> {
     /// may be a reference.
     ///
     /// If the device can capture work (CUDA), the step is *captured*: one launch puts packing, `interior`, the wait for
-    /// messages, unpacking and `boundary` into the stream of `schedule`. Both functions are called here, twice each,
+    /// messages, unpacking and `boundary` into the stream that `order` names. Both functions are called here, twice each,
     /// and never later. If the step is not captured, each replay calls them, and
     /// [`fallback_reason`](Step::fallback_reason) returns the reason. The results are the same in both cases.
     ///
-    /// A step is captured if all fields are on one device, the stream of `schedule` is not the default stream (CUDA
+    /// A step is captured if all fields are on one device, the stream is not the default stream (CUDA
     /// cannot capture that one), and the cells of each neighbour come in messages of the transport, or are copied straight
     /// and handed over by streams ([`Capabilities::stream_words`](crate::device::Capabilities::stream_words)). With
     /// [`DataPath::Messages`](crate::DataPath::Messages), all cells come in messages of the transport.
@@ -79,7 +78,7 @@ impl<F: FieldSet> Exchange<F> {
     /// that share a device whose streams do not share queues, all of them must have recorded before one of them replays.
     ///
     /// # Safety
-    /// At each call, each function puts the same launches, copies and fills into the stream of `schedule`, or into
+    /// At each call, each function puts the same launches, copies and fills into the stream, or into
     /// other streams that first wait for an event of this stream, and for whose events this stream waits last. On a
     /// device that may capture work, a function does nothing else: it neither waits for the device, nor queries events,
     /// nor allocates or frees memory of the device, nor accesses cells from the host.
@@ -126,22 +125,21 @@ impl<F: FieldSet> Exchange<F> {
     /// ```
     pub unsafe fn record<'e, C: 'e>(
         &'e mut self,
-        schedule: Schedule<'e>,
+        order: impl Into<Schedule<'e>>,
         context: C,
         interior: impl FnMut(&mut Pending<'_, F>, &mut C) -> Result<(), Error> + 'e,
         boundary: impl FnMut(&mut F, &mut C) -> Result<(), Error> + 'e,
     ) -> Result<Step<'e, F>, StepError> {
+        let schedule = order.into();
         self.complete()?;
         let mut work: Box<dyn StepWork<F> + 'e> = Box::new(Functions { context, interior, boundary });
-        let flight = Arc::clone(&self.bound.flight);
+        let Exchange { turns, fields } = &mut *self;
+        let bound = turns.first()?;
         let mut failed = None;
-        let recorded = flight.capture(&schedule, &mut |half| {
+        let recorded = bound.flight.capture(&schedule, &mut |half| {
             let done = match half {
-                WorkKind::Interior => {
-                    let Exchange { bound, fields, .. } = &mut *self;
-                    work.interior(&mut Pending::for_capture(bound, fields))
-                }
-                WorkKind::Boundary => work.boundary(self.fields.get_mut()),
+                WorkKind::Interior => work.interior(&mut Pending::for_capture(bound, fields)),
+                WorkKind::Boundary => work.boundary(fields.get_mut()),
             };
             done.map_err(|error| {
                 failed = Some(error);
@@ -168,7 +166,7 @@ impl<F: FieldSet> Step<'_, F> {
     pub fn replay(&mut self) -> Result<(), StepError> {
         let Step { exchange, schedule, work, fallback_reason } = self;
         if fallback_reason.is_some() {
-            return exchange.overlap(
+            return exchange.overlap_on(
                 *schedule,
                 &mut **work,
                 |pending, work| work.interior(pending),
@@ -176,7 +174,7 @@ impl<F: FieldSet> Step<'_, F> {
             );
         }
         exchange.complete()?;
-        Ok(exchange.bound.replay(*schedule)?)
+        Ok(exchange.turns.first()?.replay(*schedule)?)
     }
 
     /// Blocks until the halos of the last replay are in place; for a captured step, until all of its work is done.
@@ -202,20 +200,20 @@ impl<F> Step<'_, F> {
 
     /// The fields of the exchange. Access from the host waits for the last replay.
     pub fn fields(&self) -> &F {
-        self.exchange.fields()
+        self.exchange.fields.get()
     }
 
     /// The fields, for writing from the host between replays. If a field is replaced by another, every later replay is
     /// an error until it is put back.
     pub fn fields_mut(&mut self) -> &mut F {
-        self.exchange.fields_mut()
+        self.exchange.fields.get_mut()
     }
 }
 
 impl<F> Drop for Step<'_, F> {
     fn drop(&mut self) {
         if self.is_captured() {
-            self.exchange.bound.forget_captured();
+            self.exchange.turns.slots().iter().for_each(|slot| slot.bound.forget_captured());
         }
     }
 }

@@ -19,7 +19,7 @@ use crate::pattern::Pattern;
 /// `Vec<Box<dyn FieldSet>>`.
 ///
 /// ```
-/// use haloport_core::{AnyField, ElementType, Grid, Halo, Pattern, Schedule, Split, run_ranks};
+/// use haloport_core::{AnyField, ElementType, Grid, Halo, Pattern, Split, run_ranks};
 /// use haloport_cpu::CpuDevice;
 ///
 /// run_ranks(2, |comm| {
@@ -30,7 +30,7 @@ use crate::pattern::Pattern;
 ///     let make = |element| AnyField::builder(&pattern).build_any(&device, element);
 ///     let mut exchange = pattern.bind(vec![make(ElementType::F64)?, make(ElementType::I32)?])?;
 ///     exchange.fields_mut()[1].view_mut::<i32>(0)?.fill_with(|cell, _| cell[0] as i32);
-///     exchange.run(Schedule::DefaultStream)?;
+///     exchange.run()?;
 ///     let below = mine.lower()[0] - 1;
 ///     assert_eq!(exchange.fields()[1].view::<i32>(0)?[[below]], (below as i32).rem_euclid(8));
 ///     assert!(exchange.fields()[0].view::<i32>(0).is_err()); // it holds f64

@@ -17,10 +17,10 @@ use crate::element::Element;
 /// one, also between ranks of one process. A [`Field`](super::Field) avoids these copies: messages may travel from and
 /// to its memory even if an exchange is forgotten, which is not allowed for memory that is lent.
 ///
-/// To use the memory between exchanges, pass it to a [`Plan`](crate::Plan) at each start:
+/// To use the memory between exchanges, pass it to each start of a [plan](crate::Pattern::plan):
 ///
 /// ```
-/// # use haloport_core::{BorrowedField, Field, Grid, Halo, Pattern, Schedule, Split, run_ranks};
+/// # use haloport_core::{BorrowedField, Field, Grid, Halo, Pattern, Split, run_ranks};
 /// # use haloport_cpu::CpuDevice;
 /// # run_ranks(2, |comm| {
 /// # let grid = Grid::new([8])?.periodic([true])?;
@@ -32,7 +32,7 @@ use crate::element::Element;
 /// let mut plan = pattern.plan(BorrowedField::new(&device, [(&mut values[..], layout.clone())])?)?;
 /// for step in 0..3 {
 ///     values[1..5].fill(step as f64 + comm.rank() as f64);
-///     plan.run(BorrowedField::new(&device, [(&mut values[..], layout.clone())])?, Schedule::Blocking)?;
+///     plan.run_blocking(BorrowedField::new(&device, [(&mut values[..], layout.clone())])?)?;
 ///     assert_eq!(values[0], step as f64 + (1 - comm.rank()) as f64);
 /// }
 /// # Ok(())

@@ -9,6 +9,7 @@ use super::{BlockLayout, FieldError, View, ViewMut};
 use crate::device::{Device, Pointer};
 use crate::domain::IndexBox;
 use crate::element::Element;
+use crate::pattern::Pattern;
 
 /// A field of `T` on the device `D`: one block for each domain of the rank, in one allocation.
 ///
@@ -34,6 +35,16 @@ impl<D: Device> AnyField<D> {
     /// The field itself, if its elements are of another type.
     pub fn typed<T: Element>(self) -> Result<Field<T, D>, AnyField<D>> {
         if self.element() == T::TYPE { Ok(Field { any: self, element: PhantomData }) } else { Err(self) }
+    }
+}
+
+impl Pattern {
+    /// A field of zeros on `device` with the default layout, as from [`Field::new`].
+    ///
+    /// # Errors
+    /// As for [`FieldBuilder::build`](super::FieldBuilder::build).
+    pub fn field<T: Element, D: Device>(&self, device: &D) -> Result<Field<T, D>, FieldError> {
+        Field::new(device, self)
     }
 }
 

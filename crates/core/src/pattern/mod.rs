@@ -4,7 +4,8 @@
 //! directory, which is distributed over the ranks, finds the owners of the cells of a halo. Each rank then sends the
 //! owners a list of the cells that it needs, and the owners send in the order of that list.
 //!
-//! - `structured`: boxes of a grid; `halo_boxes` cuts the halos, `box_directory` finds their owners;
+//! - `structured`: boxes of a grid; `halo_boxes` cuts the halos, `box_directory` finds their owners; `on_grid`: the same
+//!   for a grid that is split evenly;
 //! - `unstructured`: numbered cells; `id_directory` finds their owners, in tables of `locations`;
 //! - `lists`: cells that the program has listed itself, for both ends;
 //! - `piece`: the cells that one domain sends to another;
@@ -19,6 +20,7 @@ mod halo_boxes;
 mod id_directory;
 mod lists;
 mod locations;
+mod on_grid;
 mod piece;
 mod regions;
 mod structured;
@@ -30,6 +32,7 @@ use std::sync::{Arc, OnceLock};
 
 use serde::{Deserialize, Serialize};
 
+pub use on_grid::GridPattern;
 pub use piece::{Cells, Piece};
 pub use regions::{CellRegions, Regions};
 

@@ -6,7 +6,7 @@ use super::box_directory::{Directory, exchange_lists};
 use super::halo_boxes::halo_boxes;
 use super::{Description, Domains, Pattern, PatternError, Piece, SetupCost, agree, check_sends};
 use crate::comm::{CollectiveCall, Communicator};
-use crate::domain::{Grid, Halo, IndexBox};
+use crate::domain::{Grid, GridError, Halo, IndexBox};
 
 /// Collective: see [`Pattern::structured`].
 pub(super) fn make(
@@ -45,6 +45,13 @@ pub(super) fn make(
     })?;
     let domains = Domains::Structured { grid: *grid, widths, boxes: domains.to_vec() };
     Ok(Pattern::new((comm, steps.number()), domains, receives, sends, cost))
+}
+
+/// Collective: tells the other ranks, which make a pattern, that this one has no grid.
+pub(super) fn refuse(comm: &Communicator, error: GridError) -> PatternError {
+    let told = comm.enter(CollectiveCall::Pattern).map_err(PatternError::from);
+    let told = told.and_then(|_steps| agree(comm, &Err(error.to_string()), None));
+    told.err().unwrap_or(PatternError::Grid(error))
 }
 
 /// The text of the error for a domain that does not fit the grid.

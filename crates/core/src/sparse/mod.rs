@@ -40,7 +40,7 @@ use std::fmt;
 use std::sync::Arc;
 
 pub use error::SparseError;
-pub use round::{Completing, Inserter, Round, Slot};
+pub use round::{Inserter, Round, Slot};
 
 use crate::comm::{self, CollectiveCall, Communicator};
 use shared::{Completion, Shared};

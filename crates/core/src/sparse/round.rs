@@ -1,14 +1,11 @@
 //! One round of a sparse exchange, as its callers see it.
 
 use std::fmt;
-use std::future::{Future, IntoFuture};
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
 
 use super::shared::Shared;
 use super::{SparseError, SparseExchange};
-use crate::comm::{Communicator, Pauses};
+use crate::comm::Communicator;
 use crate::log;
 use crate::transport::TransportError;
 
@@ -229,41 +226,5 @@ impl Drop for Slot {
             self.inserter.shared.leave_empty(self.inserter.round, self.peer);
             self.inserter.wake();
         }
-    }
-}
-
-/// The future of `round.await`, which ends the round.
-///
-/// It has no time limit: use a timeout of the executor. Dropping it completes the round, as dropping the [`Round`]
-/// does, within the time limit of the communicator.
-#[derive(Debug)]
-pub struct Completing<'e> {
-    round: Option<Round<'e>>,
-    pauses: Pauses,
-}
-
-impl<'e> IntoFuture for Round<'e> {
-    type Output = Result<Vec<(usize, Vec<u8>)>, SparseError>;
-    type IntoFuture = Completing<'e>;
-
-    fn into_future(self) -> Completing<'e> {
-        self.finish();
-        Completing { round: Some(self), pauses: Pauses::default() }
-    }
-}
-
-impl Future for Completing<'_> {
-    type Output = Result<Vec<(usize, Vec<u8>)>, SparseError>;
-
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        let Some(round) = self.round.take() else {
-            return Poll::Ready(Ok(Vec::new()));
-        };
-        if round.is_ready() {
-            return Poll::Ready(round.wait());
-        }
-        self.round = Some(round);
-        self.pauses.wake_later(context.waker());
-        Poll::Pending
     }
 }

@@ -114,7 +114,7 @@ pub struct Span {
 /// ```
 /// use haloport_core::device::Device;
 /// use haloport_core::trace::DEFAULT_SPANS;
-/// use haloport_core::{Field, Grid, Halo, Pattern, Schedule, Split, run_ranks};
+/// use haloport_core::{Field, Grid, Halo, Pattern, Split, run_ranks};
 /// use haloport_cpu::CpuDevice;
 ///
 /// run_ranks(2, |comm| {
@@ -126,7 +126,7 @@ pub struct Span {
 ///     let stream = device.default_stream();
 ///     let mut exchange = pattern.bind(Field::<f64, _>::new(&device, &pattern)?)?;
 ///
-///     exchange.run(Schedule::DefaultStream)?;
+///     exchange.run()?;
 ///     trace.kernel("step", &device, &stream, || {
 ///         exchange.fields_mut().view_mut(0).map(|mut cells| cells.fill_with(|_, _| 1.0))
 ///     })?;

@@ -115,7 +115,7 @@ fn arrays_of_fortran_programs_are_exchanged_in_place() {
         let many = cells.with_axis(0, 0, 200);
         assert!(BlockLayout::of_blocked_array(many, many, &array, None).is_err());
         let lent = BorrowedField::new(&device()?, [(&mut memory[..], layout)])?;
-        pattern(&comm)?.bind(lent)?.run(Schedule::Blocking)?;
+        pattern(&comm)?.bind(lent)?.run_blocking()?;
         for cell in 0..13 {
             for level in 0..levels {
                 let expected = (10 * set.ids()[cell] + level as i64) as f64;
@@ -177,7 +177,7 @@ fn a_plan_tells_layouts_with_other_blocks_apart() {
         };
         let (mut four, mut thirteen) = (field(4)?, field(13)?);
         let mut plan = pattern.plan(&mut four)?;
-        let error = plan.run(&mut thirteen, Schedule::DefaultStream).unwrap_err().to_string();
+        let error = plan.run(&mut thirteen).unwrap_err().to_string();
         assert!(error.contains("blocks of 13 cells") && error.contains("made for"), "{error}");
         assert!(error.contains("blocks of 4 cells 8 apart"), "{error}");
         Ok(())

@@ -26,7 +26,7 @@ fn a_vector_arrives_in_the_axes_of_the_tile_that_it_arrives_in() {
                 let owned = mine.contains(cell);
                 if owned { 1000.0 * component as f64 + number([cell[0], cell[1], cell[2]]) } else { -1.0 }
             });
-            exchange.run(Schedule::Blocking)?;
+            exchange.run_blocking()?;
             let view = exchange.fields().view(0)?;
             if !mine.contains(&[0, CELLS - 1, CELLS - 1]) {
                 return Ok(());

@@ -66,12 +66,12 @@ fn what_ranks_and_steps_end_with_is_printed_as_text() {
 
     run_ranks(1, |comm| {
         let mut exchange = bound(&comm, DataPath::Quickest)?;
-        let work = exchange.overlap(Schedule::Blocking, &mut (), |_, ()| every_kind(5), |_, ()| Ok(()));
+        let work = exchange.overlap_on(Schedule::Blocking, &mut (), |_, ()| every_kind(5), |_, ()| Ok(()));
         let work: Error = work.unwrap_err().into();
         assert_eq!(format!("{work:?}"), "the restart file was not read\n  because: the disk is full");
         let spare = Numbers::new(&device()?, &line(&comm)?)?;
         let own = std::mem::replace(exchange.fields_mut(), spare);
-        let replaced = exchange.overlap(Schedule::Blocking, &mut (), |_, ()| Ok(()), |_, ()| Ok(()));
+        let replaced = exchange.overlap_on(Schedule::Blocking, &mut (), |_, ()| Ok(()), |_, ()| Ok(()));
         assert_eq!(format!("{:?}", replaced.unwrap_err()), ExchangeError::FieldsReplaced.to_string());
         drop(own);
         Ok(())

@@ -169,7 +169,7 @@ fn messages_in_streams_that_no_device_has_are_refused() {
             Ok::<_, Failure>(pattern.bind_with(field, BindOptions::default().path(path)))
         };
         let refused = bind(DataPath::StreamMessages)?;
-        bind(DataPath::Quickest)??.run(Schedule::Blocking)?;
+        bind(DataPath::Quickest)??.run_blocking()?;
         refused?;
         Ok(())
     });

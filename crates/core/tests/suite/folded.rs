@@ -32,7 +32,7 @@ fn last_rows(pivot: Pivot, points: Points, vector: bool) -> [Vec<f64>; 2] {
             });
         }
         let mut exchange = pattern.bind(field)?;
-        exchange.run(Schedule::Blocking)?;
+        exchange.run_blocking()?;
         let mut rows: [Vec<f64>; 2] = Default::default();
         for domain in 0..2 {
             let view = exchange.fields().view(domain)?;

@@ -174,7 +174,7 @@ fn random_layouts_stay_within_their_memory() {
             let pattern = &patterns[case as usize % patterns.len()];
             if let Ok(mut exchange) = pattern.bind(field) {
                 bound += 1;
-                exchange.run(Schedule::DefaultStream)?;
+                exchange.run()?;
             }
             let guards = memory[..16].iter().chain(&memory[64..]);
             assert!(guards.copied().all(|it| it == GUARD), "case {case}: {layout:?} leaves its memory");
@@ -266,7 +266,7 @@ fn empty_domains_of_any_bounds_are_domains_without_cells() {
             let mut field = Field::<f64, _>::new(&device(), &pattern)?;
             assert!(field.view_mut(0)?.region().is_empty());
             let mut exchange = pattern.bind(field)?;
-            exchange.run(Schedule::DefaultStream)?;
+            exchange.run()?;
         }
         Ok(())
     })

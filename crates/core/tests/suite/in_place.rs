@@ -45,7 +45,7 @@ fn exchanged(pattern: &Pattern, fields: Vec<Numbers>) -> Result<Traffic, Failure
             let owned = field.layout(0)?.owned();
             prepare(&mut field.view_mut(0)?, &owned, planes, round);
         }
-        exchange.start(Schedule::DefaultStream)?.finish(Schedule::DefaultStream)?;
+        exchange.start()?.finish()?;
         exchange
             .fields()
             .iter()
@@ -92,7 +92,7 @@ fn lent_memory_is_never_used_by_messages_under_way() {
             let mut exchange = pattern.bind(field)?;
             for round in 0..2 {
                 prepare(&mut exchange.fields_mut().view_mut(0)?, &owned, planes, round);
-                exchange.run(Schedule::DefaultStream)?;
+                exchange.run()?;
                 verify(&exchange.fields().view(0)?, planes, round);
             }
             let traffic = exchange.traffic();
@@ -100,7 +100,7 @@ fn lent_memory_is_never_used_by_messages_under_way() {
             if comm.rank() == 1 {
                 comm.barrier()?;
             }
-            std::mem::forget(exchange.start(Schedule::DefaultStream)?);
+            std::mem::forget(exchange.start()?);
             std::mem::forget(exchange);
         }
         // Messages still arrive and are served, but no rank writes or reads here: rank 1 begins once rank 0 is here.
@@ -125,7 +125,7 @@ fn a_forgotten_exchange_leaves_its_field_in_flight_until_it_is_completed() {
         let mut exchange = pattern.bind_with(Numbers::new(&device()?, &pattern)?, options)?;
         let owned = exchange.fields().layout(0)?.owned();
         prepare(&mut exchange.fields_mut().view_mut(0)?, &owned, planes, 1);
-        std::mem::forget(exchange.start(Schedule::DefaultStream)?);
+        std::mem::forget(exchange.start()?);
         assert_eq!(exchange.fields().view(0).err(), Some(FieldError::InFlight));
         comm.barrier()?;
         verify(&exchange.into_fields()?.view(0)?, planes, 1);
@@ -144,14 +144,14 @@ fn a_field_is_at_rest_once_no_message_that_was_given_up_can_touch_it() {
         let mut exchange = pattern.bind_with(Numbers::new(&device()?, &pattern)?, options)?;
         if comm.rank() == 0 {
             comm.set_time_limit(Some(Duration::from_millis(50)));
-            let error = exchange.run(Schedule::DefaultStream).unwrap_err();
+            let error = exchange.run().unwrap_err();
             assert!(matches!(error, ExchangeError::TimeLimit { .. }), "{error}");
             comm.set_time_limit(Some(Duration::from_secs(20)));
             exchange.fields_mut().view_mut(0)?.fill_with(|_, _| 7.0);
         }
         comm.barrier()?;
         if comm.rank() == 1 {
-            exchange.run(Schedule::DefaultStream).unwrap_err();
+            exchange.run().unwrap_err();
         }
         comm.barrier()?;
         if comm.rank() == 0 {

@@ -1,9 +1,7 @@
 //! Waits that the program ends itself.
 
-use std::pin::pin;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
-use std::task::{Context, Poll, Waker};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -77,39 +75,28 @@ fn the_end_of_an_exchange_is_interrupted_and_poisons_it() {
     for path in [DataPath::Direct, DataPath::Messages] {
         let prepare = |comm: &Communicator| bound(comm, path);
         interrupted(prepare, |_, mut exchange| {
-            let error = text(exchange.run(Schedule::DefaultStream));
+            let error = text(exchange.run());
             assert!(error.starts_with("waiting for the ") && error.contains("rank 1"), "{error}");
             assert!(error.ends_with(" was interrupted"), "{error}");
-            let again = text(exchange.run(Schedule::DefaultStream));
+            let again = text(exchange.run());
             assert!(again.contains("poisoned") && again.contains("was interrupted"), "{again}");
             Ok(())
         });
         interrupted(prepare, |_, mut exchange| {
-            exchange.begin(Schedule::DefaultStream)?;
-            let error = exchange.end(Schedule::DefaultStream).unwrap_err();
+            let ticket = exchange.start_detached(Schedule::DefaultStream)?;
+            let error = exchange.finish(ticket, Schedule::DefaultStream).unwrap_err();
             assert!(matches!(error, ExchangeError::Transport(TransportError::Interrupted { .. })), "{error}");
             Ok(())
         });
         interrupted(prepare, |_, mut exchange| {
-            drop(exchange.start(Schedule::DefaultStream)?);
-            let again = text(exchange.run(Schedule::DefaultStream));
+            drop(exchange.start()?);
+            let again = text(exchange.run());
             assert!(again.contains("was interrupted"), "{again}");
             Ok(())
         });
         interrupted(prepare, |_, mut exchange| {
-            exchange.begin(Schedule::DefaultStream)?;
+            exchange.start_detached(Schedule::DefaultStream)?;
             drop(exchange);
-            Ok(())
-        });
-        interrupted(prepare, |_, mut exchange| {
-            let mut future = pin!(exchange.start(Schedule::DefaultStream)?.into_future());
-            let error = loop {
-                match future.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
-                    Poll::Ready(result) => break text(result),
-                    Poll::Pending => thread::sleep(Duration::from_millis(1)),
-                }
-            };
-            assert!(error.ends_with(" was interrupted"), "{error}");
             Ok(())
         });
     }
@@ -124,8 +111,8 @@ fn the_end_of_a_plan_is_interrupted() {
     };
     interrupted(prepare, |_, (mut plan, field)| {
         // SAFETY: the field is used for nothing else, and lives as long as the plan.
-        let begun = unsafe { plan.begin_at(&[field.pointer(0)?], Schedule::DefaultStream)? };
-        let error = plan.end(begun, Schedule::DefaultStream).unwrap_err();
+        let ticket = unsafe { plan.start_at(&[field.pointer(0)?], Schedule::DefaultStream)? };
+        let error = plan.finish(ticket, Schedule::DefaultStream).unwrap_err();
         assert!(matches!(error, ExchangeError::Transport(TransportError::Interrupted { .. })), "{error}");
         drop(plan);
         Ok(())
@@ -208,7 +195,7 @@ fn the_function_may_wait_for_another_thread() {
             }
         };
         late();
-        halo.run(Schedule::DefaultStream)?;
+        halo.run()?;
         late();
         sparse.begin()?.wait()?;
         late();

@@ -24,7 +24,6 @@ fn all_levels_of_a_halo_are_filled_in_any_order_of_axes() {
             field.view_mut(0)?.fill_with(|cell, _| if owned.contains(cell) { value(cell) } else { -1.0 });
             let mut exchange = pattern.bind(field)?;
             exchange.overlap(
-                Schedule::DefaultStream,
                 &mut (),
                 |pending, _| {
                     let view = pending.owned(|field| field, 0)?;

@@ -65,7 +65,7 @@ fn random_lists_fill_the_listed_cells_and_no_others() {
                 };
                 let mut view = exchange.fields_mut().view_mut(0)?;
                 view.fill_with(|cell, _| value(comm.rank(), cell[0] as u32, cell[1]));
-                exchange.run(Schedule::Blocking)?;
+                exchange.run_blocking()?;
                 let view = exchange.fields().view(0)?;
                 for cell in 0..lists.cells[comm.rank()] as u32 {
                     let source = lists.pairs.iter().filter(|pair| pair.1 == comm.rank()).find_map(|pair| {

@@ -1,12 +1,12 @@
 //! Everything of the core but allocations, which `tests/allocations.rs` counts in a process of its own.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-mod begin_end;
 mod blocked;
 mod collective;
 #[path = "../common/mod.rs"]
 mod common;
 mod cubed_sphere;
+mod detached;
 mod error;
 mod errors;
 mod folded;

@@ -8,8 +8,6 @@ use haloport_core::transport::Reduction;
 use haloport_core::*;
 use haloport_cpu::CpuDevice;
 
-const DEFAULT: Schedule<'static> = Schedule::DefaultStream;
-
 fn alone(body: impl Fn(&Communicator) -> Result<(), Failure> + Sync) {
     run_ranks(1, |comm| body(&comm)).unwrap();
 }
@@ -81,7 +79,7 @@ fn strides_along_axes_of_one_cell_may_be_anything() {
             let mut memory = [9.0, 0.0, 1.0, 2.0, 3.0, 9.0];
             let mut exchange =
                 pattern.bind(BorrowedField::new(&device()?, vec![(&mut memory[..], layout)])?)?;
-            exchange.run(DEFAULT)?;
+            exchange.run()?;
             drop(exchange);
             assert_eq!(memory, [3.0, 0.0, 1.0, 2.0, 3.0, 0.0]);
         }
@@ -99,7 +97,7 @@ fn complex_numbers_need_no_more_than_their_own_alignment() {
         // One float after the start: aligned to 4 bytes only.
         let numbers: &mut [num_complex::Complex<f32>] = bytemuck::cast_slice_mut(&mut numbers[1..15]);
         let field = BorrowedField::new(&device()?, vec![(numbers, model.layout(0)?.clone())])?;
-        pattern.bind(field)?.run(DEFAULT)?;
+        pattern.bind(field)?.run()?;
         Ok(())
     });
 }
@@ -120,7 +118,7 @@ fn lent_fields_are_told_apart() {
         };
         let mut exchange = pattern.bind(lend(&mut one[..])?)?;
         let old = std::mem::replace(exchange.fields_mut(), lend(&mut two[..])?);
-        assert_eq!(exchange.run(DEFAULT), Err(ExchangeError::FieldsReplaced));
+        assert_eq!(exchange.run(), Err(ExchangeError::FieldsReplaced));
         drop(old);
         Ok(())
     });
@@ -135,7 +133,7 @@ fn a_neighbour_that_has_gone_is_known_at_once_by_messages_as_well() {
             drop(exchange);
         } else {
             let began = Instant::now();
-            let error = exchange.run(DEFAULT).unwrap_err();
+            let error = exchange.run().unwrap_err();
             assert_eq!(error.to_string(), "rank 1 has given up the exchange");
             assert!(began.elapsed() < Duration::from_secs(5), "it took {:?}", began.elapsed());
         }

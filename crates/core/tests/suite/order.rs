@@ -31,8 +31,8 @@ fn exchanged(pattern: &Pattern, options: BindOptions) -> Result<exchange::Traffi
             let fill = |cell: &[i64], _| if owned.contains(cell) { value(cell) } else { -1.0 };
             exchange.fields_mut().view_mut(domain)?.fill_with(fill);
         }
-        let pending = exchange.start(Schedule::DefaultStream)?;
-        pending.finish(Schedule::DefaultStream)?;
+        let pending = exchange.start()?;
+        pending.finish()?;
         for domain in 0..exchange.fields().domain_count() {
             check(&exchange.fields().view(domain)?);
         }

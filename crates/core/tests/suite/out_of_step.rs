@@ -22,8 +22,8 @@ fn patterns_that_are_bound_in_swapped_orders_are_refused_on_every_rank() {
                 let mut second = second.bind_with(Numbers::new(&device()?, second)?, options())?;
                 let (one, two) =
                     if comm.rank() == 0 { (&mut first, &mut second) } else { (&mut second, &mut first) };
-                one.run(Schedule::DefaultStream)?;
-                two.run(Schedule::DefaultStream)?;
+                one.run()?;
+                two.run()?;
                 Ok(())
             });
             assert_eq!(
@@ -56,7 +56,7 @@ fn a_communicator_is_used_on_after_ranks_were_out_of_step() {
         assert_eq!((pattern.number(), next.number()), (1, 2));
         let mut exchange = next.bind(Numbers::new(&device()?, &next)?)?;
         prepare(exchange.fields_mut(), 1)?;
-        exchange.run(Schedule::DefaultStream)?;
+        exchange.run()?;
         verify(exchange.fields(), 1, comm.size())
     })
     .unwrap();

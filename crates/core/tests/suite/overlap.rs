@@ -9,8 +9,6 @@ use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
 use rand::{RngExt, SeedableRng};
 
-const DEFAULT: Schedule<'static> = Schedule::DefaultStream;
-
 /// A random grid in boxes, several of them on some ranks.
 struct Boxes {
     grid: Grid,
@@ -133,7 +131,7 @@ fn what_a_pending_exchange_lends_is_touched_by_no_exchange_and_is_all_that_an_in
             let pattern = Pattern::structured(&comm, &case.grid, domains, &case.halo)?;
             let field = Field::<i8, _>::builder(&pattern).wider_margin(wider).build(&device()?)?;
             let mut exchange = pattern.bind(field)?;
-            let mut pending = exchange.start(DEFAULT)?;
+            let mut pending = exchange.start()?;
             let mut beyond = 0;
             for (domain, owned) in domains.iter().enumerate().filter(|(_, owned)| !owned.is_empty()) {
                 let of = |pieces: &BTreeMap<usize, Vec<Piece>>, which: fn(&Piece) -> (usize, &Cells)| {
@@ -161,7 +159,7 @@ fn what_a_pending_exchange_lends_is_touched_by_no_exchange_and_is_all_that_an_in
                 }
                 beyond += usize::from(readable != *owned);
             }
-            pending.finish(DEFAULT)?;
+            pending.finish()?;
             Ok(beyond)
         });
         beyond += lent.unwrap().iter().sum::<usize>();
@@ -246,7 +244,6 @@ fn the_interior_runs_before_the_halo_is_there_and_the_boundary_after() {
                 prepare(exchange.fields_mut(), round)?;
                 let mut order = Vec::new();
                 exchange.overlap(
-                    DEFAULT,
                     &mut order,
                     |pending, order| {
                         order.push("interior");
@@ -275,7 +272,6 @@ fn an_interior_that_fails_fails_after_the_neighbours_have_their_halos() {
         let mut exchange = bound(&comm, DataPath::Quickest)?;
         prepare(exchange.fields_mut(), 1)?;
         let ended = exchange.overlap(
-            DEFAULT,
             &mut (),
             |_, ()| if comm.rank() == 1 { Err("no heat".into()) } else { Ok(()) },
             |_, ()| if comm.rank() == 1 { panic!("the boundary runs after a failure") } else { Ok(()) },
@@ -287,7 +283,7 @@ fn an_interior_that_fails_fails_after_the_neighbours_have_their_halos() {
         verify(exchange.fields(), 1, comm.size())?;
         // The exchange can be used as before.
         prepare(exchange.fields_mut(), 2)?;
-        exchange.run(DEFAULT)?;
+        exchange.run()?;
         verify(exchange.fields(), 2, comm.size())
     })
     .unwrap();
@@ -299,7 +295,7 @@ fn the_exchange_s_own_errors_are_the_caller_s() {
         let mut exchange = bound(&comm, DataPath::Quickest)?;
         let mut other = Numbers::new(&device()?, &line(&comm)?)?;
         std::mem::swap(exchange.fields_mut(), &mut other);
-        let ended = exchange.overlap(DEFAULT, &mut (), |_, ()| Ok(()), |_, ()| Ok(()));
+        let ended = exchange.overlap(&mut (), |_, ()| Ok(()), |_, ()| Ok(()));
         assert!(matches!(ended, Err(StepError::Exchange(ExchangeError::FieldsReplaced))), "{ended:?}");
         std::mem::swap(exchange.fields_mut(), &mut other);
         Ok(())
@@ -315,7 +311,6 @@ fn a_halo_that_does_not_come_is_an_error_and_no_boundary_runs() {
             comm.set_time_limit(Some(Duration::from_millis(100)));
             let mut computed = false;
             let ended = exchange.overlap(
-                DEFAULT,
                 &mut computed,
                 |_, computed| {
                     *computed = true;

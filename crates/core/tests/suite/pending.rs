@@ -1,16 +1,11 @@
 //! Pending exchanges: what they allow, and what happens if they are dropped, forgotten or given up.
 
-use std::future::{Future, IntoFuture};
-use std::pin::pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Barrier};
-use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
 use crate::common::*;
 use haloport_core::*;
-
-const DEFAULT: Schedule<'static> = Schedule::DefaultStream;
 
 /// Runs `body` on several numbers of ranks, with direct copies and with messages.
 fn everywhere(body: impl Fn(&Communicator, DataPath) -> Result<(), Failure> + Sync) {
@@ -28,7 +23,7 @@ fn start_and_finish_fill_the_halo() {
         let mut exchange = bound(comm, path)?;
         for round in 0..5 {
             prepare(exchange.fields_mut(), round)?;
-            exchange.start(DEFAULT)?.finish(DEFAULT)?;
+            exchange.start()?.finish()?;
             verify(exchange.fields(), round, comm.size())?;
         }
         Ok(())
@@ -40,7 +35,7 @@ fn dropping_a_pending_exchange_completes_it() {
     everywhere(|comm, path| {
         let mut exchange = bound(comm, path)?;
         prepare(exchange.fields_mut(), 1)?;
-        drop(exchange.start(DEFAULT)?);
+        drop(exchange.start()?);
         verify(exchange.fields(), 1, comm.size())
     });
 }
@@ -50,7 +45,7 @@ fn a_forgotten_pending_exchange_leaves_the_field_in_flight_until_it_is_completed
     everywhere(|comm, path| {
         let mut exchange = bound(comm, path)?;
         prepare(exchange.fields_mut(), 1)?;
-        std::mem::forget(exchange.start(DEFAULT)?);
+        std::mem::forget(exchange.start()?);
         assert_eq!(exchange.fields().view(0).err(), Some(FieldError::InFlight));
         assert_eq!(exchange.fields_mut().view_mut(0).err(), Some(FieldError::InFlight));
         assert_eq!(exchange.fields().to_vec(0).err(), Some(FieldError::InFlight));
@@ -59,13 +54,13 @@ fn a_forgotten_pending_exchange_leaves_the_field_in_flight_until_it_is_completed
 
         // The next start completes a forgotten exchange, too.
         prepare(exchange.fields_mut(), 2)?;
-        std::mem::forget(exchange.start(DEFAULT)?);
-        exchange.run(DEFAULT)?;
+        std::mem::forget(exchange.start()?);
+        exchange.run()?;
         verify(exchange.fields(), 2, comm.size())?;
 
         // So does taking the fields back.
         prepare(exchange.fields_mut(), 3)?;
-        std::mem::forget(exchange.start(DEFAULT)?);
+        std::mem::forget(exchange.start()?);
         verify(&exchange.into_fields()?, 3, comm.size())
     });
 }
@@ -76,10 +71,10 @@ fn dropping_an_exchange_with_a_forgotten_flight_serves_the_neighbours() {
         let mut exchange = bound(comm, path)?;
         prepare(exchange.fields_mut(), 1)?;
         if comm.rank() == 0 {
-            std::mem::forget(exchange.start(DEFAULT)?);
+            std::mem::forget(exchange.start()?);
             drop(exchange);
         } else {
-            exchange.run(DEFAULT)?;
+            exchange.run()?;
             verify(exchange.fields(), 1, comm.size())?;
         }
         Ok(())
@@ -96,7 +91,7 @@ fn forgetting_an_exchange_of_borrowed_memory_is_safe() {
         {
             let field = BorrowedField::new(&device()?, vec![(&mut memory[..], layout)])?;
             let mut exchange = pattern.bind(field)?;
-            std::mem::forget(exchange.start(DEFAULT)?);
+            std::mem::forget(exchange.start()?);
             std::mem::forget(exchange);
         }
         // Messages still arrive and are served, but no rank writes here.
@@ -114,7 +109,7 @@ fn views_of_a_pending_exchange_read_owned_cells_and_write_the_interior() {
         let mut exchange = bound(comm, path)?;
         for round in 0..20 {
             prepare(exchange.fields_mut(), round)?;
-            let mut pending = exchange.start(DEFAULT)?;
+            let mut pending = exchange.start()?;
             let first = 4 * comm.rank() as i64;
             let owned = pending.owned(|field| field, 0)?;
             assert_eq!(owned.region(), IndexBox::new([first], [first + 4]));
@@ -124,7 +119,7 @@ fn views_of_a_pending_exchange_read_owned_cells_and_write_the_interior() {
             assert_eq!(interior.region(), IndexBox::new([first + 1], [first + 3]));
             assert!(!interior.set(&[first], 7.0), "a cell that a neighbour reads was writable");
             assert!(interior.set(&[first + 1], 7.0));
-            pending.finish(DEFAULT)?;
+            pending.finish()?;
             assert_eq!(exchange.fields().view(0)?.get(&[first + 1]), Some(7.0));
             assert_eq!(exchange.fields().view(0)?.get(&[first - 1]).map(|value| value >= 0.0), Some(true));
         }
@@ -137,7 +132,7 @@ fn a_pending_exchange_lends_views_of_its_own_fields_only() {
     run_ranks(1, |comm| -> Result<(), Failure> {
         let other: &'static Numbers = Box::leak(Box::new(Numbers::new(&device()?, &line(&comm)?)?));
         let mut exchange = bound(&comm, DataPath::Quickest)?;
-        let mut pending = exchange.start(DEFAULT)?;
+        let mut pending = exchange.start()?;
         assert_eq!(pending.owned(|_| other, 0).err(), Some(FieldError::NotInExchange));
         assert_eq!(pending.interior_mut(|_| other, 0).err(), Some(FieldError::NotInExchange));
         assert_eq!(
@@ -155,11 +150,11 @@ fn replaced_fields_are_refused_until_they_are_back() {
         let mut exchange = bound(&comm, DataPath::Quickest)?;
         let mut other = Numbers::new(&device()?, &line(&comm)?)?;
         std::mem::swap(exchange.fields_mut(), &mut other);
-        assert_eq!(exchange.run(DEFAULT), Err(ExchangeError::FieldsReplaced));
-        assert_eq!(exchange.start(DEFAULT).err(), Some(ExchangeError::FieldsReplaced));
+        assert_eq!(exchange.run(), Err(ExchangeError::FieldsReplaced));
+        assert_eq!(exchange.start().err(), Some(ExchangeError::FieldsReplaced));
         assert_eq!(exchange.complete(), Err(ExchangeError::FieldsReplaced));
         std::mem::swap(exchange.fields_mut(), &mut other);
-        exchange.run(DEFAULT)?;
+        exchange.run()?;
         Ok(())
     })
     .unwrap();
@@ -169,15 +164,15 @@ fn replaced_fields_are_refused_until_they_are_back() {
 fn a_field_in_flight_elsewhere_is_refused() {
     run_ranks(1, |comm| -> Result<(), Failure> {
         let mut exchange = bound(&comm, DataPath::Quickest)?;
-        std::mem::forget(exchange.start(DEFAULT)?);
+        std::mem::forget(exchange.start()?);
         let spare = Numbers::new(&device()?, &line(&comm)?)?;
         let field = std::mem::replace(exchange.fields_mut(), spare);
         let mut second = line(&comm)?.bind(field)?;
-        assert_eq!(second.run(DEFAULT), Err(ExchangeError::InFlightElsewhere));
+        assert_eq!(second.run(), Err(ExchangeError::InFlightElsewhere));
         std::mem::swap(exchange.fields_mut(), second.fields_mut());
         exchange.complete()?;
         std::mem::swap(exchange.fields_mut(), second.fields_mut());
-        second.run(DEFAULT)?;
+        second.run()?;
         Ok(())
     })
     .unwrap();
@@ -196,11 +191,11 @@ fn a_neighbour_that_does_not_come_is_named_after_the_time_limit() {
             comm.set_time_limit(Some(Duration::from_millis(200)));
             assert_eq!(comm.time_limit(), Some(Duration::from_millis(200)));
             let began = Instant::now();
-            let ended = exchange.run(DEFAULT);
+            let ended = exchange.run();
             at_end.wait();
             let error = ended.unwrap_err();
             assert!(began.elapsed() < Duration::from_secs(5), "it took {:?}", began.elapsed());
-            let again = exchange.run(DEFAULT).unwrap_err();
+            let again = exchange.run().unwrap_err();
             assert!(matches!(again, ExchangeError::Poisoned(_)), "{again}");
             assert!(exchange.fields().view(0).is_ok(), "the field of a poisoned exchange is at rest");
             Err(error.into())
@@ -218,13 +213,13 @@ fn a_neighbour_that_has_given_up_is_known_at_once() {
         let mut exchange = bound(&comm, DataPath::Quickest)?;
         if comm.rank() == 1 {
             comm.set_time_limit(Some(Duration::from_millis(100)));
-            let ended = exchange.run(DEFAULT);
+            let ended = exchange.run();
             given_up.wait();
             assert!(ended.is_err());
         } else {
             given_up.wait();
             let began = Instant::now();
-            let error = exchange.run(DEFAULT).unwrap_err();
+            let error = exchange.run().unwrap_err();
             assert_eq!(error.to_string(), "rank 1 has given up the exchange");
             assert!(began.elapsed() < Duration::from_secs(5), "it took {:?}", began.elapsed());
         }
@@ -242,19 +237,19 @@ fn a_panic_poisons_the_exchange_and_ends_the_neighbours() {
             let mut exchange = bound(&comm, path)?;
             if comm.rank() == 1 {
                 let caught = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-                    let _pending = exchange.start(DEFAULT);
+                    let _pending = exchange.start();
                     std::panic::panic_any("on purpose");
                 }));
                 assert!(caught.is_err());
                 // A neighbour may have come so far that nothing was left to give up. Then its halos are complete.
-                let after = exchange.run(DEFAULT).unwrap_err();
+                let after = exchange.run().unwrap_err();
                 assert!(matches!(after, ExchangeError::Poisoned(_)), "{after}");
                 return Err("gone".into());
             }
             comm.set_time_limit(Some(Duration::from_secs(20)));
             let began = Instant::now();
             // Rank 1 is missing from the second exchange at the latest.
-            let outcome = exchange.run(DEFAULT).and_then(|()| exchange.run(DEFAULT));
+            let outcome = exchange.run().and_then(|()| exchange.run());
             assert!(outcome.is_err());
             assert!(began.elapsed() < Duration::from_secs(10), "it took {:?}", began.elapsed());
             Ok(())
@@ -276,12 +271,12 @@ fn the_callback_runs_once_for_each_exchange() {
         let pattern = line(comm)?;
         let mut exchange = pattern.bind_with(Numbers::new(&device()?, &pattern)?, options)?;
         for round in 1..=5 {
-            let pending = exchange.start(DEFAULT)?;
+            let pending = exchange.start()?;
             while !pending.is_ready() {
                 std::thread::yield_now();
             }
             assert_eq!(count.load(Ordering::SeqCst), round, "before `finish`, which has nothing to wait for");
-            pending.finish(DEFAULT)?;
+            pending.finish()?;
         }
         assert_eq!(count.load(Ordering::SeqCst), 5);
         Ok(())
@@ -300,7 +295,7 @@ fn the_callback_hears_of_a_failure() {
         let mut exchange = pattern.bind_with(Numbers::new(&device()?, &pattern)?, options)?;
         comm.set_time_limit(Some(Duration::from_millis(100)));
         if comm.rank() == 0 {
-            assert!(exchange.run(DEFAULT).is_err());
+            assert!(exchange.run().is_err());
             assert_eq!(heard.load(Ordering::SeqCst), 1);
         }
         comm.set_time_limit(Some(Duration::from_secs(20)));
@@ -320,18 +315,18 @@ fn a_callback_that_panics_is_an_error_of_its_exchange_alone() {
         let mut broken = pattern.bind_with(Numbers::new(&device()?, &pattern)?, options)?;
         let mut whole = bound(comm, path)?;
         // The exchange goes on, whichever call makes the last progress.
-        let (one, other) = (broken.start(DEFAULT)?, whole.start(DEFAULT)?);
-        other.finish(DEFAULT)?;
-        let ended = one.finish(DEFAULT);
+        let (one, other) = (broken.start()?, whole.start()?);
+        other.finish()?;
+        let ended = one.finish();
         if panics {
             assert_eq!(ended, Err(ExchangeError::CallbackPanicked("out of fish".into())));
-            let next = broken.run(DEFAULT).unwrap_err().to_string();
+            let next = broken.run().unwrap_err().to_string();
             assert!(next.contains("poisoned") && next.contains("panicked: out of fish"), "{next}");
         } else {
             ended?;
         }
         prepare(whole.fields_mut(), 1)?;
-        whole.run(DEFAULT)?;
+        whole.run()?;
         verify(whole.fields(), 1, comm.size())
     });
 }
@@ -350,16 +345,16 @@ fn a_collective_in_a_callback_is_an_error_and_not_a_deadlock() {
         let mut exchange = pattern.bind_with(Numbers::new(&device()?, &pattern)?, options)?;
         if comm.rank() == 0 {
             // Rank 1 starts later, so this exchange completes while rank 0 waits at the barrier.
-            let pending = exchange.start(DEFAULT)?;
+            let pending = exchange.start()?;
             comm.barrier()?;
-            pending.finish(DEFAULT)?;
+            pending.finish()?;
             assert_eq!(refused.load(Ordering::SeqCst), 1);
         } else {
             std::thread::sleep(Duration::from_millis(50));
-            let pending = exchange.start(DEFAULT)?;
+            let pending = exchange.start()?;
             std::thread::sleep(Duration::from_millis(50));
             comm.barrier()?;
-            pending.finish(DEFAULT)?;
+            pending.finish()?;
         }
         Ok(())
     })
@@ -367,50 +362,18 @@ fn a_collective_in_a_callback_is_an_error_and_not_a_deadlock() {
 }
 
 #[test]
-fn pending_exchanges_can_be_awaited_together() {
-    everywhere(|comm, path| {
-        let mut first = bound(comm, path)?;
-        let mut second = bound(comm, path)?;
-        prepare(first.fields_mut(), 1)?;
-        prepare(second.fields_mut(), 2)?;
-        let (one, two) = (first.start(DEFAULT)?, second.start(DEFAULT)?);
-        // Ranks wait in different orders.
-        if comm.rank() % 2 == 0 {
-            block_on(one.into_future())?;
-            block_on(two.into_future())?;
-        } else {
-            block_on(two.into_future())?;
-            block_on(one.into_future())?;
-        }
-        verify(first.fields(), 1, comm.size())?;
-        verify(second.fields(), 2, comm.size())
-    });
-}
-
-fn block_on<F: Future>(future: F) -> F::Output {
-    let mut future = pin!(future);
-    let mut context = Context::from_waker(Waker::noop());
-    loop {
-        match future.as_mut().poll(&mut context) {
-            Poll::Ready(output) => return output,
-            Poll::Pending => std::thread::yield_now(),
-        }
-    }
-}
-
-#[test]
 fn a_rank_at_a_barrier_or_in_a_bind_serves_its_pending_exchange() {
     everywhere(|comm, path| {
         let mut exchange = bound(comm, path)?;
         prepare(exchange.fields_mut(), 1)?;
-        let pending = exchange.start(DEFAULT)?;
+        let pending = exchange.start()?;
         if comm.rank() == 0 {
             // The others finish first, for which rank 0 must do its part.
             comm.barrier()?;
             bound(comm, path)?;
-            pending.finish(DEFAULT)?;
+            pending.finish()?;
         } else {
-            pending.finish(DEFAULT)?;
+            pending.finish()?;
             comm.barrier()?;
             bound(comm, path)?;
         }

@@ -8,8 +8,6 @@ use haloport_core::device::Pointer;
 use haloport_core::*;
 use haloport_cpu::CpuDevice;
 
-const DEFAULT: Schedule<'static> = Schedule::DefaultStream;
-
 /// Runs `body` on several numbers of ranks.
 fn everywhere(body: impl Fn(&Communicator) -> Result<(), Failure> + Sync) {
     for ranks in [1, 2, 3, 5] {
@@ -41,11 +39,11 @@ fn one_field_takes_part_in_several_exchanges() {
         let mut physics = pattern.plan((&mut u, &mut t))?;
         for round in 0..10 {
             [&mut u, &mut v, &mut t].into_iter().try_for_each(|field| prepare(field, round))?;
-            dynamics.start((&mut u, &mut v), DEFAULT)?.finish(DEFAULT)?;
+            dynamics.start((&mut u, &mut v))?.finish()?;
             verify(&u, round, comm.size())?;
             verify(&v, round, comm.size())?;
             prepare(&mut u, round + 100)?;
-            physics.run((&mut u, &mut t), DEFAULT)?;
+            physics.run((&mut u, &mut t))?;
             verify(&u, round + 100, comm.size())?;
             verify(&t, round, comm.size())?;
         }
@@ -62,7 +60,7 @@ fn fields_change_places_between_steps_on_some_ranks_only() {
         for round in 0..20 {
             prepare(&mut now, round)?;
             prepare(&mut next, round + 1000)?;
-            plan.run(&mut now, DEFAULT)?;
+            plan.run(&mut now)?;
             verify(&now, round, comm.size())?;
             assert_eq!(next.view(0)?.get(&[4 * comm.rank() as i64 - 1]), Some(-1.0));
             if (round + comm.rank()) % 2 == 0 {
@@ -81,7 +79,7 @@ fn a_field_may_be_gone_before_the_next_start() {
         for round in 0..10 {
             let mut field = numbers(&pattern)?;
             prepare(&mut field, round)?;
-            plan.run(&mut field, DEFAULT)?;
+            plan.run(&mut field)?;
             verify(&field, round, comm.size())?;
         }
         Ok(())
@@ -99,7 +97,7 @@ fn the_owner_of_lent_memory_uses_it_between_exchanges() {
         for round in 0..10 {
             let lent = if round % 3 == 0 { &mut others } else { &mut values[..] };
             lent.fill((10 * round + comm.rank()) as f64);
-            plan.run(lend(lent, &layout)?, DEFAULT)?;
+            plan.run(lend(lent, &layout)?)?;
             assert_eq!(lent[0], (10 * round + below % comm.size()) as f64);
             assert_eq!(lent[5], (10 * round + above % comm.size()) as f64);
         }
@@ -115,22 +113,22 @@ fn other_fields_than_those_of_the_plan_are_refused_and_change_nothing() {
         let mut plan = pattern.plan((&mut u, &mut v))?;
         let mut single = Field::<f32, _>::new(&device()?, &pattern)?;
         let mut wider = Numbers::builder(&pattern).wider_margin(1).build(&device()?)?;
-        let error = text(plan.run((&mut u, &mut single), DEFAULT));
+        let error = text(plan.run((&mut u, &mut single)));
         let expected = "field 1 has the element type f32, but the plan was made for f64; pass a field like that, or make \
                         another plan";
         assert_eq!(error, expected);
-        let error = text(plan.run((&mut wider, &mut v), DEFAULT));
+        let error = text(plan.run((&mut wider, &mut v)));
         let expected = "field 0 has the layout -2..";
         assert!(error.starts_with(expected) || comm.rank() > 0, "{error}");
-        let error = text(plan.run(&mut u, DEFAULT));
+        let error = text(plan.run(&mut u));
         let expected = "the plan was made for 2 fields, found 1; pass the same number in the same order";
         assert_eq!(error, expected);
-        let error = text(plan.run((&mut u, &mut v, &mut wider), DEFAULT));
+        let error = text(plan.run((&mut u, &mut v, &mut wider)));
         let expected = "the plan was made for 2 fields, found 3; pass the same number in the same order";
         assert_eq!(error, expected);
         prepare(&mut u, 1)?;
         prepare(&mut v, 2)?;
-        plan.run((&mut u, &mut v), DEFAULT)?;
+        plan.run((&mut u, &mut v))?;
         verify(&u, 1, comm.size())?;
         verify(&v, 2, comm.size())
     });
@@ -144,21 +142,21 @@ fn a_forgotten_pending_exchange_leaves_its_fields_in_flight_until_it_is_complete
         let mut plan = pattern.plan(&mut field)?;
         let mut second = pattern.plan(&mut field)?;
         prepare(&mut field, 1)?;
-        std::mem::forget(plan.start(&mut field, DEFAULT)?);
+        std::mem::forget(plan.start(&mut field)?);
         assert_eq!(field.view(0).err(), Some(FieldError::InFlight));
         assert_eq!(field.view_mut(0).err(), Some(FieldError::InFlight));
-        assert_eq!(second.run(&mut field, DEFAULT), Err(ExchangeError::InFlightElsewhere));
+        assert_eq!(second.run(&mut field), Err(ExchangeError::InFlightElsewhere));
         plan.complete()?;
         verify(&field, 1, comm.size())?;
 
         // The next start completes a forgotten exchange, and so does dropping the plan.
         prepare(&mut field, 2)?;
         prepare(&mut other, 3)?;
-        std::mem::forget(plan.start(&mut field, DEFAULT)?);
-        plan.run(&mut other, DEFAULT)?;
+        std::mem::forget(plan.start(&mut field)?);
+        plan.run(&mut other)?;
         verify(&field, 2, comm.size())?;
         verify(&other, 3, comm.size())?;
-        second.run(&mut field, DEFAULT)?;
+        second.run(&mut field)?;
         Ok(())
     });
 }
@@ -170,7 +168,7 @@ fn forgetting_a_pending_exchange_of_lent_memory_leaves_that_alone_and_poisons_th
         let layout = numbers(&pattern)?.layout(0)?.clone();
         let mut values = vec![comm.rank() as f64; 6];
         let mut plan = pattern.plan(lend(&mut values, &layout)?)?;
-        std::mem::forget(plan.start(lend(&mut values, &layout)?, DEFAULT)?);
+        std::mem::forget(plan.start(lend(&mut values, &layout)?)?);
         let before = values.clone();
         comm.barrier()?;
         comm.barrier()?;
@@ -178,7 +176,7 @@ fn forgetting_a_pending_exchange_of_lent_memory_leaves_that_alone_and_poisons_th
         if comm.size() > 1 {
             assert_eq!(values, before);
         }
-        let error = text(plan.run(lend(&mut values, &layout)?, DEFAULT));
+        let error = text(plan.run(lend(&mut values, &layout)?));
         assert!(
             error.starts_with("the exchange is poisoned: a pending exchange of borrowed memory"),
             "{error}"
@@ -194,7 +192,7 @@ fn dropping_a_pending_exchange_completes_it() {
         let mut field = numbers(&pattern)?;
         let mut plan = pattern.plan(&mut field)?;
         prepare(&mut field, 1)?;
-        drop(plan.start(&mut field, DEFAULT)?);
+        drop(plan.start(&mut field)?);
         verify(&field, 1, comm.size())
     });
 }
@@ -207,10 +205,10 @@ fn fields_are_read_and_written_while_they_travel() {
         let first = 4 * comm.rank() as i64;
         let mut plan = pattern.plan((&mut u, &mut v))?;
         prepare(&mut u, 1)?;
-        let mut pending = plan.start((&mut u, &mut v), DEFAULT)?;
+        let mut pending = plan.start((&mut u, &mut v))?;
         let second = pending.owned(|(u, _)| u, 0)?.get(&[first + 1]);
         pending.interior_mut(|(_, v)| v, 0)?.row_mut(&[first + 1]).ok_or("no row")?.fill(5.0);
-        pending.finish(DEFAULT)?;
+        pending.finish()?;
         assert_eq!(second, Some((1001 + first) as f64));
         assert_eq!(v.view(0)?.get(&[first + 2]), Some(5.0));
         Ok(())
@@ -234,7 +232,6 @@ fn a_step_of_a_plan_computes_while_its_fields_travel() {
             prepare(&mut now, round)?;
             plan.overlap(
                 &mut now,
-                DEFAULT,
                 &mut next.view_mut(0)?,
                 |pending, next| {
                     let now = pending.owned(|field| field, 0)?;
@@ -281,7 +278,7 @@ fn memory_of_dropped_fields_is_released() {
             // In both slots of the plan.
             for _ in 0..2 {
                 prepare(&mut field, round)?;
-                plan.run(&mut field, DEFAULT)?;
+                plan.run(&mut field)?;
                 verify(&field, round, comm.size())?;
             }
         }

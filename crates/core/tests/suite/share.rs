@@ -59,9 +59,9 @@ fn exchanges_of_one_memory_take_turns() {
                 fill(&mut held, round)?;
                 fill(&mut both.fields_mut().1, round + 1)?;
                 match round % 3 {
-                    0 => one.run(DEFAULT)?,
-                    1 => both.run(DEFAULT)?,
-                    _ => plan.run(&mut held, DEFAULT)?,
+                    0 => one.run()?,
+                    1 => both.run()?,
+                    _ => plan.run(&mut held)?,
                 }
                 check(&held, round, ranks)?;
                 check(one.fields(), round, ranks)?;
@@ -74,7 +74,7 @@ fn exchanges_of_one_memory_take_turns() {
             drop((one, held, plan));
             fill(&mut both.fields_mut().0, 20)?;
             fill(&mut both.fields_mut().1, 21)?;
-            both.run(DEFAULT)?;
+            both.run()?;
             check(&both.fields().0, 20, ranks)?;
             check(&both.fields().1, 21, ranks)
         })
@@ -92,15 +92,15 @@ fn handles_are_in_flight_together() {
         let mut plan = pattern.plan(&mut held)?;
         for round in 0..4 {
             fill(&mut held, round)?;
-            one.begin(DEFAULT)?;
-            assert_eq!(other.begin(DEFAULT), Err(ExchangeError::InFlightElsewhere));
-            assert_eq!(plan.run(&mut held, DEFAULT), Err(ExchangeError::InFlightElsewhere));
+            let ticket = one.start_detached(DEFAULT)?;
+            assert_eq!(other.start_detached(DEFAULT), Err(ExchangeError::InFlightElsewhere));
+            assert_eq!(plan.run(&mut held), Err(ExchangeError::InFlightElsewhere));
             assert_eq!(held.view::<f64>(0).unwrap_err(), FieldError::InFlight);
             assert_eq!(other.fields_mut().view_mut::<f64>(0).unwrap_err(), FieldError::InFlight);
-            one.end(DEFAULT)?;
+            one.finish(ticket, DEFAULT)?;
             check(&held, round, 2)?;
             fill(&mut held, round + 1)?;
-            other.run(DEFAULT)?;
+            other.run()?;
             check(&held, round + 1, 2)?;
             std::mem::swap(&mut one, &mut other);
         }
@@ -132,10 +132,10 @@ fn one_exchange_takes_a_memory_once() {
         let (mut one, mut other) = (field(&pattern)?, field(&pattern)?);
         let mut plan = pattern.plan((&mut one, &mut other))?;
         let mut same = share(&one);
-        assert_eq!(plan.run((&mut one, &mut same), DEFAULT), Err(ExchangeError::InFlightElsewhere));
+        assert_eq!(plan.run((&mut one, &mut same)), Err(ExchangeError::InFlightElsewhere));
         fill(&mut one, 1)?;
         fill(&mut other, 2)?;
-        plan.run((&mut one, &mut other), DEFAULT)?;
+        plan.run((&mut one, &mut other))?;
         check(&one, 1, 2)?;
         check(&other, 2, 2)
     })

@@ -55,7 +55,7 @@ fn cells_of_one_field_arrive_in_another_of_another_layout() {
                 .view_mut(0)?
                 .fill_with(|cell, _| if owned.contains(cell) { value(cell, round) } else { -2.0 });
             target.view_mut(0)?.fill_with(|_, _| -1.0);
-            exchange.run(DEFAULT)?;
+            exchange.run()?;
             let SourceTarget { source, target } = exchange.fields();
             verify_target(comm, &target.view(0)?, round)?;
             let corner = owned.lower()[0] - 1;
@@ -82,7 +82,7 @@ fn a_plan_takes_pairs_as_fields_and_as_addresses() {
             source.view_mut(0)?.fill_with(|cell, _| value(cell, round));
             target.view_mut(0)?.fill_with(|_, _| -1.0);
             if round % 2 == 0 {
-                plan.run(SourceTarget { source: &mut source, target: &mut target }, DEFAULT)?;
+                plan.run(SourceTarget { source: &mut source, target: &mut target })?;
             } else {
                 let addresses: [Pointer; 2] = [source.pointer(0)?, target.pointer(0)?];
                 // SAFETY: the fields have the layouts of the plan, and are used again after the exchange.

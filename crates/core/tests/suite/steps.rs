@@ -51,7 +51,7 @@ fn a_replay_runs_the_interior_before_the_halo_is_there_and_the_boundary_after() 
             step.synchronize()?;
             drop(step);
             // The exchange can be used as before.
-            exchange.run(DEFAULT)?;
+            exchange.run()?;
             verify(exchange.fields(), 78, comm.size())
         })
         .unwrap();
@@ -116,7 +116,7 @@ fn a_forgotten_step_leaves_the_exchange_as_it_is() {
         std::mem::forget(step);
         verify(exchange.fields(), 1, comm.size())?;
         prepare(exchange.fields_mut(), 2)?;
-        exchange.run(DEFAULT)?;
+        exchange.run()?;
         verify(exchange.fields(), 2, comm.size())
     })
     .unwrap();

@@ -7,8 +7,6 @@ use rand::rngs::StdRng;
 use rand::seq::SliceRandom;
 use rand::{RngExt as _, SeedableRng};
 
-const DEFAULT: Schedule<'_> = Schedule::DefaultStream;
-
 /// As few as MPI guarantees.
 const FEW: u32 = (1 << 15) - 1;
 
@@ -16,7 +14,7 @@ const FEW: u32 = (1 << 15) - 1;
 fn run(exchange: &mut Exchange<Numbers>, rounds: usize, ranks: usize) -> Result<(), Failure> {
     for round in 0..rounds {
         prepare(exchange.fields_mut(), round)?;
-        exchange.run(DEFAULT)?;
+        exchange.run()?;
         verify(exchange.fields(), round, ranks)?;
     }
     Ok(())
@@ -44,7 +42,7 @@ fn exchanges_that_are_made_and_dropped_take_no_more_tags() {
                 let mut field = Numbers::new(&device()?, &pattern)?;
                 let mut plan = pattern.plan(&mut field)?;
                 prepare(&mut field, number)?;
-                plan.run(&mut field, DEFAULT)?;
+                plan.run(&mut field)?;
                 verify(&field, number, ranks)?;
                 while kept.len() > random.random_range(1..20) {
                     kept.shuffle(&mut random);
@@ -93,7 +91,7 @@ fn tags_of_an_exchange_that_has_failed_are_not_used_again() {
         let mut lost = kept.pop().ok_or("no exchange")?;
         if comm.rank() == 0 {
             prepare(lost.fields_mut(), 1)?;
-            let failed = lost.run(DEFAULT);
+            let failed = lost.run();
             assert!(matches!(failed, Err(ExchangeError::Transport(_))), "{failed:?}");
         }
         drop(lost);

@@ -61,7 +61,7 @@ fn ranks_work_on_threads_of_the_program() {
             let mut exchange = bound(&comm, DataPath::Quickest).unwrap();
             for round in 0..5 {
                 prepare(exchange.fields_mut(), round).unwrap();
-                exchange.run(Schedule::DefaultStream).unwrap();
+                exchange.run().unwrap();
                 verify(exchange.fields(), round, ranks).unwrap();
             }
         });
@@ -111,7 +111,7 @@ fn exchanges_end_with_a_neighbour() {
             on_threads(2, |comm| {
                 let mut exchange = bound(&comm, path).unwrap();
                 prepare(exchange.fields_mut(), 1).unwrap();
-                exchange.run(Schedule::DefaultStream).unwrap();
+                exchange.run().unwrap();
                 if comm.rank() == 1 {
                     if later {
                         thread::sleep(LATER);
@@ -119,7 +119,7 @@ fn exchanges_end_with_a_neighbour() {
                     return;
                 }
                 verify(exchange.fields(), 1, 2).unwrap();
-                let error = exchange.run(Schedule::DefaultStream).unwrap_err();
+                let error = exchange.run().unwrap_err();
                 let named = matches!(
                     error,
                     ExchangeError::Transport(
@@ -147,12 +147,12 @@ fn finish_needs_no_call_of_a_neighbour_that_has_started() {
             let hear = || words[1 - comm.rank()].1.lock().unwrap().recv_timeout(SOON / 4).unwrap();
             for round in 0..40 {
                 prepare(exchange.fields_mut(), round).unwrap();
-                let pending = exchange.start(Schedule::DefaultStream).unwrap();
+                let pending = exchange.start().unwrap();
                 // In rounds 0, 4, 8 … rank 0 waits, in rounds 2, 6, 10 … rank 1; in the others, nobody.
                 if round % 4 == 2 * comm.rank() {
                     hear();
                 }
-                pending.finish(Schedule::DefaultStream).unwrap();
+                pending.finish().unwrap();
                 if round % 4 == 2 * (1 - comm.rank()) {
                     say();
                 }
@@ -186,7 +186,7 @@ fn exchanges_without_the_rank_go_on() {
             }
             for round in 0..50 {
                 prepare(exchange.fields_mut(), round).unwrap();
-                exchange.run(Schedule::DefaultStream).unwrap();
+                exchange.run().unwrap();
                 verify(exchange.fields(), round, 2).unwrap();
             }
             let error = comm.barrier().unwrap_err();
@@ -204,7 +204,7 @@ fn a_rank_ends_with_the_last_handle() {
             drop(comm);
             for round in 0..50 {
                 prepare(exchange.fields_mut(), round).unwrap();
-                exchange.run(Schedule::DefaultStream).unwrap();
+                exchange.run().unwrap();
                 verify(exchange.fields(), round, 2).unwrap();
             }
             let comm = exchange.pattern().comm().clone();
@@ -240,7 +240,7 @@ fn what_a_rank_has_sent_is_received() {
                     thread::sleep(late);
                     return round;
                 }
-                if exchange.run(Schedule::DefaultStream).is_err() {
+                if exchange.run().is_err() {
                     return round;
                 }
                 verify(exchange.fields(), round, ranks).unwrap();
@@ -434,12 +434,12 @@ fn a_thread_that_panics_ends_its_rank() {
     first.set_time_limit(Some(LIMIT));
     let panics = thread::spawn(move || {
         let mut exchange = bound(&second, DataPath::Direct).unwrap();
-        let _pending = exchange.start(Schedule::DefaultStream).unwrap();
+        let _pending = exchange.start().unwrap();
         panic!("out of fish");
     });
     let mut exchange = bound(&first, DataPath::Direct).unwrap();
     panics.join().unwrap_err();
-    let error = exchange.run(Schedule::DefaultStream).unwrap_err();
+    let error = exchange.run().unwrap_err();
     assert!(error.to_string().contains("rank 1"), "{error}");
     assert_eq!(first.barrier().unwrap_err(), TransportError::PeerEnded { rank: 1 });
 }

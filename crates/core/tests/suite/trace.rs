@@ -11,7 +11,6 @@ use haloport_core::trace::{DEFAULT_SPANS, Phase, Row, Span, Trace, TraceError};
 use haloport_core::*;
 use serde_json::Value;
 
-const DEFAULT: Schedule<'static> = Schedule::DefaultStream;
 const PATHS: [DataPath; 2] = [DataPath::Direct, DataPath::Messages];
 
 /// The largest difference between the monotonic clock and the wall clock, which may be corrected meanwhile.
@@ -41,7 +40,7 @@ fn an_exchange_leaves_what_it_moves() {
                 let trace = comm.begin_trace(DEFAULT_SPANS).clone();
                 let mut exchange = bound_plane(&comm, path)?;
                 for _ in 0..TIMES {
-                    exchange.start(DEFAULT)?.finish(DEFAULT)?;
+                    exchange.start()?.finish()?;
                 }
                 assert_eq!(trace.dropped(), 0);
                 Ok((trace.spans(), exchange.traffic()))
@@ -74,8 +73,8 @@ fn spans_follow_each_other_and_lie_between_the_calls() {
     run_ranks(2, |comm| -> Result<(), Failure> {
         comm.begin_trace(DEFAULT_SPANS);
         let mut exchange = bound_plane(&comm, DataPath::Messages)?;
-        exchange.run(DEFAULT)?;
-        exchange.run(DEFAULT)?;
+        exchange.run()?;
+        exchange.run()?;
         let spans = comm.trace().spans();
         let end = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
         for span in &spans {
@@ -156,7 +155,7 @@ fn a_failed_exchange_ends_its_spans() {
                 return Ok(());
             }
             comm.set_time_limit(Some(limit));
-            let failed = exchange.start(DEFAULT)?.finish(DEFAULT);
+            let failed = exchange.start()?.finish();
             given_up.wait();
             let failed = failed.unwrap_err();
             assert!(matches!(failed, ExchangeError::TimeLimit { .. }), "{failed}");
@@ -184,7 +183,7 @@ fn spans_beyond_the_limit_are_counted() {
         let trace = comm.begin_trace(10).clone();
         let mut exchange = bound_plane(&comm, DataPath::Messages)?;
         for _ in 0..100 {
-            exchange.run(DEFAULT)?;
+            exchange.run()?;
         }
         assert_eq!(trace.spans().len(), 10);
         assert!(trace.dropped() > 300, "{} dropped", trace.dropped());
@@ -218,12 +217,12 @@ fn the_file_has_processes_threads_and_events_that_do_not_overlap() {
         let (mut one, mut other) =
             (bound_plane(&comm, DataPath::Messages)?, bound_plane(&comm, DataPath::Messages)?);
         for _ in 0..3 {
-            let (first, second) = (one.start(DEFAULT)?, other.start(DEFAULT)?);
+            let (first, second) = (one.start()?, other.start()?);
             trace.kernel("interior \"quoted\"", &device()?, &device()?.default_stream(), || {
                 Ok::<_, Failure>(())
             })?;
-            first.finish(DEFAULT)?;
-            second.finish(DEFAULT)?;
+            first.finish()?;
+            second.finish()?;
         }
         let file = written(&trace, &comm)?;
         if comm.rank() > 0 {

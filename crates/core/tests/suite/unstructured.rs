@@ -39,7 +39,7 @@ fn halos_are_filled_in_any_local_order_with_levels() {
                     .fields_mut()
                     .view_mut(0)?
                     .fill_with(|cell, _| if owned(cell) { value(cell) } else { -1.0 });
-                exchange.run(Schedule::Blocking)?;
+                exchange.run_blocking()?;
                 let view = exchange.fields().view(0)?;
                 for cell in 0..6 {
                     for level in 0..4 {
@@ -369,7 +369,7 @@ fn views_in_flight_reach_neither_halo_nor_sent_cells() {
                 let field = Field::<f64, _>::builder(&pattern).levels(3).axis_order(order).padding([2, 1]);
                 let field = field.build(&device()?)?;
                 let mut exchange = pattern.bind_with(field, BindOptions::default().path(path))?;
-                let mut pending = exchange.start(Schedule::DefaultStream)?;
+                let mut pending = exchange.start()?;
                 let view = pending.owned(|field| field, 0)?;
                 assert_eq!(view.region(), IndexBox::new([5, 0], [10, 3]));
                 let mut interior = pending.interior_mut(|field| field, 0)?;
@@ -389,7 +389,7 @@ fn views_in_flight_reach_neither_halo_nor_sent_cells() {
                 assert_eq!(empty.get(&[0, 0]), None);
                 assert!(pending.interior_mut(|field| field, 1)?.region().is_empty());
                 assert!(pending.interior_mut(|field| field, 2).is_err());
-                pending.finish(Schedule::DefaultStream)?;
+                pending.finish()?;
             }
             Ok(())
         })
@@ -410,13 +410,13 @@ fn views_in_flight_end_where_the_memory_ends() {
         // SAFETY: the block is as long as the memory, which nothing else uses and which the field keeps alive.
         let field = unsafe { Field::<f64, _>::from_raw(&device()?, blocks, true, Box::new(memory)) };
         let mut exchange = pattern.bind(field)?;
-        let mut pending = exchange.start(Schedule::DefaultStream)?;
+        let mut pending = exchange.start()?;
         let view = pending.owned(|field| field, 0)?;
         assert_eq!(view.region(), held);
         assert_eq!(view.row(&[0, 1]).map(<[f64]>::len), Some(2));
         let mut interior = pending.interior_mut(|field| field, 0)?;
         assert_eq!(interior.row_mut(&[1, 2]).map(|row| row.len()), Some(1));
-        Ok(pending.finish(Schedule::DefaultStream)?)
+        Ok(pending.finish()?)
     })
     .unwrap();
 }
@@ -431,7 +431,7 @@ fn what_a_domain_sends_to_itself_is_no_interior() {
         assert_eq!(pattern.interior(0), Some(IndexBox::new([0], [1])));
         let mut exchange = pattern.bind(Field::<i32, _>::new(&device()?, &pattern)?)?;
         exchange.fields_mut().view_mut(0)?.fill_with(|cell, _| 7 + cell[0] as i32);
-        exchange.run(Schedule::Blocking)?;
+        exchange.run_blocking()?;
         assert_eq!(exchange.fields().to_vec(0)?, [7, 8, 9, 8]);
         Ok(())
     })

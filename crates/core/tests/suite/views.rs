@@ -169,9 +169,9 @@ fn while_pending(body: impl Fn(&View<'_, f64>) + Sync) {
         let mut field = Numbers::new(&device()?, &pattern)?;
         field.view_mut(0)?.fill_with(|cell, _| (10 * cell[0] + cell[1]) as f64);
         let mut exchange = pattern.bind(field)?;
-        let pending = exchange.start(Schedule::DefaultStream)?;
+        let pending = exchange.start()?;
         body(&pending.owned(|field| field, 0)?);
-        pending.finish(Schedule::DefaultStream)?;
+        pending.finish()?;
         Ok(())
     })
     .unwrap();

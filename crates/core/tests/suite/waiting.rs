@@ -45,13 +45,13 @@ fn a_rank_that_waits_long_warns_once_and_names_its_neighbour() {
         let mut exchange = bound(&comm, DataPath::Messages)?;
         if comm.rank() == 1 {
             std::thread::sleep(LATE);
-            exchange.run(Schedule::DefaultStream)?;
+            exchange.run()?;
             std::thread::sleep(LATE);
             comm.barrier()?;
             return Ok(());
         }
         for (what, lines) in [
-            ("from rank 1", logged(|| Ok(exchange.run(Schedule::DefaultStream)?))?),
+            ("from rank 1", logged(|| Ok(exchange.run()?))?),
             ("for rank 1 to come to a barrier", logged(|| Ok(comm.barrier()?))?),
         ] {
             let [line] = &lines[..] else { return Err(format!("one warning expected: {lines:?}").into()) };
@@ -116,7 +116,7 @@ fn the_error_at_the_time_limit_has_the_missing_ranks() {
     for path in [DataPath::Direct, DataPath::Messages] {
         at_the_limit(
             |comm| bound(comm, path),
-            |_, mut exchange| match exchange.run(Schedule::DefaultStream) {
+            |_, mut exchange| match exchange.run() {
                 Err(ExchangeError::TimeLimit { missing, ranks, .. }) => {
                     assert!(missing.contains("rank 1") && missing.contains("rank 3"), "{missing}");
                     assert_eq!(ranks, [1, 3]);
@@ -132,7 +132,7 @@ fn the_error_at_the_time_limit_has_the_missing_ranks() {
             Ok((line(comm)?.plan(&mut field)?, field))
         },
         |_, (mut plan, mut field)| {
-            let ended = plan.run(&mut field, Schedule::DefaultStream);
+            let ended = plan.run(&mut field);
             assert!(
                 matches!(&ended, Err(ExchangeError::TimeLimit { ranks, .. }) if *ranks == [1, 3]),
                 "{ended:?}"

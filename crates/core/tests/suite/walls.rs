@@ -67,7 +67,6 @@ fn solve(
             }
         };
         now.overlap(
-            Schedule::DefaultStream,
             &mut next_field.view_mut(0)?,
             |pending, next| {
                 let now = pending.owned(|field| field, 0)?;
@@ -126,7 +125,7 @@ fn cells_beyond_an_end_may_be_written_while_halos_travel() {
         let pattern = Pattern::structured(&comm, &grid, &[mine], &Halo::uniform(2))?;
         let field = Field::<i32, _>::builder(&pattern).build(&device()?)?;
         let mut exchange = pattern.bind(field)?;
-        let mut pending = exchange.start(Schedule::DefaultStream)?;
+        let mut pending = exchange.start()?;
         // Two planes go to the other rank, and two columns around the periodic axis to the rank itself.
         let (readable, writable) = match comm.rank() {
             0 => ([-2, 4], [-2, 2]),
@@ -139,7 +138,7 @@ fn cells_beyond_an_end_may_be_written_while_halos_travel() {
         assert_eq!(interior.region(), rows(writable, [2, 4]));
         let beyond = if comm.rank() == 0 { [-1, 3] } else { [8, 3] };
         interior[beyond] = 7;
-        pending.finish(Schedule::DefaultStream)?;
+        pending.finish()?;
         assert_eq!(exchange.fields().view(0)?[beyond], 7);
         Ok(())
     })

@@ -5,9 +5,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use haloport_core::comm::FREE_TAGS;
 use haloport_core::transport::Incoming;
-use haloport_core::{
-    BindOptions, Communicator, DataPath, Exchange, Field, Grid, Halo, IndexBox, Pattern, Schedule,
-};
+use haloport_core::{BindOptions, Communicator, DataPath, Exchange, Field, Grid, Halo, IndexBox, Pattern};
 use haloport_cpu::CpuDevice;
 use haloport_mpi::MpiSession;
 
@@ -92,7 +90,7 @@ fn errors(exchanges: &mut Exchanges) -> Result<String, Failure> {
                 continue;
             }
             let began = Instant::now();
-            let Err(found) = exchange.run(Schedule::Blocking) else { continue };
+            let Err(found) = exchange.run_blocking() else { continue };
             let (found, took) = (found.to_string(), began.elapsed());
             if !found.contains(&format!("rank {LOST}")) || took > MOST {
                 return Err(format!("{path}, after {took:?}: {found}").into());

@@ -22,7 +22,7 @@ use std::time::Duration;
 
 use haloport_core::device::{Device, DeviceError, DeviceId, MemoryRange, Pointer, Priority};
 use haloport_core::transport::Direction;
-use haloport_core::{Communicator, Exchange, ExchangeError, Field, Grid, Halo, Pattern, Schedule, Split};
+use haloport_core::{Communicator, Exchange, ExchangeError, Field, Grid, Halo, Pattern, Split};
 use haloport_cpu::CpuDevice;
 use haloport_mpi::MpiSession;
 use haloport_sycl::SyclDevice;
@@ -111,7 +111,7 @@ fn time_limit(session: &MpiSession) -> Outcome {
         std::thread::sleep(Duration::from_secs(60));
         return Ok(());
     }
-    match exchange.run(Schedule::Blocking) {
+    match exchange.run_blocking() {
         Err(ExchangeError::TimeLimit { missing, ranks, .. })
             if missing.contains("rank 1") && ranks == [1] =>
         {
@@ -119,7 +119,7 @@ fn time_limit(session: &MpiSession) -> Outcome {
         }
         other => return Err(format!("expected a time limit, found {other:?}").into()),
     }
-    let again = exchange.run(Schedule::Blocking);
+    let again = exchange.run_blocking();
     assert!(matches!(again, Err(ExchangeError::Poisoned(_))), "{again:?}");
     drop(exchange);
     session.abort(3)
@@ -142,7 +142,7 @@ fn time_limit_on_stream(session: &MpiSession) -> Outcome {
         return Ok(());
     }
     let stream = device.create_stream(Priority::Normal)?;
-    exchange.start(Schedule::On(&stream))?.finish(Schedule::On(&stream))?;
+    exchange.start_on(&stream)?.finish_on(&stream)?;
     device.synchronize(&stream)?;
     let error = exchange.synchronize();
     assert!(matches!(&error, Err(ExchangeError::Poisoned(why)) if why.contains("rank 1")), "{error:?}");
@@ -158,7 +158,7 @@ fn exit_alone(session: &MpiSession) -> Outcome {
     if comm.rank() + 1 == comm.size() {
         std::process::exit(0);
     }
-    exchange.run(Schedule::Blocking)?;
+    exchange.run_blocking()?;
     Err("expected an error: the exchange succeeded without its neighbour".into())
 }
 

@@ -9,8 +9,8 @@ use haloport_core::device::Device;
 use haloport_core::exchange::CopiedBy;
 use haloport_core::transport::Reduction;
 use haloport_core::{
-    BindOptions, Communicator, DataPath, Exchange, ExchangeError, Field, Grid, Halo, Pattern, Schedule,
-    Split, TransportError,
+    BindOptions, Communicator, DataPath, Exchange, ExchangeError, Field, Grid, Halo, Pattern, Split,
+    TransportError,
 };
 use haloport_cuda::CudaDevice;
 
@@ -135,7 +135,7 @@ fn gone_neighbour(comm: &Communicator, device: &CudaDevice) -> Outcome {
     comm.all_reduce(&mut direct, Reduction::Max)?;
     if let Some(mut exchange) = exchange.filter(|_| direct[0] > 0) {
         let began = Instant::now();
-        let outcome = exchange.run(Schedule::Blocking);
+        let outcome = exchange.run_blocking();
         let gone = matches!(&outcome, Err(ExchangeError::Transport(TransportError::PeerGaveUp { .. })));
         ensure!(gone, "expected that a neighbour gave up, found {outcome:?}");
         ensure!(began.elapsed() < Duration::from_secs(5), "it took {:?}", began.elapsed());
@@ -194,7 +194,7 @@ fn run(comm: &Communicator, exchange: &mut RingExchange) -> Outcome {
         let mut values = vec![value(comm.rank()); CELLS + 2];
         (values[0], values[CELLS + 1]) = (-1.0, -1.0);
         exchange.fields_mut().copy_from(0, &values)?;
-        exchange.run(Schedule::Blocking)?;
+        exchange.run_blocking()?;
         let found = exchange.fields().to_vec(0)?;
         let expected = [value((comm.rank() + size - 1) % size), value((comm.rank() + 1) % size)];
         let halo = [found[0], found[CELLS + 1]];

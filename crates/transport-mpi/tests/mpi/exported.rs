@@ -3,7 +3,7 @@
 use haloport_conformance::exported::{Exporting, NAME, exporting};
 use haloport_conformance::random::{numbers, sized};
 use haloport_conformance::{ensure, structured, unstructured};
-use haloport_core::{Communicator, DataPath, Exchange, Field, Grid, Halo, Pattern, Schedule, Split};
+use haloport_core::{Communicator, DataPath, Exchange, Field, Grid, Halo, Pattern, Split};
 use haloport_cpu::CpuDevice;
 
 use crate::{Failure, Outcome};
@@ -77,7 +77,7 @@ fn ring(comm: &Communicator, device: &Exporting<CpuDevice>, path: DataPath) -> R
     let mut values = vec![value(comm.rank()); CELLS + 2];
     (values[0], values[CELLS + 1]) = (-1.0, -1.0);
     exchange.fields_mut().copy_from(0, &values)?;
-    exchange.run(Schedule::Blocking)?;
+    exchange.run_blocking()?;
     let found = exchange.fields().to_vec(0)?;
     let expected = [value((comm.rank() + size - 1) % size), value((comm.rank() + 1) % size)];
     ensure!([found[0], found[CELLS + 1]] == expected, "found {found:?} in the halo, expected {expected:?}");

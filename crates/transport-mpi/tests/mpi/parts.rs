@@ -7,7 +7,7 @@ use haloport_conformance::drawn;
 use haloport_core::transport::Reduction;
 use haloport_core::{
     BindOptions, Communicator, ComponentPlace, DataPath, Exchange, Field, Grid, Halo, HaloCells, HaloOrder,
-    IndexBox, IndexSet, Pattern, Schedule,
+    IndexBox, IndexSet, Pattern,
 };
 use haloport_cpu::CpuDevice;
 
@@ -117,7 +117,7 @@ fn meshes(comm: &Communicator) -> Outcome {
             .fields_mut()
             .view_mut(0)?
             .fill_with(|cell, _| if cell[0] < here { value(owned[cell[0] as usize], cell[1]) } else { -1.0 });
-        exchange.run(Schedule::Blocking)?;
+        exchange.run_blocking()?;
         let view = exchange.fields().view(0)?;
         for (at, &id) in halo.iter().enumerate() {
             for level in 0..levels as i64 {
@@ -201,7 +201,7 @@ fn check<const N: usize>(exchange: &mut Exchange<[Field<f64, CpuDevice>; N]>, ax
                 if owned.contains(cell) { value(cell, component, number) } else { -1.0 }
             });
         }
-        exchange.run(Schedule::Blocking)?;
+        exchange.run_blocking()?;
         for (number, field) in exchange.fields().iter().enumerate() {
             let view = field.view(0)?;
             let mut wrong = None;

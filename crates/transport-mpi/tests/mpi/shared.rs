@@ -38,7 +38,7 @@ pub(crate) fn gone_neighbour(comm: &Communicator) -> Outcome {
         .fields_mut()
         .view_mut(0)?
         .fill_with(|cell, _| if (first..first + 4).contains(&cell[0]) { value(cell[0]) } else { -1.0 });
-    exchange.run(Schedule::Blocking)?;
+    exchange.run_blocking()?;
     for cell in [first - 1, first + 4] {
         assert_eq!(exchange.fields().view(0)?.get(&[cell]), Some(value(cell)));
     }
@@ -47,7 +47,7 @@ pub(crate) fn gone_neighbour(comm: &Communicator) -> Outcome {
     comm.barrier()?;
     if let Some(mut exchange) = exchange {
         let began = Instant::now();
-        let outcome = exchange.run(Schedule::Blocking);
+        let outcome = exchange.run_blocking();
         let neighbours = [(rank + 1) % size, (rank + size - 1) % size];
         let gone = matches!(&outcome, Err(ExchangeError::Transport(TransportError::PeerGaveUp { peer }))
             if neighbours.contains(peer));
@@ -146,13 +146,13 @@ pub(crate) fn nothing_to_copy(comm: &Communicator, outside: &Communicator) -> Ou
     for turn in 0..4 {
         if (comm.rank() + turn).is_multiple_of(2) {
             outside.barrier()?;
-            exchange.run(Schedule::DefaultStream)?;
+            exchange.run()?;
             outside.barrier()?;
         } else {
-            let pending = exchange.start(Schedule::DefaultStream)?;
+            let pending = exchange.start()?;
             outside.barrier()?;
             outside.barrier()?;
-            pending.finish(Schedule::DefaultStream)?;
+            pending.finish()?;
         }
     }
     comm.set_time_limit(limit);
@@ -183,9 +183,9 @@ pub(crate) fn handles(comm: &Communicator) -> Outcome {
             .fill_with(|cell, _| if inside.contains(&cell[0]) { value(cell[0]) } else { f64::NAN });
         let [one, other] = &mut exchanges;
         let (now, later) = if round % 2 == 0 { (one, other) } else { (other, one) };
-        now.begin(Schedule::Blocking)?;
-        assert_eq!(later.begin(Schedule::Blocking), Err(ExchangeError::InFlightElsewhere));
-        now.end(Schedule::Blocking)?;
+        let ticket = now.start_detached(Schedule::Blocking)?;
+        assert_eq!(later.start_detached(Schedule::Blocking), Err(ExchangeError::InFlightElsewhere));
+        now.finish(ticket, Schedule::Blocking)?;
         for cell in first - 1..=first + CELLS {
             assert_eq!(field.view::<f64>(0)?.get(&[cell]), Some(value(cell)), "round {round}");
         }
@@ -209,7 +209,7 @@ fn travel<F: FieldSet>(
         let inside = first..first + CELLS;
         view_mut(exchange.fields_mut(), 0)?
             .fill_with(|cell, _| if inside.contains(&cell[0]) { value(cell[0]) } else { f64::NAN });
-        exchange.run(Schedule::Blocking)?;
+        exchange.run_blocking()?;
         for cell in first - 1..=first + CELLS {
             assert_eq!(view(exchange.fields(), 0)?.get(&[cell]), Some(value(cell)), "{path}");
         }

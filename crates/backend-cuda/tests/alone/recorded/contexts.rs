@@ -1,7 +1,7 @@
 //! The caller's current context.
 
 use haloport_core::device::{Buffer, Device, DeviceId, MemoryKind, Priority, Stream};
-use haloport_core::{BindOptions, DataPath, Field, Progress, Schedule, run_ranks};
+use haloport_core::{BindOptions, DataPath, Field, Progress, run_ranks};
 use haloport_cuda::CudaDevice;
 
 use super::exchanges::pattern;
@@ -149,8 +149,8 @@ fn the_context_is_current_while_the_transport_moves_device_memory() {
                 let mut exchange = pattern.bind_with(Field::<f64, _>::new(&device, &pattern)?, options)?;
                 let stream = device.create_stream(Priority::Normal)?;
                 for _ in 0..3 {
-                    exchange.run(Schedule::On(&stream))?;
-                    exchange.run(Schedule::Blocking)?;
+                    exchange.run_on(&stream)?;
+                    exchange.run_blocking()?;
                 }
                 exchange.synchronize()?;
                 assert!(moved.load(std::sync::atomic::Ordering::Relaxed) >= 12);
@@ -179,9 +179,9 @@ fn an_exchange_asks_for_the_current_context_once_a_call() {
                 exchange.synchronize()?;
                 comm.barrier()?;
                 recording.take_calls();
-                let pending = exchange.start(Schedule::On(&stream))?;
+                let pending = exchange.start_on(&stream)?;
                 let start = recording.take_calls();
-                pending.finish(Schedule::On(&stream))?;
+                pending.finish_on(&stream)?;
                 let finish = recording.take_calls();
                 assert_eq!(switches(&start), 1, "{start:?}");
                 assert_eq!(switches(&finish), 1, "{finish:?}");

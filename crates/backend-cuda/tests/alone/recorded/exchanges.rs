@@ -49,9 +49,9 @@ pub(crate) fn exchanges_with(
     for _ in 0..3 {
         comm.barrier()?;
         recording.take_calls();
-        let pending = exchange.start(schedule(&stream))?;
+        let pending = exchange.start_on(schedule(&stream))?;
         let start = recording.take_work();
-        pending.finish(schedule(&stream))?;
+        pending.finish_on(schedule(&stream))?;
         calls.push([start, recording.take_work()]);
     }
     let messages = exchange.traffic().messages;
@@ -89,8 +89,7 @@ fn start_and_finish_only_put_work_into_streams() {
     recorded("exchanges::start_and_finish_only_put_work_into_streams", |recording| {
         run_ranks(2, |comm| -> Result<(), Failure> {
             let device = CudaDevice::new()?;
-            let found =
-                exchanges(recording, &comm, &device, DataPath::Messages, |stream| Schedule::On(stream))?;
+            let found = exchanges(recording, &comm, &device, DataPath::Messages, |stream| stream.into())?;
             for [start, finish] in &found.calls {
                 // After the earlier work, one launch packs both fields for all neighbours.
                 let expected = [
@@ -131,8 +130,7 @@ fn from_a_neighbours_field_it_is_one_launch_without_packing() {
             let device = CudaDevice::new()?;
             // The calls of this thread are seen.
             comm.set_progress(Progress::Caller)?;
-            let found =
-                exchanges(recording, &comm, &device, DataPath::Direct, |stream| Schedule::On(stream))?;
+            let found = exchanges(recording, &comm, &device, DataPath::Direct, |stream| stream.into())?;
             for calls in &found.calls {
                 let all: Vec<Call> = calls.iter().flatten().cloned().collect();
                 let short = in_short(&all, &found.stream);
@@ -173,7 +171,7 @@ fn between_devices_streams_hand_fields_over() {
                     }
                     comm.barrier()?;
                     recording.take_calls();
-                    exchange.start(Schedule::On(&stream))?.finish(Schedule::On(&stream))?;
+                    exchange.start_on(&stream)?.finish_on(&stream)?;
                     let calls = recording.take_calls();
                     let named = |name: &str| calls.iter().filter(|call| call.name == name).count();
                     // Without the context, it is made current twice: three calls each.
@@ -224,7 +222,7 @@ fn the_chosen_end_copies() {
                 // The calls of this thread are seen.
                 comm.set_progress(Progress::Caller)?;
                 recording.take_calls();
-                exchange.run(Schedule::Blocking)?;
+                exchange.run_blocking()?;
                 let calls = recording.take_calls();
                 let copies = calls.iter().filter(|call| call.name == "cuLaunchKernel").count();
                 let expected = usize::from(comm.rank() == copying);
@@ -276,8 +274,7 @@ fn a_bound_exchange_makes_nothing_new() {
     recorded("exchanges::a_bound_exchange_makes_nothing_new", |recording| {
         run_ranks(3, |comm| -> Result<(), Failure> {
             let device = CudaDevice::new()?;
-            let found =
-                exchanges(recording, &comm, &device, DataPath::Messages, |stream| Schedule::On(stream))?;
+            let found = exchanges(recording, &comm, &device, DataPath::Messages, |stream| stream.into())?;
             for call in found.calls.iter().flatten().flatten() {
                 assert!(!call.makes(), "{call:?}");
             }
@@ -307,8 +304,8 @@ fn other_addresses_cost_no_other_calls() {
                 comm.barrier()?;
                 recording.take_calls();
                 // SAFETY: the fields have the layout of the plan, and nothing else uses them.
-                let begun = unsafe { plan.begin_at(passed, Schedule::On(&stream))? };
-                plan.end(begun, Schedule::On(&stream))?;
+                let ticket = unsafe { plan.start_at(passed, &stream)? };
+                plan.finish(ticket, &stream)?;
                 works.push(in_short(&recording.take_work(), &format!("{:#x}", stream.handle())));
             }
             assert!(works[0].iter().any(|call| call.starts_with("copy_words")), "{works:#?}");

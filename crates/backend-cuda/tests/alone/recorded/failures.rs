@@ -8,7 +8,7 @@ use haloport_core::device::{
     BoxCopy, Buffer, CopyAxis, CopyItem, Device, KernelArgument, KernelSource, LaunchConfig, MemoryKind,
     NextReader, ParameterType, Priority, Stream,
 };
-use haloport_core::{BindOptions, Communicator, DataPath, Field, Progress, Schedule, run_ranks};
+use haloport_core::{BindOptions, Communicator, DataPath, Field, Progress, run_ranks};
 use haloport_cuda::CudaDevice;
 
 use super::exchanges::pattern;
@@ -97,9 +97,9 @@ fn exchanges(recording: &Recording, comm: &Communicator, options: BindOptions) -
     let mut exchange = pattern.bind_with(Field::<f64, _>::new(&device, &pattern)?, options)?;
     let stream = device.create_stream(Priority::Normal)?;
     for _ in 0..2 {
-        exchange.run(Schedule::On(&stream))?;
+        exchange.run_on(&stream)?;
     }
-    exchange.run(Schedule::Blocking)?;
+    exchange.run_blocking()?;
     recording.mark();
     Ok(())
 }
@@ -116,7 +116,7 @@ fn steps(recording: &Recording, comm: &Communicator) -> Result<(), Failure> {
     // SAFETY: the memory is that long, and lives to the end of the function.
     let fill = || -> Result<(), Failure> { Ok(unsafe { device.fill(memory.pointer(), &[7], 64, &stream) }?) };
     // SAFETY: both functions put the same fill into the stream, of memory that outlives the step.
-    let mut step = unsafe { exchange.record(Schedule::On(&stream), (), |_, ()| fill(), |_, ()| fill())? };
+    let mut step = unsafe { exchange.record(&stream, (), |_, ()| fill(), |_, ()| fill())? };
     for _ in 0..3 {
         step.replay()?;
     }

@@ -78,18 +78,18 @@ fn exchanges_in_streams_that_are_captured_are_refused() {
             // The capture goes on, and the exchange stays as it was.
             recording.take_calls();
             device.capture_graph(&stream, || {
-                let refused = exchange.start(Schedule::On(&stream)).err().map(|error| error.to_string());
+                let refused = exchange.start_on(&stream).err().map(|error| error.to_string());
                 assert_eq!(refused.as_deref(), Some(advice));
                 Ok(())
             })?;
             let names: Vec<String> = recording.take_work().into_iter().map(|call| call.name).collect();
             let asks = ["cuStreamIsCapturing", "cuStreamEndCapture", "cuGraphInstantiateWithFlags"];
             assert_eq!(names[1..4], asks, "{names:?}");
-            exchange.run(Schedule::On(&stream))?;
+            exchange.run_on(&stream)?;
             // One that has begun in another stream is abandoned, which waits for the device and thereby ends the capture.
-            let mut pending = Some(exchange.start(Schedule::On(&free))?);
+            let mut pending = Some(exchange.start_on(&free)?);
             let captured = device.capture_graph(&stream, || {
-                let finished = pending.take().map(|pending| pending.finish(Schedule::On(&stream)).err());
+                let finished = pending.take().map(|pending| pending.finish_on(&stream).err());
                 let refused = finished.flatten().map(|error| error.to_string());
                 assert_eq!(refused.as_deref(), Some(advice));
                 Ok(())
@@ -116,7 +116,7 @@ fn the_default_stream_is_refused_while_a_stream_that_it_waits_for_is_captured() 
             let blocking = unsafe { device.borrow_stream(recording.create_blocking_stream())? };
             device.capture_graph(&blocking, || {
                 for schedule in [Schedule::DefaultStream, Schedule::On(&device.default_stream())] {
-                    let refused = exchange.start(schedule).err().map(|error| error.to_string());
+                    let refused = exchange.start_on(schedule).err().map(|error| error.to_string());
                     let found = "found the default stream while a stream that waits for it is being captured";
                     assert!(refused.as_ref().is_some_and(|error| error.ends_with(found)), "{refused:?}");
                 }

@@ -3,8 +3,7 @@
 use haloport_core::device::{Device, Priority, Stream};
 use haloport_core::exchange::DEFAULT_STAGING_COPY;
 use haloport_core::{
-    BindOptions, Communicator, DataPath, Exchange, Field, Grid, Halo, Pattern, Progress, Schedule, Split,
-    run_ranks,
+    BindOptions, Communicator, DataPath, Exchange, Field, Grid, Halo, Pattern, Progress, Split, run_ranks,
 };
 use haloport_cuda::CudaDevice;
 
@@ -64,9 +63,9 @@ fn a_large_message_is_packed_on_the_device_and_moved_by_one_copy() {
                 for _ in 0..3 {
                     comm.barrier()?;
                     recording.take_calls();
-                    let pending = exchange.start(Schedule::On(&stream))?;
+                    let pending = exchange.start_on(&stream)?;
                     let start = recording.take_work();
-                    pending.finish(Schedule::On(&stream))?;
+                    pending.finish_on(&stream)?;
                     let finish = recording.take_work();
                     let mut expected = vec![
                         "cuEventRecord on the caller's",
@@ -115,7 +114,7 @@ fn each_sent_chunk_is_moved_in_another_stream() {
             // The calls of this thread are seen.
             comm.set_progress(Progress::Caller)?;
             let options = in_chunks().staging_copy(0);
-            let found = exchanges_with(recording, &comm, &device, options, |it| Schedule::On(it))?;
+            let found = exchanges_with(recording, &comm, &device, options, |it| it.into())?;
             assert!(found.messages >= 4, "{} messages", found.messages);
             for [start, finish] in &found.calls {
                 // Packing comes after the caller's work and the moves of the exchange before.
@@ -160,9 +159,8 @@ fn a_step_is_captured_with_its_moves() {
             let stream = device.create_stream(Priority::Normal)?;
             recording.take_calls();
             // SAFETY: the functions put nothing into streams.
-            let mut step = unsafe {
-                exchange.record(Schedule::On(&stream), (), |_, ()| Ok::<_, Failure>(()), |_, ()| Ok(()))?
-            };
+            let mut step =
+                unsafe { exchange.record(&stream, (), |_, ()| Ok::<_, Failure>(()), |_, ()| Ok(()))? };
             assert!(step.is_captured(), "{step:?}");
             let once = [
                 // The word that says that the step has ended.
@@ -210,7 +208,7 @@ fn each_group_is_a_launch_and_a_word() {
             let device = CudaDevice::new()?;
             // The calls of this thread are seen.
             comm.set_progress(Progress::Caller)?;
-            let found = exchanges_with(recording, &comm, &device, in_chunks(), |it| Schedule::On(it))?;
+            let found = exchanges_with(recording, &comm, &device, in_chunks(), |it| it.into())?;
             assert!(found.messages >= 4, "{} messages", found.messages);
             for [start, finish] in &found.calls {
                 let mut expected = vec!["cuEventRecord on the caller's", "cuStreamWaitEvent on ours", WORD];
@@ -256,7 +254,7 @@ fn nobody_waits_or_makes_anything_new() {
                 }
                 comm.barrier()?;
                 for _ in 0..10 {
-                    exchange.start(Schedule::On(&stream))?.finish(Schedule::On(&stream))?;
+                    exchange.start_on(&stream)?.finish_on(&stream)?;
                 }
                 exchange.complete()?;
                 comm.barrier()?;

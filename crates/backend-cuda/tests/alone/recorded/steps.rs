@@ -6,7 +6,7 @@ use haloport_conformance::steps;
 use haloport_core::device::{Buffer, Device, DeviceError, MemoryKind, Priority, Stream};
 use haloport_core::exchange::CopiedBy;
 use haloport_core::{
-    BindOptions, Communicator, DataPath, Exchange, ExchangeError, Field, Progress, Schedule, run_ranks,
+    BindOptions, Communicator, DataPath, Exchange, ExchangeError, Field, Progress, run_ranks,
 };
 use haloport_cuda::CudaDevice;
 
@@ -94,7 +94,7 @@ fn a_step_is_captured_once_for_even_replays_and_once_for_odd_ones() {
                 // the stream.
                 let step = unsafe {
                     exchange.record(
-                        Schedule::On(&beside.stream),
+                        &beside.stream,
                         (),
                         |_, ()| beside.interior(),
                         |_, ()| beside.boundary(),
@@ -157,14 +157,8 @@ fn replays(recording: &Recording, comm: &Communicator, options: BindOptions) -> 
     let device = device_of(comm)?;
     let (mut exchange, beside) = (bound_with(comm, &device, options)?, Beside::new(&device)?);
     // SAFETY: as above.
-    let mut step = unsafe {
-        exchange.record(
-            Schedule::On(&beside.stream),
-            (),
-            |_, ()| beside.interior(),
-            |_, ()| beside.boundary(),
-        )?
-    };
+    let mut step =
+        unsafe { exchange.record(&beside.stream, (), |_, ()| beside.interior(), |_, ()| beside.boundary())? };
     comm.barrier()?;
     let callers = format!("{:#x}", beside.stream.handle());
     // As in a program whose thread has the device's context.
@@ -187,7 +181,7 @@ fn replays(recording: &Recording, comm: &Communicator, options: BindOptions) -> 
     drop(step);
     // The exchange is what it was.
     recording.take_calls();
-    exchange.run(Schedule::On(&beside.stream))?;
+    exchange.run_on(&beside.stream)?;
     assert!(recording.take_work().iter().any(|call| call.name == "cuLaunchKernel"));
     exchange.synchronize()?;
     comm.barrier()?;
@@ -227,12 +221,7 @@ fn where_streams_that_capture_take_no_flags_steps_are_done_anew() {
             let (mut exchange, beside) = (bound(&comm, &device)?, Beside::new(&device)?);
             // SAFETY: as above.
             let mut step = unsafe {
-                exchange.record(
-                    Schedule::On(&beside.stream),
-                    (),
-                    |_, ()| beside.interior(),
-                    |_, ()| beside.boundary(),
-                )?
+                exchange.record(&beside.stream, (), |_, ()| beside.interior(), |_, ()| beside.boundary())?
             };
             let what = "writing and awaiting numbers in streams, or not in captured work";
             let why = format!("cuda:{} does not offer {what}", comm.rank());
@@ -259,12 +248,11 @@ fn work_that_cannot_be_captured_is_an_error() {
             let (mut exchange, beside) = (bound(&comm, &device)?, Beside::new(&device)?);
             let wait = || -> Result<(), Failure> { Ok(device.synchronize(&beside.stream)?) };
             // SAFETY: nothing is put into streams.
-            let refused = unsafe {
-                exchange.record(Schedule::On(&beside.stream), (), |_, ()| Ok(()), |_, ()| wait()).err()
-            };
+            let refused =
+                unsafe { exchange.record(&beside.stream, (), |_, ()| Ok(()), |_, ()| wait()).err() };
             let refused = refused.ok_or("it was captured")?.to_string();
             assert!(refused.starts_with("cuStreamSynchronize failed on cuda:0"), "{refused}");
-            exchange.run(Schedule::On(&beside.stream))?;
+            exchange.run_on(&beside.stream)?;
             exchange.synchronize()?;
             Ok(())
         })
@@ -292,7 +280,7 @@ fn a_step_in_flight_ends_with_its_owner() {
                 // SAFETY: as above.
                 let mut step = unsafe {
                     exchange.record(
-                        Schedule::On(&beside.stream),
+                        &beside.stream,
                         (),
                         |_, ()| beside.interior(),
                         |_, ()| beside.boundary(),

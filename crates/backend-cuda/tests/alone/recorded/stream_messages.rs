@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 
 use haloport_core::device::{Device, Priority, Stream};
-use haloport_core::{BindOptions, DataPath, Field, Schedule, run_ranks};
+use haloport_core::{BindOptions, DataPath, Field, run_ranks};
 use haloport_cuda::CudaDevice;
 
 use super::exchanges::pattern;
@@ -44,9 +44,9 @@ fn it_is_one_group_and_waits_for_nothing() {
                 }
                 comm.barrier()?;
                 recording.take_calls();
-                let pending = exchange.start(Schedule::On(&stream))?;
+                let pending = exchange.start_on(&stream)?;
                 let start = recording.take_work();
-                pending.finish(Schedule::On(&stream))?;
+                pending.finish_on(&stream)?;
                 let finish = recording.take_work();
                 assert!(!start.iter().chain(&finish).any(Call::waits), "{start:?} {finish:?}");
 

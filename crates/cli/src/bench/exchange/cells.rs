@@ -3,7 +3,8 @@
 //! The value of a cell follows from its position in the periodic grid, so each rank knows the values of its halos.
 //! Values are compared as bytes, which works for every element type.
 
-use haloport::{Cells, Element, Grid, IndexBox, Pattern};
+use haloport::pattern::Cells;
+use haloport::{Element, Grid, IndexBox, Pattern};
 
 use crate::bench::block::{Block, for_each_cell, list_index};
 use crate::command::failure::Failure;

@@ -17,7 +17,8 @@ mod report;
 mod rows;
 
 use haloport::device::Device;
-use haloport::{Communicator, Element, ElementType, Field, FieldSet, Pattern, with_device};
+use haloport::exchange::FieldSet;
+use haloport::{Communicator, Element, ElementType, Field, Pattern, with_device};
 
 pub(crate) use args::ExchangeArgs;
 pub(super) use args::Extents;

@@ -5,9 +5,10 @@ use std::any::Any;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use haloport::MAX_AXES;
 use haloport::device::Device;
-use haloport::{Cells, Element, Field, Pattern, Piece};
+use haloport::domain::MAX_AXES;
+use haloport::pattern::{Cells, Piece};
+use haloport::{Element, Field, Pattern};
 
 use super::cells::{as_box, check, fill};
 use super::problem::Problem;

@@ -1,7 +1,8 @@
 //! The contestant that most programs write by hand: pack, send persistent MPI messages, unpack.
 
 use haloport::device::Device;
-use haloport::{Element, Field, IndexBox, Pattern, Piece};
+use haloport::pattern::Piece;
+use haloport::{Element, Field, IndexBox, Pattern};
 
 use super::cells::{as_box, check, fill};
 use super::rows::{RowCopies, StridedBox};

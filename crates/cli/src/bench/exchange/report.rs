@@ -3,8 +3,8 @@
 use std::io::{self, Write};
 
 use haloport::device::DeviceInfo;
-use haloport::{Choice, Traffic};
-use haloport::{ElementType, HaloOrder, Pattern};
+use haloport::exchange::{Choice, HaloOrder, Traffic};
+use haloport::{ElementType, Pattern};
 use serde::Serialize;
 
 use super::args::{ExchangeArgs, SplitChoice};

@@ -1,8 +1,9 @@
 //! Plain copies of boxes, row by row, as written by hand.
 
-use haloport::MAX_AXES;
 use haloport::device::Device;
-use haloport::{Element, Field, IndexBox, Piece};
+use haloport::domain::MAX_AXES;
+use haloport::pattern::Piece;
+use haloport::{Element, Field, IndexBox};
 
 use super::cells::as_box;
 use crate::command::failure::Failure;

@@ -2,9 +2,8 @@
 
 use haloport::cpu::CpuDevice;
 use haloport::device::Device;
-use haloport::{
-    BindOptions, Communicator, DataPath, Field, Grid, Halo, HaloCells, HaloOrder, IndexSet, Pattern, Split,
-};
+use haloport::exchange::HaloOrder;
+use haloport::{BindOptions, Communicator, DataPath, Field, Grid, Halo, HaloCells, IndexSet, Pattern, Split};
 use haloport_mesh::{LocalMesh, Mesh, Neighbourhood, Partition};
 
 use super::args::{PartitionMethod, ScalingArgs};
@@ -40,7 +39,7 @@ impl Blocks {
     /// # Errors
     /// [`Failure::BadInput`] if the grid is too large.
     pub(super) fn new(args: &ScalingArgs, ranks: usize) -> Result<Blocks, Failure> {
-        let bad = |error: haloport::GridError| Failure::BadInput(format!("--local: {error}"));
+        let bad = |error: haloport::domain::GridError| Failure::BadInput(format!("--local: {error}"));
         let local = args.local.0.clone();
         let cube = Grid::new(vec![ranks; local.len()]).map_err(bad)?;
         let counts = Split::balanced(&cube, ranks).map_err(bad)?.parts_per_axis();

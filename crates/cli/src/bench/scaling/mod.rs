@@ -22,8 +22,8 @@ use crate::command::endings::PictureFile;
 use crate::command::failure::Failure;
 use crate::command::output;
 use crate::command::print::Report as _;
-use crate::drawing::Plot as _;
 use cases::{Blocks, MeshParts};
+use haloport_demos::drawing::Plot as _;
 use plot::Growth;
 use report::{Report, Row, Series};
 

@@ -3,7 +3,7 @@
 use plotters::prelude::*;
 
 use super::report::{Row, Series, Spread};
-use crate::drawing::{Plot, PlotArea, PlotError};
+use haloport_demos::drawing::{Plot, PlotArea, PlotError};
 
 /// About the width of a page, so that text stays legible.
 const SIZE: (u32, u32) = (920, 850);

@@ -10,8 +10,8 @@ use std::num::NonZero;
 use std::sync::Arc;
 use std::thread;
 
-use haloport::Reduction;
-use haloport::{Communicator, TransportError};
+use haloport::comm::TransportError;
+use haloport::{Communicator, Reduction};
 
 use super::loggp::Message;
 use super::transport::{Outcome, Part, Simulated};

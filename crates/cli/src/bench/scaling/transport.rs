@@ -5,7 +5,7 @@ use std::any::Any;
 use std::mem;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use haloport::TransportError;
+use haloport::comm::TransportError;
 use haloport_core::device::MemoryRange;
 use haloport_core::transport::{
     Channel, Direction, Idle, Incoming, Reach, Reduction, Transport, TransportInfo,

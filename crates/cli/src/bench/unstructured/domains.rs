@@ -7,7 +7,7 @@ use std::path::Path;
 use haloport::IndexSet;
 
 use crate::command::failure::Failure;
-use crate::npz::{NpyType, Npz, Wanted};
+use haloport_demos::npz::{NpyType, Npz, Wanted};
 
 /// Two halves of an icosahedral mesh; `data/README.md` has their provenance.
 const SPHERE: &[u8] = include_bytes!("../../../../../data/sphere.npz");

@@ -17,7 +17,8 @@ mod setup;
 mod values;
 
 use haloport::device::{Device, DeviceInfo};
-use haloport::{Communicator, Field, FieldSet, HaloCells, IndexSet, Pattern, with_device};
+use haloport::exchange::FieldSet;
+use haloport::{Communicator, Field, HaloCells, IndexSet, Pattern, with_device};
 
 pub(crate) use args::UnstructuredArgs;
 

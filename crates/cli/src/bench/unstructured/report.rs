@@ -2,9 +2,9 @@
 
 use std::io::{self, Write};
 
-use haloport::Choice;
 use haloport::Pattern;
 use haloport::device::DeviceInfo;
+use haloport::exchange::Choice;
 use serde::Serialize;
 
 use super::args::{Order, UnstructuredArgs};

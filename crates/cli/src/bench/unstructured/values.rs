@@ -1,8 +1,8 @@
 //! The values of the fields, which follow from the global ids of cells, and the check that they arrived.
 
-use haloport::FieldBuilder;
 use haloport::device::Device;
-use haloport::{BlockLayout, Field, Pattern};
+use haloport::field::{BlockLayout, FieldBuilder};
+use haloport::{Field, Pattern};
 
 use super::args::{Order, UnstructuredArgs};
 use crate::bench::block::{Block, list_index};

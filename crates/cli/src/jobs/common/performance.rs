@@ -7,8 +7,8 @@ use haloport::Communicator;
 use haloport::device::{DeviceId, DeviceInfo};
 use serde::Serialize;
 
-use super::traffic::Moved;
 use crate::command::text::{beside_exchanges, bytes, significant};
+use haloport_demos::common::traffic::Moved;
 
 /// Exchanges of halos in each step.
 const EXCHANGES_PER_STEP: usize = 2;

@@ -74,7 +74,7 @@ pub fn capturing<D: Device>(comm: &Communicator, device: &D) -> Result<(), Failu
     let own = device.create_stream(Priority::Normal)?;
     let default = device.default_stream();
     let mut solver = Solver::new(comm, device, in_messages, &own)?;
-    let step = solver.record(Schedule::On(&own))?;
+    let step = solver.record(&own)?;
     // Ranks that share a device and the queues of its hardware capture nothing, and no rank where launches wait.
     let cannot = |why: &str| match device.info().capabilities.capture {
         true => comm.size() > 1 && why.contains("share queues"),
@@ -90,7 +90,7 @@ pub fn capturing<D: Device>(comm: &Communicator, device: &D) -> Result<(), Failu
     }
     drop(solver);
     let mut direct = Solver::new(comm, device, || BindOptions::default().path(DataPath::Direct), &own)?;
-    let step = direct.record(Schedule::On(&own))?;
+    let step = direct.record(&own)?;
     let why = step.fallback_reason().unwrap_or_default();
     ensure!(
         step.is_captured() || why.contains("neighbours lend") || cannot(why),
@@ -137,7 +137,7 @@ pub fn silent_neighbour<D: Device>(device: &D) -> Result<(), Failure> {
 fn waits_for_a_replay<D: Device>(comm: &Communicator, device: &D, told: &AtomicBool) -> Result<(), Failure> {
     let stream = device.create_stream(Priority::Normal)?;
     let mut solver = Solver::new(comm, device, in_messages, &stream)?;
-    let mut step = solver.record(Schedule::On(&stream))?;
+    let mut step = solver.record(&stream)?;
     comm.barrier()?;
     comm.set_time_limit(Some(Duration::from_millis(300)));
     if comm.rank() != 0 {
@@ -164,12 +164,12 @@ fn many_replays<D: Device>(
     stream: &D::Stream,
 ) -> Result<bool, Failure> {
     let mut overlapped = Solver::new(comm, device, options, stream)?;
-    (0..STEPS).try_for_each(|_| overlapped.overlap(Schedule::On(stream)))?;
+    (0..STEPS).try_for_each(|_| overlapped.overlap_on(stream))?;
     device.synchronize(stream)?;
     overlapped.verify(STEPS)?;
 
     let mut solver = Solver::new(comm, device, options, stream)?;
-    let mut step = solver.record(Schedule::On(stream))?;
+    let mut step = solver.record(stream)?;
     let captured = step.is_captured();
     comm.barrier()?;
     for number in 1..=STEPS {
@@ -190,9 +190,9 @@ fn many_replays<D: Device>(
     );
     drop(step);
     // The exchange can be used without the step, and recorded anew.
-    (0..2).try_for_each(|_| solver.overlap(Schedule::On(stream)))?;
+    (0..2).try_for_each(|_| solver.overlap_on(stream))?;
     comm.barrier()?;
-    let mut step = solver.record(Schedule::On(stream))?;
+    let mut step = solver.record(stream)?;
     comm.barrier()?;
     (0..3).try_for_each(|_| step.replay())?;
     drop(step);
@@ -213,7 +213,7 @@ fn two_in_turns<D: Device>(
         [Solver::new(comm, device, options, stream)?, Solver::new(comm, device, options, stream)?];
     {
         let [one, two] = &mut solvers;
-        let mut steps = [one.record(Schedule::On(stream))?, two.record(Schedule::On(stream))?];
+        let mut steps = [one.record(stream)?, two.record(stream)?];
         comm.barrier()?;
         for _ in 0..STEPS {
             steps.iter_mut().try_for_each(|step| step.replay())?;
@@ -234,7 +234,7 @@ fn ends<D: Device>(
 ) -> Result<(), Failure> {
     let mut solver = Solver::new(comm, device, options, stream)?;
     for is_forgotten in [false, true] {
-        let mut step = solver.record(Schedule::On(stream))?;
+        let mut step = solver.record(stream)?;
         comm.barrier()?;
         step.replay()?;
         if is_forgotten {
@@ -242,11 +242,11 @@ fn ends<D: Device>(
         }
     }
     solver.exchange.synchronize()?;
-    solver.overlap(Schedule::On(stream))?;
+    solver.overlap_on(stream)?;
     device.synchronize(stream)?;
     solver.verify(3)?;
     // The exchange is dropped as well; it waits for the work that it has put into streams itself.
-    let mut step = solver.record(Schedule::On(stream))?;
+    let mut step = solver.record(stream)?;
     comm.barrier()?;
     step.replay()?;
     if !step.is_captured() {
@@ -275,12 +275,7 @@ fn failures<D: Device>(
         };
         // SAFETY: nothing is put into streams.
         let recorded = unsafe {
-            solver.exchange.record(
-                Schedule::On(stream),
-                (),
-                |_, ()| fail(fails_inside),
-                |_, ()| fail(!fails_inside),
-            )
+            solver.exchange.record(stream, (), |_, ()| fail(fails_inside), |_, ()| fail(!fails_inside))
         };
         let text = match recorded.and_then(|mut step| step.replay()) {
             Ok(()) => "nothing".into(),
@@ -294,7 +289,7 @@ fn failures<D: Device>(
         );
     }
     comm.barrier()?;
-    solver.overlap(Schedule::On(stream))?;
+    solver.overlap_on(stream)?;
     device.synchronize(stream)?;
     solver.verify(1)?;
     comm.barrier()?;

@@ -145,17 +145,17 @@ impl<D: Device> Solver<D> {
         Ok(Solver { exchange, launches, _next: next })
     }
 
-    /// One step. `schedule` is of the stream of the launches.
-    pub(super) fn overlap(&mut self, schedule: Schedule<'_>) -> Result<(), Failure> {
+    /// One step, in order with the stream of the launches.
+    pub(super) fn overlap_on<'s>(&mut self, order: impl Into<Schedule<'s>>) -> Result<(), Failure> {
         let Solver { exchange, launches, .. } = self;
         let interior = |_: &mut Pending<'_, _>, launches: &mut Launches<D>| launches.run(&launches.interior);
-        Ok(exchange.overlap(schedule, launches, interior, |_, launches| launches.run(&launches.boundary))?)
+        Ok(exchange.overlap_on(order, launches, interior, |_, launches| launches.run(&launches.boundary))?)
     }
 
     /// A step to be replayed.
     pub(super) fn record<'s>(
         &'s mut self,
-        schedule: Schedule<'s>,
+        order: impl Into<Schedule<'s>>,
     ) -> Result<Step<'s, Field<i64, D>>, Failure> {
         let Solver { exchange, launches, .. } = self;
         let launches: &'s Launches<D> = launches;
@@ -164,7 +164,7 @@ impl<D: Device> Solver<D> {
         // write.
         unsafe {
             Ok(exchange.record(
-                schedule,
+                order,
                 launches,
                 |_, launches| launches.run(&launches.interior),
                 |_, launches| launches.run(&launches.boundary),

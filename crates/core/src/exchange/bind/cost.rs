@@ -5,7 +5,7 @@
 //! neighbours along several axes, they would wait for each other once per axis, also for a rank that is late, and
 //! computations could not hide these waits: halos are filled all at once.
 //!
-//! The figures are from the same measurements as those of [paths](crate::field), see `field/load.rs`.
+//! The figures are from the same measurements as those of [paths](crate::field), see `field/packing_cost.rs`.
 
 use crate::exchange::options::HaloOrder;
 use crate::pattern::Pattern;

@@ -12,7 +12,7 @@ use crate::field::{AnyField, BorrowedField, Field, FieldRef};
 /// Its messages are always packed and unpacked.
 ///
 /// ```
-/// use haloport_core::{Field, Grid, Halo, Pattern, Schedule, SourceTarget, Split, run_ranks};
+/// use haloport_core::{Field, Grid, Halo, Pattern, SourceTarget, Split, run_ranks};
 /// use haloport_cpu::CpuDevice;
 ///
 /// run_ranks(2, |comm| {
@@ -24,7 +24,7 @@ use crate::field::{AnyField, BorrowedField, Field, FieldRef};
 ///     old.view_mut(0)?.fill_with(|cell, _| cell[0] as f64);
 ///     let new = Field::<f64, _>::new(&device, &pattern)?;
 ///     let mut exchange = pattern.bind(SourceTarget { source: old, target: new })?;
-///     exchange.run(Schedule::DefaultStream)?;
+///     exchange.run()?;
 ///     let below = mine.lower()[0] - 1;
 ///     assert_eq!(exchange.fields().target.view(0)?[[below]], below.rem_euclid(8) as f64);
 ///     Ok(())

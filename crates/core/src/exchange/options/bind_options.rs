@@ -114,10 +114,9 @@ impl BindOptions {
         self
     }
 
-    /// Sets how many exchanges of a [`Plan`](crate::exchange::Plan) can be in flight at once (default: 1, at most 64).
-    /// Each has buffers of its own. Must be the same on every rank; without [`on_complete`](BindOptions::on_complete)
-    /// if above 1. An [`Exchange`](crate::exchange::Exchange), which
-    /// has one set of fields, takes no other number than 1.
+    /// Sets how many exchanges of a [plan](crate::Pattern::plan) can be in flight at once (default: 1, at most 64). Each has
+    /// buffers of its own. Must be the same on every rank; without [`on_complete`](BindOptions::on_complete) if above 1. An
+    /// exchange that owns its fields takes no other number than 1.
     #[must_use]
     pub fn in_flight(mut self, most: usize) -> Self {
         self.in_flight = Some(most);

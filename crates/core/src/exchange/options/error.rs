@@ -36,8 +36,8 @@ pub enum BindError {
 /// [`FieldDiffers`](ExchangeError::FieldDiffers), [`AddressCount`](ExchangeError::AddressCount),
 /// [`Address`](ExchangeError::Address), [`AllInFlight`](ExchangeError::AllInFlight),
 /// [`NotInFlight`](ExchangeError::NotInFlight), [`InFlightElsewhere`](ExchangeError::InFlightElsewhere) and, at the
-/// start, [`ForeignStream`](ExchangeError::ForeignStream), and a [`Transport`](ExchangeError::Transport) error
-/// [`WrongThread`](TransportError::WrongThread), leave the exchange as it was. Any other error poisons it: its
+/// start, [`ForeignStream`](ExchangeError::ForeignStream) and [`NoStream`](ExchangeError::NoStream), and a
+/// [`Transport`](ExchangeError::Transport) error [`WrongThread`](TransportError::WrongThread), leave the exchange as it was. Any other error poisons it: its
 /// halos are unspecified, and every later use gives [`ExchangeError::Poisoned`].
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
@@ -114,26 +114,27 @@ pub enum ExchangeError {
         /// The address that was passed.
         found: usize,
     },
-    /// An exchange was to begin while the one that takes the same place has not ended: the one `most` begins before.
+    /// An exchange was to start while the one that takes the same place is not finished: the one `most` starts before.
     #[error(
-        "the exchange that was begun {most} before this one has not been ended; call `end` for it first, or make a plan \
-        with a larger `BindOptions::in_flight`"
+        "the exchange that was started {most} before this one is not finished; finish it first, or make a plan with a \
+        larger `BindOptions::in_flight`"
     )]
     AllInFlight {
         /// The most exchanges in flight.
         most: usize,
     },
-    /// An exchange was ended that was not begun, that has ended, or that is one of another plan.
+    /// An exchange was to be finished that is finished already, or that is one of another `Exchange`.
     #[error(
-        "this exchange is not in flight here: it was not begun, has ended, or is one of another plan; call `begin` first"
+        "the exchange of this ticket is not in flight here: it is finished, or was started elsewhere; finish each exchange \
+        once, where it was started"
     )]
     NotInFlight,
     /// A pending exchange of borrowed memory was forgotten.
     #[error("a pending exchange of borrowed memory was forgotten (`mem::forget`); finish or drop it instead")]
     Forgotten,
     /// A field, or another handle to its memory, is in flight in another exchange, or was passed twice. The other
-    /// exchange was begun and not ended, or its `Pending` was forgotten.
-    #[error("a field is in flight in another exchange; call `end` or `complete` of that exchange first")]
+    /// exchange was started without a borrow and is not finished, or its `Pending` was forgotten.
+    #[error("a field is in flight in another exchange; finish or `complete` that exchange first")]
     InFlightElsewhere,
     /// The schedule names a stream of a device on which the exchange has no field.
     #[error(
@@ -145,6 +146,17 @@ pub enum ExchangeError {
         stream: crate::device::DeviceId,
         /// The devices of the exchange.
         devices: String,
+    },
+    /// The schedule names streams, but none of an asynchronous device on which the exchange has fields.
+    #[error(
+        "the schedule names a stream of {streams}, but none of {device}, on which the exchange has fields, too; pass \
+        `Schedule::OnEach` with a stream of each device"
+    )]
+    NoStream {
+        /// The device.
+        device: crate::device::DeviceId,
+        /// The devices of the streams.
+        streams: String,
     },
     /// The device failed.
     #[error(transparent)]

@@ -33,6 +33,10 @@ impl Part for AxisByAxisPart {
         self.axes[self.current].attach()
     }
 
+    fn is_ordered_by(&self, _schedule: &Schedule<'_>) -> bool {
+        true
+    }
+
     fn check_stream(&self, schedule: &Schedule<'_>) -> Result<(), DeviceError> {
         self.axes[self.current].check_stream(schedule)
     }

@@ -1,12 +1,11 @@
 //! The state of one bound exchange, shared between the exchange itself and the engine that serves it.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
-use std::time::Duration;
 
 use super::part::Part;
 use crate::callback::Callback;
 use crate::comm::{Missing, Served, WaitClock, WaitLimits};
-use crate::device::Pointer;
+use crate::device::{DeviceId, Pointer};
 use crate::exchange::options::{Completion, ExchangeError, Schedule, Traffic};
 use crate::field::Storage;
 use crate::log;
@@ -362,13 +361,25 @@ impl State {
         Ok(())
     }
 
+    /// Returns an error unless the streams that `schedule` names are those of the devices of the exchange.
     pub(crate) fn check_stream(&self, schedule: &Schedule<'_>) -> Result<(), ExchangeError> {
-        let Schedule::On(stream) = schedule else { return Ok(()) };
-        if self.parts.is_empty() || self.parts.iter().any(|part| part.device() == stream.device_id()) {
+        if schedule.streams().is_empty() || self.parts.is_empty() {
             return Ok(());
         }
-        let devices: Vec<String> = self.parts.iter().map(|part| part.device().to_string()).collect();
-        Err(ExchangeError::ForeignStream { stream: stream.device_id(), devices: devices.join(", ") })
+        let is_ours = |device: DeviceId| self.parts.iter().any(|part| part.device() == device);
+        if let Some(foreign) = schedule.streams().iter().find(|stream| !is_ours(stream.device_id())) {
+            let devices: Vec<String> = self.parts.iter().map(|part| part.device().to_string()).collect();
+            return Err(ExchangeError::ForeignStream {
+                stream: foreign.device_id(),
+                devices: devices.join(", "),
+            });
+        }
+        match self.parts.iter().find(|part| !part.is_ordered_by(schedule)) {
+            Some(part) => {
+                Err(ExchangeError::NoStream { device: part.device(), streams: schedule.devices() })
+            }
+            None => Ok(()),
+        }
     }
 
     /// Returns an error if neighbours have exceeded the time limit.
@@ -378,7 +389,8 @@ impl State {
             return None;
         }
         let limit = self.wait_clock.is_over(rank, || missing(&self.parts))?;
-        Some(time_limit_error(missing(&self.parts), limit))
+        let Missing { what, ranks } = missing(&self.parts);
+        Some(ExchangeError::TimeLimit { missing: what, ranks, limit })
     }
 
     /// Abandons all parts and ends the flight with `error`.
@@ -406,9 +418,4 @@ impl State {
 fn missing(parts: &[Box<dyn Part>]) -> Missing {
     let (ranks, texts): (Vec<usize>, Vec<String>) = parts.iter().flat_map(|part| part.missing()).unzip();
     Missing::new(if texts.is_empty() { "nothing".into() } else { texts.join(", ") }, ranks)
-}
-
-/// The error of an exchange that takes longer than the limit.
-pub(crate) fn time_limit_error(missing: Missing, limit: Duration) -> ExchangeError {
-    ExchangeError::TimeLimit { missing: missing.what, ranks: missing.ranks, limit }
 }

@@ -44,6 +44,8 @@ use crate::transport::Transport;
 pub(crate) trait Part: Send {
     fn device(&self) -> DeviceId;
     fn traffic(&self) -> Traffic;
+    /// Whether `schedule` says in which stream of an asynchronous device an exchange begins or ends.
+    fn is_ordered_by(&self, schedule: &Schedule<'_>) -> bool;
     /// An error if an exchange cannot begin or end in the stream of `schedule`, because it is being captured.
     fn check_stream(&self, schedule: &Schedule<'_>) -> Result<(), DeviceError>;
     /// `watched`: a thread polls the exchange until it ends, so that streams may wait for neighbours.
@@ -171,6 +173,10 @@ impl<D: Device> Part for DevicePart<D> {
 
     fn attach(&self) -> Result<Attached, DeviceError> {
         self.device.attach()
+    }
+
+    fn is_ordered_by(&self, schedule: &Schedule<'_>) -> bool {
+        schedule.orders(&self.device)
     }
 
     fn check_stream(&self, schedule: &Schedule<'_>) -> Result<(), DeviceError> {

@@ -1,0 +1,4 @@
+//! A tracer that is carried round the sphere, on an icosahedral mesh.
+
+pub mod model;
+pub mod picture;

@@ -1,0 +1,4 @@
+//! Means by time window over a sorted table.
+
+pub mod chart;
+pub mod model;

@@ -1,0 +1,4 @@
+//! The shallow-water equations on real relief.
+
+pub mod model;
+pub mod picture;
